@@ -60,7 +60,9 @@ func signerAttacks(t *testing.T, w *world) []attack {
 		})
 	}
 	listed := w.signed(t, named("authority", "portal"))
-	listed.config.Signers = []string{"portal"}
+	listed.config.Signers = []string{"PORTAL"}
+	usual := w.signed(t, named("authority", "ch"))
+	usual.config.Signers = listed.config.Signers
 	user := w.userCredential()
 	user.Signer = []*pki.Entity{w.alice, w.sa}
 	self := shows(user.Signed(t))
@@ -84,6 +86,11 @@ func signerAttacks(t *testing.T, w *world) []attack {
 		{12, "signed by a cm of the right authority", rule.SignerSigns, "", w.signed(t, named("authority", "cm")), w.signed(t, named("authority", "ma"))},
 		{12, "signed by an am of the right authority", rule.SignerSigns, "", w.signed(t, named("authority", "am")), w.signed(t, named("authority", "CH"))},
 		{12, "signed by one that the operator does not list", rule.SignerSigns, "", w.signed(t, named("authority", "portal")), listed},
+		{12, "signed by a cm where the operator lists a portal", rule.SignerSigns, "", func() scene {
+			s := w.signed(t, named("authority", "cm"))
+			s.config.Signers = listed.config.Signers
+			return s
+		}(), usual},
 	}
 	for _, p := range prefixes {
 		signer := pki.Authority(t, nil, "urn:publicid:IDN+"+p.authority+"+authority+sa", "rsa5")

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -64,11 +65,11 @@ func (o setting) world(t testing.TB, texts ...string) *world {
 func (w *world) play(story string) *world {
 	w.t.Helper()
 	for _, line := range strings.Split(story, "\n") {
-		call, want, _ := strings.Cut(line, "->")
+		call, want, answered := strings.Cut(line, "->")
 		if call = strings.TrimSpace(call); call == "" {
 			continue
 		}
-		if err := w.line(words(call), words(want)); err != nil {
+		if err := w.line(words(call), words(want), answered); err != nil {
 			w.t.Fatalf("%s\n%v", strings.TrimSpace(line), err)
 		}
 		w.remember()
@@ -79,7 +80,7 @@ func (w *world) play(story string) *world {
 // words are the fields of a line; quotes keep blanks.
 func words(line string) []string {
 	var quote rune
-	return strings.FieldsFunc(line, func(r rune) bool {
+	list := strings.FieldsFunc(line, func(r rune) bool {
 		switch {
 		case quote != 0:
 			if r == quote {
@@ -91,6 +92,10 @@ func words(line string) []string {
 		}
 		return quote == 0 && (r == ' ' || r == '\t')
 	})
+	if quote != 0 {
+		panic("a quote is not closed: " + line)
+	}
+	return list
 }
 
 func unquote(s string) string {
@@ -121,13 +126,16 @@ func (w *world) who(name string) *caller {
 
 // duration is one of Go's, or days such as 20d.
 func duration(s string) time.Duration {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, _ := strconv.Atoi(days)
-		return time.Duration(n) * 24 * time.Hour
+	days, isDays := strings.CutSuffix(s, "d")
+	if isDays {
+		s = days + "h"
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
 		panic(err)
+	}
+	if isDays {
+		d *= 24
 	}
 	return d
 }
@@ -146,10 +154,19 @@ func (w *world) value(word string) string {
 	if len(word) > 1 && (word[0] == '+' || word[0] == '-') && word[1] >= '0' && word[1] <= '9' {
 		return w.at(duration(strings.TrimPrefix(word, "+")))
 	}
+	if word[0] == '$' {
+		panic(word + " stands for nothing")
+	}
 	return unquote(word)
 }
 
-func (w *world) line(call, want []string) error {
+// lengths are the words of lines that are no calls.
+var lengths = map[string]int{"pass": 2, "settle": 1, "heed": 2}
+
+func (w *world) line(call, want []string, answered bool) error {
+	if n := lengths[call[0]]; n > 0 && len(call) != n || answered && (n > 0 || call[1] == "owns") {
+		return errors.New("a word too many, or too few")
+	}
 	switch call[0] {
 	case "pass":
 		w.pass(duration(call[1]))
@@ -163,6 +180,9 @@ func (w *world) line(call, want []string) error {
 	}
 	c := w.who(call[0])
 	if call[1] == "owns" {
+		if len(call) != 4 && (len(call) != 6 || call[4] != "as") {
+			return errors.New("not NAME owns SLICE DURATION, nor that as NAME")
+		}
 		u, credential := c.slice(call[2], duration(call[3]))
 		w.urns[call[2]], w.creds[call[len(call)-1]] = u, credential
 		if len(call) == 4 {
@@ -204,6 +224,9 @@ func (w *world) params(c *caller, version int, method string, args []string) []x
 		case "geni_users":
 			options = append(options, opt(name, w.users(value)))
 		case "version": // none
+			if value != "" {
+				panic("the version of RSpecs may only be left out")
+			}
 			options = options[1:]
 		default:
 			options = append(options, opt(name, scalarOf(w.value(value))))
@@ -219,9 +242,9 @@ func (w *world) params(c *caller, version int, method string, args []string) []x
 		}
 		return params
 	case method == "ListResources":
-		targets = args
-		if len(args) > 0 {
-			options = append(options, opt("geni_slice_urn", w.value(args[0])))
+		targets, args = args, nil
+		if len(targets) > 0 {
+			options = append(options, opt("geni_slice_urn", w.value(targets[0])))
 		} else if with == "" {
 			with = "user"
 		}
@@ -251,7 +274,11 @@ func (w *world) params(c *caller, version int, method string, args []string) []x
 		case "user":
 			shown = append(shown, c.user)
 		default:
-			shown = append(shown, w.creds[name])
+			credential, ok := w.creds[name]
+			if !ok {
+				panic("there is no credential " + name)
+			}
+			shown = append(shown, credential)
 		}
 	}
 	if version == Version2 {
@@ -265,8 +292,13 @@ func (w *world) params(c *caller, version int, method string, args []string) []x
 		if method == "CreateSliver" {
 			params = append(params, users)
 		}
+		args = nil
 	case "Renew", "RenewSliver", "PerformOperationalAction":
 		params = append(params, w.value(args[0]))
+		args = args[1:]
+	}
+	if len(args) > 0 {
+		panic(fmt.Sprintf("%s does not read %q", method, args))
 	}
 	return append(params, options)
 }
@@ -357,7 +389,10 @@ func (w *world) expect(e *onWire, text, word string, states map[string]string) e
 		}
 		return e.is(path, typ, w.value(is))
 	}
-	if times, quoted, ok := strings.Cut(word, "*"); ok && strings.Trim(times, "0123456789") == "" {
+	if word == `""` || word == "''" || word == "!" {
+		return fmt.Errorf("%s expects nothing", word)
+	}
+	if times, quoted, ok := strings.Cut(word, "*"); ok && times != "" && strings.Trim(times, "0123456789") == "" {
 		if n, _ := strconv.Atoi(times); strings.Count(text, unquote(quoted)) != n {
 			return fmt.Errorf("%s is there %d times in %s", quoted, strings.Count(text, unquote(quoted)), text)
 		}
@@ -377,14 +412,24 @@ func (w *world) expect(e *onWire, text, word string, states map[string]string) e
 		return nil
 	}
 	if id, end, ok := strings.Cut(word, "@"); ok {
+		found := false
 		for _, s := range e.told() {
-			if got := s.member("geni_expires"); (id == "" || s.member("geni_client_id") == id) && got != w.value(end) {
-				return fmt.Errorf("%s until %s, want %s", s.member("geni_client_id"), got, w.value(end))
+			if id != "" && s.member("geni_client_id") != id {
+				continue
 			}
+			if found = true; s.member("geni_expires") != w.value(end) {
+				return fmt.Errorf("%s until %s, want %s", s.member("geni_client_id"), s.member("geni_expires"), w.value(end))
+			}
+		}
+		if !found {
+			return fmt.Errorf("%s: no such sliver in %s", word, text)
 		}
 		return nil
 	}
-	id, state, _ := strings.Cut(word, ":")
+	id, state, ok := strings.Cut(word, ":")
+	if !ok || state == "" {
+		return fmt.Errorf("%s expects no state", word)
+	}
 	states[id] = state
 	for _, s := range e.told() {
 		if s.member("geni_client_id") == id {

@@ -387,6 +387,9 @@ func TestNothingIsFreedWhileItMayBeThere(t *testing.T) {
 		{"present and failed", func(r provider.Resource) provider.Resource {
 			return provider.Resource{"name": "a-1", "ensure": "present", "state": "failed"}
 		}, nil, false},
+		{"present and changing", func(r provider.Resource) provider.Resource {
+			return provider.Resource{"name": "a-1", "ensure": "present", "state": "changing"}
+		}, nil, false},
 		{"without ensure", func(r provider.Resource) provider.Resource { return provider.Resource{"name": "a-1"} }, nil, false},
 		{"no answer", nil, errors.New("exit status 1"), false},
 		{"an error about all", nil, &provider.Error{Kind: provider.Unknown, Msg: "who?"}, false},
@@ -411,6 +414,8 @@ func TestNothingIsFreedWhileItMayBeThere(t *testing.T) {
 				if x, ok := e.task("a-1"); ok && x.Attempt == 0 {
 					t.Error("it waits, and tells nobody")
 				}
+				l.with(func() { l.breaks, l.look = nil, nil })
+				e.within(10*time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
 			})
 		})
 	}

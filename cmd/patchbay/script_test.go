@@ -27,6 +27,13 @@ type story struct {
 	out    string
 }
 
+// words are how many arguments commands have that do not have any number, and
+// positive are those that ! cannot stand before.
+var (
+	words    = map[string]int{"stock": 0, "nowhere": 0, "get": 1, "halt": 0, "like": 1, "facts": 2, "find": 2, "over": 0, "rack": 0, "ends": 1, "ahead": 1}
+	positive = []string{"site", "stock", "nowhere", "misused", "halt", "facts", "find", "over", "rack", "edit", "write", "ahead"}
+)
+
 // moment is a time as commands print it.
 var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
@@ -81,6 +88,7 @@ var commands = map[string]func(y *story, neg bool, args []string){
 	},
 	// says [-count=N] TEXT... looks for texts in what the last command has printed.
 	"says": func(y *story, neg bool, args []string) {
+		y.expected(neg, args)
 		if problem := found(y.out, neg, args); problem != "" {
 			y.Fatalf("%s in:\n%s", problem, y.out)
 		}
@@ -94,6 +102,7 @@ var commands = map[string]func(y *story, neg bool, args []string){
 	},
 	// in FILE [-count=N] TEXT... looks for texts in a file.
 	"in": func(y *story, neg bool, args []string) {
+		y.expected(neg, args[1:])
 		text := y.ReadFile(args[0])
 		if problem := found(text, neg, args[1:]); problem != "" {
 			y.Fatalf("%s in %s:\n%s", problem, args[0], text)
@@ -101,6 +110,7 @@ var commands = map[string]func(y *story, neg bool, args []string){
 	},
 	// log TEXT... waits for texts in the server's log.
 	"log": func(y *story, neg bool, args []string) {
+		y.expected(neg, args)
 		log := func() string { return found(y.server.out.String(), neg, args) }
 		if neg {
 			y.out = y.server.out.String()
@@ -118,6 +128,7 @@ var commands = map[string]func(y *story, neg bool, args []string){
 		if strings.HasPrefix(args[0], "-count=") {
 			n = 2
 		}
+		y.expected(neg, args[:n])
 		wait.Clear(y.t, func() string {
 			y.run(args[n], args[n+1:])
 			return found(y.out, neg, args[:n])
@@ -140,7 +151,11 @@ var commands = map[string]func(y *story, neg bool, args []string){
 	},
 	// over waits until each time that the last command printed is over.
 	"over": func(y *story, _ bool, _ []string) {
-		for _, text := range moment.FindAllString(y.out, -1) {
+		moments := moment.FindAllString(y.out, -1)
+		if len(moments) == 0 {
+			y.Fatalf("no time in:\n%s", y.out)
+		}
+		for _, text := range moments {
 			at, err := time.Parse(time.RFC3339, text)
 			y.Check(err)
 			wait.Until(y.t, text+" is over", func() bool { return time.Now().After(at) })
@@ -184,6 +199,19 @@ func (y *story) enter(dir string) {
 	y.Check(y.Chdir(dir))
 	if key, err := os.ReadFile(filepath.Join(dir, "users", "ann", "id_ed25519.pub")); err == nil {
 		y.Setenv("KEY", strings.TrimSpace(string(key)))
+	}
+}
+
+// expected checks that texts expect something: of an empty one there is always one.
+func (y *story) expected(neg bool, texts []string) {
+	rest := texts
+	if len(texts) > 0 && regexp.MustCompile(`^-\w+=`).MatchString(texts[0]) {
+		if rest = texts[1:]; neg || !regexp.MustCompile(`^-count=\d+$`).MatchString(texts[0]) {
+			y.Fatalf("%s cannot stand here", texts[0])
+		}
+	}
+	if len(rest) == 0 || slices.Contains(rest, "") {
+		y.Fatalf("%q expects nothing", texts)
 	}
 }
 
@@ -242,6 +270,7 @@ func (y *story) expects(status int, command string, args []string) {
 	var texts []string
 	if i := slices.Index(args, "=>"); i >= 0 {
 		args, texts = args[:i], args[i+1:]
+		y.expected(false, texts)
 	}
 	if code := y.run(command, args); code != status {
 		y.Fatalf("exit status %d, want %d", code, status)
@@ -251,10 +280,35 @@ func (y *story) expects(status int, command string, args []string) {
 	}
 }
 
+// variablesAreSet fails if a script reads a variable that it has not: testscript takes
+// that for an empty text, which is everywhere.
+func variablesAreSet(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		set := []string{"WORK", "SITE", "KEY", "URL", "HOST", "NL", "ESC"}
+		script, _, _ := strings.Cut(readFile(t, file), "\n-- ")
+		for line := range strings.Lines(script) {
+			for _, m := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(regexp.MustCompile(`'[^']*'|^#.*`).ReplaceAllString(line, ""), -1) {
+				if !slices.Contains(set, m[1]) {
+					t.Errorf("%s: %s is not set: %s", file, m[0], line)
+				}
+			}
+			if words := strings.Fields(line); len(words) > 1 && words[0] == "find" {
+				set = append(set, words[1])
+			}
+		}
+	}
+}
+
 // TestScripts plays the stories of testdata/script: command lines as operators and
 // experimenters type them.
 func TestScripts(t *testing.T) {
 	tell(t, "version") // builds our programs before several at once ask for them
+	variablesAreSet(t)
 	p := testscript.Params{Dir: "testdata/script", WorkdirRoot: t.TempDir(), Setup: func(env *testscript.Env) error {
 		env.Setenv("NL", "\n")
 		env.Setenv("ESC", "\x1b")
@@ -265,6 +319,13 @@ func TestScripts(t *testing.T) {
 		p.Cmds[name] = func(ts *testscript.TestScript, neg bool, args []string) {
 			y := ts.Value("story").(*story)
 			y.TestScript = ts
+			said := args
+			if i := slices.Index(args, "=>"); i >= 0 && name == "get" {
+				said = args[:i]
+			}
+			if n, ok := words[name]; ok && n != len(said) || neg && slices.Contains(positive, name) {
+				ts.Fatalf("%s is not used so: %q", name, args)
+			}
 			run(y, neg, args)
 		}
 	}

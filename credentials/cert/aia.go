@@ -31,7 +31,7 @@ func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	last := &fields[len(fields)-1]
 	extensions := elements(last.Bytes)
 	kept := slices.DeleteFunc(slices.Clone(extensions), isAIA)
-	if len(kept) != len(extensions)-1 || last.Class != asn1.ClassContextSpecific || last.Tag != extensionsTag {
+	if len(kept) != len(extensions)-1 || len(elements(extensions[slices.IndexFunc(extensions, isAIA)].FullBytes)) != 2 || last.Class != asn1.ClassContextSpecific || last.Tag != extensionsTag {
 		return nil, nil, false
 	}
 	if *last = (asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: extensionsTag, IsCompound: true, Bytes: sequence(kept)}); len(kept) == 0 {
@@ -41,12 +41,12 @@ func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	return sequence(outer), tbs, true
 }
 
-// isAIA tells whether an extension is authorityInfoAccess, and does not say
-// whether it is critical.
+// isAIA tells whether an extension is authorityInfoAccess. It has two parts
+// unless it says whether it is critical.
 func isAIA(extension asn1.RawValue) bool {
 	parts := elements(extension.FullBytes)
 	oid, _ := asn1.Marshal(oidAuthorityInfoAccess)
-	return len(parts) == 2 && bytes.Equal(parts[0].FullBytes, oid)
+	return len(parts) > 0 && bytes.Equal(parts[0].FullBytes, oid)
 }
 
 // elements are those of a SEQUENCE, which must be all of der; else there are none.

@@ -36,11 +36,19 @@ func TestParseCutsOneNonCriticalAIA(t *testing.T) {
 		{"one, not critical", []pkix.Extension{odd}, true},
 		{"critical", []pkix.Extension{critical}, false},
 		{"two", []pkix.Extension{odd, odd}, false},
+		{"two, the second critical", []pkix.Extension{odd, critical}, false},
+		{"two, the first critical", []pkix.Extension{critical, odd}, false},
+		{"two, the second well formed and critical", []pkix.Extension{odd, {Id: odd.Id, Critical: true, Value: []byte{0x30, 0}}}, false},
+		{"two, the second well formed and marked as not critical", []pkix.Extension{odd, {Id: odd.Id, Critical: true, Value: []byte{0x30, 0}}}, false},
 		{"another malformed extension stays an error", []pkix.Extension{other}, false},
 		{"another malformed extension beside it", []pkix.Extension{odd, other}, false},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			der := pki.DER(t, root, pki.Subject{URIs: []string{aliceURN}, Key: "rsa2", Extra: tt.extra})
+			if strings.HasSuffix(tt.rule, "marked as not critical") {
+				oid, _ := asn1.Marshal(odd.Id)
+				der = bytes.Replace(der, append(oid, 1, 1, 0xff), append(oid, 1, 1, 0), 1)
+			}
 			if len(tt.extra) > 0 {
 				if _, err := x509.ParseCertificate(der); err == nil {
 					t.Fatal("the standard library reads it: the test proves nothing")

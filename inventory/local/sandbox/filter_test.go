@@ -210,6 +210,7 @@ func TestGatewayArguments(t *testing.T) {
 		{"Open", unix.SYS_OPENAT, [6]uint64{}, "EPERM"},
 		{"Open2", unix.SYS_OPENAT2, [6]uint64{}, "EPERM"},
 		{"Unlink", unix.SYS_UNLINKAT, [6]uint64{}, "EPERM"},
+		{"Mkdir", unix.SYS_MKDIRAT, [6]uint64{}, "EPERM"},
 		{"MapData", unix.SYS_MMAP, [6]uint64{0, 1, unix.PROT_READ | unix.PROT_WRITE}, "allow"},
 		{"MapCode", unix.SYS_MMAP, [6]uint64{0, 1, unix.PROT_READ | unix.PROT_EXEC}, "EPERM"},
 		{"ProtectCode", unix.SYS_MPROTECT, [6]uint64{0, 1, unix.PROT_EXEC}, "EPERM"},

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
@@ -185,5 +186,27 @@ func TestRealStepsAndKills(t *testing.T) {
 		if got := s.mustSSH(is, "alice", "sudo cat /root/steps; cat /opt/*/one"); got != want+"111" {
 			t.Errorf("%s has done %q", name, got)
 		}
+	}
+}
+
+// TestRealRestartWhileAStepRuns: the step ends with the node, and the next one is done.
+func TestRealRestartWhileAStepRuns(t *testing.T) {
+	s := newSite(t, "setup-r3", 43100)
+	s.options.Settings.ServicesWait = 200 * time.Millisecond
+	s.up()
+	a := nodeName(1)
+	n := s.node("a", "alice")
+	n["setup"] = []string{executes("echo one >>/root/steps; exec sleep 1000"), executes("echo two >>/root/steps")}
+	s.set(map[string]provider.Resource{a: n})
+	is := s.settled(a)[a]
+	wait.Until(t, "the first step runs", func() bool { return strings.TrimSpace(s.mustSSH(is, "alice", "sudo cat /root/steps; echo")) == "one" })
+	s.set(map[string]provider.Resource{a: {"restart_serial": "1"}})
+	is = s.settled(a)[a]
+	steps := s.over(a)
+	if first, second := steps[0], steps[1]; first.State != setup.Done || first.Message != "it ended with the node, which was restarted" || second.State != setup.Done || second.Message != "" {
+		t.Errorf("%+v", steps)
+	}
+	if got := s.mustSSH(is, "alice", "sudo cat /root/steps"); strings.TrimSpace(got) != "one\ntwo" {
+		t.Errorf("it has done %q", got)
 	}
 }

@@ -85,7 +85,7 @@ func (j *journal) over() bool {
 // they keep it from being ready, and if so, how long at most; 0 is not known.
 func (l *life) runSteps(rec record) (held bool, wait time.Duration) {
 	s := l.services
-	if s == nil || rec.Asked.Power != provider.On {
+	if s == nil {
 		return false, 0
 	}
 	s.mu.Lock()
