@@ -46,6 +46,8 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"UnknownExtension", smallest + "manifest_extensions: [vnode, sliver_info]\n", "\"sliver_info\" is none of sliver-info, vnode"},
 		{"TooSmallKeys", smallest + "credentials: {min_rsa_bits: 512}\n", "512 is less than 1024"},
 		{"NotYAML", "authority: [", "f.yaml: this is not YAML: line 1"},
+		{"AliasesThatMultiply", smallest + "hooks:\n  - &h {command: x, events: [" + strings.Repeat("ready,", 1000) + "]}\n" + strings.Repeat("  - *h\n", 5000),
+			"f.yaml: its aliases (*NAME) stand for too much; write the values out"},
 		{"AListIsNoConfig", "- a\n", "needs keys below it: authority, listen"},
 		{"TwoMistakesAreBothTold", smallest + "lisen: :1\npublik_url: x\n", "did you mean listen?|did you mean public_url?"},
 	} {

@@ -197,9 +197,11 @@ func (o origin) document(text []byte) (*yaml.Node, error) {
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, &ConfigError{Where: o.File, Msg: "this is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
-	switch {
+	switch err := doc.Decode(new(any)); {
 	case len(doc.Content) == 0:
 		return nil, nil
+	case err != nil && strings.Contains(err.Error(), "excessive aliasing"):
+		return nil, &ConfigError{Where: o.File, Msg: "its aliases (*NAME) stand for too much; write the values out"}
 	case isProviderFile(&doc):
 		return nil, &ConfigError{Where: o.File, Msg: "these are a provider's metadata and settings, not a configuration; name the site's " + ConfigName}
 	case IsInventory(&doc):
