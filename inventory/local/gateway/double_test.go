@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	// Under nohup the shells of doubles would be started with it ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
 
