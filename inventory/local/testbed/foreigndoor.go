@@ -30,7 +30,9 @@ func foreignDoorID(providerName, name string) string {
 }
 
 // doorName is what the gateway account calls the door.
-func (d *foreignDoor) doorName() string { return doorName(d.Hostname, strings.TrimPrefix(d.id, "door-")) }
+func (d *foreignDoor) doorName() string {
+	return doorName(d.Hostname, strings.TrimPrefix(d.id, "door-"))
+}
 
 // findDoors reads the doors that are kept.
 func (t *Testbed) findDoors() error {
