@@ -87,6 +87,8 @@ func (l *run) check() {
 			l.fail("sliver %s outlives its credential: %v, %v", n.client, x.Expires, n.latest)
 		case x.Frozen != s.shut:
 			l.fail("sliver %s of %s: frozen %v", n.client, s.name, x.Frozen)
+		case stateOf(x.Status) == "making" && x.Desired.On != n.on:
+			l.fail("sliver %s of %s is being made and is to be switched on: %v, want %v", n.client, s.name, x.Desired.On, n.on)
 		}
 		live[n.urn] = true
 		if l.follow(n, x.Status, x.Error); s.shut {
