@@ -273,8 +273,12 @@ func TestLocationNeedsCountryAndCoordinates(t *testing.T) {
 func TestRequestExtensions(t *testing.T) {
 	s := Site{Manager: us}
 	always := s.RequestExtensions()
-	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, sliverSpace}, always); d != "" {
+	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace}, always); d != "" {
 		t.Error(d)
+	}
+	s.SliverInfo = true
+	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, sliverSpace}, s.RequestExtensions()); d != "" {
+		t.Errorf("of a site whose manifests have sliver-info: %s", d)
 	}
 	s = fullSite()
 	if d := cmp.Diff(append(always, sharedVLANSpace, oldSharedVLANSpace, monitoringSpace, oldMonitoringSpace), s.RequestExtensions()); d != "" {

@@ -559,7 +559,7 @@ func TestNothingIsThereFromItsEndOn(t *testing.T) {
 				alice SliverStatus s1 -> SEARCHFAILED
 				alice RenewSliver s1 +1h -> SEARCHFAILED
 				alice DeleteSliver s1 -> SEARCHFAILED
-				alice ListResources2 s1 with=s1 -> SEARCHFAILED
+				alice ListResources2 s1 with=s1 -> !"<node "
 				alice Shutdown s1 -> SEARCHFAILED
 				alice CreateSliver s1 a
 				alice Status s1 -> a:pending_allocation

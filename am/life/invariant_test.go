@@ -245,7 +245,7 @@ func (l *run) describe(s *plainSlice) {
 	}
 	l.status2(s, c.v2("SliverStatus", opts()))
 	b := c.call(2, "ListResources", strs(c.credential), opts(opt("geni_slice_urn", c.slice)))
-	if len(nodes) == 0 && b.code != am.SearchFailed || len(nodes) > 0 && b.manifest() != a.manifest() {
+	if b.code != am.Success || b.manifest() != a.manifest() {
 		l.fail("ListResources of %s: %d, not the manifest of Describe: %s, %s", s.name, b.code, b.manifest(), a.manifest())
 	}
 	shown := manifestNode.FindAllStringSubmatch(a.manifest(), -1)
