@@ -1,11 +1,13 @@
 package create
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"patchbay/inventory/local"
+	"patchbay/schemas/xmltree"
 )
 
 func TestInstanceNames(t *testing.T) {
@@ -18,6 +20,22 @@ func TestInstanceNames(t *testing.T) {
 		}
 		if a == b && a == instanceName(authority) {
 			t.Errorf("%s: always %s", authority, a)
+		}
+	}
+}
+
+// TestSampleRequestsNameTheirSchema: GENI's stitcher.py takes no request that does not.
+func TestSampleRequestsNameTheirSchema(t *testing.T) {
+	demo, err := os.ReadFile("../../../cmd/patchbay/testdata/demo.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"simulated": string(sampleRequest), "local": localRequest, "demo": string(demo)} {
+		if !strings.Contains(text, `xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd"`) {
+			t.Errorf("the request of %s has no xsi:schemaLocation:\n%s", name, text)
+		}
+		if found, err := xmltree.Validate([]byte(text), "", xmltree.Limits{}); err != nil || len(found) > 0 {
+			t.Errorf("the request of %s is not valid: %v %v", name, err, found)
 		}
 	}
 }
