@@ -1,11 +1,15 @@
 package create
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"patchbay/am/urn"
 	"patchbay/inventory/local"
 	"patchbay/schemas/xmltree"
 )
@@ -21,6 +25,30 @@ func TestInstanceNames(t *testing.T) {
 		if a == b && a == instanceName(authority) {
 			t.Errorf("%s: always %s", authority, a)
 		}
+	}
+}
+
+// TestTheTwoServerCertificatesHaveDifferentSubjects: a Java client that trusts one of
+// two certificates with the same subject, and is shown the other, says "signature check
+// failed" instead of naming what it lacks.
+func TestTheTwoServerCertificatesHaveDifferentSubjects(t *testing.T) {
+	var subjects []string
+	for _, kind := range []string{"ecdsa", "rsa"} {
+		text, _, err := serverPair(kind, urn.MustParse("urn:publicid:IDN+example.org+authority+cm"), []string{"testbed.example.org"}, nil, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(text)
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if subjects = append(subjects, c.Subject.String()); c.Subject.CommonName != "testbed.example.org" || c.Issuer.String() != c.Subject.String() {
+			t.Errorf("%s: subject %s, issuer %s", kind, c.Subject, c.Issuer)
+		}
+	}
+	if subjects[0] == subjects[1] {
+		t.Errorf("both have the subject %s", subjects[0])
 	}
 }
 
