@@ -211,6 +211,7 @@ func TestAdvertisementOfWhatIsFree(t *testing.T) {
 func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 	exclusive, shared := site(1), site(2)
 	shared.Nodes = shared.Nodes[1:]
+	exclusive.Nodes[0].HardwareTypes = nil
 	for _, tt := range []struct {
 		rule   string
 		site   Site
@@ -219,7 +220,8 @@ func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 		prefix string
 	}{
 		{"nothing", Site{Manager: us}, func(*Site) {}, nil, ""},
-		{"exclusive nodes need opstate only", exclusive, func(*Site) {}, []string{opstateSpace}, ""},
+		{"exclusive nodes without hardware types need opstate only", exclusive, func(*Site) {}, []string{opstateSpace}, ""},
+		{"exclusive nodes with hardware types have slots", site(1), func(*Site) {}, []string{opstateSpace, emulabSpace}, "emulab"},
 		{"a machine without sliver types is none", exclusive, func(s *Site) { s.Machines = []Machine{{Start: "geni_notready"}} }, nil, ""},
 		{"shared nodes count slots", shared, func(*Site) {}, []string{opstateSpace, emulabSpace}, "emulab"},
 		{"public addresses need no prefix", exclusive, func(s *Site) { s.PublicAddresses = 1 }, []string{opstateSpace, emulabSpace}, ""},
@@ -251,6 +253,26 @@ func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 			if n := strings.Count(root, x+" "+x+"/"); n != used {
 				t.Errorf("%s: %d schemas of %s: %s", tt.rule, n, x, root)
 			}
+		}
+	}
+}
+
+// TestExclusiveNodesAdvertiseANodeTypeWithOneSlot: geni-lib reads hardware types only
+// with Emulab's node_type. The number of slots is not what is free: available says that.
+func TestExclusiveNodesAdvertiseANodeTypeWithOneSlot(t *testing.T) {
+	s := site(1)
+	s.Nodes[0].HardwareTypes = []string{"pc3000", "pc"}
+	a := NewAdvertiser(s)
+	for _, free := range []int{0, 1} {
+		text := string(a.Append(nil, at(false, free)))
+		judge(t, text)
+		for _, name := range s.Nodes[0].HardwareTypes {
+			if !strings.Contains(text, `<hardware_type name="`+name+`"><emulab:node_type type_slots="1"/></hardware_type>`) {
+				t.Errorf("hardware type %s has no node_type while %d are free: %s", name, free, text)
+			}
+		}
+		if !strings.Contains(text, fmt.Sprintf(`<available now="%t"/>`, free == 1)) {
+			t.Errorf("%d are free: %s", free, text)
 		}
 	}
 }
