@@ -23,6 +23,8 @@ var Transitions = []Transition{
 	{allocated, EventExpire, unallocated, "release"},
 	{allocated, EventShutdown, allocated, "freeze for inspection"},
 
+	{pending, ActionStart, pending, "remembered: switch on when it is made"},
+	{pending, ActionStop, pending, "leave it off when it is made"},
 	{pending, EventDone, notReady, ""},
 	{pending, EventGaveUp, failed, ""},
 
@@ -171,8 +173,8 @@ func refusal(s Status, e Event) error {
 	switch {
 	case s == allocated:
 		hint = "Provision it first"
-	case s == pending:
-		hint = "wait until its provider has made it"
+	case e == EventProvision:
+		hint = "it is provisioned already"
 	case len(can) > 0:
 		hint = "possible now: " + strings.Join(can, ", ")
 	}

@@ -11,9 +11,9 @@ import (
 type AdNode struct {
 	ComponentID urn.URN
 	Name        string
-	// Exclusive says that the whole component is had; a shared one tells its
-	// free slots with each hardware type, or if it has none with its first
-	// sliver type.
+	// Exclusive says that the whole component is had: each of its hardware types
+	// has one slot, for clients such as geni-lib read no type without. A shared
+	// one tells its free slots there, or if it has none with its first sliver type.
 	Exclusive     bool
 	HardwareTypes []string
 	SliverTypes   []AdSliverType
@@ -126,10 +126,11 @@ func (f *nodeFragment) size() int {
 
 // writeTypes writes hardware and sliver types, with marks.
 func (n *AdNode) writeTypes(b *strings.Builder) {
-	slots := `<` + emulabPrefix + `:node_type type_slots="` + mark + `"/>`
+	free := mark
 	if n.Exclusive {
-		slots = ""
+		free = "1"
 	}
+	slots := `<` + emulabPrefix + `:node_type type_slots="` + free + `"/>`
 	for _, h := range n.HardwareTypes {
 		writeAround(b, "hardware_type", slots, "name", h)
 	}
@@ -138,16 +139,16 @@ func (n *AdNode) writeTypes(b *strings.Builder) {
 		for _, image := range t.Images {
 			image.write(&inner)
 		}
-		if i == 0 && len(n.HardwareTypes) == 0 {
+		if i == 0 && len(n.HardwareTypes) == 0 && !n.Exclusive {
 			inner.WriteString(slots)
 		}
 		writeAround(b, "sliver_type", inner.String(), "name", t.Name)
 	}
 }
 
-// countsSlots tells whether the text of the node has a count of free slots.
+// countsSlots tells whether the text of the node has a number of slots.
 func (n *AdNode) countsSlots() bool {
-	return !n.Exclusive && len(n.HardwareTypes)+len(n.SliverTypes) > 0
+	return len(n.HardwareTypes) > 0 || !n.Exclusive && len(n.SliverTypes) > 0
 }
 
 func (i *AdImage) write(b *strings.Builder) {

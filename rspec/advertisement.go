@@ -23,6 +23,8 @@ type Site struct {
 	PublicAddresses int
 	// Monitoring is what every node offers; nil if the site offers none.
 	Monitoring *AdMonitoring
+	// SliverInfo says that manifests of the site have the extension sliver-info.
+	SliverInfo bool
 }
 
 // Availability is what changes from one advertisement of a site to the next.

@@ -211,6 +211,7 @@ func TestAdvertisementOfWhatIsFree(t *testing.T) {
 func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 	exclusive, shared := site(1), site(2)
 	shared.Nodes = shared.Nodes[1:]
+	exclusive.Nodes[0].HardwareTypes = nil
 	for _, tt := range []struct {
 		rule   string
 		site   Site
@@ -219,7 +220,8 @@ func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 		prefix string
 	}{
 		{"nothing", Site{Manager: us}, func(*Site) {}, nil, ""},
-		{"exclusive nodes need opstate only", exclusive, func(*Site) {}, []string{opstateSpace}, ""},
+		{"exclusive nodes without hardware types need opstate only", exclusive, func(*Site) {}, []string{opstateSpace}, ""},
+		{"exclusive nodes with hardware types have slots", site(1), func(*Site) {}, []string{opstateSpace, emulabSpace}, "emulab"},
 		{"a machine without sliver types is none", exclusive, func(s *Site) { s.Machines = []Machine{{Start: "geni_notready"}} }, nil, ""},
 		{"shared nodes count slots", shared, func(*Site) {}, []string{opstateSpace, emulabSpace}, "emulab"},
 		{"public addresses need no prefix", exclusive, func(s *Site) { s.PublicAddresses = 1 }, []string{opstateSpace, emulabSpace}, ""},
@@ -255,6 +257,26 @@ func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 	}
 }
 
+// TestExclusiveNodesAdvertiseANodeTypeWithOneSlot: geni-lib reads hardware types only
+// with Emulab's node_type. The number of slots is not what is free: available says that.
+func TestExclusiveNodesAdvertiseANodeTypeWithOneSlot(t *testing.T) {
+	s := site(1)
+	s.Nodes[0].HardwareTypes = []string{"pc3000", "pc"}
+	a := NewAdvertiser(s)
+	for _, free := range []int{0, 1} {
+		text := string(a.Append(nil, at(false, free)))
+		judge(t, text)
+		for _, name := range s.Nodes[0].HardwareTypes {
+			if !strings.Contains(text, `<hardware_type name="`+name+`"><emulab:node_type type_slots="1"/></hardware_type>`) {
+				t.Errorf("hardware type %s has no node_type while %d are free: %s", name, free, text)
+			}
+		}
+		if !strings.Contains(text, fmt.Sprintf(`<available now="%t"/>`, free == 1)) {
+			t.Errorf("%d are free: %s", free, text)
+		}
+	}
+}
+
 func TestLocationNeedsCountryAndCoordinates(t *testing.T) {
 	for _, tt := range []struct {
 		location *Location
@@ -273,8 +295,12 @@ func TestLocationNeedsCountryAndCoordinates(t *testing.T) {
 func TestRequestExtensions(t *testing.T) {
 	s := Site{Manager: us}
 	always := s.RequestExtensions()
-	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, sliverSpace}, always); d != "" {
+	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace}, always); d != "" {
 		t.Error(d)
+	}
+	s.SliverInfo = true
+	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, sliverSpace}, s.RequestExtensions()); d != "" {
+		t.Errorf("of a site whose manifests have sliver-info: %s", d)
 	}
 	s = fullSite()
 	if d := cmp.Diff(append(always, sharedVLANSpace, oldSharedVLANSpace, monitoringSpace, oldMonitoringSpace), s.RequestExtensions()); d != "" {

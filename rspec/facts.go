@@ -55,7 +55,7 @@ type LinkFacts struct {
 type SliverInfo struct {
 	Creator          urn.URN
 	Created, Expires time.Time
-	// State is the operational state, Error what went wrong last.
+	// State is the operational state without geni_, Error what went wrong last.
 	State, Error string
 	// ResourceID is the site's own name of the resource.
 	ResourceID string

@@ -85,6 +85,8 @@ type setting struct {
 	inventory string
 	// extensions are told in manifests beside the core.
 	extensions []string
+	// emptyNotFound refuses to describe a slice without slivers.
+	emptyNotFound bool
 	// prober asks providers; nil asks nobody.
 	prober service.Prober
 	// policy is the text of its rules.
@@ -151,7 +153,7 @@ func (o setting) site(t testing.TB) *site {
 	if o.endLeases {
 		endLeases = s.endLeases
 	}
-	svc := service.New(service.Config{Store: s.store, Index: index, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled})
+	svc := service.New(service.Config{Store: s.store, Index: index, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound})
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
 		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,
 	})

@@ -287,11 +287,9 @@ func (c *call) readRSpec(v xmlrpc.Value) (err error) {
 }
 
 func (c *call) readTime(v xmlrpc.Value) (err error) {
-	s, ok := xmlrpc.AsString(v)
-	if !ok {
-		return errors.New("it must be a string such as 2030-01-31T12:00:00Z")
+	if c.until, err = moment(v); err == nil && c.until.IsZero() {
+		err = errors.New("it is empty; give a time such as 2030-01-31T12:00:00Z")
 	}
-	c.until, err = parseTime(strings.TrimSpace(s))
 	return err
 }
 
@@ -307,6 +305,9 @@ func (c *call) readUsers(v xmlrpc.Value) (err error) {
 }
 
 func (c *call) readOptions(v xmlrpc.Value) error {
+	if list, ok := v.([]xmlrpc.Value); ok && len(list) == 0 {
+		return nil // what Perl and PHP programs make of an empty struct
+	}
 	s, ok := v.(xmlrpc.Struct)
 	if !ok {
 		return errors.New("it must be a struct")

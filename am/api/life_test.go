@@ -20,7 +20,6 @@ func TestLife(t *testing.T) {
 		alice Status s1 -> SEARCHFAILED
 		alice Allocate s1 n0 version= -> n0:allocated 'type="manifest"' "manifest.xsd" 'sliver_id="urn:publicid:IDN+example.org+sliver+' "IDN+example.org+node+pc1" 'client_id="n0"'
 		alice Provision s1.n0 geni_users=alice -> n0:provisioned n0:pending_allocation
-		alice PerformOperationalAction s1.n0 geni_start -> UNSUPPORTED
 		settle
 		alice Status s1.n0 -> n0:notready value.geni_urn=<string>s1
 		alice PerformOperationalAction s1.n0 geni_start -> #1
@@ -41,6 +40,98 @@ func TestLife(t *testing.T) {
 		alice owns s2 3h
 		alice Allocate s2 a
 		alice Provision s2 -> @+2h50m
+	`)
+}
+
+// TestStartBeforeTheNodeIsMadeIsRemembered also says what becomes of the start
+// when something else is asked for before the node is made.
+func TestStartBeforeTheNodeIsMadeIsRemembered(t *testing.T) {
+	const made = `
+		alice owns s1 48h
+		alice Allocate s1 a b
+		alice PerformOperationalAction s1.a geni_start -> UNSUPPORTED "Provision it first"
+		alice Provision s1 geni_users=alice
+		alice PerformOperationalAction s1.a geni_start -> a:pending_allocation "1 of 1 slivers are still being made; geni_start is remembered"
+	`
+	for rule, story := range map[string]string{
+		"carried out when the node is made": `
+			alice Status s1 -> a:pending_allocation b:pending_allocation
+			alice Describe s1 -> a:pending_allocation b:pending_allocation 'login="alice"'
+			settle
+			alice Status s1 -> a:ready b:notready
+		`,
+		"asked for twice": `
+			alice PerformOperationalAction s1.a geni_start -> a:pending_allocation
+			settle
+			alice Status s1 -> a:ready b:notready
+		`,
+		"of the whole slice": `
+			alice PerformOperationalAction s1 geni_start -> "2 of 2 slivers are still being made"
+			settle
+			alice Status s1 -> a:ready b:ready
+		`,
+		"with one that is only allocated": `
+			alice Allocate s1 c
+			alice PerformOperationalAction s1.b s1.c geni_start -> UNSUPPORTED
+			alice PerformOperationalAction s1.b s1.c geni_start geni_best_effort=true -> b:pending_allocation c:pending_allocation "1 of 2 slivers" "Provision it first"
+			settle
+			alice Status s1 -> a:ready b:ready c:pending_allocation
+		`,
+		"a stop takes it back": `
+			alice PerformOperationalAction s1 geni_stop -> a:pending_allocation b:pending_allocation "geni_stop is remembered: they are left switched off"
+			settle
+			alice Status s1 -> a:notready b:notready
+		`,
+		"a stop takes back the start of CreateSliver": `
+			alice owns s2 48h
+			alice CreateSliver s2 d users=alice
+			alice PerformOperationalAction s2 geni_stop -> d:pending_allocation
+			alice SliverStatus s2 -> value.geni_status=<string>configuring
+			settle
+			alice Status s2 -> d:notready
+		`,
+		"a restart is refused and changes nothing": `
+			alice PerformOperationalAction s1.a geni_restart -> UNSUPPORTED "possible now: geni_start, geni_stop"
+			settle
+			alice Status s1 -> a:ready b:notready
+		`,
+		"the lease is renewed": `
+			alice Renew s1 +30h
+			settle
+			alice Status s1 -> a:ready b:notready @+30h
+		`,
+		"deleted and reserved anew": `
+			alice Delete s1
+			settle
+			alice Allocate s1 a
+			alice Provision s1
+			settle
+			alice Status s1 -> a:notready
+		`,
+		"shut down": `
+			alice Shutdown s1
+			settle
+			alice SliverStatus s1 -> value.geni_status=<string>shutdown
+			thaw s1
+			alice Status s1 -> a:notready b:notready
+		`,
+	} {
+		t.Run(rule, func(t *testing.T) { newWorld(t).play(made + story) })
+	}
+}
+
+// TestRefusalsInPendingAllocationDoNotAdviseToWait holds the advice of refusals
+// against what is possible: waiting makes neither a second Provision nor a
+// restart possible.
+func TestRefusalsInPendingAllocationDoNotAdviseToWait(t *testing.T) {
+	newWorld(t).play(`
+		alice owns s1 48h
+		alice Allocate s1 a b
+		alice Provision s1.a
+		alice Provision s1.a -> UNSUPPORTED "Provision is not possible in state geni_pending_allocation; it is provisioned already"
+		alice Provision s1.a s1.b geni_best_effort=true -> "it is provisioned already" !"wait until"
+		settle
+		alice Provision s1.a -> UNSUPPORTED "in state geni_notready; it is provisioned already" !"possible now"
 	`)
 }
 
@@ -272,7 +363,7 @@ func TestMadeIn2LivesIn3(t *testing.T) {
 	`
 	newWorld(t).play(made+`
 		alice Provision s1 -> SEARCHFAILED
-		alice PerformOperationalAction s1 geni_start -> UNSUPPORTED
+		alice PerformOperationalAction s1 geni_start -> a:pending_allocation b:pending_allocation
 		settle
 		alice Status s1 -> a:ready b:ready
 		alice PerformOperationalAction s1 geni_start
@@ -468,7 +559,7 @@ func TestNothingIsThereFromItsEndOn(t *testing.T) {
 				alice SliverStatus s1 -> SEARCHFAILED
 				alice RenewSliver s1 +1h -> SEARCHFAILED
 				alice DeleteSliver s1 -> SEARCHFAILED
-				alice ListResources2 s1 with=s1 -> SEARCHFAILED
+				alice ListResources2 s1 with=s1 -> !"<node "
 				alice Shutdown s1 -> SEARCHFAILED
 				alice CreateSliver s1 a
 				alice Status s1 -> a:pending_allocation

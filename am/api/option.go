@@ -142,15 +142,6 @@ func text(v xmlrpc.Value) (string, error) {
 	return s, nil
 }
 
-// moment reads a time; an empty one is zero.
-func moment(v xmlrpc.Value) (t time.Time, err error) {
-	s, err := text(v)
-	if s = strings.TrimSpace(s); s != "" {
-		t, err = parseTime(s)
-	}
-	return t, err
-}
-
 // rspecVersion checks geni_rspec_version: BadVersion for another than GENI 3.
 func rspecVersion(_ *call, v xmlrpc.Value) error {
 	s, isStruct := v.(xmlrpc.Struct)

@@ -30,9 +30,9 @@ Provision                   pending   12/13   12/13       12/13       12/13     
 Renew                       =         =       =           =           =              =        =              =
 Delete                      gone      gone    gone        gone        gone           gone     gone           gone
 Shutdown                    =         =       =           stopping    stopping       =        stopping       =
-geni_start                  13        13      configuring =           =              13       =              13
+geni_start                  13        =       configuring =           =              13       =              13
 geni_restart                13        13      13          13          configuring    13       13             13
-geni_stop                   13        13      =           13          stopping       =        13             13
+geni_stop                   13        =       =           13          stopping       =        13             13
 geni_update_users           13        7       7           7           updating_users 7        7              7
 geni_updating_users_cancel  13        13      13          13          13             13       ready          13
 geni_update_users_cancel    13        13      13          13          13             13       ready          13

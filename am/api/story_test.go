@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/lease"
+	"patchbay/am/store"
+	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 )
 
@@ -24,6 +27,7 @@ import (
 //	alice Renew s1 +3h -> REFUSED "latest"  a code other than SUCCESS, and a text of the answer
 //	bob Status s1 with=user -> FORBIDDEN    other credentials than that of the slice
 //	pass 10m, settle                        time passes; providers do their tasks
+//	thaw s1                                 an operator lifts the shutdown of a slice
 //
 // Methods that both versions have are of version 2 with a 2 at their end. A word
 // that begins with $ stands for a text of the story. Times are + or - from the clock,
@@ -161,7 +165,7 @@ func (w *world) value(word string) string {
 }
 
 // lengths are the words of lines that are no calls.
-var lengths = map[string]int{"pass": 2, "settle": 1, "heed": 2}
+var lengths = map[string]int{"pass": 2, "settle": 1, "heed": 2, "thaw": 2}
 
 func (w *world) line(call, want []string, answered bool) error {
 	if n := lengths[call[0]]; n > 0 && len(call) != n || answered && (n > 0 || call[1] == "owns") {
@@ -177,6 +181,11 @@ func (w *world) line(call, want []string, answered bool) error {
 	case "heed":
 		w.heed(w.value(call[1]))
 		return nil
+	case "thaw":
+		return w.store.Commit(w.t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
+			_, err = lease.Thaw(v, &cs, urn.MustParse(w.value(call[1])), time.Time{})
+			return cs, err
+		})
 	}
 	c := w.who(call[0])
 	if call[1] == "owns" {

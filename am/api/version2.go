@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 
-	"patchbay/am"
 	"patchbay/am/service"
 	"patchbay/am/xmlrpc"
 )
@@ -15,16 +14,7 @@ func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error
 	if c.slice.IsZero() {
 		return listResources(ctx, c)
 	}
-	return answered(describeSome, manifest)(ctx, c)
-}
-
-// describeSome refuses a slice without slivers.
-func describeSome(ctx context.Context, c *call) (service.Outcome, error) {
-	out, err := describe(ctx, c)
-	if err == nil && len(out.Slivers) == 0 {
-		err = am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", c.slice).About(c.slice)
-	}
-	return out, err
+	return answered(describe, manifest)(ctx, c)
 }
 
 func createSliver(ctx context.Context, c *call) (service.Outcome, error) {

@@ -1,8 +1,11 @@
 package api
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"patchbay/am/service"
 )
 
 func TestListResources2(t *testing.T) {
@@ -20,7 +23,6 @@ func TestListResources2(t *testing.T) {
 		alice ListResources2 with=none -> BADARGS
 		alice ListResources2 s1 with=user -> FORBIDDEN
 		alice ListResources2 s1 with=none -> FORBIDDEN
-		alice ListResources2 s1 -> SEARCHFAILED
 		alice CreateSliver s1 a
 		alice ListResources2 geni_available=true -> !'component_name="pc1"' 23*"<node "
 		alice ListResources2 s1 -> 'type="manifest"' 'client_id="a"'
@@ -28,6 +30,45 @@ func TestListResources2(t *testing.T) {
 	// geni_available has no meaning for a slice: all of it is told.
 	if got := unzip(t, w.play("alice ListResources2 s1 geni_compressed=1 geni_available=true").answer.at("value").text); got != manifest {
 		t.Errorf("compressed and available:\n%s", got)
+	}
+}
+
+// TestListResourcesOfASliceWithoutSliversIsAnEmptyManifest: "aggregates should NOT
+// return an error" (AM API v2, ListResources). It answers what Describe does, and so
+// the site's setting counts for both.
+func TestListResourcesOfASliceWithoutSliversIsAnEmptyManifest(t *testing.T) {
+	const empty = `'type="manifest"' "manifest.xsd" !"<node "`
+	for _, tt := range []struct {
+		rule string
+		setting
+		want string
+	}{
+		{"by default", setting{}, empty},
+		{"where the site says not-found", setting{emptyNotFound: true}, "SEARCHFAILED"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			tt.world(t).play(strings.ReplaceAll(`
+				alice owns s1 24h
+				mallory owns m 24h
+				alice ListResources2 s1 -> EMPTY
+				alice Describe s1 -> EMPTY
+				mallory ListResources2 s1 with=m -> FORBIDDEN
+				alice CreateSliver s1 a
+				alice ListResources2 s1 -> "<node "
+				alice DeleteSliver s1
+				alice ListResources2 s1 -> EMPTY
+			`, "EMPTY", tt.want))
+		})
+	}
+}
+
+// TestGetVersionNamesSliverInfoOnlyWhereManifestsHaveIt looks at both versions.
+func TestGetVersionNamesSliverInfoOnlyWhereManifestsHaveIt(t *testing.T) {
+	const space = `"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"`
+	for _, version := range []string{"GetVersion", "GetVersion2"} {
+		newWorld(t).play("alice " + version + " -> !" + space)
+		setting{extensions: []string{service.VNode}}.world(t).play("alice " + version + " -> !" + space)
+		setting{extensions: []string{service.SliverInfo}}.world(t).play("alice " + version + " -> " + space)
 	}
 }
 
@@ -39,7 +80,7 @@ func TestVersion2Life(t *testing.T) {
 		alice RenewSliver s1 +1h -> SEARCHFAILED
 		alice DeleteSliver s1 -> SEARCHFAILED
 		alice Shutdown2 s1 -> SEARCHFAILED
-		alice ListResources2 s1 -> SEARCHFAILED
+		alice ListResources2 s1 -> 'type="manifest"' !"<node "
 	`
 	newWorld(t).play(`
 		alice owns s1 48h

@@ -18,7 +18,7 @@ import (
 )
 
 // A chapter is one thing that somebody does in the story; all is quiet between
-// two of them. Its error is a refusal.
+// two of them, but before one that is called so. Its error is a refusal.
 type chapter struct {
 	what string
 	do   func(*tale) error
@@ -65,6 +65,7 @@ var story = []chapter{
 		return t.heard(t.as("four").allocate(request(node("g", "raw-pc"), bound("h", "vm", "host1"))))
 	}},
 	{"Provision after that", func(t *tale) error { return t.heard(t.as("four").v3("Provision", nil, opts())) }},
+	{"start before it is made", func(t *tale) error { return t.act("four", "geni_start") }},
 }
 
 // tale is one telling of the story.
@@ -137,7 +138,9 @@ func (t *tale) tell(without map[int]bool) {
 				t.refused[i] = true
 			}
 		}
-		t.quiet()
+		if hurried := i+1 < len(story) && strings.Contains(story[i+1].what, "before it is made"); !hurried || t.s.isDead() {
+			t.quiet()
+		}
 	}
 	time.Sleep(2 * time.Minute) // sweeps, and the end of what only was asked about
 	t.quiet()

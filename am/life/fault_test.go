@@ -21,7 +21,7 @@ func TestStory(t *testing.T) {
 	if len(x.refused)+len(x.unheard)+len(x.wrong) > 0 {
 		t.Errorf("refused %v, unheard %v, wrong %v", x.refused, x.unheard, x.wrong)
 	}
-	made := "{geni_provisioned geni_notready}, frozen false, on false, restarted 0, 0 accounts; machine on true: off, restarted 0, 0 accounts"
+	made := "{geni_provisioned geni_ready}, frozen false, on true, restarted 0, 0 accounts; machine on true: on, restarted 0, 0 accounts"
 	want := map[string]string{
 		"one":    "shut down false",
 		"one b":  "{geni_provisioned geni_ready}, frozen false, on true, restarted 1, 2 accounts; machine on true: on, restarted 1, 2 accounts",

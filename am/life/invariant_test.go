@@ -87,6 +87,8 @@ func (l *run) check() {
 			l.fail("sliver %s outlives its credential: %v, %v", n.client, x.Expires, n.latest)
 		case x.Frozen != s.shut:
 			l.fail("sliver %s of %s: frozen %v", n.client, s.name, x.Frozen)
+		case stateOf(x.Status) == "making" && x.Desired.On != n.on:
+			l.fail("sliver %s of %s is being made and is to be switched on: %v, want %v", n.client, s.name, x.Desired.On, n.on)
 		}
 		live[n.urn] = true
 		if l.follow(n, x.Status, x.Error); s.shut {
@@ -243,7 +245,7 @@ func (l *run) describe(s *plainSlice) {
 	}
 	l.status2(s, c.v2("SliverStatus", opts()))
 	b := c.call(2, "ListResources", strs(c.credential), opts(opt("geni_slice_urn", c.slice)))
-	if len(nodes) == 0 && b.code != am.SearchFailed || len(nodes) > 0 && b.manifest() != a.manifest() {
+	if b.code != am.Success || b.manifest() != a.manifest() {
 		l.fail("ListResources of %s: %d, not the manifest of Describe: %s, %s", s.name, b.code, b.manifest(), a.manifest())
 	}
 	shown := manifestNode.FindAllStringSubmatch(a.manifest(), -1)

@@ -55,8 +55,8 @@ var wire = map[string]string{
 
 // allowed is what each action does in each state; what is missing is refused.
 var allowed = map[string]map[string]string{
-	"geni_start":                 {"off": "starting", "starting": "starting", "on": "on", "updating": "updating"},
-	"geni_stop":                  {"off": "off", "on": "stopping", "stopping": "stopping"},
+	"geni_start":                 {"making": "making", "off": "starting", "starting": "starting", "on": "on", "updating": "updating"},
+	"geni_stop":                  {"making": "making", "off": "off", "on": "stopping", "stopping": "stopping"},
 	"geni_restart":               {"on": "starting"},
 	"geni_update_users":          {"on": "updating"},
 	"geni_updating_users_cancel": {"updating": "on"},
@@ -72,8 +72,11 @@ var becomes = map[string][]string{
 // another.
 func (n *plainNode) mayBecome(to string) bool {
 	seen := []string{n.state}
-	if n.state == "making" && n.on {
-		seen = append(seen, "starting")
+	if n.state == "making" && n.on { // it never waits to be started
+		if to == "making" {
+			return true
+		}
+		seen[0] = "starting"
 	}
 	for i := 0; i < len(seen); i++ {
 		if seen[i] == to {
@@ -383,7 +386,12 @@ func (p *plain) one(n *plainNode, a ask, now time.Time) (am.Code, func()) {
 		}
 		return am.Unsupported, nil
 	}
-	return am.Success, func() { n.state = to }
+	return am.Success, func() {
+		if n.state == "making" {
+			n.on = a.action == "geni_start"
+		}
+		n.state = to
+	}
 }
 
 // reserve is Allocate and CreateSliver. The components are chosen by the

@@ -54,6 +54,8 @@ func (l *run) differs(p *plain, records map[string]am.Sliver) string {
 			return x.ClientID + " has another lease"
 		case !n.mayBecome(stateOf(x.Status)):
 			return x.ClientID + " is in another state"
+		case n.state == "making" && stateOf(x.Status) == "making" && x.Desired.On != n.on:
+			return x.ClientID + " is to be started, or is not"
 		}
 		if n.urn == "" {
 			n.urn, n.component = x.URN.String(), x.Component.Name

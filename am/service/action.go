@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -24,6 +25,8 @@ var goals = map[am.Event]am.Goal{
 // PerformOperationalAction moves slivers as the transition table says (AM API
 // v3): at once to the wait state, and the work follows. For a whole slice it
 // takes the provisioned slivers. An action that finds nothing to do succeeds.
+// A sliver that is still being made stays in its state: geni_start has it
+// switched on as soon as it is made, and geni_stop has it left off.
 //
 // Errors: those of resolve and of am.Next; Busy for a sliver whose provider is
 // still being asked.
@@ -37,7 +40,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			return err
 		}
 	}
-	return s.run(ctx, change{
+	out, err := s.run(ctx, change{
 		event: string(action), grant: g, targets: t, call: o.Call,
 		only:    am.Provisioned,
 		none:    am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice),
@@ -47,15 +50,21 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			if err != nil {
 				return err
 			}
+			if status.Operational == am.PendingAllocation {
+				if on := action == am.ActionStart; x.Desired.On != on {
+					x.Desired.On = on
+					promise(cs, v, x, am.GoalMake, o.Call)
+					cs.PutSliver(*x)
+				}
+				return nil
+			}
 			if status == x.Status { // already so
 				return nil
 			}
 			x.Status, x.Error = status, ""
 			switch action {
-			case am.ActionStart:
-				x.Desired.On = true
-			case am.ActionStop:
-				x.Desired.On = false
+			case am.ActionStart, am.ActionStop:
+				x.Desired.On = action == am.ActionStart
 			case am.ActionRestart:
 				x.Desired.RestartSerial++
 			case am.ActionUpdateUsers:
@@ -73,4 +82,22 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			return nil
 		},
 	})
+	if n := beingMade(out); err == nil && n > 0 {
+		what := "switched on"
+		if action == am.ActionStop {
+			what = "left switched off"
+		}
+		out.Notices = append(out.Notices, fmt.Sprintf("%d of %d slivers are still being made; %s is remembered: they are %s when they are made", n, len(out.Slivers), action, what))
+	}
+	return out, err
+}
+
+// beingMade counts the slivers that an action has reached before they are made.
+func beingMade(out Outcome) (n int) {
+	for _, x := range out.Slivers {
+		if x.Failed == "" && x.Status.Allocation == am.Provisioned && x.Status.Operational == am.PendingAllocation {
+			n++
+		}
+	}
+	return n
 }

@@ -18,9 +18,9 @@ type advertiser struct {
 }
 
 // newAdvertiser turns the inventory into the plain values that rspec writes.
-func newAdvertiser(v *inventory.Inventory, generatedBy string) *advertiser {
+func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 	site := rspec.Site{
-		Manager: v.Manager, GeneratedBy: generatedBy, Machines: []rspec.Machine{machine(v)},
+		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Machines: []rspec.Machine{machine(v)},
 		Nodes: make([]rspec.AdNode, len(v.Components)), PublicAddresses: len(v.PublicAddresses),
 	}
 	types := map[*inventory.SliverType]rspec.AdSliverType{}

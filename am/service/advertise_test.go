@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the advertisements in testdata an
 
 // advertise is the advertisement of an inventory as of a fixed time.
 func advertise(v *inventory.Inventory, x *binder.Index, onlyFree bool) string {
-	ads := newAdvertiser(v, "patchbay")
+	ads := newAdvertiser(v, &Config{GeneratedBy: "patchbay"})
 	return string(ads.site.Append(nil, rspec.Availability{
 		Generated: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Free: x.Free, PublicAddresses: x.FreePublicAddresses(), OnlyFree: onlyFree,
 	}))

@@ -125,5 +125,5 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 		}
 		return cs, err
 	})
-	return out, err
+	return out, s.withHistory(err)
 }

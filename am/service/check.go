@@ -18,7 +18,7 @@ func (s *Service) CheckTargets(g credentials.Grant, t Targets, c Call) error {
 	if t.Slice.IsZero() && len(t.Slivers) == 0 {
 		return nil
 	}
-	return s.cfg.Store.Read(func(v *store.View) error {
+	return s.withHistory(s.cfg.Store.Read(func(v *store.View) error {
 		if g.Right() == credentials.RightAllocate {
 			_, err := rightOver(v, g, t.Slice)
 			return cmp.Or(err, s.checkLockdown())
@@ -31,7 +31,7 @@ func (s *Service) CheckTargets(g credentials.Grant, t Targets, c Call) error {
 			return nil
 		}
 		return err
-	})
+	}))
 }
 
 // emptyDescribed tells whether Describe makes an empty manifest of what resolve

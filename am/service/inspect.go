@@ -12,11 +12,12 @@ import (
 //
 // Errors: SearchFailed for a slice without slivers, and those of manifest.
 func (s *Service) Inspect(slice urn.URN) ([]byte, error) {
-	return s.manifest(context.Background(), func(v *store.View) (urn.URN, []Report, error) {
+	text, err := s.manifest(context.Background(), func(v *store.View) (urn.URN, []Report, error) {
 		live, err := liveSlivers(v, slice)
 		if err == nil && len(live) == 0 {
 			err = noSlivers(slice)
 		}
 		return urn.URN{}, reports(live), err
 	})
+	return text, s.withHistory(err)
 }

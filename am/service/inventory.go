@@ -58,7 +58,7 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with
 	if err := s.Remember(ctx); err != nil {
 		return err
 	}
-	ads, was := newAdvertiser(v, s.cfg.GeneratedBy), s.offer.Load().advertiser
+	ads, was := newAdvertiser(v, &s.cfg), s.offer.Load().advertiser
 	set, drop := s.cfg.Index.Prepare(v)
 	s.offer.Store(&offer{ads, was})
 	isSet, isDone, renames := false, false, v.Renames(s.Inventory())

@@ -210,7 +210,8 @@ func (s *Service) facts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts 
 // tellExtensions adds what only some sites tell.
 func (s *Service) tellExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 	if slices.Contains(s.cfg.ManifestExtensions, SliverInfo) {
-		f.Sliver = &rspec.SliverInfo{Creator: x.Creator, Created: x.Created, Expires: x.Expires, State: string(x.Status.Operational), Error: x.Error, ResourceID: f.ComponentName}
+		state := strings.TrimPrefix(string(x.Status.Operational), "geni_") // readyToLogin.py compares it with ExoGENI's "ready"
+		f.Sliver = &rspec.SliverInfo{Creator: x.Creator, Created: x.Created, Expires: x.Expires, State: state, Error: x.Error, ResourceID: f.ComponentName}
 	}
 	if slices.Contains(s.cfg.ManifestExtensions, VNode) {
 		f.VNode = &rspec.VNode{Name: f.ComponentName, HardwareType: f.HardwareType}

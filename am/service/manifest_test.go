@@ -131,6 +131,17 @@ func TestFactsOfInterfaces(t *testing.T) {
 	}
 }
 
+// TestSliverInfoSaysReadyAsExoGENIDoes: GENI's readyToLogin.py --readyonly shows a node
+// only if its state is the word "ready".
+func TestSliverInfoSaysReadyAsExoGENIDoes(t *testing.T) {
+	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t)), ManifestExtensions: []string{SliverInfo}}}
+	for operational, want := range map[am.OperationalState]string{am.Ready: "ready", am.NotReady: "notready", am.PendingAllocation: "pending_allocation", am.Failed: "failed"} {
+		if f := s.facts(s.Inventory(), &am.Sliver{Status: am.Status{Allocation: am.Provisioned, Operational: operational}}); f.Sliver.State != want {
+			t.Errorf("%s is told as %q, want %q", operational, f.Sliver.State, want)
+		}
+	}
+}
+
 func TestFactsOfExtensions(t *testing.T) {
 	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t)), ManifestExtensions: []string{SliverInfo, VNode}}}
 	made := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -139,7 +150,7 @@ func TestFactsOfExtensions(t *testing.T) {
 		Component: urn.MustParse("urn:publicid:IDN+example.org+node+pc13"), Creator: ann, Created: made, Expires: made.Add(time.Hour),
 		Status: am.Status{Allocation: am.Provisioned, Operational: am.Ready}, Error: "an install failed",
 	})
-	if d := cmp.Diff(&rspec.SliverInfo{Creator: ann, Created: made, Expires: made.Add(time.Hour), State: "geni_ready", Error: "an install failed", ResourceID: "pc13"}, f.Sliver); d != "" {
+	if d := cmp.Diff(&rspec.SliverInfo{Creator: ann, Created: made, Expires: made.Add(time.Hour), State: "ready", Error: "an install failed", ResourceID: "pc13"}, f.Sliver); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff(&rspec.VNode{Name: "pc13", HardwareType: "pc-large"}, f.VNode); d != "" {

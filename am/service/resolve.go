@@ -49,10 +49,6 @@ func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (re
 	return r, nil
 }
 
-func noSlivers(slice urn.URN) error {
-	return am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", slice).About(slice)
-}
-
 func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEffort bool) (resolved, error) {
 	var r resolved
 	seen, asked := map[string]bool{}, map[string]bool{}

@@ -100,7 +100,7 @@ func New(c Config) *Service {
 	}
 	c.Reading.Stored, c.Reading.Judge = true, false // what was accepted once stays readable
 	s := &Service{cfg: c, memory: newMemory(c.Reading.Limits)}
-	s.offer.Store(&offer{newAdvertiser(c.Index.Inventory(), c.GeneratedBy), nil})
+	s.offer.Store(&offer{newAdvertiser(c.Index.Inventory(), &c), nil})
 	return s
 }
 

@@ -23,7 +23,7 @@ func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Ca
 		out = Outcome{Slice: r.slice, Slivers: append(reports(r.slivers), r.absent(v.Now())...)}
 		return nil
 	})
-	return out, err
+	return out, s.withHistory(err)
 }
 
 // SliverStatus tells the states of all slivers of a slice, and of one that was
@@ -47,7 +47,7 @@ func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn
 		out.Slivers, out.Shutdown = reports(live), !rec.Shutdown.IsZero()
 		return err
 	})
-	return out, err
+	return out, s.withHistory(err)
 }
 
 // Describe is Status with the manifest of the slivers (AM API v3, Describe). A
@@ -57,16 +57,20 @@ func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn
 func (s *Service) Describe(ctx context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
 	var out Outcome
 	var absent []Report
+	var empty error // why there is nothing to describe
 	manifest, err := s.manifest(ctx, func(v *store.View) (urn.URN, []Report, error) {
 		r, err := resolve(v, g, t, c.BestEffort)
-		if s.emptyDescribed(t, err) {
-			err = nil
+		if empty = nil; s.emptyDescribed(t, err) {
+			empty, err = err, nil
 		}
 		out, absent = Outcome{Slice: r.slice, Slivers: reports(r.slivers)}, r.absent(v.Now())
 		return g.Caller(), out.Slivers, err
 	})
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, s.withHistory(err)
+	}
+	if empty != nil {
+		out.Notices = []string{s.withHistory(empty).Error()}
 	}
 	out.Manifest, out.Slivers = manifest, append(out.Slivers, absent...)
 	return out, nil

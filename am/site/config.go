@@ -80,8 +80,9 @@ type Config struct {
 	// is not believed until an operator says so (patchbay clock): leases go on by
 	// the time that has gone by; 1m.
 	ClockJump time.Duration `yaml:"clock_jump"`
-	// EmptyDescribe is what Describe answers for a slice without slivers:
-	// "empty", an empty manifest (jFed expects it), or "not-found".
+	// EmptyDescribe is what Describe, and ListResources of version 2, answers for a
+	// slice without slivers: "empty", an empty manifest (jFed expects it), or
+	// "not-found".
 	EmptyDescribe string `yaml:"empty_describe"`
 	// ServicesFailure is what becomes of a sliver of which an install or execute
 	// failed: "report", it is ready and its geni_error tells, or "fail", it is

@@ -6,6 +6,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/inventory/provider"
 )
 
 // create promises what CreateSliver of version 2 does: to make the slivers and
@@ -92,4 +93,54 @@ func TestFrozenWhileBeingMade(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStartWhileTheProviderWorksIsRemembered: what Desired says when the node is made
+// counts, whatever its provider was asked for first, and also for a runner that is
+// started anew over the store of one that ended.
+func TestStartWhileTheProviderWorksIsRemembered(t *testing.T) {
+	start := func(e *env) {
+		e.do(am.ActionStart, am.GoalMake, func(d *am.Desired) { d.On = true }, "a-1")
+	}
+	for name, story := range map[string]func(e *env){
+		"before its provider was asked": func(e *env) { start(e); e.start() },
+		"while its provider works":      func(e *env) { e.start(); time.Sleep(2 * time.Second); start(e) },
+		"before the store is opened again": func(e *env) {
+			e.start()
+			time.Sleep(2 * time.Second)
+			start(e)
+			e.stop()
+			e.st.Close()
+			e.open()
+			e.start()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				e.d.slow = 5 * time.Second
+				e.allocate("a-1")
+				e.provision("a-1")
+				story(e)
+				e.becomes(30*time.Second, ready, "a-1")
+				if e.d.show("a-1").Text("power") != "on" {
+					t.Error("it is off")
+				}
+			})
+		})
+	}
+}
+
+// TestANodeThatCannotBeMadeForgetsItsStart: it is failed, and nothing of it is left on.
+func TestANodeThatCannotBeMadeForgetsItsStart(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.allocate("a-1")
+		e.provision("a-1")
+		e.do(am.ActionStart, am.GoalMake, func(d *am.Desired) { d.On = true }, "a-1")
+		e.d.refuses["a-1"] = func() *provider.Error { return &provider.Error{Kind: provider.Unsupported, Msg: "no boot image"} }
+		e.start()
+		e.becomes(30*time.Second, failed, "a-1")
+		if s := e.sliver("a-1"); s.Desired.On || s.Error != "no boot image" {
+			t.Errorf("on %v, error %q", s.Desired.On, s.Error)
+		}
+	})
 }

@@ -59,7 +59,7 @@ func (i *item) name() string { return i.sliver.URN.Name }
 func (i *item) removes() bool { return i.task.Goal.Removes() }
 
 const (
-	vanishedText = "its resource has vanished from its provider"
+	vanishedText = "its provider does not have it any more: it was removed or lost there; Delete it and allocate it anew"
 	failedText   = "its provider reports that it failed"
 )
 

@@ -219,7 +219,7 @@ func TestWhateverAProviderSays(t *testing.T) {
 			})
 			time.Sleep(time.Hour)
 			l.with(func() { l.look = nil })
-		}, `geni_failed "its resource has vanished from its provider"`, "on"},
+		}, `geni_failed "its provider does not have it any more: it was removed or lost there; Delete it and allocate it anew"`, "on"},
 		{"get tells of others: they are passed over", func(e *env, l *liar) {
 			l.with(func() {
 				l.more = map[string]provider.Result{"b-7": {Resource: provider.Resource{"name": "b-7", "ensure": "present", "power": "on"}}, "": {}}

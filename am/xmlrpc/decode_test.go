@@ -110,6 +110,35 @@ func TestDecodeCallDocument(t *testing.T) {
 	}
 }
 
+const latin1Declaration = "<?xml version='1.0' encoding='ISO-8859-1'?>"
+
+// callOfBare is callOf without an XML declaration.
+func callOfBare(value string) string {
+	_, text, _ := strings.Cut(callOf(value), "<methodCall>")
+	return "<methodCall>" + text
+}
+
+// TestISO88591IsDecoded: Apache XML-RPC 1.1 declares it, and PHP libraries may.
+func TestISO88591IsDecoded(t *testing.T) {
+	for _, tt := range []struct{ rule, in, want string }{
+		{"plain ASCII", latin1Declaration + callOfBare("<value>plain</value>"), "plain"},
+		{"an umlaut, and what begins a character of two bytes in UTF-8", latin1Declaration + callOfBare("<value>\xe4\xc3\xa9</value>"), "äÃ©"},
+		{"the first and the last character", latin1Declaration + callOfBare("<value>\xa0\xff</value>"), "\u00a0ÿ"},
+		{"references count as ever", latin1Declaration + callOfBare("<value>&#8220;\xe4&amp;</value>"), "“ä&"},
+		{"lower case, double quotes, blanks", "\n <?xml version=\"1.0\" encoding = \"iso-8859-1\" ?>\n<!-- \xe4 -->" + callOfBare("<value><![CDATA[\xe4]]></value>"), "ä"},
+		{"without a declaration it is UTF-8", callOfBare("<value>ä</value>"), "ä"},
+		{"what is declared inside of a text counts for nothing", callOfBare("<value><![CDATA[" + latin1Declaration + "ä]]></value>"), latin1Declaration + "ä"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			c, err := DecodeCall([]byte(tt.in), Limits{})
+			if err != nil || len(c.Params) != 1 || c.Params[0] != tt.want {
+				t.Fatalf("got %#v, %v, want %q", c.Params, err, tt.want)
+			}
+			compareCalls(t, []byte(tt.in))
+		})
+	}
+}
+
 func TestDecodeCallRefuses(t *testing.T) {
 	nested := func(n int) string {
 		return callOf(strings.Repeat("<value><array><data>", n) + strings.Repeat("</data></array></value>", n))
@@ -150,8 +179,16 @@ func TestDecodeCallRefuses(t *testing.T) {
 		{"invalid UTF-8", "\n\n" + callOf("<value>\xff</value>"), FaultCharacter, "line 4: byte 0xFF"},
 		{"UTF-16", "\xff\xfe<\x00", FaultCharacter, "0xFF"},
 		{"NUL", callOf("<value>a\x00</value>"), FaultCharacter, "0x00"},
-		{"Latin-1", "<?xml version='1.0' encoding='ISO-8859-1'?>" + callOf("<value/>"), FaultEncoding, "ISO-8859-1"},
-		{"Latin-1 with blanks at the =", "<?xml version='1.0' encoding = 'latin1'?><methodCall/>", FaultEncoding, "latin1"},
+		{"windows-1252", "<?xml version='1.0' encoding='windows-1252'?>" + callOfBare("<value/>"), FaultEncoding, "send UTF-8, US-ASCII or ISO-8859-1"},
+		{"another name with blanks at the =", "<?xml version='1.0' encoding = 'latin1'?><methodCall/>", FaultEncoding, "latin1"},
+		{"ISO-8859-15", "<?xml version='1.0' encoding='ISO-8859-15'?><methodCall/>", FaultEncoding, "ISO-8859-15"},
+		{"windows-1252 declared as ISO-8859-1", latin1Declaration + "\n<methodCall>\x93", FaultCharacter, "line 2: byte 0x93 is not ISO-8859-1 text"},
+		{"UTF-8 declared as ISO-8859-1", latin1Declaration + "<methodCall>“", FaultCharacter, "byte 0x80 is not ISO-8859-1 text"},
+		{"NUL in ISO-8859-1", latin1Declaration + callOfBare("<value>\x00</value>"), FaultCharacter, "0x00"},
+		{"ISO-8859-1 after the byte order mark of UTF-8", "\ufeff" + latin1Declaration + callOfBare("<value/>"), FaultEncoding, "ISO-8859-1"},
+		{"ISO-8859-1 declared after a comment", "<!-- c -->" + latin1Declaration + callOfBare("<value/>"), FaultParse, "not at the beginning"},
+		{"ISO-8859-1 in a declaration that is too long", "<?xml" + strings.Repeat(" ", 5000) + " encoding='ISO-8859-1'?>" + callOfBare("<value/>"), FaultEncoding, "ISO-8859-1"},
+		{"a document type in ISO-8859-1", latin1Declaration + "<!DOCTYPE r>" + callOfBare("<value/>"), FaultParse, "document type"},
 		{"UTF-8 declared as ASCII", "<?xml version='1.0' encoding='us-ascii'?><methodCall>é</methodCall>", FaultCharacter, "US-ASCII"},
 		{"second declaration", "<?xml version='1.0'?>" + callOf("<value/>"), FaultParse, "not at the beginning"},
 		{"no method", "<methodCall><params/></methodCall>", FaultInvalid, "<methodName> is expected"},

@@ -16,7 +16,8 @@
 // what deployed clients send (comments and CDATA inside of text, blanks around
 // numbers, missing params, booleans in words) and refuses what two readers
 // could understand in two ways: a document type, unmatched end tags, anything
-// after the root, a member named twice, stray text, invalid UTF-8. Depth, the
+// after the root, a member named twice, stray text, invalid UTF-8. A document
+// is UTF-8, unless it declares US-ASCII or ISO-8859-1. Depth, the
 // number of values and the length of a tag are limited; the size of the whole
 // is for the caller to limit.
 //

@@ -7,7 +7,7 @@ const (
 	// FaultParse: the text is not well-formed, or uses XML that is refused here.
 	FaultParse = -32700
 	// FaultEncoding: the text says that it is in a character set other than
-	// UTF-8 or US-ASCII.
+	// UTF-8, US-ASCII or ISO-8859-1.
 	FaultEncoding = -32701
 	// FaultCharacter: a byte is not a character of the encoding.
 	FaultCharacter = -32702

@@ -19,21 +19,30 @@ type reader struct {
 	lim    Limits
 	values int
 	begun  bool   // no XML declaration may follow
+	latin1 bool   // it was written in ISO-8859-1, and is UTF-8 now
 	path   []step // where we are, for messages
 	err    *SyntaxError
 }
 
 func newReader(b []byte, lim Limits) *reader {
+	bad, set := firstBad, "UTF-8"
+	latin1 := declaresLatin1(b)
+	if latin1 {
+		bad, set = firstControl, "ISO-8859-1"
+	}
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
-	if i := firstBad(b); i >= 0 {
+	if i := bad(b); i >= 0 {
 		line := 1 + bytes.Count(b[:i], []byte("\n"))
-		return &reader{err: &SyntaxError{FaultCharacter, line, fmt.Sprintf("byte 0x%02X is not UTF-8 text", b[i])}}
+		return &reader{err: &SyntaxError{FaultCharacter, line, fmt.Sprintf("byte 0x%02X is not %s text", b[i], set)}}
+	}
+	if latin1 {
+		b = fromLatin1(b)
 	}
 	in := &input{b: b}
 	d := xml.NewDecoder(in)
 	// declared decides about character sets; what it lets pass is UTF-8.
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
-	return &reader{d: d, in: in, lim: lim.orDefault()}
+	return &reader{d: d, in: in, latin1: latin1, lim: lim.orDefault()}
 }
 
 // refersToSurrogate tells whether the raw text of a token holds a reference to
@@ -118,20 +127,14 @@ func (r *reader) declared(inst string) {
 	if r.begun {
 		r.refuse(FaultParse, "the XML declaration is not at the beginning")
 	}
-	_, after, found := strings.Cut(inst, "encoding")
-	if !found {
-		return
-	}
-	after = trim(strings.TrimPrefix(trim(after), "="))
-	set := ""
-	if after != "" {
-		if end := strings.IndexByte(after[1:], after[0]); end >= 0 {
-			set = after[1 : 1+end]
+	set, named := encodingOf(inst)
+	switch lower := strings.ToLower(set); {
+	case !named, lower == "utf-8", lower == "utf8":
+	case lower == latin1Name:
+		if !r.latin1 {
+			r.refuse(FaultEncoding, "ISO-8859-1 is declared after the byte order mark of UTF-8, or more than %d bytes long; declare what it is", maxTag)
 		}
-	}
-	switch strings.ToLower(set) {
-	case "utf-8", "utf8":
-	case "us-ascii", "ascii":
+	case lower == "us-ascii", lower == "ascii":
 		for _, c := range r.in.b {
 			if c >= utf8.RuneSelf {
 				r.refuse(FaultCharacter, "byte 0x%02X is not US-ASCII, as declared", c)
@@ -139,7 +142,7 @@ func (r *reader) declared(inst string) {
 			}
 		}
 	default:
-		r.refuse(FaultEncoding, "encoding %s is refused; send UTF-8 or US-ASCII", quote(set))
+		r.refuse(FaultEncoding, "encoding %s is refused; send UTF-8, US-ASCII or ISO-8859-1", quote(set))
 	}
 }
 

@@ -64,6 +64,13 @@ func secondValue(e *xmltree.Element) Value {
 // bare is a document without what DecodeCall never looks at: attributes,
 // processing instructions and the XML declaration.
 func bare(in []byte) string {
+	if declaresLatin1(in) {
+		var text []rune
+		for _, b := range in {
+			text = append(text, rune(b))
+		}
+		in = []byte(string(text))
+	}
 	in = bytes.TrimPrefix(in, []byte("\ufeff"))
 	d := xml.NewDecoder(bytes.NewReader(in))
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
@@ -133,6 +140,7 @@ func FuzzReading(f *testing.F) {
 	for _, in := range []string{
 		"<methodCall><methodName>GetVersion</methodName></methodCall>",
 		"\ufeff<?xml version='1.0' encoding='us-ascii'?>\n<!-- c --><methodCall><?p?><methodName> a.b </methodName ><params/></methodCall>\n<!-- c -->",
+		"<?xml version='1.0' encoding='ISO-8859-1'?><methodCall><methodName>A</methodName><params><param><value>\xe9&#233;</value></param></params></methodCall>",
 		callOf("<value>a<!-- c --><![CDATA[<]]>&#233;&#13;\r\n&lt;</value>"),
 		callOf("<value> <string>a<![CDATA[]]>]]&gt;<!-- c -->b</string> </value>"),
 		callOf("<value><struct><member><name>a&amp;<![CDATA[b]]></name><value><double>-0.5</double></value></member><member><name/><value/></member></struct></value>"),

@@ -332,6 +332,9 @@ func TestDocumentsAtAllDoors(t *testing.T) {
 				refuse(t, d, a.rule, []byte(a.put(d.good, p)))
 			}
 			for rule, write := range encodings {
+				if strings.HasPrefix(rule, "Latin 1") && (d.name == "call" || d.name == "answer") {
+					continue // XML-RPC in ISO-8859-1 is taken
+				}
 				refuse(t, d, rule, write(declaration.ReplaceAllString(d.good, "")))
 			}
 			for _, a := range pointers {

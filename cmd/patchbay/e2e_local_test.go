@@ -123,13 +123,12 @@ func (s *localSite) call(args ...string) string {
 	return out
 }
 
-// begin reserves what a request asks for, makes so many nodes of it, starts them,
-// and waits until they are ready.
+// begin reserves what a request asks for, has so many nodes of it made, starts them
+// before they are made, and waits until they are ready.
 func (s *localSite) begin(request string, slivers int) {
 	s.t.Helper()
 	s.call("Allocate", request)
 	s.call("Provision")
-	s.await("geni_notready", slivers)
 	s.call("PerformOperationalAction", "start")
 	s.await("geni_ready", slivers)
 }

@@ -69,7 +69,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	})
 	has(t, s.does("nodes"), "drained", "has 2 that nobody was promised: nodes --unpromised")
 	wait.Until(t, "what was lost is failed", func() bool { return strings.Contains(s.call("Status"), "geni_failed") })
-	has(t, s.call("Status"), "geni_ready", "its resource has vanished from its provider")
+	has(t, s.call("Status"), "geni_ready", "its provider does not have it any more")
 	if doors := s.doors(); doors["server"] != kept || doors["client"].port != "" {
 		t.Errorf("the doors are %v, want %v alone", doors, kept)
 	}

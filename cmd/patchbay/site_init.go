@@ -132,7 +132,8 @@ const initDone = `Made the site %[1]s in %[2]s:
   policy.yaml       who may have what of it: %[10]s
   trusted/          whose users may come: now those of authority/
   providers/        who makes slivers: %[4]s
-  server-*.pem      the server's certificates and keys
+  server-*.pem      the server's certificates and keys; clients that check the
+                    server trust both server-ecdsa.pem and server-rsa.pem
   authority/        the trial authority; keep it private
   request.xml       what an experimenter may ask for: %[5]s
 

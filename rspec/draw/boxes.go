@@ -275,7 +275,9 @@ func (b *builder) groupLines(v *vertex, g group) {
 func (p *Picture) free(nodes []int) (text string, slots int) {
 	free, said := 0, false
 	for _, i := range nodes {
-		slots += p.Nodes[i].Slots
+		if only := p.Nodes[i].Exclusive; only == nil || !*only { // an exclusive node has one, and is one
+			slots += p.Nodes[i].Slots
+		}
 		if a := p.Nodes[i].Available; a != nil {
 			said = true
 			if *a {

@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"patchbay/am/urn"
@@ -43,7 +44,9 @@ func serverPair(kind string, manager urn.URN, hosts []string, ips []net.IP, now 
 	if err != nil {
 		return nil, nil, err
 	}
-	name := pkix.Name{CommonName: hosts[0]}
+	// A Java client finds a trusted certificate by its subject: two of one subject and
+	// different keys get it a riddle instead of "unable to find valid certification path".
+	name := pkix.Name{CommonName: hosts[0], OrganizationalUnit: []string{strings.ToUpper(kind)}}
 	template := &x509.Certificate{
 		SerialNumber:          serial.Add(serial, big.NewInt(1)),
 		Subject:               name,

@@ -1,11 +1,17 @@
 package create
 
 import (
+	"crypto/x509"
+	"encoding/pem"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"patchbay/am/urn"
 	"patchbay/inventory/local"
+	"patchbay/schemas/xmltree"
 )
 
 func TestInstanceNames(t *testing.T) {
@@ -18,6 +24,46 @@ func TestInstanceNames(t *testing.T) {
 		}
 		if a == b && a == instanceName(authority) {
 			t.Errorf("%s: always %s", authority, a)
+		}
+	}
+}
+
+// TestTheTwoServerCertificatesHaveDifferentSubjects: a Java client that trusts one of
+// two certificates with the same subject, and is shown the other, says "signature check
+// failed" instead of naming what it lacks.
+func TestTheTwoServerCertificatesHaveDifferentSubjects(t *testing.T) {
+	var subjects []string
+	for _, kind := range []string{"ecdsa", "rsa"} {
+		text, _, err := serverPair(kind, urn.MustParse("urn:publicid:IDN+example.org+authority+cm"), []string{"testbed.example.org"}, nil, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(text)
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if subjects = append(subjects, c.Subject.String()); c.Subject.CommonName != "testbed.example.org" || c.Issuer.String() != c.Subject.String() {
+			t.Errorf("%s: subject %s, issuer %s", kind, c.Subject, c.Issuer)
+		}
+	}
+	if subjects[0] == subjects[1] {
+		t.Errorf("both have the subject %s", subjects[0])
+	}
+}
+
+// TestSampleRequestsNameTheirSchema: GENI's stitcher.py takes no request that does not.
+func TestSampleRequestsNameTheirSchema(t *testing.T) {
+	demo, err := os.ReadFile("../../../cmd/patchbay/testdata/demo.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"simulated": string(sampleRequest), "local": localRequest, "demo": string(demo)} {
+		if !strings.Contains(text, `xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd"`) {
+			t.Errorf("the request of %s has no xsi:schemaLocation:\n%s", name, text)
+		}
+		if found, err := xmltree.Validate([]byte(text), "", xmltree.Limits{}); err != nil || len(found) > 0 {
+			t.Errorf("the request of %s is not valid: %v %v", name, err, found)
 		}
 	}
 }

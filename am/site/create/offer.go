@@ -56,7 +56,8 @@ func (o *Options) offer(ctx context.Context) (Offer, error) {
 }
 
 // localRequest asks for two containers.
-const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
+const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+    xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd">
   <node client_id="server" exclusive="false">
     <sliver_type name="container"/>
   </node>

@@ -1,0 +1,90 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// errNoSlivers is in the refusal of a slice that has no slivers; see withHistory.
+var errNoSlivers = errors.New("the slice has no slivers")
+
+// journalLook is how many entries of the journal are looked at for the history of a
+// slice, the latest first: some milliseconds' work.
+const journalLook = 20_000
+
+// noSlivers is the refusal of a slice that has no slivers.
+func noSlivers(slice urn.URN) error {
+	return &am.Error{Code: am.SearchFailed, URN: slice, Msg: fmt.Sprintf("slice %s has no slivers at this aggregate", slice), Err: errNoSlivers}
+}
+
+// withHistory adds to the refusal of a slice without slivers what became of the last
+// ones; other errors stay as they are. It reads the store, so it is called outside of
+// decisions. The refusal itself says that the caller has the right to the slice.
+func (s *Service) withHistory(err error) error {
+	refusal, ok := errors.AsType[*am.Error](err)
+	if !ok || !errors.Is(err, errNoSlivers) {
+		return err
+	}
+	told := *refusal
+	failed := s.cfg.Store.Read(func(v *store.View) error {
+		history, err := lastOf(v, told.URN)
+		told.Msg += history
+		return err
+	})
+	if failed != nil {
+		return err // which is right without the history, too
+	}
+	return &told
+}
+
+// lastOf says what became of the last slivers of a slice that has none left.
+func lastOf(v *store.View, slice urn.URN) (string, error) {
+	all, err := v.SliversOf(slice)
+	if err != nil {
+		return "", err
+	}
+	over, end := 0, time.Time{}
+	for _, x := range all {
+		if x.Status.Allocation != am.Unallocated { // not ended yet
+			over++
+			if x.Expires.After(end) {
+				end = x.Expires
+			}
+		}
+	}
+	if over > 0 {
+		return fmt.Sprintf(" any more: its lease ended at %s, and its %s released", end.UTC().Format(time.RFC3339), nodesAre(over, "is", "are")), nil
+	}
+	text := ": no reservation for it is on record"
+	err = v.JournalOf(slice, journalLook, func(e am.JournalEntry) bool {
+		at, nodes := e.At.UTC().Format(time.RFC3339), nodesAre(len(e.Slivers), "was", "were")
+		switch {
+		case e.Event == string(am.EventExpire):
+			text = fmt.Sprintf(" any more: its lease was over, and its %s released at %s", nodes, at)
+		case e.Event != string(am.EventDelete):
+			return true
+		case e.Operator != "":
+			text = fmt.Sprintf(" any more: its %s released by an operator of this aggregate at %s", nodes, at)
+			if e.Text != "" {
+				text += ": " + e.Text
+			}
+		default:
+			text = fmt.Sprintf(" any more: its %s deleted by %s at %s", nodes, e.Caller, at)
+		}
+		return false
+	})
+	return text, err
+}
+
+// nodesAre is "node was" or "3 nodes were".
+func nodesAre(n int, one, several string) string {
+	if n == 1 {
+		return "node " + one
+	}
+	return fmt.Sprintf("%d nodes %s", n, several)
+}
