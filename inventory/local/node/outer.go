@@ -243,14 +243,16 @@ func asNobody(from, at string) (err error) {
 }
 
 // mountDisk mounts the disk at ./disk and, the first time, makes the folders of
-// the overlays: their owner becomes that of the node's root.
+// the overlays: their owner becomes that of the node's root. With discard, blocks
+// that are freed there are freed on the host, too: removing small files takes less
+// than twice the time, and the host need not trim the disk, as the node may not.
 func mountDisk(disk *os.File, s Spec) error {
 	device, err := AttachLoop(disk)
 	if err != nil {
 		return err
 	}
 	defer device.Close()
-	if err := unix.Mount(device.Name(), "disk", "ext4", unix.MS_NODEV, "noinit_itable,errors=remount-ro"); err != nil {
+	if err := unix.Mount(device.Name(), "disk", "ext4", unix.MS_NODEV, "noinit_itable,errors=remount-ro,discard"); err != nil {
 		return fmt.Errorf("cannot mount the disk %s: %w", disk.Name(), err)
 	}
 	parts := []string{""}
