@@ -98,9 +98,9 @@ import os/exec | am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/pr
 os.StartProcess | | as os/exec
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in
-syscall.Exec | inventory/local/node/inner.go | the last stage of a node becomes its agent
+syscall.Exec | inventory/local/node/inner.go inventory/local/agent/commands.go inventory/local/agent/sudo.go | the last stage of a node becomes its agent; commands inside of nodes become what their user asked for
 golang.org/x/sys/unix.Exec | | as syscall.Exec
-shell | inventory/local/agent/words.go inventory/local/setup/execute.go inventory/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node that is what its user asked for, the third is one constant, and the last runs the constants that it shows
+shell | inventory/local/agent/words.go inventory/local/agent/sudo.go inventory/local/setup/execute.go inventory/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node (the first three) that is what its user asked for, the fourth is one constant, and the last runs the constants that it shows
 net/http.Get | | no time limit, no bound, goes where redirects lead
 net/http.Post* | | as Get
 net/http.Head | | as Get
@@ -116,7 +116,7 @@ net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
 net.Dial* | inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
-net.DefaultResolver | am/site/host.go inventory/local/behinddoor.go | as Resolver; this host's own name, and hosts that another provider names, asked by a process without rights
+net.DefaultResolver | am/site/host.go inventory/local/behinddoor.go inventory/local/ping | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights, and what a user of a node types
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | inventory/local/linktest/server.go | names of clients must not make questions; this is the operator's own word
 import crypto/tls | am/client am/hook/receiver.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's

@@ -77,6 +77,7 @@ const rooms = `
 0  inventory/local/hostalloc
 0  inventory/local/supervisor
 0  inventory/local/linktest            golang.org/x/sys
+0  inventory/local/ping             golang.org/x/sys
 1  inventory/local/sysctl           am/durable golang.org/x/sys
 1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys
 1  inventory/local/agent            inventory/local/fdsocket github.com/pkg/sftp golang.org/x/sys
@@ -90,7 +91,7 @@ const rooms = `
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/sandbox inventory/local/fabric inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/sysctl golang.org/x/sys
 5  inventory/local                  inventory/local/fdsocket inventory/suggest inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
 6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/sysctl inventory/local/fdsocket inventory/provider golang.org/x/crypto golang.org/x/sys
-8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
+8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/ping inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.

@@ -173,12 +173,17 @@ func TestTooMuchToInstallAndExecute(t *testing.T) {
 // TestWhatCannotBeFetchedIsSaid asks for installs at a site without a way outside.
 func TestWhatCannotBeFetchedIsSaid(t *testing.T) {
 	const doc = `<node client_id="a"><services><install url="DATA:,x" install_path="/"/><install url="https://example.org/x" install_path="/"/></services></node>` +
-		`<node client_id="b"><services><install url="data:,x" install_path="/"/><install url="https://example.org/x" install_path="/"/></services></node>`
+		`<node client_id="b"><services><install url="data:,x" install_path="/"/><install url="https://example.org/x" install_path="/"/><execute shell="sh" command="apt list; echo install"/>` +
+		`<execute shell="sh" command="true; sudo apt-get -y install vlc"/></services></node>`
 	for outbound, want := range map[string]bool{"no": true, "yes": false, "unknown": false} {
 		alice := setting{inventory: "outbound: " + outbound + "\nprovider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: pc, exclusive: false, capacity: {slots: 9}}]"}.site(t).user("alice")
 		slice, cred := alice.slice("s1", time.Hour)
 		a := alice.call("Allocate", slice, creds(cred), request(doc), opts()).want(t, outbound, am.Success)
 		const text = `nodes "a", "b": its install 2 of 2, "https://example.org/x", cannot be fetched, for nodes here do not reach the network outside`
+		const runs = `node "b": its execute 2 of 2 runs apt-get, which needs the network outside`
+		if strings.Contains(a.output, runs) != want || strings.Contains(a.output, "execute 1 of 2") {
+			t.Errorf("outbound: %s: output %q", outbound, a.output)
+		}
 		if strings.Contains(a.output, text) != want || strings.Contains(strings.ToLower(a.output), `"data`) {
 			t.Errorf("outbound: %s: output %q", outbound, a.output)
 		}

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -118,10 +119,33 @@ func (r *remarks) image(n *binder.Bound) {
 	}
 }
 
-// fetching says which installs of a node cannot be fetched.
+// installer is the program in a command that installs packages from the network
+// outside, as far as the words tell; empty where none does.
+func installer(command string) string {
+	for _, part := range strings.FieldsFunc(command, func(c rune) bool { return strings.ContainsRune("\n;&|()", c) }) {
+		found := ""
+		for _, word := range strings.Fields(part) {
+			switch word = path.Base(word); {
+			case slices.Contains([]string{"apt-get", "apt", "aptitude", "yum", "dnf", "apk", "pip", "pip3"}, word):
+				found = word
+			case found != "" && slices.Contains([]string{"install", "update", "upgrade", "add"}, word):
+				return found
+			}
+		}
+	}
+	return ""
+}
+
+// fetching says which installs of a node cannot be fetched, and which of its executes
+// would fetch packages.
 func (r *remarks) fetching(n *rspec.Node) {
 	if r.inv.Outbound != inventory.No {
 		return
+	}
+	for i, x := range n.Executes {
+		if p := installer(x.Command); p != "" {
+			r.add("node", n.ClientID, "its execute %d of %d runs %s, which needs the network outside, and nodes here do not reach it; ask the operators for an image that has what it installs", i+1, len(n.Executes), p)
+		}
 	}
 	for i, x := range n.Installs {
 		if len(x.URL) < len("data:") || !strings.EqualFold(x.URL[:len("data:")], "data:") {

@@ -116,7 +116,7 @@ func fileAttempts() []attempt {
 		attempt{"files", "host keys in /etc/ssh", "none", 0, func() string { return globbed("/etc/ssh/*key*") }},
 		attempt{"files", "what is in /home, /opt, /srv, /mnt, /media, /boot", "/home/alice", 0, func() string { return globbed("/home/*", "/opt/*", "/srv/*", "/mnt/*", "/media/*", "/boot/*") }},
 		attempt{"files", "what is in /run", "/run/lock /run/patchbay", 0, func() string { return globbed("/run/*") }},
-		attempt{"files", "what is in /usr/local/bin", "/usr/local/bin/geni-get /usr/local/bin/patchbay-gauge", 0, func() string { return globbed("/usr/local/bin/*", "/usr/local/sbin/*") }},
+		attempt{"files", "what is in /usr/local/bin", "commands of ours", 0, ownCommands},
 		attempt{"files", "state of testbeds", "none", 0, func() string {
 			return globbed("/var/lib/patchbay-local*", "/run/patchbay-local*", "/disk*", "/upper*", "/assembly*")
 		}},
@@ -457,4 +457,18 @@ func geniFlood() string {
 		return "it listens on"
 	}
 	return "closed"
+}
+
+// ownCommands tells whether what is in /usr/local are links to our program and nothing else.
+func ownCommands() string {
+	var others []string
+	for name := range strings.FieldsSeq(globbed("/usr/local/bin/*", "/usr/local/sbin/*")) {
+		if to, _ := os.Readlink(name); filepath.Dir(to) != "/run/patchbay/bin" {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		return strings.Join(others, " ")
+	}
+	return "commands of ours"
 }

@@ -58,9 +58,9 @@ func smallImage(t testing.TB, s *loginSite, name string, without ...string) {
 }
 
 // loginReady demands that a node is ready when it can be logged in to, and only
-// then, and that root logs in where there is no sudo.
+// then, and that root logs in with the keys of all.
 func loginReady(t *testing.T, s *loginSite) {
-	t.Run("RootWhereThereIsNoSudo", func(t *testing.T) {
+	t.Run("RootWithTheKeysOfAll", func(t *testing.T) {
 		smallImage(t, s, "small")
 		s.add(t, smallNode, "s", "four", provider.Resource{"image": "small", "users": loginUsers(t, "alice", "bob")})
 		var published []string
@@ -69,7 +69,7 @@ func loginReady(t *testing.T, s *loginSite) {
 				published = append(published, login)
 			}
 		}
-		if len(published) != 2 {
+		if len(published) > 0 {
 			t.Errorf("for root are published %q", published)
 		}
 		for _, user := range []string{"alice", "bob"} {

@@ -13,6 +13,7 @@ import (
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/linktest"
 	nodes "patchbay/inventory/local/node"
+	"patchbay/inventory/local/ping"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/vswitch"
 )
@@ -20,7 +21,12 @@ import (
 func main() {
 	// Keys are in memory: a core would outlive them.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	// The program runs again as each of its parts. The first six do not return.
+	// A user of a node who has the rights of root, as the setuid copy gives them,
+	// gets sudo, and nothing else by another name.
+	if os.Getuid() != os.Geteuid() {
+		agent.RunCommand(agent.SudoName, os.Args[1:])
+	}
+	// The program runs again as each of its parts. Those without end do not return.
 	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:
 		nodes.Stage()
@@ -34,11 +40,12 @@ func main() {
 		setup.Main()
 	case doctor.Argv0:
 		doctor.Probe()
-	case "geni-get":
-		end(agent.GeniGet(os.Args[1:], os.Stdout))
+	case ping.Argv0:
+		os.Exit(ping.Main(os.Args[1:], os.Stdout, os.Stderr))
 	case linktest.Argv0:
 		end(linktest.Main(os.Args[1:], os.Stdout))
 	}
+	agent.RunCommand(filepath.Base(os.Args[0]), os.Args[1:])
 	end(command().Execute())
 }
 

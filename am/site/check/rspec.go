@@ -90,6 +90,7 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 			r.add(diagnostic{0, 0, true, err.Error()})
 		}
 		if binding, ok := r.bind(req, inv, plan); ok && r.errors == 0 {
+			r.lacking(binding, k.Config.Providers, "/usr")
 			asked = k.ask(ctx, &r, req, inv, binding)
 		}
 	}

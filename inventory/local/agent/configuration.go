@@ -21,10 +21,9 @@ type Account struct {
 // everything; what was configured before and is not in it any more goes.
 type Configuration struct {
 	Hostname string
-	// Accounts are made, with rights of root where the image has sudo; elsewhere
-	// root gets all their keys. Those of
-	// an earlier Configuration that are not listed lose their account and their
-	// processes, but not their files, and get their old user id when they come
+	// Accounts are made, with the rights of root by sudo, and root gets all their
+	// keys. Those of an earlier Configuration that are not listed lose their account
+	// and their processes, but not their files, and get their old user id when they come
 	// back. The account root may be listed, for its keys; other accounts of the
 	// system may not.
 	Accounts []Account
@@ -33,13 +32,14 @@ type Configuration struct {
 	Key, PublicKey string
 	// Hosts are lines for /etc/hosts, KnownHosts for /etc/ssh/ssh_known_hosts.
 	Hosts, KnownHosts []string
+	// Motd are lines for /etc/motd, which a login at a terminal shows.
+	Motd []string
 	// NameServer is the address of the one to ask; empty: what the image says.
 	NameServer string
 }
 
 // Facts are what the agent found when it configured the node.
 type Facts struct {
-	Sudo bool // the image has sudo
 	// Problems are what could not be done in the homes of accounts, in words:
 	// a user who breaks its own home must not break the node. At most 100.
 	Problems []string
@@ -99,6 +99,7 @@ func (cfg *Configuration) validate() error {
 		checkLines("the public key", []string{cfg.PublicKey}),
 		checkLines("a line for /etc/hosts", cfg.Hosts),
 		checkLines("a known host", cfg.KnownHosts),
+		checkLines("a line for "+motdFile, cfg.Motd),
 		checkNameServer(cfg.NameServer),
 	)
 }

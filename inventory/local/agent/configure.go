@@ -16,6 +16,7 @@ const (
 	hostsFile      = "/etc/hosts"
 	knownHostsFile = "/etc/ssh/ssh_known_hosts"
 	resolvFile     = "/etc/resolv.conf"
+	motdFile       = "/etc/motd"
 )
 
 // configure makes the node as cfg says. An account that the image has for its
@@ -40,6 +41,9 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if err := setLines(knownHostsFile, cfg.KnownHosts); err != nil {
 		return nil, err
 	}
+	if err := setLines(motdFile, cfg.Motd); err != nil {
+		facts.problem(motdFile, err) // the image may have anything there
+	}
 	if err := setNameServer(cfg.NameServer); err != nil {
 		facts.problem(resolvFile, err) // the image may have anything there
 	}
@@ -47,7 +51,7 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	if facts.Sudo, err = setSudo(accounts); err != nil {
+	if err := setSudo(accounts); err != nil {
 		return nil, err
 	}
 	for _, former := range gone {
@@ -58,10 +62,7 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if err := forget(gone); err != nil {
 		return nil, err
 	}
-	if !facts.Sudo {
-		accounts = withRoot(accounts)
-	}
-	for _, wanted := range accounts {
+	for _, wanted := range withRoot(accounts) {
 		if err := setHome(wanted, cfg.Key, cfg.PublicKey); err != nil {
 			facts.problem("the home of "+wanted.Login, err)
 		}
@@ -140,11 +141,11 @@ const (
 	sudoersHeader = "# Kept by the testbed: the accounts of the experiment.\n"
 )
 
-// setSudo gives the accounts the rights of root, where sudo works, and tells
-// whether it does.
-func setSudo(accounts []Account) (bool, error) {
-	if !hasSudo() {
-		return false, nil
+// setSudo gives the accounts the rights of root where the image has a sudo; ours
+// gives them by itself.
+func setSudo(accounts []Account) error {
+	if !HasSudo() {
+		return nil
 	}
 	text := []byte(sudoersHeader)
 	for _, a := range accounts {
@@ -154,13 +155,13 @@ func setSudo(accounts []Account) (bool, error) {
 	}
 	old, err := readOld(sudoersFile)
 	if err != nil {
-		return false, err
+		return err
 	}
-	return true, replaceFile(sudoersFile, old, text, 0o440)
+	return replaceFile(sudoersFile, old, text, 0o440)
 }
 
-// hasSudo tells whether the image has a sudo that reads our file.
-func hasSudo() bool {
+// HasSudo tells whether this node's image has a sudo that reads our file.
+func HasSudo() bool {
 	// Opened, for the host's may be one that nobody may read (mode 4111, as of Fedora),
 	// and what a node cannot read it cannot run.
 	program, err := os.Open("/usr/bin/sudo")

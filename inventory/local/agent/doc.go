@@ -16,10 +16,16 @@
 //
 // In the node the agent writes
 //
-//	/etc/hostname, /etc/hosts, /etc/ssh/ssh_known_hosts   the last two between marks
+//	/etc/hostname                                         whole
+//	/etc/hosts, /etc/motd, /etc/ssh/ssh_known_hosts       between marks
 //	/etc/passwd, shadow, group, sudoers.d/90-patchbay     the accounts
 //	/var/lib/patchbay/accounts                            which are ours, and their ids for good
 //	~/.ssh/authorized_keys, id_rsa, id_rsa.pub            keys, the first between marks
 //
 // each by a new file that replaces the old one, and only where something differs.
+//
+// The program is also what nodes find as commands (RunCommand): geni-get, sudo, nproc
+// and free with the node's own figures, and for reboot, systemctl, mount and the like
+// why they cannot work. Sudo is a copy of the program that is setuid root; by any other
+// name it is sudo, too.
 package agent

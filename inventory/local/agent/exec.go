@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -57,6 +58,9 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 		defer closeAll(give)
 		attr.Sys.Setctty = true
 		attr.Env = append(attr.Env, "SSH_TTY="+name)
+		if strings.HasPrefix(argv[0], "-") {
+			greet(slave, who)
+		}
 	}
 	pid, end, err := a.startIn(path, argv, attr, files)
 	if err != nil {
@@ -80,6 +84,26 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	c.SetDeadline(time.Time{})
 	a.follow(c, pid, end, gone, cmd.Terminal != nil)
 	return nil
+}
+
+// motdLimit is how much of /etc/motd is shown, in bytes: a terminal holds it before
+// anybody reads.
+const motdLimit = 3 << 10
+
+// greet shows /etc/motd at the terminal of a login shell, without our marks, unless
+// its user does not want it.
+func greet(terminal *os.File, who account) {
+	text, err := readFile(motdFile, motdLimit)
+	if _, hush := os.Lstat(who.home + "/.hushlogin"); err != nil || hush == nil {
+		return
+	}
+	var shown []byte
+	for line := range bytes.Lines(text) {
+		if !isMark(string(line)) {
+			shown = append(shown, line...)
+		}
+	}
+	terminal.Write(shown)
 }
 
 // follow waits until a command has ended, and tells how; or until gone, when nobody

@@ -29,10 +29,11 @@ const (
 // GeniGet asks the testbed what the words say and prints the answer. It runs
 // inside a node as geni-get.
 func GeniGet(args []string, out io.Writer) error {
-	return geniGet(GeniSocket, args, out)
+	return geniAsk(GeniSocket, args, out, replyTime)
 }
 
-func geniGet(path string, args []string, out io.Writer) error {
+// geniAsk asks at a socket, and waits so long for the answer.
+func geniAsk(path string, args []string, out io.Writer, patience time.Duration) error {
 	question := strings.Join(args, " ")
 	if err := checkQuestion(question); err != nil {
 		return err
@@ -42,7 +43,7 @@ func geniGet(path string, args []string, out io.Writer) error {
 		return fmt.Errorf("the testbed does not answer in this node; try again in a minute, or ask its operator: %w", err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(replyTime))
+	c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c, question+"\n"); err != nil {
 		return fmt.Errorf("the testbed does not take the question: %w", err)
 	}

@@ -21,6 +21,7 @@ type Limits struct {
 // Usage is what a group takes now.
 type Usage struct {
 	Memory int64 // bytes
+	Files  int64 // bytes of Memory that could be read again
 	PIDs   int
 }
 
@@ -124,9 +125,9 @@ func present(err error) error {
 
 // Usage is what id takes.
 func (t *Tree) Usage(id string) (Usage, error) {
-	m, err := t.bounds(id)
+	m, err := t.Memory(id)
 	pids, e := number(t.dir(t.with("pids"), id), "pids.current")
-	return Usage{Memory: m.Used, PIDs: int(pids)}, errors.Join(err, e)
+	return Usage{Memory: m.Used, Files: m.Files, PIDs: int(pids)}, errors.Join(err, e)
 }
 
 func number(dir, file string) (int64, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"patchbay/inventory/local/fabric"
@@ -43,26 +44,36 @@ func trySettings(_ context.Context, b *bench) (string, *trouble) {
 	return "they go together, as far as can be told here; patchbay check --config compares them with the inventory", nil
 }
 
-// tools are programs that experimenters expect, in the order in which they are told.
-var tools = [...]string{"ip", "ping", "traceroute", "curl", "wget", "python3", "perl", "git", "tcpdump", "iperf3", "ethtool", "tc", "sudo", "vim"}
+// tools are programs that experimenters expect, in the order in which they are told,
+// with their Debian packages. Nodes have ping and sudo in any case.
+var tools = [...][2]string{
+	{"ip", "iproute2"}, {"ping", "iputils-ping"}, {"traceroute", "traceroute"}, {"curl", "curl"}, {"wget", "wget"}, {"python3", "python3"},
+	{"pip3", "python3-pip"}, {"perl", "perl"}, {"git", "git"}, {"tcpdump", "tcpdump"}, {"iperf3", "iperf3"}, {"iptables", "iptables"},
+	{"ethtool", "ethtool"}, {"tc", "iproute2"}, {"sudo", "sudo"}, {"vim", "vim"},
+}
 
 func tryTools(context.Context, *bench) (string, *trouble) { return lacking("/usr"), nil }
 
 // lacking says which of the tools are not below usr, which nodes share.
 func lacking(usr string) string {
-	var lack []string
+	var all, lack, packages []string
 	for _, tool := range tools {
 		found := false
 		for _, dir := range [...]string{"bin", "sbin", "local/bin", "local/sbin"} {
-			st, err := os.Stat(filepath.Join(usr, dir, tool))
+			st, err := os.Stat(filepath.Join(usr, dir, tool[0]))
 			found = found || err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
 		}
 		if !found {
-			lack = append(lack, tool)
+			lack = append(lack, tool[0])
+			if !slices.Contains(packages, tool[1]) {
+				packages = append(packages, tool[1])
+			}
 		}
+		all = append(all, tool[0])
 	}
 	if len(lack) == 0 {
-		return "nodes of the image host have the usual programs: " + strings.Join(tools[:], ", ")
+		return "nodes of the image host have the usual programs: " + strings.Join(all, ", ")
 	}
-	return "nodes of the image host will lack " + strings.Join(lack, ", ") + ", as this host does: what is installed here, they have"
+	return "nodes of the image host have what is installed here, and this host lacks " + strings.Join(lack, ", ") +
+		" (nodes get a small sudo and ping of the testbed's own all the same). Before a class: apt install " + strings.Join(packages, " ")
 }

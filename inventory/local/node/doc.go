@@ -46,5 +46,5 @@
 //	State/trash       folders of nodes that are being removed
 //	State/disks       formatted disks, one per size, to be copied
 //	State/assembly    the empty folder over which stages mount their tmpfs
-//	State/program     a copy of this program, as nodes see it
+//	State/program     copies of this program, as nodes see it; one is setuid root
 package node

@@ -51,6 +51,7 @@ type Running struct {
 // Usage is what a node takes now.
 type Usage struct {
 	Memory, Disk int64 // bytes
+	Files        int64 // bytes of Memory that could be read again from the disk
 	PIDs         int
 }
 
@@ -199,7 +200,7 @@ func (h *Host) Usage(id string) (Usage, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return u, nil // it does not run
 	}
-	u.Memory, u.PIDs = groups.Memory, groups.PIDs
+	u.Memory, u.Files, u.PIDs = groups.Memory, groups.Files, groups.PIDs
 	return u, err
 }
 

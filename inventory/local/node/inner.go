@@ -1,8 +1,10 @@
 package node
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,7 +33,9 @@ func inner(s stage) error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("cannot switch lo on: %w", err)
 	}
-	linkCommands()
+	letPing()
+	writeLimits(o.Spec.Limits)
+	linkCommands(o.Spec)
 	// A name space of its own, so that the node does not see where its groups are.
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("cannot separate the node's groups: %w", err)
@@ -112,15 +116,51 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
-// linkCommands gives GENI scripts the command they call, and experimenters the
-// one that measures links. A node whose disk is full, or where something else
-// has such a name, does without.
-func linkCommands() {
+// letPing lets every user of the node send ICMP echo requests without any rights. A
+// kernel that refuses that leaves it to root.
+func letPing() {
+	os.WriteFile("/proc/sys/net/ipv4/ping_group_range", fmt.Append(nil, "0 ", ids-1), 0)
+}
+
+// writeLimits tells programs in the node what it may take.
+func writeLimits(l Limits) {
+	text, err := json.Marshal(agent.Limits(l))
+	if err == nil {
+		os.WriteFile(agent.LimitsFile, append(text, '\n'), 0o644)
+	}
+}
+
+// has tells whether the image has a program that it can run.
+func has(name string) bool {
+	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
+		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // what it cannot read it cannot run
+			defer f.Close()
+			stat, err := f.Stat()
+			return err == nil && stat.Mode().IsRegular() && stat.Mode()&0o111 != 0
+		}
+	}
+	return false
+}
+
+// linkCommands puts our commands into the node: those of the agent, the one that
+// measures links, sudo, and ping where the image has none. A link stays, and comes
+// before what the host installs later, so that nothing changes in a node that is
+// there. Nodes of the host's /usr have our sudo whatever the host has; other images
+// may have their own. A node whose disk is full, or where something else has such a
+// name, does without.
+func linkCommands(s Spec) {
 	const dir = "/usr/local/bin/"
 	if os.MkdirAll(dir, 0o755) != nil {
 		return
 	}
-	for _, name := range []string{"geni-get", "patchbay-gauge"} {
+	names := append(agent.Commands(has), "patchbay-gauge")
+	if !has("ping") {
+		names = append(names, "ping")
+	}
+	for _, name := range names {
 		os.Symlink(programInside, dir+name)
+	}
+	if s.Image.Usr != "" || !agent.HasSudo() {
+		os.Symlink(path.Join(path.Dir(programInside), agent.SudoName), dir+agent.SudoName)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/am/testkit/wait"
 )
 
 // TestDiskBinds fills a node's disk, which leaves the host its own, and starts
@@ -30,6 +32,24 @@ func TestDiskBinds(t *testing.T) {
 	kill(t, h, "n1")
 	start(t, h, s)
 	want(t, h, "n1", "test -s /full && rm -f /full /var/* && echo new > /new && cat /new", "new\n")
+}
+
+// What is removed in a node is free on the host soon after.
+func TestFreedDiskGoesBackToTheHost(t *testing.T) {
+	h := openHost(t, "node-freed")
+	launch(t, h, spec("n1", testImage(t)))
+	want(t, h, "n1", "head -c 40M /dev/urandom > /var/big && sync", "")
+	if u, err := h.Usage("n1"); err != nil || u.Disk < 40<<20 {
+		t.Errorf("usage %+v %v, want a disk of more than 40 MiB", u, err)
+	}
+	want(t, h, "n1", "rm /var/big && sync", "")
+	wait.Clear(t, func() string {
+		u, err := h.Usage("n1")
+		if err == nil && u.Disk < 20<<20 {
+			return ""
+		}
+		return fmt.Sprintf("the disk takes %d bytes (%v)", u.Disk, err)
+	})
 }
 
 func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {

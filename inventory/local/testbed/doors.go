@@ -98,9 +98,9 @@ func (l *life) setDoor(rec *record, users []user, insideKeys []string) error {
 	if err != nil {
 		return inWords("its host key cannot be read", err)
 	}
-	d := gateway.Door{Node: l.id, Names: []string{doorName(rec.Asked.Hostname, l.id)}, Accounts: gatewayAccounts(users), HostKey: hostKey, InsideKeys: insideKeys}
-	if l.reported().root {
-		d.Accounts = append(d.Accounts, rootAccount(users)...)
+	d := gateway.Door{
+		Node: l.id, Names: []string{doorName(rec.Asked.Hostname, l.id)}, Accounts: append(gatewayAccounts(users), rootAccount(users)...),
+		HostKey: hostKey, InsideKeys: insideKeys,
 	}
 	if l.slice != nil {
 		d.Slice = l.slice.id

@@ -55,7 +55,6 @@ type world struct {
 	begun    []string                // nodes and numbers of steps, in the order in which they began
 	results  map[string]setup.Report // by URL or command: what comes of it at once
 	noImages bool
-	sudoless bool // images have no sudo
 }
 
 // system is a node that runs.
@@ -419,7 +418,7 @@ func (d *doubleDoors) Prove(ctx context.Context, id string) error {
 	return d.m.do("prove", func() error {
 		s := d.m.w.running[id]
 		for _, a := range d.m.w.opens[id].Accounts {
-			if a.Login != rootLogin && (s == nil || !slices.ContainsFunc(s.cfg.Accounts, func(is agent.Account) bool { return is.Login == a.Login })) {
+			if a.Login != gateway.Root && (s == nil || !slices.ContainsFunc(s.cfg.Accounts, func(is agent.Account) bool { return is.Login == a.Login })) {
 				return fmt.Errorf("there is no account %s", a.Login)
 			}
 		}

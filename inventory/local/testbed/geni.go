@@ -34,6 +34,7 @@ var geniCommands = map[string]string{
 	"sliver_urn":   "URN of this node's sliver",
 	"sliverstatus": "state of this node",
 	"status":       "state of this node",
+	"usage":        "what this node may take, and takes: processors, memory, processes, disk, JSON",
 	"user_email":   "an e-mail address of the first account's owner",
 	"user_urn":     "URN of the first account's owner",
 	"version":      "version of these commands",
@@ -144,6 +145,8 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return asJSON(object{"urn": rec.Asked.SliverURN, "state": l.state, "message": l.message})
+	case "usage":
+		return l.usage(rec)
 	case "version":
 		return geniVersion, nil
 	case "key":
@@ -167,6 +170,18 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 		return l.geniAll()
 	}
 	return "", fmt.Errorf("there is no command %.40q; there are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))
+}
+
+// usage tells what the node may take, and takes.
+func (l *life) usage(rec record) (string, error) {
+	now, err := l.t.machines.Usage(l.id)
+	if err != nil {
+		return "", errors.New("the testbed cannot tell just now")
+	}
+	may := rec.Limits
+	return asJSON(agent.Usage{
+		CPUs: may.CPUs, Memory: may.Memory, MemoryUsed: now.Memory, MemoryFiles: now.Files, PIDs: may.PIDs, PIDsUsed: now.PIDs, Disk: may.Disk,
+	})
 }
 
 // geniAll is one JSON object with the answers to all commands, except key.

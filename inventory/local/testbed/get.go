@@ -104,11 +104,6 @@ func (l *life) resource() provider.Resource {
 	r[provider.AttrHostKeys] = strings.Split(l.rec.HostKey, "\n")
 	if l.open {
 		login, proxy := l.t.published(doorName(l.rec.Asked.Hostname, l.id), l.rec.Port)
-		if l.root && len(l.rec.Asked.Users) > 0 {
-			for _, door := range login {
-				login = append(login, rootLogin+"@"+door)
-			}
-		}
 		r[provider.AttrLogin] = login
 		if proxy != "" {
 			r[provider.AttrProxy] = proxy

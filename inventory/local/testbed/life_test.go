@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
 )
 
@@ -42,7 +43,7 @@ func TestLifeOfANode(t *testing.T) {
 	if !slices.Equal(s.cfg.Hosts, []string{"127.64.0.1\tweb"}) || len(s.cfg.KnownHosts) != 2 || !strings.HasPrefix(s.cfg.KnownHosts[0], "web,127.64.0.1 ssh-ed25519 ") {
 		t.Errorf("its peers are %q, %q", s.cfg.Hosts, s.cfg.KnownHosts)
 	}
-	if d := w.opens[name]; len(d.Accounts) != 1 || d.Slice != sliceID(sliceURN) || len(d.InsideKeys) != 1 || d.Names[0] != "web-00000001" || len(d.HostKey) == 0 {
+	if d := w.opens[name]; len(d.Accounts) != 2 || d.Slice != sliceID(sliceURN) || len(d.InsideKeys) != 1 || d.Names[0] != "web-00000001" || len(d.HostKey) == 0 {
 		t.Errorf("its door is %+v", d)
 	}
 
@@ -66,7 +67,7 @@ func TestLifeOfANode(t *testing.T) {
 		r := await(t, tb, name, ready)
 		w.mu.Lock()
 		s, door := w.running[name], w.opens[name]
-		if w.starts[name] != step.starts || (s != nil) != step.on || len(door.Accounts) != step.logins {
+		if w.starts[name] != step.starts || (s != nil) != step.on || len(door.Accounts) != withRoot(step.logins) {
 			t.Errorf("%s: started %d times, runs: %v, door %+v", step.does, w.starts[name], s != nil, door)
 		}
 		if s != nil && len(s.cfg.Accounts) != step.logins {
@@ -120,16 +121,21 @@ func (w *world) nothingLeft(t *testing.T, tb *Testbed) {
 	}
 }
 
-func TestRootLogsInWhereThereIsNoSudo(t *testing.T) {
-	w := newWorld(t)
-	w.sudoless = true
-	tb, stop := w.run(-1)
-	defer stop()
+// withRoot is how many accounts a door has for so many logins.
+func withRoot(logins int) int {
+	if logins == 0 {
+		return 0
+	}
+	return logins + 1
+}
+
+func TestRootLogsInWithTheKeysOfAllAndIsNotTold(t *testing.T) {
+	w, tb := runningWorld(t)
 	name := nodeName(1)
 	set(t, tb, name, present("web", sliceURN, "alice", "bob"))
 	r := await(t, tb, name, ready)
-	if got := r.List(provider.AttrLogin); len(got) != 4 || got[2] != "root@"+got[0] || got[3] != "root@web-00000001:22" {
-		t.Errorf("login %q, want each also for root", got)
+	if got := r.List(provider.AttrLogin); len(got) != 2 || strings.Contains(strings.Join(got, " "), "root@") {
+		t.Errorf("login %q, want those without a user", got)
 	}
 	w.mu.Lock()
 	a := w.opens[name].Accounts
@@ -470,7 +476,7 @@ func killed(t *testing.T, seed uint64) {
 		if (s != nil) != on || (len(got.List("login")) > 0) != on || (door.Node != "") != on {
 			t.Errorf("%s is on: %v; runs %v, door %v, %v", name, on, s != nil, door, got)
 		}
-		if on && s != nil && (len(s.cfg.Accounts) != len(users) || len(door.Accounts) != len(users)) {
+		if on && s != nil && (len(s.cfg.Accounts) != len(users) || len(door.Accounts) != withRoot(len(users))) {
 			t.Errorf("%s has accounts %v and a door for %v; asked was %v", name, s.cfg.Accounts, door.Accounts, users)
 		}
 		w.mu.Unlock()
@@ -512,7 +518,7 @@ func TestWithdrawnUsersAreKeptOutThoughTheNodeFails(t *testing.T) {
 	for _, a := range w.opens[name].Accounts {
 		in = append(in, a.Login)
 	}
-	if !slices.Equal(in, []string{"alice"}) {
+	if !slices.Equal(in, []string{"alice", gateway.Root}) || len(w.opens[name].Accounts[1].Keys) != 1 {
 		t.Errorf("the gateway lets in %q; bob was withdrawn, and carol has no account", in)
 	}
 }

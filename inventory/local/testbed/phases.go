@@ -292,17 +292,13 @@ func (l *life) configure(ctx context.Context, r *round) error {
 	if err == nil {
 		facts, err = agent.Configure(ctx, c, agent.Configuration{
 			Hostname: r.rec.Asked.hostname(l.id), Accounts: agentAccounts(r.users), Key: r.key.private, PublicKey: r.key.public,
+			Motd:  motd(r.rec, l.id, l.t.settings.Outbound),
 			Hosts: r.peers.hostsFor(l), KnownHosts: r.peers.known, NameServer: l.t.nameServer(),
 		})
 	}
 	if err != nil {
 		return inWords("its accounts cannot be set up", err)
 	}
-	l.update(func(s *status) {
-		if s.root == facts.Sudo { // root logs in where the image has no sudo
-			s.root, l.run.proven = !facts.Sudo, false
-		}
-	})
 	for _, p := range facts.Problems {
 		l.t.log.Info("something in a home could not be done", "node", l.id, "problem", p)
 	}

@@ -39,13 +39,8 @@ func TestMain(m *testing.M) {
 		vswitch.Main()
 	case setup.Argv0:
 		setup.Main()
-	case "geni-get":
-		if err := agent.GeniGet(os.Args[1:], os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
 	}
+	agent.RunCommand(filepath.Base(os.Args[0]), os.Args[1:])
 	if o := os.Getenv("TESTBED_TEST_UP"); o != "" {
 		beUp(o)
 	}

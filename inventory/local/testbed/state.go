@@ -156,7 +156,6 @@ type status struct {
 	state, message string
 	setting        bool // the message is how far the steps are
 	open           bool // the doors can be used
-	root           bool // also as root, with the keys of all accounts
 	pid            int  // 0: it does not run
 }
 

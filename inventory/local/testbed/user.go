@@ -87,10 +87,8 @@ func gatewayAccounts(users []user) []gateway.Account {
 	return all
 }
 
-// rootLogin is the account that has the keys of all where there is no sudo.
-const rootLogin = "root"
-
-// rootAccount is root with the keys of all accounts; none if there are none.
+// rootAccount is root with the keys of all accounts, for who may log in has the
+// rights of root; none if there are none. Manifests do not tell of it.
 func rootAccount(users []user) []gateway.Account {
 	var keys []string
 	for _, u := range users {
@@ -99,5 +97,5 @@ func rootAccount(users []user) []gateway.Account {
 	if len(users) == 0 {
 		return nil
 	}
-	return []gateway.Account{{Login: rootLogin, Keys: keys}}
+	return []gateway.Account{{Login: gateway.Root, Keys: keys}}
 }

@@ -1,0 +1,60 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"patchbay/am/binder"
+	"patchbay/am/site"
+)
+
+// hostImage is the image of nodes that have the programs of this host.
+const hostImage = "host"
+
+// packages are programs that experimenters use and a small host lacks, with the Debian
+// package of each. Ping and sudo are in every node.
+var packages = map[string]string{
+	"curl": "curl", "ethtool": "ethtool", "gcc": "gcc", "git": "git", "iperf": "iperf", "iperf3": "iperf3", "iptables": "iptables", "make": "make",
+	"nc": "netcat-openbsd", "nft": "nftables", "pip3": "python3-pip", "python3": "python3", "tcpdump": "tcpdump", "traceroute": "traceroute", "wget": "wget",
+}
+
+// lacking warns of programs in executes that nodes of the local testbed will not have,
+// for this host, whose /usr they share, has not got them.
+func (r *diagnosis) lacking(b binder.Binding, providers, usr string) {
+	told := map[string]bool{}
+	local := map[string]bool{}
+	for i := range b.Nodes {
+		n := &b.Nodes[i]
+		name := n.Component.Provider
+		if _, known := local[name]; !known {
+			t, _ := site.OpenTestbed(providers, name)
+			local[name] = t != nil
+		}
+		if !local[name] || n.Image != hostImage {
+			continue
+		}
+		for j, x := range n.Node.Executes {
+			for _, word := range strings.FieldsFunc(x.Command, func(c rune) bool { return strings.ContainsRune(" \t\n;&|()", c) }) {
+				program := path.Base(word)
+				if packages[program] == "" || told[program] || hasProgram(usr, program) {
+					continue
+				}
+				told[program] = true
+				r.add(diagnostic{0, 0, false, fmt.Sprintf("node %q: its execute %d of %d uses %s, which this host has not, and so its nodes have not; on the host: apt install %s",
+					n.Node.ClientID, j+1, len(n.Node.Executes), program, packages[program])})
+			}
+		}
+	}
+}
+
+// hasProgram tells whether a program is below usr.
+func hasProgram(usr, name string) bool {
+	return slices.ContainsFunc([]string{"bin", "sbin"}, func(dir string) bool {
+		_, err := os.Stat(filepath.Join(usr, dir, name))
+		return err == nil
+	})
+}

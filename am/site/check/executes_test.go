@@ -1,0 +1,47 @@
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"patchbay/am/binder"
+	"patchbay/inventory"
+	"patchbay/inventory/local"
+	"patchbay/rspec"
+)
+
+// Nodes of the image host have the programs of this host, others may have more.
+func TestProgramsThatNodesWillLack(t *testing.T) {
+	providers, usr := t.TempDir(), t.TempDir()
+	for path, text := range map[string][]byte{
+		filepath.Join(providers, "local.prov"): local.Script("/bin/patchbay-local", "local"), filepath.Join(providers, "local.yaml"): local.SettingsFor(local.Site{}),
+		filepath.Join(usr, "bin/iperf3"): nil,
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ rule, provider, image, command, want string }{
+		{"Lacks", "local", "host", "sudo tcpdump -i eth1 &", `node "a": its execute 1 of 1 uses tcpdump, which this host has not, and so its nodes have not; on the host: apt install tcpdump`},
+		{"OncePerProgram", "local", "host", "/usr/sbin/iptables -L; iptables -F|cat", "uses iptables"},
+		{"Has", "local", "host", "iperf3 -s", ""},
+		{"InEveryNode", "local", "host", "sudo ping b", ""},
+		{"OtherImage", "local", "debian-12", "tcpdump", ""},
+		{"OtherProvider", "rack", "host", "tcpdump", ""},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			var r diagnosis
+			r.lacking(binder.Binding{Nodes: []binder.Bound{{
+				Node: &rspec.Node{ClientID: "a", Executes: []rspec.Execute{{Command: tt.command}}}, Component: &inventory.Component{Provider: tt.provider}, Image: tt.image,
+			}}}, providers, usr)
+			if tt.want == "" && len(r.list) > 0 || tt.want != "" && (len(r.list) != 1 || r.list[0].isError || !strings.Contains(r.list[0].text, tt.want)) {
+				t.Errorf("%+v", r.list)
+			}
+		})
+	}
+}

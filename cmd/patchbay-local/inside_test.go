@@ -1,0 +1,132 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"patchbay/inventory/provider"
+)
+
+// typed is a command that is typed in a node, and what comes of it.
+type typed struct {
+	line, want string // of both outputs, in one
+	status     int
+}
+
+// types runs each line as alice in a node, without a terminal.
+func (b *bed) types(t *testing.T, name string, lines []typed) {
+	t.Helper()
+	for _, l := range lines {
+		args := append(b.sshArgs(t, name, "alice"), "exec 2>&1; "+l.line)
+		r := finish(exec.CommandContext(t.Context(), "ssh", args...), strings.NewReader("typed\n"))
+		if r.out != l.want || r.status != l.status || r.err != "" {
+			t.Errorf("%s\n got %q (%d) %s\nwant %q (%d)", l.line, r.out, r.status, r.err, l.want, l.status)
+		}
+	}
+}
+
+// TestWhatIsInANode logs in to a node of the image host, and to one of an image that
+// has nothing, and uses what every node has.
+func TestWhatIsInANode(t *testing.T) {
+	s := newLoginSite(t, "inside-t")
+	s.node(t, nodeA, provider.Resource{"hostname": "a", "client_id": "a"})
+	t.Run("Figures", func(t *testing.T) { s.figuresInside(t) })
+	t.Run("NotThere", func(t *testing.T) {
+		s.types(t, nodeA, []typed{
+			{"sudo reboot", byDesign("reboot"), 1},
+			{"systemctl status ssh", byDesign("systemctl"), 1},
+			{"mount -t tmpfs tmpfs /mnt", byDesign("mount"), 1},
+			{"mount | grep -c ' on / '", "1\n", 0},
+		})
+	})
+	t.Run("Motd", func(t *testing.T) {
+		c := &client{ctx: t.Context(), config: "none"}
+		x := c.terminal(t, 24, 80, s.sshArgs(t, nodeA, "alice")[2:]...)
+		x.shows("This is a, a container of a Patchbay testbed.")
+		x.shows("1 CPU, 512 MiB memory, 4096 MiB disk, 1000 processes")
+		x.shows("outside (geni_restart)")
+		x.types("exit 3\n")
+		if got := x.ends(); got != 3 {
+			t.Errorf("the shell ended with %d", got)
+		}
+		s.types(t, nodeA, []typed{{"true", "", 0}}) // and only there
+	})
+	t.Run("Sudo", func(t *testing.T) { s.sudoInside(t) })
+	t.Run("NothingInTheImage", func(t *testing.T) {
+		smallImage(t, s, "small", "ping", "sudo", "reboot")
+		s.node(t, nodeB, provider.Resource{"hostname": "b", "client_id": "b", "image": "small"})
+		// The shell of busybox prefers its own programs to those in the PATH.
+		lines := []typed{
+			{"sudo id -u", "0\n", 0},
+			{"sudo -u alice -i pwd", "/home/alice\n", 0},
+			{"sudo sh -c 'echo 127.0.0.1 localhost >>/etc/hosts'; $P/ping -c 1 localhost | sed -n 's/time=.*//p; s/^PING/PING/p'", "PING localhost (127.0.0.1) 56(84) bytes of data.\n64 bytes from localhost (127.0.0.1): icmp_seq=1 ttl=64 \n", 0},
+			{"$P/ping -q -c 3 -i 0.01 -s 1000 -W 1 127.0.0.1 | sed 's/time .*//; s,= .*,=,'", "PING 127.0.0.1 (127.0.0.1) 1000(1028) bytes of data.\n\n--- 127.0.0.1 ping statistics ---\n3 packets transmitted, 3 received, 0% packet loss, \nrtt min/avg/max/mdev =\n", 0},
+			{"$P/ping -6 -c 1 ::1 | head -1; $P/ping -c 2 -w 5 -i 0.01 ::1 >/dev/null && echo answered", "PING ::1(::1) 56 data bytes\nanswered\n", 0},
+			{"$P/ping -c 1 nosuchhost", "ping: nosuchhost: Name or service not known\n", 2},
+			{"$P/ping -c 1 192.0.2.1", "ping: connect: Network is unreachable\n", 2},
+			{"$P/reboot", byDesign("reboot"), 1},
+			{"$P/service ssh status", byDesign("service"), 1},
+		}
+		for i := range lines {
+			lines[i].line = strings.ReplaceAll(lines[i].line, "$P", "/usr/local/bin")
+		}
+		s.types(t, nodeB, lines)
+	})
+}
+
+// byDesign is what a command that cannot work in a node says.
+func byDesign(name string) string {
+	return name + ": " + map[string]string{
+		"reboot":    "a node does not switch itself off or on, by design: restart it from outside with the action geni_restart; its files stay",
+		"service":   "there are no services in a node, by design: start the program itself, or in an execute of the request",
+		"systemctl": "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request",
+		"mount":     "nothing can be mounted in a node, by design: its disk is the one that it has",
+	}[name] + "\n"
+}
+
+// figuresInside: programs tell of the node, not of the host.
+func (s *loginSite) figuresInside(t *testing.T) {
+	s.types(t, nodeA, []typed{
+		{"nproc", "1\n", 0},
+		{"free -m | awk '/Mem/ {print $2, ($3+$4+$6 >= 510), ($3 < 100)}'; free -h | awk '/Mem/ {print $2}'", "512 1 1\n512Mi\n", 0},
+		{"free -x", "free: usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which tells of this node's memory\n", 1},
+		{"awk '{print ($1 < 600)}' /proc/uptime", "1\n", 0},
+	})
+}
+
+func (s *loginSite) sudoInside(t *testing.T) {
+	const usage = "usage: sudo [-EHins] [-u USER] [-g GROUP] [-D DIR] [VAR=VALUE] COMMAND; this is the testbed's small sudo: no passwords, no sudoers"
+	s.types(t, nodeA, []typed{
+		{"readlink $(which sudo)", "/run/patchbay/bin/sudo\n", 0},
+		{"sudo id", "uid=0(root) gid=0(root) groups=0(root)\n", 0},
+		{"sudo -n sh -c 'exit 7'", "", 7},
+		{"sudo cat", "typed\n", 0},
+		{"sudo grep CapEff /proc/self/status > /tmp/mine; sudo sh -c 'grep CapEff /proc/$$/status' | cmp - /tmp/mine && rm /tmp/mine", "", 0},
+		{"sudo sh -c 'kill -TERM $$'; echo $?", "Terminated\n143\n", 0},
+		{"echo $(sudo sh -c 'ps -o pgid= -p $$') $(ps -o pgid= -p $$) | tr ' ' '\\n' | uniq | wc -l", "1\n", 0},
+		{"A=1 B=2 LC_ALL=C sudo --preserve-env=B sh -c 'echo $A,$B,$LC_ALL,$C,$HOME,$USER,$SUDO_USER,$SUDO_UID' C=3", ",2,C,,/root,root,alice,10000\n", 0},
+		{"sudo C=3 sh -c 'echo $C'", "3\n", 0},
+		{"A=1 sudo -E sh -c 'echo $A $HOME'; A=1 sudo -EH sh -c 'echo $A $HOME'", "1 /home/alice\n1 /root\n", 0},
+		{"A=1 sudo -i echo '$A' '\"' '~'; sudo -i pwd; sudo -s pwd", "\" ~\n/root\n/home/alice\n", 0},
+		{"sudo sudo -u alice id -un; sudo -ualice -g daemon id -gn; sudo --user=alice -- id -un; sudo -u '#1' id -un", "alice\ndaemon\nalice\ndaemon\n", 0},
+		{"sudo -v; sudo -k; sudo -D /etc pwd; sudo -p x -S -n -H true", "/etc\n", 0},
+		{"printf 'echo from $0 $1' > /tmp/script; chmod +x /tmp/script; sudo /tmp/script it; rm /tmp/script", "from /tmp/script it\n", 0},
+		{"sudo /etc/hostname; sudo nosuchcommand; sudo -u nobody-is-this id", "sudo: unable to execute /etc/hostname: permission denied\nsudo: nosuchcommand: command not found\nsudo: unknown user nobody-is-this\n", 1},
+		{"sudo", "sudo: " + usage + "\n", 1},
+		{"sudo -X true", "sudo: " + usage + "\n", 1},
+		{"sudo -u daemon sudo id -u", "sudo: daemon is no account of the experiment and may not become another user\n", 1},
+		// Under any other name the setuid program is sudo, too.
+		{"sudo -u daemon bash -c 'exec -a patchbay-node /run/patchbay/bin/sudo id -u'", "sudo: daemon is no account of the experiment and may not become another user\n", 1},
+		{"sudo useradd -m carol && sudo -u carol sudo -n id -u; sudo userdel -r carol 2>/dev/null", "sudo: carol is no account of the experiment and may not become another user\n", 0},
+	})
+	root := finish(exec.CommandContext(t.Context(), "ssh", append(s.sshArgs(t, nodeA, "root"), "id -u")...), nil)
+	root.says(t, "0\n")
+	s.must(t, nodeA, provider.Resource{"users": []string{}})
+	s.await(t, nodeA, provider.StateReady)
+	if err := s.enter(nodeA, "test ! -d /home/alice || setpriv --reuid 10000 --clear-groups sudo id && exit 1; exit 0"); err != nil {
+		t.Error("a former account is root by sudo: ", err)
+	}
+	s.must(t, nodeA, provider.Resource{"users": []string{s.user("alice")}})
+	s.await(t, nodeA, provider.StateReady)
+}

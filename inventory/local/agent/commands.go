@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// LimitsFile is where a node finds what it may take: Limits, as JSON.
+const LimitsFile = "/run/patchbay/limits.json"
+
+// Limits are what a node may take, Memory and Disk in bytes.
+type Limits struct {
+	CPUs   float64
+	Memory int64
+	PIDs   int
+	Disk   int64
+}
+
+// Usage is what geni-get usage tells: what a node may take, and takes now.
+type Usage struct {
+	CPUs        float64 `json:"cpus"`
+	Memory      int64   `json:"memory"`       // bytes, as those below
+	MemoryUsed  int64   `json:"memory_used"`  // with MemoryFiles
+	MemoryFiles int64   `json:"memory_files"` // could be read again from the disk
+	PIDs        int     `json:"processes"`
+	PIDsUsed    int     `json:"processes_used"`
+	Disk        int64   `json:"disk"`
+}
+
+// nodeCommand is a program of ours in a node.
+type nodeCommand struct {
+	run    func(args []string, out io.Writer) error
+	lacked bool // only where the image has none
+}
+
+// nodeCommands are the programs of ours in each node, by name, beside those of other
+// packages. They stand where a program of the image would show the host's figures,
+// or cannot work.
+func nodeCommands() map[string]nodeCommand {
+	const restart = "a node does not switch itself off or on, by design: restart it from outside with the action geni_restart; its files stay"
+	all := map[string]nodeCommand{
+		SudoName:   {run: func(args []string, _ io.Writer) error { return sudo(args) }},
+		"geni-get": {run: GeniGet},
+		"free":     {run: free},
+		"nproc":    {run: nproc},
+		"systemctl": {run: absent("systemctl", "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request", func(args []string) bool {
+			words := []string{"start", "stop", "restart", "try-restart", "reload", "reload-or-restart", "status", "is-active", "reboot", "poweroff", "halt", "kill", "isolate"}
+			return !slices.ContainsFunc(args, func(word string) bool { return slices.Contains(words, word) })
+		})},
+		"service": {lacked: true, run: absent("service", "there are no services in a node, by design: start the program itself, or in an execute of the request", nil)},
+		"mount": {run: absent("mount", "nothing can be mounted in a node, by design: its disk is the one that it has", func(args []string) bool {
+			return len(args) == 0 || len(args) == 1 && args[0] != "-a" && args[0][:min(1, len(args[0]))] == "-" || len(args) == 2 && args[0] == "-t"
+		})},
+	}
+	for _, name := range []string{"reboot", "shutdown", "poweroff", "halt"} {
+		all[name] = nodeCommand{run: absent(name, restart, nil)}
+	}
+	return all
+}
+
+// Commands are the names of the programs of ours that a node is to find. has tells
+// whether its image has a program.
+func Commands(has func(name string) bool) []string {
+	var names []string
+	for name, c := range nodeCommands() {
+		if name != SudoName && !(c.lacked && has(name)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// RunCommand runs the program as the command of a node that name is, and ends; it
+// returns if there is none.
+func RunCommand(name string, args []string) {
+	c, ok := nodeCommands()[name]
+	if !ok {
+		return
+	}
+	if err := c.run(args, os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// absent is a command that cannot work, and why. What works tells of the arguments is
+// left to the program of the image, if it has one.
+func absent(name, why string, works func(args []string) bool) func([]string, io.Writer) error {
+	return func(args []string, _ io.Writer) error {
+		if works != nil && works(args) {
+			runImages(name, args)
+		}
+		return errors.New(why)
+	}
+}
+
+// runImages executes the image's own program; it returns if there is none.
+func runImages(name string, args []string) {
+	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
+		syscall.Exec(dir+name, append([]string{name}, args...), os.Environ())
+	}
+}
+
+// nproc prints how many processors the node may use, at least one. With options it
+// is the image's.
+func nproc(args []string, out io.Writer) error {
+	text, err := readFile(LimitsFile, fileLimit)
+	var l Limits
+	if err == nil {
+		err = json.Unmarshal(text, &l)
+	}
+	if len(args) > 0 || err != nil || l.CPUs <= 0 {
+		runImages("nproc", args)
+		return errors.New("the image has no nproc, and this one has no options")
+	}
+	_, err = fmt.Fprintln(out, int(math.Ceil(l.CPUs)))
+	return err
+}
+
+// freeTime is what free waits for the testbed, which may just be restarted.
+const freeTime = 3 * time.Second
+
+// free prints the node's memory in the form of free of procps.
+func free(args []string, out io.Writer) error {
+	units := map[string]int64{"-b": 1, "--bytes": 1, "-k": 1 << 10, "--kibi": 1 << 10, "-m": 1 << 20, "--mebi": 1 << 20, "-g": 1 << 30, "--gibi": 1 << 30, "-h": 0, "--human": 0}
+	unit := int64(1 << 10)
+	for _, word := range args {
+		n, ok := units[word]
+		if !ok {
+			return errors.New("usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which tells of this node's memory")
+		}
+		unit = n
+	}
+	var text bytes.Buffer
+	if err := geniAsk(GeniSocket, []string{"usage"}, &text, freeTime); err != nil {
+		return err
+	}
+	var u Usage
+	if err := json.Unmarshal(text.Bytes(), &u); err != nil {
+		return errors.New("the testbed's answer cannot be understood")
+	}
+	return u.print(out, unit)
+}
+
+// print prints memory in a unit; 0 takes the largest one that fits each number.
+func (u Usage) print(out io.Writer, unit int64) error {
+	total, files := u.Memory, min(u.MemoryFiles, u.MemoryUsed)
+	left := max(total-u.MemoryUsed, 0)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%8s%12s%12s%12s%12s%12s%12s\n%-8s", "", "total", "used", "free", "shared", "buff/cache", "available", "Mem:")
+	for _, n := range []int64{total, u.MemoryUsed - files, left, 0, files, left + files} {
+		fmt.Fprintf(&b, "%12s", inUnit(n, unit))
+	}
+	fmt.Fprintf(&b, "\n%-8s%12s%12s%12s\n", "Swap:", inUnit(0, unit), inUnit(0, unit), inUnit(0, unit))
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func inUnit(n, unit int64) string {
+	if unit > 0 {
+		return strconv.FormatInt(n/unit, 10)
+	}
+	letters := "BKMGT"
+	v := float64(n)
+	for v >= 1024 && len(letters) > 1 {
+		v, letters = v/1024, letters[1:]
+	}
+	switch {
+	case letters[0] == 'B':
+		return fmt.Sprintf("%dB", n)
+	case v < 10:
+		return fmt.Sprintf("%.1f%ci", v, letters[0])
+	}
+	return fmt.Sprintf("%.0f%ci", v, letters[0])
+}

@@ -1,0 +1,365 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// SudoName is the command that makes accounts root. The file of that name beside
+// the agent's program is setuid root, so that the kernel gives the command the
+// rights, and terminal, process group, limits and files stay those of the caller.
+const SudoName = "sudo"
+
+// sudo runs a command as another user. Root may, and the accounts of the experiment,
+// without a password. It returns only where there is nothing to run.
+func sudo(args []string) error {
+	o, err := parseSudo(args)
+	if err != nil || o.nothing {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("it has no rights here: nodes run it as /usr/local/bin/sudo")
+	}
+	caller, err := sudoer(uint32(os.Getuid()))
+	if err != nil {
+		return err
+	}
+	target, err := o.target()
+	if err != nil {
+		return err
+	}
+	path, argv, dir, err := o.program(caller, target)
+	if err != nil {
+		return err
+	}
+	env := o.environment(os.Environ(), caller, target, argv)
+	if err := errors.Join(
+		syscall.Setgroups(groupList(target)), syscall.Setresgid(int(target.gid), int(target.gid), int(target.gid)),
+		syscall.Setresuid(int(target.uid), int(target.uid), int(target.uid)),
+	); err != nil {
+		return fmt.Errorf("cannot become %s: %w", target.name, err)
+	}
+	if dir != "" {
+		if err := os.Chdir(dir); err != nil && o.dir != "" {
+			return err
+		}
+	}
+	err = syscall.Exec(path, argv, env)
+	if errors.Is(err, unix.ENOEXEC) { // a script without a first line that says of what
+		err = syscall.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), env)
+	}
+	return fmt.Errorf("unable to execute %s: %w", path, err)
+}
+
+func groupList(who account) []int {
+	list := []int{int(who.gid)}
+	for _, g := range who.groups {
+		list = append(list, int(g))
+	}
+	return list
+}
+
+// sudoer returns the account of a user id, if it is root or an account of the
+// experiment.
+func sudoer(uid uint32) (account, error) {
+	who, err := accountOf(uid)
+	if uid == 0 {
+		return who, nil // also where the image has no accounts
+	}
+	if err != nil {
+		return account{}, err
+	}
+	text, err := readFile(recordsFile, fileLimit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return account{}, err
+	}
+	for _, r := range parseRecords(text) {
+		if r.uid == uid && !r.gone {
+			return who, nil
+		}
+	}
+	return account{}, fmt.Errorf("%s is no account of the experiment and may not become another user", who.name)
+}
+
+// accountOf finds the first account with a user id.
+func accountOf(uid uint32) (account, error) {
+	passwd, err := readFile(passwdFile, fileLimit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return account{}, err
+	}
+	for line := range strings.Lines(string(passwd)) {
+		if a, ok := parseAccount([]byte(line)); ok && a.uid == uid {
+			return lookUp(a.name)
+		}
+	}
+	if uid == 0 {
+		return root, nil
+	}
+	return account{}, fmt.Errorf("the node has no account with the user id %d", uid)
+}
+
+// sudoOptions are the words of a call of sudo.
+type sudoOptions struct {
+	user, group, dir   string
+	keepAll, setHome   bool
+	keep               []string // variables of --preserve-env=LIST
+	shell, login, list bool
+	nothing            bool // there is nothing to run: sudo -v
+	set                []string
+	command            []string
+}
+
+// sudoValues are the options that take a value, sudoFlags those that do not. An
+// option that has a meaning only with passwords or policies does nothing here.
+var (
+	sudoValues = map[string]string{
+		"user": "u", "group": "g", "chdir": "D", "prompt": "p", "close-from": "C", "command-timeout": "T", "host": "h", "type": "t", "role": "r",
+	}
+	sudoFlags = map[string]string{
+		"preserve-env": "E", "set-home": "H", "login": "i", "shell": "s", "non-interactive": "n", "list": "l", "validate": "v",
+		"reset-timestamp": "k", "remove-timestamp": "K", "stdin": "S", "askpass": "A", "preserve-groups": "P", "bell": "B", "no-update": "N",
+	}
+)
+
+const sudoUsage = "usage: sudo [-EHins] [-u USER] [-g GROUP] [-D DIR] [VAR=VALUE] COMMAND; this is the testbed's small sudo: no passwords, no sudoers"
+
+// parseSudo reads the words of a call.
+func parseSudo(args []string) (*sudoOptions, error) {
+	o := &sudoOptions{user: "root"}
+	forget := false
+	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
+		word := args[0]
+		args = args[1:]
+		if word == "--" {
+			break
+		}
+		letters := word[1:]
+		if long, ok := strings.CutPrefix(word, "--"); ok {
+			name, value, given := strings.Cut(long, "=")
+			switch letter, takes := sudoValues[name]; {
+			case name == "preserve-env" && given:
+				o.keep = append(o.keep, strings.Split(value, ",")...)
+				continue
+			case takes && given:
+				letters = letter + value
+			case takes:
+				letters = letter
+			default:
+				letters = sudoFlags[name]
+			}
+		}
+		var err error
+		if args, err = o.letters(letters, args, &forget); err != nil {
+			return nil, err
+		}
+	}
+	for len(args) > 0 {
+		name, _, ok := strings.Cut(args[0], "=")
+		if !ok || !isVariable(name) {
+			break
+		}
+		o.set, args = append(o.set, args[0]), args[1:]
+	}
+	o.command = args
+	o.nothing = len(args) == 0 && forget
+	if len(args) == 0 && !o.shell && !o.login && !o.nothing && !o.list {
+		return nil, errors.New(sudoUsage)
+	}
+	return o, nil
+}
+
+// letters takes the options of one word, without its hyphen, and of args the
+// value of the last one; it returns the other args.
+func (o *sudoOptions) letters(letters string, args []string, forget *bool) ([]string, error) {
+	if letters == "" {
+		return nil, errors.New(sudoUsage)
+	}
+	for i := range len(letters) {
+		c := letters[i]
+		if strings.IndexByte("ugDpCThtr", c) >= 0 {
+			value := letters[i+1:]
+			if value == "" {
+				if len(args) == 0 {
+					return nil, errors.New(sudoUsage)
+				}
+				value, args = args[0], args[1:]
+			}
+			switch c {
+			case 'u':
+				o.user = value
+			case 'g':
+				o.group = value
+			case 'D':
+				o.dir = value
+			}
+			return args, nil
+		}
+		switch c {
+		case 'E':
+			o.keepAll = true
+		case 'H':
+			o.setHome = true
+		case 'i':
+			o.login = true
+		case 's':
+			o.shell = true
+		case 'l':
+			o.list = true
+		case 'v', 'k', 'K':
+			*forget = true
+		case 'n', 'S', 'A', 'P', 'B', 'N':
+		default:
+			return nil, errors.New(sudoUsage)
+		}
+	}
+	return args, nil
+}
+
+// target returns the account to become.
+func (o *sudoOptions) target() (account, error) {
+	who, err := lookUp(o.user)
+	if number, ok := strings.CutPrefix(o.user, "#"); ok {
+		uid, known := parseID(number)
+		if !known {
+			return account{}, fmt.Errorf("unknown user %s", printable(o.user))
+		}
+		if who, err = accountOf(uid); err != nil {
+			who, err = account{name: o.user, uid: uid, gid: uid, home: "/", shell: "/bin/sh"}, nil
+		}
+	}
+	if err != nil {
+		return account{}, fmt.Errorf("unknown user %s", printable(o.user))
+	}
+	if o.group == "" {
+		return who, nil
+	}
+	text, err := readOld(groupFile)
+	if err != nil {
+		return account{}, err
+	}
+	id, ok := groupID(text, o.group)
+	if number, is := strings.CutPrefix(o.group, "#"); is {
+		id, ok = parseID(number)
+	}
+	if !ok {
+		return account{}, fmt.Errorf("unknown group %s", printable(o.group))
+	}
+	who.gid = id
+	return who, nil
+}
+
+// program returns what to execute, and in which folder: empty for the present one.
+func (o *sudoOptions) program(caller, target account) (path string, argv []string, dir string, err error) {
+	switch {
+	case o.list:
+		path, argv = "/bin/echo", []string{"echo", "(ALL : ALL) NOPASSWD: ALL"}
+	case o.login || o.shell:
+		path = target.shell
+		if !o.login {
+			path = caller.shell
+			if s := os.Getenv("SHELL"); filepath.IsAbs(s) {
+				path = s
+			}
+		}
+		argv = []string{filepath.Base(path)}
+		if o.login {
+			argv[0], dir = "-"+argv[0], target.home
+		}
+		if len(o.command) > 0 {
+			argv = append(argv, "-c", escaped(o.command))
+		}
+	default:
+		if path, err = findProgram(o.command[0]); err != nil {
+			return "", nil, "", err
+		}
+		argv = o.command
+	}
+	if o.dir != "" {
+		dir = o.dir
+	}
+	return path, argv, dir, nil
+}
+
+// findProgram finds a program as root finds it.
+func findProgram(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		if _, err := os.Stat(name); err != nil {
+			return "", fmt.Errorf("%s: command not found", name)
+		}
+		return name, nil
+	}
+	for _, dir := range strings.Split(rootPath, ":") {
+		path := filepath.Join(dir, name)
+		if stat, err := os.Stat(path); err == nil && stat.Mode().IsRegular() && stat.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: command not found", name)
+}
+
+// escaped joins words into a line that a shell takes for these words, as sudo
+// does: what is no letter, digit, hyphen, underscore or dollar sign has a backslash.
+func escaped(command []string) string {
+	var b strings.Builder
+	for i, word := range command {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		for _, c := range []byte(word) {
+			switch {
+			case c == '\n':
+				b.WriteString("'\n'")
+				continue
+			case c >= 0x80 || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '$':
+			default:
+				b.WriteByte('\\')
+			}
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// sudoKept are the variables that stay without -E; those that begin with LC_ do, too.
+var sudoKept = []string{"COLORS", "COLORTERM", "DISPLAY", "HOSTNAME", "LANG", "LANGUAGE", "LS_COLORS", "PS1", "PS2", "TERM", "TZ", "XAUTHORITY"}
+
+// environment returns what the command finds.
+func (o *sudoOptions) environment(old []string, caller, target account, argv []string) []string {
+	var env []string
+	for _, v := range old {
+		name, _, _ := strings.Cut(v, "=")
+		kept := o.keepAll && !o.login || strings.HasPrefix(name, "LC_")
+		for _, k := range append(o.keep, sudoKept...) {
+			kept = kept || name == k
+		}
+		if kept {
+			env = put(env, name, v)
+		}
+	}
+	home := "HOME=" + target.home
+	for _, v := range env {
+		if strings.HasPrefix(v, "HOME=") && !o.setHome && !o.login {
+			home = v
+		}
+	}
+	shell := target.shell
+	if o.shell && os.Getenv("SHELL") != "" {
+		shell = os.Getenv("SHELL")
+	}
+	for _, v := range append([]string{
+		home, "USER=" + target.name, "LOGNAME=" + target.name, "SHELL=" + shell, "PATH=" + rootPath, "MAIL=/var/mail/" + target.name,
+		"SUDO_USER=" + caller.name, "SUDO_UID=" + strconv.Itoa(int(caller.uid)), "SUDO_GID=" + strconv.Itoa(int(caller.gid)), "SUDO_COMMAND=" + strings.Join(argv, " "),
+	}, o.set...) {
+		name, _, _ := strings.Cut(v, "=")
+		env = put(env, name, v)
+	}
+	return env
+}

@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestWordsOfSudo(t *testing.T) {
+	for _, tt := range []struct {
+		rule string
+		line string
+		want sudoOptions // what is compared, below
+	}{
+		{"CommandAndItsOptions", "ls -u x", sudoOptions{user: "root", command: []string{"ls", "-u", "x"}}},
+		{"FlagsTogether", "-nEH id", sudoOptions{user: "root", keepAll: true, setHome: true, command: []string{"id"}}},
+		{"ValueInTheSameWord", "-Hualice id", sudoOptions{user: "alice", setHome: true, command: []string{"id"}}},
+		{"LongOptions", "--user=alice --group lab --chdir=/x --preserve-env=A,B -- id", sudoOptions{user: "alice", group: "lab", dir: "/x", keep: []string{"A", "B"}, command: []string{"id"}}},
+		{"Variables", "A=1 B= id C=2", sudoOptions{user: "root", set: []string{"A=1", "B="}, command: []string{"id", "C=2"}}},
+		{"NoVariable", "1A=1 id", sudoOptions{user: "root", command: []string{"1A=1", "id"}}},
+		{"LoginShell", "-i", sudoOptions{user: "root", login: true}},
+		{"Passwords", "-S -p prompt -k id", sudoOptions{user: "root", command: []string{"id"}}},
+		{"NothingToRun", "-v", sudoOptions{user: "root", nothing: true}},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			o, err := parseSudo(strings.Fields(tt.line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.user != tt.want.user || o.group != tt.want.group || o.dir != tt.want.dir || o.keepAll != tt.want.keepAll || o.setHome != tt.want.setHome ||
+				o.login != tt.want.login || o.nothing != tt.want.nothing || !slices.Equal(o.keep, tt.want.keep) || !slices.Equal(o.set, tt.want.set) || !slices.Equal(o.command, tt.want.command) {
+				t.Errorf("%+v\nwant %+v", *o, tt.want)
+			}
+		})
+	}
+	for _, line := range []string{"", "-u", "-X id", "--nothing id", "A=1", "-u alice"} {
+		if _, err := parseSudo(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), "usage: sudo") {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
+func FuzzWordsOfSudo(f *testing.F) {
+	f.Add("-u\x00alice\x00A=1\x00id")
+	f.Fuzz(func(t *testing.T, text string) {
+		o, err := parseSudo(strings.Split(text, "\x00"))
+		if err == nil && len(o.command) == 0 && !o.shell && !o.login && !o.list && !o.nothing {
+			t.Errorf("%q runs nothing", text)
+		}
+	})
+}
+
+// With sudo -i and -s a shell takes the words for these words.
+func TestWordsForAShell(t *testing.T) {
+	n := newNode(t)
+	words := []string{"printf", "%s|", "a b", "'", `"`, "~", "*", "\n", "-", "ä", "$((1+1))"}
+	if got, want := n.line("root", escaped(words)), "a b|'|\"|~|*|\n|-|ä|$((1+1))|"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

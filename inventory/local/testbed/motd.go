@@ -1,0 +1,30 @@
+package testbed
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// motd are the lines of /etc/motd in a node: what it is, what it has, and what it does
+// not have by design.
+func motd(rec record, id string, outbound bool) []string {
+	l := rec.Limits
+	outside := "not reached from here"
+	if outbound {
+		outside = "reached by eth0 (IPv4)"
+	}
+	lines := []string{fmt.Sprintf("This is %s, a container of a Patchbay testbed.", cmp.Or(rec.Asked.ClientID, rec.Asked.hostname(id)))}
+	if rec.Asked.SliceURN != "" {
+		lines = append(lines, "Slice:   "+rec.Asked.SliceURN)
+	}
+	return append(lines,
+		fmt.Sprintf("Limits:  %.3g CPU, %d MiB memory, %d MiB disk, %d processes; nproc, free and uptime tell", l.CPUs, l.Memory>>20, l.Disk>>20, l.PIDs),
+		"         of this node, /proc/meminfo, /proc/cpuinfo and top of the host",
+		"Network: the other nodes by name (/etc/hosts); the network outside is "+outside,
+		"Tools:   geni-get commands    what the testbed tells of this node and its slice",
+		"         patchbay-gauge       measures links: capacity, delay, loss",
+		"         sudo                 each account has the rights of root",
+		"By design there is no systemd, no mount, tun or fuse, and no reboot: restart the node from",
+		"outside (geni_restart). What is on its disk stays.",
+	)
+}
