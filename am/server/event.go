@@ -167,5 +167,5 @@ func (e *event) labels() (method, outcome string) {
 	if e.answer.Fault {
 		return method, "fault"
 	}
-	return method, strconv.Itoa(int(e.answer.Code))
+	return method, e.answer.Code.String()
 }

@@ -58,20 +58,22 @@ type Options struct {
 	// Doors are what else is answered at the socket, to the site's own user alone,
 	// by patterns of http.ServeMux.
 	Doors map[string]http.Handler
-	// Gauges are numbers for /metrics, read when asked.
-	Gauges []Gauge
+	// Numbers are for /metrics, and read when asked.
+	Numbers []Number
 	// Durations are further metrics.
 	Durations []*Durations
 }
 
-// Gauge is a number that others know.
-type Gauge struct {
+// Number is a metric whose value others know: patchbay_NAME.
+type Number struct {
 	Name, Help string
-	Value      func() float64
-	// Label, when it is set, is what several numbers of the name are told apart by;
-	// then Values gives them, and Value is not asked.
-	Label  string
-	Values func() map[string]float64
+	// Counter says that it only grows; its name ends in _total.
+	Counter bool
+	Value   func() float64
+	// Labels are what several values of the name are told apart by. Then Values is
+	// asked instead of Value: it calls add with each value and its labels, in order.
+	Labels []string
+	Values func(add func(value float64, labels ...string))
 }
 
 // Server answers calls on any number of listeners.

@@ -111,6 +111,11 @@ type Config struct {
 	// StopTimeout is how long calls may go on when the server is told to stop.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
 
+	// PollProviders is how often providers are asked whether they answer; three times as
+	// long without an answer is too long. 0 is 15 seconds; only tests set it, so it has no
+	// key.
+	PollProviders time.Duration
+
 	Origin origin
 	// readOnly opens the store to look at it only.
 	readOnly bool

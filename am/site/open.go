@@ -87,7 +87,7 @@ func (s *Site) openRunner(context.Context) error {
 		ProviderNames:       func() []string { return slices.Collect(maps.Keys(providersOf(s.index.Inventory()))) },
 		RemoveUnpromised:    c.Unpromised == unpromisedRemove,
 		Stocked:             s.holdUnpromised,
-		Limits:              work.Limits{Unpromised: c.UnpromisedAfter},
+		Limits:              work.Limits{Unpromised: c.UnpromisedAfter, Poll: c.PollProviders, Silent: 3 * c.PollProviders},
 	})
 	return nil
 }
@@ -108,6 +108,7 @@ func (s *Site) openAggregate(context.Context) error {
 		Wake:                  s.runner.Wake,
 		EndLeases:             s.runner.EndLeases,
 		Settled:               s.audit.Settled,
+		Silent:                s.runner.Silent,
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.index.Inventory),
 			Interfaces: Interfaces(s.index.Inventory),
@@ -240,7 +241,7 @@ func (s *Site) openServer(context.Context) error {
 	c := s.config
 	s.operations = operate.New(operate.Config{
 		Store: s.store, Inventory: s.index.Inventory, Plan: s.upkeep.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
-		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Unpromised: s.unpromisedOn,
+		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Unpromised: s.unpromisedOn, Silent: s.runner.Silent,
 	})
 	var admit func() error
 	if c.AuditRequired {
@@ -267,7 +268,7 @@ func (s *Site) openServer(context.Context) error {
 		Maintenance: s.upkeep.answer,
 		Held:        s.policy.held,
 		Doors:       s.doors(),
-		Gauges:      s.gauges(),
+		Numbers:     s.numbers(),
 		Durations:   []*server.Durations{s.providers.calls},
 	})
 	return s.audit.Start(c.Authority)

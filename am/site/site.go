@@ -34,6 +34,7 @@ type Site struct {
 	runner     *work.Runner
 	hooks      *hook.Runner
 	working    atomic.Bool // the runner runs
+	taking     taking
 	auth       *credentials.Authorizer
 	trusted    *cert.Folder
 	trustSeen  string     // state of the trust folder before it was first read
