@@ -1,6 +1,9 @@
 package site
 
 import (
+	"bytes"
+	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -154,4 +157,19 @@ func FuzzConfig(f *testing.F) {
 			t.Error("a site without a name was accepted")
 		}
 	})
+}
+
+func TestLogsTellUnitsAndLeaveOutWhatIsEmpty(t *testing.T) {
+	for format, want := range map[string]string{
+		"json": `{"level":"INFO","msg":"call","task":"t1","took_seconds":0.004942,"last":{"after_seconds":90},"code":0}`,
+		"text": `level=INFO msg=call task=t1 took=4.942ms last.after=1m30s code=0`,
+	} {
+		var out bytes.Buffer
+		log := LogConfig{Format: format}.New(&out).With("request", "", "task", "t1")
+		log.Info("call", "took", 4942*time.Microsecond, "error", "", slog.Group("last", "after", 90*time.Second), "code", 0)
+		got := regexp.MustCompile(`"time":"[^"]*",|time=\S+ `).ReplaceAllString(strings.TrimSpace(out.String()), "")
+		if got != want {
+			t.Errorf("%s:\n got %s\nwant %s", format, got, want)
+		}
+	}
 }

@@ -38,6 +38,7 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 		s.openInventory, // what there is, and who makes slivers of it
 		s.openTrust,     // the time, and who may call
 		s.listen,        // where they call; a port that is taken is told before anything is changed
+		s.listenMetrics, // where monitors on other hosts ask
 		s.openRecords,   // what was promised, and who is told of it
 		s.openPolicy,    // who may have what
 		s.openRunner,    // who brings what is to what was promised
@@ -210,6 +211,14 @@ func (s *Site) listen(ctx context.Context) (err error) {
 	return err
 }
 
+// listenMetrics opens the listener for monitors on other hosts.
+func (s *Site) listenMetrics(context.Context) (err error) {
+	if s.config.Metrics.Listen != "" {
+		s.remote, err = openRemoteMetrics(s.config)
+	}
+	return err
+}
+
 // listenTCP listens, and says what to do when that is not possible. key is the
 // setting that holds addr.
 func listenTCP(addr, key string) (net.Listener, error) {
@@ -231,6 +240,12 @@ func listenTCP(addr, key string) (net.Listener, error) {
 type takenError struct{ addr, key string }
 
 func (e *takenError) Error() string {
+	switch e.key {
+	case "admin":
+		return fmt.Sprintf("cannot listen at %s for health and metrics, by default the port after that of listen: another program has that port, perhaps another site of this host; stop it, or choose another with the key admin", e.addr)
+	case "listen":
+		return fmt.Sprintf("cannot listen at %s: another program has that port, perhaps another site of this host, which also takes the port after its own for health and metrics; stop it, or choose another with the key listen", e.addr)
+	}
 	return fmt.Sprintf("cannot listen at %s: another program has that port; stop it, or choose another with the key %s", e.addr, e.key)
 }
 
@@ -264,6 +279,7 @@ func (s *Site) openServer(context.Context) error {
 		Chain:       peerChain,
 		Who:         s.who,
 		Ready:       s.ready,
+		Admits:      s.remote.admits,
 		Manifest:    s.manifest,
 		Maintenance: s.upkeep.answer,
 		Held:        s.policy.held,

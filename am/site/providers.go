@@ -32,8 +32,8 @@ type ProviderSet struct {
 	log     *slog.Logger
 	calls   *server.Durations // how long they take
 	failed  callFailures
-	opening sync.Mutex        // held while a provider is opened, which may take a while
-	mu      sync.Mutex        // guards found
+	opening sync.Mutex // held while a provider is opened, which may take a while
+	mu      sync.Mutex // guards found
 	Found   map[string]*provider.Provider
 }
 

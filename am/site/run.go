@@ -81,6 +81,9 @@ func (s *Site) reload(ctx context.Context) {
 		s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
 		s.policy.read("")
 	}
+	if err := s.remote.reload(); err != nil {
+		s.log.Error("what monitors on other hosts must show cannot be read; the old stays", "error", err)
+	}
 	if err := s.tls.Reload(); err != nil {
 		s.log.Error("the server's certificates cannot be read; the old ones stay", "error", err)
 		return
@@ -125,11 +128,16 @@ func (s *Site) serve(ctx context.Context) error {
 	tending.Go(func() { s.audit.Run(workers) })
 	tending.Go(func() { s.clock.Run(workers) })
 	serving := 1
-	served := make(chan error, 3)
+	served := make(chan error, 4)
 	go func() { served <- s.server.Serve(s.tls.Listener(s.server.Limit(s.listener))) }()
 	if s.admin != nil {
 		serving++
 		go func() { served <- s.server.ServeAdmin(s.admin) }()
+	}
+	if s.remote != nil {
+		serving++
+		s.log.Info("metrics are served to other hosts", "address", s.remote.listener.Addr().String())
+		go func() { served <- s.server.ServeRemote(s.remote.listener, s.remote.secure) }()
 	}
 	if s.socket != nil {
 		serving++
@@ -279,6 +287,9 @@ func (s *Site) Close() error {
 		if l != nil {
 			l.Close()
 		}
+	}
+	if s.remote != nil {
+		s.remote.listener.Close()
 	}
 	if s.socket != nil {
 		s.socket.remove()
