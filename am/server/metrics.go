@@ -59,6 +59,9 @@ func newMetrics(o Options, g *gate) *metrics {
 	}
 	m.registry.MustRegister(m.calls, m.seconds, m.slivers, m.running, m.limited,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, limit := range []string{limitCalls, limitPerCaller, limitBodies, limitAnswers, limitChanges, limitConnections, limitPerAddress, limitPerCertificate, "stall_timeout"} {
+		m.limited.WithLabelValues(limit) // 0 until it is met
+	}
 	for _, d := range o.Durations {
 		m.registry.MustRegister(d.seconds)
 	}
