@@ -26,8 +26,9 @@
 // One resource is in at most one set at a time, and a set holds resources of one slice.
 // A provider has as many workers as it takes sets at once, and deletes go first. A set
 // that dies or does not end is read back, and its resources are tried one by one, in all
-// workers but one, so that one bad node stops nobody else. A get that takes long goes on
-// beside the next.
+// workers but one, so that one bad node stops nobody else. While a set of several takes
+// long, its resources are looked at: what has settled is told before the set ends. A get
+// that takes long goes on beside the next.
 //
 // The package never answers a client and imports no room that does. It answers
 // AM API v3, "Sliver operational states", and what the API says of expiry.
