@@ -483,8 +483,8 @@ func TestOneThatHangsDelaysNoAnswerOfTheOthers(t *testing.T) {
 		e.within(6*time.Second, "the others are told of", func() bool {
 			return e.sliver("a-1").Status == failed && e.sliver("a-2").Status == notReady && e.sliver("a-3").Status == notReady
 		})
-		if got := e.sliver("a-1").Error; got != "no disk" {
-			t.Errorf("error %q", got)
+		if got := e.sliver("a-1").Error; got != "no disk" || e.r.TaskFailures() != 1 {
+			t.Errorf("error %q, %d failures", got, e.r.TaskFailures())
 		}
 		if got := e.sliver("a-4").Status; got != pending {
 			t.Errorf("the one that hangs is %v", got)
