@@ -119,10 +119,10 @@ net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behinddoor.go inventory/local/ping | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights, and what a user of a node types
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | inventory/local/linktest/server.go | names of clients must not make questions; this is the operator's own word
-import crypto/tls | am/client am/hook/receiver.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's
+import crypto/tls | am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's, but for what monitors, which have ordinary certificates or none
 crypto/x509.ParseCertificate* | credentials/cert am/site/check/site.go | one tolerant reader; the other looks at the server's own file
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
-crypto/x509.NewCertPool | am/client am/hook/receiver.go | one verifier, credentials/cert
+crypto/x509.NewCertPool | am/client am/hook/receiver.go am/site/remotemetrics.go | one verifier, credentials/cert
 import crypto/md5 | inventory/local/image/host.go | broken; there it compares files with what their package shipped
 import crypto/sha1 | credentials credentials/cert credentials/dsig | broken; old federations sign with it, and ABAC names keys by it
 import crypto/rc4 | | broken

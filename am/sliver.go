@@ -1,6 +1,7 @@
 package am
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -269,4 +270,10 @@ type JournalEntry struct {
 	// else is the last call's.
 	Times int       `json:",omitempty"`
 	Since time.Time `json:",omitzero"`
+}
+
+// SilentText is the error of slivers whose provider has not answered since a time. It is
+// shown and never stored.
+func SilentText(provider string, since time.Time) string {
+	return fmt.Sprintf("its provider %s has not answered since %s, so this may be out of date", provider, since.UTC().Format(time.RFC3339))
 }

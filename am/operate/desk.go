@@ -29,6 +29,9 @@ type Config struct {
 	// Unpromised counts what there is although no sliver is there for it, by the names
 	// of provider and component; nil where nobody knows.
 	Unpromised func() map[[2]string]int
+	// Silent tells whether a provider has not answered for too long, and when it last did;
+	// nil where nobody knows.
+	Silent func(provider string) (since time.Time, silent bool)
 	// Wake tells the runner that there is work; it must not block. nil wakes nobody.
 	Wake func()
 	// Manifest makes the manifest of a slice, of one that was shut down, too.
@@ -43,6 +46,9 @@ type Desk struct{ cfg Config }
 func New(c Config) *Desk {
 	if c.Plan == nil {
 		c.Plan = func() *maintenance.Plan { return nil }
+	}
+	if c.Silent == nil {
+		c.Silent = func(string) (since time.Time, silent bool) { return }
 	}
 	if c.Wake == nil {
 		c.Wake = func() {}

@@ -158,6 +158,9 @@ func (d *Desk) Slivers(f Filter, row func(Sliver) error) error {
 					continue
 				}
 				r := w.sliverRow(x, v.Now())
+				if since, silent := d.cfg.Silent(r.Provider); silent && r.Error == "" {
+					r.Error = am.SilentText(r.Provider, since)
+				}
 				t, _, err := v.Task(x.URN)
 				if err == nil {
 					r.Task, r.Attempt = t.Goal, t.Attempt

@@ -99,6 +99,9 @@ type Amount struct {
 	Disk   int64 `json:"disk,omitempty"`
 }
 
+// Add is a + b, field by field.
+func (a Amount) Add(b Amount) Amount { return Amount(am.Amount(a).Add(am.Amount(b))) }
+
 // Holder is a slice that has slivers on a node.
 type Holder struct {
 	Slice   urn.URN   `json:"slice"`

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -25,4 +26,20 @@ func (s *Server) AdminHandler() http.Handler {
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
+}
+
+// remoteHandler is AdminHandler for those on other hosts who are admitted.
+func (s *Server) remoteHandler() http.Handler {
+	inner := s.AdminHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.opt.Admits == nil || !s.opt.Admits(r) {
+			s.seldom.count("metrics", sourceText(r.RemoteAddr), func(source string, times int) {
+				s.opt.Log.Warn("metrics were asked for without the token", "from", source, slog.Int("times", times))
+			})
+			w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay"`)
+			http.Error(w, "send the token of metrics.token_file: Authorization: Bearer TOKEN", http.StatusUnauthorized)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
 }

@@ -39,10 +39,13 @@ type event struct {
 func (e *event) isStranger() bool { return e.caller == "" && e.answer.Caller.IsZero() }
 
 // source is the address or network that strangers are counted by.
-func (e *event) source() string {
-	ap, err := netip.ParseAddrPort(e.remote)
+func (e *event) source() string { return sourceText(e.remote) }
+
+// sourceText is the address or network of a remote address, as far as it has one.
+func sourceText(remote string) string {
+	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
-		return e.remote
+		return remote
 	}
 	return sourceOf(net.TCPAddrFromAddrPort(ap)).String()
 }
@@ -167,5 +170,5 @@ func (e *event) labels() (method, outcome string) {
 	if e.answer.Fault {
 		return method, "fault"
 	}
-	return method, strconv.Itoa(int(e.answer.Code))
+	return method, e.answer.Code.String()
 }

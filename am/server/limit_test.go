@@ -169,7 +169,7 @@ func TestBusyIsLoggedSeldom(t *testing.T) {
 	for range 20 {
 		ask(t, p.dial("127.0.0.2"), "call")
 	}
-	p.awaits(`patchbay_calls_total{code="-32001",method="unknown"}`, "20")
+	p.awaits(`patchbay_calls_total{code="SERVERBUSY",method="unknown"}`, "20")
 	line := p.log.last(t)
 	if line["limit"] != "max_calls_per_caller" || line["caller"] != "127.0.0.2" || line["times"] != 1.0 || !strings.HasPrefix(fmt.Sprint(line["remote"]), "127.0.0.2:") {
 		t.Errorf("the line tells %v", line)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"patchbay/am"
 )
 
 // metrics counts what the server has done. Its registry is its own, so two
@@ -39,10 +41,10 @@ func newMetrics(o Options, g *gate) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "patchbay_calls_total", Help: "Requests by method and geni_code; or fault, or the HTTP status where there was no call.",
+			Name: "patchbay_calls_total", Help: "Requests by method and the name of their geni_code; or fault, or http_STATUS where there was no call.",
 		}, []string{"method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "patchbay_call_seconds", Help: "Time from the end of the header to the end of the answer.",
+			Name: "patchbay_call_duration_seconds", Help: "Time from the end of the header to the end of the answer.",
 			Buckets: buckets,
 		}, []string{"method"}),
 		slivers: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -57,35 +59,46 @@ func newMetrics(o Options, g *gate) *metrics {
 	}
 	m.registry.MustRegister(m.calls, m.seconds, m.slivers, m.running, m.limited,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, limit := range []string{limitCalls, limitPerCaller, limitBodies, limitAnswers, limitChanges, limitConnections, limitPerAddress, limitPerCertificate, "stall_timeout"} {
+		m.limited.WithLabelValues(limit) // 0 until it is met
+	}
 	for _, d := range o.Durations {
 		m.registry.MustRegister(d.seconds)
 	}
-	gauges := append([]Gauge{
+	numbers := append([]Number{
 		{Name: "connections", Help: "Connections of clients.", Value: func() float64 { all, _ := g.count(); return float64(all) }},
 		{Name: "connections_waiting", Help: "Connections of which no call is worked on.", Value: func() float64 { _, waiting := g.count(); return float64(waiting) }},
-	}, o.Gauges...)
-	for _, g := range gauges {
-		if g.Label != "" {
-			m.registry.MustRegister(labelled{prometheus.NewDesc("patchbay_"+g.Name, g.Help, []string{g.Label}, nil), g.Values})
-			continue
-		}
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_" + g.Name, Help: g.Help}, g.Value))
+	}, o.Numbers...)
+	for _, n := range numbers {
+		m.registry.MustRegister(collector{prometheus.NewDesc("patchbay_"+n.Name, n.Help, n.Labels, nil), n})
 	}
 	return m
 }
 
-// labelled is a gauge with several numbers.
-type labelled struct {
-	desc   *prometheus.Desc
-	values func() map[string]float64
+// collector gives a Number to Prometheus.
+type collector struct {
+	desc *prometheus.Desc
+	Number
 }
 
-func (l labelled) Describe(to chan<- *prometheus.Desc) { to <- l.desc }
+func (c collector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
 
-func (l labelled) Collect(to chan<- prometheus.Metric) {
-	for label, v := range l.values() {
-		to <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, v, strings.ToValidUTF8(label, "\uFFFD"))
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	kind := prometheus.GaugeValue
+	if c.Counter {
+		kind = prometheus.CounterValue
 	}
+	add := func(v float64, labels ...string) {
+		for i, l := range labels {
+			labels[i] = strings.ToValidUTF8(l, "\uFFFD")
+		}
+		to <- prometheus.MustNewConstMetric(c.desc, kind, v, labels...)
+	}
+	if c.Values != nil {
+		c.Values(add)
+		return
+	}
+	add(c.Value())
 }
 
 // count counts a call once. It is called before the answer, so that a caller
@@ -97,7 +110,7 @@ func (m *metrics) count(e *event) {
 	e.counted = true
 	method, code := e.labels()
 	m.calls.WithLabelValues(method, code).Inc()
-	if code == "0" && e.answer.Slivers > 0 {
+	if code == am.Success.String() && e.answer.Slivers > 0 {
 		m.slivers.WithLabelValues(method).Add(float64(e.answer.Slivers))
 	}
 }

@@ -44,6 +44,9 @@ type Options struct {
 	// calls is kept before it is asked, so it bounds itself what strangers at one
 	// address may cost; remote is nil where there is no connection.
 	Who func(remote net.Addr, chain [][]byte) string
+	// Admits tells whether a monitor on another host may read health and metrics; nil
+	// admits nobody.
+	Admits func(*http.Request) bool
 	// Ready tells what is missing to serve calls; nil when nothing is.
 	Ready func() error
 	// Manifest is the manifest of the slice that a sliver, named by its URN,
@@ -58,20 +61,22 @@ type Options struct {
 	// Doors are what else is answered at the socket, to the site's own user alone,
 	// by patterns of http.ServeMux.
 	Doors map[string]http.Handler
-	// Gauges are numbers for /metrics, read when asked.
-	Gauges []Gauge
+	// Numbers are for /metrics, and read when asked.
+	Numbers []Number
 	// Durations are further metrics.
 	Durations []*Durations
 }
 
-// Gauge is a number that others know.
-type Gauge struct {
+// Number is a metric whose value others know: patchbay_NAME.
+type Number struct {
 	Name, Help string
-	Value      func() float64
-	// Label, when it is set, is what several numbers of the name are told apart by;
-	// then Values gives them, and Value is not asked.
-	Label  string
-	Values func() map[string]float64
+	// Counter says that it only grows; its name ends in _total.
+	Counter bool
+	Value   func() float64
+	// Labels are what several values of the name are told apart by. Then Values is
+	// asked instead of Value: it calls add with each value and its labels, in order.
+	Labels []string
+	Values func(add func(value float64, labels ...string))
 }
 
 // Server answers calls on any number of listeners.
@@ -80,6 +85,7 @@ type Server struct {
 	opt    Options
 	http   *http.Server
 	admin  *http.Server
+	remote *http.Server // health and metrics for other hosts
 	socket *http.Server
 	gate   *gate
 	calls  chan struct{} // one element per call being worked on
@@ -131,7 +137,8 @@ func New(c Config, o Options) *Server {
 			}
 		},
 	}
-	s.admin, s.socket = s.within(s.AdminHandler()), s.within(s.SocketHandler())
+	s.admin, s.socket, s.remote = s.within(s.AdminHandler()), s.within(s.SocketHandler()), s.within(s.remoteHandler())
+	s.remote.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // handshakes of strangers
 	return s
 }
 
@@ -145,8 +152,8 @@ const (
 
 // doorWithin bounds the connections of one listener for them: beyond the bound
 // the oldest ends, whatever is done on it.
-func (s *Server) doorWithin(l net.Listener, name string) net.Listener {
-	return s.limit(l, newGate(maxWithin, maxWithin, maxWithin, func(_ string, source netip.Prefix) { s.crowded(name, source) }))
+func (s *Server) doorWithin(l net.Listener, name string, perAddress int) net.Listener {
+	return s.limit(l, newGate(maxWithin, perAddress, maxWithin, func(_ string, source netip.Prefix) { s.crowded(name, source) }))
 }
 
 // within is a server for those on this host.
@@ -174,13 +181,19 @@ func (s *Server) Serve(l net.Listener) error {
 
 // ServeAdmin answers /healthz, /readyz and /metrics on l until Shutdown.
 func (s *Server) ServeAdmin(l net.Listener) error {
-	return closed(s.admin.Serve(s.doorWithin(l, "admin_connections")))
+	return closed(s.admin.Serve(s.doorWithin(l, "admin_connections", maxWithin)))
+}
+
+// ServeRemote answers /healthz, /readyz and /metrics on l to whom Admits admits, until
+// Shutdown. secure wraps l in TLS.
+func (s *Server) ServeRemote(l net.Listener, secure func(net.Listener) net.Listener) error {
+	return closed(s.remote.Serve(secure(s.doorWithin(l, "metrics_connections", maxWithin/4))))
 }
 
 // ServeSocket answers /manifest, /maintenance and /held on l, which is only for the site's own user,
 // until Shutdown.
 func (s *Server) ServeSocket(l net.Listener) error {
-	return closed(s.socket.Serve(s.doorWithin(l, "socket_connections")))
+	return closed(s.socket.Serve(s.doorWithin(l, "socket_connections", maxWithin)))
 }
 
 func closed(err error) error {
@@ -199,7 +212,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = errors.Join(err, s.http.Close(), s.settle())
 	}
 	s.seldom.flush(true)
-	return errors.Join(err, s.admin.Close(), s.socket.Close())
+	return errors.Join(err, s.admin.Close(), s.remote.Close(), s.socket.Close())
 }
 
 // settleTimeout is how long calls may take to see that their connection is gone.

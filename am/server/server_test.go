@@ -89,7 +89,7 @@ type site struct {
 func start(t *testing.T, c server.Config, d double) *site {
 	t.Helper()
 	s := &site{log: new(lines)}
-	seconds := server.NewDurations("provider_call_seconds", "Provider calls.", "provider", "action")
+	seconds := server.NewDurations("provider_call_duration_seconds", "Provider calls.", "provider", "action")
 	seconds.Observe(1600*time.Millisecond, "rack", "get")
 	s.Server = server.New(c, server.Options{
 		API:       d,
@@ -98,9 +98,10 @@ func start(t *testing.T, c server.Config, d double) *site {
 		Chain:     func(net.Conn) [][]byte { return [][]byte{[]byte("leaf"), []byte("issuer")} },
 		Ready:     func() error { return nil },
 		Durations: []*server.Durations{seconds},
-		Gauges: []server.Gauge{
+		Numbers: []server.Number{
 			{Name: "tasks", Help: "Tasks.", Value: func() float64 { return 7 }},
-			{Name: "unpromised", Help: "Unpromised.", Label: "provider", Values: func() map[string]float64 { return map[string]float64{"rack": 3, "vm": 0} }},
+			{Name: "slivers", Help: "Slivers.", Labels: []string{"state", "provider"}, Values: func(add func(float64, ...string)) { add(3, "ready", "rack"); add(0, "failed", "vm\xff") }},
+			{Name: "lines_total", Help: "Lines.", Counter: true, Value: func() float64 { return 9 }},
 		},
 	})
 	var ended sync.WaitGroup
@@ -412,14 +413,15 @@ func TestMetricsStayFew(t *testing.T) {
 	do(t, "GET", s.url, "")
 	_, text := do(t, "GET", s.admin+"/metrics", "")
 	for _, want := range []string{
-		`patchbay_calls_total{code="0",method="Allocate"} 2`,
-		`patchbay_calls_total{code="0",method="unknown"} 3`,
+		`patchbay_calls_total{code="SUCCESS",method="Allocate"} 2`,
+		`patchbay_calls_total{code="SUCCESS",method="unknown"} 3`,
 		`patchbay_calls_total{code="fault",method="Renew"} 1`,
 		`patchbay_calls_total{code="http_405",method="none"} 1`,
 		`patchbay_call_slivers_total{method="Allocate"} 4`,
-		`patchbay_tasks 7`, `patchbay_unpromised{provider="rack"} 3`, `patchbay_unpromised{provider="vm"} 0`,
+		`patchbay_tasks 7`, `patchbay_slivers{provider="rack",state="ready"} 3`, "patchbay_slivers{provider=\"vm\uFFFD\",state=\"failed\"} 0",
+		"# TYPE patchbay_lines_total counter", `patchbay_lines_total 9`, `patchbay_call_duration_seconds_count{method="Allocate"} 2`,
 		`patchbay_calls_running 0`,
-		`patchbay_provider_call_seconds_bucket{action="get",provider="rack",le="1"} 0`, `patchbay_provider_call_seconds_sum{action="get",provider="rack"} 1.6`,
+		`patchbay_provider_call_duration_seconds_bucket{action="get",provider="rack",le="1"} 0`, `patchbay_provider_call_duration_seconds_sum{action="get",provider="rack"} 1.6`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing", want)

@@ -66,6 +66,9 @@ type Config struct {
 	// that is done. It is called when something is refused that they may hold. Nil has
 	// callers come again.
 	EndLeases func(context.Context) error
+	// Silent tells whether a provider has not answered for too long, and when it last did.
+	// Nil means that all answer.
+	Silent func(provider string) (since time.Time, silent bool)
 	// Prober asks providers before slivers are promised; nil asks nobody.
 	Prober Prober
 	// Settled is the revision up to which all entries of the journal have their lines

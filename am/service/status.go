@@ -23,6 +23,7 @@ func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Ca
 		out = Outcome{Slice: r.slice, Slivers: append(reports(r.slivers), r.absent(v.Now())...)}
 		return nil
 	})
+	s.noteSilence(out.Slivers)
 	return out, s.withHistory(err)
 }
 
@@ -47,6 +48,7 @@ func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn
 		out.Slivers, out.Shutdown = reports(live), !rec.Shutdown.IsZero()
 		return err
 	})
+	s.noteSilence(out.Slivers)
 	return out, s.withHistory(err)
 }
 
@@ -73,7 +75,22 @@ func (s *Service) Describe(ctx context.Context, g credentials.Grant, t Targets, 
 		out.Notices = []string{s.withHistory(empty).Error()}
 	}
 	out.Manifest, out.Slivers = manifest, append(out.Slivers, absent...)
+	s.noteSilence(out.Slivers)
 	return out, nil
+}
+
+// noteSilence has slivers say that their provider does not answer, unless they have an
+// error already.
+func (s *Service) noteSilence(all []Report) {
+	if s.cfg.Silent == nil {
+		return
+	}
+	for i := range all {
+		x := &all[i].Sliver
+		if since, silent := s.cfg.Silent(x.Provider); silent && x.Error == "" {
+			x.Error = am.SilentText(x.Provider, since)
+		}
+	}
 }
 
 func reports(all []am.Sliver) []Report {

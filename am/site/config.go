@@ -44,6 +44,8 @@ type Config struct {
 	// Admin is the loopback address and port of /healthz, /readyz and /metrics;
 	// "off" for none. Without it, it is the port after that of Listen.
 	Admin string `yaml:"admin"`
+	// Metrics is where /metrics, /readyz and /healthz are for monitors on other hosts.
+	Metrics MetricsConfig `yaml:"metrics"`
 	// Keys are the server's certificates and private keys, one pair for each
 	// kind of key. An RSA pair beside an ECDSA one serves old clients.
 	Keys []KeyPair `yaml:"keys"`
@@ -112,6 +114,11 @@ type Config struct {
 	// StopTimeout is how long calls may go on when the server is told to stop.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
 
+	// PollProviders is how often providers are asked whether they answer; three times as
+	// long without an answer is too long. 0 is 15 seconds; only tests set it, so it has no
+	// key.
+	PollProviders time.Duration
+
 	Origin origin
 	// readOnly opens the store to look at it only.
 	readOnly bool
@@ -128,6 +135,18 @@ const (
 	unpromisedReport = "report"
 	unpromisedRemove = "remove"
 )
+
+// MetricsConfig says where monitors on other hosts find /metrics, /readyz and /healthz,
+// over TLS with the server's certificates, and how they prove who they are. With both
+// TokenFile and ClientCA they need both.
+type MetricsConfig struct {
+	// Listen is the address and port; empty for none.
+	Listen string `yaml:"listen"`
+	// TokenFile is a file whose content they send as "Authorization: Bearer TOKEN".
+	TokenFile string `yaml:"token_file"`
+	// ClientCA is a PEM file with the certificates of the authorities that sign theirs.
+	ClientCA string `yaml:"client_ca"`
+}
 
 // KeyPair names a certificate and its private key, both PEM.
 type KeyPair struct {
@@ -213,7 +232,7 @@ func DefaultConfig() Config {
 
 // resolve makes all paths absolute, from the folder dir.
 func (c *Config) resolve(dir string) {
-	paths := []*string{&c.Trusted, &c.Inventory, &c.Providers, &c.State, &c.Policy, &c.Maintenance, &c.Audit}
+	paths := []*string{&c.Trusted, &c.Inventory, &c.Providers, &c.State, &c.Policy, &c.Maintenance, &c.Audit, &c.Metrics.TokenFile, &c.Metrics.ClientCA}
 	for i := range c.Keys {
 		paths = append(paths, &c.Keys[i].Certificate, &c.Keys[i].Key)
 	}
@@ -236,6 +255,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, c.Origin.wrong(key, format, args...))
 	}
 	c.validateAddresses(wrong)
+	c.validateMetrics(wrong)
 	c.validateFiles(wrong)
 	c.validateCredentials(wrong)
 	c.Leases.validate(wrong)
@@ -271,6 +291,24 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 			wrong("admin", "%v; write 127.0.0.1:8444, or off", err)
 		} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			wrong("admin", "%q is not a loopback address: anybody could read it; write 127.0.0.1:8444, or off", c.Admin)
+		}
+	}
+}
+
+// validateMetrics checks that nobody reads metrics from elsewhere without proof.
+func (c *Config) validateMetrics(wrong wrongFunc) {
+	m := c.Metrics
+	switch {
+	case m == (MetricsConfig{}):
+		return
+	case m.Listen == "":
+		wrong("metrics.listen", "it is missing; write an address and port like :9464")
+	case m.TokenFile == "" && m.ClientCA == "":
+		wrong("metrics", "anybody could read them; name a token_file, or a client_ca")
+	}
+	if m.Listen != "" {
+		if err := CheckAddress(m.Listen); err != nil {
+			wrong("metrics.listen", "%v", err)
 		}
 	}
 }
@@ -376,7 +414,7 @@ func (l LeasesConfig) validate(wrong wrongFunc) {
 // joins a *configError, with the line of the key, for each that is not.
 func (c *Config) checkFiles() error {
 	return errors.Join(c.CheckKeyFiles(), c.CheckFile("inventory", c.Inventory), c.CheckFolder("trusted", c.Trusted),
-		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit())
+		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit(), c.CheckMetrics())
 }
 
 func (c *Config) CheckKeyFiles() error {
@@ -487,15 +525,29 @@ func Interfaces(inv func() *inventory.Inventory) func(urn.URN) string {
 	}
 }
 
-// New is the log the configuration asks for.
+// New is the log the configuration asks for. In JSON, durations are numbers of seconds
+// under a name that says so. Empty texts are left out.
 func (l LogConfig) New(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		level = slog.LevelInfo
 	}
-	o := &slog.HandlerOptions{Level: level}
+	isEmpty := func(a slog.Attr) bool { return a.Value.Kind() == slog.KindString && a.Value.String() == "" }
 	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch {
+			case isEmpty(a):
+				return slog.Attr{}
+			case a.Value.Kind() == slog.KindDuration:
+				return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+			}
+			return a
+		}}))
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if isEmpty(a) {
+			return slog.Attr{}
+		}
+		return a
+	}}))
 }

@@ -1,6 +1,9 @@
 package site
 
 import (
+	"bytes"
+	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +20,9 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"UnknownNestedKeyNamesTheNearest", smallest + "leases:\n  provisoned: 3h\n", "f.yaml:4: unknown key leases.provisoned; did you mean leases.provisioned?"},
 		{"UnknownKeyInAListEntry", "authority: a\nkeys:\n  - certificate: a\n    keyy: b\n", "f.yaml:4: unknown key keys.keyy; did you mean keys.key?"},
 		{"StrangeKeyListsAll", smallest + "log: {colour: red}\n", "f.yaml:3: unknown key log.colour; known here: format, level"},
+		{"MetricsForAnybody", smallest + "metrics: {listen: ':9464'}\n", "f.yaml:3: metrics: anybody could read them; name a token_file, or a client_ca"},
+		{"MetricsWithoutAddress", smallest + "metrics: {token_file: t}\n", "f.yaml:3: metrics.listen: it is missing; write an address and port like :9464"},
+		{"MetricsAtNoAddress", smallest + "metrics: {listen: here, token_file: t}\n", "f.yaml:3: metrics.listen: "},
 		{"KeyOfAnotherSection", smallest + "allocated_max: 3h\n", "f.yaml:3: unknown key allocated_max; did you mean leases.allocated_max?"},
 		{"WrongCaseIsUnknown", smallest + "Listen: :1\n", "unknown key Listen; did you mean listen?"},
 		{"KeyTwice", smallest + "listen: :1\nlisten: :2\n", "f.yaml|listen"},
@@ -154,4 +160,19 @@ func FuzzConfig(f *testing.F) {
 			t.Error("a site without a name was accepted")
 		}
 	})
+}
+
+func TestLogsTellUnitsAndLeaveOutWhatIsEmpty(t *testing.T) {
+	for format, want := range map[string]string{
+		"json": `{"level":"INFO","msg":"call","task":"t1","took_seconds":0.004942,"last":{"after_seconds":90},"code":0}`,
+		"text": `level=INFO msg=call task=t1 took=4.942ms last.after=1m30s code=0`,
+	} {
+		var out bytes.Buffer
+		log := LogConfig{Format: format}.New(&out).With("request", "", "task", "t1")
+		log.Info("call", "took", 4942*time.Microsecond, "error", "", slog.Group("last", "after", 90*time.Second), "code", 0)
+		got := regexp.MustCompile(`"time":"[^"]*",|time=\S+ `).ReplaceAllString(strings.TrimSpace(out.String()), "")
+		if got != want {
+			t.Errorf("%s:\n got %s\nwant %s", format, got, want)
+		}
+	}
 }

@@ -38,6 +38,7 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 		s.openInventory, // what there is, and who makes slivers of it
 		s.openTrust,     // the time, and who may call
 		s.listen,        // where they call; a port that is taken is told before anything is changed
+		s.listenMetrics, // where monitors on other hosts ask
 		s.openRecords,   // what was promised, and who is told of it
 		s.openPolicy,    // who may have what
 		s.openRunner,    // who brings what is to what was promised
@@ -87,7 +88,7 @@ func (s *Site) openRunner(context.Context) error {
 		ProviderNames:       func() []string { return slices.Collect(maps.Keys(providersOf(s.index.Inventory()))) },
 		RemoveUnpromised:    c.Unpromised == unpromisedRemove,
 		Stocked:             s.holdUnpromised,
-		Limits:              work.Limits{Unpromised: c.UnpromisedAfter},
+		Limits:              work.Limits{Unpromised: c.UnpromisedAfter, Poll: c.PollProviders, Silent: 3 * c.PollProviders},
 	})
 	return nil
 }
@@ -108,6 +109,7 @@ func (s *Site) openAggregate(context.Context) error {
 		Wake:                  s.runner.Wake,
 		EndLeases:             s.runner.EndLeases,
 		Settled:               s.audit.Settled,
+		Silent:                s.runner.Silent,
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.index.Inventory),
 			Interfaces: Interfaces(s.index.Inventory),
@@ -209,6 +211,14 @@ func (s *Site) listen(ctx context.Context) (err error) {
 	return err
 }
 
+// listenMetrics opens the listener for monitors on other hosts.
+func (s *Site) listenMetrics(context.Context) (err error) {
+	if s.config.Metrics.Listen != "" {
+		s.remote, err = openRemoteMetrics(s.config)
+	}
+	return err
+}
+
 // listenTCP listens, and says what to do when that is not possible. key is the
 // setting that holds addr.
 func listenTCP(addr, key string) (net.Listener, error) {
@@ -230,6 +240,12 @@ func listenTCP(addr, key string) (net.Listener, error) {
 type takenError struct{ addr, key string }
 
 func (e *takenError) Error() string {
+	switch e.key {
+	case "admin":
+		return fmt.Sprintf("cannot listen at %s for health and metrics, by default the port after that of listen: another program has that port, perhaps another site of this host; stop it, or choose another with the key admin", e.addr)
+	case "listen":
+		return fmt.Sprintf("cannot listen at %s: another program has that port, perhaps another site of this host, which also takes the port after its own for health and metrics; stop it, or choose another with the key listen", e.addr)
+	}
 	return fmt.Sprintf("cannot listen at %s: another program has that port; stop it, or choose another with the key %s", e.addr, e.key)
 }
 
@@ -240,7 +256,7 @@ func (s *Site) openServer(context.Context) error {
 	c := s.config
 	s.operations = operate.New(operate.Config{
 		Store: s.store, Inventory: s.index.Inventory, Plan: s.upkeep.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
-		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Unpromised: s.unpromisedOn,
+		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Unpromised: s.unpromisedOn, Silent: s.runner.Silent,
 	})
 	var admit func() error
 	if c.AuditRequired {
@@ -263,11 +279,12 @@ func (s *Site) openServer(context.Context) error {
 		Chain:       peerChain,
 		Who:         s.who,
 		Ready:       s.ready,
+		Admits:      s.remote.admits,
 		Manifest:    s.manifest,
 		Maintenance: s.upkeep.answer,
 		Held:        s.policy.held,
 		Doors:       s.doors(),
-		Gauges:      s.gauges(),
+		Numbers:     s.numbers(),
 		Durations:   []*server.Durations{s.providers.calls},
 	})
 	return s.audit.Start(c.Authority)

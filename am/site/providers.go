@@ -31,8 +31,9 @@ type ProviderSet struct {
 	dir     string
 	log     *slog.Logger
 	calls   *server.Durations // how long they take
-	opening sync.Mutex        // held while a provider is opened, which may take a while
-	mu      sync.Mutex        // guards found
+	failed  callFailures
+	opening sync.Mutex // held while a provider is opened, which may take a while
+	mu      sync.Mutex // guards found
 	Found   map[string]*provider.Provider
 }
 
@@ -47,7 +48,7 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 	for _, p := range problems {
 		log.Warn("a provider is passed over", "error", p)
 	}
-	s := &ProviderSet{dir: dir, log: log, Found: found, calls: server.NewDurations("provider_call_seconds", "How long calls of providers take, those that were not given up.", "provider", "action")}
+	s := &ProviderSet{dir: dir, log: log, Found: found, calls: server.NewDurations("provider_call_duration_seconds", "How long calls of providers take, those that were not cancelled.", "provider", "action")}
 	for _, p := range found {
 		s.watch(p)
 	}
@@ -57,7 +58,14 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 // watch has a provider log, and its calls counted.
 func (s *ProviderSet) watch(p *provider.Provider) {
 	p.Log = s.log
-	p.Took = func(action string, took time.Duration) { s.calls.Observe(took, p.Name, action) }
+	s.failed.count(p.Name, "get", 0)
+	s.failed.count(p.Name, "set", 0)
+	p.Ended = func(action string, took time.Duration, err error) {
+		s.calls.Observe(took, p.Name, action)
+		if err != nil {
+			s.failed.count(p.Name, action, 1)
+		}
+	}
 }
 
 // require opens the providers that an inventory names and that are not open yet. The

@@ -10,10 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am"
-	"patchbay/am/clock"
 	"patchbay/am/hook"
-	"patchbay/am/server"
 	"patchbay/am/store"
 )
 
@@ -84,6 +81,9 @@ func (s *Site) reload(ctx context.Context) {
 		s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
 		s.policy.read("")
 	}
+	if err := s.remote.reload(); err != nil {
+		s.log.Error("what monitors on other hosts must show cannot be read; the old stays", "error", err)
+	}
 	if err := s.tls.Reload(); err != nil {
 		s.log.Error("the server's certificates cannot be read; the old ones stay", "error", err)
 		return
@@ -128,11 +128,16 @@ func (s *Site) serve(ctx context.Context) error {
 	tending.Go(func() { s.audit.Run(workers) })
 	tending.Go(func() { s.clock.Run(workers) })
 	serving := 1
-	served := make(chan error, 3)
+	served := make(chan error, 4)
 	go func() { served <- s.server.Serve(s.tls.Listener(s.server.Limit(s.listener))) }()
 	if s.admin != nil {
 		serving++
 		go func() { served <- s.server.ServeAdmin(s.admin) }()
+	}
+	if s.remote != nil {
+		serving++
+		s.log.Info("metrics are served to other hosts", "address", s.remote.listener.Addr().String())
+		go func() { served <- s.server.ServeRemote(s.remote.listener, s.remote.secure) }()
 	}
 	if s.socket != nil {
 		serving++
@@ -181,71 +186,22 @@ func (s *Site) ready() error {
 	if err := s.store.Err(); err != nil {
 		return err
 	}
-	return s.store.Read(func(*store.View) error { return nil })
+	if err := s.store.Read(func(*store.View) error { return nil }); err != nil {
+		return err
+	}
+	return s.silentProviders()
 }
 
-// gauges are the numbers that /metrics shows beside those of the server.
-func (s *Site) gauges() []server.Gauge {
-	count := func(f func(*store.View, func()) error) func() float64 {
-		return func() float64 {
-			n := 0.0
-			if err := s.store.Read(func(v *store.View) error { return f(v, func() { n++ }) }); err != nil {
-				return -1
-			}
-			return n
+// silentProviders is an error that names the providers that do not answer. Calls are
+// answered meanwhile.
+func (s *Site) silentProviders() error {
+	var errs []error
+	for _, p := range s.runner.Polled() {
+		if p.Silent {
+			errs = append(errs, fmt.Errorf("provider %s has not answered since %s", p.Provider, p.Answered.UTC().Format(time.RFC3339)))
 		}
 	}
-	flag := func(is func() bool) func() float64 {
-		return func() float64 {
-			if is() {
-				return 1
-			}
-			return 0
-		}
-	}
-	return append(s.hookGauges(), []server.Gauge{
-		{Name: "tls_connections", Help: "Connections whose TLS state is in memory.", Value: func() float64 { return float64(s.tls.Live()) }},
-		{Name: "trust_anchors", Help: "Certificates in the trust folder.", Value: func() float64 { return float64(len(s.anchors.Load().List())) }},
-		{Name: "audit_lines", Help: "Lines of the audit written since the start.", Value: func() float64 {
-			n, _ := s.audit.Lines()
-			return float64(n)
-		}},
-		{Name: "audit_unwritten", Help: "Lines of the audit that could not be written yet, or are lost; anything but 0 needs an operator.", Value: func() float64 {
-			_, n := s.audit.Lines()
-			return float64(n)
-		}},
-		{Name: "clock_in_doubt", Help: "1 while the host's clock is not believed, so that leases count by the time that has gone by; else 0.", Value: flag(func() bool {
-			return s.clock.State().Doubt != clock.NoDoubt
-		})},
-		{Name: "policy_rules", Help: "Rules of the policy that are in force.", Value: func() float64 { return float64(s.policy.policy.Rules().Len()) }},
-		{Name: "policy_broken", Help: "1 while the policy cannot be read, so that older rules are in force; else 0.", Value: flag(s.policy.broken)},
-		{Name: "lockdown", Help: "1 while the site takes no new work by an operator's word; else 0.", Value: flag(s.upkeep.locked.Load)},
-		{Name: "maintenance_broken", Help: "1 while the maintenance file cannot be read, so that what it said before is in force; else 0.", Value: flag(s.upkeep.broken.Load)},
-		{Name: "maintenance_unknown", Help: "Entries of the maintenance file that name a component which the inventory does not have: one that was renamed is in service; anything but 0 needs an operator.", Value: func() float64 { return float64(s.upkeep.unknown()) }},
-		{Name: "store_broken", Help: "1 while the store promises nothing more, for it has met damage or a write in doubt; else 0.", Value: flag(func() bool {
-			return s.store.Err() != nil
-		})},
-		{Name: "decision_longest_seconds", Help: "Time of the longest decision since the start: all other changes of the site wait for it.", Value: func() float64 {
-			return s.store.LongestDecision().Seconds()
-		}},
-		{Name: "unpromised", Help: "What providers have although no sliver is there for it, by provider.", Label: "provider", Values: s.unpromised},
-		{Name: "tasks", Help: "Slivers that need work of their providers.", Value: count(func(v *store.View, one func()) error {
-			return v.Tasks(func(am.Task) bool { one(); return true })
-		})},
-		{Name: "slivers", Help: "Slivers kept, those being removed included.", Value: count(func(v *store.View, one func()) error {
-			return v.Slivers(func(am.Sliver) bool { one(); return true })
-		})},
-	}...)
-}
-
-// unpromised counts what nobody was promised. A provider that has not told of
-// everything yet has no number.
-func (s *Site) unpromised() map[string]float64 {
-	all := map[string]float64{}
-	for name, n := range s.runner.CountUnpromised() {
-		all[name] = float64(n)
-	}
-	return all
+	return errors.Join(errs...)
 }
 
 // AdminURL is where health and metrics are; "" for nowhere.
@@ -277,16 +233,6 @@ func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
 		}
 	}()
 	return ended
-}
-
-// hookGauges are the numbers about hooks.
-func (s *Site) hookGauges() []server.Gauge {
-	number := func(f func() int) func() float64 { return func() float64 { return float64(f()) } }
-	return []server.Gauge{
-		{Name: "hook_events", Help: "Events that some hook has yet to take.", Value: number(s.hooks.Waiting)},
-		{Name: "hook_events_lost", Help: "Events dropped since the start because too many waited, or for too long; anything but 0 needs an operator.", Value: number(s.hooks.Lost)},
-		{Name: "hooks_failing", Help: "Hooks that did not take the last event that they were told.", Value: number(s.hooks.Failing)},
-	}
 }
 
 const (
@@ -341,6 +287,9 @@ func (s *Site) Close() error {
 		if l != nil {
 			l.Close()
 		}
+	}
+	if s.remote != nil {
+		s.remote.listener.Close()
 	}
 	if s.socket != nil {
 		s.socket.remove()

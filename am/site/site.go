@@ -34,6 +34,7 @@ type Site struct {
 	runner     *work.Runner
 	hooks      *hook.Runner
 	working    atomic.Bool // the runner runs
+	taking     taking
 	auth       *credentials.Authorizer
 	trusted    *cert.Folder
 	trustSeen  string     // state of the trust folder before it was first read
@@ -50,13 +51,14 @@ type Site struct {
 	api        *api.API
 	reloading  sync.Mutex // one who takes over an inventory
 	server     *server.Server
-	listener   net.Listener // before TLS
-	admin      net.Listener // nil for none
-	socket     *adminSocket // nil for none
-	testbeds   *testbeds    // the local ones, which live as long as the site is served
-	locked     io.Closer    // the lock of the providers, nil for none
-	PublicURL  string       // as clients are told
-	LocalURL   string       // of the address that is really listened at
+	listener   net.Listener   // before TLS
+	admin      net.Listener   // nil for none
+	remote     *remoteMetrics // for monitors on other hosts, nil for none
+	socket     *adminSocket   // nil for none
+	testbeds   *testbeds      // the local ones, which live as long as the site is served
+	locked     io.Closer      // the lock of the providers, nil for none
+	PublicURL  string         // as clients are told
+	LocalURL   string         // of the address that is really listened at
 }
 
 // Names of a site's files.

@@ -150,6 +150,14 @@ func MarkRestored(c *Config) error {
 	return ReplaceFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this when it knows what its providers have.\n"), 0o600)
 }
 
+// backupMark is a file beside the store that was written at the last backup.
+func backupMark(c *Config) string { return c.State + ".backup" }
+
+// MarkBackup notes that a backup was made now, for the metric of the last one.
+func MarkBackup(c *Config) error {
+	return ReplaceFile(backupMark(c), []byte("The last backup of this site was made when this file was written.\n"), 0o600)
+}
+
 // ReadOnlyCopy is the configuration of a server that shows a site and changes nothing:
 // its store, and all that it writes, is in a temporary folder. done removes that.
 func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {

@@ -15,6 +15,7 @@ const (
 	getCall callKind = iota
 	setCall
 	findCall // finds the provider, or writes down why its slivers wait
+	peekCall // a get beside a set that takes long
 )
 
 // call is one call of a provider, made by a goroutine of its own, and writing
@@ -28,6 +29,9 @@ type call struct {
 	limit    time.Duration
 	alone    bool // a get of one resource whose get failed: it keeps no other waiting
 	started  time.Time
+	peek     time.Time // of a set: when to look at its resources beside it; the loop's
+	peeking  bool      // of a set: such a look runs; the loop's
+	beside   *call     // of such a look: the set
 
 	// What came of it, set by the call's goroutine before it hands the call back.
 	took     time.Duration
@@ -43,7 +47,9 @@ func (j *job) removes() bool { return j.task.Goal.Removes() }
 func (l *loop) begin(ctx context.Context, c *call) {
 	c.started = time.Now()
 	for _, j := range c.jobs {
-		j.call = c
+		if c.kind != peekCall {
+			j.call = c
+		}
 		c.items = append(c.items, &item{job: j, sliver: j.sliver, task: j.task, component: j.component, port: l.r.cfg.Interfaces, strict: l.r.cfg.ServicesMustSucceed,
 			is: j.is, asked: j.asked, missing: j.missing, since: j.since})
 	}
@@ -63,9 +69,13 @@ func (r *Runner) make(ctx context.Context, c *call) {
 	} else {
 		limited, cancel := context.WithTimeout(ctx, c.limit)
 		defer cancel()
-		if c.kind == getCall {
+		switch c.kind {
+		case getCall:
 			c.get(limited, r.limits)
-		} else {
+		case peekCall:
+			c.get(limited, r.limits)
+			c.keepSettled()
+		default:
 			c.set(limited)
 		}
 		c.took = time.Since(c.started)
@@ -73,7 +83,7 @@ func (r *Runner) make(ctx context.Context, c *call) {
 	if ctx.Err() != nil {
 		return
 	}
-	if c.err != nil && len(c.items) == 1 && !errors.Is(c.err, provider.ErrNoPlace) {
+	if c.err != nil && len(c.items) == 1 && c.kind != peekCall && !errors.Is(c.err, provider.ErrNoPlace) {
 		// Alone, it is what failed.
 		c.outcomes = []outcome{c.items[0].failed(refusal(c.queue.name, c.err))}
 	}
@@ -126,6 +136,21 @@ func (c *call) get(ctx context.Context, limits Limits) {
 	}
 }
 
+// keepSettled drops all outcomes but those of resources that show that the set was accepted,
+// and how it ended: the others may still be in the hands of the set.
+func (c *call) keepSettled() {
+	var items []*item
+	var outcomes []outcome
+	for n, o := range c.outcomes {
+		i := c.items[n]
+		accepted := o.is != nil && len(provider.Diff(o.is, wanted(c.provider, i))) == 0
+		if accepted && (o.verdict == done || o.verdict == refuse || o.verdict == lose) {
+			items, outcomes = append(items, i), append(outcomes, o)
+		}
+	}
+	c.items, c.outcomes = items, outcomes
+}
+
 func (c *call) set(ctx context.Context) {
 	updates := make([]provider.Update, len(c.items))
 	for n, i := range c.items {
@@ -166,6 +191,10 @@ func refusal(name string, err error) *provider.Error {
 func (l *loop) finish(c *call) {
 	now := time.Now()
 	l.release(c)
+	if c.kind == peekCall {
+		l.finishPeek(c)
+		return
+	}
 	for n, i := range c.items {
 		j := l.jobs[i.job.id]
 		if j == nil {
@@ -193,6 +222,20 @@ func (l *loop) finish(c *call) {
 	}
 }
 
+// finishPeek ends the jobs of resources that have settled while their set still runs.
+// Until that has ended, they are in no other.
+func (l *loop) finishPeek(c *call) {
+	for n, i := range c.items {
+		j := l.jobs[i.job.id]
+		if c.unstored != nil || n >= len(c.outcomes) || j != i.job {
+			continue
+		}
+		l.stale = l.stale || c.outcomes[n].verdict == refuse
+		j.obsolete = true
+		l.drop(j.id, j)
+	}
+}
+
 // release gives the call's place back. The resources of a call that failed as a whole
 // are tried one by one.
 func (l *loop) release(c *call) {
@@ -205,6 +248,9 @@ func (l *loop) release(c *call) {
 			q.trouble = c.trouble.Error()
 			log.Error("a provider cannot be used", "provider", q.name, "error", c.trouble)
 		}
+	case c.kind == peekCall:
+		delete(q.gets, c)
+		c.beside.peeking, c.beside.peek = false, time.Now().Add(slowSet)
 	case c.kind == getCall:
 		delete(q.gets, c)
 		if !c.alone {

@@ -10,6 +10,7 @@
 //	store ── leases ─> expire ── lease.Release ─> store
 //	store ── slivers > sweep ─── get ── lost, drifted ─> store
 //	providers ─────> take stock ─ get of everything ─ without a record ─> log, removed
+//	providers ─────> poll ─────── get of nothing ─── no answer ─> log, Polled
 //
 // A sliver belongs to the provider that its record names, whatever the inventory says
 // later. What was made of one that is given up is undone, while its record stays; one
@@ -25,8 +26,9 @@
 // One resource is in at most one set at a time, and a set holds resources of one slice.
 // A provider has as many workers as it takes sets at once, and deletes go first. A set
 // that dies or does not end is read back, and its resources are tried one by one, in all
-// workers but one, so that one bad node stops nobody else. A get that takes long goes on
-// beside the next.
+// workers but one, so that one bad node stops nobody else. While a set of several takes
+// long, its resources are looked at: what has settled is told before the set ends. A get
+// that takes long goes on beside the next.
 //
 // The package never answers a client and imports no room that does. It answers
 // AM API v3, "Sliver operational states", and what the API says of expiry.

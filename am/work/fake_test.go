@@ -193,12 +193,15 @@ func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]pr
 		<-ctx.Done()
 		return nil, &provider.Error{Kind: provider.Failed, Temporary: true, Err: fmt.Errorf("set %w: %w", provider.ErrNoPlace, ctx.Err())}
 	}
+	if hang {
+		d.with(func() { d.applyUntil(us, d.hangs) })
+	}
 	err := d.wait(ctx, hang)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var changes []provider.Change
 	for _, u := range us {
-		if d.hangs[u.Name] || d.dies[u.Name] {
+		if hang || d.dies[u.Name] {
 			break // those before it have been done
 		}
 		c := provider.Change{Name: u.Name, Is: u.Should}
@@ -217,6 +220,18 @@ func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]pr
 		return nil, &provider.Error{Kind: provider.Failed, Msg: "provider double: set: exit status 1", Temporary: true}
 	}
 	return changes, nil
+}
+
+// applyUntil does the updates before the first of a name in ends.
+func (d *double) applyUntil(us []provider.Update, ends map[string]bool) {
+	for _, u := range us {
+		if ends[u.Name] {
+			return
+		}
+		if d.refuses[u.Name] == nil && !d.lies[u.Name] {
+			d.apply(u)
+		}
+	}
 }
 
 func (d *double) apply(u provider.Update) {

@@ -33,6 +33,9 @@ type liar struct {
 
 func (l *liar) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
 	found, err := l.double.Get(ctx, names)
+	if slices.Equal(names, []string{pollName}) {
+		return found, err // a poll reads no more than that it was answered
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {

@@ -32,6 +32,10 @@ type Limits struct {
 	// how often then, providers are asked for everything they have, 1 min and 5 min.
 	// While something that was told to go is still there, they are asked each Sweep.
 	FirstList, List time.Duration
+	// Poll is how often providers are asked whether they answer, 15 s. One that has not
+	// answered for Silent, 45 s, or for as long as its metadata let a get last if that is
+	// longer than Get, counts as silent.
+	Poll, Silent time.Duration
 	// Unpromised is for how long what nobody was promised must have been there before
 	// it is removed, 10 min, and Removals how many are removed in an hour, 20.
 	Unpromised time.Duration
@@ -53,6 +57,8 @@ func (l Limits) withDefaults() Limits {
 	l.Expire = cmp.Or(l.Expire, 100)
 	l.FirstList = cmp.Or(l.FirstList, time.Minute)
 	l.List = cmp.Or(l.List, 5*time.Minute)
+	l.Poll = cmp.Or(l.Poll, 15*time.Second)
+	l.Silent = cmp.Or(l.Silent, 45*time.Second)
 	l.Unpromised = cmp.Or(l.Unpromised, 10*time.Minute)
 	l.Removals = cmp.Or(l.Removals, 20)
 	return l

@@ -10,6 +10,9 @@ import (
 const (
 	// slowGet is how long a get may keep others of its provider waiting.
 	slowGet = time.Second
+	// slowSet is how long a set of several may take before its resources are looked at,
+	// and how often then.
+	slowSet = 2 * time.Second
 	// slowGets is how many gets of a provider may take longer, or be of one resource
 	// whose get failed.
 	slowGets = 8
@@ -33,7 +36,7 @@ type queue struct {
 // start begins the calls for which there is room, and says when to come back.
 func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 	never := now.Add(time.Minute)
-	if len(q.toGet)+len(q.toSet)+len(q.gets) == 0 {
+	if len(q.toGet)+len(q.toSet)+len(q.gets)+len(q.sets) == 0 {
 		return never
 	}
 	if q.provider == nil {
@@ -44,7 +47,40 @@ func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 		return never
 	}
 	l.startSets(ctx, q)
-	return l.startGets(ctx, q, now)
+	return earlier(l.startPeeks(ctx, q, now), l.startGets(ctx, q, now))
+}
+
+// startPeeks looks at the resources of each set of several that takes long: one of them
+// may hang, and the others be done. It returns when to come back. What goes away is left
+// to the end of its set.
+func (l *loop) startPeeks(ctx context.Context, q *queue, now time.Time) time.Time {
+	next := now.Add(time.Minute)
+	for c := range q.sets {
+		if len(c.jobs) < 2 || c.jobs[0].removes() || c.peeking || len(q.gets) > slowGets {
+			continue // or the end of what runs brings us back
+		}
+		if c.peek.IsZero() {
+			c.peek = c.started.Add(slowSet)
+		}
+		if c.peek.After(now) {
+			next = earlier(next, c.peek)
+			continue
+		}
+		var jobs []*job
+		for _, j := range c.jobs {
+			if j.call == c && !j.obsolete && l.jobs[j.id] == j {
+				jobs = append(jobs, j)
+			}
+		}
+		if len(jobs) == 0 {
+			continue
+		}
+		c.peeking = true
+		p := &call{kind: peekCall, beside: c, queue: q, provider: q.provider, alone: true, jobs: jobs, limit: timeLimit(q.provider, "get", l.r.limits.Get)}
+		q.gets[p] = true
+		l.begin(ctx, p)
+	}
+	return next
 }
 
 // startGets starts one get for all that is due. One that takes long goes on beside the

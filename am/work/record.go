@@ -153,6 +153,9 @@ func undo(v *store.View, cs *store.ChangeSet, s *am.Sliver, request string) {
 func (r *Runner) tell(i *item, o outcome) {
 	log := r.cfg.Log.With("request", i.task.Request, "slice", i.sliver.Slice.String(), "sliver", i.sliver.URN.String(),
 		"goal", string(i.task.Goal), "generation", i.task.Generation)
+	if o.verdict == refuse || o.verdict == lose || o.verdict == retry {
+		r.failures.Add(1)
+	}
 	switch o.verdict {
 	case done, gone:
 		log.Info("task done", "attempt", i.task.Attempt+1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"patchbay/am/store"
 	"patchbay/am/urn"
@@ -65,6 +66,9 @@ type Runner struct {
 	looks  chan struct{} // holds one while settled slivers are to be looked at soon
 	stock  stock         // what nobody was promised
 	mends  mends         // of slivers that had drifted
+	polls  polls         // whether providers answer
+
+	failures atomic.Int64 // of tasks
 }
 
 // New makes a Runner. Only one may work on a store.
@@ -92,6 +96,9 @@ func poke(c chan struct{}) {
 	}
 }
 
+// TaskFailures counts the attempts at tasks that have failed since the start.
+func (r *Runner) TaskFailures() int64 { return r.failures.Load() }
+
 // Run works until ctx ends, or the store is closed, which is store.ErrClosed.
 // When it returns, no call of a provider is running and nothing is written any
 // more; what was under way will be found again by the next Run.
@@ -105,6 +112,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	others.Go(func() { r.sweep(ctx) })
 	others.Go(func() { r.takeStock(ctx) })
+	others.Go(func() { r.poll(ctx) })
 	err := newLoop(r).run(ctx)
 	cancel()
 	others.Wait()

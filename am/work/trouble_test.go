@@ -70,7 +70,7 @@ func TestManyHangingGetsStopNobodyElse(t *testing.T) {
 		var hanging []string
 		for n := range 4 * slowGets {
 			hanging = append(hanging, fmt.Sprintf("s%d-1", n))
-			e.d.getHangs[hanging[n]] = true
+			e.d.with(func() { e.d.getHangs[hanging[n]] = true })
 		}
 		e.allocate(hanging...)
 		e.provision(hanging...)
@@ -463,4 +463,45 @@ func (w withoutEnsure) Reports(a string) bool { return a != provider.AttrEnsure 
 
 func componentURN(name string) urn.URN {
 	return urn.URN{Authority: "example.org", Type: urn.Node, Name: name}
+}
+
+// TestOneThatHangsDelaysNoAnswerOfTheOthers: of a set that hangs, what its provider has
+// accepted is told while it hangs, whether it went well or not.
+func TestOneThatHangsDelaysNoAnswerOfTheOthers(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.hangs["a-4"] = true
+		e.d.slow = time.Second
+		e.d.watch = func(u provider.Update) {
+			if u.Name == "a-1" && e.d.nodes["a-1"] == nil {
+				e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1"}, fails: "no disk"}
+			}
+		}
+		e.start()
+		e.allocate("a-1", "a-2", "a-3", "a-4")
+		begun := time.Now()
+		e.provision("a-1", "a-2", "a-3", "a-4")
+		e.within(6*time.Second, "the others are told of", func() bool {
+			return e.sliver("a-1").Status == failed && e.sliver("a-2").Status == notReady && e.sliver("a-3").Status == notReady
+		})
+		if got := e.sliver("a-1").Error; got != "no disk" || e.r.TaskFailures() != 1 {
+			t.Errorf("error %q, %d failures", got, e.r.TaskFailures())
+		}
+		if got := e.sliver("a-4").Status; got != pending {
+			t.Errorf("the one that hangs is %v", got)
+		}
+		e.on("a-2") // waits for the end of the set that hangs, and goes on then
+		e.d.with(func() { delete(e.d.hangs, "a-4") })
+		e.becomes(time.Minute, ready, "a-2")
+		e.becomes(time.Minute, notReady, "a-3", "a-4")
+		e.within(time.Minute, "what was made of the failed one is undone", func() bool {
+			_, left := e.task("a-1")
+			return !left
+		})
+		t.Logf("all settled after %v", time.Since(begun))
+		e.d.with(func() {
+			if n := len(e.d.setCalls[0]); n != 4 {
+				t.Errorf("the first set was of %d", n)
+			}
+		})
+	})
 }

@@ -76,8 +76,10 @@ func TestHalfMadeSliversAreUndone(t *testing.T) {
 			e.becomes(7*time.Minute, failed, "a-1")
 		}, `failed "no boot image", no task, no node`},
 		{"Delete takes over", func(e *env) {
-			e.d.lies["a-1"] = true
-			e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "no boot image"}
+			e.d.with(func() {
+				e.d.lies["a-1"] = true
+				e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "no boot image"}
+			})
 			e.provision("a-1")
 			e.within(time.Minute, "it is being undone", func() bool { x, _ := e.task("a-1"); return x.Goal == am.GoalUndo })
 			e.release("a-1")
@@ -107,8 +109,10 @@ func TestHalfMadeSliversAreUndone(t *testing.T) {
 			e.becomes(time.Minute, failed, "a-1")
 		}, `failed "no boot image", no task, no node`},
 		{"frozen while it is undone: it stops", func(e *env) {
-			e.d.lies["a-1"] = true
-			e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "no boot image"}
+			e.d.with(func() {
+				e.d.lies["a-1"] = true
+				e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "no boot image"}
+			})
 			e.provision("a-1")
 			e.within(time.Minute, "it has been tried", func() bool { x, _ := e.task("a-1"); return x.Goal == am.GoalUndo && x.Attempt > 0 })
 			e.freeze(true, "a-1")

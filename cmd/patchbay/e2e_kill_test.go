@@ -287,7 +287,7 @@ func (k *killing) quiet() {
 		}
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(resp.Body)
-		return strings.Contains(string(text), "\npatchbay_tasks 0\n")
+		return metric(k.t, string(text), "patchbay_tasks") == 0
 	})
 	http.DefaultClient.CloseIdleConnections()
 }

@@ -333,7 +333,7 @@ func TestHangingNode(t *testing.T) {
 	}
 	_, metrics := get(t, s.admin+"/metrics")
 	for _, action := range []string{"get", "set"} {
-		has(t, metrics, `patchbay_provider_call_seconds_count{action="`+action+`",provider="simulated"}`)
+		has(t, metrics, `patchbay_provider_call_duration_seconds_count{action="`+action+`",provider="simulated"}`)
 	}
 	// A server that is killed takes the provider that hangs along.
 	s.kill()

@@ -78,13 +78,22 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 			return fmt.Errorf("cannot write the backup to standard output: %w", err)
 		}
 		fmt.Fprintln(c.err, backupLine(report)+".")
+		noteBackup(config, c.err)
 		return nil
 	}
 	if err := fileowner.As(folder, func() error { return o.settle(f.Name()) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "%s, in %s.\n", backupLine(report), o.file)
+	noteBackup(config, c.err)
 	return nil
+}
+
+// noteBackup notes that a backup was made, for patchbay_last_backup_timestamp_seconds.
+func noteBackup(config *site.Config, told io.Writer) {
+	if err := site.MarkBackup(config); err != nil {
+		fmt.Fprintf(told, "warning  the backup is good, but the time of the last one cannot be noted for /metrics: %v\n", err)
+	}
 }
 
 // admit refuses a place for the backup that is taken.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,7 +86,7 @@ func TestSoak(t *testing.T) {
 		all.Wait()
 		wait.Until(t, "nothing left", func() bool {
 			_, metrics := get(t, s.admin+"/metrics")
-			return strings.Contains(metrics, "\npatchbay_slivers 0\n") && strings.Contains(metrics, "\npatchbay_tasks 0\n")
+			return metric(t, metrics, "patchbay_slivers") == 0 && metric(t, metrics, "patchbay_tasks") == 0
 		})
 	}
 	heap := func() uint64 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Get asks what is. Without names (nil) it asks for everything, with an empty
@@ -33,7 +34,9 @@ func (p *Provider) Get(ctx context.Context, names []string) (map[string]Result, 
 	return found, nil
 }
 
-func (p *Provider) getSome(ctx context.Context, names []string, found map[string]Result) error {
+func (p *Provider) getSome(ctx context.Context, names []string, found map[string]Result) (err error) {
+	begun := time.Now()
+	defer func() { p.ended("get", begun, err) }()
 	in, err := json.Marshal(struct {
 		Names []string `json:"names"`
 	}{names})

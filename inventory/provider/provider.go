@@ -50,10 +50,10 @@ type Provider struct {
 	// output, before that is judged; nil shows nobody. It must not be changed once
 	// calls are made, and may be called at the same time.
 	Trace func(action string, out []byte)
-	// Took is told how long each get and set took that was not given up on purpose;
-	// nil tells nobody. It must not be changed once calls are made, and may be called at
-	// the same time.
-	Took func(action string, took time.Duration)
+	// Ended is called after each get and set that was not cancelled, with its duration
+	// and why it failed as a whole; nil is not called. It must not be changed once calls
+	// are made, and may be called at the same time.
+	Ended func(action string, took time.Duration, err error)
 
 	get, set, describe time.Duration
 	actions            []string

@@ -28,16 +28,11 @@ type call struct {
 // run starts the executable and returns what it wrote to standard output. When run
 // returns, nothing of its process group is alive. The error is what happened, without the
 // provider's name; it wraps context.DeadlineExceeded when the limit was over.
-func (p *Provider) run(ctx context.Context, c call) (answer []byte, err error) {
+func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	begun := time.Now()
 	end, _ := ctx.Deadline()
-	defer func() {
-		if p.Took != nil && c.in != nil && !errors.Is(err, context.Canceled) {
-			p.Took(c.action, time.Since(begun))
-		}
-	}()
 	out := &bounded{max: c.answer}
 	stderr := &lines{log: p.logger().With("provider", p.Name, "action", c.action)}
 	cmd := &executable.Command{Path: p.Path, Args: []string{"ral_action=" + c.action}, Dir: p.Dir, Stdin: c.in, Stdout: out, Stderr: stderr}
@@ -73,6 +68,13 @@ func (p *Provider) run(ctx context.Context, c call) (answer []byte, err error) {
 		p.Trace(c.action, out.buf.Bytes())
 	}
 	return out.buf.Bytes(), nil
+}
+
+// ended reports the end of a call that began at begun to Ended.
+func (p *Provider) ended(action string, begun time.Time, err error) {
+	if p.Ended != nil && !errors.Is(err, context.Canceled) {
+		p.Ended(action, time.Since(begun), err)
+	}
 }
 
 // bounded keeps up to max bytes.

@@ -80,6 +80,43 @@ func TestCallerGivesUp(t *testing.T) {
 	}
 }
 
+func TestEndedReportsWhyACallFailedAsAWhole(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		d      double
+		cancel bool
+		want   string // "" for a call that did not fail
+		calls  int
+	}{
+		{"UsableAnswer", double{Stdout: `{"resources": []}`}, false, "", 1},
+		{"ErrorOfOneResource", double{Stdout: `{"resources": [{"name": "a", "error": {"message": "no"}}]}`}, false, "", 1},
+		{"ErrorOfTheCall", double{Stdout: `{"error": {"message": "the rack is off"}}`}, false, "the rack is off", 1},
+		{"NoJSON", double{Stdout: `hello`}, false, "is not working properly", 1},
+		{"TimeOver", double{Hang: true}, false, "did not answer in time", 1},
+		{"Cancelled", double{Hang: true}, true, "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := open(t, quick("300ms"), c.d)
+			var errs []error
+			p.Ended = func(action string, took time.Duration, err error) {
+				if action != "get" || took <= 0 {
+					t.Errorf("%s took %v", action, took)
+				}
+				errs = append(errs, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.cancel {
+				cancel()
+			}
+			p.Get(ctx, []string{"a"})
+			if len(errs) != c.calls || c.calls == 1 && (errs[0] == nil) != (c.want == "") || c.want != "" && !strings.Contains(errs[0].Error(), c.want) {
+				t.Errorf("told %v, want %q", errs, c.want)
+			}
+		})
+	}
+}
+
 func TestADetachedProcessDoesNotHoldUpTheCall(t *testing.T) {
 	p := open(t, nodeMetadata, double{Stdout: `{"resources":[{"name":"a"}]}`, Child: "session"})
 	var logged []string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // maxInput is the most that a set of several updates reads, in bytes.
@@ -111,11 +112,16 @@ func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) 
 		}
 		return changes, err
 	}
+	begun := time.Now()
 	out, err := p.run(ctx, call{action: "set", in: text, limit: p.set, answer: maxAnswer})
+	var changes []Change
 	if err != nil {
-		return nil, p.unusable("set", err)
+		err = p.unusable("set", err)
+	} else {
+		changes, err = p.readSet(out, updates)
 	}
-	return p.readSet(out, updates)
+	p.ended("set", begun, err)
+	return changes, err
 }
 
 // readSet reads the answer to a set of updates. Its error is always an *Error.

@@ -53,6 +53,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 		}
 		return err == nil
 	}
+	there(c.CheckMetrics())
 	if there(c.CheckKeyFiles()) {
 		k.serverKeys(c, u.Hostname())
 	}

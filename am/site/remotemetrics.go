@@ -1,0 +1,132 @@
+package site
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"patchbay/am/hook"
+)
+
+// remoteMetrics is the listener for monitors on other hosts, and what they must show.
+type remoteMetrics struct {
+	config   *Config
+	listener net.Listener // before TLS
+	access   atomic.Pointer[metricsAccess]
+}
+
+// metricsAccess is what the files of MetricsConfig and the server's keys say.
+type metricsAccess struct {
+	tls   *tls.Config
+	token *[sha256.Size]byte // the sum of the token; nil if none is asked for
+}
+
+// openRemoteMetrics listens, and reads what monitors must show.
+func openRemoteMetrics(c *Config) (*remoteMetrics, error) {
+	m := &remoteMetrics{config: c}
+	if err := m.reload(); err != nil {
+		return nil, err
+	}
+	l, err := listenTCP(c.Metrics.Listen, "metrics.listen")
+	if err != nil {
+		return nil, err
+	}
+	m.listener = l
+	return m, nil
+}
+
+// reload reads the files again; on an error what was read before stays. Without a
+// listener there is nothing to read.
+func (m *remoteMetrics) reload() error {
+	if m == nil {
+		return nil
+	}
+	a, err := m.config.readMetricsAccess()
+	if err != nil {
+		return err
+	}
+	for _, k := range m.config.Keys {
+		pair, err := tls.LoadX509KeyPair(k.Certificate, k.Key)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.Certificate, err)
+		}
+		a.tls.Certificates = append(a.tls.Certificates, pair)
+	}
+	m.access.Store(a)
+	return nil
+}
+
+// secure wraps the listener in TLS.
+func (m *remoteMetrics) secure(l net.Listener) net.Listener {
+	return tls.NewListener(l, &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return m.access.Load().tls, nil },
+	})
+}
+
+// admits tells whether a request shows the token, if one is asked for. Certificates are
+// checked by TLS.
+func (m *remoteMetrics) admits(r *http.Request) bool {
+	if m == nil {
+		return false
+	}
+	want := m.access.Load().token
+	if want == nil {
+		return true
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	got := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && ok
+}
+
+// readMetricsAccess reads what monitors on other hosts must show. It refuses a token
+// that others on this host may read.
+func (c *Config) readMetricsAccess() (*metricsAccess, error) {
+	a := &metricsAccess{tls: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if file := c.Metrics.TokenFile; file != "" {
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, c.Origin.wrong("metrics.token_file", "%s", notThere("file", file, err))
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			return nil, c.Origin.wrong("metrics.token_file", "others may read the token: chmod 600 %s", file)
+		}
+		token, err := hook.ReadSecret(file)
+		if err != nil {
+			return nil, c.Origin.wrong("metrics.token_file", "%v", err)
+		}
+		sum := sha256.Sum256(token)
+		a.token = &sum
+	}
+	if file := c.Metrics.ClientCA; file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, c.Origin.wrong("metrics.client_ca", "%s", notThere("file", file, err))
+		}
+		a.tls.ClientCAs, a.tls.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !a.tls.ClientCAs.AppendCertsFromPEM(text) {
+			return nil, c.Origin.wrong("metrics.client_ca", "%s holds no certificate that can be read; put the PEM of the authority there", file)
+		}
+	}
+	if a.token == nil && a.tls.ClientCAs == nil {
+		return nil, errors.New("metrics: anybody could read them; name a token_file, or a client_ca")
+	}
+	return a, nil
+}
+
+// CheckMetrics makes sure that what monitors on other hosts must show can be read.
+func (c *Config) CheckMetrics() error {
+	if c.Metrics.Listen == "" {
+		return nil
+	}
+	_, err := c.readMetricsAccess()
+	return err
+}
