@@ -3,18 +3,17 @@ package main
 import (
 	"archive/zip"
 	"bytes"
-	"crypto/x509"
-	_ "embed"
 	"encoding/pem"
 	"fmt"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
-	"text/template"
+	"strings"
 	"time"
 
 	"patchbay/am/site"
+	"patchbay/credentials/cert"
 )
 
 // Files of a user's folder that say where the site is.
@@ -59,26 +58,43 @@ func (t *trialSite) serverCA() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		block, _ := pem.Decode(text)
-		if block == nil {
-			return nil, fmt.Errorf("%s holds no certificate", pair.Certificate)
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
+		list, err := cert.ParsePEM(text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pair.Certificate, err)
 		}
+		c := list[0]
 		if c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) != nil {
 			return nil, nil
 		}
-		all = append(all, pem.EncodeToMemory(block)...)
+		all = append(all, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
 	}
 	return all, nil
 }
 
-//go:embed bundle.txt
-var bundleReadme string
+// bundleReadme is README.txt of a bundle.
+const bundleReadme = `For %[1]s, an experimenter of %[2]s
+%[3]s
 
-var readmeOf = template.Must(template.New("README.txt").Parse(bundleReadme))
+This folder is yours alone: %[4]s. Unpack it
+where nobody else reads, and give the commands below in this folder.
+%[5]s
+What you want is in a request; %[6]s
+
+With patchbay:
+  patchbay up --user . --slice %[7]s request.xml    # makes it, and says how to log in
+  patchbay ssh --user . NODE    # NODE is a name in the request
+  patchbay down --user . %[7]s    # gives it all back
+
+With omni (https://github.com/GENI-NSF/geni-tools), which may be called omni.py:
+  om() { omni -c omni_config -a %[3]s -V 3 --usercredfile %[1]s-usercred.xml --slicecredfile slices/%[7]s-cred.xml "$@"; }
+  om allocate %[7]s request.xml
+  om provision %[7]s
+  om status %[7]s    # until geni_notready
+  om performoperationalaction %[7]s geni_start
+  om status %[7]s    # until geni_ready
+  om describe %[7]s    # where to log in
+  om delete %[7]s
+`
 
 // bundle is a zip with what a user needs on another machine, in one folder. It is the
 // same as long as the user's files are.
@@ -117,16 +133,13 @@ func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 			return nil, err
 		}
 	}
-	readme, err := t.readme(u, own, exists(request))
-	if err != nil {
-		return nil, err
-	}
+	readme := t.readme(u, own, exists(request))
 	for _, f := range []siteFile{{"omni_config", t.omniConfig(u, ""), 0o644}, {"README.txt", readme, 0o644}} {
 		if err := pack(z, siteFile{path.Join(u.Name, f.name), f.content, f.mode}, made); err != nil {
 			return nil, err
 		}
 	}
-	err = z.Close()
+	err := z.Close()
 	return out.Bytes(), err
 }
 
@@ -144,16 +157,21 @@ func pack(z *zip.Writer, f siteFile, modified time.Time) error {
 	return err
 }
 
-// readme is README.txt of a bundle.
-func (t *trialSite) readme(u *trialUser, own []string, request bool) ([]byte, error) {
-	values := map[string]any{
-		"User": u.Name, "Site": t.URN().Authority, "URL": t.URL, "Slice": "SLICE", "Slices": own, "OwnKeys": len(u.SSHKey) == 0, "Request": request,
-		"Omni": "omni -c omni_config -a " + t.URL + " -V 3 --usercredfile " + u.file("usercred.xml"),
+// readme is README.txt of a bundle; own are the user's slices, and request says that
+// there is an example of a request in it.
+func (t *trialSite) readme(u *trialUser, own []string, request bool) []byte {
+	keys, more := u.file("key.pem")+" and id_ed25519 are private keys", ""
+	if len(u.SSHKey) == 0 {
+		keys = u.file("key.pem") + " is a private key"
+		more = "\nNodes let you in with your own SSH key, whose public half is in " + ownKeys + ".\n"
 	}
+	slice, example := "SLICE", "write one into request.xml."
 	if len(own) > 0 {
-		values["Slice"] = own[0]
+		slice = own[0]
+		more += "\nYour slices: " + strings.Join(own, ", ") + "\n"
 	}
-	var out bytes.Buffer
-	err := readmeOf.Execute(&out, values)
-	return out.Bytes(), err
+	if request {
+		example = "request.xml is an example."
+	}
+	return fmt.Appendf(nil, bundleReadme, u.Name, t.URN().Authority, t.URL, keys, more, example, slice)
 }
