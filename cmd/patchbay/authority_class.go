@@ -70,7 +70,7 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Time, done *table) error {
 	var what []string
 	isNew := !t.HasUser(m.name)
-	u, made, err := t.user(m.name, m.keys, o.Renew, now)
+	u, made, err := t.userWithKeys(m.name, m.keys, o.Renew, now)
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (t *trialSite) existing(name string) (*trialUser, error) {
 	if _, err := os.Lstat(filepath.Join(users, strings.ToLower(name))); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no user %s here; %smake it with: %s", name, instead(name, folksIn(users)), display.CommandAt(t.config.Origin.File, "user", name))
 	}
-	u, _, err := t.user(name, nil, false, time.Now())
+	u, _, err := t.user(name, false, time.Now())
 	return u, err
 }
 

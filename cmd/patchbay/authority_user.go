@@ -101,7 +101,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 			return fmt.Errorf("--ssh-key: %w", err)
 		}
 	}
-	u, made, err := t.user(o.Names[0], keys, o.Renew, time.Now())
+	u, made, err := t.userWithKeys(o.Names[0], keys, o.Renew, time.Now())
 	if err != nil {
 		return err
 	}
@@ -183,10 +183,15 @@ func (u *trialUser) path(suffix string) string { return filepath.Join(u.Dir, u.f
 // ownKeys is the file with the public SSH keys of a user who brought them.
 const ownKeys = "id_own.pub"
 
-// user gives the user of that name with its files written: all of them for a new one
-// or with renew, else those that are missing, and those of the site and of the SSH
-// keys if they have changed. Given keys take the place of the SSH keys.
-func (t *trialSite) user(name string, keys []byte, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
+// user is userWithKeys of one who gives no SSH keys.
+func (t *trialSite) user(name string, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
+	return t.userWithKeys(name, nil, renew, now)
+}
+
+// userWithKeys gives the user of that name with its files written: all of them for a
+// new one or with renew, else those that are missing, and those of the site and of the
+// SSH keys if they have changed. Given keys take the place of the SSH keys.
+func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
 	x, err := t.UserWithKeys(name, keys, now)
 	if err != nil {
 		return nil, false, err

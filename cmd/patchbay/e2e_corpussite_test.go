@@ -157,7 +157,7 @@ func (s *corpusSite) enter() {
 	t.Helper()
 	var err error
 	if s.trial, err = (&siteFlag{file: s.dir}).trial(t.Context()); err == nil {
-		s.ann, _, err = s.trial.user("ann", nil, false, time.Now())
+		s.ann, _, err = s.trial.user("ann", false, time.Now())
 	}
 	if err == nil {
 		slice, _, _, failed := s.trial.slice("empty", "ann", time.Now().Add(24*time.Hour), time.Now())
