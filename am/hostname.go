@@ -2,7 +2,9 @@ package am
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"patchbay/am/urn"
@@ -54,18 +56,30 @@ var reservedLogins = []string{
 	"utmp", "uucp", "uuidd", "video", "voice", "wheel", "www-data",
 }
 
-// LoginName derives a login from the name of a user's URN. A name for which
-// taken answers true, or that a system reserves, gets a number.
+// maxLogin is the longest login that Linux takes.
+const maxLogin = 32
+
+var plainLogin = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+
+// LoginName derives a login from the name of a user's URN: the name itself, in
+// lower case and at most 32 characters of it, where that can be a login; else its
+// letters and digits, joined by hyphens. A name for which taken answers true, or
+// that a system reserves, gets a number.
 func LoginName(user urn.URN, taken func(string) bool) string {
-	base := label(user.Name, "user", 28)
+	base := strings.ToLower(user.Name)
+	if !plainLogin.MatchString(base) {
+		base = label(user.Name, "user", 28)
+	}
 	if base[0] >= '0' && base[0] <= '9' {
 		base = "u" + base
 	}
+	base = base[:min(len(base), maxLogin)]
 	for n, name := 1, base; ; n++ {
 		if !slices.Contains(reservedLogins, name) && !taken(name) {
 			return name
 		}
-		name = fmt.Sprintf("%s%d", base, n+1)
+		number := strconv.Itoa(n + 1)
+		name = base[:min(len(base), maxLogin-len(number))] + number
 	}
 }
 

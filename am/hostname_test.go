@@ -45,14 +45,30 @@ func TestHostnamesOfOneLabel(t *testing.T) {
 }
 
 func TestLoginName(t *testing.T) {
-	free := func(string) bool { return false }
+	long := "a" + strings.Repeat("b", 31)
 	for in, want := range map[string]string{
-		"alice": "alice", "Root": "root2", "lp": "lp2", "irc": "irc2", "MySQL": "mysql2", "systemd.resolve": "systemd-resolve2",
-		"9lives": "u9lives", "a.b": "a-b", "$(reboot)": "reboot",
+		"alice": "alice", "Alexander": "alexander", "alice_a": "alice_a", "bob-2": "bob-2", long: long, long + "c": long,
+		"Root": "root2", "lp": "lp2", "irc": "irc2", "MySQL": "mysql2", "systemd.resolve": "systemd-resolve2",
+		"9lives": "u9lives", "a.b": "a-b", "_a": "a", "$(reboot)": "reboot",
 	} {
-		if got := LoginName(urn.URN{Authority: "example.org", Type: urn.User, Name: in}, free); got != want {
+		if got := LoginName(urn.URN{Authority: "example.org", Type: urn.User, Name: in}, func(string) bool { return false }); got != want {
 			t.Errorf("LoginName(%q) = %q, want %q", in, got, want)
 		}
+	}
+}
+
+// TestLoginsOfOneSliceDiffer: names that differ only in what a login cannot say
+// are numbered, and stay logins of Linux.
+func TestLoginsOfOneSliceDiffer(t *testing.T) {
+	long := strings.Repeat("b", 32)
+	taken := map[string]bool{}
+	for i, want := range []string{"alice-a", "alice_a", "alice-a2", "alice-a3", long, long[:31] + "2"} {
+		in := []string{"alice.a", "alice_a", "alice-a", "ALICE-A", long, long + "-other"}[i]
+		got := LoginName(urn.URN{Authority: "example.org", Type: urn.User, Name: in}, func(s string) bool { return taken[s] })
+		if got != want {
+			t.Errorf("LoginName(%q) = %q, want %q", in, got, want)
+		}
+		taken[got] = true
 	}
 }
 

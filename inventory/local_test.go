@@ -51,3 +51,20 @@ func TestLocalText(t *testing.T) {
 		t.Errorf("a foreign image is %v and unknown_image %q", ok, v.UnknownImage)
 	}
 }
+
+// TestAClassHasRoom: by default thirty users have two containers each on a host with
+// 24 GB of memory and two cores, and the share of one user is no less.
+func TestAClassHasRoom(t *testing.T) {
+	const users, each = 30, 2
+	h := Host{Name: "node7", Cores: 2, Memory: 24 << 30, Disk: 64 << 30}
+	v, err := Parse(LocalText("lab.example.org", h), "inventory.yaml", "lab.example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := am.Fits(v.Components[0].Capacity, am.Amount{}, v.DefaultSliverType.Needs, 1000); n < users*each {
+		t.Errorf("the host has room for %d containers, want %d", n, users*each)
+	}
+	if h.ShareNodes() < each {
+		t.Errorf("a user may have %d nodes, want %d", h.ShareNodes(), each)
+	}
+}

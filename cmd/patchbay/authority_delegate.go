@@ -113,7 +113,7 @@ func (u *trialUser) slice(name string) string {
 			name = have
 		}
 	}
-	return filepath.Join(u.Dir, "slices", name+"-cred.xml")
+	return filepath.Join(u.Dir, slicesDir, name+"-cred.xml")
 }
 
 // existing is a user who has been made before.
@@ -177,7 +177,7 @@ func (r receiver) sliceFile(slice string) (string, error) {
 	if r.dir == "" {
 		return "", errors.New("say with -o FILE where the credential is to go")
 	}
-	file := filepath.Join(r.dir, "slices", slice+"-cred.xml")
+	file := filepath.Join(r.dir, slicesDir, slice+"-cred.xml")
 	text, err := site.ReadRegular(file)
 	if err == nil && !isLent(text) {
 		return "", fmt.Errorf("%s has a credential of its own for this slice, %s; say with -o FILE where the other is to go", r.urn, file)

@@ -124,7 +124,7 @@ func (t *trialSite) othersWith(name, owner string) (lent string) {
 		dir := filepath.Join(users, user)
 		for _, s := range slicesIn(dir) {
 			if strings.EqualFold(s, name) {
-				text, err := site.ReadRegular(filepath.Join(dir, "slices", s+"-cred.xml"))
+				text, err := site.ReadRegular(filepath.Join(dir, slicesDir, s+"-cred.xml"))
 				return true, err != nil || !isLent(text)
 			}
 		}

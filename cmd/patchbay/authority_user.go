@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,32 +14,76 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am"
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/am/urn"
 	"patchbay/credentials/trial"
 )
 
-const userLong = `Make a user of the site's private trial authority: a certificate, its key, a
-user credential, an SSH key pair and an omni_config, in users/NAME beside the
-configuration. A user that exists is left as it is; --renew writes a fresh
-credential, with the same certificate and keys.
+const userLong = `Make users of the site's private trial authority: for each a certificate, its key, a
+user credential, an SSH key pair, an omni_config and the address of the site, in
+users/NAME beside the configuration. A user that exists is left as it is; --renew
+writes fresh credentials, with the same certificate and keys.
+
+A NAME is a letter and up to 31 letters, digits, hyphens or underscores. In lower
+case it is the login on the nodes; one that systems reserve, such as admin, gets a
+number there.
+
+With --ssh-key FILE the user brings SSH keys of their own: FILE holds the public
+ones, and no private one is made.
+
+For a class, give all names, or a list: one user a line, the NAME and perhaps the
+SSH key, as a file (by its path from the list) or as the text of the public key. A
+list whose first line has commas is CSV with the columns name and, perhaps, ssh_key;
+other columns do not count. A line that begins with # is a comment. If a line is
+wrong, nothing is made. Done again with a longer list, it makes what is new.
+
+--slice lab1 makes a slice for each: lab1-NAME, with a hyphen for each underscore.
+--bundle DIR packs for each what they need on a machine of their own, DIR/NAME.zip;
+README.txt in it says how to go on.
 
 Any client that reads credentials from files works with them: omni, geni-lib,
 patchbay call. jFed logs in only through an authority it knows.`
 
 type userOptions struct {
-	site  siteFlag
-	Name  string
-	Renew bool
+	site    siteFlag
+	Names   []string
+	List    string
+	SSHKey  string
+	Slice   string
+	Expires string
+	Bundle  string
+	Renew   bool
+	life    time.Duration
 }
 
 func (o *userOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.BoolVar(&o.Renew, "renew", false, "write a fresh credential for a user that exists")
+	fs.StringVar(&o.List, "list", "", "make the users of this file, one a line; - is standard input")
+	fs.StringVar(&o.SSHKey, "ssh-key", "", "a file with the user's own public SSH keys")
+	fs.StringVar(&o.Slice, "slice", "", "make each user a slice, too: SLICE-NAME")
+	fs.StringVar(&o.Expires, "expires", "7d", "with --slice: how long its credential lasts; no sliver lives longer")
+	fs.StringVar(&o.Bundle, "bundle", "", "pack what each user needs elsewhere into this folder, as NAME.zip")
+	fs.BoolVar(&o.Renew, "renew", false, "write fresh credentials for users, and slices, that exist")
 }
 
 func (o *userOptions) Validate(args []string) (err error) {
-	o.Name, err = oneArgument(args, "the user's name")
+	o.Names = args
+	switch {
+	case o.List == "" && len(args) == 0:
+		return errors.New("name the users to make, or give a file with --list")
+	case o.List != "" && len(args) > 0:
+		return fmt.Errorf("--list names the users; leave out %q, or write it into the list", args[0])
+	case o.SSHKey != "" && (o.List != "" || len(args) > 1):
+		return errors.New("--ssh-key is about one user; for several write the keys into a list, behind the names: --list FILE")
+	}
+	if o.Slice != "" {
+		if err := trial.CheckSlice(o.Slice); err != nil {
+			return fmt.Errorf("--slice: %w", err)
+		}
+	}
+	o.life, err = parseLifetime(o.Expires)
 	return err
 }
 
@@ -47,7 +92,16 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	u, made, err := t.user(o.Name, o.Renew, time.Now())
+	if o.List != "" || len(o.Names) > 1 || o.Slice != "" || o.Bundle != "" {
+		return o.makeClass(t, c)
+	}
+	var keys []byte
+	if o.SSHKey != "" {
+		if keys, err = readSSHKeys(o.SSHKey); err != nil {
+			return fmt.Errorf("--ssh-key: %w", err)
+		}
+	}
+	u, made, err := t.userWithKeys(o.Names[0], keys, o.Renew, time.Now())
 	if err != nil {
 		return err
 	}
@@ -59,20 +113,33 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 		what = "was made"
 	}
 	fmt.Fprintf(c.out, "User %s %s, in %s:\n\n", u.URN, what, u.Dir)
+	ssh := [2]string{"id_ed25519", "SSH key for the nodes; id_ed25519.pub is its public half"}
+	if len(u.SSHKey) == 0 {
+		ssh = [2]string{ownKeys, "the user's own SSH keys, public halves"}
+	}
 	for _, line := range [][2]string{
 		{u.file("cert.pem"), "certificate"},
 		{u.file("key.pem"), "its key; keep it private"},
 		{u.file("usercred.xml"), "user credential"},
-		{"id_ed25519", "SSH key for the nodes; id_ed25519.pub is its public half"},
+		ssh,
+		{aggregateFile, "where the site is"},
 		{"omni_config", "configuration for omni"},
 	} {
-		fmt.Fprintf(c.out, "  %-24s %s\n", line[0], line[1])
+		if exists(filepath.Join(u.Dir, line[0])) {
+			fmt.Fprintf(c.out, "  %-24s %s\n", line[0], line[1])
+		}
+	}
+	if login := loginOf(u.URN); login != strings.ToLower(u.Name) {
+		fmt.Fprintf(c.out, "\nSystems reserve the name %s, so the login on nodes is %s.\n", strings.ToLower(u.Name), login)
 	}
 	fmt.Fprintf(c.out, "\nWhat does the site offer?\n  %s\n  %s\n",
 		t.omni(u, "", "listresources"), t.call(u, "ListResources"))
 	fmt.Fprintf(c.out, "\nThen make a slice:\n  %s\n", display.CommandAt(t.config.Origin.File, "slice", "first", "--owner", u.Name))
 	return nil
 }
+
+// loginOf is the account on nodes of a user who is alone there.
+func loginOf(user urn.URN) string { return am.LoginName(user, func(string) bool { return false }) }
 
 // trialSite is a site with its trial authority.
 type trialSite struct {
@@ -113,24 +180,46 @@ type trialUser struct {
 func (u *trialUser) file(suffix string) string { return u.Name + "-" + suffix }
 func (u *trialUser) path(suffix string) string { return filepath.Join(u.Dir, u.file(suffix)) }
 
-// user gives the user of that name with its files written: all of them for a
-// new one or with renew, else none but those that are missing.
+// ownKeys is the file with the public SSH keys of a user who brought them.
+const ownKeys = "id_own.pub"
+
+// user is userWithKeys of one who gives no SSH keys.
 func (t *trialSite) user(name string, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
-	x, err := t.User(name, now)
+	return t.userWithKeys(name, nil, renew, now)
+}
+
+// userWithKeys gives the user of that name with its files written: all of them for a
+// new one or with renew, else those that are missing, and those of the site and of the
+// SSH keys if they have changed. Given keys take the place of the SSH keys.
+func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
+	x, err := t.UserWithKeys(name, keys, now)
 	if err != nil {
 		return nil, false, err
 	}
 	name = x.URN.Name // as it was first spelled
 	u := &trialUser{User: x, Name: name, Dir: filepath.Join(t.dir, site.UsersDir, strings.ToLower(name))}
-	var files []siteFile
-	for _, f := range []siteFile{
+	follow, err := t.aggregateFiles() // these follow their source
+	if err != nil {
+		return nil, false, err
+	}
+	changed := !exists(filepath.Join(u.Dir, ownKeys))
+	config := siteFile{"omni_config", t.omniConfig(u, u.Dir), 0o644}
+	all := []siteFile{
 		{u.file("cert.pem"), x.Certificate, 0o644},
 		{u.file("key.pem"), x.Key, 0o600},
 		{u.file("usercred.xml"), x.Credential, 0o600},
-		{"id_ed25519", x.SSHKey, 0o600},
-		{"id_ed25519.pub", x.SSHPublicKey, 0o644},
-		{"omni_config", t.omniConfig(u), 0o644},
-	} {
+	}
+	if len(x.SSHKey) > 0 {
+		all = append(all, siteFile{"id_ed25519", x.SSHKey, 0o600}, siteFile{"id_ed25519.pub", x.SSHPublicKey, 0o644}, config)
+	} else {
+		follow = append(follow, siteFile{ownKeys, x.SSHPublicKey, 0o644})
+		if changed { // it named the key that was made here
+			follow = append(follow, config)
+		}
+		all = append(all, config)
+	}
+	var files []siteFile
+	for _, f := range all {
 		_, err := os.Lstat(filepath.Join(u.Dir, f.name))
 		if renew || errors.Is(err, fs.ErrNotExist) {
 			files = append(files, f)
@@ -138,7 +227,23 @@ func (t *trialSite) user(name string, renew bool, now time.Time) (_ *trialUser, 
 			return nil, false, err
 		}
 	}
-	return u, len(files) > 0, writeFiles(u.Dir, files)
+	for _, f := range follow {
+		if have, err := site.ReadRegular(filepath.Join(u.Dir, f.name)); err != nil || !bytes.Equal(have, f.content) {
+			files = append(files, f)
+		}
+	}
+	if err := writeFiles(u.Dir, files); err != nil {
+		return nil, false, err
+	}
+	if len(x.SSHKey) > 0 {
+		return u, len(files) > 0, nil
+	}
+	for _, name := range []string{"id_ed25519", "id_ed25519.pub"} {
+		if err := os.Remove(filepath.Join(u.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, false, err
+		}
+	}
+	return u, len(files) > 0, nil
 }
 
 // siteFile is a file to be written into a folder.
@@ -184,10 +289,11 @@ func (t *trialSite) until(life time.Duration, now time.Time) (time.Time, error) 
 }
 
 // omniConfig is an omni_config that works without a clearinghouse: credentials
-// come from files, and ch is asked for nothing. The sections' names hold a
-// hyphen, which a user's name cannot.
-func (t *trialSite) omniConfig(u *trialUser) []byte {
-	ini := func(s string) string { return strings.ReplaceAll(s, "%", "%%") }
+// come from files, and ch is asked for nothing. The files that it names lie in dir; of
+// the current folder, "", they have names alone. The section of a user is called user-NAME,
+// so that no name is taken for one of omni's own sections.
+func (t *trialSite) omniConfig(u *trialUser, dir string) []byte {
+	ini := func(name string) string { return strings.ReplaceAll(filepath.Join(dir, name), "%", "%%") }
 	manager := t.URN()
 	manager.Name = "cm"
 	return fmt.Appendf(nil, `# For omni, as user %[1]s of the trial authority of %[2]s.
@@ -210,7 +316,15 @@ keys = %[6]s
 
 [aggregate_nicknames]
 site = %[7]s,%[8]s
-`, u.Name, t.URN().Authority, ini(u.path("cert.pem")), ini(u.path("key.pem")), u.URN, ini(filepath.Join(u.Dir, "id_ed25519.pub")), manager, ini(t.URL))
+`, u.Name, t.URN().Authority, ini(u.file("cert.pem")), ini(u.file("key.pem")), u.URN, ini(u.publicKeys()), manager, strings.ReplaceAll(t.URL, "%", "%%"))
+}
+
+// publicKeys is the file with the public SSH keys.
+func (u *trialUser) publicKeys() string {
+	if len(u.SSHKey) == 0 {
+		return ownKeys
+	}
+	return "id_ed25519.pub"
 }
 
 // omni is a command line of omni.py; slice is a file with a slice credential, or "".

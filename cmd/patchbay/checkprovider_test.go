@@ -16,11 +16,13 @@ import (
 	"patchbay/inventory"
 )
 
-// rack copies the worked provider of PROVIDER.md into a folder.
+// rack copies the worked providers of PROVIDER.md into a folder, and gives the path of
+// the one in shell.
 func rack(t testing.TB, dir string) string {
 	t.Helper()
-	need.Tool(t, "jq") // it uses that
-	for _, name := range []string{"rack.prov", "rack.yaml"} {
+	need.Tool(t, "jq") // they use that
+	need.Tool(t, "python3")
+	for _, name := range []string{"rack.prov", "rack.yaml", "power.prov"} {
 		text := readFile(t, filepath.Join("../../inventory/provider/testdata", name))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, c console) int {
 	}{
 		{"init DIR", "Make a site in a new folder", initLong, &initOptions{}},
 		{"serve", "Serve a site", serveLong, &serveOptions{}},
-		{"user NAME", "Make a user of the trial authority", userLong, &userOptions{}},
+		{"user NAME …", "Make users of the trial authority", userLong, &userOptions{}},
 		{"slice NAME --owner USER", "Make a slice of the trial authority", sliceLong, &sliceOptions{}},
 		{"delegate SLICE --from USER --to WHO", "Hand a user's slice on to somebody else", delegateLong, &delegateOptions{}},
 		{"tool NAME --for USER", "Make a tool that may speak for a user", toolLong, &toolOptions{}},

@@ -22,7 +22,7 @@
 //	state.db               what was promised
 //	admin.sock             where providers get manifests, while it is served
 //	authority/             the trial authority: keep it private
-//	users/NAME/            what a trial user needs: keys, credentials, omni_config
+//	users/NAME/            what a trial user needs: keys, credentials, omni_config, where the site is
 //
 // This package knows flags; package am/site opens and serves the site. Every
 // subcommand is an options struct in a file of its own. The first word of a file's

@@ -59,6 +59,9 @@ about a whole slice:
 
 Of any other method, arguments go as they are: text, or a value in JSON.
 
+A partner gets accounts on the nodes with --login: of Provision for new nodes, of
+PerformOperationalAction update_users for nodes that are there.
+
 A tool that acts for a user gives its own certificate and key with --user,
 whom it acts for with --speaking-for, the credential that permits it with
 --credential, and the user's own credentials.
@@ -74,6 +77,7 @@ type callOptions struct {
 	Slice   string
 	API     int
 	Options []string
+	Logins  []string
 	// Credentials are files; SpeakingFor is a URN.
 	Credentials []string
 	SpeakingFor string
@@ -94,6 +98,7 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Slice, "slice", "", "the slice: a name, a URN or a file with its credential")
 	fs.IntVar(&o.API, "api-version", 0, "2 or 3 (default: what the URL says, else 3)")
 	fs.StringArrayVar(&o.Options, "option", nil, "an option of the call, NAME=VALUE; true, false, numbers and JSON are values of their type")
+	fs.StringArrayVar(&o.Logins, "login", nil, "who is to log in to the nodes besides the caller: a user of this site, their folder, or NAME=FILE with their public SSH keys; may be given several times")
 	fs.StringArrayVar(&o.Credentials, "credential", nil, "a file with one more credential to send with the call; may be given several times")
 	fs.StringVar(&o.SpeakingFor, "speaking-for", "", "the URN of the user for whom a tool calls (option geni_speaking_for)")
 	fs.StringVar(&o.CA, "ca", "", "a file with certificates that vouch for the server (default: any server is believed, as omni does)")
@@ -135,6 +140,9 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		if err := me.addCredential(file); err != nil {
 			return fmt.Errorf("--credential: %w", err)
 		}
+	}
+	if err := o.addLogins(me); err != nil {
+		return err
 	}
 	now := time.Now()
 	for _, over := range me.expired(now) {

@@ -24,6 +24,7 @@ type caller struct {
 	certFile, keyFile string
 	credentials       []credential
 	sshKeys           []string
+	logins            []client.User // who is to log in besides
 	sliceURN          string
 	// speakingFor is the user for whom a tool calls; "" for oneself.
 	speakingFor string
@@ -286,8 +287,8 @@ func wireCredentials(list []credential) []client.Credential {
 	return out
 }
 
-// users is who is to log in with the SSH keys given: the user for whom a tool
-// speaks, or the owner of the credentials.
+// users is who is to log in: with the SSH keys given the user for whom a tool
+// speaks, or the owner of the credentials; and those of --login.
 func (me *caller) users() []client.User {
 	who := me.speakingFor
 	for _, c := range me.credentials {
@@ -296,9 +297,9 @@ func (me *caller) users() []client.User {
 		}
 	}
 	if len(me.sshKeys) == 0 || who == "" {
-		return nil
+		return me.logins
 	}
-	return []client.User{{URN: who, Keys: me.sshKeys}}
+	return append([]client.User{{URN: who, Keys: me.sshKeys}}, me.logins...)
 }
 
 // readCredential looks into a signed credential without verifying it.

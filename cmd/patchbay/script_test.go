@@ -161,7 +161,7 @@ var commands = map[string]func(y *story, neg bool, args []string){
 			wait.Until(y.t, text+" is over", func() bool { return time.Now().After(at) })
 		}
 	},
-	// rack gives the site the worked provider of PROVIDER.md.
+	// rack gives the site the worked providers of PROVIDER.md.
 	"rack": func(y *story, _ bool, _ []string) { rack(y.t, y.MkAbs("providers")) },
 	// ends DURATION demands that the first time that the last command printed is so far
 	// ahead, or more; with !, less.

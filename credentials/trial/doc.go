@@ -9,6 +9,7 @@
 //
 //	DIR/authority.pem, authority.key    the authority
 //	DIR/users/NAME.pem, .key, .ssh      certificate and keys of a user
+//	DIR/users/NAME.pub                  instead of .ssh: the user's own SSH keys
 //	DIR/tools/NAME.pem, .key            certificate and key of a tool
 //	DIR/slices/NAME.pem                 certificate of a slice
 //

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	userName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,7}$`)
+	userName  = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_]{0,31}$`)
 	toolName  = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_.]{0,63}$`)
 	sliceName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9]{0,18}$`)
 )
@@ -24,9 +24,11 @@ func checkAuthority(name string) error {
 	return nil
 }
 
-func checkUser(name string) error {
+// CheckUser fails with what is not right in a user's name. The others are logins of
+// Linux when they are in lower case, which is what am.LoginName makes of them.
+func CheckUser(name string) error {
 	if !userName.MatchString(name) {
-		return fmt.Errorf("%q cannot name a user: a letter, then up to 7 letters, digits or underscores", name)
+		return fmt.Errorf("%q cannot name a user: a letter, then up to 31 letters, digits, hyphens or underscores", name)
 	}
 	return nil
 }
@@ -38,7 +40,8 @@ func checkTool(name string) error {
 	return nil
 }
 
-func checkSlice(name string) error {
+// CheckSlice fails with what is not right in a slice's name.
+func CheckSlice(name string) error {
 	if !sliceName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a slice: a letter or digit, then up to 18 letters, digits or hyphens", name)
 	}

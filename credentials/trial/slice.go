@@ -25,10 +25,10 @@ type Slice struct {
 // slice may have several owners. A name is a letter or digit and up to 18
 // letters, digits or hyphens.
 func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, error) {
-	if err := checkSlice(name); err != nil {
+	if err := CheckSlice(name); err != nil {
 		return Slice{}, err
 	}
-	if err := checkUser(owner); err != nil {
+	if err := CheckUser(owner); err != nil {
 		return Slice{}, err
 	}
 	if !expires.After(now) || expires.After(a.Expires()) {
@@ -54,7 +54,7 @@ func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, er
 
 // HasSlice tells whether a slice of that name was made.
 func (a *Authority) HasSlice(name string) bool {
-	if checkSlice(name) != nil {
+	if CheckSlice(name) != nil {
 		return false
 	}
 	_, err := os.Stat(a.path("slices", name, ".pem"))

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
@@ -148,13 +149,20 @@ func TestKeysAreForTheirOwnerAlone(t *testing.T) {
 
 func TestNamesFollowTheStrictForms(t *testing.T) {
 	a, _ := create(t)
-	for _, name := range []string{"", "9alice", "alice.b", "ninechars", "a-b", "../alice", "älice", "a\n"} {
-		if _, err := a.User(name, now); err == nil || !strings.Contains(err.Error(), "a letter, then up to 7") {
+	for _, name := range []string{"", "9alice", "alice.b", "a234567890123456789012345678901234", "-a", "../alice", "älice", "a\n"} {
+		if _, err := a.User(name, now); err == nil || !strings.Contains(err.Error(), "a letter, then up to 31") {
 			t.Errorf("user %q: %v", name, err)
 		}
 	}
-	if _, err := a.User("Alice_99", now); err != nil {
-		t.Error(err)
+	for _, name := range []string{"Alice_99", "alexander", "bob-2", "a2345678901234567890123456789012"} {
+		u, err := a.User(name, now)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if login := am.LoginName(u.URN, func(string) bool { return false }); login != strings.ToLower(name) {
+			t.Errorf("%s logs in as %s", name, login)
+		}
 	}
 	for _, name := range []string{"", "-s", "s_1", "twenty-characters-xx", "a/b", "s\n"} {
 		if _, err := a.Slice(name, "Alice_99", now.Add(time.Hour), now); err == nil || !strings.Contains(err.Error(), "up to 18") {
@@ -167,6 +175,60 @@ func TestNamesFollowTheStrictForms(t *testing.T) {
 	for _, name := range []string{"", "a b", "-x", "a::b"} {
 		if _, err := trial.Create(t.TempDir(), name, now); err == nil {
 			t.Errorf("authority %q was made", name)
+		}
+	}
+}
+
+func TestUsersBringTheirOwnSSHKeys(t *testing.T) {
+	a, dir := create(t)
+	first, err := a.User("alice", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bob, err := a.User("bob", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"alice", "carol"} {
+		u, err := a.UserWithKeys(who, bob.SSHPublicKey, now)
+		if err != nil || len(u.SSHKey) != 0 || string(u.SSHPublicKey) != string(bob.SSHPublicKey) {
+			t.Errorf("%s: private key %q, public %q, %v", who, u.SSHKey, u.SSHPublicKey, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "users", who+".ssh")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a private SSH key of %s is kept: %v", who, err)
+		}
+		if again, err := a.User(who, now); err != nil || string(again.SSHPublicKey) != string(bob.SSHPublicKey) {
+			t.Errorf("%s asked for again: %q, %v", who, again.SSHPublicKey, err)
+		}
+	}
+	if again, _ := a.User("alice", now); string(again.Certificate) != string(first.Certificate) {
+		t.Error("another SSH key made another user")
+	}
+}
+
+func TestParseSSHKeys(t *testing.T) {
+	a, _ := create(t)
+	u, err := a.User("alice", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := strings.TrimSpace(string(u.SSHPublicKey))
+	for in, want := range map[string]string{
+		key: key + "\n",
+		"\r\n# mine\r\n" + key + " alice's\r\n" + key: key + " alice's\n" + key + "\n",
+		string(u.SSHKey):       "the public half",
+		"":                     "no public SSH key",
+		"# nothing":            "no public SSH key",
+		key + "\nssh-rsa AAAA": "no public SSH key",
+		"command=\"x\" " + key: "options",
+		key + " \x1b[2J":       "no public SSH key",
+	} {
+		got, err := trial.ParseSSHKeys([]byte(in))
+		if err != nil {
+			got = []byte(err.Error())
+		}
+		if string(got) != want && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
 }

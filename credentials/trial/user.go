@@ -1,13 +1,17 @@
 package trial
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/crypto/ssh"
 
@@ -26,24 +30,28 @@ type User struct {
 	Certificate, Key []byte
 	// Credential is the user credential, a signed XML document.
 	Credential []byte
-	// SSHKey is a private key for logging in to nodes, in OpenSSH's form;
-	// SSHPublicKey is the line of its public half.
+	// SSHPublicKey is one line for each key that opens nodes. SSHKey is the private
+	// half, in OpenSSH's form, or empty when the user has keys of their own.
 	SSHKey, SSHPublicKey []byte
 }
 
-// User gives the user of that name, making one when there is none, with a
-// fresh credential of one year. A name is a letter and up to 7 letters, digits
-// or underscores.
+// User returns the user of that name with a fresh credential of one year, and makes
+// the user, with an SSH key, if there is none. A name is a letter and up to 31
+// letters, digits, hyphens or underscores.
 func (a *Authority) User(name string, now time.Time) (User, error) {
-	if err := checkUser(name); err != nil {
+	return a.UserWithKeys(name, nil, now)
+}
+
+// UserWithKeys is User for users with SSH keys of their own: public keys, one a line,
+// as ParseSSHKeys returns them. They take the place of the keys that the user had.
+func (a *Authority) UserWithKeys(name string, keys []byte, now time.Time) (User, error) {
+	if err := CheckUser(name); err != nil {
 		return User{}, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, err := os.Lstat(a.path("users", name, ".pem")); missing(err) {
-		if err := a.makeUser(name, now); err != nil {
-			return User{}, err
-		}
+	if err := a.makeUser(name, keys, now); err != nil {
+		return User{}, err
 	}
 	c, err := a.userCertificate(name)
 	if err != nil {
@@ -53,11 +61,7 @@ func (a *Authority) User(name string, now time.Time) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	sshKey, err := os.ReadFile(a.path("users", name, ".ssh"))
-	if err != nil {
-		return User{}, err
-	}
-	signer, err := ssh.ParsePrivateKey(sshKey)
+	private, public, err := a.sshKeys(name)
 	if err != nil {
 		return User{}, fmt.Errorf("SSH key of %s: %w", c.URN, err)
 	}
@@ -69,10 +73,61 @@ func (a *Authority) User(name string, now time.Time) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	return User{
-		URN: c.URN, Certificate: a.chainPEM(c), Key: key, Credential: credential,
-		SSHKey: sshKey, SSHPublicKey: ssh.MarshalAuthorizedKey(signer.PublicKey()),
-	}, nil
+	return User{URN: c.URN, Certificate: a.chainPEM(c), Key: key, Credential: credential, SSHKey: private, SSHPublicKey: public}, nil
+}
+
+// HasUser reports whether a user of that name was made.
+func (a *Authority) HasUser(name string) bool {
+	if CheckUser(name) != nil {
+		return false
+	}
+	_, err := os.Stat(a.path("users", name, ".pem"))
+	return err == nil
+}
+
+// ParseSSHKeys reads public SSH keys, one a line, and returns them with one line for
+// each. It fails with a text without any, and with one that holds anything else.
+func ParseSSHKeys(text []byte) (lines []byte, err error) {
+	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
+		return nil, errors.New("it is a private key; give the public half, whose file ends in .pub")
+	}
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		key, comment, options, _, err := ssh.ParseAuthorizedKey(line)
+		switch {
+		case err != nil || strings.ContainsFunc(comment, unicode.IsControl):
+			return nil, errors.New("it is no public SSH key, or a list of them, one a line, such as: ssh-ed25519 AAAA… alice@example.org")
+		case len(options) > 0:
+			return nil, fmt.Errorf("a key has options before it (%s); give the key alone", options[0])
+		}
+		lines = append(lines, bytes.TrimSuffix(ssh.MarshalAuthorizedKey(key), []byte("\n"))...)
+		if comment != "" {
+			lines = append(append(lines, ' '), comment...)
+		}
+		lines = append(lines, '\n')
+	}
+	if len(lines) == 0 {
+		return nil, errors.New("it holds no public SSH key")
+	}
+	return lines, nil
+}
+
+// sshKeys reads the SSH keys of a user: their own, or else the one made here.
+func (a *Authority) sshKeys(name string) (private, public []byte, err error) {
+	public, err = os.ReadFile(a.path("users", name, ".pub"))
+	if !missing(err) {
+		return nil, public, err
+	}
+	if private, err = os.ReadFile(a.path("users", name, ".ssh")); err != nil {
+		return nil, nil, err
+	}
+	signer, err := ssh.ParsePrivateKey(private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return private, ssh.MarshalAuthorizedKey(signer.PublicKey()), nil
 }
 
 // sign signs the credential of that id with the user's key.
@@ -88,12 +143,36 @@ func (u User) sign(document []byte, id string) ([]byte, error) {
 	return dsig.Sign(document, id, key, chain, dsig.SignOptions{})
 }
 
-// makeUser writes the certificate last: it is the mark that a user is whole.
-func (a *Authority) makeUser(name string, now time.Time) error {
+// makeUser makes a user who is not there, and notes the SSH keys. It writes the
+// certificate last: it is the mark that a user is whole.
+func (a *Authority) makeUser(name string, keys []byte, now time.Time) error {
+	_, err := os.Lstat(a.path("users", name, ".pem"))
+	if !missing(err) {
+		return errors.Join(err, a.replaceSSHKeys(name, keys))
+	}
 	c, key, err := a.certify(a.name(urn.User, name), now)
 	if err != nil {
 		return err
 	}
+	for _, extension := range []string{".key", ".ssh", ".pub"} { // left by a run that was cut off
+		os.Remove(a.path("users", name, extension))
+	}
+	if err := writeNew(a.path("users", name, ".key"), encodeKey(key), 0o600); err != nil {
+		return err
+	}
+	if len(keys) > 0 {
+		err = a.replaceSSHKeys(name, keys)
+	} else {
+		err = a.makeSSHKey(name)
+	}
+	if err != nil {
+		return err
+	}
+	return writeNew(a.path("users", name, ".pem"), a.chainPEM(c), 0o644)
+}
+
+// makeSSHKey makes the SSH key of a user who has none.
+func (a *Authority) makeSSHKey(name string) error {
 	_, login, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return err
@@ -102,16 +181,30 @@ func (a *Authority) makeUser(name string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, extension := range []string{".key", ".ssh"} { // left by a run that was cut off
-		os.Remove(a.path("users", name, extension))
+	return writeNew(a.path("users", name, ".ssh"), pem.EncodeToMemory(block), 0o600)
+}
+
+// replaceSSHKeys puts keys into the place of those of a user. No keys change nothing.
+func (a *Authority) replaceSSHKeys(name string, keys []byte) error {
+	if len(keys) == 0 {
+		return nil
 	}
-	if err := writeNew(a.path("users", name, ".key"), encodeKey(key), 0o600); err != nil {
+	file := a.path("users", name, ".pub")
+	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, keys) {
+		return nil
+	}
+	fresh := a.path("users", name, ".pub.new")
+	os.Remove(fresh) // left by a run that was cut off
+	if err := writeNew(fresh, keys, 0o644); err != nil {
 		return err
 	}
-	if err := writeNew(a.path("users", name, ".ssh"), pem.EncodeToMemory(block), 0o600); err != nil {
+	if err := os.Rename(fresh, file); err != nil {
 		return err
 	}
-	return writeNew(a.path("users", name, ".pem"), a.chainPEM(c), 0o644)
+	if err := os.Remove(a.path("users", name, ".ssh")); err != nil && !missing(err) {
+		return err
+	}
+	return nil
 }
 
 // certify makes a key and its certificate.

@@ -21,12 +21,19 @@ var options = Options{
 	Poll: 20 * time.Millisecond,
 }
 
-// example copies the worked provider of PROVIDER.md to where it may run.
+// example copies the worked provider of PROVIDER.md in shell to where it may run.
 func example(t *testing.T) string {
 	t.Helper()
-	need.Tool(t, "jq") // it uses that
+	return exampleOf(t, "jq", "rack.prov", "rack.yaml")
+}
+
+// exampleOf copies the files of a worked provider, which needs a tool, to where they
+// may run.
+func exampleOf(t *testing.T, tool string, files ...string) string {
+	t.Helper()
+	need.Tool(t, tool)
 	dir := t.TempDir()
-	for _, name := range []string{"rack.prov", "rack.yaml"} {
+	for _, name := range files {
 		text, err := os.ReadFile(filepath.Join("../testdata", name))
 		if err != nil {
 			t.Fatal(err)
@@ -35,23 +42,31 @@ func example(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	return filepath.Join(dir, "rack.prov")
+	return filepath.Join(dir, files[0])
 }
 
-func TestTheExampleIsRight(t *testing.T) {
-	path := example(t)
-	p, err := provider.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range Life(t.Context(), p, options) {
-		// It is as short as can be, so it leaves out what PROVIDER.md says may be.
-		if !f.Note || !strings.Contains(f.Text, "is missing, so ") {
-			t.Errorf("%v", f)
-		}
-	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "rack.nodes", "*")); len(left) != 0 {
-		t.Errorf("nodes are left: %v", left)
+func TestTheExamplesAreRight(t *testing.T) {
+	for name, path := range map[string]func(t *testing.T) string{
+		"rack":  example,
+		"power": func(t *testing.T) string { return exampleOf(t, "python3", "power.prov") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := path(t)
+			p, err := provider.Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range Life(t.Context(), p, options) {
+				// It is as short as can be, so it leaves out what PROVIDER.md says may be.
+				if !f.Note || !strings.Contains(f.Text, "is missing, so ") {
+					t.Errorf("%v", f)
+				}
+			}
+			if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), name+".nodes", "*")); len(left) != 0 {
+				t.Errorf("nodes are left: %v", left)
+			}
+		})
 	}
 }
 
@@ -60,7 +75,7 @@ func TestThePageShowsTheExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, language := range map[string]string{"rack.prov": "sh", "rack.yaml": "yaml"} {
+	for name, language := range map[string]string{"power.prov": "python", "rack.prov": "sh", "rack.yaml": "yaml"} {
 		text, err := os.ReadFile(filepath.Join("../testdata", name))
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"patchbay/am/site"
+	"patchbay/credentials/cert"
+)
+
+// Files of a user's folder that say where the site is.
+const (
+	aggregateFile = "aggregate.yaml"
+	serverCAFile  = "server-ca.pem"
+)
+
+// port is the one at which clients reach the site; 0 is one that the server chooses.
+func (t *trialSite) port() string {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Port()
+}
+
+// aggregateFiles are aggregate.yaml, which says where the site is, and the
+// certificates that vouch for its server, if it has made them itself. There are none
+// of a site whose server chooses a port when it starts.
+func (t *trialSite) aggregateFiles() ([]siteFile, error) {
+	if t.port() == "0" {
+		return nil, nil
+	}
+	text := fmt.Appendf(nil, "# Where the aggregate manager is, and which certificates vouch for it.\nurl: %s\n", t.URL)
+	ca, err := t.serverCA()
+	if err != nil {
+		return nil, err
+	}
+	if ca == nil {
+		return []siteFile{{aggregateFile, text, 0o644}}, nil
+	}
+	return []siteFile{{aggregateFile, fmt.Appendf(text, "ca: %s\n", serverCAFile), 0o644}, {serverCAFile, ca, 0o644}}, nil
+}
+
+// serverCA is the certificates of the server, if they have signed themselves; nil
+// when a certificate is another authority's, which clients know or not.
+func (t *trialSite) serverCA() ([]byte, error) {
+	var all []byte
+	for _, pair := range t.config.Keys {
+		text, err := site.ReadRegular(pair.Certificate)
+		if err != nil {
+			return nil, err
+		}
+		list, err := cert.ParsePEM(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", pair.Certificate, err)
+		}
+		c := list[0]
+		if c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) != nil {
+			return nil, nil
+		}
+		all = append(all, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+	}
+	return all, nil
+}
+
+// bundleReadme is README.txt of a bundle.
+const bundleReadme = `For %[1]s, an experimenter of %[2]s
+%[3]s
+
+This folder is yours alone: %[4]s. Unpack it
+where nobody else reads, and give the commands below in this folder.
+%[5]s
+What you want is in a request; %[6]s
+
+With patchbay:
+  patchbay up --user . --slice %[7]s request.xml    # makes it, and says how to log in
+  patchbay ssh --user . NODE    # NODE is a name in the request
+  patchbay down --user . %[7]s    # gives it all back
+
+With omni (https://github.com/GENI-NSF/geni-tools), which may be called omni.py:
+  om() { omni -c omni_config -a %[3]s -V 3 --usercredfile %[1]s-usercred.xml --slicecredfile slices/%[7]s-cred.xml "$@"; }
+  om allocate %[7]s request.xml
+  om provision %[7]s
+  om status %[7]s    # until geni_notready
+  om performoperationalaction %[7]s geni_start
+  om status %[7]s    # until geni_ready
+  om describe %[7]s    # where to log in
+  om delete %[7]s
+`
+
+// bundle is a zip with what a user needs on another machine, in one folder. It is the
+// same as long as the user's files are.
+func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
+	request := filepath.Join(t.dir, site.RequestName)
+	files := []string{u.path("cert.pem"), u.path("key.pem"), u.path("usercred.xml"), filepath.Join(u.Dir, u.publicKeys()), filepath.Join(u.Dir, aggregateFile)}
+	for _, f := range []string{filepath.Join(u.Dir, "id_ed25519"), filepath.Join(u.Dir, serverCAFile), request} {
+		if exists(f) {
+			files = append(files, f)
+		}
+	}
+	own := slicesIn(u.Dir)
+	for _, s := range own {
+		files = append(files, filepath.Join(u.Dir, slicesDir, s+"-cred.xml"))
+	}
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	var made time.Time
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, err
+		}
+		text, err := site.ReadRegular(file)
+		if err != nil {
+			return nil, err
+		}
+		name := filepath.Base(file)
+		if filepath.Base(filepath.Dir(file)) == slicesDir {
+			name = path.Join(slicesDir, name)
+		}
+		if made.IsZero() {
+			made = info.ModTime()
+		}
+		if err := pack(z, siteFile{path.Join(u.Name, name), text, 0o600}, info.ModTime()); err != nil {
+			return nil, err
+		}
+	}
+	readme := t.readme(u, own, exists(request))
+	for _, f := range []siteFile{{"omni_config", t.omniConfig(u, ""), 0o644}, {"README.txt", readme, 0o644}} {
+		if err := pack(z, siteFile{path.Join(u.Name, f.name), f.content, f.mode}, made); err != nil {
+			return nil, err
+		}
+	}
+	err := z.Close()
+	return out.Bytes(), err
+}
+
+// slicesDir is where a user's folder has credentials of slices.
+const slicesDir = "slices"
+
+// pack adds a file to a zip.
+func pack(z *zip.Writer, f siteFile, modified time.Time) error {
+	h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: modified.UTC()}
+	h.SetMode(f.mode)
+	w, err := z.CreateHeader(h)
+	if err == nil {
+		_, err = w.Write(f.content)
+	}
+	return err
+}
+
+// readme is README.txt of a bundle; own are the user's slices, and request says that
+// there is an example of a request in it.
+func (t *trialSite) readme(u *trialUser, own []string, request bool) []byte {
+	keys, more := u.file("key.pem")+" and id_ed25519 are private keys", ""
+	if len(u.SSHKey) == 0 {
+		keys = u.file("key.pem") + " is a private key"
+		more = "\nNodes let you in with your own SSH key, whose public half is in " + ownKeys + ".\n"
+	}
+	slice, example := "SLICE", "write one into request.xml."
+	if len(own) > 0 {
+		slice = own[0]
+		more += "\nYour slices: " + strings.Join(own, ", ") + "\n"
+	}
+	if request {
+		example = "request.xml is an example."
+	}
+	return fmt.Appendf(nil, bundleReadme, u.Name, t.URN().Authority, t.URL, keys, more, example, slice)
+}

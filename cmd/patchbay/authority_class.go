@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/credentials/trial"
+)
+
+// classUser is one user of a class.
+type classUser struct {
+	place string // where the name stands, for messages
+	name  string
+	key   string // text or file of SSH keys; "" for none
+	keys  []byte // what key says
+	slice string // "" for none
+}
+
+// makeClass makes the users that were named, with their slices and bundles. Nothing is
+// made when anything is wrong with one of them.
+func (o *userOptions) makeClass(t *trialSite, c console) error {
+	now := time.Now()
+	class, err := o.members()
+	if err != nil {
+		return err
+	}
+	if wrong := o.check(t, class); len(wrong) > 0 {
+		for _, w := range wrong {
+			fmt.Fprintln(c.err, display.Printable(w))
+		}
+		return fmt.Errorf("nothing was made: %s to be mended first", isOrAre(len(wrong), "mistake"))
+	}
+	var expires time.Time
+	if o.Slice != "" {
+		if expires, err = t.until(o.life, now); err != nil {
+			return err
+		}
+	}
+	if o.Bundle != "" && t.port() == "0" {
+		return errors.New("--bundle: the site listens on any free port; set listen or public_url in the configuration, so that users know where to find it")
+	}
+	done := newTable(c.out, &listOptions{Wide: true}, now)
+	done.head("USER", "LOGIN", "SLICE", "FILE", "DONE")
+	for _, m := range class {
+		if err := o.makeMember(t, m, expires, now, done); err != nil {
+			return errors.Join(done.flush("Nothing was made."), fmt.Errorf("%s: %w; when that is mended, give the same command again", m.name, err))
+		}
+	}
+	if err := done.flush("The list names nobody."); err != nil {
+		return err
+	}
+	if u, err := url.Parse(t.URL); o.Bundle != "" && err == nil && site.IsLoopbackName(u.Hostname()) {
+		fmt.Fprintf(c.out, "\n%s is an address of this host alone. For users on other machines set public_url in\n%s, serve the site anew, and give the same command again.\n", t.URL, t.config.Origin.File)
+	}
+	return nil
+}
+
+// makeMember makes one user of a class, and what belongs to them.
+func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Time, done *table) error {
+	var what []string
+	isNew := !t.HasUser(m.name)
+	u, made, err := t.userWithKeys(m.name, m.keys, o.Renew, now)
+	if err != nil {
+		return err
+	}
+	switch {
+	case isNew:
+		what = append(what, "made")
+	case made:
+		what = append(what, "changed")
+	}
+	if m.slice != "" && (o.Renew || !u.holds(m.slice, now)) {
+		if _, _, _, err := t.slice(m.slice, u.Name, expires, now); err != nil {
+			return err
+		}
+		what = append(what, "slice")
+	}
+	file := ""
+	if o.Bundle != "" {
+		file = filepath.Join(o.Bundle, u.Name+".zip")
+		packed, err := t.bundle(u)
+		if err != nil {
+			return err
+		}
+		if have, err := site.ReadRegular(file); err != nil || !bytes.Equal(have, packed) {
+			if err := site.ReplaceFile(file, packed, 0o600); err != nil {
+				return err
+			}
+			what = append(what, "file")
+		}
+	}
+	if len(what) == 0 {
+		what = []string{"nothing new"}
+	}
+	done.row(u.Name, loginOf(u.URN), m.slice, file, strings.Join(what, ", "))
+	return nil
+}
+
+// holds reports whether the user has a credential for a slice that is in force.
+func (u *trialUser) holds(slice string, now time.Time) bool {
+	text, err := site.ReadRegular(u.slice(slice))
+	if err != nil {
+		return false
+	}
+	c, err := readCredential(text)
+	return err == nil && now.Before(c.expires)
+}
+
+// members are the users that the command names.
+func (o *userOptions) members() (class []classUser, err error) {
+	if o.List == "" {
+		for _, name := range o.Names {
+			class = append(class, classUser{place: name, name: name, key: o.SSHKey})
+		}
+		return class, nil
+	}
+	text, err := readInput(o.List)
+	if err != nil {
+		return nil, fmt.Errorf("--list: %w", err)
+	}
+	class, err = readList(o.List, text)
+	if err != nil {
+		return nil, fmt.Errorf("--list: %w", err)
+	}
+	for i, m := range class { // files lie where the list does
+		if m.key != "" && !isKeyText(m.key) && !filepath.IsAbs(m.key) && o.List != "-" {
+			class[i].key = filepath.Join(filepath.Dir(o.List), m.key)
+		}
+	}
+	return class, nil
+}
+
+// isKeyText tells the text of a public SSH key from the name of a file.
+func isKeyText(s string) bool {
+	kind, _, more := strings.Cut(s, " ")
+	return more && (strings.HasPrefix(kind, "ssh-") || strings.HasPrefix(kind, "ecdsa-") || strings.HasPrefix(kind, "sk-"))
+}
+
+// readList reads a list of users: lines of a name and perhaps an SSH key, or CSV when
+// the first line that is no comment has commas.
+func readList(file string, text []byte) (class []classUser, err error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of spreadsheets
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if len(class) == 0 && strings.Contains(line, ",") {
+			return readCSV(file, text)
+		}
+		name, key, _ := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
+		class = append(class, classUser{place: fmt.Sprintf("%s:%d", file, n), name: name, key: strings.TrimSpace(key)})
+	}
+	return class, nil
+}
+
+// readCSV reads a list of users as CSV with a header.
+func readCSV(file string, text []byte) (class []classUser, err error) {
+	r := csv.NewReader(bytes.NewReader(text))
+	r.Comment, r.FieldsPerRecord, r.TrimLeadingSpace = '#', -1, true
+	head, err := r.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	column := func(want string) int {
+		return slices.IndexFunc(head, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), want) })
+	}
+	name, key := column("name"), column("ssh_key")
+	if name < 0 {
+		return nil, fmt.Errorf("%s has commas, and so is CSV, but no column is called name; the first line is: %s", file, strings.Join(head, ","))
+	}
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return class, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		line, _ := r.FieldPos(0)
+		cell := func(i int) string {
+			if i < 0 || i >= len(row) {
+				return ""
+			}
+			return strings.TrimSpace(row[i])
+		}
+		class = append(class, classUser{place: fmt.Sprintf("%s:%d", file, line), name: cell(name), key: cell(key)})
+	}
+}
+
+// check completes the users of a class, and says everything that is wrong with them.
+func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
+	users, owned := map[string]string{}, map[string]string{} // by their names, where they stand
+	for i := range class {
+		m := &class[i]
+		note := func(format string, args ...any) {
+			wrong = append(wrong, m.place+": "+fmt.Sprintf(format, args...))
+		}
+		if err := trial.CheckUser(m.name); err != nil {
+			note("%v", err)
+			continue
+		}
+		folded := strings.ToLower(m.name)
+		if first, twice := users[folded]; twice {
+			note("%s stands at %s, too; write each user once", m.name, first)
+			continue
+		}
+		users[folded] = m.place
+		if err := m.readKey(); err != nil {
+			note("the SSH key of %s: %v", m.name, err)
+		}
+		if o.Slice == "" {
+			continue
+		}
+		m.slice = o.Slice + "-" + strings.ReplaceAll(m.name, "_", "-")
+		if len(m.slice) > maxSlice {
+			note("the slice %s has %d characters, and may have %d; choose a shorter --slice or a shorter name", m.slice, len(m.slice), maxSlice)
+			continue
+		}
+		if first, twice := owned[strings.ToLower(m.slice)]; twice {
+			note("%s is to have the slice %s, as at %s; choose another name for one of them", m.name, m.slice, first)
+			continue
+		}
+		owned[strings.ToLower(m.slice)] = m.place
+		if !t.HasSlice(m.slice) {
+			continue
+		}
+		if has := t.othersWith(m.slice, folded); has != "" {
+			note("%s has the slice %s; choose another --slice", has, m.slice)
+		}
+	}
+	return wrong
+}
+
+// maxSlice is how long the name of a slice may be (AM API, identifiers).
+const maxSlice = 19
+
+// readKey reads the SSH keys of a user.
+func (m *classUser) readKey() (err error) {
+	switch {
+	case m.key == "":
+		return nil
+	case isKeyText(m.key):
+		m.keys, err = trial.ParseSSHKeys([]byte(m.key))
+	default:
+		m.keys, err = readSSHKeys(m.key)
+	}
+	return err
+}
+
+// readSSHKeys reads a file of public SSH keys.
+func readSSHKeys(file string) ([]byte, error) {
+	text, err := site.ReadRegular(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no file %s", file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	keys, err := trial.ParseSSHKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return keys, nil
+}

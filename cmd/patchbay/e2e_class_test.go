@@ -1,0 +1,218 @@
+package main
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/wait"
+)
+
+// student is one of a class, in the folder that was unpacked from the bundle.
+type student struct {
+	name, slice, dir string
+	key              string // the private SSH key
+	url              string
+}
+
+// unpack unpacks a bundle into a new folder, as its user does elsewhere.
+func unpack(t testing.TB, file, name, slice string) *student {
+	t.Helper()
+	z, err := zip.OpenReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	root := t.TempDir()
+	for _, f := range z.File {
+		if !filepath.IsLocal(f.Name) || !strings.HasPrefix(f.Name, name+"/") {
+			t.Fatalf("%s holds %s", file, f.Name)
+		}
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(root, f.Name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, text, f.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &student{name: name, slice: slice, dir: filepath.Join(root, name)}
+	s.key = filepath.Join(s.dir, "id_ed25519")
+	where := readFile(t, filepath.Join(s.dir, "aggregate.yaml"))
+	m := regexp.MustCompile(`(?m)^url: (\S+)$`).FindStringSubmatch(where)
+	if m == nil || !strings.Contains(where, "\nca: server-ca.pem\n") {
+		t.Fatalf("aggregate.yaml is\n%s", where)
+	}
+	s.url = m[1]
+	return s
+}
+
+// call runs the program in the student's folder, which knows of no site.
+func (s *student) call(t testing.TB, args ...string) string {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(bin, "patchbay"), append([]string{"call", "--url", s.url, "--ca", "server-ca.pem", "--user", ".", "--slice", s.slice}, args...)...)
+	cmd.Dir = s.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %v\n%s", s.name, args, err, out)
+	}
+	return string(out)
+}
+
+// publish has the site of a configuration say that it is at url.
+func publish(t testing.TB, dir, url string) {
+	t.Helper()
+	file := filepath.Join(dir, "patchbay.yaml")
+	text := readFile(t, file)
+	listen := regexp.MustCompile(`(?m)^listen: .*$`)
+	if !listen.MatchString(text) || strings.Contains(text, "\npublic_url:") {
+		t.Fatalf("%s is not as expected:\n%s", file, text)
+	}
+	write(t, file, listen.ReplaceAllString(text, "${0}\npublic_url: "+url))
+}
+
+func TestBundleIsAllThatAUserNeedsElsewhere(t *testing.T) {
+	dir := prepared(t)
+	quick(t, dir)
+	publish(t, dir, serve(t, dir).url)
+	keys := filepath.Join(t.TempDir(), "mine.pub")
+	write(t, keys, sshKey(t)+"\n")
+	list := filepath.Join(filepath.Dir(keys), "class.txt")
+	write(t, list, "alice\nbob mine.pub\n")
+	bundles := filepath.Join(t.TempDir(), "bundles")
+	if code, out := tell(t, "user", "--list", list, "--slice", "lab1", "--bundle", bundles, "--config", dir); code != 0 {
+		t.Fatal(out)
+	}
+	for _, name := range []string{"alice", "bob"} {
+		s := unpack(t, filepath.Join(bundles, name+".zip"), name, "lab1-"+name)
+		has(t, s.call(t, "Allocate", "request.xml"), "geni_allocated")
+		has(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
+		has(t, s.call(t, "Delete"), "geni_unallocated")
+		info, err := os.Stat(filepath.Join(s.dir, name+"-key.pem"))
+		if err != nil || info.Mode() != 0o600 {
+			t.Errorf("the key has the mode %v, %v", info.Mode(), err)
+		}
+		_, err = os.Stat(s.key)
+		if ours := name == "alice"; (err == nil) != ours {
+			t.Errorf("%s has a private SSH key: %v", name, err)
+		}
+		for _, f := range []string{"omni_config", "README.txt", "aggregate.yaml"} {
+			if text := readFile(t, filepath.Join(s.dir, f)); strings.Contains(text, dir) {
+				t.Errorf("%s of %s names a folder of the site:\n%s", f, name, text)
+			}
+		}
+		readme := readFile(t, filepath.Join(s.dir, "README.txt"))
+		has(t, readme, "patchbay up --user . --slice lab1-"+name+" request.xml", "patchbay ssh --user . NODE", "patchbay down --user . lab1-"+name,
+			"omni -c omni_config -a "+s.url+" -V 3 --usercredfile "+name+"-usercred.xml --slicecredfile slices/lab1-"+name+"-cred.xml")
+		for _, f := range regexp.MustCompile(`[a-z0-9_/-]+\.(xml|pem|pub)|omni_config|id_ed25519`).FindAllString(readme, -1) {
+			if _, err := os.Stat(filepath.Join(s.dir, f)); err != nil {
+				t.Errorf("README.txt of %s names %s: %v", name, f, err)
+			}
+		}
+	}
+}
+
+// TestOnHostAClassOfThirty has a whole class on one host at one time, made by one
+// command, each student with a node and a bundle unpacked elsewhere; half of them
+// bring their SSH keys. The teacher resets all by one more command.
+func TestOnHostAClassOfThirty(t *testing.T) {
+	const class = 30
+	s := newLocalSite(t, "class.example.org")
+	need.Tool(t, "ssh-keygen")
+	before := s.census()
+	write(t, filepath.Join(s.dir, "request.xml"), `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
+  <node client_id="server"><sliver_type name="container"/></node>
+</rspec>
+`)
+	s.start()
+	publish(t, s.dir, s.url)
+
+	keys, bundles := t.TempDir(), filepath.Join(t.TempDir(), "bundles")
+	var list strings.Builder
+	for i := range class {
+		if fmt.Fprintf(&list, "student_%d", i); i%2 == 1 {
+			key := fmt.Sprintf("key%d", i)
+			if err := execute("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(keys, key)); err != nil {
+				t.Fatal(err)
+			}
+			list.WriteString(" " + key + ".pub")
+		}
+		list.WriteString("\n")
+	}
+	write(t, filepath.Join(keys, "class.txt"), list.String())
+	s.does("user", "--list", filepath.Join(keys, "class.txt"), "--slice", "lab1", "--bundle", bundles)
+
+	students := make([]*student, class)
+	for i := range students {
+		name := fmt.Sprintf("student_%d", i)
+		students[i] = unpack(t, filepath.Join(bundles, name+".zip"), name, fmt.Sprintf("lab1-student-%d", i))
+		if i%2 == 1 {
+			students[i].key = filepath.Join(keys, fmt.Sprintf("key%d", i))
+		}
+		students[i].call(t, "Allocate", "request.xml")
+		students[i].call(t, "Provision")
+	}
+	await := func(state string) {
+		t.Helper()
+		wait.Until(t, "all nodes are "+state, func() bool {
+			return strings.Count(s.does("slivers", "--state", state), "lab1-student-") == class
+		})
+	}
+	await("notready")
+	for _, who := range students {
+		who.call(t, "PerformOperationalAction", "start")
+	}
+	await("ready")
+	for _, who := range students {
+		who.login(t)
+	}
+
+	if out, err := exec.Command("sh", "-c", "patchbay slices 'lab1-*' --config "+s.dir+" | awk 'NR > 1 {print $1}' | xargs -r patchbay release --config "+s.dir).CombinedOutput(); err != nil {
+		t.Fatalf("release: %v\n%s", err, out)
+	}
+	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "server") })
+	s.stop()
+	s.local("clean")
+	census.Await(t, before, time.Minute)
+}
+
+// login logs in to the node as the README says, and finds the student's own account.
+func (s *student) login(t testing.TB) {
+	t.Helper()
+	s.call(t, "-o", "manifest.xml", "Describe")
+	doors, err := logins(readFile(t, filepath.Join(s.dir, "manifest.xml")))
+	if err != nil || len(doors) != 1 || doors[0].user != s.name {
+		t.Fatalf("%s: doors %v, %v", s.name, doors, err)
+	}
+	wait.Success(t, s.name+" logs in", func() error {
+		cmd := exec.CommandContext(t.Context(), "ssh", "-F", "/dev/null", "-i", s.key, "-p", doors[0].port, "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
+			"-o", "LogLevel=ERROR", "-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile=known_hosts", doors[0].user+"@"+doors[0].host, "id -un; geni-get slice_urn")
+		cmd.Dir = s.dir
+		out, err := cmd.CombinedOutput()
+		if want := s.name + "\nurn:publicid:IDN+class.example.org+slice+" + s.slice + "\n"; err != nil || string(out) != want {
+			return fmt.Errorf("%w: %q, want %q", err, out, want)
+		}
+		return nil
+	})
+}

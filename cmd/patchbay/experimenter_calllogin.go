@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+)
+
+// addLogins adds the users of --login to those who are to log in.
+func (o *callOptions) addLogins(me *caller) error {
+	if len(o.Logins) == 0 {
+		return nil
+	}
+	sh, known := shapes[o.API][o.method]
+	update := len(o.args) > 0 && strings.HasSuffix(o.args[0], "update_users")
+	switch {
+	case known && !sh.users && !strings.Contains(sh.params, "k") && !update:
+		return fmt.Errorf("--login: %s makes no accounts; give it to %s", o.method, loginMethods[o.API])
+	case slices.ContainsFunc(o.Options, func(s string) bool { return strings.HasPrefix(s, "geni_users=") }):
+		return errors.New("--login and --option geni_users say the same; give one of them")
+	}
+	for _, who := range o.Logins {
+		u, err := o.login(me, who)
+		if err != nil {
+			return fmt.Errorf("--login %s: %w", who, err)
+		}
+		me.logins = append(me.logins, u)
+	}
+	return nil
+}
+
+// loginMethods are the methods that make accounts, by the version of the API.
+var loginMethods = map[int]string{
+	2: "CreateSliver",
+	3: "Provision, or for nodes that are there to: PerformOperationalAction update_users",
+}
+
+// login finds a user to log in: NAME=FILE says whose the public keys in a file are; a
+// folder holds a certificate and keys; a name is that of a folder beside the caller's,
+// or among the users of the site.
+func (o *callOptions) login(me *caller, who string) (client.User, error) {
+	if name, file, ok := strings.Cut(who, "="); ok {
+		return me.loginByFile(name, file)
+	}
+	folders := []string{who}
+	if who == filepath.Base(who) {
+		for _, f := range o.Users {
+			if path, err := filepath.Abs(f); err == nil {
+				folders = append(folders, filepath.Join(filepath.Dir(path), strings.ToLower(who)))
+			}
+		}
+		folders = append(folders, filepath.Join(filepath.Dir(o.site.path()), site.UsersDir, strings.ToLower(who)))
+	}
+	for _, dir := range folders {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return loginByFolder(dir)
+		}
+	}
+	if exists(who) {
+		return client.User{}, fmt.Errorf("whose keys are these? Give --login NAME=%s", who)
+	}
+	var have []string
+	for _, f := range folders[1:] {
+		have = append(have, folksIn(filepath.Dir(f))...)
+	}
+	slices.Sort(have)
+	have = slices.Compact(have)
+	return client.User{}, fmt.Errorf("there is no such user here; %sgive NAME=FILE with their public SSH key", instead(who, have))
+}
+
+// loginByFile is the user of a name, or a URN, with the keys in a file.
+func (me *caller) loginByFile(name, file string) (client.User, error) {
+	keys, err := readSSHKeys(file)
+	if err != nil {
+		return client.User{}, err
+	}
+	u, err := urn.Parse(name)
+	if err != nil {
+		for _, c := range me.credentials {
+			if owner, err := urn.Parse(c.owner); err == nil && u.IsZero() {
+				u = urn.URN{Authority: owner.Authority, Type: urn.User, Name: urn.Transcribe(name)}
+			}
+		}
+		if u.IsZero() || u.Name == "" {
+			return client.User{}, fmt.Errorf("of which authority is %q? Give a URN, such as urn:publicid:IDN+example.org+user+alice", name)
+		}
+	}
+	return client.User{URN: u.String(), Keys: strings.Split(strings.TrimSpace(string(keys)), "\n")}, nil
+}
+
+// loginByFolder is the user of a folder that "patchbay user" has made.
+func loginByFolder(dir string) (client.User, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
+	if err != nil {
+		return client.User{}, err
+	}
+	if len(files) == 0 {
+		return client.User{}, fmt.Errorf("the folder %s holds no NAME-cert.pem; make it with: %s", dir, display.Command("user", "NAME"))
+	}
+	text, err := site.ReadRegular(files[0])
+	if err != nil {
+		return client.User{}, err
+	}
+	list, err := cert.ParsePEM(text)
+	if err != nil {
+		return client.User{}, fmt.Errorf("%s: %w", files[0], err)
+	}
+	u := client.User{URN: list[0].URN.String()}
+	if files, err = filepath.Glob(filepath.Join(dir, "id_*.pub")); err != nil {
+		return client.User{}, err
+	}
+	for _, f := range files {
+		keys, err := readSSHKeys(f)
+		if err != nil {
+			return client.User{}, err
+		}
+		u.Keys = append(u.Keys, strings.Split(strings.TrimSpace(string(keys)), "\n")...)
+	}
+	if len(u.Keys) == 0 {
+		return client.User{}, fmt.Errorf("the folder %s holds no public SSH key, id_….pub", dir)
+	}
+	return u, nil
+}
