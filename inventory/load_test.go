@@ -210,7 +210,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown key", "unknown_image:", "unknown_images:", `4: an inventory has no key "unknown_images"; did you mean "unknown_image"?`},
 		{"unknown key, nothing near", "    drained: true", "    colour: red", `34: a component has no key "colour"; there are name,`},
 		{"key twice", "exclusive_on_shared: refuse", "provider: twice", `5: an inventory has the key "provider" twice`},
-		{"policy", "exclusive_on_shared: refuse", "exclusive_on_shared: maybe", "5: exclusive_on_shared must be grant or refuse"},
+		{"policy", "exclusive_on_shared: refuse", "exclusive_on_shared: maybe", "5: exclusive_on_shared must be grant, share or refuse"},
 		{"policy of another question", "unknown_image: default", "unknown_image: grant", "4: unknown_image must be refuse or default"},
 		{"time", "90s", "soon", "6: cleaning_time must be a time such as 30s"},
 		{"manager", "authority+am\"", "node+am\"", "7: "},

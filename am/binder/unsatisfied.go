@@ -23,6 +23,9 @@ type Reason struct {
 	Line     int // of the node or link in the request
 	Code     am.Code
 	Detail   am.Detail
+	// What is the attribute or element of the node or link that is concerned, such as
+	// component_id; empty for it as a whole.
+	What string
 	// Text says what is in the way and what would have fitted, without the name.
 	Text string
 }
