@@ -33,18 +33,16 @@ func TestCheckReportsLikeACompiler(t *testing.T) {
 some.xml:2:40: warning: the attribute "pi_tag" is not allowed on <node>; allowed: client_id, component_id, component_manager_id, component_name, exclusive, colocate (by the schema; it is tolerated); also at 5:22
      2 |  <node client_id="a" exclusive="maybe" pi_tag="é">
        |                                        ^
-some.xml:3:34: error: interface "a:0" has the address "10.0.0.300", which is none; write one such as 10.0.0.1, with the netmask apart
+some.xml:3:34: error: interface "a:0": "10.0.0.300" is not an IP address; write one such as 10.0.0.1, with the netmask apart
      3 |   <interface client_id="a:0"><ip address="10.0.0.300"/></interface>
        |                                  ^
-some.xml:5:34: error: node "b": there is no sliver type "mainframe"; there are raw-pc, vm
-     5 |  <node client_id="é" pi_tag="2"/><node client_id="b"><sliver_type name="mainframe"/></node>
-       |                                  ^
+some.xml:5:67: error: node "b": there is no sliver type "mainframe"; there are raw-pc, vm
+     5 | …="é" pi_tag="2"/><node client_id="b"><sliver_type name="mainframe"/></node>
+       |                                                    ^
 some.xml:6:37: error: link "l" refers to the interface "zz", which no node has; add <interface client_id=…> to a node or drop the interface_ref
      6 |  <link client_id="l"><interface_ref client_id="zz"/></link>
        |                                     ^
 some.xml: 4 errors, 2 warnings
-
-4 mistakes.
 `
 	if diff := cmp.Diff(want, out); code != 1 || diff != "" {
 		t.Errorf("exit status %d, -want +got:\n%s", code, diff)
@@ -60,9 +58,9 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 		want       string
 	}{
 		{"RefusedLink", `<rspec type="request" ` + ns + `><node client_id="a"><interface client_id="a:0"/></node>` + "\n" + `<link client_id="l"><interface_ref client_id="a:0"/><v:link_shared_vlan xmlns:v="http://www.geni.net/resources/rspec/ext/shared-vlan/1" name="v"/></link></rspec>`, 1, "some.xml:2:1: error: link \"l\": "},
-		{"AnotherImage", `<rspec type="request" ` + ns + `><node client_id="a"><sliver_type name="raw-pc"><disk_image name="bsd"/></sliver_type></node></rspec>`, 0, "some.xml: warning: node \"a\": there is no disk image \"bsd\" here; it gets "},
+		{"AnotherImage", `<rspec type="request" ` + ns + `><node client_id="a"><sliver_type name="raw-pc"><disk_image name="bsd"/></sliver_type></node></rspec>`, 0, "some.xml:1:128: warning: node \"a\": there is no disk image \"bsd\" here; it gets "},
 		{"ToleratedIsAWarning", `<rspec type="request" ` + ns + `><node client_id="a" x="1"/></rspec>`, 0, "1 warning\nok "},
-		{"RefusedBySite", `<rspec type="request" ` + ns + `>` + "\n" + `<node client_id="a"><sliver_type name="mainframe"/></node></rspec>`, 1, "some.xml:2:1: error: node \"a\": there is no sliver type \"mainframe\""},
+		{"RefusedBySite", `<rspec type="request" ` + ns + `>` + "\n" + `<node client_id="a"><sliver_type name="mainframe"/></node></rspec>`, 1, "some.xml:2:34: error: node \"a\": there is no sliver type \"mainframe\""},
 		{"SaidOnce", `<rspec type="request" ` + ns + `><node/></rspec>`, 1, "1 error, 0 warnings"},
 		{"Manifest", `<rspec type="manifest" ` + ns + `><node client_id="a" nonsense="1"/></rspec>`, 0, "ok       some.xml: a manifest"},
 		{"Advertisement", `<rspec type="advertisement" ` + ns + `><node component_id="x"/></rspec>`, 0, "warning: <node> "},
