@@ -61,6 +61,15 @@ func (a *Authority) HasSlice(name string) bool {
 	return err == nil
 }
 
+// HasUser tells whether the authority has made a user of that name.
+func (a *Authority) HasUser(name string) bool {
+	if checkUser(name) != nil {
+		return false
+	}
+	_, err := os.Stat(a.path("users", name, ".pem"))
+	return err == nil
+}
+
 // sliceCertificate reads or makes the certificate of a slice. Nobody ever acts
 // by the key of a slice, so it is not kept.
 func (a *Authority) sliceCertificate(name, email string, now time.Time) (*cert.Certificate, error) {
