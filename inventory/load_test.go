@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -431,4 +432,26 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What clients of other testbeds call our kinds of nodes is known in each new site:
+// geni-lib's RawPC and POWDER's profiles write raw, Emulab's emulab-docker.
+func TestNewSitesKnowForeignNames(t *testing.T) {
+	for file, want := range map[string]map[string]string{
+		"local.yaml":     {"raw": "container", "raw-pc": "container", "emulab-docker": "container"},
+		"simulated.yaml": {"raw": "raw-pc", "emulab-docker": "vm"},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, kind := range want {
+			_, list, _ := strings.Cut(string(text), "- name: "+kind+"\n")
+			_, list, _ = strings.Cut(list, "aliases: [")
+			list, _, _ = strings.Cut(list, "]")
+			if !slices.Contains(strings.Split(list, ", "), name) {
+				t.Errorf("%s: %s is no alias of %s, which has %s", file, name, kind, list)
+			}
+		}
+	}
 }

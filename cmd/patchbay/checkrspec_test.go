@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -86,6 +88,77 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEachMistakeIsToldOnce, where it is, with all whom it concerns.
+func TestEachMistakeIsToldOnce(t *testing.T) {
+	const ns = `xmlns="http://www.geni.net/resources/rspec/3"`
+	nodes := func(n int, attrs, in string) (s string) {
+		for i := range n {
+			s += fmt.Sprintf("<node client_id=\"n%d\" %s>%s</node>\n", i, attrs, in)
+		}
+		return s
+	}
+	dir := made(t)
+	for _, tt := range []struct {
+		rule, in string
+		want     []string
+		not      string
+	}{
+		{"one unknown sliver type", nodes(25, "", `<sliver_type name="zork"/>`), []string{`some.xml:2:36: error: nodes "n0", "n1"`, `and 15 more: there is no sliver type "zork"`, "some.xml: 1 error, 0 warnings\n"}, "mistake"},
+		{"more than there is", nodes(30, "", ""), []string{`"n29": 30 raw-pcs requested, 20 free; 40 vms free`, ": 1 error, "}, "30 |"},
+		{"a component_id that is no URN", nodes(1, `component_id="pc1"`, ""), []string{`some.xml:2:22: error: node "n0" has a component_id that is no URN`, ": 1 error, "}, "its component_id"},
+		{"wrong in the same way", nodes(3, `exclusive="maybe"`, ""), []string{`some.xml:2:22: error: node "n0" has exclusive="maybe"; write true or false; also at 3:22, 4:22`, ": 1 error, "}, "n1"},
+		{"no nodes", `<sliver xmlns="urn:openflow"/>`, []string{"the request has no nodes, only <sliver>; add a <node>"}, "None"},
+		{"a whole host", nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`), []string{`some.xml:2:22: warning: node "n0" asks for exclusive="true" and would take the whole of vm1 (10 places); drop it`}, "error:"},
+		{"no such place for it", nodes(1, "", `<x:blockstore xmlns:x="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`), []string{"some.xml:2:23: warning: ", "asks for a blockstore"}, "error:"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			_, out := checked(t, dir, `<rspec type="request" `+ns+">\n"+tt.in+"</rspec>")
+			has(t, out, tt.want...)
+			if strings.Contains(out, tt.not) {
+				t.Errorf("%q is told:\n%s", tt.not, out)
+			}
+		})
+	}
+	edit(t, filepath.Join(dir, "inventory.yaml"), "exclusive_on_shared: grant", "exclusive_on_shared: share")
+	_, out := checked(t, dir, `<rspec type="request" `+ns+">\n"+nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`)+"</rspec>")
+	has(t, out, `some.xml:2:22: warning: node "n0": exclusive="true" is not possible here: vm1 is shared`)
+}
+
+// TestCheckNamesTheFileAndTheRemedy for what a tired operator mistypes.
+func TestCheckNamesTheFileAndTheRemedy(t *testing.T) {
+	dir, _ := madeLocal(t)
+	told := func(want ...string) {
+		t.Helper()
+		_, out := tell(t, "check", "--config", dir)
+		has(t, out, want...)
+	}
+	settings := filepath.Join(dir, "providers", "local.yaml")
+	good := readFile(t, settings)
+	write(t, settings, good+"\nportss: 1\npublishh: x\n")
+	told(`the file has no key "portss"`, `the file has no key "publishh"`, "\n2 errors.\n")
+	if err := os.Remove(settings); err != nil {
+		t.Fatal(err)
+	}
+	told("error    "+settings+": there is no such file, so the testbed would run with its defaults", "\n1 error.\n")
+	write(t, settings, good)
+	config := filepath.Join(dir, "patchbay.yaml")
+	before := readFile(t, config)
+	edit(t, config, "authority: Testbed-of-Ours.example.org", "authority: bad name")
+	write(t, config, readFile(t, config)+"\nlistenn: x\n")
+	told("unknown key listenn", `"bad name" cannot stand in a URN`, "\n2 errors.\n")
+	write(t, config, before)
+	_, out := tell(t, "check", filepath.Join(dir, "nofile"))
+	has(t, out, "nofile: there is no such file or folder; ", "\n1 error.\n")
+	pem := filepath.Join(t.TempDir(), "x.pem")
+	write(t, pem, "-----BEGIN CERTIFICATE-----\nabc\n")
+	_, out = tell(t, "check", pem)
+	has(t, out, "without END line; it is damaged, or cut off: copy the whole file again")
+	_, out = tell(t, "check", "--config", dir, "--user", "nobody")
+	has(t, out, `there is no user "nobody"; correct the name, or make the user with: `)
+	_, out = tell(t, "check", "--config", dir, "--user", "urn:x")
+	has(t, out, "--user: malformed URN")
 }
 
 // TestProvidersAreAskedAboutRequests holds that a request is checked by a dry run,

@@ -21,6 +21,7 @@ type diagnosis struct {
 	name             string
 	text             []byte
 	list             []diagnostic
+	told             map[[2]int]bool // where errors stand, also those that are told elsewhere
 	errors, warnings int
 }
 
@@ -47,14 +48,8 @@ func (r *diagnosis) hasError(line, column int) bool {
 
 // addFindings adds what a schema says, except where an error is told already.
 func (r *diagnosis) addFindings(findings []xmltree.Finding) {
-	told := map[[2]int]bool{}
-	for _, d := range r.list {
-		if d.isError {
-			told[[2]int{d.line, d.column}] = true
-		}
-	}
 	for _, f := range findings {
-		if !told[[2]int{f.Line, f.Column}] {
+		if at := [2]int{f.Line, f.Column}; !r.told[at] && !r.hasError(f.Line, f.Column) {
 			r.add(diagnostic{f.Line, f.Column, false, f.Msg + " (by the schema; it is tolerated)"})
 		}
 	}
@@ -70,7 +65,9 @@ func (r *diagnosis) problems(list []rspec.Problem) {
 	first := map[said]int{} // number in the list
 	places := map[said][]string{}
 	var order []said
+	r.told = map[[2]int]bool{}
 	for i, p := range list {
+		r.told[[2]int{p.Line, p.Column}] = !p.IsRemark() || r.told[[2]int{p.Line, p.Column}]
 		k := said{!p.IsRemark(), p.Text()}
 		if p.ClientID != "" {
 			k.text = strings.ReplaceAll(k.text, fmt.Sprintf("%.80q", p.ClientID), "")
