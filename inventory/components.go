@@ -196,7 +196,7 @@ func (s *site) spread(n *yaml.Node, only bool) []string {
 	case !isRange:
 		return []string{n.Value}
 	case r.Len() == 0:
-		s.Wrong(n, "%q is no range; write it like pc1..pc20", n.Value)
+		s.Wrong(n, "%q is not a range; write its first and its last name, such as pc1..pc20", n.Value)
 		return nil
 	case r.Len() > maxComponents-len(s.Components):
 		s.Wrong(n, "%q makes more components than the %d an inventory may have", n.Value, maxComponents)

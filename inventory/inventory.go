@@ -19,6 +19,9 @@ const (
 	// Grant lets a slice have a shared component for itself while no other slice
 	// is on it.
 	Grant Choice = "grant"
+	// Share has nodes that want a shared component alone share it all the same, with a
+	// notice.
+	Share Choice = "share"
 	// Copy leaves what cannot be done in the manifest, with a notice.
 	Copy Choice = "copy"
 	// InPercent and AsFraction are units: 1 per cent is "1" or "0.01".
@@ -77,7 +80,7 @@ type Inventory struct {
 	// Refuse or UseDefault.
 	UnknownImage Choice
 	// ExclusiveOnShared is what to do when a shared component is asked for
-	// exclusively: Grant or Refuse.
+	// exclusively: Grant, Share or Refuse.
 	ExclusiveOnShared Choice
 	// CrossLinks is what to do with a link between our nodes and another
 	// aggregate's: Refuse, or Copy it into the manifest.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,7 +211,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown key", "unknown_image:", "unknown_images:", `4: an inventory has no key "unknown_images"; did you mean "unknown_image"?`},
 		{"unknown key, nothing near", "    drained: true", "    colour: red", `34: a component has no key "colour"; there are name,`},
 		{"key twice", "exclusive_on_shared: refuse", "provider: twice", `5: an inventory has the key "provider" twice`},
-		{"policy", "exclusive_on_shared: refuse", "exclusive_on_shared: maybe", "5: exclusive_on_shared must be grant or refuse"},
+		{"policy", "exclusive_on_shared: refuse", "exclusive_on_shared: maybe", "5: exclusive_on_shared must be grant, share or refuse"},
 		{"policy of another question", "unknown_image: default", "unknown_image: grant", "4: unknown_image must be refuse or default"},
 		{"time", "90s", "soon", "6: cleaning_time must be a time such as 30s"},
 		{"manager", "authority+am\"", "node+am\"", "7: "},
@@ -248,8 +249,8 @@ func TestMistakes(t *testing.T) {
 		{"same name, other URN", "spare]", "pc1]", `37: there are two components "pc1"`},
 		{"component id for many", "  - names: [host08..host10, spare]", "  - names: [host08..host10, spare]\n    component_id: urn:publicid:IDN+example.org+node+h", "38: component_id is for one component; this entry makes 4"},
 		{"component id no URN", "urn:publicid:IDN+example.org+node+rack-1", "rack-1", "28: "},
-		{"range backwards", "host08..host10", "host10..host08", `37: "host10..host08" is no range`},
-		{"range of nothing", "host08..host10", "..", `37: ".." is no range`},
+		{"range backwards", "host08..host10", "host10..host08", `37: "host10..host08" is not a range`},
+		{"range of nothing", "host08..host10", "..", `37: ".." is not a range`},
 		{"range too long", "host08..host10", "host1..host99999999", "37: "},
 		{"settings", "{address: 192.0.2.1, port: 623}", "[a]", "36: settings must be"},
 		{"no provider", "provider: rack\n", "", "36: component host08 has no provider"},
@@ -431,4 +432,26 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What clients of other testbeds call our kinds of nodes is known in each new site:
+// geni-lib's RawPC and POWDER's profiles write raw, Emulab's emulab-docker.
+func TestNewSitesKnowForeignNames(t *testing.T) {
+	for file, want := range map[string]map[string]string{
+		"local.yaml":     {"raw": "container", "raw-pc": "container", "emulab-docker": "container"},
+		"simulated.yaml": {"raw": "raw-pc", "emulab-docker": "vm"},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, kind := range want {
+			_, list, _ := strings.Cut(string(text), "- name: "+kind+"\n")
+			_, list, _ = strings.Cut(list, "aliases: [")
+			list, _, _ = strings.Cut(list, "]")
+			if !slices.Contains(strings.Split(list, ", "), name) {
+				t.Errorf("%s: %s is no alias of %s, which has %s", file, name, kind, list)
+			}
+		}
+	}
 }

@@ -112,7 +112,7 @@ func (s *site) read(top *yaml.Node) {
 			s.UnknownImage = yamlfile.Choice(&s.Reader, n, "unknown_image", Refuse, UseDefault)
 		}},
 		{"exclusive_on_shared", func(n *yaml.Node) {
-			s.ExclusiveOnShared = yamlfile.Choice(&s.Reader, n, "exclusive_on_shared", Grant, Refuse)
+			s.ExclusiveOnShared = yamlfile.Choice(&s.Reader, n, "exclusive_on_shared", Grant, Share, Refuse)
 		}},
 		{"cleaning_time", s.readCleaningTime},
 		{"link_types", s.readLinkTypes},

@@ -26,13 +26,13 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	}
 	a, err := netip.ParseAddr(address)
 	if err != nil {
-		return refuse("address", "write one such as 10.0.0.1, with the netmask apart", "has the address %.80q, which is none", address)
+		return refuse("address", "write one such as 10.0.0.1, with the netmask apart", ": %.80q is not an IP address", address)
 	}
 	if a.Zone() != "" {
-		return refuse("address", "leave out what begins with %", "has the address %.80q with a zone, which means nothing outside of one node", address)
+		return refuse("address", "leave out what begins with %", " has the address %.80q with a zone, which means nothing outside of one node", address)
 	}
 	if f := strings.ToLower(family); f == "ipv6" && a.Is4() || f == "ipv4" && a.Is6() && !a.Is4In6() {
-		return refuse("type", "leave out type or correct it", "has the address %.80q, which is not of type %.10q", address, family)
+		return refuse("type", "leave out type or correct it", " has the address %.80q, which is not of type %.10q", address, family)
 	}
 	mapped := a.Is4In6()
 	a = a.Unmap()
@@ -46,21 +46,21 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 		if a.Is6() {
 			example = "64"
 		}
-		return refuse("netmask", "write one such as "+example, "has the netmask %.80q, which is none for %s", mask, a)
+		return refuse("netmask", "write one such as "+example, ": %.80q is not a netmask for %s", mask, a)
 	}
 	p := netip.PrefixFrom(a, bits)
 	switch {
 	case a.IsUnspecified():
-		return refuse("address", "write one such as 10.0.0.1, or leave out the ip to be given one", "has the address %s, which stands for none", a)
+		return refuse("address", "write one such as 10.0.0.1, or leave out the ip to be given one", " has the address %s, which stands for none", a)
 	case a.IsMulticast(), a == LastAddress(netip.PrefixFrom(netip.IPv4Unspecified(), 0)):
-		return refuse("address", "write one such as 10.0.0.1", "has the address %s, which is that of a group", a)
+		return refuse("address", "write one such as 10.0.0.1", " has the address %s, which is that of a group", a)
 	case a.IsLoopback():
-		return refuse("address", "write one such as 10.0.0.1", "has the address %s, which never leaves a node", a)
+		return refuse("address", "write one such as 10.0.0.1", " has the address %s, which never leaves a node", a)
 	case mask == "" || a.Is6() || bits > 30: // no mask: ours need not be meant
 	case a == p.Masked().Addr():
-		return refuse("address", "write "+a.Next().String()+", say", "has the address %s, which names the network %s itself", a, p)
+		return refuse("address", "write "+a.Next().String()+", say", " has the address %s, which names the network %s itself", a, p)
 	case a == LastAddress(p):
-		return refuse("address", "write "+a.Prev().String()+", say", "has the address %s, which is the broadcast address of the network %s", a, p.Masked())
+		return refuse("address", "write "+a.Prev().String()+", say", " has the address %s, which is the broadcast address of the network %s", a, p.Masked())
 	}
 	return p, nil
 }

@@ -80,7 +80,7 @@ func (p *requestParser) addAddress(e *xmltree.Element, in *Interface) {
 	}
 	a, wrong := readAddress(address, mask, family)
 	if wrong != nil {
-		p.wrong(place{e, wrong.attr}, in.ClientID, wrong.remedy, "interface %.80q "+wrong.format, append([]any{in.ClientID}, wrong.args...)...)
+		p.wrong(place{e, wrong.attr}, in.ClientID, wrong.remedy, "interface %.80q"+wrong.format, append([]any{in.ClientID}, wrong.args...)...)
 		return
 	}
 	same := func(b netip.Prefix) bool { return a.Addr() == b.Addr() }

@@ -89,6 +89,9 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 		p.r.links = append(p.r.links, own)
 		return
 	}
+	for c := range childElements(e) {
+		p.unmetWish(c, "link", id)
+	}
 	alone := p.meet(e, id, &parts)
 	p.readType(&link, parts.types)
 	p.readProperties(e, &link, parts.properties)

@@ -96,7 +96,7 @@ func TestStitchingIsCopied(t *testing.T) {
 	}
 	o := ours()
 	o.CopyCrossLinks = true
-	if r := mustParse(t, request(nodeA+nodeFar1+path+linkTo("l", "", "a:0", "f:0")), o); summary(r) != "a[a:0 a:1 ] +1" || len(r.Notices) != 1 {
+	if r := mustParse(t, request(nodeA+nodeFar1+path+linkTo("l", "", "a:0", "f:0")), o); summary(r) != "a[a:0 a:1 ] +1" || len(r.Notices) != 2 {
 		t.Errorf("between the two, copied: %s %v", summary(r), r.Notices)
 	}
 }

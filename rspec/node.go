@@ -33,6 +33,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			}
 		case c.Space == emulabSpace:
 			n.RoutableIP = n.RoutableIP || c.Local == "routable_control_ip"
+			p.unmetWish(c, "node", n.ClientID)
 		case c.Space != Namespace:
 		case c.Local == "sliver_type":
 			if types++; types == 1 {

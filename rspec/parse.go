@@ -192,6 +192,7 @@ func (p *requestParser) read(root *xmltree.Element) {
 	for _, e := range links {
 		p.readLink(e)
 	}
+	p.unmetWishes(root)
 }
 
 // tooMany refuses more than the limits of this package allow; it is then the

@@ -117,7 +117,11 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 		if name != "" && name == l.ClientID {
 			return "", true
 		}
-		p.remark(place{c, attr}, l.ClientID, fmt.Sprintf("it is copied, and nothing is done about it; for all other ends, also those of other slices, write %.80q", l.ClientID), "link %.80q has a property with the %s %.80q, which is none of its interfaces", l.ClientID, attr, name)
+		what, args := "has no %[2]s", []any{l.ClientID, attr}
+		if name != "" {
+			what, args = "with the %[2]s %.80[3]q, which is none of its interfaces", append(args, name)
+		}
+		p.remark(place{c, attr}, l.ClientID, fmt.Sprintf("it is copied, and nothing is done about it; for all other ends, also those of other slices, write %.80q", l.ClientID), "link %.80[1]q has a property "+strings.Replace(what, "has", "that has", 1), args...)
 		return "", false
 	}
 	source, ok := side("source_id")

@@ -151,7 +151,11 @@ func TestPropertiesOfOtherInterfacesAreCopiedWithARemark(t *testing.T) {
 			t.Errorf("%s: got %v, %v", rule, r.Links[0].Properties, r.Notices)
 			continue
 		}
-		if n := r.Notices[0]; n.ClientID != "l" || n.Line != places[0][0] || n.Column != places[0][1] || !strings.Contains(n.String(), "none of its interfaces") {
+		says := "none of its interfaces"
+		if rule == "without a source" {
+			says = "has no source_id"
+		}
+		if n := r.Notices[0]; n.ClientID != "l" || n.Line != places[0][0] || n.Column != places[0][1] || !strings.Contains(n.String(), says) {
 			t.Errorf("%s: got %d:%d %v, want %v", rule, n.Line, n.Column, n, places)
 		}
 	}

@@ -24,8 +24,8 @@ type Execute struct {
 	Command string
 }
 
-// notDone is the remedy of what is wrong with a service: it makes no request fail.
-const notDone = ", for as it is it is copied, and nothing is done"
+// notDone is what follows when something is wrong with a service: no request fails.
+const notDone = "; this step will be ignored"
 
 // maxPath is the longest name that Linux takes, in bytes.
 const maxPath = 4095
@@ -58,9 +58,9 @@ func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
 	case len(i.URL) > p.o.Limits.Command:
 		p.refuse(TooBig, place{e, "url"}, n.ClientID, raise("let it be fetched over http", "command"), "node %.80q has an install whose url has more than %d bytes", n.ClientID, p.o.Limits.Command)
 	case !isFetchable(i.URL):
-		p.remark(place{e, "url"}, n.ClientID, "write one of http, https or data"+notDone, "node %.80q has an install with the url %.80q", n.ClientID, i.URL)
+		p.remark(place{e, "url"}, n.ClientID, "use one of http, https or data"+notDone, "node %.80q has an install with the url %.80q", n.ClientID, i.URL)
 	case !isInstallPath(i.Path):
-		p.remark(place{e, "install_path"}, n.ClientID, "write an absolute path such as /local, or one that begins with ~/"+notDone, "node %.80q has an install with the install_path %.80q", n.ClientID, i.Path)
+		p.remark(place{e, "install_path"}, n.ClientID, "use an absolute path such as /local, or one that begins with ~/"+notDone, "node %.80q has an install with the install_path %.80q", n.ClientID, i.Path)
 	default:
 		n.Installs = append(n.Installs, i)
 	}
@@ -90,7 +90,7 @@ func (p *requestParser) addExecute(e *xmltree.Element, n *Node) {
 	case len(x.Command) > p.o.Limits.Command:
 		p.refuse(TooBig, place{e, "command"}, n.ClientID, raise("install a script and execute that", "command"), "node %.80q has an execute whose command has more than %d bytes", n.ClientID, p.o.Limits.Command)
 	case x.Shell != "sh" && x.Shell != "bash":
-		p.remark(place{e, "shell"}, n.ClientID, "write sh or bash"+notDone, "node %.80q has an execute with the shell %.80q", n.ClientID, value(e, "shell"))
+		p.remark(place{e, "shell"}, n.ClientID, "use sh or bash"+notDone, "node %.80q has an execute with the shell %.80q", n.ClientID, value(e, "shell"))
 	case strings.TrimSpace(x.Command) == "":
 		p.remark(place{e, "command"}, n.ClientID, "write one"+notDone, "node %.80q has an execute without a command", n.ClientID)
 	default:

@@ -19,21 +19,21 @@ func TestServices(t *testing.T) {
 		{"data", `<install url="data:application/gzip;base64,AAAA" install_path="~"/>`, Install{URL: "data:application/gzip;base64,AAAA", Path: "~"}, ""},
 		{"below the home", `<install url="http://h/a" install_path="~/a b"/>`, Install{URL: "http://h/a", Path: "~/a b"}, ""},
 		{"file type", `<install url="http://h/a" install_path="/x" file_type="tar.gz"/>`, Install{"http://h/a", "/x", "tar.gz"}, ""},
-		{"over ftp", `<install url="ftp://example.org/a.tgz" install_path="/local"/>`, nil, `the url "ftp://example.org/a.tgz"; write one of http`},
-		{"from a file", `<install url="/proj/a.tgz" install_path="/local"/>`, nil, "write one of http"},
-		{"http without a host", `<install url="http:///a" install_path="/local"/>`, nil, "write one of http"},
-		{"no URL at all", `<install url="http://[::1/a" install_path="/local"/>`, nil, "write one of http"},
-		{"data without any", `<install url="data:text/plain" install_path="/local"/>`, nil, "write one of http"},
-		{"without url", `<install install_path="/local"/>`, nil, "write one of http"},
-		{"a relative path", `<install url="http://h/a" install_path="local"/>`, nil, `the install_path "local"; write an absolute path`},
-		{"another's home", `<install url="http://h/a" install_path="~alice/x"/>`, nil, "write an absolute path"},
-		{"without path", `<install url="http://h/a"/>`, nil, "write an absolute path"},
-		{"a path that no system takes", `<install url="http://h/a" install_path="/` + long + `"/>`, nil, "write an absolute path"},
+		{"over ftp", `<install url="ftp://example.org/a.tgz" install_path="/local"/>`, nil, `the url "ftp://example.org/a.tgz"; use one of http`},
+		{"from a file", `<install url="/proj/a.tgz" install_path="/local"/>`, nil, "use one of http"},
+		{"http without a host", `<install url="http:///a" install_path="/local"/>`, nil, "use one of http"},
+		{"no URL at all", `<install url="http://[::1/a" install_path="/local"/>`, nil, "use one of http"},
+		{"data without any", `<install url="data:text/plain" install_path="/local"/>`, nil, "use one of http"},
+		{"without url", `<install install_path="/local"/>`, nil, "use one of http"},
+		{"a relative path", `<install url="http://h/a" install_path="local"/>`, nil, `the install_path "local"; use an absolute path`},
+		{"another's home", `<install url="http://h/a" install_path="~alice/x"/>`, nil, "use an absolute path"},
+		{"without path", `<install url="http://h/a"/>`, nil, "use an absolute path"},
+		{"a path that no system takes", `<install url="http://h/a" install_path="/` + long + `"/>`, nil, "use an absolute path"},
 		{"sh", `<execute shell="sh" command="a"/>`, Execute{"sh", "a"}, ""},
 		{"bash by its path", `<execute shell="/bin/bash" command=" a &amp;&#10;b "/>`, Execute{"bash", " a &\nb "}, ""},
 		{"sh by its path", `<execute shell=" /bin/sh " command="a"/>`, Execute{"sh", "a"}, ""},
-		{"another shell", `<execute shell="/usr/bin/perl" command="a"/>`, nil, `the shell "/usr/bin/perl"; write sh or bash`},
-		{"without shell", `<execute command="a"/>`, nil, "write sh or bash"},
+		{"another shell", `<execute shell="/usr/bin/perl" command="a"/>`, nil, `the shell "/usr/bin/perl"; use sh or bash`},
+		{"without shell", `<execute command="a"/>`, nil, "use sh or bash"},
 		{"without command", `<execute shell="sh"/>`, nil, "without a command"},
 		{"a blank command", `<execute shell="sh" command=" &#10;"/>`, nil, "without a command"},
 		{"of another namespace", `<install xmlns="urn:x" url="http://h/a" install_path="/"/>`, nil, ""},
@@ -49,7 +49,7 @@ func TestServices(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.rule, diff)
 		}
 		remarks := strings.Join(Lines(r.Notices), "; ")
-		if tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) || tt.remark != "" && !strings.Contains(remarks, "it is copied, and nothing is done") {
+		if tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) || tt.remark != "" && !strings.Contains(remarks, "this step will be ignored") {
 			t.Errorf("%s: remarks %q, want %q", tt.rule, remarks, tt.remark)
 		}
 	}

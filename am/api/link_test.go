@@ -78,6 +78,30 @@ func TestNoticesOfWhatIsNotDone(t *testing.T) {
 	}
 }
 
+// Where exclusive="true" is shared, both slices are on the host: the answer says so, and
+// the manifest says what is. Where it is granted, each refusal names the cause and the remedy.
+func TestExclusiveOnASharedHost(t *testing.T) {
+	const host = "provider: rack\nexclusive_on_shared: MODE\nsliver_types: [{name: vm}]\ncomponents: [{name: host, exclusive: false, sliver_types: [vm], capacity: {slots: 9}}]"
+	texts := []string{"web", `<node client_id="web" exclusive="true"/>`, "db", `<node client_id="db"/>`}
+	setting{inventory: strings.Replace(host, "MODE", "share", 1)}.world(t, texts...).play(`
+		alice owns s1 1h
+		bob owns s2 1h
+		alice Allocate s1 $web -> 'node "web": exclusive="true" is not possible here: host is shared, and other slices may use it, too' 'exclusive="false"'
+		bob Allocate s2 $db
+		bob Delete s2
+		bob Allocate s2 $web
+	`)
+	setting{inventory: strings.Replace(host, "MODE", "grant", 1)}.world(t, texts...).play(`
+		alice owns s1 1h
+		bob owns s2 1h
+		alice Allocate s1 $web -> 'exclusive="true"'
+		bob Allocate s2 $db -> TOOBIG 'no vm is free: other slices have the whole of host by exclusive="true"; try again when they have ended'
+		alice Delete s1
+		bob Allocate s2 $db
+		alice Allocate s1 $web -> REFUSED 'exclusive="true" needs an empty host, and all have other users; drop exclusive="true" to share one'
+	`)
+}
+
 // What the schemas have against a request is for the operator's log alone.
 func TestSchemasInformTheOperator(t *testing.T) {
 	x := newSite(t).user("alice").own("s1", duration("1h"))

@@ -148,7 +148,7 @@ type meanwhile struct{ happens func() }
 
 func (meanwhile) Asks(urn.URN) bool { return true }
 
-func (m meanwhile) Probe(_ context.Context, slivers []am.Sliver, _ func(am.Sliver) bool) []*am.Error {
+func (m meanwhile) Probe(_ context.Context, slivers, _ []am.Sliver, _ func(am.Sliver) bool) []*am.Error {
 	m.happens()
 	return make([]*am.Error, len(slivers))
 }

@@ -59,7 +59,7 @@ func TestPolicyRefusesInTheRulesWords(t *testing.T) {
 		want         string // of the output; "" is success
 	}{
 		{"no rule fits", `rules: [{name: r, who: "example.net+user+*", refuse: No.}]`, "bob", []string{raw("a")}, ""},
-		{"no rule fits, so none", `{rules: [{name: r, who: "example.org+user+alice"}], otherwise: refuse}`, "bob", []string{raw("a")}, "no rule of this site fits urn:publicid:IDN+example.org+user+bob"},
+		{"no rule fits, so none", `{rules: [{name: r, who: "example.org+user+alice"}], otherwise: refuse}`, "bob", []string{raw("a")}, "urn:publicid:IDN+example.org+user+bob matches no rule of this site"},
 		{"refused in words", `rules: [{name: r, who: "example.org+user+b*", refuse: Come back in May.}]`, "bob", []string{raw("a")}, `rule "r" of this site refuses this: Come back in May.`},
 		{"another user", `rules: [{name: r, who: "example.org+user+b*", refuse: Come back in May.}]`, "alice", []string{raw("a")}, ""},
 		{"sliver type", `rules: [{name: r, sliver_types: vm, says: Ask your teacher.}]`, "bob", []string{raw("a")}, `node "a": raw-pc may not be had: rule "r" of this site allows only vm; Ask your teacher.`},

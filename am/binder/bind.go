@@ -25,6 +25,9 @@ type Bound struct {
 	Image string
 	// Exclusive says that no other slice may be on the component.
 	Exclusive bool
+	// Shared says that the request asks for the component alone, and that the node shares
+	// it all the same (inventory.Share).
+	Shared bool
 	// Amount is what the sliver takes of the component.
 	Amount am.Amount
 	// Interfaces are what the node's interfaces get, in its order.
@@ -144,6 +147,7 @@ type binding struct {
 	searches int                              // for names like a wrong one
 	said     map[*inventory.SliverType]string // answers of elsewhere
 	awaySaid map[*class]*maintenance.Window   // and of awayOf
+	closed   map[*class][]string              // and of closedIn
 }
 
 // claim is what the request has taken of a component.
@@ -192,7 +196,8 @@ func (n *node) want() want { return want{n.Amount, 1, n.alone, n.within, n.traff
 // take gives component i to n.
 func (b *binding) take(n *node, i int32) {
 	n.Component = b.x.inv.Components[i]
-	n.Exclusive = n.alone || n.Component.Exclusive
+	n.Shared = n.alone && !n.Component.Exclusive && b.sharesAll()
+	n.Exclusive = n.Component.Exclusive || n.alone && !n.Shared
 	n.done = true
 	c := b.claims[i]
 	c.amount = c.amount.Add(n.Amount)

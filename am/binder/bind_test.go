@@ -137,6 +137,9 @@ func result(b Binding, err error) string {
 		if n.Exclusive {
 			s += "!"
 		}
+		if n.Shared {
+			s += "&"
+		}
 		out = append(out, s)
 	}
 	return strings.Join(out, " ")
@@ -159,7 +162,7 @@ func TestBind(t *testing.T) {
 		{"alias", nil, []string{"type=emulab-xen"}, "a=h1/vm/debian", ""},
 		{"unknown type", nil, []string{"type=vn"}, "a:1 12/0", `node "a": there is no sliver type "vn"; did you mean "vm"?`},
 		{"unknown type, nothing near", nil, []string{"type=quantum"}, "a:1 12/0", "there are raw-pc, vm, big-vm, orphan"},
-		{"type on no component", nil, []string{"type=orphan"}, "a:1 13/0", "no component offers orphan; raw-pc has 3 slots free, vm has 12 slots free, big-vm has 6 slots free"},
+		{"type on no component", nil, []string{"type=orphan"}, "a:1 13/0", "no component offers orphan; 3 raw-pcs, 12 vms, 6 big-vms free"},
 		{"type not on that component", nil, []string{"on=pc1 type=vm"}, "a:1 13/0", "pc1 offers no vm but raw-pc"},
 		{"unknown component", nil, []string{"on=pc11"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
 		{"component of another authority", nil, []string{"on=urn:publicid:IDN+other.org+node+pc1"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
@@ -182,12 +185,12 @@ func TestBind(t *testing.T) {
 		{"hardware type without such slivers", nil, []string{"hw=small type=vm"}, "a:1 13/0", ""},
 		{"hardware type of no component", nil, []string{"hw=unused"}, "a:1 13/0", ""},
 		{"bound to other hardware", nil, []string{"on=pc1 hw=large"}, "a:1 13/0", `pc1 is no "large" but small`},
-		{"hardware type used up", []string{"s pc3 raw-pc"}, []string{"hw=large type=raw-pc"}, "a:1 6/26", "no raw-pc on large is free: 1 of 1 are held; raw-pc has 2 slots free"},
+		{"hardware type used up", []string{"s pc3 raw-pc"}, []string{"hw=large type=raw-pc"}, "a:1 6/26", "no raw-pc on large is free: 1 of 1 are held; 2 raw-pcs, 12 vms, 6 big-vms free"},
 
 		{"bound before unbound", nil, []string{"", "on=pc1"}, "a=pc2/raw-pc/ubuntu! b=pc1/raw-pc/ubuntu!", ""},
-		{"all held", allPCs, []string{""}, "a:1 6/26", `node "a": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
-		{"more than there are", []string{"s pc1 raw-pc"}, []string{"", "", ""}, "c:3 6/26", "the request asks for more raw-pc than the 2 that are free"},
-		{"bound and held", []string{"s pc1 raw-pc"}, []string{"on=pc1"}, "a:1 6/26", "pc1 is held; raw-pc has 2 slots free"},
+		{"all held", allPCs, []string{""}, "a:1 6/26", `node "a": no raw-pc is free: 3 of 3 are held; 12 vms, 6 big-vms free`},
+		{"more than there are", []string{"s pc1 raw-pc"}, []string{"", "", ""}, "c:3 6/26", "3 raw-pcs requested, 2 free; 12 vms, 6 big-vms free"},
+		{"bound and held", []string{"s pc1 raw-pc"}, []string{"on=pc1"}, "a:1 6/26", "pc1 is held; 2 raw-pcs, 12 vms, 6 big-vms free"},
 		{"bound and held by the same slice", []string{"mine pc1 raw-pc"}, []string{"on=pc1"}, "a:1 6/26", ""},
 		{"exclusive component twice", nil, []string{"on=pc1", "on=pc1"}, "b:2 1/0", "pc1 is exclusive and another node of the request is bound to it"},
 		{"shared component twice", nil, []string{"on=h1", "on=h1"}, "a=h1/vm/debian b=h1/vm/debian", ""},
@@ -208,16 +211,18 @@ func TestBind(t *testing.T) {
 		{"exclusive=false may share", nil, []string{"type=vm exclusive=false"}, "a=h1/vm/debian", ""},
 		{"exclusive=false gets what there is", nil, []string{"exclusive=false"}, "a=pc1/raw-pc/ubuntu!", ""},
 		{"closed hosts are skipped", []string{"s h1 vm!"}, []string{"type=vm"}, "a=h2/vm/debian", ""},
-		{"bound to a closed host", []string{"s h1 vm!"}, []string{"on=h1"}, "a:1 6/26", "h1 is held exclusively by another slice"},
+		{"bound to a closed host", []string{"s h1 vm!"}, []string{"on=h1"}, "a:1 6/26", "another slice has the whole of h1 by exclusive=\"true\"; try again when that slice has ended"},
 		{"own closed host is open", []string{"mine h2 vm!"}, []string{"type=vm", "on=h2"}, "a=h2/vm/debian b=h2/vm/debian", ""},
 
 		{"alone on a shared component", nil, []string{"on=h1 exclusive=true"}, "a=h1/vm/debian!", ""},
 		{"alone, beside own slivers", []string{"mine h1 vm"}, []string{"on=h1 exclusive=true"}, "a=h1/vm/debian!", ""},
-		{"alone, but others are there", []string{"s h1 vm"}, []string{"on=h1 exclusive=true"}, "a:1 7/0", "h1 has slivers of another slice"},
+		{"alone, but others are there", []string{"s h1 vm"}, []string{"on=h1 exclusive=true"}, "a:1 7/0", `exclusive="true" needs h1 empty, and other slices use it; drop exclusive="true" to share it`},
 		{"alone wants an empty host", []string{"s h1 vm"}, []string{"type=vm exclusive=true", "type=vm exclusive=true"}, "a=h2/vm/debian! b=h2/vm/debian!", ""},
 		{"alone comes before freedom", []string{"s h1 vm", "s h2 big-vm"}, []string{"type=big-vm", "type=big-vm", "type=vm exclusive=true"}, "a=h1/big-vm b=h2/big-vm c=h3/vm/debian!", ""},
 		{"alone prefers own hosts", []string{"mine h3 vm"}, []string{"type=vm exclusive=true"}, "a=h3/vm/debian!", ""},
-		{"nowhere alone", []string{"s h1 vm", "s h2 vm", "s h3 vm"}, []string{"type=vm exclusive=true"}, "a:1 6/26", "no component with vm is free of other slices; vm has 9 slots free"},
+		{"all closed", []string{"s h1 vm!", "t h2 vm!", "u h3 vm!"}, []string{"type=vm"}, "a:1 6/26", `no vm is free: other slices have the whole of h1, h2, h3 by exclusive="true"; try again when they have ended; 3 raw-pcs free`},
+		{"some closed", []string{"s h1 vm!", "t h2 big-vm", "t h2 big-vm", "u h3 big-vm", "u h3 big-vm"}, []string{"type=vm"}, "a:1 6/26", `3 of 3 are held, 1 of these whole by exclusive="true" of other slices`},
+		{"nowhere alone", []string{"s h1 vm", "s h2 vm", "s h3 vm"}, []string{"type=vm exclusive=true"}, "a:1 7/0", `exclusive="true" needs an empty host, and all have other users; drop exclusive="true" to share one; 9 vms`},
 
 		{"group on one host", []string{"s h1 vm", "s h1 vm"}, []string{"type=vm group=g", "type=vm group=g", "type=vm group=g"}, "a=h2/vm/debian b=h2/vm/debian c=h2/vm/debian", ""},
 		{"group prefers hosts in use", []string{"s h2 vm"}, []string{"type=vm group=g", "type=vm group=g"}, "a=h2/vm/debian b=h2/vm/debian", ""},
@@ -254,6 +259,35 @@ func TestBind(t *testing.T) {
 	}
 }
 
+// A class of thirty on one host, half of whom write exclusive="true", as GENI's tools do:
+// where such nodes share the host, all of them get theirs.
+func TestAClassSharesOneHost(t *testing.T) {
+	const classroom = `
+provider: local
+exclusive_on_shared: share
+sliver_types: [{name: container, aliases: [raw-pc]}]
+components: [{name: host, exclusive: false, sliver_types: [container], capacity: {slots: 60}}]
+`
+	v := site(t, classroom)
+	x := NewIndex(v)
+	for i := range 30 {
+		student := fmt.Sprint("student", i)
+		b, err := Bind(request("type=raw-pc exclusive="+fmt.Sprint(i%2 == 0), "type=raw-pc"), x, slice(student))
+		if err != nil {
+			t.Fatalf("%s: %v", student, err)
+		}
+		var cs store.ChangeSet
+		for j, n := range b.Nodes {
+			if n.Exclusive || n.Shared != (i%2 == 0 && j == 0) {
+				t.Errorf("%s: node %d has the host alone: %v; is told that it shares it: %v", student, j, n.Exclusive, n.Shared)
+			}
+			cs.PutSliver(sliver(v, fmt.Sprint(student, "-", j), student, "host", "container"))
+		}
+		x.Stage(cs)
+		x.Publish()
+	}
+}
+
 func TestBindPolicies(t *testing.T) {
 	for _, tt := range []struct {
 		rule, old, new string
@@ -262,12 +296,17 @@ func TestBindPolicies(t *testing.T) {
 	}{
 		{"unknown image: default", "unknown_image: refuse", "unknown_image: default", []string{"type=vm image=plan9"}, "a=h1/vm/debian", ""},
 		{"unknown image: default, but known elsewhere", "unknown_image: refuse", "unknown_image: default", []string{"type=vm image=bsd"}, "a:1 13/0", ""},
-		{"exclusive on shared: refuse, bound", "cleaning", "exclusive_on_shared: refuse\ncleaning", []string{"on=h1 exclusive=true"}, "a:1 7/0", "h1 is shared and not given exclusively here"},
-		{"exclusive on shared: refuse, unbound", "cleaning", "exclusive_on_shared: refuse\ncleaning", []string{"type=vm exclusive=true"}, "a:1 7/0", "components with vm are shared and not given exclusively here"},
+		{"exclusive on shared: refuse, bound", "cleaning", "exclusive_on_shared: refuse\ncleaning", []string{"on=h1 exclusive=true"}, "a:1 7/0", `h1 is shared, and no slice can have it alone; drop exclusive="true" to share it`},
+		{"exclusive on shared: refuse, unbound", "cleaning", "exclusive_on_shared: refuse\ncleaning", []string{"type=vm exclusive=true"}, "a:1 7/0", `components with vm are shared, and no slice can have one alone; drop exclusive="true" to share one`},
 		{"exclusive on shared: refuse, exclusive component", "cleaning", "exclusive_on_shared: refuse\ncleaning", []string{"exclusive=true"}, "a=pc1/raw-pc/ubuntu!", ""},
+		{"exclusive on shared: share, bound", "cleaning", "exclusive_on_shared: share\ncleaning", []string{"on=h1 exclusive=true", "on=h1"}, "a=h1/vm/debian& b=h1/vm/debian", ""},
+		{"exclusive on shared: share, unbound", "cleaning", "exclusive_on_shared: share\ncleaning", []string{"type=vm exclusive=true"}, "a=h1/vm/debian&", ""},
+		{"exclusive on shared: share, group", "cleaning", "exclusive_on_shared: share\ncleaning", []string{"type=vm group=g exclusive=true", "type=vm group=g"}, "a=h1/vm/debian& b=h1/vm/debian", ""},
+		{"exclusive on shared: share, but an exclusive component first", "cleaning_time: 45s\nhardware_types: [small, large, unused]", "exclusive_on_shared: share\nhardware_types: [small, large, unused]", []string{"exclusive=true", "type=vm exclusive=true"}, "a=pc1/raw-pc/ubuntu! b=h1/vm/debian&", ""},
+		{"the limit is not the slots", "needs: {cores: 1, memory: 1G}", "needs: {cores: 1, memory: 3G}", []string{"type=vm", "type=vm", "type=vm", "type=vm", "type=vm", "type=vm", "type=vm"}, "g:7 6/26", "7 vms requested, 6 free (memory is the limit, 3072 MiB for each); 3 raw-pcs, 6 big-vms free"},
 		{"drained, unbound", "names: pc1..pc2,", "names: pc1..pc2, drained: true,", []string{""}, "a=pc3/raw-pc/ubuntu!", ""},
-		{"drained, bound", "names: pc1..pc2,", "names: pc1..pc2, drained: true,", []string{"on=pc2"}, "a:1 6/26", "pc2 is out of service; raw-pc has 1 slot free"},
-		{"all drained", "names: h1..h3,", "names: h1..h3, drained: true,", []string{"type=vm"}, "a:1 6/26", "no vm is in service; raw-pc has 3 slots free"},
+		{"drained, bound", "names: pc1..pc2,", "names: pc1..pc2, drained: true,", []string{"on=pc2"}, "a:1 6/26", "pc2 is out of service; 1 raw-pc"},
+		{"all drained", "names: h1..h3,", "names: h1..h3, drained: true,", []string{"type=vm"}, "a:1 6/26", "no vm is in service; 3 raw-pcs free"},
 		{"a shared component before an exclusive one", "{names: pc1..pc2, exclusive: true, sliver_types: [raw-pc]", "{names: pc1..pc2, exclusive: true, sliver_types: [vm]", []string{"type=vm", "type=vm exclusive=true"}, "a=h1/vm/debian b=pc1/vm/debian!", ""},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -291,11 +330,11 @@ func TestErrorIsShort(t *testing.T) {
 		want  string
 	}{
 		{"nodes that share a reason share a sentence", []string{"", "", "", "", ""},
-			`from line 1: nodes "a", "b", "c", "d" and "e": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
+			`from line 1: nodes "a", "b", "c", "d" and "e": no raw-pc is free: 3 of 3 are held; 12 vms, 6 big-vms free`},
 		{"others have one of their own", []string{"", "on=pc1", ""},
-			`line 2: node "b": pc1 is held; vm has 12 slots free, big-vm has 6 slots free; from line 1: nodes "a" and "c": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
+			`line 2: node "b": pc1 is held; 12 vms, 6 big-vms free; from line 1: nodes "a" and "c": no raw-pc is free: 3 of 3 are held; 12 vms, 6 big-vms free`},
 		{"at most ten nodes are named", slices.Repeat([]string{"type=orphan"}, 20),
-			`from line 1: nodes "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" and 10 more: no component offers orphan; vm has 12 slots free, big-vm has 6 slots free`},
+			`from line 1: nodes "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" and 10 more: no component offers orphan; 12 vms, 6 big-vms free`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			_, err := Bind(request(tt.nodes...), holding(site(t, testbed), held...), slice("mine"))

@@ -20,7 +20,8 @@
 //     to be alone, then the rest; in each, the order of the request. All nodes
 //     are bound, or none.
 //   - An exclusive component holds one sliver. A shared one holds what fits.
-//   - exclusive="true" on a shared component needs that no other slice is there
+//   - Where the site says share, exclusive="true" on a shared component is told
+//     (Bound.Shared), and shared. Else it needs that no other slice is there
 //     and closes it to others. Unless bound, such a node gets an exclusive
 //     component first, then a shared one that only its own slice uses, then an
 //     empty one.

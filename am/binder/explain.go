@@ -12,14 +12,20 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// refuse notes why n cannot be bound.
+// refuse notes why n cannot be bound, because of nothing but the node itself.
 func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
+	b.refuseFor(n, "", c, format, args...)
+}
+
+// refuseFor notes why n cannot be bound, because of that attribute or element of it.
+func (b *binding) refuseFor(n *node, what string, c am.Code, format string, args ...any) {
 	n.done, n.refused = true, true
 	r := Reason{
 		Kind:     "node",
 		ClientID: n.Node.ClientID,
 		Line:     n.Node.Line,
 		Code:     c,
+		What:     what,
 		Text:     fmt.Sprintf(format, args...),
 	}
 	if c == am.TooBig {
@@ -31,7 +37,11 @@ func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
 // refuseLink notes why a link cannot be made.
 func (b *binding) refuseLink(w *wire, c am.Code, d am.Detail, format string, args ...any) {
 	w.failed = true
-	b.reasons = append(b.reasons, Reason{"link", w.ClientID, w.Line, c, d, fmt.Sprintf(format, args...)})
+	what := ""
+	if d == am.InsufficientBandwidth {
+		what = "property"
+	}
+	b.reasons = append(b.reasons, Reason{Kind: "link", ClientID: w.ClientID, Line: w.Line, Code: c, Detail: d, What: what, Text: fmt.Sprintf(format, args...)})
 }
 
 // refuseShort says which physical interface has too little left for a link.
@@ -112,28 +122,32 @@ func carriers(c *inventory.Component) (all []*inventory.Interface) {
 
 // refuseBound says why n does not fit on the component that it asks for.
 func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
+	const id = "component_id"
 	switch v {
 	case drained:
-		b.refuse(n, am.TooBig, "%s is out of service; %s", c.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, id, am.TooBig, "%s is out of service; %s", c.Name, b.elsewhere(n.SliverType))
 	case maintained:
 		b.refuseMaintained(n, c.Name, b.x.away(int32(c.Index)), "take another component")
 	case held:
-		b.refuse(n, am.TooBig, "%s is held; %s", c.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, id, am.TooBig, "%s is held; %s", c.Name, b.elsewhere(n.SliverType))
 	case closed:
-		b.refuse(n, am.TooBig, "%s is held exclusively by another slice; %s", c.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, id, am.TooBig, `another slice has the whole of %s by exclusive="true"; try again when that slice has ended, or take another component; %s`, c.Name, b.elsewhere(n.SliverType))
 	case full:
 		left := am.Fits(c.Capacity, b.x.usage[c.Index].used, n.Amount, atEnd)
-		b.refuse(n, am.TooBig, "%s has room for %d %s, fewer than the request asks for; %s", c.Name, left, n.SliverType.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, id, am.TooBig, "%s has room for %d %s, fewer than the request asks for; %s", c.Name, left, n.SliverType.Name, b.elsewhere(n.SliverType))
 	case cleaning:
-		b.refuse(n, am.Busy, "%s is being cleaned after its last use, which usually takes up to %s; try again then", c.Name, b.x.inv.CleaningTime)
+		b.refuseFor(n, id, am.Busy, "%s is being cleaned after its last use, which usually takes up to %s; try again then", c.Name, b.x.inv.CleaningTime)
 	case taken:
-		b.refuse(n, am.BadArgs, "%s is exclusive and another node of the request is bound to it; bind only one", c.Name)
+		b.refuseFor(n, id, am.BadArgs, "%s is exclusive and another node of the request is bound to it; bind only one", c.Name)
 	case occupied:
-		b.refuse(n, am.Refused, `%s has slivers of another slice, so it cannot be had with exclusive="true"; %s`, c.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, exclusive, am.Refused, `exclusive="true" needs %s empty, and other slices use it; drop exclusive="true" to share it, or take another component; %s`, c.Name, b.elsewhere(n.SliverType))
 	case refused:
-		b.refuse(n, am.Refused, `%s is shared and not given exclusively here; ask for exclusive="false"`, c.Name)
+		b.refuseFor(n, exclusive, am.Refused, `%s is shared, and no slice can have it alone; drop exclusive="true" to share it`, c.Name)
 	}
 }
+
+// exclusive is the attribute of a node that asks for a component alone.
+const exclusive = "exclusive"
 
 // refuseMaintained refuses a node in the words of whoever maintains what it
 // asks for.
@@ -172,29 +186,101 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	if n.hardware == "" {
 		others = b.elsewhere(nil)
 	}
-	held := "held"
-	if c.exclusive < len(c.members) { // there are shared components
-		held = `held, some perhaps by exclusive="true" of another slice`
-	}
 	if c.away > 0 {
 		others = fmt.Sprintf("%d more under maintenance; %s", c.away, others)
 	}
-	switch away := b.awayOf(c); {
+	switch away, closed := b.awayOf(c), b.closedIn(c); {
 	case away != nil:
 		b.refuseMaintained(n, "every "+what, away, b.elsewhere(n.SliverType))
 	case c.serving == 0:
 		b.refuse(n, am.TooBig, "no %s is in service; %s", what, others)
-	case n.alone && c.exclusive == 0 && !b.grantsAlone():
-		b.refuse(n, am.Refused, `components with %s are shared and not given exclusively here; ask for exclusive="false"`, what)
+	case n.alone && c.exclusive == 0 && b.x.inv.ExclusiveOnShared == inventory.Refuse:
+		b.refuseFor(n, exclusive, am.Refused, `components with %s are shared, and no slice can have one alone; drop exclusive="true" to share one`, what)
+	case c.slots == 0 && closed > 0 && closed+c.cleaning == c.serving:
+		b.refuse(n, am.TooBig, `no %s is free: other slices have the whole of %s by exclusive="true"; try again when they have ended; %s`, what, b.closedSaid(c), others)
+	case c.slots == 0 && closed > 0:
+		b.refuse(n, am.TooBig, `no %s is free: %d of %d are held, %d of these whole by exclusive="true" of other slices; %s`, what, c.serving-c.cleaning, c.serving, closed, others)
 	case c.slots == 0 && c.cleaning > 0:
-		b.refuse(n, am.TooBig, "no %s is free: %d of %d are %s and %d being cleaned; %s", what, c.serving-c.cleaning, c.serving, held, c.cleaning, others)
+		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held and %d being cleaned; %s", what, c.serving-c.cleaning, c.serving, c.cleaning, others)
 	case c.slots == 0:
-		b.refuse(n, am.TooBig, "no %s is free: %d of %d are %s; %s", what, c.serving, c.serving, held, others)
+		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held; %s", what, c.serving, c.serving, others)
 	case n.alone && c.exclusive < len(c.members):
-		b.refuse(n, am.TooBig, "no component with %s is free of other slices; %s", what, b.elsewhere(n.SliverType))
+		code := am.TooBig
+		if c.exclusive == 0 {
+			code = am.Refused
+		}
+		b.refuseFor(n, exclusive, code, `exclusive="true" needs an empty host, and all have other users; drop exclusive="true" to share one; %s`, b.elsewhere(n.SliverType))
 	default:
-		b.refuse(n, am.TooBig, "the request asks for more %s than the %d that are free; %s", what, c.slots, others)
+		text := fmt.Sprintf("%s requested, %d free", plural(b.requested(n), n.SliverType.Name)+strings.TrimPrefix(what, n.SliverType.Name), c.slots) + b.limitOf(c)
+		if free := b.free(n.SliverType); free != "" {
+			text += "; " + free
+		}
+		b.refuse(n, am.TooBig, "%s", text)
 	}
+}
+
+// requested counts the nodes that ask for what n asks for.
+func (b *binding) requested(n *node) (all int) {
+	for i := range b.nodes {
+		if b.nodes[i].SliverType == n.SliverType && b.nodes[i].hardware == n.hardware {
+			all++
+		}
+	}
+	return all
+}
+
+// closedIn counts the shared components in class c that other slices have for themselves.
+func (b *binding) closedIn(c *class) int {
+	if all, known := b.closed[c]; known {
+		return len(all)
+	}
+	var all []string
+	for _, i := range c.members {
+		if !b.x.inv.Components[i].Exclusive && b.x.usage[i].exclusive > b.mine[i].exclusive {
+			all = append(all, b.x.inv.Components[i].Name)
+		}
+	}
+	if b.closed == nil {
+		b.closed = map[*class][]string{}
+	}
+	b.closed[c] = all
+	return len(all)
+}
+
+// closedSaid names the components of closedIn.
+func (b *binding) closedSaid(c *class) string { return list(b.closed[c], itself) }
+
+// limitOf says which part of the capacity limits how many slivers of a class fit, unless
+// that is the number of slots.
+func (b *binding) limitOf(c *class) string {
+	if len(c.members) > searchable {
+		return ""
+	}
+	need := c.sliverType.Needs
+	fits := func(need am.Amount) (sum int64) {
+		for _, i := range c.members {
+			if !b.x.drained(i) && b.x.away(i) == nil {
+				sum += am.Fits(b.x.inv.Components[i].Capacity, b.x.usage[i].used, need, atEnd)
+			}
+		}
+		return sum
+	}
+	if fits(am.Amount{Slots: need.Slots}) <= int64(c.slots) {
+		return ""
+	}
+	for _, x := range []struct {
+		need am.Amount
+		what string
+	}{
+		{am.Amount{Disk: need.Disk}, fmt.Sprintf("disk is the limit, %d MiB for each", need.Disk)},
+		{am.Amount{Memory: need.Memory}, fmt.Sprintf("memory is the limit, %d MiB for each", need.Memory)},
+		{am.Amount{Cores: need.Cores}, fmt.Sprintf("cores are the limit, %d for each", need.Cores)},
+	} {
+		if x.need != (am.Amount{}) && fits(x.need) == int64(c.slots) {
+			return " (" + x.what + ")"
+		}
+	}
+	return ""
 }
 
 // refuseGroup says why no host has room for all nodes of a group.
@@ -217,28 +303,43 @@ func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 // elsewhere says what is free, type first at the front, from what was there
 // before the request.
 func (b *binding) elsewhere(first *inventory.SliverType) string {
-	if said, ok := b.said[first]; ok {
-		return said
+	said, ok := b.said[first]
+	if !ok {
+		if said = b.freeOf(first, b.x.inv.SliverTypes...); said == "" {
+			said = "nothing else is free"
+		}
+		b.said[first] = said
 	}
+	return said
+}
+
+// free says what is free of other types than t, empty for nothing.
+func (b *binding) free(t *inventory.SliverType) string {
+	others := slices.DeleteFunc(slices.Clone(b.x.inv.SliverTypes), func(o *inventory.SliverType) bool { return o == t })
+	return b.freeOf(nil, others...)
+}
+
+// freeOf says how many slivers of the first three types that have room are free: of
+// first, if it is not nil, and of the others.
+func (b *binding) freeOf(first *inventory.SliverType, others ...*inventory.SliverType) string {
 	var all []string
 	add := func(t *inventory.SliverType) {
 		if c := b.x.classes[classKey{sliverType: t}]; c != nil && c.slots > 0 && len(all) < 3 {
-			all = append(all, t.Name+" has "+plural(c.slots, "slot")+" free")
+			all = append(all, plural(c.slots, t.Name))
 		}
 	}
 	if first != nil {
 		add(first)
 	}
-	for _, t := range b.x.inv.SliverTypes {
+	for _, t := range others {
 		if t != first {
 			add(t)
 		}
 	}
 	if len(all) == 0 {
-		all = []string{"nothing else is free"}
+		return ""
 	}
-	b.said[first] = strings.Join(all, ", ")
-	return b.said[first]
+	return strings.Join(all, ", ") + " free"
 }
 
 func plural(n int, what string) string {

@@ -44,7 +44,7 @@ func TestMaintenance(t *testing.T) {
 			`UNAVAILABLE line 1: node "a": pc1 is under maintenance until 2030-01-01T10:00:00Z: new disks; take another component, or try again then`},
 		{"a hardware type", window("pc1"), "hw=small", nil, 9, "a=pc2"},
 		{"all of a hardware type", window("pc1..pc2"), "hw=small", nil, 9,
-			"UNAVAILABLE line 1: node \"a\": every raw-pc on small is under maintenance until 2030-01-01T10:00:00Z: new disks; raw-pc has 1 slot free"},
+			"UNAVAILABLE line 1: node \"a\": every raw-pc on small is under maintenance until 2030-01-01T10:00:00Z: new disks; 1 raw-pc, 12 vms, 6 big-vms free"},
 		{"the whole site", window(""), "", nil, 9, "UNAVAILABLE line 1: node \"a\": every raw-pc is under maintenance until 2030-01-01T10:00:00Z: new disks; nothing else is free, or try again then"},
 		{"hosts that are shared", window("h1..h2"), "type=vm", nil, 9, "a=h3"},
 		{"all hosts", window("h1..h3"), "type=vm group=g,type=vm group=g", nil, 9, "UNAVAILABLE"},

@@ -29,6 +29,7 @@ const (
 
 var (
 	aloneOrder    = []int{loneNodes, ownHosts, emptyHosts}
+	aloneIfCan    = []int{loneNodes, ownHosts, openHosts, emptyHosts}
 	anyOrder      = []int{ownHosts, openHosts, emptyHosts, loneNodes}
 	groupOrder    = []int{ownHosts, openHosts, emptyHosts}
 	aloneTogether = []int{ownHosts, emptyHosts}
@@ -139,10 +140,12 @@ func (b *binding) bindGroup(name string, members []*node) {
 func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Component) bool) int32 {
 	order := anyOrder
 	switch {
-	case w.alone && w.nodes > 1:
+	case w.alone && w.nodes > 1 && !b.sharesAll():
 		order = aloneTogether
 	case w.nodes > 1:
 		order = groupOrder
+	case w.alone && b.sharesAll():
+		order = aloneIfCan
 	case w.alone:
 		order = aloneOrder
 	}
@@ -220,6 +223,8 @@ func (b *binding) alreadyOwn() []int32 {
 	return b.own
 }
 
-func (b *binding) grantsAlone() bool {
-	return b.x.inv.ExclusiveOnShared == inventory.Grant
-}
+// grantsAlone tells whether a slice may have a shared component alone.
+func (b *binding) grantsAlone() bool { return b.x.inv.ExclusiveOnShared == inventory.Grant }
+
+// sharesAll tells whether a node that wants a shared component alone shares it.
+func (b *binding) sharesAll() bool { return b.x.inv.ExclusiveOnShared == inventory.Share }

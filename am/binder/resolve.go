@@ -22,12 +22,12 @@ func (b *binding) resolve(n *node) {
 	}
 	u, err := urn.Parse(n.Node.ComponentID)
 	if err != nil {
-		b.refuse(n, am.BadArgs, "its component_id is no URN: %.200q%s", n.Node.ComponentID, b.likeComponent(n.Node.ComponentID))
+		b.refuseFor(n, "component_id", am.BadArgs, "its component_id is no URN: %.200q%s", n.Node.ComponentID, b.likeComponent(n.Node.ComponentID))
 		return
 	}
 	c, ok := b.x.inv.Component(u)
 	if !ok {
-		b.refuse(n, am.SearchFailed, "there is no component %s%s", u, b.likeComponent(u.Name))
+		b.refuseFor(n, "component_id", am.SearchFailed, "there is no component %s%s", u, b.likeComponent(u.Name))
 		return
 	}
 	n.Component = c
@@ -45,9 +45,9 @@ func (b *binding) outfit(n *node, c *inventory.Component) {
 	}
 	switch {
 	case !c.Offers(t):
-		b.refuse(n, am.Unsupported, "%s offers no %s but %s", c.Name, t.Name, list(c.SliverTypes, typeName))
+		b.refuseFor(n, "sliver_type", am.Unsupported, "%s offers no %s but %s", c.Name, t.Name, list(c.SliverTypes, typeName))
 	case n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware):
-		b.refuse(n, b.hardwareCode(n), "%s is no %.80q but %s", c.Name, n.hardware, list(c.HardwareTypes, itself))
+		b.refuseFor(n, "hardware_type", b.hardwareCode(n), "%s is no %.80q but %s", c.Name, n.hardware, list(c.HardwareTypes, itself))
 	default:
 		b.equip(n, t)
 	}
@@ -71,9 +71,9 @@ func (b *binding) outfitAnywhere(n *node) {
 	case b.x.classes[classKey{sliverType: t, hardware: n.hardware}] != nil:
 		b.equip(n, t)
 	case b.x.classes[classKey{sliverType: t}] == nil:
-		b.refuse(n, am.Unsupported, "no component offers %s; %s", t.Name, b.elsewhere(nil))
+		b.refuseFor(n, "sliver_type", am.Unsupported, "no component offers %s; %s", t.Name, b.elsewhere(nil))
 	default:
-		b.refuse(n, b.hardwareCode(n), "no component that offers %s is a %.80q%s", t.Name, n.hardware, b.hint(n.hardware, b.x.inv.HardwareTypes))
+		b.refuseFor(n, "hardware_type", b.hardwareCode(n), "no component that offers %s is a %.80q%s", t.Name, n.hardware, b.hint(n.hardware, b.x.inv.HardwareTypes))
 	}
 }
 
@@ -94,7 +94,7 @@ func (b *binding) named(n *node) (*inventory.SliverType, bool) {
 		for i, t := range b.x.inv.SliverTypes {
 			names[i] = t.Name
 		}
-		b.refuse(n, am.SearchFailed, "there is no sliver type %.80q%s", name, b.hint(name, names))
+		b.refuseFor(n, "sliver_type", am.SearchFailed, "there is no sliver type %.80q%s", name, b.hint(name, names))
 	}
 	return t, ok
 }
@@ -111,7 +111,7 @@ func (b *binding) hardwareCode(n *node) am.Code {
 // equip gives n sliver type t and the image it asks for.
 func (b *binding) equip(n *node, t *inventory.SliverType) {
 	if !b.permit.sliverType(t) {
-		b.refuse(n, am.Refused, "%s may not be had: %s", t.Name, b.permit.NoSliverType)
+		b.refuseFor(n, "sliver_type", am.Refused, "%s may not be had: %s", t.Name, b.permit.NoSliverType)
 		return
 	}
 	n.SliverType, n.Amount, n.Image = t, t.Needs, ""
@@ -128,7 +128,7 @@ func (b *binding) equip(n *node, t *inventory.SliverType) {
 			return
 		}
 		if _, ok := b.x.inv.Image(name); ok {
-			b.refuse(n, am.Unsupported, "disk image %.200q is not for %s; there are %s", name, t.Name, list(t.Images, imageName))
+			b.refuseFor(n, "disk_image", am.Unsupported, "disk image %.200q is not for %s; there are %s", name, t.Name, list(t.Images, imageName))
 			return
 		}
 		if asked == "" {
@@ -136,6 +136,6 @@ func (b *binding) equip(n *node, t *inventory.SliverType) {
 		}
 	}
 	if asked != "" && b.x.inv.UnknownImage == inventory.Refuse {
-		b.refuse(n, am.SearchFailed, "there is no disk image %.200q; for %s there are %s", asked, t.Name, list(t.Images, imageName))
+		b.refuseFor(n, "disk_image", am.SearchFailed, "there is no disk image %.200q; for %s there are %s", asked, t.Name, list(t.Images, imageName))
 	}
 }

@@ -49,6 +49,7 @@ func (b *binding) room(i int32, w want) verdict {
 	othersCleaning := u.cleaning.slivers - mine.cleaning
 	closing := u.exclusive - mine.exclusive
 	closingCleaning := u.cleaning.exclusive - mine.cleaningExclusive
+	w.alone = w.alone && !b.sharesAll()
 	switch {
 	case closing > 0 && closing == closingCleaning:
 		return cleaning

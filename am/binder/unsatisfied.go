@@ -23,6 +23,9 @@ type Reason struct {
 	Line     int // of the node or link in the request
 	Code     am.Code
 	Detail   am.Detail
+	// What is the attribute or element of the node or link that is concerned, such as
+	// component_id; empty for it as a whole.
+	What string
 	// Text says what is in the way and what would have fitted, without the name.
 	Text string
 }
@@ -68,7 +71,7 @@ func (e *UnsatisfiedError) Error() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(places(lines[k]) + together(k.kind, names[k]) + ": " + k.text)
+		b.WriteString(places(lines[k]) + Together(k.kind, names[k]) + ": " + k.text)
 		left[k.kind] -= len(names[k])
 	}
 	return b.String()
@@ -87,8 +90,9 @@ func places(lines []int) string {
 	}
 }
 
-// together names those of one reason: node "a", or nodes "a", "b" and "c".
-func together(kind string, clientIDs []string) string {
+// Together names nodes, or links, of which one thing is said: node "a", or nodes "a",
+// "b" and "c".
+func Together(kind string, clientIDs []string) string {
 	var quoted []string
 	for _, id := range clientIDs[:min(len(clientIDs), named)] {
 		quoted = append(quoted, fmt.Sprintf("%.80q", id))

@@ -57,6 +57,9 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 	if len(updates) == 0 {
 		return out
 	}
+	for _, name := range b.leaving {
+		updates = append(updates, provider.Update{Name: name, Is: provider.Resource{provider.AttrEnsure: provider.Present}, Should: provider.Resource{provider.AttrEnsure: provider.Absent}})
+	}
 	failed := p.dryRun(ctx, b, updates, asked, out)
 	// Whatever it answers, and also if it does not, it may have done it.
 	if ctx.Err() != nil {

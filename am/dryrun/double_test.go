@@ -28,6 +28,7 @@ provider:
     ensure: {type: "enum[present,absent]"}
     component: {}
     power: {type: "enum[on,off]"}
+    client_id: {}
     login: {type: "array[string]", kind: r}
 `
 
@@ -56,6 +57,20 @@ type behaviour struct {
 	Dry string
 	// Kills is a component that kills every dry run it is in.
 	Kills string
+	// Names has it refuse a node that has the client_id of another one.
+	Names bool
+	// Stays has it take its time to remove nodes, until told otherwise.
+	Stays bool
+}
+
+// twin tells whether another node has the client_id of the one called name.
+func twin(nodes map[string]map[string]any, name string, id any) bool {
+	for other, n := range nodes {
+		if other != name && n["client_id"] == id {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *site) behave(name string, b behaviour) {
@@ -104,24 +119,37 @@ func must(err error) {
 	}
 }
 
-// act is one call of the provider.
-func act(action string) {
-	stem := strings.TrimSuffix(os.Args[0], provider.Suffix)
-	lock, err := os.OpenFile(stem+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	must(err)
-	must(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
-	var b behaviour
+// behaves is what the provider whose files begin with stem was told.
+func behaves(stem string) (b behaviour) {
 	text, err := os.ReadFile(stem + ".behaviour")
 	if must(err); err == nil {
 		must(json.Unmarshal(text, &b))
 	}
+	return b
+}
+
+// removes tells whether the input of a call is of a set that removes nodes for real.
+func removes(input []byte) bool {
+	return bytes.Contains(input, []byte(`"ensure":"absent"}`)) && bytes.Contains(input, []byte(`"noop":false`))
+}
+
+// act is one call of the provider.
+func act(action string) {
+	stem := strings.TrimSuffix(os.Args[0], provider.Suffix)
+	input, err := io.ReadAll(os.Stdin)
+	must(err)
+	for removes(input) && behaves(stem).Stays {
+		time.Sleep(10 * time.Millisecond)
+	}
+	lock, err := os.OpenFile(stem+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	must(err)
+	must(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+	b := behaves(stem)
 	nodes := map[string]map[string]any{}
-	text, err = os.ReadFile(stem + ".state")
+	text, err := os.ReadFile(stem + ".state")
 	if must(err); err == nil {
 		must(json.Unmarshal(text, &nodes))
 	}
-	input, err := io.ReadAll(os.Stdin)
-	must(err)
 	if action == "get" {
 		resources := []any{}
 		for _, n := range nodes {
@@ -140,6 +168,12 @@ func act(action string) {
 	must(json.Unmarshal(input, &in))
 	saw := seen{Noop: in.Ral.Noop}
 	changes := []any{}
+	there := maps.Clone(nodes)
+	for _, u := range in.Updates {
+		if u.Should["ensure"] == "absent" {
+			delete(there, u.Name)
+		}
+	}
 	for _, u := range in.Updates {
 		node := maps.Clone(u.Is)
 		maps.Copy(node, u.Should)
@@ -150,6 +184,10 @@ func act(action string) {
 		}
 		if kind, ok := b.Refuses[component]; ok && u.Should["ensure"] == "present" {
 			changes = append(changes, map[string]any{"name": u.Name, "error": map[string]any{"kind": kind, "message": component + " is " + kind}})
+			continue
+		}
+		if b.Names && u.Should["ensure"] == "present" && twin(there, u.Name, node["client_id"]) {
+			changes = append(changes, map[string]any{"name": u.Name, "error": map[string]any{"kind": "failed", "message": "two nodes have the same name; rename one"}})
 			continue
 		}
 		if u.Should["ensure"] == "absent" {
@@ -191,10 +229,7 @@ func act(action string) {
 	case "wait":
 		for b.Dry == "wait" {
 			time.Sleep(10 * time.Millisecond)
-			text, err := os.ReadFile(stem + ".behaviour")
-			must(err)
-			b = behaviour{}
-			must(json.Unmarshal(text, &b))
+			b = behaves(stem)
 		}
 	}
 	_, err = os.Stdout.Write(text)

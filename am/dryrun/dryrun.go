@@ -112,7 +112,8 @@ type batch struct {
 	provider   Provider
 	slivers    []am.Sliver
 	components []string
-	places     []int // in what Probe was given
+	places     []int    // in what Probe was given
+	leaving    []string // nodes that are being removed
 	moved      func(am.Sliver) bool
 }
 
@@ -129,12 +130,22 @@ type batch struct {
 //
 // A sliver that has moved, as the caller tells when Probe asks, may be there for
 // other reasons than the dry run, and is not removed.
-func (p *Prober) Probe(ctx context.Context, slivers []am.Sliver, moved func(am.Sliver) bool) []*am.Error {
+//
+// Leaving are slivers of the same slice that are being removed. They are in the dry
+// run as absent, for a provider may not have heard of that yet, and would compare
+// the new nodes with them.
+func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, moved func(am.Sliver) bool) []*am.Error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Limit)
 	defer cancel()
 	out := make([]*am.Error, len(slivers))
 	var calls sync.WaitGroup
-	for _, b := range p.batches(slivers) {
+	batches := p.batches(slivers)
+	for i := range leaving {
+		if _, name, ok := p.place(&leaving[i]); ok && batches[name] != nil {
+			batches[name].leaving = append(batches[name].leaving, leaving[i].URN.Name)
+		}
+	}
+	for _, b := range batches {
 		calls.Go(func() {
 			b.moved = moved
 			for i, err := range p.ask(ctx, b) {
@@ -150,12 +161,9 @@ func (p *Prober) Probe(ctx context.Context, slivers []am.Sliver, moved func(am.S
 func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 	all := map[string]*batch{}
 	for i, s := range slivers {
-		component, name := s.ComponentName, s.Provider // as it was bound, whatever the inventory says by now
-		if name == "" {
-			var ok bool
-			if component, name, ok = p.cfg.Components(s.Component); !ok {
-				continue
-			}
+		component, name, ok := p.place(&s)
+		if !ok {
+			continue
 		}
 		b := all[name]
 		if b == nil {
@@ -171,4 +179,13 @@ func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 		b.places = append(b.places, i)
 	}
 	return all
+}
+
+// place is the component of a sliver and its provider, as it was bound, whatever the
+// inventory says by now.
+func (p *Prober) place(s *am.Sliver) (component, provider string, ok bool) {
+	if s.Provider != "" {
+		return s.ComponentName, s.Provider, true
+	}
+	return p.cfg.Components(s.Component)
 }

@@ -172,7 +172,7 @@ func newBench(names ...string) *bench {
 }
 
 func (b *bench) probe(t *testing.T, slivers []am.Sliver) []*am.Error {
-	return b.Probe(t.Context(), slivers, func(am.Sliver) bool { return false })
+	return b.Probe(t.Context(), slivers, nil, func(am.Sliver) bool { return false })
 }
 
 // on are slivers n0, n1, … on components.
@@ -230,6 +230,24 @@ func TestADryRunAsksForAllThatASetWill(t *testing.T) {
 	}
 	if got := should.List(provider.AttrInterfaces); len(got) != 1 || !strings.Contains(got[0], `"properties":[{"capacity":5}]`) {
 		t.Errorf("interfaces %q", got)
+	}
+}
+
+// TestADryRunIsWithoutWhatIsBeingRemoved: a provider that has not heard of it yet must
+// not compare the new nodes with it. What it says of these is of no concern.
+func TestADryRunIsWithoutWhatIsBeingRemoved(t *testing.T) {
+	b := newBench("rack", "other")
+	b.doubles["rack"].refuses = map[string]*provider.Error{"": {Kind: provider.Failed, Msg: "it cannot be removed"}}
+	leaving := on("rack.a", "other.a")
+	leaving[0].URN.Name, leaving[1].URN.Name = "old1", "old2"
+	if diff := cmp.Diff([]string{"yes"}, says(b.Probe(t.Context(), on("rack.b"), leaving, func(am.Sliver) bool { return false }))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"get n0", "set noop=true n0=present@rack.b old1=absent@", "get n0"}, b.doubles["rack"].calls); diff != "" {
+		t.Errorf("rack was asked (-want +got):\n%s", diff)
+	}
+	if len(b.doubles["other"].calls) > 0 {
+		t.Errorf("other was asked: %q", b.doubles["other"].calls)
 	}
 }
 
@@ -359,14 +377,14 @@ func TestWhatHasMovedIsNotRemoved(t *testing.T) {
 	d.deaf = true // so that the nodes are there afterwards
 	slivers := on("rack.a", "rack.b")
 	moved := func(s am.Sliver) bool { return s.URN == slivers[0].URN }
-	b.Probe(t.Context(), slivers, moved)
+	b.Probe(t.Context(), slivers, nil, moved)
 	if d.nodes["n0"] == nil || d.nodes["n1"] != nil {
 		t.Errorf("left: %v, want n0 alone", d.nodes)
 	}
 	b = newBench("rack")
 	d = b.doubles["rack"]
 	d.deaf = true
-	b.Probe(t.Context(), slivers[:1], moved)
+	b.Probe(t.Context(), slivers[:1], nil, moved)
 	if d.nodes["n0"] == nil || !b.Asks(slivers[0].Component) || b.log.Len() > 0 {
 		t.Errorf("left: %v; asked again: %v; log %s", d.nodes, b.Asks(slivers[0].Component), b.log.String())
 	}

@@ -119,6 +119,50 @@ func TestAnotherComponentIsTaken(t *testing.T) {
 	}
 }
 
+// TestNamesOfSliversBeingRemovedAreFree: a request may use the names of slivers that are
+// deleted at once, although their provider has not removed them yet and would refuse
+// two nodes of one name.
+func TestNamesOfSliversBeingRemovedAreFree(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rule string
+		make func(s *site)
+		end  string // the state in which the nodes are in the end
+	}{
+		{"Allocate and Provision", func(s *site) {
+			s.allocate("", "").want(s.t, am.Success)
+			s.on("Provision").want(s.t, am.Success)
+		}, "geni_notready"},
+		{"CreateSliver", func(s *site) { s.create("", "").want(s.t, am.Success) }, "geni_ready"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			s := newSite(t)
+			s.behave("rack", behaviour{Names: true, Stays: true})
+			made := func() bool { x := s.states(); return x["a"][0] == tt.end && x["b"][0] == tt.end }
+			tt.make(s)
+			wait.Until(t, "made", made)
+			s.on("Delete").want(t, am.Success)
+			tt.make(s)
+			manifest, _ := get(s.on("Describe").want(t, am.Success).value, "geni_rspec").(string)
+			if strings.Count(manifest, "sliver_id=") != 2 {
+				t.Errorf("the manifest has not two slivers:\n%s", manifest)
+			}
+			for id, x := range s.states() {
+				if x != [2]string{"geni_pending_allocation", ""} {
+					t.Errorf("%s is %q while what was deleted is there", id, x)
+				}
+			}
+			s.behave("rack", behaviour{Names: true})
+			wait.Until(t, "made again", made)
+			for _, x := range s.sets("rack") {
+				if strings.Contains(x.Answer, "two nodes") {
+					t.Errorf("the provider was asked for two nodes of one name: %+v", x)
+				}
+			}
+		})
+	}
+}
+
 // TestWhatAProviderSaysIsOneLineOfASCII, wherever it is told.
 func TestWhatAProviderSaysIsOneLineOfASCII(t *testing.T) {
 	t.Parallel()

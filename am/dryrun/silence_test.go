@@ -48,7 +48,7 @@ func TestComponentsThatHangKeepNobodyWaitingForLong(t *testing.T) {
 		for i := range 3 * 2 * atOnce {
 			calls.Go(func() {
 				for ctx.Err() == nil {
-					b.Probe(ctx, on(fmt.Sprint("rack.h", i%3)), func(am.Sliver) bool { return false })
+					b.Probe(ctx, on(fmt.Sprint("rack.h", i%3)), nil, func(am.Sliver) bool { return false })
 					time.Sleep(time.Second)
 				}
 			})
@@ -129,13 +129,13 @@ func TestWhatIsNoSilenceIsNotRemembered(t *testing.T) {
 			b.doubles["rack"].breaks = map[string]error{"rack.a": errHangs}
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(9*time.Second, cancel)
-			b.Probe(ctx, on("rack.a"), func(am.Sliver) bool { return false })
+			b.Probe(ctx, on("rack.a"), nil, func(am.Sliver) bool { return false })
 		}},
 		{"the time is over soon after its turn", func(t *testing.T, b *bench) {
 			b.doubles["rack"].breaks = map[string]error{"rack.a": errHangs}
 			ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
 			defer cancel()
-			b.Probe(ctx, on("rack.a"), func(am.Sliver) bool { return false })
+			b.Probe(ctx, on("rack.a"), nil, func(am.Sliver) bool { return false })
 		}},
 		{"it had no place", func(t *testing.T, b *bench) {
 			b.doubles["rack"].whole = fmt.Errorf("set %w", provider.ErrNoPlace)

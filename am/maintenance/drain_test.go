@@ -52,7 +52,7 @@ func TestMistakesInDrains(t *testing.T) {
 		"drained: [{components: [pc1], by: [x]}]":       "by must be the name",
 		"drained: [{components: [pc1], by: \"a\\nb\"}]": "by must be the name",
 		"drained: [{components: [pc1], since: soon}]":   "since must be a time",
-		"drained: [{components: [pc1, pc4..pc2]}]":      `"pc4..pc2" is no range`,
+		"drained: [{components: [pc1, pc4..pc2]}]":      `"pc4..pc2" is not a range`,
 		"drainde: []":                                   `the file has no key "drainde"; did you mean "drained"?`,
 	} {
 		if _, err := Parse([]byte(text), "m.yaml"); err == nil || !strings.Contains(err.Error(), want) {

@@ -56,7 +56,7 @@ func Spread(written string, room int) ([]string, error) {
 	case !isRange:
 		return []string{written}, nil
 	case r.Len() == 0:
-		return nil, fmt.Errorf("%q is no range; write it like pc1..pc20", written)
+		return nil, fmt.Errorf("%q is not a range; write its first and its last name, such as pc1..pc20", written)
 	case r.Len() > room:
 		return nil, fmt.Errorf("%q makes %d names, and there is room for %d; name fewer", written, r.Len(), max(room, 0))
 	}

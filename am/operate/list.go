@@ -275,6 +275,11 @@ func (w *where) onSite(p pattern) bool {
 }
 
 func noComponent(inv *inventory.Inventory, said string) error {
+	if strings.Contains(said, "..") {
+		if _, err := maintenance.Spread(said, maxRange); err != nil {
+			return refuse("%v", err)
+		}
+	}
 	var names []string
 	for _, c := range inv.Components[:min(len(inv.Components), maxNames)] {
 		names = append(names, c.Name)

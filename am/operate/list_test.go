@@ -139,6 +139,7 @@ func TestSlipsInFilters(t *testing.T) {
 		{"slivers", operate.Filter{Slice: alice.String()}, "is a user, not a slice"},
 		{"nodes", operate.Filter{Component: "pc11"}, "there is no component pc11; did you mean pc1?"},
 		{"tasks", operate.Filter{Component: "pc9"}, "there is no component pc9"},
+		{"nodes", operate.Filter{Component: "pc1.."}, `"pc1.." is not a range; write its first and its last name, such as pc1..pc20`},
 		{"sliver", operate.Filter{}, `there is no list "sliver"; did you mean slivers?`},
 	} {
 		err := s.Lines(c.what, c.f, &strings.Builder{})

@@ -94,7 +94,7 @@ func (p *Permit) Begin() error {
 		if p.slice.Authority != "" {
 			in = " in project " + p.slice.Authority
 		}
-		return x.refusal("no rule of this site fits %s%s; whom none fits may have nothing: %s", p.user, in, x.refuse)
+		return x.refusal("%s matches no rule of this site%s, so nothing is available to them; %s", p.user, in, x.refuse)
 	case x.refuse != "":
 		return x.refusal("%s refuses this: %s", x, x.refuse)
 	case x.terms != nil && !x.terms.accepted[p.user.Key()]:

@@ -38,11 +38,11 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 	}{
 		{"who has accepted the terms", student("ann"), net, ""},
 		{"who has not", student("bob"), net, `[T&C-APPROVAL-MISSING] rule "students" of this site wants urn:publicid:IDN+example.org:course-net+user+bob to accept its terms of use first; Ask your teacher. Accept them here: `},
-		{"in another project", student("ann"), other, "no rule of this site fits urn:publicid:IDN+example.org:course-net+user+ann in project example.org:other"},
-		{"of another authority", userURN("ann"), net, "no rule of this site fits"},
-		{"in no project that is known", userURN("ann"), urn.URN{}, "no rule of this site fits urn:publicid:IDN+example.org+user+ann; whom none fits may have nothing: ask"},
+		{"in another project", student("ann"), other, "urn:publicid:IDN+example.org:course-net+user+ann matches no rule of this site in project example.org:other, so nothing"},
+		{"of another authority", userURN("ann"), net, "urn:publicid:IDN+example.org+user+ann matches no rule of this site"},
+		{"in no project that is known", userURN("ann"), urn.URN{}, "urn:publicid:IDN+example.org+user+ann matches no rule of this site, so nothing is available to them; ask this site's operators for access"},
 		{"who is refused", urn.MustParse("urn:publicid:IDN+example.net:a+user+eve"), net, `rule "closed" of this site refuses this: You are to use the other site. Sorry.`},
-		{"who only looks like that", urn.MustParse("urn:publicid:IDN+example.net.evil+user+eve"), net, "no rule of this site fits"},
+		{"who only looks like that", urn.MustParse("urn:publicid:IDN+example.net.evil+user+eve"), net, "urn:publicid:IDN+example.net.evil+user+eve matches no rule of this site"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			err := New(r).For(tt.user, tt.slice).Begin()
@@ -194,7 +194,7 @@ func TestExplainNamesTheRule(t *testing.T) {
 	}{
 		{student("ann"), "students", "[T&C-APPROVAL-MISSING]", 10},
 		{urn.MustParse("urn:publicid:IDN+example.net+user+a"), "closed", "refuses this", 0},
-		{userURN("ann"), "", "no rule of this site fits", 0},
+		{userURN("ann"), "", "matches no rule of this site", 0},
 	} {
 		e := r.Explain(tt.user, sliceURN("course-net", "s"))
 		if e.Rule != tt.rule || !strings.Contains(e.Refused, tt.refused) || len(e.May) != tt.may {

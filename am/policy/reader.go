@@ -39,7 +39,7 @@ func (r *reader) policy(text []byte, rules *Rules) {
 			r.rules(n, rules)
 		case "otherwise":
 			if yamlfile.Choice(&r.Reader, n, key, "allow", "refuse") == "refuse" {
-				rules.otherwise = &Rule{limits: noLimits, line: n.Line, refuse: "ask the operators of this site to be let in"}
+				rules.otherwise = &Rule{limits: noLimits, line: n.Line, refuse: "ask this site's operators for access"}
 			}
 		}
 	})

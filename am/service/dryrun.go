@@ -27,9 +27,10 @@ type Prober interface {
 	// Probe gives an error for each sliver, in their order, nil for one against
 	// which nothing is known. SearchFailed, Refused, Unsupported and ErrorCode are
 	// what its provider says of it. ServerError and TimedOut mean that the provider gave no
-	// answer. What moved tells of a sliver may have been made by others meanwhile,
-	// and must be left alone.
-	Probe(ctx context.Context, slivers []am.Sliver, moved func(am.Sliver) bool) []*am.Error
+	// answer. Leaving are slivers of the slice that are still being removed: they are
+	// asked about as if they were gone. What moved tells of a sliver may have been made
+	// by others meanwhile, and must be left alone.
+	Probe(ctx context.Context, slivers, leaving []am.Sliver, moved func(am.Sliver) bool) []*am.Error
 	// Silent are components about which Probe has no answer for now.
 	Silent() []urn.URN
 	// Longest is how long Probe takes at most.
@@ -67,7 +68,12 @@ func (s *Service) askProviders(ctx context.Context, r reservation, t reserved) (
 	asking, cancel := context.WithTimeout(ctx, s.cfg.Prober.Longest()) // each time together
 	defer cancel()
 	for n := 1; ; n++ {
-		refused := ask(asking, s.cfg.Prober, t.binding, t.slivers, s.moved)
+		leaving, err := s.leaving(r.slice)
+		if err != nil {
+			s.release(ctx, r, t)
+			return t, err
+		}
+		refused := ask(asking, s.cfg.Prober, t.binding, t.slivers, leaving, s.moved)
 		if len(refused) == 0 {
 			err := s.confirm(ctx, r, &t)
 			if err != nil {
@@ -95,13 +101,24 @@ func (s *Service) askProviders(ctx context.Context, r reservation, t reserved) (
 	}
 }
 
-func ask(ctx context.Context, p Prober, b binder.Binding, slivers []am.Sliver, moved func(am.Sliver) bool) (refused []refusal) {
-	for i, err := range p.Probe(ctx, slivers, moved) {
+func ask(ctx context.Context, p Prober, b binder.Binding, slivers, leaving []am.Sliver, moved func(am.Sliver) bool) (refused []refusal) {
+	for i, err := range p.Probe(ctx, slivers, leaving, moved) {
 		if err != nil {
 			refused = append(refused, refusal{&b.Nodes[i], err})
 		}
 	}
 	return refused
+}
+
+// leaving are the slivers of a slice that providers still have to remove. Their
+// names are free again.
+func (s *Service) leaving(slice urn.URN) (leaving []am.Sliver, err error) {
+	err = s.cfg.Store.Read(func(v *store.View) error {
+		all, err := v.SliversOf(slice)
+		leaving = slices.DeleteFunc(all, func(x am.Sliver) bool { return x.Live(v.Now()) })
+		return err
+	})
+	return leaving, err
 }
 
 // moved tells whether a sliver is more by now than the reservation that it was.
@@ -193,7 +210,7 @@ func Ask(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Req
 		for i := range b.Nodes {
 			slivers[i] = bound(inv, slice, &b.Nodes[i], &names)
 		}
-		refused := ask(ctx, p, b, slivers, func(am.Sliver) bool { return false })
+		refused := ask(ctx, p, b, slivers, nil, func(am.Sliver) bool { return false })
 		if len(refused) == 0 {
 			return nil
 		}

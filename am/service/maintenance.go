@@ -97,6 +97,6 @@ type cutLeases struct{ remarks }
 
 func (c *cutLeases) note(x *am.Sliver, w *maintenance.Window) {
 	if w != nil {
-		c.add("node", x.ClientID, "its lease ends by %s, for maintenance begins then: %s", w.From.Format(time.RFC3339), w.Text)
+		c.add("node", x.ClientID, "", "its lease ends by %s, for maintenance begins then: %s", w.From.Format(time.RFC3339), w.Text)
 	}
 }

@@ -162,16 +162,16 @@ func TestFactsOfExtensions(t *testing.T) {
 func TestRemarksAreFew(t *testing.T) {
 	var r remarks
 	for i := range 1000 {
-		r.add("node", fmt.Sprint("n", i), "says the same")
-		r.add("link", fmt.Sprint("l", i), "says %d", i)
+		r.add("node", fmt.Sprint("n", i), "", "says the same")
+		r.add("link", fmt.Sprint("l", i), "", "says %d", i)
 	}
-	r.add("the request", "", "is not named")
+	r.add("the request", "", "", "is not named")
 	got := r.texts()
 	if len(got) != maxRemarks || got[0] != `nodes "n0", "n1", "n2", "n3", "n4" and 995 more: says the same` || got[1] != `link "l0": says 0` {
 		t.Errorf("%d remarks: %q", len(got), got)
 	}
 	var one remarks
-	one.add("the request", "", "is not named")
+	one.add("the request", "", "", "is not named")
 	if got := one.texts(); len(got) != 1 || got[0] != "the request: is not named" {
 		t.Errorf("%q", got)
 	}

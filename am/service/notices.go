@@ -18,39 +18,61 @@ const (
 	maxNamed   = 5  // nodes or links of one remark
 )
 
-// remarks collects what to say of nodes and links; those of which the same is
-// said are named together.
+// Remark is what to say of a node or link of a request, or of what has no client_id,
+// that is not done, or done otherwise.
+type Remark struct {
+	Kind, ClientID string
+	// What is the attribute or element that is concerned, such as disk_image; empty for
+	// the node or link as a whole.
+	What string
+	Text string
+}
+
+// remarks collects remarks, with few different texts.
 type remarks struct {
-	inv   *inventory.Inventory
-	order []remark
-	names map[remark][]string
+	inv  *inventory.Inventory
+	list []Remark
+	seen map[string]bool // texts
 	// metrics are those on offer, in lower case; nil until somebody asks.
 	metrics map[string]bool
 }
 
-type remark struct{ kind, text string }
-
-// add notes a remark on a node or link, or on what has no client_id.
-func (r *remarks) add(kind, clientID, format string, args ...any) {
-	m := remark{kind, fmt.Sprintf(format, args...)}
-	if r.names == nil {
-		r.names = map[remark][]string{}
+// add notes a remark.
+func (r *remarks) add(kind, clientID, what, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if r.seen == nil {
+		r.seen = map[string]bool{}
 	}
-	if r.names[m] == nil {
-		if len(r.order) == maxRemarks {
+	if key := kind + " " + text; !r.seen[key] {
+		if len(r.seen) == maxRemarks {
 			return
 		}
-		r.order = append(r.order, m)
+		r.seen[key] = true
 	}
-	if clientID != "" {
-		clientID = fmt.Sprintf(" %.40q", clientID)
-	}
-	r.names[m] = append(r.names[m], clientID)
+	r.list = append(r.list, Remark{kind, clientID, what, text})
 }
 
-func (r *remarks) texts() (all []string) {
-	for _, m := range r.order {
-		names := r.names[m]
+func (r *remarks) texts() []string { return Notices(r.list) }
+
+// Notices are remarks as text, few lines: nodes of which the same is said are named
+// together, and so are links.
+func Notices(list []Remark) (all []string) {
+	type said struct{ kind, text string }
+	var order []said
+	names := map[said][]string{}
+	for _, x := range list {
+		m := said{x.Kind, x.Text}
+		if names[m] == nil {
+			order = append(order, m)
+		}
+		name := ""
+		if x.ClientID != "" {
+			name = fmt.Sprintf(" %.40q", x.ClientID)
+		}
+		names[m] = append(names[m], name)
+	}
+	for _, m := range order {
+		names := names[m]
 		kind, more := m.kind, ""
 		if len(names) > 1 {
 			kind += "s"
@@ -64,14 +86,17 @@ func (r *remarks) texts() (all []string) {
 }
 
 // Remarks say what of a request that can be bound is not done, or done
-// otherwise: one line each, and few.
-func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []string {
+// otherwise.
+func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []Remark {
 	r := remarks{inv: inv}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		r.image(n)
+		if n.Shared {
+			r.add("node", n.Node.ClientID, "exclusive", `exclusive="true" is not possible here: %s is shared, and other slices may use it, too`, n.Component.Name)
+		}
 		if n.Node.RoutableIP && !n.PublicAddress.IsValid() {
-			r.add("node", n.Node.ClientID, "there are no public addresses here, so routable_control_ip is copied and gives none")
+			r.add("node", n.Node.ClientID, "routable_control_ip", "there are no public addresses here, so routable_control_ip is copied and gives none")
 		}
 		r.fetching(n.Node)
 		r.monitoring("node", n.Node.ClientID, n.Node.Monitoring)
@@ -90,18 +115,18 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []s
 	for i := range req.Links {
 		l := &req.Links[i]
 		if l.SharedVLAN != "" && bare[l.ClientID] {
-			r.add("link", l.ClientID, "other slices may be on the shared VLAN %.80q, so its interfaces get no addresses but those that you give them", l.SharedVLAN)
+			r.add("link", l.ClientID, "link_shared_vlan", "other slices may be on the shared VLAN %.80q, so its interfaces get no addresses but those that you give them", l.SharedVLAN)
 		}
 		if l.SharedVLAN != "" && slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Source == "" }) {
-			r.add("link", l.ClientID, "its properties towards one interface are not met by what other slices send on the shared VLAN %.80q; each slice shapes what leaves its own interfaces", l.SharedVLAN)
+			r.add("link", l.ClientID, "property", "its properties towards one interface are not met by what other slices send on the shared VLAN %.80q; each slice shapes what leaves its own interfaces", l.SharedVLAN)
 		}
 		if loose := unwired[l.ClientID]; len(inv.Links) > 0 && loose != "" && asksCapacity(l) {
-			r.add("link", l.ClientID, "the inventory knows no network of %s, so the capacity is not accounted", loose)
+			r.add("link", l.ClientID, "property", "the inventory knows no network of %s, so the capacity is not accounted", loose)
 		}
 		r.monitoring("link", l.ClientID, l.Monitoring)
 	}
 	r.monitoring("the request", "", req.Monitoring)
-	return r.texts()
+	return r.list
 }
 
 func asksCapacity(l *rspec.Link) bool {
@@ -115,7 +140,7 @@ func (r *remarks) image(n *binder.Bound) {
 		return
 	}
 	if i, ok := r.inv.Image(asked); !ok || i.Name != n.Image {
-		r.add("node", n.Node.ClientID, "there is no disk image %.80q here; it gets %s", asked, n.Image)
+		r.add("node", n.Node.ClientID, "disk_image", "there is no disk image %.80q here; it gets %s", asked, n.Image)
 	}
 }
 
@@ -144,12 +169,12 @@ func (r *remarks) fetching(n *rspec.Node) {
 	}
 	for i, x := range n.Executes {
 		if p := installer(x.Command); p != "" {
-			r.add("node", n.ClientID, "its execute %d of %d runs %s, which needs the network outside, and nodes here do not reach it; ask the operators for an image that has what it installs", i+1, len(n.Executes), p)
+			r.add("node", n.ClientID, "execute", "its execute %d of %d runs %s, which needs the network outside, and nodes here do not reach it; ask the operators for an image that has what it installs", i+1, len(n.Executes), p)
 		}
 	}
 	for i, x := range n.Installs {
 		if len(x.URL) < len("data:") || !strings.EqualFold(x.URL[:len("data:")], "data:") {
-			r.add("node", n.ClientID, "its install %d of %d, %.80q, cannot be fetched, for nodes here do not reach the network outside; let a node of the slice serve it, or write it as a data: URL", i+1, len(n.Installs), x.URL)
+			r.add("node", n.ClientID, "install", "its install %d of %d, %.80q, cannot be fetched, for nodes here do not reach the network outside; let a node of the slice serve it, or write it as a data: URL", i+1, len(n.Installs), x.URL)
 		}
 	}
 }
@@ -162,10 +187,10 @@ func (r *remarks) monitoring(kind, clientID string, m *rspec.Monitoring) {
 	offer := r.inv.Monitoring
 	switch {
 	case offer == nil:
-		r.add(kind, clientID, "this aggregate offers no monitoring; the wish is copied, and nothing is measured")
+		r.add(kind, clientID, "monitoring", "this aggregate offers no monitoring; the wish is copied, and nothing is measured")
 		return
 	case m.Type != "" && offer.Type != "" && !strings.EqualFold(m.Type, offer.Type):
-		r.add(kind, clientID, "monitoring of the type %.40q is not to be had here, only %s; the wish is copied", m.Type, offer.Type)
+		r.add(kind, clientID, "monitoring", "monitoring of the type %.40q is not to be had here, only %s; the wish is copied", m.Type, offer.Type)
 	}
 	if r.metrics == nil {
 		r.metrics = map[string]bool{}
@@ -175,7 +200,7 @@ func (r *remarks) monitoring(kind, clientID string, m *rspec.Monitoring) {
 	}
 	for _, id := range m.Metrics {
 		if !r.metrics[strings.ToLower(id)] {
-			r.add(kind, clientID, "there is no metric %.50q here; the advertisement lists what there is", id)
+			r.add(kind, clientID, "monitoring", "there is no metric %.50q here; the advertisement lists what there is", id)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 		return Outcome{}, err
 	}
 	out := Outcome{Slice: r.slice, Slivers: reports(t.slivers)}
-	out.Notices = append(rspec.Lines(r.request.Notices), Remarks(t.inventory, r.request, t.binding)...)
+	out.Notices = append(rspec.Lines(r.request.Notices), Notices(Remarks(t.inventory, r.request, t.binding))...)
 	out.Notices = append(out.Notices, t.cut.texts()...)
 	out.Manifest, err = s.writeManifest(out.Slivers, map[string]*rspec.Request{t.document: r.request})
 	return out, err
@@ -214,7 +214,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	now, wish := v.Now().UTC(), r.options.EndTime
 	var none binder.Binding
 	if len(r.request.Nodes) == 0 {
-		return nil, none, am.Errorf(am.SearchFailed, "the request has no node for this aggregate (%s); it is asked for by that component_manager_id, or by none", s.Inventory().Manager)
+		return nil, none, am.Errorf(am.SearchFailed, "%s", r.request.Nothing(s.Inventory().Manager))
 	}
 	if err := cmp.Or(notPast(now, wish), boundSetup(r.request)); err != nil {
 		return nil, none, err

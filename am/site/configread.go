@@ -82,14 +82,32 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 			}
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
 	c.resolve(filepath.Dir(file))
-	if err := c.Validate(); err != nil {
+	if err := errors.Join(append(errs, unsaid(c.Validate(), errs)...)...); err != nil {
 		return nil, err
 	}
 	return &c, nil
+}
+
+// unsaid are the errors in err about other lines than those of the errors said: what
+// could not be read at a line is not what stands there.
+func unsaid(err error, said []error) (others []error) {
+	at := map[string]bool{}
+	for _, e := range said {
+		if x, ok := errors.AsType[*ConfigError](e); ok {
+			at[x.Where] = true
+		}
+	}
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	for _, e := range many.Unwrap() {
+		if x, ok := errors.AsType[*ConfigError](e); !ok || !at[x.Where] {
+			others = append(others, e)
+		}
+	}
+	return others
 }
 
 // setText gives a key the value that stands for it. Times have a unit, for a bare

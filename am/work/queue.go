@@ -128,6 +128,7 @@ func (l *loop) startSets(ctx context.Context, q *queue) {
 			alone++
 		}
 	}
+	l.holdBack(q)
 	for _, jobs := range l.batches(q) {
 		if len(q.sets) == workers {
 			return
@@ -142,6 +143,35 @@ func (l *loop) startSets(ctx context.Context, q *queue) {
 		q.sets[c] = true
 		l.begin(ctx, c)
 	}
+}
+
+// holdBack takes from what is to be set the nodes that have a name, or a link, of a node
+// of their slice that is to go, until the provider has accepted that it goes: it would
+// compare the two. It waits no longer than for as many attempts as making a node has.
+func (l *loop) holdBack(q *queue) {
+	type name struct{ slice, kind, id string }
+	names := func(j *job) (all []name) {
+		slice := j.sliver.Slice.Key()
+		all = append(all, name{slice, "node", j.sliver.ClientID})
+		for _, in := range j.sliver.Interfaces {
+			all = append(all, name{slice, "link", in.Link})
+		}
+		return all
+	}
+	if !slices.ContainsFunc(q.toSet, func(j *job) bool { return !j.removes() }) {
+		return
+	}
+	leaving := map[name]bool{}
+	for _, j := range l.jobs {
+		if j.queue == q && j.removes() && !j.asked && j.task.Attempt < l.r.limits.Attempts {
+			for _, n := range names(j) {
+				leaving[n] = true
+			}
+		}
+	}
+	q.toSet = slices.DeleteFunc(q.toSet, func(j *job) bool {
+		return !j.removes() && slices.ContainsFunc(names(j), func(n name) bool { return n.id != "" && leaving[n] })
+	})
 }
 
 // batches sorts what is to be set into sets: of resources of one slice, all to go or all

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,18 +35,16 @@ func TestCheckReportsLikeACompiler(t *testing.T) {
 some.xml:2:40: warning: the attribute "pi_tag" is not allowed on <node>; allowed: client_id, component_id, component_manager_id, component_name, exclusive, colocate (by the schema; it is tolerated); also at 5:22
      2 |  <node client_id="a" exclusive="maybe" pi_tag="é">
        |                                        ^
-some.xml:3:34: error: interface "a:0" has the address "10.0.0.300", which is none; write one such as 10.0.0.1, with the netmask apart
+some.xml:3:34: error: interface "a:0": "10.0.0.300" is not an IP address; write one such as 10.0.0.1, with the netmask apart
      3 |   <interface client_id="a:0"><ip address="10.0.0.300"/></interface>
        |                                  ^
-some.xml:5:34: error: node "b": there is no sliver type "mainframe"; there are raw-pc, vm
-     5 |  <node client_id="é" pi_tag="2"/><node client_id="b"><sliver_type name="mainframe"/></node>
-       |                                  ^
+some.xml:5:67: error: node "b": there is no sliver type "mainframe"; there are raw-pc, vm
+     5 | …="é" pi_tag="2"/><node client_id="b"><sliver_type name="mainframe"/></node>
+       |                                                    ^
 some.xml:6:37: error: link "l" refers to the interface "zz", which no node has; add <interface client_id=…> to a node or drop the interface_ref
      6 |  <link client_id="l"><interface_ref client_id="zz"/></link>
        |                                     ^
 some.xml: 4 errors, 2 warnings
-
-4 mistakes.
 `
 	if diff := cmp.Diff(want, out); code != 1 || diff != "" {
 		t.Errorf("exit status %d, -want +got:\n%s", code, diff)
@@ -60,9 +60,9 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 		want       string
 	}{
 		{"RefusedLink", `<rspec type="request" ` + ns + `><node client_id="a"><interface client_id="a:0"/></node>` + "\n" + `<link client_id="l"><interface_ref client_id="a:0"/><v:link_shared_vlan xmlns:v="http://www.geni.net/resources/rspec/ext/shared-vlan/1" name="v"/></link></rspec>`, 1, "some.xml:2:1: error: link \"l\": "},
-		{"AnotherImage", `<rspec type="request" ` + ns + `><node client_id="a"><sliver_type name="raw-pc"><disk_image name="bsd"/></sliver_type></node></rspec>`, 0, "some.xml: warning: node \"a\": there is no disk image \"bsd\" here; it gets "},
+		{"AnotherImage", `<rspec type="request" ` + ns + `><node client_id="a"><sliver_type name="raw-pc"><disk_image name="bsd"/></sliver_type></node></rspec>`, 0, "some.xml:1:128: warning: node \"a\": there is no disk image \"bsd\" here; it gets "},
 		{"ToleratedIsAWarning", `<rspec type="request" ` + ns + `><node client_id="a" x="1"/></rspec>`, 0, "1 warning\nok "},
-		{"RefusedBySite", `<rspec type="request" ` + ns + `>` + "\n" + `<node client_id="a"><sliver_type name="mainframe"/></node></rspec>`, 1, "some.xml:2:1: error: node \"a\": there is no sliver type \"mainframe\""},
+		{"RefusedBySite", `<rspec type="request" ` + ns + `>` + "\n" + `<node client_id="a"><sliver_type name="mainframe"/></node></rspec>`, 1, "some.xml:2:34: error: node \"a\": there is no sliver type \"mainframe\""},
 		{"SaidOnce", `<rspec type="request" ` + ns + `><node/></rspec>`, 1, "1 error, 0 warnings"},
 		{"Manifest", `<rspec type="manifest" ` + ns + `><node client_id="a" nonsense="1"/></rspec>`, 0, "ok       some.xml: a manifest"},
 		{"Advertisement", `<rspec type="advertisement" ` + ns + `><node component_id="x"/></rspec>`, 0, "warning: <node> "},
@@ -88,6 +88,77 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEachMistakeIsToldOnce, where it is, with all whom it concerns.
+func TestEachMistakeIsToldOnce(t *testing.T) {
+	const ns = `xmlns="http://www.geni.net/resources/rspec/3"`
+	nodes := func(n int, attrs, in string) (s string) {
+		for i := range n {
+			s += fmt.Sprintf("<node client_id=\"n%d\" %s>%s</node>\n", i, attrs, in)
+		}
+		return s
+	}
+	dir := made(t)
+	for _, tt := range []struct {
+		rule, in string
+		want     []string
+		not      string
+	}{
+		{"one unknown sliver type", nodes(25, "", `<sliver_type name="zork"/>`), []string{`some.xml:2:36: error: nodes "n0", "n1"`, `and 15 more: there is no sliver type "zork"`, "some.xml: 1 error, 0 warnings\n"}, "mistake"},
+		{"more than there is", nodes(30, "", ""), []string{`"n29": 30 raw-pcs requested, 20 free; 40 vms free`, ": 1 error, "}, "30 |"},
+		{"a component_id that is no URN", nodes(1, `component_id="pc1"`, ""), []string{`some.xml:2:22: error: node "n0" has a component_id that is no URN`, ": 1 error, "}, "its component_id"},
+		{"wrong in the same way", nodes(3, `exclusive="maybe"`, ""), []string{`some.xml:2:22: error: node "n0" has exclusive="maybe"; write true or false; also at 3:22, 4:22`, ": 1 error, "}, "n1"},
+		{"no nodes", `<sliver xmlns="urn:openflow"/>`, []string{"the request has no nodes, only <sliver>; add a <node>"}, "None"},
+		{"a whole host", nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`), []string{`some.xml:2:22: warning: node "n0" asks for exclusive="true" and would take the whole of vm1 (10 places); drop it`}, "error:"},
+		{"no such place for it", nodes(1, "", `<x:blockstore xmlns:x="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`), []string{"some.xml:2:23: warning: ", "asks for a blockstore"}, "error:"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			_, out := checked(t, dir, `<rspec type="request" `+ns+">\n"+tt.in+"</rspec>")
+			has(t, out, tt.want...)
+			if strings.Contains(out, tt.not) {
+				t.Errorf("%q is told:\n%s", tt.not, out)
+			}
+		})
+	}
+	edit(t, filepath.Join(dir, "inventory.yaml"), "exclusive_on_shared: grant", "exclusive_on_shared: share")
+	_, out := checked(t, dir, `<rspec type="request" `+ns+">\n"+nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`)+"</rspec>")
+	has(t, out, `some.xml:2:22: warning: node "n0": exclusive="true" is not possible here: vm1 is shared`)
+}
+
+// TestCheckNamesTheFileAndTheRemedy for what a tired operator mistypes.
+func TestCheckNamesTheFileAndTheRemedy(t *testing.T) {
+	dir, _ := madeLocal(t)
+	told := func(want ...string) {
+		t.Helper()
+		_, out := tell(t, "check", "--config", dir)
+		has(t, out, want...)
+	}
+	settings := filepath.Join(dir, "providers", "local.yaml")
+	good := readFile(t, settings)
+	write(t, settings, good+"\nportss: 1\npublishh: x\n")
+	told(`the file has no key "portss"`, `the file has no key "publishh"`, "\n2 errors.\n")
+	if err := os.Remove(settings); err != nil {
+		t.Fatal(err)
+	}
+	told("error    "+settings+": there is no such file, so the testbed would run with its defaults", "\n1 error.\n")
+	write(t, settings, good)
+	config := filepath.Join(dir, "patchbay.yaml")
+	before := readFile(t, config)
+	edit(t, config, "authority: Testbed-of-Ours.example.org", "authority: bad name")
+	write(t, config, readFile(t, config)+"\nlistenn: x\n")
+	told("unknown key listenn", `"bad name" cannot stand in a URN`, "\n2 errors.\n")
+	write(t, config, before)
+	_, out := tell(t, "check", filepath.Join(dir, "nofile"))
+	has(t, out, "nofile: there is no such file or folder; ", "\n1 error.\n")
+	pem := filepath.Join(t.TempDir(), "x.pem")
+	write(t, pem, "-----BEGIN CERTIFICATE-----\nabc\n")
+	_, out = tell(t, "check", pem)
+	has(t, out, "without END line; it is damaged, or cut off: copy the whole file again")
+	_, out = tell(t, "check", "--config", dir, "--user", "nobody")
+	has(t, out, `there is no user "nobody"; correct the name, or make the user with: `)
+	_, out = tell(t, "check", "--config", dir, "--user", "urn:x")
+	has(t, out, "--user: malformed URN")
 }
 
 // TestProvidersAreAskedAboutRequests holds that a request is checked by a dry run,

@@ -71,7 +71,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	put("fed.crl", f.crl(root)[:200])
 	put("strange.crl", "hello")
 	out = lines(1, dir)
-	has(t, out, "error    denied: line 2: ", "error    fed.crl: ", "error    strange.crl: it holds no CRL", "\n3 mistakes.", "ok       denied:1: ")
+	has(t, out, "error    denied: line 2: ", "error    fed.crl: ", "error    strange.crl: it holds no CRL", "\n3 errors.", "ok       denied:1: ")
 
 	os.Remove(filepath.Join(dir, "strange.crl"))
 	put("denied", root.urn+"\n"+other.urn+"\n")

@@ -59,8 +59,20 @@ func parseSettings(text []byte, file string) (Settings, error) {
 	if more := len(wrong.Problems) - shown; more > 0 {
 		all = append(all, fmt.Sprintf("and %d more", more))
 	}
-	return p.Settings, errors.New(strings.Join(all, "; "))
+	return p.Settings, &settingsError{wrong, strings.Join(all, "; ")}
 }
+
+// settingsError is what is wrong with settings, on one line.
+type settingsError struct {
+	mistakes *yamlfile.Error
+	line     string
+}
+
+// Error is the line.
+func (e *settingsError) Error() string { return e.line }
+
+// Unwrap is the mistakes one by one.
+func (e *settingsError) Unwrap() error { return e.mistakes }
 
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{

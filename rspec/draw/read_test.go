@@ -100,7 +100,7 @@ func TestUnitsAreForPeople(t *testing.T) {
 		{capacity, "10000000", "10 Gbit/s"}, {capacity, "10000000kbps", "10 Gbit/s"}, {capacity, "0", ""}, {capacity, "", ""},
 		{capacity, "fast", "fast"}, {capacity, "-5", "-5"}, {capacity, "NaN", "NaN"}, {capacity, "1e999", "1e999"},
 		{latency, "10", "10 ms"}, {latency, "0.25", "250 µs"}, {latency, "2000", "2 s"}, {latency, "0", ""},
-		{loss, "1", "1 % loss"}, {loss, "0.05", "0.05 loss"}, {loss, "2.5", "2.5 % loss"}, {loss, "", ""}, {loss, "some", "some loss"},
+		{loss, "1", "1 % loss"}, {loss, "0.05", "0.05 % loss"}, {loss, "2.5", "2.5 % loss"}, {loss, "", ""}, {loss, "some", "some loss"},
 	} {
 		if got := c.f(c.in); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
@@ -179,8 +179,8 @@ func TestPromises(t *testing.T) {
 		{"EachWayApart", Link{Ends: ends, Properties: apart}, "left → right 1 Gbit/s, 2 ms; right → left 1 Mbit/s"},
 		{"EachWayInOneNode", Link{Ends: []End{{Name: "a", Node: 1}, {Name: "b", Node: 1}}, Properties: apart}, "a → b 1 Gbit/s, 2 ms; b → a 1 Mbit/s"},
 		{"OfOtherEnds", Link{Ends: []End{{Name: "c"}, {Name: "d", Node: 1}}, Properties: apart}, "1 Mbit/s–1 Gbit/s, 2 ms, directions differ"},
-		{"PairsOfALANDiffer", Link{Ends: three, Properties: []Property{{"a", "b", "5 Mbit/s", "10 ms", "1 % loss"}, {"b", "a", "50 Mbit/s", "900 µs", "0.5 loss"}, {"c", "a", "7 Mbit/s", "", ""}}},
-			"5–50 Mbit/s, 900 µs–10 ms, 0.5 loss–1 % loss, pairs differ"},
+		{"PairsOfALANDiffer", Link{Ends: three, Properties: []Property{{"a", "b", "5 Mbit/s", "10 ms", "1 % loss"}, {"b", "a", "50 Mbit/s", "900 µs", "0.5 % loss"}, {"c", "a", "7 Mbit/s", "", ""}}},
+			"5–50 Mbit/s, 900 µs–10 ms, 0.5–1 % loss, pairs differ"},
 		{"OnePairOfALAN", Link{Ends: three, Properties: both}, "1 Gbit/s, pairs differ"},
 		{"AllPairsOfALAN", Link{Ends: three, Properties: all}, "1 Gbit/s"},
 		{"AllPairsByTheLinksName", Link{Name: "lan", Ends: three, Properties: []Property{{"a", "lan", "5 Mbit/s", "", ""}, {"lan", "a", "5 Mbit/s", "", ""},

@@ -33,6 +33,10 @@ func Text(w io.Writer, p *Picture, o TextOptions) error {
 	o.Width = max(o.Width, 40)
 	t := textWriter{w: bufio.NewWriter(w), o: o, p: p, groups: groupNodes(p)}
 	t.document()
+	if t.keyed {
+		t.line("")
+		t.line("%s", t.style(t.fit("KEY: your private SSH key, such as users/alice/id_ed25519", 0), dim))
+	}
 	return t.w.Flush()
 }
 
@@ -41,6 +45,7 @@ type textWriter struct {
 	o      TextOptions
 	p      *Picture
 	groups []group
+	keyed  bool // a command with KEY is shown
 }
 
 // plain are our own signs in ASCII.
@@ -253,7 +258,14 @@ var (
 func (t *textWriter) reach(n *Node) string {
 	switch {
 	case len(n.Logins) > 0:
-		return full(n.Logins[0].String()) + andMore(len(n.Logins)-1)
+		s := full(n.Logins[0].String())
+		if command, ok := strings.CutPrefix(s, "ssh "); ok {
+			s, t.keyed = "ssh -i KEY "+command, true
+		}
+		if more := len(n.Logins) - 1; more > 0 {
+			s += " (and " + count(more, "more login") + ")"
+		}
+		return s
 	case len(n.Hosts) > 0 && n.Hosts[0].Name != n.Name && (n.Hosts[0].IPv4 != "" || strings.Contains(n.Hosts[0].Name, ".")):
 		return full(n.Hosts[0].Name)
 	}

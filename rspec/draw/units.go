@@ -42,8 +42,7 @@ func latency(s string) string {
 	return digits(v) + " ms"
 }
 
-// loss is packet loss. From 1 on it can only be per cent; below, documents mean
-// per cent or a fraction, so the number stands alone.
+// loss is packet loss, in per cent, as the RSpec text has it.
 func loss(s string) string {
 	v, ok := number(s)
 	switch {
@@ -53,8 +52,6 @@ func loss(s string) string {
 		return s + " loss"
 	case v == 0:
 		return ""
-	case v < 1:
-		return digits(v) + " loss"
 	}
 	return digits(v) + " % loss"
 }
@@ -160,7 +157,7 @@ func (l *Link) allPairs() bool {
 
 // scales are the units of quantities, in the smallest of their kind.
 var scales = map[string]float64{
-	"kbit/s": 1, "Mbit/s": 1e3, "Gbit/s": 1e6, "Tbit/s": 1e9, "µs": 1, "ms": 1e3, "s": 1e6, "loss": 1, "% loss": 1,
+	"kbit/s": 1, "Mbit/s": 1e3, "Gbit/s": 1e6, "Tbit/s": 1e9, "µs": 1, "ms": 1e3, "s": 1e6, "% loss": 1,
 }
 
 // span is the least and the most of quantities, as "5–50 Mbit/s"; those that are

@@ -114,6 +114,9 @@ func syntaxError(b, text []byte, cut int) error {
 		n, _ := strconv.Atoi(strings.TrimPrefix(s, " line "))
 		return " line " + strconv.Itoa(n+before)
 	})
+	if strings.Contains(msg, "EntityRef:") { // "xmlParseEntityRef: no name", "EntityRef: expecting ';'"
+		msg = "there is a lone &; write &amp;"
+	}
 	e := syntaxErrorAt(b, cut+min(int(x.at), len(text)), "not well-formed: "+msg)
 	if rule.OneRoot.Broken(x.behind != 0) {
 		e.Rule = rule.OneRoot

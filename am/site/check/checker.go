@@ -20,8 +20,10 @@ type Checker struct {
 	Config *site.Config // of the site, nil for none
 	Life   Life
 	wrong  int
-	said   []string                      // mistakes
-	found  map[string]*provider.Provider // that can be used
+	// counted says that all errors are those of one document, and were counted below it.
+	counted bool
+	said    []string                      // mistakes
+	found   map[string]*provider.Provider // that can be used
 }
 
 func (k *Checker) good(what, format string, args ...any) { k.line("ok", what, format, args...) }
@@ -32,6 +34,7 @@ func (k *Checker) warn(what, format string, args ...any) { k.line("warning", wha
 
 func (k *Checker) bad(what, format string, args ...any) {
 	k.wrong++
+	k.counted = false
 	k.said = append(k.said, strings.TrimPrefix(what+": ", ": ")+fmt.Sprintf(format, args...))
 	k.line("error", what, format, args...)
 }
@@ -61,12 +64,15 @@ func (k *Checker) Errors(err error) {
 	k.bad("", "%v", err)
 }
 
-// Verdict prints how many mistakes there are. It tells whether there are none.
+// Verdict prints how many errors there are, unless that was said. It tells whether there
+// are none.
 func (k *Checker) Verdict() bool {
 	if k.wrong == 0 {
 		return true
 	}
-	fmt.Fprintf(k.Out, "\n%s.\n", display.Count(k.wrong, "mistake"))
+	if !k.counted {
+		fmt.Fprintf(k.Out, "\n%s.\n", display.Count(k.wrong, "error"))
+	}
 	return false
 }
 

@@ -21,6 +21,7 @@ type diagnosis struct {
 	name             string
 	text             []byte
 	list             []diagnostic
+	told             map[[2]int]bool // where errors stand, also those that are told elsewhere
 	errors, warnings int
 }
 
@@ -40,38 +41,97 @@ func (r *diagnosis) add(d diagnostic) {
 	}
 }
 
+// hasError tells whether something is said to be wrong at a place.
+func (r *diagnosis) hasError(line, column int) bool {
+	return slices.ContainsFunc(r.list, func(d diagnostic) bool { return d.isError && d.line == line && d.column == column })
+}
+
 // addFindings adds what a schema says, except where an error is told already.
 func (r *diagnosis) addFindings(findings []xmltree.Finding) {
-	told := map[[2]int]bool{}
-	for _, d := range r.list {
-		if d.isError {
-			told[[2]int{d.line, d.column}] = true
-		}
-	}
 	for _, f := range findings {
-		if !told[[2]int{f.Line, f.Column}] {
+		if at := [2]int{f.Line, f.Column}; !r.told[at] && !r.hasError(f.Line, f.Column) {
 			r.add(diagnostic{f.Line, f.Column, false, f.Msg + " (by the schema; it is tolerated)"})
 		}
 	}
 }
 
-// reason adds why a node or link cannot be had.
-func (r *diagnosis) reason(req *rspec.Request, x binder.Reason, isError bool) {
-	line, column := begins(req, x)
-	r.add(diagnostic{line, column, isError, fmt.Sprintf("%s %.80q: %s", x.Kind, x.ClientID, x.Text)})
+// problems adds what is wrong with a request in itself. What differs only in the
+// name of a node, link or interface is one thing, and said at the first.
+func (r *diagnosis) problems(list []rspec.Problem) {
+	type said struct {
+		isError bool
+		text    string
+	}
+	first := map[said]int{} // number in the list
+	places := map[said][]string{}
+	var order []said
+	r.told = map[[2]int]bool{}
+	for i, p := range list {
+		r.told[[2]int{p.Line, p.Column}] = !p.IsRemark() || r.told[[2]int{p.Line, p.Column}]
+		k := said{!p.IsRemark(), p.Text()}
+		if p.ClientID != "" {
+			k.text = strings.ReplaceAll(k.text, fmt.Sprintf("%.80q", p.ClientID), "")
+		}
+		if places[k] == nil {
+			order, first[k] = append(order, k), i
+		}
+		places[k] = append(places[k], diagnostic{line: p.Line, column: p.Column}.place())
+	}
+	for _, k := range order {
+		p := list[first[k]]
+		r.add(diagnostic{p.Line, p.Column, k.isError, p.Text() + alsoAt(places[k][1:])})
+	}
 }
 
-// begins is where the node or link of a reason begins.
-func begins(req *rspec.Request, reason binder.Reason) (line, column int) {
-	if n, ok := req.Node(reason.ClientID); ok && n.Line == reason.Line {
-		return n.Line, n.Column
+// told is what is said of a node or link of a request.
+type told struct {
+	kind, clientID, what, text string
+	line                       int // where the whole of it begins
+	isError                    bool
+}
+
+// parts adds what is said of nodes and links. Those of which the same is said are named
+// together, at the first of them; what an error stands at already is passed over.
+func (r *diagnosis) parts(req *rspec.Request, list []told) {
+	type said struct {
+		kind, text string
+		isError    bool
 	}
-	for i := range req.Links {
-		if l := &req.Links[i]; l.ClientID == reason.ClientID && l.Line == reason.Line {
-			return l.Line, l.Column
+	names, first := map[said][]string{}, map[said]told{}
+	var order []said
+	before := len(r.list)
+	for _, x := range list {
+		k := said{x.kind, x.text, x.isError}
+		if names[k] == nil {
+			order, first[k] = append(order, k), x
+		}
+		names[k] = append(names[k], x.clientID)
+	}
+	for _, k := range order {
+		x := first[k]
+		line, column := req.Place(x.kind, x.clientID, x.what)
+		if line == 0 {
+			line = x.line
+		}
+		who := k.kind
+		if x.clientID != "" {
+			who = binder.Together(k.kind, names[k])
+		}
+		if known := (diagnosis{list: r.list[:before]}); line == 0 || !known.hasError(line, column) {
+			if !strings.HasPrefix(k.text, " ") { // which goes on with the sentence
+				who += ": "
+			}
+			r.add(diagnostic{line, column, k.isError, who + k.text})
 		}
 	}
-	return reason.Line, 0
+}
+
+// reasons are why nodes and links cannot be had.
+func reasons(list []binder.Reason, isError bool) (all []told) {
+	for _, x := range list {
+		all = append(all, told{x.Kind, x.ClientID, x.What, x.Text, x.Line, isError})
+	}
+	return all
 }
 
 // nobodys is the slice in which a request is checked.

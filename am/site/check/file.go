@@ -3,7 +3,9 @@ package check
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +33,14 @@ func (k *Checker) File(ctx context.Context, name string) {
 		return
 	}
 	info, err := os.Stat(name)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		k.bad(name, "there is no such file or folder; give its path, or leave it out to check the site of --config")
+		return
+	case errors.Is(err, fs.ErrPermission):
+		k.bad(name, "you have no right to read it; ask its owner, or run the command as a user who has")
+		return
+	case err != nil:
 		k.Errors(err)
 		return
 	}
@@ -120,7 +129,7 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 func (k *Checker) certificates(name string, text []byte) {
 	list, err := cert.ParsePEM(text)
 	if err != nil {
-		k.bad(name, "%v", err)
+		k.bad(name, "%v; it is damaged, or cut off: copy the whole file again, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----", err)
 		return
 	}
 	for _, c := range list {

@@ -99,6 +99,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	if !k.mayCome(c, user) {
 		k.warn(c.Trusted, "no certificate here speaks for %s, so such a user cannot call at all", user.Authority)
 	}
+	k.knownUser(c, user)
 	k.knownSlice(c, slice)
 	e := rules.Explain(user, slice)
 	where := "in slices of projects that no rule names"
@@ -128,6 +129,16 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	}
 	k.good("", "%s", leasesOf(c))
 	k.held(c, slice, h, err)
+}
+
+// knownUser warns of a user whom the trial authority of the site would have to know, and
+// does not.
+func (k *Checker) knownUser(c *site.Config, user urn.URN) {
+	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
+	a, err := trial.Open(dir)
+	if err == nil && strings.EqualFold(a.URN().Authority, user.Authority) && !a.HasUser(user.Name) {
+		k.warn(dir, "there is no user %q; correct the name, or make the user with: %s", user.Name, display.Command("user", user.Name, "--config", c.Origin.File))
+	}
 }
 
 // knownSlice warns of a slice that the trial authority of the site would have to
@@ -163,7 +174,7 @@ func (k *Checker) mayCome(c *site.Config, user urn.URN) bool {
 // trial authority.
 func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	read := func(text, kind string) (urn.URN, error) {
-		if !strings.Contains(text, "+") {
+		if !strings.Contains(text, "+") && !strings.HasPrefix(strings.ToLower(text), "urn:") {
 			text = urn.URN{Authority: c.Authority, Type: kind, Name: text}.String()
 		}
 		u, err := urn.Parse(text)

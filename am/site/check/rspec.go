@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -79,9 +80,7 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	}
 	_, problems := rspec.Check(text, options)
 	r := diagnosis{name: name, text: text}
-	for _, p := range problems {
-		r.add(diagnostic{p.Line, p.Column, !p.IsRemark(), p.Text()})
-	}
+	r.problems(problems)
 	options.Stored = true // what can be read of it, whatever else is wrong
 	req, err := rspec.ParseRequest(text, options)
 	var asked []string
@@ -116,26 +115,45 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 		if r.errors > 0 {
 			return b, false // that is why
 		}
-		r.add(diagnostic{0, 0, true, fmt.Sprintf("it asks for nothing here: none of its nodes names %s as its component_manager_id", inv.Manager)})
+		r.add(diagnostic{0, 0, true, req.Nothing(inv.Manager)})
 		return b, false
 	}
 	index := binder.NewIndex(inv)
 	index.SetPlan(plan, time.Now())
 	b, err := binder.Bind(req, index, nobodys(inv))
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-		for _, reason := range unsatisfied.Reasons {
-			r.reason(req, reason, true)
-		}
+		r.parts(req, reasons(unsatisfied.Reasons, true))
 		return b, false
 	}
 	if err != nil {
 		r.add(diagnostic{0, 0, true, err.Error()})
 		return b, false
 	}
-	for _, text := range service.Remarks(inv, req, b) {
-		r.add(diagnostic{0, 0, false, text})
+	var remarks []told
+	for _, x := range service.Remarks(inv, req, b) {
+		remarks = append(remarks, told{kind: x.Kind, clientID: x.ClientID, what: x.What, text: x.Text})
 	}
+	r.parts(req, append(remarks, wholes(b)...))
 	return b, true
+}
+
+// wholes warn of nodes that would keep other slices from a shared component.
+func wholes(b binder.Binding) (all []told) {
+	seen := map[*inventory.Component]bool{}
+	for _, n := range b.Nodes {
+		if !n.Exclusive || n.Component.Exclusive || seen[n.Component] {
+			continue
+		}
+		seen[n.Component] = true
+		places := am.Fits(n.Component.Capacity, am.Amount{}, n.SliverType.Needs, math.MaxInt32)
+		has := ""
+		if places < math.MaxInt32 {
+			has = " (" + display.Count(int(places), "place") + ")"
+		}
+		all = append(all, told{kind: "node", clientID: n.Node.ClientID, what: "exclusive",
+			text: fmt.Sprintf(` asks for exclusive="true" and would take the whole of %s%s; drop it to share the host with other slices`, n.Component.Name, has)})
+	}
+	return all
 }
 
 // report prints a diagnosis in the order of the file, each line of the file that
@@ -176,6 +194,7 @@ func (k *Checker) report(r *diagnosis) {
 		fmt.Fprintf(k.Out, "%s: %s, %s\n", display.Printable(r.name), display.Count(r.errors, "error"), display.Count(r.warnings, "warning"))
 	}
 	k.wrong += r.errors
+	k.counted = k.wrong == r.errors
 }
 
 // alsoAt lists further places, the first few of them.
@@ -213,15 +232,15 @@ func (k *Checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv
 		return nil
 	}
 	prober := dryrun.New(dryrun.Config{Components: of, Interfaces: site.Interfaces(inForce), Providers: set.Probing, Log: log})
-	reasons := service.Ask(ctx, prober, inv, req, nobodys(inv), b)
-	for _, reason := range reasons {
-		lasts := reason.Code == am.Unsupported
+	refused := service.Ask(ctx, prober, inv, req, nobodys(inv), b)
+	for _, x := range refused {
+		lasts := x.Code == am.Unsupported
 		if !lasts {
-			reason.Text += "; that is so now, and Allocate asks again"
+			x.Text += "; that is so now, and Allocate asks again"
 		}
-		r.reason(req, reason, lasts)
+		r.parts(req, reasons([]binder.Reason{x}, lasts))
 	}
-	if len(reasons) > 0 {
+	if len(refused) > 0 {
 		return nil
 	}
 	slices.Sort(content)

@@ -12,13 +12,24 @@ import (
 	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
+	"patchbay/inventory/yamlfile"
 )
 
 // testbed checks what a local testbed needs beside its provider; false says that
 // its provider need not be asked.
 func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, wrong error) bool {
+	if mistakes, ok := errors.AsType[*yamlfile.Error](wrong); ok {
+		for _, p := range mistakes.Problems {
+			k.bad(display.Place(t.Settings, p.Line), "%s", p.Msg)
+		}
+		return false
+	}
 	if wrong != nil {
 		k.bad(t.Settings, "%v", wrong)
+		return false
+	}
+	if !fileExists(t.Settings) {
+		k.bad(t.Settings, "there is no such file, so the testbed would run with its defaults, whatever was set before; restore it, or make an empty file if the defaults are what you want")
 		return false
 	}
 	if lacks := local.Outdated(t.Settings); lacks != "" {

@@ -11,16 +11,19 @@ import (
 
 // checkLinks returns which of the nodes that would be made cannot have their links,
 // and why: on this host, at this site, or as they fit together with the other new
-// nodes and those that are there.
+// nodes and those that exist and are not to be removed.
 func (t *Testbed) checkLinks(updates []update) map[string]error {
 	wrong := map[string]error{}
 	fresh := map[string][]member{} // by slice
-	seen := map[string]bool{}
+	seen, leaving := map[string]bool{}, map[string]bool{}
 	t.mu.Lock()
 	heavies := t.heavies()
 	t.mu.Unlock()
 	for _, u := range updates {
 		w := u.Should
+		if w.Ensure != nil && *w.Ensure == provider.Absent {
+			leaving[u.Name] = true
+		}
 		if seen[u.Name] || w.Interfaces == nil || w.Ensure == nil || *w.Ensure != provider.Present || t.life(u.Name) != nil {
 			continue
 		}
@@ -45,7 +48,7 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 		fresh[id] = append(fresh[id], member{u.Name, ifaces})
 	}
 	for id, members := range fresh {
-		for name, err := range t.checkSlice(id, members) {
+		for name, err := range t.checkSlice(id, members, leaving) {
 			wrong[name] = err
 		}
 	}
@@ -89,10 +92,12 @@ func (t *Testbed) insideOnly(f *iface) error {
 	return nil
 }
 
-// checkSlice draws the links of a slice as they would be with the new nodes.
-func (t *Testbed) checkSlice(id string, fresh []member) map[string]error {
+// checkSlice draws the links of a slice as they would be with the new nodes and
+// without those that are leaving.
+func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool) map[string]error {
 	wrong := map[string]error{}
-	links := linksOf(id, append(t.members(id), fresh...))
+	members := slices.DeleteFunc(t.members(id), func(m member) bool { return leaving[m.id] })
+	links := linksOf(id, append(members, fresh...))
 	verdicts := map[string]error{}
 	for _, m := range fresh {
 		for i := range m.ifaces {

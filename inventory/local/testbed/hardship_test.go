@@ -187,6 +187,25 @@ func TestNothingIsToldTwice(t *testing.T) {
 	}
 }
 
+// A node that is being removed is no peer any more: a new one may have its name.
+func TestNodesThatAreBeingRemovedAreNoPeers(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.one()
+	defer stop()
+	bring(t, tb, nodeName(2), present("web", sliceURN, "alice"))
+	leaving := tb.life(nodeName(1))
+	hang := make(chan struct{})
+	defer close(hang)
+	w.mu.Lock()
+	w.slow["remove"] = hang
+	w.mu.Unlock()
+	set(t, tb, nodeName(1), absent)
+	lines, err := leaving.slice.current()
+	if err != nil || len(lines.peers) != 1 || lines.peers[0].life != tb.life(nodeName(2)) {
+		t.Errorf("peers are %+v, %v; want the other node alone", lines.peers, err)
+	}
+}
+
 func TestNodeThatCannotBeRemovedStopsNobody(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.one()

@@ -212,6 +212,9 @@ func TestLateEndsMustFit(t *testing.T) {
 	if wrong := askAll(t, tb, true, late); !strings.Contains(wrong[b], "link lan does not fit together") {
 		t.Errorf("a dry run says %q", wrong)
 	}
+	if wrong := askAll(t, tb, true, map[string]provider.Resource{a: absent, b: late[b]}); len(wrong) > 0 {
+		t.Errorf("a dry run in which the other goes says %q", wrong)
+	}
 	set(t, tb, a, absent)
 	if wrong := askAll(t, tb, true, late); len(wrong) > 0 {
 		t.Errorf("while the other goes: %q", wrong)

@@ -184,12 +184,18 @@ func (s *slice) current() (peerLines, error) {
 	slices.SortFunc(order, netip.Addr.Compare)
 	records, nodes := make([]record, len(order)), map[string]bool{}
 	for i, a := range order {
-		records[i] = peers[a].snapshot()
+		if records[i] = peers[a].snapshot(); records[i].Asked.Removing { // another may have its name
+			delete(at, a)
+			continue
+		}
 		for _, name := range records[i].names() {
 			nodes[name] = true
 		}
 	}
 	for i, a := range order {
+		if records[i].Asked.Removing {
+			continue
+		}
 		p := peer{life: peers[a], address: a, names: records[i].names()}
 		p.ends = p.life.peerEnds(p.names, nodes)
 		next.peers = append(next.peers, p)

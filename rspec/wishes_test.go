@@ -1,0 +1,89 @@
+package rspec
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// What nobody will do is told, as for routable_control_ip; what asks for nothing is not.
+func TestWishesThatNobodyMeetsAreRemarked(t *testing.T) {
+	const emulab = ` xmlns="http://www.protogeni.net/resources/rspec/ext/emulab/1"`
+	node := func(in string) string { return `<node client_id="n">` + in + `</node>` }
+	link := func(in string) string {
+		return `<node client_id="n"><interface client_id="n:0"/></node><link client_id="l"><interface_ref client_id="n:0"/>` + in + `</link>`
+	}
+	for _, tt := range []struct{ in, want string }{
+		{node(`<blockstore` + emulab + ` name="bs"/>`), `node "n" asks for a blockstore (<blockstore>), which this aggregate does not offer; it is copied, and nothing is done about it`},
+		{node(`<fd` + emulab + ` name="x" weight="1"/>`), ""},
+		{link(`<openflow_controller` + emulab + ` url="tcp:x"/>`), `link "l" asks for an OpenFlow controller`},
+		{link(`<vlan_tagging` + emulab + ` enabled="true"/>`), `link "l" asks for VLAN tagging`},
+		{link(`<vlan_tagging` + emulab + ` enabled="false"/>`), ""},
+		{link(`<link_multiplexing` + emulab + ` enabled="1"/>`), `link "l" asks for multiplexing`},
+		{node("") + `<stitching xmlns="http://hpn.east.isi.edu/rspec/ext/stitch/0.1/"/>`, "the request asks for stitching"},
+		{node("") + `<sliver xmlns="http://www.geni.net/resources/rspec/ext/openflow/3"/>`, "the request asks for an OpenFlow slice"},
+		{node(`<blockstore xmlns="urn:other"/>`), ""},
+		{`<node client_id="n" component_manager_id="urn:publicid:IDN+other.org+authority+cm"><blockstore` + emulab + `/></node>`, ""},
+	} {
+		remarks := strings.Join(Lines(mustParse(t, request(tt.in), ours()).Notices), "; ")
+		if tt.want == "" && remarks != "" || !strings.Contains(remarks, tt.want) {
+			t.Errorf("%s: remarks %q, want %q", tt.in, remarks, tt.want)
+		}
+	}
+}
+
+func TestARequestWithoutOwnNodesHearsWhatItHas(t *testing.T) {
+	manager := ours().Managers[0]
+	for _, tt := range []struct{ in, want string }{
+		{"", "the request is empty; add a <node>"},
+		{`<sliver xmlns="urn:of"/><sliver xmlns="urn:of"/><x xmlns="urn:x"/>`, "the request has no nodes, only <sliver>, <x>; add a <node>"},
+		{`<node client_id="n" component_manager_id="urn:publicid:IDN+other.org+authority+cm"/>`,
+			"the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"},
+	} {
+		if got := mustParse(t, request(tt.in), ours()).Nothing(manager); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestPlaceIsThatOfTheAttributeConcerned(t *testing.T) {
+	const text = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
+<node client_id="n" exclusive="true">
+ <sliver_type name="x">
+  <disk_image url="u"/></sliver_type><interface client_id="n:0"/></node>
+<link client_id="l"><interface_ref client_id="n:0"/><property source_id="n:0" dest_id="l" capacity="1"/></link></rspec>`
+	r := mustParse(t, []byte(text), ours())
+	for _, tt := range []struct{ kind, id, what, want string }{
+		{"node", "n", "", "2:1"},
+		{"node", "n", "exclusive", "2:21"},
+		{"node", "n", "component_id", "2:1"},
+		{"node", "n", "sliver_type", "3:15"},
+		{"node", "n", "disk_image", "4:15"},
+		{"link", "l", "", "5:1"},
+		{"link", "l", "property", "5:53"},
+		{"link", "n", "", "0:0"},
+		{"node", "m", "", "0:0"},
+	} {
+		line, column := r.Place(tt.kind, tt.id, tt.what)
+		if got := fmt.Sprintf("%d:%d", line, column); got != tt.want {
+			t.Errorf("%s %s %s: %s, want %s", tt.kind, tt.id, tt.what, got, tt.want)
+		}
+	}
+}
+
+func TestBadAttributesAreNamedPlainly(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{`<node client_id="a"><interface client_id="a:0"><ip address="10.0.0.256"/></interface></node>`, `interface "a:0": "10.0.0.256" is not an IP address; write one such as 10.0.0.1`},
+		{`<node client_id="a"><interface client_id="a:0"><ip address="10.0.0.1" netmask="9.9"/></interface></node>`, `interface "a:0": "9.9" is not a netmask for 10.0.0.1`},
+		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" capacity="1"/></link>`, `link "l" has a property that has no dest_id; it is copied`},
+		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" dest_id="z" capacity="1"/></link>`, `link "l" has a property with the dest_id "z", which is none of its interfaces`},
+		{`<node client_id="a"><services><execute shell="zsh" command="x"/></services></node>`, "use sh or bash; this step will be ignored"},
+		{`<node client_id="a&b"/>`, "there is a lone &; write &amp;"},
+		{`<node client_id="a">R & D</node>`, "there is a lone &; write &amp;"},
+	} {
+		_, problems := Check([]byte(request(tt.in)), ours())
+		if got := strings.Join(Lines(problems), "\n"); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
