@@ -70,6 +70,14 @@ func (f *siteFlag) path() string {
 	return f.file
 }
 
+// folder is the folder of the site that is meant; empty if there is no such site.
+func (f *siteFlag) folder() string {
+	if info, err := os.Stat(f.path()); err != nil || info.IsDir() {
+		return ""
+	}
+	return filepath.Dir(f.path())
+}
+
 // hint is a command line about the same site.
 func (f *siteFlag) hint(args ...string) string {
 	if !f.given() {

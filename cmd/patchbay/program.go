@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
@@ -54,6 +58,24 @@ func toTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// confirmed asks a question at a terminal, and tells whether the answer is yes. Where in or
+// out is no terminal there is no one to ask, and it returns true.
+func confirmed(in *os.File, out io.Writer, question string) bool {
+	return !toTerminal(in) || !toTerminal(out) || answersYes(in, out, question)
+}
+
+// answersYes asks a question and tells whether the answer is clearly yes.
+func answersYes(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprint(out, question)
+	const most = 100 // bytes of an answer
+	answer, _ := bufio.NewReader(io.LimitReader(in, most)).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
 }

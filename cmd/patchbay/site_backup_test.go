@@ -55,7 +55,7 @@ func (k *keeper) no(args []string, parts ...string) {
 // must succeed.
 func (k *keeper) call(s *serving, args ...string) string {
 	k.t.Helper()
-	code, out := tell(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first"}, args...)...)
+	code, out := tell(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first", "--urns"}, args...)...)
 	if code != 0 {
 		k.t.Fatal(out)
 	}
