@@ -105,7 +105,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 	}
 	settled := func() {
 		t.Helper()
-		wait.Until(t, "nothing is to be done", func() bool { return strings.Contains(say(s.user, "tasks"), "Nothing is to be done.") })
+		wait.Until(t, "nothing is to be done", func() bool { return strings.Contains(say(s.user, "tasks"), "No pending tasks.") })
 	}
 
 	all(nil, []string{"init", "--authority", s.name, "--provider", "simulated", "--public-url", "https://am.example.org:8443", s.dir})
@@ -116,7 +116,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 		[]string{"tool", "portal", "--for", "alice"},
 		[]string{"import", ad, "--authority", s.name, "-o", in("other.yaml")},
 		[]string{"draw", in("request.xml"), "--svg", in("request.svg")},
-		[]string{"check"}, []string{"clock", "--believe"}, []string{"maintenance", "pc3", "new disks", "--for", "1h"},
+		[]string{"check"}, []string{"clock", "--believe"}, []string{"maintenance", "pc3", "--reason", "new disks", "--for", "1h"},
 	)
 
 	// By mistake.
@@ -125,7 +125,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 		caller("Allocate", in("request.xml"), "-o", in("manifest.xml")), caller("Provision"),
 		[]string{"slices"}, []string{"slivers"}, []string{"nodes"}, []string{"tasks"}, []string{"journal"}, []string{"manifest", "lab"},
 		[]string{"renew", "lab", "--for", "2h"}, []string{"reload"}, []string{"backup", in("served.db")},
-		[]string{"lockdown", "back soon"}, []string{"lockdown", "--lift"}, []string{"drain", "pc2", "--reason", "broken"},
+		[]string{"lockdown", "--reason", "back soon"}, []string{"lockdown", "--lift"}, []string{"drain", "pc2", "--reason", "broken"},
 		caller("Shutdown"), []string{"thaw", "lab"},
 	)
 	settled()

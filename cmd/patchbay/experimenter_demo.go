@@ -293,14 +293,13 @@ func (d *demo) serve() {
 	}
 
 	d.step("Serve it")
-	file := filepath.Join(d.dir, site.ConfigName)
 	listening := make(chan string, 1)
 	if d.err != nil {
 		return
 	}
-	d.say("$ %s", d.command("patchbay "+display.ShellLine([]string{"serve", "--config", file})))
+	d.say("$ %s", d.command("patchbay "+display.ShellLine([]string{"serve", "--config", d.dir})))
 	d.server, d.err = supervisor.Start(supervisor.Command{
-		Path: d.program, Args: []string{"patchbay", "serve", "--config", file},
+		Path: d.program, Args: []string{"patchbay", "serve", "--config", d.dir},
 		Env:    append(os.Environ(), site.EnvPrefix+"ADMIN=127.0.0.1:0"), // the next port may be somebody's
 		Attr:   syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
 		Stdout: true,

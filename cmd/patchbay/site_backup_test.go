@@ -185,7 +185,7 @@ func TestBackupAndRestore(t *testing.T) {
 	k.no([]string{"backup", "--force", file}, "damaged")
 	seen := now.Revision
 	damaged := readFile(t, state)
-	k.no([]string{"restore", later}, "What is there now cannot be read", "nobody knows what was promised since", "nothing was changed; if whatever was promised since is to be forgotten, add --yes")
+	k.no([]string{"restore", later}, "What is there now cannot be read", "nobody knows what was promised since", "nothing was changed; add --yes to restore and discard whatever was reserved since")
 	if readFile(t, state) != damaged {
 		t.Error("a restore that was refused has changed something")
 	}
