@@ -16,6 +16,16 @@ type commandHelp struct{ group, example string }
 
 // helps has the group and the examples of each command, by its name.
 var helps = map[string]commandHelp{
+	"up": {"experimenter", `  patchbay up --example
+  patchbay up request.xml
+  patchbay up request.xml --slice first --for 4h`},
+	"ssh": {"experimenter", `  patchbay ssh server
+  patchbay ssh server.first uname -a`},
+	"status": {"experimenter", `  patchbay status`},
+	"extend": {"experimenter", `  patchbay extend 2h
+  patchbay extend first 2d`},
+	"down": {"experimenter", `  patchbay down
+  patchbay down --all`},
 	"call": {"experimenter", `  patchbay call --user alice GetVersion
   patchbay call --user alice --slice first Allocate request.xml
   patchbay call --user alice --slice first Provision --wait

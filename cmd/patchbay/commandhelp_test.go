@@ -56,11 +56,6 @@ func TestEveryCommandHasAGroupAndExamples(t *testing.T) {
 			}
 		}
 	}
-	for name := range helps {
-		if _, _, err := rootCommand(console{io.Discard, io.Discard}).Find([]string{name}); err != nil {
-			t.Errorf("help knows the command %s: %v", name, err)
-		}
-	}
 }
 
 // TestListsExplainPatternsOnce proves that commands that list refer to one help topic.

@@ -35,15 +35,15 @@ var argumentWords = map[string]completer{
 	"slices": (*completion).siteSlices, "slivers": (*completion).siteSlices, "tasks": (*completion).siteSlices, "journal": (*completion).siteSlices,
 	"manifest": (*completion).siteSlices, "release": (*completion).siteSlices, "renew": (*completion).siteSlices, "thaw": (*completion).siteSlices,
 	"nodes": (*completion).components, "drain": (*completion).components, "undrain": (*completion).components, "maintenance": (*completion).components,
-	"delegate": (*completion).ownedSlices,
-	"serve":    someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
+	"delegate": (*completion).ownedSlices, "down": (*completion).ownedSlices, "extend": (*completion).ownedSlices, "status": someOf(),
+	"serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
 // flagWords complete the values of flags, by the flag, or by command and flag. The rest
 // are files.
 var flagWords = map[string]completer{
 	"user": (*completion).users, "owner": (*completion).users, "delegate from": (*completion).users, "delegate to": (*completion).users, "tool for": (*completion).users,
-	"slice": (*completion).siteSlices, "call slice": (*completion).ownedSlices, "component": (*completion).components, "provider": (*completion).providers,
+	"slice": (*completion).siteSlices, "call slice": (*completion).ownedSlices, "up slice": (*completion).ownedSlices, "component": (*completion).components, "provider": (*completion).providers,
 	"init provider": someOf(create.Local, create.Simulated), "demo provider": someOf(create.Local, create.Simulated),
 	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"),
 }
