@@ -12,12 +12,58 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"patchbay/am/client"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
+	"patchbay/inventory/yamlfile"
 )
+
+// aggregateName is the file in a user's folder that names the user's aggregate.
+const aggregateName = "aggregate.yaml"
+
+// aggregate is an aggregate manager as a user's folder names it.
+type aggregate struct {
+	// URL has the path of a version: https://HOST:PORT/am/3.0.
+	URL string
+	// CA is the path of a file with the certificates that may vouch for the server;
+	// empty if any server is accepted.
+	CA string
+}
+
+// readAggregate reads aggregate.yaml in a user's folder. The error wraps
+// fs.ErrNotExist if the folder has none.
+func readAggregate(dir string) (a aggregate, err error) {
+	const most = 1 << 20 // bytes
+	file := filepath.Join(dir, aggregateName)
+	text, err := yamlfile.Load(file, most)
+	if err != nil {
+		return a, err
+	}
+	r := &yamlfile.Reader{File: file}
+	if doc := r.Document(text); doc != nil {
+		r.Fields(doc.Content[0], "the file", []string{"url", "ca"}, func(key string, n *yaml.Node) {
+			switch text := r.Text(n, key); {
+			case key == "url":
+				if a.URL = text; !strings.HasPrefix(text, "https://") {
+					r.Wrong(n, "url must be like https://am.example.org:8443/am/3.0")
+				}
+			case text == "":
+			case !filepath.IsLocal(text):
+				r.Wrong(n, "ca must name a file in this folder, such as server-ca.pem")
+			default:
+				a.CA = filepath.Join(dir, text)
+			}
+		})
+		if a.URL == "" && r.Mistakes() == 0 {
+			r.Missing(nil, aggregateName, "url")
+		}
+	}
+	return a, r.Err()
+}
 
 // caller is who calls, for which slice, and what proves it.
 type caller struct {
