@@ -112,3 +112,13 @@ func PruneKnownHosts(text []byte, hosts []Host) []byte {
 func quote(path string) string {
 	return `"` + strings.ReplaceAll(path, "%", "%%") + `"`
 }
+
+// Check says which path OpenSSH could not read from a configuration.
+func (f SSHFiles) Check() error {
+	for _, path := range []string{f.Identity, f.KnownHosts} {
+		if strings.ContainsAny(path, "\"\n\r\\") || strings.Contains(path, "${") {
+			return fmt.Errorf("OpenSSH cannot be told of the file %q, since its path holds a quote, a backslash, a line end or ${; move the folder", path)
+		}
+	}
+	return nil
+}
