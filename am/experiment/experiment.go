@@ -121,7 +121,7 @@ func (e *Experiment) run(ctx context.Context, end time.Time) error {
 		}
 	}
 	settled := append(client.Wanted{am.Failed}, client.Made...)
-	if list, err = client.Wait(ctx, status, settled, func(l []client.Sliver) { e.Progress(Provisioning, l) }); err != nil {
+	if list, err = client.Wait(ctx, status, settled, e.progressOf(Provisioning, settled)); err != nil {
 		return err
 	}
 	stopped := urnsWhere(list, func(s client.Sliver) bool { return s.Operational == string(am.NotReady) })
@@ -131,8 +131,19 @@ func (e *Experiment) run(ctx context.Context, end time.Time) error {
 			return err
 		}
 	}
-	_, err = client.Wait(ctx, status, client.Running, func(l []client.Sliver) { e.Progress(Starting, l) })
+	_, err = client.Wait(ctx, status, client.Running, e.progressOf(Starting, client.Running))
 	return err
+}
+
+// progressOf reports a phase, unless there is nothing to wait for.
+func (e *Experiment) progressOf(phase Phase, wanted client.Wanted) func([]client.Sliver) {
+	begun := false
+	return func(list []client.Sliver) {
+		begun = begun || slices.ContainsFunc(list, func(s client.Sliver) bool { return !slices.Contains(wanted, am.OperationalState(s.Operational)) })
+		if begun {
+			e.Progress(phase, list)
+		}
+	}
 }
 
 func urnsWhere(list []client.Sliver, is func(client.Sliver) bool) (urns []string) {

@@ -62,7 +62,7 @@ func SSHConfig(hosts []Host, f SSHFiles) []byte {
 	var b strings.Builder
 	b.WriteString("# Written by patchbay; changes are lost. For ssh -F FILE, or Include FILE in ~/.ssh/config.\n")
 	common := func(l Login) {
-		fmt.Fprintf(&b, "  HostName %s\n  Port %d\n  User %s\n  IdentityFile %s\n  IdentitiesOnly yes\n  UserKnownHostsFile %s\n  StrictHostKeyChecking accept-new\n",
+		fmt.Fprintf(&b, "  HostName %s\n  Port %d\n  User %s\n  IdentityFile %s\n  IdentitiesOnly yes\n  UserKnownHostsFile %s\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n",
 			l.Host, l.Port, l.User, quote(f.Identity), quote(f.KnownHosts))
 	}
 	for _, h := range hosts {

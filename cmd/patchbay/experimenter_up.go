@@ -283,12 +283,13 @@ func (x *slice) show(list []client.Sliver) error {
 	if first != "" && !s.isSimulated() {
 		next = slices.Insert(next, 0, []string{"ssh", first})
 	}
-	fmt.Fprint(s.out, "next:")
-	for _, args := range next {
-		fmt.Fprintf(s.out, "  %s\n     ", s.hint(args...))
+	for i, args := range next {
+		head := map[bool]string{true: "next:", false: "     "}[i == 0]
+		if _, err := fmt.Fprintf(s.out, "%s  %s\n", head, s.hint(args...)); err != nil {
+			return err
+		}
 	}
-	_, err = fmt.Fprintln(s.out)
-	return err
+	return nil
 }
 
 // loginCommand is how to log in to a node.

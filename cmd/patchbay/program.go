@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
 )
@@ -85,6 +87,11 @@ func startServer(config string, log *os.File) (ended <-chan error, err error) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, site.EnvPrefix) }), site.EnvPrefix+"ADMIN=127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// Whoever called us may have left files open: a pipe or a lock would be held as long
+	// as the site is served.
+	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("cannot start the server without the files that are open: %w", err)
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
