@@ -176,6 +176,9 @@ func (e *Experiment) Renew(ctx context.Context, until time.Time) ([]client.Slive
 	return list, err
 }
 
+// Request is a request that was read for one aggregate.
+type Request = rspec.Request
+
 // ParseRequest reads a request that the aggregate with that URN shall carry out. The
 // aggregate itself decides what it can do; here only what is malformed is refused, and
 // what has no node for it.

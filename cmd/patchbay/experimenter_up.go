@@ -20,7 +20,6 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 	"patchbay/am/site"
-	"patchbay/rspec"
 )
 
 const upLong = `Make the experiment that a request RSpec asks for, wait until its nodes are ready,
@@ -135,7 +134,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if err != nil {
 		return err
 	}
-	var before *rspec.Request
+	var before *experiment.Request
 	stored, err := site.ReadRegular(x.session.sliceFile(x.name, ".request.xml"))
 	switch {
 	case err == nil:
@@ -176,7 +175,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 
 // carryOut applies the plan with its progress shown, and says after a failure what is
 // there and what to do.
-func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *rspec.Request, end time.Time) error {
+func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, end time.Time) error {
 	s := x.session
 	p := newProgress(s.err)
 	x.Progress = p.show
