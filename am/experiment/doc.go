@@ -3,7 +3,7 @@
 //
 //	request, request before, slivers ── Compare ──> Plan
 //	Plan ── Experiment.Apply ──> Delete … Allocate … Provision … geni_start, and waits
-//	manifest ── ReadNodes ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
+//	manifest ── ReadManifest ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
 //
 // A manifest and the answers come from an aggregate that may be hostile: what they say
 // goes into SSHConfig only where it cannot mean anything else to OpenSSH.

@@ -52,12 +52,12 @@ func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 		return a, err
 	}
 	if slices.ContainsFunc(a.Slivers, func(s client.Sliver) bool { return s.ClientID == "" }) {
-		nodes, err := ReadNodes([]byte(a.RSpec))
+		m, err := ReadManifest([]byte(a.RSpec))
 		if err != nil {
 			return a, err
 		}
 		for i := range a.Slivers {
-			for _, n := range nodes {
+			for _, n := range m.Nodes {
 				if s := &a.Slivers[i]; s.ClientID == "" && n.Sliver == s.URN {
 					s.ClientID = n.Name
 				}

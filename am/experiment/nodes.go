@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"patchbay/rspec/draw"
 	"patchbay/schemas/xmltree"
@@ -37,11 +38,18 @@ type Login struct {
 // Exists tells whether there is a login.
 func (l Login) Exists() bool { return l.Host != "" }
 
-// ReadNodes reads the nodes of a manifest.
-func ReadNodes(manifest []byte) ([]Node, error) {
-	p, err := draw.Read(manifest, xmltree.Limits{})
+// Manifest is what is read of a manifest.
+type Manifest struct {
+	Nodes []Node
+	// Expires is the earliest end of leases; zero where the manifest does not tell it.
+	Expires time.Time
+}
+
+// ReadManifest reads a manifest.
+func ReadManifest(text []byte) (Manifest, error) {
+	p, err := draw.Read(text, xmltree.Limits{})
 	if err != nil {
-		return nil, err
+		return Manifest{}, err
 	}
 	nodes := make([]Node, len(p.Nodes))
 	for i, n := range p.Nodes {
@@ -58,7 +66,8 @@ func ReadNodes(manifest []byte) ([]Node, error) {
 			}
 		}
 	}
-	return nodes, nil
+	expires, _ := time.Parse(time.RFC3339, p.Expires) // zero where it tells none
+	return Manifest{nodes, expires}, nil
 }
 
 // chooseLogin chooses the login of a node: the first that is not that of a gateway in

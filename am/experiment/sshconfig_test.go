@@ -58,21 +58,21 @@ func TestLogins(t *testing.T) {
 		{"a host with a zone", loginElement("alice", "fe80::1%eth0", "22"), "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			nodes, err := ReadNodes(manifestOf("server", tt.services))
+			m, err := ReadManifest(manifestOf("server", tt.services))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var login, gateway string
-			if n := nodes[0]; n.Login.Exists() {
+			if n := m.Nodes[0]; n.Login.Exists() {
 				login = n.Login.String()
 			}
-			if n := nodes[0]; n.Gateway.Exists() {
+			if n := m.Nodes[0]; n.Gateway.Exists() {
 				gateway = n.Gateway.String()
 			}
 			if login != tt.login || gateway != tt.gateway {
 				t.Errorf("login %q through %q, want %q through %q", login, gateway, tt.login, tt.gateway)
 			}
-			if tt.login == "" && strings.Contains(string(SSHConfig(Hosts("exp", nodes), SSHFiles{"/k", "/h"})), "HostName") {
+			if tt.login == "" && strings.Contains(string(SSHConfig(Hosts("exp", m.Nodes), SSHFiles{"/k", "/h"})), "HostName") {
 				t.Error("the configuration names a host all the same")
 			}
 		})
@@ -124,11 +124,11 @@ func FuzzSSHConfig(f *testing.F) {
 		var escaped strings.Builder
 		_ = xml.EscapeText(&escaped, []byte(proxy))
 		text := manifestOf(name, loginElement(user, host, port)+fmt.Sprintf(`<p:proxy proxy="%s" for="%s@%s:%s"/>`, escaped.String(), "me", "x", "22"))
-		nodes, err := ReadNodes(text)
+		m, err := ReadManifest(text)
 		if err != nil {
 			t.Skip()
 		}
-		config := string(SSHConfig(Hosts("exp", nodes), SSHFiles{"/key", "/known"}))
+		config := string(SSHConfig(Hosts("exp", m.Nodes), SSHFiles{"/key", "/known"}))
 		for line := range strings.Lines(config) {
 			words := strings.Fields(line)
 			if len(words) == 0 || words[0] == "#" {
@@ -159,7 +159,7 @@ func TestEveryManifestOfTheTestsIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadNodes(text); err != nil {
+		if _, err := ReadManifest(text); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

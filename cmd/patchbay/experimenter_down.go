@@ -91,7 +91,7 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 
 // down gives back all nodes of a slice and forgets it.
 func (s *session) down(ctx context.Context, name string) error {
-	if known := append(slicesIn(s.dir), s.experiments()...); !slices.Contains(known, name) {
+	if known := slicesIn(s.dir); !slices.Contains(known, name) {
 		return fmt.Errorf("there is none of that name; %ssee: %s", instead(name, known), s.hint("status"))
 	}
 	x, err := s.openSlice(name, 0, false)

@@ -323,7 +323,8 @@ func (o ownSite) remove(ctx context.Context, c console) error {
 // lockFolder waits until no other command of ours works in a folder. Two that begin at
 // once then do one thing after the other.
 func lockFolder(ctx context.Context, dir string, c console) (unlock func(), err error) {
-	for told := false; ; {
+	const quiet = 10 // tries until it says for whom it waits
+	for try := 0; ; try++ {
 		f, err := os.Open(dir)
 		if err != nil {
 			return nil, err
@@ -336,9 +337,8 @@ func lockFolder(ctx context.Context, dir string, c console) (unlock func(), err 
 		if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("cannot lock %s: %w", dir, err)
 		}
-		if err != nil && !told {
+		if try == quiet {
 			fmt.Fprintf(c.err, "waiting for another patchbay command that works in %s\n", dir)
-			told = true
 		}
 		select {
 		case <-ctx.Done():

@@ -95,11 +95,10 @@ func (s *session) findAggregate(ctx context.Context, begin bool) error {
 	if isUserFolder(folder) && (!o.site.given() || o.User != "") {
 		s.dir = folder
 	}
-	if o.URL != "" {
+	if s.URL = o.URL; s.URL != "" && !o.site.given() {
 		if s.dir == "" {
-			return errors.New("--url needs --user FOLDER, a user's folder")
+			return errors.New("--url needs --user FOLDER, the folder of a user of that aggregate")
 		}
-		s.URL = o.URL
 		return nil
 	}
 	if !o.site.given() && s.dir != "" {
@@ -117,11 +116,13 @@ func (s *session) findAggregate(ctx context.Context, begin bool) error {
 	}
 	if o.site.given() || exists(o.site.path()) {
 		config, err := o.site.read()
-		s.config = config
-		if err == nil {
-			s.URL = urlOf(ctx, config)
+		if s.config = config; err != nil || s.URL != "" {
+			return err
 		}
-		return err
+		if s.URL = urlOf(ctx, config); strings.HasSuffix(config.Listen, ":0") && config.PublicURL == "" {
+			return errors.New("the site listens on any free port; give --url with what serve has printed")
+		}
+		return nil
 	}
 	own, err := findOwnSite()
 	if err != nil {
@@ -192,9 +193,12 @@ func (s *session) findUser(begin bool) error {
 // both have.
 var userNames = regexp.MustCompile(`^[a-z][a-z0-9_]{0,7}$`)
 
-// hint is a command line about the same aggregate and user.
+// hint is a command line about the same aggregate and user. Flags stand before what
+// may be a command in a node.
 func (s *session) hint(args ...string) string {
 	o := s.flags
+	rest := args[1:]
+	args = args[:1:1]
 	for _, f := range [][2]string{{"user", o.User}, {"url", o.URL}, {"ca", o.CA}} {
 		if f[1] != "" && o.site.flags.Changed(f[0]) {
 			args = append(args, "--"+f[0], f[1])
@@ -203,7 +207,7 @@ func (s *session) hint(args ...string) string {
 	if o.site.flags.Changed("config") {
 		args = append(args, "--config", o.site.file)
 	}
-	return display.Command(args...)
+	return display.Command(append(args, rest...)...)
 }
 
 func (s *session) close() {
@@ -324,18 +328,11 @@ func (x *slice) forget() error {
 func (s *session) writeSSH() error {
 	var all []experiment.Host
 	for _, name := range s.experiments() {
-		text, err := site.ReadRegular(s.sliceFile(name, ".manifest.xml"))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		hosts, _, err := s.hosts(name)
 		if err != nil {
 			return err
 		}
-		nodes, err := experiment.ReadNodes(text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.sliceFile(name, ".manifest.xml"), err)
-		}
-		all = append(all, experiment.Hosts(name, nodes)...)
+		all = append(all, hosts...)
 	}
 	known, err := site.ReadRegular(s.file("known_hosts"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -95,7 +95,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	}
 	var all, found []experiment.Host
 	for _, x := range s.experiments() {
-		hosts, err := s.hosts(x)
+		hosts, _, err := s.hosts(x)
 		if err != nil {
 			return h, err
 		}

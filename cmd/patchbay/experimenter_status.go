@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -64,7 +65,7 @@ func (s *session) status(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", name, err)
 	}
-	before, err := s.hosts(name)
+	before, expires, err := s.hosts(name)
 	if err != nil {
 		return err
 	}
@@ -74,11 +75,15 @@ func (s *session) status(ctx context.Context, name string) error {
 	}
 	fmt.Fprintf(s.out, "Slice %s\n", name)
 	if len(a.Slivers) == 0 {
-		_, err := fmt.Fprintf(s.out, "  It has no nodes any more; it had %s. Make them again with: %s; or forget it with: %s\n",
-			display.Count(len(before), "node"), s.hint("up", s.sliceFile(name, ".request.xml"), "--slice", name), s.hint("down", name))
+		why := "They were given back or taken away"
+		if !expires.IsZero() && !time.Now().Before(expires) {
+			why = "Their leases ended at " + display.Time(expires)
+		}
+		_, err := fmt.Fprintf(s.out, "  It had %s and has none any more. %s.\n  Make them again with: %s\n  or forget the slice with: %s\n",
+			display.Count(len(before), "node"), why, s.hint("up", s.sliceFile(name, ".request.xml"), "--slice", name), s.hint("down", name))
 		return err
 	}
-	hosts, err := s.hosts(name)
+	hosts, _, err := s.hosts(name)
 	if err != nil {
 		return err
 	}

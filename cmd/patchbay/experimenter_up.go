@@ -61,6 +61,9 @@ func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *upOptions) Validate(args []string) (err error) {
+	if err := o.parseFor(); err != nil {
+		return err
+	}
 	if o.Example || o.Printed {
 		o.request = "lan.xml"
 		return noArguments(args)
@@ -71,7 +74,7 @@ func (o *upOptions) Validate(args []string) (err error) {
 	if o.request == "-" && o.Slice == "" {
 		return errors.New("a request from standard input needs --slice NAME")
 	}
-	return o.parseFor()
+	return nil
 }
 
 func (o *upOptions) parseFor() (err error) {
@@ -232,17 +235,22 @@ func agree(c console, yes bool, question string) error {
 	return errors.New("nothing was changed")
 }
 
-// hosts are the nodes of the manifest that is kept of a slice.
-func (s *session) hosts(name string) ([]experiment.Host, error) {
-	text, err := site.ReadRegular(s.sliceFile(name, ".manifest.xml"))
+// hosts are the nodes of the manifest that is kept of a slice, none where none is kept,
+// and the end of their leases when it was written.
+func (s *session) hosts(name string) (list []experiment.Host, expires time.Time, err error) {
+	file := s.sliceFile(name, ".manifest.xml")
+	text, err := site.ReadRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, expires, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, expires, err
 	}
-	nodes, err := experiment.ReadNodes(text)
-	return experiment.Hosts(name, nodes), err
+	m, err := experiment.ReadManifest(text)
+	if err != nil {
+		return nil, expires, fmt.Errorf("%s: %w", file, err)
+	}
+	return experiment.Hosts(name, m.Nodes), m.Expires, nil
 }
 
 // isSimulated tells whether nobody is behind the logins of the site.
@@ -256,7 +264,7 @@ func (s *session) isSimulated() bool {
 // show prints the nodes of the slice, how to log in, and what to do next.
 func (x *slice) show(list []client.Sliver) error {
 	s := x.session
-	hosts, err := s.hosts(x.name)
+	hosts, _, err := s.hosts(x.name)
 	if err != nil {
 		return err
 	}
@@ -317,8 +325,8 @@ func untilOf(list []client.Sliver, h experiment.Host) string {
 // untilTime is a time, and how far off it is.
 func untilTime(t time.Time) string {
 	left := time.Until(t).Round(time.Minute)
-	if left <= 0 {
-		return "over since " + t.Local().Format("Jan 2 15:04")
+	if left < 0 {
+		return display.Time(t) + ", which is over"
 	}
-	return t.Local().Format("Jan 2 15:04") + " (" + display.Duration(left) + ")"
+	return display.Time(t) + " in " + display.Duration(left)
 }
