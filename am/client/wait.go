@@ -121,9 +121,10 @@ func (w Wanted) reached(list []Sliver) (bool, error) {
 	waiting := false
 	for _, s := range list {
 		switch {
+		case w.has(s):
 		case s.Operational == string(am.Failed):
 			failed = append(failed, s)
-		case !w.has(s):
+		default:
 			waiting = true
 		}
 	}

@@ -88,11 +88,17 @@ func (f *siteFlag) trial(ctx context.Context) (*trialSite, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openTrial(ctx, c)
+}
+
+// openTrial opens the trial authority of a site. The error wraps fs.ErrNotExist if it
+// has none.
+func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	dir := filepath.Dir(c.Origin.File)
 	folder := filepath.Join(dir, site.AuthorityDir)
 	a, err := trial.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("this site has no trial authority in %s; users come from the authorities in %s", folder, c.Trusted)
+		return nil, noTrial{fmt.Sprintf("this site has no trial authority in %s; users come from the authorities in %s", folder, c.Trusted)}
 	}
 	if err != nil {
 		return nil, err
@@ -103,6 +109,12 @@ func (f *siteFlag) trial(ctx context.Context) (*trialSite, error) {
 	}
 	return &trialSite{a, c, dir, strings.TrimSuffix(url, "/") + "/am/3.0"}, nil
 }
+
+// noTrial says that a site has no trial authority.
+type noTrial struct{ text string }
+
+func (e noTrial) Error() string { return e.text }
+func (e noTrial) Unwrap() error { return fs.ErrNotExist }
 
 // trialUser is a user with its folder.
 type trialUser struct {

@@ -49,6 +49,11 @@ func rootCommand(c console) *cobra.Command {
 		use, short, long string
 		options          options
 	}{
+		{"up [REQUEST]", "Make an experiment, and show how to log in", upLong, &upOptions{}},
+		{"ssh NODE [COMMAND …]", "Log in to a node", sshLong, &sshOptions{}},
+		{"status", "Show your experiments", statusLong, &statusOptions{}},
+		{"extend [SLICE] TIME", "Keep an experiment for longer", extendLong, &extendOptions{}},
+		{"down [SLICE …]", "Give an experiment back", downLong, &downOptions{}},
 		{"init DIR", "Make a site in a new folder", initLong, &initOptions{}},
 		{"serve", "Serve a site", serveLong, &serveOptions{}},
 		{"user NAME", "Make a user of the trial authority", userLong, &userOptions{}},

@@ -131,6 +131,9 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 	settled()
 	all(nil, []string{"release", "lab"})
 	settled()
+	verb := func(args ...string) []string { return append(args, "--user", "alice", "--url", s.url+"/am/3.0") }
+	all(nil, verb("up", in("request.xml"), "--slice", "mine"), verb("status"), verb("extend", "mine", "2h"), verb("down", "mine"))
+	settled()
 	all(nil, []string{"tasks"})
 	if now := say(nil, "clock"); !strings.Contains(now, "Leases count by the host's clock") {
 		t.Error(now)
@@ -178,7 +181,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 	}
 
 	for name, why := range map[string]string{
-		"demo": "makes a site of its own", "who": "only reads", "version": "has no site", "help": "has no site", "completion": "has no site",
+		"demo": "makes a site of its own", "who": "only reads", "ssh": "only runs ssh", "version": "has no site", "help": "has no site", "completion": "has no site",
 	} {
 		if tried[name] {
 			t.Errorf("%s is tried, although it %s", name, why)

@@ -37,7 +37,8 @@ a name whose credential is in the user's folder, a URN, or a file with a credent
 Without it the only slice of the user is used.
 
 The aggregate is the one of --url, else of --config or PATCHBAY_CONFIG, else of
-aggregate.yaml in the user's folder, else of the site in the current folder.
+aggregate.yaml in the user's folder, else of the site in the current folder, else the
+one that patchbay up has made for you.
 
   GetVersion
   ListResources                         what the aggregate offers
@@ -152,6 +153,11 @@ func (o *callOptions) Validate(args []string) error {
 }
 
 func (o *callOptions) Run(ctx context.Context, c console) error {
+	if o.URL == "" && !o.site.given() && o.site.folder() == "" {
+		if own, err := findOwnSite(); err == nil && own.exists() {
+			o.site.file = own.dir
+		}
+	}
 	users, err := o.site.userPaths(o.Users, o.URL != "")
 	if err != nil {
 		return err

@@ -124,7 +124,7 @@ func firstOf(members ...string) func(answer, xmlrpc.Struct) string {
 var (
 	shortColumns = []column{
 		{"NODE", firstOf("geni_client_id", "geni_sliver_urn", "geni_urn")},
-		{"STATE", func(_ answer, s xmlrpc.Struct) string { return stateOf(s) }},
+		{"STATE", func(_ answer, s xmlrpc.Struct) string { return shortState(s) }},
 		{"UNTIL", answer.until},
 		{"LOGIN", answer.login},
 		{"ERROR", firstOf("geni_error")},
@@ -141,9 +141,9 @@ var (
 	sliverURN = firstOf("geni_sliver_urn", "geni_urn")
 )
 
-// stateOf is the state of a sliver in one word: of one that is not provisioned its
+// shortState is the state of a sliver in one word: of one that is not provisioned its
 // allocation state, else its operational state, both without geni_.
-func stateOf(s xmlrpc.Struct) string {
+func shortState(s xmlrpc.Struct) string {
 	state := cmp.Or(memberText(s, "geni_operational_status"), memberText(s, "geni_status"))
 	if allocation := memberText(s, "geni_allocation_status"); allocation != "" && (allocation != string(am.Provisioned) || state == "") {
 		state = allocation
