@@ -86,11 +86,8 @@ const sliceLife = `
 The life of what a request asks for%[3]s, with patchbay call:
   pb() { %[1]s "$@"; }
   pb Allocate %[2]s
-  pb Provision
-  pb Status                          # until geni_notready
-  pb PerformOperationalAction start
-  pb Status                          # until geni_ready
-  pb Describe                        # how to log in
+  pb Provision --wait
+  pb start --wait                    # shows how to log in
   pb Delete
 
 or with omni:

@@ -236,5 +236,5 @@ func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
 
 // call is the same with our own client.
 func (t *trialSite) call(u *trialUser, args ...string) string {
-	return display.Command(append([]string{"call", "--config", t.config.Origin.File, "--user", u.Dir}, args...)...)
+	return display.CommandAt(t.config.Origin.File, append([]string{"call", "--user", u.Name}, args...)...)
 }

@@ -15,6 +15,17 @@ import (
 func run(ctx context.Context, args []string, c console) int {
 	out := &site.Output{To: c.out}
 	c.out = out
+	root := rootCommand(c)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if lost := out.Lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
+		err = fmt.Errorf("the command has ended, but not all of its output can be written: %w", lost)
+	}
+	return report(err, c)
+}
+
+// rootCommand makes the command patchbay with all its subcommands.
+func rootCommand(c console) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "patchbay",
 		Short:         "A GENI/Fed4FIRE aggregate manager and its operator's tools",
@@ -30,10 +41,9 @@ func run(ctx context.Context, args []string, c console) int {
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddGroup(groups...)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	root.SetArgs(args)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
 	for _, s := range []struct {
 		use, short, long string
@@ -56,19 +66,19 @@ func run(ctx context.Context, args []string, c console) int {
 		{"import AD", "Make an inventory of an aggregate's advertisement", importLong, &importOptions{}},
 		{"draw FILE", "Draw a request, a manifest or an advertisement", drawLong, &drawOptions{}},
 		{"reload", "Let a served site take over its changed inventory", reloadLong, &reloadOptions{}},
-		{"lockdown [TEXT]", "Take no new work", lockdownLong, &lockdownOptions{}},
-		{"maintenance [COMPONENT … TEXT]", "Plan maintenance of components", maintenanceLong, &maintenanceOptions{}},
+		{"lockdown [--reason TEXT]", "Take no new work", lockdownLong, &lockdownOptions{}},
+		{"maintenance [COMPONENT … --reason TEXT]", "Plan maintenance of components", maintenanceLong, &maintenanceOptions{}},
 		{"clock", "Tell by which time leases count", clockLong, &clockOptions{}},
 		{"slices [PATTERN]", "List slices", slicesLong, &slicesOptions{}},
 		{"slivers [PATTERN]", "List slivers, and who has them until when", sliversLong, &sliversOptions{}},
 		{"nodes [PATTERN]", "List nodes, and what is taken of them", nodesLong, &nodesOptions{}},
-		{"tasks [PATTERN]", "List what providers still have to do", tasksLong, &tasksOptions{}},
+		{"tasks [PATTERN]", "List pending provider tasks", tasksLong, &tasksOptions{}},
 		{"journal [PATTERN]", "List what was done, and by whom", journalLong, &journalOptions{}},
 		{"manifest SLICE", "Print the manifest of a slice", manifestLong, &manifestOptions{}},
 		{"release TARGET …", "Take slivers from their users", releaseLong, &releaseOptions{}},
 		{"renew TARGET …", "Change the end of leases", renewLong, &renewOptions{}},
-		{"drain [COMPONENT … TEXT]", "Let nothing new come to components", drainLong, &drainOptions{}},
-		{"undrain COMPONENT …", "Let new work come to components again", undrainLong, &drainOptions{lift: true}},
+		{"drain [COMPONENT …]", "Take components out of service; existing slivers stay", drainLong, &drainOptions{}},
+		{"undrain COMPONENT …", "Put drained components back into service", undrainLong, &drainOptions{lift: true}},
 		{"thaw [SLICE]", "Lift the shutdown of a slice", thawLong, &thawOptions{}},
 		{"backup FILE", "Write what a site has promised into a file", backupLong, &backupOptions{}},
 		{"move", "Make a copy of a site the site", moveLong, &moveOptions{}},
@@ -77,7 +87,10 @@ func run(ctx context.Context, args []string, c console) int {
 		{"version", "Print the version", "", &versionOptions{}},
 	} {
 		cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, DisableFlagsInUseLine: true}
+		help := helps[cmd.Name()]
+		cmd.GroupID, cmd.Example = help.group, help.example
 		s.options.AddFlags(cmd.Flags())
+		complete(cmd, s.options)
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if err := s.options.Validate(args); err != nil {
 				return &usageError{cmd, err}
@@ -86,11 +99,8 @@ func run(ctx context.Context, args []string, c console) int {
 		}
 		root.AddCommand(cmd)
 	}
-	err := root.ExecuteContext(ctx)
-	if lost := out.Lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
-		err = fmt.Errorf("the command has ended, but not all of its output can be written: %w", lost)
-	}
-	return report(err, c)
+	root.AddCommand(&cobra.Command{Use: "patterns", Short: "How PATTERN and TIME are written", Long: patternsLong})
+	return root
 }
 
 func unknownCommand(root *cobra.Command, name string) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -62,8 +63,26 @@ func toTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// confirmed asks a question at a terminal, and tells whether the answer is yes. Where in or
+// out is no terminal there is no one to ask, and it returns true.
+func confirmed(in *os.File, out io.Writer, question string) bool {
+	return !toTerminal(in) || !toTerminal(out) || answersYes(in, out, question)
+}
+
+// answersYes asks a question and tells whether the answer is clearly yes.
+func answersYes(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprint(out, question)
+	const most = 100 // bytes of an answer
+	answer, _ := bufio.NewReader(io.LimitReader(in, most)).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
 }
 
 // openPrivate is openOutput for a file that nobody else may read.

@@ -244,11 +244,11 @@ func (y *story) run(command string, args []string) (code int) {
 		}
 		return 1
 	case "ann":
-		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "users", "ann"), "--slice", "first"}, args...)
+		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "users", "ann"), "--slice", "first", "--urns"}, args...)
 	case "portal":
 		ann := filepath.Join(y.dir, "users", "ann")
 		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "tools", "portal"), "--speaking-for", "urn:publicid:IDN+testbed.example.org+user+ann",
-			"--user", filepath.Join(ann, "ann-usercred.xml"), "--slice", filepath.Join(ann, "slices", "first-cred.xml"), "--user", filepath.Join(ann, "id_ed25519.pub")}, args...)
+			"--user", filepath.Join(ann, "ann-usercred.xml"), "--slice", filepath.Join(ann, "slices", "first-cred.xml"), "--user", filepath.Join(ann, "id_ed25519.pub"), "--urns"}, args...)
 	case "patchbay":
 		free := []string{"call", "demo", "draw", "import", "init", "ssh", "version"}
 		if y.dir != "" && !slices.Contains(free, args[0]) && !slices.Contains(args, "--config") {
