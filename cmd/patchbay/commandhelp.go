@@ -16,8 +16,8 @@ type commandHelp struct{ group, example string }
 
 // helps has the group and the examples of each command, by its name.
 var helps = map[string]commandHelp{
-	"up": {"experimenter", `  sudo patchbay up --example          # two nodes on a LAN, on this host
-  sudo patchbay up lan.xml            # what lan.xml asks for
+	"up": {"experimenter", `  patchbay up --example          # two nodes on a LAN, on this host
+  patchbay up lan.xml            # what lan.xml asks for
   patchbay up lan.xml --for 3d        # and keep it for three days
   patchbay up lan.xml --slice robots  # in the slice robots, beside others
   patchbay up --print-example >lan.xml`},
@@ -32,7 +32,7 @@ var helps = map[string]commandHelp{
   patchbay extend robots 2026-12-24T18:00:00Z`},
 	"down": {"experimenter", `  patchbay down               # the experiments that "patchbay status" shows
   patchbay down robots        # this one
-  sudo patchbay down --all    # and the site that "patchbay up" made`},
+  patchbay down --all    # and the site that "patchbay up" made`},
 	"call": {"experimenter", `  patchbay call --user alice GetVersion
   patchbay call --user alice --slice first Allocate request.xml
   patchbay call --user alice --slice first Provision --wait
