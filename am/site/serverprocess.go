@@ -11,10 +11,11 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// IsServed tells whether a site is served. One that does not answer this user is.
+// IsServed tells whether a server listens at the site's admin socket, also one that does
+// not answer this user.
 func IsServed(ctx context.Context, c *Config) bool {
-	var answer timeAnswer
-	return !errors.Is(Ask(ctx, c, "/time", &answer), ErrNotServed)
+	_, err := serverID(ctx, c)
+	return err == nil || !nobodyAt(err)
 }
 
 // StopServer ends the server of a site with SIGTERM and waits until it is gone. A site

@@ -16,16 +16,23 @@ type commandHelp struct{ group, example string }
 
 // helps has the group and the examples of each command, by its name.
 var helps = map[string]commandHelp{
-	"up": {"experimenter", `  patchbay up --example
-  patchbay up request.xml
-  patchbay up request.xml --slice first --for 4h`},
+	"up": {"experimenter", `  patchbay up --example          # two nodes on a LAN, on this host
+  patchbay up lan.xml            # what lan.xml asks for
+  patchbay up lan.xml --for 3d        # and keep it for three days
+  patchbay up lan.xml --slice robots  # in the slice robots, beside others
+  patchbay up --print-example >lan.xml`},
 	"ssh": {"experimenter", `  patchbay ssh server
-  patchbay ssh server.first uname -a`},
-	"status": {"experimenter", `  patchbay status`},
+  patchbay ssh server hostname
+  patchbay ssh server.robots 'tail -f /var/log/syslog'
+  patchbay ssh --print-config            # the path of ssh_config`},
+	"status": {"experimenter", `  patchbay status
+  patchbay status --user alice --config mysite`},
 	"extend": {"experimenter", `  patchbay extend 2h
-  patchbay extend first 2d`},
-	"down": {"experimenter", `  patchbay down
-  patchbay down --all`},
+  patchbay extend robots 3d
+  patchbay extend robots 2026-12-24T18:00:00Z`},
+	"down": {"experimenter", `  patchbay down               # the experiments that "patchbay status" shows
+  patchbay down robots        # this one
+  patchbay down --all    # and the site that "patchbay up" made`},
 	"call": {"experimenter", `  patchbay call --user alice GetVersion
   patchbay call --user alice --slice first Allocate request.xml
   patchbay call --user alice --slice first Provision --wait

@@ -16,12 +16,7 @@ const downLong = `Give back all nodes of the slices named, or of all your experi
 they are gone. Their files are lost.
 
 With --all your own site ends, too: its server stops, and its folder is removed, so that
-nothing of it is left on this host.
-
-Examples:
-  patchbay down               # the experiments that "patchbay status" shows
-  patchbay down robots        # this one
-  sudo patchbay down --all    # and the site that "patchbay up" made`
+nothing of it is left on this host.`
 
 type downOptions struct {
 	experimenterFlags

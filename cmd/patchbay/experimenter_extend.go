@@ -13,12 +13,7 @@ import (
 )
 
 const extendLong = `Keep the nodes of a slice for longer: their leases end TIME from now, or at a time of day
-written in full. The slice may be left out where you have one experiment.
-
-Examples:
-  patchbay extend 2h
-  patchbay extend robots 3d
-  patchbay extend robots 2026-12-24T18:00:00Z`
+written in full. The slice may be left out where you have one experiment.`
 
 type extendOptions struct {
 	experimenterFlags

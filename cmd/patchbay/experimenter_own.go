@@ -125,7 +125,7 @@ func (o ownSite) create(ctx context.Context, c console) error {
 	provider := create.Local
 	if reason := unfit(ctx); os.Geteuid() != 0 {
 		provider = create.Simulated
-		fmt.Fprintf(c.err, "Nodes are simulated, and nobody can log in to them; real ones need root: %s\n", display.AsRoot(display.Program, "up", "…"))
+		fmt.Fprintf(c.err, "Nodes are simulated, and nobody can log in to them; real ones need root: %s\n", display.AsRoot(display.Program, "up", "REQUEST"))
 	} else if reason != "" {
 		provider = create.Simulated
 		fmt.Fprintf(c.err, "Nodes are simulated, and nobody can log in to them; this host cannot run real ones:\n  %s\n", strings.ReplaceAll(reason, "\n", "\n  "))

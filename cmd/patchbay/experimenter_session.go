@@ -71,7 +71,13 @@ func (o *experimenterFlags) open(ctx context.Context, c console, begin bool) (*s
 		}
 	}
 	if s.dir == "" {
-		if err := s.findUser(begin); err != nil {
+		unlock, err := lockFolder(ctx, filepath.Dir(s.config.Origin.File), c) // two may want the same user made
+		if err != nil {
+			return nil, err
+		}
+		err = s.findUser(begin)
+		unlock()
+		if err != nil {
 			return nil, err
 		}
 	}

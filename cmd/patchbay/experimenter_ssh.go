@@ -18,13 +18,7 @@ and the exit status are those of OpenSSH.
 NODE is the name in the request, or NODE.SLICE where several slices have one of that name.
 The file ssh_config in your user's folder says the same to other programs: the host
 NODE.SLICE.patchbay, with ssh -F, scp -F, sftp -F, or by a line "Include FILE" at the top
-of ~/.ssh/config.
-
-Examples:
-  patchbay ssh server
-  patchbay ssh server hostname
-  patchbay ssh server.robots 'tail -f /var/log/syslog'
-  patchbay ssh --print-config            # the path of ssh_config`
+of ~/.ssh/config.`
 
 type sshOptions struct {
 	experimenterFlags

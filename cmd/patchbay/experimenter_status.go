@@ -17,11 +17,7 @@ import (
 )
 
 const statusLong = `Show your experiments: the nodes of each slice, their states, how to log in, and when
-their leases end.
-
-Examples:
-  patchbay status
-  patchbay status --user alice --config mysite`
+their leases end.`
 
 type statusOptions struct{ experimenterFlags }
 
@@ -90,7 +86,7 @@ func (s *session) status(ctx context.Context, name string) error {
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  NODE\tSTATE\tLOGIN\tUNTIL\tERROR")
 	for _, v := range a.Slivers {
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", display.Line(v.ClientID), display.Line(stateOf(v)), display.Line(s.loginOf(hosts, v)), untilTime(v.Expires), display.Line(v.Error))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", display.Line(v.ClientID), display.Line(stateWord(v)), display.Line(s.loginOf(hosts, v)), untilTime(v.Expires), display.Line(v.Error))
 	}
 	return t.Flush()
 }
@@ -105,8 +101,8 @@ func (s *session) loginOf(hosts []experiment.Host, v client.Sliver) string {
 	return ""
 }
 
-// stateOf is the state of a sliver in one word.
-func stateOf(v client.Sliver) string {
+// stateWord is the state of a sliver in one word.
+func stateWord(v client.Sliver) string {
 	if v.Allocation == string(am.Allocated) {
 		return "reserved"
 	}

@@ -29,14 +29,7 @@ user's folder; else a site of your own, which is made in your state folder and r
 the background until "patchbay down --all". As root its nodes are containers of this host.
 
 Say it again with a changed request: it shows which nodes it keeps, adds, replaces and
-removes, and asks first. Say it again after a failure: it goes on.
-
-Examples:
-  sudo patchbay up --example          # two nodes on a LAN, on this host
-  sudo patchbay up lan.xml            # what lan.xml asks for
-  patchbay up lan.xml --for 3d        # and keep it for three days
-  patchbay up lan.xml --slice robots  # in the slice robots, beside others
-  patchbay up --print-example >lan.xml`
+removes, and asks first. Say it again after a failure: it goes on.`
 
 //go:embed examples/lan.xml
 var exampleRequest string
@@ -224,10 +217,10 @@ func agree(c console, yes bool, question string) error {
 	if !toTerminal(os.Stdin) || !toTerminal(c.err) {
 		return errors.New("nothing was changed; say it again with --yes if that is what you want")
 	}
-	if answersYes(os.Stdin, c.err, question+" [y/N] ") {
-		return nil
+	if !answersYes(os.Stdin, c.err, question+" [y/N] ") {
+		return errors.New("nothing was changed")
 	}
-	return errors.New("nothing was changed")
+	return nil
 }
 
 // hosts are the nodes of the manifest that is kept of a slice, none where none is kept,
