@@ -45,7 +45,7 @@ const flagKind = "boolean, 0 or 1; also as a string"
 var (
 	optSpeakingFor = option{
 		name: "geni_speaking_for", kind: "URN of a user", early: true,
-		without: "the caller speaks for himself",
+		without: "callers speak for themselves",
 		says:    "the caller is a tool and acts for this user, whose speaks-for credential is among the credentials",
 		read: func(c *call, v xmlrpc.Value) (err error) {
 			c.speakingFor, err = text(v)

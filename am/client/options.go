@@ -18,6 +18,8 @@ type Options struct {
 	Compressed bool
 	// Users are the accounts to make or to change.
 	Users []User
+	// End is when Allocate and Provision let the lease end.
+	End time.Time
 }
 
 // Time prints t as the API wants it: UTC, whole seconds.
@@ -31,6 +33,9 @@ func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	}
 	if o.Compressed {
 		s = append(s, xmlrpc.Member{Name: "geni_compressed", Value: true})
+	}
+	if !o.End.IsZero() {
+		s = append(s, xmlrpc.Member{Name: "geni_end_time", Value: Time(o.End)})
 	}
 	if len(o.Users) > 0 {
 		users := make([]xmlrpc.Value, len(o.Users))

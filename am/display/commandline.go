@@ -1,6 +1,9 @@
 package display
 
-import "os"
+import (
+	"os"
+	"path/filepath"
+)
 
 // AsRoot is a command line for root, as this user types it.
 func AsRoot(words ...string) string {
@@ -16,7 +19,14 @@ var Program = os.Args[0]
 // Command is a command line of this program that a person may copy.
 func Command(args ...string) string { return ShellLine(append([]string{Program}, args...)) }
 
-// CommandAt is the same about the site whose configuration is file.
+// ConfigName is the file name of a site's configuration, unless the operator chose another.
+const ConfigName = "patchbay.yaml"
+
+// CommandAt is the same about the site whose configuration is file. It names the folder
+// where that is enough.
 func CommandAt(file string, args ...string) string {
+	if filepath.Base(file) == ConfigName {
+		file = filepath.Dir(file)
+	}
 	return Command(append(args, "--config", file)...)
 }

@@ -36,6 +36,8 @@ type Acted struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Shutdown says that the slice stays shut down.
 	Shutdown bool `json:"shutdown,omitempty"`
+	// ClientIDs are the names of these slivers' nodes; only a preview has them.
+	ClientIDs []string `json:"client_ids,omitempty"`
 }
 
 // Release is an order to end slivers, as Delete does.
@@ -44,6 +46,8 @@ type Release struct {
 	Targets []string `json:"targets"`
 	// Frozen lets slivers go that were shut down.
 	Frozen bool `json:"frozen,omitempty"`
+	// Preview asks what would be released, and releases nothing.
+	Preview bool `json:"preview,omitempty"`
 	// Text says why, for the journal; Operator is who says so.
 	Text     string `json:"text,omitempty"`
 	Operator string `json:"operator"`
@@ -99,9 +103,9 @@ type Thaw struct {
 
 // Release ends the slivers that are meant, all or none. What their providers have
 // made is removed by and by; until that is confirmed their components stay held.
-// Errors: *RefusedError, those of the store.
+// With Preview nothing is changed. Errors: *RefusedError, those of the store.
 func (d *Desk) Release(ctx context.Context, o Release) (Done, error) {
-	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Done) error {
+	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Done) error {
 		if !t.record.Shutdown.IsZero() && !o.Frozen {
 			return refuse("slice %s was shut down at %s by %s, and is kept for inspection; release it with --frozen, or thaw it", t.slice, t.record.Shutdown.Format(time.RFC3339), t.record.ShutdownBy)
 		}
@@ -111,11 +115,18 @@ func (d *Desk) Release(ctx context.Context, o Release) (Done, error) {
 			if t.slivers[i].Status.Allocation == am.Provisioned {
 				a.Removing++
 			}
+			if o.Preview {
+				a.ClientIDs = append(a.ClientIDs, t.slivers[i].ClientID)
+			}
 		}
 		done.Slices = append(done.Slices, a)
-		t.event = am.EventDelete
+		t.event, t.look = am.EventDelete, o.Preview
 		return lease.Release(v, cs, t.slivers, am.EventDelete, "")
 	})
+	if errors.Is(err, errLook) {
+		err = nil
+	}
+	return done, err
 }
 
 // Renew sets the end of leases, all or none. Neither a credential nor the site's

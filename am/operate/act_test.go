@@ -293,3 +293,23 @@ func TestStoreThatCannotWrite(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestReleasePreviewChangesNothing proves that a preview names what would be released,
+// refuses what would be refused, and leaves state and journal alone.
+func TestReleasePreviewChangesNothing(t *testing.T) {
+	s := newSite(t)
+	before := s.state(0)
+	done, err := s.Release(t.Context(), operate.Release{Targets: []string{"exp-a", twice.String()}, Operator: "dora", Preview: true})
+	if err != nil || len(done.Slices) != 2 || fmt.Sprint(done.Slices[0].ClientIDs) != "[web db]" || done.Slices[0].Slivers != 2 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if _, err := s.Release(t.Context(), operate.Release{Targets: []string{"frozen"}, Operator: "dora", Preview: true}); err == nil || !strings.Contains(err.Error(), "--frozen") {
+		t.Errorf("what is frozen: %v", err)
+	}
+	if after := s.state(0); after != before {
+		t.Errorf("it has changed:\n%s\nwas\n%s", after, before)
+	}
+	if s.woken.Load() != 0 {
+		t.Error("the work was woken for a preview")
+	}
+}

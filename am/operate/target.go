@@ -56,6 +56,7 @@ type target struct {
 	slivers []am.Sliver
 	event   am.Event // for the journal
 	text    string   // what it says of the event
+	look    bool     // nothing is to be changed
 }
 
 // act does something to each slice that targets mean, in one decision.
@@ -69,6 +70,7 @@ func (d *Desk) act(ctx context.Context, targets []string, operator, text string,
 	}
 	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		done = Done{At: v.Now().UTC()}
+		look := false
 		for _, n := range all {
 			t, err := n.now(v)
 			if err == nil {
@@ -82,11 +84,18 @@ func (d *Desk) act(ctx context.Context, targets []string, operator, text string,
 				e.Slivers = append(e.Slivers, x.URN)
 			}
 			cs.Log(e)
+			look = t.look
+		}
+		if look {
+			return store.ChangeSet{}, errLook
 		}
 		return cs, nil
 	})
 	return done, err
 }
+
+// errLook is the error of a decision that is not to be carried out.
+var errLook = errors.New("it was only a preview")
 
 // find reads what the arguments mean, each slice once.
 func (d *Desk) find(targets []string) (all []named, err error) {

@@ -11,7 +11,7 @@
 // calls at the same time the second sees what the first got.
 //
 // Who is meant: the user is who holds the right, never the tool that speaks for
-// him; the project is the authority of the slice. Slivers count for the user
+// them; the project is the authority of the slice. Slivers count for the user
 // who made them, for their slice and for its project, from their reservation
 // until they are released.
 //

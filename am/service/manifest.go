@@ -219,7 +219,7 @@ func (s *Service) tellExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 }
 
 // gateway is the SSH host in front of a sliver: the one that its provider tells,
-// or that of its component. Without a user everybody logs in as himself.
+// or that of its component. Without a user all users log in as themselves.
 func gateway(x *am.Sliver) (rspec.Login, bool) {
 	if user, host, port, ok := splitDoor(x.Observed.Proxy); ok && user != "" {
 		return rspec.Login{Hostname: host, Port: port, Username: user}, true

@@ -77,7 +77,7 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			if w != nil && end.Equal(w.From) {
 				cut.note(x, w)
 			}
-			// Whoever renews has another wish now than when he allocated.
+			// Whoever renews has another wish now than when they allocated.
 			x.Status, x.Expires, x.Wish, x.Granted = status, end, time.Time{}, time.Time{}
 			cs.PutSliver(*x)
 			return nil

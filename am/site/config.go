@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -470,7 +472,7 @@ func (c *Config) checkWritten(key, path string, always bool) error {
 	isNew := errors.Is(err, fs.ErrNotExist)
 	if isNew || always {
 		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-			return c.Origin.wrong(key, "this user cannot write into %s (%v); give it the right, or name a file elsewhere", dir, err)
+			return c.Origin.wrong(key, "%s; or name a file elsewhere", notWritable(dir, err))
 		}
 	}
 	switch {
@@ -482,9 +484,22 @@ func (c *Config) checkWritten(key, path string, always bool) error {
 		return c.Origin.wrong(key, "%s is not a regular file; name one that is, or will be", path)
 	}
 	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
-		return c.Origin.wrong(key, "this user cannot read and write %s (%v); give it the right", path, err)
+		return c.Origin.wrong(key, "%s", notWritable(path, err))
 	}
 	return nil
+}
+
+// notWritable says that this process must be able to write a file or folder, and how to
+// make that so.
+func notWritable(path string, err error) string {
+	if !errors.Is(err, unix.EACCES) {
+		return fmt.Sprintf("%s is not writable (%v)", path, err)
+	}
+	name := strconv.Itoa(os.Geteuid())
+	if u, err := user.LookupId(name); err == nil {
+		name = u.Username
+	}
+	return fmt.Sprintf("%s is not writable by user %s: %s", path, name, display.AsRoot("chown", name, path))
 }
 
 func notThere(what, path string, err error) string {

@@ -57,7 +57,7 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 }
 
 // openRunner makes who brings what is to what was promised, and finds the local
-// testbeds that he needs.
+// testbeds that they need.
 func (s *Site) openRunner(context.Context) error {
 	c := s.config
 	needed, err := s.needed()

@@ -152,7 +152,7 @@ func (s *Site) sameSite() error {
 
 // reloadInventory puts the inventory in force as it is in the file, with the
 // policy read anew for it, and tells what that means. The audit tells that operator
-// did it, even if he does not wait for the answer. With an error nothing has
+// did it, even if they do not wait for the answer. With an error nothing has
 // changed.
 func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadReport, error) {
 	s.reloading.Lock()

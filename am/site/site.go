@@ -13,6 +13,7 @@ import (
 	"patchbay/am/audit"
 	"patchbay/am/binder"
 	"patchbay/am/clock"
+	"patchbay/am/display"
 	"patchbay/am/hook"
 	"patchbay/am/mtls"
 	"patchbay/am/operate"
@@ -63,7 +64,7 @@ type Site struct {
 
 // Names of a site's files.
 const (
-	ConfigName    = "patchbay.yaml"
+	ConfigName    = display.ConfigName
 	InventoryName = "inventory.yaml"
 	AuthorityDir  = "authority"
 	TrustedDir    = "trusted"

@@ -18,7 +18,11 @@ func command() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.AddCommand(upCommand(), behindCommand(), doctorCommand(), cleanCommand(), listCommand(), enterCommand(), imageCommand(), localCommand(), simulatedCommand(), versionCommand())
+	root.AddCommand(upCommand(), behindCommand(), doctorCommand(), cleanCommand(), listCommand(), enterCommand(), imageCommand(), versionCommand())
+	for _, c := range []*cobra.Command{localCommand(), simulatedCommand()} {
+		c.Hidden = true // only files NAME.prov call it
+		root.AddCommand(c)
+	}
 	return root
 }
 

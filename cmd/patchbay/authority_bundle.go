@@ -16,11 +16,8 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// Files of a user's folder that say where the site is.
-const (
-	aggregateFile = "aggregate.yaml"
-	serverCAFile  = "server-ca.pem"
-)
+// serverCAFile is the file in a user's folder with the certificates of the server.
+const serverCAFile = "server-ca.pem"
 
 // port is the one at which clients reach the site; 0 is one that the server chooses.
 func (t *trialSite) port() string {
@@ -44,9 +41,9 @@ func (t *trialSite) aggregateFiles() ([]siteFile, error) {
 		return nil, err
 	}
 	if ca == nil {
-		return []siteFile{{aggregateFile, text, 0o644}}, nil
+		return []siteFile{{aggregateName, text, 0o644}}, nil
 	}
-	return []siteFile{{aggregateFile, fmt.Appendf(text, "ca: %s\n", serverCAFile), 0o644}, {serverCAFile, ca, 0o644}}, nil
+	return []siteFile{{aggregateName, fmt.Appendf(text, "ca: %s\n", serverCAFile), 0o644}, {serverCAFile, ca, 0o644}}, nil
 }
 
 // serverCA is the certificates of the server, if they have signed themselves; nil
@@ -100,7 +97,7 @@ With omni (https://github.com/GENI-NSF/geni-tools), which may be called omni.py:
 // same as long as the user's files are.
 func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 	request := filepath.Join(t.dir, site.RequestName)
-	files := []string{u.path("cert.pem"), u.path("key.pem"), u.path("usercred.xml"), filepath.Join(u.Dir, u.publicKeys()), filepath.Join(u.Dir, aggregateFile)}
+	files := []string{u.path("cert.pem"), u.path("key.pem"), u.path("usercred.xml"), filepath.Join(u.Dir, u.publicKeys()), filepath.Join(u.Dir, aggregateName)}
 	for _, f := range []string{filepath.Join(u.Dir, "id_ed25519"), filepath.Join(u.Dir, serverCAFile), request} {
 		if exists(f) {
 			files = append(files, f)

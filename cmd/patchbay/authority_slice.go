@@ -87,9 +87,7 @@ The life of what a request asks for%[3]s, with patchbay call:
   pb() { %[1]s "$@"; }
   pb Allocate %[2]s
   pb Provision
-  pb PerformOperationalAction start  # remembered until the nodes are made
-  pb Status                          # until geni_ready
-  pb Describe                        # how to log in
+  pb start --wait                    # until they are ready; shows how to log in
   pb Delete
 
 or with omni:

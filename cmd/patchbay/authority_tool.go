@@ -78,14 +78,14 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.out, "  %s\n", f.name)
 	}
 	if user != nil {
-		speaking := []string{"call", "--config", t.config.Origin.File, "--user", folder, "--credential", filepath.Join(folder, "for-"+user.Name+".xml"),
+		speaking := []string{"call", "--user", folder, "--credential", filepath.Join(folder, "for-"+user.Name+".xml"),
 			"--user", user.path("usercred.xml"), "--speaking-for", user.URN.String()}
 		slice := "SLICE"
 		if have := slicesIn(user.Dir); len(have) > 0 {
 			slice = have[0]
 		}
 		fmt.Fprintf(c.out, "\nSo it speaks for %s, with the user's own credentials:\n  %s\nand in a slice of the user:\n  %s\n", user.Name,
-			display.Command(append(speaking, "ListResources")...), display.Command(append(speaking, "--slice", user.slice(slice), "Status")...))
+			display.CommandAt(t.config.Origin.File, append(speaking, "ListResources")...), display.CommandAt(t.config.Origin.File, append(speaking, "--slice", user.slice(slice), "Status")...))
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 		{u.file("key.pem"), "its key; keep it private"},
 		{u.file("usercred.xml"), "user credential"},
 		ssh,
-		{aggregateFile, "where the site is"},
+		{aggregateName, "where the site is"},
 		{"omni_config", "configuration for omni"},
 	} {
 		if exists(filepath.Join(u.Dir, line[0])) {
@@ -155,11 +155,17 @@ func (f *siteFlag) trial(ctx context.Context) (*trialSite, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openTrial(ctx, c)
+}
+
+// openTrial opens the trial authority of a site. The error wraps fs.ErrNotExist if it
+// has none.
+func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	dir := filepath.Dir(c.Origin.File)
 	folder := filepath.Join(dir, site.AuthorityDir)
 	a, err := trial.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("this site has no trial authority in %s; users come from the authorities in %s", folder, c.Trusted)
+		return nil, noTrial{fmt.Sprintf("this site has no trial authority in %s; users come from the authorities in %s", folder, c.Trusted)}
 	}
 	if err != nil {
 		return nil, err
@@ -170,6 +176,12 @@ func (f *siteFlag) trial(ctx context.Context) (*trialSite, error) {
 	}
 	return &trialSite{a, c, dir, strings.TrimSuffix(url, "/") + "/am/3.0"}, nil
 }
+
+// noTrial says that a site has no trial authority.
+type noTrial struct{ text string }
+
+func (e noTrial) Error() string { return e.text }
+func (e noTrial) Unwrap() error { return fs.ErrNotExist }
 
 // trialUser is a user with its folder.
 type trialUser struct {
@@ -338,5 +350,5 @@ func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
 
 // call is the same with our own client.
 func (t *trialSite) call(u *trialUser, args ...string) string {
-	return display.Command(append([]string{"call", "--config", t.config.Origin.File, "--user", u.Dir}, args...)...)
+	return display.CommandAt(t.config.Origin.File, append([]string{"call", "--user", u.Name}, args...)...)
 }

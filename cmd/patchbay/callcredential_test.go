@@ -92,7 +92,7 @@ func TestToolSpeaksForUser(t *testing.T) {
 	if err := me.addCredential(abac); err != nil {
 		t.Fatal(err)
 	}
-	has(t, strings.Join(me.expired(time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)), "\n"), "the ABAC credential in "+abac+" has ended on 2030-01-02")
+	has(t, strings.Join(me.expired(time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC), false), "\n"), "the ABAC credential in "+abac+" expired on 2030-01-02")
 }
 
 func TestSpeakingForMustBeAUser(t *testing.T) {
@@ -126,7 +126,7 @@ func TestVersionOfURL(t *testing.T) {
 		{"https://am.example.org:1/protogeni/xmlrpc", 0, "https://am.example.org:1/protogeni/xmlrpc", 3},
 	} {
 		o := callOptions{URL: c.url, API: c.api}
-		got, err := o.target(t.Context())
+		got, err := o.target(t.Context(), nil)
 		if err != nil || got != c.want || o.API != c.wantAPI {
 			t.Errorf("%s with --api-version %d: %s, version %d, %v; want %s, version %d", c.url, c.api, got, o.API, err, c.want, c.wantAPI)
 		}

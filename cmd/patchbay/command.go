@@ -15,6 +15,17 @@ import (
 func run(ctx context.Context, args []string, c console) int {
 	out := &site.Output{To: c.out}
 	c.out = out
+	root := rootCommand(c)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if lost := out.Lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
+		err = fmt.Errorf("the command has ended, but not all of its output can be written: %w", lost)
+	}
+	return report(err, c)
+}
+
+// rootCommand makes the command patchbay with all its subcommands.
+func rootCommand(c console) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "patchbay",
 		Short:         "A GENI/Fed4FIRE aggregate manager and its operator's tools",
@@ -30,15 +41,19 @@ func run(ctx context.Context, args []string, c console) int {
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddGroup(groups...)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	root.SetArgs(args)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
 	for _, s := range []struct {
 		use, short, long string
 		options          options
 	}{
+		{"up [REQUEST]", "Make an experiment, and show how to log in", upLong, &upOptions{}},
+		{"ssh NODE [COMMAND …]", "Log in to a node", sshLong, &sshOptions{}},
+		{"status", "Show your experiments", statusLong, &statusOptions{}},
+		{"extend [SLICE] TIME", "Keep an experiment for longer", extendLong, &extendOptions{}},
+		{"down [SLICE …]", "Give an experiment back", downLong, &downOptions{}},
 		{"init DIR", "Make a site in a new folder", initLong, &initOptions{}},
 		{"serve", "Serve a site", serveLong, &serveOptions{}},
 		{"user NAME …", "Make users of the trial authority", userLong, &userOptions{}},
@@ -50,29 +65,32 @@ func run(ctx context.Context, args []string, c console) int {
 		{"check [FILE …]", "Explain what is wrong with a site or an RSpec", checkLong, &checkOptions{}},
 		{"import AD", "Make an inventory of an aggregate's advertisement", importLong, &importOptions{}},
 		{"draw FILE", "Draw a request, a manifest or an advertisement", drawLong, &drawOptions{}},
-		{"reload", "Let a served site take over its changed inventory", reloadLong, &reloadOptions{}},
-		{"lockdown [TEXT]", "Take no new work", lockdownLong, &lockdownOptions{}},
-		{"maintenance [COMPONENT … TEXT]", "Plan maintenance of components", maintenanceLong, &maintenanceOptions{}},
-		{"clock", "Tell by which time leases count", clockLong, &clockOptions{}},
+		{"reload", "Have a running server take over the changed inventory", reloadLong, &reloadOptions{}},
+		{"lockdown [--reason TEXT]", "Take no new work", lockdownLong, &lockdownOptions{}},
+		{"maintenance [COMPONENT … --reason TEXT]", "Plan maintenance of components", maintenanceLong, &maintenanceOptions{}},
+		{"clock", "Show which clock leases follow", clockLong, &clockOptions{}},
 		{"slices [PATTERN]", "List slices", slicesLong, &slicesOptions{}},
 		{"slivers [PATTERN]", "List slivers, and who has them until when", sliversLong, &sliversOptions{}},
 		{"nodes [PATTERN]", "List nodes, and what is taken of them", nodesLong, &nodesOptions{}},
-		{"tasks [PATTERN]", "List what providers still have to do", tasksLong, &tasksOptions{}},
+		{"tasks [PATTERN]", "List pending provider tasks", tasksLong, &tasksOptions{}},
 		{"journal [PATTERN]", "List what was done, and by whom", journalLong, &journalOptions{}},
 		{"manifest SLICE", "Print the manifest of a slice", manifestLong, &manifestOptions{}},
 		{"release TARGET …", "Take slivers from their users", releaseLong, &releaseOptions{}},
 		{"renew TARGET …", "Change the end of leases", renewLong, &renewOptions{}},
-		{"drain [COMPONENT … TEXT]", "Let nothing new come to components", drainLong, &drainOptions{}},
-		{"undrain COMPONENT …", "Let new work come to components again", undrainLong, &drainOptions{lift: true}},
+		{"drain [COMPONENT …]", "Take components out of service; existing slivers stay", drainLong, &drainOptions{}},
+		{"undrain COMPONENT …", "Put drained components back into service", undrainLong, &drainOptions{lift: true}},
 		{"thaw [SLICE]", "Lift the shutdown of a slice", thawLong, &thawOptions{}},
-		{"backup FILE", "Write what a site has promised into a file", backupLong, &backupOptions{}},
-		{"move", "Make a copy of a site the site", moveLong, &moveOptions{}},
-		{"restore FILE", "Put a backup in the place of what a site has promised", restoreLong, &restoreOptions{}},
-		{"who ADDRESS[:PORT] [FILE …]", "Answer whose an address was at some time", whoLong, &whoOptions{}},
+		{"backup FILE", "Back up the database of a site", backupLong, &backupOptions{}},
+		{"move", "Let a copy of a site take its place", moveLong, &moveOptions{}},
+		{"restore FILE", "Restore the database of a site from a backup", restoreLong, &restoreOptions{}},
+		{"who ADDRESS[:PORT] [FILE …]", "Find who used an IP address at a given time", whoLong, &whoOptions{}},
 		{"version", "Print the version", "", &versionOptions{}},
 	} {
 		cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, DisableFlagsInUseLine: true}
+		help := helps[cmd.Name()]
+		cmd.GroupID, cmd.Example = help.group, help.example
 		s.options.AddFlags(cmd.Flags())
+		complete(cmd, s.options)
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if err := s.options.Validate(args); err != nil {
 				return &usageError{cmd, err}
@@ -81,11 +99,8 @@ func run(ctx context.Context, args []string, c console) int {
 		}
 		root.AddCommand(cmd)
 	}
-	err := root.ExecuteContext(ctx)
-	if lost := out.Lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
-		err = fmt.Errorf("the command has ended, but not all of its output can be written: %w", lost)
-	}
-	return report(err, c)
+	root.AddCommand(&cobra.Command{Use: "patterns", Short: "How PATTERN and TIME are written", Long: patternsLong})
+	return root
 }
 
 func unknownCommand(root *cobra.Command, name string) error {

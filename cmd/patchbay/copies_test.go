@@ -69,7 +69,7 @@ func readySite(t *testing.T) (k *keeper, s *serving, ann func(url string, args .
 		t.Fatal(err)
 	}
 	ann = func(url string, args ...string) (int, string) {
-		return tell(t, append([]string{"call", "--url", url, "--user", home, "--slice", "first"}, args...)...)
+		return tell(t, append([]string{"call", "--url", url, "--user", home, "--slice", "first", "--urns"}, args...)...)
 	}
 	s = serve(t, k.dir)
 	k.allocate(s, "first")

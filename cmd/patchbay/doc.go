@@ -1,5 +1,10 @@
 // Command patchbay is a GENI/Fed4FIRE aggregate manager and its operator's tools.
 //
+//	patchbay up REQUEST    make an experiment, on a site of one's own where no other is named
+//	patchbay ssh NODE      log in to a node of it
+//	patchbay status        show one's experiments
+//	patchbay extend TIME   keep one for longer
+//	patchbay down          give it back
 //	patchbay init DIR      make a site: configuration, inventory, keys, trial authority
 //	patchbay serve         serve it
 //	patchbay user NAME     make a user of the trial authority, ready for clients
@@ -23,6 +28,10 @@
 //	admin.sock             where providers get manifests, while it is served
 //	authority/             the trial authority: keep it private
 //	users/NAME/            what a trial user needs: keys, credentials, omni_config, where the site is
+//
+// In a user's folder up keeps, for each slice, slices/NAME.request.xml and
+// NAME.manifest.xml, and ssh_config and known_hosts for OpenSSH. A site of one's own is
+// the folder patchbay in XDG_STATE_HOME.
 //
 // This package knows flags; package am/site opens and serves the site. Every
 // subcommand is an options struct in a file of its own. The first word of a file's

@@ -116,7 +116,7 @@ func (s *localSite) local(command string, args ...string) string {
 // call is a call of ann's about the slice first, which must succeed.
 func (s *localSite) call(args ...string) string {
 	s.t.Helper()
-	code, out := tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", "first"}, args...)...)
+	code, out := tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", "first", "--urns"}, args...)...)
 	if code != 0 {
 		s.t.Fatalf("%v: %d\n%s", args, code, out)
 	}

@@ -65,7 +65,7 @@ func (s *localSite) refused(args ...string) string {
 // asAnn is a call of ann's about a slice, however it ends.
 func (s *localSite) asAnn(slice string, args ...string) (int, string) {
 	s.t.Helper()
-	return tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", slice}, args...)...)
+	return tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", slice, "--urns"}, args...)...)
 }
 
 // opens waits until a door lets ann in.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -24,51 +25,65 @@ import (
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/suggest"
+	"patchbay/rspec/draw"
 )
 
-const callLong = `Call an aggregate manager, this site's or any other, and show what it answers.
+const callLong = `Call a method of an aggregate manager, of this site or of any other, and show its answer.
 
-Who calls is told by --user: a folder made by "patchbay user", or files in any
-number and order: certificate, key, credentials, SSH public keys. The slice is
-told by --slice: a name, whose credential lies in that folder, or a URN, or a
-file with a slice credential.
+--user says who is calling: the name of a user of the site, a user's folder, or any number
+of files: certificate, key, credentials, SSH public keys. Without it the current folder
+is used, if it is a user's, or else the only user of the site. --slice names the slice:
+a name whose credential is in the user's folder, a URN, or a file with a credential.
+Without it the only slice of the user is used.
+
+The aggregate is the one of --url, else of --config or PATCHBAY_CONFIG, else of
+aggregate.yaml in the user's folder, else of the site in the current folder, else the
+one that patchbay up has made for you.
 
   GetVersion
-  ListResources                         what is offered
+  ListResources                         what the aggregate offers
   Allocate REQUEST                      reserve what the file asks for; - is standard input
-  Provision [SLIVER …]                  make it real; all of the slice without SLIVER
+  Provision [SLIVER …]                  make it; without SLIVER, all of the slice
   Status, Describe [SLIVER …]
-  Renew TIME [SLIVER …]                 2026-12-24T18:00:00Z, or 2h from now
-  PerformOperationalAction ACTION [SLIVER …]   start, stop, restart, update_users, …
-  Delete [SLIVER …]
-  Shutdown
+  Renew TIME [SLIVER …]                 2026-12-24T18:00:00Z, 2026-12-24 (its last second
+                                        in UTC), or 2h from now
+  start, stop, restart [SLIVER …]       switch nodes on or off
+  PerformOperationalAction ACTION [SLIVER …]   these, or others such as update_users
+  Delete [SLIVER …]                     give it back, with all that is on it
+  Shutdown                              an emergency stop: the slice is cut off at once, its
+                                        users are locked out, and only the operators of the
+                                        aggregate can undo that. To switch nodes off: stop
 
-A SLIVER is told by its URN, or by its node's name in the request, which is then
-looked up with Describe first.
+Methods may be written in any case. A SLIVER is a URN, or the name of its node in the
+request, which is looked up with Describe first.
 
-In version 2 (--api-version 2, or a URL that ends in /am/2.0), where all is
-about a whole slice:
+Version 2 (--api-version 2, or a URL that ends in /am/2.0) is about whole slices:
 
   GetVersion
   ListResources                         what is offered; with --slice its manifest
-  CreateSliver REQUEST                  reserve it, make it real and start it
+  CreateSliver REQUEST                  reserve it, make it and start it
   SliverStatus
   RenewSliver TIME
   DeleteSliver
   Shutdown
 
-Of any other method, arguments go as they are: text, or a value in JSON.
+For any other method, arguments are sent as given: as text or as a JSON value.
+
+--wait waits for the state that follows: after Provision all nodes are made, after
+start or restart and CreateSliver they are ready, after Delete they are gone. It then
+shows what Describe answers. Delete of a whole slice and Shutdown ask first at a
+terminal; --yes answers.
 
 A partner gets accounts on the nodes with --login: of Provision for new nodes, of
 PerformOperationalAction update_users for nodes that are there.
 
 A tool that acts for a user gives its own certificate and key with --user,
-whom it acts for with --speaking-for, the credential that permits it with
+the user with --speaking-for, the credential that permits it with
 --credential, and the user's own credentials.
 
-Documents and tables go to standard output, the outcome to standard error; with
--o - the document alone goes to standard output. The exit status is 0
-only if the aggregate answered with code 0.`
+The table goes to standard output, the outcome to standard error. -o FILE writes the
+RSpec of the answer, and -o - prints it instead of the table. The exit status is 0 only
+if the aggregate answered with code 0.`
 
 type callOptions struct {
 	site    siteFlag
@@ -85,27 +100,37 @@ type callOptions struct {
 	Output      string
 	Logs        bool
 	Raw         bool
+	JSON        bool
+	URNs        bool
+	Wait        bool
+	Yes         bool
 	Timeout     time.Duration
 
+	flags  *pflag.FlagSet
 	method string
 	args   []string
 }
 
 func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.URL, "url", os.Getenv(site.EnvPrefix+"URL"), "the aggregate manager; without it the site of --config; also PATCHBAY_URL")
-	fs.StringArrayVar(&o.Users, "user", nil, "who calls: a folder or a file; may be given several times")
+	o.flags = fs
+	fs.StringVar(&o.URL, "url", os.Getenv(site.EnvPrefix+"URL"), "the aggregate manager, such as https://HOST:PORT/am/3.0; also PATCHBAY_URL")
+	fs.StringArrayVar(&o.Users, "user", nil, "who calls: a user's name, folder or file; may be given several times")
 	fs.StringVar(&o.Slice, "slice", "", "the slice: a name, a URN or a file with its credential")
 	fs.IntVar(&o.API, "api-version", 0, "2 or 3 (default: what the URL says, else 3)")
 	fs.StringArrayVar(&o.Options, "option", nil, "an option of the call, NAME=VALUE; true, false, numbers and JSON are values of their type")
 	fs.StringArrayVar(&o.Logins, "login", nil, "who is to log in to the nodes besides the caller: a user of this site, their folder, or NAME=FILE with their public SSH keys; may be given several times")
 	fs.StringArrayVar(&o.Credentials, "credential", nil, "a file with one more credential to send with the call; may be given several times")
 	fs.StringVar(&o.SpeakingFor, "speaking-for", "", "the URN of the user for whom a tool calls (option geni_speaking_for)")
-	fs.StringVar(&o.CA, "ca", "", "a file with certificates that vouch for the server (default: any server is believed, as omni does)")
+	fs.StringVar(&o.CA, "ca", "", "a file with certificates that vouch for the server (default: the one that aggregate.yaml names; else the server's certificate is not verified, as in omni)")
 	fs.StringVarP(&o.Output, "output", "o", "", "write the RSpec of the answer to this file; - for the standard output, and tables to standard error")
 	fs.BoolVar(&o.Logs, "logs", false, "show what all steps of a node wrote, not only those that failed")
-	fs.BoolVar(&o.Raw, "raw", false, "show the answer as the XML that came")
-	fs.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long to wait for the answer")
+	fs.BoolVar(&o.Raw, "raw", false, "print the answer as the XML that came")
+	fs.BoolVar(&o.JSON, "json", false, "print the whole answer as JSON")
+	fs.BoolVar(&o.URNs, "urns", false, "show URNs, and states in the words of the API")
+	fs.BoolVar(&o.Wait, "wait", false, "wait for the state that follows from the call")
+	fs.BoolVar(&o.Yes, "yes", false, "do not ask before Delete of a whole slice and Shutdown")
+	fs.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long to wait for the answer; if given, --wait lasts no longer either")
 }
 
 func (o *callOptions) Validate(args []string) error {
@@ -122,61 +147,148 @@ func (o *callOptions) Validate(args []string) error {
 			return fmt.Errorf("--speaking-for: %s is a %s, not a user", u, u.Type)
 		}
 	}
+	if o.JSON && (o.Raw || o.Output == "-") {
+		return errors.New("--json, --raw and -o - all print to standard output; give one")
+	}
+	if o.Raw && o.Wait {
+		return errors.New("--raw prints one answer, and --wait asks several times; give one")
+	}
 	o.method, o.args = args[0], args[1:]
 	return nil
 }
 
 func (o *callOptions) Run(ctx context.Context, c console) error {
-	target, err := o.target(ctx)
+	if o.URL == "" && !o.site.given() && o.site.folder() == "" {
+		if own, err := findOwnSite(); err == nil && own.exists() {
+			o.site.file = own.dir
+		}
+	}
+	users, err := o.site.userPaths(o.Users, o.URL != "")
 	if err != nil {
 		return err
 	}
-	me, err := readCaller(o.Users, o.Slice)
+	target, err := o.target(ctx, users)
 	if err != nil {
 		return err
+	}
+	r, err := o.request(users)
+	if err != nil {
+		return err
+	}
+	recorded := &answerOnly{}
+	ca := client.Config{URL: target, CertFile: r.me.certFile, KeyFile: r.me.keyFile, ServerCAFile: o.CA, Timeout: o.Timeout}
+	if o.Raw {
+		ca.RecordTo = recorded
+	}
+	manager, err := client.New(ca)
+	if err != nil {
+		return err
+	}
+	defer manager.Close()
+	if err := r.resolve(ctx, manager); err != nil {
+		return o.explain(err, r.me)
+	}
+	recorded.body.Reset()
+	params, err := r.params()
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.method, err)
+	}
+	wanted, err := o.wanted(r)
+	if err != nil {
+		return err
+	}
+	if question := r.question(); question != "" && !o.Yes && !confirmed(os.Stdin, c.out, question) {
+		return errors.New("nothing was changed")
+	}
+	reply, err := manager.Call(ctx, o.method, params...)
+	if o.Raw {
+		io.WriteString(c.out, shownOn(c.out, recorded.body.String()))
+	}
+	if err != nil {
+		return o.explain(err, r.me)
+	}
+	fmt.Fprintf(c.err, "%s: %s (%d), %s\n", o.method, reply.Code, int(reply.Code), reply.Took.Round(time.Millisecond))
+	if reply.Output != "" {
+		fmt.Fprintf(c.err, "%s\n", display.Printable(reply.Output))
+	}
+	if reply.Code != am.Success {
+		for _, line := range r.remedies(reply) {
+			fmt.Fprintf(c.err, "%s\n", display.Printable(line))
+		}
+	} else if o.Wait {
+		if reply, err = o.wait(ctx, c, manager, r, wanted, reply); err != nil {
+			return err
+		}
+	}
+	return o.show(c, r.me, reply)
+}
+
+// request is the call that the user wrote, with what proves who they are.
+func (o *callOptions) request(users []string) (*callRequest, error) {
+	me, err := readCaller(users, o.Slice)
+	if err != nil {
+		return nil, err
 	}
 	me.speakingFor = o.SpeakingFor
 	for _, file := range o.Credentials {
 		if err := me.addCredential(file); err != nil {
-			return fmt.Errorf("--credential: %w", err)
+			return nil, fmt.Errorf("--credential: %w", err)
 		}
 	}
-	if err := o.addLogins(me); err != nil {
-		return err
+	o.method, o.args = methodOf(o.API, o.method, o.args)
+	if err := o.addLogins(me, users); err != nil {
+		return nil, err
 	}
-	now := time.Now()
-	for _, over := range me.expired(now) {
-		fmt.Fprintf(c.err, "%s\n", display.Printable(over))
+	r := &callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: time.Now()}
+	if o.Slice == "" && r.needsSlice() {
+		return r, me.setOnlySlice()
 	}
-	request := callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: now}
-	answer := &answerOnly{}
-	ca := client.Config{URL: target, CertFile: me.certFile, KeyFile: me.keyFile, ServerCAFile: o.CA, Timeout: o.Timeout}
-	if o.Raw {
-		ca.RecordTo = answer
-	}
-	am, err := client.New(ca)
-	if err != nil {
-		return err
-	}
-	defer am.Close()
-	if err := request.resolve(ctx, am); err != nil {
-		return o.explain(err, me)
-	}
-	answer.body.Reset()
-	params, err := request.params()
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.method, err)
-	}
-	reply, err := am.Call(ctx, o.method, params...)
-	if o.Raw {
-		io.WriteString(c.out, shownOn(c.out, answer.body.String()))
-	}
-	if err != nil {
-		return o.explain(err, me)
-	}
-	fmt.Fprintf(c.err, "%s: %s (%d), %s\n", o.method, reply.Code, int(reply.Code), reply.Took.Round(time.Millisecond))
-	return o.show(c, reply)
+	return r, nil
 }
+
+// question is what a person is asked before a call that cannot be taken back; empty for
+// any other call.
+func (r *callRequest) question() string {
+	slice := display.Line(r.me.sliceURN)
+	switch {
+	case r.method == "Shutdown":
+		return fmt.Sprintf("Shut down %s? This is an emergency stop: its nodes are cut off at once,\nyou are locked out, and only the operators of the aggregate can undo it.\nTo switch nodes off, use stop instead. [y/N] ", slice)
+	case r.method == "DeleteSliver", r.method == "Delete" && r.isWholeSlice():
+		return fmt.Sprintf("Delete all slivers of %s, with everything on them? [y/N] ", slice)
+	}
+	return ""
+}
+
+// remedies says what to do about a refusal, as far as the caller's files tell it.
+func (r *callRequest) remedies(reply client.Reply) []string {
+	ours := reply.AMType == am.AMType
+	lines := r.me.expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
+	if r.method != "Renew" && r.method != "RenewSliver" || len(r.args) == 0 || ours && !strings.Contains(reply.Output, byCredential) {
+		return lines
+	}
+	text, err := r.time(r.args[0])
+	if err != nil {
+		return lines
+	}
+	until, err := display.ParseExpires(text)
+	if err != nil {
+		return lines
+	}
+	for i := range r.me.credentials {
+		c := &r.me.credentials[i]
+		if !strings.EqualFold(c.target, r.me.sliceURN) || c.expires.IsZero() || c.isOver(r.now) || !until.After(c.expires) {
+			continue
+		}
+		const day = 24 * time.Hour
+		if line := c.remedy("--expires", fmt.Sprintf("%dd", (until.Sub(r.now)+day-1)/day+1)); line != "" {
+			lines = append(lines, fmt.Sprintf("the credential of the slice ends on %s; make a longer one with: %s", display.Time(c.expires), line))
+		}
+	}
+	return lines
+}
+
+// byCredential is how this kind of aggregate says that a lease is limited by the credential.
+const byCredential = "by the credential that was shown"
 
 // explain adds to why a call has no answer what the caller may have overlooked.
 func (o *callOptions) explain(err error, me *caller) error {
@@ -214,50 +326,83 @@ func methodHint(api int, method string) string {
 	return ""
 }
 
-func (o *callOptions) show(c console, reply client.Reply) error {
-	if reply.Output != "" {
-		fmt.Fprintf(c.err, "%s\n", display.Printable(reply.Output))
-	}
-	if o.Raw {
-		if reply.Code != am.Success {
-			return exitError(1)
-		}
-		return nil
-	}
+// show prints a reply as the flags want it, and writes its document.
+func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
 	shown := readValue(reply.Value)
-	shown.logs = o.Logs
-	tables := c.out
-	switch {
-	case o.Output == "-":
-		answer{rspec: shownOn(c.out, shown.rspec)}.print(c.out)
-		tables, shown.rspec = c.err, ""
-	case o.Output != "" && shown.rspec != "":
-		f, err := openOutput(o.Output, os.O_TRUNC)
-		if err == nil {
-			_, err = f.WriteString(shown.rspec)
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
+	if o.Output != "" && o.Output != "-" && shown.rspec != "" {
+		if err := writeDocument(o.Output, shown.rspec); err != nil {
 			return fmt.Errorf("cannot write the RSpec: %w", err)
 		}
-		shown.rspec = ""
 	}
-	shown.rspec = shownOn(c.out, shown.rspec)
-	shown.print(tables)
+	switch {
+	case o.Raw:
+	case o.JSON:
+		text, err := jsonText(reply)
+		if err != nil {
+			return err
+		}
+		io.WriteString(c.out, shownOn(c.out, text))
+	default:
+		o.print(c, me, shown)
+	}
 	if reply.Code != am.Success {
 		return exitError(1)
 	}
 	return nil
 }
 
-// target is the URL to call, with the path of a version; it settles the version.
-func (o *callOptions) target(ctx context.Context) (string, error) {
+// print writes an answer for people. A document is written only with -o; one that is all
+// of the answer is drawn.
+func (o *callOptions) print(c console, me *caller, shown answer) {
+	shown.logs, shown.urns, shown.now = o.Logs, o.URNs, time.Now()
+	shown.logins = loginsOf(shown.rspec, me.name(), me.identity)
+	tables := c.out
+	switch {
+	case o.Output == "-":
+		if shown.rspec != "" {
+			fmt.Fprintln(c.out, strings.TrimSpace(shownOn(c.out, shown.rspec)))
+		}
+		tables = c.err
+	case shown.rspec != "" && shown.rest == nil && len(shown.slivers) == 0:
+		if p, err := draw.Read([]byte(shown.rspec), drawLimits); err == nil {
+			draw.Text(c.out, p, (&drawOptions{}).textOptions(c.out))
+		}
+	}
+	shown.print(tables)
+	if shown.rspec != "" && o.Output == "" {
+		fmt.Fprintln(c.err, "(-o FILE writes the RSpec of this answer, -o - prints it)")
+	}
+}
+
+// writeDocument writes a document into a file that the user named.
+func writeDocument(file, text string) error {
+	f, err := openOutput(file, os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// target is the URL to call, with the path of a version; it settles the version, and
+// which certificates vouch for the server. folders are what --user names.
+func (o *callOptions) target(ctx context.Context, folders []string) (string, error) {
 	target := o.URL
+	for _, dir := range folders {
+		if info, err := os.Stat(dir); target != "" || o.site.given() || err != nil || !info.IsDir() {
+			continue
+		}
+		a, err := readAggregate(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		target, o.CA = a.URL, cmp.Or(o.CA, a.CA)
+	}
 	if target == "" {
 		config, err := o.site.read()
 		if err != nil {
-			if _, statErr := os.Stat(o.site.path()); statErr != nil && !o.site.given() {
-				return "", errors.New("whom to call? Give --url https://HOST:PORT/am/3.0, or --config with a site of this host")
+			if !o.site.given() && o.site.folder() == "" {
+				return "", errors.New("no aggregate given: use --url https://HOST:PORT/am/3.0, or --config with a site of this host")
 			}
 			return "", err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -12,12 +13,59 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"patchbay/am/client"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
+	"patchbay/inventory/suggest"
+	"patchbay/inventory/yamlfile"
 )
+
+// aggregateName is the file in a user's folder that names the user's aggregate.
+const aggregateName = "aggregate.yaml"
+
+// aggregate is an aggregate manager as a user's folder names it.
+type aggregate struct {
+	// URL has the path of a version: https://HOST:PORT/am/3.0.
+	URL string
+	// CA is the path of a file with the certificates that may vouch for the server;
+	// empty if any server is accepted.
+	CA string
+}
+
+// readAggregate reads aggregate.yaml in a user's folder. The error wraps
+// fs.ErrNotExist if the folder has none.
+func readAggregate(dir string) (a aggregate, err error) {
+	const most = 1 << 20 // bytes
+	file := filepath.Join(dir, aggregateName)
+	text, err := yamlfile.Load(file, most)
+	if err != nil {
+		return a, err
+	}
+	r := &yamlfile.Reader{File: file}
+	if doc := r.Document(text); doc != nil {
+		r.Fields(doc.Content[0], "the file", []string{"url", "ca"}, func(key string, n *yaml.Node) {
+			switch text := r.Text(n, key); {
+			case key == "url":
+				if a.URL = text; !strings.HasPrefix(text, "https://") {
+					r.Wrong(n, "url must be like https://am.example.org:8443/am/3.0")
+				}
+			case text == "":
+			case !filepath.IsLocal(text):
+				r.Wrong(n, "ca must name a file in this folder, such as server-ca.pem")
+			default:
+				a.CA = filepath.Join(dir, text)
+			}
+		})
+		if a.URL == "" && r.Mistakes() == 0 {
+			r.Missing(nil, aggregateName, "url")
+		}
+	}
+	return a, r.Err()
+}
 
 // caller is who calls, for which slice, and what proves it.
 type caller struct {
@@ -26,6 +74,9 @@ type caller struct {
 	sshKeys           []string
 	logins            []client.User // who is to log in besides
 	sliceURN          string
+	// folders are those of the user; identity is the private half of an SSH key in one.
+	folders  []string
+	identity string
 	// speakingFor is the user for whom a tool calls; "" for oneself.
 	speakingFor string
 }
@@ -42,14 +93,66 @@ type credential struct {
 	always bool
 }
 
+// userPaths turns what --user names into folders and files. A NAME stands for the folder of
+// that user, or tool, of the site. Without --user it is the current folder, if that is a
+// user's, or the folder of the site's only user; with foreign, which says that the
+// aggregate is not that of the site, it is nothing.
+func (f *siteFlag) userPaths(users []string, foreign bool) ([]string, error) {
+	dir := f.folder()
+	if len(users) == 0 {
+		if foreign {
+			return nil, nil
+		}
+		if certs, _ := filepath.Glob("*-cert.pem"); len(certs) > 0 && exists(aggregateName) {
+			return []string{"."}, nil
+		}
+		switch names := f.userNames(); len(names) {
+		case 0:
+			return nil, nil
+		case 1:
+			return []string{filepath.Join(dir, site.UsersDir, strings.ToLower(names[0]))}, nil
+		default:
+			return nil, fmt.Errorf("several users could be meant; add --user NAME: %s", fewOf(names))
+		}
+	}
+	paths := make([]string, len(users))
+	for i, name := range users {
+		paths[i] = name
+		if exists(name) || name != filepath.Base(name) {
+			continue
+		}
+		if dir == "" {
+			return nil, fmt.Errorf("--user: there is no file or folder %q, and no site that could have a user of that name; add --config with the site, or name the user's folder", name)
+		}
+		paths[i] = ""
+		for _, kind := range []string{site.UsersDir, toolsDir} {
+			if folder := filepath.Join(dir, kind, strings.ToLower(name)); exists(folder) && paths[i] == "" {
+				paths[i] = folder
+			}
+		}
+		if paths[i] == "" {
+			return nil, fmt.Errorf("--user: there is no user %q in %s; %smake one with: %s", name, filepath.Join(dir, site.UsersDir), instead(name, f.userNames()), f.hint("user", name))
+		}
+	}
+	return paths, nil
+}
+
+// userNames are the users of the site's trial authority.
+func (f *siteFlag) userNames() []string {
+	dir := f.folder()
+	if dir == "" {
+		return nil
+	}
+	return folksIn(filepath.Join(dir, site.UsersDir))
+}
+
 // readCaller takes folders and files in any order, and what --slice says.
 func readCaller(paths []string, slice string) (*caller, error) {
 	me := &caller{}
-	var folders []string
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("--user: %w; %smake a user with: %s", err, instead(filepath.Base(p), folksIn(filepath.Dir(p))), display.Command("user", "NAME", "--config", "FILE"))
+			return nil, fmt.Errorf("--user: %w; %smake a user with: %s", err, instead(filepath.Base(p), folksIn(filepath.Dir(p))), commandAbout(p, "user", "NAME"))
 		}
 		if !info.IsDir() {
 			if err := me.add(p); err != nil {
@@ -57,7 +160,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 			}
 			continue
 		}
-		folders = append(folders, p)
+		me.folders = append(me.folders, p)
 		for _, pattern := range []string{"*-cert.pem", "*-key.pem", "*-usercred.xml", "id_*.pub"} {
 			files, err := filepath.Glob(filepath.Join(p, pattern))
 			if err != nil {
@@ -74,7 +177,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 		}
 	}
 	if slice != "" {
-		if err := me.setSlice(slice, folders); err != nil {
+		if err := me.setSlice(slice); err != nil {
 			return nil, fmt.Errorf("--slice: %w", err)
 		}
 	}
@@ -101,6 +204,9 @@ func (me *caller) add(file string) error {
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "ssh-") || strings.HasPrefix(line, "ecdsa-sha2-") {
 			me.sshKeys, known = append(me.sshKeys, strings.TrimSpace(line)), true
+			if private := strings.TrimSuffix(file, ".pub"); me.identity == "" && private != file && exists(private) {
+				me.identity = private
+			}
 		}
 	}
 	if !known {
@@ -110,13 +216,13 @@ func (me *caller) add(file string) error {
 }
 
 // setSlice finds out the slice's URN and, if it can, its credential.
-func (me *caller) setSlice(slice string, folders []string) error {
+func (me *caller) setSlice(slice string) error {
 	if u, err := urn.Parse(slice); err == nil {
 		me.sliceURN = slice
 		if u.Type != urn.Slice {
 			return fmt.Errorf("%s is the URN of something else", slice)
 		}
-		for _, dir := range folders {
+		for _, dir := range me.folders {
 			file := filepath.Join(dir, "slices", u.Name+"-cred.xml")
 			if err := me.addSliceCredential(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -124,12 +230,13 @@ func (me *caller) setSlice(slice string, folders []string) error {
 		}
 		return nil
 	}
-	candidates := []string{slice}
+	var candidates []string
 	if slice == filepath.Base(slice) {
-		candidates = nil
-		for _, dir := range folders {
+		for _, dir := range me.folders {
 			candidates = append(candidates, filepath.Join(dir, "slices", slice+"-cred.xml"))
 		}
+	}
+	if len(candidates) == 0 || exists(slice) {
 		candidates = append(candidates, slice)
 	}
 	var missing []string
@@ -140,24 +247,48 @@ func (me *caller) setSlice(slice string, folders []string) error {
 		}
 		missing = append(missing, file)
 	}
+	return me.noSlice(slice, missing)
+}
+
+// noSlice says what to do about a slice that is not in the files where it was looked for.
+func (me *caller) noSlice(slice string, files []string) error {
 	about, owner := "", "USER"
-	if len(folders) > 0 {
-		about, owner = folders[0], filepath.Base(filepath.Clean(folders[0]))
+	if len(me.folders) > 0 {
+		about, owner = me.folders[0], filepath.Base(filepath.Clean(me.folders[0]))
 	}
 	if u := me.users(); len(u) > 0 {
 		if x, err := urn.Parse(u[0].URN); err == nil {
 			owner = x.Name
 		}
 	}
-	name := strings.TrimSuffix(filepath.Base(slice), "-cred.xml")
-	hint := instead(name, slicesIn(about))
+	name, looked := strings.TrimSuffix(filepath.Base(slice), "-cred.xml"), strings.Join(files, " or ")
 	if me.isTool() {
-		return fmt.Errorf("%q is no URN, and there is no file %s; %sa tool works in the slice of a user: give the file with the user's credential, such as %s, or hand the slice on with: %s",
-			slice, strings.Join(missing, " or "), hint, filepath.Join(about, "..", "..", site.UsersDir, "USER", "slices", name+"-cred.xml"),
-			commandAbout(about, "delegate", name, "--from", "USER", "--to", filepath.Base(about)))
+		return fmt.Errorf("there is no slice %q; a tool works in the slice of a user: give the file with the user's credential, such as %s, or hand the slice on with: %s (looked for %s)",
+			slice, filepath.Join(about, "..", "..", site.UsersDir, "USER", "slices", name+"-cred.xml"),
+			commandAbout(about, "delegate", name, "--from", "USER", "--to", filepath.Base(about)), looked)
 	}
-	return fmt.Errorf("%q is no URN, and there is no file %s; %smake a slice with: %s",
-		slice, strings.Join(missing, " or "), hint, commandAbout(about, "slice", name, "--owner", owner))
+	have := slicesIn(about)
+	if near := suggest.Word(name, have); near != "" {
+		return fmt.Errorf("there is no slice %q; did you mean %s? (looked for %s)", slice, near, looked)
+	}
+	return fmt.Errorf("there is no slice %q; %smake it with: %s (looked for %s)", slice, instead(name, have), commandAbout(about, "slice", name, "--owner", owner), looked)
+}
+
+// setOnlySlice takes the slice for which the user's folders hold a credential, if there
+// is one. It fails if there are several.
+func (me *caller) setOnlySlice() error {
+	var names []string
+	for _, dir := range me.folders {
+		names = append(names, slicesIn(dir)...)
+	}
+	slices.Sort(names)
+	switch names = slices.Compact(names); len(names) {
+	case 0:
+		return nil
+	case 1:
+		return me.setSlice(names[0])
+	}
+	return fmt.Errorf("several slices could be meant; add --slice NAME: %s", fewOf(names))
 }
 
 // isTool tells whether the certificate is that of a tool, which owns no slice.
@@ -208,29 +339,48 @@ func (me *caller) addCredential(file string) error {
 	return nil
 }
 
-// expired says of each credential that is over how to get a new one.
-func (me *caller) expired(now time.Time) []string {
+// isOver tells whether a credential has ended.
+func (c *credential) isOver(now time.Time) bool { return !c.expires.IsZero() && !now.Before(c.expires) }
+
+// remedy is the command line that makes a new credential with its owner's trial
+// authority, with more flags; empty if that authority is not on this host.
+func (c *credential) remedy(flags ...string) string {
+	target, _ := urn.Parse(c.target)
+	owner, err := urn.Parse(c.owner)
+	at := siteOf(c.file)
+	switch {
+	case c.abac || err != nil || at == "" || !exists(filepath.Join(filepath.Dir(at), site.AuthorityDir)):
+		return ""
+	case c.kind == urn.Slice:
+		return display.CommandAt(at, append([]string{"slice", target.Name, "--owner", owner.Name}, flags...)...)
+	}
+	return display.CommandAt(at, "user", owner.Name, "--renew")
+}
+
+// expired says of each credential that is over how to get a new one. With told, the
+// aggregate has said that they are over, and only commands are left to say.
+func (me *caller) expired(now time.Time, told bool) []string {
 	var list []string
-	for _, c := range me.credentials {
-		if c.expires.IsZero() || now.Before(c.expires) {
+	for i := range me.credentials {
+		c := &me.credentials[i]
+		if !c.isOver(now) {
 			continue
 		}
-		if c.abac {
-			list = append(list, fmt.Sprintf("the ABAC credential in %s has ended on %s; its signer makes a new one", c.file, c.expires.Format(time.RFC3339)))
+		remedy, what := c.remedy(), "credential over "+c.target
+		switch {
+		case remedy != "" && told:
+			list = append(list, "make a new credential with: "+remedy)
 			continue
+		case told:
+			continue
+		case remedy != "":
+			remedy = "make a new one with: " + remedy
+		case c.abac:
+			what, remedy = "ABAC credential in "+c.file, "ask its signer for a new one"
+		default:
+			remedy = "get a new one from its authority"
 		}
-		remedy := "get a new one from its authority"
-		target, _ := urn.Parse(c.target)
-		owner, err := urn.Parse(c.owner)
-		if site := siteOf(c.file); site != "" && err == nil {
-			remedy = "make a new one with: "
-			if c.kind == urn.Slice {
-				remedy += display.CommandAt(site, "slice", target.Name, "--owner", owner.Name)
-			} else {
-				remedy += display.CommandAt(site, "user", owner.Name, "--renew")
-			}
-		}
-		list = append(list, fmt.Sprintf("the credential over %s has ended on %s; %s", c.target, c.expires.Format(time.RFC3339), remedy))
+		list = append(list, fmt.Sprintf("the %s expired on %s; %s", what, display.Time(c.expires), remedy))
 	}
 	return list
 }
@@ -290,16 +440,29 @@ func wireCredentials(list []credential) []client.Credential {
 // users is who is to log in: with the SSH keys given the user for whom a tool
 // speaks, or the owner of the credentials; and those of --login.
 func (me *caller) users() []client.User {
-	who := me.speakingFor
-	for _, c := range me.credentials {
-		if who == "" {
-			who = c.owner
-		}
-	}
+	who := me.owner()
 	if len(me.sshKeys) == 0 || who == "" {
 		return me.logins
 	}
 	return append([]client.User{{URN: who, Keys: me.sshKeys}}, me.logins...)
+}
+
+// owner is the URN of the user who calls, or for whom a tool does; empty if it is unknown.
+func (me *caller) owner() string {
+	who := me.speakingFor
+	for _, c := range me.credentials {
+		who = cmp.Or(who, c.owner)
+	}
+	return who
+}
+
+// name is the name in the owner's URN.
+func (me *caller) name() string {
+	u, err := urn.Parse(me.owner())
+	if err != nil {
+		return ""
+	}
+	return u.Name
 }
 
 // readCredential looks into a signed credential without verifying it.

@@ -16,7 +16,7 @@ import (
 )
 
 // addLogins adds the users of --login to those who are to log in.
-func (o *callOptions) addLogins(me *caller) error {
+func (o *callOptions) addLogins(me *caller, users []string) error {
 	if len(o.Logins) == 0 {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (o *callOptions) addLogins(me *caller) error {
 		return errors.New("--login and --option geni_users say the same; give one of them")
 	}
 	for _, who := range o.Logins {
-		u, err := o.login(me, who)
+		u, err := o.login(me, who, users)
 		if err != nil {
 			return fmt.Errorf("--login %s: %w", who, err)
 		}
@@ -47,13 +47,13 @@ var loginMethods = map[int]string{
 // login finds a user to log in: NAME=FILE says whose the public keys in a file are; a
 // folder holds a certificate and keys; a name is that of a folder beside the caller's,
 // or among the users of the site.
-func (o *callOptions) login(me *caller, who string) (client.User, error) {
+func (o *callOptions) login(me *caller, who string, users []string) (client.User, error) {
 	if name, file, ok := strings.Cut(who, "="); ok {
 		return me.loginByFile(name, file)
 	}
 	folders := []string{who}
 	if who == filepath.Base(who) {
-		for _, f := range o.Users {
+		for _, f := range users {
 			if path, err := filepath.Abs(f); err == nil {
 				folders = append(folders, filepath.Join(filepath.Dir(path), strings.ToLower(who)))
 			}

@@ -65,6 +65,50 @@ var shapes = map[int]map[string]shape{
 	},
 }
 
+// actionVerbs are actions that stand for the method as well.
+var actionVerbs = []string{"start", "stop", "restart"}
+
+// methodOf is the method that a word means, in any case of letters, and its arguments: a
+// verb such as start is PerformOperationalAction with that action. Other words stay.
+func methodOf(api int, word string, args []string) (string, []string) {
+	if verb := strings.ToLower(word); api == 3 && slices.Contains(actionVerbs, verb) {
+		return "PerformOperationalAction", append([]string{verb}, args...)
+	}
+	for name := range shapes[api] {
+		if strings.EqualFold(name, word) {
+			return name, args
+		}
+	}
+	return word, args
+}
+
+// action is what PerformOperationalAction is to do, as the API spells it; empty for any
+// other method.
+func (r *callRequest) action() string {
+	if !strings.Contains(shapes[r.api][r.method].params, "a") || len(r.args) == 0 {
+		return ""
+	}
+	if a := r.args[0]; strings.Contains(a, "geni_") {
+		return a
+	}
+	return "geni_" + r.args[0]
+}
+
+// needsSlice tells whether the call is about a slice that its arguments do not name.
+func (r *callRequest) needsSlice() bool {
+	_, slivers := r.targets()
+	if len(slivers) > 0 && !slices.ContainsFunc(slivers, func(s string) bool { return !isURN(s) }) {
+		return false
+	}
+	return strings.ContainsAny(shapes[r.api][r.method].params, "su")
+}
+
+// isWholeSlice tells whether the targets of the call are all that the slice has.
+func (r *callRequest) isWholeSlice() bool {
+	_, slivers := r.targets()
+	return len(slivers) == 0 || slices.ContainsFunc(slivers, func(s string) bool { return strings.EqualFold(s, r.me.sliceURN) })
+}
+
 // params makes the parameters of the call.
 func (r *callRequest) params() ([]xmlrpc.Value, error) {
 	options, err := r.optionStruct()
@@ -119,12 +163,10 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 				return nil, err
 			}
 		case 'a':
-			if action, err = next("the action, such as start,"); err != nil {
+			if _, err = next("the action, such as start,"); err != nil {
 				return nil, err
 			}
-			if !strings.Contains(action, "geni_") {
-				action = "geni_" + action
-			}
+			action = r.action()
 			v = action
 		case 'k':
 			v = users3(r.me.users())
@@ -207,13 +249,16 @@ func (r *callRequest) credentials(slice bool) xmlrpc.Value {
 	return client.Credentials(list)
 }
 
-// time reads a moment, or a length of time from now.
+// time reads a moment, the last second of a day in UTC, or a length of time from now.
 func (r *callRequest) time(text string) (string, error) {
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return client.Time(day.AddDate(0, 0, 1).Add(-time.Second)), nil
+	}
 	if d, err := display.ParseDuration(strings.TrimPrefix(text, "+")); err == nil {
 		return client.Time(r.now.Add(d)), nil
 	}
 	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return "", fmt.Errorf("%q is neither a moment like 2026-12-24T18:00:00Z nor a time from now like 2h", text)
+		return "", fmt.Errorf("%q is neither a time like 2026-12-24T18:00:00Z, nor a day like 2026-12-24, nor a while from now like 2h", text)
 	}
 	return text, nil
 }
@@ -383,8 +428,47 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 
 // manifestNode is one node of a manifest, by both of its names.
 type manifestNode struct {
-	ClientID string `xml:"client_id,attr"`
-	Sliver   string `xml:"sliver_id,attr"`
+	ClientID string          `xml:"client_id,attr"`
+	Sliver   string          `xml:"sliver_id,attr"`
+	Logins   []manifestLogin `xml:"services>login"`
+}
+
+// manifestLogin is how to log in to a node.
+type manifestLogin struct {
+	Host string `xml:"hostname,attr"`
+	Port string `xml:"port,attr"`
+	User string `xml:"username,attr"`
+}
+
+// command is the command line that logs in with a private key; empty if the manifest
+// names no user and host that ssh would take for such.
+func (l manifestLogin) command(key string) string {
+	if l.User == "" || l.Host == "" || l.User[0] == '-' {
+		return ""
+	}
+	words := []string{"ssh"}
+	if key != "" {
+		words = append(words, "-i", key)
+	}
+	if port, err := strconv.ParseUint(l.Port, 10, 16); err == nil && port != 22 {
+		words = append(words, "-p", l.Port)
+	}
+	return display.ShellLine(append(words, l.User+"@"+l.Host))
+}
+
+// loginsOf are the command lines that log in to the nodes of a manifest, by their slivers:
+// as user, or as the first account where that has none.
+func loginsOf(manifest, user, key string) map[string]string {
+	nodes, _ := nodesOf(manifest) // one that cannot be read has no logins
+	logins := map[string]string{}
+	for _, n := range nodes {
+		for i, l := range n.Logins {
+			if i == 0 || l.User == user {
+				logins[n.Sliver] = l.command(key)
+			}
+		}
+	}
+	return logins
 }
 
 // nodesOf are the nodes of a manifest that have slivers.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -21,6 +22,9 @@ type answer struct {
 	rspec   string
 	rest    xmlrpc.Value // what is left
 	logs    bool         // show the output of all steps
+	urns    bool         // show URNs, and the words of the API
+	now     time.Time
+	logins  map[string]string // command lines, by the URN of a sliver
 }
 
 // readValue finds slivers and RSpec in a value, wherever the methods of both
@@ -76,51 +80,143 @@ func sliversIn(list []xmlrpc.Value) []xmlrpc.Struct {
 	return out
 }
 
+// print writes everything but the document.
 func (a answer) print(w io.Writer) {
-	if a.rest != nil && a.rest != "" {
-		printValue(w, a.rest, "")
+	if rest := a.shownRest(); rest != nil && rest != "" {
+		printValue(w, rest, "")
 	}
 	if len(a.slivers) > 0 {
-		printSlivers(w, a.slivers, a.logs)
-	}
-	if a.rspec != "" {
-		if a.rest != nil || len(a.slivers) > 0 {
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintln(w, strings.TrimSpace(a.rspec))
+		a.printSlivers(w)
 	}
 }
 
-// columns of the table of slivers: a heading and the members it may come from.
-var columns = []struct {
+// shownRest is what is left of the value without the URN of a slice whose slivers are shown.
+func (a answer) shownRest() xmlrpc.Value {
+	s, ok := a.rest.(xmlrpc.Struct)
+	if !ok || a.urns || len(a.slivers) == 0 {
+		return a.rest
+	}
+	s = slices.DeleteFunc(slices.Clone(s), func(m xmlrpc.Member) bool { return m.Name == "geni_urn" })
+	if len(s) == 0 {
+		return nil
+	}
+	return s
+}
+
+// column is one of the table of slivers: its heading, and its text for a sliver.
+type column struct {
 	heading string
-	members []string
-}{
-	{"NODE", []string{"geni_client_id"}},
-	{"SLIVER", []string{"geni_sliver_urn", "geni_urn"}},
-	{"ALLOCATION", []string{"geni_allocation_status"}},
-	{"STATE", []string{"geni_operational_status", "geni_status"}},
-	{"EXPIRES", []string{"geni_expires"}},
-	{"ERROR", []string{"geni_error"}},
+	text    func(answer, xmlrpc.Struct) string
 }
 
-func printSlivers(w io.Writer, slivers []xmlrpc.Struct, logs bool) {
+// firstOf is the first of some members that says something.
+func firstOf(members ...string) func(answer, xmlrpc.Struct) string {
+	return func(_ answer, s xmlrpc.Struct) string {
+		text := ""
+		for _, m := range members {
+			text = cmp.Or(text, memberText(s, m))
+		}
+		return text
+	}
+}
+
+// shortColumns are for people, allColumns have every word as it came.
+var (
+	shortColumns = []column{
+		{"NODE", firstOf("geni_client_id", "geni_sliver_urn", "geni_urn")},
+		{"STATE", func(_ answer, s xmlrpc.Struct) string { return shortState(s) }},
+		{"UNTIL", answer.until},
+		{"LOGIN", answer.login},
+		{"ERROR", firstOf("geni_error")},
+	}
+	allColumns = []column{
+		{"NODE", firstOf("geni_client_id")},
+		{"SLIVER", sliverURN},
+		{"ALLOCATION", firstOf("geni_allocation_status")},
+		{"STATE", firstOf("geni_operational_status", "geni_status")},
+		{"EXPIRES", firstOf("geni_expires")},
+		{"LOGIN", answer.login},
+		{"ERROR", firstOf("geni_error")},
+	}
+	sliverURN = firstOf("geni_sliver_urn", "geni_urn")
+)
+
+// shortState is the state of a sliver in one word: of one that is not provisioned its
+// allocation state, else its operational state, both without geni_.
+func shortState(s xmlrpc.Struct) string {
+	state := cmp.Or(memberText(s, "geni_operational_status"), memberText(s, "geni_status"))
+	if allocation := memberText(s, "geni_allocation_status"); allocation != "" && (allocation != string(am.Provisioned) || state == "") {
+		state = allocation
+	}
+	return strings.TrimPrefix(state, "geni_")
+}
+
+// until is the end of a lease, and how far it is away.
+func (a answer) until(s xmlrpc.Struct) string {
+	text := memberText(s, "geni_expires")
+	at, err := display.ParseExpires(text)
+	if err != nil || a.now.IsZero() {
+		return text
+	}
+	return display.Time(at) + " " + sayDistance(at.Sub(a.now))
+}
+
+func (a answer) login(s xmlrpc.Struct) string { return display.Line(a.logins[sliverURN(a, s)]) }
+
+func (a answer) printSlivers(w io.Writer) {
+	columns := shortColumns
+	if a.urns {
+		columns = allColumns
+	}
 	headings := make([]string, len(columns))
 	for i, c := range columns {
 		headings[i] = c.heading
 	}
 	var rows [][]string
-	for _, s := range slivers {
+	for _, s := range a.slivers {
 		row := make([]string, len(columns))
 		for i, c := range columns {
-			for _, m := range c.members {
-				row[i] = cmp.Or(row[i], memberText(s, m))
-			}
+			row[i] = c.text(a, s)
 		}
 		rows = append(rows, row)
 	}
 	printTable(w, headings, rows)
-	printTold(w, slivers, logs)
+	printTold(w, a.slivers, a.logs)
+}
+
+// jsonOf is a value in the types that encoding/json writes.
+func jsonOf(v xmlrpc.Value) any {
+	switch v := v.(type) {
+	case xmlrpc.Struct:
+		out := map[string]any{}
+		for _, m := range v {
+			out[m.Name] = jsonOf(m.Value)
+		}
+		return out
+	case []xmlrpc.Value:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = jsonOf(v[i])
+		}
+		return out
+	case time.Time:
+		return client.Time(v)
+	}
+	return v
+}
+
+// jsonText is a whole reply as JSON, with the names of the API.
+func jsonText(r client.Reply) (string, error) {
+	code := map[string]any{"geni_code": int(r.Code)}
+	if r.AMType != "" {
+		code["am_type"], code["am_code"] = r.AMType, r.Detail
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	err := e.Encode(map[string]any{"code": code, "value": jsonOf(r.Value), "output": r.Output})
+	return b.String(), err
 }
 
 // memberText is a member of a struct as text.

@@ -22,7 +22,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
@@ -86,6 +85,9 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 		dir, d.until = filepath.Join(temporary, "site"), " (until this ends; --keep DIR keeps it)"
 	}
 	if d.dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if err := create.RequireEmpty(d.dir); err != nil {
 		return err
 	}
 	d.serve()
@@ -260,34 +262,6 @@ func (d *demo) document(what, line string) string {
 	return out
 }
 
-// await asks for the status until every sliver is in state.
-func (d *demo) await(state am.OperationalState) {
-	line, last := d.command(onDemo+"Status"), ""
-	if d.err == nil {
-		d.say("Now the provider works; it is asked until it is done:\n$ %s", line)
-	}
-	for d.err == nil {
-		out, err := d.run(d.ctx, line)
-		var states []string
-		for _, found := range sliverStates.FindAllStringSubmatch(out, -1) {
-			states = append(states, found[1])
-		}
-		if now := strings.Join(states, ", "); now != last {
-			d.say("[%.1fs] %s", time.Since(d.start).Seconds(), now)
-			last = now
-		}
-		if strings.Count(last, string(state)) == demoNodes {
-			return
-		}
-		if d.err = err; strings.Contains(last, string(am.Failed)) {
-			d.err = errors.New(out)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-var sliverStates = regexp.MustCompile(`geni_provisioned +(geni_\w+)`)
-
 // offered gives how many nodes an advertisement has, and how many of them are free.
 func offered(ad string) (all, free int) {
 	return strings.Count(ad, "<node "), strings.Count(ad, `<available now="true"/>`)
@@ -319,14 +293,13 @@ func (d *demo) serve() {
 	}
 
 	d.step("Serve it")
-	file := filepath.Join(d.dir, site.ConfigName)
 	listening := make(chan string, 1)
 	if d.err != nil {
 		return
 	}
-	d.say("$ %s", d.command("patchbay "+display.ShellLine([]string{"serve", "--config", file})))
+	d.say("$ %s", d.command("patchbay "+display.ShellLine([]string{"serve", "--config", d.dir})))
 	d.server, d.err = supervisor.Start(supervisor.Command{
-		Path: d.program, Args: []string{"patchbay", "serve", "--config", file},
+		Path: d.program, Args: []string{"patchbay", "serve", "--config", d.dir},
 		Env:    append(os.Environ(), site.EnvPrefix+"ADMIN=127.0.0.1:0"), // the next port may be somebody's
 		Attr:   syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
 		Stdout: true,
@@ -415,7 +388,7 @@ const demoNodes = 3
 
 // Calls of the user, and about the slice.
 const (
-	asAnn  = "patchbay call --user users/ann "
+	asAnn  = "patchbay call --user ann "
 	onDemo = asAnn + "--slice demo "
 )
 
@@ -427,7 +400,7 @@ func (d *demo) play() {
 
 	d.step("Ask what is there")
 	d.do(asAnn+"GetVersion", "urn:publicid:IDN+demo.example.org+authority+cm")
-	all, before := offered(d.document("advertisement", asAnn+"ListResources"))
+	all, before := offered(d.document("advertisement", asAnn+"-o - ListResources"))
 	if d.err == nil {
 		d.say("It offers %s, %d of them free.", display.Count(all, "node"), before)
 	}
@@ -437,15 +410,13 @@ func (d *demo) play() {
 	d.draw("request")
 
 	d.step("Reserve it")
-	d.do(onDemo+"-o manifest.xml Allocate request.xml", "geni_allocated")
+	d.do(onDemo+"-o manifest.xml Allocate request.xml", "allocated")
 
 	d.step("Make it real, with an account for the user")
-	d.do(onDemo+"-o manifest.xml Provision", "geni_provisioned")
-	d.await(am.NotReady)
+	d.do(onDemo+"Provision --wait", "3 notready")
 
 	d.step("Switch the nodes on")
-	d.do(onDemo + "PerformOperationalAction start")
-	d.await(am.Ready)
+	d.do(onDemo+"start --wait", "3 ready")
 
 	d.step("See what was installed, and how the link is made")
 	if out := d.do(onDemo + "Status"); d.local && strings.Contains(out, "ERROR") {
@@ -466,12 +437,12 @@ func (d *demo) play() {
 	d.do(onDemo + "Renew 48h")
 
 	d.step("Give it back")
-	d.do(onDemo+"Delete", "geni_unallocated")
+	d.do(onDemo+"Delete", "unallocated")
 
 	d.step("See that nothing is left")
 	d.do(onDemo+"Status || true", "SEARCHFAILED (12)")
 	for free := -1; d.err == nil && free != before; time.Sleep(100 * time.Millisecond) {
-		out, err := d.run(d.ctx, d.command(asAnn+"ListResources"))
+		out, err := d.run(d.ctx, d.command(asAnn+"-o - ListResources"))
 		d.err = err
 		_, free = offered(out)
 	}
@@ -547,14 +518,12 @@ func (d *demo) use() {
 	d.measure()
 
 	d.step("Restart the nodes; files and host keys stay")
-	d.do(onDemo + "PerformOperationalAction restart")
-	d.await(am.Ready)
+	d.do(onDemo+"restart --wait", "3 ready")
 	d.do("ssh -F ssh_config server 'cat note; ls /opt/greet'", "written before the restart", "greet.pl")
 
 	d.step("Let a second user in")
 	d.create("patchbay user bob")
-	d.do(onDemo + `PerformOperationalAction update_users --option geni_users="[{\"urn\":\"urn:publicid:IDN+demo.example.org+user+bob\",\"keys\":[\"$(cat users/bob/id_ed25519.pub)\"]}]"`)
-	d.await(am.Ready)
+	d.do(onDemo+`PerformOperationalAction update_users --wait --option geni_users="[{\"urn\":\"urn:publicid:IDN+demo.example.org+user+bob\",\"keys\":[\"$(cat users/bob/id_ed25519.pub)\"]}]"`, "3 ready")
 	d.do(`ssh -F ssh_config -i users/bob/id_ed25519 -l bob server 'echo "I am $(id -un) on $(hostname)"'`, "I am bob on server")
 }
 

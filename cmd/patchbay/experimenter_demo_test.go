@@ -25,7 +25,7 @@ func TestDemoShowsAnExperiment(t *testing.T) {
 	if code != 0 {
 		t.Fatal(out)
 	}
-	has(t, out, "24 nodes, 24 of them free", "far:0     10.0.0.3", "Allocate request.xml", "geni_provisioned", "geni_ready, geni_ready, geni_ready", "ssh -i", "SEARCHFAILED (12)", "24 nodes free, as before", "patchbay serve --config")
+	has(t, out, "24 nodes, 24 of them free", "far:0     10.0.0.3", "Allocate request.xml", "3 notready", "3 ready", "ssh -i", "SEARCHFAILED (12)", "24 nodes free, as before", "patchbay serve --config")
 	for i := range 13 {
 		has(t, out, fmt.Sprintf("\n%2d. ", i+1))
 	}
@@ -35,6 +35,11 @@ func TestDemoShowsAnExperiment(t *testing.T) {
 	}
 	if code, out := tell(t, "check", "--config", dir); code != 0 {
 		t.Errorf("the kept site: %s", out)
+	}
+	// A second demonstration there shows no step, and nothing of the first one.
+	code, out = tell(t, "demo", "--provider", "simulated", "--keep", dir)
+	if want := "patchbay: " + dir + " holds a site already and was left as it is; give a new folder\n"; code != 1 || out != want {
+		t.Errorf("in a folder with a site: %d %q, want %q", code, out, want)
 	}
 }
 

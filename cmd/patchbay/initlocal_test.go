@@ -158,7 +158,7 @@ func TestSampleRequestsAreGranted(t *testing.T) {
 			}
 		}
 		s := serve(t, dir)
-		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "Allocate", filepath.Join(dir, "request.xml"))
+		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
 		if code != 0 || strings.Count(out, "geni_allocated") < 2 {
 			t.Errorf("%d %s", code, out)
 		}

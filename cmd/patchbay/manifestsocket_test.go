@@ -49,7 +49,7 @@ func TestProvidersGetManifests(t *testing.T) {
 	if info, err := os.Stat(socket); err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Fatalf("the socket: %v, %v", info, err)
 	}
-	code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "Allocate", filepath.Join(dir, "request.xml"))
+	code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
 	if code != 0 {
 		t.Fatal(out)
 	}

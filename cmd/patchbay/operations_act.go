@@ -29,7 +29,7 @@ func noteAct(ctx context.Context, c console, config *site.Config, what, text str
 }
 
 func notServedUnpromised() error {
-	return errors.New("the site is not served, and only then it asks its providers what they have; serve it, and try again")
+	return errors.New("this needs a running server: start it with patchbay serve, and try again")
 }
 
 func yesOrNo(b bool) string {

@@ -17,20 +17,19 @@ import (
 	"patchbay/inventory/nameset"
 )
 
-const drainLong = `Let nothing new come to components, named one by one, as ranges such as pc1..pc4, or
-by their URNs, until undrain: they are advertised as unavailable, requests pass by them, and one
-that names them is refused as if they were held. What is there is left alone, and
-listed with its leases: speak with its users, or release it.
+const drainLong = `Take components out of service until undrain. They are advertised as unavailable,
+requests pass by them, and a request that names one is refused as if it were held.
+Existing slivers stay, and are listed with their leases: speak with their users, or
+release them. Components are named one by one, as ranges such as pc1..pc4, or by
+their URNs.
 
---reason, or TEXT, the last argument, tells other operators why; TEXT stands in
-quotes, for a last argument without a space is taken for a component. Without
-arguments, list what is drained.
+--reason says why, for other operators. Without arguments, list what is drained.
 
 It is written into the maintenance file and holds over restarts. The site may be
 served or not.`
 
-const undrainLong = `Let new work come to components again that were drained by drain. Those that are
-drained in the inventory are told with the file, to be changed there.`
+const undrainLong = `Put components back into service that drain took out of it. For those that are drained
+in the inventory it names the file, to be changed there.`
 
 type drainOptions struct {
 	site       siteFlag
@@ -45,11 +44,8 @@ func (o *drainOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *drainOptions) Validate(args []string) error {
-	if last := len(args) - 1; last >= 0 && strings.Contains(args[last], " ") && !o.lift {
-		if o.Text != "" {
-			return fmt.Errorf("--reason and the text %q both say why; give one", args[last])
-		}
-		o.Text, args = args[last], args[:last]
+	if err := onlyComponents(args); err != nil {
+		return err
 	}
 	if o.Text != "" || o.site.flags.Changed("reason") {
 		if err := maintenance.CheckText(o.Text); err != nil {
@@ -62,7 +58,18 @@ func (o *drainOptions) Validate(args []string) error {
 	case o.lift:
 		return fmt.Errorf("name the components that may be used again, such as pc1, or pc1..pc4")
 	case o.Text != "":
-		return fmt.Errorf("name components before the text, such as pc1, or pc1..pc4; to keep the whole site: patchbay lockdown")
+		return fmt.Errorf("name components, such as pc1, or pc1..pc4; to keep the whole site: patchbay lockdown")
+	}
+	return nil
+}
+
+// onlyComponents refuses an argument that cannot name components, since it has several
+// words.
+func onlyComponents(args []string) error {
+	for _, a := range args {
+		if strings.Contains(a, " ") {
+			return fmt.Errorf("%q names no component; to say why: --reason %s", a, display.ShellWord(a))
+		}
 	}
 	return nil
 }
@@ -151,18 +158,11 @@ func (o *drainOptions) word() string {
 func (o *drainOptions) names(inv *inventory.Inventory, room int) (names []string, err error) {
 	named := map[string]bool{}
 	for _, written := range o.Components {
-		some, err := componentsOf(inv, written, room)
+		some, err := componentsOf(inv, written, room, !o.lift)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range some {
-			if _, ok := inv.ComponentNamed(name); !ok && !o.lift {
-				err := site.NoComponent(inv, name)
-				if !strings.Contains(err.Error(), "did you mean") {
-					err = fmt.Errorf("%w; to say why: --reason", err)
-				}
-				return nil, err
-			}
 			if !named[name] {
 				names, named[name] = append(names, name), true
 			}
@@ -172,13 +172,19 @@ func (o *drainOptions) names(inv *inventory.Inventory, room int) (names []string
 }
 
 // componentsOf are the names that an operator means by one word: names and ranges, with
-// commas between, or the URN of a component. They are at most room.
-func componentsOf(inv *inventory.Inventory, written string, room int) (names []string, err error) {
+// commas between, or the URN of a component. They are at most room. With known, all must
+// be in the inventory.
+func componentsOf(inv *inventory.Inventory, written string, room int, known bool) (names []string, err error) {
 	if strings.ContainsAny(written, "*?") {
 		return nil, fmt.Errorf("%s is a pattern; name components one by one, or as a range such as pc1..pc4. What there is: %s", written, display.Command("nodes", written))
 	}
 	if !strings.HasPrefix(strings.ToLower(written), "urn:") {
 		for one := range strings.SplitSeq(written, ",") {
+			if known {
+				if err := inInventory(inv, one); err != nil {
+					return nil, err
+				}
+			}
 			some, err := maintenance.Spread(one, room-len(names))
 			if err != nil {
 				return nil, err
@@ -196,6 +202,35 @@ func componentsOf(inv *inventory.Inventory, written string, room int) (names []s
 		return nil, site.NoComponent(inv, written)
 	}
 	return []string{c.Name}, nil
+}
+
+// inInventory fails if the inventory lacks a name, or one of a range: then it says where
+// the range ends. Both may be written wrong; that is left to others.
+func inInventory(inv *inventory.Inventory, written string) error {
+	r, isRange := nameset.Parse(written)
+	if !isRange {
+		if _, ok := inv.ComponentNamed(written); ok || written == "" {
+			return nil
+		}
+		err := site.NoComponent(inv, written)
+		if !strings.Contains(err.Error(), "did you mean") {
+			err = fmt.Errorf("%w; to say why: --reason", err)
+		}
+		return err
+	}
+	last := ""
+	for name := range r.Names() {
+		_, ok := inv.ComponentNamed(name)
+		switch {
+		case ok:
+			last = name
+		case last != "":
+			return fmt.Errorf("the inventory has no component %q; the range ends at %s", name, last)
+		default:
+			return site.NoComponent(inv, name)
+		}
+	}
+	return nil
 }
 
 // tellLifted says what takes new work again, and what does not, and why.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -13,14 +15,14 @@ import (
 )
 
 const lockdownLong = `Take no new work: Allocate, Provision and CreateSliver answer 11 (UNAVAILABLE) with
-TEXT, and everything is advertised as unavailable. What runs goes on, with its
-logins; it can be renewed, restarted, given users, and deleted. Tell in a line what
+the reason, and everything is advertised as unavailable. What runs goes on, with its
+logins; it can be renewed, restarted, given users, and deleted. Say in --reason what
 goes on, and until when.
 
 When the command returns, nothing new is begun any more: a call that came before
 has been answered, or will be refused. That holds over restarts, until --lift.
 
-Without TEXT, tell whether the site is locked down.`
+Without --reason it says whether the site is locked down.`
 
 type lockdownOptions struct {
 	site siteFlag
@@ -31,17 +33,18 @@ type lockdownOptions struct {
 func (o *lockdownOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.BoolVar(&o.Lift, "lift", false, "take new work again")
+	fs.StringVar(&o.Text, "reason", "", "why, in a line for experimenters")
 }
 
 func (o *lockdownOptions) Validate(args []string) (err error) {
+	given := o.site.flags.Changed("reason")
 	switch {
-	case o.Lift:
-		return noArguments(args)
-	case len(args) == 0:
+	case len(args) > 0:
+		return fmt.Errorf("it takes no argument, not %q; to lock the site down: --reason %s", args[0], display.ShellWord(strings.Join(args, " ")))
+	case o.Lift && given:
+		return errors.New("--lift ends a lockdown, and --reason begins one; give one")
+	case !given:
 		return nil
-	}
-	if o.Text, err = oneArgument(args, "the text that experimenters are told, in quotes"); err != nil {
-		return err
 	}
 	return maintenance.CheckText(o.Text)
 }

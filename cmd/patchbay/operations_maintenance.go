@@ -18,13 +18,13 @@ import (
 )
 
 const maintenanceLong = `Plan maintenance of components, named one by one, as ranges such as pc1..pc4 or by
-their URNs, or of the whole site (--all). TEXT, the last argument, tells experimenters in a line
-what it is about.
+their URNs, or of the whole site (--all). --reason tells experimenters in a line what
+it is about.
 
 While it lasts, the components are advertised as unavailable, requests pass by
-them, and one that names them answers 11 (UNAVAILABLE) with TEXT. New leases end
-when it begins. Slivers that were promised for longer are told here, and left
-alone: speak with their owners, or have them deleted.
+them, and one that names them answers 11 (UNAVAILABLE) with the reason. New leases end
+when it begins. Slivers with longer leases are listed here, and left alone: speak with
+their owners, or have them deleted.
 
 Without arguments, list what is planned, with numbers; --lift NUMBER takes it back,
 or ends it. The others are numbered anew then, so give all numbers of one list at
@@ -38,6 +38,7 @@ type maintenanceOptions struct {
 	All         bool
 	From, Until string
 	For         string
+	Reason      string
 	Lift        []int
 
 	window maintenance.Window
@@ -50,11 +51,12 @@ func (o *maintenanceOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.From, "from", "", "TIME when it begins; without it, now")
 	fs.StringVar(&o.Until, "until", "", "TIME when it ends")
 	fs.StringVar(&o.For, "for", "", "how long it lasts, such as 4h, instead of --until")
+	fs.StringVar(&o.Reason, "reason", "", "what it is about, in a line for experimenters")
 	fs.IntSliceVar(&o.Lift, "lift", nil, "NUMBER in the list of what to take back, or several, such as 1,2")
 }
 
 func (o *maintenanceOptions) Validate(args []string) (err error) {
-	timed := o.From != "" || o.Until != "" || o.For != ""
+	timed := o.From != "" || o.Until != "" || o.For != "" || o.Reason != ""
 	if o.site.flags.Changed("lift") {
 		if len(o.Lift) == 0 || slices.Min(o.Lift) < 1 {
 			return fmt.Errorf("--lift takes a number of the list, which begins with 1")
@@ -64,22 +66,24 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 		}
 		return noArguments(args)
 	}
+	if err := onlyComponents(args); err != nil {
+		return err
+	}
 	switch {
 	case len(args) == 0 && !timed && !o.All:
 		return nil
-	case len(args) == 0:
-		return fmt.Errorf("the text is missing that tells experimenters what it is about")
-	case len(args) == 1 && !o.All:
-		return fmt.Errorf("it takes components and then a text, or --all and a text; there is only %q", args[0])
-	case len(args) > 1 && o.All:
-		return fmt.Errorf("--all is the whole site, so name no components; a text of several words stands in quotes")
+	case len(args) == 0 && !o.All:
+		return fmt.Errorf("name the components, such as pc1, or pc1..pc4, or give --all for the whole site")
+	case len(args) > 0 && o.All:
+		return fmt.Errorf("--all is the whole site, so name no components; to say why: --reason TEXT")
+	case o.Reason == "" && !o.site.flags.Changed("reason"):
+		return fmt.Errorf("add --reason TEXT, which tells experimenters what it is about")
 	case o.Until == "" && o.For == "":
 		return fmt.Errorf("it does not say when it ends; add --until TIME, or --for how long")
 	case o.Until != "" && o.For != "":
 		return fmt.Errorf("--until and --for both say when it ends; give one")
 	}
-	last := len(args) - 1
-	o.window = maintenance.Window{Components: args[:last], Text: args[last]}
+	o.window = maintenance.Window{Components: args, Text: o.Reason}
 	if err := maintenance.CheckText(o.window.Text); err != nil {
 		return err
 	}
@@ -181,14 +185,9 @@ func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenan
 func (o *maintenanceOptions) known(inv *inventory.Inventory) error {
 	var all []string
 	for _, written := range o.window.Components {
-		names, err := componentsOf(inv, written, len(inv.Components)+1)
+		names, err := componentsOf(inv, written, len(inv.Components)+1, true)
 		if err != nil {
 			return err
-		}
-		for _, name := range names {
-			if _, ok := inv.ComponentNamed(name); !ok {
-				return site.NoComponent(inv, name)
-			}
 		}
 		all = append(all, names...)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/pflag"
 
@@ -21,7 +22,8 @@ A sliver is gone for its user at once; its node stays held until its provider ha
 confirmed that nothing is left on it. Slivers of a slice that was shut down are only
 released with --frozen; the slice itself stays shut down until it is thawed.
 
-The site may be served or not.
+At a terminal it shows what it would release, and asks; --yes answers. Elsewhere it
+does not ask. The site may be served or not.
 
 --unpromised has what nobody was promised removed by its provider: a RESOURCE is one of
 patchbay nodes --unpromised, by its name or as PROVIDER/NAME. Nothing that a sliver's
@@ -31,12 +33,14 @@ type releaseOptions struct {
 	site       siteFlag
 	order      operate.Release
 	Unpromised bool
+	Yes        bool
 }
 
 func (o *releaseOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.BoolVar(&o.order.Frozen, "frozen", false, "release what was shut down and is kept for inspection, too")
 	fs.BoolVar(&o.Unpromised, "unpromised", false, "have what nobody was promised removed: see nodes --unpromised")
+	fs.BoolVar(&o.Yes, "yes", false, "do not ask at a terminal")
 	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal")
 }
 
@@ -64,6 +68,9 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 	if o.Unpromised {
 		return o.releaseUnpromised(ctx, c, config)
 	}
+	if err := o.confirm(ctx, c, config); err != nil {
+		return err
+	}
 	done, served, err := site.Act(ctx, site.AdminClient{Config: config}, "release", o.order, (*operate.Desk).Release)
 	if err != nil {
 		return err
@@ -79,6 +86,26 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 		if s.Shutdown {
 			fmt.Fprintf(c.out, "The slice stays shut down; to let its users come back: %s\n", o.site.hint("thaw", s.Slice.String()))
 		}
+	}
+	return nil
+}
+
+// confirm shows at a terminal what would be released, and fails if that is not wanted.
+func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Config) error {
+	if o.Yes || !toTerminal(os.Stdin) || !toTerminal(c.out) {
+		return nil
+	}
+	preview := o.order
+	preview.Preview = true
+	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "release", preview, (*operate.Desk).Release)
+	if err != nil {
+		return err
+	}
+	for _, s := range done.Slices {
+		fmt.Fprintf(c.out, "%s of slice %s: %s\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Line(fewOf(s.ClientIDs)))
+	}
+	if !confirmed(os.Stdin, c.out, "Release them, with everything on them? [y/N] ") {
+		return errors.New("nothing was changed")
 	}
 	return nil
 }

@@ -209,15 +209,14 @@ func (o *listOptions) addSpan(fs *pflag.FlagSet) {
 	fs.StringVar(&o.until, "until", "", "TIME before which, or a while ago")
 }
 
+// stateFlag is the flag that takes words, and these words.
+func (o *listOptions) stateFlag() (name string, words []string) { return o.word, o.states }
+
 const listLong = `
 
-The site may be served or not. A PATTERN is a name or a URN, in which * stands for
-any text and ? for one character; a name without them that is not there is an
-error. Several stand with spaces or commas between; components may be ranges such
-as pc1..pc4, and slivers are named SLICE/CLIENT_ID. Times are in UTC; a TIME is written 2030-01-31T12:00:00Z, with its zone, or
-is a while from now such as 2h, or of --since and --until a while ago.
-
---json prints one JSON object a line; the names of its fields stay as they are.`
+The site may be served or not. How PATTERN and TIME are written: patchbay help
+patterns. --json prints one JSON object a line; the names of its fields stay as they
+are.`
 
 // readTimes reads times that may be some while from now.
 func (o *listOptions) readTimes(now time.Time) (err error) {

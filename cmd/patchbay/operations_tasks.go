@@ -10,7 +10,7 @@ import (
 	"patchbay/am/operate"
 )
 
-const tasksLong = `List what providers still have to do: for which sliver, since when, how often that
+const tasksLong = `List pending provider tasks: for which sliver, since when, how often that
 has failed, when it is tried again, and what the provider said. The argument means
 slices.` + listLong
 
@@ -39,7 +39,7 @@ func (o *tasksOptions) Run(ctx context.Context, c console) error {
 		head = append(head, "PROVIDER", "REQUEST", "URN")
 	}
 	head = append(head, "ERROR")
-	return show(ctx, &o.listOptions, c, "Nothing is to be done.", head, func(t *table, x *operate.Task) {
+	return show(ctx, &o.listOptions, c, "No pending tasks.", head, func(t *table, x *operate.Task) {
 		next := "now"
 		if x.Next.After(t.now) {
 			next = sayDistance(x.Next.Sub(t.now))

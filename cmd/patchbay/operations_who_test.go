@@ -139,8 +139,8 @@ func TestCheckTellsOfTheAudit(t *testing.T) {
 func TestActsOfOperatorsAreInTheAudit(t *testing.T) {
 	dir := made(t)
 	for _, args := range [][]string{
-		{"lockdown", "new disks"}, {"lockdown"}, {"lockdown", "--lift"}, {"lockdown", "--lift"},
-		{"maintenance", "pc1", "--from", "1h", "--until", "2h", "swap"}, {"maintenance"}, {"maintenance", "--lift", "1"},
+		{"lockdown", "--reason", "new disks"}, {"lockdown"}, {"lockdown", "--lift"}, {"lockdown", "--lift"},
+		{"maintenance", "pc1", "--from", "1h", "--until", "2h", "--reason", "swap"}, {"maintenance"}, {"maintenance", "--lift", "1"},
 	} {
 		if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
 			t.Fatal(args, out)

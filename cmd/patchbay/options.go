@@ -34,7 +34,11 @@ type usageError struct {
 
 func (e *usageError) Error() string {
 	path := strings.Fields(e.cmd.CommandPath())
-	return fmt.Sprintf("%v\nsee: %s", e.err, display.Command(append(path[1:], "--help")...))
+	text := e.err.Error()
+	if rest, ok := strings.CutPrefix(text, "it takes "); ok {
+		text = e.cmd.Name() + " takes " + rest
+	}
+	return fmt.Sprintf("%s\nsee: %s", text, display.Command(append(path[1:], "--help")...))
 }
 
 // exitError ends the program with a status when all has been said.
@@ -70,6 +74,14 @@ func (f *siteFlag) path() string {
 	return f.file
 }
 
+// folder is the folder of the site that is meant; empty if there is no such site.
+func (f *siteFlag) folder() string {
+	if info, err := os.Stat(f.path()); err != nil || info.IsDir() {
+		return ""
+	}
+	return filepath.Dir(f.path())
+}
+
 // hint is a command line about the same site.
 func (f *siteFlag) hint(args ...string) string {
 	if !f.given() {
@@ -82,10 +94,13 @@ func (f *siteFlag) hint(args ...string) string {
 func (f *siteFlag) read() (*site.Config, error) { return site.ReadConfig(f.path()) }
 
 func noArguments(args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("it takes no argument, not %q", args[0])
+	if len(args) == 0 {
+		return nil
 	}
-	return nil
+	if exists(filepath.Join(args[0], site.ConfigName)) {
+		return fmt.Errorf("it takes no argument; did you mean --config %s?", display.ShellWord(args[0]))
+	}
+	return fmt.Errorf("it takes no argument, not %q", args[0])
 }
 
 func oneArgument(args []string, what string) (string, error) {

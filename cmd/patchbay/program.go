@@ -1,11 +1,20 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
@@ -54,6 +63,112 @@ func toTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// confirmed asks a question at a terminal, and tells whether the answer is yes. Where in or
+// out is no terminal there is no one to ask, and it returns true.
+func confirmed(in *os.File, out io.Writer, question string) bool {
+	return !toTerminal(in) || !toTerminal(out) || answersYes(in, out, question)
+}
+
+// answersYes asks a question and tells whether the answer is clearly yes.
+func answersYes(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprint(out, question)
+	const most = 100 // bytes of an answer
+	answer, _ := bufio.NewReader(io.LimitReader(in, most)).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
+}
+
+// openPrivate is openOutput for a file that nobody else may read.
+func openPrivate(name string, flags int) (f *os.File, err error) {
+	err = fileowner.As(filepath.Dir(name), func() (err error) {
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|flags, 0o600)
+		return err
+	})
+	return f, err
+}
+
+// startServer serves a site in the background: in a session of its own, with its output
+// in log, and with any free port for the admin listener. It goes on when this process
+// ends; ended tells when it does so sooner.
+func startServer(config string, log *os.File) (ended <-chan error, err error) {
+	program, err := findProgram("patchbay")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, "serve", "--config", config)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, site.EnvPrefix) }), site.EnvPrefix+"ADMIN=127.0.0.1:0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// Whoever called us may have left files open: a pipe or a lock would be held as long
+	// as the site is served.
+	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("cannot start the server without the files that are open: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		if err == nil {
+			err = errors.New("it was stopped")
+		}
+		done <- err
+	}()
+	return done, nil
+}
+
+// runHelper runs another of our programs and returns what it writes.
+func runHelper(ctx context.Context, name string, args ...string) (string, error) {
+	program, err := findProgram(name)
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+	return string(out), err
+}
+
+// runSSH runs OpenSSH with our standard streams and gives its exit status, 255 where it
+// was killed.
+func runSSH(c console, args ...string) error {
+	program, err := exec.LookPath("ssh")
+	if err != nil {
+		return errors.New("there is no ssh on the PATH; install openssh-client")
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, plainWriter(c.out), plainWriter(c.err)
+	// A Ctrl-C is for ssh and what runs in the node.
+	err = cmd.Run()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		if e.ExitCode() < 0 {
+			return exitError(255)
+		}
+		return exitError(e.ExitCode())
+	}
+	return err
+}
+
+// plainWriter is the file under a writer, where there is one, so that a program which
+// gets it sees a terminal as one.
+func plainWriter(w io.Writer) io.Writer {
+	if f, ok := site.FileOf(w); ok {
+		return f
+	}
+	return w
+}
+
+// removeFile removes a file of the owner of its folder; one that is gone is no error.
+func removeFile(name string) error {
+	err := fileowner.As(filepath.Dir(name), func() error { return os.Remove(name) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -244,13 +244,13 @@ func (y *story) run(command string, args []string) (code int) {
 		}
 		return 1
 	case "ann":
-		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "users", "ann"), "--slice", "first"}, args...)
+		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "users", "ann"), "--slice", "first", "--urns"}, args...)
 	case "portal":
 		ann := filepath.Join(y.dir, "users", "ann")
 		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "tools", "portal"), "--speaking-for", "urn:publicid:IDN+testbed.example.org+user+ann",
-			"--user", filepath.Join(ann, "ann-usercred.xml"), "--slice", filepath.Join(ann, "slices", "first-cred.xml"), "--user", filepath.Join(ann, "id_ed25519.pub")}, args...)
+			"--user", filepath.Join(ann, "ann-usercred.xml"), "--slice", filepath.Join(ann, "slices", "first-cred.xml"), "--user", filepath.Join(ann, "id_ed25519.pub"), "--urns"}, args...)
 	case "patchbay":
-		free := []string{"call", "demo", "draw", "import", "init", "version"}
+		free := []string{"call", "demo", "draw", "import", "init", "ssh", "version"}
 		if y.dir != "" && !slices.Contains(free, args[0]) && !slices.Contains(args, "--config") {
 			args = append(slices.Clone(args), "--config", y.dir)
 		}
@@ -309,6 +309,7 @@ func variablesAreSet(t *testing.T) {
 func TestScripts(t *testing.T) {
 	tell(t, "version") // builds our programs before several at once ask for them
 	variablesAreSet(t)
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // where a site of one's own would be
 	p := testscript.Params{Dir: "testdata/script", WorkdirRoot: t.TempDir(), Setup: func(env *testscript.Env) error {
 		env.Setenv("NL", "\n")
 		env.Setenv("ESC", "\x1b")

@@ -55,7 +55,7 @@ func (k *keeper) no(args []string, parts ...string) {
 // must succeed.
 func (k *keeper) call(s *serving, args ...string) string {
 	k.t.Helper()
-	code, out := tell(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first"}, args...)...)
+	code, out := tell(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first", "--urns"}, args...)...)
 	if code != 0 {
 		k.t.Fatal(out)
 	}
@@ -185,7 +185,7 @@ func TestBackupAndRestore(t *testing.T) {
 	k.no([]string{"backup", "--force", file}, "damaged")
 	seen := now.Revision
 	damaged := readFile(t, state)
-	k.no([]string{"restore", later}, "What is there now cannot be read", "nobody knows what was promised since", "nothing was changed; if whatever was promised since is to be forgotten, add --yes")
+	k.no([]string{"restore", later}, "What is there now cannot be read", "nobody knows what was promised since", "nothing was changed; add --yes to restore and discard whatever was reserved since")
 	if readFile(t, state) != damaged {
 		t.Error("a restore that was refused has changed something")
 	}

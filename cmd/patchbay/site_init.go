@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -207,11 +206,7 @@ func askOutbound(in *os.File, out io.Writer) string {
 	if !toTerminal(in) || !toTerminal(out) {
 		return "no"
 	}
-	fmt.Fprint(out, outboundQuestion)
-	const most = 100 // bytes of an answer
-	answer, _ := bufio.NewReader(io.LimitReader(in, most)).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
+	if answersYes(in, out, outboundQuestion) {
 		return "yes"
 	}
 	return "no"

@@ -58,13 +58,13 @@ func TestPrintedCommandsRunAsPrinted(t *testing.T) {
 	if code != 0 {
 		t.Fatal(out)
 	}
-	file := "'" + filepath.Join(dir, "patchbay.yaml") + "'"
+	file := "'" + dir + "'"
 	has(t, out, "'../my tools/patchbay' serve --config "+file, "'../my tools/patchbay' slice first --owner ann --config "+file,
 		"Clients will use https://testbed:8443", "cannot resolve testbed", "--public-url", "request.xml")
 	_, out = tell(t, "user", "ann", "--config", dir)
 	has(t, out, "'../my tools/patchbay' slice first --owner ann --config "+file)
 	_, out = tell(t, "slice", "first", "--owner", "ann", "--config", dir)
-	has(t, out, "'../my tools/patchbay' call --config "+file+" --user '")
+	has(t, out, "'../my tools/patchbay' call --user ann --slice first --config "+file)
 	_, out = tell(t, "serve", "--colour")
 	has(t, out, "see: '../my tools/patchbay' serve --help")
 	if code, out := tell(t, "check", "--config", dir, filepath.Join(dir, "request.xml")); code != 0 {

@@ -141,7 +141,7 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 	if broken != nil {
 		fmt.Fprintf(c.out, "What is there now cannot be read, so nobody knows what was promised since the backup: %v\n", broken)
 		if !o.Yes {
-			return 0, fmt.Errorf("nothing was changed; if whatever was promised since is to be forgotten, add --yes")
+			return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard whatever was reserved since")
 		}
 		return max(after, d.revision), nil
 	}
@@ -153,7 +153,7 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 	}
 	d.print(c.out)
 	if d.loses() && !o.Yes {
-		return 0, fmt.Errorf("nothing was changed; if this is to be forgotten, add --yes")
+		return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard these changes")
 	}
 	return max(after, d.revision), nil
 }

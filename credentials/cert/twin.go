@@ -9,7 +9,7 @@ import (
 
 // twin is the fingerprint of the other form of a certificate that an ECDSA key
 // has signed. With a signature (r, s) anybody can make (r, n-s), which is as
-// good: who is refused by fingerprint would only have to write his certificate
+// good: who is refused by fingerprint would only have to write their certificate
 // anew. ok is false where there is no other form.
 func twin(c, issuer *Certificate) (hash [sha256.Size]byte, ok bool) {
 	key, isECDSA := issuer.PublicKey.(*ecdsa.PublicKey)

@@ -58,14 +58,18 @@ type Node struct {
 	Exclusive *bool
 	// Component is the name of the component that the node is bound to.
 	Component string
+	// Sliver is the URN of the sliver in a manifest.
+	Sliver string
 	// State is the word of a manifest, Error what it says of a failure.
 	State, Error string
 	// Available is what an advertisement says; nil for nothing.
 	Available *bool
 	// Slots is how many slivers the component holds, 0 where unsaid.
-	Slots      int
-	Hosts      []Host
-	Logins     []Login
+	Slots  int
+	Hosts  []Host
+	Logins []Login
+	// Proxies are the SSH gateways in front of logins.
+	Proxies    []Proxy
 	Accounts   []string
 	Monitored  bool
 	Interfaces []Interface
@@ -76,6 +80,9 @@ type Host struct{ Name, IPv4 string }
 
 // Login is a way in.
 type Login struct{ User, Host, Port string }
+
+// Proxy is an SSH gateway and the login behind it, both as user@host:port.
+type Proxy struct{ Gateway, Login string }
 
 // Interface is one interface of a node.
 type Interface struct {

@@ -18,6 +18,7 @@ func (r *reader) node(e *xmltree.Element) {
 		Manager:   r.manager(value(e, "component_manager_id"), component),
 		Component: cmp.Or(componentName(value(e, "component_name")), componentName(component)),
 		Exclusive: truth(e, "exclusive"),
+		Sliver:    value(e, "sliver_id"),
 	}
 	n.Name = cmp.Or(n.Name, n.Component)
 	for _, t := range r.children(e, "sliver_type") {
@@ -43,6 +44,9 @@ func (r *reader) node(e *xmltree.Element) {
 	for _, s := range r.children(e, "services") {
 		for _, l := range r.children(s, "login") {
 			n.Logins = append(n.Logins, Login{value(l, "username"), value(l, "hostname"), value(l, "port")})
+		}
+		for _, p := range childrenOf(s, "proxy", schemas.Proxy) {
+			n.Proxies = append(n.Proxies, Proxy{value(p, "proxy"), value(p, "for")})
 		}
 		for _, u := range childrenOf(s, "services_user", schemas.User, schemas.OldUser) {
 			n.Accounts = append(n.Accounts, value(u, "login"))

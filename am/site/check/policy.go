@@ -19,7 +19,7 @@ import (
 	"patchbay/inventory"
 )
 
-// Subject is of whom check explains what he may do.
+// Subject is of whom check explains what they may do.
 type Subject struct{ User, Slice string }
 
 // policy tells each rule of a site as a sentence, and what is wrong with them.

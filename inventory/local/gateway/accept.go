@@ -130,7 +130,7 @@ func sourceOf(a net.Addr) string {
 
 // Most connections that have not logged in, in all and of one source. The
 // oldest of those that have most must go for a new one: an honest client needs
-// little time, and whoever fills the room pushes out himself.
+// little time, and whoever fills the room pushes out themselves.
 const (
 	maxGuests       = 512
 	maxSourceGuests = 128

@@ -12,6 +12,6 @@
 //
 // Whoever connects is hostile: connections that have not logged in, logins,
 // channels, requests and unread data are bounded, and whoever fills the room
-// pushes out himself. Accounts are as good as each other inside their node, and
+// pushes out themselves. Accounts are as good as each other inside their node, and
 // nothing outside it.
 package gateway

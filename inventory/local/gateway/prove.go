@@ -79,7 +79,7 @@ func (g *gateway) prove(node string) error {
 const noCommand = 255
 
 // proveAccount logs in and has the account's shell do nothing. What its owner
-// made of it is his business: a shell that ends in any other way than noCommand
+// made of it is their business: a shell that ends in any other way than noCommand
 // was started.
 func (g *gateway) proveAccount(d *door, login string, key ssh.Signer) error {
 	nc, err := g.knock(d)

@@ -236,7 +236,7 @@ func macOf(node, clientID string) net.HardwareAddr {
 	return append(net.HardwareAddr{2}, sum[:5]...)
 }
 
-// shown is an experimenter's name in a message to him.
+// shown is an experimenter's name in a message to them.
 func shown(name string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+"
 	if len(name) <= 80 && strings.Trim(name, letters) == "" && name != "" {

@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+)
+
+// StatusFunc asks an aggregate for the slivers of a slice. It returns none, and no
+// error, when the slice has no slivers there.
+type StatusFunc func(context.Context) ([]Sliver, error)
+
+// StatusOf returns a StatusFunc that calls Status about urns. The code SEARCHFAILED
+// means that there are no slivers.
+func (c *Client) StatusOf(urns []string, creds []Credential) StatusFunc {
+	return func(ctx context.Context) ([]Sliver, error) {
+		a, _, err := c.Status(ctx, urns, creds, Options{})
+		if am.CodeOf(err) == am.SearchFailed {
+			return nil, nil
+		}
+		return a.Slivers, err
+	}
+}
+
+// Wanted is the state for which Wait waits: the operational states of which every
+// sliver must have one. None means that the slivers must be gone.
+type Wanted []am.OperationalState
+
+// States for which callers of Wait wait.
+var (
+	// Made is the end of Provision.
+	Made = Wanted{am.NotReady, am.Ready}
+	// Running is the end of geni_start and geni_restart.
+	Running = Wanted{am.Ready}
+	// Stopped is the end of geni_stop.
+	Stopped = Wanted{am.NotReady}
+	// Gone is the end of Delete.
+	Gone = Wanted{}
+)
+
+// has tells whether a sliver is in a wanted state.
+func (w Wanted) has(s Sliver) bool { return slices.Contains(w, am.OperationalState(s.Operational)) }
+
+// FailedError says which slivers failed while Wait waited for them.
+type FailedError struct{ Slivers []Sliver }
+
+func (e *FailedError) Error() string {
+	lines := make([]string, len(e.Slivers))
+	for i, s := range e.Slivers {
+		name, reason := s.ClientID, s.Error
+		if name == "" {
+			name = s.URN
+		}
+		if reason == "" {
+			reason = "the aggregate gives no reason"
+		}
+		lines[i] = fmt.Sprintf("%s failed: %s", name, reason)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ErrNoSlivers is the error of Wait when the slivers it waits for are gone.
+var ErrNoSlivers = errors.New("the slice has no slivers any more: they were deleted, or their lease is over")
+
+const (
+	firstPoll   = 100 * time.Millisecond
+	longestPoll = 2 * time.Second
+	// pollErrors is how many calls in a row may fail before Wait gives up.
+	pollErrors = 5
+)
+
+// Wait asks for the status until every sliver is in a wanted state, and returns the
+// slivers then. report, if it is not nil, gets the slivers of each answer. It fails
+// with a *FailedError when no sliver is on its way any more and some failed, with
+// ErrNoSlivers when there are none left, with the cause of ctx when that ends, and with
+// what the aggregate answers when it refuses; one that is busy or does not answer is
+// asked a few times more.
+func Wait(ctx context.Context, status StatusFunc, wanted Wanted, report func([]Sliver)) ([]Sliver, error) {
+	poll, refused := firstPoll, 0
+	for {
+		list, err := status(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return list, context.Cause(ctx)
+		case err != nil:
+			if refused++; refused == pollErrors || !mayPass(err) {
+				return list, err
+			}
+		default:
+			refused = 0
+			if report != nil {
+				report(list)
+			}
+			if done, err := wanted.reached(list); done || err != nil {
+				return list, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return list, context.Cause(ctx)
+		case <-time.After(poll):
+		}
+		poll = min(poll*5/4, longestPoll)
+	}
+}
+
+// reached tells whether there is nothing to wait for any more.
+func (w Wanted) reached(list []Sliver) (bool, error) {
+	if len(w) == 0 || len(list) == 0 {
+		if len(list) == 0 && len(w) > 0 {
+			return false, ErrNoSlivers
+		}
+		return len(list) == 0, nil
+	}
+	var failed []Sliver
+	waiting := false
+	for _, s := range list {
+		switch {
+		case w.has(s):
+		case s.Operational == string(am.Failed):
+			failed = append(failed, s)
+		default:
+			waiting = true
+		}
+	}
+	switch {
+	case waiting:
+		return false, nil
+	case len(failed) > 0:
+		return false, &FailedError{failed}
+	}
+	return true, nil
+}
+
+// mayPass tells whether a call that failed may succeed when it is made again.
+func mayPass(err error) bool {
+	if e, ok := errors.AsType[*am.Error](err); ok {
+		return e.Code == am.Busy || e.Code == am.ServerBusy
+	}
+	return true
+}

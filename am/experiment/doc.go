@@ -1,0 +1,12 @@
+// Package experiment makes, changes, and ends an experiment: the slivers of one slice at
+// one aggregate, from the side of the experimenter.
+//
+//	request, request before, slivers ── Compare ──> Plan
+//	Plan ── Experiment.Apply ──> Delete … Allocate … Provision … geni_start, and waits
+//	manifest ── ReadManifest ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
+//
+// A manifest and the answers come from an aggregate that may be hostile: what they say
+// goes into SSHConfig only where it cannot mean anything else to OpenSSH.
+//
+// It answers the AM API v3, "API methods", from the caller's side, and keeps no files.
+package experiment

@@ -1,0 +1,211 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/urn"
+	"patchbay/rspec"
+)
+
+// Phase is what an experiment is doing, in words for its user.
+type Phase string
+
+// Phases of Apply and Delete, in their order.
+const (
+	Deleting     Phase = "give nodes back"
+	Allocating   Phase = "reserve"
+	Provisioning Phase = "make the nodes"
+	Starting     Phase = "start them"
+)
+
+// Experiment is one slice at one aggregate.
+type Experiment struct {
+	Client *client.Client
+	// Slice is its URN.
+	Slice       string
+	Credentials []client.Credential
+	// Users get accounts on the nodes.
+	Users []client.User
+	// Progress is called when a phase begins, and then with the slivers of each
+	// answer while it lasts.
+	Progress func(Phase, []client.Sliver)
+}
+
+// busyPatience is how long Apply asks again for components that are being cleaned.
+const busyPatience = 3 * time.Minute
+
+// Describe returns the manifest and the slivers of the slice. A slice without slivers
+// is not an error. Where the aggregate does not repeat client_ids, the manifest's are
+// used.
+func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
+	a, _, err := e.Client.Describe(ctx, []string{e.Slice}, e.Credentials, client.Options{})
+	if am.CodeOf(err) == am.SearchFailed {
+		return client.Answer{}, nil
+	}
+	if err != nil {
+		return a, err
+	}
+	if slices.ContainsFunc(a.Slivers, func(s client.Sliver) bool { return s.ClientID == "" }) {
+		m, err := ReadManifest([]byte(a.RSpec))
+		if err != nil {
+			return a, err
+		}
+		for i := range a.Slivers {
+			for _, n := range m.Nodes {
+				if s := &a.Slivers[i]; s.ClientID == "" && n.Sliver == s.URN {
+					s.ClientID = n.Name
+				}
+			}
+		}
+	}
+	return a, nil
+}
+
+// Apply carries out a plan for a request, and then has all slivers of the slice
+// provisioned and started, whatever state they are in. It returns when they are ready.
+// A zero end leaves the end of leases to the aggregate.
+func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
+	if urns := p.delete(); len(urns) > 0 {
+		if err := e.Delete(ctx, urns); err != nil {
+			return err
+		}
+	}
+	if p.Has(Add, Replace) {
+		text, err := request.Only(p.allocates)
+		if err != nil {
+			return err
+		}
+		if err := e.allocate(ctx, string(text), end); err != nil {
+			return err
+		}
+	}
+	return e.run(ctx, end)
+}
+
+// allocate reserves what a request asks for. While a component of it is being cleaned,
+// it asks again.
+func (e *Experiment) allocate(ctx context.Context, request string, end time.Time) error {
+	e.Progress(Allocating, nil)
+	for limit := time.Now().Add(busyPatience); ; {
+		_, _, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, client.Options{End: end})
+		if am.CodeOf(err) != am.Busy || time.Now().After(limit) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// run provisions what is allocated, starts what is not running, and waits for it.
+func (e *Experiment) run(ctx context.Context, end time.Time) error {
+	slice := []string{e.Slice}
+	status := e.Client.StatusOf(slice, e.Credentials)
+	list, err := status(ctx)
+	if err != nil {
+		return err
+	}
+	allocated := urnsWhere(list, func(s client.Sliver) bool { return s.Allocation == string(am.Allocated) })
+	if len(allocated) > 0 {
+		e.Progress(Provisioning, list)
+		if _, _, err := e.Client.Provision(ctx, allocated, e.Credentials, client.Options{Users: e.Users, End: end}); err != nil {
+			return err
+		}
+	}
+	settled := append(client.Wanted{am.Failed}, client.Made...)
+	if list, err = client.Wait(ctx, status, settled, e.progressOf(Provisioning, settled)); err != nil {
+		return err
+	}
+	stopped := urnsWhere(list, func(s client.Sliver) bool { return s.Operational == string(am.NotReady) })
+	if len(stopped) > 0 {
+		e.Progress(Starting, list)
+		if _, _, err := e.Client.PerformOperationalAction(ctx, stopped, e.Credentials, string(am.ActionStart), client.Options{}); err != nil {
+			return err
+		}
+	}
+	_, err = client.Wait(ctx, status, client.Running, e.progressOf(Starting, client.Running))
+	return err
+}
+
+// progressOf reports a phase, unless there is nothing to wait for.
+func (e *Experiment) progressOf(phase Phase, wanted client.Wanted) func([]client.Sliver) {
+	begun := false
+	return func(list []client.Sliver) {
+		begun = begun || slices.ContainsFunc(list, func(s client.Sliver) bool { return !slices.Contains(wanted, am.OperationalState(s.Operational)) })
+		if begun {
+			e.Progress(phase, list)
+		}
+	}
+}
+
+func urnsWhere(list []client.Sliver, is func(client.Sliver) bool) (urns []string) {
+	for _, s := range list {
+		if is(s) {
+			urns = append(urns, s.URN)
+		}
+	}
+	return urns
+}
+
+// Delete gives slivers back, or all of the slice where urns is that, and waits until
+// they are gone. What is gone already is not an error.
+func (e *Experiment) Delete(ctx context.Context, urns []string) error {
+	e.Progress(Deleting, nil)
+	_, _, err := e.Client.Delete(ctx, urns, e.Credentials, client.Options{})
+	if am.CodeOf(err) == am.SearchFailed {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = client.Wait(ctx, e.Client.StatusOf(urns, e.Credentials), client.Gone, func(l []client.Sliver) { e.Progress(Deleting, l) })
+	return err
+}
+
+// Renew lets the leases of the slice end at until, and returns the ends as they are then.
+func (e *Experiment) Renew(ctx context.Context, until time.Time) ([]client.Sliver, error) {
+	list, _, err := e.Client.Renew(ctx, []string{e.Slice}, e.Credentials, until, client.Options{})
+	return list, err
+}
+
+// Request is a request that was read for one aggregate.
+type Request = rspec.Request
+
+// ParseRequest reads a request that the aggregate with that URN shall carry out. The
+// aggregate itself decides what it can do; here only what is malformed is refused, and
+// what has no node for it.
+func ParseRequest(text []byte, aggregate string) (*rspec.Request, error) {
+	r, err := parseFor(text, aggregate, false)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Nodes) == 0 {
+		return nil, errors.New("the request has no node for this aggregate; add a <node client_id=…>, or leave component_manager_id out")
+	}
+	return r, nil
+}
+
+// ParseStored reads a request that was carried out before; nil if it cannot be read.
+func ParseStored(text []byte, aggregate string) *rspec.Request {
+	r, err := parseFor(text, aggregate, true)
+	if err != nil {
+		return nil
+	}
+	return r
+}
+
+func parseFor(text []byte, aggregate string, stored bool) (*rspec.Request, error) {
+	u, err := urn.Parse(aggregate)
+	if err != nil {
+		return nil, fmt.Errorf("the aggregate names itself %.200q, which is not a URN", aggregate)
+	}
+	return rspec.ParseRequest(text, rspec.ReadOptions{Managers: []urn.URN{u}, CopyCrossLinks: true, Stored: stored})
+}

@@ -1,0 +1,140 @@
+package experiment
+
+import (
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/rspec/draw"
+	"patchbay/schemas/xmltree"
+)
+
+// Node is a node of a manifest with the way to log in to it.
+type Node struct {
+	Name string
+	// Sliver is the URN of its sliver.
+	Sliver string
+	// Addresses are those of its interfaces, LINK ADDRESS.
+	Addresses []string
+	// Login is the zero value where the manifest has none that is safe to use.
+	Login Login
+	// Gateway is the SSH gateway in front of Login; the zero value for none.
+	Gateway Login
+	// Unsafe is a login that the manifest has and that OpenSSH might take for
+	// something else.
+	Unsafe string
+}
+
+// Login is an account at an SSH server. Its fields hold nothing but letters, digits and
+// signs that mean nothing to OpenSSH or to a shell.
+type Login struct {
+	User, Host string
+	Port       int
+}
+
+// Exists tells whether there is a login.
+func (l Login) Exists() bool { return l.Host != "" }
+
+// Manifest is what is read of a manifest.
+type Manifest struct {
+	Nodes []Node
+	// Expires is the earliest end of leases; zero where the manifest does not tell it.
+	Expires time.Time
+}
+
+// ReadManifest reads a manifest.
+func ReadManifest(text []byte) (Manifest, error) {
+	p, err := draw.Read(text, xmltree.Limits{})
+	if err != nil {
+		return Manifest{}, err
+	}
+	nodes := make([]Node, len(p.Nodes))
+	for i, n := range p.Nodes {
+		nodes[i] = Node{Name: n.Name, Sliver: n.Sliver}
+		nodes[i].Login, nodes[i].Gateway, nodes[i].Unsafe = chooseLogin(n)
+	}
+	for _, l := range p.Links {
+		for _, e := range l.Ends {
+			if e.Node < 0 {
+				continue
+			}
+			for _, a := range p.Nodes[e.Node].Interfaces[e.Interface].Addresses {
+				nodes[e.Node].Addresses = append(nodes[e.Node].Addresses, l.Name+" "+a)
+			}
+		}
+	}
+	expires, _ := time.Parse(time.RFC3339, p.Expires) // zero where it tells none
+	return Manifest{nodes, expires}, nil
+}
+
+// chooseLogin chooses the login of a node: the first that is not that of a gateway in
+// front of another one.
+func chooseLogin(n draw.Node) (login, gateway Login, notSafe string) {
+	gateways := map[string]Login{}
+	var behind []draw.Proxy
+	for _, p := range n.Proxies {
+		if g, ok := parseProxy(p.Gateway); ok {
+			gateways[g.String()] = g
+			behind = append(behind, p)
+		}
+	}
+	for _, l := range n.Logins {
+		x, ok := safeLogin(l.User, l.Host, l.Port)
+		if !ok {
+			notSafe = l.User + "@" + l.Host + ":" + l.Port
+			continue
+		}
+		if _, isGateway := gateways[x.String()]; isGateway && len(n.Logins) > 1 {
+			continue
+		}
+		i := slices.IndexFunc(behind, func(p draw.Proxy) bool {
+			to, ok := parseProxy(p.Login)
+			return ok && to == x
+		})
+		if i >= 0 {
+			gateway, _ = parseProxy(behind[i].Gateway)
+		}
+		return x, gateway, ""
+	}
+	return Login{}, Login{}, notSafe
+}
+
+// String is user@host:port.
+func (l Login) String() string {
+	return l.User + "@" + net.JoinHostPort(l.Host, strconv.Itoa(l.Port))
+}
+
+var (
+	safeUsers = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+	safeHosts = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,253}[A-Za-z0-9_.])?$`)
+)
+
+// safeLogin takes a login only if each part can mean nothing else to OpenSSH: a name that
+// begins with a letter or digit or is an IP address, a port, a user.
+func safeLogin(user, host, port string) (Login, bool) {
+	l := Login{User: user, Host: strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), Port: 22}
+	if port != "" {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return Login{}, false
+		}
+		l.Port = int(n)
+	}
+	if ip := net.ParseIP(l.Host); ip == nil && !safeHosts.MatchString(l.Host) || !safeUsers.MatchString(user) {
+		return Login{}, false
+	}
+	return l, true
+}
+
+// parseProxy reads one side of a proxy element, user@host:port.
+func parseProxy(s string) (Login, bool) {
+	user, at, ok := strings.Cut(s, "@")
+	host, port, err := net.SplitHostPort(at)
+	if !ok || err != nil {
+		return Login{}, false
+	}
+	return safeLogin(user, host, port)
+}

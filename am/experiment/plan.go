@@ -1,0 +1,160 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/rspec"
+)
+
+// Action is what happens to a node.
+type Action string
+
+// Actions of a plan.
+const (
+	Keep    Action = "keep"
+	Add     Action = "add"
+	Replace Action = "replace"
+	Remove  Action = "remove"
+)
+
+// Change is what happens to one node, and why.
+type Change struct {
+	Node   string
+	Action Action
+	Why    string
+	// Slivers are the URNs to delete, of a node that is replaced or removed.
+	Slivers []string
+}
+
+// Plan is what makes the slivers of a slice those of a request: first the nodes of the
+// request, in its order, then those to remove.
+type Plan []Change
+
+// Compare plans how the slivers of a slice become those of the request now. before is
+// the request that they were made from; nil if it is not known. Nodes are kept whose text
+// is the same and all of whose links are: with the same text, and the same nodes at their
+// other ends, which are kept, too.
+func Compare(before, now *rspec.Request, have []client.Sliver) Plan {
+	var p Plan
+	slivers := map[string][]client.Sliver{}
+	for _, s := range have {
+		slivers[s.ClientID] = append(slivers[s.ClientID], s)
+	}
+	was := map[string]rspec.Piece{}
+	if before != nil && before.HasSameNamespaces(now) {
+		for _, n := range before.NodePieces() {
+			was[n.ClientID] = n
+		}
+	}
+	at := map[string]int{}
+	for _, n := range now.NodePieces() {
+		at[n.ClientID] = len(p)
+		p = append(p, compareNode(n, was, slivers[n.ClientID]))
+		delete(slivers, n.ClientID)
+	}
+	p.compareLinks(before, now, at)
+	gone := make([]Change, 0, len(slivers))
+	for name, list := range slivers {
+		gone = append(gone, Change{name, Remove, "the request does not have it any more", urnsOf(list)})
+	}
+	slices.SortFunc(gone, func(a, b Change) int { return strings.Compare(a.Node, b.Node) })
+	return append(p, gone...)
+}
+
+// compareNode plans one node of the request by itself.
+func compareNode(n rspec.Piece, was map[string]rspec.Piece, have []client.Sliver) Change {
+	c := Change{Node: n.ClientID, Action: Replace, Slivers: urnsOf(have)}
+	failed := slices.IndexFunc(have, func(s client.Sliver) bool { return s.Operational == string(am.Failed) })
+	old, known := was[n.ClientID]
+	switch {
+	case len(have) == 0:
+		c.Action = Add
+		if known {
+			c.Why = "it is not there any more"
+		}
+	case !known:
+		c.Why = "it is not known from which request it was made"
+	case old.Text != n.Text:
+		c.Why = "the node changed in the request"
+	case failed >= 0:
+		c.Why = "it failed"
+		if have[failed].Error != "" {
+			c.Why += ": " + have[failed].Error
+		}
+	default:
+		c.Action = Keep
+	}
+	return c
+}
+
+// compareLinks replaces the nodes with a link that is not as it was, until each node that
+// is kept has only links between nodes that are kept.
+func (p Plan) compareLinks(before, now *rspec.Request, at map[string]int) {
+	old := map[string]rspec.Piece{}
+	if before != nil {
+		for _, l := range before.LinkPieces() {
+			old[l.ClientID] = l
+		}
+	}
+	links := now.LinkPieces()
+	changed := func(nodes []string, why string) (again bool) {
+		for _, name := range nodes {
+			if i, ok := at[name]; ok && p[i].Action == Keep {
+				p[i].Action, p[i].Why, again = Replace, why, true
+			}
+		}
+		return again
+	}
+	for again := true; again; {
+		again = false
+		for _, l := range links {
+			o, known := old[l.ClientID]
+			moved := slices.IndexFunc(l.Nodes, func(n string) bool { return p[at[n]].Action != Keep })
+			switch {
+			case !known:
+				again = changed(l.Nodes, fmt.Sprintf("the link %s is new", l.ClientID)) || again
+			case o.Text != l.Text || !slices.Equal(o.Nodes, l.Nodes):
+				again = changed(l.Nodes, fmt.Sprintf("the link %s changed in the request", l.ClientID)) || again
+			case moved >= 0:
+				again = changed(l.Nodes, fmt.Sprintf("the link %s leads to %s", l.ClientID, l.Nodes[moved])) || again
+			}
+		}
+		for id, o := range old {
+			if !slices.ContainsFunc(links, func(l rspec.Piece) bool { return l.ClientID == id }) {
+				again = changed(o.Nodes, fmt.Sprintf("the link %s is gone from the request", id)) || again
+			}
+		}
+	}
+}
+
+func urnsOf(list []client.Sliver) []string {
+	var urns []string
+	for _, s := range list {
+		urns = append(urns, s.URN)
+	}
+	return urns
+}
+
+// Has tells whether the plan has an action of one of the kinds.
+func (p Plan) Has(kinds ...Action) bool {
+	return slices.ContainsFunc(p, func(c Change) bool { return slices.Contains(kinds, c.Action) })
+}
+
+// delete are the URNs of slivers that the plan deletes.
+func (p Plan) delete() (urns []string) {
+	for _, c := range p {
+		if c.Action == Replace || c.Action == Remove {
+			urns = append(urns, c.Slivers...)
+		}
+	}
+	return urns
+}
+
+// allocates tells whether the plan allocates a node.
+func (p Plan) allocates(node string) bool {
+	return slices.ContainsFunc(p, func(c Change) bool { return c.Node == node && (c.Action == Add || c.Action == Replace) })
+}

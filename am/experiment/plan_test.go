@@ -1,0 +1,122 @@
+package experiment
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"patchbay/am/client"
+	"patchbay/rspec"
+)
+
+const aggregate = "urn:publicid:IDN+example.org+authority+cm"
+
+// requestOf makes a request of nodes, written NAME or NAME=TEXT, and of links, written
+// NAME:NODE,NODE or NAME=TEXT:NODE,NODE.
+func requestOf(t testing.TB, parts ...string) *rspec.Request {
+	t.Helper()
+	var nodes, links strings.Builder
+	ends := map[string]string{}
+	for _, part := range parts {
+		head, members, isLink := strings.Cut(part, ":")
+		name, text, _ := strings.Cut(head, "=")
+		if !isLink {
+			continue
+		}
+		fmt.Fprintf(&links, `<link client_id=%q><!--%s-->`, name, text)
+		for member := range strings.SplitSeq(members, ",") {
+			ends[member] += fmt.Sprintf(`<interface client_id="%s:%s"/>`, member, name)
+			fmt.Fprintf(&links, `<interface_ref client_id="%s:%s"/>`, member, name)
+		}
+		links.WriteString("</link>")
+	}
+	for _, part := range parts {
+		if name, text, _ := strings.Cut(part, "="); !strings.Contains(part, ":") {
+			// Interfaces stand there whatever links there are, so that nodes are equal.
+			fmt.Fprintf(&nodes, `<node client_id=%q><!--%s-->%s</node>`, name, text, ends[name])
+		}
+	}
+	r, err := ParseRequest([]byte(`<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">`+nodes.String()+links.String()+"</rspec>"), aggregate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestCompare proves what happens to each node when a request changes.
+func TestCompare(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		before, now []string
+		have        string // nodes that have slivers; ! after one that failed
+		want        string
+	}{
+		{"first", nil, []string{"a", "b"}, "", "add a, add b"},
+		{"the same", []string{"a", "b", "l:a,b"}, []string{"a", "b", "l:a,b"}, "a b", "keep a, keep b"},
+		{"one more node", []string{"a"}, []string{"a", "b"}, "a", "keep a, add b"},
+		{"one node less", []string{"a", "b"}, []string{"a"}, "a b", "keep a, remove b"},
+		{"a changed node alone", []string{"a", "b"}, []string{"a=x", "b"}, "a b", "replace a, keep b"},
+		{"a changed node takes the others of its link along", []string{"a", "b", "c", "l:a,b"}, []string{"a=x", "b", "c", "l:a,b"}, "a b c", "replace a, replace b, keep c"},
+		{"and those of their links", []string{"a", "b", "c", "d", "l:a,b", "m:b,c"}, []string{"a=x", "b", "c", "d", "l:a,b", "m:b,c"}, "a b c d", "replace a, replace b, replace c, keep d"},
+		{"a changed link", []string{"a", "b", "c", "l:a,b"}, []string{"a", "b", "c", "l=x:a,b"}, "a b c", "replace a, replace b, keep c"},
+		{"a link that is gone", []string{"a", "b", "l:a,b"}, []string{"a", "b"}, "a b", "replace a, replace b"},
+		{"a node is gone from a link", []string{"a", "b", "c", "l:a,b,c"}, []string{"a", "b", "l:a,b"}, "a b c", "replace a, replace b, remove c"},
+		{"a lease that is over", []string{"a", "b"}, []string{"a", "b"}, "a", "keep a, add b"},
+		{"a lease that is over on a link", []string{"a", "b", "l:a,b"}, []string{"a", "b", "l:a,b"}, "a", "replace a, add b"},
+		{"a failed node", []string{"a", "b"}, []string{"a", "b"}, "a b!", "keep a, replace b"},
+		{"slivers of another request", nil, []string{"a"}, "a z", "replace a, remove z"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var before *rspec.Request
+			if tt.before != nil {
+				before = requestOf(t, tt.before...)
+			}
+			var have []client.Sliver
+			for _, name := range strings.Fields(tt.have) {
+				s := client.Sliver{ClientID: strings.TrimSuffix(name, "!"), URN: "urn:" + name, Operational: "geni_ready"}
+				if strings.HasSuffix(name, "!") {
+					s.Operational = "geni_failed"
+				}
+				have = append(have, s)
+			}
+			var got []string
+			plan := Compare(before, requestOf(t, tt.now...), have)
+			for _, c := range plan {
+				got = append(got, string(c.Action)+" "+c.Node)
+				if (c.Action == Replace || c.Action == Remove) && (c.Why == "" || len(c.Slivers) != 1) {
+					t.Errorf("%s %s without reason or sliver: %+v", c.Action, c.Node, c)
+				}
+			}
+			if text := strings.Join(got, ", "); text != tt.want {
+				t.Errorf("got  %s\nwant %s", text, tt.want)
+			}
+		})
+	}
+}
+
+// TestOtherNamespacesChangeNodes proves that equal bytes are not taken for the same where
+// a prefix means something else.
+func TestOtherNamespacesChangeNodes(t *testing.T) {
+	read := func(space string) *rspec.Request {
+		r, err := ParseRequest([]byte(`<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:x="`+space+`"><node client_id="a"><x:y/></node></rspec>`), aggregate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	have := []client.Sliver{{ClientID: "a", URN: "urn:a"}}
+	if got := Compare(read("urn:one"), read("urn:two"), have)[0].Action; got != Replace {
+		t.Errorf("%s, want %s", got, Replace)
+	}
+	if got := Compare(read("urn:one"), read("urn:one"), have)[0].Action; got != Keep {
+		t.Errorf("%s, want %s", got, Keep)
+	}
+}
+
+// TestParseRequestWantsNodesOfTheAggregate proves that a request for others only is refused.
+func TestParseRequestWantsNodesOfTheAggregate(t *testing.T) {
+	text := `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="a" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"/></rspec>`
+	if _, err := ParseRequest([]byte(text), aggregate); err == nil || !strings.Contains(err.Error(), "no node for this aggregate") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,124 @@
+package experiment
+
+import (
+	"fmt"
+	"strings"
+
+	"patchbay/am/urn"
+)
+
+// Domain ends the names by which OpenSSH knows nodes: NODE.SLICE.patchbay.
+const Domain = "patchbay"
+
+// Host is a node as OpenSSH knows it.
+type Host struct {
+	Node
+	// Alias is NODE.SLICE.patchbay, in small letters.
+	Alias string
+}
+
+// Hosts names the nodes of a slice for OpenSSH. What cannot stand in such a name becomes
+// a hyphen; where two would have the same name, the second gets a number.
+func Hosts(slice string, nodes []Node) []Host {
+	taken := map[string]bool{}
+	hosts := make([]Host, len(nodes))
+	for i, n := range nodes {
+		base := label(n.Name)
+		name := base
+		for k := 2; taken[name]; k++ {
+			name = fmt.Sprintf("%s-%d", base, k)
+		}
+		taken[name] = true
+		hosts[i] = Host{n, name + "." + label(slice) + "." + Domain}
+	}
+	return hosts
+}
+
+// label makes one part of a host name of any text.
+func label(s string) string {
+	const most = 63
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '_':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, s)
+	if name = strings.TrimLeft(name, "-"); name == "" {
+		name = "node"
+	}
+	return name[:min(len(name), most)]
+}
+
+// SSHFiles are the files that SSHConfig names.
+type SSHFiles struct{ Identity, KnownHosts string }
+
+// SSHConfig writes the configuration of OpenSSH for hosts. Values from a manifest stand in
+// it only as Login has them. The first host key of a node is believed, for no manifest
+// tells it, and must stay while its sliver is the same one.
+func SSHConfig(hosts []Host, f SSHFiles) []byte {
+	var b strings.Builder
+	b.WriteString("# Written by patchbay; changes are lost. For ssh -F FILE, or Include FILE in ~/.ssh/config.\n")
+	common := func(l Login) {
+		fmt.Fprintf(&b, "  HostName %s\n  Port %d\n  User %s\n  IdentityFile %s\n  IdentitiesOnly yes\n  UserKnownHostsFile %s\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n",
+			l.Host, l.Port, l.User, quote(f.Identity), quote(f.KnownHosts))
+	}
+	for _, h := range hosts {
+		if !h.Login.Exists() {
+			continue
+		}
+		fmt.Fprintf(&b, "\nHost %s\n", h.Alias)
+		common(h.Login)
+		fmt.Fprintf(&b, "  HostKeyAlias %s\n", h.keyAlias())
+		if h.Gateway.Exists() {
+			fmt.Fprintf(&b, "  ProxyJump gateway.%s\n\nHost gateway.%[1]s\n", h.Alias)
+			common(h.Gateway)
+		}
+	}
+	return []byte(b.String())
+}
+
+// keyAlias is the name under which the host key of a node is kept: another one for each
+// sliver, since a new node of the same name has another key.
+func (h Host) keyAlias() string {
+	u, err := urn.Parse(h.Sliver)
+	if err != nil {
+		return h.Alias
+	}
+	return label(u.Name) + "." + h.Alias
+}
+
+// PruneKnownHosts leaves the lines of nodes out that are not among hosts; lines of
+// gateways stay.
+func PruneKnownHosts(text []byte, hosts []Host) []byte {
+	have := map[string]bool{}
+	for _, h := range hosts {
+		have[h.keyAlias()] = true
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		name, _, _ := strings.Cut(line, " ")
+		if have[name] || !strings.HasSuffix(name, "."+Domain) {
+			b.WriteString(line)
+		}
+	}
+	return []byte(b.String())
+}
+
+// quote writes the path of a file for OpenSSH, which replaces %, ~ and ${} in it and has
+// no sign for a quote within quotes.
+func quote(path string) string {
+	return `"` + strings.ReplaceAll(path, "%", "%%") + `"`
+}
+
+// Check says which path OpenSSH could not read from a configuration.
+func (f SSHFiles) Check() error {
+	for _, path := range []string{f.Identity, f.KnownHosts} {
+		if strings.ContainsAny(path, "\"\n\r\\") || strings.Contains(path, "${") {
+			return fmt.Errorf("OpenSSH cannot be told of the file %q, since its path holds a quote, a backslash, a line end or ${; move the folder", path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package experiment
+
+import (
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// manifestOf makes a manifest of one node with what stands in its services.
+func manifestOf(name, services string) []byte {
+	var escaped strings.Builder
+	_ = xml.EscapeText(&escaped, []byte(name))
+	return fmt.Appendf(nil, `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3" xmlns:p="http://jfed.iminds.be/proxy/1.0">
+<node client_id="%s" sliver_id="urn:publicid:IDN+example.org+sliver+s1"><services>%s</services></node></rspec>`, escaped.String(), services)
+}
+
+func loginElement(user, host, port string) string {
+	var b strings.Builder
+	for _, a := range [][2]string{{"username", user}, {"hostname", host}, {"port", port}} {
+		fmt.Fprintf(&b, " %s=\"", a[0])
+		_ = xml.EscapeText(&b, []byte(a[1]))
+		b.WriteString(`"`)
+	}
+	return `<login authentication="ssh-keys"` + b.String() + "/>"
+}
+
+// TestLogins proves which way into a node is taken from a manifest, and that nothing is
+// which OpenSSH could take for something else.
+func TestLogins(t *testing.T) {
+	behind := `<p:proxy proxy="gw@gateway.example.org:22" for="me@10.1.2.3:22"/>`
+	for _, tt := range []struct{ name, services, login, gateway string }{
+		{"a login", loginElement("alice", "pc1.example.org", "2022"), "alice@pc1.example.org:2022", ""},
+		{"no port is 22", `<login authentication="ssh-keys" hostname="10.0.0.1" username="alice"/>`, "alice@10.0.0.1:22", ""},
+		{"an IPv6 address", loginElement("alice", "2001:db8::1", "22"), "alice@[2001:db8::1]:22", ""},
+		{"behind a gateway that is told first", behind + loginElement("gw", "gateway.example.org", "22") + loginElement("me", "10.1.2.3", "22"), "me@10.1.2.3:22", "gw@gateway.example.org:22"},
+		{"behind a gateway that is told last", loginElement("me", "10.1.2.3", "22") + loginElement("gw", "gateway.example.org", "22") + behind, "me@10.1.2.3:22", "gw@gateway.example.org:22"},
+		{"a proxy for another login", loginElement("me", "10.9.9.9", "22") + behind, "me@10.9.9.9:22", ""},
+		{"a hostile proxy", loginElement("me", "10.1.2.3", "22") + `<p:proxy proxy="gw@-oProxyCommand=id:22" for="me@10.1.2.3:22"/>`, "me@10.1.2.3:22", ""},
+		{"none", "", "", ""},
+		{"a host that is an option", loginElement("alice", "-oProxyCommand=touch /tmp/x", "22"), "", ""},
+		{"a line end in the host", loginElement("alice", "pc1\nProxyCommand id", "22"), "", ""},
+		{"a line end in the user", loginElement("alice\nLocalCommand id", "pc1", "22"), "", ""},
+		{"a user that is an option", loginElement("-alice", "pc1", "22"), "", ""},
+		{"a user with a blank", loginElement("alice bob", "pc1", "22"), "", ""},
+		{"a token in the host", loginElement("alice", "%h.example.org", "22"), "", ""},
+		{"a variable in the user", loginElement("${HOME}", "pc1", "22"), "", ""},
+		{"a shell in the host", loginElement("alice", "`id`", "22"), "", ""},
+		{"a pattern in the host", loginElement("alice", "*", "22"), "", ""},
+		{"a quote", loginElement(`alice"`, "pc1", "22"), "", ""},
+		{"a port that is text", loginElement("alice", "pc1", "22 -oX"), "", ""},
+		{"port 0", loginElement("alice", "pc1", "0"), "", ""},
+		{"port 65536", loginElement("alice", "pc1", "65536"), "", ""},
+		{"no user", loginElement("", "pc1", "22"), "", ""},
+		{"a host with a zone", loginElement("alice", "fe80::1%eth0", "22"), "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := ReadManifest(manifestOf("server", tt.services))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var login, gateway string
+			if n := m.Nodes[0]; n.Login.Exists() {
+				login = n.Login.String()
+			}
+			if n := m.Nodes[0]; n.Gateway.Exists() {
+				gateway = n.Gateway.String()
+			}
+			if login != tt.login || gateway != tt.gateway {
+				t.Errorf("login %q through %q, want %q through %q", login, gateway, tt.login, tt.gateway)
+			}
+			if tt.login == "" && strings.Contains(string(SSHConfig(Hosts("exp", m.Nodes), SSHFiles{"/k", "/h"})), "HostName") {
+				t.Error("the configuration names a host all the same")
+			}
+		})
+	}
+}
+
+// TestHosts proves that each node has a name of its own that OpenSSH takes for nothing else.
+func TestHosts(t *testing.T) {
+	var nodes []Node
+	for _, name := range []string{"server", "Server", "a b", "a*b", "-x", "!x", "ünode", "", "a\nHost *"} {
+		nodes = append(nodes, Node{Name: name})
+	}
+	var got []string
+	for _, h := range Hosts("Exp1", nodes) {
+		got = append(got, strings.TrimSuffix(h.Alias, ".exp1.patchbay"))
+	}
+	want := []string{"server", "server-2", "a-b", "a-b-2", "x", "x-2", "node", "node-2", "a-host--"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// TestKnownHosts proves that keys of nodes that are gone are forgotten, and those of
+// others kept.
+func TestKnownHosts(t *testing.T) {
+	hosts := Hosts("exp", []Node{{Name: "server", Sliver: "urn:publicid:IDN+example.org+sliver+s2"}})
+	text := "s1.server.exp.patchbay ssh-ed25519 A\ns2.server.exp.patchbay ssh-ed25519 B\n[gateway.example.org]:22 ssh-ed25519 C\n"
+	if got := string(PruneKnownHosts([]byte(text), hosts)); got != "s2.server.exp.patchbay ssh-ed25519 B\n[gateway.example.org]:22 ssh-ed25519 C\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestSSHFilesThatCannotBeNamed proves that a path which OpenSSH reads otherwise is refused.
+func TestSSHFilesThatCannotBeNamed(t *testing.T) {
+	for path, ok := range map[string]bool{"/a b/key": true, "/a%b/key": true, `/a"b`: false, "/a\nb": false, "/${x}": false, `/a\b`: false} {
+		if err := (SSHFiles{Identity: path, KnownHosts: "/k"}).Check(); (err == nil) != ok {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
+
+// FuzzSSHConfig holds that a manifest never puts a line into the configuration but those
+// of known keywords with values that hold nothing but names and numbers.
+func FuzzSSHConfig(f *testing.F) {
+	f.Add("server", "alice", "pc1", "22", "gw@gateway:22")
+	f.Add("a\nb", "-a", "-oProxyCommand=x", "22", "gw@-o:22")
+	f.Add("server", "alice", "2001:db8::1", "22", "gw@[::1]:22")
+	f.Fuzz(func(t *testing.T, name, user, host, port, proxy string) {
+		var escaped strings.Builder
+		_ = xml.EscapeText(&escaped, []byte(proxy))
+		text := manifestOf(name, loginElement(user, host, port)+fmt.Sprintf(`<p:proxy proxy="%s" for="%s@%s:%s"/>`, escaped.String(), "me", "x", "22"))
+		m, err := ReadManifest(text)
+		if err != nil {
+			t.Skip()
+		}
+		config := string(SSHConfig(Hosts("exp", m.Nodes), SSHFiles{"/key", "/known"}))
+		for line := range strings.Lines(config) {
+			words := strings.Fields(line)
+			if len(words) == 0 || words[0] == "#" {
+				continue
+			}
+			switch words[0] {
+			case "Host", "HostName", "Port", "User", "HostKeyAlias", "ProxyJump":
+				if len(words) != 2 || strings.Trim(words[1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") != "" || words[1][0] == '-' {
+					t.Errorf("line %q", line)
+				}
+			case "IdentityFile", "IdentitiesOnly", "UserKnownHostsFile", "StrictHostKeyChecking", "LogLevel":
+			default:
+				t.Errorf("line %q", line)
+			}
+		}
+	})
+}
+
+// TestEveryManifestOfTheTestsIsRead reads the manifests that other tests have, of which
+// some are those of real aggregates.
+func TestEveryManifestOfTheTestsIsRead(t *testing.T) {
+	files, err := filepath.Glob("../../rspec/testdata/*.manifest.xml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no manifests", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadManifest(text); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}

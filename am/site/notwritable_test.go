@@ -1,0 +1,26 @@
+package site
+
+import (
+	"os"
+	"os/user"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestNotWritableNamesUserAndRemedy proves that the message about a file without rights
+// can be copied as a command, and that other causes get no such remedy.
+func TestNotWritableNamesUserAndRemedy(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := notWritable("/srv/site/state.db", unix.EACCES)
+	if !strings.HasPrefix(got, "/srv/site/state.db is not writable by user "+me.Username+": ") || !strings.HasSuffix(got, "chown "+me.Username+" /srv/site/state.db") || os.Geteuid() != 0 && !strings.Contains(got, ": sudo ") {
+		t.Error(got)
+	}
+	if got := notWritable("/srv/site/state.db", unix.EROFS); strings.Contains(got, "chown") || !strings.Contains(got, unix.EROFS.Error()) {
+		t.Error(got)
+	}
+}

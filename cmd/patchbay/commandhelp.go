@@ -1,0 +1,113 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// groups are the groups of commands, in the order in which help lists them.
+var groups = []*cobra.Group{
+	{ID: "experimenter", Title: "For experimenters:"},
+	{ID: "site", Title: "To set up and keep a site:"},
+	{ID: "operations", Title: "To operate a site:"},
+	{ID: "authority", Title: "Users and slices of the trial authority:"},
+	{ID: "documents", Title: "Documents:"},
+}
+
+// commandHelp is what help says of a command beside its description.
+type commandHelp struct{ group, example string }
+
+// helps has the group and the examples of each command, by its name.
+var helps = map[string]commandHelp{
+	"up": {"experimenter", `  patchbay up --example          # two nodes on a LAN, on this host
+  patchbay up lan.xml            # what lan.xml asks for
+  patchbay up lan.xml --for 3d        # and keep it for three days
+  patchbay up lan.xml --slice robots  # in the slice robots, beside others
+  patchbay up --print-example >lan.xml`},
+	"ssh": {"experimenter", `  patchbay ssh server
+  patchbay ssh server hostname
+  patchbay ssh server.robots 'tail -f /var/log/syslog'
+  patchbay ssh --print-config            # the path of ssh_config`},
+	"status": {"experimenter", `  patchbay status
+  patchbay status --user alice --config mysite`},
+	"extend": {"experimenter", `  patchbay extend 2h
+  patchbay extend robots 3d
+  patchbay extend robots 2026-12-24T18:00:00Z`},
+	"down": {"experimenter", `  patchbay down               # the experiments that "patchbay status" shows
+  patchbay down robots        # this one
+  patchbay down --all    # and the site that "patchbay up" made`},
+	"call": {"experimenter", `  patchbay call --user alice GetVersion
+  patchbay call --user alice --slice first Allocate request.xml
+  patchbay call --user alice --slice first Provision --wait
+  patchbay call --user alice --slice first start --wait
+  patchbay call --user alice --slice first -o manifest.xml Describe
+  patchbay call --url https://am.example.org:8443/am/3.0 --user ./alice ListResources`},
+	"demo": {"experimenter", `  patchbay demo
+  patchbay demo --provider simulated --keep ./example`},
+
+	"init": {"site", `  patchbay init mysite
+  patchbay init --provider local mysite
+  patchbay init --authority testbed.example.org --public-url https://am.example.org:8443 /srv/mysite`},
+	"serve": {"site", `  patchbay serve --config mysite
+  patchbay serve --config mysite --listen :9443`},
+	"check": {"site", `  patchbay check --config mysite
+  patchbay check request.xml
+  patchbay check --config mysite --user alice`},
+	"reload": {"site", `  patchbay reload --config mysite`},
+	"backup": {"site", `  patchbay backup --config mysite /backups/monday.db`},
+	"restore": {"site", `  patchbay restore --config mysite /backups/monday.db
+  patchbay restore --config mysite --yes /backups/monday.db`},
+	"move":  {"site", `  patchbay move --config copy-of-mysite`},
+	"clock": {"site", `  patchbay clock --config mysite`},
+
+	"slices": {"operations", `  patchbay slices
+  patchbay slices --ends-before 24h`},
+	"slivers": {"operations", `  patchbay slivers
+  patchbay slivers first --wide
+  patchbay slivers --state failed`},
+	"nodes": {"operations", `  patchbay nodes
+  patchbay nodes pc1..pc4
+  patchbay nodes --state drained --json`},
+	"tasks": {"operations", `  patchbay tasks
+  patchbay tasks --provider local`},
+	"journal": {"operations", `  patchbay journal
+  patchbay journal first --since 2h
+  patchbay journal --event Allocate --user alice`},
+	"manifest": {"operations", `  patchbay manifest first`},
+	"release": {"operations", `  patchbay release first
+  patchbay release first/server --reason 'node is broken'`},
+	"renew": {"operations", `  patchbay renew first --for 3d
+  patchbay renew first --until 2030-01-31T12:00:00Z`},
+	"drain": {"operations", `  patchbay drain pc3 --reason 'disk is failing'
+  patchbay drain pc1..pc4
+  patchbay drain`},
+	"undrain": {"operations", `  patchbay undrain pc1..pc4`},
+	"maintenance": {"operations", `  patchbay maintenance pc1..pc4 --from 2030-01-31T08:00:00Z --for 4h --reason 'new disks'
+  patchbay maintenance --all --for 2h --reason 'power cut'
+  patchbay maintenance
+  patchbay maintenance --lift 1`},
+	"lockdown": {"operations", `  patchbay lockdown --reason 'moving to another building until Friday'
+  patchbay lockdown --lift`},
+	"thaw": {"operations", `  patchbay thaw
+  patchbay thaw first --extend 2h`},
+	"who": {"operations", `  patchbay who 192.0.2.7
+  patchbay who 192.0.2.7:20001 --at 2030-01-31T12:00:00Z`},
+
+	"user": {"authority", `  patchbay user alice
+  patchbay user alice --renew`},
+	"slice": {"authority", `  patchbay slice first --owner alice
+  patchbay slice first --owner alice --expires 90d`},
+	"delegate": {"authority", `  patchbay delegate first --from alice --to bob`},
+	"tool":     {"authority", `  patchbay tool portal --for alice`},
+
+	"import": {"documents", `  patchbay import advertisement.xml --out inventory.yaml`},
+	"draw": {"documents", `  patchbay draw request.xml
+  patchbay draw --svg request.svg request.xml`},
+}
+
+const patternsLong = `How commands that list take a PATTERN and a TIME.
+
+A PATTERN is a name or a URN, in which * stands for any text and ? for one
+character. A name without them that does not exist is an error. Separate several
+by spaces or commas. Components may be ranges such as pc1..pc4. Slivers are named
+SLICE/CLIENT_ID.
+
+A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a while from now such
+as 2h or 3d; for --since and --until it is a while ago. All times are printed in UTC.`

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReadAggregate proves what aggregate.yaml of a user's folder may say.
+func TestReadAggregate(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := readAggregate(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+	for _, c := range []struct {
+		rule, text string
+		want       aggregate
+		wrong      string
+	}{
+		{"URL and CA", "url: https://am.example.org:8443/am/3.0\nca: server-ca.pem\n", aggregate{"https://am.example.org:8443/am/3.0", filepath.Join(dir, "server-ca.pem")}, ""},
+		{"URL alone", "url: https://am.example.org:8443/am/3.0\n", aggregate{URL: "https://am.example.org:8443/am/3.0"}, ""},
+		{"no URL", "ca: server-ca.pem\n", aggregate{}, "has no url; add one"},
+		{"empty", "\n", aggregate{}, "url"},
+		{"plain HTTP", "url: http://am.example.org/\n", aggregate{}, "aggregate.yaml:1: url must be like https://"},
+		{"CA elsewhere", "url: https://am.example.org\nca: ../../etc/ca.pem\n", aggregate{}, "aggregate.yaml:2: ca must name a file in this folder"},
+		{"unknown key", "ulr: https://am.example.org\n", aggregate{}, `did you mean "url"?`},
+		{"no mapping", "[1, 2]\n", aggregate{}, "must be a list of keys and values: url, ca"},
+	} {
+		write(t, filepath.Join(dir, aggregateName), c.text)
+		switch got, err := readAggregate(dir); {
+		case c.wrong == "" && (err != nil || got != c.want):
+			t.Errorf("%s: %+v, %v; want %+v", c.rule, got, err, c.want)
+		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
+			t.Errorf("%s: %v, want %q", c.rule, err, c.wrong)
+		}
+	}
+}

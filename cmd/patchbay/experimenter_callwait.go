@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/display"
+)
+
+// wantedStates are the states that follow from a method, or from an action.
+var wantedStates = map[string]client.Wanted{
+	"Provision": client.Made, "CreateSliver": client.Running, "Delete": client.Gone, "DeleteSliver": client.Gone,
+	"geni_start": client.Running, "geni_restart": client.Running, "geni_stop": client.Stopped,
+	"geni_update_users": {am.Ready, am.NotReady},
+}
+
+// wanted is the state for which --wait waits. It fails for a call from which none follows.
+func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
+	if !o.Wait {
+		return nil, nil
+	}
+	for _, what := range []string{r.method, r.action()} {
+		if wanted, ok := wantedStates[what]; ok {
+			return wanted, nil
+		}
+	}
+	return nil, fmt.Errorf("--wait goes with Provision, start, stop, restart, update_users, Delete, CreateSliver and DeleteSliver, not with %s", strings.Join(append([]string{o.method}, r.args...), " "))
+}
+
+// wait waits until the slivers of a call are in a wanted state, and returns what shows
+// them then; where they are gone, that is the reply to the call. It reports progress on
+// standard error.
+func (o *callOptions) wait(ctx context.Context, c console, manager *client.Client, r *callRequest, wanted client.Wanted, reply client.Reply) (client.Reply, error) {
+	if o.flags.Changed("timeout") {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the state was not reached within %s (--timeout); what was asked goes on", o.Timeout))
+		defer cancel()
+	}
+	_, slivers := r.targets()
+	look := callRequest{api: r.api, method: "Status", args: slivers, me: r.me, now: r.now}
+	if r.api == 2 {
+		look.method = "SliverStatus"
+	}
+	params, err := look.params()
+	if err != nil {
+		return reply, err
+	}
+	status := func(ctx context.Context) ([]client.Sliver, error) {
+		reply, err := manager.Call(ctx, look.method, params...)
+		if err == nil && reply.Code != am.SearchFailed {
+			err = reply.Err()
+		}
+		return sliversOf(reply), err
+	}
+	start, last := time.Now(), ""
+	_, err = client.Wait(ctx, status, wanted, func(list []client.Sliver) {
+		if now := statesOf(list); now != last {
+			fmt.Fprintf(c.err, "[%.1fs] %s\n", time.Since(start).Seconds(), now)
+			last = now
+		}
+	})
+	if err != nil || len(wanted) == 0 {
+		return reply, err
+	}
+	if r.api == 3 { // its manifest says how to log in
+		look.method = "Describe"
+		if params, err = look.params(); err != nil {
+			return reply, err
+		}
+	}
+	if reply, err = manager.Call(ctx, look.method, params...); err != nil {
+		return reply, err
+	}
+	return reply, reply.Err()
+}
+
+// sliversOf are the slivers of a reply of either version, with their operational states.
+func sliversOf(reply client.Reply) (list []client.Sliver) {
+	for _, s := range readValue(reply.Value).slivers {
+		state := memberText(s, "geni_operational_status")
+		if state == "" { // version 2
+			state = "geni_" + memberText(s, "geni_status")
+		}
+		list = append(list, client.Sliver{URN: sliverURN(answer{}, s), ClientID: memberText(s, "geni_client_id"), Operational: state, Error: memberText(s, "geni_error")})
+	}
+	return list
+}
+
+// statesOf counts slivers by their states: 2 configuring, 1 ready.
+func statesOf(list []client.Sliver) string {
+	counts := map[string]int{}
+	for _, s := range list {
+		counts[display.Line(strings.TrimPrefix(s.Operational, "geni_"))]++
+	}
+	if len(counts) == 0 {
+		return "gone"
+	}
+	return countStates(counts)
+}

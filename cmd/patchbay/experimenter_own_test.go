@@ -1,0 +1,313 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"patchbay/am/site"
+	"patchbay/am/site/create"
+	"patchbay/am/testkit/wait"
+)
+
+// person runs our programs as some user of this host, who has nothing but an empty folder.
+type person struct {
+	t        *testing.T
+	bin, dir string
+	// uid is another user than that of this process, if it is not 0.
+	uid int
+	// sudo runs commands as root, as sudo does for the user.
+	sudo bool
+}
+
+// nobodyID is a user of every host.
+const nobodyID = 65534
+
+// newPerson makes the folder of a person who is not root, if this process can do that.
+func newPerson(t *testing.T) *person {
+	t.Helper()
+	from, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &person{t: t, bin: t.TempDir(), dir: t.TempDir()}
+	for _, name := range []string{"patchbay", "patchbay-local"} {
+		if err := execute("cp", filepath.Join(from, name), p.bin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir := p.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		p.uid = nobodyID
+		if err := os.Chown(p.dir, p.uid, p.uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if out, code := p.run("down", "--all"); code != 0 {
+			t.Errorf("down --all: %s", out)
+		}
+	})
+	return p
+}
+
+func (p *person) state() string { return filepath.Join(p.dir, "patchbay") }
+
+// run runs a command line of ours.
+func (p *person) run(args ...string) (out string, code int) {
+	p.t.Helper()
+	return p.program(append([]string{filepath.Join(p.bin, "patchbay")}, args...)...)
+}
+
+func (p *person) program(words ...string) (out string, code int) {
+	p.t.Helper()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir = p.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "XDG_STATE_HOME=" + p.dir, "LANG=C.UTF-8"}
+	switch {
+	case p.sudo:
+		cmd.Env = append(cmd.Env, fmt.Sprint("SUDO_UID=", p.uid))
+	case p.uid != 0:
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.uid)}}
+	}
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		p.t.Fatal(err)
+	}
+	p.t.Logf("$ %s\n%s", strings.Join(words, " "), text)
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// does is run for a command line that must succeed and print texts.
+func (p *person) does(args []string, texts ...string) string {
+	p.t.Helper()
+	out, code := p.run(args...)
+	if code != 0 {
+		p.t.Fatalf("%q: exit status %d:\n%s", args, code, out)
+	}
+	has(p.t, out, texts...)
+	return out
+}
+
+// processes are those of this host that have the person's folder in their command lines.
+func (p *person) processes() (list []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		if text, err := os.ReadFile(f); err == nil && strings.Contains(string(text), p.dir) {
+			list = append(list, strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+	return list
+}
+
+// leavesNothing proves that down --all leaves neither files nor processes.
+func (p *person) leavesNothing() {
+	p.t.Helper()
+	p.does([]string{"down", "--all"}, "Your own site is gone")
+	if list := p.processes(); len(list) > 0 {
+		p.t.Errorf("processes are left: %q", list)
+	}
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, e := range entries {
+		p.t.Errorf("%s is left", e.Name())
+	}
+}
+
+// kill ends the server of the person's site at once.
+func (p *person) kill() {
+	p.t.Helper()
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil || !strings.Contains(string(text), "\x00serve\x00") || !strings.Contains(string(text), p.state()) {
+			continue
+		}
+		var pid int
+		if _, err := fmt.Sscanf(f, "/proc/%d/", &pid); err != nil {
+			p.t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			p.t.Fatal(err)
+		}
+		wait.Until(p.t, "the server is gone", func() bool {
+			text, err := os.ReadFile(f)
+			return err != nil || len(text) == 0
+		})
+	}
+}
+
+// TestUpOfANormalUser proves that who is not root gets a site of their own with simulated
+// nodes, which outlives the command, comes back after its server was killed, also on
+// another port, and leaves nothing.
+func TestUpOfANormalUser(t *testing.T) {
+	p := newPerson(t)
+	p.does([]string{"status"}, "You have no experiment. Begin with:", "up --example")
+	p.does([]string{"down"}, "You have no experiment.")
+	if out, code := p.run("ssh", "server"); code != 1 || !strings.Contains(out, "up --example") {
+		t.Errorf("%d: %s", code, out)
+	}
+	if entries, _ := os.ReadDir(p.dir); len(entries) > 0 {
+		t.Errorf("commands that only look have made %v", entries)
+	}
+	p.does([]string{"up", "--example"}, "Nodes are simulated", "real ones need root: sudo", "server  (simulated)  lan 10.0.0.1", "next:")
+	p.does([]string{"up", "--example"}, "Nothing to change in the slice lan.")
+	if out, code := p.run("ssh", "server"); code != 1 || !strings.Contains(out, "simulated, so there is nothing to log in to") {
+		t.Errorf("%d: %s", code, out)
+	}
+	info, err := os.Stat(p.state())
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder: %v %v", info, err)
+	}
+
+	p.kill() // as a host that boots does
+	p.does([]string{"status"}, "Slice lan", "server  ready", "client  ready")
+
+	p.kill()
+	config, err := site.ReadConfig(filepath.Join(p.state(), site.ConfigName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", config.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p.does([]string{"status"}, "server  ready")
+	if now, err := site.ReadConfig(filepath.Join(p.state(), site.ConfigName)); err != nil || now.Listen == config.Listen || now.PublicURL != "https://"+now.Listen {
+		t.Errorf("the port: %v, %v", now, err)
+	}
+
+	p.kill()
+	inventory := filepath.Join(p.state(), site.InventoryName)
+	if err := os.WriteFile(inventory, []byte("components: nothing like it\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "the server of your own site ended at once") || !strings.Contains(out, "inventory.yaml:1") || !strings.Contains(out, "down --all") {
+		t.Errorf("%d: %s", code, out)
+	}
+	p.leavesNothing()
+	p.does([]string{"down", "--all"}, "You have no site of your own")
+}
+
+// TestTwoUpsAtOnce proves that two commands at once make one site and two experiments.
+func TestTwoUpsAtOnce(t *testing.T) {
+	p := newPerson(t)
+	results := make(chan string, 2)
+	for _, name := range []string{"one", "two"} {
+		go func() {
+			out, code := p.run("up", "--example", "--slice", name)
+			results <- fmt.Sprint(code, " ", out)
+		}()
+	}
+	for range 2 {
+		if out := <-results; !strings.HasPrefix(out, "0 ") {
+			t.Error(out)
+		}
+	}
+	p.does([]string{"status"}, "Slice one", "Slice two")
+	p.leavesNothing()
+}
+
+// TestOwnSiteIsMadeAgainAfterAnInterruption proves that what an up that was killed while
+// it made the site has left is no obstacle, and that files of others are.
+func TestOwnSiteIsMadeAgainAfterAnInterruption(t *testing.T) {
+	for name, ok := range map[string]bool{site.InventoryName: true, "letters.txt": false} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, name), "half\n")
+		t.Setenv("PATH", "/nonexistent") // it gets no further than to look for our programs
+		err := ownSite{dir: dir}.create(t.Context(), console{new(wait.Buffer), new(wait.Buffer)})
+		if err == nil || strings.Contains(err.Error(), "not empty") == ok || exists(filepath.Join(dir, name)) == ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOnHostUpToDown plays the first minute on real nodes: as root for a user who called
+// sudo, who then logs in without it, and at the end nothing is left on the host.
+func TestOnHostUpToDown(t *testing.T) {
+	fitHost(t)
+	p := newPerson(t)
+	as := func(sudo bool) *person { p.sudo = sudo; return p }
+	t.Cleanup(func() { p.sudo = true })
+	as(true).does([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
+
+	// All files belong to the user.
+	err := filepath.WalkDir(p.state(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Sys().(*syscall.Stat_t).Uid != nobodyID && d.Type().IsRegular() {
+			t.Errorf("%s belongs to user %d", path, info.Sys().(*syscall.Stat_t).Uid)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bed, err := site.OpenTestbed(filepath.Join(p.state(), site.ProvidersDir), create.Local)
+	if err != nil || bed == nil {
+		t.Fatal(bed, err)
+	}
+	had := takeStock(bed.Instance)
+	if had == (stock{}) {
+		t.Error("nothing of the testbed is counted")
+	}
+
+	if out := as(false).does([]string{"ssh", "server", "hostname"}); out != "server\n" {
+		t.Errorf("hostname says %q", out)
+	}
+	if out, code := p.run("ssh", "server", "exit 7"); code != 7 {
+		t.Errorf("exit status %d, want that of ssh, 7: %s", code, out)
+	}
+	p.does([]string{"status"}, "server  ready", "client  ready")
+	config := strings.TrimSpace(p.does([]string{"ssh", "--print-config"}))
+	write(t, filepath.Join(p.dir, "note"), "from outside\n")
+	if out, code := p.program("scp", "-q", "-F", config, "note", "server.lan.patchbay:"); code != 0 {
+		t.Fatal(out)
+	}
+	p.does([]string{"ssh", "server", "cat note"}, "from outside")
+
+	// What the request does not change stays as it is; a new node has a new host key.
+	changed := filepath.Join(p.dir, "lan.xml")
+	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
+	as(true).does([]string{"up", changed, "--yes"}, "keep  server", "add   third")
+	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
+	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"><!-- --></node></rspec>`, 1))
+	p.does([]string{"ssh", "third", "hostname"}, "third")
+	as(true).does([]string{"up", changed, "--yes"}, "replace  third  the node changed in the request")
+	as(false).does([]string{"ssh", "third", "hostname"}, "third")
+
+	// Without root, what needs root says so.
+	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "need root") {
+		t.Errorf("%d: %s", code, out)
+	}
+	p.kill()
+	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "need root; start it with: sudo") {
+		t.Errorf("%d: %s", code, out)
+	}
+	as(true).does([]string{"status"}, "server  ready")
+	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
+
+	as(true).does([]string{"down"}, "Slice lan: all nodes are given back.")
+	for _, name := range []string{"note", "lan.xml"} {
+		if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.leavesNothing()
+	wait.Until(t, "nothing is left on the host", func() bool { return takeStock(bed.Instance) == (stock{}) })
+}

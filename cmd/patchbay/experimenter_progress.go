@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/experiment"
+)
+
+// progress shows what is being done: at a terminal one line that is drawn again, elsewhere
+// one line for each phase.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	colours  bool
+	start    time.Time
+	phase    experiment.Phase
+}
+
+func newProgress(out io.Writer) *progress {
+	terminal := toTerminal(out) && os.Getenv("TERM") != "dumb"
+	return &progress{out: out, terminal: terminal, colours: terminal && os.Getenv("NO_COLOR") == "", start: time.Now()}
+}
+
+// show takes the phase, and the slivers as they are.
+func (p *progress) show(phase experiment.Phase, list []client.Sliver) {
+	if !p.terminal {
+		if phase != p.phase {
+			fmt.Fprintf(p.out, "[%4.1fs] %s\n", time.Since(p.start).Seconds(), phase)
+		}
+		p.phase = phase
+		return
+	}
+	if p.phase != "" && phase != p.phase {
+		p.finish()
+	}
+	p.phase = phase
+	const clearLine = "\r\x1b[K"
+	fmt.Fprintf(p.out, "%s%s%s", clearLine, p.line(p.colour("\x1b[36m", "…")), counted(phase, list))
+}
+
+// line is the phase with its time.
+func (p *progress) line(mark string) string {
+	return fmt.Sprintf("%s %s %.1fs", mark, p.phase, time.Since(p.start).Seconds())
+}
+
+// finish ends the line of a phase that succeeded.
+func (p *progress) finish() { p.end(p.colour("\x1b[32m", "✓")) }
+
+// stop ends the line of a phase that did not.
+func (p *progress) stop() { p.end(p.colour("\x1b[31m", "✗")) }
+
+func (p *progress) end(mark string) {
+	if p.terminal && p.phase != "" {
+		fmt.Fprintf(p.out, "\r\x1b[K%s\n", p.line(mark))
+	}
+	p.phase = ""
+}
+
+func (p *progress) colour(code, text string) string {
+	if !p.colours {
+		return text
+	}
+	return code + text + "\x1b[0m"
+}
+
+// counted tells how many slivers have come to the end of a phase.
+func counted(phase experiment.Phase, list []client.Sliver) string {
+	if len(list) == 0 || phase == experiment.Deleting {
+		return ""
+	}
+	done := 0
+	for _, s := range list {
+		if s.Operational == string(am.Ready) || phase == experiment.Provisioning && s.Operational == string(am.NotReady) {
+			done++
+		}
+	}
+	return fmt.Sprintf("  %d of %d", done, len(list))
+}

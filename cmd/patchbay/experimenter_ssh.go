@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/display"
+	"patchbay/am/experiment"
+)
+
+const sshLong = `Log in to a node of your experiments, or run a command there. Standard input and output
+and the exit status are those of OpenSSH.
+
+NODE is the name in the request, or NODE.SLICE where several slices have one of that name.
+The file ssh_config in your user's folder says the same to other programs: the host
+NODE.SLICE.patchbay, with ssh -F, scp -F, sftp -F, or by a line "Include FILE" at the top
+of ~/.ssh/config.`
+
+type sshOptions struct {
+	experimenterFlags
+	PrintConfig bool
+
+	node    string
+	command []string
+}
+
+func (o *sshOptions) AddFlags(fs *pflag.FlagSet) {
+	o.experimenterFlags.AddFlags(fs)
+	fs.BoolVar(&o.PrintConfig, "print-config", false, "print the path of the file for OpenSSH, and log in nowhere")
+	fs.SetInterspersed(false) // what follows NODE is the node's
+}
+
+func (o *sshOptions) Validate(args []string) error {
+	if o.PrintConfig {
+		return noArguments(args)
+	}
+	if len(args) == 0 {
+		return fmt.Errorf("the node is missing; see: %s", o.site.hint("status"))
+	}
+	o.node, o.command = args[0], args[1:]
+	return nil
+}
+
+func (o *sshOptions) Run(ctx context.Context, c console) error {
+	s, err := o.open(ctx, c, false)
+	if errors.Is(err, errNothingYet) {
+		return fmt.Errorf("%w; begin with: %s", err, display.Command("up", "--example"))
+	}
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if o.PrintConfig {
+		if !exists(s.file("ssh_config")) {
+			return fmt.Errorf("there is no experiment yet; begin with: %s", s.hint("up", "--example"))
+		}
+		_, err := fmt.Fprintln(c.out, s.file("ssh_config"))
+		return err
+	}
+	h, err := s.findNode(ctx, o.node)
+	if err != nil {
+		return err
+	}
+	if s.isSimulated() {
+		return fmt.Errorf("the nodes of this site are simulated, so there is nothing to log in to; for real ones see: %s", display.Command("up", "--help"))
+	}
+	return runSSH(c, append([]string{"-F", s.file("ssh_config"), h.Alias}, o.command...)...)
+}
+
+// findNode finds the node that somebody means: first in the manifests that are kept, then
+// as the aggregate has it now.
+func (s *session) findNode(ctx context.Context, name string) (h experiment.Host, err error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return h, err
+	}
+	defer unlock()
+	var asked error
+	for _, x := range s.experiments() {
+		sl, err := s.openSlice(x, 0, false)
+		if err == nil {
+			_, err = sl.refresh(ctx)
+		}
+		asked = errors.Join(asked, err)
+	}
+	var all, found []experiment.Host
+	for _, x := range s.experiments() {
+		hosts, _, err := s.hosts(x)
+		if err != nil {
+			return h, err
+		}
+		all = append(all, hosts...)
+		found = append(found, nodesNamed(hosts, name)...)
+	}
+	switch {
+	case len(found) == 1 && found[0].Login.Exists():
+		return found[0], nil
+	case len(found) == 1 && found[0].Unsafe != "":
+		return h, fmt.Errorf("the manifest has a login for %s that ssh might take for something else, %q; it is not used", name, found[0].Unsafe)
+	case len(found) == 1:
+		return h, errors.Join(fmt.Errorf("nobody can log in to %s yet; see: %s", name, s.hint("status")), asked)
+	case len(found) > 1:
+		return h, fmt.Errorf("several nodes have the name %s: %s", name, strings.Join(shortNames(found), ", "))
+	case len(all) == 0:
+		return h, errors.Join(fmt.Errorf("there is no node yet; begin with: %s", s.hint("up", "--example")), asked)
+	}
+	return h, errors.Join(fmt.Errorf("there is no node %s; there are %s", name, strings.Join(shortNames(all), ", ")), asked)
+}
+
+// shortNames are NODE.SLICE of hosts.
+func shortNames(hosts []experiment.Host) []string {
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = strings.TrimSuffix(h.Alias, "."+experiment.Domain)
+	}
+	return names
+}

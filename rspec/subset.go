@@ -1,0 +1,71 @@
+package rspec
+
+import (
+	"maps"
+	"slices"
+)
+
+// Piece is an own node or an own link as the request has it written.
+type Piece struct {
+	ClientID string
+	Text     string
+	// Nodes are the client_ids of the own nodes at which a link ends, or of the node
+	// itself, in order, each once.
+	Nodes []string
+}
+
+// NodePieces returns the own nodes as they are written.
+func (r *Request) NodePieces() []Piece {
+	list := make([]Piece, len(r.Nodes))
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		list[i] = Piece{n.ClientID, r.textOf(n.element), []string{n.ClientID}}
+	}
+	return list
+}
+
+// LinkPieces returns the links that end at own nodes as they are written.
+func (r *Request) LinkPieces() []Piece {
+	list := make([]Piece, len(r.links))
+	for i, l := range r.links {
+		ends := map[string]bool{}
+		for _, n := range l.nodes {
+			ends[r.Nodes[n].ClientID] = true
+		}
+		list[i] = Piece{value(r.doc.elements[l.element], "client_id"), r.textOf(l.element), slices.Sorted(maps.Keys(ends))}
+	}
+	return list
+}
+
+// textOf returns the bytes of an element.
+func (r *Request) textOf(element int) string {
+	at := r.doc.spans[element]
+	return string(r.doc.src[at.start:at.end])
+}
+
+// HasSameNamespaces tells whether the roots of two requests declare the same
+// namespaces, so that equal bytes below them mean the same.
+func (r *Request) HasSameNamespaces(other *Request) bool {
+	return maps.Equal(r.doc.rootSpaces, other.doc.rootSpaces)
+}
+
+// Only returns the request without the own nodes that keep does not accept, and without
+// the links that end at none of the nodes that are left. All other bytes stay.
+func (r *Request) Only(keep func(clientID string) bool) ([]byte, error) {
+	s := &splices{doc: r.doc}
+	kept := make([]bool, len(r.Nodes))
+	for i := range r.Nodes {
+		if kept[i] = keep(r.Nodes[i].ClientID); !kept[i] {
+			s.cut(r.doc.elements[r.Nodes[i].element])
+		}
+	}
+	for _, l := range r.links {
+		if !slices.ContainsFunc(l.nodes, func(n int) bool { return kept[n] }) {
+			s.cut(r.doc.elements[l.element])
+		}
+	}
+	if err := s.order(); err != nil {
+		return nil, err
+	}
+	return s.appendRange(nil, 0, len(r.doc.src)), nil
+}
