@@ -23,6 +23,7 @@ type machines interface {
 	Kill(ctx context.Context, id string) error
 	Remove(ctx context.Context, id string) error
 	Usage(id string) (node.Usage, error)
+	OOMKills(id string) (int64, error)
 	Network(id string) (*os.File, error)
 	Agent(ctx context.Context, id string) (*fdsocket.Conn, error)
 }

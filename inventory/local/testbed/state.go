@@ -18,6 +18,7 @@ import (
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
 
@@ -91,7 +92,9 @@ type Testbed struct {
 
 // times are as the constants of their names say, but in tests.
 type times struct {
-	quiet, gather, pause, portTime, installsTime, quickTime, talkTime time.Duration
+	quiet, gather, pause, portTime, installsTime, quickTime, talkTime, memoryTime time.Duration
+	// heartbeat is that of agents.
+	heartbeat supervisor.Heartbeat
 }
 
 // life is the node of that name, nil when there is none.
@@ -158,6 +161,7 @@ type status struct {
 	open           bool // the doors can be used
 	root           bool // also as root, with the keys of all accounts
 	pid            int  // 0: it does not run
+	hangs          bool // its agent does not answer
 }
 
 // run is one run of a node, from its start, or from when this program found it,
