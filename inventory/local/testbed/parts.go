@@ -63,6 +63,7 @@ type numbers interface {
 	Take(holder string, fits func(uint32) bool) (uint32, error)
 	Hold(n uint32, holder string) error
 	Release(n uint32, holder string) error
+	Left() (int, error)
 	Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error)
 	Close() error
 }
