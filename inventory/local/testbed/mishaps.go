@@ -36,6 +36,9 @@ const hangsText = "its system does not answer, so nobody can log in: it may be s
 // told is the message of a node: what is being done or why it failed, or else what
 // is wrong with it although it is as asked. l.mu is held.
 func (l *life) told() string {
+	if words := l.t.building.Load(); words != nil && l.message == findingImage {
+		return *words
+	}
 	if l.message != "" || l.state != provider.StateReady {
 		return l.message
 	}

@@ -51,7 +51,7 @@ func (l *life) reserve(r *round) result {
 	}
 	defer l.t.heavy.give()
 	if rec.ImageKey == "" {
-		l.doing("preparing its image")
+		l.doing(findingImage)
 		l.t.finding.RLock()
 		defer l.t.finding.RUnlock()
 		key, _, err := l.t.images.Find(r.ctx, rec.Asked.imageName())

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"patchbay/inventory/local"
@@ -66,6 +67,7 @@ type Testbed struct {
 	write    func(dir, name string, v any) error // writeJSON, but in tests
 	newKey   func() ([]byte, error)              // newExperimentKey, but in tests
 	unraised string                              // what raiseLimits has logged last
+	building atomic.Pointer[string]              // what nodes report that wait for the image of this host; nil: it is not being made
 
 	heavy turns           // making, starting, removing
 	talk  turns           // with agents and the gateway

@@ -57,9 +57,12 @@ func (t *Testbed) open() error {
 		return err
 	}
 	t.machines = t.host
-	if t.images, err = image.Open(filepath.Join(t.o.State, "images")); err != nil {
+	store, err := image.Open(filepath.Join(t.o.State, "images"))
+	if err != nil {
 		return err
 	}
+	store.Building = t.buildingImage
+	t.images = store
 	if t.ids, err = hostalloc.IDs(t.o.Claims); err != nil {
 		return err
 	}
