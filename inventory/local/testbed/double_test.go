@@ -56,6 +56,7 @@ type world struct {
 	begun    []string                // nodes and numbers of steps, in the order in which they began
 	results  map[string]setup.Report // by URL or command: what comes of it at once
 	oomKills map[string]int64        // by node
+	overruns uint64                  // of each end
 	noImages bool
 	sudoless bool // images have no sudo
 }

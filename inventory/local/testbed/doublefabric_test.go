@@ -137,7 +137,7 @@ func (f doubleFabric) Counters(ctx context.Context, slice string) (map[string]fa
 	f.w.done["counters"]++
 	if n := f.w.fabric[slice]; n != nil {
 		for end := range n.plugged {
-			all[end] = fabric.Counters{RxPackets: uint64(f.w.done["counters"]), RxBytes: 2, TxPackets: 3, TxBytes: 4, Dropped: 5}
+			all[end] = fabric.Counters{RxPackets: uint64(f.w.done["counters"]), RxBytes: 2, TxPackets: 3, TxBytes: 4, Dropped: 5, Overruns: f.w.overruns}
 		}
 	}
 	return all, nil

@@ -44,7 +44,7 @@ func (n *network) drop(ctx context.Context) error {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		clear(n.made)
-		n.counted = counted{}
+		n.counted, n.overruns = counted{}, nil
 		if len(n.nodes) == 0 {
 			n.gone = true
 			delete(n.t.networks, n.id)

@@ -54,6 +54,9 @@ func (l *life) told() string {
 		all = append(all, fmt.Sprintf("its system ended by itself and was started again %s, last at %s",
 			plural(int64(n), "time", "times"), l.rec.DiedAt.UTC().Format(time.RFC3339)))
 	}
+	if text := l.overrunsOf(); text != "" {
+		all = append(all, text)
+	}
 	return strings.Join(all, "; ")
 }
 

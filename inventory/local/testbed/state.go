@@ -332,6 +332,8 @@ type network struct {
 	timer   *time.Timer
 	gone    bool // removed: what is made under its name now is another's
 	counted counted
+	// overruns are the ends that lost packets for want of time.
+	overruns map[string]overrun
 }
 
 // made is a link as it was given to the fabric.

@@ -172,6 +172,7 @@ func (t *Testbed) serve(ctx context.Context) error {
 	defer l.Close()
 	t.work.Go(t.tidy)
 	t.work.Go(t.watchMemory)
+	t.work.Go(t.watchLinks)
 	t.work.Go(t.openForeignDoors)
 	t.sweepFabric()
 	for _, l := range t.all() {
