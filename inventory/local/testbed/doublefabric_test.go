@@ -85,10 +85,12 @@ func (f doubleFabric) Plug(ctx context.Context, slice, link, end string, space f
 	})
 }
 
-func (f doubleFabric) Remove(_ context.Context, slice, link string) error {
+func (f doubleFabric) Remove(_ context.Context, slice string, links ...string) error {
 	return f.do("remove link", func() error {
 		if n := f.w.fabric[slice]; n != nil {
-			delete(n.links, link)
+			for _, link := range links {
+				delete(n.links, link)
+			}
 		}
 		return nil
 	})

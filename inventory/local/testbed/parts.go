@@ -42,7 +42,7 @@ type fabrics interface {
 	Check(l fabric.Link) error
 	Put(ctx context.Context, l fabric.Link) (emulator string, err error)
 	Plug(ctx context.Context, slice, link, end string, node fabric.Namespace) error
-	Remove(ctx context.Context, slice, link string) error
+	Remove(ctx context.Context, slice string, links ...string) error
 	Links(ctx context.Context, slice string) ([]string, error)
 	Drop(ctx context.Context, slice string) error
 	Slices() ([]string, error)
