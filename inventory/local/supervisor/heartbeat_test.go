@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,39 +13,51 @@ import (
 func TestHeartbeatReportsWhoHangsAndWhoComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := Heartbeat{Every: time.Second, Limit: 8}
+		var mu sync.Mutex
 		var reports []bool
-		var hangs chan struct{}
-		pings := 0
+		told := func() []bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(reports)
+		}
+		var hangs atomic.Pointer[chan struct{}]
+		var pings atomic.Int64
 		ping := func() {
-			if pings++; hangs != nil {
-				<-hangs
+			pings.Add(1)
+			if until := hangs.Load(); until != nil {
+				<-*until
 			}
 		}
 		stop := make(chan struct{})
-		go h.Watch(stop, ping, func(b bool) { reports = append(reports, b) })
+		go h.Watch(stop, ping, func(b bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			reports = append(reports, b)
+		})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if pings < 20 || len(reports) > 0 {
-			t.Errorf("%d pings, reports %v of a process that answers", pings, reports)
+		if n := pings.Load(); n < 20 || len(told()) > 0 {
+			t.Errorf("%d pings, reports %v of a process that answers", n, told())
 		}
-		hangs = make(chan struct{})
+		goOn := make(chan struct{})
+		hangs.Store(&goOn)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if !slices.Equal(reports, []bool{true}) {
-			t.Errorf("ten seconds after it began to hang: %v", reports)
+		if !slices.Equal(told(), []bool{true}) {
+			t.Errorf("ten seconds after it began to hang: %v", told())
 		}
-		was := pings
+		was := pings.Load()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(reports) != 1 || pings != was {
-			t.Errorf("an hour later: %v, %d more pings", reports, pings-was)
+		if more := pings.Load() - was; len(told()) != 1 || more != 0 {
+			t.Errorf("an hour later: %v, %d more pings", told(), more)
 		}
-		close(hangs)
-		hangs = nil
+		hangs.Store(nil)
+		close(goOn)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if !slices.Equal(reports, []bool{true, false}) || pings == was {
-			t.Errorf("after it went on: %v, %d more pings", reports, pings-was)
+		if more := pings.Load() - was; !slices.Equal(told(), []bool{true, false}) || more == 0 {
+			t.Errorf("after it went on: %v, %d more pings", told(), more)
 		}
 		close(stop)
 		synctest.Wait()
@@ -57,20 +71,20 @@ func TestHeartbeatCountsLooksAndNotTime(t *testing.T) {
 		h := Heartbeat{Every: time.Second, Limit: 3}
 		looks := make(chan time.Time)
 		stop, hangs := make(chan struct{}), make(chan struct{})
-		reported := false
-		go h.watch(stop, looks, func() { <-hangs }, func(bool) { reported = true })
+		var reported atomic.Bool
+		go h.watch(stop, looks, func() { <-hangs }, func(hangs bool) { reported.Store(hangs) })
 		looks <- time.Now() // which pings
 		for range h.Limit - 1 {
 			time.Sleep(time.Hour)
 			looks <- time.Now()
 			synctest.Wait()
-			if reported {
+			if reported.Load() {
 				t.Fatal("reported after fewer looks than the limit")
 			}
 		}
 		looks <- time.Now()
 		synctest.Wait()
-		if !reported {
+		if !reported.Load() {
 			t.Error("not reported at the limit")
 		}
 		close(hangs)
