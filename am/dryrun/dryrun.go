@@ -121,9 +121,9 @@ type batch struct {
 // gives an error for each, in their order, nil for those against which nothing
 // is known, and for those whose providers do not want to be asked.
 //
-// SearchFailed, Refused, Unsupported and ErrorCode are about that sliver alone: its
-// provider says that it is unknown, forbidden, unsupported or failed, and Msg is
-// what it says.
+// SearchFailed, Refused, Unsupported, TooBig and ErrorCode are about that sliver alone:
+// its provider says that it is unknown, forbidden, unsupported, full or failed, and Msg
+// is what it says.
 // ServerError and TimedOut mean that the provider did not answer, and all slivers of
 // that provider have the error. About their components the provider is not asked again
 // for a minute: such an error comes at once, and says until when.

@@ -33,8 +33,10 @@ func unanswered(name string, err error) *am.Error {
 
 // refused is what a provider says of one resource.
 func refused(e *provider.Error) *am.Error {
-	code := am.ErrorCode
+	code, detail := am.ErrorCode, am.Detail(0)
 	switch e.Kind {
+	case provider.Full:
+		code, detail = am.TooBig, am.InsufficientNodes
 	case provider.Unknown:
 		code = am.SearchFailed
 	case provider.Forbidden:
@@ -46,5 +48,5 @@ func refused(e *provider.Error) *am.Error {
 	if text == "" {
 		text = "its provider gives no reason"
 	}
-	return &am.Error{Code: code, Msg: text, Err: e}
+	return &am.Error{Code: code, Detail: detail, Msg: text, Err: e}
 }

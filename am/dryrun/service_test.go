@@ -59,6 +59,8 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 	}{
 		{"bound, unknown", behaviour{Refuses: all("unknown", "pc1")}, []string{"pc1"}, am.SearchFailed, 0, "pc1 cannot be had: pc1 is unknown", 1},
 		{"bound, unsupported", behaviour{Refuses: all("unsupported", "pc1")}, []string{"pc1"}, am.Unsupported, 0, "on pc1 it cannot be made: pc1 is unsupported", 1},
+		{"bound, full", behaviour{Refuses: all("full", "pc1")}, []string{"pc1"}, am.TooBig, am.InsufficientNodes, "pc1 cannot be had: pc1 is full", 1},
+		{"any, full", behaviour{Refuses: all("full", every...)}, []string{""}, am.TooBig, am.InsufficientNodes, "of pc4 its provider says: pc4 is full", 4},
 		{"any, unknown", behaviour{Refuses: all("unknown", every...)}, []string{""}, am.TooBig, am.InsufficientNodes, "none that is free can be had; of pc4 its provider says: pc4 is unknown", 4},
 		{"any, forbidden", behaviour{Refuses: all("forbidden", every...)}, []string{""}, am.Refused, 0, "pc4 is forbidden", 4},
 		{"any, unsupported", behaviour{Refuses: all("unsupported", every...)}, []string{""}, am.Unsupported, 0, "on pc4 it cannot be made: pc4 is unsupported", 4},

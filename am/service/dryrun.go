@@ -25,7 +25,7 @@ type Prober interface {
 	// called within decisions, so it waits for nothing.
 	Asks(component urn.URN) bool
 	// Probe gives an error for each sliver, in their order, nil for one against
-	// which nothing is known. SearchFailed, Refused, Unsupported and ErrorCode are
+	// which nothing is known. SearchFailed, Refused, Unsupported, TooBig and ErrorCode are
 	// what its provider says of it. ServerError and TimedOut mean that the provider gave no
 	// answer. Leaving are slivers of the slice that are still being removed: they are
 	// asked about as if they were gone. What moved tells of a sliver may have been made

@@ -136,6 +136,25 @@ func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string)
 	return !errors.Is(err, local.ErrDown)
 }
 
+// watch logs when the process of the testbed hangs, and when it goes on, until it has
+// ended. It is not killed: whoever stopped it may still need it, and logins go on.
+func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) string, log *slog.Logger) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-p.Exited(); cancel() }()
+	ping := func() { // asks for as little as possible; an error is an answer, too
+		_, _ = local.Call(ctx, socket(t.Instance), local.Request{Action: local.ActionGet, Input: json.RawMessage(`{"names":["none"]}`)})
+	}
+	supervisor.DefaultHeartbeat.Watch(p.Exited(), ping, func(hangs bool) {
+		switch {
+		case ctx.Err() != nil:
+		case hangs:
+			log.Error("the local testbed hangs: it does not answer, so nodes are neither made nor removed; logins go on. Look what process it waits for, or end it with kill -9: it is then started again and loses nothing", "pid", p.PID())
+		default:
+			log.Info("the local testbed that hung answers again", "pid", p.PID())
+		}
+	})
+}
+
 func (t *Testbed) letGo() {
 	if t.lock != nil {
 		t.lock.Close()
@@ -355,6 +374,7 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 		}
 	}
 	answered()
+	go t.watch(p, r.socket, log)
 	select {
 	case <-p.Exited():
 	case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -54,7 +55,10 @@ func newStandIn(t *testing.T, text string) *standIn {
 }
 
 // answer answers at the socket until the test ends.
-func (s *standIn) answer() {
+func (s *standIn) answer() { s.answerUnless(new(sync.RWMutex)) }
+
+// answerUnless is answer, but while the lock is held it hangs.
+func (s *standIn) answerUnless(hangs *sync.RWMutex) {
 	s.t.Helper()
 	l, err := fdsocket.Listen(s.socket("stand-in"), 0o600)
 	if err != nil {
@@ -69,9 +73,11 @@ func (s *standIn) answer() {
 			}
 			w := fdsocket.New(c.(*net.UnixConn))
 			var r local.Request
+			hangs.RLock()
 			if _, err := w.Receive(&r, local.MaxRequest, 0); err == nil {
 				w.Send(local.Answer{Output: []byte(`{}`)})
 			}
+			hangs.RUnlock()
 			w.Close()
 		}
 	}()
@@ -144,6 +150,24 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 		t.Error("it was started although somebody answers")
 	}
 	has(t, s.log.String(), `level=ERROR msg="cannot mount"`, "exit status 3", "again_in=10ms", "again_in=20ms", "again_in=40ms")
+}
+
+// A testbed that hangs is told in the log, also when it goes on, and left alive.
+func TestServeNoticesATestbedThatHangs(t *testing.T) {
+	s := newStandIn(t, lasting)
+	started := make(chan bool)
+	go func() { s.start(t.Context()); close(started) }()
+	pid := s.begun()
+	var hangs sync.RWMutex
+	s.answerUnless(&hangs)
+	<-started
+	hangs.Lock()
+	wait.Until(t, "it is noticed", func() bool { return strings.Contains(s.log.String(), "the local testbed hangs") })
+	hangs.Unlock()
+	wait.Until(t, "it is noticed that it goes on", func() bool { return strings.Contains(s.log.String(), "answers again") })
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Error("the program was killed")
+	}
 }
 
 func TestServeKillsATestbedThatDoesNotEnd(t *testing.T) {

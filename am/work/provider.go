@@ -98,6 +98,9 @@ func shortfall(p Provider, s *am.Sliver) string {
 	if failed := s.StepFailure(); failed != "" {
 		all = append(all, failed)
 	}
+	if o := s.Observed; o.State == provider.StateReady && o.Message != "" {
+		all = append(all, o.Message)
+	}
 	return strings.Join(all, "; ")
 }
 

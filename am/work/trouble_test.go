@@ -505,3 +505,22 @@ func TestOneThatHangsDelaysNoAnswerOfTheOthers(t *testing.T) {
 		})
 	})
 }
+
+// What a provider says of a node that is ready is its error, for as long as the
+// provider says so; an error of something else is left alone.
+func TestMessageOfAReadyNodeIsItsError(t *testing.T) {
+	says := func(e *env, text string) {
+		e.d.with(func() { e.d.nodes["a-1"].is[provider.AttrMessage] = text })
+	}
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		for _, text := range []string{"it ran out of memory", "its system does not answer", ""} {
+			says(e, text)
+			e.within(31*time.Second, "the message is the error", func() bool { return e.sliver("a-1").Error == text })
+			if s := e.sliver("a-1"); s.Status != ready {
+				t.Errorf("%q: it is %v", text, s.Status)
+			}
+		}
+	})
+}

@@ -20,18 +20,19 @@ func printLinks(out io.Writer, links []local.ListedLink) error {
 		return slices.Compare([]string{a.SliceURN, a.Link, a.ClientID, a.Node, a.Interface}, []string{b.SliceURN, b.Link, b.ClientID, b.Node, b.Interface})
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SLICE\tLINK\tNODE\tINTERFACE\tDEVICE\tADDRESS\tMADE BY\tASKED\tFROM NODE\tTO NODE\tDROPPED TO NODE")
+	fmt.Fprintln(w, "SLICE\tLINK\tNODE\tINTERFACE\tDEVICE\tADDRESS\tMADE BY\tASKED\tFROM NODE\tTO NODE\tDROPPED TO NODE\tLOST FOR WANT OF TIME")
 	for _, i := range slices.SortedStableFunc(slices.Values(links), order) {
 		link := printable(i.Link)
 		if i.SharedVLAN != "" {
 			link += " (" + printable(i.SharedVLAN) + ")"
 		}
-		from, to, dropped := "-", "-", "-"
+		from, to, dropped, overruns := "-", "-", "-", "-"
 		if c := i.Counters; c != nil {
-			from, to, dropped = traffic(c.TxPackets, c.TxBytes), traffic(c.RxPackets, c.RxBytes), packets(c.Dropped)
+			from, to = traffic(c.TxPackets, c.TxBytes), traffic(c.RxPackets, c.RxBytes)
+			dropped, overruns = packets(c.Dropped), packets(c.Overruns)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(lastPart(i.SliceURN)), link, printable(i.ClientID), printable(i.InterfaceID), i.Interface,
-			dash(strings.Join(i.Addresses, ",")), dash(i.Emulator), dash(askedOf(i.Asked, i.Untold)), from, to, dropped)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(lastPart(i.SliceURN)), link, printable(i.ClientID), printable(i.InterfaceID), i.Interface,
+			dash(strings.Join(i.Addresses, ",")), dash(i.Emulator), dash(askedOf(i.Asked, i.Untold)), from, to, dropped, overruns)
 	}
 	return w.Flush()
 }

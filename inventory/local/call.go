@@ -159,8 +159,9 @@ type ListedProperty struct {
 }
 
 // Counters of an interface. Dropped are packets to the node that the link lost.
+// Overruns are packets from the node that this host could not carry in time.
 type Counters struct {
-	RxPackets, RxBytes, TxPackets, TxBytes, Dropped uint64
+	RxPackets, RxBytes, TxPackets, TxBytes, Dropped, Overruns uint64
 }
 
 // ListedDoor is the door of another provider's node.

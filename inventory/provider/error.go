@@ -22,6 +22,8 @@ const (
 	Forbidden Kind = "forbidden"
 	// Unsupported: it asks for what cannot be made here, whatever component is free.
 	Unsupported Kind = "unsupported"
+	// Full: there is no room for it now, and there may be later.
+	Full Kind = "full"
 	// Failed: anything else, also an answer that could not be used.
 	Failed Kind = "failed"
 )
@@ -61,11 +63,14 @@ func (e *Error) Detail() string {
 	return e.Err.Error()
 }
 
-// said is an error the provider reported itself. Only failed is worth another try.
+// said is an error the provider reported itself. Only failed and full are worth
+// another try.
 func said(kind, msg string) *Error {
 	e := &Error{Kind: Failed, Msg: clean(msg, maxMessage), Temporary: true}
 	if k := Kind(kind); k == Unknown || k == Forbidden || k == Unsupported {
 		e.Kind, e.Temporary = k, false
+	} else if k == Full {
+		e.Kind = k
 	}
 	return e
 }

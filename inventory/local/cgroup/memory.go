@@ -95,6 +95,25 @@ func numbers(dir, file string) (map[string]int64, error) {
 	return found, err
 }
 
+// OOMKills is how many processes of id the kernel has ended for want of memory since
+// its groups were made.
+func (t *Tree) OOMKills(id string) (int64, error) {
+	h := t.with("memory")
+	if h.v2 {
+		events, err := numbers(t.dir(h, id), "memory.events")
+		return events["oom_kill"], err
+	}
+	var all int64
+	for _, leaf := range []string{"", initLeaf, jobsLeaf} { // each counts for itself
+		state, err := numbers(t.dir(h, id, leaf), "memory.oom_control")
+		if err != nil && (leaf == "" || !errors.Is(err, fs.ErrNotExist)) {
+			return 0, err
+		}
+		all += state["oom_kill"]
+	}
+	return all, nil
+}
+
 // KillLargest ends the job of id that takes most memory, and tells which it was.
 // PID 1 is no job. It is fs.ErrNotExist where there is none.
 func (t *Tree) KillLargest(id string) (pid int, name string, err error) {

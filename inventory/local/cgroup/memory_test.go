@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -116,4 +117,33 @@ func TestTheLargestJobIsEnded(t *testing.T) {
 		t.Error(err)
 	}
 	_ = first.Wait()
+}
+
+// Groups of version 2 count what is below them, those of version 1 only themselves.
+func TestOOMKillsOfBothVersions(t *testing.T) {
+	for version, c := range map[string]struct {
+		v2    bool
+		files map[string]string
+		want  int64
+	}{
+		"Two":      {true, map[string]string{"memory.events": "oom 9\noom_kill 4\noom_group_kill 0\n"}, 4},
+		"One":      {false, map[string]string{"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "jobs/memory.oom_control": "oom_kill 2\n"}, 3},
+		"OneAlone": {false, map[string]string{"memory.oom_control": "under_oom 0\noom_kill 7\n"}, 7},
+		"Old":      {false, map[string]string{"memory.oom_control": "under_oom 0\n"}, 0},
+	} {
+		t.Run(version, func(t *testing.T) {
+			tree := &Tree{parent: "p", instance: "i", all: []hierarchy{{path: t.TempDir(), v2: c.v2, controllers: []string{"memory"}}}}
+			for name, text := range c.files {
+				path := filepath.Join(tree.dir(tree.all[0], "a"), name)
+				must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				must(t, os.WriteFile(path, []byte(text), 0o644))
+			}
+			if n, err := tree.OOMKills("a"); n != c.want || err != nil {
+				t.Errorf("%d, %v: want %d", n, err, c.want)
+			}
+			if _, err := tree.OOMKills("none"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("of a group that is not there: %v", err)
+			}
+		})
+	}
 }

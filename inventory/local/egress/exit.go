@@ -55,6 +55,7 @@ type Exit struct {
 	names   *names
 
 	attaching sync.Mutex // held while a node's devices are changed
+	forgets   forgets
 	mtu       atomic.Int32
 	appears   atomic.Pointer[[]netip.Addr] // as which the host sends outside
 	stop      context.CancelFunc

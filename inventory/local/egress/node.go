@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -150,27 +151,77 @@ func setPort(h *netlink.Handle, port string, number int) error {
 // Detach takes a node's way outside, and forgets its connections, so that the
 // next node with the number does not get answers to them.
 func (e *Exit) Detach(number int) error {
-	e.attaching.Lock()
-	defer e.attaching.Unlock()
-	e.Own(number, "")
-	return netspace.Inside(e.space, func() error {
-		if err := remove(port(number)); err != nil {
-			return err
-		}
-		return forget(Address(number))
+	if err := e.unplug(number); err != nil {
+		return err
+	}
+	return e.forgets.forget(Address(number), func(all map[netip.Addr]bool) error {
+		return netspace.Inside(e.space, func() error { return forget(all) })
 	})
 }
 
-// forget ends the connections from an address in the namespace of the thread.
-func forget(a netip.Addr) error {
-	f := &netlink.ConntrackFilter{}
-	if err := f.AddIP(netlink.ConntrackOrigSrcIP, a.AsSlice()); err != nil {
-		return err
+// unplug removes the device of a node.
+func (e *Exit) unplug(number int) error {
+	e.attaching.Lock()
+	defer e.attaching.Unlock()
+	e.Own(number, "")
+	return netspace.Inside(e.space, func() error { return remove(port(number)) })
+}
+
+// forgets lets those that forget connections at the same time do it together: the
+// kernel lists all connections each time.
+type forgets struct {
+	mu   sync.Mutex
+	next *forgetting // those that wait for the list that is read next; nil: none
+	turn sync.Mutex  // held while one is read
+}
+
+// forgetting is one list that is read, and whose connections are forgotten.
+type forgetting struct {
+	addresses map[netip.Addr]bool
+	done      chan struct{} // closed when err is set
+	err       error
+}
+
+// forget calls do with the address and those of all others that wait meanwhile, or
+// waits for the one that does.
+func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error {
+	f.mu.Lock()
+	b := f.next
+	first := b == nil
+	if first {
+		b = &forgetting{addresses: map[netip.Addr]bool{}, done: make(chan struct{})}
+		f.next = b
 	}
-	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, f); err != nil {
-		return fmt.Errorf("cannot forget the connections of a node: %w", err)
+	b.addresses[a] = true
+	f.mu.Unlock()
+	if first {
+		f.turn.Lock()
+		f.mu.Lock()
+		f.next = nil // who comes from now on waits for the next list
+		f.mu.Unlock()
+		b.err = do(b.addresses)
+		f.turn.Unlock()
+		close(b.done)
+	}
+	<-b.done
+	return b.err
+}
+
+// forget ends the connections from some addresses in the namespace of the thread.
+func forget(from sources) error {
+	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, from); err != nil {
+		return fmt.Errorf("cannot forget the connections of nodes: %w", err)
 	}
 	return nil
+}
+
+// sources are addresses from which connections were begun.
+type sources map[netip.Addr]bool
+
+// MatchConntrackFlow tells whether a connection is from one of them.
+func (s sources) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	a, ok := netip.AddrFromSlice(flow.Forward.SrcIP)
+	return ok && s[a.Unmap()]
 }
 
 // Sweep detaches the nodes whose numbers keep does not want.

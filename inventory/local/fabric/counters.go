@@ -8,7 +8,7 @@ import (
 
 // Counters are those of the ends of a slice that are plugged, by id. They begin
 // anew with each interface, and Dropped also when the link changes; but what was too
-// much from an end is counted as long as the link has it.
+// much from an end is counted as long as the link has it, and so are Overruns.
 func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters, error) {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
@@ -39,11 +39,16 @@ func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters,
 			if a == nil || a.Statistics == nil {
 				continue
 			}
-			m[e.ID] = Counters{
+			c := Counters{
 				RxPackets: a.Statistics.TxPackets, RxBytes: a.Statistics.TxBytes,
 				TxPackets: a.Statistics.RxPackets, TxBytes: a.Statistics.RxBytes,
 				Dropped: dropped[name],
 			}
+			// A TAP drops what finds its queue full: the relay does not read it in time.
+			if tap := byName[l.device(kindTAP, e.ID)]; tap != nil && tap.Statistics != nil {
+				c.Overruns = tap.Statistics.TxDropped
+			}
+			m[e.ID] = c
 		}
 	}
 	return m, nil

@@ -56,9 +56,10 @@ type Shape struct {
 
 // Counters of an end, as its node sees it: Rx is what came to the node. Dropped
 // are packets to it that were lost or cut by the shaping, and those from it, to
-// groups or from addresses that are not its own, that were too many.
+// groups or from addresses that are not its own, that were too many. Overruns are
+// packets from it that were dropped because the relay could not take them in time.
 type Counters struct {
-	RxPackets, RxBytes, TxPackets, TxBytes, Dropped uint64
+	RxPackets, RxBytes, TxPackets, TxBytes, Dropped, Overruns uint64
 }
 
 const (

@@ -103,3 +103,29 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 	must(t, h2.Drop(context.Background(), "s1"))
 	h.closed = false // so that the end of the test finds nothing to drop
 }
+
+// What a relay cannot take in time is counted at the end that sent it.
+func TestOverrunsAreCounted(t *testing.T) {
+	h := relayed(t)
+	pids := make(chan int, 1)
+	h.o.Place = func(_ string, pid int) error { pids <- pid; return nil }
+	l := lan("s1", 2, Shape{Delay: time.Millisecond})
+	nodes := build(t, h, l)
+	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+		t.Fatal("nothing goes through")
+	}
+	if c := counters(t, h)[l.Ends[0].ID]; c.Overruns != 0 {
+		t.Errorf("before it is too much: %+v", c)
+	}
+	pid := <-pids
+	must(t, syscall.Kill(pid, syscall.SIGSTOP)) // as a host that is too slow
+	to := newSink(t, nodes[1], address(2))
+	stop := flood(t, nodes[0], address(1), to.addr, 1, 0)
+	time.Sleep(100 * time.Millisecond)
+	stop()
+	must(t, syscall.Kill(pid, syscall.SIGCONT))
+	c := counters(t, h)
+	if one, two := c[l.Ends[0].ID], c[l.Ends[1].ID]; one.Overruns == 0 || two.Overruns != 0 {
+		t.Errorf("from the node that sends too much: %+v; from the other: %+v", one, two)
+	}
+}

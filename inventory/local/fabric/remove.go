@@ -10,9 +10,9 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// Remove takes a link away, also out of the nodes. It is no error when there is
-// none.
-func (h *Host) Remove(ctx context.Context, slice, link string) error {
+// Remove takes links away, also out of the nodes. It is no error when there are none.
+// The devices are listed once for all of them.
+func (h *Host) Remove(ctx context.Context, slice string, links ...string) error {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
 		return err
@@ -26,17 +26,25 @@ func (h *Host) Remove(ctx context.Context, slice, link string) error {
 	if err != nil {
 		return err
 	}
-	if s.keeper != nil {
-		if err := s.keeper.Remove(ctx, link); err != nil {
-			return err
+	var gone []string
+	unwanted := make(map[string]bool, len(links))
+	for _, link := range links {
+		if s.keeper != nil {
+			if err := s.keeper.Remove(ctx, link); err != nil {
+				return err
+			}
 		}
+		gone = append(gone, s.links[link].without(nil)...)
+		delete(s.links, link)
+		unwanted[link] = true
 	}
-	before := s.links[link]
-	delete(s.links, link)
-	if err := s.bound(nil, before.without(nil)); err != nil {
+	if err := s.bound(nil, gone); err != nil {
 		return err
 	}
-	return h.removeDevices(s, have, func(d device) bool { return ofLink(d.alias, link) })
+	return h.removeDevices(s, have, func(d device) bool {
+		link, _, ok := strings.Cut(d.alias, " ")
+		return ok && unwanted[link]
+	})
 }
 
 // Links are the ids of links of which there is something, sorted; after a crash

@@ -35,6 +35,7 @@ const (
 	orderRemove = "remove"
 	orderProve  = "prove"
 	orderGiven  = "given"
+	orderPing   = "ping" // is answered when the gateway's state can be used
 )
 
 // What becomes of a listener with an order to put a door.

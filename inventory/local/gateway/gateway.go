@@ -145,6 +145,13 @@ func (g *gateway) obey(o order, files []*os.File) {
 		g.replace(o.Node, nil)
 		g.mu.Unlock()
 		g.done(o.Number, nil)
+	case orderPing:
+		g.mu.Lock() // a gateway in which nobody unlocks it must not answer
+		ending := g.ending
+		g.mu.Unlock()
+		if !ending {
+			g.done(o.Number, nil)
+		}
 	case orderProve:
 		go func() { g.done(o.Number, g.prove(o.Node)) }()
 	case orderGiven:

@@ -289,17 +289,7 @@ func TestGatewayThatHangsIsReplaced(t *testing.T) {
 	s.keeper.patience = 6 * time.Second // the next one must start in it
 	k := newKey(t)
 	m := s.add("n1", Account{"alice", []string{k.line}})
-	pid := s.gatewayPID()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	wait.Holds(t, func() bool { // until all its threads have, it may still answer
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		return !slices.ContainsFunc(threads, func(stat string) bool {
-			text, err := os.ReadFile(stat)
-			return err == nil && !strings.Contains(string(text), ") T ")
-		})
-	}, func() string { return "it does not stop" })
+	stopProcess(t, s.gatewayPID())
 	m.door.Accounts[0].Keys = nil
 	if err := s.keeper.Put(m.door, m.public, nil); err != nil {
 		t.Error(err)
@@ -318,6 +308,44 @@ func TestGatewayThatHangsIsReplaced(t *testing.T) {
 		t.Error(err)
 	}
 	if text := s.log.String(); !strings.Contains(text, errSilent.Error()) {
+		t.Errorf("the log tells nothing of it: %s", text)
+	}
+}
+
+// stopProcess stops a process and waits until all its threads have stopped: until
+// then it may still answer.
+func stopProcess(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	wait.Holds(t, func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		return !slices.ContainsFunc(threads, func(stat string) bool {
+			text, err := os.ReadFile(stat)
+			return err == nil && !strings.Contains(string(text), ") T ")
+		})
+	}, func() string { return "it does not stop" })
+}
+
+// A gateway that hangs while nothing is changed is noticed, too: it is killed,
+// the log says so, and its successor lets in whom the first one did.
+func TestGatewayThatHangsIsNoticedWithoutAChange(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newSite(t)
+	k := newKey(t)
+	m := s.add("n1", Account{"alice", []string{k.line}})
+	stopProcess(t, s.gatewayPID())
+	s.gatewayPID()
+	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+		t.Error(err)
+	}
+	c, err := dial(m.public.Addr().String(), "alice", k, m.host)
+	if err != nil {
+		t.Fatal("nobody can log in at the next gateway:", err)
+	}
+	c.Close()
+	if text := s.log.String(); !strings.Contains(text, "the gateway hangs") {
 		t.Errorf("the log tells nothing of it: %s", text)
 	}
 }

@@ -16,12 +16,8 @@ import (
 	"patchbay/inventory/local/supervisor"
 )
 
-// How long the Keeper waits for the gateway to take an order, and for a
-// connection that the gateway asked for.
-const (
-	takeTime = 10 * time.Second
-	giveTime = 5 * time.Second
-)
+// giveTime is how long the Keeper waits for a connection that the gateway asked for.
+const giveTime = 5 * time.Second
 
 // backoff are the pauses before a gateway that died is replaced.
 var backoff = supervisor.Backoff{First: 50 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
@@ -179,6 +175,12 @@ func (k *Keeper) restore(p *process, c *fdsocket.Conn) {
 	p.out = &sender{c: c}
 	p.mu.Unlock()
 	answers := []*answer{p.order(begin, k.o.Gateway)}
+	go supervisor.DefaultHeartbeat.Watch(p.dead, p.ping, func(hangs bool) {
+		if hangs {
+			k.o.Log.Error("the gateway hangs: it does not answer and is killed; sessions that were open end")
+			p.fail(errSilent)
+		}
+	})
 	for slice, at := range k.peers {
 		answers = append(answers, p.order(order{Kind: orderPeers, Slice: slice, Peers: at}))
 	}
@@ -256,11 +258,18 @@ func (p *process) order(o order, listeners ...net.Listener) *answer {
 	return a
 }
 
-// send sends an order. A gateway that does not take it in time is killed; one
-// that is gone is noticed where its words are received.
+// ping waits until the gateway has answered a ping, or takes no orders any more.
+func (p *process) ping() {
+	a := p.order(order{Kind: orderPing})
+	select {
+	case <-a.done:
+	case <-p.dead:
+	}
+}
+
+// send sends an order. A gateway that does not take it hangs, which the heartbeat
+// notices; one that is gone is noticed where its words are received.
 func (p *process) send(o order, files ...*os.File) {
-	watch := time.AfterFunc(takeTime, func() { p.fail(errSilent) })
-	defer watch.Stop()
 	if p.out.send(o, files...) != nil {
 		p.fail(nil)
 	}

@@ -3,8 +3,10 @@ package hostalloc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,8 +108,9 @@ func lock(dir *os.File) (same bool, err error) {
 	return err == nil && os.SameFile(ours, there), err
 }
 
-// Take gives the holder a free number that fits; nil takes any. The error wraps
-// ErrNone when there is none.
+// Take gives the holder a free number that fits; nil takes any. Where none is free
+// it takes the one that has the shortest time left to rest. The error wraps ErrNone
+// when there is none.
 func (f *Folder) Take(holder string, fits func(uint32) bool) (uint32, error) {
 	if !isHolder(holder) {
 		return 0, fmt.Errorf("%q cannot hold a %s", holder, f.what)
@@ -116,16 +119,19 @@ func (f *Folder) Take(holder string, fits func(uint32) bool) (uint32, error) {
 	err := f.locked(func(dir *os.File) error {
 		ok, err := f.takeNext(holder, fits, &taken)
 		if !ok && err == nil { // perhaps one has rested
-			_, err = f.each(dir, nil)
+			_, err = f.each(dir, instanceOf(holder), nil)
 			if err == nil {
 				ok, err = f.takeNext(holder, fits, &taken)
 			}
+		}
+		if !ok && err == nil {
+			ok, err = f.takeResting(dir, holder, fits, &taken)
 		}
 		switch {
 		case err != nil:
 			return err
 		case !ok:
-			return fmt.Errorf("%w: all from %d to %d are taken or rest; see %s", ErrNone, f.first, f.last, f.dir)
+			return fmt.Errorf("%w: all from %d to %d are taken; see %s", ErrNone, f.first, f.last, f.dir)
 		}
 		return dir.Sync()
 	})
@@ -146,6 +152,70 @@ func (f *Folder) takeNext(holder string, fits func(uint32) bool, taken *uint32) 
 		n += f.step
 	}
 	return false, nil
+}
+
+// takeResting takes the number that rests and has the shortest time left.
+func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool, taken *uint32) (bool, error) {
+	all, err := f.claims(dir)
+	if err != nil {
+		return false, err
+	}
+	resting := slices.DeleteFunc(all, func(c held) bool { return c.holder != "" || !f.offers(c.n) })
+	slices.SortFunc(resting, func(a, b held) int { return a.rest.until.Compare(b.rest.until) })
+	for _, c := range resting {
+		if err := os.Remove(f.path(c.n)); err != nil {
+			return false, err
+		}
+		if ok, err := f.try(c.n, holder, fits); ok || err != nil {
+			*taken = c.n
+			return ok, err
+		}
+		if err := f.link(c.n, c.rest.text()); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// Left is how many numbers Take could still give away, with those that rest.
+func (f *Folder) Left() (left int, err error) {
+	for n := uint64(f.first); n <= uint64(f.last); n += uint64(f.step) {
+		if f.offers(uint32(n)) {
+			left++
+		}
+	}
+	if _, err := os.Lstat(f.dir); errors.Is(err, os.ErrNotExist) {
+		return left, nil
+	}
+	err = f.locked(func(dir *os.File) error {
+		all, err := f.claims(dir)
+		for _, c := range all {
+			if c.holder != "" && f.offers(c.n) {
+				left--
+			}
+		}
+		return err
+	})
+	return left, err
+}
+
+// offers tells whether n is among the numbers that are given away.
+func (f *Folder) offers(n uint32) bool {
+	return n >= f.first && n <= f.last && (n-f.first)%f.step == 0 && !f.avoided(n)
+}
+
+// claims are all that can be read.
+func (f *Folder) claims(dir *os.File) (all []held, err error) {
+	if _, err := dir.Seek(0, io.SeekStart); err != nil { // it may have been read before
+		return nil, err
+	}
+	names, err := dir.Readdirnames(-1)
+	for _, name := range names {
+		if c, bad := f.read(name); bad == nil {
+			all = append(all, c)
+		}
+	}
+	return all, err
 }
 
 // try makes n the holder's if it is free and fits.
@@ -203,26 +273,29 @@ func (f *Folder) Release(n uint32, holder string) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(f.free(n), dir.Sync())
+		return errors.Join(f.free(c), dir.Sync())
 	})
 }
 
-// free lets n rest, or go at once. If the program is killed here, it does not rest.
-func (f *Folder) free(n uint32) error {
-	err := os.Remove(f.path(n))
+// free lets a number rest, or go at once. If the program is killed here, it does not
+// rest.
+func (f *Folder) free(c held) error {
+	err := os.Remove(f.path(c.n))
 	if err != nil || f.rest <= 0 {
 		return err
 	}
-	return f.link(n, restMark+strconv.FormatInt(f.now().Add(f.rest).Unix(), 10))
+	now := f.now()
+	return f.link(c.n, rest{now.Add(f.rest), now, instanceOf(c.holder)}.text())
 }
 
 // Sweep releases the numbers of an instance that keep does not want, and gives
-// out again what has rested. problems tell of what is no claim: it stays.
+// out again what has rested: for what this instance released, as long as numbers
+// rest now. problems tell of what is no claim: it stays.
 func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error) {
 	err = f.locked(func(dir *os.File) error {
-		problems, err = f.each(dir, func(c held) error {
-			if of(c.holder, instance) && !keep(c.holder, c.n) {
-				return f.free(c.n)
+		problems, err = f.each(dir, instance, func(c held) error {
+			if instanceOf(c.holder) == instance && !keep(c.holder, c.n) {
+				return f.free(c)
 			}
 			return nil
 		})
@@ -231,8 +304,9 @@ func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool)
 	return problems, err
 }
 
-// each does something with every claim, and clears away what has rested.
-func (f *Folder) each(dir *os.File, do func(held) error) (problems []error, err error) {
+// each does something with every claim, and clears away what has rested, as the
+// instance sees it.
+func (f *Folder) each(dir *os.File, instance string, do func(held) error) (problems []error, err error) {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err
@@ -242,9 +316,9 @@ func (f *Folder) each(dir *os.File, do func(held) error) (problems []error, err 
 		switch {
 		case bad != nil:
 			problems = append(problems, bad)
-		case c.rests && !f.resting(c.until):
+		case c.holder == "" && !f.resting(c.rest, instance):
 			err = errors.Join(err, os.Remove(f.path(c.n)))
-		case !c.rests && do != nil:
+		case c.holder != "" && do != nil:
 			err = errors.Join(err, do(c))
 		}
 	}
@@ -275,9 +349,14 @@ func (f *Folder) avoided(n uint32) bool {
 	return false
 }
 
-// resting tells whether a rest that ends at until is not over. One that would
-// last longer than any can was made by another clock.
-func (f *Folder) resting(until time.Time) bool {
+// resting tells whether a rest is not over. One that would last longer than any can
+// was made by another clock. One of the instance itself lasts no longer than numbers
+// rest now, which may be less than when it began.
+func (f *Folder) resting(r rest, instance string) bool {
+	until := r.until
+	if r.instance == instance && instance != "" && r.released.Add(f.rest).Before(until) {
+		until = r.released.Add(f.rest)
+	}
 	left := until.Sub(f.now())
 	return left > 0 && left <= longestRest
 }
@@ -288,8 +367,7 @@ func (f *Folder) path(n uint32) string {
 
 func (f *Folder) link(n uint32, text string) error { return os.Symlink(text, f.path(n)) }
 
-// of tells whether a holder belongs to an instance.
-func of(holder, instance string) bool {
-	rest, ok := strings.CutPrefix(holder, instance)
-	return ok && rest != "" && (rest[0] == '/' || rest[0] == ':')
+// instanceOf is the instance of a holder.
+func instanceOf(holder string) string {
+	return holder[:max(0, strings.IndexAny(holder, "/:"))]
 }

@@ -20,14 +20,49 @@ const maxHolder = 128
 // held is one claim, read.
 type held struct {
 	n      uint32
-	holder string
-	rests  bool
-	until  time.Time
+	holder string // empty: it rests
+	rest   rest
+}
+
+// rest is how a released number rests. The text of its claim is restMark, the time
+// in seconds until which it rests, and when it was released by which instance:
+// ~UNTIL,RELEASED,INSTANCE. Earlier versions wrote ~UNTIL.
+type rest struct {
+	until, released time.Time
+	instance        string // empty: not known
+}
+
+func (r rest) text() string {
+	return fmt.Sprintf("%s%d,%d,%s", restMark, r.until.Unix(), r.released.Unix(), r.instance)
+}
+
+// readRest reads the text of a rest.
+func readRest(text string) (r rest, ok bool) {
+	text, ok = strings.CutPrefix(text, restMark)
+	if !ok {
+		return r, false
+	}
+	words := strings.Split(text, ",")
+	var times []time.Time
+	for _, w := range words[:min(2, len(words))] {
+		sec, err := strconv.ParseInt(w, 10, 64)
+		if err != nil {
+			return r, false
+		}
+		times = append(times, time.Unix(sec, 0))
+	}
+	switch {
+	case len(words) == 1:
+		return rest{until: times[0]}, true
+	case len(words) == 3 && words[2] != "" && word(words[2]):
+		return rest{times[0], times[1], words[2]}, true
+	}
+	return r, false
 }
 
 func (c held) String() string {
-	if c.rests {
-		return "it rests until " + c.until.Format(time.TimeOnly)
+	if c.holder == "" {
+		return "it rests until " + c.rest.until.Format(time.TimeOnly)
 	}
 	return "it belongs to " + c.holder
 }
@@ -41,14 +76,11 @@ func (f *Folder) read(name string) (held, error) {
 	}
 	n, numErr := strconv.ParseUint(name, 10, 32)
 	if err == nil && numErr == nil && strconv.FormatUint(n, 10) == name {
-		c := held{n: uint32(n), holder: text}
 		if isHolder(text) {
-			return c, nil
+			return held{n: uint32(n), holder: text}, nil
 		}
-		if until, ok := strings.CutPrefix(text, restMark); ok {
-			if sec, err := strconv.ParseInt(until, 10, 64); err == nil {
-				return held{n: uint32(n), rests: true, until: time.Unix(sec, 0)}, nil
-			}
+		if r, ok := readRest(text); ok {
+			return held{n: uint32(n), rest: r}, nil
 		}
 	}
 	return held{}, fmt.Errorf("%s is not a claim of the testbed; look who made it, and remove it when nobody needs it", path)

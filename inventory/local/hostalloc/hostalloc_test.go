@@ -106,9 +106,6 @@ func TestPortsRest(t *testing.T) {
 	if err := f.Release(100, "x/a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Take("x/c", nil); !errors.Is(err, ErrNone) {
-		t.Errorf("a port that rests was given out: %v", err)
-	}
 	if err := f.Hold(100, "x/a"); !errors.Is(err, ErrTaken) {
 		t.Errorf("a port that rests is held: %v", err)
 	}
@@ -125,6 +122,80 @@ func TestPortsRest(t *testing.T) {
 	}
 	if err := f.Hold(100, "x/d"); err != nil {
 		t.Errorf("it rests for days: %v", err)
+	}
+}
+
+// A port that rests is given out when no other is left: the one with the shortest
+// time left that fits.
+func TestPortThatRestsIsTakenWhenNoOtherIsLeft(t *testing.T) {
+	f, now := Ports(t.TempDir(), 100, 103, time.Minute), time.Now()
+	f.now = func() time.Time { return now }
+	for range 4 {
+		if _, err := f.Take("x/a", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []uint32{102, 101, 100} {
+		if err := f.Release(n, "x/a"); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Second)
+	}
+	if left, err := f.Left(); left != 3 || err != nil {
+		t.Errorf("%d left, %v: want the three that rest", left, err)
+	}
+	if n, err := f.Take("y/b", func(n uint32) bool { return n != 102 }); n != 101 || err != nil {
+		t.Errorf("took %d, %v: 102 does not fit, and 101 rests longest", n, err)
+	}
+	if err := f.Hold(102, "x/a"); !errors.Is(err, ErrTaken) {
+		t.Errorf("what did not fit rests no more: %v", err)
+	}
+	for range 2 {
+		if _, err := f.Take("y/b", nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if n, err := f.Take("y/b", nil); !errors.Is(err, ErrNone) {
+		t.Errorf("took %d, which is another's: %v", n, err)
+	}
+	if left, err := f.Left(); left != 0 || err != nil {
+		t.Errorf("%d left, %v", left, err)
+	}
+}
+
+// A shorter rest counts for the ports of its instance that rest already, and so does
+// none, with which an instance is cleaned away. What other instances and earlier
+// versions released rests as it was noted.
+func TestShorterRestCountsForPortsThatRest(t *testing.T) {
+	for _, tt := range []struct {
+		rest  time.Duration
+		after time.Duration
+		still bool
+	}{{time.Hour, time.Minute, true}, {2 * time.Minute, time.Minute, true}, {time.Minute, 2 * time.Minute, false}, {0, 0, false}, {2 * time.Hour, 61 * time.Minute, false}} {
+		root, now := t.TempDir(), time.Now()
+		f := Ports(root, 100, 110, time.Hour)
+		f.now = func() time.Time { return now }
+		for i, holder := range []string{"x/a", "y/a"} {
+			if n, err := f.Take(holder, nil); err != nil || n != uint32(100+i) {
+				t.Fatal(n, err)
+			}
+			if err := f.Release(uint32(100+i), holder); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Symlink(fmt.Sprint("~", now.Add(time.Hour).Unix()), filepath.Join(f.dir, "102")); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(tt.after)
+		f.rest = tt.rest
+		if problems, err := f.Sweep("x", func(string, uint32) bool { return true }); err != nil || problems != nil {
+			t.Fatal(problems, err)
+		}
+		for n, want := range map[uint32]bool{100: tt.still, 101: tt.after < time.Hour, 102: tt.after < time.Hour} {
+			if rests := errors.Is(f.Hold(n, "z/z"), ErrTaken); rests != want {
+				t.Errorf("rest %v, %v later: %d rests: %v", tt.rest, tt.after, n, rests)
+			}
+		}
 	}
 }
 
@@ -293,8 +364,15 @@ func TestModel(t *testing.T) {
 			"take": func(t *rapid.T) {
 				h := holder()
 				n, err := f.Take(h, nil)
-				any := slices.ContainsFunc([]uint32{1, 2, 3, 4, 5, 6}, free)
-				if (err == nil) != any || err == nil && !free(n) {
+				fits := slices.DeleteFunc([]uint32{1, 2, 3, 4, 5, 6}, func(n uint32) bool { return !free(n) })
+				if len(fits) == 0 { // then those that have the shortest time left to rest
+					for i := range rest {
+						if model[i] == "" && !slices.ContainsFunc(fits, func(o uint32) bool { return rest[o].Before(rest[i]) }) {
+							fits = append(slices.DeleteFunc(fits, func(o uint32) bool { return rest[o].After(rest[i]) }), i)
+						}
+					}
+				}
+				if (err == nil) != (len(fits) > 0) || err == nil && !slices.Contains(fits, n) {
 					t.Fatalf("took %d, %v; there are %v, %v", n, err, model, rest)
 				}
 				if err == nil {

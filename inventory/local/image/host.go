@@ -17,7 +17,7 @@ import (
 
 // findHost is the key of the skeleton, which is built again when the host is not
 // as it was when that was done last.
-func (s *Store) findHost(ctx context.Context) (string, error) {
+func (s *Store) findHost(ctx context.Context) (key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stamp := s.hostStamp()
@@ -25,6 +25,10 @@ func (s *Store) findHost(ctx context.Context) (string, error) {
 		if _, err := os.Lstat(filepath.Join(s.dir, s.key)); err == nil {
 			return s.key, nil
 		}
+	}
+	if s.Building != nil {
+		ended := s.Building(s.key != "")
+		defer func() { ended(err) }()
 	}
 	b, err := s.begin(ctx)
 	if err != nil {
@@ -34,8 +38,7 @@ func (s *Store) findHost(ctx context.Context) (string, error) {
 	if err := buildSkeleton(ctx, s.host, b.root); err != nil {
 		return "", fmt.Errorf("cannot make the image %q: %w", Host, err)
 	}
-	key, err := b.publish(ctx, Host, true)
-	if err != nil {
+	if key, err = b.publish(ctx, Host, true); err != nil {
 		return "", err
 	}
 	s.key, s.stamp = key, stamp

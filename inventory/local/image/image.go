@@ -23,6 +23,11 @@ type Store struct {
 	dir  string
 	host string // root of the file system that Host is made of
 
+	// Building is called when the image of this host begins to be made, anew if it was
+	// made before, and what it returns when that has ended. Nil: nothing is called. It
+	// is set before the first Find.
+	Building func(anew bool) (ended func(error))
+
 	mu    sync.Mutex // guards what follows; held while the skeleton is built
 	stamp string     // of the host when it was last looked at
 	key   string     // of the skeleton that was made then

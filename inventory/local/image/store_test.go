@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -215,6 +216,10 @@ func TestHostIsMadeAgainWhenItChanges(t *testing.T) {
 	root := fakeHost(t, nil)
 	s := openStore(t)
 	s.host = root
+	var built []string // when the image began to be made, and how that ended
+	s.Building = func(anew bool) func(error) {
+		return func(err error) { built = append(built, fmt.Sprint(anew, " ", err)) }
+	}
 	find := func() string {
 		key, i, err := s.Find(t.Context(), Host)
 		if err != nil {
@@ -244,6 +249,9 @@ func TestHostIsMadeAgainWhenItChanges(t *testing.T) {
 	two := find()
 	if two == one {
 		t.Error("a new account changed nothing")
+	}
+	if want := []string{"false <nil>", "true <nil>"}; !slices.Equal(built, want) {
+		t.Errorf("it was made %q, want %q", built, want)
 	}
 	if err := s.Sweep(func(key string) bool { return key == one }); err != nil {
 		t.Fatal(err)

@@ -28,8 +28,9 @@ func thrashes(m cgroup.Memory) bool {
 	return m.Files < min(m.Limit/20, fewFiles) && m.Stalled >= stalled
 }
 
-// Relieve looks after the memory of all nodes until ctx ends.
-func (h *Host) Relieve(ctx context.Context) {
+// Relieve looks after the memory of all nodes until ctx ends. It calls ended with
+// the id of each node of which it has ended a process.
+func (h *Host) Relieve(ctx context.Context, ended func(id string)) {
 	found := map[string]int{} // how often a node was found thrashing, one after the other
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -49,7 +50,9 @@ func (h *Host) Relieve(ctx context.Context) {
 				continue
 			}
 			if now[id] = found[id] + 1; now[id] == patience {
-				h.relieve(id)
+				if h.relieve(id) {
+					ended(id)
+				}
 				delete(now, id)
 			}
 		}
@@ -67,7 +70,8 @@ func (h *Host) thrashes(id string) bool {
 	return err == nil && thrashes(m)
 }
 
-func (h *Host) relieve(id string) {
+// relieve ends the largest process of a node, and tells whether it did.
+func (h *Host) relieve(id string) bool {
 	pid, name, err := h.tree.KillLargest(id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // it has ended by itself
@@ -75,5 +79,16 @@ func (h *Host) relieve(id string) {
 		h.Log.Warn("a node has no memory left and reads its programs again and again; its largest process cannot be ended", "node", id, "error", err)
 	default:
 		h.Log.Info("a node had no memory left and read its programs again and again: its largest process was ended", "node", id, "process", name, "pid", pid)
+		return true
 	}
+	return false
+}
+
+// OOMKills is how many processes of the node that runs the kernel has ended for want
+// of memory.
+func (h *Host) OOMKills(id string) (int64, error) {
+	if err := checkID(id); err != nil {
+		return 0, err
+	}
+	return h.tree.OOMKills(id)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"patchbay/inventory/local"
 	"patchbay/inventory/local/egress"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/provider"
@@ -53,6 +54,46 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 		}
 	}
 	return wrong
+}
+
+// checkRoom refuses, in wrong, the new nodes for which the testbed has no place or no
+// port for logins left: those that come last.
+func (t *Testbed) checkRoom(updates []update, wrong map[string]error) {
+	seen := map[string]bool{}
+	var fresh []string
+	for _, u := range updates {
+		w := u.Should
+		if seen[u.Name] || wrong[u.Name] != nil || w.Ensure == nil || *w.Ensure != provider.Present || t.life(u.Name) != nil {
+			continue
+		}
+		seen[u.Name] = true
+		fresh = append(fresh, u.Name)
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	lives := t.all()
+	refuse := func(room int, err error) {
+		for _, name := range fresh[min(len(fresh), max(0, room)):] {
+			wrong[name] = err
+		}
+		fresh = fresh[:min(len(fresh), max(0, room))]
+	}
+	refuse(maxNodes-len(lives), errFull)
+	if t.settings.Publish == local.Gateway {
+		return // nodes have no ports of their own
+	}
+	left, err := t.ports.Left()
+	if err != nil {
+		t.log.Warn("cannot tell how many ports for logins are left", "error", err)
+		return // those who open one find out
+	}
+	for _, l := range lives {
+		if l.snapshot().Port == 0 {
+			left-- // it is about to have one
+		}
+	}
+	refuse(left, errNoPort)
 }
 
 // allowed reads the interfaces of a new node, as this site allows them.

@@ -117,7 +117,7 @@ func (l *life) disown(rec record, unsaved error) error {
 	return nil
 }
 
-var errNoDisk = refused(provider.Failed, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or ask again later")
+var errNoDisk = refused(provider.Full, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or ask again later")
 
 // lacksDisk tells whether the disk of the state has no room for new nodes.
 func (t *Testbed) lacksDisk() bool {
@@ -125,10 +125,6 @@ func (t *Testbed) lacksDisk() bool {
 	return err == nil && left < reserve // without it, who needs it finds out
 }
 
-var errFull = refused(provider.Failed, "the testbed has as many nodes as it can have, %d", maxNodes)
+var errFull = refused(provider.Full, "the testbed has as many nodes as it can have, %d", maxNodes)
 
-func (t *Testbed) full() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.lives) >= maxNodes
-}
+var errNoPort = refused(provider.Full, "all ports for logins are taken: ask for fewer nodes, or wait until others remove theirs; operators give the testbed more with the line ports in its settings")

@@ -25,6 +25,7 @@ import (
 	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
 
@@ -54,6 +55,8 @@ type world struct {
 	steps    map[string]*doubleStep  // by node and number
 	begun    []string                // nodes and numbers of steps, in the order in which they began
 	results  map[string]setup.Report // by URL or command: what comes of it at once
+	oomKills map[string]int64        // by node
+	overruns uint64                  // of each end
 	noImages bool
 }
 
@@ -141,7 +144,7 @@ func newWorld(t *testing.T) *world {
 	return &world{
 		t: t, dir: dir, settings: s, owner: owner, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
 		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fabric: map[string]*plugs{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
-		steps: map[string]*doubleStep{}, results: map[string]setup.Report{},
+		steps: map[string]*doubleStep{}, results: map[string]setup.Report{}, oomKills: map[string]int64{},
 	}
 }
 
@@ -180,6 +183,7 @@ func (w *world) up(operations int) *Testbed {
 	}
 	t.newKey = func() ([]byte, error) { return testKey(w.t), nil }
 	t.gather = time.Millisecond
+	t.memoryTime, t.heartbeat = time.Millisecond, supervisor.Heartbeat{Every: time.Hour, Limit: 1}
 	t.quiet, t.pause, t.portTime = max(w.quiet, time.Millisecond), time.Millisecond, 20*time.Millisecond
 	return t
 }
@@ -323,6 +327,7 @@ func (w *world) end(id string) {
 	if s := w.running[id]; s != nil {
 		close(s.dead)
 		delete(w.running, id)
+		delete(w.oomKills, id) // its groups go with it
 	}
 }
 
@@ -366,6 +371,13 @@ func (m *doubleMachines) IDs() ([]string, error) {
 
 func (m *doubleMachines) Usage(string) (node.Usage, error) {
 	return node.Usage{Memory: 1, PIDs: 2}, nil
+}
+
+// OOMKills is what the test says of the node.
+func (m *doubleMachines) OOMKills(id string) (int64, error) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	return m.w.oomKills[id], nil
 }
 
 type doubleDoors struct {

@@ -85,10 +85,12 @@ func (f doubleFabric) Plug(ctx context.Context, slice, link, end string, space f
 	})
 }
 
-func (f doubleFabric) Remove(_ context.Context, slice, link string) error {
+func (f doubleFabric) Remove(_ context.Context, slice string, links ...string) error {
 	return f.do("remove link", func() error {
 		if n := f.w.fabric[slice]; n != nil {
-			delete(n.links, link)
+			for _, link := range links {
+				delete(n.links, link)
+			}
 		}
 		return nil
 	})
@@ -137,7 +139,7 @@ func (f doubleFabric) Counters(ctx context.Context, slice string) (map[string]fa
 	f.w.done["counters"]++
 	if n := f.w.fabric[slice]; n != nil {
 		for end := range n.plugged {
-			all[end] = fabric.Counters{RxPackets: uint64(f.w.done["counters"]), RxBytes: 2, TxPackets: 3, TxBytes: 4, Dropped: 5}
+			all[end] = fabric.Counters{RxPackets: uint64(f.w.done["counters"]), RxBytes: 2, TxPackets: 3, TxBytes: 4, Dropped: 5, Overruns: f.w.overruns}
 		}
 	}
 	return all, nil

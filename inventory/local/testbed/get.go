@@ -94,8 +94,8 @@ func (l *life) resource() provider.Resource {
 	r := l.rec.Asked.attributes()
 	r[provider.AttrName] = l.id
 	r[provider.AttrState] = l.state
-	if l.message != "" {
-		r[provider.AttrMessage] = l.message
+	if text := l.told(); text != "" {
+		r[provider.AttrMessage] = text
 	}
 	r[provider.AttrInterfaces] = l.interfaces()
 	if l.t.exit != nil && l.rec.Outside != 0 {

@@ -336,6 +336,14 @@ func TestImagesAreNotSweptWhileOneIsFound(t *testing.T) {
 	goOn := w.delays("find image")
 	set(t, tb, nodeName(1), present("web", sliceURN, "alice"))
 	await(t, tb, nodeName(1), func(r provider.Resource) bool { return r.Text("message") == "preparing its image" })
+	ended := tb.buildingImage(true)
+	if got := look(tb, nodeName(1)).Text("message"); !strings.HasPrefix(got, "preparing its image: it is made anew, for the packages") {
+		t.Errorf("while the image is made: %q", got)
+	}
+	ended(nil)
+	if got := look(tb, nodeName(1)).Text("message"); got != "preparing its image" {
+		t.Errorf("after the image was made: %q", got)
+	}
 	time.Sleep(5 * time.Millisecond)
 	before := w.count("sweep images")
 	tb.sweepImages()

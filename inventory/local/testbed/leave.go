@@ -44,7 +44,7 @@ func (n *network) drop(ctx context.Context) error {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		clear(n.made)
-		n.counted = counted{}
+		n.counted, n.overruns = counted{}, nil
 		if len(n.nodes) == 0 {
 			n.gone = true
 			delete(n.t.networks, n.id)
@@ -106,6 +106,7 @@ func (n *network) renewAll(ctx context.Context) error {
 	}
 	names, errs := n.t.fabric.Links(ctx, n.id)
 	drawn := n.draw()
+	var left []string
 	for _, name := range names {
 		n.mu.Lock()
 		is := n.made[name] != nil
@@ -116,13 +117,18 @@ func (n *network) renewAll(ctx context.Context) error {
 			}
 			continue
 		}
-		err := n.t.fabric.Remove(ctx, n.id, name)
-		if err == nil {
-			n.mu.Lock()
-			delete(n.made, name)
-			n.mu.Unlock()
-		}
-		errs = errors.Join(errs, err)
+		left = append(left, name)
 	}
-	return errs
+	if len(left) == 0 {
+		return errs
+	}
+	err := n.t.fabric.Remove(ctx, n.id, left...)
+	if err == nil {
+		n.mu.Lock()
+		for _, name := range left {
+			delete(n.made, name)
+		}
+		n.mu.Unlock()
+	}
+	return errors.Join(errs, err)
 }

@@ -83,6 +83,7 @@ func (l *life) death(run *run) {
 	l.ended()
 	l.services.cut(cutDeath)
 	now := time.Now()
+	l.noteDeath(now)
 	l.deaths = append(slices.DeleteFunc(l.deaths, func(t time.Time) bool { return now.Sub(t) > deathsWithin }), now)
 	l.t.log.Warn("the system of a node has ended by itself; it is started again", "node", l.id, "times", len(l.deaths))
 }

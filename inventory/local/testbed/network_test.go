@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/provider"
 )
@@ -267,6 +269,37 @@ func TestDroppedPacketsStayCountedWhenALinkIsRemade(t *testing.T) {
 		if got := c.ends["end"]; got.Dropped != tt.want || got.RxPackets != tt.rx {
 			t.Errorf("%s: %+v, want %d", tt.rule, got, tt.want)
 		}
+	}
+}
+
+// A node says which link lost much of what it sent because the host is too slow, and
+// the log does; what each burst can lose is not told.
+func TestPacketsLostForWantOfTimeAreTold(t *testing.T) {
+	w := newWorld(t)
+	var log wait.Buffer
+	w.log = slog.New(slog.NewTextHandler(&log, nil))
+	tb, stop := w.run(-1)
+	defer stop()
+	a := nodeName(1)
+	setAll(t, tb, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))})
+	await(t, tb, a, ready)
+	loses := func(n uint64) {
+		w.mu.Lock()
+		w.overruns = n
+		w.mu.Unlock()
+		await(t, tb, a, func(r provider.Resource) bool {
+			return strings.Contains(fmt.Sprint(r), fmt.Sprintf(`"overruns":%d`, n))
+		})
+	}
+	loses(0)
+	loses(99)
+	if r := look(tb, a); r.Text("message") != "" {
+		t.Errorf("after a few: %q", r.Text("message"))
+	}
+	loses(100_099)
+	await(t, tb, a, says("100000 packets that it sent to link lan were lost"))
+	if !strings.Contains(log.String(), "cannot carry the packets of a link in time") {
+		t.Errorf("the log says nothing: %s", &log)
 	}
 }
 

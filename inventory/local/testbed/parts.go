@@ -23,6 +23,7 @@ type machines interface {
 	Kill(ctx context.Context, id string) error
 	Remove(ctx context.Context, id string) error
 	Usage(id string) (node.Usage, error)
+	OOMKills(id string) (int64, error)
 	Network(id string) (*os.File, error)
 	Agent(ctx context.Context, id string) (*fdsocket.Conn, error)
 }
@@ -41,7 +42,7 @@ type fabrics interface {
 	Check(l fabric.Link) error
 	Put(ctx context.Context, l fabric.Link) (emulator string, err error)
 	Plug(ctx context.Context, slice, link, end string, node fabric.Namespace) error
-	Remove(ctx context.Context, slice, link string) error
+	Remove(ctx context.Context, slice string, links ...string) error
 	Links(ctx context.Context, slice string) ([]string, error)
 	Drop(ctx context.Context, slice string) error
 	Slices() ([]string, error)
@@ -62,6 +63,7 @@ type numbers interface {
 	Take(holder string, fits func(uint32) bool) (uint32, error)
 	Hold(n uint32, holder string) error
 	Release(n uint32, holder string) error
+	Left() (int, error)
 	Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error)
 	Close() error
 }

@@ -51,7 +51,7 @@ func (l *life) reserve(r *round) result {
 	}
 	defer l.t.heavy.give()
 	if rec.ImageKey == "" {
-		l.doing("preparing its image")
+		l.doing(findingImage)
 		l.t.finding.RLock()
 		defer l.t.finding.RUnlock()
 		key, _, err := l.t.images.Find(r.ctx, rec.Asked.imageName())
@@ -87,7 +87,12 @@ func (l *life) stopToRestart(r *round) result {
 	return l.stop(r.ctx, "restarting", cutRestart)
 }
 
-func (l *life) stopForOff(r *round) result { return l.stop(r.ctx, "shutting down", cutOff) }
+func (l *life) stopForOff(r *round) result {
+	if end := l.stop(r.ctx, "shutting down", cutOff); end.outcome != done {
+		return end
+	}
+	return failure(l.forgetMishaps())
+}
 
 // noteRestart notes that the restart that was asked for is done.
 func (l *life) noteRestart(r *round) result {
@@ -96,7 +101,7 @@ func (l *life) noteRestart(r *round) result {
 		return result{}
 	}
 	l.deaths = nil
-	return failure(inWords("its restart cannot be noted on the disk of the host", l.settle(func(next *record) { next.Restarted = serial })))
+	return failure(inWords("its restart cannot be noted on the disk of the host", l.settle(func(next *record) { next.Restarted, next.mishaps = serial, mishaps{} })))
 }
 
 // start makes the node run, from its disk if it has one.
@@ -364,10 +369,13 @@ func (l *life) began(r node.Running) {
 	run := new(run)
 	l.run, l.started = run, true
 	l.update(func(s *status) { s.pid = r.PID })
+	ended := make(chan struct{})
+	l.t.work.Go(func() { l.watchAgent(ended) })
 	l.t.work.Go(func() {
 		for l.t.ctx.Err() == nil && !l.hasEnded(l.t.ctx) {
 			sleep(l.t.ctx, time.Second)
 		}
+		close(ended)
 		if l.t.ctx.Err() != nil {
 			return // the node goes on without this program
 		}

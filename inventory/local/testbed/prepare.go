@@ -34,6 +34,27 @@ func (t *Testbed) prepare() {
 	})
 }
 
+// findingImage is the message of a node while its image is looked for.
+const findingImage = "preparing its image"
+
+// buildingImage logs that the image of this host is being made, which nodes that wait
+// for it report; what it returns logs the end.
+func (t *Testbed) buildingImage(anew bool) (ended func(error)) {
+	begun, why := time.Now(), "the testbed was just started"
+	if anew {
+		why = "the packages, accounts or settings of this host have changed"
+	}
+	t.log.Info("the image of this host is being made: nodes that are asked for now wait a few seconds", "why", why)
+	words := findingImage + ": it is made anew, for " + why
+	t.building.Store(&words)
+	return func(err error) {
+		t.building.Store(nil)
+		if err == nil { // an error is told by who needed the image
+			t.log.Info("the image of this host is made", "took", time.Since(begun).Round(time.Millisecond))
+		}
+	}
+}
+
 // keepRaised raises the limits again that another testbed of this host has set back.
 func (t *Testbed) keepRaised() {
 	for sleep(t.ctx, time.Minute); t.ctx.Err() == nil; sleep(t.ctx, time.Minute) {

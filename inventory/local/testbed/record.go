@@ -39,6 +39,7 @@ type record struct {
 	// FailedAt, a Change.
 	Failed   string `json:"failed,omitempty"`
 	FailedAt uint64 `json:"failed_at,omitempty"`
+	mishaps
 }
 
 // asked are the attributes of a node that may be set.

@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
 
@@ -65,6 +67,7 @@ type Testbed struct {
 	write    func(dir, name string, v any) error // writeJSON, but in tests
 	newKey   func() ([]byte, error)              // newExperimentKey, but in tests
 	unraised string                              // what raiseLimits has logged last
+	building atomic.Pointer[string]              // what nodes report that wait for the image of this host; nil: it is not being made
 
 	heavy turns           // making, starting, removing
 	talk  turns           // with agents and the gateway
@@ -91,7 +94,9 @@ type Testbed struct {
 
 // times are as the constants of their names say, but in tests.
 type times struct {
-	quiet, gather, pause, portTime, installsTime, quickTime, talkTime time.Duration
+	quiet, gather, pause, portTime, installsTime, quickTime, talkTime, memoryTime time.Duration
+	// heartbeat is that of agents.
+	heartbeat supervisor.Heartbeat
 }
 
 // life is the node of that name, nil when there is none.
@@ -157,6 +162,7 @@ type status struct {
 	setting        bool // the message is how far the steps are
 	open           bool // the doors can be used
 	pid            int  // 0: it does not run
+	hangs          bool // its agent does not answer
 }
 
 // run is one run of a node, from its start, or from when this program found it,
@@ -325,6 +331,8 @@ type network struct {
 	timer   *time.Timer
 	gone    bool // removed: what is made under its name now is another's
 	counted counted
+	// overruns are the ends that lost packets for want of time.
+	overruns map[string]overrun
 }
 
 // made is a link as it was given to the fabric.

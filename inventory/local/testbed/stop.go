@@ -38,7 +38,7 @@ func (l *life) kill() error {
 // ended lets go of what ends with a run.
 func (l *life) ended() {
 	l.pauseServices()
-	l.update(func(s *status) { s.pid, s.open = 0, false })
+	l.update(func(s *status) { s.pid, s.open, s.hangs = 0, false, false })
 	if l.run != nil && l.run.geni != nil {
 		l.run.geni.Close()
 	}

@@ -57,9 +57,12 @@ func (t *Testbed) open() error {
 		return err
 	}
 	t.machines = t.host
-	if t.images, err = image.Open(filepath.Join(t.o.State, "images")); err != nil {
+	store, err := image.Open(filepath.Join(t.o.State, "images"))
+	if err != nil {
 		return err
 	}
+	store.Building = t.buildingImage
+	t.images = store
 	if t.ids, err = hostalloc.IDs(t.o.Claims); err != nil {
 		return err
 	}
@@ -76,7 +79,7 @@ func newTestbed(o Options) *Testbed {
 	t := &Testbed{
 		o: o, settings: o.Settings, log: o.Log,
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
-		write: writeJSON, newKey: newExperimentKey, times: times{quiet, gather, pause, portTime, installsTime, quickTime, talkTime},
+		write: writeJSON, newKey: newExperimentKey, times: times{quiet, gather, pause, portTime, installsTime, quickTime, talkTime, memoryTime, agentHeartbeat},
 		heavy: make(turns, runtime.NumCPU()), talk: make(turns, talks), slow: make(turns, talks), fetching: make(turns, manifests),
 		lives: map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, outside: map[int]*life{}, foreignDoors: map[string]*foreignDoor{},
 	}
@@ -152,7 +155,7 @@ func (t *Testbed) Run(ctx context.Context) error {
 		return errors.Join(err, t.closeOutbound())
 	}
 	t.openFabric()
-	t.work.Go(func() { t.host.Relieve(t.ctx) })
+	t.work.Go(func() { t.host.Relieve(t.ctx, t.relieved) })
 	return errors.Join(t.serve(ctx), t.host.Close())
 }
 
@@ -168,6 +171,8 @@ func (t *Testbed) serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
 	t.work.Go(t.tidy)
+	t.work.Go(t.watchMemory)
+	t.work.Go(t.watchLinks)
 	t.work.Go(t.openForeignDoors)
 	t.sweepFabric()
 	for _, l := range t.all() {

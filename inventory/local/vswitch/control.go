@@ -19,13 +19,14 @@ const (
 	orderPut    = "put"
 	orderRemove = "remove"
 	orderCount  = "count"
+	orderPing   = "ping" // is answered when all loops carry frames
 )
 
 // order is what the Keeper says.
 type order struct {
 	Kind  string
 	UID   int             `json:",omitempty"` // begin
-	Link  string          `json:",omitempty"` // all others
+	Link  string          `json:",omitempty"` // ports, put, remove, count
 	Ports []string        `json:",omitempty"` // ports: whose the files are that come with it
 	Plan  json.RawMessage `json:",omitempty"` // put: a plan
 }

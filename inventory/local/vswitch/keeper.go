@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"patchbay/inventory/local/supervisor"
 )
@@ -34,20 +33,15 @@ type Options struct {
 // ErrClosed says that the Keeper was closed.
 var ErrClosed = errors.New("the relay was closed")
 
-// How long the relay may take for an order, and how often a change is told to a
-// relay that dies of it, or just then.
-const (
-	orderTime = 10 * time.Second
-	attempts  = 3
-)
+// attempts is how often a change is told to a relay that dies of it, or just then.
+const attempts = 3
 
 // Keeper runs the relay process of a slice while it has links, and holds their
 // devices, so that one that died is replaced by an equal one. Its methods may be
 // called at the same time; one that changes something waits for others.
 type Keeper struct {
-	o        Options
-	patience time.Duration // how long an order may take
-	closing  chan struct{} // closed when the Keeper is
+	o       Options
+	closing chan struct{} // closed when the Keeper is
 
 	turn    chan struct{} // whoever has put something in may touch what follows
 	links   map[string]*kept
@@ -73,7 +67,7 @@ func New(o Options) *Keeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{o: o, patience: orderTime, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept), backoff: backoff}
+	return &Keeper{o: o, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept), backoff: backoff}
 }
 
 // enter waits for the Keeper's turn; each that is entered is left.

@@ -185,13 +185,33 @@ func TestRelayThatHangsIsReplaced(t *testing.T) {
 	lanOf(t, k, nil, a, b)
 	pid := <-pids
 	stopAll(t, pid)
-	k.now.patience = 300 * time.Millisecond // not of the next one, which must start in it
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	must(t, k.Put(ctx, Link{ID: "other", Ports: []Port{newHost(t, 3, true).port()}}))
 	gone(t, pid)
 	if got := len(probe(t, a, b, 3, 0)); got != 3 {
 		t.Errorf("%d of 3 arrived", got)
+	}
+}
+
+// A relay that hangs while nothing is changed is noticed, too: its successor
+// carries the frames, and the log says so.
+func TestRelayThatHangsIsNoticedWithoutAChange(t *testing.T) {
+	k, pids, log := newKeeper(t)
+	a, b := newHost(t, 1, true), newHost(t, 2, true)
+	lanOf(t, k, nil, a, b)
+	pid := <-pids
+	stopAll(t, pid)
+	gone(t, pid)
+	<-pids
+	within(t, func() error {
+		if got := len(probe(t, a, b, 3, 0)); got != 3 {
+			return fmt.Errorf("%d of 3 arrived", got)
+		}
+		return nil
+	})
+	if text := log.String(); !strings.Contains(text, "the relay hangs") {
+		t.Errorf("the log tells nothing of it: %s", text)
 	}
 }
 
@@ -211,7 +231,7 @@ func TestAnswersOfAHostileRelay(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			ours, file, err := fdsocket.Pair()
 			must(t, err)
-			p := &process{conn: ours, patience: time.Second}
+			p := &process{conn: ours}
 			defer ours.Close()
 			defer file.Close()
 			text := append([]byte{byte(len(c.text) >> 24), byte(len(c.text) >> 16), byte(len(c.text) >> 8), byte(len(c.text))}, c.text...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,9 +19,11 @@ var backoff = supervisor.Backoff{First: 100 * time.Millisecond, Longest: 5 * tim
 // process is one relay process.
 type process struct {
 	*supervisor.Process
-	conn     *fdsocket.Conn
-	patience time.Duration
-	has      map[string]map[*os.File]bool // devices that it was given, by link
+	has map[string]map[*os.File]bool // devices that it was given, by link
+
+	asking sync.Mutex // guards what follows; held until an order is answered
+	conn   *fdsocket.Conn
+	begun  bool // it was told to begin
 }
 
 // end kills the process and waits for its end.
@@ -34,12 +37,28 @@ type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return "the relay: " + e.reason }
 
-// ask gives an order and waits for the answer.
+// ask gives an order and waits for the answer. A relay that gives none hangs, which
+// the heartbeat notices: then it is killed, and the waiting ends with an error.
 func (p *process) ask(o order, files ...*os.File) (answer, error) {
-	var a answer
-	if err := p.conn.SetDeadline(time.Now().Add(p.patience)); err != nil {
-		return a, err
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	p.begun = p.begun || o.Kind == orderBegin
+	return p.exchange(o, files...)
+}
+
+// ping waits until the relay has answered a ping, or has ended. Before its first
+// order, which is another, it does nothing.
+func (p *process) ping() {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	if p.begun {
+		_, _ = p.exchange(order{Kind: orderPing}) // its end is noticed elsewhere
 	}
+}
+
+// exchange is ask for who holds the lock.
+func (p *process) exchange(o order, files ...*os.File) (answer, error) {
+	var a answer
 	if err := p.conn.Send(o, files...); err != nil {
 		return a, err
 	}
@@ -132,7 +151,14 @@ func (k *Keeper) spawn() (*process, error) {
 		<-child.Exited()
 		ours.Close() // ends an ask that waits
 	}()
-	return &process{child, ours, k.patience, make(map[string]map[*os.File]bool)}, nil
+	p := &process{Process: child, conn: ours, has: make(map[string]map[*os.File]bool)}
+	go supervisor.DefaultHeartbeat.Watch(child.Exited(), p.ping, func(hangs bool) {
+		if hangs {
+			k.o.Log.Error("the relay hangs: it does not answer and is killed", "pid", p.PID())
+			p.Kill()
+		}
+	})
+	return p, nil
 }
 
 // fill tells a new process all that the Keeper knows.

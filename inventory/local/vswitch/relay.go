@@ -135,6 +135,11 @@ func (r *relay) obey(o order, files []*os.File) error {
 			return errors.New("there is no such link")
 		}
 		return nil
+	case orderPing:
+		for _, l := range r.loops {
+			l.do(func() {})
+		}
+		return nil
 	}
 	return fmt.Errorf("an order %q is not known", o.Kind)
 }
