@@ -146,6 +146,7 @@ func (p *person) kill() {
 			text, err := os.ReadFile(f)
 			return err != nil || len(text) == 0
 		})
+		wait.Until(p.t, "what it has started is gone", func() bool { return len(p.processes()) == 0 })
 	}
 }
 
