@@ -289,7 +289,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
 	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"><!-- --></node></rspec>`, 1))
 	p.does([]string{"ssh", "third", "hostname"}, "third")
-	as(true).does([]string{"up", changed, "--yes"}, "replace  third  the node changed in the request")
+	as(true).does([]string{"up", changed, "--yes"}, "replace  third   the node changed in the request")
 	as(false).does([]string{"ssh", "third", "hostname"}, "third")
 
 	// Without root, what needs root says so.
