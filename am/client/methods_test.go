@@ -88,8 +88,8 @@ func TestMethods(t *testing.T) {
 		}, values{values{slice}, wireCreds, fields{format}},
 			fields{{"geni_urn", slice}, {"geni_rspec", packed("<rspec/>")}, {"geni_slivers", bare}}, Answer{slice, "<rspec/>", []Sliver{full}}},
 		{"Allocate", func(ctx context.Context, c *Client) (any, Reply, error) {
-			return c.Allocate(ctx, slice, creds, "<request/>", Options{})
-		}, values{slice, wireCreds, "<request/>", fields{}},
+			return c.Allocate(ctx, slice, creds, "<request/>", Options{End: end})
+		}, values{slice, wireCreds, "<request/>", fields{{"geni_end_time", "2030-01-02T02:04:05Z"}}},
 			fields{{"geni_rspec", "<rspec/>"}, {"geni_slivers", values{wireSliver()}}}, Answer{"", "<rspec/>", []Sliver{sliver}}},
 		{"Provision", func(ctx context.Context, c *Client) (any, Reply, error) {
 			return c.Provision(ctx, urns, creds, Options{Users: []User{{"urn:publicid:IDN+example.org+user+alice", []string{"ssh-ed25519 A a"}}}})

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -23,6 +24,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
+	"patchbay/am/experiment"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/inventory/local"
@@ -460,9 +462,6 @@ func (d *demo) draw(name string) {
 	}
 }
 
-// nodeLogins finds each node of a manifest with its first login.
-var nodeLogins = regexp.MustCompile(`(?s)<node [^>]*client_id="([^"]+)".*?<login [^>]*hostname="([^"]+)" port="([^"]+)" username="([^"]+)"`)
-
 // sshConfig makes ssh fail rather than ask. It believes a host key that it sees for the
 // first time, for a manifest does not tell it; then the key must stay.
 const sshConfig = `BatchMode yes
@@ -476,18 +475,22 @@ UserKnownHostsFile known_hosts
 // findLogins shows the logins of the nodes, and writes them into ssh_config; nobody is
 // behind those of simulated nodes.
 func (d *demo) findLogins(manifest string) {
-	found := nodeLogins.FindAllStringSubmatch(manifest, -1)
 	if d.err != nil {
 		return
 	}
+	var m experiment.Manifest
+	if m, d.err = experiment.ReadManifest([]byte(manifest)); d.err != nil {
+		return
+	}
+	found := slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return !n.Login.Exists() })
 	if len(found) != demoNodes {
 		d.err = fmt.Errorf("%d nodes are ready, but the manifest has logins for %d", demoNodes, len(found))
 		return
 	}
 	text := sshConfig
 	for _, f := range found {
-		d.say("%s: ssh -i users/ann/id_ed25519 -p %s %s@%s", f[1], f[3], f[4], f[2])
-		text += fmt.Sprintf("Host %s\n  HostName %s\n  Port %s\n  User %s\n  IdentityFile users/%[4]s/id_ed25519\n", f[1], f[2], f[3], f[4])
+		d.say("%s: ssh -i users/ann/id_ed25519 -p %d %s@%s", f.Name, f.Login.Port, f.Login.User, f.Login.Host)
+		text += fmt.Sprintf("Host %s\n  HostName %s\n  Port %d\n  User %s\n  IdentityFile users/%[4]s/id_ed25519\n", f.Name, f.Login.Host, f.Login.Port, f.Login.User)
 	}
 	if !d.local {
 		d.say("(These nodes are simulated: there is nobody to answer.)")

@@ -22,6 +22,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/urn"
+	"patchbay/inventory/local"
 )
 
 // ownSite is the site that experimenters have for themselves when they name no other: a
@@ -265,6 +266,21 @@ func (o ownSite) start(ctx context.Context, config *site.Config) error {
 			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
 		}
+	}
+	return o.awaitTestbed(ctx)
+}
+
+// awaitTestbed waits a little until nodes of this host can be reached again: the site is
+// served before its testbed answers.
+func (o ownSite) awaitTestbed(ctx context.Context) error {
+	bed, err := site.OpenTestbed(filepath.Join(o.dir, site.ProvidersDir), create.Local)
+	if bed == nil || err != nil {
+		return nil // the server's log says what is wrong
+	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	for ctx.Err() == nil && !bed.Runs(ctx, local.Socket) {
+		time.Sleep(20 * time.Millisecond)
 	}
 	return nil
 }

@@ -71,6 +71,17 @@ func (p *person) run(args ...string) (out string, code int) {
 
 func (p *person) program(words ...string) (out string, code int) {
 	p.t.Helper()
+	cmd := p.command(words...)
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		p.t.Fatal(err)
+	}
+	p.t.Logf("$ %s\n%s", strings.Join(words, " "), text)
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// command is a command line in the person's folder.
+func (p *person) command(words ...string) *exec.Cmd {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir = p.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "XDG_STATE_HOME=" + p.dir, "LANG=C.UTF-8"}
@@ -80,12 +91,7 @@ func (p *person) program(words ...string) (out string, code int) {
 	case p.uid != 0:
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.uid)}}
 	}
-	text, err := cmd.CombinedOutput()
-	if cmd.ProcessState == nil {
-		p.t.Fatal(err)
-	}
-	p.t.Logf("$ %s\n%s", strings.Join(words, " "), text)
-	return string(text), cmd.ProcessState.ExitCode()
+	return cmd
 }
 
 // does is run for a command line that must succeed and print texts.
@@ -146,6 +152,7 @@ func (p *person) kill() {
 			text, err := os.ReadFile(f)
 			return err != nil || len(text) == 0
 		})
+		wait.Until(p.t, "what it has started is gone", func() bool { return len(p.processes()) == 0 })
 	}
 }
 
@@ -200,6 +207,27 @@ func TestUpOfANormalUser(t *testing.T) {
 	}
 	p.leavesNothing()
 	p.does([]string{"down", "--all"}, "You have no site of your own")
+}
+
+// TestUpIsInterrupted proves that a Ctrl-C leaves what was reserved, says so, and that the
+// same command goes on.
+func TestUpIsInterrupted(t *testing.T) {
+	p := newPerson(t)
+	cmd, out := p.command(filepath.Join(p.bin, "patchbay"), "up", "--example"), new(wait.Buffer)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "nodes are being made", func() bool { return strings.Contains(out.String(), "make the nodes") })
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it succeeds")
+	}
+	has(t, out.String(), "interrupted", "2 nodes of the slice lan stay reserved", "go on with the same command", "down lan")
+	p.does([]string{"up", "--example"}, "server  (simulated)")
+	p.leavesNothing()
 }
 
 // TestTwoUpsAtOnce proves that two commands at once make one site and two experiments.
@@ -288,7 +316,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
 	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"><!-- --></node></rspec>`, 1))
 	p.does([]string{"ssh", "third", "hostname"}, "third")
-	as(true).does([]string{"up", changed, "--yes"}, "replace  third  the node changed in the request")
+	as(true).does([]string{"up", changed, "--yes"}, "replace  third   the node changed in the request")
 	as(false).does([]string{"ssh", "third", "hostname"}, "third")
 
 	// Without root, what needs root says so.
