@@ -87,10 +87,11 @@ const (
 
 // Service has the methods. All may be called at the same time.
 type Service struct {
-	cfg    Config
-	memory *Memory
-	offer  atomic.Pointer[offer]
-	plan   atomic.Pointer[maintenance.Plan] // see SetPlan
+	cfg     Config
+	memory  *Memory
+	offer   atomic.Pointer[offer]
+	plan    atomic.Pointer[maintenance.Plan] // see SetPlan
+	endings endings
 }
 
 // New makes a Service over opened rooms.

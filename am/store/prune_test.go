@@ -9,36 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
-	"patchbay/am/urn"
 )
-
-// TestJournalOf: the latest entries of one slice come first, and no entry beyond the
-// limit is looked at.
-func TestJournalOf(t *testing.T) {
-	s := open(t, Options{})
-	slice := func(name string) urn.URN { return urn.URN{Authority: "example.org", Type: urn.Slice, Name: name} }
-	for i, name := range []string{"a", "b", "a", "ab", "b", "a"} {
-		commit(t, s, func(*View) (cs ChangeSet, err error) {
-			cs.Log(am.JournalEntry{At: noon, Event: fmt.Sprint(i), Slice: slice(name), Text: slice("a").String()})
-			return cs, nil
-		})
-	}
-	for _, tt := range []struct {
-		name        string
-		limit, most int
-		want        string
-	}{
-		{"a", 99, 99, "520"}, {"a", 5, 99, "52"}, {"a", 3, 99, "5"}, {"a", 0, 99, ""}, {"a", 99, 2, "52"}, {"b", 99, 99, "41"}, {"ab", 99, 99, "3"}, {"none", 99, 99, ""},
-	} {
-		got := ""
-		err := s.Read(func(v *View) error {
-			return v.JournalOf(slice(tt.name), tt.limit, func(e am.JournalEntry) bool { got += e.Event; return len(got) < tt.most })
-		})
-		if err != nil || got != tt.want {
-			t.Errorf("of %s, %d entries: %q, %v, want %q", tt.name, tt.limit, got, err, tt.want)
-		}
-	}
-}
 
 // TestPruneJournal: what is old and settled goes, oldest first, a batch at a time.
 func TestPruneJournal(t *testing.T) {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -152,19 +151,6 @@ func (v *View) Journal(f func(am.JournalEntry) bool) error { return each(v, Jour
 // JournalBackwards is Journal with the latest entry first.
 func (v *View) JournalBackwards(f func(am.JournalEntry) bool) (failed error) {
 	v.r.backwards(string(Journal), decoding(Journal, &failed, f))
-	return failed
-}
-
-// JournalOf calls f with the entries that name a slice as it is written here, the latest
-// first, until f returns false. It looks at the latest entries of the journal only, as
-// many as limit says.
-func (v *View) JournalOf(slice urn.URN, limit int, f func(am.JournalEntry) bool) (failed error) {
-	name := []byte(slice.String())
-	decoded := decoding(Journal, &failed, func(e am.JournalEntry) bool { return !e.Slice.Equal(slice) || f(e) })
-	v.r.backwards(string(Journal), func(id, b []byte) bool {
-		limit--
-		return limit >= 0 && (!bytes.Contains(b, name) || decoded(id, b))
-	})
 	return failed
 }
 

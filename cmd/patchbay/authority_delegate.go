@@ -59,10 +59,11 @@ func (o *delegateOptions) Validate(args []string) (err error) {
 }
 
 func (o *delegateOptions) Run(ctx context.Context, c console) error {
-	t, err := o.site.trial(ctx)
+	t, unlock, err := o.site.trial(ctx, c)
 	if err != nil {
 		return err
 	}
+	defer unlock()
 	from, err := t.existing(o.From)
 	if err != nil {
 		return err

@@ -49,10 +49,11 @@ func (o *sliceOptions) Validate(args []string) (err error) {
 }
 
 func (o *sliceOptions) Run(ctx context.Context, c console) error {
-	t, err := o.site.trial(ctx)
+	t, unlock, err := o.site.trial(ctx, c)
 	if err != nil {
 		return err
 	}
+	defer unlock()
 	now := time.Now()
 	expires, err := t.until(o.life, now)
 	if err != nil {

@@ -41,10 +41,11 @@ func (o *toolOptions) Validate(args []string) (err error) {
 }
 
 func (o *toolOptions) Run(ctx context.Context, c console) error {
-	t, err := o.site.trial(ctx)
+	t, unlock, err := o.site.trial(ctx, c)
 	if err != nil {
 		return err
 	}
+	defer unlock()
 	var user *trialUser
 	if o.For != "" {
 		if user, err = t.existing(o.For); err != nil {

@@ -88,10 +88,11 @@ func (o *userOptions) Validate(args []string) (err error) {
 }
 
 func (o *userOptions) Run(ctx context.Context, c console) error {
-	t, err := o.site.trial(ctx)
+	t, unlock, err := o.site.trial(ctx, c)
 	if err != nil {
 		return err
 	}
+	defer unlock()
 	if o.List != "" || len(o.Names) > 1 || o.Slice != "" || o.Bundle != "" {
 		return o.makeClass(t, c)
 	}
@@ -149,13 +150,18 @@ type trialSite struct {
 	URL    string // of version 3
 }
 
-// trial opens the trial authority of the site that the flag names.
-func (f *siteFlag) trial(ctx context.Context) (*trialSite, error) {
-	c, err := f.read()
+// trial opens the trial authority of the site that the flag names, to write to it: until
+// unlock is called, other commands that want to do so wait.
+func (f *siteFlag) trial(ctx context.Context, c console) (t *trialSite, unlock func(), err error) {
+	config, err := f.read()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return openTrial(ctx, c)
+	if t, err = openTrial(ctx, config); err != nil {
+		return nil, nil, err
+	}
+	unlock, err = lockFolder(ctx, t.dir, c)
+	return t, unlock, err
 }
 
 // openTrial opens the trial authority of a site. The error wraps fs.ErrNotExist if it

@@ -155,8 +155,10 @@ func (s *corpusSite) dial(address string) (c net.Conn, err error) {
 func (s *corpusSite) enter() {
 	t := s.t
 	t.Helper()
+	var unlock func()
 	var err error
-	if s.trial, err = (&siteFlag{file: s.dir}).trial(t.Context()); err == nil {
+	if s.trial, unlock, err = (&siteFlag{file: s.dir}).trial(t.Context(), console{io.Discard, io.Discard}); err == nil {
+		defer unlock()
 		s.ann, _, err = s.trial.user("ann", false, time.Now())
 	}
 	if err == nil {

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"crypto/tls"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// TestTwoCommandsThatMakeTheSameUsersAtOnce: one waits for the other, both succeed, and
+// each user has a certificate with its own key.
+func TestTwoCommandsThatMakeTheSameUsersAtOnce(t *testing.T) {
+	dir := made(t)
+	names := []string{"alice", "bob"}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			args := append([]string{"user", "--slice", "lab1", "--config", dir}, names...)
+			if code, out := tell(t, args...); code != 0 {
+				t.Error(out)
+			}
+		})
+	}
+	both.Wait()
+	for _, name := range names {
+		user := filepath.Join(dir, "users", name)
+		if _, err := tls.LoadX509KeyPair(filepath.Join(user, name+"-cert.pem"), filepath.Join(user, name+"-key.pem")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
