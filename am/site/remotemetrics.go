@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -107,17 +105,11 @@ func (c *Config) readMetricsAccess() (*metricsAccess, error) {
 		a.token = &sum
 	}
 	if file := c.Metrics.ClientCA; file != "" {
-		text, err := os.ReadFile(file)
+		pool, err := hook.ReadCA(file)
 		if err != nil {
-			return nil, c.Origin.wrong("metrics.client_ca", "%s", notThere("file", file, err))
+			return nil, c.Origin.wrong("metrics.client_ca", "%v", err)
 		}
-		a.tls.ClientCAs, a.tls.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if !a.tls.ClientCAs.AppendCertsFromPEM(text) {
-			return nil, c.Origin.wrong("metrics.client_ca", "%s holds no certificate that can be read; put the PEM of the authority there", file)
-		}
-	}
-	if a.token == nil && a.tls.ClientCAs == nil {
-		return nil, errors.New("metrics: anybody could read them; name a token_file, or a client_ca")
+		a.tls.ClientCAs, a.tls.ClientAuth = pool, tls.RequireAndVerifyClientCert
 	}
 	return a, nil
 }

@@ -23,13 +23,13 @@ type Polled struct {
 	Provider string
 	// Answered is when it last answered, or when it was first polled.
 	Answered time.Time
-	// Silent says that it has not answered for too long; Err is then why, if a poll has
-	// ended.
+	// Silent says that it has not answered for too long. Err is the error of the last poll
+	// that ended.
 	Silent bool
 	Err    error
 }
 
-// polls is what is known of whether providers answer.
+// polls are the results of the polls of all providers.
 type polls struct {
 	mu sync.Mutex
 	of map[string]*polled // by the provider's name
@@ -42,6 +42,8 @@ type polled struct {
 	logged  bool          // that it is silent
 }
 
+func (p *polled) isSilent() bool { return time.Since(p.Answered) > p.limit }
+
 // Polled lists the providers of the inventory and of slivers by name. It is empty until
 // the runner calls providers.
 func (r *Runner) Polled() []Polled {
@@ -49,7 +51,7 @@ func (r *Runner) Polled() []Polled {
 	defer r.polls.mu.Unlock()
 	var all []Polled
 	for _, p := range r.polls.of {
-		p.Silent = time.Since(p.Answered) > p.limit
+		p.Silent = p.isSilent()
 		all = append(all, p.Polled)
 	}
 	slices.SortFunc(all, func(a, b Polled) int { return cmp.Compare(a.Provider, b.Provider) })
@@ -64,7 +66,7 @@ func (r *Runner) Silent(name string) (since time.Time, silent bool) {
 	if p == nil {
 		return time.Time{}, false
 	}
-	return p.Answered, time.Since(p.Answered) > p.limit
+	return p.Answered, p.isSilent()
 }
 
 // poll asks each provider from time to time whether it answers, until ctx ends. A
@@ -141,21 +143,14 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
-// logSilence logs each provider once that has fallen silent.
+// logSilence logs each provider that has become silent, once.
 func (r *Runner) logSilence() {
-	for _, p := range r.Polled() {
-		if !p.Silent {
-			continue
-		}
-		r.polls.mu.Lock()
-		was := r.polls.of[p.Provider]
-		fresh := was != nil && !was.logged
-		if fresh {
-			was.logged = true
-		}
-		r.polls.mu.Unlock()
-		if fresh {
-			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", p.Provider, "silent_since", p.Answered, "error", p.Err)
+	r.polls.mu.Lock()
+	defer r.polls.mu.Unlock()
+	for name, p := range r.polls.of {
+		if p.isSilent() && !p.logged {
+			p.logged = true
+			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", name, "silent_since", p.Answered, "error", p.Err)
 		}
 	}
 }
