@@ -19,8 +19,10 @@ type Node struct {
 	Sliver string
 	// Addresses are those of its interfaces, LINK ADDRESS.
 	Addresses []string
-	// Login is the zero value where the manifest has none that is safe to use.
-	Login Login
+	// Login is the zero value if the manifest has none that is safe to use. Logins are
+	// all of these.
+	Login  Login
+	Logins []Login
 	// Gateway is the SSH gateway in front of Login; the zero value for none.
 	Gateway Login
 	// Unsafe is a login that the manifest has and that OpenSSH might take for
@@ -54,6 +56,11 @@ func ReadManifest(text []byte) (Manifest, error) {
 	nodes := make([]Node, len(p.Nodes))
 	for i, n := range p.Nodes {
 		nodes[i] = Node{Name: n.Name, Sliver: n.Sliver}
+		for _, l := range n.Logins {
+			if x, ok := safeLogin(l.User, l.Host, l.Port); ok {
+				nodes[i].Logins = append(nodes[i].Logins, x)
+			}
+		}
 		nodes[i].Login, nodes[i].Gateway, nodes[i].Unsafe = chooseLogin(n)
 	}
 	for _, l := range p.Links {

@@ -31,7 +31,7 @@ func (t *trialSite) port() string {
 // aggregateFiles are aggregate.yaml, which says where the site is, and the
 // certificates that vouch for its server, if it has made them itself. There are none
 // of a site whose server chooses a port when it starts.
-func (t *trialSite) aggregateFiles() ([]siteFile, error) {
+func (t *trialSite) aggregateFiles() ([]site.File, error) {
 	if t.port() == "0" {
 		return nil, nil
 	}
@@ -41,9 +41,9 @@ func (t *trialSite) aggregateFiles() ([]siteFile, error) {
 		return nil, err
 	}
 	if ca == nil {
-		return []siteFile{{aggregateName, text, 0o644}}, nil
+		return []site.File{{Name: aggregateName, Content: text, Mode: 0o644}}, nil
 	}
-	return []siteFile{{aggregateName, fmt.Appendf(text, "ca: %s\n", serverCAFile), 0o644}, {serverCAFile, ca, 0o644}}, nil
+	return []site.File{{Name: aggregateName, Content: fmt.Appendf(text, "ca: %s\n", serverCAFile), Mode: 0o644}, {Name: serverCAFile, Content: ca, Mode: 0o644}}, nil
 }
 
 // serverCA is the certificates of the server, if they have signed themselves; nil
@@ -126,13 +126,14 @@ func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 		if made.IsZero() {
 			made = info.ModTime()
 		}
-		if err := pack(z, siteFile{path.Join(u.Name, name), text, 0o600}, info.ModTime()); err != nil {
+		if err := pack(z, site.File{Name: path.Join(u.Name, name), Content: text, Mode: 0o600}, info.ModTime()); err != nil {
 			return nil, err
 		}
 	}
 	readme := t.readme(u, own, exists(request))
-	for _, f := range []siteFile{{"omni_config", t.omniConfig(u, ""), 0o644}, {"README.txt", readme, 0o644}} {
-		if err := pack(z, siteFile{path.Join(u.Name, f.name), f.content, f.mode}, made); err != nil {
+	for _, f := range []site.File{{Name: "omni_config", Content: t.omniConfig(u, ""), Mode: 0o644}, {Name: "README.txt", Content: readme, Mode: 0o644}} {
+		f.Name = path.Join(u.Name, f.Name)
+		if err := pack(z, f, made); err != nil {
 			return nil, err
 		}
 	}
@@ -144,12 +145,12 @@ func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 const slicesDir = "slices"
 
 // pack adds a file to a zip.
-func pack(z *zip.Writer, f siteFile, modified time.Time) error {
-	h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: modified.UTC()}
-	h.SetMode(f.mode)
+func pack(z *zip.Writer, f site.File, modified time.Time) error {
+	h := &zip.FileHeader{Name: f.Name, Method: zip.Deflate, Modified: modified.UTC()}
+	h.SetMode(f.Mode)
 	w, err := z.CreateHeader(h)
 	if err == nil {
-		_, err = w.Write(f.content)
+		_, err = w.Write(f.Content)
 	}
 	return err
 }

@@ -389,7 +389,7 @@ func writeDocument(file, text string) error {
 func (o *callOptions) target(ctx context.Context, folders []string) (string, error) {
 	target := o.URL
 	for _, dir := range folders {
-		if info, err := os.Stat(dir); target != "" || o.site.given() || err != nil || !info.IsDir() {
+		if target != "" || o.site.given() || !isFolder(dir) {
 			continue
 		}
 		a, err := readAggregate(dir)
@@ -406,9 +406,7 @@ func (o *callOptions) target(ctx context.Context, folders []string) (string, err
 			}
 			return "", err
 		}
-		if target = strings.TrimSuffix(config.PublicURL, "/"); target == "" {
-			target = site.PublicURLOf(ctx, config.Listen)
-		}
+		target = urlOf(ctx, config)
 	}
 	u, err := url.Parse(target)
 	if err != nil {

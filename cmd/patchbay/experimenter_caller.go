@@ -223,7 +223,7 @@ func (me *caller) setSlice(slice string) error {
 			return fmt.Errorf("%s is the URN of something else", slice)
 		}
 		for _, dir := range me.folders {
-			file := filepath.Join(dir, "slices", u.Name+"-cred.xml")
+			file := filepath.Join(dir, slicesDir, u.Name+"-cred.xml")
 			if err := me.addSliceCredential(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -233,7 +233,7 @@ func (me *caller) setSlice(slice string) error {
 	var candidates []string
 	if slice == filepath.Base(slice) {
 		for _, dir := range me.folders {
-			candidates = append(candidates, filepath.Join(dir, "slices", slice+"-cred.xml"))
+			candidates = append(candidates, filepath.Join(dir, slicesDir, slice+"-cred.xml"))
 		}
 	}
 	if len(candidates) == 0 || exists(slice) {
@@ -264,7 +264,7 @@ func (me *caller) noSlice(slice string, files []string) error {
 	name, looked := strings.TrimSuffix(filepath.Base(slice), "-cred.xml"), strings.Join(files, " or ")
 	if me.isTool() {
 		return fmt.Errorf("there is no slice %q; a tool works in the slice of a user: give the file with the user's credential, such as %s, or hand the slice on with: %s (looked for %s)",
-			slice, filepath.Join(about, "..", "..", site.UsersDir, "USER", "slices", name+"-cred.xml"),
+			slice, filepath.Join(about, "..", "..", site.UsersDir, "USER", slicesDir, name+"-cred.xml"),
 			commandAbout(about, "delegate", name, "--from", "USER", "--to", filepath.Base(about)), looked)
 	}
 	have := slicesIn(about)

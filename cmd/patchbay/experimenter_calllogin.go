@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,7 +60,7 @@ func (o *callOptions) login(me *caller, who string, users []string) (client.User
 		folders = append(folders, filepath.Join(filepath.Dir(o.site.path()), site.UsersDir, strings.ToLower(who)))
 	}
 	for _, dir := range folders {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		if isFolder(dir) {
 			return loginByFolder(dir)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
+	"patchbay/am/experiment"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/suggest"
 )
@@ -426,71 +426,46 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// manifestNode is one node of a manifest, by both of its names.
-type manifestNode struct {
-	ClientID string          `xml:"client_id,attr"`
-	Sliver   string          `xml:"sliver_id,attr"`
-	Logins   []manifestLogin `xml:"services>login"`
-}
-
-// manifestLogin is how to log in to a node.
-type manifestLogin struct {
-	Host string `xml:"hostname,attr"`
-	Port string `xml:"port,attr"`
-	User string `xml:"username,attr"`
-}
-
-// command is the command line that logs in with a private key; empty if the manifest
-// names no user and host that ssh would take for such.
-func (l manifestLogin) command(key string) string {
-	if l.User == "" || l.Host == "" || l.User[0] == '-' {
-		return ""
-	}
-	words := []string{"ssh"}
-	if key != "" {
-		words = append(words, "-i", key)
-	}
-	if port, err := strconv.ParseUint(l.Port, 10, 16); err == nil && port != 22 {
-		words = append(words, "-p", l.Port)
-	}
-	return display.ShellLine(append(words, l.User+"@"+l.Host))
-}
-
-// loginsOf are the command lines that log in to the nodes of a manifest, by their slivers:
-// as user, or as the first account where that has none.
+// loginsOf returns the commands that log in to the nodes of a manifest, by their slivers:
+// as user, or as the first account if the node has none of that name.
 func loginsOf(manifest, user, key string) map[string]string {
 	nodes, _ := nodesOf(manifest) // one that cannot be read has no logins
 	logins := map[string]string{}
 	for _, n := range nodes {
-		for i, l := range n.Logins {
-			if i == 0 || l.User == user {
-				logins[n.Sliver] = l.command(key)
-			}
+		l := n.Login
+		if i := slices.IndexFunc(n.Logins, func(l experiment.Login) bool { return l.User == user }); i >= 0 {
+			l = n.Logins[i]
 		}
+		if !l.Exists() {
+			continue
+		}
+		words := []string{"ssh"}
+		if key != "" {
+			words = append(words, "-i", key)
+		}
+		if l.Port != 22 {
+			words = append(words, "-p", strconv.Itoa(l.Port))
+		}
+		logins[n.Sliver] = display.ShellLine(append(words, l.User+"@"+l.Host))
 	}
 	return logins
 }
 
-// nodesOf are the nodes of a manifest that have slivers.
-func nodesOf(manifest string) ([]manifestNode, error) {
+// nodesOf returns the nodes of a manifest that have slivers.
+func nodesOf(manifest string) ([]experiment.Node, error) {
 	if manifest == "" {
-		return nil, nil // of a slice that has nothing there
+		return nil, nil // of a slice without slivers
 	}
-	var doc struct {
-		Nodes []manifestNode `xml:"node"`
-	}
-	if err := xml.Unmarshal([]byte(manifest), &doc); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(doc.Nodes, func(n manifestNode) bool { return n.Sliver == "" }), nil
+	m, err := experiment.ReadManifest([]byte(manifest))
+	return slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return n.Sliver == "" }), err
 }
 
 // sliverOf is the sliver of the one node with a name.
-func sliverOf(nodes []manifestNode, name string) (string, error) {
+func sliverOf(nodes []experiment.Node, name string) (string, error) {
 	var found, names []string
 	for _, n := range nodes {
-		names = append(names, n.ClientID)
-		if n.ClientID == name && !slices.Contains(found, n.Sliver) {
+		names = append(names, n.Name)
+		if n.Name == name && !slices.Contains(found, n.Sliver) {
 			found = append(found, n.Sliver)
 		}
 	}
