@@ -146,7 +146,7 @@ func (n *AdNode) writeTypes(b *strings.Builder) {
 	}
 }
 
-// countsSlots tells whether the text of the node has a number of slots.
+// countsSlots reports whether the text of the node has a number of slots.
 func (n *AdNode) countsSlots() bool {
 	return len(n.HardwareTypes) > 0 || !n.Exclusive && len(n.SliverTypes) > 0
 }

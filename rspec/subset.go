@@ -43,7 +43,7 @@ func (r *Request) textOf(element int) string {
 	return string(r.doc.src[at.start:at.end])
 }
 
-// HasSameNamespaces tells whether the roots of two requests declare the same
+// HasSameNamespaces reports whether the roots of two requests declare the same
 // namespaces, so that equal bytes below them mean the same.
 func (r *Request) HasSameNamespaces(other *Request) bool {
 	return maps.Equal(r.doc.rootSpaces, other.doc.rootSpaces)

@@ -43,7 +43,7 @@ var (
 	Gone = Wanted{}
 )
 
-// has tells whether a sliver is in a wanted state.
+// has reports whether a sliver is in a wanted state.
 func (w Wanted) has(s Sliver) bool { return slices.Contains(w, am.OperationalState(s.Operational)) }
 
 // FailedError says which slivers failed while Wait waited for them.
@@ -109,7 +109,7 @@ func Wait(ctx context.Context, status StatusFunc, wanted Wanted, report func([]S
 	}
 }
 
-// reached tells whether there is nothing to wait for any more.
+// reached reports whether there is nothing to wait for any more.
 func (w Wanted) reached(list []Sliver) (bool, error) {
 	if len(w) == 0 || len(list) == 0 {
 		if len(list) == 0 && len(w) > 0 {
@@ -137,7 +137,7 @@ func (w Wanted) reached(list []Sliver) (bool, error) {
 	return true, nil
 }
 
-// mayPass tells whether a call that failed may succeed when it is made again.
+// mayPass reports whether a call that failed may succeed when it is made again.
 func mayPass(err error) bool {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return e.Code == am.Busy || e.Code == am.ServerBusy

@@ -37,13 +37,13 @@ type Login struct {
 	Port       int
 }
 
-// Exists tells whether there is a login.
+// Exists reports whether there is a login.
 func (l Login) Exists() bool { return l.Host != "" }
 
 // Manifest is what is read of a manifest.
 type Manifest struct {
 	Nodes []Node
-	// Expires is the earliest end of leases; zero where the manifest does not tell it.
+	// Expires is the earliest end of leases; zero if the manifest has none.
 	Expires time.Time
 }
 
@@ -73,7 +73,7 @@ func ReadManifest(text []byte) (Manifest, error) {
 			}
 		}
 	}
-	expires, _ := time.Parse(time.RFC3339, p.Expires) // zero where it tells none
+	expires, _ := time.Parse(time.RFC3339, p.Expires) // zero if it has none
 	return Manifest{nodes, expires}, nil
 }
 

@@ -139,7 +139,7 @@ func urnsOf(list []client.Sliver) []string {
 	return urns
 }
 
-// Has tells whether the plan has an action of one of the kinds.
+// Has reports whether the plan has an action of one of the kinds.
 func (p Plan) Has(kinds ...Action) bool {
 	return slices.ContainsFunc(p, func(c Change) bool { return slices.Contains(kinds, c.Action) })
 }
@@ -154,7 +154,7 @@ func (p Plan) delete() (urns []string) {
 	return urns
 }
 
-// allocates tells whether the plan allocates a node.
+// allocates reports whether the plan allocates a node.
 func (p Plan) allocates(node string) bool {
 	return slices.ContainsFunc(p, func(c Change) bool { return c.Node == node && (c.Action == Add || c.Action == Replace) })
 }

@@ -29,7 +29,7 @@ type Config struct {
 	// Unpromised counts what there is although no sliver is there for it, by the names
 	// of provider and component; nil where nobody knows.
 	Unpromised func() map[[2]string]int
-	// Silent tells whether a provider has not answered for too long, and when it last did;
+	// Silent reports whether a provider has not answered for too long, and when it last did;
 	// nil where nobody knows.
 	Silent func(provider string) (since time.Time, silent bool)
 	// Wake tells the runner that there is work; it must not block. nil wakes nobody.

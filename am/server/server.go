@@ -44,7 +44,7 @@ type Options struct {
 	// calls is kept before it is asked, so it bounds itself what strangers at one
 	// address may cost; remote is nil where there is no connection.
 	Who func(remote net.Addr, chain [][]byte) string
-	// Admits tells whether a monitor on another host may read health and metrics; nil
+	// Admits reports whether a monitor on another host may read health and metrics; nil
 	// admits nobody.
 	Admits func(*http.Request) bool
 	// Ready tells what is missing to serve calls; nil when nothing is.

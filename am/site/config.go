@@ -297,7 +297,8 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 	}
 }
 
-// validateMetrics checks that nobody reads metrics from elsewhere without proof.
+// validateMetrics checks that other hosts cannot read metrics without a token or a
+// certificate.
 func (c *Config) validateMetrics(wrong wrongFunc) {
 	m := c.Metrics
 	switch {

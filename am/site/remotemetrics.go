@@ -70,7 +70,7 @@ func (m *remoteMetrics) secure(l net.Listener) net.Listener {
 	})
 }
 
-// admits tells whether a request shows the token, if one is asked for. Certificates are
+// admits reports whether a request shows the token, if one is asked for. Certificates are
 // checked by TLS.
 func (m *remoteMetrics) admits(r *http.Request) bool {
 	if m == nil {

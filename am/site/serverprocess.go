@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// IsServed tells whether a server listens at the site's admin socket, also one that does
+// IsServed reports whether a server listens at the site's admin socket, also one that does
 // not answer this user.
 func IsServed(ctx context.Context, c *Config) bool {
 	_, err := serverID(ctx, c)

@@ -58,7 +58,7 @@ func (r *Runner) Polled() []Polled {
 	return all
 }
 
-// Silent tells whether a provider has not answered for too long, and when it last did.
+// Silent reports whether a provider has not answered for too long, and when it last did.
 func (r *Runner) Silent(name string) (since time.Time, silent bool) {
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()

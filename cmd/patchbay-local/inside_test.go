@@ -90,7 +90,7 @@ func (s *loginSite) figuresInside(t *testing.T) {
 	s.types(t, nodeA, []typed{
 		{"nproc", "1\n", 0},
 		{"free -m | awk '/Mem/ {print $2, ($3+$4+$6 >= 510), ($3 < 100)}'; free -h | awk '/Mem/ {print $2}'", "512 1 1\n512Mi\n", 0},
-		{"free -x", "free: usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which tells of this node's memory\n", 1},
+		{"free -x", "free: usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which shows this node's memory\n", 1},
 		{"awk '{print ($1 < 600)}' /proc/uptime", "1\n", 0},
 	})
 }

@@ -339,7 +339,7 @@ func (me *caller) addCredential(file string) error {
 	return nil
 }
 
-// isOver tells whether a credential has ended.
+// isOver reports whether a credential has ended.
 func (c *credential) isOver(now time.Time) bool { return !c.expires.IsZero() && !now.Before(c.expires) }
 
 // remedy is the command line that makes a new credential with its owner's trial

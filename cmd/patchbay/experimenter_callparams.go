@@ -94,7 +94,7 @@ func (r *callRequest) action() string {
 	return "geni_" + r.args[0]
 }
 
-// needsSlice tells whether the call is about a slice that its arguments do not name.
+// needsSlice reports whether the call is about a slice that its arguments do not name.
 func (r *callRequest) needsSlice() bool {
 	_, slivers := r.targets()
 	if len(slivers) > 0 && !slices.ContainsFunc(slivers, func(s string) bool { return !isURN(s) }) {
@@ -103,7 +103,7 @@ func (r *callRequest) needsSlice() bool {
 	return strings.ContainsAny(shapes[r.api][r.method].params, "su")
 }
 
-// isWholeSlice tells whether the targets of the call are all that the slice has.
+// isWholeSlice reports whether the targets of the call are all that the slice has.
 func (r *callRequest) isWholeSlice() bool {
 	_, slivers := r.targets()
 	return len(slivers) == 0 || slices.ContainsFunc(slivers, func(s string) bool { return strings.EqualFold(s, r.me.sliceURN) })

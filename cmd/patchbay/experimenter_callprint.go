@@ -280,23 +280,14 @@ func printValue(w io.Writer, v xmlrpc.Value, indent string) {
 }
 
 func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
-	switch x := v.(type) {
-	case xmlrpc.Struct:
-		if len(x) == 0 {
-			break
-		}
-		fmt.Fprintf(w, "%s%s\n", indent, head)
-		printValue(w, v, indent+"  ")
-		return
-	case []xmlrpc.Value:
-		if len(x) == 0 {
-			break
-		}
-		fmt.Fprintf(w, "%s%s\n", indent, head)
-		printValue(w, v, indent+"  ")
+	s, _ := v.(xmlrpc.Struct)
+	list, _ := v.([]xmlrpc.Value)
+	if len(s)+len(list) == 0 {
+		fmt.Fprintln(w, strings.TrimRight(indent+head+" "+scalar(v), " "))
 		return
 	}
-	fmt.Fprintln(w, strings.TrimRight(indent+head+" "+scalar(v), " "))
+	fmt.Fprintf(w, "%s%s\n", indent, head)
+	printValue(w, v, indent+"  ")
 }
 
 func scalar(v xmlrpc.Value) string {

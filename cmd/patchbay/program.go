@@ -67,13 +67,13 @@ func toTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// confirmed asks a question at a terminal, and tells whether the answer is yes. Where in or
+// confirmed asks a question at a terminal, and reports whether the answer is yes. Where in or
 // out is no terminal there is no one to ask, and it returns true.
 func confirmed(in *os.File, out io.Writer, question string) bool {
 	return !toTerminal(in) || !toTerminal(out) || answersYes(in, out, question)
 }
 
-// answersYes asks a question and tells whether the answer is clearly yes.
+// answersYes asks a question and reports whether the answer is clearly yes.
 func answersYes(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprint(out, question)
 	const most = 100 // bytes of an answer

@@ -64,7 +64,7 @@ func (k *Checker) Errors(err error) {
 	k.bad("", "%v", err)
 }
 
-// Verdict prints how many errors there are, unless that was said. It tells whether there
+// Verdict prints how many errors there are, unless that was said. It reports whether there
 // are none.
 func (k *Checker) Verdict() bool {
 	if k.wrong == 0 {

@@ -21,7 +21,7 @@ type diagnosis struct {
 	name             string
 	text             []byte
 	list             []diagnostic
-	told             map[[2]int]bool // where errors stand, also those that are told elsewhere
+	told             map[[2]int]bool // places of errors, also of those that are listed with another
 	errors, warnings int
 }
 
@@ -41,7 +41,7 @@ func (r *diagnosis) add(d diagnostic) {
 	}
 }
 
-// hasError tells whether something is said to be wrong at a place.
+// hasError reports whether the list has an error at a place.
 func (r *diagnosis) hasError(line, column int) bool {
 	return slices.ContainsFunc(r.list, func(d diagnostic) bool { return d.isError && d.line == line && d.column == column })
 }
@@ -55,8 +55,8 @@ func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	}
 }
 
-// problems adds what is wrong with a request in itself. What differs only in the
-// name of a node, link or interface is one thing, and said at the first.
+// problems adds the problems of the request itself. Those that differ only in the name of
+// a node, link or interface become one, at the place of the first.
 func (r *diagnosis) problems(list []rspec.Problem) {
 	type said struct {
 		isError bool
@@ -83,15 +83,15 @@ func (r *diagnosis) problems(list []rspec.Problem) {
 	}
 }
 
-// told is what is said of a node or link of a request.
+// told is an error or warning about a node or link of a request.
 type told struct {
 	kind, clientID, what, text string
 	line                       int // where the whole of it begins
 	isError                    bool
 }
 
-// parts adds what is said of nodes and links. Those of which the same is said are named
-// together, at the first of them; what an error stands at already is passed over.
+// parts adds errors and warnings about nodes and links. Equal texts become one, at the
+// first place, with all names. Places that have an error already are skipped.
 func (r *diagnosis) parts(req *rspec.Request, list []told) {
 	type said struct {
 		kind, text string

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// LimitsFile is where a node finds what it may take: Limits, as JSON.
+// LimitsFile is a file in each node with its Limits, as JSON.
 const LimitsFile = "/run/patchbay/limits.json"
 
-// Limits are what a node may take, Memory and Disk in bytes.
+// Limits are the limits of a node, Memory and Disk in bytes.
 type Limits struct {
 	CPUs   float64
 	Memory int64
@@ -26,7 +26,7 @@ type Limits struct {
 	Disk   int64
 }
 
-// Usage is what geni-get usage tells: what a node may take, and takes now.
+// Usage is the answer of geni-get usage: the limits of a node, and what it uses now.
 type Usage struct {
 	CPUs        float64 `json:"cpus"`
 	Memory      int64   `json:"memory"`       // bytes, as those below
@@ -43,9 +43,8 @@ type nodeCommand struct {
 	lacked bool // only where the image has none
 }
 
-// nodeCommands are the programs of ours in each node, by name, beside those of other
-// packages. They stand where a program of the image would show the host's figures,
-// or cannot work.
+// nodeCommands returns our programs in each node, by name, except those of other
+// packages. Each replaces a program that would show the host's figures or cannot work.
 func nodeCommands() map[string]nodeCommand {
 	const restart = "a node does not switch itself off or on, by design: restart it from outside with the action geni_restart; its files stay"
 	all := map[string]nodeCommand{
@@ -68,8 +67,8 @@ func nodeCommands() map[string]nodeCommand {
 	return all
 }
 
-// Commands are the names of the programs of ours that a node is to find. has tells
-// whether its image has a program.
+// Commands returns the names of our programs for a node. has reports whether its image
+// has a program.
 func Commands(has func(name string) bool) []string {
 	var names []string
 	for name, c := range nodeCommands() {
@@ -80,8 +79,7 @@ func Commands(has func(name string) bool) []string {
 	return names
 }
 
-// RunCommand runs the program as the command of a node that name is, and ends; it
-// returns if there is none.
+// RunCommand runs the node command with that name and exits. It returns if there is none.
 func RunCommand(name string, args []string) {
 	c, ok := nodeCommands()[name]
 	if !ok {
@@ -94,8 +92,8 @@ func RunCommand(name string, args []string) {
 	os.Exit(0)
 }
 
-// absent is a command that cannot work, and why. What works tells of the arguments is
-// left to the program of the image, if it has one.
+// absent returns a command that fails with why. For arguments that works accepts it runs
+// the image's own program, if there is one.
 func absent(name, why string, works func(args []string) bool) func([]string, io.Writer) error {
 	return func(args []string, _ io.Writer) error {
 		if works != nil && works(args) {
@@ -105,15 +103,15 @@ func absent(name, why string, works func(args []string) bool) func([]string, io.
 	}
 }
 
-// runImages executes the image's own program; it returns if there is none.
+// runImages executes the image's own program. It returns if there is none.
 func runImages(name string, args []string) {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
 		syscall.Exec(dir+name, append([]string{name}, args...), os.Environ())
 	}
 }
 
-// nproc prints how many processors the node may use, at least one. With options it
-// is the image's.
+// nproc prints how many processors the node may use, rounded up. With options it runs
+// the image's own nproc.
 func nproc(args []string, out io.Writer) error {
 	text, err := readFile(LimitsFile, fileLimit)
 	var l Limits
@@ -128,7 +126,7 @@ func nproc(args []string, out io.Writer) error {
 	return err
 }
 
-// freeTime is what free waits for the testbed, which may just be restarted.
+// freeTime is how long free waits for the testbed, which may be restarting.
 const freeTime = 3 * time.Second
 
 // free prints the node's memory in the form of free of procps.
@@ -138,7 +136,7 @@ func free(args []string, out io.Writer) error {
 	for _, word := range args {
 		n, ok := units[word]
 		if !ok {
-			return errors.New("usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which tells of this node's memory")
+			return errors.New("usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which shows this node's memory")
 		}
 		unit = n
 	}

@@ -218,7 +218,7 @@ func forget(from sources) error {
 // sources are addresses from which connections were begun.
 type sources map[netip.Addr]bool
 
-// MatchConntrackFlow tells whether a connection is from one of them.
+// MatchConntrackFlow reports whether a connection is from one of them.
 func (s sources) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	a, ok := netip.AddrFromSlice(flow.Forward.SrcIP)
 	return ok && s[a.Unmap()]

@@ -80,8 +80,7 @@ type pinger struct {
 	trips    []float64 // in ms
 }
 
-// run sends requests until it has enough, and tells whether as many answers came
-// as the caller wants.
+// run sends requests until -c or -w ends it. It reports whether enough answers came.
 func (o *options) run(ctx context.Context, out io.Writer) (bool, error) {
 	to, err := o.resolve(ctx)
 	if err != nil {
@@ -116,7 +115,7 @@ func (p *pinger) loop(ctx context.Context) error {
 	for i := range payload {
 		payload[i] = byte(i)
 	}
-	// A signal shall end the wait for an answer.
+	// receive must return in time to notice a signal.
 	const look = 100 * time.Millisecond
 	next := p.begun
 	for ctx.Err() == nil {
@@ -189,7 +188,7 @@ func (p *pinger) stamp() string {
 	return fmt.Sprintf("[%.6f] ", float64(time.Now().UnixMicro())/1e6)
 }
 
-// take takes an answer that came at some time.
+// take handles an answer that came at a time.
 func (p *pinger) take(a *answer, at time.Time) {
 	left, open := p.left[a.number]
 	if a.wrong != "" {
@@ -229,7 +228,7 @@ func (p *pinger) take(a *answer, at time.Time) {
 	fmt.Fprintf(p.out, "%s%d bytes from %s: icmp_seq=%d ttl=%d%s%s\n", p.stamp(), a.size, p.name, a.number, a.ttl, timing, text)
 }
 
-// milliseconds is a time with as many digits as iputils gives.
+// milliseconds formats a time with the digits of iputils.
 func milliseconds(ms float64) string {
 	switch {
 	case ms >= 100:
@@ -242,7 +241,7 @@ func milliseconds(ms float64) string {
 	return fmt.Sprintf("%.3f", ms)
 }
 
-// statistics prints what came of it.
+// statistics prints the summary.
 func (p *pinger) statistics() {
 	fmt.Fprintf(p.out, "\n--- %s ping statistics ---\n%d packets transmitted, %d received", p.host, p.sent, p.received)
 	if p.twice > 0 {

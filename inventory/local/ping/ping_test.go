@@ -68,9 +68,9 @@ From 10.0.0.1 icmp_seq=3 Destination Host Unreachable
 	}
 }
 
-// FuzzTold reads what the kernel gives with an error of a socket.
-func FuzzTold(f *testing.F) {
+// FuzzExtendedError reads what the kernel gives with an error of a socket.
+func FuzzExtendedError(f *testing.F) {
 	f.Add(make([]byte, 32), true)
 	f.Add([]byte{111, 0, 0, 0, 2, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 10, 0, 0, 1}, false)
-	f.Fuzz(func(t *testing.T, b []byte, v6 bool) { told(b, v6) })
+	f.Fuzz(func(t *testing.T, b []byte, v6 bool) { extendedError(b, v6) })
 }
