@@ -96,7 +96,7 @@ func (s *loginSite) figuresInside(t *testing.T) {
 }
 
 func (s *loginSite) sudoInside(t *testing.T) {
-	const usage = "usage: sudo [-EHins] [-u USER] [-g GROUP] [-D DIR] [VAR=VALUE] COMMAND; this is the testbed's small sudo: no passwords, no sudoers"
+	const usage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's small sudo: no passwords, no sudoers, no other options"
 	s.types(t, nodeA, []typed{
 		{"readlink $(which sudo)", "/run/patchbay/bin/sudo\n", 0},
 		{"sudo id", "uid=0(root) gid=0(root) groups=0(root)\n", 0},
