@@ -548,22 +548,18 @@ func (l LogConfig) New(w io.Writer) *slog.Logger {
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		level = slog.LevelInfo
 	}
-	isEmpty := func(a slog.Attr) bool { return a.Value.Kind() == slog.KindString && a.Value.String() == "" }
-	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch {
-			case isEmpty(a):
-				return slog.Attr{}
-			case a.Value.Kind() == slog.KindDuration:
-				return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
-			}
-			return a
-		}}))
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if isEmpty(a) {
+	isJSON := l.Format == "json"
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		switch {
+		case a.Value.Kind() == slog.KindString && a.Value.String() == "":
 			return slog.Attr{}
+		case isJSON && a.Value.Kind() == slog.KindDuration:
+			return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
 		}
 		return a
-	}}))
+	}}
+	if isJSON {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
 }

@@ -169,7 +169,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 			action = r.action()
 			v = action
 		case 'k':
-			v = users3(r.me.users())
+			v = client.Users(r.me.users())
 		}
 		params = append(params, v)
 	}
@@ -188,7 +188,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 // withDefaults adds the options that a method needs to those that were given.
 func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xmlrpc.Struct {
 	if users {
-		options = withDefault(options, "geni_users", users3(r.me.users()))
+		options = withDefault(options, "geni_users", client.Users(r.me.users()))
 	}
 	if format {
 		options = withDefault(options, "geni_rspec_version", xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}})
@@ -210,12 +210,12 @@ func readRequest(file string) (xmlrpc.Value, error) {
 // sliceOr is the URNs that were given, or else the slice.
 func (r *callRequest) sliceOr(given []string) (xmlrpc.Value, error) {
 	if len(given) > 0 {
-		return stringArray(given), nil
+		return client.Strings(given), nil
 	}
 	if r.me.sliceURN == "" {
 		return nil, errors.New("which slice? Give --slice NAME, URN or FILE, or the URNs of slivers")
 	}
-	return stringArray([]string{r.me.sliceURN}), nil
+	return client.Strings([]string{r.me.sliceURN}), nil
 }
 
 // freeParams are those of a method nobody here knows.
@@ -244,7 +244,7 @@ func (r *callRequest) credentials(slice bool) xmlrpc.Value {
 		for i, c := range list {
 			texts[i] = c.Text
 		}
-		return stringArray(texts)
+		return client.Strings(texts)
 	}
 	return client.Credentials(list)
 }
@@ -294,23 +294,6 @@ func withDefault(s xmlrpc.Struct, name string, v xmlrpc.Value) xmlrpc.Struct {
 		return s
 	}
 	return append(s, xmlrpc.Member{Name: name, Value: v})
-}
-
-// users3 is geni_users, and the users of version 2, too.
-func users3(users []client.User) xmlrpc.Value {
-	out := []xmlrpc.Value{}
-	for _, u := range users {
-		out = append(out, xmlrpc.Struct{{Name: "urn", Value: u.URN}, {Name: "keys", Value: stringArray(u.Keys)}})
-	}
-	return out
-}
-
-func stringArray(list []string) []xmlrpc.Value {
-	out := make([]xmlrpc.Value, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
 }
 
 // jsonOrText reads true, false, whole numbers, and JSON arrays, objects and

@@ -106,19 +106,19 @@ func accountOf(uid uint32) (account, error) {
 
 // sudoOptions are the words of a call of sudo.
 type sudoOptions struct {
-	user               string
-	keepAll, setHome   bool
-	keep               []string // variables of --preserve-env=LIST
-	shell, login, list bool
-	nothing            bool // there is nothing to run: sudo -v
-	set                []string
-	command            []string
+	user             string
+	keepAll, setHome bool
+	keep             []string // variables of --preserve-env=LIST
+	shell, login     bool
+	nothing          bool // there is nothing to run: sudo -v
+	set              []string
+	command          []string
 }
 
 // sudoLong are the long options with their letters. An option that has a meaning only
 // with passwords does nothing here.
 var sudoLong = map[string]string{
-	"user": "u", "prompt": "p", "preserve-env": "E", "set-home": "H", "login": "i", "shell": "s", "non-interactive": "n", "list": "l",
+	"user": "u", "prompt": "p", "preserve-env": "E", "set-home": "H", "login": "i", "shell": "s", "non-interactive": "n",
 	"validate": "v", "reset-timestamp": "k", "remove-timestamp": "K", "stdin": "S",
 }
 
@@ -159,7 +159,7 @@ func parseSudo(args []string) (*sudoOptions, error) {
 	}
 	o.command = args
 	o.nothing = len(args) == 0 && forget
-	if len(args) == 0 && !o.shell && !o.login && !o.nothing && !o.list {
+	if len(args) == 0 && !o.shell && !o.login && !o.nothing {
 		return nil, errors.New(sudoUsage)
 	}
 	return o, nil
@@ -195,8 +195,6 @@ func (o *sudoOptions) letters(letters string, args []string, forget *bool) ([]st
 			o.login = true
 		case 's':
 			o.shell = true
-		case 'l':
-			o.list = true
 		case 'v', 'k', 'K':
 			*forget = true
 		case 'n', 'S':
@@ -225,8 +223,6 @@ func (o *sudoOptions) target() (account, error) {
 // program returns what to execute, and in which folder; an empty dir is the current one.
 func (o *sudoOptions) program(caller, target account) (path string, argv []string, dir string, err error) {
 	switch {
-	case o.list:
-		path, argv = "/bin/echo", []string{"echo", "(ALL : ALL) NOPASSWD: ALL"}
 	case o.login || o.shell:
 		path = target.shell
 		if !o.login {

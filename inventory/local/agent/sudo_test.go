@@ -33,7 +33,7 @@ func TestWordsOfSudo(t *testing.T) {
 			}
 		})
 	}
-	for _, line := range []string{"", "-u", "-X id", "--nothing=H id", "-g lab id", "A=1", "-u alice"} {
+	for _, line := range []string{"", "-u", "-X id", "--nothing=H id", "-g lab id", "-l", "A=1", "-u alice"} {
 		if _, err := parseSudo(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), "usage: sudo") {
 			t.Errorf("%q: %v", line, err)
 		}
@@ -44,7 +44,7 @@ func FuzzWordsOfSudo(f *testing.F) {
 	f.Add("-u\x00alice\x00A=1\x00id")
 	f.Fuzz(func(t *testing.T, text string) {
 		o, err := parseSudo(strings.Split(text, "\x00"))
-		if err == nil && len(o.command) == 0 && !o.shell && !o.login && !o.list && !o.nothing {
+		if err == nil && len(o.command) == 0 && !o.shell && !o.login && !o.nothing {
 			t.Errorf("%q runs nothing", text)
 		}
 	})

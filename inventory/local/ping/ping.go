@@ -164,9 +164,6 @@ func (p *pinger) lastWait() time.Duration {
 // request sends the next request.
 func (p *pinger) request(payload []byte) error {
 	number := uint16(p.sent + 1)
-	if _, open := p.left[uint16(p.sent)]; open && p.missing {
-		fmt.Fprintf(p.out, "%sno answer yet for icmp_seq=%d\n", p.stamp(), uint16(p.sent))
-	}
 	delete(p.done, number)
 	p.left[number] = time.Now()
 	p.sent++
@@ -181,13 +178,6 @@ func (p *pinger) request(payload []byte) error {
 	return nil
 }
 
-func (p *pinger) stamp() string {
-	if !p.stamps {
-		return ""
-	}
-	return fmt.Sprintf("[%.6f] ", float64(time.Now().UnixMicro())/1e6)
-}
-
 // take handles an answer that came at a time.
 func (p *pinger) take(a *answer, at time.Time) {
 	left, open := p.left[a.number]
@@ -198,9 +188,9 @@ func (p *pinger) take(a *answer, at time.Time) {
 		delete(p.left, a.number)
 		p.wrong++
 		if by := a.from; !p.quiet && by.IsValid() {
-			fmt.Fprintf(p.out, "%sFrom %s icmp_seq=%d %s\n", p.stamp(), by, a.number, a.wrong)
+			fmt.Fprintf(p.out, "From %s icmp_seq=%d %s\n", by, a.number, a.wrong)
 		} else if !p.quiet {
-			fmt.Fprintf(p.out, "%sping: icmp_seq=%d %s\n", p.stamp(), a.number, a.wrong)
+			fmt.Fprintf(p.out, "ping: icmp_seq=%d %s\n", a.number, a.wrong)
 		}
 		return
 	}
@@ -225,7 +215,7 @@ func (p *pinger) take(a *answer, at time.Time) {
 	if !again {
 		timing = fmt.Sprintf(" time=%s ms", milliseconds(p.trips[len(p.trips)-1]))
 	}
-	fmt.Fprintf(p.out, "%s%d bytes from %s: icmp_seq=%d ttl=%d%s%s\n", p.stamp(), a.size, p.name, a.number, a.ttl, timing, text)
+	fmt.Fprintf(p.out, "%d bytes from %s: icmp_seq=%d ttl=%d%s%s\n", a.size, p.name, a.number, a.ttl, timing, text)
 }
 
 // milliseconds formats a time with the digits of iputils.

@@ -15,8 +15,8 @@ func TestOptions(t *testing.T) {
 	}{
 		{"Defaults", "h", options{interval: time.Second, wait: 10 * time.Second, size: 56, host: "h"}, ""},
 		{"HostFirst", "h -c 3 -i0.2", options{count: 3, interval: 200 * time.Millisecond, wait: 10 * time.Second, size: 56, host: "h"}, ""},
-		{"FlagsTogether", "-nqc5 -W 1 -w2 -s 0 -t 3 -I eth1 -6OD h", options{count: 5, interval: time.Second, wait: time.Second, deadline: 2 * time.Second, ttl: 3,
-			from: "eth1", family: '6', quiet: true, missing: true, stamps: true, host: "h"}, ""},
+		{"FlagsTogether", "-nqc5 -W 1 -w2 -s 0 -t 3 -I eth1 -6v h", options{count: 5, interval: time.Second, wait: time.Second, deadline: 2 * time.Second, ttl: 3,
+			from: "eth1", family: '6', quiet: true, host: "h"}, ""},
 		{"NoHost", "-c 1", options{}, "usage: ping"},
 		{"TwoHosts", "a b", options{}, "usage: ping"},
 		{"UnknownOption", "-f h", options{}, "invalid option -- 'f'"},
