@@ -30,7 +30,7 @@ type Config struct {
 	// of provider and component; nil where nobody knows.
 	Unpromised func() map[[2]string]int
 	// Silent reports whether a provider has not answered for too long, and when it last did;
-	// nil where nobody knows.
+	// nil if that is not known.
 	Silent func(provider string) (since time.Time, silent bool)
 	// Wake tells the runner that there is work; it must not block. nil wakes nobody.
 	Wake func()

@@ -13,11 +13,11 @@ import (
 // errNoSlivers is in the refusal of a slice that has no slivers; see withHistory.
 var errNoSlivers = errors.New("the slice has no slivers")
 
-// journalLook is how many entries of the journal are looked at for the history of a
-// slice, the latest first: some milliseconds' work.
+// journalLook is how many of the latest journal entries are searched for the history of a
+// slice, which takes some milliseconds.
 const journalLook = 20_000
 
-// noSlivers is the refusal of a slice that has no slivers.
+// noSlivers returns the refusal of a slice without slivers.
 func noSlivers(slice urn.URN) error {
 	return &am.Error{Code: am.SearchFailed, URN: slice, Msg: fmt.Sprintf("slice %s has no slivers at this aggregate", slice), Err: errNoSlivers}
 }
@@ -81,7 +81,7 @@ func lastOf(v *store.View, slice urn.URN) (string, error) {
 	return text, err
 }
 
-// nodesAre is "node was" or "3 nodes were".
+// nodesAre returns "node was" or "3 nodes were".
 func nodesAre(n int, one, several string) string {
 	if n == 1 {
 		return "node " + one

@@ -116,9 +116,8 @@ type Config struct {
 	// StopTimeout is how long calls may go on when the server is told to stop.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
 
-	// PollProviders is how often providers are asked whether they answer; three times as
-	// long without an answer is too long. 0 is 15 seconds; only tests set it, so it has no
-	// key.
+	// PollProviders is how often providers are polled. A provider is silent after three
+	// times as long. 0 is 15 seconds; only tests set it, so it has no key.
 	PollProviders time.Duration
 
 	Origin origin
@@ -490,8 +489,7 @@ func (c *Config) checkWritten(key, path string, always bool) error {
 	return nil
 }
 
-// notWritable says that this process must be able to write a file or folder, and how to
-// make that so.
+// notWritable returns the message for a file or folder that this process cannot write.
 func notWritable(path string, err error) string {
 	if !errors.Is(err, unix.EACCES) {
 		return fmt.Sprintf("%s is not writable (%v)", path, err)
@@ -541,8 +539,8 @@ func Interfaces(inv func() *inventory.Inventory) func(urn.URN) string {
 	}
 }
 
-// New is the log the configuration asks for. In JSON, durations are numbers of seconds
-// under a name that says so. Empty texts are left out.
+// New returns the configured log. In JSON, durations are seconds in a key NAME_seconds.
+// Empty strings are left out.
 func (l LogConfig) New(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {

@@ -23,7 +23,7 @@ type callFailures struct {
 	of map[[2]string]int64 // by provider and action
 }
 
-// count adds n failures, perhaps 0, so that the number exists before the first one.
+// count adds n failures. 0 makes the metric exist before the first one.
 func (f *callFailures) count(provider, action string, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,9 +91,9 @@ func (s *Site) takeStock() *stock {
 		n.components[state] = 0
 	}
 	n.err = s.store.Read(func(v *store.View) error {
-		makers := map[string]string{} // of slivers
+		providers := map[string]string{} // by sliver
 		err := v.Slivers(func(x am.Sliver) bool {
-			makers[x.URN.Key()] = x.Provider
+			providers[x.URN.Key()] = x.Provider
 			n.slivers[[2]string{operate.StateOf(&x, v.Now()), x.Provider}]++
 			return true
 		})
@@ -101,7 +101,7 @@ func (s *Site) takeStock() *stock {
 			return err
 		}
 		if err := v.Tasks(func(t am.Task) bool {
-			n.tasks[[2]string{string(t.Goal), makers[t.Sliver.Key()]}]++
+			n.tasks[[2]string{string(t.Goal), providers[t.Sliver.Key()]}]++
 			n.oldest = max(n.oldest, v.Now().Sub(t.Since))
 			return true
 		}); err != nil {
@@ -119,7 +119,7 @@ func (s *Site) takeStock() *stock {
 	return n
 }
 
-// numbers are the metrics beside those of the server.
+// numbers returns all metrics except those of am/server.
 func (s *Site) numbers() []server.Number {
 	flag := func(is func() bool) func() float64 { return func() float64 { return number(is()) } }
 	return slices.Concat(s.hookNumbers(), s.providerNumbers(), s.stockNumbers(), s.fileNumbers(), []server.Number{
@@ -173,7 +173,7 @@ func (s *Site) hookNumbers() []server.Number {
 	}
 }
 
-// providerNumbers are the metrics of providers and of their tasks.
+// providerNumbers returns the metrics of providers and of their tasks.
 func (s *Site) providerNumbers() []server.Number {
 	return []server.Number{
 		{Name: "provider_up", Help: "1 while the provider answers, 0 when it has not answered for 45 seconds.", Labels: []string{"provider"}, Values: func(add func(float64, ...string)) {
@@ -222,7 +222,7 @@ func (s *Site) stockNumbers() []server.Number {
 	}
 }
 
-// fileNumbers are the metrics of certificates, CRLs, backups and of the program itself.
+// fileNumbers returns the metrics of certificates, CRLs, backups and the program itself.
 func (s *Site) fileNumbers() []server.Number {
 	return []server.Number{
 		{Name: "certificate_expiry_timestamp_seconds", Help: "When the first certificate in a file of the server or of the trust folder expires.", Labels: []string{"file"}, Values: s.certificateExpiry},
@@ -269,7 +269,7 @@ func noteFirst(times map[string]time.Time, file string, t time.Time) {
 	}
 }
 
-// addTimes adds times by file, which is named as seen from the site's folder.
+// addTimes adds times by file, with paths relative to the site's folder.
 func (s *Site) addTimes(add func(float64, ...string), times map[string]time.Time) {
 	for file, t := range times {
 		if name, err := filepath.Rel(filepath.Dir(s.config.Origin.File), file); err == nil && filepath.IsLocal(name) {

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// pollName is the name of a resource that no provider has. A provider is asked for it
-	// to find out whether it answers.
+	// pollName is the name of a resource that no provider has. Polls ask for it.
 	pollName = "00000000-0000-4000-8000-000000000000"
 	// maxPolls is how many polls of one provider may run. A slow provider is polled again
 	// before it has answered, so that its answers come as often as those of others.
 	maxPolls = 4
 )
 
-// Polled is what polls of a provider have shown.
+// Polled is the result of polling a provider.
 type Polled struct {
 	Provider string
 	// Answered is when it last answered, or when it was first polled.
@@ -69,8 +68,8 @@ func (r *Runner) Silent(name string) (since time.Time, silent bool) {
 	return p.Answered, p.isSilent()
 }
 
-// poll asks each provider from time to time whether it answers, until ctx ends. A
-// provider that hangs keeps no other waiting, and is asked again meanwhile.
+// poll polls each provider periodically until ctx ends. A provider that hangs does not
+// delay the others, and is polled again meanwhile.
 func (r *Runner) poll(ctx context.Context) {
 	t := time.NewTicker(r.limits.Poll)
 	defer t.Stop()
@@ -112,13 +111,12 @@ func (r *Runner) startPolls() (due []string) {
 	return due
 }
 
-// pollOnce asks a provider for a resource that it does not have. Any answer will do, but
-// an error of the call as a whole is none.
+// pollOnce polls a provider. Any answer counts, except an error of the call as a whole.
 func (r *Runner) pollOnce(ctx context.Context, name string) {
 	p, err := r.cfg.Providers(name)
 	if err == nil {
 		limit := timeLimit(p, "get", r.limits.Get)
-		if limit > r.limits.Get { // it says itself that it is slow
+		if limit > r.limits.Get { // its metadata say that it is slow
 			r.polls.mu.Lock()
 			r.polls.of[name].limit = max(r.limits.Silent, limit)
 			r.polls.mu.Unlock()

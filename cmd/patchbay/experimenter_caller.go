@@ -93,10 +93,10 @@ type credential struct {
 	always bool
 }
 
-// userPaths turns what --user names into folders and files. A NAME stands for the folder of
-// that user, or tool, of the site. Without --user it is the current folder, if that is a
-// user's, or the folder of the site's only user; with foreign, which says that the
-// aggregate is not that of the site, it is nothing.
+// userPaths returns the folders and files that --user names. A NAME is the folder of that
+// user or tool of the site. Without --user it returns the current folder, if it is a
+// user's, or else the folder of the site's only user. foreign says that the aggregate is
+// another site's, which has no such folder.
 func (f *siteFlag) userPaths(users []string, foreign bool) ([]string, error) {
 	dir := f.folder()
 	if len(users) == 0 {
@@ -250,7 +250,7 @@ func (me *caller) setSlice(slice string) error {
 	return me.noSlice(slice, missing)
 }
 
-// noSlice says what to do about a slice that is not in the files where it was looked for.
+// noSlice returns the error for a slice that none of the files has.
 func (me *caller) noSlice(slice string, files []string) error {
 	about, owner := "", "USER"
 	if len(me.folders) > 0 {
@@ -274,8 +274,8 @@ func (me *caller) noSlice(slice string, files []string) error {
 	return fmt.Errorf("there is no slice %q; %smake it with: %s (looked for %s)", slice, instead(name, have), commandAbout(about, "slice", name, "--owner", owner), looked)
 }
 
-// setOnlySlice takes the slice for which the user's folders hold a credential, if there
-// is one. It fails if there are several.
+// setOnlySlice sets the slice if the user's folders hold a credential for exactly one. It
+// fails if they hold several.
 func (me *caller) setOnlySlice() error {
 	var names []string
 	for _, dir := range me.folders {
@@ -342,8 +342,8 @@ func (me *caller) addCredential(file string) error {
 // isOver reports whether a credential has ended.
 func (c *credential) isOver(now time.Time) bool { return !c.expires.IsZero() && !now.Before(c.expires) }
 
-// remedy is the command line that makes a new credential with its owner's trial
-// authority, with more flags; empty if that authority is not on this host.
+// remedy returns the command that makes a new credential with its owner's trial authority.
+// It returns nothing if that authority is not on this host.
 func (c *credential) remedy(flags ...string) string {
 	target, _ := urn.Parse(c.target)
 	owner, err := urn.Parse(c.owner)
@@ -357,9 +357,9 @@ func (c *credential) remedy(flags ...string) string {
 	return display.CommandAt(at, "user", owner.Name, "--renew")
 }
 
-// expired says of each credential that is over how to get a new one. With told, the
-// aggregate has said that they are over, and only commands are left to say.
-func (me *caller) expired(now time.Time, told bool) []string {
+// expired returns how to renew each expired credential. If the aggregate has already
+// reported the expiry, it returns only commands.
+func (me *caller) expired(now time.Time, reported bool) []string {
 	var list []string
 	for i := range me.credentials {
 		c := &me.credentials[i]
@@ -368,10 +368,10 @@ func (me *caller) expired(now time.Time, told bool) []string {
 		}
 		remedy, what := c.remedy(), "credential over "+c.target
 		switch {
-		case remedy != "" && told:
+		case remedy != "" && reported:
 			list = append(list, "make a new credential with: "+remedy)
 			continue
-		case told:
+		case reported:
 			continue
 		case remedy != "":
 			remedy = "make a new one with: " + remedy
@@ -437,8 +437,8 @@ func wireCredentials(list []credential) []client.Credential {
 	return out
 }
 
-// users is who is to log in: with the SSH keys given the user for whom a tool
-// speaks, or the owner of the credentials; and those of --login.
+// users returns the users who get accounts: the owner, with the SSH keys given, and those
+// of --login.
 func (me *caller) users() []client.User {
 	who := me.owner()
 	if len(me.sshKeys) == 0 || who == "" {
@@ -447,7 +447,7 @@ func (me *caller) users() []client.User {
 	return append([]client.User{{URN: who, Keys: me.sshKeys}}, me.logins...)
 }
 
-// owner is the URN of the user who calls, or for whom a tool does; empty if it is unknown.
+// owner returns the URN of the user who calls, or for whom a tool calls, if it is known.
 func (me *caller) owner() string {
 	who := me.speakingFor
 	for _, c := range me.credentials {

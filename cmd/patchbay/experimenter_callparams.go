@@ -68,8 +68,8 @@ var shapes = map[int]map[string]shape{
 // actionVerbs are actions that stand for the method as well.
 var actionVerbs = []string{"start", "stop", "restart"}
 
-// methodOf is the method that a word means, in any case of letters, and its arguments: a
-// verb such as start is PerformOperationalAction with that action. Other words stay.
+// methodOf returns the method that a word means, ignoring case, and its arguments. A verb
+// such as start is PerformOperationalAction with that action. Other words stay.
 func methodOf(api int, word string, args []string) (string, []string) {
 	if verb := strings.ToLower(word); api == 3 && slices.Contains(actionVerbs, verb) {
 		return "PerformOperationalAction", append([]string{verb}, args...)
@@ -82,8 +82,8 @@ func methodOf(api int, word string, args []string) (string, []string) {
 	return word, args
 }
 
-// action is what PerformOperationalAction is to do, as the API spells it; empty for any
-// other method.
+// action returns the action of PerformOperationalAction, as the API spells it; empty for
+// other methods.
 func (r *callRequest) action() string {
 	if !strings.Contains(shapes[r.api][r.method].params, "a") || len(r.args) == 0 {
 		return ""

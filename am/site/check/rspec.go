@@ -137,7 +137,7 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 	return b, true
 }
 
-// wholes warn of nodes that would keep other slices from a shared component.
+// wholes returns warnings about nodes that would take a shared component exclusively.
 func wholes(b binder.Binding) (all []notice) {
 	seen := map[*inventory.Component]bool{}
 	for _, n := range b.Nodes {
