@@ -141,8 +141,8 @@ const (
 	sudoersHeader = "# Kept by the testbed: the accounts of the experiment.\n"
 )
 
-// setSudo gives the accounts the rights of root where the image has a sudo; ours
-// gives them by itself.
+// setSudo configures the image's own sudo for the accounts, if it has one. Our sudo needs
+// no configuration.
 func setSudo(accounts []Account) error {
 	if !HasSudo() {
 		return nil
