@@ -66,7 +66,6 @@ func TestWhatIsInANode(t *testing.T) {
 			{"$P/ping -c 1 nosuchhost", "ping: nosuchhost: Name or service not known\n", 2},
 			{"$P/ping -c 1 192.0.2.1", "ping: connect: Network is unreachable\n", 2},
 			{"$P/reboot", byDesign("reboot"), 1},
-			{"$P/service ssh status", byDesign("service"), 1},
 		}
 		for i := range lines {
 			lines[i].line = strings.ReplaceAll(lines[i].line, "$P", "/usr/local/bin")
@@ -79,7 +78,6 @@ func TestWhatIsInANode(t *testing.T) {
 func byDesign(name string) string {
 	return name + ": " + map[string]string{
 		"reboot":    "a node does not switch itself off or on, by design: restart it from outside with the action geni_restart; its files stay",
-		"service":   "there are no services in a node, by design: start the program itself, or in an execute of the request",
 		"systemctl": "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request",
 		"mount":     "nothing can be mounted in a node, by design: its disk is the one that it has",
 	}[name] + "\n"

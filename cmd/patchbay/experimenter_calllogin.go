@@ -83,12 +83,9 @@ func (me *caller) loginByFile(name, file string) (client.User, error) {
 	}
 	u, err := urn.Parse(name)
 	if err != nil {
-		for _, c := range me.credentials {
-			if owner, err := urn.Parse(c.owner); err == nil && u.IsZero() {
-				u = urn.URN{Authority: owner.Authority, Type: urn.User, Name: urn.Transcribe(name)}
-			}
-		}
-		if u.IsZero() || u.Name == "" {
+		owner, err := urn.Parse(me.owner())
+		u = urn.URN{Authority: owner.Authority, Type: urn.User, Name: urn.Transcribe(name)}
+		if err != nil || u.Name == "" {
 			return client.User{}, fmt.Errorf("the authority of %q is not known; give a URN, such as urn:publicid:IDN+example.org+user+alice", name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -38,45 +39,36 @@ type Usage struct {
 }
 
 // nodeCommand is a program of ours in a node.
-type nodeCommand struct {
-	run    func(args []string, out io.Writer) error
-	lacked bool // only where the image has none
-}
+type nodeCommand func(args []string, out io.Writer) error
 
 // nodeCommands returns our programs in each node, by name, except those of other
 // packages. Each replaces a program that would show the host's figures or cannot work.
 func nodeCommands() map[string]nodeCommand {
 	const restart = "a node does not switch itself off or on, by design: restart it from outside with the action geni_restart; its files stay"
 	all := map[string]nodeCommand{
-		SudoName:   {run: func(args []string, _ io.Writer) error { return sudo(args) }},
-		"geni-get": {run: GeniGet},
-		"free":     {run: free},
-		"nproc":    {run: nproc},
-		"systemctl": {run: absent("systemctl", "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request", func(args []string) bool {
+		SudoName:   func(args []string, _ io.Writer) error { return sudo(args) },
+		"geni-get": GeniGet,
+		"free":     free,
+		"nproc":    nproc,
+		"systemctl": absent("systemctl", "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request", func(args []string) bool {
 			words := []string{"start", "stop", "restart", "try-restart", "reload", "reload-or-restart", "status", "is-active", "reboot", "poweroff", "halt", "kill", "isolate"}
 			return !slices.ContainsFunc(args, func(word string) bool { return slices.Contains(words, word) })
-		})},
-		"service": {lacked: true, run: absent("service", "there are no services in a node, by design: start the program itself, or in an execute of the request", nil)},
-		"mount": {run: absent("mount", "nothing can be mounted in a node, by design: its disk is the one that it has", func(args []string) bool {
+		}),
+		"mount": absent("mount", "nothing can be mounted in a node, by design: its disk is the one that it has", func(args []string) bool {
 			return len(args) == 0 || len(args) == 1 && args[0] != "-a" && args[0][:min(1, len(args[0]))] == "-" || len(args) == 2 && args[0] == "-t"
-		})},
+		}),
 	}
 	for _, name := range []string{"reboot", "shutdown", "poweroff", "halt"} {
-		all[name] = nodeCommand{run: absent(name, restart, nil)}
+		all[name] = absent(name, restart, nil)
 	}
 	return all
 }
 
-// Commands returns the names of our programs for a node. has reports whether its image
-// has a program.
-func Commands(has func(name string) bool) []string {
-	var names []string
-	for name, c := range nodeCommands() {
-		if name != SudoName && !(c.lacked && has(name)) {
-			names = append(names, name)
-		}
-	}
-	return names
+// Commands returns the names of our programs for every node.
+func Commands() []string {
+	all := nodeCommands()
+	delete(all, SudoName)
+	return slices.Collect(maps.Keys(all))
 }
 
 // RunCommand runs the node command with that name and exits. It returns if there is none.
@@ -85,7 +77,7 @@ func RunCommand(name string, args []string) {
 	if !ok {
 		return
 	}
-	if err := c.run(args, os.Stdout); err != nil {
+	if err := c(args, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
@@ -94,7 +86,7 @@ func RunCommand(name string, args []string) {
 
 // absent returns a command that fails with why. For arguments that works accepts it runs
 // the image's own program, if there is one.
-func absent(name, why string, works func(args []string) bool) func([]string, io.Writer) error {
+func absent(name, why string, works func(args []string) bool) nodeCommand {
 	return func(args []string, _ io.Writer) error {
 		if works != nil && works(args) {
 			runImages(name, args)
