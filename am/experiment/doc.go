@@ -5,8 +5,8 @@
 //	Plan ── Experiment.Apply ──> Delete … Allocate … Provision … geni_start, and waits
 //	manifest ── ReadManifest ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
 //
-// The aggregate may be hostile. SSHConfig takes values from its manifest only if they have
-// no other meaning to OpenSSH.
+// A manifest and the answers come from an aggregate that may be hostile: what they say
+// goes into SSHConfig only where it cannot mean anything else to OpenSSH.
 //
 // It answers the AM API v3, "API methods", from the caller's side, and keeps no files.
 package experiment

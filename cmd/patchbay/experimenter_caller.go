@@ -93,10 +93,10 @@ type credential struct {
 	always bool
 }
 
-// userPaths returns the folders and files that --user names. A NAME is the folder of that
-// user or tool of the site. Without --user it returns the current folder, if it is a
-// user's, or else the folder of the site's only user. foreign says that the aggregate is
-// another site's, which has no such folder.
+// userPaths turns what --user names into folders and files. A NAME stands for the folder of
+// that user, or tool, of the site. Without --user it is the current folder, if that is a
+// user's, or the folder of the site's only user; with foreign, which says that the
+// aggregate is not that of the site, it is nothing.
 func (f *siteFlag) userPaths(users []string, foreign bool) ([]string, error) {
 	dir := f.folder()
 	if len(users) == 0 {

@@ -67,13 +67,13 @@ func toTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// confirmed asks a question at a terminal, and reports whether the answer is yes. It
-// returns true if in or out is not a terminal.
+// confirmed asks a question at a terminal, and tells whether the answer is yes. Where in or
+// out is no terminal there is no one to ask, and it returns true.
 func confirmed(in *os.File, out io.Writer, question string) bool {
 	return !toTerminal(in) || !toTerminal(out) || answersYes(in, out, question)
 }
 
-// answersYes asks a question and reports whether the answer is clearly yes.
+// answersYes asks a question and tells whether the answer is clearly yes.
 func answersYes(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprint(out, question)
 	const most = 100 // bytes of an answer
@@ -85,7 +85,7 @@ func answersYes(in io.Reader, out io.Writer, question string) bool {
 	return false
 }
 
-// openPrivate is openOutput for a file that only its owner may read.
+// openPrivate is openOutput for a file that nobody else may read.
 func openPrivate(name string, flags int) (f *os.File, err error) {
 	err = fileowner.As(filepath.Dir(name), func() (err error) {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|flags, 0o600)
@@ -95,8 +95,8 @@ func openPrivate(name string, flags int) (f *os.File, err error) {
 }
 
 // startServer serves a site in the background: in a session of its own, with its output
-// in log, and with any free port for the admin listener. It survives this process; ended
-// reports if it ends sooner.
+// in log, and with any free port for the admin listener. It goes on when this process
+// ends; ended tells when it does so sooner.
 func startServer(config string, log *os.File) (ended <-chan error, err error) {
 	program, err := findProgram("patchbay")
 	if err != nil {
@@ -106,7 +106,8 @@ func startServer(config string, log *os.File) (ended <-chan error, err error) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, site.EnvPrefix) }), site.EnvPrefix+"ADMIN=127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// The server must not inherit files, such as a pipe or a lock of our caller.
+	// Whoever called us may have left files open: a pipe or a lock would be held as long
+	// as the site is served.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("cannot start the server without the files that are open: %w", err)
 	}
@@ -134,8 +135,8 @@ func runHelper(ctx context.Context, name string, args ...string) (string, error)
 	return string(out), err
 }
 
-// runSSH runs OpenSSH with our standard streams. Its error has the exit status of ssh, or
-// 255 if that was killed.
+// runSSH runs OpenSSH with our standard streams and gives its exit status, 255 where it
+// was killed.
 func runSSH(c console, args ...string) error {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
@@ -154,8 +155,8 @@ func runSSH(c console, args ...string) error {
 	return err
 }
 
-// plainWriter returns the file under a writer, if there is one, so that a program that
-// gets it finds a terminal.
+// plainWriter is the file under a writer, where there is one, so that a program which
+// gets it sees a terminal as one.
 func plainWriter(w io.Writer) io.Writer {
 	if f, ok := site.FileOf(w); ok {
 		return f
