@@ -90,7 +90,7 @@ import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
 import text/template | am/site/configread.go inventory/local.go | a template knows nothing of what it writes; these two write YAML of an operator's words, which are quoted first
-encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go cmd/patchbay/experimenter_callparams.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
+encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
 encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
@@ -122,7 +122,7 @@ net.Resolve*Addr | inventory/local/linktest/server.go | names of clients must no
 import crypto/tls | am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's, but for what monitors, which have ordinary certificates or none
 crypto/x509.ParseCertificate* | credentials/cert am/site/check/site.go | one tolerant reader; the other looks at the server's own file
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
-crypto/x509.NewCertPool | am/client am/hook/receiver.go am/site/remotemetrics.go | one verifier, credentials/cert
+crypto/x509.NewCertPool | am/client am/hook/receiver.go | one verifier, credentials/cert
 import crypto/md5 | inventory/local/image/host.go | broken; there it compares files with what their package shipped
 import crypto/sha1 | credentials credentials/cert credentials/dsig | broken; old federations sign with it, and ABAC names keys by it
 import crypto/rc4 | | broken

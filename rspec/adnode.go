@@ -11,9 +11,9 @@ import (
 type AdNode struct {
 	ComponentID urn.URN
 	Name        string
-	// Exclusive says that the whole component is had: each of its hardware types
-	// has one slot, for clients such as geni-lib read no type without. A shared
-	// one tells its free slots there, or if it has none with its first sliver type.
+	// Exclusive says that one sliver takes the whole component. Then each hardware type
+	// has one slot, since geni-lib reads no type without slots. A shared component has its
+	// free slots there, or else at its first sliver type.
 	Exclusive     bool
 	HardwareTypes []string
 	SliverTypes   []AdSliverType
@@ -146,7 +146,7 @@ func (n *AdNode) writeTypes(b *strings.Builder) {
 	}
 }
 
-// countsSlots tells whether the text of the node has a number of slots.
+// countsSlots reports whether the text of the node has a number of slots.
 func (n *AdNode) countsSlots() bool {
 	return len(n.HardwareTypes) > 0 || !n.Exclusive && len(n.SliverTypes) > 0
 }

@@ -43,14 +43,14 @@ func (r *Request) textOf(element int) string {
 	return string(r.doc.src[at.start:at.end])
 }
 
-// HasSameNamespaces tells whether the roots of two requests declare the same
+// HasSameNamespaces reports whether the roots of two requests declare the same
 // namespaces, so that equal bytes below them mean the same.
 func (r *Request) HasSameNamespaces(other *Request) bool {
 	return maps.Equal(r.doc.rootSpaces, other.doc.rootSpaces)
 }
 
-// Only returns the request without the own nodes that keep does not accept, and without
-// the links that end at none of the nodes that are left. All other bytes stay.
+// Only returns the request with the own nodes that keep accepts, and without links that
+// end at none of them. All other bytes stay.
 func (r *Request) Only(keep func(clientID string) bool) ([]byte, error) {
 	s := &splices{doc: r.doc}
 	kept := make([]bool, len(r.Nodes))

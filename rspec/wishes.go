@@ -7,17 +7,16 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// notMet says that a wish is copied and not met.
+// notMet ends remarks about an extension that is copied without effect.
 const notMet = "it is copied, and nothing is done about it"
 
-// unmet are extensions that ask for something which no site here does, by what they
-// ask for.
+// unmet are extensions without effect here, and what they ask for.
 var unmet = map[string]string{
 	"blockstore": "a blockstore", "openflow_controller": "an OpenFlow controller",
 	"vlan_tagging": "VLAN tagging", "link_multiplexing": "multiplexing",
 }
 
-// unmetWish remarks that an extension of a node or link asks for what is not done.
+// unmetWish adds a remark about an extension of a node or link that has no effect here.
 func (p *requestParser) unmetWish(e *xmltree.Element, kind, clientID string) {
 	what := unmet[e.Local]
 	if on, ok := boolean(value(e, "enabled")); what == "" || e.Space != emulabSpace || ok && !on {
@@ -26,8 +25,8 @@ func (p *requestParser) unmetWish(e *xmltree.Element, kind, clientID string) {
 	p.remark(place{e, ""}, clientID, notMet, "%s %.80q asks for %s (<%s>), which this aggregate does not offer", kind, clientID, what, e.Local)
 }
 
-// unmetWishes remarks that extensions of the request ask for what is not done. A request
-// for other aggregates alone is none of ours.
+// unmetWishes adds remarks about extensions of the request that have no effect here, if
+// the request has nodes for this aggregate.
 func (p *requestParser) unmetWishes(root *xmltree.Element) {
 	if len(p.r.Nodes) == 0 {
 		return
@@ -42,8 +41,7 @@ func (p *requestParser) unmetWishes(root *xmltree.Element) {
 	}
 }
 
-// Nothing says why a request without own nodes asks the aggregate for nothing, and what
-// to do.
+// Nothing says why a request has no nodes for the aggregate, and what to do.
 func (r *Request) Nothing(manager urn.URN) string {
 	if r.Foreign > 0 {
 		return "the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"
@@ -64,10 +62,10 @@ func (r *Request) Nothing(manager urn.URN) string {
 	return "the request has no nodes, only " + strings.Join(has, ", ") + "; add a <node>"
 }
 
-// Place is where an attribute, or an element in it, of an own node or link stands: its
-// line and column, counted from 1. Of an element that has a name it is the name. It is
-// where the node or link begins if there is no such thing, or what is empty, and 0 for a
-// node or link that is not there.
+// Place returns the line and column, counted from 1, of the attribute or inner element
+// what of an own node or link; of an inner element with a name, those of the name. It
+// returns those of the node or link if what is empty or missing, and 0 if there is no such
+// node or link.
 func (r *Request) Place(kind, clientID, what string) (line, column int) {
 	e := r.element(kind, clientID)
 	if e == nil {
@@ -90,7 +88,7 @@ func (r *Request) Place(kind, clientID, what string) (line, column int) {
 	return p.line, p.column
 }
 
-// element is that of an own node or link.
+// element returns the element of an own node or link.
 func (r *Request) element(kind, clientID string) *xmltree.Element {
 	if r.doc == nil {
 		return nil
@@ -109,7 +107,7 @@ func (r *Request) element(kind, clientID string) *xmltree.Element {
 	return nil
 }
 
-// find is the first element of that name inside e, of whatever namespace.
+// find returns the first element of that name inside e, in any namespace.
 func find(e *xmltree.Element, local string) *xmltree.Element {
 	for c := range childElements(e) {
 		if c.Local == local {

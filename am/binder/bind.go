@@ -25,8 +25,8 @@ type Bound struct {
 	Image string
 	// Exclusive says that no other slice may be on the component.
 	Exclusive bool
-	// Shared says that the request asks for the component alone, and that the node shares
-	// it all the same (inventory.Share).
+	// Shared says that the node shares a component that the request wants exclusively
+	// (inventory.Share).
 	Shared bool
 	// Amount is what the sliver takes of the component.
 	Amount am.Amount

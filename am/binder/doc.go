@@ -20,8 +20,8 @@
 //     to be alone, then the rest; in each, the order of the request. All nodes
 //     are bound, or none.
 //   - An exclusive component holds one sliver. A shared one holds what fits.
-//   - Where the site says share, exclusive="true" on a shared component is told
-//     (Bound.Shared), and shared. Else it needs that no other slice is there
+//   - If the site has the choice share, a node with exclusive="true" shares a shared
+//     component, and Bound.Shared says so. Else it needs one that no other slice uses
 //     and closes it to others. Unless bound, such a node gets an exclusive
 //     component first, then a shared one that only its own slice uses, then an
 //     empty one.

@@ -12,12 +12,12 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// refuse notes why n cannot be bound, because of nothing but the node itself.
+// refuse records why n cannot be bound.
 func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
 	b.refuseFor(n, "", c, format, args...)
 }
 
-// refuseFor notes why n cannot be bound, because of that attribute or element of it.
+// refuseFor records which attribute or element of n prevents its binding, and why.
 func (b *binding) refuseFor(n *node, what string, c am.Code, format string, args ...any) {
 	n.done, n.refused = true, true
 	r := Reason{
@@ -146,7 +146,7 @@ func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 	}
 }
 
-// exclusive is the attribute of a node that asks for a component alone.
+// exclusive is the attribute of a node that asks for a whole component.
 const exclusive = "exclusive"
 
 // refuseMaintained refuses a node in the words of whoever maintains what it
@@ -219,7 +219,7 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	}
 }
 
-// requested counts the nodes that ask for what n asks for.
+// requested counts the nodes with the sliver type and hardware type of n.
 func (b *binding) requested(n *node) (all int) {
 	for i := range b.nodes {
 		if b.nodes[i].SliverType == n.SliverType && b.nodes[i].hardware == n.hardware {
@@ -229,7 +229,7 @@ func (b *binding) requested(n *node) (all int) {
 	return all
 }
 
-// closedIn counts the shared components in class c that other slices have for themselves.
+// closedIn counts the shared components of class c that other slices hold exclusively.
 func (b *binding) closedIn(c *class) int {
 	if all, known := b.closed[c]; known {
 		return len(all)
@@ -247,11 +247,11 @@ func (b *binding) closedIn(c *class) int {
 	return len(all)
 }
 
-// closedSaid names the components of closedIn.
+// closedSaid lists the components of closedIn.
 func (b *binding) closedSaid(c *class) string { return list(b.closed[c], itself) }
 
-// limitOf says which part of the capacity limits how many slivers of a class fit, unless
-// that is the number of slots.
+// limitOf names the resource that limits how many slivers of a class fit; empty if the
+// slots do.
 func (b *binding) limitOf(c *class) string {
 	if len(c.members) > searchable {
 		return ""
@@ -313,14 +313,14 @@ func (b *binding) elsewhere(first *inventory.SliverType) string {
 	return said
 }
 
-// free says what is free of other types than t, empty for nothing.
+// free says what is free of types other than t; empty if nothing is.
 func (b *binding) free(t *inventory.SliverType) string {
 	others := slices.DeleteFunc(slices.Clone(b.x.inv.SliverTypes), func(o *inventory.SliverType) bool { return o == t })
 	return b.freeOf(nil, others...)
 }
 
-// freeOf says how many slivers of the first three types that have room are free: of
-// first, if it is not nil, and of the others.
+// freeOf says how many slivers are free, for up to three types that have room: first, if
+// it is not nil, and others.
 func (b *binding) freeOf(first *inventory.SliverType, others ...*inventory.SliverType) string {
 	var all []string
 	add := func(t *inventory.SliverType) {

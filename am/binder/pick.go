@@ -223,8 +223,8 @@ func (b *binding) alreadyOwn() []int32 {
 	return b.own
 }
 
-// grantsAlone tells whether a slice may have a shared component alone.
+// grantsAlone reports whether a slice may have a shared component alone.
 func (b *binding) grantsAlone() bool { return b.x.inv.ExclusiveOnShared == inventory.Grant }
 
-// sharesAll tells whether a node that wants a shared component alone shares it.
+// sharesAll reports whether a node that wants a shared component alone shares it.
 func (b *binding) sharesAll() bool { return b.x.inv.ExclusiveOnShared == inventory.Share }

@@ -90,8 +90,7 @@ func places(lines []int) string {
 	}
 }
 
-// Together names nodes, or links, of which one thing is said: node "a", or nodes "a",
-// "b" and "c".
+// Together lists nodes or links in a sentence: node "a", or nodes "a", "b" and "c".
 func Together(kind string, clientIDs []string) string {
 	var quoted []string
 	for _, id := range clientIDs[:min(len(clientIDs), named)] {

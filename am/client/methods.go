@@ -39,7 +39,7 @@ func (c *Client) ListResources(ctx context.Context, creds []Credential, o Option
 // Describe asks for the manifest and the states of slivers; urns is a slice or
 // some of its slivers, here as in the other methods.
 func (c *Client) Describe(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
-	return c.answer(ctx, "Describe", true, true, list(urns), Credentials(creds), o.wire(true))
+	return c.answer(ctx, "Describe", true, true, Strings(urns), Credentials(creds), o.wire(true))
 }
 
 // Allocate asks to reserve what the request says.
@@ -49,27 +49,27 @@ func (c *Client) Allocate(ctx context.Context, slice string, creds []Credential,
 
 // Provision asks to make real what is reserved.
 func (c *Client) Provision(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
-	return c.answer(ctx, "Provision", false, true, list(urns), Credentials(creds), o.wire(true))
+	return c.answer(ctx, "Provision", false, true, Strings(urns), Credentials(creds), o.wire(true))
 }
 
 // Status asks for the states of slivers.
 func (c *Client) Status(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
-	return c.answer(ctx, "Status", true, false, list(urns), Credentials(creds), o.wire(false))
+	return c.answer(ctx, "Status", true, false, Strings(urns), Credentials(creds), o.wire(false))
 }
 
 // Renew asks for leases until until.
 func (c *Client) Renew(ctx context.Context, urns []string, creds []Credential, until time.Time, o Options) ([]Sliver, Reply, error) {
-	return c.slivers(ctx, "Renew", list(urns), Credentials(creds), Time(until), o.wire(false))
+	return c.slivers(ctx, "Renew", Strings(urns), Credentials(creds), Time(until), o.wire(false))
 }
 
 // PerformOperationalAction asks for an action such as geni_start.
 func (c *Client) PerformOperationalAction(ctx context.Context, urns []string, creds []Credential, action string, o Options) ([]Sliver, Reply, error) {
-	return c.slivers(ctx, "PerformOperationalAction", list(urns), Credentials(creds), action, o.wire(false))
+	return c.slivers(ctx, "PerformOperationalAction", Strings(urns), Credentials(creds), action, o.wire(false))
 }
 
 // Delete asks to release slivers.
 func (c *Client) Delete(ctx context.Context, urns []string, creds []Credential, o Options) ([]Sliver, Reply, error) {
-	return c.slivers(ctx, "Delete", list(urns), Credentials(creds), o.wire(false))
+	return c.slivers(ctx, "Delete", Strings(urns), Credentials(creds), o.wire(false))
 }
 
 // Shutdown asks to stop a slice for good, and tells whether that was done.

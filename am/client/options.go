@@ -38,17 +38,22 @@ func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 		s = append(s, xmlrpc.Member{Name: "geni_end_time", Value: Time(o.End)})
 	}
 	if len(o.Users) > 0 {
-		users := make([]xmlrpc.Value, len(o.Users))
-		for i, u := range o.Users {
-			users[i] = xmlrpc.Struct{{Name: "urn", Value: u.URN}, {Name: "keys", Value: list(u.Keys)}}
-		}
-		s = append(s, xmlrpc.Member{Name: "geni_users", Value: users})
+		s = append(s, xmlrpc.Member{Name: "geni_users", Value: Users(o.Users)})
 	}
 	return s
 }
 
-// list makes an array of strings.
-func list(s []string) []xmlrpc.Value {
+// Users makes the value of geni_users, and of users in version 2.
+func Users(users []User) []xmlrpc.Value {
+	out := make([]xmlrpc.Value, len(users))
+	for i, u := range users {
+		out[i] = xmlrpc.Struct{{Name: "urn", Value: u.URN}, {Name: "keys", Value: Strings(u.Keys)}}
+	}
+	return out
+}
+
+// Strings makes an array of strings.
+func Strings(s []string) []xmlrpc.Value {
 	out := make([]xmlrpc.Value, len(s))
 	for i := range s {
 		out[i] = s[i]

@@ -43,10 +43,10 @@ var (
 	Gone = Wanted{}
 )
 
-// has tells whether a sliver is in a wanted state.
+// has reports whether a sliver is in a wanted state.
 func (w Wanted) has(s Sliver) bool { return slices.Contains(w, am.OperationalState(s.Operational)) }
 
-// FailedError says which slivers failed while Wait waited for them.
+// FailedError has the slivers that failed while Wait waited for them.
 type FailedError struct{ Slivers []Sliver }
 
 func (e *FailedError) Error() string {
@@ -74,12 +74,11 @@ const (
 	pollErrors = 5
 )
 
-// Wait asks for the status until every sliver is in a wanted state, and returns the
-// slivers then. report, if it is not nil, gets the slivers of each answer. It fails
-// with a *FailedError when no sliver is on its way any more and some failed, with
-// ErrNoSlivers when there are none left, with the cause of ctx when that ends, and with
-// what the aggregate answers when it refuses; one that is busy or does not answer is
-// asked a few times more.
+// Wait polls the status until every sliver is in a wanted state, and returns the slivers.
+// report, if it is not nil, gets the slivers of each answer. Wait fails with a *FailedError
+// if some slivers failed and no other is changing, with ErrNoSlivers if none are left, with
+// the cause of ctx when that ends, and with the refusal of the aggregate. It retries a few
+// times if the aggregate is busy or does not answer.
 func Wait(ctx context.Context, status StatusFunc, wanted Wanted, report func([]Sliver)) ([]Sliver, error) {
 	poll, refused := firstPoll, 0
 	for {
@@ -109,7 +108,8 @@ func Wait(ctx context.Context, status StatusFunc, wanted Wanted, report func([]S
 	}
 }
 
-// reached tells whether there is nothing to wait for any more.
+// reached reports whether all slivers are in a wanted state. It fails if that cannot
+// happen any more.
 func (w Wanted) reached(list []Sliver) (bool, error) {
 	if len(w) == 0 || len(list) == 0 {
 		if len(list) == 0 && len(w) > 0 {
@@ -137,7 +137,7 @@ func (w Wanted) reached(list []Sliver) (bool, error) {
 	return true, nil
 }
 
-// mayPass tells whether a call that failed may succeed when it is made again.
+// mayPass reports whether a failed call may succeed when it is repeated.
 func mayPass(err error) bool {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return e.Code == am.Busy || e.Code == am.ServerBusy

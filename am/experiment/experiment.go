@@ -13,7 +13,7 @@ import (
 	"patchbay/rspec"
 )
 
-// Phase is what an experiment is doing, in words for its user.
+// Phase is a step of Apply or Delete, as its user reads it.
 type Phase string
 
 // Phases of Apply and Delete, in their order.
@@ -37,12 +37,11 @@ type Experiment struct {
 	Progress func(Phase, []client.Sliver)
 }
 
-// busyPatience is how long Apply asks again for components that are being cleaned.
+// busyPatience is how long Apply retries while components are being cleaned.
 const busyPatience = 3 * time.Minute
 
 // Describe returns the manifest and the slivers of the slice. A slice without slivers
-// is not an error. Where the aggregate does not repeat client_ids, the manifest's are
-// used.
+// is not an error. Slivers without a client_id get that of the manifest.
 func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 	a, _, err := e.Client.Describe(ctx, []string{e.Slice}, e.Credentials, client.Options{})
 	if am.CodeOf(err) == am.SearchFailed {
@@ -88,8 +87,7 @@ func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, 
 	return e.run(ctx, end)
 }
 
-// allocate reserves what a request asks for. While a component of it is being cleaned,
-// it asks again.
+// allocate calls Allocate, and retries while components are being cleaned.
 func (e *Experiment) allocate(ctx context.Context, request string, end time.Time) error {
 	e.Progress(Allocating, nil)
 	for limit := time.Now().Add(busyPatience); ; {
@@ -105,7 +103,7 @@ func (e *Experiment) allocate(ctx context.Context, request string, end time.Time
 	}
 }
 
-// run provisions what is allocated, starts what is not running, and waits for it.
+// run provisions allocated slivers, starts stopped ones, and waits until all are ready.
 func (e *Experiment) run(ctx context.Context, end time.Time) error {
 	slice := []string{e.Slice}
 	status := e.Client.StatusOf(slice, e.Credentials)
@@ -135,7 +133,8 @@ func (e *Experiment) run(ctx context.Context, end time.Time) error {
 	return err
 }
 
-// progressOf reports a phase, unless there is nothing to wait for.
+// progressOf returns a report for client.Wait that shows a phase, unless all slivers have
+// the wanted state from the start.
 func (e *Experiment) progressOf(phase Phase, wanted client.Wanted) func([]client.Sliver) {
 	begun := false
 	return func(list []client.Sliver) {
@@ -155,8 +154,8 @@ func urnsWhere(list []client.Sliver, is func(client.Sliver) bool) (urns []string
 	return urns
 }
 
-// Delete gives slivers back, or all of the slice where urns is that, and waits until
-// they are gone. What is gone already is not an error.
+// Delete deletes slivers, or the whole slice if urns is its URN, and waits until they are
+// gone. Slivers that do not exist are not an error.
 func (e *Experiment) Delete(ctx context.Context, urns []string) error {
 	e.Progress(Deleting, nil)
 	_, _, err := e.Client.Delete(ctx, urns, e.Credentials, client.Options{})
@@ -170,18 +169,17 @@ func (e *Experiment) Delete(ctx context.Context, urns []string) error {
 	return err
 }
 
-// Renew lets the leases of the slice end at until, and returns the ends as they are then.
+// Renew sets the end of the slice's leases, and returns the slivers with their new ends.
 func (e *Experiment) Renew(ctx context.Context, until time.Time) ([]client.Sliver, error) {
 	list, _, err := e.Client.Renew(ctx, []string{e.Slice}, e.Credentials, until, client.Options{})
 	return list, err
 }
 
-// Request is a request that was read for one aggregate.
+// Request is a request as ParseRequest reads it.
 type Request = rspec.Request
 
-// ParseRequest reads a request that the aggregate with that URN shall carry out. The
-// aggregate itself decides what it can do; here only what is malformed is refused, and
-// what has no node for it.
+// ParseRequest reads a request for the aggregate with that URN. It fails if the request is
+// malformed or has no node for the aggregate, which checks the rest itself.
 func ParseRequest(text []byte, aggregate string) (*rspec.Request, error) {
 	r, err := parseFor(text, aggregate, false)
 	if err != nil {
@@ -193,7 +191,7 @@ func ParseRequest(text []byte, aggregate string) (*rspec.Request, error) {
 	return r, nil
 }
 
-// ParseStored reads a request that was carried out before; nil if it cannot be read.
+// ParseStored reads a request of an earlier Apply. It returns nil if it cannot be read.
 func ParseStored(text []byte, aggregate string) *rspec.Request {
 	r, err := parseFor(text, aggregate, true)
 	if err != nil {

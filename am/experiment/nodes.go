@@ -19,29 +19,30 @@ type Node struct {
 	Sliver string
 	// Addresses are those of its interfaces, LINK ADDRESS.
 	Addresses []string
-	// Login is the zero value where the manifest has none that is safe to use.
-	Login Login
+	// Login is the zero value if the manifest has none that is safe to use. Logins are
+	// all of these.
+	Login  Login
+	Logins []Login
 	// Gateway is the SSH gateway in front of Login; the zero value for none.
 	Gateway Login
-	// Unsafe is a login that the manifest has and that OpenSSH might take for
-	// something else.
+	// Unsafe is a login of the manifest that could have another meaning to OpenSSH.
 	Unsafe string
 }
 
-// Login is an account at an SSH server. Its fields hold nothing but letters, digits and
-// signs that mean nothing to OpenSSH or to a shell.
+// Login is an account at an SSH server. Its fields have only letters, digits and signs
+// without a meaning to OpenSSH or a shell.
 type Login struct {
 	User, Host string
 	Port       int
 }
 
-// Exists tells whether there is a login.
+// Exists reports whether there is a login.
 func (l Login) Exists() bool { return l.Host != "" }
 
-// Manifest is what is read of a manifest.
+// Manifest is the part of a manifest that experimenters need.
 type Manifest struct {
 	Nodes []Node
-	// Expires is the earliest end of leases; zero where the manifest does not tell it.
+	// Expires is the earliest end of leases; zero if the manifest has none.
 	Expires time.Time
 }
 
@@ -54,6 +55,11 @@ func ReadManifest(text []byte) (Manifest, error) {
 	nodes := make([]Node, len(p.Nodes))
 	for i, n := range p.Nodes {
 		nodes[i] = Node{Name: n.Name, Sliver: n.Sliver}
+		for _, l := range n.Logins {
+			if x, ok := safeLogin(l.User, l.Host, l.Port); ok {
+				nodes[i].Logins = append(nodes[i].Logins, x)
+			}
+		}
 		nodes[i].Login, nodes[i].Gateway, nodes[i].Unsafe = chooseLogin(n)
 	}
 	for _, l := range p.Links {
@@ -66,12 +72,11 @@ func ReadManifest(text []byte) (Manifest, error) {
 			}
 		}
 	}
-	expires, _ := time.Parse(time.RFC3339, p.Expires) // zero where it tells none
+	expires, _ := time.Parse(time.RFC3339, p.Expires) // zero if it has none
 	return Manifest{nodes, expires}, nil
 }
 
-// chooseLogin chooses the login of a node: the first that is not that of a gateway in
-// front of another one.
+// chooseLogin returns the first login of a node that is not a gateway in front of another.
 func chooseLogin(n draw.Node) (login, gateway Login, notSafe string) {
 	gateways := map[string]Login{}
 	var behind []draw.Proxy
@@ -112,8 +117,8 @@ var (
 	safeHosts = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,253}[A-Za-z0-9_.])?$`)
 )
 
-// safeLogin takes a login only if each part can mean nothing else to OpenSSH: a name that
-// begins with a letter or digit or is an IP address, a port, a user.
+// safeLogin returns a login if each part has no other meaning to OpenSSH: the host is a
+// name or an IP address, and none begins with a hyphen.
 func safeLogin(user, host, port string) (Login, bool) {
 	l := Login{User: user, Host: strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), Port: 22}
 	if port != "" {

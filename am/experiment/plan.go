@@ -30,14 +30,13 @@ type Change struct {
 	Slivers []string
 }
 
-// Plan is what makes the slivers of a slice those of a request: first the nodes of the
-// request, in its order, then those to remove.
+// Plan has a change for each node: first those of the request, in its order, then those to
+// remove.
 type Plan []Change
 
 // Compare plans how the slivers of a slice become those of the request now. before is
-// the request that they were made from; nil if it is not known. Nodes are kept whose text
-// is the same and all of whose links are: with the same text, and the same nodes at their
-// other ends, which are kept, too.
+// the request that they were made from; nil if it is not known. It keeps a node if its
+// text is unchanged, and so are its links and all nodes at their other ends.
 func Compare(before, now *rspec.Request, have []client.Sliver) Plan {
 	var p Plan
 	slivers := map[string][]client.Sliver{}
@@ -65,7 +64,7 @@ func Compare(before, now *rspec.Request, have []client.Sliver) Plan {
 	return append(p, gone...)
 }
 
-// compareNode plans one node of the request by itself.
+// compareNode plans one node without regard to its links.
 func compareNode(n rspec.Piece, was map[string]rspec.Piece, have []client.Sliver) Change {
 	c := Change{Node: n.ClientID, Action: Replace, Slivers: urnsOf(have)}
 	failed := slices.IndexFunc(have, func(s client.Sliver) bool { return s.Operational == string(am.Failed) })
@@ -91,8 +90,8 @@ func compareNode(n rspec.Piece, was map[string]rspec.Piece, have []client.Sliver
 	return c
 }
 
-// compareLinks replaces the nodes with a link that is not as it was, until each node that
-// is kept has only links between nodes that are kept.
+// compareLinks replaces nodes whose links changed, until all kept nodes are linked to kept
+// nodes only.
 func (p Plan) compareLinks(before, now *rspec.Request, at map[string]int) {
 	old := map[string]rspec.Piece{}
 	if before != nil {
@@ -139,12 +138,12 @@ func urnsOf(list []client.Sliver) []string {
 	return urns
 }
 
-// Has tells whether the plan has an action of one of the kinds.
+// Has reports whether the plan has an action of one of the kinds.
 func (p Plan) Has(kinds ...Action) bool {
 	return slices.ContainsFunc(p, func(c Change) bool { return slices.Contains(kinds, c.Action) })
 }
 
-// delete are the URNs of slivers that the plan deletes.
+// delete returns the URNs of the slivers to delete.
 func (p Plan) delete() (urns []string) {
 	for _, c := range p {
 		if c.Action == Replace || c.Action == Remove {
@@ -154,7 +153,7 @@ func (p Plan) delete() (urns []string) {
 	return urns
 }
 
-// allocates tells whether the plan allocates a node.
+// allocates reports whether the plan allocates a node.
 func (p Plan) allocates(node string) bool {
 	return slices.ContainsFunc(p, func(c Change) bool { return c.Node == node && (c.Action == Add || c.Action == Replace) })
 }

@@ -17,8 +17,8 @@ type Host struct {
 	Alias string
 }
 
-// Hosts names the nodes of a slice for OpenSSH. What cannot stand in such a name becomes
-// a hyphen; where two would have the same name, the second gets a number.
+// Hosts names the nodes of a slice for OpenSSH. It replaces other characters by hyphens,
+// and numbers equal names.
 func Hosts(slice string, nodes []Node) []Host {
 	taken := map[string]bool{}
 	hosts := make([]Host, len(nodes))
@@ -34,7 +34,7 @@ func Hosts(slice string, nodes []Node) []Host {
 	return hosts
 }
 
-// label makes one part of a host name of any text.
+// label turns any text into one part of a host name.
 func label(s string) string {
 	const most = 63
 	name := strings.Map(func(r rune) rune {
@@ -55,9 +55,9 @@ func label(s string) string {
 // SSHFiles are the files that SSHConfig names.
 type SSHFiles struct{ Identity, KnownHosts string }
 
-// SSHConfig writes the configuration of OpenSSH for hosts. Values from a manifest stand in
-// it only as Login has them. The first host key of a node is believed, for no manifest
-// tells it, and must stay while its sliver is the same one.
+// SSHConfig writes the configuration of OpenSSH for hosts. Of values from a
+// manifest it has only those of Login. OpenSSH trusts the first host key of a sliver, since
+// manifests have none, and refuses any other.
 func SSHConfig(hosts []Host, f SSHFiles) []byte {
 	var b strings.Builder
 	b.WriteString("# Written by patchbay; changes are lost. For ssh -F FILE, or Include FILE in ~/.ssh/config.\n")
@@ -80,8 +80,8 @@ func SSHConfig(hosts []Host, f SSHFiles) []byte {
 	return []byte(b.String())
 }
 
-// keyAlias is the name under which the host key of a node is kept: another one for each
-// sliver, since a new node of the same name has another key.
+// keyAlias returns the HostKeyAlias of a node. It differs for each sliver, since a new
+// sliver of the same node has another key.
 func (h Host) keyAlias() string {
 	u, err := urn.Parse(h.Sliver)
 	if err != nil {
@@ -90,8 +90,7 @@ func (h Host) keyAlias() string {
 	return label(u.Name) + "." + h.Alias
 }
 
-// PruneKnownHosts leaves the lines of nodes out that are not among hosts; lines of
-// gateways stay.
+// PruneKnownHosts removes the lines of nodes that are not among hosts. It keeps gateways.
 func PruneKnownHosts(text []byte, hosts []Host) []byte {
 	have := map[string]bool{}
 	for _, h := range hosts {
@@ -107,17 +106,17 @@ func PruneKnownHosts(text []byte, hosts []Host) []byte {
 	return []byte(b.String())
 }
 
-// quote writes the path of a file for OpenSSH, which replaces %, ~ and ${} in it and has
-// no sign for a quote within quotes.
+// quote writes a path for OpenSSH, which replaces % in it. Check refuses what cannot be
+// quoted.
 func quote(path string) string {
 	return `"` + strings.ReplaceAll(path, "%", "%%") + `"`
 }
 
-// Check says which path OpenSSH could not read from a configuration.
+// Check fails for a path that OpenSSH cannot read from a configuration.
 func (f SSHFiles) Check() error {
 	for _, path := range []string{f.Identity, f.KnownHosts} {
 		if strings.ContainsAny(path, "\"\n\r\\") || strings.Contains(path, "${") {
-			return fmt.Errorf("OpenSSH cannot be told of the file %q, since its path holds a quote, a backslash, a line end or ${; move the folder", path)
+			return fmt.Errorf("OpenSSH cannot read the path %q, since it holds a quote, a backslash, a line end or ${; move the folder", path)
 		}
 	}
 	return nil

@@ -150,7 +150,7 @@ func ReadSecret(file string) ([]byte, error) {
 func ReadCA(file string) (*x509.CertPool, error) {
 	text, err := readFile(file, 1<<20)
 	if err != nil {
-		return nil, fmt.Errorf("the certificates that vouch for it cannot be read: %w", err)
+		return nil, fmt.Errorf("the certificates cannot be read: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {

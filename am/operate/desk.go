@@ -29,8 +29,8 @@ type Config struct {
 	// Unpromised counts what there is although no sliver is there for it, by the names
 	// of provider and component; nil where nobody knows.
 	Unpromised func() map[[2]string]int
-	// Silent tells whether a provider has not answered for too long, and when it last did;
-	// nil where nobody knows.
+	// Silent reports whether a provider has not answered for too long, and when it last did;
+	// nil if that is not known.
 	Silent func(provider string) (since time.Time, silent bool)
 	// Wake tells the runner that there is work; it must not block. nil wakes nobody.
 	Wake func()

@@ -94,7 +94,7 @@ func (d *Desk) act(ctx context.Context, targets []string, operator, text string,
 	return done, err
 }
 
-// errLook is the error of a decision that is not to be carried out.
+// errLook ends a decision that is only a preview.
 var errLook = errors.New("it was only a preview")
 
 // find reads what the arguments mean, each slice once.

@@ -28,7 +28,7 @@ func (s *Server) AdminHandler() http.Handler {
 	return mux
 }
 
-// remoteHandler is AdminHandler for those on other hosts who are admitted.
+// remoteHandler is AdminHandler for other hosts, if Admits allows it.
 func (s *Server) remoteHandler() http.Handler {
 	inner := s.AdminHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

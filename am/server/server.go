@@ -44,8 +44,8 @@ type Options struct {
 	// calls is kept before it is asked, so it bounds itself what strangers at one
 	// address may cost; remote is nil where there is no connection.
 	Who func(remote net.Addr, chain [][]byte) string
-	// Admits tells whether a monitor on another host may read health and metrics; nil
-	// admits nobody.
+	// Admits reports whether a monitor on another host may read health and metrics; nil
+	// refuses all.
 	Admits func(*http.Request) bool
 	// Ready tells what is missing to serve calls; nil when nothing is.
 	Ready func() error
@@ -67,14 +67,14 @@ type Options struct {
 	Durations []*Durations
 }
 
-// Number is a metric whose value others know: patchbay_NAME.
+// Number is a metric of another package, patchbay_NAME.
 type Number struct {
 	Name, Help string
 	// Counter says that it only grows; its name ends in _total.
 	Counter bool
 	Value   func() float64
-	// Labels are what several values of the name are told apart by. Then Values is
-	// asked instead of Value: it calls add with each value and its labels, in order.
+	// Labels are the names of labels. With them, Values is called instead of Value: it
+	// calls add with each value and its labels, in order.
 	Labels []string
 	Values func(add func(value float64, labels ...string))
 }
@@ -184,8 +184,8 @@ func (s *Server) ServeAdmin(l net.Listener) error {
 	return closed(s.admin.Serve(s.doorWithin(l, "admin_connections", maxWithin)))
 }
 
-// ServeRemote answers /healthz, /readyz and /metrics on l to whom Admits admits, until
-// Shutdown. secure wraps l in TLS.
+// ServeRemote answers /healthz, /readyz and /metrics on l until Shutdown, if Admits allows
+// it. secure wraps l in TLS.
 func (s *Server) ServeRemote(l net.Listener, secure func(net.Listener) net.Listener) error {
 	return closed(s.remote.Serve(secure(s.doorWithin(l, "metrics_connections", maxWithin/4))))
 }

@@ -25,8 +25,8 @@ var goals = map[am.Event]am.Goal{
 // PerformOperationalAction moves slivers as the transition table says (AM API
 // v3): at once to the wait state, and the work follows. For a whole slice it
 // takes the provisioned slivers. An action that finds nothing to do succeeds.
-// A sliver that is still being made stays in its state: geni_start has it
-// switched on as soon as it is made, and geni_stop has it left off.
+// A sliver that is still being made keeps its state. After geni_start it is switched on
+// as soon as it is made; geni_stop cancels that.
 //
 // Errors: those of resolve and of am.Next; Busy for a sliver whose provider is
 // still being asked.
@@ -92,7 +92,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 	return out, err
 }
 
-// beingMade counts the slivers that an action has reached before they are made.
+// beingMade counts the slivers of an action's outcome that are still being made.
 func beingMade(out Outcome) (n int) {
 	for _, x := range out.Slivers {
 		if x.Failed == "" && x.Status.Allocation == am.Provisioned && x.Status.Operational == am.PendingAllocation {

@@ -110,8 +110,8 @@ func ask(ctx context.Context, p Prober, b binder.Binding, slivers, leaving []am.
 	return refused
 }
 
-// leaving are the slivers of a slice that providers still have to remove. Their
-// names are free again.
+// leaving returns the slivers of a slice that providers still have to remove. Their names
+// are free again.
 func (s *Service) leaving(slice urn.URN) (leaving []am.Sliver, err error) {
 	err = s.cfg.Store.Read(func(v *store.View) error {
 		all, err := v.SliversOf(slice)

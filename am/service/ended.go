@@ -81,32 +81,32 @@ func endOf(e *am.JournalEntry) string {
 	return fmt.Sprintf(" any more: its %s released by an operator of this aggregate at %s: %s", nodes, at, e.Text)
 }
 
-// noSlivers is the refusal of a slice that has no slivers.
+// noSlivers returns the refusal of a slice without slivers.
 func noSlivers(slice urn.URN) error {
 	return &am.Error{Code: am.SearchFailed, URN: slice, Msg: fmt.Sprintf("slice %s has no slivers at this aggregate", slice), Err: errNoSlivers}
 }
 
-// withHistory adds to the refusal of a slice without slivers what became of the last
-// ones; other errors stay as they are. It reads the store, so it is called outside of
-// decisions. The refusal itself says that the caller has the right to the slice.
+// withHistory adds to the refusal of a slice without slivers how its last slivers ended.
+// It returns other errors unchanged. It reads the store, so call it outside of decisions.
+// Only callers with a right to the slice get that refusal.
 func (s *Service) withHistory(err error) error {
 	refusal, ok := errors.AsType[*am.Error](err)
 	if !ok || !errors.Is(err, errNoSlivers) {
 		return err
 	}
-	told := *refusal
+	full := *refusal
 	failed := s.cfg.Store.Read(func(v *store.View) error {
-		history, err := s.endings.lastOf(v, told.URN)
-		told.Msg += history
+		history, err := s.endings.lastOf(v, full.URN)
+		full.Msg += history
 		return err
 	})
 	if failed != nil {
 		return err // which is right without the history, too
 	}
-	return &told
+	return &full
 }
 
-// lastOf says what became of the last slivers of a slice that has none left.
+// lastOf says how the last slivers of a slice without slivers ended.
 func (n *endings) lastOf(v *store.View, slice urn.URN) (string, error) {
 	all, err := v.SliversOf(slice)
 	if err != nil {
@@ -128,7 +128,7 @@ func (n *endings) lastOf(v *store.View, slice urn.URN) (string, error) {
 	return cmp.Or(text, ": no reservation for it is on record"), err
 }
 
-// nodesAre is "node was" or "3 nodes were".
+// nodesAre returns "node was" or "3 nodes were".
 func nodesAre(n int, one, several string) string {
 	if n == 1 {
 		return "node " + one

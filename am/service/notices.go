@@ -18,12 +18,12 @@ const (
 	maxNamed   = 5  // nodes or links of one remark
 )
 
-// Remark is what to say of a node or link of a request, or of what has no client_id,
-// that is not done, or done otherwise.
+// Remark is about something in a request that is not done, or done otherwise. It concerns
+// a node, a link, or the request as a whole, without a ClientID.
 type Remark struct {
 	Kind, ClientID string
-	// What is the attribute or element that is concerned, such as disk_image; empty for
-	// the node or link as a whole.
+	// What is the attribute or element concerned, such as disk_image; empty for the node
+	// or link as a whole.
 	What string
 	Text string
 }
@@ -37,7 +37,7 @@ type remarks struct {
 	metrics map[string]bool
 }
 
-// add notes a remark.
+// add adds a remark.
 func (r *remarks) add(kind, clientID, what, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if r.seen == nil {
@@ -54,8 +54,8 @@ func (r *remarks) add(kind, clientID, what, format string, args ...any) {
 
 func (r *remarks) texts() []string { return Notices(r.list) }
 
-// Notices are remarks as text, few lines: nodes of which the same is said are named
-// together, and so are links.
+// Notices returns remarks as lines of text. Nodes with the same remark share a line, and
+// so do links.
 func Notices(list []Remark) (all []string) {
 	type said struct{ kind, text string }
 	var order []said
@@ -144,8 +144,8 @@ func (r *remarks) image(n *binder.Bound) {
 	}
 }
 
-// installer is the program in a command that installs packages from the network
-// outside, as far as the words tell; empty where none does.
+// installer returns the package manager that a command uses to install something from the
+// Internet; empty if it finds none.
 func installer(command string) string {
 	for _, part := range strings.FieldsFunc(command, func(c rune) bool { return strings.ContainsRune("\n;&|()", c) }) {
 		found := ""

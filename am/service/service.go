@@ -66,7 +66,7 @@ type Config struct {
 	// that is done. It is called when something is refused that they may hold. Nil has
 	// callers come again.
 	EndLeases func(context.Context) error
-	// Silent tells whether a provider has not answered for too long, and when it last did.
+	// Silent reports whether a provider has not answered for too long, and when it last did.
 	// Nil means that all answer.
 	Silent func(provider string) (since time.Time, silent bool)
 	// Prober asks providers before slivers are promised; nil asks nobody.

@@ -79,8 +79,8 @@ func (s *Service) Describe(ctx context.Context, g credentials.Grant, t Targets, 
 	return out, nil
 }
 
-// noteSilence has slivers say that their provider does not answer, unless they have an
-// error already.
+// noteSilence sets the error of slivers whose provider does not answer, unless they have
+// an error already.
 func (s *Service) noteSilence(all []Report) {
 	if s.cfg.Silent == nil {
 		return

@@ -116,9 +116,8 @@ type Config struct {
 	// StopTimeout is how long calls may go on when the server is told to stop.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
 
-	// PollProviders is how often providers are asked whether they answer; three times as
-	// long without an answer is too long. 0 is 15 seconds; only tests set it, so it has no
-	// key.
+	// PollProviders is how often providers are polled. A provider is silent after three
+	// times as long. 0 is 15 seconds; only tests set it, so it has no key.
 	PollProviders time.Duration
 
 	Origin origin
@@ -297,7 +296,8 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 	}
 }
 
-// validateMetrics checks that nobody reads metrics from elsewhere without proof.
+// validateMetrics checks that other hosts cannot read metrics without a token or a
+// certificate.
 func (c *Config) validateMetrics(wrong wrongFunc) {
 	m := c.Metrics
 	switch {
@@ -489,8 +489,7 @@ func (c *Config) checkWritten(key, path string, always bool) error {
 	return nil
 }
 
-// notWritable says that this process must be able to write a file or folder, and how to
-// make that so.
+// notWritable returns the message for a file or folder that this process cannot write.
 func notWritable(path string, err error) string {
 	if !errors.Is(err, unix.EACCES) {
 		return fmt.Sprintf("%s is not writable (%v)", path, err)
@@ -540,29 +539,25 @@ func Interfaces(inv func() *inventory.Inventory) func(urn.URN) string {
 	}
 }
 
-// New is the log the configuration asks for. In JSON, durations are numbers of seconds
-// under a name that says so. Empty texts are left out.
+// New returns the configured log. In JSON, durations are seconds in a key NAME_seconds.
+// Empty strings are left out.
 func (l LogConfig) New(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		level = slog.LevelInfo
 	}
-	isEmpty := func(a slog.Attr) bool { return a.Value.Kind() == slog.KindString && a.Value.String() == "" }
-	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch {
-			case isEmpty(a):
-				return slog.Attr{}
-			case a.Value.Kind() == slog.KindDuration:
-				return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
-			}
-			return a
-		}}))
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if isEmpty(a) {
+	isJSON := l.Format == "json"
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		switch {
+		case a.Value.Kind() == slog.KindString && a.Value.String() == "":
 			return slog.Attr{}
+		case isJSON && a.Value.Kind() == slog.KindDuration:
+			return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
 		}
 		return a
-	}}))
+	}}
+	if isJSON {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
 }

@@ -89,8 +89,8 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	return &c, nil
 }
 
-// unsaid are the errors in err about other lines than those of the errors said: what
-// could not be read at a line is not what stands there.
+// unsaid returns the errors in err about lines without an error in said: a line that
+// cannot be read needs no second error.
 func unsaid(err error, said []error) (others []error) {
 	at := map[string]bool{}
 	for _, e := range said {

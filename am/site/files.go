@@ -27,6 +27,23 @@ func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	})
 }
 
+// File is a file to write into a folder.
+type File struct {
+	Name    string
+	Content []byte
+	Mode    fs.FileMode
+}
+
+// WriteFiles writes files below dir, and replaces each as a whole.
+func WriteFiles(dir string, files []File) error {
+	for _, f := range files {
+		if err := ReplaceFile(filepath.Join(dir, f.Name), f.Content, f.Mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // OpenRegular opens a file that an operator named. It waits for nobody who writes into
 // a pipe: what is no regular file is refused.
 func OpenRegular(name string) (*os.File, error) {

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,20 +14,20 @@ import (
 	"patchbay/am/hook"
 )
 
-// remoteMetrics is the listener for monitors on other hosts, and what they must show.
+// remoteMetrics is the listener for monitors on other hosts, and how they authenticate.
 type remoteMetrics struct {
 	config   *Config
 	listener net.Listener // before TLS
 	access   atomic.Pointer[metricsAccess]
 }
 
-// metricsAccess is what the files of MetricsConfig and the server's keys say.
+// metricsAccess is the content of the files of MetricsConfig and the server's keys.
 type metricsAccess struct {
 	tls   *tls.Config
-	token *[sha256.Size]byte // the sum of the token; nil if none is asked for
+	token *[sha256.Size]byte // the hash of the token; nil if none is configured
 }
 
-// openRemoteMetrics listens, and reads what monitors must show.
+// openRemoteMetrics opens the listener and reads its files.
 func openRemoteMetrics(c *Config) (*remoteMetrics, error) {
 	m := &remoteMetrics{config: c}
 	if err := m.reload(); err != nil {
@@ -43,8 +41,8 @@ func openRemoteMetrics(c *Config) (*remoteMetrics, error) {
 	return m, nil
 }
 
-// reload reads the files again; on an error what was read before stays. Without a
-// listener there is nothing to read.
+// reload reads the files again. On an error it keeps what it read before. A nil m reads
+// nothing.
 func (m *remoteMetrics) reload() error {
 	if m == nil {
 		return nil
@@ -72,8 +70,8 @@ func (m *remoteMetrics) secure(l net.Listener) net.Listener {
 	})
 }
 
-// admits tells whether a request shows the token, if one is asked for. Certificates are
-// checked by TLS.
+// admits reports whether a request has the token, if one is configured. TLS checks
+// certificates.
 func (m *remoteMetrics) admits(r *http.Request) bool {
 	if m == nil {
 		return false
@@ -87,8 +85,8 @@ func (m *remoteMetrics) admits(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && ok
 }
 
-// readMetricsAccess reads what monitors on other hosts must show. It refuses a token
-// that others on this host may read.
+// readMetricsAccess reads the token and the certificates of MetricsConfig. It refuses a
+// token file that other users may read.
 func (c *Config) readMetricsAccess() (*metricsAccess, error) {
 	a := &metricsAccess{tls: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if file := c.Metrics.TokenFile; file != "" {
@@ -107,22 +105,16 @@ func (c *Config) readMetricsAccess() (*metricsAccess, error) {
 		a.token = &sum
 	}
 	if file := c.Metrics.ClientCA; file != "" {
-		text, err := os.ReadFile(file)
+		pool, err := hook.ReadCA(file)
 		if err != nil {
-			return nil, c.Origin.wrong("metrics.client_ca", "%s", notThere("file", file, err))
+			return nil, c.Origin.wrong("metrics.client_ca", "%v", err)
 		}
-		a.tls.ClientCAs, a.tls.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if !a.tls.ClientCAs.AppendCertsFromPEM(text) {
-			return nil, c.Origin.wrong("metrics.client_ca", "%s holds no certificate that can be read; put the PEM of the authority there", file)
-		}
-	}
-	if a.token == nil && a.tls.ClientCAs == nil {
-		return nil, errors.New("metrics: anybody could read them; name a token_file, or a client_ca")
+		a.tls.ClientCAs, a.tls.ClientAuth = pool, tls.RequireAndVerifyClientCert
 	}
 	return a, nil
 }
 
-// CheckMetrics makes sure that what monitors on other hosts must show can be read.
+// CheckMetrics fails if the files of MetricsConfig cannot be used.
 func (c *Config) CheckMetrics() error {
 	if c.Metrics.Listen == "" {
 		return nil

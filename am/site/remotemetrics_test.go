@@ -24,7 +24,7 @@ func TestWhatMonitorsMustShowIsRefused(t *testing.T) {
 		{"Empty", "", 0o600, false, "shorter than 16 bytes"},
 		{"Missing", "", 0, false, "does not exist"},
 		{"NoCertificate", "hello", 0o644, true, "holds no certificate that can be read"},
-		{"MissingCertificate", "", 0, true, "does not exist"},
+		{"MissingCertificate", "", 0, true, "the certificates cannot be read: open "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "file")

@@ -82,7 +82,7 @@ func (s *Site) reload(ctx context.Context) {
 		s.policy.read("")
 	}
 	if err := s.remote.reload(); err != nil {
-		s.log.Error("what monitors on other hosts must show cannot be read; the old stays", "error", err)
+		s.log.Error("the token or certificates for metrics cannot be read; the old ones stay in force", "error", err)
 	}
 	if err := s.tls.Reload(); err != nil {
 		s.log.Error("the server's certificates cannot be read; the old ones stay", "error", err)
@@ -192,8 +192,8 @@ func (s *Site) ready() error {
 	return s.silentProviders()
 }
 
-// silentProviders is an error that names the providers that do not answer. Calls are
-// answered meanwhile.
+// silentProviders returns an error with the names of the providers that do not answer.
+// The site answers calls all the same.
 func (s *Site) silentProviders() error {
 	var errs []error
 	for _, p := range s.runner.Polled() {

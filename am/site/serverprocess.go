@@ -11,15 +11,15 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// IsServed tells whether a server listens at the site's admin socket, also one that does
+// IsServed reports whether a server listens at the site's admin socket, even if it does
 // not answer this user.
 func IsServed(ctx context.Context, c *Config) bool {
 	_, err := serverID(ctx, c)
 	return err == nil || !nobodyAt(err)
 }
 
-// StopServer ends the server of a site with SIGTERM and waits until it is gone. A site
-// that is not served is no error.
+// StopServer ends the server of a site with SIGTERM and waits for its end. It succeeds if
+// the site is not served.
 func StopServer(ctx context.Context, c *Config) error {
 	pid, err := serverID(ctx, c)
 	if nobodyAt(err) {
@@ -28,12 +28,12 @@ func StopServer(ctx context.Context, c *Config) error {
 	if err != nil {
 		return unasked(ctx, socketOf(c), err)
 	}
-	p, err := os.FindProcess(pid) // holds on to this process, whatever gets its number later
+	p, err := os.FindProcess(pid) // a pidfd: later signals reach this process only
 	if err != nil {
 		return err
 	}
 	defer p.Release()
-	// The number is still that of the server only if it answers yet.
+	// The ID was still the server's if the server still answers.
 	if again, err := serverID(ctx, c); nobodyAt(err) || err == nil && again != pid {
 		return nil
 	}
@@ -52,7 +52,7 @@ func StopServer(ctx context.Context, c *Config) error {
 	return nil
 }
 
-// serverID is the number of the process that listens at the admin socket.
+// serverID returns the process ID of the server that listens at the admin socket.
 func serverID(ctx context.Context, c *Config) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -137,7 +137,7 @@ func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string)
 }
 
 // watch logs when the process of the testbed hangs, and when it goes on, until it has
-// ended. It is not killed: whoever stopped it may still need it, and logins go on.
+// ended. It is not killed: somebody may have stopped it on purpose, and logins go on.
 func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) string, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-p.Exited(); cancel() }()

@@ -136,8 +136,8 @@ func (c *call) get(ctx context.Context, limits Limits) {
 	}
 }
 
-// keepSettled drops all outcomes but those of resources that show that the set was accepted,
-// and how it ended: the others may still be in the hands of the set.
+// keepSettled keeps the outcomes of resources that have accepted the set and are done or
+// failed. The set may still be working on the others.
 func (c *call) keepSettled() {
 	var items []*item
 	var outcomes []outcome
@@ -222,8 +222,8 @@ func (l *loop) finish(c *call) {
 	}
 }
 
-// finishPeek ends the jobs of resources that have settled while their set still runs.
-// Until that has ended, they are in no other.
+// finishPeek ends the jobs of resources that have settled while their set still runs. They
+// get no new set before it has ended.
 func (l *loop) finishPeek(c *call) {
 	for n, i := range c.items {
 		j := l.jobs[i.job.id]

@@ -27,7 +27,7 @@
 // A provider has as many workers as it takes sets at once, and deletes go first. A set
 // that dies or does not end is read back, and its resources are tried one by one, in all
 // workers but one, so that one bad node stops nobody else. While a set of several takes
-// long, its resources are looked at: what has settled is told before the set ends. A get
+// long, a get looks at them: what has settled is recorded before the set ends. A get
 // that takes long goes on beside the next.
 //
 // The package never answers a client and imports no room that does. It answers

@@ -32,9 +32,8 @@ type Limits struct {
 	// how often then, providers are asked for everything they have, 1 min and 5 min.
 	// While something that was told to go is still there, they are asked each Sweep.
 	FirstList, List time.Duration
-	// Poll is how often providers are asked whether they answer, 15 s. One that has not
-	// answered for Silent, 45 s, or for as long as its metadata let a get last if that is
-	// longer than Get, counts as silent.
+	// Poll is how often providers are polled, 15 s. A provider is silent if it has not
+	// answered for Silent, 45 s, or for its own limit of a get if that is longer than Get.
 	Poll, Silent time.Duration
 	// Unpromised is for how long what nobody was promised must have been there before
 	// it is removed, 10 min, and Removals how many are removed in an hour, 20.

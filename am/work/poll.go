@@ -10,26 +10,25 @@ import (
 )
 
 const (
-	// pollName is the name of a resource that no provider has. A provider is asked for it
-	// to find out whether it answers.
+	// pollName is the name of a resource that no provider has. Polls ask for it.
 	pollName = "00000000-0000-4000-8000-000000000000"
 	// maxPolls is how many polls of one provider may run. A slow provider is polled again
 	// before it has answered, so that its answers come as often as those of others.
 	maxPolls = 4
 )
 
-// Polled is what polls of a provider have shown.
+// Polled is the result of polling a provider.
 type Polled struct {
 	Provider string
 	// Answered is when it last answered, or when it was first polled.
 	Answered time.Time
-	// Silent says that it has not answered for too long; Err is then why, if a poll has
-	// ended.
+	// Silent says that it has not answered for too long. Err is the error of the last poll
+	// that ended.
 	Silent bool
 	Err    error
 }
 
-// polls is what is known of whether providers answer.
+// polls are the results of the polls of all providers.
 type polls struct {
 	mu sync.Mutex
 	of map[string]*polled // by the provider's name
@@ -42,6 +41,8 @@ type polled struct {
 	logged  bool          // that it is silent
 }
 
+func (p *polled) isSilent() bool { return time.Since(p.Answered) > p.limit }
+
 // Polled lists the providers of the inventory and of slivers by name. It is empty until
 // the runner calls providers.
 func (r *Runner) Polled() []Polled {
@@ -49,14 +50,14 @@ func (r *Runner) Polled() []Polled {
 	defer r.polls.mu.Unlock()
 	var all []Polled
 	for _, p := range r.polls.of {
-		p.Silent = time.Since(p.Answered) > p.limit
+		p.Silent = p.isSilent()
 		all = append(all, p.Polled)
 	}
 	slices.SortFunc(all, func(a, b Polled) int { return cmp.Compare(a.Provider, b.Provider) })
 	return all
 }
 
-// Silent tells whether a provider has not answered for too long, and when it last did.
+// Silent reports whether a provider has not answered for too long, and when it last did.
 func (r *Runner) Silent(name string) (since time.Time, silent bool) {
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()
@@ -64,11 +65,11 @@ func (r *Runner) Silent(name string) (since time.Time, silent bool) {
 	if p == nil {
 		return time.Time{}, false
 	}
-	return p.Answered, time.Since(p.Answered) > p.limit
+	return p.Answered, p.isSilent()
 }
 
-// poll asks each provider from time to time whether it answers, until ctx ends. A
-// provider that hangs keeps no other waiting, and is asked again meanwhile.
+// poll polls each provider periodically until ctx ends. A provider that hangs does not
+// delay the others, and is polled again meanwhile.
 func (r *Runner) poll(ctx context.Context) {
 	t := time.NewTicker(r.limits.Poll)
 	defer t.Stop()
@@ -110,13 +111,12 @@ func (r *Runner) startPolls() (due []string) {
 	return due
 }
 
-// pollOnce asks a provider for a resource that it does not have. Any answer will do, but
-// an error of the call as a whole is none.
+// pollOnce polls a provider. Any answer counts, except an error of the call as a whole.
 func (r *Runner) pollOnce(ctx context.Context, name string) {
 	p, err := r.cfg.Providers(name)
 	if err == nil {
 		limit := timeLimit(p, "get", r.limits.Get)
-		if limit > r.limits.Get { // it says itself that it is slow
+		if limit > r.limits.Get { // its metadata say that it is slow
 			r.polls.mu.Lock()
 			r.polls.of[name].limit = max(r.limits.Silent, limit)
 			r.polls.mu.Unlock()
@@ -141,21 +141,14 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
-// logSilence logs each provider once that has fallen silent.
+// logSilence logs each provider that has become silent, once.
 func (r *Runner) logSilence() {
-	for _, p := range r.Polled() {
-		if !p.Silent {
-			continue
-		}
-		r.polls.mu.Lock()
-		was := r.polls.of[p.Provider]
-		fresh := was != nil && !was.logged
-		if fresh {
-			was.logged = true
-		}
-		r.polls.mu.Unlock()
-		if fresh {
-			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", p.Provider, "silent_since", p.Answered, "error", p.Err)
+	r.polls.mu.Lock()
+	defer r.polls.mu.Unlock()
+	for name, p := range r.polls.of {
+		if p.isSilent() && !p.logged {
+			p.logged = true
+			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", name, "silent_since", p.Answered, "error", p.Err)
 		}
 	}
 }

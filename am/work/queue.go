@@ -10,8 +10,7 @@ import (
 const (
 	// slowGet is how long a get may keep others of its provider waiting.
 	slowGet = time.Second
-	// slowSet is how long a set of several may take before its resources are looked at,
-	// and how often then.
+	// slowSet is when, and then how often, the resources of a set of several are polled.
 	slowSet = 2 * time.Second
 	// slowGets is how many gets of a provider may take longer, or be of one resource
 	// whose get failed.
@@ -50,14 +49,13 @@ func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 	return earlier(l.startPeeks(ctx, q, now), l.startGets(ctx, q, now))
 }
 
-// startPeeks looks at the resources of each set of several that takes long: one of them
-// may hang, and the others be done. It returns when to come back. What goes away is left
-// to the end of its set.
+// startPeeks polls the resources of each set of several that takes long, since one may
+// hang while others are done. It skips sets that remove. It returns when to run again.
 func (l *loop) startPeeks(ctx context.Context, q *queue, now time.Time) time.Time {
 	next := now.Add(time.Minute)
 	for c := range q.sets {
 		if len(c.jobs) < 2 || c.jobs[0].removes() || c.peeking || len(q.gets) > slowGets {
-			continue // or the end of what runs brings us back
+			continue // the end of a call runs this again
 		}
 		if c.peek.IsZero() {
 			c.peek = c.started.Add(slowSet)
@@ -145,9 +143,9 @@ func (l *loop) startSets(ctx context.Context, q *queue) {
 	}
 }
 
-// holdBack takes from what is to be set the nodes that have a name, or a link, of a node
-// of their slice that is to go, until the provider has accepted that it goes: it would
-// compare the two. It waits no longer than for as many attempts as making a node has.
+// holdBack postpones nodes that share a name or a link with a node of their slice that is
+// being removed, until the provider has accepted the removal: it would compare the two.
+// It stops waiting when the removal has failed as often as making a node may.
 func (l *loop) holdBack(q *queue) {
 	type name struct{ slice, kind, id string }
 	names := func(j *job) (all []name) {

@@ -22,7 +22,7 @@ func encodingOf(inst string) (set string, named bool) {
 	return set, named
 }
 
-// declaresLatin1 tells whether a document begins with a declaration that names
+// declaresLatin1 reports whether a document begins with a declaration that names
 // ISO-8859-1. After a byte order mark it does not: that says UTF-8.
 func declaresLatin1(b []byte) bool {
 	b, ok := bytes.CutPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("<?xml"))

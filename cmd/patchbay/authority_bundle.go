@@ -19,7 +19,7 @@ import (
 // serverCAFile is the file in a user's folder with the certificates of the server.
 const serverCAFile = "server-ca.pem"
 
-// port is the one at which clients reach the site; 0 is one that the server chooses.
+// port returns the port of the site's URL; 0 means that the server chooses one.
 func (t *trialSite) port() string {
 	u, err := url.Parse(t.URL)
 	if err != nil {
@@ -28,10 +28,9 @@ func (t *trialSite) port() string {
 	return u.Port()
 }
 
-// aggregateFiles are aggregate.yaml, which says where the site is, and the
-// certificates that vouch for its server, if it has made them itself. There are none
-// of a site whose server chooses a port when it starts.
-func (t *trialSite) aggregateFiles() ([]siteFile, error) {
+// aggregateFiles returns aggregate.yaml, which has the URL of the site, and the server's
+// certificates if they are self-signed. It returns none if the server chooses its port.
+func (t *trialSite) aggregateFiles() ([]site.File, error) {
 	if t.port() == "0" {
 		return nil, nil
 	}
@@ -41,13 +40,12 @@ func (t *trialSite) aggregateFiles() ([]siteFile, error) {
 		return nil, err
 	}
 	if ca == nil {
-		return []siteFile{{aggregateName, text, 0o644}}, nil
+		return []site.File{{Name: aggregateName, Content: text, Mode: 0o644}}, nil
 	}
-	return []siteFile{{aggregateName, fmt.Appendf(text, "ca: %s\n", serverCAFile), 0o644}, {serverCAFile, ca, 0o644}}, nil
+	return []site.File{{Name: aggregateName, Content: fmt.Appendf(text, "ca: %s\n", serverCAFile), Mode: 0o644}, {Name: serverCAFile, Content: ca, Mode: 0o644}}, nil
 }
 
-// serverCA is the certificates of the server, if they have signed themselves; nil
-// when a certificate is another authority's, which clients know or not.
+// serverCA returns the certificates of the server if all are self-signed, else nil.
 func (t *trialSite) serverCA() ([]byte, error) {
 	var all []byte
 	for _, pair := range t.config.Keys {
@@ -93,8 +91,8 @@ With omni (https://github.com/GENI-NSF/geni-tools), which may be called omni.py:
   om delete %[7]s
 `
 
-// bundle is a zip with what a user needs on another machine, in one folder. It is the
-// same as long as the user's files are.
+// bundle returns a zip with the files that a user needs on another machine. Equal files
+// make equal zips.
 func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 	request := filepath.Join(t.dir, site.RequestName)
 	files := []string{u.path("cert.pem"), u.path("key.pem"), u.path("usercred.xml"), filepath.Join(u.Dir, u.publicKeys()), filepath.Join(u.Dir, aggregateName)}
@@ -126,13 +124,14 @@ func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 		if made.IsZero() {
 			made = info.ModTime()
 		}
-		if err := pack(z, siteFile{path.Join(u.Name, name), text, 0o600}, info.ModTime()); err != nil {
+		if err := pack(z, site.File{Name: path.Join(u.Name, name), Content: text, Mode: 0o600}, info.ModTime()); err != nil {
 			return nil, err
 		}
 	}
 	readme := t.readme(u, own, exists(request))
-	for _, f := range []siteFile{{"omni_config", t.omniConfig(u, ""), 0o644}, {"README.txt", readme, 0o644}} {
-		if err := pack(z, siteFile{path.Join(u.Name, f.name), f.content, f.mode}, made); err != nil {
+	for _, f := range []site.File{{Name: "omni_config", Content: t.omniConfig(u, ""), Mode: 0o644}, {Name: "README.txt", Content: readme, Mode: 0o644}} {
+		f.Name = path.Join(u.Name, f.Name)
+		if err := pack(z, f, made); err != nil {
 			return nil, err
 		}
 	}
@@ -140,22 +139,22 @@ func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// slicesDir is where a user's folder has credentials of slices.
+// slicesDir is the folder of slice credentials in a user's folder.
 const slicesDir = "slices"
 
 // pack adds a file to a zip.
-func pack(z *zip.Writer, f siteFile, modified time.Time) error {
-	h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: modified.UTC()}
-	h.SetMode(f.mode)
+func pack(z *zip.Writer, f site.File, modified time.Time) error {
+	h := &zip.FileHeader{Name: f.Name, Method: zip.Deflate, Modified: modified.UTC()}
+	h.SetMode(f.Mode)
 	w, err := z.CreateHeader(h)
 	if err == nil {
-		_, err = w.Write(f.content)
+		_, err = w.Write(f.Content)
 	}
 	return err
 }
 
-// readme is README.txt of a bundle; own are the user's slices, and request says that
-// there is an example of a request in it.
+// readme returns README.txt of a bundle. own are the user's slices; request says whether
+// the bundle has an example request.
 func (t *trialSite) readme(u *trialUser, own []string, request bool) []byte {
 	keys, more := u.file("key.pem")+" and id_ed25519 are private keys", ""
 	if len(u.SSHKey) == 0 {

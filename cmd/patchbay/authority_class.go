@@ -20,15 +20,15 @@ import (
 
 // classUser is one user of a class.
 type classUser struct {
-	place string // where the name stands, for messages
+	place string // of the name, for messages
 	name  string
 	key   string // text or file of SSH keys; "" for none
 	keys  []byte // what key says
 	slice string // "" for none
 }
 
-// makeClass makes the users that were named, with their slices and bundles. Nothing is
-// made when anything is wrong with one of them.
+// makeClass makes the named users with their slices and bundles. It makes nothing if any
+// of them has a mistake.
 func (o *userOptions) makeClass(t *trialSite, c console) error {
 	now := time.Now()
 	class, err := o.members()
@@ -57,7 +57,7 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 			return errors.Join(done.flush("Nothing was made."), fmt.Errorf("%s: %w; when that is mended, give the same command again", m.name, err))
 		}
 	}
-	if err := done.flush("The list names nobody."); err != nil {
+	if err := done.flush("The list names no user."); err != nil {
 		return err
 	}
 	if u, err := url.Parse(t.URL); o.Bundle != "" && err == nil && site.IsLoopbackName(u.Hostname()) {
@@ -66,7 +66,7 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 	return nil
 }
 
-// makeMember makes one user of a class, and what belongs to them.
+// makeMember makes one user of a class, with slice and bundle.
 func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Time, done *table) error {
 	var what []string
 	isNew := !t.HasUser(m.name)
@@ -107,7 +107,7 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 	return nil
 }
 
-// holds reports whether the user has a credential for a slice that is in force.
+// holds reports whether the user has a valid credential for a slice.
 func (u *trialUser) holds(slice string, now time.Time) bool {
 	text, err := site.ReadRegular(u.slice(slice))
 	if err != nil {
@@ -117,7 +117,7 @@ func (u *trialUser) holds(slice string, now time.Time) bool {
 	return err == nil && now.Before(c.expires)
 }
 
-// members are the users that the command names.
+// members returns the users that the command names.
 func (o *userOptions) members() (class []classUser, err error) {
 	if o.List == "" {
 		for _, name := range o.Names {
@@ -133,7 +133,7 @@ func (o *userOptions) members() (class []classUser, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("--list: %w", err)
 	}
-	for i, m := range class { // files lie where the list does
+	for i, m := range class { // paths are relative to the list
 		if m.key != "" && !isKeyText(m.key) && !filepath.IsAbs(m.key) && o.List != "-" {
 			class[i].key = filepath.Join(filepath.Dir(o.List), m.key)
 		}
@@ -141,14 +141,14 @@ func (o *userOptions) members() (class []classUser, err error) {
 	return class, nil
 }
 
-// isKeyText tells the text of a public SSH key from the name of a file.
+// isKeyText reports whether s is a public SSH key and not the name of a file.
 func isKeyText(s string) bool {
 	kind, _, more := strings.Cut(s, " ")
 	return more && (strings.HasPrefix(kind, "ssh-") || strings.HasPrefix(kind, "ecdsa-") || strings.HasPrefix(kind, "sk-"))
 }
 
-// readList reads a list of users: lines of a name and perhaps an SSH key, or CSV when
-// the first line that is no comment has commas.
+// readList reads a list of users. Each line has a name and perhaps an SSH key; if the
+// first line has commas, the list is CSV.
 func readList(file string, text []byte) (class []classUser, err error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of spreadsheets
 	n := 0
@@ -201,9 +201,9 @@ func readCSV(file string, text []byte) (class []classUser, err error) {
 	}
 }
 
-// check completes the users of a class, and says everything that is wrong with them.
+// check completes the users of a class, and returns all their mistakes.
 func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
-	users, owned := map[string]string{}, map[string]string{} // by their names, where they stand
+	users, owned := map[string]string{}, map[string]string{} // places by name
 	for i := range class {
 		m := &class[i]
 		note := func(format string, args ...any) {
@@ -215,7 +215,7 @@ func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
 		}
 		folded := strings.ToLower(m.name)
 		if first, twice := users[folded]; twice {
-			note("%s stands at %s, too; write each user once", m.name, first)
+			note("%s is at %s, too; write each user once", m.name, first)
 			continue
 		}
 		users[folded] = m.place

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/credentials/trial"
 )
 
@@ -63,20 +64,20 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 	}
 	name := tool.URN.Name
 	folder := filepath.Join(t.dir, toolsDir, strings.ToLower(name))
-	files := []siteFile{{name + "-cert.pem", tool.Certificate, 0o644}, {name + "-key.pem", tool.Key, 0o600}}
+	files := []site.File{{Name: name + "-cert.pem", Content: tool.Certificate, Mode: 0o644}, {Name: name + "-key.pem", Content: tool.Key, Mode: 0o600}}
 	if user != nil {
 		text, err := trial.SpeaksFor(user.User, tool.Certificate, expires)
 		if err != nil {
 			return err
 		}
-		files = append(files, siteFile{"for-" + user.Name + ".xml", text, 0o600})
+		files = append(files, site.File{Name: "for-" + user.Name + ".xml", Content: text, Mode: 0o600})
 	}
-	if err := writeFiles(folder, files); err != nil {
+	if err := site.WriteFiles(folder, files); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "Tool %s, in %s:\n\n", tool.URN, folder)
 	for _, f := range files {
-		fmt.Fprintf(c.out, "  %s\n", f.name)
+		fmt.Fprintf(c.out, "  %s\n", f.Name)
 	}
 	if user != nil {
 		speaking := []string{"call", "--user", folder, "--credential", filepath.Join(folder, "for-"+user.Name+".xml"),

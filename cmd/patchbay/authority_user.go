@@ -176,11 +176,7 @@ func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	if err != nil {
 		return nil, err
 	}
-	url := c.PublicURL
-	if url == "" {
-		url = site.PublicURLOf(ctx, c.Listen)
-	}
-	return &trialSite{a, c, dir, strings.TrimSuffix(url, "/") + "/am/3.0"}, nil
+	return &trialSite{a, c, dir, urlOf(ctx, c)}, nil
 }
 
 // noTrial says that a site has no trial authority.
@@ -221,24 +217,24 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 		return nil, false, err
 	}
 	changed := !exists(filepath.Join(u.Dir, ownKeys))
-	config := siteFile{"omni_config", t.omniConfig(u, u.Dir), 0o644}
-	all := []siteFile{
-		{u.file("cert.pem"), x.Certificate, 0o644},
-		{u.file("key.pem"), x.Key, 0o600},
-		{u.file("usercred.xml"), x.Credential, 0o600},
+	config := site.File{Name: "omni_config", Content: t.omniConfig(u, u.Dir), Mode: 0o644}
+	all := []site.File{
+		{Name: u.file("cert.pem"), Content: x.Certificate, Mode: 0o644},
+		{Name: u.file("key.pem"), Content: x.Key, Mode: 0o600},
+		{Name: u.file("usercred.xml"), Content: x.Credential, Mode: 0o600},
 	}
 	if len(x.SSHKey) > 0 {
-		all = append(all, siteFile{"id_ed25519", x.SSHKey, 0o600}, siteFile{"id_ed25519.pub", x.SSHPublicKey, 0o644}, config)
+		all = append(all, site.File{Name: "id_ed25519", Content: x.SSHKey, Mode: 0o600}, site.File{Name: "id_ed25519.pub", Content: x.SSHPublicKey, Mode: 0o644}, config)
 	} else {
-		follow = append(follow, siteFile{ownKeys, x.SSHPublicKey, 0o644})
+		follow = append(follow, site.File{Name: ownKeys, Content: x.SSHPublicKey, Mode: 0o644})
 		if changed { // it named the key that was made here
 			follow = append(follow, config)
 		}
 		all = append(all, config)
 	}
-	var files []siteFile
+	var files []site.File
 	for _, f := range all {
-		_, err := os.Lstat(filepath.Join(u.Dir, f.name))
+		_, err := os.Lstat(filepath.Join(u.Dir, f.Name))
 		if renew || errors.Is(err, fs.ErrNotExist) {
 			files = append(files, f)
 		} else if err != nil {
@@ -246,11 +242,11 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 		}
 	}
 	for _, f := range follow {
-		if have, err := site.ReadRegular(filepath.Join(u.Dir, f.name)); err != nil || !bytes.Equal(have, f.content) {
+		if have, err := site.ReadRegular(filepath.Join(u.Dir, f.Name)); err != nil || !bytes.Equal(have, f.Content) {
 			files = append(files, f)
 		}
 	}
-	if err := writeFiles(u.Dir, files); err != nil {
+	if err := site.WriteFiles(u.Dir, files); err != nil {
 		return nil, false, err
 	}
 	if len(x.SSHKey) > 0 {
@@ -262,23 +258,6 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 		}
 	}
 	return u, len(files) > 0, nil
-}
-
-// siteFile is a file to be written into a folder.
-type siteFile struct {
-	name    string
-	content []byte
-	mode    fs.FileMode
-}
-
-// writeFiles writes files below dir, replacing each as a whole.
-func writeFiles(dir string, files []siteFile) error {
-	for _, f := range files {
-		if err := site.ReplaceFile(filepath.Join(dir, f.name), f.content, f.mode); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // parseLifetime reads --expires. What is too long for any time is as long as

@@ -16,7 +16,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// completion is a command line that a shell wants to complete.
+// completion is a command line to complete.
 type completion struct {
 	ctx     context.Context
 	cmd     *cobra.Command
@@ -25,11 +25,11 @@ type completion struct {
 	args    []string // before the word
 }
 
-// completer returns the words that can stand at a place of a command line. It returns
-// false where that is the name of a file.
+// completer returns the possible words at a place of a command line, or false if any
+// file name is possible.
 type completer func(*completion) (words []string, ok bool)
 
-// argumentWords complete the arguments of commands; those of any other are files.
+// argumentWords are the completers of arguments, by command. Other commands take files.
 var argumentWords = map[string]completer{
 	"call":   (*completion).callArguments,
 	"slices": (*completion).siteSlices, "slivers": (*completion).siteSlices, "tasks": (*completion).siteSlices, "journal": (*completion).siteSlices,
@@ -39,8 +39,8 @@ var argumentWords = map[string]completer{
 	"serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
-// flagWords complete the values of flags, by the flag, or by command and flag. The rest
-// are files.
+// flagWords are the completers of flag values, by flag, or by command and flag. Other
+// flags take files.
 var flagWords = map[string]completer{
 	"user": (*completion).users, "owner": (*completion).users, "delegate from": (*completion).users, "delegate to": (*completion).users, "tool for": (*completion).users,
 	"slice": (*completion).siteSlices, "call slice": (*completion).ownedSlices, "up slice": (*completion).ownedSlices, "component": (*completion).components, "provider": (*completion).providers,
@@ -48,7 +48,7 @@ var flagWords = map[string]completer{
 	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"),
 }
 
-// complete has cobra complete the arguments and flags of a command.
+// complete registers the completers of a command with cobra.
 func complete(cmd *cobra.Command, o options) {
 	with := func(f completer) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -87,13 +87,12 @@ func complete(cmd *cobra.Command, o options) {
 	}
 }
 
-// someOf completes with fixed words.
+// someOf returns a completer with fixed words.
 func someOf(words ...string) completer {
 	return func(*completion) ([]string, bool) { return slices.Clone(words), true }
 }
 
-// callArguments are the methods of the version, then actions; behind a method that takes
-// a file it is a file.
+// callArguments completes the method, and after it the action or the file that it takes.
 func (x *completion) callArguments() ([]string, bool) {
 	api := 3
 	if o, ok := x.options.(*callOptions); ok && o.API == 2 {
@@ -122,8 +121,8 @@ func (x *completion) users() ([]string, bool) {
 	return names, len(names) > 0
 }
 
-// ownedSlices are those for which users of the site have credentials: the users of
-// --user, or all.
+// ownedSlices returns the slices for which the users of --user, or else all users, have
+// credentials.
 func (x *completion) ownedSlices() ([]string, bool) {
 	var users, names []string
 	if o, ok := x.options.(*callOptions); ok {
@@ -143,7 +142,7 @@ func (x *completion) ownedSlices() ([]string, bool) {
 	return slices.Compact(names), true
 }
 
-// siteSlices are the slices that have something at the site.
+// siteSlices returns the slices that have slivers at the site.
 func (x *completion) siteSlices() (names []string, ok bool) {
 	config, err := x.site.read()
 	if err != nil {
@@ -156,7 +155,7 @@ func (x *completion) siteSlices() (names []string, ok bool) {
 	return names, true
 }
 
-// components are those of the site's inventory.
+// components returns the components of the inventory.
 func (x *completion) components() (names []string, ok bool) {
 	config, err := x.site.read()
 	if err != nil {
@@ -172,7 +171,7 @@ func (x *completion) components() (names []string, ok bool) {
 	return names, true
 }
 
-// providers are those of the site.
+// providers returns the providers of the site.
 func (x *completion) providers() (names []string, ok bool) {
 	config, err := x.site.read()
 	if err != nil {

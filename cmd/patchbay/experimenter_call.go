@@ -223,7 +223,7 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	return o.show(c, r.me, reply)
 }
 
-// request is the call that the user wrote, with what proves who they are.
+// request returns the call that the command line asks for, with its credentials.
 func (o *callOptions) request(users []string) (*callRequest, error) {
 	me, err := readCaller(users, o.Slice)
 	if err != nil {
@@ -246,8 +246,7 @@ func (o *callOptions) request(users []string) (*callRequest, error) {
 	return r, nil
 }
 
-// question is what a person is asked before a call that cannot be taken back; empty for
-// any other call.
+// question returns what to ask before a call that cannot be undone; empty for other calls.
 func (r *callRequest) question() string {
 	slice := display.Line(r.me.sliceURN)
 	switch {
@@ -259,7 +258,7 @@ func (r *callRequest) question() string {
 	return ""
 }
 
-// remedies says what to do about a refusal, as far as the caller's files tell it.
+// remedies returns what to do about a refusal, as far as the caller's files show it.
 func (r *callRequest) remedies(reply client.Reply) []string {
 	ours := reply.AMType == am.AMType
 	lines := r.me.expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
@@ -287,7 +286,7 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 	return lines
 }
 
-// byCredential is how this kind of aggregate says that a lease is limited by the credential.
+// byCredential is in our refusal of a lease that the credential limits.
 const byCredential = "by the credential that was shown"
 
 // explain adds to why a call has no answer what the caller may have overlooked.
@@ -389,7 +388,7 @@ func writeDocument(file, text string) error {
 func (o *callOptions) target(ctx context.Context, folders []string) (string, error) {
 	target := o.URL
 	for _, dir := range folders {
-		if info, err := os.Stat(dir); target != "" || o.site.given() || err != nil || !info.IsDir() {
+		if target != "" || o.site.given() || !isFolder(dir) {
 			continue
 		}
 		a, err := readAggregate(dir)
@@ -406,9 +405,7 @@ func (o *callOptions) target(ctx context.Context, folders []string) (string, err
 			}
 			return "", err
 		}
-		if target = strings.TrimSuffix(config.PublicURL, "/"); target == "" {
-			target = site.PublicURLOf(ctx, config.Listen)
-		}
+		target = urlOf(ctx, config)
 	}
 	u, err := url.Parse(target)
 	if err != nil {

@@ -223,7 +223,7 @@ func (me *caller) setSlice(slice string) error {
 			return fmt.Errorf("%s is the URN of something else", slice)
 		}
 		for _, dir := range me.folders {
-			file := filepath.Join(dir, "slices", u.Name+"-cred.xml")
+			file := filepath.Join(dir, slicesDir, u.Name+"-cred.xml")
 			if err := me.addSliceCredential(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -233,7 +233,7 @@ func (me *caller) setSlice(slice string) error {
 	var candidates []string
 	if slice == filepath.Base(slice) {
 		for _, dir := range me.folders {
-			candidates = append(candidates, filepath.Join(dir, "slices", slice+"-cred.xml"))
+			candidates = append(candidates, filepath.Join(dir, slicesDir, slice+"-cred.xml"))
 		}
 	}
 	if len(candidates) == 0 || exists(slice) {
@@ -250,7 +250,7 @@ func (me *caller) setSlice(slice string) error {
 	return me.noSlice(slice, missing)
 }
 
-// noSlice says what to do about a slice that is not in the files where it was looked for.
+// noSlice returns the error for a slice that none of the files has.
 func (me *caller) noSlice(slice string, files []string) error {
 	about, owner := "", "USER"
 	if len(me.folders) > 0 {
@@ -264,7 +264,7 @@ func (me *caller) noSlice(slice string, files []string) error {
 	name, looked := strings.TrimSuffix(filepath.Base(slice), "-cred.xml"), strings.Join(files, " or ")
 	if me.isTool() {
 		return fmt.Errorf("there is no slice %q; a tool works in the slice of a user: give the file with the user's credential, such as %s, or hand the slice on with: %s (looked for %s)",
-			slice, filepath.Join(about, "..", "..", site.UsersDir, "USER", "slices", name+"-cred.xml"),
+			slice, filepath.Join(about, "..", "..", site.UsersDir, "USER", slicesDir, name+"-cred.xml"),
 			commandAbout(about, "delegate", name, "--from", "USER", "--to", filepath.Base(about)), looked)
 	}
 	have := slicesIn(about)
@@ -274,8 +274,8 @@ func (me *caller) noSlice(slice string, files []string) error {
 	return fmt.Errorf("there is no slice %q; %smake it with: %s (looked for %s)", slice, instead(name, have), commandAbout(about, "slice", name, "--owner", owner), looked)
 }
 
-// setOnlySlice takes the slice for which the user's folders hold a credential, if there
-// is one. It fails if there are several.
+// setOnlySlice sets the slice if the user's folders hold a credential for exactly one. It
+// fails if they hold several.
 func (me *caller) setOnlySlice() error {
 	var names []string
 	for _, dir := range me.folders {
@@ -339,11 +339,11 @@ func (me *caller) addCredential(file string) error {
 	return nil
 }
 
-// isOver tells whether a credential has ended.
+// isOver reports whether a credential has ended.
 func (c *credential) isOver(now time.Time) bool { return !c.expires.IsZero() && !now.Before(c.expires) }
 
-// remedy is the command line that makes a new credential with its owner's trial
-// authority, with more flags; empty if that authority is not on this host.
+// remedy returns the command that makes a new credential with its owner's trial authority.
+// It returns nothing if that authority is not on this host.
 func (c *credential) remedy(flags ...string) string {
 	target, _ := urn.Parse(c.target)
 	owner, err := urn.Parse(c.owner)
@@ -357,9 +357,9 @@ func (c *credential) remedy(flags ...string) string {
 	return display.CommandAt(at, "user", owner.Name, "--renew")
 }
 
-// expired says of each credential that is over how to get a new one. With told, the
-// aggregate has said that they are over, and only commands are left to say.
-func (me *caller) expired(now time.Time, told bool) []string {
+// expired returns how to renew each expired credential. If the aggregate has already
+// reported the expiry, it returns only commands.
+func (me *caller) expired(now time.Time, reported bool) []string {
 	var list []string
 	for i := range me.credentials {
 		c := &me.credentials[i]
@@ -368,10 +368,10 @@ func (me *caller) expired(now time.Time, told bool) []string {
 		}
 		remedy, what := c.remedy(), "credential over "+c.target
 		switch {
-		case remedy != "" && told:
+		case remedy != "" && reported:
 			list = append(list, "make a new credential with: "+remedy)
 			continue
-		case told:
+		case reported:
 			continue
 		case remedy != "":
 			remedy = "make a new one with: " + remedy
@@ -437,8 +437,8 @@ func wireCredentials(list []credential) []client.Credential {
 	return out
 }
 
-// users is who is to log in: with the SSH keys given the user for whom a tool
-// speaks, or the owner of the credentials; and those of --login.
+// users returns the users who get accounts: the owner, with the SSH keys given, and those
+// of --login.
 func (me *caller) users() []client.User {
 	who := me.owner()
 	if len(me.sshKeys) == 0 || who == "" {
@@ -447,7 +447,7 @@ func (me *caller) users() []client.User {
 	return append([]client.User{{URN: who, Keys: me.sshKeys}}, me.logins...)
 }
 
-// owner is the URN of the user who calls, or for whom a tool does; empty if it is unknown.
+// owner returns the URN of the user who calls, or for whom a tool calls, if it is known.
 func (me *caller) owner() string {
 	who := me.speakingFor
 	for _, c := range me.credentials {

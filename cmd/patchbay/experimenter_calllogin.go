@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// addLogins adds the users of --login to those who are to log in.
+// addLogins adds the users of --login to those who get accounts.
 func (o *callOptions) addLogins(me *caller, users []string) error {
 	if len(o.Logins) == 0 {
 		return nil
@@ -44,9 +43,8 @@ var loginMethods = map[int]string{
 	3: "Provision, or for nodes that are there to: PerformOperationalAction update_users",
 }
 
-// login finds a user to log in: NAME=FILE says whose the public keys in a file are; a
-// folder holds a certificate and keys; a name is that of a folder beside the caller's,
-// or among the users of the site.
+// login finds a user of --login. who is NAME=FILE with public keys, a folder with a
+// certificate and keys, or the name of a folder beside the caller's or in the site.
 func (o *callOptions) login(me *caller, who string, users []string) (client.User, error) {
 	if name, file, ok := strings.Cut(who, "="); ok {
 		return me.loginByFile(name, file)
@@ -61,12 +59,12 @@ func (o *callOptions) login(me *caller, who string, users []string) (client.User
 		folders = append(folders, filepath.Join(filepath.Dir(o.site.path()), site.UsersDir, strings.ToLower(who)))
 	}
 	for _, dir := range folders {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		if isFolder(dir) {
 			return loginByFolder(dir)
 		}
 	}
 	if exists(who) {
-		return client.User{}, fmt.Errorf("whose keys are these? Give --login NAME=%s", who)
+		return client.User{}, fmt.Errorf("the file does not say whose keys it holds; give --login NAME=%s", who)
 	}
 	var have []string
 	for _, f := range folders[1:] {
@@ -77,7 +75,7 @@ func (o *callOptions) login(me *caller, who string, users []string) (client.User
 	return client.User{}, fmt.Errorf("there is no such user here; %sgive NAME=FILE with their public SSH key", instead(who, have))
 }
 
-// loginByFile is the user of a name, or a URN, with the keys in a file.
+// loginByFile returns the user with a name or URN and the keys in a file.
 func (me *caller) loginByFile(name, file string) (client.User, error) {
 	keys, err := readSSHKeys(file)
 	if err != nil {
@@ -85,19 +83,16 @@ func (me *caller) loginByFile(name, file string) (client.User, error) {
 	}
 	u, err := urn.Parse(name)
 	if err != nil {
-		for _, c := range me.credentials {
-			if owner, err := urn.Parse(c.owner); err == nil && u.IsZero() {
-				u = urn.URN{Authority: owner.Authority, Type: urn.User, Name: urn.Transcribe(name)}
-			}
-		}
-		if u.IsZero() || u.Name == "" {
-			return client.User{}, fmt.Errorf("of which authority is %q? Give a URN, such as urn:publicid:IDN+example.org+user+alice", name)
+		owner, err := urn.Parse(me.owner())
+		u = urn.URN{Authority: owner.Authority, Type: urn.User, Name: urn.Transcribe(name)}
+		if err != nil || u.Name == "" {
+			return client.User{}, fmt.Errorf("the authority of %q is not known; give a URN, such as urn:publicid:IDN+example.org+user+alice", name)
 		}
 	}
 	return client.User{URN: u.String(), Keys: strings.Split(strings.TrimSpace(string(keys)), "\n")}, nil
 }
 
-// loginByFolder is the user of a folder that "patchbay user" has made.
+// loginByFolder returns the user of a folder made by "patchbay user".
 func loginByFolder(dir string) (client.User, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
 	if err != nil {

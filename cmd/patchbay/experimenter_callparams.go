@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
+	"patchbay/am/experiment"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/suggest"
 )
@@ -68,8 +68,8 @@ var shapes = map[int]map[string]shape{
 // actionVerbs are actions that stand for the method as well.
 var actionVerbs = []string{"start", "stop", "restart"}
 
-// methodOf is the method that a word means, in any case of letters, and its arguments: a
-// verb such as start is PerformOperationalAction with that action. Other words stay.
+// methodOf returns the method that a word means, ignoring case, and its arguments. A verb
+// such as start is PerformOperationalAction with that action. Other words stay.
 func methodOf(api int, word string, args []string) (string, []string) {
 	if verb := strings.ToLower(word); api == 3 && slices.Contains(actionVerbs, verb) {
 		return "PerformOperationalAction", append([]string{verb}, args...)
@@ -82,8 +82,8 @@ func methodOf(api int, word string, args []string) (string, []string) {
 	return word, args
 }
 
-// action is what PerformOperationalAction is to do, as the API spells it; empty for any
-// other method.
+// action returns the action of PerformOperationalAction, as the API spells it; empty for
+// other methods.
 func (r *callRequest) action() string {
 	if !strings.Contains(shapes[r.api][r.method].params, "a") || len(r.args) == 0 {
 		return ""
@@ -94,7 +94,7 @@ func (r *callRequest) action() string {
 	return "geni_" + r.args[0]
 }
 
-// needsSlice tells whether the call is about a slice that its arguments do not name.
+// needsSlice reports whether the call is about a slice that its arguments do not name.
 func (r *callRequest) needsSlice() bool {
 	_, slivers := r.targets()
 	if len(slivers) > 0 && !slices.ContainsFunc(slivers, func(s string) bool { return !isURN(s) }) {
@@ -103,7 +103,7 @@ func (r *callRequest) needsSlice() bool {
 	return strings.ContainsAny(shapes[r.api][r.method].params, "su")
 }
 
-// isWholeSlice tells whether the targets of the call are all that the slice has.
+// isWholeSlice reports whether the targets of the call are all that the slice has.
 func (r *callRequest) isWholeSlice() bool {
 	_, slivers := r.targets()
 	return len(slivers) == 0 || slices.ContainsFunc(slivers, func(s string) bool { return strings.EqualFold(s, r.me.sliceURN) })
@@ -169,7 +169,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 			action = r.action()
 			v = action
 		case 'k':
-			v = users3(r.me.users())
+			v = client.Users(r.me.users())
 		}
 		params = append(params, v)
 	}
@@ -188,7 +188,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 // withDefaults adds the options that a method needs to those that were given.
 func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xmlrpc.Struct {
 	if users {
-		options = withDefault(options, "geni_users", users3(r.me.users()))
+		options = withDefault(options, "geni_users", client.Users(r.me.users()))
 	}
 	if format {
 		options = withDefault(options, "geni_rspec_version", xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}})
@@ -210,12 +210,12 @@ func readRequest(file string) (xmlrpc.Value, error) {
 // sliceOr is the URNs that were given, or else the slice.
 func (r *callRequest) sliceOr(given []string) (xmlrpc.Value, error) {
 	if len(given) > 0 {
-		return stringArray(given), nil
+		return client.Strings(given), nil
 	}
 	if r.me.sliceURN == "" {
 		return nil, errors.New("which slice? Give --slice NAME, URN or FILE, or the URNs of slivers")
 	}
-	return stringArray([]string{r.me.sliceURN}), nil
+	return client.Strings([]string{r.me.sliceURN}), nil
 }
 
 // freeParams are those of a method nobody here knows.
@@ -244,7 +244,7 @@ func (r *callRequest) credentials(slice bool) xmlrpc.Value {
 		for i, c := range list {
 			texts[i] = c.Text
 		}
-		return stringArray(texts)
+		return client.Strings(texts)
 	}
 	return client.Credentials(list)
 }
@@ -294,23 +294,6 @@ func withDefault(s xmlrpc.Struct, name string, v xmlrpc.Value) xmlrpc.Struct {
 		return s
 	}
 	return append(s, xmlrpc.Member{Name: name, Value: v})
-}
-
-// users3 is geni_users, and the users of version 2, too.
-func users3(users []client.User) xmlrpc.Value {
-	out := []xmlrpc.Value{}
-	for _, u := range users {
-		out = append(out, xmlrpc.Struct{{Name: "urn", Value: u.URN}, {Name: "keys", Value: stringArray(u.Keys)}})
-	}
-	return out
-}
-
-func stringArray(list []string) []xmlrpc.Value {
-	out := make([]xmlrpc.Value, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
 }
 
 // jsonOrText reads true, false, whole numbers, and JSON arrays, objects and
@@ -426,71 +409,46 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// manifestNode is one node of a manifest, by both of its names.
-type manifestNode struct {
-	ClientID string          `xml:"client_id,attr"`
-	Sliver   string          `xml:"sliver_id,attr"`
-	Logins   []manifestLogin `xml:"services>login"`
-}
-
-// manifestLogin is how to log in to a node.
-type manifestLogin struct {
-	Host string `xml:"hostname,attr"`
-	Port string `xml:"port,attr"`
-	User string `xml:"username,attr"`
-}
-
-// command is the command line that logs in with a private key; empty if the manifest
-// names no user and host that ssh would take for such.
-func (l manifestLogin) command(key string) string {
-	if l.User == "" || l.Host == "" || l.User[0] == '-' {
-		return ""
-	}
-	words := []string{"ssh"}
-	if key != "" {
-		words = append(words, "-i", key)
-	}
-	if port, err := strconv.ParseUint(l.Port, 10, 16); err == nil && port != 22 {
-		words = append(words, "-p", l.Port)
-	}
-	return display.ShellLine(append(words, l.User+"@"+l.Host))
-}
-
-// loginsOf are the command lines that log in to the nodes of a manifest, by their slivers:
-// as user, or as the first account where that has none.
+// loginsOf returns the commands that log in to the nodes of a manifest, by their slivers:
+// as user, or as the first account if the node has none of that name.
 func loginsOf(manifest, user, key string) map[string]string {
 	nodes, _ := nodesOf(manifest) // one that cannot be read has no logins
 	logins := map[string]string{}
 	for _, n := range nodes {
-		for i, l := range n.Logins {
-			if i == 0 || l.User == user {
-				logins[n.Sliver] = l.command(key)
-			}
+		l := n.Login
+		if i := slices.IndexFunc(n.Logins, func(l experiment.Login) bool { return l.User == user }); i >= 0 {
+			l = n.Logins[i]
 		}
+		if !l.Exists() {
+			continue
+		}
+		words := []string{"ssh"}
+		if key != "" {
+			words = append(words, "-i", key)
+		}
+		if l.Port != 22 {
+			words = append(words, "-p", strconv.Itoa(l.Port))
+		}
+		logins[n.Sliver] = display.ShellLine(append(words, l.User+"@"+l.Host))
 	}
 	return logins
 }
 
-// nodesOf are the nodes of a manifest that have slivers.
-func nodesOf(manifest string) ([]manifestNode, error) {
+// nodesOf returns the nodes of a manifest that have slivers.
+func nodesOf(manifest string) ([]experiment.Node, error) {
 	if manifest == "" {
-		return nil, nil // of a slice that has nothing there
+		return nil, nil // of a slice without slivers
 	}
-	var doc struct {
-		Nodes []manifestNode `xml:"node"`
-	}
-	if err := xml.Unmarshal([]byte(manifest), &doc); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(doc.Nodes, func(n manifestNode) bool { return n.Sliver == "" }), nil
+	m, err := experiment.ReadManifest([]byte(manifest))
+	return slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return n.Sliver == "" }), err
 }
 
 // sliverOf is the sliver of the one node with a name.
-func sliverOf(nodes []manifestNode, name string) (string, error) {
+func sliverOf(nodes []experiment.Node, name string) (string, error) {
 	var found, names []string
 	for _, n := range nodes {
-		names = append(names, n.ClientID)
-		if n.ClientID == name && !slices.Contains(found, n.Sliver) {
+		names = append(names, n.Name)
+		if n.Name == name && !slices.Contains(found, n.Sliver) {
 			found = append(found, n.Sliver)
 		}
 	}

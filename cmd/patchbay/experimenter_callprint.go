@@ -90,7 +90,7 @@ func (a answer) print(w io.Writer) {
 	}
 }
 
-// shownRest is what is left of the value without the URN of a slice whose slivers are shown.
+// shownRest returns the rest of the value without geni_urn if slivers are shown.
 func (a answer) shownRest() xmlrpc.Value {
 	s, ok := a.rest.(xmlrpc.Struct)
 	if !ok || a.urns || len(a.slivers) == 0 {
@@ -109,7 +109,7 @@ type column struct {
 	text    func(answer, xmlrpc.Struct) string
 }
 
-// firstOf is the first of some members that says something.
+// firstOf returns the first of the members that is not empty.
 func firstOf(members ...string) func(answer, xmlrpc.Struct) string {
 	return func(_ answer, s xmlrpc.Struct) string {
 		text := ""
@@ -141,8 +141,8 @@ var (
 	sliverURN = firstOf("geni_sliver_urn", "geni_urn")
 )
 
-// shortState is the state of a sliver in one word: of one that is not provisioned its
-// allocation state, else its operational state, both without geni_.
+// shortState returns the state of a sliver in one word, without geni_: the operational
+// state if it is provisioned, else the allocation state.
 func shortState(s xmlrpc.Struct) string {
 	state := cmp.Or(memberText(s, "geni_operational_status"), memberText(s, "geni_status"))
 	if allocation := memberText(s, "geni_allocation_status"); allocation != "" && (allocation != string(am.Provisioned) || state == "") {
@@ -151,7 +151,7 @@ func shortState(s xmlrpc.Struct) string {
 	return strings.TrimPrefix(state, "geni_")
 }
 
-// until is the end of a lease, and how far it is away.
+// until returns the end of a lease, and the time until then.
 func (a answer) until(s xmlrpc.Struct) string {
 	text := memberText(s, "geni_expires")
 	at, err := display.ParseExpires(text)
@@ -184,7 +184,7 @@ func (a answer) printSlivers(w io.Writer) {
 	printTold(w, a.slivers, a.logs)
 }
 
-// jsonOf is a value in the types that encoding/json writes.
+// jsonOf converts a value to the types of encoding/json.
 func jsonOf(v xmlrpc.Value) any {
 	switch v := v.(type) {
 	case xmlrpc.Struct:
@@ -205,7 +205,7 @@ func jsonOf(v xmlrpc.Value) any {
 	return v
 }
 
-// jsonText is a whole reply as JSON, with the names of the API.
+// jsonText returns a whole reply as JSON, with the names of the API.
 func jsonText(r client.Reply) (string, error) {
 	code := map[string]any{"geni_code": int(r.Code)}
 	if r.AMType != "" {
@@ -280,23 +280,14 @@ func printValue(w io.Writer, v xmlrpc.Value, indent string) {
 }
 
 func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
-	switch x := v.(type) {
-	case xmlrpc.Struct:
-		if len(x) == 0 {
-			break
-		}
-		fmt.Fprintf(w, "%s%s\n", indent, head)
-		printValue(w, v, indent+"  ")
-		return
-	case []xmlrpc.Value:
-		if len(x) == 0 {
-			break
-		}
-		fmt.Fprintf(w, "%s%s\n", indent, head)
-		printValue(w, v, indent+"  ")
+	s, _ := v.(xmlrpc.Struct)
+	list, _ := v.([]xmlrpc.Value)
+	if len(s)+len(list) == 0 {
+		fmt.Fprintln(w, strings.TrimRight(indent+head+" "+scalar(v), " "))
 		return
 	}
-	fmt.Fprintln(w, strings.TrimRight(indent+head+" "+scalar(v), " "))
+	fmt.Fprintf(w, "%s%s\n", indent, head)
+	printValue(w, v, indent+"  ")
 }
 
 func scalar(v xmlrpc.Value) string {

@@ -11,14 +11,14 @@ import (
 	"patchbay/am/display"
 )
 
-// wantedStates are the states that follow from a method, or from an action.
+// wantedStates are the states that methods and actions lead to.
 var wantedStates = map[string]client.Wanted{
 	"Provision": client.Made, "CreateSliver": client.Running, "Delete": client.Gone, "DeleteSliver": client.Gone,
 	"geni_start": client.Running, "geni_restart": client.Running, "geni_stop": client.Stopped,
 	"geni_update_users": {am.Ready, am.NotReady},
 }
 
-// wanted is the state for which --wait waits. It fails for a call from which none follows.
+// wanted returns the state for which --wait waits. It fails for calls that lead to none.
 func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 	if !o.Wait {
 		return nil, nil
@@ -31,9 +31,8 @@ func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 	return nil, fmt.Errorf("--wait goes with Provision, start, stop, restart, update_users, Delete, CreateSliver and DeleteSliver, not with %s", strings.Join(append([]string{o.method}, r.args...), " "))
 }
 
-// wait waits until the slivers of a call are in a wanted state, and returns what shows
-// them then; where they are gone, that is the reply to the call. It reports progress on
-// standard error.
+// wait waits until the slivers of a call are in the wanted state. It returns the reply
+// that shows them, or the reply of the call if they are gone. Progress goes to standard error.
 func (o *callOptions) wait(ctx context.Context, c console, manager *client.Client, r *callRequest, wanted client.Wanted, reply client.Reply) (client.Reply, error) {
 	if o.flags.Changed("timeout") {
 		var cancel context.CancelFunc
@@ -78,7 +77,7 @@ func (o *callOptions) wait(ctx context.Context, c console, manager *client.Clien
 	return reply, reply.Err()
 }
 
-// sliversOf are the slivers of a reply of either version, with their operational states.
+// sliversOf returns the slivers of a reply of either version.
 func sliversOf(reply client.Reply) (list []client.Sliver) {
 	for _, s := range readValue(reply.Value).slivers {
 		state := memberText(s, "geni_operational_status")

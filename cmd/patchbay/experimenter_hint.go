@@ -35,7 +35,7 @@ func folksIn(dir string) []string { return namesOf(filepath.Join(dir, "*", "*-ce
 // slicesIn names the slices for which the user or tool of a folder has a
 // credential.
 func slicesIn(dir string) []string {
-	return namesOf(filepath.Join(dir, "slices", "*-cred.xml"), "-cred.xml")
+	return namesOf(filepath.Join(dir, slicesDir, "*-cred.xml"), "-cred.xml")
 }
 
 func namesOf(pattern, suffix string) (names []string) {

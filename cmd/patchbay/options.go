@@ -68,7 +68,7 @@ func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
 
 // path is the configuration file meant.
 func (f *siteFlag) path() string {
-	if info, err := os.Stat(f.file); err == nil && info.IsDir() {
+	if isFolder(f.file) {
 		return filepath.Join(f.file, site.ConfigName)
 	}
 	return f.file

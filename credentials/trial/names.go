@@ -24,8 +24,8 @@ func checkAuthority(name string) error {
 	return nil
 }
 
-// CheckUser fails with what is not right in a user's name. The others are logins of
-// Linux when they are in lower case, which is what am.LoginName makes of them.
+// CheckUser fails if a user's name is not allowed. An allowed name in lower case is a
+// login of Linux; am.LoginName relies on that.
 func CheckUser(name string) error {
 	if !userName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a user: a letter, then up to 31 letters, digits, hyphens or underscores", name)
@@ -40,7 +40,7 @@ func checkTool(name string) error {
 	return nil
 }
 
-// CheckSlice fails with what is not right in a slice's name.
+// CheckSlice fails if a slice's name is not allowed.
 func CheckSlice(name string) error {
 	if !sliceName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a slice: a letter or digit, then up to 18 letters, digits or hyphens", name)

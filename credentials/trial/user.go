@@ -143,8 +143,8 @@ func (u User) sign(document []byte, id string) ([]byte, error) {
 	return dsig.Sign(document, id, key, chain, dsig.SignOptions{})
 }
 
-// makeUser makes a user who is not there, and notes the SSH keys. It writes the
-// certificate last: it is the mark that a user is whole.
+// makeUser makes a user who does not exist, and stores the SSH keys. It writes the
+// certificate last, which marks a complete user.
 func (a *Authority) makeUser(name string, keys []byte, now time.Time) error {
 	_, err := os.Lstat(a.path("users", name, ".pem"))
 	if !missing(err) {
@@ -184,7 +184,7 @@ func (a *Authority) makeSSHKey(name string) error {
 	return writeNew(a.path("users", name, ".ssh"), pem.EncodeToMemory(block), 0o600)
 }
 
-// replaceSSHKeys puts keys into the place of those of a user. No keys change nothing.
+// replaceSSHKeys replaces the keys of a user, unless keys is empty.
 func (a *Authority) replaceSSHKeys(name string, keys []byte) error {
 	if len(keys) == 0 {
 		return nil

@@ -146,15 +146,6 @@ func PowerOn(r Resource) bool {
 	return !Gone(r) && r.Text(AttrPower) != Off
 }
 
-// RestartSerial is the last restart that r has taken note of, 0 for none.
-func RestartSerial(r Resource) int {
-	n, err := strconv.Atoi(r.Text(AttrRestartSerial))
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
-}
-
 // ObservedNode is what r, as Get returned it, says of a node. What is not an
 // address, a range of ports outside, a door, a host key, an account or a hardware address is left out;
 // whether the interfaces are the node's is for the caller to see. A node whose

@@ -43,8 +43,8 @@ func TestDesiredNode(t *testing.T) {
 		t.Errorf("DesiredNode (-want +got):\n%s", diff)
 	}
 	// What was asked for, reported back, reads as what was promised.
-	if !PowerOn(got) || RestartSerial(got) != 2 || Gone(got) {
-		t.Errorf("power %v, serial %d, gone %v", PowerOn(got), RestartSerial(got), Gone(got))
+	if !PowerOn(got) || Gone(got) {
+		t.Errorf("power %v, gone %v", PowerOn(got), Gone(got))
 	}
 	accounts := []am.Account{{Login: "alice", User: user, Keys: []string{"ssh-ed25519 A<&>"}}, {Login: "bob"}}
 	if diff := cmp.Diff(accounts, ObservedNode(got).Accounts); diff != "" {
@@ -218,13 +218,5 @@ func TestObservedNode(t *testing.T) {
 	}
 	if got := ObservedNode(Resource{"name": "x", "proxy": "gate.example.org:22"}); got.Proxy != "" {
 		t.Errorf("proxy %q without a user", got.Proxy)
-	}
-}
-
-func TestRestartSerial(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "3": 3, "-3": 0, "x": 0} {
-		if got := RestartSerial(Resource{"restart_serial": text}); got != want {
-			t.Errorf("RestartSerial(%q) = %d, want %d", text, got, want)
-		}
 	}
 }

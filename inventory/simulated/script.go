@@ -28,11 +28,8 @@ var settingsText string
 // DefaultDomain is the domain of hosts when the settings name none.
 const DefaultDomain = "sim.example.org"
 
-// Settings is the text of NAME.yaml with every setting at its default, each
-// explained.
-func Settings() []byte { return SettingsFor(DefaultDomain) }
-
-// SettingsFor is Settings with hosts in the domain, for example sim.AUTHORITY.
+// SettingsFor returns the text of NAME.yaml with every setting at its default, each
+// explained, and with hosts in the domain, for example sim.AUTHORITY.
 func SettingsFor(domain string) []byte {
 	return []byte(describeText + "\n" + strings.Replace(settingsText, "domain: "+DefaultDomain, fmt.Sprintf("domain: %q", domain), 1))
 }

@@ -78,7 +78,7 @@ func TestMistakesInSettings(t *testing.T) {
 }
 
 func FuzzSettings(f *testing.F) {
-	f.Add(Settings())
+	f.Add(SettingsFor(DefaultDomain))
 	f.Add([]byte("components: &a [*a]\n"))
 	f.Add([]byte("chance: {fail: 1, fail: .inf}\ntiming: x\n---\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -20,7 +20,7 @@ type Checker struct {
 	Config *site.Config // of the site, nil for none
 	Life   Life
 	wrong  int
-	// counted says that all errors are those of one document, and were counted below it.
+	// counted says that all errors are those of one document, whose report has their number.
 	counted bool
 	said    []string                      // mistakes
 	found   map[string]*provider.Provider // that can be used
@@ -64,7 +64,7 @@ func (k *Checker) Errors(err error) {
 	k.bad("", "%v", err)
 }
 
-// Verdict prints how many errors there are, unless that was said. It tells whether there
+// Verdict prints the number of errors, unless counted is set. It reports whether there
 // are none.
 func (k *Checker) Verdict() bool {
 	if k.wrong == 0 {

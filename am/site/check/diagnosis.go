@@ -21,7 +21,7 @@ type diagnosis struct {
 	name             string
 	text             []byte
 	list             []diagnostic
-	told             map[[2]int]bool // where errors stand, also those that are told elsewhere
+	errorAt          map[[2]int]bool // places of errors, also of those that are listed with another
 	errors, warnings int
 }
 
@@ -41,22 +41,22 @@ func (r *diagnosis) add(d diagnostic) {
 	}
 }
 
-// hasError tells whether something is said to be wrong at a place.
+// hasError reports whether the list has an error at a place.
 func (r *diagnosis) hasError(line, column int) bool {
 	return slices.ContainsFunc(r.list, func(d diagnostic) bool { return d.isError && d.line == line && d.column == column })
 }
 
-// addFindings adds what a schema says, except where an error is told already.
+// addFindings adds the findings of a schema, except at places that have an error.
 func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	for _, f := range findings {
-		if at := [2]int{f.Line, f.Column}; !r.told[at] && !r.hasError(f.Line, f.Column) {
+		if at := [2]int{f.Line, f.Column}; !r.errorAt[at] && !r.hasError(f.Line, f.Column) {
 			r.add(diagnostic{f.Line, f.Column, false, f.Msg + " (by the schema; it is tolerated)"})
 		}
 	}
 }
 
-// problems adds what is wrong with a request in itself. What differs only in the
-// name of a node, link or interface is one thing, and said at the first.
+// problems adds the problems of the request itself. Those that differ only in the name of
+// a node, link or interface become one, at the place of the first.
 func (r *diagnosis) problems(list []rspec.Problem) {
 	type said struct {
 		isError bool
@@ -65,9 +65,9 @@ func (r *diagnosis) problems(list []rspec.Problem) {
 	first := map[said]int{} // number in the list
 	places := map[said][]string{}
 	var order []said
-	r.told = map[[2]int]bool{}
+	r.errorAt = map[[2]int]bool{}
 	for i, p := range list {
-		r.told[[2]int{p.Line, p.Column}] = !p.IsRemark() || r.told[[2]int{p.Line, p.Column}]
+		r.errorAt[[2]int{p.Line, p.Column}] = !p.IsRemark() || r.errorAt[[2]int{p.Line, p.Column}]
 		k := said{!p.IsRemark(), p.Text()}
 		if p.ClientID != "" {
 			k.text = strings.ReplaceAll(k.text, fmt.Sprintf("%.80q", p.ClientID), "")
@@ -83,21 +83,21 @@ func (r *diagnosis) problems(list []rspec.Problem) {
 	}
 }
 
-// told is what is said of a node or link of a request.
-type told struct {
+// notice is an error or warning about a node or link of a request.
+type notice struct {
 	kind, clientID, what, text string
 	line                       int // where the whole of it begins
 	isError                    bool
 }
 
-// parts adds what is said of nodes and links. Those of which the same is said are named
-// together, at the first of them; what an error stands at already is passed over.
-func (r *diagnosis) parts(req *rspec.Request, list []told) {
+// parts adds errors and warnings about nodes and links. Equal texts become one, at the
+// first place, with all names. Places that have an error already are skipped.
+func (r *diagnosis) parts(req *rspec.Request, list []notice) {
 	type said struct {
 		kind, text string
 		isError    bool
 	}
-	names, first := map[said][]string{}, map[said]told{}
+	names, first := map[said][]string{}, map[said]notice{}
 	var order []said
 	before := len(r.list)
 	for _, x := range list {
@@ -126,10 +126,10 @@ func (r *diagnosis) parts(req *rspec.Request, list []told) {
 	}
 }
 
-// reasons are why nodes and links cannot be had.
-func reasons(list []binder.Reason, isError bool) (all []told) {
+// reasons returns notices of why nodes and links cannot be allocated.
+func reasons(list []binder.Reason, isError bool) (all []notice) {
 	for _, x := range list {
-		all = append(all, told{x.Kind, x.ClientID, x.What, x.Text, x.Line, isError})
+		all = append(all, notice{x.Kind, x.ClientID, x.What, x.Text, x.Line, isError})
 	}
 	return all
 }

@@ -22,8 +22,8 @@ var packages = map[string]string{
 	"nc": "netcat-openbsd", "nft": "nftables", "pip3": "python3-pip", "python3": "python3", "tcpdump": "tcpdump", "traceroute": "traceroute", "wget": "wget",
 }
 
-// lacking warns of programs in executes that nodes of the local testbed will not have,
-// for this host, whose /usr they share, has not got them.
+// lacking warns of programs in executes that nodes of the local testbed will lack,
+// because this host, whose /usr they share, lacks them.
 func (r *diagnosis) lacking(b binder.Binding, providers, usr string) {
 	told := map[string]bool{}
 	local := map[string]bool{}
@@ -44,14 +44,14 @@ func (r *diagnosis) lacking(b binder.Binding, providers, usr string) {
 					continue
 				}
 				told[program] = true
-				r.add(diagnostic{0, 0, false, fmt.Sprintf("node %q: its execute %d of %d uses %s, which this host has not, and so its nodes have not; on the host: apt install %s",
+				r.add(diagnostic{0, 0, false, fmt.Sprintf("node %q: its execute %d of %d uses %s, which this host lacks, and so do its nodes; on the host: apt install %s",
 					n.Node.ClientID, j+1, len(n.Node.Executes), program, packages[program])})
 			}
 		}
 	}
 }
 
-// hasProgram tells whether a program is below usr.
+// hasProgram reports whether usr/bin or usr/sbin has a program.
 func hasProgram(usr, name string) bool {
 	return slices.ContainsFunc([]string{"bin", "sbin"}, func(dir string) bool {
 		_, err := os.Stat(filepath.Join(usr, dir, name))

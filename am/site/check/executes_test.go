@@ -27,7 +27,7 @@ func TestProgramsThatNodesWillLack(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ rule, provider, image, command, want string }{
-		{"Lacks", "local", "host", "sudo tcpdump -i eth1 &", `node "a": its execute 1 of 1 uses tcpdump, which this host has not, and so its nodes have not; on the host: apt install tcpdump`},
+		{"Lacks", "local", "host", "sudo tcpdump -i eth1 &", `node "a": its execute 1 of 1 uses tcpdump, which this host lacks, and so do its nodes; on the host: apt install tcpdump`},
 		{"OncePerProgram", "local", "host", "/usr/sbin/iptables -L; iptables -F|cat", "uses iptables"},
 		{"Has", "local", "host", "iperf3 -s", ""},
 		{"InEveryNode", "local", "host", "sudo ping b", ""},

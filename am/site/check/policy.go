@@ -19,7 +19,7 @@ import (
 	"patchbay/inventory"
 )
 
-// Subject is of whom check explains what they may do.
+// Subject is the user whose rights check explains.
 type Subject struct{ User, Slice string }
 
 // policy tells each rule of a site as a sentence, and what is wrong with them.
@@ -131,8 +131,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	k.held(c, slice, h, err)
 }
 
-// knownUser warns of a user whom the trial authority of the site would have to know, and
-// does not.
+// knownUser warns of a user of the site's trial authority that does not exist.
 func (k *Checker) knownUser(c *site.Config, user urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	a, err := trial.Open(dir)

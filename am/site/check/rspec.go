@@ -129,16 +129,16 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 		r.add(diagnostic{0, 0, true, err.Error()})
 		return b, false
 	}
-	var remarks []told
+	var remarks []notice
 	for _, x := range service.Remarks(inv, req, b) {
-		remarks = append(remarks, told{kind: x.Kind, clientID: x.ClientID, what: x.What, text: x.Text})
+		remarks = append(remarks, notice{kind: x.Kind, clientID: x.ClientID, what: x.What, text: x.Text})
 	}
 	r.parts(req, append(remarks, wholes(b)...))
 	return b, true
 }
 
-// wholes warn of nodes that would keep other slices from a shared component.
-func wholes(b binder.Binding) (all []told) {
+// wholes returns warnings about nodes that would take a shared component exclusively.
+func wholes(b binder.Binding) (all []notice) {
 	seen := map[*inventory.Component]bool{}
 	for _, n := range b.Nodes {
 		if !n.Exclusive || n.Component.Exclusive || seen[n.Component] {
@@ -150,7 +150,7 @@ func wholes(b binder.Binding) (all []told) {
 		if places < math.MaxInt32 {
 			has = " (" + display.Count(int(places), "place") + ")"
 		}
-		all = append(all, told{kind: "node", clientID: n.Node.ClientID, what: "exclusive",
+		all = append(all, notice{kind: "node", clientID: n.Node.ClientID, what: "exclusive",
 			text: fmt.Sprintf(` asks for exclusive="true" and would take the whole of %s%s; drop it to share the host with other slices`, n.Component.Name, has)})
 	}
 	return all

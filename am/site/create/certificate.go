@@ -44,8 +44,8 @@ func serverPair(kind string, manager urn.URN, hosts []string, ips []net.IP, now 
 	if err != nil {
 		return nil, nil, err
 	}
-	// A Java client finds a trusted certificate by its subject: two of one subject and
-	// different keys get it a riddle instead of "unable to find valid certification path".
+	// Java clients look up trusted certificates by subject. Two with one subject and
+	// different keys give them a misleading error.
 	name := pkix.Name{CommonName: hosts[0], OrganizationalUnit: []string{strings.ToUpper(kind)}}
 	template := &x509.Certificate{
 		SerialNumber:          serial.Add(serial, big.NewInt(1)),

@@ -69,7 +69,7 @@ func RequireEmpty(dir string) error {
 }
 
 // write makes the site, with the files of its offer.
-func (o *Options) write(ctx context.Context, offer []siteFile, now time.Time) error {
+func (o *Options) write(ctx context.Context, offer []site.File, now time.Time) error {
 	var host string
 	if o.PublicURL != "" {
 		u, err := url.Parse(o.PublicURL)
@@ -90,32 +90,15 @@ func (o *Options) write(ctx context.Context, offer []siteFile, now time.Time) er
 		return err
 	}
 	files := append(offer,
-		siteFile{filepath.Join(site.TrustedDir, "trial.pem"), authority.Certificate(), 0o644})
+		site.File{Name: filepath.Join(site.TrustedDir, "trial.pem"), Content: authority.Certificate(), Mode: 0o644})
 	for _, kind := range []string{"ecdsa", "rsa"} {
 		certificate, key, err := serverPair(kind, manager, hosts, ips, now)
 		if err != nil {
 			return err
 		}
 		files = append(files,
-			siteFile{"server-" + kind + ".pem", certificate, 0o644},
-			siteFile{"server-" + kind + "-key.pem", key, 0o600})
+			site.File{Name: "server-" + kind + ".pem", Content: certificate, Mode: 0o644},
+			site.File{Name: "server-" + kind + "-key.pem", Content: key, Mode: 0o600})
 	}
-	return writeFiles(o.Dir, append(files, siteFile{site.ConfigName, site.ConfigText(o.Authority, o.Listen, o.PublicURL), 0o644}))
-}
-
-// siteFile is a file to be written into a folder.
-type siteFile struct {
-	name    string
-	content []byte
-	mode    fs.FileMode
-}
-
-// writeFiles writes files below dir, replacing each as a whole.
-func writeFiles(dir string, files []siteFile) error {
-	for _, f := range files {
-		if err := site.ReplaceFile(filepath.Join(dir, f.name), f.content, f.mode); err != nil {
-			return err
-		}
-	}
-	return nil
+	return site.WriteFiles(o.Dir, append(files, site.File{Name: site.ConfigName, Content: site.ConfigText(o.Authority, o.Listen, o.PublicURL), Mode: 0o644}))
 }

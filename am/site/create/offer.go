@@ -33,7 +33,7 @@ var SamplePolicy []byte
 type Offer struct {
 	Inventory, Request, Policy string
 
-	files []siteFile
+	files []site.File
 }
 
 // offer makes the inventory and the provider.
@@ -42,12 +42,12 @@ func (o *Options) offer(ctx context.Context) (Offer, error) {
 		return o.localOffer(ctx)
 	}
 	return Offer{
-		files: []siteFile{
-			{site.RequestName, sampleRequest, 0o644},
-			{site.InventoryName, inventory.SimulatedText(o.Authority), 0o644},
-			{site.PolicyName, SamplePolicy, 0o644},
-			{filepath.Join(site.ProvidersDir, "simulated.prov"), simulated.Script(o.Program, Simulated), 0o755},
-			{filepath.Join(site.ProvidersDir, "simulated.yaml"), simulated.SettingsFor("sim." + topAuthority(o.Authority)), 0o644},
+		files: []site.File{
+			{Name: site.RequestName, Content: sampleRequest, Mode: 0o644},
+			{Name: site.InventoryName, Content: inventory.SimulatedText(o.Authority), Mode: 0o644},
+			{Name: site.PolicyName, Content: SamplePolicy, Mode: 0o644},
+			{Name: filepath.Join(site.ProvidersDir, "simulated.prov"), Content: simulated.Script(o.Program, Simulated), Mode: 0o755},
+			{Name: filepath.Join(site.ProvidersDir, "simulated.yaml"), Content: simulated.SettingsFor("sim." + topAuthority(o.Authority)), Mode: 0o644},
 		},
 		Inventory: "20 nodes, 4 shared hosts",
 		Policy:    "now everybody everything",
@@ -85,12 +85,12 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 		bed.Listen = at
 	}
 	return Offer{
-		files: []siteFile{
-			{site.RequestName, []byte(localRequest), 0o644},
-			{site.InventoryName, inventory.LocalText(o.Authority, host), 0o644},
-			{site.PolicyName, localPolicy(host), 0o644},
-			{filepath.Join(site.ProvidersDir, Local+provider.Suffix), local.Script(o.Program, Local), 0o755},
-			{filepath.Join(site.ProvidersDir, Local+".yaml"), local.SettingsFor(bed), 0o644},
+		files: []site.File{
+			{Name: site.RequestName, Content: []byte(localRequest), Mode: 0o644},
+			{Name: site.InventoryName, Content: inventory.LocalText(o.Authority, host), Mode: 0o644},
+			{Name: site.PolicyName, Content: localPolicy(host), Mode: 0o644},
+			{Name: filepath.Join(site.ProvidersDir, Local+provider.Suffix), Content: local.Script(o.Program, Local), Mode: 0o755},
+			{Name: filepath.Join(site.ProvidersDir, Local+".yaml"), Content: local.SettingsFor(bed), Mode: 0o644},
 		},
 		Inventory: "containers of this host, " + host.Name,
 		Policy:    fmt.Sprintf("now each user %d nodes and %dG of disk\n                    at one time; change the rule everybody there", host.ShareNodes(), host.Share()>>30),

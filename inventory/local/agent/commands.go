@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -15,10 +16,10 @@ import (
 	"time"
 )
 
-// LimitsFile is where a node finds what it may take: Limits, as JSON.
+// LimitsFile is a file in each node with its Limits, as JSON.
 const LimitsFile = "/run/patchbay/limits.json"
 
-// Limits are what a node may take, Memory and Disk in bytes.
+// Limits are the limits of a node, Memory and Disk in bytes.
 type Limits struct {
 	CPUs   float64
 	Memory int64
@@ -26,7 +27,7 @@ type Limits struct {
 	Disk   int64
 }
 
-// Usage is what geni-get usage tells: what a node may take, and takes now.
+// Usage is the answer of geni-get usage: the limits of a node, and what it uses now.
 type Usage struct {
 	CPUs        float64 `json:"cpus"`
 	Memory      int64   `json:"memory"`       // bytes, as those below
@@ -38,65 +39,54 @@ type Usage struct {
 }
 
 // nodeCommand is a program of ours in a node.
-type nodeCommand struct {
-	run    func(args []string, out io.Writer) error
-	lacked bool // only where the image has none
-}
+type nodeCommand func(args []string, out io.Writer) error
 
-// nodeCommands are the programs of ours in each node, by name, beside those of other
-// packages. They stand where a program of the image would show the host's figures,
-// or cannot work.
+// nodeCommands returns our programs in each node, by name, except those of other
+// packages. Each replaces a program that would show the host's figures or cannot work.
 func nodeCommands() map[string]nodeCommand {
 	const restart = "a node does not switch itself off or on, by design: restart it from outside with the action geni_restart; its files stay"
 	all := map[string]nodeCommand{
-		SudoName:   {run: func(args []string, _ io.Writer) error { return sudo(args) }},
-		"geni-get": {run: GeniGet},
-		"free":     {run: free},
-		"nproc":    {run: nproc},
-		"systemctl": {run: absent("systemctl", "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request", func(args []string) bool {
+		SudoName:   func(args []string, _ io.Writer) error { return sudo(args) },
+		"geni-get": GeniGet,
+		"free":     free,
+		"nproc":    nproc,
+		"systemctl": absent("systemctl", "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request", func(args []string) bool {
 			words := []string{"start", "stop", "restart", "try-restart", "reload", "reload-or-restart", "status", "is-active", "reboot", "poweroff", "halt", "kill", "isolate"}
 			return !slices.ContainsFunc(args, func(word string) bool { return slices.Contains(words, word) })
-		})},
-		"service": {lacked: true, run: absent("service", "there are no services in a node, by design: start the program itself, or in an execute of the request", nil)},
-		"mount": {run: absent("mount", "nothing can be mounted in a node, by design: its disk is the one that it has", func(args []string) bool {
+		}),
+		"mount": absent("mount", "nothing can be mounted in a node, by design: its disk is the one that it has", func(args []string) bool {
 			return len(args) == 0 || len(args) == 1 && args[0] != "-a" && args[0][:min(1, len(args[0]))] == "-" || len(args) == 2 && args[0] == "-t"
-		})},
+		}),
 	}
 	for _, name := range []string{"reboot", "shutdown", "poweroff", "halt"} {
-		all[name] = nodeCommand{run: absent(name, restart, nil)}
+		all[name] = absent(name, restart, nil)
 	}
 	return all
 }
 
-// Commands are the names of the programs of ours that a node is to find. has tells
-// whether its image has a program.
-func Commands(has func(name string) bool) []string {
-	var names []string
-	for name, c := range nodeCommands() {
-		if name != SudoName && !(c.lacked && has(name)) {
-			names = append(names, name)
-		}
-	}
-	return names
+// Commands returns the names of our programs for every node.
+func Commands() []string {
+	all := nodeCommands()
+	delete(all, SudoName)
+	return slices.Collect(maps.Keys(all))
 }
 
-// RunCommand runs the program as the command of a node that name is, and ends; it
-// returns if there is none.
+// RunCommand runs the node command with that name and exits. It returns if there is none.
 func RunCommand(name string, args []string) {
 	c, ok := nodeCommands()[name]
 	if !ok {
 		return
 	}
-	if err := c.run(args, os.Stdout); err != nil {
+	if err := c(args, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// absent is a command that cannot work, and why. What works tells of the arguments is
-// left to the program of the image, if it has one.
-func absent(name, why string, works func(args []string) bool) func([]string, io.Writer) error {
+// absent returns a command that fails with why. For arguments that works accepts it runs
+// the image's own program, if there is one.
+func absent(name, why string, works func(args []string) bool) nodeCommand {
 	return func(args []string, _ io.Writer) error {
 		if works != nil && works(args) {
 			runImages(name, args)
@@ -105,15 +95,15 @@ func absent(name, why string, works func(args []string) bool) func([]string, io.
 	}
 }
 
-// runImages executes the image's own program; it returns if there is none.
+// runImages executes the image's own program. It returns if there is none.
 func runImages(name string, args []string) {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
 		syscall.Exec(dir+name, append([]string{name}, args...), os.Environ())
 	}
 }
 
-// nproc prints how many processors the node may use, at least one. With options it
-// is the image's.
+// nproc prints how many processors the node may use, rounded up. With options it runs
+// the image's own nproc.
 func nproc(args []string, out io.Writer) error {
 	text, err := readFile(LimitsFile, fileLimit)
 	var l Limits
@@ -128,7 +118,7 @@ func nproc(args []string, out io.Writer) error {
 	return err
 }
 
-// freeTime is what free waits for the testbed, which may just be restarted.
+// freeTime is how long free waits for the testbed, which may be restarting.
 const freeTime = 3 * time.Second
 
 // free prints the node's memory in the form of free of procps.
@@ -138,7 +128,7 @@ func free(args []string, out io.Writer) error {
 	for _, word := range args {
 		n, ok := units[word]
 		if !ok {
-			return errors.New("usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which tells of this node's memory")
+			return errors.New("usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which shows this node's memory")
 		}
 		unit = n
 	}

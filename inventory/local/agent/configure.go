@@ -141,8 +141,8 @@ const (
 	sudoersHeader = "# Kept by the testbed: the accounts of the experiment.\n"
 )
 
-// setSudo gives the accounts the rights of root where the image has a sudo; ours
-// gives them by itself.
+// setSudo configures the image's own sudo for the accounts, if it has one. Our sudo needs
+// no configuration.
 func setSudo(accounts []Account) error {
 	if !HasSudo() {
 		return nil
@@ -160,7 +160,7 @@ func setSudo(accounts []Account) error {
 	return replaceFile(sudoersFile, old, text, 0o440)
 }
 
-// HasSudo tells whether this node's image has a sudo that reads our file.
+// HasSudo reports whether this node's image has a sudo that reads our file.
 func HasSudo() bool {
 	// Opened, for the host's may be one that nobody may read (mode 4111, as of Fedora),
 	// and what a node cannot read it cannot run.

@@ -24,8 +24,7 @@
 //
 // each by a new file that replaces the old one, and only where something differs.
 //
-// The program is also what nodes find as commands (RunCommand): geni-get, sudo, nproc
-// and free with the node's own figures, and for reboot, systemctl, mount and the like
-// why they cannot work. Sudo is a copy of the program that is setuid root; by any other
-// name it is sudo, too.
+// The program is also several commands of nodes (RunCommand): geni-get and sudo; nproc and
+// free, which show the node's figures; reboot, systemctl, mount and others, which say why
+// they cannot work. Sudo is a setuid copy of the program, which is sudo by any name.
 package agent

@@ -86,8 +86,7 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	return nil
 }
 
-// motdLimit is how much of /etc/motd is shown, in bytes: a terminal holds it before
-// anybody reads.
+// motdLimit is how much of /etc/motd is shown, in bytes; a terminal buffers that much.
 const motdLimit = 3 << 10
 
 // greet shows /etc/motd at the terminal of a login shell, without our marks, unless

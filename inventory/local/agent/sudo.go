@@ -18,8 +18,8 @@ import (
 // rights, and terminal, process group, limits and files stay those of the caller.
 const SudoName = "sudo"
 
-// sudo runs a command as another user. Root may, and the accounts of the experiment,
-// without a password. It returns only where there is nothing to run.
+// sudo runs a command as another user. It allows that to root and to the accounts of
+// the experiment, without a password. It returns only if it executes nothing.
 func sudo(args []string) error {
 	o, err := parseSudo(args)
 	if err != nil || o.nothing {
@@ -48,12 +48,10 @@ func sudo(args []string) error {
 		return fmt.Errorf("cannot become %s: %w", target.name, err)
 	}
 	if dir != "" {
-		if err := os.Chdir(dir); err != nil && o.dir != "" {
-			return err
-		}
+		_ = os.Chdir(dir) // a login without a home stays where it is
 	}
 	err = syscall.Exec(path, argv, env)
-	if errors.Is(err, unix.ENOEXEC) { // a script without a first line that says of what
+	if errors.Is(err, unix.ENOEXEC) { // a script without #!
 		err = syscall.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), env)
 	}
 	return fmt.Errorf("unable to execute %s: %w", path, err)
@@ -108,28 +106,23 @@ func accountOf(uid uint32) (account, error) {
 
 // sudoOptions are the words of a call of sudo.
 type sudoOptions struct {
-	user, group, dir   string
-	keepAll, setHome   bool
-	keep               []string // variables of --preserve-env=LIST
-	shell, login, list bool
-	nothing            bool // there is nothing to run: sudo -v
-	set                []string
-	command            []string
+	user             string
+	keepAll, setHome bool
+	keep             []string // variables of --preserve-env=LIST
+	shell, login     bool
+	nothing          bool // there is nothing to run: sudo -v
+	set              []string
+	command          []string
 }
 
-// sudoValues are the options that take a value, sudoFlags those that do not. An
-// option that has a meaning only with passwords or policies does nothing here.
-var (
-	sudoValues = map[string]string{
-		"user": "u", "group": "g", "chdir": "D", "prompt": "p", "close-from": "C", "command-timeout": "T", "host": "h", "type": "t", "role": "r",
-	}
-	sudoFlags = map[string]string{
-		"preserve-env": "E", "set-home": "H", "login": "i", "shell": "s", "non-interactive": "n", "list": "l", "validate": "v",
-		"reset-timestamp": "k", "remove-timestamp": "K", "stdin": "S", "askpass": "A", "preserve-groups": "P", "bell": "B", "no-update": "N",
-	}
-)
+// sudoLong are the long options with their letters. An option that has a meaning only
+// with passwords does nothing here.
+var sudoLong = map[string]string{
+	"user": "u", "prompt": "p", "preserve-env": "E", "set-home": "H", "login": "i", "shell": "s", "non-interactive": "n",
+	"validate": "v", "reset-timestamp": "k", "remove-timestamp": "K", "stdin": "S",
+}
 
-const sudoUsage = "usage: sudo [-EHins] [-u USER] [-g GROUP] [-D DIR] [VAR=VALUE] COMMAND; this is the testbed's small sudo: no passwords, no sudoers"
+const sudoUsage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's small sudo: no passwords, no sudoers, no other options"
 
 // parseSudo reads the words of a call.
 func parseSudo(args []string) (*sudoOptions, error) {
@@ -144,16 +137,12 @@ func parseSudo(args []string) (*sudoOptions, error) {
 		letters := word[1:]
 		if long, ok := strings.CutPrefix(word, "--"); ok {
 			name, value, given := strings.Cut(long, "=")
-			switch letter, takes := sudoValues[name]; {
-			case name == "preserve-env" && given:
+			if name == "preserve-env" && given {
 				o.keep = append(o.keep, strings.Split(value, ",")...)
 				continue
-			case takes && given:
-				letters = letter + value
-			case takes:
-				letters = letter
-			default:
-				letters = sudoFlags[name]
+			}
+			if letters = sudoLong[name]; letters != "" {
+				letters += value
 			}
 		}
 		var err error
@@ -170,21 +159,21 @@ func parseSudo(args []string) (*sudoOptions, error) {
 	}
 	o.command = args
 	o.nothing = len(args) == 0 && forget
-	if len(args) == 0 && !o.shell && !o.login && !o.nothing && !o.list {
+	if len(args) == 0 && !o.shell && !o.login && !o.nothing {
 		return nil, errors.New(sudoUsage)
 	}
 	return o, nil
 }
 
-// letters takes the options of one word, without its hyphen, and of args the
-// value of the last one; it returns the other args.
+// letters reads the options of one word, without its hyphen. The value of the last one
+// may be the first of args; letters returns the rest of args.
 func (o *sudoOptions) letters(letters string, args []string, forget *bool) ([]string, error) {
 	if letters == "" {
 		return nil, errors.New(sudoUsage)
 	}
 	for i := range len(letters) {
 		c := letters[i]
-		if strings.IndexByte("ugDpCThtr", c) >= 0 {
+		if c == 'u' || c == 'p' {
 			value := letters[i+1:]
 			if value == "" {
 				if len(args) == 0 {
@@ -192,13 +181,8 @@ func (o *sudoOptions) letters(letters string, args []string, forget *bool) ([]st
 				}
 				value, args = args[0], args[1:]
 			}
-			switch c {
-			case 'u':
+			if c == 'u' {
 				o.user = value
-			case 'g':
-				o.group = value
-			case 'D':
-				o.dir = value
 			}
 			return args, nil
 		}
@@ -211,11 +195,9 @@ func (o *sudoOptions) letters(letters string, args []string, forget *bool) ([]st
 			o.login = true
 		case 's':
 			o.shell = true
-		case 'l':
-			o.list = true
 		case 'v', 'k', 'K':
 			*forget = true
-		case 'n', 'S', 'A', 'P', 'B', 'N':
+		case 'n', 'S':
 		default:
 			return nil, errors.New(sudoUsage)
 		}
@@ -228,39 +210,19 @@ func (o *sudoOptions) target() (account, error) {
 	who, err := lookUp(o.user)
 	if number, ok := strings.CutPrefix(o.user, "#"); ok {
 		uid, known := parseID(number)
-		if !known {
-			return account{}, fmt.Errorf("unknown user %s", printable(o.user))
-		}
-		if who, err = accountOf(uid); err != nil {
-			who, err = account{name: o.user, uid: uid, gid: uid, home: "/", shell: "/bin/sh"}, nil
+		if who, err = accountOf(uid); !known {
+			err = fs.ErrNotExist
 		}
 	}
 	if err != nil {
 		return account{}, fmt.Errorf("unknown user %s", printable(o.user))
 	}
-	if o.group == "" {
-		return who, nil
-	}
-	text, err := readOld(groupFile)
-	if err != nil {
-		return account{}, err
-	}
-	id, ok := groupID(text, o.group)
-	if number, is := strings.CutPrefix(o.group, "#"); is {
-		id, ok = parseID(number)
-	}
-	if !ok {
-		return account{}, fmt.Errorf("unknown group %s", printable(o.group))
-	}
-	who.gid = id
 	return who, nil
 }
 
-// program returns what to execute, and in which folder: empty for the present one.
+// program returns what to execute, and in which folder; an empty dir is the current one.
 func (o *sudoOptions) program(caller, target account) (path string, argv []string, dir string, err error) {
 	switch {
-	case o.list:
-		path, argv = "/bin/echo", []string{"echo", "(ALL : ALL) NOPASSWD: ALL"}
 	case o.login || o.shell:
 		path = target.shell
 		if !o.login {
@@ -282,9 +244,6 @@ func (o *sudoOptions) program(caller, target account) (path string, argv []strin
 		}
 		argv = o.command
 	}
-	if o.dir != "" {
-		dir = o.dir
-	}
 	return path, argv, dir, nil
 }
 
@@ -305,8 +264,8 @@ func findProgram(name string) (string, error) {
 	return "", fmt.Errorf("%s: command not found", name)
 }
 
-// escaped joins words into a line that a shell takes for these words, as sudo
-// does: what is no letter, digit, hyphen, underscore or dollar sign has a backslash.
+// escaped quotes words for a shell as sudo does: a backslash precedes each byte that is
+// not a letter, digit, hyphen, underscore or dollar sign.
 func escaped(command []string) string {
 	var b strings.Builder
 	for i, word := range command {
@@ -328,10 +287,10 @@ func escaped(command []string) string {
 	return b.String()
 }
 
-// sudoKept are the variables that stay without -E; those that begin with LC_ do, too.
+// sudoKept are the variables that are preserved without -E, beside those named LC_*.
 var sudoKept = []string{"COLORS", "COLORTERM", "DISPLAY", "HOSTNAME", "LANG", "LANGUAGE", "LS_COLORS", "PS1", "PS2", "TERM", "TZ", "XAUTHORITY"}
 
-// environment returns what the command finds.
+// environment returns the environment of the command.
 func (o *sudoOptions) environment(old []string, caller, target account, argv []string) []string {
 	var env []string
 	for _, v := range old {

@@ -15,7 +15,7 @@ func TestWordsOfSudo(t *testing.T) {
 		{"CommandAndItsOptions", "ls -u x", sudoOptions{user: "root", command: []string{"ls", "-u", "x"}}},
 		{"FlagsTogether", "-nEH id", sudoOptions{user: "root", keepAll: true, setHome: true, command: []string{"id"}}},
 		{"ValueInTheSameWord", "-Hualice id", sudoOptions{user: "alice", setHome: true, command: []string{"id"}}},
-		{"LongOptions", "--user=alice --group lab --chdir=/x --preserve-env=A,B -- id", sudoOptions{user: "alice", group: "lab", dir: "/x", keep: []string{"A", "B"}, command: []string{"id"}}},
+		{"LongOptions", "--user=alice --set-home --preserve-env=A,B -- id", sudoOptions{user: "alice", setHome: true, keep: []string{"A", "B"}, command: []string{"id"}}},
 		{"Variables", "A=1 B= id C=2", sudoOptions{user: "root", set: []string{"A=1", "B="}, command: []string{"id", "C=2"}}},
 		{"NoVariable", "1A=1 id", sudoOptions{user: "root", command: []string{"1A=1", "id"}}},
 		{"LoginShell", "-i", sudoOptions{user: "root", login: true}},
@@ -27,13 +27,13 @@ func TestWordsOfSudo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if o.user != tt.want.user || o.group != tt.want.group || o.dir != tt.want.dir || o.keepAll != tt.want.keepAll || o.setHome != tt.want.setHome ||
+			if o.user != tt.want.user || o.keepAll != tt.want.keepAll || o.setHome != tt.want.setHome ||
 				o.login != tt.want.login || o.nothing != tt.want.nothing || !slices.Equal(o.keep, tt.want.keep) || !slices.Equal(o.set, tt.want.set) || !slices.Equal(o.command, tt.want.command) {
 				t.Errorf("%+v\nwant %+v", *o, tt.want)
 			}
 		})
 	}
-	for _, line := range []string{"", "-u", "-X id", "--nothing id", "A=1", "-u alice"} {
+	for _, line := range []string{"", "-u", "-X id", "--nothing=H id", "-g lab id", "-l", "A=1", "-u alice"} {
 		if _, err := parseSudo(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), "usage: sudo") {
 			t.Errorf("%q: %v", line, err)
 		}
@@ -44,7 +44,7 @@ func FuzzWordsOfSudo(f *testing.F) {
 	f.Add("-u\x00alice\x00A=1\x00id")
 	f.Fuzz(func(t *testing.T, text string) {
 		o, err := parseSudo(strings.Split(text, "\x00"))
-		if err == nil && len(o.command) == 0 && !o.shell && !o.login && !o.list && !o.nothing {
+		if err == nil && len(o.command) == 0 && !o.shell && !o.login && !o.nothing {
 			t.Errorf("%q runs nothing", text)
 		}
 	})

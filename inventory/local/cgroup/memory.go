@@ -95,8 +95,8 @@ func numbers(dir, file string) (map[string]int64, error) {
 	return found, err
 }
 
-// OOMKills is how many processes of id the kernel has ended for want of memory since
-// its groups were made.
+// OOMKills returns how many processes of id the kernel has killed for lack of memory
+// since its groups were made.
 func (t *Tree) OOMKills(id string) (int64, error) {
 	h := t.with("memory")
 	if h.v2 {

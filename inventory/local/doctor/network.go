@@ -63,7 +63,7 @@ func ability(what, words, module, without string) func([]string) (string, *troub
 	}
 }
 
-// measureTime is how long it is measured how much links carry.
+// measureTime is how long the capacity of links is measured.
 const measureTime = 200 * time.Millisecond
 
 func probeTunnel([]string) (string, *trouble) {

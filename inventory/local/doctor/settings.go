@@ -44,8 +44,8 @@ func trySettings(_ context.Context, b *bench) (string, *trouble) {
 	return "they go together, as far as can be told here; patchbay check --config compares them with the inventory", nil
 }
 
-// tools are programs that experimenters expect, in the order in which they are told,
-// with their Debian packages. Nodes have ping and sudo in any case.
+// tools are programs that experimenters expect, with their Debian packages, in the order
+// of the report. Nodes have ping and sudo in any case.
 var tools = [...][2]string{
 	{"ip", "iproute2"}, {"ping", "iputils-ping"}, {"traceroute", "traceroute"}, {"curl", "curl"}, {"wget", "wget"}, {"python3", "python3"},
 	{"pip3", "python3-pip"}, {"perl", "perl"}, {"git", "git"}, {"tcpdump", "tcpdump"}, {"iperf3", "iperf3"}, {"iptables", "iptables"},

@@ -167,23 +167,22 @@ func (e *Exit) unplug(number int) error {
 	return netspace.Inside(e.space, func() error { return remove(port(number)) })
 }
 
-// forgets lets those that forget connections at the same time do it together: the
-// kernel lists all connections each time.
+// forgets batches concurrent calls of forget, since the kernel lists all connections each
+// time.
 type forgets struct {
 	mu   sync.Mutex
-	next *forgetting // those that wait for the list that is read next; nil: none
-	turn sync.Mutex  // held while one is read
+	next *forgetting // the batch that has not begun yet; nil for none
+	turn sync.Mutex  // held while a batch runs
 }
 
-// forgetting is one list that is read, and whose connections are forgotten.
+// forgetting is one batch of addresses.
 type forgetting struct {
 	addresses map[netip.Addr]bool
 	done      chan struct{} // closed when err is set
 	err       error
 }
 
-// forget calls do with the address and those of all others that wait meanwhile, or
-// waits for the one that does.
+// forget calls do with a batch that has the address, or waits until another caller has.
 func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error {
 	f.mu.Lock()
 	b := f.next
@@ -197,7 +196,7 @@ func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error
 	if first {
 		f.turn.Lock()
 		f.mu.Lock()
-		f.next = nil // who comes from now on waits for the next list
+		f.next = nil // later callers begin the next batch
 		f.mu.Unlock()
 		b.err = do(b.addresses)
 		f.turn.Unlock()
@@ -207,7 +206,7 @@ func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error
 	return b.err
 }
 
-// forget ends the connections from some addresses in the namespace of the thread.
+// forget ends the connections from the addresses in the namespace of the thread.
 func forget(from sources) error {
 	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, from); err != nil {
 		return fmt.Errorf("cannot forget the connections of nodes: %w", err)
@@ -218,7 +217,7 @@ func forget(from sources) error {
 // sources are addresses from which connections were begun.
 type sources map[netip.Addr]bool
 
-// MatchConntrackFlow tells whether a connection is from one of them.
+// MatchConntrackFlow reports whether a connection is from one of them.
 func (s sources) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	a, ok := netip.AddrFromSlice(flow.Forward.SrcIP)
 	return ok && s[a.Unmap()]

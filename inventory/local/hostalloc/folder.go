@@ -199,7 +199,7 @@ func (f *Folder) Left() (left int, err error) {
 	return left, err
 }
 
-// offers tells whether n is among the numbers that are given away.
+// offers reports whether n is among the numbers that are given away.
 func (f *Folder) offers(n uint32) bool {
 	return n >= f.first && n <= f.last && (n-f.first)%f.step == 0 && !f.avoided(n)
 }
@@ -349,7 +349,7 @@ func (f *Folder) avoided(n uint32) bool {
 	return false
 }
 
-// resting tells whether a rest is not over. One that would last longer than any can
+// resting reports whether a rest is not over. One that would last longer than any can
 // was made by another clock. One of the instance itself lasts no longer than numbers
 // rest now, which may be less than when it began.
 func (f *Folder) resting(r rest, instance string) bool {

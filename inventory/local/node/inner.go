@@ -130,7 +130,7 @@ func writeLimits(l Limits) {
 	}
 }
 
-// has tells whether the image has a program that it can run.
+// has reports whether the image has a program that it can run.
 func has(name string) bool {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
 		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // what it cannot read it cannot run
@@ -153,7 +153,7 @@ func linkCommands(s Spec) {
 	if os.MkdirAll(dir, 0o755) != nil {
 		return
 	}
-	names := append(agent.Commands(has), "patchbay-gauge")
+	names := append(agent.Commands(), "patchbay-gauge")
 	if !has("ping") {
 		names = append(names, "ping")
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"patchbay/inventory/local/agent"
 )
 
 // Groups beside those of nodes, so no node is called that.
@@ -68,7 +70,7 @@ func (s Spec) check() error {
 	}
 	l := s.Limits
 	switch {
-	case !hostname(s.Hostname):
+	case !agent.IsHostname(s.Hostname):
 		return bad("%q is no host name: it takes 1 to 64 letters, digits, dots and hyphens", s.Hostname)
 	case s.Base < ids || s.Base > 1<<32-1-ids:
 		return bad("ids from %d on would be those of the host: they start at %d or later", s.Base, ids)
@@ -94,17 +96,4 @@ func checkDisk(size int64) error {
 		return fmt.Errorf("a disk of %d bytes cannot be made: at least %d, at most %d", size, int64(minDisk), int64(maxDisk))
 	}
 	return nil
-}
-
-func hostname(s string) bool {
-	if s == "" || len(s) > 64 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i] | 0x20
-		if (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && s[i] != '-' && s[i] != '.' {
-			return false
-		}
-	}
-	return true
 }

@@ -70,7 +70,7 @@ func (h *Host) thrashes(id string) bool {
 	return err == nil && thrashes(m)
 }
 
-// relieve ends the largest process of a node, and tells whether it did.
+// relieve ends the largest process of a node, and reports whether it did.
 func (h *Host) relieve(id string) bool {
 	pid, name, err := h.tree.KillLargest(id)
 	switch {

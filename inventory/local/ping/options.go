@@ -20,12 +20,10 @@ type options struct {
 	from     string        // an interface, or an address of this host
 	family   byte          // '4', '6', or 0 for either
 	quiet    bool
-	missing  bool // -O: say which requests have no answer yet
-	stamps   bool // -D: print the time of each answer
 	host     string
 }
 
-const usage = `usage: ping [-4|-6] [-DOnqv] [-c COUNT] [-i SECONDS] [-w DEADLINE] [-W TIMEOUT] [-s SIZE] [-t TTL] [-I INTERFACE] HOST
+const usage = `usage: ping [-4|-6] [-nqv] [-c COUNT] [-i SECONDS] [-w DEADLINE] [-W TIMEOUT] [-s SIZE] [-t TTL] [-I INTERFACE] HOST
 this is the testbed's small ping; it has no other options`
 
 var errUsage = errors.New(usage)
@@ -78,10 +76,6 @@ func (o *options) flag(c byte) error {
 		o.family = c
 	case 'q':
 		o.quiet = true
-	case 'O':
-		o.missing = true
-	case 'D':
-		o.stamps = true
 	case 'n', 'v', 'U':
 	default:
 		return fmt.Errorf("invalid option -- '%c'\n%w", c, errUsage)

@@ -80,8 +80,7 @@ type pinger struct {
 	trips    []float64 // in ms
 }
 
-// run sends requests until it has enough, and tells whether as many answers came
-// as the caller wants.
+// run sends requests until -c or -w ends it. It reports whether enough answers came.
 func (o *options) run(ctx context.Context, out io.Writer) (bool, error) {
 	to, err := o.resolve(ctx)
 	if err != nil {
@@ -116,7 +115,7 @@ func (p *pinger) loop(ctx context.Context) error {
 	for i := range payload {
 		payload[i] = byte(i)
 	}
-	// A signal shall end the wait for an answer.
+	// receive must return in time to notice a signal.
 	const look = 100 * time.Millisecond
 	next := p.begun
 	for ctx.Err() == nil {
@@ -165,9 +164,6 @@ func (p *pinger) lastWait() time.Duration {
 // request sends the next request.
 func (p *pinger) request(payload []byte) error {
 	number := uint16(p.sent + 1)
-	if _, open := p.left[uint16(p.sent)]; open && p.missing {
-		fmt.Fprintf(p.out, "%sno answer yet for icmp_seq=%d\n", p.stamp(), uint16(p.sent))
-	}
 	delete(p.done, number)
 	p.left[number] = time.Now()
 	p.sent++
@@ -182,14 +178,7 @@ func (p *pinger) request(payload []byte) error {
 	return nil
 }
 
-func (p *pinger) stamp() string {
-	if !p.stamps {
-		return ""
-	}
-	return fmt.Sprintf("[%.6f] ", float64(time.Now().UnixMicro())/1e6)
-}
-
-// take takes an answer that came at some time.
+// take handles an answer that came at a time.
 func (p *pinger) take(a *answer, at time.Time) {
 	left, open := p.left[a.number]
 	if a.wrong != "" {
@@ -199,9 +188,9 @@ func (p *pinger) take(a *answer, at time.Time) {
 		delete(p.left, a.number)
 		p.wrong++
 		if by := a.from; !p.quiet && by.IsValid() {
-			fmt.Fprintf(p.out, "%sFrom %s icmp_seq=%d %s\n", p.stamp(), by, a.number, a.wrong)
+			fmt.Fprintf(p.out, "From %s icmp_seq=%d %s\n", by, a.number, a.wrong)
 		} else if !p.quiet {
-			fmt.Fprintf(p.out, "%sping: icmp_seq=%d %s\n", p.stamp(), a.number, a.wrong)
+			fmt.Fprintf(p.out, "ping: icmp_seq=%d %s\n", a.number, a.wrong)
 		}
 		return
 	}
@@ -226,10 +215,10 @@ func (p *pinger) take(a *answer, at time.Time) {
 	if !again {
 		timing = fmt.Sprintf(" time=%s ms", milliseconds(p.trips[len(p.trips)-1]))
 	}
-	fmt.Fprintf(p.out, "%s%d bytes from %s: icmp_seq=%d ttl=%d%s%s\n", p.stamp(), a.size, p.name, a.number, a.ttl, timing, text)
+	fmt.Fprintf(p.out, "%d bytes from %s: icmp_seq=%d ttl=%d%s%s\n", a.size, p.name, a.number, a.ttl, timing, text)
 }
 
-// milliseconds is a time with as many digits as iputils gives.
+// milliseconds formats a time with the digits of iputils.
 func milliseconds(ms float64) string {
 	switch {
 	case ms >= 100:
@@ -242,7 +231,7 @@ func milliseconds(ms float64) string {
 	return fmt.Sprintf("%.3f", ms)
 }
 
-// statistics prints what came of it.
+// statistics prints the summary.
 func (p *pinger) statistics() {
 	fmt.Fprintf(p.out, "\n--- %s ping statistics ---\n%d packets transmitted, %d received", p.host, p.sent, p.received)
 	if p.twice > 0 {

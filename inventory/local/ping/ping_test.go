@@ -15,8 +15,8 @@ func TestOptions(t *testing.T) {
 	}{
 		{"Defaults", "h", options{interval: time.Second, wait: 10 * time.Second, size: 56, host: "h"}, ""},
 		{"HostFirst", "h -c 3 -i0.2", options{count: 3, interval: 200 * time.Millisecond, wait: 10 * time.Second, size: 56, host: "h"}, ""},
-		{"FlagsTogether", "-nqc5 -W 1 -w2 -s 0 -t 3 -I eth1 -6OD h", options{count: 5, interval: time.Second, wait: time.Second, deadline: 2 * time.Second, ttl: 3,
-			from: "eth1", family: '6', quiet: true, missing: true, stamps: true, host: "h"}, ""},
+		{"FlagsTogether", "-nqc5 -W 1 -w2 -s 0 -t 3 -I eth1 -6v h", options{count: 5, interval: time.Second, wait: time.Second, deadline: 2 * time.Second, ttl: 3,
+			from: "eth1", family: '6', quiet: true, host: "h"}, ""},
 		{"NoHost", "-c 1", options{}, "usage: ping"},
 		{"TwoHosts", "a b", options{}, "usage: ping"},
 		{"UnknownOption", "-f h", options{}, "invalid option -- 'f'"},
@@ -68,9 +68,9 @@ From 10.0.0.1 icmp_seq=3 Destination Host Unreachable
 	}
 }
 
-// FuzzTold reads what the kernel gives with an error of a socket.
-func FuzzTold(f *testing.F) {
+// FuzzExtendedError reads what the kernel gives with an error of a socket.
+func FuzzExtendedError(f *testing.F) {
 	f.Add(make([]byte, 32), true)
 	f.Add([]byte{111, 0, 0, 0, 2, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 10, 0, 0, 1}, false)
-	f.Fuzz(func(t *testing.T, b []byte, v6 bool) { told(b, v6) })
+	f.Fuzz(func(t *testing.T, b []byte, v6 bool) { extendedError(b, v6) })
 }

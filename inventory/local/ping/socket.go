@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is one of ICMP that its user needs no rights for: the kernel writes the
-// identifier and hands on only answers with it.
+// socket is an ICMP socket that needs no privileges: the kernel sets the identifier and
+// delivers only answers with it.
 type socket struct {
 	fd int
 	v6 bool
@@ -71,7 +71,7 @@ func (s *socket) prepare(to netip.Addr, o *options) error {
 	return nil
 }
 
-// words is an error as the C library tells it.
+// words returns the text of an error as the C library writes it.
 func words(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]
@@ -104,7 +104,7 @@ func (s *socket) send(number uint16, payload []byte) error {
 type answer struct {
 	number uint16
 	size   int        // bytes, with the ICMP header
-	from   netip.Addr // who says so
+	from   netip.Addr // the sender
 	ttl    int        // -1: not known
 	wrong  string     // why there is no answer: "Destination Host Unreachable"
 }
@@ -116,7 +116,7 @@ func (s *socket) receive(until time.Time, b []byte) (*answer, error) {
 		timeout := unix.NsecToTimespec(max(left, 0).Nanoseconds())
 		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, &timeout, nil)
 		if err == unix.EINTR {
-			return nil, nil // the caller looks whether it shall end
+			return nil, nil // the caller checks whether to stop
 		}
 		if err != nil || n == 0 {
 			return nil, err
@@ -130,7 +130,7 @@ func (s *socket) receive(until time.Time, b []byte) (*answer, error) {
 	}
 }
 
-// read reads a message, or with MSG_ERRQUEUE an error that some host told of.
+// read reads a message, or with MSG_ERRQUEUE an ICMP error.
 func (s *socket) read(b []byte, flags int) (*answer, error) {
 	control := make([]byte, 512)
 	n, nc, _, from, err := unix.Recvmsg(s.fd, b, control, flags|unix.MSG_DONTWAIT)
@@ -151,7 +151,7 @@ func (s *socket) read(b []byte, flags int) (*answer, error) {
 				a.ttl = int(binary.NativeEndian.Uint32(m.Data))
 			}
 		case level == unix.IPPROTO_IP && kind == unix.IP_RECVERR, level == unix.IPPROTO_IPV6 && kind == unix.IPV6_RECVERR:
-			a.wrong, a.from = told(m.Data, s.v6)
+			a.wrong, a.from = extendedError(m.Data, s.v6)
 		}
 	}
 	if flags == 0 && (b[0] != reply4 && !s.v6 || b[0] != reply6 && s.v6) || flags != 0 && a.wrong == "" {
@@ -170,9 +170,9 @@ func addrOf(from unix.Sockaddr) netip.Addr {
 	return netip.Addr{}
 }
 
-// told reads struct sock_extended_err: errno, origin, type, code, and, after 16
-// bytes, the address of who told.
-func told(b []byte, v6 bool) (string, netip.Addr) {
+// extendedError reads struct sock_extended_err: errno, origin, type, code, and, after 16
+// bytes, the address of the sender.
+func extendedError(b []byte, v6 bool) (string, netip.Addr) {
 	if len(b) < 16 {
 		return "", netip.Addr{}
 	}
@@ -193,7 +193,7 @@ func told(b []byte, v6 bool) (string, netip.Addr) {
 	return reason(kind, code, v6), by
 }
 
-// reason is what an ICMP message says, in the words of iputils.
+// reason returns the meaning of an ICMP error in the words of iputils.
 func reason(kind, code byte, v6 bool) string {
 	unreachable, exceeded := byte(3), byte(11)
 	codes := []string{"Destination Net Unreachable", "Destination Host Unreachable", "Destination Protocol Unreachable", "Destination Port Unreachable", "Frag needed and DF set"}

@@ -101,7 +101,7 @@ func (c *counted) take(ends map[string]fabric.Counters) (overrun map[string]uint
 	return overrun
 }
 
-// isMuch tells whether so many lost packets are more than what each burst can lose: at
+// isMuch reports whether so many lost packets are more than what each burst can lose: at
 // least 100, and one in a hundred of those that were sent.
 func isMuch(lost, sent uint64) bool { return lost >= 100 && lost >= sent/100 }
 

@@ -144,7 +144,7 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 	case "status", "sliverstatus":
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return asJSON(object{"urn": rec.Asked.SliverURN, "state": l.state, "message": l.told()})
+		return asJSON(object{"urn": rec.Asked.SliverURN, "state": l.state, "message": l.text()})
 	case "usage":
 		return l.usage(rec)
 	case "version":

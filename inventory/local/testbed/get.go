@@ -94,7 +94,7 @@ func (l *life) resource() provider.Resource {
 	r := l.rec.Asked.attributes()
 	r[provider.AttrName] = l.id
 	r[provider.AttrState] = l.state
-	if text := l.told(); text != "" {
+	if text := l.text(); text != "" {
 		r[provider.AttrMessage] = text
 	}
 	r[provider.AttrInterfaces] = l.interfaces()

@@ -11,13 +11,13 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// mishaps are what went wrong in a node that is ready again or still. They are kept
-// until its user restarts it, and told in its message.
+// mishaps are failures of a node that is ready. They are kept until its user restarts it,
+// and are part of its message.
 type mishaps struct {
-	// Deaths counts the ends of its system that nobody had asked for.
+	// Deaths counts how often its system ended unexpectedly.
 	Deaths int       `json:"deaths,omitempty"`
 	DiedAt time.Time `json:"died_at,omitzero"`
-	// Kills counts processes that were ended for want of memory.
+	// Kills counts processes that were killed for lack of memory.
 	Kills    int64     `json:"kills,omitempty"`
 	KilledAt time.Time `json:"killed_at,omitzero"`
 	// Counted are those of them that the node's groups count.
@@ -27,15 +27,14 @@ type mishaps struct {
 // agentHeartbeat notices an agent that hangs within ten seconds.
 var agentHeartbeat = supervisor.Heartbeat{Every: 1500 * time.Millisecond, Limit: 5}
 
-// memoryTime is how often nodes are asked whether processes were ended for want of
-// memory.
+// memoryTime is how often nodes are checked for processes killed for lack of memory.
 const memoryTime = 3 * time.Second
 
 const hangsText = "its system does not answer, so nobody can log in: it may be stopped or overloaded; restart the node if it does not go on by itself"
 
-// told is the message of a node: what is being done or why it failed, or else what
-// is wrong with it although it is as asked. l.mu is held.
-func (l *life) told() string {
+// text returns the message of a node: its progress, why it failed, or what is wrong with
+// it although it is ready. l.mu is held.
+func (l *life) text() string {
 	if words := l.t.building.Load(); words != nil && l.message == findingImage {
 		return *words
 	}
@@ -99,7 +98,7 @@ func (l *life) watchAgent(ended <-chan struct{}) {
 	})
 }
 
-// noteDeath notes that the node's system has ended by itself.
+// noteDeath records that the node's system has ended unexpectedly.
 func (l *life) noteDeath(now time.Time) {
 	l.noteKills(0, now)
 	l.noteMishap(func(m *mishaps) {
@@ -108,8 +107,8 @@ func (l *life) noteDeath(now time.Time) {
 	})
 }
 
-// noteKills notes processes of the node that were ended for want of memory: so many,
-// and those that its groups count by now.
+// noteKills records processes that were killed for lack of memory: more, and those that
+// the cgroups of the node have counted since the last call.
 func (l *life) noteKills(more int64, now time.Time) {
 	counts, err := l.t.machines.OOMKills(l.id)
 	if err != nil {
@@ -139,7 +138,7 @@ func (l *life) noteKills(more int64, now time.Time) {
 	})
 }
 
-// forgetMishaps forgets what went wrong before the user switched the node off.
+// forgetMishaps clears the failures from before the user switched the node off.
 func (l *life) forgetMishaps() error {
 	if l.snapshot().mishaps == (mishaps{}) {
 		return nil
@@ -147,7 +146,7 @@ func (l *life) forgetMishaps() error {
 	return inWords("it cannot be noted on the disk of the host", l.settle(func(r *record) { r.mishaps = mishaps{} }))
 }
 
-// noteMishap writes down what went wrong; it is told also if that cannot be written.
+// noteMishap records a failure on disk, or in memory alone if that cannot be written.
 func (l *life) noteMishap(set func(*mishaps)) {
 	if err := l.settle(func(r *record) { set(&r.mishaps) }); err != nil {
 		l.t.log.Error("cannot write down what went wrong in a node", "node", l.id, "error", err)
@@ -157,8 +156,8 @@ func (l *life) noteMishap(set func(*mishaps)) {
 	}
 }
 
-// watchMemory looks again and again whether processes of nodes were ended for want
-// of memory.
+// watchMemory checks every memoryTime whether processes of nodes were killed for lack of
+// memory.
 func (t *Testbed) watchMemory() {
 	for t.ctx.Err() == nil {
 		sleep(t.ctx, t.memoryTime)
@@ -170,8 +169,7 @@ func (t *Testbed) watchMemory() {
 	}
 }
 
-// relieved notes that a process of a node was ended because the node had no memory
-// left to go on.
+// relieved records that the testbed killed a process of a node that had no memory left.
 func (t *Testbed) relieved(id string) {
 	if l := t.life(id); l != nil {
 		l.noteKills(1, time.Now())

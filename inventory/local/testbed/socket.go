@@ -223,7 +223,7 @@ func (t *Testbed) list() local.List {
 			SliverType: rec.Asked.SliverType, Image: rec.Asked.imageName(), Power: rec.Asked.Power, Base: rec.Base,
 		}
 		l.mu.Lock()
-		n.State, n.Message, n.PID = l.state, l.told(), l.pid
+		n.State, n.Message, n.PID = l.state, l.text(), l.pid
 		if l.open {
 			n.Login, _ = t.published(doorName(rec.Asked.Hostname, l.id), rec.Port)
 		}
