@@ -330,7 +330,8 @@ func (x *slice) forget() error {
 	return x.session.writeSSH()
 }
 
-// writeSSH writes the files for OpenSSH, from the manifests of all slices.
+// writeSSH writes the files for OpenSSH, from the manifests of all slices. A link in their
+// place is replaced: OpenSSH would write into what it leads to.
 func (s *session) writeSSH() error {
 	var all []experiment.Host
 	for _, name := range s.experiments() {
@@ -344,7 +345,7 @@ func (s *session) writeSSH() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if pruned := experiment.PruneKnownHosts(known, all); len(pruned) != len(known) {
+	if pruned := experiment.PruneKnownHosts(known, all); len(pruned) != len(known) || isLink(s.file("known_hosts")) {
 		if err := site.ReplaceFile(s.file("known_hosts"), pruned, 0o600); err != nil {
 			return err
 		}
@@ -356,13 +357,23 @@ func (s *session) writeSSH() error {
 	return site.ReplaceFile(s.file("ssh_config"), experiment.SSHConfig(all, files), 0o600)
 }
 
+// isLink tells whether a path is that of a symbolic link.
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
 func (s *session) file(name string) string { return filepath.Join(s.dir, name) }
 
-// refresh asks the aggregate for the manifest and the slivers, and keeps the manifest.
+// refresh asks the aggregate for the manifest and the slivers, and keeps the manifest. One
+// that cannot be read is not kept, since the folder could not be used with it.
 func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
 	a, err := x.Describe(ctx)
 	if err != nil || len(a.Slivers) == 0 {
 		return a, err
+	}
+	if _, err := experiment.ReadManifest([]byte(a.RSpec)); err != nil {
+		return a, fmt.Errorf("the manifest from the aggregate cannot be read: %w", err)
 	}
 	if err := x.write(".manifest.xml", []byte(a.RSpec)); err != nil {
 		return a, err

@@ -71,8 +71,8 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	return runSSH(c, append([]string{"-F", s.file("ssh_config"), h.Alias}, o.command...)...)
 }
 
-// findNode finds the node that somebody means: first in the manifests that are kept, then
-// as the aggregate has it now.
+// findNode finds the node that somebody means in the manifests, which are those of now
+// where the aggregate answers, and writes the files for OpenSSH.
 func (s *session) findNode(ctx context.Context, name string) (h experiment.Host, err error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -86,6 +86,11 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 			_, err = sl.refresh(ctx)
 		}
 		asked = errors.Join(asked, err)
+	}
+	// Also where nothing was learnt: who made the folder may have left any configuration
+	// in it, with commands.
+	if err := s.writeSSH(); err != nil {
+		return h, err
 	}
 	var all, found []experiment.Host
 	for _, x := range s.experiments() {
