@@ -199,8 +199,8 @@ func (s *session) findUser(begin bool) error {
 // both have.
 var userNames = regexp.MustCompile(`^[a-z][a-z0-9_]{0,7}$`)
 
-// hint is a command line about the same aggregate and user. Flags stand before what
-// may be a command in a node.
+// hint is a command line about the same aggregate and user, on one line that is safe for
+// a terminal. Flags stand before what may be a command in a node.
 func (s *session) hint(args ...string) string {
 	o := s.flags
 	rest := args[1:]
@@ -213,7 +213,7 @@ func (s *session) hint(args ...string) string {
 	if o.site.flags.Changed("config") {
 		args = append(args, "--config", o.site.file)
 	}
-	return display.Command(append(args, rest...)...)
+	return display.Line(display.Command(append(args, rest...)...))
 }
 
 func (s *session) close() {
@@ -311,8 +311,10 @@ func globbed(pattern string) []string {
 }
 
 // experiments are the slices of which the folder keeps a request: those that up has made.
+// Names that a terminal would obey are no slices'.
 func (s *session) experiments() []string {
-	return namesOf(filepath.Join(s.dir, "slices", "*.request.xml"), ".request.xml")
+	names := namesOf(filepath.Join(s.dir, "slices", "*.request.xml"), ".request.xml")
+	return slices.DeleteFunc(names, func(name string) bool { return display.Line(name) != name })
 }
 
 // write writes a file of the slice.

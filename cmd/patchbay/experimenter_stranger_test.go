@@ -7,8 +7,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
+
+	"github.com/spf13/pflag"
 
 	"patchbay/am/experiment"
 )
@@ -89,5 +93,25 @@ func TestNodeNamesAreNoFlags(t *testing.T) {
 		if got := sshName(experiment.Hosts("lab", []experiment.Node{{Name: name}})[0]); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
+	}
+}
+
+// TestStrangersDoNotControlTerminals proves that neither names of files in a user's folder
+// nor names of nodes in a manifest reach a terminal as they are.
+func TestStrangersDoNotControlTerminals(t *testing.T) {
+	o := &experimenterFlags{}
+	o.AddFlags(pflag.NewFlagSet("up", pflag.ContinueOnError))
+	s := &session{flags: o, dir: t.TempDir()}
+	if err := os.Mkdir(s.file("slices"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"lab", "\x1b]0;title\x07", "a\nb", "\u009b2J"} {
+		write(t, s.sliceFile(name, ".request.xml"), "<rspec/>")
+		if line := s.hint("ssh", name); strings.ContainsFunc(line, unicode.IsControl) {
+			t.Errorf("%q", line)
+		}
+	}
+	if got := s.experiments(); !slices.Equal(got, []string{"lab"}) {
+		t.Errorf("%q", got)
 	}
 }
