@@ -18,6 +18,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
+	"patchbay/am/fileowner"
 	"patchbay/am/site"
 	"patchbay/am/urn"
 )
@@ -332,8 +333,7 @@ func (x *slice) forget() error {
 	return x.session.writeSSH()
 }
 
-// writeSSH writes the files for OpenSSH, from the manifests of all slices. A link in their
-// place is replaced: OpenSSH would write into what it leads to.
+// writeSSH writes the files for OpenSSH, from the manifests of all slices.
 func (s *session) writeSSH() error {
 	var all []experiment.Host
 	for _, name := range s.experiments() {
@@ -343,20 +343,33 @@ func (s *session) writeSSH() error {
 		}
 		all = append(all, hosts...)
 	}
-	known, err := site.ReadRegular(s.file("known_hosts"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.pruneKnownHosts(all); err != nil {
 		return err
-	}
-	if pruned := experiment.PruneKnownHosts(known, all); len(pruned) != len(known) || isLink(s.file("known_hosts")) {
-		if err := site.ReplaceFile(s.file("known_hosts"), pruned, 0o600); err != nil {
-			return err
-		}
 	}
 	files := experiment.SSHFiles{Identity: s.file("id_ed25519"), KnownHosts: s.file("known_hosts")}
 	if err := files.Check(); err != nil {
 		return err
 	}
 	return site.ReplaceFile(s.file("ssh_config"), experiment.SSHConfig(all, files), 0o600)
+}
+
+// pruneKnownHosts forgets host keys of nodes that are gone. A link in the place of the file
+// is replaced by an empty file: OpenSSH would write into what the link leads to. What root
+// reads here is what the owner of the folder may read.
+func (s *session) pruneKnownHosts(hosts []experiment.Host) error {
+	file := s.file("known_hosts")
+	link := isLink(file)
+	var known []byte
+	if !link {
+		err := fileowner.As(s.dir, func() (err error) { known, err = site.ReadRegular(file); return err })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // as one that root's ssh has made
+			return err
+		}
+	}
+	if pruned := experiment.PruneKnownHosts(known, hosts); link || len(pruned) != len(known) {
+		return site.ReplaceFile(file, pruned, 0o600)
+	}
+	return nil
 }
 
 // isLink tells whether a path is that of a symbolic link.

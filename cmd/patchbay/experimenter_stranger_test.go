@@ -39,7 +39,7 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran, mine := filepath.Join(t.TempDir(), "ran"), filepath.Join(t.TempDir(), "authorized_keys")
-	write(t, mine, "")
+	write(t, mine, "secret")
 	write(t, filepath.Join(folder, "aggregate.yaml"), "url: "+aggregate+"\n")
 	write(t, filepath.Join(folder, "slices", "lab.request.xml"), "<rspec/>")
 	write(t, filepath.Join(folder, "slices", "lab.manifest.xml"), `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web" sliver_id="urn:publicid:IDN+example.org+sliver+1">`+
@@ -57,8 +57,10 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(folder, "ssh_config")); err != nil || !strings.HasPrefix(string(text), "# Written by patchbay") {
 		t.Errorf("ssh_config is not ours: %q, %v", text, err)
 	}
-	if isLink(filepath.Join(folder, "known_hosts")) {
+	if known := filepath.Join(folder, "known_hosts"); isLink(known) {
 		t.Error("host keys would go where the stranger wants")
+	} else if text, err := os.ReadFile(known); err != nil || len(text) > 0 {
+		t.Errorf("what a link leads to was copied: %q, %v", text, err)
 	}
 }
 
