@@ -55,11 +55,7 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	}
 	defer s.close()
 	if o.PrintConfig {
-		if !exists(s.file("ssh_config")) {
-			return fmt.Errorf("there is no experiment yet; begin with: %s", s.hint("up", "--example"))
-		}
-		_, err := fmt.Fprintln(c.out, s.file("ssh_config"))
-		return err
+		return s.printConfig(ctx)
 	}
 	h, err := s.findNode(ctx, o.node)
 	if err != nil {
@@ -69,6 +65,23 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 		return fmt.Errorf("the nodes of this site are simulated, so there is nothing to log in to; for real ones see: %s", display.Command("up", "--help"))
 	}
 	return runSSH(c, append([]string{"-F", s.file("ssh_config"), h.Alias}, o.command...)...)
+}
+
+// printConfig writes the files for OpenSSH anew, and prints the path of the first.
+func (s *session) printConfig(ctx context.Context) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if len(s.experiments()) == 0 {
+		return fmt.Errorf("there is no experiment yet; begin with: %s", s.hint("up", "--example"))
+	}
+	if err := s.writeSSH(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, s.file("ssh_config"))
+	return err
 }
 
 // findNode finds the node that somebody means in the manifests, which are those of now

@@ -44,7 +44,8 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	write(t, filepath.Join(folder, "slices", "lab.request.xml"), "<rspec/>")
 	write(t, filepath.Join(folder, "slices", "lab.manifest.xml"), `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web" sliver_id="urn:publicid:IDN+example.org+sliver+1">`+
 		`<services><login authentication="ssh-keys" hostname="127.0.0.1" port="1" username="alice"/></services></node></rspec>`)
-	write(t, filepath.Join(folder, "ssh_config"), "Host *\n  ProxyCommand touch "+ran+"\n")
+	const foreign = "Host *\n  ProxyCommand touch "
+	write(t, filepath.Join(folder, "ssh_config"), foreign+ran+"\n")
 	if err := os.Symlink(mine, filepath.Join(folder, "known_hosts")); err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +55,23 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	if exists(ran) {
 		t.Error("a command of the stranger's ssh_config ran")
 	}
-	if text, err := os.ReadFile(filepath.Join(folder, "ssh_config")); err != nil || !strings.HasPrefix(string(text), "# Written by patchbay") {
-		t.Errorf("ssh_config is not ours: %q, %v", text, err)
+	isOurs := func() {
+		t.Helper()
+		if text, err := os.ReadFile(filepath.Join(folder, "ssh_config")); err != nil || !strings.HasPrefix(string(text), "# Written by patchbay") {
+			t.Errorf("ssh_config is not ours: %q, %v", text, err)
+		}
 	}
+	isOurs()
 	if known := filepath.Join(folder, "known_hosts"); isLink(known) {
 		t.Error("host keys would go where the stranger wants")
 	} else if text, err := os.ReadFile(known); err != nil || len(text) > 0 {
 		t.Errorf("what a link leads to was copied: %q, %v", text, err)
 	}
+	write(t, filepath.Join(folder, "ssh_config"), foreign+ran+"\n")
+	if run(t.Context(), []string{"ssh", "--print-config", "--user", folder}, console{io.Discard, io.Discard}) != 0 {
+		t.Error("no path of the configuration")
+	}
+	isOurs()
 }
 
 // TestManifestsThatCannotBeReadAreNotKept proves that an aggregate cannot make a user's
