@@ -20,15 +20,16 @@ type Host struct {
 // Hosts names the nodes of a slice for OpenSSH. It replaces other characters by hyphens,
 // and numbers equal names.
 func Hosts(slice string, nodes []Node) []Host {
-	taken := map[string]bool{}
+	taken := map[string]int{} // names, and the number that the last one like it got
 	hosts := make([]Host, len(nodes))
 	for i, n := range nodes {
 		base := label(n.Name)
 		name := base
-		for k := 2; taken[name]; k++ {
-			name = fmt.Sprintf("%s-%d", base, k)
+		for taken[name] > 0 {
+			taken[base]++
+			name = fmt.Sprintf("%s-%d", base, taken[base])
 		}
-		taken[name] = true
+		taken[name] = 1
 		hosts[i] = Host{n, name + "." + label(slice) + "." + Domain}
 	}
 	return hosts

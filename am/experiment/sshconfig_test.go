@@ -95,6 +95,15 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// TestManyNodesOfOneName proves that a manifest with as many nodes of one name as it can
+// have is read in a time that does not grow with their square.
+func TestManyNodesOfOneName(t *testing.T) {
+	hosts := Hosts("exp", make([]Node, 100_000))
+	if last := hosts[len(hosts)-1].Alias; last != "node-100000.exp.patchbay" {
+		t.Error(last)
+	}
+}
+
 // TestKnownHosts proves that keys of nodes that are gone are forgotten, and those of
 // others kept.
 func TestKnownHosts(t *testing.T) {

@@ -1,8 +1,9 @@
 package server
 
 import (
-	"strings"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -90,7 +91,9 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	add := func(v float64, labels ...string) {
 		for i, l := range labels {
-			labels[i] = strings.ToValidUTF8(l, "\uFFFD")
+			if !utf8.ValidString(l) { // two names of files must not become one
+				labels[i] = strconv.QuoteToASCII(l)
+			}
 		}
 		to <- prometheus.MustNewConstMetric(c.desc, kind, v, labels...)
 	}

@@ -418,7 +418,7 @@ func TestMetricsStayFew(t *testing.T) {
 		`patchbay_calls_total{code="fault",method="Renew"} 1`,
 		`patchbay_calls_total{code="http_405",method="none"} 1`,
 		`patchbay_call_slivers_total{method="Allocate"} 4`,
-		`patchbay_tasks 7`, `patchbay_slivers{provider="rack",state="ready"} 3`, "patchbay_slivers{provider=\"vm\uFFFD\",state=\"failed\"} 0",
+		`patchbay_tasks 7`, `patchbay_slivers{provider="rack",state="ready"} 3`, `patchbay_slivers{provider="\"vm\\xff\"",state="failed"} 0`,
 		"# TYPE patchbay_lines_total counter", `patchbay_lines_total 9`, `patchbay_call_duration_seconds_count{method="Allocate"} 2`,
 		`patchbay_calls_running 0`,
 		`patchbay_provider_call_duration_seconds_bucket{action="get",provider="rack",le="1"} 0`, `patchbay_provider_call_duration_seconds_sum{action="get",provider="rack"} 1.6`,

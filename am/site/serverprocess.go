@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/fdsocket"
 )
@@ -19,23 +24,27 @@ func IsServed(ctx context.Context, c *Config) bool {
 }
 
 // StopServer ends the server of a site with SIGTERM and waits for its end. It succeeds if
-// the site is not served.
+// the site is not served. It ends no other process: see serverID and isOf.
 func StopServer(ctx context.Context, c *Config) error {
-	pid, err := serverID(ctx, c)
+	server, err := serverID(ctx, c)
 	if nobodyAt(err) {
 		return nil
 	}
 	if err != nil {
 		return unasked(ctx, socketOf(c), err)
 	}
+	pid := int(server.Pid)
 	p, err := os.FindProcess(pid) // a pidfd: later signals reach this process only
 	if err != nil {
 		return err
 	}
 	defer p.Release()
 	// The ID was still the server's if the server still answers.
-	if again, err := serverID(ctx, c); nobodyAt(err) || err == nil && again != pid {
+	if again, err := serverID(ctx, c); nobodyAt(err) || err == nil && *again != *server {
 		return nil
+	}
+	if err := isOf(pid, server.Uid); err != nil {
+		return fmt.Errorf("cannot stop the server: %w; find out who listens at %s", err, socketOf(c))
 	}
 	if err := p.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		return nil
@@ -52,18 +61,36 @@ func StopServer(ctx context.Context, c *Config) error {
 	return nil
 }
 
-// serverID returns the process ID of the server that listens at the admin socket.
-func serverID(ctx context.Context, c *Config) (int, error) {
+// serverID returns the process that listens at the admin socket, and its user. It refuses
+// a link in the place of the socket, which may lead to any process of this host.
+func serverID(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	if info, err := os.Lstat(socketOf(c)); err != nil {
+		return nil, err
+	} else if info.Mode().Type() != fs.ModeSocket {
+		return nil, errors.New("it is no socket")
+	}
 	conn, err := fdsocket.Connect(ctx, socketOf(c))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer conn.Close()
-	peer, err := fdsocket.Peer(conn)
+	return fdsocket.Peer(conn)
+}
+
+// isOf fails unless a process runs as that user. The number of a process that is gone may
+// be another one's, while a child of it still has the socket: one who made a socket must
+// not have a process of somebody else ended.
+func isOf(pid int, uid uint32) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return int(peer.Pid), nil
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == "Uid:" && f[2] == strconv.FormatUint(uint64(uid), 10) {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d is not of user %d, who made the socket", pid, uid)
 }

@@ -18,6 +18,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
+	"patchbay/am/fileowner"
 	"patchbay/am/site"
 	"patchbay/am/urn"
 )
@@ -199,8 +200,8 @@ func (s *session) findUser(begin bool) error {
 // both have.
 var userNames = regexp.MustCompile(`^[a-z][a-z0-9_]{0,7}$`)
 
-// hint is a command line about the same aggregate and user. Flags stand before what
-// may be a command in a node.
+// hint is a command line about the same aggregate and user, on one line that is safe for
+// a terminal. Flags stand before what may be a command in a node.
 func (s *session) hint(args ...string) string {
 	o := s.flags
 	rest := args[1:]
@@ -213,7 +214,7 @@ func (s *session) hint(args ...string) string {
 	if o.site.flags.Changed("config") {
 		args = append(args, "--config", o.site.file)
 	}
-	return display.Command(append(args, rest...)...)
+	return display.Line(display.Command(append(args, rest...)...))
 }
 
 func (s *session) close() {
@@ -311,8 +312,10 @@ func globbed(pattern string) []string {
 }
 
 // experiments are the slices of which the folder keeps a request: those that up has made.
+// Names that a terminal would obey are no slices'.
 func (s *session) experiments() []string {
-	return namesOf(filepath.Join(s.dir, "slices", "*.request.xml"), ".request.xml")
+	names := namesOf(filepath.Join(s.dir, "slices", "*.request.xml"), ".request.xml")
+	return slices.DeleteFunc(names, func(name string) bool { return display.Line(name) != name })
 }
 
 // write writes a file of the slice.
@@ -340,14 +343,8 @@ func (s *session) writeSSH() error {
 		}
 		all = append(all, hosts...)
 	}
-	known, err := site.ReadRegular(s.file("known_hosts"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.pruneKnownHosts(all); err != nil {
 		return err
-	}
-	if pruned := experiment.PruneKnownHosts(known, all); len(pruned) != len(known) {
-		if err := site.ReplaceFile(s.file("known_hosts"), pruned, 0o600); err != nil {
-			return err
-		}
 	}
 	files := experiment.SSHFiles{Identity: s.file("id_ed25519"), KnownHosts: s.file("known_hosts")}
 	if err := files.Check(); err != nil {
@@ -356,13 +353,42 @@ func (s *session) writeSSH() error {
 	return site.ReplaceFile(s.file("ssh_config"), experiment.SSHConfig(all, files), 0o600)
 }
 
+// pruneKnownHosts forgets host keys of nodes that are gone. A link in the place of the file
+// is replaced by an empty file: OpenSSH would write into what the link leads to. What root
+// reads here is what the owner of the folder may read.
+func (s *session) pruneKnownHosts(hosts []experiment.Host) error {
+	file := s.file("known_hosts")
+	link := isLink(file)
+	var known []byte
+	if !link {
+		err := fileowner.As(s.dir, func() (err error) { known, err = site.ReadRegular(file); return err })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // as one that root's ssh has made
+			return err
+		}
+	}
+	if pruned := experiment.PruneKnownHosts(known, hosts); link || len(pruned) != len(known) {
+		return site.ReplaceFile(file, pruned, 0o600)
+	}
+	return nil
+}
+
+// isLink tells whether a path is that of a symbolic link.
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
 func (s *session) file(name string) string { return filepath.Join(s.dir, name) }
 
-// refresh asks the aggregate for the manifest and the slivers, and keeps the manifest.
+// refresh asks the aggregate for the manifest and the slivers, and keeps the manifest. One
+// that cannot be read is not kept, since the folder could not be used with it.
 func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
 	a, err := x.Describe(ctx)
 	if err != nil || len(a.Slivers) == 0 {
 		return a, err
+	}
+	if _, err := experiment.ReadManifest([]byte(a.RSpec)); err != nil {
+		return a, fmt.Errorf("the manifest from the aggregate cannot be read: %w", err)
 	}
 	if err := x.write(".manifest.xml", []byte(a.RSpec)); err != nil {
 		return a, err

@@ -55,11 +55,7 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	}
 	defer s.close()
 	if o.PrintConfig {
-		if !exists(s.file("ssh_config")) {
-			return fmt.Errorf("there is no experiment yet; begin with: %s", s.hint("up", "--example"))
-		}
-		_, err := fmt.Fprintln(c.out, s.file("ssh_config"))
-		return err
+		return s.printConfig(ctx)
 	}
 	h, err := s.findNode(ctx, o.node)
 	if err != nil {
@@ -71,8 +67,25 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	return runSSH(c, append([]string{"-F", s.file("ssh_config"), h.Alias}, o.command...)...)
 }
 
-// findNode finds the node that somebody means: first in the manifests that are kept, then
-// as the aggregate has it now.
+// printConfig writes the files for OpenSSH anew, and prints the path of the first.
+func (s *session) printConfig(ctx context.Context) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if len(s.experiments()) == 0 {
+		return fmt.Errorf("there is no experiment yet; begin with: %s", s.hint("up", "--example"))
+	}
+	if err := s.writeSSH(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, s.file("ssh_config"))
+	return err
+}
+
+// findNode finds the node that somebody means in the manifests, which are those of now
+// where the aggregate answers, and writes the files for OpenSSH.
 func (s *session) findNode(ctx context.Context, name string) (h experiment.Host, err error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -86,6 +99,11 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 			_, err = sl.refresh(ctx)
 		}
 		asked = errors.Join(asked, err)
+	}
+	// Also where nothing was learnt: who made the folder may have left any configuration
+	// in it, with commands.
+	if err := s.writeSSH(); err != nil {
+		return h, err
 	}
 	var all, found []experiment.Host
 	for _, x := range s.experiments() {

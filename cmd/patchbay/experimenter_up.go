@@ -262,7 +262,7 @@ func (x *slice) show(list []client.Sliver) error {
 	for _, h := range hosts {
 		login := s.loginCommand(h)
 		if first == "" && h.Login.Exists() {
-			first = h.Name
+			first = sshName(h)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", display.Line(h.Name), display.Line(login), display.Line(strings.Join(h.Addresses, ", ")), untilOf(list, h))
 	}
@@ -293,11 +293,20 @@ func (s *session) loginCommand(h experiment.Host) string {
 	case s.isSimulated():
 		return "(simulated)"
 	case h.Login.Exists():
-		return s.hint("ssh", h.Name)
+		return s.hint("ssh", sshName(h))
 	case h.Unsafe != "":
 		return "(not safe to use: " + h.Unsafe + ")"
 	}
 	return ""
+}
+
+// sshName is how a command line names a node: by a name of ours where its own would be
+// taken for a flag.
+func sshName(h experiment.Host) string {
+	if strings.HasPrefix(h.Name, "-") {
+		return strings.TrimSuffix(h.Alias, "."+experiment.Domain)
+	}
+	return h.Name
 }
 
 // untilOf is when the lease of a node ends.

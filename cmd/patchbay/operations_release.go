@@ -41,7 +41,7 @@ func (o *releaseOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.order.Frozen, "frozen", false, "release what was shut down and is kept for inspection, too")
 	fs.BoolVar(&o.Unpromised, "unpromised", false, "have what nobody was promised removed: see nodes --unpromised")
 	fs.BoolVar(&o.Yes, "yes", false, "do not ask at a terminal")
-	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal")
+	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal and for the users of the slice, who are told it")
 }
 
 func (o *releaseOptions) Validate(args []string) error {

@@ -16,6 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getuid() != os.Geteuid() { // as the program itself does
+		agent.RunCommand(agent.SudoName, os.Args[1:])
+	}
 	switch os.Args[0] {
 	case Argv0:
 		Stage()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestOptions(t *testing.T) {
@@ -65,6 +67,30 @@ From 10.0.0.1 icmp_seq=3 Destination Host Unreachable
 	}
 	if got := milliseconds(12.34) + " " + milliseconds(123.4); got != "12.3 123" {
 		t.Error(got)
+	}
+}
+
+// TestFloodOfOtherMessages proves that a neighbour who sends what is no answer, such as
+// extended echo replies, does not keep ping from going on.
+func TestFloodOfOtherMessages(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	message := append([]byte{43}, make([]byte, 63)...)
+	for range 5 {
+		if _, err := unix.Write(fds[1], message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := (&socket{fd: fds[0]}).receive(time.Now(), make([]byte, 1024))
+	if a != nil || err != nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, _, err := unix.Recvfrom(fds[0], message, unix.MSG_DONTWAIT); err != nil {
+		t.Errorf("it has read on after its time: %v", err)
 	}
 }
 

@@ -109,7 +109,8 @@ type answer struct {
 	wrong  string     // why there is no answer: "Destination Host Unreachable"
 }
 
-// receive waits for an answer until a time; nil when none came.
+// receive waits for an answer until a time; nil when none came, however much of something
+// else comes.
 func (s *socket) receive(until time.Time, b []byte) (*answer, error) {
 	for {
 		left := time.Until(until)
@@ -124,7 +125,7 @@ func (s *socket) receive(until time.Time, b []byte) (*answer, error) {
 		if a, err := s.read(b, unix.MSG_ERRQUEUE); a != nil || err != nil {
 			return a, err
 		}
-		if a, err := s.read(b, 0); a != nil || err != nil {
+		if a, err := s.read(b, 0); a != nil || err != nil || left <= 0 {
 			return a, err
 		}
 	}

@@ -3,6 +3,8 @@ package testbed
 import (
 	"cmp"
 	"fmt"
+	"strings"
+	"unicode"
 )
 
 // motd are the lines of /etc/motd in a node: what it is, what it has, and what it does
@@ -13,7 +15,13 @@ func motd(rec record, id string, outbound bool) []string {
 	if outbound {
 		outside = "reached by eth0 (IPv4)"
 	}
-	lines := []string{fmt.Sprintf("This is %s, a container of a Patchbay testbed.", cmp.Or(rec.Asked.ClientID, rec.Asked.hostname(id)))}
+	name := strings.Map(func(r rune) rune { // it is for terminals, and of one line
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, cmp.Or(rec.Asked.ClientID, rec.Asked.hostname(id)))
+	lines := []string{fmt.Sprintf("This is %s, a container of a Patchbay testbed.", name)}
 	if rec.Asked.SliceURN != "" {
 		lines = append(lines, "Slice:   "+rec.Asked.SliceURN)
 	}

@@ -1,0 +1,32 @@
+package server
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestLabelsOfFileNames proves that no name of a file makes all metrics fail: neither one
+// that is no UTF-8, nor two of them that differ only in that.
+func TestLabelsOfFileNames(t *testing.T) {
+	m := newMetrics(Options{Numbers: []Number{{Name: "ends", Help: "Ends.", Labels: []string{"file"}, Values: func(add func(float64, ...string)) {
+		for _, name := range []string{"a.pem", "\xff.pem", "\xfe.pem", "a\n\"b\".pem"} {
+			add(1, name)
+		}
+	}}}}, &gate{})
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		if f.GetName() == "patchbay_ends" {
+			for _, x := range f.GetMetric() {
+				got = append(got, x.GetLabel()[0].GetValue())
+			}
+		}
+	}
+	slices.Sort(got)
+	if want := []string{`"\xfe.pem"`, `"\xff.pem"`, "a\n\"b\".pem", "a.pem"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/experiment"
+)
+
+// strangeAggregate serves an aggregate that answers each call with a code and members of a value,
+// and returns its URL.
+func strangeAggregate(t *testing.T, code int, members string) string {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `<methodResponse><params><param><value><struct><member><name>code</name><value><struct><member><name>geni_code</name><value><int>%d</int></value></member></struct></value></member>`+
+			`<member><name>value</name><value><struct>%s</struct></value></member><member><name>output</name><value/></member></struct></value></param></params></methodResponse>`, code, members)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestSSHUsesOnlyItsOwnConfiguration proves that a user's folder which somebody else has
+// made does not run commands by an ssh_config in it, and that OpenSSH does not write host
+// keys through a link, even if the aggregate tells nothing of the slice.
+func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
+	dir := prepared(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"})
+	aggregate := strangeAggregate(t, 12, "")
+	folder := filepath.Join(t.TempDir(), "from-a-stranger")
+	if err := os.CopyFS(folder, os.DirFS(filepath.Join(dir, "users", "alice"))); err != nil {
+		t.Fatal(err)
+	}
+	ran, mine := filepath.Join(t.TempDir(), "ran"), filepath.Join(t.TempDir(), "authorized_keys")
+	write(t, mine, "secret")
+	write(t, filepath.Join(folder, "aggregate.yaml"), "url: "+aggregate+"\n")
+	write(t, filepath.Join(folder, "slices", "lab.request.xml"), "<rspec/>")
+	write(t, filepath.Join(folder, "slices", "lab.manifest.xml"), `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web" sliver_id="urn:publicid:IDN+example.org+sliver+1">`+
+		`<services><login authentication="ssh-keys" hostname="127.0.0.1" port="1" username="alice"/></services></node></rspec>`)
+	const foreign = "Host *\n  ProxyCommand touch "
+	write(t, filepath.Join(folder, "ssh_config"), foreign+ran+"\n")
+	if err := os.Symlink(mine, filepath.Join(folder, "known_hosts")); err != nil {
+		t.Fatal(err)
+	}
+	if run(t.Context(), []string{"ssh", "--user", folder, "web"}, console{io.Discard, io.Discard}) == 0 {
+		t.Error("there is nobody at that port")
+	}
+	if exists(ran) {
+		t.Error("a command of the stranger's ssh_config ran")
+	}
+	isOurs := func() {
+		t.Helper()
+		if text, err := os.ReadFile(filepath.Join(folder, "ssh_config")); err != nil || !strings.HasPrefix(string(text), "# Written by patchbay") {
+			t.Errorf("ssh_config is not ours: %q, %v", text, err)
+		}
+	}
+	isOurs()
+	if known := filepath.Join(folder, "known_hosts"); isLink(known) {
+		t.Error("host keys would go where the stranger wants")
+	} else if text, err := os.ReadFile(known); err != nil || len(text) > 0 {
+		t.Errorf("what a link leads to was copied: %q, %v", text, err)
+	}
+	write(t, filepath.Join(folder, "ssh_config"), foreign+ran+"\n")
+	if run(t.Context(), []string{"ssh", "--print-config", "--user", folder}, console{io.Discard, io.Discard}) != 0 {
+		t.Error("no path of the configuration")
+	}
+	isOurs()
+}
+
+// TestManifestsThatCannotBeReadAreNotKept proves that an aggregate cannot make a user's
+// folder useless by one bad answer.
+func TestManifestsThatCannotBeReadAreNotKept(t *testing.T) {
+	folder := filepath.Join(prepared(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"}), "users", "alice")
+	kept := filepath.Join(folder, "slices", "lab.manifest.xml")
+	const good = `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"/>`
+	for _, manifest := range []string{"", "&lt;rspec", "&lt;!DOCTYPE r [&lt;!ENTITY x SYSTEM 'file:///etc/passwd'>]>&lt;rspec>&amp;x;&lt;/rspec>"} {
+		url := strangeAggregate(t, 0, `<member><name>geni_rspec</name><value>`+manifest+`</value></member><member><name>geni_urn</name><value>urn:publicid:IDN+example.org+slice+lab</value></member>`+
+			`<member><name>geni_slivers</name><value><array><data><value><struct><member><name>geni_sliver_urn</name><value>urn:publicid:IDN+example.org+sliver+1</value></member>`+
+			`<member><name>geni_client_id</name><value>web</value></member><member><name>geni_allocation_status</name><value>geni_provisioned</value></member>`+
+			`<member><name>geni_expires</name><value>2030-01-01T00:00:00Z</value></member><member><name>geni_operational_status</name><value>geni_ready</value></member></struct></value></data></array></value></member>`)
+		write(t, filepath.Join(folder, "aggregate.yaml"), "url: "+url+"\n")
+		write(t, filepath.Join(folder, "slices", "lab.request.xml"), "<rspec/>")
+		write(t, kept, good)
+		var said strings.Builder
+		if run(t.Context(), []string{"status", "--user", folder}, console{io.Discard, &said}) == 0 || !strings.Contains(said.String(), "manifest from the aggregate cannot be read") {
+			t.Errorf("%q: %s", manifest, said.String())
+		}
+		if text, err := os.ReadFile(kept); err != nil || string(text) != good {
+			t.Errorf("%q: kept is %q, %v", manifest, text, err)
+		}
+	}
+}
+
+// TestNodeNamesAreNoFlags proves that a command line to copy does not take the name of a
+// node for a flag.
+func TestNodeNamesAreNoFlags(t *testing.T) {
+	for name, want := range map[string]string{"web": "web", "--ca=x": "ca-x.lab", "-": "node.lab"} {
+		if got := sshName(experiment.Hosts("lab", []experiment.Node{{Name: name}})[0]); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestStrangersDoNotControlTerminals proves that neither names of files in a user's folder
+// nor names of nodes in a manifest reach a terminal as they are.
+func TestStrangersDoNotControlTerminals(t *testing.T) {
+	o := &experimenterFlags{}
+	o.AddFlags(pflag.NewFlagSet("up", pflag.ContinueOnError))
+	s := &session{flags: o, dir: t.TempDir()}
+	if err := os.Mkdir(s.file("slices"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"lab", "\x1b]0;title\x07", "a\nb", "\u009b2J"} {
+		write(t, s.sliceFile(name, ".request.xml"), "<rspec/>")
+		if line := s.hint("ssh", name); strings.ContainsFunc(line, unicode.IsControl) {
+			t.Errorf("%q", line)
+		}
+	}
+	if got := s.experiments(); !slices.Equal(got, []string{"lab"}) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,63 @@
+package node
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"patchbay/inventory/local/agent"
+)
+
+// TestSudoGivesNoMoreThanTheNodesRoot attacks the program that is setuid root in a node:
+// accounts of the experiment become the node's root and get none of the rights that a node
+// lacks, other users become nobody else by whatever name they run it, nobody changes it,
+// and nobody of the host runs it.
+func TestSudoGivesNoMoreThanTheNodesRoot(t *testing.T) {
+	h := openHost(t, "node-sudo")
+	s := spec("n1", testImage(t))
+	r := launch(t, h, s)
+	sh(t, h, "n1", "mkdir -p /var/lib/patchbay /mnt; echo 'ada 1000' > /var/lib/patchbay/accounts; chmod 600 /var/lib/patchbay/accounts; echo daemon:x:2:2::/tmp:/bin/sh >> /etc/passwd")
+	const (
+		file    = "/run/patchbay/bin/sudo"
+		ada     = "setpriv --reuid 1000 --regid 1000 --clear-groups "
+		daemon  = "setpriv --reuid 2 --regid 2 --clear-groups "
+		refused = "is no account of the experiment"
+	)
+	want(t, h, "n1", ada+file+" id -u", "0\n")
+	const rights = "grep -e ^Cap -e ^Seccomp: /proc/self/status; cat /proc/self/uid_map"
+	before, _ := sh(t, h, "n1", rights)
+	want(t, h, "n1", ada+file+" sh -c '"+rights+"'", before)
+	for _, tt := range []struct{ line, says string }{
+		{daemon + file + " id", refused},
+		{daemon + "bash -c 'exec -a patchbay-local " + file + " id'", refused},
+		{daemon + "bash -c 'exec -a " + agent.Argv0 + " " + file + " id'", refused},
+		{daemon + "bash -c 'exec -a " + Argv0 + " " + file + " outer 1'", refused},
+		{daemon + "env GODEBUG=inittrace=1 GOTRACEBACK=crash TZ=:/etc/shadow LD_PRELOAD=/tmp/x.so " + file + " id", refused},
+		{ada + file + " -u '#70000' id", "cannot become"},
+		{ada + file + " -u '#-1' id", "unknown user"},
+		{ada + file + " unshare -Ur id", "not permitted"},
+		{ada + file + " nsenter -t 1 -m true", "denied"},
+		{ada + file + " /usr/bin/mount --bind /tmp /mnt", "permission denied"},
+		{ada + file + " /usr/bin/mount -o remount,rw /run/patchbay/bin", "permission denied"},
+		{"echo > " + file, "Read-only file system"},
+		{"chmod 777 " + file, "Read-only file system"},
+		{"rm " + file, "Read-only file system"},
+		{"ln " + file + " /tmp/sudo", "cross-device"},
+	} {
+		out, exit := sh(t, h, "n1", tt.line)
+		if exit.Status == 0 || !strings.Contains(out, tt.says) {
+			t.Errorf("%s\n got %q %+v\nwant %q", tt.line, out, exit, tt.says)
+		}
+	}
+	for _, path := range []string{fmt.Sprintf("/proc/%d/root%s", r.PID, file), h.State + "/" + sudoFile} {
+		for _, uid := range []uint32{65534, s.Base + 65534} {
+			cmd := exec.Command(path, "id")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "permission denied") {
+				t.Errorf("user %d of the host runs %s: %q, %v", uid, path, out, err)
+			}
+		}
+	}
+}

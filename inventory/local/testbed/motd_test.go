@@ -1,0 +1,21 @@
+package testbed
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// TestMotdIsPlainText proves that a client_id can neither control the terminal of who logs
+// in nor begin a line, which the agent refuses together with all accounts.
+func TestMotdIsPlainText(t *testing.T) {
+	lines := motd(record{Asked: asked{ClientID: "a\nb\u009b2J\u202e\x1bc"}}, "n1", true)
+	if !strings.HasPrefix(lines[0], "This is a?b?2J??c, a container") {
+		t.Errorf("%q", lines[0])
+	}
+	for _, line := range lines {
+		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q", line)
+		}
+	}
+}
