@@ -2,8 +2,13 @@
 // one aggregate, from the side of the experimenter.
 //
 //	request, request before, slivers ── Compare ──> Plan
-//	Plan ── Experiment.Apply ──> Delete … Allocate … Provision … geni_start, and waits
+//	Plan ── Experiment.Clear ──> Delete, and waits until what changes is gone
+//	Plan ── Experiment.Apply ──> Allocate … Provision … geni_start, and waits
 //	manifest ── ReadManifest ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
+//
+// The caller keeps the request from which the slivers were made, for the next Compare. It
+// replaces it between Clear and Apply: before, slivers of the old request are there; after,
+// slivers of the new one.
 //
 // A manifest and the answers come from an aggregate that may be hostile: what they say
 // goes into SSHConfig only where it cannot mean anything else to OpenSSH.

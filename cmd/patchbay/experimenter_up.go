@@ -150,10 +150,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if o.life > 0 {
 		end = time.Now().Add(o.life)
 	}
-	if err := x.write(".request.xml", text); err != nil {
-		return err
-	}
-	if err := o.carryOut(ctx, x, plan, request, end); err != nil {
+	if err := o.carryOut(ctx, x, plan, request, text, end); err != nil {
 		return err
 	}
 	if o.life > 0 && plan.Has(experiment.Keep) {
@@ -169,12 +166,19 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 }
 
 // carryOut applies the plan with its progress shown, and says after a failure what is
-// there and what to do.
-func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, end time.Time) error {
+// there and what to do. text is the request, which is kept from the moment on when all
+// slivers are as it has them.
+func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, text []byte, end time.Time) error {
 	s := x.session
 	p := newProgress(s.err)
 	x.Progress = p.show
-	err := x.Apply(ctx, plan, request, end)
+	err := x.Clear(ctx, plan)
+	if err == nil {
+		err = x.write(".request.xml", text)
+	}
+	if err == nil {
+		err = x.Apply(ctx, plan, request, end)
+	}
 	if err == nil {
 		p.finish()
 		return nil
