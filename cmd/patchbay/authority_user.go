@@ -209,7 +209,7 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 		return nil, false, err
 	}
 	name = x.URN.Name // as it was first spelled
-	u := &trialUser{User: x, Name: name, Dir: filepath.Join(t.dir, site.UsersDir, strings.ToLower(name))}
+	u := &trialUser{User: x, Name: name, Dir: folderOfUser(t.dir, name)}
 	follow, err := t.aggregateFiles() // these follow their source
 	if err != nil {
 		return nil, false, err

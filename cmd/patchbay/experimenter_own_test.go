@@ -63,6 +63,16 @@ func newPerson(t *testing.T) *person {
 
 func (p *person) state() string { return filepath.Join(p.dir, "patchbay") }
 
+// rootsSite is the folder of the site that root has for the person.
+func (p *person) rootsSite() string {
+	p.t.Helper()
+	dir, err := rootsSite(fmt.Sprint(p.uid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return dir
+}
+
 // run runs a command line of ours.
 func (p *person) run(args ...string) (out string, code int) {
 	p.t.Helper()
@@ -109,7 +119,7 @@ func (p *person) does(args []string, texts ...string) string {
 func (p *person) processes() (list []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
-		if text, err := os.ReadFile(f); err == nil && strings.Contains(string(text), p.dir) {
+		if text, err := os.ReadFile(f); err == nil && (strings.Contains(string(text), p.dir) || strings.Contains(string(text), p.rootsSite())) {
 			list = append(list, strings.ReplaceAll(string(text), "\x00", " "))
 		}
 	}
@@ -130,6 +140,9 @@ func (p *person) leavesNothing() {
 	for _, e := range entries {
 		p.t.Errorf("%s is left", e.Name())
 	}
+	if exists(p.rootsSite()) {
+		p.t.Errorf("%s is left", p.rootsSite())
+	}
 }
 
 // kill ends the server of the person's site at once.
@@ -138,7 +151,7 @@ func (p *person) kill() {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil || !strings.Contains(string(text), "\x00serve\x00") || !strings.Contains(string(text), p.state()) {
+		if err != nil || !strings.Contains(string(text), "\x00serve\x00") || !strings.Contains(string(text), p.state()) && !strings.Contains(string(text), p.rootsSite()) {
 			continue
 		}
 		var pid int
@@ -263,6 +276,24 @@ func TestOwnSiteIsMadeAgainAfterAnInterruption(t *testing.T) {
 	}
 }
 
+// belongs proves that all that is in a folder, and the folder, belongs to a user.
+func (p *person) belongs(dir string, uid uint32) {
+	p.t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Sys().(*syscall.Stat_t).Uid != uid {
+			p.t.Errorf("%s belongs to user %d, want %d", path, info.Sys().(*syscall.Stat_t).Uid, uid)
+		}
+		return err
+	})
+	if err != nil {
+		p.t.Error(err)
+	}
+}
+
 // TestOnHostUpToDown plays the first minute on real nodes: as root for a user who called
 // sudo, who then logs in without it, and at the end nothing is left on the host.
 func TestOnHostUpToDown(t *testing.T) {
@@ -272,21 +303,21 @@ func TestOnHostUpToDown(t *testing.T) {
 	t.Cleanup(func() { p.sudo = true })
 	as(true).does([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
 
-	// All files belong to the user.
-	err := filepath.WalkDir(p.state(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	// The site is root's alone, with the programs that root runs; of what is in the user's
+	// folder everything is theirs, and root obeys nothing in it.
+	p.belongs(p.rootsSite(), 0)
+	p.belongs(p.state(), nobodyID)
+	for _, name := range []string{site.ConfigName, site.ProvidersDir, site.AuthorityDir} {
+		if exists(filepath.Join(p.state(), name)) {
+			t.Errorf("the user's folder has %s", name)
 		}
-		info, err := d.Info()
-		if err == nil && info.Sys().(*syscall.Stat_t).Uid != nobodyID && d.Type().IsRegular() {
-			t.Errorf("%s belongs to user %d", path, info.Sys().(*syscall.Stat_t).Uid)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	bed, err := site.OpenTestbed(filepath.Join(p.state(), site.ProvidersDir), create.Local)
+	for _, line := range p.processes() {
+		if strings.Contains(line, p.bin) {
+			t.Errorf("root runs what a user may change: %s", line)
+		}
+	}
+	bed, err := site.OpenTestbed(filepath.Join(p.rootsSite(), site.ProvidersDir), create.Local)
 	if err != nil || bed == nil {
 		t.Fatal(bed, err)
 	}
@@ -320,12 +351,15 @@ func TestOnHostUpToDown(t *testing.T) {
 	as(false).does([]string{"ssh", "third", "hostname"}, "third")
 
 	// Without root, what needs root says so.
-	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "need root") {
+	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "which need root; say: sudo") {
 		t.Errorf("%d: %s", code, out)
 	}
 	p.kill()
-	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "need root; start it with: sudo") {
+	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "does not run, as after a boot of the host; start it with: sudo") {
 		t.Errorf("%d: %s", code, out)
+	}
+	if out, code := p.run("ssh", "server"); code == 0 || !strings.Contains(out, "Connection refused") {
+		t.Errorf("ssh goes by the manifest that is kept: %d: %s", code, out)
 	}
 	as(true).does([]string{"status"}, "server  ready")
 	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")

@@ -68,7 +68,7 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	if s.isSimulated() {
 		return fmt.Errorf("the nodes of this site are simulated, so there is nothing to log in to; for real ones see: %s", display.Command("up", "--help"))
 	}
-	return runSSH(c, append([]string{"-F", s.file("ssh_config"), h.Alias}, o.command...)...)
+	return runSSH(c, s.file("ssh_config"), append([]string{h.Alias}, o.command...)...)
 }
 
 // findNode finds the node that somebody means: first in the manifests that are kept, then
@@ -85,7 +85,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 		if err == nil {
 			_, err = sl.refresh(ctx)
 		}
-		asked = errors.Join(asked, err)
+		asked = errors.Join(asked, s.explain(err))
 	}
 	var all, found []experiment.Host
 	for _, x := range s.experiments() {

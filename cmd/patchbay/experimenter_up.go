@@ -112,7 +112,7 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	return o.apply(ctx, x, text)
+	return s.explain(o.apply(ctx, x, text))
 }
 
 // apply makes the slice what the request asks for, and shows it.

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/am/fileowner"
+	"patchbay/am/site"
+)
+
+// target is the aggregate and the user that a command line is about.
+type target struct {
+	aggregate
+	// version is that of the API in the aggregate's URL, 2 or 3.
+	version int
+	// paths are the folders and files of the user; none where there is no user.
+	paths []string
+	// config is the site of this host that has the aggregate, where it had to be read.
+	config *site.Config
+	// own is the user's own site, if nothing else is named.
+	own *ownSite
+}
+
+// targetFlags are what a command line says of its aggregate and its user.
+type targetFlags struct {
+	site    *siteFlag
+	URL, CA string
+	Users   []string
+	API     int // 0: as the URL says
+	// prepare, if not nil, is called with the own site, and gives the one to use.
+	prepare func(ownSite) (ownSite, error)
+	// makeUser, if not nil, makes a user of the site, "" for one of any name. It gives
+	// the folder, or "" where the site makes no users.
+	makeUser func(name string) (string, error)
+}
+
+// target finds the aggregate and the user. The aggregate is that of --url, of --config, of
+// aggregate.yaml in a folder of the user, of the site in the current folder, or of the
+// user's own site. The user is the one of --user, else the current folder if it is a
+// user's, else the only one of the site.
+func (f *targetFlags) target(ctx context.Context) (t target, err error) {
+	isNamed := f.URL != "" || f.site.given() || f.site.folder() != "" ||
+		len(f.Users) == 0 && isUserFolder(".") || slices.ContainsFunc(f.Users, isFolder)
+	users := f.Users
+	if own, err := findOwnSite(); !isNamed && (err == nil || f.prepare != nil) {
+		if err == nil && f.prepare != nil {
+			own, err = f.prepare(own)
+		}
+		if err != nil {
+			return t, err
+		}
+		if folder := own.userFolder(); len(users) == 0 && isUserFolder(folder) {
+			users = []string{folder}
+		}
+		if own.exists() {
+			f.site.file = own.file()
+		}
+		t.own = &own
+	}
+	if t.paths, err = f.userPaths(users); err != nil {
+		return t, err
+	}
+	t.URL, t.CA = f.URL, f.CA
+	for _, dir := range t.paths {
+		if t.URL != "" || f.site.given() || !isFolder(dir) {
+			continue
+		}
+		a, err := readAggregate(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return t, err
+		}
+		t.URL, t.CA = a.URL, cmp.Or(f.CA, a.CA)
+	}
+	if t.URL == "" {
+		file := f.site.path()
+		if len(t.paths) > 0 && !f.site.given() && f.site.folder() == "" {
+			file = cmp.Or(siteOf(filepath.Join(t.paths[0], "x")), file)
+		}
+		if t.config, err = site.ReadConfig(file); err != nil {
+			if !f.site.given() && f.site.folder() == "" {
+				err = errors.New("no aggregate given: use --url https://HOST:PORT/am/3.0, or --config with a site of this host")
+			}
+			return t, err
+		}
+		t.URL = cmp.Or(strings.TrimSuffix(t.config.PublicURL, "/"), site.PublicURLOf(ctx, t.config.Listen))
+	}
+	t.URL, t.version, err = versionedURL(t.URL, f.API)
+	return t, err
+}
+
+// versionedURL is the URL of a version of the API: of api or, if that is 0, of what the
+// URL says, else 3.
+func versionedURL(text string, api int) (string, int, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", 0, fmt.Errorf("--url: %w", err)
+	}
+	if u.Port() == "0" {
+		return "", 0, errors.New("the site listens on any free port; give --url with what serve has printed")
+	}
+	place, version := path.Split(strings.TrimSuffix(u.Path, "/"))
+	said := map[string]int{"2.0": 2, "3.0": 3}[version]
+	if api == 0 {
+		api = cmp.Or(said, 3)
+	}
+	switch {
+	case u.Path == "" || u.Path == "/":
+		u.Path = fmt.Sprintf("/am/%d.0", api)
+	case said != 0 && said != api: // the other version is at its neighbour
+		u.Path = fmt.Sprintf("%s%d.0", place, api)
+	}
+	return u.String(), api, nil
+}
+
+// userPaths turns what --user names into folders and files. A NAME stands for the folder of
+// that user, or tool, of the site. Without --user it is the current folder, if that is a
+// user's, or the folder of the site's only user; with a URL, which may be that of another
+// aggregate, it is nothing.
+func (f *targetFlags) userPaths(users []string) ([]string, error) {
+	dir := f.site.folder()
+	if len(users) == 0 {
+		if f.URL != "" && !f.site.given() {
+			return nil, nil
+		}
+		if isUserFolder(".") && exists(aggregateName) && !f.site.given() {
+			return []string{"."}, nil
+		}
+		names := f.site.userNames()
+		switch {
+		case len(names) > 1:
+			return nil, fmt.Errorf("several users could be meant; add --user NAME: %s", fewOf(names))
+		case len(names) == 1:
+			return []string{folderOfUser(dir, names[0])}, nil
+		case f.makeUser == nil || dir == "":
+			return nil, nil
+		}
+		made, err := f.makeUser("")
+		if made == "" || err != nil {
+			return nil, err
+		}
+		return []string{made}, nil
+	}
+	paths := make([]string, len(users))
+	for i, name := range users {
+		paths[i] = name
+		if exists(name) || name != filepath.Base(name) {
+			continue
+		}
+		if dir == "" {
+			return nil, fmt.Errorf("--user: there is no file or folder %q, and no site that could have a user of that name; add --config with the site, or name the user's folder", name)
+		}
+		paths[i] = ""
+		for _, folder := range []string{folderOfUser(dir, name), filepath.Join(dir, toolsDir, strings.ToLower(name))} {
+			if paths[i] == "" && exists(folder) {
+				paths[i] = folder
+			}
+		}
+		if paths[i] == "" && f.makeUser != nil {
+			made, err := f.makeUser(name)
+			if err != nil {
+				return nil, err
+			}
+			paths[i] = made
+		}
+		if paths[i] == "" {
+			return nil, fmt.Errorf("--user: there is no user %q in %s; %smake one with: %s", name, filepath.Join(dir, site.UsersDir), instead(name, f.site.userNames()), f.site.hint("user", name))
+		}
+	}
+	return paths, nil
+}
+
+// folderOfUser is the folder of a user of the site in dir. In a site of root it may be a
+// link to the folder of the user who called sudo, which is then given; in others only the
+// kernel follows links, with the rights of the site's owner.
+func folderOfUser(dir, name string) string {
+	folder := filepath.Join(dir, site.UsersDir, strings.ToLower(name))
+	if _, _, another, err := fileowner.Other(filepath.Dir(folder)); another || err != nil {
+		return folder
+	}
+	if to, err := os.Readlink(folder); err == nil && filepath.IsAbs(to) {
+		return to
+	}
+	return folder
+}
+
+// rootsSiteOf is the folder of the site that root has for the user whose folder path is
+// or lies in; "" for anything else.
+func rootsSiteOf(path string) string {
+	own, err := findOwnSite()
+	if err != nil || own.userFolder() == "" {
+		return ""
+	}
+	path, err = filepath.Abs(path)
+	if rest, err2 := filepath.Rel(own.userFolder(), path); err != nil || err2 != nil || !filepath.IsLocal(rest) {
+		return ""
+	}
+	if own.home != "" {
+		return own.dir
+	}
+	dir, err := rootsSite(strconv.Itoa(os.Geteuid()))
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return name != "" && err == nil && info.IsDir()
+}
+
+// isUserFolder tells whether a folder is one that "patchbay user" writes.
+func isUserFolder(dir string) bool {
+	files, _ := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
+	return dir != "" && len(files) > 0
+}
