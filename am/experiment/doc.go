@@ -13,5 +13,10 @@
 // A manifest and the answers come from an aggregate that may be hostile: what they say
 // goes into SSHConfig only where it cannot mean anything else to OpenSSH.
 //
+// No RSpec extension tells the host keys of a node, so no manifest does: OpenSSH believes the
+// first key that it sees of a sliver (StrictHostKeyChecking accept-new), keeps it under a
+// name that only this sliver has, and refuses another one. Who stands between at the first
+// login is not noticed.
+//
 // It answers the AM API v3, "API methods", from the caller's side, and keeps no files.
 package experiment

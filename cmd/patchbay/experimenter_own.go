@@ -59,8 +59,11 @@ const (
 func findOwnSite() (o ownSite, err error) {
 	id, home := os.Getenv("SUDO_UID"), ""
 	sudo := os.Geteuid() == 0 && id != "" && id != "0"
+	if id == "" { // else it is that of root
+		home = os.Getenv("HOME")
+	}
 	if !sudo {
-		id, home = strconv.Itoa(os.Geteuid()), os.Getenv("HOME")
+		id = strconv.Itoa(os.Geteuid())
 	}
 	who, err := user.LookupId(id)
 	if err == nil {
@@ -164,7 +167,7 @@ func becomeUser(u *user.User) error {
 			groups = append(groups, n)
 		}
 	}
-	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid), os.Setenv("HOME", u.HomeDir))
+	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid))
 }
 
 // open makes the site if it does not exist, and serves it if it is not served.

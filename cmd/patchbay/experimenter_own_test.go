@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,6 +15,7 @@ import (
 
 	"patchbay/am/site"
 	"patchbay/am/site/create"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 )
 
@@ -187,6 +190,17 @@ func TestUpOfANormalUser(t *testing.T) {
 	if out, code := p.run("ssh", "server"); code != 1 || !strings.Contains(out, "simulated, so there is nothing to log in to") {
 		t.Errorf("%d: %s", code, out)
 	}
+	p.does([]string{"call", "GetVersion"}, "SUCCESS")
+	// What is printed about this site runs as printed.
+	out, _ := p.run("status", "--user", "carol")
+	_, hint, ok := strings.Cut(strings.TrimSpace(out), "make one with: ")
+	if !ok {
+		t.Fatalf("no hint in %s", out)
+	}
+	p.does(strings.Fields(hint)[1:], "User urn:publicid:IDN+")
+	if err := os.RemoveAll(filepath.Join(p.state(), site.UsersDir, "carol")); err != nil {
+		t.Fatal(err)
+	}
 	info, err := os.Stat(p.state())
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder: %v %v", info, err)
@@ -220,6 +234,54 @@ func TestUpOfANormalUser(t *testing.T) {
 	}
 	p.leavesNothing()
 	p.does([]string{"down", "--all"}, "You have no site of your own")
+}
+
+// TestUpUnderSudoOnAHostThatCannotRunNodes proves that root's rights are given up where
+// they are of no use: the site is then the user's, and simulated.
+func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
+	need.Root(t)
+	p := newPerson(t)
+	p.sudo = true
+	t.Setenv("PATH", t.TempDir()) // it has no ssh
+	p.does([]string{"up", "--example"}, "this host cannot run real ones:", "there is no ssh on the PATH", "server  (simulated)")
+	p.belongs(p.state(), nobodyID)
+	if exists(p.rootsSite()) {
+		t.Error("there is a site of root")
+	}
+	p.does([]string{"status"}, "server  ready")
+	p.leavesNothing()
+}
+
+// TestRootObeysNoSiteOfAnother proves that neither the site nor the keys go where another
+// user has the say.
+func TestRootObeysNoSiteOfAnother(t *testing.T) {
+	need.Root(t)
+	p := newPerson(t)
+	own := ownSite{dir: filepath.Join(p.dir, "patchbay")}
+	if err := own.checkOwners(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534; unset XDG_STATE_HOME") {
+		t.Error(err)
+	}
+	own = ownSite{dir: t.TempDir(), home: filepath.Join(p.dir, "patchbay"), caller: &user.User{Uid: "12345"}, login: "alice"}
+	if err := own.checkOwners(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534 and not to alice") {
+		t.Error(err)
+	}
+
+	config := filepath.Join(p.dir, "ssh_config")
+	write(t, config, "")
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\nid -u\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir := bin; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	out := new(wait.Buffer)
+	if err := runSSH(console{out, out}, config, "node"); err != nil || out.String() != "65534\n" {
+		t.Errorf("OpenSSH runs as user %q, %v; its configuration names programs", out, err)
+	}
 }
 
 // TestUpIsInterrupted proves that a Ctrl-C leaves what was reserved, says so, and that the
@@ -301,6 +363,22 @@ func TestOnHostUpToDown(t *testing.T) {
 	p := newPerson(t)
 	as := func(sudo bool) *person { p.sudo = sudo; return p }
 	t.Cleanup(func() { p.sudo = true })
+	// No link in the user's folder leads root elsewhere.
+	elsewhere := t.TempDir()
+	if err := errors.Join(os.Symlink(elsewhere, p.state()), os.Lchown(p.state(), nobodyID, nobodyID)); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := as(true).run("up", "--example"); code != 1 || !strings.Contains(out, "permission denied") {
+		t.Errorf("%d: %s", code, out)
+	}
+	if entries, err := os.ReadDir(elsewhere); err != nil || len(entries) > 0 {
+		t.Errorf("root was led to write %v, %v", entries, err)
+	}
+	if err := os.Remove(p.state()); err != nil {
+		t.Fatal(err)
+	}
+	p.does([]string{"down", "--all"}, "Your own site is gone")
+
 	as(true).does([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
 
 	// The site is root's alone, with the programs that root runs; of what is in the user's
@@ -333,6 +411,7 @@ func TestOnHostUpToDown(t *testing.T) {
 		t.Errorf("exit status %d, want that of ssh, 7: %s", code, out)
 	}
 	p.does([]string{"status"}, "server  ready", "client  ready")
+	p.does([]string{"call", "Status"}, "geni_ready")
 	config := strings.TrimSpace(p.does([]string{"ssh", "--print-config"}))
 	write(t, filepath.Join(p.dir, "note"), "from outside\n")
 	if out, code := p.program("scp", "-q", "-F", config, "note", "server.lan.patchbay:"); code != 0 {
@@ -364,12 +443,13 @@ func TestOnHostUpToDown(t *testing.T) {
 	as(true).does([]string{"status"}, "server  ready")
 	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
 
-	as(true).does([]string{"down"}, "Slice lan: all nodes are given back.")
+	as(false).does([]string{"extend", "3h"}, "in 3h")
+	p.does([]string{"down"}, "Slice lan: all nodes are given back.")
 	for _, name := range []string{"note", "lan.xml"} {
 		if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.leavesNothing()
+	as(true).leavesNothing()
 	wait.Until(t, "nothing is left on the host", func() bool { return takeStock(bed.Instance) == (stock{}) })
 }

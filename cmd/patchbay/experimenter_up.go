@@ -26,7 +26,9 @@ and show how to log in.
 
 The site is that of --config or of the current folder; the aggregate that of --url or of a
 user's folder; else a site of your own, which is made in your state folder and runs in
-the background until "patchbay down --all". As root its nodes are containers of this host.
+the background until "patchbay down --all". Under sudo, or as root, its nodes are
+containers of this host, and the site is in root's state folder; your keys are in yours,
+so that the other verbs work without sudo.
 
 Say it again with a changed request: it shows which nodes it keeps, adds, replaces and
 removes, and asks first. Say it again after a failure: it goes on.`
