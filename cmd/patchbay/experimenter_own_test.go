@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
 	"patchbay/am/testkit/need"
@@ -284,6 +285,42 @@ func TestRootObeysNoSiteOfAnother(t *testing.T) {
 	}
 }
 
+// TestSSHGoesByTheManifestThatIsKept proves that ssh, status and down say so when the
+// aggregate does not answer, and that ssh goes on with the login it knows.
+func TestSSHGoesByTheManifestThatIsKept(t *testing.T) {
+	dir := prepared(t, []string{"user", "alice"})
+	quick(t, dir)
+	s := serve(t, dir)
+	request, folder := filepath.Join(t.TempDir(), "one.xml"), filepath.Join(t.TempDir(), "alice")
+	write(t, request, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/></rspec>`)
+	if code, out := tell(t, "up", request, "--url", s.url, "--config", dir); code != 0 {
+		t.Fatal(out)
+	}
+	if err := execute("cp", "-a", filepath.Join(dir, "users", "alice"), folder); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, aggregateName), "url: "+s.url+"\n")
+	s.stop()
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\necho \"it runs $*\" >&2\nexit 7\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	code, out := tell(t, "ssh", "--user", folder, "web", "hostname")
+	if code != 7 {
+		t.Errorf("exit status %d, want that of ssh, 7", code)
+	}
+	has(t, out, "nothing listens at 127.0.0.1", "The login is the one that was known before.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
+	for _, verb := range []string{"status", "down"} {
+		if code, out := tell(t, verb, "--user", folder); code != 1 || !strings.Contains(out, "slice one: ") || !strings.Contains(out, "nothing listens at 127.0.0.1") {
+			t.Errorf("%s: %d: %s", verb, code, out)
+		}
+		if code, out := tell(t, verb, "--url", s.url, "--config", dir); code != 1 || !strings.Contains(out, "the site does not run; start it with: "+display.CommandAt(dir, "serve")) {
+			t.Errorf("%s: %d: %s", verb, code, out)
+		}
+	}
+}
+
 // TestUpIsInterrupted proves that a Ctrl-C leaves what was reserved, says so, and that the
 // same command goes on.
 func TestUpIsInterrupted(t *testing.T) {
@@ -411,7 +448,7 @@ func TestOnHostUpToDown(t *testing.T) {
 		t.Errorf("exit status %d, want that of ssh, 7: %s", code, out)
 	}
 	p.does([]string{"status"}, "server  ready", "client  ready")
-	p.does([]string{"call", "Status"}, "geni_ready")
+	p.does([]string{"call", "Status"}, "SUCCESS")
 	config := strings.TrimSpace(p.does([]string{"ssh", "--print-config"}))
 	write(t, filepath.Join(p.dir, "note"), "from outside\n")
 	if out, code := p.program("scp", "-q", "-F", config, "note", "server.lan.patchbay:"); code != 0 {
@@ -437,7 +474,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "does not run, as after a boot of the host; start it with: sudo") {
 		t.Errorf("%d: %s", code, out)
 	}
-	if out, code := p.run("ssh", "server"); code == 0 || !strings.Contains(out, "Connection refused") {
+	if out, code := p.run("ssh", "server"); code == 0 || !strings.Contains(out, "start it with: sudo") || !strings.Contains(out, "Connection refused") {
 		t.Errorf("ssh goes by the manifest that is kept: %d: %s", code, out)
 	}
 	as(true).does([]string{"status"}, "server  ready")

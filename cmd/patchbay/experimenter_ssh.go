@@ -98,6 +98,9 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	}
 	switch {
 	case len(found) == 1 && found[0].Login.Exists():
+		if asked != nil {
+			fmt.Fprintf(s.err, "%v\nThe login is the one that was known before.\n", asked)
+		}
 		return found[0], nil
 	case len(found) == 1 && found[0].Unsafe != "":
 		return h, fmt.Errorf("the manifest has a login for %s that ssh might take for something else, %q; it is not used", name, found[0].Unsafe)
