@@ -106,9 +106,9 @@ func TestBundleIsAllThatAUserNeedsElsewhere(t *testing.T) {
 	}
 	for _, name := range []string{"alice", "bob"} {
 		s := unpack(t, filepath.Join(bundles, name+".zip"), name, "lab1-"+name)
-		has(t, s.call(t, "Allocate", "request.xml"), "geni_allocated")
+		has(t, s.call(t, "Allocate", "request.xml"), "server  allocated")
 		has(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
-		has(t, s.call(t, "Delete"), "geni_unallocated")
+		has(t, s.call(t, "Delete"), "server  unallocated")
 		info, err := os.Stat(filepath.Join(s.dir, name+"-key.pem"))
 		if err != nil || info.Mode() != 0o600 {
 			t.Errorf("the key has the mode %v, %v", info.Mode(), err)

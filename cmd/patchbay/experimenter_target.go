@@ -49,23 +49,14 @@ type targetFlags struct {
 // user's own site. The user is the one of --user, else the current folder if it is a
 // user's, else the only one of the site.
 func (f *targetFlags) target(ctx context.Context) (t target, err error) {
-	isNamed := f.URL != "" || f.site.given() || f.site.folder() != "" ||
-		len(f.Users) == 0 && isUserFolder(".") || slices.ContainsFunc(f.Users, isFolder)
 	users := f.Users
-	if own, err := findOwnSite(); !isNamed && (err == nil || f.prepare != nil) {
-		if err == nil && f.prepare != nil {
-			own, err = f.prepare(own)
-		}
-		if err != nil {
+	if !f.isNamed() {
+		if t.own, err = f.findOwn(); err != nil {
 			return t, err
 		}
-		if folder := own.userFolder(); len(users) == 0 && isUserFolder(folder) {
-			users = []string{folder}
+		if t.own != nil && len(users) == 0 && isUserFolder(t.own.userFolder()) {
+			users = []string{t.own.userFolder()}
 		}
-		if own.exists() {
-			f.site.file = own.file()
-		}
-		t.own = &own
 	}
 	if t.paths, err = f.userPaths(users); err != nil {
 		return t, err
@@ -82,20 +73,55 @@ func (f *targetFlags) target(ctx context.Context) (t target, err error) {
 		t.URL, t.CA = a.URL, cmp.Or(f.CA, a.CA)
 	}
 	if t.URL == "" {
-		file := f.site.path()
-		if len(t.paths) > 0 && !f.site.given() && f.site.folder() == "" {
-			file = cmp.Or(siteOf(filepath.Join(t.paths[0], "x")), file)
-		}
-		if t.config, err = site.ReadConfig(file); err != nil {
-			if !f.site.given() && f.site.folder() == "" {
-				err = errors.New("no aggregate given: use --url https://HOST:PORT/am/3.0, or --config with a site of this host")
-			}
+		if t.config, err = f.readSite(t.paths); err != nil {
 			return t, err
 		}
 		t.URL = cmp.Or(strings.TrimSuffix(t.config.PublicURL, "/"), site.PublicURLOf(ctx, t.config.Listen))
 	}
 	t.URL, t.version, err = versionedURL(t.URL, f.API)
 	return t, err
+}
+
+// isNamed tells whether the command line or the current folder name an aggregate.
+func (f *targetFlags) isNamed() bool {
+	return f.URL != "" || f.site.given() || f.site.folder() != "" ||
+		len(f.Users) == 0 && isUserFolder(".") || slices.ContainsFunc(f.Users, isFolder)
+}
+
+// findOwn is the user's own site, which is the one of names then; nil where there can be
+// none and nobody prepares it.
+func (f *targetFlags) findOwn() (*ownSite, error) {
+	own, err := findOwnSite()
+	if f.prepare == nil && err != nil {
+		return nil, nil
+	}
+	if err == nil && f.prepare != nil {
+		own, err = f.prepare(own)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if own.exists() {
+		f.site.file = own.file()
+	}
+	return &own, nil
+}
+
+// readSite reads the configuration of the site that is the aggregate: the one of --config,
+// of the current folder, the own one, or the one in which the user's folder lies.
+func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
+	file := f.site.path()
+	if !f.site.given() && f.site.folder() == "" {
+		at := ""
+		if len(paths) > 0 {
+			at = siteOf(filepath.Join(paths[0], "x"))
+		}
+		if at == "" {
+			return nil, errors.New("no aggregate given: use --url https://HOST:PORT/am/3.0, or --config with a site of this host")
+		}
+		file = at
+	}
+	return site.ReadConfig(file)
 }
 
 // versionedURL is the URL of a version of the API: of api or, if that is 0, of what the
@@ -127,56 +153,61 @@ func versionedURL(text string, api int) (string, int, error) {
 // user's, or the folder of the site's only user; with a URL, which may be that of another
 // aggregate, it is nothing.
 func (f *targetFlags) userPaths(users []string) ([]string, error) {
-	dir := f.site.folder()
 	if len(users) == 0 {
-		if f.URL != "" && !f.site.given() {
-			return nil, nil
-		}
-		if isUserFolder(".") && exists(aggregateName) && !f.site.given() {
-			return []string{"."}, nil
-		}
-		names := f.site.userNames()
-		switch {
-		case len(names) > 1:
-			return nil, fmt.Errorf("several users could be meant; add --user NAME: %s", fewOf(names))
-		case len(names) == 1:
-			return []string{folderOfUser(dir, names[0])}, nil
-		case f.makeUser == nil || dir == "":
-			return nil, nil
-		}
-		made, err := f.makeUser("")
-		if made == "" || err != nil {
+		path, err := f.onlyUser()
+		if path == "" || err != nil {
 			return nil, err
 		}
-		return []string{made}, nil
+		return []string{path}, nil
 	}
-	paths := make([]string, len(users))
+	paths := slices.Clone(users)
 	for i, name := range users {
-		paths[i] = name
 		if exists(name) || name != filepath.Base(name) {
 			continue
 		}
-		if dir == "" {
-			return nil, fmt.Errorf("--user: there is no file or folder %q, and no site that could have a user of that name; add --config with the site, or name the user's folder", name)
-		}
-		paths[i] = ""
-		for _, folder := range []string{folderOfUser(dir, name), filepath.Join(dir, toolsDir, strings.ToLower(name))} {
-			if paths[i] == "" && exists(folder) {
-				paths[i] = folder
-			}
-		}
-		if paths[i] == "" && f.makeUser != nil {
-			made, err := f.makeUser(name)
-			if err != nil {
-				return nil, err
-			}
-			paths[i] = made
-		}
-		if paths[i] == "" {
-			return nil, fmt.Errorf("--user: there is no user %q in %s; %smake one with: %s", name, filepath.Join(dir, site.UsersDir), instead(name, f.site.userNames()), f.site.hint("user", name))
+		var err error
+		if paths[i], err = f.namedUser(name); err != nil {
+			return nil, fmt.Errorf("--user: %w", err)
 		}
 	}
 	return paths, nil
+}
+
+// onlyUser is the folder of the user where --user names none; "" if there is no user.
+func (f *targetFlags) onlyUser() (string, error) {
+	dir, names := f.site.folder(), f.site.userNames()
+	switch {
+	case f.URL != "" && !f.site.given():
+		return "", nil
+	case isUserFolder(".") && exists(aggregateName) && !f.site.given():
+		return ".", nil
+	case len(names) > 1:
+		return "", fmt.Errorf("several users could be meant; add --user NAME: %s", fewOf(names))
+	case len(names) == 1:
+		return folderOfUser(dir, names[0]), nil
+	case f.makeUser == nil || dir == "":
+		return "", nil
+	}
+	return f.makeUser("")
+}
+
+// namedUser is the folder of a user, or tool, of the site.
+func (f *targetFlags) namedUser(name string) (string, error) {
+	dir := f.site.folder()
+	if dir == "" {
+		return "", fmt.Errorf("there is no file or folder %q, and no site that could have a user of that name; add --config with the site, or name the user's folder", name)
+	}
+	for _, folder := range []string{folderOfUser(dir, name), filepath.Join(dir, toolsDir, strings.ToLower(name))} {
+		if exists(folder) {
+			return folder, nil
+		}
+	}
+	if f.makeUser != nil {
+		if made, err := f.makeUser(name); made != "" || err != nil {
+			return made, err
+		}
+	}
+	return "", fmt.Errorf("there is no user %q in %s; %smake one with: %s", name, filepath.Join(dir, site.UsersDir), instead(name, f.site.userNames()), f.site.hint("user", name))
 }
 
 // folderOfUser is the folder of a user of the site in dir. In a site of root it may be a
