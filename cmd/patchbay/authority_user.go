@@ -251,7 +251,7 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 		return u, len(files) > 0, nil
 	}
 	for _, name := range []string{"id_ed25519", "id_ed25519.pub"} {
-		if err := os.Remove(filepath.Join(u.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeFile(filepath.Join(u.Dir, name)); err != nil {
 			return nil, false, err
 		}
 	}
