@@ -32,7 +32,7 @@ const rooms = `
 1  am/testkit/disk                  am/testkit/need golang.org/x/sys
 1  am/testkit/guest                 golang.org/x/sys
 0  am/fileowner                     golang.org/x/sys
-0  am/executable                    golang.org/x/sys
+1  am/executable                    am/fileowner golang.org/x/sys
 0  am/durable                       github.com/google/renameio/v2
 0  am/display
 1  am/clock                         am/durable am/fileowner golang.org/x/sys
@@ -45,7 +45,7 @@ const rooms = `
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 3  rspec                            am/urn schemas schemas/xmltree
-3  inventory/provider               am am/executable am/fileowner am/urn go.yaml.in/yaml/v3
+3  inventory/provider               am am/executable am/urn go.yaml.in/yaml/v3
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 )
 
-// AsRoot is a command line for root, as this user types it.
+// AsRoot is a command line for root, as this user types it, who may have called sudo.
 func AsRoot(words ...string) string {
-	if os.Geteuid() != 0 {
+	if uid := os.Getenv("SUDO_UID"); os.Geteuid() != 0 || uid != "" && uid != "0" {
 		words = append([]string{"sudo"}, words...)
 	}
 	return ShellLine(words)

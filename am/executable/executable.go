@@ -9,12 +9,16 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/user"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/am/fileowner"
 )
 
 // Drain is how long a descendant may hold the streams open after the executable itself
@@ -42,6 +46,21 @@ type Command struct {
 	Stdout io.Writer
 	// Stderr receives standard error; nil for Stdout.
 	Stderr io.Writer
+}
+
+// RunAsOwner has the executable run as the user to whom files in a folder are to belong,
+// when the server is root and that is another user: root runs nothing that somebody else
+// may change.
+func (c *Command) RunAsOwner(dir string) error {
+	uid, gid, ok, err := fileowner.Other(dir)
+	if err != nil || !ok {
+		return err
+	}
+	c.Credential, c.Home = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, "/"
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && u.HomeDir != "" {
+		c.Home = u.HomeDir
+	}
+	return nil
 }
 
 // Run runs the executable in a session, and so a process group, of its own. When Run

@@ -66,15 +66,19 @@ func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 	return a, nil
 }
 
-// Apply carries out a plan for a request, and then has all slivers of the slice
-// provisioned and started, whatever state they are in. It returns when they are ready.
-// A zero end leaves the end of leases to the aggregate.
-func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
+// Clear deletes the slivers that a plan replaces or removes, and waits until they are
+// gone. What is left then was made from both requests, the one before and that of the plan.
+func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 	if urns := p.delete(); len(urns) > 0 {
-		if err := e.Delete(ctx, urns); err != nil {
-			return err
-		}
+		return e.Delete(ctx, urns)
 	}
+	return nil
+}
+
+// Apply carries out a plan for a request after Clear, and then has all slivers of the
+// slice provisioned and started, whatever state they are in. It returns when they are
+// ready. A zero end leaves the end of leases to the aggregate.
+func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
 	if p.Has(Add, Replace) {
 		text, err := request.Only(p.allocates)
 		if err != nil {

@@ -38,6 +38,9 @@ func (c *command) send(ctx context.Context, e Event) error {
 		"PATCHBAY_EVENT_SLICE=" + e.Slice,
 		"PATCHBAY_EVENT_SLIVER=" + e.Sliver,
 	}}
+	if err := run.RunAsOwner(c.Dir); err != nil {
+		return err
+	}
 	_, err = run.Run(ctx)
 	switch {
 	case err == nil:

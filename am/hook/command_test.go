@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,6 +68,27 @@ func TestCommandGetsTheEventAndNothingElse(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got2); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestRootRunsACommandAsTheOwnerOfTheSite proves that the owner of a site, who can change
+// its hooks, gets no rights of root by them.
+func TestRootRunsACommandAsTheOwnerOfTheSite(t *testing.T) {
+	need.Root(t)
+	h := script(t, "id -u > who\n")
+	for dir := h.Dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(h.Dir, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.sender().send(t.Context(), someEvent); err != nil {
+		t.Fatal(err)
+	}
+	if who, err := os.ReadFile(filepath.Join(h.Dir, "who")); err != nil || string(who) != "12345\n" {
+		t.Errorf("it runs as user %q, %v", who, err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/dryrun"
+	"patchbay/am/fileowner"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/supervisor"
@@ -39,6 +40,28 @@ type Testbed struct {
 
 // Command is how to start it.
 func (t *Testbed) Command() []string { return []string{t.Program, "up", t.Settings} }
+
+// trustedCommand is Command for a server that is root. Where the site belongs to another
+// user, that user could name any program: root starts only the one beside its own.
+func (t *Testbed) trustedCommand() ([]string, error) {
+	uid, _, another, err := fileowner.Other(filepath.Dir(t.Settings))
+	if err != nil || !another {
+		return t.Command(), err
+	}
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return nil, err
+	}
+	trusted := *t
+	trusted.Program = filepath.Join(filepath.Dir(self), "patchbay-local")
+	if _, err := os.Stat(trusted.Program); err != nil {
+		return nil, fmt.Errorf("the site belongs to user %d, so root starts only the patchbay-local beside its own program, which is not there (%w); put it there, or start the testbed yourself: %s", uid, err, display.AsRoot(t.Command()...))
+	}
+	return trusted.Command(), nil
+}
 
 // providersOf are the providers that an inventory names.
 func providersOf(inv *inventory.Inventory) map[string]bool {
@@ -226,6 +249,9 @@ func (r *testbeds) begin() {
 		switch {
 		case err == nil:
 			log.Info("the local testbed runs already")
+			if r.root {
+				r.running.Go(func() { r.succeed(t.ctx, t.Testbed, log) })
+			}
 		case !errors.Is(err, local.ErrDown):
 			log.Error("the local testbed runs already, but cannot be asked", "error", err)
 		case !r.root:
@@ -243,6 +269,26 @@ func (r *testbeds) begin() {
 		}
 	}
 	waiting.Wait()
+}
+
+// succeed runs a testbed that ends soon after it was found running: the server that had
+// started it was killed, and it is about to end with that server. One that goes on is
+// somebody else's.
+func (r *testbeds) succeed(ctx context.Context, t *Testbed, log *slog.Logger) {
+	limit := time.After(r.patience)
+	for t.Runs(ctx, r.socket) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-limit:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if ctx.Err() == nil {
+		log.Info("the local testbed that ran has ended")
+		r.keep(ctx, t, log, make(chan struct{}))
+	}
 }
 
 // follow has all of list run, beside those that run already.
@@ -350,7 +396,10 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 	if t.Runs(ctx, r.socket) {
 		return errElsewhere
 	}
-	words := t.Command()
+	words, err := t.trustedCommand()
+	if err != nil {
+		return err
+	}
 	p, err := supervisor.Start(supervisor.Command{
 		Path: words[0], Args: words, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"},
 		// Its own group: a Ctrl-C on the terminal is the server's, which ends it in order.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"patchbay/am/dryrun"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
@@ -55,10 +57,10 @@ func newStandIn(t *testing.T, text string) *standIn {
 }
 
 // answer answers at the socket until the test ends.
-func (s *standIn) answer() { s.answerUnless(new(sync.RWMutex)) }
+func (s *standIn) answer() io.Closer { return s.answerUnless(new(sync.RWMutex)) }
 
 // answerUnless is answer, but while the lock is held it hangs.
-func (s *standIn) answerUnless(hangs *sync.RWMutex) {
+func (s *standIn) answerUnless(hangs *sync.RWMutex) io.Closer {
 	s.t.Helper()
 	l, err := fdsocket.Listen(s.socket("stand-in"), 0o600)
 	if err != nil {
@@ -81,6 +83,7 @@ func (s *standIn) answerUnless(hangs *sync.RWMutex) {
 			w.Close()
 		}
 	}()
+	return l
 }
 
 // begun waits until the program has written its pid.
@@ -153,6 +156,21 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 }
 
 // A testbed that hangs is told in the log, also when it goes on, and left alive.
+// TestServeStartsATestbedThatEndsWithAnotherServer proves that the testbed of a server that
+// was killed, which still answers when the next server starts, is started again.
+func TestServeStartsATestbedThatEndsWithAnotherServer(t *testing.T) {
+	s := newStandIn(t, lasting)
+	ending := s.answer()
+	s.start(t.Context())
+	has(t, s.log.String(), "the local testbed runs already")
+	if err := ending.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.begun()
+	s.stop()
+	has(t, s.log.String(), "the local testbed that ran has ended", "the local testbed is started")
+}
+
 func TestServeNoticesATestbedThatHangs(t *testing.T) {
 	s := newStandIn(t, lasting)
 	started := make(chan bool)
@@ -195,6 +213,35 @@ func TestServeStartsNoTestbedThatItMayNot(t *testing.T) {
 	s.stop()
 	if _, err := os.Stat(filepath.Join(s.dir, "pid")); err == nil {
 		t.Error("a second testbed was started")
+	}
+}
+
+// TestRootStartsNoProgramThatTheOwnerOfASiteNames proves that the script in a site of
+// another user does not say which program a server that is root starts.
+func TestRootStartsNoProgramThatTheOwnerOfASiteNames(t *testing.T) {
+	need.Root(t)
+	s := newStandIn(t, lasting)
+	if err := os.Chown(s.dir, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t.Context())
+	s.stop()
+	has(t, s.log.String(), "the site belongs to user 12345", "beside its own program, which is not there", "start the testbed yourself: "+s.dir+"/patchbay-local up")
+	if _, err := os.Stat(filepath.Join(s.dir, "pid")); err == nil {
+		t.Error("it was started")
+	}
+
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := filepath.Join(filepath.Dir(self), "patchbay-local")
+	if err := os.WriteFile(beside, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(beside) })
+	if words, err := s.list[0].trustedCommand(); err != nil || words[0] != beside {
+		t.Errorf("%q, %v", words, err)
 	}
 }
 

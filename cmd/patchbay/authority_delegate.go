@@ -138,6 +138,9 @@ type receiver struct {
 func (t *trialSite) receiver(name string) (receiver, error) {
 	for _, folder := range []string{site.UsersDir, toolsDir} {
 		dir := filepath.Join(t.dir, folder, strings.ToLower(name))
+		if folder == site.UsersDir {
+			dir = folderOfUser(t.dir, name)
+		}
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries { // the file has the name as it was first spelled
 			if !strings.EqualFold(e.Name(), name+"-cert.pem") {

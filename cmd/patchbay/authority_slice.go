@@ -120,7 +120,7 @@ func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Sli
 func (t *trialSite) othersWith(name, owner string) (lent string) {
 	users := filepath.Join(t.dir, site.UsersDir)
 	has := func(user string) (any, own bool) {
-		dir := filepath.Join(users, user)
+		dir := folderOfUser(t.dir, user)
 		for _, s := range slicesIn(dir) {
 			if strings.EqualFold(s, name) {
 				text, err := site.ReadRegular(filepath.Join(dir, slicesDir, s+"-cred.xml"))

@@ -176,7 +176,7 @@ func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &trialSite{a, c, dir, urlOf(ctx, c)}, nil
+	return &trialSite{a, c, dir, publicURL(ctx, c) + "/am/3.0"}, nil
 }
 
 // noTrial says that a site has no trial authority.
@@ -211,7 +211,7 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 		return nil, false, err
 	}
 	name = x.URN.Name // as it was first spelled
-	u := &trialUser{User: x, Name: name, Dir: filepath.Join(t.dir, site.UsersDir, strings.ToLower(name))}
+	u := &trialUser{User: x, Name: name, Dir: folderOfUser(t.dir, name)}
 	follow, err := t.aggregateFiles() // these follow their source
 	if err != nil {
 		return nil, false, err
@@ -253,7 +253,7 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 		return u, len(files) > 0, nil
 	}
 	for _, name := range []string{"id_ed25519", "id_ed25519.pub"} {
-		if err := os.Remove(filepath.Join(u.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeFile(filepath.Join(u.Dir, name)); err != nil {
 			return nil, false, err
 		}
 	}

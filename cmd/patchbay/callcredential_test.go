@@ -125,10 +125,9 @@ func TestVersionOfURL(t *testing.T) {
 		{"https://am.example.org:1/protogeni/xmlrpc", 2, "https://am.example.org:1/protogeni/xmlrpc", 2},
 		{"https://am.example.org:1/protogeni/xmlrpc", 0, "https://am.example.org:1/protogeni/xmlrpc", 3},
 	} {
-		o := callOptions{URL: c.url, API: c.api}
-		got, err := o.target(t.Context(), nil)
-		if err != nil || got != c.want || o.API != c.wantAPI {
-			t.Errorf("%s with --api-version %d: %s, version %d, %v; want %s, version %d", c.url, c.api, got, o.API, err, c.want, c.wantAPI)
+		got, api, err := versionedURL(c.url, c.api)
+		if err != nil || got != c.want || api != c.wantAPI {
+			t.Errorf("%s with --api-version %d: %s, version %d, %v; want %s, version %d", c.url, c.api, got, api, err, c.want, c.wantAPI)
 		}
 	}
 }

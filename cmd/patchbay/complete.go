@@ -131,7 +131,7 @@ func (x *completion) ownedSlices() ([]string, bool) {
 	if len(users) == 0 {
 		users = x.site.userNames()
 	}
-	folders, err := x.site.userPaths(users, false)
+	folders, err := (&targetFlags{site: &x.site}).userPaths(users)
 	if err != nil {
 		return nil, true
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"path/filepath"
@@ -25,10 +24,9 @@ func atTerminal(t *testing.T, answer string, args ...string) (int, string) {
 	if _, err := master.WriteString(answer + "\n"); err != nil {
 		t.Fatal(err)
 	}
-	var errs bytes.Buffer
-	code := run(t.Context(), args, console{terminal, &errs})
+	code := run(t.Context(), args, console{terminal, terminal})
 	terminal.Close()
-	return code, <-shown + errs.String()
+	return code, strings.ReplaceAll(<-shown, "\r\n", "\n")
 }
 
 // TestOrdersThatCannotBeUndoneAskAtATerminal proves who is asked, and that nothing is
@@ -76,5 +74,41 @@ func TestOrdersThatCannotBeUndoneAskAtATerminal(t *testing.T) {
 	tell(t, allocate...)
 	if code, out := tell(t, call("Delete")...); code != 0 || strings.Contains(out, "[y/N]") {
 		t.Errorf("without a terminal: %d %s", code, out)
+	}
+}
+
+// TestVerbsAskAtATerminal proves that up asks before it changes nodes, and down before it
+// gives several slices back, and that nothing is done without a yes.
+func TestVerbsAskAtATerminal(t *testing.T) {
+	dir := prepared(t, []string{"user", "alice"})
+	quick(t, dir)
+	s := serve(t, dir)
+	verb := func(args ...string) []string { return append(args, "--url", s.url, "--config", dir) }
+	one, two := filepath.Join(t.TempDir(), "one.xml"), filepath.Join(t.TempDir(), "two.xml")
+	write(t, one, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/></rspec>`)
+	write(t, two, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/><node client_id="db"/></rspec>`)
+	for _, c := range []struct {
+		rule, answer string
+		args         []string
+		code         int
+		has          []string
+		lacks        string
+	}{
+		{"what is new needs no answer", "n", verb("up", one), 0, []string{"web", "next:"}, "[y/N]"},
+		{"nor what stays", "n", verb("up", one), 0, []string{"Nothing to change"}, "[y/N]"},
+		{"up, no", "n", verb("up", two, "--slice", "one"), 1, []string{"keep  web", "add   db", "Change it? [y/N]", "nothing was changed"}, "next:"},
+		{"no answer is no", "", verb("up", two, "--slice", "one"), 1, []string{"nothing was changed"}, "next:"},
+		{"up, yes", "y", verb("up", two, "--slice", "one"), 0, []string{"Change it? [y/N]", "db", "next:"}, "nothing was changed"},
+		{"--yes", "n", verb("up", one, "--yes"), 0, []string{"remove  db"}, "[y/N]"},
+		{"a second slice", "n", verb("up", one, "--slice", "other"), 0, []string{"next:"}, "[y/N]"},
+		{"down of all, no", "n", verb("down"), 1, []string{"Give back all nodes of the slices one, other? [y/N]", "nothing was changed"}, "are given back"},
+		{"down of one", "n", verb("down", "other"), 0, []string{"are given back"}, "[y/N]"},
+		{"down of all that is one", "n", verb("down"), 0, []string{"are given back"}, "[y/N]"},
+	} {
+		code, out := atTerminal(t, c.answer, c.args...)
+		if code != c.code || strings.Contains(out, c.lacks) {
+			t.Errorf("%s: exit status %d, want %d, and not %q in:\n%s", c.rule, code, c.code, c.lacks, out)
+		}
+		has(t, out, c.has...)
 	}
 }

@@ -2,16 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"net/url"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -158,25 +154,18 @@ func (o *callOptions) Validate(args []string) error {
 }
 
 func (o *callOptions) Run(ctx context.Context, c console) error {
-	if o.URL == "" && !o.site.given() && o.site.folder() == "" {
-		if own, err := findOwnSite(); err == nil && own.exists() {
-			o.site.file = own.dir
-		}
-	}
-	users, err := o.site.userPaths(o.Users, o.URL != "")
+	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, Users: o.Users, API: o.API}
+	at, err := flags.target(ctx)
 	if err != nil {
 		return err
 	}
-	target, err := o.target(ctx, users)
-	if err != nil {
-		return err
-	}
-	r, err := o.request(users)
+	o.API = at.version
+	r, err := o.request(at.paths)
 	if err != nil {
 		return err
 	}
 	recorded := &answerOnly{}
-	ca := client.Config{URL: target, CertFile: r.me.certFile, KeyFile: r.me.keyFile, ServerCAFile: o.CA, Timeout: o.Timeout}
+	ca := client.Config{URL: at.URL, CertFile: r.me.certFile, KeyFile: r.me.keyFile, ServerCAFile: at.CA, Timeout: o.Timeout}
 	if o.Raw {
 		ca.RecordTo = recorded
 	}
@@ -381,51 +370,6 @@ func writeDocument(file, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
-}
-
-// target is the URL to call, with the path of a version; it settles the version, and
-// which certificates vouch for the server. folders are what --user names.
-func (o *callOptions) target(ctx context.Context, folders []string) (string, error) {
-	target := o.URL
-	for _, dir := range folders {
-		if target != "" || o.site.given() || !isFolder(dir) {
-			continue
-		}
-		a, err := readAggregate(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-		target, o.CA = a.URL, cmp.Or(o.CA, a.CA)
-	}
-	if target == "" {
-		config, err := o.site.read()
-		if err != nil {
-			if !o.site.given() && o.site.folder() == "" {
-				return "", errors.New("no aggregate given: use --url https://HOST:PORT/am/3.0, or --config with a site of this host")
-			}
-			return "", err
-		}
-		target = urlOf(ctx, config)
-	}
-	u, err := url.Parse(target)
-	if err != nil {
-		return "", fmt.Errorf("--url: %w", err)
-	}
-	if u.Port() == "0" {
-		return "", errors.New("the site listens on any free port; give --url with what serve has printed")
-	}
-	place, version := path.Split(strings.TrimSuffix(u.Path, "/"))
-	said := map[string]int{"2.0": 2, "3.0": 3}[version] // what the URL says
-	if o.API == 0 {
-		o.API = cmp.Or(said, 3)
-	}
-	switch {
-	case u.Path == "" || u.Path == "/":
-		u.Path = fmt.Sprintf("/am/%d.0", o.API)
-	case said != 0 && said != o.API: // the other version is at its neighbour
-		u.Path = fmt.Sprintf("%s%d.0", place, o.API)
-	}
-	return u.String(), nil
 }
 
 // answerOnly keeps what the server sent out of a client's record.

@@ -93,50 +93,6 @@ type credential struct {
 	always bool
 }
 
-// userPaths turns what --user names into folders and files. A NAME stands for the folder of
-// that user, or tool, of the site. Without --user it is the current folder, if that is a
-// user's, or the folder of the site's only user; with foreign, which says that the
-// aggregate is not that of the site, it is nothing.
-func (f *siteFlag) userPaths(users []string, foreign bool) ([]string, error) {
-	dir := f.folder()
-	if len(users) == 0 {
-		if foreign {
-			return nil, nil
-		}
-		if certs, _ := filepath.Glob("*-cert.pem"); len(certs) > 0 && exists(aggregateName) {
-			return []string{"."}, nil
-		}
-		switch names := f.userNames(); len(names) {
-		case 0:
-			return nil, nil
-		case 1:
-			return []string{filepath.Join(dir, site.UsersDir, strings.ToLower(names[0]))}, nil
-		default:
-			return nil, fmt.Errorf("several users could be meant; add --user NAME: %s", fewOf(names))
-		}
-	}
-	paths := make([]string, len(users))
-	for i, name := range users {
-		paths[i] = name
-		if exists(name) || name != filepath.Base(name) {
-			continue
-		}
-		if dir == "" {
-			return nil, fmt.Errorf("--user: there is no file or folder %q, and no site that could have a user of that name; add --config with the site, or name the user's folder", name)
-		}
-		paths[i] = ""
-		for _, kind := range []string{site.UsersDir, toolsDir} {
-			if folder := filepath.Join(dir, kind, strings.ToLower(name)); exists(folder) && paths[i] == "" {
-				paths[i] = folder
-			}
-		}
-		if paths[i] == "" {
-			return nil, fmt.Errorf("--user: there is no user %q in %s; %smake one with: %s", name, filepath.Join(dir, site.UsersDir), instead(name, f.userNames()), f.hint("user", name))
-		}
-	}
-	return paths, nil
-}
-
 // userNames are the users of the site's trial authority.
 func (f *siteFlag) userNames() []string {
 	dir := f.folder()
@@ -349,6 +305,8 @@ func (c *credential) remedy(flags ...string) string {
 	owner, err := urn.Parse(c.owner)
 	at := siteOf(c.file)
 	switch {
+	case rootsSiteOf(c.file) != "":
+		return display.AsRoot(display.Program, "status")
 	case c.abac || err != nil || at == "" || !exists(filepath.Join(filepath.Dir(at), site.AuthorityDir)):
 		return ""
 	case c.kind == urn.Slice:
@@ -389,6 +347,9 @@ func (me *caller) expired(now time.Time, reported bool) []string {
 func commandAbout(path string, args ...string) string {
 	if site := siteOf(path); site != "" {
 		return display.CommandAt(site, args...)
+	}
+	if root := rootsSiteOf(path); root != "" {
+		return display.AsRoot(append(append([]string{display.Program}, args...), "--config", root)...)
 	}
 	return display.Command(args...)
 }

@@ -81,7 +81,7 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 	if failed == nil && s.own != nil {
 		fmt.Fprintf(c.err, "Your own site runs on; remove it with: %s\n", s.own.downAll())
 	}
-	return failed
+	return s.explain(failed)
 }
 
 // down gives back all nodes of a slice and forgets it.
@@ -113,7 +113,15 @@ func (o *downOptions) removeOwn(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if !exists(own.dir) {
+	if !isUserFolder(own.home) { // that goes with root's site, also if only it is left
+		if own, err = own.choose(ctx, c, false); err != nil {
+			return err
+		}
+	}
+	switch {
+	case own.home == "" && own.userFolder() != "":
+		return fmt.Errorf("the nodes of your own site are containers of this host, which need root; say: %s", own.downAll())
+	case !exists(own.dir) && !isUserFolder(own.home):
 		fmt.Fprintf(c.err, "You have no site of your own: there is no folder %s.\n", own.dir)
 		return nil
 	}

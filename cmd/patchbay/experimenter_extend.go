@@ -74,7 +74,7 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	}
 	list, err := x.Renew(ctx, until)
 	if err != nil {
-		return err
+		return s.explain(err)
 	}
 	_, err = fmt.Fprintf(c.out, "Slice %s: all nodes are yours until %s.\n", o.slice, untilTime(earliestEnd(list)))
 	return err

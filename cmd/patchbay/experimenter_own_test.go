@@ -1,18 +1,22 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 )
 
@@ -63,6 +67,16 @@ func newPerson(t *testing.T) *person {
 
 func (p *person) state() string { return filepath.Join(p.dir, "patchbay") }
 
+// rootsSite is the folder of the site that root has for the person.
+func (p *person) rootsSite() string {
+	p.t.Helper()
+	dir, err := rootsSite(fmt.Sprint(p.uid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return dir
+}
+
 // run runs a command line of ours.
 func (p *person) run(args ...string) (out string, code int) {
 	p.t.Helper()
@@ -109,7 +123,7 @@ func (p *person) does(args []string, texts ...string) string {
 func (p *person) processes() (list []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
-		if text, err := os.ReadFile(f); err == nil && strings.Contains(string(text), p.dir) {
+		if text, err := os.ReadFile(f); err == nil && (strings.Contains(string(text), p.dir) || strings.Contains(string(text), p.rootsSite())) {
 			list = append(list, strings.ReplaceAll(string(text), "\x00", " "))
 		}
 	}
@@ -130,6 +144,9 @@ func (p *person) leavesNothing() {
 	for _, e := range entries {
 		p.t.Errorf("%s is left", e.Name())
 	}
+	if exists(p.rootsSite()) {
+		p.t.Errorf("%s is left", p.rootsSite())
+	}
 }
 
 // kill ends the server of the person's site at once.
@@ -138,7 +155,7 @@ func (p *person) kill() {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil || !strings.Contains(string(text), "\x00serve\x00") || !strings.Contains(string(text), p.state()) {
+		if err != nil || !strings.Contains(string(text), "\x00serve\x00") || !strings.Contains(string(text), p.state()) && !strings.Contains(string(text), p.rootsSite()) {
 			continue
 		}
 		var pid int
@@ -174,6 +191,17 @@ func TestUpOfANormalUser(t *testing.T) {
 	if out, code := p.run("ssh", "server"); code != 1 || !strings.Contains(out, "simulated, so there is nothing to log in to") {
 		t.Errorf("%d: %s", code, out)
 	}
+	p.does([]string{"call", "GetVersion"}, "SUCCESS")
+	// What is printed about this site runs as printed.
+	out, _ := p.run("status", "--user", "carol")
+	_, hint, ok := strings.Cut(strings.TrimSpace(out), "make one with: ")
+	if !ok {
+		t.Fatalf("no hint in %s", out)
+	}
+	p.does(strings.Fields(hint)[1:], "User urn:publicid:IDN+")
+	if err := os.RemoveAll(filepath.Join(p.state(), site.UsersDir, "carol")); err != nil {
+		t.Fatal(err)
+	}
 	info, err := os.Stat(p.state())
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder: %v %v", info, err)
@@ -207,6 +235,90 @@ func TestUpOfANormalUser(t *testing.T) {
 	}
 	p.leavesNothing()
 	p.does([]string{"down", "--all"}, "You have no site of your own")
+}
+
+// TestUpUnderSudoOnAHostThatCannotRunNodes proves that root's rights are given up where
+// they are of no use: the site is then the user's, and simulated.
+func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
+	need.Root(t)
+	p := newPerson(t)
+	p.sudo = true
+	t.Setenv("PATH", t.TempDir()) // it has no ssh
+	p.does([]string{"up", "--example"}, "this host cannot run real ones:", "there is no ssh on the PATH", "server  (simulated)")
+	p.belongs(p.state(), nobodyID)
+	if exists(p.rootsSite()) {
+		t.Error("there is a site of root")
+	}
+	p.does([]string{"status"}, "server  ready")
+	p.leavesNothing()
+}
+
+// TestRootObeysNoSiteOfAnother proves that neither the site nor the keys go where another
+// user has the say.
+func TestRootObeysNoSiteOfAnother(t *testing.T) {
+	need.Root(t)
+	p := newPerson(t)
+	own := ownSite{dir: filepath.Join(p.dir, "patchbay")}
+	if err := own.checkOwners(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534; unset XDG_STATE_HOME") {
+		t.Error(err)
+	}
+	own = ownSite{dir: t.TempDir(), home: filepath.Join(p.dir, "patchbay"), caller: &user.User{Uid: "12345"}, login: "alice"}
+	if err := own.checkOwners(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534 and not to alice") {
+		t.Error(err)
+	}
+
+	config := filepath.Join(p.dir, "ssh_config")
+	write(t, config, "")
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\nid -u\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir := bin; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	out := new(wait.Buffer)
+	if err := runSSH(console{out, out}, config, "node"); err != nil || out.String() != "65534\n" {
+		t.Errorf("OpenSSH runs as user %q, %v; its configuration names programs", out, err)
+	}
+}
+
+// TestSSHGoesByTheManifestThatIsKept proves that ssh, status and down say so when the
+// aggregate does not answer, and that ssh goes on with the login it knows.
+func TestSSHGoesByTheManifestThatIsKept(t *testing.T) {
+	dir := prepared(t, []string{"user", "alice"})
+	quick(t, dir)
+	s := serve(t, dir)
+	request, folder := filepath.Join(t.TempDir(), "one.xml"), filepath.Join(t.TempDir(), "alice")
+	write(t, request, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/></rspec>`)
+	if code, out := tell(t, "up", request, "--url", s.url, "--config", dir); code != 0 {
+		t.Fatal(out)
+	}
+	if err := execute("cp", "-a", filepath.Join(dir, "users", "alice"), folder); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, aggregateName), "url: "+s.url+"\n")
+	s.stop()
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\necho \"it runs $*\" >&2\nexit 7\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	code, out := tell(t, "ssh", "--user", folder, "web", "hostname")
+	if code != 7 {
+		t.Errorf("exit status %d, want that of ssh, 7", code)
+	}
+	has(t, out, "nothing listens at 127.0.0.1", "The login is the one that was known before.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
+	for _, verb := range []string{"status", "down"} {
+		if code, out := tell(t, verb, "--user", folder); code != 1 || !strings.Contains(out, "slice one: ") || !strings.Contains(out, "nothing listens at 127.0.0.1") {
+			t.Errorf("%s: %d: %s", verb, code, out)
+		}
+		if code, out := tell(t, verb, "--url", s.url, "--config", dir); code != 1 || !strings.Contains(out, "the site does not run; start it with: "+display.CommandAt(dir, "serve")) {
+			t.Errorf("%s: %d: %s", verb, code, out)
+		}
+	}
 }
 
 // TestUpIsInterrupted proves that a Ctrl-C leaves what was reserved, says so, and that the
@@ -263,6 +375,24 @@ func TestOwnSiteIsMadeAgainAfterAnInterruption(t *testing.T) {
 	}
 }
 
+// belongs proves that all that is in a folder, and the folder, belongs to a user.
+func (p *person) belongs(dir string, uid uint32) {
+	p.t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Sys().(*syscall.Stat_t).Uid != uid {
+			p.t.Errorf("%s belongs to user %d, want %d", path, info.Sys().(*syscall.Stat_t).Uid, uid)
+		}
+		return err
+	})
+	if err != nil {
+		p.t.Error(err)
+	}
+}
+
 // TestOnHostUpToDown plays the first minute on real nodes: as root for a user who called
 // sudo, who then logs in without it, and at the end nothing is left on the host.
 func TestOnHostUpToDown(t *testing.T) {
@@ -270,23 +400,39 @@ func TestOnHostUpToDown(t *testing.T) {
 	p := newPerson(t)
 	as := func(sudo bool) *person { p.sudo = sudo; return p }
 	t.Cleanup(func() { p.sudo = true })
-	as(true).does([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
-
-	// All files belong to the user.
-	err := filepath.WalkDir(p.state(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil && info.Sys().(*syscall.Stat_t).Uid != nobodyID && d.Type().IsRegular() {
-			t.Errorf("%s belongs to user %d", path, info.Sys().(*syscall.Stat_t).Uid)
-		}
-		return err
-	})
-	if err != nil {
+	// No link in the user's folder leads root elsewhere.
+	elsewhere := t.TempDir()
+	if err := errors.Join(os.Symlink(elsewhere, p.state()), os.Lchown(p.state(), nobodyID, nobodyID)); err != nil {
 		t.Fatal(err)
 	}
-	bed, err := site.OpenTestbed(filepath.Join(p.state(), site.ProvidersDir), create.Local)
+	if out, code := as(true).run("up", "--example"); code != 1 || !strings.Contains(out, "permission denied") {
+		t.Errorf("%d: %s", code, out)
+	}
+	if entries, err := os.ReadDir(elsewhere); err != nil || len(entries) > 0 {
+		t.Errorf("root was led to write %v, %v", entries, err)
+	}
+	if err := os.Remove(p.state()); err != nil {
+		t.Fatal(err)
+	}
+	p.does([]string{"down", "--all"}, "Your own site is gone")
+
+	as(true).does([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
+
+	// The site is root's alone, with the programs that root runs; of what is in the user's
+	// folder everything is theirs, and root obeys nothing in it.
+	p.belongs(p.rootsSite(), 0)
+	p.belongs(p.state(), nobodyID)
+	for _, name := range []string{site.ConfigName, site.ProvidersDir, site.AuthorityDir} {
+		if exists(filepath.Join(p.state(), name)) {
+			t.Errorf("the user's folder has %s", name)
+		}
+	}
+	for _, line := range p.processes() {
+		if strings.Contains(line, p.bin) {
+			t.Errorf("root runs what a user may change: %s", line)
+		}
+	}
+	bed, err := site.OpenTestbed(filepath.Join(p.rootsSite(), site.ProvidersDir), create.Local)
 	if err != nil || bed == nil {
 		t.Fatal(bed, err)
 	}
@@ -302,6 +448,7 @@ func TestOnHostUpToDown(t *testing.T) {
 		t.Errorf("exit status %d, want that of ssh, 7: %s", code, out)
 	}
 	p.does([]string{"status"}, "server  ready", "client  ready")
+	p.does([]string{"call", "Status"}, "SUCCESS")
 	config := strings.TrimSpace(p.does([]string{"ssh", "--print-config"}))
 	write(t, filepath.Join(p.dir, "note"), "from outside\n")
 	if out, code := p.program("scp", "-q", "-F", config, "note", "server.lan.patchbay:"); code != 0 {
@@ -320,22 +467,26 @@ func TestOnHostUpToDown(t *testing.T) {
 	as(false).does([]string{"ssh", "third", "hostname"}, "third")
 
 	// Without root, what needs root says so.
-	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "need root") {
+	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "which need root; say: sudo") {
 		t.Errorf("%d: %s", code, out)
 	}
 	p.kill()
-	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "need root; start it with: sudo") {
+	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "does not run, as after a boot of the host; start it with: sudo") {
 		t.Errorf("%d: %s", code, out)
+	}
+	if out, code := p.run("ssh", "server"); code == 0 || !strings.Contains(out, "start it with: sudo") || !strings.Contains(out, "Connection refused") {
+		t.Errorf("ssh goes by the manifest that is kept: %d: %s", code, out)
 	}
 	as(true).does([]string{"status"}, "server  ready")
 	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
 
-	as(true).does([]string{"down"}, "Slice lan: all nodes are given back.")
+	as(false).does([]string{"extend", "3h"}, "in 3h")
+	p.does([]string{"down"}, "Slice lan: all nodes are given back.")
 	for _, name := range []string{"note", "lan.xml"} {
 		if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.leavesNothing()
+	as(true).leavesNothing()
 	wait.Until(t, "nothing is left on the host", func() bool { return takeStock(bed.Instance) == (stock{}) })
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -54,151 +55,96 @@ type session struct {
 // errNothingYet says that the user has no site of their own.
 var errNothingYet = errors.New("you have no experiment here")
 
-// open finds the aggregate and the user. The aggregate is that of --url, of --config, of
-// the user's folder, of the site in the current folder, or of the user's own site, which is
-// served then; only with begin it is made, and a user, too, where there is none.
+// open finds the aggregate and the user. The user's own site is served then; only with
+// begin it is made, and a user, too, where there is none.
 func (o *experimenterFlags) open(ctx context.Context, c console, begin bool) (*session, error) {
 	s := &session{console: c, flags: o}
-	if err := s.findAggregate(ctx, begin); err != nil {
-		return nil, err
-	}
-	if s.config != nil {
-		t, err := openTrial(ctx, s.config)
+	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, API: 3, prepare: func(own ownSite) (ownSite, error) {
+		own, err := own.choose(ctx, c, begin)
 		switch {
-		case err == nil:
-			s.trial = t
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
-			return nil, err
+		case err != nil || !own.exists() && own.home == "" && own.userFolder() != "": // it is root's, and runs
+			return own, err
+		case !begin && !own.exists():
+			return own, errNothingYet
 		}
+		return own, own.open(ctx, c)
+	}}
+	if o.User != "" {
+		flags.Users = []string{o.User}
 	}
-	if s.dir == "" {
-		unlock, err := lockFolder(ctx, filepath.Dir(s.config.Origin.File), c) // two may want the same user made
-		if err != nil {
-			return nil, err
-		}
-		err = s.findUser(begin)
-		unlock()
-		if err != nil {
-			return nil, err
-		}
+	if begin {
+		flags.makeUser = func(name string) (string, error) { return s.makeUser(ctx, name) }
 	}
-	var err error
-	if s.dir, err = filepath.Abs(s.dir); err != nil {
+	t, err := flags.target(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if o.CA != "" {
-		s.CA = o.CA
+	s.aggregate, s.own, s.config = t.aggregate, t.own, t.config
+	switch {
+	case len(t.paths) > 0 && isFolder(t.paths[0]):
+		s.dir, err = filepath.Abs(t.paths[0])
+	case o.URL != "":
+		err = errors.New("--url needs --user FOLDER, the folder of a user of that aggregate")
+	case o.User != "":
+		err = errors.New("--user needs the name of a user, or a user's folder")
+	default:
+		err = errNothingYet
 	}
-	return s, nil
+	if err != nil {
+		return nil, err
+	}
+	return s, s.openSite(ctx)
 }
 
-// findAggregate finds the aggregate, and the user's folder where that names it.
-func (s *session) findAggregate(ctx context.Context, begin bool) error {
-	o := s.flags
-	folder := "."
-	if isFolder(o.User) {
-		folder = o.User
+// openSite opens the site of this host that has the aggregate, and its trial authority, as
+// far as this user may.
+func (s *session) openSite(ctx context.Context) error {
+	file := siteOf(filepath.Join(s.dir, "x"))
+	if o := s.flags; o.site.given() || s.own != nil && s.own.exists() {
+		file = o.site.path()
 	}
-	if isUserFolder(folder) && (!o.site.given() || o.User != "") {
-		s.dir = folder
-	}
-	if s.URL = o.URL; s.URL != "" && !o.site.given() {
-		if s.dir == "" {
-			return errors.New("--url needs --user FOLDER, the folder of a user of that aggregate")
-		}
-		return nil
-	}
-	if !o.site.given() && s.dir != "" {
-		a, err := readAggregate(s.dir)
-		if err == nil {
-			s.aggregate = a
-			return nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+	if s.config == nil && file != "" {
+		config, err := site.ReadConfig(file)
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
-		if at := siteOf(filepath.Join(s.dir, "x")); at != "" {
-			o.site.file = at
-		}
+		s.config = config
 	}
-	if o.site.given() || exists(o.site.path()) {
-		config, err := o.site.read()
-		if s.config = config; err != nil || s.URL != "" {
-			return err
-		}
-		if s.URL = urlOf(ctx, config); strings.HasSuffix(config.Listen, ":0") && config.PublicURL == "" {
-			return errors.New("the site listens on any free port; give --url with what serve has printed")
-		}
+	if s.config == nil {
 		return nil
 	}
-	own, err := findOwnSite()
-	if err != nil {
-		return err
+	t, err := openTrial(ctx, s.config)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
 	}
-	s.own = &own
-	if !begin && !own.exists() {
-		return errNothingYet
-	}
-	if err := own.open(ctx, s.console); err != nil {
-		return err
-	}
-	if s.config, err = own.read(); err == nil {
-		s.URL = urlOf(ctx, s.config)
-	}
+	s.trial = t
 	return err
 }
 
-// urlOf is the URL of version 3 of the API of a site on this host.
-func urlOf(ctx context.Context, c *site.Config) string {
-	return strings.TrimSuffix(cmp.Or(c.PublicURL, site.PublicURLOf(ctx, c.Listen)), "/") + "/am/3.0"
-}
-
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return name != "" && err == nil && info.IsDir()
-}
-
-// isUserFolder tells whether a folder is one that "patchbay user" writes.
-func isUserFolder(dir string) bool {
-	files, _ := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
-	return len(files) > 0
-}
-
-// findUser finds the user's folder in the site. With begin, a user is made where there
-// is none.
-func (s *session) findUser(begin bool) error {
-	users := filepath.Join(filepath.Dir(s.config.Origin.File), site.UsersDir)
-	names := folksIn(users)
-	name := s.flags.User
-	if name == "" {
-		switch {
-		case len(names) == 1:
-			name = names[0]
-		case len(names) > 1:
-			return fmt.Errorf("several users could be meant; say which one with --user NAME: %s", strings.Join(names, ", "))
-		case s.own != nil && s.own.login != "root" && userNames.MatchString(s.own.login):
-			name = s.own.login
-		default:
-			name = "alice"
-		}
+// makeUser makes a user of the site, if that has a trial authority; "" is alice.
+func (s *session) makeUser(ctx context.Context, name string) (string, error) {
+	config, err := s.flags.site.read()
+	if err != nil {
+		return "", err
 	}
-	s.dir = filepath.Join(users, strings.ToLower(name))
-	if isUserFolder(s.dir) || begin && s.trial != nil {
-		if s.trial == nil {
-			return nil
-		}
-		_, _, err := s.trial.user(name, false, time.Now())
-		return err
+	t, err := openTrial(ctx, config)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return "", nil
 	}
-	if len(names) == 0 && s.flags.User == "" {
-		return errNothingYet
+	if err != nil {
+		return "", err
 	}
-	return fmt.Errorf("there is no user %s in %s; %smake one with: %s", name, users, instead(name, names), s.hint("user", name))
+	unlock, err := lockFolder(ctx, t.dir, s.console) // two may want the same user made
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	u, _, err := t.user(cmp.Or(name, "alice"), false, time.Now())
+	if err != nil {
+		return "", err
+	}
+	return u.Dir, nil
 }
-
-// userNames are the names that a login at the host and a user of a trial authority may
-// both have.
-var userNames = regexp.MustCompile(`^[a-z][a-z0-9_]{0,7}$`)
 
 // hint is a command line about the same aggregate and user, on one line that is safe for
 // a terminal. Flags stand before what may be a command in a node.
@@ -215,6 +161,19 @@ func (s *session) hint(args ...string) string {
 		args = append(args, "--config", o.site.file)
 	}
 	return display.Line(display.Command(append(args, rest...)...))
+}
+
+// explain adds to why the aggregate does not answer what starts the site again.
+func (s *session) explain(err error) error {
+	switch {
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		return err
+	case s.own != nil && s.own.userFolder() != "":
+		return fmt.Errorf("%w\nyour own site does not run, as after a boot of the host; start it with: %s", err, display.AsRoot(display.Program, "status"))
+	case s.config != nil:
+		return fmt.Errorf("%w\nthe site does not run; start it with: %s", err, display.CommandAt(s.config.Origin.File, "serve"))
+	}
+	return err
 }
 
 func (s *session) close() {
@@ -270,7 +229,7 @@ func (s *session) openSlice(name string, life time.Duration, begin bool) (*slice
 // end too soon. What another user has lent is left alone.
 func (s *session) renewCredentials(name string, life time.Duration, begin bool) error {
 	now := time.Now()
-	user := filepath.Base(s.dir)
+	user := s.userName()
 	until := func(file string) time.Time {
 		text, err := site.ReadRegular(file)
 		if err != nil {
@@ -294,11 +253,19 @@ func (s *session) renewCredentials(name string, life time.Duration, begin bool) 
 		return nil
 	}
 	if has := s.trial.othersWith(name, user); has != "" {
-		return fmt.Errorf("%s has the slice %s; give yours another name with --slice, or have it lent: %s", has, name, s.hint("delegate", name, "--from", has, "--to", user))
+		return fmt.Errorf("%s has the slice %s; give yours another name with --slice, or have it lent: %s", has, name, display.CommandAt(s.config.Origin.File, "delegate", name, "--from", has, "--to", user))
 	}
 	longest := s.trial.Expires().Sub(now) - time.Minute
 	_, _, _, err := s.trial.slice(name, user, now.Add(min(max(7*24*time.Hour, life+time.Hour), longest)), now)
 	return err
+}
+
+// userName is the name of the user at the site.
+func (s *session) userName() string {
+	if names := namesOf(s.file("*-usercred.xml"), "-usercred.xml"); len(names) > 0 {
+		return strings.ToLower(names[0])
+	}
+	return filepath.Base(s.dir)
 }
 
 // userURN is the URN of a user of the trial authority.

@@ -64,7 +64,7 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	if s.isSimulated() {
 		return fmt.Errorf("the nodes of this site are simulated, so there is nothing to log in to; for real ones see: %s", display.Command("up", "--help"))
 	}
-	return runSSH(c, append([]string{"-F", s.file("ssh_config"), h.Alias}, o.command...)...)
+	return runSSH(c, s.file("ssh_config"), append([]string{h.Alias}, o.command...)...)
 }
 
 // printConfig writes the files for OpenSSH anew, and prints the path of the first.
@@ -98,7 +98,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 		if err == nil {
 			_, err = sl.refresh(ctx)
 		}
-		asked = errors.Join(asked, err)
+		asked = errors.Join(asked, s.explain(err))
 	}
 	// Also where nothing was learnt: who made the folder may have left any configuration
 	// in it, with commands.
@@ -116,6 +116,9 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	}
 	switch {
 	case len(found) == 1 && found[0].Login.Exists():
+		if asked != nil {
+			fmt.Fprintf(s.err, "%v\nThe login is the one that was known before.\n", asked)
+		}
 		return found[0], nil
 	case len(found) == 1 && found[0].Unsafe != "":
 		return h, fmt.Errorf("the manifest has a login for %s that ssh might take for something else, %q; it is not used", name, found[0].Unsafe)

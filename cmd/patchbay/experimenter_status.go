@@ -52,7 +52,7 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 		}
 		failed = errors.Join(failed, s.status(ctx, name))
 	}
-	return failed
+	return s.explain(failed)
 }
 
 // status shows one slice.

@@ -26,7 +26,9 @@ and show how to log in.
 
 The site is that of --config or of the current folder; the aggregate that of --url or of a
 user's folder; else a site of your own, which is made in your state folder and runs in
-the background until "patchbay down --all". As root its nodes are containers of this host.
+the background until "patchbay down --all". Under sudo, or as root, its nodes are
+containers of this host, and the site is in root's state folder; your keys are in yours,
+so that the other verbs work without sudo.
 
 Say it again with a changed request: it shows which nodes it keeps, adds, replaces and
 removes, and asks first. Say it again after a failure: it goes on.`
@@ -112,7 +114,7 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	return o.apply(ctx, x, text)
+	return s.explain(o.apply(ctx, x, text))
 }
 
 // apply makes the slice what the request asks for, and shows it.
@@ -150,10 +152,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if o.life > 0 {
 		end = time.Now().Add(o.life)
 	}
-	if err := x.write(".request.xml", text); err != nil {
-		return err
-	}
-	if err := o.carryOut(ctx, x, plan, request, end); err != nil {
+	if err := o.carryOut(ctx, x, plan, request, text, end); err != nil {
 		return err
 	}
 	if o.life > 0 && plan.Has(experiment.Keep) {
@@ -169,12 +168,19 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 }
 
 // carryOut applies the plan with its progress shown, and says after a failure what is
-// there and what to do.
-func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, end time.Time) error {
+// there and what to do. text is the request, which is kept from the moment on when all
+// slivers are as it has them.
+func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, text []byte, end time.Time) error {
 	s := x.session
 	p := newProgress(s.err)
 	x.Progress = p.show
-	err := x.Apply(ctx, plan, request, end)
+	err := x.Clear(ctx, plan)
+	if err == nil {
+		err = x.write(".request.xml", text)
+	}
+	if err == nil {
+		err = x.Apply(ctx, plan, request, end)
+	}
 	if err == nil {
 		p.finish()
 		return nil

@@ -84,7 +84,7 @@ func (f *siteFlag) folder() string {
 
 // hint is a command line about the same site.
 func (f *siteFlag) hint(args ...string) string {
-	if !f.given() {
+	if !f.given() && f.file == site.ConfigName { // else it was found, and is the own one
 		return display.Command(args...)
 	}
 	return display.CommandAt(f.file, args...)

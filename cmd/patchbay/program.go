@@ -94,14 +94,10 @@ func openPrivate(name string, flags int) (f *os.File, err error) {
 	return f, err
 }
 
-// startServer serves a site in the background: in a session of its own, with its output
+// startServer serves a site in the background, with program: in a session of its own, with its output
 // in log, and with any free port for the admin listener. It goes on when this process
 // ends; ended tells when it does so sooner.
-func startServer(config string, log *os.File) (ended <-chan error, err error) {
-	program, err := findProgram("patchbay")
-	if err != nil {
-		return nil, err
-	}
+func startServer(program, config string, log *os.File) (ended <-chan error, err error) {
 	cmd := exec.Command(program, "serve", "--config", config)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, site.EnvPrefix) }), site.EnvPrefix+"ADMIN=127.0.0.1:0")
@@ -136,13 +132,19 @@ func runHelper(ctx context.Context, name string, args ...string) (string, error)
 }
 
 // runSSH runs OpenSSH with our standard streams and gives its exit status, 255 where it
-// was killed.
-func runSSH(c console, args ...string) error {
+// was killed. config is its configuration, whose owner root becomes for it: OpenSSH runs
+// programs that are named there.
+func runSSH(c console, config string, args ...string) error {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
 		return errors.New("there is no ssh on the PATH; install openssh-client")
 	}
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(program, append([]string{"-F", config}, args...)...)
+	if uid, gid, ok, err := fileowner.Other(filepath.Dir(config)); err != nil {
+		return err
+	} else if ok {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, plainWriter(c.out), plainWriter(c.err)
 	// A Ctrl-C is for ssh and what runs in the node.
 	err = cmd.Run()

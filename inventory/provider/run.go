@@ -5,13 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/user"
-	"strconv"
-	"syscall"
 	"time"
 
 	"patchbay/am/executable"
-	"patchbay/am/fileowner"
 )
 
 // maxAnswer is the most a get or set may write to standard output.
@@ -36,15 +32,8 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	out := &bounded{max: c.answer}
 	stderr := &lines{log: p.logger().With("provider", p.Name, "action", c.action)}
 	cmd := &executable.Command{Path: p.Path, Args: []string{"ral_action=" + c.action}, Dir: p.Dir, Stdin: c.in, Stdout: out, Stderr: stderr}
-	// It writes to its own folder.
-	if uid, gid, ok, err := fileowner.Other(p.Dir); err != nil {
+	if err := cmd.RunAsOwner(p.Dir); err != nil { // it writes to its own folder
 		return nil, err
-	} else if ok {
-		cmd.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		cmd.Home = "/"
-		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && u.HomeDir != "" {
-			cmd.Home = u.HomeDir
-		}
 	}
 	held, err := cmd.Run(ctx)
 	stderr.flush()

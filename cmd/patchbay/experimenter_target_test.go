@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/site"
+)
+
+// TestAggregateAndUserAreFoundInOneOrder proves which aggregate and which user call and the
+// verbs mean: --url, --config, the user's folder, the site in the current folder, the own one.
+func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
+	root := t.TempDir()
+	in := func(name string) string { return filepath.Join(root, name) }
+	makeSite := func(dir, url string, users ...string) {
+		t.Helper()
+		text := "authority: testbed.example.org\nlisten: 127.0.0.1:1\npublic_url: " + url + "\nkeys: [{certificate: a.pem, key: b.pem}]\n"
+		if err := site.ReplaceFile(filepath.Join(dir, site.ConfigName), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range users {
+			if err := site.ReplaceFile(filepath.Join(dir, site.UsersDir, name, name+"-cert.pem"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	makeSite(in("own/patchbay"), "https://own.example.org", "me")
+	makeSite(in("here"), "https://here.example.org", "alice")
+	makeSite(in("named"), "https://named.example.org", "alice", "bob")
+	makeSite(in("empty/patchbay"), "https://empty.example.org")
+	for dir, url := range map[string]string{"folder": "https://folder.example.org/am/2.0", "roots/patchbay": "https://roots.example.org/am/3.0"} {
+		for name, text := range map[string]string{"ann-cert.pem": "", aggregateName: "url: " + url + "\nca: ca.pem\n"} {
+			if err := site.ReplaceFile(filepath.Join(in(dir), name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Mkdir(in("nowhere"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		rule, cwd, state, args string
+		url, user, ca          string // user and CA from root on
+		fails                  string
+	}{
+		{"--url, and no user of the site here", "here", "own", "--url https://x.example.org", "https://x.example.org/am/3.0", "", "", ""},
+		{"--url and --config: the site's user", "nowhere", "own", "--url https://x.example.org --config ROOT/here", "https://x.example.org/am/3.0", "here/users/alice", "", ""},
+		{"--config before the folder", "folder", "own", "--config ROOT/here", "https://here.example.org/am/3.0", "here/users/alice", "", ""},
+		{"the folder before the site here", "here", "own", "--user ROOT/folder", "https://folder.example.org/am/2.0", "folder", "folder/ca.pem", ""},
+		{"the current folder is the user's", "folder", "own", "", "https://folder.example.org/am/2.0", "folder", "folder/ca.pem", ""},
+		{"the site here before the own one", "here", "own", "", "https://here.example.org/am/3.0", "here/users/alice", "", ""},
+		{"the own site", "nowhere", "own", "", "https://own.example.org/am/3.0", "own/patchbay/users/me", "", ""},
+		{"a name at the own site", "nowhere", "own", "--user ME", "https://own.example.org/am/3.0", "own/patchbay/users/me", "", ""},
+		{"the folder of a user of root's site", "nowhere", "roots", "", "https://roots.example.org/am/3.0", "roots/patchbay", "roots/patchbay/ca.pem", ""},
+		{"several users", "nowhere", "own", "--config ROOT/named", "", "", "", "add --user NAME: alice, bob"},
+		{"a name that is not there", "nowhere", "own", "--user carol", "", "", "", "user carol --config ROOT/own/patchbay"},
+		{"no users", "nowhere", "empty", "", "https://empty.example.org/am/3.0", "", "", ""},
+		{"nothing", "nowhere", "nowhere", "", "", "", "", "no aggregate given"},
+	} {
+		t.Chdir(in(tt.cwd))
+		t.Setenv("XDG_STATE_HOME", in(tt.state))
+		var s siteFlag
+		f := targetFlags{site: &s}
+		fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
+		s.AddFlags(fs)
+		fs.StringVar(&f.URL, "url", "", "")
+		fs.StringArrayVar(&f.Users, "user", nil, "")
+		if err := fs.Parse(strings.Fields(strings.ReplaceAll(tt.args, "ROOT", root))); err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.target(t.Context())
+		if tt.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(tt.fails, "ROOT", root)) {
+				t.Errorf("%s: %v, want %q", tt.rule, err, tt.fails)
+			}
+			continue
+		}
+		user, ca := "", got.CA
+		if len(got.paths) > 0 {
+			user, _ = filepath.Abs(got.paths[0])
+			user, _ = filepath.Rel(root, user)
+		}
+		if ca != "" {
+			ca, _ = filepath.Abs(ca)
+			ca, _ = filepath.Rel(root, ca)
+		}
+		if err != nil || got.URL != tt.url || user != tt.user || ca != tt.ca {
+			t.Errorf("%s: %s, user %q, CA %q, %v; want %s, %q, %q", tt.rule, got.URL, user, ca, err, tt.url, tt.user, tt.ca)
+		}
+	}
+}
