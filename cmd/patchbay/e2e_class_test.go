@@ -224,11 +224,11 @@ func (s *student) gets(want string, command ...string) error {
 }
 
 // logsIn logs in to the node as README.txt says, and finds the student's own account. A
-// key that the student brought is in an agent.
+// key that the student brought is in an agent, which ends with the command.
 func (s *student) logsIn() error {
 	command := []string{"patchbay", "ssh", "--user", ".", "server", "id -un; geni-get slice_urn"}
 	if filepath.Dir(s.key) != s.dir {
-		command = append([]string{"ssh-agent", "sh", "-c", `ssh-add -q "$0" && exec "$@"`, s.key}, command...)
+		command = append([]string{"ssh-agent", "sh", "-c", `ssh-add -q "$0" && "$@"; status=$?; kill $SSH_AGENT_PID; exit $status`, s.key}, command...)
 	}
 	return s.gets(s.name+"\nurn:publicid:IDN+class.example.org+slice+"+s.slice+"\n", command...)
 }
