@@ -8,7 +8,7 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
 LDFLAGS  := -X main.version=$(VERSION) -X patchbay/am/site.version=$(VERSION)
 # The version is stamped above; git's own stamp fails in a checkout of another user.
-BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags
 PACKAGES := ./...
 # Packages whose tests have the host to themselves: make test-host. In others, tests named TestOnHost….
 ONHOST   := '^patchbay/(cmd/patchbay-local|inventory/local|am/testkit)'
@@ -22,10 +22,12 @@ SOAKTIME ?= 10m
 ## all: check and build
 all: check build
 
+# A testbed keeps two copies of patchbay-local for its nodes, so it is built without the
+# tables of debuggers. Stack traces and profiles do not use these.
 ## build: make bin/patchbay and bin/patchbay-local
 build: packages
-	$(BUILD) -o bin/patchbay ./cmd/patchbay
-	CGO_ENABLED=0 $(BUILD) -o bin/patchbay-local ./cmd/patchbay-local
+	$(BUILD) '$(LDFLAGS)' -o bin/patchbay ./cmd/patchbay
+	CGO_ENABLED=0 $(BUILD) '$(LDFLAGS) -s -w' -o bin/patchbay-local ./cmd/patchbay-local
 
 ## demo: build, then show the whole life of an experiment (DEMO="--keep DIR" keeps its site)
 demo: build

@@ -53,7 +53,8 @@ func label(s string) string {
 	return name[:min(len(name), most)]
 }
 
-// SSHFiles are the files that SSHConfig names.
+// SSHFiles are the files that SSHConfig names. Without an Identity, OpenSSH offers the
+// keys of the user's agent and of ~/.ssh.
 type SSHFiles struct{ Identity, KnownHosts string }
 
 // SSHConfig writes the configuration of OpenSSH for hosts. Of values from a
@@ -62,9 +63,13 @@ type SSHFiles struct{ Identity, KnownHosts string }
 func SSHConfig(hosts []Host, f SSHFiles) []byte {
 	var b strings.Builder
 	b.WriteString("# Written by patchbay; changes are lost. For ssh -F FILE, or Include FILE in ~/.ssh/config.\n")
+	identity := ""
+	if f.Identity != "" {
+		identity = fmt.Sprintf("  IdentityFile %s\n  IdentitiesOnly yes\n", quote(f.Identity))
+	}
 	common := func(l Login) {
-		fmt.Fprintf(&b, "  HostName %s\n  Port %d\n  User %s\n  IdentityFile %s\n  IdentitiesOnly yes\n  UserKnownHostsFile %s\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n",
-			l.Host, l.Port, l.User, quote(f.Identity), quote(f.KnownHosts))
+		fmt.Fprintf(&b, "  HostName %s\n  Port %d\n  User %s\n%s  UserKnownHostsFile %s\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n",
+			l.Host, l.Port, l.User, identity, quote(f.KnownHosts))
 	}
 	for _, h := range hosts {
 		if !h.Login.Exists() {

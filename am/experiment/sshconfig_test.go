@@ -114,6 +114,18 @@ func TestKnownHosts(t *testing.T) {
 	}
 }
 
+// TestWithoutAKeyOpenSSHChooses proves that keys of the agent and of ~/.ssh are offered
+// where the user's folder has none.
+func TestWithoutAKeyOpenSSHChooses(t *testing.T) {
+	hosts := Hosts("exp", []Node{{Name: "server", Login: Login{Host: "pc1.example.org", Port: 22, User: "alice"}}})
+	for key, want := range map[string]bool{"": false, "/key": true} {
+		text := string(SSHConfig(hosts, SSHFiles{key, "/known"}))
+		if !strings.Contains(text, "HostName") || strings.Contains(text, "IdentityFile") != want || strings.Contains(text, "IdentitiesOnly") != want {
+			t.Errorf("with the key %q it is\n%s", key, text)
+		}
+	}
+}
+
 // TestSSHFilesThatCannotBeNamed proves that a path which OpenSSH reads otherwise is refused.
 func TestSSHFilesThatCannotBeNamed(t *testing.T) {
 	for path, ok := range map[string]bool{"/a b/key": true, "/a%b/key": true, `/a"b`: false, "/a\nb": false, "/${x}": false, `/a\b`: false} {

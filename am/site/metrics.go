@@ -14,6 +14,7 @@ import (
 	"patchbay/am/server"
 	"patchbay/am/store"
 	"patchbay/credentials/cert"
+	"patchbay/inventory/provider"
 )
 
 // callFailures counts the calls of providers that failed as a whole. The zero value is
@@ -49,6 +50,7 @@ const stockMaxAge = time.Second
 type stock struct {
 	at             time.Time
 	slivers        map[[2]string]int // by state and provider
+	degraded       map[string]int    // by provider: slivers that are ready and have a problem
 	tasks          map[[2]string]int // by goal and provider
 	oldest         time.Duration     // since the oldest task is to be done
 	slices         int
@@ -78,8 +80,9 @@ var goals = []am.Goal{am.GoalMake, am.GoalStart, am.GoalStop, am.GoalRestart, am
 
 // takeStock counts what the store and the inventory hold now.
 func (s *Site) takeStock() *stock {
-	n := &stock{at: time.Now(), slivers: map[[2]string]int{}, tasks: map[[2]string]int{}, components: map[string]int{}}
+	n := &stock{at: time.Now(), slivers: map[[2]string]int{}, degraded: map[string]int{}, tasks: map[[2]string]int{}, components: map[string]int{}}
 	for name := range providersOf(s.index.Inventory()) {
+		n.degraded[name] = 0
 		for _, state := range operate.SliverStates {
 			n.slivers[[2]string{state, name}] = 0
 		}
@@ -95,6 +98,9 @@ func (s *Site) takeStock() *stock {
 		err := v.Slivers(func(x am.Sliver) bool {
 			providers[x.URN.Key()] = x.Provider
 			n.slivers[[2]string{operate.StateOf(&x, v.Now()), x.Provider}]++
+			if x.Observed.State == provider.StateReady && x.Observed.Message != "" {
+				n.degraded[x.Provider]++
+			}
 			return true
 		})
 		if err != nil {
@@ -209,6 +215,11 @@ func (s *Site) stockNumbers() []server.Number {
 	}
 	return []server.Number{
 		{Name: "slivers", Help: "Slivers by state and provider, those being removed included.", Labels: []string{"state", "provider"}, Values: values(func(n *stock, add func(float64, ...string)) { addPairs(n.slivers, add) })},
+		{Name: "slivers_degraded", Help: "Slivers that are ready although their provider reports a problem: geni_error of Status has it.", Labels: []string{"provider"}, Values: values(func(n *stock, add func(float64, ...string)) {
+			for name, count := range n.degraded {
+				add(float64(count), name)
+			}
+		})},
 		{Name: "tasks", Help: "Work that providers still have to do, by goal and provider.", Labels: []string{"goal", "provider"}, Values: values(func(n *stock, add func(float64, ...string)) { addPairs(n.tasks, add) })},
 		{Name: "task_oldest_seconds", Help: "Age of the oldest task; 0 if there is none.", Values: values(func(n *stock, add func(float64, ...string)) { add(n.oldest.Seconds()) })},
 		{Name: "slices", Help: "Slices that have slivers here or were shut down.", Values: values(func(n *stock, add func(float64, ...string)) { add(float64(n.slices)) })},

@@ -35,6 +35,7 @@ type Testbed struct {
 	Instance string
 	Outbound bool     // its nodes reach the network outside
 	Shared   []string // the shared VLANs that it allows
+	Ports    int      // how many nodes may have a login port of their own; 0: they need none
 	lock     *os.File // of the server that acts on its nodes; nil where it is not held
 }
 
@@ -96,7 +97,7 @@ func OpenTestbed(dir, name string) (*Testbed, error) {
 	}
 	t := &Testbed{Provider: name, Program: program, Settings: filepath.Join(dir, name+".yaml")}
 	s, err := local.ReadSettings(t.Settings)
-	t.Instance, t.Outbound, t.Shared = s.Instance, s.Outbound, s.SharedVLANs
+	t.Instance, t.Outbound, t.Shared, t.Ports = s.Instance, s.Outbound, s.SharedVLANs, s.LoginPorts()
 	return t, err
 }
 

@@ -159,7 +159,7 @@ func (t *trialSite) readme(u *trialUser, own []string, request bool) []byte {
 	keys, more := u.file("key.pem")+" and id_ed25519 are private keys", ""
 	if len(u.SSHKey) == 0 {
 		keys = u.file("key.pem") + " is a private key"
-		more = "\nNodes let you in with your own SSH key, whose public half is in " + ownKeys + ".\n"
+		more = "\nNodes let you in with your own SSH key, whose public half is in " + ownKeys + ".\nHave its private half in your SSH agent or in ~/.ssh.\n"
 	}
 	slice, example := "SLICE", "write one into request.xml."
 	if len(own) > 0 {

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+)
+
+var (
+	slotsIn = regexp.MustCompile(`capacity: {slots: ([0-9]+)`)
+	portsIn = regexp.MustCompile(`\nports: [0-9-]+`)
 )
 
 var lineNumbers = regexp.MustCompile(`:[0-9]+`)
@@ -18,7 +24,7 @@ func TestSettingsThatMustAgreeAreCompared(t *testing.T) {
 		_, out := tell(t, "check", "--config", dir)
 		var lines []string
 		for line := range strings.Lines(out) {
-			if strings.Contains(line, "outbound") || strings.Contains(line, "shared VLAN") {
+			if strings.Contains(line, "outbound") || strings.Contains(line, "shared VLAN") || strings.Contains(line, "ports for their logins") {
 				lines = append(lines, strings.ReplaceAll(line, dir+"/", ""))
 			}
 		}
@@ -36,6 +42,19 @@ func TestSettingsThatMustAgreeAreCompared(t *testing.T) {
 		"warning  providers/local.yaml:N: it allows the shared VLAN two, which shared_vlans of inventory.yaml:N does not offer, so nobody can ask for it; add it there with a tag, or drop it here\n")
 	if n := strings.Count(out, "warning"); n != 3 {
 		t.Errorf("%d warnings, want 3:\n%s", n, out)
+	}
+	const slots = 120
+	edit(t, inv, "capacity: {slots: "+slotsIn.FindStringSubmatch(readFile(t, inv))[1], "capacity: {slots: 120")
+	for ports, most := range map[string]int{"20000-20119": 119, "20000-20120": 0, "20000-20050": 50} {
+		edit(t, settings, portsIn.FindString(readFile(t, settings)), "\nports: "+ports)
+		want := fmt.Sprintf("have room for %d nodes, but ports at providers/local.yaml:N has %d ports for their logins", slots, most)
+		if out := lineNumbers.ReplaceAllString(warnings(), ":N"); strings.Contains(out, want) != (most > 0) {
+			t.Errorf("with the ports %s: %s", ports, out)
+		}
+	}
+	edit(t, settings, "\npublish: both", "\npublish: gateway")
+	if out := warnings(); strings.Contains(out, "ports for") {
+		t.Errorf("no node needs a port: %s", out)
 	}
 	edit(t, settings, "\noutbound: no", "\noutbound: yes")
 	if out := warnings(); strings.Contains(out, "outbound is") {

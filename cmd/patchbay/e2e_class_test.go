@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/zip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -134,17 +136,21 @@ func TestBundleIsAllThatAUserNeedsElsewhere(t *testing.T) {
 }
 
 // TestOnHostAClassOfThirty has a whole class on one host at one time, made by one
-// command, each student with a node and a bundle unpacked elsewhere; half of them
-// bring their SSH keys. The teacher resets all by one more command.
+// command. Each student has a bundle unpacked elsewhere, and gives the commands of its
+// README.txt. Half of them bring their SSH keys, and half want their nodes exclusive.
+// The teacher resets those who forget to by one more command.
 func TestOnHostAClassOfThirty(t *testing.T) {
-	const class = 30
+	const class, forget = 30, 3
 	s := newLocalSite(t, "class.example.org")
-	need.Tool(t, "ssh-keygen")
+	for _, tool := range []string{"ssh-keygen", "ssh-agent", "ssh-add"} {
+		need.Tool(t, tool)
+	}
 	before := s.census()
-	write(t, filepath.Join(s.dir, "request.xml"), `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
+	const request = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
   <node client_id="server"><sliver_type name="container"/></node>
 </rspec>
-`)
+`
+	write(t, filepath.Join(s.dir, "request.xml"), request)
 	s.start()
 	publish(t, s.dir, s.url)
 
@@ -170,24 +176,33 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 		if i%2 == 1 {
 			students[i].key = filepath.Join(keys, fmt.Sprintf("key%d", i))
 		}
-		students[i].call(t, "Allocate", "request.xml")
-		students[i].call(t, "Provision")
+		if i%4 < 2 {
+			write(t, filepath.Join(students[i].dir, "request.xml"), strings.Replace(request, "<node ", `<node exclusive="true" `, 1))
+		}
 	}
-	await := func(state string) {
+	together := func(what string, list []*student, does func(*student) error) {
 		t.Helper()
-		wait.Until(t, "all nodes are "+state, func() bool {
-			return strings.Count(s.does("slivers", "--state", state), "lab1-student-") == class
-		})
+		began, problems := time.Now(), make([]error, len(list))
+		var all sync.WaitGroup
+		for i, who := range list {
+			all.Go(func() { problems[i] = does(who) })
+		}
+		all.Wait()
+		if err := errors.Join(problems...); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s of %d students: %.1f s", what, len(list), time.Since(began).Seconds())
 	}
-	await("notready")
-	for _, who := range students {
-		who.call(t, "PerformOperationalAction", "start")
-	}
-	await("ready")
-	for _, who := range students {
-		who.login(t)
-	}
-
+	together("up", students, func(who *student) error {
+		return who.gets("next:  patchbay ssh --user . server\n", "patchbay", "up", "--user", ".", "--slice", who.slice, "request.xml")
+	})
+	together("ssh", students, (*student).logsIn)
+	together("down", students[forget:], func(who *student) error {
+		return who.gets("Slice "+who.slice+": all nodes are given back.\n", "patchbay", "down", "--user", ".", who.slice)
+	})
+	began := time.Now()
+	wait.Until(t, "only nodes that were forgotten are left", func() bool { return strings.Count(s.does("slices", "lab1-*"), "lab1-student-") == forget })
+	t.Logf("until their files are gone, too: %.1f s", time.Since(began).Seconds())
 	if out, err := exec.Command("sh", "-c", "patchbay slices 'lab1-*' --config "+s.dir+" | awk 'NR > 1 {print $1}' | xargs -r patchbay release --config "+s.dir).CombinedOutput(); err != nil {
 		t.Fatalf("release: %v\n%s", err, out)
 	}
@@ -197,22 +212,23 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 	census.Await(t, before, time.Minute)
 }
 
-// login logs in to the node as the README says, and finds the student's own account.
-func (s *student) login(t testing.TB) {
-	t.Helper()
-	s.call(t, "-o", "manifest.xml", "Describe")
-	doors, err := logins(readFile(t, filepath.Join(s.dir, "manifest.xml")))
-	if err != nil || len(doors) != 1 || doors[0].user != s.name {
-		t.Fatalf("%s: doors %v, %v", s.name, doors, err)
+// gets runs a command in the student's folder, which must succeed and print want.
+func (s *student) gets(want string, command ...string) error {
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir = s.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), want) {
+		return fmt.Errorf("%s: %v: %w\n%s", s.name, command, err, out)
 	}
-	wait.Success(t, s.name+" logs in", func() error {
-		cmd := exec.CommandContext(t.Context(), "ssh", "-F", "/dev/null", "-i", s.key, "-p", doors[0].port, "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
-			"-o", "LogLevel=ERROR", "-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile=known_hosts", doors[0].user+"@"+doors[0].host, "id -un; geni-get slice_urn")
-		cmd.Dir = s.dir
-		out, err := cmd.CombinedOutput()
-		if want := s.name + "\nurn:publicid:IDN+class.example.org+slice+" + s.slice + "\n"; err != nil || string(out) != want {
-			return fmt.Errorf("%w: %q, want %q", err, out, want)
-		}
-		return nil
-	})
+	return nil
+}
+
+// logsIn logs in to the node as README.txt says, and finds the student's own account. A
+// key that the student brought is in an agent, which ends with the command.
+func (s *student) logsIn() error {
+	command := []string{"patchbay", "ssh", "--user", ".", "server", "id -un; geni-get slice_urn"}
+	if filepath.Dir(s.key) != s.dir {
+		command = append([]string{"ssh-agent", "sh", "-c", `ssh-add -q "$0" && "$@"; status=$?; kill $SSH_AGENT_PID; exit $status`, s.key}, command...)
+	}
+	return s.gets(s.name+"\nurn:publicid:IDN+class.example.org+slice+"+s.slice+"\n", command...)
 }

@@ -314,6 +314,9 @@ func (s *session) writeSSH() error {
 		return err
 	}
 	files := experiment.SSHFiles{Identity: s.file("id_ed25519"), KnownHosts: s.file("known_hosts")}
+	if !exists(files.Identity) { // users who brought their own keys have none here
+		files.Identity = ""
+	}
 	if err := files.Check(); err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func (f *targetFlags) userPaths(users []string) ([]string, error) {
 func (f *targetFlags) onlyUser() (string, error) {
 	dir, names := f.site.folder(), f.site.userNames()
 	switch {
-	case f.URL != "" && !f.site.given():
+	case f.URL != "" && !f.site.flags.Changed("config"): // another aggregate learns of no user unasked
 		return "", nil
 	case isUserFolder(".") && exists(aggregateName) && !f.site.given():
 		return ".", nil

@@ -320,6 +320,13 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 	k.ok([]string{"backup", filepath.Join(t.TempDir(), "backup.db")})
 	next := time.Now().Add(48 * time.Hour)
 	writeCRL(t, k.dir, next)
+	script := k.path("providers/simulated.prov")
+	line := strings.TrimPrefix(regexp.MustCompile(`(?m)^exec .*$`).FindString(readFile(t, script)), "exec ")
+	write(t, script, "#!/bin/sh\n"+line+` | sed 's/"state":"ready"/&,"message":"its system does not answer"/g'`+"\n")
+	if code, out := ann(s.url, "PerformOperationalAction", "restart"); code != 0 {
+		t.Fatal(out)
+	}
+	wait.Until(t, "its provider says what is wrong", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "does not answer") == 2 })
 	var text string
 	wait.Until(t, "all metrics", func() bool {
 		ann(s.url, "Status")
@@ -358,6 +365,7 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 	}{
 		{"patchbay_slivers", []string{`provider="simulated"`, `state="ready"`}, 2},
 		{"patchbay_slivers", nil, 2},
+		{"patchbay_slivers_degraded", []string{`provider="simulated"`}, 2},
 		{"patchbay_slices", nil, 1},
 		{"patchbay_tasks", nil, 0},
 		{"patchbay_task_oldest_seconds", nil, 0},

@@ -68,6 +68,20 @@ type Settings struct {
 	DNS               []netip.Addr
 }
 
+// LoginPorts is how many nodes can have a port of their own for logins; 0 says that
+// they need none. The gateway has one of the ports, too, unless gateway_port names
+// another.
+func (s *Settings) LoginPorts() int {
+	if s.Publish == Gateway {
+		return 0
+	}
+	n := s.LastPort - s.FirstPort + 1
+	if s.GatewayPort == 0 || s.FirstPort <= s.GatewayPort && s.GatewayPort <= s.LastPort {
+		n--
+	}
+	return n
+}
+
 // SliverType is what one kind of node may take.
 type SliverType struct {
 	Name   string

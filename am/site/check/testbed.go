@@ -86,6 +86,10 @@ func (k *Checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile
 	if said != kept && said != inventory.Unknown {
 		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, which is what nodes of %s get; write %s here, or %s there", said, keeps.at("outbound"), kept, t.Provider, kept, said)
 	}
+	if most := nodesOf(t.Provider, inv); t.Ports > 0 && most > int64(t.Ports) {
+		k.warn(offers.at("components"), "the components of %s have room for %d nodes, but ports at %s has %d ports for their logins, so nodes may be reserved that cannot be made; widen ports there, or lower the slots here",
+			t.Provider, most, keeps.at("ports"), t.Ports)
+	}
 	for _, v := range inv.SharedVLANs {
 		if !v.Restricted && !slices.Contains(t.Shared, v.Name) {
 			k.warn(offers.at("shared_vlans", v.Name), "it offers the shared VLAN %s, which shared_vlans of %s does not name, so links of nodes of %s that join it are refused; add it there, or write restricted: true here",
@@ -98,6 +102,24 @@ func (k *Checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile
 				name, offers.at("shared_vlans"))
 		}
 	}
+}
+
+// nodesOf is how many nodes of a provider may be reserved at one time, as far as slots
+// limit them: an allocated node has no port yet.
+func nodesOf(provider string, inv *inventory.Inventory) (most int64) {
+	for _, c := range inv.Components {
+		if c.Provider != provider {
+			continue
+		}
+		least := c.Capacity.Slots
+		for _, t := range c.SliverTypes {
+			least = min(least, t.Needs.Slots)
+		}
+		if least > 0 {
+			most += c.Capacity.Slots / least
+		}
+	}
+	return most
 }
 
 // settingLines are the lines of a YAML file at which keys stand, and the names in

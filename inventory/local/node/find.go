@@ -42,6 +42,20 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	return r, !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 }
 
+// Died tells whether the last run of a node that does not run has ended without Kill,
+// which removes the socket, and whether it ended with the host, which was booted since.
+func (h *Host) Died(id string) (died, boot bool) {
+	if checkID(id) != nil {
+		return false, false
+	}
+	r, err := h.recorded(id)
+	if err != nil {
+		return false, false
+	}
+	_, err = h.nodes.Lstat(filepath.Join(id, socketFile))
+	return err == nil, err == nil && r.Boot != h.boot
+}
+
 // Agent connects to the node's agent.
 func (h *Host) Agent(ctx context.Context, id string) (*fdsocket.Conn, error) {
 	if err := checkID(id); err != nil {

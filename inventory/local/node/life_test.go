@@ -50,6 +50,9 @@ func TestLife(t *testing.T) {
 	if _, ok := h.Find(ctx, "n1"); ok {
 		t.Error("found after its end")
 	}
+	if died, _ := h.Died("n1"); died {
+		t.Error("it is said to have died, and was killed")
+	}
 	if err := unix.Kill(r.PID, 0); err != unix.ESRCH {
 		t.Errorf("PID 1 after its end: %v", err)
 	}
@@ -173,6 +176,9 @@ func TestFindTellsOthersApart(t *testing.T) {
 		if found, ok := h.Find(ctx, "n1"); ok {
 			t.Errorf("%s: found %+v", name, found)
 		}
+		if died, boot := h.Died("n1"); name == "OtherBoot" && (!died || !boot) {
+			t.Errorf("it ran when its host was booted, and Died says %v %v", died, boot)
+		}
 	}
 	must(t, os.WriteFile(record, good, 0o600))
 	if _, ok := h.Find(ctx, "n1"); !ok {
@@ -224,6 +230,9 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 		}
 		if _, ok := h.Find(t.Context(), "n1"); ok {
 			t.Error("found though it is dead")
+		}
+		if died, boot := h.Died("n1"); !died || boot {
+			t.Errorf("it has died, and Died says %v %v", died, boot)
 		}
 	}
 	prepare(t, h, s)

@@ -56,6 +56,8 @@ type world struct {
 	begun    []string                // nodes and numbers of steps, in the order in which they began
 	results  map[string]setup.Report // by URL or command: what comes of it at once
 	oomKills map[string]int64        // by node
+	died     map[string]bool         // nodes that ended without a kill
+	booted   bool                    // and it was the host's boot
 	overruns uint64                  // of each end
 	noImages bool
 }
@@ -144,7 +146,7 @@ func newWorld(t *testing.T) *world {
 	return &world{
 		t: t, dir: dir, settings: s, owner: owner, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
 		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fabric: map[string]*plugs{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
-		steps: map[string]*doubleStep{}, results: map[string]setup.Report{}, oomKills: map[string]int64{},
+		steps: map[string]*doubleStep{}, results: map[string]setup.Report{}, oomKills: map[string]int64{}, died: map[string]bool{},
 	}
 }
 
@@ -335,7 +337,14 @@ func (w *world) end(id string) {
 func (w *world) dies(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.died[id] = true
 	w.end(id)
+}
+
+func (m *doubleMachines) Died(id string) (died, boot bool) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	return m.w.died[id], m.w.died[id] && m.w.booted
 }
 
 func (m *doubleMachines) Reap(node.Running) bool { return false }
@@ -343,6 +352,7 @@ func (m *doubleMachines) Reap(node.Running) bool { return false }
 func (m *doubleMachines) Kill(_ context.Context, id string) error {
 	return m.do("kill", func() error {
 		m.w.end(id)
+		delete(m.w.died, id)
 		return nil
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
 )
 
@@ -328,6 +329,30 @@ func TestNodesThatCannotBeRemovedDoNotKeepOthersFromBeingMade(t *testing.T) {
 		w.breaks("remove", nil)
 		await(t, tb, nodeName(1), provider.Gone)
 		stop()
+	}
+}
+
+// Nodes are removed many at a time, for each waits for the kernel, and they keep
+// no others from being made.
+func TestNodesAreRemovedSideBySide(t *testing.T) {
+	w := newWorld(t)
+	tb := w.up(-1)
+	tb.heavy = make(turns, 1)
+	stop := w.serve(tb)
+	defer stop()
+	const n = 5
+	for i := range n {
+		bring(t, tb, nodeName(i), present(fmt.Sprint("n", i), sliceURN, "alice"))
+	}
+	goOn := w.delays("remove")
+	for i := range n {
+		set(t, tb, nodeName(i), absent)
+	}
+	wait.Until(t, "all are being removed", func() bool { return len(tb.removals) == n })
+	bring(t, tb, nodeName(n), present("new", sliceURN, "alice"))
+	goOn()
+	for i := range n {
+		await(t, tb, nodeName(i), provider.Gone)
 	}
 }
 

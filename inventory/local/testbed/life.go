@@ -68,6 +68,9 @@ func (l *life) adopt(ctx context.Context) {
 		l.reopen(rec)
 		return
 	}
+	if died, boot := l.t.machines.Died(l.id); died && !rec.Asked.Removing {
+		l.diedMeanwhile(boot)
+	}
 	if err := l.t.machines.Kill(find, l.id); err != nil && ctx.Err() == nil {
 		l.t.log.Error("cannot end what is left of a node", "node", l.id, "error", err)
 	}

@@ -17,6 +17,9 @@ type mishaps struct {
 	// Deaths counts how often its system ended unexpectedly.
 	Deaths int       `json:"deaths,omitempty"`
 	DiedAt time.Time `json:"died_at,omitzero"`
+	// Boots counts the boots of the host that have ended it.
+	Boots    int       `json:"boots,omitempty"`
+	BootedAt time.Time `json:"booted_at,omitzero"`
 	// Kills counts processes that were killed for lack of memory.
 	Kills    int64     `json:"kills,omitempty"`
 	KilledAt time.Time `json:"killed_at,omitzero"`
@@ -52,6 +55,10 @@ func (l *life) text() string {
 	if n := l.rec.Deaths; n > 0 {
 		all = append(all, fmt.Sprintf("its system ended by itself and was started again %s, last at %s",
 			plural(int64(n), "time", "times"), l.rec.DiedAt.UTC().Format(time.RFC3339)))
+	}
+	if n := l.rec.Boots; n > 0 {
+		all = append(all, fmt.Sprintf("its host was booted, and it was started again from its disk, %s, last at %s",
+			plural(int64(n), "time", "times"), l.rec.BootedAt.UTC().Format(time.RFC3339)))
 	}
 	if text := l.overrunsOf(); text != "" {
 		all = append(all, text)
@@ -105,6 +112,18 @@ func (l *life) noteDeath(now time.Time) {
 		m.Deaths, m.DiedAt = m.Deaths+1, now
 		m.Counted = 0 // the next run has groups of its own
 	})
+}
+
+// diedMeanwhile notes that the node's system has ended while this program did not run.
+func (l *life) diedMeanwhile(boot bool) {
+	now := time.Now()
+	if !boot {
+		l.t.log.Warn("the system of a node has ended by itself while this program did not run; it is started again", "node", l.id)
+		l.noteDeath(now)
+		return
+	}
+	l.t.log.Info("a node was running when its host was booted; it is started again", "node", l.id)
+	l.noteMishap(func(m *mishaps) { m.Boots, m.BootedAt, m.Counted = m.Boots+1, now, 0 })
 }
 
 // noteKills records processes that were killed for lack of memory: more, and those that

@@ -75,3 +75,33 @@ func TestMishapsAreToldUntilTheRestart(t *testing.T) {
 	set(t, tb, name, provider.Resource{"power": provider.Off})
 	await(t, tb, name, says(""))
 }
+
+// A node that ended while no program ran says so, and why, until its user restarts it.
+func TestEndsWhileNoProgramRanAreTold(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.one()
+	defer func() { stop() }()
+	name := nodeName(1)
+	again := func(boot bool) {
+		stop()
+		w.booted = boot
+		w.dies(name)
+		tb, stop = w.run(-1)
+	}
+	again(false)
+	await(t, tb, name, says("its system ended by itself and was started again 1 time, last at"))
+	again(true)
+	await(t, tb, name, says("its host was booted, and it was started again from its disk, 1 time, last at"))
+	await(t, tb, name, says("ended by itself and was started again 1 time"))
+	again(true)
+	await(t, tb, name, says("from its disk, 2 times"))
+	stop()
+	tb, stop = w.run(-1)
+	await(t, tb, name, says("from its disk, 2 times"))
+	set(t, tb, name, provider.Resource{"restart_serial": "1"})
+	await(t, tb, name, says(""))
+	again(true)
+	await(t, tb, name, says("1 time"))
+	set(t, tb, name, provider.Resource{"power": provider.Off})
+	await(t, tb, name, says(""))
+}

@@ -19,6 +19,7 @@ type machines interface {
 	Prepare(ctx context.Context, s node.Spec) error
 	Start(ctx context.Context, s node.Spec) (node.Running, error)
 	Find(ctx context.Context, id string) (node.Running, bool)
+	Died(id string) (died, boot bool)
 	Reap(r node.Running) bool
 	Kill(ctx context.Context, id string) error
 	Remove(ctx context.Context, id string) error

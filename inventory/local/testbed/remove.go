@@ -16,10 +16,10 @@ func (l *life) removeFiles(r *round) result {
 	ctx, cancel := context.WithTimeout(r.ctx, removeTime)
 	defer cancel()
 	if l.attempts == 0 { // further attempts mostly wait for what cannot be removed
-		if err := l.t.heavy.take(ctx); err != nil {
+		if err := l.t.removals.take(ctx); err != nil {
 			return failure(err)
 		}
-		defer l.t.heavy.give()
+		defer l.t.removals.give()
 	}
 	l.ended()
 	if err := l.t.machines.Remove(ctx, l.id); err != nil {

@@ -69,12 +69,13 @@ type Testbed struct {
 	unraised string                              // what raiseLimits has logged last
 	building atomic.Pointer[string]              // what nodes report that wait for the image of this host; nil: it is not being made
 
-	heavy turns           // making, starting, removing
-	talk  turns           // with agents and the gateway
-	slow  turns           // the same, with those that did not answer in time
-	ctx   context.Context // ends the lives
-	stop  context.CancelFunc
-	work  sync.WaitGroup
+	heavy    turns           // making, starting
+	removals turns           // mostly wait for the kernel
+	talk     turns           // with agents and the gateway
+	slow     turns           // the same, with those that did not answer in time
+	ctx      context.Context // ends the lives
+	stop     context.CancelFunc
+	work     sync.WaitGroup
 
 	finding  sync.RWMutex // read-locked from finding an image to noting that it is used
 	keeping  sync.Mutex   // of files in keys; taken before mu

@@ -30,8 +30,13 @@ const Root = "/var/lib/patchbay-local"
 // DefaultState is the folder of an instance's state.
 func DefaultState(instance string) string { return filepath.Join(Root, instance) }
 
-// talks is how many nodes are spoken with at once.
-const talks = 8
+const (
+	// talks is how many nodes are spoken with at once.
+	talks = 8
+	// removals is how many nodes are removed at once. Each mostly waits until the
+	// kernel has ended its processes and let go of its disk.
+	removals = 16
+)
 
 // Open takes the instance, and finds out what there is. Nothing is started yet.
 // It fails when another program runs the instance.
@@ -80,7 +85,7 @@ func newTestbed(o Options) *Testbed {
 		o: o, settings: o.Settings, log: o.Log,
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
 		write: writeJSON, newKey: newExperimentKey, times: times{quiet, gather, pause, portTime, installsTime, quickTime, talkTime, memoryTime, agentHeartbeat},
-		heavy: make(turns, runtime.NumCPU()), talk: make(turns, talks), slow: make(turns, talks), fetching: make(turns, manifests),
+		heavy: make(turns, runtime.NumCPU()), removals: make(turns, removals), talk: make(turns, talks), slow: make(turns, talks), fetching: make(turns, manifests),
 		lives: map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, outside: map[int]*life{}, foreignDoors: map[string]*foreignDoor{},
 	}
 	t.uplinks = hostalloc.Networks(o.Claims, egress.Uplinks-1)
