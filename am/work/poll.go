@@ -3,10 +3,13 @@ package work
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"patchbay/inventory/provider"
 )
 
 const (
@@ -141,6 +144,18 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
+// detail is an error as an operator needs it: for experimenters, a provider's says only
+// to look into the log.
+func detail(err error) string {
+	if err == nil {
+		return "it has not ended a call yet"
+	}
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		return e.Detail()
+	}
+	return err.Error()
+}
+
 // logSilence logs each provider once that has fallen silent.
 func (r *Runner) logSilence() {
 	for _, p := range r.Polled() {
@@ -155,7 +170,7 @@ func (r *Runner) logSilence() {
 		}
 		r.polls.mu.Unlock()
 		if fresh {
-			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", p.Provider, "silent_since", p.Answered, "error", p.Err)
+			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", p.Provider, "silent_since", p.Answered, "error", detail(p.Err))
 		}
 	}
 }
