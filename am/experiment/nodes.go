@@ -45,8 +45,9 @@ type Manifest struct {
 	Expires time.Time
 }
 
-// ReadManifest reads a manifest.
-func ReadManifest(text []byte) (Manifest, error) {
+// ReadManifest reads a manifest. Of several accounts of a node the one that is called
+// user counts, or the first where none is.
+func ReadManifest(text []byte, user string) (Manifest, error) {
 	p, err := draw.Read(text, xmltree.Limits{})
 	if err != nil {
 		return Manifest{}, err
@@ -54,7 +55,7 @@ func ReadManifest(text []byte) (Manifest, error) {
 	nodes := make([]Node, len(p.Nodes))
 	for i, n := range p.Nodes {
 		nodes[i] = Node{Name: n.Name, Sliver: n.Sliver}
-		nodes[i].Login, nodes[i].Gateway, nodes[i].Unsafe = chooseLogin(n)
+		nodes[i].Login, nodes[i].Gateway, nodes[i].Unsafe = chooseLogin(n, user)
 	}
 	for _, l := range p.Links {
 		for _, e := range l.Ends {
@@ -70,9 +71,9 @@ func ReadManifest(text []byte) (Manifest, error) {
 	return Manifest{nodes, expires}, nil
 }
 
-// chooseLogin chooses the login of a node: the first that is not that of a gateway in
-// front of another one.
-func chooseLogin(n draw.Node) (login, gateway Login, notSafe string) {
+// chooseLogin chooses the login of a node: the first of user, or of anybody, that is not
+// that of a gateway in front of another one.
+func chooseLogin(n draw.Node, user string) (login, gateway Login, notSafe string) {
 	gateways := map[string]Login{}
 	var behind []draw.Proxy
 	for _, p := range n.Proxies {
@@ -90,6 +91,10 @@ func chooseLogin(n draw.Node) (login, gateway Login, notSafe string) {
 		if _, isGateway := gateways[x.String()]; isGateway && len(n.Logins) > 1 {
 			continue
 		}
+		if login.Exists() && (login.User == user || x.User != user) {
+			continue
+		}
+		login, gateway = x, Login{}
 		i := slices.IndexFunc(behind, func(p draw.Proxy) bool {
 			to, ok := parseProxy(p.Login)
 			return ok && to == x
@@ -97,9 +102,11 @@ func chooseLogin(n draw.Node) (login, gateway Login, notSafe string) {
 		if i >= 0 {
 			gateway, _ = parseProxy(behind[i].Gateway)
 		}
-		return x, gateway, ""
 	}
-	return Login{}, Login{}, notSafe
+	if login.Exists() {
+		notSafe = ""
+	}
+	return login, gateway, notSafe
 }
 
 // String is user@host:port.

@@ -81,7 +81,7 @@ func TestLoginThroughAGateway(t *testing.T) {
 	nodePort, _ := startSSHD(t, sshd, dir, "node", plain)
 	manifest := manifestOf("server", fmt.Sprintf(`<p:proxy proxy="%[1]s@127.0.0.1:%[2]d" for="%[1]s@127.0.0.1:%[3]d"/>`, me.Username, gatewayPort, nodePort)+
 		loginElement(me.Username, "127.0.0.1", strconv.Itoa(gatewayPort))+loginElement(me.Username, "127.0.0.1", strconv.Itoa(nodePort)))
-	m, err := ReadManifest(manifest)
+	m, err := ReadManifest(manifest, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
+	"patchbay/am/experiment"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/suggest"
 )
@@ -428,44 +429,37 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 
 // manifestNode is one node of a manifest, by both of its names.
 type manifestNode struct {
-	ClientID string          `xml:"client_id,attr"`
-	Sliver   string          `xml:"sliver_id,attr"`
-	Logins   []manifestLogin `xml:"services>login"`
+	ClientID string `xml:"client_id,attr"`
+	Sliver   string `xml:"sliver_id,attr"`
 }
 
-// manifestLogin is how to log in to a node.
-type manifestLogin struct {
-	Host string `xml:"hostname,attr"`
-	Port string `xml:"port,attr"`
-	User string `xml:"username,attr"`
-}
-
-// command is the command line that logs in with a private key; empty if the manifest
-// names no user and host that ssh would take for such.
-func (l manifestLogin) command(key string) string {
-	if l.User == "" || l.Host == "" || l.User[0] == '-' {
-		return ""
+// loginCommand is the command line that logs in to a node with a private key, through its
+// gateway if it has one, to which the same key opens.
+func loginCommand(n experiment.Node, key string) string {
+	to := func(l experiment.Login, key string, words ...string) string {
+		if key != "" {
+			words = append([]string{"-i", key}, words...)
+		}
+		if l.Port != 22 {
+			words = append(words, "-p", strconv.Itoa(l.Port))
+		}
+		return display.ShellLine(append(append([]string{"ssh"}, words...), l.User+"@"+l.Host))
 	}
-	words := []string{"ssh"}
-	if key != "" {
-		words = append(words, "-i", key)
+	if !n.Gateway.Exists() {
+		return to(n.Login, key)
 	}
-	if port, err := strconv.ParseUint(l.Port, 10, 16); err == nil && port != 22 {
-		words = append(words, "-p", l.Port)
-	}
-	return display.ShellLine(append(words, l.User+"@"+l.Host))
+	// With -J the key would not be shown to the gateway.
+	return to(n.Login, key, "-o", "ProxyCommand="+to(n.Gateway, strings.ReplaceAll(key, "%", "%%"), "-W", "[%h]:%p"))
 }
 
 // loginsOf are the command lines that log in to the nodes of a manifest, by their slivers:
 // as user, or as the first account where that has none.
 func loginsOf(manifest, user, key string) map[string]string {
-	nodes, _ := nodesOf(manifest) // one that cannot be read has no logins
 	logins := map[string]string{}
-	for _, n := range nodes {
-		for i, l := range n.Logins {
-			if i == 0 || l.User == user {
-				logins[n.Sliver] = l.command(key)
-			}
+	m, _ := experiment.ReadManifest([]byte(manifest), user) // one that cannot be read has no logins
+	for _, n := range m.Nodes {
+		if n.Login.Exists() && n.Sliver != "" {
+			logins[n.Sliver] = loginCommand(n, key)
 		}
 	}
 	return logins

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -234,7 +235,7 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 	if err != nil {
 		return nil, expires, err
 	}
-	m, err := experiment.ReadManifest(text)
+	m, err := experiment.ReadManifest(text, filepath.Base(s.dir))
 	if err != nil {
 		return nil, expires, fmt.Errorf("%s: %w", file, err)
 	}
