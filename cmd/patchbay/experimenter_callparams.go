@@ -436,7 +436,7 @@ type manifestNode struct {
 // loginCommand is the command line that logs in to a node with a private key, through its
 // gateway if it has one, to which the same key opens.
 func loginCommand(n experiment.Node, key string) string {
-	to := func(l experiment.Login, key string, words ...string) string {
+	to := func(l experiment.Login, words ...string) string {
 		if key != "" {
 			words = append([]string{"-i", key}, words...)
 		}
@@ -446,10 +446,10 @@ func loginCommand(n experiment.Node, key string) string {
 		return display.ShellLine(append(append([]string{"ssh"}, words...), l.User+"@"+l.Host))
 	}
 	if !n.Gateway.Exists() {
-		return to(n.Login, key)
+		return to(n.Login)
 	}
 	// With -J the key would not be shown to the gateway.
-	return to(n.Login, key, "-o", "ProxyCommand="+to(n.Gateway, strings.ReplaceAll(key, "%", "%%"), "-W", "[%h]:%p"))
+	return to(n.Login, "-o", "ProxyCommand="+to(n.Gateway, "-W", "[%h]:%p"))
 }
 
 // loginsOf are the command lines that log in to the nodes of a manifest, by their slivers:
