@@ -112,7 +112,7 @@ func newImpatientSite(t *testing.T, limit time.Duration) *site {
 		lay(t, s.dir, name, name != "quiet")
 	}
 	s.behave("slow", behaviour{})
-	found, problems := provider.Load(s.dir)
+	found, problems := provider.Load(s.dir, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

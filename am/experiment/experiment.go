@@ -51,7 +51,7 @@ func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 		return a, err
 	}
 	if slices.ContainsFunc(a.Slivers, func(s client.Sliver) bool { return s.ClientID == "" }) {
-		m, err := ReadManifest([]byte(a.RSpec))
+		m, err := ReadManifest([]byte(a.RSpec), "")
 		if err != nil {
 			return a, err
 		}

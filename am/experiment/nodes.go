@@ -19,10 +19,8 @@ type Node struct {
 	Sliver string
 	// Addresses are those of its interfaces, LINK ADDRESS.
 	Addresses []string
-	// Login is the zero value if the manifest has none that is safe to use. Logins are
-	// all of these.
-	Login  Login
-	Logins []Login
+	// Login is the zero value if the manifest has none that is safe to use.
+	Login Login
 	// Gateway is the SSH gateway in front of Login; the zero value for none.
 	Gateway Login
 	// Unsafe is a login of the manifest that could have another meaning to OpenSSH.
@@ -46,8 +44,9 @@ type Manifest struct {
 	Expires time.Time
 }
 
-// ReadManifest reads a manifest.
-func ReadManifest(text []byte) (Manifest, error) {
+// ReadManifest reads a manifest. Of several accounts of a node the one that is called
+// user counts, or the first where none is.
+func ReadManifest(text []byte, user string) (Manifest, error) {
 	p, err := draw.Read(text, xmltree.Limits{})
 	if err != nil {
 		return Manifest{}, err
@@ -55,12 +54,7 @@ func ReadManifest(text []byte) (Manifest, error) {
 	nodes := make([]Node, len(p.Nodes))
 	for i, n := range p.Nodes {
 		nodes[i] = Node{Name: n.Name, Sliver: n.Sliver}
-		for _, l := range n.Logins {
-			if x, ok := safeLogin(l.User, l.Host, l.Port); ok {
-				nodes[i].Logins = append(nodes[i].Logins, x)
-			}
-		}
-		nodes[i].Login, nodes[i].Gateway, nodes[i].Unsafe = chooseLogin(n)
+		nodes[i].Login, nodes[i].Gateway, nodes[i].Unsafe = chooseLogin(n, user)
 	}
 	for _, l := range p.Links {
 		for _, e := range l.Ends {
@@ -76,8 +70,9 @@ func ReadManifest(text []byte) (Manifest, error) {
 	return Manifest{nodes, expires}, nil
 }
 
-// chooseLogin returns the first login of a node that is not a gateway in front of another.
-func chooseLogin(n draw.Node) (login, gateway Login, notSafe string) {
+// chooseLogin chooses the login of a node: the first of user, or of anybody, that is not
+// that of a gateway in front of another one.
+func chooseLogin(n draw.Node, user string) (login, gateway Login, notSafe string) {
 	gateways := map[string]Login{}
 	var behind []draw.Proxy
 	for _, p := range n.Proxies {
@@ -95,6 +90,10 @@ func chooseLogin(n draw.Node) (login, gateway Login, notSafe string) {
 		if _, isGateway := gateways[x.String()]; isGateway && len(n.Logins) > 1 {
 			continue
 		}
+		if login.Exists() && (login.User == user || x.User != user) {
+			continue
+		}
+		login, gateway = x, Login{}
 		i := slices.IndexFunc(behind, func(p draw.Proxy) bool {
 			to, ok := parseProxy(p.Login)
 			return ok && to == x
@@ -102,9 +101,11 @@ func chooseLogin(n draw.Node) (login, gateway Login, notSafe string) {
 		if i >= 0 {
 			gateway, _ = parseProxy(behind[i].Gateway)
 		}
-		return x, gateway, ""
 	}
-	return Login{}, Login{}, notSafe
+	if login.Exists() {
+		notSafe = ""
+	}
+	return login, gateway, notSafe
 }
 
 // String is user@host:port.

@@ -28,6 +28,31 @@ func loginElement(user, host, port string) string {
 	return `<login authentication="ssh-keys"` + b.String() + "/>"
 }
 
+// TestTheLoginIsTheUsersOwn: of several accounts that of the user counts, by the first way.
+func TestTheLoginIsTheUsersOwn(t *testing.T) {
+	behind := `<p:proxy proxy="gw@gateway.example.org:22" for="alice@10.1.2.3:22"/>`
+	for _, tt := range []struct{ name, services, login, gateway string }{
+		{"a partner is named first", loginElement("bob", "pc1", "22") + loginElement("alice", "pc1", "22"), "alice@pc1:22", ""},
+		{"a partner is named last", loginElement("alice", "pc1", "22") + loginElement("bob", "pc2", "22"), "alice@pc1:22", ""},
+		{"only a partner", loginElement("bob", "pc1", "22") + loginElement("eve", "pc1", "22"), "bob@pc1:22", ""},
+		{"a port of its own, and a gateway", loginElement("alice", "pc1", "2001") + loginElement("alice", "10.1.2.3", "22") + behind, "alice@pc1:2001", ""},
+		{"a partner's port, and a gateway", loginElement("bob", "pc1", "2001") + loginElement("alice", "10.1.2.3", "22") + behind, "alice@10.1.2.3:22", "gw@gateway.example.org:22"},
+		{"behind a gateway, and a partner's port", loginElement("alice", "10.1.2.3", "22") + loginElement("bob", "pc1", "2001") + behind, "alice@10.1.2.3:22", "gw@gateway.example.org:22"},
+	} {
+		m, err := ReadManifest(manifestOf("server", tt.services), "alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		gateway := ""
+		if m.Nodes[0].Gateway.Exists() {
+			gateway = m.Nodes[0].Gateway.String()
+		}
+		if login := m.Nodes[0].Login.String(); login != tt.login || gateway != tt.gateway {
+			t.Errorf("%s: login %q through %q, want %q through %q", tt.name, login, gateway, tt.login, tt.gateway)
+		}
+	}
+}
+
 // TestLogins proves which way into a node is taken from a manifest, and that nothing is
 // which OpenSSH could take for something else.
 func TestLogins(t *testing.T) {
@@ -58,7 +83,7 @@ func TestLogins(t *testing.T) {
 		{"a host with a zone", loginElement("alice", "fe80::1%eth0", "22"), "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := ReadManifest(manifestOf("server", tt.services))
+			m, err := ReadManifest(manifestOf("server", tt.services), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +170,7 @@ func FuzzSSHConfig(f *testing.F) {
 		var escaped strings.Builder
 		_ = xml.EscapeText(&escaped, []byte(proxy))
 		text := manifestOf(name, loginElement(user, host, port)+fmt.Sprintf(`<p:proxy proxy="%s" for="%s@%s:%s"/>`, escaped.String(), "me", "x", "22"))
-		m, err := ReadManifest(text)
+		m, err := ReadManifest(text, "")
 		if err != nil {
 			t.Skip()
 		}
@@ -180,7 +205,7 @@ func TestEveryManifestOfTheTestsIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadManifest(text); err != nil {
+		if _, err := ReadManifest(text, ""); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

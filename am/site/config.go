@@ -291,7 +291,7 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 		if err := CheckAddress(c.Admin); err != nil {
 			wrong("admin", "%v; write 127.0.0.1:8444, or off", err)
 		} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			wrong("admin", "%q is not a loopback address: anybody could read it; write 127.0.0.1:8444, or off", c.Admin)
+			wrong("admin", "%q is not a loopback address: anybody could read it; write 127.0.0.1:8444, or off; for monitors on other hosts there is the key metrics", c.Admin)
 		}
 	}
 }
@@ -405,10 +405,10 @@ func (l LeasesConfig) validate(wrong wrongFunc) {
 		wrong("leases.margin", "it must not be negative")
 	}
 	if l.Allocated > l.AllocatedMax {
-		wrong("leases.allocated", "%s is longer than allocated_max, %s", l.Allocated, l.AllocatedMax)
+		wrong("leases.allocated", "%s is longer than allocated_max, %s; lower the one or raise the other", display.Duration(l.Allocated), display.Duration(l.AllocatedMax))
 	}
 	if l.Provisioned > l.ProvisionedMax {
-		wrong("leases.provisioned", "%s is longer than provisioned_max, %s", l.Provisioned, l.ProvisionedMax)
+		wrong("leases.provisioned", "%s is longer than provisioned_max, %s; lower the one or raise the other", display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
 	}
 }
 

@@ -2,7 +2,12 @@ package site
 
 import (
 	"bytes"
+	"io"
+	"io/fs"
 	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -40,11 +45,11 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"NegativeLimit", smallest + "limits: {max_connections: -1}\n", "limits.max_connections: it must not be negative"},
 		{"RemovedLimit", smallest + "limits: {max_calls: 9}\n", "f.yaml:3: limits.max_calls is no longer a setting: it is always 256; take it out"},
 		{"RemovedLimitOfRequests", smallest + "limits:\n  rspec: {services: 9}\n", "f.yaml:4: limits.rspec.services is no longer a setting: it is always 200; take it out"},
-		{"LeaseLongerThanLongest", smallest + "leases: {provisioned: 40d}\n", "f.yaml:3: leases.provisioned: 960h0m0s is longer than provisioned_max"},
+		{"LeaseLongerThanLongest", smallest + "leases: {provisioned: 40d}\n", "f.yaml:3: leases.provisioned: 40d is longer than provisioned_max, 30d; lower the one or raise the other"},
 		{"ListenWithoutPort", smallest + "listen: example.org\n", "f.yaml:3: listen: \"example.org\" is not HOST:PORT or :PORT"},
 		{"PublicURLWithPath", smallest + "public_url: https://a.example.org:8443/am/3.0\n", "is not https://HOST:PORT"},
 		{"PublicURLWithoutTLS", smallest + "public_url: http://a.example.org\n", "is not https://HOST:PORT"},
-		{"AdminForEverybody", smallest + "admin: 0.0.0.0:9000\n", "is not a loopback address"},
+		{"AdminForEverybody", smallest + "admin: 0.0.0.0:9000\n", "is not a loopback address|for monitors on other hosts there is the key metrics"},
 		{"UnknownServicesFailure", smallest + "services_failure: ignore\n", "\"ignore\" is none of report, fail"},
 		{"UnknownUnpromised", smallest + "unpromised: delete\n", "\"delete\" is none of report, remove"},
 		{"UnpromisedAtOnce", smallest + "unpromised_after: 0s\n", "it must be a time like 10m"},
@@ -52,6 +57,7 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"UnknownExtension", smallest + "manifest_extensions: [vnode, sliver_info]\n", "\"sliver_info\" is none of sliver-info, vnode"},
 		{"TooSmallKeys", smallest + "credentials: {min_rsa_bits: 512}\n", "512 is less than 1024"},
 		{"NotYAML", "authority: [", "f.yaml: this is not YAML: line 1"},
+		{"Tab", smallest + "\tlog: {level: info}\n", "f.yaml: this is not YAML: line 3|indent with blanks, not tabs"},
 		{"AliasesThatMultiply", smallest + "hooks:\n  - &h {command: x, events: [" + strings.Repeat("ready,", 1000) + "]}\n" + strings.Repeat("  - *h\n", 5000),
 			"f.yaml: its aliases (*NAME) stand for too much; write the values out"},
 		{"AListIsNoConfig", "- a\n", "needs keys below it: authority, listen"},
@@ -173,6 +179,26 @@ func TestLogsTellUnitsAndLeaveOutWhatIsEmpty(t *testing.T) {
 		got := regexp.MustCompile(`"time":"[^"]*",|time=\S+ `).ReplaceAllString(strings.TrimSpace(out.String()), "")
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", format, got, want)
+		}
+	}
+}
+
+// TestWhoMayReadAConfiguration: users who may not are told as whom to come.
+func TestWhoMayReadAConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), ConfigName)
+	for err, want := range map[error]string{
+		fs.ErrPermission: file + ": cannot be read: permission denied; only the user of the site and root may read it: put sudo -u '#54321' before the command",
+		io.ErrNoProgress: file + ": cannot be read: " + io.ErrNoProgress.Error(),
+	} {
+		if os.Getuid() == 0 {
+			if err := os.Chown(filepath.Dir(file), 54321, 54321); err != nil {
+				t.Fatal(err)
+			}
+		} else if me, err := user.Current(); err == nil {
+			want = strings.Replace(want, "'#54321'", me.Username, 1)
+		}
+		if got := cannotRead(file, err).Error(); got != want {
+			t.Errorf("%v: %s, want %s", err, got, want)
 		}
 	}
 }

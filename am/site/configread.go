@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"os/user"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -22,8 +23,24 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
+	"patchbay/am/fileowner"
 	"patchbay/inventory/suggest"
+	"patchbay/inventory/yamlfile"
 )
+
+// cannotRead is the error of a configuration that cannot be read. Users that may not are
+// told who may.
+func cannotRead(file string, err error) error {
+	msg := fmt.Sprintf("cannot be read: %v", err)
+	if uid, _, err2 := fileowner.Of(filepath.Dir(file)); err2 == nil && errors.Is(err, fs.ErrPermission) {
+		name := fmt.Sprintf("'#%d'", uid) // as sudo takes it
+		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+			name = u.Username
+		}
+		msg += "; only the user of the site and root may read it: put sudo -u " + name + " before the command"
+	}
+	return &ConfigError{Where: file, Msg: msg}
+}
 
 // ReadConfig reads a site's configuration from file and environment, puts in
 // the defaults and validates it. Errors name file and line, or the variable,
@@ -34,7 +51,7 @@ func ReadConfig(file string) (*Config, error) {
 		return nil, &ConfigError{Where: file, Msg: "there is no such file; name the site's with --config, or make a site with: " + display.Command("init", "DIR")}
 	}
 	if err != nil {
-		return nil, &ConfigError{Where: file, Msg: fmt.Sprintf("cannot be read: %v", err)}
+		return nil, cannotRead(file, err)
 	}
 	file, err = filepath.Abs(file)
 	if err != nil {
@@ -213,7 +230,8 @@ func checkEnvironment(environ []string) error {
 func (o origin) document(text []byte) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, &ConfigError{Where: o.File, Msg: "this is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+		cause := strings.TrimPrefix(err.Error(), "yaml: ")
+		return nil, &ConfigError{Where: o.File, Msg: "this is not YAML: " + cause + "; " + yamlfile.Remedy(cause)}
 	}
 	switch err := doc.Decode(new(any)); {
 	case len(doc.Content) == 0:

@@ -40,7 +40,7 @@ type ProviderSet struct {
 // loadProviders opens the folder's providers. Every provider that the inventory
 // names must be there; others may be broken, which is logged.
 func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, log *slog.Logger) (*ProviderSet, error) {
-	found, problems := provider.Load(dir)
+	found, problems := provider.Load(dir, log)
 	missing, broken := MissingProviders(dir, found, inv, inventoryFile)
 	if len(missing) > 0 || broken {
 		return nil, errors.Join(append(missing, problems...)...)

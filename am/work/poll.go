@@ -3,10 +3,13 @@ package work
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"patchbay/inventory/provider"
 )
 
 const (
@@ -141,6 +144,18 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
+// detail is an error as an operator needs it: for experimenters, a provider's says only
+// to look into the log.
+func detail(err error) string {
+	if err == nil {
+		return "it has not ended a call yet"
+	}
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		return e.Detail()
+	}
+	return err.Error()
+}
+
 // logSilence logs each provider that has become silent, once.
 func (r *Runner) logSilence() {
 	r.polls.mu.Lock()
@@ -148,7 +163,7 @@ func (r *Runner) logSilence() {
 	for name, p := range r.polls.of {
 		if p.isSilent() && !p.logged {
 			p.logged = true
-			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", name, "silent_since", p.Answered, "error", p.Err)
+			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", name, "silent_since", p.Answered, "error", detail(p.Err))
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"patchbay/inventory/provider"
 )
 
 // silence is what the runner says of its one provider.
@@ -26,13 +28,14 @@ func TestAProviderThatNobodyCallsIsPolled(t *testing.T) {
 		name    string
 		trouble func(d *double, on bool)
 		err     string
+		logged  string
 	}{
 		{"Dies", func(d *double, on bool) {
 			if d.breaks = nil; on {
-				d.breaks = errors.New("the rack is off")
+				d.breaks = &provider.Error{Msg: "the log says why", Err: errors.New("the rack is off")}
 			}
-		}, "the rack is off"},
-		{"Hangs", func(d *double, on bool) { d.getHangs[pollName] = on }, ""},
+		}, "the log says why", `error="the rack is off"`},
+		{"Hangs", func(d *double, on bool) { d.getHangs[pollName] = on }, "", `error="it has not ended a call yet"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, 2, func(e *env) {
@@ -59,7 +62,7 @@ func TestAProviderThatNobodyCallsIsPolled(t *testing.T) {
 				e.d.with(func() { tt.trouble(e.d, false) })
 				e.within(time.Minute, "it is back", func() bool { _, silent := e.silence(); return !silent })
 				e.stop()
-				for _, line := range []string{"a provider does not answer", "a provider answers again"} {
+				for _, line := range []string{"a provider does not answer", "a provider answers again", tt.logged} {
 					if n := strings.Count(log.String(), line); n != 1 {
 						t.Errorf("%d lines %q", n, line)
 					}

@@ -86,7 +86,7 @@ func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, all
 	calls := sweepCalls
 	for some := range slices.Chunk(all, r.limits.Names) {
 		if err := r.sweepSome(ctx, p, some, &calls); err != nil && ctx.Err() == nil {
-			r.cfg.Log.Warn("cannot look at slivers", "provider", name, "slivers", len(some), "error", err)
+			r.cfg.Log.Warn("cannot look at slivers", "provider", name, "slivers", len(some), "error", detail(err))
 		}
 	}
 }

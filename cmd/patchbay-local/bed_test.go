@@ -100,7 +100,7 @@ func makeBed(t testing.TB, instance, dir string, settings ...string) *bed {
 			t.Fatal(err)
 		}
 	}
-	found, problems := provider.Load(dir)
+	found, problems := provider.Load(dir, nil)
 	if b.provider = found["local"]; b.provider == nil || len(problems) > 0 {
 		t.Fatalf("Load: %v, %q", found, problems)
 	}

@@ -85,7 +85,7 @@ func newRack(t *testing.T, s *loginSite) *rack {
 			t.Fatal(err)
 		}
 	}
-	found, problems := provider.Load(dir)
+	found, problems := provider.Load(dir, nil)
 	if r.Provider = found["rack"]; r.Provider == nil || len(problems) > 0 {
 		t.Fatalf("Load: %v, %q", found, problems)
 	}

@@ -71,7 +71,7 @@ func install(t testing.TB, settings string) *provider.Provider {
 			t.Fatal(err)
 		}
 	}
-	found, problems := provider.Load(dir)
+	found, problems := provider.Load(dir, nil)
 	if len(problems) > 0 || found["sim"] == nil {
 		t.Fatalf("Load: %v, %q", found, problems)
 	}
@@ -137,7 +137,7 @@ func TestAsInitInstallsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, problems := provider.Load(dir)
+	found, problems := provider.Load(dir, nil)
 	p := found["simulated"]
 	if p == nil || len(problems) > 0 {
 		t.Fatalf("Load: %v, %q", found, problems)

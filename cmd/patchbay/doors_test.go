@@ -172,7 +172,7 @@ func doors(t *testing.T) []door {
 		}, false, false},
 		{"check of a request", request, check("request.xml"), false, true},
 		{"look into a credential", credential, func(text []byte) error { _, err := readCredential(text); return err }, true, false},
-		{"names in a manifest", request, func(text []byte) error { _, err := nodesOf(string(text)); return err }, false, false},
+		{"names in a manifest", request, func(text []byte) error { _, err := nodesOf(string(text), ""); return err }, false, false},
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestTargetsAreWhatMayBeNodes(t *testing.T) {
@@ -30,8 +32,8 @@ func TestTargetsAreWhatMayBeNodes(t *testing.T) {
 }
 
 func TestNodesAreNamedByTheirManifest(t *testing.T) {
-	nodes, err := nodesOf(`<rspec xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web" sliver_id="urn:1"/><node client_id="db" sliver_id="urn:2"/>` +
-		`<node client_id="db" sliver_id="urn:3"/><node client_id="elsewhere"/><node client_id="web" sliver_id="urn:1"/></rspec>`)
+	nodes, err := nodesOf(`<rspec xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web" sliver_id="urn:1"/><node client_id="db" sliver_id="urn:2"/>`+
+		`<node client_id="db" sliver_id="urn:3"/><node client_id="elsewhere"/><node client_id="web" sliver_id="urn:1"/></rspec>`, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,11 +50,34 @@ func TestNodesAreNamedByTheirManifest(t *testing.T) {
 		}
 	}
 	for manifest, isBad := range map[string]bool{"": false, `<rspec xmlns="http://www.geni.net/resources/rspec/3"/>`: false, "<rspec><node": true} {
-		if nodes, err := nodesOf(manifest); (err != nil) != isBad || len(nodes) > 0 {
+		if nodes, err := nodesOf(manifest, ""); (err != nil) != isBad || len(nodes) > 0 {
 			t.Errorf("%q: %v, %v", manifest, nodes, err)
 		}
 	}
 	if _, err := sliverOf(nil, "web"); err == nil || !strings.Contains(err.Error(), "the slice has none here") {
 		t.Errorf("no nodes: %v", err)
+	}
+}
+
+// TestLoginsAreCommandsThatWork: the port of a node comes before its gateway, and the
+// gateway is shown the key, too.
+func TestLoginsAreCommandsThatWork(t *testing.T) {
+	const proxy = `<p:proxy xmlns:p="http://jfed.iminds.be/proxy/1.0" proxy="gateway@am.example.org:20000" for="alice@n1-f3:22"/>`
+	const port = `<login authentication="ssh-keys" hostname="am.example.org" port="20011" username="alice"/>`
+	const inside = `<login authentication="ssh-keys" hostname="n1-f3" port="22" username="alice"/>`
+	const throughGateway = `ssh -i users/alice/id -o 'ProxyCommand=ssh -i users/alice/id -W '\''[%h]:%p'\'' -p 20000 gateway@am.example.org' alice@n1-f3`
+	for _, tt := range []struct{ name, services, key, want string }{
+		{"both", port + inside + proxy, "users/alice/id", "ssh -i users/alice/id -p 20011 alice@am.example.org"},
+		{"its gateway only", inside + proxy, "users/alice/id", throughGateway},
+		{"no key", port, "", "ssh -p 20011 alice@am.example.org"},
+		{"none that is safe", `<login authentication="ssh-keys" hostname="-oProxyCommand=id" port="22" username="alice"/>`, "", ""},
+	} {
+		logins := loginsOf(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="manifest"><node client_id="n1" sliver_id="urn:1"><services>`+tt.services+`</services></node></rspec>`, "alice", tt.key)
+		if d := cmp.Diff(tt.want, logins["urn:1"]); d != "" {
+			t.Errorf("%s: %s", tt.name, d)
+		}
+	}
+	if logins := loginsOf("<rspec", "alice", ""); len(logins) > 0 {
+		t.Errorf("no manifest: %v", logins)
 	}
 }

@@ -392,7 +392,7 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	if reply.Code != am.Success {
 		return fmt.Errorf("cannot look up which sliver %q is: Describe: %w", targets[i], reply.Err())
 	}
-	nodes, err := nodesOf(readValue(reply.Value).rspec)
+	nodes, err := nodesOf(readValue(reply.Value).rspec, "")
 	if err != nil {
 		return fmt.Errorf("cannot look up which sliver %q is: the manifest cannot be read: %w", targets[i], err)
 	}
@@ -409,37 +409,44 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// loginsOf returns the commands that log in to the nodes of a manifest, by their slivers:
-// as user, or as the first account if the node has none of that name.
-func loginsOf(manifest, user, key string) map[string]string {
-	nodes, _ := nodesOf(manifest) // one that cannot be read has no logins
-	logins := map[string]string{}
-	for _, n := range nodes {
-		l := n.Login
-		if i := slices.IndexFunc(n.Logins, func(l experiment.Login) bool { return l.User == user }); i >= 0 {
-			l = n.Logins[i]
-		}
-		if !l.Exists() {
-			continue
-		}
-		words := []string{"ssh"}
+// loginCommand is the command line that logs in to a node with a private key, through its
+// gateway if it has one, to which the same key opens.
+func loginCommand(n experiment.Node, key string) string {
+	to := func(l experiment.Login, words ...string) string {
 		if key != "" {
-			words = append(words, "-i", key)
+			words = append([]string{"-i", key}, words...)
 		}
 		if l.Port != 22 {
 			words = append(words, "-p", strconv.Itoa(l.Port))
 		}
-		logins[n.Sliver] = display.ShellLine(append(words, l.User+"@"+l.Host))
+		return display.ShellLine(append(append([]string{"ssh"}, words...), l.User+"@"+l.Host))
+	}
+	if !n.Gateway.Exists() {
+		return to(n.Login)
+	}
+	// With -J the key would not be shown to the gateway.
+	return to(n.Login, "-o", "ProxyCommand="+to(n.Gateway, "-W", "[%h]:%p"))
+}
+
+// loginsOf are the command lines that log in to the nodes of a manifest, by their slivers:
+// as user, or as the first account where that has none.
+func loginsOf(manifest, user, key string) map[string]string {
+	logins := map[string]string{}
+	nodes, _ := nodesOf(manifest, user) // one that cannot be read has no logins
+	for _, n := range nodes {
+		if n.Login.Exists() {
+			logins[n.Sliver] = loginCommand(n, key)
+		}
 	}
 	return logins
 }
 
-// nodesOf returns the nodes of a manifest that have slivers.
-func nodesOf(manifest string) ([]experiment.Node, error) {
+// nodesOf returns the nodes of a manifest that have slivers, with the logins of a user.
+func nodesOf(manifest, user string) ([]experiment.Node, error) {
 	if manifest == "" {
 		return nil, nil // of a slice without slivers
 	}
-	m, err := experiment.ReadManifest([]byte(manifest))
+	m, err := experiment.ReadManifest([]byte(manifest), user)
 	return slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return n.Sliver == "" }), err
 }
 

@@ -479,7 +479,7 @@ func (d *demo) findLogins(manifest string) {
 		return
 	}
 	var m experiment.Manifest
-	if m, d.err = experiment.ReadManifest([]byte(manifest)); d.err != nil {
+	if m, d.err = experiment.ReadManifest([]byte(manifest), ""); d.err != nil {
 		return
 	}
 	found := slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return !n.Login.Exists() })

@@ -357,7 +357,7 @@ func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
 	if err != nil || len(a.Slivers) == 0 {
 		return a, err
 	}
-	if _, err := experiment.ReadManifest([]byte(a.RSpec)); err != nil {
+	if _, err := experiment.ReadManifest([]byte(a.RSpec), ""); err != nil {
 		return a, fmt.Errorf("the manifest from the aggregate cannot be read: %w", err)
 	}
 	if err := x.write(".manifest.xml", []byte(a.RSpec)); err != nil {

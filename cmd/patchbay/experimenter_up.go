@@ -240,7 +240,7 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 	if err != nil {
 		return nil, expires, err
 	}
-	m, err := experiment.ReadManifest(text)
+	m, err := experiment.ReadManifest(text, s.userName())
 	if err != nil {
 		return nil, expires, fmt.Errorf("%s: %w", file, err)
 	}

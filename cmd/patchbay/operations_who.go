@@ -200,6 +200,9 @@ func printNobody(w io.Writer, a *audit.Answer, p audit.Place) {
 		return
 	}
 	fmt.Fprintf(w, "Nobody was at %s at %s.\nThe audit covers %s to %s.\n", a.Place, display.Time(a.At), display.Time(a.From), display.Time(a.To))
+	if p.Host != "" {
+		fmt.Fprintf(w, "%s is no IP address, so it was looked for among the host names of logins.\n", p.Host)
+	}
 	if a.At.Before(a.From) {
 		fmt.Fprintln(w, "What you ask for is before that; name the files that were put away as arguments.")
 	}

@@ -50,10 +50,6 @@ func TestWhoIsToldReadably(t *testing.T) {
 	bob := ann
 	bob.User, bob.Speaker, bob.Call = "urn:publicid:IDN+example.org+user+b\x1b[2J", "", nil
 	bob.Seen, bob.Until, bob.Maybe = noon.Add(time.Hour), noon.Add(2*time.Hour), true
-	place, err := audit.ParsePlace("198.51.100.7")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		rule   string
 		answer audit.Answer
@@ -91,8 +87,16 @@ from which their machine was reached, and add it: 198.51.100.7:PORT
 The audit covers 2026-11-20T13:00:00Z to 2026-11-20T14:00:00Z.
 What you ask for is before that; name the files that were put away as arguments.
 `},
+		{"a name", audit.Answer{Place: "pc1.example.org", At: noon, From: noon, To: noon.Add(time.Hour)}, `Nobody was at pc1.example.org at 2026-11-20T12:00:00Z.
+The audit covers 2026-11-20T12:00:00Z to 2026-11-20T13:00:00Z.
+pc1.example.org is no IP address, so it was looked for among the host names of logins.
+`},
 		{"no audit", audit.Answer{Place: "198.51.100.7", At: noon}, "Nobody is known at 198.51.100.7: there is no audit yet.\n"},
 	} {
+		place, err := audit.ParsePlace(c.answer.Place)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var out bytes.Buffer
 		printAnswer(&out, &c.answer, place)
 		if out.String() != c.want {

@@ -26,6 +26,17 @@ func TestL1CompanionFileReplacesDescribe(t *testing.T) {
 	}
 }
 
+// TestDescribeIsLoggedWhereItIsWanted: the log of the one who loads the folder hears what
+// a provider writes before it is one.
+func TestDescribeIsLoggedWhereItIsWanted(t *testing.T) {
+	dir := t.TempDir()
+	lay(t, dir, "rack", "", double{Stderr: "error: no route to 10.9.9.9\n", Exit: 1})
+	var log strings.Builder
+	if _, problems := Load(dir, slog.New(slog.NewJSONHandler(&log, nil))); len(problems) != 1 || !strings.HasPrefix(log.String(), "{") || !strings.Contains(log.String(), `"level":"ERROR","msg":"no route to 10.9.9.9","provider":"rack","action":"describe"`) {
+		t.Errorf("problems %v, log %s", problems, log.String())
+	}
+}
+
 func TestL1CompanionFileWithSettingsOnlyDoesNot(t *testing.T) {
 	p := open(t, "colour: blue\n", double{Stdout: nodeMetadata})
 	if got := calls(t, p); len(got) != 1 || got[0].Args[0] != "ral_action=describe" {
@@ -80,7 +91,7 @@ func TestL2RejectedWithFileAndReasonWhileOthersLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	found, problems := Load(dir)
+	found, problems := Load(dir, nil)
 	// a-twice sorts first and so gets the name; good is the one refused.
 	if len(found) != 1 || found["good"] == nil || found["good"].Path != filepath.Join(dir, "a-twice.prov") {
 		t.Errorf("loaded %v, want a-twice.prov as good alone", found)

@@ -78,8 +78,9 @@ func (p *Provider) Has(attribute string) bool {
 
 // Load opens every *.prov of the folder in sorted order. Each error names one
 // file, what is wrong with it and what to do; the others are loaded all the
-// same. A folder that holds none gives an empty map.
-func Load(dir string) (map[string]*Provider, []error) {
+// same. A folder that holds none gives an empty map. What they write to standard error
+// goes to log, or to the default one.
+func Load(dir string, log *slog.Logger) (map[string]*Provider, []error) {
 	found := map[string]*Provider{}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -97,7 +98,7 @@ func Load(dir string) (map[string]*Provider, []error) {
 		if !strings.HasSuffix(e.Name(), Suffix) {
 			continue
 		}
-		p, err := Open(filepath.Join(dir, e.Name()), nil)
+		p, err := Open(filepath.Join(dir, e.Name()), log)
 		if err != nil {
 			problems = append(problems, err)
 			continue

@@ -51,10 +51,10 @@ func (r *Reader) notYAML(text []byte, err error) {
 		at.Line = firstBad(text)
 	}
 	if cause = strings.Join(strings.Fields(cause), " "); at.Line == 0 {
-		r.Wrong(at, "this is not YAML: %s; %s", cause, remedy(cause))
+		r.Wrong(at, "this is not YAML: %s; %s", cause, Remedy(cause))
 		return
 	}
-	r.Wrong(at, "at or after line %d this is not YAML: %s; %s", at.Line, cause, remedy(cause))
+	r.Wrong(at, "at or after line %d this is not YAML: %s; %s", at.Line, cause, Remedy(cause))
 }
 
 // firstBad is a line up to which the text is YAML and with which it is not,
@@ -87,8 +87,8 @@ func isYAML(text []byte) bool {
 	}
 }
 
-// remedy is what to look for when the YAML reader complains so.
-func remedy(cause string) string {
+// Remedy is what to look for when the YAML reader complains so.
+func Remedy(cause string) string {
 	switch {
 	case strings.Contains(cause, "mapping values"):
 		return "look for a line that is indented too far, and put a text with a colon in it into quotes"

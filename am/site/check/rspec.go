@@ -214,14 +214,11 @@ func alsoAt(places []string) string {
 // make now, and that one has no answer, is a warning. The names are of those that
 // were asked and have nothing against it.
 func (k *Checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
-	providers, _ := provider.Load(k.Config.Providers) // what is wrong with one is said by the check of the site
+	log := slog.New(slog.NewTextHandler(k.Err, nil))
+	providers, _ := provider.Load(k.Config.Providers, log) // what is wrong with one is said by the check of the site
 	set := site.ProviderSet{Found: providers}
 	inForce := func() *inventory.Inventory { return inv }
 	of := site.Components(inForce)
-	log := slog.New(slog.NewTextHandler(k.Err, nil))
-	for _, p := range providers {
-		p.Log = log
-	}
 	for i := range b.Nodes {
 		_, name, ok := of(b.Nodes[i].Component.URN)
 		if _, asks := set.Probing(name); ok && asks && !slices.Contains(content, name) {

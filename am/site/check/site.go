@@ -98,7 +98,7 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 }
 
 func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
-	found, problems := provider.Load(dir)
+	found, problems := provider.Load(dir, slog.New(slog.NewTextHandler(k.Err, nil)))
 	k.found = found
 	for _, p := range problems {
 		k.Errors(p)
@@ -183,11 +183,11 @@ func (k *Checker) serverKeys(c *site.Config, host string) {
 		end := x.NotAfter.UTC().Format(time.DateOnly)
 		switch left := time.Until(x.NotAfter); {
 		case left < 0:
-			k.bad(pair.Certificate, "it ended on %s; make a new one", end)
+			k.bad(pair.Certificate, "it ended on %s; put a new one in its place, then: systemctl reload patchbay", end)
 		case x.VerifyHostname(host) != nil:
 			k.warn(pair.Certificate, "it is not for %s, so jFed will refuse it; it is for %s", host, strings.Join(x.DNSNames, ", "))
 		case left < site.Soon:
-			k.warn(pair.Certificate, "it ends on %s; make a new one", end)
+			k.warn(pair.Certificate, "it ends on %s; put a new one in its place, then: systemctl reload patchbay", end)
 		default:
 			k.good(pair.Certificate, "%s certificate for %s, until %s", x.PublicKeyAlgorithm, strings.Join(x.DNSNames, ", "), end)
 		}

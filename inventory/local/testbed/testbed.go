@@ -115,7 +115,7 @@ func (t *Testbed) lock() error {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			text := make([]byte, 20)
 			n, _ := f.Read(text)
-			return fmt.Errorf("process %s runs the testbed %s already; stop it first, or give this one another instance in its settings", string(text[:n]), t.settings.Instance)
+			return fmt.Errorf("process %s runs the testbed %s already; stop it first, or the patchbay serve that started it; to have two testbeds, give this one another instance in its settings", string(text[:n]), t.settings.Instance)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot lock %s: %w", path, err)
