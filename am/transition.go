@@ -175,6 +175,8 @@ func refusal(s Status, e Event) error {
 		hint = "Provision it first"
 	case e == EventProvision:
 		hint = "it is provisioned already"
+	case e != EventDone && After(s, EventDone) != s && After(s, EventDone).Operational != s.Operational:
+		hint = "wait until it is " + string(After(s, EventDone).Operational)
 	case len(can) > 0:
 		hint = "possible now: " + strings.Join(can, ", ")
 	}

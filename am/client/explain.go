@@ -76,7 +76,7 @@ func (c *Client) words(ctx context.Context, err error) string {
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("nothing listens at %s", c.url.Host)
+		return fmt.Sprintf("nothing listens at %s; start the server there, or name another one", c.url.Host)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return fmt.Sprintf("%s broke the connection", c.url.Host)
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):

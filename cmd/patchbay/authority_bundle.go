@@ -75,16 +75,16 @@ where nobody else reads, and give the commands below in this folder.
 %[5]s
 What you want is in a request; %[6]s
 
-With patchbay:
+With patchbay, a program for Linux that you get from whoever gave you this folder:
   patchbay up --user . --slice %[7]s request.xml    # makes it, and says how to log in
   patchbay ssh --user . NODE    # NODE is a name in the request
-  patchbay down --user . %[7]s    # gives it all back
+  patchbay status --user .    # what you have, and until when
+  patchbay down --user . %[7]s    # gives it all back; files on the nodes are lost
 
 With omni (https://github.com/GENI-NSF/geni-tools), which may be called omni.py:
   om() { omni -c omni_config -a %[3]s -V 3 --usercredfile %[1]s-usercred.xml --slicecredfile slices/%[7]s-cred.xml "$@"; }
   om allocate %[7]s request.xml
   om provision %[7]s
-  om status %[7]s    # until geni_notready
   om performoperationalaction %[7]s geni_start
   om status %[7]s    # until geni_ready
   om describe %[7]s    # where to log in

@@ -102,7 +102,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.urn, o.Slice, from.URN, file)
 	if to.dir != "" {
-		fmt.Fprintf(c.out, "\nSo it is used:\n  %s\n", display.Command("call", "--config", t.config.Origin.File, "--user", to.dir, "--slice", o.Slice, "Status"))
+		fmt.Fprintf(c.out, "\nSo it is used:\n  %s\n", display.CommandAt(t.config.Origin.File, "call", "--user", filepath.Base(to.dir), "--slice", o.Slice, "Status"))
 	}
 	return nil
 }

@@ -135,7 +135,8 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "\nWhat does the site offer?\n  %s\n  %s\n",
 		t.omni(u, "", "listresources"), t.call(u, "ListResources"))
-	fmt.Fprintf(c.out, "\nThen make a slice:\n  %s\n", display.CommandAt(t.config.Origin.File, "slice", "first", "--owner", u.Name))
+	fmt.Fprintf(c.out, "\nThen make a slice:\n  %s\nor a slice with the nodes of a request, all at once:\n  %s\n",
+		display.CommandAt(t.config.Origin.File, "slice", "first", "--owner", u.Name), display.CommandAt(t.config.Origin.File, "up", "request.xml", "--user", u.Name))
 	return nil
 }
 

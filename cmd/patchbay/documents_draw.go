@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -70,6 +71,9 @@ func (o *drawOptions) read() (*draw.Picture, error) {
 	in, name := os.Stdin, "standard input"
 	if o.File != "-" {
 		f, err := site.OpenRegular(o.File)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, missingFile{o.File}
+		}
 		if err != nil {
 			return nil, site.OrPiped(err)
 		}

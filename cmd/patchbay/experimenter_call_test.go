@@ -273,3 +273,11 @@ func TestShellWords(t *testing.T) {
 		}
 	}
 }
+
+func TestDataIsNotShown(t *testing.T) {
+	for what, want := range map[string]string{"data:application/gzip;base64,H4sI": "data:application/gzip;base64,…", "echo data:a,b": "echo data:a,b"} {
+		if got := shortData(what); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+}

@@ -23,6 +23,9 @@ func TestCallFindsTheOwnSite(t *testing.T) {
 	if code, out := tell(t, "call", "status"); code != 1 || !strings.Contains(out, "Status: SEARCHFAILED (12)") {
 		t.Errorf("with a site of their own: %d %s", code, out)
 	}
+	if code, out := tell(t, "slices"); code == 0 || !strings.Contains(out, "or for the site that up has made for you: --config "+filepath.Join(state, "patchbay")) {
+		t.Errorf("an operator's command: %d %s", code, out)
+	}
 	if code, out := tell(t, "call", "--config", t.TempDir(), "GetVersion"); code == 0 {
 		t.Errorf("--config is passed over: %s", out)
 	}

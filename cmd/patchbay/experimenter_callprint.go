@@ -330,7 +330,7 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct, logs bool) {
 			if exit := memberText(v, "exit"); exit != "" && exit != "0" {
 				state += " (" + exit + ")"
 			}
-			steps = append(steps, []string{node, memberText(v, "step"), memberText(v, "kind"), memberText(v, "what"), state, memberText(v, "message")})
+			steps = append(steps, []string{node, memberText(v, "step"), memberText(v, "kind"), shortData(memberText(v, "what")), state, memberText(v, "message")})
 			switch text := memberText(v, "output"); {
 			case text == "":
 			case logs || memberText(v, "state") == string(am.StepFailed):
@@ -355,6 +355,14 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct, logs bool) {
 	if quiet > 0 {
 		fmt.Fprintf(w, "\nWhat %s wrote is shown with --logs.\n", display.Count(quiet, "other step"))
 	}
+}
+
+// shortData is a URL without the content of one that is its own file.
+func shortData(what string) string {
+	if head, _, ok := strings.Cut(what, ","); ok && strings.HasPrefix(head, "data:") {
+		return head + ",…"
+	}
+	return what
 }
 
 // outputShown is how many lines of a step's output are shown, the last ones.

@@ -97,6 +97,7 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	if err := d.close(); err != nil {
 		return err
 	}
+	fmt.Fprintf(c.out, "\n%d steps in %.0f s. For an experiment of your own: %s\n", d.steps, time.Since(d.start).Seconds(), display.Command("up", "--example"))
 	if o.Keep != "" {
 		fmt.Fprintf(c.out, "The site is kept; serve it with:\n  %s\n", display.CommandAt(filepath.Join(d.dir, site.ConfigName), "serve"))
 	}
@@ -526,7 +527,7 @@ func (d *demo) use() {
 
 	d.step("Let a second user in")
 	d.create("patchbay user bob")
-	d.do(onDemo+`PerformOperationalAction update_users --wait --option geni_users="[{\"urn\":\"urn:publicid:IDN+demo.example.org+user+bob\",\"keys\":[\"$(cat users/bob/id_ed25519.pub)\"]}]"`, "3 ready")
+	d.do(onDemo+`PerformOperationalAction update_users --wait --login bob`, "3 ready")
 	d.do(`ssh -F ssh_config -i users/bob/id_ed25519 -l bob server 'echo "I am $(id -un) on $(hostname)"'`, "I am bob on server")
 }
 
@@ -541,6 +542,7 @@ type gauged struct {
 // beside what the request asks for.
 func (d *demo) measure() {
 	d.step("Measure the LAN, each direction alone")
+	d.say("(This takes a quarter of a minute.)")
 	d.output("ssh -F ssh_config server 'setsid -f patchbay-gauge serve >/dev/null 2>&1'")
 	t := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "    from\tto\tcapacity asked\tmeasured\tlatency asked\tmeasured\n")

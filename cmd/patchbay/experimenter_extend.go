@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client"
 	"patchbay/am/display"
 )
 
-const extendLong = `Keep the nodes of a slice for longer: their leases end TIME from now, or at a time of day
-written in full. The slice may be left out where you have one experiment.`
+const extendLong = `Keep the nodes of a slice for longer: TIME longer than they are yours now, or until a time
+of day written in full. The slice may be left out where you have one experiment.`
 
 type extendOptions struct {
 	experimenterFlags
@@ -34,13 +35,40 @@ func (o *extendOptions) Validate(args []string) (err error) {
 	}
 	text := args[len(args)-1]
 	if o.until, err = display.ParseExpires(text); err == nil {
-		o.life = time.Until(o.until)
 		return nil
 	}
-	if o.life, err = display.ParseDuration(text); err == nil && o.life == 0 {
-		err = fmt.Errorf("%s is no time at all", text)
+	if o.life, err = display.ParseDuration(text); err != nil {
+		return fmt.Errorf("%.40q is not a time; write how much longer, such as 2h or 3d, or until when, such as 2026-12-24T18:00:00Z", text)
 	}
-	return err
+	if o.life == 0 {
+		return fmt.Errorf("%s is no time at all", text)
+	}
+	return nil
+}
+
+// end is the end of leases that is asked for, of leases that end at have now. No lease is
+// made shorter.
+func (o *extendOptions) end(have time.Time) (time.Time, error) {
+	if o.until.IsZero() {
+		if now := time.Now(); have.Before(now) {
+			have = now
+		}
+		return have.Add(o.life), nil
+	}
+	if o.until.Before(have) {
+		return have, fmt.Errorf("its nodes are yours until %s already; nothing was changed", untilTime(have))
+	}
+	return o.until, nil
+}
+
+// latestEnd is the latest end of leases.
+func latestEnd(list []client.Sliver) (end time.Time) {
+	for _, s := range list {
+		if s.Expires.After(end) {
+			end = s.Expires
+		}
+	}
+	return end
 }
 
 func (o *extendOptions) Run(ctx context.Context, c console) error {
@@ -64,17 +92,27 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 		}
 		o.slice = have[0]
 	}
-	x, err := s.openSlice(o.slice, o.life, false)
+	x, err := s.openSlice(o.slice, 0, false)
 	if err != nil {
 		return err
 	}
-	until := o.until
-	if until.IsZero() {
-		until = time.Now().Add(o.life)
+	a, err := x.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	until, err := o.end(latestEnd(a.Slivers))
+	if err != nil {
+		return fmt.Errorf("slice %s: %w", o.slice, err)
+	}
+	if x, err = s.openSlice(o.slice, time.Until(until), false); err != nil {
+		return err
 	}
 	list, err := x.Renew(ctx, until)
 	if err != nil {
 		return s.explain(err)
+	}
+	if _, err := x.refresh(ctx); err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(c.out, "Slice %s: all nodes are yours until %s.\n", o.slice, untilTime(earliestEnd(list)))
 	return err

@@ -91,7 +91,16 @@ func (f *siteFlag) hint(args ...string) string {
 }
 
 // read is the site's configuration.
-func (f *siteFlag) read() (*site.Config, error) { return site.ReadConfig(f.path()) }
+func (f *siteFlag) read() (*site.Config, error) {
+	c, err := site.ReadConfig(f.path())
+	if err == nil || f.given() || f.folder() != "" {
+		return c, err
+	}
+	if own, ownErr := findOwnSite(); ownErr == nil && own.exists() {
+		return nil, fmt.Errorf("%w; or for the site that up has made for you: --config %s", err, display.ShellWord(own.dir))
+	}
+	return nil, err
+}
 
 func noArguments(args []string) error {
 	if len(args) == 0 {

@@ -54,8 +54,17 @@ func readInput(name string) ([]byte, error) {
 		return io.ReadAll(os.Stdin)
 	}
 	text, err := site.ReadRegular(filepath.Clean(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missingFile{name}
+	}
 	return text, site.OrPiped(err)
 }
+
+// missingFile says that a file that the user named is not there.
+type missingFile struct{ name string }
+
+func (e missingFile) Error() string { return "there is no file " + e.name }
+func (e missingFile) Unwrap() error { return fs.ErrNotExist }
 
 // toTerminal tells whether w is a terminal.
 func toTerminal(w io.Writer) bool {

@@ -191,7 +191,7 @@ const startAsRoot = `See whether this host can run nodes:
   %[1]s
 Next, start serving; as root, that starts what makes them, too:
   %[3]s
-which else is started by:
+To start it separately:
   %[2]s
 And in another terminal:
 `

@@ -34,7 +34,11 @@ func kernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 		switch {
 		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // or somebody else's
 		case l.Err == nil || errors.Is(l.Err, fs.ErrPermission) && !root:
-			raised = append(raised, l.Name+" (is "+l.Now+", and up makes it "+l.Want+")")
+			words := l.Name
+			if l.Now != "" { // it can be read
+				words += " (is " + l.Now + ", and up makes it " + l.Want + ")"
+			}
+			raised = append(raised, words)
 		default:
 			words := l.Name + " is " + l.Now
 			for _, m := range meanings {
