@@ -195,6 +195,12 @@ func ParseRequest(text []byte, aggregate string) (*rspec.Request, error) {
 	return r, nil
 }
 
+// CheckRequest fails if a text is no request for any aggregate.
+func CheckRequest(text []byte) error {
+	_, err := rspec.ParseRequest(text, rspec.ReadOptions{CopyCrossLinks: true})
+	return err
+}
+
 // ParseStored reads a request of an earlier Apply. It returns nil if it cannot be read.
 func ParseStored(text []byte, aggregate string) *rspec.Request {
 	r, err := parseFor(text, aggregate, true)

@@ -111,6 +111,10 @@ func TestBundleIsAllThatAUserNeedsElsewhere(t *testing.T) {
 		has(t, s.call(t, "Allocate", "request.xml"), " allocated ")
 		has(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
 		has(t, s.call(t, "Delete"), " unallocated ")
+		// They cannot make a slice, and have only one.
+		if code, out := tell(t, "up", "--user", s.dir, filepath.Join(s.dir, "request.xml")); code != 0 || !strings.Contains(out, "down --user "+s.dir+" lab1-"+name) {
+			t.Errorf("up: %d\n%s", code, out)
+		}
 		info, err := os.Stat(filepath.Join(s.dir, name+"-key.pem"))
 		if err != nil || info.Mode() != 0o600 {
 			t.Errorf("the key has the mode %v, %v", info.Mode(), err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -96,6 +97,9 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 			return fmt.Errorf("cannot read the request: %w", err)
 		}
 	}
+	if err := experiment.CheckRequest(text); err != nil {
+		return fmt.Errorf("%s: %w", o.request, err)
+	}
 	s, err := o.open(ctx, c, true)
 	if err != nil {
 		return err
@@ -106,15 +110,20 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer unlock()
-	name := o.Slice
-	if name == "" {
-		name = sliceNameOf(o.request)
-	}
-	x, err := s.openSlice(name, o.life, true)
+	x, err := s.openSlice(o.sliceFor(s), o.life, true)
 	if err != nil {
 		return err
 	}
 	return s.explain(o.apply(ctx, x, text))
+}
+
+// sliceFor names the slice: that of --slice, the only one of a user who cannot make
+// another, or the one named after the file.
+func (o *upOptions) sliceFor(s *session) string {
+	if has := slicesIn(s.dir); o.Slice == "" && s.trial == nil && len(has) == 1 {
+		return has[0]
+	}
+	return cmp.Or(o.Slice, sliceNameOf(o.request))
 }
 
 // apply makes the slice what the request asks for, and shows it.
@@ -192,11 +201,15 @@ func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan
 	looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	left, lookErr := x.refresh(looking)
-	if lookErr == nil && len(left.Slivers) == 0 {
+	reserved := display.Count(len(left.Slivers), "node")
+	switch {
+	case lookErr != nil:
+		reserved = "perhaps some nodes"
+	case len(left.Slivers) == 0:
 		return errors.Join(fmt.Errorf("%w\nnothing is reserved in the slice %s", err, x.name), x.forget())
 	}
 	return fmt.Errorf("%w\n%s of the slice %s stay reserved; look with: %s; go on with the same command, or give them back with: %s",
-		err, display.Count(len(left.Slivers), "node"), x.name, s.hint("status"), s.hint("down", x.name))
+		err, reserved, x.name, s.hint("status"), s.hint("down", x.name))
 }
 
 // confirm shows what changes, and asks at a terminal; elsewhere --yes must be given.
