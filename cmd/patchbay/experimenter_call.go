@@ -343,6 +343,8 @@ func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
 // of the answer is drawn.
 func (o *callOptions) print(c console, me *caller, shown answer) {
 	shown.logs, shown.urns, shown.now = o.Logs, o.URNs, time.Now()
+	looks := slices.Contains([]string{"Status", "Describe", "SliverStatus"}, o.method)
+	shown.brief = !looks && !o.Logs && !o.URNs
 	shown.logins = loginsOf(shown.rspec, me.name(), me.identity)
 	tables := c.out
 	switch {

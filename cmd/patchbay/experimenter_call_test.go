@@ -257,10 +257,15 @@ func TestOutputOfStepsIsShort(t *testing.T) {
 		true:  table + "\noutput of web, step 1:\n    well\n" + cut("2") + cut("4"),
 	} {
 		var b bytes.Buffer
-		printTold(&b, slivers, logs)
+		printTold(&b, slivers, logs, false)
 		if d := cmp.Diff(want, b.String()); d != "" {
 			t.Errorf("--logs=%v (-want +got)\n%s", logs, d)
 		}
+	}
+	var b bytes.Buffer
+	printTold(&b, slivers, false, true)
+	if d := cmp.Diff("\nNODE  STEP  KIND     STATE\nweb   2     execute  failed\n"+cut("2"), b.String()); d != "" {
+		t.Errorf("brief (-want +got)\n%s", d)
 	}
 }
 

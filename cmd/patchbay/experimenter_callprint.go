@@ -22,6 +22,7 @@ type answer struct {
 	rspec   string
 	rest    xmlrpc.Value // what is left
 	logs    bool         // show the output of all steps
+	brief   bool         // show neither interfaces nor steps that went well
 	urns    bool         // show URNs, and the words of the API
 	now     time.Time
 	logins  map[string]string // command lines, by the URN of a sliver
@@ -181,7 +182,7 @@ func (a answer) printSlivers(w io.Writer) {
 		rows = append(rows, row)
 	}
 	printTable(w, headings, rows)
-	printTold(w, a.slivers, a.logs)
+	printTold(w, a.slivers, a.logs, a.brief)
 }
 
 // jsonOf converts a value to the types of encoding/json.
@@ -308,8 +309,8 @@ func scalar(v xmlrpc.Value) string {
 
 // printTold writes what this kind of aggregate tells of slivers beside the API's own
 // members: how links are made, and what became of services, with the output of
-// those that failed, or of all.
-func printTold(w io.Writer, slivers []xmlrpc.Struct, logs bool) {
+// those that failed, or of all. If brief, it writes only the services that failed.
+func printTold(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	list := func(s xmlrpc.Struct, name string) []xmlrpc.Value {
 		v, _ := s.Get(name)
 		items, _ := v.([]xmlrpc.Value)
@@ -321,12 +322,15 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct, logs bool) {
 	for _, s := range slivers {
 		node := cmp.Or(memberText(s, "geni_client_id"), memberText(s, "geni_sliver_urn"), memberText(s, "geni_urn"))
 		for _, v := range list(s, "patchbay_interfaces") {
-			if mac, emulator := memberText(v, "mac"), memberText(v, "emulator"); mac+emulator != "" {
+			if mac, emulator := memberText(v, "mac"), memberText(v, "emulator"); mac+emulator != "" && !brief {
 				wires = append(wires, []string{node, memberText(v, "client_id"), memberText(v, "link"), mac, emulator})
 			}
 		}
 		for _, v := range list(s, "patchbay_services") {
 			state := memberText(v, "state")
+			if brief && state != string(am.StepFailed) {
+				continue
+			}
 			if exit := memberText(v, "exit"); exit != "" && exit != "0" {
 				state += " (" + exit + ")"
 			}

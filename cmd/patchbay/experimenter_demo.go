@@ -180,7 +180,7 @@ func (d *demo) step(what string) {
 // say writes lines under the step. Lines that are too long to read are broken between
 // elements, what is still too long is cut, and so are too many lines.
 func (d *demo) say(format string, args ...any) {
-	const most, width, cut = 20, 100, 180
+	const most, width, cut = 14, 100, 116
 	var lines []string
 	for line := range strings.SplitSeq(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n") {
 		if len(line) > width {
