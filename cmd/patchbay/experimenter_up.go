@@ -173,6 +173,9 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if err != nil {
 		return err
 	}
+	if given := earliestEnd(answer.Slivers); !end.IsZero() && given.Before(end.Add(-time.Minute)) {
+		fmt.Fprintf(c.err, "The site gives the nodes until %s, which is less than --for %s.\n", untilTime(given), o.For)
+	}
 	return x.show(answer.Slivers)
 }
 
@@ -279,6 +282,10 @@ func (x *slice) show(list []client.Sliver) error {
 	fmt.Fprintln(t, "NODE\tLOGIN\tADDRESS\tUNTIL")
 	first := ""
 	for _, h := range hosts {
+		if h.Sliver == "" {
+			fmt.Fprintf(s.err, "%s: it is a node of another aggregate, and is not made here\n", display.Line(h.Name))
+			continue
+		}
 		login := s.loginCommand(h)
 		if first == "" && h.Login.Exists() {
 			first = sshName(h)
