@@ -18,29 +18,29 @@ func TestSudoGivesNoMoreThanTheNodesRoot(t *testing.T) {
 	h := openHost(t, "node-sudo")
 	s := spec("n1", testImage(t))
 	r := launch(t, h, s)
-	sh(t, h, "n1", "mkdir -p /var/lib/patchbay /mnt; echo 'ada 1000' > /var/lib/patchbay/accounts; chmod 600 /var/lib/patchbay/accounts; echo daemon:x:2:2::/tmp:/bin/sh >> /etc/passwd")
+	sh(t, h, "n1", "mkdir -p /var/lib/patchbay /mnt; echo 'alice 1000' > /var/lib/patchbay/accounts; chmod 600 /var/lib/patchbay/accounts; echo daemon:x:2:2::/tmp:/bin/sh >> /etc/passwd")
 	const (
 		file    = "/run/patchbay/bin/sudo"
-		ada     = "setpriv --reuid 1000 --regid 1000 --clear-groups "
+		alice   = "setpriv --reuid 1000 --regid 1000 --clear-groups "
 		daemon  = "setpriv --reuid 2 --regid 2 --clear-groups "
 		refused = "is no account of the experiment"
 	)
-	want(t, h, "n1", ada+file+" id -u", "0\n")
+	want(t, h, "n1", alice+file+" id -u", "0\n")
 	const rights = "grep -e ^Cap -e ^Seccomp: /proc/self/status; cat /proc/self/uid_map"
 	before, _ := sh(t, h, "n1", rights)
-	want(t, h, "n1", ada+file+" sh -c '"+rights+"'", before)
+	want(t, h, "n1", alice+file+" sh -c '"+rights+"'", before)
 	for _, tt := range []struct{ line, says string }{
 		{daemon + file + " id", refused},
 		{daemon + "bash -c 'exec -a patchbay-local " + file + " id'", refused},
 		{daemon + "bash -c 'exec -a " + agent.Argv0 + " " + file + " id'", refused},
 		{daemon + "bash -c 'exec -a " + Argv0 + " " + file + " outer 1'", refused},
 		{daemon + "env GODEBUG=inittrace=1 GOTRACEBACK=crash TZ=:/etc/shadow LD_PRELOAD=/tmp/x.so " + file + " id", refused},
-		{ada + file + " -u '#70000' id", "cannot become"},
-		{ada + file + " -u '#-1' id", "unknown user"},
-		{ada + file + " unshare -Ur id", "not permitted"},
-		{ada + file + " nsenter -t 1 -m true", "denied"},
-		{ada + file + " /usr/bin/mount --bind /tmp /mnt", "permission denied"},
-		{ada + file + " /usr/bin/mount -o remount,rw /run/patchbay/bin", "permission denied"},
+		{alice + file + " -u '#70000' id", "unknown user"},
+		{alice + file + " -u '#-1' id", "unknown user"},
+		{alice + file + " unshare -Ur id", "not permitted"},
+		{alice + file + " nsenter -t 1 -m true", "denied"},
+		{alice + file + " /usr/bin/mount --bind /tmp /mnt", "permission denied"},
+		{alice + file + " /usr/bin/mount -o remount,rw /run/patchbay/bin", "permission denied"},
 		{"echo > " + file, "Read-only file system"},
 		{"chmod 777 " + file, "Read-only file system"},
 		{"rm " + file, "Read-only file system"},
