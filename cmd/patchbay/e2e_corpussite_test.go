@@ -62,7 +62,7 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 	inv := filepath.Join(s.dir, "inventory.yaml")
 	edit(t, inv, "managers: []", "managers: ["+quotedList(managers)+"]")
 	edit(t, inv, "link_types: [lan, vlan, ethernet]", `link_types: ["*"]`)
-	edit(t, inv, "aliases: [default-vm, emulab-xen, emulab-openvz, docker-container, vm, raw-pc]", `aliases: ["*"]`)
+	edit(t, inv, "aliases: [default-vm, emulab-xen, emulab-openvz, docker-container, vm, raw-pc, raw, emulab-docker]", `aliases: ["*"]`)
 	text := regexp.MustCompile(`(?m)^    capacity: .*$`).ReplaceAllString(readFile(t, inv), "    hardware_types: ["+quotedList(hardware)+"]\n    capacity: {slots: 1000, memory: 1T, disk: 10T}")
 	write(t, inv, text+"\nhardware_types: ["+quotedList(hardware)+"]\n")
 	var vlans []string

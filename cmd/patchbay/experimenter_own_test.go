@@ -480,7 +480,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	as(true).does([]string{"status"}, "server  ready")
 	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
 
-	as(false).does([]string{"extend", "3h"}, "in 3h")
+	as(false).does([]string{"extend", "3h"}, "in 27h")
 	p.does([]string{"down"}, "Slice lan: all nodes are given back.")
 	for _, name := range []string{"note", "lan.xml"} {
 		if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
