@@ -46,7 +46,7 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 	if o.All {
 		return o.removeOwn(ctx, c)
 	}
-	s, err := o.open(ctx, c, false)
+	s, err := o.openLocked(ctx, c, false)
 	if errors.Is(err, errNothingYet) {
 		fmt.Fprintln(c.err, "You have no experiment.")
 		return nil
@@ -55,11 +55,6 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer s.close()
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	names := o.slices
 	if len(names) == 0 {
 		names = s.experiments()

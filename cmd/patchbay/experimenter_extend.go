@@ -72,7 +72,7 @@ func latestEnd(list []client.Sliver) (end time.Time) {
 }
 
 func (o *extendOptions) Run(ctx context.Context, c console) error {
-	s, err := o.open(ctx, c, false)
+	s, err := o.openLocked(ctx, c, false)
 	if errors.Is(err, errNothingYet) {
 		return fmt.Errorf("%w; begin with: %s", err, display.Command("up", "--example"))
 	}
@@ -80,11 +80,6 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer s.close()
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	if o.slice == "" {
 		have := s.experiments()
 		if len(have) != 1 {

@@ -50,6 +50,7 @@ type session struct {
 	trial  *trialSite
 	own    *ownSite // nil unless it is the user's own
 	opened []*client.Client
+	unlock func() // nil unless openLocked has opened it
 }
 
 // errNothingYet says that the user has no site of their own.
@@ -176,7 +177,23 @@ func (s *session) explain(err error) error {
 	return err
 }
 
+// openLocked is open, and has this process alone work with the user's slices until close.
+func (o *experimenterFlags) openLocked(ctx context.Context, c console, begin bool) (*session, error) {
+	s, err := o.open(ctx, c, begin)
+	if err != nil {
+		return nil, err
+	}
+	if s.unlock, err = s.lock(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
 func (s *session) close() {
+	if s.unlock != nil {
+		s.unlock()
+	}
 	for _, c := range s.opened {
 		c.Close()
 	}

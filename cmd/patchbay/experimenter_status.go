@@ -26,7 +26,7 @@ func (o *statusOptions) Validate(args []string) error { return noArguments(args)
 func (o *statusOptions) AddFlags(fs *pflag.FlagSet) { o.experimenterFlags.AddFlags(fs) }
 
 func (o *statusOptions) Run(ctx context.Context, c console) error {
-	s, err := o.open(ctx, c, false)
+	s, err := o.openLocked(ctx, c, false)
 	if errors.Is(err, errNothingYet) {
 		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", display.Command("up", "--example"))
 		return err
@@ -35,11 +35,6 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer s.close()
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	names := s.experiments()
 	if len(names) == 0 {
 		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", s.hint("up", "--example"))

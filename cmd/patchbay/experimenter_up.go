@@ -100,16 +100,11 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	if err := experiment.CheckRequest(text); err != nil {
 		return fmt.Errorf("%s: %w", o.request, err)
 	}
-	s, err := o.open(ctx, c, true)
+	s, err := o.openLocked(ctx, c, true)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	x, err := s.openSlice(o.sliceFor(s), o.life, true)
 	if err != nil {
 		return err
