@@ -72,7 +72,7 @@ check-full: check
 	$(GO) test -count=2 -shuffle=on -timeout 30m $(PACKAGES)
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 60m -run '^TestHostileClients' ./cmd/patchbay
 	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestOnHostCorpusRequestsRun$$' ./cmd/patchbay
-	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/life
+	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/modeltest
 	PATCHBAY_LONG=1 PATCHBAY_KILLS=150 PATCHBAY_LOCAL_KILLS=20 $(GO) test -v -count=1 -timeout 60m -run '^Test(OnHost)?KilledUnderLoad' ./cmd/patchbay
 
 ## count: print lines and tokens of each package, and functions that are too large
@@ -97,7 +97,7 @@ fuzz: packages
 ## soak: reserve and give back for SOAKTIME (10m) and watch that memory and state stay flat; then hold a model against as many random lives
 soak: packages
 	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -v -run '^TestSoak' -timeout 24h ./cmd/patchbay
-	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -count=1 -v -run '^TestModel$$' -timeout 24h ./am/life
+	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -count=1 -v -run '^TestModel$$' -timeout 24h ./am/modeltest
 
 ## guest: prove in virtual machines what the host cannot show: pure cgroup v2 and v1, netem, a whole life with them, a boot (takes long)
 guest: packages

@@ -26,10 +26,10 @@ const rooms = `
 0  credentials/rule
 0  am/budget
 0  am/testkit/wait
-0  am/testkit/need                  go.uber.org/goleak
-0  am/testkit/census                github.com/vishvananda/netlink
-1  am/testkit/bottle                am/testkit/need github.com/vishvananda/netlink golang.org/x/sys
-1  am/testkit/disk                  am/testkit/need golang.org/x/sys
+0  am/testkit/require                  go.uber.org/goleak
+0  am/testkit/hoststate                github.com/vishvananda/netlink
+1  am/testkit/netlab                am/testkit/require github.com/vishvananda/netlink golang.org/x/sys
+1  am/testkit/disk                  am/testkit/require golang.org/x/sys
 1  am/testkit/guest                 golang.org/x/sys
 0  am/fileowner                     golang.org/x/sys
 1  am/executable                    am/fileowner golang.org/x/sys
@@ -50,7 +50,7 @@ const rooms = `
 4  inventory/provider/providertest  am inventory/provider github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
-4  rspec/faithful
+4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
 3  inventory/importad                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
@@ -62,7 +62,7 @@ const rooms = `
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
 5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec github.com/google/uuid
 6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/suggest
-7  am/life
+7  am/modeltest
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
 6  am/mtls                          C
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang

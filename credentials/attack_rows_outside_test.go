@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/credentials/dsig"
 	"patchbay/credentials/rule"
 	"patchbay/credentials/testdata/pki"
@@ -17,7 +17,7 @@ import (
 // outsideAttacks are attacks of each theme on documents that another program has
 // signed.
 func outsideAttacks(t *testing.T, w *world) []attack {
-	xmlsec1 := need.Tool(t, "xmlsec1")
+	xmlsec1 := require.Tool(t, "xmlsec1")
 	profile := algorithms[0]
 	signed := func(c pki.Credential, template string) string { // by the sa
 		return signedByXmlsec1(t, xmlsec1, c.Unsigned(), "ref0", "rsa1", template, w.sa)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/schemas/xmltree"
@@ -56,7 +56,7 @@ func TestCredentialsOfTheReferenceImplementation(t *testing.T) {
 	at := time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)
 	found := map[bool]int{}
 	for _, folder := range []string{"v2", "v3", "delegated-v3"} {
-		files, err := filepath.Glob(filepath.Join(need.Shared(t, "captures", folder), "*.request.xml"))
+		files, err := filepath.Glob(filepath.Join(require.Shared(t, "captures", folder), "*.request.xml"))
 		if err != nil {
 			t.Fatal(err)
 		}

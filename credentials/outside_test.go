@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
@@ -96,7 +96,7 @@ func TestEveryAlgorithmOfOurOwnSigner(t *testing.T) {
 // TestXmlsec1SignsAndWeAuthorize has all of it signed by a foreign program, as
 // the reference implementation does.
 func TestXmlsec1SignsAndWeAuthorize(t *testing.T) {
-	xmlsec1 := need.Tool(t, "xmlsec1")
+	xmlsec1 := require.Tool(t, "xmlsec1")
 	for _, a := range algorithms {
 		t.Run(a.method[strings.Index(a.method, "#")+1:], func(t *testing.T) {
 			everyForm(t, a.key, func(t *testing.T, doc, id, key string, chain ...*pki.Entity) string {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
 )
@@ -311,7 +311,7 @@ func TestRequestExtensions(t *testing.T) {
 // TestAdvertisementsByThePublishedExtensions has the published schemas of all
 // extensions judge at once that can be compiled; that of monitoring cannot.
 func TestAdvertisementsByThePublishedExtensions(t *testing.T) {
-	dir, xmllint := need.Shared(t, "schemas"), need.Tool(t, "xmllint")
+	dir, xmllint := require.Shared(t, "schemas"), require.Tool(t, "xmllint")
 	schema := `<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">`
 	for space, file := range map[string]string{
 		Namespace:       "geni.net_resources_rspec_3/ad.xsd",

@@ -13,14 +13,14 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
 
 // corpus is a folder of public documents, one subfolder per kind, and schemas.
-func corpus(t testing.TB) string { return need.Shared(t) }
+func corpus(t testing.TB) string { return require.Shared(t) }
 
 // validate holds a document against a published schema, if there are schemas.
 func validate(t *testing.T, schema, text string) {
@@ -116,7 +116,7 @@ func allOurs(text []byte) ReadOptions {
 // the same by ours.
 func TestCorpusManifestsAreValid(t *testing.T) {
 	dir := corpus(t)
-	need.Tool(t, "xmllint")
+	require.Tool(t, "xmllint")
 	texts, manifests := map[string]string{}, map[string]string{}
 	for name, text := range requests(t) {
 		if r, err := ParseRequest(text, allOurs(text)); err == nil {

@@ -13,7 +13,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
@@ -310,7 +310,7 @@ func TestGoldensAreValid(t *testing.T) {
 // TestGoldensAreValidByThePublishedSchemas is the same with an outside judge.
 func TestGoldensAreValidByThePublishedSchemas(t *testing.T) {
 	dir := corpus(t)
-	need.Tool(t, "xmllint")
+	require.Tool(t, "xmllint")
 	texts := map[string]string{}
 	for _, g := range goldens {
 		text, err := os.ReadFile(g.file(".manifest.xml"))

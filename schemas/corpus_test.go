@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
@@ -108,8 +108,8 @@ type comparison struct {
 
 func newComparison(t *testing.T) *comparison {
 	t.Helper()
-	dir := need.Shared(t, "schemas")
-	tool := need.Tool(t, "xmllint")
+	dir := require.Shared(t, "schemas")
+	tool := require.Tool(t, "xmllint")
 	sample := filepath.Join(t.TempDir(), "sample.xml")
 	if err := os.WriteFile(sample, []byte("<x/>"), 0o600); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func (c *comparison) explained(t *testing.T) {
 // really parsed, and those of testdata.
 func corpus(t *testing.T) []document {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(need.Shared(t, "corpus", "rspecs"), "*", "*"))
+	files, err := filepath.Glob(filepath.Join(require.Shared(t, "corpus", "rspecs"), "*", "*"))
 	if err != nil || len(files) < 400 {
 		t.Fatalf("%d files in the corpus, %v", len(files), err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
@@ -44,7 +44,7 @@ type remark struct {
 // answer waits for the verdicts.
 func xmllint(t *testing.T, schema string, docs []document) func() []verdict {
 	t.Helper()
-	tool := need.Tool(t, "xmllint")
+	tool := require.Tool(t, "xmllint")
 	dir := quickDir(t)
 	args := []string{"--nonet", "--noout", "--schema", schema}
 	for i, d := range docs {

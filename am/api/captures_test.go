@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/cert"
 )
@@ -32,8 +32,8 @@ var recordedAt = time.Date(2026, 11, 20, 21, 41, 30, 0, time.UTC)
 
 func recordings(t *testing.T) []recording {
 	return []recording{
-		{t, need.Shared(t, "captures", "v2"), Version2, map[string]am.Code{"18-SliverStatus": am.SearchFailed}, nil},
-		{t, need.Shared(t, "captures", "v3"), Version3, map[string]am.Code{"28-Status": am.SearchFailed, "34-Status": am.Forbidden},
+		{t, require.Shared(t, "captures", "v2"), Version2, map[string]am.Code{"18-SliverStatus": am.SearchFailed}, nil},
+		{t, require.Shared(t, "captures", "v3"), Version3, map[string]am.Code{"28-Status": am.SearchFailed, "34-Status": am.Forbidden},
 			[]string{"34-Status"}}, // the reference aggregate says 7, we what the later draft does
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 var (
@@ -25,7 +25,7 @@ var (
 // all: as it is, and with its nodes made ours. Whatever the outcome, it is one
 // that the API names for such a request, and what lives is given back whole.
 func TestRealRequests(t *testing.T) {
-	files, _ := filepath.Glob(need.Shared(t, "corpus", "rspecs", "request") + "/*")
+	files, _ := filepath.Glob(require.Shared(t, "corpus", "rspecs", "request") + "/*")
 	s := setting{alias: `"*"`}.site(t)
 	alice := s.user("alice")
 	slice, cred := alice.slice("s1", 24*time.Hour)

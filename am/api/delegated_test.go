@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/cert"
 )
@@ -19,7 +19,7 @@ import (
 func TestRecordedDelegation(t *testing.T) {
 	read := func(elems ...string) []byte {
 		t.Helper()
-		b, err := os.ReadFile(need.Shared(t, elems...))
+		b, err := os.ReadFile(require.Shared(t, elems...))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/testkit/disk"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 )
 
@@ -408,7 +408,7 @@ func TestWhatSliversHold(t *testing.T) {
 // TestNewAuditBelongsToItsFolder has root make what the site's own user must be
 // able to write.
 func TestNewAuditBelongsToItsFolder(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, 12345, 23456)); err != nil {
 		t.Fatal(err)

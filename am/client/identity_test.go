@@ -26,7 +26,7 @@ import (
 	"golang.org/x/crypto/cryptobyte"
 	cbasn1 "golang.org/x/crypto/cryptobyte/asn1"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 var quiet = log.New(io.Discard, "", 0)
@@ -168,7 +168,7 @@ func TestLoadIdentity(t *testing.T) {
 // TestOddCertificateProvesItsKey makes a call to a server that reads the
 // federation's certificates, which Go's own cannot.
 func TestOddCertificateProvesItsKey(t *testing.T) {
-	openssl := need.Tool(t, "openssl")
+	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
 	server, odd := newIdentity(t), newIdentity(t, oddAIA(t))
 	serverFile := write(t, dir, "server.pem", append(server.keyPEM, server.certPEM...))

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/xmlrpc"
 )
 
@@ -304,7 +304,7 @@ func TestGetVersion(t *testing.T) {
 // TestCapturedAnswers gives the typed calls what another aggregate answered to
 // a real client.
 func TestCapturedAnswers(t *testing.T) {
-	dir := need.Shared(t, "captures", "v3")
+	dir := require.Shared(t, "captures", "v3")
 	server := func(t *testing.T, file string) *Client {
 		b, err := os.ReadFile(filepath.Join(dir, file+".response.xml"))
 		if err != nil {

@@ -8,13 +8,13 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // tree is a folder of root that everybody may enter, with folders of two users.
 func tree(t *testing.T) (root string) {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	root = t.TempDir()
 	must(t, os.Chmod(filepath.Dir(root), 0o755))
 	for name, user := range map[string]int{"one": 12345, "two": 23456} {

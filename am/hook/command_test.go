@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,7 +74,7 @@ func TestCommandGetsTheEventAndNothingElse(t *testing.T) {
 // TestRootRunsACommandAsTheOwnerOfTheSite proves that the owner of a site, who can change
 // its hooks, gets no rights of root by them.
 func TestRootRunsACommandAsTheOwnerOfTheSite(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	h := script(t, "id -u > who\n")
 	for dir := h.Dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {

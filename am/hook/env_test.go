@@ -15,7 +15,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/urn"
 )
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		f()
 		return
 	}
-	os.Exit(need.NoLeaks(m))
+	os.Exit(require.NoLeaks(m))
 }
 
 // children are what the test binary does instead when it is started again.

@@ -19,7 +19,7 @@ import (
 	"sync"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // The test PKI is made by openssl, so that nothing of Go's opinion about
@@ -128,7 +128,7 @@ var pkiDir = sync.OnceValues(func() (string, error) {
 var pkiMade bool // written by tests, which do not run in parallel, before TestMain reads it
 
 func TestMain(m *testing.M) {
-	code := need.NoLeaks(m)
+	code := require.NoLeaks(m)
 	if pkiMade {
 		if dir, _ := pkiDir(); dir != "" {
 			os.RemoveAll(dir)
@@ -140,7 +140,7 @@ func TestMain(m *testing.M) {
 // file is the path of a file of the PKI.
 func file(t testing.TB, name string) string {
 	t.Helper()
-	need.Tool(t, "openssl")
+	require.Tool(t, "openssl")
 	pkiMade = true
 	dir, err := pkiDir()
 	if err != nil {

@@ -22,12 +22,12 @@ import (
 	"patchbay/am"
 	"patchbay/am/api"
 	"patchbay/am/server"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 )
 
-func TestMain(m *testing.M) { os.Exit(need.NoLeaks(m)) }
+func TestMain(m *testing.M) { os.Exit(require.NoLeaks(m)) }
 
 // double answers every call with what it was asked.
 type double struct {

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 func TestSocketsThatCannotBe(t *testing.T) {
@@ -84,7 +84,7 @@ func asUser(t *testing.T, uid int, f func()) {
 // TestOthersAreSentAwayFromTheSocket asks as another user, who must not be
 // answered even when the socket's mode lets everybody in.
 func TestOthersAreSentAwayFromTheSocket(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir, err := os.MkdirTemp("/tmp", "socket") // where others may go
 	if err != nil {
 		t.Fatal(err)

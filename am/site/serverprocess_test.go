@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/fdsocket"
 )
 
@@ -21,7 +21,7 @@ import (
 // site's own cannot have root end another process: neither one that does not belong to who
 // made the socket, nor one to whose socket a link leads.
 func TestStopServerEndsNoProcessOfSomebodyElse(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	ended := make(chan os.Signal, 1) // this process is the other one
 	signal.Notify(ended, syscall.SIGTERM)
 	defer signal.Stop(ended)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"patchbay/am/dryrun"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
@@ -219,7 +219,7 @@ func TestServeStartsNoTestbedThatItMayNot(t *testing.T) {
 // TestRootStartsNoProgramThatTheOwnerOfASiteNames proves that the script in a site of
 // another user does not say which program a server that is root starts.
 func TestRootStartsNoProgramThatTheOwnerOfASiteNames(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	s := newStandIn(t, lasting)
 	if err := os.Chown(s.dir, 12345, 12345); err != nil {
 		t.Fatal(err)

@@ -17,14 +17,14 @@ import (
 	"go.etcd.io/bbolt"
 
 	"patchbay/am"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 func TestMain(m *testing.M) {
 	if runAsWriter() {
 		return
 	}
-	os.Exit(need.NoLeaks(m))
+	os.Exit(require.NoLeaks(m))
 }
 
 func TestFailedWriteUndoesItsGroup(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/testkit/disk"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // storyEnv makes the test binary one that tells the story on the file it names:
@@ -259,7 +259,7 @@ func sound(t *testing.T, path string) {
 }
 
 // long tells whether whole tables are asked for; else they are drawn from.
-func long() bool { return need.Long() }
+func long() bool { return require.Long() }
 
 // rows bounds a table: it takes every nth row so that there are about limit, of
 // each kind alike.

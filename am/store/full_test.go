@@ -11,17 +11,17 @@ import (
 	"testing"
 
 	"patchbay/am"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // TestAFullDiskKeepsRoomForTheStore has others fill the disk that a store is on, as
 // the nodes of a local testbed may: a good deal more is committed all the same.
 func TestAFullDiskKeepsRoomForTheStore(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	disk, at := filepath.Join(dir, "disk.img"), filepath.Join(dir, "disk")
 	for _, c := range [][]string{
-		{"truncate", "-s", "256M", disk}, {need.Tool(t, "mke2fs"), "-q", "-F", "-t", "ext4", "-m", "0", disk},
+		{"truncate", "-s", "256M", disk}, {require.Tool(t, "mke2fs"), "-q", "-F", "-t", "ext4", "-m", "0", disk},
 		{"mkdir", at}, {"mount", "-o", "loop", disk, at},
 	} {
 		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {

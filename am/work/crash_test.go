@@ -15,7 +15,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
 
@@ -278,5 +278,5 @@ esac
 		t.Errorf("stop: %v after %v", err, time.Since(start))
 	}
 	e.st.Close()
-	need.NoneLeft(t, leaks)
+	require.NoneLeft(t, leaks)
 }

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // TestCaptures reads what a real client sent and got, writes it anew, and
 // reads that.
 func TestCaptures(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(need.Shared(t, "captures"), "*", "*.xml"))
+	files, err := filepath.Glob(filepath.Join(require.Shared(t, "captures"), "*", "*.xml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am/testkit/bottle"
-	"patchbay/am/testkit/census"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/hoststate"
+	"patchbay/am/testkit/netlab"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/testbed"
@@ -44,7 +44,7 @@ type bed struct {
 	publicKey                      string // its line
 
 	t    testing.TB
-	in   *bottle.Bottle // nil: this host
+	in   *netlab.Lab // nil: this host
 	up   *exec.Cmd
 	logs *os.File
 }
@@ -57,7 +57,7 @@ func newBed(t testing.TB, instance string, settings ...string) *bed {
 }
 
 // newBedIn is newBed on the host of a bottle; ssh then runs there, too.
-func newBedIn(t testing.TB, in *bottle.Bottle, instance string, settings ...string) *bed {
+func newBedIn(t testing.TB, in *netlab.Lab, instance string, settings ...string) *bed {
 	t.Helper()
 	b := makeBed(t, instance, t.TempDir(), settings...)
 	b.in = in
@@ -71,7 +71,7 @@ func newBedIn(t testing.TB, in *bottle.Bottle, instance string, settings ...stri
 // nothing.
 func makeBed(t testing.TB, instance, dir string, settings ...string) *bed {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	b := &bed{
 		instance: instance, dir: dir, state: filepath.Join(dir, "state"), settings: filepath.Join(dir, "local.yaml"),
 		key: filepath.Join(dir, "id_ed25519"), t: t,
@@ -129,9 +129,9 @@ func (b *bed) makeKey() {
 	b.publicKey = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 }
 
-func (b *bed) census() census.Census {
+func (b *bed) census() hoststate.State {
 	b.t.Helper()
-	c, err := census.Take(census.Options{
+	c, err := hoststate.Take(hoststate.Options{
 		// What is claimed is told by names of instances; the folders stay.
 		Only: []string{b.instance, b.dir}, Roots: []string{local.Folder, testbed.Root},
 	})
@@ -189,7 +189,7 @@ func (b *bed) restart(s syscall.Signal) {
 }
 
 // clean removes everything, and demands that nothing is left.
-func (b *bed) clean(before census.Census) {
+func (b *bed) clean(before hoststate.State) {
 	b.stop(syscall.SIGTERM)
 	c := exec.Command(binary(), "clean", "--state", b.state, b.settings)
 	var out bytes.Buffer
@@ -202,7 +202,7 @@ func (b *bed) clean(before census.Census) {
 		b.t.Logf("the end of the testbed's log:\n%s", text[max(0, len(text)-6000):])
 	}
 	b.logs.Close()
-	census.Await(b.t, before, 30*time.Second)
+	hoststate.Await(b.t, before, 30*time.Second)
 }
 
 // ask asks the testbed's socket, as root.
@@ -286,7 +286,7 @@ func (b *bed) ssh(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	options := slices.IndexFunc(args, func(s string) bool { return !strings.HasPrefix(s, "-") })
 	args = slices.Concat(args[:max(options, 0)], b.sshArgs(t, name, "alice"), args[max(options, 0):])
-	c := exec.CommandContext(t.Context(), need.SSH(t), args...)
+	c := exec.CommandContext(t.Context(), require.SSH(t), args...)
 	var out, complaint bytes.Buffer
 	c.Stdout, c.Stderr = &out, &complaint
 	err := b.in.Run(c)

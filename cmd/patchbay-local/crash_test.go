@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // TestKillsLeaveNothingHalf runs the real testbed under load and kills one of
@@ -22,7 +22,7 @@ import (
 // and then all is removed, and the host must be as before.
 func TestKillsLeaveNothingHalf(t *testing.T) {
 	kills := number(t, "PATCHBAY_KILLS", 12)
-	seed := need.Seed(t)
+	seed := require.Seed(t)
 	t.Logf("PATCHBAY_KILLS=%d", kills)
 	random := rand.New(rand.NewPCG(seed, 1))
 	s := newCrashSite(t, fmt.Sprintf("crash-%d", os.Getpid()), t.TempDir())

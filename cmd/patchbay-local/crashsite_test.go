@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
@@ -102,9 +102,9 @@ func newCrashSite(t *testing.T, instance, dir string) *crashSite {
 // everything is a census with the state folder, but without images, which stay,
 // and the note of a setting of the host that other testbeds share, which comes
 // and goes with them.
-func (s *crashSite) everything() census.Census {
+func (s *crashSite) everything() hoststate.State {
 	s.t.Helper()
-	c, err := census.Take(census.Options{
+	c, err := hoststate.Take(hoststate.Options{
 		Only:   []string{s.instance, s.dir, binary()},
 		Except: []string{filepath.Join(s.state, "images"), filepath.Join(s.state, sysctl.File), s.logs.Name()},
 		Roots:  []string{s.state, testbed.Root, local.Folder},
@@ -115,19 +115,19 @@ func (s *crashSite) everything() census.Census {
 	return c
 }
 
-func (s *crashSite) awaitAll(before census.Census) {
+func (s *crashSite) awaitAll(before hoststate.State) {
 	s.t.Helper()
-	census.Await(s.t, before, 20*time.Second)
+	hoststate.Await(s.t, before, 20*time.Second)
 }
 
 // awaitFiles waits until nothing but files is more than before, and gives what
 // there is then.
-func (s *crashSite) awaitFiles(before census.Census) census.Census {
+func (s *crashSite) awaitFiles(before hoststate.State) hoststate.State {
 	s.t.Helper()
-	var now census.Census
+	var now hoststate.State
 	wait.Clear(s.t, func() string {
 		now = s.everything()
-		lines := slices.DeleteFunc(census.Diff(before, now), func(line string) bool {
+		lines := slices.DeleteFunc(hoststate.Diff(before, now), func(line string) bool {
 			kind, _, _ := strings.Cut(strings.TrimPrefix(line, "new: "), " ")
 			return slices.Contains([]string{"file", "folder", "link"}, kind)
 		})

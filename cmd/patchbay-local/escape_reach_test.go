@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // oneNode is a testbed with one node, nodeA.
@@ -23,7 +23,7 @@ func oneNode(t *testing.T, instance string, settings ...string) *arena {
 
 // TestOneNode shows on one testbed with one node what needs no other.
 func TestOneNode(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	shared := shareFiles(t) // which are there before the node
 	a := oneNode(t, "one-t")
 	for _, tt := range []struct {
@@ -235,7 +235,7 @@ func nodesReadWhatEverybodyMayRead(t *testing.T, a *arena, dir string) {
 		})
 	}
 	t.Run("sudo", func(t *testing.T) {
-		need.Tool(t, "sudo")
+		require.Tool(t, "sudo")
 		if out, err := a.ssh(t, nodeA, "sudo -n id -u"); err != nil || out != "0\n" {
 			t.Errorf("answered %q, %v", out, err)
 		}
@@ -296,7 +296,7 @@ func toolsRun(t *testing.T, a *arena) {
 		{"busybox", `cd /tmp && echo served > page && busybox httpd -p 127.0.0.1:8080 && busybox wget -q -O - http://127.0.0.1:8080/page`, "served"},
 	} {
 		t.Run(tt.tool+" "+tt.want, func(t *testing.T) {
-			need.Tool(t, tt.tool)
+			require.Tool(t, tt.tool)
 			if out, err := a.enter(nodeA, nil, "PATH=$PATH:/usr/sbin; "+tt.line); err != nil || !strings.Contains(out, tt.want) {
 				t.Errorf("answered %q, %v; want %q", out, err, tt.want)
 			}
@@ -305,7 +305,7 @@ func toolsRun(t *testing.T, a *arena) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 		if len(found) == 0 {
-			need.Tool(t, "initdb")
+			require.Tool(t, "initdb")
 			t.Skip("PostgreSQL is not installed as Debian does")
 		}
 		out, err := a.ssh(t, nodeA, "PATH=$PATH:"+filepath.Dir(found[0])+`; cd /var/tmp && { initdb -D db && pg_ctl -D db -o '-k /tmp' -w start; } >log 2>&1 </dev/null || cat log

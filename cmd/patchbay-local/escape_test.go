@@ -25,7 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/testbed"
@@ -341,12 +341,12 @@ func (a *arena) descriptors(t *testing.T) map[string]string {
 	out, err = a.ssh(t, nodeA, "sudo -n bash -c '"+strings.ReplaceAll(list, "'", `'"'"'`)+"'")
 	say("sudo", out, err)
 
-	shell := exec.CommandContext(t.Context(), need.SSH(t), a.sshArgs(t, nodeA, "alice")...)
+	shell := exec.CommandContext(t.Context(), require.SSH(t), a.sshArgs(t, nodeA, "alice")...)
 	shell.Stdin = strings.NewReader(list + "\nexit\n")
 	text, err := shell.Output()
 	say("ssh with a shell", string(text), err)
 
-	sftp := exec.CommandContext(t.Context(), need.SSH(t), append([]string{"-s"}, append(a.sshArgs(t, nodeA, "alice"), "sftp")...)...)
+	sftp := exec.CommandContext(t.Context(), require.SSH(t), append([]string{"-s"}, append(a.sshArgs(t, nodeA, "alice"), "sftp")...)...)
 	in, err := sftp.StdinPipe()
 	if err == nil {
 		err = sftp.Start()

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/provider"
@@ -332,7 +332,7 @@ func (a *arena) hostileAgent(t *testing.T, tt *table) {
 		}
 	}()
 	var times []time.Duration
-	ssh := need.SSH(t)
+	ssh := require.SSH(t)
 	answers := worst(a.dir)
 	args := a.sshArgs(t, nodeA, "alice")
 	for i, how := range sortedKeys(answers) {

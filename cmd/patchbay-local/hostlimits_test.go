@@ -20,7 +20,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
 )
@@ -85,7 +85,7 @@ func sandbox() error {
 // TestNodesLeaveOthersRoom has nodes take what the kernel counts for nobody, or for
 // all nodes together.
 func TestNodesLeaveOthersRoom(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	// A sixtieth of what the kernel has by default, so that it is soon full.
 	lowered(t, "/proc/sys/net/core/bpf_jit_limit", "16777216")
 	lowered(t, "/proc/sys/net/ipv4/tcp_mem", "10000 20000 30000") // other testbeds may have raised it
@@ -271,11 +271,11 @@ func processesLeaveRoom(t *testing.T, a *arena) {
 // TestNodesThatFillTheDiskLeaveTheStoreRoom has nodes fill the disk that they and
 // the store of a site are on: the store goes on, and new nodes are refused.
 func TestNodesThatFillTheDiskLeaveTheStoreRoom(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	// The nodes may have 96 MB each, on a disk with less than both.
 	dir, disk := t.TempDir(), filepath.Join(t.TempDir(), "disk.img")
 	for _, c := range [][]string{
-		{"truncate", "-s", "256M", disk}, {need.Tool(t, "mke2fs"), "-q", "-F", "-t", "ext4", "-m", "0", disk}, {"mount", "-o", "loop", disk, dir},
+		{"truncate", "-s", "256M", disk}, {require.Tool(t, "mke2fs"), "-q", "-F", "-t", "ext4", "-m", "0", disk}, {"mount", "-o", "loop", disk, dir},
 	} {
 		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", c, err, out)

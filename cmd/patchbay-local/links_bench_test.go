@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
 
@@ -16,8 +16,8 @@ import (
 // strictly: within 5 %, 1 ms and 5 %, 1.5 points. It prints what was asked and
 // what was measured as one table: make bench B=Links.
 func BenchmarkLinks(b *testing.B) {
-	need.Root(b)
-	need.TUN(b)
+	require.Root(b)
+	require.TUN(b)
 	var rows []measured
 	for _, emulator := range []string{"auto", "relay"} {
 		b.Run(emulator, func(b *testing.B) {

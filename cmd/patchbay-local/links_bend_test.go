@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
 )
@@ -24,8 +24,8 @@ func (s *linkSite) inNodes(t testing.TB, program []byte, letters ...string) *are
 // slices are as before meanwhile, and what goes to and from the node itself is
 // still what its link allows.
 func TestNodeCannotBendItsLinks(t *testing.T) {
-	need.Root(t)
-	need.TUN(t)
+	require.Root(t)
+	require.TUN(t)
 	const slow = 10e6
 	ten := asked{capacity: slow / 1000}
 	late := asked{latency: 10}

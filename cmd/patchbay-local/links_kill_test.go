@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/census"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/hoststate"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/vswitch"
 )
@@ -59,12 +59,12 @@ func (a asking) rest(from time.Time) (longest time.Duration, lost int) {
 
 // awaitSame waits until there is nothing more than before, whatever numbers
 // processes and sockets have now.
-func (b *bed) awaitSame(t *testing.T, before census.Census) {
+func (b *bed) awaitSame(t *testing.T, before hoststate.State) {
 	t.Helper()
 	numbers := regexp.MustCompile(`[0-9]+`)
 	wait.Clear(t, func() string {
 		more := make(map[string]int)
-		for _, line := range census.Diff(before, b.census()) {
+		for _, line := range hoststate.Diff(before, b.census()) {
 			way, what, _ := strings.Cut(line, ": ")
 			more[numbers.ReplaceAllString(what, "N")] += map[string]int{"new": 1, "gone": -1}[way]
 		}
@@ -78,8 +78,8 @@ func (b *bed) awaitSame(t *testing.T, before census.Census) {
 
 // TestFlowsComeBack kills what makes links while traffic goes over them.
 func TestFlowsComeBack(t *testing.T) {
-	need.Root(t)
-	need.TUN(t)
+	require.Root(t)
+	require.TUN(t)
 	b := newBed(t, "links-kill", "emulator: relay")
 	s := b.join(t, "flows", 0, []drawn{
 		between("relayed", asked{latency: 5}, asked{latency: 5}),

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
 
@@ -39,8 +39,8 @@ func drawnLinks() []drawn {
 // each of the means that this host has. BenchmarkLinks measures the same, and is
 // strict.
 func TestLinksAreAsAsked(t *testing.T) {
-	need.Root(t)
-	need.TUN(t)
+	require.Root(t)
+	require.TUN(t)
 	emulators := []string{"auto", "relay"}
 	// One value of each property; by the relay what is made otherwise there.
 	drop := map[string][]string{"auto": {"1 Mbit", "100 Mbit", "1 %", "10 %", "1 ms", "100 ms"}}
@@ -72,7 +72,7 @@ func TestLinksAreAsAsked(t *testing.T) {
 
 // What no means can do is refused before anything is reserved, by name.
 func TestImpossibleLatencyIsRefused(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	b := newBed(t, "links-no")
 	s := b.draw("refused", 0, []drawn{between("slow", asked{latency: 61_000}, asked{})})
 	for _, dry := range []bool{true, false} {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
 
@@ -66,8 +66,8 @@ type rack struct {
 // newRack makes the machine in a network namespace.
 func newRack(t *testing.T, s *loginSite) *rack {
 	t.Helper()
-	need.NetNS(t)
-	ip := need.Tool(t, "ip")
+	require.NetNS(t)
+	ip := require.Tool(t, "ip")
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
@@ -102,7 +102,7 @@ func (s *loginSite) keyscan(t testing.TB, hostname string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(need.Tool(t, "ssh-keyscan"), "-p", port, host).Output()
+	out, err := exec.Command(require.Tool(t, "ssh-keyscan"), "-p", port, host).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pkg/sftp"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // loginFiles moves files.
@@ -68,7 +68,7 @@ func loginFiles(t *testing.T, s *loginSite) {
 		}
 	})
 	t.Run("RsyncBothWays", func(t *testing.T) {
-		rsync, from, to := need.Tool(t, "rsync"), filepath.Join(t.TempDir(), "from"), t.TempDir()
+		rsync, from, to := require.Tool(t, "rsync"), filepath.Join(t.TempDir(), "from"), t.TempDir()
 		if err := os.CopyFS(from, os.DirFS(".")); err != nil {
 			t.Fatal(err)
 		}

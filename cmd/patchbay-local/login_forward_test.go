@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
 
@@ -104,13 +104,13 @@ func loginForwards(t *testing.T, s *loginSite) {
 // loginAgent takes an authentication agent along.
 func loginAgent(t *testing.T, s *loginSite) {
 	socket := filepath.Join(t.TempDir(), "agent")
-	server := exec.Command(need.Tool(t, "ssh-agent"), "-D", "-a", socket)
+	server := exec.Command(require.Tool(t, "ssh-agent"), "-D", "-a", socket)
 	starts(t, server)
 	alice := s.client(t, "alice", "a", "b")
 	alice.env = []string{"SSH_AUTH_SOCK=" + socket}
 	bob := s.client(t, "bob", "a")
 	wait.Clear(t, func() string {
-		add := alice.foreign(need.Tool(t, "ssh-add"), "-q", s.keyFile(t, "alice"))
+		add := alice.foreign(require.Tool(t, "ssh-add"), "-q", s.keyFile(t, "alice"))
 		if r := finish(add, nil); r.status != 0 {
 			return r.err
 		}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // loginKeys logs in with keys of every kind.
 func loginKeys(t *testing.T, s *loginSite) {
-	keygen := need.Tool(t, "ssh-keygen")
+	keygen := require.Tool(t, "ssh-keygen")
 	dir := t.TempDir()
 	generate := func(t *testing.T, name string, args ...string) (path, public string) {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
 )
@@ -24,7 +24,7 @@ const (
 // smallImage is an image of busybox and nothing else: it has no sudo.
 func smallImage(t testing.TB, s *loginSite, name string, without ...string) {
 	t.Helper()
-	busybox := need.Tool(t, "busybox")
+	busybox := require.Tool(t, "busybox")
 	list, err := exec.Command(busybox, "--list").Output()
 	if err != nil {
 		t.Fatal(err)

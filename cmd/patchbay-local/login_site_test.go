@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
 )
@@ -53,7 +53,7 @@ type loginSite struct {
 // newLoginSite makes the testbed and its nodes.
 func newLoginSite(t *testing.T, instance string, settings ...string) *loginSite {
 	t.Helper()
-	need.SSH(t)
+	require.SSH(t)
 	s := &loginSite{bed: newBed(t, instance, settings...), names: map[string]string{}}
 	if err := os.WriteFile(s.file("known_hosts"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/netlab"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/egress"
 	"patchbay/inventory/provider"
@@ -19,8 +19,8 @@ func fetch(name, path string) string {
 }
 
 func TestNodesReachTheNetworkOutside(t *testing.T) {
-	in := bottle.New(t, bottle.Options{Addresses: []string{"10.9.9.9"}})
-	b := newBedIn(t, in, "out-t", "outbound: yes", "dns: ["+bottle.Names+"]")
+	in := netlab.New(t, netlab.Options{Addresses: []string{"10.9.9.9"}})
+	b := newBedIn(t, in, "out-t", "outbound: yes", "dns: ["+netlab.Names+"]")
 	first, second := "00000000-0000-4000-8000-0000000000f1", "00000000-0000-4000-8000-0000000000f2"
 	b.node(t, first, nil)
 	b.node(t, second, nil)
@@ -38,7 +38,7 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 	seen := map[string]bool{}
 	for _, node := range []string{first, second} {
 		where := look(t, b.provider, node).List(provider.AttrOutside)
-		if len(where) != 1 || !strings.HasPrefix(where[0], bottle.Host+":") || seen[where[0]] {
+		if len(where) != 1 || !strings.HasPrefix(where[0], netlab.Host+":") || seen[where[0]] {
 			t.Errorf("%s is said to appear outside as %q", node, where)
 			continue
 		}
@@ -48,7 +48,7 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 		t.Errorf("geni-get control_mac is not that of eth0: %q, %v", out, err)
 	}
 	for what, address := range map[string]string{
-		"a private network": "10.9.9.9", "the host": bottle.Host, "the other node": egress.Address(2).String(), "the host's loopback": "100.64.0.1",
+		"a private network": "10.9.9.9", "the host": netlab.Host, "the other node": egress.Address(2).String(), "the host's loopback": "100.64.0.1",
 	} {
 		if out, err := b.ssh(t, first, "timeout 5 bash -c '</dev/tcp/"+address+"/80'"); err == nil {
 			t.Errorf("%s was reached: %q", what, out)
@@ -78,9 +78,9 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 }
 
 func TestTwoTestbedsHaveTheirOwnWaysOutside(t *testing.T) {
-	in := bottle.New(t, bottle.Options{})
-	one := newBedIn(t, in, "out-a", "outbound: yes", "dns: ["+bottle.Names+"]")
-	two := newBedIn(t, in, "out-b", "outbound: yes", "dns: ["+bottle.Names+"]", "ports: 30000-30999")
+	in := netlab.New(t, netlab.Options{})
+	one := newBedIn(t, in, "out-a", "outbound: yes", "dns: ["+netlab.Names+"]")
+	two := newBedIn(t, in, "out-b", "outbound: yes", "dns: ["+netlab.Names+"]", "ports: 30000-30999")
 	name := "00000000-0000-4000-8000-0000000000f3"
 	other := "00000000-0000-4000-8000-0000000000f4"
 	one.node(t, name, nil)

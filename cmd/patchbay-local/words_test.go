@@ -8,12 +8,12 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
 
 func TestWordsForMistakes(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
 	for name, text := range map[string]string{

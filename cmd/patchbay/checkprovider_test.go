@@ -11,7 +11,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/site/check"
 	"patchbay/am/store"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )
@@ -20,8 +20,8 @@ import (
 // the one in shell.
 func rack(t testing.TB, dir string) string {
 	t.Helper()
-	need.Tool(t, "jq") // they use that
-	need.Tool(t, "python3")
+	require.Tool(t, "jq") // they use that
+	require.Tool(t, "python3")
 	for _, name := range []string{"rack.prov", "rack.yaml", "power.prov"} {
 		text := readFile(t, filepath.Join("../../inventory/provider/testdata", name))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {

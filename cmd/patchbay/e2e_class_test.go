@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/census"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/hoststate"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
 
@@ -147,7 +147,7 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 	const class, forget = 30, 3
 	s := newLocalSite(t, "class.example.org")
 	for _, tool := range []string{"ssh-keygen", "ssh-agent", "ssh-add"} {
-		need.Tool(t, tool)
+		require.Tool(t, tool)
 	}
 	before := s.census()
 	const request = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
@@ -213,7 +213,7 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "server") })
 	s.stop()
 	s.local("clean")
-	census.Await(t, before, time.Minute)
+	hoststate.Await(t, before, time.Minute)
 }
 
 // gets runs a command in the student's folder, which must succeed and print want.

@@ -12,7 +12,7 @@ import (
 
 	"patchbay/am/site"
 	"patchbay/am/store"
-	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 )
@@ -81,5 +81,5 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	if _, err := os.Lstat(local.SiteLock(local.Socket(s.instance))); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("clean has left the lock: %v", err)
 	}
-	census.Await(t, before, time.Minute)
+	hoststate.Await(t, before, time.Minute)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // corpusRequest is a request of the corpus.
@@ -69,7 +69,7 @@ var (
 // execute something.
 func readCorpus(t *testing.T) (list []*corpusRequest) {
 	t.Helper()
-	dir := need.Shared(t, "corpus", "rspecs", "request")
+	dir := require.Shared(t, "corpus", "rspecs", "request")
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
-	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/netlab"
 	"patchbay/am/testkit/wait"
 )
 
@@ -35,7 +35,7 @@ import (
 // an archive for every URL.
 type corpusSite struct {
 	*localSite
-	bottle *bottle.Bottle
+	bottle *netlab.Lab
 	trial  *trialSite
 	ann    *trialUser
 	client *client.Client
@@ -45,7 +45,7 @@ type corpusSite struct {
 
 func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 	t.Helper()
-	s := &corpusSite{localSite: newLocalSite(t, "corpus.example.org"), bottle: bottle.New(t, bottle.Options{Web: corpusWeb(t, requests)})}
+	s := &corpusSite{localSite: newLocalSite(t, "corpus.example.org"), bottle: netlab.New(t, netlab.Options{Web: corpusWeb(t, requests)})}
 	// Whatever a request names is ours.
 	managers, shared, hardware := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, r := range requests {
@@ -75,7 +75,7 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 	}
 	edit(t, s.settings, "shared_vlans: []", "shared_vlans: ["+quotedList(shared)+"]")
 	edit(t, s.settings, "outbound: no", "outbound: yes")
-	edit(t, s.settings, "dns: []", "dns: ["+bottle.Names+"]")
+	edit(t, s.settings, "dns: []", "dns: ["+netlab.Names+"]")
 	edit(t, s.settings, "services_wait: 30s", "services_wait: 2s")
 	s.start()
 	s.enter()
@@ -98,14 +98,14 @@ const authorityFile = "/usr/share/ca-certificates/mozilla/ISRG_Root_X1.crt"
 func (s *corpusSite) start() {
 	s.t.Helper()
 	ca := filepath.Join(s.dir, "ca.pem")
-	if err := os.WriteFile(ca, s.bottle.CA, 0o644); err != nil {
+	if err := os.WriteFile(ca, s.netlab.CA, 0o644); err != nil {
 		s.t.Fatal(err)
 	}
 	s.url = "https://" + s.outside("127.0.0.1:8443")
 	s.cmd = exec.Command("unshare", "--mount", "sh", "-c", `[ ! -e "$2" ] || mount --bind "$1" "$2"; shift 2; exec "$@"`, "sh", ca, authorityFile,
 		filepath.Join(s.bin, "patchbay"), "serve", "--config", filepath.Join(s.dir, "patchbay.yaml"), "--listen", "127.0.0.1:8443")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	if err := s.bottle.Start(s.cmd); err != nil {
+	if err := s.netlab.Start(s.cmd); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -144,7 +144,7 @@ func (s *corpusSite) outside(inside string) string {
 
 // dial connects to an address of the bottle's host.
 func (s *corpusSite) dial(address string) (c net.Conn, err error) {
-	err = s.bottle.Do(func() (err error) {
+	err = s.netlab.Do(func() (err error) {
 		c, err = net.DialTimeout("tcp", address, time.Minute)
 		return err
 	})

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // federation is somebody else's: its certificates are made by openssl and its
@@ -55,7 +55,7 @@ func newFederation(t testing.TB, name string) *federation {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return &federation{
 		t: t, dir: dir, name: name, oddAIA: true, lifetime: 30, names: "email.1=ops@example.org\nURI.1=UUID\nURI.2=URN\n",
-		openssl: need.Tool(t, "openssl"), xmlsec: need.Tool(t, "xmlsec1"),
+		openssl: require.Tool(t, "openssl"), xmlsec: require.Tool(t, "xmlsec1"),
 		keyAlg: []string{"-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"},
 		sigAlg: "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256", digAlg: "http://www.w3.org/2001/04/xmlenc#sha256",
 	}

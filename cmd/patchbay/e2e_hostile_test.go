@@ -17,7 +17,7 @@ import (
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/trial"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // The hostile-client suite: the served program, with the race detector where
@@ -171,7 +171,7 @@ func TestHostileClients(t *testing.T) {
 	w := &watch{s: s}
 	w.settle(t, "at first")
 	rounds := []int{1000}
-	if need.Long() {
+	if require.Long() {
 		rounds = append(rounds, 5000)
 	}
 	for round, connections := range rounds {

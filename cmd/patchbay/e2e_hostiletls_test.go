@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 )
@@ -341,7 +341,7 @@ func resumption(t *testing.T, s *siege) {
 
 // renegotiation has openssl ask for another handshake on a connection that stands.
 func renegotiation(t *testing.T, s *siege) {
-	openssl := need.Tool(t, "openssl")
+	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, "cert"), s.bad.Certificate, 0o600)
 	os.WriteFile(filepath.Join(dir, "key"), s.bad.Key, 0o600)

@@ -24,7 +24,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/store"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/provider"
@@ -81,7 +81,7 @@ const (
 
 func newKilling(t *testing.T, s *served, f *federation, root *identity, callers int) *killing {
 	t.Helper()
-	k := &killing{t: t, s: s, rnd: rand.New(rand.NewPCG(need.Seed(t), 0)), acks: map[string]int{}}
+	k := &killing{t: t, s: s, rnd: rand.New(rand.NewPCG(require.Seed(t), 0)), acks: map[string]int{}}
 	k.user = f.issue(f.urn("user", "flooby"), false, root)
 	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // quick to make
 	for i := range callers {

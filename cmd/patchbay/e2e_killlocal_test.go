@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"patchbay/am/site"
-	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 )
@@ -85,7 +85,7 @@ func TestOnHostKilledUnderLoad(t *testing.T) {
 	s.stop()
 	s.balance(rounds, nil)
 	s.local("clean")
-	census.Await(t, before, time.Minute)
+	hoststate.Await(t, before, time.Minute)
 	t.Logf("killed %d times under load, the testbed %d times before its server, and as often at rest in %v: %d calls answered, of them acknowledged %v",
 		rounds, ups, time.Since(begun).Round(time.Second), k.answered.Load(), k.acks)
 }

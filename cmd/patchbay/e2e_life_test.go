@@ -21,7 +21,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/urn"
 	"patchbay/credentials/trial"
@@ -189,7 +189,7 @@ func signed(texts ...string) []client.Credential {
 // sshKey is a fresh public key.
 func sshKey(t testing.TB) string {
 	t.Helper()
-	need.SSH(t)
+	require.SSH(t)
 	dir := t.TempDir()
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "flooby@home", "-f", dir+"/k").CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen: %v %s", err, out)

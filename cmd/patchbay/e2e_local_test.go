@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"patchbay/am/site"
-	"patchbay/am/testkit/census"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/hoststate"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 )
@@ -26,8 +26,8 @@ import (
 // fitHost asks for a host on which the local testbed can run.
 func fitHost(t testing.TB) {
 	t.Helper()
-	need.Root(t)
-	need.SSH(t)
+	require.Root(t)
+	require.SSH(t)
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func fitHost(t testing.TB) {
 	out, err := exec.Command(filepath.Join(bin, "patchbay-local"), "doctor", "--quiet").Output()
 	switch {
 	case err == nil:
-	case need.Required("local"):
+	case require.Required("local"):
 		t.Fatalf("this host cannot run nodes, though PATCHBAY_REQUIRE says so: %v\n%s", err, out)
 	default:
 		t.Skipf("this host cannot run nodes: %v\n%s", err, out)
@@ -280,7 +280,7 @@ func TestOnHostLife(t *testing.T) {
 	}
 	s.stop()
 	s.local("clean")
-	census.Await(t, before, time.Minute)
+	hoststate.Await(t, before, time.Minute)
 }
 
 // TestOnHostSiteWithoutRights serves a site as somebody who may do nothing, beside
@@ -376,7 +376,7 @@ func TestOnHostDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "kept")
-	before, err := census.Take(census.Options{Only: []string{"demo-", dir, bin}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}, Temp: []string{"patchbay-demo-"}})
+	before, err := hoststate.Take(hoststate.Options{Only: []string{"demo-", dir, bin}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}, Temp: []string{"patchbay-demo-"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func TestOnHostDemo(t *testing.T) {
 		t.Errorf("it has counted nothing while the nodes were up:\n%s", out)
 	}
 	demoMeasured(t, string(out))
-	census.Await(t, before, time.Minute)
+	hoststate.Await(t, before, time.Minute)
 	has(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
 
 	// Whoever reads it leaves in the middle.
@@ -408,7 +408,7 @@ func TestOnHostDemo(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("with nobody reading: %v", err)
 	}
-	census.Await(t, before, time.Minute)
+	hoststate.Await(t, before, time.Minute)
 
 	for _, until := range []string{"2. Serve it", "I am ann on server"} {
 		cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
@@ -426,7 +426,7 @@ func TestOnHostDemo(t *testing.T) {
 		if took := time.Since(begun); took > time.Minute {
 			t.Errorf("stopping took %v", took)
 		}
-		census.Await(t, before, time.Minute)
+		hoststate.Await(t, before, time.Minute)
 	}
 }
 

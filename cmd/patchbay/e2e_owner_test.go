@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
 
@@ -42,7 +42,7 @@ func ownedByRoot(t *testing.T, dir string) (found []string) {
 // TestRootLeavesNothingOfItsOwnInASite runs each command as root on a site of another
 // user, who can go on with it. A command that is not in its table fails it.
 func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"patchbay/am/operate"
 	"patchbay/am/site"
-	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/wait"
 )
 
@@ -116,5 +116,5 @@ func TestOnHostRestoredSite(t *testing.T) {
 	}
 	s.stop()
 	s.local("clean")
-	census.Await(t, before, time.Minute)
+	hoststate.Await(t, before, time.Minute)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am/site"
-	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 )
@@ -24,9 +24,9 @@ const twoLinked = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="re
 const acrossLink = `getent hosts right | cut -d ' ' -f 1; ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR right hostname`
 
 // census is what this host has of the site.
-func (s *localSite) census() census.Census {
+func (s *localSite) census() hoststate.State {
 	s.t.Helper()
-	c, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
+	c, err := hoststate.Take(hoststate.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -208,5 +208,5 @@ func TestOnHostShutdown(t *testing.T) {
 	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "left") })
 	s.stop()
 	s.local("clean")
-	census.Await(t, before, time.Minute)
+	hoststate.Await(t, before, time.Minute)
 }

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 func TestDemoShowsAnExperiment(t *testing.T) {
@@ -108,8 +108,8 @@ func TestDemoSaysWhyItSimulates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	need.Root(t)
-	need.SSH(t)
+	require.Root(t)
+	require.SSH(t)
 	for _, tt := range []struct{ rule, doctor, want string }{
 		{"fit", "exit 0", ""},
 		{"reasons", "echo 'no overlayfs: load it'; echo 'no loop device'; exit 1", "no overlayfs: load it\n    no loop device\n"},
@@ -135,7 +135,7 @@ func TestDemoSaysWhyItSimulates(t *testing.T) {
 
 // TestAsSomebodyElse runs the program without the rights of root.
 func TestAsSomebodyElse(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	tell(t, "version")
 	dir, err := programs()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
 
@@ -240,7 +240,7 @@ func TestUpOfANormalUser(t *testing.T) {
 // TestUpUnderSudoOnAHostThatCannotRunNodes proves that root's rights are given up where
 // they are of no use: the site is then the user's, and simulated.
 func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	p := newPerson(t)
 	p.sudo = true
 	t.Setenv("PATH", t.TempDir()) // it has no ssh
@@ -256,7 +256,7 @@ func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
 // TestRootObeysNoSiteOfAnother proves that neither the site nor the keys go where another
 // user has the say.
 func TestRootObeysNoSiteOfAnother(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	p := newPerson(t)
 	own := ownSite{dir: filepath.Join(p.dir, "patchbay")}
 	if err := own.checkOwners(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534; unset XDG_STATE_HOME") {

@@ -27,7 +27,7 @@ import (
 	"time"
 
 	"patchbay/am/site"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
 
@@ -67,7 +67,7 @@ lines:
 // promtool runs it, and returns what it printed.
 func promtool(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(need.Tool(t, "promtool"), args...)
+	cmd := exec.Command(require.Tool(t, "promtool"), args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -212,7 +212,7 @@ type prometheus struct {
 // startPrometheus scrapes a site over TLS with its token, and evaluates the alert rules.
 func startPrometheus(t *testing.T, s *serving) *prometheus {
 	t.Helper()
-	program, dir := need.Tool(t, "prometheus"), t.TempDir()
+	program, dir := require.Tool(t, "prometheus"), t.TempDir()
 	rules, err := filepath.Abs(alertsFile)
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func (p *prometheus) has(query string) bool {
 // of a provider that dies, or hangs, and of its return. Nobody calls it meanwhile. The
 // site polls its providers more often than others do, but is otherwise one like theirs.
 func TestADeadProviderIsSeen(t *testing.T) {
-	need.Tool(t, "prometheus")
+	require.Tool(t, "prometheus")
 	k, s, ann := readySite(t)
 	if code := s.stop(); code != 0 {
 		t.Fatal(s.out)

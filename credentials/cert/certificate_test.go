@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/testdata/pki"
 )
@@ -191,7 +191,7 @@ func TestFlippedByteIsNeverVouchedFor(t *testing.T) {
 }
 
 func TestOpensslMadeCertificatesWithOddAIA(t *testing.T) {
-	openssl := need.Tool(t, "openssl")
+	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
 	config := `[req]
 distinguished_name=dn

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/credentials/cert"
 )
 
 // TestNamesAsOpensslPrintsThem prints and reads names of every kind as openssl
 // does, so that what an operator copies means what it says.
 func TestNamesAsOpensslPrintsThem(t *testing.T) {
-	openssl := need.Tool(t, "openssl")
+	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
 	key, _ := filepath.Abs("../testdata/keys/p256.pem")
 	config := filepath.Join(dir, "c.cnf")

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/rule"
 	"patchbay/credentials/testdata/pki"
@@ -163,7 +163,7 @@ func TestOtherPathIsFoundWhereOneIsBroken(t *testing.T) {
 }
 
 func TestVersion1(t *testing.T) {
-	openssl := need.Tool(t, "openssl")
+	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
 	keys, _ := filepath.Abs("../testdata/keys")
 	run := func(args ...string) {

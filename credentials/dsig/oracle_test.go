@@ -12,7 +12,7 @@ import (
 	"github.com/beevik/etree"
 	goxmldsig "github.com/russellhaering/goxmldsig"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/credentials/dsig"
 	"patchbay/credentials/testdata/pki"
 )
@@ -41,7 +41,7 @@ func template(id, canonicalization, method, transforms, digest string) string {
 
 // TestXmlsec1SignsAndWeAccept has an outside signer make every form of the profile.
 func TestXmlsec1SignsAndWeAccept(t *testing.T) {
-	xmlsec1 := need.Tool(t, "xmlsec1")
+	xmlsec1 := require.Tool(t, "xmlsec1")
 	c := newCast(t)
 	const (
 		dsNS      = "http://www.w3.org/2000/09/xmldsig#"
@@ -114,7 +114,7 @@ func TestXmlsec1SignsAndWeAccept(t *testing.T) {
 
 // TestXmlsec1AcceptsWhatWeSign has an outside verifier check our signatures.
 func TestXmlsec1AcceptsWhatWeSign(t *testing.T) {
-	xmlsec1 := need.Tool(t, "xmlsec1")
+	xmlsec1 := require.Tool(t, "xmlsec1")
 	c := newCast(t)
 	dir := t.TempDir()
 	verify := func(doc, id, key string) error {

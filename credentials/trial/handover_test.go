@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 	"patchbay/credentials"
 	"patchbay/credentials/trial"
@@ -155,7 +155,7 @@ func TestToolIsMadeOnce(t *testing.T) {
 // TestXmlsec1TrustsWhatUsersSign checks every signature of a delegated and of a
 // speaks-for credential with the authority's certificate as the only root.
 func TestXmlsec1TrustsWhatUsersSign(t *testing.T) {
-	xmlsec1 := need.Tool(t, "xmlsec1")
+	xmlsec1 := require.Tool(t, "xmlsec1")
 	c := newCast(t, time.Now())
 	delegated, err := trial.Delegate(c.slice.Credential, c.alice, c.bob.Certificate, time.Time{})
 	if err != nil {

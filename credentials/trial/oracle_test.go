@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/credentials/trial"
 )
 
@@ -16,7 +16,7 @@ import (
 // implementation does: by a foreign program, with the authority's certificate
 // as the only root.
 func TestXmlsec1TrustsWhatTheAuthoritySigns(t *testing.T) {
-	xmlsec1 := need.Tool(t, "xmlsec1")
+	xmlsec1 := require.Tool(t, "xmlsec1")
 	dir := t.TempDir()
 	today := time.Now()
 	a, err := trial.Create(filepath.Join(dir, "authority"), "example.org", today)
@@ -48,7 +48,7 @@ func TestXmlsec1TrustsWhatTheAuthoritySigns(t *testing.T) {
 // TestOpensslReadsTheCertificates checks chain and purpose as a TLS server of
 // another make would.
 func TestOpensslReadsTheCertificates(t *testing.T) {
-	openssl := need.Tool(t, "openssl")
+	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
 	a, err := trial.Create(dir, "example.org:lab", time.Now())
 	if err != nil {
@@ -66,8 +66,8 @@ func TestOpensslReadsTheCertificates(t *testing.T) {
 // TestCredentialsFitThePublishedSchema asks the schema for what our own reader
 // is too lenient to ask.
 func TestCredentialsFitThePublishedSchema(t *testing.T) {
-	xmllint := need.Tool(t, "xmllint")
-	schema := need.Shared(t, "schemas", "geni.net_resources_credential_2", "credential.xsd")
+	xmllint := require.Tool(t, "xmllint")
+	schema := require.Shared(t, "schemas", "geni.net_resources_credential_2", "credential.xsd")
 	dir := t.TempDir()
 	a, err := trial.Create(filepath.Join(dir, "authority"), "example.org", now)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"patchbay/am/binder"
 	"patchbay/am/service"
 	"patchbay/am/store"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -27,7 +27,7 @@ type surveyed struct {
 // corpus surveys all advertisements that there are, manager by manager.
 func corpus(t *testing.T) (list []surveyed) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(need.Shared(t, "corpus", "rspecs", "ad"), "*.xml"))
+	files, err := filepath.Glob(filepath.Join(require.Shared(t, "corpus", "rspecs", "ad"), "*.xml"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, "no advertisements")
 	}
@@ -124,7 +124,7 @@ func advertised(t *testing.T, inv *inventory.Inventory) map[string]bool {
 // that very component of the inventory that was made of its advertisement.
 func TestCorpusRequestsStillBind(t *testing.T) {
 	all := corpus(t)
-	files, err := filepath.Glob(filepath.Join(need.Shared(t, "corpus", "rspecs", "request"), "*"))
+	files, err := filepath.Glob(filepath.Join(require.Shared(t, "corpus", "rspecs", "request"), "*"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/fdsocket"
 )
 
@@ -279,7 +279,7 @@ func TestOtherProviderLeavesAProcess(t *testing.T) {
 
 // TestTheExampleBehind sets the example of PROVIDER.md up as the page says.
 func TestTheExampleBehind(t *testing.T) {
-	need.Tool(t, "jq")
+	require.Tool(t, "jq")
 	dir := t.TempDir()
 	program, err := os.ReadFile("../provider/testdata/rack.prov")
 	if err != nil {

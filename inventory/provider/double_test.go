@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // The test binary is also the provider under test: a link to it, NAME.prov,
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		act()
 		return
 	}
-	os.Exit(need.NoLeaks(m))
+	os.Exit(require.NoLeaks(m))
 }
 
 // double is how the provider behaves.

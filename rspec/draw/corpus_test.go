@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/schemas/xmltree"
 )
 
 // TestCorpusIsDrawn draws every document of the corpus that can be read.
 func TestCorpusIsDrawn(t *testing.T) {
-	files, err := filepath.Glob(need.Shared(t, "corpus", "rspecs") + "/*/*.xml")
+	files, err := filepath.Glob(require.Shared(t, "corpus", "rspecs") + "/*/*.xml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/beevik/etree"
 	dsig "github.com/russellhaering/goxmldsig"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 func find(e *Element, local string) *Element {
@@ -140,7 +140,7 @@ var secondOpinions = []string{
 }
 
 func TestCanonicalAgainstXmllint(t *testing.T) {
-	need.Tool(t, "xmllint")
+	require.Tool(t, "xmllint")
 	for option, method := range map[string]Method{"--c14n": C14N10, "--c14n11": C14N11, "--exc-c14n": ExclusiveC14N10} {
 		for _, in := range secondOpinions {
 			cmd := exec.Command("xmllint", option, "-")

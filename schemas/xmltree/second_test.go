@@ -15,7 +15,7 @@ import (
 	"github.com/beevik/etree"
 	dsig "github.com/russellhaering/goxmldsig"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 const xmlSpace = "http://www.w3.org/XML/1998/namespace"
@@ -398,7 +398,7 @@ func FuzzCanonical(f *testing.F) {
 // TestCorpusIsReadAlike counts over real documents how far the second readers
 // agree.
 func TestCorpusIsReadAlike(t *testing.T) {
-	dir := need.Shared(t)
+	dir := require.Shared(t)
 	var read, agreed, octets, same int
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

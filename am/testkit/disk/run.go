@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // Options of a Run.
@@ -94,7 +94,7 @@ func Available(t testing.TB) {
 	if err == nil && log.Calls() == 0 {
 		return
 	}
-	if need.Required("seccomp") {
+	if require.Required("seccomp") {
 		t.Fatalf("required by PATCHBAY_REQUIRE: cannot watch a process: %v", err)
 	}
 	t.Skipf("cannot watch a process: %v", err)

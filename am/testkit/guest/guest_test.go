@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 func TestArchiveIsWhatCpioReads(t *testing.T) {
-	busybox := need.Tool(t, "busybox")
+	busybox := require.Tool(t, "busybox")
 	var b bytes.Buffer
 	a := &archive{w: bufio.NewWriter(&b)}
 	a.add("folder", fs.ModeDir|0o755, nil)
@@ -65,7 +65,7 @@ func TestFlags(t *testing.T) {
 }
 
 func TestKeptDiskTakesNoTests(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	disk := filepath.Join(t.TempDir(), "disk.img")
 	if err := os.WriteFile(disk, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func boot(t *testing.T, args ...string) (status int, printed string) {
 	if os.Getenv("PATCHBAY_GUEST") == "" {
 		t.Skip("guests are only booted when PATCHBAY_GUEST is set, for they take long")
 	}
-	need.Root(t)
+	require.Root(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, os.Args[0], append([]string{"--cache", filepath.Join("..", "..", ".cache", "guest")}, args...)...)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 var someKeys = Configuration{
@@ -347,7 +347,7 @@ func TestImagesThatLackThings(t *testing.T) {
 		}
 	})
 	t.Run("SudoThatNobodyMayRead", func(t *testing.T) {
-		need.Tool(t, "sudo")
+		require.Tool(t, "sudo")
 		for mode, want := range map[uint32]bool{0o4755: true, 0o4111: false} {
 			root := newRoot(t)
 			path := filepath.Join(root, otherSudo) // of the host's root

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // groups makes groups "init" and "jobs" in a hierarchy of cgroups and returns
@@ -50,7 +50,7 @@ func hierarchies() []string {
 }
 
 func TestJobsAreInTheirGroupFromTheStart(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	var jobs []*os.File
 	var starts, names []string
 	for _, h := range hierarchies() {

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // realNodes starts nodes whose agent is the program as it is built for users.
 func realNodes(t testing.TB, count int) []*node {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	own := filepath.Join(t.TempDir(), "patchbay-local")
 	build := exec.Command("go", "build", "-o", own, "patchbay/cmd/patchbay-local")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/local/sandbox"
 )
@@ -135,7 +135,7 @@ func putProgram(t testing.TB, dir string) {
 // newNode starts a node, with the given cgroup.procs files.
 func newNode(t testing.TB, jobs ...*os.File) *node {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	return startNode(t, newRoot(t), jobs...)
 }
 

@@ -18,13 +18,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // open is the groups of a test's own instance, which go with it.
 func open(t testing.TB, instance string) *Tree {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	tree, err := Open(instance)
 	must(t, err)
 	cleanUp(t, tree)
@@ -53,7 +53,7 @@ func end(tree *Tree, id string) error {
 // is no version 1.
 func versionOne(t *testing.T, instance string) *Tree {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	must(t, err)
 	var lines []string
@@ -351,7 +351,7 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 // TestMakeWhileOthersClose makes groups while other instances come and go, and
 // take their parents with them.
 func TestMakeWhileOthersClose(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // traces are what examinations could leave on the host.
@@ -71,8 +71,8 @@ func gone(t *testing.T, dir string) {
 }
 
 func TestThisHostIsFit(t *testing.T) {
-	need.Root(t)
-	need.NetNS(t)
+	require.Root(t)
+	require.NetNS(t)
 	dir := t.TempDir()
 	var told []Finding
 	found := Examine(t.Context(), Place{State: filepath.Join(dir, "not", "yet"), First: 10000, Last: 10019}, func(f Finding) { told = append(told, f) })
@@ -97,7 +97,7 @@ func TestThisHostIsFit(t *testing.T) {
 }
 
 func TestSeveralExaminationsAtOnce(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	var wg sync.WaitGroup
 	for range 3 {
@@ -115,7 +115,7 @@ func TestSeveralExaminationsAtOnce(t *testing.T) {
 }
 
 func TestKilledExaminationsLeaveNothing(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	for i := range 8 {
 		cmd := exec.Command("/proc/self/exe")
@@ -135,7 +135,7 @@ func TestKilledExaminationsLeaveNothing(t *testing.T) {
 }
 
 func TestEachCheckFailsInItsOwnWords(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	ownMounts := &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 	call := func(number int, errno syscall.Errno) string { return fmt.Sprintf("call:%d:%d", number, errno) }
 	argument := func(number, index, bits int, errno syscall.Errno) string {
@@ -224,7 +224,7 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 }
 
 func TestLimitsThatDoNotBindAreNoticed(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	found := handicap(t, "unlimited", dir, &syscall.SysProcAttr{}, nil)
 	for range 5 { // where others keep the processors busy, nobody gets much of them
@@ -243,7 +243,7 @@ func TestLimitsThatDoNotBindAreNoticed(t *testing.T) {
 }
 
 func TestWithoutRootWhatCanBeTold(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	found := handicap(t, "all", "/var", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, nil)
 	var names []string
 	for _, f := range found {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 
-	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/netlab"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/netspace"
 )
@@ -27,11 +27,11 @@ import (
 func TestBlockedNetworksAreRefused(t *testing.T) {
 	blocked := []string{
 		"0.1.2.3", "10.255.255.255", "100.127.255.254", "100.64.77.77", "169.254.169.254", "172.16.0.1", "172.31.255.254",
-		"192.0.0.9", "192.168.0.1", "198.18.0.1", "198.19.255.254", "240.0.0.1", "198.51.100.200", bottle.Host,
+		"192.0.0.9", "192.168.0.1", "198.18.0.1", "198.19.255.254", "240.0.0.1", "198.51.100.200", netlab.Host,
 	}
 	open4 := []string{"9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.167.255.255", "198.17.255.255", "198.20.0.0", "198.51.100.201"}
-	b := bottle.New(t, bottle.Options{Addresses: append(open4, blocked[:len(blocked)-1]...)})
-	serve(t, b.Space(), bottle.Host+":80")
+	b := netlab.New(t, netlab.Options{Addresses: append(open4, blocked[:len(blocked)-1]...)})
+	serve(t, b.Space(), netlab.Host+":80")
 	o := options(t, b, "out-t")
 	o.Block = []netip.Prefix{netip.MustParsePrefix("198.51.100.200/32")}
 	e := open(t, o)
@@ -61,12 +61,12 @@ func TestBlockedNetworksAreRefused(t *testing.T) {
 
 func TestNothingOfTheHostIsReached(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	serve(t, b.Space(), "0.0.0.0:81")
 	e := open(t, options(t, b, "out-t"))
 	node := attach(t, e, 1)
 	own, _ := uplink(e.o.Number)
-	for _, a := range []string{bottle.Host, own.Addr().String(), "127.0.0.1", Gateway().String()} {
+	for _, a := range []string{netlab.Host, own.Addr().String(), "127.0.0.1", Gateway().String()} {
 		if err := greeted(node, a+":81"); err == nil {
 			t.Errorf("%s was reached", a)
 		}
@@ -75,7 +75,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	var sink net.PacketConn
 	must(t, b.Do(func() (err error) { sink, err = net.ListenPacket("udp4", ":9"); return err }))
 	defer sink.Close()
-	for _, a := range []string{bottle.Host, own.Addr().String()} {
+	for _, a := range []string{netlab.Host, own.Addr().String()} {
 		c, err := dialIn(e.space, "udp4", a+":9")
 		must(t, err)
 		fmt.Fprint(c, "x")
@@ -119,10 +119,10 @@ func TestNodesAreApart(t *testing.T) {
 
 // TestNodesHaveOneAddress lets root of a node take others.
 func TestNodesHaveOneAddress(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	var sink net.PacketConn
 	err := b.Outside(func() (err error) {
-		sink, err = net.ListenPacket("udp4", bottle.Web+":9")
+		sink, err = net.ListenPacket("udp4", netlab.Web+":9")
 		return err
 	})
 	must(t, err)
@@ -134,7 +134,7 @@ func TestNodesHaveOneAddress(t *testing.T) {
 	others := []netip.Addr{Address(2), Address(3), netip.MustParseAddr("198.51.100.9"), netip.MustParseAddr("10.0.0.1"), behind.Addr(), Gateway()}
 	send := func(from netip.Addr) error {
 		return netspace.Inside(node, func() error {
-			c, err := net.DialUDP("udp4", &net.UDPAddr{IP: from.AsSlice()}, &net.UDPAddr{IP: net.ParseIP(bottle.Web), Port: 9})
+			c, err := net.DialUDP("udp4", &net.UDPAddr{IP: from.AsSlice()}, &net.UDPAddr{IP: net.ParseIP(netlab.Web), Port: 9})
 			if err != nil {
 				return err
 			}
@@ -168,7 +168,7 @@ func TestNodesHaveOneAddress(t *testing.T) {
 // TestHostPassesOnForNodesOnly has a network behind the host, to which the host
 // let nobody pass before.
 func TestHostPassesOnForNodesOnly(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	behind := space(t)
 	err := b.Do(func() error {
 		pair := netlink.NewVeth(netlink.LinkAttrs{Name: "lan0"})
@@ -197,7 +197,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	if err == nil {
 		defer sink.Close()
 		err = b.Outside(func() error {
-			return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(netip.MustParsePrefix("10.50.0.0/24")), Gw: net.ParseIP(bottle.Host)})
+			return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(netip.MustParsePrefix("10.50.0.0/24")), Gw: net.ParseIP(netlab.Host)})
 		})
 	}
 	must(t, err)
@@ -219,7 +219,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	o := options(t, b, "out-t")
 	e := open(t, o)
 	node := attach(t, e, 1)
-	if _, err := fetch(node, "http://"+bottle.Web); err != nil {
+	if _, err := fetch(node, "http://"+netlab.Web); err != nil {
 		t.Fatal(err)
 	}
 	if arrives() {
@@ -240,7 +240,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 }
 
 // stateOf is all that can be seen of us on the bottle's host.
-func stateOf(t *testing.T, b *bottle.Bottle) (all []string) {
+func stateOf(t *testing.T, b *netlab.Lab) (all []string) {
 	t.Helper()
 	err := b.Do(func() error {
 		c, err := nftables.New()
@@ -270,7 +270,7 @@ func stateOf(t *testing.T, b *bottle.Bottle) (all []string) {
 }
 
 func TestTwoExitsShareAHost(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	one, two := options(t, b, "out-a"), options(t, b, "out-b")
 	two.Number = 1
 	first, second := open(t, one), open(t, two)
@@ -292,14 +292,14 @@ func TestTwoExitsShareAHost(t *testing.T) {
 }
 
 func TestExitIsFoundAgain(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	o := options(t, b, "out-t")
 	e := open(t, o)
 	node := attach(t, e, 1)
 	var l net.Listener
-	must(t, b.Outside(func() (err error) { l, err = net.Listen("tcp4", bottle.Web+":9"); return err }))
+	must(t, b.Outside(func() (err error) { l, err = net.Listen("tcp4", netlab.Web+":9"); return err }))
 	defer l.Close()
-	c, err := dialIn(node, "tcp4", bottle.Web+":9")
+	c, err := dialIn(node, "tcp4", netlab.Web+":9")
 	must(t, err)
 	defer c.Close()
 	s, err := l.Accept()
@@ -338,7 +338,7 @@ func TestExitIsFoundAgain(t *testing.T) {
 
 func TestExitIsMended(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	o := options(t, b, "out-t")
 	e := open(t, o)
 	node := attach(t, e, 1)
@@ -369,7 +369,7 @@ func TestExitIsMended(t *testing.T) {
 	} {
 		must(t, netspace.Inside(tt.in, tt.do))
 		wait.Success(t, tt.what, func() error {
-			_, err := fetch(node, "http://"+bottle.Web)
+			_, err := fetch(node, "http://"+netlab.Web)
 			return err
 		})
 	}
@@ -413,7 +413,7 @@ func TestExitIsMended(t *testing.T) {
 			if err := greeted(node, "10.0.0.1:80"); !errors.Is(err, syscall.EHOSTUNREACH) {
 				return fmt.Errorf("not refused: %v", err)
 			}
-			_, err = fetch(node, "http://"+bottle.Web)
+			_, err = fetch(node, "http://"+netlab.Web)
 			return err
 		})
 	}
@@ -423,7 +423,7 @@ func TestNodesComeBackAndGo(t *testing.T) {
 	_, e := opened(t)
 	for range 10 { // its namespace ends, and the next one begins at once
 		node := attach(t, e, 7)
-		if _, err := fetch(node, "http://"+bottle.Web); err != nil {
+		if _, err := fetch(node, "http://"+netlab.Web); err != nil {
 			t.Fatal(err)
 		}
 		node.Close()
@@ -439,7 +439,7 @@ func TestNodesComeBackAndGo(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if _, err := fetch(other, "http://"+bottle.Web); err != nil {
+	if _, err := fetch(other, "http://"+netlab.Web); err != nil {
 		t.Error(err)
 	}
 	if err := errors.Join(e.Detach(8), e.Detach(8), e.Detach(9)); err != nil {
@@ -466,7 +466,7 @@ func TestOneNodeCannotTakeAllConnections(t *testing.T) {
 		t.Helper()
 		err := netspace.Inside(node, func() error {
 			for port := range 5000 {
-				c, err := net.Dial("udp4", net.JoinHostPort(bottle.Web, strconv.Itoa(1000+port)))
+				c, err := net.Dial("udp4", net.JoinHostPort(netlab.Web, strconv.Itoa(1000+port)))
 				if err != nil {
 					return err
 				}
@@ -493,7 +493,7 @@ func TestOneNodeCannotTakeAllConnections(t *testing.T) {
 	}
 }
 
-func connections(t *testing.T, b *bottle.Bottle) (n int) {
+func connections(t *testing.T, b *netlab.Lab) (n int) {
 	t.Helper()
 	err := b.Do(func() error {
 		text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_count")
@@ -508,7 +508,7 @@ func connections(t *testing.T, b *bottle.Bottle) (n int) {
 
 // TestLostPinIsMadeAgain has somebody unmount it, or the host boot.
 func TestLostPinIsMadeAgain(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	o := options(t, b, "out-t")
 	e := open(t, o)
 	node := attach(t, e, 1)

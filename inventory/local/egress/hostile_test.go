@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/netlab"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/netspace"
 )
@@ -58,10 +58,10 @@ func packet(from, to netip.Addr, kind byte, id, fragment uint16, payload []byte)
 // TestFragmentsOfOneNodeLeaveRoom has a node that sends first parts of packets
 // only, from its own address and from others.
 func TestFragmentsOfOneNodeLeaveRoom(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
-	web := netip.MustParseAddr(bottle.Web)
+	b := netlab.New(t, netlab.Options{})
+	web := netip.MustParseAddr(netlab.Web)
 	var server net.PacketConn
-	must(t, b.Outside(func() (err error) { server, err = net.ListenPacket("udp4", bottle.Web+":9"); return err }))
+	must(t, b.Outside(func() (err error) { server, err = net.ListenPacket("udp4", netlab.Web+":9"); return err }))
 	defer server.Close()
 	e := open(t, options(t, b, "out-t"))
 	bad, good := attach(t, e, 1), attach(t, e, 2)
@@ -89,7 +89,7 @@ func TestFragmentsOfOneNodeLeaveRoom(t *testing.T) {
 				}
 			}
 		}()
-		c, err := dialIn(good, "udp4", bottle.Web+":9")
+		c, err := dialIn(good, "udp4", netlab.Web+":9")
 		must(t, err)
 		got := 0
 		for range 20 {
@@ -113,10 +113,10 @@ func TestFragmentsOfOneNodeLeaveRoom(t *testing.T) {
 // TestNodesAddNothingToWhatOthersSend has a node that sends the second part of
 // another's packet.
 func TestNodesAddNothingToWhatOthersSend(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
-	web := netip.MustParseAddr(bottle.Web)
+	b := netlab.New(t, netlab.Options{})
+	web := netip.MustParseAddr(netlab.Web)
 	var server net.PacketConn
-	must(t, b.Outside(func() (err error) { server, err = net.ListenPacket("udp4", bottle.Web+":9"); return err }))
+	must(t, b.Outside(func() (err error) { server, err = net.ListenPacket("udp4", netlab.Web+":9"); return err }))
 	defer server.Close()
 	e := open(t, options(t, b, "out-t"))
 	bad, good := raw(t, attach(t, e, 1)), raw(t, attach(t, e, 2))
@@ -140,11 +140,11 @@ func TestNodesAddNothingToWhatOthersSend(t *testing.T) {
 // TestErrorsAreOfTheOwnConnections has a node that tells a server outside, by an
 // ICMP error, that another node's port is closed.
 func TestErrorsAreOfTheOwnConnections(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	var server, errs net.PacketConn
 	err := b.Outside(func() (err error) {
-		if server, err = net.ListenPacket("udp4", bottle.Web+":9"); err == nil {
-			errs, err = net.ListenPacket("ip4:icmp", bottle.Web)
+		if server, err = net.ListenPacket("udp4", netlab.Web+":9"); err == nil {
+			errs, err = net.ListenPacket("ip4:icmp", netlab.Web)
 		}
 		return err
 	})
@@ -153,7 +153,7 @@ func TestErrorsAreOfTheOwnConnections(t *testing.T) {
 	defer errs.Close()
 	e := open(t, options(t, b, "out-t"))
 	bad, good := attach(t, e, 1), attach(t, e, 2)
-	c, err := dialIn(good, "udp4", bottle.Web+":9")
+	c, err := dialIn(good, "udp4", netlab.Web+":9")
 	must(t, err)
 	defer c.Close()
 	if _, err := c.Write([]byte("x")); err != nil {
@@ -162,7 +162,7 @@ func TestErrorsAreOfTheOwnConnections(t *testing.T) {
 	_ = server.SetReadDeadline(time.Now().Add(5 * time.Second))
 	_, back, err := server.ReadFrom(make([]byte, 1))
 	must(t, err)
-	web := netip.MustParseAddr(bottle.Web)
+	web := netip.MustParseAddr(netlab.Web)
 	ports := binary.BigEndian.AppendUint16([]byte{0, 9}, uint16(c.LocalAddr().(*net.UDPAddr).Port))
 	about := packet(web, Address(2), unix.IPPROTO_UDP, 1, 0, append(ports, 0, 9, 0, 0, 'x'))
 	about[10], about[11] = sum(about[:20])

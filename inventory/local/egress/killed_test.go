@@ -15,9 +15,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/bottle"
-	"patchbay/am/testkit/census"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/hoststate"
+	"patchbay/am/testkit/netlab"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/netspace"
 )
 
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // removed and begins anew.
 func child(folder string) error {
 	for round := 1; ; round++ {
-		e, err := Open(Options{Folder: folder, Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)}})
+		e, err := Open(Options{Folder: folder, Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(netlab.Names)}})
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func child(folder string) error {
 }
 
 func TestKillsLeaveNothingHalf(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	dir := t.TempDir()
 	var nodes []*os.File
 	for number := 1; number <= 4; number++ {
@@ -79,13 +79,13 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		})
 		nodes = append(nodes, node)
 	}
-	before, err := census.Take(census.Options{Only: []string{"out-kill", dir}})
+	before, err := hoststate.Take(hoststate.Options{Only: []string{"out-kill", dir}})
 	must(t, err)
 	o := Options{
-		Folder: filepath.Join(dir, "outbound"), Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)},
+		Folder: filepath.Join(dir, "outbound"), Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(netlab.Names)},
 		host: b.Space(),
 	}
-	seed := need.Seed(t)
+	seed := require.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for round := range 12 {
 		c := exec.Command(os.Args[0])
@@ -122,7 +122,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	if left := stateOf(t, b); len(left) > 0 {
 		t.Errorf("seed %d: left are %q", seed, left)
 	}
-	census.Await(t, before, 30*time.Second)
+	hoststate.Await(t, before, 30*time.Second)
 }
 
 // TestHalfMadeWayIsMadeAnew takes from a way what its making does last: the route

@@ -16,7 +16,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/netlab"
 	"patchbay/inventory/local/netspace"
 )
 
@@ -44,10 +44,10 @@ func space(t testing.TB) *os.File {
 }
 
 // options of an exit of the bottle's host.
-func options(t testing.TB, b *bottle.Bottle, instance string) Options {
+func options(t testing.TB, b *netlab.Lab, instance string) Options {
 	t.Helper()
 	o := Options{
-		Folder: filepath.Join(t.TempDir(), "outbound"), Instance: instance, Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)},
+		Folder: filepath.Join(t.TempDir(), "outbound"), Instance: instance, Servers: []netip.Addr{netip.MustParseAddr(netlab.Names)},
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), host: b.Space(), every: 100 * time.Millisecond,
 	}
 	t.Cleanup(func() {
@@ -156,8 +156,8 @@ func must(t testing.TB, err error) {
 }
 
 // opened is an exit of the host of a new bottle.
-func opened(t testing.TB) (*bottle.Bottle, *Exit) {
+func opened(t testing.TB) (*netlab.Lab, *Exit) {
 	t.Helper()
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	return b, open(t, options(t, b, "out-t"))
 }

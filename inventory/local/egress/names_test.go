@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/netlab"
 	"patchbay/am/testkit/wait"
 )
 
 // server is a name server of a test's own at an address of the internet: it
 // answers with what f gives, if that is anything.
-func server(t testing.TB, b *bottle.Bottle, address string, f func(question []byte) [][]byte) {
+func server(t testing.TB, b *netlab.Lab, address string, f func(question []byte) [][]byte) {
 	t.Helper()
 	var c net.PacketConn
 	err := b.Outside(func() (err error) {
@@ -70,7 +70,7 @@ const (
 
 func TestQuestionsArePassedOnUnread(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{Addresses: []string{first}})
+	b := netlab.New(t, netlab.Options{Addresses: []string{first}})
 	server(t, b, first, func(q []byte) [][]byte {
 		switch id := binary.BigEndian.Uint16(q); id {
 		case 2: // somebody else's answer comes first
@@ -109,7 +109,7 @@ func TestQuestionsArePassedOnUnread(t *testing.T) {
 
 func TestServersStandInForEachOther(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{Addresses: []string{first, second}})
+	b := netlab.New(t, netlab.Options{Addresses: []string{first, second}})
 	var mu sync.Mutex
 	silent := true
 	server(t, b, first, func(q []byte) [][]byte {
@@ -123,7 +123,7 @@ func TestServersStandInForEachOther(t *testing.T) {
 	server(t, b, second, func(q []byte) [][]byte { return [][]byte{append(q, '2')} })
 	o := options(t, b, "out-t")
 	// Nobody listens at the first; the second takes its time.
-	o.Servers = []netip.Addr{netip.MustParseAddr(bottle.Router), netip.MustParseAddr(first), netip.MustParseAddr(second)}
+	o.Servers = []netip.Addr{netip.MustParseAddr(netlab.Router), netip.MustParseAddr(first), netip.MustParseAddr(second)}
 	node := attach(t, open(t, o), 1)
 	q := question(1, 20)
 	for _, within := range []time.Duration{30 * time.Second, serverTime * 9 / 10} { // the one that answered is asked first
@@ -134,7 +134,7 @@ func TestServersStandInForEachOther(t *testing.T) {
 }
 
 func TestQuestionsOfOneNodeLeaveRoomForOthers(t *testing.T) {
-	b := bottle.New(t, bottle.Options{Addresses: []string{first}})
+	b := netlab.New(t, netlab.Options{Addresses: []string{first}})
 	var mu sync.Mutex
 	waiting := map[string]bool{}
 	server(t, b, first, func(q []byte) [][]byte {
@@ -180,7 +180,7 @@ func TestQuestionsOfOneNodeLeaveRoomForOthers(t *testing.T) {
 }
 
 func TestNamesOverTCP(t *testing.T) {
-	b := bottle.New(t, bottle.Options{Addresses: []string{first}})
+	b := netlab.New(t, netlab.Options{Addresses: []string{first}})
 	e := open(t, options(t, b, "out-t"))
 	node, other := attach(t, e, 1), attach(t, e, 2)
 	ask := func(c net.Conn) error {
@@ -197,7 +197,7 @@ func TestNamesOverTCP(t *testing.T) {
 		if _, err := io.ReadFull(c, a); err != nil {
 			return err
 		}
-		if a[1] != 7 || !bytes.HasSuffix(a, net.ParseIP(bottle.Web).To4()) {
+		if a[1] != 7 || !bytes.HasSuffix(a, net.ParseIP(netlab.Web).To4()) {
 			return fmt.Errorf("answered %x", a)
 		}
 		return nil

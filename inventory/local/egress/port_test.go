@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/netlab"
 	"patchbay/inventory/local/netspace"
 )
 
@@ -51,14 +51,14 @@ func dialFrom(node *os.File, network string, port int, address string) (c net.Co
 // TestPortsTellTheNode lets nodes of two exits on one host, whose numbers are the
 // same, choose their ports, and looks from where they come outside.
 func TestPortsTellTheNode(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	var stream net.Listener
 	var datagrams net.PacketConn
 	err := b.Outside(func() (err error) {
-		if stream, err = net.Listen("tcp4", bottle.Web+":7"); err != nil {
+		if stream, err = net.Listen("tcp4", netlab.Web+":7"); err != nil {
 			return err
 		}
-		datagrams, err = net.ListenPacket("udp4", bottle.Web+":7")
+		datagrams, err = net.ListenPacket("udp4", netlab.Web+":7")
 		return err
 	})
 	must(t, err)
@@ -73,7 +73,7 @@ func TestPortsTellTheNode(t *testing.T) {
 	}{{first, 1}, {first, 2}, {first, 300}, {second, 1}} {
 		node := attach(t, x.exit, x.number)
 		low, high := x.exit.Ports(x.number)
-		if want := []string{fmt.Sprintf("%s:%d-%d", bottle.Host, low, high)}; !slices.Equal(x.exit.Appears(x.number), want) {
+		if want := []string{fmt.Sprintf("%s:%d-%d", netlab.Host, low, high)}; !slices.Equal(x.exit.Appears(x.number), want) {
 			t.Errorf("node %d appears as %q, not as %q", x.number, x.exit.Appears(x.number), want)
 		}
 		within := func(what string, from net.Addr, err error) {
@@ -87,7 +87,7 @@ func TestPortsTellTheNode(t *testing.T) {
 		}
 		// All choose the same ports.
 		for port := 40000; port < 40003; port++ {
-			c, err := dialFrom(node, "tcp4", port, bottle.Web+":7")
+			c, err := dialFrom(node, "tcp4", port, netlab.Web+":7")
 			must(t, err)
 			defer c.Close()
 			_ = stream.(*net.TCPListener).SetDeadline(time.Now().Add(10 * time.Second))
@@ -96,7 +96,7 @@ func TestPortsTellTheNode(t *testing.T) {
 			defer got.Close()
 			within("a connection", got.RemoteAddr(), nil)
 
-			d, err := dialFrom(node, "udp4", port, bottle.Web+":7")
+			d, err := dialFrom(node, "udp4", port, netlab.Web+":7")
 			must(t, err)
 			defer d.Close()
 			fmt.Fprint(d, "x")
@@ -111,19 +111,19 @@ func TestBlockThatIsFull(t *testing.T) {
 	_, e := opened(t)
 	node, other := attach(t, e, 1), attach(t, e, 2)
 	for port := 40000; port < 40000+blockSize; port++ {
-		c, err := dialFrom(node, "tcp4", port, bottle.Web+":80")
+		c, err := dialFrom(node, "tcp4", port, netlab.Web+":80")
 		if err != nil {
 			t.Fatalf("connection %d: %v", port-40000+1, err)
 		}
 		defer c.Close()
 	}
-	if c, err := dialFrom(node, "tcp4", 0, bottle.Web+":80"); err == nil {
+	if c, err := dialFrom(node, "tcp4", 0, netlab.Web+":80"); err == nil {
 		c.Close()
 		t.Error("there was a port beyond the block")
 	}
 	for what, dial := range map[string]func() (net.Conn, error){
-		"to another port":   func() (net.Conn, error) { return dialFrom(node, "udp4", 0, bottle.Web+":81") },
-		"from another node": func() (net.Conn, error) { return dialFrom(other, "tcp4", 0, bottle.Web+":80") },
+		"to another port":   func() (net.Conn, error) { return dialFrom(node, "udp4", 0, netlab.Web+":81") },
+		"from another node": func() (net.Conn, error) { return dialFrom(other, "tcp4", 0, netlab.Web+":80") },
 	} {
 		c, err := dial()
 		if err != nil {
@@ -136,9 +136,9 @@ func TestBlockThatIsFull(t *testing.T) {
 
 // TestPortsThatAreTakenOnTheHost has two exits whose nodes have the same block.
 func TestPortsThatAreTakenOnTheHost(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
+	b := netlab.New(t, netlab.Options{})
 	var server net.Listener
-	must(t, b.Outside(func() (err error) { server, err = net.Listen("tcp4", bottle.Web+":7"); return err }))
+	must(t, b.Outside(func() (err error) { server, err = net.Listen("tcp4", netlab.Web+":7"); return err }))
 	ports := make(chan uint16, 4*blockSize)
 	go func() {
 		for {
@@ -157,7 +157,7 @@ func TestPortsThatAreTakenOnTheHost(t *testing.T) {
 	connected := 0
 	for range blockSize / 2 {
 		for _, node := range nodes {
-			c, err := dialFrom(node, "tcp4", 0, bottle.Web+":7")
+			c, err := dialFrom(node, "tcp4", 0, netlab.Web+":7")
 			if err != nil {
 				continue // the first packets are lost: the next port is tried by whoever connects again
 			}

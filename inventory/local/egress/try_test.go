@@ -11,13 +11,13 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 
-	"patchbay/am/testkit/bottle"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/netlab"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/netspace"
 )
 
 func TestThisHostCanLeadNodesOutside(t *testing.T) {
-	need.NetNS(t)
+	require.NetNS(t)
 	for range 3 { // nothing of the last one is in the way
 		must(t, Try())
 	}
@@ -63,7 +63,7 @@ func TestFirewallsThatAreInTheWay(t *testing.T) {
 		if len(found) != 1 || !strings.Contains(found[0].Words, tt.words) || !strings.Contains(found[0].Remedy, tt.remedy) {
 			t.Errorf("found %q", found)
 		}
-		if _, err := fetch(node, "http://"+bottle.Web); err == nil {
+		if _, err := fetch(node, "http://"+netlab.Web); err == nil {
 			t.Errorf("%s is not in the way", tt.words)
 		}
 		found = change(func(c *nftables.Conn) { // the remedy
@@ -73,7 +73,7 @@ func TestFirewallsThatAreInTheWay(t *testing.T) {
 		if len(found) != 0 {
 			t.Errorf("after the remedy: %q", found)
 		}
-		if _, err := fetch(node, "http://"+bottle.Web); err != nil {
+		if _, err := fetch(node, "http://"+netlab.Web); err != nil {
 			t.Errorf("after the remedy: %v", err)
 		}
 		change(func(c *nftables.Conn) { c.DelTable(table) })
@@ -83,7 +83,7 @@ func TestFirewallsThatAreInTheWay(t *testing.T) {
 // A host behind somebody's NAT has no public address: only its routes tell which
 // of its devices leads outside, and they must tell at once.
 func TestWaysOfAHostWithPrivateAddresses(t *testing.T) {
-	need.NetNS(t)
+	require.NetNS(t)
 	var spaces []*os.File
 	for range 3 {
 		f, err := netspace.New()

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // cutting is in the place of a means: links are put by putCut.
@@ -96,12 +96,12 @@ func nodeOf(e End) (i int) {
 }
 
 func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
-	need.NetNS(t)
+	require.NetNS(t)
 	for _, forced := range []string{cutting, Relay} {
 		t.Run(forced, func(t *testing.T) {
 			h := open(t, emulatorOf(forced))
 			if !h.able.Relay && forced == Relay {
-				need.TUN(t)
+				require.TUN(t)
 			}
 			ctx := context.Background()
 			var nodes []*node

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/census"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/hoststate"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/netspace"
 	"patchbay/inventory/local/vswitch"
 )
@@ -45,9 +45,9 @@ func options(folder, emulator string) Options {
 // nothing may be left.
 func open(t testing.TB, emulator string) *Host {
 	t.Helper()
-	need.NetNS(t)
+	require.NetNS(t)
 	folder := t.TempDir()
-	before, err := census.Take(census.Options{Only: []string{folder}, Roots: []string{folder}})
+	before, err := hoststate.Take(hoststate.Options{Only: []string{folder}, Roots: []string{folder}})
 	must(t, err)
 	h, err := Open(options(folder, emulator))
 	must(t, err)
@@ -58,7 +58,7 @@ func open(t testing.TB, emulator string) *Host {
 		}
 		os.Remove(folder + "/slices")
 		os.Remove(folder + "/shared")
-		census.Await(t, before, 30*time.Second)
+		hoststate.Await(t, before, 30*time.Second)
 	})
 	return h
 }

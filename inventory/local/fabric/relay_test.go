@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // relayed is a Host that uses the relay.
 func relayed(t *testing.T) *Host {
 	t.Helper()
-	need.NetNS(t)
-	need.TUN(t)
+	require.NetNS(t)
+	require.TUN(t)
 	h := open(t, Auto)
 	h.able.Netem = false // the same on every kernel
 	return h

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	sshagent "golang.org/x/crypto/ssh/agent"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/fdsocket"
 )
@@ -191,7 +191,7 @@ func TestForwardingFromTheNode(t *testing.T) {
 func TestAgentForwarding(t *testing.T) {
 	t.Parallel()
 	_, _, p := alone(t)
-	need.Tool(t, "ssh-add")
+	require.Tool(t, "ssh-add")
 	ring := sshagent.NewKeyring()
 	k := newKey(t)
 	private, err := sshKey(k)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 func proof(t testing.TB) context.Context {
@@ -90,7 +90,7 @@ func TestProofOfAnAddress(t *testing.T) {
 // at the same time answers all of them.
 func TestManyProofs(t *testing.T) {
 	t.Parallel()
-	need.SSH(t)
+	require.SSH(t)
 	s, _, _ := newSite(t)
 	k := newKey(t)
 	for i := range 40 {

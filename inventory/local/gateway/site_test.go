@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/fdsocket"
 )
 
@@ -187,7 +187,7 @@ type client struct {
 
 func (s *site) client(k key) *client {
 	s.t.Helper()
-	need.SSH(s.t)
+	require.SSH(s.t)
 	dir, err := os.MkdirTemp(s.dir, "client")
 	if err != nil {
 		s.t.Fatal(err)

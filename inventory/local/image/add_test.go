@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // capability is that of ping: cap_net_raw, effective and permitted.
@@ -134,14 +134,14 @@ func checkFull(t *testing.T, root, dir, said string) {
 }
 
 func TestFolderIsCopiedWhole(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := full(t)
 	root, said := added(t, openStore(t), dir)
 	checkFull(t, root, dir, said)
 }
 
 func TestFolderOfOtherIDs(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := small(t, map[string]string{"bin/su": "x"})
 	if err := os.Chown(dir+"/bin/su", 100000, 0); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestFolderOfOtherIDs(t *testing.T) {
 }
 
 func TestFolderThatHoldsTheImages(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := small(t, nil)
 	s, err := Open(dir + "/var/images")
 	if err != nil {
@@ -171,7 +171,7 @@ func TestFolderThatHoldsTheImages(t *testing.T) {
 }
 
 func TestWhatIsMountedIsNotCopied(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := small(t, map[string]string{"mnt/x": ""})
 	if err := unix.Mount("none", dir+"/mnt", "tmpfs", 0, "size=64k,mode=700"); err != nil {
 		t.Fatal(err)
@@ -185,8 +185,8 @@ func TestWhatIsMountedIsNotCopied(t *testing.T) {
 }
 
 func TestTarballIsUnpackedWhole(t *testing.T) {
-	need.Root(t)
-	gnutar := need.Tool(t, "tar")
+	require.Root(t)
+	gnutar := require.Tool(t, "tar")
 	dir := full(t)
 	plain := t.TempDir() + "/image.tar"
 	// A tarball of all, its members with ./ before them, as mmdebstrap and docker export make them.
@@ -197,7 +197,7 @@ func TestTarballIsUnpackedWhole(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			from := plain
 			if c.program != "" {
-				out, err := exec.Command(need.Tool(t, c.program), "-c", plain).Output()
+				out, err := exec.Command(require.Tool(t, c.program), "-c", plain).Output()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,7 +228,7 @@ func TestTarballIsUnpackedWhole(t *testing.T) {
 }
 
 func TestDecompressorIsMissing(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	t.Setenv("PATH", t.TempDir())
 	from := t.TempDir() + "/image"
 	os.WriteFile(from, []byte("\x28\xb5\x2f\xfdxxxx"), 0o600)
@@ -282,7 +282,7 @@ func folder(name string) tar.Header {
 }
 
 func TestHostileTarballs(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	outside := t.TempDir()
 	if err := os.WriteFile(outside+"/victim", []byte("victim"), 0o600); err != nil {
 		t.Fatal(err)
@@ -383,7 +383,7 @@ func TestHostileTarballs(t *testing.T) {
 }
 
 func TestNoTarballs(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	z.Write(bytes.Repeat([]byte{0xff}, 1<<20))
@@ -422,7 +422,7 @@ func FuzzUnpack(f *testing.F) {
 		f.Add(pack(f, members...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		need.Root(t)
+		require.Root(t)
 		top := t.TempDir()
 		root := top + "/a/b/c"
 		if err := os.MkdirAll(root, 0o755); err != nil {
@@ -456,8 +456,8 @@ func FuzzUnpack(f *testing.F) {
 
 // A program that still writes when enough has been read must not be waited for.
 func TestDecompressorOfAnEndlessStream(t *testing.T) {
-	need.Root(t)
-	need.Tool(t, "xz")
+	require.Root(t)
+	require.Tool(t, "xz")
 	dir := t.TempDir()
 	// Nothing but headers, and far more of them than a pipe holds.
 	var headers []tar.Header
@@ -491,13 +491,13 @@ func TestDecompressorOfAnEndlessStream(t *testing.T) {
 // TestHolesAreBounded: a member that is nothing but a hole takes no room in the
 // tarball, and as much time as it says it is long.
 func TestHolesAreBounded(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := small(t, map[string]string{"hole": ""})
 	if err := os.Truncate(dir+"/hole", 8<<20); err != nil {
 		t.Fatal(err)
 	}
 	plain := t.TempDir() + "/image.tar"
-	if out, err := exec.Command(need.Tool(t, "tar"), "--sparse", "-C", dir, "-cf", plain, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command(require.Tool(t, "tar"), "--sparse", "-C", dir, "-cf", plain, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if i, err := os.Stat(plain); err != nil || i.Size() > 1<<20 {
@@ -535,8 +535,8 @@ func TestDebian(t *testing.T) {
 	if name == "" {
 		t.Skip("PATCHBAY_MMDEBSTRAP does not name a release to download, such as debian-12")
 	}
-	need.Root(t)
-	need.Tool(t, "mmdebstrap")
+	require.Root(t)
+	require.Tool(t, "mmdebstrap")
 	s := openStore(t)
 	var said bytes.Buffer
 	began := time.Now()

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // planted is in everything of the fake host that no node may see.
@@ -78,7 +78,7 @@ func built(t *testing.T, root string) string {
 }
 
 func TestSkeletonHoldsNothingOfTheOperator(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	const bashrc = "# as shipped\n"
 	secret := planted + " token\n"
 	files := map[string]string{
@@ -241,7 +241,7 @@ func TestSkeletonHoldsNothingOfTheOperator(t *testing.T) {
 }
 
 func TestSkeletonIsRootsWithSafeModes(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	root := fakeHost(t, map[string]string{"usr/bin/sudo": ""})
 	old := unix.Umask(0o077) // must not matter
 	to := built(t, root)
@@ -287,7 +287,7 @@ func TestSkeletonIsRootsWithSafeModes(t *testing.T) {
 }
 
 func TestHostsThatCannotBeShared(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	for _, c := range []struct {
 		name  string
 		files map[string]string
@@ -373,7 +373,7 @@ func enter(t *testing.T, i string, script string) string {
 }
 
 func TestSkeletonOfThisHostIsASystem(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	s := openStore(t)
 	key, i, err := s.Find(t.Context(), Host)
 	if err != nil {
@@ -393,7 +393,7 @@ func TestSkeletonOfThisHostIsASystem(t *testing.T) {
 		}
 	})
 	t.Run("Packages", func(t *testing.T) {
-		need.Tool(t, "dpkg-deb")
+		require.Tool(t, "dpkg-deb")
 		t.Setenv("DEB", hello(t))
 		out := enter(t, i.Root, `dpkg -i /tmp/a.deb; hello-patchbay; dpkg -l bash hello-patchbay | grep ^ii | cut -c1-18; dpkg -S /usr/bin/hello-patchbay
 			apt-cache policy bash | sed -n 2p; apt-get check; dpkg -r hello-patchbay; dpkg --audit | head -5`)
@@ -407,7 +407,7 @@ func TestSkeletonOfThisHostIsASystem(t *testing.T) {
 		}
 	})
 	t.Run("Sudo", func(t *testing.T) {
-		need.Tool(t, "sudo")
+		require.Tool(t, "sudo")
 		out := enter(t, i.Root, `useradd -m exp1; echo 'exp1 ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/patchbay; chmod 440 /etc/sudoers.d/patchbay
 			visudo -c; su exp1 -c 'sudo -n id -un'`)
 		if !strings.HasSuffix(out, "root\n") || !strings.Contains(out, "/etc/sudoers: parsed OK") {

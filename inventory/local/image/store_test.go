@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 func openStore(t testing.TB) *Store {
@@ -92,7 +92,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestLifeOfAnImage(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	s := openStore(t)
 	from := small(t, map[string]string{"usr/lib/x": "one"})
 	var said bytes.Buffer
@@ -160,7 +160,7 @@ func TestLifeOfAnImage(t *testing.T) {
 }
 
 func TestKeyNamesContents(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	root := t.TempDir()
 	hash := func() string {
 		h, err := hashTree(t.Context(), root)
@@ -212,7 +212,7 @@ func TestKeyNamesContents(t *testing.T) {
 }
 
 func TestHostIsMadeAgainWhenItChanges(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	root := fakeHost(t, nil)
 	s := openStore(t)
 	s.host = root
@@ -268,7 +268,7 @@ func TestHostIsMadeAgainWhenItChanges(t *testing.T) {
 }
 
 func TestSweepTakesWhatACrashLeft(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	s := openStore(t)
 	b, err := s.begin(t.Context())
 	if err != nil {
@@ -298,7 +298,7 @@ func TestSweepTakesWhatACrashLeft(t *testing.T) {
 }
 
 func TestNothingIsRemovedUnderAMount(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	at := filepath.Join(dir, "a", "b")
 	if err := os.MkdirAll(at, 0o755); err != nil {
@@ -318,7 +318,7 @@ func TestNothingIsRemovedUnderAMount(t *testing.T) {
 }
 
 func TestTwoAddsAtOnce(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	s := openStore(t)
 	from := small(t, nil)
 	var wg sync.WaitGroup
@@ -360,7 +360,7 @@ func TestTwoAddsAtOnce(t *testing.T) {
 }
 
 func TestInterruptedAddLeavesNothing(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	s := openStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -373,7 +373,7 @@ func TestInterruptedAddLeavesNothing(t *testing.T) {
 }
 
 func TestWhatIsNoImage(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	for _, c := range []struct {
 		name string
 		edit func(dir string)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // creatorArgv0 is the name under which the test binary runs as a program that
@@ -102,7 +102,7 @@ func specs(image Image, n int) []Spec {
 func TestKilledAtAnyInstantNothingIsLeft(t *testing.T) {
 	h := openHost(t, "node-crash")
 	all := specs(testImage(t), 12)
-	random := rand.New(rand.NewPCG(need.Seed(t), 0))
+	random := rand.New(rand.NewPCG(require.Seed(t), 0))
 	adopted, processes := 0, 0
 	var most time.Duration                                  // what a creator needs for some nodes on this machine
 	const rounds, atLeast, enough = 30, 8, 15 * time.Second // a slow machine takes fewer

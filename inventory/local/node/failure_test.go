@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 )
 
@@ -165,7 +165,7 @@ func TestDamagedDisks(t *testing.T) {
 	sh(t, h, "n1", "echo kept > /kept; echo lost > /lost; sync")
 	kill(t, h, "n1")
 	path := filepath.Join(h.Dir("n1"), diskFile)
-	debugfs := need.Tool(t, "debugfs")
+	debugfs := require.Tool(t, "debugfs")
 	set := func(what, value string) {
 		t.Helper()
 		if out, err := exec.Command(debugfs, "-w", "-R", "set_super_value "+what+" "+value, path).CombinedOutput(); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local/agent"
 )
 
@@ -66,7 +66,7 @@ func testImage(t testing.TB) Image {
 // openHost opens an instance of the test's own; all of it goes with the test.
 func openHost(t testing.TB, instance string) *Host {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	return reopen(t, filepath.Join(t.TempDir(), "state"), instance)
 }
 

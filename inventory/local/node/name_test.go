@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // hostile are names that must never become a path.
@@ -87,7 +87,7 @@ func TestSpecsThatAreRefused(t *testing.T) {
 func nan() float64 { zero := 0.0; return zero / zero }
 
 func TestStateFolderIsRootsAlone(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	open := t.TempDir()
 	must(t, os.Chmod(open, 0o755))
 	link := filepath.Join(t.TempDir(), "link")

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // The test binary runs again as a child that gives up rights and tries things.
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // a node has.
 func nodeChild(t *testing.T, word string, args ...string) *exec.Cmd {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	c := child(t, word, args...)
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: hostID, Size: 65536}}
 	c.SysProcAttr = &syscall.SysProcAttr{

@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 const gatewayID = hostID + 1
@@ -225,7 +225,7 @@ func TestGateway(t *testing.T) {
 // says against what it must be able to do and what it must not.
 func serverTest(t *testing.T, word string, cannot []attempt, can ...string) {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	c := child(t, word)
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -351,7 +351,7 @@ func serverDies() {
 }
 
 func TestServersDieOf(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	for _, server := range []string{"gateway", "relay"} {
 		for name := range deadly() {
 			t.Run(server+"/"+name, func(t *testing.T) { diesOfSeccomp(t, child(t, "dies", server, name)) })

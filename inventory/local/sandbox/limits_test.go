@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // limitsThen sets the limits, after lowering the most of descriptors to the
@@ -29,7 +29,7 @@ echo stack: $(ulimit -Ss); echo size: $(ulimit -f)`}, nil))
 }
 
 func TestLimits(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &sets[0]); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // leftOut are the calls that do not exist for nodes (ENOSYS), and why. Programs
@@ -104,7 +104,7 @@ func parsed(t *testing.T, dir, arch, pattern string) []*ast.File {
 // known are all calls that golang.org/x/sys/unix knows on arch.
 func known(t *testing.T, arch string) map[string]int {
 	t.Helper()
-	out, err := exec.Command(need.Tool(t, "go"), "list", "-f", "{{.Dir}}", "golang.org/x/sys/unix").Output()
+	out, err := exec.Command(require.Tool(t, "go"), "list", "-f", "{{.Dir}}", "golang.org/x/sys/unix").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

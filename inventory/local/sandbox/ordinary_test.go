@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // What ordinary programs do must work under the filter and without the
@@ -58,8 +58,8 @@ socket.socketpair(); print("good")'`, "good"},
 		{"NoNewPrivsStaysOff", "grep", `cat /proc/self/status | grep -c '^NoNewPrivs:.0'`, "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			need.Root(t)
-			need.Tool(t, c.tool)
+			require.Root(t)
+			require.Tool(t, c.tool)
 			dir := nodeFolder(t)
 			run := nodeChild(t, "node", "sh", "-c", c.line)
 			run.Dir = dir

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 var when = time.Unix(1_234_567_890, 0)
@@ -107,7 +107,7 @@ func gzipped(t testing.TB, b []byte) []byte {
 
 func filtered(t testing.TB, tool string, b []byte) []byte {
 	t.Helper()
-	c := exec.Command(need.Tool(t, tool), "-c")
+	c := exec.Command(require.Tool(t, tool), "-c")
 	c.Stdin = bytes.NewReader(b)
 	out, err := c.Output()
 	if err != nil {
@@ -204,7 +204,7 @@ Lrwxrwxrwx tool/latest -> deep/down kept
 `
 
 func TestUnpack(t *testing.T) {
-	need.Root(t) // some of it nobody else may write again
+	require.Root(t) // some of it nobody else may write again
 	plain := packed(t, formatTar, tool...)
 	for _, tt := range []struct {
 		kind string

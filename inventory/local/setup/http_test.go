@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // fetched is what the client gets of a URL.
@@ -161,7 +161,7 @@ func TestNodesWithoutAWayOutsideSaySo(t *testing.T) {
 			t.Errorf("%v: %v", tt.err, got)
 		}
 	}
-	need.NetNS(t)
+	require.NetNS(t)
 	dir := t.TempDir()
 	for i, inside := range []bool{true, false} {
 		order, err := json.Marshal(Order{Step: Step{Kind: Install, URL: "http://203.0.113.1/x", InstallPath: dir}, Inside: inside})

@@ -8,13 +8,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 // alice is an account that no host has.
 func alice(t *testing.T) account {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	for d := dir; d != filepath.Clean(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {

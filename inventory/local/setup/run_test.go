@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // ours is this program as a node runs it.
 func ours(t *testing.T, dir string, words []string, in io.Reader) *exec.Cmd {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	c := exec.Command("/proc/self/exe")
 	c.Args = words
 	c.Env = append(os.Environ(), "SETUP_TEST="+dir)
@@ -298,7 +298,7 @@ func TestInstallInARow(t *testing.T) {
 }
 
 func TestLogIsBounded(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "log", "1-execute.log")
 	l, err := openLog(filepath.Dir(path), path, account{gid: os.Getgid()})

@@ -8,13 +8,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
 )
 
 // TestCleanRefusesMounts mounts somebody's folder where the testbed's files are.
 func TestCleanRefusesMounts(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	for _, name := range []string{"state", "with space"} {
 		dir, victim := t.TempDir(), t.TempDir()
 		if err := os.WriteFile(filepath.Join(victim, "file"), []byte("kept"), 0o600); err != nil {
@@ -52,7 +52,7 @@ func TestCleanRefusesMounts(t *testing.T) {
 
 // TestCleanKnowsWhatWasBeingWritten has a testbed killed while it wrote its key.
 func TestCleanKnowsWhatWasBeingWritten(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
 	if err := os.Mkdir(state, 0o700); err != nil {

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
@@ -59,7 +59,7 @@ type site struct {
 
 func newSite(t testing.TB, instance string, first int) *site {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	dir := t.TempDir()
 	s, err := local.ReadSettings(filepath.Join(dir, "providers", "none.yaml"))
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *site) ssh(r seen, user, line string) (string, error) {
 	if err := os.WriteFile(known, fmt.Appendf(nil, "[%s]:%s %s\n", host, port, r.HostKeys[0]), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	c := exec.CommandContext(s.t.Context(), need.SSH(s.t), "-F", "none", "-i", s.key, "-p", port, "-o", "UserKnownHostsFile="+known,
+	c := exec.CommandContext(s.t.Context(), require.SSH(s.t), "-F", "none", "-i", s.key, "-p", port, "-o", "UserKnownHostsFile="+known,
 		"-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", user+"@"+host, line)
 	var out, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &out, &stderr

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/census"
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/hoststate"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/provider"
@@ -97,9 +97,9 @@ func reap() {
 // TestRealLinks has three nodes on a LAN, two of them on a shaped link beside it,
 // through restarts of a node and of the testbed, until the first and then all go.
 func TestRealLinks(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	reap()
-	before, err := census.Take(census.Options{Only: []string{"testbed-l1", t.Name()}})
+	before, err := hoststate.Take(hoststate.Options{Only: []string{"testbed-l1", t.Name()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestRealLinks(t *testing.T) {
 		t.Error(err)
 	}
 	reap()
-	census.Await(t, before, 30*time.Second)
+	hoststate.Await(t, before, 30*time.Second)
 }
 
 // TestSlicesDoNotMeet has two slices with the same addresses, names and all.

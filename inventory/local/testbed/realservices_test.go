@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
@@ -158,7 +158,7 @@ func TestRealStepsAndKills(t *testing.T) {
 		steps = append(steps, executes(fmt.Sprintf("echo %d >>/root/steps; sleep 0.1; echo %d >>/root/steps", i, i)))
 		want += fmt.Sprintf("%d\n%d\n", i, i)
 	}
-	seed := need.Seed(t)
+	seed := require.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	wanted := map[string]provider.Resource{}
 	for i := range 3 {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
 )
@@ -103,7 +103,7 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 		}
 		return
 	}
-	need.Root(t)
+	require.Root(t)
 	_, tb := runningWorld(t)
 	waitForSocket(t, tb.o.Socket)
 	// Also one who gets through the permissions of file and folders.
@@ -138,7 +138,7 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 
 // The owner of the settings is another user than root, and says nothing.
 func TestSilentClientsTakeNoPlaceOfRoot(t *testing.T) {
-	need.Root(t)
+	require.Root(t)
 	w := newWorld(t)
 	w.owner = 12345
 	tb, stop := w.run(-1)

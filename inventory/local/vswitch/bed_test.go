@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 )
 
 func TestMain(m *testing.M) {
@@ -44,8 +44,8 @@ type host struct {
 // needTAPs asks for what hosts are made of.
 func needTAPs(t testing.TB) {
 	t.Helper()
-	need.NetNS(t)
-	need.TUN(t)
+	require.NetNS(t)
+	require.TUN(t)
 }
 
 // newHost makes host number n, with the address 10.9.0.n.
@@ -244,7 +244,7 @@ func (l *logBuffer) String() string {
 // newKeeper makes a Keeper whose process is this binary.
 func newKeeper(t testing.TB) (k *Keeper, pids chan int, log *logBuffer) {
 	t.Helper()
-	need.Root(t)
+	require.Root(t)
 	program, err := os.Executable()
 	must(t, err)
 	log, pids = new(logBuffer), make(chan int, 100)

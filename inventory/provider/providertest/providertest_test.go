@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/require"
 	"patchbay/inventory/provider"
 )
 
@@ -31,7 +31,7 @@ func example(t *testing.T) string {
 // may run.
 func exampleOf(t *testing.T, tool string, files ...string) string {
 	t.Helper()
-	need.Tool(t, tool)
+	require.Tool(t, tool)
 	dir := t.TempDir()
 	for _, name := range files {
 		text, err := os.ReadFile(filepath.Join("../testdata", name))

@@ -1,0 +1,115 @@
+package modeltest
+
+import (
+	"regexp"
+	"slices"
+
+	"patchbay/am"
+	"patchbay/am/xmlrpc"
+)
+
+// do makes a call and holds its answer against what the model says.
+func (l *run) do(c *caller, a ask) {
+	now, after := l.now(), l.model.clone()
+	codes := after.judge(a, now, l.room)
+	full := l.full.Load()
+	l.touched = a.slice
+	got := l.send(c, a)
+	l.tell("%s → %d %s", a, got.code, got.output)
+	if len(codes) > 0 && len(l.room.over) > 0 && (bool(got.unheard) || got.code == am.Success) {
+		after = l.model.clone()
+		codes = after.judge(a, now, l.room.ended())
+	}
+	switch {
+	case bool(got.unheard):
+		if len(codes) == 0 {
+			l.maybe = after
+		}
+	case got.code == am.DBError && l.full.Load() > full:
+	case len(codes) == 0 && got.code == am.Success:
+		l.learn(after, a, got)
+		l.model = after
+	case slices.Contains(codes, got.code):
+	default:
+		l.fail("%s: %d %s (%v), want %v", a, got.code, got.output, got.cause, codes)
+	}
+}
+
+// send puts a call into the words of its version.
+func (l *run) send(c *caller, a ask) answer {
+	var o []xmlrpc.Member
+	if a.effort {
+		o = append(o, opt("geni_best_effort", true))
+	}
+	if a.alap {
+		o = append(o, opt("geni_extend_alap", true))
+	}
+	if !a.wish.IsZero() {
+		o = append(o, opt("geni_end_time", stamp(a.wish)))
+	}
+	switch a.method {
+	case "Allocate":
+		return c.allocate(a.rspec(), o...)
+	case "CreateSliver":
+		return c.create(a.rspec(), users(c), o...)
+	case "Renew":
+		return c.v3("Renew", a.named, stamp(a.time), opts(o...))
+	case "RenewSliver":
+		return c.v2("RenewSliver", stamp(a.time), xmlrpc.Struct(o))
+	case "PerformOperationalAction":
+		return c.v3("PerformOperationalAction", a.named, a.action, opts(append(o, opt("geni_users", users(c)))...))
+	case "Provision":
+		return c.v3("Provision", a.named, opts(append(o, opt("geni_users", users(c)))...))
+	case "Shutdown":
+		if a.version == 3 {
+			return c.call(3, "Shutdown", c.slice, creds(c.credential), opts())
+		}
+		return c.v2("Shutdown", opts())
+	case "SliverStatus", "DeleteSliver":
+		return c.v2(a.method, xmlrpc.Struct{})
+	}
+	return c.v3(a.method, a.named, opts(o...))
+}
+
+func (a ask) rspec() string {
+	var all []string
+	for _, n := range a.nodes {
+		if n.where != "" {
+			all = append(all, bound(n.client, n.kind, n.where))
+		} else {
+			all = append(all, node(n.client, n.kind))
+		}
+	}
+	return request(all...)
+}
+
+const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f test"
+
+func users(c *caller) []xmlrpc.Value {
+	return []xmlrpc.Value{xmlrpc.Struct{opt("urn", c.who.urn.String()), opt("keys", strs(key))}}
+}
+
+// learn reads which slivers and components new nodes got.
+func (l *run) learn(after *plain, a ask, got answer) {
+	if a.nodes == nil {
+		return
+	}
+	s := after.slices[a.slice]
+	where := map[string]map[string]string{}
+	for _, m := range manifestNode.FindAllStringSubmatch(got.manifest(), -1) {
+		is := map[string]string{}
+		for _, x := range attribute.FindAllStringSubmatch(m[1], -1) {
+			is[x[1]] = x[2]
+		}
+		where[is["client_id"]] = is
+	}
+	for i := range a.nodes {
+		n := s.nodes[len(s.nodes)-len(a.nodes)+i]
+		is := where[n.client]
+		n.urn = is["sliver_id"]
+		n.component = regexp.MustCompile(`[^+]*$`).FindString(is["component_id"])
+		if n.urn == "" || n.component == "" || a.nodes[i].where != "" && a.nodes[i].where != n.component {
+			l.fail("%s got %v", n.client, is)
+		}
+	}
+}

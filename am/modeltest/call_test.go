@@ -1,0 +1,180 @@
+package modeltest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/api"
+	"patchbay/am/xmlrpc"
+)
+
+// A caller is a person with a credential over a slice, who calls one version of
+// the API or the other.
+type caller struct {
+	site       *site
+	who        *person
+	slice      string // URN
+	credential string
+}
+
+// answer is an envelope taken apart. Of a call during which the process died,
+// nobody heard anything but that the connection broke.
+type answer struct {
+	code   am.Code
+	detail int
+	output string
+	value  xmlrpc.Value
+	cause  error
+	unheard
+}
+
+type unheard bool
+
+// told is a sliver as an answer tells of it.
+type told struct {
+	urn, client, state, allocation string
+	expires                        time.Time
+	err                            string
+}
+
+// v3 calls a method of version 3 about slivers, or about the whole slice.
+func (c *caller) v3(method string, named []string, args ...xmlrpc.Value) answer {
+	c.site.t.Helper()
+	if named == nil {
+		named = []string{c.slice}
+	}
+	return c.call(3, method, append([]xmlrpc.Value{strs(named...), creds(c.credential)}, args...)...)
+}
+
+// v2 calls a method of version 2 about the slice.
+func (c *caller) v2(method string, args ...xmlrpc.Value) answer {
+	c.site.t.Helper()
+	return c.call(2, method, append([]xmlrpc.Value{c.slice, strs(c.credential)}, args...)...)
+}
+
+// allocate asks for nodes in version 3.
+func (c *caller) allocate(rspec string, options ...xmlrpc.Member) answer {
+	c.site.t.Helper()
+	return c.call(3, "Allocate", c.slice, creds(c.credential), rspec, opts(options...))
+}
+
+// create asks for nodes in version 2.
+func (c *caller) create(rspec string, users []xmlrpc.Value, options ...xmlrpc.Member) answer {
+	c.site.t.Helper()
+	return c.v2("CreateSliver", rspec, users, xmlrpc.Struct(options))
+}
+
+// advertised is the advertisement.
+func (c *caller) advertised() answer {
+	c.site.t.Helper()
+	return c.call(3, "ListResources", creds(c.who.credential), opts())
+}
+
+func (c *caller) call(version int, method string, params ...xmlrpc.Value) (a answer) {
+	s := c.site
+	s.t.Helper()
+	body, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp := s.api.Serve(s.context, version, api.Request{ID: s.nextID(), Chain: c.who.chain, Body: body})
+	if s.isDead() {
+		return answer{unheard: true}
+	}
+	body = resp.Body
+	if resp.Gzip {
+		z, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if body, err = io.ReadAll(z); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	v, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{})
+	if err != nil {
+		s.t.Fatalf("%s: no envelope: %v", method, err)
+	}
+	code, _ := get(v, "code").(xmlrpc.Struct)
+	n, ok := get(code, "geni_code").(int)
+	if !ok {
+		s.t.Fatalf("%s: no geni_code in %v", method, v)
+	}
+	a = answer{code: am.Code(n), value: get(v, "value"), cause: resp.Event.Err}
+	a.detail, _ = get(code, "am_code").(int)
+	a.output, _ = get(v, "output").(string)
+	return a
+}
+
+// slivers are those that any method of version 3 tells of.
+func (a answer) slivers() (all []told) {
+	list, ok := a.value.([]xmlrpc.Value)
+	if !ok {
+		list, _ = get(a.value, "geni_slivers").([]xmlrpc.Value)
+	}
+	text := func(v xmlrpc.Value, name string) string { s, _ := get(v, name).(string); return s }
+	for _, v := range list {
+		expires, _ := time.Parse(time.RFC3339, text(v, "geni_expires"))
+		all = append(all, told{text(v, "geni_sliver_urn"), text(v, "geni_client_id"), text(v, "geni_operational_status"), text(v, "geni_allocation_status"), expires, text(v, "geni_error")})
+	}
+	return all
+}
+
+// manifest is the RSpec of an answer in either version.
+func (a answer) manifest() string {
+	if s, ok := a.value.(string); ok {
+		return s
+	}
+	s, _ := get(a.value, "geni_rspec").(string)
+	return s
+}
+
+func get(v xmlrpc.Value, name string) xmlrpc.Value {
+	s, _ := v.(xmlrpc.Struct)
+	x, _ := s.Get(name)
+	return x
+}
+
+func strs(s ...string) []xmlrpc.Value {
+	list := make([]xmlrpc.Value, len(s))
+	for i := range s {
+		list[i] = s[i]
+	}
+	return list
+}
+
+func creds(texts ...string) []xmlrpc.Value {
+	list := []xmlrpc.Value{}
+	for _, t := range texts {
+		list = append(list, xmlrpc.Struct{opt("geni_type", "geni_sfa"), opt("geni_version", "3"), opt("geni_value", t)})
+	}
+	return list
+}
+
+// opts are options with the RSpec version that every method may have.
+func opts(m ...xmlrpc.Member) xmlrpc.Struct {
+	return append(xmlrpc.Struct{opt("geni_rspec_version", xmlrpc.Struct{opt("type", "geni"), opt("version", "3")})}, m...)
+}
+
+func opt(name string, v xmlrpc.Value) xmlrpc.Member { return xmlrpc.Member{Name: name, Value: v} }
+
+func request(nodes ...string) string {
+	b := []byte(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">`)
+	for _, n := range nodes {
+		b = append(b, n...)
+	}
+	return string(append(b, "</rspec>"...))
+}
+
+// node asks for any node of a sliver type.
+func node(client, sliverType string) string {
+	return `<node client_id="` + client + `"><sliver_type name="` + sliverType + `"/></node>`
+}
+
+// bound asks for one node by its name.
+func bound(client, sliverType, component string) string {
+	return `<node client_id="` + client + `" component_id="` + name("node", component) + `"><sliver_type name="` + sliverType + `"/></node>`
+}

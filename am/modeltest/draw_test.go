@@ -1,0 +1,116 @@
+package modeltest
+
+import (
+	"fmt"
+	"time"
+)
+
+// draw thinks of a call, and who makes it.
+func (l *run) draw() (*caller, ask) {
+	s := l.model.slices[l.pick("s1", "s2", "s3", "s1")]
+	now := l.now()
+	a := ask{version: 3, slice: s.name}
+	if l.rand.IntN(5) == 0 {
+		a.version = 2
+	}
+	moment := func() time.Time {
+		d := l.pick("-1h", "1s", "3m", "19m", "21m", "50m", "230m", "250m", "20h")
+		x, _ := time.ParseDuration(d)
+		return now.Add(x).Truncate(time.Second)
+	}
+	if l.rand.IntN(4) == 0 {
+		a.wish = moment()
+	}
+	a.effort, a.alap = l.rand.IntN(3) == 0, l.rand.IntN(3) == 0
+	if l.rand.IntN(3) == 0 {
+		for _, x := range l.model.slices {
+			for _, n := range x.nodes {
+				if (x == s || l.rand.IntN(20) == 0) && l.rand.IntN(2) == 0 {
+					a.named = append(a.named, n.urn)
+				}
+			}
+		}
+		if l.rand.IntN(8) == 0 {
+			a.named = append(a.named, name("sliver", "none"))
+		}
+	}
+	n := l.rand.IntN(100)
+	if len(s.nodes) == 0 && l.rand.IntN(4) > 0 {
+		n = 0
+	}
+	switch {
+	case n < 20:
+		a.method, a.named = "Allocate", nil
+		if a.version == 2 {
+			a.method = "CreateSliver"
+		}
+		a.nodes = l.nodes(s)
+	case n < 48:
+		a.method, a.version = "Provision", 3
+	case n < 70:
+		a.method, a.version = "PerformOperationalAction", 3
+		a.action = l.pick("geni_start", "geni_start", "geni_start", "geni_stop", "geni_restart", "geni_update_users", "geni_updating_users_cancel")
+	case n < 82:
+		a.method, a.time, a.wish = "Renew", moment(), time.Time{}
+		if a.version == 2 {
+			a.method = "RenewSliver"
+		}
+	case n < 92:
+		a.method = "Delete"
+		if a.version == 2 {
+			a.method = "DeleteSliver"
+		}
+	case n < 94:
+		a.method, a.named = "Shutdown", nil
+	default:
+		a.method = "Status"
+		if a.version == 2 {
+			a.method = "SliverStatus"
+		}
+	}
+	if a.version == 2 {
+		a.named, a.effort = nil, false
+	}
+	var c *caller
+	c, a.until, a.elsewhere = l.credential(a.slice)
+	return c, a
+}
+
+// nodes are those of a request: mostly new names, and any component.
+func (l *run) nodes(s *plainSlice) (all []askedNode) {
+	used := map[string]bool{}
+	for range 1 + l.rand.IntN(3) {
+		n := askedNode{client: fmt.Sprint("n", l.rand.IntN(40)), kind: l.pick("raw-pc", "vm")}
+		if used[n.client] {
+			continue
+		}
+		used[n.client] = true
+		if l.rand.IntN(4) == 0 {
+			for n.where == "" {
+				if c := l.inv.Components[l.rand.IntN(len(l.inv.Components))]; c.SliverTypes[0].Name == n.kind {
+					n.where = c.Name
+				}
+			}
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+func (l *run) pick(words ...string) string { return words[l.rand.IntN(len(words))] }
+
+// credential finds somebody to call, and until when he may.
+func (l *run) credential(slice string) (c *caller, until time.Time, elsewhere bool) {
+	s := l.site
+	lasts := []time.Duration{2 * time.Hour, 8 * time.Hour, forever, forever, forever}[l.rand.IntN(5)]
+	switch l.rand.IntN(12) {
+	case 0: // bob, with what alice has handed on
+		return s.as(s.people.bob, slice, s.people.handed(s.t, slice, forever, lasts)), began.Add(lasts), false
+	case 1:
+		if l.rand.IntN(2) == 0 { // alice's own in bob's hands
+			return s.as(s.people.bob, slice, s.people.over(s.t, slice, forever)), time.Time{}, false
+		}
+		return s.as(s.people.alice, slice, s.people.over(s.t, "other", forever)), began.Add(forever), true
+	}
+	return s.alice(slice, lasts), began.Add(lasts), false
+}

@@ -1,0 +1,484 @@
+package modeltest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+)
+
+// What follows is a plain reading of the AM API, versions 2 and 3, in maps and
+// words of its own: who has what, until when, and what each call must answer.
+// It shares no table with the aggregate.
+
+// plain is all that the site has promised.
+type plain struct {
+	slices map[string]*plainSlice
+	leases plainLeases
+}
+
+// plainLeases are the limits that this site tells its users.
+type plainLeases struct {
+	allocated, allocatedMax, provisioned, provisionedMax, margin time.Duration
+}
+
+// plainSlice is a slice as its owner knows it.
+type plainSlice struct {
+	name  string
+	shut  bool
+	nodes []*plainNode
+}
+
+// plainNode is a sliver as its owner knows it.
+type plainNode struct {
+	urn, client, component, kind string
+	// state is one of the words of this model.
+	state string
+	// on says that it is to be switched on when it is made.
+	on            bool
+	expires, wish time.Time
+	// granted is the end that an operator gave to a reservation.
+	granted time.Time
+	// latest is the end of the credential that gave it its lease, or what an operator
+	// gave it.
+	latest time.Time
+}
+
+// The states, and what the two versions call them.
+var wire = map[string]string{
+	"reserved": "geni_pending_allocation", "making": "geni_pending_allocation", "off": "geni_notready", "starting": "geni_configuring",
+	"on": "geni_ready", "stopping": "geni_stopping", "updating": "geni_updating_users", "broken": "geni_failed",
+}
+
+// allowed is what each action does in each state; what is missing is refused.
+var allowed = map[string]map[string]string{
+	"geni_start":                 {"making": "making", "off": "starting", "starting": "starting", "on": "on", "updating": "updating"},
+	"geni_stop":                  {"making": "making", "off": "off", "on": "stopping", "stopping": "stopping"},
+	"geni_restart":               {"on": "starting"},
+	"geni_update_users":          {"on": "updating"},
+	"geni_updating_users_cancel": {"updating": "on"},
+}
+
+// becomes is what the work of a provider may lead to, one step at a time.
+var becomes = map[string][]string{
+	"making": {"off", "broken"}, "starting": {"on", "broken"}, "stopping": {"off", "broken"}, "updating": {"on", "broken"},
+	"on": {"broken"}, "off": {"broken"},
+}
+
+// mayBecome tells whether a provider may have taken a node from one state to
+// another.
+func (n *plainNode) mayBecome(to string) bool {
+	seen := []string{n.state}
+	if n.state == "making" && n.on { // it never waits to be started
+		if to == "making" {
+			return true
+		}
+		seen[0] = "starting"
+	}
+	for i := 0; i < len(seen); i++ {
+		if seen[i] == to {
+			return true
+		}
+		for _, next := range becomes[seen[i]] {
+			if !slices.Contains(seen, next) {
+				seen = append(seen, next)
+			}
+		}
+	}
+	return false
+}
+
+func (p *plain) clone() *plain {
+	q := &plain{slices: map[string]*plainSlice{}, leases: p.leases}
+	for n, s := range p.slices {
+		c := *s
+		c.nodes = nil
+		for _, x := range s.nodes {
+			y := *x
+			c.nodes = append(c.nodes, &y)
+		}
+		q.slices[n] = &c
+	}
+	return q
+}
+
+// pass lets go of what is over.
+func (p *plain) pass(now time.Time) {
+	for _, s := range p.slices {
+		if !s.shut {
+			s.nodes = slices.DeleteFunc(s.nodes, func(n *plainNode) bool { return !now.Before(n.expires) })
+		}
+	}
+}
+
+// ask is a call.
+type ask struct {
+	version int
+	method  string
+	slice   string
+	// until is the end of the credential; zero if it gives no right at all.
+	until time.Time
+	// elsewhere says that the credential is for another slice.
+	elsewhere bool
+	// named are the slivers asked about; nil for the slice.
+	named []string
+	// effort is geni_best_effort, alap is geni_extend_alap.
+	effort, alap bool
+	// time is Renew's; wish is geni_end_time.
+	time, wish time.Time
+	action     string
+	nodes      []askedNode
+}
+
+// String is the call in a line.
+func (a ask) String() string {
+	text := fmt.Sprintf("v%d %s %s", a.version, a.method, a.slice)
+	add := func(format string, args ...any) { text += " " + fmt.Sprintf(format, args...) }
+	if a.action != "" {
+		add("%s", a.action)
+	}
+	for _, u := range a.named {
+		add("%.8s", uuid(u))
+	}
+	for _, n := range a.nodes {
+		add("%s=%s@%s", n.client, n.kind, n.where)
+	}
+	if a.effort {
+		add("best effort")
+	}
+	if a.alap {
+		add("alap")
+	}
+	if !a.time.IsZero() {
+		add("to %v", a.time.Sub(began))
+	}
+	if !a.wish.IsZero() {
+		add("wish %v", a.wish.Sub(began))
+	}
+	if a.until.IsZero() || a.elsewhere {
+		add("without a right")
+	} else {
+		add("credential %v", a.until.Sub(began))
+	}
+	return text
+}
+
+// askedNode is a node of a request; where is a component, if that is bound.
+type askedNode struct{ client, kind, where string }
+
+// room says for how many nodes components are free, and how many more they will
+// be free for when they have been cleaned.
+type room struct {
+	free     map[string]int
+	kind     map[string]string
+	cleaning map[string]int
+	// unsure says that leases are over and not ended yet: the store could not write
+	// that, or the clock has jumped just now.
+	unsure bool
+	// over counts those of them of which nothing was made. They are ended before they
+	// are in anybody's way, if the store can write that.
+	over map[string]int
+}
+
+// ended is the room when all that is over is ended.
+func (r room) ended() room {
+	r.free = maps.Clone(r.free)
+	for c, n := range r.over {
+		r.free[c] += n
+	}
+	return r
+}
+
+// fits tells whether the nodes can be had; if not, whether waiting for what is
+// being cleaned is all that stands against what they are bound to.
+func (r room) fits(nodes []askedNode) (ok bool, codes []am.Code) {
+	left, any := map[string]int{}, map[string]int{}
+	for i, n := range nodes {
+		if n.where != "" && n.kind == "raw-pc" && slices.ContainsFunc(nodes[:i], func(x askedNode) bool { return x.where == n.where }) {
+			if r.free[n.where] > 0 {
+				return false, []am.Code{am.BadArgs} // a component that holds one, for two
+			}
+			return false, []am.Code{am.BadArgs, am.TooBig, am.Busy}
+		}
+	}
+	for c, n := range r.free {
+		left[c] = n
+	}
+	held, cleaned := false, false
+	for _, n := range nodes {
+		if n.where == "" {
+			any[n.kind]++
+			continue
+		}
+		if left[n.where]--; left[n.where] < 0 {
+			if left[n.where]+r.cleaning[n.where] >= 0 {
+				cleaned = true
+			} else {
+				held = true
+			}
+		}
+	}
+	for c, n := range left {
+		any[r.kind[c]] -= max(0, n)
+	}
+	short := any["raw-pc"] > 0 || any["vm"] > 0
+	switch {
+	case !held && !cleaned && !short:
+		return true, nil
+	case cleaned && !held && !short && !r.unsure:
+		return false, []am.Code{am.Busy}
+	}
+	return false, []am.Code{am.TooBig, am.Busy}
+}
+
+// judge says what a call must be answered: Success, and then what it has
+// changed is changed in p, or one of several refusals, and nothing is.
+func (p *plain) judge(a ask, now time.Time, r room) []am.Code {
+	no := func(c ...am.Code) []am.Code { return c }
+	s := p.slices[a.slice]
+	if a.until.IsZero() || !now.Before(a.until) {
+		return no(am.Forbidden)
+	}
+	var of []*plainNode
+	missing := map[string]bool{}
+	for _, u := range a.named {
+		owner, n := p.find(u)
+		switch {
+		case n == nil:
+			missing[u] = true
+			continue
+		case owner != s || a.elsewhere || s.shut:
+			return no(am.Forbidden)
+		}
+		if !slices.Contains(of, n) {
+			of = append(of, n)
+		}
+	}
+	if a.named == nil && a.elsewhere {
+		return no(am.Forbidden)
+	}
+	if a.named == nil {
+		if s.shut && a.method != "Shutdown" && a.method != "SliverStatus" {
+			return no(am.Forbidden)
+		}
+		of = s.nodes
+	} else if len(missing) > 0 && (!a.effort || len(of) == 0) {
+		return no(am.SearchFailed)
+	}
+	switch a.method {
+	case "Allocate", "CreateSliver":
+		return p.reserve(s, a, now, r)
+	case "Shutdown":
+		if s.shut {
+			return nil
+		}
+		if len(of) == 0 {
+			return no(am.SearchFailed)
+		}
+		s.shutDown()
+		return nil
+	}
+	if len(of) == 0 {
+		return no(am.SearchFailed)
+	}
+	switch a.method {
+	case "Status", "SliverStatus":
+		return nil
+	case "Delete", "DeleteSliver":
+		gone := slices.Clone(of)
+		s.nodes = slices.DeleteFunc(s.nodes, func(n *plainNode) bool { return slices.Contains(gone, n) })
+		return nil
+	case "Provision":
+		if a.named == nil {
+			if of = only(of, func(n *plainNode) bool { return n.state == "reserved" }); len(of) == 0 {
+				return no(am.SearchFailed)
+			}
+		}
+		if !a.wish.IsZero() && !a.wish.After(now) {
+			return no(am.BadArgs)
+		}
+	case "Renew", "RenewSliver":
+		if !a.time.After(now) {
+			return no(am.BadArgs)
+		}
+	case "PerformOperationalAction":
+		if a.named == nil {
+			if of = only(of, func(n *plainNode) bool { return n.state != "reserved" }); len(of) == 0 {
+				return no(am.Unsupported)
+			}
+		}
+	}
+	// Each for itself.
+	var able []func()
+	first := am.Success
+	for _, n := range of {
+		code, do := p.one(n, a, now)
+		if code == am.Success {
+			able = append(able, do)
+			continue
+		}
+		if !a.effort {
+			return no(code)
+		}
+		if first == am.Success {
+			first = code
+		}
+	}
+	if len(able) == 0 {
+		return no(first)
+	}
+	for _, do := range able {
+		do()
+	}
+	return nil
+}
+
+// one is what a call does to one node.
+func (p *plain) one(n *plainNode, a ask, now time.Time) (am.Code, func()) {
+	switch a.method {
+	case "Provision":
+		if n.state != "reserved" {
+			return am.Unsupported, nil
+		}
+		return am.Success, func() {
+			wish := a.wish
+			if wish.IsZero() && n.wish.After(now) {
+				wish = n.wish
+			}
+			n.state, n.on = "making", false
+			n.expires, n.latest = p.long(now, a.until, wish), a.until
+			if !n.granted.IsZero() && !a.wish.IsZero() {
+				n.granted = first(n.granted, a.wish)
+			}
+			if n.granted.After(n.expires) { // no call takes back what an operator gave
+				n.expires, n.latest = n.granted, n.granted
+			}
+			n.granted = time.Time{}
+		}
+	case "Renew", "RenewSliver":
+		limit := p.leases.provisionedMax
+		if n.state == "reserved" {
+			limit = p.leases.allocatedMax
+		}
+		latest := first(now.Add(limit), a.until)
+		end := a.time
+		if end.After(latest) {
+			if !a.alap {
+				return am.Refused, nil
+			}
+			end = latest
+		}
+		return am.Success, func() {
+			n.wish, n.granted = time.Time{}, time.Time{}
+			if a.alap && end.Before(n.expires) {
+				return
+			}
+			n.expires, n.latest = end, a.until
+		}
+	}
+	to, ok := allowed[a.action][n.state]
+	if !ok {
+		if a.action == "geni_update_users" && n.state != "reserved" {
+			return am.Refused, nil
+		}
+		return am.Unsupported, nil
+	}
+	return am.Success, func() {
+		if n.state == "making" {
+			n.on = a.action == "geni_start"
+		}
+		n.state = to
+	}
+}
+
+// reserve is Allocate and CreateSliver. The components are chosen by the
+// aggregate, so the nodes get them when its answer is read.
+func (p *plain) reserve(s *plainSlice, a ask, now time.Time, r room) []am.Code {
+	if a.method == "CreateSliver" && len(s.nodes) > 0 {
+		return []am.Code{am.Exists}
+	}
+	if !a.wish.IsZero() && !a.wish.After(now) {
+		return []am.Code{am.BadArgs}
+	}
+	for _, n := range a.nodes {
+		if slices.ContainsFunc(s.nodes, func(x *plainNode) bool { return x.client == n.client }) {
+			return []am.Code{am.Exists}
+		}
+	}
+	if ok, codes := r.fits(a.nodes); !ok {
+		return codes
+	}
+	for _, n := range a.nodes {
+		x := &plainNode{client: n.client, kind: n.kind, state: "reserved", wish: a.wish, latest: a.until}
+		x.expires = first(now.Add(p.leases.allocated), a.until)
+		if !a.wish.IsZero() {
+			x.expires = first(x.expires, a.wish)
+		}
+		if a.method == "CreateSliver" {
+			x.state, x.on = "making", true
+			x.expires = p.long(now, a.until, a.wish)
+		}
+		s.nodes = append(s.nodes, x)
+	}
+	return nil
+}
+
+// long is the lease of a node that is made.
+func (p *plain) long(now, credential, wish time.Time) time.Time {
+	if !wish.IsZero() {
+		return first(wish, now.Add(p.leases.provisionedMax), credential)
+	}
+	if short := credential.Add(-p.leases.margin); short.After(now.Add(p.leases.margin)) {
+		credential = short
+	}
+	return first(now.Add(p.leases.provisioned), credential)
+}
+
+// shutDown freezes a slice: what runs is switched off, what is being made will
+// be off.
+func (s *plainSlice) shutDown() {
+	s.shut = true
+	for _, n := range s.nodes {
+		n.on = false
+		switch n.state {
+		case "starting", "on", "updating":
+			n.state = "stopping"
+		}
+	}
+}
+
+func (p *plain) find(sliver string) (*plainSlice, *plainNode) {
+	for _, s := range p.slices {
+		for _, n := range s.nodes {
+			if n.urn == sliver {
+				return s, n
+			}
+		}
+	}
+	return nil, nil
+}
+
+func only(all []*plainNode, keep func(*plainNode) bool) (some []*plainNode) {
+	for _, n := range all {
+		if keep(n) {
+			some = append(some, n)
+		}
+	}
+	return some
+}
+
+// first is the earliest of some times, in whole seconds.
+func first(t time.Time, more ...time.Time) time.Time {
+	for _, x := range more {
+		if x.Before(t) {
+			t = x
+		}
+	}
+	return t.UTC().Truncate(time.Second)
+}
+
+// uuid is the name part of a sliver's URN.
+func uuid(sliver string) string { return sliver[strings.LastIndexByte(sliver, '+')+1:] }

@@ -1,0 +1,280 @@
+package modeltest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+// conduct is how a provider answers one call.
+type conduct int
+
+const (
+	obeys    conduct = iota // does all of it at once
+	slow                    // accepts, and takes a while
+	fails                   // the call fails, and nothing was done
+	busy                    // each resource is refused for now
+	refuses                 // each resource is refused for good
+	dies                    // does it, and then the call fails
+	halfway                 // does the first half, and then the call fails
+	lies                    // says that it is done, and it is not
+	hangs                   // does nothing until the time is over
+	late                    // does it, but answers only when the time is over
+	crowded                 // had no place until the time was over
+	forgets                 // does it, and does not mention half of it
+	breaks                  // makes it, and it comes out broken
+	slowly                  // does it at once, and takes a while to say what it has seen
+	disowns                 // knows nothing of what it shall remove
+	conducts                // how many there are
+)
+
+var conductNames = [...]string{"obeys", "slow", "fails", "busy", "refuses", "dies", "halfway", "lies", "hangs", "late", "crowded", "forgets", "breaks", "slowly", "disowns"}
+
+func (c conduct) String() string { return conductNames[c] }
+
+// rack is a provider and its machines, which are there whatever becomes of the
+// aggregate.
+type rack struct {
+	// places is how many sets may run at once.
+	places int
+	// pace is how long a slow change takes.
+	pace time.Duration
+
+	mu sync.Mutex // guards what follows
+	// single are the components that hold one machine.
+	single   map[string]bool
+	machines map[string]*machine
+	gone     map[string]provider.Resource // what was removed, as it was
+	setting  map[string]bool              // in a set now
+	calls    int
+	// conduct says how to answer call number n; nil obeys.
+	conduct func(n int, action string, names []string) conduct
+	// broken are promises to providers that were not kept.
+	broken []string
+}
+
+// machine is one resource.
+type machine struct {
+	is     provider.Resource
+	until  time.Time // changing until then
+	failed string    // why it is no good
+	ghost  bool      // it was gone, and came back
+}
+
+func newRack() *rack {
+	return &rack{single: map[string]bool{}, places: 2, pace: 3 * time.Second, machines: map[string]*machine{}, gone: map[string]provider.Resource{}, setting: map[string]bool{}}
+}
+
+func (r *rack) Parallel() int { return r.places }
+
+func (r *rack) Reports(attribute string) bool { return attribute != provider.AttrSetup }
+
+func (r *rack) Accepts(string) bool { return true }
+
+func (r *rack) with(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+// present are the names of the machines that are there, without those that
+// came back.
+func (r *rack) present() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n, m := range r.machines {
+		if !m.ghost && (m.is.Text(provider.AttrEnsure) == provider.Present || time.Now().Before(m.until)) {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// begin counts a call and says how to answer it.
+func (r *rack) begin(action string, names []string) conduct {
+	r.calls++
+	if r.conduct == nil {
+		return obeys
+	}
+	return r.conduct(r.calls, action, names)
+}
+
+func failure(format string, args ...any) *provider.Error {
+	return &provider.Error{Kind: provider.Failed, Msg: fmt.Sprintf(format, args...), Temporary: true}
+}
+
+func (r *rack) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
+	r.mu.Lock()
+	c := r.begin("get", names)
+	r.mu.Unlock()
+	switch c {
+	case fails, dies, halfway:
+		return nil, failure("the provider is broken")
+	case hangs, late, crowded:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	out := map[string]provider.Result{}
+	r.with(func() {
+		if len(names) == 0 {
+			names = slices.Sorted(maps.Keys(r.machines))
+		}
+		for i, name := range names {
+			switch {
+			case c == busy || c == forgets && i >= len(names)/2:
+				out[name] = provider.Result{Err: failure("not to be seen now")}
+			default:
+				out[name] = provider.Result{Resource: r.show(name)}
+			}
+		}
+	})
+	return out, r.linger(ctx, c)
+}
+
+// linger takes its time, if it is so.
+func (r *rack) linger(ctx context.Context, c conduct) error {
+	if c != slowly {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(5*time.Second + r.pace/2): // in time for a set, just
+		return nil
+	}
+}
+
+func (r *rack) show(name string) provider.Resource {
+	m := r.machines[name]
+	if m == nil {
+		return provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent}
+	}
+	is := maps.Clone(m.is)
+	switch {
+	case time.Now().Before(m.until):
+		is[provider.AttrState] = provider.StateChanging
+	case is.Text(provider.AttrEnsure) == provider.Absent:
+		delete(r.machines, name)
+		delete(is, provider.AttrState)
+		r.gone[name] = maps.Clone(is)
+		r.gone[name][provider.AttrEnsure] = provider.Present
+	case m.failed != "":
+		is[provider.AttrState], is[provider.AttrMessage] = provider.StateFailed, m.failed
+	default:
+		is[provider.AttrState], is[provider.AttrLogin] = provider.StateReady, []string{"192.0.2.1:22"}
+	}
+	return is
+}
+
+func (r *rack) Set(ctx context.Context, us []provider.Update, noop bool) ([]provider.Change, error) {
+	var names []string
+	for _, u := range us {
+		names = append(names, u.Name)
+	}
+	r.mu.Lock()
+	for _, n := range names {
+		if r.setting[n] {
+			r.broken = append(r.broken, "two sets of "+n+" at once")
+		}
+		r.setting[n] = true
+	}
+	action := "set"
+	if noop {
+		action = "ask"
+	}
+	c := r.begin(action, names)
+	r.mu.Unlock()
+	defer r.with(func() {
+		for _, n := range names {
+			delete(r.setting, n)
+		}
+	})
+	switch c {
+	case fails:
+		return nil, failure("the provider is broken")
+	case hangs:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case crowded:
+		<-ctx.Done()
+		return nil, &provider.Error{Kind: provider.Failed, Temporary: true, Err: fmt.Errorf("set %w: %w", provider.ErrNoPlace, ctx.Err())}
+	}
+	changes := r.apply(us, c, noop)
+	if err := r.linger(ctx, c); err != nil {
+		return nil, err
+	}
+	switch c {
+	case dies, halfway:
+		return nil, failure("the provider died")
+	case late:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return changes, nil
+}
+
+func (r *rack) apply(us []provider.Update, c conduct, noop bool) (changes []provider.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, u := range us {
+		ch := provider.Change{Name: u.Name, Is: u.Should}
+		switch {
+		case c == halfway && i >= (len(us)+1)/2:
+			return changes
+		case c == refuses:
+			ch.Err = &provider.Error{Kind: provider.Forbidden, Msg: "this is not permitted"}
+		case c == disowns && u.Should.Text(provider.AttrEnsure) == provider.Absent:
+			ch.Err = &provider.Error{Kind: provider.Unknown, Msg: "there is no such thing"}
+		case c == busy:
+			ch.Err = failure("no time now")
+		case c != lies && !noop:
+			r.change(u, c)
+		}
+		if c == forgets && i >= len(us)/2 {
+			ch = provider.Change{Name: u.Name} // which is all that package provider tells then
+		}
+		changes = append(changes, ch)
+	}
+	return changes
+}
+
+func (r *rack) change(u provider.Update, c conduct) {
+	m := r.machines[u.Name]
+	absent := u.Should.Text(provider.AttrEnsure) == provider.Absent
+	if m == nil {
+		if absent {
+			return
+		}
+		m = &machine{is: provider.Resource{provider.AttrName: u.Name}}
+		r.machines[u.Name] = m
+		r.crowd(u)
+	}
+	maps.Copy(m.is, u.Should)
+	delete(m.is, provider.AttrSetup)
+	m.failed, m.until = "", time.Time{}
+	if c == slow {
+		m.until = time.Now().Add(r.pace)
+	}
+	if c == breaks && !absent {
+		m.failed = "it does not come up"
+	}
+}
+
+// crowd notes a machine that is made where another one is.
+func (r *rack) crowd(u provider.Update) {
+	where := u.Should.Text(provider.AttrComponent)
+	if !r.single[where] {
+		return
+	}
+	for n, other := range r.machines {
+		if n != u.Name && !other.ghost && other.is.Text(provider.AttrComponent) == where {
+			r.broken = append(r.broken, fmt.Sprintf("%s is made on %s, where %s still is", u.Name, where, n))
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package modeltest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+
+	"patchbay/am"
+)
+
+// part is a sliver to the checker; expires is in seconds.
+type part struct {
+	urn, client, component string
+	made                   bool
+	expires                int64
+}
+
+// state is what a site has promised, to the checker. It never changes; each
+// call makes another. Its key says all of it.
+type state struct {
+	slices map[string][]part // live slivers, by slice
+	shut   map[string]bool
+	// leaving counts what was released and may still be held, by component.
+	leaving map[string]int
+	key     string
+}
+
+func (s *state) copy() *state {
+	return &state{slices: maps.Clone(s.slices), shut: maps.Clone(s.shut), leaving: maps.Clone(s.leaving)}
+}
+
+func (s *state) seal() *state {
+	var b strings.Builder
+	for _, n := range slices.Sorted(maps.Keys(s.slices)) {
+		all := slices.Clone(s.slices[n])
+		slices.SortFunc(all, func(x, y part) int { return strings.Compare(x.urn, y.urn) })
+		fmt.Fprintf(&b, "%s %v shut %v; ", n, all, s.shut[n])
+	}
+	for _, c := range slices.Sorted(maps.Keys(s.leaving)) {
+		if s.leaving[c] > 0 {
+			fmt.Fprintf(&b, "%s %d leaving; ", c, s.leaving[c])
+		}
+	}
+	s.key = b.String()
+	return s
+}
+
+// kinds are the components of the offer and what they serve.
+var kinds = map[string]string{"pc1": "raw-pc", "pc2": "raw-pc", "pc3": "raw-pc", "pc4": "raw-pc", "host1": "vm", "host2": "vm"}
+
+// free is what each component has left, while nothing has left yet.
+func (s *state) free() map[string]int {
+	out := map[string]int{}
+	for c := range kinds {
+		out[c] = capacity(c) - s.leaving[c]
+	}
+	for _, all := range s.slices {
+		for _, x := range all {
+			out[x.component]--
+		}
+	}
+	return out
+}
+
+// sequential is the site to one caller at a time.
+var sequential = porcupine.Model{
+	Init: func() any {
+		return (&state{slices: map[string][]part{}, shut: map[string]bool{}, leaving: map[string]int{}}).seal()
+	},
+	Step: func(from, in, out any) (bool, any) {
+		ok, to := from.(*state).step(in.(ask), out.(done))
+		return ok, to
+	},
+	Equal: func(a, b any) bool { return a.(*state).key == b.(*state).key },
+	Hash: func(s any) uint64 {
+		h := fnv.New64a()
+		h.Write([]byte(s.(*state).key))
+		return h.Sum64()
+	},
+	DescribeOperation: func(in, out any) string {
+		a, d := in.(ask), out.(done)
+		text := fmt.Sprintf("%s → %d", a, d.code)
+		for _, x := range d.slivers {
+			text += fmt.Sprintf(" %s@%s %.8s until %d", x.client, x.component, uuid(x.urn), x.expires)
+		}
+		return text
+	},
+	DescribeState: func(s any) string { return s.(*state).key },
+}
+
+// step tells whether a call may be answered so, and what is true then.
+func (s *state) step(a ask, d done) (bool, *state) {
+	all := s.slices[a.slice]
+	if d.code == am.DBError {
+		return a.method != "Describe", s // nothing has happened
+	}
+	is := func(c am.Code) (bool, *state) { return d.code == c, s }
+	switch {
+	case a.method == "Thaw" && !s.shut[a.slice]:
+		return is(am.Refused)
+	case a.method == "Thaw":
+		to := s.copy()
+		delete(to.shut, a.slice)
+		return d.code == am.Success, to.seal()
+	case a.method == "Shutdown" && s.shut[a.slice]:
+		return is(am.Success)
+	case s.shut[a.slice]:
+		return is(am.Forbidden)
+	case a.method == "Allocate":
+		return s.allocate(a, d)
+	case a.method == "Describe":
+		return d.code == am.Success && sameParts(all, d.slivers), s
+	case len(all) == 0:
+		return is(am.SearchFailed)
+	}
+	to := s.copy()
+	switch a.method {
+	case "Shutdown":
+		to.shut[a.slice] = true
+	case "Delete":
+		for _, x := range all {
+			if x.made {
+				to.leaving[x.component]++
+			}
+		}
+		delete(to.slices, a.slice)
+	case "Renew":
+		all = slices.Clone(all)
+		for i := range all {
+			all[i].expires = a.time.Unix()
+		}
+		to.slices[a.slice] = all
+	case "Provision":
+		all = slices.Clone(all)
+		some := false
+		for i := range all {
+			if all[i].made {
+				continue
+			}
+			some = true
+			n := slices.IndexFunc(d.slivers, func(x part) bool { return x.urn == all[i].urn })
+			if d.code == am.Success && n < 0 {
+				return false, s
+			}
+			if n >= 0 {
+				all[i].made, all[i].expires = true, d.slivers[n].expires
+			}
+		}
+		if !some {
+			return is(am.SearchFailed)
+		}
+		to.slices[a.slice] = all
+	}
+	return d.code == am.Success, to.seal()
+}
+
+func (s *state) allocate(a ask, d done) (bool, *state) {
+	for _, n := range a.nodes {
+		if slices.ContainsFunc(s.slices[a.slice], func(x part) bool { return x.client == n.client }) {
+			return d.code == am.Exists, s
+		}
+	}
+	if d.code != am.Success {
+		ok, codes := room{free: s.free(), kind: kinds, cleaning: s.leaving}.fits(a.nodes)
+		return !ok && slices.Contains(codes, d.code), s
+	}
+	if len(d.slivers) != len(a.nodes) {
+		return false, s
+	}
+	to := s.copy()
+	list := slices.Clone(s.slices[a.slice])
+	for i, x := range d.slivers {
+		if kinds[x.component] != a.nodes[i].kind || a.nodes[i].where != "" && a.nodes[i].where != x.component || x.client != a.nodes[i].client {
+			return false, s
+		}
+		if to.free()[x.component] < 1 && to.leaving[x.component] > 0 {
+			to.leaving[x.component]-- // it has left
+		}
+		list = append(list, x)
+		to.slices[a.slice] = list
+	}
+	for _, n := range to.free() {
+		if n < 0 {
+			return false, s
+		}
+	}
+	return true, to.seal()
+}
+
+// sameParts tells whether two lists hold the same slivers.
+func sameParts(a, b []part) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, x := range a {
+		if !slices.Contains(b, x) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,431 @@
+package modeltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/api"
+	"patchbay/am/binder"
+	"patchbay/am/clock"
+	"patchbay/am/dryrun"
+	"patchbay/am/operate"
+	"patchbay/am/policy"
+	"patchbay/am/service"
+	"patchbay/am/store"
+	"patchbay/am/testkit/disk"
+	"patchbay/am/urn"
+	"patchbay/am/work"
+	"patchbay/credentials"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// offer is what the site of most tests has: few enough components that
+// everybody wants the same.
+var offer = offerOf("pc1..pc4", "3", "3")
+
+// offerOf is an inventory with some exclusive components, and two shared ones
+// with so many slots each.
+func offerOf(exclusive, slots1, slots2 string) string {
+	return strings.NewReplacer("EXCLUSIVE", exclusive, "SLOTS1", slots1, "SLOTS2", slots2).Replace(`
+provider: metal
+default_sliver_type: raw-pc
+unknown_image: default
+exclusive_on_shared: grant
+cleaning_time: 30s
+hardware_types: [pc]
+images:
+  - name: debian-12
+    os: Linux
+    version: "12"
+sliver_types:
+  - name: raw-pc
+    images: [debian-12]
+    default_image: debian-12
+  - name: vm
+    needs: {slots: 1}
+    images: [debian-12]
+    default_image: debian-12
+components:
+  - names: EXCLUSIVE
+    exclusive: true
+    sliver_types: [raw-pc]
+    hardware_types: [pc]
+  - names: host1..host1
+    exclusive: false
+    provider: cloud
+    sliver_types: [vm]
+    hardware_types: [pc]
+    capacity: {slots: SLOTS1}
+  - names: host2..host2
+    exclusive: false
+    provider: cloud
+    sliver_types: [vm]
+    hardware_types: [pc]
+    capacity: {slots: SLOTS2}
+`)
+}
+
+// world is what outlives the process of a site: its file, the machines of its
+// providers, and the clock.
+type world struct {
+	t      testing.TB
+	people *everybody
+	dir    string
+	file   string
+	inv    *inventory.Inventory
+	racks  map[string]*rack // by the provider's name
+	limits work.Limits
+	leases service.Leases // the usual ones if zero
+	log    *slog.Logger
+	// company lets decisions share a write, which needs a clock that goes on.
+	company bool
+	// context is that of calls.
+	context context.Context
+	// asks are the providers that are asked before something is promised.
+	asks map[string]bool
+
+	began time.Time  // when the world did
+	mu    sync.Mutex // guards what follows
+	// ahead is how far the host's clock is before the time that goes by, and believed
+	// how far the site's time shall be.
+	ahead, believed time.Duration
+	calls           int
+	writes          int // how many there were, by all processes
+	// before is asked before write number n: its error is the write's. after is
+	// told when it is done and nobody knows yet. Either may let the process die.
+	before func(n int) error
+	after  func(n int)
+}
+
+// site is one process: all rooms, put together over a world.
+type site struct {
+	*world
+	store   *store.Store
+	index   *binder.Index
+	svc     *service.Service
+	api     *api.API
+	runner  *work.Runner
+	desk    *operate.Desk
+	clock   *clock.Clock
+	dead    atomic.Bool
+	died    chan struct{} // closed when it dies
+	cancel  context.CancelFunc
+	ticking sync.WaitGroup
+	ended   chan error
+}
+
+var errDead = errors.New("the process is dead")
+
+// live runs f in a bubble, where time costs nothing. Nothing of the process may
+// be left when it ends.
+func live(t *testing.T, f func(*world)) {
+	t.Helper()
+	known(t) // outside: it is for all tests
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(began))
+		f(newWorld(t, offer))
+	})
+}
+
+// newWorld is a world without a process.
+func newWorld(t testing.TB, offer string) *world {
+	t.Helper()
+	w := &world{t: t, people: known(t), dir: scratch(t), began: time.Now(), racks: map[string]*rack{}, log: slog.New(slog.NewTextHandler(io.Discard, nil)), context: t.Context()}
+	w.file = filepath.Join(w.dir, "store")
+	w.offer(offer)
+	return w
+}
+
+// offer sets what the site has, and makes racks for the providers it names.
+func (w *world) offer(text string) {
+	w.t.Helper()
+	var err error
+	if w.inv, err = inventory.Parse([]byte(text), "inventory.yaml", authority); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, c := range w.inv.Components {
+		r := w.racks[c.Provider]
+		if r == nil {
+			r = newRack()
+			w.racks[c.Provider] = r
+		}
+		if c.Exclusive {
+			r.with(func() { r.single[c.Name] = true })
+		}
+	}
+}
+
+// scratch is a folder in memory where there is one: what is tested is not the
+// disk, and thousands of steps write.
+func scratch(t testing.TB) string {
+	t.Helper()
+	const memory = "/dev/shm"
+	if _, err := os.Stat(memory); err != nil {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "patchbay-life-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// now is what the site's time shall be.
+func (w *world) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.believed)
+}
+
+// host reads the host's clocks, of which one may be set.
+func (w *world) host() (wall time.Time, steady time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.ahead), time.Hour + time.Since(w.began)
+}
+
+func (w *world) nextID() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	return fmt.Sprintf("call-%d", w.calls)
+}
+
+// open starts a process, which works until stop or kill.
+func (w *world) open() *site {
+	w.t.Helper()
+	s := &site{world: w, died: make(chan struct{}), ended: make(chan error, 1)}
+	must := func(err error) {
+		w.t.Helper()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	var err error
+	s.clock, err = clock.Open(clock.Options{
+		File: filepath.Join(w.dir, "clock.json"), Log: w.log,
+		Host: clock.Host{Boot: "one", Read: w.host, Synced: func() bool { return false }},
+	})
+	must(err)
+	// One decision a write: with more, the committer waits for company by the
+	// clock, which stands still in a bubble.
+	options := store.Options{Now: s.clock.Now, MaxGroup: 1, Site: authority}
+	if w.company {
+		options.MaxGroup = 0
+	}
+	s.store, err = store.Open(w.file, options)
+	must(err)
+	s.index = binder.NewIndex(w.inv)
+	rules := policy.New(nil)
+	for _, o := range []store.Observer{s.index, rules.Usage(), &publication{s: s, writes: disk.Writes{Path: w.file, Fail: s.write}}} {
+		must(s.store.Observe(o))
+	}
+	s.runner = work.New(work.Config{
+		Store: s.store, Components: s.component, Log: w.log, Limits: w.limits,
+		ProviderNames: func() []string { return []string{"metal", "cloud"} }, RemoveUnpromised: true,
+		Providers: func(name string) (work.Provider, error) { return w.racks[name], nil },
+	})
+	reading := rspec.ReadOptions{Managers: []urn.URN{w.inv.Manager}, LinkTypes: w.inv.LinkTypes}
+	again := reading
+	again.Stored = true
+	var prober service.Prober
+	if len(w.asks) > 0 {
+		prober = dryrun.New(dryrun.Config{Components: s.component, Log: w.log,
+			Providers: func(name string) (dryrun.Provider, bool) { return w.racks[name], w.asks[name] }})
+	}
+	s.svc = service.New(service.Config{
+		Store: s.store, Index: s.index, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Wake: s.runner.Wake, EndLeases: s.runner.EndLeases,
+		Prober: prober,
+	})
+	s.desk = operate.New(operate.Config{
+		Store: s.store, Inventory: s.index.Inventory, Wake: s.runner.Wake, Manifest: s.svc.Inspect,
+		AllocatedMax: w.leases.AllocatedMax, ProvisionedMax: w.leases.ProvisionedMax,
+	})
+	s.api = api.New(s.svc, credentials.New(w.people.anchors, credentials.Config{}), api.Config{
+		Manager: w.inv.Manager, PublicURL: "https://am.example.org", SoftwareVersion: "test", Reading: reading, Now: s.clock.Now,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go func() { s.ended <- s.runner.Run(ctx) }()
+	s.ticking.Go(func() { s.clock.Run(ctx) })
+	w.t.Cleanup(func() { s.kill() })
+	return s
+}
+
+func (s *site) component(u urn.URN) (string, string, bool) {
+	c, ok := s.index.Inventory().Component(u)
+	if !ok {
+		return "", "", false
+	}
+	return c.Name, c.Provider, true
+}
+
+// write counts the writes of the store and lets them fail.
+func (s *site) write() error {
+	if s.isDead() {
+		return errDead
+	}
+	s.mu.Lock()
+	s.writes++
+	n, before := s.writes, s.before
+	s.mu.Unlock()
+	var err error
+	if before != nil {
+		err = before(n)
+	}
+	if s.isDead() {
+		return errDead
+	}
+	return err
+}
+
+// publication tells the world when a write begins, and when it is done, before anybody
+// is answered.
+type publication struct {
+	s        *site
+	writes   disk.Writes
+	attached bool
+}
+
+func (p *publication) Stage(store.ChangeSet) {
+	if p.attached {
+		p.writes.Begin()
+	}
+}
+
+func (p *publication) Rollback() { p.writes.End() }
+
+func (p *publication) Publish() {
+	p.writes.End()
+	p.attached = true
+	p.s.mu.Lock()
+	n, after := p.s.writes, p.s.after
+	p.s.mu.Unlock()
+	if after != nil && n > 0 {
+		after(n)
+	}
+}
+
+// die ends the process here: nothing is written any more, and nobody hears of
+// what was. Call kill to see the rest of it off.
+func (s *site) die() {
+	if !s.dead.Swap(true) {
+		close(s.died)
+	}
+}
+
+func (s *site) isDead() bool { return s.dead.Load() }
+
+// kill ends the process without a word, wherever it is.
+func (s *site) kill() {
+	s.die()
+	if s.cancel == nil {
+		return
+	}
+	// Nor does it write down the time at its end.
+	file := filepath.Join(s.dir, "clock.json")
+	text, err := os.ReadFile(file)
+	s.stop()
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Errorf("the clock's file: %v", err)
+	}
+}
+
+// stop ends the process in order.
+func (s *site) stop() {
+	if s.cancel == nil {
+		return
+	}
+	s.cancel()
+	s.cancel = nil
+	if err := <-s.ended; err != nil && !s.isDead() {
+		s.t.Errorf("the runner ended: %v", err)
+	}
+	s.ticking.Wait()
+	if err := s.store.Close(); err != nil {
+		s.t.Errorf("the store does not close: %v", err)
+	}
+	s.dead.Store(true) // a call would find nobody
+}
+
+// as is a person with a credential over a slice.
+func (s *site) as(who *person, slice, credential string) *caller {
+	return &caller{s, who, name("slice", slice), credential}
+}
+
+// alice calls with her own credential over a slice.
+func (s *site) alice(slice string, lasts time.Duration) *caller {
+	s.t.Helper()
+	return s.as(s.people.alice, slice, s.people.over(s.t, slice, lasts))
+}
+
+// thaw lifts the shutdown of a slice, as an operator does.
+func (s *site) thaw(slice string) error {
+	_, err := s.desk.Thaw(s.context, operate.Thaw{Slice: name("slice", slice), GiveBack: true, Operator: "olga"})
+	return err
+}
+
+// records are all slivers and tasks there are, by the sliver's name.
+func (s *site) records() (slivers map[string]am.Sliver, tasks map[string]am.Task) {
+	s.t.Helper()
+	slivers, tasks = map[string]am.Sliver{}, map[string]am.Task{}
+	err := s.store.Read(func(v *store.View) error {
+		return errors.Join(
+			v.Slivers(func(x am.Sliver) bool { slivers[x.URN.Name] = x; return true }),
+			v.Tasks(func(x am.Task) bool { tasks[x.Sliver.Name] = x; return true }))
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return slivers, tasks
+}
+
+// shut tells which slices are shut down, by name.
+func (s *site) shut() map[string]bool {
+	s.t.Helper()
+	shut := map[string]bool{}
+	err := s.store.Read(func(v *store.View) error {
+		return v.Slices(func(x am.Slice) bool { shut[x.URN.Name] = !x.Shutdown.IsZero(); return true })
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return shut
+}
+
+// settle lets time pass until there is no more work, and tells whether that
+// comes within limit.
+func (s *site) settle(limit time.Duration) bool {
+	s.t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(time.Second) {
+		synctest.Wait()
+		_, tasks := s.records()
+		var due []am.Sliver
+		if err := s.store.Read(func(v *store.View) (err error) { due, _, err = v.Due(1); return err }); err != nil {
+			s.t.Fatal(err)
+		}
+		if len(tasks)+len(due) == 0 {
+			return true
+		}
+		if s.isDead() || time.Now().After(end) {
+			return false
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package hoststate
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// takeRoots lists files and folders with their rights and owners. Contents are
+// not compared: logs grow.
+func (k *taker) takeRoots() error {
+	for _, root := range k.options.Roots {
+		whole := k.ours(root)
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				var i fs.FileInfo
+				if i, err = os.Lstat(path); err == nil {
+					if whole || k.ours(path) || k.tellsOfOurs(path, i) {
+						stat := i.Sys().(*syscall.Stat_t)
+						k.add("%s %s, owner %d:%d", what(path, i), path, stat.Uid, stat.Gid)
+					}
+					return nil
+				}
+			}
+			if vanished(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellsOfOurs tells whether a mark is written in a small file, or a link leads to
+// one.
+func (k *taker) tellsOfOurs(path string, i fs.FileInfo) bool {
+	if i.Mode().Type() == fs.ModeSymlink {
+		return k.ours(link(path))
+	}
+	if !i.Mode().IsRegular() || i.Size() > 64<<10 {
+		return false
+	}
+	b, err := os.ReadFile(path)
+	return err == nil && k.ours(string(b))
+}
+
+func what(path string, i fs.FileInfo) string {
+	switch i.Mode().Type() {
+	case fs.ModeDir:
+		return "folder " + i.Mode().String()
+	case fs.ModeSymlink:
+		return "link to " + link(path) + " called"
+	case fs.ModeSocket:
+		return "socket " + i.Mode().String()
+	}
+	return "file " + i.Mode().String()
+}
+
+func (k *taker) takeTemp() error {
+	if len(k.options.Temp) == 0 {
+		return nil
+	}
+	list, err := os.ReadDir(os.TempDir())
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		for _, prefix := range k.options.Temp {
+			if strings.HasPrefix(e.Name(), prefix) {
+				k.put("temporary file %s", filepath.Join(os.TempDir(), e.Name()))
+			}
+		}
+	}
+	return nil
+}

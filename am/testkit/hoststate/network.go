@@ -1,0 +1,152 @@
+package hoststate
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// network is a network namespace: a process through which it is seen, and what
+// it is called.
+type network struct {
+	proc, name string
+	host       bool
+}
+
+// networks are the host's, and those of the test's processes.
+func (k *taker) networks() []network {
+	own := link("/proc/self/ns/net")
+	list := []network{{proc: "/proc/self", name: "on the host", host: true}}
+	seen := map[string]bool{own: true}
+	for _, p := range k.processes {
+		if name := link(p.path("ns/net")); p.ours && name != "" && !seen[name] {
+			seen[name] = true
+			list = append(list, network{proc: p.path(), name: "in " + name})
+		}
+	}
+	return list
+}
+
+// takeInterfaces lists network interfaces. Those of the host that are somebody
+// else's say so in their alias; one without an alias is nobody's, and counts.
+func (k *taker) takeInterfaces() error {
+	of, err := aliases()
+	if err != nil {
+		return err
+	}
+	for _, n := range k.networks() {
+		b, err := os.ReadFile(filepath.Join(n.proc, "net/dev"))
+		if err != nil {
+			if !n.host && vanished(err) {
+				continue
+			}
+			return err
+		}
+		for line := range strings.Lines(string(b)) {
+			name, _, found := strings.Cut(line, ":")
+			if name = strings.TrimSpace(name); !found || n.host && of[name] != "" && !k.ours(of[name]) {
+				continue
+			}
+			k.add("network interface %s %s", name, n.name)
+		}
+	}
+	return nil
+}
+
+// aliases are what interfaces of the host say they are for, by name.
+func aliases() (map[string]string, error) {
+	for tries := 1; ; tries++ {
+		list, err := netlink.LinkList()
+		if errors.Is(err, netlink.ErrDumpInterrupted) && tries < 10 {
+			continue // others make and remove some meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot list the network interfaces of the host: %w", err)
+		}
+		m := make(map[string]string, len(list))
+		for _, l := range list {
+			m[l.Attrs().Name] = l.Attrs().Alias
+		}
+		return m, nil
+	}
+}
+
+// takeSockets lists listening TCP sockets, and Unix sockets that listen or have
+// a name. Among those of the host the test's are told by who holds them, and by
+// their names.
+func (k *taker) takeSockets() error {
+	for _, n := range k.networks() {
+		for _, table := range []struct {
+			name string
+			take func(n network, fields []string)
+		}{{"tcp", k.takeTCP}, {"tcp6", k.takeTCP}, {"unix", k.takeUnix}} {
+			b, err := os.ReadFile(filepath.Join(n.proc, "net", table.name))
+			if err != nil {
+				if vanished(err) {
+					continue // also where the kernel has no IPv6
+				}
+				return err
+			}
+			for line := range strings.Lines(string(b)) {
+				table.take(n, strings.Fields(line))
+			}
+		}
+	}
+	return nil
+}
+
+func (k *taker) counts(n network, inode, path string) bool {
+	return !n.host || k.holders[inode] || path != "" && k.ours(path)
+}
+
+func (k *taker) takeTCP(n network, f []string) {
+	const listening = "0A"
+	if len(f) > 9 && f[3] == listening && k.counts(n, f[9], "") {
+		k.add("listening TCP socket %s at %s", n.name, tcpAddress(f[1]))
+	}
+}
+
+func (k *taker) takeUnix(n network, f []string) {
+	if len(f) < 7 {
+		return
+	}
+	path := strings.Join(f[7:], " ")
+	flags, err := strconv.ParseUint(f[3], 16, 32)
+	if err != nil {
+		return // the line of titles
+	}
+	if listens := flags&0x10000 != 0; (listens || path != "") && k.counts(n, f[6], path) {
+		if listens {
+			k.add("listening Unix socket %s at %q", n.name, path)
+		} else {
+			k.add("Unix socket %s at %q", n.name, path)
+		}
+	}
+}
+
+// tcpAddress reads an address as the kernel prints it: 32-bit words in the
+// order of the machine, and the port.
+func tcpAddress(text string) string {
+	a, p, _ := strings.Cut(text, ":")
+	b, err := hex.DecodeString(a)
+	port, perr := strconv.ParseUint(p, 16, 16)
+	if err != nil || perr != nil || len(b)%4 != 0 {
+		return text
+	}
+	for i := 0; i < len(b); i += 4 {
+		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
+	}
+	addr, ok := netip.AddrFromSlice(b)
+	if !ok {
+		return text
+	}
+	return netip.AddrPortFrom(addr, uint16(port)).String()
+}

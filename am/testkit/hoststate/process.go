@@ -1,0 +1,150 @@
+package hoststate
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// kernelThread is the flag of /proc/PID/stat that tells threads of the kernel.
+const kernelThread = 0x00200000
+
+// process is one that is not the kernel's.
+type process struct {
+	pid, parent int
+	started     string
+	command     string
+	ours        bool // the test's, which counts
+	self        bool // this very process
+}
+
+func (p *process) path(elems ...string) string {
+	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elems...)...)
+}
+
+func (k *taker) takeProcesses() error {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	byID := make(map[int]*process)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if p := read(pid); p != nil {
+			byID[pid] = p
+			k.processes = append(k.processes, p)
+		}
+	}
+	programs := k.programs()
+	for _, p := range k.processes {
+		p.ours = !p.self && (descends(p, byID) || k.marked(p, programs))
+		if p.ours {
+			k.add("process %d, started at tick %s: %s", p.pid, p.started, p.command)
+		}
+	}
+	return nil
+}
+
+// read is the process of that number; nil if it is gone or the kernel's.
+func read(pid int) *process {
+	p := &process{pid: pid, self: pid == os.Getpid()}
+	b, err := os.ReadFile(p.path("stat"))
+	if err != nil {
+		return nil
+	}
+	// The name stands in parentheses and may hold anything, also those.
+	open, end := strings.IndexByte(string(b), '('), strings.LastIndexByte(string(b), ')')
+	if open < 0 || end < open {
+		return nil
+	}
+	f := strings.Fields(string(b[end+1:]))
+	if len(f) < 20 {
+		return nil
+	}
+	if flags, _ := strconv.ParseUint(f[6], 10, 64); flags&kernelThread != 0 {
+		return nil
+	}
+	p.parent, _ = strconv.Atoi(f[1])
+	p.started = f[19]
+	line, _ := os.ReadFile(p.path("cmdline"))
+	p.command = strings.TrimSpace(strings.ReplaceAll(string(line[:min(len(line), 200)]), "\x00", " "))
+	if p.command == "" {
+		p.command = string(b[open : end+1])
+	}
+	if f[0] == "Z" {
+		p.command += unwaited
+	}
+	return p
+}
+
+// unwaited ends the line of a process that has ended.
+const unwaited = " that nobody has waited for"
+
+// descends tells whether the process is a child of this one, or of one.
+func descends(p *process, byID map[int]*process) bool {
+	for range len(byID) {
+		parent := byID[p.parent]
+		if parent == nil || parent == p {
+			return false
+		}
+		if parent.self {
+			return true
+		}
+		p = parent
+	}
+	return false
+}
+
+// marked tells whether something that the process has bears a mark.
+func (k *taker) marked(p *process, programs []fs.FileInfo) bool {
+	for _, name := range []string{"cmdline", "environ", "cgroup", "mountinfo"} {
+		// mountinfo of a process that is in the test's own mount namespace
+		// would tell of the test.
+		if name == "mountinfo" && link(p.path("ns/mnt")) == link("/proc/self/ns/mnt") {
+			continue
+		}
+		if b, err := os.ReadFile(p.path(name)); err == nil && bears(string(b), k.options.Only) {
+			return true
+		}
+	}
+	for _, name := range []string{"exe", "cwd", "root"} {
+		if bears(link(p.path(name)), k.options.Only) {
+			return true
+		}
+	}
+	exe, err := os.Stat(p.path("exe"))
+	return err == nil && slices.ContainsFunc(programs, func(i fs.FileInfo) bool { return os.SameFile(exe, i) })
+}
+
+// programs are the marks that are paths of files.
+func (k *taker) programs() []fs.FileInfo {
+	var list []fs.FileInfo
+	for _, mark := range k.options.Only {
+		if i, err := os.Stat(mark); err == nil && filepath.IsAbs(mark) && i.Mode().IsRegular() {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// link is where a symbolic link leads, empty if it cannot be read.
+func link(path string) string {
+	target, err := os.Readlink(path)
+	if err != nil {
+		return ""
+	}
+	return target
+}
+
+// vanished tells of an error that means: it is gone meanwhile.
+func vanished(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.EINVAL)
+}

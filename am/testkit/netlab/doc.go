@@ -1,0 +1,13 @@
+// Package netlab holds a host and an internet in network namespaces of a test's
+// own, so that programs can change the host's network, reach servers by name,
+// and touch nothing outside:
+//
+//	"host"      eth0 203.0.113.10/24, 127.0.0.1; programs run here (Start, Do)
+//	"internet"  203.0.113.1, and every other address that a test adds; a name
+//	            server that knows all names (Names), web servers for all names
+//
+// Files, processes and Unix sockets are those of the real host. A lab needs
+// root, and goes with its test.
+//
+// Only tests import it.
+package netlab
