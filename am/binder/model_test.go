@@ -134,7 +134,7 @@ func (m *model) bind(r *rspec.Request, of string) ([]string, bool) {
 			ok := true
 			for _, i := range group {
 				if ok = ok && suits(i, c); ok {
-					need = require.Add(m.typeOn(&r.Nodes[i], c).Needs)
+					need = need.Add(m.typeOn(&r.Nodes[i], c).Needs)
 					any = any || alone(i)
 				}
 			}

@@ -56,7 +56,7 @@ func newBed(t testing.TB, instance string, settings ...string) *bed {
 	return newBedIn(t, nil, instance, settings...)
 }
 
-// newBedIn is newBed on the host of a bottle; ssh then runs there, too.
+// newBedIn is newBed on the host of a lab; ssh then runs there, too.
 func newBedIn(t testing.TB, in *netlab.Lab, instance string, settings ...string) *bed {
 	t.Helper()
 	b := makeBed(t, instance, t.TempDir(), settings...)

@@ -31,11 +31,11 @@ import (
 )
 
 // corpusSite is a site on the local testbed that takes requests written for any
-// other site. It is served in a bottle, whose internet has every name and gives
+// other site. It is served in a lab, whose internet has every name and gives
 // an archive for every URL.
 type corpusSite struct {
 	*localSite
-	bottle *netlab.Lab
+	lab    *netlab.Lab
 	trial  *trialSite
 	ann    *trialUser
 	client *client.Client
@@ -45,7 +45,7 @@ type corpusSite struct {
 
 func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 	t.Helper()
-	s := &corpusSite{localSite: newLocalSite(t, "corpus.example.org"), bottle: netlab.New(t, netlab.Options{Web: corpusWeb(t, requests)})}
+	s := &corpusSite{localSite: newLocalSite(t, "corpus.example.org"), lab: netlab.New(t, netlab.Options{Web: corpusWeb(t, requests)})}
 	// Whatever a request names is ours.
 	managers, shared, hardware := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, r := range requests {
@@ -91,26 +91,26 @@ func quotedList(m map[string]bool) string {
 }
 
 // authorityFile is a certificate that Debian trusts; in its place the nodes have
-// that of the bottle's web servers.
+// that of the lab's web servers.
 const authorityFile = "/usr/share/ca-certificates/mozilla/ISRG_Root_X1.crt"
 
-// start serves in the bottle, in a mount namespace of its own.
+// start serves in the lab, in a mount namespace of its own.
 func (s *corpusSite) start() {
 	s.t.Helper()
 	ca := filepath.Join(s.dir, "ca.pem")
-	if err := os.WriteFile(ca, s.netlab.CA, 0o644); err != nil {
+	if err := os.WriteFile(ca, s.lab.CA, 0o644); err != nil {
 		s.t.Fatal(err)
 	}
 	s.url = "https://" + s.outside("127.0.0.1:8443")
 	s.cmd = exec.Command("unshare", "--mount", "sh", "-c", `[ ! -e "$2" ] || mount --bind "$1" "$2"; shift 2; exec "$@"`, "sh", ca, authorityFile,
 		filepath.Join(s.bin, "patchbay"), "serve", "--config", filepath.Join(s.dir, "patchbay.yaml"), "--listen", "127.0.0.1:8443")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	if err := s.netlab.Start(s.cmd); err != nil {
+	if err := s.lab.Start(s.cmd); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// outside is an address of this host that leads to one in the bottle.
+// outside is an address of this host that leads to one in the lab.
 func (s *corpusSite) outside(inside string) string {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -142,9 +142,9 @@ func (s *corpusSite) outside(inside string) string {
 	return l.Addr().String()
 }
 
-// dial connects to an address of the bottle's host.
+// dial connects to an address of the lab's host.
 func (s *corpusSite) dial(address string) (c net.Conn, err error) {
-	err = s.netlab.Do(func() (err error) {
+	err = s.lab.Do(func() (err error) {
 		c, err = net.DialTimeout("tcp", address, time.Minute)
 		return err
 	})

@@ -239,7 +239,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	}
 }
 
-// stateOf is all that can be seen of us on the bottle's host.
+// stateOf is all that can be seen of us on the lab's host.
 func stateOf(t *testing.T, b *netlab.Lab) (all []string) {
 	t.Helper()
 	err := b.Do(func() error {

@@ -43,7 +43,7 @@ func space(t testing.TB) *os.File {
 	return f
 }
 
-// options of an exit of the bottle's host.
+// options of an exit of the lab's host.
 func options(t testing.TB, b *netlab.Lab, instance string) Options {
 	t.Helper()
 	o := Options{
@@ -155,7 +155,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// opened is an exit of the host of a new bottle.
+// opened is an exit of the host of a new lab.
 func opened(t testing.TB) (*netlab.Lab, *Exit) {
 	t.Helper()
 	b := netlab.New(t, netlab.Options{})
