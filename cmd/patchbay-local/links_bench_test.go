@@ -119,13 +119,13 @@ func (b *bed) measureLAN(tb *testing.B, n int, kind string, figures *benchTable)
 	if n == 1 {
 		return
 	}
-	server, err := b.startIn(tb.Context(), nodeID(n-1), []string{gaugeInside, "serve"})
+	server, err := b.startIn(tb.Context(), nodeID(n-1), []string{linktestInside, "serve"})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer server.process.Close()
 	to := fmt.Sprintf("10.7.%d.%d", (n-1)/200, (n-1)%200+1)
-	r, err := b.gaugeAt(tb.Context(), nodeID(0), to, "--only", "delay", "--time", "200ms")
+	r, err := b.linktestAt(tb.Context(), nodeID(0), to, "--only", "delay", "--time", "200ms")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -223,7 +223,7 @@ type asking struct{ Left, Came []int64 }
 
 const askSpace = 5 * time.Millisecond
 
-// askAllAlong sends echoes to a server of patchbay-gauge for a time.
+// askAllAlong sends echoes to a server of patchbay-linktest for a time.
 func askAllAlong() string {
 	c, err := net.Dial("udp", told.Address)
 	if err != nil {

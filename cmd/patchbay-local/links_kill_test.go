@@ -119,7 +119,7 @@ func TestFlowsComeBack(t *testing.T) {
 			}
 			stream := make(chan error, 1)
 			go func() {
-				_, err := s.gauge(t.Context(), "ab", "relayed", "--only", "tcp", "--time", "3s")
+				_, err := s.linktest(t.Context(), "ab", "relayed", "--only", "tcp", "--time", "3s")
 				stream <- err
 			}()
 			time.Sleep(time.Second)

@@ -134,7 +134,7 @@ func (s *linkSite) measure(t testing.TB, emulator string, by tolerance) []measur
 }
 
 func (s *linkSite) latencies(ctx context.Context, l drawn, there pair, t tolerance) ([]measured, error) {
-	r, err := s.gauge(ctx, there, l.name, "--only", "delay", "--time", (t.time / 3).String())
+	r, err := s.linktest(ctx, there, l.name, "--only", "delay", "--time", (t.time / 3).String())
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (s *linkSite) losses(ctx context.Context, l drawn, there pair, t tolerance)
 	}
 	packets := rate * t.time.Seconds() / 8 / (size + 42)
 	length := time.Duration(float64(t.time) * max(1, least/packets))
-	r, err := s.gauge(ctx, there, l.name, "--only", "udp,bursts", "--time", length.String(), "--size", strconv.Itoa(size), "--udp", fmt.Sprintf("%.0f", rate))
+	r, err := s.linktest(ctx, there, l.name, "--only", "udp,bursts", "--time", length.String(), "--size", strconv.Itoa(size), "--udp", fmt.Sprintf("%.0f", rate))
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (s *linkSite) rates(ctx context.Context, l drawn, there pair, t tolerance) 
 		if a.capacity > 0 && a.capacity < 5000 || b.capacity > 0 && b.capacity < 5000 {
 			length *= 2 // so few segments make the figure
 		}
-		r, err := s.gauge(ctx, there, l.name, "--only", "tcp", "--time", length.String())
+		r, err := s.linktest(ctx, there, l.name, "--only", "tcp", "--time", length.String())
 		if err != nil {
 			return [2]float64{}, err
 		}
@@ -221,7 +221,7 @@ func (s *linkSite) rates(ctx context.Context, l drawn, there pair, t tolerance) 
 		if x.capacity == 0 || i == 1 && a.capacity == b.capacity {
 			continue
 		}
-		r, err := s.gauge(ctx, there, l.name, "--only", "udp", "--time", t.time.String(), "--size", "1400", "--udp", strconv.FormatInt(x.capacity*1500, 10))
+		r, err := s.linktest(ctx, there, l.name, "--only", "udp", "--time", t.time.String(), "--size", "1400", "--udp", strconv.FormatInt(x.capacity*1500, 10))
 		if err != nil {
 			return [2]float64{}, err
 		}

@@ -74,7 +74,7 @@ type linkSite struct {
 }
 
 // join makes the nodes of the links, which are of one slice, and starts a server
-// of patchbay-gauge in each. Nodes of a site have numbers from first on.
+// of patchbay-linktest in each. Nodes of a site have numbers from first on.
 func (b *bed) join(t testing.TB, slice string, first int, links []drawn) *linkSite {
 	t.Helper()
 	s := b.draw(slice, first, links)
@@ -257,29 +257,29 @@ func (j *insideJob) wait() (string, error) {
 	return j.out.String(), nil
 }
 
-const gaugeInside = "/usr/local/bin/patchbay-gauge"
+const linktestInside = "/usr/local/bin/patchbay-linktest"
 
-// serve starts a server of patchbay-gauge in a node, for all its addresses.
+// serve starts a server of patchbay-linktest in a node, for all its addresses.
 func (s *linkSite) serve(t testing.TB, letter string) {
 	t.Helper()
-	j, err := s.startIn(t.Context(), s.id(letter), []string{gaugeInside, "serve"})
+	j, err := s.startIn(t.Context(), s.id(letter), []string{linktestInside, "serve"})
 	if err != nil {
-		t.Fatalf("patchbay-gauge serve in %s: %v", letter, err)
+		t.Fatalf("patchbay-linktest serve in %s: %v", letter, err)
 	}
 	t.Cleanup(func() { j.process.Close() })
 }
 
-// gauge measures a link from one node to another by patchbay-gauge, inside.
-func (s *linkSite) gauge(ctx context.Context, p pair, link string, words ...string) (linktest.Result, error) {
-	r, err := s.gaugeAt(ctx, s.id(string(p[:1])), s.address(string(p[1:]), link), words...)
+// linktest measures a link from one node to another by patchbay-linktest, inside.
+func (s *linkSite) linktest(ctx context.Context, p pair, link string, words ...string) (linktest.Result, error) {
+	r, err := s.linktestAt(ctx, s.id(string(p[:1])), s.address(string(p[1:]), link), words...)
 	if err != nil {
 		err = fmt.Errorf("%s on %s: %w", p, link, err)
 	}
 	return r, err
 }
 
-func (b *bed) gaugeAt(ctx context.Context, id, address string, words ...string) (linktest.Result, error) {
-	argv := append([]string{gaugeInside, address, "--json"}, words...)
+func (b *bed) linktestAt(ctx context.Context, id, address string, words ...string) (linktest.Result, error) {
+	argv := append([]string{linktestInside, address, "--json"}, words...)
 	var r linktest.Result
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		j, err := b.startIn(ctx, id, argv)

@@ -102,16 +102,16 @@ func TestImpossibleLatencyIsRefused(t *testing.T) {
 
 // linktestIsInNodes: everybody in a node has the program that measures, by its name.
 func linktestIsInNodes(t *testing.T, a *arena) {
-	j, err := a.startIn(t.Context(), nodeA, []string{gaugeInside, "serve", "127.0.0.1"})
+	j, err := a.startIn(t.Context(), nodeA, []string{linktestInside, "serve", "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.process.Close() })
-	r, err := a.gaugeAt(t.Context(), nodeA, "127.0.0.1", "--time", "200ms")
+	r, err := a.linktestAt(t.Context(), nodeA, "127.0.0.1", "--time", "200ms")
 	if err != nil || r.TCP.Out.Line < 1e6 || r.Delay.Out == nil || r.UDP.Out.Received == 0 || r.Bursts.In.Received == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if out, err := a.ssh(t, nodeA, "patchbay-gauge localhost --only delay --time 200ms"); err != nil || !strings.Contains(out, "there and back") {
+	if out, err := a.ssh(t, nodeA, "patchbay-linktest localhost --only delay --time 200ms"); err != nil || !strings.Contains(out, "there and back") {
 		t.Errorf("by the name, from a login: %q, %v", out, err)
 	}
 }

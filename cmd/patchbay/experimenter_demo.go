@@ -531,9 +531,9 @@ func (d *demo) use() {
 	d.do(`ssh -F ssh_config -i users/bob/id_ed25519 -l bob server 'echo "I am $(id -un) on $(hostname)"'`, "I am bob on server")
 }
 
-// gauged is what patchbay-gauge measures: rates on the line, in bit/s, and times
+// linkMeasurement is what patchbay-linktest measures: rates on the line, in bit/s, and times
 // in ms, of each direction alone, seen from where it was started.
-type gauged struct {
+type linkMeasurement struct {
 	TCP   struct{ Out, In struct{ Line float64 } }
 	Delay struct{ Out, In struct{ Median float64 } }
 }
@@ -543,15 +543,15 @@ type gauged struct {
 func (d *demo) measure() {
 	d.step("Measure the LAN, each direction alone")
 	d.say("(This takes a quarter of a minute.)")
-	d.output("ssh -F ssh_config server 'setsid -f patchbay-gauge serve >/dev/null 2>&1'")
+	d.output("ssh -F ssh_config server 'setsid -f patchbay-linktest serve >/dev/null 2>&1'")
 	t := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "    from\tto\tcapacity asked\tmeasured\tlatency asked\tmeasured\n")
 	for _, asked := range []struct{ node, out, in, delay string }{
 		{"near", "100", "100", "2"},
 		{"far", "2", "10", "25"},
 	} {
-		out := d.output("ssh -F ssh_config " + asked.node + " 'until patchbay-gauge server --time 2s --only tcp,delay --json 2>/dev/null; do sleep 0.2; done'")
-		var g gauged
+		out := d.output("ssh -F ssh_config " + asked.node + " 'until patchbay-linktest server --time 2s --only tcp,delay --json 2>/dev/null; do sleep 0.2; done'")
+		var g linkMeasurement
 		if d.err == nil {
 			d.err = json.Unmarshal([]byte(out), &g)
 		}

@@ -28,7 +28,7 @@ func (c *client) ask(ctx context.Context, r request, f func(*session) error) err
 	d := net.Dialer{Timeout: lineTime}
 	conn, err := d.DialContext(ctx, "tcp", c.address)
 	if err != nil {
-		return fmt.Errorf("nobody answers: %w; start \"patchbay-gauge serve\" there", err)
+		return fmt.Errorf("nobody answers: %w; start \"patchbay-linktest serve\" there", err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()

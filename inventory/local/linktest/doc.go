@@ -2,8 +2,8 @@
 // long it takes, and how much is lost, each direction alone. The testbed's
 // program is in every node, so nothing has to be installed:
 //
-//	server$ patchbay-gauge serve
-//	client$ patchbay-gauge server --time 3s
+//	server$ patchbay-linktest serve
+//	client$ patchbay-linktest server --time 3s
 //
 // Each measurement is a TCP connection that begins with a line of JSON from the
 // client and one from the server; numbered datagrams go beside it. Who receives

@@ -169,7 +169,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 		{"a --time 1ms", "the time is not"},
 		{"a --only tcp,nothing", `no part "nothing"`},
 		{"a --udp 1M --size 10", "the size"},
-		{"127.0.0.1:1 --time 1s", "patchbay-gauge serve"},
+		{"127.0.0.1:1 --time 1s", "patchbay-linktest serve"},
 	} {
 		var out bytes.Buffer
 		err := run(t.Context(), strings.Fields(tt.words), &out)

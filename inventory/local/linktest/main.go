@@ -16,12 +16,12 @@ import (
 )
 
 // Argv0 is the name by which the program is this one.
-const Argv0 = "patchbay-gauge"
+const Argv0 = "patchbay-linktest"
 
-const usage = `patchbay-gauge measures the network between two machines.
+const usage = `patchbay-linktest measures the network between two machines.
 
-On one of them:    patchbay-gauge serve [ADDRESS]
-On the other one:  patchbay-gauge ADDRESS [options]
+On one of them:    patchbay-linktest serve [ADDRESS]
+On the other one:  patchbay-linktest ADDRESS [options]
 
 ADDRESS is a name or an address, with :PORT if it is not %d. Options:
 
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			_, err = fmt.Fprintf(out, usage, Port)
 			return err
 		} else if err != nil {
-			return fmt.Errorf("%w; \"patchbay-gauge --help\" tells what there is", err)
+			return fmt.Errorf("%w; \"patchbay-linktest --help\" tells what there is", err)
 		}
 		if f.NArg() == 0 {
 			break
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return Serve(ctx, strings.Join(words[1:], ""), nil)
 	case len(words) != 1:
-		return errors.New("say which address to measure, or serve; \"patchbay-gauge --help\" tells more")
+		return errors.New("say which address to measure, or serve; \"patchbay-linktest --help\" tells more")
 	}
 	var err error
 	if o.Rate, err = parseRate(udp); err != nil {

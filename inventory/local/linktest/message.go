@@ -92,7 +92,7 @@ func readLine(in *bufio.Reader, message any) error {
 		return err
 	}
 	if err := json.Unmarshal(line, message); err != nil {
-		return errors.New("the other side's line is not understood: it speaks another version, or is no patchbay-gauge")
+		return errors.New("the other side's line is not understood: it speaks another version, or is no patchbay-linktest")
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func linkCommands(s Spec) {
 	if os.MkdirAll(dir, 0o755) != nil {
 		return
 	}
-	names := append(agent.Commands(), "patchbay-gauge")
+	names := append(agent.Commands(), "patchbay-linktest")
 	if !has("ping") {
 		names = append(names, "ping")
 	}

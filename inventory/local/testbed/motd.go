@@ -30,7 +30,7 @@ func motd(rec record, id string, outbound bool) []string {
 		"         of this node, /proc/meminfo, /proc/cpuinfo and top of the host",
 		"Network: the other nodes by name (/etc/hosts); the network outside is "+outside,
 		"Tools:   geni-get commands    what the testbed tells of this node and its slice",
-		"         patchbay-gauge       measures links: capacity, delay, loss",
+		"         patchbay-linktest    measures links: capacity, delay, loss",
 		"         sudo                 each account has the rights of root",
 		"By design there is no systemd, no mount, tun or fuse, and no reboot: restart the node from",
 		"outside (geni_restart). What is on its disk stays.",
