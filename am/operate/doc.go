@@ -1,5 +1,5 @@
 // Package operate is what operators see of a site and do to it. A Desk lists
-// slices, slivers, nodes, tasks and the journal, and releases, renews and thaws:
+// slices, slivers, nodes, tasks, the journal and node-hours, and releases, renews and thaws:
 //
 //	command ── query ──> Doors ──> Desk ── one view ─────> store
 //	        <─ rows, a JSON object a line ─┘

@@ -24,7 +24,7 @@ const (
 
 // Doors are what a served site answers at its socket:
 //
-//	GET /slices?slice=PATTERN&limit=N   and /slivers, /nodes, /tasks, /journal: rows,
+//	GET /slices?slice=PATTERN&limit=N   and /slivers, /nodes, /tasks, /journal, /usage: rows,
 //	                        one JSON object a line; the query is a Filter's
 //	GET /inspect?slice=URN  the manifest of a slice, of one that was shut down, too
 //	POST /release           a Release, answered by a Done; and /renew, /thaw, /note

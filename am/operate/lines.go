@@ -10,7 +10,7 @@ import (
 )
 
 // Lists are the names of what can be listed.
-var Lists = []string{"slices", "slivers", "nodes", "tasks", "journal"}
+var Lists = []string{"slices", "slivers", "nodes", "tasks", "journal", "usage"}
 
 // maxList is how many bytes a list may have: far more than anybody reads.
 const maxList = 64 << 20
@@ -41,6 +41,8 @@ func (d *Desk) list(what string, f Filter) ([]byte, error) {
 		err = d.Tasks(f, encoder[Task](&text))
 	case "journal":
 		err = d.Journal(f, encoder[Entry](&text))
+	case "usage":
+		err = d.Usage(f, encoder[Usage](&text))
 	default:
 		err = refuse("there is no list %.40q%s", what, didYouMean(what, slices.Clone(Lists)))
 	}

@@ -74,6 +74,7 @@ func rootCommand(c console) *cobra.Command {
 		{"nodes [PATTERN]", "List nodes, and what is taken of them", nodesLong, &nodesOptions{}},
 		{"tasks [PATTERN]", "List pending provider tasks", tasksLong, &tasksOptions{}},
 		{"journal [PATTERN]", "List what was done, and by whom", journalLong, &journalOptions{}},
+		{"usage [--from TIME --until TIME]", "List node-hours by user and project", usageLong, &usageOptions{}},
 		{"manifest SLICE", "Print the manifest of a slice", manifestLong, &manifestOptions{}},
 		{"release TARGET …", "Take slivers from their users", releaseLong, &releaseOptions{}},
 		{"renew TARGET …", "Change the end of leases", renewLong, &renewOptions{}},

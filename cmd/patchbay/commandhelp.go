@@ -70,6 +70,8 @@ var helps = map[string]commandHelp{
 	"journal": {"operations", `  patchbay journal
   patchbay journal first --since 2h
   patchbay journal --event Allocate --user alice`},
+	"usage": {"operations", `  patchbay usage
+  patchbay usage --from 2030-01-01T00:00:00Z --until 2030-02-01T00:00:00Z --csv`},
 	"manifest": {"operations", `  patchbay manifest first`},
 	"release": {"operations", `  patchbay release first
   patchbay release first/server --reason 'node is broken'`},

@@ -220,11 +220,15 @@ are.`
 
 // readTimes reads times that may be some while from now.
 func (o *listOptions) readTimes(now time.Time) (err error) {
-	if o.filter.Since, err = ago("--since", o.since, now); err != nil {
-		return err
+	if o.since != "" {
+		if o.filter.Since, err = ago("--since", o.since, now); err != nil {
+			return err
+		}
 	}
-	if o.filter.Until, err = ago("--until", o.until, now); err != nil {
-		return err
+	if o.until != "" {
+		if o.filter.Until, err = ago("--until", o.until, now); err != nil {
+			return err
+		}
 	}
 	if o.endsBefore != "" {
 		o.filter.EndsBefore, err = parseMoment("--ends-before", o.endsBefore, now)

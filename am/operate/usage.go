@@ -1,0 +1,174 @@
+package operate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// Usage is a row of the list of usage: the node-hours of one user in one project. A
+// node counts from its Provision (CreateSliver in version 2) until it is deleted, released by an
+// operator, or its lease is over; while it is held, until the end of the period. A
+// reservation alone does not count. A node that failed counts, and so does one of a
+// slice that was shut down, since no other slice can use it.
+type Usage struct {
+	// User is the user that reserved the nodes; zero where the journal no longer has
+	// the reservation.
+	User urn.URN `json:"user,omitzero"`
+	// Project is the authority of the slices, as in the site's policy.
+	Project string `json:"project"`
+	// Nodes counts the nodes that were held at some time in the period.
+	Nodes     int     `json:"nodes"`
+	NodeHours float64 `json:"node_hours"`
+	// Incomplete counts the nodes whose beginning the journal no longer has. They count
+	// from its first entry on.
+	Incomplete int `json:"incomplete,omitempty"`
+}
+
+// Usage lists node-hours by project and user. Since and Until bound the period; it ends
+// now at the latest. The filters for slices and users apply, the others do not. Errors: those of row,
+// those of the store.
+func (d *Desk) Usage(f Filter, row func(Usage) error) error {
+	w := d.where(f)
+	return d.cfg.Store.Read(func(v *store.View) error {
+		until := v.Now()
+		if !f.Until.IsZero() && f.Until.Before(until) {
+			until = f.Until
+		}
+		count := newUsageCount(f.Since, until)
+		err := v.Journal(func(e am.JournalEntry) bool {
+			if w.slice.all() || w.slice.urn(e.Slice) {
+				count.addEntry(&e)
+			}
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		err = v.Slivers(func(x am.Sliver) bool {
+			if w.slice.all() || w.slice.sliver(&x) {
+				count.addHeld(&x)
+			}
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		p := &page[Usage]{limit: f.Limit, row: row}
+		for _, r := range count.rows() {
+			if (w.user.all() || w.user.urn(r.User)) && !p.add(r) {
+				break
+			}
+		}
+		return p.err
+	})
+}
+
+// usageCount adds up the time for which slivers were held between since and until.
+type usageCount struct {
+	since, until time.Time
+	first        time.Time // of the journal
+	open         map[string]holding
+	totals       map[usageKey]*usageTotal
+}
+
+// holding is a sliver that was reserved and not yet released.
+type holding struct {
+	user urn.URN
+	from time.Time // of its Provision; zero before
+}
+
+type usageKey struct{ user, project string }
+
+type usageTotal struct {
+	Usage
+	held time.Duration
+}
+
+func newUsageCount(since, until time.Time) *usageCount {
+	return &usageCount{since: since, until: until, open: map[string]holding{}, totals: map[usageKey]*usageTotal{}}
+}
+
+// addEntry adds an entry of the journal. Entries come oldest first.
+func (c *usageCount) addEntry(e *am.JournalEntry) {
+	if c.first.IsZero() {
+		c.first = e.At
+	}
+	for _, s := range e.Slivers {
+		h, known := c.open[s.Key()]
+		switch e.Event {
+		case "Allocate":
+			c.open[s.Key()] = holding{user: e.Caller}
+		case "CreateSliver":
+			c.open[s.Key()] = holding{user: e.Caller, from: e.At}
+		case "Provision":
+			if !known {
+				h.user = e.Caller
+			}
+			h.from = e.At
+			c.open[s.Key()] = h
+		case string(am.EventDelete), string(am.EventExpire):
+			delete(c.open, s.Key())
+			if !known {
+				c.add(urn.URN{}, e.Slice, c.first, e.At, true)
+			} else if !h.from.IsZero() {
+				c.add(h.user, e.Slice, h.from, e.At, false)
+			}
+		}
+	}
+}
+
+// addHeld adds a sliver of the store, after all entries. If the journal no longer has its Provision, it
+// counts from its reservation, minutes before.
+func (c *usageCount) addHeld(x *am.Sliver) {
+	if x.Status.Allocation != am.Provisioned {
+		return
+	}
+	from := c.open[x.URN.Key()].from
+	if from.IsZero() {
+		from = x.Created
+	}
+	c.add(x.Creator, x.Slice, from, c.until, false)
+}
+
+// add counts one sliver, as far as it was held in the period.
+func (c *usageCount) add(user, slice urn.URN, from, to time.Time, incomplete bool) {
+	if from.Before(c.since) {
+		from = c.since
+	}
+	if to.After(c.until) {
+		to = c.until
+	}
+	if !to.After(from) {
+		return
+	}
+	key := usageKey{user.Key(), strings.ToLower(slice.Authority)}
+	t := c.totals[key]
+	if t == nil {
+		t = &usageTotal{Usage: Usage{User: user, Project: slice.Authority}}
+		c.totals[key] = t
+	}
+	t.held += to.Sub(from)
+	t.Nodes++
+	if incomplete {
+		t.Incomplete++
+	}
+}
+
+// rows returns the totals by project and user.
+func (c *usageCount) rows() (all []Usage) {
+	for _, t := range c.totals {
+		t.NodeHours = math.Round(t.held.Hours()*1e4) / 1e4
+		all = append(all, t.Usage)
+	}
+	slices.SortFunc(all, func(a, b Usage) int {
+		return cmp.Or(strings.Compare(strings.ToLower(a.Project), strings.ToLower(b.Project)), strings.Compare(a.User.Key(), b.User.Key()))
+	})
+	return all
+}
