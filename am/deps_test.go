@@ -225,11 +225,11 @@ func TestImportsTableIsThatOfTheArchitecture(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := table(t)
-	_, section, _ := strings.Cut(string(text), "\n## The rooms\n")
+	_, section, _ := strings.Cut(string(text), "\n## Packages\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| (\\d+) \\| `([^`]+)` \\|").FindAllStringSubmatch(section, -1)
 	if len(rows) == 0 {
-		t.Fatal("ARCHITECTURE.md has no table of rooms")
+		t.Fatal("ARCHITECTURE.md has no table of packages")
 	}
 	for _, row := range rows {
 		if r, ok := want[row[2]]; !ok || strconv.Itoa(r.line) != row[1] {
