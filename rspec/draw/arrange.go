@@ -2,17 +2,18 @@ package draw
 
 import "math"
 
-// arrangement is a graph of blocks that are given places.
+// arrangement places the blocks of a graph.
 type arrangement struct {
 	s      *scene
 	blocks []*block
-	of     map[int]int      // the block of each vertex
+	of     map[int]int      // vertex → block
 	near   [][]int          // the neighbours of each block
-	need   map[[2]int]point // how far apart joined blocks must be
+	need   map[[2]int]point // the distance that two linked blocks need
 	gap    point
 	frames bool
 }
 
+// arrangement builds the graph of the blocks.
 func (s *scene) arrangement(blocks []*block) *arrangement {
 	a := &arrangement{s: s, blocks: blocks, of: map[int]int{}, near: make([][]int, len(blocks)), need: map[[2]int]point{}}
 	for i, b := range blocks {
@@ -29,7 +30,7 @@ func (s *scene) arrangement(blocks []*block) *arrangement {
 		pair, ends := ordered(x, y), ordered(s.edges[i].from, s.edges[i].to)
 		before, seen := a.need[pair]
 		a.need[pair] = before.max(s.edges[i].gap())
-		if seen && same[ends] { // parallel lines want room for their labels, up to a point
+		if seen && same[ends] { // parallel lines need room for their labels, within limits
 			a.need[pair] = point{min(a.need[pair].x+24, 220), min(a.need[pair].y+30, 160)}
 		}
 		same[ends] = true
@@ -42,7 +43,7 @@ func (s *scene) arrangement(blocks []*block) *arrangement {
 	return a
 }
 
-// joins are the blocks at the ends of an edge, and whether they are two.
+// joins returns the blocks at the ends of an edge, and whether they differ.
 func (a *arrangement) joins(e *edge) (x, y int, crosses bool) {
 	x, okx := a.of[e.from]
 	y, oky := a.of[e.to]
@@ -51,7 +52,7 @@ func (a *arrangement) joins(e *edge) (x, y int, crosses bool) {
 
 func ordered(x, y int) [2]int { return [2]int{min(x, y), max(x, y)} }
 
-// largest is the greatest width and height of blocks.
+// largest returns the greatest width and height of the blocks in a list.
 func (a *arrangement) largest(list []int) point {
 	size := point{}
 	for _, i := range list {
@@ -60,16 +61,16 @@ func (a *arrangement) largest(list []int) point {
 	return size
 }
 
-// place arranges the connected parts, packs them, and gives the room taken.
-func (a *arrangement) place() rect {
+// placeAll places each connected part, packs the parts, and returns their bounds.
+func (a *arrangement) placeAll() rect {
 	var parts []*block
-	var loose []int // blocks joined to nothing
+	var loose []int // blocks without a link
 	part := make([]bool, len(a.blocks))
 	for i := range a.blocks {
 		if part[i] {
 			continue
 		}
-		list := a.reach(i)
+		list := a.connected(i)
 		for _, j := range list {
 			part[j] = true
 		}
@@ -78,17 +79,17 @@ func (a *arrangement) place() rect {
 			continue
 		}
 		a.placePart(list)
-		parts = append(parts, a.wrap(list))
+		parts = append(parts, a.merged(list))
 	}
 	if len(loose) > 0 {
-		a.tile(loose)
-		parts = append(parts, a.wrap(loose))
+		a.placeGrid(loose)
+		parts = append(parts, a.merged(loose))
 	}
 	return a.pack(parts)
 }
 
-// reach are all blocks connected with block i, in order of distance.
-func (a *arrangement) reach(i int) []int {
+// connected returns all blocks connected with block i, by increasing distance.
+func (a *arrangement) connected(i int) []int {
 	seen := map[int]bool{i: true}
 	list := []int{i}
 	for k := 0; k < len(list); k++ {
@@ -102,8 +103,8 @@ func (a *arrangement) reach(i int) []int {
 	return list
 }
 
-// wrap makes one block of several that have places.
-func (a *arrangement) wrap(list []int) *block {
+// merged returns one block that contains several placed ones.
+func (a *arrangement) merged(list []int) *block {
 	w := &block{}
 	for _, i := range list {
 		w.rect = w.rect.union(a.blocks[i].rect)
@@ -112,21 +113,21 @@ func (a *arrangement) wrap(list []int) *block {
 	return w
 }
 
-// shift moves blocks (by number) with a wrapped one.
-func (a *arrangement) shift(w *block, to point) {
+// moveMerged moves a block of merged, whose members are numbers of blocks.
+func (a *arrangement) moveMerged(w *block, to point) {
 	d := to.sub(w.point)
 	w.point = to
 	for _, i := range w.members {
-		a.put(i, a.blocks[i].point.add(d))
+		a.moveBlock(i, a.blocks[i].point.add(d))
 	}
 }
 
-func (a *arrangement) put(i int, p point) { a.s.move(a.blocks[i], p) }
+func (a *arrangement) moveBlock(i int, p point) { a.s.move(a.blocks[i], p) }
 
-// tile sets blocks in rows, as many as make a fair picture.
-func (a *arrangement) tile(list []int) {
+// placeGrid sets blocks in a grid of readable proportion.
+func (a *arrangement) placeGrid(list []int) {
 	if a.frames {
-		a.shelve(list)
+		a.packLoose(list)
 		return
 	}
 	cell := a.largest(list).add(point{clearance, clearance})
@@ -136,20 +137,20 @@ func (a *arrangement) tile(list []int) {
 		columns = max(1, min(columns, len(list)))
 	}
 	for k, i := range list {
-		a.put(i, point{float64(k % columns), float64(k / columns)}.scaled(cell))
+		a.moveBlock(i, point{float64(k % columns), float64(k / columns)}.scaled(cell))
 	}
 }
 
-// shelve sets blocks of different size on shelves of one width.
-func (a *arrangement) shelve(list []int) {
+// packLoose packs blocks of different size in rows.
+func (a *arrangement) packLoose(list []int) {
 	parts := make([]*block, len(list))
 	for k, i := range list {
-		parts[k] = a.wrap([]int{i})
+		parts[k] = a.merged([]int{i})
 	}
 	a.pack(parts)
 }
 
-// pack sets wrapped blocks on shelves, in their order, and gives the room taken.
+// pack sets merged blocks in rows, in their order, and returns their bounds.
 func (a *arrangement) pack(parts []*block) rect {
 	if len(parts) == 0 {
 		return rect{}
@@ -163,7 +164,7 @@ func (a *arrangement) pack(parts []*block) rect {
 		area += (p.hw*2 + gap) * (p.hh*2 + gap)
 		widest = max(widest, p.hw*2)
 	}
-	// The width that leaves the picture nearest to its proportion.
+	// Choose the width that gives the picture the best proportion.
 	best, bestWidth := math.Inf(1), widest
 	for _, k := range []float64{0.8, 1, 1.15, 1.3, 1.5, 1.8} {
 		width := max(widest, math.Sqrt(area*proportion)*k)
@@ -174,15 +175,15 @@ func (a *arrangement) pack(parts []*block) rect {
 	}
 	all := rect{}
 	shelves(parts, bestWidth, gap, func(p *block, at point) {
-		a.shift(p, at)
+		a.moveMerged(p, at)
 		all = all.union(p.rect)
 	})
 	return all
 }
 
-// shelves walks along shelves of a width and gives the room they take. Each
-// part stands in the middle of its shelf's height.
-func shelves(parts []*block, width, gap float64, put func(*block, point)) (w, h float64) {
+// shelves fills rows of a given width with the parts and returns the size used.
+// Each part stands at the middle of its row's height.
+func shelves(parts []*block, width, gap float64, place func(*block, point)) (w, h float64) {
 	for i := 0; i < len(parts); {
 		used, high, j := 0.0, 0.0, i
 		for ; j < len(parts); j++ {
@@ -194,8 +195,8 @@ func shelves(parts []*block, width, gap float64, put func(*block, point)) (w, h 
 		}
 		x := 0.0
 		for ; i < j; i++ {
-			if put != nil {
-				put(parts[i], point{x + parts[i].hw, h + high/2})
+			if place != nil {
+				place(parts[i], point{x + parts[i].hw, h + high/2})
 			}
 			x += parts[i].hw*2 + gap
 		}

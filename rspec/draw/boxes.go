@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// builder fills in a scene's boxes and lines.
+// builder adds boxes and lines to a scene.
 type builder struct {
 	scene   *scene
 	groups  []group
 	grouped map[int]int // node → group
-	// outside are the boxes of what the document names and does not hold.
+	// outside maps the things that the document names but does not contain to
+	// their boxes.
 	outside map[string]int
-	// hubs and dropped count links.
-	hubs, dropped, loose int
-	common               string // what most lines promise, said in the heading
+	// hubs, dropped and unconnected count links.
+	hubs, dropped, unconnected int
+	common                     string // properties of all links, shown in the heading
 }
 
-// boxes makes a vertex of each group; a group's number is its vertex's.
-func (b *builder) boxes() {
+// addBoxes adds a vertex for each group; both have the same number.
+func (b *builder) addBoxes() {
 	p := b.scene.picture
 	room := boxRoom(len(b.groups))
 	for _, g := range b.groups {
@@ -37,14 +38,14 @@ func (b *builder) boxes() {
 		v.fit(room)
 		b.scene.add(v)
 	}
-	// Equal widths make a tidy picture.
-	widest := most(b.scene.vertices, func(v vertex) float64 { return v.hw })
+	// Boxes of equal width make a tidy picture.
+	widest := largestOf(b.scene.vertices, func(v vertex) float64 { return v.hw })
 	for i := range b.scene.vertices {
 		b.scene.vertices[i].hw = widest
 	}
 }
 
-// boxRoom is how wide the text of a box may be: the more there are the narrower.
+// boxRoom returns the maximal width of the text in one of n boxes.
 func boxRoom(n int) float64 {
 	switch {
 	case n <= 6:
@@ -63,7 +64,7 @@ func (v *vertex) add(text string, f font, dim bool) {
 	}
 }
 
-// fit cuts the lines to the room and gives the box its size.
+// fit shortens the lines to a width and sets the size of the box.
 func (v *vertex) fit(room float64) {
 	w, h := 0.0, 0.0
 	for i := range v.lines {
@@ -72,7 +73,7 @@ func (v *vertex) fit(room float64) {
 		if i == 0 && v.state != unknown {
 			mark = markRoom
 		}
-		l.text = squeeze(l.text, room-mark, l.font.width)
+		l.text = elide(l.text, room-mark, l.font.width)
 		w, h = max(w, l.font.width(l.text)+mark), h+l.font.height()
 	}
 	v.hw, v.hh = max(w+24, 92)/2, (h+14)/2
@@ -81,40 +82,41 @@ func (v *vertex) fit(room float64) {
 	}
 }
 
-// markRoom is how wide the mark of a state is, with its distance.
+// markRoom is the width of a state's mark, with its distance to the text.
 const markRoom = 17
 
+// nodeLines writes the text of a node's box.
 func (b *builder) nodeLines(v *vertex, n *Node) {
-	roomy := len(b.groups) <= 12
+	fewBoxes := len(b.groups) <= 12
 	v.state = conditionOf(n.State)
 	v.add(n.name(), nameFont, false)
 	v.add(b.kindOfNode(n), detailFont, true)
 	if b.scene.picture.Kind == Advertisement {
-		v.add(freeWord(n), detailFont, false)
+		v.add(availability(n), detailFont, false)
 	} else {
-		v.add(joined(", ", stateWord(n.State), prefixed("on ", full(n.Component))), detailFont, false)
+		v.add(joined(", ", stateWord(n.State), prefixed("on ", cleaned(n.Component))), detailFont, false)
 	}
 	if n.Error != "" {
-		v.add(clean(n.Error, longest), labelFont, true)
+		v.add(clean(n.Error, maxText), labelFont, true)
 	}
 	for _, address := range n.publicAddresses() {
-		told := len(n.Logins) > 0 && n.Logins[0].Host == address
-		if len(v.lines) < 5 && !(roomy && told) {
-			v.add(full(address), labelFont, true)
+		shown := len(n.Logins) > 0 && n.Logins[0].Host == address
+		if len(v.lines) < 5 && !(fewBoxes && shown) {
+			v.add(cleaned(address), labelFont, true)
 		}
 	}
-	if roomy && len(n.Logins) > 0 {
-		v.add(full(n.Logins[0].String()), labelFont, true)
+	if fewBoxes && len(n.Logins) > 0 {
+		v.add(cleaned(n.Logins[0].String()), labelFont, true)
 	}
 	v.title = nodeTitle(n)
 }
 
-// publicAddresses are those at which a node is reached beside its links: its
-// hosts' and those of interfaces without a link, each once.
+// publicAddresses returns the addresses at which a node is reached apart from its
+// links: those of its hosts and of interfaces without a link, each once.
 func (n *Node) publicAddresses() []string {
 	var list []string
 	add := func(address string) {
-		if address != "" && len(list) < mostAddresses && !slices.Contains(list, address) {
+		if address != "" && len(list) < maxAddresses && !slices.Contains(list, address) {
 			list = append(list, address)
 		}
 	}
@@ -131,26 +133,26 @@ func (n *Node) publicAddresses() []string {
 	return list
 }
 
-// mostAddresses are drawn of a node.
-const mostAddresses = 4
+// maxAddresses is the number of addresses drawn of a node.
+const maxAddresses = 4
 
-// name is what a node is called in a drawing.
+// name returns the name of a node in a drawing.
 func (n *Node) name() string {
-	return cmp.Or(full(n.Name), "(no client_id)")
+	return cmp.Or(cleaned(n.Name), "(no client_id)")
 }
 
-// kindOfNode says what a node is: "emulab-xen · UBUNTU18-64-STD". An image that
-// does not fit is left to the tooltip, unless the picture is small.
+// kindOfNode describes a node: "emulab-xen · UBUNTU18-64-STD". In larger pictures
+// an image that does not fit is shown only in the tooltip.
 func (b *builder) kindOfNode(n *Node) string {
-	s := full(typesOf(n))
-	both := joined(" · ", s, full(n.Image))
+	s := cleaned(typesOf(n))
+	both := joined(" · ", s, cleaned(n.Image))
 	if s == "" || len(b.groups) <= 6 || detailFont.width(both) <= boxRoom(len(b.groups)) {
 		s = both
 	}
 	return cmp.Or(s, n.use())
 }
 
-// use says whether a node is for one slice alone; empty where that is left open.
+// use returns "exclusive" or "shared"; empty where the document does not state it.
 func (n *Node) use() string {
 	switch {
 	case n.Exclusive == nil:
@@ -161,7 +163,7 @@ func (n *Node) use() string {
 	return "shared"
 }
 
-// joined puts a separator between those words that are not empty.
+// joined joins the words that are not empty.
 func joined(separator string, words ...string) string {
 	return strings.Join(nonEmpty(words...), separator)
 }
@@ -170,7 +172,7 @@ func nonEmpty(words ...string) []string {
 	return slices.DeleteFunc(words, func(s string) bool { return s == "" })
 }
 
-// prefixed puts a word in front of what is not empty.
+// prefixed adds a prefix to a text that is not empty.
 func prefixed(word, text string) string {
 	if text == "" {
 		return ""
@@ -178,10 +180,10 @@ func prefixed(word, text string) string {
 	return word + text
 }
 
-// first are the first of a list, n at most.
+// first returns the first n members of a list, or all of a shorter one.
 func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
-// typesOf names the sliver types, or else the hardware.
+// typesOf names the sliver types, or the hardware if there are none.
 func typesOf(n *Node) string {
 	switch len(n.SliverTypes) {
 	case 0:
@@ -192,7 +194,8 @@ func typesOf(n *Node) string {
 	return fmt.Sprintf("%s +%d types", n.SliverTypes[0], len(n.SliverTypes)-1)
 }
 
-func freeWord(n *Node) string {
+// availability says whether a component is free and how many slots it has.
+func availability(n *Node) string {
 	word, slots := "", ""
 	if n.Available != nil {
 		if word = "taken"; *n.Available {
@@ -205,7 +208,7 @@ func freeWord(n *Node) string {
 	return joined(", ", word, slots)
 }
 
-// nodeTitle is all that is known, for the tooltip.
+// nodeTitle returns the tooltip: everything that is known about the node.
 func nodeTitle(n *Node) string {
 	t := tooltip{n.name()}
 	t.add("sliver type", strings.Join(first(n.SliverTypes, 8), ", "))
@@ -215,7 +218,7 @@ func nodeTitle(n *Node) string {
 	t.add("component", n.Component)
 	t.add("state", n.State)
 	if n.Error != "" {
-		t = append(t, "error: "+clean(n.Error, longestReason))
+		t = append(t, "error: "+clean(n.Error, maxReason))
 	}
 	if n.Monitored {
 		t.add("monitoring", "yes")
@@ -228,27 +231,28 @@ func nodeTitle(n *Node) string {
 	}
 	t.add("accounts", strings.Join(first(n.Accounts, 8), ", "))
 	for _, in := range first(n.Interfaces, 16) {
-		t.add(full(in.Name), joined(" ", strings.Join(in.Addresses, ", "), in.MAC))
+		t.add(cleaned(in.Name), joined(" ", strings.Join(in.Addresses, ", "), in.MAC))
 	}
 	return strings.Join(t, "\n")
 }
 
-// tooltip are the lines of a title.
+// tooltip is the lines of a tooltip.
 type tooltip []string
 
 func (t *tooltip) add(word, value string) {
 	if value != "" {
-		*t = append(*t, word+": "+full(value))
+		*t = append(*t, word+": "+cleaned(value))
 	}
 }
 
+// groupLines writes the text of a group's box.
 func (b *builder) groupLines(v *vertex, g group) {
 	p := b.scene.picture
 	room := boxRoom(len(b.groups))
-	v.add(g.span(p, func(s string) string { return squeeze(s, room/2-10, nameFont.width) }), nameFont, false)
+	v.add(g.nameRange(p, func(s string) string { return elide(s, room/2-10, nameFont.width) }), nameFont, false)
 	var kinds, states grouping[string, int]
 	for _, i := range g.nodes {
-		kinds.add(full(typesOf(&p.Nodes[i])), i)
+		kinds.add(cleaned(typesOf(&p.Nodes[i])), i)
 		states.add(stateWord(p.Nodes[i].State), i)
 	}
 	kind := cmp.Or(kinds.keys[0], "node")
@@ -257,7 +261,7 @@ func (b *builder) groupLines(v *vertex, g group) {
 	}
 	kind = fmt.Sprintf("%d × %s", len(g.nodes), kind)
 	v.add(kind, detailFont, true)
-	last, slots := p.free(g.nodes)
+	last, slots := p.freeNodes(g.nodes)
 	if slots > len(g.nodes) {
 		last = joined(", ", last, count(slots, "slot"))
 	}
@@ -267,31 +271,31 @@ func (b *builder) groupLines(v *vertex, g group) {
 		}
 	}
 	v.add(last, detailFont, false)
-	v.title = strings.Join([]string{g.span(p, full), kind, last}, "\n")
+	v.title = strings.Join([]string{g.nameRange(p, cleaned), kind, last}, "\n")
 }
 
-// free says how many nodes are free, empty where nothing is known of any, and
-// counts their slots.
-func (p *Picture) free(nodes []int) (text string, slots int) {
-	free, said := 0, false
+// freeNodes says how many of the nodes are free, empty if no node states it, and
+// counts the slots of those that are not exclusive.
+func (p *Picture) freeNodes(nodes []int) (text string, slots int) {
+	free, known := 0, false
 	for _, i := range nodes {
 		if only := p.Nodes[i].Exclusive; only == nil || !*only { // an exclusive node has one, and is one
 			slots += p.Nodes[i].Slots
 		}
 		if a := p.Nodes[i].Available; a != nil {
-			said = true
+			known = true
 			if *a {
 				free++
 			}
 		}
 	}
-	if said {
+	if known {
 		text = fmt.Sprintf("%d free", free)
 	}
 	return text, slots
 }
 
-// count is "1 node" or "3 nodes".
+// count returns a number with its noun: "1 node" or "3 nodes".
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

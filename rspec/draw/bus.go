@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// busFrom is how many nodes of its own make a hub a bus.
-const busFrom = 5
+// minBusNodes is the number of its own nodes from which a hub is drawn as a bus.
+const minBusNodes = 5
 
-// crowd is how many spokes make a hub a bus of all its nodes, even of those that
-// other lines join as well: nobody can follow the lines of a larger star.
-const crowd = 25
+// crowdedHub is the number of spokes from which a bus also takes nodes with other
+// links: the lines of a larger star are unreadable.
+const crowdedHub = 25
 
 // Distances along a bus.
 const (
@@ -18,8 +18,8 @@ const (
 	busGap     = 20.0
 )
 
-// bus hangs nodes above and below the bars of a hub, and makes one block of all.
-// The hub's own box stands at the left, where other lines come in.
+// bus places nodes above and below the bars of a hub and makes one block of them.
+// The box of the hub stands at the left, where its other lines arrive.
 func (s *scene) bus(hub int, edges []int) *block {
 	h := &s.vertices[hub]
 	pitch, high := 0.0, 0.0
@@ -32,8 +32,8 @@ func (s *scene) bus(hub int, edges []int) *block {
 		pitch = max(pitch, v.hw*2+busGap, labelFont.width(e.near[0])+14)
 		high = max(high, v.hh*2)
 	}
-	// Nodes that are joined among themselves stand in a row that turns at its
-	// ends, with room for the labels, and their stubs beside the middle.
+	// Nodes that are linked with each other stand in one row that turns back at its
+	// end, with room for the labels; their stubs stand beside their middle.
 	nodes := stubs.keys
 	joined := s.gaps(setOf(nodes))
 	if joined.x > 0 {
@@ -44,9 +44,9 @@ func (s *scene) bus(hub int, edges []int) *block {
 	step := 2*high + 2*stubLength + busGap + 8
 	trunk := first - pitch/2 - 6
 	h.point = point{h.hw, float64(bars-1) * step / 2}
-	h.wires = nil
+	h.bars = nil
 	if bars > 1 {
-		h.wires = append(h.wires, [2]point{h.point, {trunk, h.y}}, [2]point{{trunk, 0}, {trunk, float64(bars-1) * step}})
+		h.bars = append(h.bars, [2]point{h.point, {trunk, h.y}}, [2]point{{trunk, 0}, {trunk, float64(bars-1) * step}})
 	}
 	b := &block{members: []int{hub}}
 	for bar := range bars {
@@ -78,7 +78,7 @@ func (s *scene) bus(hub int, edges []int) *block {
 				if joined.x > 0 {
 					foot -= share / 2
 				}
-				v.feet = append(v.feet, point{foot, y})
+				v.stubEnds = append(v.stubEnds, point{foot, y})
 				end = max(end, foot)
 			}
 			b.members = append(b.members, i)
@@ -87,25 +87,25 @@ func (s *scene) bus(hub int, edges []int) *block {
 		if bars == 1 {
 			from = h.point
 		}
-		h.wires = append(h.wires, [2]point{from, {end, y}})
+		h.bars = append(h.bars, [2]point{from, {end, y}})
 	}
 	s.enclose(b)
 	return b
 }
 
-// enclose makes a block as large as all that is in it.
+// enclose grows a block to contain all its members and their bars.
 func (s *scene) enclose(b *block) {
 	for _, m := range b.members {
 		v := &s.vertices[m]
 		b.rect = b.rect.union(v.rect)
-		for _, w := range v.wires {
+		for _, w := range v.bars {
 			b.rect = b.rect.union(spanned(w[0], w[1]).grown(2))
 		}
 	}
 }
 
-// around are the vertices beyond members that lines join with vertex v.
-func (s *scene) around(v int, members []int) []int {
+// neighboursOutside returns the vertices outside members that are linked with v.
+func (s *scene) neighboursOutside(v int, members []int) []int {
 	var list []int
 	for i := range s.edges {
 		e := &s.edges[i]
@@ -124,8 +124,8 @@ func (s *scene) around(v int, members []int) []int {
 	return list
 }
 
-// fan sets buses beside the one node that joins them: all to its right, or to
-// both sides where they are many.
+// fan places buses beside the one node that links them: all at its right, or on
+// both sides if there are many.
 func (s *scene) fan(node int, buses []*block) *block {
 	width, height := 0.0, 0.0
 	for _, b := range buses {
@@ -160,9 +160,9 @@ func (s *scene) fan(node int, buses []*block) *block {
 	return all
 }
 
-// pageForm sets n nodes on bars, on one side or on both, with extra room beside
-// them: it is how many bars, and how many columns, come nearest to the
-// proportion of a page. A few columns stay on one bar.
+// pageForm distributes n nodes over bars with nodes on one or two sides. It
+// returns the number of bars and columns whose proportion is nearest to that of a
+// page. At most few columns stay on one bar; extra is the width beside the nodes.
 func pageForm(n, sides, few int, pitch, step, extra float64) (_, columns int) {
 	best := math.Inf(1)
 	for k := 1; k <= n; k++ {
@@ -175,6 +175,6 @@ func pageForm(n, sides, few int, pitch, step, extra float64) (_, columns int) {
 			best, columns = off, c
 		}
 	}
-	// No bar stays empty.
+	// Leave no bar empty.
 	return (n + sides*columns - 1) / (sides * columns), columns
 }

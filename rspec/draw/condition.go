@@ -2,7 +2,7 @@ package draw
 
 import "strings"
 
-// condition is the state of a node as the drawing tells it: by a word, and by
+// condition is the state of a node as the drawing shows it: with a word and with
 // a mark of its own shape and colour.
 type condition int
 
@@ -10,12 +10,12 @@ const (
 	unknown condition = iota
 	ready
 	busy
-	resting
+	idle
 	failed
 )
 
-// conditionOf reads the state words of aggregates: those of the AM API and
-// those that ExoGENI and Emulab write.
+// conditionOf maps a state word to a condition. It knows the words of the AM API
+// and those of ExoGENI and Emulab.
 func conditionOf(state string) condition {
 	s := strings.ToLower(strings.TrimSpace(state))
 	s = strings.TrimPrefix(s, "geni_")
@@ -27,14 +27,14 @@ func conditionOf(state string) condition {
 	case s == "ready", s == "active", s == "started", s == "up":
 		return ready
 	case s == "notready", s == "stopped", s == "unallocated", s == "allocated", s == "closed", s == "shutdown":
-		return resting
+		return idle
 	case s == "provisioned", strings.Contains(s, "ing"), strings.Contains(s, "pending"), s == "ticketed", s == "uncompleted", s == "changing":
 		return busy
 	}
 	return unknown
 }
 
-// stateWord is a state as people say it.
+// stateWord returns a state without its prefix, with blanks for underscores.
 func stateWord(state string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(clean(state, 40), "geni_"), "_", " ")
 }

@@ -41,7 +41,7 @@ func TestCorpusIsDrawn(t *testing.T) {
 			continue // its nodes are in groups
 		}
 		for _, n := range p.Nodes {
-			if name := full(n.Name); name != "" && !strings.Contains(svg, "<title>"+escape(name)) {
+			if name := cleaned(n.Name); name != "" && !strings.Contains(svg, "<title>"+escape(name)) {
 				t.Errorf("%s: %s is not in the drawing", filepath.Base(file), name)
 			}
 		}

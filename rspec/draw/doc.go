@@ -1,29 +1,32 @@
 // Package draw makes pictures of RSpecs: requests, manifests and
-// advertisements of GENI RSpec version 3, and of its older sister ProtoGENI 2.
+// advertisements of GENI RSpec version 3 and of the older ProtoGENI 2.
 //
-// Read takes what is to be seen out of a document, and two writers show it: SVG
+// Read converts a document to a Picture. Two functions write the Picture: SVG
 // for a page or a browser, Text for a terminal.
 //
 //	bytes ── Read ── Picture ── scene (boxes, lines) ── layout ── SVG
 //	                    └── Text
 //
-// The scene is the drawing's own graph: a node is a box, a link of two ends is
-// a line, any other link is a hub with spokes, and an interface that is nowhere
-// is a dashed box. Nodes of an advertisement that only their names tell apart
-// become one box, and so do those of any document with more boxes than a page
-// can hold. The managers of a document with several have a frame each.
+// The scene is the graph that is drawn. A node is a box, a link with two ends
+// is a line, and any other link is a hub with spokes. An interface that the
+// document names but does not contain is a dashed box. Nodes of an
+// advertisement that differ only in their names share one box; with more boxes
+// than a page can hold, the nodes of any document do. In a document with
+// several managers each manager has a frame.
 //
-// The layout goes from small to large: the nodes that hang on one LAN alone
-// stand along its bus; connected boxes find their places by their distances in
-// the graph (chains, trees and stars have a form of their own); unconnected
-// parts are packed like books on shelves; frames are arranged like boxes. Lines
-// that would cross a box are bent or led around it, and labels look for a place
-// where they hide nothing. It uses no random numbers: the same document gives
-// the same picture.
+// The layout proceeds from small to large. Nodes whose only link is one LAN
+// stand along its bus. Connected boxes are placed by their distances in the
+// graph; chains, trees and stars have a form of their own. Unconnected parts
+// are packed in rows. Frames are arranged like boxes. A line that would cross a
+// box is bent or led around it, and each label gets a place where it hides
+// nothing. The layout uses no random numbers: the same document gives the same
+// picture.
 //
-// Reading is tolerant, since a picture often shows best what is wrong with a
-// document. It is safe with hostile ones: size and depth are limited, labels
-// are cut and lose control characters, SVG holds no scripts and no references.
+// Read accepts invalid documents, since a picture often shows best what is
+// wrong. It is safe with hostile ones: size and depth are limited, labels are
+// cut and stripped of control characters, and the SVG contains no scripts and
+// no references.
 //
-// It never judges a document (patchbay/rspec does), and never edits one.
+// The package never validates a document (patchbay/rspec does) and never edits
+// one.
 package draw

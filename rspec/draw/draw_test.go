@@ -33,7 +33,7 @@ func (w *net) link(nodes ...int) *Link {
 	l := Link{Name: fmt.Sprintf("link%d", len(w.p.Links))}
 	for k, n := range nodes {
 		if n < 0 {
-			l.Ends = append(l.Ends, End{Name: fmt.Sprintf("nobody:if%d", k), Node: -1, Interface: -1})
+			l.Ends = append(l.Ends, End{Name: fmt.Sprintf("unnamed:if%d", k), Node: -1, Interface: -1})
 			continue
 		}
 		node := &w.p.Nodes[n]
@@ -163,7 +163,7 @@ func topologies() map[string]*Picture {
 // drawn is the scene of a picture as SVG draws it.
 func drawn(p *Picture) *scene {
 	s := newScene(p)
-	s.complete()
+	s.layOut()
 	return s
 }
 

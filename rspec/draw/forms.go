@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// form is how the blocks of a part are joined.
+// form describes the graph of the blocks of a connected part.
 type form struct {
 	isTree, isStar, isRing, isDense bool
 	leaves                          int // blocks with one neighbour
-	widest                          int // the block with the most
+	widest                          int // the block with the most neighbours
 }
 
+// formOf determines the form of the blocks in a list.
 func (a *arrangement) formOf(list []int) form {
 	p := form{widest: list[0], isRing: true}
 	ends := 0
@@ -33,31 +34,31 @@ func (a *arrangement) formOf(list []int) form {
 	return p
 }
 
-// placePart gives connected blocks their places, by the form of their graph.
+// placePart places connected blocks in the way that suits their form.
 func (a *arrangement) placePart(list []int) {
 	p := a.formOf(list)
 	switch {
 	case p.isStar && a.frames && p.leaves > 2 && len(a.blocks[p.widest].members) == 1:
-		a.court(list, p.widest)
+		a.placeFramesAround(list, p.widest)
 	case p.isDense && !a.frames:
-		a.circle(list)
+		a.placeCircle(list)
 	case p.isTree && p.leaves == 2:
-		a.chain(list)
+		a.placeChain(list)
 	case p.isStar && !a.frames:
-		a.star(list, p.widest)
+		a.placeStar(list, p.widest)
 	case p.isRing:
-		a.ring(list)
+		a.placeRing(list)
 	case p.isTree && p.leaves <= 9 && !a.frames:
-		a.tree(list)
-	case len(list) > mostStress:
-		a.tile(list)
+		a.placeTree(list)
+	case len(list) > maxStressBlocks:
+		a.placeGrid(list)
 	default:
-		a.spread(list)
+		a.placeByStress(list)
 	}
-	a.turn(list)
+	a.mirrorBlocks(list)
 }
 
-// cell is how much room a block of middle size takes with the gap to the next.
+// cell returns the median size of the blocks plus the gap to the next one.
 func (a *arrangement) cell(list []int) point {
 	var ws, hs []float64
 	for _, i := range list {
@@ -68,10 +69,10 @@ func (a *arrangement) cell(list []int) point {
 	return point{ws[len(ws)/2] + a.gap.x, hs[len(hs)/2] + a.gap.y}
 }
 
-// chain sets blocks in a row, or in rows that turn like an ox at the plough.
-func (a *arrangement) chain(list []int) {
+// placeChain sets blocks in one row, or in rows that run alternately right and left.
+func (a *arrangement) placeChain(list []int) {
 	inner := func(i int) bool { return len(a.near[i]) != 1 }
-	walk := a.reach(slices.Min(slices.DeleteFunc(slices.Clone(list), inner))) // from the first end in the document
+	walk := a.connected(slices.Min(slices.DeleteFunc(slices.Clone(list), inner))) // from the end that the document names first
 	width, total := a.largest(walk).x, 0.0
 	for _, i := range walk {
 		total += a.blocks[i].hw*2 + a.gap.x
@@ -85,7 +86,7 @@ func (a *arrangement) chain(list []int) {
 		rows := math.Ceil(total / most)
 		perRow = max(2, int(math.Ceil(float64(len(walk))/rows)))
 		if mean := total / float64(len(walk)); mean > most/2 {
-			// Large blocks: as many to a row as make a fair page.
+			// Large blocks: choose the number in a row by the page's proportion.
 			high := 0.0
 			for _, i := range walk {
 				high += (a.blocks[i].hh*2 + a.gap.y) / float64(len(walk))
@@ -105,7 +106,7 @@ func (a *arrangement) chain(list []int) {
 		for n, i := range row {
 			if perRow == len(walk) { // one row: each block its own width
 				x += a.blocks[i].hw
-				a.put(i, point{x, y})
+				a.moveBlock(i, point{x, y})
 				x += a.blocks[i].hw + a.gap.x
 				continue
 			}
@@ -113,13 +114,13 @@ func (a *arrangement) chain(list []int) {
 			if k/perRow%2 == 1 {
 				column = perRow - 1 - n
 			}
-			a.put(i, point{float64(column) * (width + a.gap.x), y})
+			a.moveBlock(i, point{float64(column) * (width + a.gap.x), y})
 		}
 	}
 }
 
-// ring sets blocks around an ellipse.
-func (a *arrangement) ring(list []int) {
+// placeRing sets blocks around an ellipse.
+func (a *arrangement) placeRing(list []int) {
 	first := slices.Min(list)
 	walk := []int{first}
 	for at, from := a.near[first][0], first; at != first; {
@@ -130,17 +131,17 @@ func (a *arrangement) ring(list []int) {
 		}
 		at, from = next, at
 	}
-	a.grow(walk, ellipse(len(walk)), float64(len(walk))/(2*math.Pi))
+	a.placeScaled(walk, ellipse(len(walk)), float64(len(walk))/(2*math.Pi))
 }
 
-// circle sets blocks that are nearly all joined around an ellipse, in the order
-// of the document: no line between two of them meets a third.
-func (a *arrangement) circle(list []int) {
+// placeCircle sets blocks that are nearly all linked around an ellipse, in the
+// order of the document, so that no line passes through a third block.
+func (a *arrangement) placeCircle(list []int) {
 	walk := slices.Sorted(slices.Values(list))
-	a.grow(walk, ellipse(len(walk)), float64(len(walk))/4)
+	a.placeScaled(walk, ellipse(len(walk)), float64(len(walk))/4)
 }
 
-// ellipse is n places around the middle; with a flat top where n is even.
+// ellipse returns n points around the origin; with a flat top where n is even.
 func ellipse(n int) []point {
 	at := make([]point, n)
 	for k := range at {
@@ -153,9 +154,9 @@ func ellipse(n int) []point {
 	return at
 }
 
-// court sets frames around the one box that joins them: in a row above it, or
-// in two rows with the box between.
-func (a *arrangement) court(list []int, middle int) {
+// placeFramesAround sets frames around the one box that links them: in a row
+// above it, or in two rows with the box between.
+func (a *arrangement) placeFramesAround(list []int, middle int) {
 	frames := slices.Sorted(slices.Values(a.near[middle]))
 	total := 0.0
 	for _, i := range frames {
@@ -173,32 +174,32 @@ func (a *arrangement) court(list []int, middle int) {
 		}
 		x := -width / 2
 		for _, i := range row {
-			// Frames stand on the side of the box.
+			// Each frame is next to the box's side of its row.
 			level := y + high - a.blocks[i].hh
 			if k == 1 {
 				level = y + a.blocks[i].hh
 			}
-			a.put(i, point{x + a.blocks[i].hw, level})
+			a.moveBlock(i, point{x + a.blocks[i].hw, level})
 			x += a.blocks[i].hw*2 + frameGap*0.6
 		}
 		y += high
 		if k == 0 {
 			y += frameGap * 0.7
-			a.put(middle, point{0, y + a.blocks[middle].hh})
+			a.moveBlock(middle, point{0, y + a.blocks[middle].hh})
 			y += a.blocks[middle].hh*2 + frameGap*0.7
 		}
 	}
 }
 
-// star sets the leaves around the middle, on one ellipse or more.
-func (a *arrangement) star(list []int, middle int) {
+// placeStar sets the leaves around the middle, on one or more ellipses.
+func (a *arrangement) placeStar(list []int, middle int) {
 	leaves := slices.Sorted(slices.Values(a.near[middle]))
 	walk := []int{middle}
 	unit := []point{{}}
 	rings := 1
 	for ; len(leaves) > 14*rings*(rings+1)/2; rings++ {
 	}
-	// Ring k has a share of k.
+	// Ring k receives a share of k.
 	left, shares := len(leaves), rings*(rings+1)/2
 	at := 0
 	for k := 1; k <= rings; k++ {
@@ -220,32 +221,32 @@ func (a *arrangement) star(list []int, middle int) {
 		left -= here
 		shares -= k
 	}
-	a.grow(walk, unit, 0.8)
+	a.placeScaled(walk, unit, 0.8)
 }
 
-// grow sets blocks at places that are scaled up until all have room.
-func (a *arrangement) grow(walk []int, unit []point, scale float64) {
+// placeScaled sets blocks at the given places, scaled up until all have room.
+func (a *arrangement) placeScaled(walk []int, unit []point, scale float64) {
 	c := a.cell(walk)
 	at := make([]point, len(walk))
 	for ; ; scale *= 1.06 {
 		for k := range walk {
 			at[k] = unit[k].times(scale).scaled(c)
 		}
-		if a.roomy(walk, at) {
+		if a.hasRoom(walk, at) {
 			break
 		}
 	}
 	for k, i := range walk {
-		a.put(i, at[k])
+		a.moveBlock(i, at[k])
 	}
 }
 
-// roomy tells whether no two blocks are too near to each other, and joined ones
-// leave room for what stands between them.
-func (a *arrangement) roomy(walk []int, at []point) bool {
+// hasRoom reports whether no two blocks are too close, including the distance
+// that linked blocks need for their labels.
+func (a *arrangement) hasRoom(walk []int, at []point) bool {
 	for k, i := range walk {
 		for m, j := range walk[:k] {
-			if a.crowded(i, j, at[k], at[m]) {
+			if a.isTooClose(i, j, at[k], at[m]) {
 				return false
 			}
 		}
@@ -253,7 +254,7 @@ func (a *arrangement) roomy(walk []int, at []point) bool {
 	return true
 }
 
-// between is how far apart two blocks must be, one way or the other.
+// between returns the distance that two blocks need in one of the directions.
 func (a *arrangement) between(i, j int) point {
 	if need, joined := a.need[ordered(i, j)]; joined {
 		return need
@@ -261,7 +262,7 @@ func (a *arrangement) between(i, j int) point {
 	return point{clearance, clearance}
 }
 
-func (a *arrangement) crowded(i, j int, p, q point) bool {
+func (a *arrangement) isTooClose(i, j int, p, q point) bool {
 	dx := math.Abs(p.x-q.x) - a.blocks[i].hw - a.blocks[j].hw
 	dy := math.Abs(p.y-q.y) - a.blocks[i].hh - a.blocks[j].hh
 	gap := a.between(i, j)

@@ -4,40 +4,40 @@ import "cmp"
 
 var frameFont = font{13, true}
 
-// frameName is what is written on the frame of a manager.
+// frameName returns the title of a manager's frame.
 func (s *scene) frameName(f int) string {
-	return squeeze(cmp.Or(full(s.picture.Managers[f].Name), "no manager named"), 320, frameFont.width)
+	return elide(cmp.Or(cleaned(s.picture.Managers[f].Name), "no manager named"), 320, frameFont.width)
 }
 
-// titleRoom is where the title of a frame stands: at the left, or at the right
-// where lines come in at the left.
-func (s *scene) titleRoom(f int) rect {
+// titleRect returns the place of a frame's title: at the left, or at the right
+// if titleAtRight is set.
+func (s *scene) titleRect(f int) rect {
 	r := s.frames[f]
 	w := frameFont.width(s.frameName(f)) + 8
-	if s.rightward[f] {
+	if s.titleAtRight[f] {
 		return box(r.right()-12-w, r.top()+10, r.right()-12, r.top()+30)
 	}
 	return box(r.left()+12, r.top()+10, r.left()+12+w, r.top()+30)
 }
 
-// titleRooms are where the titles of all frames stand.
-func (s *scene) titleRooms() (list []rect) {
+// titleRects returns the places of the titles of all frames.
+func (s *scene) titleRects() (list []rect) {
 	for f, r := range s.frames {
 		if s.framed && r.hw > 0 {
-			list = append(list, s.titleRoom(f))
+			list = append(list, s.titleRect(f))
 		}
 	}
 	return list
 }
 
-// titles puts the titles of frames where fewer lines come in.
-func (s *scene) titles() {
-	s.rightward = make([]bool, len(s.frames))
+// placeTitles sets each frame's title on the side that fewer lines cross.
+func (s *scene) placeTitles() {
+	s.titleAtRight = make([]bool, len(s.frames))
 	if !s.framed {
 		return
 	}
 	cuts := func(f int) (n int) {
-		room := s.titleRoom(f)
+		room := s.titleRect(f)
 		for i := range s.edges {
 			e := &s.edges[i]
 			a, b := &s.vertices[e.from], &s.vertices[e.to]
@@ -52,7 +52,7 @@ func (s *scene) titles() {
 			continue
 		}
 		left := cuts(f)
-		s.rightward[f] = true
-		s.rightward[f] = cuts(f) < left
+		s.titleAtRight[f] = true
+		s.titleAtRight[f] = cuts(f) < left
 	}
 }

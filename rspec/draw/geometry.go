@@ -2,7 +2,7 @@ package draw
 
 import "math"
 
-// point is a place on the drawing, in its units (CSS pixels), y downwards.
+// point is a place on the drawing in CSS pixels; y grows downwards.
 type point struct{ x, y float64 }
 
 func (p point) add(q point) point         { return point{p.x + q.x, p.y + q.y} }
@@ -14,7 +14,7 @@ func (p point) length() float64           { return math.Hypot(p.x, p.y) }
 func (p point) to(q point) float64        { return q.sub(p).length() }
 func between(p, q point, t float64) point { return point{p.x + (q.x-p.x)*t, p.y + (q.y-p.y)*t} }
 
-// rect is upright: its middle and half its size.
+// rect is a rectangle: its centre and half its width and height.
 type rect struct {
 	point
 	hw, hh float64
@@ -25,7 +25,7 @@ func (r rect) right() float64  { return r.x + r.hw }
 func (r rect) top() float64    { return r.y - r.hh }
 func (r rect) bottom() float64 { return r.y + r.hh }
 
-// grown is r with a margin.
+// grown returns r enlarged by m on each side.
 func (r rect) grown(m float64) rect { return rect{r.point, r.hw + m, r.hh + m} }
 
 func (r rect) overlaps(s rect) bool {
@@ -36,7 +36,7 @@ func (r rect) contains(p point) bool {
 	return math.Abs(r.x-p.x) < r.hw && math.Abs(r.y-p.y) < r.hh
 }
 
-// union is the smallest rect around both; the zero rect is nothing.
+// union returns the smallest rect that contains both; the zero rect is empty.
 func (r rect) union(s rect) rect {
 	if r == (rect{}) {
 		return s
@@ -44,17 +44,17 @@ func (r rect) union(s rect) rect {
 	return box(min(r.left(), s.left()), min(r.top(), s.top()), max(r.right(), s.right()), max(r.bottom(), s.bottom()))
 }
 
-// box is the rect between two corners.
+// box returns the rect with the given edges.
 func box(left, top, right, bottom float64) rect {
 	return rect{point{(left + right) / 2, (top + bottom) / 2}, (right - left) / 2, (bottom - top) / 2}
 }
 
-// spanned is the smallest rect that holds two points.
+// spanned returns the smallest rect that contains two points.
 func spanned(p, q point) rect {
 	return box(min(p.x, q.x), min(p.y, q.y), max(p.x, q.x), max(p.y, q.y))
 }
 
-// mean is the middle of places.
+// mean returns the average of points.
 func mean(at []point) point {
 	sum := point{}
 	for i := range at {
@@ -63,8 +63,8 @@ func mean(at []point) point {
 	return sum
 }
 
-// most is the largest size of a list's members; 0 of none.
-func most[T any](list []T, size func(T) float64) float64 {
+// largestOf returns the largest size in a list; 0 for an empty list.
+func largestOf[T any](list []T, size func(T) float64) float64 {
 	n := 0.0
 	for _, v := range list {
 		n = max(n, size(v))
@@ -72,7 +72,7 @@ func most[T any](list []T, size func(T) float64) float64 {
 	return n
 }
 
-// cuts tells whether the line from p to q passes through r.
+// cuts reports whether the line from p to q passes through r.
 func (r rect) cuts(p, q point) bool {
 	from, to := 0.0, 1.0
 	for _, axis := range [2][3]float64{{p.x - r.x, q.x - p.x, r.hw}, {p.y - r.y, q.y - p.y, r.hh}} {

@@ -94,8 +94,8 @@ func TestFormsAreDrawnWell(t *testing.T) {
 			for _, f := range faultsOf(s) {
 				t.Error(f)
 			}
-			if most := 0.3 * float64(len(s.labels)); float64(s.left) > most && s.left > 2 {
-				t.Errorf("%d labels left out, %d placed", s.left, len(s.labels))
+			if most := 0.3 * float64(len(s.labels)); float64(s.unplaced) > most && s.unplaced > 2 {
+				t.Errorf("%d labels left out, %d placed", s.unplaced, len(s.labels))
 			}
 			svg := svgOf(t, p)
 			if err := checkSVG(svg); err != nil {
@@ -177,7 +177,7 @@ func TestRandomNetworksAreDrawnWell(t *testing.T) {
 				}
 			}
 			l := w.link(nodes...)
-			if rapid.Bool().Draw(t, "promise") {
+			if rapid.Bool().Draw(t, "properties") {
 				l.Properties = []Property{{Capacity: "100 Mbit/s", Latency: "10 ms"}}
 			}
 		}

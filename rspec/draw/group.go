@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// group is one box's nodes, by number.
+// group is the set of nodes that share a box, by number.
 type group struct {
 	nodes []int
-	// level is how much was put together: 0 is a node alone.
+	// level is the degree of grouping; 0 is a node alone.
 	level int
 }
 
-// groupNodes gives each node a box of its own, or puts together those of an
-// advertisement that are of one kind and linked alike. A picture with too many
-// boxes groups more and more, whatever it is.
+// groupNodes gives each node a box of its own, or, in an advertisement, one box
+// to nodes of the same kind with the same links. It raises the level of grouping
+// until the number of boxes fits a picture.
 func groupNodes(p *Picture) []group {
 	first := 0
 	if p.Kind == Advertisement {
@@ -27,7 +27,7 @@ func groupNodes(p *Picture) []group {
 	for level := first; level <= 4; level++ {
 		var alike grouping[string, int]
 		for i := range p.Nodes {
-			alike.add(kindKey(p, i, level, peers), i)
+			alike.add(groupKey(p, i, level, peers), i)
 		}
 		groups = groups[:0]
 		for _, key := range alike.keys {
@@ -40,14 +40,14 @@ func groupNodes(p *Picture) []group {
 	return groups
 }
 
-// kindKey is equal for nodes that share a box at a level.
-func kindKey(p *Picture, i, level int, peers [][]string) string {
+// groupKey returns a text that is equal for nodes that share a box at a level.
+func groupKey(p *Picture, i, level int, peers [][]string) string {
 	n := &p.Nodes[i]
 	switch level {
 	case 0:
 		return fmt.Sprint(i)
 	case 1:
-		return kindKey(p, i, 2, peers) + fmt.Sprintf("\x00%q", peers[i])
+		return groupKey(p, i, 2, peers) + fmt.Sprintf("\x00%q", peers[i])
 	case 2:
 		return fmt.Sprintf("%d\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, n.use())
 	case 3:
@@ -56,7 +56,7 @@ func kindKey(p *Picture, i, level int, peers [][]string) string {
 	return ""
 }
 
-// neighbours are the other ends of each node's links, in order and once.
+// neighbours returns the sorted other ends of each node's links, without duplicates.
 func neighbours(p *Picture) [][]string {
 	lists := make([][]string, len(p.Nodes))
 	for i := range p.Links {
@@ -79,22 +79,22 @@ func neighbours(p *Picture) [][]string {
 	return lists
 }
 
-// span names a group of several by its first and last name, each shortened.
-func (g group) span(p *Picture, short func(string) string) string {
+// nameRange names a group by its first and last name, both shortened by short.
+func (g group) nameRange(p *Picture, short func(string) string) string {
 	names := make([]string, len(g.nodes))
 	for i, n := range g.nodes {
 		names[i] = p.Nodes[n].Name
 	}
-	slices.SortStableFunc(names, natural)
+	slices.SortStableFunc(names, compareNatural)
 	between := "…"
 	if len(names) == 2 {
 		between = ", "
 	}
-	return short(full(names[0])) + between + short(full(names[len(names)-1]))
+	return short(cleaned(names[0])) + between + short(cleaned(names[len(names)-1]))
 }
 
-// natural orders names as people count: pc2 before pc10.
-func natural(a, b string) int {
+// compareNatural orders names with numbers by value: pc2 before pc10.
+func compareNatural(a, b string) int {
 	for a != "" && b != "" {
 		da, db := leadingDigits(a), leadingDigits(b)
 		if da > 0 && db > 0 {
@@ -121,8 +121,8 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// boxOf is the group of each node, by number.
-func boxOf(groups []group) map[int]int {
+// groupOf maps the number of each node to the number of its group.
+func groupOf(groups []group) map[int]int {
 	of := map[int]int{}
 	for i, g := range groups {
 		for _, n := range g.nodes {
@@ -132,8 +132,8 @@ func boxOf(groups []group) map[int]int {
 	return of
 }
 
-// grouping puts things together by a key, the keys in the order in which they
-// first come.
+// grouping collects values by key and keeps the keys in the order of their first
+// use.
 type grouping[K comparable, V any] struct {
 	keys []K
 	of   map[K][]V
@@ -149,10 +149,10 @@ func (g *grouping[K, V]) add(key K, v V) {
 	g.of[key] = append(g.of[key], v)
 }
 
-// oneOf is the only word, or how many kinds of words there are.
+// oneOf returns the only word, or the number of different words: "3 kinds".
 func oneOf(words []string, kind string) string {
 	if len(words) > 1 {
 		return fmt.Sprintf("%d %ss", len(words), kind)
 	}
-	return full(words[0])
+	return cleaned(words[0])
 }

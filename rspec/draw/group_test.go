@@ -59,7 +59,7 @@ func TestEveryNodeIsInOneGroup(t *testing.T) {
 
 func TestPeopleCountSo(t *testing.T) {
 	names := []string{"pc10", "pc2", "pc02x", "pc", "a1b3", "a1b20", ""}
-	slices.SortStableFunc(names, natural)
+	slices.SortStableFunc(names, compareNatural)
 	if got, want := strings.Join(names, " "), " a1b3 a1b20 pc pc2 pc02x pc10"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -77,7 +77,7 @@ func TestTooMuchIsCountedNotDrawn(t *testing.T) {
 	if len(s.vertices) > 3*maxBoxes || len(s.edges) > maxEdges {
 		t.Errorf("%d boxes, %d lines", len(s.vertices), len(s.edges))
 	}
-	if text := textOf(t, &w.p, TextOptions{}); strings.Count(text, "\n") > 4*mostLinkLines {
+	if text := textOf(t, &w.p, TextOptions{}); strings.Count(text, "\n") > 4*maxLinkLines {
 		t.Errorf("the text has %d lines", strings.Count(text, "\n"))
 	}
 }

@@ -2,10 +2,10 @@ package draw
 
 import "cmp"
 
-// hub draws link i as a box of its own with a spoke to each of the ends kept, whose
-// vertices are given. One that spans
-// managers and has many ends has a part in each frame, joined by trunks.
-func (b *builder) hub(i int, ends []int, kept []End) {
+// addLinkAsHub draws link i as a box with a spoke to each of the ends kept; ends
+// are their vertices. A link with many ends at several managers has a part in
+// each frame, joined by trunks.
+func (b *builder) addLinkAsHub(i int, ends []int, kept []End) {
 	l := &b.scene.picture.Links[i]
 	if b.hubs >= maxBoxes || len(b.scene.edges)+len(ends) > maxEdges {
 		b.dropped++
@@ -13,11 +13,11 @@ func (b *builder) hub(i int, ends []int, kept []End) {
 	}
 	b.hubs++
 	frame := b.frameOfLink(l)
-	if frame >= 0 || !b.scene.framed || len(ends) <= manyEnds {
-		b.spokes(i, b.addHub(l, frame, true), ends, kept)
+	if frame >= 0 || !b.scene.framed || len(ends) <= minSplitEnds {
+		b.addSpokes(i, b.addHub(l, frame, true), ends, kept)
 		return
 	}
-	// Parts for the frames with several ends, in order; the rest shares the
+	// A frame with at least three ends has its own part; the other ends share a
 	// part between the frames.
 	var frames grouping[int, int]
 	for _, v := range ends {
@@ -43,7 +43,7 @@ func (b *builder) hub(i int, ends []int, kept []End) {
 		if !has {
 			part = middle
 		}
-		b.spokes(i, part, ends[k:k+1], kept[k:k+1])
+		b.addSpokes(i, part, ends[k:k+1], kept[k:k+1])
 	}
 	if middle < 0 {
 		own, middle = own[:1], own[1]
@@ -53,16 +53,16 @@ func (b *builder) hub(i int, ends []int, kept []End) {
 	}
 }
 
-// manyEnds is from when on a link between managers has parts.
-const manyEnds = 6
+// minSplitEnds is the number of ends above which a link between managers has parts.
+const minSplitEnds = 6
 
-// addHub adds the box of a link; facts tells whether it says more than the name.
+// addHub adds the box of a link; facts selects whether it shows more than the name.
 func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	v := vertex{shape: hubShape, frame: frame, title: linkTitle(l)}
-	v.add(cmp.Or(full(l.Name), "(link)"), hubFont, false)
+	v.add(cmp.Or(cleaned(l.Name), "(link)"), hubFont, false)
 	if facts {
-		v.add(prefixed("shared VLAN ", full(l.Shared)), labelFont, true)
-		for _, f := range b.facts(l) {
+		v.add(prefixed("shared VLAN ", cleaned(l.Shared)), labelFont, true)
+		for _, f := range b.linkFacts(l) {
 			v.add(f, labelFont, true)
 		}
 		if len(l.Ends) == 0 {
@@ -73,9 +73,9 @@ func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	return b.scene.add(v)
 }
 
-// spokes joins ends to a hub; ends that share a box while it stands for many
-// nodes share a spoke.
-func (b *builder) spokes(i, hub int, ends []int, which []End) {
+// addSpokes joins ends to a hub. Ends in the same group box share a spoke, as do
+// more than maxSingleLines ends in one box.
+func (b *builder) addSpokes(i, hub int, ends []int, which []End) {
 	counts := map[int]int{}
 	for _, v := range ends {
 		counts[v]++
@@ -83,7 +83,7 @@ func (b *builder) spokes(i, hub int, ends []int, which []End) {
 	done := map[int]bool{}
 	for k, v := range ends {
 		e := edge{from: v, to: hub, title: linkTitle(&b.scene.picture.Links[i])}
-		if b.isGroup(v) || counts[v] > mostAlike {
+		if b.isGroup(v) || counts[v] > maxSingleLines {
 			if done[v] {
 				continue
 			}
@@ -92,7 +92,7 @@ func (b *builder) spokes(i, hub int, ends []int, which []End) {
 				e.bundle, e.middle = true, []string{"× " + digits(float64(counts[v]))}
 			}
 		} else {
-			e.near[0] = b.address(which[k])
+			e.near[0] = b.endLabel(which[k])
 		}
 		b.scene.edges = append(b.scene.edges, e)
 	}

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes one line of a document's text that cannot do anything: control
-// and formatting characters, among them those that turn the direction of
-// writing, become U+FFFD, white space becomes one blank, and marks do not pile
-// up. The rest is cut at most characters.
+// clean makes a document's text safe to show in one line. Control and formatting
+// characters, also those that change the direction of writing, become U+FFFD.
+// White space becomes one blank, a character keeps at most two combining marks,
+// and the text is cut after most characters.
 func clean(s string, most int) string {
 	var b strings.Builder
 	count, marks, blank := 0, 0, false
@@ -42,15 +42,15 @@ func clean(s string, most int) string {
 	return b.String()
 }
 
-// longest is how much of any text a drawing holds in full.
-const longest = 200
+// maxText is the number of characters of any text that a drawing contains.
+const maxText = 200
 
-// full is s for a tooltip: whole, unless it is absurd.
-func full(s string) string { return clean(s, longest) }
+// cleaned returns s cleaned and cut at maxText characters.
+func cleaned(s string) string { return clean(s, maxText) }
 
-// squeeze cuts the middle out of a cleaned text so that it measures at most
-// room; both ends tell names apart.
-func squeeze(s string, room float64, measure func(string) float64) string {
+// elide cuts the middle out of a cleaned text so that it measures at most room.
+// Both ends stay, since they distinguish names.
+func elide(s string, room float64, measure func(string) float64) string {
 	if measure(s) <= room {
 		return s
 	}
@@ -66,21 +66,21 @@ func squeeze(s string, room float64, measure func(string) float64) string {
 }
 
 // advance is the width of the ASCII characters from the blank on, in hundredths
-// of the font's size: the wider one of common sans-serif fonts.
+// of the font size: the widest of common sans-serif fonts.
 var advance = [...]uint8{
 	32, 41, 46, 84, 64, 96, 78, 28, 40, 40, 50, 84, 32, 37, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84, 84, 84, 56,
 	102, 69, 69, 73, 78, 67, 62, 78, 76, 30, 50, 67, 56, 87, 75, 79, 67, 79, 73, 67, 62, 74, 69, 99, 69, 67, 69, 40, 34, 40, 84, 56,
 	50, 62, 64, 55, 64, 62, 36, 64, 64, 28, 28, 58, 28, 98, 64, 62, 64, 64, 42, 53, 40, 64, 60, 82, 60, 60, 53, 64, 34, 64, 84,
 }
 
-// font is a size of text in the drawing.
+// font is a size and weight of text in the drawing.
 type font struct {
 	size float64
 	bold bool
 }
 
-// width is how much room a text takes in a drawing, rather too much than too
-// little.
+// width estimates the width of a text in a drawing, rather too large than too
+// small.
 func (f font) width(s string) float64 {
 	w := 0.0
 	for _, r := range s {
@@ -102,7 +102,7 @@ func (f font) width(s string) float64 {
 
 func (f font) height() float64 { return f.size * 1.3 }
 
-// columns is the width of a cleaned text in a terminal.
+// columns returns the width of a cleaned text in a terminal.
 func columns(s string) int {
 	n := 0
 	for _, r := range s {

@@ -1,7 +1,7 @@
 package draw
 
-// ladders are the blocks of nodes that hang on the same two hubs and on nothing
-// else: rows of nodes with a bar of one hub above and of the other below.
+// ladders returns the blocks of nodes that are linked to the same two hubs and to
+// nothing else: rows of nodes with a bar of one hub above and of the other below.
 func (s *scene) ladders(vertices []int, in map[int]bool, degree map[int]int) []*block {
 	spokes := map[int][]int{} // node → its edges to hubs
 	for i := range s.edges {
@@ -30,8 +30,8 @@ func (s *scene) ladders(vertices []int, in map[int]bool, degree map[int]int) []*
 	return list
 }
 
-// ladder sets nodes between the bars of two hubs. The first hub's box stands at
-// the left, the other's at the right.
+// ladder places nodes between the bars of two hubs. The box of the first hub
+// stands at the left, that of the other at the right.
 func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 	pitch, high := 0.0, 0.0
 	for _, n := range nodes {
@@ -48,12 +48,12 @@ func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 	end := first + float64(columns-1)*pitch
 	trunks := [2]float64{first - pitch/2 - 6, end + pitch/2 + 6}
 	b := &block{members: []int{hubs[0], hubs[1]}}
-	reach := high/2 + stubLength // from the middle of a row to its bars
+	reach := high/2 + stubLength // from the centre of a row to its bars
 	for k, n := range nodes {
 		row := float64(k / columns)
 		v := &s.vertices[n]
 		v.point = point{first + float64(k%columns)*pitch, row * step}
-		v.feet = make([]point, 2)
+		v.stubEnds = make([]point, 2)
 		for f, i := range spokes[n] {
 			e := &s.edges[i]
 			e.stub = f + 1
@@ -61,15 +61,15 @@ func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 			if e.to == hubs[1] {
 				y = v.y + reach
 			}
-			v.feet[f] = point{v.x, y}
+			v.stubEnds[f] = point{v.x, y}
 		}
 		b.members = append(b.members, n)
 	}
 	for row := range rows {
 		y := float64(row) * step
 		last := first + float64(min(columns, len(nodes)-row*columns)-1)*pitch
-		left.wires = append(left.wires, [2]point{{trunks[0], y - reach}, {last, y - reach}})
-		right.wires = append(right.wires, [2]point{{first, y + reach}, {trunks[1], y + reach}})
+		left.bars = append(left.bars, [2]point{{trunks[0], y - reach}, {last, y - reach}})
+		right.bars = append(right.bars, [2]point{{first, y + reach}, {trunks[1], y + reach}})
 	}
 	for k, hub := range []*vertex{left, right} {
 		low := reach * float64(2*k-1) // the first bar
@@ -78,7 +78,7 @@ func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 		if k == 1 {
 			hub.x = trunks[1] + 24 + hub.hw
 		}
-		hub.wires = append(hub.wires, [2]point{hub.point, {trunks[k], hub.y}}, [2]point{{trunks[k], low}, {trunks[k], high}})
+		hub.bars = append(hub.bars, [2]point{hub.point, {trunks[k], hub.y}}, [2]point{{trunks[k], low}, {trunks[k], high}})
 	}
 	s.enclose(b)
 	return b

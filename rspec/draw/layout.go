@@ -2,26 +2,26 @@ package draw
 
 import "slices"
 
-// block is what the layout moves as one: a box, a bus with all that hangs on
-// it, a frame.
+// block is a group of vertices that the layout moves together: a box, a bus with
+// its nodes, or a frame.
 type block struct {
 	rect
 	members []int // vertices
 }
 
-// Distances of the layout.
+// Distances in the layout.
 const (
-	clearance  = 26.0 // between boxes that are not joined
+	clearance  = 26.0 // between boxes that are not linked
 	partGap    = 44.0 // between unconnected parts
-	framePad   = 26.0 // around what is in a frame
-	frameTitle = 26.0 // above it
+	framePad   = 26.0 // inside a frame, around its content
+	frameTitle = 26.0 // above the content of a frame
 	frameGap   = 90.0 // between frames
-	margin     = 24.0 // around everything
-	proportion = 1.5  // width to height, where there is a choice
+	margin     = 24.0 // around the drawing
+	proportion = 1.5  // preferred ratio of width to height
 )
 
-// lay gives every vertex its place, and the frames theirs.
-func (s *scene) lay() {
+// placeBoxes sets the places of all vertices and frames.
+func (s *scene) placeBoxes() {
 	var regions grouping[int, int]
 	for i := range s.vertices {
 		f := s.vertices[i].frame
@@ -43,7 +43,7 @@ func (s *scene) lay() {
 		}
 		a := s.arrangement(blocks)
 		a.gap = s.gaps(setOf(here)).max(leastGap)
-		all := a.place()
+		all := a.placeAll()
 		if s.framed {
 			width := frameFont.width(s.frameName(f)) + 40
 			all = box(all.left()-framePad, all.top()-framePad-frameTitle, max(all.right()+framePad, all.left()-framePad+width), all.bottom()+framePad)
@@ -59,18 +59,18 @@ func (s *scene) lay() {
 			a.gap.x = max(a.gap.x, need.x-20)
 		}
 		a.frames = true
-		a.place()
-		a.plumb()
+		a.placeAll()
+		a.alignFrames()
 	}
 	for f, b := range framed {
 		if s.framed && f < len(s.frames) {
 			s.frames[f] = b.rect
 		}
 	}
-	s.titles()
+	s.placeTitles()
 }
 
-// move shifts a block with all its members.
+// move moves a block and all its members to a new centre.
 func (s *scene) move(b *block, to point) {
 	d := to.sub(b.point)
 	b.point = to
@@ -79,7 +79,7 @@ func (s *scene) move(b *block, to point) {
 	}
 }
 
-// mirror turns a block over, along x or y. The title of a frame stays on top.
+// mirror reflects a block along x or y. The title of a frame stays on top.
 func (s *scene) mirror(b *block, x, y bool, header float64) {
 	flip := func(p point) point {
 		if x {
@@ -95,8 +95,8 @@ func (s *scene) mirror(b *block, x, y bool, header float64) {
 	}
 }
 
-// gaps is how far apart joined boxes must be for the labels between them; zero
-// where none are joined.
+// gaps returns the distance that linked boxes need for the labels between them;
+// zero if none of the vertices are linked.
 func (s *scene) gaps(in map[int]bool) point {
 	g := point{}
 	for i := range s.edges {
@@ -115,10 +115,10 @@ func setOf(list []int) map[int]bool {
 	return set
 }
 
-// leastGap is for lines without labels.
+// leastGap is the distance for lines without labels.
 var leastGap = point{54, 46}
 
-// gap is how far apart the ends of an edge must be for its labels.
+// gap returns the distance that the ends of an edge need for its labels.
 func (e *edge) gap() point {
 	ends, rows := 0.0, 0.0
 	for _, t := range e.near {
@@ -127,14 +127,14 @@ func (e *edge) gap() point {
 			rows++
 		}
 	}
-	middle := most(e.middle, labelFont.width) + 20
+	middle := largestOf(e.middle, labelFont.width) + 20
 	return point{
 		max(leastGap.x, min(max(ends, middle), 230)),
 		max(leastGap.y, min((rows+float64(len(e.middle)))*labelFont.height()+26, 100)),
 	}
 }
 
-// blocks makes a bus of each hub with many nodes of its own, and a block of
+// blocks makes one block of each hub with many nodes of its own, and one of
 // every other vertex.
 func (s *scene) blocks(vertices []int) []*block {
 	degree := map[int]int{}
@@ -150,17 +150,17 @@ func (s *scene) blocks(vertices []int) []*block {
 		}
 		list = append(list, l)
 	}
-	hanging := s.hanging(in, taken, degree)
+	hanging := s.busEdges(in, taken, degree)
 	fans := map[int][]*block{} // node → the buses that hang on it alone
 	for _, v := range vertices {
-		if len(hanging[v]) < busFrom {
+		if len(hanging[v]) < minBusNodes {
 			continue
 		}
 		b := s.bus(v, hanging[v])
 		for _, m := range b.members {
 			taken[m] = true
 		}
-		if others := s.around(v, b.members); len(others) == 1 && in[others[0]] && s.vertices[others[0]].shape != hubShape {
+		if others := s.neighboursOutside(v, b.members); len(others) == 1 && in[others[0]] && s.vertices[others[0]].shape != hubShape {
 			fans[others[0]] = append(fans[others[0]], b)
 			continue
 		}
@@ -177,13 +177,13 @@ func (s *scene) blocks(vertices []int) []*block {
 			list = append(list, &block{rect: s.vertices[v].rect, members: []int{v}})
 		}
 	}
-	// In the order of the document, which the packing keeps.
+	// pack keeps this order: that of the document.
 	slices.SortStableFunc(list, func(a, b *block) int { return slices.Min(a.members) - slices.Min(b.members) })
 	return list
 }
 
-// hanging are, for each hub, the edges of the nodes that hang on its bus.
-func (s *scene) hanging(in, taken map[int]bool, degree map[int]int) map[int][]int {
+// busEdges returns, for each hub, the edges to the nodes that stand on its bus.
+func (s *scene) busEdges(in, taken map[int]bool, degree map[int]int) map[int][]int {
 	spokes := map[int]int{} // hub → lines that end there
 	for i := range s.edges {
 		if in[s.edges[i].from] {
@@ -191,14 +191,14 @@ func (s *scene) hanging(in, taken map[int]bool, degree map[int]int) map[int][]in
 		}
 	}
 	hanging := map[int][]int{}
-	on := map[int]int{} // node → the hub on whose bus it is
+	on := map[int]int{} // node → the hub whose bus it stands on
 	for i := range s.edges {
 		e := &s.edges[i]
 		if !in[e.from] || !in[e.to] || taken[e.to] || taken[e.from] || s.vertices[e.to].shape != hubShape || s.vertices[e.from].shape == hubShape {
 			continue
 		}
 		hub, claimed := on[e.from]
-		if claimed && hub != e.to || degree[e.from] > 1 && spokes[e.to] < crowd {
+		if claimed && hub != e.to || degree[e.from] > 1 && spokes[e.to] < crowdedHub {
 			continue
 		}
 		on[e.from] = e.to

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// links makes a line of each link of two ends, and a hub of every other.
-func (b *builder) links() {
+// addLinks adds a line for each link with two ends and a hub for every other.
+func (b *builder) addLinks() {
 	p := b.scene.picture
-	b.common = commonPromise(p)
+	b.common = commonProperties(p)
 	var pairs grouping[[2]int, int] // the links of two ends, by the vertices they join
 	for i := range p.Links {
 		l := &p.Links[i]
-		var ends []int // vertices
-		var kept []End // that have one
+		var ends []int // vertices of the ends that have one
+		var kept []End // those ends
 		for _, e := range l.Ends {
 			if v := b.vertexOf(i, e); v >= 0 {
 				ends, kept = append(ends, v), append(kept, e)
 			}
 		}
 		if len(l.Ends) == 0 && p.Kind == Advertisement {
-			b.loose++
+			b.unconnected++
 			continue
 		}
 		if len(l.Ends) != 2 || l.Shared != "" || len(ends) < 2 || ends[0] == ends[1] && !b.isGroup(ends[0]) {
-			b.hub(i, ends, kept)
+			b.addLinkAsHub(i, ends, kept)
 			continue
 		}
 		if ends[0] == ends[1] {
@@ -37,28 +37,28 @@ func (b *builder) links() {
 			b.dropped += len(pairs.of[pair])
 			continue
 		}
-		b.lines(pair, pairs.of[pair])
+		b.addLines(pair, pairs.of[pair])
 	}
-	if b.loose > 0 {
-		b.scene.notes = append(b.scene.notes, count(b.loose, "link")+" without interfaces not drawn")
+	if b.unconnected > 0 {
+		b.scene.notes = append(b.scene.notes, count(b.unconnected, "link")+" without interfaces not drawn")
 	}
 	if b.dropped > 0 {
 		b.scene.notes = append(b.scene.notes, count(b.dropped, "link")+" not drawn: too many for one picture; see the text form")
 	}
 }
 
-// vertexOf is the box at which an end of link i is drawn, made if need be; -1
-// if there is no room for one more.
+// vertexOf returns the vertex at which an end of link i is drawn and adds it if
+// necessary; -1 if there are too many.
 func (b *builder) vertexOf(i int, e End) int {
 	if e.Node >= 0 {
 		return b.grouped[e.Node]
 	}
 	p := b.scene.picture
-	key, name, kind := fmt.Sprintf("%d %s", i, e.Name), full(e.Name), "no such interface"
+	key, name, kind := fmt.Sprintf("%d %s", i, e.Name), cleaned(e.Name), "no such interface"
 	if p.Kind == Advertisement {
-		key, name, kind = e.Authority, full(e.Authority), "outside"
+		key, name, kind = e.Authority, cleaned(e.Authority), "outside"
 		if key == "" {
-			name = full(e.Name)
+			name = cleaned(e.Name)
 		}
 	}
 	if v, known := b.outside[key]; known {
@@ -67,7 +67,7 @@ func (b *builder) vertexOf(i int, e End) int {
 	if len(b.outside) >= maxBoxes {
 		return -1
 	}
-	v := vertex{shape: ghostShape, frame: -1, title: kind + "\n" + name}
+	v := vertex{shape: missingShape, frame: -1, title: kind + "\n" + name}
 	if name == "" {
 		name = "(no name)"
 	}
@@ -81,7 +81,7 @@ func (b *builder) vertexOf(i int, e End) int {
 	return b.outside[key]
 }
 
-// frameOfLink is the manager of all the nodes of a link, or -1.
+// frameOfLink returns the common manager of all nodes of a link, or -1.
 func (b *builder) frameOfLink(l *Link) int {
 	frame, found := -1, false
 	for _, e := range l.Ends {
@@ -100,13 +100,13 @@ func (b *builder) frameOfLink(l *Link) int {
 	return frame
 }
 
-// mostAlike is how many lines between two boxes are drawn one by one.
-const mostAlike = 4
+// maxSingleLines is the number of lines between two boxes that are drawn singly.
+const maxSingleLines = 4
 
-// lines draws the links between two boxes: alone while they can be told apart.
-func (b *builder) lines(pair [2]int, links []int) {
+// addLines adds the links between two boxes: singly, or as one thick line if many.
+func (b *builder) addLines(pair [2]int, links []int) {
 	p := b.scene.picture
-	most := mostAlike
+	most := maxSingleLines
 	if p.Kind == Advertisement || b.isGroup(pair[0]) || b.isGroup(pair[1]) {
 		most = 1
 	}
@@ -114,7 +114,7 @@ func (b *builder) lines(pair [2]int, links []int) {
 		e := edge{from: pair[0], to: pair[1], bundle: true, middle: []string{count(len(links), "link")}}
 		var names []string
 		for _, i := range first(links, 12) {
-			names = append(names, full(p.Links[i].Name))
+			names = append(names, cleaned(p.Links[i].Name))
 		}
 		e.title = e.middle[0] + "\n" + strings.Join(names, "\n")
 		b.scene.edges = append(b.scene.edges, e)
@@ -125,15 +125,15 @@ func (b *builder) lines(pair [2]int, links []int) {
 		e := edge{title: linkTitle(l), middle: b.linkLabel(l)}
 		a, z := l.Ends[0], l.Ends[1]
 		e.from, e.to = b.vertexOf(i, a), b.vertexOf(i, z)
-		e.near = [2]string{b.address(a), b.address(z)}
+		e.near = [2]string{b.endLabel(a), b.endLabel(z)}
 		b.scene.edges = append(b.scene.edges, e)
 	}
 }
 
 func (b *builder) isGroup(v int) bool { return v < len(b.groups) && len(b.groups[v].nodes) > 1 }
 
-// address is what stands at the end of a line.
-func (b *builder) address(e End) string {
+// endLabel returns the label at the end of a line: the interface's addresses.
+func (b *builder) endLabel(e End) string {
 	if e.Node < 0 || b.isGroup(b.grouped[e.Node]) {
 		return ""
 	}
@@ -144,7 +144,7 @@ func (b *builder) address(e End) string {
 	return clean(in.Addresses[0], 40) + andMore(len(in.Addresses)-1)
 }
 
-// andMore is " +2", or nothing.
+// andMore returns " +2", or nothing for 0.
 func andMore(n int) string {
 	if n <= 0 {
 		return ""
@@ -152,31 +152,32 @@ func andMore(n int) string {
 	return fmt.Sprintf(" +%d", n)
 }
 
-// linkLabel is what stands at a line: its name while the picture is small, what
-// it promises, its type where it is special, its VLAN.
+// linkLabel returns the label of a line: its name if the picture is small, its
+// properties, its type if unusual, and its VLAN.
 func (b *builder) linkLabel(l *Link) []string {
 	var words []string
 	if len(b.scene.picture.Links) <= 40 && l.Name != "" {
-		words = append(words, squeeze(full(l.Name), 130, labelFont.width))
+		words = append(words, elide(cleaned(l.Name), 130, labelFont.width))
 	}
-	return append(words, b.facts(l)...)
+	return append(words, b.linkFacts(l)...)
 }
 
-func (b *builder) facts(l *Link) []string {
+// linkFacts returns the properties, unusual type and VLAN of a link.
+func (b *builder) linkFacts(l *Link) []string {
 	var words []string
 	p := b.scene.picture
-	if b.common == "" || p.promise(l) != b.common {
-		for _, promise := range p.promises(l, func(s string) string { return squeeze(s, 54, labelFont.width) }) {
-			words = append(words, squeeze(full(promise), 260, labelFont.width))
+	if b.common == "" || p.propertyText(l) != b.common {
+		for _, text := range p.propertyTexts(l, func(s string) string { return elide(s, 54, labelFont.width) }) {
+			words = append(words, elide(cleaned(text), 260, labelFont.width))
 		}
 	}
-	for _, word := range nonEmpty(full(specialType(l)), prefixed("VLAN ", full(l.VLAN))) {
-		words = append(words, squeeze(word, 130, labelFont.width))
+	for _, word := range nonEmpty(cleaned(specialType(l)), prefixed("VLAN ", cleaned(l.VLAN))) {
+		words = append(words, elide(word, 130, labelFont.width))
 	}
 	return words
 }
 
-// specialType is a type that says more than the drawing does.
+// specialType returns the link's first type that is not an ordinary LAN or VLAN.
 func specialType(l *Link) string {
 	for _, t := range l.Types {
 		switch strings.ToLower(t) {
@@ -189,7 +190,7 @@ func specialType(l *Link) string {
 }
 
 func linkTitle(l *Link) string {
-	t := tooltip{full(l.Name)}
+	t := tooltip{cleaned(l.Name)}
 	t.add("type", strings.Join(first(l.Types, 4), ", "))
 	t.add("speed", strings.Join(first(l.Speeds, 4), ", "))
 	t.add("VLAN", l.VLAN)
@@ -198,7 +199,7 @@ func linkTitle(l *Link) string {
 		t.add("monitoring", "yes")
 	}
 	for _, p := range first(l.Properties, 8) {
-		t.add(strings.Trim(full(p.Source)+" → "+full(p.Dest), " →"), p.String())
+		t.add(strings.Trim(cleaned(p.Source)+" → "+cleaned(p.Dest), " →"), p.String())
 	}
 	for _, e := range first(l.Ends, 16) {
 		t.add("end", e.Name)
@@ -206,16 +207,16 @@ func linkTitle(l *Link) string {
 	return strings.Join(t, "\n")
 }
 
-// commonPromise is what all links promise, if they are enough for it to be said
-// once instead of at every line.
-func commonPromise(p *Picture) string {
+// commonProperties returns the properties that all links share, to be shown once
+// in the heading. It is empty if there are fewer than five links.
+func commonProperties(p *Picture) string {
 	common := ""
 	for i := range p.Links {
-		promise := p.promise(&p.Links[i])
-		if promise == "" || common != "" && promise != common {
+		text := p.propertyText(&p.Links[i])
+		if text == "" || common != "" && text != common {
 			return ""
 		}
-		common = promise
+		common = text
 	}
 	if len(p.Links) < 5 {
 		return ""

@@ -2,25 +2,25 @@ package draw
 
 import "fmt"
 
-// mark draws the sign of a state: a disc, a half-filled ring, a ring, a cross.
-func (o *svgWriter) mark(c condition, x, y float64) {
+// writeMark draws the sign of a state: a disc, a half-filled ring, a ring or a cross.
+func (o *svgWriter) writeMark(c condition, x, y float64) {
 	colour := marks[c]
 	const r = 5.0
 	switch c {
 	case ready:
-		o.put(`<circle cx="%v" cy="%v" r="%v" fill="%v"/>`+"\n", x, y, r, colour)
+		o.printf(`<circle cx="%v" cy="%v" r="%v" fill="%v"/>`+"\n", x, y, r, colour)
 	case busy:
-		o.put(`<circle cx="%v" cy="%v" r="%v" fill="%v" stroke="%v" stroke-width="1.6"/>`+"\n", x, y, r-0.6, paper, colour)
-		o.put(`<path d="M%v A%v,%v 0 0 1 %v Z" fill="%v"/>`+"\n", point{x, y - r}, r, r, point{x, y + r}, colour)
-	case resting:
-		o.put(`<circle cx="%v" cy="%v" r="%v" fill="%v" stroke="%v" stroke-width="1.6"/>`+"\n", x, y, r-0.6, paper, colour)
+		o.printf(`<circle cx="%v" cy="%v" r="%v" fill="%v" stroke="%v" stroke-width="1.6"/>`+"\n", x, y, r-0.6, paper, colour)
+		o.printf(`<path d="M%v A%v,%v 0 0 1 %v Z" fill="%v"/>`+"\n", point{x, y - r}, r, r, point{x, y + r}, colour)
+	case idle:
+		o.printf(`<circle cx="%v" cy="%v" r="%v" fill="%v" stroke="%v" stroke-width="1.6"/>`+"\n", x, y, r-0.6, paper, colour)
 	case failed:
-		o.put(`<path d="M%v L%v M%v L%v" stroke="%v" stroke-width="3" stroke-linecap="round"/>`+"\n",
+		o.printf(`<path d="M%v L%v M%v L%v" stroke="%v" stroke-width="3" stroke-linecap="round"/>`+"\n",
 			point{x - 3.6, y - 3.6}, point{x + 3.6, y + 3.6}, point{x - 3.6, y + 3.6}, point{x + 3.6, y - 3.6}, colour)
 	}
 }
 
-// legendText says how many nodes are in a condition.
+// legendText is the text of the legend for one condition.
 type legendText struct {
 	is   condition
 	text string
@@ -33,7 +33,7 @@ func (s *scene) legendTexts() (list []legendText) {
 			seen[s.vertices[i].state]++
 		}
 	}
-	for _, c := range []legendText{{ready, "ready"}, {busy, "on its way"}, {resting, "not running"}, {failed, "failed"}} {
+	for _, c := range []legendText{{ready, "ready"}, {busy, "on its way"}, {idle, "not running"}, {failed, "failed"}} {
 		if n := seen[c.is]; n > 0 {
 			list = append(list, legendText{c.is, fmt.Sprintf("%d %s", n, c.text)})
 		}
@@ -49,12 +49,12 @@ func (s *scene) legendWidth() float64 {
 	return w
 }
 
-// legend explains the marks that the drawing shows.
-func (o *svgWriter) legend(y float64) {
+// writeLegend explains the marks in the drawing.
+func (o *svgWriter) writeLegend(y float64) {
 	x := margin + 5
 	for _, t := range o.s.legendTexts() {
-		o.mark(t.is, x, y-4)
-		o.text(x+12, y, t.text, noteFont, faint, "")
+		o.writeMark(t.is, x, y-4)
+		o.writeText(x+12, y, t.text, noteFont, faint, "")
 		x += noteFont.width(t.text) + 42
 	}
 }

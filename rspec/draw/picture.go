@@ -3,27 +3,27 @@ package draw
 // Kind is the type of an RSpec, in the document's own words.
 type Kind string
 
-// The kinds of RSpec. A document of any other type is drawn like a request.
+// The kinds of RSpec. A document of any other type is read as a request.
 const (
 	Request       Kind = "request"
 	Manifest      Kind = "manifest"
 	Advertisement Kind = "advertisement"
 )
 
-// Picture is what is to be seen of a document. Its texts are as they came; the
-// writers clean and shorten them.
+// Picture is the content of a document that is drawn. Its texts are unchanged;
+// SVG and Text clean and shorten them.
 type Picture struct {
 	Kind        Kind
 	GeneratedBy string
-	// Expires is the root's, empty where it says nothing.
+	// Expires is the attribute of the root element, empty where it is missing.
 	Expires  string
 	Managers []Manager
 	Nodes    []Node
 	Links    []Link
-	// SharedVLANs are what an advertisement offers to link_shared_vlan.
+	// SharedVLANs are the networks that an advertisement offers for link_shared_vlan.
 	SharedVLANs []SharedVLAN
-	// Addresses are the routable ones of an advertisement, nil where it says
-	// nothing of them.
+	// Addresses are the public addresses of an advertisement, nil where it lists
+	// none.
 	Addresses *Addresses
 }
 
@@ -33,52 +33,52 @@ type SharedVLAN struct {
 	Restricted             bool
 }
 
-// Addresses count what an aggregate gives to nodes that ask to be reached from
-// everywhere. A number is -1 where the document leaves it open.
+// Addresses counts the public addresses that an aggregate gives to nodes. A
+// number is -1 where the document does not state it.
 type Addresses struct{ Available, Configured int }
 
-// Manager is who answers for nodes.
+// Manager is a component manager.
 type Manager struct {
-	// URN is as it came; empty for nodes that name no manager.
+	// URN is as written; empty for nodes that name no manager.
 	URN string
-	// Name is the authority in it.
+	// Name is the authority in the URN.
 	Name string
 }
 
-// Node is one node, or in an advertisement one component.
+// Node is one node, or one component of an advertisement.
 type Node struct {
 	// Name is the client_id, or the component's name in an advertisement.
 	Name string
-	// Manager is a number among Picture.Managers.
+	// Manager is an index into Picture.Managers.
 	Manager      int
 	SliverTypes  []string
 	Image        string
 	HardwareType string
-	// Exclusive is nil where the document leaves it open.
+	// Exclusive is nil where the document does not state it.
 	Exclusive *bool
 	// Component is the name of the component that the node is bound to.
 	Component string
 	// Sliver is the URN of the sliver in a manifest.
 	Sliver string
-	// State is the word of a manifest, Error what it says of a failure.
+	// State and Error are the manifest's state word and its error message.
 	State, Error string
-	// Available is what an advertisement says; nil for nothing.
+	// Available is the attribute of an advertisement; nil where it is missing.
 	Available *bool
-	// Slots is how many slivers the component holds, 0 where unsaid.
+	// Slots is the number of slivers that the component can hold, 0 where unknown.
 	Slots  int
 	Hosts  []Host
 	Logins []Login
-	// Proxies are the SSH gateways in front of logins.
+	// Proxies are SSH gateways through which logins are reached.
 	Proxies    []Proxy
 	Accounts   []string
 	Monitored  bool
 	Interfaces []Interface
 }
 
-// Host is a name by which a node can be reached.
+// Host is a name and an address of a node.
 type Host struct{ Name, IPv4 string }
 
-// Login is a way in.
+// Login is an SSH login of a node.
 type Login struct{ User, Host, Port string }
 
 // Proxy is an SSH gateway and the login behind it, both as user@host:port.
@@ -89,38 +89,38 @@ type Interface struct {
 	Name      string
 	Addresses []string
 	MAC       string
-	// linked tells whether a link ends here.
+	// linked reports whether a link ends at this interface.
 	linked bool
 }
 
-// End is where a link ends.
+// End is one end of a link.
 type End struct {
-	// Name is what the document calls the interface.
+	// Name is the document's name for the interface.
 	Name string
-	// Authority is whose interface it is, where its name tells.
+	// Authority is the authority in that name, if it is a URN.
 	Authority string
-	// Node and Interface are numbers; Node is -1 for an interface that no node
-	// of the document has.
+	// Node and Interface are indexes; Node is -1 for an interface that no node of
+	// the document has.
 	Node, Interface int
 }
 
-// Link is one link, of any number of ends.
+// Link is one link with any number of ends.
 type Link struct {
 	Name  string
 	Types []string
-	// Speeds are capacities that the document tells as types, such as
-	// "ethernet-1000000", in words made for people.
+	// Speeds are capacities that the document states as link types, such as
+	// "ethernet-1000000", with readable units.
 	Speeds []string
 	Ends   []End
 	VLAN   string
-	// Shared is the name of a shared VLAN that the link joins.
+	// Shared is the name of the shared VLAN that the link joins.
 	Shared     string
 	Monitored  bool
 	Properties []Property
 }
 
-// Property is what a link promises from one interface to another, in words
-// made for people; empty where the document says nothing.
+// Property holds the properties of a link in one direction, with readable
+// units; a field is empty where the document does not state it.
 type Property struct {
 	Source, Dest            string
 	Capacity, Latency, Loss string

@@ -6,67 +6,68 @@ import (
 	"slices"
 )
 
-// label is a text beside a line, in its place.
+// label is a placed text beside a line.
 type label struct {
 	rect
 	lines []string
 	dim   bool
 }
 
-// placer looks for places where labels hide nothing.
+// placer finds places where labels hide nothing.
 type placer struct {
 	s        *scene
 	taken    grid // boxes and labels
-	segments grid // those that the lines are in
+	segments grid // the rectangles around the lines
 	lines    [][2]point
 }
 
-// letter places all labels; those for which there is no room are left out, and
-// are told in tooltips only.
-func (s *scene) letter() {
+// placeLabels places all labels. A label without a free place is left out and
+// remains only in the tooltip.
+func (s *scene) placeLabels() {
 	p := placer{s: s, taken: grid{}, segments: grid{}}
 	for i := range s.vertices {
 		room := s.vertices[i].rect
 		if s.vertices[i].shape == hubShape {
-			room = room.grown(4) // else a label beside it seems to be its own
+			room = room.grown(4) // a label closer to the hub would seem to belong to it
 		}
 		p.taken.add(room)
 	}
-	for _, t := range s.titleRooms() {
+	for _, t := range s.titleRects() {
 		p.taken.add(t)
 	}
 	for i := range s.edges {
 		for k := 1; k < len(s.edges[i].path); k++ {
-			p.line(s.edges[i].path[k-1], s.edges[i].path[k])
+			p.addLine(s.edges[i].path[k-1], s.edges[i].path[k])
 		}
 	}
 	for i := range s.vertices {
-		for _, w := range s.vertices[i].wires {
-			p.line(w[0], w[1])
+		for _, w := range s.vertices[i].bars {
+			p.addLine(w[0], w[1])
 		}
 	}
-	// The ends first: they have less choice.
+	// The labels at ends come first: they have fewer possible places.
 	for i := range s.edges {
 		e := &s.edges[i]
 		for end := range e.near {
 			if e.near[end] != "" {
-				p.end(e, end)
+				p.placeEnd(e, end)
 			}
 		}
 	}
 	for i := range s.edges {
 		if e := &s.edges[i]; len(e.middle) > 0 {
-			p.middle(e)
+			p.placeMiddle(e)
 		}
 	}
 }
 
-func (p *placer) line(a, b point) {
+// addLine records a line that labels should not cover.
+func (p *placer) addLine(a, b point) {
 	p.segments.add(spanned(a, b))
 	p.lines = append(p.lines, [2]point{a, b})
 }
 
-// visible is the part of an edge's path outside of its own boxes.
+// visible returns the part of an edge's path outside its own boxes.
 func (p *placer) visible(e *edge) []point {
 	path := slices.Clone(e.path)
 	trim := func(r rect) {
@@ -103,9 +104,9 @@ func pathLength(path []point) float64 {
 	return l
 }
 
-// along is the point at a distance from the start of a path, and the direction
-// there.
-func along(path []point, distance float64) (at, direction point) {
+// pointAt returns the point at a distance from the start of a path, and the
+// direction of the path there.
+func pointAt(path []point, distance float64) (at, direction point) {
 	for i := 1; i < len(path); i++ {
 		l := path[i-1].to(path[i])
 		if distance <= l || i == len(path)-1 {
@@ -117,8 +118,8 @@ func along(path []point, distance float64) (at, direction point) {
 	return path[0], point{1, 0}
 }
 
-// end places the label at one end of an edge: as near to the box as can be.
-func (p *placer) end(e *edge, end int) {
+// placeEnd places the label at one end of an edge, as near to the box as possible.
+func (p *placer) placeEnd(e *edge, end int) {
 	path := p.visible(e)
 	if end == 1 {
 		slices.Reverse(path)
@@ -127,28 +128,28 @@ func (p *placer) end(e *edge, end int) {
 	size := point{labelFont.width(text) + 4, labelFont.height()}
 	own := p.s.vertices[[2]int{e.from, e.to}[end]].rect
 	length := pathLength(path)
-	var tries []try
+	var candidates []candidate
 	for _, away := range []float64{0, 8, 16, 26, 38, 52, 70} {
 		if away > length*0.62 && away > 0 {
 			break
 		}
 		for _, side := range []float64{1, -1} {
-			at, way := along(path, away)
-			tries = append(tries, try{hug(own, at, way, size, side), away * 0.25})
+			at, way := pointAt(path, away)
+			candidates = append(candidates, candidate{besideBox(own, at, way, size, side), away * 0.25})
 		}
 	}
-	p.best([]string{text}, size, tries, false)
+	p.placeBest([]string{text}, size, candidates, false)
 }
 
-// hug is the middle of a label that stands where a line leaves a box, with one
-// edge along the box and one along the line: below it or right of it, or on the
-// other side.
-func hug(own rect, at, way, size point, side float64) point {
+// besideBox returns the centre of a label where a line leaves a box. One edge of
+// the label lies along the box and one along the line. side chooses below or
+// above the line, or right or left of it.
+func besideBox(own rect, at, way, size point, side float64) point {
 	const gap = 3
 	half := size.times(0.5)
 	if sideways := math.Abs(at.x-own.x)/own.hw > math.Abs(at.y-own.y)/own.hh; sideways {
 		x := at.x + math.Copysign(half.x+gap, way.x)
-		drift := way.y / max(math.Abs(way.x), 0.2) * (size.x + gap) // of the line beside the label
+		drift := way.y / max(math.Abs(way.x), 0.2) * (size.x + gap) // how far the line moves over the label's width
 		return point{x, at.y + side*(half.y+2+max(0, side*drift))}
 	}
 	y := at.y + math.Copysign(half.y+gap, way.y)
@@ -156,24 +157,24 @@ func hug(own rect, at, way, size point, side float64) point {
 	return point{at.x + side*(half.x+4+max(0, side*drift)), y}
 }
 
-// middle places the label of an edge about its middle.
-func (p *placer) middle(e *edge) {
+// placeMiddle places the label of an edge near its middle.
+func (p *placer) placeMiddle(e *edge) {
 	path := p.visible(e)
 	length := pathLength(path)
-	size := point{most(e.middle, labelFont.width) + 4, labelFont.height() * float64(len(e.middle))}
-	var tries []try
+	size := point{largestOf(e.middle, labelFont.width) + 4, labelFont.height() * float64(len(e.middle))}
+	var candidates []candidate
 	for _, t := range []float64{0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.16, 0.84} {
 		for _, side := range []float64{-1, 1} {
-			at, way := along(path, length*t)
-			tries = append(tries, try{beside(at, way, size, side), math.Abs(t-0.5) * 16})
+			at, way := pointAt(path, length*t)
+			candidates = append(candidates, candidate{besideLine(at, way, size, side), math.Abs(t-0.5) * 16})
 		}
 	}
-	p.best(e.middle, size, tries, true)
+	p.placeBest(e.middle, size, candidates, true)
 }
 
-// beside is the middle of a label at a point of a line, on one side of it: up
-// and down, or right and left of a steep line, whichever way the line runs.
-func beside(at, way, size point, side float64) point {
+// besideLine returns the centre of a label next to a point of a line: above or
+// below it, or left or right of a steep line, whichever way the line runs.
+func besideLine(at, way, size point, side float64) point {
 	normal := point{-way.y, way.x}
 	steep := math.Abs(way.y) > 0.9
 	if steep && normal.x < 0 || !steep && normal.y < 0 {
@@ -183,57 +184,57 @@ func beside(at, way, size point, side float64) point {
 	return at.add(normal.times(math.Abs(normal.x)*size.x/2 + math.Abs(normal.y)*size.y/2 + 2))
 }
 
-// try is a possible place and how bad it is by itself.
-type try struct {
-	at  point
-	bad float64
+// candidate is a possible place of a label with its base cost.
+type candidate struct {
+	at   point
+	cost float64
 }
 
-// worst is how bad a place may be: a label across three lines is no help.
-const worst = 24
+// maxCost limits the cost of a place: a label across three lines is unreadable.
+const maxCost = 24
 
-// best takes the place that covers the fewest lines, and none of boxes, labels
-// and what is beyond them.
-func (p *placer) best(text []string, size point, tries []try, dim bool) {
+// placeBest chooses the candidate that covers the fewest lines and no box or
+// other label. Without one it counts the label as unplaced.
+func (p *placer) placeBest(text []string, size point, candidates []candidate, dim bool) {
 	found, least := rect{}, math.Inf(1)
-	for _, t := range tries {
+	for _, t := range candidates {
 		r := rect{t.at, size.x / 2, size.y / 2}
-		if t.bad >= least || p.taken.hits(r.grown(1)) {
+		if t.cost >= least || p.taken.overlapsAny(r.grown(1)) {
 			continue
 		}
-		bad := t.bad
-		for i := range p.segments.near(r) {
+		cost := t.cost
+		for i := range p.segments.overlapping(r) {
 			if r.cuts(p.lines[i][0], p.lines[i][1]) {
-				bad += 7
+				cost += 7
 			}
-			if bad >= min(least, worst) {
+			if cost >= min(least, maxCost) {
 				break
 			}
 		}
-		if bad < min(least, worst) {
-			found, least = r, bad
+		if cost < min(least, maxCost) {
+			found, least = r, cost
 		}
 	}
 	if math.IsInf(least, 1) {
-		p.s.left++
+		p.s.unplaced++
 		return
 	}
 	p.taken.add(found)
 	p.s.labels = append(p.s.labels, label{found, text, dim})
 }
 
-// grid finds rects by place.
+// grid indexes rectangles by place.
 type grid struct {
 	rects []rect
-	cells map[[2]int][]int // numbers of rects
-	// seen is the last question in which a rect, by number, was come across.
-	seen      []int
-	questions int
+	cells map[[2]int][]int // cell → numbers of rects
+	// seen is, for each rect, the last query that reached it.
+	seen    []int
+	queries int
 }
 
 const gridCell = 120.0
 
-// cellsOf are the cells that r lies in.
+// cellsOf yields the cells that r covers.
 func cellsOf(r rect) iter.Seq[[2]int] {
 	return func(yield func([2]int) bool) {
 		for x := int(math.Floor(r.left() / gridCell)); x <= int(math.Floor(r.right()/gridCell)); x++ {
@@ -257,16 +258,16 @@ func (g *grid) add(r rect) {
 	}
 }
 
-// near are the numbers of the rects that r overlaps, each once.
-func (g *grid) near(r rect) iter.Seq[int] {
+// overlapping yields the numbers of the rects that overlap r, each once.
+func (g *grid) overlapping(r rect) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		g.questions++
+		g.queries++
 		for c := range cellsOf(r) {
 			for _, i := range g.cells[c] {
-				if g.seen[i] == g.questions {
+				if g.seen[i] == g.queries {
 					continue
 				}
-				g.seen[i] = g.questions
+				g.seen[i] = g.queries
 				if g.rects[i].overlaps(r) && !yield(i) {
 					return
 				}
@@ -275,9 +276,9 @@ func (g *grid) near(r rect) iter.Seq[int] {
 	}
 }
 
-// hits tells whether r overlaps any.
-func (g *grid) hits(r rect) bool {
-	for range g.near(r) {
+// overlapsAny reports whether r overlaps any rect of the grid.
+func (g *grid) overlapsAny(r rect) bool {
+	for range g.overlapping(r) {
 		return true
 	}
 	return false

@@ -22,10 +22,10 @@ func TestGridTellsEachOnce(t *testing.T) {
 		{"a corner", box(1, 1, gridCell*2, 6), []int{0, 2}},
 		{"in the cell, not in the rect", box(20*gridCell, 5, 20*gridCell+1, 6), nil},
 	} {
-		if got := slices.Sorted(g.near(tt.in)); !slices.Equal(got, tt.want) {
+		if got := slices.Sorted(g.overlapping(tt.in)); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.rule, got, tt.want)
 		}
-		if hit := g.hits(tt.in); hit != (tt.want != nil) {
+		if hit := g.overlapsAny(tt.in); hit != (tt.want != nil) {
 			t.Errorf("%s: hits is %v", tt.rule, hit)
 		}
 	}

@@ -14,9 +14,8 @@ import (
 // protogeniSpace is read like rspec.Namespace.
 const protogeniSpace = "http://www.protogeni.net/resources/rspec/2"
 
-// Read takes what is to be seen out of a document. Its errors say why there is
-// nothing to draw: no XML, beyond the limits (whose zero is xmltree's default),
-// or no RSpec.
+// Read converts a document to a Picture. It fails when the document is not XML,
+// exceeds the limits (zero values are xmltree's defaults), or is not an RSpec.
 func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
 	var root *xmltree.Element
 	err := xmltree.Parse(b, limits, func(d *xmltree.Doc) error {
@@ -38,27 +37,28 @@ func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
 	r := reader{
 		core:       root.Space,
 		managers:   map[string]int{},
-		interfaces: map[string]place{},
+		interfaces: map[string]interfaceIndex{},
 		p: &Picture{
 			Kind:        kindOf(root),
 			GeneratedBy: value(root, "generated_by"),
 		},
 	}
-	// Equal to generated it means that nobody knows.
+	// An expiry equal to the time of generation means that it is unknown.
 	if expires := value(root, "expires"); expires != value(root, "generated") {
 		r.p.Expires = expires
 	}
 	for _, e := range r.children(root, "node") {
-		r.node(e)
+		r.readNode(e)
 	}
 	for _, e := range r.children(root, "link") {
-		r.link(e)
+		r.readLink(e)
 	}
-	r.offers(root)
-	r.settle()
+	r.readOffers(root)
+	r.assignUnmanaged()
 	return r.p, nil
 }
 
+// kindOf returns the type attribute of the root, or Request for any other value.
 func kindOf(root *xmltree.Element) Kind {
 	switch k := Kind(strings.ToLower(value(root, "type"))); k {
 	case Manifest, Advertisement:
@@ -67,32 +67,32 @@ func kindOf(root *xmltree.Element) Kind {
 	return Request
 }
 
-// place is an interface of a node, by number.
-type place struct{ node, number int }
+// interfaceIndex identifies an interface by the numbers of its node and itself.
+type interfaceIndex struct{ node, number int }
 
-// reader fills in a Picture.
+// reader builds a Picture from a document.
 type reader struct {
 	core       string // the namespace of the document's own elements
 	p          *Picture
-	managers   map[string]int   // by authority
-	interfaces map[string]place // by client_id or component_id; the first bearer wins
+	managers   map[string]int            // by authority
+	interfaces map[string]interfaceIndex // by client_id or component_id; the first interface with the name wins
 }
 
-// children are those elements below e that are RSpec's own.
+// children returns the children of e with that name in the RSpec's own namespace.
 func (r *reader) children(e *xmltree.Element, local string) []*xmltree.Element {
 	return childrenOf(e, local, r.core)
 }
 
-// first is the first of them, or nil.
-func (r *reader) first(e *xmltree.Element, local string) *xmltree.Element {
+// firstChild returns the first of these children, or nil.
+func (r *reader) firstChild(e *xmltree.Element, local string) *xmltree.Element {
 	if list := r.children(e, local); len(list) > 0 {
 		return list[0]
 	}
 	return nil
 }
 
-// childrenOf are the children of e of that name in one of the namespaces: an
-// extension with two spellings is understood in both.
+// childrenOf returns the children of e with that name in one of the namespaces.
+// Extensions that exist under two namespaces pass both.
 func childrenOf(e *xmltree.Element, local string, spaces ...string) []*xmltree.Element {
 	var list []*xmltree.Element
 	for _, c := range e.Elements() {
@@ -103,7 +103,7 @@ func childrenOf(e *xmltree.Element, local string, spaces ...string) []*xmltree.E
 	return list
 }
 
-// value is an attribute without the blanks around it; e may be nil.
+// value returns an attribute without surrounding blanks; e may be nil.
 func value(e *xmltree.Element, local string) string {
 	if e == nil {
 		return ""
@@ -112,7 +112,7 @@ func value(e *xmltree.Element, local string) string {
 	return strings.TrimSpace(v)
 }
 
-// addNew adds a word to a list of at most maxTypes that does not have it.
+// addNew appends a word to a list unless the list has it or has maxTypes words.
 func addNew(list []string, word string) []string {
 	if word == "" || len(list) == maxTypes || slices.Contains(list, word) {
 		return list
@@ -120,8 +120,8 @@ func addNew(list []string, word string) []string {
 	return append(list, word)
 }
 
-// truth is an attribute of type xs:boolean, nil for anything else.
-func truth(e *xmltree.Element, local string) *bool {
+// boolValue returns an attribute of type xs:boolean, nil for any other text.
+func boolValue(e *xmltree.Element, local string) *bool {
 	var v bool
 	switch value(e, local) {
 	case "true", "1":
@@ -133,20 +133,20 @@ func truth(e *xmltree.Element, local string) *bool {
 	return &v
 }
 
-// isTrue tells whether an attribute of type xs:boolean is true.
+// isTrue reports whether an attribute of type xs:boolean is true.
 func isTrue(e *xmltree.Element, local string) bool {
-	v := truth(e, local)
+	v := boolValue(e, local)
 	return v != nil && *v
 }
 
-// manager is the number of the manager that id names, or of the one whose
-// component it is.
-func (r *reader) manager(id, component string) int {
+// managerNumber returns the number of the manager that id names. Without an id
+// it is the authority of the component.
+func (r *reader) managerNumber(id, component string) int {
 	m := Manager{URN: id, Name: id}
 	if u, err := urn.Parse(id); err == nil {
 		m.Name = u.Authority
 	} else if a := authorityOf(component); a != "" && id == "" {
-		// Aggregates take such a node as their own, too.
+		// Aggregates also accept such a node as their own.
 		m = Manager{URN: component, Name: a}
 	}
 	key := strings.ToLower(m.Name)
@@ -159,7 +159,7 @@ func (r *reader) manager(id, component string) int {
 	return n
 }
 
-// lastName is the part of a URN, a path or a URL that tells it from its like.
+// lastName returns the last part of a URN, a path or a URL.
 func lastName(s string) string {
 	if u, err := urn.Parse(s); err == nil {
 		s = u.Name

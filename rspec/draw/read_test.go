@@ -58,7 +58,7 @@ func TestReadUnderstands(t *testing.T) {
 			}},
 		{"SpeedsInTypes", document("advertisement", `<link><link_type name="ethernet"/><link_type name="ethernet-1000000"/><link_type name="Ethernet-10000000"/><link_type name="ethernet-fast"/></link>`),
 			"[ethernet ethernet-fast] [1 Gbit/s 10 Gbit/s] 1 Gbit/s or 10 Gbit/s", func(p *Picture) any {
-				return fmt.Sprint(p.Links[0].Types, " ", p.Links[0].Speeds, " ", p.promise(&p.Links[0]))
+				return fmt.Sprint(p.Links[0].Types, " ", p.Links[0].Speeds, " ", p.propertyText(&p.Links[0]))
 			}},
 		{"Offers", document("advertisement", `<rspec_shared_vlan xmlns="http://www.geni.net/resources/rspec/ext/shared-vlan/1"><available name="lab" localTag="7" restricted="true"/></rspec_shared_vlan><rspec_routable_addresses xmlns="http://www.protogeni.net/resources/rspec/ext/emulab/1" available="2" configured="3"/>`),
 			"[{lab 7  true}] 2 of 3 public addresses free", func(p *Picture) any { return fmt.Sprint(p.SharedVLANs, " ", p.Addresses) }},
@@ -110,7 +110,7 @@ func TestUnitsAreForPeople(t *testing.T) {
 
 func TestStatesAreTold(t *testing.T) {
 	for word, want := range map[string]condition{
-		"geni_ready": ready, "ready": ready, "Active": ready, "geni_notready": resting, "geni_configuring": busy, "geni_stopping": busy,
+		"geni_ready": ready, "ready": ready, "Active": ready, "geni_notready": idle, "geni_configuring": busy, "geni_stopping": busy,
 		"geni_pending_allocation": busy, "geni_failed": failed, "Uncompleted": busy, "": unknown, "odd": unknown,
 	} {
 		if got := conditionOf(word); got != want {
@@ -126,11 +126,11 @@ func TestLabelsDoNothing(t *testing.T) {
 		{"Escape", "\x1b[31mred\u009b", "\ufffd[31mred\ufffd"},
 		{"ZeroWidth", "pay\u200bpal", "pay\ufffdpal"},
 		{"PiledMarks", "e\u0301\u0301\u0301\u0301", "e\u0301\u0301"},
-		{"Long", strings.Repeat("x", 300), strings.Repeat("x", longest) + "…"},
+		{"Long", strings.Repeat("x", 300), strings.Repeat("x", maxText) + "…"},
 		{"OtherScripts", "节点 узел", "节点 узел"},
 		{"BrokenUTF8", "a\xffb", "a\ufffdb"},
 	} {
-		if got := full(c.in); got != c.want {
+		if got := cleaned(c.in); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -189,7 +189,7 @@ func TestPromises(t *testing.T) {
 			{"b", "c", "5 Mbit/s", "", ""}}}, "5 Mbit/s, pairs differ"},
 		{"NoQuantities", Link{Ends: three, Properties: []Property{{"a", "b", "much", "", ""}, {"b", "a", "5 Mbit/s", "", ""}}}, "5 Mbit/s and others, pairs differ"},
 	} {
-		if got := p.promise(&c.link); got != c.want {
+		if got := p.propertyText(&c.link); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}

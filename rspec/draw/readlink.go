@@ -9,7 +9,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-func (r *reader) link(e *xmltree.Element) {
+// readLink appends the link of e to the picture.
+func (r *reader) readLink(e *xmltree.Element) {
 	l := Link{
 		Name:      cmp.Or(value(e, "client_id"), componentName(value(e, "component_name")), componentName(value(e, "component_id"))),
 		VLAN:      value(e, "vlantag"),
@@ -27,7 +28,7 @@ func (r *reader) link(e *xmltree.Element) {
 		l.Shared, l.VLAN = value(s, "name"), cmp.Or(l.VLAN, value(s, "vlantag"))
 	}
 	for _, ref := range r.children(e, "interface_ref") {
-		l.Ends = append(l.Ends, r.end(ref))
+		l.Ends = append(l.Ends, r.linkEnd(ref))
 	}
 	for _, c := range r.children(e, "property") {
 		l.Properties = append(l.Properties, Property{
@@ -41,9 +42,9 @@ func (r *reader) link(e *xmltree.Element) {
 	r.p.Links = append(r.p.Links, l)
 }
 
-// end finds the interface that ref means: by client_id where it has one, as
+// linkEnd finds the interface that ref names. It tries client_id first, since
 // several interfaces may share a component.
-func (r *reader) end(ref *xmltree.Element) End {
+func (r *reader) linkEnd(ref *xmltree.Element) End {
 	client, component := value(ref, "client_id"), value(ref, "component_id")
 	for _, id := range []string{client, component} {
 		if at, known := r.interfaces[id]; known {
@@ -60,7 +61,7 @@ func (r *reader) end(ref *xmltree.Element) End {
 	return end
 }
 
-// interfaceName is what the drawing calls the interface that id means.
+// interfaceName returns the name under which the drawing shows the interface id.
 func (r *reader) interfaceName(id string) string {
 	if at, known := r.interfaces[id]; known {
 		return r.p.Nodes[at.node].Interfaces[at.number].Name
@@ -68,8 +69,8 @@ func (r *reader) interfaceName(id string) string {
 	return componentName(id)
 }
 
-// speedOf is the capacity in a link type like "ethernet-1000000", in kbit/s;
-// empty for any other type.
+// speedOf returns the capacity in a link type such as "ethernet-1000000", which
+// is in kbit/s; it is empty for any other type.
 func speedOf(name string) string {
 	speed, found := strings.CutPrefix(strings.ToLower(name), "ethernet-")
 	if !found || speed == "" || strings.Trim(speed, "0123456789") != "" {

@@ -11,21 +11,22 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-func (r *reader) node(e *xmltree.Element) {
+// readNode appends the node of e to the picture.
+func (r *reader) readNode(e *xmltree.Element) {
 	component := value(e, "component_id")
 	n := Node{
 		Name:      value(e, "client_id"),
-		Manager:   r.manager(value(e, "component_manager_id"), component),
+		Manager:   r.managerNumber(value(e, "component_manager_id"), component),
 		Component: cmp.Or(componentName(value(e, "component_name")), componentName(component)),
-		Exclusive: truth(e, "exclusive"),
+		Exclusive: boolValue(e, "exclusive"),
 		Sliver:    value(e, "sliver_id"),
 	}
 	n.Name = cmp.Or(n.Name, n.Component)
 	for _, t := range r.children(e, "sliver_type") {
 		n.SliverTypes = addNew(n.SliverTypes, lastName(value(t, "name")))
-		n.Image = cmp.Or(n.Image, imageName(r.first(t, "disk_image")))
+		n.Image = cmp.Or(n.Image, imageName(r.firstChild(t, "disk_image")))
 	}
-	n.Image = cmp.Or(n.Image, imageName(r.first(e, "disk_image")))
+	n.Image = cmp.Or(n.Image, imageName(r.firstChild(e, "disk_image")))
 	if r.p.Kind == Advertisement {
 		n.Component, n.Image = "", ""
 	}
@@ -37,7 +38,7 @@ func (r *reader) node(e *xmltree.Element) {
 			}
 		}
 	}
-	n.Available = truth(r.first(e, "available"), "now")
+	n.Available = boolValue(r.firstChild(e, "available"), "now")
 	for _, h := range r.children(e, "host") {
 		n.Hosts = append(n.Hosts, Host{value(h, "name"), value(h, "ipv4")})
 	}
@@ -57,13 +58,13 @@ func (r *reader) node(e *xmltree.Element) {
 	}
 	n.Monitored = monitored(e)
 	for _, i := range r.children(e, "interface") {
-		n.Interfaces = append(n.Interfaces, r.interfaceOf(i, place{len(r.p.Nodes), len(n.Interfaces)}))
+		n.Interfaces = append(n.Interfaces, r.readInterface(i, interfaceIndex{len(r.p.Nodes), len(n.Interfaces)}))
 	}
 	r.p.Nodes = append(r.p.Nodes, n)
 }
 
-// interfaceOf reads an interface, which links find by its names.
-func (r *reader) interfaceOf(i *xmltree.Element, at place) Interface {
+// readInterface reads an interface and records its names, by which links refer to it.
+func (r *reader) readInterface(i *xmltree.Element, at interfaceIndex) Interface {
 	client, component := value(i, "client_id"), value(i, "component_id")
 	in := Interface{Name: cmp.Or(client, componentName(component)), MAC: value(i, "mac_address")}
 	for _, name := range []string{client, component} {
@@ -81,12 +82,12 @@ func (r *reader) interfaceOf(i *xmltree.Element, at place) Interface {
 }
 
 const (
-	maxTypes = 64      // sliver types that are kept of a node
-	maxSlots = 1 << 20 // beyond belief
+	maxTypes = 64      // sliver types kept for each node
+	maxSlots = 1 << 20 // larger numbers are taken as this one
 )
 
-// monitored tells whether e asks for monitoring or offers it, in either
-// spelling of the namespace.
+// monitored reports whether e requests or offers monitoring, in either
+// namespace of that extension.
 func monitored(e *xmltree.Element) bool {
 	for _, m := range childrenOf(e, "monitoring", schemas.Monitoring, schemas.OldMonitoring) {
 		if isTrue(m, "enabled") || isTrue(m, "supported") {
@@ -96,30 +97,30 @@ func monitored(e *xmltree.Element) bool {
 	return false
 }
 
-// componentName is the short name of a component's URN.
+// componentName returns the short name in a component's URN.
 func componentName(id string) string {
 	if u, err := urn.Parse(id); err == nil {
 		return u.Name
 	}
-	// Some are longer than a URN may be, or hold blanks.
+	// Some URNs exceed the length limit or contain blanks, and urn.Parse rejects them.
 	if parts := strings.SplitN(id, "+", 4); len(parts) == 4 && strings.HasPrefix(id, "urn:publicid:") {
 		return parts[3]
 	}
 	return id
 }
 
-// imageName is the short name of a disk image, which is a URN, a name or a URL.
+// imageName returns the short name of a disk image, given as a URN, a name or a URL.
 func imageName(e *xmltree.Element) string {
 	name := lastName(cmp.Or(value(e, "name"), value(e, "url")))
-	// Emulab puts the project in front.
+	// Emulab writes PROJECT:IMAGE.
 	if i := strings.LastIndexByte(name, ':'); i >= 0 && i < len(name)-1 {
 		name = name[i+1:]
 	}
 	return name
 }
 
-// String is a command line for the login: "ssh -p 2022 user@host". Names that
-// a shell or ssh might take for something else are only told, as user@host:port.
+// String returns a command line for the login: "ssh -p 2022 user@host". If a
+// name could have a meaning for a shell or for ssh, it returns user@host:port.
 func (l Login) String() string {
 	s := l.Host
 	if l.User != "" {
@@ -136,7 +137,7 @@ func (l Login) String() string {
 
 var plainNames = regexp.MustCompile(`^[a-zA-Z0-9._:][a-zA-Z0-9._:-]*$`)
 
-// plainName tells whether s means nothing to a shell, and is no option.
+// plainName reports whether s has no meaning for a shell and is not an option.
 func plainName(s string) bool {
 	return plainNames.MatchString(s)
 }

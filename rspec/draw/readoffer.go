@@ -9,8 +9,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// offers are what an advertisement tells beside nodes and links.
-func (r *reader) offers(root *xmltree.Element) {
+// readOffers reads the shared VLANs and public addresses of an advertisement.
+func (r *reader) readOffers(root *xmltree.Element) {
 	if r.p.Kind != Advertisement {
 		return
 	}
@@ -25,12 +25,12 @@ func (r *reader) offers(root *xmltree.Element) {
 		}
 	}
 	for _, e := range childrenOf(root, "rspec_routable_addresses", schemas.Emulab) {
-		r.p.Addresses = &Addresses{amount(value(e, "available")), amount(value(e, "configured"))}
+		r.p.Addresses = &Addresses{countOrUnknown(value(e, "available")), countOrUnknown(value(e, "configured"))}
 	}
 }
 
-// amount is a number that is not negative, or -1.
-func amount(s string) int {
+// countOrUnknown parses a number; -1 means that it is missing or negative.
+func countOrUnknown(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
 		return -1
@@ -38,22 +38,22 @@ func amount(s string) int {
 	return n
 }
 
-// settle puts the nodes that name no manager with the only one that others
-// name: whoever gets the document takes them as its own. Where several are
-// named nobody can tell, and they stay apart.
-func (r *reader) settle() {
-	nobody, known := r.managers[""]
+// assignUnmanaged gives nodes that name no manager to the document's only named
+// manager, because the aggregate that receives the document does the same. With
+// several named managers the choice is unknown, and the nodes stay apart.
+func (r *reader) assignUnmanaged() {
+	unnamed, known := r.managers[""]
 	if !known || len(r.p.Managers) != 2 {
 		return
 	}
-	r.p.Managers = []Manager{r.p.Managers[1-nobody]}
+	r.p.Managers = []Manager{r.p.Managers[1-unnamed]}
 	for i := range r.p.Nodes {
 		r.p.Nodes[i].Manager = 0
 	}
 }
 
-// authorityOf is the authority in a component's URN, even in one that is longer
-// than a URN may be or holds blanks.
+// authorityOf returns the authority in a component's URN. It also reads URNs that
+// are too long or contain blanks.
 func authorityOf(id string) string {
 	if u, err := urn.Parse(id); err == nil {
 		return u.Authority

@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// router leads lines around boxes.
+// router finds paths for lines around boxes.
 type router struct {
 	s *scene
-	// budget is how many more times a line may be held against a box or another
-	// line in the search of ways around; when it is spent, lines go straight.
+	// budget is the number of comparisons of a line with a box or another line
+	// that remain for detours. When it is spent, lines run straight.
 	budget int
-	titles []rect // of frames, which lines leave free as well
-	// runs are the ways around boxes so far, which others do not lie on.
-	runs [][2]point
+	titles []rect // titles of frames, which lines also avoid
+	// detours are the segments of earlier detours; later ones keep apart from them.
+	detours [][2]point
 }
 
-// lineGap is how far a line stays away from boxes that are not its own.
+// lineGap is the distance of a line from boxes that are not its own.
 const lineGap = 6.0
 
-// hubGap is how far it stays away from hubs while it can: nearer by, it looks
-// as if it ended there.
+// hubGap is the preferred distance of a line from hubs: a closer line seems to
+// end there.
 const hubGap = 16.0
 
-// route gives every edge its path.
-func (s *scene) route() {
-	r := router{s: s, budget: 60_000_000, titles: s.titleRooms()}
+// routeLines sets the path of every edge.
+func (s *scene) routeLines() {
+	r := router{s: s, budget: 60_000_000, titles: s.titleRects()}
 	var alike grouping[[2]int, int]
 	for i := range s.edges {
 		e := &s.edges[i]
 		if e.stub > 0 {
-			foot := s.vertices[e.from].feet[e.stub-1]
+			foot := s.vertices[e.from].stubEnds[e.stub-1]
 			e.path = []point{{foot.x, s.vertices[e.from].y}, foot}
 			e.drawn = polyline(e.path)
 			continue
@@ -40,62 +40,62 @@ func (s *scene) route() {
 		alike.add(ordered(e.from, e.to), i)
 	}
 	for _, pair := range alike.keys {
-		r.pair(alike.of[pair])
+		r.routePair(alike.of[pair])
 	}
 }
 
-// bows are how far lines may bend to one side, in the order in which they are
-// tried. After the first few comes a way around boxes.
+// bows are the distances by which lines bend to one side, in the order in which
+// they are tried. After the first fewBows of them a detour is tried.
 var bows = []float64{0, 26, -26, 46, -46, 76, -76, 116, -116, 170, -170}
 
 const fewBows = 5
 
-// lane is the distance of parallel ways around boxes. It is no multiple of the
-// steps by which ways make room for each other.
-const lane = 9.0
+// laneGap is the distance between parallel detours. It is not a multiple of the
+// steps in waypoints, so that parallel detours do not coincide.
+const laneGap = 9.0
 
-// pair routes all lines between two boxes: parallel ones bend together, so that
-// they can be told apart.
-func (r *router) pair(edges []int) {
+// routePair routes all lines between two boxes. Parallel lines bend together and
+// stay apart.
+func (r *router) routePair(edges []int) {
 	e := &r.s.edges[edges[0]]
 	p, q := r.s.vertices[e.from].point, r.s.vertices[e.to].point
-	near := r.near(e, p, q, hubGap)
-	around := func(mostTurns int, lane float64) bool {
+	near := r.obstacles(e, p, q, hubGap)
+	around := func(maxTurns int, lane float64) bool {
 		ways := make([][]point, len(edges))
 		for k := range edges {
-			ways[k] = r.around(p, q, near, lane*float64(k))
-			if ways[k] == nil || len(ways[k]) > mostTurns+2 {
+			ways[k] = r.detour(p, q, near, lane*float64(k))
+			if ways[k] == nil || len(ways[k]) > maxTurns+2 {
 				return false
 			}
 		}
 		for k, i := range edges {
 			r.s.edges[i].path, r.s.edges[i].drawn = ways[k], rounded(ways[k])
 			for n := 1; n < len(ways[k]); n++ {
-				r.runs = append(r.runs, [2]point{ways[k][n-1], ways[k][n]})
+				r.detours = append(r.detours, [2]point{ways[k][n-1], ways[k][n]})
 			}
 		}
 		return true
 	}
 	for k, bow := range bows {
-		if k == fewBows && around(2, lane) || r.bend(edges, p, q, near, bow) {
+		if k == fewBows && around(2, laneGap) || r.bend(edges, p, q, near, bow) {
 			return
 		}
 	}
-	if around(99, lane) {
+	if around(99, laneGap) {
 		return
 	}
-	near = r.near(e, p, q, lineGap)
-	if !around(99, lane) && !around(99, 1) {
+	near = r.obstacles(e, p, q, lineGap)
+	if !around(99, laneGap) && !around(99, 1) {
 		r.bend(edges, p, q, nil, 0)
 	}
 }
 
-// bend lets lines bend by a bow and their distance from each other, if none
-// meets a box.
+// bend sets curves with a bow, side by side, and reports whether none of them
+// crosses a box. If one does, it changes nothing.
 func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
 	apart := func(k int) float64 { return bow + 24*(2*float64(k)-float64(len(edges)-1)) }
 	for k := range edges {
-		if hits(arc(p, q, apart(k)), near) {
+		if crossesBox(arc(p, q, apart(k)), near) {
 			return false
 		}
 	}
@@ -105,9 +105,9 @@ func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
 	return true
 }
 
-// near are the boxes that a line from p to q may have to do with, with the
-// distance that it keeps from them; that from hubs is given.
-func (r *router) near(e *edge, p, q point, hubGap float64) []rect {
+// obstacles returns the boxes near a line from p to q, enlarged by the distance
+// that the line keeps. hubGap is the distance from hubs.
+func (r *router) obstacles(e *edge, p, q point, hubGap float64) []rect {
 	reach := spanned(p, q).grown(320)
 	var list []rect
 	for i := range r.s.vertices {
@@ -127,8 +127,8 @@ func (r *router) near(e *edge, p, q point, hubGap float64) []rect {
 	return list
 }
 
-// hits tells whether a path passes through one of the boxes.
-func hits(path []point, boxes []rect) bool {
+// crossesBox reports whether a path passes through one of the boxes.
+func crossesBox(path []point, boxes []rect) bool {
 	for i := 1; i < len(path); i++ {
 		p, q := path[i-1], path[i]
 		left, right, top, bottom := min(p.x, q.x), max(p.x, q.x), min(p.y, q.y), max(p.y, q.y)
@@ -142,11 +142,11 @@ func hits(path []point, boxes []rect) bool {
 	return false
 }
 
-// lane tells whether a line may turn at c without lying on another.
-func (r *router) lane(c point) bool {
-	r.budget -= len(r.runs)
+// isFree reports whether a line may turn at c without touching an earlier detour.
+func (r *router) isFree(c point) bool {
+	r.budget -= len(r.detours)
 	spot := rect{c, 3, 3}
-	for _, s := range r.runs {
+	for _, s := range r.detours {
 		if spot.cuts(s[0], s[1]) {
 			return false
 		}
@@ -154,29 +154,30 @@ func (r *router) lane(c point) bool {
 	return true
 }
 
-// around finds a short way with few turns along the corners of boxes; nil if
-// there is none or the budget is spent. Parallel lines have lanes, the first of
-// which is 0.
-func (r *router) around(p, q point, boxes []rect, lane float64) []point {
+// detour finds a short path with few turns along the corners of boxes. It returns
+// nil if there is none or the budget is spent. lane is the distance of a parallel
+// line from the first one, whose lane is 0.
+func (r *router) detour(p, q point, boxes []rect, lane float64) []point {
 	if r.budget -= 4 * len(boxes) * len(boxes); r.budget < 0 {
 		return nil
 	}
-	return r.shortest(r.spots(p, q, boxes, lane), boxes, lane)
+	return r.shortest(r.waypoints(p, q, boxes, lane), boxes, lane)
 }
 
-// spots are where a way may begin, end and turn: p, q, and the corners of boxes.
-func (r *router) spots(p, q point, boxes []rect, lane float64) []point {
-	spots := []point{p, q}
+// waypoints returns the points where a path may begin, end or turn: p, q and the
+// corners of boxes.
+func (r *router) waypoints(p, q point, boxes []rect, lane float64) []point {
+	waypoints := []point{p, q}
 	for _, b := range boxes {
 		for _, at := range []point{{-1, -1}, {1, -1}, {-1, 1}, {1, 1}} {
-			// Beside the lines that pass here already, while there is room.
+			// Stay beside earlier detours while there is room.
 			corner, found := point{}, false
 			for out := 2 + lane; out < 2+lane+20; out += 5 {
 				c := point{b.x + at.x*(b.hw+out), b.y + at.y*(b.hh+out)}
 				if slices.ContainsFunc(boxes, func(b rect) bool { return b.contains(c) }) {
 					break
 				}
-				free := r.lane(c)
+				free := r.isFree(c)
 				if free || !found {
 					corner, found = c, true
 				}
@@ -185,27 +186,27 @@ func (r *router) spots(p, q point, boxes []rect, lane float64) []point {
 				}
 			}
 			if found {
-				spots = append(spots, corner)
+				waypoints = append(waypoints, corner)
 			}
 		}
 	}
-	return spots
+	return waypoints
 }
 
-// shortest is the best way from the first spot to the second; nil if there is none,
-// or the budget is used up.
-func (r *router) shortest(spots []point, boxes []rect, lane float64) []point {
-	p, q := spots[0], spots[1]
-	const turn = 45 // a turn is as bad as this much more way
-	cost, from, done := make([]float64, len(spots)), make([]int, len(spots)), make([]bool, len(spots))
+// shortest returns the best path from the first waypoint to the second. It
+// returns nil if there is none or the budget is spent.
+func (r *router) shortest(waypoints []point, boxes []rect, lane float64) []point {
+	p, q := waypoints[0], waypoints[1]
+	const turn = 45 // a turn costs as much as this distance
+	cost, from, done := make([]float64, len(waypoints)), make([]int, len(waypoints)), make([]bool, len(waypoints))
 	for i := range cost {
 		cost[i] = math.Inf(1)
 	}
 	cost[0] = 0
 	for {
 		at := -1
-		for i := range spots {
-			if !done[i] && !math.IsInf(cost[i], 1) && (at < 0 || cost[i]+spots[i].to(q) < cost[at]+spots[at].to(q)) {
+		for i := range waypoints {
+			if !done[i] && !math.IsInf(cost[i], 1) && (at < 0 || cost[i]+waypoints[i].to(q) < cost[at]+waypoints[at].to(q)) {
 				at = i
 			}
 		}
@@ -216,15 +217,15 @@ func (r *router) shortest(spots []point, boxes []rect, lane float64) []point {
 			break
 		}
 		done[at] = true
-		if r.budget -= len(spots) * len(boxes) / 2; r.budget < 0 {
+		if r.budget -= len(waypoints) * len(boxes) / 2; r.budget < 0 {
 			return nil
 		}
-		for i := range spots {
+		for i := range waypoints {
 			if at == 0 && i == 1 && lane > 0 {
-				continue // the straight line is that of the first lane
+				continue // the straight line belongs to the first lane
 			}
-			c := cost[at] + spots[at].to(spots[i]) + turn
-			if done[i] || c >= cost[i] || hits([]point{spots[at], spots[i]}, boxes) {
+			c := cost[at] + waypoints[at].to(waypoints[i]) + turn
+			if done[i] || c >= cost[i] || crossesBox([]point{waypoints[at], waypoints[i]}, boxes) {
 				continue
 			}
 			cost[i], from[i] = c, at
@@ -232,12 +233,12 @@ func (r *router) shortest(spots []point, boxes []rect, lane float64) []point {
 	}
 	var way []point
 	for i := 1; i != 0; i = from[i] {
-		way = slices.Insert(way, 0, spots[i])
+		way = slices.Insert(way, 0, waypoints[i])
 	}
 	return slices.Insert(way, 0, p)
 }
 
-// arc is a line from p to q that bends by bow in its middle, as points.
+// arc returns points of a curve from p to q that deviates by bow in its middle.
 func arc(p, q point, bow float64) []point {
 	if bow == 0 {
 		return []point{p, q}
@@ -252,8 +253,8 @@ func arc(p, q point, bow float64) []point {
 	return path
 }
 
-// control is the point that pulls a quadratic curve out by bow. The side does
-// not depend on which end comes first.
+// control returns the control point of a quadratic curve with that bow. The side
+// does not depend on the order of p and q.
 func control(p, q point, bow float64) point {
 	d := q.sub(p)
 	if d.x < 0 || d.x == 0 && d.y < 0 {
@@ -280,7 +281,7 @@ func polyline(path []point) string {
 	return b.String()
 }
 
-// rounded is a way with soft corners.
+// rounded returns a path with rounded corners in SVG syntax.
 func rounded(way []point) string {
 	var b strings.Builder
 	b.WriteString("M" + coordinates(way[0]))
@@ -297,7 +298,7 @@ func rounded(way []point) string {
 
 func coordinates(p point) string { return decimal(p.x) + "," + decimal(p.y) }
 
-// decimal prints a coordinate with one digit after the point.
+// decimal formats a coordinate with one digit after the point.
 func decimal(v float64) string {
 	s := fmt.Sprintf("%.1f", v)
 	s = strings.TrimSuffix(s, ".0")

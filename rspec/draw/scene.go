@@ -1,28 +1,29 @@
 package draw
 
-// shape is what a vertex looks like.
+// shape is how a vertex is drawn.
 type shape int
 
 const (
-	nodeShape  shape = iota
-	stackShape       // a group of nodes
-	hubShape         // a link that is no line
-	ghostShape       // what the document names and does not hold
+	nodeShape    shape = iota
+	stackShape         // a group of nodes
+	hubShape           // a link that is not drawn as a line
+	missingShape       // a thing that the document names but does not contain
 )
 
-// vertex is a thing with a place: a box, and what is written on it.
+// vertex is a box with its place and its text.
 type vertex struct {
 	rect
 	shape shape
-	// frame is the number of the manager, -1 for between the frames.
+	// frame is the number of the manager whose frame holds the vertex, -1 for
+	// a vertex between the frames.
 	frame int
 	lines []line
 	title string
 	state condition
-	// wires are the lines of a hub that is drawn as a bus.
-	wires [][2]point
-	// feet are where the stubs of a node on a bus end.
-	feet []point
+	// bars are the thick lines of a hub that is drawn as a bus.
+	bars [][2]point
+	// stubEnds are the points where the stubs of a node meet the bars of a bus.
+	stubEnds []point
 }
 
 // line is one line of text in a box.
@@ -35,40 +36,42 @@ type line struct {
 // edge is a line between two vertices.
 type edge struct {
 	from, to int
-	// near are the labels at the ends, middle those between.
+	// near are the labels at the ends, middle those between the ends.
 	near   [2]string
 	middle []string
 	title  string
-	// trunk joins the parts of one hub; bundle stands for several links.
+	// trunk marks a line that joins the parts of one hub; bundle marks a line
+	// that stands for several links.
 	trunk, bundle bool
-	// stub hangs a node on a bus: the number of its foot, from 1; else 0.
+	// stub is, for a line from a node to a bus, the number of its stub end from
+	// 1; else 0.
 	stub  int
 	path  []point
-	drawn string // the path, in SVG's words
+	drawn string // the path in SVG syntax
 }
 
-// scene is the graph that is laid out and drawn.
+// scene is the graph that is placed and drawn.
 type scene struct {
 	picture  *Picture
 	vertices []vertex
 	edges    []edge
 	framed   bool // each manager has a frame
 	frames   []rect
-	// rightward tells of each frame whether its title stands at the right.
-	rightward []bool
-	// heading and notes are written above and below.
+	// titleAtRight reports for each frame whether its title stands at the right.
+	titleAtRight []bool
+	// heading and notes are the lines above and below the drawing.
 	heading, notes []string
 	labels         []label
-	// left is the number of labels without a place.
-	left int
-	size rect
-	// shift is how far everything was moved after the lines were drawn.
+	// unplaced is the number of labels for which no place was found.
+	unplaced int
+	size     rect
+	// shift is the distance by which everything was moved after routing.
 	shift point
 }
 
 const (
-	maxBoxes = 400  // boxes of nodes, then hubs, that are drawn
-	maxEdges = 4000 // lines
+	maxBoxes = 400  // boxes of nodes drawn; the same number again for hubs
+	maxEdges = 4000 // lines drawn
 )
 
 var (
@@ -80,38 +83,38 @@ var (
 	noteFont   = font{12, false}
 )
 
-// add adds a vertex, and gives its number.
+// add appends a vertex and returns its number.
 func (s *scene) add(v vertex) int {
 	s.vertices = append(s.vertices, v)
 	return len(s.vertices) - 1
 }
 
-// transform gives everything of a vertex a new place.
+// transform applies f to the places of a vertex, its bars and its stub ends.
 func (v *vertex) transform(f func(point) point) {
 	v.point = f(v.point)
-	for i := range v.feet {
-		v.feet[i] = f(v.feet[i])
+	for i := range v.stubEnds {
+		v.stubEnds[i] = f(v.stubEnds[i])
 	}
-	for i, w := range v.wires {
-		v.wires[i] = [2]point{f(w[0]), f(w[1])}
+	for i, w := range v.bars {
+		v.bars[i] = [2]point{f(w[0]), f(w[1])}
 	}
 }
 
-// complete gives everything its place.
-func (s *scene) complete() {
-	s.lay()
-	s.route()
-	s.letter()
-	s.frameUp()
+// layOut computes the places of boxes, lines and labels, and the page size.
+func (s *scene) layOut() {
+	s.placeBoxes()
+	s.routeLines()
+	s.placeLabels()
+	s.fitPage()
 }
 
-// newScene makes boxes and lines of a picture.
+// newScene builds the boxes and lines of a picture, without places.
 func newScene(p *Picture) *scene {
 	s := &scene{picture: p, framed: len(p.Managers) > 1}
 	b := builder{scene: s, groups: groupNodes(p), outside: map[string]int{}}
-	b.grouped = boxOf(b.groups)
-	b.boxes()
-	b.links()
+	b.grouped = groupOf(b.groups)
+	b.addBoxes()
+	b.addLinks()
 	s.heading = b.headings()
 	return s
 }

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// mostStress is how many blocks are spread by their distances, which costs the
-// square of their number.
-const mostStress = 900
+// maxStressBlocks limits placeByStress, whose cost grows with the square of the
+// number of blocks.
+const maxStressBlocks = 900
 
-// spread finds places at which the distances on the drawing are like those in
-// the graph (stress majorization), then straightens rows and columns and makes
-// room.
-func (a *arrangement) spread(list []int) {
+// placeByStress places blocks so that distances on the drawing are like those in
+// the graph (stress majorization). Then it straightens rows and columns and
+// separates overlapping blocks.
+func (a *arrangement) placeByStress(list []int) {
 	number := map[int]int{}
 	for k, i := range list {
 		number[i] = k
@@ -27,12 +27,12 @@ func (a *arrangement) spread(list []int) {
 	}
 	at := g.solve()
 	axes := align(at, g.near)
-	facing(at, slices.Index(list, slices.Min(list)))
+	mirrorToTopLeft(at, slices.Index(list, slices.Min(list)))
 	for k := range at {
 		at[k] = at[k].scaled(c)
 	}
 	if !axes || a.frames {
-		a.gather(list, at)
+		a.fitProportion(list, at)
 	}
 	scale := a.scale(list, at)
 	for k := range at {
@@ -40,17 +40,17 @@ func (a *arrangement) spread(list []int) {
 	}
 	a.separate(list, at, 1)
 	a.straighten(list, at, g.near)
-	a.separate(list, at, enough)
+	a.separate(list, at, relaxedGap)
 	if a.frames {
 		a.compact(list, at)
 	}
 	for k, i := range list {
-		a.put(i, at[k])
+		a.moveBlock(i, at[k])
 	}
 }
 
-// gather presses a drawing that is too wide for a page into a better form.
-func (a *arrangement) gather(list []int, at []point) {
+// fitProportion compresses a drawing that is too wide for a page.
+func (a *arrangement) fitProportion(list []int, at []point) {
 	all := rect{}
 	for k, i := range list {
 		all = all.union(rect{at[k], a.blocks[i].hw, a.blocks[i].hh})
@@ -61,7 +61,7 @@ func (a *arrangement) gather(list []int, at []point) {
 	}
 }
 
-// compact draws blocks together along each axis while all have room.
+// compact shrinks a drawing along each axis as long as all blocks have room.
 func (a *arrangement) compact(list []int, at []point) {
 	for _, shrink := range []point{{1, 0.94}, {0.94, 1}} {
 		for range 30 {
@@ -69,7 +69,7 @@ func (a *arrangement) compact(list []int, at []point) {
 			for k, p := range at {
 				closer[k] = p.scaled(shrink)
 			}
-			if !a.roomy(list, closer) {
+			if !a.hasRoom(list, closer) {
 				break
 			}
 			copy(at, closer)
@@ -77,8 +77,8 @@ func (a *arrangement) compact(list []int, at []point) {
 	}
 }
 
-// scale is how much places must grow so that most joined blocks have room
-// between them, up to twice.
+// scale returns the factor by which places must grow so that most linked blocks
+// have room between them; at most 2.
 func (a *arrangement) scale(list []int, at []point) float64 {
 	var need []float64
 	for k, i := range list {

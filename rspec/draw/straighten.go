@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// align turns places so that edges run along the axes where they can, else so
-// that the drawing is wider than high. It tells whether the edges do so.
+// align rotates places so that most edges run along the axes. If too few can, it
+// makes the drawing wider than high. It reports whether the edges follow the axes.
 func align(at []point, near [][]int) (axes bool) {
 	var c, s, sx, sy, sxy, edges float64
 	middle := mean(at)
@@ -40,8 +40,8 @@ func align(at []point, near [][]int) (axes bool) {
 	return axes
 }
 
-// facing mirrors places so that the first is at the top left.
-func facing(at []point, first int) {
+// mirrorToTopLeft mirrors places so that the first lies in the upper left half.
+func mirrorToTopLeft(at []point, first int) {
 	p := at[first].sub(mean(at))
 	for i := range at {
 		if p.x > 1e-6 {
@@ -53,8 +53,8 @@ func facing(at []point, first int) {
 	}
 }
 
-// straighten puts what stands nearly in a row or a column exactly there, where
-// that makes nothing worse.
+// straighten aligns blocks that stand nearly in a row or a column, unless that
+// adds a fault that countFaults finds.
 func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 	n := len(at)
 	if n > 400 {
@@ -96,7 +96,7 @@ func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 		}
 		order := slices.DeleteFunc(rows.keys, func(r int) bool { return len(rows.of[r]) < 2 })
 		before := slices.Clone(at)
-		cost := a.faults(list, at, near)
+		cost := a.countFaults(list, at, near)
 		level := func(r int) {
 			sum := 0.0
 			for _, i := range rows.of[r] {
@@ -109,7 +109,7 @@ func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 		for _, r := range order {
 			level(r)
 		}
-		if a.faults(list, at, near) <= cost {
+		if a.countFaults(list, at, near) <= cost {
 			continue
 		}
 		copy(at, before)
@@ -119,7 +119,7 @@ func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 		for _, r := range order {
 			before := slices.Clone(at)
 			level(r)
-			if c := a.faults(list, at, near); c > cost {
+			if c := a.countFaults(list, at, near); c > cost {
 				copy(at, before)
 			} else {
 				cost = c
@@ -128,16 +128,16 @@ func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 	}
 }
 
-// enough is the share of the usual distances that rows and columns may cost.
-const enough = 0.7
+// relaxedGap is the share of the usual distances that aligned rows must keep.
+const relaxedGap = 0.7
 
-// faults counts what is bad about places: boxes that lie on each other, and
-// lines that pass through boxes.
-func (a *arrangement) faults(list []int, at []point, near [][]int) int {
+// countFaults counts overlapping boxes, with weight 3, and lines that pass
+// through boxes.
+func (a *arrangement) countFaults(list []int, at []point, near [][]int) int {
 	boxes := make([]rect, len(at))
 	for k, i := range list {
 		b := a.blocks[i]
-		boxes[k] = rect{at[k], b.hw, b.hh}.grown(clearance / 2 * enough)
+		boxes[k] = rect{at[k], b.hw, b.hh}.grown(clearance / 2 * relaxedGap)
 	}
 	n := 0
 	for i := range boxes {
@@ -160,19 +160,19 @@ func (a *arrangement) faults(list []int, at []point, near [][]int) int {
 	return n
 }
 
-// mostRounds bounds separate: the drawing has grown twentyfold by then.
-const mostRounds = 40 * 60
+// maxRounds bounds separate: the drawing has grown twentyfold by then.
+const maxRounds = 40 * 60
 
 // separate moves boxes apart that are too near, each pair along the shorter
-// way; what that cannot do in time, growing does. Of the distances that boxes
-// must keep, slack is the share that is asked for here.
+// axis. Every 60 rounds it also scales the whole drawing, so that it ends. slack
+// is the share of the required distances that it enforces.
 func (a *arrangement) separate(list []int, at []point, slack float64) {
-	widest := point{clearance, clearance} // what any two must keep
+	widest := point{clearance, clearance} // the largest distance that any pair needs
 	for _, need := range a.need {
 		widest = widest.max(need)
 	}
 	widest = widest.times(slack)
-	for round := range mostRounds {
+	for round := range maxRounds {
 		if round > 0 && round%60 == 0 {
 			for k := range at {
 				at[k] = at[k].times(1.08)

@@ -2,22 +2,22 @@ package draw
 
 import "math"
 
-// stressGraph is a connected graph whose vertices want their distances.
+// stressGraph is a connected graph that is placed by the distances in it.
 type stressGraph struct {
 	near [][]int
-	size []float64 // how much room a vertex takes, in lengths of an edge
+	size []float64 // the size of a vertex, in lengths of an edge
 }
 
-// distances are the shortest ways from v, in lengths that make room for what
-// is on the way.
+// distances returns the lengths of the shortest paths from v. The sizes of the
+// vertices on a path count.
 func (g *stressGraph) distances(v int) []float64 {
 	d := make([]float64, len(g.near))
 	for i := range d {
 		d[i] = math.Inf(1)
 	}
 	d[v] = 0
-	// Nearly all edges have length 1, so a queue that takes vertices up again
-	// is quicker than a heap.
+	// Nearly all edges have length 1, so a queue that can hold a vertex again is
+	// faster than a heap.
 	queue, waiting := []int{v}, make([]bool, len(d))
 	for len(queue) > 0 {
 		i := queue[0]
@@ -36,7 +36,7 @@ func (g *stressGraph) distances(v int) []float64 {
 	return d
 }
 
-// solve gives places, from a start that is always the same.
+// solve computes places. The start is always the same, and so is the result.
 func (g *stressGraph) solve() []point {
 	n := len(g.near)
 	d := make([][]float64, n)
@@ -70,8 +70,8 @@ func (g *stressGraph) solve() []point {
 	return at
 }
 
-// start is a first guess: the two main directions of the distances from a few
-// vertices that lie far apart (pivot MDS).
+// start computes the first guess: the two main directions of the distances from
+// a few vertices that are far apart (pivot MDS).
 func (g *stressGraph) start(d [][]float64) []point {
 	n := len(d)
 	pivots := []int{0}
@@ -115,7 +115,7 @@ func (g *stressGraph) start(d [][]float64) []point {
 	for i := range at {
 		at[i] = point{dot(m[i], x), dot(m[i], y)}
 	}
-	// As wide as the distances are; twins are moved apart a little.
+	// Scale to the distances in the graph; move vertices with equal places apart.
 	spread, want := 0.0, 0.0
 	for i := range at {
 		spread += at[i].length()
@@ -129,8 +129,8 @@ func (g *stressGraph) start(d [][]float64) []point {
 	return at
 }
 
-// direction is the main one of the columns of m, or the main one square to
-// other, by power iteration.
+// direction computes the main direction of the columns of m, orthogonal to other
+// if that is given, by power iteration.
 func direction(m [][]float64, other []float64) []float64 {
 	k := len(m[0])
 	v := make([]float64, k)

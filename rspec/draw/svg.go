@@ -8,49 +8,49 @@ import (
 	"strings"
 )
 
-// The colours: quiet, told apart by people who see few of them, and never the
-// only sign of anything.
+// The colours are quiet and distinguishable with colour blindness. Colour is
+// never the only sign of anything.
 const (
-	ink       = "#1f2933"
-	faint     = "#52606d"
-	rule      = "#7b8794"
-	edgeInk   = "#8a97a6"
-	boxFill   = "#ffffff"
-	boxRule   = "#7b8794"
-	hubFill   = "#e6eef8"
-	hubRule   = "#5b7ea6"
-	ghostRule = "#b0543c"
-	paper     = "#ffffff"
+	ink         = "#1f2933"
+	faint       = "#52606d"
+	rule        = "#7b8794"
+	edgeInk     = "#8a97a6"
+	boxFill     = "#ffffff"
+	boxRule     = "#7b8794"
+	hubFill     = "#e6eef8"
+	hubRule     = "#5b7ea6"
+	missingRule = "#b0543c"
+	paper       = "#ffffff"
 )
 
-// tints fill the frames of managers in turn.
+// tints are the colours of the managers' frames, in turn.
 var tints = []string{"#f4f7fb", "#fbf7ef", "#f3f9f5", "#f9f4f9", "#f5f6f6"}
 
-// marks are the colours of states; each has a shape of its own, too.
-var marks = map[condition]string{ready: "#007f5f", busy: "#c77700", resting: "#6b7785", failed: "#c0392b"}
+// marks are the colours of states; each state also has its own shape.
+var marks = map[condition]string{ready: "#007f5f", busy: "#c77700", idle: "#6b7785", failed: "#c0392b"}
 
 const fontFamily = `"Helvetica Neue",Helvetica,Arial,"Liberation Sans","DejaVu Sans",sans-serif`
 
-// SVG writes a drawing of p that stands by itself: no scripts, no references,
-// no fonts to load. The error is w's.
+// SVG writes a self-contained drawing of p: no scripts, no references, no fonts to
+// load. It returns the error of w.
 func SVG(w io.Writer, p *Picture) error {
 	s := newScene(p)
-	s.complete()
+	s.layOut()
 	out := &svgWriter{w: bufio.NewWriter(w), s: s}
-	out.document()
+	out.writeDocument()
 	return out.w.Flush()
 }
 
-// frameUp moves everything so that it begins at the margin, below the heading.
-func (s *scene) frameUp() {
+// fitPage computes the page size and moves the drawing below the heading.
+func (s *scene) fitPage() {
 	all := rect{}
 	for i := range s.vertices {
 		v := &s.vertices[i]
 		all = all.union(v.rect)
 		if v.shape == stackShape {
-			all = all.union(v.rect.grown(6)) // it stands out a little
+			all = all.union(v.rect.grown(6)) // the stack is drawn beyond its box
 		}
-		for _, w := range v.wires {
+		for _, w := range v.bars {
 			all = all.union(spanned(w[0], w[1]).grown(1))
 		}
 	}
@@ -65,8 +65,8 @@ func (s *scene) frameUp() {
 			all = all.union(rect{p, 2, 2})
 		}
 	}
-	if s.left > 0 {
-		s.notes = append(s.notes, count(s.left, "label")+" left out for want of room; see the tooltips or the text form")
+	if s.unplaced > 0 {
+		s.notes = append(s.notes, count(s.unplaced, "label")+" left out for want of room; see the tooltips or the text form")
 	}
 	head := headFont.height() + 14
 	for range s.heading[1:] {
@@ -76,7 +76,7 @@ func (s *scene) frameUp() {
 		s.notes = append(s.notes, "nothing to draw: the document holds no nodes and no links")
 	}
 	legend := s.legendWidth()
-	wide := max(headFont.width(s.heading[0]), most(s.heading[1:], noteFont.width), most(s.notes, noteFont.width), all.hw*2, legend)
+	wide := max(headFont.width(s.heading[0]), largestOf(s.heading[1:], noteFont.width), largestOf(s.notes, noteFont.width), all.hw*2, legend)
 	foot := float64(len(s.notes)) * noteFont.height()
 	if legend > 0 {
 		foot += 26
@@ -103,8 +103,8 @@ type svgWriter struct {
 	s *scene
 }
 
-// put writes numbers and points as SVG spells them.
-func (o *svgWriter) put(format string, args ...any) {
+// printf writes numbers and points in SVG syntax.
+func (o *svgWriter) printf(format string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {
 		case float64:
@@ -116,64 +116,64 @@ func (o *svgWriter) put(format string, args ...any) {
 	fmt.Fprintf(o.w, format, args...)
 }
 
-// escape is text as it may stand between tags and in attributes.
+// escape returns text that is safe between tags and in attributes.
 func escape(s string) string {
 	var b strings.Builder
 	xml.EscapeText(&b, []byte(s))
 	return b.String()
 }
 
-func (o *svgWriter) document() {
+func (o *svgWriter) writeDocument() {
 	s := o.s
 	w, h := s.size.hw*2, s.size.hh*2
-	o.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %v %v" width="%v" height="%v" role="img" font-family='%v' font-size="11" fill="%v">`+"\n",
+	o.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %v %v" width="%v" height="%v" role="img" font-family='%v' font-size="11" fill="%v">`+"\n",
 		w, h, w, h, fontFamily, ink)
-	o.put("<title>%s</title>\n", escape(s.heading[0]))
-	o.put(`<rect width="100%%" height="100%%" fill="%v"/>`+"\n", paper)
+	o.printf("<title>%s</title>\n", escape(s.heading[0]))
+	o.printf(`<rect width="100%%" height="100%%" fill="%v"/>`+"\n", paper)
 	y := margin + headFont.size
 	for i, t := range s.heading {
 		if i == 0 {
-			o.text(margin, y, t, headFont, ink, "")
+			o.writeText(margin, y, t, headFont, ink, "")
 			y += 4
 		} else {
-			o.text(margin, y, t, noteFont, faint, "")
+			o.writeText(margin, y, t, noteFont, faint, "")
 		}
 		y += noteFont.height() + 1
 	}
 	for f, r := range s.frames {
 		if s.framed && r.hw > 0 {
-			o.frame(f, r)
+			o.writeFrame(f, r)
 		}
 	}
-	o.put(`<g fill="none" stroke="%v" stroke-width="1.4" transform="translate(%v)">`+"\n", edgeInk, s.shift)
+	o.printf(`<g fill="none" stroke="%v" stroke-width="1.4" transform="translate(%v)">`+"\n", edgeInk, s.shift)
 	for i := range s.edges {
-		o.edge(&s.edges[i])
+		o.writeEdge(&s.edges[i])
 	}
-	o.put("</g>\n")
+	o.printf("</g>\n")
 	for i := range s.vertices {
-		for _, wire := range s.vertices[i].wires {
-			o.put(`<path d="%v" stroke="%v" stroke-width="3" stroke-linecap="round"/>`+"\n", polyline(wire[:]), hubRule)
+		for _, wire := range s.vertices[i].bars {
+			o.printf(`<path d="%v" stroke="%v" stroke-width="3" stroke-linecap="round"/>`+"\n", polyline(wire[:]), hubRule)
 		}
 	}
 	for i := range s.vertices {
-		o.vertex(&s.vertices[i])
+		o.writeVertex(&s.vertices[i])
 	}
-	o.put(`<g font-size="%v" text-anchor="middle" stroke="%v" stroke-width="3" stroke-linejoin="round" paint-order="stroke">`+"\n", labelFont.size, paper)
+	o.printf(`<g font-size="%v" text-anchor="middle" stroke="%v" stroke-width="3" stroke-linejoin="round" paint-order="stroke">`+"\n", labelFont.size, paper)
 	for _, l := range s.labels {
 		y := l.top() + labelFont.size*0.98
 		for _, t := range l.lines {
-			o.put(`<text x="%v" y="%v" fill="%v">%v</text>`+"\n", l.x, y, inkOf(l.dim), escape(t))
+			o.printf(`<text x="%v" y="%v" fill="%v">%v</text>`+"\n", l.x, y, inkOf(l.dim), escape(t))
 			y += labelFont.height()
 		}
 	}
-	o.put("</g>\n")
+	o.printf("</g>\n")
 	y = s.size.bottom() - margin - float64(len(s.notes)-1)*noteFont.height()
 	for _, t := range s.notes {
-		o.text(margin, y, t, noteFont, faint, "")
+		o.writeText(margin, y, t, noteFont, faint, "")
 		y += noteFont.height()
 	}
-	o.legend(s.size.bottom() - margin - float64(len(s.notes))*noteFont.height() - 4)
-	o.put("</svg>\n")
+	o.writeLegend(s.size.bottom() - margin - float64(len(s.notes))*noteFont.height() - 4)
+	o.printf("</svg>\n")
 }
 
 func inkOf(dim bool) string {
@@ -183,7 +183,7 @@ func inkOf(dim bool) string {
 	return ink
 }
 
-func (o *svgWriter) text(x, y float64, t string, f font, fill, anchor string) {
+func (o *svgWriter) writeText(x, y float64, t string, f font, fill, anchor string) {
 	extra := ""
 	if f.bold {
 		extra = ` font-weight="bold"`
@@ -191,16 +191,16 @@ func (o *svgWriter) text(x, y float64, t string, f font, fill, anchor string) {
 	if anchor != "" {
 		extra += ` text-anchor="` + anchor + `"`
 	}
-	o.put(`<text x="%v" y="%v" font-size="%v" fill="%v"%v>%v</text>`+"\n", x, y, f.size, fill, extra, escape(t))
+	o.printf(`<text x="%v" y="%v" font-size="%v" fill="%v"%v>%v</text>`+"\n", x, y, f.size, fill, extra, escape(t))
 }
 
-func (o *svgWriter) frame(f int, r rect) {
-	o.put(`<rect x="%v" y="%v" width="%v" height="%v" rx="10" fill="%v" stroke="#cbd2d9"><title>%v</title></rect>`+"\n",
-		r.left(), r.top(), r.hw*2, r.hh*2, tints[f%len(tints)], escape(full(o.s.picture.Managers[f].URN)))
-	o.text(o.s.titleRoom(f).left()+4, r.top()+24, o.s.frameName(f), frameFont, faint, "")
+func (o *svgWriter) writeFrame(f int, r rect) {
+	o.printf(`<rect x="%v" y="%v" width="%v" height="%v" rx="10" fill="%v" stroke="#cbd2d9"><title>%v</title></rect>`+"\n",
+		r.left(), r.top(), r.hw*2, r.hh*2, tints[f%len(tints)], escape(cleaned(o.s.picture.Managers[f].URN)))
+	o.writeText(o.s.titleRect(f).left()+4, r.top()+24, o.s.frameName(f), frameFont, faint, "")
 }
 
-func (o *svgWriter) edge(e *edge) {
+func (o *svgWriter) writeEdge(e *edge) {
 	extra := ""
 	switch {
 	case e.trunk:
@@ -210,16 +210,16 @@ func (o *svgWriter) edge(e *edge) {
 	case o.s.vertices[e.to].shape == hubShape:
 		extra = fmt.Sprintf(` stroke="%s"`, hubRule)
 	}
-	if o.s.vertices[e.from].shape == ghostShape || o.s.vertices[e.to].shape == ghostShape {
+	if o.s.vertices[e.from].shape == missingShape || o.s.vertices[e.to].shape == missingShape {
 		extra += ` stroke-dasharray="5 4"`
 	}
-	o.put(`<path d="%v"%v><title>%v</title></path>`+"\n", e.drawn, extra, escape(e.title))
+	o.printf(`<path d="%v"%v><title>%v</title></path>`+"\n", e.drawn, extra, escape(e.title))
 }
 
-func (o *svgWriter) vertex(v *vertex) {
-	o.put("<g><title>%s</title>\n", escape(v.title))
+func (o *svgWriter) writeVertex(v *vertex) {
+	o.printf("<g><title>%s</title>\n", escape(v.title))
 	draw := func(dx, dy, radius float64, fill, stroke, extra string) {
-		o.put(`<rect x="%v" y="%v" width="%v" height="%v" rx="%v" fill="%v" stroke="%v"%v/>`+"\n",
+		o.printf(`<rect x="%v" y="%v" width="%v" height="%v" rx="%v" fill="%v" stroke="%v"%v/>`+"\n",
 			v.left()+dx, v.top()+dy, v.hw*2, v.hh*2, radius, fill, stroke, extra)
 	}
 	switch v.shape {
@@ -229,8 +229,8 @@ func (o *svgWriter) vertex(v *vertex) {
 		draw(0, 0, 5, boxFill, boxRule, "")
 	case hubShape:
 		draw(0, 0, min(v.hh, 13), hubFill, hubRule, "")
-	case ghostShape:
-		draw(0, 0, 5, "#fdf6f4", ghostRule, ` stroke-dasharray="5 4"`)
+	case missingShape:
+		draw(0, 0, 5, "#fdf6f4", missingRule, ` stroke-dasharray="5 4"`)
 	default:
 		draw(0, 0, 5, boxFill, boxRule, "")
 	}
@@ -244,10 +244,10 @@ func (o *svgWriter) vertex(v *vertex) {
 		base := y + l.font.size*1.02
 		if i == 0 && v.state != unknown {
 			x += markRoom / 2
-			o.mark(v.state, x-l.font.width(l.text)/2-markRoom+5, base-l.font.size*0.36)
+			o.writeMark(v.state, x-l.font.width(l.text)/2-markRoom+5, base-l.font.size*0.36)
 		}
-		o.text(x, base, l.text, l.font, inkOf(l.dim), "middle")
+		o.writeText(x, base, l.text, l.font, inkOf(l.dim), "middle")
 		y += l.font.height()
 	}
-	o.put("</g>\n")
+	o.printf("</g>\n")
 }

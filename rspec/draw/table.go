@@ -5,33 +5,33 @@ import (
 	"strings"
 )
 
-// table is rows of cells that a terminal shows in columns.
+// table is a table with aligned columns for a terminal.
 type table struct {
-	t    *textWriter
-	head []string
-	rows [][]string
-	gap  []int // between columns; nil is 2 everywhere
-	bare bool  // without a head
-	// tail is the first of the columns that go to a line of their own where
-	// all do not fit; 0 for none.
-	tail  int
-	style func(column int, cell string) string
+	t      *textWriter
+	head   []string
+	rows   [][]string
+	gap    []int // width between columns; nil is 2 everywhere
+	noHead bool
+	// wrapFrom is the first of the columns that move to a line of their own when
+	// the table is too wide; 0 for none.
+	wrapFrom int
+	style    func(column int, cell string) string
 }
 
 func (t *textWriter) table(head ...string) *table { return &table{t: t, head: head} }
 
 func (b *table) add(cells ...string) {
 	for i := range cells {
-		cells[i] = b.t.see(cells[i])
+		cells[i] = b.t.displayable(cells[i])
 	}
 	b.rows = append(b.rows, cells)
 }
 
 const indent = 2
 
-// common takes out of some columns what stands in every row, where there are
-// three rows or more, and gives it.
-func (b *table) common(which ...int) []string {
+// takeCommon clears the given columns that have the same text in every row and
+// returns these texts. It does so in tables of at least three rows.
+func (b *table) takeCommon(which ...int) []string {
 	var list []string
 	if len(b.rows) < 3 {
 		return nil
@@ -52,8 +52,8 @@ func (b *table) common(which ...int) []string {
 	return list
 }
 
-// write leaves out columns in which nothing stands, moves the tail to lines of
-// its own if need be, and shortens the widest columns until all fit.
+// write omits empty columns. If the table is too wide, it moves the columns from
+// wrapFrom on to lines of their own and then shortens the widest columns.
 func (b *table) write() {
 	width := make([]int, len(b.head))
 	for _, r := range b.rows {
@@ -72,14 +72,14 @@ func (b *table) write() {
 		if width[i] == 0 {
 			continue
 		}
-		if !b.bare {
+		if !b.noHead {
 			width[i] = max(width[i], columns(b.head[i]))
 		}
 		total += width[i] + gap(i)
 	}
-	wrapped := b.tail > 0 && total-2 > b.t.o.Width
+	wrapped := b.wrapFrom > 0 && total-2 > b.t.o.Width
 	if wrapped {
-		for i := b.tail; i < len(width); i++ {
+		for i := b.wrapFrom; i < len(width); i++ {
 			if width[i] > 0 {
 				total -= width[i] + gap(i)
 				width[i] = 0
@@ -100,7 +100,7 @@ func (b *table) write() {
 		width[widest] -= cut
 		excess -= cut
 	}
-	if !b.bare {
+	if !b.noHead {
 		b.row(b.head, width, gap, func(int, string) string { return dim })
 	}
 	style := b.style
@@ -110,9 +110,9 @@ func (b *table) write() {
 	for _, r := range b.rows {
 		b.row(r, width, gap, style)
 		if wrapped {
-			if rest := joined(", ", slices.Clone(r[b.tail:])...); rest != "" {
+			if rest := joined(", ", slices.Clone(r[b.wrapFrom:])...); rest != "" {
 				margin := strings.Repeat(" ", 3*indent)
-				b.t.wrap(margin, margin, rest)
+				b.t.writeWrapped(margin, margin, rest)
 			}
 		}
 	}
@@ -125,18 +125,18 @@ func (b *table) row(cells []string, width []int, gap func(int) int, style func(i
 		if width[i] == 0 {
 			continue
 		}
-		c = squeeze(c, float64(width[i]), inColumns)
+		c = elide(c, float64(width[i]), columnWidth)
 		if b.t.o.ASCII {
-			c = b.t.see(c)
+			c = b.t.displayable(c)
 		}
 		s.WriteString(b.t.style(c, style(i, c)))
 		s.WriteString(strings.Repeat(" ", width[i]-columns(c)+gap(i)))
 	}
-	b.t.line("%s", s.String())
+	b.t.writeLine("%s", s.String())
 }
 
-// pad fills a cell up to a width, or cuts it.
+// pad fills a cell to a width or shortens it.
 func pad(s string, width int) string {
-	s = squeeze(s, float64(width), inColumns)
+	s = elide(s, float64(width), columnWidth)
 	return s + strings.Repeat(" ", max(0, width-columns(s)))
 }

@@ -56,7 +56,7 @@ func TestDrawingTellsAddressesAndReasons(t *testing.T) {
 }
 
 func TestWrappedTextStaysASCII(t *testing.T) {
-	p := read(t, document("manifest", `<node client_id="a">`+sliverInfo+`state="geni_failed" error="`+strings.Repeat("x", 100)+` is full"/></node>`))
+	p := read(t, document("manifest", `<node client_id="a">`+sliverInfo+`state="geni_failed" error="`+strings.Repeat("x", 100)+` is cleaned"/></node>`))
 	text := textOf(t, p, TextOptions{ASCII: true, Width: 40})
 	if !strings.Contains(text, "~") || strings.ContainsFunc(text, func(r rune) bool { return r > '~' }) {
 		t.Errorf("not cut, or beyond ASCII: %q", text)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// links writes the links of two ends as lines in columns, then all others as
+// writeLinks writes links with two ends as lines in columns and all others as
 // trees of their ends.
-func (t *textWriter) links() {
-	grouped := boxOf(t.groups)
+func (t *textWriter) writeLinks() {
+	grouped := groupOf(t.groups)
 	bundled := slices.ContainsFunc(t.groups, func(g group) bool { return g.level > 0 })
 	var lines, trees []*Link
 	for i := range t.p.Links {
@@ -23,67 +23,67 @@ func (t *textWriter) links() {
 	}
 	switch {
 	case bundled && len(t.p.Links) > 0:
-		t.bundles(grouped, lines)
+		t.writeLinkCounts(grouped, lines)
 	case len(lines) > 0:
-		t.lines(lines)
+		t.writeLines(lines)
 	}
 	if bundled && len(trees) > 0 {
-		t.many(grouped, trees)
+		t.writeOtherLinks(grouped, trees)
 		return
 	}
 	for i, l := range trees {
-		if i == mostLinkLines {
-			t.line("")
-			t.line("and %s more", count(len(trees)-i, "link"))
+		if i == maxLinkLines {
+			t.writeLine("")
+			t.writeLine("and %s more", count(len(trees)-i, "link"))
 			return
 		}
-		t.tree(l)
+		t.writeTree(l)
 	}
 }
 
-// lines has a line for each link: "a:if0 10.0.1.1 ──── 10.0.1.2 b:if0".
-func (t *textWriter) lines(links []*Link) {
-	t.line("")
-	common := commonPromise(t.p)
+// writeLines writes a line for each link: "a:if0 10.0.1.1 ──── 10.0.1.2 b:if0".
+func (t *textWriter) writeLines(links []*Link) {
+	t.writeLine("")
+	common := commonProperties(t.p)
 	title := count(len(links), "link") + " of two ends"
 	if common != "" {
 		title += ", every link " + common
 	}
-	t.title(title)
-	tab := t.table("", "", "", "", "", "link", "promise", "more")
+	t.writeTitle(title)
+	tab := t.table("", "", "", "", "", "link", "properties", "more")
 	tab.gap = []int{1, 1, 1, 1, 2, 2, 2}
-	tab.bare = true
-	tab.tail = 6
-	for _, l := range first(links, mostLinkLines) {
-		promise := t.p.promise(l)
-		if promise == common {
-			promise = ""
+	tab.noHead = true
+	tab.wrapFrom = 6
+	for _, l := range first(links, maxLinkLines) {
+		text := t.p.propertyText(l)
+		if text == common {
+			text = ""
 		}
 		more := joined(" ", specialType(l), prefixed("VLAN ", l.VLAN))
 		a, z := l.Ends[0], l.Ends[1]
-		tab.add(t.endName(a), t.addresses(a), "────", t.addresses(z), t.endName(z), full(l.Name), full(promise), full(more))
+		tab.add(t.endName(a), t.addresses(a), "────", t.addresses(z), t.endName(z), cleaned(l.Name), cleaned(text), cleaned(more))
 	}
 	tab.write()
-	t.more(len(links), "link")
+	t.writeMore(len(links), "link")
 }
 
-// tree has a branch for each end of a link.
-func (t *textWriter) tree(l *Link) {
-	name := cmp.Or(full(l.Name), "(link)")
-	t.line("")
-	t.title(name + "  " + joined(", ", count(len(l.Ends), "end"), full(t.p.promise(l)), full(specialType(l)), prefixed("shared VLAN ", full(l.Shared)), prefixed("VLAN ", full(l.VLAN))))
-	ends := first(l.Ends, mostMembers)
+// writeTree writes a branch for each end of a link.
+func (t *textWriter) writeTree(l *Link) {
+	name := cmp.Or(cleaned(l.Name), "(link)")
+	t.writeLine("")
+	t.writeTitle(name + "  " + joined(", ", count(len(l.Ends), "end"), cleaned(t.p.propertyText(l)), cleaned(specialType(l)), prefixed("shared VLAN ", cleaned(l.Shared)), prefixed("VLAN ", cleaned(l.VLAN))))
+	ends := first(l.Ends, maxMembers)
 	rest := len(l.Ends) - len(ends)
-	if len(ends) > mostBranches {
+	if len(ends) > maxBranches {
 		words := make([]string, len(ends))
-		wide := int(most(ends, func(e End) float64 { return inColumns(t.see(t.endName(e))) }))
+		wide := int(largestOf(ends, func(e End) float64 { return columnWidth(t.displayable(t.endName(e))) }))
 		for i, e := range ends {
-			words[i] = strings.TrimRight(pad(t.see(t.endName(e)), wide)+" "+t.see(t.addresses(e)), " ")
+			words[i] = strings.TrimRight(pad(t.displayable(t.endName(e)), wide)+" "+t.displayable(t.addresses(e)), " ")
 		}
-		t.columns("  ", words)
+		t.writeColumns("  ", words)
 	} else {
 		tab := t.table("", "", "")
-		tab.bare = true
+		tab.noHead = true
 		tab.gap = []int{1, 2}
 		for i, e := range ends {
 			branch := "├─"
@@ -95,15 +95,15 @@ func (t *textWriter) tree(l *Link) {
 		tab.write()
 	}
 	if rest > 0 {
-		t.line("  and %d more", rest)
+		t.writeLine("  and %d more", rest)
 	}
 }
 
-// mostBranches is how many ends a tree has before they stand in columns.
-const mostBranches = 8
+// maxBranches is the number of ends above which a tree becomes columns.
+const maxBranches = 8
 
-// bundles counts the links between the boxes of a grouped picture.
-func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
+// writeLinkCounts counts the links between the boxes of a grouped picture.
+func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*Link) {
 	type pair struct{ a, z string }
 	var between grouping[pair, *Link]
 	for _, l := range links {
@@ -116,21 +116,21 @@ func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
 	if len(between.keys) == 0 {
 		return
 	}
-	t.line("")
-	t.title(count(len(links), "link") + " of two ends")
+	t.writeLine("")
+	t.writeTitle(count(len(links), "link") + " of two ends")
 	tab := t.table("", "", "", "link", "each")
-	tab.bare = true
+	tab.noHead = true
 	tab.gap = []int{1, 1, 2, 2}
-	tab.tail = 3
-	for _, p := range first(between.keys, mostLinkLines) {
+	tab.wrapFrom = 3
+	for _, p := range first(between.keys, maxLinkLines) {
 		here := between.of[p]
 		var facts grouping[string, *Link]
 		for _, l := range here {
-			facts.add(joined(", ", full(t.p.promise(l)), full(specialType(l))), l)
+			facts.add(joined(", ", cleaned(t.p.propertyText(l)), cleaned(specialType(l))), l)
 		}
 		name, each := "", facts.keys[0]
 		if len(here) == 1 {
-			name = full(here[0].Name)
+			name = cleaned(here[0].Name)
 		}
 		if n := len(facts.keys); n > 1 {
 			each = fmt.Sprintf("of %d kinds", n)
@@ -138,48 +138,48 @@ func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
 		tab.add(p.a, "── "+count(len(here), "link")+" ──", p.z, name, each)
 	}
 	tab.write()
-	if more := len(between.keys) - mostLinkLines; more > 0 {
-		t.line("  and those between %d more pairs", more)
+	if more := len(between.keys) - maxLinkLines; more > 0 {
+		t.writeLine("  and those between %d more pairs", more)
 	}
 }
 
-// boxName is the box of a grouped picture at which a link ends.
+// boxName names the box of a grouped picture at which a link ends.
 func (t *textWriter) boxName(grouped map[int]int, e End) string {
 	if e.Node < 0 {
-		return full(cmp.Or(e.Authority, e.Name)) + " (outside)"
+		return cleaned(cmp.Or(e.Authority, e.Name)) + " (outside)"
 	}
 	g := t.groups[grouped[e.Node]]
 	if len(g.nodes) > 1 {
-		return g.span(t.p, full)
+		return g.nameRange(t.p, cleaned)
 	}
-	return full(t.p.Nodes[e.Node].Name)
+	return cleaned(t.p.Nodes[e.Node].Name)
 }
 
-// many is the table of those links of a grouped picture that join any number of
-// interfaces but two.
-func (t *textWriter) many(grouped map[int]int, links []*Link) {
-	t.line("")
-	t.title(count(len(links), "link") + " of one end, or of more than two")
+// writeOtherLinks writes the table of a grouped picture's links that do not have
+// two ends.
+func (t *textWriter) writeOtherLinks(grouped map[int]int, links []*Link) {
+	t.writeLine("")
+	t.writeTitle(count(len(links), "link") + " of one end, or of more than two")
 	tab := t.table("link", "type", "ends", "capacity", "VLAN", "joins")
-	tab.tail = 5
-	for _, l := range first(links, mostLinkLines) {
+	tab.wrapFrom = 5
+	for _, l := range first(links, maxLinkLines) {
 		kind := specialType(l)
 		if kind == "" && len(l.Types) > 0 {
 			kind = l.Types[0]
 		}
 		var boxes grouping[string, End]
-		for _, e := range first(l.Ends, mostMembers) {
+		for _, e := range first(l.Ends, maxMembers) {
 			boxes.add(t.boxName(grouped, e), e)
 		}
-		tab.add(cmp.Or(full(l.Name), "(link)"), full(kind), fmt.Sprint(len(l.Ends)), full(t.p.promise(l)), full(joined(" ", l.Shared, l.VLAN)), several(boxes.keys))
+		tab.add(cmp.Or(cleaned(l.Name), "(link)"), cleaned(kind), fmt.Sprint(len(l.Ends)), cleaned(t.p.propertyText(l)), cleaned(joined(" ", l.Shared, l.VLAN)), several(boxes.keys))
 	}
 	tab.write()
-	t.more(len(links), "link")
+	t.writeMore(len(links), "link")
 }
 
-// endName is the node and the interface at which a link ends.
+// endName returns the node and the interface at which a link ends.
 func (t *textWriter) endName(e End) string {
-	name := cmp.Or(full(e.Name), "(no name)")
+	name := cmp.Or(cleaned(e.Name), "(no name)")
 	if e.Node < 0 {
 		return name + " (nowhere)"
 	}

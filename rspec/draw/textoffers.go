@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// offers are the shared VLANs and public addresses of an advertisement.
-func (t *textWriter) offers() {
+// writeOffers writes the shared VLANs and public addresses of an advertisement.
+func (t *textWriter) writeOffers() {
 	if n := len(t.p.SharedVLANs); n > 0 {
-		t.line("")
-		t.title(count(n, "shared VLAN"))
+		t.writeLine("")
+		t.writeTitle(count(n, "shared VLAN"))
 		tab := t.table("", "", "", "")
-		tab.bare = true
-		for _, v := range first(t.p.SharedVLANs, mostLinkLines) {
+		tab.noHead = true
+		for _, v := range first(t.p.SharedVLANs, maxLinkLines) {
 			use := ""
 			if v.Restricted {
 				use = "restricted"
 			}
-			tab.add(full(v.Name), prefixed("VLAN ", full(v.Tag)), use, full(v.Description))
+			tab.add(cleaned(v.Name), prefixed("VLAN ", cleaned(v.Tag)), use, cleaned(v.Description))
 		}
 		tab.write()
-		if more := n - mostLinkLines; more > 0 {
-			t.line("  and %d more", more)
+		if more := n - maxLinkLines; more > 0 {
+			t.writeLine("  and %d more", more)
 		}
 	}
 	if s := t.p.Addresses.String(); s != "" {
-		t.line("")
-		t.title(s)
+		t.writeLine("")
+		t.writeTitle(s)
 	}
 }
 
-// String is "2 of 3 public addresses free"; empty where nothing is known.
+// String returns "2 of 3 public addresses free"; empty where nothing is known.
 func (a *Addresses) String() string {
 	switch {
 	case a == nil || a.Available < 0 && a.Configured < 0:
@@ -47,7 +47,7 @@ func (a *Addresses) String() string {
 func (p *Picture) vlanSummary() string {
 	var words []string
 	for i, v := range p.SharedVLANs {
-		if i == mostVLANs {
+		if i == maxVLANs {
 			words = append(words, fmt.Sprintf("%d more", len(p.SharedVLANs)-i))
 			break
 		}
@@ -60,5 +60,5 @@ func (p *Picture) vlanSummary() string {
 	return strings.Join(words, ", ")
 }
 
-// mostVLANs are named in a heading.
-const mostVLANs = 5
+// maxVLANs is the number of shared VLANs named in a heading.
+const maxVLANs = 5

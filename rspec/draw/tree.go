@@ -2,9 +2,9 @@ package draw
 
 import "slices"
 
-// tree sets a small tree top-down, each parent over the middle of its children.
-func (a *arrangement) tree(list []int) {
-	root := a.middle(list)
+// placeTree sets a small tree top-down, each parent centred over its children.
+func (a *arrangement) placeTree(list []int) {
+	root := a.treeCentre(list)
 	var set func(i, from int, y, left float64) float64
 	place := map[int]point{}
 	set = func(i, from int, y, left float64) float64 {
@@ -27,7 +27,7 @@ func (a *arrangement) tree(list []int) {
 		return max(at, x+b.hw)
 	}
 	set(root, -1, 0, 0)
-	// Rows are as high as their highest block.
+	// Each row is as high as its highest block.
 	var rows []float64
 	for _, i := range list {
 		d := int(place[i].y)
@@ -41,16 +41,16 @@ func (a *arrangement) tree(list []int) {
 		for d := range int(place[i].y) {
 			y += rows[d]/2 + a.gap.y + rows[d+1]/2
 		}
-		a.put(i, point{place[i].x, y})
+		a.moveBlock(i, point{place[i].x, y})
 	}
 }
 
-// middle is the block of a tree with the least distance to the farthest other;
-// of two the one with more neighbours.
-func (a *arrangement) middle(list []int) int {
-	far := a.reach(list[0])
-	walk := a.reach(far[len(far)-1])
-	// The way back from the farthest block, by distance from the other end.
+// treeCentre returns the block with the least distance to the block farthest from
+// it; of two the one with more neighbours.
+func (a *arrangement) treeCentre(list []int) int {
+	far := a.connected(list[0])
+	walk := a.connected(far[len(far)-1])
+	// Walk back from the farthest block to the other end.
 	parent := map[int]int{walk[0]: -1}
 	for _, i := range walk {
 		for _, j := range a.near[i] {

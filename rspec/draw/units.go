@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// capacity puts kbit/s into human units. Text that is no number stays what it
-// is, and 0 is nothing: it means that the site decides.
+// capacity converts kbit/s to readable units. Text that is not a number stays
+// unchanged. 0 gives an empty text: it means that the site decides.
 func capacity(s string) string {
 	v, ok := number(strings.TrimSuffix(s, "kbps"))
 	switch {
@@ -26,7 +26,7 @@ func capacity(s string) string {
 	return digits(v) + " kbit/s"
 }
 
-// latency puts milliseconds into human units.
+// latency converts milliseconds to readable units.
 func latency(s string) string {
 	v, ok := number(s)
 	switch {
@@ -42,7 +42,7 @@ func latency(s string) string {
 	return digits(v) + " ms"
 }
 
-// loss is packet loss, in per cent, as the RSpec text has it.
+// loss formats packet loss. The RSpec schema gives it in per cent.
 func loss(s string) string {
 	v, ok := number(s)
 	switch {
@@ -56,13 +56,13 @@ func loss(s string) string {
 	return digits(v) + " % loss"
 }
 
-// number reads a finite number that is not negative.
+// number parses a finite number that is not negative.
 func number(s string) (float64, bool) {
 	v, err := strconv.ParseFloat(s, 64)
 	return v, err == nil && v >= 0 && v < math.MaxInt64
 }
 
-// digits prints at most three after the point.
+// digits formats a number with at most three digits after the point.
 func digits(v float64) string {
 	if v < 0.001 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
@@ -71,15 +71,15 @@ func digits(v float64) string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// String joins what is said: "100 Mbit/s, 10 ms, 1 % loss".
+// String joins the properties that are set: "100 Mbit/s, 10 ms, 1 % loss".
 func (p Property) String() string {
 	return joined(", ", p.Capacity, p.Latency, p.Loss)
 }
 
-// promises sum up what a link promises: what holds for all directions, or each
-// direction by the names of its ends while they are two. Names are shortened by
+// propertyTexts summarizes the properties of a link: one text for all directions,
+// or one for each of two directions, with the names of the ends shortened by
 // short.
-func (p *Picture) promises(l *Link, short func(string) string) []string {
+func (p *Picture) propertyTexts(l *Link, short func(string) string) []string {
 	var words []string // different ones, in order
 	var first []*Property
 	seen := map[string]bool{}
@@ -102,7 +102,7 @@ func (p *Picture) promises(l *Link, short func(string) string) []string {
 		if first[0].Source != a.Name || first[0].Dest != z.Name || first[1].Source != z.Name || first[1].Dest != a.Name {
 			break
 		}
-		there, back := short(full(a.Name)), short(full(z.Name))
+		there, back := short(cleaned(a.Name)), short(cleaned(z.Name))
 		if a.Node >= 0 && z.Node >= 0 && a.Node != z.Node {
 			there, back = short(p.Nodes[a.Node].name()), short(p.Nodes[z.Node].name())
 		}
@@ -112,17 +112,17 @@ func (p *Picture) promises(l *Link, short func(string) string) []string {
 	for _, q := range first {
 		capacities, latencies, losses = append(capacities, q.Capacity), append(latencies, q.Latency), append(losses, q.Loss)
 	}
-	all := Property{Capacity: span(capacities), Latency: span(latencies), Loss: span(losses)}
+	all := Property{Capacity: quantityRange(capacities), Latency: quantityRange(latencies), Loss: quantityRange(losses)}
 	if len(l.Ends) == 2 {
 		return []string{all.String() + ", directions differ"}
 	}
 	return []string{all.String() + ", pairs differ"}
 }
 
-// allPairs tells whether something is promised from each end to each other. The
-// link's own name stands for all other ends.
+// allPairs reports whether the link has properties from each end to each other
+// end. The link's own name as an end stands for all other ends.
 func (l *Link) allPairs() bool {
-	out, in := map[string]bool{}, map[string]bool{} // ends from which, and to which, it holds from and to all
+	out, in := map[string]bool{}, map[string]bool{} // ends with properties to all others, and from all others
 	for _, q := range l.Properties {
 		if q.String() == "" {
 			continue
@@ -134,7 +134,7 @@ func (l *Link) allPairs() bool {
 			in[q.Dest] = true
 		}
 	}
-	sources, dests, both := 0, 0, 0 // ends that are not among those
+	sources, dests, both := 0, 0, 0 // ends outside out, outside in, and outside both
 	for _, e := range l.Ends {
 		if !out[e.Name] {
 			sources++
@@ -155,14 +155,14 @@ func (l *Link) allPairs() bool {
 	return len(pairs) >= sources*dests-both
 }
 
-// scales are the units of quantities, in the smallest of their kind.
+// scales are the factors of units to the smallest unit of their kind.
 var scales = map[string]float64{
 	"kbit/s": 1, "Mbit/s": 1e3, "Gbit/s": 1e6, "Tbit/s": 1e9, "µs": 1, "ms": 1e3, "s": 1e6, "% loss": 1,
 }
 
-// span is the least and the most of quantities, as "5–50 Mbit/s"; those that are
-// empty do not count. Of what is no quantity it tells the first.
-func span(texts []string) string {
+// quantityRange returns the range of quantities: "5–50 Mbit/s". It skips empty
+// texts. If a text is not a quantity, it returns the first one.
+func quantityRange(texts []string) string {
 	texts = slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 	if slices.Sort(texts); len(texts) == 0 || texts[0] == texts[len(texts)-1] {
 		return strings.Join(texts[:min(len(texts), 1)], "")
@@ -189,7 +189,7 @@ func span(texts []string) string {
 	return least + "–" + most
 }
 
-// promise is all of it in one line.
-func (p *Picture) promise(l *Link) string {
-	return strings.Join(p.promises(l, func(s string) string { return s }), "; ")
+// propertyText returns the properties of a link in one line.
+func (p *Picture) propertyText(l *Link) string {
+	return strings.Join(p.propertyTexts(l, func(s string) string { return s }), "; ")
 }

@@ -1,8 +1,8 @@
 package draw
 
-// turn mirrors the blocks of several boxes so that those which lines join come
-// near to each other.
-func (a *arrangement) turn(list []int) {
+// mirrorBlocks mirrors blocks with several boxes so that the lines to other
+// blocks become shorter.
+func (a *arrangement) mirrorBlocks(list []int) {
 	crossing := map[int][]*edge{}
 	for k := range a.s.edges {
 		e := &a.s.edges[k]
@@ -41,9 +41,9 @@ func (a *arrangement) turn(list []int) {
 	}
 }
 
-// plumb shifts frames a little so that lines between them that are nearly
-// upright or level become so.
-func (a *arrangement) plumb() {
+// alignFrames shifts frames slightly so that a line between two of them that is
+// nearly vertical or horizontal becomes so.
+func (a *arrangement) alignFrames() {
 	const little = 40
 	shifted := map[[2]int]bool{} // block and axis
 	for k := range a.s.edges {
@@ -73,7 +73,7 @@ func (a *arrangement) plumb() {
 				free = free && (i == y || !b.overlaps(to))
 			}
 			if free {
-				a.put(y, to.point)
+				a.moveBlock(y, to.point)
 			}
 		}
 	}
