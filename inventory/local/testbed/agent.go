@@ -12,12 +12,12 @@ import (
 	"patchbay/inventory/local/setup"
 )
 
-// hello fails when the agent does not answer in time. It needs no turn, so that
+// pingAgent fails when the agent does not answer in time. It needs no turn, so that
 // frozen nodes take none from others. Other errors are left to what follows.
-func (t *Testbed) hello(ctx context.Context, id string, within time.Duration) error {
+func (t *Testbed) pingAgent(ctx context.Context, id string, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	c, err := t.machines.Agent(ctx, id)
+	c, err := t.runtime.Agent(ctx, id)
 	if err == nil {
 		_, err = agent.Hello(ctx, c)
 	}
@@ -28,8 +28,8 @@ func (t *Testbed) hello(ctx context.Context, id string, within time.Duration) er
 }
 
 // listenInside listens at an address in the node.
-func (l *life) listenInside(ctx context.Context, network, address, owner string) (net.Listener, error) {
-	c, err := l.t.machines.Agent(ctx, l.id)
+func (nc *nodeController) listenInside(ctx context.Context, network, address, owner string) (net.Listener, error) {
+	c, err := nc.t.runtime.Agent(ctx, nc.id)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (l *life) listenInside(ctx context.Context, network, address, owner string)
 // runSetup runs our own program inside the node to begin a step, or to wait for its
 // end, and calls each for what it reports. It ends with the program or with ctx.
 func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
-	c, err := t.machines.Agent(ctx, id)
+	c, err := t.runtime.Agent(ctx, id)
 	if err != nil {
 		return err
 	}

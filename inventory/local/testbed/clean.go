@@ -23,7 +23,7 @@ import (
 // stateNames is all that a state folder holds, but for what a killed testbed was
 // just writing.
 var stateNames = []string{
-	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, outboundFolder, outboundFile, gatewayFile, gatewayKeyFile, "lock",
+	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, egressFolder, egressFile, gatewayFile, gatewayKeyFile, "lock",
 	sysctl.File,
 }
 
@@ -32,7 +32,7 @@ var stateNames = []string{
 func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	o.Settings.PortRest = 0
 	t := newTestbed(o)
-	defer t.release()
+	defer t.close()
 	// Whatever else is in that folder is not ours, and it may be the wrong one.
 	entries, err := os.ReadDir(t.o.State)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +52,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err := cleanFabric(ctx, t); err != nil {
 		return err
 	}
-	if err := t.removeOutbound(); err != nil {
+	if err := t.removeEgress(); err != nil {
 		return err
 	}
 	if err := unmounted(t.o.State); err != nil {
@@ -143,10 +143,10 @@ func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(s
 // state; folders that other instances use stay.
 func (t *Testbed) cleanHost() error {
 	var err error
-	if t.ids, err = hostalloc.IDs(t.o.Claims); err != nil {
+	if t.userIDs, err = hostalloc.IDs(t.o.Claims); err != nil {
 		return err
 	}
-	for _, all := range []numbers{t.ids, t.ports, t.uplinks} {
+	for _, all := range []allocator{t.userIDs, t.ports, t.uplinks} {
 		problems, sweeping := all.Sweep(t.settings.Instance, func(string, uint32) bool { return false })
 		err = errors.Join(append(problems, err, sweeping, all.Close())...)
 	}

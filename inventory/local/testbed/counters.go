@@ -18,17 +18,17 @@ const (
 	countersTime = 5 * time.Second       // then they are given up
 )
 
-// count reads the counters of the nodes' networks that are old. A network that
+// refreshCounters reads the counters of the nodes' networks that are old. A network that
 // takes long is reported with the counters that were read last.
-func (t *Testbed) count(lives []*life) {
+func (t *Testbed) refreshCounters(lives []*nodeController) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}
-	for _, l := range lives {
-		if l == nil || l.network == nil || seen[l.network] {
+	for _, nc := range lives {
+		if nc == nil || nc.network == nil || seen[nc.network] {
 			continue
 		}
-		seen[l.network] = true
-		if c := l.network.read(); c != nil {
+		seen[nc.network] = true
+		if c := nc.network.refreshCounters(); c != nil {
 			waits = append(waits, c)
 		}
 	}
@@ -46,15 +46,15 @@ func (t *Testbed) count(lives []*life) {
 	}
 }
 
-// read begins to read the counters, unless they are fresh or of nothing.
-func (n *network) read() chan struct{} {
+// refreshCounters begins to read the counters, unless they are fresh or of nothing.
+func (n *network) refreshCounters() chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.counted.reading != nil || len(n.made) == 0 || time.Since(n.counted.at) < countersAge {
-		return n.counted.reading
+	if n.counterCache.reading != nil || len(n.created) == 0 || time.Since(n.counterCache.at) < countersAge {
+		return n.counterCache.reading
 	}
 	done := make(chan struct{})
-	n.counted.reading = done
+	n.counterCache.reading = done
 	go func() {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(n.t.ctx, countersTime)
@@ -62,9 +62,9 @@ func (n *network) read() chan struct{} {
 		ends, err := n.t.fabric.Counters(ctx, n.id)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.counted.reading = nil
+		n.counterCache.reading = nil
 		if err == nil {
-			n.tellOverruns(n.counted.take(ends))
+			n.recordOverruns(n.counterCache.update(ends))
 		} else if n.t.ctx.Err() == nil {
 			n.t.log.Info("the counters of a slice cannot be read just now", "slice", n.id, "error", err)
 		}
@@ -72,16 +72,16 @@ func (n *network) read() chan struct{} {
 	return done
 }
 
-// take notes fresh counters, and returns the ends that have lost many packets since
+// update notes fresh counters, and returns the ends that have lost many packets since
 // the last ones because this host could not carry them in time. What was dropped
 // begins anew with each change of a link; here it does with the interface alone, as
 // the other counters do.
-func (c *counted) take(ends map[string]fabric.Counters) (overrun map[string]uint64) {
+func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[string]uint64) {
 	lost := map[string]uint64{}
 	overrun = map[string]uint64{}
 	for end, is := range ends {
-		was, again := c.ends[end]
-		if more := is.Overruns - was.Overruns; again && is.Overruns > was.Overruns && isMuch(more, is.TxPackets-was.TxPackets) {
+		was, again := c.byEnd[end]
+		if more := is.Overruns - was.Overruns; again && is.Overruns > was.Overruns && isSignificantLoss(more, is.TxPackets-was.TxPackets) {
 			overrun[end] = more
 		}
 		if !again || is.RxPackets < was.RxPackets || is.TxPackets < was.TxPackets {
@@ -97,13 +97,13 @@ func (c *counted) take(ends map[string]fabric.Counters) (overrun map[string]uint
 			ends[end] = is
 		}
 	}
-	c.at, c.ends, c.lost = time.Now(), ends, lost
+	c.at, c.byEnd, c.lost = time.Now(), ends, lost
 	return overrun
 }
 
-// isMuch reports whether so many lost packets are more than what each burst can lose: at
+// isSignificantLoss reports whether so many lost packets are more than what each burst can lose: at
 // least 100, and one in a hundred of those that were sent.
-func isMuch(lost, sent uint64) bool { return lost >= 100 && lost >= sent/100 }
+func isSignificantLoss(lost, sent uint64) bool { return lost >= 100 && lost >= sent/100 }
 
 // overrun is that an end lost packets because this host could not carry them in time.
 type overrun struct {
@@ -114,9 +114,9 @@ type overrun struct {
 // overrunTime is how long a node says that it lost packets for want of time.
 const overrunTime = 5 * time.Minute
 
-// tellOverruns notes which ends have lost packets, and logs the first of each. The
+// recordOverruns notes which ends have lost packets, and logs the first of each. The
 // lock is held.
-func (n *network) tellOverruns(more map[string]uint64) {
+func (n *network) recordOverruns(more map[string]uint64) {
 	now := time.Now()
 	for end, lost := range more {
 		was, again := n.overruns[end]
@@ -131,18 +131,18 @@ func (n *network) tellOverruns(more map[string]uint64) {
 	}
 }
 
-// overrunsOf says which interfaces of a node have lost packets lately because this
+// overrunMessage says which interfaces of a node have lost packets lately because this
 // host could not carry them in time; empty if none has.
-func (l *life) overrunsOf() string {
-	if l.network == nil {
+func (nc *nodeController) overrunMessage() string {
+	if nc.network == nil {
 		return ""
 	}
-	l.network.mu.Lock()
-	defer l.network.mu.Unlock()
+	nc.network.mu.Lock()
+	defer nc.network.mu.Unlock()
 	var all []string
-	for i := range l.ifaces {
-		f := &l.ifaces[i]
-		if o, ok := l.network.overruns[f.endID(l.id)]; ok && time.Since(o.at) <= overrunTime {
+	for i := range nc.interfaces {
+		f := &nc.interfaces[i]
+		if o, ok := nc.network.overruns[f.endID(nc.id)]; ok && time.Since(o.at) <= overrunTime {
 			all = append(all, fmt.Sprintf("%d packets that it sent to link %.80s were lost, last at %s, because this host cannot carry more; send less, or use fewer links with latency or loss at once",
 				o.lost, cmp.Or(f.link, f.name), o.at.UTC().Format(time.RFC3339)))
 		}
@@ -155,8 +155,8 @@ func (l *life) overrunsOf() string {
 func (t *Testbed) watchLinks() {
 	for t.ctx.Err() == nil {
 		sleep(t.ctx, linksTime)
-		for _, n := range t.relayed() {
-			n.read()
+		for _, n := range t.emulatedNetworks() {
+			n.refreshCounters()
 		}
 	}
 }
@@ -164,13 +164,13 @@ func (t *Testbed) watchLinks() {
 // linksTime is how often the counters of links are read that nobody looks at.
 const linksTime = 10 * time.Second
 
-// relayed are the networks with links that a relay makes.
-func (t *Testbed) relayed() (all []*network) {
+// emulatedNetworks are the networks with links that a relay makes.
+func (t *Testbed) emulatedNetworks() (all []*network) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, n := range t.networks {
 		n.mu.Lock()
-		for _, m := range n.made {
+		for _, m := range n.created {
 			if strings.Contains(m.emulator, fabric.Relay) {
 				all = append(all, n)
 				break
@@ -185,7 +185,7 @@ func (t *Testbed) relayed() (all []*network) {
 func (n *network) counters(end string) (fabric.Counters, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c, ok := n.counted.ends[end]
+	c, ok := n.counterCache.byEnd[end]
 	return c, ok
 }
 
@@ -199,11 +199,11 @@ type reportedCounters struct {
 	Overruns  uint64 `json:"overruns"`
 }
 
-// interfaces are the items that get reports.
-func (l *life) interfaces() []string {
-	items := make([]string, len(l.ifaces))
-	for i := range l.ifaces {
-		f := &l.ifaces[i]
+// interfaceItems are the items that get reports.
+func (nc *nodeController) interfaceItems() []string {
+	items := make([]string, len(nc.interfaces))
+	for i := range nc.interfaces {
+		f := &nc.interfaces[i]
 		if items[i] = f.text; f.control {
 			continue
 		}
@@ -211,8 +211,8 @@ func (l *life) interfaces() []string {
 			MAC      string `json:"mac"`
 			Emulator string `json:"emulator,omitempty"`
 			*reportedCounters
-		}{MAC: macOf(l.id, f.clientID).String(), Emulator: l.network.emulator(f.on(l.id))}
-		if c, ok := l.network.counters(f.endID(l.id)); ok {
+		}{MAC: macOf(nc.id, f.clientID).String(), Emulator: nc.network.emulator(f.linkID(nc.id))}
+		if c, ok := nc.network.counters(f.endID(nc.id)); ok {
 			known.reportedCounters = (*reportedCounters)(&c)
 		}
 		b, _ := json.Marshal(known) // texts and numbers

@@ -47,7 +47,7 @@ func TestSpoiltRecordOfTheGatewayIsToldWithARemedy(t *testing.T) {
 	}
 	tb = w.up(-1)
 	err := tb.findMade()
-	tb.release()
+	tb.close()
 	if err == nil || !strings.Contains(err.Error(), "move "+path+" away") {
 		t.Errorf("error %v", err)
 	}
@@ -61,12 +61,12 @@ func TestSpoiltRecordOfTheGatewayIsToldWithARemedy(t *testing.T) {
 func TestGatewayKeepsNoPortThatIsNotOneOfTheSettings(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)
-	port := tb.gateway.Port
+	port := tb.gatewayIDs.Port
 	stop()
 	w.settings.FirstPort = port + 10
 	tb, stop = w.run(-1)
 	defer stop()
-	if got := tb.gateway.Port; got < w.settings.FirstPort || got > w.settings.LastPort {
+	if got := tb.gatewayIDs.Port; got < w.settings.FirstPort || got > w.settings.LastPort {
 		t.Errorf("it has port %d, those of the settings are %d to %d", got, w.settings.FirstPort, w.settings.LastPort)
 	}
 	if got := holders(t, filepath.Join(w.dir, "claims/ports")); len(got) != 1 {
@@ -77,8 +77,8 @@ func TestGatewayKeepsNoPortThatIsNotOneOfTheSettings(t *testing.T) {
 func TestNodeDoesNotRunOnUserIDsOfAnother(t *testing.T) {
 	steal := func(w *world, tb *Testbed) {
 		t.Helper()
-		base := tb.life(nodeName(1)).snapshot().Base
-		if err := errors.Join(tb.ids.Release(base, "testbed-t/"+nodeName(1)), tb.ids.Hold(base, "other/node")); err != nil {
+		base := tb.node(nodeName(1)).snapshot().Base
+		if err := errors.Join(tb.userIDs.Release(base, "testbed-t/"+nodeName(1)), tb.userIDs.Hold(base, "other/node")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,9 +124,9 @@ func TestNodeDoesNotRunOnUserIDsOfAnother(t *testing.T) {
 func TestKeyOfAnExperimentIsTriedAgain(t *testing.T) {
 	_, tb := runningWorld(t)
 	// Nothing can be written where the key belongs.
-	path := filepath.Join(tb.keys, sliceID(sliceURN))
-	away := tb.keys + ".away"
-	if err := os.Rename(tb.keys, away); err != nil {
+	path := filepath.Join(tb.keysDir, sliceID(sliceURN))
+	away := tb.keysDir + ".away"
+	if err := os.Rename(tb.keysDir, away); err != nil {
 		t.Fatal(err)
 	}
 	set(t, tb, nodeName(1), present("web", sliceURN, "alice"))
@@ -136,7 +136,7 @@ func TestKeyOfAnExperimentIsTriedAgain(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("it was written: %v", err)
 	}
-	if err := os.Rename(away, tb.keys); err != nil {
+	if err := os.Rename(away, tb.keysDir); err != nil {
 		t.Fatal(err)
 	}
 	bring(t, tb, nodeName(1), provider.Resource{"restart_serial": "1"})

@@ -169,8 +169,8 @@ func (w *world) up(operations int) *Testbed {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	t.machines, t.images, t.fabric = &doubleMachines{m}, doubleImages{m}, doubleFabric{m}
-	t.ids, t.ports = doubleNumbers{m, ids}, doubleNumbers{m, t.ports}
+	t.runtime, t.images, t.fabric = &doubleMachines{m}, doubleImages{m}, doubleFabric{m}
+	t.userIDs, t.ports = doubleNumbers{m, ids}, doubleNumbers{m, t.ports}
 	t.write = func(dir, name string, v any) error {
 		if err := m.op("write"); err != nil {
 			return err
@@ -184,9 +184,9 @@ func (w *world) up(operations int) *Testbed {
 		return writeJSON(dir, name, v)
 	}
 	t.newKey = func() ([]byte, error) { return testKey(w.t), nil }
-	t.gather = time.Millisecond
+	t.linkDelay = time.Millisecond
 	t.memoryTime, t.heartbeat = time.Millisecond, supervisor.Heartbeat{Every: time.Hour, Limit: 1}
-	t.quiet, t.pause, t.portTime = max(w.quiet, time.Millisecond), time.Millisecond, 20*time.Millisecond
+	t.peerUpdateDelay, t.pause, t.portTime = max(w.quiet, time.Millisecond), time.Millisecond, 20*time.Millisecond
 	return t
 }
 
@@ -215,17 +215,17 @@ func (w *world) serve(t *Testbed) (stop func()) {
 	w.t.Helper()
 	dead := func(err error) bool { return w.last.killed() }
 	if err := t.findMade(); err != nil {
-		t.release()
+		t.close()
 		if dead(err) {
 			return nil
 		}
 		w.t.Fatal(err)
 	}
-	err := t.openGateway(func(o gateway.Options) (doorkeeper, error) {
+	err := t.openGateway(func(o gateway.Options) (sshGateway, error) {
 		return &doubleDoors{m: w.last, closers: map[string][]net.Listener{"gateway": {o.Gateway}}}, nil
 	})
 	if err != nil {
-		t.release()
+		t.close()
 		if dead(err) {
 			return nil
 		}
@@ -235,7 +235,7 @@ func (w *world) serve(t *Testbed) (stop func()) {
 	done := make(chan error, 1)
 	go func() {
 		err := t.serve(ctx)
-		t.release()
+		t.close()
 		done <- err
 	}()
 	return sync.OnceFunc(func() {
@@ -248,10 +248,10 @@ func (w *world) serve(t *Testbed) (stop func()) {
 
 // findMade is find, in a state folder that was made.
 func (t *Testbed) findMade() error {
-	if err := folder(t.nodes); err != nil {
+	if err := folder(t.nodesDir); err != nil {
 		return err
 	}
-	return t.find()
+	return t.loadState()
 }
 
 func (m *mortal) killed() bool {
@@ -482,35 +482,35 @@ func (i doubleImages) Key(key string) (node.Image, error) {
 
 type doubleNumbers struct {
 	m *mortal
-	numbers
+	allocator
 }
 
 func (n doubleNumbers) Take(holder string, fits func(uint32) bool) (uint32, error) {
 	if err := n.m.op("take"); err != nil {
 		return 0, err
 	}
-	return n.numbers.Take(holder, fits)
+	return n.allocator.Take(holder, fits)
 }
 
 func (n doubleNumbers) Hold(i uint32, holder string) error {
 	if err := n.m.op("hold"); err != nil {
 		return err
 	}
-	return n.numbers.Hold(i, holder)
+	return n.allocator.Hold(i, holder)
 }
 
 func (n doubleNumbers) Release(i uint32, holder string) error {
 	if err := n.m.op("release"); err != nil {
 		return err
 	}
-	return n.numbers.Release(i, holder)
+	return n.allocator.Release(i, holder)
 }
 
 func (n doubleNumbers) Sweep(instance string, keep func(string, uint32) bool) ([]error, error) {
 	if err := n.m.op("sweep"); err != nil {
 		return nil, err
 	}
-	return n.numbers.Sweep(instance, keep)
+	return n.allocator.Sweep(instance, keep)
 }
 
 // ask is a set of one node; the answer's error is the error.

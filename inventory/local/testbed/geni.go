@@ -41,37 +41,37 @@ var geniCommands = map[string]string{
 }
 
 // serveGeni answers at the socket of geni-get inside the node until it is closed.
-func (l *life) serveGeni(listener net.Listener) {
+func (nc *nodeController) serveGeni(listener net.Listener) {
 	places := make(chan struct{}, maxGeniClients)
 	for {
 		places <- struct{}{}
 		c, err := listener.Accept()
-		if errors.Is(err, net.ErrClosed) || l.t.ctx.Err() != nil {
+		if errors.Is(err, net.ErrClosed) || nc.t.ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			sleep(l.t.ctx, 100*time.Millisecond)
+			sleep(nc.t.ctx, 100*time.Millisecond)
 			<-places
 			continue
 		}
-		l.t.work.Go(func() {
+		nc.t.work.Go(func() {
 			defer func() { <-places }()
 			give := func() {}
 			defer func() { give() }()
 			err := agent.ServeGeni(c, func(words []string, uid int) ([]byte, error) {
 				command := geniCommand(words)
 				if command == "manifest" || command == "all" {
-					room, err := l.roomForManifest()
+					room, err := nc.acquireManifestSlot()
 					if err != nil {
 						return nil, err
 					}
 					give = room
 				}
-				text, err := l.geniAnswer(command, l.insider(uid))
+				text, err := nc.geniAnswer(command, nc.isExperimentUser(uid))
 				return []byte(text), err
 			})
 			if err != nil {
-				l.t.log.Debug("geni-get was not answered", "node", l.id, "error", err)
+				nc.t.log.Debug("geni-get was not answered", "node", nc.id, "error", err)
 			}
 		})
 	}
@@ -99,11 +99,11 @@ func geniCommand(words []string) string {
 	return command
 }
 
-// insider tells whether a user of the node, by its id on the host, is root or an
+// isExperimentUser tells whether a user of the node, by its id on the host, is root or an
 // account of the experiment rather than a service.
-func (l *life) insider(uid int) bool {
+func (nc *nodeController) isExperimentUser(uid int) bool {
 	const firstAccount, nobody = 1000, 65534
-	base := int(l.snapshot().Base)
+	base := int(nc.snapshot().Base)
 	if uid < base || uid-base >= hostalloc.Size {
 		return false
 	}
@@ -112,19 +112,19 @@ func (l *life) insider(uid int) bool {
 }
 
 // geniAnswer answers a command. Its errors are for experimenters.
-func (l *life) geniAnswer(command string, insider bool) (string, error) {
-	rec := l.snapshot()
-	users, err := parseUsers(rec.Asked.Users)
+func (nc *nodeController) geniAnswer(command string, insider bool) (string, error) {
+	rec := nc.snapshot()
+	users, err := parseUsers(rec.Desired.Users)
 	if err != nil {
 		return "", err
 	}
 	switch command {
 	case "client_id":
-		return known(rec.Asked.ClientID, "the client_id of this node")
+		return orUnknown(rec.Desired.ClientID, "the client_id of this node")
 	case "slice_urn":
-		return known(rec.Asked.SliceURN, "the slice of this node")
+		return orUnknown(rec.Desired.SliceURN, "the slice of this node")
 	case "sliver_urn":
-		return known(rec.Asked.SliverURN, "the sliver of this node")
+		return orUnknown(rec.Desired.SliverURN, "the sliver of this node")
 	case "user_urn":
 		for _, u := range users {
 			if u.URN != "" {
@@ -135,31 +135,31 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 	case "slice_email", "user_email":
 		return "", errors.New("the aggregate is not told e-mail addresses")
 	case "control_mac":
-		if l.t.exit == nil || rec.Outside == 0 {
+		if nc.t.egress == nil || rec.EgressNumber == 0 {
 			return "", errors.New("this node has no control interface: nodes of this site do not reach the network outside")
 		}
-		return egress.MAC(rec.Outside).String(), nil
+		return egress.MAC(rec.EgressNumber).String(), nil
 	case "geni_user":
 		return asJSON(geniUsers(users))
 	case "status", "sliverstatus":
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return asJSON(object{"urn": rec.Asked.SliverURN, "state": l.state, "message": l.text()})
+		nc.mu.Lock()
+		defer nc.mu.Unlock()
+		return asJSON(object{"urn": rec.Desired.SliverURN, "state": nc.state, "message": nc.statusMessage()})
 	case "usage":
-		return l.usage(rec)
+		return nc.usageJSON(rec)
 	case "version":
 		return geniVersion, nil
 	case "key":
 		if !insider {
 			return "", errors.New("only root and the accounts of the experiment may have its key")
 		}
-		if l.slice == nil {
+		if nc.slice == nil {
 			return "", errors.New("this node is in no slice, so there is no key")
 		}
-		key, err := l.slice.experimentKey()
+		key, err := nc.slice.experimentKey()
 		return key.private, err
 	case "manifest":
-		return l.fetchManifest()
+		return nc.fetchManifest()
 	case "commands", "":
 		var list strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(geniCommands)) {
@@ -167,14 +167,14 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 		}
 		return list.String(), nil
 	case "all":
-		return l.geniAll()
+		return nc.geniAll()
 	}
 	return "", fmt.Errorf("there is no command %.40q; there are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))
 }
 
-// usage tells what the node may take, and takes.
-func (l *life) usage(rec record) (string, error) {
-	now, err := l.t.machines.Usage(l.id)
+// usageJSON tells what the node may take, and takes.
+func (nc *nodeController) usageJSON(rec record) (string, error) {
+	now, err := nc.t.runtime.Usage(nc.id)
 	if err != nil {
 		return "", errors.New("the testbed cannot tell just now")
 	}
@@ -185,13 +185,13 @@ func (l *life) usage(rec record) (string, error) {
 }
 
 // geniAll is one JSON object with the answers to all commands, except key.
-func (l *life) geniAll() (string, error) {
+func (nc *nodeController) geniAll() (string, error) {
 	all := object{}
 	for name := range geniCommands {
 		if name == "key" || name == "commands" {
 			continue
 		}
-		text, err := l.geniAnswer(name, false)
+		text, err := nc.geniAnswer(name, false)
 		if err != nil {
 			continue
 		}
@@ -204,7 +204,7 @@ func (l *life) geniAll() (string, error) {
 	return asJSON(all)
 }
 
-func known(text, what string) (string, error) {
+func orUnknown(text, what string) (string, error) {
 	if text == "" {
 		return "", fmt.Errorf("the aggregate was not told %s", what)
 	}

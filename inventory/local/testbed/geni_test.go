@@ -49,7 +49,7 @@ func TestGeniGet(t *testing.T) {
 	defer stop()
 	should := present("web", sliceURN, "alice", "bob")
 	bring(t, tb, nodeName(1), should)
-	l := tb.life(nodeName(1))
+	nc := tb.node(nodeName(1))
 	for _, tt := range []struct {
 		words   string
 		insider bool
@@ -71,7 +71,7 @@ func TestGeniGet(t *testing.T) {
 		{"--help", false, "client_id     the name of this node in your request\n"},
 		{"manifest", false, "error: the aggregate manager does not tell the manifest just now; try again"},
 	} {
-		got, err := l.geniAnswer(geniCommand(strings.Fields(tt.words)), tt.insider)
+		got, err := nc.geniAnswer(geniCommand(strings.Fields(tt.words)), tt.insider)
 		if err != nil {
 			got = "error: " + err.Error()
 		}
@@ -79,7 +79,7 @@ func TestGeniGet(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.words, got, tt.want)
 		}
 	}
-	text, err := l.geniAnswer("geni_user", false)
+	text, err := nc.geniAnswer("geni_user", false)
 	var users []struct {
 		URN, Login string
 		Keys       []struct{ Type, Key string }
@@ -91,19 +91,19 @@ func TestGeniGet(t *testing.T) {
 	manager(t, w.settings.ManifestSocket, "HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\n\r\n<rspec>\r\n\r\n</rspec>", "HTTP/1.0 500 Oops\r\n\r\n<rspec/>", "HTTP/1.0 200 OK\r\n\r\n<a b=\"c\">")
 	for _, when := range []string{"it answers", "it has just answered", "it does not"} {
 		if when == "it does not" {
-			l.slice.manifest.at = time.Time{}
+			nc.slice.manifest.at = time.Time{}
 		}
-		if text, err := l.geniAnswer("manifest", false); err != nil || text != "<rspec>\r\n\r\n</rspec>" {
+		if text, err := nc.geniAnswer("manifest", false); err != nil || text != "<rspec>\r\n\r\n</rspec>" {
 			t.Errorf("manifest when %s: %q, %v", when, text, err)
 		}
 	}
-	l.slice.manifest.at = time.Time{}
-	text, err = l.geniAnswer("all", true)
+	nc.slice.manifest.at = time.Time{}
+	text, err = nc.geniAnswer("all", true)
 	if err != nil || !strings.Contains(text, `<a b=\"c\">`) || strings.Contains(text, "PRIVATE KEY") {
 		t.Errorf("all: %s, %v", text, err)
 	}
 	set(t, tb, nodeName(1), provider.Resource{"users": []string{}})
-	if _, err := l.geniAnswer("user_urn", false); err == nil {
+	if _, err := nc.geniAnswer("user_urn", false); err == nil {
 		t.Error("nobody has a URN")
 	}
 }
@@ -112,44 +112,44 @@ func TestGeniGet(t *testing.T) {
 func TestRoomForManifestsIsBoundedOverAllNodes(t *testing.T) {
 	tb := newTestbed(Options{})
 	var gives []func()
-	for i := range manifests {
-		give, err := tb.newLife(nodeName(i)).roomForManifest()
+	for i := range maxManifestFetches {
+		give, err := tb.newController(nodeName(i)).acquireManifestSlot()
 		if err != nil {
 			t.Fatal(err)
 		}
 		gives = append(gives, give)
 	}
-	one := tb.newLife(nodeName(9))
+	one := tb.newController(nodeName(9))
 	got := make(chan error)
 	go func() {
-		give, err := one.roomForManifest()
+		give, err := one.acquireManifestSlot()
 		gives[0] = give
 		got <- err
 	}()
 	select {
 	case <-got:
-		t.Errorf("more than %d manifests are in memory", manifests)
+		t.Errorf("more than %d manifests are in memory", maxManifestFetches)
 	case <-time.After(20 * time.Millisecond):
 	}
 	gives[1]()
-	if err := <-got; err != nil || len(one.fetching) != 1 {
+	if err := <-got; err != nil || len(one.manifestSlot) != 1 {
 		t.Errorf("room is not passed on: %v", err)
 	}
 	gives[0]()
-	if len(one.fetching) != 0 {
+	if len(one.manifestSlot) != 0 {
 		t.Error("room is not given back")
 	}
 	tb.stop()
 }
 
 func TestWhoMayHaveTheKey(t *testing.T) {
-	l := newTestbed(Options{}).newLife(nodeName(1))
-	l.rec.Base = 0x70000000
+	nc := newTestbed(Options{}).newController(nodeName(1))
+	nc.rec.Base = 0x70000000
 	for uid, want := range map[int]bool{
 		0: false, 0x70000000: true, 0x70000000 + 1000: true, 0x70000000 + 60000: true, 0x70000000 + 33: false,
 		0x70000000 + 65534: false, 0x70000000 + 65536: false, 1000: false, 0x6fffffff: false,
 	} {
-		if got := l.insider(uid); got != want {
+		if got := nc.isExperimentUser(uid); got != want {
 			t.Errorf("%#x: %v", uid, got)
 		}
 	}

@@ -24,20 +24,20 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	if len(q.Names) > maxNames {
 		return nil, fmt.Errorf("the input of get has %d names, at most %d can be", len(q.Names), maxNames)
 	}
-	var lives []*life
+	var lives []*nodeController
 	if len(q.Names) == 0 {
-		lives = t.all()
+		lives = t.sortedNodes()
 	}
 	for _, name := range q.Names {
-		lives = append(lives, t.life(name)) // nil where there is none
+		lives = append(lives, t.node(name)) // nil where there is none
 	}
-	t.count(lives)
+	t.refreshCounters(lives)
 	resources := []provider.Resource{}
 	size := 0
-	for i, l := range lives {
+	for i, nc := range lives {
 		r := provider.Resource{provider.AttrEnsure: provider.Absent}
-		if l != nil {
-			r = l.resource()
+		if nc != nil {
+			r = nc.resource()
 		} else {
 			r[provider.AttrName] = q.Names[i]
 		}
@@ -47,10 +47,10 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 		resources = append(resources, r)
 	}
 	// Services have what is left; encoded once more they are at most twice as long.
-	room := min(maxServices, (maxAnswer-size)/2/max(1, len(lives)))
+	room := min(maxStepReport, (maxAnswer-size)/2/max(1, len(lives)))
 	for i, r := range resources {
-		if l := lives[i]; l != nil && l.services != nil && r.Text(provider.AttrEnsure) == provider.Present {
-			r[provider.AttrServices] = l.services.items(room)
+		if nc := lives[i]; nc != nil && nc.steps != nil && r.Text(provider.AttrEnsure) == provider.Present {
+			r[provider.AttrServices] = nc.steps.items(room)
 		}
 	}
 	return object{"resources": resources}, nil
@@ -85,25 +85,25 @@ func encodedLength(r provider.Resource) (n int) {
 }
 
 // resource is what get reports of the node, without its services.
-func (l *life) resource() provider.Resource {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.gone {
-		return provider.Resource{provider.AttrName: l.id, provider.AttrEnsure: provider.Absent}
+func (nc *nodeController) resource() provider.Resource {
+	nc.mu.Lock()
+	defer nc.mu.Unlock()
+	if nc.removed {
+		return provider.Resource{provider.AttrName: nc.id, provider.AttrEnsure: provider.Absent}
 	}
-	r := l.rec.Asked.attributes()
-	r[provider.AttrName] = l.id
-	r[provider.AttrState] = l.state
-	if text := l.text(); text != "" {
+	r := nc.rec.Desired.attributes()
+	r[provider.AttrName] = nc.id
+	r[provider.AttrState] = nc.state
+	if text := nc.statusMessage(); text != "" {
 		r[provider.AttrMessage] = text
 	}
-	r[provider.AttrInterfaces] = l.interfaces()
-	if l.t.exit != nil && l.rec.Outside != 0 {
-		r[provider.AttrOutside] = l.t.exit.Appears(l.rec.Outside)
+	r[provider.AttrInterfaces] = nc.interfaceItems()
+	if nc.t.egress != nil && nc.rec.EgressNumber != 0 {
+		r[provider.AttrOutside] = nc.t.egress.Appears(nc.rec.EgressNumber)
 	}
-	r[provider.AttrHostKeys] = strings.Split(l.rec.HostKey, "\n")
-	if l.open {
-		login, proxy := l.t.published(doorName(l.rec.Asked.Hostname, l.id), l.rec.Port)
+	r[provider.AttrHostKeys] = strings.Split(nc.rec.HostKey, "\n")
+	if nc.loginsOpen {
+		login, proxy := nc.t.published(endpointName(nc.rec.Desired.Hostname, nc.id), nc.rec.Port)
 		r[provider.AttrLogin] = login
 		if proxy != "" {
 			r[provider.AttrProxy] = proxy
@@ -114,7 +114,7 @@ func (l *life) resource() provider.Resource {
 
 // items are the attribute services, within so many bytes: if they are more, the
 // outputs are cut to half again and again, and at last the messages go.
-func (s *services) items(room int) []string {
+func (s *stepRunner) items(room int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for output := setup.MaxOutput; ; output /= 2 {
@@ -131,9 +131,9 @@ func (s *services) items(room int) []string {
 
 // items are the steps with so many bytes of each output; without outputs there are
 // no messages either.
-func (j *journal) items(output int) []string {
+func (j *stepJournal) items(output int) []string {
 	all := make([]string, 0, len(j.Steps))
-	waiting := j.waiting()
+	waiting := j.waitReason()
 	for _, step := range j.Steps {
 		item := object{"kind": step.Kind, "state": step.State}
 		if step.Ended() {
@@ -148,7 +148,7 @@ func (j *journal) items(output int) []string {
 			item["message"] = step.Message
 		case step.State == setup.Waiting && waiting != "":
 			item["message"] = waiting
-		case step.State == setup.Running && step.Cut != "":
+		case step.State == setup.Running && step.Interruption != "":
 			item["message"] = "the node ended while it ran; the rest is told when the node runs again"
 		}
 		b, _ := json.Marshal(item) // texts and a number

@@ -15,14 +15,14 @@ import (
 func TestAnswersFit(t *testing.T) {
 	keys := strings.Repeat(fmt.Sprintf("%q,", strings.Repeat("<", 1000)), 40)
 	users := []string{`{"login":"a","keys":[` + keys[:len(keys)-1] + `]}`}
-	var steps []service
+	var steps []stepState
 	for range maxSteps {
-		steps = append(steps, service{Kind: setup.Execute, Report: setup.Report{State: setup.Done, Output: strings.Repeat(`"`, 60)}})
+		steps = append(steps, stepState{Kind: setup.Execute, Report: setup.Report{State: setup.Done, Output: strings.Repeat(`"`, 60)}})
 	}
 	for _, tt := range []struct {
 		rule  string
 		nodes int
-		steps []service
+		steps []stepState
 		fits  bool
 	}{
 		{"accounts", 60, nil, true}, {"and services", 60, steps, true}, {"more accounts than are told", 70, nil, false},
@@ -30,13 +30,13 @@ func TestAnswersFit(t *testing.T) {
 		tb := newTestbed(Options{})
 		var names []string
 		for i := range tt.nodes {
-			l := tb.newLife(nodeName(i))
-			l.rec.Asked = asked{Power: provider.On, Users: users}
+			nc := tb.newController(nodeName(i))
+			nc.rec.Desired = desired{Power: provider.On, Users: users}
 			if tt.steps != nil {
-				l.services = &services{l: l, journal: journal{Steps: tt.steps}}
+				nc.steps = &stepRunner{nc: nc, journal: stepJournal{Steps: tt.steps}}
 			}
-			tb.lives[l.id] = l
-			names = append(names, l.id)
+			tb.nodes[nc.id] = nc
+			names = append(names, nc.id)
 		}
 		out, err := tb.get(json.RawMessage(asText(object{"names": names})))
 		if !tt.fits {
@@ -53,8 +53,8 @@ func TestAnswersFit(t *testing.T) {
 
 func TestEncodedLengthIsThatOfJSON(t *testing.T) {
 	for _, r := range []provider.Resource{
-		(&asked{Power: provider.On, Hostname: "a\\b\"<", Users: []string{`{"login":"a"}`, "\x00\u2028"}}).attributes(),
-		(&asked{Interfaces: heavyItems()}).attributes(),
+		(&desired{Power: provider.On, Hostname: "a\\b\"<", Users: []string{`{"login":"a"}`, "\x00\u2028"}}).attributes(),
+		(&desired{Interfaces: heavyItems()}).attributes(),
 	} {
 		if got, is := encodedLength(r), len(asText(r)); got < is-10 || got > is+100 {
 			t.Errorf("%d, and it has %d", got, is)

@@ -54,8 +54,8 @@ type property struct {
 	PacketLoss float64  `json:"packet_loss"`
 }
 
-// ours are the keys of an item that we report.
-var ours = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "dropped"}
+// reportedKeys are the keys of an item that we report.
+var reportedKeys = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "dropped"}
 
 // parseInterfaces reads the attribute; they are called eth1, eth2 and so on in its
 // order. The error is for experimenters.
@@ -76,7 +76,7 @@ func parseInterfaces(items []string) ([]iface, error) {
 			continue
 		}
 		if seen[f.clientID] {
-			return nil, fmt.Errorf("interface %d: there is another one called %s; rename one", i+1, shown(f.clientID))
+			return nil, fmt.Errorf("interface %d: there is another one called %s; rename one", i+1, quoteName(f.clientID))
 		}
 		seen[f.clientID] = true
 		if len(seen) > maxInterfaces {
@@ -115,7 +115,7 @@ func parseInterface(item string) (iface, error) {
 			return f, fmt.Errorf("%s is not %s", key.name, key.what)
 		}
 	}
-	for _, key := range ours {
+	for _, key := range reportedKeys {
 		delete(keys, key)
 	}
 	text, err := json.Marshal(keys)
@@ -192,7 +192,7 @@ func checkProperties(all []property) error {
 		for _, to := range to {
 			before := asked[to]
 			if before.last == i+1 {
-				return fmt.Errorf("a property names %s twice; drop one", whom(to))
+				return fmt.Errorf("a property names %s twice; drop one", describeTarget(to))
 			}
 			for _, a := range [...]struct {
 				what    string
@@ -202,7 +202,7 @@ func checkProperties(all []property) error {
 				{"packet_loss", before.PacketLoss, p.PacketLoss},
 			} {
 				if a.was != 0 && a.is != 0 && a.was != a.is {
-					return fmt.Errorf("%s towards %s is asked to be %g and %g", a.what, whom(to), a.was, a.is)
+					return fmt.Errorf("%s towards %s is asked to be %g and %g", a.what, describeTarget(to), a.was, a.is)
 				}
 			}
 			before.Capacity, before.Latency = cmp.Or(p.Capacity, before.Capacity), cmp.Or(p.Latency, before.Latency)
@@ -213,15 +213,15 @@ func checkProperties(all []property) error {
 	return nil
 }
 
-func whom(to string) string {
+func describeTarget(to string) string {
 	if to == "" {
 		return "all others"
 	}
-	return shown(to)
+	return quoteName(to)
 }
 
-// texts are the items as they are kept.
-func texts(all []iface) []string {
+// interfaceTexts are the items as they are kept.
+func interfaceTexts(all []iface) []string {
 	var list []string
 	for _, f := range all {
 		list = append(list, f.text)
@@ -236,8 +236,8 @@ func macOf(node, clientID string) net.HardwareAddr {
 	return append(net.HardwareAddr{2}, sum[:5]...)
 }
 
-// shown is an experimenter's name in a message to them.
-func shown(name string) string {
+// quoteName is an experimenter's name in a message to them.
+func quoteName(name string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+"
 	if len(name) <= 80 && strings.Trim(name, letters) == "" && name != "" {
 		return name

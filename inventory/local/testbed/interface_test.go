@@ -29,7 +29,7 @@ func TestInterfacesAsAsked(t *testing.T) {
 	if !strings.Contains(a.text, `"later":{"x":[1]}`) || !strings.Contains(a.text, `"vlan":7`) || strings.Contains(a.text, "mac") || strings.Contains(a.text, "rx_bytes") {
 		t.Errorf("it is kept as %s", a.text)
 	}
-	again, err := parseInterfaces(texts(all))
+	again, err := parseInterfaces(interfaceTexts(all))
 	if err != nil || fmt.Sprint(again) != fmt.Sprint(all) {
 		t.Errorf("read again: %+v, %v", again, err)
 	}
@@ -114,11 +114,11 @@ func FuzzInterfaces(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := parseInterfaces(texts(all))
+		again, err := parseInterfaces(interfaceTexts(all))
 		if err != nil || fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", all) {
-			t.Fatalf("%q is kept as %q, and read again as %+v (%v) instead of %+v", item, texts(all), again, err, all)
+			t.Fatalf("%q is kept as %q, and read again as %+v (%v) instead of %+v", item, interfaceTexts(all), again, err, all)
 		}
-		for id, l := range linksOf(sliceID("s"), []member{{"n1", all}, {"n2", all}}) {
+		for id, l := range planLinks(sliceID("s"), []member{{"n1", all}, {"n2", all}}) {
 			if len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" || len(l.Ends) == 0 {
 				t.Fatalf("link %q has %d ends", id, len(l.Ends))
 			}
@@ -137,8 +137,8 @@ func FuzzInterfaces(f *testing.F) {
 				}
 			}
 		}
-		l := &life{id: "n1", ifaces: all, network: &network{}}
-		for i, item := range l.interfaces() {
+		nc := &nodeController{id: "n1", interfaces: all, network: &network{}}
+		for i, item := range nc.interfaceItems() {
 			if mac := (provider.Resource{"interfaces": []string{item}}); len(provider.ObservedNode(mac).MACs) == 0 && !all[i].control {
 				t.Fatalf("%q tells no mac", item)
 			}

@@ -72,8 +72,8 @@ func newExperimentKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
 }
 
-// keptKey is the key in dir/name, made unless it is there.
-func keptKey(dir, name string, make func() ([]byte, error)) (private []byte, public string, err error) {
+// loadOrCreateKey is the key in dir/name, made unless it is there.
+func loadOrCreateKey(dir, name string, make func() ([]byte, error)) (private []byte, public string, err error) {
 	private, err = os.ReadFile(filepath.Join(dir, name))
 	if err == nil {
 		if public, err = publicLines(private); err != nil {

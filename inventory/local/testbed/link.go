@@ -23,23 +23,23 @@ type member struct {
 type link struct {
 	fabric.Link
 	name string // the experimenter's; empty: of one interface that is on none
-	// clash says why its ends do not fit together, empty if they do.
-	clash string
-	// ends are those that have a client_id, and general the places of shapes that
+	// conflict says why its ends do not fit together, empty if they do.
+	conflict string
+	// endsByClientID are those that have a client_id, and general the places of shapes that
 	// are the same towards all others.
-	ends    map[string][]string
-	general map[measure]int
+	endsByClientID map[string][]string
+	defaultShapes  map[shaping]int
 }
 
-// measure is what frames are to meet.
-type measure struct {
+// shaping is what frames are to meet.
+type shaping struct {
 	rate  int64
 	delay time.Duration
 	loss  float64
 }
 
-func (p *property) measure() measure {
-	return measure{p.Capacity, time.Duration(p.Latency * float64(time.Millisecond)), p.PacketLoss / 100}
+func (p *property) shaping() shaping {
+	return shaping{p.Capacity, time.Duration(p.Latency * float64(time.Millisecond)), p.PacketLoss / 100}
 }
 
 // linkID is the short id of a link within its slice: what can be read of its
@@ -55,8 +55,8 @@ func linkID(name string) string {
 	return plain[:min(len(plain), 20)] + "-" + hex.EncodeToString(sum[:8])
 }
 
-// on is the id of the link that an interface is on: one of its own if it is on none.
-func (f *iface) on(node string) string {
+// linkID is the id of the link that an interface is on: one of its own if it is on none.
+func (f *iface) linkID(node string) string {
 	if f.link == "" {
 		return linkID("\x00" + node + "\x00" + f.clientID)
 	}
@@ -66,9 +66,9 @@ func (f *iface) on(node string) string {
 // endID is the name of an interface within its slice.
 func (f *iface) endID(node string) string { return node + "/" + f.name }
 
-// linksOf derives the links of a slice from the interfaces of its nodes, in the
+// planLinks derives the links of a slice from the interfaces of its nodes, in the
 // order of the nodes' names.
-func linksOf(slice string, members []member) map[string]*link {
+func planLinks(slice string, members []member) map[string]*link {
 	all := map[string]*link{}
 	members = slices.SortedFunc(slices.Values(members), func(a, b member) int { return strings.Compare(a.id, b.id) })
 	each := func(do func(m *member, f *iface)) {
@@ -81,21 +81,21 @@ func linksOf(slice string, members []member) map[string]*link {
 		}
 	}
 	each(func(m *member, f *iface) {
-		id := f.on(m.id)
+		id := f.linkID(m.id)
 		l := all[id]
 		if l == nil {
-			l = &link{Link: fabric.Link{Slice: slice, Name: id, Shared: f.shared}, name: f.link, ends: map[string][]string{}, general: map[measure]int{}}
+			l = &link{Link: fabric.Link{Slice: slice, Name: id, Shared: f.shared}, name: f.link, endsByClientID: map[string][]string{}, defaultShapes: map[shaping]int{}}
 			all[id] = l
 		}
-		if f.shared != l.Shared && l.clash == "" {
-			l.clash = fmt.Sprintf("one of its nodes has it on %s, and another on %s", sharedName(l.Shared), sharedName(f.shared))
+		if f.shared != l.Shared && l.conflict == "" {
+			l.conflict = fmt.Sprintf("one of its nodes has it on %s, and another on %s", describeVLAN(l.Shared), describeVLAN(f.shared))
 		}
 		l.Ends = append(l.Ends, fabric.End{ID: f.endID(m.id), MAC: macOf(m.id, f.clientID), Addresses: f.addresses, IfName: f.name})
-		l.ends[f.clientID] = append(l.ends[f.clientID], f.endID(m.id))
+		l.endsByClientID[f.clientID] = append(l.endsByClientID[f.clientID], f.endID(m.id))
 	})
-	each(func(m *member, f *iface) { all[f.on(m.id)].shape(f.endID(m.id), f.properties) })
+	each(func(m *member, f *iface) { all[f.linkID(m.id)].addShapes(f.endID(m.id), f.properties) })
 	for _, l := range all {
-		for _, i := range l.general {
+		for _, i := range l.defaultShapes {
 			if s := &l.Shapes[i]; len(s.From) == len(l.Ends) {
 				s.From = nil
 			}
@@ -104,40 +104,40 @@ func linksOf(slice string, members []member) map[string]*link {
 	return all
 }
 
-func sharedName(name string) string {
+func describeVLAN(name string) string {
 	if name == "" {
 		return "no shared VLAN"
 	}
-	return "the shared VLAN " + shown(name)
+	return "the shared VLAN " + quoteName(name)
 }
 
-// over is m, and what o asks where m asks for nothing.
-func (m measure) over(o measure) measure {
-	return measure{cmp.Or(m.rate, o.rate), cmp.Or(m.delay, o.delay), cmp.Or(m.loss, o.loss)}
+// withDefaults is m, and what o asks where m asks for nothing.
+func (m shaping) withDefaults(o shaping) shaping {
+	return shaping{cmp.Or(m.rate, o.rate), cmp.Or(m.delay, o.delay), cmp.Or(m.loss, o.loss)}
 }
 
-// shape adds what frames from an end are to meet: no more of it than was asked,
+// addShapes adds what frames from an end are to meet: no more of it than was asked,
 // however many interfaces there are.
-func (l *link) shape(from string, properties []property) {
-	var general measure
+func (l *link) addShapes(from string, properties []property) {
+	var general shaping
 	for _, p := range properties {
 		if len(p.To) == 0 {
-			general = general.over(p.measure())
+			general = general.withDefaults(p.shaping())
 		}
 	}
 	// What is asked towards all others is meant for those alone that no property
 	// names; of a shared VLAN not all are known, so there it is for all.
-	only := general != (measure{}) && l.Shared == ""
+	only := general != (shaping{}) && l.Shared == ""
 	for _, p := range properties {
-		m := p.measure()
-		if len(p.To) == 0 || m == (measure{}) && !only {
+		m := p.shaping()
+		if len(p.To) == 0 || m == (shaping{}) && !only {
 			continue
 		}
 		s := fabric.Shape{From: []string{from}, Rate: m.rate, Delay: m.delay, Loss: m.loss, Only: only}
 		for _, id := range p.To {
-			ends := l.ends[id]
-			if len(ends) > 1 && l.clash == "" {
-				l.clash = fmt.Sprintf("several of its interfaces are called %s, and a property is towards it; rename them", shown(id))
+			ends := l.endsByClientID[id]
+			if len(ends) > 1 && l.conflict == "" {
+				l.conflict = fmt.Sprintf("several of its interfaces are called %s, and a property is towards it; rename them", quoteName(id))
 			}
 			if len(ends) == 1 && ends[0] != from {
 				s.To = append(s.To, ends[0])
@@ -147,32 +147,32 @@ func (l *link) shape(from string, properties []property) {
 			l.Shapes = append(l.Shapes, s)
 		}
 	}
-	if general == (measure{}) {
+	if general == (shaping{}) {
 		return
 	}
-	if i, ok := l.general[general]; ok {
+	if i, ok := l.defaultShapes[general]; ok {
 		l.Shapes[i].From = append(l.Shapes[i].From, from)
 		return
 	}
-	l.general[general] = len(l.Shapes)
+	l.defaultShapes[general] = len(l.Shapes)
 	l.Shapes = append(l.Shapes, fabric.Shape{From: []string{from}, Rate: general.rate, Delay: general.delay, Loss: general.loss})
 }
 
 // title is what a link is called in messages to experimenters.
 func (l *link) title(f *iface) string {
 	if l.name == "" {
-		return "interface " + shown(f.clientID)
+		return "interface " + quoteName(f.clientID)
 	}
-	return "link " + shown(l.name)
+	return "link " + quoteName(l.name)
 }
 
-// misfit says why the ends of a link do not fit together.
-func (l *link) misfit(f *iface) string {
-	return fmt.Sprintf("%s does not fit together: %s", l.title(f), l.clash)
+// conflictMessage says why the ends of a link do not fit together.
+func (l *link) conflictMessage(f *iface) string {
+	return fmt.Sprintf("%s does not fit together: %s", l.title(f), l.conflict)
 }
 
-// refusal says in words for experimenters why the fabric cannot make a link.
-func (l *link) refusal(f *iface, err error) string {
+// refusalMessage says in words for experimenters why the fabric cannot make a link.
+func (l *link) refusalMessage(f *iface, err error) string {
 	if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
 		return fmt.Sprintf("%s asks for %s, which this host cannot make: %s", l.title(f), no.Property, no.Reason)
 	}

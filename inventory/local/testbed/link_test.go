@@ -66,7 +66,7 @@ func TestLinksAreDrawnFromTheirEnds(t *testing.T) {
 			}
 			members = append(members, member{id, ifaces})
 		}
-		if got := drawn(linksOf("s", members)[linkID("lan")]); got != tt.want {
+		if got := drawn(planLinks("s", members)[linkID("lan")]); got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.rule, got, tt.want)
 		}
 	}
@@ -74,7 +74,7 @@ func TestLinksAreDrawnFromTheirEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if links := linksOf("s", []member{{"a", alone}, {"b", alone}}); len(links) != 4 {
+	if links := planLinks("s", []member{{"a", alone}, {"b", alone}}); len(links) != 4 {
 		t.Errorf("four interfaces that are on no link are %v", slices.Collect(maps.Keys(links)))
 	}
 }
@@ -107,7 +107,7 @@ func TestDrawingIsBoundedByWhatWasAsked(t *testing.T) {
 			members = append(members, member{nodeName(i), ifaces})
 		}
 		drawn := 0
-		for _, s := range linksOf("s", members)[linkID("lan")].Shapes {
+		for _, s := range planLinks("s", members)[linkID("lan")].Shapes {
 			drawn += len(s.From) + len(s.To)
 		}
 		if drawn > asked+nodes {
@@ -190,7 +190,7 @@ func TestLinksThatAreRefused(t *testing.T) {
 					t.Errorf("refused are %q, want %q", got, tt.want)
 				}
 				for name := range tt.asked {
-					if made := tb.life(name) != nil; made != (!noop && tt.want[name] == "") {
+					if made := tb.node(name) != nil; made != (!noop && tt.want[name] == "") {
 						t.Errorf("%s was made: %v", name, made)
 					}
 				}
@@ -243,7 +243,7 @@ func TestEndsThatWereAcceptedAtOnceMustFit(t *testing.T) {
 			err = json.Unmarshal(text, &u)
 		}
 		if err == nil {
-			_, err = tb.accept(u, []string{"host"}, false)
+			_, err = tb.applyUpdate(u, []string{"host"}, false)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -15,64 +15,64 @@ import (
 
 // Bounds on manifests that the manager answers.
 const (
-	manifestTime  = 10 * time.Second
-	maxManifest   = 16 << 20
-	maxHead       = 16 << 10
-	manifests     = 4               // that are fetched and told at once, in all nodes
-	keptManifest  = 64 << 10        // that is kept for others who ask
-	freshManifest = 2 * time.Second // while no other is fetched
+	manifestTime       = 10 * time.Second
+	maxManifest        = 16 << 20
+	maxHead            = 16 << 10
+	maxManifestFetches = 4               // that are fetched and told at once, in all nodes
+	maxCachedManifest  = 64 << 10        // that is kept for others who ask
+	manifestMaxAge     = 2 * time.Second // while no other is fetched
 )
 
 var errNoManifest = errors.New("the aggregate manager does not tell the manifest just now; try again")
 
-// kept is the manifest of the node's slice.
-func (l *life) kept() *manifest {
-	if l.slice != nil {
-		return &l.slice.manifest
+// cachedManifest is the manifest of the node's slice.
+func (nc *nodeController) cachedManifest() *cachedManifest {
+	if nc.slice != nil {
+		return &nc.slice.manifest
 	}
-	return &l.manifest
+	return &nc.manifest
 }
 
-// roomForManifest waits until a manifest may be in memory, which ends with give. A node
+// acquireManifestSlot waits until a manifest may be in memory, which ends with give. A node
 // has room for one, so that one which is slow to take it hurts itself.
-func (l *life) roomForManifest() (give func(), err error) {
-	ctx, cancel := context.WithTimeout(l.t.ctx, manifestTime)
+func (nc *nodeController) acquireManifestSlot() (give func(), err error) {
+	ctx, cancel := context.WithTimeout(nc.t.ctx, manifestTime)
 	defer cancel()
-	if l.fetching.take(ctx) != nil {
+	if nc.manifestSlot.acquire(ctx) != nil {
 		return nil, errNoManifest
 	}
-	if l.t.fetching.take(ctx) != nil {
-		l.fetching.give()
+	if nc.t.manifestSlots.acquire(ctx) != nil {
+		nc.manifestSlot.release()
 		return nil, errNoManifest
 	}
-	return func() { l.t.fetching.give(); l.fetching.give() }, nil
+	return func() { nc.t.manifestSlots.release(); nc.manifestSlot.release() }, nil
 }
 
 // fetchManifest asks the manager for the manifest of the node's slice. When it
 // does not answer, or has just done so, the last manifest is returned.
-func (l *life) fetchManifest() (string, error) {
-	sliver := l.snapshot().Asked.SliverURN
+func (nc *nodeController) fetchManifest() (string, error) {
+	sliver := nc.snapshot().Desired.SliverURN
 	if sliver == "" {
 		return "", errors.New("the aggregate was not told the sliver of this node")
 	}
-	kept := l.kept()
+	kept := nc.cachedManifest()
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
-	if kept.text != "" && time.Since(kept.at) < freshManifest {
+	if kept.text != "" && time.Since(kept.at) < manifestMaxAge {
 		return kept.text, nil
 	}
-	ctx, cancel := context.WithTimeout(l.t.ctx, manifestTime)
+	ctx, cancel := context.WithTimeout(nc.t.ctx, manifestTime)
 	defer cancel()
-	b, err := askManager(ctx, l.t.settings.ManifestSocket, l.t.o.SettingsOwner, "/manifest?sliver="+url.QueryEscape(sliver))
+	b, err := askManager(ctx, nc.t.settings.ManifestSocket, nc.t.o.SettingsOwner, "/manifest?sliver="+url.QueryEscape(sliver))
 	if err == nil {
 		kept.text, kept.at = "", time.Now()
-		if len(b) <= keptManifest {
+		if len(b) <= maxCachedManifest {
 			kept.text = string(b)
 			return kept.text, nil
 		}
 		return string(b), nil
 	}
-	l.t.log.Info("the manager does not tell a manifest", "node", l.id, "error", err)
+	nc.t.log.Info("the manager does not tell a manifest", "node", nc.id, "error", err)
 	if kept.text != "" {
 		return kept.text, nil
 	}

@@ -20,10 +20,10 @@ func motd(rec record, id string, outbound bool) []string {
 			return r
 		}
 		return '?'
-	}, cmp.Or(rec.Asked.ClientID, rec.Asked.hostname(id)))
+	}, cmp.Or(rec.Desired.ClientID, rec.Desired.hostname(id)))
 	lines := []string{fmt.Sprintf("This is %s, a container of a Patchbay testbed.", name)}
-	if rec.Asked.SliceURN != "" {
-		lines = append(lines, "Slice:   "+rec.Asked.SliceURN)
+	if rec.Desired.SliceURN != "" {
+		lines = append(lines, "Slice:   "+rec.Desired.SliceURN)
 	}
 	return append(lines,
 		fmt.Sprintf("Limits:  %.3g CPU, %d MiB memory, %d MiB disk, %d processes; nproc, free and uptime tell", l.CPUs, l.Memory>>20, l.Disk>>20, l.PIDs),

@@ -9,7 +9,7 @@ import (
 // TestMotdIsPlainText proves that a client_id can neither control the terminal of who logs
 // in nor begin a line, which the agent refuses together with all accounts.
 func TestMotdIsPlainText(t *testing.T) {
-	lines := motd(record{Asked: asked{ClientID: "a\nb\u009b2J\u202e\x1bc"}}, "n1", true)
+	lines := motd(record{Desired: desired{ClientID: "a\nb\u009b2J\u202e\x1bc"}}, "n1", true)
 	if !strings.HasPrefix(lines[0], "This is a?b?2J??c, a container") {
 		t.Errorf("%q", lines[0])
 	}

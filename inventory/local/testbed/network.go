@@ -15,11 +15,11 @@ import (
 const (
 	// linkTime is for making the links of a node, and for removing a network.
 	linkTime = time.Minute
-	// gather is how long no node may have come to a slice before its links are
+	// linkDelay is how long no node may have come to a slice before its links are
 	// made: those of a request come together.
-	gather = 25 * time.Millisecond
-	// gatherLongest is the longest wait for that.
-	gatherLongest = time.Second
+	linkDelay = 25 * time.Millisecond
+	// maxLinkDelay is the longest wait for that.
+	maxLinkDelay = time.Second
 )
 
 // networkID is the network of a slice, or of a node without one.
@@ -30,27 +30,27 @@ func networkID(urn, node string) string {
 	return sliceID(urn)
 }
 
-// attach makes l a node of its network, with t.mu held.
-func (t *Testbed) attach(l *life, urn string) {
-	if !slices.ContainsFunc(l.ifaces, func(f iface) bool { return !f.control }) {
+// joinNetwork makes l a node of its network, with t.mu held.
+func (t *Testbed) joinNetwork(nc *nodeController, urn string) {
+	if !slices.ContainsFunc(nc.interfaces, func(f iface) bool { return !f.control }) {
 		return
 	}
-	n := t.network(networkID(urn, l.id))
-	l.network = n
+	n := t.networkByID(networkID(urn, nc.id))
+	nc.network = n
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	if now.Sub(n.latest) > t.gather {
-		n.since = now
+	if now.Sub(n.lastJoined) > t.linkDelay {
+		n.firstJoined = now
 	}
-	n.nodes[l], n.latest, n.drawn = true, now, nil
+	n.nodes[nc], n.lastJoined, n.planned = true, now, nil
 }
 
-// network is the one called id, made if need be, with t.mu held.
-func (t *Testbed) network(id string) *network {
+// networkByID is the one called id, made if need be, with t.mu held.
+func (t *Testbed) networkByID(id string) *network {
 	n := t.networks[id]
 	if n == nil {
-		n = &network{t: t, id: id, turn: make(turns, 1), nodes: map[*life]bool{}, made: map[string]*made{}}
+		n = &network{t: t, id: id, changing: make(semaphore, 1), nodes: map[*nodeController]bool{}, created: map[string]*createdLink{}}
 		t.networks[id] = n
 	}
 	return n
@@ -65,45 +65,45 @@ func (t *Testbed) members(id string) []member {
 		return nil
 	}
 	n.mu.Lock()
-	lives := make([]*life, 0, len(n.nodes))
-	for l := range n.nodes {
-		lives = append(lives, l)
+	lives := make([]*nodeController, 0, len(n.nodes))
+	for nc := range n.nodes {
+		lives = append(lives, nc)
 	}
 	n.mu.Unlock()
-	lives = slices.DeleteFunc(lives, func(l *life) bool { return l.snapshot().Asked.Removing })
+	lives = slices.DeleteFunc(lives, func(nc *nodeController) bool { return nc.snapshot().Desired.Removing })
 	all := make([]member, len(lives))
-	for i, l := range lives {
-		all[i] = member{l.id, l.ifaces}
+	for i, nc := range lives {
+		all[i] = member{nc.id, nc.interfaces}
 	}
 	return all
 }
 
-// draw is how all links should be.
-func (n *network) draw() map[string]*link {
+// plan is how all links should be.
+func (n *network) plan() map[string]*link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.drawn == nil {
+	if n.planned == nil {
 		members := make([]member, 0, len(n.nodes))
-		for l := range n.nodes {
-			members = append(members, member{l.id, l.ifaces})
+		for nc := range n.nodes {
+			members = append(members, member{nc.id, nc.interfaces})
 		}
-		n.drawn = linksOf(n.id, members)
+		n.planned = planLinks(n.id, members)
 	}
-	return n.drawn
+	return n.planned
 }
 
-// do lets f change the fabric when its turn comes. When ctx ends, f is left alone
+// runExclusive lets f change the fabric when its turn comes. When ctx ends, f is left alone
 // with the turn that it has.
-func (n *network) do(ctx context.Context, f func() error) error {
-	if n.t.noFabric != nil {
-		return n.t.noFabric
+func (n *network) runExclusive(ctx context.Context, f func() error) error {
+	if n.t.fabricError != nil {
+		return n.t.fabricError
 	}
-	if err := n.turn.take(ctx); err != nil {
+	if err := n.changing.acquire(ctx); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer n.turn.give()
+		defer n.changing.release()
 		done <- f()
 	}()
 	select {
@@ -114,12 +114,12 @@ func (n *network) do(ctx context.Context, f func() error) error {
 	}
 }
 
-// settle waits until no more nodes come.
-func (n *network) settle(ctx context.Context) {
+// waitForNodes waits until no more nodes come.
+func (n *network) waitForNodes(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.mu.Lock()
 		now := time.Now()
-		wait := min(n.t.gather-now.Sub(n.latest), gatherLongest-now.Sub(n.since))
+		wait := min(n.t.linkDelay-now.Sub(n.lastJoined), maxLinkDelay-now.Sub(n.firstJoined))
 		n.mu.Unlock()
 		if wait <= 0 {
 			return
@@ -129,20 +129,20 @@ func (n *network) settle(ctx context.Context) {
 }
 
 // connect makes the links of a running node, and its interfaces in it.
-func (n *network) connect(ctx context.Context, l *life) error {
-	n.settle(ctx)
-	return n.do(ctx, func() error {
-		if err := n.makeLinks(ctx, l); err != nil {
+func (n *network) connect(ctx context.Context, nc *nodeController) error {
+	n.waitForNodes(ctx)
+	return n.runExclusive(ctx, func() error {
+		if err := n.createLinks(ctx, nc); err != nil {
 			return err
 		}
-		space, err := n.t.machines.Network(l.id)
+		space, err := n.t.runtime.Network(nc.id)
 		if err != nil {
 			return err
 		}
 		defer space.Close()
-		for i := range l.ifaces {
-			if f := &l.ifaces[i]; !f.control {
-				if err := n.t.fabric.Plug(ctx, n.id, f.on(l.id), f.endID(l.id), space); err != nil {
+		for i := range nc.interfaces {
+			if f := &nc.interfaces[i]; !f.control {
+				if err := n.t.fabric.Plug(ctx, n.id, f.linkID(nc.id), f.endID(nc.id), space); err != nil {
 					return fmt.Errorf("interface %.80q: %w", f.clientID, err)
 				}
 			}
@@ -154,34 +154,34 @@ func (n *network) connect(ctx context.Context, l *life) error {
 // errLeaving says that another attempt may find the link free.
 var errLeaving = errors.New("a node that does not fit it has not left its link yet")
 
-// misfit is why a node cannot be on a link whose ends do not fit together: it was
+// conflictError is why a node cannot be on a link whose ends do not fit together: it was
 // accepted at the same moment as another, or that one is still being removed.
-func (n *network) misfit(f *iface, is *link) error {
-	left := linksOf(n.id, n.t.members(n.id))[is.Name]
-	if left == nil || left.clash == "" {
+func (n *network) conflictError(f *iface, is *link) error {
+	left := planLinks(n.id, n.t.members(n.id))[is.Name]
+	if left == nil || left.conflict == "" {
 		return errLeaving
 	}
-	return &wordsError{left.misfit(f), errors.New("nodes that do not fit together were accepted at once"), true}
+	return &userError{left.conflictMessage(f), errors.New("nodes that do not fit together were accepted at once"), true}
 }
 
-// makeLinks makes the links of a node as they are drawn.
-func (n *network) makeLinks(ctx context.Context, l *life) error {
-	drawn := n.draw()
-	for i := range l.ifaces {
-		f := &l.ifaces[i]
+// createLinks makes the links of a node as they are drawn.
+func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
+	drawn := n.plan()
+	for i := range nc.interfaces {
+		f := &nc.interfaces[i]
 		if f.control {
 			continue
 		}
-		link := drawn[f.on(l.id)]
+		link := drawn[f.linkID(nc.id)]
 		if link == nil {
 			return errors.New("the node has left its links")
 		}
-		if link.clash != "" {
-			return n.misfit(f, link)
+		if link.conflict != "" {
+			return n.conflictError(f, link)
 		}
-		if err := n.makeLink(ctx, link); err != nil {
+		if err := n.createLink(ctx, link); err != nil {
 			if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
-				return &wordsError{link.refusal(f, no), err, true}
+				return &userError{link.refusalMessage(f, no), err, true}
 			}
 			return err
 		}
@@ -189,10 +189,10 @@ func (n *network) makeLinks(ctx context.Context, l *life) error {
 	return nil
 }
 
-// makeLink makes one link as it is drawn, unless it is.
-func (n *network) makeLink(ctx context.Context, l *link) error {
+// createLink makes one link as it is drawn, unless it is.
+func (n *network) createLink(ctx context.Context, l *link) error {
 	n.mu.Lock()
-	is := n.made[l.Name]
+	is := n.created[l.Name]
 	same := is != nil && is.link != nil && (is.link == l || reflect.DeepEqual(is.link.Link, l.Link))
 	switch {
 	case same:
@@ -210,7 +210,7 @@ func (n *network) makeLink(ctx context.Context, l *link) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.made[l.Name] = &made{l, emulator}
+	n.created[l.Name] = &createdLink{l, emulator}
 	return nil
 }
 
@@ -218,7 +218,7 @@ func (n *network) makeLink(ctx context.Context, l *link) error {
 func (n *network) emulator(link string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if m := n.made[link]; m != nil {
+	if m := n.created[link]; m != nil {
 		return m.emulator
 	}
 	return ""

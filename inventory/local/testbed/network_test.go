@@ -114,7 +114,7 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 	w := newWorld(t)
 	tb := w.up(-1)
-	tb.gather, tb.quiet = 500*time.Millisecond, 100*time.Millisecond
+	tb.linkDelay, tb.peerUpdateDelay = 500*time.Millisecond, 100*time.Millisecond
 	stop := w.serve(tb)
 	defer stop()
 	const n = 60
@@ -131,7 +131,7 @@ func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 		t.Errorf("%d ends are on the link", got)
 	}
 	// On a slow host there are quiet moments between nodes.
-	most := func() int { return n/10 + int(time.Since(begun)/tb.quiet) }
+	most := func() int { return n/10 + int(time.Since(begun)/tb.peerUpdateDelay) }
 	made := w.count("put link")
 	if made > most() {
 		t.Errorf("the link of %d nodes was put %d times, may be %d", n, made, most())
@@ -257,7 +257,7 @@ func TestCountersDoNotHoldUpLooks(t *testing.T) {
 }
 
 func TestDroppedPacketsStayCountedWhenALinkIsRemade(t *testing.T) {
-	var c counted
+	var c counterCache
 	for _, tt := range []struct {
 		rule          string
 		rx, raw, want uint64
@@ -265,8 +265,8 @@ func TestDroppedPacketsStayCountedWhenALinkIsRemade(t *testing.T) {
 		{"at first", 10, 5, 5}, {"more", 20, 7, 7}, {"remade", 21, 0, 7}, {"after that", 30, 2, 9}, {"remade again", 30, 1, 10}, {"the same", 30, 1, 10},
 		{"another interface", 3, 1, 1}, {"goes on", 4, 2, 2},
 	} {
-		c.take(map[string]fabric.Counters{"end": {RxPackets: tt.rx, Dropped: tt.raw}})
-		if got := c.ends["end"]; got.Dropped != tt.want || got.RxPackets != tt.rx {
+		c.update(map[string]fabric.Counters{"end": {RxPackets: tt.rx, Dropped: tt.raw}})
+		if got := c.byEnd["end"]; got.Dropped != tt.want || got.RxPackets != tt.rx {
 			t.Errorf("%s: %+v, want %d", tt.rule, got, tt.want)
 		}
 	}
@@ -317,7 +317,7 @@ func TestLinksAreListedWithTheEndsThatAreThere(t *testing.T) {
 		t.Errorf("listed are %+v", is)
 	}
 	for room, want := range map[int]int{0: 2, 70: 1, 1000: 0} {
-		if is := tb.life(a).listLinks(&room); is[0].Untold != want || len(is[0].Asked) != 2-want {
+		if is := tb.node(a).listLinks(&room); is[0].Untold != want || len(is[0].Asked) != 2-want {
 			t.Errorf("with little room: %+v, want %d untold", is[0], want)
 		}
 	}

@@ -18,387 +18,387 @@ import (
 // The phases of a node, by what is asked of it. A phase that finds its part of the
 // node as asked does nothing.
 var (
-	phasesOn      = []phase{(*life).reserve, (*life).stopToRestart, (*life).noteRestart, (*life).start, (*life).connectOutside, (*life).connectLinks, (*life).narrowAccess, (*life).readPeers, (*life).talk, (*life).waitForSteps, (*life).reportReady}
-	phasesOff     = []phase{(*life).reserve, (*life).stopForOff, (*life).noteRestart, (*life).shut, (*life).reportReady}
-	phasesRemoval = []phase{(*life).hide, (*life).shut, (*life).removeFiles, (*life).release}
-	phasesBroken  = []phase{(*life).stayDown}
-	phasesFailed  = []phase{(*life).stayFailed}
+	phasesOn      = []phase{(*nodeController).allocate, (*nodeController).shutDownToRestart, (*nodeController).saveRestart, (*nodeController).startNode, (*nodeController).connectEgress, (*nodeController).connectLinks, (*nodeController).revokeAccess, (*nodeController).readPeers, (*nodeController).setUpLogins, (*nodeController).waitForSteps, (*nodeController).reportReady}
+	phasesOff     = []phase{(*nodeController).allocate, (*nodeController).shutDownForOff, (*nodeController).saveRestart, (*nodeController).closeLogins, (*nodeController).reportReady}
+	phasesRemoval = []phase{(*nodeController).reportRemoval, (*nodeController).closeLogins, (*nodeController).removeFiles, (*nodeController).releaseClaims}
+	phasesBroken  = []phase{(*nodeController).stayBroken}
+	phasesFailed  = []phase{(*nodeController).stayFailed}
 )
 
-func (l *life) phases(rec record) []phase {
+func (nc *nodeController) phases(rec record) []phase {
 	switch {
-	case rec.Asked.Removing:
+	case rec.Desired.Removing:
 		return phasesRemoval
-	case l.broken != "":
+	case nc.broken != "":
 		return phasesBroken
-	case rec.Failed != "" && rec.FailedAt == rec.Change && !l.earlier.failed:
+	case rec.Failed != "" && rec.FailedAt == rec.Change && !nc.earlier.failed:
 		return phasesFailed
-	case rec.Asked.Power == provider.On:
+	case rec.Desired.Power == provider.On:
 		return phasesOn
 	}
 	return phasesOff
 }
 
-// reserve settles the image, user ids and port that the node keeps as long as it
+// allocate settles the image, user ids and port that the node keeps as long as it
 // exists.
-func (l *life) reserve(r *round) result {
+func (nc *nodeController) allocate(r *round) result {
 	rec := &r.rec
-	if rec.ImageKey != "" && rec.Base != 0 && (rec.Port != 0 || l.t.settings.Publish == local.Gateway) {
+	if rec.ImageKey != "" && rec.Base != 0 && (rec.Port != 0 || nc.t.settings.Publish == local.Gateway) {
 		return result{}
 	}
-	if err := l.t.heavy.take(r.ctx); err != nil {
-		return failure(err)
+	if err := nc.t.heavyWork.acquire(r.ctx); err != nil {
+		return resultOf(err)
 	}
-	defer l.t.heavy.give()
+	defer nc.t.heavyWork.release()
 	if rec.ImageKey == "" {
-		l.doing(findingImage)
-		l.t.finding.RLock()
-		defer l.t.finding.RUnlock()
-		key, _, err := l.t.images.Find(r.ctx, rec.Asked.imageName())
+		nc.reportProgress(findingImage)
+		nc.t.findingImages.RLock()
+		defer nc.t.findingImages.RUnlock()
+		key, _, err := nc.t.images.Find(r.ctx, rec.Desired.imageName())
 		if errors.Is(err, fs.ErrNotExist) {
-			return failure(&wordsError{fmt.Sprintf("there is no image %s any more", rec.Asked.imageName()), err, true})
+			return resultOf(&userError{fmt.Sprintf("there is no image %s any more", rec.Desired.imageName()), err, true})
 		}
 		if err != nil {
-			return failure(inWords("its image cannot be prepared", err))
+			return resultOf(asUserError("its image cannot be prepared", err))
 		}
 		rec.ImageKey = key
 	}
 	if rec.Base == 0 {
-		base, err := l.t.ids.Take(l.holder(), nil)
+		base, err := nc.t.userIDs.Take(nc.holder(), nil)
 		if errors.Is(err, hostalloc.ErrNone) {
-			return failure(&wordsError{"this host has no user ids left for nodes; remove some nodes first", err, true})
+			return resultOf(&userError{"this host has no user ids left for nodes; remove some nodes first", err, true})
 		}
 		if err != nil {
-			return failure(inWords("no user ids can be claimed for it", err))
+			return resultOf(asUserError("no user ids can be claimed for it", err))
 		}
 		rec.Base = base
-		if err := l.settle(func(next *record) { next.ImageKey, next.Base = rec.ImageKey, base }); err != nil {
-			return failure(inWords("it cannot be noted on the disk of the host", errors.Join(err, l.t.ids.Release(base, l.holder()))))
+		if err := nc.updateRecord(func(next *record) { next.ImageKey, next.Base = rec.ImageKey, base }); err != nil {
+			return resultOf(asUserError("it cannot be noted on the disk of the host", errors.Join(err, nc.t.userIDs.Release(base, nc.holder()))))
 		}
 	}
-	return failure(l.listen(rec))
+	return resultOf(nc.openPort(rec))
 }
 
-// stopToRestart shuts the node down if a restart is asked.
-func (l *life) stopToRestart(r *round) result {
-	if r.rec.Asked.RestartSerial == r.rec.Restarted {
+// shutDownToRestart shuts the node down if a restart is asked.
+func (nc *nodeController) shutDownToRestart(r *round) result {
+	if r.rec.Desired.RestartSerial == r.rec.Restarted {
 		return result{}
 	}
-	return l.stop(r.ctx, "restarting", cutRestart)
+	return nc.shutDown(r.ctx, "restarting", byRestart)
 }
 
-func (l *life) stopForOff(r *round) result {
-	if end := l.stop(r.ctx, "shutting down", cutOff); end.outcome != done {
+func (nc *nodeController) shutDownForOff(r *round) result {
+	if end := nc.shutDown(r.ctx, "shutting down", byPowerOff); end.outcome != done {
 		return end
 	}
-	return failure(l.forgetMishaps())
+	return resultOf(nc.clearIncidents())
 }
 
-// noteRestart notes that the restart that was asked for is done.
-func (l *life) noteRestart(r *round) result {
-	serial := r.rec.Asked.RestartSerial
+// saveRestart notes that the restart that was asked for is done.
+func (nc *nodeController) saveRestart(r *round) result {
+	serial := r.rec.Desired.RestartSerial
 	if serial == r.rec.Restarted {
 		return result{}
 	}
-	l.deaths = nil
-	return failure(inWords("its restart cannot be noted on the disk of the host", l.settle(func(next *record) { next.Restarted, next.mishaps = serial, mishaps{} })))
+	nc.deaths = nil
+	return resultOf(asUserError("its restart cannot be noted on the disk of the host", nc.updateRecord(func(next *record) { next.Restarted, next.incidents = serial, incidents{} })))
 }
 
-// start makes the node run, from its disk if it has one.
-func (l *life) start(r *round) result {
-	if l.run != nil {
+// startNode makes the node run, from its disk if it has one.
+func (nc *nodeController) startNode(r *round) result {
+	if nc.run != nil {
 		return result{}
 	}
-	if len(l.deaths) > maxDeaths {
-		return failure(errors.Join(l.shut(r).err, &wordsError{deathsMessage, errors.New("PID 1 has ended too often"), true}))
+	if len(nc.deaths) > maxDeaths {
+		return resultOf(errors.Join(nc.closeLogins(r).err, &userError{deathsMessage, errors.New("PID 1 has ended too often"), true}))
 	}
-	if err := l.t.heavy.take(r.ctx); err != nil {
-		return failure(err)
+	if err := nc.t.heavyWork.acquire(r.ctx); err != nil {
+		return resultOf(err)
 	}
-	defer l.t.heavy.give()
-	if l.snapshot().Change != r.rec.Change {
-		return failure(errors.New("something else is asked by now"))
+	defer nc.t.heavyWork.release()
+	if nc.snapshot().Change != r.rec.Change {
+		return resultOf(errors.New("something else is asked by now"))
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, startTime)
 	defer cancel()
-	i, err := l.t.images.Key(r.rec.ImageKey)
+	i, err := nc.t.images.Key(r.rec.ImageKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		return failure(&wordsError{"the image that it was made of is gone; remove the node and make it anew", err, true})
+		return resultOf(&userError{"the image that it was made of is gone; remove the node and make it anew", err, true})
 	}
 	if err != nil {
-		return failure(inWords("its image cannot be used", err))
+		return resultOf(asUserError("its image cannot be used", err))
 	}
-	spec := node.Spec{ID: l.id, Hostname: r.rec.Asked.hostname(l.id), Base: r.rec.Base, Image: i, Limits: r.rec.Limits}
-	if err := l.t.ids.Hold(r.rec.Base, l.holder()); errors.Is(err, hostalloc.ErrTaken) {
-		return failure(&wordsError{takenMessage, err, true})
+	spec := node.Spec{ID: nc.id, Hostname: r.rec.Desired.hostname(nc.id), Base: r.rec.Base, Image: i, Limits: r.rec.Limits}
+	if err := nc.t.userIDs.Hold(r.rec.Base, nc.holder()); errors.Is(err, hostalloc.ErrTaken) {
+		return resultOf(&userError{takenMessage, err, true})
 	} else if err != nil {
-		return failure(inWords("its user ids cannot be claimed", err))
+		return resultOf(asUserError("its user ids cannot be claimed", err))
 	}
-	l.doing("making its disk")
-	if l.started { // the run that ended may have left processes
-		if err := l.t.machines.Kill(ctx, l.id); err != nil {
-			return failure(inWords("what is left of its last run cannot be ended", err))
+	nc.reportProgress("making its disk")
+	if nc.started { // the run that ended may have left processes
+		if err := nc.t.runtime.Kill(ctx, nc.id); err != nil {
+			return resultOf(asUserError("what is left of its last run cannot be ended", err))
 		}
 	}
-	if err := l.t.machines.Prepare(ctx, spec); err != nil {
-		return failure(inWords("its disk cannot be made", err))
+	if err := nc.t.runtime.Prepare(ctx, spec); err != nil {
+		return resultOf(asUserError("its disk cannot be made", err))
 	}
-	l.doing("starting")
-	running, err := l.t.machines.Start(ctx, spec)
+	nc.reportProgress("starting")
+	running, err := nc.t.runtime.Start(ctx, spec)
 	if err != nil {
-		return failure(errors.Join(inWords("it does not start", err), l.kill()))
+		return resultOf(errors.Join(asUserError("it does not start", err), nc.kill()))
 	}
-	l.began(running)
+	nc.trackRun(running)
 	return result{}
 }
 
-// connectOutside gives a node that runs its way outside, once in each run. A node
+// connectEgress gives a node that runs its way outside, once in each run. A node
 // that an earlier program left running is to be reached without it, too.
-func (l *life) connectOutside(r *round) result {
-	err := inWords("it cannot get its way to the network outside", l.goOutside(r.ctx, &r.rec))
-	if err != nil && l.earlier.ran {
+func (nc *nodeController) connectEgress(r *round) result {
+	err := asUserError("it cannot get its way to the network outside", nc.attachEgress(r.ctx, &r.rec))
+	if err != nil && nc.earlier.ran {
 		return r.postpone(err)
 	}
-	return failure(err)
+	return resultOf(err)
 }
 
 // connectLinks gives the running node its links.
-func (l *life) connectLinks(r *round) result {
-	if l.network == nil || l.run.linked {
+func (nc *nodeController) connectLinks(r *round) result {
+	if nc.network == nil || nc.run.hasLinks {
 		return result{}
 	}
-	l.doing("connecting its links")
+	nc.reportProgress("connecting its links")
 	ctx, cancel := context.WithTimeout(r.ctx, linkTime)
 	defer cancel()
-	err := l.network.connect(ctx, l)
+	err := nc.network.connect(ctx, nc)
 	if err == nil {
-		l.run.linked = true
+		nc.run.hasLinks = true
 		return result{}
 	}
 	end := result{failed, 0, err}
-	if _, ok := errors.AsType[*wordsError](err); !ok {
-		end.err = inWords("its links cannot be made", err)
+	if _, ok := errors.AsType[*userError](err); !ok {
+		end.err = asUserError("its links cannot be made", err)
 	}
-	if l.earlier.ranWell() || ctx.Err() != nil || errors.Is(err, errLeaving) {
+	if nc.earlier.ranWell() || ctx.Err() != nil || errors.Is(err, errLeaving) {
 		end.outcome = retry
 	}
 	return end
 }
 
-// narrowAccess takes access from users who have lost it. It comes before anything
+// revokeAccess takes access from users who have lost it. It comes before anything
 // that is done inside the node, which these users may control.
-func (l *life) narrowAccess(r *round) result {
-	users, err := parseUsers(r.rec.Asked.Users)
+func (nc *nodeController) revokeAccess(r *round) result {
+	users, err := parseUsers(r.rec.Desired.Users)
 	if err != nil {
-		return failure(&wordsError{err.Error(), err, true})
+		return resultOf(&userError{err.Error(), err, true})
 	}
 	r.users = users
-	if l.slice != nil {
-		if r.key, err = l.slice.experimentKey(); err != nil {
-			return failure(inWords("the key of the experiment cannot be made", err))
+	if nc.slice != nil {
+		if r.key, err = nc.slice.experimentKey(); err != nil {
+			return resultOf(asUserError("the key of the experiment cannot be made", err))
 		}
 	}
-	sent := l.run.configured
-	r.same = sent != nil && sameUsers(users, sent.users) && sent.hostname == r.rec.Asked.Hostname
-	r.ready = r.same && l.run.proven && l.reported().open
-	return failure(l.narrow(r.rec, users, l.insideKeys(r.key)))
+	sent := nc.run.configured
+	r.accountsCurrent = sent != nil && sameUsers(users, sent.users) && sent.hostname == r.rec.Desired.Hostname
+	r.loginsReady = r.accountsCurrent && nc.run.proven && nc.currentStatus().loginsOpen
+	return resultOf(nc.restrictEndpoint(r.rec, users, nc.insideKeys(r.key)))
 }
 
 // readPeers finds out which peers the node has, and sends them to the gateway.
-func (l *life) readPeers(r *round) result {
-	if l.slice != nil {
+func (nc *nodeController) readPeers(r *round) result {
+	if nc.slice != nil {
 		var err error
-		if r.peers, err = l.slice.current(); err != nil {
-			r.current = r.ready
-			return l.notConfigured(r, false, inWords("its peers cannot be told to the gateway", err))
+		if r.peers, err = nc.slice.refreshPeers(); err != nil {
+			r.configured = r.loginsReady
+			return nc.notConfigured(r, false, asUserError("its peers cannot be told to the gateway", err))
 		}
 	}
-	r.current = r.ready && l.run.configured.peers == r.peers.version
+	r.configured = r.loginsReady && nc.run.configured.peers == r.peers.version
 	return result{}
 }
 
 // notConfigured is the result of a phase in which a node could not be configured. A node
 // that is ready stays ready, for its disk may just be full. With slow, attempts
 // go on without end.
-func (l *life) notConfigured(r *round, slow bool, err error) result {
+func (nc *nodeController) notConfigured(r *round, slow bool, err error) result {
 	switch {
-	case r.ready:
+	case r.loginsReady:
 		return r.postpone(err)
 	case slow:
 		return result{retry, 0, err}
 	}
-	return failure(err)
+	return resultOf(err)
 }
 
 // noPeers is no version of peers.
 const noPeers = math.MaxUint64
 
-// talk configures the running node, opens its doors and proves that its users can
+// setUpLogins configures the running node, opens its doors and proves that its users can
 // log in.
-func (l *life) talk(r *round) result {
-	if r.current {
+func (nc *nodeController) setUpLogins(r *round) result {
+	if r.configured {
 		return result{}
 	}
-	turns, within := l.t.talk, l.t.quickTime
-	if l.slow {
-		turns, within = l.t.slow, l.t.talkTime
+	turns, within := nc.t.agentCalls, nc.t.agentTime
+	if nc.slowAgent {
+		turns, within = nc.t.slowAgentCalls, nc.t.slowAgentTime
 	}
-	if err := l.t.hello(r.ctx, l.id, within); err != nil {
-		l.slow = true
-		return l.notConfigured(r, true, inWords("its system does not answer", err))
+	if err := nc.t.pingAgent(r.ctx, nc.id, within); err != nil {
+		nc.slowAgent = true
+		return nc.notConfigured(r, true, asUserError("its system does not answer", err))
 	}
-	if err := turns.take(r.ctx); err != nil {
-		return failure(err)
+	if err := turns.acquire(r.ctx); err != nil {
+		return resultOf(err)
 	}
-	defer turns.give()
+	defer turns.release()
 	ctx, cancel := context.WithTimeout(r.ctx, within)
 	defer cancel()
-	err := l.configureAndProve(ctx, r)
-	l.slow = err != nil && ctx.Err() != nil
+	err := nc.configureAndProve(ctx, r)
+	nc.slowAgent = err != nil && ctx.Err() != nil
 	if err == nil {
 		return result{}
 	}
-	return l.notConfigured(r, l.slow || l.earlier.ranWell(), err)
+	return nc.notConfigured(r, nc.slowAgent || nc.earlier.ranWell(), err)
 }
 
 // configureAndProve sends the agent what has changed, and proves the logins again if need be.
-func (l *life) configureAndProve(ctx context.Context, r *round) error {
-	if !r.same {
-		l.doing("setting up accounts")
-		l.run.proven = false
+func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error {
+	if !r.accountsCurrent {
+		nc.reportProgress("setting up accounts")
+		nc.run.proven = false
 	}
 	var err error
-	if !r.same || l.run.configured.peers != r.peers.version {
-		err = l.configure(ctx, r)
-		r.ready = r.ready && l.run.proven
+	if !r.accountsCurrent || nc.run.configured.peers != r.peers.version {
+		err = nc.configure(ctx, r)
+		r.loginsReady = r.loginsReady && nc.run.proven
 	}
 	// A node that an earlier program left running may be in order although it
 	// cannot be configured: the proof of the logins decides.
-	if r.ready || err != nil && (!l.earlier.ran || ctx.Err() != nil) {
+	if r.loginsReady || err != nil && (!nc.earlier.ran || ctx.Err() != nil) {
 		return err
 	}
-	if open := l.openAndProve(ctx, r); open != nil {
+	if open := nc.openAndProve(ctx, r); open != nil {
 		return errors.Join(err, open)
 	}
 	if err != nil {
-		l.run.configured = &configured{r.users, r.rec.Asked.Hostname, noPeers}
+		nc.run.configured = &configured{r.users, r.rec.Desired.Hostname, noPeers}
 	}
-	r.ready = true
+	r.loginsReady = true
 	return err
 }
 
 // configure sends the agent accounts, keys, peers and the name server.
-func (l *life) configure(ctx context.Context, r *round) error {
-	if l.run.configured != nil {
-		l.run.configured.peers = noPeers
+func (nc *nodeController) configure(ctx context.Context, r *round) error {
+	if nc.run.configured != nil {
+		nc.run.configured.peers = noPeers
 	}
-	c, err := l.t.machines.Agent(ctx, l.id)
+	c, err := nc.t.runtime.Agent(ctx, nc.id)
 	var facts agent.Facts
 	if err == nil {
 		facts, err = agent.Configure(ctx, c, agent.Configuration{
-			Hostname: r.rec.Asked.hostname(l.id), Accounts: agentAccounts(r.users), Key: r.key.private, PublicKey: r.key.public,
-			Motd:  motd(r.rec, l.id, l.t.settings.Outbound),
-			Hosts: r.peers.hostsFor(l), KnownHosts: r.peers.known, NameServer: l.t.nameServer(),
+			Hostname: r.rec.Desired.hostname(nc.id), Accounts: agentAccounts(r.users), Key: r.key.private, PublicKey: r.key.public,
+			Motd:  motd(r.rec, nc.id, nc.t.settings.Outbound),
+			Hosts: r.peers.hostsLines(nc), KnownHosts: r.peers.knownHosts, NameServer: nc.t.nameServer(),
 		})
 	}
 	if err != nil {
-		return inWords("its accounts cannot be set up", err)
+		return asUserError("its accounts cannot be set up", err)
 	}
 	for _, p := range facts.Problems {
-		l.t.log.Info("something in a home could not be done", "node", l.id, "problem", p)
+		nc.t.log.Info("something in a home could not be done", "node", nc.id, "problem", p)
 	}
-	l.run.configured = &configured{r.users, r.rec.Asked.Hostname, r.peers.version}
+	nc.run.configured = &configured{r.users, r.rec.Desired.Hostname, r.peers.version}
 	return nil
 }
 
 // openAndProve opens the doors, and tries whether all accounts can come in.
-func (l *life) openAndProve(ctx context.Context, r *round) error {
-	if err := l.openDoors(ctx, &r.rec, r.users, l.insideKeys(r.key)); err != nil {
+func (nc *nodeController) openAndProve(ctx context.Context, r *round) error {
+	if err := nc.openEndpoints(ctx, &r.rec, r.users, nc.insideKeys(r.key)); err != nil {
 		return err
 	}
 	if len(r.users) > 0 {
-		l.doing("trying the logins")
-		if err := l.t.doors.Prove(ctx, l.id); err != nil {
-			return inWords("the logins do not work: "+err.Error(), err)
+		nc.reportProgress("trying the logins")
+		if err := nc.t.gateway.Prove(ctx, nc.id); err != nil {
+			return asUserError("the logins do not work: "+err.Error(), err)
 		}
 	}
-	l.run.proven = true
-	l.update(func(s *status) { s.open = true })
+	nc.run.proven = true
+	nc.updateStatus(func(s *status) { s.loginsOpen = true })
 	return nil
 }
 
 // waitForSteps lets the steps of the node's setup go on, and waits for those that
 // keep it from being ready.
-func (l *life) waitForSteps(r *round) result {
-	held, wait := l.runSteps(r.rec)
+func (nc *nodeController) waitForSteps(r *round) result {
+	held, wait := nc.startSteps(r.rec)
 	if !held {
 		return result{}
 	}
-	l.reportSteps(r.rec.Change)
-	return result{outcome: retry, after: wait}
+	nc.reportSteps(r.rec.Change)
+	return result{outcome: retry, retryAfter: wait}
 }
 
 // reportReady says that the node is as asked.
-func (l *life) reportReady(r *round) result {
-	if l.earlier.failed {
-		l.earlier.failed = false
-		l.note(r.rec.Change, "")
+func (nc *nodeController) reportReady(r *round) result {
+	if nc.earlier.failed {
+		nc.earlier.failed = false
+		nc.saveFailure(r.rec.Change, "")
 	}
-	l.finish(r.rec.Change, provider.StateReady, "")
+	nc.reportResult(r.rec.Change, provider.StateReady, "")
 	return result{}
 }
 
 // stayFailed leaves a failed node as it is.
-func (l *life) stayFailed(r *round) result {
-	l.finish(r.rec.Change, provider.StateFailed, r.rec.Failed)
+func (nc *nodeController) stayFailed(r *round) result {
+	nc.reportResult(r.rec.Change, provider.StateFailed, r.rec.Failed)
 	return result{}
 }
 
-// stayDown makes sure that a broken node does nothing more.
-func (l *life) stayDown(r *round) result {
-	err := l.kill()
-	l.finish(r.rec.Change, provider.StateFailed, l.broken)
+// stayBroken makes sure that a broken node does nothing more.
+func (nc *nodeController) stayBroken(r *round) result {
+	err := nc.kill()
+	nc.reportResult(r.rec.Change, provider.StateFailed, nc.broken)
 	if err != nil {
 		return result{retry, 0, fmt.Errorf("cannot end a broken node: %w", err)}
 	}
 	return result{}
 }
 
-// began notes that the node runs, and watches it.
-func (l *life) began(r node.Running) {
+// trackRun notes that the node runs, and watches it.
+func (nc *nodeController) trackRun(r node.Running) {
 	run := new(run)
-	l.run, l.started = run, true
-	l.update(func(s *status) { s.pid = r.PID })
+	nc.run, nc.started = run, true
+	nc.updateStatus(func(s *status) { s.pid = r.PID })
 	ended := make(chan struct{})
-	l.t.work.Go(func() { l.watchAgent(ended) })
-	l.t.work.Go(func() {
-		for l.t.ctx.Err() == nil && !l.hasEnded(l.t.ctx) {
-			sleep(l.t.ctx, time.Second)
+	nc.t.work.Go(func() { nc.watchAgent(ended) })
+	nc.t.work.Go(func() {
+		for nc.t.ctx.Err() == nil && !nc.waitForEnd(nc.t.ctx) {
+			sleep(nc.t.ctx, time.Second)
 		}
 		close(ended)
-		if l.t.ctx.Err() != nil {
+		if nc.t.ctx.Err() != nil {
 			return // the node goes on without this program
 		}
-		l.t.machines.Reap(r)
+		nc.t.runtime.Reap(r)
 		select {
-		case l.died <- run:
-		case <-l.t.ctx.Done():
+		case nc.died <- run:
+		case <-nc.t.ctx.Done():
 		}
 	})
 }
 
-// hasEnded waits until the agent is gone or cannot be asked, and tells whether
+// waitForEnd waits until the agent is gone or cannot be asked, and tells whether
 // the node runs no more.
-func (l *life) hasEnded(ctx context.Context) bool {
-	c, err := l.t.machines.Agent(ctx, l.id)
+func (nc *nodeController) waitForEnd(ctx context.Context) bool {
+	c, err := nc.t.runtime.Agent(ctx, nc.id)
 	if err == nil {
 		err = agent.Hold(ctx, c)
 	}
 	if err == nil {
 		return true
 	}
-	find, cancel := context.WithTimeout(ctx, talkTime)
+	find, cancel := context.WithTimeout(ctx, slowAgentTime)
 	defer cancel()
-	_, ok := l.t.machines.Find(find, l.id)
+	_, ok := nc.t.runtime.Find(find, nc.id)
 	return !ok
 }

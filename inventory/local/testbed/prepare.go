@@ -15,7 +15,7 @@ func (t *Testbed) prepare() {
 	for _, words := range t.settings.Misfits() {
 		t.log.Warn("settings do not go together: " + words)
 	}
-	t.work.Go(t.keepRaised)
+	t.work.Go(t.keepLimitsRaised)
 	t.work.Go(func() {
 		if _, _, err := t.images.Find(t.ctx, image.Host); err != nil && t.ctx.Err() == nil {
 			t.log.Warn("cannot prepare the image of this host; it is tried again with the first node", "error", err)
@@ -46,17 +46,17 @@ func (t *Testbed) buildingImage(anew bool) (ended func(error)) {
 	}
 	t.log.Info("the image of this host is being made: nodes that are asked for now wait a few seconds", "why", why)
 	words := findingImage + ": it is made anew, for " + why
-	t.building.Store(&words)
+	t.imageMessage.Store(&words)
 	return func(err error) {
-		t.building.Store(nil)
+		t.imageMessage.Store(nil)
 		if err == nil { // an error is told by who needed the image
 			t.log.Info("the image of this host is made", "took", time.Since(begun).Round(time.Millisecond))
 		}
 	}
 }
 
-// keepRaised raises the limits again that another testbed of this host has set back.
-func (t *Testbed) keepRaised() {
+// keepLimitsRaised raises the limits again that another testbed of this host has set back.
+func (t *Testbed) keepLimitsRaised() {
 	for sleep(t.ctx, time.Minute); t.ctx.Err() == nil; sleep(t.ctx, time.Minute) {
 		t.raiseLimits()
 	}
@@ -69,8 +69,8 @@ func (t *Testbed) raiseLimits() {
 	if err := sysctl.Raise(t.o.State, t.log); err != nil {
 		words = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	if words != "" && words != t.unraised {
+	if words != "" && words != t.limitWarning {
 		t.log.Warn("limits of the kernel are low: with many nodes, one can keep the others and this host from going on", "error", words)
 	}
-	t.unraised = words
+	t.limitWarning = words
 }

@@ -16,7 +16,7 @@ import (
 // record is the file nodes/ID/node.json. It is written before anything in it is
 // done.
 type record struct {
-	Asked asked `json:"asked"`
+	Desired desired `json:"asked"`
 	// Change counts what was asked; the node is as asked when the life is done
 	// with this number.
 	Change uint64 `json:"change"`
@@ -31,19 +31,19 @@ type record struct {
 	Base     uint32 `json:"base,omitempty"`
 	// Port is replaced by another one if another program has taken it.
 	Port int `json:"port,omitempty"`
-	// Outside is its number at the exit.
-	Outside int `json:"outside,omitempty"`
+	// EgressNumber is its number at the exit.
+	EgressNumber int `json:"outside,omitempty"`
 	// Restarted is the restart that was done last.
 	Restarted string `json:"restarted"`
 	// Failed says in words for experimenters why the node cannot be as asked at
 	// FailedAt, a Change.
 	Failed   string `json:"failed,omitempty"`
 	FailedAt uint64 `json:"failed_at,omitempty"`
-	mishaps
+	incidents
 }
 
-// asked are the attributes of a node that may be set.
-type asked struct {
+// desired are the attributes of a node that may be set.
+type desired struct {
 	Removing      bool     `json:"removing,omitempty"`
 	Component     string   `json:"component"`
 	SliverType    string   `json:"sliver_type,omitempty"`

@@ -5,59 +5,59 @@ import (
 	"errors"
 )
 
-// hide says that the node is being removed.
-func (l *life) hide(*round) result {
-	l.doing(removing)
+// reportRemoval says that the node is being removed.
+func (nc *nodeController) reportRemoval(*round) result {
+	nc.reportProgress(removing)
 	return result{}
 }
 
 // removeFiles ends the node, and removes its files and links.
-func (l *life) removeFiles(r *round) result {
+func (nc *nodeController) removeFiles(r *round) result {
 	ctx, cancel := context.WithTimeout(r.ctx, removeTime)
 	defer cancel()
-	if l.attempts == 0 { // further attempts mostly wait for what cannot be removed
-		if err := l.t.removals.take(ctx); err != nil {
-			return failure(err)
+	if nc.attempts == 0 { // further attempts mostly wait for what cannot be removed
+		if err := nc.t.removals.acquire(ctx); err != nil {
+			return resultOf(err)
 		}
-		defer l.t.removals.give()
+		defer nc.t.removals.release()
 	}
-	l.ended()
-	if err := l.t.machines.Remove(ctx, l.id); err != nil {
-		return failure(err)
+	nc.clearRun()
+	if err := nc.t.runtime.Remove(ctx, nc.id); err != nil {
+		return resultOf(err)
 	}
-	l.leaveNetwork()
+	nc.leaveNetwork()
 	return result{}
 }
 
-// release gives back everything that the node has claimed, and forgets it.
-func (l *life) release(r *round) result {
-	if err := l.giveBack(l.snapshot()); err != nil {
-		return failure(err)
+// releaseClaims gives back everything that the node has claimed, and forgets it.
+func (nc *nodeController) releaseClaims(r *round) result {
+	if err := nc.releaseNumbers(nc.snapshot()); err != nil {
+		return resultOf(err)
 	}
-	if err := l.leaveOutside(l.snapshot()); err != nil {
-		return failure(err)
+	if err := nc.detachEgress(nc.snapshot()); err != nil {
+		return resultOf(err)
 	}
-	l.leaveSlice()
-	l.mu.Lock() // it is reported as gone only after it has left everything
-	defer l.mu.Unlock()
-	l.gone = true
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
-	delete(l.t.lives, l.id)
+	nc.leaveSlice()
+	nc.mu.Lock() // it is reported as gone only after it has left everything
+	defer nc.mu.Unlock()
+	nc.removed = true
+	nc.t.mu.Lock()
+	defer nc.t.mu.Unlock()
+	delete(nc.t.nodes, nc.id)
 	return result{}
 }
 
-// giveBack ends the claims of the node.
-func (l *life) giveBack(rec record) error {
+// releaseNumbers ends the claims of the node.
+func (nc *nodeController) releaseNumbers(rec record) error {
 	if rec.Base == 0 { // not known, so everything that is claimed in its name
-		keep := func(holder string, _ uint32) bool { return holder != l.holder() }
-		_, err := l.t.ids.Sweep(l.t.settings.Instance, keep)
-		_, ports := l.t.ports.Sweep(l.t.settings.Instance, keep)
+		keep := func(holder string, _ uint32) bool { return holder != nc.holder() }
+		_, err := nc.t.userIDs.Sweep(nc.t.settings.Instance, keep)
+		_, ports := nc.t.ports.Sweep(nc.t.settings.Instance, keep)
 		return errors.Join(err, ports)
 	}
-	err := l.t.ids.Release(rec.Base, l.holder())
+	err := nc.t.userIDs.Release(rec.Base, nc.holder())
 	if rec.Port != 0 {
-		err = errors.Join(err, l.t.ports.Release(uint32(rec.Port), l.holder()))
+		err = errors.Join(err, nc.t.ports.Release(uint32(rec.Port), nc.holder()))
 	}
 	return err
 }

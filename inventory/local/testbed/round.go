@@ -18,14 +18,14 @@ const (
 // result is how a phase ended.
 type result struct {
 	outcome outcome
-	// after is when another round begins, for retry without an error. Zero: when
+	// retryAfter is when another round begins, for retry without an error. Zero: when
 	// something changes.
-	after time.Duration
-	err   error
+	retryAfter time.Duration
+	err        error
 }
 
-// failure is the result of a phase that must succeed: done if err is nil.
-func failure(err error) result {
+// resultOf is the result of a phase that must succeed: done if err is nil.
+func resultOf(err error) result {
 	if err == nil {
 		return result{}
 	}
@@ -33,7 +33,7 @@ func failure(err error) result {
 }
 
 // phase is one step of making a node as asked.
-type phase func(l *life, r *round) result
+type phase func(nc *nodeController, r *round) result
 
 // round is one pass through the phases, for one state of the record.
 type round struct {
@@ -44,12 +44,12 @@ type round struct {
 	// ready. Another round tries it again.
 	pending error
 
-	users   []user
-	key     experimentKey
-	peers   peerLines
-	same    bool // the agent was told these users and this hostname
-	ready   bool // besides, the logins were proven and the doors are open
-	current bool // the agent and the gateway have everything: nothing is to be configured
+	users           []user
+	key             experimentKey
+	peers           peerFiles
+	accountsCurrent bool // the agent was told these users and this hostname
+	loginsReady     bool // besides, the logins were proven and the doors are open
+	configured      bool // the agent and the gateway have everything: nothing is to be configured
 }
 
 // postpone notes that something could not be done yet.

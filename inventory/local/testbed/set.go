@@ -39,9 +39,9 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 		return nil, err
 	}
 	wrong := t.checkLinks(q.Updates)
-	t.checkRoom(q.Updates, wrong)
+	t.checkCapacity(q.Updates, wrong)
 	answers := make([]object, len(q.Updates))
-	places := make(chan struct{}, writers)
+	places := make(chan struct{}, maxRecordWrites)
 	seen := map[string]bool{}
 	var all sync.WaitGroup
 	for i, u := range q.Updates {
@@ -54,11 +54,11 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 			var c object
 			err := wrong[u.Name]
 			if err == nil {
-				c, err = t.accept(u, names, q.Ral.Noop)
+				c, err = t.applyUpdate(u, names, q.Ral.Noop)
 			}
 			if _, ours := errors.AsType[*refusalError](err); err != nil && !ours {
 				t.log.Error("cannot write down what is asked of a node", "node", u.Name, "error", err)
-				err = refused(provider.Failed, "the testbed cannot note what is asked of the node; its operators can see why in the log")
+				err = refusalf(provider.Failed, "the testbed cannot note what is asked of the node; its operators can see why in the log")
 			}
 			if err != nil {
 				c = errorAnswer(err)
@@ -75,97 +75,97 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	return object{"changes": changes}, nil
 }
 
-// accept answers one update; nil when there is nothing to do.
-func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, error) {
-	w := u.Should
-	if w.Ensure != nil && *w.Ensure != provider.Present && *w.Ensure != provider.Absent {
-		return nil, refused(provider.Failed, "ensure is %.40q and can be present or absent", *w.Ensure)
+// applyUpdate answers one update; nil when there is nothing to do.
+func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object, error) {
+	changes := u.Changes
+	if changes.Ensure != nil && *changes.Ensure != provider.Present && *changes.Ensure != provider.Absent {
+		return nil, refusalf(provider.Failed, "ensure is %.40q and can be present or absent", *changes.Ensure)
 	}
-	absent := w.Ensure != nil && *w.Ensure == provider.Absent
-	l := t.life(u.Name)
+	absent := changes.Ensure != nil && *changes.Ensure == provider.Absent
+	nc := t.node(u.Name)
 	switch {
-	case l == nil && absent:
+	case nc == nil && absent:
 		return nil, nil
-	case l == nil && w.Ensure == nil:
-		return nil, refused(provider.Unknown, "there is no node %.80s", u.Name)
-	case l == nil:
-		return t.acceptNew(u, imageNames, noop)
+	case nc == nil && changes.Ensure == nil:
+		return nil, refusalf(provider.Unknown, "there is no node %.80s", u.Name)
+	case nc == nil:
+		return t.createNode(u, imageNames, noop)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.gone {
+	nc.mu.Lock()
+	defer nc.mu.Unlock()
+	if nc.removed {
 		if absent {
 			return nil, nil
 		}
-		return nil, refused(provider.Failed, "node %s was just removed; ask again", u.Name)
+		return nil, refusalf(provider.Failed, "node %s was just removed; ask again", u.Name)
 	}
-	next := l.rec.Asked
+	next := nc.rec.Desired
 	switch {
 	case next.Removing && absent:
 		return nil, nil
 	case absent:
 		next.Removing = true
 	case next.Removing:
-		return nil, refused(provider.Failed, "node %s is still being removed; ask again when it is gone", u.Name)
-	case l.broken != "":
-		return nil, refused(provider.Failed, "node %s is broken: %s", u.Name, l.broken)
+		return nil, refusalf(provider.Failed, "node %s is still being removed; ask again when it is gone", u.Name)
+	case nc.broken != "":
+		return nil, refusalf(provider.Failed, "node %s is broken: %s", u.Name, nc.broken)
 	default:
-		err := w.change(&next)
+		err := changes.applyToExisting(&next)
 		if err == nil {
-			err = l.sameSteps(w.Setup)
+			err = nc.checkSameSteps(changes.Setup)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	change := changed(&l.rec.Asked, &next)
+	change := changesBetween(&nc.rec.Desired, &next)
 	if change == nil || noop {
 		return change, nil
 	}
-	rec := l.rec
-	rec.Asked, rec.Change = next, rec.Change+1
-	err := l.save(rec)
+	rec := nc.rec
+	rec.Desired, rec.Change = next, rec.Change+1
+	err := nc.saveRecord(rec)
 	if err != nil && absent {
-		err = l.disown(rec, err)
+		err = nc.removeRecord(rec, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	l.setState(provider.StateChanging, "waiting for its turn")
-	l.poke()
-	if s := l.slice; s != nil {
-		s.announce()
+	nc.setState(provider.StateChanging, "waiting for its turn")
+	nc.wake()
+	if s := nc.slice; s != nil {
+		s.schedulePeerUpdate()
 	}
 	return change, nil
 }
 
-// acceptNew is accept for a node that is not there.
-func (t *Testbed) acceptNew(u update, imageNames []string, noop bool) (object, error) {
+// createNode is accept for a node that is not there.
+func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, error) {
 	if !isID(u.Name) {
-		return nil, refused(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)
+		return nil, refusalf(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)
 	}
-	next := asked{Power: provider.On}
-	if err := u.Should.assign(&next); err != nil {
+	next := desired{Power: provider.On}
+	if err := u.Changes.apply(&next); err != nil {
 		return nil, err
 	}
-	kind, err := t.check(&next, imageNames)
+	kind, err := t.checkNew(&next, imageNames)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := parseSteps(u.Should.Setup)
+	steps, err := parseSteps(u.Changes.Setup)
 	if err != nil {
 		return nil, err
 	}
-	change := changed(nil, &next)
+	change := changesBetween(nil, &next)
 	if noop {
-		if t.lacksDisk() {
+		if t.lacksDiskSpace() {
 			return nil, errNoDisk
 		}
 		return change, nil
 	}
 	limits := node.Limits{CPUs: kind.CPUs, Memory: kind.Memory, PIDs: kind.PIDs, Disk: kind.Disk}
-	rec := record{Asked: next, Change: 1, Limits: limits, Restarted: next.RestartSerial, Steps: len(steps)}
-	if err := t.begin(u.Name, rec, steps); err != nil {
+	rec := record{Desired: next, Change: 1, Limits: limits, Restarted: next.RestartSerial, Steps: len(steps)}
+	if err := t.addNode(u.Name, rec, steps); err != nil {
 		return nil, err
 	}
 	return change, nil

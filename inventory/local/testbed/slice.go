@@ -14,24 +14,24 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// quiet is how long changes among the nodes of a slice are gathered before the others
+// peerUpdateDelay is how long changes among the nodes of a slice are gathered before the others
 // are told: telling n nodes of n peers is not done n times.
-const quiet = time.Second
+const peerUpdateDelay = time.Second
 
 // firstPeer is the address of a slice's first node inside its nodes. All of
 // 127.0.0.0/8 is on lo; 127.64.0.0/10 is for peers.
 var firstPeer = [4]byte{127, 64, 0, 1}
 
-// join makes l one of its slice, and gives it an address there, with t.mu held.
-func (t *Testbed) join(l *life, rec *record) error {
-	urn := rec.Asked.SliceURN
-	t.attach(l, urn)
+// joinSlice makes l one of its slice, and gives it an address there, with t.mu held.
+func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
+	urn := rec.Desired.SliceURN
+	t.joinNetwork(nc, urn)
 	if urn == "" {
 		return nil
 	}
 	s := t.slices[urn]
 	if s == nil {
-		s = &slice{t: t, urn: urn, id: sliceID(urn), peers: map[netip.Addr]*life{}}
+		s = &slice{t: t, urn: urn, id: sliceID(urn), peers: map[netip.Addr]*nodeController{}}
 		t.slices[urn] = s
 		t.work.Go(func() { _, _ = s.experimentKey() }) // if it fails, the nodes try it again
 	}
@@ -41,60 +41,60 @@ func (t *Testbed) join(l *life, rec *record) error {
 			rec.Peer = rec.Peer.Next()
 		}
 	}
-	s.peers[rec.Peer] = l
-	l.slice = s
+	s.peers[rec.Peer] = nc
+	nc.slice = s
 	return nil
 }
 
 // leaveSlice takes l out of its slice. The last one takes the key away.
-func (l *life) leaveSlice() {
-	t, s := l.t, l.slice
+func (nc *nodeController) leaveSlice() {
+	t, s := nc.t, nc.slice
 	if s == nil {
 		return
 	}
 	t.mu.Lock()
-	maps.DeleteFunc(s.peers, func(_ netip.Addr, other *life) bool { return other == l })
+	maps.DeleteFunc(s.peers, func(_ netip.Addr, other *nodeController) bool { return other == nc })
 	last := len(s.peers) == 0 && t.slices[s.urn] == s
 	if last {
 		delete(t.slices, s.urn)
 	}
 	t.mu.Unlock()
 	if !last {
-		s.announce()
+		s.schedulePeerUpdate()
 		return
 	}
-	if err := t.forgetKey(s); err != nil {
+	if err := t.removeKey(s); err != nil {
 		t.log.Error("cannot remove the key of an experiment", "slice", s.urn, "error", err)
 	}
 	t.work.Go(func() {
-		if err := t.doors.Peers(s.id, nil); err != nil && t.ctx.Err() == nil {
+		if err := t.gateway.Peers(s.id, nil); err != nil && t.ctx.Err() == nil {
 			t.log.Error("cannot tell the gateway that a slice has gone", "slice", s.urn, "error", err)
 		}
-		if next := t.named(s.urn); next != nil { // perhaps it had told its peers already
-			next.refreshing.Lock()
-			next.at = nil
-			next.refreshing.Unlock()
-			next.announce()
+		if next := t.sliceByURN(s.urn); next != nil { // perhaps it had told its peers already
+			next.refreshMu.Lock()
+			next.gatewayPeers = nil
+			next.refreshMu.Unlock()
+			next.schedulePeerUpdate()
 		}
 	})
 }
 
-// forgetKey removes the key of a slice that has gone, unless there is one of that
+// removeKey removes the key of a slice that has gone, unless there is one of that
 // name again, which may use it by now.
-func (t *Testbed) forgetKey(s *slice) error {
-	t.keeping.Lock()
-	defer t.keeping.Unlock()
-	if t.named(s.urn) != nil {
+func (t *Testbed) removeKey(s *slice) error {
+	t.keysMu.Lock()
+	defer t.keysMu.Unlock()
+	if t.sliceByURN(s.urn) != nil {
 		return nil
 	}
-	if err := os.Remove(filepath.Join(t.keys, s.id)); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(t.keysDir, s.id)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// named is the slice of that name, nil when there is none.
-func (t *Testbed) named(urn string) *slice {
+// sliceByURN is the slice of that name, nil when there is none.
+func (t *Testbed) sliceByURN(urn string) *slice {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.slices[urn]
@@ -107,11 +107,11 @@ func (s *slice) experimentKey() (experimentKey, error) {
 	if s.key.public != "" {
 		return s.key, nil
 	}
-	private, public, err := s.keptKey(nil)
+	private, public, err := s.loadKey(nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		var fresh []byte
 		if fresh, err = s.t.newKey(); err == nil {
-			private, public, err = s.keptKey(fresh)
+			private, public, err = s.loadKey(fresh)
 		}
 	}
 	if err == nil {
@@ -120,14 +120,14 @@ func (s *slice) experimentKey() (experimentKey, error) {
 	return s.key, err
 }
 
-// keptKey is the key that is kept, or fresh, which then is, while the slice is there.
-func (s *slice) keptKey(fresh []byte) (private []byte, public string, err error) {
-	s.t.keeping.Lock()
-	defer s.t.keeping.Unlock()
-	if s.t.named(s.urn) != s {
+// loadKey is the key that is kept, or fresh, which then is, while the slice is there.
+func (s *slice) loadKey(fresh []byte) (private []byte, public string, err error) {
+	s.t.keysMu.Lock()
+	defer s.t.keysMu.Unlock()
+	if s.t.sliceByURN(s.urn) != s {
 		return nil, "", errors.New("the slice has gone")
 	}
-	return keptKey(s.t.keys, s.id, func() ([]byte, error) {
+	return loadOrCreateKey(s.t.keysDir, s.id, func() ([]byte, error) {
 		if fresh == nil {
 			return nil, fs.ErrNotExist
 		}
@@ -135,91 +135,91 @@ func (s *slice) keptKey(fresh []byte) (private []byte, public string, err error)
 	})
 }
 
-// announce notes that a node of the slice came, went, or has another name.
-func (s *slice) announce() {
+// schedulePeerUpdate notes that a node of the slice came, went, or has another name.
+func (s *slice) schedulePeerUpdate() {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
 	s.dirty = true
 	if s.timer == nil {
-		s.timer = time.AfterFunc(s.t.quiet, s.push)
+		s.timer = time.AfterFunc(s.t.peerUpdateDelay, s.wakeNodes)
 	}
 }
 
-// push wakes all nodes of the slice.
-func (s *slice) push() {
+// wakeNodes wakes all nodes of the slice.
+func (s *slice) wakeNodes() {
 	s.dirtyMu.Lock()
 	s.timer = nil
 	s.dirtyMu.Unlock()
 	s.t.mu.Lock()
-	var all []*life
-	for _, l := range s.peers {
-		all = append(all, l)
+	var all []*nodeController
+	for _, nc := range s.peers {
+		all = append(all, nc)
 	}
 	s.t.mu.Unlock()
-	for _, l := range all {
-		l.poke()
+	for _, nc := range all {
+		nc.wake()
 	}
 }
 
-// current are the lines that hold now; the gateway knows them, too.
-func (s *slice) current() (peerLines, error) {
-	s.refreshing.Lock()
-	defer s.refreshing.Unlock()
+// refreshPeers are the lines that hold now; the gateway knows them, too.
+func (s *slice) refreshPeers() (peerFiles, error) {
+	s.refreshMu.Lock()
+	defer s.refreshMu.Unlock()
 	s.dirtyMu.Lock()
 	dirty := s.dirty
 	s.dirty = false
 	s.dirtyMu.Unlock()
-	if !dirty && s.lines.version > 0 {
-		return s.lines, nil
+	if !dirty && s.files.version > 0 {
+		return s.files, nil
 	}
-	next := peerLines{version: s.lines.version + 1}
+	next := peerFiles{version: s.files.version + 1}
 	at := map[netip.Addr]string{}
 	s.t.mu.Lock()
-	peers := make(map[netip.Addr]*life, len(s.peers))
+	peers := make(map[netip.Addr]*nodeController, len(s.peers))
 	var order []netip.Addr
-	for a, l := range s.peers {
-		peers[a], at[a], order = l, l.id, append(order, a)
+	for a, nc := range s.peers {
+		peers[a], at[a], order = nc, nc.id, append(order, a)
 	}
 	s.t.mu.Unlock()
 	slices.SortFunc(order, netip.Addr.Compare)
 	records, nodes := make([]record, len(order)), map[string]bool{}
 	for i, a := range order {
-		if records[i] = peers[a].snapshot(); records[i].Asked.Removing { // another may have its name
+		if records[i] = peers[a].snapshot(); records[i].Desired.Removing { // another may have its name
 			delete(at, a)
 			continue
 		}
-		for _, name := range records[i].names() {
+		for _, name := range records[i].peerNames() {
 			nodes[name] = true
 		}
 	}
 	for i, a := range order {
-		if records[i].Asked.Removing {
+		if records[i].Desired.Removing {
 			continue
 		}
-		p := peer{life: peers[a], address: a, names: records[i].names()}
-		p.ends = p.life.peerEnds(p.names, nodes)
+		p := peer{node: peers[a], address: a, names: records[i].peerNames()}
+		p.interfaces = p.node.peerInterfaces(p.names, nodes)
 		next.peers = append(next.peers, p)
-		next.known = append(next.known, p.known(records[i].HostKey)...)
+		next.knownHosts = append(next.knownHosts, p.knownHostsLines(records[i].HostKey)...)
 	}
-	if s.lines.version > 0 && slices.EqualFunc(next.peers, s.lines.peers, samePeer) && slices.Equal(next.known, s.lines.known) && maps.Equal(at, s.at) {
-		return s.lines, nil
+	if s.files.version > 0 && slices.EqualFunc(next.peers, s.files.peers, samePeer) && slices.Equal(next.knownHosts, s.files.knownHosts) && maps.Equal(at, s.gatewayPeers) {
+		return s.files, nil
 	}
-	if err := s.t.doors.Peers(s.id, at); err != nil {
+	if err := s.t.gateway.Peers(s.id, at); err != nil {
 		s.dirtyMu.Lock()
 		s.dirty = true
 		s.dirtyMu.Unlock()
-		s.at = nil // nobody knows what it was told
-		return peerLines{}, err
+		s.gatewayPeers = nil // nobody knows what it was told
+		return peerFiles{}, err
 	}
-	s.lines, s.at = next, at
+	s.files, s.gatewayPeers = next, at
 	return next, nil
 }
 
-// names are what the node is called by its peers.
-func (r *record) names() []string {
+// peerNames are what the node is called by its peers.
+func (r *record) peerNames() []string {
 	var all []string
-	short, _, _ := strings.Cut(r.Asked.Hostname, ".")
-	for _, name := range []string{r.Asked.Hostname, short, r.Asked.ClientID} {
+	short, _, _ := strings.Cut(r.Desired.Hostname, ".")
+	for _, name := range []string{r.Desired.Hostname, short, r.Desired.ClientID} {
 		if agent.IsHostname(name) && !slices.Contains(all, name) && name != "localhost" {
 			all = append(all, name)
 		}
@@ -229,7 +229,7 @@ func (r *record) names() []string {
 
 // sweepKeys removes keys of slices that are no more, with t.mu held.
 func (t *Testbed) sweepKeys() error {
-	entries, err := os.ReadDir(t.keys)
+	entries, err := os.ReadDir(t.keysDir)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (t *Testbed) sweepKeys() error {
 	}
 	for _, e := range entries {
 		if !known[e.Name()] {
-			err = errors.Join(err, os.Remove(filepath.Join(t.keys, e.Name())))
+			err = errors.Join(err, os.Remove(filepath.Join(t.keysDir, e.Name())))
 		}
 	}
 	return err

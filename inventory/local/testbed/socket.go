@@ -43,17 +43,17 @@ func (t *Testbed) openSocket() (net.Listener, error) {
 	return l, nil
 }
 
-// gate bounds the clients of one kind.
-type gate struct{ all, places chan struct{} }
+// clientLimit bounds the clients of one kind.
+type clientLimit struct{ admitted, active chan struct{} }
 
-func newGate() gate {
-	return gate{make(chan struct{}, maxClients+maxWaiting), make(chan struct{}, maxClients)}
+func newClientLimit() clientLimit {
+	return clientLimit{make(chan struct{}, maxClients+maxWaiting), make(chan struct{}, maxClients)}
 }
 
-// answer answers clients until the listener is closed. Those who are not root may
+// serveClients answers clients until the listener is closed. Those who are not root may
 // be silent as long as they like: they take no place of root's.
-func (t *Testbed) answer(ctx context.Context, l net.Listener) {
-	root, others := newGate(), newGate()
+func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
+	root, others := newClientLimit(), newClientLimit()
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -76,29 +76,29 @@ func (t *Testbed) answer(ctx context.Context, l net.Listener) {
 			g = root
 		}
 		select {
-		case g.all <- struct{}{}:
+		case g.admitted <- struct{}{}:
 		default:
 			t.log.Warn("a client of the socket is sent away, for too many ask at once", "user", peer.Uid)
 			conn.Close()
 			continue
 		}
 		t.work.Go(func() {
-			defer func() { <-g.all }()
+			defer func() { <-g.admitted }()
 			defer conn.Close()
 			select {
-			case g.places <- struct{}{}:
-				defer func() { <-g.places }()
+			case g.active <- struct{}{}:
+				defer func() { <-g.active }()
 			case <-t.ctx.Done():
 				return
 			}
 			defer context.AfterFunc(t.ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-			t.client(conn, peer.Uid)
+			t.serveClient(conn, peer.Uid)
 		})
 	}
 }
 
-// client answers the one request of a user's connection.
-func (t *Testbed) client(c *fdsocket.Conn, uid uint32) {
+// serveClient answers the one request of a user's connection.
+func (t *Testbed) serveClient(c *fdsocket.Conn, uid uint32) {
 	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
 		return
 	}
@@ -111,7 +111,7 @@ func (t *Testbed) client(c *fdsocket.Conn, uid uint32) {
 			t.log.Info("a request at the socket cannot be read", "user", uid, "error", err)
 			return
 		}
-		a = t.do(r, uid == 0)
+		a = t.handle(r, uid == 0)
 	}
 	for _, f := range a.Files {
 		defer f.Close()
@@ -124,8 +124,8 @@ func (t *Testbed) client(c *fdsocket.Conn, uid uint32) {
 	}
 }
 
-// do answers a request.
-func (t *Testbed) do(r local.Request, root bool) local.Answer {
+// handle answers a request.
+func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 	var output any
 	var err error
 	switch r.Action {
@@ -138,12 +138,12 @@ func (t *Testbed) do(r local.Request, root bool) local.Answer {
 	case local.ActionLinks:
 		output = t.listLinks()
 	case local.ActionDoors:
-		output, err = t.askDoors(r.Input)
+		output, err = t.handleEndpoints(r.Input)
 	case local.ActionAgent:
 		if !root {
 			return local.Answer{Error: "only root may enter nodes"}
 		}
-		f, err := t.enter(r.Name)
+		f, err := t.connectAgent(r.Name)
 		if err != nil {
 			return local.Answer{Error: err.Error()}
 		}
@@ -164,37 +164,37 @@ func (t *Testbed) do(r local.Request, root bool) local.Answer {
 	return local.Answer{Output: b}
 }
 
-// enter is a connection to the agent of the node that is meant.
-func (t *Testbed) enter(name string) (*os.File, error) {
-	l, err := t.nodeCalled(name)
+// connectAgent is a connection to the agent of the node that is meant.
+func (t *Testbed) connectAgent(name string) (*os.File, error) {
+	nc, err := t.findNode(name)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, talkTime)
+	ctx, cancel := context.WithTimeout(t.ctx, slowAgentTime)
 	defer cancel()
-	if l.snapshot().Asked.Power == provider.Off {
-		return nil, fmt.Errorf("node %s is switched off", l.id)
+	if nc.snapshot().Desired.Power == provider.Off {
+		return nil, fmt.Errorf("node %s is switched off", nc.id)
 	}
-	c, err := t.machines.Agent(ctx, l.id)
+	c, err := t.runtime.Agent(ctx, nc.id)
 	if err != nil {
-		return nil, fmt.Errorf("node %s does not answer; see how it is with patchbay-local list: %w", l.id, err)
+		return nil, fmt.Errorf("node %s does not answer; see how it is with patchbay-local list: %w", nc.id, err)
 	}
 	defer c.Close()
 	return c.File()
 }
 
-// nodeCalled is the node of that name: its own, the beginning of it, or the
+// findNode is the node of that name: its own, the beginning of it, or the
 // hostname or client_id of one alone.
-func (t *Testbed) nodeCalled(name string) (*life, error) {
-	if l := t.life(name); l != nil {
-		return l, nil
+func (t *Testbed) findNode(name string) (*nodeController, error) {
+	if nc := t.node(name); nc != nil {
+		return nc, nil
 	}
-	var found []*life
-	for _, l := range t.all() {
-		rec := l.snapshot()
-		short, _, _ := strings.Cut(rec.Asked.Hostname, ".")
-		if name != "" && (strings.HasPrefix(l.id, name) || name == rec.Asked.Hostname || name == short || name == rec.Asked.ClientID) {
-			found = append(found, l)
+	var found []*nodeController
+	for _, nc := range t.sortedNodes() {
+		rec := nc.snapshot()
+		short, _, _ := strings.Cut(rec.Desired.Hostname, ".")
+		if name != "" && (strings.HasPrefix(nc.id, name) || name == rec.Desired.Hostname || name == short || name == rec.Desired.ClientID) {
+			found = append(found, nc)
 		}
 	}
 	switch len(found) {
@@ -208,7 +208,7 @@ func (t *Testbed) nodeCalled(name string) (*life, error) {
 
 // list describes the whole instance.
 func (t *Testbed) list() local.List {
-	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Doors: t.listDoors()}
+	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Doors: t.listForeignEndpoints()}
 	if t.settings.Publish != local.Direct {
 		out.Gateway = t.gatewayAddress()
 	}
@@ -216,23 +216,23 @@ func (t *Testbed) list() local.List {
 	if out.Images, err = t.images.Names(); err != nil {
 		t.log.Error("cannot tell which images there are", "error", err)
 	}
-	for _, l := range t.all() {
-		rec := l.snapshot()
+	for _, nc := range t.sortedNodes() {
+		rec := nc.snapshot()
 		n := local.Listed{
-			Name: l.id, ClientID: rec.Asked.ClientID, SliceURN: rec.Asked.SliceURN, Hostname: rec.Asked.Hostname,
-			SliverType: rec.Asked.SliverType, Image: rec.Asked.imageName(), Power: rec.Asked.Power, Base: rec.Base,
+			Name: nc.id, ClientID: rec.Desired.ClientID, SliceURN: rec.Desired.SliceURN, Hostname: rec.Desired.Hostname,
+			SliverType: rec.Desired.SliverType, Image: rec.Desired.imageName(), Power: rec.Desired.Power, Base: rec.Base,
 		}
-		l.mu.Lock()
-		n.State, n.Message, n.PID = l.state, l.text(), l.pid
-		if l.open {
-			n.Login, _ = t.published(doorName(rec.Asked.Hostname, l.id), rec.Port)
+		nc.mu.Lock()
+		n.State, n.Message, n.PID = nc.state, nc.statusMessage(), nc.pid
+		if nc.loginsOpen {
+			n.Login, _ = t.published(endpointName(rec.Desired.Hostname, nc.id), rec.Port)
 		}
-		l.mu.Unlock()
-		users, _ := parseUsers(rec.Asked.Users)
+		nc.mu.Unlock()
+		users, _ := parseUsers(rec.Desired.Users)
 		for _, u := range users {
 			n.Users = append(n.Users, u.Login)
 		}
-		if u, err := t.machines.Usage(l.id); err == nil {
+		if u, err := t.runtime.Usage(nc.id); err == nil {
 			n.Memory, n.Disk, n.PIDs = u.Memory, u.Disk, u.PIDs
 		}
 		out.Nodes = append(out.Nodes, n)

@@ -68,7 +68,7 @@ func TestHostileClients(t *testing.T) {
 	}
 	// It is as well as before.
 	bring(t, tb, nodeName(1), present("web", sliceURN))
-	if a := tb.do(local.Request{Action: local.ActionAgent, Name: nodeName(1)}, false); a.Error != "only root may enter nodes" || a.Files != nil {
+	if a := tb.handle(local.Request{Action: local.ActionAgent, Name: nodeName(1)}, false); a.Error != "only root may enter nodes" || a.Files != nil {
 		t.Errorf("the manager enters: %+v", a)
 	}
 }
@@ -198,9 +198,9 @@ func TestNodeThatIsMeant(t *testing.T) {
 		{nodeName(1), nodeName(1)}, {"00000002", nodeName(2)}, {"web", nodeName(0)}, {"web.exp", nodeName(0)}, {"third", nodeName(2)},
 		{"db", "there are 2 nodes db"}, {"0", "there are 3 nodes 0"}, {"", "there is no node"}, {"none", "there is no node none"},
 	} {
-		l, err := tb.nodeCalled(tt.name)
-		if err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && l.id != tt.want {
-			t.Errorf("%q: %v, %v; want %s", tt.name, l, err, tt.want)
+		nc, err := tb.findNode(tt.name)
+		if err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && nc.id != tt.want {
+			t.Errorf("%q: %v, %v; want %s", tt.name, nc, err, tt.want)
 		}
 	}
 }
@@ -218,13 +218,13 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, action, input string) {
 		w := newWorld(t)
 		tb := w.up(-1)
-		defer tb.release()
-		tb.doors = &doubleDoors{m: w.last, closers: map[string][]net.Listener{}}
+		defer tb.close()
+		tb.gateway = &doubleDoors{m: w.last, closers: map[string][]net.Listener{}}
 		if err := tb.findMade(); err != nil {
 			t.Fatal(err)
 		}
 		tb.stop() // whoever begins to live stops at once
-		a := tb.do(local.Request{Action: action, Input: json.RawMessage(input)}, false)
+		a := tb.handle(local.Request{Action: action, Input: json.RawMessage(input)}, false)
 		if a.Error == "" && !json.Valid(a.Output) || a.Files != nil {
 			t.Errorf("%+v", a)
 		}

@@ -21,20 +21,20 @@ func parseSteps(items *[]string) ([]setup.Step, error) {
 		return nil, nil
 	}
 	if len(*items) > maxSteps {
-		return nil, refused(provider.Failed, "a node is to be set up in %d steps, and can be in %d", len(*items), maxSteps)
+		return nil, refusalf(provider.Failed, "a node is to be set up in %d steps, and can be in %d", len(*items), maxSteps)
 	}
 	size, executes := 0, false
 	var all []setup.Step
 	for i, item := range *items {
 		s, err := setup.ParseStep(item)
 		if err != nil {
-			return nil, refused(provider.Failed, "step %d of the setup is refused: %v", i+1, err)
+			return nil, refusalf(provider.Failed, "step %d of the setup is refused: %v", i+1, err)
 		}
 		if size += len(s.URL) + len(s.InstallPath) + len(s.FileType) + len(s.Command); size > maxStepBytes {
-			return nil, refused(provider.Failed, "the setup has more than %d bytes; fetch what is large with an install", maxStepBytes)
+			return nil, refusalf(provider.Failed, "the setup has more than %d bytes; fetch what is large with an install", maxStepBytes)
 		}
 		if s.Kind == setup.Install && executes {
-			return nil, refused(provider.Failed, "step %d of the setup is an install behind an execute; all installs come first", i+1)
+			return nil, refusalf(provider.Failed, "step %d of the setup is an install behind an execute; all installs come first", i+1)
 		}
 		executes = s.Kind == setup.Execute
 		all = append(all, s)
@@ -42,8 +42,8 @@ func parseSteps(items *[]string) ([]setup.Step, error) {
 	return all, nil
 }
 
-// sameSteps refuses other steps than those that the node was made with.
-func (l *life) sameSteps(items *[]string) error {
+// checkSameSteps refuses other steps than those that the node was made with.
+func (nc *nodeController) checkSameSteps(items *[]string) error {
 	if items == nil {
 		return nil
 	}
@@ -51,17 +51,17 @@ func (l *life) sameSteps(items *[]string) error {
 	if err != nil {
 		return err
 	}
-	kept, err := l.readSteps()
+	kept, err := nc.readSteps()
 	if err == nil && !slices.Equal(steps, kept) {
-		err = refused(provider.Failed, "the setup of a node cannot be changed; remove the node first")
+		err = refusalf(provider.Failed, "the setup of a node cannot be changed; remove the node first")
 	}
 	return err
 }
 
 // readSteps are the steps of the node.
-func (l *life) readSteps() (steps []setup.Step, err error) {
-	if l.services != nil {
-		err = readJSON(l.dir(), stepsFile, &steps)
+func (nc *nodeController) readSteps() (steps []setup.Step, err error) {
+	if nc.steps != nil {
+		err = readJSON(nc.dir(), stepsFile, &steps)
 	}
 	return steps, err
 }

@@ -31,11 +31,11 @@ const Root = "/var/lib/patchbay-local"
 func DefaultState(instance string) string { return filepath.Join(Root, instance) }
 
 const (
-	// talks is how many nodes are spoken with at once.
-	talks = 8
-	// removals is how many nodes are removed at once. Each mostly waits until the
+	// maxAgentCalls is how many nodes are spoken with at once.
+	maxAgentCalls = 8
+	// maxRemovals is how many nodes are removed at once. Each mostly waits until the
 	// kernel has ended its processes and let go of its disk.
-	removals = 16
+	maxRemovals = 16
 )
 
 // Open takes the instance, and finds out what there is. Nothing is started yet.
@@ -46,7 +46,7 @@ func Open(o Options) (*Testbed, error) {
 		if t.host != nil {
 			err = errors.Join(err, t.host.Close())
 		}
-		t.release()
+		t.close()
 		return nil, err
 	}
 	return t, nil
@@ -61,17 +61,17 @@ func (t *Testbed) open() error {
 	if t.host, err = node.Open(t.o.State, t.settings.Instance, t.log); err != nil {
 		return err
 	}
-	t.machines = t.host
+	t.runtime = t.host
 	store, err := image.Open(filepath.Join(t.o.State, "images"))
 	if err != nil {
 		return err
 	}
 	store.Building = t.buildingImage
 	t.images = store
-	if t.ids, err = hostalloc.IDs(t.o.Claims); err != nil {
+	if t.userIDs, err = hostalloc.IDs(t.o.Claims); err != nil {
 		return err
 	}
-	return t.find()
+	return t.loadState()
 }
 
 func newTestbed(o Options) *Testbed {
@@ -83,10 +83,10 @@ func newTestbed(o Options) *Testbed {
 	}
 	t := &Testbed{
 		o: o, settings: o.Settings, log: o.Log,
-		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
-		write: writeJSON, newKey: newExperimentKey, times: times{quiet, gather, pause, portTime, installsTime, quickTime, talkTime, memoryTime, agentHeartbeat},
-		heavy: make(turns, runtime.NumCPU()), removals: make(turns, removals), talk: make(turns, talks), slow: make(turns, talks), fetching: make(turns, manifests),
-		lives: map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, outside: map[int]*life{}, foreignDoors: map[string]*foreignDoor{},
+		nodesDir: filepath.Join(o.State, "nodes"), keysDir: filepath.Join(o.State, "slices"), foreignDir: filepath.Join(o.State, "doors"),
+		write: writeJSON, newKey: newExperimentKey, times: times{peerUpdateDelay, linkDelay, pause, portTime, installsTime, agentTime, slowAgentTime, memoryTime, agentHeartbeat},
+		heavyWork: make(semaphore, runtime.NumCPU()), removals: make(semaphore, maxRemovals), agentCalls: make(semaphore, maxAgentCalls), slowAgentCalls: make(semaphore, maxAgentCalls), manifestSlots: make(semaphore, maxManifestFetches),
+		nodes: map[string]*nodeController{}, slices: map[string]*slice{}, networks: map[string]*network{}, egressNodes: map[int]*nodeController{}, foreignEndpoints: map[string]*foreignEndpoint{},
 	}
 	t.uplinks = hostalloc.Networks(o.Claims, egress.Uplinks-1)
 	t.ports = hostalloc.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)
@@ -120,20 +120,20 @@ func (t *Testbed) lock() error {
 		if err != nil {
 			return fmt.Errorf("cannot lock %s: %w", path, err)
 		}
-		if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid()))); err != nil {
+		if err := errors.Join(f.Truncate(0), writeText(f, strconv.Itoa(os.Getpid()))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeAt(f *os.File, text string) error {
+func writeText(f *os.File, text string) error {
 	_, err := f.WriteAt([]byte(text), 0)
 	return err
 }
 
-// release lets go of what Open has taken.
-func (t *Testbed) release() {
+// close lets go of what Open has taken.
+func (t *Testbed) close() {
 	t.stop()
 	for _, f := range t.locks {
 		f.Close()
@@ -143,74 +143,74 @@ func (t *Testbed) release() {
 // Run serves the instance until ctx ends. Nodes, and sessions in them, go on
 // afterwards.
 func (t *Testbed) Run(ctx context.Context) error {
-	defer t.release()
+	defer t.close()
 	// What a stage of making a node leaves behind becomes our child, not init's.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot adopt orphans: %w", err)
 	}
 	t.prepare()
-	if err := t.openOutbound(); err != nil {
+	if err := t.openEgress(); err != nil {
 		t.stop()
 		t.work.Wait()
 		return err
 	}
-	if err := t.openGateway(t.startKeeper); err != nil {
+	if err := t.openGateway(t.startGateway); err != nil {
 		t.stop()
 		t.work.Wait()
-		return errors.Join(err, t.closeOutbound())
+		return errors.Join(err, t.closeEgress())
 	}
 	t.openFabric()
-	t.work.Go(func() { t.host.Relieve(t.ctx, t.relieved) })
+	t.work.Go(func() { t.host.Relieve(t.ctx, t.saveReliefKill) })
 	return errors.Join(t.serve(ctx), t.host.Close())
 }
 
-func (t *Testbed) startKeeper(o gateway.Options) (doorkeeper, error) { return gateway.Start(t.ctx, o) }
+func (t *Testbed) startGateway(o gateway.Options) (sshGateway, error) { return gateway.Start(t.ctx, o) }
 
 // serve lets all nodes live and answers at the socket until ctx ends.
 func (t *Testbed) serve(ctx context.Context) error {
-	defer t.end()
+	defer t.stopServing()
 	l, err := t.openSocket()
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
-	t.work.Go(t.tidy)
+	t.work.Go(t.sweepPeriodically)
 	t.work.Go(t.watchMemory)
 	t.work.Go(t.watchLinks)
-	t.work.Go(t.openForeignDoors)
+	t.work.Go(t.openForeignEndpoints)
 	t.sweepFabric()
-	for _, l := range t.all() {
-		l.live()
+	for _, nc := range t.sortedNodes() {
+		nc.start()
 	}
-	t.log.Info("the testbed runs", "instance", t.settings.Instance, "nodes", len(t.all()), "socket", t.o.Socket)
-	t.answer(ctx, l)
+	t.log.Info("the testbed runs", "instance", t.settings.Instance, "nodes", len(t.sortedNodes()), "socket", t.o.Socket)
+	t.serveClients(ctx, l)
 	return nil
 }
 
-// end stops the lives, and leaves the nodes alone.
-func (t *Testbed) end() {
+// stopServing stops the lives, and leaves the nodes alone.
+func (t *Testbed) stopServing() {
 	t.mu.Lock()
 	t.closing = true
 	t.mu.Unlock()
 	t.stop()
 	t.work.Wait()
-	if err := t.doors.Close(); err != nil {
+	if err := t.gateway.Close(); err != nil {
 		t.log.Warn("the gateway did not end in order", "error", err)
 	}
-	if t.noFabric == nil {
+	if t.fabricError == nil {
 		if err := t.fabric.Close(); err != nil {
 			t.log.Warn("the relays of links did not end in order", "error", err)
 		}
 	}
-	if err := t.closeOutbound(); err != nil {
+	if err := t.closeEgress(); err != nil {
 		t.log.Warn("the way outside was not left in order", "error", err)
 	}
 	_ = os.Remove(t.o.Socket)
 }
 
-// tidy frees ports that have rested, and removes images that no node uses.
-func (t *Testbed) tidy() {
+// sweepPeriodically frees ports that have rested, and removes images that no node uses.
+func (t *Testbed) sweepPeriodically() {
 	for {
 		t.sweepImages()
 		sleep(t.ctx, time.Minute)
@@ -225,13 +225,13 @@ func (t *Testbed) tidy() {
 
 // sweepImages removes what no node uses, unless one is just finding its image.
 func (t *Testbed) sweepImages() {
-	if !t.finding.TryLock() {
+	if !t.findingImages.TryLock() {
 		return
 	}
-	defer t.finding.Unlock()
+	defer t.findingImages.Unlock()
 	used := map[string]bool{}
-	for _, l := range t.all() {
-		used[l.snapshot().ImageKey] = true
+	for _, nc := range t.sortedNodes() {
+		used[nc.snapshot().ImageKey] = true
 	}
 	if err := t.images.Sweep(func(key string) bool { return used[key] }); err != nil {
 		t.log.Warn("cannot remove images that nobody uses", "error", err)

@@ -47,11 +47,11 @@ func parseUsers(items []string) ([]user, error) {
 			return nil, fmt.Errorf("the account %s is there twice; drop one", u.Login)
 		case len(u.Keys) > maxKeys:
 			return nil, fmt.Errorf("the account %s has %d keys, and can have %d", u.Login, len(u.Keys), maxKeys)
-		case !oneLine(u.URN):
+		case !isOneLine(u.URN):
 			return nil, fmt.Errorf("the URN of the account %s has control characters", u.Login)
 		}
 		for _, k := range u.Keys {
-			if !oneLine(k) || len(k) > maxKeyBytes {
+			if !isOneLine(k) || len(k) > maxKeyBytes {
 				return nil, fmt.Errorf("a key of the account %s is not one line of at most %d bytes", u.Login, maxKeyBytes)
 			}
 		}
@@ -66,8 +66,8 @@ func isLogin(s string) bool {
 	return s != "" && len(s) <= 32 && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+more) == ""
 }
 
-// oneLine accepts text that can stand in a line of a file.
-func oneLine(s string) bool {
+// isOneLine accepts text that can stand in a line of a file.
+func isOneLine(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) < 0
 }
 

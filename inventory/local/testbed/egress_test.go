@@ -74,7 +74,7 @@ func (e *doubleExit) is() string {
 func (w *world) runOutside(e *doubleExit) (*Testbed, func()) {
 	w.t.Helper()
 	tb := w.up(-1)
-	tb.exit = e
+	tb.egress = e
 	return tb, w.serve(tb)
 }
 
@@ -99,7 +99,7 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 	if got := w.running[a].cfg.NameServer; got != egress.Gateway().String() {
 		t.Errorf("it asks %q for names", got)
 	}
-	if got, err := tb.life(b).geniAnswer("control_mac", false); got != egress.MAC(2).String() || err != nil {
+	if got, err := tb.node(b).geniAnswer("control_mac", false); got != egress.MAC(2).String() || err != nil {
 		t.Errorf("geni-get control_mac: %q, %v", got, err)
 	}
 	bring(t, tb, b, provider.Resource{"restart_serial": "1"})
@@ -171,7 +171,7 @@ func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
 	if err := readJSON(dir, recordFile, &rec); err != nil {
 		t.Fatal(err)
 	}
-	rec.Outside = 1
+	rec.EgressNumber = 1
 	if err := writeJSON(dir, recordFile, rec); err != nil {
 		t.Fatal(err)
 	}
@@ -179,16 +179,16 @@ func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
 	defer stop()
 	await(t, tb, a, ready)
 	await(t, tb, b, ready)
-	if got := tb.life(b).snapshot().Outside; got != 2 || len(tb.outside) != 2 {
-		t.Errorf("the second has %d, and held are %v", got, tb.outside)
+	if got := tb.node(b).snapshot().EgressNumber; got != 2 || len(tb.egressNodes) != 2 {
+		t.Errorf("the second has %d, and held are %v", got, tb.egressNodes)
 	}
 }
 
 func TestNumbersOutsideAreGivenOnce(t *testing.T) {
 	tb := newTestbed(Options{})
-	lives := map[string]*life{}
+	lives := map[string]*nodeController{}
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
-		lives[id] = tb.newLife(id)
+		lives[id] = tb.newController(id)
 	}
 	for _, tt := range []struct {
 		rule   string
@@ -203,7 +203,7 @@ func TestNumbersOutsideAreGivenOnce(t *testing.T) {
 		{"one that is noted and free", 9, "d", 9},
 		{"none that can be", egress.Numbers + 1, "e", 4},
 	} {
-		if got := tb.takeOutside(tt.number, lives[tt.id]); got != tt.want {
+		if got := tb.takeEgressNumber(tt.number, lives[tt.id]); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.rule, got, tt.want)
 		}
 	}
@@ -226,7 +226,7 @@ func TestAddressesOfTheWayOutsideAreRefusedOnLinks(t *testing.T) {
 			w := newWorld(t)
 			tb := w.up(-1)
 			if tt.outside {
-				tb.exit = &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
+				tb.egress = &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
 			}
 			stop := w.serve(tb)
 			a := nodeName(1)

@@ -23,11 +23,11 @@ func withSetup(steps ...string) provider.Resource {
 }
 
 // toldServices are the services as get tells them.
-func toldServices(t *testing.T, r provider.Resource) []service {
+func toldServices(t *testing.T, r provider.Resource) []stepState {
 	t.Helper()
-	var all []service
+	var all []stepState
 	for _, item := range r.List(provider.AttrServices) {
-		var one service
+		var one stepState
 		if err := json.Unmarshal([]byte(item), &one); err != nil {
 			t.Fatalf("%s: %v", item, err)
 		}
@@ -81,7 +81,7 @@ func TestStepsAreDoneInOrder(t *testing.T) {
 		w.endStep(name, fmt.Sprint(i+1), report)
 	}
 	r := await(t, tb, name, ready)
-	want := []service{{Kind: setup.Install, Report: stepDone}, {Kind: setup.Install, Report: setup.Report{State: setup.Failed, Exit: 1, Message: "no way there", Output: "trying"}},
+	want := []stepState{{Kind: setup.Install, Report: stepDone}, {Kind: setup.Install, Report: setup.Report{State: setup.Failed, Exit: 1, Message: "no way there", Output: "trying"}},
 		{Kind: setup.Execute, Report: stepDone}, {Kind: setup.Execute, Report: stepDone}}
 	if got := toldServices(t, r); !slices.Equal(got, want) || r.Text(provider.AttrMessage) != "" {
 		t.Errorf("%+v, %v", got, r)
@@ -114,12 +114,12 @@ func TestExecutesHoldUpOnlyForAWhile(t *testing.T) {
 	await(t, tb, name, ready)
 	stop()
 	w.settings.ServicesWait = time.Hour
-	dir, j := filepath.Join(w.dir, "state", "nodes", name), journal{}
-	if err := readJSON(dir, servicesFile, &j); err != nil {
+	dir, j := filepath.Join(w.dir, "state", "nodes", name), stepJournal{}
+	if err := readJSON(dir, journalFile, &j); err != nil {
 		t.Fatal(err)
 	}
 	j.Executes = time.Now().Add(time.Hour) // as of a clock that was set back since
-	if err := writeJSON(dir, servicesFile, j); err != nil {
+	if err := writeJSON(dir, journalFile, j); err != nil {
 		t.Fatal(err)
 	}
 	tb, stop = w.run(-1)
@@ -158,7 +158,7 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	}
 	w.mu.Lock()
 	w.full = func(name string, v any) bool { // killed before the third
-		j, ok := v.(journal)
+		j, ok := v.(stepJournal)
 		return ok && j.Steps[2].State != setup.Waiting
 	}
 	w.mu.Unlock()
@@ -234,7 +234,7 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 				t.Errorf("the second says %q", got)
 			}
 			if tt.install != "" {
-				cut := service{Kind: setup.Install, Cut: strings.Fields(tt.install)[4]}
+				cut := stepState{Kind: setup.Install, Interruption: strings.Fields(tt.install)[4]}
 				if got := cut.outcome(setup.Report{State: setup.Failed, Message: setup.Interrupted}); got.State != setup.Failed || got.Message != tt.install {
 					t.Errorf("an install says %+v", got)
 				}
@@ -296,14 +296,14 @@ func TestStepThatCannotBeBegunIsGivenUp(t *testing.T) {
 	name := nodeName(1)
 	set(t, tb, name, withSetup(executes("one")))
 	r := await(t, tb, name, ready)
-	if got := toldServices(t, r); got[0].State != setup.Failed || !strings.Contains(got[0].Message, "no more processes") || w.done["setup run"] != maxBegins {
+	if got := toldServices(t, r); got[0].State != setup.Failed || !strings.Contains(got[0].Message, "no more processes") || w.done["setup run"] != maxStartAttempts {
 		t.Errorf("%+v after %d attempts", got, w.done["setup run"])
 	}
 }
 
 func TestStepIsNotBegunBeforeItIsNoted(t *testing.T) {
 	w := newWorld(t)
-	w.full = func(name string, _ any) bool { return name == servicesFile }
+	w.full = func(name string, _ any) bool { return name == journalFile }
 	w.results["one"] = stepDone
 	tb, stop := w.run(-1)
 	defer stop()
@@ -325,7 +325,7 @@ func TestStepIsNotBegunBeforeItIsNoted(t *testing.T) {
 }
 
 func TestSpoiltNotesOfASetup(t *testing.T) {
-	for file, spoilt := range map[string]string{servicesFile: "{", stepsFile: "{"} {
+	for file, spoilt := range map[string]string{journalFile: "{", stepsFile: "{"} {
 		t.Run(file, func(t *testing.T) {
 			w := newWorld(t)
 			tb, stop := w.run(-1)
@@ -384,8 +384,8 @@ func TestStepsBeginOnceWhereverItIsKilled(t *testing.T) {
 			}
 			killed = killed || w.last.killed()
 			stop()
-			var j journal
-			if err := readJSON(filepath.Join(w.dir, "state", "nodes", name), servicesFile, &j); err == nil {
+			var j stepJournal
+			if err := readJSON(filepath.Join(w.dir, "state", "nodes", name), journalFile, &j); err == nil {
 				for i, step := range j.Steps {
 					if step.Ended() {
 						delete(w.steps, fmt.Sprintf("%s %d", name, i+1))
@@ -411,10 +411,10 @@ func TestStepsBeginOnceWhereverItIsKilled(t *testing.T) {
 
 // What is noted of outputs is what is told of them, and no more.
 func TestNotedOutputsAreBounded(t *testing.T) {
-	var j journal
+	var j stepJournal
 	for n := 1; n <= maxSteps; n++ {
-		j.Steps = append(j.Steps, service{Kind: setup.Execute, Report: setup.Report{State: setup.Done, Output: strings.Repeat("<", setup.MaxOutput-2) + "!\n"}})
-		j.fit()
+		j.Steps = append(j.Steps, stepState{Kind: setup.Execute, Report: setup.Report{State: setup.Done, Output: strings.Repeat("<", setup.MaxOutput-2) + "!\n"}})
+		j.shrinkOutputs()
 		outputs := 0
 		for _, step := range j.Steps {
 			outputs += len(step.Output)
@@ -422,7 +422,7 @@ func TestNotedOutputsAreBounded(t *testing.T) {
 				t.Fatalf("with %d steps %q is left of an output", n, step.Output)
 			}
 		}
-		if encoded := 6*outputs - 7*n; encoded > maxServices || encoded < maxServices/4 && n > 4 { // six for each <, five for the rest
+		if encoded := 6*outputs - 7*n; encoded > maxStepReport || encoded < maxStepReport/4 && n > 4 { // six for each <, five for the rest
 			t.Fatalf("the outputs of %d steps take %d bytes", n, encoded)
 		}
 	}
@@ -431,14 +431,14 @@ func TestNotedOutputsAreBounded(t *testing.T) {
 // TestServicesFitIntoAnswers asks for a node alone and with others: outputs are cut,
 // and left out last.
 func TestServicesFitIntoAnswers(t *testing.T) {
-	s := &services{}
+	s := &stepRunner{}
 	for range 16 {
-		s.journal.Steps = append(s.journal.Steps, service{Kind: setup.Execute, Report: setup.Report{
+		s.journal.Steps = append(s.journal.Steps, stepState{Kind: setup.Execute, Report: setup.Report{
 			State: setup.Failed, Exit: 1, Message: strings.Repeat("m", 300), Output: strings.Repeat("o", setup.MaxOutput-8) + "the end",
 		}})
 	}
 	for _, tt := range []struct{ nodes, least int }{{1, setup.MaxOutput / 2}, {100, setup.MaxOutput / 2}, {1000, setup.MaxOutput / 32}, {20000, 0}} {
-		room := min(maxServices, maxAnswer/2/tt.nodes)
+		room := min(maxStepReport, maxAnswer/2/tt.nodes)
 		all := s.items(room)
 		if size := len(strings.Join(all, "")); len(all) != 16 || size > room && tt.least > 0 {
 			t.Errorf("%d nodes: %d steps have %d bytes, at most %d can be", tt.nodes, len(all), size, room)
@@ -467,9 +467,9 @@ func TestStepOfANodeThatEndedUnseen(t *testing.T) {
 	if got := toldServices(t, r)[0].Message; got != "interrupted: the node ended while the testbed did not look, as when its host boots" {
 		t.Errorf("it says %q", got)
 	}
-	s := &services{l: tb.life(name), journal: journal{Steps: []service{{Kind: setup.Execute, Report: setup.Report{State: setup.Running}, Cut: cutRestart}}}}
-	if s.cut(cutAway); s.journal.Steps[0].Cut != cutRestart {
-		t.Errorf("it is noted as %s", s.journal.Steps[0].Cut)
+	s := &stepRunner{nc: tb.node(name), journal: stepJournal{Steps: []stepState{{Kind: setup.Execute, Report: setup.Report{State: setup.Running}, Interruption: byRestart}}}}
+	if s.recordInterruption(whileStopped); s.journal.Steps[0].Interruption != byRestart {
+		t.Errorf("it is noted as %s", s.journal.Steps[0].Interruption)
 	}
 }
 
@@ -480,9 +480,9 @@ func TestStepWhoseShellWasFaster(t *testing.T) {
 		cut, want string
 		exit      int
 	}{
-		{cutRestart, setup.Done, 143}, {cutOff, setup.Done, 137}, {cutRestart, setup.Failed, 1}, {"", setup.Failed, 143}, {cutDeath, setup.Failed, 143},
+		{byRestart, setup.Done, 143}, {byPowerOff, setup.Done, 137}, {byRestart, setup.Failed, 1}, {"", setup.Failed, 143}, {byDeath, setup.Failed, 143},
 	} {
-		s := service{Kind: setup.Execute, Cut: tt.cut}
+		s := stepState{Kind: setup.Execute, Interruption: tt.cut}
 		if got := s.outcome(setup.Report{State: setup.Failed, Exit: tt.exit, Message: "the command was ended", Output: "its"}); got.State != tt.want || got.Output != "its" || (got.Exit == 0) != (tt.want == setup.Done) {
 			t.Errorf("%q, exit %d: %+v", tt.cut, tt.exit, got)
 		}

@@ -28,11 +28,11 @@ func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	each := heavy(ifaces)
+	each := excessWeight(ifaces)
 	tb.mu.Lock()
-	other := tb.newLife(nodeName(100)) // which is told of nowhere
-	other.heavy, other.gone = heavyInterfaces-each-each/2, true
-	tb.lives[other.id] = other
+	other := tb.newController(nodeName(100)) // which is told of nowhere
+	other.excessWeight, other.removed = sharedInterfaceWeight-each-each/2, true
+	tb.nodes[other.id] = other
 	tb.mu.Unlock()
 	a, b, c := nodeName(1), nodeName(2), nodeName(3)
 	asked := map[string]provider.Resource{a: linked("a", heavyItems()...), b: linked("b", heavyItems()...), c: linked("c", on("0", "lan", "", ""))}
@@ -42,7 +42,7 @@ func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
 			t.Errorf("noop %v: refused are %q, want the second that is heavy", noop, wrong)
 		}
 	}
-	if err := tb.begin(b, record{Asked: askedOf(t, heavyItems())}, nil); err != errHeavy {
+	if err := tb.addNode(b, record{Desired: askedOf(t, heavyItems())}, nil); err != errInterfaceWeight {
 		t.Errorf("behind the dry run: %v", err)
 	}
 	remove(t, tb, a)
@@ -50,14 +50,14 @@ func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
 		t.Errorf("when the other is gone: %q", wrong)
 	}
 	tb.mu.Lock()
-	delete(tb.lives, other.id)
+	delete(tb.nodes, other.id)
 	tb.mu.Unlock()
 }
 
-func askedOf(t *testing.T, items []string) asked {
+func askedOf(t *testing.T, items []string) desired {
 	t.Helper()
-	a := asked{Power: provider.On}
-	if err := (&should{Interfaces: &items}).assign(&a); err != nil {
+	a := desired{Power: provider.On}
+	if err := (&requestedChanges{Interfaces: &items}).apply(&a); err != nil {
 		t.Fatal(err)
 	}
 	return a

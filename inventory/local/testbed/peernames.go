@@ -18,20 +18,20 @@ const (
 // samePeer tells whether two are called the same at the same addresses: the
 // interfaces of a node never change.
 func samePeer(a, b peer) bool {
-	return a.life == b.life && a.address == b.address && slices.Equal(a.names, b.names)
+	return a.node == b.node && a.address == b.address && slices.Equal(a.names, b.names)
 }
 
-// peerEnds are the interfaces with addresses, with what they are called; names of
+// peerInterfaces are the interfaces with addresses, with what they are called; names of
 // nodes are not given to interfaces.
-func (l *life) peerEnds(names []string, nodes map[string]bool) []peerEnd {
-	var all []peerEnd
+func (nc *nodeController) peerInterfaces(names []string, nodes map[string]bool) []peerInterface {
+	var all []peerInterface
 	left := maxNamed
-	for i := range l.ifaces {
-		f := &l.ifaces[i]
+	for i := range nc.interfaces {
+		f := &nc.interfaces[i]
 		if f.control || f.link == "" || len(f.addresses) == 0 || left == 0 {
 			continue
 		}
-		e := peerEnd{link: f.link}
+		e := peerInterface{link: f.link}
 		for _, a := range f.addresses[:min(len(f.addresses), left)] {
 			e.addresses = append(e.addresses, a.Addr())
 		}
@@ -47,13 +47,13 @@ func (l *life) peerEnds(names []string, nodes map[string]bool) []peerEnd {
 	return all
 }
 
-// hostsFor are the lines of /etc/hosts in a node. A peer on a link with it has its
+// hostsLines are the lines of /etc/hosts in a node. A peer on a link with it has its
 // address there, on the first such link in the order of the node's own interfaces;
 // any other one has the address that leads to it by way of the gateway.
-func (p peerLines) hostsFor(own *life) []string {
+func (p peerFiles) hostsLines(own *nodeController) []string {
 	var mine []string
-	for i := range own.ifaces {
-		if f := &own.ifaces[i]; !f.control && f.link != "" {
+	for i := range own.interfaces {
+		if f := &own.interfaces[i]; !f.control && f.link != "" {
 			mine = append(mine, f.link)
 		}
 	}
@@ -62,7 +62,7 @@ func (p peerLines) hostsFor(own *life) []string {
 	line := func(a netip.Addr, names ...string) string { return a.String() + "\t" + strings.Join(names, " ") }
 	for i := range p.peers {
 		peer := &p.peers[i]
-		at, near := peer.address, peer.near(mine)
+		at, near := peer.address, peer.interfaceOn(mine)
 		names := peer.names
 		if near != nil {
 			at, names = near.addresses[0], slices.Concat(names, near.aliases)
@@ -70,8 +70,8 @@ func (p peerLines) hostsFor(own *life) []string {
 		if len(names) > 0 {
 			lines = append(lines, line(at, names...))
 		}
-		for j := range peer.ends {
-			e := &peer.ends[j]
+		for j := range peer.interfaces {
+			e := &peer.interfaces[j]
 			for k, a := range e.addresses {
 				if len(e.aliases) > 0 && (e != near || k > 0) {
 					more = append(more, line(a, e.aliases...))
@@ -82,23 +82,23 @@ func (p peerLines) hostsFor(own *life) []string {
 	return append(lines, more[:min(len(more), max(0, maxLines-len(lines)))]...)
 }
 
-// near is the peer's end on the first of the links that has one.
-func (p *peer) near(links []string) *peerEnd {
+// interfaceOn is the peer's end on the first of the links that has one.
+func (p *peer) interfaceOn(links []string) *peerInterface {
 	for _, link := range links {
-		for i := range p.ends {
-			if p.ends[i].link == link {
-				return &p.ends[i]
+		for i := range p.interfaces {
+			if p.interfaces[i].link == link {
+				return &p.interfaces[i]
 			}
 		}
 	}
 	return nil
 }
 
-// known are the lines of ssh_known_hosts about a peer, by all names and addresses
+// knownHostsLines are the lines of ssh_known_hosts about a peer, by all names and addresses
 // that others have for it.
-func (p *peer) known(hostKeys string) []string {
+func (p *peer) knownHostsLines(hostKeys string) []string {
 	called := append(slices.Clone(p.names), p.address.String())
-	for _, e := range p.ends {
+	for _, e := range p.interfaces {
 		for _, a := range e.addresses {
 			called = append(called, a.String())
 		}

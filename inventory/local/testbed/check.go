@@ -18,29 +18,29 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	fresh := map[string][]member{} // by slice
 	seen, leaving := map[string]bool{}, map[string]bool{}
 	t.mu.Lock()
-	heavies := t.heavies()
+	heavies := t.totalExcessWeight()
 	t.mu.Unlock()
 	for _, u := range updates {
-		w := u.Should
-		if w.Ensure != nil && *w.Ensure == provider.Absent {
+		changes := u.Changes
+		if changes.Ensure != nil && *changes.Ensure == provider.Absent {
 			leaving[u.Name] = true
 		}
-		if seen[u.Name] || w.Interfaces == nil || w.Ensure == nil || *w.Ensure != provider.Present || t.life(u.Name) != nil {
+		if seen[u.Name] || changes.Interfaces == nil || changes.Ensure == nil || *changes.Ensure != provider.Present || t.node(u.Name) != nil {
 			continue
 		}
 		seen[u.Name] = true
 		urn := ""
-		if w.SliceURN != nil {
-			urn = *w.SliceURN
+		if changes.SliceURN != nil {
+			urn = *changes.SliceURN
 		}
-		ifaces, err := t.allowed(*w.Interfaces, urn)
+		ifaces, err := t.checkInterfaces(*changes.Interfaces, urn)
 		if err != nil {
 			wrong[u.Name] = err
 			continue
 		}
-		if n := heavy(ifaces); n > 0 {
-			if heavies+n > heavyInterfaces {
-				wrong[u.Name] = errHeavy
+		if n := excessWeight(ifaces); n > 0 {
+			if heavies+n > sharedInterfaceWeight {
+				wrong[u.Name] = errInterfaceWeight
 				continue
 			}
 			heavies += n
@@ -56,14 +56,14 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	return wrong
 }
 
-// checkRoom refuses, in wrong, the new nodes for which the testbed has no place or no
+// checkCapacity refuses, in wrong, the new nodes for which the testbed has no place or no
 // port for logins left: those that come last.
-func (t *Testbed) checkRoom(updates []update, wrong map[string]error) {
+func (t *Testbed) checkCapacity(updates []update, wrong map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string
 	for _, u := range updates {
-		w := u.Should
-		if seen[u.Name] || wrong[u.Name] != nil || w.Ensure == nil || *w.Ensure != provider.Present || t.life(u.Name) != nil {
+		changes := u.Changes
+		if seen[u.Name] || wrong[u.Name] != nil || changes.Ensure == nil || *changes.Ensure != provider.Present || t.node(u.Name) != nil {
 			continue
 		}
 		seen[u.Name] = true
@@ -72,7 +72,7 @@ func (t *Testbed) checkRoom(updates []update, wrong map[string]error) {
 	if len(fresh) == 0 {
 		return
 	}
-	lives := t.all()
+	lives := t.sortedNodes()
 	refuse := func(room int, err error) {
 		for _, name := range fresh[min(len(fresh), max(0, room)):] {
 			wrong[name] = err
@@ -88,46 +88,46 @@ func (t *Testbed) checkRoom(updates []update, wrong map[string]error) {
 		t.log.Warn("cannot tell how many ports for logins are left", "error", err)
 		return // those who open one find out
 	}
-	for _, l := range lives {
-		if l.snapshot().Port == 0 {
+	for _, nc := range lives {
+		if nc.snapshot().Port == 0 {
 			left-- // it is about to have one
 		}
 	}
 	refuse(left, errNoPort)
 }
 
-// allowed reads the interfaces of a new node, as this site allows them.
-func (t *Testbed) allowed(items []string, urn string) ([]iface, error) {
+// checkInterfaces reads the interfaces of a new node, as this site allows them.
+func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 	ifaces, err := parseInterfaces(items)
 	if err != nil {
-		return nil, refused(provider.Failed, "%v", err)
+		return nil, refusalf(provider.Failed, "%v", err)
 	}
 	for _, f := range ifaces {
-		if err := t.insideOnly(&f); err != nil {
+		if err := t.checkNotEgress(&f); err != nil {
 			return nil, err
 		}
 		switch {
 		case f.slice != "" && f.slice != urn:
-			return nil, refused(provider.Failed, "interface %s is on a link of another slice than its node; links join nodes of one slice, and several slices by a shared VLAN", shown(f.clientID))
+			return nil, refusalf(provider.Failed, "interface %s is on a link of another slice than its node; links join nodes of one slice, and several slices by a shared VLAN", quoteName(f.clientID))
 		case f.shared == "" || slices.Contains(t.settings.SharedVLANs, f.shared):
 		case len(t.settings.SharedVLANs) == 0:
-			return nil, refused(provider.Forbidden, "link %s asks for the shared VLAN %s, and this testbed has none", shown(f.link), shown(f.shared))
+			return nil, refusalf(provider.Forbidden, "link %s asks for the shared VLAN %s, and this testbed has none", quoteName(f.link), quoteName(f.shared))
 		default:
-			return nil, refused(provider.Forbidden, "link %s asks for the shared VLAN %s, which this testbed does not have; it has %s", shown(f.link), shown(f.shared), listed(t.settings.SharedVLANs))
+			return nil, refusalf(provider.Forbidden, "link %s asks for the shared VLAN %s, which this testbed does not have; it has %s", quoteName(f.link), quoteName(f.shared), joinNames(t.settings.SharedVLANs))
 		}
 	}
 	return ifaces, nil
 }
 
-// insideOnly refuses the addresses that the nodes' way outside uses: one of those on a
+// checkNotEgress refuses the addresses that the nodes' way outside uses: one of those on a
 // link may be the node's own there, or its gateway's.
-func (t *Testbed) insideOnly(f *iface) error {
-	if t.exit == nil || f.control {
+func (t *Testbed) checkNotEgress(f *iface) error {
+	if t.egress == nil || f.control {
 		return nil
 	}
 	for _, a := range f.addresses {
 		if egress.Nodes().Contains(a.Addr()) {
-			return refused(provider.Unsupported, "interface %s asks for the address %v, and those of %v are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8", shown(f.clientID), a.Addr(), egress.Nodes())
+			return refusalf(provider.Unsupported, "interface %s asks for the address %v, and those of %v are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8", quoteName(f.clientID), a.Addr(), egress.Nodes())
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func (t *Testbed) insideOnly(f *iface) error {
 func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool) map[string]error {
 	wrong := map[string]error{}
 	members := slices.DeleteFunc(t.members(id), func(m member) bool { return leaving[m.id] })
-	links := linksOf(id, append(members, fresh...))
+	links := planLinks(id, append(members, fresh...))
 	verdicts := map[string]error{}
 	for _, m := range fresh {
 		for i := range m.ifaces {
@@ -146,7 +146,7 @@ func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool)
 			if f.control {
 				continue
 			}
-			on := f.on(m.id)
+			on := f.linkID(m.id)
 			err, ok := verdicts[on]
 			if !ok {
 				err = t.checkLink(links[on], f)
@@ -162,10 +162,10 @@ func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool)
 
 // checkLink says why a link cannot be; f is one of its interfaces.
 func (t *Testbed) checkLink(l *link, f *iface) error {
-	if l.clash != "" {
-		return refused(provider.Failed, "%s", l.misfit(f))
+	if l.conflict != "" {
+		return refusalf(provider.Failed, "%s", l.conflictMessage(f))
 	}
-	err := t.noFabric
+	err := t.fabricError
 	if err != nil {
 		err = errors.New("this host cannot make links; ask the testbed's operators")
 	} else {
@@ -181,5 +181,5 @@ func (t *Testbed) checkLink(l *link, f *iface) error {
 			t.log.Info("a link is refused", "slice", l.Slice, "link", l.title(f), "reason", no.Error())
 		}
 	}
-	return refused(kind, "%s", l.refusal(f, err))
+	return refusalf(kind, "%s", l.refusalMessage(f, err))
 }

@@ -30,11 +30,11 @@ func installs(url, path string) string {
 }
 
 // served are the services of a node.
-func (s *site) services(name string) []service {
+func (s *site) services(name string) []stepState {
 	s.t.Helper()
-	var all []service
+	var all []stepState
 	for _, item := range s.get(name)[name].Services {
-		var one service
+		var one stepState
 		if err := json.Unmarshal([]byte(item), &one); err != nil {
 			s.t.Fatalf("%s: %v", item, err)
 		}
@@ -44,11 +44,11 @@ func (s *site) services(name string) []service {
 }
 
 // over waits until all steps of the node have ended.
-func (s *site) over(name string) []service {
+func (s *site) over(name string) []stepState {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		all := s.services(name)
-		if j := (journal{Steps: all}); len(all) > 0 && j.over() {
+		if j := (stepJournal{Steps: all}); len(all) > 0 && j.allEnded() {
 			return all
 		}
 		if time.Now().After(end) {
@@ -110,7 +110,7 @@ func TestRealServices(t *testing.T) {
 	var l net.Listener
 	for end := time.Now().Add(20 * time.Second); l == nil; time.Sleep(5 * time.Millisecond) {
 		var err error
-		if l, err = s.testbed.life(a).listenInside(t.Context(), "tcp", "127.0.0.1:8000", ""); err != nil && time.Now().After(end) {
+		if l, err = s.testbed.node(a).listenInside(t.Context(), "tcp", "127.0.0.1:8000", ""); err != nil && time.Now().After(end) {
 			t.Fatal(err)
 		}
 	}

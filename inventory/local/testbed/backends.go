@@ -12,9 +12,9 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// machines makes and finds nodes: node.Host, or a double of it in tests. What goes
+// nodeRuntime makes and finds nodes: node.Host, or a double of it in tests. What goes
 // on in a node is asked of its agent, at the connection that Agent makes.
-type machines interface {
+type nodeRuntime interface {
 	IDs() ([]string, error)
 	Prepare(ctx context.Context, s node.Spec) error
 	Start(ctx context.Context, s node.Spec) (node.Running, error)
@@ -29,8 +29,8 @@ type machines interface {
 	Agent(ctx context.Context, id string) (*fdsocket.Conn, error)
 }
 
-// doorkeeper is the gateway.
-type doorkeeper interface {
+// sshGateway is the gateway.
+type sshGateway interface {
 	Put(d gateway.Door, public, inside net.Listener) error
 	Peers(slice string, at map[netip.Addr]string) error
 	Remove(node string) error
@@ -38,8 +38,8 @@ type doorkeeper interface {
 	Close() error
 }
 
-// fabrics are the networks of slices.
-type fabrics interface {
+// linkFabric are the networks of slices.
+type linkFabric interface {
 	Check(l fabric.Link) error
 	Put(ctx context.Context, l fabric.Link) (emulator string, err error)
 	Plug(ctx context.Context, slice, link, end string, node fabric.Namespace) error
@@ -59,8 +59,8 @@ type images interface {
 	Sweep(used func(key string) bool) error
 }
 
-// numbers are claims of one kind.
-type numbers interface {
+// allocator are claims of one kind.
+type allocator interface {
 	Take(holder string, fits func(uint32) bool) (uint32, error)
 	Hold(n uint32, holder string) error
 	Release(n uint32, holder string) error
@@ -69,8 +69,8 @@ type numbers interface {
 	Close() error
 }
 
-// exit is the way of nodes outside.
-type exit interface {
+// egressNetwork is the way of nodes outside.
+type egressNetwork interface {
 	Attach(ctx context.Context, number int, node *os.File) error
 	Detach(number int) error
 	Own(number int, owner string)

@@ -23,12 +23,12 @@ var gatewayLimits = node.Limits{Memory: 512 << 20, PIDs: 256}
 func (t *Testbed) gatewayHolder() string { return t.settings.Instance + ":gateway" }
 
 // openGateway starts the gateway with the numbers and the key that it had.
-func (t *Testbed) openGateway(start func(gateway.Options) (doorkeeper, error)) error {
-	before := t.gateway
-	if err := t.gatewayID(); err != nil {
+func (t *Testbed) openGateway(start func(gateway.Options) (sshGateway, error)) error {
+	before := t.gatewayIDs
+	if err := t.allocateGatewayID(); err != nil {
 		return fmt.Errorf("no user id for the gateway: %w", err)
 	}
-	key, _, err := keptKey(t.o.State, gatewayKeyFile, func() ([]byte, error) {
+	key, _, err := loadOrCreateKey(t.o.State, gatewayKeyFile, func() ([]byte, error) {
 		key, _, err := newHostKey()
 		return key, err
 	})
@@ -36,42 +36,42 @@ func (t *Testbed) openGateway(start func(gateway.Options) (doorkeeper, error)) e
 		return err
 	}
 	o := gateway.Options{
-		Program: t.o.Program, UID: int(t.gateway.UID), GID: int(t.gateway.UID),
-		HostKey: key, Agent: t.machines.Agent, Log: t.log,
+		Program: t.o.Program, UID: int(t.gatewayIDs.UID), GID: int(t.gatewayIDs.UID),
+		HostKey: key, Agent: t.runtime.Agent, Log: t.log,
 		Place: func(pid int) error { return t.host.PlaceGateway(pid, gatewayLimits) },
 	}
 	if t.settings.Publish != local.Direct {
-		if o.Gateway, err = t.gatewayPort(); err != nil {
+		if o.Gateway, err = t.openGatewayPort(); err != nil {
 			return err
 		}
 	}
-	if t.gateway != before {
-		if err := t.write(t.o.State, gatewayFile, t.gateway); err != nil {
+	if t.gatewayIDs != before {
+		if err := t.write(t.o.State, gatewayFile, t.gatewayIDs); err != nil {
 			if o.Gateway != nil {
 				o.Gateway.Close()
 			}
 			return err
 		}
 	}
-	t.doors, err = start(o)
+	t.gateway, err = start(o)
 	return err
 }
 
-func (t *Testbed) gatewayID() (err error) {
-	if t.gateway.UID != 0 && t.ids.Hold(t.gateway.UID, t.gatewayHolder()) == nil {
+func (t *Testbed) allocateGatewayID() (err error) {
+	if t.gatewayIDs.UID != 0 && t.userIDs.Hold(t.gatewayIDs.UID, t.gatewayHolder()) == nil {
 		return nil
 	}
-	t.gateway.UID, err = t.ids.Take(t.gatewayHolder(), nil)
+	t.gatewayIDs.UID, err = t.userIDs.Take(t.gatewayHolder(), nil)
 	return err
 }
 
-// gatewayPort opens the port that the settings name, or the one that it had.
-func (t *Testbed) gatewayPort() (l net.Listener, err error) {
+// openGatewayPort opens the port that the settings name, or the one that it had.
+func (t *Testbed) openGatewayPort() (l net.Listener, err error) {
 	if t.settings.GatewayPort != 0 {
-		if l, err = t.listenAt(t.gateway.Port, t.gatewayHolder()); err != nil {
-			err = fmt.Errorf("the gateway cannot have port %d: %w; name another gateway_port in the settings", t.gateway.Port, err)
+		if l, err = t.openHeldPort(t.gatewayIDs.Port, t.gatewayHolder()); err != nil {
+			err = fmt.Errorf("the gateway cannot have port %d: %w; name another gateway_port in the settings", t.gatewayIDs.Port, err)
 		}
-	} else if l, t.gateway.Port, err = t.listen(t.gateway.Port, t.gatewayHolder()); err != nil {
+	} else if l, t.gatewayIDs.Port, err = t.openPort(t.gatewayIDs.Port, t.gatewayHolder()); err != nil {
 		err = fmt.Errorf("no port for the gateway: %w; see who has the ports: ss -tlnp", err)
 	}
 	return l, err
@@ -80,11 +80,11 @@ func (t *Testbed) gatewayPort() (l net.Listener, err error) {
 // readGateway finds the numbers that the gateway had, as far as the settings still let
 // it have them.
 func (t *Testbed) readGateway() error {
-	if err := readJSON(t.o.State, gatewayFile, &t.gateway); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := readJSON(t.o.State, gatewayFile, &t.gatewayIDs); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("what was noted of the gateway is spoilt: %w; move %s away, and the gateway gets another user id and, unless gateway_port is set, another port", err, filepath.Join(t.o.State, gatewayFile))
 	}
-	if port := t.gateway.Port; t.settings.GatewayPort != 0 || port < t.settings.FirstPort || port > t.settings.LastPort {
-		t.gateway.Port = t.settings.GatewayPort
+	if port := t.gatewayIDs.Port; t.settings.GatewayPort != 0 || port < t.settings.FirstPort || port > t.settings.LastPort {
+		t.gatewayIDs.Port = t.settings.GatewayPort
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ func TestPeersAreNamedByTheirLinks(t *testing.T) {
 		return true
 	})
 	rename := map[string]string{}
-	for a, l := range tb.named(sliceURN).peers {
-		rename[a.String()+"\t"] = fmt.Sprintf("127.64.0.%c\t", l.id[7])
+	for a, nc := range tb.sliceByURN(sliceURN).peers {
+		rename[a.String()+"\t"] = fmt.Sprintf("127.64.0.%c\t", nc.id[7])
 	}
 	plain := func(lines []string) []string {
 		var all []string
@@ -92,18 +92,18 @@ func TestNamesOfPeersAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := strings.Repeat("n", 60)
-	lines := peerLines{}
+	lines := peerFiles{}
 	for range maxNodes {
-		l := &life{ifaces: ifaces}
-		p := peer{life: l, address: netip.MustParseAddr("127.64.0.1"), names: []string{name}}
-		p.ends = l.peerEnds(p.names, nil)
-		known := p.known("ssh-ed25519 AAAA\necdsa-sha2-nistp256 BBBB")
+		nc := &nodeController{interfaces: ifaces}
+		p := peer{node: nc, address: netip.MustParseAddr("127.64.0.1"), names: []string{name}}
+		p.interfaces = nc.peerInterfaces(p.names, nil)
+		known := p.knownHostsLines("ssh-ed25519 AAAA\necdsa-sha2-nistp256 BBBB")
 		if len(known) > 8 || slices.ContainsFunc(known, func(s string) bool { return len(s) > 16<<10 }) {
 			t.Fatalf("%d lines of known hosts, the first of %d bytes", len(known), len(known[0]))
 		}
 		lines.peers = append(lines.peers, p)
 	}
-	hosts := lines.hostsFor(&life{ifaces: ifaces})
+	hosts := lines.hostsLines(&nodeController{interfaces: ifaces})
 	if len(hosts) != maxLines {
 		t.Errorf("%d lines of hosts", len(hosts))
 	}

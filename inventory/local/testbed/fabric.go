@@ -21,10 +21,10 @@ var relayLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
 // openFabric opens the networks. Without them, nodes without links can be.
 func (t *Testbed) openFabric() {
 	h, err := fabric.Open(fabric.Options{
-		Folder: t.fabrics(), Instance: t.settings.Instance, Emulator: string(t.settings.Emulator), Log: t.log,
+		Folder: t.fabricsPath(), Instance: t.settings.Instance, Emulator: string(t.settings.Emulator), Log: t.log,
 		Relay: vswitch.Options{
 			Program: t.o.Program,
-			UID:     t.gateway.UID + 1, // its block has more than it needs
+			UID:     t.gatewayIDs.UID + 1, // its block has more than it needs
 			Log:     t.log,
 		},
 		Place: func(slice string, pid int) error { return t.host.PlaceRelay(slice, pid, relayLimits) },
@@ -32,7 +32,7 @@ func (t *Testbed) openFabric() {
 	})
 	if err != nil {
 		t.log.Error("this host cannot make links; nodes that have any are refused, and patchbay-local doctor says more", "error", err)
-		t.noFabric = err
+		t.fabricError = err
 		return
 	}
 	if err := h.Abilities().Lacks(string(t.settings.Emulator)); err != nil {
@@ -41,12 +41,12 @@ func (t *Testbed) openFabric() {
 	t.fabric = h
 }
 
-func (t *Testbed) fabrics() string { return filepath.Join(t.o.State, fabricsFolder) }
+func (t *Testbed) fabricsPath() string { return filepath.Join(t.o.State, fabricsFolder) }
 
 // sweepFabric begins to remove the networks, and the links in them, that no node
 // has.
 func (t *Testbed) sweepFabric() {
-	if t.noFabric != nil {
+	if t.fabricError != nil {
 		return
 	}
 	ids, err := t.fabric.Slices()
@@ -57,13 +57,13 @@ func (t *Testbed) sweepFabric() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, id := range ids {
-		t.network(id).later(0)
+		t.networkByID(id).rebuildAfter(0)
 	}
 }
 
 // cleanFabric removes all networks of an instance that does not run.
 func cleanFabric(ctx context.Context, t *Testbed) error {
-	h, err := fabric.Open(fabric.Options{Folder: t.fabrics(), Instance: t.settings.Instance, Log: t.log})
+	h, err := fabric.Open(fabric.Options{Folder: t.fabricsPath(), Instance: t.settings.Instance, Log: t.log})
 	if err != nil { // a host without links can be cleaned all the same; Clean sees what is mounted
 		t.log.Warn("the networks of slices cannot be looked at", "error", err)
 		return nil

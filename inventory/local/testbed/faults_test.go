@@ -99,7 +99,7 @@ func TestFailedNodeIsTriedOnceMoreByTheNextProgram(t *testing.T) {
 	w.breaks("configure", nil)
 	for range 2 { // and it is not forgotten that it is well
 		tb, stop = w.run(-1)
-		if r := await(t, tb, nodeName(1), settled); !ready(r) || tb.life(nodeName(1)).snapshot().Failed != "" {
+		if r := await(t, tb, nodeName(1), settled); !ready(r) || tb.node(nodeName(1)).snapshot().Failed != "" {
 			t.Errorf("mended: %v", r)
 		}
 		stop()
@@ -108,7 +108,7 @@ func TestFailedNodeIsTriedOnceMoreByTheNextProgram(t *testing.T) {
 
 // dials tells whether the port of node 1 is open.
 func (w *world) dials(tb *Testbed) bool {
-	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", tb.life(nodeName(1)).snapshot().Port))
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", tb.node(nodeName(1)).snapshot().Port))
 	if err == nil {
 		c.Close()
 	}
@@ -124,7 +124,7 @@ func TestAgentThatIsTooSlowLocksNobodyOut(t *testing.T) {
 	w.slow["configure"] = answer
 	w.mu.Unlock()
 	tb := w.up(-1)
-	tb.quickTime, tb.talkTime = 20*time.Millisecond, 20*time.Millisecond
+	tb.agentTime, tb.slowAgentTime = 20*time.Millisecond, 20*time.Millisecond
 	stop = w.serve(tb)
 	defer stop()
 	await(t, tb, nodeName(1), func(provider.Resource) bool { return w.dials(tb) })
@@ -146,8 +146,8 @@ func TestAgentThatIsTooSlowLocksNobodyOut(t *testing.T) {
 func TestFrozenAgentsHoldUpNobody(t *testing.T) {
 	w := newWorld(t)
 	tb := w.up(-1)
-	tb.quickTime, tb.talkTime = time.Hour, time.Hour
-	tb.talk, tb.slow = make(turns, 1), make(turns, 1)
+	tb.agentTime, tb.slowAgentTime = time.Hour, time.Hour
+	tb.agentCalls, tb.slowAgentCalls = make(semaphore, 1), make(semaphore, 1)
 	stop := w.serve(tb)
 	defer stop()
 	for i := range 2 {
@@ -171,8 +171,8 @@ func TestNothingIsToldTwice(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.one()
 	defer stop()
-	s := tb.life(nodeName(1)).slice
-	before, err := s.current()
+	s := tb.node(nodeName(1)).slice
+	before, err := s.refreshPeers()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestNothingIsToldTwice(t *testing.T) {
 	told := w.done["peers"]
 	w.mu.Unlock()
 	bring(t, tb, nodeName(1), provider.Resource{"users": userItems("bob")})
-	after, err := s.current()
+	after, err := s.refreshPeers()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil || after.version != before.version || w.done["peers"] != told {
@@ -194,15 +194,15 @@ func TestNodesThatAreBeingRemovedAreNoPeers(t *testing.T) {
 	tb, stop := w.one()
 	defer stop()
 	bring(t, tb, nodeName(2), present("web", sliceURN, "alice"))
-	leaving := tb.life(nodeName(1))
+	leaving := tb.node(nodeName(1))
 	hang := make(chan struct{})
 	defer close(hang)
 	w.mu.Lock()
 	w.slow["remove"] = hang
 	w.mu.Unlock()
 	set(t, tb, nodeName(1), absent)
-	lines, err := leaving.slice.current()
-	if err != nil || len(lines.peers) != 1 || lines.peers[0].life != tb.life(nodeName(2)) {
+	lines, err := leaving.slice.refreshPeers()
+	if err != nil || len(lines.peers) != 1 || lines.peers[0].node != tb.node(nodeName(2)) {
 		t.Errorf("peers are %+v, %v; want the other node alone", lines.peers, err)
 	}
 }
@@ -213,15 +213,15 @@ func TestNodeThatCannotBeRemovedStopsNobody(t *testing.T) {
 	stop()
 	half, spoilt := nodeName(2), nodeName(3)
 	for _, name := range []string{half, spoilt} {
-		if err := os.Mkdir(filepath.Join(tb.nodes, name), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(tb.nodesDir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(tb.nodes, spoilt, recordFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tb.nodesDir, spoilt, recordFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// What the spoilt one has claimed is nobody else's as long as it may run.
-	base, err := tb.ids.(doubleNumbers).numbers.Take("testbed-t/"+spoilt, nil)
+	base, err := tb.userIDs.(doubleNumbers).allocator.Take("testbed-t/"+spoilt, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func TestNodesThatCannotBeRemovedDoNotKeepOthersFromBeingMade(t *testing.T) {
 	for _, slow := range []string{"remove door", "remove"} {
 		w := newWorld(t)
 		tb := w.up(-1)
-		tb.heavy = make(turns, 1)
+		tb.heavyWork = make(semaphore, 1)
 		stop := w.serve(tb)
 		bring(t, tb, nodeName(1), present("web", sliceURN, "alice"))
 		w.breaks("remove", errors.New("busy"))
@@ -337,7 +337,7 @@ func TestNodesThatCannotBeRemovedDoNotKeepOthersFromBeingMade(t *testing.T) {
 func TestNodesAreRemovedSideBySide(t *testing.T) {
 	w := newWorld(t)
 	tb := w.up(-1)
-	tb.heavy = make(turns, 1)
+	tb.heavyWork = make(semaphore, 1)
 	stop := w.serve(tb)
 	defer stop()
 	const n = 5
@@ -387,7 +387,7 @@ func TestKeysOfExperimentsHoldUpNobody(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.one()
 	defer stop()
-	tb.keeping.Lock() // the disk is slow
+	tb.keysMu.Lock() // the disk is slow
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
@@ -401,6 +401,6 @@ func TestKeysOfExperimentsHoldUpNobody(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("others wait for a key")
 	}
-	tb.keeping.Unlock()
+	tb.keysMu.Unlock()
 	await(t, tb, nodeName(2), ready)
 }

@@ -11,10 +11,10 @@ import (
 
 // Bounds on what is asked.
 const (
-	maxNodes = 2000
-	maxText  = 1024 // of a URN or client_id, in bytes
-	maxNames = provider.MaxNames
-	writers  = 8 // records that are written at once
+	maxNodes        = 2000
+	maxText         = 1024 // of a URN or client_id, in bytes
+	maxNames        = provider.MaxNames
+	maxRecordWrites = 8 // records that are written at once
 )
 
 // object is an answer or a part of one.
@@ -29,26 +29,26 @@ type refusalError struct {
 
 func (e *refusalError) Error() string { return e.text }
 
-func refused(kind provider.Kind, format string, args ...any) error {
+func refusalf(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
 
-// wordsError is an error with words for experimenters; err is for the log.
-type wordsError struct {
-	words string
-	err   error
-	final bool // another attempt is of no use
+// userError is an error with words for experimenters; err is for the log.
+type userError struct {
+	message string
+	err     error
+	final   bool // another attempt is of no use
 }
 
-func (e *wordsError) Error() string { return fmt.Sprintf("%s: %v", e.words, e.err) }
+func (e *userError) Error() string { return fmt.Sprintf("%s: %v", e.message, e.err) }
 
-func (e *wordsError) Unwrap() error { return e.err }
+func (e *userError) Unwrap() error { return e.err }
 
-func inWords(words string, err error) error {
+func asUserError(words string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &wordsError{words: words, err: err}
+	return &userError{message: words, err: err}
 }
 
 // isID accepts what can be the name of a node: a UUID in small letters.
@@ -72,11 +72,11 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// turns bounds how many lives do something heavy at once.
-type turns chan struct{}
+// semaphore bounds how many lives do something heavy at once.
+type semaphore chan struct{}
 
-// take waits for a turn, which ends with give.
-func (t turns) take(ctx context.Context) error {
+// acquire waits for a turn, which ends with give.
+func (t semaphore) acquire(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
 		return nil
@@ -85,13 +85,13 @@ func (t turns) take(ctx context.Context) error {
 	}
 }
 
-func (t turns) give() { <-t }
+func (t semaphore) release() { <-t }
 
 // How long a phase may take, and what is done when one fails.
 const (
 	startTime     = time.Minute
-	quickTime     = 5 * time.Second // for an agent that has answered in time before
-	talkTime      = 30 * time.Second
+	agentTime     = 5 * time.Second // for an agent that has answered in time before
+	slowAgentTime = 30 * time.Second
 	removeTime    = 2 * time.Minute
 	maxAttempts   = 3           // at what was asked, before the node is failed
 	pause         = time.Second // after the first attempt, and so much more after each

@@ -183,7 +183,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"no such image", nodeName(2), with("image", "../../etc"), "unknown: there is no image ../../etc; there are debian-12, host"},
 		{"a path as a name", "../../usr", present("web", sliceURN), `failed: "../../usr" cannot be the name of a node; it must be a UUID`},
 		{"the group of the gateway", "gateway", present("web", sliceURN), `failed: "gateway" cannot be the name of a node; it must be a UUID`},
-		{"a door of another provider", foreignDoorID("rack", "n1"), present("web", sliceURN), fmt.Sprintf("failed: %q cannot be the name of a node; it must be a UUID", foreignDoorID("rack", "n1"))},
+		{"a door of another provider", foreignEndpointID("rack", "n1"), present("web", sliceURN), fmt.Sprintf("failed: %q cannot be the name of a node; it must be a UUID", foreignEndpointID("rack", "n1"))},
 		{"large letters", strings.ToUpper("aaaaaaaa-0000-4000-8000-000000000000"), present("web", sliceURN), `failed: "AAAAAAAA-0000-4000-8000-000000000000" cannot be the name of a node; it must be a UUID`},
 		{"no name", "", present("web", sliceURN), `failed: "" cannot be the name of a node; it must be a UUID`},
 		{"a name of an option", "-rf", present("web", sliceURN), `failed: "-rf" cannot be the name of a node; it must be a UUID`},
@@ -209,7 +209,7 @@ func TestWhatIsRefused(t *testing.T) {
 	if r := look(tb, nodeName(2)); !provider.Gone(r) {
 		t.Errorf("what was refused is there: %v", r)
 	}
-	if entries, _ := os.ReadDir(tb.nodes); len(entries) != 1 {
+	if entries, _ := os.ReadDir(tb.nodesDir); len(entries) != 1 {
 		t.Errorf("folders: %v", entries)
 	}
 }
@@ -326,7 +326,7 @@ func TestSpoiltRecordHurtsNobodyElse(t *testing.T) {
 		bring(t, tb, nodeName(i), present("web", sliceURN))
 	}
 	stop()
-	if err := os.WriteFile(filepath.Join(tb.nodes, nodeName(0), recordFile), []byte(`{"asked":`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tb.nodesDir, nodeName(0), recordFile), []byte(`{"asked":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tb, stop = w.run(-1)

@@ -58,7 +58,7 @@ func TestMishapsAreToldUntilTheRestart(t *testing.T) {
 	await(t, tb, name, says("2 processes were ended"))
 	w.ooms(name, 1)
 	await(t, tb, name, says("3 processes were ended"))
-	tb.relieved(name)
+	tb.saveReliefKill(name)
 	await(t, tb, name, says("4 processes were ended"))
 	w.dies(name)
 	await(t, tb, name, says("its system ended by itself and was started again 1 time, last at"))

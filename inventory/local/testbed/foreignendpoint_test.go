@@ -20,7 +20,7 @@ func askLeads(t *testing.T, tb *Testbed, q local.DoorsInput) map[string]local.Do
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := tb.askDoors(b)
+	out, err := tb.handleEndpoints(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer func() { stop() }()
 	alice, bob := userItems("alice"), userItems("bob")
-	id := foreignDoorID("rack", "n1")
+	id := foreignEndpointID("rack", "n1")
 
 	// First only the users are known.
 	d := askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Users: alice}}})["n1"]
@@ -134,7 +134,7 @@ func TestDoorThatCannotBeOpenedTakesOnePort(t *testing.T) {
 }
 
 func TestDoorsOfTwoProvidersWithOneName(t *testing.T) {
-	if foreignDoorID("a", "bc") == foreignDoorID("ab", "c") {
+	if foreignEndpointID("a", "bc") == foreignEndpointID("ab", "c") {
 		t.Error("two nodes have one door")
 	}
 }

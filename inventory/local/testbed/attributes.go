@@ -1,0 +1,189 @@
+package testbed
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/image"
+	"patchbay/inventory/provider"
+)
+
+// update is one resource of a set. The record says how the resource is, so what
+// the caller says of that is not read.
+type update struct {
+	Name    string           `json:"name"`
+	Changes requestedChanges `json:"should"`
+}
+
+// requestedChanges has the attributes that are to change; nil: this one is not.
+type requestedChanges struct {
+	Ensure        *string   `json:"ensure"`
+	Power         *string   `json:"power"`
+	RestartSerial *string   `json:"restart_serial"`
+	Component     *string   `json:"component"`
+	SliverType    *string   `json:"sliver_type"`
+	Image         *string   `json:"image"`
+	Hostname      *string   `json:"hostname"`
+	Users         *[]string `json:"users"`
+	ClientID      *string   `json:"client_id"`
+	SliceURN      *string   `json:"slice_urn"`
+	SliverURN     *string   `json:"sliver_urn"`
+	Interfaces    *[]string `json:"interfaces"`
+	Setup         *[]string `json:"setup"` // of a new node only
+}
+
+// textAttribute is an attribute that is one text: what is asked (nil: nothing), and where
+// it is kept.
+type textAttribute struct {
+	name               string
+	requested, current *string
+	fixed              bool // it cannot be changed
+	free               bool // any line of at most maxText bytes
+}
+
+func (changes *requestedChanges) textAttributes(a *desired) []textAttribute {
+	return []textAttribute{
+		{"component", changes.Component, &a.Component, true, false},
+		{"sliver_type", changes.SliverType, &a.SliverType, true, false},
+		{"image", changes.Image, &a.Image, true, false},
+		{"slice_urn", changes.SliceURN, &a.SliceURN, true, true},
+		{"hostname", changes.Hostname, &a.Hostname, false, false},
+		{"power", changes.Power, &a.Power, false, false},
+		{"restart_serial", changes.RestartSerial, &a.RestartSerial, false, true},
+		{"client_id", changes.ClientID, &a.ClientID, false, true},
+		{"sliver_urn", changes.SliverURN, &a.SliverURN, false, true},
+	}
+}
+
+// applyToExisting puts what is asked into a node that exists.
+func (changes *requestedChanges) applyToExisting(a *desired) error {
+	for _, text := range changes.textAttributes(a) {
+		if text.fixed && text.requested != nil && *text.requested != *text.current {
+			return refusalf(provider.Failed, "the %s of a node cannot be changed; remove the node first", text.name)
+		}
+	}
+	if changes.Interfaces != nil {
+		ifaces, err := parseInterfaces(*changes.Interfaces)
+		if err != nil || !slices.Equal(interfaceTexts(ifaces), a.Interfaces) {
+			return refusalf(provider.Failed, "the interfaces of a node cannot be changed; remove the node first")
+		}
+	}
+	return changes.apply(a)
+}
+
+// apply puts all that is asked into a, checked.
+func (changes *requestedChanges) apply(a *desired) error {
+	for _, text := range changes.textAttributes(a) {
+		if text.requested != nil {
+			*text.current = *text.requested
+		}
+	}
+	if changes.Users != nil {
+		a.Users = *changes.Users
+		if _, err := parseUsers(a.Users); err != nil {
+			return refusalf(provider.Failed, "%v", err)
+		}
+	}
+	if changes.Interfaces != nil {
+		ifaces, err := parseInterfaces(*changes.Interfaces)
+		if err != nil {
+			return refusalf(provider.Failed, "%v", err)
+		}
+		a.Interfaces = interfaceTexts(ifaces)
+	}
+	switch {
+	case a.Power != provider.On && a.Power != provider.Off:
+		return refusalf(provider.Failed, "power is %.40q and can be on or off", a.Power)
+	case a.Hostname != "" && !agent.IsHostname(a.Hostname):
+		return refusalf(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
+	}
+	for _, text := range changes.textAttributes(a) {
+		if text.free && (len(*text.current) > maxText || !isOneLine(*text.current)) {
+			return refusalf(provider.Failed, "%s is not one line of at most %d bytes", text.name, maxText)
+		}
+	}
+	return nil
+}
+
+// checkNew returns the sliver type of a new node, and refuses a component, image or
+// type that does not exist.
+func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, error) {
+	switch {
+	case a.Component == "":
+		return local.SliverType{}, refusalf(provider.Failed, "a node needs a component")
+	case a.Component != t.settings.Component:
+		return local.SliverType{}, refusalf(provider.Unknown, "the local testbed has no component %.80s; there is %s", a.Component, t.settings.Component)
+	case a.Image != "" && !slices.Contains(imageNames, a.Image):
+		return local.SliverType{}, refusalf(provider.Unknown, "there is no image %.80s; there are %s", a.Image, joinNames(imageNames))
+	}
+	var names []string
+	for _, kind := range t.settings.SliverTypes {
+		if kind.Name == a.SliverType || a.SliverType == "" {
+			return kind, nil
+		}
+		names = append(names, kind.Name)
+	}
+	return local.SliverType{}, refusalf(provider.Unknown, "there is no sliver type %.80s; there are %s", a.SliverType, joinNames(names))
+}
+
+func joinNames(words []string) string { return strings.Join(words, ", ") }
+
+// imageName is the image that was asked for.
+func (a *desired) imageName() string {
+	if a.Image == "" {
+		return image.Host
+	}
+	return a.Image
+}
+
+// changesBetween is the entry in changes: every attribute that is not as it was, nil
+// when there is none.
+func changesBetween(old, next *desired) object {
+	was, is := old.attributes(), next.attributes()
+	c := object{}
+	if next.Removing {
+		return object{provider.AttrEnsure: object{"is": provider.Absent, "was": provider.Present}}
+	}
+	for name, v := range is {
+		a, _ := json.Marshal(v)
+		b, _ := json.Marshal(was[name])
+		if string(a) != string(b) {
+			c[name] = object{"is": v, "was": was[name]}
+		}
+	}
+	if len(c) == 0 {
+		return nil
+	}
+	return c
+}
+
+// attributes are those that may be set, as get reports them.
+func (a *desired) attributes() provider.Resource {
+	if a == nil {
+		return provider.Resource{provider.AttrEnsure: provider.Absent}
+	}
+	users, interfaces := a.Users, a.Interfaces
+	if users == nil {
+		users = []string{}
+	}
+	if interfaces == nil {
+		interfaces = []string{}
+	}
+	return provider.Resource{
+		provider.AttrEnsure: provider.Present, provider.AttrComponent: a.Component, provider.AttrSliverType: a.SliverType,
+		provider.AttrImage: a.Image, provider.AttrHostname: a.Hostname, provider.AttrPower: a.Power,
+		provider.AttrRestartSerial: a.RestartSerial, provider.AttrUsers: users, provider.AttrClientID: a.ClientID,
+		provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN, provider.AttrInterfaces: interfaces,
+	}
+}
+
+// hostname is that of the node called id: the one that was asked for, if any.
+func (a *desired) hostname(id string) string {
+	if a.Hostname == "" {
+		return id[:min(len(id), 8)]
+	}
+	return a.Hostname
+}

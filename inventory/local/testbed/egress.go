@@ -1,0 +1,158 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"patchbay/inventory/local/egress"
+	"patchbay/inventory/local/hostalloc"
+)
+
+// egressRecord is what the exit keeps over restarts.
+type egressRecord struct {
+	Network uint32 `json:"network"`
+}
+
+const (
+	egressFolder = "outbound"
+	egressFile   = "outbound.json"
+)
+
+func (t *Testbed) egressHolder() string { return t.settings.Instance + ":outbound" }
+
+// openEgress makes the way outside, or removes it where the settings say that
+// there is none any more.
+func (t *Testbed) openEgress() error {
+	var rec egressRecord
+	if err := readJSON(t.o.State, egressFile, &rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.log.Warn("what was noted of the way outside is spoilt; it is made anew", "error", err)
+	}
+	if !t.settings.Outbound {
+		return t.removeEgress()
+	}
+	if rec.Network == 0 || t.uplinks.Hold(rec.Network, t.egressHolder()) != nil {
+		n, err := t.uplinks.Take(t.egressHolder(), egress.Free)
+		if errors.Is(err, hostalloc.ErrNone) {
+			err = errors.New("198.19.0.0/16 and 100.127.0.0/16, of which it takes four addresses, are in use on this host")
+		}
+		if err != nil {
+			return fmt.Errorf("no network for the way of nodes outside: %w; or set outbound: no", err)
+		}
+		rec.Network = n
+		if err := t.write(t.o.State, egressFile, rec); err != nil {
+			return err
+		}
+	}
+	e, err := egress.Open(egress.Options{
+		Folder: filepath.Join(t.o.State, egressFolder), Instance: t.settings.Instance, Number: rec.Network,
+		Servers: t.settings.DNS, Block: t.settings.OutboundBlock, Appears: t.settings.OutboundAddresses, Log: t.log,
+	})
+	if err != nil {
+		return fmt.Errorf("nodes cannot have a way outside: %w; patchbay-local doctor tells more, or set outbound: no", err)
+	}
+	t.egress = e
+	return e.Sweep(func(number int) bool { return t.nodeAtEgress(number) != nil })
+}
+
+// removeEgress leaves nothing of the way outside.
+func (t *Testbed) removeEgress() error {
+	folder := filepath.Join(t.o.State, egressFolder)
+	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
+		if err := egress.Remove(folder, t.settings.Instance); err != nil {
+			return fmt.Errorf("cannot remove the way of nodes outside: %w", err)
+		}
+	}
+	if err := os.Remove(filepath.Join(t.o.State, egressFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	problems, err := t.uplinks.Sweep(t.settings.Instance, func(string, uint32) bool { return false })
+	return errors.Join(append(problems, err)...)
+}
+
+func (t *Testbed) closeEgress() error {
+	if t.egress == nil {
+		return nil
+	}
+	return t.egress.Close()
+}
+
+// nameServer is the name server of the nodes; empty: they have none.
+func (t *Testbed) nameServer() string {
+	if t.egress == nil {
+		return ""
+	}
+	return egress.Gateway().String()
+}
+
+// attachEgress gives a node that runs its way outside, once each time it runs.
+func (nc *nodeController) attachEgress(ctx context.Context, rec *record) error {
+	if nc.t.egress == nil || nc.run.hasEgress {
+		return nil
+	}
+	number := nc.t.takeEgressNumber(rec.EgressNumber, nc)
+	if number == 0 {
+		return errors.New("there is no address left for it")
+	}
+	if number != rec.EgressNumber {
+		if err := nc.updateRecord(func(r *record) { r.EgressNumber = number }); err != nil {
+			return err
+		}
+		rec.EgressNumber = number
+	}
+	space, err := nc.t.runtime.Network(nc.id)
+	if err != nil {
+		return err
+	}
+	defer space.Close()
+	nc.t.egress.Own(number, rec.Desired.SliceURN)
+	err = nc.t.egress.Attach(ctx, number, space)
+	if errors.Is(err, egress.ErrOccupied) {
+		nc.t.log.Warn("a node has no way outside, for its root has put something else in its place", "node", nc.id, "error", err)
+		err = nil
+	}
+	if err == nil {
+		nc.run.hasEgress = true
+	}
+	return err
+}
+
+// detachEgress takes the node's way outside, and gives its number back.
+func (nc *nodeController) detachEgress(rec record) error {
+	if nc.t.egress == nil || nc.t.nodeAtEgress(rec.EgressNumber) != nc {
+		return nil
+	}
+	if err := nc.t.egress.Detach(rec.EgressNumber); err != nil {
+		return err
+	}
+	nc.t.mu.Lock()
+	defer nc.t.mu.Unlock()
+	delete(nc.t.egressNodes, rec.EgressNumber)
+	return nil
+}
+
+// nodeAtEgress is the node that has the number, nil when none has.
+func (t *Testbed) nodeAtEgress(number int) *nodeController {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.egressNodes[number]
+}
+
+// takeEgressNumber gives a node the number, or a free one if it is another's or none; 0
+// when no number is free.
+func (t *Testbed) takeEgressNumber(number int, nc *nodeController) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if holder := t.egressNodes[number]; number < 1 || number > egress.Numbers || holder != nil && holder != nc {
+		for number = 1; t.egressNodes[number] != nil; number++ {
+			if number == egress.Numbers {
+				return 0
+			}
+		}
+	}
+	t.egressNodes[number] = nc
+	return number
+}

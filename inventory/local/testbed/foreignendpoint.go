@@ -1,0 +1,300 @@
+package testbed
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/gateway"
+)
+
+const maxForeignEndpoints = 2000
+
+// foreignEndpointID is the door's name on this host; no node has one like it, for those of
+// nodes are UUIDs.
+func foreignEndpointID(providerName, name string) string {
+	sum := sha256.Sum256([]byte(providerName + "\x00" + name))
+	return "door-" + hex.EncodeToString(sum[:16])
+}
+
+// endpointName is what the gateway account calls the door.
+func (d *foreignEndpoint) endpointName() string {
+	return endpointName(d.Hostname, strings.TrimPrefix(d.id, "door-"))
+}
+
+// loadForeignEndpoints reads the doors that are kept.
+func (t *Testbed) loadForeignEndpoints() error {
+	entries, err := os.ReadDir(t.foreignDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			if err := os.Remove(filepath.Join(t.foreignDir, e.Name())); err != nil { // half written
+				return err
+			}
+			continue
+		}
+		var d foreignEndpoint
+		if err := readJSON(t.foreignDir, e.Name(), &d); err != nil {
+			t.log.Error("a door is spoilt; it is made anew when its provider is asked", "error", err)
+			if err := os.Remove(filepath.Join(t.foreignDir, e.Name())); err != nil {
+				return err
+			}
+			continue
+		}
+		d.id, d.saved = foreignEndpointID(d.Provider, d.Name), d.record()
+		t.foreignEndpoints[d.id] = &d
+	}
+	return nil
+}
+
+// openForeignEndpoints opens the doors that are kept, and lets others ask between any two.
+func (t *Testbed) openForeignEndpoints() {
+	t.foreignMu.Lock()
+	ids := slices.Collect(maps.Keys(t.foreignEndpoints))
+	t.foreignMu.Unlock()
+	for _, id := range ids {
+		if t.ctx.Err() != nil {
+			return
+		}
+		if err := t.openSavedEndpoint(id); err != nil {
+			t.log.Error("cannot open the door of another provider's node", "door", id, "error", err)
+		}
+	}
+}
+
+// openSavedEndpoint opens one of them, unless it is open already.
+func (t *Testbed) openSavedEndpoint(id string) error {
+	t.foreignMu.Lock()
+	defer t.foreignMu.Unlock()
+	d := t.foreignEndpoints[id]
+	if d == nil || d.open {
+		return nil
+	}
+	return t.openForeignEndpoint(d)
+}
+
+// handleEndpoints makes, removes and reports doors.
+func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.DoorsOutput, error) {
+	var q local.DoorsInput
+	if err := json.Unmarshal(input, &q); err != nil {
+		return nil, fmt.Errorf("the input of doors cannot be read: %w", err)
+	}
+	if n := len(q.Put) + len(q.Remove) + len(q.Names); n > 3*maxNames {
+		return nil, fmt.Errorf("the input of doors has %d names, at most %d can be", n, 3*maxNames)
+	}
+	if !isProviderName(q.Provider) {
+		return nil, fmt.Errorf("%.40q cannot be the name of a provider", q.Provider)
+	}
+	t.foreignMu.Lock()
+	defer t.foreignMu.Unlock()
+	out := &local.DoorsOutput{Doors: []local.DoorIs{}}
+	for _, name := range q.Remove {
+		if err := t.removeForeignEndpoint(foreignEndpointID(q.Provider, name)); err != nil {
+			t.log.Error("cannot remove the door of another provider's node", "provider", q.Provider, "node", name, "error", err)
+			out.Doors = append(out.Doors, local.DoorIs{Name: name, Error: "its door cannot be removed; the testbed's operators can see why in the log"})
+		}
+	}
+	for _, ask := range q.Put {
+		is, err := t.setForeignEndpoint(q.Provider, ask)
+		if err != nil {
+			is = local.DoorIs{Name: ask.Name, Error: err.Error()}
+		}
+		out.Doors = append(out.Doors, is)
+	}
+	for _, name := range q.Names {
+		if d := t.foreignEndpoints[foreignEndpointID(q.Provider, name)]; d != nil {
+			out.Doors = append(out.Doors, t.endpointStatus(d))
+		}
+	}
+	return out, nil
+}
+
+func isProviderName(s string) bool {
+	return s != "" && len(s) <= 64 && isOneLine(s)
+}
+
+// setForeignEndpoint makes a door as asked. Its error is for experimenters.
+func (t *Testbed) setForeignEndpoint(providerName string, ask local.DoorAsk) (local.DoorIs, error) {
+	if ask.Name == "" || len(ask.Name) > maxText || !isOneLine(ask.Name) {
+		return local.DoorIs{}, fmt.Errorf("%.40q cannot be the name of a node", ask.Name)
+	}
+	id := foreignEndpointID(providerName, ask.Name)
+	old := t.foreignEndpoints[id]
+	next := foreignEndpoint{Provider: providerName, Name: ask.Name, Users: ask.Users, id: id}
+	if old != nil {
+		next.Port, next.public, next.Hostname, next.saved = old.Port, old.public, old.Hostname, old.saved
+		if ask.Users == nil {
+			next.Users = old.Users
+		}
+	} else if len(t.foreignEndpoints) >= maxForeignEndpoints {
+		return local.DoorIs{}, fmt.Errorf("there are as many doors of other providers as there can be, %d", maxForeignEndpoints)
+	}
+	if agent.IsHostname(ask.Hostname) {
+		next.Hostname = ask.Hostname
+	}
+	_, err := parseUsers(next.Users)
+	if err != nil {
+		return local.DoorIs{}, err
+	}
+	if next.Address, err = t.checkTarget(ask.Address); err != nil {
+		return local.DoorIs{}, err
+	}
+	if next.Address == "" && old != nil {
+		next.Address = old.Address
+	}
+	if old != nil && old.open && old.record() == next.record() {
+		return t.endpointStatus(old), nil
+	}
+	err = t.openForeignEndpoint(&next)
+	if next.saved != "" { // and it may keep its port
+		t.foreignEndpoints[id] = &next
+	}
+	if err != nil {
+		t.log.Error("cannot open the door of another provider's node", "provider", providerName, "node", ask.Name, "error", err)
+		return local.DoorIs{}, errors.New("its door cannot be opened; the testbed's operators can see why in the log")
+	}
+	return t.endpointStatus(&next), nil
+}
+
+// checkTarget is the address that a door may lead to; empty is none yet.
+func (t *Testbed) checkTarget(address string) (string, error) {
+	if address == "" {
+		return "", nil
+	}
+	to, err := netip.ParseAddrPort(address)
+	switch {
+	case err != nil || to.Port() == 0:
+		return "", fmt.Errorf("%.60q, where its SSH server should be, is no address with a port", address)
+	case !t.settings.MayForward(to.Addr()) || len(t.settings.ForwardTo) == 0 && isHostAddress(to.Addr()):
+		return "", fmt.Errorf("the gateway may not lead to %v; forward_to in the settings of the testbed says where it may", to.Addr())
+	}
+	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String(), nil
+}
+
+// isHostAddress tells whether an address is one of this host's.
+func isHostAddress(a netip.Addr) bool {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // nobody knows
+	}
+	return slices.ContainsFunc(all, func(own net.Addr) bool {
+		p, err := netip.ParsePrefix(own.String())
+		return err == nil && p.Addr().Unmap() == a.Unmap()
+	})
+}
+
+// record is the content of the file of the door.
+func (d *foreignEndpoint) record() string {
+	b, _ := json.Marshal(d) // it has only texts and a number
+	return string(b)
+}
+
+// saveForeignEndpoint writes the door down, if it is not as it was.
+func (t *Testbed) saveForeignEndpoint(d *foreignEndpoint) error {
+	text := d.record()
+	if text == d.saved {
+		return nil
+	}
+	if err := t.write(t.foreignDir, d.id+".json", d); err != nil {
+		return err
+	}
+	d.saved = text
+	return nil
+}
+
+// openForeignEndpoint writes the door down, and opens it when it is known where it leads.
+func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
+	users, err := parseUsers(d.Users)
+	if err != nil {
+		return err
+	}
+	if d.Address == "" {
+		err := t.saveForeignEndpoint(d)
+		d.open = err == nil
+		return err
+	}
+	if _, err := t.checkTarget(d.Address); err != nil {
+		return err // it is not allowed any more
+	}
+	holder, was := t.settings.Instance+"/"+d.id, d.Port
+	if d.public == nil && t.settings.Publish != local.Gateway {
+		if d.public, d.Port, err = t.openPort(d.Port, holder); err != nil {
+			d.Port = was
+			return err
+		}
+	}
+	if err := t.saveForeignEndpoint(d); err != nil {
+		if d.Port != was {
+			err = errors.Join(err, d.public.Close(), t.ports.Release(uint32(d.Port), holder))
+			d.Port, d.public = was, nil
+		}
+		return err
+	}
+	err = t.gateway.Put(gateway.Door{
+		Node: d.id, Slice: d.id, Names: []string{d.endpointName()}, Accounts: gatewayAccounts(users), Address: d.Address,
+	}, d.public, nil)
+	if err != nil {
+		// The gateway may come to have it all the same.
+		err = errors.Join(err, t.gateway.Remove(d.id))
+		if d.public != nil {
+			d.public.Close()
+			d.public = nil
+		}
+	}
+	d.open = err == nil
+	return err
+}
+
+func (t *Testbed) removeForeignEndpoint(id string) error {
+	d := t.foreignEndpoints[id]
+	if d == nil {
+		return nil
+	}
+	if err := t.gateway.Remove(id); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(t.foreignDir, id+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if d.Port != 0 {
+		if err := t.ports.Release(uint32(d.Port), t.settings.Instance+"/"+id); err != nil {
+			return err
+		}
+	}
+	delete(t.foreignEndpoints, id)
+	return nil
+}
+
+func (t *Testbed) endpointStatus(d *foreignEndpoint) local.DoorIs {
+	is := local.DoorIs{Name: d.Name, Address: d.Address, Users: d.Users}
+	if d.Address == "" || !d.open {
+		return is
+	}
+	is.Login, is.Proxy = t.published(d.endpointName(), d.Port)
+	return is
+}
+
+func (t *Testbed) listForeignEndpoints() []local.ListedDoor {
+	t.foreignMu.Lock()
+	defer t.foreignMu.Unlock()
+	all := []local.ListedDoor{}
+	for _, d := range t.foreignEndpoints {
+		is := t.endpointStatus(d)
+		all = append(all, local.ListedDoor{Name: is.Name, Address: is.Address, Login: is.Login})
+	}
+	return all
+}

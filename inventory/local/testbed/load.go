@@ -1,0 +1,119 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"patchbay/inventory/local/hostalloc"
+	"patchbay/inventory/provider"
+)
+
+// removeIncompleteTime is how long one node that was never whole may hold up all others.
+const removeIncompleteTime = 5 * time.Second
+
+// loadState reads the records, and removes what has none.
+func (t *Testbed) loadState() error {
+	for _, dir := range []string{t.nodesDir, t.keysDir, t.foreignDir} {
+		if err := folder(dir); err != nil {
+			return err
+		}
+	}
+	ids, err := t.runtime.IDs()
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		nc := t.newController(id)
+		if !t.loadNode(nc) {
+			continue
+		}
+		if err := t.joinSlice(nc, &nc.rec); err != nil {
+			return err
+		}
+		if n := nc.rec.EgressNumber; n != 0 && t.egressNodes[n] == nil {
+			t.egressNodes[n] = nc
+		}
+		nc.setState(provider.StateChanging, "being looked for after a restart of the testbed")
+		t.nodes[id] = nc
+	}
+	if err := t.loadForeignEndpoints(); err != nil {
+		return err
+	}
+	if err := t.sweepKeys(); err != nil {
+		return err
+	}
+	return t.sweepClaims()
+}
+
+// loadNode reads the record of a node, and tells whether there is such a node.
+func (t *Testbed) loadNode(nc *nodeController) bool {
+	err := readJSON(nc.dir(), recordFile, &nc.rec)
+	if err == nil {
+		err = nc.readInterfaces(&nc.rec)
+	}
+	if err == nil {
+		nc.steps = loadStepRunner(nc, nc.rec)
+		return true
+	}
+	nc.rec = record{Desired: desired{Component: t.settings.Component, Power: provider.Off}, Change: 1}
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.log.Error("the record of a node is spoilt; the node is ended, and can only be removed", "node", nc.id, "error", err)
+		nc.broken = "what was noted of it is spoilt; remove it and make it anew"
+		return true
+	}
+	t.log.Warn("a node has no record: it was never written down whole, or its state was removed; what is left of it is ended and removed", "node", nc.id)
+	ctx, cancel := context.WithTimeout(t.ctx, removeIncompleteTime)
+	defer cancel()
+	if err = t.runtime.Remove(ctx, nc.id); err == nil {
+		return false
+	}
+	t.log.Error("cannot remove what is left of a node; that is tried again", "node", nc.id, "error", err)
+	nc.rec.Desired.Removing = true
+	return true
+}
+
+// sweepClaims makes the claims of this instance equal to those in the records,
+// with t.mu held.
+func (t *Testbed) sweepClaims() error {
+	if err := t.readGateway(); err != nil {
+		return err
+	}
+	unknown := map[string]bool{} // nodes that may use numbers which nobody knows
+	ids := map[string]uint32{t.gatewayHolder(): t.gatewayIDs.UID}
+	ports := map[string]uint32{t.gatewayHolder(): uint32(t.gatewayIDs.Port)}
+	for id, nc := range t.nodes {
+		unknown[nc.holder()] = nc.rec.Base == 0 && (nc.broken != "" || nc.rec.Desired.Removing)
+		ids[t.settings.Instance+"/"+id], ports[t.settings.Instance+"/"+id] = nc.rec.Base, uint32(nc.rec.Port)
+	}
+	for _, d := range t.foreignEndpoints {
+		ports[t.settings.Instance+"/"+d.id] = uint32(d.Port)
+	}
+	for _, all := range []struct {
+		numbers allocator
+		held    map[string]uint32
+	}{{t.userIDs, ids}, {t.ports, ports}} {
+		problems, err := all.numbers.Sweep(t.settings.Instance, func(holder string, n uint32) bool { return all.held[holder] == n || unknown[holder] })
+		for _, p := range problems {
+			t.log.Warn("a claim cannot be read", "error", p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for id, nc := range t.nodes {
+		if nc.rec.Base == 0 {
+			continue
+		}
+		if err := t.userIDs.Hold(nc.rec.Base, nc.holder()); errors.Is(err, hostalloc.ErrTaken) {
+			t.log.Error("the user ids of a node are not its own any more", "node", id, "error", err)
+			nc.broken = takenMessage
+		} else if err != nil {
+			t.log.Error("cannot claim the user ids of a node; that is tried again before it is started", "node", id, "error", err)
+		}
+	}
+	return nil
+}

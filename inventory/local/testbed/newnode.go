@@ -1,0 +1,130 @@
+package testbed
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"patchbay/am/durable"
+	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/setup"
+	"patchbay/inventory/provider"
+)
+
+// addNode writes a new node down and lets it live.
+func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
+	nc := t.newController(id)
+	err := nc.readInterfaces(&rec)
+	if err != nil {
+		return err // which assign has refused before
+	}
+	noDisk := t.lacksDiskSpace()
+	nc.mu.Lock()
+	defer nc.mu.Unlock()
+	t.mu.Lock()
+	switch {
+	case t.nodes[id] != nil:
+		t.mu.Unlock()
+		return refusalf(provider.Failed, "node %s is just being made; ask again", id)
+	case len(t.nodes) >= maxNodes:
+		t.mu.Unlock()
+		return errFull
+	case noDisk:
+		t.mu.Unlock()
+		return errNoDisk
+	case nc.excessWeight > 0 && t.totalExcessWeight()+nc.excessWeight > sharedInterfaceWeight:
+		t.mu.Unlock()
+		return errInterfaceWeight
+	case t.closing:
+		t.mu.Unlock()
+		return refusalf(provider.Failed, "the testbed is just being stopped; ask again")
+	}
+	t.nodes[id] = nc
+	err = t.joinSlice(nc, &rec)
+	t.mu.Unlock()
+	if err == nil {
+		err = nc.writeFiles(&rec, steps)
+	}
+	if err != nil {
+		nc.removed = true
+		nc.leaveSlice()
+		nc.leaveNetwork()
+		t.mu.Lock()
+		delete(t.nodes, id)
+		t.mu.Unlock()
+		return err
+	}
+	nc.setState(provider.StatePending, "waiting for its turn")
+	if nc.slice != nil {
+		nc.slice.schedulePeerUpdate()
+	}
+	nc.start()
+	return nil
+}
+
+func (t *Testbed) newController(id string) *nodeController {
+	return &nodeController{t: t, id: id, wakeups: make(chan struct{}, 1), died: make(chan *run, 1), manifestSlot: make(semaphore, 1)}
+}
+
+// readInterfaces reads what the record says of them; their texts are in memory once.
+func (nc *nodeController) readInterfaces(rec *record) (err error) {
+	if nc.interfaces, err = parseInterfaces(rec.Desired.Interfaces); err != nil {
+		return err
+	}
+	rec.Desired.Interfaces, nc.excessWeight = interfaceTexts(nc.interfaces), excessWeight(nc.interfaces)
+	return nil
+}
+
+// writeFiles makes the node's folder with host key, steps and record.
+func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
+	private, public, err := newHostKey()
+	if err != nil {
+		return err
+	}
+	rec.HostKey = public
+	if err := folder(nc.dir()); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(filepath.Join(nc.dir(), hostKeyFile), private, 0o600); err != nil {
+		return err
+	}
+	if err := nc.saveSteps(steps); err != nil {
+		return err
+	}
+	if err := nc.saveRecord(*rec); err != nil {
+		return err
+	}
+	return durable.SyncFolder(filepath.Dir(nc.dir()))
+}
+
+// removeRecord is save for a node that is being removed, where that cannot be written:
+// on a full disk, nodes must be removable above all. A node without a record is
+// removed by the next program, too. l.mu is held.
+func (nc *nodeController) removeRecord(rec record, unsaved error) error {
+	if nc.t.ctx.Err() != nil {
+		return unsaved
+	}
+	err := os.Remove(filepath.Join(nc.dir(), recordFile))
+	if err == nil {
+		err = durable.SyncFolder(nc.dir())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(unsaved, err)
+	}
+	nc.t.log.Warn("it cannot be written down that a node is being removed; its record is given up instead", "node", nc.id, "error", unsaved)
+	nc.rec = rec
+	return nil
+}
+
+var errNoDisk = refusalf(provider.Full, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or ask again later")
+
+// lacksDiskSpace tells whether the disk of the state has no room for new nodes.
+func (t *Testbed) lacksDiskSpace() bool {
+	left, reserve, err := node.DiskLeft(t.o.State)
+	return err == nil && left < reserve // without it, who needs it finds out
+}
+
+var errFull = refusalf(provider.Full, "the testbed has as many nodes as it can have, %d", maxNodes)
+
+var errNoPort = refusalf(provider.Full, "all ports for logins are taken: ask for fewer nodes, or wait until others remove theirs; operators give the testbed more with the line ports in its settings")
