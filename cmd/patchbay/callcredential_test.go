@@ -21,7 +21,7 @@ const speaksFor = `<?xml version="1.0"?>
 // TestToolSpeaksForUser: what a tool sends for a user has the right labels in
 // version 3, none in version 2, and names the user in both.
 func TestToolSpeaksForUser(t *testing.T) {
-	const ann, slice = "urn:publicid:IDN+a.example.org+user+ann", "urn:publicid:IDN+a.example.org+slice+s1"
+	const alice, slice = "urn:publicid:IDN+a.example.org+user+alice", "urn:publicid:IDN+a.example.org+slice+s1"
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
@@ -30,8 +30,8 @@ func TestToolSpeaksForUser(t *testing.T) {
 		}
 		return file
 	}
-	userCred, sliceCred := credentialFor("user", "ann"), credentialFor("slice", "s1")
-	files := []string{write("tool-cert.pem", "-----BEGIN CERTIFICATE-----\n"), write("ann.xml", userCred), write("key.pub", "ssh-ed25519 AAAA ann\n")}
+	userCred, sliceCred := credentialFor("user", "alice"), credentialFor("slice", "s1")
+	files := []string{write("tool-cert.pem", "-----BEGIN CERTIFICATE-----\n"), write("alice.xml", userCred), write("key.pub", "ssh-ed25519 AAAA alice\n")}
 	sliceFile, abac := write("s1.xml", sliceCred), write("speaks.xml", speaksFor)
 	request := write("request.xml", "<rspec/>")
 
@@ -39,8 +39,8 @@ func TestToolSpeaksForUser(t *testing.T) {
 	cred := func(kind, version, text string) xmlrpc.Value {
 		return xmlrpc.Struct{{Name: "geni_type", Value: kind}, {Name: "geni_version", Value: version}, {Name: "geni_value", Value: text}}
 	}
-	speaking := xmlrpc.Member{Name: "geni_speaking_for", Value: ann}
-	users := array(xmlrpc.Struct{{Name: "urn", Value: ann}, {Name: "keys", Value: array("ssh-ed25519 AAAA ann")}})
+	speaking := xmlrpc.Member{Name: "geni_speaking_for", Value: alice}
+	users := array(xmlrpc.Struct{{Name: "urn", Value: alice}, {Name: "keys", Value: array("ssh-ed25519 AAAA alice")}})
 	format := xmlrpc.Member{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}}}
 	for _, c := range []struct {
 		name string
@@ -66,7 +66,7 @@ func TestToolSpeaksForUser(t *testing.T) {
 				if err := add(me); err != nil {
 					t.Fatal(err)
 				}
-				me.speakingFor = ann
+				me.speakingFor = alice
 				f := strings.Fields(c.line)
 				r := callRequest{api: c.api, method: f[0], args: f[1:], me: me, now: time.Now()}
 				got, err := r.params()
@@ -97,7 +97,7 @@ func TestToolSpeaksForUser(t *testing.T) {
 
 func TestSpeakingForMustBeAUser(t *testing.T) {
 	for u, want := range map[string]string{
-		"ann": "--speaking-for", "urn:publicid:IDN+a.example.org+slice+s1": "not a user", "urn:publicid:IDN+a.example.org+user+ann": "",
+		"alice": "--speaking-for", "urn:publicid:IDN+a.example.org+slice+s1": "not a user", "urn:publicid:IDN+a.example.org+user+alice": "",
 	} {
 		o := callOptions{SpeakingFor: u}
 		err := o.Validate([]string{"Status"})

@@ -15,7 +15,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	f.key = root.key
 	sub := f.issue(f.urn("authority", "sa"), true, root)
 	other := f.issue("urn:publicid:IDN+other.example.net+authority+ca", true, nil)
-	user := f.issue(f.urn("user", "flooby"), false, root)
+	user := f.issue(f.urn("user", "alice"), false, root)
 	dir := t.TempDir()
 	tell(t, "version") // builds our programs, before we leave the module
 	t.Chdir(dir)       // where no site is

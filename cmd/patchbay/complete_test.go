@@ -7,7 +7,7 @@ import (
 
 // TestShellsCompleteWords proves what can stand at places of command lines of a site.
 func TestShellsCompleteWords(t *testing.T) {
-	dir := prepared(t, []string{"user", "ann"}, []string{"user", "bob"}, []string{"slice", "first", "--owner", "ann"}, []string{"slice", "second", "--owner", "bob"})
+	dir := prepared(t, []string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "first", "--owner", "alice"}, []string{"slice", "second", "--owner", "bob"})
 	full := stocked(t)
 	const files = "default" // the shell completes names of files
 	for _, c := range []struct{ site, line, want string }{
@@ -17,13 +17,13 @@ func TestShellsCompleteWords(t *testing.T) {
 		{dir, "call PerformOperationalAction ", "start stop restart update_users"},
 		{dir, "call Allocate ", files},
 		{dir, "call Status ", ""},
-		{dir, "call --user ", "ann bob"},
+		{dir, "call --user ", "alice bob"},
 		{dir, "call --slice ", "first second"},
-		{dir, "call --user ann --slice ", "first"},
+		{dir, "call --user alice --slice ", "first"},
 		{dir, "call -o ", files},
-		{dir, "slice third --owner ", "ann bob"},
+		{dir, "slice third --owner ", "alice bob"},
 		{dir, "delegate ", "first second"},
-		{dir, "delegate first --from ", "ann bob"},
+		{dir, "delegate first --from ", "alice bob"},
 		{dir, "drain pc2", "pc2 pc20"},
 		{dir, "maintenance pc2", "pc2 pc20"},
 		{dir, "nodes --state dr", "drained"},

@@ -32,11 +32,11 @@ func atTerminal(t *testing.T, answer string, args ...string) (int, string) {
 // TestOrdersThatCannotBeUndoneAskAtATerminal proves who is asked, and that nothing is
 // changed without a yes.
 func TestOrdersThatCannotBeUndoneAskAtATerminal(t *testing.T) {
-	dir := prepared(t, []string{"user", "ann"}, []string{"slice", "first", "--owner", "ann"})
+	dir := prepared(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
 	quick(t, dir)
 	s := serve(t, dir)
 	call := func(args ...string) []string {
-		return append([]string{"call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first"}, args...)
+		return append([]string{"call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first"}, args...)
 	}
 	release := []string{"release", "first", "--config", dir}
 	allocate := call("Allocate", filepath.Join(dir, "request.xml"))

@@ -59,16 +59,16 @@ func refusesToServe(t testing.TB, dir string, args ...string) string {
 }
 
 // readySite is a served site on whose simulated nodes the slice first is ready.
-func readySite(t *testing.T) (k *keeper, s *serving, ann func(url string, args ...string) (int, string)) {
+func readySite(t *testing.T) (k *keeper, s *serving, alice func(url string, args ...string) (int, string)) {
 	t.Helper()
 	k = newKeeper(t)
 	settings := k.path("providers/simulated.yaml")
 	write(t, settings, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
-	home := filepath.Join(t.TempDir(), "ann") // it stays when the site moves
-	if err := os.CopyFS(home, os.DirFS(k.path("users/ann"))); err != nil {
+	home := filepath.Join(t.TempDir(), "alice") // it stays when the site moves
+	if err := os.CopyFS(home, os.DirFS(k.path("users/alice"))); err != nil {
 		t.Fatal(err)
 	}
-	ann = func(url string, args ...string) (int, string) {
+	alice = func(url string, args ...string) (int, string) {
 		return tell(t, append([]string{"call", "--url", url, "--user", home, "--slice", "first", "--urns"}, args...)...)
 	}
 	s = serve(t, k.dir)
@@ -77,25 +77,25 @@ func readySite(t *testing.T) (k *keeper, s *serving, ann func(url string, args .
 		args  []string
 		state string
 	}{{[]string{"Provision"}, "geni_notready"}, {[]string{"PerformOperationalAction", "start"}, "geni_ready"}} {
-		if code, out := ann(s.url, step.args...); code != 0 {
+		if code, out := alice(s.url, step.args...); code != 0 {
 			t.Fatal(out)
 		}
-		wait.Until(t, step.state, func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, step.state) == 2 })
+		wait.Until(t, step.state, func() bool { _, out := alice(s.url, "Status"); return strings.Count(out, step.state) == 2 })
 	}
-	return k, s, ann
+	return k, s, alice
 }
 
 // TestTwoServersDoNotActOnTheSameNodes serves a site and then a copy of it, as an
 // operator does who tries a new version. Leases of the copy are over soon, so it
 // would remove the nodes.
 func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
-	k, s, ann := readySite(t)
+	k, s, alice := readySite(t)
 	k.ok([]string{"renew", "first", "--for", "10s"})
 	staging := copySite(t, k.dir)
 	k.ok([]string{"renew", "first", "--for", "3h"})
 	alive := func() {
 		t.Helper()
-		if _, out := ann(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
+		if _, out := alice(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
 			t.Fatalf("the nodes of the served site:\n%s", out)
 		}
 		if n := len((&served{t: t, dir: k.dir}).has("simulated")); n != 2 {
@@ -120,7 +120,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 		{"check", "--life", "pc1", filepath.Join(k.dir, "providers", "simulated.prov")}} {
 		refused(ways, args...)
 	}
-	for _, args := range [][]string{{"slices"}, {"slivers"}, {"nodes"}, {"tasks"}, {"journal"}, {"clock"}, {"lockdown"}, {"check", "--user", "ann"}, {"manifest", "first"}, {"backup", filepath.Join(t.TempDir(), "b.db")}} {
+	for _, args := range [][]string{{"slices"}, {"slivers"}, {"nodes"}, {"tasks"}, {"journal"}, {"clock"}, {"lockdown"}, {"check", "--user", "alice"}, {"manifest", "first"}, {"backup", filepath.Join(t.TempDir(), "b.db")}} {
 		if code, out := at(args...); code != 0 {
 			t.Errorf("%q of a copy: exit status %d\n%s", args, code, out)
 		}
@@ -149,7 +149,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	// The lock ends with the server, and then the copy is the site.
 	s.stop()
 	moved := serve(t, staging)
-	wait.Until(t, "the copy ends its leases", func() bool { _, out := ann(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
+	wait.Until(t, "the copy ends its leases", func() bool { _, out := alice(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
 	has(t, refusesToServe(t, k.dir), ") uses the providers in ")
 	moved.stop()
 }
@@ -157,7 +157,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 // TestMovedSites stops a site, makes another folder of it in the ways that operators
 // know, and serves that: the nodes are ready as before, unless it is a copy.
 func TestMovedSites(t *testing.T) {
-	k, s, ann := readySite(t)
+	k, s, alice := readySite(t)
 	s.stop()
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	k.ok([]string{"backup", backup})
@@ -202,11 +202,11 @@ func TestMovedSites(t *testing.T) {
 				t.Errorf("check: %d\n%s", code, out)
 			}
 			s := serve(t, dir)
-			wait.Until(t, "it works", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
-			if code, out := ann(s.url, "PerformOperationalAction", "restart"); code != 0 {
+			wait.Until(t, "it works", func() bool { _, out := alice(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
+			if code, out := alice(s.url, "PerformOperationalAction", "restart"); code != 0 {
 				t.Error(out)
 			}
-			wait.Until(t, "its nodes are ready again", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
+			wait.Until(t, "its nodes are ready again", func() bool { _, out := alice(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
 			s.stop()
 		})
 	}
@@ -240,7 +240,7 @@ func tree(t *testing.T, dir string) (files map[string]string) {
 // TestServeReadOnly serves a copy of a live site to look at it: what looks is answered,
 // all else is refused in words, and neither a file nor a node changes.
 func TestServeReadOnly(t *testing.T) {
-	k, s, ann := readySite(t)
+	k, s, alice := readySite(t)
 	staging := copySite(t, k.dir)
 	before := tree(t, staging)
 	t.Setenv("TMPDIR", t.TempDir())
@@ -252,7 +252,7 @@ func TestServeReadOnly(t *testing.T) {
 	const why = "this server is read-only"
 	manifest := k.path("request.xml")
 	for _, args := range [][]string{{"GetVersion"}, {"ListResources"}, {"Describe"}, {"Status"}, {"--api-version", "2", "SliverStatus"}} {
-		code, out := ann(look.url, args...)
+		code, out := alice(look.url, args...)
 		if code != 0 {
 			t.Errorf("%q: exit status %d\n%s", args, code, out)
 		}
@@ -264,7 +264,7 @@ func TestServeReadOnly(t *testing.T) {
 		{"Allocate", manifest}, {"Provision"}, {"Renew", "1h"}, {"PerformOperationalAction", "stop"}, {"Delete"}, {"Shutdown"},
 		{"--api-version", "2", "CreateSliver", manifest}, {"--api-version", "2", "RenewSliver", "1h"}, {"--api-version", "2", "DeleteSliver"},
 	} {
-		code, out := ann(look.url, args...)
+		code, out := alice(look.url, args...)
 		if code != 1 {
 			t.Errorf("%q: exit status %d", args, code)
 		}
@@ -288,7 +288,7 @@ func TestServeReadOnly(t *testing.T) {
 		}
 		has(t, out, why)
 	}
-	if _, out := ann(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
+	if _, out := alice(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
 		t.Errorf("the nodes of the served site:\n%s", out)
 	}
 	if code := look.stop(); code != 0 {

@@ -117,7 +117,7 @@ type door struct {
 func doors(t *testing.T) []door {
 	t.Helper()
 	root := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+sa", "rsa1")
-	user := pki.User(t, root, "urn:publicid:IDN+example.net+user+ann", "rsa2")
+	user := pki.User(t, root, "urn:publicid:IDN+example.net+user+alice", "rsa2")
 	slice := pki.User(t, root, "urn:publicid:IDN+example.net+slice+first", "rsa3")
 	authorizer := credentials.New(pki.Anchors(root), credentials.Config{})
 	caller := authorizer.Identify(pki.Raw(user), pki.Now)

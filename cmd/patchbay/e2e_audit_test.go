@@ -190,11 +190,11 @@ func TestNoSecretsAreTold(t *testing.T) {
 	s := newServed(t, "testbed.example.org", nil, nil)
 	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	edit(t, filepath.Join(s.dir, "patchbay.yaml"), "# log:\n#   format: text          # or json\n#   level: info ", "log:\n  level: debug ")
-	s.enlist("ann")
-	s.enlist("mallory")
+	s.enlist("alice")
+	s.enlist("attacker")
 	s.start()
-	ann, mallory := s.insider("ann"), s.insider("mallory")
-	ctx, all := t.Context(), []string{ann.sliceURN}
+	alice, attacker := s.insider("alice"), s.insider("attacker")
+	ctx, all := t.Context(), []string{alice.sliceURN}
 	var told strings.Builder
 	say := func(what string, r client.Reply, want am.Code) {
 		t.Helper()
@@ -203,42 +203,42 @@ func TestNoSecretsAreTold(t *testing.T) {
 		}
 		fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
 	}
-	_, r, _ := mallory.Allocate(ctx, ann.sliceURN, ann.forSlice(), soakRequest, client.Options{})
+	_, r, _ := attacker.Allocate(ctx, alice.sliceURN, alice.forSlice(), soakRequest, client.Options{})
 	say("with another's credential", r, am.Forbidden)
-	forged := []client.Credential{{Text: strings.Replace(ann.forSlice()[0].Text, "ann", "eve", 1) + "\n\x1b[31m"}}
-	_, r, _ = ann.Allocate(ctx, ann.sliceURN, forged, soakRequest, client.Options{})
+	forged := []client.Credential{{Text: strings.Replace(alice.forSlice()[0].Text, "alice", "bob", 1) + "\n\x1b[31m"}}
+	_, r, _ = alice.Allocate(ctx, alice.sliceURN, forged, soakRequest, client.Options{})
 	say("with a forged credential", r, am.Forbidden)
-	_, r, _ = ann.Allocate(ctx, ann.sliceURN, ann.forSlice(), "<rspec\n\x1b[2J level=ERROR msg=forged", client.Options{})
+	_, r, _ = alice.Allocate(ctx, alice.sliceURN, alice.forSlice(), "<rspec\n\x1b[2J level=ERROR msg=forged", client.Options{})
 	say("with a broken request", r, am.BadArgs)
-	_, r, _ = ann.Allocate(ctx, ann.sliceURN, ann.forSlice(),
+	_, r, _ = alice.Allocate(ctx, alice.sliceURN, alice.forSlice(),
 		strings.Replace(soakRequest, "</node>", `<services><execute shell="sh" command="echo done"/></services></node>`, 1), client.Options{})
 	say("Allocate", r, am.Success)
-	_, r, _ = ann.Provision(ctx, all, ann.forSlice(), client.Options{Users: []client.User{{URN: ann.urn(), Keys: ann.sshKeys}}})
+	_, r, _ = alice.Provision(ctx, all, alice.forSlice(), client.Options{Users: []client.User{{URN: alice.urn(), Keys: alice.sshKeys}}})
 	say("Provision", r, am.Success)
 	becomes := func(state string) {
 		t.Helper()
 		wait.Until(t, state, func() bool {
-			a, r, err := ann.Status(ctx, all, ann.forSlice(), client.Options{})
+			a, r, err := alice.Status(ctx, all, alice.forSlice(), client.Options{})
 			fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
 			return err == nil && len(a.Slivers) == 1 && a.Slivers[0].Operational == state
 		})
 	}
 	becomes("geni_notready")
-	if _, r, err := ann.PerformOperationalAction(ctx, all, ann.forSlice(), "geni_start", client.Options{}); err != nil {
+	if _, r, err := alice.PerformOperationalAction(ctx, all, alice.forSlice(), "geni_start", client.Options{}); err != nil {
 		t.Error(err, r.Output)
 	}
 	becomes("geni_ready")
-	_, r, _ = ann.Describe(ctx, all, ann.forSlice(), client.Options{})
+	_, r, _ = alice.Describe(ctx, all, alice.forSlice(), client.Options{})
 	say("Describe", r, am.Success)
-	if _, r, err := ann.Renew(ctx, all, ann.forSlice(), time.Now().Add(time.Hour), client.Options{}); err != nil {
+	if _, r, err := alice.Renew(ctx, all, alice.forSlice(), time.Now().Add(time.Hour), client.Options{}); err != nil {
 		t.Error(err, r.Output)
 	}
-	r, _ = ann.Call(ctx, "Allocate", 7)
+	r, _ = alice.Call(ctx, "Allocate", 7)
 	fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
 
-	t.Run("Who", func(t *testing.T) { s.asksWho(t, ann) })
+	t.Run("Who", func(t *testing.T) { s.asksWho(t, alice) })
 
-	if _, r, err := ann.Delete(ctx, all, ann.forSlice(), client.Options{}); err != nil {
+	if _, r, err := alice.Delete(ctx, all, alice.forSlice(), client.Options{}); err != nil {
 		t.Error(err, r.Output)
 	}
 	resp, err := http.Get(s.admin + "/metrics")
@@ -268,7 +268,7 @@ func TestNoSecretsAreTold(t *testing.T) {
 			}
 		}
 	}
-	if text := readFile(t, filepath.Join(s.dir, "users", "ann", "slices", "ann-cred.xml")); !secrets[3].MatchString(text) || !secrets[1].MatchString(readFile(t, ann.certFile)) {
+	if text := readFile(t, filepath.Join(s.dir, "users", "alice", "slices", "alice-cred.xml")); !secrets[3].MatchString(text) || !secrets[1].MatchString(readFile(t, alice.certFile)) {
 		t.Error("the patterns do not find what they are for")
 	}
 
@@ -279,16 +279,16 @@ func TestNoSecretsAreTold(t *testing.T) {
 		}
 	}
 	want := []string{
-		"Allocate 3 0 1 mallory", "Allocate 3 0 1 ann", "Allocate 1 0 1 ann", "Allocate 0 1 1 ann", "Provision 0 1 1 ann", "PerformOperationalAction 0 1 1 ann", "Renew 0 1 1 ann",
-		"Allocate -32602 0 0 ", "Delete 0 1 1 ann",
+		"Allocate 3 0 1 attacker", "Allocate 3 0 1 alice", "Allocate 1 0 1 alice", "Allocate 0 1 1 alice", "Provision 0 1 1 alice", "PerformOperationalAction 0 1 1 alice", "Renew 0 1 1 alice",
+		"Allocate -32602 0 0 ", "Delete 0 1 1 alice",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the audit tells of the calls\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// asksWho runs patchbay who beside the server, about the node that ann has.
-func (s *served) asksWho(t *testing.T, ann *insider) {
+// asksWho runs patchbay who beside the server, about the node that alice has.
+func (s *served) asksWho(t *testing.T, alice *insider) {
 	who := func(args ...string) (int, string) {
 		c := exec.Command(filepath.Join(s.bin, "patchbay"), append([]string{"who", "--config", s.dir}, args...)...)
 		out, err := c.CombinedOutput()
@@ -316,12 +316,12 @@ func (s *served) asksWho(t *testing.T, ann *insider) {
 		code int
 		want []string
 	}{
-		{"by address, now", []string{held.Addresses[0]}, 0, []string{"slice        " + ann.sliceURN, "user         " + ann.urn(), "sliver       " + held.Sliver, "it has it still", "Allocate, request ", "SHA-256 "}},
+		{"by address, now", []string{held.Addresses[0]}, 0, []string{"slice        " + alice.sliceURN, "user         " + alice.urn(), "sliver       " + held.Sliver, "it has it still", "Allocate, request ", "SHA-256 "}},
 		{"by door", []string{held.Doors[0]}, 0, []string{"as           " + held.Doors[0]}},
 		{"at the very moment", []string{held.Doors[0], "--at", held.At}, 0, []string{held.Sliver}},
 		{"before", []string{held.Addresses[0], "--at", since.Add(-time.Hour).In(time.FixedZone("", 3600)).Format("2006-01-02 15:04 -0700")}, 1, []string{"Nobody was at", "The audit covers", "before that", "The first one there after", held.Sliver}},
 		{"nobody", []string{"203.0.113.9:80"}, 1, []string{"Nobody was at 203.0.113.9:80", "Without the port"}},
-		{"as JSON", []string{held.Addresses[0], "--json"}, 0, []string{`"user": "` + ann.urn() + `"`, `"credentials": [`}},
+		{"as JSON", []string{held.Addresses[0], "--json"}, 0, []string{`"user": "` + alice.urn() + `"`, `"credentials": [`}},
 		{"from a file", []string{held.Addresses[0], filepath.Join(s.dir, "audit.log")}, 0, []string{held.Sliver}},
 	} {
 		code, out := who(c.args...)

@@ -28,7 +28,7 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	s.start()
 	s.begin(filepath.Join(s.dir, "request.xml"), 2)
 	door := s.doors()["server"]
-	s.says("ann", door, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
+	s.says("alice", door, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
 	s.does("renew", "first", "--for", "10s")
 	staging := filepath.Join(t.TempDir(), "staging")
 	if err := execute("cp", "-a", s.dir, staging); err != nil {
@@ -40,7 +40,7 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 		if out := s.call("Status"); strings.Count(out, "geni_ready") != 2 {
 			t.Errorf("the nodes of the served site:\n%s", out)
 		}
-		s.says("ann", door, "kill -0 $(cat pid) && echo alive", "alive\n")
+		s.says("alice", door, "kill -0 $(cat pid) && echo alive", "alive\n")
 	}
 
 	has(t, refusesToServe(t, staging), "it is a copy", "patchbay move --config "+staging)
@@ -71,7 +71,7 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	defer func() { s.kill(); s.dir = live }()
 	s.start()
 	s.await("geni_ready", 2)
-	wait.Until(t, "a login by the moved server", func() bool { _, err := s.ssh("ann", door, "true"); return err == nil })
+	wait.Until(t, "a login by the moved server", func() bool { _, err := s.ssh("alice", door, "true"); return err == nil })
 	alive()
 	has(t, refusesToServe(t, live), "acts on the nodes of the local testbed")
 	s.call("Delete")

@@ -42,7 +42,7 @@ func (s *corpusSite) play(ctx context.Context, number int, r *corpusRequest) (o 
 		return o
 	}
 	now := time.Now()
-	slice, _, _, err := s.trial.slice(fmt.Sprintf("c%d", number), "ann", now.Add(24*time.Hour), now)
+	slice, _, _, err := s.trial.slice(fmt.Sprintf("c%d", number), "alice", now.Add(24*time.Hour), now)
 	if err != nil {
 		return broken("slice", err)
 	}
@@ -62,7 +62,7 @@ func (s *corpusSite) play(ctx context.Context, number int, r *corpusRequest) (o 
 			o = broken("Delete", err)
 		}
 	}()
-	user := client.User{URN: s.ann.URN.String(), Keys: []string{string(s.ann.SSHPublicKey)}}
+	user := client.User{URN: s.alice.URN.String(), Keys: []string{string(s.alice.SSHPublicKey)}}
 	if _, _, err := s.client.Provision(ctx, urns, creds, client.Options{Users: []client.User{user}}); err != nil {
 		return broken("Provision", err)
 	}

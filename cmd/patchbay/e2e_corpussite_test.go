@@ -37,7 +37,7 @@ type corpusSite struct {
 	*localSite
 	lab    *netlab.Lab
 	trial  *trialSite
-	ann    *trialUser
+	alice  *trialUser
 	client *client.Client
 	creds  []client.Credential // for a slice that stays empty
 	key    ssh.Signer
@@ -159,17 +159,17 @@ func (s *corpusSite) enter() {
 	var err error
 	if s.trial, unlock, err = (&siteFlag{file: s.dir}).trial(t.Context(), console{io.Discard, io.Discard}); err == nil {
 		defer unlock()
-		s.ann, _, err = s.trial.user("ann", false, time.Now())
+		s.alice, _, err = s.trial.user("alice", false, time.Now())
 	}
 	if err == nil {
-		slice, _, _, failed := s.trial.slice("empty", "ann", time.Now().Add(24*time.Hour), time.Now())
+		slice, _, _, failed := s.trial.slice("empty", "alice", time.Now().Add(24*time.Hour), time.Now())
 		s.creds, err = []client.Credential{{Text: string(slice.Credential)}}, failed
 	}
 	if err == nil {
-		s.client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: s.ann.path("cert.pem"), KeyFile: s.ann.path("key.pem")})
+		s.client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: s.alice.path("cert.pem"), KeyFile: s.alice.path("key.pem")})
 	}
 	if err == nil {
-		s.key, err = ssh.ParsePrivateKey([]byte(readFile(t, filepath.Join(s.dir, site.UsersDir, "ann", "id_ed25519"))))
+		s.key, err = ssh.ParsePrivateKey([]byte(readFile(t, filepath.Join(s.dir, site.UsersDir, "alice", "id_ed25519"))))
 	}
 	if err != nil {
 		t.Fatal(err)

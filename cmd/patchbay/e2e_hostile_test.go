@@ -87,7 +87,7 @@ func newSiege(t *testing.T) *siege {
 		w.slice, w.cred, _ = w.visitor.slice(name, 2)
 		return w
 	}
-	g.good, g.bad, g.idle = hire("flooby"), hire("mallory"), hire("trudy")
+	g.good, g.bad, g.idle = hire("alice"), hire("attacker"), hire("idle")
 	g.forged = newForger(t, g)
 	return g
 }

@@ -59,9 +59,9 @@ func (f *forger) make(key crypto.Signer, parent *x509.Certificate, signer crypto
 		f.t.Fatal(err)
 	}
 	x := &x509.Certificate{
-		SerialNumber: big.NewInt(f.serial), Subject: pkix.Name{CommonName: "mallory"},
+		SerialNumber: big.NewInt(f.serial), Subject: pkix.Name{CommonName: "attacker"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		URIs: []*url.URL{name}, EmailAddresses: []string{"mallory@example.org"}, BasicConstraintsValid: true,
+		URIs: []*url.URL{name}, EmailAddresses: []string{"attacker@example.org"}, BasicConstraintsValid: true,
 	}
 	if change != nil {
 		change(x)

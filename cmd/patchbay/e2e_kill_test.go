@@ -82,7 +82,7 @@ const (
 func newKilling(t *testing.T, s *served, f *federation, root *identity, callers int) *killing {
 	t.Helper()
 	k := &killing{t: t, s: s, rnd: rand.New(rand.NewPCG(require.Seed(t), 0)), acks: map[string]int{}}
-	k.user = f.issue(f.urn("user", "flooby"), false, root)
+	k.user = f.issue(f.urn("user", "alice"), false, root)
 	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // quick to make
 	for i := range callers {
 		x := f.issue(f.urn("slice", fmt.Sprintf("s%d", i)), false, root)

@@ -191,7 +191,7 @@ func sshKey(t testing.TB) string {
 	t.Helper()
 	require.SSH(t)
 	dir := t.TempDir()
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "flooby@home", "-f", dir+"/k").CombinedOutput(); err != nil {
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice@home", "-f", dir+"/k").CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen: %v %s", err, out)
 	}
 	line := strings.TrimSpace(readFile(t, dir+"/k.pub"))
@@ -233,7 +233,7 @@ func TestOutsideLife(t *testing.T) {
 				issuer = f.issue(f.urn("authority", "sa"), true, root)
 				f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"}
 			}
-			user := f.issue(f.urn("user", "flooby"), false, issuer)
+			user := f.issue(f.urn("user", "alice"), false, issuer)
 			slice := f.issue(f.urn("slice", "test_1.x"), false, issuer)
 			if tt.sig != "" {
 				f.sigAlg, f.digAlg = tt.sig, tt.di
@@ -269,7 +269,7 @@ func checkManifest(t *testing.T, manifest, sliver string) {
 func TestHangingNode(t *testing.T) {
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
-	user := f.issue(f.urn("user", "flooby"), false, root)
+	user := f.issue(f.urn("user", "alice"), false, root)
 	hung := f.issue(f.urn("slice", "hung"), false, root)
 	grant := func(x *identity) []client.Credential {
 		return signed(f.sign(statement{owner: user, target: x, privileges: []string{"*"}}, root))

@@ -113,10 +113,10 @@ func (s *localSite) local(command string, args ...string) string {
 	return string(out)
 }
 
-// call is a call of ann's about the slice first, which must succeed.
+// call is a call of alice's about the slice first, which must succeed.
 func (s *localSite) call(args ...string) string {
 	s.t.Helper()
-	code, out := tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", "first", "--urns"}, args...)...)
+	code, out := tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "--urns"}, args...)...)
 	if code != 0 {
 		s.t.Fatalf("%v: %d\n%s", args, code, out)
 	}
@@ -196,7 +196,7 @@ func (s *localSite) says(user string, l login, command, want string) {
 }
 
 // TestOnHostLife is the whole life of an experiment on real nodes, from outside:
-// the program as an operator starts it, ann's calls, OpenSSH.
+// the program as an operator starts it, alice's calls, OpenSSH.
 func TestOnHostLife(t *testing.T) {
 	s := newLocalSite(t, "life.example.org")
 	before := s.census()
@@ -216,22 +216,22 @@ func TestOnHostLife(t *testing.T) {
 	if server.port == "" || client.port == "" || server.port == client.port || server.host != "127.0.0.1" {
 		t.Fatalf("doors %v", doors)
 	}
-	s.says("ann", server, "id -un; hostname", "ann\nserver\n")
-	s.says("ann", client, "id -un; hostname", "ann\nclient\n")
-	if _, err := s.ssh("ann", server, "exit 7"); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+	s.says("alice", server, "id -un; hostname", "alice\nserver\n")
+	s.says("alice", client, "id -un; hostname", "alice\nclient\n")
+	if _, err := s.ssh("alice", server, "exit 7"); err == nil || !strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("exit 7: %v", err)
 	}
 	if _, err := s.ssh("bob", server, "true"); err == nil {
 		t.Error("bob is let in before he has an account")
 	}
-	s.says("ann", server, "echo kept > note; sync; nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
+	s.says("alice", server, "echo kept > note; sync; nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
 
 	// Inside.
-	s.says("ann", server, "geni-get client_id; geni-get slice_urn", "server\nurn:publicid:IDN+life.example.org+slice+first\n")
-	if out, err := s.ssh("ann", server, "geni-get manifest"); err != nil || !strings.Contains(out, `client_id="client"`) || !strings.Contains(out, `type="manifest"`) {
+	s.says("alice", server, "geni-get client_id; geni-get slice_urn", "server\nurn:publicid:IDN+life.example.org+slice+first\n")
+	if out, err := s.ssh("alice", server, "geni-get manifest"); err != nil || !strings.Contains(out, `client_id="client"`) || !strings.Contains(out, `type="manifest"`) {
 		t.Errorf("geni-get manifest: %.300q, %v", out, err)
 	}
-	s.says("ann", server, "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR client hostname", "client\n")
+	s.says("alice", server, "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR client hostname", "client\n")
 
 	// The server is killed, and all that it has started with it; the nodes live on.
 	s.kill()
@@ -241,10 +241,10 @@ func TestOnHostLife(t *testing.T) {
 	s.start()
 	s.await("geni_ready", 2)
 	wait.Until(t, "the door opens again", func() bool {
-		_, err := s.ssh("ann", server, "true")
+		_, err := s.ssh("alice", server, "true")
 		return err == nil
 	})
-	s.says("ann", server, "kill -0 $(cat pid) && echo alive", "alive\n")
+	s.says("alice", server, "kill -0 $(cat pid) && echo alive", "alive\n")
 
 	// Restart: files and host keys stay, processes do not.
 	s.call("PerformOperationalAction", "restart")
@@ -252,7 +252,7 @@ func TestOnHostLife(t *testing.T) {
 	if again := s.doors(); again["server"] != server {
 		t.Errorf("the door was %v and is %v", server, again["server"])
 	}
-	s.says("ann", server, "cat note; kill -0 $(cat pid) 2>/dev/null || echo gone", "kept\ngone\n")
+	s.says("alice", server, "cat note; kill -0 $(cat pid) 2>/dev/null || echo gone", "kept\ngone\n")
 
 	// Another user, and one less: who has no keys has no account.
 	update := func(keys ...string) {
@@ -270,12 +270,12 @@ func TestOnHostLife(t *testing.T) {
 	if _, err := s.ssh("bob", client, "true"); err == nil {
 		t.Error("bob is let in without an account")
 	}
-	s.says("ann", client, "id -un", "ann\n")
+	s.says("alice", client, "id -un", "alice\n")
 
 	has(t, s.local("list"), "server", "client")
 	s.call("Delete")
 	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
-	if _, err := s.ssh("ann", server, "true"); err == nil {
+	if _, err := s.ssh("alice", server, "true"); err == nil {
 		t.Error("a node that was given back is open")
 	}
 	s.stop()
@@ -294,8 +294,8 @@ func TestOnHostSiteWithoutRights(t *testing.T) {
 	s.start()
 	s.begin(filepath.Join(s.dir, "request.xml"), 2)
 	door := s.doors()["client"]
-	s.says("ann", door, "hostname; geni-get slice_urn", "client\nurn:publicid:IDN+plain.example.org+slice+first\n")
-	if out, err := s.ssh("ann", door, "geni-get manifest"); err != nil || !strings.Contains(out, `type="manifest"`) {
+	s.says("alice", door, "hostname; geni-get slice_urn", "client\nurn:publicid:IDN+plain.example.org+slice+first\n")
+	if out, err := s.ssh("alice", door, "geni-get manifest"); err != nil || !strings.Contains(out, `type="manifest"`) {
 		t.Errorf("geni-get manifest: %.300q, %v", out, err)
 	}
 	s.call("Delete")
@@ -384,7 +384,7 @@ func TestOnHostDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	has(t, string(out), "I am ann on server", "I am ann on near", "I am ann on far", "I am bob on server", "written before the restart", "greet.pl",
+	has(t, string(out), "I am alice on server", "I am alice on near", "I am alice on far", "I am bob on server", "written before the restart", "greet.pl",
 		"hello from server to 10.0.0.2", "hello from server to 10.0.0.3", "processes 0 (were ", "files 0 (")
 	if strings.Contains(string(out), "processes 0 (were 0)") {
 		t.Errorf("it has counted nothing while the nodes were up:\n%s", out)
@@ -402,7 +402,7 @@ func TestOnHostDemo(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for s := bufio.NewScanner(reader); s.Scan() && !strings.Contains(s.Text(), "I am ann on server"); {
+	for s := bufio.NewScanner(reader); s.Scan() && !strings.Contains(s.Text(), "I am alice on server"); {
 	}
 	reader.Close()
 	if err := cmd.Wait(); err != nil {
@@ -410,7 +410,7 @@ func TestOnHostDemo(t *testing.T) {
 	}
 	hoststate.Await(t, before, time.Minute)
 
-	for _, until := range []string{"2. Serve it", "I am ann on server"} {
+	for _, until := range []string{"2. Serve it", "I am alice on server"} {
 		cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
 		var text wait.Buffer
 		cmd.Stdout, cmd.Stderr = &text, &text

@@ -85,7 +85,7 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 	for _, w := range linesOfWords {
 		w = strings.ReplaceAll(w, "%c", canary)
 		write(t, request, namesRequest([]string{w}))
-		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", "first", "Allocate", request)
+		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "Allocate", request)
 		if code == 0 || !strings.Contains(out, "client_id is not one line") || strings.Contains(out, w) {
 			t.Errorf("%q: %d\n%s", w, code, out)
 		}
@@ -104,7 +104,7 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 			t.Errorf("%q has no login in the manifest", w)
 			continue
 		}
-		out, err := s.ssh("ann", at, "hostname; ls /sys/class/net; echo; cat /etc/hosts")
+		out, err := s.ssh("alice", at, "hostname; ls /sys/class/net; echo; cat /etc/hosts")
 		if err != nil {
 			t.Errorf("%q: %v", w, err)
 			continue
@@ -124,10 +124,10 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 				t.Errorf("%q: its table of hosts has the line %q", w, line)
 			}
 		}
-		if _, err := s.ssh("ann", at, "geni-get client_id"); err != nil {
+		if _, err := s.ssh("alice", at, "geni-get client_id"); err != nil {
 			t.Errorf("%q: geni-get client_id: %v", w, err)
 		}
-		if out, err := s.ssh("ann", at, "test ! -e "+canary+" || echo made"); err != nil || out != "" {
+		if out, err := s.ssh("alice", at, "test ! -e "+canary+" || echo made"); err != nil || out != "" {
 			t.Errorf("%q: something was run inside: %q, %v", w, out, err)
 		}
 	}

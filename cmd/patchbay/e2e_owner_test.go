@@ -154,7 +154,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 	s.user = &syscall.Credential{Uid: nobody, Gid: nobody}
 	s.start()
 	all(s.user,
-		[]string{"user", "carol"}, []string{"slice", "lab", "--owner", "alice"}, []string{"user", "alice", "--renew"},
+		[]string{"user", "guest"}, []string{"slice", "lab", "--owner", "alice"}, []string{"user", "alice", "--renew"},
 		caller("Allocate", in("request.xml"), "-o", in("manifest.xml")), caller("Provision"), caller("Delete"),
 	)
 	settled()

@@ -55,7 +55,7 @@ func TestStrangersWriteLittle(t *testing.T) {
 	const connections, calls = 8, 400
 	s := newServed(t, "testbed.example.org", nil, nil)
 	s.start()
-	f := &forger{t: t, user: "urn:publicid:IDN+testbed.example.org+user+mallory"}
+	f := &forger{t: t, user: "urn:publicid:IDN+testbed.example.org+user+attacker"}
 	id := f.make(f.curve(), nil, nil, nil)
 	before := s.fileSize("audit.log") + s.fileSize("log")
 	body := junkDelete(t)
@@ -100,10 +100,10 @@ func TestChangesHaveARate(t *testing.T) {
 	t.Setenv(envBurst, fmt.Sprint(burst))
 	t.Setenv("PATCHBAY_LIMITS_MAX_CHANGES_PER_MINUTE", "1")
 	s := newStrangersSite(t, "")
-	mallory, alice := s.visit(t, "mallory", 3), s.visit(t, "alice", 3)
+	attacker, alice := s.visit(t, "attacker", 3), s.visit(t, "alice", 3)
 	slice, cred, _ := alice.slice("s", 2)
 	before := s.fileSize("audit.log") + s.fileSize("log")
-	c, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{Certificates: []tls.Certificate{mallory.identity}, InsecureSkipVerify: true})
+	c, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{Certificates: []tls.Certificate{attacker.identity}, InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestChangesHaveARate(t *testing.T) {
 	if refused < burst || busy == 0 {
 		t.Errorf("of %d calls %d are worked on and %d told to come back; want %d, and few more as time goes by", calls, refused, busy, burst)
 	}
-	mallory.want("ListResources", am.Success, mallory.creds(string(mallory.Credential)), rspec3("GENI")) // a look is never counted
+	attacker.want("ListResources", am.Success, attacker.creds(string(attacker.Credential)), rspec3("GENI")) // a look is never counted
 	alice.want("Allocate", am.Success, slice, alice.creds(cred), soakRequest, xmlrpc.Struct{})
 	alice.want("Delete", am.Success, urns(slice), alice.creds(cred), xmlrpc.Struct{})
 	s.stop()
@@ -134,7 +134,7 @@ func TestChangesHaveARate(t *testing.T) {
 	s.wroteLittle(calls, before)
 	lines := 0
 	for _, l := range s.auditLines() {
-		if l.Event == "call" && strings.HasSuffix(l.Caller, "+mallory") {
+		if l.Event == "call" && strings.HasSuffix(l.Caller, "+attacker") {
 			lines++
 			if len(l.Credentials) != 4 {
 				t.Errorf("a line names %d credentials, want the first 4", len(l.Credentials))
@@ -145,7 +145,7 @@ func TestChangesHaveARate(t *testing.T) {
 		t.Errorf("the audit has %d lines of %d calls that were worked on", lines, refused)
 	}
 	counted := 0
-	for _, m := range regexp.MustCompile(`limit=max_changes_per_minute caller=\S+mallory times=(\d+)`).FindAllStringSubmatch(readFile(t, s.log.Name()), -1) {
+	for _, m := range regexp.MustCompile(`limit=max_changes_per_minute caller=\S+attacker times=(\d+)`).FindAllStringSubmatch(readFile(t, s.log.Name()), -1) {
 		n, _ := strconv.Atoi(m[1])
 		counted += n
 	}

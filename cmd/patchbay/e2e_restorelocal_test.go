@@ -25,7 +25,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	s.start()
 	s.begin(request, 2)
 	kept := s.doors()["server"]
-	s.says("ann", kept, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
+	s.says("alice", kept, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	s.does("backup", backup)
 
@@ -44,7 +44,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	wait.Until(t, "the node is gone", func() bool { return !strings.Contains(s.local("list"), "client") })
 	onLate := func(args ...string) string {
 		t.Helper()
-		code, out := s.asAnn("late", args...)
+		code, out := s.asAlice("late", args...)
 		if code != 0 {
 			t.Fatal(out)
 		}
@@ -59,7 +59,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	late := list[0]
-	s.says("ann", late, "echo late", "late\n")
+	s.says("alice", late, "echo late", "late\n")
 
 	s.stop()
 	has(t, s.does("restore", "--yes", backup), "late", "is what the site has promised from now on")
@@ -74,9 +74,9 @@ func TestOnHostRestoredSite(t *testing.T) {
 		t.Errorf("the doors are %v, want %v alone", doors, kept)
 	}
 	s.opens(kept)
-	s.says("ann", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
+	s.says("alice", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
 	s.opens(late) // nobody has said that it is to go
-	code, out := s.asAnn("other", "Allocate", request)
+	code, out := s.asAlice("other", "Allocate", request)
 	if code == 0 || !strings.Contains(out, "TOOBIG (6)") || !strings.Contains(out, "in service") {
 		t.Errorf("Allocate on a host with nodes that nobody was promised: exit status %d\n%s", code, out)
 	}
@@ -94,18 +94,18 @@ func TestOnHostRestoredSite(t *testing.T) {
 		t.Fatalf("nobody was promised %v", lost)
 	}
 	has(t, s.does("release", "--unpromised", lost[0], lost[1]), "Gone: "+lost[0], "Gone: "+lost[1])
-	if _, err := s.ssh("ann", late, "true"); err == nil {
+	if _, err := s.ssh("alice", late, "true"); err == nil {
 		t.Error("a node that was removed is open")
 	}
 	has(t, s.does("nodes", "--unpromised"), "they have nothing that nobody was promised")
-	if code, out := s.asAnn("other", "Allocate", request); code != 0 {
+	if code, out := s.asAlice("other", "Allocate", request); code != 0 {
 		t.Errorf("Allocate of what is free: exit status %d\n%s", code, out)
 	}
-	s.says("ann", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
+	s.says("alice", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
 
 	// What was lost is given back like anything else.
 	s.call("Delete")
-	if code, out := s.asAnn("other", "Delete"); code != 0 {
+	if code, out := s.asAlice("other", "Delete"); code != 0 {
 		t.Error(out)
 	}
 	wait.Until(t, "all is given back", func() bool {

@@ -48,21 +48,21 @@ func (s *served) rotate() {
 func TestRotationLosesNoLine(t *testing.T) {
 	s := newServed(t, "testbed.example.org", nil, nil)
 	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
-	s.enlist("ann")
+	s.enlist("alice")
 	s.start()
-	ann := s.insider("ann")
+	alice := s.insider("alice")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var done atomic.Int64
 	var working sync.WaitGroup
 	working.Go(func() {
 		for ctx.Err() == nil {
-			if _, r, err := ann.Allocate(t.Context(), ann.sliceURN, ann.forSlice(), soakRequest, client.Options{}); err != nil {
+			if _, r, err := alice.Allocate(t.Context(), alice.sliceURN, alice.forSlice(), soakRequest, client.Options{}); err != nil {
 				t.Errorf("Allocate: %v %s", err, r.Output)
 				return
 			}
 			done.Add(1)
-			if _, r, err := ann.Delete(t.Context(), []string{ann.sliceURN}, ann.forSlice(), client.Options{}); err != nil {
+			if _, r, err := alice.Delete(t.Context(), []string{alice.sliceURN}, alice.forSlice(), client.Options{}); err != nil {
 				t.Errorf("Delete: %v %s", err, r.Output)
 				return
 			}

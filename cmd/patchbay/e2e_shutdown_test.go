@@ -24,7 +24,7 @@ func newOperated(t *testing.T) *operated {
 	t.Helper()
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
-	user := f.issue(f.urn("user", "flooby"), false, root)
+	user := f.issue(f.urn("user", "alice"), false, root)
 	o := &operated{newServed(t, "testbed.example.org", f, root), t, f, root, user, signed(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, root))}
 	o.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	o.start()

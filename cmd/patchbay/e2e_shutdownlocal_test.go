@@ -33,12 +33,12 @@ func (s *localSite) census() hoststate.State {
 	return c
 }
 
-// people makes ann, and slices of hers.
+// people makes alice, and slices of hers.
 func (s *localSite) people(slices ...string) {
 	s.t.Helper()
-	s.does("user", "ann")
+	s.does("user", "alice")
 	for _, name := range slices {
-		s.does("slice", name, "--owner", "ann")
+		s.does("slice", name, "--owner", "alice")
 	}
 }
 
@@ -62,13 +62,13 @@ func (s *localSite) refused(args ...string) string {
 	return out
 }
 
-// asAnn is a call of ann's about a slice, however it ends.
-func (s *localSite) asAnn(slice string, args ...string) (int, string) {
+// asAlice is a call of alice's about a slice, however it ends.
+func (s *localSite) asAlice(slice string, args ...string) (int, string) {
 	s.t.Helper()
-	return tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", slice, "--urns"}, args...)...)
+	return tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", slice, "--urns"}, args...)...)
 }
 
-// opens waits until a door lets ann in.
+// opens waits until a door lets alice in.
 func (s *localSite) opens(l login) {
 	s.t.Helper()
 	var err error
@@ -78,7 +78,7 @@ func (s *localSite) opens(l login) {
 		}
 	}()
 	wait.Until(s.t, "the door of "+l.node+" opens", func() bool {
-		_, err = s.ssh("ann", l, "true")
+		_, err = s.ssh("alice", l, "true")
 		return err == nil
 	})
 }
@@ -111,16 +111,16 @@ func TestOnHostShutdown(t *testing.T) {
 	s.begin(request, 2)
 	doors := s.doors()
 	left, right := doors["left"], doors["right"]
-	s.says("ann", left, acrossLink, "10.0.9.2\nright\n")
-	s.says("ann", left, "echo evidence > note; sync", "")
-	session := s.session(t.Context(), "ann", left, "sleep 1000")
+	s.says("alice", left, acrossLink, "10.0.9.2\nright\n")
+	s.says("alice", left, "echo evidence > note; sync", "")
+	session := s.session(t.Context(), "alice", left, "sleep 1000")
 	if err := session.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- session.Wait() }()
 	wait.Until(t, "somebody is logged in", func() bool {
-		out, err := s.ssh("ann", left, "pgrep -c sleep || true")
+		out, err := s.ssh("alice", left, "pgrep -c sleep || true")
 		return err == nil && strings.TrimSpace(out) == "1"
 	})
 
@@ -137,7 +137,7 @@ func TestOnHostShutdown(t *testing.T) {
 	shut := func() {
 		t.Helper()
 		for _, door := range []login{left, right} {
-			if _, err := s.ssh("ann", door, "true"); err == nil {
+			if _, err := s.ssh("alice", door, "true"); err == nil {
 				t.Errorf("the door of %s is open", door.node)
 			}
 		}
@@ -147,7 +147,7 @@ func TestOnHostShutdown(t *testing.T) {
 		{"Allocate", request}, {"Provision"}, {"Renew", "1h"}, {"PerformOperationalAction", "start"}, {"PerformOperationalAction", "update_users"},
 		{"Delete"}, {"Status"}, {"Describe"},
 	} {
-		code, out := s.asAnn("first", args...)
+		code, out := s.asAlice("first", args...)
 		if code == 0 || !strings.Contains(out, "was shut down at ") || !strings.Contains(out, "only the operators of this aggregate can lift that") {
 			t.Errorf("%v of a frozen slice: exit status %d\n%s", args, code, out)
 		}
@@ -155,11 +155,11 @@ func TestOnHostShutdown(t *testing.T) {
 
 	// Another is shut down while it is made, to be switched on.
 	for _, args := range [][]string{{"CreateSliver", filepath.Join(s.dir, "request.xml")}, {"Shutdown"}} {
-		if code, out := s.asAnn("second", append([]string{"--api-version", "2"}, args...)...); code != 0 {
+		if code, out := s.asAlice("second", append([]string{"--api-version", "2"}, args...)...); code != 0 {
 			t.Fatal(out)
 		}
 	}
-	if code, out := s.asAnn("second", "--api-version", "2", "SliverStatus"); code != 0 || !strings.Contains(out, "geni_status: shutdown") {
+	if code, out := s.asAlice("second", "--api-version", "2", "SliverStatus"); code != 0 || !strings.Contains(out, "geni_status: shutdown") {
 		t.Errorf("SliverStatus of a frozen slice: exit status %d\n%s", code, out)
 	}
 	s.frozen("second", "server", "client")
@@ -176,10 +176,10 @@ func TestOnHostShutdown(t *testing.T) {
 	shut()
 
 	// What operators see.
-	has(t, s.does("slices", "--shutdown"), "first", "second", "shut down, 2 notready", "ann")
+	has(t, s.does("slices", "--shutdown"), "first", "second", "shut down, 2 notready", "alice")
 	has(t, s.does("slivers", "--slice", "first"), "left", "right", "frozen, notready")
 	has(t, s.does("manifest", "first"), `client_id="left"`, `client_id="between"`, `address="10.0.9.2"`, `type="manifest"`)
-	has(t, s.does("journal", "--event", "Shutdown"), "first", "second", "ann")
+	has(t, s.does("journal", "--event", "Shutdown"), "first", "second", "alice")
 	has(t, s.refused("release", "second"), "was shut down", "--frozen")
 
 	// One is given back to its user: door, keys, disk and link are as they were.
@@ -192,7 +192,7 @@ func TestOnHostShutdown(t *testing.T) {
 		t.Errorf("the doors were %v and are %v", doors, again)
 	}
 	s.opens(left)
-	s.says("ann", left, "cat note; "+acrossLink, "evidence\n10.0.9.2\nright\n")
+	s.says("alice", left, "cat note; "+acrossLink, "evidence\n10.0.9.2\nright\n")
 
 	// The other is released.
 	has(t, s.does("release", "second", "--frozen", "--reason", "looked into"), "Released: 2 slivers", "stays shut down")
@@ -200,10 +200,10 @@ func TestOnHostShutdown(t *testing.T) {
 		list := s.local("list")
 		return !strings.Contains(list, "client") && !strings.Contains(list, "server")
 	})
-	if code, out := s.asAnn("second", "Allocate", request); code == 0 || !strings.Contains(out, "was shut down") {
+	if code, out := s.asAlice("second", "Allocate", request); code == 0 || !strings.Contains(out, "was shut down") {
 		t.Errorf("Allocate in a slice that stays shut down: exit status %d\n%s", code, out)
 	}
-	s.says("ann", left, acrossLink, "10.0.9.2\nright\n")
+	s.says("alice", left, acrossLink, "10.0.9.2\nright\n")
 	s.call("Delete")
 	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "left") })
 	s.stop()

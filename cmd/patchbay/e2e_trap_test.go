@@ -28,7 +28,7 @@ import (
 func TestTrap20ReadyIsAPromise(t *testing.T) {
 	t.Parallel()
 	s := newStrangersSite(t, "timing: {make: 100ms, start: 2s, stop: 100ms, restart: 2s, users: 2s, remove: 50ms}\njitter: 0\n")
-	v := s.visit(t, "flooby", 3)
+	v := s.visit(t, "alice", 3)
 	slice, cred, _ := v.slice("promise", 2)
 	request := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n"/></rspec>`
 	v.want("Allocate", am.Success, slice, v.creds(cred), request, xmlrpc.Struct{})
@@ -123,7 +123,7 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 	root := f.issue(f.urn("authority", "sa"), true, nil)
 	f.name, f.keyAlg = "fed.example.org:proj", rsa
 	project := f.issue(f.urn("authority", "sa"), true, root)
-	user := f.issue(f.urn("user", "flooby"), false, project)
+	user := f.issue(f.urn("user", "alice"), false, project)
 	f.keyAlg = quick
 	slice := f.issue(f.urn("slice", "odd"), false, project)
 	for block, rest := pem.Decode([]byte(readFile(t, user.full))); block != nil; block, rest = pem.Decode(rest) {
@@ -184,7 +184,7 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 func TestTrap33OldHTTP(t *testing.T) {
 	t.Parallel()
 	s := newStrangersSite(t, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
-	v := s.visit(t, "flooby", 3)
+	v := s.visit(t, "alice", 3)
 	encode := func(method string, params ...xmlrpc.Value) string {
 		b, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
 		if err != nil {

@@ -99,7 +99,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	f.name = "fed.example.org:proj"
 	sa := f.issue(f.urn("authority", "sa"), true, root)
 	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"}
-	user, friend := f.issue(f.urn("user", "flooby"), false, sa), f.issue(f.urn("user", "friend"), false, sa)
+	user, friend := f.issue(f.urn("user", "alice"), false, sa), f.issue(f.urn("user", "friend"), false, sa)
 	slice := f.issue(f.urn("slice", "s1"), false, sa)
 	grant := func(g *federation, owner, target, signer *identity) []client.Credential {
 		return signed(g.sign(statement{owner: owner, target: target, privileges: []string{"*"}}, signer))

@@ -17,7 +17,7 @@ import (
 // credentialFor is a document that says what a credential says, unsigned.
 func credentialFor(kind, target string) string {
 	return `<signed-credential><credential xml:id="ref0"><type>privilege</type>
-<owner_urn>urn:publicid:IDN+a.example.org+user+ann</owner_urn>
+<owner_urn>urn:publicid:IDN+a.example.org+user+alice</owner_urn>
 <target_urn>urn:publicid:IDN+a.example.org+` + kind + "+" + target + `</target_urn><expires>2030-01-02T03:04:05Z</expires></credential></signed-credential>`
 }
 
@@ -33,11 +33,11 @@ func TestCallParametersByMethod(t *testing.T) {
 		}
 		return file
 	}
-	write("ann-cert.pem", "-----BEGIN CERTIFICATE-----\n")
-	write("ann-key.pem", "-----BEGIN RSA PRIVATE KEY-----\n")
-	userCred := credentialFor("user", "ann")
-	write("ann-usercred.xml", userCred)
-	write("id_ed25519.pub", "ssh-ed25519 AAAA ann\n")
+	write("alice-cert.pem", "-----BEGIN CERTIFICATE-----\n")
+	write("alice-key.pem", "-----BEGIN RSA PRIVATE KEY-----\n")
+	userCred := credentialFor("user", "alice")
+	write("alice-usercred.xml", userCred)
+	write("id_ed25519.pub", "ssh-ed25519 AAAA alice\n")
 	sliceCred := credentialFor("slice", "s1")
 	write("slices/s1-cred.xml", sliceCred)
 	request := write("request.xml", "<rspec/>")
@@ -48,7 +48,7 @@ func TestCallParametersByMethod(t *testing.T) {
 	cred := func(text string) []xmlrpc.Value {
 		return array(xmlrpc.Struct{{Name: "geni_type", Value: "geni_sfa"}, {Name: "geni_version", Value: "3"}, {Name: "geni_value", Value: text}})
 	}
-	users := array(xmlrpc.Struct{{Name: "urn", Value: "urn:publicid:IDN+a.example.org+user+ann"}, {Name: "keys", Value: array("ssh-ed25519 AAAA ann")}})
+	users := array(xmlrpc.Struct{{Name: "urn", Value: "urn:publicid:IDN+a.example.org+user+alice"}, {Name: "keys", Value: array("ssh-ed25519 AAAA alice")}})
 	format := xmlrpc.Member{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}}}
 	none := xmlrpc.Struct{}
 
@@ -140,10 +140,10 @@ func TestCallParametersByMethod(t *testing.T) {
 		})
 	}
 	for slice, want := range map[string]string{
-		"s2":                                    `there is no slice "s2"; did you mean s1? (looked for ` + filepath.Join(dir, "slices", "s2-cred.xml") + ")",
-		"other":                                 `there is no slice "other"; there is only s1; or make it with: patchbay slice other --owner ann (looked for `,
-		"urn:publicid:IDN+b.example.org+user+x": "the URN of something else",
-		filepath.Join(dir, "ann-usercred.xml"):  "no slice credential",
+		"s2":                                     `there is no slice "s2"; did you mean s1? (looked for ` + filepath.Join(dir, "slices", "s2-cred.xml") + ")",
+		"other":                                  `there is no slice "other"; there is only s1; or make it with: patchbay slice other --owner alice (looked for `,
+		"urn:publicid:IDN+b.example.org+user+x":  "the URN of something else",
+		filepath.Join(dir, "alice-usercred.xml"): "no slice credential",
 	} {
 		if _, err := readCaller([]string{dir}, slice); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--slice %s: got %v, want %q", slice, err, want)
@@ -154,7 +154,7 @@ func TestCallParametersByMethod(t *testing.T) {
 func TestExpiredCredentialsNameTheRemedy(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "patchbay.yaml")
-	slices := filepath.Join(dir, "users", "ann", "slices")
+	slices := filepath.Join(dir, "users", "alice", "slices")
 	file := filepath.Join(slices, "s1-cred.xml")
 	if err := os.MkdirAll(slices, 0o755); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestExpiredCredentialsNameTheRemedy(t *testing.T) {
 	if got := me.expired(end.Add(-time.Second), false); len(got) > 0 {
 		t.Errorf("it has expired too early: %v", got)
 	}
-	command := "patchbay slice s1 --owner ann --config " + dir
+	command := "patchbay slice s1 --owner alice --config " + dir
 	has(t, strings.Join(me.expired(end, false), "\n"), "slice+s1 expired on 2030-01-02", command)
 	if got := me.expired(end, true); len(got) != 1 || strings.Contains(got[0], "expired") || !strings.HasSuffix(got[0], command) {
 		t.Errorf("where the aggregate has said it: %q", got)

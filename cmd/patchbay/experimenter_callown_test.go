@@ -9,7 +9,7 @@ import (
 // TestCallFindsTheOwnSite proves that call without flags uses the site that up has made for
 // the user, and that a site that is named comes first.
 func TestCallFindsTheOwnSite(t *testing.T) {
-	dir := prepared(t, []string{"user", "ann"}, []string{"slice", "first", "--owner", "ann"})
+	dir := prepared(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
 	s := serve(t, dir)
 	edit(t, filepath.Join(dir, "patchbay.yaml"), "# public_url: https://testbed.example.org:8443", "public_url: "+strings.TrimSuffix(s.url, "/"))
 	state := t.TempDir()

@@ -391,19 +391,19 @@ const demoNodes = 3
 
 // Calls of the user, and about the slice.
 const (
-	asAnn  = "patchbay call --user ann "
-	onDemo = asAnn + "--slice demo "
+	asAlice = "patchbay call --user alice "
+	onDemo  = asAlice + "--slice demo "
 )
 
 // play is the life of an experiment, from the first question to the end.
 func (d *demo) play() {
 	d.step("Make a user and a slice")
-	d.create("patchbay user ann")
-	d.create("patchbay slice demo --owner ann")
+	d.create("patchbay user alice")
+	d.create("patchbay slice demo --owner alice")
 
 	d.step("Ask what is there")
-	d.do(asAnn+"GetVersion", "urn:publicid:IDN+demo.example.org+authority+cm")
-	all, before := offered(d.document("advertisement", asAnn+"-o - ListResources"))
+	d.do(asAlice+"GetVersion", "urn:publicid:IDN+demo.example.org+authority+cm")
+	all, before := offered(d.document("advertisement", asAlice+"-o - ListResources"))
 	if d.err == nil {
 		d.say("It offers %s, %d of them free.", display.Count(all, "node"), before)
 	}
@@ -445,7 +445,7 @@ func (d *demo) play() {
 	d.step("See that nothing is left")
 	d.do(onDemo+"Status || true", "SEARCHFAILED (12)")
 	for free := -1; d.err == nil && free != before; time.Sleep(100 * time.Millisecond) {
-		out, err := d.run(d.ctx, d.command(asAnn+"-o - ListResources"))
+		out, err := d.run(d.ctx, d.command(asAlice+"-o - ListResources"))
 		d.err = err
 		_, free = offered(out)
 	}
@@ -490,7 +490,7 @@ func (d *demo) findLogins(manifest string) {
 	}
 	text := sshConfig
 	for _, f := range found {
-		d.say("%s: ssh -i users/ann/id_ed25519 -p %d %s@%s", f.Name, f.Login.Port, f.Login.User, f.Login.Host)
+		d.say("%s: ssh -i users/alice/id_ed25519 -p %d %s@%s", f.Name, f.Login.Port, f.Login.User, f.Login.Host)
 		text += fmt.Sprintf("Host %s\n  HostName %s\n  Port %d\n  User %s\n  IdentityFile users/%[4]s/id_ed25519\n", f.Name, f.Login.Host, f.Login.Port, f.Login.User)
 	}
 	if !d.local {
@@ -504,9 +504,9 @@ func (d *demo) findLogins(manifest string) {
 // use logs in to the nodes and tries what experimenters rely on.
 func (d *demo) use() {
 	d.step("Log in, and leave a file")
-	d.do(`ssh -F ssh_config server 'echo written before the restart > note; echo "I am $(id -un) on $(hostname)"'`, "I am ann on server")
-	d.do(`ssh -F ssh_config near 'echo "I am $(id -un) on $(hostname)"'`, "I am ann on near")
-	d.do(`ssh -F ssh_config far 'echo "I am $(id -un) on $(hostname)"'`, "I am ann on far")
+	d.do(`ssh -F ssh_config server 'echo written before the restart > note; echo "I am $(id -un) on $(hostname)"'`, "I am alice on server")
+	d.do(`ssh -F ssh_config near 'echo "I am $(id -un) on $(hostname)"'`, "I am alice on near")
+	d.do(`ssh -F ssh_config far 'echo "I am $(id -un) on $(hostname)"'`, "I am alice on far")
 
 	d.step("Log in from one node to the other")
 	d.do("ssh -F ssh_config server 'ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new near hostname'", "near")

@@ -16,9 +16,9 @@ func TestInsteadNamesWhatThereIs(t *testing.T) {
 	}{
 		{"frist", []string{"first", "second"}, "did you mean first? Or "},
 		{"First", []string{"first"}, "did you mean first? Or "},
-		{"flooby", []string{"first", "second"}, "there are first, second; or "},
-		{"flooby", []string{"first"}, "there is only first; or "},
-		{"flooby", nil, ""},
+		{"nosuch", []string{"first", "second"}, "there are first, second; or "},
+		{"nosuch", []string{"first"}, "there is only first; or "},
+		{"nosuch", nil, ""},
 		{"zzzzzz", strings.Split("abcdefghijkl", ""), "there are a, b, c, d, e, f, g, h, i, j and 2 more; or "},
 	} {
 		if got := instead(c.want, c.have); got != c.says {

@@ -193,13 +193,13 @@ func TestUpOfANormalUser(t *testing.T) {
 	}
 	p.does([]string{"call", "GetVersion"}, "SUCCESS")
 	// What is printed about this site runs as printed.
-	out, _ := p.run("status", "--user", "carol")
+	out, _ := p.run("status", "--user", "guest")
 	_, hint, ok := strings.Cut(strings.TrimSpace(out), "make one with: ")
 	if !ok {
 		t.Fatalf("no hint in %s", out)
 	}
 	p.does(strings.Fields(hint)[1:], "User urn:publicid:IDN+")
-	if err := os.RemoveAll(filepath.Join(p.state(), site.UsersDir, "carol")); err != nil {
+	if err := os.RemoveAll(filepath.Join(p.state(), site.UsersDir, "guest")); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(p.state())

@@ -33,7 +33,7 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 	makeSite(in("named"), "https://named.example.org", "alice", "bob")
 	makeSite(in("empty/patchbay"), "https://empty.example.org")
 	for dir, url := range map[string]string{"folder": "https://folder.example.org/am/2.0", "roots/patchbay": "https://roots.example.org/am/3.0"} {
-		for name, text := range map[string]string{"ann-cert.pem": "", aggregateName: "url: " + url + "\nca: ca.pem\n"} {
+		for name, text := range map[string]string{"alice-cert.pem": "", aggregateName: "url: " + url + "\nca: ca.pem\n"} {
 			if err := site.ReplaceFile(filepath.Join(in(dir), name), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 		{"a name at the own site", "nowhere", "own", "--user ME", "https://own.example.org/am/3.0", "own/patchbay/users/me", "", ""},
 		{"the folder of a user of root's site", "nowhere", "roots", "", "https://roots.example.org/am/3.0", "roots/patchbay", "roots/patchbay/ca.pem", ""},
 		{"several users", "nowhere", "own", "--config ROOT/named", "", "", "", "add --user NAME: alice, bob"},
-		{"a name that is not there", "nowhere", "own", "--user carol", "", "", "", "user carol --config ROOT/own/patchbay"},
+		{"a name that is not there", "nowhere", "own", "--user guest", "", "", "", "user guest --config ROOT/own/patchbay"},
 		{"no users", "nowhere", "empty", "", "https://empty.example.org/am/3.0", "", "", ""},
 		{"nothing", "nowhere", "nowhere", "", "", "", "", "no aggregate given"},
 	} {

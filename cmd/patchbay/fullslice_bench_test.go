@@ -25,7 +25,7 @@ import (
 func BenchmarkUserAgainstAll(b *testing.B) {
 	s := newServed(b, "testbed.example.org", nil, nil)
 	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
-	for _, name := range []string{"mallory", "alice"} {
+	for _, name := range []string{"attacker", "alice"} {
 		for _, args := range [][]string{{"user", name}, {"slice", name + "s", "--owner", name}} {
 			if code, out := tell(b, append(args, "--config", s.dir)...); code != 0 {
 				b.Fatal(out)
@@ -33,7 +33,7 @@ func BenchmarkUserAgainstAll(b *testing.B) {
 		}
 	}
 	s.start()
-	mallory, alice := readBenchUser(b, s.dir, "mallory"), readBenchUser(b, s.dir, "alice")
+	attacker, alice := readBenchUser(b, s.dir, "attacker"), readBenchUser(b, s.dir, "alice")
 	version := xmlrpc.Struct{{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}}}}
 	body := func(me *benchUser, method string, args ...xmlrpc.Value) []byte {
 		return []byte(encoded(b, method, append(append([]xmlrpc.Value{}, args...), client.Credentials(me.forSlice()), version)...))
@@ -67,19 +67,19 @@ func BenchmarkUserAgainstAll(b *testing.B) {
 		for j := range 49_000 {
 			fmt.Fprintf(&in, `<interface client_id="n%d:if%d"/>`, i, j)
 		}
-		if ask(mallory, false, allocate(mallory, strings.Replace(soakRequest, `client_id="n" exclusive="false">`, fmt.Sprintf(`client_id="n%d" exclusive="false">%s`, i, in.String()), 1))) == am.Success {
+		if ask(attacker, false, allocate(attacker, strings.Replace(soakRequest, `client_id="n" exclusive="false">`, fmt.Sprintf(`client_id="n%d" exclusive="false">%s`, i, in.String()), 1))) == am.Success {
 			accepted++
 		}
 	}
-	describe := body(mallory, "Describe", []xmlrpc.Value{mallory.sliceURN})
-	status := body(mallory, "Status", []xmlrpc.Value{mallory.sliceURN})
-	refused := allocate(mallory, strings.Replace(soakRequest, `"n"`, `"n0"`, 1))
+	describe := body(attacker, "Describe", []xmlrpc.Value{attacker.sliceURN})
+	status := body(attacker, "Status", []xmlrpc.Value{attacker.sliceURN})
+	refused := allocate(attacker, strings.Replace(soakRequest, `"n"`, `"n0"`, 1))
 	remove := body(alice, "Delete", []xmlrpc.Value{alice.sliceURN})
 	for b.Loop() {
 		var all sync.WaitGroup
 		codes := make([]am.Code, 24)
 		for i := range codes {
-			all.Go(func() { codes[i] = ask(mallory, false, [][]byte{describe, status}[i%2]) })
+			all.Go(func() { codes[i] = ask(attacker, false, [][]byte{describe, status}[i%2]) })
 		}
 		all.Wait()
 		answered := 0
@@ -99,7 +99,7 @@ func BenchmarkUserAgainstAll(b *testing.B) {
 					case <-over:
 						return
 					default:
-						ask(mallory, true, refused)
+						ask(attacker, true, refused)
 					}
 				}
 			})

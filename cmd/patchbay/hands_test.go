@@ -38,7 +38,7 @@ func stocked(t testing.TB) string {
 		t.Fatal(err)
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	user := urn.URN{Authority: "fed.example.org", Type: urn.User, Name: "flooby"}
+	user := urn.URN{Authority: "fed.example.org", Type: urn.User, Name: "alice"}
 	err = st.Commit(t.Context(), func(*store.View) (cs store.ChangeSet, err error) {
 		for i, name := range []string{"first", "second", "frozen"} {
 			slice := urn.URN{Authority: "fed.example.org", Type: urn.Slice, Name: name}
@@ -104,27 +104,27 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 	}{
 		{[]string{"slices"}, []string{
 			"SLICE|SLIVERS|STATES|FIRST END|USERS",
-			"first|1|1 ready|TIME SOON|flooby",
-			"frozen|1|shut down, 1 ready|kept; TIME SOON|flooby",
-			"second|1|1 failed|TIME SOON|flooby",
+			"first|1|1 ready|TIME SOON|alice",
+			"frozen|1|shut down, 1 ready|kept; TIME SOON|alice",
+			"second|1|1 failed|TIME SOON|alice",
 		}},
 		{[]string{"slices", "--shutdown", "--wide"}, []string{
 			"SLICE|SLIVERS|STATES|FIRST END|USERS|LAST END|CREATED|SHUT DOWN",
-			"frozen|1|shut down, 1 ready|kept; TIME SOON|flooby|kept; TIME SOON|TIME AGO|TIME by urn:publicid:IDN+fed.example.org+user+flooby",
+			"frozen|1|shut down, 1 ready|kept; TIME SOON|alice|kept; TIME SOON|TIME AGO|TIME by urn:publicid:IDN+fed.example.org+user+alice",
 		}},
 		{[]string{"slivers"}, []string{
 			"SLIVER|ON|STATE|END|USER|ERROR",
-			"first/web|pc1|ready|TIME SOON|flooby",
-			"frozen/web|pc3|frozen, ready|kept; TIME SOON|flooby",
-			"second/n\ufffd[2J\ufffd\ufffd1m z|pc2|failed|TIME SOON|flooby|the provider says n\ufffd[2J\ufffd\ufffd1m z",
+			"first/web|pc1|ready|TIME SOON|alice",
+			"frozen/web|pc3|frozen, ready|kept; TIME SOON|alice",
+			"second/n\ufffd[2J\ufffd\ufffd1m z|pc2|failed|TIME SOON|alice|the provider says n\ufffd[2J\ufffd\ufffd1m z",
 		}},
 		{[]string{"slivers", "fi*", "--wide"}, []string{
 			"SLIVER|ON|STATE|END|USER|SPEAKER|TYPE|PROVIDER|CREATED|TASK|LOGINS|URN|ERROR",
-			"first/web|pc1|ready|TIME SOON|flooby|-|raw-pc|simulated|TIME AGO|-|-|urn:publicid:IDN+testbed.example.org+sliver+s0",
+			"first/web|pc1|ready|TIME SOON|alice|-|raw-pc|simulated|TIME AGO|-|-|urn:publicid:IDN+testbed.example.org+sliver+s0",
 		}},
 		{[]string{"slivers", "first", "--urns"}, []string{
 			"SLIVER|ON|STATE|END|USER|ERROR",
-			"urn:publicid:IDN+testbed.example.org+sliver+s0|urn:publicid:IDN+testbed.example.org+node+pc1|ready|TIME SOON|urn:publicid:IDN+fed.example.org+user+flooby",
+			"urn:publicid:IDN+testbed.example.org+sliver+s0|urn:publicid:IDN+testbed.example.org+node+pc1|ready|TIME SOON|urn:publicid:IDN+fed.example.org+user+alice",
 		}},
 		{[]string{"nodes", "--slice", "first"}, []string{"NODE|STATE|TAKEN|LAST END|HELD BY|REMARK", "pc1|held|1 sliver|TIME SOON|first"}},
 		{[]string{"nodes", "vm1", "--wide"}, []string{
@@ -135,7 +135,7 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 			"SLIVER|GOAL|ON|FAILED|NEXT TRY|SINCE|ERROR",
 			"second/n\ufffd[2J\ufffd\ufffd1m z|restart|pc2|3|SOON|TIME AGO|the provider says n\ufffd[2J\ufffd\ufffd1m z",
 		}},
-		{[]string{"journal", "--limit", "1"}, []string{"TIME|EVENT|BY|SLICE|SLIVERS|TEXT", "TIME|Allocate|flooby|frozen|1|n\ufffd[2J\ufffd\ufffd1m z"}},
+		{[]string{"journal", "--limit", "1"}, []string{"TIME|EVENT|BY|SLICE|SLIVERS|TEXT", "TIME|Allocate|alice|frozen|1|n\ufffd[2J\ufffd\ufffd1m z"}},
 		{[]string{"slices", "--user", "nobody*"}, []string{"There is no such slice."}},
 	} {
 		var rows []string

@@ -152,13 +152,13 @@ func TestSampleRequestsAreGranted(t *testing.T) {
 	edit(t, filepath.Join(site, "providers", "local.prov"), " local --name", "  local --name") // not ours to start
 	edit(t, filepath.Join(site, "providers", "local.yaml"), "probe: true", "probe: false")     // so nobody could be asked
 	for _, dir := range []string{made(t), site} {
-		for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
+		for _, args := range [][]string{{"user", "alice"}, {"slice", "first", "--owner", "alice"}} {
 			if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
 				t.Fatal(out)
 			}
 		}
 		s := serve(t, dir)
-		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
+		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
 		if code != 0 || strings.Count(out, "geni_allocated") < 2 {
 			t.Errorf("%d %s", code, out)
 		}

@@ -36,7 +36,7 @@ func through(t *testing.T, socket, path string) (int, string) {
 
 // TestProvidersGetManifests asks a served site as a provider would.
 func TestProvidersGetManifests(t *testing.T) {
-	dir := prepared(t, annAndFirst...)
+	dir := prepared(t, aliceAndFirst...)
 	socket := filepath.Join(dir, "admin.sock")
 	// What a server that was killed leaves behind is replaced.
 	stale, err := net.Listen("unix", socket)
@@ -49,7 +49,7 @@ func TestProvidersGetManifests(t *testing.T) {
 	if info, err := os.Stat(socket); err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Fatalf("the socket: %v, %v", info, err)
 	}
-	code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
+	code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
 	if code != 0 {
 		t.Fatal(out)
 	}

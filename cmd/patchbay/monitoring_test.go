@@ -273,7 +273,7 @@ func (p *prometheus) has(query string) bool {
 // site polls its providers more often than others do, but is otherwise one like theirs.
 func TestADeadProviderIsSeen(t *testing.T) {
 	require.Tool(t, "prometheus")
-	k, s, ann := readySite(t)
+	k, s, alice := readySite(t)
 	if code := s.stop(); code != 0 {
 		t.Fatal(s.out)
 	}
@@ -286,7 +286,7 @@ func TestADeadProviderIsSeen(t *testing.T) {
 	p := startPrometheus(t, s)
 	const firing = `ALERTS{alertname="PatchbayProviderDown",alertstate="firing",provider="simulated"}`
 	for _, trouble := range []string{"dead", "hang"} {
-		if _, out := ann(s.url, "Status"); strings.Contains(out, "has not answered") {
+		if _, out := alice(s.url, "Status"); strings.Contains(out, "has not answered") {
 			t.Fatalf("before it is %s, Status says:\n%s", trouble, out)
 		}
 		file(trouble, true)
@@ -302,7 +302,7 @@ func TestADeadProviderIsSeen(t *testing.T) {
 			t.Error("no call has failed")
 		}
 		const said = "its provider simulated has not answered since 20"
-		if _, out := ann(s.url, "Status"); strings.Count(out, said) != 2 || strings.Count(out, "geni_ready") != 2 {
+		if _, out := alice(s.url, "Status"); strings.Count(out, said) != 2 || strings.Count(out, "geni_ready") != 2 {
 			t.Errorf("%s: Status says:\n%s", trouble, out)
 		}
 		k.ok([]string{"slivers"}, "its provider simulated has not answered")
@@ -316,20 +316,20 @@ func TestADeadProviderIsSeen(t *testing.T) {
 // TestMonitoringUsesMetricsThatExist holds the metrics of a served site against the
 // rules of Prometheus, and against what the alerts and the dashboard ask for.
 func TestMonitoringUsesMetricsThatExist(t *testing.T) {
-	k, s, ann := readySite(t)
+	k, s, alice := readySite(t)
 	k.ok([]string{"backup", filepath.Join(t.TempDir(), "backup.db")})
 	next := time.Now().Add(48 * time.Hour)
 	writeCRL(t, k.dir, next)
 	script := k.path("providers/simulated.prov")
 	line := strings.TrimPrefix(regexp.MustCompile(`(?m)^exec .*$`).FindString(readFile(t, script)), "exec ")
 	write(t, script, "#!/bin/sh\n"+line+` | sed 's/"state":"ready"/&,"message":"its system does not answer"/g'`+"\n")
-	if code, out := ann(s.url, "PerformOperationalAction", "restart"); code != 0 {
+	if code, out := alice(s.url, "PerformOperationalAction", "restart"); code != 0 {
 		t.Fatal(out)
 	}
-	wait.Until(t, "its provider says what is wrong", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "does not answer") == 2 })
+	wait.Until(t, "its provider says what is wrong", func() bool { _, out := alice(s.url, "Status"); return strings.Count(out, "does not answer") == 2 })
 	var text string
 	wait.Until(t, "all metrics", func() bool {
-		ann(s.url, "Status")
+		alice(s.url, "Status")
 		_, text = get(t, s.admin+"/metrics")
 		return strings.Contains(text, "\npatchbay_crl_next_update_timestamp_seconds{") && strings.Contains(text, "\npatchbay_unpromised{")
 	})
@@ -392,12 +392,12 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 // TestMetricsForOtherHosts: nobody reads them without the proof that is asked for, and
 // nothing else is there.
 func TestMetricsForOtherHosts(t *testing.T) {
-	dir := prepared(t, []string{"user", "ann"})
+	dir := prepared(t, []string{"user", "alice"})
 	token, stranger := writeToken(t, dir), filepath.Join(t.TempDir(), "stranger")
 	if code, out := tell(t, "init", "--authority", "other.example.org", "--listen", "127.0.0.1:0", stranger); code != 0 {
 		t.Fatal(out)
 	}
-	ann, err := tls.LoadX509KeyPair(filepath.Join(dir, "users/ann/ann-cert.pem"), filepath.Join(dir, "users/ann/ann-key.pem"))
+	alice, err := tls.LoadX509KeyPair(filepath.Join(dir, "users/alice/alice-cert.pem"), filepath.Join(dir, "users/alice/alice-key.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -446,12 +446,12 @@ func TestMetricsForOtherHosts(t *testing.T) {
 		{"WrongToken", true, false, "/metrics", "Bearer " + token[1:], nil, 401},
 		{"EmptyToken", true, false, "/metrics", "Bearer ", nil, 401},
 		{"OtherScheme", true, false, "/metrics", token, nil, 401},
-		{"ACertificateIsNoToken", true, false, "/metrics", "", []tls.Certificate{ann}, 401},
-		{"CertificateIsGood", false, true, "/metrics", "", []tls.Certificate{ann}, 200},
+		{"ACertificateIsNoToken", true, false, "/metrics", "", []tls.Certificate{alice}, 401},
+		{"CertificateIsGood", false, true, "/metrics", "", []tls.Certificate{alice}, 200},
 		{"NoCertificate", false, true, "/metrics", "Bearer " + token, nil, 0},
 		{"CertificateOfAnother", false, true, "/metrics", "", []tls.Certificate{other}, 0},
-		{"Both", true, true, "/metrics", "Bearer " + token, []tls.Certificate{ann}, 200},
-		{"BothWithoutToken", true, true, "/metrics", "", []tls.Certificate{ann}, 401},
+		{"Both", true, true, "/metrics", "Bearer " + token, []tls.Certificate{alice}, 200},
+		{"BothWithoutToken", true, true, "/metrics", "", []tls.Certificate{alice}, 401},
 		{"BothWithoutCertificate", true, true, "/metrics", "Bearer " + token, nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -41,13 +41,13 @@ func TestPastMoment(t *testing.T) {
 // TestWhoIsToldReadably is a golden of each kind of answer.
 func TestWhoIsToldReadably(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	ann := audit.Holder{
-		Sliver: "urn:publicid:IDN+example.org+sliver+1", Slice: "urn:publicid:IDN+example.org+slice+s", User: "urn:publicid:IDN+example.org+user+ann",
+	alice := audit.Holder{
+		Sliver: "urn:publicid:IDN+example.org+sliver+1", Slice: "urn:publicid:IDN+example.org+slice+s", User: "urn:publicid:IDN+example.org+user+alice",
 		Speaker: "urn:publicid:IDN+example.org+tool+portal", Component: "urn:publicid:IDN+example.org+node+pc1",
 		As: []string{"198.51.100.7:40000-40127"}, Since: noon, Request: "0011223344556677",
-		Call: &audit.Line{At: "2026-11-20T11:59:00.000Z", ID: "0011223344556677", Method: "Allocate", Remote: "192.0.2.9:5000", Caller: "urn:publicid:IDN+example.org+user+ann", Credentials: []string{"f00d"}},
+		Call: &audit.Line{At: "2026-11-20T11:59:00.000Z", ID: "0011223344556677", Method: "Allocate", Remote: "192.0.2.9:5000", Caller: "urn:publicid:IDN+example.org+user+alice", Credentials: []string{"f00d"}},
 	}
-	bob := ann
+	bob := alice
 	bob.User, bob.Speaker, bob.Call = "urn:publicid:IDN+example.org+user+b\x1b[2J", "", nil
 	bob.Seen, bob.Until, bob.Maybe = noon.Add(time.Hour), noon.Add(2*time.Hour), true
 	for _, c := range []struct {
@@ -55,10 +55,10 @@ func TestWhoIsToldReadably(t *testing.T) {
 		answer audit.Answer
 		want   string
 	}{
-		{"two who share an address", audit.Answer{Place: "198.51.100.7", At: noon.Add(90 * time.Minute), Holders: []audit.Holder{ann, bob}, Shared: true, More: 1}, `198.51.100.7 at 2026-11-20T13:30:00Z:
+		{"two who share an address", audit.Answer{Place: "198.51.100.7", At: noon.Add(90 * time.Minute), Holders: []audit.Holder{alice, bob}, Shared: true, More: 1}, `198.51.100.7 at 2026-11-20T13:30:00Z:
 
   slice        urn:publicid:IDN+example.org+slice+s
-  user         urn:publicid:IDN+example.org+user+ann
+  user         urn:publicid:IDN+example.org+user+alice
   speaker      urn:publicid:IDN+example.org+tool+portal
   sliver       urn:publicid:IDN+example.org+sliver+1
   component    urn:publicid:IDN+example.org+node+pc1

@@ -49,10 +49,10 @@ func TestAuditTellsOfOrdersWhoseGiversLeave(t *testing.T) {
 		t.Helper()
 		wait.Until(t, fmt.Sprintf("the audit has %d of %s by %s", n, what, operator), func() bool { return acts(t, dir, what, operator) >= n })
 	}
-	leave(t, dir, "/reload", `{"operator":"ann"}`)
-	want("reload", "ann", 1)
-	leave(t, dir, "/clock", `{"operator":"ann"}`)
-	want("clock believed", "ann", 1)
+	leave(t, dir, "/reload", `{"operator":"alice"}`)
+	want("reload", "alice", 1)
+	leave(t, dir, "/clock", `{"operator":"alice"}`)
+	want("clock believed", "alice", 1)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestReloadWaitsForNoPipe(t *testing.T) {
 			}
 			wait.Until(t, "a reload is refused", func() bool {
 				var r site.ReloadReport
-				err := site.Order(t.Context(), config, "/reload", site.ServerCommand{Operator: "ann"}, &r)
+				err := site.Order(t.Context(), config, "/reload", site.ServerCommand{Operator: "alice"}, &r)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -42,14 +42,14 @@ var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 // texts behind => are what a command must print.
 var commands = map[string]func(y *story, neg bool, args []string){
 	// site [SLICE...] makes a site in $SITE with simulated nodes that take no time, with
-	// the user ann and slices of hers, and goes there.
+	// the user alice and slices of hers, and goes there.
 	"site": func(y *story, _ bool, args []string) {
 		var lines [][]string
 		if len(args) > 0 {
-			lines = append(lines, []string{"user", "ann"})
+			lines = append(lines, []string{"user", "alice"})
 		}
 		for _, name := range args {
-			lines = append(lines, []string{"slice", name, "--owner", "ann"})
+			lines = append(lines, []string{"slice", name, "--owner", "alice"})
 		}
 		dir := prepared(y.t, lines...)
 		quick(y.t, dir)
@@ -63,9 +63,9 @@ var commands = map[string]func(y *story, neg bool, args []string){
 	"patchbay": func(y *story, neg bool, args []string) { y.expects(failure[neg], "patchbay", args) },
 	// misused COMMAND... runs one that nobody can mean: its exit status is 2.
 	"misused": func(y *story, _ bool, args []string) { y.expects(2, "patchbay", args) },
-	// ann METHOD... makes a call of ann's, about the slice first unless it names another.
-	"ann": func(y *story, neg bool, args []string) { y.expects(failure[neg], "ann", args) },
-	// portal METHOD... is such a call by a tool that speaks for ann.
+	// alice METHOD... makes a call of alice's, about the slice first unless it names another.
+	"alice": func(y *story, neg bool, args []string) { y.expects(failure[neg], "alice", args) },
+	// portal METHOD... is such a call by a tool that speaks for alice.
 	"portal": func(y *story, neg bool, args []string) { y.expects(failure[neg], "portal", args) },
 	// get PATH asks the admin listener; what is not 200 is a failure.
 	"get": func(y *story, neg bool, args []string) { y.expects(failure[neg], "get", args) },
@@ -197,7 +197,7 @@ func (y *story) enter(dir string) {
 	y.dir = dir
 	y.Setenv("SITE", dir)
 	y.Check(y.Chdir(dir))
-	if key, err := os.ReadFile(filepath.Join(dir, "users", "ann", "id_ed25519.pub")); err == nil {
+	if key, err := os.ReadFile(filepath.Join(dir, "users", "alice", "id_ed25519.pub")); err == nil {
 		y.Setenv("KEY", strings.TrimSpace(string(key)))
 	}
 }
@@ -243,12 +243,12 @@ func (y *story) run(command string, args []string) (code int) {
 			return 0
 		}
 		return 1
-	case "ann":
-		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "users", "ann"), "--slice", "first", "--urns"}, args...)
+	case "alice":
+		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "users", "alice"), "--slice", "first", "--urns"}, args...)
 	case "portal":
-		ann := filepath.Join(y.dir, "users", "ann")
-		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "tools", "portal"), "--speaking-for", "urn:publicid:IDN+testbed.example.org+user+ann",
-			"--user", filepath.Join(ann, "ann-usercred.xml"), "--slice", filepath.Join(ann, "slices", "first-cred.xml"), "--user", filepath.Join(ann, "id_ed25519.pub"), "--urns"}, args...)
+		alice := filepath.Join(y.dir, "users", "alice")
+		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "tools", "portal"), "--speaking-for", "urn:publicid:IDN+testbed.example.org+user+alice",
+			"--user", filepath.Join(alice, "alice-usercred.xml"), "--slice", filepath.Join(alice, "slices", "first-cred.xml"), "--user", filepath.Join(alice, "id_ed25519.pub"), "--urns"}, args...)
 	case "patchbay":
 		free := []string{"call", "demo", "draw", "import", "init", "ssh", "version"}
 		if y.dir != "" && !slices.Contains(free, args[0]) && !slices.Contains(args, "--config") {

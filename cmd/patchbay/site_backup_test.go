@@ -20,11 +20,11 @@ type keeper struct {
 	site func(args ...string) (int, string)
 }
 
-// annAndFirst make a user and her slice.
-var annAndFirst = [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}}
+// aliceAndFirst make a user and her slice.
+var aliceAndFirst = [][]string{{"user", "alice"}, {"slice", "first", "--owner", "alice"}}
 
 func newKeeper(t *testing.T) *keeper {
-	dir := prepared(t, append(annAndFirst, []string{"slice", "second", "--owner", "ann"})...)
+	dir := prepared(t, append(aliceAndFirst, []string{"slice", "second", "--owner", "alice"})...)
 	return &keeper{t, dir, func(args ...string) (int, string) { return tell(t, append(args, "--config", dir)...) }}
 }
 
@@ -51,18 +51,18 @@ func (k *keeper) no(args []string, parts ...string) {
 	has(k.t, out, parts...)
 }
 
-// call makes a call of ann's about the slice first, or another that is named, which
+// call makes a call of alice's about the slice first, or another that is named, which
 // must succeed.
 func (k *keeper) call(s *serving, args ...string) string {
 	k.t.Helper()
-	code, out := tell(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first", "--urns"}, args...)...)
+	code, out := tell(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/alice"), "--slice", "first", "--urns"}, args...)...)
 	if code != 0 {
 		k.t.Fatal(out)
 	}
 	return out
 }
 
-// allocate has ann reserve the nodes of her request for a slice.
+// allocate has alice reserve the nodes of her request for a slice.
 func (k *keeper) allocate(s *serving, slice string) {
 	k.t.Helper()
 	k.call(s, "--slice", slice, "Allocate", k.path("request.xml"))
@@ -139,7 +139,7 @@ func TestBackupAndRestore(t *testing.T) {
 	k.ok([]string{"backup", later}, "2 slices, 4 slivers")
 	before := readFile(t, state)
 	k.no([]string{"restore", file}, "1 would be forgotten, slices that the backup has not:\n  urn:publicid:IDN+testbed.example.org+slice+second",
-		"2 would be forgotten, slivers that the backup has not:\n  second/", " of urn:publicid:IDN+testbed.example.org+user+ann, until 20", "nothing was changed", "--yes")
+		"2 would be forgotten, slivers that the backup has not:\n  second/", " of urn:publicid:IDN+testbed.example.org+user+alice, until 20", "nothing was changed", "--yes")
 	if readFile(t, state) != before {
 		t.Error("a restore that was refused has changed something")
 	}

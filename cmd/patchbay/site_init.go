@@ -120,7 +120,7 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	}
 	file := filepath.Join(dir, site.ConfigName)
 	fmt.Fprintf(c.out, initDone, o.Authority, dir, offer.Inventory, o.Provider, offer.Request, note+o.clientsAt(ctx),
-		o.start(dir, helper, display.CommandAt(file, "serve")), display.CommandAt(file, "user", "ann"), display.CommandAt(file, "slice", "first", "--owner", "ann"), offer.Policy)
+		o.start(dir, helper, display.CommandAt(file, "serve")), display.CommandAt(file, "user", "alice"), display.CommandAt(file, "slice", "first", "--owner", "alice"), offer.Policy)
 	return nil
 }
 

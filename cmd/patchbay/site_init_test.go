@@ -59,12 +59,12 @@ func TestPrintedCommandsRunAsPrinted(t *testing.T) {
 		t.Fatal(out)
 	}
 	file := "'" + dir + "'"
-	has(t, out, "'../my tools/patchbay' serve --config "+file, "'../my tools/patchbay' slice first --owner ann --config "+file,
+	has(t, out, "'../my tools/patchbay' serve --config "+file, "'../my tools/patchbay' slice first --owner alice --config "+file,
 		"Clients will use https://testbed:8443", "cannot resolve testbed", "--public-url", "request.xml")
-	_, out = tell(t, "user", "ann", "--config", dir)
-	has(t, out, "'../my tools/patchbay' slice first --owner ann --config "+file)
-	_, out = tell(t, "slice", "first", "--owner", "ann", "--config", dir)
-	has(t, out, "'../my tools/patchbay' call --user ann --slice first --config "+file)
+	_, out = tell(t, "user", "alice", "--config", dir)
+	has(t, out, "'../my tools/patchbay' slice first --owner alice --config "+file)
+	_, out = tell(t, "slice", "first", "--owner", "alice", "--config", dir)
+	has(t, out, "'../my tools/patchbay' call --user alice --slice first --config "+file)
 	_, out = tell(t, "serve", "--colour")
 	has(t, out, "see: '../my tools/patchbay' serve --help")
 	if code, out := tell(t, "check", "--config", dir, filepath.Join(dir, "request.xml")); code != 0 {

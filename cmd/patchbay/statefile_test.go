@@ -101,7 +101,7 @@ func TestServedStoreIsDamaged(t *testing.T) {
 			if err := noise(state, tt.from, tt.to); err != nil {
 				t.Fatal(err)
 			}
-			code, out := tell(t, "call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "second", "Allocate", k.path("request.xml"))
+			code, out := tell(t, "call", "--url", s.url, "--user", k.path("users/alice"), "--slice", "second", "Allocate", k.path("request.xml"))
 			if code == 0 || !regexp.MustCompile(`DBERROR|SERVERERROR`).MatchString(out) {
 				t.Errorf("a call ended with %d:\n%s", code, out)
 			}
