@@ -11,14 +11,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// update is one resource of a set. The record says how the resource is, so what
-// the caller says of that is not read.
+// update is the requested change of one resource. The caller's view of the present state
+// is not read, since the record has it.
 type update struct {
 	Name    string           `json:"name"`
 	Changes requestedChanges `json:"should"`
 }
 
-// requestedChanges has the attributes that are to change; nil: this one is not.
+// requestedChanges holds the attributes to change; nil: no change.
 type requestedChanges struct {
 	Ensure        *string   `json:"ensure"`
 	Power         *string   `json:"power"`
@@ -35,12 +35,12 @@ type requestedChanges struct {
 	Setup         *[]string `json:"setup"` // of a new node only
 }
 
-// textAttribute is an attribute that is one text: what is asked (nil: nothing), and where
-// it is kept.
+// textAttribute is an attribute with a text value: the requested value (nil: no change)
+// and the field that holds it.
 type textAttribute struct {
 	name               string
 	requested, current *string
-	fixed              bool // it cannot be changed
+	fixed              bool // it cannot be changed later
 	free               bool // any line of at most maxText bytes
 }
 
@@ -58,7 +58,7 @@ func (changes *requestedChanges) textAttributes(a *desired) []textAttribute {
 	}
 }
 
-// applyToExisting puts what is asked into a node that exists.
+// applyToExisting applies the changes to an existing node's desired state.
 func (changes *requestedChanges) applyToExisting(a *desired) error {
 	for _, text := range changes.textAttributes(a) {
 		if text.fixed && text.requested != nil && *text.requested != *text.current {
@@ -74,7 +74,7 @@ func (changes *requestedChanges) applyToExisting(a *desired) error {
 	return changes.apply(a)
 }
 
-// apply puts all that is asked into a, checked.
+// apply checks the changes and applies them to a.
 func (changes *requestedChanges) apply(a *desired) error {
 	for _, text := range changes.textAttributes(a) {
 		if text.requested != nil {
@@ -96,28 +96,28 @@ func (changes *requestedChanges) apply(a *desired) error {
 	}
 	switch {
 	case a.Power != provider.On && a.Power != provider.Off:
-		return refusalf(provider.Failed, "power is %.40q and can be on or off", a.Power)
+		return refusalf(provider.Failed, "power is %.40q; it must be on or off", a.Power)
 	case a.Hostname != "" && !agent.IsHostname(a.Hostname):
 		return refusalf(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
 	}
 	for _, text := range changes.textAttributes(a) {
 		if text.free && (len(*text.current) > maxText || !isOneLine(*text.current)) {
-			return refusalf(provider.Failed, "%s is not one line of at most %d bytes", text.name, maxText)
+			return refusalf(provider.Failed, "%s must be one line of at most %d bytes", text.name, maxText)
 		}
 	}
 	return nil
 }
 
-// checkNew returns the sliver type of a new node, and refuses a component, image or
-// type that does not exist.
+// checkNew returns the sliver type of a new node. It refuses an unknown component, image
+// or type.
 func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, error) {
 	switch {
 	case a.Component == "":
 		return local.SliverType{}, refusalf(provider.Failed, "a node needs a component")
 	case a.Component != t.settings.Component:
-		return local.SliverType{}, refusalf(provider.Unknown, "the local testbed has no component %.80s; there is %s", a.Component, t.settings.Component)
+		return local.SliverType{}, refusalf(provider.Unknown, "the local testbed has no component %.80s; its component is %s", a.Component, t.settings.Component)
 	case a.Image != "" && !slices.Contains(imageNames, a.Image):
-		return local.SliverType{}, refusalf(provider.Unknown, "there is no image %.80s; there are %s", a.Image, joinNames(imageNames))
+		return local.SliverType{}, refusalf(provider.Unknown, "there is no image %.80s; available: %s", a.Image, joinNames(imageNames))
 	}
 	var names []string
 	for _, kind := range t.settings.SliverTypes {
@@ -126,12 +126,12 @@ func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, e
 		}
 		names = append(names, kind.Name)
 	}
-	return local.SliverType{}, refusalf(provider.Unknown, "there is no sliver type %.80s; there are %s", a.SliverType, joinNames(names))
+	return local.SliverType{}, refusalf(provider.Unknown, "there is no sliver type %.80s; available: %s", a.SliverType, joinNames(names))
 }
 
 func joinNames(words []string) string { return strings.Join(words, ", ") }
 
-// imageName is the image that was asked for.
+// imageName returns the requested image, or the default.
 func (a *desired) imageName() string {
 	if a.Image == "" {
 		return image.Host
@@ -139,8 +139,8 @@ func (a *desired) imageName() string {
 	return a.Image
 }
 
-// changesBetween is the entry in changes: every attribute that is not as it was, nil
-// when there is none.
+// changesBetween returns the entry in changes: every attribute that differs, nil if none
+// does.
 func changesBetween(old, next *desired) object {
 	was, is := old.attributes(), next.attributes()
 	c := object{}
@@ -160,7 +160,7 @@ func changesBetween(old, next *desired) object {
 	return c
 }
 
-// attributes are those that may be set, as get reports them.
+// attributes returns the writable attributes, as get reports them.
 func (a *desired) attributes() provider.Resource {
 	if a == nil {
 		return provider.Resource{provider.AttrEnsure: provider.Absent}
@@ -180,7 +180,7 @@ func (a *desired) attributes() provider.Resource {
 	}
 }
 
-// hostname is that of the node called id: the one that was asked for, if any.
+// hostname returns the requested hostname, or one made of the node's id.
 func (a *desired) hostname(id string) string {
 	if a.Hostname == "" {
 		return id[:min(len(id), 8)]

@@ -10,10 +10,11 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// start starts the goroutine, once.
+// start starts the controller's goroutine, once.
 func (nc *nodeController) start() { nc.once.Do(func() { nc.t.work.Go(nc.loop) }) }
 
-// loop is the goroutine.
+// loop reconciles the node whenever it is woken, its PID 1 ends, or a retry is due. It
+// returns when the node was removed or the testbed stops.
 func (nc *nodeController) loop() {
 	ctx := nc.t.ctx
 	nc.adoptRunning(ctx)
@@ -48,8 +49,8 @@ func (nc *nodeController) loop() {
 	}
 }
 
-// adoptRunning finds the node that an earlier program left running, or makes sure that
-// nothing of it runs.
+// adoptRunning takes over the node if an earlier program left it running, and otherwise
+// ends the rest of its processes.
 func (nc *nodeController) adoptRunning(ctx context.Context) {
 	find, cancel := context.WithTimeout(ctx, slowAgentTime)
 	defer cancel()
@@ -60,7 +61,7 @@ func (nc *nodeController) adoptRunning(ctx context.Context) {
 	nc.currentChange = rec.Change
 	nc.earlier.failed = rec.Failed != "" && rec.FailedAt == rec.Change
 	if rec.Base == 0 {
-		return // it was never started
+		return // it never ran
 	}
 	if r, ok := nc.t.runtime.Find(find, nc.id); ok {
 		nc.trackRun(r)
@@ -72,15 +73,15 @@ func (nc *nodeController) adoptRunning(ctx context.Context) {
 		nc.saveDeathWhileStopped(boot)
 	}
 	if err := nc.t.runtime.Kill(find, nc.id); err != nil && ctx.Err() == nil {
-		nc.t.log.Error("cannot end what is left of a node", "node", nc.id, "error", err)
+		nc.t.log.Error("cannot end the remaining processes of a node", "node", nc.id, "error", err)
 	}
 	nc.steps.recordInterruption(whileStopped)
 }
 
-// handleDeath notes that PID 1 of a run has ended by itself.
+// handleDeath records that PID 1 of a run ended unexpectedly.
 func (nc *nodeController) handleDeath(run *run) {
 	if run != nc.run {
-		return // we ended it
+		return // this program ended it
 	}
 	nc.reportProgress("its system has ended; it is being started again")
 	nc.clearRun()
@@ -91,10 +92,10 @@ func (nc *nodeController) handleDeath(run *run) {
 	nc.t.log.Warn("the system of a node has ended by itself; it is started again", "node", nc.id, "times", len(nc.deaths))
 }
 
-// reconcile runs the phases until the node is as asked or has to wait. It says when
-// to begin another round, 0 for when something changes, or that nothing of the
-// node is left.
-func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, over bool) {
+// reconcile runs the phases until the node is in its desired state or has to wait. It
+// returns the time until the next round, 0 to wait for a wakeup; removed means that
+// nothing of the node is left.
+func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, removed bool) {
 	for ctx.Err() == nil {
 		r := &round{ctx: ctx, rec: nc.snapshot()}
 		if r.rec.Change != nc.currentChange {
@@ -110,7 +111,7 @@ func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, ov
 		case r.rec.Desired.Removing && end.outcome == done:
 			return 0, true
 		case nc.snapshot().Change != r.rec.Change:
-			// Something else is asked by now.
+			// The desired state has changed meanwhile.
 		case end.outcome == failed:
 			if wait = nc.handleFailure(r.rec, end.err); wait > 0 {
 				return wait, false
@@ -118,7 +119,7 @@ func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, ov
 		case end.err != nil:
 			nc.countRetry(end.err)
 			if words, ok := errors.AsType[*userError](end.err); ok {
-				nc.reportProgress(words.message + " yet; that is tried again and again")
+				nc.reportProgress(words.message + " yet; retrying")
 			}
 			return nc.backoff(nc.retries), false
 		case r.pending != nil:
@@ -131,7 +132,7 @@ func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, ov
 	return 0, false
 }
 
-// runPhases runs the phases up to the first that is not done.
+// runPhases runs the phases up to the first that is not done, and returns its result.
 func (nc *nodeController) runPhases(r *round) result {
 	for _, p := range nc.phases(r.rec) {
 		if end := p(nc, r); end.outcome != done {
@@ -141,27 +142,28 @@ func (nc *nodeController) runPhases(r *round) result {
 	return result{}
 }
 
-// backoff is the pause after so many attempts.
+// backoff returns the pause after that many attempts.
 func (nc *nodeController) backoff(attempts int) time.Duration {
 	return time.Duration(min(attempts, maxPause)) * nc.t.pause
 }
 
-// countRetry counts an attempt that is repeated for as long as it takes.
+// countRetry counts and logs an attempt that is repeated without limit.
 func (nc *nodeController) countRetry(err error) {
 	nc.retries++
-	nc.t.log.Warn("something could not be done for a node yet; it is tried again", "node", nc.id, "attempt", nc.retries, "error", err)
+	nc.t.log.Warn("part of a node's desired state could not be reached yet; retrying", "node", nc.id, "attempt", nc.retries, "error", err)
 }
 
-// handleFailure says when a failed round is repeated; 0: the node has failed.
+// handleFailure counts a failed round and returns when to repeat it. After the last
+// attempt it saves the failure and returns 0.
 func (nc *nodeController) handleFailure(rec record, err error) (wait time.Duration) {
 	nc.attempts++
-	nc.t.log.Warn("a node is not as asked yet", "node", nc.id, "attempt", nc.attempts, "error", err)
+	nc.t.log.Warn("a node is not in its desired state yet", "node", nc.id, "attempt", nc.attempts, "error", err)
 	words, isWords := errors.AsType[*userError](err)
 	switch {
 	case rec.Desired.Removing:
 		if nc.attempts >= maxAttempts {
 			nc.mu.Lock()
-			nc.setState(provider.StateFailed, "it cannot be removed yet; that is tried again and again, and the testbed's operators can see why in the log")
+			nc.setState(provider.StateFailed, "it cannot be removed yet; the testbed keeps retrying, and its operators can see why in the log")
 			nc.mu.Unlock()
 		}
 		return nc.backoff(nc.attempts)
@@ -169,7 +171,7 @@ func (nc *nodeController) handleFailure(rec record, err error) (wait time.Durati
 		return nc.backoff(nc.attempts)
 	}
 	nc.earlier = earlier{}
-	message := "the testbed could not make it so; its operators can see why in the log"
+	message := "the testbed could not reach the requested state; its operators can see why in the log"
 	if isWords {
 		message = words.message
 	}

@@ -188,16 +188,16 @@ func TestWhatIsRefused(t *testing.T) {
 		{"no name", "", present("web", sliceURN), `failed: "" cannot be the name of a node; it must be a UUID`},
 		{"a name of an option", "-rf", present("web", sliceURN), `failed: "-rf" cannot be the name of a node; it must be a UUID`},
 		{"a hostname with a line break", nodeName(2), with("hostname", "a\nb"), `failed: "a\nb" cannot be a hostname; use up to 64 letters, digits, hyphens and dots`},
-		{"a slice with a line break", nodeName(2), with("slice_urn", "a\nb"), "failed: slice_urn is not one line of at most 1024 bytes"},
-		{"a long client_id", nodeName(2), with("client_id", strings.Repeat("x", 1025)), "failed: client_id is not one line of at most 1024 bytes"},
-		{"power", nodeName(2), with("power", "half"), `failed: power is "half" and can be on or off`},
-		{"ensure", nodeName(2), with("ensure", "maybe"), `failed: ensure is "maybe" and can be present or absent`},
+		{"a slice with a line break", nodeName(2), with("slice_urn", "a\nb"), "failed: slice_urn must be one line of at most 1024 bytes"},
+		{"a long client_id", nodeName(2), with("client_id", strings.Repeat("x", 1025)), "failed: client_id must be one line of at most 1024 bytes"},
+		{"power", nodeName(2), with("power", "half"), `failed: power is "half"; it must be on or off`},
+		{"ensure", nodeName(2), with("ensure", "maybe"), `failed: ensure is "maybe"; it must be present or absent`},
 		{"nobody's node", nodeName(2), provider.Resource{"power": "off"}, "unknown: there is no node " + nodeName(2)},
 		{"account with a dot, which the agent does not take", nodeName(2), with("users", []string{`{"login":"a.b"}`}), `failed: "a.b" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
 		{"account that is an option", nodeName(2), with("users", []string{`{"login":"-o"}`}), `failed: "-o" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
 		{"account twice", nodeName(2), with("users", userItems("a", "a")), "failed: the account a is there twice; drop one"},
 		{"account that is no object", nodeName(2), with("users", []string{"alice"}), "failed: account 1 is not a JSON object with login and keys"},
-		{"key of two lines", nodeName(2), with("users", []string{`{"login":"a","keys":["x\ny"]}`}), "failed: a key of the account a is not one line of at most 16384 bytes"},
+		{"key of two lines", nodeName(2), with("users", []string{`{"login":"a","keys":["x\ny"]}`}), "failed: a key of the account a must be one line of at most 16384 bytes"},
 		{"other component", nodeName(1), provider.Resource{"component": "host2"}, "failed: the component of a node cannot be changed; remove the node first"},
 		{"other image", nodeName(1), provider.Resource{"image": "debian-12"}, "failed: the image of a node cannot be changed; remove the node first"},
 		{"other slice", nodeName(1), provider.Resource{"slice_urn": "x"}, "failed: the slice_urn of a node cannot be changed; remove the node first"},
@@ -238,10 +238,10 @@ func TestWhatFails(t *testing.T) {
 	for _, tt := range []struct {
 		operation, message string
 	}{
-		{"prepare", "its disk cannot be made"},
+		{"prepare", "its disk cannot be created"},
 		{"start", "it does not start"},
 		{"configure", "its accounts cannot be set up"},
-		{"put", "its door cannot be opened"},
+		{"put", "its login cannot be opened"},
 		{"prove", "the logins do not work: broken"},
 		{"find image", "its image cannot be prepared"},
 		{"put link", "its links cannot be made"},
@@ -424,7 +424,7 @@ func killed(t *testing.T, seed uint64) {
 				should = want // it was killed before it had written that down
 			}
 			_, err := ask(tb, name, should)
-			if err != nil && strings.Contains(err.Error(), "ask again") {
+			if err != nil && strings.Contains(err.Error(), "try again") {
 				continue // being removed
 			}
 			if err != nil && !w.last.killed() {
@@ -448,7 +448,7 @@ func killed(t *testing.T, seed uint64) {
 			}
 			if _, err := ask(tb, name, should); err == nil {
 				break
-			} else if !strings.Contains(err.Error(), "ask again") {
+			} else if !strings.Contains(err.Error(), "try again") {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Millisecond)

@@ -139,7 +139,7 @@ func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
 	await(t, tb, old, ready)
 	set(t, tb, fresh, present("", sliceURN, "alice"))
 	r := await(t, tb, fresh, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
-	if got := r.Text(provider.AttrMessage); got != "it cannot get its way to the network outside" {
+	if got := r.Text(provider.AttrMessage); got != "it cannot be connected to the outside network" {
 		t.Errorf("it failed with %q", got)
 	}
 	set(t, tb, fresh, provider.Resource{"restart_serial": "1"})

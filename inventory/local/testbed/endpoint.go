@@ -107,7 +107,7 @@ func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []st
 	}
 	if err := nc.t.gateway.Put(d, nc.endpoint.public, nc.endpoint.inside); err != nil {
 		// The gateway may come to have it all the same.
-		return asUserError("its door cannot be opened", errors.Join(err, nc.closeEndpoints()))
+		return asUserError("its login cannot be opened", errors.Join(err, nc.closeEndpoints()))
 	}
 	nc.endpoint.users = users
 	return nil

@@ -22,19 +22,19 @@ import (
 
 const maxForeignEndpoints = 2000
 
-// foreignEndpointID is the door's name on this host; no node has one like it, for those of
-// nodes are UUIDs.
+// foreignEndpointID returns the endpoint's id on this host. It differs from all node ids,
+// which are UUIDs.
 func foreignEndpointID(providerName, name string) string {
 	sum := sha256.Sum256([]byte(providerName + "\x00" + name))
 	return "door-" + hex.EncodeToString(sum[:16])
 }
 
-// endpointName is what the gateway account calls the door.
+// endpointName returns the endpoint's host name at the gateway account.
 func (d *foreignEndpoint) endpointName() string {
 	return endpointName(d.Hostname, strings.TrimPrefix(d.id, "door-"))
 }
 
-// loadForeignEndpoints reads the doors that are kept.
+// loadForeignEndpoints reads the saved endpoints.
 func (t *Testbed) loadForeignEndpoints() error {
 	entries, err := os.ReadDir(t.foreignDir)
 	if err != nil {
@@ -42,14 +42,14 @@ func (t *Testbed) loadForeignEndpoints() error {
 	}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".json") {
-			if err := os.Remove(filepath.Join(t.foreignDir, e.Name())); err != nil { // half written
+			if err := os.Remove(filepath.Join(t.foreignDir, e.Name())); err != nil { // left by an interrupted write
 				return err
 			}
 			continue
 		}
 		var d foreignEndpoint
 		if err := readJSON(t.foreignDir, e.Name(), &d); err != nil {
-			t.log.Error("a door is spoilt; it is made anew when its provider is asked", "error", err)
+			t.log.Error("the file of an endpoint is damaged; the endpoint is created again at its provider's next request", "error", err)
 			if err := os.Remove(filepath.Join(t.foreignDir, e.Name())); err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func (t *Testbed) loadForeignEndpoints() error {
 	return nil
 }
 
-// openForeignEndpoints opens the doors that are kept, and lets others ask between any two.
+// openForeignEndpoints opens the saved endpoints. The lock is released between them.
 func (t *Testbed) openForeignEndpoints() {
 	t.foreignMu.Lock()
 	ids := slices.Collect(maps.Keys(t.foreignEndpoints))
@@ -71,12 +71,12 @@ func (t *Testbed) openForeignEndpoints() {
 			return
 		}
 		if err := t.openSavedEndpoint(id); err != nil {
-			t.log.Error("cannot open the door of another provider's node", "door", id, "error", err)
+			t.log.Error("cannot open the SSH endpoint of another provider's node", "door", id, "error", err)
 		}
 	}
 }
 
-// openSavedEndpoint opens one of them, unless it is open already.
+// openSavedEndpoint opens a saved endpoint unless it is open.
 func (t *Testbed) openSavedEndpoint(id string) error {
 	t.foreignMu.Lock()
 	defer t.foreignMu.Unlock()
@@ -87,14 +87,14 @@ func (t *Testbed) openSavedEndpoint(id string) error {
 	return t.openForeignEndpoint(d)
 }
 
-// handleEndpoints makes, removes and reports doors.
+// handleEndpoints creates, removes and reports endpoints.
 func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.DoorsOutput, error) {
 	var q local.DoorsInput
 	if err := json.Unmarshal(input, &q); err != nil {
-		return nil, fmt.Errorf("the input of doors cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot decode the input of doors: %w", err)
 	}
 	if n := len(q.Put) + len(q.Remove) + len(q.Names); n > 3*maxNames {
-		return nil, fmt.Errorf("the input of doors has %d names, at most %d can be", n, 3*maxNames)
+		return nil, fmt.Errorf("the input of doors has %d names, at most %d are allowed", n, 3*maxNames)
 	}
 	if !isProviderName(q.Provider) {
 		return nil, fmt.Errorf("%.40q cannot be the name of a provider", q.Provider)
@@ -104,8 +104,8 @@ func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.DoorsOutput, er
 	out := &local.DoorsOutput{Doors: []local.DoorIs{}}
 	for _, name := range q.Remove {
 		if err := t.removeForeignEndpoint(foreignEndpointID(q.Provider, name)); err != nil {
-			t.log.Error("cannot remove the door of another provider's node", "provider", q.Provider, "node", name, "error", err)
-			out.Doors = append(out.Doors, local.DoorIs{Name: name, Error: "its door cannot be removed; the testbed's operators can see why in the log"})
+			t.log.Error("cannot remove the SSH endpoint of another provider's node", "provider", q.Provider, "node", name, "error", err)
+			out.Doors = append(out.Doors, local.DoorIs{Name: name, Error: "its login cannot be removed; the testbed's operators can see why in the log"})
 		}
 	}
 	for _, ask := range q.Put {
@@ -127,7 +127,7 @@ func isProviderName(s string) bool {
 	return s != "" && len(s) <= 64 && isOneLine(s)
 }
 
-// setForeignEndpoint makes a door as asked. Its error is for experimenters.
+// setForeignEndpoint creates or changes an endpoint. Its error is for experimenters.
 func (t *Testbed) setForeignEndpoint(providerName string, ask local.DoorAsk) (local.DoorIs, error) {
 	if ask.Name == "" || len(ask.Name) > maxText || !isOneLine(ask.Name) {
 		return local.DoorIs{}, fmt.Errorf("%.40q cannot be the name of a node", ask.Name)
@@ -141,7 +141,7 @@ func (t *Testbed) setForeignEndpoint(providerName string, ask local.DoorAsk) (lo
 			next.Users = old.Users
 		}
 	} else if len(t.foreignEndpoints) >= maxForeignEndpoints {
-		return local.DoorIs{}, fmt.Errorf("there are as many doors of other providers as there can be, %d", maxForeignEndpoints)
+		return local.DoorIs{}, fmt.Errorf("the maximum of %d logins for nodes of other providers is reached", maxForeignEndpoints)
 	}
 	if agent.IsHostname(ask.Hostname) {
 		next.Hostname = ask.Hostname
@@ -160,17 +160,18 @@ func (t *Testbed) setForeignEndpoint(providerName string, ask local.DoorAsk) (lo
 		return t.endpointStatus(old), nil
 	}
 	err = t.openForeignEndpoint(&next)
-	if next.saved != "" { // and it may keep its port
+	if next.saved != "" { // it was saved, so it may keep its port
 		t.foreignEndpoints[id] = &next
 	}
 	if err != nil {
-		t.log.Error("cannot open the door of another provider's node", "provider", providerName, "node", ask.Name, "error", err)
-		return local.DoorIs{}, errors.New("its door cannot be opened; the testbed's operators can see why in the log")
+		t.log.Error("cannot open the SSH endpoint of another provider's node", "provider", providerName, "node", ask.Name, "error", err)
+		return local.DoorIs{}, errors.New("its login cannot be opened; the testbed's operators can see why in the log")
 	}
 	return t.endpointStatus(&next), nil
 }
 
-// checkTarget is the address that a door may lead to; empty is none yet.
+// checkTarget returns the normalized address that an endpoint may forward to; empty if
+// address is empty.
 func (t *Testbed) checkTarget(address string) (string, error) {
 	if address == "" {
 		return "", nil
@@ -178,18 +179,18 @@ func (t *Testbed) checkTarget(address string) (string, error) {
 	to, err := netip.ParseAddrPort(address)
 	switch {
 	case err != nil || to.Port() == 0:
-		return "", fmt.Errorf("%.60q, where its SSH server should be, is no address with a port", address)
+		return "", fmt.Errorf("the address of its SSH server, %.60q, is not an IP address with a port", address)
 	case !t.settings.MayForward(to.Addr()) || len(t.settings.ForwardTo) == 0 && isHostAddress(to.Addr()):
-		return "", fmt.Errorf("the gateway may not lead to %v; forward_to in the settings of the testbed says where it may", to.Addr())
+		return "", fmt.Errorf("the gateway may not forward to %v; forward_to in the settings of the testbed lists the allowed networks", to.Addr())
 	}
 	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String(), nil
 }
 
-// isHostAddress tells whether an address is one of this host's.
+// isHostAddress reports whether an address belongs to this host, or cannot be checked.
 func isHostAddress(a netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // nobody knows
+		return true // unknown, so refuse it
 	}
 	return slices.ContainsFunc(all, func(own net.Addr) bool {
 		p, err := netip.ParsePrefix(own.String())
@@ -197,13 +198,13 @@ func isHostAddress(a netip.Addr) bool {
 	})
 }
 
-// record is the content of the file of the door.
+// record returns the content of the endpoint's file.
 func (d *foreignEndpoint) record() string {
-	b, _ := json.Marshal(d) // it has only texts and a number
+	b, _ := json.Marshal(d) // cannot fail: only texts and a number
 	return string(b)
 }
 
-// saveForeignEndpoint writes the door down, if it is not as it was.
+// saveForeignEndpoint writes the endpoint's file if it has changed.
 func (t *Testbed) saveForeignEndpoint(d *foreignEndpoint) error {
 	text := d.record()
 	if text == d.saved {
@@ -216,7 +217,7 @@ func (t *Testbed) saveForeignEndpoint(d *foreignEndpoint) error {
 	return nil
 }
 
-// openForeignEndpoint writes the door down, and opens it when it is known where it leads.
+// openForeignEndpoint saves the endpoint, and opens it if its target is known.
 func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 	users, err := parseUsers(d.Users)
 	if err != nil {
@@ -228,7 +229,7 @@ func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 		return err
 	}
 	if _, err := t.checkTarget(d.Address); err != nil {
-		return err // it is not allowed any more
+		return err // the settings no longer allow it
 	}
 	holder, was := t.settings.Instance+"/"+d.id, d.Port
 	if d.public == nil && t.settings.Publish != local.Gateway {
@@ -248,7 +249,7 @@ func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 		Node: d.id, Slice: d.id, Names: []string{d.endpointName()}, Accounts: gatewayAccounts(users), Address: d.Address,
 	}, d.public, nil)
 	if err != nil {
-		// The gateway may come to have it all the same.
+		// The gateway may have accepted it all the same.
 		err = errors.Join(err, t.gateway.Remove(d.id))
 		if d.public != nil {
 			d.public.Close()

@@ -10,26 +10,26 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// maxAnswer is the longest output, in bytes; what is around it has room, too.
+// maxAnswer bounds the output, in bytes; the rest is for the envelope.
 const maxAnswer = local.MaxAnswer - 1024
 
-// get answers for the names, or for all nodes when there are none.
+// get returns the resources of the given names, or of all nodes if there are none.
 func (t *Testbed) get(input json.RawMessage) (object, error) {
 	var q struct {
 		Names []string `json:"names"`
 	}
 	if err := json.Unmarshal(input, &q); err != nil {
-		return nil, fmt.Errorf("the input of get cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot decode the input of get: %w", err)
 	}
 	if len(q.Names) > maxNames {
-		return nil, fmt.Errorf("the input of get has %d names, at most %d can be", len(q.Names), maxNames)
+		return nil, fmt.Errorf("the input of get has %d names, at most %d are allowed", len(q.Names), maxNames)
 	}
 	var lives []*nodeController
 	if len(q.Names) == 0 {
 		lives = t.sortedNodes()
 	}
 	for _, name := range q.Names {
-		lives = append(lives, t.node(name)) // nil where there is none
+		lives = append(lives, t.node(name)) // nil if there is no such node
 	}
 	t.refreshCounters(lives)
 	resources := []provider.Resource{}
@@ -46,7 +46,7 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 		}
 		resources = append(resources, r)
 	}
-	// Services have what is left; encoded once more they are at most twice as long.
+	// Services get the rest. Encoding them again at most doubles their length.
 	room := min(maxStepReport, (maxAnswer-size)/2/max(1, len(lives)))
 	for i, r := range resources {
 		if nc := lives[i]; nc != nil && nc.steps != nil && r.Text(provider.AttrEnsure) == provider.Present {
@@ -56,7 +56,7 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	return object{"resources": resources}, nil
 }
 
-// encodedLength is about how long r is as JSON.
+// encodedLength estimates the length of r as JSON.
 func encodedLength(r provider.Resource) (n int) {
 	text := func(s string) {
 		n += len(s) + len(`"",`)
@@ -84,7 +84,7 @@ func encodedLength(r provider.Resource) (n int) {
 	return n
 }
 
-// resource is what get reports of the node, without its services.
+// resource returns the attributes that get reports of the node, without services.
 func (nc *nodeController) resource() provider.Resource {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -112,8 +112,8 @@ func (nc *nodeController) resource() provider.Resource {
 	return r
 }
 
-// items are the attribute services, within so many bytes: if they are more, the
-// outputs are cut to half again and again, and at last the messages go.
+// items returns the attribute services, in at most room bytes: the outputs are halved
+// until it fits, and in the end the messages are dropped.
 func (s *stepRunner) items(room int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +129,8 @@ func (s *stepRunner) items(room int) []string {
 	}
 }
 
-// items are the steps with so many bytes of each output; without outputs there are
-// no messages either.
+// items returns one item per step, with at most that many bytes of its output. With
+// output 0 the messages are dropped too.
 func (j *stepJournal) items(output int) []string {
 	all := make([]string, 0, len(j.Steps))
 	waiting := j.waitReason()
@@ -149,9 +149,9 @@ func (j *stepJournal) items(output int) []string {
 		case step.State == setup.Waiting && waiting != "":
 			item["message"] = waiting
 		case step.State == setup.Running && step.Interruption != "":
-			item["message"] = "the node ended while it ran; the rest is told when the node runs again"
+			item["message"] = "the node ended while it ran; its result is reported when the node runs again"
 		}
-		b, _ := json.Marshal(item) // texts and a number
+		b, _ := json.Marshal(item) // cannot fail: only texts and a number
 		all = append(all, string(b))
 	}
 	return all

@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Bounds on what is asked.
+// Bounds on requests.
 const (
 	maxNodes        = 2000
 	maxText         = 1024 // of a URN or client_id, in bytes
@@ -20,8 +20,7 @@ const (
 // object is an answer or a part of one.
 type object map[string]any
 
-// refusalError is why one resource is not as asked; its text is for
-// experimenters.
+// refusalError says why one resource was not changed; its text is for experimenters.
 type refusalError struct {
 	kind provider.Kind
 	text string
@@ -33,25 +32,25 @@ func refusalf(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
 
-// userError is an error with words for experimenters; err is for the log.
+// userError is an error with a message for experimenters; err is for the log.
 type userError struct {
 	message string
 	err     error
-	final   bool // another attempt is of no use
+	final   bool // another attempt cannot succeed
 }
 
 func (e *userError) Error() string { return fmt.Sprintf("%s: %v", e.message, e.err) }
 
 func (e *userError) Unwrap() error { return e.err }
 
-func asUserError(words string, err error) error {
+func asUserError(message string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &userError{message: words, err: err}
+	return &userError{message: message, err: err}
 }
 
-// isID accepts what can be the name of a node: a UUID in small letters.
+// isID reports whether s can be the name of a node: a UUID in small letters.
 func isID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -72,10 +71,10 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// semaphore bounds how many lives do something heavy at once.
+// semaphore bounds how many goroutines do something expensive at once.
 type semaphore chan struct{}
 
-// acquire waits for a turn, which ends with give.
+// acquire waits for a place; release frees it.
 func (t semaphore) acquire(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -87,18 +86,18 @@ func (t semaphore) acquire(ctx context.Context) error {
 
 func (t semaphore) release() { <-t }
 
-// How long a phase may take, and what is done when one fails.
+// Times of phases, and what happens after failures.
 const (
 	startTime     = time.Minute
 	agentTime     = 5 * time.Second // for an agent that has answered in time before
 	slowAgentTime = 30 * time.Second
 	removeTime    = 2 * time.Minute
-	maxAttempts   = 3           // at what was asked, before the node is failed
-	pause         = time.Second // after the first attempt, and so much more after each
-	maxPause      = 30          // of these, between attempts without end
+	maxAttempts   = 3           // before the node has failed
+	pause         = time.Second // after the first attempt; it grows by as much with each further one
+	maxPause      = 30          // times pause: the longest one
 	maxDeaths     = 3           // of PID 1 within deathsWithin
 	deathsWithin  = 5 * time.Minute
-	deathsMessage = "its system has ended again and again; restart it, or look what ends it"
+	deathsMessage = "its system ended repeatedly; restart it, or find out what ends it"
 )
 
-const takenMessage = "its user ids were given to somebody else; remove it and make it anew"
+const takenMessage = "its user ids were allocated to another user; remove it and create it again"

@@ -11,18 +11,18 @@ import (
 	"patchbay/inventory/local/fabric"
 )
 
-// Times of links.
+// Times of link creation.
 const (
-	// linkTime is for making the links of a node, and for removing a network.
+	// linkTime is for connecting the links of a node, and for removing a network.
 	linkTime = time.Minute
-	// linkDelay is how long no node may have come to a slice before its links are
-	// made: those of a request come together.
+	// linkDelay is how long no further node may have joined before links are created, since
+	// the nodes of a request join together.
 	linkDelay = 25 * time.Millisecond
-	// maxLinkDelay is the longest wait for that.
+	// maxLinkDelay is the longest wait for further nodes.
 	maxLinkDelay = time.Second
 )
 
-// networkID is the network of a slice, or of a node without one.
+// networkID returns the id of a slice's network, or of a single node's without a slice.
 func networkID(urn, node string) string {
 	if urn == "" {
 		return sliceID("\x00" + node)
@@ -30,7 +30,7 @@ func networkID(urn, node string) string {
 	return sliceID(urn)
 }
 
-// joinNetwork makes l a node of its network, with t.mu held.
+// joinNetwork adds nc to its network, with t.mu held.
 func (t *Testbed) joinNetwork(nc *nodeController, urn string) {
 	if !slices.ContainsFunc(nc.interfaces, func(f iface) bool { return !f.control }) {
 		return
@@ -46,7 +46,7 @@ func (t *Testbed) joinNetwork(nc *nodeController, urn string) {
 	n.nodes[nc], n.lastJoined, n.planned = true, now, nil
 }
 
-// networkByID is the one called id, made if need be, with t.mu held.
+// networkByID returns the network id, created if necessary, with t.mu held.
 func (t *Testbed) networkByID(id string) *network {
 	n := t.networks[id]
 	if n == nil {
@@ -56,7 +56,7 @@ func (t *Testbed) networkByID(id string) *network {
 	return n
 }
 
-// members are the nodes of a network, without those that are being removed.
+// members returns the nodes of a network, without those that are being removed.
 func (t *Testbed) members(id string) []member {
 	t.mu.Lock()
 	n := t.networks[id]
@@ -78,7 +78,7 @@ func (t *Testbed) members(id string) []member {
 	return all
 }
 
-// plan is how all links should be.
+// plan returns all links as they should be.
 func (n *network) plan() map[string]*link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,8 +92,8 @@ func (n *network) plan() map[string]*link {
 	return n.planned
 }
 
-// runExclusive lets f change the fabric when its turn comes. When ctx ends, f is left alone
-// with the turn that it has.
+// runExclusive runs f while no other change of the network runs. When ctx ends, it
+// returns, and f keeps the network until it ends.
 func (n *network) runExclusive(ctx context.Context, f func() error) error {
 	if n.t.fabricError != nil {
 		return n.t.fabricError
@@ -114,7 +114,7 @@ func (n *network) runExclusive(ctx context.Context, f func() error) error {
 	}
 }
 
-// waitForNodes waits until no more nodes come.
+// waitForNodes waits until no more nodes join.
 func (n *network) waitForNodes(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.mu.Lock()
@@ -128,7 +128,7 @@ func (n *network) waitForNodes(ctx context.Context) {
 	}
 }
 
-// connect makes the links of a running node, and its interfaces in it.
+// connect creates the links of a running node and attaches its interfaces.
 func (n *network) connect(ctx context.Context, nc *nodeController) error {
 	n.waitForNodes(ctx)
 	return n.runExclusive(ctx, func() error {
@@ -151,20 +151,20 @@ func (n *network) connect(ctx context.Context, nc *nodeController) error {
 	})
 }
 
-// errLeaving says that another attempt may find the link free.
-var errLeaving = errors.New("a node that does not fit it has not left its link yet")
+// errLeaving says that another attempt may succeed.
+var errLeaving = errors.New("a conflicting node has not left the link yet")
 
-// conflictError is why a node cannot be on a link whose ends do not fit together: it was
-// accepted at the same moment as another, or that one is still being removed.
+// conflictError returns the error for a node whose link has conflicting ends. Either two
+// nodes were accepted at the same moment, or a conflicting node is still being removed.
 func (n *network) conflictError(f *iface, is *link) error {
 	left := planLinks(n.id, n.t.members(n.id))[is.Name]
 	if left == nil || left.conflict == "" {
 		return errLeaving
 	}
-	return &userError{left.conflictMessage(f), errors.New("nodes that do not fit together were accepted at once"), true}
+	return &userError{left.conflictMessage(f), errors.New("nodes with conflicting links were accepted at the same moment"), true}
 }
 
-// createLinks makes the links of a node as they are drawn.
+// createLinks creates the planned links of a node.
 func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
 	drawn := n.plan()
 	for i := range nc.interfaces {
@@ -189,7 +189,7 @@ func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
 	return nil
 }
 
-// createLink makes one link as it is drawn, unless it is.
+// createLink creates one planned link, unless it exists unchanged.
 func (n *network) createLink(ctx context.Context, l *link) error {
 	n.mu.Lock()
 	is := n.created[l.Name]
@@ -214,7 +214,7 @@ func (n *network) createLink(ctx context.Context, l *link) error {
 	return nil
 }
 
-// emulator is what makes a link, empty as long as it is not made.
+// emulator returns the emulator of a link; empty if the link was not created.
 func (n *network) emulator(link string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// addNode writes a new node down and lets it live.
+// addNode saves a new node and starts its controller.
 func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 	nc := t.newController(id)
 	err := nc.readInterfaces(&rec)
 	if err != nil {
-		return err // which assign has refused before
+		return err // apply refuses this before
 	}
 	noDisk := t.lacksDiskSpace()
 	nc.mu.Lock()
@@ -26,7 +26,7 @@ func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 	switch {
 	case t.nodes[id] != nil:
 		t.mu.Unlock()
-		return refusalf(provider.Failed, "node %s is just being made; ask again", id)
+		return refusalf(provider.Failed, "node %s is being created; try again", id)
 	case len(t.nodes) >= maxNodes:
 		t.mu.Unlock()
 		return errFull
@@ -38,7 +38,7 @@ func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 		return errInterfaceWeight
 	case t.closing:
 		t.mu.Unlock()
-		return refusalf(provider.Failed, "the testbed is just being stopped; ask again")
+		return refusalf(provider.Failed, "the testbed is stopping; try again")
 	}
 	t.nodes[id] = nc
 	err = t.joinSlice(nc, &rec)
@@ -67,7 +67,7 @@ func (t *Testbed) newController(id string) *nodeController {
 	return &nodeController{t: t, id: id, wakeups: make(chan struct{}, 1), died: make(chan *run, 1), manifestSlot: make(semaphore, 1)}
 }
 
-// readInterfaces reads what the record says of them; their texts are in memory once.
+// readInterfaces parses the record's interfaces. The record then shares their texts.
 func (nc *nodeController) readInterfaces(rec *record) (err error) {
 	if nc.interfaces, err = parseInterfaces(rec.Desired.Interfaces); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (nc *nodeController) readInterfaces(rec *record) (err error) {
 	return nil
 }
 
-// writeFiles makes the node's folder with host key, steps and record.
+// writeFiles creates the node's folder with host key, steps and record.
 func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	private, public, err := newHostKey()
 	if err != nil {
@@ -98,9 +98,9 @@ func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	return durable.SyncFolder(filepath.Dir(nc.dir()))
 }
 
-// removeRecord is save for a node that is being removed, where that cannot be written:
-// on a full disk, nodes must be removable above all. A node without a record is
-// removed by the next program, too. l.mu is held.
+// removeRecord deletes the record of a node that is being removed when it cannot be
+// saved: nodes must be removable on a full disk. At the next start, a node without a
+// record is removed too. nc.mu is held.
 func (nc *nodeController) removeRecord(rec record, unsaved error) error {
 	if nc.t.ctx.Err() != nil {
 		return unsaved
@@ -112,19 +112,19 @@ func (nc *nodeController) removeRecord(rec record, unsaved error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(unsaved, err)
 	}
-	nc.t.log.Warn("it cannot be written down that a node is being removed; its record is given up instead", "node", nc.id, "error", unsaved)
+	nc.t.log.Warn("the removal of a node cannot be saved; its record is deleted instead", "node", nc.id, "error", unsaved)
 	nc.rec = rec
 	return nil
 }
 
-var errNoDisk = refusalf(provider.Full, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or ask again later")
+var errNoDisk = refusalf(provider.Full, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or try again later")
 
-// lacksDiskSpace tells whether the disk of the state has no room for new nodes.
+// lacksDiskSpace reports whether the disk of the state has no space for new nodes.
 func (t *Testbed) lacksDiskSpace() bool {
 	left, reserve, err := node.DiskLeft(t.o.State)
-	return err == nil && left < reserve // without it, who needs it finds out
+	return err == nil && left < reserve // if unknown, the node fails later
 }
 
-var errFull = refusalf(provider.Full, "the testbed has as many nodes as it can have, %d", maxNodes)
+var errFull = refusalf(provider.Full, "the testbed has its maximum of %d nodes", maxNodes)
 
-var errNoPort = refusalf(provider.Full, "all ports for logins are taken: ask for fewer nodes, or wait until others remove theirs; operators give the testbed more with the line ports in its settings")
+var errNoPort = refusalf(provider.Full, "all ports for logins are taken: request fewer nodes, or wait until others remove theirs; operators can add ports with ports in the testbed's settings")

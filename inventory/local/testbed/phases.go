@@ -15,8 +15,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// The phases of a node, by what is asked of it. A phase that finds its part of the
-// node as asked does nothing.
+// The phases of a node, by its desired state. A phase that finds its part of the node in
+// the desired state does nothing.
 var (
 	phasesOn      = []phase{(*nodeController).allocate, (*nodeController).shutDownToRestart, (*nodeController).saveRestart, (*nodeController).startNode, (*nodeController).connectEgress, (*nodeController).connectLinks, (*nodeController).revokeAccess, (*nodeController).readPeers, (*nodeController).setUpLogins, (*nodeController).waitForSteps, (*nodeController).reportReady}
 	phasesOff     = []phase{(*nodeController).allocate, (*nodeController).shutDownForOff, (*nodeController).saveRestart, (*nodeController).closeLogins, (*nodeController).reportReady}
@@ -39,7 +39,7 @@ func (nc *nodeController) phases(rec record) []phase {
 	return phasesOff
 }
 
-// allocate settles the image, user ids and port that the node keeps as long as it
+// allocate reserves the image, user ids and port that the node keeps as long as it
 // exists.
 func (nc *nodeController) allocate(r *round) result {
 	rec := &r.rec
@@ -56,7 +56,7 @@ func (nc *nodeController) allocate(r *round) result {
 		defer nc.t.findingImages.RUnlock()
 		key, _, err := nc.t.images.Find(r.ctx, rec.Desired.imageName())
 		if errors.Is(err, fs.ErrNotExist) {
-			return resultOf(&userError{fmt.Sprintf("there is no image %s any more", rec.Desired.imageName()), err, true})
+			return resultOf(&userError{fmt.Sprintf("the image %s no longer exists", rec.Desired.imageName()), err, true})
 		}
 		if err != nil {
 			return resultOf(asUserError("its image cannot be prepared", err))
@@ -69,17 +69,17 @@ func (nc *nodeController) allocate(r *round) result {
 			return resultOf(&userError{"this host has no user ids left for nodes; remove some nodes first", err, true})
 		}
 		if err != nil {
-			return resultOf(asUserError("no user ids can be claimed for it", err))
+			return resultOf(asUserError("no user ids can be allocated for it", err))
 		}
 		rec.Base = base
 		if err := nc.updateRecord(func(next *record) { next.ImageKey, next.Base = rec.ImageKey, base }); err != nil {
-			return resultOf(asUserError("it cannot be noted on the disk of the host", errors.Join(err, nc.t.userIDs.Release(base, nc.holder()))))
+			return resultOf(asUserError("its state cannot be saved on the disk of the host", errors.Join(err, nc.t.userIDs.Release(base, nc.holder()))))
 		}
 	}
 	return resultOf(nc.openPort(rec))
 }
 
-// shutDownToRestart shuts the node down if a restart is asked.
+// shutDownToRestart shuts the node down if a restart is requested.
 func (nc *nodeController) shutDownToRestart(r *round) result {
 	if r.rec.Desired.RestartSerial == r.rec.Restarted {
 		return result{}
@@ -94,17 +94,17 @@ func (nc *nodeController) shutDownForOff(r *round) result {
 	return resultOf(nc.clearIncidents())
 }
 
-// saveRestart notes that the restart that was asked for is done.
+// saveRestart records that the requested restart was done.
 func (nc *nodeController) saveRestart(r *round) result {
 	serial := r.rec.Desired.RestartSerial
 	if serial == r.rec.Restarted {
 		return result{}
 	}
 	nc.deaths = nil
-	return resultOf(asUserError("its restart cannot be noted on the disk of the host", nc.updateRecord(func(next *record) { next.Restarted, next.incidents = serial, incidents{} })))
+	return resultOf(asUserError("its restart cannot be saved on the disk of the host", nc.updateRecord(func(next *record) { next.Restarted, next.incidents = serial, incidents{} })))
 }
 
-// startNode makes the node run, from its disk if it has one.
+// startNode starts the node unless it runs. Its disk is created if it has none.
 func (nc *nodeController) startNode(r *round) result {
 	if nc.run != nil {
 		return result{}
@@ -117,13 +117,13 @@ func (nc *nodeController) startNode(r *round) result {
 	}
 	defer nc.t.heavyWork.release()
 	if nc.snapshot().Change != r.rec.Change {
-		return resultOf(errors.New("something else is asked by now"))
+		return resultOf(errors.New("the desired state has changed"))
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, startTime)
 	defer cancel()
 	i, err := nc.t.images.Key(r.rec.ImageKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		return resultOf(&userError{"the image that it was made of is gone; remove the node and make it anew", err, true})
+		return resultOf(&userError{"the image it was made from is gone; remove the node and create it again", err, true})
 	}
 	if err != nil {
 		return resultOf(asUserError("its image cannot be used", err))
@@ -132,16 +132,16 @@ func (nc *nodeController) startNode(r *round) result {
 	if err := nc.t.userIDs.Hold(r.rec.Base, nc.holder()); errors.Is(err, hostalloc.ErrTaken) {
 		return resultOf(&userError{takenMessage, err, true})
 	} else if err != nil {
-		return resultOf(asUserError("its user ids cannot be claimed", err))
+		return resultOf(asUserError("its user ids cannot be allocated", err))
 	}
-	nc.reportProgress("making its disk")
-	if nc.started { // the run that ended may have left processes
+	nc.reportProgress("creating its disk")
+	if nc.started { // the last run may have left processes
 		if err := nc.t.runtime.Kill(ctx, nc.id); err != nil {
-			return resultOf(asUserError("what is left of its last run cannot be ended", err))
+			return resultOf(asUserError("processes of its last run cannot be ended", err))
 		}
 	}
 	if err := nc.t.runtime.Prepare(ctx, spec); err != nil {
-		return resultOf(asUserError("its disk cannot be made", err))
+		return resultOf(asUserError("its disk cannot be created", err))
 	}
 	nc.reportProgress("starting")
 	running, err := nc.t.runtime.Start(ctx, spec)
@@ -152,17 +152,17 @@ func (nc *nodeController) startNode(r *round) result {
 	return result{}
 }
 
-// connectEgress gives a node that runs its way outside, once in each run. A node
-// that an earlier program left running is to be reached without it, too.
+// connectEgress attaches a running node to the outside network, once per run. If that
+// fails for a node that an earlier program left running, its users can still log in.
 func (nc *nodeController) connectEgress(r *round) result {
-	err := asUserError("it cannot get its way to the network outside", nc.attachEgress(r.ctx, &r.rec))
+	err := asUserError("it cannot be connected to the outside network", nc.attachEgress(r.ctx, &r.rec))
 	if err != nil && nc.earlier.ran {
 		return r.postpone(err)
 	}
 	return resultOf(err)
 }
 
-// connectLinks gives the running node its links.
+// connectLinks attaches the running node to its links.
 func (nc *nodeController) connectLinks(r *round) result {
 	if nc.network == nil || nc.run.hasLinks {
 		return result{}
@@ -185,8 +185,8 @@ func (nc *nodeController) connectLinks(r *round) result {
 	return end
 }
 
-// revokeAccess takes access from users who have lost it. It comes before anything
-// that is done inside the node, which these users may control.
+// revokeAccess withdraws access from users that have lost it. It runs before anything is
+// done inside the node, which these users may control.
 func (nc *nodeController) revokeAccess(r *round) result {
 	users, err := parseUsers(r.rec.Desired.Users)
 	if err != nil {
@@ -195,7 +195,7 @@ func (nc *nodeController) revokeAccess(r *round) result {
 	r.users = users
 	if nc.slice != nil {
 		if r.key, err = nc.slice.experimentKey(); err != nil {
-			return resultOf(asUserError("the key of the experiment cannot be made", err))
+			return resultOf(asUserError("the key of the experiment cannot be created", err))
 		}
 	}
 	sent := nc.run.configured
@@ -204,22 +204,22 @@ func (nc *nodeController) revokeAccess(r *round) result {
 	return resultOf(nc.restrictEndpoint(r.rec, users, nc.insideKeys(r.key)))
 }
 
-// readPeers finds out which peers the node has, and sends them to the gateway.
+// readPeers reads the current peers of the node and sends them to the gateway.
 func (nc *nodeController) readPeers(r *round) result {
 	if nc.slice != nil {
 		var err error
 		if r.peers, err = nc.slice.refreshPeers(); err != nil {
 			r.configured = r.loginsReady
-			return nc.notConfigured(r, false, asUserError("its peers cannot be told to the gateway", err))
+			return nc.notConfigured(r, false, asUserError("its peers cannot be sent to the gateway", err))
 		}
 	}
 	r.configured = r.loginsReady && nc.run.configured.peers == r.peers.version
 	return result{}
 }
 
-// notConfigured is the result of a phase in which a node could not be configured. A node
-// that is ready stays ready, for its disk may just be full. With slow, attempts
-// go on without end.
+// notConfigured returns the result of a phase in which a node could not be configured. A
+// ready node stays ready, since perhaps only its disk is full. With slow, attempts are
+// repeated without limit.
 func (nc *nodeController) notConfigured(r *round, slow bool, err error) result {
 	switch {
 	case r.loginsReady:
@@ -230,11 +230,11 @@ func (nc *nodeController) notConfigured(r *round, slow bool, err error) result {
 	return resultOf(err)
 }
 
-// noPeers is no version of peers.
+// noPeers is a version that no peers have.
 const noPeers = math.MaxUint64
 
-// setUpLogins configures the running node, opens its doors and proves that its users can
-// log in.
+// setUpLogins configures the running node, opens its endpoint and proves that its users
+// can log in.
 func (nc *nodeController) setUpLogins(r *round) result {
 	if r.configured {
 		return result{}
@@ -261,7 +261,7 @@ func (nc *nodeController) setUpLogins(r *round) result {
 	return nc.notConfigured(r, nc.slowAgent || nc.earlier.ranWell(), err)
 }
 
-// configureAndProve sends the agent what has changed, and proves the logins again if need be.
+// configureAndProve sends changes to the agent, and proves the logins again if necessary.
 func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error {
 	if !r.accountsCurrent {
 		nc.reportProgress("setting up accounts")
@@ -272,8 +272,8 @@ func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error
 		err = nc.configure(ctx, r)
 		r.loginsReady = r.loginsReady && nc.run.proven
 	}
-	// A node that an earlier program left running may be in order although it
-	// cannot be configured: the proof of the logins decides.
+	// A node that an earlier program left running may work although it cannot be
+	// configured: the proof of the logins decides.
 	if r.loginsReady || err != nil && (!nc.earlier.ran || ctx.Err() != nil) {
 		return err
 	}
@@ -287,7 +287,7 @@ func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error
 	return err
 }
 
-// configure sends the agent accounts, keys, peers and the name server.
+// configure sends accounts, keys, peers and the name server to the agent.
 func (nc *nodeController) configure(ctx context.Context, r *round) error {
 	if nc.run.configured != nil {
 		nc.run.configured.peers = noPeers
@@ -305,13 +305,13 @@ func (nc *nodeController) configure(ctx context.Context, r *round) error {
 		return asUserError("its accounts cannot be set up", err)
 	}
 	for _, p := range facts.Problems {
-		nc.t.log.Info("something in a home could not be done", "node", nc.id, "problem", p)
+		nc.t.log.Info("part of a home folder could not be set up", "node", nc.id, "problem", p)
 	}
 	nc.run.configured = &configured{r.users, r.rec.Desired.Hostname, r.peers.version}
 	return nil
 }
 
-// openAndProve opens the doors, and tries whether all accounts can come in.
+// openAndProve opens the endpoint and tests the login of every account.
 func (nc *nodeController) openAndProve(ctx context.Context, r *round) error {
 	if err := nc.openEndpoints(ctx, &r.rec, r.users, nc.insideKeys(r.key)); err != nil {
 		return err
@@ -327,8 +327,8 @@ func (nc *nodeController) openAndProve(ctx context.Context, r *round) error {
 	return nil
 }
 
-// waitForSteps lets the steps of the node's setup go on, and waits for those that
-// keep it from being ready.
+// waitForSteps starts the steps of the node's setup, and waits for those that must end
+// before the node is ready.
 func (nc *nodeController) waitForSteps(r *round) result {
 	held, wait := nc.startSteps(r.rec)
 	if !held {
@@ -338,7 +338,7 @@ func (nc *nodeController) waitForSteps(r *round) result {
 	return result{outcome: retry, retryAfter: wait}
 }
 
-// reportReady says that the node is as asked.
+// reportReady reports that the node is in its desired state.
 func (nc *nodeController) reportReady(r *round) result {
 	if nc.earlier.failed {
 		nc.earlier.failed = false
@@ -348,13 +348,13 @@ func (nc *nodeController) reportReady(r *round) result {
 	return result{}
 }
 
-// stayFailed leaves a failed node as it is.
+// stayFailed reports the failure again and changes nothing.
 func (nc *nodeController) stayFailed(r *round) result {
 	nc.reportResult(r.rec.Change, provider.StateFailed, r.rec.Failed)
 	return result{}
 }
 
-// stayBroken makes sure that a broken node does nothing more.
+// stayBroken ends a broken node and reports why it is broken.
 func (nc *nodeController) stayBroken(r *round) result {
 	err := nc.kill()
 	nc.reportResult(r.rec.Change, provider.StateFailed, nc.broken)
@@ -364,7 +364,7 @@ func (nc *nodeController) stayBroken(r *round) result {
 	return result{}
 }
 
-// trackRun notes that the node runs, and watches it.
+// trackRun records that the node runs, and watches its agent and PID 1.
 func (nc *nodeController) trackRun(r node.Running) {
 	run := new(run)
 	nc.run, nc.started = run, true
@@ -377,7 +377,7 @@ func (nc *nodeController) trackRun(r node.Running) {
 		}
 		close(ended)
 		if nc.t.ctx.Err() != nil {
-			return // the node goes on without this program
+			return // the node continues without this program
 		}
 		nc.t.runtime.Reap(r)
 		select {
@@ -387,8 +387,8 @@ func (nc *nodeController) trackRun(r node.Running) {
 	})
 }
 
-// waitForEnd waits until the agent is gone or cannot be asked, and tells whether
-// the node runs no more.
+// waitForEnd waits until the connection to the agent ends, and reports whether the node
+// has ended too.
 func (nc *nodeController) waitForEnd(ctx context.Context) bool {
 	c, err := nc.t.runtime.Agent(ctx, nc.id)
 	if err == nil {

@@ -13,36 +13,34 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// record is the file nodes/ID/node.json. It is written before anything in it is
-// done.
+// record is the file nodes/ID/node.json. Each change is saved before it is carried out.
 type record struct {
 	Desired desired `json:"asked"`
-	// Change counts what was asked; the node is as asked when the life is done
-	// with this number.
+	// Change counts the changes of the desired state. The controller reports a result only
+	// for the current number.
 	Change uint64 `json:"change"`
-	// Settled once, when the node was first asked for.
+	// Set once, when the node was first requested.
 	Limits  node.Limits `json:"limits"`
-	HostKey string      `json:"host_key"` // the public ones, a line each
+	HostKey string      `json:"host_key"` // public keys, one per line
 	Peer    netip.Addr  `json:"peer,omitzero"`
-	// Steps counts those of its setup.
+	// Steps is the number of steps of its setup.
 	Steps int `json:"steps,omitempty"`
-	// Settled once by the life.
+	// Set once, by the controller.
 	ImageKey string `json:"image_key,omitempty"`
 	Base     uint32 `json:"base,omitempty"`
-	// Port is replaced by another one if another program has taken it.
+	// Port is replaced if another program has taken it.
 	Port int `json:"port,omitempty"`
-	// EgressNumber is its number at the exit.
+	// EgressNumber is its number in the outside network.
 	EgressNumber int `json:"outside,omitempty"`
-	// Restarted is the restart that was done last.
+	// Restarted is the serial of the last restart that was done.
 	Restarted string `json:"restarted"`
-	// Failed says in words for experimenters why the node cannot be as asked at
-	// FailedAt, a Change.
+	// Failed explains to experimenters why the node failed at the change FailedAt.
 	Failed   string `json:"failed,omitempty"`
 	FailedAt uint64 `json:"failed_at,omitempty"`
 	incidents
 }
 
-// desired are the attributes of a node that may be set.
+// desired is the desired state of a node: its writable attributes.
 type desired struct {
 	Removing      bool     `json:"removing,omitempty"`
 	Component     string   `json:"component"`
@@ -55,11 +53,11 @@ type desired struct {
 	ClientID      string   `json:"client_id,omitempty"`
 	SliceURN      string   `json:"slice_urn,omitempty"`
 	SliverURN     string   `json:"sliver_urn,omitempty"`
-	// Interfaces are the items, without what we add when they are reported.
+	// Interfaces are the items without the keys that get adds.
 	Interfaces []string `json:"interfaces,omitempty"`
 }
 
-// Files of a node's folder that are ours.
+// Files that this package keeps in a node's folder.
 const (
 	recordFile  = "node.json"
 	hostKeyFile = "host_key"
@@ -73,8 +71,7 @@ func writeJSON(dir, name string, v any) error {
 	return durable.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o600)
 }
 
-// readJSON reads what writeJSON wrote. It fails with fs.ErrNotExist where there is
-// no such file.
+// readJSON reads a file of writeJSON. It fails with fs.ErrNotExist if there is none.
 func readJSON(dir, name string, v any) error {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
@@ -86,7 +83,7 @@ func readJSON(dir, name string, v any) error {
 	return nil
 }
 
-// folder makes a folder of State that is root's alone.
+// folder creates a folder of State that only root can use.
 func folder(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// outcome says how a phase ended.
+// outcome is how a phase ended.
 type outcome int
 
 const (
-	done   outcome = iota // the next phase runs
-	retry                 // the round ends; another one begins later
-	failed                // the same, but after maxAttempts the node is failed
+	done   outcome = iota // go on with the next phase
+	retry                 // end the round and begin another one later
+	failed                // as retry, but after maxAttempts the node has failed
 )
 
-// result is how a phase ended.
+// result is the outcome of a phase, with the time of the retry or the error.
 type result struct {
 	outcome outcome
-	// retryAfter is when another round begins, for retry without an error. Zero: when
-	// something changes.
+	// retryAfter is the time until the next round, for retry without an error. Zero: the
+	// next wakeup begins it.
 	retryAfter time.Duration
 	err        error
 }
 
-// resultOf is the result of a phase that must succeed: done if err is nil.
+// resultOf returns done if err is nil, otherwise failed.
 func resultOf(err error) result {
 	if err == nil {
 		return result{}
@@ -32,27 +32,27 @@ func resultOf(err error) result {
 	return result{outcome: failed, err: err}
 }
 
-// phase is one step of making a node as asked.
+// phase brings one part of a node into its desired state.
 type phase func(nc *nodeController, r *round) result
 
-// round is one pass through the phases, for one state of the record.
+// round is one pass through the phases, for one version of the record.
 type round struct {
 	ctx context.Context
-	// rec is the record as it was when the round began; phases add what they settle.
+	// rec is the record at the start of the round; phases add what they allocate.
 	rec record
-	// pending is what could not be done and does not keep the node from being
-	// ready. Another round tries it again.
+	// pending is an error that does not keep the node from being ready. Another round
+	// retries that part.
 	pending error
 
 	users           []user
 	key             experimentKey
 	peers           peerFiles
-	accountsCurrent bool // the agent was told these users and this hostname
-	loginsReady     bool // besides, the logins were proven and the doors are open
-	configured      bool // the agent and the gateway have everything: nothing is to be configured
+	accountsCurrent bool // the agent has these users and this hostname
+	loginsReady     bool // in addition, the logins are proven and the endpoint is open
+	configured      bool // the agent and the gateway are up to date
 }
 
-// postpone notes that something could not be done yet.
+// postpone adds err to pending and continues with the next phase.
 func (r *round) postpone(err error) result {
 	r.pending = errors.Join(r.pending, err)
 	return result{}

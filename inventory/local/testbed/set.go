@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// errorAnswer is an error in an answer or in one of its entries.
+// errorAnswer returns err as an answer, or as an entry of one.
 func errorAnswer(err error) object {
 	kind := provider.Failed
 	if refusal, ok := errors.AsType[*refusalError](err); ok {
@@ -20,7 +20,8 @@ func errorAnswer(err error) object {
 	return object{"error": object{"message": err.Error(), "kind": kind}}
 }
 
-// set writes down what is asked, wakes the nodes that it concerns, and answers.
+// set saves the requested changes, wakes the controllers of these nodes, and returns
+// the changes.
 func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var q struct {
 		Updates []update `json:"updates"`
@@ -29,10 +30,10 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 		} `json:"ral"`
 	}
 	if err := json.Unmarshal(input, &q); err != nil {
-		return nil, fmt.Errorf("the input of set cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot decode the input of set: %w", err)
 	}
 	if len(q.Updates) > maxNames {
-		return nil, fmt.Errorf("the input of set has %d updates, at most %d can be", len(q.Updates), maxNames)
+		return nil, fmt.Errorf("the input of set has %d updates, at most %d are allowed", len(q.Updates), maxNames)
 	}
 	names, err := t.images.Names()
 	if err != nil {
@@ -46,7 +47,7 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var all sync.WaitGroup
 	for i, u := range q.Updates {
 		if seen[u.Name] {
-			continue // the first counts
+			continue // the first update of a name counts
 		}
 		seen[u.Name] = true
 		places <- struct{}{}
@@ -57,8 +58,8 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 				c, err = t.applyUpdate(u, names, q.Ral.Noop)
 			}
 			if _, ours := errors.AsType[*refusalError](err); err != nil && !ours {
-				t.log.Error("cannot write down what is asked of a node", "node", u.Name, "error", err)
-				err = refusalf(provider.Failed, "the testbed cannot note what is asked of the node; its operators can see why in the log")
+				t.log.Error("cannot save the desired state of a node", "node", u.Name, "error", err)
+				err = refusalf(provider.Failed, "the testbed cannot save the request for the node; its operators can see why in the log")
 			}
 			if err != nil {
 				c = errorAnswer(err)
@@ -75,11 +76,11 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	return object{"changes": changes}, nil
 }
 
-// applyUpdate answers one update; nil when there is nothing to do.
+// applyUpdate carries out one update and returns its changes, nil if there are none.
 func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object, error) {
 	changes := u.Changes
 	if changes.Ensure != nil && *changes.Ensure != provider.Present && *changes.Ensure != provider.Absent {
-		return nil, refusalf(provider.Failed, "ensure is %.40q and can be present or absent", *changes.Ensure)
+		return nil, refusalf(provider.Failed, "ensure is %.40q; it must be present or absent", *changes.Ensure)
 	}
 	absent := changes.Ensure != nil && *changes.Ensure == provider.Absent
 	nc := t.node(u.Name)
@@ -139,7 +140,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 	return change, nil
 }
 
-// createNode is accept for a node that is not there.
+// createNode is applyUpdate for a node that does not exist.
 func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, error) {
 	if !isID(u.Name) {
 		return nil, refusalf(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)

@@ -53,13 +53,13 @@ func TestHostileClients(t *testing.T) {
 	for _, tt := range []struct{ rule, action, input, want string }{
 		{"no action", "", "null", "there is no action"},
 		{"an unknown action", "shell", "null", "there is no action \"shell\""},
-		{"input that is missing", "get", "", "the input of get cannot be read"},
-		{"names that are none", "get", `{"names":[1]}`, "the input of get cannot be read"},
+		{"input that is missing", "get", "", "cannot decode the input of get"},
+		{"names that are none", "get", `{"names":[1]}`, "cannot decode the input of get"},
 		{"too many names", "get", asText(object{"names": many}), "the input of get has 1001 names, at most 1000 can be"},
 		{"too many updates", "set", asText(object{"updates": make([]update, maxNames+1)}), "the input of set has 1001 updates, at most 1000 can be"},
-		{"updates that are none", "set", `{"updates":{}}`, "the input of set cannot be read"},
+		{"updates that are none", "set", `{"updates":{}}`, "cannot decode the input of set"},
 		{"doors of nobody", "doors", `{}`, `"" cannot be the name of a provider`},
-		{"doors that are none", "doors", `{"put":1}`, "the input of doors cannot be read"},
+		{"doors that are none", "doors", `{"put":1}`, "cannot decode the input of doors"},
 	} {
 		a, err := local.Call(t.Context(), tb.o.Socket, local.Request{Action: tt.action, Input: json.RawMessage(tt.input)})
 		if err != nil || !strings.Contains(a.Error, tt.want) {

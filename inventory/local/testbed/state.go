@@ -23,91 +23,91 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// This file has the state of a testbed, its nodes, slices and networks, and what
-// locks guard it.
+// This file declares the state of a testbed, its nodes, slices and networks, and the
+// locks that guard it.
 
-// Options say what to run.
+// Options configure a testbed.
 type Options struct {
 	Settings local.Settings
-	// SettingsOwner is the user who may ask at the socket beside root: whose
-	// NAME.yaml is.
+	// SettingsOwner is the user, besides root, that may use the socket: the owner of
+	// NAME.yaml.
 	SettingsOwner int
-	// State is absolute; empty is DefaultState.
+	// State is an absolute path. Default: DefaultState.
 	State string
-	// Claims is the folder of the host's numbers; empty is Root.
+	// Claims is the folder of the numbers that are unique on this host. Default: Root.
 	Claims string
-	// Socket is where it answers; empty is local.Socket of the instance.
+	// Socket is the path of the Unix socket. Default: local.Socket of the instance.
 	Socket string
-	// Program is the path of this program, which runs again as the gateway.
+	// Program is the path of this executable, which is also started as the gateway.
 	Program string
 	Log     *slog.Logger
 }
 
-// Testbed is one instance.
+// Testbed is one running instance.
 type Testbed struct {
 	o        Options
 	settings local.Settings
 	log      *slog.Logger
 	locks    []*os.File
-	// Folders of the state.
+	// Folders below State.
 	nodesDir, keysDir, foreignDir string
 
-	host        *node.Host // nil in tests of which machines are not real
+	host        *node.Host // nil in tests without real nodes
 	runtime     nodeRuntime
 	gateway     sshGateway
 	images      images
 	fabric      linkFabric
-	fabricError error // why this host cannot make links; nil: it can
+	fabricError error // why this host cannot make links; nil if it can
 	userIDs     allocator
 	ports       allocator
 	uplinks     allocator
 	gatewayIDs  gatewayRecord
-	egress      egressNetwork // nil when nodes have no way outside
+	egress      egressNetwork // nil when the nodes have no outside network
 	times
-	write        func(dir, name string, v any) error // writeJSON, but in tests
-	newKey       func() ([]byte, error)              // newExperimentKey, but in tests
-	limitWarning string                              // what raiseLimits has logged last
-	imageMessage atomic.Pointer[string]              // what nodes report that wait for the image of this host; nil: it is not being made
+	write        func(dir, name string, v any) error // writeJSON, replaced in tests
+	newKey       func() ([]byte, error)              // newExperimentKey, replaced in tests
+	limitWarning string                              // the last warning of raiseLimits
+	imageMessage atomic.Pointer[string]              // status of nodes that wait for the host's image; nil if it is not being built
 
-	heavyWork      semaphore       // making, starting
-	removals       semaphore       // mostly wait for the kernel
-	agentCalls     semaphore       // with agents and the gateway
-	slowAgentCalls semaphore       // the same, with those that did not answer in time
-	ctx            context.Context // ends the lives
+	heavyWork      semaphore       // building and starting nodes
+	removals       semaphore       // removing nodes, which mostly waits for the kernel
+	agentCalls     semaphore       // calls of agents and the gateway
+	slowAgentCalls semaphore       // the same, for agents that did not answer in time
+	ctx            context.Context // ends all node controllers
 	stop           context.CancelFunc
 	work           sync.WaitGroup
 
-	findingImages sync.RWMutex // read-locked from finding an image to noting that it is used
-	keysMu        sync.Mutex   // of files in keys; taken before mu
-	manifestSlots semaphore    // of manifests that are in memory
+	findingImages sync.RWMutex // read-locked from looking up an image until its use is recorded
+	keysMu        sync.Mutex   // guards the files in keysDir; locked before mu
+	manifestSlots semaphore    // manifests in memory
 
-	mu     sync.Mutex // guards what follows; taken after a life's
+	mu     sync.Mutex // guards the fields below; locked after a nodeController's mu
 	nodes  map[string]*nodeController
 	slices map[string]*slice
-	// networks are those that have links, and those that are to be removed.
+	// networks have links, or are being removed.
 	networks    map[string]*network
-	egressNodes map[int]*nodeController // by their numbers at the exit
+	egressNodes map[int]*nodeController // by egress number
 	closing     bool
 
-	foreignMu        sync.Mutex // guards what follows
+	foreignMu        sync.Mutex // guards the fields below
 	foreignEndpoints map[string]*foreignEndpoint
 }
 
-// times are as the constants of their names say, but in tests.
+// times holds the constants of the same names. Tests shorten them.
 type times struct {
 	peerUpdateDelay, linkDelay, pause, portTime, installsTime, agentTime, slowAgentTime, memoryTime time.Duration
-	// heartbeat is that of agents.
+	// heartbeat checks agents.
 	heartbeat supervisor.Heartbeat
 }
 
-// node is the node of that name, nil when there is none.
+// node returns the controller of the node id, nil if there is none.
 func (t *Testbed) node(id string) *nodeController {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.nodes[id]
 }
 
-// sortedNodes are the nodes, by name.
+// sortedNodes returns all controllers, sorted by node id.
 func (t *Testbed) sortedNodes() []*nodeController {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,92 +119,93 @@ func (t *Testbed) sortedNodes() []*nodeController {
 	return all
 }
 
-// nodeController is one node. Its goroutine alone changes anything about the node; others
-// write down what is asked and poke it.
+// nodeController reconciles one node with its desired state. Only its goroutine changes
+// the node; others save the desired state and wake it.
 type nodeController struct {
 	t  *Testbed
 	id string
 
-	// Never changed after the life was made.
-	slice        *slice      // nil: the node is in none
+	// Constant once the controller was created.
+	slice        *slice      // nil: the node belongs to none
 	interfaces   []iface     // its interfaces
-	network      *network    // its links; nil: it has none
-	excessWeight int         // the weight of ifaces; 0 if they are light
-	steps        *stepRunner // its setup; nil: it has none
-	broken       string      // why it can only be removed, for experimenters; set when it is found
+	network      *network    // its links; nil if it has none
+	excessWeight int         // the weight of interfaces above freeInterfaceWeight; 0 if there is none
+	steps        *stepRunner // installs and executes; nil if there are none
+	broken       string      // why the node can only be removed, as shown to its user
 
 	once         sync.Once      // starts the goroutine
-	wakeups      chan struct{}  // has room for one
-	died         chan *run      // the run that ended by itself
-	manifestSlot semaphore      // one, of the manifest that is being answered
-	manifest     cachedManifest // of a node without slice
+	wakeups      chan struct{}  // capacity 1
+	died         chan *run      // a run whose PID 1 ended unexpectedly
+	manifestSlot semaphore      // capacity 1: the manifest being sent to the node
+	manifest     cachedManifest // of a node without a slice
 
 	mu  sync.Mutex // guards rec and status; held while the record is written
 	rec record
 	status
 
-	// The goroutine's own.
+	// Used by the goroutine only.
 	run       *run // nil: the node does not run
-	started   bool // it has run since this program began
+	started   bool // the node has run since this program began
 	endpoint  openEndpoint
 	slowAgent bool        // its agent did not answer in time
-	deaths    []time.Time // when its system ended by itself
-	// What follows is of one change, and begins anew with the next.
+	deaths    []time.Time // when its PID 1 ended unexpectedly
+	// These belong to currentChange and are reset by the next one.
 	currentChange uint64
-	attempts      int // that failed
-	retries       int // that are repeated without end
+	attempts      int // failed attempts
+	retries       int // attempts that are repeated without limit
 	earlier       earlier
 }
 
-// status is what get reports of a node besides its record.
+// status is what get reports of a node in addition to its record.
 type status struct {
-	removed        bool // nothing is left
+	removed        bool // nothing of the node is left
 	state, message string
-	showsSteps     bool // the message is how far the steps are
-	loginsOpen     bool // the doors can be used
-	pid            int  // 0: it does not run
+	showsSteps     bool // the message is the progress of its steps
+	loginsOpen     bool // users can log in
+	pid            int  // of the node's PID 1; 0: it does not run
 	hangs          bool // its agent does not answer
 }
 
-// run is one run of a node, from its start, or from when this program found it,
-// to its end.
+// run is one run of a node: from its start, or from its discovery by this program, to
+// its end.
 type run struct {
-	hasLinks   bool        // it has its interfaces
-	hasEgress  bool        // it has its way outside
-	configured *configured // what its agent was told last; nil: nothing
-	proven     bool        // all accounts can log in
+	hasLinks   bool        // its interfaces are attached
+	hasEgress  bool        // it is attached to the outside network
+	configured *configured // what its agent was last configured with; nil: nothing
+	proven     bool        // logging in worked for all accounts
 	geni       net.Listener
 }
 
 type configured struct {
 	users    []user
 	hostname string
-	peers    uint64 // the version of the peers
+	peers    uint64 // version of the peers
 }
 
-// openEndpoint is a node's door at the gateway. The listeners are the gateway's to
-// close.
+// openEndpoint is a node's SSH endpoint at the gateway. The gateway closes the
+// listeners.
 type openEndpoint struct {
 	public, inside net.Listener
-	users          []user // those that may come in
+	users          []user // users that may log in
 }
 
-// earlier is how an earlier program left the node.
+// earlier is the state in which an earlier program left the node.
 type earlier struct {
-	ran    bool // it was running
-	failed bool // it had failed, and is tried once more
+	ran    bool // the node was running
+	failed bool // the node had failed, and is tried once more
 }
 
-// ranWell is about a node that is never given up.
+// ranWell reports whether the node was running and had not failed. Such a node is
+// retried without limit.
 func (e earlier) ranWell() bool { return e.ran && !e.failed }
 
-// setState sets what get reports, with l.mu held.
+// setState sets the reported state and message. nc.mu is held.
 func (nc *nodeController) setState(state, message string) {
 	nc.state, nc.message, nc.showsSteps = state, message, false
 }
 
-// reportProgress reports what is being done. Of a node that is being removed it reports only
-// that.
+// reportProgress sets the message of a node that is changing. While a node is being
+// removed, only that is reported.
 func (nc *nodeController) reportProgress(message string) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -213,7 +214,8 @@ func (nc *nodeController) reportProgress(message string) {
 	}
 }
 
-// reportResult reports that the node is as it was asked at change, unless more was asked.
+// reportResult sets the state and message reached for change, unless the desired state
+// has changed since.
 func (nc *nodeController) reportResult(change uint64, state, message string) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -222,6 +224,7 @@ func (nc *nodeController) reportResult(change uint64, state, message string) {
 	}
 }
 
+// wake lets the controller reconcile the node soon.
 func (nc *nodeController) wake() {
 	select {
 	case nc.wakeups <- struct{}{}:
@@ -229,21 +232,21 @@ func (nc *nodeController) wake() {
 	}
 }
 
-// snapshot is the record as it is now.
+// snapshot returns a copy of the current record.
 func (nc *nodeController) snapshot() record {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
 	return nc.rec
 }
 
-// currentStatus is the status as it is now.
+// currentStatus returns a copy of the current status.
 func (nc *nodeController) currentStatus() status {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
 	return nc.status
 }
 
-// updateStatus sets some of the status.
+// updateStatus changes the status with set.
 func (nc *nodeController) updateStatus(set func(*status)) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -254,7 +257,7 @@ func (nc *nodeController) dir() string { return filepath.Join(nc.t.nodesDir, nc.
 
 func (nc *nodeController) holder() string { return nc.t.settings.Instance + "/" + nc.id }
 
-// saveRecord makes rec the record, with l.mu held.
+// saveRecord writes rec to disk and then makes it the current record. nc.mu is held.
 func (nc *nodeController) saveRecord(rec record) error {
 	if err := nc.t.write(nc.dir(), recordFile, rec); err != nil {
 		return err
@@ -263,7 +266,7 @@ func (nc *nodeController) saveRecord(rec record) error {
 	return nil
 }
 
-// updateRecord changes the record.
+// updateRecord changes the record with f and saves it.
 func (nc *nodeController) updateRecord(f func(*record)) error {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -272,134 +275,135 @@ func (nc *nodeController) updateRecord(f func(*record)) error {
 	return nc.saveRecord(rec)
 }
 
-// slice are the nodes that know each other.
+// slice is a set of nodes that know each other by name and share a key.
 type slice struct {
 	t   *Testbed
 	urn string
-	id  string // of the slice on this host
+	// id names the slice's files on this host.
+	id string
 
 	peers map[netip.Addr]*nodeController // guarded by t.mu
 
-	keyMu sync.Mutex // guards key; held while it is made
+	keyMu sync.Mutex // guards key; held while it is created
 	key   experimentKey
 
-	dirtyMu sync.Mutex // guards what follows
+	dirtyMu sync.Mutex // guards dirty and timer
 	dirty   bool
-	timer   *time.Timer // nil: there is no change that the others were not told
+	timer   *time.Timer // nil: no update of the nodes is scheduled
 
-	refreshMu    sync.Mutex // guards what follows
+	refreshMu    sync.Mutex // guards files and gatewayPeers
 	files        peerFiles
-	gatewayPeers map[netip.Addr]string // as the gateway was told
+	gatewayPeers map[netip.Addr]string // as last sent to the gateway
 
 	manifest cachedManifest
 }
 
 type experimentKey struct{ private, public string }
 
-// peerFiles are what all nodes of a slice have in their files.
+// peerFiles is the content about peers in the files of all nodes of a slice.
 type peerFiles struct {
 	version    uint64
 	peers      []peer
 	knownHosts []string
 }
 
-// peer is a node as its peers know it.
+// peer is a node as the other nodes of its slice see it.
 type peer struct {
 	node       *nodeController
-	address    netip.Addr // inside nodes, by way of the gateway
+	address    netip.Addr // inside nodes; the gateway forwards it
 	names      []string
 	interfaces []peerInterface
 }
 
-// peerInterface is an interface of a peer on a link that has a name.
+// peerInterface is an interface of a peer on a named link.
 type peerInterface struct {
 	link      string
-	addresses []netip.Addr // an IPv4 address first
-	aliases   []string     // NAME-LINK
+	addresses []netip.Addr // IPv4 first
+	aliases   []string     // NODE-LINK
 }
 
-// network are the links of one slice. One change of it is made at a time, and
-// whatever becomes of that, other slices do not wait for it.
+// network is the set of links of one slice. Changes to it are made one at a time; other
+// slices do not wait for them.
 type network struct {
 	t        *Testbed
 	id       string
-	changing semaphore // of who changes the fabric
+	changing semaphore // held while the fabric is changed
 
-	mu           sync.Mutex // guards what follows; nothing is taken after it
+	mu           sync.Mutex // guards the fields below; no lock is taken while it is held
 	nodes        map[*nodeController]bool
-	firstJoined  time.Time               // of the first and
-	lastJoined   time.Time               // the last node that came
-	planned      map[string]*link        // nil: to be drawn anew
-	created      map[string]*createdLink // by the id of the link
+	firstJoined  time.Time               // when the first and
+	lastJoined   time.Time               // the last node of the current group joined
+	planned      map[string]*link        // links as they should be, by link id; nil: to be planned again
+	created      map[string]*createdLink // links as they were created, by link id
 	timer        *time.Timer
-	removed      bool // removed: what is made under its name now is another's
+	removed      bool // the network was removed; a new one may exist under the same id
 	counterCache counterCache
-	// overruns are the ends that lost packets for want of time.
+	// overruns are the interfaces that lost packets because this host was too slow.
 	overruns map[string]overrun
 }
 
-// createdLink is a link as it was given to the fabric.
+// createdLink is a link as it was passed to the fabric.
 type createdLink struct {
-	link     *link // nil: nobody knows what it is like now
+	link     *link // nil: unknown, a change of it failed
 	emulator string
 }
 
-// counterCache are the counters of a network as they were read last.
+// counterCache holds the counters of a network as they were last read.
 type counterCache struct {
 	at    time.Time
 	byEnd map[string]fabric.Counters
-	// lost is what links that were remade had dropped by then, by end.
+	// lost counts, by interface, the packets dropped by links before they were recreated.
 	lost map[string]uint64
-	// reading is closed when the read that goes on is done; nil: there is none.
+	// reading is closed when the running read ends; nil: none is running.
 	reading chan struct{}
 }
 
-// cachedManifest is the last manifest of a slice that the manager sent; empty if that was
+// cachedManifest is the last manifest of a slice that the manager sent; empty if it was
 // too long to keep.
 type cachedManifest struct {
-	mu   sync.Mutex // guards what follows; held while the manager is asked
+	mu   sync.Mutex // guards text and at; held while the manager is asked
 	text string
 	at   time.Time
 }
 
-// stepState is a step of a node's setup and what came of it. Begun is noted when
-// the node has said so: from then on it is only waited for.
+// stepState is a step of a node's setup and its result. Begun is recorded once the node
+// has confirmed the start: from then on this program only waits for the step.
 type stepState struct {
 	Kind string `json:"kind"`
 	setup.Report
 	Begun bool `json:"begun,omitempty"`
-	// Interruption is how the node ended while the step ran, empty if it did not.
+	// Interruption is how the node ended while the step ran; empty if it did not.
 	Interruption string `json:"cut,omitempty"`
 }
 
-// stepJournal is services.json. A step is noted as running before it is begun, so
-// one that waits has never been, and one that has ended never is again.
+// stepJournal is services.json. A step is recorded as running before it is started. So
+// a waiting step was never started, and an ended step is never started again.
 type stepJournal struct {
 	Steps []stepState `json:"steps"`
-	// Installing is how long the installs that have ended took, in ns.
+	// Installing is the total duration of the installs that have ended, in ns.
 	Installing time.Duration `json:"installing,omitempty"`
-	// Executes is when the first execute began.
+	// Executes is when the first execute was started.
 	Executes time.Time `json:"executes,omitzero"`
 }
 
-// stepRunner do the steps of a node, one after the other, in a goroutine of their
-// own while the node runs.
+// stepRunner runs the steps of a node one after the other, in a goroutine of its own,
+// while the node runs.
 type stepRunner struct {
 	nc *nodeController
-	// The life's: what ends the goroutine, and that it has ended.
+	// Used by the controller's goroutine: they end the stepRunner's goroutine and wait for it.
 	stop context.CancelFunc
 	done chan struct{}
 
-	installStarted time.Time // when the goroutine took up the install that it is at; zero: none
+	installStarted time.Time // start of the current install; zero: none is running
 
-	mu       sync.Mutex  // guards what follows; taken after the life's
-	journal  stepJournal // as it is on the disk; changed by the goroutine alone
-	progress string      // of the step that runs
-	allEnded bool        // all steps have ended
+	mu       sync.Mutex  // guards the fields below; locked after nc.mu
+	journal  stepJournal // as on disk; only the stepRunner's goroutine changes it
+	progress string      // of the running step
+	allEnded bool        // no step is left to run
 }
 
-// foreignEndpoint is a door that leads to a node of another provider; its fields with
-// tags are kept in doors/ID.json.
+// foreignEndpoint is an SSH endpoint for a node of another provider. Its fields with tags
+// are stored in doors/ID.json.
 type foreignEndpoint struct {
 	Provider string   `json:"provider"`
 	Name     string   `json:"name"`
@@ -409,15 +413,15 @@ type foreignEndpoint struct {
 	Port     int      `json:"port,omitempty"`
 
 	id     string
-	open   bool   // and as the record says
-	saved  string // the record, as it was written or read last
+	open   bool   // it is open with these fields
+	saved  string // the file's content as last written or read
 	public net.Listener
 }
 
-// gatewayRecord is what the gateway keeps over restarts.
+// gatewayRecord is the part of the gateway's state that survives restarts.
 type gatewayRecord struct {
 	Port int    `json:"port,omitempty"`
-	UID  uint32 `json:"uid,omitempty"` // and group id
+	UID  uint32 `json:"uid,omitempty"` // also the group id
 }
 
 const removing = "being removed"
@@ -427,11 +431,11 @@ func sliceID(urn string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// saveFailure writes down why the node has failed at change; empty: it has not.
+// saveFailure records why the node failed at change; an empty text clears it.
 func (nc *nodeController) saveFailure(change uint64, failed string) {
 	set := func(r *record) { r.Failed, r.FailedAt = failed, change }
 	if err := nc.updateRecord(set); err != nil {
-		nc.t.log.Error("cannot write down whether a node has failed", "node", nc.id, "error", err)
+		nc.t.log.Error("cannot save the failure of a node", "node", nc.id, "error", err)
 		nc.mu.Lock()
 		set(&nc.rec)
 		nc.mu.Unlock()

@@ -17,20 +17,20 @@ import (
 
 const journalFile = "services.json"
 
-// installsTime is how long the installs of a node may take together: none begins
-// after that. With the one that runs then, and the executes, a node is ready before
-// the manager gives it up, which is after an hour.
+// installsTime bounds the total time of a node's installs: none is started after that.
+// With the install that runs then, and the executes, a node is ready before the manager
+// gives it up, which is after an hour.
 const installsTime = 30 * time.Minute
 
-// How often it is tried to begin a step, and to learn what came of one, when the
-// node answers and yet cannot.
+// Attempts to start a step, and to learn its result, while the node answers but cannot
+// do it.
 const (
 	maxStartAttempts = 5
 	maxWaitAttempts  = 20
 )
 
-// reportPause is how long a report of a step that goes on is the last one: a node
-// may write as many as it likes.
+// reportPause is the pause between two progress reports of a step. A node may send any
+// number of them.
 const reportPause = 100 * time.Millisecond
 
 func newStepRunner(nc *nodeController, steps []setup.Step) *stepRunner {
@@ -41,7 +41,7 @@ func newStepRunner(nc *nodeController, steps []setup.Step) *stepRunner {
 	return s
 }
 
-// loadStepRunner finds what came of the steps of a node that was made before.
+// loadStepRunner restores the steps of an existing node from its journal.
 func loadStepRunner(nc *nodeController, rec record) *stepRunner {
 	if rec.Steps == 0 {
 		return nil
@@ -55,13 +55,13 @@ func loadStepRunner(nc *nodeController, rec record) *stepRunner {
 		}
 	}
 	if err == nil && len(s.journal.Steps) != rec.Steps {
-		err = fmt.Errorf("%d steps are noted, and the node has %d", len(s.journal.Steps), rec.Steps)
+		err = fmt.Errorf("the journal has %d steps, and the node has %d", len(s.journal.Steps), rec.Steps)
 	}
-	if err != nil { // better none than one twice
-		nc.t.log.Error("what was noted of the setup of a node is spoilt; nothing more of it is done", "node", nc.id, "error", err)
+	if err != nil { // rather skip all steps than run one twice
+		nc.t.log.Error("the journal of a node's setup is damaged; no further step is run", "node", nc.id, "error", err)
 		s.journal = stepJournal{Steps: make([]stepState, rec.Steps)}
 		for i := range s.journal.Steps {
-			s.journal.Steps[i] = stepState{Kind: setup.Execute, Report: lostReport("what was noted of it is spoilt; nothing more is done")}
+			s.journal.Steps[i] = stepState{Kind: setup.Execute, Report: lostReport("its journal is damaged; no further step is run")}
 		}
 	}
 	s.allEnded = s.journal.allEnded()
@@ -81,8 +81,8 @@ func (j *stepJournal) allEnded() bool {
 	return true
 }
 
-// startSteps lets the steps of a node go on whose logins are proven. It tells whether
-// they keep it from being ready, and if so, how long at most; 0 is not known.
+// startSteps starts the steps of a node whose logins are proven. It reports whether the
+// node must wait for them before it is ready, and at most how long; 0: unknown.
 func (nc *nodeController) startSteps(rec record) (held bool, wait time.Duration) {
 	s := nc.steps
 	if s == nil {
@@ -115,10 +115,10 @@ func (nc *nodeController) startSteps(rec record) (held bool, wait time.Duration)
 	}
 	since := time.Since(s.journal.Executes)
 	wait = nc.t.settings.ServicesWait - since
-	return since >= 0 && wait > 0, wait // a clock that was set back must not hold it up
+	return since >= 0 && wait > 0, wait // a clock that was set back must not block the node
 }
 
-// stopSteps ends the goroutine: the node stops. The steps in it may go on.
+// stopSteps ends the goroutine since the node stops. Steps in the node may continue.
 func (nc *nodeController) stopSteps() {
 	s := nc.steps
 	if s == nil || s.stop == nil {
@@ -129,7 +129,7 @@ func (nc *nodeController) stopSteps() {
 	s.stop, s.done = nil, nil
 }
 
-// reportSteps reports how far the steps are, unless more was asked since change.
+// reportSteps reports the progress of the steps, unless the desired state has changed.
 func (nc *nodeController) reportSteps(change uint64) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *stepRunner) progressText() string {
 	return "being set up"
 }
 
-// setProgress notes how far a step is.
+// setProgress sets the progress of the running step and reports it.
 func (s *stepRunner) setProgress(progress string) {
 	s.mu.Lock()
 	s.progress = progress
@@ -178,10 +178,10 @@ func (s *stepRunner) showProgress() {
 	}
 }
 
-// updateJournal changes the journal, on the disk first. It is tried until ctx ends; then
-// it is false.
+// updateJournal changes the journal with f and saves it. It retries until ctx ends, and
+// then returns false.
 func (s *stepRunner) updateJournal(ctx context.Context, f func(j *stepJournal)) bool {
-	next := s.journal // which this goroutine alone changes
+	next := s.journal // changed only by this goroutine
 	next.Steps = append([]stepState(nil), next.Steps...)
 	f(&next)
 	next.shrinkOutputs()
@@ -190,7 +190,7 @@ func (s *stepRunner) updateJournal(ctx context.Context, f func(j *stepJournal)) 
 		if err == nil {
 			break
 		}
-		s.nc.t.log.Error("cannot note what came of the setup of a node; that is tried again", "node", s.nc.id, "error", err)
+		s.nc.t.log.Error("cannot save the journal of a node's setup; retrying", "node", s.nc.id, "error", err)
 		sleep(ctx, time.Duration(min(n, maxPause))*s.nc.t.pause)
 		if ctx.Err() != nil {
 			return false
@@ -203,7 +203,7 @@ func (s *stepRunner) updateJournal(ctx context.Context, f func(j *stepJournal)) 
 	return true
 }
 
-// endStep notes what came of a step.
+// endStep records the result of a step. It returns false if ctx ended first.
 func (s *stepRunner) endStep(ctx context.Context, i int, r setup.Report) bool {
 	r = s.journal.Steps[i].outcome(r)
 	r.Progress = ""
@@ -216,13 +216,13 @@ func (s *stepRunner) endStep(ctx context.Context, i int, r setup.Report) bool {
 		}
 	})
 	if ok && r.State == setup.Failed {
-		s.nc.t.log.Info("a step of the setup of a node has failed", "node", s.nc.id, "step", i+1, "status", r.Exit, "message", r.Message)
+		s.nc.t.log.Info("a step of a node's setup failed", "node", s.nc.id, "step", i+1, "status", r.Exit, "message", r.Message)
 	}
 	s.nc.wake()
 	return ok
 }
 
-// run does the steps that have not ended.
+// run runs the steps that have not ended.
 func (s *stepRunner) run(ctx context.Context, account string) {
 	steps, err := s.nc.readSteps()
 	for i := range s.journal.Steps {
@@ -230,9 +230,9 @@ func (s *stepRunner) run(ctx context.Context, account string) {
 		case s.journal.Steps[i].Ended():
 		case err != nil:
 			s.nc.t.log.Error("the setup of a node cannot be read", "node", s.nc.id, "error", err)
-			s.endStep(ctx, i, lostReport("what is to be done is not known any more; the testbed's operators can see why in the log"))
+			s.endStep(ctx, i, lostReport("the description of the step is lost; the testbed's operators can see why in the log"))
 		case s.isOutOfTime(i):
-			s.endStep(ctx, i, lostReport(fmt.Sprintf("it was not begun, for the installs before it took %.0f minutes, which is the most; make them smaller, or fetch in an execute, in the background", installsTime.Minutes())))
+			s.endStep(ctx, i, lostReport(fmt.Sprintf("it was not started, since the installs before it took the maximum of %.0f minutes; make them smaller, or download in an execute, in the background", installsTime.Minutes())))
 		default:
 			if s.journal.Steps[i].Kind == setup.Install {
 				s.installStarted = time.Now()
@@ -245,13 +245,13 @@ func (s *stepRunner) run(ctx context.Context, account string) {
 	}
 }
 
-// isOutOfTime tells whether a step is an install for which no time is left.
+// isOutOfTime reports whether a step is an install for which no time is left.
 func (s *stepRunner) isOutOfTime(i int) bool {
 	step := s.journal.Steps[i]
 	return step.Kind == setup.Install && step.State == setup.Waiting && s.journal.Installing >= s.nc.t.installsTime
 }
 
-// runStep begins a step unless it has begun, and waits for its end.
+// runStep starts a step unless it was started, and waits for its end.
 func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Order) {
 	if s.journal.Steps[i].State == setup.Waiting {
 		if !s.updateJournal(ctx, func(j *stepJournal) {
@@ -262,7 +262,7 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Order) {
 		}) {
 			return
 		}
-		s.nc.wake() // from now on time counts
+		s.nc.wake() // the time of executes counts from now on
 	}
 	if !s.journal.Steps[i].Begun && !s.startStep(ctx, i, o) {
 		return
@@ -283,18 +283,18 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Order) {
 			s.endStep(ctx, i, last)
 			return
 		case err == nil && last.State == setup.Waiting:
-			s.endStep(ctx, i, lostReport("what was known of it in the node is gone"))
+			s.endStep(ctx, i, lostReport("the node lost its state of the step"))
 			return
 		case n >= maxWaitAttempts:
-			s.endStep(ctx, i, lostReport("the node does not tell what came of it"))
+			s.endStep(ctx, i, lostReport("the node does not report the step's result"))
 			return
 		}
-		s.nc.t.log.Info("a node does not tell of a step of its setup; it is asked again", "node", s.nc.id, "step", i+1, "error", err)
+		s.nc.t.log.Info("a node does not report the result of a step of its setup; asking again", "node", s.nc.id, "step", i+1, "error", err)
 		sleep(ctx, time.Duration(min(n, maxPause))*s.nc.t.pause)
 	}
 }
 
-// startStep begins a step, and tells whether it is to be waited for.
+// startStep starts a step and reports whether its end must be waited for.
 func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Order) bool {
 	order, err := json.Marshal(o)
 	if err != nil {
@@ -312,22 +312,22 @@ func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Order) bool {
 			return false
 		case last.State == setup.Running:
 			return s.updateJournal(ctx, func(j *stepJournal) { j.Steps[i].Begun, j.Steps[i].Interruption = true, "" })
-		case late: // a node is not given up for being slow
+		case late: // a slow node is not given up
 			slow++
 			n--
 		case n >= maxStartAttempts:
-			s.endStep(ctx, i, lostReport(strings.TrimSpace(fmt.Sprintf("it cannot be begun in the node: %v", err))))
+			s.endStep(ctx, i, lostReport(strings.TrimSpace(fmt.Sprintf("it cannot be started in the node: %v", err))))
 			return false
 		}
-		s.nc.t.log.Info("a step of the setup of a node cannot be begun yet; that is tried again", "node", s.nc.id, "step", i+1, "error", err)
+		s.nc.t.log.Info("a step of a node's setup cannot be started yet; retrying", "node", s.nc.id, "step", i+1, "error", err)
 		sleep(ctx, time.Duration(min(n+slow, maxPause))*s.nc.t.pause)
 	}
 	return false
 }
 
-// requestStart asks the node to begin a step, in its turn, and takes the first report.
-// late tells that the node did not answer in time, as it had not before if it is
-// slow.
+// requestStart asks the node to start a step and returns its first report. late means
+// that the node did not answer in time. slow says that this happened before, and allows
+// the node more time.
 func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow bool) (first setup.Report, late bool, err error) {
 	t := s.nc.t
 	turns, within := t.agentCalls, t.agentTime
@@ -347,13 +347,13 @@ func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow
 	err = t.runSetup(ctx, s.nc.id, setup.RunWords(i+1), order, func(r setup.Report) {
 		if late {
 			first, late = r, false
-			cancel() // what else it writes, nobody reads
+			cancel() // nothing reads the rest of its output
 		}
 	})
 	return first, late && ctx.Err() != nil, err
 }
 
-// saveSteps writes down the steps of a new node, before its record.
+// saveSteps saves the steps of a new node, before its record.
 func (nc *nodeController) saveSteps(steps []setup.Step) error {
 	if len(steps) == 0 {
 		return nil
@@ -365,8 +365,7 @@ func (nc *nodeController) saveSteps(steps []setup.Step) error {
 	return nil
 }
 
-// shrinkOutputs cuts the outputs to half, again and again, until they are no more together
-// than is ever told of them.
+// shrinkOutputs halves the outputs until all together fit into maxStepReport.
 func (j *stepJournal) shrinkOutputs() {
 	length := func() (n int) {
 		for _, step := range j.Steps {
@@ -383,17 +382,17 @@ func (j *stepJournal) shrinkOutputs() {
 	}
 }
 
-// How a node may end while a step runs in it.
+// How a node may end while a step runs in it. The texts are part of services.json.
 const (
-	byRestart    = "restarted" // as asked
-	byPowerOff   = "stopped"   // as asked
+	byRestart    = "restarted" // as requested
+	byPowerOff   = "stopped"   // as requested
 	byDeath      = "died"
 	whileStopped = "away"
 )
 
-// recordInterruption notes how the node ends, or has ended, with the step that runs in it. The
-// first word stands: what ends later does not end the step. It is not tried
-// again, for nodes must stop also on a full disk.
+// recordInterruption records how the node ends, or ended, while a step runs in it. The
+// first record counts: a later end of the node did not end the step. A failed save is
+// not retried, since nodes must be able to stop on a full disk.
 func (s *stepRunner) recordInterruption(how string) {
 	if s == nil {
 		return
@@ -408,11 +407,11 @@ func (s *stepRunner) recordInterruption(how string) {
 	}
 }
 
-// outcome is what came of the step, by the report of the node. There, all ends of
-// nodes look alike.
+// outcome returns the result of the step, given the report of the node. The report does
+// not distinguish how the node ended.
 func (s stepState) outcome(r setup.Report) setup.Report {
 	asked := s.Interruption == byRestart || s.Interruption == byPowerOff
-	// Its shell may have been faster than the node.
+	// The step's shell may have ended before the node's agent reported it.
 	halted := asked && (r.Exit == 128+int(unix.SIGTERM) || r.Exit == 128+int(unix.SIGKILL))
 	if r.State != setup.Failed || r.Message != setup.Interrupted && !halted {
 		return r
@@ -423,14 +422,14 @@ func (s stepState) outcome(r setup.Report) setup.Report {
 	case asked:
 		r.Message = fmt.Sprintf("interrupted: the node was %s while it ran", s.Interruption)
 	case s.Interruption == byDeath:
-		r.Message = "interrupted: the system of the node ended while it ran, and nobody had asked the testbed for that"
+		r.Message = "interrupted: the system of the node ended unexpectedly while it ran"
 	case s.Interruption == whileStopped:
-		r.Message = "interrupted: the node ended while the testbed did not look, as when its host boots"
+		r.Message = "interrupted: the node ended while the testbed did not run, for example when its host was rebooted"
 	}
 	return r
 }
 
-// waitReason says what a step waits for, if it waits for one that runs.
+// waitReason says which running step the waiting steps wait for; empty if none runs.
 func (j *stepJournal) waitReason() string {
 	for i, step := range j.Steps {
 		switch {
@@ -443,6 +442,5 @@ func (j *stepJournal) waitReason() string {
 	return ""
 }
 
-// maxStepReport bounds the report of the steps of a node, in bytes, before it is
-// encoded once more.
+// maxStepReport bounds the report of a node's steps, in bytes before it is encoded again.
 const maxStepReport = 32 << 10

@@ -171,7 +171,7 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	tb, stop = up()
 	defer stop()
 	r := await(t, tb, name, stepsAre(t, "done done failed running"))
-	if got := toldServices(t, r)[2].Message; !strings.HasPrefix(got, "it was not begun, for the installs before it took 30 minutes") {
+	if got := toldServices(t, r)[2].Message; !strings.HasPrefix(got, "it was not started, since the installs before it took the maximum of 30 minutes") {
 		t.Errorf("the third says %q", got)
 	}
 	w.endStep(name, "4", stepDone)
@@ -208,7 +208,7 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 			defer w.mu.Unlock()
 			w.end(name)
 			return nil
-		}, setup.Failed, "interrupted: the system of the node ended while it ran, and nobody had asked the testbed for that", ""},
+		}, setup.Failed, "interrupted: the system of the node ended unexpectedly while it ran", ""},
 		"one in the node": {func(w *world, _ *Testbed, name string) error {
 			w.endStep(name, "2", setup.Report{State: setup.Failed, Message: setup.Interrupted})
 			return nil
@@ -464,7 +464,7 @@ func TestStepOfANodeThatEndedUnseen(t *testing.T) {
 	tb, stop = w.run(-1)
 	defer stop()
 	r := await(t, tb, name, stepsAre(t, setup.Failed))
-	if got := toldServices(t, r)[0].Message; got != "interrupted: the node ended while the testbed did not look, as when its host boots" {
+	if got := toldServices(t, r)[0].Message; got != "interrupted: the node ended while the testbed did not run, for example when its host was rebooted" {
 		t.Errorf("it says %q", got)
 	}
 	s := &stepRunner{nc: tb.node(name), journal: stepJournal{Steps: []stepState{{Kind: setup.Execute, Report: setup.Report{State: setup.Running}, Interruption: byRestart}}}}

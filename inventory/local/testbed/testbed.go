@@ -23,23 +23,23 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// Root is the folder of all testbeds of this host: their claims, and their
-// states where no other folder is named.
+// Root is the folder of all testbeds of this host. It holds the numbers that they have
+// allocated, and their states by default.
 const Root = "/var/lib/patchbay-local"
 
-// DefaultState is the folder of an instance's state.
+// DefaultState returns the default folder of an instance's state.
 func DefaultState(instance string) string { return filepath.Join(Root, instance) }
 
 const (
-	// maxAgentCalls is how many nodes are spoken with at once.
+	// maxAgentCalls bounds the nodes that are called at once.
 	maxAgentCalls = 8
-	// maxRemovals is how many nodes are removed at once. Each mostly waits until the
-	// kernel has ended its processes and let go of its disk.
+	// maxRemovals bounds the nodes that are removed at once. A removal mostly waits until
+	// the kernel has ended the processes and released the disk.
 	maxRemovals = 16
 )
 
-// Open takes the instance, and finds out what there is. Nothing is started yet.
-// It fails when another program runs the instance.
+// Open locks the instance and loads its state. It starts nothing. It fails when another
+// program runs the instance.
 func Open(o Options) (*Testbed, error) {
 	t := newTestbed(o)
 	if err := t.open(); err != nil {
@@ -57,7 +57,7 @@ func (t *Testbed) open() error {
 	if err != nil {
 		return err
 	}
-	t.raiseLimits() // before the groups, whose limits are parts of them
+	t.raiseLimits() // before the cgroups, whose limits are shares of these
 	if t.host, err = node.Open(t.o.State, t.settings.Instance, t.log); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func newTestbed(o Options) *Testbed {
 	return t
 }
 
-// lock makes sure that no other program runs the instance or uses its state.
+// lock ensures that no other program runs the instance or uses its state.
 func (t *Testbed) lock() error {
 	if err := os.MkdirAll(filepath.Dir(t.o.Socket), 0o755); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (t *Testbed) lock() error {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			text := make([]byte, 20)
 			n, _ := f.Read(text)
-			return fmt.Errorf("process %s runs the testbed %s already; stop it first, or the patchbay serve that started it; to have two testbeds, give this one another instance in its settings", string(text[:n]), t.settings.Instance)
+			return fmt.Errorf("process %s runs the testbed %s already; stop it first, or the patchbay serve that started it; for a second testbed, set another instance in its settings", string(text[:n]), t.settings.Instance)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot lock %s: %w", path, err)
@@ -132,7 +132,7 @@ func writeText(f *os.File, text string) error {
 	return err
 }
 
-// close lets go of what Open has taken.
+// close releases everything that Open acquired.
 func (t *Testbed) close() {
 	t.stop()
 	for _, f := range t.locks {
@@ -140,11 +140,11 @@ func (t *Testbed) close() {
 	}
 }
 
-// Run serves the instance until ctx ends. Nodes, and sessions in them, go on
+// Run serves the instance until ctx ends. Nodes and sessions in them continue
 // afterwards.
 func (t *Testbed) Run(ctx context.Context) error {
 	defer t.close()
-	// What a stage of making a node leaves behind becomes our child, not init's.
+	// Processes left by a stage of starting a node become our children, not init's.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot adopt orphans: %w", err)
 	}
@@ -166,7 +166,7 @@ func (t *Testbed) Run(ctx context.Context) error {
 
 func (t *Testbed) startGateway(o gateway.Options) (sshGateway, error) { return gateway.Start(t.ctx, o) }
 
-// serve lets all nodes live and answers at the socket until ctx ends.
+// serve starts all node controllers and answers at the socket until ctx ends.
 func (t *Testbed) serve(ctx context.Context) error {
 	defer t.stopServing()
 	l, err := t.openSocket()
@@ -188,7 +188,7 @@ func (t *Testbed) serve(ctx context.Context) error {
 	return nil
 }
 
-// stopServing stops the lives, and leaves the nodes alone.
+// stopServing ends the node controllers; the nodes keep running.
 func (t *Testbed) stopServing() {
 	t.mu.Lock()
 	t.closing = true
@@ -196,20 +196,20 @@ func (t *Testbed) stopServing() {
 	t.stop()
 	t.work.Wait()
 	if err := t.gateway.Close(); err != nil {
-		t.log.Warn("the gateway did not end in order", "error", err)
+		t.log.Warn("the gateway did not end cleanly", "error", err)
 	}
 	if t.fabricError == nil {
 		if err := t.fabric.Close(); err != nil {
-			t.log.Warn("the relays of links did not end in order", "error", err)
+			t.log.Warn("the vswitch processes of links did not end cleanly", "error", err)
 		}
 	}
 	if err := t.closeEgress(); err != nil {
-		t.log.Warn("the way outside was not left in order", "error", err)
+		t.log.Warn("the outside network was not closed cleanly", "error", err)
 	}
 	_ = os.Remove(t.o.Socket)
 }
 
-// sweepPeriodically frees ports that have rested, and removes images that no node uses.
+// sweepPeriodically releases ports whose rest is over and removes unused images.
 func (t *Testbed) sweepPeriodically() {
 	for {
 		t.sweepImages()
@@ -218,12 +218,12 @@ func (t *Testbed) sweepPeriodically() {
 			return
 		}
 		if _, err := t.ports.Sweep(t.settings.Instance, func(string, uint32) bool { return true }); err != nil {
-			t.log.Warn("cannot look after the ports", "error", err)
+			t.log.Warn("cannot release unused ports", "error", err)
 		}
 	}
 }
 
-// sweepImages removes what no node uses, unless one is just finding its image.
+// sweepImages removes unused images, unless a node is just looking one up.
 func (t *Testbed) sweepImages() {
 	if !t.findingImages.TryLock() {
 		return
@@ -234,6 +234,6 @@ func (t *Testbed) sweepImages() {
 		used[nc.snapshot().ImageKey] = true
 	}
 	if err := t.images.Sweep(func(key string) bool { return used[key] }); err != nil {
-		t.log.Warn("cannot remove images that nobody uses", "error", err)
+		t.log.Warn("cannot remove unused images", "error", err)
 	}
 }

@@ -52,7 +52,7 @@ func parseUsers(items []string) ([]user, error) {
 		}
 		for _, k := range u.Keys {
 			if !isOneLine(k) || len(k) > maxKeyBytes {
-				return nil, fmt.Errorf("a key of the account %s is not one line of at most %d bytes", u.Login, maxKeyBytes)
+				return nil, fmt.Errorf("a key of the account %s must be one line of at most %d bytes", u.Login, maxKeyBytes)
 			}
 		}
 		seen[u.Login] = true
