@@ -12,8 +12,9 @@ import (
 	"patchbay/inventory/local/setup"
 )
 
-// pingAgent fails when the agent does not answer in time. It needs no turn, so that
-// frozen nodes take none from others. Other errors are left to what follows.
+// pingAgent fails when the agent does not answer in time. It takes no place of
+// agentCalls, so that frozen nodes do not block others. Other errors are ignored, since
+// the next call meets them too.
 func (t *Testbed) pingAgent(ctx context.Context, id string, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -27,7 +28,7 @@ func (t *Testbed) pingAgent(ctx context.Context, id string, within time.Duration
 	return nil
 }
 
-// listenInside listens at an address in the node.
+// listenInside opens a listener inside the node.
 func (nc *nodeController) listenInside(ctx context.Context, network, address, owner string) (net.Listener, error) {
 	c, err := nc.t.runtime.Agent(ctx, nc.id)
 	if err != nil {
@@ -36,8 +37,8 @@ func (nc *nodeController) listenInside(ctx context.Context, network, address, ow
 	return agent.Listen(ctx, c, network, address, owner)
 }
 
-// runSetup runs our own program inside the node to begin a step, or to wait for its
-// end, and calls each for what it reports. It ends with the program or with ctx.
+// runSetup runs the setup program inside the node, to start a step or to wait for its
+// end, and calls each with every report. It returns when the program or ctx ends.
 func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
 	c, err := t.runtime.Agent(ctx, id)
 	if err != nil {
@@ -68,7 +69,7 @@ func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input
 	go func() {
 		defer close(written)
 		if input != nil {
-			_, _ = bytes.NewReader(input).WriteTo(in) // who does not read it does not begin
+			_, _ = bytes.NewReader(input).WriteTo(in) // a program that does not read it has failed
 			in.Close()
 		}
 	}()

@@ -12,8 +12,8 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// nodeRuntime makes and finds nodes: node.Host, or a double of it in tests. What goes
-// on in a node is asked of its agent, at the connection that Agent makes.
+// nodeRuntime creates and finds nodes: node.Host, or a double in tests. Agent returns a
+// connection to a node's agent, which does everything inside the node.
 type nodeRuntime interface {
 	IDs() ([]string, error)
 	Prepare(ctx context.Context, s node.Spec) error
@@ -29,7 +29,7 @@ type nodeRuntime interface {
 	Agent(ctx context.Context, id string) (*fdsocket.Conn, error)
 }
 
-// sshGateway is the gateway.
+// sshGateway is the SSH gateway, package gateway.
 type sshGateway interface {
 	Put(d gateway.Door, public, inside net.Listener) error
 	Peers(slice string, at map[netip.Addr]string) error
@@ -38,7 +38,7 @@ type sshGateway interface {
 	Close() error
 }
 
-// linkFabric are the networks of slices.
+// linkFabric holds the networks of slices, package fabric.
 type linkFabric interface {
 	Check(l fabric.Link) error
 	Put(ctx context.Context, l fabric.Link) (emulator string, err error)
@@ -51,7 +51,7 @@ type linkFabric interface {
 	Close() error
 }
 
-// images are root file systems.
+// images are the root file systems, package image.
 type images interface {
 	Find(ctx context.Context, name string) (key string, i node.Image, err error)
 	Key(key string) (node.Image, error)
@@ -59,7 +59,7 @@ type images interface {
 	Sweep(used func(key string) bool) error
 }
 
-// allocator are claims of one kind.
+// allocator allocates numbers of one kind that are unique on this host, package hostalloc.
 type allocator interface {
 	Take(holder string, fits func(uint32) bool) (uint32, error)
 	Hold(n uint32, holder string) error
@@ -69,7 +69,7 @@ type allocator interface {
 	Close() error
 }
 
-// egressNetwork is the way of nodes outside.
+// egressNetwork is the nodes' outside network, package egress.
 type egressNetwork interface {
 	Attach(ctx context.Context, number int, node *os.File) error
 	Detach(number int) error

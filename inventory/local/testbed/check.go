@@ -10,12 +10,11 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// checkLinks returns which of the nodes that would be made cannot have their links,
-// and why: on this host, at this site, or as they fit together with the other new
-// nodes and those that exist and are not to be removed.
+// checkLinks returns the new nodes whose links cannot be created, and why: because of
+// this host, this site, or conflicts with other new nodes and with nodes that stay.
 func (t *Testbed) checkLinks(updates []update) map[string]error {
 	wrong := map[string]error{}
-	fresh := map[string][]member{} // by slice
+	fresh := map[string][]member{} // by network id
 	seen, leaving := map[string]bool{}, map[string]bool{}
 	t.mu.Lock()
 	heavies := t.totalExcessWeight()
@@ -56,8 +55,8 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	return wrong
 }
 
-// checkCapacity refuses, in wrong, the new nodes for which the testbed has no place or no
-// port for logins left: those that come last.
+// checkCapacity adds to wrong the last of the new nodes that exceed the maximum of nodes
+// or the free login ports.
 func (t *Testbed) checkCapacity(updates []update, wrong map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string
@@ -85,18 +84,18 @@ func (t *Testbed) checkCapacity(updates []update, wrong map[string]error) {
 	}
 	left, err := t.ports.Left()
 	if err != nil {
-		t.log.Warn("cannot tell how many ports for logins are left", "error", err)
-		return // those who open one find out
+		t.log.Warn("cannot count the free login ports", "error", err)
+		return // opening a port fails later
 	}
 	for _, nc := range lives {
 		if nc.snapshot().Port == 0 {
-			left-- // it is about to have one
+			left-- // it is about to take one
 		}
 	}
 	refuse(left, errNoPort)
 }
 
-// checkInterfaces reads the interfaces of a new node, as this site allows them.
+// checkInterfaces parses the interfaces of a new node and checks them against the settings.
 func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 	ifaces, err := parseInterfaces(items)
 	if err != nil {
@@ -119,22 +118,22 @@ func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 	return ifaces, nil
 }
 
-// checkNotEgress refuses the addresses that the nodes' way outside uses: one of those on a
-// link may be the node's own there, or its gateway's.
+// checkNotEgress refuses addresses of the outside network: on a link, they could be the
+// node's own outside address or that of its gateway.
 func (t *Testbed) checkNotEgress(f *iface) error {
 	if t.egress == nil || f.control {
 		return nil
 	}
 	for _, a := range f.addresses {
 		if egress.Nodes().Contains(a.Addr()) {
-			return refusalf(provider.Unsupported, "interface %s asks for the address %v, and those of %v are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8", quoteName(f.clientID), a.Addr(), egress.Nodes())
+			return refusalf(provider.Unsupported, "interface %s requests the address %v, but %v is used for the outside network; choose another, such as one of 10.0.0.0/8", quoteName(f.clientID), a.Addr(), egress.Nodes())
 		}
 	}
 	return nil
 }
 
-// checkSlice draws the links of a slice as they would be with the new nodes and
-// without those that are leaving.
+// checkSlice plans the links of a slice with the new nodes and without the leaving ones,
+// and returns the new nodes whose links cannot be created.
 func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool) map[string]error {
 	wrong := map[string]error{}
 	members := slices.DeleteFunc(t.members(id), func(m member) bool { return leaving[m.id] })
@@ -160,7 +159,7 @@ func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool)
 	return wrong
 }
 
-// checkLink says why a link cannot be; f is one of its interfaces.
+// checkLink returns why a link cannot be created, nil if it can; f is one of its interfaces.
 func (t *Testbed) checkLink(l *link, f *iface) error {
 	if l.conflict != "" {
 		return refusalf(provider.Failed, "%s", l.conflictMessage(f))

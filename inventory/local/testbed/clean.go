@@ -20,20 +20,19 @@ import (
 	"patchbay/inventory/local/sysctl"
 )
 
-// stateNames is all that a state folder holds, but for what a killed testbed was
-// just writing.
+// stateNames are the files and folders of a state folder, except temporary files.
 var stateNames = []string{
 	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, egressFolder, egressFile, gatewayFile, gatewayKeyFile, "lock",
 	sysctl.File,
 }
 
-// Clean removes everything of an instance from this host, nodes with their files
-// first; removed is called with each node's id. It fails when the instance runs.
+// Clean removes everything of an instance from this host, nodes and their files first.
+// It calls removed with each node's id, and fails when the instance runs.
 func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	o.Settings.PortRest = 0
 	t := newTestbed(o)
 	defer t.close()
-	// Whatever else is in that folder is not ours, and it may be the wrong one.
+	// Other files in the folder are not ours: it may be the wrong folder.
 	entries, err := os.ReadDir(t.o.State)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -43,7 +42,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 		if unfinished := durable.Unfinished(e.Name()); slices.Contains(stateNames, unfinished) {
 			names = append(slices.Clip(names), e.Name())
 		} else if !slices.Contains(stateNames, e.Name()) {
-			return fmt.Errorf("%s holds %q, which no testbed made: it is left alone; is it the right folder?", t.o.State, e.Name())
+			return fmt.Errorf("%s contains %q, which does not belong to a testbed: nothing was removed; is this the right folder?", t.o.State, e.Name())
 		}
 	}
 	if err := t.lock(); err != nil {
@@ -83,8 +82,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	return t.cleanHost()
 }
 
-// unmounted refuses a folder below which something is mounted: files of others
-// must not go with it.
+// unmounted fails if something is mounted below dir: files of others must not be removed.
 func unmounted(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,8 +137,8 @@ func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(s
 	return all
 }
 
-// cleanHost gives back the numbers of the instance, and removes what is not in its
-// state; folders that other instances use stay.
+// cleanHost releases the instance's numbers and removes its files outside of State.
+// Folders that other instances use stay.
 func (t *Testbed) cleanHost() error {
 	var err error
 	if t.userIDs, err = hostalloc.IDs(t.o.Claims); err != nil {
@@ -153,7 +151,7 @@ func (t *Testbed) cleanHost() error {
 	for _, path := range []string{t.o.Socket, t.o.Socket + ".lock", local.SiteLock(t.o.Socket), filepath.Dir(t.o.Socket), t.o.Claims, Root} {
 		switch e := os.Remove(path); {
 		case e == nil, errors.Is(e, fs.ErrNotExist), errors.Is(e, syscall.ENOTEMPTY):
-		case errors.Is(e, syscall.EBUSY): // an operator gave it a disk of its own
+		case errors.Is(e, syscall.EBUSY): // an operator mounted a disk there
 		default:
 			err = errors.Join(err, e)
 		}

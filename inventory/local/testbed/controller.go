@@ -89,7 +89,7 @@ func (nc *nodeController) handleDeath(run *run) {
 	now := time.Now()
 	nc.saveDeath(now)
 	nc.deaths = append(slices.DeleteFunc(nc.deaths, func(t time.Time) bool { return now.Sub(t) > deathsWithin }), now)
-	nc.t.log.Warn("the system of a node has ended by itself; it is started again", "node", nc.id, "times", len(nc.deaths))
+	nc.t.log.Warn("the system of a node ended unexpectedly; restarting it", "node", nc.id, "times", len(nc.deaths))
 }
 
 // reconcile runs the phases until the node is in its desired state or has to wait. It

@@ -11,15 +11,15 @@ import (
 	"patchbay/inventory/local/fabric"
 )
 
-// Times of counters. Reading them must not hold up who looks at nodes.
+// Times of reading counters. Reading them must not delay an answer of get.
 const (
 	countersAge  = time.Second           // after which they are read again
-	countersWait = 20 * time.Millisecond // for all of a look
-	countersTime = 5 * time.Second       // then they are given up
+	countersWait = 20 * time.Millisecond // for all networks of an answer
+	countersTime = 5 * time.Second       // for one read
 )
 
-// refreshCounters reads the counters of the nodes' networks that are old. A network that
-// takes long is reported with the counters that were read last.
+// refreshCounters reads outdated counters of the nodes' networks. For a slow network, the
+// previous counters are reported.
 func (t *Testbed) refreshCounters(lives []*nodeController) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}
@@ -46,7 +46,8 @@ func (t *Testbed) refreshCounters(lives []*nodeController) {
 	}
 }
 
-// refreshCounters begins to read the counters, unless they are fresh or of nothing.
+// refreshCounters starts reading the counters, unless they are fresh or there are no
+// links. The returned channel is closed at the end of the read; nil: there is none.
 func (n *network) refreshCounters() chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,16 +67,16 @@ func (n *network) refreshCounters() chan struct{} {
 		if err == nil {
 			n.recordOverruns(n.counterCache.update(ends))
 		} else if n.t.ctx.Err() == nil {
-			n.t.log.Info("the counters of a slice cannot be read just now", "slice", n.id, "error", err)
+			n.t.log.Info("cannot read the counters of a slice", "slice", n.id, "error", err)
 		}
 	}()
 	return done
 }
 
-// update notes fresh counters, and returns the ends that have lost many packets since
-// the last ones because this host could not carry them in time. What was dropped
-// begins anew with each change of a link; here it does with the interface alone, as
-// the other counters do.
+// update stores fresh counters. It returns the interfaces that have since lost many
+// packets because this host was too slow, and how many. The kernel's count of dropped
+// packets restarts with each change of a link; the stored one continues until the
+// interface is replaced, as the other counters do.
 func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[string]uint64) {
 	lost := map[string]uint64{}
 	overrun = map[string]uint64{}
@@ -101,28 +102,28 @@ func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[stri
 	return overrun
 }
 
-// isSignificantLoss reports whether so many lost packets are more than what each burst can lose: at
-// least 100, and one in a hundred of those that were sent.
+// isSignificantLoss reports whether the loss exceeds that of ordinary bursts: at least
+// 100 packets and one percent of those sent.
 func isSignificantLoss(lost, sent uint64) bool { return lost >= 100 && lost >= sent/100 }
 
-// overrun is that an end lost packets because this host could not carry them in time.
+// overrun describes packets of an interface lost because this host was too slow.
 type overrun struct {
-	at   time.Time // the last time
-	lost uint64    // since it began; it begins anew after overrunTime without any
+	at   time.Time // the last loss
+	lost uint64    // restarts after overrunTime without a loss
 }
 
-// overrunTime is how long a node says that it lost packets for want of time.
+// overrunTime is how long a node reports such a loss.
 const overrunTime = 5 * time.Minute
 
-// recordOverruns notes which ends have lost packets, and logs the first of each. The
-// lock is held.
+// recordOverruns records the interfaces that lost packets, and logs the first loss of
+// each. n.mu is held.
 func (n *network) recordOverruns(more map[string]uint64) {
 	now := time.Now()
 	for end, lost := range more {
 		was, again := n.overruns[end]
 		if !again || now.Sub(was.at) > overrunTime {
 			was.lost = 0
-			n.t.log.Warn("this host cannot carry the packets of a link in time, and drops some; ask patchbay-local list --links how many", "slice", n.id, "interface", end, "packets", lost)
+			n.t.log.Warn("this host is too slow for the packets of a link and drops some; patchbay-local list --links shows how many", "slice", n.id, "interface", end, "packets", lost)
 		}
 		if n.overruns == nil {
 			n.overruns = map[string]overrun{}
@@ -131,8 +132,8 @@ func (n *network) recordOverruns(more map[string]uint64) {
 	}
 }
 
-// overrunMessage says which interfaces of a node have lost packets lately because this
-// host could not carry them in time; empty if none has.
+// overrunMessage describes the recent losses of a node's interfaces because this host was
+// too slow; empty if there are none.
 func (nc *nodeController) overrunMessage() string {
 	if nc.network == nil {
 		return ""
@@ -150,8 +151,8 @@ func (nc *nodeController) overrunMessage() string {
 	return strings.Join(all, "; ")
 }
 
-// watchLinks reads the counters of the links that a relay makes again and again, so
-// that what it cannot carry is noticed also when nobody looks.
+// watchLinks regularly reads the counters of emulated links, so that losses are noticed
+// also when nothing calls get.
 func (t *Testbed) watchLinks() {
 	for t.ctx.Err() == nil {
 		sleep(t.ctx, linksTime)
@@ -161,10 +162,10 @@ func (t *Testbed) watchLinks() {
 	}
 }
 
-// linksTime is how often the counters of links are read that nobody looks at.
+// linksTime is the interval of watchLinks.
 const linksTime = 10 * time.Second
 
-// emulatedNetworks are the networks with links that a relay makes.
+// emulatedNetworks returns the networks with links that a vswitch process emulates.
 func (t *Testbed) emulatedNetworks() (all []*network) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +182,7 @@ func (t *Testbed) emulatedNetworks() (all []*network) {
 	return all
 }
 
-// counters are those of an end, if they are known.
+// counters returns the counters of an interface, and whether they are known.
 func (n *network) counters(end string) (fabric.Counters, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -189,7 +190,7 @@ func (n *network) counters(end string) (fabric.Counters, bool) {
 	return c, ok
 }
 
-// reportedCounters are counters by the names that items have for them.
+// reportedCounters are counters with the keys of interface items.
 type reportedCounters struct {
 	RxPackets uint64 `json:"rx_packets"`
 	RxBytes   uint64 `json:"rx_bytes"`
@@ -199,7 +200,7 @@ type reportedCounters struct {
 	Overruns  uint64 `json:"overruns"`
 }
 
-// interfaceItems are the items that get reports.
+// interfaceItems returns the items that get reports.
 func (nc *nodeController) interfaceItems() []string {
 	items := make([]string, len(nc.interfaces))
 	for i := range nc.interfaces {
@@ -215,8 +216,8 @@ func (nc *nodeController) interfaceItems() []string {
 		if c, ok := nc.network.counters(f.endID(nc.id)); ok {
 			known.reportedCounters = (*reportedCounters)(&c)
 		}
-		b, _ := json.Marshal(known) // texts and numbers
-		// The text is an object that has a client_id.
+		b, _ := json.Marshal(known) // cannot fail: only texts and numbers
+		// The text is a JSON object with at least a client_id.
 		items[i] = f.text[:len(f.text)-1] + "," + string(b[1:])
 	}
 	return items

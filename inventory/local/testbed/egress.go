@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory/local/hostalloc"
 )
 
-// egressRecord is what the exit keeps over restarts.
+// egressRecord is the part of the outside network's state that survives restarts.
 type egressRecord struct {
 	Network uint32 `json:"network"`
 }
@@ -24,12 +24,11 @@ const (
 
 func (t *Testbed) egressHolder() string { return t.settings.Instance + ":outbound" }
 
-// openEgress makes the way outside, or removes it where the settings say that
-// there is none any more.
+// openEgress creates the outside network, or removes it if the settings have none.
 func (t *Testbed) openEgress() error {
 	var rec egressRecord
 	if err := readJSON(t.o.State, egressFile, &rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.log.Warn("what was noted of the way outside is spoilt; it is made anew", "error", err)
+		t.log.Warn("the saved state of the outside network is damaged; it is created again", "error", err)
 	}
 	if !t.settings.Outbound {
 		return t.removeEgress()
@@ -40,7 +39,7 @@ func (t *Testbed) openEgress() error {
 			err = errors.New("198.19.0.0/16 and 100.127.0.0/16, of which it takes four addresses, are in use on this host")
 		}
 		if err != nil {
-			return fmt.Errorf("no network for the way of nodes outside: %w; or set outbound: no", err)
+			return fmt.Errorf("no addresses for the nodes' outside network: %w; or set outbound: no", err)
 		}
 		rec.Network = n
 		if err := t.write(t.o.State, egressFile, rec); err != nil {
@@ -52,18 +51,18 @@ func (t *Testbed) openEgress() error {
 		Servers: t.settings.DNS, Block: t.settings.OutboundBlock, Appears: t.settings.OutboundAddresses, Log: t.log,
 	})
 	if err != nil {
-		return fmt.Errorf("nodes cannot have a way outside: %w; patchbay-local doctor tells more, or set outbound: no", err)
+		return fmt.Errorf("cannot create the nodes' outside network: %w; run patchbay-local doctor for details, or set outbound: no", err)
 	}
 	t.egress = e
 	return e.Sweep(func(number int) bool { return t.nodeAtEgress(number) != nil })
 }
 
-// removeEgress leaves nothing of the way outside.
+// removeEgress removes everything of the outside network.
 func (t *Testbed) removeEgress() error {
 	folder := filepath.Join(t.o.State, egressFolder)
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
 		if err := egress.Remove(folder, t.settings.Instance); err != nil {
-			return fmt.Errorf("cannot remove the way of nodes outside: %w", err)
+			return fmt.Errorf("cannot remove the nodes' outside network: %w", err)
 		}
 	}
 	if err := os.Remove(filepath.Join(t.o.State, egressFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +79,7 @@ func (t *Testbed) closeEgress() error {
 	return t.egress.Close()
 }
 
-// nameServer is the name server of the nodes; empty: they have none.
+// nameServer returns the address of the nodes' name server; empty: they have none.
 func (t *Testbed) nameServer() string {
 	if t.egress == nil {
 		return ""
@@ -88,14 +87,14 @@ func (t *Testbed) nameServer() string {
 	return egress.Gateway().String()
 }
 
-// attachEgress gives a node that runs its way outside, once each time it runs.
+// attachEgress attaches a running node to the outside network, once per run.
 func (nc *nodeController) attachEgress(ctx context.Context, rec *record) error {
 	if nc.t.egress == nil || nc.run.hasEgress {
 		return nil
 	}
 	number := nc.t.takeEgressNumber(rec.EgressNumber, nc)
 	if number == 0 {
-		return errors.New("there is no address left for it")
+		return errors.New("no address is left in the outside network")
 	}
 	if number != rec.EgressNumber {
 		if err := nc.updateRecord(func(r *record) { r.EgressNumber = number }); err != nil {
@@ -111,7 +110,7 @@ func (nc *nodeController) attachEgress(ctx context.Context, rec *record) error {
 	nc.t.egress.Own(number, rec.Desired.SliceURN)
 	err = nc.t.egress.Attach(ctx, number, space)
 	if errors.Is(err, egress.ErrOccupied) {
-		nc.t.log.Warn("a node has no way outside, for its root has put something else in its place", "node", nc.id, "error", err)
+		nc.t.log.Warn("a node is not attached to the outside network, since its root created another device in its place", "node", nc.id, "error", err)
 		err = nil
 	}
 	if err == nil {
@@ -120,7 +119,7 @@ func (nc *nodeController) attachEgress(ctx context.Context, rec *record) error {
 	return err
 }
 
-// detachEgress takes the node's way outside, and gives its number back.
+// detachEgress detaches the node from the outside network and releases its number.
 func (nc *nodeController) detachEgress(rec record) error {
 	if nc.t.egress == nil || nc.t.nodeAtEgress(rec.EgressNumber) != nc {
 		return nil
@@ -134,15 +133,15 @@ func (nc *nodeController) detachEgress(rec record) error {
 	return nil
 }
 
-// nodeAtEgress is the node that has the number, nil when none has.
+// nodeAtEgress returns the node that holds the number, nil if none does.
 func (t *Testbed) nodeAtEgress(number int) *nodeController {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.egressNodes[number]
 }
 
-// takeEgressNumber gives a node the number, or a free one if it is another's or none; 0
-// when no number is free.
+// takeEgressNumber reserves the number for a node, or a free one if another node has it or
+// it is 0. It returns 0 when no number is free.
 func (t *Testbed) takeEgressNumber(number int, nc *nodeController) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

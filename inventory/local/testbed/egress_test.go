@@ -216,8 +216,8 @@ func TestAddressesOfTheWayOutsideAreRefusedOnLinks(t *testing.T) {
 		outside bool
 		want    string
 	}{
-		{"100.64.0.1/24", true, "unsupported: interface 0 asks for the address 100.64.0.1, and those of 100.64.0.0/16 are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8"},
-		{"100.64.255.254/32", true, "unsupported: interface 0 asks for the address 100.64.255.254, and those of 100.64.0.0/16 are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8"},
+		{"100.64.0.1/24", true, "unsupported: interface 0 requests the address 100.64.0.1, but 100.64.0.0/16 is used for the outside network; choose another, such as one of 10.0.0.0/8"},
+		{"100.64.255.254/32", true, "unsupported: interface 0 requests the address 100.64.255.254, but 100.64.0.0/16 is used for the outside network; choose another, such as one of 10.0.0.0/8"},
 		{"100.65.0.1/10", true, ""},
 		{"10.0.0.1/8", true, ""},
 		{"100.64.0.1/24", false, ""},

@@ -11,27 +11,27 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// fabricsFolder is where the networks of slices are kept, in the state.
+// fabricsFolder is the folder of the slices' networks, below State.
 const fabricsFolder = "fabrics"
 
-// relayLimits are for the relay of one slice, which bounds what it keeps to half
-// of that by itself.
+// relayLimits bound the vswitch process of one slice. It limits its own buffers to half
+// of the memory.
 var relayLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
 
-// openFabric opens the networks. Without them, nodes without links can be.
+// openFabric opens the networks of links. If that fails, only nodes without links work.
 func (t *Testbed) openFabric() {
 	h, err := fabric.Open(fabric.Options{
 		Folder: t.fabricsPath(), Instance: t.settings.Instance, Emulator: string(t.settings.Emulator), Log: t.log,
 		Relay: vswitch.Options{
 			Program: t.o.Program,
-			UID:     t.gatewayIDs.UID + 1, // its block has more than it needs
+			UID:     t.gatewayIDs.UID + 1, // its block of ids is larger than needed
 			Log:     t.log,
 		},
 		Place: func(slice string, pid int) error { return t.host.PlaceRelay(slice, pid, relayLimits) },
 		Left:  t.host.LeaveRelay,
 	})
 	if err != nil {
-		t.log.Error("this host cannot make links; nodes that have any are refused, and patchbay-local doctor says more", "error", err)
+		t.log.Error("this host cannot make links; nodes with links are refused; run patchbay-local doctor for details", "error", err)
 		t.fabricError = err
 		return
 	}
@@ -43,15 +43,14 @@ func (t *Testbed) openFabric() {
 
 func (t *Testbed) fabricsPath() string { return filepath.Join(t.o.State, fabricsFolder) }
 
-// sweepFabric begins to remove the networks, and the links in them, that no node
-// has.
+// sweepFabric schedules a rebuild of every network, which removes unused ones and their links.
 func (t *Testbed) sweepFabric() {
 	if t.fabricError != nil {
 		return
 	}
 	ids, err := t.fabric.Slices()
 	if err != nil {
-		t.log.Error("cannot tell which networks there are", "error", err)
+		t.log.Error("cannot list the networks of slices", "error", err)
 		return
 	}
 	t.mu.Lock()
@@ -64,8 +63,8 @@ func (t *Testbed) sweepFabric() {
 // cleanFabric removes all networks of an instance that does not run.
 func cleanFabric(ctx context.Context, t *Testbed) error {
 	h, err := fabric.Open(fabric.Options{Folder: t.fabricsPath(), Instance: t.settings.Instance, Log: t.log})
-	if err != nil { // a host without links can be cleaned all the same; Clean sees what is mounted
-		t.log.Warn("the networks of slices cannot be looked at", "error", err)
+	if err != nil { // a host that cannot make links can still be cleaned; Clean checks for mounts
+		t.log.Warn("cannot open the networks of slices", "error", err)
 		return nil
 	}
 	ids, err := h.Slices()

@@ -362,7 +362,7 @@ func TestImagesAreNotSweptWhileOneIsFound(t *testing.T) {
 	set(t, tb, nodeName(1), present("web", sliceURN, "alice"))
 	await(t, tb, nodeName(1), func(r provider.Resource) bool { return r.Text("message") == "preparing its image" })
 	ended := tb.buildingImage(true)
-	if got := look(tb, nodeName(1)).Text("message"); !strings.HasPrefix(got, "preparing its image: it is made anew, for the packages") {
+	if got := look(tb, nodeName(1)).Text("message"); !strings.HasPrefix(got, "preparing its image: it is being rebuilt, since the packages") {
 		t.Errorf("while the image is made: %q", got)
 	}
 	ended(nil)

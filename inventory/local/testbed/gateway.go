@@ -17,16 +17,16 @@ const (
 	gatewayKeyFile = "gateway_key"
 )
 
-// gatewayLimits keep a gateway that somebody fills within bounds.
+// gatewayLimits bound the gateway against users that try to exhaust it.
 var gatewayLimits = node.Limits{Memory: 512 << 20, PIDs: 256}
 
 func (t *Testbed) gatewayHolder() string { return t.settings.Instance + ":gateway" }
 
-// openGateway starts the gateway with the numbers and the key that it had.
+// openGateway starts the gateway with its saved user id, port and key.
 func (t *Testbed) openGateway(start func(gateway.Options) (sshGateway, error)) error {
 	before := t.gatewayIDs
 	if err := t.allocateGatewayID(); err != nil {
-		return fmt.Errorf("no user id for the gateway: %w", err)
+		return fmt.Errorf("cannot allocate a user id for the gateway: %w", err)
 	}
 	key, _, err := loadOrCreateKey(t.o.State, gatewayKeyFile, func() ([]byte, error) {
 		key, _, err := newHostKey()
@@ -65,23 +65,23 @@ func (t *Testbed) allocateGatewayID() (err error) {
 	return err
 }
 
-// openGatewayPort opens the port that the settings name, or the one that it had.
+// openGatewayPort opens the port set in the settings, or the saved one.
 func (t *Testbed) openGatewayPort() (l net.Listener, err error) {
 	if t.settings.GatewayPort != 0 {
 		if l, err = t.openHeldPort(t.gatewayIDs.Port, t.gatewayHolder()); err != nil {
-			err = fmt.Errorf("the gateway cannot have port %d: %w; name another gateway_port in the settings", t.gatewayIDs.Port, err)
+			err = fmt.Errorf("the gateway cannot use port %d: %w; set another gateway_port in the settings", t.gatewayIDs.Port, err)
 		}
 	} else if l, t.gatewayIDs.Port, err = t.openPort(t.gatewayIDs.Port, t.gatewayHolder()); err != nil {
-		err = fmt.Errorf("no port for the gateway: %w; see who has the ports: ss -tlnp", err)
+		err = fmt.Errorf("cannot allocate a port for the gateway: %w; list the used ports with: ss -tlnp", err)
 	}
 	return l, err
 }
 
-// readGateway finds the numbers that the gateway had, as far as the settings still let
-// it have them.
+// readGateway reads the saved user id and port of the gateway. A port that the settings no
+// longer allow is dropped.
 func (t *Testbed) readGateway() error {
 	if err := readJSON(t.o.State, gatewayFile, &t.gatewayIDs); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("what was noted of the gateway is spoilt: %w; move %s away, and the gateway gets another user id and, unless gateway_port is set, another port", err, filepath.Join(t.o.State, gatewayFile))
+		return fmt.Errorf("the saved state of the gateway is damaged: %w; move %s away, and the gateway gets another user id and, unless gateway_port is set, another port", err, filepath.Join(t.o.State, gatewayFile))
 	}
 	if port := t.gatewayIDs.Port; t.settings.GatewayPort != 0 || port < t.settings.FirstPort || port > t.settings.LastPort {
 		t.gatewayIDs.Port = t.settings.GatewayPort

@@ -69,7 +69,7 @@ func TestGeniGet(t *testing.T) {
 		{"rm -rf", true, "error: there is no command \"-rf\"; there are client_id, commands,"},
 		{"", false, "client_id     the name of this node in your request\n"},
 		{"--help", false, "client_id     the name of this node in your request\n"},
-		{"manifest", false, "error: the aggregate manager does not tell the manifest just now; try again"},
+		{"manifest", false, "error: the aggregate manager did not send the manifest; try again"},
 	} {
 		got, err := nc.geniAnswer(geniCommand(strings.Fields(tt.words)), tt.insider)
 		if err != nil {

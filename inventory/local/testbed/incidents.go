@@ -11,19 +11,19 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// incidents are failures of a node that is ready. They are kept until its user restarts it,
-// and are part of its message.
+// incidents are failures of a ready node. They are kept until its user restarts it, and
+// its message reports them.
 type incidents struct {
 	// Deaths counts how often its system ended unexpectedly.
 	Deaths int       `json:"deaths,omitempty"`
 	DiedAt time.Time `json:"died_at,omitzero"`
-	// Boots counts the boots of the host that have ended it.
+	// Boots counts the reboots of the host while it ran.
 	Boots    int       `json:"boots,omitempty"`
 	BootedAt time.Time `json:"booted_at,omitzero"`
 	// OOMKills counts processes that were killed for lack of memory.
 	OOMKills int64     `json:"kills,omitempty"`
 	KilledAt time.Time `json:"killed_at,omitzero"`
-	// CountedKills are those of them that the node's groups count.
+	// CountedKills is the part of OOMKills that the node's current cgroups count.
 	CountedKills int64 `json:"counted,omitempty"`
 }
 
@@ -33,10 +33,10 @@ var agentHeartbeat = supervisor.Heartbeat{Every: 1500 * time.Millisecond, Limit:
 // memoryTime is how often nodes are checked for processes killed for lack of memory.
 const memoryTime = 3 * time.Second
 
-const hangsMessage = "its system does not answer, so nobody can log in: it may be stopped or overloaded; restart the node if it does not go on by itself"
+const hangsMessage = "its system does not answer, so no user can log in: it may be stopped or overloaded; restart the node if it does not recover"
 
-// statusMessage returns the message of a node: its progress, why it failed, or what is wrong with
-// it although it is ready. l.mu is held.
+// statusMessage returns the message of a node: its progress, why it failed, or the
+// incidents of a ready node. nc.mu is held.
 func (nc *nodeController) statusMessage() string {
 	if words := nc.t.imageMessage.Load(); words != nil && nc.message == findingImage {
 		return *words
@@ -49,15 +49,15 @@ func (nc *nodeController) statusMessage() string {
 		all = append(all, hangsMessage)
 	}
 	if n := nc.rec.OOMKills; n > 0 {
-		all = append(all, fmt.Sprintf("it ran out of memory: %s ended, last at %s; start less in it, or ask for a larger sliver type",
+		all = append(all, fmt.Sprintf("it ran out of memory: %s ended, last at %s; start less in it, or request a larger sliver type",
 			plural(n, "process was", "processes were"), nc.rec.KilledAt.UTC().Format(time.RFC3339)))
 	}
 	if n := nc.rec.Deaths; n > 0 {
-		all = append(all, fmt.Sprintf("its system ended by itself and was started again %s, last at %s",
+		all = append(all, fmt.Sprintf("its system ended unexpectedly and was restarted %s, last at %s",
 			plural(int64(n), "time", "times"), nc.rec.DiedAt.UTC().Format(time.RFC3339)))
 	}
 	if n := nc.rec.Boots; n > 0 {
-		all = append(all, fmt.Sprintf("its host was booted, and it was started again from its disk, %s, last at %s",
+		all = append(all, fmt.Sprintf("its host was rebooted, and it was restarted from its disk %s, last at %s",
 			plural(int64(n), "time", "times"), nc.rec.BootedAt.UTC().Format(time.RFC3339)))
 	}
 	if text := nc.overrunMessage(); text != "" {
@@ -66,7 +66,7 @@ func (nc *nodeController) statusMessage() string {
 	return strings.Join(all, "; ")
 }
 
-// plural is a number with the word for one or for more.
+// plural returns n with the singular or the plural of a word.
 func plural(n int64, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -74,15 +74,15 @@ func plural(n int64, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// watchAgent reports when the agent of a run hangs and when it goes on, until the
-// run has ended. A node is never killed for it: what its user does in it may be the
-// reason, and may still be wanted.
+// watchAgent reports when the agent of a run hangs and when it recovers, until the run
+// has ended. A hanging node is never killed: its user's processes may be the reason, and
+// may still be wanted.
 func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(nc.t.ctx)
 	defer cancel()
 	ping := func() {
 		if c, err := nc.t.runtime.Agent(ctx, nc.id); err == nil {
-			_, _ = agent.Hello(ctx, c) // an error is an answer, too
+			_, _ = agent.Hello(ctx, c) // an error is an answer too
 		}
 	}
 	go func() {
@@ -94,7 +94,7 @@ func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	}()
 	nc.t.heartbeat.Watch(ctx.Done(), ping, func(hangs bool) {
 		if ctx.Err() != nil {
-			return // the run has ended, and with it the ping
+			return // the run has ended, and its agent with it
 		}
 		if hangs {
 			nc.t.log.Warn("the system of a node hangs: its agent does not answer", "node", nc.id)
@@ -110,28 +110,28 @@ func (nc *nodeController) saveDeath(now time.Time) {
 	nc.saveOOMKills(0, now)
 	nc.saveIncident(func(inc *incidents) {
 		inc.Deaths, inc.DiedAt = inc.Deaths+1, now
-		inc.CountedKills = 0 // the next run has groups of its own
+		inc.CountedKills = 0 // the next run has new cgroups
 	})
 }
 
-// saveDeathWhileStopped notes that the node's system has ended while this program did not run.
+// saveDeathWhileStopped records that the node's system ended while this program did not run.
 func (nc *nodeController) saveDeathWhileStopped(boot bool) {
 	now := time.Now()
 	if !boot {
-		nc.t.log.Warn("the system of a node has ended by itself while this program did not run; it is started again", "node", nc.id)
+		nc.t.log.Warn("the system of a node ended unexpectedly while this program did not run; restarting it", "node", nc.id)
 		nc.saveDeath(now)
 		return
 	}
-	nc.t.log.Info("a node was running when its host was booted; it is started again", "node", nc.id)
+	nc.t.log.Info("a node was running when its host was rebooted; restarting it", "node", nc.id)
 	nc.saveIncident(func(inc *incidents) { inc.Boots, inc.BootedAt, inc.CountedKills = inc.Boots+1, now, 0 })
 }
 
-// saveOOMKills records processes that were killed for lack of memory: more, and those that
-// the cgroups of the node have counted since the last call.
+// saveOOMKills records processes killed for lack of memory: more, plus those that the
+// node's cgroups have counted since the last call.
 func (nc *nodeController) saveOOMKills(more int64, now time.Time) {
 	counts, err := nc.t.runtime.OOMKills(nc.id)
 	if err != nil {
-		counts = 0 // its groups are gone
+		counts = 0 // its cgroups were removed
 	}
 	rec := nc.snapshot()
 	if rec.Desired.Removing {
@@ -145,7 +145,7 @@ func (nc *nodeController) saveOOMKills(more int64, now time.Time) {
 		return
 	}
 	if more > 0 {
-		nc.t.log.Warn("processes of a node were ended for want of memory", "node", nc.id, "processes", more)
+		nc.t.log.Warn("processes of a node were killed for lack of memory", "node", nc.id, "processes", more)
 	}
 	nc.saveIncident(func(inc *incidents) {
 		if err == nil {
@@ -165,10 +165,10 @@ func (nc *nodeController) clearIncidents() error {
 	return asUserError("it cannot be noted on the disk of the host", nc.updateRecord(func(r *record) { r.incidents = incidents{} }))
 }
 
-// saveIncident records a failure on disk, or in memory alone if that cannot be written.
+// saveIncident records a failure on disk, or in memory alone if the disk is full.
 func (nc *nodeController) saveIncident(set func(*incidents)) {
 	if err := nc.updateRecord(func(r *record) { set(&r.incidents) }); err != nil {
-		nc.t.log.Error("cannot write down what went wrong in a node", "node", nc.id, "error", err)
+		nc.t.log.Error("cannot save an incident of a node", "node", nc.id, "error", err)
 		nc.mu.Lock()
 		set(&nc.rec.incidents)
 		nc.mu.Unlock()
@@ -188,7 +188,7 @@ func (t *Testbed) watchMemory() {
 	}
 }
 
-// saveReliefKill records that the testbed killed a process of a node that had no memory left.
+// saveReliefKill records that the testbed killed a process of a node without free memory.
 func (t *Testbed) saveReliefKill(id string) {
 	if nc := t.node(id); nc != nil {
 		nc.saveOOMKills(1, time.Now())

@@ -2,18 +2,18 @@ package testbed
 
 import "patchbay/inventory/provider"
 
-// Bounds on the memory that interfaces take, in bytes as weight counts them.
+// Bounds on the memory for interfaces, in bytes as estimated by weight.
 const (
-	// freeInterfaceWeight is what each node may have, whatever others have.
+	// freeInterfaceWeight is available to each node, whatever others use.
 	freeInterfaceWeight = 32 << 10
-	// sharedInterfaceWeight is for all nodes together that have more.
+	// sharedInterfaceWeight is shared by all nodes that need more.
 	sharedInterfaceWeight = 128 << 20
 )
 
-var errInterfaceWeight = refusalf(provider.Failed, "the nodes of this testbed have more properties of links, addresses and names than it has room for; ask for fewer, or remove other nodes with many first")
+var errInterfaceWeight = refusalf(provider.Failed, "the nodes of this testbed have more properties of links, addresses and names than it can hold; request fewer, or first remove other nodes with many")
 
-// weight is about what interfaces take: their texts as they are kept and told, what
-// is read of them, and what is drawn from that.
+// weight estimates the memory for interfaces: their texts, the parsed form, and the
+// planned links.
 func weight(all []iface) int {
 	n := 0
 	for i := range all {
@@ -26,7 +26,7 @@ func weight(all []iface) int {
 	return n
 }
 
-// excessWeight is the weight of interfaces that are not light.
+// excessWeight returns the weight if it exceeds freeInterfaceWeight, otherwise 0.
 func excessWeight(all []iface) int {
 	if n := weight(all); n > freeInterfaceWeight {
 		return n
@@ -34,7 +34,7 @@ func excessWeight(all []iface) int {
 	return 0
 }
 
-// totalExcessWeight is what the heavy interfaces of all nodes weigh, with t.mu held.
+// totalExcessWeight sums the excess weights of all nodes, with t.mu held.
 func (t *Testbed) totalExcessWeight() (n int) {
 	for _, nc := range t.nodes {
 		n += nc.excessWeight

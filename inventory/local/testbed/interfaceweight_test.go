@@ -38,7 +38,7 @@ func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
 	asked := map[string]provider.Resource{a: linked("a", heavyItems()...), b: linked("b", heavyItems()...), c: linked("c", on("0", "lan", "", ""))}
 	for _, noop := range []bool{true, false} {
 		wrong := askAll(t, tb, noop, asked)
-		if len(wrong) != 1 || !strings.Contains(wrong[b], "more properties of links, addresses and names than it has room for") {
+		if len(wrong) != 1 || !strings.Contains(wrong[b], "more properties of links, addresses and names than it can hold") {
 			t.Errorf("noop %v: refused are %q, want the second that is heavy", noop, wrong)
 		}
 	}

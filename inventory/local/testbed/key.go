@@ -21,9 +21,9 @@ import (
 	"patchbay/am/durable"
 )
 
-// newHostKey is what a host shows that it is itself with: its private keys,
-// OpenSSH PEM one after the other, and their public lines. Old clients, like
-// those in Java, do not know Ed25519.
+// newHostKey returns the host keys of a node: the private keys as OpenSSH PEM, one after
+// the other, and their public lines. ECDSA is for old clients, such as those in Java,
+// which do not know Ed25519.
 func newHostKey() (private []byte, public string, err error) {
 	_, first, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -44,7 +44,7 @@ func newHostKey() (private []byte, public string, err error) {
 	return private, public, err
 }
 
-// publicLines are what known_hosts and authorized_keys have of private keys.
+// publicLines returns the public keys of private, one line each, as in authorized_keys.
 func publicLines(private []byte) (string, error) {
 	var lines []string
 	for len(lines) == 0 || len(private) > 0 {
@@ -63,7 +63,7 @@ func publicLines(private []byte) (string, error) {
 // form since that is what scripts of other testbeds expect of geni-get key.
 const experimentBits = 2048
 
-// newExperimentKey takes a tenth of a second or more.
+// newExperimentKey generates a key, which takes a tenth of a second or more.
 func newExperimentKey() ([]byte, error) {
 	key, err := rsa.GenerateKey(rand.Reader, experimentBits)
 	if err != nil {
@@ -72,12 +72,12 @@ func newExperimentKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
 }
 
-// loadOrCreateKey is the key in dir/name, made unless it is there.
+// loadOrCreateKey reads the private key dir/name. If it does not exist, make creates it.
 func loadOrCreateKey(dir, name string, make func() ([]byte, error)) (private []byte, public string, err error) {
 	private, err = os.ReadFile(filepath.Join(dir, name))
 	if err == nil {
 		if public, err = publicLines(private); err != nil {
-			err = fmt.Errorf("%s is no private key; remove it and a new one is made: %w", filepath.Join(dir, name), err)
+			err = fmt.Errorf("%s is not a private key; remove it, and a new one is created: %w", filepath.Join(dir, name), err)
 		}
 		return private, public, err
 	}

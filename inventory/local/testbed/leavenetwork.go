@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// leaveNetwork takes the ends of a node that has gone, or was never made, out of
-// its links. That is done a little later, for all nodes that leave at once, and
-// with the last of them the whole network goes. Nobody waits for it: hundreds of
-// devices take the kernel seconds. The next program ends what this one did not.
+// leaveNetwork removes the interfaces of a removed node from its links. The links are
+// rebuilt a little later, for all nodes that leave at the same time; with the last node
+// the whole network is removed. It runs in the background, since the kernel needs seconds
+// for hundreds of devices. If it is interrupted, the next program completes it.
 func (nc *nodeController) leaveNetwork() {
 	n := nc.network
 	if n == nil {
@@ -26,8 +26,8 @@ func (nc *nodeController) leaveNetwork() {
 	n.rebuildAfter(wait)
 }
 
-// remove removes the network unless a node has come. Nothing is done by it any more
-// after that: nodes that come later have another one, by the same name.
+// remove removes the network unless a node has joined. A removed network is never used
+// again: nodes that join later get a new one with the same id.
 func (n *network) remove(ctx context.Context) error {
 	return n.runExclusive(ctx, func() error {
 		n.mu.Lock()
@@ -53,7 +53,7 @@ func (n *network) remove(ctx context.Context) error {
 	})
 }
 
-// rebuildAfter lets the links be made anew after a time in which no other node leaves.
+// rebuildAfter schedules a rebuild, and cancels the one scheduled before.
 func (n *network) rebuildAfter(wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,8 +63,7 @@ func (n *network) rebuildAfter(wait time.Duration) {
 	n.timer = time.AfterFunc(wait, n.rebuild)
 }
 
-// rebuild makes the links that are made as they are drawn by now, and tries again
-// until it can.
+// rebuild changes the created links to the current plan, and retries until it succeeds.
 func (n *network) rebuild() {
 	n.t.mu.Lock()
 	if n.t.closing || n.t.fabricError != nil {
@@ -81,7 +80,7 @@ func (n *network) rebuild() {
 		err = n.removeIfEmpty(ctx)
 	}
 	if err != nil && n.t.ctx.Err() == nil {
-		n.t.log.Warn("the links of a slice are not as they should be yet; that is tried again", "slice", n.id, "error", err)
+		n.t.log.Warn("the links of a slice could not be rebuilt; retrying", "slice", n.id, "error", err)
 		n.rebuildAfter(maxPause * n.t.pause)
 	}
 }
@@ -96,13 +95,13 @@ func (n *network) removeIfEmpty(ctx context.Context) error {
 	return n.remove(ctx)
 }
 
-// rebuildLinks is for who has the turn.
+// rebuildLinks is the part of rebuild that runs exclusively.
 func (n *network) rebuildLinks(ctx context.Context) error {
 	n.mu.Lock()
 	gone := n.removed
 	n.mu.Unlock()
 	if gone || len(n.t.members(n.id)) == 0 {
-		return nil // the last to leave removes everything
+		return nil // removeIfEmpty removes everything
 	}
 	names, errs := n.t.fabric.Links(ctx, n.id)
 	drawn := n.plan()
@@ -112,7 +111,7 @@ func (n *network) rebuildLinks(ctx context.Context) error {
 		is := n.created[name] != nil
 		n.mu.Unlock()
 		if l := drawn[name]; l != nil {
-			if is && l.conflict == "" { // the others wait for a node of theirs
+			if is && l.conflict == "" { // links not yet created wait for their nodes
 				errs = errors.Join(errs, n.createLink(ctx, l))
 			}
 			continue

@@ -6,8 +6,8 @@ import (
 	"patchbay/inventory/local"
 )
 
-// maxListedProperties bounds the properties in an answer, in bytes before they are
-// encoded, which may take six for one.
+// maxListedProperties bounds the properties in an answer, in bytes before encoding, which
+// may multiply them by six.
 const maxListedProperties = local.MaxAnswer / 16
 
 // listLinks lists the interfaces of all nodes.
@@ -62,8 +62,8 @@ func (nc *nodeController) listLinks(room *int) []local.ListedLink {
 	return all
 }
 
-// effectiveProperties is what frames that leave the interface are to meet on the way to ends that
-// are there.
+// effectiveProperties returns the properties for frames that leave the interface towards
+// existing interfaces.
 func (f *iface) effectiveProperties(on *link) []local.ListedProperty {
 	var all []local.ListedProperty
 	for _, p := range f.properties {

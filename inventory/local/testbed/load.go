@@ -10,10 +10,10 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// removeIncompleteTime is how long one node that was never whole may hold up all others.
+// removeIncompleteTime bounds the removal of one incomplete node, which delays all others.
 const removeIncompleteTime = 5 * time.Second
 
-// loadState reads the records, and removes what has none.
+// loadState reads the records of all nodes and removes nodes without one.
 func (t *Testbed) loadState() error {
 	for _, dir := range []string{t.nodesDir, t.keysDir, t.foreignDir} {
 		if err := folder(dir); err != nil {
@@ -37,7 +37,7 @@ func (t *Testbed) loadState() error {
 		if n := nc.rec.EgressNumber; n != 0 && t.egressNodes[n] == nil {
 			t.egressNodes[n] = nc
 		}
-		nc.setState(provider.StateChanging, "being looked for after a restart of the testbed")
+		nc.setState(provider.StateChanging, "looking for it after a restart of the testbed")
 		t.nodes[id] = nc
 	}
 	if err := t.loadForeignEndpoints(); err != nil {
@@ -49,7 +49,7 @@ func (t *Testbed) loadState() error {
 	return t.sweepClaims()
 }
 
-// loadNode reads the record of a node, and tells whether there is such a node.
+// loadNode reads the record of a node. It returns false if the node was removed instead.
 func (t *Testbed) loadNode(nc *nodeController) bool {
 	err := readJSON(nc.dir(), recordFile, &nc.rec)
 	if err == nil {
@@ -61,28 +61,28 @@ func (t *Testbed) loadNode(nc *nodeController) bool {
 	}
 	nc.rec = record{Desired: desired{Component: t.settings.Component, Power: provider.Off}, Change: 1}
 	if !errors.Is(err, fs.ErrNotExist) {
-		t.log.Error("the record of a node is spoilt; the node is ended, and can only be removed", "node", nc.id, "error", err)
-		nc.broken = "what was noted of it is spoilt; remove it and make it anew"
+		t.log.Error("the record of a node is damaged; the node is ended and can only be removed", "node", nc.id, "error", err)
+		nc.broken = "its record is damaged; remove it and create it again"
 		return true
 	}
-	t.log.Warn("a node has no record: it was never written down whole, or its state was removed; what is left of it is ended and removed", "node", nc.id)
+	t.log.Warn("a node has no record: its creation was interrupted, or its state was removed; the rest of it is removed", "node", nc.id)
 	ctx, cancel := context.WithTimeout(t.ctx, removeIncompleteTime)
 	defer cancel()
 	if err = t.runtime.Remove(ctx, nc.id); err == nil {
 		return false
 	}
-	t.log.Error("cannot remove what is left of a node; that is tried again", "node", nc.id, "error", err)
+	t.log.Error("cannot remove the rest of a node; retrying", "node", nc.id, "error", err)
 	nc.rec.Desired.Removing = true
 	return true
 }
 
-// sweepClaims makes the claims of this instance equal to those in the records,
+// sweepClaims makes the allocated numbers of this instance equal to those in the records,
 // with t.mu held.
 func (t *Testbed) sweepClaims() error {
 	if err := t.readGateway(); err != nil {
 		return err
 	}
-	unknown := map[string]bool{} // nodes that may use numbers which nobody knows
+	unknown := map[string]bool{} // nodes whose numbers are unknown
 	ids := map[string]uint32{t.gatewayHolder(): t.gatewayIDs.UID}
 	ports := map[string]uint32{t.gatewayHolder(): uint32(t.gatewayIDs.Port)}
 	for id, nc := range t.nodes {
@@ -98,7 +98,7 @@ func (t *Testbed) sweepClaims() error {
 	}{{t.userIDs, ids}, {t.ports, ports}} {
 		problems, err := all.numbers.Sweep(t.settings.Instance, func(holder string, n uint32) bool { return all.held[holder] == n || unknown[holder] })
 		for _, p := range problems {
-			t.log.Warn("a claim cannot be read", "error", p)
+			t.log.Warn("cannot read an allocated number", "error", p)
 		}
 		if err != nil {
 			return err
@@ -109,10 +109,10 @@ func (t *Testbed) sweepClaims() error {
 			continue
 		}
 		if err := t.userIDs.Hold(nc.rec.Base, nc.holder()); errors.Is(err, hostalloc.ErrTaken) {
-			t.log.Error("the user ids of a node are not its own any more", "node", id, "error", err)
+			t.log.Error("the user ids of a node were allocated to another user", "node", id, "error", err)
 			nc.broken = takenMessage
 		} else if err != nil {
-			t.log.Error("cannot claim the user ids of a node; that is tried again before it is started", "node", id, "error", err)
+			t.log.Error("cannot hold the user ids of a node; retrying before it is started", "node", id, "error", err)
 		}
 	}
 	return nil

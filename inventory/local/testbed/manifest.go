@@ -13,19 +13,19 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Bounds on manifests that the manager answers.
+// Bounds on manifests, which the manager sends.
 const (
 	manifestTime       = 10 * time.Second
 	maxManifest        = 16 << 20
 	maxHead            = 16 << 10
-	maxManifestFetches = 4               // that are fetched and told at once, in all nodes
-	maxCachedManifest  = 64 << 10        // that is kept for others who ask
-	manifestMaxAge     = 2 * time.Second // while no other is fetched
+	maxManifestFetches = 4               // fetches and answers at the same time, in all nodes
+	maxCachedManifest  = 64 << 10        // length of a manifest that is kept
+	manifestMaxAge     = 2 * time.Second // a younger manifest is not fetched again
 )
 
-var errNoManifest = errors.New("the aggregate manager does not tell the manifest just now; try again")
+var errNoManifest = errors.New("the aggregate manager did not send the manifest; try again")
 
-// cachedManifest is the manifest of the node's slice.
+// cachedManifest returns the cache for the manifest of the node's slice.
 func (nc *nodeController) cachedManifest() *cachedManifest {
 	if nc.slice != nil {
 		return &nc.slice.manifest
@@ -33,8 +33,8 @@ func (nc *nodeController) cachedManifest() *cachedManifest {
 	return &nc.manifest
 }
 
-// acquireManifestSlot waits until a manifest may be in memory, which ends with give. A node
-// has room for one, so that one which is slow to take it hurts itself.
+// acquireManifestSlot waits until another manifest may be held in memory; give ends that.
+// Each node has one slot, so that a node that reads slowly delays only itself.
 func (nc *nodeController) acquireManifestSlot() (give func(), err error) {
 	ctx, cancel := context.WithTimeout(nc.t.ctx, manifestTime)
 	defer cancel()
@@ -48,12 +48,12 @@ func (nc *nodeController) acquireManifestSlot() (give func(), err error) {
 	return func() { nc.t.manifestSlots.release(); nc.manifestSlot.release() }, nil
 }
 
-// fetchManifest asks the manager for the manifest of the node's slice. When it
-// does not answer, or has just done so, the last manifest is returned.
+// fetchManifest gets the manifest of the node's slice from the manager. It returns the
+// cached manifest if that is fresh, or if the manager does not answer.
 func (nc *nodeController) fetchManifest() (string, error) {
 	sliver := nc.snapshot().Desired.SliverURN
 	if sliver == "" {
-		return "", errors.New("the aggregate was not told the sliver of this node")
+		return "", errors.New("the aggregate does not know the sliver of this node")
 	}
 	kept := nc.cachedManifest()
 	kept.mu.Lock()
@@ -72,15 +72,15 @@ func (nc *nodeController) fetchManifest() (string, error) {
 		}
 		return string(b), nil
 	}
-	nc.t.log.Info("the manager does not tell a manifest", "node", nc.id, "error", err)
+	nc.t.log.Info("the manager did not send a manifest", "node", nc.id, "error", err)
 	if kept.text != "" {
 		return kept.text, nil
 	}
 	return "", errNoManifest
 }
 
-// askManager gets a path at a Unix socket at which root or owner must answer. It
-// follows no redirection.
+// askManager sends a GET to the Unix socket, whose server must run as root or owner. It
+// does not follow redirections.
 func askManager(ctx context.Context, socket string, owner int, path string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHead, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialManager(ctx, socket, owner)
@@ -99,7 +99,7 @@ func askManager(ctx context.Context, socket string, owner int, path string) ([]b
 	case err != nil:
 		return nil, err
 	case answer.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the manager answers %q: %.200q", answer.Status, body)
+		return nil, fmt.Errorf("the manager answered %q: %.200q", answer.Status, body)
 	case len(body) > maxManifest:
 		return nil, fmt.Errorf("the manifest has more than %d bytes", maxManifest)
 	}
@@ -117,7 +117,7 @@ func dialManager(ctx context.Context, socket string, owner int) (net.Conn, error
 		return nil, err
 	}
 	if peer.Uid != 0 && int(peer.Uid) != owner {
-		return nil, fmt.Errorf("user %d answers at %s, and neither root nor the owner of the settings", peer.Uid, socket)
+		return nil, fmt.Errorf("the server at %s runs as user %d, which is neither root nor the owner of the settings", socket, peer.Uid)
 	}
 	f, err := c.File()
 	if err != nil {

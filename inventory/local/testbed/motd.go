@@ -7,15 +7,15 @@ import (
 	"unicode"
 )
 
-// motd are the lines of /etc/motd in a node: what it is, what it has, and what it does
-// not have by design.
+// motd returns the lines of /etc/motd in a node: what it is, what it has, and what is
+// missing by design.
 func motd(rec record, id string, outbound bool) []string {
 	l := rec.Limits
-	outside := "not reached from here"
+	outside := "not reachable"
 	if outbound {
-		outside = "reached by eth0 (IPv4)"
+		outside = "reachable through eth0 (IPv4)"
 	}
-	name := strings.Map(func(r rune) rune { // it is for terminals, and of one line
+	name := strings.Map(func(r rune) rune { // one line for a terminal
 		if unicode.IsPrint(r) {
 			return r
 		}
@@ -26,10 +26,10 @@ func motd(rec record, id string, outbound bool) []string {
 		lines = append(lines, "Slice:   "+rec.Desired.SliceURN)
 	}
 	return append(lines,
-		fmt.Sprintf("Limits:  %.3g CPU, %d MiB memory, %d MiB disk, %d processes; nproc, free and uptime tell", l.CPUs, l.Memory>>20, l.Disk>>20, l.PIDs),
-		"         of this node, /proc/meminfo, /proc/cpuinfo and top of the host",
-		"Network: the other nodes by name (/etc/hosts); the network outside is "+outside,
-		"Tools:   geni-get commands    what the testbed tells of this node and its slice",
+		fmt.Sprintf("Limits:  %.3g CPU, %d MiB memory, %d MiB disk, %d processes; nproc, free and uptime", l.CPUs, l.Memory>>20, l.Disk>>20, l.PIDs),
+		"         show this node; /proc/meminfo, /proc/cpuinfo and top show the host",
+		"Network: the other nodes by name (/etc/hosts); the outside network is "+outside,
+		"Tools:   geni-get commands    information about this node and its slice",
 		"         patchbay-linktest    measures links: capacity, delay, loss",
 		"         sudo                 each account has the rights of root",
 		"By design there is no systemd, no mount, tun or fuse, and no reboot: restart the node from",

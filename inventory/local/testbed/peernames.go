@@ -10,19 +10,19 @@ import (
 
 // Bounds on the addresses of peers in the files of a node.
 const (
-	maxNamed = 64    // addresses of a node that are told to others
-	maxLines = 20000 // of /etc/hosts, as the agent takes them
+	maxNamed = 64    // addresses of a node that its peers learn
+	maxLines = 20000 // of /etc/hosts; the agent accepts no more
 	maxKnown = 8 << 10
 )
 
-// samePeer tells whether two are called the same at the same addresses: the
-// interfaces of a node never change.
+// samePeer reports whether a and b have the same names at the same addresses. The
+// interfaces of a node never change, so they are not compared.
 func samePeer(a, b peer) bool {
 	return a.node == b.node && a.address == b.address && slices.Equal(a.names, b.names)
 }
 
-// peerInterfaces are the interfaces with addresses, with what they are called; names of
-// nodes are not given to interfaces.
+// peerInterfaces returns the node's interfaces with addresses and their aliases. An alias
+// that is the name of a node is left out.
 func (nc *nodeController) peerInterfaces(names []string, nodes map[string]bool) []peerInterface {
 	var all []peerInterface
 	left := maxNamed
@@ -47,9 +47,9 @@ func (nc *nodeController) peerInterfaces(names []string, nodes map[string]bool) 
 	return all
 }
 
-// hostsLines are the lines of /etc/hosts in a node. A peer on a link with it has its
-// address there, on the first such link in the order of the node's own interfaces;
-// any other one has the address that leads to it by way of the gateway.
+// hostsLines returns the lines of /etc/hosts for a node. The names of a peer on a common
+// link get its address there, on the first such link in the order of the node's
+// interfaces. Other peers get the address that the gateway forwards.
 func (p peerFiles) hostsLines(own *nodeController) []string {
 	var mine []string
 	for i := range own.interfaces {
@@ -58,7 +58,7 @@ func (p peerFiles) hostsLines(own *nodeController) []string {
 		}
 	}
 	lines := make([]string, 0, len(p.peers))
-	var more []string // of those with names of their own
+	var more []string // lines with aliases only
 	line := func(a netip.Addr, names ...string) string { return a.String() + "\t" + strings.Join(names, " ") }
 	for i := range p.peers {
 		peer := &p.peers[i]
@@ -82,7 +82,7 @@ func (p peerFiles) hostsLines(own *nodeController) []string {
 	return append(lines, more[:min(len(more), max(0, maxLines-len(lines)))]...)
 }
 
-// interfaceOn is the peer's end on the first of the links that has one.
+// interfaceOn returns the peer's interface on the first of the links that it has, or nil.
 func (p *peer) interfaceOn(links []string) *peerInterface {
 	for _, link := range links {
 		for i := range p.interfaces {
@@ -94,8 +94,8 @@ func (p *peer) interfaceOn(links []string) *peerInterface {
 	return nil
 }
 
-// knownHostsLines are the lines of ssh_known_hosts about a peer, by all names and addresses
-// that others have for it.
+// knownHostsLines returns the lines of ssh_known_hosts about a peer, with all its names
+// and addresses.
 func (p *peer) knownHostsLines(hostKeys string) []string {
 	called := append(slices.Clone(p.names), p.address.String())
 	for _, e := range p.interfaces {

@@ -8,17 +8,17 @@ import (
 	"patchbay/inventory/local/sysctl"
 )
 
-// prepare makes what all nodes are made of, so that the first one does not wait
-// for it. A node that comes before takes part in the same work. What fails here
-// fails for the node, too, whose message says why.
+// prepare builds the image of this host and formats disks, so that the first node does
+// not wait for it. Errors are only logged: a node that needs the result tries it again
+// and reports the error.
 func (t *Testbed) prepare() {
 	for _, words := range t.settings.Misfits() {
-		t.log.Warn("settings do not go together: " + words)
+		t.log.Warn("conflicting settings: " + words)
 	}
 	t.work.Go(t.keepLimitsRaised)
 	t.work.Go(func() {
 		if _, _, err := t.images.Find(t.ctx, image.Host); err != nil && t.ctx.Err() == nil {
-			t.log.Warn("cannot prepare the image of this host; it is tried again with the first node", "error", err)
+			t.log.Warn("cannot prepare the image of this host; retrying with the first node", "error", err)
 		}
 	})
 	sizes := map[int64]bool{}
@@ -28,49 +28,49 @@ func (t *Testbed) prepare() {
 	t.work.Go(func() {
 		for size := range sizes {
 			if err := t.host.Format(t.ctx, size); err != nil && t.ctx.Err() == nil {
-				t.log.Warn("cannot prepare disks; it is tried again with the first node", "bytes", size, "error", err)
+				t.log.Warn("cannot prepare disks; retrying with the first node", "bytes", size, "error", err)
 			}
 		}
 	})
 }
 
-// findingImage is the message of a node while its image is looked for.
+// findingImage is the message of a node that waits for its image.
 const findingImage = "preparing its image"
 
-// buildingImage logs that the image of this host is being made, which nodes that wait
-// for it report; what it returns logs the end.
+// buildingImage logs that the image of this host is being built, and makes waiting nodes
+// report it. The returned function logs the end.
 func (t *Testbed) buildingImage(anew bool) (ended func(error)) {
 	begun, why := time.Now(), "the testbed was just started"
 	if anew {
 		why = "the packages, accounts or settings of this host have changed"
 	}
-	t.log.Info("the image of this host is being made: nodes that are asked for now wait a few seconds", "why", why)
-	words := findingImage + ": it is made anew, for " + why
+	t.log.Info("building the image of this host: new nodes wait for it a few seconds", "why", why)
+	words := findingImage + ": it is being rebuilt, since " + why
 	t.imageMessage.Store(&words)
 	return func(err error) {
 		t.imageMessage.Store(nil)
-		if err == nil { // an error is told by who needed the image
-			t.log.Info("the image of this host is made", "took", time.Since(begun).Round(time.Millisecond))
+		if err == nil { // an error is reported by the node that needed the image
+			t.log.Info("the image of this host is built", "took", time.Since(begun).Round(time.Millisecond))
 		}
 	}
 }
 
-// keepLimitsRaised raises the limits again that another testbed of this host has set back.
+// keepLimitsRaised raises the kernel's limits again when another testbed has restored them.
 func (t *Testbed) keepLimitsRaised() {
 	for sleep(t.ctx, time.Minute); t.ctx.Err() == nil; sleep(t.ctx, time.Minute) {
 		t.raiseLimits()
 	}
 }
 
-// raiseLimits makes room for the nodes in what all of the host has in common. The
-// same trouble is logged once.
+// raiseLimits raises the kernel's limits that all nodes and the host share. It logs the
+// same warning only once.
 func (t *Testbed) raiseLimits() {
 	words := ""
 	if err := sysctl.Raise(t.o.State, t.log); err != nil {
 		words = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	if words != "" && words != t.limitWarning {
-		t.log.Warn("limits of the kernel are low: with many nodes, one can keep the others and this host from going on", "error", words)
+		t.log.Warn("limits of the kernel are low: with many nodes, one of them can exhaust them for the others and this host", "error", words)
 	}
 	t.limitWarning = words
 }

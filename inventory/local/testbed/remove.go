@@ -5,17 +5,17 @@ import (
 	"errors"
 )
 
-// reportRemoval says that the node is being removed.
+// reportRemoval reports that the node is being removed.
 func (nc *nodeController) reportRemoval(*round) result {
 	nc.reportProgress(removing)
 	return result{}
 }
 
-// removeFiles ends the node, and removes its files and links.
+// removeFiles ends the node and removes its files and links.
 func (nc *nodeController) removeFiles(r *round) result {
 	ctx, cancel := context.WithTimeout(r.ctx, removeTime)
 	defer cancel()
-	if nc.attempts == 0 { // further attempts mostly wait for what cannot be removed
+	if nc.attempts == 0 { // further attempts mostly wait, so they take no place
 		if err := nc.t.removals.acquire(ctx); err != nil {
 			return resultOf(err)
 		}
@@ -29,7 +29,7 @@ func (nc *nodeController) removeFiles(r *round) result {
 	return result{}
 }
 
-// releaseClaims gives back everything that the node has claimed, and forgets it.
+// releaseClaims releases everything that the node has allocated, and forgets the node.
 func (nc *nodeController) releaseClaims(r *round) result {
 	if err := nc.releaseNumbers(nc.snapshot()); err != nil {
 		return resultOf(err)
@@ -38,7 +38,7 @@ func (nc *nodeController) releaseClaims(r *round) result {
 		return resultOf(err)
 	}
 	nc.leaveSlice()
-	nc.mu.Lock() // it is reported as gone only after it has left everything
+	nc.mu.Lock() // it is reported as removed only after that
 	defer nc.mu.Unlock()
 	nc.removed = true
 	nc.t.mu.Lock()
@@ -47,9 +47,9 @@ func (nc *nodeController) releaseClaims(r *round) result {
 	return result{}
 }
 
-// releaseNumbers ends the claims of the node.
+// releaseNumbers releases the node's user ids and port.
 func (nc *nodeController) releaseNumbers(rec record) error {
-	if rec.Base == 0 { // not known, so everything that is claimed in its name
+	if rec.Base == 0 { // unknown: release everything allocated in its name
 		keep := func(holder string, _ uint32) bool { return holder != nc.holder() }
 		_, err := nc.t.userIDs.Sweep(nc.t.settings.Instance, keep)
 		_, ports := nc.t.ports.Sweep(nc.t.settings.Instance, keep)

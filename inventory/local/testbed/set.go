@@ -98,7 +98,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 		if absent {
 			return nil, nil
 		}
-		return nil, refusalf(provider.Failed, "node %s was just removed; ask again", u.Name)
+		return nil, refusalf(provider.Failed, "node %s was just removed; try again", u.Name)
 	}
 	next := nc.rec.Desired
 	switch {
@@ -107,7 +107,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 	case absent:
 		next.Removing = true
 	case next.Removing:
-		return nil, refusalf(provider.Failed, "node %s is still being removed; ask again when it is gone", u.Name)
+		return nil, refusalf(provider.Failed, "node %s is still being removed; try again when it is gone", u.Name)
 	case nc.broken != "":
 		return nil, refusalf(provider.Failed, "node %s is broken: %s", u.Name, nc.broken)
 	default:

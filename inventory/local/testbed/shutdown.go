@@ -6,7 +6,7 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// shutDown shuts the node down if it runs; cut is what that means to its steps.
+// shutDown shuts the node down if it runs; cut is recorded for the step that runs in it.
 func (nc *nodeController) shutDown(ctx context.Context, doing, cut string) result {
 	if nc.run == nil {
 		return result{}
@@ -22,12 +22,12 @@ func (nc *nodeController) shutDown(ctx context.Context, doing, cut string) resul
 		err = agent.Halt(halt, c)
 	}
 	if err != nil && ctx.Err() == nil {
-		nc.t.log.Info("a node does not shut down by itself", "node", nc.id, "error", err)
+		nc.t.log.Info("a node did not shut down when asked; killing it", "node", nc.id, "error", err)
 	}
 	return resultOf(asUserError("it cannot be shut down", nc.kill()))
 }
 
-// kill ends everything of the node, also when the program is ending.
+// kill ends all processes of the node, also while the program is ending.
 func (nc *nodeController) kill() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(nc.t.ctx), startTime)
 	defer cancel()
@@ -35,7 +35,7 @@ func (nc *nodeController) kill() error {
 	return nc.t.runtime.Kill(ctx, nc.id)
 }
 
-// clearRun lets go of what ends with a run.
+// clearRun releases everything that belongs to the run.
 func (nc *nodeController) clearRun() {
 	nc.stopSteps()
 	nc.updateStatus(func(s *status) { s.pid, s.loginsOpen, s.hangs = 0, false, false })
@@ -46,11 +46,11 @@ func (nc *nodeController) clearRun() {
 	nc.endpoint.inside = nil // the gateway closes it when it is replaced
 }
 
-// closeLogins closes the doors of a node that is off, or is being removed.
+// closeLogins closes the endpoint of a node that is off or being removed.
 func (nc *nodeController) closeLogins(*round) result {
 	err := nc.closeEndpoints()
 	if nc.run == nil {
 		nc.clearRun()
 	}
-	return resultOf(asUserError("its doors cannot be closed", err))
+	return resultOf(asUserError("its login cannot be closed", err))
 }

@@ -15,13 +15,13 @@ const (
 
 const stepsFile = "setup.json"
 
-// parseSteps reads the attribute setup. The error is for experimenters.
+// parseSteps parses the attribute setup. The error is for experimenters.
 func parseSteps(items *[]string) ([]setup.Step, error) {
 	if items == nil {
 		return nil, nil
 	}
 	if len(*items) > maxSteps {
-		return nil, refusalf(provider.Failed, "a node is to be set up in %d steps, and can be in %d", len(*items), maxSteps)
+		return nil, refusalf(provider.Failed, "the setup has %d steps, at most %d are allowed", len(*items), maxSteps)
 	}
 	size, executes := 0, false
 	var all []setup.Step
@@ -31,10 +31,10 @@ func parseSteps(items *[]string) ([]setup.Step, error) {
 			return nil, refusalf(provider.Failed, "step %d of the setup is refused: %v", i+1, err)
 		}
 		if size += len(s.URL) + len(s.InstallPath) + len(s.FileType) + len(s.Command); size > maxStepBytes {
-			return nil, refusalf(provider.Failed, "the setup has more than %d bytes; fetch what is large with an install", maxStepBytes)
+			return nil, refusalf(provider.Failed, "the setup has more than %d bytes; download large files with an install", maxStepBytes)
 		}
 		if s.Kind == setup.Install && executes {
-			return nil, refusalf(provider.Failed, "step %d of the setup is an install behind an execute; all installs come first", i+1)
+			return nil, refusalf(provider.Failed, "step %d of the setup is an install after an execute; all installs come first", i+1)
 		}
 		executes = s.Kind == setup.Execute
 		all = append(all, s)
@@ -42,7 +42,7 @@ func parseSteps(items *[]string) ([]setup.Step, error) {
 	return all, nil
 }
 
-// checkSameSteps refuses other steps than those that the node was made with.
+// checkSameSteps refuses steps that differ from those of the existing node.
 func (nc *nodeController) checkSameSteps(items *[]string) error {
 	if items == nil {
 		return nil
@@ -58,7 +58,7 @@ func (nc *nodeController) checkSameSteps(items *[]string) error {
 	return err
 }
 
-// readSteps are the steps of the node.
+// readSteps reads the steps of the node.
 func (nc *nodeController) readSteps() (steps []setup.Step, err error) {
 	if nc.steps != nil {
 		err = readJSON(nc.dir(), stepsFile, &steps)

@@ -14,7 +14,7 @@ import (
 const (
 	maxUsers     = 1000
 	maxKeys      = 100
-	maxUserBytes = 256 << 10 // of all items of a node together
+	maxUserBytes = 256 << 10 // of all items of a node
 	maxKeyBytes  = 16 << 10
 )
 
@@ -25,10 +25,10 @@ type user struct {
 	Keys  []string `json:"keys"`
 }
 
-// parseUsers reads the attribute. The error is for experimenters.
+// parseUsers parses the attribute users. The error is for experimenters.
 func parseUsers(items []string) ([]user, error) {
 	if len(items) > maxUsers {
-		return nil, fmt.Errorf("there are %d accounts, and a node can have %d", len(items), maxUsers)
+		return nil, fmt.Errorf("there are %d accounts, at most %d are allowed", len(items), maxUsers)
 	}
 	size, seen := 0, map[string]bool{}
 	var all []user
@@ -44,9 +44,9 @@ func parseUsers(items []string) ([]user, error) {
 		case !isLogin(u.Login):
 			return nil, fmt.Errorf("%.40q cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first", u.Login)
 		case seen[u.Login]:
-			return nil, fmt.Errorf("the account %s is there twice; drop one", u.Login)
+			return nil, fmt.Errorf("the account %s is listed twice; drop one", u.Login)
 		case len(u.Keys) > maxKeys:
-			return nil, fmt.Errorf("the account %s has %d keys, and can have %d", u.Login, len(u.Keys), maxKeys)
+			return nil, fmt.Errorf("the account %s has %d keys, at most %d are allowed", u.Login, len(u.Keys), maxKeys)
 		case !isOneLine(u.URN):
 			return nil, fmt.Errorf("the URN of the account %s has control characters", u.Login)
 		}
@@ -66,7 +66,7 @@ func isLogin(s string) bool {
 	return s != "" && len(s) <= 32 && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+more) == ""
 }
 
-// isOneLine accepts text that can stand in a line of a file.
+// isOneLine reports whether s can stand in one line of a file.
 func isOneLine(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) < 0
 }
@@ -87,8 +87,8 @@ func gatewayAccounts(users []user) []gateway.Account {
 	return all
 }
 
-// rootAccount is root with the keys of all accounts, for who may log in has the
-// rights of root; none if there are none. Manifests do not tell of it.
+// rootAccount returns root with the keys of all accounts, since each of them has the
+// rights of root; nil if there are none. Manifests do not list it.
 func rootAccount(users []user) []gateway.Account {
 	var keys []string
 	for _, u := range users {
