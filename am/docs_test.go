@@ -96,10 +96,10 @@ func TestDocumentsFindsMistakes(t *testing.T) {
 		"Package store keeps records.\n": "",
 		"Package store keeps records":    "d:7: the package's comment does not begin with a sentence about store",
 		"It keeps records.\n":            "d:7: the package's comment does not begin with a sentence about store",
-		"Package store is.\n\n# Decisions\n\n  - a: b,\n    for c: [Store.Commit].\n  - d: e: [commit], [am/store.Store]\n": "",
-		"Package store is.\n\n# Decisions\n\n  - a: b: [Comit]\n":                                                           "d:11: am/store has no Comit",
-		"Package store is.\n\n# Decisions\n\n  - a: b\n":                                                                    `d:11: a decision ends with [Name], not "b"`,
-		"Package store is.\n\n# Decisions\n\nSome text.\n":                                                                  "d:11: a decision is one item of a list",
+		"Package store is.\n\n# Decisions\n\n  - a: b,\n    for c: [Store.Commit].\n  - d: e: [commit], [patchbay/am/store.Store]\n": "",
+		"Package store is.\n\n# Decisions\n\n  - a: b: [Comit]\n":                                                                    "d:11: am/store has no Comit",
+		"Package store is.\n\n# Decisions\n\n  - a: b\n":                                                                             `d:11: a decision ends with [Name], not "b"`,
+		"Package store is.\n\n# Decisions\n\nSome text.\n":                                                                           "d:11: a decision is one item of a list",
 	} {
 		src.docs["am/store"] = &packageDoc{"d", text, 7, false}
 		if got := strings.Join(src.checkDoc("am/store"), "\n"); got != want {
@@ -216,9 +216,8 @@ func (s *source) checkDoc(pkg string) (problems []string) {
 		}
 		for _, m := range linked.FindAllStringSubmatch(end, -1) {
 			name, in := m[1], pkg
-			if i := strings.LastIndexByte(name, '/'); i >= 0 {
-				dot := i + strings.IndexByte(name[i:], '.')
-				name, in = name[dot+1:], name[:dot]
+			if other, ok := strings.CutPrefix(name, module); ok {
+				in, name, _ = strings.Cut(other, ".")
 			}
 			if p := s.find(in, name); p != "" {
 				problems = append(problems, fmt.Sprintf("%s:%d: %s", d.file, at, p))

@@ -62,4 +62,27 @@
 //
 // It never reads the store, a clock or a provider; who has a clock tells it the
 // time (Advance).
+//
+// # Decisions
+//
+//   - order of nodes: bound, colocated, by hardware type, alone, the rest, so that the most
+//     constrained choose first: [Bind].
+//   - order of hosts: those that the slice uses, then used ones, then empty ones, so that empty
+//     hosts stay free for exclusive nodes: [ownHosts].
+//   - nodes that could be elsewhere when a link does not fit: at most 8 other arrangements are
+//     tried, 2 for 10,000 nodes: [tries].
+//   - capacity of a link: held by the interfaces at its ends, in their slivers' records, because a
+//     third record could disagree: [portHold].
+//   - a property between an interface and its LAN: takes capacity of that interface only, since
+//     the shares of the others are unknown: [qualities].
+//   - physical link of a link: one that joins all wired ends; interfaces used by the fewest links
+//     first, then the most capacity left: [route].
+//   - VLAN tags: unique in the site, not for each switch; a tag of a link is never lent to a
+//     shared VLAN: [pool].
+//   - assigned addresses: from the link's first IPv4 network, else the lowest new network that the
+//     slice does not use: [networks].
+//   - public addresses: a node that has one reports no other host address, because clients take
+//     the first for the login: [binding.assignPublic].
+//   - estimate for a component that is being cleaned: the inventory's cleaning_time, since the
+//     binder has no clock: [cleaning].
 package binder

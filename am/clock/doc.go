@@ -28,4 +28,17 @@
 //
 // The package never waits for a lease, and times nothing but leases and what is
 // compared with them: timeouts and logs are the runtime's.
+//
+// # Decisions
+//
+//   - a jump of the host's clock: not followed until an operator confirms it or the clock returns,
+//     because leases would end or never end: [Clock.Believe].
+//   - corrections: up to clock_jump are followed, and any jump in the first 15 minutes after a
+//     boot once the kernel reports a synchronized clock: [DefaultJump].
+//   - time over a restart: within one boot the monotonic clock continues it; over a boot the last
+//     saved time, until the host's clock is later: [Clock.Save].
+//   - after a boot: nothing ends before a time service has set the clock, or two minutes have
+//     passed: [Clock.State].
+//   - a broken clock file: logged, and the host's clock is used; a file that is no regular file
+//     stops the start: [Check].
 package clock

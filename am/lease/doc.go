@@ -12,4 +12,11 @@
 //
 // It answers AM API v3, "Delete" and "Sliver allocation states"; it never
 // commits, waits or looks at a clock.
+//
+// # Decisions
+//
+//   - Release and Forget: apart from am/service and am/work, because both end slivers and must not
+//     import each other: [Release].
+//   - thaw with leases that are over: refused without a new end, because it would destroy what was
+//     kept: [Thaw].
 package lease

@@ -24,4 +24,12 @@
 // A Plan is read once and never changes, so that it may be asked from anywhere;
 // the time is always an argument. Editing a file leaves its comments and the
 // order of its entries alone.
+//
+// # Decisions
+//
+//   - a broken file: what was read last stays in force; at the start the site is locked down,
+//     since running slivers still need care: [Read].
+//   - begin and end of maintenance: found with each decision, not by a timer: [Plan.On].
+//   - leases and planned maintenance: cut to its beginning with a notice; earlier leases keep
+//     their end: [Window].
 package maintenance

@@ -16,4 +16,14 @@
 //
 // It lifts what AM API v3, "Shutdown", leaves to operators. It never asks a
 // provider.
+//
+// # Decisions
+//
+//   - what binds operators: neither credentials nor the limits of leases; a command that exceeds
+//     them warns: [Renew].
+//   - commands: all slivers or none, in one decision, and journalled with the operator: [Release].
+//   - slivers of a slice that is shut down: released only with --frozen; the slice stays shut down
+//     until it is thawed: [Thaw].
+//   - lists: one view, made in memory up to 64 MiB, then sent, because a slow reader must not hold
+//     a transaction: [maxList].
 package operate

@@ -26,4 +26,16 @@
 //
 // It answers AM API v3, "Transport". Overload is the code SERVERBUSY, on which
 // clients try again by themselves.
+//
+// # Decisions
+//
+//   - calls of callers without a trusted certificate: they count as one caller together; before
+//     that only a glance at the chain is computed: [peer].
+//   - calls that change something: limited by a rate for each user or tool; callers without a
+//     trusted certificate have none, because one would lock out others: [rates].
+//   - too many connections: the one that has waited longest is closed, taken from the source with
+//     the most; a connection being served never: [gate].
+//   - answers that are not read: counted by body, a quarter for one caller: [answers].
+//   - metrics for other hosts: over Go's TLS with a token or client certificate, since mtls
+//     demands a certificate of every client: [Server.ServeRemote].
 package server

@@ -16,4 +16,21 @@
 // No method acts on a sliver before it has asked Grant.Over for the slice;
 // resolve is where most do. A file holds one method, or two that are alike. It answers AM API v3,
 // "API operations".
+//
+// # Decisions
+//
+//   - memory of parsed requests: one budget; one caller gets at most a part of it, and beyond it
+//     the call is SERVERBUSY before anything changes: [Memory].
+//   - requests of one slice: bounded together like one request, so that Describe can always
+//     answer: [Service.ManifestOf].
+//   - a large slice: its decision runs on a read view first, so that a refusal takes no time of
+//     the committer: [largeSlice].
+//   - keys of accounts: at most 4 MiB over a slice, because every record and manifest repeats
+//     them: [maxKeyBytes].
+//   - renewals that repeat each other: one journal entry with their count; each has its line in
+//     the audit: [joinRepeated].
+//   - more held than a new inventory has: slivers stay, and nothing new is placed until it fits:
+//     [Service.SetInventory].
+//   - a component under live slivers: start and reload refuse to give its name to another
+//     component, since providers know machines by name: [patchbay/inventory.Clash].
 package service

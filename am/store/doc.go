@@ -30,4 +30,27 @@
 // shows while the store is open becomes an error that wraps ErrBroken, and then no
 // change is accepted until the store is opened again. After a panic inside bbolt the
 // file is not used again, since bbolt's locks stay held.
+//
+// # Decisions
+//
+//   - which file belongs to a site: its inode and the machine-id are inside; a move keeps both, a
+//     copy is refused: [ErrCopy].
+//   - an older schema: migrated in one write after a copy "state.db.schemaN"; a refused file is
+//     never written: [schemaVersion].
+//   - damage: every page and record is checked before bbolt uses the file, because bbolt's own
+//     check may crash on a flipped bit: [Check].
+//   - damage while open: no further change until the next start; reads continue where they can:
+//     [ErrBroken].
+//   - a commit that fails and yet may have reached the disk: reported as in doubt, and no further
+//     change until the next start: [ErrInDoubt].
+//   - what is built on at the start: both meta pages are written again and synced first, since the
+//     newest may be in memory only: [Open].
+//   - fairness: callers take turns, and the decisions of one write take at most 20 ms together:
+//     [Store.CommitFor].
+//   - a restore that forgets something: names it and needs --yes; a Shutdown that the backup lacks
+//     is named apart: [Restoration].
+//   - room in the address space: 1 GiB or twice the file, so that no change waits for a long read:
+//     [mapped].
+//   - free disk: 64 MiB are allocated ahead of use in a served site, so that slivers can be
+//     deleted when nodes have filled the disk: [Options].
 package store

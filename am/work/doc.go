@@ -32,4 +32,23 @@
 //
 // The package never answers a client and imports no room that does. It answers
 // AM API v3, "Sliver operational states", and what the API says of expiry.
+//
+// # Decisions
+//
+//   - attempts: 8 to make a sliver; removal is tried forever, at most 5 minutes apart; a missing
+//     provider or component counts none: [Limits].
+//   - a resource that vanishes: read twice before it is believed; then the sliver has failed and
+//     is not made anew, since its data are gone: [judge].
+//   - removal: done when get reports absent; if it is only missing in the answer, when the next
+//     one lacks it too: [gone].
+//   - an error of kind unknown for a whole call: says nothing of a resource; only get for its name
+//     frees a component: [judge].
+//   - a sliver that cannot be made: failed, and what was made of it is removed; component and
+//     record stay until Delete or the end of the lease: [patchbay/am.GoalUndo].
+//   - power or users that differ from the desired state: seen twice, repaired at most once an
+//     hour, journalled: [driftEvent].
+//   - provider of a sliver: the one in its record since binding, because inventories change:
+//     [Runner].
+//   - silence of a provider: polled every 15 s with a name that no resource has; reported after 45
+//     s: [Runner.Silent].
 package work

@@ -26,4 +26,11 @@
 //
 // It answers the XML-RPC specification (xmlrpc.com/spec) and the
 // "Specification for Fault Code Interoperability".
+//
+// # Decisions
+//
+//   - long tags: over 4096 bytes are refused, because the decoder's attributes cost far more
+//     memory than their bytes: [maxTag].
+//   - XML that is not read: attributes and processing instructions are skipped; everything else
+//     means what libxml2 would read: [DecodeCall].
 package xmlrpc
