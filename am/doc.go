@@ -11,9 +11,4 @@
 //
 // It answers AM API v3, "Sliver allocation states", "Sliver operational
 // states" and "Return codes".
-//
-// # Decisions
-//
-//   - line in the import table: package am is in layer 1, below inventory, because capacity is
-//     counted in Amount: [Amount].
 package am

@@ -76,4 +76,11 @@
 //
 // It answers the GENI AM API's sections on credentials and on privileges.
 // The table from rights to privileges is in right.go.
+//
+// # Decisions
+//
+//   - remembered verifications: only successes, within one generation of anchors; owner, target
+//     and time are checked on every call: [Authorizer.SetAnchors].
+//   - signature checks: one budget a call, weighed by key size; a caller without a trusted
+//     certificate gets a fifth: [callBudget].
 package credentials

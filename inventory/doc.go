@@ -23,4 +23,11 @@
 //
 // It answers what the GENI RSpec v3 text says of components: component_id,
 // exclusive, sliver_type, disk_image, hardware_type, location, interface and link.
+//
+// # Decisions
+//
+//   - a changed component_id: found by name and provider, so that no machine is offered twice;
+//     manifests keep the old URN: [Meet].
+//   - a held interface, tag or address that is gone: not counted until it returns; start, check
+//     and reload warn: [Consequence].
 package inventory

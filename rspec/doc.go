@@ -35,4 +35,17 @@
 // extensions opstate/1, user/1, proxy/1.0, sliver-info/1, shared-vlan/1 and
 // Fed4FIRE's monitoring/1 in both of their namespaces, and of Emulab's vnode,
 // routable_control_ip, node_type and rspec_routable_addresses.
+//
+// # Decisions
+//
+//   - several mistakes: all are reported by line; too large before wrong before unavailable
+//     decides the code: [RequestError].
+//   - stored requests: read without the limits and settings of today, so that a changed
+//     configuration never breaks Describe: [ReadOptions].
+//   - cutting an old fact: takes the white space before it, so that asking again with a manifest
+//     settles: [splices].
+//   - size of a manifest: at most 64 MiB of additions, because facts repeat in every node:
+//     [ErrTooLarge].
+//   - several requests of a slice: a free prefix is declared once on the root, a conflicting one
+//     at each element that uses it: [Part].
 package rspec

@@ -25,6 +25,4 @@
 //     others after, so that a caller without the right learns nothing more: [option].
 //   - the prepared advertisement: each encoding is one complete body, rebuilt by the first reader
 //     after a change, so that TLS is the limit: [preparedAnswer].
-//   - users of CreateSliver: the argument may be empty but not missing; a missing one is the fault
-//     for a wrong number of arguments: [argUsers].
 package api

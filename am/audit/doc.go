@@ -44,10 +44,6 @@
 //     [appendTo].
 //   - the end of a holding that no line records: it lies between the last sign of life, written
 //     every 10 minutes, and the next start: [Who].
-//   - a lost audit file: "who" answers maybe, and the next file lists all slivers held, because
-//     older files may be thrown away: [eventOpen].
-//   - callers without a trusted certificate: the first call of an address has a line at once, the
-//     others share one a minute, since they change nothing: [Call].
 //   - an audit that cannot be written: lines wait and the log reports it; with audit_required
 //     changes are refused with 5: [Log.Admit].
 package audit

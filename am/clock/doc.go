@@ -39,6 +39,4 @@
 //     saved time, until the host's clock is later: [Clock.Save].
 //   - after a boot: nothing ends before a time service has set the clock, or two minutes have
 //     passed: [Clock.State].
-//   - a broken clock file: logged, and the host's clock is used; a file that is no regular file
-//     stops the start: [Check].
 package clock

@@ -19,12 +19,8 @@
 //
 //   - undo of a reservation after a dry run: none; its lease ends 30 s after the last moment of
 //     the dry run, so a crash needs no record: [Prober.Longest].
-//   - a component that its provider refuses: avoided for all nodes that take any component, in at
-//     most four tries: [Prober.Probe].
 //   - a dry run without an answer: its components are avoided for a minute, and bound nodes get
 //     the same code at once: [Prober.Silent].
 //   - a dry run that makes something: it is removed, logged, and the provider is not asked again
 //     until the next start: [Prober].
-//   - dry runs at a time: eight for one provider, apart from its reconciling calls, so that
-//     reserved slivers do not wait: [atOnce].
 package dryrun

@@ -37,10 +37,6 @@
 //     crash repeats at most one, with the same id: [Event].
 //   - a hook that fails: retried after 1 s up to 5 min; other slices take turns, and beyond
 //     100,000 events or 7 days the oldest are dropped and reported: [Limits].
-//   - which events: allocated comes after the dry run, gone when the provider has confirmed that
-//     nothing is left: [Word].
-//   - process of a hook: a session and a scrubbed environment of its own; refused if every user
-//     may write the file: [Executable].
 //   - URL of a hook: no redirects, no proxy, TLS 1.2 or later, and never in the log, since it may
 //     hold a secret: [Sign].
 package hook

@@ -30,6 +30,4 @@
 //   - a broken file: what was read last stays in force; at the start the site is locked down,
 //     since running slivers still need care: [Read].
 //   - begin and end of maintenance: found with each decision, not by a timer: [Plan.On].
-//   - leases and planned maintenance: cut to its beginning with a notice; earlier leases keep
-//     their end: [Window].
 package maintenance

@@ -42,7 +42,6 @@
 //
 //   - what the handshake proves: possession of the key; trust is judged by package credentials, so
 //     that users get a message and not an alert: [Conn.PeerChain].
-//   - RSA of 1024 bits in the handshake: accepted, so that the refusal is a message: [Config].
 //   - handshakes: as many at a time as processors, by turns of addresses, so that one address
 //     cannot fill them: [Context.InTurn].
 package mtls

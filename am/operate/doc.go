@@ -19,8 +19,6 @@
 //
 // # Decisions
 //
-//   - what binds operators: neither credentials nor the limits of leases; a command that exceeds
-//     them warns: [Renew].
 //   - commands: all slivers or none, in one decision, and journalled with the operator: [Release].
 //   - slivers of a slice that is shut down: released only with --frozen; the slice stays shut down
 //     until it is thawed: [Thaw].

@@ -25,14 +25,10 @@
 //
 // # Decisions
 //
-//   - which rule decides: the first whose users and projects match, then "otherwise", which allows
-//     by default: [Rules].
 //   - which user a rule means: the user, not the tool that speaks for them; a project is the
 //     slice's authority: [Policy.For].
 //   - what counts as held: slivers from reservation to release, in an index that each decision
 //     sees: [Usage].
-//   - terms and refusals: for new work only, that is Allocate, CreateSliver and Provision:
-//     [Permit.Begin].
 //   - leases: a rule limits them beside the site's limits, and never refuses a shorter lease:
 //     [Permit.Latest].
 package policy

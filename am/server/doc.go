@@ -35,7 +35,6 @@
 //     trusted certificate have none, because one would lock out others: [rates].
 //   - too many connections: the one that has waited longest is closed, taken from the source with
 //     the most; a connection being served never: [gate].
-//   - answers that are not read: counted by body, a quarter for one caller: [answers].
 //   - metrics for other hosts: over Go's TLS with a token or client certificate, since mtls
 //     demands a certificate of every client: [Server.ServeRemote].
 package server

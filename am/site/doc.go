@@ -18,16 +18,12 @@
 //
 //   - inventory, providers or policy with a mistake at reload: nothing changes, and all mistakes
 //     are reported: [Site.Run].
-//   - removed configuration keys: an error that names the new key: [removedKeys].
 //   - a restored site: no new reservations until every provider has reported what exists, at most
 //     30 s, because a released machine may be in use: [restoredPatience].
-//   - orphaned resources: reported; removed automatically only by setting, and only if this site's
-//     journal records their release: [Site].
 //   - two servers for the same nodes: a lock on the folder of providers and one beside the socket
 //     of patchbay-local up: [lockProviders].
 //   - a site that root serves for another user: hooks and providers run as that user; root starts
 //     only programs beside its own: [Testbed].
-//   - policy and maintenance file as a link to nothing: an error, never "no file": [File].
 //   - local testbeds that the configuration no longer names: run until no sliver uses them:
 //     [retirePause].
 //   - a lost store: a missing file is made anew only if neither audit nor copies show that there

@@ -47,8 +47,6 @@
 //     newest may be in memory only: [Open].
 //   - fairness: callers take turns, and the decisions of one write take at most 20 ms together:
 //     [Store.CommitFor].
-//   - a restore that forgets something: names it and needs --yes; a Shutdown that the backup lacks
-//     is named apart: [Restoration].
 //   - room in the address space: 1 GiB or twice the file, so that no change waits for a long read:
 //     [mapped].
 //   - free disk: 64 MiB are allocated ahead of use in a served site, so that slivers can be

@@ -49,6 +49,4 @@
 //     hour, journalled: [driftEvent].
 //   - provider of a sliver: the one in its record since binding, because inventories change:
 //     [Runner].
-//   - silence of a provider: polled every 15 s with a name that no resource has; reported after 45
-//     s: [Runner.Silent].
 package work

@@ -67,4 +67,19 @@
 // GENI authorities use it: no policies, no delta or indirect CRLs, nothing
 // fetched from distribution points; name constraints, like every critical
 // extension not evaluated here, are refused.
+//
+// # Decisions
+//
+//   - a certificate without URN in a chain: keeps the limits of those above it and never widens
+//     them: [covered].
+//   - which certificates a CRL revokes: those whose issuer has its subject and key, whatever the
+//     key usage, because a user chooses which certificate of the issuer to show: [RevocationList].
+//   - a CRL older than the one it replaces: both count until the newer one returns or the file is
+//     removed: [listFile].
+//   - revoked anchors: no longer anchors; the deny list also refuses everything that the denied
+//     authority issued: [Struck].
+//   - fingerprints in the deny list: of both forms of an ECDSA signature, since anyone can compute
+//     the other: [twin].
+//   - certificates of version 1 and 2 as issuers: only as anchors, because they cannot state CA:
+//     [checkIssuer].
 package cert

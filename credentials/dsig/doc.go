@@ -24,4 +24,13 @@
 //
 // It answers XML Signature Syntax and Processing as far as the GENI AM API's
 // credentials use it.
+//
+// # Decisions
+//
+//   - signatures that nothing uses: ignored; one that may refer to a credential of the chain must
+//     follow the profile: [Verify].
+//   - keys: only certificates in X509Data count; KeyValue and names are ignored, because the
+//     signer writes them: [Signed].
+//   - canonical bytes: at most four times the document and 64 kB, because namespaces in scope
+//     multiply: [DefaultLimits].
 package dsig

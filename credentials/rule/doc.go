@@ -10,4 +10,9 @@
 // and so that it is refused for the right reason. What such a test's reader does
 // where a rule is off, such as to follow HMAC, stands in the files off.go, which
 // no program is built of.
+//
+// # Decisions
+//
+//   - one rule, one switch: each check asks its rule, and a build for tests can switch off that
+//     rule alone, so that every refusal is shown to have the right reason: [Rule].
 package rule

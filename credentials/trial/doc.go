@@ -30,4 +30,9 @@
 //
 // Nothing that serves imports it. It answers the GENI AM API's sections on
 // certificates and credentials from the issuing side.
+//
+// # Decisions
+//
+//   - place: apart from the server, which never imports it, because it holds the key of an
+//     authority: [Authority].
 package trial

@@ -24,4 +24,13 @@
 // testbed runs as root. So no setting can make root touch a file or run a program:
 // there are names, numbers within bounds, and addresses. The one path is that of
 // a socket, at which only root or the owner of the file may answer.
+//
+// # Decisions
+//
+//   - capacity: four times the memory and free disk, 50 places a core, because limits are rarely
+//     used up: [patchbay/inventory.Host.Slots].
+//   - instance of a site: the first label of the authority and four random hexadecimal digits, so
+//     that two sites on a host never touch: [SettingsFor].
+//   - addresses of local nodes: not reported as host addresses, because clients take the first for
+//     the login: [Settings].
 package local

@@ -23,4 +23,18 @@
 //
 // It answers libral's "JSON calling convention" with the additions parallel,
 // probe and timeouts.
+//
+// # Decisions
+//
+//   - a set that got no place: no attempt, because nothing was asked: [ErrNoPlace].
+//   - a provider without the attribute state: what get reports counts as ready, so that a short
+//     script suffices: [AttrState].
+//   - arrays: compared as sets, and JSON items by the keys that we write, so that a provider may
+//     add its own: [Diff].
+//   - texts: Error.Msg is for experimenters and Detail for operators, because file names belong in
+//     the log: [Error].
+//   - end of a call: the process group is killed before it is reaped; what must outlive the call
+//     uses setsid: [Provider].
+//   - install and execute: sent with a node that does not exist yet and in its dry run, never
+//     again: [Setup].
 package provider

@@ -29,4 +29,9 @@
 //
 // The package never validates a document (patchbay/rspec does) and never edits
 // one.
+//
+// # Decisions
+//
+//   - layout: our own and deterministic, so that equal documents give equal drawings; above 400
+//     nodes it groups by kind, then by manager: [Picture].
 package draw

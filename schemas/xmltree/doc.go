@@ -30,4 +30,15 @@
 //
 // It answers XML 1.0, Namespaces in XML 1.0, Canonical XML 1.0 and 1.1, and
 // Exclusive XML Canonicalization 1.0 (all without comments).
+//
+// # Decisions
+//
+//   - limits: counted by a scan before libxml2 reads the text; both must agree on the number of
+//     elements: [Limits].
+//   - hyphens in comments, forbidden namespace declarations: refused by the scan, because libxml2
+//     is slow on the first and accepts the second: [Parse].
+//   - loading schemas: only the compiler of embedded schemas may, on its own thread; documents
+//     load nothing: [Core].
+//   - what follows a misplaced element: judged too; the element is removed and the document judged
+//     again, at most 8 times: [Doc.Validate].
 package xmltree

@@ -27,4 +27,14 @@
 // The program is also several commands of nodes (RunCommand): geni-get and sudo; nproc and
 // free, which show the node's figures; reboot, systemctl, mount and others, which say why
 // they cannot work. Sudo is a setuid copy of the program, which is sudo by any name.
+//
+// # Decisions
+//
+//   - children: traced, stopped before the first instruction, placed in their group and released;
+//     one that cannot be placed is not started: [children.start].
+//   - former members: keep their user id forever, so that no later user gets their files:
+//     [forget].
+//   - signals from inside a node to PID 1: all caught or ignored, queued ones too: [withstand].
+//   - garbage collection: nearly off; the collector's own memory costs more than an idle node's
+//     garbage: [pauseCollector].
 package agent

@@ -21,4 +21,13 @@
 // node's user name space: the kernel asks what the opener may do, and takes the
 // process id in the writer's name space. So PID 1 of a node, which sees no
 // cgroup file system, moves its children through such a file.
+//
+// # Decisions
+//
+//   - processes and groups of a node: started in them, never moved, because a move takes up to 15
+//     ms: [Tree.Start].
+//   - groups init and jobs: only where processes are counted; a few are kept for PID 1 and logins,
+//     so that a full node can be cleared: [Tree.Jobs].
+//   - all nodes together: 7/8 of the memory and 3/4 of the processes, so that a node ends before a
+//     program of the host: [bound].
 package cgroup

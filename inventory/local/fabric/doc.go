@@ -44,4 +44,16 @@
 // and what its root does there concerns nobody else: shaping is on the host's side,
 // no device of the fabric has an address or answers, and bridges do not learn
 // without bounds.
+//
+// # Decisions
+//
+//   - who shapes: the host's side of the port where packets arrive; pairs of a LAN that differ go
+//     to the switch process: [decide].
+//   - loss: of single packets, so large pieces are cut by a pair of devices before netem:
+//     [network.cut].
+//   - addresses that a bridge learns: 16,384; none before Linux 6.8, because a node could fill the
+//     host's memory: [network.boundLearning].
+//   - frames that circle: bounded where they leave the node, by the slice's rules: [inflowRate].
+//   - removal of devices: together, bridges last and eight at a time, because the kernel holds its
+//     network lock for each: [Host.removeDevices].
 package fabric

@@ -14,4 +14,16 @@
 // channels, requests and unread data are bounded, and whoever fills the room
 // pushes out themselves. Accounts are as good as each other inside their node, and
 // nothing outside it.
+//
+// # Decisions
+//
+//   - open files: none of its own; up opens agents, addresses and listeners, so that a captured
+//     gateway reaches nothing by itself: [Keeper].
+//   - unread data: bounded by bytes on the wire, 48 MB a slice and 128 MB in all; the connection
+//     with the most is closed: [maxUnread].
+//   - proof of a login: through the endpoint's own listener, with a key that only the gateway
+//     process knows: [Keeper.Prove].
+//   - a gateway that hangs: killed after 10 s, and its successor gets all endpoints: [Keeper.Put].
+//   - time to log in: 20 s, and 2 min after a right key was offered, because its owner may have to
+//     unlock it: [askedTime].
 package gateway

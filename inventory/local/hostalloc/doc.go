@@ -7,4 +7,9 @@
 // A holder is INSTANCE/NODE; what an instance needs for itself is INSTANCE:WHAT.
 // Only root may write in the folders. What stands there and is no claim is told
 // and never given out.
+//
+// # Decisions
+//
+//   - claims: symbolic links named by the number, with the holder as text: whole or absent, and
+//     readable with ls: [Folder.Take].
 package hostalloc

@@ -22,4 +22,11 @@
 // outside is copied with owners, modes, capabilities and hard links; devices,
 // sockets and pipes are left out, links are never followed, and nothing is written
 // outside the image's folder.
+//
+// # Decisions
+//
+//   - the host's /etc: a list of files, and only as their Debian packages ship them; everything
+//     else is empty or written by us: [allowed].
+//   - certificate authorities: those of Debian's package that the host trusts; an operator's own
+//     could speak for any name: [skeleton.certificates].
 package image

@@ -20,4 +20,9 @@
 // Both ends may be hostile: lines, times, rates and numbers of packets are
 // bounded, datagrams are only sent to where a TCP connection came from, and an
 // echo is never longer than what asked for it.
+//
+// # Decisions
+//
+//   - what the server sends: datagrams only to the address of its TCP connection, so that it
+//     cannot be used against others: [Serve].
 package linktest

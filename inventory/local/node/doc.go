@@ -47,4 +47,17 @@
 //	State/disks       formatted disks, one per size, to be copied
 //	State/assembly    the empty folder over which stages mount their tmpfs
 //	State/program     copies of this program, as nodes see it; one is setuid root
+//
+// # Decisions
+//
+//   - the host's /usr: below an overlay mounted by the user nobody, so that the kernel shows only
+//     what every user may read: [asNobody].
+//   - whether a disk is in use: the lock of the open file, which the loop device keeps:
+//     [AttachLoop].
+//   - journal of a disk: 4 MB, because without one a power cut can leave it beyond repair:
+//     [Host.Format].
+//   - a node out of memory that only rereads its programs: its largest process is killed, since
+//     the kernel took up to 91 s: [Host.Relieve].
+//   - sysctls: read-only, except the node's own network and IPC; thresholds of memory are
+//     read-only: [writableSysctls].
 package node

@@ -19,4 +19,13 @@
 //
 // A test holds the lists against all numbers that golang.org/x/sys/unix knows,
 // so that a new call is a decision and not an accident.
+//
+// # Decisions
+//
+//   - system calls of nodes: an allow-list; forbidden ones EPERM, unknown ones ENOSYS, so that
+//     libraries fall back: [allowed].
+//   - capabilities of a node's root: 14, without SYS_PTRACE, which would open PID 1:
+//     [capabilities].
+//   - packet sockets: allowed with their rings, because libpcap needs them, although no node pays
+//     for their memory: [nodeFilter].
 package sandbox

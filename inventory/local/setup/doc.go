@@ -28,4 +28,10 @@
 // followed, and below the account's home all is done with that account's rights
 // and belongs to it. Elsewhere it belongs to root. Set-id bits are left out,
 // since owners are not kept either; times and all other modes are kept.
+//
+// # Decisions
+//
+//   - a step: done once; its journal outside the node is written before it begins: [Order.do].
+//   - fetching: HTTP/1.1, 10 redirects, none from https to http, 4 GiB or the disk, 10 min:
+//     [client].
 package setup

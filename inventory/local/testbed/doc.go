@@ -44,4 +44,23 @@
 // The socket's client is the manager, an unprivileged user. It is taken as
 // hostile: names, texts, counts and sizes are bounded, nothing of it becomes a
 // path, and only root gets the connection to an agent.
+//
+// # Decisions
+//
+//   - what survives a crash: the record of a node, on the disk before set answers; everything else
+//     is read again and completed: [Testbed.set].
+//   - when a running node is given up: never for slowness or for its peers' sake; a failed one is
+//     tried once more by the next up: [nodeController.handleFailure].
+//   - PID 1 that ends: started again three times in five minutes, then failed: [maxDeaths].
+//   - withdrawn accounts and keys: closed at the gateway before anything is done in the node,
+//     which may be the withdrawn user's: [nodeController.revokeAccess].
+//   - names of peers: the address on the first common link, else one of 127.64.0.0/16, where the
+//     gateway answers: [peer].
+//   - the experiment's key: RSA 2048 in PEM, as scripts expect; opens only endpoints inside nodes
+//     of its slice: [experimentKey].
+//   - installs: 10 min each, and none begins after 30 min, because the manager gives up after an
+//     hour: [installsTime].
+//   - a full disk: no node is made with the last GiB or twentieth of the disk: [errNoDisk].
+//   - when links are made: 25 ms after the last node arrived, so that a batch makes each link
+//     once: [linkDelay].
 package testbed

@@ -27,4 +27,11 @@
 // 256 MiB a process; what does not fit is dropped and counted. What is not in use is given
 // back. A port brings at most 256 addresses to the switch, which are forgotten
 // after five minutes of silence. Whoever floods takes turns with the others.
+//
+// # Decisions
+//
+//   - waiting: an epoll and a timer of its own, because behind Go's poller two flooding ports
+//     delayed all timers: [Main].
+//   - loss on a path with a rate: drawn first, so that lost frames use no capacity: [Path].
+//   - learned addresses: 256 a port for five minutes; one more replaces the port's own: [Link].
 package vswitch
