@@ -85,6 +85,7 @@ func rootCommand(c console) *cobra.Command {
 		{"move", "Let a copy of a site take its place", moveLong, &moveOptions{}},
 		{"restore FILE", "Restore the database of a site from a backup", restoreLong, &restoreOptions{}},
 		{"who ADDRESS[:PORT] [FILE …]", "Find who used an IP address at a given time", whoLong, &whoOptions{}},
+		{"guide [TOPIC]", "Read a guide", guideLong, &guideOptions{}},
 		{"version", "Print the version", "", &versionOptions{}},
 	} {
 		cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, DisableFlagsInUseLine: true}

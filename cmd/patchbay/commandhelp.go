@@ -99,6 +99,8 @@ var helps = map[string]commandHelp{
 	"delegate": {"authority", `  patchbay delegate first --from alice --to bob`},
 	"tool":     {"authority", `  patchbay tool portal --for alice`},
 
+	"guide": {"documents", `  patchbay guide
+  patchbay guide experimenter`},
 	"import": {"documents", `  patchbay import advertisement.xml --out inventory.yaml`},
 	"draw": {"documents", `  patchbay draw request.xml
   patchbay draw --svg request.svg request.xml`},

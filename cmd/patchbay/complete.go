@@ -36,7 +36,7 @@ var argumentWords = map[string]completer{
 	"manifest": (*completion).siteSlices, "release": (*completion).siteSlices, "renew": (*completion).siteSlices, "thaw": (*completion).siteSlices,
 	"nodes": (*completion).components, "drain": (*completion).components, "undrain": (*completion).components, "maintenance": (*completion).components,
 	"delegate": (*completion).ownedSlices, "down": (*completion).ownedSlices, "extend": (*completion).ownedSlices, "status": someOf(),
-	"serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
+	"guide": someOf(guideTopics()...), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
 // flagWords are the completers of flag values, by flag, or by command and flag. Other

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/inventory/provider"
+	"patchbay/inventory/suggest"
+)
+
+const guideLong = `Print a guide, or list the guides there are.`
+
+// guides are the pages of the folder guide. The first line of each is its title.
+//
+//go:embed guide/*.md
+var guides embed.FS
+
+// contractTopic is the guide that lies beside the package that implements it.
+const contractTopic = "contract"
+
+type guideOptions struct{ Topic string }
+
+func (o *guideOptions) AddFlags(*pflag.FlagSet) {}
+
+func (o *guideOptions) Validate(args []string) (err error) {
+	if len(args) > 0 {
+		o.Topic, err = oneArgument(args, "the TOPIC")
+	}
+	return err
+}
+
+func (o *guideOptions) Run(_ context.Context, c console) error {
+	topics := guideTopics()
+	if o.Topic == "" {
+		for _, topic := range topics {
+			title, _, _ := strings.Cut(guideText(topic), "\n")
+			fmt.Fprintf(c.out, "%-13s %s\n", topic, strings.TrimPrefix(title, "# "))
+		}
+		fmt.Fprintln(c.out, "\nRead one with: patchbay guide TOPIC")
+		return nil
+	}
+	text := guideText(strings.TrimSuffix(o.Topic, ".md"))
+	if text == "" {
+		hint := "there are " + strings.Join(topics, ", ")
+		if near := suggest.Word(o.Topic, topics); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return fmt.Errorf("there is no guide %q; %s", o.Topic, hint)
+	}
+	fmt.Fprint(c.out, plainGuide(text))
+	return nil
+}
+
+// guideTopics returns the names of all guides, in alphabetical order.
+func guideTopics() (topics []string) {
+	entries, _ := guides.ReadDir("guide")
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".md")
+		if len(topics) > 0 && topics[len(topics)-1] < contractTopic && contractTopic < name {
+			topics = append(topics, contractTopic)
+		}
+		topics = append(topics, name)
+	}
+	return topics
+}
+
+// guideText returns the text of a guide, empty if there is none.
+func guideText(topic string) string {
+	if topic == contractTopic {
+		return provider.Contract
+	}
+	text, _ := guides.ReadFile(path.Join("guide", topic+".md"))
+	return string(text)
+}
+
+// plainGuide returns a guide for a terminal: blocks are indented, and their marks are gone.
+func plainGuide(text string) string {
+	var b strings.Builder
+	inside := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = !inside
+		case inside && line != "\n":
+			b.WriteString("    " + line)
+		default:
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"patchbay/am/testkit/wait"
+)
+
+// pages returns the files whose commands are tested, by name.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("guide/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]string{"README": "../../README.md"}
+	for _, file := range files {
+		named[strings.TrimSuffix(filepath.Base(file), ".md")] = file
+	}
+	return named
+}
+
+// TestGuideShowsEachTopic proves that the command lists and prints each guide.
+func TestGuideShowsEachTopic(t *testing.T) {
+	_, list := tell(t, "guide")
+	for name := range pages(t) {
+		if name == "README" {
+			continue
+		}
+		code, out := tell(t, "guide", name)
+		title, _, _ := strings.Cut(out, "\n")
+		if code != 0 || !strings.HasPrefix(title, "# ") || strings.Contains(out, "```") {
+			t.Errorf("patchbay guide %s: %d\n%s", name, code, out)
+		}
+		has(t, "\n"+list, "\n"+name, title[2:])
+	}
+	if code, out := tell(t, "guide", "contract"); code != 0 || !strings.Contains(out, "ral_action=get") {
+		t.Error(code, out)
+	}
+	if code, out := tell(t, "guide", "experimentr"); code != 1 || !strings.Contains(out, "did you mean experimenter?") {
+		t.Error(code, out)
+	}
+}
+
+// wideLine is a line of more than 120 characters that is no row of a table.
+var wideLine = regexp.MustCompile(`(?m)^[^|\n][^\n]{120,}$`)
+
+// TestGuides runs the commands of README.md and of each guide as they are written, each
+// page in a new folder, on simulated nodes.
+func TestGuides(t *testing.T) {
+	for name, file := range pages(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if line := wideLine.FindString(readFile(t, file)); line != "" {
+				t.Errorf("this line has more than 120 characters: %s", line)
+			}
+			runGuide(t, file, "user")
+			guideScript(t, file, "root")
+			guideScript(t, file, "package")
+			guideScript(t, file, "network")
+		})
+	}
+}
+
+// TestOnHostGuides runs the same with the commands for root, which make real nodes.
+func TestOnHostGuides(t *testing.T) {
+	fitHost(t)
+	for name, file := range pages(t) {
+		if !strings.Contains(readFile(t, file), "\n```sh root") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) { runGuide(t, file, "user root") })
+	}
+}
+
+// guideScript returns the commands of a guide as a script, which bash can read.
+func guideScript(t *testing.T, file, kinds string) string {
+	t.Helper()
+	out, err := exec.Command("../../.ci/guide", kinds, file).Output()
+	if err != nil {
+		if e, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Fatalf("%v\n%s", err, e.Stderr)
+		}
+		t.Fatal(err)
+	}
+	check := exec.Command("bash", "-n")
+	check.Stdin = bytes.NewReader(out)
+	if said, err := check.CombinedOutput(); err != nil {
+		t.Fatalf("the commands for %s: %v\n%s", kinds, err, said)
+	}
+	return string(out)
+}
+
+// guidePorts are the ports that guides name: those of the site, of the metrics and of a
+// second site.
+var guidePorts = regexp.MustCompile(`\b(8443|8444|9443|9444|9464)\b`)
+
+// runGuide runs the commands of a guide in a new folder and ends what they leave.
+func runGuide(t *testing.T, file, kinds string) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := map[string]string{}
+	for _, port := range []string{"8443", "9443", "9464"} {
+		n := freePorts(t)
+		free[port] = strconv.Itoa(n)
+		free[port[:3]+"4"] = strconv.Itoa(n + 1)
+	}
+	script := guidePorts.ReplaceAllStringFunc(guideScript(t, file, kinds), func(port string) string { return free[port] })
+	home, tools := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(tools, "script"), script)
+	// sudo would take the PATH away. The test is root's where a guide needs root.
+	write(t, filepath.Join(tools, "sudo"), "#!/bin/sh\nexec \"$@\"\n")
+	if err := os.Chmod(filepath.Join(tools, "sudo"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "PATH="+bin+":"+tools+":"+os.Getenv("PATH"), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
+		"TMPDIR="+tools, "PATCHBAY_LISTEN=127.0.0.1:"+free["8443"], "PATCHBAY_PUBLIC_URL=https://127.0.0.1:"+free["8443"], "PS4=+ $LINENO: ")
+
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
+	defer cancel()
+	var out wait.Buffer
+	cmd := exec.CommandContext(ctx, "bash", "-eux", "-o", "pipefail", filepath.Join(tools, "script"))
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = home, env, &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// What was started in the background keeps the output, so Wait waits for it, too.
+	status, err := cmd.Process.Wait()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	_ = cmd.Wait()
+	if err != nil || !status.Success() {
+		t.Errorf("%s: %v, %v; see the line of the last command:\n%s", file, status, err, &out)
+	}
+	down := exec.Command(filepath.Join(bin, "patchbay"), "down", "--all")
+	down.Dir, down.Env = home, env
+	if said, err := down.CombinedOutput(); err != nil {
+		t.Errorf("patchbay down --all: %v\n%s", err, said)
+	}
+}
+
+// freePorts returns the first of two free ports in a row.
+func freePorts(t *testing.T) (port int) {
+	t.Helper()
+	wait.Until(t, "two ports in a row are free", func() bool {
+		first, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return false
+		}
+		defer first.Close()
+		port = first.Addr().(*net.TCPAddr).Port
+		second, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1))
+		if err != nil {
+			return false
+		}
+		return second.Close() == nil
+	})
+	return port
+}
+
+// TestPictureOfTheExample holds the picture in README.md against what draw makes.
+func TestPictureOfTheExample(t *testing.T) {
+	code, svg := tell(t, "draw", "--svg", "-", "examples/lan.xml")
+	if code != 0 || svg != readFile(t, "guide/lan.svg") {
+		t.Error("make it again: bin/patchbay draw --svg cmd/patchbay/guide/lan.svg cmd/patchbay/examples/lan.xml")
+	}
+}
