@@ -60,17 +60,16 @@ type Drain struct {
 	By    string
 	// Line is where it stands in the file.
 	Line int
-	// Unpromised says that nobody drained them: their provider has something there that
-	// nobody was promised. It ends with that, and stands in no file.
-	Unpromised bool
+	// Orphaned says that the components are drained because their provider has orphans
+	// there. Such a drain is in no file and ends with the last orphan.
+	Orphaned bool
 
 	names []string // of Components, ranges spread
 }
 
-// Hold is a drain of one component on which its provider has something that nobody was
-// promised.
+// Hold returns a drain of one component on which its provider has orphans.
 func Hold(component, text string, since time.Time) *Drain {
-	return &Drain{Components: []string{component}, Text: text, Since: since, Unpromised: true, names: []string{component}}
+	return &Drain{Components: []string{component}, Text: text, Since: since, Orphaned: true, names: []string{component}}
 }
 
 // With is the plan with more components drained, and locked down by l if it is not

@@ -133,7 +133,7 @@ func TestWithHoldsMore(t *testing.T) {
 			for _, c := range []string{"pc1", "pc2", "pc3"} {
 				text += " "
 				if d := p.Drain(c); d != nil {
-					if text += d.Text; d.Unpromised {
+					if text += d.Text; d.Orphaned {
 						text += "!"
 					}
 				}

@@ -236,7 +236,7 @@ func (w *world) open() *site {
 	}
 	s.runner = work.New(work.Config{
 		Store: s.store, Components: s.component, Log: w.log, Limits: w.limits,
-		ProviderNames: func() []string { return []string{"metal", "cloud"} }, RemoveUnpromised: true,
+		ProviderNames: func() []string { return []string{"metal", "cloud"} }, RemoveOrphans: true,
 		Providers: func(name string) (work.Provider, error) { return w.racks[name], nil },
 	})
 	reading := rspec.ReadOptions{Managers: []urn.URN{w.inv.Manager}, LinkTypes: w.inv.LinkTypes}

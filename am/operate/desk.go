@@ -26,9 +26,9 @@ type Config struct {
 	// AllocatedMax and ProvisionedMax are how far experimenters may renew: beyond
 	// them an operator is warned. 0 warns of nothing.
 	AllocatedMax, ProvisionedMax time.Duration
-	// Unpromised counts what there is although no sliver is there for it, by the names
-	// of provider and component; nil where nobody knows.
-	Unpromised func() map[[2]string]int
+	// Orphans counts the orphans (resources of a provider without a sliver) by the names
+	// of provider and component; nil if the count is unknown.
+	Orphans func() map[[2]string]int
 	// Silent reports whether a provider has not answered for too long, and when it last did;
 	// nil if that is not known.
 	Silent func(provider string) (since time.Time, silent bool)

@@ -158,7 +158,7 @@ func emptySite(t testing.TB) *site {
 	s.Desk = operate.New(operate.Config{
 		Store: s.store, Inventory: func() *inventory.Inventory { return inv }, Plan: func() *maintenance.Plan { return plan },
 		AllocatedMax: 2 * time.Hour, ProvisionedMax: 24 * time.Hour, Wake: func() { s.woken.Add(1) },
-		Unpromised: func() map[[2]string]int { return map[[2]string]int{{"rack", "pc2"}: 2, {"other", "pc1"}: 1} },
+		Orphans: func() map[[2]string]int { return map[[2]string]int{{"rack", "pc2"}: 2, {"other", "pc1"}: 1} },
 		Manifest: func(u urn.URN) ([]byte, error) {
 			if u.Equal(sliceB) {
 				return nil, am.Errorf(am.SearchFailed, "it has none")

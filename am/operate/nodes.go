@@ -57,9 +57,9 @@ func (l *load) add(x *am.Sliver, now time.Time) {
 // has: one was renamed, perhaps, and takes new work again. A filter for slices and users wants
 // nodes that have a sliver of theirs. Errors: as of Slices.
 func (d *Desk) Nodes(f Filter, row func(Node) error) error {
-	var unpromised map[[2]string]int
-	if d.cfg.Unpromised != nil {
-		unpromised = d.cfg.Unpromised()
+	var orphans map[[2]string]int
+	if d.cfg.Orphans != nil {
+		orphans = d.cfg.Orphans()
 	}
 	return list(d, f, row, func(w *where, v *store.View, p *page[Node]) error {
 		loads, err := w.loads(v)
@@ -73,7 +73,7 @@ func (d *Desk) Nodes(f Filter, row func(Node) error) error {
 			if asks && (l == nil || !l.meant) || !w.wantsNode(&r) {
 				continue
 			}
-			r.Unpromised = unpromised[[2]string{r.Provider, r.Name}]
+			r.Orphans = orphans[[2]string{r.Provider, r.Name}]
 			if !p.add(r) {
 				break
 			}
@@ -119,8 +119,8 @@ func (w *where) nodes(loads map[string]*load, now time.Time) (all []Node) {
 		r.carry(l)
 		if d := w.plan.Drain(r.Name); d != nil {
 			r.Drained, r.DrainedText, r.DrainedBy, r.DrainedSince = "command", d.Text, d.By, d.Since
-			if d.Unpromised {
-				r.Drained = "unpromised"
+			if d.Orphaned {
+				r.Drained = "orphans"
 			}
 		}
 		if m := w.plan.On(r.Name, now); m != nil {

@@ -76,8 +76,8 @@ type Node struct {
 	// not listed.
 	Holders []Holder `json:"holders,omitempty"`
 	More    int      `json:"more_holders,omitempty"`
-	// Drained says where: inventory, or command; or unpromised, while its provider has
-	// something there that nobody was promised.
+	// Drained says why the node is drained: "inventory", "command", or "orphans" while
+	// its provider has orphans there.
 	Drained      string    `json:"drained,omitempty"`
 	DrainedText  string    `json:"drained_text,omitempty"`
 	DrainedBy    string    `json:"drained_by,omitempty"`
@@ -85,9 +85,9 @@ type Node struct {
 	// MaintenanceUntil and MaintenanceText are of maintenance that is under way.
 	MaintenanceUntil time.Time `json:"maintenance_until,omitzero"`
 	MaintenanceText  string    `json:"maintenance_text,omitempty"`
-	// Unpromised is how much its provider has there although no sliver is there for it.
-	// Only a served site knows.
-	Unpromised int `json:"unpromised,omitempty"`
+	// Orphans counts the resources of its provider there that belong to no sliver. It is
+	// 0 if the site is not served.
+	Orphans int `json:"orphans,omitempty"`
 }
 
 // Amount is what a node has, or what is taken of it: slivers, cores, and MiB of

@@ -92,15 +92,15 @@ type Config struct {
 	// failed: "report", it is ready and its geni_error tells, or "fail", it is
 	// geni_failed.
 	ServicesFailure string `yaml:"services_failure"`
-	// Unpromised is what becomes of what a provider has although no sliver is there for
-	// it: "report" tells of it in the log, in /metrics and in "patchbay nodes", and its
-	// node takes nothing new while it is there; "remove" has it removed, too, if this
-	// site's journal tells that it was promised and released here, 20 an hour at most.
-	// What another site has made, or this one after the backup from which its store was
-	// restored, is in no journal here: "patchbay release --unpromised" has it removed.
-	Unpromised string `yaml:"unpromised"`
-	// UnpromisedAfter is for how long it must have been there before it is removed; 10m.
-	UnpromisedAfter time.Duration `yaml:"unpromised_after"`
+	// Orphans says what happens to orphans: resources of a provider that belong to no
+	// sliver. "keep" reports them in the log, in /metrics and in "patchbay nodes", and
+	// their component takes no new slivers while they exist. "remove" also removes an
+	// orphan if this site's journal records that it was released here, at most 20 an
+	// hour. Resources of another site, or made after the backup that was restored here,
+	// are in no journal of this site: remove them with "patchbay release --orphans".
+	Orphans string `yaml:"orphans"`
+	// OrphansAfter is how long an orphan must have existed before it is removed; 10m.
+	OrphansAfter time.Duration `yaml:"orphans_after"`
 	// ASCIIManifests writes characters beyond ASCII as references; old omni
 	// fails on them.
 	ASCIIManifests bool `yaml:"ascii_manifests"`
@@ -131,10 +131,10 @@ const (
 	servicesFail   = "fail"
 )
 
-// Values of Unpromised.
+// Values of Orphans.
 const (
-	unpromisedReport = "report"
-	unpromisedRemove = "remove"
+	orphansKeep   = "keep"
+	orphansRemove = "remove"
 )
 
 // MetricsConfig says where monitors on other hosts find /metrics, /readyz and /healthz,
@@ -224,8 +224,8 @@ func DefaultConfig() Config {
 		EmptyDescribe: "empty",
 
 		ServicesFailure: servicesReport,
-		Unpromised:      unpromisedReport,
-		UnpromisedAfter: 10 * time.Minute,
+		Orphans:         orphansKeep,
+		OrphansAfter:    10 * time.Minute,
 		Log:             LogConfig{Format: "text", Level: "info"},
 		StopTimeout:     30 * time.Second,
 	}
@@ -351,8 +351,8 @@ func (c *Config) validateTimes(wrong wrongFunc) {
 	if c.ClockJump < time.Second {
 		wrong("clock_jump", "%s is less than a second, by which clocks are put right all the time; write a time like 1m", display.Duration(c.ClockJump))
 	}
-	if c.UnpromisedAfter <= 0 {
-		wrong("unpromised_after", "it must be a time like 10m")
+	if c.OrphansAfter <= 0 {
+		wrong("orphans_after", "it must be a time like 10m")
 	}
 	if c.JournalKeep != 0 && c.JournalKeep < 24*time.Hour {
 		wrong("journal_keep", "it must be a day or more, or 0s to keep all")
@@ -371,7 +371,7 @@ func (c *Config) validateChoices(wrong wrongFunc) {
 	}
 	oneOf("empty_describe", c.EmptyDescribe, "empty", "not-found")
 	oneOf("services_failure", c.ServicesFailure, servicesReport, servicesFail)
-	oneOf("unpromised", c.Unpromised, unpromisedReport, unpromisedRemove)
+	oneOf("orphans", c.Orphans, orphansKeep, orphansRemove)
 	for _, e := range c.ManifestExtensions {
 		oneOf("manifest_extensions", e, service.SliverInfo, service.VNode)
 	}

@@ -189,14 +189,23 @@ var removedKeys = map[string]string{
 	"limits.rspec.command":                   "64K",
 }
 
+// renamedKeys are the keys that have a new name, with that name.
+var renamedKeys = map[string]string{
+	"unpromised":       "orphans",
+	"unpromised_after": "orphans_after",
+}
+
 // checkEnvironment names the variables that look like a misspelt key. Others
 // with our prefix may be somebody else's, and are left alone.
 func checkEnvironment(environ []string) error {
 	lists := map[string]string{"KEYS": "certificates", "HOOKS": "hooks"}
 	known := slices.Sorted(maps.Keys(lists))
-	removed := map[string]string{}
+	removed, renamed := map[string]string{}, map[string]string{}
 	for key, value := range removedKeys {
 		removed[envName(key)] = value
+	}
+	for old, key := range renamedKeys {
+		renamed[envName(old)] = envName(key)
 	}
 	for _, name := range otherVariables {
 		known = append(known, strings.TrimPrefix(name, EnvPrefix))
@@ -216,6 +225,8 @@ func checkEnvironment(environ []string) error {
 			msg = what + " can be named in " + ConfigName + " only"
 		} else if value := removed[name]; value != "" {
 			msg = "this is no longer a setting: it is always " + value + "; take the variable out"
+		} else if now := renamed[name]; now != "" {
+			msg = "this variable is now called " + now + "; rename it"
 		} else if near := suggest.Word(key, known); near != "" && !slices.Contains(known, key) {
 			msg = "this variable stands for no key; did you mean " + EnvPrefix + near + "?"
 		}
@@ -300,6 +311,8 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]e
 		switch full := prefix + key.Value; {
 		case !ok && removedKeys[full] != "":
 			wrong(key, "%s is no longer a setting: it is always %s; take it out", full, removedKeys[full])
+		case !ok && renamedKeys[full] != "":
+			wrong(key, "%s is now called %s; rename it", full, renamedKeys[full])
 		case !ok:
 			names := slices.Sorted(maps.Keys(known))
 			hint := "known here: " + strings.Join(names, ", ")

@@ -30,8 +30,8 @@ func (s *Site) doors() map[string]http.Handler {
 		"GET /reload":      http.HandlerFunc(s.answerReload),
 		"POST /reload":     http.HandlerFunc(s.answerReload),
 		"GET /hooks":       http.HandlerFunc(s.tellHooks),
-		"GET /unpromised":  http.HandlerFunc(s.tellUnpromised),
-		"POST /unpromised": http.HandlerFunc(s.releaseUnpromised),
+		"GET /orphans":     http.HandlerFunc(s.listOrphans),
+		"POST /orphans":    http.HandlerFunc(s.releaseOrphans),
 		"GET /backup":      s.backupDoor(),
 		"GET /check-store": http.HandlerFunc(s.tellStore),
 	} {
@@ -241,25 +241,25 @@ func (s *Site) answerReload(w http.ResponseWriter, r *http.Request) {
 	answer(w, report)
 }
 
-// tellUnpromised answers GET /unpromised: rows, one JSON object a line.
-func (s *Site) tellUnpromised(w http.ResponseWriter, _ *http.Request) {
+// listOrphans answers GET /orphans with one JSON OrphanRow a line.
+func (s *Site) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
-	for _, u := range s.runner.Unpromised() {
-		_, holds := heldBy(&u, s.index.Inventory())
-		if out.Encode(UnpromisedRow{u.Provider, u.Name, u.Component, u.Sliver, u.Since, u.Released, holds, u.Ordered}) != nil {
-			return // who asked has left
+	for _, u := range s.runner.Orphans() {
+		_, holds := blockedComponent(&u, s.index.Inventory())
+		if out.Encode(OrphanRow{u.Provider, u.Name, u.Component, u.Sliver, u.Since, u.Released, holds, u.RemovalRequested}) != nil {
+			return // the client has closed the connection
 		}
 	}
 }
 
-// releaseUnpromised answers POST /unpromised: an unpromisedOrder is carried out.
-func (s *Site) releaseUnpromised(w http.ResponseWriter, r *http.Request) {
-	var o UnpromisedOrder
-	err := operate.ReadOrder(w, r, maxDismissal, &o)
-	var meant []work.Unpromised
+// releaseOrphans answers POST /orphans: it removes the orphans of an OrphanOrder.
+func (s *Site) releaseOrphans(w http.ResponseWriter, r *http.Request) {
+	var o OrphanOrder
+	err := operate.ReadOrder(w, r, maxOrphanOrder, &o)
+	var orphans []work.Orphan
 	if err == nil {
-		if meant, err = s.meant(&o); err != nil {
+		if orphans, err = s.findOrdered(&o); err != nil {
 			err = &operate.RefusedError{Text: err.Error()}
 		}
 	}
@@ -267,11 +267,11 @@ func (s *Site) releaseUnpromised(w http.ResponseWriter, r *http.Request) {
 		operate.Fail(w, err)
 		return
 	}
-	// It is written down first: what is written and not done can be told to go again.
+	// Journal first: a removal that is journalled but not done can be ordered again.
 	err = s.store.Commit(r.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
-		for _, u := range meant {
-			text := fmt.Sprintf("%.200s of provider %s on %.100s", display.Printable(u.Name), u.Provider, cmp.Or(display.Printable(u.Component), "no node that is told"))
-			cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: eventDismiss, Operator: o.Operator, Text: strings.TrimSuffix(text+": "+o.Text, ": ")})
+		for _, u := range orphans {
+			text := fmt.Sprintf("%.200s of provider %s on %.100s", display.Printable(u.Name), u.Provider, cmp.Or(display.Printable(u.Component), "an unknown node"))
+			cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: eventReleaseOrphan, Operator: o.Operator, Text: strings.TrimSuffix(text+": "+o.Text, ": ")})
 		}
 		return cs, nil
 	})
@@ -279,5 +279,5 @@ func (s *Site) releaseUnpromised(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	answer(w, s.dismiss(r.Context(), meant))
+	answer(w, s.removeOrphans(r.Context(), orphans))
 }

@@ -153,8 +153,8 @@ func (s *Site) numbers() []server.Number {
 		{Name: "decision_longest_seconds", Help: "Time of the longest decision since the start: all other changes of the site wait for it.", Value: func() float64 {
 			return s.store.LongestDecision().Seconds()
 		}},
-		{Name: "unpromised", Help: "Resources that a provider has and that belong to no sliver; a provider that has not listed its resources yet has no number.", Labels: []string{"provider"}, Values: func(add func(float64, ...string)) {
-			for name, n := range s.runner.CountUnpromised() {
+		{Name: "orphans", Help: "Resources that a provider has and that belong to no sliver; a provider that has not listed its resources yet has no number.", Labels: []string{"provider"}, Values: func(add func(float64, ...string)) {
+			for name, n := range s.runner.CountOrphans() {
 				add(float64(n), name)
 			}
 		}},

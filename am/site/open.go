@@ -86,9 +86,9 @@ func (s *Site) openRunner(context.Context) error {
 
 		ServicesMustSucceed: c.ServicesFailure == servicesFail,
 		ProviderNames:       func() []string { return slices.Collect(maps.Keys(providersOf(s.index.Inventory()))) },
-		RemoveUnpromised:    c.Unpromised == unpromisedRemove,
-		Stocked:             s.holdUnpromised,
-		Limits:              work.Limits{Unpromised: c.UnpromisedAfter, Poll: c.PollProviders, Silent: 3 * c.PollProviders},
+		RemoveOrphans:       c.Orphans == orphansRemove,
+		OrphansListed:       s.drainOrphaned,
+		Limits:              work.Limits{OrphansAfter: c.OrphansAfter, Poll: c.PollProviders, Silent: 3 * c.PollProviders},
 	})
 	return nil
 }
@@ -256,7 +256,7 @@ func (s *Site) openServer(context.Context) error {
 	c := s.config
 	s.operations = operate.New(operate.Config{
 		Store: s.store, Inventory: s.index.Inventory, Plan: s.upkeep.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
-		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Unpromised: s.unpromisedOn, Silent: s.runner.Silent,
+		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Orphans: s.orphanCounts, Silent: s.runner.Silent,
 	})
 	var admit func() error
 	if c.AuditRequired {

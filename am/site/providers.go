@@ -197,9 +197,9 @@ func (s *ProviderSet) open(name string) (*provider.Provider, error) {
 	return p, nil
 }
 
-// orphans are slivers of a provider that is missing or cannot be used: nobody can
+// unmanagedSlivers are slivers of a provider that is missing or cannot be used: nobody can
 // look after them, nor take them away.
-type orphans struct {
+type unmanagedSlivers struct {
 	Provider string
 	Slivers  int
 	Slice    string // of the first
@@ -207,7 +207,7 @@ type orphans struct {
 	Why      string // and what to do about it
 }
 
-func (o orphans) String() string {
+func (o unmanagedSlivers) String() string {
 	of := o.Slice
 	if o.Slices > 1 {
 		of += " and " + display.Count(o.Slices-1, "more slice")
@@ -215,9 +215,9 @@ func (o orphans) String() string {
 	return fmt.Sprintf("the provider %s has made %s of %s, which can be neither looked after nor removed: %s", o.Provider, display.Count(o.Slivers, "sliver"), of, o.Why)
 }
 
-// findOrphans finds them, in the order of their providers' names. usable tells what is
+// findUnmanaged finds them, in the order of their providers' names. usable tells what is
 // wrong with a provider.
-func findOrphans(slivers []am.Sliver, usable func(name string) error) (found []orphans) {
+func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found []unmanagedSlivers) {
 	type made struct {
 		slivers int
 		slices  map[string]bool
@@ -237,7 +237,7 @@ func findOrphans(slivers []am.Sliver, usable func(name string) error) (found []o
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		if err := usable(name); err != nil {
 			m := by[name]
-			found = append(found, orphans{name, m.slivers, slices.Min(slices.Collect(maps.Keys(m.slices))), len(m.slices), err.Error()})
+			found = append(found, unmanagedSlivers{name, m.slivers, slices.Min(slices.Collect(maps.Keys(m.slices))), len(m.slices), err.Error()})
 		}
 	}
 	return found

@@ -32,8 +32,8 @@ type ReloadReport struct {
 	Meets  []inventory.Consequence
 	More   int
 	Before int
-	// Orphans are slivers of providers that are gone.
-	Orphans []orphans
+	// Unmanaged are slivers of providers that are gone.
+	Unmanaged []unmanagedSlivers
 }
 
 // maxMeets bounds the answer, each list by itself; nobody reads more.
@@ -67,7 +67,7 @@ func (r *ReloadReport) meet(was, v *inventory.Inventory, s *store.Store, usable 
 	}
 	r.Meets = all[:min(len(all), maxMeets)]
 	r.More = len(all) - len(r.Meets)
-	r.Orphans = findOrphans(slivers, usable)
+	r.Unmanaged = findUnmanaged(slivers, usable)
 	return nil
 }
 
@@ -94,16 +94,16 @@ func (s *Site) tellReload(r *ReloadReport) {
 			s.log.Info("inventory", "where", r.Where(c), "consequence", c.String())
 		}
 	}
-	s.tellOrphans(r)
+	s.logUnmanaged(r)
 	if r.More > 0 {
 		s.log.Warn("the inventory meets more slivers than are told here; patchbay check tells of the first, too", "more", r.More)
 	}
 }
 
-// tellOrphans tells of slivers whose providers are gone, at each start: they need an
+// logUnmanaged tells of slivers whose providers are gone, at each start: they need an
 // operator.
-func (s *Site) tellOrphans(r *ReloadReport) {
-	for _, o := range r.Orphans {
+func (s *Site) logUnmanaged(r *ReloadReport) {
+	for _, o := range r.Unmanaged {
 		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither looked after nor removed; put it right until they are gone",
 			"provider", o.Provider, "slivers", o.Slivers, "slice", o.Slice, "slices", o.Slices, "error", o.Why)
 	}
@@ -176,7 +176,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 		return r, err
 	}
 	s.retireTestbeds()
-	s.holdUnpromised(ctx)
+	s.drainOrphaned(ctx)
 	s.runner.Wake()
 	err = r.meet(was, inv, s.store, s.providers.usable)
 	act := audit.Act{What: "reload", Text: r.summary(), Operator: operator}
@@ -219,7 +219,7 @@ func (s *Site) meetInventory(ctx context.Context) error {
 		s.noteInForce(inv)
 		return nil
 	}
-	s.tellOrphans(r)
+	s.logUnmanaged(r)
 	if n := len(r.Meets) + r.More; n > 0 {
 		s.log.Info("the inventory is as it was, and slivers are on what is otherwise than they were promised; patchbay check tells of it", "consequences", n)
 	}

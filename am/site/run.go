@@ -39,7 +39,7 @@ func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	watchers.Go(func() { s.policy.watch(watching) })
 	if !s.config.readOnly {
 		watchers.Go(func() { s.pruneJournal(watching) })
-		watchers.Go(func() { s.openRestored(watching) })
+		watchers.Go(func() { s.unlockRestored(watching) })
 		watchers.Go(func() { s.watchTestbeds(watching) })
 	}
 	go s.reloadOnHangup(watching, hup) // a stop waits for none that is stuck

@@ -181,12 +181,12 @@ func (u *upkeep) tellHeld(was, now []*maintenance.Drain) {
 	}
 	for _, d := range now {
 		if !in(was, d) {
-			u.log.Warn("nothing new goes to a component; see patchbay nodes --unpromised", "component", d.Components[0], "reason", d.Text)
+			u.log.Warn("a component takes no new slivers, since it has orphans; see patchbay nodes --orphans", "component", d.Components[0], "reason", d.Text)
 		}
 	}
 	for _, d := range was {
 		if !in(now, d) {
-			u.log.Info("a component has nothing any more that nobody was promised", "component", d.Components[0])
+			u.log.Info("a component has no orphans any more, and takes new slivers", "component", d.Components[0])
 		}
 	}
 }

@@ -9,7 +9,7 @@
 //	                            └──────────────────────────────────────────────────────────────┘
 //	store ── leases ─> expire ── lease.Release ─> store
 //	store ── slivers > sweep ─── get ── lost, drifted ─> store
-//	providers ─────> take stock ─ get of everything ─ without a record ─> log, removed
+//	providers ─────> watch orphans ─ get of all ─ without a record ─> log, removed
 //	providers ─────> poll ─────── get of nothing ─── no answer ─> log, Polled
 //
 // A sliver belongs to the provider that its record names, whatever the inventory says

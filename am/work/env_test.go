@@ -54,11 +54,11 @@ type env struct {
 
 	outbox func(store.Change) []store.Message // what the store posts
 
-	strict  bool // services must succeed
-	remove  bool // of what nobody was promised
-	log     *slog.Logger
-	stocked func(context.Context)
-	await   func(context.Context)
+	strict        bool // services must succeed
+	remove        bool // orphans, as the policy says
+	log           *slog.Logger
+	orphansListed func(context.Context)
+	await         func(context.Context)
 
 	r    *Runner
 	stop func() error
@@ -107,8 +107,8 @@ func (e *env) start() {
 
 		ServicesMustSucceed: e.strict,
 		ProviderNames:       func() []string { return []string{"double"} },
-		RemoveUnpromised:    e.remove,
-		Stocked:             e.stocked,
+		RemoveOrphans:       e.remove,
+		OrphansListed:       e.orphansListed,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

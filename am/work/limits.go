@@ -35,10 +35,10 @@ type Limits struct {
 	// Poll is how often providers are polled, 15 s. A provider is silent if it has not
 	// answered for Silent, 45 s, or for its own limit of a get if that is longer than Get.
 	Poll, Silent time.Duration
-	// Unpromised is for how long what nobody was promised must have been there before
+	// OrphansAfter is for how long an orphan must have existed before
 	// it is removed, 10 min, and Removals how many are removed in an hour, 20.
-	Unpromised time.Duration
-	Removals   int
+	OrphansAfter time.Duration
+	Removals     int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -58,7 +58,7 @@ func (l Limits) withDefaults() Limits {
 	l.List = cmp.Or(l.List, 5*time.Minute)
 	l.Poll = cmp.Or(l.Poll, 15*time.Second)
 	l.Silent = cmp.Or(l.Silent, 45*time.Second)
-	l.Unpromised = cmp.Or(l.Unpromised, 10*time.Minute)
+	l.OrphansAfter = cmp.Or(l.OrphansAfter, 10*time.Minute)
 	l.Removals = cmp.Or(l.Removals, 20)
 	return l
 }

@@ -44,13 +44,13 @@ type Config struct {
 	// they have from time to time, as those of slivers are; nil for none. It must be
 	// quick, and may be called from several goroutines.
 	ProviderNames func() []string
-	// RemoveUnpromised has removed what providers have although it was released here.
-	// Else it is only told.
-	RemoveUnpromised bool
-	// Stocked is called each time a provider has told of everything it has: Unpromised
-	// may give something else now. It may be called from several goroutines; nil for
-	// nobody.
-	Stocked func(ctx context.Context)
+	// RemoveOrphans removes orphans that this site has released. Without it orphans are
+	// only reported.
+	RemoveOrphans bool
+	// OrphansListed is called each time a provider has listed its resources, so that the
+	// result of Orphans may have changed. It may be called from several goroutines; it may
+	// be nil.
+	OrphansListed func(ctx context.Context)
 	// Log receives a line for each task that ended or has to be tried again;
 	// nil is slog.Default.
 	Log    *slog.Logger
@@ -64,9 +64,10 @@ type Runner struct {
 	tasks  chan struct{} // holds one while there may be new tasks
 	leases chan struct{} // holds one while there may be other leases
 	looks  chan struct{} // holds one while settled slivers are to be looked at soon
-	stock  stock         // what nobody was promised
 	mends  mends         // of slivers that had drifted
 	polls  polls         // whether providers answer
+
+	orphans orphanSet
 
 	failures atomic.Int64 // of tasks
 }
@@ -76,7 +77,7 @@ func New(c Config) *Runner {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), looks: make(chan struct{}, 1), stock: stock{again: make(chan struct{}, 1)}}
+	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), looks: make(chan struct{}, 1), orphans: orphanSet{recheck: make(chan struct{}, 1)}}
 }
 
 // Wake says that the store has changed. It never blocks.
@@ -111,7 +112,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		r.cfg.Await(ctx)
 	}
 	others.Go(func() { r.sweep(ctx) })
-	others.Go(func() { r.takeStock(ctx) })
+	others.Go(func() { r.watchOrphans(ctx) })
 	others.Go(func() { r.poll(ctx) })
 	err := newLoop(r).run(ctx)
 	cancel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
 	"patchbay/am/site"
@@ -23,6 +24,9 @@ func run(ctx context.Context, args []string, c console) int {
 	}
 	return report(err, c)
 }
+
+// renamedFlags maps the flags that have a new name to that name.
+var renamedFlags = map[string]string{"unpromised": "orphans"}
 
 // rootCommand makes the command patchbay with all its subcommands.
 func rootCommand(c console) *cobra.Command {
@@ -44,7 +48,12 @@ func rootCommand(c console) *cobra.Command {
 	root.AddGroup(groups...)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if e, ok := errors.AsType[*pflag.NotExistError](err); ok && renamedFlags[e.GetSpecifiedName()] != "" {
+			err = fmt.Errorf("--%s is now called --%s", e.GetSpecifiedName(), renamedFlags[e.GetSpecifiedName()])
+		}
+		return &usageError{cmd, err}
+	})
 	for _, s := range []struct {
 		use, short, long string
 		options          options

@@ -281,7 +281,7 @@ func TestServeReadOnly(t *testing.T) {
 	if _, out := at("slivers"); strings.Count(out, "ready") != 2 {
 		t.Errorf("the slivers of the copy:\n%s", out)
 	}
-	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--believe"}, {"release", "--unpromised", "x"}} {
+	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--believe"}, {"release", "--orphans", "x"}} {
 		code, out := at(args...)
 		if code != 1 {
 			t.Errorf("%q: exit status %d", args, code)

@@ -65,9 +65,9 @@ func TestOnHostRestoredSite(t *testing.T) {
 	has(t, s.does("restore", "--yes", backup), "late", "is what the site has promised from now on")
 	s.start()
 	wait.Until(t, "it is known what there is", func() bool {
-		return strings.Count(s.does("nodes", "--unpromised"), "nothing new goes to its node") == 2
+		return strings.Count(s.does("nodes", "--orphans"), "its node takes no new slivers") == 2
 	})
-	has(t, s.does("nodes"), "drained", "has 2 that nobody was promised: nodes --unpromised")
+	has(t, s.does("nodes"), "drained", "2 orphans: nodes --orphans")
 	wait.Until(t, "what was lost is failed", func() bool { return strings.Contains(s.call("Status"), "geni_failed") })
 	has(t, s.call("Status"), "geni_ready", "its provider does not have it any more")
 	if doors := s.doors(); doors["server"] != kept || doors["client"].port != "" {
@@ -78,26 +78,26 @@ func TestOnHostRestoredSite(t *testing.T) {
 	s.opens(late) // nobody has said that it is to go
 	code, out := s.asAlice("other", "Allocate", request)
 	if code == 0 || !strings.Contains(out, "TOOBIG (6)") || !strings.Contains(out, "in service") {
-		t.Errorf("Allocate on a host with nodes that nobody was promised: exit status %d\n%s", code, out)
+		t.Errorf("Allocate on a host with orphaned nodes: exit status %d\n%s", code, out)
 	}
 
 	// An operator has them removed.
 	var lost []string
-	for line := range strings.Lines(s.does("nodes", "--unpromised", "--json")) {
-		var row site.UnpromisedRow
+	for line := range strings.Lines(s.does("nodes", "--orphans", "--json")) {
+		var row site.OrphanRow
 		if err := json.Unmarshal([]byte(line), &row); err != nil || row.Provider != "local" || !row.Holds || row.Released {
 			t.Errorf("%s, %v", line, err)
 		}
 		lost = append(lost, row.Resource)
 	}
 	if len(lost) != 2 {
-		t.Fatalf("nobody was promised %v", lost)
+		t.Fatalf("orphans: %v", lost)
 	}
-	has(t, s.does("release", "--unpromised", lost[0], lost[1]), "Gone: "+lost[0], "Gone: "+lost[1])
+	has(t, s.does("release", "--orphans", lost[0], lost[1]), "Gone: "+lost[0], "Gone: "+lost[1])
 	if _, err := s.ssh("alice", late, "true"); err == nil {
 		t.Error("a node that was removed is open")
 	}
-	has(t, s.does("nodes", "--unpromised"), "they have nothing that nobody was promised")
+	has(t, s.does("nodes", "--orphans"), "Providers have reported no orphans")
 	if code, out := s.asAlice("other", "Allocate", request); code != 0 {
 		t.Errorf("Allocate of what is free: exit status %d\n%s", code, out)
 	}

@@ -331,7 +331,7 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 	wait.Until(t, "all metrics", func() bool {
 		alice(s.url, "Status")
 		_, text = get(t, s.admin+"/metrics")
-		return strings.Contains(text, "\npatchbay_crl_next_update_timestamp_seconds{") && strings.Contains(text, "\npatchbay_unpromised{")
+		return strings.Contains(text, "\npatchbay_crl_next_update_timestamp_seconds{") && strings.Contains(text, "\npatchbay_orphans{")
 	})
 	if out := promtool(t, text, "check", "metrics"); out != "" {
 		t.Errorf("promtool says of the metrics: %s", out)

@@ -28,7 +28,7 @@ func noteAct(ctx context.Context, c console, config *site.Config, what, text str
 	}
 }
 
-func notServedUnpromised() error {
+func notServedError() error {
 	return errors.New("this needs a running server: start it with patchbay serve, and try again")
 }
 
@@ -39,12 +39,12 @@ func yesOrNo(b bool) string {
 	return "no"
 }
 
-func remarkOn(r *site.UnpromisedRow) string {
+func remarkOn(r *site.OrphanRow) string {
 	switch {
-	case !r.Ordered.IsZero():
-		return "told to go at " + display.Time(r.Ordered)
+	case !r.RemovalRequested.IsZero():
+		return "removal requested at " + display.Time(r.RemovalRequested)
 	case r.Holds:
-		return "nothing new goes to its node"
+		return "its node takes no new slivers"
 	}
 	return ""
 }

@@ -22,17 +22,17 @@ drained: whatever has got another name is not.
 
 The states: free; used, with room for more; full; held, where no other
 slice can get in, since the node is exclusive or one asked for all of it; cleaning,
-until what was there is removed; maintenance; drained; missing. A node is drained
-without an operator's word, too, while its provider has something there that nobody
-was promised: a restored backup may not know of it.
+until what was there is removed; maintenance; drained; missing. A node is also drained
+automatically while its provider has orphans there: resources that belong to no sliver,
+for example since they are newer than a restored backup.
 
---unpromised lists that instead: the provider, the resource as it calls it, the node,
-and whether it was promised here once and released. To have it removed:
-patchbay release --unpromised RESOURCE. Only a served site knows.` + listLong
+--orphans lists orphans instead: the provider, its name of the resource, the node, and
+whether this site has released the resource before. To remove one:
+patchbay release --orphans RESOURCE. The site must be served.` + listLong
 
 type nodesOptions struct {
 	listOptions
-	Unpromised bool
+	Orphans bool
 }
 
 func (o *nodesOptions) AddFlags(fs *pflag.FlagSet) {
@@ -42,22 +42,22 @@ func (o *nodesOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addPattern(fs, &o.filter.User, "user", "a user who has slivers on it")
 	o.addPattern(fs, &o.filter.Provider, "provider", "its provider")
 	o.addStates(fs, "state", operate.NodeStates)
-	fs.BoolVar(&o.Unpromised, "unpromised", false, "list what providers have and nobody was promised")
+	fs.BoolVar(&o.Orphans, "orphans", false, "list orphans: resources of providers that belong to no sliver")
 }
 
 func (o *nodesOptions) Validate(args []string) error {
-	if err := o.listOptions.Validate(args); err != nil || !o.Unpromised {
+	if err := o.listOptions.Validate(args); err != nil || !o.Orphans {
 		return err
 	}
 	if o.filter != (operate.Filter{}) || o.Backup != "" {
-		return fmt.Errorf("--unpromised lists all of it, as a served site knows it; leave the other flags and the pattern out")
+		return fmt.Errorf("--orphans lists all orphans of a served site; leave the other flags and the pattern out")
 	}
 	return nil
 }
 
 func (o *nodesOptions) Run(ctx context.Context, c console) error {
-	if o.Unpromised {
-		return o.showUnpromised(ctx, c)
+	if o.Orphans {
+		return o.showOrphans(ctx, c)
 	}
 	head := []string{"NODE", "STATE", "TAKEN", "LAST END", "HELD BY"}
 	if o.Wide {
@@ -142,34 +142,34 @@ func nodeRemark(n *operate.Node) string {
 	if n.Removing > 0 {
 		parts = append(parts, display.Count(n.Removing, "sliver")+" being removed")
 	}
-	if n.Unpromised > 0 {
-		parts = append(parts, fmt.Sprintf("has %d that nobody was promised: nodes --unpromised", n.Unpromised))
+	if n.Orphans > 0 {
+		parts = append(parts, display.Count(n.Orphans, "orphan")+": nodes --orphans")
 	}
 	return strings.Join(parts, "; ")
 }
 
-// showUnpromised lists what a served site knows of.
-func (o *nodesOptions) showUnpromised(ctx context.Context, c console) error {
+// showOrphans lists the orphans of a served site.
+func (o *nodesOptions) showOrphans(ctx context.Context, c console) error {
 	config, err := o.site.read()
 	if err != nil {
 		return err
 	}
 	t := newTable(c.out, &o.listOptions, config.Now(ctx))
 	t.head("PROVIDER", "RESOURCE", "NODE", "SINCE", "RELEASED HERE", "REMARK")
-	list := func(w io.Writer) error { return site.Stream(ctx, config, "/unpromised", w) }
+	list := func(w io.Writer) error { return site.Stream(ctx, config, "/orphans", w) }
 	if o.JSON {
 		err = list(c.out)
 	} else {
-		err = site.ReadRows(list, func(r *site.UnpromisedRow) error {
+		err = site.ReadRows(list, func(r *site.OrphanRow) error {
 			t.row(t.cut(r.Provider, 40), r.Resource, t.cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), remarkOn(r))
 			return nil
 		})
 	}
 	switch {
 	case errors.Is(err, site.ErrNotServed):
-		return notServedUnpromised()
+		return notServedError()
 	case err != nil || o.JSON:
 		return err
 	}
-	return t.flush("As far as providers have told, they have nothing that nobody was promised.")
+	return t.flush("Providers have reported no orphans.")
 }

@@ -25,32 +25,32 @@ released with --frozen; the slice itself stays shut down until it is thawed.
 At a terminal it shows what it would release, and asks; --yes answers. Elsewhere it
 does not ask. The site may be served or not.
 
---unpromised has what nobody was promised removed by its provider: a RESOURCE is one of
-patchbay nodes --unpromised, by its name or as PROVIDER/NAME. Nothing that a sliver's
-record names is touched. For this the site must be served.`
+--orphans removes orphans: resources of a provider that belong to no sliver. A RESOURCE
+is one that patchbay nodes --orphans lists, by its name or as PROVIDER/NAME. Resources of
+slivers are never touched. The site must be served.`
 
 type releaseOptions struct {
-	site       siteFlag
-	order      operate.Release
-	Unpromised bool
-	Yes        bool
+	site    siteFlag
+	order   operate.Release
+	Orphans bool
+	Yes     bool
 }
 
 func (o *releaseOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.BoolVar(&o.order.Frozen, "frozen", false, "release what was shut down and is kept for inspection, too")
-	fs.BoolVar(&o.Unpromised, "unpromised", false, "have what nobody was promised removed: see nodes --unpromised")
+	fs.BoolVar(&o.Orphans, "orphans", false, "remove orphans, as patchbay nodes --orphans lists them")
 	fs.BoolVar(&o.Yes, "yes", false, "do not ask at a terminal")
 	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal and for the users of the slice, who are told it")
 }
 
 func (o *releaseOptions) Validate(args []string) error {
-	if o.Unpromised {
+	if o.Orphans {
 		switch {
 		case o.order.Frozen:
-			return fmt.Errorf("--unpromised is about what is in no slice, so --frozen says nothing; leave it out")
+			return fmt.Errorf("orphans are in no slice, so --frozen has no effect with --orphans; leave it out")
 		case len(args) == 0:
-			return fmt.Errorf("name what to remove, as patchbay nodes --unpromised lists it")
+			return fmt.Errorf("name the orphans to remove, as patchbay nodes --orphans lists them")
 		}
 	}
 	if o.order.Targets = args; len(args) == 0 {
@@ -65,8 +65,8 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	o.order.Operator = audit.Operator()
-	if o.Unpromised {
-		return o.releaseUnpromised(ctx, c, config)
+	if o.Orphans {
+		return o.releaseOrphans(ctx, c, config)
 	}
 	if err := o.confirm(ctx, c, config); err != nil {
 		return err
@@ -118,12 +118,12 @@ func isOrAre(n int, what string) string {
 	return display.Count(n, what) + " are"
 }
 
-// releaseUnpromised has a served site remove what nobody was promised.
-func (o *releaseOptions) releaseUnpromised(ctx context.Context, c console, config *site.Config) error {
-	var done []site.Dismissed
-	err := site.Order(ctx, config, "/unpromised", site.UnpromisedOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
+// releaseOrphans asks a served site to remove orphans.
+func (o *releaseOptions) releaseOrphans(ctx context.Context, c console, config *site.Config) error {
+	var done []site.OrphanResult
+	err := site.Order(ctx, config, "/orphans", site.OrphanOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
 	if errors.Is(err, site.ErrNotServed) {
-		return notServedUnpromised()
+		return notServedError()
 	}
 	if err != nil {
 		return err
@@ -142,14 +142,14 @@ func (o *releaseOptions) releaseUnpromised(ctx context.Context, c console, confi
 			fmt.Fprintf(c.out, "Not removed: %s: %s\n", what, display.Line(d.Wrong))
 		default:
 			going++
-			fmt.Fprintf(c.out, "Told to go, and still there: %s.\n", what)
+			fmt.Fprintf(c.out, "Removal requested, still there: %s.\n", what)
 		}
 	}
 	if going > 0 {
-		fmt.Fprintf(c.out, "What is left, and takes nothing new until it is gone: %s\n", o.site.hint("nodes", "--unpromised"))
+		fmt.Fprintf(c.out, "To list the orphans that are left: %s\n", o.site.hint("nodes", "--orphans"))
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%s could not be removed; see why above, mend the provider and say it again", display.Count(wrong, "resource"))
+		return fmt.Errorf("%s could not be removed for the reasons above; fix the provider and try again", display.Count(wrong, "resource"))
 	}
 	return nil
 }

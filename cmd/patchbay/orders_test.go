@@ -72,14 +72,14 @@ func TestOrdersInDoubt(t *testing.T) {
 	} {
 		answer.Store(&tt.answer)
 		for _, args := range [][]string{
-			{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--believe"}, {"release", "--unpromised", "x"},
+			{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--believe"}, {"release", "--orphans", "x"},
 		} {
 			code, out := tell(t, append(args, "--config", dir)...)
 			if code != 1 || !strings.Contains(out, doubt) || !strings.Contains(out, "journal --since 10m --config "+dir) || !strings.Contains(out, tt.want) || strings.Contains(out, "or root") {
 				t.Errorf("%s: %q: %d %s", tt.rule, args, code, out)
 			}
 		}
-		for _, args := range [][]string{{"slivers"}, {"nodes", "--unpromised"}, {"clock"}} {
+		for _, args := range [][]string{{"slivers"}, {"nodes", "--orphans"}, {"clock"}} {
 			if code, out := tell(t, append(args, "--config", dir)...); code != 1 || strings.Contains(out, "may have been done") {
 				t.Errorf("%s: %q: %d %s", tt.rule, args, code, out)
 			}

@@ -63,7 +63,7 @@ func printReload(out io.Writer, r *site.ReloadReport) {
 	if r.MoreChanges > 0 {
 		fmt.Fprintf(out, "  and %d more.\n", r.MoreChanges)
 	}
-	for _, o := range r.Orphans {
+	for _, o := range r.Unmanaged {
 		fmt.Fprintf(out, "%-8s %s\n", "warning", display.Printable(o.String()))
 	}
 	switch {

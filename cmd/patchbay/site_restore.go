@@ -27,9 +27,9 @@ another site's or a later program's, is not replaced.
 
 The site must not be served meanwhile. When it is served again, it looks after
 each sliver of the backup. It promises nothing before its providers have told what
-they have, or half a minute has gone by. A node with something that the backup does not
-know of takes nothing new; patchbay nodes --unpromised lists it, and patchbay release
---unpromised has it removed.`
+they have, or half a minute has gone by. A node with resources that the backup does not
+know of takes no new slivers. patchbay nodes --orphans lists these orphans, and patchbay
+release --orphans removes them.`
 
 type restoreOptions struct {
 	site siteFlag

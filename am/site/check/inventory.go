@@ -57,7 +57,7 @@ func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.In
 			k.note(r.Where(x), "%s", x)
 		}
 	}
-	for _, o := range r.Orphans {
+	for _, o := range r.Unmanaged {
 		k.warn(c.Providers, "%s", o)
 	}
 	if r.More > 0 {

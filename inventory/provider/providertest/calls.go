@@ -24,7 +24,7 @@ func (s *suite) get(names ...string) (map[string]provider.Result, error) {
 func (s *suite) everything() (all map[string]provider.Result, ok bool) {
 	all, err := s.get()
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Kind == provider.Unsupported && e.Err == nil {
-		s.note(ruleGet, "asked for everything, it says that it cannot tell: %v; what it has and nobody was promised is never found", detail(err))
+		s.note(ruleGet, "it cannot list all its resources: %v; so its orphans are never found", detail(err))
 		return nil, true
 	}
 	if err != nil {

@@ -236,7 +236,7 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 		{"no services", "    services: {type: \"array[string]\", kind: r}\n", "", ruleServices, "services is missing, so nobody is told what failed of setup"},
 		{"no shaping", "", "", ruleInterfaces, "no emulator tells by what means"},
 		{"no door", "", "", ruleAttributes, "nobody can log in"},
-		{"tells by name", "", "", ruleGet, "it cannot tell: ask by name"},
+		{"tells by name", "", "", ruleGet, "it cannot list all its resources: ask by name"},
 		{"number", "", "", ruleGet, "put it into quotes"},
 		{"undeclared", "", "", ruleGet, `"colour", which the metadata do not declare`},
 		{"tells what is written", "", "", ruleGet, "only written"},

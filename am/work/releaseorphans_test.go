@@ -11,9 +11,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// TestDismiss says what becomes of what nobody was promised when an operator wants it
-// removed, of which the double has two.
-func TestDismiss(t *testing.T) {
+// TestReleaseOrphans checks what happens when an operator removes orphans, of which the
+// double has two.
+func TestReleaseOrphans(t *testing.T) {
 	a, b := realName(1), "operators-own"
 	for _, tt := range []struct {
 		rule string
@@ -23,29 +23,29 @@ func TestDismiss(t *testing.T) {
 	}{
 		{"both", func(*env) {}, []string{a, b}, "[] map[]; 0 found"},
 		{"one; the other stays", func(*env) {}, []string{a}, "[] map[]; 1 found"},
-		{"one that is gone by itself", func(e *env) { e.d.with(func() { delete(e.d.nodes, a) }) }, []string{a}, "[] map[]; 1 found"},
+		{"one that is gone already", func(e *env) { e.d.with(func() { delete(e.d.nodes, a) }) }, []string{a}, "[] map[]; 1 found"},
 		{"one that its provider does not remove", func(e *env) {
 			e.d.with(func() { e.d.refuses[b] = refusing(provider.Failed, "no", false) })
 		}, []string{b, a}, "[operators-own] map[operators-own:no]; 1 found"},
-		{"one that takes its time: it is looked after", func(e *env) { e.d.with(func() { e.d.slow = 40 * time.Second }) }, []string{a, b}, "[" + a + " operators-own] map[]; 0 found"},
-		{"one that lies", func(e *env) { e.d.with(func() { e.d.lies[a] = true }) }, []string{a}, "[" + a + "] map[]; 2 found"},
+		{"a slow removal: providers are listed again soon", func(e *env) { e.d.with(func() { e.d.slow = 40 * time.Second }) }, []string{a, b}, "[" + a + " operators-own] map[]; 0 found"},
+		{"one whose removal is reported but not done", func(e *env) { e.d.with(func() { e.d.lies[a] = true }) }, []string{a}, "[" + a + "] map[]; 2 found"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			bubble(t, 2, func(e *env) {
 				e.d.sliceOf = func(string) string { return "" }
-				e.ghost(a, b)
+				e.addOrphans(a, b)
 				e.start()
-				e.within(time.Second, "both are found at once", func() bool { return len(e.r.Unpromised()) == 2 })
+				e.within(time.Second, "both are found at once", func() bool { return len(e.r.Orphans()) == 2 })
 				tt.play(e)
 				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 				defer cancel()
-				left, wrong, err := e.r.Dismiss(ctx, "double", tt.ask)
+				left, wrong, err := e.r.ReleaseOrphans(ctx, "double", tt.ask)
 				if err != nil {
 					t.Fatal(err)
 				}
 				got := fmt.Sprint(left, wrong)
 				time.Sleep(71 * time.Second)
-				if got += fmt.Sprintf("; %d found", len(e.r.Unpromised())); got != tt.want {
+				if got += fmt.Sprintf("; %d found", len(e.r.Orphans())); got != tt.want {
 					t.Errorf("%s; want %s", got, tt.want)
 				}
 			})
@@ -53,43 +53,43 @@ func TestDismiss(t *testing.T) {
 	}
 }
 
-// TestDismissTouchesNoSliver holds that a resource which a record names stays, whatever
+// TestReleaseOrphansKeepsSlivers checks that a resource that a record names stays, whatever
 // is asked for.
-func TestDismissTouchesNoSliver(t *testing.T) {
+func TestReleaseOrphansKeepsSlivers(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		e.makeReady("a-1")
-		left, wrong, err := e.r.Dismiss(context.Background(), "double", []string{"a-1", "none"})
+		left, wrong, err := e.r.ReleaseOrphans(context.Background(), "double", []string{"a-1", "none"})
 		if err != nil || len(left)+len(wrong) > 0 || !e.node("a-1") || e.sliver("a-1").Status != ready {
 			t.Errorf("%v, %v, %v; it is %v", left, wrong, err, e.sliver("a-1").Status)
 		}
 	})
 }
 
-// TestDismissOfProvidersThatFail tells why, and forgets nothing.
-func TestDismissOfProvidersThatFail(t *testing.T) {
+// TestReleaseOrphansProviderError checks that the error is returned and the orphan stays known.
+func TestReleaseOrphansProviderError(t *testing.T) {
 	bubble(t, 2, func(e *env) {
-		e.ghost(realName(1))
+		e.addOrphans(realName(1))
 		e.start()
-		e.within(time.Second, "it is found", func() bool { return len(e.r.Unpromised()) == 1 })
+		e.within(time.Second, "it is found", func() bool { return len(e.r.Orphans()) == 1 })
 		e.d.with(func() { e.d.breaks = fmt.Errorf("broken") })
-		if _, _, err := e.r.Dismiss(context.Background(), "double", []string{realName(1)}); err == nil || len(e.r.Unpromised()) != 1 {
-			t.Errorf("%v, %v", err, e.r.Unpromised())
+		if _, _, err := e.r.ReleaseOrphans(context.Background(), "double", []string{realName(1)}); err == nil || len(e.r.Orphans()) != 1 {
+			t.Errorf("%v, %v", err, e.r.Orphans())
 		}
 		e.d.with(func() { e.d.breaks = nil })
 	})
 }
 
-// TestStocked holds that whoever is to know what nobody was promised is told at the
-// start, and each time it may have changed.
-func TestStocked(t *testing.T) {
+// TestOrphansListed checks that OrphansListed is called at the
+// start, and each time the orphans may have changed.
+func TestOrphansListed(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		var told atomic.Int32
 		var found atomic.Value
-		e.stocked = func(context.Context) {
+		e.orphansListed = func(context.Context) {
 			told.Add(1)
 			var names []string
-			for _, u := range e.r.Unpromised() {
+			for _, u := range e.r.Orphans() {
 				names = append(names, u.Name)
 			}
 			found.Store(names)
@@ -97,23 +97,23 @@ func TestStocked(t *testing.T) {
 		knows := func(names ...string) func() bool {
 			return func() bool { return told.Load() > 0 && slices.Equal(found.Load().([]string), names) }
 		}
-		e.ghost("x")
+		e.addOrphans("x")
 		e.start()
 		e.within(time.Second, "it is told at once", knows("x"))
-		e.ghost("y")
+		e.addOrphans("y")
 		e.within(6*time.Minute, "it is told of another", knows("x", "y"))
 		e.d.with(func() { delete(e.d.nodes, "x") })
 		e.within(6*time.Minute, "and of one less", knows("y"))
 	})
 }
 
-// TestUnpromisedThatIsNotTold holds that one answer which does not tell of what was
-// there, and errors, make nobody forget it.
-func TestUnpromisedThatIsNotTold(t *testing.T) {
+// TestOrphanMissingFromAnswer checks that an orphan stays known after an answer that
+// omits it, and after errors.
+func TestOrphanMissingFromAnswer(t *testing.T) {
 	bubble(t, 2, func(e *env) {
-		e.ghost("x")
+		e.addOrphans("x")
 		e.start()
-		e.within(time.Second, "it is found", func() bool { return len(e.r.Unpromised()) == 1 })
+		e.within(time.Second, "it is found", func() bool { return len(e.r.Orphans()) == 1 })
 		for _, tt := range []struct {
 			rule string
 			play func()
@@ -130,7 +130,7 @@ func TestUnpromisedThatIsNotTold(t *testing.T) {
 		} {
 			e.d.with(tt.play)
 			time.Sleep(6 * time.Minute)
-			if n := len(e.r.Unpromised()); n != tt.want {
+			if n := len(e.r.Orphans()); n != tt.want {
 				t.Errorf("%s: %d found, want %d", tt.rule, n, tt.want)
 			}
 		}

@@ -18,8 +18,8 @@ import (
 // realName is the name of sliver n as the service makes names, in slice 00000001.
 func realName(n int) string { return fmt.Sprintf("%08x-1111-4222-8333-444444444444", n) }
 
-// ghost is a node that its provider has.
-func (e *env) ghost(names ...string) {
+// addOrphans is a node that its provider has.
+func (e *env) addOrphans(names ...string) {
 	e.d.with(func() {
 		for _, n := range names {
 			e.d.nodes[n] = &node{is: provider.Resource{"name": n, "ensure": "present", "component": "pc7"}}
@@ -40,9 +40,9 @@ func (e *env) remember(event string, names ...string) {
 	})
 }
 
-// TestWhatNobodyWasPromised says what is found, and what of it is removed, in most of a
+// TestOrphans checks which orphans are found, and which are removed, in most of a
 // day in which a provider has one node too many.
-func TestWhatNobodyWasPromised(t *testing.T) {
+func TestOrphans(t *testing.T) {
 	const ( // what is seen in the end
 		nothing  = "not found, not there"
 		kept     = "not found, there"
@@ -57,29 +57,29 @@ func TestWhatNobodyWasPromised(t *testing.T) {
 	}{
 		{"released here and there again: removed by policy", true, realName(1), func(e *env, name string) {
 			e.remember(string(am.EventDelete), name)
-			e.ghost(name)
+			e.addOrphans(name)
 		}, nothing},
 		{"released by its lease: the same", true, realName(1), func(e *env, name string) {
 			e.remember(string(am.EventExpire), name)
-			e.ghost(name)
+			e.addOrphans(name)
 		}, nothing},
-		{"without that policy it is told", false, realName(1), func(e *env, name string) {
+		{"without that policy it is reported", false, realName(1), func(e *env, name string) {
 			e.remember(string(am.EventDelete), name)
-			e.ghost(name)
+			e.addOrphans(name)
 		}, reported},
-		{"of which the journal knows nothing is another site's, or of a newer store: told", true, realName(1), func(e *env, name string) { e.ghost(name) }, reported},
-		{"of which it knows no release: told", true, realName(1), func(e *env, name string) {
+		{"of which the journal knows nothing is another site's, or of a newer store: reported", true, realName(1), func(e *env, name string) { e.addOrphans(name) }, reported},
+		{"of which it knows no release: reported", true, realName(1), func(e *env, name string) {
 			e.remember("Allocate", name)
-			e.ghost(name)
+			e.addOrphans(name)
 		}, reported},
-		{"whose name is none of ours: told, whatever the journal says", true, "operators-own", func(e *env, name string) {
+		{"whose name is none of ours: reported, whatever the journal says", true, "operators-own", func(e *env, name string) {
 			e.remember(string(am.EventDelete), name)
-			e.ghost(name)
+			e.addOrphans(name)
 		}, reported},
-		{"there for less than the time it takes: told", true, realName(1), func(e *env, name string) {
+		{"there for less than the time it takes: reported", true, realName(1), func(e *env, name string) {
 			e.remember(string(am.EventDelete), name)
 			time.Sleep(20*time.Hour - 9*time.Minute)
-			e.ghost(name)
+			e.addOrphans(name)
 		}, reported},
 		{"known, but absent", true, realName(1), func(e *env, name string) {
 			e.d.with(func() {
@@ -99,8 +99,8 @@ func TestWhatNobodyWasPromised(t *testing.T) {
 			e.release(name)
 			e.remember(string(am.EventDelete), name)
 		}, kept},
-		{"gone by itself: forgotten", false, realName(1), func(e *env, name string) {
-			e.ghost(name)
+		{"gone without a removal: forgotten", false, realName(1), func(e *env, name string) {
+			e.addOrphans(name)
 			time.Sleep(time.Hour)
 			e.d.with(func() { delete(e.d.nodes, name) })
 		}, nothing},
@@ -111,14 +111,14 @@ func TestWhatNobodyWasPromised(t *testing.T) {
 				e.remove = tt.remove
 				e.start()
 				begun := time.Now()
-				e.ghost() // the double has its nodes before it is asked
+				e.addOrphans() // the double has its nodes before it is asked
 				tt.play(e, tt.name)
 				time.Sleep(20*time.Hour + 2*time.Second - time.Since(begun))
 				got := "not found"
-				if n, told := e.r.CountUnpromised()["double"]; !told || n != len(e.r.Unpromised()) {
-					t.Errorf("%d are counted, %v", n, told)
+				if n, listed := e.r.CountOrphans()["double"]; !listed || n != len(e.r.Orphans()) {
+					t.Errorf("%d are counted, %v", n, listed)
 				}
-				if all := e.r.Unpromised(); len(all) > 0 {
+				if all := e.r.Orphans(); len(all) > 0 {
 					got = "found"
 					if u := all[0]; len(all) > 1 || u.Name != tt.name || u.Provider != "double" || u.Component != "pc7" {
 						t.Errorf("found %+v", all)
@@ -137,9 +137,9 @@ func TestWhatNobodyWasPromised(t *testing.T) {
 	}
 }
 
-// TestGhostOfARealLife holds that a node that its provider called absent, and shows
-// again, is found by what the journal really says.
-func TestGhostOfARealLife(t *testing.T) {
+// TestReleasedNodeReappears checks that a node that its provider reported absent, and
+// then present again, is an orphan that was released here.
+func TestReleasedNodeReappears(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.d.sliceOf = func(string) string { return "" }
 		e.remove = true
@@ -150,19 +150,19 @@ func TestGhostOfARealLife(t *testing.T) {
 		e.within(2*time.Minute, "it is gone", func() bool { return !e.exists(realName(1)) })
 		was.is["ensure"] = "present"
 		e.d.with(func() { e.d.nodes[realName(1)] = was })
-		e.within(7*time.Minute, "it is found", func() bool { return len(e.r.Unpromised()) == 1 })
-		if u := e.r.Unpromised()[0]; !u.Released || u.Name != realName(1) {
+		e.within(7*time.Minute, "it is found", func() bool { return len(e.r.Orphans()) == 1 })
+		if u := e.r.Orphans()[0]; !u.Released || u.Name != realName(1) {
 			t.Errorf("found %+v", u)
 		}
 		e.within(20*time.Minute, "it is removed", func() bool { return !e.node(realName(1)) })
-		e.within(7*time.Minute, "it is forgotten", func() bool { return len(e.r.Unpromised()) == 0 })
+		e.within(7*time.Minute, "it is forgotten", func() bool { return len(e.r.Orphans()) == 0 })
 		if !e.node(realName(2)) || e.sliver(realName(2)).Status != ready {
-			t.Error("what was promised was touched")
+			t.Error("a sliver was touched")
 		}
 	})
 }
 
-func TestRemovalsOfAnHourAreBounded(t *testing.T) {
+func TestRemovalsPerHourAreLimited(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.d.sliceOf = func(string) string { return "" }
 		e.remove, e.limits.Removals = true, 5
@@ -171,7 +171,7 @@ func TestRemovalsOfAnHourAreBounded(t *testing.T) {
 			names = append(names, realName(i))
 		}
 		e.remember(string(am.EventDelete), names...)
-		e.ghost(names...)
+		e.addOrphans(names...)
 		e.start()
 		left := func() (n int) { e.d.with(func() { n = len(e.d.nodes) }); return n }
 		for _, want := range []int{7, 2, 0} {
@@ -183,8 +183,8 @@ func TestRemovalsOfAnHourAreBounded(t *testing.T) {
 	})
 }
 
-// TestProvidersThatCannotTellOfEverything are passed over with one line in the log.
-func TestProvidersThatCannotTellOfEverything(t *testing.T) {
+// TestProvidersThatCannotList checks that they are skipped with one line in the log.
+func TestProvidersThatCannotList(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		play func(*double)
@@ -197,15 +197,15 @@ func TestProvidersThatCannotTellOfEverything(t *testing.T) {
 			bubble(t, 2, func(e *env) {
 				var log lockedBuffer
 				e.log = slog.New(slog.NewTextHandler(&log, nil))
-				e.ghost("x")
+				e.addOrphans("x")
 				tt.play(e.d)
 				e.start()
 				time.Sleep(20 * time.Hour)
-				if n := strings.Count(log.String(), "does not tell of everything"); n != 1 || len(e.r.Unpromised()) != 0 {
-					t.Errorf("%d lines, %v:\n%s", n, e.r.Unpromised(), log.String())
+				if n := strings.Count(log.String(), "does not list its resources"); n != 1 || len(e.r.Orphans()) != 0 {
+					t.Errorf("%d lines, %v:\n%s", n, e.r.Orphans(), log.String())
 				}
 				e.d.with(func() { e.d.noList, e.d.answer = nil, 0 })
-				e.within(10*time.Minute, "it is found", func() bool { return len(e.r.Unpromised()) == 1 })
+				e.within(10*time.Minute, "it is found", func() bool { return len(e.r.Orphans()) == 1 })
 			})
 		})
 	}
@@ -228,7 +228,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func TestNamesThatSliversGet(t *testing.T) {
+func TestIsUUID(t *testing.T) {
 	for name, want := range map[string]bool{
 		realName(1): true, "": false, "pc1": false, strings.ToUpper(realName(0xabcdef01)): false,
 		"00000001-1111-1222-8333-444444444444": false, realName(1) + "0": false, strings.ReplaceAll(realName(1), "-", "_"): false,

@@ -1,0 +1,270 @@
+package site
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/am/maintenance"
+	"patchbay/am/urn"
+	"patchbay/am/work"
+	"patchbay/inventory"
+)
+
+// OrphanRow describes an orphan: a resource of a provider that belongs to no sliver.
+type OrphanRow struct {
+	Provider  string `json:"provider"`
+	Resource  string `json:"resource"`
+	Component string `json:"component,omitempty"` // as the provider reports it
+	Sliver    string `json:"sliver,omitempty"`    // as the provider reports it
+	// Since is when it was first seen after the start.
+	Since time.Time `json:"since"`
+	// Released says that it belonged to a sliver of this site that was released.
+	Released bool `json:"released_here"`
+	// Holds says that its node takes no new slivers while it exists.
+	Holds bool `json:"holds"`
+	// RemovalRequested is when its removal was last requested.
+	RemovalRequested time.Time `json:"ordered,omitzero"`
+}
+
+// OrphanOrder requests the removal of orphans.
+type OrphanOrder struct {
+	Resources []string // as NAME or PROVIDER/NAME
+	Text      string
+	Operator  string
+}
+
+// OrphanResult is the result of the removal of one orphan.
+type OrphanResult struct {
+	Provider, Resource, Component string
+	Gone                          bool   // the provider has confirmed that it is gone
+	Wrong                         string // the provider's error; "" for none
+}
+
+const (
+	// maxOrphanNames limits the names in an order, and maxOrphanOrder its bytes.
+	maxOrphanNames = 100
+	maxOrphanOrder = 1 << 20
+	// orphanRemovalWait is how long an order waits until the orphans are gone. It is less
+	// than askTimeout, so that the client gets an answer.
+	orphanRemovalWait = 15 * time.Second
+	// eventReleaseOrphan is the event of such an order in the journal. The text is part of
+	// existing journals, so it has an older name.
+	eventReleaseOrphan = "release unpromised"
+)
+
+// orphanCounts counts the orphans by the names of provider and component.
+func (s *Site) orphanCounts() map[[2]string]int {
+	n := map[[2]string]int{}
+	for _, o := range s.runner.Orphans() {
+		n[[2]string{o.Provider, o.Component}]++
+	}
+	return n
+}
+
+// blockedComponent returns the component that takes no new slivers while an orphan exists,
+// and whether there is one: the orphan's component if it is exclusive, or if the orphan
+// looks like a sliver of this site. Slivers of other sites do not block shared components.
+func blockedComponent(o *work.Orphan, inv *inventory.Inventory) (c *inventory.Component, ok bool) {
+	if c, ok = inv.ComponentNamed(o.Component); !ok || c.Provider != o.Provider {
+		return nil, false
+	}
+	reported, err := urn.Parse(o.Sliver)
+	return c, c.Exclusive || o.HasSliverName() && (err != nil || strings.EqualFold(reported.Authority, inv.Manager.Authority))
+}
+
+// drainOrphaned drains the components that orphans block. After a restore it also ends the
+// lockdown when all providers have listed their resources, and has the runner compare all
+// slivers, so that resources lost since the backup are found.
+func (s *Site) drainOrphaned(ctx context.Context) {
+	err := s.upkeep.beside(ctx, func(h *holding) {
+		h.held = s.orphanDrains()
+		if h.lockdown != nil && s.allListed() {
+			h.lockdown = nil
+			s.log.Info("all providers have listed their resources, so the restored site takes new work")
+			s.runner.Look()
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Error("components with orphans are drained, but calls that are running may not know yet", "error", err)
+	}
+	if s.allListed() {
+		s.removeRestoreMark()
+	}
+}
+
+// orphanDrains returns a drain for each component that orphans block, sorted by name.
+func (s *Site) orphanDrains() (drains []*maintenance.Drain) {
+	type found struct {
+		names []string
+		since time.Time
+	}
+	on, inv := map[string]*found{}, s.index.Inventory()
+	for _, o := range s.runner.Orphans() {
+		c, ok := blockedComponent(&o, inv)
+		if !ok {
+			continue
+		}
+		f := on[c.Name]
+		if f == nil {
+			f = &found{since: o.Since}
+			on[c.Name] = f
+		}
+		if f.names = append(f.names, o.Name); o.Since.Before(f.since) {
+			f.since = o.Since
+		}
+	}
+	for name, f := range on {
+		text := fmt.Sprintf("its provider has the orphan %.100q there", f.names[0])
+		if more := len(f.names) - 1; more > 0 {
+			text = fmt.Sprintf("its provider has the orphan %.100q and %d more there", f.names[0], more)
+		}
+		drains = append(drains, maintenance.Hold(name, text, f.since))
+	}
+	slices.SortFunc(drains, func(a, b *maintenance.Drain) int { return cmp.Compare(a.Components[0], b.Components[0]) })
+	return drains
+}
+
+// allListed reports whether all providers of the inventory have listed their resources.
+func (s *Site) allListed() bool {
+	listed := s.runner.CountOrphans()
+	for name := range providersOf(s.index.Inventory()) {
+		if _, ok := listed[name]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// findOrdered checks an order and returns the orphans that it names, each once. It fails if
+// a name fits no orphan, or several.
+func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error) {
+	if len(order.Resources) == 0 || len(order.Resources) > maxOrphanNames {
+		return nil, fmt.Errorf("the order names %d resources; name 1 to %d", len(order.Resources), maxOrphanNames)
+	}
+	if order.Text != "" {
+		if err := maintenance.CheckText(order.Text); err != nil {
+			return nil, err
+		}
+	}
+	if order.Operator == "" || len(order.Operator) > 256 {
+		return nil, fmt.Errorf("the order needs the operator's name, of at most 256 bytes")
+	}
+	all := s.runner.Orphans()
+	for _, name := range order.Resources {
+		var found []work.Orphan
+		for _, o := range all {
+			if o.Name == name || o.Provider+"/"+o.Name == name {
+				found = append(found, o)
+			}
+		}
+		switch {
+		case len(found) == 0:
+			return nil, fmt.Errorf("there is no orphan %.200s; nothing was removed. To list orphans: patchbay nodes --orphans", name)
+		case len(found) > 1:
+			return nil, fmt.Errorf("%d providers have an orphan %.200s; nothing was removed. Name one as PROVIDER/NAME, such as %s/%.200s", len(found), name, found[0].Provider, name)
+		}
+		if !slices.Contains(orphans, found[0]) {
+			orphans = append(orphans, found[0])
+		}
+	}
+	return orphans, nil
+}
+
+// removeOrphans asks the providers to remove orphans, all providers at the same time, and
+// waits for at most orphanRemovalWait.
+func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []OrphanResult {
+	ctx, cancel := context.WithTimeout(ctx, orphanRemovalWait)
+	defer cancel()
+	by := map[string][]string{}
+	for _, o := range orphans {
+		by[o.Provider] = append(by[o.Provider], o.Name)
+	}
+	type answer struct {
+		left   []string
+		failed map[string]error
+		err    error
+	}
+	var mu sync.Mutex
+	answers := map[string]answer{}
+	var asking sync.WaitGroup
+	for name, resources := range by {
+		asking.Go(func() {
+			var a answer
+			a.left, a.failed, a.err = s.runner.ReleaseOrphans(ctx, name, resources)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[name] = a
+		})
+	}
+	asking.Wait()
+	var results []OrphanResult
+	for _, o := range orphans {
+		a := answers[o.Provider]
+		r := OrphanResult{Provider: o.Provider, Resource: o.Name, Component: o.Component}
+		switch err := cmp.Or(a.err, a.failed[o.Name]); {
+		case err != nil:
+			r.Wrong = fmt.Sprintf("%.500s", err.Error())
+		default:
+			r.Gone = !slices.Contains(a.left, o.Name)
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// restoredWait is how long a restored site takes no new work after its start if providers
+// do not list their resources.
+const restoredWait = 30 * time.Second
+
+// restoredText is the reason that experimenters get during that time.
+const restoredText = "it was restored from a backup and checks which resources exist; please try again in a minute"
+
+// lockRestored locks a restored site down at its start, since the backup does not know of
+// newer slivers. It fails if the mark of a restore cannot be read.
+func (s *Site) lockRestored() error {
+	switch _, err := os.Lstat(restoredMark(s.config)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	s.upkeep.hold.lockdown = &maintenance.Lockdown{Text: restoredText}
+	s.log.Warn("the store was restored from a backup; no new work is taken until providers have listed their resources", "at_most", restoredWait)
+	return nil
+}
+
+// unlockRestored ends the lockdown of a restored site after restoredWait.
+func (s *Site) unlockRestored(ctx context.Context) {
+	if s.upkeep.shown.Load().Lockdown == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(restoredWait):
+	}
+	err := s.upkeep.beside(ctx, func(h *holding) {
+		if h.lockdown != nil {
+			h.lockdown = nil
+			s.log.Warn("not all providers have listed their resources, so a node that is in use but not in the backup may be allocated again; fix the providers, then see patchbay nodes --orphans", "waited", restoredWait)
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Error("the restored site takes new work, but calls that are running may not know yet", "error", err)
+	}
+}
+
+// removeRestoreMark removes the mark of a restore: all providers have listed their resources.
+func (s *Site) removeRestoreMark() {
+	if err := os.Remove(restoredMark(s.config)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("the mark of a restore cannot be removed, so the next start waits for providers again; remove it", "error", err)
+	}
+}

@@ -1,0 +1,414 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/inventory/provider"
+)
+
+const (
+	// maxOrphans limits the orphans that are kept for one provider, and maxOrphansLogged
+	// those that are logged at once.
+	maxOrphans       = 10_000
+	maxOrphansLogged = 20
+)
+
+// Orphan is a resource that a provider has and that no sliver's record names.
+type Orphan struct {
+	Provider string
+	Name     string
+	// Component and Sliver are what the provider reports: the component's name and the
+	// sliver's URN. They may be empty, or wrong.
+	Component, Sliver string
+	// Since is when this runner first saw it.
+	Since time.Time
+	// Released says that the store's journal records its release: it belonged to a sliver
+	// of this site, and its provider had confirmed its removal. Only such orphans are
+	// removed automatically.
+	Released bool
+	// RemovalRequested is when its removal was last requested; zero if never.
+	RemovalRequested time.Time
+}
+
+// HasSliverName reports whether its name has the form of a sliver's name.
+func (o *Orphan) HasSliverName() bool { return isUUID(o.Name) }
+
+// orphanSet holds the orphans of all providers.
+type orphanSet struct {
+	mu      sync.Mutex
+	found   map[string]map[string]*Orphan // by provider and name
+	removed []time.Time                   // of automatic removals in the last hour
+	locks   sync.Map                      // by provider: a channel that the goroutine fills which lists and removes
+	recheck chan struct{}                 // holds a value after a removal request: list again soon
+}
+
+// lock waits until no other goroutine lists or removes the orphans of a provider. It
+// fails when ctx ends.
+func (s *orphanSet) lock(ctx context.Context, name string) (unlock func(), err error) {
+	c, _ := s.locks.LoadOrStore(name, make(chan struct{}, 1))
+	held := c.(chan struct{})
+	select {
+	case held <- struct{}{}:
+		return func() { <-held }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Orphans returns the orphans that were found when providers were last listed, sorted by
+// provider and name.
+func (r *Runner) Orphans() []Orphan {
+	r.orphans.mu.Lock()
+	defer r.orphans.mu.Unlock()
+	var all []Orphan
+	for _, found := range r.orphans.found {
+		for _, o := range found {
+			all = append(all, *o)
+		}
+	}
+	slices.SortFunc(all, func(a, b Orphan) int {
+		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// CountOrphans counts the orphans of each provider that has listed its resources.
+func (r *Runner) CountOrphans() map[string]int {
+	r.orphans.mu.Lock()
+	defer r.orphans.mu.Unlock()
+	n := map[string]int{}
+	for name, found := range r.orphans.found {
+		n[name] = len(found)
+	}
+	return n
+}
+
+// watchOrphans lists the resources of all providers, at once and then periodically, until
+// ctx ends.
+func (r *Runner) watchOrphans(ctx context.Context) {
+	var listing sync.WaitGroup
+	defer listing.Wait()
+	var busy, lastError sync.Map // by provider: it is being listed; the error that was logged last
+	for wait, next := time.Duration(0), r.limits.FirstList; r.waitForList(ctx, wait); wait, next = next, r.limits.List {
+		for _, name := range r.providerNames() {
+			if _, still := busy.LoadOrStore(name, true); still {
+				continue // a provider that hangs must not delay the others
+			}
+			listing.Go(func() {
+				defer busy.Delete(name)
+				p, err := r.cfg.Providers(name)
+				if err != nil {
+					return // the calls about its slivers log that
+				}
+				unlock, err := r.orphans.lock(ctx, name)
+				if err == nil {
+					_, err = r.findOrphans(ctx, name, p)
+					unlock()
+				}
+				if err == nil || ctx.Err() != nil {
+					lastError.Delete(name)
+				} else if was, _ := lastError.Swap(name, err.Error()); was != err.Error() {
+					r.cfg.Log.Warn("a provider does not list its resources, so its orphans are unknown", "provider", name, "error", err)
+				}
+			})
+		}
+	}
+}
+
+// waitForList waits until providers are to be listed again, and reports false if ctx ended
+// before. After a removal request the wait is short.
+func (r *Runner) waitForList(ctx context.Context, wait time.Duration) bool {
+	end := time.Now().Add(wait)
+	for {
+		if r.isRemoving() {
+			end = earlier(end, time.Now().Add(r.limits.Sweep))
+		}
+		if !until(ctx, time.Until(end), r.orphans.recheck) {
+			return ctx.Err() == nil
+		}
+	}
+}
+
+// isRemoving reports whether an orphan still exists whose removal was requested recently.
+func (r *Runner) isRemoving() bool {
+	for _, o := range r.Orphans() {
+		if !o.RemovalRequested.IsZero() && time.Since(o.RemovalRequested) < recheckFor {
+			return true
+		}
+	}
+	return false
+}
+
+// recheckFor is how long providers are listed often after a removal request.
+const recheckFor = 3 * time.Minute
+
+// noteRemoval records that the removal of an orphan was requested.
+func (r *Runner) noteRemoval(name, resource string) {
+	r.orphans.mu.Lock()
+	if o := r.orphans.found[name][resource]; o != nil {
+		o.RemovalRequested = time.Now()
+	}
+	r.orphans.mu.Unlock()
+	poke(r.orphans.recheck)
+}
+
+// providerNames returns the providers that the inventory or a sliver names, sorted.
+func (r *Runner) providerNames() []string {
+	names := map[string]bool{}
+	if r.cfg.ProviderNames != nil {
+		for _, name := range r.cfg.ProviderNames() {
+			names[name] = true
+		}
+	}
+	err := r.cfg.Store.Read(func(v *store.View) error {
+		return v.Slivers(func(s am.Sliver) bool {
+			if _, name, ok := r.place(&s); ok {
+				names[name] = true
+			}
+			return true
+		})
+	})
+	if err != nil {
+		r.cfg.Log.Error("cannot read the providers of slivers", "error", err)
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// findOrphans lists a provider's resources, records and logs its orphans, and removes
+// those that the policy removes. It returns the orphans by name, and fails if the provider
+// or the store cannot be read. The caller holds the provider's lock.
+//
+// A sliver's record exists before its resource and longer than it. So a resource without a
+// record, read after the provider's answer, is an orphan or was removed in between. A
+// second get by name excludes the latter.
+func (r *Runner) findOrphans(ctx context.Context, name string, p Provider) (found map[string]provider.Resource, err error) {
+	known := r.knownOrphans(name)
+	all, err := r.existing(ctx, p, nil, known)
+	if err != nil {
+		return nil, err
+	}
+	for n := range known { // an orphan that the list omits may still exist
+		if _, listed := all[n]; !listed {
+			all[n] = provider.Resource{provider.AttrName: n}
+		}
+	}
+	suspects, err := r.withoutRecord(all)
+	if err != nil {
+		return nil, err
+	}
+	found = map[string]provider.Resource{}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(suspects)), r.limits.Names) {
+		again, err := r.existing(ctx, p, some, known)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range some {
+			if res, still := again[n]; still {
+				found[n] = res
+			}
+		}
+	}
+	if len(found) > 0 {
+		if found, err = r.withoutRecord(found); err != nil {
+			return nil, err
+		}
+	}
+	fresh := r.recordOrphans(name, found)
+	if err := r.markReleased(name, fresh); err != nil {
+		return nil, err
+	}
+	for i, o := range fresh {
+		if i == maxOrphansLogged {
+			r.cfg.Log.Warn("a provider has more orphans", "provider", name, "more", len(fresh)-i)
+			break
+		}
+		r.cfg.Log.Warn("a provider has an orphan: a resource that belongs to no sliver", "provider", name, "resource", o.Name, "component", o.Component, "told_sliver", o.Sliver, "released_here", o.Released)
+	}
+	if r.cfg.OrphansListed != nil {
+		r.cfg.OrphansListed(ctx)
+	}
+	if r.cfg.RemoveOrphans {
+		r.removeReleased(ctx, name, p, found)
+	}
+	return found, nil
+}
+
+// knownOrphans returns the names of the orphans that a provider had when it was last listed.
+func (r *Runner) knownOrphans(name string) map[string]bool {
+	r.orphans.mu.Lock()
+	defer r.orphans.mu.Unlock()
+	known := map[string]bool{}
+	for n := range r.orphans.found[name] {
+		known[n] = true
+	}
+	return known
+}
+
+// existing returns the resources that a provider has, or those of names. A known orphan
+// exists until its provider has finished its removal, and while its provider answers an
+// error about it.
+func (r *Runner) existing(ctx context.Context, p Provider, names []string, known map[string]bool) (map[string]provider.Resource, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
+	defer cancel()
+	results, err := p.Get(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	exists := map[string]provider.Resource{}
+	for n, res := range results {
+		switch {
+		case res.Err != nil:
+			if known[n] && res.Err.Kind != provider.Unknown {
+				exists[n] = provider.Resource{provider.AttrName: n}
+			}
+		case res.Resource.Text(provider.AttrEnsure) == provider.Present, known[n] && res.Resource.Text(provider.AttrState) == provider.StateChanging:
+			exists[n] = res.Resource
+		}
+	}
+	return exists, nil
+}
+
+// withoutRecord returns the resources that no sliver's record names, whichever provider
+// the record is of.
+func (r *Runner) withoutRecord(all map[string]provider.Resource) (map[string]provider.Resource, error) {
+	left := maps.Clone(all)
+	err := r.cfg.Store.Read(func(v *store.View) error {
+		return v.Slivers(func(s am.Sliver) bool {
+			delete(left, s.URN.Name)
+			return len(left) > 0
+		})
+	})
+	return left, err
+}
+
+// recordOrphans replaces the orphans of a provider, and returns those that are new.
+func (r *Runner) recordOrphans(name string, found map[string]provider.Resource) (fresh []*Orphan) {
+	r.orphans.mu.Lock()
+	defer r.orphans.mu.Unlock()
+	before, now := r.orphans.found[name], map[string]*Orphan{}
+	for _, n := range slices.Sorted(maps.Keys(found)) {
+		if len(now) == maxOrphans {
+			break
+		}
+		o := before[n]
+		if o == nil {
+			res := found[n]
+			o = &Orphan{Provider: name, Name: n, Component: bounded(res.Text(provider.AttrComponent)), Sliver: bounded(res.Text(provider.AttrSliverURN)), Since: time.Now()}
+			fresh = append(fresh, o)
+		}
+		now[n] = o
+	}
+	if r.orphans.found == nil {
+		r.orphans.found = map[string]map[string]*Orphan{}
+	}
+	r.orphans.found[name] = now
+	return fresh
+}
+
+// bounded returns at most 300 characters of a provider's text, as valid UTF-8.
+func bounded(s string) string { return fmt.Sprintf("%.300s", strings.ToValidUTF8(s, "\uFFFD")) }
+
+// markReleased marks the new orphans whose release is in the journal. Later the journal
+// cannot gain such an entry, for a sliver's record is deleted after its release.
+func (r *Runner) markReleased(name string, fresh []*Orphan) error {
+	unknown := map[string]*Orphan{}
+	for _, o := range fresh {
+		if isUUID(o.Name) {
+			unknown[o.Name] = o
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	released := map[string]bool{}
+	err := r.cfg.Store.Read(func(v *store.View) error {
+		return v.Journal(func(e am.JournalEntry) bool {
+			if e.Event == string(am.EventDelete) || e.Event == string(am.EventExpire) {
+				for _, s := range e.Slivers {
+					if s.Type == urn.Sliver && unknown[s.Name] != nil {
+						released[s.Name] = true
+					}
+				}
+			}
+			return len(released) < len(unknown)
+		})
+	})
+	r.orphans.mu.Lock()
+	defer r.orphans.mu.Unlock()
+	for n := range released {
+		unknown[n].Released = true
+	}
+	if err != nil { // the next list reads the journal again
+		for n := range unknown {
+			delete(r.orphans.found[name], n)
+		}
+	}
+	return err
+}
+
+// removeReleased removes the orphans of a provider that this site has released, that have
+// existed for long enough and that exist now. The limit per hour keeps a mistake small.
+func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, found map[string]provider.Resource) {
+	if !p.Reports(provider.AttrEnsure) {
+		return
+	}
+	for _, o := range r.Orphans() {
+		if ctx.Err() != nil || o.Provider != name || !o.Released || time.Since(o.Since) < r.limits.OrphansAfter {
+			continue
+		}
+		if !o.RemovalRequested.IsZero() && time.Since(o.RemovalRequested) < r.limits.List {
+			continue // a slow removal must not use up the removals of an hour
+		}
+		if !r.takeRemoval() {
+			r.cfg.Log.Warn("no more orphans are removed within this hour", "provider", name, "removed", r.limits.Removals)
+			return
+		}
+		err := r.remove(ctx, p, o.Name, found[o.Name])
+		r.noteRemoval(name, o.Name)
+		r.cfg.Log.Warn("removes an orphan", "provider", name, "resource", o.Name, "component", o.Component, "error", err)
+	}
+}
+
+// takeRemoval takes one of the removals of an hour, and reports whether one was left.
+func (r *Runner) takeRemoval() bool {
+	r.orphans.mu.Lock()
+	defer r.orphans.mu.Unlock()
+	r.orphans.removed = slices.DeleteFunc(r.orphans.removed, func(t time.Time) bool { return time.Since(t) > time.Hour })
+	if len(r.orphans.removed) >= r.limits.Removals {
+		return false
+	}
+	r.orphans.removed = append(r.orphans.removed, time.Now())
+	return true
+}
+
+// remove asks a provider to remove one resource, and returns the provider's error. The
+// next list shows whether the resource is gone.
+func (r *Runner) remove(ctx context.Context, p Provider, name string, is provider.Resource) error {
+	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "set", r.limits.Set))
+	defer cancel()
+	changes, err := p.Set(ctx, []provider.Update{{Name: name, Is: is, Should: provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent}}}, false)
+	for _, c := range changes {
+		if err == nil && c.Name == name && c.Err != nil {
+			err = c.Err
+		}
+	}
+	return err
+}
+
+// isUUID reports whether s is a random UUID in lower case, as the names of slivers are.
+func isUUID(s string) bool {
+	id, err := uuid.Parse(s)
+	return err == nil && id.Version() == 4 && id.String() == s
+}

@@ -1,0 +1,60 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"patchbay/inventory/provider"
+)
+
+// ReleaseOrphans asks a provider to remove some of its orphans, and waits until they are
+// gone or ctx ends. Afterwards providers are listed often until they are gone. A resource
+// that a sliver's record names is never touched. Requests made before an error stay made.
+//
+// left are the sorted names of those that still existed when the provider was last listed;
+// failed has the provider's error for each that it did not remove. It fails if the
+// provider cannot be asked or the store cannot be read.
+func (r *Runner) ReleaseOrphans(ctx context.Context, name string, resources []string) (left []string, failed map[string]error, err error) {
+	p, err := r.cfg.Providers(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !p.Reports(provider.AttrEnsure) {
+		return nil, nil, fmt.Errorf("provider %s creates no resources, so it cannot remove any", name)
+	}
+	unlock, err := r.orphans.lock(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
+	orphans, err := r.findOrphans(ctx, name, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	failed = map[string]error{}
+	for _, n := range resources {
+		if is, ok := orphans[n]; ok && ctx.Err() == nil {
+			if err := r.remove(ctx, p, n, is); err != nil {
+				failed[n] = err
+			} else {
+				r.noteRemoval(name, n)
+			}
+			r.cfg.Log.Warn("removes an orphan on an operator's request", "provider", name, "resource", n, "error", failed[n])
+		}
+	}
+	for wait := r.limits.PollMin; ; wait = min(2*wait, r.limits.PollMax) {
+		now, listErr := r.findOrphans(ctx, name, p)
+		if listErr == nil {
+			orphans = now
+		} else if ctx.Err() == nil { // an ended ctx is no error: the periodic list goes on
+			err = listErr
+		}
+		left = slices.DeleteFunc(slices.Sorted(maps.Keys(orphans)), func(n string) bool { return !slices.Contains(resources, n) })
+		isBeingRemoved := func(n string) bool { return failed[n] == nil }
+		if listErr != nil || !slices.ContainsFunc(left, isBeingRemoved) || pause(ctx, wait) != nil {
+			return left, failed, err
+		}
+	}
+}
