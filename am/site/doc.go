@@ -19,7 +19,7 @@
 //   - inventory, providers or policy with a mistake at reload: nothing changes, and all mistakes
 //     are reported: [Site.Run].
 //   - a restored site: no new reservations until every provider has reported what exists, at most
-//     30 s, because a released machine may be in use: [restoredPatience].
+//     30 s, because a released machine may be in use: [restoredWait].
 //   - two servers for the same nodes: a lock on the folder of providers and one beside the socket
 //     of patchbay-local up: [lockProviders].
 //   - a site that root serves for another user: hooks and providers run as that user; root starts
