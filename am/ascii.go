@@ -6,8 +6,8 @@ import (
 	"unicode/utf16"
 )
 
-// ASCII writes the characters of a JSON text beyond ASCII by their numbers, and the
-// control character DEL, for terminals obey some of them.
+// ASCII replaces each non-ASCII character of a JSON text, and DEL, by its \u escape,
+// because terminals interpret some of them as control characters.
 func ASCII(text []byte) []byte {
 	beyond := func(r rune) bool { return r >= 0x7f }
 	if bytes.IndexFunc(text, beyond) < 0 {

@@ -1,11 +1,11 @@
 package am
 
-// Code is a geni_code: the outcome of a call on the wire.
+// Code is a geni_code: the result of a call on the wire.
 type Code int
 
-// The codes this server answers. Numbers 18 to 28 of later drafts confuse
-// deployed clients, so they appear only as Detail; but for 24, on which tools
-// that stitch links try again.
+// The codes that this server returns. Numbers 18 to 28 of later drafts confuse
+// deployed clients, so they appear only as Detail. The exception is 24, because
+// stitching tools retry when they receive it.
 const (
 	Success      Code = 0
 	BadArgs      Code = 1
@@ -36,7 +36,7 @@ var codeNames = map[Code]string{
 	Busy: "BUSY", Expired: "EXPIRED", InProgress: "INPROGRESS", Exists: "ALREADYEXISTS", NoVLAN: "VLAN_UNAVAILABLE", ServerBusy: "SERVERBUSY",
 }
 
-// String is the code's name in the specification.
+// String returns the code's name in the specification.
 func (c Code) String() string {
 	if s, ok := codeNames[c]; ok {
 		return s
@@ -44,11 +44,11 @@ func (c Code) String() string {
 	return "UNKNOWN"
 }
 
-// Detail is an am_code of am_type "patchbay": the finer reason that geni_code
-// has no room for. Its numbers are those of the later AM API drafts.
+// Detail is an am_code of am_type "patchbay": a more detailed reason than geni_code
+// can express. Its numbers are those of the later AM API drafts.
 type Detail int
 
-// The finer reasons.
+// The detailed reasons.
 const (
 	NoDetail              Detail = 0
 	MissingArgs           Detail = 18

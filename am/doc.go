@@ -1,14 +1,15 @@
-// Package am is the vocabulary and the rules of an aggregate manager: slices,
+// Package am defines the types and rules of an aggregate manager: slices,
 // slivers, leases, allocation and operational states, actions, result codes,
-// and the one table of transitions from which code, answers, documentation
-// and the advertised state machine are all made.
+// and the transition table. Code, answers, documentation and the advertised state
+// machine all follow that one table.
 //
-// It is pure: no clock, no disk, no wire. Every other room speaks in its nouns.
+// The package is pure: it reads no clock, no disk and no network. All other
+// packages below am use its types.
 //
-//	Slice ──< Sliver ── Desired   what methods promised
-//	            │  └─── Observed  what the provider last said
-//	            └──< Task         a generation of that promise still to be made true
+//	Slice ──< Sliver ── Desired   the state that methods requested
+//	            │  └─── Observed  the state that the provider last reported
+//	            └──< Task         work that leads to one generation of the desired state
 //
-// It answers AM API v3, "Sliver allocation states", "Sliver operational
+// It implements AM API v3, "Sliver allocation states", "Sliver operational
 // states" and "Return codes".
 package am

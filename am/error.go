@@ -7,13 +7,12 @@ import (
 	"patchbay/am/urn"
 )
 
-// Error is a refusal as the experimenter will read it. Rooms below the service
-// have their own error types; this one is for outcomes that already have a
-// code of the API.
+// Error is a refusal as the experimenter will read it. Packages below am/service
+// have their own error types; Error is for results that already have an API code.
 type Error struct {
 	Code   Code
 	Detail Detail
-	// URN is the slice, sliver or component concerned, if one is.
+	// URN is the slice, sliver or component concerned; zero if there is none.
 	URN urn.URN
 	// Msg is one readable line for the experimenter: what is wrong and what to do.
 	Msg string
@@ -25,19 +24,19 @@ func (e *Error) Error() string { return e.Msg }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an Error with a code and a message for the experimenter.
+// Errorf returns an Error with a code and a message for the experimenter.
 func Errorf(c Code, format string, args ...any) *Error {
 	return &Error{Code: c, Msg: fmt.Sprintf(format, args...)}
 }
 
-// About adds the name concerned.
+// About sets the URN of the object concerned and returns e.
 func (e *Error) About(u urn.URN) *Error { e.URN = u; return e }
 
-// With adds the finer reason.
+// With sets the detailed reason and returns e.
 func (e *Error) With(d Detail) *Error { e.Detail = d; return e }
 
-// CodeOf is the code carried by err, or Success for nil and ErrorCode for an
-// error that carries none.
+// CodeOf returns the code of err: Success for nil, ErrorCode for an error without a
+// code.
 func CodeOf(err error) Code {
 	if err == nil {
 		return Success

@@ -13,13 +13,13 @@ import (
 // maxLabel is the longest label of a host name (RFC 1123).
 const maxLabel = 63
 
-// Hostnames gives out the host names of a slice, each once.
+// Hostnames assigns the host names of a slice, each once.
 type Hostnames struct {
 	taken map[string]bool
 	next  map[string]int // by the name without a number
 }
 
-// Take says that name is in use.
+// Take marks name as in use.
 func (h *Hostnames) Take(name string) {
 	if h.taken == nil {
 		h.taken, h.next = map[string]bool{}, map[string]int{}
@@ -27,9 +27,10 @@ func (h *Hostnames) Take(name string) {
 	h.taken[name] = true
 }
 
-// For derives a host name from a client_id, which may be any text: letters are
-// folded, other characters become hyphens. A name that is in use gets a number.
-func (h *Hostnames) For(clientID string) string {
+// Assign derives a host name from a client_id, which may be any text, and marks it as
+// in use. Letters become lower case; other characters become hyphens. A name that is
+// in use already gets a number.
+func (h *Hostnames) Assign(clientID string) string {
 	base := label(clientID, "node", maxLabel-6)
 	name := base
 	for n := max(2, h.next[base]); h.taken[name]; n++ {
@@ -40,8 +41,8 @@ func (h *Hostnames) For(clientID string) string {
 	return name
 }
 
-// reservedLogins exist on the usual images, as an account or a group, or mean
-// something to them.
+// reservedLogins are accounts and groups of the usual images, and names with a special
+// meaning there.
 var reservedLogins = []string{
 	"adm", "admin", "audio", "avahi", "backup", "bin", "cdrom",
 	"crontab", "daemon", "dialout", "dip", "disk", "dnsmasq", "fax",
@@ -61,10 +62,9 @@ const maxLogin = 32
 
 var plainLogin = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
-// LoginName derives a login from the name of a user's URN: the name itself, in
-// lower case and at most 32 characters of it, where that can be a login; else its
-// letters and digits, joined by hyphens. A name for which taken answers true, or
-// that a system reserves, gets a number.
+// LoginName derives a login from the name of a user's URN. A name that is a valid login
+// is used itself, in lower case and cut to 32 characters. Of other names the letters and
+// digits are used, joined by hyphens. A login that is taken or reserved gets a number.
 func LoginName(user urn.URN, taken func(string) bool) string {
 	base := strings.ToLower(user.Name)
 	if !plainLogin.MatchString(base) {
@@ -83,9 +83,9 @@ func LoginName(user urn.URN, taken func(string) bool) string {
 	}
 }
 
-// label keeps lower-case letters, digits and single inner hyphens of s, at most
-// limit of them; other is the answer where nothing is left.
-func label(s, other string, limit int) string {
+// label returns the letters (in lower case), digits and single inner hyphens of s, at
+// most limit of them. It returns fallback if none are left.
+func label(s, fallback string, limit int) string {
 	var b strings.Builder
 	hyphen := false
 	for i := 0; i < len(s) && b.Len() < limit; i++ {
@@ -105,7 +105,7 @@ func label(s, other string, limit int) string {
 		b.WriteByte(c)
 	}
 	if b.Len() == 0 {
-		return other
+		return fallback
 	}
 	return b.String()
 }

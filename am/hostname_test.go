@@ -21,7 +21,7 @@ func TestHostname(t *testing.T) {
 		var h Hostnames
 		h.Take("a-b")
 		h.Take("a-b-2")
-		if got := h.For(in); got != want {
+		if got := h.Assign(in); got != want {
 			t.Errorf("For(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -33,7 +33,7 @@ func TestHostnamesOfOneLabel(t *testing.T) {
 	var h Hostnames
 	seen := map[string]bool{}
 	for i := range 100_000 { // at the square of that, this would take hours
-		name := h.For(strings.Repeat("é", i%50))
+		name := h.Assign(strings.Repeat("é", i%50))
 		if seen[name] {
 			t.Fatalf("%s is given out twice", name)
 		}

@@ -1,6 +1,6 @@
 package am
 
-// AllocationState says whether a sliver is promised; the value is the wire word.
+// AllocationState is the state of a sliver's reservation; the value is the wire word.
 type AllocationState string
 
 // Allocation states (AM API v3, "Sliver allocation states").
@@ -10,7 +10,7 @@ const (
 	Provisioned AllocationState = "geni_provisioned"
 )
 
-// OperationalState says what a sliver is doing; the value is the wire word.
+// OperationalState is the state of a sliver's resource; the value is the wire word.
 type OperationalState string
 
 // Operational states (AM API v3, "Sliver operational states").
@@ -30,8 +30,8 @@ type Status struct {
 	Operational OperationalState
 }
 
-// Event is something that may move a sliver from one status to another: a
-// method, an operational action, or an observation of the runner.
+// Event is a cause of a transition from one status to another: a method, an operational
+// action, or an observation of the runner.
 type Event string
 
 // Events. Those with a geni_ name are the operational actions on the wire.

@@ -15,28 +15,28 @@ const (
 // or a command to run.
 type Step struct {
 	Kind string
-	// URL, Path and FileType are of an install; Path is absolute or begins with ~.
+	// URL, Path and FileType are set in an install; Path is absolute or begins with ~.
 	URL      string `json:",omitempty"`
 	Path     string `json:",omitempty"`
 	FileType string `json:",omitempty"`
-	// Shell, sh or bash, and Command are of an execute.
+	// Shell (sh or bash) and Command are set in an execute.
 	Shell   string `json:",omitempty"`
 	Command string `json:",omitempty"`
 }
 
-// whatShown is how many bytes of a URL or a command name a step.
-const whatShown = 80
+// maxSummary is the maximum length of a step's summary, in bytes.
+const maxSummary = 80
 
-// What is the step's URL, or the first line of its command: one line, which may
-// be shortened.
-func (s *Step) What() string {
+// Summary returns the step's URL, or the first line of its command, shortened to
+// maxSummary bytes.
+func (s *Step) Summary() string {
 	text := s.URL
 	if s.Kind == StepExecute {
 		text = strings.TrimSpace(s.Command)
 	}
 	line, _, more := strings.Cut(text, "\n")
-	if len(line) > whatShown {
-		line, more = strings.ToValidUTF8(line[:whatShown], ""), true
+	if len(line) > maxSummary {
+		line, more = strings.ToValidUTF8(line[:maxSummary], ""), true
 	}
 	if line = strings.TrimSpace(line); more {
 		line += "…"
@@ -44,8 +44,8 @@ func (s *Step) What() string {
 	return line
 }
 
-// StepState is what a provider says of a step; the value is its word. It is empty
-// while nothing is known.
+// StepState is the state of a step as the provider reports it; the value is the
+// provider's word. It is empty before the first report.
 type StepState string
 
 // States of steps.
@@ -56,18 +56,19 @@ const (
 	StepFailed  StepState = "failed"
 )
 
-// StepReport is what became of the step in the same place of Sliver.Setup.
+// StepReport is the result of the step with the same index in Sliver.Setup.
 type StepReport struct {
 	State StepState `json:",omitempty"`
-	// Exit is the status that its program ended with.
+	// Exit is the exit status of its program.
 	Exit int `json:",omitempty"`
-	// Message is one line for the experimenter: why it failed, how far it is.
+	// Message is one line for the experimenter: the reason of a failure, or the progress.
 	Message string `json:",omitempty"`
-	// Output is the end of what it wrote; lines are kept.
+	// Output is the end of its output, with line breaks.
 	Output string `json:",omitempty"`
 }
 
-// StepName is what to call step i, counted among those of its kind.
+// StepName returns the name of step i, such as "install 1 of 2": it counts the steps of
+// the same kind.
 func (s *Sliver) StepName(i int) string {
 	place, all := 0, 0
 	for n := range s.Setup {
@@ -81,8 +82,8 @@ func (s *Sliver) StepName(i int) string {
 	return fmt.Sprintf("%s %d of %d", s.Setup[i].Kind, place, all)
 }
 
-// reported calls f for each step of which its provider has told.
-func (s *Sliver) reported(f func(i int, r *StepReport)) {
+// eachReported calls f for each step that the provider has reported.
+func (s *Sliver) eachReported(f func(i int, r *StepReport)) {
 	for i := range min(len(s.Setup), len(s.Observed.Services)) {
 		if r := &s.Observed.Services[i]; r.State != "" {
 			f(i, r)
@@ -90,10 +91,11 @@ func (s *Sliver) reported(f func(i int, r *StepReport)) {
 	}
 }
 
-// StepFailure names the first step that failed and says why; nothing if none did.
+// StepFailure describes the first step that failed and the reason. It returns "" if
+// none failed.
 func (s *Sliver) StepFailure() string {
 	text, failed := "", 0
-	s.reported(func(i int, r *StepReport) {
+	s.eachReported(func(i int, r *StepReport) {
 		if r.State != StepFailed {
 			return
 		}
@@ -104,7 +106,7 @@ func (s *Sliver) StepFailure() string {
 		if why == "" {
 			why = fmt.Sprintf("it ended with status %d", r.Exit)
 		}
-		text = fmt.Sprintf("%s, %s: %s", s.StepName(i), s.Setup[i].What(), why)
+		text = fmt.Sprintf("%s, %s: %s", s.StepName(i), s.Setup[i].Summary(), why)
 	})
 	if failed > 1 {
 		text += fmt.Sprintf("; and %d more failed", failed-1)
@@ -112,11 +114,11 @@ func (s *Sliver) StepFailure() string {
 	return text
 }
 
-// StepProgress counts the steps by what became of them; nothing if its provider
-// has not told of any.
+// StepProgress returns the numbers of steps in each state, as text. It returns "" if the
+// provider has not reported any step.
 func (s *Sliver) StepProgress() string {
 	counts := map[StepState]int{}
-	s.reported(func(_ int, r *StepReport) { counts[r.State]++ })
+	s.eachReported(func(_ int, r *StepReport) { counts[r.State]++ })
 	if len(counts) == 0 {
 		return ""
 	}

@@ -18,7 +18,7 @@ func TestStepsAreNamed(t *testing.T) {
 		"execute 1 of 2, cd /local…",
 		"execute 2 of 2, make",
 	} {
-		if got := s.StepName(i) + ", " + s.Setup[i].What(); got != want {
+		if got := s.StepName(i) + ", " + s.Setup[i].Summary(); got != want {
 			t.Errorf("step %d is %q, want %q", i, got, want)
 		}
 	}

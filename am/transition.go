@@ -7,14 +7,14 @@ type Transition struct {
 	From  Status
 	Event Event
 	To    Status
-	// Says describes the event to an experimenter; it appears in the advertisement.
-	Says string
+	// Description explains the event to an experimenter; it appears in the advertisement.
+	Description string
 }
 
-// Transitions is the whole life of a sliver. What has no row is refused and
-// leaves the sliver where it was. Provisioned is where a provider's work shows
-// as an operational state; an allocated sliver is always pending_allocation. The
-// README's table of states and the advertised machine are made of these rows.
+// Transitions are all transitions of a sliver. An event without a row is refused, and
+// the status does not change. An allocated sliver is always pending_allocation; only
+// provisioned slivers have other operational states. The table of states in the
+// documentation and the advertised state machine are generated from these rows.
 var Transitions = []Transition{
 	{unallocated, EventAllocate, allocated, "reserve"},
 	{allocated, EventProvision, pending, "make it real"},
@@ -56,9 +56,9 @@ var Transitions = []Transition{
 	{updatingUsers, EventLost, failed, ""},
 }
 
-// ProvisionedTransitions are the rows that hold in every operational state of
-// a provisioned sliver that has none of its own above: To's operational state
-// is empty where it does not change.
+// ProvisionedTransitions apply to a provisioned sliver in every operational state that
+// has no row for the event in Transitions. An empty operational state in To means that
+// it does not change.
 var ProvisionedTransitions = []Transition{
 	{Status{Provisioned, ""}, EventRenew, Status{Provisioned, ""}, "prolong the lease"},
 	{Status{Provisioned, ""}, EventDelete, unallocated, "release"},
@@ -78,19 +78,19 @@ var (
 	failed        = Status{Provisioned, Failed}
 )
 
-// StartState is where a sliver is when its provider has made it (the start
-// attribute of the advertised machine).
+// StartState is the state of a sliver after its provider has created it (the start
+// attribute of the advertised state machine).
 const StartState = NotReady
 
-// AdvertisedStates are the states of the advertised machine, in its order;
-// pending_allocation precedes the machine and is not part of it.
+// AdvertisedStates are the states of the advertised state machine, in order.
+// pending_allocation comes before that machine and is not part of it.
 var AdvertisedStates = []OperationalState{NotReady, Configuring, Ready, Stopping, UpdatingUsers, Failed}
 
-// Actions are the operational actions, in the order they are advertised.
+// Actions are the operational actions, in the order of the advertisement.
 var Actions = []Event{ActionStart, ActionRestart, ActionStop, ActionUpdateUsers, ActionUpdateUsersCancel}
 
-// ParseAction reads an action as a client wrote it. Unknown actions, the empty
-// one too, are Unsupported.
+// ParseAction returns the action that a client named. It returns an Unsupported error
+// for an unknown or empty name.
 func ParseAction(s string) (Event, error) {
 	if s == "geni_update_users_cancel" { // the spelling of one deployed server
 		return ActionUpdateUsersCancel, nil
@@ -107,9 +107,9 @@ func ParseAction(s string) (Event, error) {
 	return "", Errorf(Unsupported, "there is no action %.40q here; try %s", s, strings.Join(names, ", "))
 }
 
-// Next is the status that event leads to from s. Where the table has no row
-// the error is an *Error with the code the API gives that refusal: Refused for
-// geni_update_users, Unsupported for everything else.
+// Next returns the status after event e in status s. If the table has no row for it,
+// Next returns an *Error with the code of the API: Refused for geni_update_users,
+// Unsupported for every other event.
 func Next(s Status, e Event) (Status, error) {
 	for _, t := range Transitions {
 		if t.From == s && t.Event == e {
@@ -130,9 +130,9 @@ func Next(s Status, e Event) (Status, error) {
 	return s, refusal(s, e)
 }
 
-// After is the status after events that are no method's, one after the other. A
-// method may have moved a sliver on meanwhile without a promise of its own: then
-// it stays where the first of them has no row.
+// After returns the status after a sequence of the runner's events. It stops at the
+// first event without a row: a method may have changed the status meanwhile without
+// a new generation.
 func After(s Status, events ...Event) Status {
 	for _, e := range events {
 		to, err := Next(s, e)
@@ -144,9 +144,9 @@ func After(s Status, events ...Event) Status {
 	return s
 }
 
-// Done is the status when the work towards goal is done. A sliver that was to
-// be switched on as soon as it was made goes through the start, too: its
-// provider has reported it to be on.
+// Done returns the status when the task with that goal is done. If the sliver was to
+// be switched on as soon as it was created, the result includes the start, because its
+// provider has reported it on.
 func Done(s Status, goal Goal, on bool) Status {
 	if goal == GoalMake && on {
 		return After(s, EventDone, ActionStart, EventDone)

@@ -70,8 +70,8 @@ func TestNoticesOfWhatIsNotDone(t *testing.T) {
 	const wish = `<m:monitoring xmlns:m="http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1" enabled="true" monitoring_endpoint="tcp:oml.example.org:3003"><m:metric id="CPU.load"/><m:metric id="tea"/></m:monitoring>`
 	for inventory, want := range map[string]string{
 		switched: `'node "a": there is no metric "tea" here' 1*"CPU"`,
-		"provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: pc, exclusive: true}]": `'node "a": this aggregate offers no monitoring; the wish is copied, and nothing is measured'
-			'node "a": there are no public addresses here, so routable_control_ip is copied and gives none' !"there is no metric"`,
+		"provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: pc, exclusive: true}]": `'node "a": this aggregate offers no monitoring; the element is copied, and nothing is measured'
+			'node "a": there are no public addresses here, so routable_control_ip is copied without effect' !"there is no metric"`,
 	} {
 		setting{inventory: inventory}.world(t, "wish", wish, "a", `<node client_id="a">`+wish+`<routable_control_ip xmlns="http://www.protogeni.net/resources/rspec/ext/emulab/1"/></node>`).
 			play("alice owns s1 1h\nalice Allocate s1 $a -> $wish " + strings.ReplaceAll(want, "\n", " "))

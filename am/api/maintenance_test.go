@@ -98,9 +98,9 @@ func TestMaintenanceBoundsLeases(t *testing.T) {
 	w := newWorld(t, "open", "")
 	begins := w.at(3 * time.Hour)
 	w.texts["$planned"] = w.planned("pc1", 3*time.Hour, 4*time.Hour)
-	w.texts["$notice"] = `node "x": its lease ends by ` + begins + ", for maintenance begins then: new disks"
-	w.texts["$latest"] = "the latest time is " + begins + ", for maintenance begins at " + begins + ": new disks"
-	w.texts["$promised"] = "the latest time is " + w.at(20*time.Hour) + ", promised before the maintenance was planned that begins at " + begins + ": new disks"
+	w.texts["$notice"] = `node "x": its lease ends by ` + begins + ", because maintenance begins then: new disks"
+	w.texts["$latest"] = "the latest time is " + begins + ", because maintenance begins at " + begins + ": new disks"
+	w.texts["$promised"] = "the latest time is " + w.at(20*time.Hour) + ", reserved before the maintenance was planned that begins at " + begins + ": new disks"
 	w.play(`
 		heed $planned
 		alice owns s1 20d
@@ -146,15 +146,15 @@ func TestMaintenanceBeginsAndEnds(t *testing.T) {
 // meanwhile is a prober in whose time something happens.
 type meanwhile struct{ happens func() }
 
-func (meanwhile) Asks(urn.URN) bool { return true }
+func (meanwhile) WantsProbe(urn.URN) bool { return true }
 
 func (m meanwhile) Probe(_ context.Context, slivers, _ []am.Sliver, _ func(am.Sliver) bool) []*am.Error {
 	m.happens()
 	return make([]*am.Error, len(slivers))
 }
 
-func (meanwhile) Silent() []urn.URN      { return nil }
-func (meanwhile) Longest() time.Duration { return time.Minute }
+func (meanwhile) Unanswering() []urn.URN { return nil }
+func (meanwhile) Timeout() time.Duration { return time.Minute }
 
 // TestLockdownWhileProvidersAreAsked has a call that began before the lockdown:
 // nothing is promised, and what was reserved for asking is given back.

@@ -41,7 +41,7 @@ func (t *teller) services(x *am.Sliver) []xmlrpc.Value {
 		list = append(list, xmlrpc.Struct{
 			{Name: "step", Value: i + 1},
 			{Name: "kind", Value: x.Setup[i].Kind},
-			{Name: "what", Value: oneLine(x.Setup[i].What())},
+			{Name: "what", Value: oneLine(x.Setup[i].Summary())},
 			{Name: "state", Value: string(r.State)},
 			{Name: "exit", Value: r.Exit},
 			{Name: "message", Value: oneLine(r.Message)},

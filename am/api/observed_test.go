@@ -179,8 +179,8 @@ func TestWhatCannotBeFetchedIsSaid(t *testing.T) {
 		alice := setting{inventory: "outbound: " + outbound + "\nprovider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: pc, exclusive: false, capacity: {slots: 9}}]"}.site(t).user("alice")
 		slice, cred := alice.slice("s1", time.Hour)
 		a := alice.call("Allocate", slice, creds(cred), request(doc), opts()).want(t, outbound, am.Success)
-		const text = `nodes "a", "b": its install 2 of 2, "https://example.org/x", cannot be fetched, for nodes here do not reach the network outside`
-		const runs = `node "b": its execute 2 of 2 runs apt-get, which needs the network outside`
+		const text = `nodes "a", "b": its install 2 of 2, "https://example.org/x", cannot be fetched: nodes here do not reach the Internet`
+		const runs = `node "b": its execute 2 of 2 runs apt-get, which needs the Internet`
 		if strings.Contains(a.output, runs) != want || strings.Contains(a.output, "execute 1 of 2") {
 			t.Errorf("outbound: %s: output %q", outbound, a.output)
 		}

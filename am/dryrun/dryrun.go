@@ -74,11 +74,11 @@ func New(c Config) *Prober {
 
 // Longest is how long a Probe takes at most, with the removal of what should not
 // have been made.
-func (p *Prober) Longest() time.Duration { return p.cfg.Limit + 2*clearing }
+func (p *Prober) Timeout() time.Duration { return p.cfg.Limit + 2*clearing }
 
 // Asks tells whether the provider of a component wants to be asked before
 // something on it is promised. It waits for nothing.
-func (p *Prober) Asks(component urn.URN) bool {
+func (p *Prober) WantsProbe(component urn.URN) bool {
 	_, name, ok := p.cfg.Components(component)
 	if !ok {
 		return false

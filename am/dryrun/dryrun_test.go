@@ -328,7 +328,7 @@ func TestL10ADryRunThatChangesSomething(t *testing.T) {
 				d.deaf = true
 				tt.breaks(d)
 				slivers := on("rack.a", "cloud.a", "rack.b")
-				if !b.Asks(slivers[0].Component) {
+				if !b.WantsProbe(slivers[0].Component) {
 					t.Fatal("it is not asked at all")
 				}
 				if diff := cmp.Diff(tt.want, says(b.probe(t, slivers))); diff != "" {
@@ -343,7 +343,7 @@ func TestL10ADryRunThatChangesSomething(t *testing.T) {
 				if !strings.Contains(b.log.String(), "level=ERROR") || !strings.Contains(b.log.String(), tt.log) || !strings.Contains(b.log.String(), `nodes="[n0 n2]"`) {
 					t.Errorf("log: %s", b.log.String())
 				}
-				if b.Asks(slivers[0].Component) || !b.Asks(slivers[1].Component) {
+				if b.WantsProbe(slivers[0].Component) || !b.WantsProbe(slivers[1].Component) {
 					t.Error("it is asked again, or the other is not")
 				}
 				n := len(d.calls)
@@ -385,7 +385,7 @@ func TestWhatHasMovedIsNotRemoved(t *testing.T) {
 	d = b.doubles["rack"]
 	d.deaf = true
 	b.Probe(t.Context(), slivers[:1], nil, moved)
-	if d.nodes["n0"] == nil || !b.Asks(slivers[0].Component) || b.log.Len() > 0 {
-		t.Errorf("left: %v; asked again: %v; log %s", d.nodes, b.Asks(slivers[0].Component), b.log.String())
+	if d.nodes["n0"] == nil || !b.WantsProbe(slivers[0].Component) || b.log.Len() > 0 {
+		t.Errorf("left: %v; asked again: %v; log %s", d.nodes, b.WantsProbe(slivers[0].Component), b.log.String())
 	}
 }

@@ -21,7 +21,7 @@ import (
 // somebody deletes the slivers, or shuts the slice down, or wants more of them.
 // What was acknowledged to anybody is never undone.
 func TestWhatHappensMeanwhileIsTold(t *testing.T) {
-	asked := "is still being asked"
+	asked := "is still checking"
 	soon := time.Now().Add(40 * time.Minute).UTC().Format(time.RFC3339)
 	shutdown := func(s *site) {
 		s.serve(s.t.Context(), 3, "Shutdown", s.slice, creds(s.cred), options).want(s.t, am.Success)
@@ -34,7 +34,7 @@ func TestWhatHappensMeanwhileIsTold(t *testing.T) {
 		says string
 		kept int
 	}{
-		{"deleted", func(s *site) { s.on("Delete").want(s.t, am.Success) }, nil, am.SearchFailed, "were deleted while their providers were asked", 0},
+		{"deleted", func(s *site) { s.on("Delete").want(s.t, am.Success) }, nil, am.SearchFailed, "were deleted while their providers checked", 0},
 		{"shut down", shutdown, nil, am.Forbidden, "was shut down", 1},
 		{"shut down, and refused", shutdown, map[string]string{"pc1": "failed"}, am.ErrorCode, "pc1 is failed", 1},
 		{"renewed", func(s *site) { s.on("Renew", soon).want(s.t, am.Busy, asked) }, nil, am.Success, "", 1},
@@ -103,7 +103,7 @@ func TestAnEndTimeThatPassesMeanwhileIsRefused(t *testing.T) {
 			a := s.during(behaviour{}, func() answer {
 				return s.serve(t.Context(), version, method, append(params, wish)...)
 			}, func() { time.Sleep(time.Until(end)) })
-			if a.want(t, am.BadArgs, "geni_end_time", "has passed while providers were asked"); a.detail != am.OutOfRange {
+			if a.want(t, am.BadArgs, "geni_end_time", "has passed while providers checked"); a.detail != am.OutOfRange {
 				t.Errorf("am_code %d, want %d", a.detail, am.OutOfRange)
 			}
 			s.nothingKept()
@@ -144,8 +144,8 @@ func TestComponentsWithoutAnswerArePassedOver(t *testing.T) {
 		code  am.Code
 		says  string
 	}{
-		{[]string{"pc1", "pc2", "pc3", "pc4", "pc5"}, am.ServerError, "it cannot be promised now: the provider rack"},
-		{[]string{"", "pc2"}, am.ServerError, "it cannot be promised now: the provider rack"},
+		{[]string{"pc1", "pc2", "pc3", "pc4", "pc5"}, am.ServerError, "it cannot be reserved now: the provider rack"},
+		{[]string{"", "pc2"}, am.ServerError, "it cannot be reserved now: the provider rack"},
 		{[]string{"pc1"}, am.ServerError, "try again after"},
 		{[]string{""}, am.Success, ""}, // none of the five
 		{[]string{"", "pc8"}, am.Success, ""},

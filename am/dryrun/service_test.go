@@ -57,16 +57,16 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 		says   string
 		dry    int // dry runs made
 	}{
-		{"bound, unknown", behaviour{Refuses: all("unknown", "pc1")}, []string{"pc1"}, am.SearchFailed, 0, "pc1 cannot be had: pc1 is unknown", 1},
+		{"bound, unknown", behaviour{Refuses: all("unknown", "pc1")}, []string{"pc1"}, am.SearchFailed, 0, "pc1 is not available: pc1 is unknown", 1},
 		{"bound, unsupported", behaviour{Refuses: all("unsupported", "pc1")}, []string{"pc1"}, am.Unsupported, 0, "on pc1 it cannot be made: pc1 is unsupported", 1},
-		{"bound, full", behaviour{Refuses: all("full", "pc1")}, []string{"pc1"}, am.TooBig, am.InsufficientNodes, "pc1 cannot be had: pc1 is full", 1},
-		{"any, full", behaviour{Refuses: all("full", every...)}, []string{""}, am.TooBig, am.InsufficientNodes, "of pc4 its provider says: pc4 is full", 4},
-		{"any, unknown", behaviour{Refuses: all("unknown", every...)}, []string{""}, am.TooBig, am.InsufficientNodes, "none that is free can be had; of pc4 its provider says: pc4 is unknown", 4},
+		{"bound, full", behaviour{Refuses: all("full", "pc1")}, []string{"pc1"}, am.TooBig, am.InsufficientNodes, "pc1 is not available: pc1 is full", 1},
+		{"any, full", behaviour{Refuses: all("full", every...)}, []string{""}, am.TooBig, am.InsufficientNodes, "the provider of pc4 reports: pc4 is full", 4},
+		{"any, unknown", behaviour{Refuses: all("unknown", every...)}, []string{""}, am.TooBig, am.InsufficientNodes, "no free component is available; the provider of pc4 reports: pc4 is unknown", 4},
 		{"any, forbidden", behaviour{Refuses: all("forbidden", every...)}, []string{""}, am.Refused, 0, "pc4 is forbidden", 4},
 		{"any, unsupported", behaviour{Refuses: all("unsupported", every...)}, []string{""}, am.Unsupported, 0, "on pc4 it cannot be made: pc4 is unsupported", 4},
 		{"any, failed", behaviour{Refuses: all("failed", every...)}, []string{""}, am.ErrorCode, 0, "pc4 is failed", 4},
 		{"one bound, one any", behaviour{Refuses: all("forbidden", "pc1", "pc2")}, []string{"pc1", ""}, am.Refused, 0, "pc1 is forbidden", 1},
-		{"one of three", behaviour{Refuses: all("unknown", "pc2")}, []string{"pc1", "pc2", "pc3"}, am.SearchFailed, 0, `line 1: node "b": pc2 cannot be had: pc2 is unknown`, 1},
+		{"one of three", behaviour{Refuses: all("unknown", "pc2")}, []string{"pc1", "pc2", "pc3"}, am.SearchFailed, 0, `line 1: node "b": pc2 is not available: pc2 is unknown`, 1},
 		{"what lasts counts", behaviour{Refuses: map[string]string{"pc1": "failed", "pc2": "unknown"}}, []string{"pc1", "pc2"}, am.SearchFailed, 0, "pc1 is failed", 1},
 		{"bound, top-level error", behaviour{Dry: "top"}, []string{"pc1"}, am.ServerError, 0, "the rack is locked; try again later", 1},
 		{"bound, bad exit", behaviour{Dry: "exit"}, []string{"pc1"}, am.ServerError, 0, "not working properly", 1},
@@ -251,7 +251,7 @@ func TestRandomCallsWhileProvidersAreAsked(t *testing.T) {
 		if owners[x.Component.Name] {
 			t.Errorf("%s is promised twice", x.Component.Name)
 		}
-		if owners[x.Component.Name] = true; !x.AskedUntil.IsZero() {
+		if owners[x.Component.Name] = true; !x.ProbedUntil.IsZero() {
 			t.Errorf("%s is still asked about, and nobody asks", x.Component.Name)
 		}
 	}

@@ -29,7 +29,7 @@ func (s *silence) Unwrap() error { return s.err }
 
 // Silent are the components that are not asked about now, since a dry run with them had
 // no answer less than a minute ago.
-func (p *Prober) Silent() (components []urn.URN) {
+func (p *Prober) Unanswering() (components []urn.URN) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.silences {

@@ -164,7 +164,7 @@ func TestAProbeThatGetsNoTurnHearsThatOthersHaveIt(t *testing.T) {
 		if want := "8 its provider rack is busy with others; try again later"; got[0] != want || b.doubles["rack"].dryRuns() > 0 {
 			t.Errorf("%q, want %q, and no dry run", got[0], want)
 		}
-		if len(b.Silent()) > 0 {
+		if len(b.Unanswering()) > 0 {
 			t.Error("it counts against the component")
 		}
 	})

@@ -9,7 +9,7 @@
 //	decision ─> change set ─> Outbox ─> one write ─┬─> answer of the call
 //	                                               └─> reader ─> worker of each hook
 //	                                                               │ send ─┬─ taken ─> note in the store ─> the next
-//	leases that will end ─> Sliver.Told ─> Outbox                  │       └─ not ───> again, later
+//	leases that will end ─> Sliver.NotifiedEnd ─> Outbox                  │       └─ not ───> again, later
 //
 // A worker sends the events of its hook one by one, in order. An event that is not taken
 // keeps back those of its slice alone, which take turns with the others. The next event

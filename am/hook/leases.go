@@ -31,7 +31,7 @@ func (r *Runner) due(s *am.Sliver, now time.Time) (time.Duration, bool) {
 	}
 	for _, b := range r.befores {
 		if !now.Before(s.Expires.Add(-b)) {
-			return b, !told(s) || b < s.ToldBefore
+			return b, !told(s) || b < s.NotifiedBefore
 		}
 	}
 	return 0, false
@@ -96,7 +96,7 @@ func (r *Runner) tellEnds(ctx context.Context, slivers []urn.URN) error {
 				return cs, err
 			}
 			if before, due := r.due(&s, v.Now()); due {
-				s.Told, s.ToldBefore = s.Expires, before
+				s.NotifiedEnd, s.NotifiedBefore = s.Expires, before
 				cs.PutSliver(s)
 			}
 		}

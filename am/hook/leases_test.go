@@ -62,7 +62,7 @@ func TestExpiringIsToldOnceForEachEnd(t *testing.T) {
 	b.start()
 	want("1h0m0s expiring a", "1h0m0s expiring b")
 	a := ready("a", 5*time.Hour) // renewed
-	a.Told, a.ToldBefore = noon.Add(3*time.Hour), time.Hour
+	a.NotifiedEnd, a.NotifiedBefore = noon.Add(3*time.Hour), time.Hour
 	b.put(a)
 	want("1h0m0s expiring a", "1h0m0s expiring b")
 	b.clock.set(noon.Add(4 * time.Hour))

@@ -67,7 +67,7 @@ func (o *outbox) slice(x store.Became[am.Slice]) {
 // promised tells whether somebody was promised the sliver: its record is neither
 // there for a dry run only, nor kept until nothing is left.
 func promised(s *am.Sliver) bool {
-	return s != nil && s.Status.Allocation != am.Unallocated && s.AskedUntil.IsZero()
+	return s != nil && s.Status.Allocation != am.Unallocated && s.ProbedUntil.IsZero()
 }
 
 func in(s *am.Sliver, states ...am.OperationalState) bool {
@@ -90,7 +90,7 @@ func (o *outbox) sliver(x store.Became[am.Sliver]) {
 	if held && promised(now) && now.Status.Allocation == was.Status.Allocation && !now.Expires.Equal(was.Expires) {
 		o.about(Renewed, now)
 	}
-	if promised(now) && told(now) && !(was != nil && was.Told.Equal(now.Told) && was.ToldBefore == now.ToldBefore) {
+	if promised(now) && told(now) && !(was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd) && was.NotifiedBefore == now.NotifiedBefore) {
 		o.expiring(was, now)
 	}
 	if held && !promised(now) {
@@ -109,13 +109,13 @@ func (o *outbox) sliver(x store.Became[am.Sliver]) {
 }
 
 // told tells whether anybody has been told that the lease will end.
-func told(s *am.Sliver) bool { return !s.Told.IsZero() && s.Told.Equal(s.Expires) }
+func told(s *am.Sliver) bool { return !s.NotifiedEnd.IsZero() && s.NotifiedEnd.Equal(s.Expires) }
 
 // expiring tells those hooks that wanted to know by now and have not been told.
 func (o *outbox) expiring(was, now *am.Sliver) {
-	again := was != nil && was.Told.Equal(now.Told)
+	again := was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd)
 	o.post(o.listeners(Expiring, func(h *Hook) bool {
-		return h.Before >= now.ToldBefore && !(again && h.Before >= was.ToldBefore)
+		return h.Before >= now.NotifiedBefore && !(again && h.Before >= was.NotifiedBefore)
 	}), Expiring, now)
 }
 

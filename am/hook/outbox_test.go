@@ -29,7 +29,7 @@ func toldOf(hooks []Hook, before, after *am.Sliver) (list []string) {
 func TestWhatIsToldOfASliver(t *testing.T) {
 	a := reserved("s", "a")
 	asked := a
-	asked.AskedUntil = noon
+	asked.ProbedUntil = noon
 	sliver := func(state am.OperationalState) *am.Sliver { s := running(a, state); return &s }
 	released := a
 	released.Status.Allocation = am.Unallocated
@@ -38,11 +38,11 @@ func TestWhatIsToldOfASliver(t *testing.T) {
 	longer := *sliver(am.PendingAllocation)
 	longer.Expires = later.Expires
 	near := *sliver(am.Ready)
-	near.Told, near.ToldBefore = near.Expires, time.Hour
+	near.NotifiedEnd, near.NotifiedBefore = near.Expires, time.Hour
 	laterTold := later
-	laterTold.Told, laterTold.ToldBefore = near.Told, near.ToldBefore
+	laterTold.NotifiedEnd, laterTold.NotifiedBefore = near.NotifiedEnd, near.NotifiedBefore
 	again := later
-	again.Told, again.ToldBefore = later.Expires, time.Hour
+	again.NotifiedEnd, again.NotifiedBefore = later.Expires, time.Hour
 	for _, c := range []struct {
 		name          string
 		before, after *am.Sliver

@@ -50,7 +50,7 @@ func (l *run) differs(p *plain, records map[string]am.Sliver) string {
 		switch {
 		case x.Frozen != s.shut:
 			return x.ClientID + " is frozen, or is not"
-		case !x.Expires.Equal(n.expires) || n.state == "reserved" && !x.Wish.Equal(n.wish):
+		case !x.Expires.Equal(n.expires) || n.state == "reserved" && !x.RequestedEnd.Equal(n.wish):
 			return x.ClientID + " has another lease"
 		case !n.mayBecome(stateOf(x.Status)):
 			return x.ClientID + " is in another state"

@@ -146,7 +146,7 @@ func (d *Desk) Renew(ctx context.Context, o Renew) (Done, error) {
 		}
 		for i := range t.slivers {
 			x := &t.slivers[i]
-			if now.Before(x.AskedUntil) {
+			if now.Before(x.ProbedUntil) {
 				return refuse("the provider of %s is still being asked whether it can make it; try again in a moment", describe(x))
 			}
 			status, err := am.Next(x.Status, am.EventRenew)
@@ -154,7 +154,7 @@ func (d *Desk) Renew(ctx context.Context, o Renew) (Done, error) {
 				return err
 			}
 			d.warn(done, x, until, now)
-			x.Status, x.Expires, x.Wish, x.Granted = status, until, time.Time{}, time.Time{}
+			x.Status, x.Expires, x.RequestedEnd, x.Granted = status, until, time.Time{}, time.Time{}
 			if status.Allocation == am.Allocated {
 				x.Granted = until
 			}

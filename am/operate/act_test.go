@@ -243,7 +243,7 @@ func TestOrdersAreRefused(t *testing.T) {
 		s := newSite(t)
 		s.commit(func(v *store.View) (cs store.ChangeSet, err error) {
 			x, _, err := v.Sliver(name(urn.Sliver, "s1"))
-			x.URN, x.Slice, x.ClientID, x.AskedUntil = name(urn.Sliver, "s8"), sliceB, hostile, now.Add(time.Minute)
+			x.URN, x.Slice, x.ClientID, x.ProbedUntil = name(urn.Sliver, "s8"), sliceB, hostile, now.Add(time.Minute)
 			cs.PutSliver(x)
 			return cs, err
 		})
@@ -272,7 +272,7 @@ func TestSliversBeingAskedFor(t *testing.T) {
 	s := newSite(t)
 	s.commit(func(v *store.View) (cs store.ChangeSet, err error) {
 		x, _, err := v.Sliver(name(urn.Sliver, "s4"))
-		x.AskedUntil = now.Add(time.Minute)
+		x.ProbedUntil = now.Add(time.Minute)
 		cs.PutSliver(x)
 		return cs, err
 	})

@@ -8,9 +8,9 @@ import (
 	"patchbay/am/urn"
 )
 
-// nameAccounts chooses login names for users: the one a user has in this slice
-// already, else one derived from the URN, unique in the slice. Users without a
-// key get no account. It counts the slice's slivers, too.
+// nameAccounts chooses login names for users. A user who has a login in this slice
+// keeps it; for others it derives one from the URN, unique in the slice. Users without a
+// key get no account. It also returns the number of the slice's slivers.
 func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.Account, slivers int, err error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
@@ -52,20 +52,20 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.
 	return out, len(live), nil
 }
 
-// Limits of accounts: they are in every record and manifest.
+// Limits of accounts, because every record and manifest contains them.
 const (
-	// maxAccounts is how many a node can have; a provider tells no more, either.
+	// maxAccounts is the number of accounts on a node; providers report no more, either.
 	maxAccounts = 1000
-	// maxKeyBytes bounds the keys of all nodes of a slice, which every change to
-	// them writes again: it is room for 20 users with an RSA key on 300 nodes.
+	// maxKeyBytes limits the keys of all nodes of a slice, because each change writes
+	// them all again. It suffices for 20 users with an RSA key on 300 nodes.
 	maxKeyBytes = 4 << 20
 )
 
-// boundAccounts refuses accounts that would be too many on one node or on all
-// slivers.
-func boundAccounts(accounts []am.Account, slivers int) error {
+// limitAccounts returns a TooBig error for too many accounts on one node, or too many
+// bytes of keys on all slivers.
+func limitAccounts(accounts []am.Account, slivers int) error {
 	if n := len(accounts); n > maxAccounts {
-		return am.Errorf(am.TooBig, "each node would have %d accounts; the limit is %d; take users away by an empty list of keys", n, maxAccounts)
+		return am.Errorf(am.TooBig, "each node would have %d accounts; the limit is %d; give an empty list of keys to remove a user", n, maxAccounts)
 	}
 	n := 0
 	for _, a := range accounts {
@@ -79,9 +79,9 @@ func boundAccounts(accounts []am.Account, slivers int) error {
 	return nil
 }
 
-// updateAccounts is what geni_update_users makes of a node's accounts: the keys
-// of listed users are replaced, an empty list takes the account away, new users
-// are added, others stay. named are the users with keys, and their logins.
+// updateAccounts returns a node's accounts after geni_update_users. It replaces the keys
+// of listed users, removes users with an empty list of keys, adds new users and keeps all
+// others. named are the listed users with keys, with their logins.
 func updateAccounts(present, users, named []am.Account) []am.Account {
 	listed := make(map[string]bool, len(users))
 	for _, u := range users {

@@ -29,14 +29,14 @@ func TestAccountsAreBoundedByTheSlice(t *testing.T) {
 	for i := range 20 {
 		class = append(class, account(fmt.Sprint("u", i), strings.Repeat("k", 600)))
 	}
-	if err := boundAccounts(class, 300); err != nil {
+	if err := limitAccounts(class, 300); err != nil {
 		t.Errorf("20 users on 300 slivers: %v", err)
 	}
 	big := []am.Account{account("ann", strings.Repeat("k", 1<<20))}
-	if err := boundAccounts(big, 4); err != nil {
+	if err := limitAccounts(big, 4); err != nil {
 		t.Errorf("1 MiB on 4 slivers: %v", err)
 	}
-	if err := boundAccounts(big, 5); am.CodeOf(err) != am.TooBig {
+	if err := limitAccounts(big, 5); am.CodeOf(err) != am.TooBig {
 		t.Errorf("1 MiB on 5 slivers: %v, want TooBig", err)
 	}
 }

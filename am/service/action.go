@@ -17,19 +17,18 @@ type ActionOptions struct {
 	Users []am.Account
 }
 
-// goals are the tasks that actions leave behind.
+// goals are the goals of the tasks that actions create.
 var goals = map[am.Event]am.Goal{
 	am.ActionStart: am.GoalStart, am.ActionStop: am.GoalStop, am.ActionRestart: am.GoalRestart, am.ActionUpdateUsers: am.GoalUsers,
 }
 
-// PerformOperationalAction moves slivers as the transition table says (AM API
-// v3): at once to the wait state, and the work follows. For a whole slice it
-// takes the provisioned slivers. An action that finds nothing to do succeeds.
-// A sliver that is still being made keeps its state. After geni_start it is switched on
-// as soon as it is made; geni_stop cancels that.
+// PerformOperationalAction changes the state of slivers by the transition table (AM API
+// v3): immediately to the wait state, and the runner does the work afterwards. For a
+// whole slice it takes the provisioned slivers. An action without effect succeeds.
+// A sliver that is still being created keeps its state. After geni_start it is switched
+// on as soon as it exists; geni_stop cancels that.
 //
-// Errors: those of resolve and of am.Next; Busy for a sliver whose provider is
-// still being asked.
+// Errors: those of resolve and of am.Next; Busy for a sliver in a dry run.
 func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Grant, t Targets, action am.Event, o ActionOptions) (Outcome, error) {
 	var accounts []am.Account
 	var slivers int // of the slice
@@ -45,7 +44,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 		only:    am.Provisioned,
 		none:    am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice),
 		prepare: prepare,
-		step: func(v *store.View, cs *store.ChangeSet, _ *resolved, x *am.Sliver) error {
+		apply: func(v *store.View, cs *store.ChangeSet, _ *resolved, x *am.Sliver) error {
 			status, err := am.Next(x.Status, action)
 			if err != nil {
 				return err
@@ -53,12 +52,12 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			if status.Operational == am.PendingAllocation {
 				if on := action == am.ActionStart; x.Desired.On != on {
 					x.Desired.On = on
-					promise(cs, v, x, am.GoalMake, o.Call)
+					queueTask(cs, v, x, am.GoalMake, o.Call)
 					cs.PutSliver(*x)
 				}
 				return nil
 			}
-			if status == x.Status { // already so
+			if status == x.Status { // no change
 				return nil
 			}
 			x.Status, x.Error = status, ""
@@ -69,20 +68,20 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 				x.Desired.RestartSerial++
 			case am.ActionUpdateUsers:
 				x.Desired.Accounts = updateAccounts(x.Desired.Accounts, o.Users, accounts)
-				if err := boundAccounts(x.Desired.Accounts, slivers); err != nil {
+				if err := limitAccounts(x.Desired.Accounts, slivers); err != nil {
 					return err
 				}
 			}
-			// A cancelled update keeps its task: the promise stands, only the
-			// sliver does not wait for it any longer.
+			// A cancelled update keeps its task: the desired state stays, but the
+			// sliver no longer waits for it.
 			if goal, ok := goals[action]; ok {
-				promise(cs, v, x, goal, o.Call)
+				queueTask(cs, v, x, goal, o.Call)
 			}
 			cs.PutSliver(*x)
 			return nil
 		},
 	})
-	if n := beingMade(out); err == nil && n > 0 {
+	if n := countBeingMade(out); err == nil && n > 0 {
 		what := "switched on"
 		if action == am.ActionStop {
 			what = "left switched off"
@@ -92,8 +91,8 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 	return out, err
 }
 
-// beingMade counts the slivers of an action's outcome that are still being made.
-func beingMade(out Outcome) (n int) {
+// countBeingMade counts the slivers of an outcome that are still being created.
+func countBeingMade(out Outcome) (n int) {
 	for _, x := range out.Slivers {
 		if x.Failed == "" && x.Status.Allocation == am.Provisioned && x.Status.Operational == am.PendingAllocation {
 			n++

@@ -9,18 +9,18 @@ import (
 	"patchbay/rspec"
 )
 
-// advertiser writes the advertisement: what the inventory says, prepared once,
-// and what is free, read each time.
+// advertiser writes the advertisement: the inventory's part is prepared once, the free
+// capacity is read each time.
 type advertiser struct {
-	of       *inventory.Inventory
-	site     *rspec.Advertiser
-	requests []string // the extensions understood in requests
+	inventory *inventory.Inventory
+	site      *rspec.Advertiser
+	requests  []string // the extensions understood in requests
 }
 
-// newAdvertiser turns the inventory into the plain values that rspec writes.
+// newAdvertiser converts the inventory to the values that package rspec writes.
 func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 	site := rspec.Site{
-		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Machines: []rspec.Machine{machine(v)},
+		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Machines: []rspec.Machine{stateMachine(v)},
 		Nodes: make([]rspec.AdNode, len(v.Components)), PublicAddresses: len(v.PublicAddresses),
 	}
 	types := map[*inventory.SliverType]rspec.AdSliverType{}
@@ -45,8 +45,8 @@ func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 	return &advertiser{v, rspec.NewAdvertiser(site), site.RequestExtensions()}
 }
 
-// adSliverType puts the default image first: of a node pasted into a request the
-// first image counts.
+// adSliverType converts a sliver type. The default image comes first: when a user copies
+// an advertised node into a request, the first image is used.
 func adSliverType(t *inventory.SliverType) rspec.AdSliverType {
 	ad := rspec.AdSliverType{Name: t.Name}
 	for _, i := range t.Images {
@@ -87,8 +87,8 @@ func adLink(l *inventory.Link) rspec.AdLink {
 	return ad
 }
 
-// machine is the table of transitions in the words of the advertisement.
-func machine(v *inventory.Inventory) rspec.Machine {
+// stateMachine converts the table of transitions for the advertisement.
+func stateMachine(v *inventory.Inventory) rspec.Machine {
 	m := rspec.Machine{Start: string(am.StartState)}
 	for _, t := range v.SliverTypes {
 		m.SliverTypes = append(m.SliverTypes, t.Name)
@@ -101,7 +101,7 @@ func machine(v *inventory.Inventory) rspec.Machine {
 			}
 			switch next := string(t.To.Operational); {
 			case strings.HasPrefix(string(t.Event), "geni_"):
-				state.Actions = append(state.Actions, rspec.Action{Name: string(t.Event), Next: next, Description: t.Says})
+				state.Actions = append(state.Actions, rspec.Action{Name: string(t.Event), Next: next, Description: t.Description})
 			case t.Event == am.EventDone:
 				state.Waits = append(state.Waits, rspec.Wait{Type: "geni_success", Next: next})
 			case t.Event == am.EventGaveUp:
@@ -113,16 +113,17 @@ func machine(v *inventory.Inventory) rspec.Machine {
 	return m
 }
 
-// AdvertisementVersion grows whenever the advertisement may have changed.
+// AdvertisementVersion returns a number that grows when the advertisement may have
+// changed.
 func (s *Service) AdvertisementVersion() uint64 {
-	s.cfg.Index.Advance(s.cfg.Store.Now()) // maintenance begins and ends without a change
+	s.cfg.Index.Advance(s.cfg.Store.Now()) // maintenance begins and ends without a commit
 	return s.cfg.Index.Version()
 }
 
-// AppendAdvertisement appends the advertisement as of now: all nodes, or only
-// those that could be had (AM API v3, ListResources).
+// AppendAdvertisement appends the current advertisement to b: of all nodes, or only of
+// available ones (AM API v3, ListResources).
 func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
-	ads, stock := s.stocked()
+	ads, stock := s.current()
 	a := rspec.Availability{
 		Generated: s.cfg.Store.Now(), Free: stock.Free, PublicAddresses: stock.FreePublicAddresses(), OnlyFree: onlyFree,
 	}
@@ -132,10 +133,10 @@ func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
 	return ads.site.Append(b, a)
 }
 
-// RSpecExtensions are the namespaces of the extensions that requests and
-// manifests, and those that advertisements of this site have something of
-// (AM API v3, GetVersion).
+// RSpecExtensions returns the namespaces of the extensions that are understood in
+// requests and manifests, and of those that this site's advertisements use (AM API v3,
+// GetVersion).
 func (s *Service) RSpecExtensions() (requests, advertisements []string) {
-	a, _ := s.stocked()
+	a, _ := s.current()
 	return slices.Clone(a.requests), a.site.Extensions()
 }

@@ -274,7 +274,7 @@ func TestPastedNodesGetAManifest(t *testing.T) {
 			URN: urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+sliver+%d", i)), ClientID: n.Node.ClientID, Component: n.Component.URN,
 			SliverType: n.SliverType.Name, Image: n.Image, Exclusive: n.Exclusive,
 		}
-		part.Nodes[n.Node.ClientID] = s.facts(s.Inventory(), &sliver)
+		part.Nodes[n.Node.ClientID] = s.nodeFacts(s.Inventory(), &sliver)
 		want[n.Component.URN.String()] = sliver.URN.String()
 	}
 	manifest, err := rspec.WriteManifest([]rspec.Part{part}, rspec.ManifestOptions{Manager: v.Manager, Generated: time.Now()})
@@ -299,7 +299,7 @@ func TestPastedNodesGetAManifest(t *testing.T) {
 // TestAdvertisedMachineIsTheTable holds the advertised machine against
 // am.Next: every action is accepted as advertised, and nothing else is.
 func TestAdvertisedMachineIsTheTable(t *testing.T) {
-	m := machine(testInventory(t))
+	m := stateMachine(testInventory(t))
 	if m.Start != string(am.NotReady) || len(m.SliverTypes) != 2 || len(m.States) != len(am.AdvertisedStates) {
 		t.Fatalf("machine: %+v", m)
 	}

@@ -12,56 +12,55 @@ import (
 	"patchbay/credentials"
 )
 
-// sortByCreation orders slivers as they were allocated; those of one Allocate
-// by their place in the request, which their URNs do not show, so by client_id.
+// sortByCreation sorts slivers by the time of their allocation, then by their place in
+// the request, then by client_id.
 func sortByCreation(all []am.Sliver) {
 	slices.SortStableFunc(all, func(a, b am.Sliver) int {
 		return cmp.Or(a.Created.Compare(b.Created), a.Ordinal-b.Ordinal, strings.Compare(a.ClientID, b.ClientID))
 	})
 }
 
-// change is the shape of every method that moves slivers: resolve, then step
-// for each sliver, all or nothing unless best effort.
+// change describes a method that changes slivers. run resolves the targets, then calls
+// apply for each sliver: all or nothing, unless best effort was requested.
 type change struct {
 	event string
-	text  string // what the journal says beside it
-	// settled is the revision up to which the journal's entries may be joined with
-	// that of this change; 0 for none.
+	text  string // more about the event, for the journal
+	// settled is the revision up to which journal entries may be joined with the one
+	// of this change; 0 for none.
 	settled store.Rev
 	grant   credentials.Grant
 	targets Targets
 	call    Call
-	// asked says that slivers may be changed, too, whose providers are being asked
-	// whether they can make them. All else answers Busy: a sliver that were made
-	// meanwhile would look as if the dry run had made it, and what Allocate then
-	// does with its slivers would undo what somebody else was promised.
-	asked bool
-	// only is the state of the slivers that a call for the whole slice is about, and
-	// none the refusal when there are none; nil keeps all.
+	// inDryRun allows changes of slivers that are in a dry run. Other methods answer
+	// Busy: a sliver that was created meanwhile would look as if the dry run had created
+	// it, and the end of the dry run would undo another caller's change.
+	inDryRun bool
+	// only selects slivers by state in a call for the whole slice, and none is the error
+	// if there are none; a nil none selects all.
 	only am.AllocationState
 	none error
-	// prepare finds out, once for all slivers, what step needs, and refuses what
-	// is wrong with the call whatever the slivers' states; nil for nothing.
+	// prepare computes the data that apply needs, once for all slivers, and checks the
+	// parts of the call that do not depend on slivers; nil if there is nothing to do.
 	prepare func(v *store.View, slice urn.URN) error
-	// step changes one sliver and adds what follows to the change set. A sliver
-	// it refuses must not have added anything.
-	step func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error
-	// finish adds what concerns the slivers that step let through, as they were
-	// before it, all at once; nil for nothing.
+	// apply changes one sliver and adds the change to the change set. If it returns an
+	// error, it must not have added anything.
+	apply func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error
+	// finish adds changes for all slivers that apply accepted, given as they were before
+	// it; nil if there is nothing to add.
 	finish func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error
 }
 
-// busy refuses slivers whose providers are being asked.
-func (c *change) busy(v *store.View, slivers ...am.Sliver) error {
+// checkBusy returns a Busy error for slivers in a dry run.
+func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 	for _, x := range slivers {
-		if !c.asked && v.Now().Before(x.AskedUntil) {
-			return am.Errorf(am.Busy, "the provider of sliver %s is still being asked whether it can make it; try again when the call that reserves it has been answered, or Delete it", x.URN).About(x.URN)
+		if !c.inDryRun && v.Now().Before(x.ProbedUntil) {
+			return am.Errorf(am.Busy, "the provider of sliver %s is still checking whether it can make it; try again when the call that reserves it has returned, or Delete it", x.URN).About(x.URN)
 		}
 	}
 	return nil
 }
 
-// run commits the change and reports every sliver named.
+// run commits the change and reports every named sliver.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
 	err := s.commit(ctx, c.grant, c.targets, func(v *store.View) (store.ChangeSet, error) {
@@ -74,7 +73,7 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 			all := r.slivers
 			r.slivers = slices.DeleteFunc(slices.Clone(all), func(x am.Sliver) bool { return x.Status.Allocation != c.only })
 			if len(r.slivers) == 0 {
-				return cs, cmp.Or(c.busy(v, all...), c.none)
+				return cs, cmp.Or(c.checkBusy(v, all...), c.none)
 			}
 		}
 		if c.prepare != nil {
@@ -87,9 +86,9 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 		var refusal error
 		for _, x := range r.slivers {
 			after := x
-			err := c.busy(v, x)
+			err := c.checkBusy(v, x)
 			if err == nil {
-				err = c.step(v, &cs, &r, &after)
+				err = c.apply(v, &cs, &r, &after)
 			}
 			if err != nil {
 				if !c.call.BestEffort || am.CodeOf(err) == am.ErrorCode {
@@ -111,7 +110,7 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 		if cs.Empty() && c.finish == nil {
 			return cs, nil
 		}
-		if err := touch(&cs, v, r.slice); err != nil {
+		if err := countChange(&cs, v, r.slice); err != nil {
 			return store.ChangeSet{}, err
 		}
 		if c.finish != nil {

@@ -9,15 +9,15 @@ import (
 	"patchbay/credentials"
 )
 
-// Delete releases slivers in any allocation state (AM API v3, Delete). They are
-// gone for the caller at once; a component stays held until its provider has
-// confirmed that nothing is left.
+// Delete releases slivers in any allocation state (AM API v3, Delete). The caller no
+// longer sees them; a component stays reserved until its provider has confirmed that
+// nothing is left.
 //
 // Errors: those of resolve.
 func (s *Service) Delete(ctx context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
 	return s.run(ctx, change{
-		event: "Delete", grant: g, targets: t, call: c, asked: true,
-		step: func(_ *store.View, _ *store.ChangeSet, _ *resolved, x *am.Sliver) (err error) {
+		event: "Delete", grant: g, targets: t, call: c, inDryRun: true,
+		apply: func(_ *store.View, _ *store.ChangeSet, _ *resolved, x *am.Sliver) (err error) {
 			x.Status, err = am.Next(x.Status, am.EventDelete)
 			return err
 		},

@@ -1,21 +1,20 @@
-// Package service is the aggregate manager's methods in Go terms: each takes a
-// Grant, decides over the store, commits, and renders what came out of it.
+// Package service implements the methods of the aggregate manager in Go terms. Each
+// method takes a Grant, decides on the store's data, commits, and returns an Outcome.
 //
-// A method does not wait for a provider, but where one wants to be asked before
-// something is promised (Prober); a decision never does. A method writes what is
-// promised (a sliver's Desired, its Generation) and a task, and wakes the runner;
-// what is seen of the work later appears in the store, which is all that Status
-// and Describe read.
+// A method stores the desired state of slivers (Desired, Generation) and a task, and
+// wakes the runner. The runner stores the results, and Status and Describe read only the
+// store. A method never waits for a provider, with one exception: a provider may want a
+// dry run before a reservation (Prober). A decision never waits.
 //
 //	Grant, Targets ─ resolve ─> slivers ─ am.Next, binder.Bind ─> ChangeSet ─> Commit ─> Outcome
 //
-// The inventory may be changed while all goes on (SetInventory): between two
-// decisions, so that each sees one. A sliver's own record tells what was promised,
-// whatever the inventory says later.
+// SetInventory replaces the inventory between two decisions, so each decision sees one
+// inventory. The record of a sliver keeps what was reserved, even if the inventory
+// changes later.
 //
-// No method acts on a sliver before it has asked Grant.Over for the slice;
-// resolve is where most do. A file holds one method, or two that are alike. It answers AM API v3,
-// "API operations".
+// No method acts on a sliver before Grant.Over has confirmed the right to its slice;
+// most do this in resolve. A file holds one method, or two similar ones. The package
+// implements AM API v3, "API operations".
 //
 // # Decisions
 //

@@ -18,62 +18,61 @@ import (
 	"patchbay/rspec"
 )
 
-// Prober asks providers before slivers are promised. Its methods may be called
-// at the same time.
+// Prober asks providers by a dry run whether they can create slivers, before these are
+// reserved. Its methods may be called concurrently.
 type Prober interface {
-	// Asks tells whether the provider of a component wants to be asked. It is
-	// called within decisions, so it waits for nothing.
-	Asks(component urn.URN) bool
-	// Probe gives an error for each sliver, in their order, nil for one against
-	// which nothing is known. SearchFailed, Refused, Unsupported, TooBig and ErrorCode are
-	// what its provider says of it. ServerError and TimedOut mean that the provider gave no
-	// answer. Leaving are slivers of the slice that are still being removed: they are
-	// asked about as if they were gone. What moved tells of a sliver may have been made
-	// by others meanwhile, and must be left alone.
-	Probe(ctx context.Context, slivers, leaving []am.Sliver, moved func(am.Sliver) bool) []*am.Error
-	// Silent are components about which Probe has no answer for now.
-	Silent() []urn.URN
-	// Longest is how long Probe takes at most.
-	Longest() time.Duration
+	// WantsProbe reports whether the provider of a component wants dry runs. It is
+	// called within decisions, so it does not wait.
+	WantsProbe(component urn.URN) bool
+	// Probe returns an error for each sliver, in the same order; nil if its provider can
+	// create it. SearchFailed, Refused, Unsupported, TooBig and ErrorCode are the
+	// provider's answers. ServerError and TimedOut mean that the provider did not answer.
+	// The slivers beingRemoved are treated as removed already. If isChanged returns true
+	// for a sliver, another call may have created its resource, so Probe must keep it.
+	Probe(ctx context.Context, slivers, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) []*am.Error
+	// Unanswering returns components whose providers do not answer dry runs for now.
+	Unanswering() []urn.URN
+	// Timeout returns the maximum duration of Probe.
+	Timeout() time.Duration
 }
 
 const (
-	// maxAsks is how often providers are asked for one request: once, and again
-	// with other components for the nodes that were refused.
-	maxAsks = 4
-	// askMargin is how long after the last moment of a dry run its reservation ends by
-	// itself, so that a crash in between needs no other record.
-	askMargin = 30 * time.Second
+	// maxProbes limits the dry runs for one request: the first, and more with other
+	// components for the nodes that were refused.
+	maxProbes = 4
+	// probeMargin is the time from the latest end of a dry run to the end of its
+	// reservation's lease. That lease ends the reservation after a crash.
+	probeMargin = 30 * time.Second
 )
 
-// mustAsk tells whether providers want to be asked before slivers are promised.
-func (s *Service) mustAsk(slivers []am.Sliver) bool {
-	return s.cfg.Prober != nil && slices.ContainsFunc(slivers, func(x am.Sliver) bool { return s.cfg.Prober.Asks(x.Component) })
+// mustProbe reports whether the provider of one of the slivers wants a dry run.
+func (s *Service) mustProbe(slivers []am.Sliver) bool {
+	return s.cfg.Prober != nil && slices.ContainsFunc(slivers, func(x am.Sliver) bool { return s.cfg.Prober.WantsProbe(x.Component) })
 }
 
-// refusal is a node that cannot be had where it was bound.
+// refusal is a node that its provider refused on the component it was bound to.
 type refusal struct {
 	node *binder.Bound
 	err  *am.Error
 }
 
-// final tells whether no other component would help.
-func (r refusal) final() bool { return r.node.Asked }
+// isFinal reports whether the request names the component, so no other can be tried.
+func (r refusal) isFinal() bool { return r.node.Asked }
 
-// askProviders asks the providers of what was reserved and confirms it, or releases it.
-// For nodes that do not ask for their component it then binds others, a few
-// times at most. Nothing is held meanwhile but the reservation itself, which
-// may be deleted and frozen, and nothing else.
-func (s *Service) askProviders(ctx context.Context, r reservation, t reserved) (reserved, error) {
-	asking, cancel := context.WithTimeout(ctx, s.cfg.Prober.Longest()) // each time together
+// probeProviders runs a dry run for the reserved slivers and confirms or releases them.
+// For nodes that were refused and do not name a component it binds others, at most
+// maxProbes times. Meanwhile the reservation can be deleted or frozen, but not changed
+// in any other way.
+func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved) (reserved, error) {
+	probing, cancel := context.WithTimeout(ctx, s.cfg.Prober.Timeout()) // for all dry runs together
 	defer cancel()
 	for n := 1; ; n++ {
-		leaving, err := s.leaving(r.slice)
+		beingRemoved, err := s.beingRemoved(r.slice)
 		if err != nil {
 			s.release(ctx, r, t)
 			return t, err
 		}
-		refused := ask(asking, s.cfg.Prober, t.binding, t.slivers, leaving, s.moved)
+		refused := probe(probing, s.cfg.Prober, t.binding, t.slivers, beingRemoved, s.isChanged)
 		if len(refused) == 0 {
 			err := s.confirm(ctx, r, &t)
 			if err != nil {
@@ -82,27 +81,27 @@ func (s *Service) askProviders(ctx context.Context, r reservation, t reserved) (
 			return t, err
 		}
 		s.release(ctx, r, t)
-		if n == maxAsks || asking.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
+		if n == maxProbes || probing.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
 			return t, binder.Unsatisfied(reasons(r.request, refused))
 		}
-		// Not by its neighbours either: a machine that is out of order would go from
-		// one node to the next.
+		// Avoid the component for all nodes: otherwise a broken machine would be bound
+		// to one node after the other.
 		for _, x := range refused {
 			r.avoid = append(r.avoid, x.node.Component.URN)
 		}
-		r.avoid = append(r.avoid, s.cfg.Prober.Silent()...)
+		r.avoid = append(r.avoid, s.cfg.Prober.Unanswering()...)
 		next, err := s.bindSlivers(ctx, r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-			return t, binder.Unsatisfied(reasons(r.request, refused)) // which says more
+			return t, binder.Unsatisfied(reasons(r.request, refused)) // these reasons say more
 		}
-		if t = next; err != nil || !t.asking {
+		if t = next; err != nil || !t.mustProbe {
 			return t, err
 		}
 	}
 }
 
-func ask(ctx context.Context, p Prober, b binder.Binding, slivers, leaving []am.Sliver, moved func(am.Sliver) bool) (refused []refusal) {
-	for i, err := range p.Probe(ctx, slivers, leaving, moved) {
+func probe(ctx context.Context, p Prober, b binder.Binding, slivers, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) (refused []refusal) {
+	for i, err := range p.Probe(ctx, slivers, beingRemoved, isChanged) {
 		if err != nil {
 			refused = append(refused, refusal{&b.Nodes[i], err})
 		}
@@ -110,85 +109,84 @@ func ask(ctx context.Context, p Prober, b binder.Binding, slivers, leaving []am.
 	return refused
 }
 
-// leaving returns the slivers of a slice that providers still have to remove. Their names
-// are free again.
-func (s *Service) leaving(slice urn.URN) (leaving []am.Sliver, err error) {
+// beingRemoved returns the slivers of a slice that providers still have to remove. Their
+// names may be used again.
+func (s *Service) beingRemoved(slice urn.URN) (beingRemoved []am.Sliver, err error) {
 	err = s.cfg.Store.Read(func(v *store.View) error {
 		all, err := v.SliversOf(slice)
-		leaving = slices.DeleteFunc(all, func(x am.Sliver) bool { return x.Live(v.Now()) })
+		beingRemoved = slices.DeleteFunc(all, func(x am.Sliver) bool { return x.Live(v.Now()) })
 		return err
 	})
-	return leaving, err
+	return beingRemoved, err
 }
 
-// moved tells whether a sliver is more by now than the reservation that it was.
-// When the store cannot be read it may be.
-func (s *Service) moved(was am.Sliver) bool {
-	moved := false
+// isChanged reports whether a sliver was changed since it was reserved for a dry run. It
+// returns true if the store cannot be read.
+func (s *Service) isChanged(was am.Sliver) bool {
+	isChanged := false
 	err := s.cfg.Store.Read(func(v *store.View) error {
 		x, _, err := v.Sliver(was.URN)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
-		moved = !onlyAsked(&x, &was)
+		isChanged = !isUnchanged(&x, &was)
 		return err
 	})
-	return moved || err != nil
+	return isChanged || err != nil
 }
 
-// onlyAsked tells whether a sliver is still what was reserved: nobody has been
-// promised anything of it.
-func onlyAsked(x, was *am.Sliver) bool {
-	return x.Status.Allocation == am.Allocated && x.Generation == was.Generation && x.AskedUntil.Equal(was.AskedUntil)
+// isUnchanged reports whether a sliver is still as it was reserved for a dry run.
+func isUnchanged(x, was *am.Sliver) bool {
+	return x.Status.Allocation == am.Allocated && x.Generation == was.Generation && x.ProbedUntil.Equal(was.ProbedUntil)
 }
 
-// confirm promises what its providers can make, if it is still there.
+// confirm gives the slivers their leases after a dry run, if they are still unchanged.
 func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error {
-	var promised []am.Sliver
+	var confirmed []am.Sliver
 	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
-		by, err := s.begin(v, &r, false)
+		by, err := s.checkReservation(v, &r, false)
 		if err != nil {
 			return cs, err
 		}
-		now, wish := v.Now().UTC(), r.options.EndTime
-		if !wish.IsZero() && !wish.After(now) {
-			return cs, am.Errorf(am.BadArgs, "geni_end_time %s has passed while providers were asked; give a later one", wish.Format(time.RFC3339)).With(am.OutOfRange)
+		now, requested := v.Now().UTC(), r.options.EndTime
+		if !requested.IsZero() && !requested.After(now) {
+			return cs, am.Errorf(am.BadArgs, "geni_end_time %s has passed while providers checked the request; give a later one", requested.Format(time.RFC3339)).With(am.OutOfRange)
 		}
-		promised = nil
+		confirmed = nil
 		for _, was := range t.slivers {
 			x, _, err := v.Sliver(was.URN)
-			if errors.Is(err, store.ErrNotFound) || err == nil && (!x.Live(now) || !onlyAsked(&x, &was)) {
-				return cs, am.Errorf(am.SearchFailed, "the slivers were deleted while their providers were asked whether they can make them; nothing is reserved").About(r.slice)
+			if errors.Is(err, store.ErrNotFound) || err == nil && (!x.Live(now) || !isUnchanged(&x, &was)) {
+				return cs, am.Errorf(am.SearchFailed, "the slivers were deleted while their providers checked whether they can make them; nothing is reserved").About(r.slice)
 			}
 			if err != nil {
 				return cs, err
 			}
-			if err := s.stillOffered(&x); err != nil {
+			if err := s.checkInService(&x); err != nil {
 				return cs, err
 			}
-			if err := s.lend(now, by, wish, &x); err != nil {
+			if err := s.setReservationLease(now, by, requested, &x); err != nil {
 				return cs, err
 			}
-			x.AskedUntil = time.Time{}
-			promised = append(promised, x)
+			x.ProbedUntil = time.Time{}
+			confirmed = append(confirmed, x)
 		}
-		return cs, s.finish(v, &cs, r, by, promised)
+		return cs, s.store(v, &cs, r, by, confirmed)
 	})
 	if err == nil {
-		t.slivers = promised
+		t.slivers = confirmed
 	}
 	return err
 }
 
-// release ends what was reserved, also if the caller has gone. What a Shutdown
-// has frozen stays for inspection. If that cannot be written, the lease ends it.
+// release ends the reservation, even if the caller has disconnected. Slivers that
+// Shutdown has frozen stay for inspection. If the commit fails, the lease ends them.
 func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 	_ = s.commit(context.WithoutCancel(ctx), r.grant, Targets{Slice: r.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
 		var left []am.Sliver
 		for _, was := range t.slivers {
 			x, _, err := v.Sliver(was.URN)
-			if err == nil && onlyAsked(&x, &was) && !x.Frozen {
+			if err == nil && isUnchanged(&x, &was) && !x.Frozen {
 				left = append(left, x)
 			}
 		}
@@ -196,21 +194,20 @@ func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 	})
 }
 
-// Ask is what providers say of a request that nobody has made, by dry runs, as
-// Allocate would ask them when nobody else were there: why each node, or a link of
-// it, cannot be had. Those that did not answer have ServerError or TimedOut. b is
-// how the request is bound; nothing is promised or kept.
-func Ask(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Request, slice urn.URN, b binder.Binding) []binder.Reason {
-	ctx, cancel := context.WithTimeout(ctx, p.Longest())
+// DryRun asks providers about a request as Allocate would at an otherwise empty site,
+// and reserves nothing. It returns a reason for each node or link that is refused, with
+// ServerError or TimedOut if the provider did not answer. b is the request's binding.
+func DryRun(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Request, slice urn.URN, b binder.Binding) []binder.Reason {
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout())
 	defer cancel()
 	var avoid []*inventory.Component
 	for n := 1; ; n++ {
 		var names am.Hostnames
 		slivers := make([]am.Sliver, len(b.Nodes))
 		for i := range b.Nodes {
-			slivers[i] = bound(inv, slice, &b.Nodes[i], &names)
+			slivers[i] = newSliver(inv, slice, &b.Nodes[i], &names)
 		}
-		refused := ask(ctx, p, b, slivers, nil, func(am.Sliver) bool { return false })
+		refused := probe(ctx, p, b, slivers, nil, func(am.Sliver) bool { return false })
 		if len(refused) == 0 {
 			return nil
 		}
@@ -218,13 +215,13 @@ func Ask(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Req
 			avoid = append(avoid, x.node.Component)
 		}
 		var err error
-		if b, err = binder.BindAvoiding(avoid, req, binder.NewIndex(inv), slice); err != nil || n == maxAsks || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
+		if b, err = binder.BindAvoiding(avoid, req, binder.NewIndex(inv), slice); err != nil || n == maxProbes || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
 			return reasons(req, refused)
 		}
 	}
 }
 
-// reasons tells each reason once: that of a link is the same at all of its nodes.
+// reasons returns each reason once: all nodes of a link have the same one.
 func reasons(req *rspec.Request, refused []refusal) (all []binder.Reason) {
 	for _, r := range refused {
 		if reason := r.reason(req); !slices.Contains(all, reason) {
@@ -234,24 +231,24 @@ func reasons(req *rspec.Request, refused []refusal) (all []binder.Reason) {
 	return all
 }
 
-// reason says why a request cannot be had: of the link that its provider's words
-// begin with, or else of the node.
+// reason returns why the node was refused. If the provider's message begins with the
+// name of a link, the reason is about that link.
 func (r refusal) reason(req *rspec.Request) binder.Reason {
 	n := r.node.Node
 	reason := binder.Reason{Kind: "node", ClientID: n.ClientID, Line: n.Line, Code: r.err.Code, Detail: r.err.Detail}
 	switch {
 	case r.err.Code == am.ServerError || r.err.Code == am.TimedOut:
-		reason.Text = "it cannot be promised now: " + r.err.Msg
+		reason.Text = "it cannot be reserved now: " + r.err.Msg
 	case r.err.Code == am.Unsupported:
-		if link, words := r.blamed(req); link != nil {
+		if link, words := r.refusedLink(req); link != nil {
 			reason.Kind, reason.ClientID, reason.Line, reason.Text = "link", link.ClientID, link.Line, words
 			break
 		}
 		reason.Text = fmt.Sprintf("on %s it cannot be made: %s", r.node.Component.Name, r.err.Msg)
 	case r.node.Asked:
-		reason.Text = fmt.Sprintf("%s cannot be had: %s", r.node.Component.Name, r.err.Msg)
+		reason.Text = fmt.Sprintf("%s is not available: %s", r.node.Component.Name, r.err.Msg)
 	default:
-		reason.Text = fmt.Sprintf("none that is free can be had; of %s its provider says: %s", r.node.Component.Name, r.err.Msg)
+		reason.Text = fmt.Sprintf("no free component is available; the provider of %s reports: %s", r.node.Component.Name, r.err.Msg)
 		if reason.Code == am.SearchFailed {
 			reason.Code, reason.Detail = am.TooBig, am.InsufficientNodes
 		}
@@ -259,9 +256,10 @@ func (r refusal) reason(req *rspec.Request) binder.Reason {
 	return reason
 }
 
-// blamed is the link of the node that its provider's words begin with, as in
-// "link lan asks for latency", and what they say of it; nil for none.
-func (r refusal) blamed(req *rspec.Request) (link *rspec.Link, words string) {
+// refusedLink returns the link of the node that the provider's message begins with, as
+// in "link lan asks for latency", and the rest of the message. It returns nil if there
+// is none.
+func (r refusal) refusedLink(req *rspec.Request) (link *rspec.Link, words string) {
 	rest, ok := strings.CutPrefix(r.err.Msg, "link ")
 	if !ok {
 		return nil, ""

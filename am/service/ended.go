@@ -12,62 +12,60 @@ import (
 	"patchbay/am/urn"
 )
 
-// errNoSlivers is in the refusal of a slice that has no slivers; see withHistory.
+// errNoSlivers marks the refusal of a slice that has no slivers; see withHistory.
 var errNoSlivers = errors.New("the slice has no slivers")
 
-// journalLook is how many entries of the journal are read for the ends of slices, the
-// latest first.
-const journalLook = 20_000
+// maxJournalRead limits the journal entries that are read for the ends of slices, latest
+// first.
+const maxJournalRead = 20_000
 
-// endings are what became of the last slivers of slices, by the slice's key. Each entry
-// of the journal is read once, so that calls about slices without slivers cost little,
-// however many a client makes.
+// endings caches how the last slivers of each slice ended. It reads each journal entry
+// once, so a client that asks often about slices without slivers causes little work.
 type endings struct {
-	mu   sync.Mutex
-	upTo store.Rev // the journal is read up to here
-	read bool      // it was read at all
-	of   map[string]string
+	mu     sync.Mutex
+	upTo   store.Rev         // the journal is read up to here
+	isRead bool              // it was read at all
+	texts  map[string]string // by the slice's key
 }
 
-// last says what became of the last slivers of a slice, as far as the journal that a view
-// shows tells; empty if it tells nothing.
-func (n *endings) last(v *store.View, slice urn.URN) (string, error) {
+// fromJournal returns how the last slivers of a slice ended, by the journal of the view.
+// It returns "" if the journal has no entry about that.
+func (n *endings) fromJournal(v *store.View, slice urn.URN) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.read || len(n.of) > 2*journalLook {
-		n.of = map[string]string{}
-		left := journalLook
+	if !n.isRead || len(n.texts) > 2*maxJournalRead {
+		n.texts = map[string]string{}
+		left := maxJournalRead
 		err := v.JournalBackwards(func(e am.JournalEntry) bool {
 			n.add(&e, false)
 			left--
 			return left > 0
 		})
-		n.read, n.upTo = err == nil, v.Revision()
-		return n.of[slice.Key()], err
+		n.isRead, n.upTo = err == nil, v.Revision()
+		return n.texts[slice.Key()], err
 	}
 	now := v.Revision()
 	if now <= n.upTo {
-		return n.of[slice.Key()], nil
+		return n.texts[slice.Key()], nil
 	}
 	err := v.JournalAfter(n.upTo, func(e am.JournalEntry) bool { n.add(&e, true); return true })
-	if n.read = err == nil; n.read {
+	if n.isRead = err == nil; n.isRead {
 		n.upTo = now
 	}
-	return n.of[slice.Key()], err
+	return n.texts[slice.Key()], err
 }
 
-// add keeps what an entry tells, if it is about an end and newer than what is known.
+// add stores the text of an entry that ended slivers, unless a newer one is known.
 func (n *endings) add(e *am.JournalEntry, newer bool) {
 	slice := e.Slice.Key()
-	if text := endOf(e); text != "" && (newer || n.of[slice] == "") {
-		n.of[slice] = text
+	if text := endText(e); text != "" && (newer || n.texts[slice] == "") {
+		n.texts[slice] = text
 	}
 }
 
-// endOf says what an entry of the journal tells of the end of slivers; empty if it is
-// about something else.
-func endOf(e *am.JournalEntry) string {
-	at, nodes := e.At.UTC().Format(time.RFC3339), nodesAre(len(e.Slivers), "was", "were")
+// endText returns how slivers ended by a journal entry; "" if it is about another event.
+func endText(e *am.JournalEntry) string {
+	at, nodes := e.At.UTC().Format(time.RFC3339), countNodes(len(e.Slivers), "was", "were")
 	switch {
 	case e.Event == string(am.EventExpire):
 		return fmt.Sprintf(" any more: its lease was over, and its %s released at %s", nodes, at)
@@ -96,18 +94,18 @@ func (s *Service) withHistory(err error) error {
 	}
 	full := *refusal
 	failed := s.cfg.Store.Read(func(v *store.View) error {
-		history, err := s.endings.lastOf(v, full.URN)
+		history, err := s.endings.describe(v, full.URN)
 		full.Msg += history
 		return err
 	})
 	if failed != nil {
-		return err // which is right without the history, too
+		return err // correct even without the history
 	}
 	return &full
 }
 
-// lastOf says how the last slivers of a slice without slivers ended.
-func (n *endings) lastOf(v *store.View, slice urn.URN) (string, error) {
+// describe returns how the last slivers of a slice without slivers ended.
+func (n *endings) describe(v *store.View, slice urn.URN) (string, error) {
 	all, err := v.SliversOf(slice)
 	if err != nil {
 		return "", err
@@ -122,14 +120,14 @@ func (n *endings) lastOf(v *store.View, slice urn.URN) (string, error) {
 		}
 	}
 	if over > 0 {
-		return fmt.Sprintf(" any more: its lease ended at %s, and its %s released", end.UTC().Format(time.RFC3339), nodesAre(over, "is", "are")), nil
+		return fmt.Sprintf(" any more: its lease ended at %s, and its %s released", end.UTC().Format(time.RFC3339), countNodes(over, "is", "are")), nil
 	}
-	text, err := n.last(v, slice)
+	text, err := n.fromJournal(v, slice)
 	return cmp.Or(text, ": no reservation for it is on record"), err
 }
 
-// nodesAre returns "node was" or "3 nodes were".
-func nodesAre(n int, one, several string) string {
+// countNodes returns "node was" or "3 nodes were".
+func countNodes(n int, one, several string) string {
 	if n == 1 {
 		return "node " + one
 	}

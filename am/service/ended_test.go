@@ -42,7 +42,7 @@ func TestEachEntryOfTheJournalIsReadOnceForTheEndsOfSlices(t *testing.T) {
 	check := func(when, name, want string) {
 		t.Helper()
 		err := s.Read(func(v *store.View) error {
-			got, err := n.lastOf(v, slice(name))
+			got, err := n.describe(v, slice(name))
 			if err == nil && !strings.Contains(got, want) {
 				t.Errorf("%s, of %s: %q, want %q", when, name, got, want)
 			}
@@ -71,11 +71,11 @@ func TestEachEntryOfTheJournalIsReadOnceForTheEndsOfSlices(t *testing.T) {
 	check("after a further end", "lab1", "2026-05-03T")
 	check("after a further end", "lab2", "2026-05-05T")
 
-	for i := range 2 * journalLook {
-		n.of[fmt.Sprint(i)] = "x"
+	for i := range 2 * maxJournalRead {
+		n.texts[fmt.Sprint(i)] = "x"
 	}
 	check("when many slices are kept", "lab", "2026-05-05T")
-	if len(n.of) > journalLook {
-		t.Errorf("%d slices are kept, more than the entries that are read", len(n.of))
+	if len(n.texts) > maxJournalRead {
+		t.Errorf("%d slices are kept, more than the entries that are read", len(n.texts))
 	}
 }

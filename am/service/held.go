@@ -9,32 +9,32 @@ import (
 	"patchbay/rspec"
 )
 
-// held is what a slice has, as far as a further request must fit to it. All of it is
-// in the records of slivers and at the heads of documents: no document is parsed.
-type held struct {
+// sliceContent is the part of a slice that a further request must not conflict with. It
+// comes from the records of slivers and the heads of documents; no document is parsed.
+type sliceContent struct {
 	hostnames am.Hostnames
-	// addresses are those of the slice's interfaces, with their networks.
+	// addresses are the addresses of the slice's interfaces, with their networks.
 	addresses []netip.Prefix
-	// bytes and elements are the sums of the slice's documents.
+	// bytes and elements are sums over the slice's documents.
 	bytes, elements int
-	// names are the slivers that have a client_id of the request already.
+	// names are the slivers that use a client_id of the request already.
 	names map[name]urn.URN
 }
 
-// name is a client_id, which no two parts of one kind may have.
+// name is a client_id, unique among the parts of its kind.
 type name struct{ kind, clientID string }
 
-// holders hold a name, by the kind of what has it.
-var holders = map[string]string{"node": "that one", "interface": "its node", "link": "the nodes at its ends"}
+// deleteHints hold a name, by the kind of what has it.
+var deleteHints = map[string]string{"node": "that one", "interface": "its node", "link": "the nodes at its ends"}
 
-// claims are the client_ids that a request gives to parts that are ours, with the
-// first line of each.
-type claims struct {
+// clientIDs are the client_ids of the request's parts at this aggregate, with the first
+// line of each.
+type clientIDs struct {
 	list []rspec.Claim
 	has  map[name]bool
 }
 
-func claimsOf(req *rspec.Request) (c claims) {
+func clientIDsOf(req *rspec.Request) (c clientIDs) {
 	c.has = map[name]bool{}
 	for x := range req.Claims() {
 		c.list = append(c.list, x)
@@ -43,14 +43,14 @@ func claimsOf(req *rspec.Request) (c claims) {
 	return c
 }
 
-// heldBy collects what a slice has, and which of a request's names are among it;
-// slivers on their way out do not count.
-func heldBy(v *store.View, slice urn.URN, c claims) (*held, error) {
+// readContent reads a slice's content and finds the names that the request uses again.
+// Released and expired slivers do not count.
+func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
 		return nil, err
 	}
-	h := &held{names: map[name]urn.URN{}}
+	h := &sliceContent{names: map[name]urn.URN{}}
 	documents := map[string]bool{}
 	for i := range live {
 		x := &live[i]
@@ -83,23 +83,23 @@ func heldBy(v *store.View, slice urn.URN, c claims) (*held, error) {
 	return h, nil
 }
 
-// admit refuses a request that uses a client_id again: a manifest of the slice
-// could not tell the two apart, nor could it be asked for as it is.
-func (h *held) admit(c claims) error {
+// checkClientIDs returns an Exists error for a request that uses a client_id again: in a
+// manifest of the slice the two parts would be indistinguishable.
+func (h *sliceContent) checkClientIDs(c clientIDs) error {
 	if len(h.names) == 0 {
 		return nil
 	}
 	for _, x := range c.list {
 		if u, ok := h.names[name{x.Kind, x.ClientID}]; ok {
-			return am.Errorf(am.Exists, "line %d: %s %.40q is in the slice already (%s); Delete %s first, or use another client_id", x.Line, x.Kind, x.ClientID, u, holders[x.Kind]).About(u)
+			return am.Errorf(am.Exists, "line %d: %s %.40q is in the slice already (%s); Delete %s first, or use another client_id", x.Line, x.Kind, x.ClientID, u, deleteHints[x.Kind]).About(u)
 		}
 	}
 	return nil
 }
 
-// copiedLinks are the client_ids of a request's links that end at a node, by its
-// number, and are not among the interfaces that are made.
-func copiedLinks(c claims, slivers []am.Sliver) {
+// setCopiedLinks stores in each sliver the client_ids of links that end at its node but
+// have no interface here, because they lead to another aggregate.
+func setCopiedLinks(c clientIDs, slivers []am.Sliver) {
 	made := map[string]bool{}
 	for i := range slivers {
 		for _, in := range slivers[i].Interfaces {

@@ -7,8 +7,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// Inspect is the manifest of a slice for the site's operators, who need no grant
-// and look at slices that were shut down, too.
+// Inspect returns the manifest of a slice for the site's operators. They need no grant
+// and may read slices that were shut down.
 //
 // Errors: SearchFailed for a slice without slivers, and those of manifest.
 func (s *Service) Inspect(slice urn.URN) ([]byte, error) {
@@ -17,7 +17,7 @@ func (s *Service) Inspect(slice urn.URN) ([]byte, error) {
 		if err == nil && len(live) == 0 {
 			err = noSlivers(slice)
 		}
-		return urn.URN{}, reports(live), err
+		return urn.URN{}, reportsOf(live), err
 	})
 	return text, s.withHistory(err)
 }

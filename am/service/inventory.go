@@ -13,49 +13,49 @@ import (
 	"patchbay/inventory"
 )
 
-// offer is what is advertised of an inventory. While it is being changed there are
-// two, and what is free tells which of them is in force.
+// offer holds the advertiser of the inventory. While SetInventory runs it holds two, and
+// the binder's stock shows which of them is in force.
 type offer struct {
 	*advertiser
-	before *advertiser // nil when nothing is being changed
+	before *advertiser // nil unless SetInventory runs
 }
 
-// offered is the advertisement of an inventory; nil once another has been in force
-// for long.
-func (s *Service) offered(v *inventory.Inventory) *advertiser {
+// advertiserOf returns the advertiser of an inventory; nil if that was replaced and
+// SetInventory has returned.
+func (s *Service) advertiserOf(v *inventory.Inventory) *advertiser {
 	o := s.offer.Load()
 	for _, a := range []*advertiser{o.advertiser, o.before} {
-		if a != nil && a.of == v {
+		if a != nil && a.inventory == v {
 			return a
 		}
 	}
 	return nil
 }
 
-// stocked is the advertisement in force, and what is free of the same inventory.
-func (s *Service) stocked() (*advertiser, *binder.Stock) {
+// current is the advertisement in force, and what is free of the same inventory.
+func (s *Service) current() (*advertiser, *binder.Stock) {
 	for {
 		stock := s.cfg.Index.Stock()
-		if a := s.offered(stock.Inventory()); a != nil {
+		if a := s.advertiserOf(stock.Inventory()); a != nil {
 			return a, stock
 		}
 	}
 }
 
-// Inventory is the one in force. It does not change within a decision; whatever
-// else looks at it more than once keeps what it has seen.
+// Inventory returns the inventory in force. It does not change within a decision. Code
+// outside of decisions must call it only once to work with a single inventory.
 func (s *Service) Inventory() *inventory.Inventory { return s.cfg.Index.Inventory() }
 
 // SetInventory puts another inventory of the same authority in force, between two
-// decisions; with it is done in the same moment, for what must not be of another
-// inventory than decisions are. Slivers keep all they were promised, whatever
-// has become of their components. Only one may do it at a time.
+// decisions. It calls with in the same moment, for data that must match the inventory.
+// Slivers keep everything that was reserved for them, even if their components have
+// changed. Concurrent calls are not allowed.
 //
 // Errors: those of store.Commit, and that of inventory.Clash for slivers that were
-// promised a moment ago; then everything is as before. If with panics, the inventory is
+// reserved just before; then nothing has changed. If with panics, the inventory is
 // in force, and the error says so.
 func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with func()) error {
-	if err := s.Remember(ctx); err != nil {
+	if err := s.FillInRecords(ctx); err != nil {
 		return err
 	}
 	ads, was := newAdvertiser(v, &s.cfg), s.offer.Load().advertiser
@@ -85,39 +85,39 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with
 	if !isDone {
 		return fmt.Errorf("the inventory is in force, but not all that goes with it; restart the server: %w", err)
 	}
-	return nil // what else was to be written with it is its callers' affair
+	return nil // the inventory is in force, even if the commit failed afterwards
 }
 
-// stillOffered refuses a sliver of which nothing has been promised yet, when its
+// checkInService returns an Unavailable error for a sliver after its dry run if its
 // component was taken out of service since it was bound.
-func (s *Service) stillOffered(x *am.Sliver) error {
+func (s *Service) checkInService(x *am.Sliver) error {
 	if c, ok := s.Inventory().Home(x); ok && !c.Drained && c.Provider == x.Provider {
 		return nil
 	}
-	return am.Errorf(am.Unavailable, "%s was taken out of service while its provider was asked; ask again", cmp.Or(x.ComponentName, x.Component.Name)).About(x.URN)
+	return am.Errorf(am.Unavailable, "%s was taken out of service while its provider checked the request; try again", cmp.Or(x.ComponentName, x.Component.Name)).About(x.URN)
 }
 
-// rememberAtOnce is how many records are filled in by one decision.
-const rememberAtOnce = 1000
+// recordsAtOnce is the number of records that one decision fills in.
+const recordsAtOnce = 1000
 
-// Remember writes into the records of slivers what manifests tell of them out of
-// the inventory, while it tells: those of earlier versions lack it, and a gateway may
-// be another by now.
+// FillInRecords copies data for manifests from the inventory in force into the records
+// of slivers, before the inventory is replaced. Records of earlier versions lack them,
+// and gateways change.
 //
 // Errors: those of store.Commit.
-func (s *Service) Remember(ctx context.Context) error {
+func (s *Service) FillInRecords(ctx context.Context) error {
 	v := s.Inventory()
 	var stale []urn.URN
 	err := s.cfg.Store.Read(func(view *store.View) error {
 		return view.Slivers(func(x am.Sliver) bool {
-			if remember(v, &x) {
+			if fillIn(v, &x) {
 				stale = append(stale, x.URN)
 			}
 			return true
 		})
 	})
 	for err == nil && len(stale) > 0 {
-		some := stale[:min(len(stale), rememberAtOnce)]
+		some := stale[:min(len(stale), recordsAtOnce)]
 		stale = stale[len(some):]
 		err = s.cfg.Store.Commit(ctx, func(view *store.View) (cs store.ChangeSet, err error) {
 			for _, u := range some {
@@ -128,7 +128,7 @@ func (s *Service) Remember(ctx context.Context) error {
 				if err != nil {
 					return cs, err
 				}
-				if remember(v, &x) {
+				if fillIn(v, &x) {
 					cs.PutSliver(x)
 				}
 			}
@@ -138,8 +138,8 @@ func (s *Service) Remember(ctx context.Context) error {
 	return err
 }
 
-// remember notes in x what v tells of it; false if there is nothing new.
-func remember(v *inventory.Inventory, x *am.Sliver) bool {
+// fillIn copies the data for manifests from v to x and reports whether x has changed.
+func fillIn(v *inventory.Inventory, x *am.Sliver) bool {
 	c, ok := v.Home(x)
 	if !ok {
 		return false

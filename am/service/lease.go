@@ -6,7 +6,8 @@ import (
 	"patchbay/am"
 )
 
-// All times are kept in whole seconds: clients compare them as text.
+// earliest returns the earliest time, in whole seconds because clients compare times as
+// text.
 
 func earliest(a time.Time, more ...time.Time) time.Time {
 	for _, b := range more {
@@ -17,29 +18,30 @@ func earliest(a time.Time, more ...time.Time) time.Time {
 	return a.UTC().Truncate(time.Second)
 }
 
-// notPast refuses a wish for the end of a lease that is over; a zero one is none.
-func notPast(now, wish time.Time) error {
-	if wish.IsZero() || wish.After(now) {
+// checkEndTime returns a BadArgs error for a requested end of a lease in the past. Zero
+// requests nothing.
+func checkEndTime(now, requested time.Time) error {
+	if requested.IsZero() || requested.After(now) {
 		return nil
 	}
-	return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", wish.Format(time.RFC3339)).With(am.OutOfRange)
+	return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", requested.Format(time.RFC3339)).With(am.OutOfRange)
 }
 
-// reservationEnd is the lease of a new reservation.
-func (s *Service) reservationEnd(now, credential, wish time.Time) time.Time {
+// reservationEnd returns the end of the lease of a new reservation.
+func (s *Service) reservationEnd(now, credential, requested time.Time) time.Time {
 	end := earliest(now.Add(s.cfg.Leases.Allocated), credential)
-	if !wish.IsZero() {
-		end = earliest(end, wish)
+	if !requested.IsZero() {
+		end = earliest(end, requested)
 	}
 	return end
 }
 
-// leaseEnd is the lease after Provision: the wish as far as the limits go, else
-// the site's default, short of the credential by a margin.
-func (s *Service) leaseEnd(now, credential, wish time.Time) time.Time {
+// leaseEnd returns the end of the lease after Provision: the requested one within the
+// limits; or else the site's default, which ends a margin before the credential.
+func (s *Service) leaseEnd(now, credential, requested time.Time) time.Time {
 	l := s.cfg.Leases
-	if !wish.IsZero() {
-		return earliest(wish, now.Add(l.ProvisionedMax), credential)
+	if !requested.IsZero() {
+		return earliest(requested, now.Add(l.ProvisionedMax), credential)
 	}
 	if short := credential.Add(-l.Margin); short.After(now.Add(l.Margin)) {
 		credential = short
@@ -47,7 +49,7 @@ func (s *Service) leaseEnd(now, credential, wish time.Time) time.Time {
 	return earliest(now.Add(l.Provisioned), credential)
 }
 
-// latest is how far Renew may go for a sliver.
+// latest returns the latest end of the lease that Renew may set for a sliver.
 func (s *Service) latest(now, credential time.Time, x *am.Sliver) time.Time {
 	longest := s.cfg.Leases.ProvisionedMax
 	if x.Status.Allocation == am.Allocated {

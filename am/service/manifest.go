@@ -17,11 +17,11 @@ import (
 	"patchbay/rspec"
 )
 
-// ManifestOf is the manifest of the slice that a sliver belongs to, for those
-// who need no grant: the site's own providers, which hand it to the slice's nodes.
+// ManifestOf returns the manifest of a sliver's slice without a grant, for the site's
+// own providers, which pass it to the slice's nodes.
 //
-// Errors: SearchFailed for a sliver that is not there, Forbidden when its slice
-// is shut down, and those of manifest.
+// Errors: SearchFailed for a sliver that does not exist, Forbidden if its slice is shut
+// down, and those of manifest.
 func (s *Service) ManifestOf(sliver urn.URN) ([]byte, error) {
 	return s.manifest(context.Background(), func(v *store.View) (urn.URN, []Report, error) {
 		x, _, err := v.Sliver(sliver)
@@ -31,19 +31,19 @@ func (s *Service) ManifestOf(sliver urn.URN) ([]byte, error) {
 		if err != nil {
 			return x.Slice, nil, err
 		}
-		if err := notShutDown(v, x.Slice); err != nil {
+		if err := checkNotShutDown(v, x.Slice); err != nil {
 			return x.Slice, nil, err
 		}
 		live, err := liveSlivers(v, x.Slice)
-		return x.Slice, reports(live), err
+		return x.Slice, reportsOf(live), err
 	})
 }
 
-// manifest writes the slivers that find reads, and their requests, as they are at one
-// moment. The memory that takes counts for the caller that find names.
+// manifest writes the manifest of the slivers that find returns, from one snapshot of
+// the store. The memory that this takes counts for the caller that find returns.
 //
-// Errors: those of find, ServerBusy when there is no memory now, TooBig for a manifest
-// above 64 MiB, and ctx's when the client has gone.
+// Errors: those of find, ServerBusy if there is no memory now, TooBig for a manifest
+// above 64 MiB, and ctx's error if the client has disconnected.
 func (s *Service) manifest(ctx context.Context, find func(*store.View) (caller urn.URN, slivers []Report, err error)) ([]byte, error) {
 	var slivers []Report
 	var documents []am.Document
@@ -70,8 +70,7 @@ func (s *Service) manifest(ctx context.Context, find func(*store.View) (caller u
 	return s.writeDocuments(ctx, caller, slivers, documents)
 }
 
-// holdDocuments reserves the memory for the requests that asked for the slivers. It
-// does not wait.
+// holdDocuments reserves the memory for the requests of the slivers. It does not wait.
 func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report) (release func(), err error) {
 	size, elements := 0, 0
 	for id := range documentIDs(slivers) {
@@ -85,8 +84,8 @@ func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report)
 	return s.memory.Hold(caller.Key(), size, elements)
 }
 
-// documentsOf reads the requests that asked for the slivers, without those that have
-// been deleted since with their slivers.
+// documentsOf reads the requests of the slivers. It skips those that have been deleted
+// with their slivers since.
 func documentsOf(v *store.View, slivers []Report) (all []am.Document, err error) {
 	for id := range documentIDs(slivers) {
 		d, _, err := v.Document(id)
@@ -101,7 +100,7 @@ func documentsOf(v *store.View, slivers []Report) (all []am.Document, err error)
 	return all, nil
 }
 
-// documentIDs are the documents of slivers, each once.
+// documentIDs yields the ids of the slivers' documents, each once.
 func documentIDs(slivers []Report) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		seen := map[string]bool{}
@@ -119,7 +118,7 @@ func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []
 	requests := map[string]*rspec.Request{}
 	for _, doc := range documents {
 		reading := s.cfg.Reading
-		if len(doc.Managers) > 0 { // else it is of an earlier version
+		if len(doc.Managers) > 0 { // empty in records of earlier versions
 			reading.Managers = doc.Managers
 		}
 		req, err := s.memory.Parse(ctx, caller.Key(), doc.Text, reading)
@@ -150,7 +149,7 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 			place[x.Document] = i
 			parts = append(parts, rspec.Part{Request: requests[x.Document], Nodes: map[string]rspec.NodeFacts{}, Links: map[string]rspec.LinkFacts{}})
 		}
-		parts[i].Nodes[x.ClientID] = s.facts(inv, &x.Sliver)
+		parts[i].Nodes[x.ClientID] = s.nodeFacts(inv, &x.Sliver)
 		for _, in := range x.Interfaces {
 			if in.VLAN != 0 {
 				parts[i].Links[in.Link] = rspec.LinkFacts{VLANTag: strconv.Itoa(in.VLAN)}
@@ -167,12 +166,12 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 	return text, err
 }
 
-// facts are what a manifest says of one node: what was promised, whatever the
-// inventory says by now. That tells of gateways, and of slivers of earlier versions.
-func (s *Service) facts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts {
-	told := *x
-	remember(inv, &told)
-	x = &told
+// nodeFacts returns a manifest's data about one node, from the sliver's record. The
+// inventory only adds the gateway, and data that records of earlier versions lack.
+func (s *Service) nodeFacts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts {
+	filled := *x
+	fillIn(inv, &filled)
+	x = &filled
 	f := rspec.NodeFacts{
 		ComponentID: x.Component, ComponentName: x.ComponentName, HardwareType: x.HardwareType,
 		SliverID: x.URN, SliverType: x.SliverType, Exclusive: x.Exclusive,
@@ -185,9 +184,9 @@ func (s *Service) facts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts 
 	for _, i := range x.Interfaces {
 		f.Interfaces[i.ClientID] = rspec.InterfaceFacts{ComponentID: i.Component, MAC: x.Observed.MACs[i.ClientID], Addresses: i.Addresses}
 	}
-	s.tellExtensions(&f, x)
-	for _, door := range x.Observed.Logins {
-		user, host, port, ok := splitDoor(door)
+	s.addExtensions(&f, x)
+	for _, login := range x.Observed.Logins {
+		user, host, port, ok := splitEndpoint(login)
 		switch {
 		case !ok:
 		case user != "":
@@ -199,7 +198,7 @@ func (s *Service) facts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts 
 		}
 	}
 	if g, ok := gateway(x); ok {
-		tellGateway(&f, g)
+		addGateway(&f, g)
 	}
 	for _, a := range x.Desired.Accounts {
 		f.Users = append(f.Users, rspec.User{Login: a.Login, URN: a.User, Keys: a.Keys})
@@ -207,8 +206,8 @@ func (s *Service) facts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts 
 	return f
 }
 
-// tellExtensions adds what only some sites tell.
-func (s *Service) tellExtensions(f *rspec.NodeFacts, x *am.Sliver) {
+// addExtensions adds the manifest extensions that the site has enabled.
+func (s *Service) addExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 	if slices.Contains(s.cfg.ManifestExtensions, SliverInfo) {
 		state := strings.TrimPrefix(string(x.Status.Operational), "geni_") // readyToLogin.py compares it with ExoGENI's "ready"
 		f.Sliver = &rspec.SliverInfo{Creator: x.Creator, Created: x.Created, Expires: x.Expires, State: state, Error: x.Error, ResourceID: f.ComponentName}
@@ -218,41 +217,41 @@ func (s *Service) tellExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 	}
 }
 
-// gateway is the SSH host in front of a sliver: the one that its provider tells,
-// or that of its component. Without a user all users log in as themselves.
+// gateway returns the SSH host in front of a sliver: the one that its provider reports,
+// or that of its component. If it has no user, all users log in with their own accounts.
 func gateway(x *am.Sliver) (rspec.Login, bool) {
-	if user, host, port, ok := splitDoor(x.Observed.Proxy); ok && user != "" {
+	if user, host, port, ok := splitEndpoint(x.Observed.Proxy); ok && user != "" {
 		return rspec.Login{Hostname: host, Port: port, Username: user}, true
 	}
-	user, host, port, ok := splitDoor(x.Gateway)
+	user, host, port, ok := splitEndpoint(x.Gateway)
 	return rspec.Login{Hostname: host, Port: port, Username: user}, ok
 }
 
-// tellGateway puts a gateway in front of each login on another host than its
-// own; both sides must be logins themselves.
-func tellGateway(f *rspec.NodeFacts, g rspec.Login) {
-	told := map[rspec.Login]bool{}
+// addGateway adds a gateway as proxy of each login that is on another host. The manifest
+// must list both sides of a proxy as logins.
+func addGateway(f *rspec.NodeFacts, g rspec.Login) {
+	added := map[rspec.Login]bool{}
 	for _, l := range f.Logins {
-		if sameHost(l.Hostname, g.Hostname) {
-			continue // who reaches the gateway reaches this door
+		if isSameHost(l.Hostname, g.Hostname) {
+			continue // the login is on the gateway itself
 		}
-		door := g
-		if door.Username == "" {
-			door.Username = l.Username
+		proxy := g
+		if proxy.Username == "" {
+			proxy.Username = l.Username
 		}
 		f.Proxies = append(f.Proxies, rspec.Proxy{
-			Proxy: fmt.Sprintf("%s@%s:%d", door.Username, door.Hostname, door.Port),
+			Proxy: fmt.Sprintf("%s@%s:%d", proxy.Username, proxy.Hostname, proxy.Port),
 			For:   fmt.Sprintf("%s@%s:%d", l.Username, l.Hostname, l.Port),
 		})
-		if !told[door] {
-			told[door] = true
-			f.Logins = append(f.Logins, door)
+		if !added[proxy] {
+			added[proxy] = true
+			f.Logins = append(f.Logins, proxy)
 		}
 	}
 }
 
-// sameHost tells whether two names or addresses are written for one host.
-func sameHost(a, b string) bool {
+// isSameHost reports whether two names or addresses are spellings of the same host.
+func isSameHost(a, b string) bool {
 	x, err1 := netip.ParseAddr(a)
 	y, err2 := netip.ParseAddr(b)
 	if err1 == nil && err2 == nil {
@@ -261,8 +260,8 @@ func sameHost(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// hosts are the addresses of a sliver: its public one, or those that its
-// provider tells. Clients take the first for the way to the node.
+// hosts returns the addresses of a sliver: its public one, or those that its provider
+// reports. Clients use the first to reach the node.
 func hosts(x *am.Sliver) (list []rspec.Host) {
 	if x.PublicAddress.IsValid() {
 		return []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}
@@ -275,9 +274,9 @@ func hosts(x *am.Sliver) (list []rspec.Host) {
 	return list
 }
 
-// splitDoor reads [user@]host:port as a provider reports it; an IPv6 address
-// stands in brackets.
-func splitDoor(s string) (user, host string, port int, ok bool) {
+// splitEndpoint parses [user@]host:port as a provider reports it. An IPv6 address is in
+// brackets.
+func splitEndpoint(s string) (user, host string, port int, ok bool) {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		user, s = s[:i], s[i+1:]
 	}

@@ -37,9 +37,9 @@ func TestSplitDoor(t *testing.T) {
 		"[]:22":                      {},
 		strings.Repeat("x", 9) + ":": {},
 	} {
-		user, host, port, ok := splitDoor(in)
+		user, host, port, ok := splitEndpoint(in)
 		if got := (door{user, host, port}); ok != (want.port != 0) || ok && got != want {
-			t.Errorf("splitDoor(%q) = %v, %v; want %v", in, got, ok, want)
+			t.Errorf("splitEndpoint(%q) = %v, %v; want %v", in, got, ok, want)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestFactsOfLogins(t *testing.T) {
 			[]rspec.Login{{Hostname: "2001:db8:0::1", Port: 22, Username: "ann"}}, nil},
 		{"a gateway to nowhere is not told", nil, am.Observed{Logins: []string{"h:22"}, Proxy: "gw@g:2222"}, nil, nil},
 	} {
-		f := s.facts(s.Inventory(), &am.Sliver{Desired: am.Desired{Accounts: tt.accounts}, Observed: tt.seen})
+		f := s.nodeFacts(s.Inventory(), &am.Sliver{Desired: am.Desired{Accounts: tt.accounts}, Observed: tt.seen})
 		if d := cmp.Diff(tt.logins, f.Logins) + cmp.Diff(tt.proxies, f.Proxies); d != "" {
 			t.Errorf("%s:\n%s", tt.rule, d)
 		}
@@ -95,7 +95,7 @@ func TestFactsOfLogins(t *testing.T) {
 
 func TestFactsOfHosts(t *testing.T) {
 	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
-	f := s.facts(s.Inventory(), &am.Sliver{Hostname: "n", Observed: am.Observed{Addresses: []string{"192.0.2.1", "2001:db8::1", "nonsense"}}})
+	f := s.nodeFacts(s.Inventory(), &am.Sliver{Hostname: "n", Observed: am.Observed{Addresses: []string{"192.0.2.1", "2001:db8::1", "nonsense"}}})
 	if d := cmp.Diff([]rspec.Host{{Name: "n", IPv4: "192.0.2.1"}}, f.Hosts); d != "" {
 		t.Error(d)
 	}
@@ -115,7 +115,7 @@ func TestFactsOfInterfaces(t *testing.T) {
 		},
 		Observed: am.Observed{Addresses: []string{"192.0.2.10", "10.9.9.9"}, MACs: map[string]string{"n:1": "020000000001"}},
 	}
-	f := s.facts(s.Inventory(), &x)
+	f := s.nodeFacts(s.Inventory(), &x)
 	if d := cmp.Diff([]rspec.Host{{Name: "n", IPv4: "192.0.2.10"}}, f.Hosts); d != "" {
 		t.Error(d)
 	}
@@ -136,7 +136,7 @@ func TestFactsOfInterfaces(t *testing.T) {
 func TestSliverInfoSaysReadyAsExoGENIDoes(t *testing.T) {
 	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t)), ManifestExtensions: []string{SliverInfo}}}
 	for operational, want := range map[am.OperationalState]string{am.Ready: "ready", am.NotReady: "notready", am.PendingAllocation: "pending_allocation", am.Failed: "failed"} {
-		if f := s.facts(s.Inventory(), &am.Sliver{Status: am.Status{Allocation: am.Provisioned, Operational: operational}}); f.Sliver.State != want {
+		if f := s.nodeFacts(s.Inventory(), &am.Sliver{Status: am.Status{Allocation: am.Provisioned, Operational: operational}}); f.Sliver.State != want {
 			t.Errorf("%s is told as %q, want %q", operational, f.Sliver.State, want)
 		}
 	}
@@ -146,7 +146,7 @@ func TestFactsOfExtensions(t *testing.T) {
 	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t)), ManifestExtensions: []string{SliverInfo, VNode}}}
 	made := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	ann := urn.MustParse("urn:publicid:IDN+example.org+user+ann")
-	f := s.facts(s.Inventory(), &am.Sliver{
+	f := s.nodeFacts(s.Inventory(), &am.Sliver{
 		Component: urn.MustParse("urn:publicid:IDN+example.org+node+pc13"), Creator: ann, Created: made, Expires: made.Add(time.Hour),
 		Status: am.Status{Allocation: am.Provisioned, Operational: am.Ready}, Error: "an install failed",
 	})
@@ -202,7 +202,7 @@ func TestFactsOfTheComponentsGateway(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &Service{cfg: Config{Index: binder.NewIndex(inv)}}
-		f := s.facts(s.Inventory(), &am.Sliver{
+		f := s.nodeFacts(s.Inventory(), &am.Sliver{
 			Component: inv.Components[0].URN,
 			Desired:   am.Desired{Accounts: []am.Account{{Login: "ann"}, {Login: "bob"}}},
 			Observed:  am.Observed{Logins: []string{"h:22"}, Proxy: tt.told},

@@ -12,45 +12,46 @@ import (
 	"patchbay/rspec"
 )
 
-// Memory is the memory of what calls have parsed: requests, the stored ones that a
-// manifest is made of, and records of slivers. It is one budget for the site. All
-// methods may be called at the same time.
+// Memory limits the memory of parsed data: new requests, the stored requests that a
+// manifest is made from, and records of slivers. The site has one budget. All methods
+// may be called concurrently.
 type Memory struct {
 	limits  rspec.Limits
 	largest int64
 	budget  *budget.Budget
-	// parsing has room for the large requests that are being parsed, for that takes
+	// parsing limits the large requests that are parsed at a time, because parsing takes
 	// several times the memory of the result.
 	parsing chan struct{}
 
 	mu sync.Mutex
-	// turns are those of callers who parse: each has one request parsed at a time.
+	// turns let each caller parse one request at a time.
 	turns map[string]*turn
 }
 
-// turn is a caller's to parse.
+// turn lets one request of a caller be parsed at a time.
 type turn struct {
-	taken chan struct{} // has a value while the caller has a request parsed
-	users int           // calls that have it or wait for it
+	taken chan struct{} // has a value while a request of the caller is parsed
+	users int           // calls that have the turn or wait for it
 }
 
-// What a parsed request takes at most: measured on documents full of elements, of
+// The most that a parsed request takes, measured on documents full of elements, of
 // attributes, of text and of nodes. A record takes less.
 const (
 	memoryPerByte    = 10
 	memoryPerElement = 300
 )
 
-// memoryFree is how many times an amount must be left free, up to the budget's reserve:
-// who takes much is refused long before those who take little.
-const memoryFree = 4
+// spareFactor times an amount must stay free after it is taken, up to the budget's
+// reserve. So large amounts are refused long before small ones.
+const spareFactor = 4
 
-// Memory is the site's. Callers hold what they parse themselves.
+// Memory returns the site's memory budget. Callers hold memory for requests that they
+// parse themselves.
 func (s *Service) Memory() *Memory { return s.memory }
 
-// newMemory makes a budget of twice the largest request that limits allow. One caller
-// may have that request and its slivers, which count for half of it at most. A quarter
-// of the budget is its reserve, so that is always left to others.
+// newMemory returns a budget of twice the largest request that limits allow. One caller
+// may hold that request and its slivers, which count for half of it at most. The rest, a
+// quarter of the budget, is always left for others.
 func newMemory(limits rspec.Limits) *Memory {
 	size, elements := limits.OfSlice()
 	largest := memoryOf(size, elements)
@@ -65,7 +66,7 @@ func memoryOf(size, elements int) int64 {
 }
 
 // Hold reserves the memory for the records of the slivers that targets name, before
-// they are read. The caller calls release when the answer is made.
+// they are read. The caller calls release when the answer is complete.
 //
 // Errors: those of Memory.Hold.
 func (s *Service) Hold(g credentials.Grant, t Targets) (release func(), err error) {
@@ -80,33 +81,33 @@ func (s *Service) Hold(g credentials.Grant, t Targets) (release func(), err erro
 	return s.memory.hold(g.Caller().Key(), min(memoryOf(size, 0), s.memory.largest/2))
 }
 
-// Hold reserves the memory for requests of so many bytes and elements together, before
-// they are parsed. The caller calls release when they are no longer used.
+// Hold reserves the memory for requests with size bytes and elements elements in total,
+// before they are parsed. The caller calls release when they are no longer used.
 //
-// Errors: ServerBusy, when the caller or all callers have too much already.
+// Errors: ServerBusy if the caller, or all callers together, hold too much already.
 func (m *Memory) Hold(caller string, size, elements int) (release func(), err error) {
 	return m.hold(caller, min(memoryOf(size, elements), m.largest)) // a slice of an earlier version may have more
 }
 
 func (m *Memory) hold(caller string, n int64) (release func(), err error) {
-	if !m.budget.Take(caller, n, min(memoryFree*n, m.budget.Reserve())) {
+	if !m.budget.Take(caller, n, min(spareFactor*n, m.budget.Reserve())) {
 		return nil, am.Errorf(am.ServerBusy, "too many large requests are being worked on, yours or others'; try again later")
 	}
 	return func() { m.budget.Give(caller, n) }, nil
 }
 
-// HoldText is Hold for a request that was not parsed before.
+// HoldText is Hold for a request that has not been parsed: it estimates its elements.
 func (m *Memory) HoldText(caller, text string) (release func(), err error) {
-	size, elements := m.limits.OfSlice() // what is beyond is refused before it is parsed
+	size, elements := m.limits.OfSlice() // larger requests are refused before they are parsed
 	return m.Hold(caller, min(size, len(text)), min(elements, strings.Count(text, "<")))
 }
 
-// Parse is rspec.ParseRequest. It waits until no other request of the caller is being
-// parsed and, for a large one, no other large one at all, or until ctx ends, which is
-// then the error.
+// Parse calls rspec.ParseRequest. It waits until no other request of the caller, and for
+// a large request no other large one, is being parsed. It fails with ctx's error if ctx
+// ends first.
 func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.ReadOptions) (*rspec.Request, error) {
 	t := m.turnOf(caller)
-	defer m.leave(caller, t)
+	defer m.releaseTurn(caller, t)
 	enter := func(c chan struct{}) (leave func()) {
 		select {
 		case c <- struct{}{}:
@@ -137,7 +138,7 @@ func (m *Memory) turnOf(caller string) *turn {
 	return t
 }
 
-func (m *Memory) leave(caller string, t *turn) {
+func (m *Memory) releaseTurn(caller string, t *turn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if t.users--; t.users == 0 {

@@ -29,7 +29,7 @@ func TestACallerHasOneRequestParsedAtATime(t *testing.T) {
 		t.Errorf("beside another request of the caller: %v", err)
 	}
 	<-alice.taken
-	m.leave("alice", alice)
+	m.releaseTurn("alice", alice)
 	if err := parse("alice", time.Minute); err != nil {
 		t.Errorf("alone: %v", err)
 	}

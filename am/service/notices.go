@@ -12,14 +12,14 @@ import (
 	"patchbay/rspec"
 )
 
-// Remarks keep the answer short however large the request is.
+// Limits that keep the answer short for large requests.
 const (
-	maxRemarks = 20 // different ones
-	maxNamed   = 5  // nodes or links of one remark
+	maxRemarks = 20 // different remarks
+	maxNamed   = 5  // nodes or links named in one remark
 )
 
-// Remark is about something in a request that is not done, or done otherwise. It concerns
-// a node, a link, or the request as a whole, without a ClientID.
+// Remark describes a part of a request that is ignored or done differently. It concerns a
+// node, a link, or the request as a whole; the latter has no ClientID.
 type Remark struct {
 	Kind, ClientID string
 	// What is the attribute or element concerned, such as disk_image; empty for the node
@@ -28,12 +28,12 @@ type Remark struct {
 	Text string
 }
 
-// remarks collects remarks, with few different texts.
+// remarks collects remarks with at most maxRemarks different texts.
 type remarks struct {
 	inv  *inventory.Inventory
 	list []Remark
 	seen map[string]bool // texts
-	// metrics are those on offer, in lower case; nil until somebody asks.
+	// metrics are the offered metrics, in lower case; nil until they are needed.
 	metrics map[string]bool
 }
 
@@ -57,11 +57,11 @@ func (r *remarks) texts() []string { return Notices(r.list) }
 // Notices returns remarks as lines of text. Nodes with the same remark share a line, and
 // so do links.
 func Notices(list []Remark) (all []string) {
-	type said struct{ kind, text string }
-	var order []said
-	names := map[said][]string{}
+	type line struct{ kind, text string }
+	var order []line
+	names := map[line][]string{}
 	for _, x := range list {
-		m := said{x.Kind, x.Text}
+		m := line{x.Kind, x.Text}
 		if names[m] == nil {
 			order = append(order, m)
 		}
@@ -85,24 +85,24 @@ func Notices(list []Remark) (all []string) {
 	return all
 }
 
-// Remarks say what of a request that can be bound is not done, or done
-// otherwise.
+// Remarks returns remarks on the parts of a bound request that are ignored or done
+// differently.
 func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []Remark {
 	r := remarks{inv: inv}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
-		r.image(n)
+		r.imageRemark(n)
 		if n.Shared {
 			r.add("node", n.Node.ClientID, "exclusive", `exclusive="true" is not possible here: %s is shared, and other slices may use it, too`, n.Component.Name)
 		}
 		if n.Node.RoutableIP && !n.PublicAddress.IsValid() {
-			r.add("node", n.Node.ClientID, "routable_control_ip", "there are no public addresses here, so routable_control_ip is copied and gives none")
+			r.add("node", n.Node.ClientID, "routable_control_ip", "there are no public addresses here, so routable_control_ip is copied without effect")
 		}
-		r.fetching(n.Node)
-		r.monitoring("node", n.Node.ClientID, n.Node.Monitoring)
+		r.setupRemarks(n.Node)
+		r.monitoringRemarks("node", n.Node.ClientID, n.Node.Monitoring)
 	}
 	bare := map[string]bool{}      // links with an interface without address
-	unwired := map[string]string{} // a component at a link whose network is not known
+	unwired := map[string]string{} // by link, a component whose network is unknown
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		for _, in := range n.Interfaces {
@@ -115,7 +115,7 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 	for i := range req.Links {
 		l := &req.Links[i]
 		if l.SharedVLAN != "" && bare[l.ClientID] {
-			r.add("link", l.ClientID, "link_shared_vlan", "other slices may be on the shared VLAN %.80q, so its interfaces get no addresses but those that you give them", l.SharedVLAN)
+			r.add("link", l.ClientID, "link_shared_vlan", "other slices may be on the shared VLAN %.80q, so its interfaces get only the addresses that you give them", l.SharedVLAN)
 		}
 		if l.SharedVLAN != "" && slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Source == "" }) {
 			r.add("link", l.ClientID, "property", "its properties towards one interface are not met by what other slices send on the shared VLAN %.80q; each slice shapes what leaves its own interfaces", l.SharedVLAN)
@@ -123,9 +123,9 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 		if loose := unwired[l.ClientID]; len(inv.Links) > 0 && loose != "" && asksCapacity(l) {
 			r.add("link", l.ClientID, "property", "the inventory knows no network of %s, so the capacity is not accounted", loose)
 		}
-		r.monitoring("link", l.ClientID, l.Monitoring)
+		r.monitoringRemarks("link", l.ClientID, l.Monitoring)
 	}
-	r.monitoring("the request", "", req.Monitoring)
+	r.monitoringRemarks("the request", "", req.Monitoring)
 	return r.list
 }
 
@@ -133,8 +133,8 @@ func asksCapacity(l *rspec.Link) bool {
 	return slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Capacity > 0 })
 }
 
-// image says which disk image a node gets instead of the one it asks for.
-func (r *remarks) image(n *binder.Bound) {
+// imageRemark names the disk image that a node gets instead of the requested one.
+func (r *remarks) imageRemark(n *binder.Bound) {
 	asked := cmp.Or(n.Node.DiskImage, n.Node.DiskImageURL)
 	if asked == "" || n.Image == "" {
 		return
@@ -144,8 +144,8 @@ func (r *remarks) image(n *binder.Bound) {
 	}
 }
 
-// installer returns the package manager that a command uses to install something from the
-// Internet; empty if it finds none.
+// installer returns the package manager that a command runs to install packages from the
+// Internet; "" if it finds none.
 func installer(command string) string {
 	for _, part := range strings.FieldsFunc(command, func(c rune) bool { return strings.ContainsRune("\n;&|()", c) }) {
 		found := ""
@@ -161,36 +161,36 @@ func installer(command string) string {
 	return ""
 }
 
-// fetching says which installs of a node cannot be fetched, and which of its executes
-// would fetch packages.
-func (r *remarks) fetching(n *rspec.Node) {
+// setupRemarks names the installs of a node that cannot be fetched, and the executes that
+// need packages from the Internet, at sites whose nodes do not reach it.
+func (r *remarks) setupRemarks(n *rspec.Node) {
 	if r.inv.Outbound != inventory.No {
 		return
 	}
 	for i, x := range n.Executes {
 		if p := installer(x.Command); p != "" {
-			r.add("node", n.ClientID, "execute", "its execute %d of %d runs %s, which needs the network outside, and nodes here do not reach it; ask the operators for an image that has what it installs", i+1, len(n.Executes), p)
+			r.add("node", n.ClientID, "execute", "its execute %d of %d runs %s, which needs the Internet, and nodes here do not reach it; ask the operators for an image that contains the packages", i+1, len(n.Executes), p)
 		}
 	}
 	for i, x := range n.Installs {
 		if len(x.URL) < len("data:") || !strings.EqualFold(x.URL[:len("data:")], "data:") {
-			r.add("node", n.ClientID, "install", "its install %d of %d, %.80q, cannot be fetched, for nodes here do not reach the network outside; let a node of the slice serve it, or write it as a data: URL", i+1, len(n.Installs), x.URL)
+			r.add("node", n.ClientID, "install", "its install %d of %d, %.80q, cannot be fetched: nodes here do not reach the Internet; let a node of the slice serve it, or write it as a data: URL", i+1, len(n.Installs), x.URL)
 		}
 	}
 }
 
-// monitoring says what of the monitoring asked for is not to be had.
-func (r *remarks) monitoring(kind, clientID string, m *rspec.Monitoring) {
+// monitoringRemarks names the parts of the requested monitoring that are not available.
+func (r *remarks) monitoringRemarks(kind, clientID string, m *rspec.Monitoring) {
 	if m == nil || !m.Enabled {
 		return
 	}
 	offer := r.inv.Monitoring
 	switch {
 	case offer == nil:
-		r.add(kind, clientID, "monitoring", "this aggregate offers no monitoring; the wish is copied, and nothing is measured")
+		r.add(kind, clientID, "monitoring", "this aggregate offers no monitoring; the element is copied, and nothing is measured")
 		return
 	case m.Type != "" && offer.Type != "" && !strings.EqualFold(m.Type, offer.Type):
-		r.add(kind, clientID, "monitoring", "monitoring of the type %.40q is not to be had here, only %s; the wish is copied", m.Type, offer.Type)
+		r.add(kind, clientID, "monitoring", "monitoring of type %.40q is not available here, only %s; the element is copied", m.Type, offer.Type)
 	}
 	if r.metrics == nil {
 		r.metrics = map[string]bool{}
@@ -200,7 +200,7 @@ func (r *remarks) monitoring(kind, clientID string, m *rspec.Monitoring) {
 	}
 	for _, id := range m.Metrics {
 		if !r.metrics[strings.ToLower(id)] {
-			r.add(kind, clientID, "monitoring", "there is no metric %.50q here; the advertisement lists what there is", id)
+			r.add(kind, clientID, "monitoring", "there is no metric %.50q here; the advertisement lists all metrics", id)
 		}
 	}
 }

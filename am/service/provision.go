@@ -15,31 +15,30 @@ import (
 // CreateSliver.
 type ProvisionOptions struct {
 	Call
-	// EndTime is the wished end of the lease; zero if none.
+	// EndTime is the requested end of the lease; zero if none was requested.
 	EndTime time.Time
-	// Users get accounts on every node; their Login is chosen here. Allocate has none.
+	// Users get accounts on every node; the service chooses their Login. Empty in Allocate.
 	Users []am.Account
 }
 
-// Provision promises to make reserved slivers real and gives them their long
-// lease (AM API v3, Provision). It answers at once; the work goes on as
-// geni_pending_allocation. For a whole slice it takes the slivers that are
-// geni_allocated and passes over the others.
+// Provision starts the creation of reserved slivers and gives them their long lease (AM
+// API v3, Provision). It does not wait: the slivers are geni_pending_allocation until
+// their providers have created them. For a whole slice it takes the slivers that are
+// geni_allocated and skips the others.
 //
-// Errors: those of resolve; SearchFailed when a slice has none left to
-// provision; BadArgs for an end in the past; TooBig for too many keys;
-// Unsupported for a sliver that is provisioned already; Busy for one whose
-// provider is still being asked; ServerBusy when there is no memory for the manifest
-// now; Refused by the site's policy; Unavailable while
-// the site is locked down, or for a sliver on what is under maintenance.
+// Errors: those of resolve; SearchFailed if the slice has no sliver left to provision;
+// BadArgs for an end in the past; TooBig for too many keys; Unsupported for a sliver
+// that is provisioned already; Busy for one in a dry run; ServerBusy if there is no
+// memory for the manifest now; Refused by the site's policy; Unavailable while the site
+// is locked down, or for a sliver under maintenance.
 func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
 	var accounts []am.Account
 	var permit *policy.Permit
-	var cut cutLeases
+	var cut shortenedLeases
 	release := func() {}
 	err := s.cfg.Store.Read(func(v *store.View) (err error) { // before anything is changed
-		r, _ := resolve(v, g, t, true) // what is wrong with the targets, the decision says
-		release, err = s.holdDocuments(v, g.Caller(), reports(r.slivers))
+		r, _ := resolve(v, g, t, true) // the decision reports errors of the targets
+		release, err = s.holdDocuments(v, g.Caller(), reportsOf(r.slivers))
 		return err
 	})
 	if err != nil {
@@ -51,11 +50,11 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 		only: am.Allocated,
 		none: am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice),
 		prepare: func(v *store.View, slice urn.URN) (err error) {
-			cut = cutLeases{}
+			cut = shortenedLeases{}
 			if err := s.checkLockdown(); err != nil {
 				return err
 			}
-			if err := notPast(v.Now(), o.EndTime); err != nil {
+			if err := checkEndTime(v.Now(), o.EndTime); err != nil {
 				return err
 			}
 			permit = s.cfg.Policy.For(g.Caller(), slice)
@@ -66,10 +65,10 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			if accounts, slivers, err = nameAccounts(v, slice, o.Users); err != nil {
 				return err
 			}
-			return boundAccounts(accounts, slivers)
+			return limitAccounts(accounts, slivers)
 		},
-		step: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
-			if err := s.promiseToMake(v, cs, x, provisioning{permit: permit, until: r.until, wish: o.EndTime, accounts: accounts, cut: &cut, call: o.Call}); err != nil {
+		apply: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
+			if err := s.provision(v, cs, x, provisioning{permit: permit, until: r.until, requested: o.EndTime, accounts: accounts, cut: &cut, call: o.Call}); err != nil {
 				return err
 			}
 			cs.PutSliver(*x)
@@ -88,25 +87,25 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 	return out, err
 }
 
-// provisioning is what a reserved sliver is promised.
+// provisioning holds the parameters of provision.
 type provisioning struct {
-	// permit is what the caller may have.
+	// permit is what the policy allows the caller.
 	permit *policy.Permit
 	// until is the end of the credential.
 	until time.Time
-	// wish is when the lease is to end; if zero, what Allocate was told counts.
-	wish     time.Time
-	accounts []am.Account
-	// on says to switch it on as soon as it is made.
+	// requested is the requested end of the lease; if zero, that of Allocate applies.
+	requested time.Time
+	accounts  []am.Account
+	// on requests that the sliver is switched on as soon as it is created.
 	on bool
-	// cut notes leases that maintenance cuts; nil for nobody.
-	cut  *cutLeases
+	// cut collects remarks on leases that maintenance shortens; nil for no remarks.
+	cut  *shortenedLeases
 	call Call
 }
 
-// promiseToMake takes a reserved sliver to pending, with its long lease and the
-// task to make it. It does not put the sliver.
-func (s *Service) promiseToMake(v *store.View, cs *store.ChangeSet, x *am.Sliver, p provisioning) error {
+// provision sets a reserved sliver to pending with its long lease, and queues the task
+// to create it. The caller must store the sliver.
+func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p provisioning) error {
 	status, err := am.Next(x.Status, am.EventProvision)
 	if err != nil {
 		return err
@@ -115,26 +114,26 @@ func (s *Service) promiseToMake(v *store.View, cs *store.ChangeSet, x *am.Sliver
 	if err := s.checkMaintenance(now, x); err != nil {
 		return err
 	}
-	granted := x.Granted // no earlier, unless that is asked for
-	if !granted.IsZero() && !p.wish.IsZero() {
-		granted = earliest(granted, p.wish)
+	granted := x.Granted // the lease ends no earlier, unless the caller requests it
+	if !granted.IsZero() && !p.requested.IsZero() {
+		granted = earliest(granted, p.requested)
 	}
-	if p.wish.IsZero() && x.Wish.After(now) {
-		p.wish = x.Wish
+	if p.requested.IsZero() && x.RequestedEnd.After(now) {
+		p.requested = x.RequestedEnd
 	}
 	if err := p.permit.Over(now, x); err != nil {
 		return err
 	}
 	x.Status = status
-	end := earliest(p.permit.First(now, x.Created, s.leaseEnd(now, p.until, p.wish)))
+	end := earliest(p.permit.First(now, x.Created, s.leaseEnd(now, p.until, p.requested)))
 	if w := s.nextMaintenance(now, end, x); p.cut != nil && (w == nil || granted.Before(w.From)) {
 		p.cut.note(x, w)
 	}
-	if x.Expires = s.beforeMaintenance(now, end, x); x.Expires.Before(granted) {
+	if x.Expires = s.shortenForMaintenance(now, end, x); x.Expires.Before(granted) {
 		x.Expires = granted
 	}
 	x.Granted = time.Time{}
 	x.Desired = am.Desired{Present: true, On: p.on, Accounts: p.accounts}
-	promise(cs, v, x, am.GoalMake, p.call)
+	queueTask(cs, v, x, am.GoalMake, p.call)
 	return nil
 }

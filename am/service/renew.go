@@ -14,23 +14,21 @@ import (
 // RenewOptions are the options of Renew.
 type RenewOptions struct {
 	Call
-	// AsLongAsPossible caps the time at the limits instead of refusing it, and
+	// AsLongAsPossible uses the latest possible time instead of refusing a later one, and
 	// never shortens a lease (geni_extend_alap).
 	AsLongAsPossible bool
 }
 
-// Renew sets the end of leases to exactly the time asked for (AM API v3,
-// Renew), in either allocation state. A time before the present end shortens
-// the lease.
+// Renew sets the end of leases to exactly the requested time (AM API v3, Renew), in
+// either allocation state. A time before the current end shortens the lease.
 //
-// Errors: those of resolve; BadArgs for a time in the past; Refused with
-// OutOfRange for one beyond the credential, the site's limits or its policy,
-// naming the latest that would do, or beyond the beginning of maintenance; Busy
-// for a sliver whose provider is still being asked.
+// Errors: those of resolve; BadArgs for a time in the past; Busy for a sliver in a dry
+// run; Refused with OutOfRange for a time beyond the credential, the site's limits, its
+// policy or the beginning of maintenance. The text names the latest possible time.
 func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, until time.Time, o RenewOptions) (Outcome, error) {
 	until = until.UTC().Truncate(time.Second)
 	var permit *policy.Permit
-	var cut cutLeases
+	var cut shortenedLeases
 	var settled store.Rev
 	if s.cfg.Settled != nil {
 		settled = s.cfg.Settled()
@@ -38,14 +36,14 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	out, err := s.run(ctx, change{
 		event: "Renew", text: "until " + until.Format(time.RFC3339), grant: g, targets: t, call: o.Call, settled: settled,
 		prepare: func(v *store.View, slice urn.URN) error {
-			cut = cutLeases{}
+			cut = shortenedLeases{}
 			permit = s.cfg.Policy.For(g.Caller(), slice)
 			if !until.After(v.Now()) {
 				return am.Errorf(am.BadArgs, "the expiration time %s is in the past", until.Format(time.RFC3339)).With(am.OutOfRange)
 			}
 			return nil
 		},
-		step: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
+		apply: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
 			status, err := am.Next(x.Status, am.EventRenew)
 			if err != nil {
 				return err
@@ -53,15 +51,15 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			now := v.Now().UTC()
 			latest := s.latest(now, r.until, x)
 			by := s.limitedBy(latest, r.until)
-			if until.After(x.Expires) { // no rule refuses to end a lease sooner
+			if until.After(x.Expires) { // no rule forbids a shorter lease
 				latest, by = permit.Latest(now, x.Created, latest, by)
 				latest = earliest(latest)
 			}
-			end, w := s.renewable(now, until, x)
+			end, w := s.maxRenewal(now, until, x)
 			if end.Before(until) && !o.AsLongAsPossible {
-				at, why := earliest(end, latest), "for maintenance begins"
+				at, why := earliest(end, latest), "because maintenance begins"
 				if at.After(w.From) {
-					why = "promised before the maintenance was planned that begins"
+					why = "reserved before the maintenance was planned that begins"
 				}
 				return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, %s at %s: %s", x.URN, until.Format(time.RFC3339), at.Format(time.RFC3339), why, w.From.Format(time.RFC3339), w.Text).With(am.OutOfRange).About(x.URN)
 			}
@@ -77,8 +75,8 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			if w != nil && end.Equal(w.From) {
 				cut.note(x, w)
 			}
-			// Whoever renews has another wish now than when they allocated.
-			x.Status, x.Expires, x.Wish, x.Granted = status, end, time.Time{}, time.Time{}
+			// The new end replaces the ones requested at Allocate or granted by an operator.
+			x.Status, x.Expires, x.RequestedEnd, x.Granted = status, end, time.Time{}, time.Time{}
 			cs.PutSliver(*x)
 			return nil
 		},
@@ -91,5 +89,5 @@ func (s *Service) limitedBy(latest, credential time.Time) string {
 	if latest.Before(credential.Truncate(time.Second)) {
 		return "the policy of this aggregate"
 	}
-	return "the credential that was shown"
+	return "the presented credential"
 }

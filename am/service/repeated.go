@@ -8,10 +8,9 @@ import (
 	"patchbay/am/store"
 )
 
-// joinRepeated has the journal entry that was added last to a change set stand for
-// the entry of the slice's last change, too, if that was the same call with the
-// same credentials, for the same slivers. Entries after the revision settled are
-// left alone, as they have no line in the audit yet.
+// joinRepeated merges the slice's last journal entry into the one that was just added to
+// the change set, if both are for the same call with the same credentials and slivers.
+// It does not touch entries after the revision settled: they have no audit line yet.
 func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 	added := &cs.Put[len(cs.Put)-1]
 	e := added.Value.(am.JournalEntry)
@@ -26,7 +25,7 @@ func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 		if at, ok := store.JournalRev(last.ID); !ok || at != rev {
 			return false
 		}
-		if !repeats(&e, &last) {
+		if !isRepeat(&e, &last) {
 			return true
 		}
 		e.Times, e.Since = max(1, last.Times)+1, last.Since
@@ -39,9 +38,9 @@ func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 	})
 }
 
-// repeats reports whether an entry is of the same call as another, but for its time,
-// its request and the address that it came from.
-func repeats(e, last *am.JournalEntry) bool {
+// isRepeat reports whether two entries are for the same call, except for its time, its
+// request id and the client's address.
+func isRepeat(e, last *am.JournalEntry) bool {
 	return e.Event == last.Event && e.Method == last.Method && e.API == last.API && e.Operator == last.Operator &&
 		e.Caller.Equal(last.Caller) && e.Speaker.Equal(last.Speaker) && e.Slice.Equal(last.Slice) &&
 		slices.Equal(e.Credentials, last.Credentials) && slices.Equal(e.Slivers, last.Slivers)

@@ -11,10 +11,11 @@ import (
 	"patchbay/credentials"
 )
 
-// resolved is what a call may act on.
+// resolved holds the slivers that a call may act on.
 type resolved struct {
 	slice urn.URN
-	// slivers are live, in the order they were named (a whole slice's: by creation).
+	// slivers are live, in the order of their names in the call; those of a whole slice
+	// are in the order of creation.
 	slivers []am.Sliver
 	// missing are named slivers that do not exist, under best effort.
 	missing []urn.URN
@@ -22,20 +23,19 @@ type resolved struct {
 	until time.Time
 }
 
-// resolve finds the slivers that targets names, and asks the grant for their
-// slice. It is the only way from a call to a sliver.
+// resolve finds the slivers that targets name, and checks that the grant covers their
+// slice. Methods reach slivers only through it.
 //
-// Errors, in this order: Forbidden for a slice the grant does not cover or that
-// is shut down, SearchFailed for a sliver that is not there (unless best effort
-// finds another), BadArgs for slivers of two slices, SearchFailed for a slice
-// without slivers.
+// Errors, in this order: Forbidden for a slice that the grant does not cover or that is
+// shut down; SearchFailed for a sliver that does not exist (unless best effort finds
+// another); BadArgs for slivers of two slices; SearchFailed for a slice without slivers.
 func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (resolved, error) {
 	if t.Slice.IsZero() {
 		return resolveSlivers(v, g, t.Slivers, bestEffort)
 	}
 	r := resolved{slice: t.Slice}
 	var err error
-	if r.until, err = rightOver(v, g, t.Slice); err != nil {
+	if r.until, err = checkRight(v, g, t.Slice); err != nil {
 		return r, err
 	}
 	all, err := liveSlivers(v, t.Slice)
@@ -51,7 +51,7 @@ func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (re
 
 func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEffort bool) (resolved, error) {
 	var r resolved
-	seen, asked := map[string]bool{}, map[string]bool{}
+	seen, checked := map[string]bool{}, map[string]bool{}
 	var other urn.URN
 	for _, u := range named {
 		if seen[u.Key()] {
@@ -66,18 +66,18 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 		if err != nil {
 			return r, err
 		}
-		if k := x.Slice.Key(); !asked[k] {
-			asked[k] = true
-			// The right comes before everything else that could be told, of a second
-			// slice, too: whoever has none over it does not even learn its name.
-			until, err := rightOver(v, g, x.Slice)
+		if k := x.Slice.Key(); !checked[k] {
+			checked[k] = true
+			// The right is checked before every other error, for a second slice, too:
+			// a caller without a right must not even learn the slice's name.
+			until, err := checkRight(v, g, x.Slice)
 			if denied, ok := errors.AsType[*credentials.DeniedError](err); ok {
-				return r, am.Errorf(am.Forbidden, "sliver %s is of a slice over which no credential presented gives the right to %s; present that slice's", u, g.Right()).About(u).With(denied.Detail())
+				return r, am.Errorf(am.Forbidden, "sliver %s belongs to a slice for which no presented credential gives the right to %s; present that slice's credential", u, g.Right()).About(u).With(denied.Detail())
 			}
 			if err != nil {
 				return r, err
 			}
-			if len(asked) == 1 {
+			if len(checked) == 1 {
 				r.slice, r.until = x.Slice, until
 			} else {
 				other = u
@@ -89,21 +89,22 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 	case len(r.missing) > 0 && (!bestEffort || len(r.slivers) == 0):
 		return r, am.Errorf(am.SearchFailed, "there is no sliver %s at this aggregate; it may be deleted or expired", r.missing[0]).About(r.missing[0])
 	case !other.IsZero():
-		return r, am.Errorf(am.BadArgs, "sliver %s is of another slice than %s; name slivers of one slice", other, r.slivers[0].URN).About(other)
+		return r, am.Errorf(am.BadArgs, "sliver %s belongs to another slice than %s; name slivers of one slice", other, r.slivers[0].URN).About(other)
 	}
 	return r, nil
 }
 
-// rightOver asks the grant for a slice and refuses one that is shut down.
-func rightOver(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, error) {
+// checkRight returns the end of the credential for a slice. It fails if the grant does
+// not cover the slice or the slice is shut down.
+func checkRight(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, error) {
 	until, err := g.Over(slice)
 	if err != nil {
 		return until, err
 	}
-	return until, notShutDown(v, slice)
+	return until, checkNotShutDown(v, slice)
 }
 
-func notShutDown(v *store.View, slice urn.URN) error {
+func checkNotShutDown(v *store.View, slice urn.URN) error {
 	switch rec, _, err := v.Slice(slice); {
 	case err == nil && !rec.Shutdown.IsZero():
 		return am.Errorf(am.Forbidden, "slice %s was shut down at %s; only the operators of this aggregate can lift that", slice, rec.Shutdown.Format(time.RFC3339)).About(slice)
@@ -113,8 +114,8 @@ func notShutDown(v *store.View, slice urn.URN) error {
 	return nil
 }
 
-// liveSlivers are the slice's slivers that are neither released nor expired,
-// in the order of their creation.
+// liveSlivers returns the slice's slivers that are neither released nor expired, in the
+// order of creation.
 func liveSlivers(v *store.View, slice urn.URN) ([]am.Sliver, error) {
 	all, err := v.SliversOf(slice)
 	if err != nil {
@@ -125,8 +126,8 @@ func liveSlivers(v *store.View, slice urn.URN) ([]am.Sliver, error) {
 	return live, nil
 }
 
-// absent reports the named slivers that do not exist, so that an answer lists
-// everything that was named.
+// absent returns reports for the named slivers that do not exist, so that an answer
+// lists all names of the call.
 func (r *resolved) absent(now time.Time) []Report {
 	var out []Report
 	for _, u := range r.missing {

@@ -16,76 +16,75 @@ import (
 	"patchbay/rspec"
 )
 
-// Leases are the limits of leases. A lease never outlives the credential that
-// asked for it.
+// Leases are the limits of leases. A lease never outlives the credential of the call
+// that requested it.
 type Leases struct {
-	// Allocated is how long a reservation lasts that was not provisioned.
+	// Allocated is the lease of a reservation that is not provisioned.
 	Allocated time.Duration
-	// AllocatedMax is how far Renew may prolong a reservation, from now.
+	// AllocatedMax is the longest lease of a reservation after Renew, from now.
 	AllocatedMax time.Duration
-	// Provisioned is the lease after Provision when none is asked for.
+	// Provisioned is the lease after Provision if none is requested.
 	Provisioned time.Duration
 	// ProvisionedMax is the longest lease, from now.
 	ProvisionedMax time.Duration
-	// Margin is how far before its credential a default lease ends, so that a
-	// small renewal still works.
+	// Margin is the time between the end of a default lease and that of its credential,
+	// so that a small renewal still works.
 	Margin time.Duration
 }
 
-// DefaultLeases are the leases of a site that says nothing.
+// DefaultLeases are the limits of a site that does not configure them.
 var DefaultLeases = Leases{
 	Allocated: 10 * time.Minute, AllocatedMax: 2 * time.Hour,
 	Provisioned: 24 * time.Hour, ProvisionedMax: 30 * 24 * time.Hour,
 	Margin: 10 * time.Minute,
 }
 
-// Config is what a Service is made of.
+// Config holds the parts and settings of a Service.
 type Config struct {
 	Store *store.Store
-	// Index has the inventory in force, and what is free of it. See SetInventory.
+	// Index has the inventory in force and its free capacity. See SetInventory.
 	Index  *binder.Index
 	Leases Leases
-	// Policy says who may have what; nil lets everybody have everything.
+	// Policy limits the resources of users; nil for no limits.
 	Policy *policy.Policy
-	// GeneratedBy signs the documents we write.
+	// GeneratedBy is the attribute generated_by of the documents that the service writes.
 	GeneratedBy string
-	// EmptyDescribeNotFound answers SearchFailed to Describe of a slice without
-	// slivers, instead of an empty manifest.
+	// EmptyDescribeNotFound makes Describe of a slice without slivers fail with
+	// SearchFailed, instead of returning an empty manifest.
 	EmptyDescribeNotFound bool
 	// ASCIIManifests replaces a client's non-ASCII characters by references,
 	// for old clients that fail on them.
 	ASCIIManifests bool
-	// ManifestExtensions are what manifests tell beside the core: SliverInfo,
-	// VNode.
+	// ManifestExtensions are the enabled extensions of manifests: SliverInfo, VNode.
 	ManifestExtensions []string
-	// Reading is how requests are read; stored ones are read again without its rules.
+	// Reading are the options for reading requests. Stored requests are read without the
+	// checks, because they were accepted before.
 	Reading rspec.ReadOptions
-	// Wake tells the runner that there is work; it must not block.
+	// Wake wakes the runner because there is work; it must not block.
 	Wake func()
-	// EndLeases ends the leases that are over and were not ended yet, and returns when
-	// that is done. It is called when something is refused that they may hold. Nil has
-	// callers come again.
+	// EndLeases ends the leases that are over but not ended yet, and returns when that is
+	// done. It is called when a request is refused and those leases may be the reason.
+	// If it is nil, callers have to try again later.
 	EndLeases func(context.Context) error
 	// Silent reports whether a provider has not answered for too long, and when it last did.
 	// Nil means that all answer.
 	Silent func(provider string) (since time.Time, silent bool)
-	// Prober asks providers before slivers are promised; nil asks nobody.
+	// Prober runs dry runs before reservations; nil for no dry runs.
 	Prober Prober
-	// Settled is the revision up to which all entries of the journal have their lines
-	// in the audit; entries of Renew up to there are joined if they repeat each other.
-	// Nil joins none.
+	// Settled returns the revision up to which all journal entries have lines in the
+	// audit log. Repeated entries of Renew up to there are joined. Nil joins none.
 	Settled func() store.Rev
 }
 
-// Extensions that manifests may have beside the core.
+// Optional extensions of manifests.
 const (
-	// SliverInfo tells the life of each sliver (ExoGENI's geni_sliver_info).
+	// SliverInfo adds the state and the times of each sliver (ExoGENI's geni_sliver_info).
 	SliverInfo = "sliver-info"
-	// VNode tells the physical identity of each node (Emulab's vnode).
+	// VNode adds the physical identity of each node (Emulab's vnode).
 	VNode = "vnode"
 )
 
-// Service has the methods. All may be called at the same time.
+// Service implements the methods. All may be called concurrently.
 type Service struct {
 	cfg     Config
 	memory  *Memory
@@ -94,7 +93,7 @@ type Service struct {
 	endings endings
 }
 
-// New makes a Service over opened rooms.
+// New returns a Service for the opened store and index of c.
 func New(c Config) *Service {
 	if c.Leases == (Leases{}) {
 		c.Leases = DefaultLeases
@@ -102,35 +101,35 @@ func New(c Config) *Service {
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
-	c.Reading.Stored, c.Reading.Judge = true, false // what was accepted once stays readable
+	c.Reading.Stored, c.Reading.Judge = true, false // accepted requests stay readable
 	s := &Service{cfg: c, memory: newMemory(c.Reading.Limits)}
 	s.offer.Store(&offer{newAdvertiser(c.Index.Inventory(), &c), nil})
 	return s
 }
 
-// Targets is what a call is about: a whole slice, or some of its slivers.
+// Targets are the targets of a call: a whole slice, or some of its slivers.
 type Targets struct {
 	Slice   urn.URN
 	Slivers []urn.URN
 }
 
-// Call identifies the call for journal and log.
+// Call identifies a call in journal and log.
 type Call struct {
 	// Request is the id of the call.
 	Request string
-	// Method is its name, API the version of the API that it came by, and Remote
-	// the address that it came from.
+	// Method is the called method, API the version of the API, and Remote the client's
+	// address.
 	Method string
 	API    int
 	Remote string
-	// BestEffort asks for what is possible instead of all or nothing.
+	// BestEffort changes as many slivers as possible instead of all or none.
 	BestEffort bool
 }
 
-// Report is one sliver as a method found or left it.
+// Report is one sliver after a method.
 type Report struct {
 	am.Sliver
-	// Failed says why this sliver was not changed, under best effort.
+	// Failed is the reason why best effort did not change this sliver.
 	Failed string
 }
 
@@ -138,24 +137,24 @@ type Report struct {
 type Outcome struct {
 	Slice   urn.URN
 	Slivers []Report
-	// Shutdown says that the slice is shut down; only SliverStatus tells.
+	// Shutdown means that the slice is shut down; only SliverStatus sets it.
 	Shutdown bool
-	// Manifest is the RSpec, for the methods that give one.
+	// Manifest is the RSpec, for the methods that return one.
 	Manifest []byte
 	// Notices are remarks on what was accepted, for the experimenter.
 	Notices []string
 }
 
-// largeSlice is from how many bytes of its slivers' records a slice is large: decoding
-// them takes some milliseconds.
+// largeSlice is the size of a slice's sliver records, in bytes, from which decoding them
+// takes some milliseconds.
 const largeSlice = 256 << 10
 
-// commit runs a decision about the targets, and wakes the runner if it changed anything:
-// there may be a task, or a lease that ends sooner than all others.
+// commit runs a decision about the targets. It wakes the runner if anything changed:
+// there may be a task, or a lease that ends earlier than all others.
 //
-// In a large slice the decision runs on a view of its own first: the committer, for which
-// all other changes wait, need not read the slice only to refuse. So a decision may run
-// twice.
+// For a large slice the decision first runs on a separate view. All other changes wait
+// for the committer, so it should not read a large slice only to refuse the call. A
+// decision may therefore run twice.
 func (s *Service) commit(ctx context.Context, g credentials.Grant, t Targets, d store.Decision) error {
 	err := s.cfg.Store.Read(func(v *store.View) error {
 		if v.SliverBytes(t.Slice, t.Slivers) < largeSlice {
@@ -181,7 +180,7 @@ func (s *Service) commit(ctx context.Context, g credentials.Grant, t Targets, d 
 	return err
 }
 
-// journal adds the line of a mutating call.
+// journal adds the journal entry of a changing call to the change set.
 func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, event, text string, slice urn.URN, slivers []am.Sliver) {
 	e := am.JournalEntry{
 		At: v.Now().UTC(), Event: event, Request: c.Request, Method: c.Method, API: c.API, Remote: c.Remote,
@@ -193,8 +192,8 @@ func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, ev
 	cs.Log(e)
 }
 
-// touch records that a slice's slivers change: it counts the slice's serial up.
-func touch(cs *store.ChangeSet, v *store.View, u urn.URN) error {
+// countChange increments the serial number of a slice whose slivers change.
+func countChange(cs *store.ChangeSet, v *store.View, u urn.URN) error {
 	slice, _, err := v.Slice(u)
 	if errors.Is(err, store.ErrNotFound) {
 		slice = am.Slice{URN: u, Created: v.Now().UTC()}
@@ -206,8 +205,8 @@ func touch(cs *store.ChangeSet, v *store.View, u urn.URN) error {
 	return nil
 }
 
-// promise raises a sliver's generation and leaves the task that makes it true.
-func promise(cs *store.ChangeSet, v *store.View, x *am.Sliver, goal am.Goal, c Call) {
+// queueTask increments a sliver's generation and adds a task with the goal.
+func queueTask(cs *store.ChangeSet, v *store.View, x *am.Sliver, goal am.Goal, c Call) {
 	x.Generation++
 	cs.PutTask(am.Task{Sliver: x.URN, Generation: x.Generation, Goal: goal, Since: v.Now().UTC(), Request: c.Request})
 }

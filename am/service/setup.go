@@ -5,11 +5,11 @@ import (
 	"patchbay/rspec"
 )
 
-// maxSetupBytes bounds what all nodes of a request are to install and execute: it
-// is in their records, and every change to one writes it again.
+// maxSetupBytes limits the install and execute steps of all nodes of a request. Records
+// contain them, and each change to a record writes them again.
 const maxSetupBytes = 4 << 20
 
-// setup is what a node is to install and execute, in the order in which it is done.
+// setup returns the steps of a node, in the order of their execution.
 func setup(n *rspec.Node) []am.Step {
 	var all []am.Step
 	for _, x := range n.Installs {
@@ -21,8 +21,8 @@ func setup(n *rspec.Node) []am.Step {
 	return all
 }
 
-// boundSetup refuses a request whose nodes are to install and execute too much.
-func boundSetup(req *rspec.Request) error {
+// limitSetup returns a TooBig error for a request with too many bytes of steps.
+func limitSetup(req *rspec.Request) error {
 	n := 0
 	for i := range req.Nodes {
 		for _, x := range req.Nodes[i].Installs {
@@ -33,7 +33,7 @@ func boundSetup(req *rspec.Request) error {
 		}
 	}
 	if n > maxSetupBytes {
-		return am.Errorf(am.TooBig, "what the nodes are to install and execute takes %d bytes, more than %d; put scripts into an archive that is fetched over http, or ask for fewer nodes at a time", n, maxSetupBytes)
+		return am.Errorf(am.TooBig, "the install and execute services of the nodes take %d bytes, more than %d; put scripts into an archive that is fetched over http, or request fewer nodes at a time", n, maxSetupBytes)
 	}
 	return nil
 }

@@ -10,11 +10,11 @@ import (
 	"patchbay/credentials"
 )
 
-// Shutdown freezes a slice: its nodes are switched off, nothing is freed, no
-// lease ends, and every later call on it is Forbidden until an operator lifts
-// that (AM API v3, Shutdown). Repeating it succeeds.
+// Shutdown freezes a slice (AM API v3, Shutdown). Its nodes are switched off, nothing is
+// released and no lease ends. Later calls on it are Forbidden until an operator ends the
+// shutdown. A second Shutdown succeeds.
 //
-// Errors: Forbidden without the right, SearchFailed for a slice unknown here.
+// Errors: Forbidden without the right, SearchFailed for a slice without slivers.
 func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.URN, c Call) error {
 	return s.withHistory(s.commit(ctx, g, Targets{Slice: slice}, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
@@ -47,7 +47,7 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 				if x.Status.Operational == am.PendingAllocation {
 					goal = am.GoalMake // still to be made, but no more to be started
 				}
-				promise(&cs, v, &x, goal, c)
+				queueTask(&cs, v, &x, goal, c)
 			}
 			x.Status, x.Desired.On, x.Frozen = status, false, true
 			cs.PutSliver(x)

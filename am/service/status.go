@@ -9,8 +9,8 @@ import (
 	"patchbay/credentials"
 )
 
-// Status tells the states of slivers from the store; it asks no provider (AM
-// API v3, Status).
+// Status returns the states of slivers from the store; it calls no provider (AM API v3,
+// Status).
 //
 // Errors: those of resolve.
 func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
@@ -20,15 +20,15 @@ func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Ca
 		if err != nil {
 			return err
 		}
-		out = Outcome{Slice: r.slice, Slivers: append(reports(r.slivers), r.absent(v.Now())...)}
+		out = Outcome{Slice: r.slice, Slivers: append(reportsOf(r.slivers), r.absent(v.Now())...)}
 		return nil
 	})
-	s.noteSilence(out.Slivers)
+	s.noteSilentProviders(out.Slivers)
 	return out, s.withHistory(err)
 }
 
-// SliverStatus tells the states of all slivers of a slice, and of one that was
-// shut down, too (AM API v2, SliverStatus).
+// SliverStatus returns the states of all slivers of a slice, even if the slice was shut
+// down (AM API v2, SliverStatus).
 //
 // Errors: Forbidden, SearchFailed for a slice without slivers.
 func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn.URN) (Outcome, error) {
@@ -45,27 +45,27 @@ func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn
 			return noSlivers(slice)
 		}
 		rec, _, err := v.Slice(slice)
-		out.Slivers, out.Shutdown = reports(live), !rec.Shutdown.IsZero()
+		out.Slivers, out.Shutdown = reportsOf(live), !rec.Shutdown.IsZero()
 		return err
 	})
-	s.noteSilence(out.Slivers)
+	s.noteSilentProviders(out.Slivers)
 	return out, s.withHistory(err)
 }
 
-// Describe is Status with the manifest of the slivers (AM API v3, Describe). A
-// slice without slivers has an empty manifest, unless the site says otherwise.
+// Describe returns the states and the manifest of slivers (AM API v3, Describe). A slice
+// without slivers has an empty manifest, unless EmptyDescribeNotFound is set.
 //
 // Errors: those of resolve and of manifest.
 func (s *Service) Describe(ctx context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
 	var out Outcome
 	var absent []Report
-	var empty error // why there is nothing to describe
+	var empty error // the reason for an empty manifest
 	manifest, err := s.manifest(ctx, func(v *store.View) (urn.URN, []Report, error) {
 		r, err := resolve(v, g, t, c.BestEffort)
-		if empty = nil; s.emptyDescribed(t, err) {
+		if empty = nil; s.isEmptyDescribe(t, err) {
 			empty, err = err, nil
 		}
-		out, absent = Outcome{Slice: r.slice, Slivers: reports(r.slivers)}, r.absent(v.Now())
+		out, absent = Outcome{Slice: r.slice, Slivers: reportsOf(r.slivers)}, r.absent(v.Now())
 		return g.Caller(), out.Slivers, err
 	})
 	if err != nil {
@@ -75,13 +75,13 @@ func (s *Service) Describe(ctx context.Context, g credentials.Grant, t Targets, 
 		out.Notices = []string{s.withHistory(empty).Error()}
 	}
 	out.Manifest, out.Slivers = manifest, append(out.Slivers, absent...)
-	s.noteSilence(out.Slivers)
+	s.noteSilentProviders(out.Slivers)
 	return out, nil
 }
 
-// noteSilence sets the error of slivers whose provider does not answer, unless they have
-// an error already.
-func (s *Service) noteSilence(all []Report) {
+// noteSilentProviders sets the error of slivers whose provider does not answer, unless
+// they have an error already.
+func (s *Service) noteSilentProviders(all []Report) {
 	if s.cfg.Silent == nil {
 		return
 	}
@@ -93,7 +93,7 @@ func (s *Service) noteSilence(all []Report) {
 	}
 }
 
-func reports(all []am.Sliver) []Report {
+func reportsOf(all []am.Sliver) []Report {
 	out := make([]Report, len(all))
 	for i := range all {
 		out[i] = Report{Sliver: all[i]}

@@ -205,7 +205,7 @@ func (s *Site) meetInventory(ctx context.Context) error {
 		return err
 	}
 	if !s.config.readOnly {
-		if err := s.aggregate.Remember(ctx); err != nil {
+		if err := s.aggregate.FillInRecords(ctx); err != nil {
 			return err
 		}
 	}

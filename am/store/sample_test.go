@@ -73,7 +73,7 @@ func sampleRecords() sample {
 		switch i {
 		case 0: // of a shared host
 			s.Component, s.SliverType, s.Exclusive, s.Amount = componentURN("vm1"), "vm", false, am.Amount{Slots: 1, Memory: 512}
-			s.Wish = noon.Add(48 * time.Hour)
+			s.RequestedEnd = noon.Add(48 * time.Hour)
 		case 4:
 			s.Desired.Accounts = []am.Account{{Login: "user", User: user, Keys: []string{"ssh-ed25519 AAAA user"}}}
 			s.Interfaces = []am.Interface{{ClientID: "node4:if0"}}

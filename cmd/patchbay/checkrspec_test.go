@@ -185,7 +185,7 @@ func TestProvidersAreAskedAboutRequests(t *testing.T) {
 	}{
 		{"nothing against it", bound, "components: []\n", 0, "it fits when enough is free; a dry run of simulated found nothing against it\n"},
 		{"cannot be made", bound, refuse("unsupported"), 1, `some.xml:2:1: error: node "a": on pc1 it cannot be made: nothing like that`},
-		{"cannot be had now", bound, refuse("forbidden"), 0, `some.xml:2:1: warning: node "a": pc1 cannot be had: `},
+		{"cannot be had now", bound, refuse("forbidden"), 0, `some.xml:2:1: warning: node "a": pc1 is not available: `},
 		{"another can", any, refuse("unsupported"), 0, "it fits when enough is free; a dry run of simulated found nothing against it\n"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

@@ -276,7 +276,7 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 }
 
 // byCredential is in our refusal of a lease that the credential limits.
-const byCredential = "by the credential that was shown"
+const byCredential = "by the presented credential"
 
 // explain adds to why a call has no answer what the caller may have overlooked.
 func (o *callOptions) explain(err error, me *caller) error {

@@ -229,7 +229,7 @@ func (k *Checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv
 		return nil
 	}
 	prober := dryrun.New(dryrun.Config{Components: of, Interfaces: site.Interfaces(inForce), Providers: set.Probing, Log: log})
-	refused := service.Ask(ctx, prober, inv, req, nobodys(inv), b)
+	refused := service.DryRun(ctx, prober, inv, req, nobodys(inv), b)
 	for _, x := range refused {
 		lasts := x.Code == am.Unsupported
 		if !lasts {
