@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// AdminHandler serves what an operator's machinery asks: is the process alive,
-// can it serve calls, and how is it doing.
+// AdminHandler returns the handler of /healthz, /readyz and /metrics for the operator's
+// monitoring.
 func (s *Server) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -28,13 +28,13 @@ func (s *Server) AdminHandler() http.Handler {
 	return mux
 }
 
-// remoteHandler is AdminHandler for other hosts, if Admits allows it.
+// remoteHandler returns AdminHandler for requests of other hosts that AllowsRemote allows.
 func (s *Server) remoteHandler() http.Handler {
 	inner := s.AdminHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.opt.Admits == nil || !s.opt.Admits(r) {
-			s.seldom.count("metrics", sourceText(r.RemoteAddr), func(source string, times int) {
-				s.opt.Log.Warn("metrics were asked for without the token", "from", source, slog.Int("times", times))
+		if s.opt.AllowsRemote == nil || !s.opt.AllowsRemote(r) {
+			s.throttle.count("metrics", sourceName(r.RemoteAddr), func(source string, times int) {
+				s.opt.Log.Warn("metrics were requested without the token", "from", source, slog.Int("times", times))
 			})
 			w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay"`)
 			http.Error(w, "send the token of metrics.token_file: Authorization: Bearer TOKEN", http.StatusUnauthorized)

@@ -2,42 +2,42 @@ package server
 
 import "sync"
 
-// smallAnswer is up to how many bytes an answer is not counted: the buffers of
-// its connection cost as much.
+// smallAnswer is the size in bytes up to which an answer is not counted, because the
+// buffers of its connection take as much memory.
 const smallAnswer = 16 << 10
 
-// answers counts the bytes of answers that are on their way: whoever does not
-// read keeps them in memory. One body that goes to many, as an advertisement
-// does, counts once in all and once for each caller.
-type answers struct {
-	most, perCaller int64
+// answerMemory counts the bytes of answers that are being sent, because a client that
+// does not read keeps them in memory. A body that is sent to many clients, such as an
+// advertisement, counts once in total and once for each caller.
+type answerMemory struct {
+	max, perCaller int64
 
 	mu     sync.Mutex
 	used   int64
 	by     map[string]int64 // by caller
-	bodies map[*byte]*underway
+	bodies map[*byte]*pendingBody
 }
 
-// underway is a body that is being written.
-type underway struct {
+// pendingBody is a body that is being sent.
+type pendingBody struct {
 	size int64
-	to   map[string]int // how many times, by caller
+	to   map[string]int // number of copies being sent, by caller
 }
 
-func newAnswers(most, perCaller int64) *answers {
-	return &answers{most: most, perCaller: min(most, perCaller), by: make(map[string]int64), bodies: make(map[*byte]*underway)}
+func newAnswerMemory(max, perCaller int64) *answerMemory {
+	return &answerMemory{max: max, perCaller: min(max, perCaller), by: make(map[string]int64), bodies: make(map[*byte]*pendingBody)}
 }
 
-// room tells whether a caller may be answered at all. How long an answer is, is
-// known only when the call is done, and then it must be sent.
-func (a *answers) room(caller string) bool {
+// hasRoom reports whether another answer may be sent to a caller. It does not know the
+// answer's length: that is known only after the call, and then the answer must be sent.
+func (a *answerMemory) hasRoom(caller string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.used < a.most && a.by[caller] < a.perCaller
+	return a.used < a.max && a.by[caller] < a.perCaller
 }
 
-// put counts a body until sent is called.
-func (a *answers) put(caller string, body []byte) (sent func()) {
+// add counts a body until sent is called.
+func (a *answerMemory) add(caller string, body []byte) (sent func()) {
 	if len(body) <= smallAnswer {
 		return func() {}
 	}
@@ -46,7 +46,7 @@ func (a *answers) put(caller string, body []byte) (sent func()) {
 	defer a.mu.Unlock()
 	u := a.bodies[key]
 	if u == nil {
-		u = &underway{size: int64(len(body)), to: make(map[string]int)}
+		u = &pendingBody{size: int64(len(body)), to: make(map[string]int)}
 		a.bodies[key] = u
 		a.used += u.size
 	}

@@ -7,8 +7,8 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// audit hands on a call that may have changed something, before anybody is told
-// what came of it. Calls of strangers, which are all refused, are counted.
+// audit passes a call that may have changed something to Options.Audit, before its answer
+// is sent. Calls of untrusted callers are all refused, so they are only counted.
 func (s *Server) audit(e *event) {
 	a := &e.answer
 	if s.opt.Audit == nil || !a.Changes {
@@ -22,11 +22,11 @@ func (s *Server) audit(e *event) {
 		ID: e.id, Method: a.Method, API: e.version, Remote: e.remote, Caller: a.Caller, Speaker: a.Speaker,
 		Slice: a.Slice, Slivers: a.Slivers, Credentials: a.Credentials, Code: code, Detail: a.Detail, Fault: a.Fault, Output: a.Output,
 	}
-	if !e.isStranger() {
+	if !e.isUntrusted() {
 		s.opt.Audit(call)
 		return
 	}
-	s.seldom.count("audit", e.source(), func(source string, times int) {
+	s.throttle.count("audit", e.source(), func(source string, times int) {
 		call.From, call.Times = source, times
 		s.opt.Audit(call)
 	})

@@ -8,20 +8,20 @@ import (
 	"patchbay/am/budget"
 )
 
-// bodies are the bytes of requests in memory.
+// bodies is the memory budget of request bodies.
 type bodies struct{ *budget.Budget }
 
-// errBusy says that the bodies being received fill the memory given to them.
+// errBusy means that the memory budget of request bodies is used up.
 var errBusy = errors.New("too many large requests at once")
 
-// firstChunk holds most calls whole. It may come out of the budget's reserve.
+// firstChunk suffices for most calls. It may come out of the budget's reserve.
 const firstChunk = 32 << 10
 
-// read takes a caller's body from r, which ends after limit bytes. A slow or
-// lying client costs what it has sent, not what it announced. The caller of
+// read reads a caller's body from r, which ends after limit bytes. It takes memory for
+// the bytes that were received, not for those that the client announced. The caller of
 // read calls release when it no longer needs the bytes.
 func (b bodies) read(r io.Reader, caller string, announced, limit int64) (body []byte, release func(), err error) {
-	whole := limit + 1 // room to see the end without growing
+	whole := limit + 1 // one byte more, to see the end without growing
 	if announced >= 0 {
 		whole = min(whole, announced+1)
 	}
@@ -61,8 +61,8 @@ func (b bodies) read(r io.Reader, caller string, announced, limit int64) (body [
 	}
 }
 
-// tooLarge tells whether err is the limit of http.MaxBytesReader.
-func tooLarge(err error) bool {
+// isTooLarge reports whether err is the error of http.MaxBytesReader.
+func isTooLarge(err error) bool {
 	_, ok := errors.AsType[*http.MaxBytesError](err)
 	return ok
 }

@@ -12,7 +12,7 @@ import (
 	"patchbay/am/api"
 )
 
-// Further limits, by their keys in the configuration.
+// Limits of calls, by their keys in the configuration.
 const (
 	limitCalls     = "max_calls"
 	limitPerCaller = "max_calls_per_caller"
@@ -21,13 +21,13 @@ const (
 	limitChanges   = "max_changes_per_minute"
 )
 
-// admit lets a call in, until leave is called, or names the limit that it would
-// break. Nothing of its body has been read yet.
-func (s *Server) admit(p *peer) (leave func(), limit string) {
+// admit counts a call of the peer until release is called. If the call would exceed a
+// limit, admit returns the limit's name. The body has not been read yet.
+func (s *Server) admit(p *peer) (release func(), limit string) {
 	switch {
-	case p.guest != nil && p.cert != nil && !s.gate.certify(p.guest, *p.cert):
+	case p.tracked != nil && p.cert != nil && !s.limiter.addCertificate(p.tracked, *p.cert):
 		return nil, limitPerCertificate
-	case !s.answers.room(p.caller):
+	case !s.answers.hasRoom(p.caller):
 		return nil, limitAnswers
 	case !s.callers.Take(p.caller, 1, 0):
 		return nil, limitPerCaller
@@ -36,28 +36,28 @@ func (s *Server) admit(p *peer) (leave func(), limit string) {
 	return func() { s.callers.Give(caller, 1) }, ""
 }
 
-// busy answers SERVERBUSY, on which clients try again by themselves; they do
-// not on an HTTP status.
-func (s *Server) busy(w http.ResponseWriter, p *peer, e *event, limit string) {
+// answerBusy answers SERVERBUSY, on which clients retry automatically; they do not
+// on an HTTP status.
+func (s *Server) answerBusy(w http.ResponseWriter, p *peer, e *event, limit string) {
 	e.limit = limit
-	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer, so that who has it finds it counted
+	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer, so that its reader finds it counted
 	output := s.busyText(p, limit)
 	if limit == limitPerCertificate {
 		w.Header().Set("Connection", "close")
 	}
-	// What was not read of the call net/http reads now, before it sends the answer.
+	// Before it sends the answer, net/http now reads the rest of the call.
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.StallTimeout))
-	s.tell(w, e, am.ServerBusy, output, nil)
+	s.writeEnvelope(w, e, am.ServerBusy, output, nil)
 }
 
 func (s *Server) busyText(p *peer, limit string) string {
 	switch {
 	case limit == limitPerCaller && p.caller == "":
-		return "too many calls come from users whom no authority trusted here vouches for; try again later"
+		return "there are too many calls from users without a certificate of a trusted authority; try again later"
 	case limit == limitPerCaller:
-		return fmt.Sprintf("%d of your calls are being worked on, which is the most at one time; try again later", s.config.MaxCallsPerCaller)
+		return fmt.Sprintf("%d of your calls are being processed, the maximum at one time; try again later", s.config.MaxCallsPerCaller)
 	case limit == limitPerCertificate:
-		return fmt.Sprintf("%d connections use your certificate, which is the most; end some, or try again later", s.config.MaxConnectionsPerCertificate)
+		return fmt.Sprintf("%d connections use your certificate, the maximum; close some, or try again later", s.config.MaxConnectionsPerCertificate)
 	case limit == limitChanges:
 		return fmt.Sprintf("you have made too many calls that change something: %d are allowed at once, and then %d a minute; try again later", s.config.MaxChangesBurst, s.config.MaxChangesPerMinute)
 	case limit == limitAnswers:
@@ -68,8 +68,8 @@ func (s *Server) busyText(p *peer, limit string) string {
 	return "the server is busy with other calls; try again later"
 }
 
-// tell answers an envelope of the server's own.
-func (s *Server) tell(w http.ResponseWriter, e *event, code am.Code, output string, cause error) {
+// writeEnvelope answers a call with an envelope that the server itself makes.
+func (s *Server) writeEnvelope(w http.ResponseWriter, e *event, code am.Code, output string, cause error) {
 	body := api.ErrorBody(e.version, code, output)
 	e.status, e.sent = http.StatusOK, len(body)
 	e.answer = api.Event{Code: code, Output: output, Err: cause}
@@ -79,15 +79,15 @@ func (s *Server) tell(w http.ResponseWriter, e *event, code am.Code, output stri
 	e.unsent = s.send(w, body, e.start.Add(s.config.WriteTimeout))
 }
 
-// crowded counts a connection that was ended or refused for a limit, and says
-// so now and then.
-func (s *Server) crowded(limit string, source netip.Prefix) {
+// connectionClosed counts a connection that was closed or refused because of a limit, and
+// logs that at most once a minute.
+func (s *Server) connectionClosed(limit string, source netip.Prefix) {
 	s.metrics.limited.WithLabelValues(limit).Inc()
-	s.seldom.count(limit, "", func(_ string, times int) {
+	s.throttle.count(limit, "", func(_ string, times int) {
 		of := source.String()
 		if !source.IsValid() {
 			of = "this host"
 		}
-		s.opt.Log.Warn("connections were ended or refused: there are too many", "limit", limit, "of", of, slog.Int("times", times))
+		s.opt.Log.Warn("connections were closed or refused: there are too many", "limit", limit, "of", of, slog.Int("times", times))
 	})
 }

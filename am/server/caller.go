@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// peer is the other end of one connection. What is below conn belongs to the
-// one request of the connection that is served at a time.
+// peer is the client of one connection. A connection serves one request at a time, which
+// owns the fields below tracked.
 type peer struct {
-	conn   net.Conn
-	guest  *guest // nil where the listener is not limited
-	caller string // the name that Options.Who has given; "" for strangers
-	asked  time.Time
-	cert   *certificate
+	conn       net.Conn
+	tracked    *trackedConn // nil if the listener is not limited
+	caller     string       // from Options.CallerName; "" for an untrusted caller
+	identified time.Time
+	cert       *certificate
 }
 
 type peerKey struct{}
 
-// askAgain is after how long a stranger may have become known.
-const askAgain = 10 * time.Second
+// identifyAgain is the time after which an untrusted caller is identified again,
+// because the trusted authorities may have changed.
+const identifyAgain = 10 * time.Second
 
-// peer is who has sent a request, with the chain that was shown. The handshake
-// is done by then.
+// peer returns the client of a request and its certificate chain. The handshake is done
+// by then.
 func (s *Server) peer(ctx context.Context) (p *peer, chain [][]byte) {
 	p, _ = ctx.Value(peerKey{}).(*peer)
 	if p == nil {
@@ -35,12 +36,12 @@ func (s *Server) peer(ctx context.Context) (p *peer, chain [][]byte) {
 		sum := certificate(sha256.Sum256(chain[0]))
 		p.cert = &sum
 	}
-	if now := time.Now(); p.caller == "" && now.Sub(p.asked) > askAgain && s.opt.Who != nil {
+	if now := time.Now(); p.caller == "" && now.Sub(p.identified) > identifyAgain && s.opt.CallerName != nil {
 		var remote net.Addr
 		if p.conn != nil {
 			remote = p.conn.RemoteAddr()
 		}
-		p.caller, p.asked = s.opt.Who(remote, chain), now
+		p.caller, p.identified = s.opt.CallerName(remote, chain), now
 	}
 	return p, chain
 }

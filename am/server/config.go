@@ -5,49 +5,44 @@ import (
 	"time"
 )
 
-// Config bounds what clients may take. Operators set the fields that have a key. A
-// zero field means its default.
+// Config holds the limits for clients. Operators set the fields that have a key. A zero
+// field stands for its default, which its comment names.
 type Config struct {
 	// MaxBody is the largest request in bytes; 16 MiB. Requests carry RSpecs and
 	// credentials, 10 to 50 kB as a rule.
 	MaxBody int64 `yaml:"max_body"`
-	// MaxBodies is how many bytes of requests may be in memory at one time;
-	// 64 MiB, for a call takes several times its bytes. One caller may have a
-	// quarter of them, and one call of the largest size in any case; another
-	// quarter is for calls of up to 32 KiB. Beyond it callers are told to come
-	// back (SERVERBUSY).
+	// MaxBodies limits the bytes of requests in memory; 64 MiB, because a call takes
+	// several times its size. One caller may take a quarter of them, and one call of the
+	// largest size in any case. Another quarter is reserved for calls of up to 32 KiB.
+	// Further calls get SERVERBUSY.
 	MaxBodies int64
-	// MaxAnswers is how many bytes of answers may be in memory until they are
-	// sent; 256 MiB. An answer that goes to many counts once. One caller may have
-	// a quarter of them. Beyond it callers are told to come back (SERVERBUSY).
+	// MaxAnswers limits the bytes of unsent answers in memory; 256 MiB. An answer to many
+	// callers counts once. One caller may take a quarter of them. Further calls get
+	// SERVERBUSY.
 	MaxAnswers int64
-	// MaxCalls is how many calls are worked on at one time; 256. Beyond it
-	// callers are told to come back (SERVERBUSY).
+	// MaxCalls limits the calls in progress; 256. Further calls get SERVERBUSY.
 	MaxCalls int
-	// MaxCallsPerCaller is how many calls one person or tool may have at one
-	// time, from the end of the header to the end of the answer, with whatever
-	// certificates and from whatever addresses; 80. Strangers, whom no anchor
-	// vouches for, count as one caller all together. Beyond it callers are told
-	// to come back (SERVERBUSY).
+	// MaxCallsPerCaller limits the calls of one user or tool in progress, from the end of
+	// the header to the end of the answer, over all certificates and addresses; 80. All
+	// callers without a trusted certificate together count as one. Further calls get
+	// SERVERBUSY.
 	MaxCallsPerCaller int `yaml:"max_calls_per_caller"`
-	// MaxChangesBurst is how many calls of methods that change something one
-	// person or tool may make at once, refused ones too; 600. Beyond it they are told
-	// to come back (SERVERBUSY).
+	// MaxChangesBurst limits the calls of changing methods that one user or tool may make
+	// at once, including refused ones; 600. Further calls get SERVERBUSY.
 	MaxChangesBurst int `yaml:"max_changes_burst"`
-	// MaxChangesPerMinute is how many more they may make each minute; 120. jFed and
-	// omni need a few for an experiment.
+	// MaxChangesPerMinute is the number of such calls that are added each minute; 120.
+	// jFed and omni need a few for an experiment.
 	MaxChangesPerMinute int `yaml:"max_changes_per_minute"`
-	// MaxConnections is how many connections there may be; 2048, and never more
-	// than the process's limit of open files allows beside 512 for other uses.
-	// When there are more, one that is silent or not done with its handshake is
-	// ended, of the address that has most of them.
+	// MaxConnections limits the connections; 2048, and never more than the process's
+	// limit of open files allows, less 512 for other uses. For a further connection the
+	// server closes an idle one, or one whose handshake is not done, of the address with
+	// the most such connections.
 	MaxConnections int `yaml:"max_connections"`
-	// MaxConnectionsPerAddress is how many of them may come from one IPv4
-	// address or one IPv6 network of 64 bits; 256, so that a laboratory behind
-	// one address can work.
+	// MaxConnectionsPerAddress limits the connections from one IPv4 address or one IPv6
+	// network of 64 bits; 256, so that a laboratory behind one address can work.
 	MaxConnectionsPerAddress int
-	// MaxConnectionsPerCertificate is how many of them may have called with one
-	// certificate; 128.
+	// MaxConnectionsPerCertificate limits the connections with calls by one certificate;
+	// 128.
 	MaxConnectionsPerCertificate int
 	// MaxHeader is the largest header of a request in bytes; 16 KiB. net/http
 	// takes up to 4 KiB more before it refuses.
@@ -61,16 +56,16 @@ type Config struct {
 	StallTimeout time.Duration `yaml:"stall_timeout"`
 	// ReadTimeout is the time for a whole request; 2m.
 	ReadTimeout time.Duration `yaml:"read_timeout"`
-	// CallTimeout is the time a call may take inside; 1m.
+	// CallTimeout is the time for processing a call; 1m.
 	CallTimeout time.Duration
 	// WriteTimeout is the time from the end of the header to the end of the
 	// answer; two and a half times ReadTimeout.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a silent connection is kept; 2m.
+	// IdleTimeout is the time after which an idle connection is closed; 2m.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 }
 
-// DefaultConfig is what a Config of which nothing is said comes to.
+// DefaultConfig returns a Config with all defaults.
 func DefaultConfig() Config { return Config{}.withDefaults() }
 
 func (c Config) withDefaults() Config {

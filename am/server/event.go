@@ -15,11 +15,11 @@ import (
 	"patchbay/am/api"
 )
 
-// event is what is known of one request when it is over.
+// event describes one request for log, metrics and audit.
 type event struct {
 	id       string
 	start    time.Time
-	took     time.Duration // until it was over
+	took     time.Duration // duration of the request
 	counted  bool          // by the metrics
 	remote   string
 	path     string
@@ -28,21 +28,23 @@ type event struct {
 	received int // bytes
 	sent     int // bytes
 	answer   api.Event
-	refused  string // why it was no call
+	refused  string // the reason of an HTTP error
 	cause    error  // of a panic outside the API
-	unsent   error  // why the answer did not get through
-	limit    string // for which the caller was told to come back
-	caller   string // the name that Options.Who has given; "" for a stranger
+	unsent   error  // the error of sending the answer
+	limit    string // the exceeded limit, if the answer was SERVERBUSY
+	caller   string // from Options.CallerName; "" for an untrusted caller
 }
 
-// isStranger says that no anchor vouches for the caller, as far as is known.
-func (e *event) isStranger() bool { return e.caller == "" && e.answer.Caller.IsZero() }
+// isUntrusted reports whether the caller has no trusted certificate, as far as is
+// known.
+func (e *event) isUntrusted() bool { return e.caller == "" && e.answer.Caller.IsZero() }
 
-// source is the address or network that strangers are counted by.
-func (e *event) source() string { return sourceText(e.remote) }
+// source returns the address or network by which untrusted callers are counted.
+func (e *event) source() string { return sourceName(e.remote) }
 
-// sourceText is the address or network of a remote address, as far as it has one.
-func sourceText(remote string) string {
+// sourceName returns the source of a remote address, or the text itself if it is not an
+// IP address.
+func sourceName(remote string) string {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return remote
@@ -50,13 +52,13 @@ func sourceText(remote string) string {
 	return sourceOf(net.TCPAddrFromAddrPort(ap)).String()
 }
 
-// Bounds on texts in the log, which clients have a part in.
+// Limits of texts in the log, because clients choose parts of them.
 const (
 	maxText  = 1 << 10 // bytes
 	maxError = 8 << 10 // with the stack of a panic
 )
 
-// emit writes the event's line and its time, and counts it unless that is done.
+// emit logs the event, and counts it and its duration in the metrics.
 func (s *Server) emit(e *event) {
 	s.metrics.count(e)
 	e.took = time.Since(e.start)
@@ -68,16 +70,16 @@ func (s *Server) emit(e *event) {
 	}
 
 	level, msg, attrs := e.line()
-	if !e.isStranger() {
+	if !e.isUntrusted() {
 		s.opt.Log.LogAttrs(context.Background(), level, msg, attrs...)
 		return
 	}
-	s.seldom.count("log "+level.String(), e.source(), func(source string, times int) {
+	s.throttle.count("log "+level.String(), e.source(), func(source string, times int) {
 		s.opt.Log.LogAttrs(context.Background(), level, msg, append(attrs, slog.String("from", source), slog.Int("times", times))...)
 	})
 }
 
-// line is the event's line in the log.
+// line returns the event's log line.
 func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	level = slog.LevelInfo
 	attrs = []slog.Attr{
@@ -136,7 +138,7 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	}
 	add("output", a.Output)
 	attrs = append(attrs, slog.Int("received", e.received), slog.Int("sent", e.sent))
-	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) { // the caller was not told all
+	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) { // the output does not contain the cause
 		add("error", a.Err.Error())
 	}
 	if e.unsent != nil {
@@ -149,16 +151,16 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	return level, "call", attrs
 }
 
-// emitBusy writes a line for many: whoever is told to come back does.
+// emitBusy logs many events in one line, because clients repeat calls that get SERVERBUSY.
 func (s *Server) emitBusy(e *event) {
-	s.seldom.count("calls "+e.limit, cmp.Or(e.caller, "strangers"), func(caller string, times int) {
-		s.opt.Log.Warn("calls were answered that the server is busy",
+	s.throttle.count("calls "+e.limit, cmp.Or(e.caller, "untrusted callers"), func(caller string, times int) {
+		s.opt.Log.Warn("calls were refused with SERVERBUSY",
 			"id", e.id, "remote", e.remote, "limit", e.limit, "caller", caller, slog.Int("times", times))
 	})
 }
 
-// labels are the method and the outcome as metrics name them; few, whatever
-// clients send.
+// labels returns the method and the outcome as labels of metrics. They have few values,
+// whatever clients send.
 func (e *event) labels() (method, outcome string) {
 	if e.status != http.StatusOK {
 		return "none", "http_" + strconv.Itoa(e.status)

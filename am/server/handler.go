@@ -16,56 +16,56 @@ import (
 	"patchbay/am/api"
 )
 
-// ServeHTTP answers one call, or says with an HTTP status why it is none.
+// ServeHTTP answers one call. A request that is not a call gets an HTTP error status.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	s.inside.Add(1)
-	defer s.inside.Add(-1)
+	s.active.Add(1)
+	defer s.active.Add(-1)
 	w := &writer{ResponseWriter: rw}
 	e := event{id: newID(), start: time.Now(), remote: r.RemoteAddr, path: r.URL.Path}
 	defer s.emit(&e)
-	defer s.rescue(w, &e)
+	defer s.recoverCall(w, &e)
 	w.Header().Set("X-Request-Id", e.id)
 	if len(r.TransferEncoding) > 0 {
-		// It may have had a Content-Length, too, which net/http does not tell; what
-		// follows on the connection is then not certain (RFC 9112, section 6.1).
+		// The request may also have had a Content-Length, which net/http hides. Then the
+		// start of the next request is uncertain (RFC 9112, section 6.1).
 		w.Header().Set("Connection", "close")
 	}
 
-	version, no := s.route(r)
+	version, refused := s.route(r)
 	e.version = version
 	p, chain := s.peer(r.Context())
 	e.caller = p.caller
-	if no == nil {
-		no = s.call(w, r, p, chain, &e)
+	if refused == nil {
+		refused = s.call(w, r, p, chain, &e)
 	}
-	if no != nil {
-		e.status, e.refused = no.status, no.text
-		no.write(w)
+	if refused != nil {
+		e.status, e.refused = refused.status, refused.text
+		refused.write(w)
 	}
 }
 
-// call has the API answer the call and sends the answer. While the answer is on
-// its way, it counts as one of its caller's calls, but no longer as one that is
-// worked on: others need not wait for a peer that does not read.
+// call lets the API process the call and sends the answer. While the answer is being sent,
+// it counts for its caller but no longer as a call in progress: other callers do not wait
+// for a peer that does not read.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) *refusal {
-	leave, limit := s.admit(p)
+	release, limit := s.admit(p)
 	if limit != "" {
-		s.busy(w, p, e, limit)
+		s.answerBusy(w, p, e, limit)
 		return nil
 	}
-	defer leave()
-	answer, limit, no := s.work(w, r, p, chain, e)
+	defer release()
+	answer, limit, refused := s.work(w, r, p, chain, e)
 	switch {
-	case no != nil:
-		return no
+	case refused != nil:
+		return refused
 	case limit != "":
-		s.busy(w, p, e, limit)
+		s.answerBusy(w, p, e, limit)
 		return nil
 	}
 	e.status, e.sent, e.answer = http.StatusOK, len(answer.Body), answer.Event
 	s.audit(e)
 	s.metrics.count(e)
-	defer s.answers.put(p.caller, answer.Body)()
+	defer s.answers.add(p.caller, answer.Body)()
 
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -82,9 +82,9 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 
 const contentType = "text/xml; charset=utf-8"
 
-// work receives a call and has the API answer it. It names the limit for which
-// it does not, or what is wrong below XML-RPC.
-func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, no *refusal) {
+// work receives a call and lets the API process it. It returns the name of an exceeded
+// limit, or the HTTP error of a request that is not a call.
+func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, refused *refusal) {
 	control := http.NewResponseController(w)
 	in := &paced{
 		Reader:  http.MaxBytesReader(w, r.Body, s.config.MaxBody),
@@ -95,18 +95,18 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 	switch {
 	case errors.Is(err, errBusy):
 		return answer, limitBodies, nil
-	case tooLarge(err):
+	case isTooLarge(err):
 		return answer, "", s.bodyTooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.metrics.limited.WithLabelValues("stall_timeout").Inc()
 		return answer, "", &refusal{http.StatusRequestTimeout, fmt.Sprintf(
 			"The call came too slowly: 64 KiB of it must come within %s, and all within %s.", s.config.StallTimeout, s.config.ReadTimeout)}
 	case err != nil:
-		return answer, "", &refusal{http.StatusBadRequest, "The call was not received whole."}
+		return answer, "", &refusal{http.StatusBadRequest, "The call was not received completely."}
 	}
 	e.received = len(body)
-	// net/http reads on, to see whether the peer leaves; that has no deadline, or
-	// the call would end with it.
+	// net/http continues to read, to notice when the peer disconnects. Without this line
+	// the read deadline would end the call.
 	control.SetReadDeadline(time.Time{})
 
 	select {
@@ -115,8 +115,8 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 	default:
 		return answer, limitCalls, nil
 	}
-	if p.guest != nil && !s.gate.serve(p.guest) {
-		return answer, "", &refusal{http.StatusServiceUnavailable, "The connection was ended, for there were too many."}
+	if p.tracked != nil && !s.limiter.startCall(p.tracked) {
+		return answer, "", &refusal{http.StatusServiceUnavailable, "The connection was closed, because there were too many."}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.config.CallTimeout)
 	defer cancel()
@@ -144,7 +144,7 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 	return answer, limit, nil
 }
 
-// newID names a request in the log, in answers and in tasks.
+// newID returns a random id for a request, for the log, answers and tasks.
 func newID() string {
 	var b [8]byte
 	rand.Read(b[:])

@@ -41,7 +41,7 @@ func newParty(t *testing.T, c server.Config, d double) *party {
 			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 			return [][]byte{[]byte(host)}
 		},
-		Who: func(remote net.Addr, chain [][]byte) string {
+		CallerName: func(remote net.Addr, chain [][]byte) string {
 			if host, _, _ := net.SplitHostPort(remote.String()); host != string(chain[0]) {
 				t.Errorf("the chain of %s is said to come from %s", chain[0], host)
 			}
@@ -147,7 +147,7 @@ func TestCallsAtOnceAreCountedByCaller(t *testing.T) {
 	}
 	p.awaits("patchbay_calls_running", "4")
 	mustBeBusy(t, ask(t, p.dial("127.0.0.2"), "call"), "2 of your calls")
-	mustBeBusy(t, ask(t, p.dial("127.0.0.13"), "call"), "no authority trusted here")
+	mustBeBusy(t, ask(t, p.dial("127.0.0.13"), "call"), "without a certificate of a trusted authority")
 	if got := ask(t, p.dial("127.0.0.3"), "call"); got != "done" {
 		t.Errorf("another caller got %q", got)
 	}
@@ -414,10 +414,10 @@ func TestPanicAnywhereNamesTheRequest(t *testing.T) {
 	var log lines
 	s := server.New(server.Config{}, server.Options{
 		API: double{}, Log: slog.New(slog.NewJSONHandler(&log, nil)),
-		Chain:    func(net.Conn) [][]byte { return nil },
-		Who:      func(net.Addr, [][]byte) string { panic("secret") },
-		Manifest: func(string) ([]byte, error) { panic("secret") },
-		Ready:    func() error { panic("secret") },
+		Chain:      func(net.Conn) [][]byte { return nil },
+		CallerName: func(net.Addr, [][]byte) string { panic("secret") },
+		Manifest:   func(string) ([]byte, error) { panic("secret") },
+		Ready:      func() error { panic("secret") },
 	})
 	mustTell := func(t *testing.T, status int, body string) {
 		t.Helper()

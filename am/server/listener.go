@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// Limit bounds the connections of l. It belongs inside a TLS listener, whose
-// connections must give it back as NetConn. Its Accept never blocks for a
-// limit, and ends only when l does: a lack of descriptors or memory passes.
+// Limit limits the connections of l. Wrap a TLS listener around it, whose connections
+// must return the limited connection from NetConn. Its Accept never blocks because of a
+// limit. It fails only when l is closed: it waits out a lack of descriptors or memory.
 func (s *Server) Limit(l net.Listener) net.Listener {
-	return s.limit(l, s.gate)
+	return s.limit(l, s.limiter)
 }
 
-func (s *Server) limit(l net.Listener, g *gate) net.Listener {
-	return &limited{Listener: l, server: s, gate: g, closed: make(chan struct{})}
+func (s *Server) limit(l net.Listener, g *connLimiter) net.Listener {
+	return &limited{Listener: l, server: s, limiter: g, closed: make(chan struct{})}
 }
 
-// unsentBytes is how much of an answer the kernel takes before the peer makes
-// room for it. Without that bound it takes megabytes for each peer that does not
-// read, and resets good connections when there are many.
+// unsentBytes limits the bytes of an answer that the kernel buffers for a peer. Without
+// it the kernel buffers megabytes for each peer that does not read, and resets good
+// connections when there are many.
 const unsentBytes = 256 << 10
 
-// tcpNotSentLowat is the option for that bound, TCP_NOTSENT_LOWAT (tcp(7)).
+// tcpNotSentLowat is the socket option for that limit, TCP_NOTSENT_LOWAT (tcp(7)).
 const tcpNotSentLowat = 25
 
-// boundUnsent sets the bound. Where it cannot be set, the times still bound how
-// long a peer may not read.
-func boundUnsent(c net.Conn) {
+// limitUnsent sets the limit unsentBytes. It ignores errors, because the timeouts also
+// limit a peer that does not read.
+func limitUnsent(c net.Conn) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return
@@ -44,10 +44,10 @@ func boundUnsent(c net.Conn) {
 
 type limited struct {
 	net.Listener
-	server *Server
-	gate   *gate
-	once   sync.Once
-	closed chan struct{}
+	server  *Server
+	limiter *connLimiter
+	once    sync.Once
+	closed  chan struct{}
 }
 
 // maxPause is the longest pause after a connection could not be accepted.
@@ -59,20 +59,20 @@ func (l *limited) Accept() (net.Conn, error) {
 		nc, err := l.Listener.Accept()
 		if err == nil {
 			pause = 0
-			if in := l.gate.enter(nc); in != nil {
-				boundUnsent(nc)
+			if in := l.limiter.add(nc); in != nil {
+				limitUnsent(nc)
 				return in, nil
 			}
 			nc.Close()
 			continue
 		}
-		if !passes(err) {
+		if !isTemporary(err) {
 			return nil, err
 		}
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-			l.gate.relieve()
+			l.limiter.closeOne()
 		}
-		l.server.seldom.count("accept", "", func(_ string, times int) {
+		l.server.throttle.count("accept", "", func(_ string, times int) {
 			l.server.opt.Log.Error("connections cannot be accepted for the moment", "error", err, slog.Int("times", times))
 		})
 		pause = min(max(5*time.Millisecond, 2*pause), maxPause)
@@ -89,9 +89,9 @@ func (l *limited) Close() error {
 	return l.Listener.Close()
 }
 
-// passes tells of an error of accept whether the next may succeed: it was that
-// of one connection, or something is short (accept(2)).
-func passes(err error) bool {
+// isTemporary reports whether accept may succeed after err: the error concerned one
+// connection, or descriptors or memory were short (accept(2)).
+func isTemporary(err error) bool {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {
 		return false
@@ -106,12 +106,12 @@ func passes(err error) bool {
 	return false
 }
 
-// guestOf finds the guest under the layers of a connection; nil when its
+// trackedConnOf returns the tracked connection below a connection's layers; nil if its
 // listener is not limited.
-func guestOf(c net.Conn) *guest {
+func trackedConnOf(c net.Conn) *trackedConn {
 	for {
 		switch x := c.(type) {
-		case *guest:
+		case *trackedConn:
 			return x
 		case interface{ NetConn() net.Conn }:
 			c = x.NetConn()
@@ -121,15 +121,16 @@ func guestOf(c net.Conn) *guest {
 	}
 }
 
-// Descriptors that are kept for the store, providers and all else.
+// Descriptors that are reserved for other uses than connections.
 const (
 	keptDescriptors  = 512
 	leastConnections = 16
 )
 
-// affordable is how many of most connections the process has descriptors for.
-// The runtime has raised the limit as far as it may.
-func affordable(most int) int {
+// affordableConnections returns the number of connections, at most the given one, that
+// the process has descriptors for. The Go runtime has raised the soft limit to the hard
+// limit.
+func affordableConnections(most int) int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return most

@@ -11,8 +11,8 @@ import (
 	"patchbay/am"
 )
 
-// metrics counts what the server has done. Its registry is its own, so two
-// servers of one process do not meet.
+// metrics holds the server's metrics in a registry of their own, so that a process can
+// have two servers.
 type metrics struct {
 	registry *prometheus.Registry
 	calls    *prometheus.CounterVec
@@ -22,23 +22,23 @@ type metrics struct {
 	limited  *prometheus.CounterVec
 }
 
-// buckets are bounds of durations, in seconds.
+// buckets are the histogram buckets of durations, in seconds.
 var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
-// Durations are a metric of how long something takes, told apart by labels.
+// Durations is a histogram of durations with labels.
 type Durations struct{ seconds *prometheus.HistogramVec }
 
-// NewDurations makes the metric patchbay_NAME.
+// NewDurations returns the histogram patchbay_NAME.
 func NewDurations(name, help string, labels ...string) *Durations {
 	return &Durations{prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "patchbay_" + name, Help: help, Buckets: buckets}, labels)}
 }
 
-// Observe counts one. It has a value for each label, and may be called at the same time.
+// Observe adds one duration with a value for each label. It may be called concurrently.
 func (d *Durations) Observe(took time.Duration, values ...string) {
 	d.seconds.WithLabelValues(values...).Observe(took.Seconds())
 }
 
-func newMetrics(o Options, g *gate) *metrics {
+func newMetrics(o Options, g *connLimiter) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -55,13 +55,13 @@ func newMetrics(o Options, g *gate) *metrics {
 			Name: "patchbay_limited_total", Help: "Connections ended or refused, and calls answered SERVERBUSY or cut off, by the limit they met.",
 		}, []string{"limit"}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "patchbay_calls_running", Help: "Calls being worked on.",
+			Name: "patchbay_calls_running", Help: "Calls in progress.",
 		}),
 	}
 	m.registry.MustRegister(m.calls, m.seconds, m.slivers, m.running, m.limited,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, limit := range []string{limitCalls, limitPerCaller, limitBodies, limitAnswers, limitChanges, limitConnections, limitPerAddress, limitPerCertificate, "stall_timeout"} {
-		m.limited.WithLabelValues(limit) // 0 until it is met
+		m.limited.WithLabelValues(limit) // so that it is exported as 0 before its first use
 	}
 	for _, d := range o.Durations {
 		m.registry.MustRegister(d.seconds)
@@ -76,7 +76,7 @@ func newMetrics(o Options, g *gate) *metrics {
 	return m
 }
 
-// collector gives a Number to Prometheus.
+// collector exports a Number to Prometheus.
 type collector struct {
 	desc *prometheus.Desc
 	Number
@@ -91,7 +91,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	add := func(v float64, labels ...string) {
 		for i, l := range labels {
-			if !utf8.ValidString(l) { // two names of files must not become one
+			if !utf8.ValidString(l) { // two file names must not become the same label
 				labels[i] = strconv.QuoteToASCII(l)
 			}
 		}
@@ -104,8 +104,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	add(c.Value())
 }
 
-// count counts a call once. It is called before the answer, so that a caller
-// who has the answer finds the call counted.
+// count counts a call once. It is called before the answer is sent, so that a client with
+// the answer finds the call counted.
 func (m *metrics) count(e *event) {
 	if e.counted {
 		return

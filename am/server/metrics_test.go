@@ -12,7 +12,7 @@ func TestLabelsOfFileNames(t *testing.T) {
 		for _, name := range []string{"a.pem", "\xff.pem", "\xfe.pem", "a\n\"b\".pem"} {
 			add(1, name)
 		}
-	}}}}, &gate{})
+	}}}}, &connLimiter{})
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// piece is how much of a call or of an answer must get through in the time of
+// piece is the number of bytes of a call or an answer that must be transferred within
 // the stall timeout.
 const piece = 64 << 10
 
-// paced reads a body whose every piece must come in time, and all of it too.
+// paced reads a body with a deadline for each piece and one for the whole body.
 type paced struct {
 	io.Reader
 	control *http.ResponseController
 	stall   time.Duration
 	end     time.Time
-	left    int // of the present piece
+	left    int // bytes left of the current piece
 }
 
 func (p *paced) Read(b []byte) (int, error) {
 	if p.left == 0 {
 		p.left = piece
-		// Where deadlines are not supported there is no connection to guard.
+		// An error means that deadlines are not supported, as in tests.
 		p.control.SetReadDeadline(earlier(p.end, time.Now().Add(p.stall)))
 	}
 	n, err := p.Reader.Read(b[:min(len(b), p.left)])
@@ -30,7 +30,7 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// send writes an answer whose every piece must go in time, and all of it too.
+// send writes an answer with a deadline for each piece and one for the whole answer.
 func (s *Server) send(w http.ResponseWriter, body []byte, end time.Time) error {
 	control := http.NewResponseController(w)
 	for {
@@ -40,8 +40,8 @@ func (s *Server) send(w http.ResponseWriter, body []byte, end time.Time) error {
 			return err
 		}
 		if len(body) == 0 {
-			// net/http would keep the end of it, and send that when the call is no
-			// longer counted: a peer that does not read could have any number then.
+			// Otherwise net/http would buffer the end and send it when the call is no
+			// longer counted. Then a peer that does not read could have any number of calls.
 			return control.Flush()
 		}
 	}

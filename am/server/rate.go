@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// rates bounds how often each caller may do something: a burst at once, and one
-// more after each interval.
+// rates limits the rate of each caller's calls: a burst at once, and one more after each
+// interval.
 type rates struct {
 	interval time.Duration
 	burst    int
 
 	mu sync.Mutex
-	// full is when each caller may have a whole burst again.
+	// full is the time at which each caller may make a whole burst again.
 	full map[string]time.Time
-	// sweepAt is the size at which callers who may are forgotten.
+	// sweepAt is the size of full at which callers with a whole burst are removed.
 	sweepAt int
 }
 
-// minSweep is the least size of the table of callers that is looked through.
+// minSweep is the minimum of sweepAt.
 const minSweep = 64
 
 func newRates(perMinute, burst int) *rates {
 	return &rates{interval: time.Minute / time.Duration(perMinute), burst: burst, full: make(map[string]time.Time), sweepAt: minSweep}
 }
 
-// take reports whether the caller may do it now, and counts it if so.
+// take counts a call and returns true, or returns false if the caller's burst is used up.
 func (r *rates) take(caller string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

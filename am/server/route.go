@@ -7,24 +7,25 @@ import (
 	"strings"
 )
 
-// versions are the API versions by path, without the trailing slash. Clients
-// that are given no path call /RPC2.
+// versions are the API versions by path, without the trailing slash. Clients call /RPC2
+// if their URL has no path.
 var versions = map[string]int{
 	"": 3, "/RPC2": 3,
 	"/am/3.0": 3, "/xmlrpc/am/3.0": 3,
 	"/am/2.0": 2, "/xmlrpc/am/2.0": 2,
 }
 
-// versionOf is the API version that a path stands for; 0 when it stands for none.
+// versionOf returns the API version of a path; 0 if it has none.
 func versionOf(path string) int { return versions[strings.TrimSuffix(path, "/")] }
 
-// refusal is an answer below XML-RPC: a status, and what to do about it.
+// refusal is an HTTP error: a status, and a text that says what to do.
 type refusal struct {
 	status int
 	text   string
 }
 
-// route finds the version that r calls, or says what is wrong with it.
+// route returns the API version that r calls, or the HTTP error of a request that is not
+// a call.
 func (s *Server) route(r *http.Request) (int, *refusal) {
 	version := versionOf(r.URL.Path)
 	if version == 0 {
@@ -35,7 +36,7 @@ func (s *Server) route(r *http.Request) (int, *refusal) {
 			"This is a GENI aggregate manager: it is called by XML-RPC, with POST, by clients like jFed, omni or patchbay call. " + s.urls()}
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return 0, &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding %q is not read here: send the call as it is.", e)}
+		return 0, &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding %q is not supported: send the call without it.", e)}
 	}
 	if r.ContentLength > s.config.MaxBody {
 		return 0, s.bodyTooLarge()
@@ -62,8 +63,8 @@ func (f refusal) write(w http.ResponseWriter) {
 	http.Error(w, f.text, f.status)
 }
 
-// acceptsGzip tells whether the values of Accept-Encoding allow gzip (RFC 9110,
-// 12.5.3): it is named, or meant by *, and not with a weight of 0.
+// acceptsGzip reports whether the values of Accept-Encoding allow gzip (RFC 9110, 12.5.3):
+// they name it or *, with a weight above 0.
 func acceptsGzip(values []string) bool {
 	named, star := -1.0, -1.0
 	for _, v := range values {
@@ -84,7 +85,7 @@ func acceptsGzip(values []string) bool {
 	return star > 0
 }
 
-// weight reads q out of the parameters of one coding; nonsense weighs nothing.
+// weight returns q of the parameters of one coding; 1 without q, 0 for an invalid q.
 func weight(params string) float64 {
 	for param := range strings.SplitSeq(params, ";") {
 		key, value, _ := strings.Cut(param, "=")

@@ -17,95 +17,95 @@ import (
 	"patchbay/am/budget"
 )
 
-// API is what the server serves: am/api.API. Serve never fails; a fault is a
-// body, too.
+// API processes calls; package api implements it. Serve never fails: a fault is a body,
+// too.
 type API interface {
 	Serve(ctx context.Context, version int, r api.Request) api.Response
 }
 
-// Options are what the server is made of.
+// Options are the parts that the server connects.
 type Options struct {
 	API API
-	// Log receives one line per request; for those of strangers, one a minute and
-	// address.
+	// Log receives one line per request; for untrusted callers, one line a minute for
+	// each address.
 	Log *slog.Logger
-	// Audit receives each call that may have changed something, before its answer
-	// is sent; nil for nobody. Of strangers it receives one a minute and address,
-	// which counts the others.
+	// Audit receives each call that may have changed something, before its answer is
+	// sent; nil for none. Of untrusted callers it receives one call a minute for each
+	// address, which counts the others.
 	Audit func(audit.Call)
-	// PublicURL is https://host:port as clients reach it, for the texts of
-	// refusals. No slash at the end.
+	// PublicURL is https://host:port as clients reach it, without a slash at the end, for
+	// error texts.
 	PublicURL string
-	// Chain is the raw certificate chain of a connection's peer, leaf first. It
-	// is called while a request of that connection is served.
+	// Chain returns the raw certificate chain of a connection's peer, leaf first. It is
+	// called while a request of that connection is served.
 	Chain func(net.Conn) [][]byte
-	// Who is the name by which the calls of a chain's owner are counted, one for
-	// each person; "" for a stranger. Nil makes everybody a stranger. No limit of
-	// calls is kept before it is asked, so it bounds itself what strangers at one
-	// address may cost; remote is nil where there is no connection.
-	Who func(remote net.Addr, chain [][]byte) string
-	// Admits reports whether a monitor on another host may read health and metrics; nil
+	// CallerName returns the name by which the calls of a chain's owner are counted, one
+	// for each user; "" for an untrusted caller. If it is nil, all callers are untrusted.
+	// It is called before any limit of calls applies, so it must itself limit the work
+	// that untrusted callers at one address cause. remote is nil without a connection.
+	CallerName func(remote net.Addr, chain [][]byte) string
+	// AllowsRemote reports whether a monitor on another host may read health and metrics; nil
 	// refuses all.
-	Admits func(*http.Request) bool
-	// Ready tells what is missing to serve calls; nil when nothing is.
+	AllowsRemote func(*http.Request) bool
+	// Ready returns the reason why the site cannot serve calls; nil if it can.
 	Ready func() error
-	// Manifest is the manifest of the slice that a sliver, named by its URN,
-	// belongs to; its am.Error says what is not right.
+	// Manifest returns the manifest of the slice that a sliver, named by its URN, belongs
+	// to, or an am.Error.
 	Manifest func(sliver string) ([]byte, error)
-	// Maintenance tells the site's own user, in JSON, what is out of service, after
-	// the file that says so was read again.
+	// Maintenance reads the maintenance file again and returns, in JSON, what is out of
+	// service.
 	Maintenance func(context.Context) ([]byte, error)
-	// Held tells the site's own user, in JSON, what a user holds, and what is held in
-	// a slice, which may be ""; its am.Error says what is not right.
+	// Held returns, in JSON, the resources that a user holds and those held in a slice,
+	// which may be "". It returns an am.Error for wrong names.
 	Held func(user, slice string) ([]byte, error)
-	// Doors are what else is answered at the socket, to the site's own user alone,
-	// by patterns of http.ServeMux.
-	Doors map[string]http.Handler
-	// Numbers are for /metrics, and read when asked.
+	// SocketHandlers are further handlers at the socket, which only the site's own user
+	// reaches, by patterns of http.ServeMux.
+	SocketHandlers map[string]http.Handler
+	// Numbers are metrics that are read at each request of /metrics.
 	Numbers []Number
-	// Durations are further metrics.
+	// Durations are further histograms.
 	Durations []*Durations
 }
 
 // Number is a metric of another package, patchbay_NAME.
 type Number struct {
 	Name, Help string
-	// Counter says that it only grows; its name ends in _total.
+	// Counter means that it only grows; its name ends in _total.
 	Counter bool
 	Value   func() float64
-	// Labels are the names of labels. With them, Values is called instead of Value: it
-	// calls add with each value and its labels, in order.
+	// Labels are the names of labels. If there are any, Values is called instead of Value.
+	// It calls add with each value and its labels, in order.
 	Labels []string
 	Values func(add func(value float64, labels ...string))
 }
 
 // Server answers calls on any number of listeners.
 type Server struct {
-	config Config
-	opt    Options
-	http   *http.Server
-	admin  *http.Server
-	remote *http.Server // health and metrics for other hosts
-	socket *http.Server
-	gate   *gate
-	calls  chan struct{} // one element per call being worked on
-	// callers counts the calls at once of each caller, from the end of the header to
-	// the end of the answer. All strangers together are one caller, so that they
-	// cannot starve those whom the site knows.
-	callers *budget.Budget
-	changes *rates // of calls that change something
-	bodies  bodies
-	answers *answers
-	seldom  seldom
-	metrics *metrics
-	inside  atomic.Int64 // requests in ServeHTTP
+	config  Config
+	opt     Options
+	http    *http.Server
+	admin   *http.Server
+	remote  *http.Server // health and metrics for other hosts
+	socket  *http.Server
+	limiter *connLimiter
+	calls   chan struct{} // one element per call in progress
+	// callers counts the concurrent calls of each caller, from the end of the header to
+	// the end of the answer. All untrusted callers together are one caller, so that they
+	// cannot starve trusted ones.
+	callers  *budget.Budget
+	changes  *rates // of calls that change something
+	bodies   bodies
+	answers  *answerMemory
+	throttle logThrottle
+	metrics  *metrics
+	active   atomic.Int64 // requests in ServeHTTP
 }
 
-// New makes a server that is not listening yet.
+// New returns a server that is not listening yet.
 func New(c Config, o Options) *Server {
 	c = c.withDefaults()
-	if n := affordable(c.MaxConnections); n < c.MaxConnections {
-		o.Log.Warn("there will be fewer connections than limits.max_connections says, for the process may open too few files; raise its limit (ulimit -n, or LimitNOFILE of systemd)",
+	if n := affordableConnections(c.MaxConnections); n < c.MaxConnections {
+		o.Log.Warn("fewer connections than limits.max_connections are possible, because the process may open too few files; raise its limit (ulimit -n, or LimitNOFILE of systemd)",
 			"max_connections", c.MaxConnections, "connections", n)
 		c.MaxConnections = n
 	}
@@ -116,10 +116,10 @@ func New(c Config, o Options) *Server {
 		callers: budget.PerCaller(c.MaxCallsPerCaller),
 		changes: newRates(c.MaxChangesPerMinute, c.MaxChangesBurst),
 		bodies:  bodies{budget.New(c.MaxBodies, c.MaxBody)},
-		answers: newAnswers(c.MaxAnswers, c.MaxAnswers/budget.Part),
+		answers: newAnswerMemory(c.MaxAnswers, c.MaxAnswers/budget.Part),
 	}
-	s.gate = newGate(c.MaxConnections, c.MaxConnectionsPerAddress, c.MaxConnectionsPerCertificate, s.crowded)
-	s.metrics = newMetrics(o, s.gate)
+	s.limiter = newConnLimiter(c.MaxConnections, c.MaxConnectionsPerAddress, c.MaxConnectionsPerCertificate, s.connectionClosed)
+	s.metrics = newMetrics(o, s.limiter)
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: c.HeaderTimeout,
@@ -129,100 +129,102 @@ func New(c Config, o Options) *Server {
 		MaxHeaderBytes:    c.MaxHeader,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, &peer{conn: c, guest: guestOf(c)})
+			return context.WithValue(ctx, peerKey{}, &peer{conn: c, tracked: trackedConnOf(c)})
 		},
 		ConnState: func(c net.Conn, now http.ConnState) {
-			if in := guestOf(c); in != nil && now == http.StateIdle {
-				s.gate.wait(in)
+			if in := trackedConnOf(c); in != nil && now == http.StateIdle {
+				s.limiter.endCall(in)
 			}
 		},
 	}
-	s.admin, s.socket, s.remote = s.within(s.AdminHandler()), s.within(s.SocketHandler()), s.within(s.remoteHandler())
-	s.remote.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // handshakes of strangers
+	s.admin, s.socket, s.remote = s.localServer(s.AdminHandler()), s.localServer(s.SocketHandler()), s.localServer(s.remoteHandler())
+	s.remote.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // failed handshakes of any host
 	return s
 }
 
-// Bounds on those on this host, any of whose users may connect. They are few and
-// ask in one piece; none of their connections is worth more than a new one.
+// Limits of local listeners, to which any user of this host may connect. Their clients are
+// few and send short requests, so an old connection may be closed for a new one.
 const (
-	maxWithin           = 32
-	withinHeaderTimeout = 5 * time.Second
-	withinIdleTimeout   = 10 * time.Second
+	maxLocalConnections = 32
+	localHeaderTimeout  = 5 * time.Second
+	localIdleTimeout    = 10 * time.Second
 )
 
-// doorWithin bounds the connections of one listener for them: beyond the bound
-// the oldest ends, whatever is done on it.
-func (s *Server) doorWithin(l net.Listener, name string, perAddress int) net.Listener {
-	return s.limit(l, newGate(maxWithin, perAddress, maxWithin, func(_ string, source netip.Prefix) { s.crowded(name, source) }))
+// limitLocal limits the connections of a local listener: a further connection closes
+// the one that has waited longest.
+func (s *Server) limitLocal(l net.Listener, name string, perAddress int) net.Listener {
+	return s.limit(l, newConnLimiter(maxLocalConnections, perAddress, maxLocalConnections, func(_ string, source netip.Prefix) { s.connectionClosed(name, source) }))
 }
 
-// within is a server for those on this host.
-func (s *Server) within(h http.Handler) *http.Server {
+// localServer returns an HTTP server for clients on this host.
+func (s *Server) localServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           s.guarded(h),
-		ReadHeaderTimeout: min(s.config.HeaderTimeout, withinHeaderTimeout),
+		Handler:           s.recoverHandler(h),
+		ReadHeaderTimeout: min(s.config.HeaderTimeout, localHeaderTimeout),
 		ReadTimeout:       s.config.HeaderTimeout,
 		WriteTimeout:      s.config.CallTimeout,
-		IdleTimeout:       min(s.config.IdleTimeout, withinIdleTimeout),
+		IdleTimeout:       min(s.config.IdleTimeout, localIdleTimeout),
 		MaxHeaderBytes:    s.config.MaxHeader,
 		ErrorLog:          slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelWarn),
 	}
 }
 
-// Serve answers calls on l until Shutdown; then, and only then, it returns nil.
+// Serve answers calls on l until Shutdown, after which it returns nil. It returns an error
+// if it ends earlier.
 func (s *Server) Serve(l net.Listener) error {
 	done := make(chan struct{})
 	var lines sync.WaitGroup
-	lines.Go(func() { s.seldom.run(done) })
+	lines.Go(func() { s.throttle.run(done) })
 	defer lines.Wait()
 	defer close(done)
-	return closed(s.http.Serve(l))
+	return ignoreClosed(s.http.Serve(l))
 }
 
 // ServeAdmin answers /healthz, /readyz and /metrics on l until Shutdown.
 func (s *Server) ServeAdmin(l net.Listener) error {
-	return closed(s.admin.Serve(s.doorWithin(l, "admin_connections", maxWithin)))
+	return ignoreClosed(s.admin.Serve(s.limitLocal(l, "admin_connections", maxLocalConnections)))
 }
 
-// ServeRemote answers /healthz, /readyz and /metrics on l until Shutdown, if Admits allows
-// it. secure wraps l in TLS.
+// ServeRemote answers /healthz, /readyz and /metrics on l until Shutdown, for requests
+// that AllowsRemote allows. secure wraps l in TLS.
 func (s *Server) ServeRemote(l net.Listener, secure func(net.Listener) net.Listener) error {
-	return closed(s.remote.Serve(secure(s.doorWithin(l, "metrics_connections", maxWithin/4))))
+	return ignoreClosed(s.remote.Serve(secure(s.limitLocal(l, "metrics_connections", maxLocalConnections/4))))
 }
 
-// ServeSocket answers /manifest, /maintenance and /held on l, which is only for the site's own user,
-// until Shutdown.
+// ServeSocket serves SocketHandler on l until Shutdown. Only the site's own user must
+// have access to l.
 func (s *Server) ServeSocket(l net.Listener) error {
-	return closed(s.socket.Serve(s.doorWithin(l, "socket_connections", maxWithin)))
+	return ignoreClosed(s.socket.Serve(s.limitLocal(l, "socket_connections", maxLocalConnections)))
 }
 
-func closed(err error) error {
+func ignoreClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
-// Shutdown stops accepting and waits for the calls that have begun, at most
-// until ctx ends; what still runs then is cut off and the error says so. The
-// admin listener and the socket stay until the calls have ended, so that one can watch.
+// Shutdown stops accepting calls and waits for those in progress. When ctx ends, it closes
+// their connections and returns an error. The admin listener and the socket stay open
+// until the calls have ended, so that operators can observe them.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(err, s.http.Close(), s.settle())
+		err = errors.Join(err, s.http.Close(), s.awaitCalls())
 	}
-	s.seldom.flush(true)
+	s.throttle.flush(true)
 	return errors.Join(err, s.admin.Close(), s.remote.Close(), s.socket.Close())
 }
 
-// settleTimeout is how long calls may take to see that their connection is gone.
-const settleTimeout = 5 * time.Second
+// activeTimeout is the time in which calls must notice that their connection was
+// closed.
+const activeTimeout = 5 * time.Second
 
-// settle waits until no call is at work any more: what they use is closed next.
-func (s *Server) settle() error {
-	for end := time.Now().Add(settleTimeout); s.inside.Load() > 0; time.Sleep(time.Millisecond) {
+// awaitCalls waits until no call is in progress, because the caller closes the store next.
+func (s *Server) awaitCalls() error {
+	for end := time.Now().Add(activeTimeout); s.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("%d calls do not end", s.inside.Load())
+			return fmt.Errorf("%d calls have not ended", s.active.Load())
 		}
 	}
 	return nil

@@ -12,27 +12,26 @@ import (
 	"patchbay/am"
 )
 
-// Bounds on what is asked through the socket.
+// Limits of requests at the socket.
 const (
-	// maxManifests is how many manifests are made at one time, for each may be large.
+	// maxManifests limits the manifests that are made at a time, because they may be large.
 	maxManifests = 4
-	// maxSliver is the length of a sliver's URN in bytes.
+	// maxSliver limits the length of a sliver's URN, in bytes.
 	maxSliver = 1024
 )
 
-// SocketHandler serves what the site's own providers and commands ask, and nobody
-// else:
+// SocketHandler returns the handler for the site's own providers and commands:
 //
 //	GET /manifest?sliver=URN   the manifest of the slice that the sliver is of
-//	GET /maintenance           what is out of service, read again before
-//	GET /held?user=URN&slice=URN   what the user, the slice and its project hold
+//	GET /maintenance           the plan of maintenance, read again from its file
+//	GET /held?user=URN&slice=URN   the resources that the user, the slice and its project hold
 //
-// and the Doors of its options. A query that is not wholly understood is refused.
+// and Options.SocketHandlers. It refuses a query with an unknown or repeated key.
 func (s *Server) SocketHandler() http.Handler {
 	mux := http.NewServeMux()
 	places := make(chan struct{}, maxManifests)
 	mux.HandleFunc("GET /manifest", func(w http.ResponseWriter, r *http.Request) {
-		q, ok := asked(w, r, "sliver")
+		q, ok := parseQuery(w, r, "sliver")
 		if !ok {
 			return
 		}
@@ -44,9 +43,9 @@ func (s *Server) SocketHandler() http.Handler {
 			refusal{http.StatusServiceUnavailable, "Too many manifests are being made; try again later."}.write(w)
 		}
 	})
-	asking := make(chan struct{}, 1) // it looks at all slivers, so one after the other
+	asking := make(chan struct{}, 1) // one at a time, because it reads all slivers
 	mux.HandleFunc("GET /maintenance", func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := asked(w, r); !ok {
+		if _, ok := parseQuery(w, r); !ok {
 			return
 		}
 		select {
@@ -57,7 +56,7 @@ func (s *Server) SocketHandler() http.Handler {
 		}
 	})
 	mux.HandleFunc("GET /held", func(w http.ResponseWriter, r *http.Request) {
-		q, ok := asked(w, r, "user", "slice")
+		q, ok := parseQuery(w, r, "user", "slice")
 		if !ok {
 			return
 		}
@@ -67,24 +66,24 @@ func (s *Server) SocketHandler() http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.Write(text) // who asked may have left
+		w.Write(text) // an error means that the client has disconnected
 	})
-	for pattern, h := range s.opt.Doors {
+	for pattern, h := range s.opt.SocketHandlers {
 		mux.Handle(pattern, h)
 	}
 	return mux
 }
 
-// asked is the query of r, in which each of the keys may stand once and nothing else.
-// Any other is refused, in an answer; then ok is false.
-func asked(w http.ResponseWriter, r *http.Request, keys ...string) (q url.Values, ok bool) {
+// parseQuery returns the query of r, in which each of the keys may occur once. It answers
+// any other query with an error and returns ok false.
+func parseQuery(w http.ResponseWriter, r *http.Request, keys ...string) (q url.Values, ok bool) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	for key, values := range q {
 		switch {
 		case !slices.Contains(keys, key):
-			err = fmt.Errorf("nothing is called %.40q here", key)
+			err = fmt.Errorf("unknown key %.40q", key)
 		case len(values) > 1:
-			err = fmt.Errorf("%s is asked twice; say it once", key)
+			err = fmt.Errorf("%s is given twice; give it once", key)
 		}
 	}
 	if err != nil {
@@ -96,12 +95,12 @@ func asked(w http.ResponseWriter, r *http.Request, keys ...string) (q url.Values
 func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
 	text, err := s.opt.Maintenance(r.Context())
 	if err != nil {
-		s.opt.Log.Error("what is out of service cannot be told", slog.Any("error", err))
-		refusal{http.StatusInternalServerError, "What is out of service cannot be told; the log says why."}.write(w)
+		s.opt.Log.Error("the plan of maintenance cannot be shown", slog.Any("error", err))
+		refusal{http.StatusInternalServerError, "The plan of maintenance cannot be shown; the log has the reason."}.write(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(text) // who asked may have left
+	w.Write(text) // an error means that the client has disconnected
 }
 
 func (s *Server) manifest(w http.ResponseWriter, sliver string) {
@@ -117,11 +116,11 @@ func (s *Server) manifest(w http.ResponseWriter, sliver string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/xml; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.Write(text) // who asked may have left
+	w.Write(text) // an error means that the client has disconnected
 }
 
-// manifestRefused says why there is no manifest; what only the operator
-// understands goes into the log.
+// manifestRefused returns the HTTP error for a failed manifest. Internal errors go into
+// the log.
 func (s *Server) manifestRefused(sliver string, err error) refusal {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		switch e.Code {
@@ -134,5 +133,5 @@ func (s *Server) manifestRefused(sliver string, err error) refusal {
 		}
 	}
 	s.opt.Log.Error("a manifest could not be made for a provider", slog.String("sliver", sliver), slog.Any("error", err))
-	return refusal{http.StatusInternalServerError, "The manifest cannot be made; the log says why."}
+	return refusal{http.StatusInternalServerError, "The manifest cannot be made; the log has the reason."}
 }

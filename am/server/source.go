@@ -5,9 +5,9 @@ import (
 	"net/netip"
 )
 
-// sourceOf is whose connections are counted together: those of an IPv4 address,
-// or of an IPv6 network of 64 bits, all of which one host may use. It is the zero
-// value where there is no IP address.
+// sourceOf returns the network whose connections are counted together: an IPv4 address,
+// or an IPv6 network of 64 bits, because one host may use all of that. It returns the
+// zero value for an address that is not an IP address.
 func sourceOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

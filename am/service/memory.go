@@ -91,7 +91,7 @@ func (m *Memory) Hold(caller string, size, elements int) (release func(), err er
 
 func (m *Memory) hold(caller string, n int64) (release func(), err error) {
 	if !m.budget.Take(caller, n, min(spareFactor*n, m.budget.Reserve())) {
-		return nil, am.Errorf(am.ServerBusy, "too many large requests are being worked on, yours or others'; try again later")
+		return nil, am.Errorf(am.ServerBusy, "too many large requests are being processed, yours or those of others; try again later")
 	}
 	return func() { m.budget.Give(caller, n) }, nil
 }

@@ -12,7 +12,7 @@ import (
 // as many addresses as they like.
 func TestLinesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s seldom
+		var s logThrottle
 		var lines []string
 		tell := func(source string) {
 			s.count("calls", source, func(source string, times int) { lines = append(lines, fmt.Sprint(source, " ", times)) })
@@ -33,7 +33,7 @@ func TestLinesAreFew(t *testing.T) {
 		s.flush(false)
 		want("the others wait")
 
-		time.Sleep(seldomPause)
+		time.Sleep(throttlePause)
 		s.flush(false)
 		want("they share a line after the pause", "a 5")
 		s.flush(true)
@@ -45,16 +45,16 @@ func TestLinesAreFew(t *testing.T) {
 		s.flush(true)
 		want("at the end nothing waits", "a 1")
 
-		time.Sleep(seldomPause)
+		time.Sleep(throttlePause)
 		s.flush(false)
-		for i := range 5 * seldomSources {
+		for i := range 5 * throttleSources {
 			tell(fmt.Sprint(i))
 		}
-		if len(lines) != seldomSources+1 {
-			t.Errorf("%d sources have %d lines, want %d", 5*seldomSources, len(lines), seldomSources+1)
+		if len(lines) != throttleSources+1 {
+			t.Errorf("%d sources have %d lines, want %d", 5*throttleSources, len(lines), throttleSources+1)
 		}
 		lines = nil
 		s.flush(true)
-		want("all are counted", fmt.Sprint("others ", 4*seldomSources-1))
+		want("all are counted", fmt.Sprint("others ", 4*throttleSources-1))
 	})
 }

@@ -50,15 +50,15 @@ func TestSourceIsAHost(t *testing.T) {
 // name a1, "a1!" it is served, "a1." its answer is sent, "a1-" it ends, "a1=x" it
 // calls with certificate x.
 type story struct {
-	t     *testing.T
-	gate  *gate
-	named map[string]*guest
-	told  []string
+	t       *testing.T
+	limiter *connLimiter
+	named   map[string]*trackedConn
+	told    []string
 }
 
-func newStory(t *testing.T, most, perAddress, perCertificate int) *story {
-	s := &story{t: t, named: make(map[string]*guest)}
-	s.gate = newGate(most, perAddress, perCertificate, func(limit string, source netip.Prefix) {
+func newStory(t *testing.T, max, perAddress, perCertificate int) *story {
+	s := &story{t: t, named: make(map[string]*trackedConn)}
+	s.limiter = newConnLimiter(max, perAddress, perCertificate, func(limit string, source netip.Prefix) {
 		s.told = append(s.told, fmt.Sprint(limit, " ", source.Addr()))
 	})
 	return s
@@ -71,17 +71,17 @@ func (s *story) play(steps ...string) {
 		in := s.named[name]
 		switch act {
 		case '+':
-			if in := s.gate.enter(from("192.0.2." + fmt.Sprint(name[0]-'a'+1))); in != nil {
+			if in := s.limiter.add(from("192.0.2." + fmt.Sprint(name[0]-'a'+1))); in != nil {
 				s.named[name] = in
 			}
 		case '!':
-			s.gate.serve(in)
+			s.limiter.startCall(in)
 		case '.':
-			s.gate.wait(in)
+			s.limiter.endCall(in)
 		case '-':
 			in.Close()
 		case '=':
-			if !s.gate.certify(in, certificate{last}) {
+			if !s.limiter.addCertificate(in, certificate{last}) {
 				s.told = append(s.told, "busy "+name)
 			}
 		}
@@ -92,10 +92,10 @@ func (s *story) play(steps ...string) {
 func (s *story) in() string {
 	var names []string
 	for name, in := range s.named {
-		if s.gate.guests[in] == in.Conn.(*arrival).closed {
-			s.t.Errorf("%s: in %v, closed %v", name, s.gate.guests[in], in.Conn.(*arrival).closed)
+		if s.limiter.conns[in] == in.Conn.(*arrival).closed {
+			s.t.Errorf("%s: in %v, closed %v", name, s.limiter.conns[in], in.Conn.(*arrival).closed)
 		}
-		if s.gate.guests[in] {
+		if s.limiter.conns[in] {
 			names = append(names, name)
 		}
 	}
@@ -105,11 +105,11 @@ func (s *story) in() string {
 
 func TestWhoGivesWay(t *testing.T) {
 	for _, tt := range []struct {
-		rule                             string
-		most, perAddress, perCertificate int
-		steps                            []string
-		in                               string
-		told                             string
+		rule                            string
+		max, perAddress, perCertificate int
+		steps                           []string
+		in                              string
+		told                            string
 	}{
 		{"nobody, while there is room", 3, 2, 9, []string{"a1+", "a2+", "b1+"}, "[a1 a2 b1]", "[]"},
 		{"the oldest of an address at its limit", 9, 2, 9, []string{"a1+", "a2+", "b1+", "a3+"}, "[a2 a3 b1]", "[max_connections_per_address 192.0.2.1]"},
@@ -118,13 +118,13 @@ func TestWhoGivesWay(t *testing.T) {
 		{"nobody that is served", 9, 2, 9, []string{"a1+", "a2+", "a1!", "a3+"}, "[a1 a3]", "[max_connections_per_address 192.0.2.1]"},
 		{"the newcomer, where all are served", 9, 2, 9,
 			[]string{"a1+", "a2+", "a1!", "a2!", "a3+"}, "[a1 a2]", "[max_connections_per_address 192.0.2.1]"},
-		{"the address that has most, when all are too many", 4, 9, 9,
+		{"the address that has max, when all are too many", 4, 9, 9,
 			[]string{"a1+", "b1+", "b2+", "b3+", "c1+"}, "[a1 b2 b3 c1]", "[max_connections 192.0.2.2]"},
 		{"who floods, not who was there", 4, 9, 9,
 			[]string{"a1+", "b1+", "b2+", "b3+", "b4+", "b5+"}, "[a1 b3 b4 b5]", "[max_connections 192.0.2.2 max_connections 192.0.2.2]"},
 		{"of equals the one that has waited longest", 2, 9, 9,
 			[]string{"a1+", "b1+", "c1+"}, "[b1 c1]", "[max_connections 192.0.2.1]"},
-		{"not the address that has most, if all of its are served", 3, 9, 9,
+		{"not the address that has max, if all of its are served", 3, 9, 9,
 			[]string{"a1+", "a2+", "b1+", "a1!", "a2!", "c1+"}, "[a1 a2 c1]", "[max_connections 192.0.2.2]"},
 		{"the newcomer, where all of all are served", 2, 9, 9,
 			[]string{"a1+", "b1+", "a1!", "b1!", "c1+"}, "[a1 b1]", "[max_connections 192.0.2.3]"},
@@ -139,7 +139,7 @@ func TestWhoGivesWay(t *testing.T) {
 		{"what has left counts under no certificate", 9, 9, 1, []string{"a1+", "b1+", "a1=x", "a1-", "b1=x"}, "[b1]", "[]"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			s := newStory(t, tt.most, tt.perAddress, tt.perCertificate)
+			s := newStory(t, tt.max, tt.perAddress, tt.perCertificate)
 			s.play(tt.steps...)
 			if got := s.in(); got != tt.in {
 				t.Errorf("%v let %s stay, want %s", tt.steps, got, tt.in)
@@ -154,27 +154,27 @@ func TestWhoGivesWay(t *testing.T) {
 // What a gate counts is what there is, whatever happens, and it forgets
 // everything about those who have left.
 func TestGateCountsWhatThereIs(t *testing.T) {
-	const most, perAddress, perCertificate = 20, 6, 4
+	const max, perAddress, perCertificate = 20, 6, 4
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		g := newGate(most, perAddress, perCertificate, func(string, netip.Prefix) {})
-		served := make(map[*guest]bool)
-		var all []*guest
+		g := newConnLimiter(max, perAddress, perCertificate, func(string, netip.Prefix) {})
+		served := make(map[*trackedConn]bool)
+		var all []*trackedConn
 		for range 3000 {
 			if len(all) == 0 || r.IntN(3) == 0 {
-				if in := g.enter(from(fmt.Sprintf("192.0.2.%d", r.IntN(8)))); in != nil {
+				if in := g.add(from(fmt.Sprintf("192.0.2.%d", r.IntN(8)))); in != nil {
 					all = append(all, in)
 				}
 			} else {
 				in := all[r.IntN(len(all))]
 				switch r.IntN(4) {
 				case 0:
-					served[in] = g.serve(in)
+					served[in] = g.startCall(in)
 				case 1:
-					g.wait(in)
+					g.endCall(in)
 					served[in] = false
 				case 2:
-					g.certify(in, certificate{byte(r.IntN(5))})
+					g.addCertificate(in, certificate{byte(r.IntN(5))})
 				case 3:
 					if r.IntN(2) == 0 {
 						in.Close()
@@ -184,9 +184,9 @@ func TestGateCountsWhatThereIs(t *testing.T) {
 			}
 			n, waiting := 0, 0
 			by, certs := make(map[netip.Prefix]int), make(map[certificate]int)
-			all = slices.DeleteFunc(all, func(in *guest) bool { return !g.guests[in] && !served[in] })
+			all = slices.DeleteFunc(all, func(in *trackedConn) bool { return !g.conns[in] && !served[in] })
 			for _, in := range all {
-				if !g.guests[in] {
+				if !g.conns[in] {
 					t.Fatalf("seed %d: one that was served had to go", seed)
 				}
 				n++
@@ -202,7 +202,7 @@ func TestGateCountsWhatThereIs(t *testing.T) {
 					}
 				}
 			}
-			if a, w := g.count(); a != n || w != waiting || n > most || len(g.sources) != len(by) || len(g.certs) != len(certs) {
+			if a, w := g.count(); a != n || w != waiting || n > max || len(g.sources) != len(by) || len(g.certs) != len(certs) {
 				t.Fatalf("seed %d: counts %d, %d waiting, %d sources, %d certificates; there are %d, %d, %d, %d",
 					seed, a, w, len(g.sources), len(g.certs), n, waiting, len(by), len(certs))
 			}
@@ -244,7 +244,7 @@ func TestAcceptGoesOnWhenItMay(t *testing.T) {
 	l := s.Limit(inner)
 	for _, want := range []*arrival{first, second} {
 		c, err := l.Accept()
-		if err != nil || c.(*guest).Conn != want {
+		if err != nil || c.(*trackedConn).Conn != want {
 			t.Fatalf("got %v, %v", c, err)
 		}
 	}
@@ -301,12 +301,12 @@ func TestKernelTakesLittle(t *testing.T) {
 }
 
 func BenchmarkGateWhenFull(b *testing.B) {
-	g := newGate(2048, 256, 128, func(string, netip.Prefix) {})
+	g := newConnLimiter(2048, 256, 128, func(string, netip.Prefix) {})
 	for i := range 2048 {
-		g.enter(from(fmt.Sprintf("192.0.%d.%d", i>>8, i&255)))
+		g.add(from(fmt.Sprintf("192.0.%d.%d", i>>8, i&255)))
 	}
 	newcomer := from("198.51.100.1")
 	for b.Loop() {
-		g.enter(newcomer)
+		g.add(newcomer)
 	}
 }

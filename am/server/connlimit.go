@@ -1,0 +1,223 @@
+package server
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// Limits of connections, by their keys in the configuration.
+const (
+	limitConnections    = "max_connections"
+	limitPerAddress     = "max_connections_per_address"
+	limitPerCertificate = "max_connections_per_certificate"
+)
+
+// connLimiter limits the number of connections: in total, per address and per
+// certificate. When a limit is reached, it closes one waiting connection for the new one:
+// of the address with the most waiting connections, the one that has waited longest. So
+// a client that floods the server closes its own connections, and others get in.
+//
+// A connection waits during its handshake, until its header and body have arrived, and
+// between calls. A connection with a call in progress is never closed. A new connection
+// is refused only if no connection under the same limit waits.
+type connLimiter struct {
+	max, perAddress, perCertificate int
+	// closed is called for each connection that was closed or refused because of a limit.
+	closed func(limit string, source netip.Prefix)
+
+	mu      sync.Mutex
+	clock   uint64 // counts the starts of waits
+	conns   map[*trackedConn]bool
+	waiting int
+	sources map[netip.Prefix]*source
+	certs   map[certificate]int
+}
+
+// certificate is the fingerprint of the first certificate of a chain.
+type certificate [sha256.Size]byte
+
+// source counts the connections of one address; the limiter's lock guards it.
+type source struct {
+	prefix     netip.Prefix
+	n, waiting int
+}
+
+// trackedConn is an accepted connection. The limiter's lock guards its other fields.
+type trackedConn struct {
+	net.Conn
+	limiter *connLimiter
+	source  *source
+	since   uint64 // the limiter's clock when its wait began; 0 during a call
+	cert    *certificate
+}
+
+func newConnLimiter(max, perAddress, perCertificate int, closed func(string, netip.Prefix)) *connLimiter {
+	return &connLimiter{
+		max: max, perAddress: perAddress, perCertificate: perCertificate, closed: closed,
+		conns: make(map[*trackedConn]bool), sources: make(map[netip.Prefix]*source), certs: make(map[certificate]int),
+	}
+}
+
+// add counts nc, and closes another connection if a limit is reached. It returns nil if
+// no other connection can be closed.
+func (g *connLimiter) add(nc net.Conn) *trackedConn {
+	prefix := sourceOf(nc.RemoteAddr())
+	g.mu.Lock()
+	s := g.sources[prefix]
+	if s == nil {
+		s = &source{prefix: prefix}
+	}
+	var limit string
+	var out *trackedConn
+	switch {
+	case s.n >= g.perAddress:
+		limit, out = limitPerAddress, g.longestWaiting(func(x *trackedConn) bool { return x.source == s })
+	case len(g.conns) >= g.max:
+		limit, out = limitConnections, g.longestWaiting(anyConn)
+	}
+	if limit != "" && out == nil {
+		g.mu.Unlock()
+		g.closed(limit, prefix)
+		return nil
+	}
+	g.remove(out)
+	in := &trackedConn{Conn: nc, limiter: g, source: s}
+	g.conns[in], g.sources[prefix] = true, s
+	s.n++
+	g.setWaiting(in, true)
+	g.mu.Unlock()
+	g.closeRemoved(out, limit)
+	return in
+}
+
+// closeRemoved closes a connection that was removed because of a limit.
+func (g *connLimiter) closeRemoved(out *trackedConn, limit string) {
+	if out != nil {
+		out.Conn.Close()
+		g.closed(limit, out.source.prefix)
+	}
+}
+
+// closeOne closes one waiting connection, because the process has no descriptor left.
+func (g *connLimiter) closeOne() {
+	g.mu.Lock()
+	out := g.longestWaiting(anyConn)
+	g.remove(out)
+	g.mu.Unlock()
+	g.closeRemoved(out, limitConnections)
+}
+
+// addCertificate counts a connection under the certificate that its peer has proven. It
+// returns false if that certificate has too many connections, all with calls in progress.
+// It returns true for a connection that was closed already: no client reads its answer.
+func (g *connLimiter) addCertificate(in *trackedConn, c certificate) bool {
+	g.mu.Lock()
+	if !g.conns[in] || in.cert != nil {
+		g.mu.Unlock()
+		return true
+	}
+	var out *trackedConn
+	if g.certs[c] >= g.perCertificate {
+		if out = g.longestWaiting(func(x *trackedConn) bool { return x.cert != nil && *x.cert == c }); out == nil {
+			g.mu.Unlock()
+			return false
+		}
+		g.remove(out)
+	}
+	g.certs[c]++
+	in.cert = &c
+	g.mu.Unlock()
+	g.closeRemoved(out, limitPerCertificate)
+	return true
+}
+
+// startCall marks the connection as having a call in progress. It returns false if the
+// connection was closed because of a limit.
+func (g *connLimiter) startCall(in *trackedConn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.setWaiting(in, false)
+	return g.conns[in]
+}
+
+// endCall marks the connection as waiting, because its call is answered.
+func (g *connLimiter) endCall(in *trackedConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.conns[in] {
+		g.setWaiting(in, false)
+		g.setWaiting(in, true)
+	}
+}
+
+// count returns the number of connections and of waiting ones.
+func (g *connLimiter) count() (all, waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.conns), g.waiting
+}
+
+// Close closes the connection and stops counting it.
+func (in *trackedConn) Close() error {
+	in.limiter.mu.Lock()
+	in.limiter.remove(in)
+	in.limiter.mu.Unlock()
+	return in.Conn.Close()
+}
+
+// Callers of the following functions hold mu.
+
+func anyConn(*trackedConn) bool { return true }
+
+// longestWaiting returns the connection to close among those that match: of the source
+// with the most waiting connections, the one that has waited longest. It returns nil if
+// none of them waits.
+func (g *connLimiter) longestWaiting(match func(*trackedConn) bool) (out *trackedConn) {
+	for x := range g.conns {
+		if x.since == 0 || !match(x) {
+			continue
+		}
+		if out == nil || cmp.Or(cmp.Compare(out.source.waiting, x.source.waiting), cmp.Compare(x.since, out.since)) < 0 {
+			out = x
+		}
+	}
+	return out
+}
+
+// setWaiting counts a connection as waiting or not waiting from now on.
+func (g *connLimiter) setWaiting(in *trackedConn, waiting bool) {
+	if waiting == (in.since > 0) {
+		return
+	}
+	step := -1
+	in.since = 0
+	if waiting {
+		step = 1
+		g.clock++
+		in.since = g.clock
+	}
+	g.waiting += step
+	in.source.waiting += step
+}
+
+// remove stops counting a connection. It does nothing for nil and for a connection that
+// was removed before.
+func (g *connLimiter) remove(in *trackedConn) {
+	if !g.conns[in] {
+		return
+	}
+	delete(g.conns, in)
+	g.setWaiting(in, false)
+	if in.source.n--; in.source.n == 0 {
+		delete(g.sources, in.source.prefix)
+	}
+	if in.cert == nil {
+		return
+	}
+	if g.certs[*in.cert]--; g.certs[*in.cert] == 0 {
+		delete(g.certs, *in.cert)
+	}
+}
