@@ -18,9 +18,9 @@
 // # Decisions
 //
 //   - undo of a reservation after a dry run: none; its lease ends 30 s after the last moment of
-//     the dry run, so a crash needs no record: [Prober.Longest].
+//     the dry run, so a crash needs no record: [Prober.Timeout].
 //   - a dry run without an answer: its components are avoided for a minute, and bound nodes get
-//     the same code at once: [Prober.Silent].
+//     the same code at once: [Prober.Unanswering].
 //   - a dry run that makes something: it is removed, logged, and the provider is not asked again
 //     until the next start: [Prober].
 package dryrun
