@@ -62,7 +62,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 	s.settle()
 	s.observe("a", func(x *am.Sliver) {
 		x.Observed.Services = []am.StepReport{{State: am.StepFailed, Exit: 4, Message: "no “route”", Output: "<ä>\n\t&\u2028"}, {State: am.StepRunning}}
-		x.Observed.MACs, x.Observed.Emulators = map[string]string{"a:0": "02:00:00:00:00:01"}, map[string]string{"a:0": "tbf+relay"}
+		x.Observed.MACs, x.Observed.Emulators = map[string]string{"a:0": "02:00:00:00:00:01"}, map[string]string{"a:0": "tbf+vswitch"}
 		x.Error = x.StepFailure()
 	})
 	services := []xmlrpc.Value{
@@ -72,7 +72,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 			{Name: "message", Value: ""}, {Name: "output", Value: ""}},
 	}
 	interfaces := []xmlrpc.Value{
-		xmlrpc.Struct{{Name: "client_id", Value: "a:0"}, {Name: "link", Value: "lan"}, {Name: "mac", Value: "02:00:00:00:00:01"}, {Name: "emulator", Value: "tbf+relay"}},
+		xmlrpc.Struct{{Name: "client_id", Value: "a:0"}, {Name: "link", Value: "lan"}, {Name: "mac", Value: "02:00:00:00:00:01"}, {Name: "emulator", Value: "tbf+vswitch"}},
 		xmlrpc.Struct{{Name: "client_id", Value: "a:1"}, {Name: "link", Value: ""}, {Name: "mac", Value: ""}, {Name: "emulator", Value: ""}},
 	}
 	const failure = `install 1 of 1, http://example.org/\u00e4.tgz: no \u201croute\u201d`

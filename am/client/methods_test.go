@@ -204,7 +204,7 @@ func TestMalformedSlivers(t *testing.T) {
 func TestSliversTellServicesAndInterfaces(t *testing.T) {
 	list, err := parseSlivers(wire(values{wireSliver(
 		field{"patchbay_services", values{fields{{"step", 2}, {"kind", "execute"}, {"what", "true"}, {"state", "failed"}, {"exit", 7}, {"message", "m"}, {"output", "a\nb"}}}},
-		field{"patchbay_interfaces", values{fields{{"client_id", "n0:0"}, {"link", "lan"}, {"mac", "02:00:00:00:00:01"}, {"emulator", "tbf+relay"}}, fields{}}},
+		field{"patchbay_interfaces", values{fields{{"client_id", "n0:0"}, {"link", "lan"}, {"mac", "02:00:00:00:00:01"}, {"emulator", "tbf+vswitch"}}, fields{}}},
 	)}))
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestSliversTellServicesAndInterfaces(t *testing.T) {
 	if got, want := list[0].Services, []Service{{Step: 2, Exit: 7, Kind: "execute", What: "true", State: "failed", Message: "m", Output: "a\nb"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("services %+v, want %+v", got, want)
 	}
-	if got, want := list[0].Interfaces, []Interface{{"n0:0", "lan", "02:00:00:00:00:01", "tbf+relay"}, {}}; !reflect.DeepEqual(got, want) {
+	if got, want := list[0].Interfaces, []Interface{{"n0:0", "lan", "02:00:00:00:00:01", "tbf+vswitch"}, {}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("interfaces %+v, want %+v", got, want)
 	}
 }

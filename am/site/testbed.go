@@ -375,7 +375,7 @@ func (r *testbeds) keep(ctx context.Context, t *Testbed, log *slog.Logger, ready
 		defer answered()
 		return r.run(ctx, t, log, answered)
 	}
-	supervisor.Backoff{First: r.retry, Longest: longestPause, Settled: longestPause}.Keep(ctx.Done(), run, func(err error, pause time.Duration) bool {
+	supervisor.Backoff{First: r.retry, Longest: longestPause, Settled: longestPause}.Run(ctx.Done(), run, func(err error, pause time.Duration) bool {
 		switch {
 		case ctx.Err() != nil:
 			return false
@@ -416,7 +416,7 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 		return err
 	}
 	log.Info("the local testbed is started", "command", display.ShellLine(words), "pid", p.PID())
-	for p.Running() && ctx.Err() == nil && !t.Runs(ctx, r.socket) {
+	for p.IsRunning() && ctx.Err() == nil && !t.Runs(ctx, r.socket) {
 		select {
 		case <-p.Exited():
 		case <-ctx.Done():

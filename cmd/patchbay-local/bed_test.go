@@ -263,14 +263,14 @@ func (b *bed) remove(t testing.TB, name string) {
 }
 
 // sshArgs are the options and the address of a login, as OpenSSH's client takes
-// them: by the node's own door.
+// them: by the node's own endpoint.
 func (b *bed) sshArgs(t testing.TB, name, login string) []string {
 	t.Helper()
-	doors := look(t, b.provider, name).List(provider.AttrLogin)
-	if len(doors) == 0 {
-		t.Fatalf("%s has no door", name)
+	endpoints := look(t, b.provider, name).List(provider.AttrLogin)
+	if len(endpoints) == 0 {
+		t.Fatalf("%s has no endpoint", name)
 	}
-	host, port, err := net.SplitHostPort(doors[0])
+	host, port, err := net.SplitHostPort(endpoints[0])
 	if err != nil {
 		t.Fatal(err)
 	}

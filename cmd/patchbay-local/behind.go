@@ -14,7 +14,7 @@ func behindCommand() *cobra.Command {
 		Use:   "behind --name NAME --provider PROGRAM ral_action=ACTION",
 		Short: "Act as another provider whose nodes stand behind this testbed's gateway",
 		Long: `Act as another provider, PROGRAM, which is run unchanged, and give its nodes the
-same doors as containers have: a port for each, and the gateway account. The
+same endpoints as containers have: a port for each, and the gateway account. The
 nodes' own SSH servers answer there.
 
 NAME.yaml in the working directory names the testbed by its key instance; all else

@@ -23,7 +23,7 @@ import (
 // BenchmarkLocal makes nodes, logs in and removes them, beside Debian's runc
 // where that is there, and prints all figures as one table: make bench B=Local.
 //
-// Created is a node that runs from a disk of its own and has its doors, but no
+// Created is a node that runs from a disk of its own and has its endpoints, but no
 // account; ready is one with an account whose login was proven. Both are as the
 // testbed tells them to the manager.
 func BenchmarkLocal(b *testing.B) {
@@ -82,7 +82,7 @@ func (b *bed) measure(tb *testing.B, n int, figures *benchTable) {
 	add := func(what, unit string, value float64) { figures.add(what, count, unit, value) }
 	began := time.Now()
 	b.make(tb, n, []string{})
-	add("created, with a disk and doors", "ms", milliseconds(began))
+	add("created, with a disk and endpoints", "ms", milliseconds(began))
 	began = time.Now()
 	b.unmake(tb, n)
 	add("deleted, without accounts", "ms", milliseconds(began))

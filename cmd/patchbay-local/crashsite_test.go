@@ -252,7 +252,7 @@ func (s *crashSite) unsettled(wishes []*crashWish) string {
 	return ""
 }
 
-// visit logs in at the node's own door, and looks whether a file that was
+// visit logs in at the node's own endpoint, and looks whether a file that was
 // written at an earlier visit is there.
 func (s *crashSite) visit(w *crashWish, login string) error {
 	found, err := s.provider.Get(s.t.Context(), []string{w.Name})
@@ -260,14 +260,14 @@ func (s *crashSite) visit(w *crashWish, login string) error {
 		return err
 	}
 	is := found[w.Name].Resource
-	var door string
+	var endpoint string
 	for _, item := range is.List(provider.AttrLogin) {
 		if host, port, err := net.SplitHostPort(item); err == nil && host == "127.0.0.1" {
-			door = net.JoinHostPort(host, port)
+			endpoint = net.JoinHostPort(host, port)
 		}
 	}
 	hostKeys := is.List(provider.AttrHostKeys)
-	c, err := ssh.Dial("tcp", door, &ssh.ClientConfig{
+	c, err := ssh.Dial("tcp", endpoint, &ssh.ClientConfig{
 		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(s.signer)}, Timeout: 10 * time.Second,
 		HostKeyCallback: func(_ string, _ net.Addr, k ssh.PublicKey) error {
 			if line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k))); !slices.Contains(hostKeys, line) {
@@ -277,7 +277,7 @@ func (s *crashSite) visit(w *crashWish, login string) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("door %q: %w", door, err)
+		return fmt.Errorf("endpoint %q: %w", endpoint, err)
 	}
 	defer c.Close()
 	session, err := c.NewSession()
@@ -347,7 +347,7 @@ func (s *crashSite) victims() map[string][]int {
 		case args[0] == gateway.Argv0:
 			kind = "gateway"
 		case args[0] == vswitch.Argv0:
-			kind = "relay"
+			kind = "vswitch"
 		case args[0] == localnode.Argv0:
 			kind = "stage"
 		case len(args) > 1 && args[1] == "local":
@@ -362,7 +362,7 @@ func (s *crashSite) victims() map[string][]int {
 
 // kill kills one process of a random kind, or all of them, and says which.
 func (s *crashSite) kill(r *rand.Rand) string {
-	kinds := []string{"call", "up", "up", "gateway", "relay", "stage", "stage", "agent", "everything"}
+	kinds := []string{"call", "up", "up", "gateway", "vswitch", "stage", "stage", "agent", "everything"}
 	kind := kinds[r.IntN(len(kinds))]
 	if kind == "everything" {
 		s.killAll()

@@ -50,10 +50,10 @@ testbed are tried, too. The exit status is 0 when nodes can live here.`,
 			}
 			if len(args) == 1 && !quiet {
 				if lacks := local.Outdated(args[0]); lacks != "" {
-					tell(doctor.Finding{Name: "settings", Words: args[0], Remedy: lacks})
+					tell(doctor.Finding{Name: "settings", Message: args[0], Remedy: lacks})
 				}
 			}
-			err := doctor.Fit(doctor.Examine(c.Context(), place, tell))
+			err := doctor.CheckNeeded(doctor.Examine(c.Context(), place, tell))
 			if quiet && err != nil {
 				fmt.Fprintln(out, err)
 				return exitStatus(1)
@@ -95,7 +95,7 @@ func printFinding(out io.Writer, f doctor.Finding) {
 	default:
 		mark = "no     "
 	}
-	fmt.Fprintf(out, "%s  %s: %s\n", mark, f.Name, f.Words)
+	fmt.Fprintf(out, "%s  %s: %s\n", mark, f.Name, f.Message)
 	if f.Remedy != "" {
 		fmt.Fprintf(out, "         %s\n", f.Remedy)
 	}

@@ -252,10 +252,10 @@ func processesLeaveRoom(t *testing.T, a *arena) {
 	if err := syscall.Kill(a.gatewayPID(t), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	door := look(t, a.provider, nodeA).List(provider.AttrLogin)[0]
+	endpoint := look(t, a.provider, nodeA).List(provider.AttrLogin)[0]
 	wait.Clear(t, func() string {
 		banner := ""
-		c, err := net.DialTimeout("tcp", door, bedTime)
+		c, err := net.DialTimeout("tcp", endpoint, bedTime)
 		if err == nil {
 			_ = c.SetDeadline(time.Now().Add(bedTime))
 			banner, err = bufio.NewReader(c).ReadString('\n')

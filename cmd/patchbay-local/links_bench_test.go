@@ -19,7 +19,7 @@ func BenchmarkLinks(b *testing.B) {
 	require.Root(b)
 	require.TUN(b)
 	var rows []measured
-	for _, emulator := range []string{"auto", "relay"} {
+	for _, emulator := range []string{"auto", "vswitch"} {
 		b.Run(emulator, func(b *testing.B) {
 			s := newBed(b, "links-b"+emulator[:1], "emulator: "+emulator).join(b, "shaped", 0, drawnLinks())
 			for b.Loop() {

@@ -80,7 +80,7 @@ func (b *bed) awaitSame(t *testing.T, before hoststate.State) {
 func TestFlowsComeBack(t *testing.T) {
 	require.Root(t)
 	require.TUN(t)
-	b := newBed(t, "links-kill", "emulator: relay")
+	b := newBed(t, "links-kill", "emulator: vswitch")
 	s := b.join(t, "flows", 0, []drawn{
 		between("relayed", asked{latency: 5}, asked{latency: 5}),
 		between("shaped", asked{capacity: 10e3}, asked{capacity: 10e3}),
@@ -93,7 +93,7 @@ func TestFlowsComeBack(t *testing.T) {
 		kill func(t *testing.T) // returns when all is said to be well again
 		most time.Duration      // for which a flow may rest, beside that
 	}{
-		{"relay", func(t *testing.T) {
+		{"vswitch", func(t *testing.T) {
 			pids := b.childrenOf(vswitch.Argv0)
 			if len(pids) != 1 {
 				t.Fatalf("there are relays %d, want one", pids)
@@ -141,7 +141,7 @@ func TestFlowsComeBack(t *testing.T) {
 				if out > most {
 					t.Errorf("%s: no answer for %v, want at most %v", link, out, most)
 				}
-				if lost > 0 && !strings.Contains(emulator, "relay") {
+				if lost > 0 && !strings.Contains(emulator, "vswitch") {
 					t.Errorf("%s: %d answers were lost, though the kernel alone makes the link", link, lost)
 				}
 			}

@@ -167,7 +167,7 @@ func (s *linkSite) losses(ctx context.Context, l drawn, there pair, t tolerance)
 		return nil, err
 	}
 	var all []measured
-	for i, y := range []linktest.Tally{r.UDP.Out, r.UDP.In, r.Bursts.Out, r.Bursts.In} {
+	for i, y := range []linktest.DatagramStats{r.UDP.Out, r.UDP.In, r.Bursts.Out, r.Bursts.In} {
 		p := []pair{there, there.back()}[i%2]
 		want := l.asked[p].loss
 		off, good := t.withinLoss(want, y.Loss)

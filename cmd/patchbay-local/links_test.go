@@ -41,10 +41,10 @@ func drawnLinks() []drawn {
 func TestLinksAreAsAsked(t *testing.T) {
 	require.Root(t)
 	require.TUN(t)
-	emulators := []string{"auto", "relay"}
+	emulators := []string{"auto", "vswitch"}
 	// One value of each property; by the relay what is made otherwise there.
 	drop := map[string][]string{"auto": {"1 Mbit", "100 Mbit", "1 %", "10 %", "1 ms", "100 ms"}}
-	drop["relay"] = append([]string{"10 Mbit", "5 %", "1000 Mbit", "10 Mbit there", "10 there, 100 back", "10 ms there", "10 Mbit, 10 ms", "LAN of pairs"}, drop["auto"]...)
+	drop["vswitch"] = append([]string{"10 Mbit", "5 %", "1000 Mbit", "10 Mbit there", "10 there, 100 back", "10 ms there", "10 Mbit, 10 ms", "LAN of pairs"}, drop["auto"]...)
 	sites := make(map[string]*linkSite)
 	for _, emulator := range emulators {
 		all := slices.DeleteFunc(drawnLinks(), func(l drawn) bool { return slices.Contains(drop[emulator], l.name) })

@@ -22,7 +22,7 @@ func listCommand() *cobra.Command {
 	var asJSON, links bool
 	c := &cobra.Command{
 		Use:   "list SETTINGS",
-		Short: "Show the nodes and doors of a testbed, or its links",
+		Short: "Show the nodes and endpoints of a testbed, or its links",
 		Args:  takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
@@ -102,10 +102,10 @@ func printList(out io.Writer, l local.List) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d\n", n.Name, printable(n.ClientID), printable(lastPart(n.SliceURN)), n.State, n.Power,
 			dash(strings.Join(n.Users, ",")), dash(strings.Join(n.Login, ",")), dashZero(n.PID), n.PIDs, megabytes(n.Memory), megabytes(n.Disk), n.Base)
 	}
-	if len(l.Doors) > 0 {
-		fmt.Fprintln(w, "\nDOOR OF\tLEADS TO\tLOGIN")
+	if len(l.Endpoints) > 0 {
+		fmt.Fprintln(w, "\nENDPOINT OF\tLEADS TO\tLOGIN")
 	}
-	for _, d := range l.Doors {
+	for _, d := range l.Endpoints {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", d.Name, d.Address, dash(strings.Join(d.Login, ",")))
 	}
 	if err := w.Flush(); err != nil {

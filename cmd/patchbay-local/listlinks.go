@@ -32,7 +32,7 @@ func printLinks(out io.Writer, links []local.ListedLink) error {
 			dropped, overruns = packets(c.Dropped), packets(c.Overruns)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(lastPart(i.SliceURN)), link, printable(i.ClientID), printable(i.InterfaceID), i.Interface,
-			dash(strings.Join(i.Addresses, ",")), dash(i.Emulator), dash(askedOf(i.Asked, i.Untold)), from, to, dropped, overruns)
+			dash(strings.Join(i.Addresses, ",")), dash(i.Emulator), dash(askedOf(i.Properties, i.OmittedProperties)), from, to, dropped, overruns)
 	}
 	return w.Flush()
 }

@@ -11,7 +11,7 @@ func TestLinksAreListedTogether(t *testing.T) {
 	const slice = "urn:publicid:IDN+example.org+slice+one"
 	var out strings.Builder
 	if err := printLinks(&out, []local.ListedLink{
-		{SliceURN: slice, Link: "slow", ClientID: "b", InterfaceID: "b:0", Interface: "eth1", Addresses: []string{"10.0.1.2/24", "fd00::2/64"}, Emulator: "tbf+relay", Asked: []local.ListedProperty{{To: []string{"a:1"}, Capacity: 1000, Latency: 10, PacketLoss: 1}},
+		{SliceURN: slice, Link: "slow", ClientID: "b", InterfaceID: "b:0", Interface: "eth1", Addresses: []string{"10.0.1.2/24", "fd00::2/64"}, Emulator: "tbf+vswitch", Properties: []local.ListedProperty{{To: []string{"a:1"}, Capacity: 1000, Latency: 10, PacketLoss: 1}},
 			Counters: &local.Counters{RxPackets: 10, RxBytes: 15_000_000, TxPackets: 1, TxBytes: 60, Dropped: 3, Overruns: 1}},
 		{SliceURN: slice, Link: "lan\x1b[2J", SharedVLAN: "office", ClientID: "b", Interface: "eth2", Emulator: "bridge"},
 		{SliceURN: slice, ClientID: "a", Interface: "eth3"},
@@ -24,7 +24,7 @@ SLICE  LINK              NODE  INTERFACE  DEVICE  ADDRESS                 MADE B
 one    -                 a     -          eth3    -                       -          -                                    -                   -                    -                -
 one    lan?[2J (office)  b     -          eth2    -                       bridge     -                                    -                   -                    -                -
 one    slow              a     -          eth1    -                       -          -                                    -                   -                    -                -
-one    slow              b     b:0        eth1    10.0.1.2/24,fd00::2/64  tbf+relay  1000 kbit/s, 10 ms, 1 % lost to a:1  1 packet, 60 bytes  10 packets, 15.0 MB  3 packets        1 packet
+one    slow              b     b:0        eth1    10.0.1.2/24,fd00::2/64  tbf+vswitch  1000 kbit/s, 10 ms, 1 % lost to a:1  1 packet, 60 bytes  10 packets, 15.0 MB  3 packets        1 packet
 `
 	if got := "\n" + out.String(); got != want {
 		t.Errorf("listed is%swant%s", got, want)

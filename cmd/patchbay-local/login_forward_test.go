@@ -182,7 +182,7 @@ func starts(t testing.TB, cmd *exec.Cmd) io.Reader {
 }
 
 // freePort is a port at which nobody listens, of those that the kernel gives to
-// nobody who asks for any, nor a testbed to a door.
+// nobody who asks for any, nor a testbed to an endpoint.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -83,7 +83,7 @@ func loginKeys(t *testing.T, s *loginSite) {
 	t.Run("SecurityKeyThatNobodyTouched", func(t *testing.T) {
 		if c, err := s.dial(t, "k", "alice", weak); err == nil {
 			c.Close()
-			t.Error("it opens the door")
+			t.Error("it opens the endpoint")
 		}
 	})
 	t.Run("CertificateIsNoKey", func(t *testing.T) {
@@ -108,7 +108,7 @@ func loginKeys(t *testing.T, s *loginSite) {
 		}
 		if c, err := s.dial(t, "k", "alice", signer); err == nil {
 			c.Close()
-			t.Error("a certificate opens the door")
+			t.Error("a certificate opens the endpoint")
 		}
 	})
 	t.Run("WrongKey", func(t *testing.T) {

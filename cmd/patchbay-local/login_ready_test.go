@@ -130,13 +130,13 @@ func loginReady(t *testing.T, s *loginSite) {
 		alice.ssh("f", "kill -KILL -1")
 		alice.ssh("f", fork).says(t, "")
 	})
-	t.Run("NothingBeforeItIsReady", func(t *testing.T) { // as soon as get tells a door, it opens
+	t.Run("NothingBeforeItIsReady", func(t *testing.T) { // as soon as get tells an endpoint, it opens
 		const id = "12000000-0000-4000-8000-000000001072"
 		s.must(t, id, node("localhost", s.should(t, id, "q", "four", provider.Resource{"power": "on", "users": loginUsers(t, "alice")})))
 		for end := time.Now().Add(bedTime); ; {
 			r := look(t, s.provider, id)
-			doors := r.List(provider.AttrLogin)
-			if ready := stateOf(r) == provider.StateReady; len(doors) > 0 {
+			endpoints := r.List(provider.AttrLogin)
+			if ready := stateOf(r) == provider.StateReady; len(endpoints) > 0 {
 				s.mu.Lock()
 				s.names["q"] = id
 				s.mu.Unlock()
@@ -147,13 +147,13 @@ func loginReady(t *testing.T, s *loginSite) {
 				}
 				return
 			} else if ready || time.Now().After(end) {
-				t.Fatalf("it has no door: %v", r)
+				t.Fatalf("it has no endpoint: %v", r)
 			}
 		}
 	})
 }
 
-// fails demands that the node is never ready again, and says why, without doors.
+// fails demands that the node is never ready again, and says why, without endpoints.
 func (s *loginSite) fails(t testing.TB, id string, why ...string) {
 	t.Helper()
 	wait.Clear(t, func() string {

@@ -164,8 +164,8 @@ func (s *loginSite) know(t testing.TB, hostname string) {
 	}
 }
 
-// doors are a node's own door and what the gateway account calls it.
-func (s *loginSite) doors(t testing.TB, hostname string) (own, byGateway, proxy string) {
+// endpoints are a node's own endpoint and what the gateway account calls it.
+func (s *loginSite) endpoints(t testing.TB, hostname string) (own, byGateway, proxy string) {
 	t.Helper()
 	r := look(t, s.provider, s.names[hostname])
 	for _, login := range r.List(provider.AttrLogin) {
@@ -193,7 +193,7 @@ func (s *loginSite) config(t testing.TB, user string, nodes ...string) string {
 	UserKnownHostsFile %s
 `, gateway.User, s.file("known_gateway"))
 	for _, node := range nodes {
-		own, name, proxy := s.doors(t, node)
+		own, name, proxy := s.endpoints(t, node)
 		_, port, _ := net.SplitHostPort(own)
 		fmt.Fprintf(&b, "Host %s by-%s\n\tHostKeyAlias node-%s\nHost %s\n\tHostName 127.0.0.1\n\tPort %s\n", node, node, node, node, port)
 		fmt.Fprintf(&b, "Host by-%s\n\tHostName %s\n\tPort 22\n\tProxyJump gw\n", node, name)
@@ -302,7 +302,7 @@ func (r result) refused(t testing.TB, why string) {
 func (s *loginSite) dial(t testing.TB, hostname, user string, signers ...ssh.Signer) (*ssh.Client, error) {
 	t.Helper()
 	r := look(t, s.provider, s.names[hostname])
-	own, _, _ := s.doors(t, hostname)
+	own, _, _ := s.endpoints(t, hostname)
 	if len(signers) == 0 {
 		signer, err := ssh.NewSignerFromKey(secret(user))
 		if err != nil {

@@ -39,7 +39,7 @@ func main() {
 	case setup.Argv0:
 		setup.Main()
 	case doctor.Argv0:
-		doctor.Probe()
+		doctor.ChildMain()
 	case ping.Argv0:
 		os.Exit(ping.Main(os.Args[1:], os.Stdout, os.Stderr))
 	case linktest.Argv0:

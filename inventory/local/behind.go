@@ -20,14 +20,14 @@ import (
 )
 
 // RunBehind is one call of the provider called name in dir, whose nodes are
-// those of another provider, the executable other, with doors at the gateway of a
+// those of another provider, the executable other, with endpoints at the gateway of a
 // local testbed. The other one is run unchanged; NAME.yaml names the testbed, as
 // instance, and everything else there is the other's. Like Run, it returns an
 // error only where there is no answer.
 //
 // What describe says are the other's metadata, with users, login, proxy and
-// message. In get, a node's login is replaced by that of its door. In set, users
-// are remembered for the doors, and passed on if the other one knows users.
+// message. In get, a node's login is replaced by that of its endpoint. In set, users
+// are remembered for the endpoints, and passed on if the other one knows users.
 func RunBehind(dir, name, other, argument string, in io.Reader, out io.Writer) error {
 	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr, behind: true}
 	return c.runBehind(other, argument, in, out)
@@ -148,10 +148,10 @@ func (b *behind) describe(ctx context.Context) error {
 		attributes[provider.AttrUsers] = map[string]any{"type": "array[string]", "desc": "accounts that the gateway lets in"}
 	}
 	for name, kind := range map[string]string{provider.AttrLogin: "array[string]", provider.AttrProxy: "string"} {
-		attributes[name] = map[string]any{"type": kind, "kind": "r", "desc": "the node's door at the gateway"}
+		attributes[name] = map[string]any{"type": kind, "kind": "r", "desc": "the node's endpoint at the gateway"}
 	}
 	if attributes[provider.AttrMessage] == nil {
-		attributes[provider.AttrMessage] = map[string]any{"type": "string", "kind": "r", "desc": "why it has no door"}
+		attributes[provider.AttrMessage] = map[string]any{"type": "string", "kind": "r", "desc": "why it has no endpoint"}
 	}
 	delete(metadata, "name") // that is this provider's
 	b.metadata = metadata
@@ -205,19 +205,19 @@ func (e entry) text(name string) string {
 	return s
 }
 
-func (e entry) list(name string) []string {
+func (e entry) strings(name string) []string {
 	var l []string
 	_ = json.Unmarshal(e[name], &l)
 	return l
 }
 
-func (e entry) put(name string, v any) {
+func (e entry) set(name string, v any) {
 	if text, err := json.Marshal(v); err == nil {
 		e[name] = text
 	}
 }
 
-// get asks the other provider, and the testbed for doors.
+// get asks the other provider, and the testbed for endpoints.
 func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) error {
 	text, err := b.call(ctx, ActionGet, input)
 	if err != nil {
@@ -235,7 +235,7 @@ func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) 
 		_, err := out.Write(text)
 		return err
 	}
-	ask := DoorsInput{Provider: b.name, Names: asked.Names}
+	ask := EndpointsInput{Provider: b.name, Names: asked.Names}
 	there := map[string]entry{}
 	for _, e := range answer.Resources {
 		if name := e.text(provider.AttrName); !isSet(e["error"]) && e.text(provider.AttrEnsure) != provider.Absent {
@@ -253,14 +253,14 @@ func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) 
 		}
 	}
 	maps.DeleteFunc(there, func(_ string, e entry) bool { return e == nil })
-	ask.Put = b.doors(ctx, there)
-	doors, err := b.askDoors(ctx, ask)
+	ask.Set = b.endpoints(ctx, there)
+	endpoints, err := b.callEndpoints(ctx, ask)
 	if err != nil {
 		return write(out, failed(err.Error()))
 	}
-	for _, d := range doors {
+	for _, d := range endpoints {
 		if e := there[d.Name]; e != nil {
-			b.tell(e, d)
+			b.addEndpoint(e, d)
 		}
 	}
 	return write(out, object{"resources": answer.Resources})
@@ -268,30 +268,30 @@ func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) 
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// tell puts a door into what is said of its node.
-func (b *behind) tell(e entry, d DoorIs) {
+// addEndpoint puts an endpoint into what is said of its node.
+func (b *behind) addEndpoint(e entry, d EndpointStatus) {
 	if !b.users && d.Users != nil {
-		e.put(provider.AttrUsers, d.Users)
+		e.set(provider.AttrUsers, d.Users)
 	}
-	logins := e.list(provider.AttrLogin)
+	logins := e.strings(provider.AttrLogin)
 	if len(logins) == 0 || e.text(provider.AttrProxy) != "" {
 		return
 	}
 	switch {
 	case d.Error != "":
-		fmt.Fprintf(b.stderr, "error: node %s gets no door: %s\n", d.Name, d.Error)
-		e.put(provider.AttrMessage, d.Error)
-		e.put(provider.AttrLogin, []string{})
+		fmt.Fprintf(b.stderr, "error: node %s gets no endpoint: %s\n", d.Name, d.Error)
+		e.set(provider.AttrMessage, d.Error)
+		e.set(provider.AttrLogin, []string{})
 	case len(d.Login) > 0:
-		e.put(provider.AttrLogin, through(logins, d.Login))
+		e.set(provider.AttrLogin, through(logins, d.Login))
 		if d.Proxy != "" {
-			e.put(provider.AttrProxy, d.Proxy)
+			e.set(provider.AttrProxy, d.Proxy)
 		}
 	}
 }
 
-// through are the doors, for the same users as the logins that they lead to.
-func through(logins, doors []string) []string {
+// through are the endpoints, for the same users as the logins that they lead to.
+func through(logins, endpoints []string) []string {
 	all := []string{}
 	_, target := splitUser(logins[0])
 	for _, login := range logins {
@@ -299,11 +299,11 @@ func through(logins, doors []string) []string {
 		if to != target {
 			continue
 		}
-		for _, door := range doors {
+		for _, endpoint := range endpoints {
 			if user != "" {
-				door = user + "@" + door
+				endpoint = user + "@" + endpoint
 			}
-			all = append(all, door)
+			all = append(all, endpoint)
 		}
 	}
 	return all
@@ -316,19 +316,19 @@ func splitUser(login string) (user, hostPort string) {
 	return "", login
 }
 
-// askDoors asks the testbed.
-func (b *behind) askDoors(ctx context.Context, ask DoorsInput) ([]DoorIs, error) {
+// callEndpoints asks the testbed.
+func (b *behind) callEndpoints(ctx context.Context, ask EndpointsInput) ([]EndpointStatus, error) {
 	input, err := json.Marshal(ask)
 	if err != nil {
 		return nil, err
 	}
-	text, err := b.ask(ctx, Request{Action: ActionDoors, Input: input})
+	text, err := b.ask(ctx, Request{Action: ActionEndpoints, Input: input})
 	if err != nil {
 		return nil, err
 	}
-	var out DoorsOutput
+	var out EndpointsOutput
 	if err := json.Unmarshal(text, &out); err != nil {
 		return nil, fmt.Errorf("the testbed's answer cannot be read: %w", err)
 	}
-	return out.Doors, nil
+	return out.Endpoints, nil
 }

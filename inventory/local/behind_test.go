@@ -17,27 +17,27 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// doorsDouble answers the action doors like a testbed that publishes both ways,
+// endpointsDouble answers the action endpoints like a testbed that publishes both ways,
 // with one mistake: it leads nowhere below 10.
-type doorsDouble struct {
-	mu    sync.Mutex
-	doors map[string]DoorAsk
+type endpointsDouble struct {
+	mu        sync.Mutex
+	endpoints map[string]EndpointRequest
 }
 
-func (d *doorsDouble) answer(c *fdsocket.Conn, r Request) {
+func (d *endpointsDouble) answer(c *fdsocket.Conn, r Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var q DoorsInput
-	var out DoorsOutput
-	if err := json.Unmarshal(r.Input, &q); err != nil || r.Action != ActionDoors {
+	var q EndpointsInput
+	var out EndpointsOutput
+	if err := json.Unmarshal(r.Input, &q); err != nil || r.Action != ActionEndpoints {
 		_ = c.Send(Answer{Error: fmt.Sprint(r.Action, err)})
 		return
 	}
 	for _, name := range q.Remove {
-		delete(d.doors, name)
+		delete(d.endpoints, name)
 	}
-	for _, ask := range q.Put {
-		old := d.doors[ask.Name]
+	for _, ask := range q.Set {
+		old := d.endpoints[ask.Name]
 		if ask.Users == nil {
 			ask.Users = old.Users
 		}
@@ -45,19 +45,19 @@ func (d *doorsDouble) answer(c *fdsocket.Conn, r Request) {
 			ask.Address = old.Address
 		}
 		if strings.HasPrefix(ask.Address, "127.") {
-			out.Doors = append(out.Doors, DoorIs{Name: ask.Name, Error: "the gateway may not lead there"})
+			out.Endpoints = append(out.Endpoints, EndpointStatus{Name: ask.Name, Error: "the gateway may not lead there"})
 			continue
 		}
-		d.doors[ask.Name] = ask
+		d.endpoints[ask.Name] = ask
 		q.Names = append(q.Names, ask.Name)
 	}
 	for _, name := range q.Names {
-		if ask, ok := d.doors[name]; ok {
-			is := DoorIs{Name: name, Address: ask.Address, Users: ask.Users}
+		if ask, ok := d.endpoints[name]; ok {
+			is := EndpointStatus{Name: name, Address: ask.Address, Users: ask.Users}
 			if ask.Address != "" {
 				is.Login, is.Proxy = []string{"lab.example.org:20001", name + ":22"}, "gateway@lab.example.org:20000"
 			}
-			out.Doors = append(out.Doors, is)
+			out.Endpoints = append(out.Endpoints, is)
 		}
 	}
 	b, _ := json.Marshal(out)
@@ -65,10 +65,10 @@ func (d *doorsDouble) answer(c *fdsocket.Conn, r Request) {
 }
 
 // users are those that are remembered for a node.
-func (d *doorsDouble) users(name string) []string {
+func (d *endpointsDouble) users(name string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.doors[name].Users
+	return d.endpoints[name].Users
 }
 
 const otherMetadata = `provider:
@@ -86,7 +86,7 @@ const otherMetadata = `provider:
 
 // behindOther readies a provider before another, which answers what the files
 // get.json and set.json hold and keeps what it was asked in asked.json.
-func behindOther(t *testing.T, metadata string) (call func(action, input string) string, d *doorsDouble, dir string, stderr *strings.Builder) {
+func behindOther(t *testing.T, metadata string) (call func(action, input string) string, d *endpointsDouble, dir string, stderr *strings.Builder) {
 	t.Helper()
 	dir = t.TempDir()
 	script := `#!/bin/sh
@@ -95,15 +95,15 @@ ral_action=describe) cat metadata.yaml ;;
 *) cat >asked.json; cat "${1#ral_action=}.json" ;;
 esac
 `
-	for name, text := range map[string]string{"rack.prov": script, "metadata.yaml": metadata, "doors.yaml": "instance: local\n"} {
+	for name, text := range map[string]string{"rack.prov": script, "metadata.yaml": metadata, "endpoints.yaml": "instance: local\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	d = &doorsDouble{doors: map[string]DoorAsk{}}
+	d = &endpointsDouble{endpoints: map[string]EndpointRequest{}}
 	socket := double(t, d.answer)
 	stderr = &strings.Builder{}
-	c := client{dir: dir, name: "doors", socket: func(string) string { return socket }, stderr: stderr, behind: true}
+	c := client{dir: dir, name: "endpoints", socket: func(string) string { return socket }, stderr: stderr, behind: true}
 	return func(action, input string) string {
 		t.Helper()
 		var out strings.Builder
@@ -145,7 +145,7 @@ func TestMetadataOfAnotherProvider(t *testing.T) {
 	}
 }
 
-func TestNodesOfAnotherProviderGetDoors(t *testing.T) {
+func TestNodesOfAnotherProviderGetEndpoints(t *testing.T) {
 	call, d, dir, stderr := behindOther(t, otherMetadata)
 	keep(t, dir, "get.json", `{"resources": [
 		{"name": "a", "ensure": "present", "login": ["10.0.0.1:22"], "odd": 1},
@@ -155,8 +155,8 @@ func TestNodesOfAnotherProviderGetDoors(t *testing.T) {
 		{"name": "e", "ensure": "present", "login": ["127.0.0.1:22"]},
 		{"name": "f", "error": {"message": "broken"}},
 		{"name": "g", "ensure": "absent"}]}`)
-	d.doors["f"], d.doors["g"], d.doors["h"] = DoorAsk{Name: "f"}, DoorAsk{Name: "g"}, DoorAsk{Name: "h"}
-	d.doors["a"] = DoorAsk{Name: "a", Users: []string{`{"login":"alice"}`}}
+	d.endpoints["f"], d.endpoints["g"], d.endpoints["h"] = EndpointRequest{Name: "f"}, EndpointRequest{Name: "g"}, EndpointRequest{Name: "h"}
+	d.endpoints["a"] = EndpointRequest{Name: "a", Users: []string{`{"login":"alice"}`}}
 	var got struct{ Resources []map[string]any }
 	if err := json.Unmarshal([]byte(call("get", `{"names":["a","b","c","d","e","f","g","h"]}`)), &got); err != nil {
 		t.Fatal(err)
@@ -175,20 +175,20 @@ func TestNodesOfAnotherProviderGetDoors(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(stderr.String(), "error: node e gets no door") {
+	if !strings.Contains(stderr.String(), "error: node e gets no endpoint") {
 		t.Errorf("standard error %q", stderr.String())
 	}
 	var left []string
-	for name := range d.doors {
+	for name := range d.endpoints {
 		left = append(left, name)
 	}
 	slices.Sort(left)
 	if want := []string{"a", "b", "f"}; !slices.Equal(left, want) { // f may be there
-		t.Errorf("doors %q, want %q", left, want)
+		t.Errorf("endpoints %q, want %q", left, want)
 	}
 }
 
-func TestUsersAreRememberedForTheDoors(t *testing.T) {
+func TestUsersAreRememberedForTheEndpoints(t *testing.T) {
 	call, d, dir, _ := behindOther(t, otherMetadata)
 	for _, tt := range []struct{ rule, input, other, passed, answer string }{
 		{
@@ -238,7 +238,7 @@ func TestUsersAreRememberedForTheDoors(t *testing.T) {
 func TestOtherProviderThatBreaks(t *testing.T) {
 	_, _, dir, _ := behindOther(t, otherMetadata)
 	for script, want := range map[string]string{
-		"#!/bin/sh\nexit 3\n":              "exit status 3; it need not describe itself where rack.yaml or doors.yaml holds its metadata",
+		"#!/bin/sh\nexit 3\n":              "exit status 3; it need not describe itself where rack.yaml or endpoints.yaml holds its metadata",
 		"#!/bin/sh\necho 'provider: {}'\n": "describes no provider with attributes; write its metadata into rack.yaml, under provider",
 		"#!/bin/sh\necho '['\n":            "what rack.prov describes",
 	} {
@@ -246,7 +246,7 @@ func TestOtherProviderThatBreaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, stderr strings.Builder
-		c := client{dir: dir, name: "doors", socket: Socket, stderr: &stderr, behind: true}
+		c := client{dir: dir, name: "endpoints", socket: Socket, stderr: &stderr, behind: true}
 		if err := c.runBehind("rack.prov", "ral_action=get", strings.NewReader("{}"), &out); err != nil || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q: %v, %q, want %q", script, err, stderr.String(), want)
 		}
@@ -258,7 +258,7 @@ func TestOtherProviderThatBreaks(t *testing.T) {
 		}
 	}
 	keep(t, dir, "rack.prov", "#!/bin/sh\ncat metadata.yaml; exec cat >&2 </dev/null")
-	err := RunBehind(dir, "doors", "rack.prov", "ral_action=get", strings.NewReader("{}"), &strings.Builder{})
+	err := RunBehind(dir, "endpoints", "rack.prov", "ral_action=get", strings.NewReader("{}"), &strings.Builder{})
 	if err == nil || !strings.Contains(err.Error(), "the answer of rack.prov") {
 		t.Errorf("no answer: %v", err)
 	}
@@ -296,7 +296,7 @@ func TestTheExampleBehind(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "rack.real"), []byte(changed), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	socket := double(t, (&doorsDouble{doors: map[string]DoorAsk{}}).answer)
+	socket := double(t, (&endpointsDouble{endpoints: map[string]EndpointRequest{}}).answer)
 	call := func(action, input string) (string, string) {
 		t.Helper()
 		var out, stderr strings.Builder

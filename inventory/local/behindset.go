@@ -23,7 +23,7 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 	_ = json.Unmarshal(q.Ral, &dry)
 	users := map[string]json.RawMessage{} // as they were asked for
 	was := map[string]json.RawMessage{}
-	remember := DoorsInput{Provider: b.name}
+	remember := EndpointsInput{Provider: b.name}
 	theirs := []entry{}
 	for _, u := range q.Updates {
 		name := u.text(provider.AttrName)
@@ -32,25 +32,25 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 		_ = json.Unmarshal(u["is"], &is)
 		if isSet(should[provider.AttrUsers]) {
 			users[name], was[name] = should[provider.AttrUsers], is[provider.AttrUsers]
-			remember.Put = append(remember.Put, DoorAsk{Name: name, Users: should.list(provider.AttrUsers)})
+			remember.Set = append(remember.Set, EndpointRequest{Name: name, Users: should.strings(provider.AttrUsers)})
 		}
 		if !b.users {
 			delete(should, provider.AttrUsers)
 			delete(is, provider.AttrUsers)
-			u.put("should", should)
-			u.put("is", is)
+			u.set("should", should)
+			u.set("is", is)
 		}
 		if len(should) > 0 {
 			theirs = append(theirs, u)
 		}
 	}
 	refused := map[string]string{}
-	if len(remember.Put) > 0 && !dry.Noop {
-		doors, err := b.askDoors(ctx, remember)
+	if len(remember.Set) > 0 && !dry.Noop {
+		endpoints, err := b.callEndpoints(ctx, remember)
 		if err != nil {
 			return write(out, failed(err.Error()))
 		}
-		for _, d := range doors {
+		for _, d := range endpoints {
 			refused[d.Name] = d.Error
 		}
 	}
@@ -114,19 +114,19 @@ func (b *behind) addUsers(a *setAnswer, users, was map[string]json.RawMessage, r
 		}
 		if c == nil {
 			c = entry{}
-			c.put(provider.AttrName, name)
+			c.set(provider.AttrName, name)
 			a.Changes = append(a.Changes, c)
 		}
 		switch {
 		case isSet(c["error"]):
 		case refused[name] != "":
-			c.put("error", object{"message": refused[name], "kind": provider.Failed})
+			c.set("error", object{"message": refused[name], "kind": provider.Failed})
 		default:
 			before := was[name]
 			if before == nil {
 				before = json.RawMessage("null")
 			}
-			c.put(provider.AttrUsers, object{"is": is, "was": before})
+			c.set(provider.AttrUsers, object{"is": is, "was": before})
 		}
 	}
 }

@@ -35,8 +35,8 @@ const (
 	// ActionAgent answers root alone: a connection to the agent of the node Name,
 	// as the one file.
 	ActionAgent = "agent"
-	// ActionDoors takes a DoorsInput and answers a DoorsOutput.
-	ActionDoors = "doors"
+	// ActionEndpoints takes an EndpointsInput and answers an EndpointsOutput.
+	ActionEndpoints = "endpoints"
 )
 
 // Bounds on messages, in bytes.
@@ -107,10 +107,10 @@ func cause(ctx context.Context, err error) error {
 
 // List is what ActionList answers.
 type List struct {
-	Instance string
-	Nodes    []Listed
-	Doors    []ListedDoor
-	// Gateway is its door, host:port.
+	Instance  string
+	Nodes     []Listed
+	Endpoints []ListedEndpoint
+	// Gateway is the address of the gateway account, host:port.
 	Gateway string
 	// Images are those that nodes can have.
 	Images []string
@@ -141,10 +141,10 @@ type ListedLink struct {
 	Addresses                              []string
 	// Emulator is what makes the link, empty while it is not made.
 	Emulator string
-	// Asked is what frames that leave the interface are to meet.
-	Asked []ListedProperty `json:",omitempty"`
-	// Untold is how many more properties there are, for which the answer has no room.
-	Untold int `json:",omitempty"`
+	// Properties is what frames that leave the interface are to meet.
+	Properties []ListedProperty `json:",omitempty"`
+	// OmittedProperties is how many more properties there are, for which the answer has no room.
+	OmittedProperties int `json:",omitempty"`
 	// Counters, as the node sees it; nil while they are not known.
 	Counters *Counters
 }
@@ -164,39 +164,39 @@ type Counters struct {
 	RxPackets, RxBytes, TxPackets, TxBytes, Dropped, Overruns uint64
 }
 
-// ListedDoor is the door of another provider's node.
-type ListedDoor struct {
+// ListedEndpoint is the endpoint of another provider's node.
+type ListedEndpoint struct {
 	Name, Address string
 	Login         []string
 }
 
-// DoorsInput asks for doors of nodes of other providers.
-type DoorsInput struct {
-	Provider string    `json:"provider"`
-	Put      []DoorAsk `json:"put,omitempty"`
-	Remove   []string  `json:"remove,omitempty"`
-	// Names asks for what is known of these doors.
+// EndpointsInput asks for endpoints of nodes of other providers.
+type EndpointsInput struct {
+	Provider string            `json:"provider"`
+	Set      []EndpointRequest `json:"set,omitempty"`
+	Remove   []string          `json:"remove,omitempty"`
+	// Names asks for what is known of these endpoints.
 	Names []string `json:"names,omitempty"`
 }
 
-// DoorAsk is a door that should be.
-type DoorAsk struct {
+// EndpointRequest is an endpoint that must exist.
+type EndpointRequest struct {
 	Name string `json:"name"` // the node's
 	// Address is the IP address and port of its SSH server; empty where that is
 	// not known yet, or still as before.
 	Address  string `json:"address,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
-	// Users are as in the attribute users; nil leaves those that the door has.
+	// Users are as in the attribute users; nil leaves those that the endpoint has.
 	Users []string `json:"users"`
 }
 
-// DoorsOutput tells of all doors that were put or asked for by name.
-type DoorsOutput struct {
-	Doors []DoorIs `json:"doors"`
+// EndpointsOutput describes all endpoints that were set or asked for by name.
+type EndpointsOutput struct {
+	Endpoints []EndpointStatus `json:"endpoints"`
 }
 
-// DoorIs is a door, or why there is none.
-type DoorIs struct {
+// EndpointStatus is an endpoint, or why there is none.
+type EndpointStatus struct {
 	Name    string   `json:"name"`
 	Address string   `json:"address,omitempty"`
 	Users   []string `json:"users"`

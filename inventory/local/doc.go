@@ -1,5 +1,5 @@
 // Package local is the front of the local testbed, where every node is an
-// isolated container of this host with an SSH door: its settings (NAME.yaml),
+// isolated container of this host with an SSH endpoint: its settings (NAME.yaml),
 // and the provider executable (NAME.prov), which needs no rights and only hands
 // calls to the testbed's socket. What makes the nodes is in the packages below,
 // which only cmd/patchbay-local imports:

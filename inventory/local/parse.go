@@ -129,7 +129,11 @@ func (p *parser) network(key string, n *yaml.Node) {
 	case "forward_to":
 		p.ForwardTo = p.networks(n, key)
 	case "emulator":
-		p.Emulator = oneOf(p, n, key, AutoEmulator, Netem, Relay)
+		if n.Value == "relay" {
+			p.Wrong(n, "%s: relay is now called %s", key, VSwitch)
+			return
+		}
+		p.Emulator = oneOf(p, n, key, AutoEmulator, Netem, VSwitch)
 	case "shared_vlans":
 		seen := map[string]bool{}
 		p.SharedVLANs = list(p, n, key, maxSharedVLANs, func(text string) (string, string) {
@@ -182,7 +186,7 @@ func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
 	})
 }
 
-// list reads a list of at most so many texts. read says what is wrong with one.
+// strings reads a list of at most so many texts. read says what is wrong with one.
 func list[T any](p *parser, n *yaml.Node, key string, most int, read func(text string) (T, string)) (all []T) {
 	items := p.Items(n, key)
 	if len(items) > most {

@@ -14,10 +14,10 @@ const DefaultInstance = "local"
 
 const defaultHost = "localhost"
 
-// Publish says which doors experimenters are told.
+// Publish says which endpoints experimenters are told.
 type Publish string
 
-// Ways to publish doors.
+// Ways to publish endpoints.
 const (
 	Both    Publish = "both"
 	Direct  Publish = "direct"
@@ -31,7 +31,7 @@ type Emulator string
 const (
 	AutoEmulator Emulator = "auto" // whatever this host has
 	Netem        Emulator = "netem"
-	Relay        Emulator = "relay"
+	VSwitch      Emulator = "vswitch"
 )
 
 // Settings are NAME.yaml without the metadata.
@@ -39,9 +39,9 @@ type Settings struct {
 	Instance   string
 	Component  string
 	PublicHost string
-	// Listen is where doors listen; the zero address is everywhere.
+	// Listen is where endpoints listen; the zero address is everywhere.
 	Listen netip.Addr
-	// FirstPort to LastPort are for doors; a released one rests for PortRest.
+	// FirstPort to LastPort are for endpoints; a released one rests for PortRest.
 	FirstPort, LastPort int
 	PortRest            time.Duration
 	Publish             Publish

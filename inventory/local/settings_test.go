@@ -41,7 +41,7 @@ sliver_types:
 - {name: small, cpus: 0.5, memory: 64M, pids: 100, disk: 1G}
 - {name: big}
 forward_to: [10.1.2.3/8, "fd00::/8"]
-emulator: relay
+emulator: vswitch
 shared_vlans: [office, lab-2]
 outbound: yes
 outbound_block: [203.0.113.9/24]
@@ -53,7 +53,7 @@ dns: [192.0.2.53, "::1"]
 	want.Publish, want.GatewayPort = Gateway, 22022
 	want.SliverTypes = []SliverType{{"small", 0.5, 64 << 20, 100, 1 << 30}, {"big", 1, 512 << 20, 1000, 4 << 30}}
 	want.ForwardTo = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
-	want.Emulator, want.SharedVLANs = Relay, []string{"office", "lab-2"}
+	want.Emulator, want.SharedVLANs = VSwitch, []string{"office", "lab-2"}
 	want.Outbound, want.OutboundBlock = true, []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 	want.OutboundAddresses = []netip.Addr{netip.MustParseAddr("198.51.100.7")}
 	want.DNS = []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.IPv6Loopback()}

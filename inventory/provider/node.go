@@ -147,7 +147,7 @@ func PowerOn(r Resource) bool {
 }
 
 // ObservedNode is what r, as Get returned it, says of a node. What is not an
-// address, a range of ports outside, a door, a host key, an account or a hardware address is left out;
+// address, a range of ports outside, an endpoint, a host key, an account or a hardware address is left out;
 // whether the interfaces are the node's is for the caller to see. A node whose
 // provider reports no state is ready; of one that is gone nothing is known.
 func ObservedNode(r Resource) am.Observed {
@@ -159,7 +159,7 @@ func ObservedNode(r Resource) am.Observed {
 		Message:   clean(r.Text(AttrMessage), maxMessage),
 		Addresses: keep(r.List(AttrAddresses), maxAddresses, address),
 		Outside:   keep(r.List(AttrOutside), maxOutside, isOutside),
-		Logins:    keep(r.List(AttrLogin), maxLogins, isDoor),
+		Logins:    keep(r.List(AttrLogin), maxLogins, isEndpoint),
 		HostKeys:  keep(r.List(AttrHostKeys), maxHostKeys, isHostKey),
 		Accounts:  accounts(r.List(AttrUsers)),
 		Services:  services(r.List(AttrServices)),
@@ -168,7 +168,7 @@ func ObservedNode(r Resource) am.Observed {
 	if o.State == "" {
 		o.State = StateReady
 	}
-	if p := r.Text(AttrProxy); isDoor(p) && strings.Contains(p, "@") {
+	if p := r.Text(AttrProxy); isEndpoint(p) && strings.Contains(p, "@") {
 		o.Proxy = p
 	}
 	return o
@@ -207,8 +207,8 @@ func isOutside(s string) bool {
 	return err == nil && uint16(n) >= first.Port()
 }
 
-// isDoor accepts host:port and user@host:port.
-func isDoor(s string) bool {
+// isEndpoint accepts host:port and user@host:port.
+func isEndpoint(s string) bool {
 	if len(s) > 400 {
 		return false
 	}

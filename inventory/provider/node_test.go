@@ -126,7 +126,7 @@ func TestInterfacesTellPropertiesAndSharedVLANs(t *testing.T) {
 	}
 	for rule, is := range map[string][]string{
 		"told back": {
-			`{"client_id":"a:0","link":"lan","slice":"urn:publicid:IDN+example.org+slice+s","properties":[{"packet_loss":1.50,"capacity":1e4,"latency":12.5}],"mac":"02:00:00:00:00:01","emulator":"tbf+relay","rx_packets":7}`,
+			`{"client_id":"a:0","link":"lan","slice":"urn:publicid:IDN+example.org+slice+s","properties":[{"packet_loss":1.50,"capacity":1e4,"latency":12.5}],"mac":"02:00:00:00:00:01","emulator":"tbf+vswitch","rx_packets":7}`,
 			want[1],
 		},
 		"not told back": {

@@ -90,15 +90,15 @@ func TestOutputsAreBounded(t *testing.T) {
 
 func TestEmulators(t *testing.T) {
 	for item, want := range map[string]string{
-		`{"client_id":"a","emulator":"tbf+netem"}`:                          "tbf+netem",
-		`{"client_id":"a","emulator":""}`:                                   "",
-		`{"client_id":"a","emulator":"TBF"}`:                                "",
-		`{"client_id":"a","emulator":"a b"}`:                                "",
-		`{"client_id":"a","emulator":7,"mac":7}`:                            "",
-		`{"client_id":"a","emulator":"` + strings.Repeat("x", 65) + `"}`:    "",
-		`{"emulator":"tbf"}`:                                                "",
-		`{"client_id":"a","emulator":"?"}{"client_id":"a"}`:                 "",
-		`{"client_id":"a","emulator":"relay","rx_packets":7,"dropped":1.5}`: "relay",
+		`{"client_id":"a","emulator":"tbf+netem"}`:                            "tbf+netem",
+		`{"client_id":"a","emulator":""}`:                                     "",
+		`{"client_id":"a","emulator":"TBF"}`:                                  "",
+		`{"client_id":"a","emulator":"a b"}`:                                  "",
+		`{"client_id":"a","emulator":7,"mac":7}`:                              "",
+		`{"client_id":"a","emulator":"` + strings.Repeat("x", 65) + `"}`:      "",
+		`{"emulator":"tbf"}`:                                                  "",
+		`{"client_id":"a","emulator":"?"}{"client_id":"a"}`:                   "",
+		`{"client_id":"a","emulator":"vswitch","rx_packets":7,"dropped":1.5}`: "vswitch",
 	} {
 		if got := ObservedNode(Resource{AttrInterfaces: []string{item}}).Emulators["a"]; got != want {
 			t.Errorf("%s: %q, want %q", item, got, want)

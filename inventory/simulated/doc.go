@@ -1,5 +1,5 @@
 // Package simulated is a provider of nodes that never exist but behave as if
-// they did: they take believable times, report doors, addresses, hardware
+// they did: they take believable times, report endpoints, addresses, hardware
 // addresses and host keys, and can be told to be slow, to fail, to hang, to die, to refuse or to get lost.
 //
 // It is for trying out a site, for testing clients, and for testing the

@@ -23,7 +23,7 @@ func TestLifeOfANode(t *testing.T) {
 	b.expect(1999*time.Millisecond, "a", "changing")
 	b.expect(time.Millisecond, "a", "ready")
 	if got := b.look("a"); got["login"] != nil || got["host_keys"] != nil {
-		t.Errorf("has doors while it is off: %v", got)
+		t.Errorf("has endpoints while it is off: %v", got)
 	}
 	b.must(`[{"name":"a","should":{"power":"on"}}]`)
 	b.expect(1499*time.Millisecond, "a", "changing")
@@ -37,12 +37,12 @@ func TestLifeOfANode(t *testing.T) {
 	}
 	b.must(`[{"name":"a","should":{"restart_serial":"1"}}]`)
 	if b.expect(1999*time.Millisecond, "a", "changing"); b.look("a")["login"] != nil {
-		t.Error("has doors while it restarts")
+		t.Error("has endpoints while it restarts")
 	}
 	b.expect(time.Millisecond, "a", "ready")
 	b.must(`[{"name":"a","should":{"users":["{\"login\":\"u\"}"]}}]`)
 	if b.expect(199*time.Millisecond, "a", "changing"); b.look("a")["login"] == nil {
-		t.Error("lost its doors while accounts are updated")
+		t.Error("lost its endpoints while accounts are updated")
 	}
 	b.expect(time.Millisecond, "a", "ready")
 	b.must(`[{"name":"a","should":{"power":"off"}}]`)
@@ -90,11 +90,11 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("b was not accepted beside them: %v", changes["b"])
 	}
 	if b.look("b")["login"] != nil {
-		t.Error("b has doors too early")
+		t.Error("b has endpoints too early")
 	}
 	b.now = b.now.Add(time.Minute)
 	if a, b := b.look("a").List("login"), b.look("b").List("login"); slices.Equal(a, b) || len(b) != 1 {
-		t.Errorf("two nodes of one component have the doors %v and %v", a, b)
+		t.Errorf("two nodes of one component have the endpoints %v and %v", a, b)
 	}
 }
 

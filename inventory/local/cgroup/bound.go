@@ -51,8 +51,8 @@ func bound(h hierarchy, dir string) error {
 	return nil
 }
 
-// Together is what all nodes of the host, also of other instances, may have.
-func (t *Tree) Together() (Limits, error) {
+// SharedLimits is what all nodes of the host, also of other instances, may have.
+func (t *Tree) SharedLimits() (Limits, error) {
 	m, err := t.bounds("..")
 	pids, e := number(t.dir(t.with("pids"), ".."), "pids.max")
 	return Limits{Memory: m.Limit, PIDs: int(pids)}, errors.Join(err, e)

@@ -22,10 +22,10 @@ type Memory struct {
 	Stalled float64
 }
 
-// Full tells whether id has, but for 3 %, as much memory as it may have, with its
+// IsNearlyFull tells whether id has, but for 3 %, as much memory as it may have, with its
 // files: most groups get there and live well. It costs less than Memory. A count
 // of how often the limit was met is not in each version of the kernel.
-func (t *Tree) Full(id string) (bool, error) {
+func (t *Tree) IsNearlyFull(id string) (bool, error) {
 	m, err := t.bounds(id)
 	return m.Limit > 0 && m.Used >= m.Limit-m.Limit/32, err
 }

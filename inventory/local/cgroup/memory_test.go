@@ -54,7 +54,7 @@ func TestMemoryOfAGroupIsSeen(t *testing.T) {
 	must(t, tree.Join("a", c.Process.Pid))
 	fmt.Fprintln(in, "go")
 	wait.Until(t, "the group is full", func() bool {
-		full, err := tree.Full("a")
+		full, err := tree.IsNearlyFull("a")
 		must(t, err)
 		return full
 	})

@@ -220,7 +220,7 @@ func TestAllNodesTogetherLeaveTheHostRoom(t *testing.T) {
 		if host := min(within("/proc/sys/kernel/pid_max"), within("/proc/sys/kernel/threads-max")); err != nil || pids > host-host/pidsPart || pids < host/2 {
 			t.Errorf("all nodes may have %d processes (%v) of the host's %d", pids, err, host)
 		}
-		if got, err := tree.Together(); err != nil || got.Memory != memory || int64(got.PIDs) != pids {
+		if got, err := tree.SharedLimits(); err != nil || got.Memory != memory || int64(got.PIDs) != pids {
 			t.Errorf("together %+v, %v, want %d and %d", got, err, memory, pids)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 // Argv0 is the first argument of the program where it runs as a child of an
-// examination; the main function then calls Probe at once.
+// examination; the main function then calls ChildMain at once.
 const Argv0 = "patchbay-doctor"
 
 // base is where the ids of probes begin: a range that is never given to nodes.

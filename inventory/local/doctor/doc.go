@@ -4,7 +4,7 @@
 // forbid what the kernel could.
 //
 // What is tried goes away with it. Mounts, devices and namespaces belong to
-// children (Argv0, Probe) and end with them, also when this program is killed;
+// children (Argv0, ChildMain) and end with them, also when this program is killed;
 // folders and groups carry the name of the process that made them, and the
 // next examination takes those whose maker is gone. Several may run at once.
 //

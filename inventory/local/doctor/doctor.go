@@ -10,17 +10,17 @@ import (
 
 // A Finding is what came of trying one thing.
 type Finding struct {
-	Name  string // one word
-	Doing string // what was tried: "mounting an overlay on …"
-	OK    bool
+	Name   string // one word
+	Action string // what was tried: "mounting an overlay on …"
+	OK     bool
 	// Needed tells that there are no nodes without it, or not those that the
 	// settings ask for. What is not needed is for links between nodes and for
 	// their way outside.
 	Needed bool
 	// Note tells that nothing was tried: the words are for whom they concern.
 	Note bool
-	// Words say what came of it.
-	Words string
+	// Message say what came of it.
+	Message string
 	// Remedy says what to do, with the command to type; empty where OK.
 	Remedy string
 }
@@ -104,15 +104,15 @@ func examine(ctx context.Context, place Place, list []check, progress func(Findi
 		if c.asRoot && os.Geteuid() != 0 {
 			continue
 		}
-		f := Finding{Name: c.name, Doing: c.doing, Needed: c.needed || place.asks(c.name), Note: c.name == "tools" || c.name == "untested"}
+		f := Finding{Name: c.name, Action: c.doing, Needed: c.needed || place.asks(c.name), Note: c.name == "tools" || c.name == "untested"}
 		words, t := c.try(ctx, b)
 		if t != nil && place.asks(c.name) {
 			t.Remedy = place.instead(c.name, t.Remedy)
 		}
 		if t != nil {
-			f.Words, f.Remedy = t.Words, t.Remedy
+			f.Message, f.Remedy = t.Words, t.Remedy
 		} else {
-			f.OK, f.Words = true, words
+			f.OK, f.Message = true, words
 		}
 		findings = append(findings, f)
 		progress(f)
@@ -120,13 +120,13 @@ func examine(ctx context.Context, place Place, list []check, progress func(Findi
 	return findings
 }
 
-// Fit is nil where all that is needed works; else it says what does not, and
+// CheckNeeded is nil where all that is needed works; else it says what does not, and
 // the remedies.
-func Fit(findings []Finding) error {
+func CheckNeeded(findings []Finding) error {
 	var b strings.Builder
 	for _, f := range findings {
 		if f.Needed && !f.OK {
-			fmt.Fprintf(&b, "\n%s: %s", f.Name, f.Words)
+			fmt.Fprintf(&b, "\n%s: %s", f.Name, f.Message)
 			if f.Remedy != "" {
 				fmt.Fprintf(&b, "; %s", f.Remedy)
 			}

@@ -76,17 +76,17 @@ func TestThisHostIsFit(t *testing.T) {
 	dir := t.TempDir()
 	var told []Finding
 	found := Examine(t.Context(), Place{State: filepath.Join(dir, "not", "yet"), First: 10000, Last: 10019}, func(f Finding) { told = append(told, f) })
-	if err := Fit(found); err != nil {
+	if err := CheckNeeded(found); err != nil {
 		t.Error(err)
 	}
-	if Fit(nil) == nil {
+	if CheckNeeded(nil) == nil {
 		t.Error("a host that was not examined is fit")
 	}
 	if !slices.Equal(found, told) || len(found) != len(checks()) {
 		t.Errorf("told %d findings, answered %d", len(told), len(found))
 	}
 	for _, f := range found {
-		if f.Needed && !f.OK || f.Words == "" || f.OK != (f.Remedy == "") {
+		if f.Needed && !f.OK || f.Message == "" || f.OK != (f.Remedy == "") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -102,13 +102,13 @@ func TestSeveralExaminationsAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			if err := Fit(Examine(t.Context(), Place{State: dir}, nil)); err != nil {
+			if err := CheckNeeded(Examine(t.Context(), Place{State: dir}, nil)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	if found := handicap(t, "all", dir, &syscall.SysProcAttr{}, nil); Fit(found) != nil {
-		t.Errorf("another process: %v", Fit(found))
+	if found := handicap(t, "all", dir, &syscall.SysProcAttr{}, nil); CheckNeeded(found) != nil {
+		t.Errorf("another process: %v", CheckNeeded(found))
 	}
 	wg.Wait()
 	gone(t, dir)
@@ -128,7 +128,7 @@ func TestKilledExaminationsLeaveNothing(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}
-	if err := Fit(Examine(t.Context(), Place{State: dir}, nil)); err != nil {
+	if err := CheckNeeded(Examine(t.Context(), Place{State: dir}, nil)); err != nil {
 		t.Error(err)
 	}
 	gone(t, dir)
@@ -210,10 +210,10 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 			if len(found) != 1 {
 				t.Fatalf("found %+v", found)
 			}
-			if f := found[0]; f.OK || !strings.Contains(f.Words, c.words) || !strings.Contains(f.Remedy, c.remedy) {
+			if f := found[0]; f.OK || !strings.Contains(f.Message, c.words) || !strings.Contains(f.Remedy, c.remedy) {
 				t.Errorf("%+v\nwant words with %q, a remedy with %q", f, c.words, c.remedy)
 			}
-			if err := Fit(found); (err == nil) == found[0].Needed || found[0].Needed && !strings.Contains(err.Error(), c.remedy) {
+			if err := CheckNeeded(found); (err == nil) == found[0].Needed || found[0].Needed && !strings.Contains(err.Error(), c.remedy) {
 				t.Errorf("Fit says %v", err)
 			}
 			if es, _ := os.ReadDir(dir); len(es) != 0 {
@@ -235,7 +235,7 @@ func TestLimitsThatDoNotBindAreNoticed(t *testing.T) {
 	}
 	want := []string{"limited to 64 MiB of memory took 192 MiB", "limited to 24 processes took 96", "limited to 0.2 processors took"}
 	for i, w := range want {
-		if i >= len(found) || found[i].OK || !strings.Contains(found[i].Words, w) || found[i].Remedy == "" {
+		if i >= len(found) || found[i].OK || !strings.Contains(found[i].Message, w) || found[i].Remedy == "" {
 			t.Errorf("without limit %d: %+v, want %q", i, found, w)
 		}
 	}
@@ -255,7 +255,7 @@ func TestWithoutRootWhatCanBeTold(t *testing.T) {
 	if want := []string{"root", "tracing", "usr", "room", "ports", "clock", "kernel", "tools", "settings", "untested"}; !slices.Equal(names, want) {
 		t.Errorf("told of %q, want %q", names, want)
 	}
-	if err := Fit(found); err == nil || !strings.Contains(err.Error(), "sudo patchbay-local doctor") {
+	if err := CheckNeeded(found); err == nil || !strings.Contains(err.Error(), "sudo patchbay-local doctor") {
 		t.Errorf("Fit says %v", err)
 	}
 }

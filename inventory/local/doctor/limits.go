@@ -53,7 +53,7 @@ func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
 		}
 	}
 	words := fmt.Sprintf("control groups (%s) hold memory, processes and processor time, and end processes", t.Version())
-	if all, err := t.Together(); err == nil {
+	if all, err := t.SharedLimits(); err == nil {
 		words += fmt.Sprintf("; all nodes together may have %s of memory and %d processes", size(all.Memory), all.PIDs)
 		if n := b.place.PIDs; n > 0 {
 			words += fmt.Sprintf(", as %d nodes full of processes have", all.PIDs/n)

@@ -24,7 +24,7 @@ const handicapped = "handicapped"
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case Argv0:
-		Probe()
+		ChildMain()
 	case handicapped:
 		handicappedMain(os.Args[1], os.Args[2], os.Args[3:])
 	}

@@ -42,7 +42,7 @@ func remedyFor(words, module string) string {
 }
 
 func probeLinks([]string) (string, *trouble) {
-	if _, err := fabric.Try(context.Background()); err != nil {
+	if _, err := fabric.Probe(context.Background()); err != nil {
 		return "", &trouble{fmt.Sprintf("nodes cannot be linked: %v", err), remedyFor(err.Error(), "modprobe veth bridge")}
 	}
 	return "bridges and pairs of network devices work: nodes can be linked", nil
@@ -51,8 +51,8 @@ func probeLinks([]string) (string, *trouble) {
 // ability tries what shapes links; what is the name that fabric gives it.
 func ability(what, words, module, without string) func([]string) (string, *trouble) {
 	return func([]string) (string, *trouble) {
-		a, err := fabric.Try(context.Background())
-		why := a.Why[what]
+		a, err := fabric.Probe(context.Background())
+		why := a.Missing[what]
 		if err != nil {
 			why = err.Error()
 		}
@@ -86,14 +86,14 @@ func probeTunnel([]string) (string, *trouble) {
 }
 
 func probeOutside([]string) (string, *trouble) {
-	if err := egress.Try(); err != nil {
+	if err := egress.SelfTest(); err != nil {
 		return "", &trouble{
 			fmt.Sprintf("nodes cannot be led to the network outside: %v", err),
 			remedyFor(err.Error(), "modprobe veth nf_tables nft_ct nft_masq nft_connlimit nft_limit nft_fib_ipv4 nft_reject_ipv4") + "; it is for sites with outbound: yes",
 		}
 	}
 	for _, o := range egress.Obstacles() {
-		return "", &trouble{o.Words, o.Remedy + "; it is for sites with outbound: yes"}
+		return "", &trouble{o.Message, o.Remedy + "; it is for sites with outbound: yes"}
 	}
 	return "nodes can be led to the network outside, and kept from all else (for sites with outbound: yes)", nil
 }

@@ -90,9 +90,9 @@ func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, 
 // container is the remedy where the kernel could and something forbids it.
 const container = "if this host is a container, give it all rights (docker run --privileged --cgroupns=host), or use a host of its own"
 
-// Probe is the main function of the children of an examination. It does not
+// ChildMain is the main function of the children of an examination. It does not
 // return.
-func Probe() {
+func ChildMain() {
 	runtime.LockOSThread()
 	var begin [1]byte
 	if _, err := os.Stdin.Read(begin[:]); err != nil || len(os.Args) < 2 {

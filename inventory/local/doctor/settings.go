@@ -16,7 +16,7 @@ func (p *Place) asks(name string) bool {
 	case "delay":
 		return p.Emulator == fabric.Netem
 	case "tunnel":
-		return p.Emulator == fabric.Relay
+		return p.Emulator == fabric.VSwitch
 	case "outside":
 		return p.Outbound
 	}

@@ -26,7 +26,7 @@ func TestWhatSettingsAskForIsNeeded(t *testing.T) {
 		{Place{}, "", ""},
 		{Place{Emulator: "auto"}, "", ""},
 		{Place{Emulator: "netem"}, "delay", "make one; or set emulator: auto, for the settings ask for netem"},
-		{Place{Emulator: "relay"}, "tunnel", "make one; or set emulator: auto, for the settings ask for relay"},
+		{Place{Emulator: "vswitch"}, "tunnel", "make one; or set emulator: auto, for the settings ask for vswitch"},
 		{Place{Outbound: true}, "outside", "make one; or set outbound: no"},
 	} {
 		findings := examine(t.Context(), tt.place, list, nil)
@@ -37,8 +37,8 @@ func TestWhatSettingsAskForIsNeeded(t *testing.T) {
 				remedy = f.Remedy
 			}
 		}
-		if needed != tt.needed || remedy != tt.remedy || (Fit(findings) == nil) != (tt.needed == "") {
-			t.Errorf("%+v: needed is %q, %q; %v", tt.place, needed, remedy, Fit(findings))
+		if needed != tt.needed || remedy != tt.remedy || (CheckNeeded(findings) == nil) != (tt.needed == "") {
+			t.Errorf("%+v: needed is %q, %q; %v", tt.place, needed, remedy, CheckNeeded(findings))
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 // Gateway is where nodes send what goes outside, and whom they ask for names.
 func Gateway() netip.Addr { return netip.AddrFrom4([4]byte{100, 64, 0, 1}) }
 
-// Nodes is where the addresses of nodes are. They are seen in the exit, and in each
+// NodeNetwork is where the addresses of nodes are. They are seen in the exit, and in each
 // node its own.
-func Nodes() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 16) }
+func NodeNetwork() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 16) }
 
-// Numbers of nodes are 1 to Numbers.
-const Numbers = 256*254 - 1
+// MaxNumber of nodes are 1 to MaxNumber.
+const MaxNumber = 256*254 - 1
 
-// Address is that of the node with a number, 1 to Numbers. None ends in 0 or
+// Address is that of the node with a number, 1 to MaxNumber. None ends in 0 or
 // 255, which old programs take for something else.
 func Address(number int) netip.Addr {
 	return netip.AddrFrom4([4]byte{100, 64, byte(number / 254), byte(number%254 + 1)})
@@ -31,14 +31,14 @@ func MAC(number int) net.HardwareAddr { return hardware(4, number) }
 func numberOf(a netip.Addr) int {
 	b := a.As4()
 	n := int(b[2])*254 + int(b[3]) - 1
-	if !Nodes().Contains(a) || b[3] == 0 || b[3] == 255 || n < 1 {
+	if !NodeNetwork().Contains(a) || b[3] == 0 || b[3] == 255 || n < 1 {
 		return 0
 	}
 	return n
 }
 
-// Uplinks is how many uplinks there can be on a host: they are numbered from 0.
-const Uplinks = 2 * perRange
+// MaxUplinks is how many uplinks there can be on a host: they are numbered from 0.
+const MaxUplinks = 2 * perRange
 
 const perRange = 1 << 14
 
@@ -60,9 +60,9 @@ func address4(n uint32) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// Private are the networks that no node reaches, whatever the settings say:
+// PrivateNetworks are the networks that no node reaches, whatever the settings say:
 // those that are not of the public internet.
-func Private() []netip.Prefix {
+func PrivateNetworks() []netip.Prefix {
 	var all []netip.Prefix
 	for _, s := range []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",

@@ -10,10 +10,10 @@ import (
 
 func TestAddressesOfNodes(t *testing.T) {
 	seen := map[netip.Addr]bool{Gateway(): true}
-	for n := 1; n <= Numbers; n++ {
+	for n := 1; n <= MaxNumber; n++ {
 		a := Address(n)
 		last := a.As4()[3]
-		if seen[a] || !Nodes().Contains(a) || last == 0 || last == 255 || numberOf(a) != n {
+		if seen[a] || !NodeNetwork().Contains(a) || last == 0 || last == 255 || numberOf(a) != n {
 			t.Fatalf("node %d has %v, which is node %d's", n, a, numberOf(a))
 		}
 		seen[a] = true
@@ -27,9 +27,9 @@ func TestAddressesOfNodes(t *testing.T) {
 
 func TestUplinksDoNotTouch(t *testing.T) {
 	seen := map[netip.Prefix]bool{}
-	for n := range uint32(Uplinks) {
+	for n := range uint32(MaxUplinks) {
 		host, exit := uplink(n)
-		if host.Masked() != exit.Masked() || host == exit || seen[host.Masked()] || host.Addr() != host.Masked().Addr().Next() || !within(Private(), host.Addr()) || Nodes().Overlaps(host) {
+		if host.Masked() != exit.Masked() || host == exit || seen[host.Masked()] || host.Addr() != host.Masked().Addr().Next() || !within(PrivateNetworks(), host.Addr()) || NodeNetwork().Overlaps(host) {
 			t.Fatalf("uplink %d: %v, %v", n, host, exit)
 		}
 		seen[host.Masked()] = true
@@ -67,15 +67,15 @@ func TestRulesHaveOneVersion(t *testing.T) {
 		r, _ := exitTable(0, blocked, connections)
 		return r.version()
 	}
-	is := version(Private(), 1000)
-	if is != version(Private(), 1000) {
+	is := version(PrivateNetworks(), 1000)
+	if is != version(PrivateNetworks(), 1000) {
 		t.Error("equal rules have two versions")
 	}
-	if is == version(Private()[1:], 1000) || is == version(Private(), 1001) {
+	if is == version(PrivateNetworks()[1:], 1000) || is == version(PrivateNetworks(), 1001) {
 		t.Error("different rules have the same version")
 	}
-	a, _ := hostTable("t", "pbo-a", Address(1), Private(), 1)
-	b, _ := hostTable("t", "pbo-b", Address(1), Private(), 1)
+	a, _ := hostTable("t", "pbo-a", Address(1), PrivateNetworks(), 1)
+	b, _ := hostTable("t", "pbo-b", Address(1), PrivateNetworks(), 1)
 	if a.version() == b.version() {
 		t.Error("rules for different devices have the same version")
 	}

@@ -9,11 +9,11 @@
 //	                           │ one pair of devices, a /30 that nobody else has
 //	host  pbo-…  ──────────────┘─ nothing comes in, NAT again, to the outside
 //
-// Nodes share no wire: each frame of one ends in the exit. Its address follows
+// NodeNetwork share no wire: each frame of one ends in the exit. Its address follows
 // from a number that is its own for its life (see Address). IPv4 only: there is
 // no IPv6 in the exit.
 //
-// All of it is in the kernel and outlives the program; the Exit of the next one
+// All of it is in the kernel and outlives the program; the Router of the next one
 // finds it, mends what is missing, and looks every few seconds whether the
 // addresses of the host, its way out and its name servers have changed. Only the
 // relay of questions for names ends with the program: it copies datagrams and

@@ -24,20 +24,20 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// Options of an Exit.
+// Options of an Router.
 type Options struct {
 	// Folder is the instance's own for it, which is made; nothing else is in it.
 	Folder   string
 	Instance string
-	// Number is the uplink's, below Uplinks, which no other instance has and for
-	// which Free was true when it was chosen.
+	// Number is the uplink's, below MaxUplinks, which no other instance has and for
+	// which IsFree was true when it was chosen.
 	Number uint32
 	// Servers are asked for names; none are those of the host's resolv.conf.
 	Servers []netip.Addr
-	// Appears are addresses as which nodes are seen outside, where a router gives the
+	// SourceAddresses are addresses as which nodes are seen outside, where a router gives the
 	// host others; none are the host's own.
-	Appears []netip.Addr
-	// Block are networks that no node reaches, beside the Private ones.
+	SourceAddresses []netip.Addr
+	// Block are networks that no node reaches, beside the PrivateNetworks ones.
 	Block []netip.Prefix
 	Log   *slog.Logger
 
@@ -45,9 +45,9 @@ type Options struct {
 	every time.Duration // between looks at the host; 0: as always
 }
 
-// Exit is the way outside of an instance's nodes. Its methods may be called from
+// Router is the way outside of an instance's nodes. Its methods may be called from
 // any goroutine.
-type Exit struct {
+type Router struct {
 	o       Options
 	device  string
 	blocked []netip.Prefix
@@ -76,9 +76,9 @@ const every = 2 * time.Second
 
 // Open makes the exit, or finds it and mends what is missing, and keeps it right
 // until Close.
-func Open(o Options) (*Exit, error) {
-	if o.Number >= Uplinks {
-		return nil, fmt.Errorf("%d is no number of an uplink: 0 to %d", o.Number, Uplinks-1)
+func Open(o Options) (*Router, error) {
+	if o.Number >= MaxUplinks {
+		return nil, fmt.Errorf("%d is no number of an uplink: 0 to %d", o.Number, MaxUplinks-1)
 	}
 	if err := os.Mkdir(o.Folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("cannot make the folder of the way outside: %w", err)
@@ -91,11 +91,11 @@ func Open(o Options) (*Exit, error) {
 }
 
 // start makes the exit in a namespace, which is closed with it.
-func start(o Options, space *os.File) (*Exit, error) {
+func start(o Options, space *os.File) (*Router, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Exit{o: o, device: device(o.Instance), blocked: slices.Concat(Private(), o.Block), space: space, unfilled: true, unguarded: true}
+	e := &Router{o: o, device: device(o.Instance), blocked: slices.Concat(PrivateNetworks(), o.Block), space: space, unfilled: true, unguarded: true}
 	e.mtu.Store(mostMTU)
 	_, behind := uplink(o.Number)
 	err := netlinkIn(space, prepare)
@@ -107,7 +107,7 @@ func start(o Options, space *os.File) (*Exit, error) {
 			e.table, e.own = exitTable(e.o.Number, e.blocked, most)
 			e.hostTable, e.guards = hostTable(tableName(o.Instance), e.device, behind.Addr(), e.blocked, most)
 			for _, o := range Obstacles() {
-				e.o.Log.Warn(o.Words+", so nodes may not reach the network outside", "remedy", o.Remedy)
+				e.o.Log.Warn(o.Message+", so nodes may not reach the network outside", "remedy", o.Remedy)
 			}
 			return e.mend()
 		})
@@ -127,7 +127,7 @@ func start(o Options, space *os.File) (*Exit, error) {
 
 // Close lets go of the exit, which stays as it is: nodes go on reaching the
 // outside, by addresses only.
-func (e *Exit) Close() error {
+func (e *Router) Close() error {
 	e.stop()
 	e.names.close()
 	e.watching.Wait()
@@ -135,7 +135,7 @@ func (e *Exit) Close() error {
 }
 
 // onHost calls f where the host's network is.
-func (e *Exit) onHost(f func() error) error {
+func (e *Router) onHost(f func() error) error {
 	if e.o.host == nil {
 		return f()
 	}
@@ -171,7 +171,7 @@ func prepare(h *netlink.Handle) error {
 }
 
 // mend makes all as it should be; the calling thread is on the host.
-func (e *Exit) mend() error {
+func (e *Router) mend() error {
 	// First the filters, then the way.
 	err := netspace.Inside(e.space, func() error {
 		was, err := e.table.put()
@@ -213,7 +213,7 @@ func (e *Exit) mend() error {
 }
 
 // watch mends what others change, and follows the host.
-func (e *Exit) watch(ctx context.Context) {
+func (e *Router) watch(ctx context.Context) {
 	var last string
 	for {
 		select {

@@ -109,7 +109,7 @@ func TestNodesAreApart(t *testing.T) {
 	// Nobody from outside gets in either, not even the host.
 	_, behind := uplink(e.o.Number)
 	err := b.Do(func() error {
-		return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(Nodes()), Gw: behind.Addr().AsSlice()})
+		return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(NodeNetwork()), Gw: behind.Addr().AsSlice()})
 	})
 	must(t, err)
 	if err := greeted(b.Space(), Address(2).String()+":80"); err == nil {

@@ -62,7 +62,7 @@ func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*rule
 	// This only keeps what cannot be a node's address out of the books. Questions
 	// for names are not in the books at all.
 	first := r.chain("first", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, *nftables.ChainPriorityRaw, nftables.ChainPolicyAccept)
-	r.rule(first, notFrom(outside), isOutside(source, Nodes()), drop())
+	r.rule(first, notFrom(outside), isOutside(source, NodeNetwork()), drop())
 	r.rule(first, notFrom(outside), is(destination, gate), untrack())
 	answers := r.chain("answers", nftables.ChainTypeFilter, nftables.ChainHookOutput, *nftables.ChainPriorityRaw, nftables.ChainPolicyAccept)
 	r.rule(answers, is(source, gate), untrack())

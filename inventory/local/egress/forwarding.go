@@ -86,7 +86,7 @@ func setForwarding(device, to string) error {
 // forward lets the host pass packets on that come, as answers, from ways outside.
 // Where the host did so already nothing is changed. What is changed is written down
 // first, and guarded: nothing but answers to nodes may come that way.
-func (e *Exit) forward(ways []string) error {
+func (e *Router) forward(ways []string) error {
 	c, err := readChanges(e.o.Folder)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ type host struct {
 }
 
 // look finds out about the host, in whose namespace the calling thread is.
-func (e *Exit) look() (host, error) {
+func (e *Router) look() (host, error) {
 	h, err := handle()
 	if err != nil {
 		return host{}, err

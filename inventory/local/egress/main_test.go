@@ -61,7 +61,7 @@ func options(t testing.TB, b *netlab.Lab, instance string) Options {
 	return o
 }
 
-func open(t testing.TB, o Options) *Exit {
+func open(t testing.TB, o Options) *Router {
 	t.Helper()
 	e, err := Open(o)
 	must(t, err)
@@ -69,7 +69,7 @@ func open(t testing.TB, o Options) *Exit {
 	return e
 }
 
-func attach(t testing.TB, e *Exit, number int) *os.File {
+func attach(t testing.TB, e *Router, number int) *os.File {
 	t.Helper()
 	node := space(t)
 	must(t, e.Attach(t.Context(), number, node))
@@ -156,7 +156,7 @@ func must(t testing.TB, err error) {
 }
 
 // opened is an exit of the host of a new lab.
-func opened(t testing.TB) (*netlab.Lab, *Exit) {
+func opened(t testing.TB) (*netlab.Lab, *Router) {
 	t.Helper()
 	b := netlab.New(t, netlab.Options{})
 	return b, open(t, options(t, b, "out-t"))

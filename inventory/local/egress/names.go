@@ -44,7 +44,7 @@ const (
 // at the host's loopback; each question has one of its own, with a port that
 // nobody can guess.
 type names struct {
-	e       *Exit
+	e       *Router
 	udp     *net.UDPConn
 	tcp     *net.TCPListener
 	ctx     context.Context
@@ -95,9 +95,9 @@ func (s *shares) give(a netip.Addr, owner string) {
 	}
 }
 
-// Own says whose the node of that number is, until it is detached: the nodes of one
+// SetOwner says whose the node of that number is, until it is detached: the nodes of one
 // owner cannot take all that there is for names.
-func (e *Exit) Own(number int, owner string) {
+func (e *Router) SetOwner(number int, owner string) {
 	e.names.mu.Lock()
 	defer e.names.mu.Unlock()
 	if owner == "" {
@@ -108,7 +108,7 @@ func (e *Exit) Own(number int, owner string) {
 }
 
 // openNames begins to answer.
-func openNames(e *Exit) (*names, error) {
+func openNames(e *Router) (*names, error) {
 	n := &names{e: e, questions: newShares(), streams: newShares(), owners: map[int]string{}}
 	n.reread()
 	err := netspace.Inside(e.space, func() (err error) {

@@ -26,14 +26,14 @@ var ErrOccupied = errors.New("the node has another device " + Interface + " alre
 // with the address of its number. Again it changes nothing, whatever root of the
 // node has made of its end meanwhile. A pair that leads to another namespace,
 // such as that of the node's last run, is replaced.
-func (e *Exit) Attach(ctx context.Context, number int, node *os.File) error {
-	if number < 1 || number > Numbers {
-		return fmt.Errorf("%d is no number of a node: 1 to %d", number, Numbers)
+func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
+	if number < 1 || number > MaxNumber {
+		return fmt.Errorf("%d is no number of a node: 1 to %d", number, MaxNumber)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if netspace.Same(node, e.space) {
+	if netspace.Equal(node, e.space) {
 		return errors.New("the exit is no node")
 	}
 	made, err := e.attach(number, node)
@@ -58,7 +58,7 @@ func (e *Exit) Attach(ctx context.Context, number int, node *os.File) error {
 func port(number int) string { return nodePrefix + strconv.Itoa(number) }
 
 // attach is Attach without waiting; it tells whether it made the pair.
-func (e *Exit) attach(number int, node *os.File) (made bool, err error) {
+func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	port := port(number)
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
@@ -150,7 +150,7 @@ func setPort(h *netlink.Handle, port string, number int) error {
 
 // Detach takes a node's way outside, and forgets its connections, so that the
 // next node with the number does not get answers to them.
-func (e *Exit) Detach(number int) error {
+func (e *Router) Detach(number int) error {
 	if err := e.unplug(number); err != nil {
 		return err
 	}
@@ -160,10 +160,10 @@ func (e *Exit) Detach(number int) error {
 }
 
 // unplug removes the device of a node.
-func (e *Exit) unplug(number int) error {
+func (e *Router) unplug(number int) error {
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
-	e.Own(number, "")
+	e.SetOwner(number, "")
 	return netspace.Inside(e.space, func() error { return remove(port(number)) })
 }
 
@@ -224,7 +224,7 @@ func (s sources) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 }
 
 // Sweep detaches the nodes whose numbers keep does not want.
-func (e *Exit) Sweep(keep func(number int) bool) error {
+func (e *Router) Sweep(keep func(number int) bool) error {
 	var numbers []int
 	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		all, err := links(h)

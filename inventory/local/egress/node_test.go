@@ -9,7 +9,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// Nodes that leave while connections are being forgotten wait for one further list
+// NodeNetwork that leave while connections are being forgotten wait for one further list
 // of them together, and each has its error.
 func TestConnectionsOfManyNodesAreForgottenTogether(t *testing.T) {
 	const many = 100

@@ -22,19 +22,19 @@ const (
 	marks = 512
 )
 
-// Blocks is how many nodes have a block of their own: those with the numbers 1 to
-// Blocks. Others share one with another node.
-const Blocks = 430
+// PortBlocks is how many nodes have a block of their own: those with the numbers 1 to
+// PortBlocks. Others share one with another node.
+const PortBlocks = 430
 
 // Ports are those from which connections of the node with a number leave the
 // host. Through them it may have that many connections to one port of one address
 // at the same time.
-func (e *Exit) Ports(number int) (first, last uint16) { return portsOf(e.o.Number, number) }
+func (e *Router) Ports(number int) (first, last uint16) { return portsOf(e.o.Number, number) }
 
-// Appears tells from which addresses and ports the connections of the node with a
+// SourceAddresses tells from which addresses and ports the connections of the node with a
 // number are seen to come outside: address:first-last.
-func (e *Exit) Appears(number int) (all []string) {
-	addresses := e.o.Appears
+func (e *Router) SourceAddresses(number int) (all []string) {
+	addresses := e.o.SourceAddresses
 	if len(addresses) == 0 {
 		addresses = *e.appears.Load()
 	}

@@ -15,17 +15,17 @@ import (
 
 func TestBlocksOfPorts(t *testing.T) {
 	taken := map[uint16]int{}
-	for n := 1; n <= Blocks; n++ {
+	for n := 1; n <= PortBlocks; n++ {
 		first, last := portsOf(0, n)
 		if first < 10240 || int(last)-int(first) != blockSize-1 {
 			t.Fatalf("node %d has the ports %d to %d", n, first, last)
 		}
 		if other := taken[first]; other != 0 {
-			t.Fatalf("nodes %d and %d share their ports, and there are blocks for %d", other, n, Blocks)
+			t.Fatalf("nodes %d and %d share their ports, and there are blocks for %d", other, n, PortBlocks)
 		}
 		taken[first] = n
 	}
-	for _, n := range []int{Blocks, 5000, Numbers} {
+	for _, n := range []int{PortBlocks, 5000, MaxNumber} {
 		if first, last := portsOf(0, n); first < 10240 || last < first {
 			t.Errorf("node %d has the ports %d to %d", n, first, last)
 		}
@@ -68,13 +68,13 @@ func TestPortsTellTheNode(t *testing.T) {
 	two.Number = 1
 	first, second := open(t, one), open(t, two)
 	for _, x := range []struct {
-		exit   *Exit
+		exit   *Router
 		number int
 	}{{first, 1}, {first, 2}, {first, 300}, {second, 1}} {
 		node := attach(t, x.exit, x.number)
 		low, high := x.exit.Ports(x.number)
-		if want := []string{fmt.Sprintf("%s:%d-%d", netlab.Host, low, high)}; !slices.Equal(x.exit.Appears(x.number), want) {
-			t.Errorf("node %d appears as %q, not as %q", x.number, x.exit.Appears(x.number), want)
+		if want := []string{fmt.Sprintf("%s:%d-%d", netlab.Host, low, high)}; !slices.Equal(x.exit.SourceAddresses(x.number), want) {
+			t.Errorf("node %d appears as %q, not as %q", x.number, x.exit.SourceAddresses(x.number), want)
 		}
 		within := func(what string, from net.Addr, err error) {
 			t.Helper()

@@ -19,9 +19,9 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// Try leads a node outside, between a host and an internet that are namespaces
+// SelfTest leads a node outside, between a host and an internet that are namespaces
 // made for it, and looks whether what must be refused is. All goes with it.
-func Try() error {
+func SelfTest() error {
 	var spaces []*os.File
 	defer func() {
 		for _, f := range spaces {
@@ -64,7 +64,7 @@ func Try() error {
 	return errors.Join(err, e.Close())
 }
 
-// tryTime is what one step of Try may take.
+// tryTime is what one step of SelfTest may take.
 const tryTime = 3 * time.Second
 
 // joinSpaces makes a way from a host to an internet.
@@ -118,7 +118,7 @@ func connected(node, internet *os.File, address netip.Addr) error {
 }
 
 // An Obstacle of the host is in the way of nodes.
-type Obstacle struct{ Words, Remedy string }
+type Obstacle struct{ Message, Remedy string }
 
 // Obstacles are filters of the host, in whose network the calling thread is,
 // that keep from passing on what they do not know, and do not know us. What
@@ -148,7 +148,7 @@ func Obstacles() (all []Obstacle) {
 		if knows(c, chain) {
 			continue
 		}
-		o := Obstacle{Words: fmt.Sprintf("the firewall of this host drops what it does not know (nftables, table %s %s, chain %s)", family, chain.Table.Name, chain.Name)}
+		o := Obstacle{Message: fmt.Sprintf("the firewall of this host drops what it does not know (nftables, table %s %s, chain %s)", family, chain.Table.Name, chain.Name)}
 		if chain.Table.Name == "filter" && chain.Name == "FORWARD" {
 			o.Remedy = fmt.Sprintf("let it leave to Patchbay what nodes may: iptables -I FORWARD -i %[1]s+ -j ACCEPT && iptables -I FORWARD -o %[1]s+ -j ACCEPT", devicePrefix)
 		} else {

@@ -19,7 +19,7 @@ import (
 func TestThisHostCanLeadNodesOutside(t *testing.T) {
 	require.NetNS(t)
 	for range 3 { // nothing of the last one is in the way
-		must(t, Try())
+		must(t, SelfTest())
 	}
 }
 
@@ -60,7 +60,7 @@ func TestFirewallsThatAreInTheWay(t *testing.T) {
 			c.AddTable(table)
 			c.AddChain(chain)
 		})
-		if len(found) != 1 || !strings.Contains(found[0].Words, tt.words) || !strings.Contains(found[0].Remedy, tt.remedy) {
+		if len(found) != 1 || !strings.Contains(found[0].Message, tt.words) || !strings.Contains(found[0].Remedy, tt.remedy) {
 			t.Errorf("found %q", found)
 		}
 		if _, err := fetch(node, "http://"+netlab.Web); err == nil {

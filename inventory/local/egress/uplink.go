@@ -25,9 +25,9 @@ func device(instance string) string {
 	return devicePrefix + hex.EncodeToString(sum[:5])
 }
 
-// Free tells whether the addresses of an uplink lead nowhere on this host, but
+// IsFree tells whether the addresses of an uplink lead nowhere on this host, but
 // where everything unknown goes.
-func Free(n uint32) bool {
+func IsFree(n uint32) bool {
 	own, other := uplink(n)
 	for _, a := range []netip.Addr{own.Masked().Addr(), own.Addr(), other.Addr()} {
 		routes, err := netlink.RouteGetWithOptions(a.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
@@ -110,7 +110,7 @@ func netlinkIn(space *os.File, f func(*netlink.Handle) error) error {
 }
 
 // connect makes the pair of devices between host and exit, unless it is whole.
-func (e *Exit) connect() error {
+func (e *Router) connect() error {
 	h, err := handle()
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (e *Exit) connect() error {
 
 // whole tells whether our device has its other end in the exit, is up and has
 // its address.
-func (e *Exit) whole(h *netlink.Handle, ours netlink.Link) bool {
+func (e *Router) whole(h *netlink.Handle, ours netlink.Link) bool {
 	own, _ := uplink(e.o.Number)
 	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
 	if err != nil || ours.Attrs().NetNsID != id || ours.Attrs().Flags&net.FlagUp == 0 {

@@ -107,13 +107,13 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 		{Auto, 2, []Shape{{Rate: 100_000}}, "bridge+tbf"},
 		{cutting, 2, nil, "bridge"},
 		{cutting, 3, []Shape{{Rate: 100_000}}, "bridge+tbf"},
-		{Relay, 3, []Shape{cut, {Rate: 100_000}}, "tbf+relay"},
-		{Relay, 3, []Shape{{Delay: time.Millisecond}}, "relay"},
-		{Relay, 2, []Shape{cut}, "relay"},
+		{VSwitch, 3, []Shape{cut, {Rate: 100_000}}, "tbf+vswitch"},
+		{VSwitch, 3, []Shape{{Delay: time.Millisecond}}, "vswitch"},
+		{VSwitch, 2, []Shape{cut}, "vswitch"},
 		{Auto, 2, nil, "bridge"},
 	} {
 		h.o.Emulator = c.forced
-		put := func(h *Host, l Link) (string, error) { return h.Put(context.Background(), l) }
+		put := func(h *Host, l Link) (string, error) { return h.SetLink(context.Background(), l) }
 		if c.forced == cutting {
 			put = putCut
 		}
@@ -159,7 +159,7 @@ func TestNetworksAreAdopted(t *testing.T) {
 	before := nodes[0].tell("eth1")
 	must(t, h.Close())
 	ctx := context.Background()
-	if _, err := h.Put(ctx, l); err != ErrClosed {
+	if _, err := h.SetLink(ctx, l); err != ErrClosed {
 		t.Errorf("Put after Close: %v", err)
 	}
 	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
@@ -169,13 +169,13 @@ func TestNetworksAreAdopted(t *testing.T) {
 	h2, err := Open(options(h.o.Folder, Auto))
 	must(t, err)
 	t.Cleanup(func() { h2.Close() })
-	if err := h2.Plug(ctx, "s1", "lan", "node1/0", nodes[0].file); err == nil || !strings.Contains(err.Error(), "put the link first") {
+	if err := h2.AttachEnd(ctx, "s1", "lan", "node1/0", nodes[0].file); err == nil || !strings.Contains(err.Error(), "put the link first") {
 		t.Errorf("Plug before Put: %v", err)
 	}
 	if got, err := h2.Links(ctx, "s1"); err != nil || strings.Join(got, " ") != "gone lan" {
 		t.Errorf("Links: %v, %v", got, err)
 	}
-	must(t, h2.Remove(ctx, "s1", "gone"))
+	must(t, h2.RemoveLinks(ctx, "s1", "gone"))
 	l.Shapes = nil
 	put(t, h2, l)
 	plug(t, h2, l, nodes)
@@ -185,7 +185,7 @@ func TestNetworksAreAdopted(t *testing.T) {
 	if got := received(t, h2, kindCutEnd); got != 0 {
 		t.Errorf("a device of before the crash is still there: it has received %d packets", got)
 	}
-	must(t, h2.Drop(ctx, "s1"))
+	must(t, h2.RemoveNetwork(ctx, "s1"))
 	h.closed = false // so that the end of the test finds nothing to drop
 }
 
@@ -210,7 +210,7 @@ func TestRemovalThatWasInterrupted(t *testing.T) {
 	plug(t, h2, l, nodes)
 	other := Link{Slice: "s1", Name: "other", Ends: []End{{ID: "x", MAC: l.Ends[0].MAC, IfName: "eth2"}}}
 	put(t, h2, other)
-	must(t, h2.Remove(context.Background(), "s1", "other"))
+	must(t, h2.RemoveLinks(context.Background(), "s1", "other"))
 	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
 		t.Error("the removal of another link took the link away")
 	}
@@ -222,7 +222,7 @@ func TestPinsThatAreNone(t *testing.T) {
 	path := filepath.Join(h.o.Folder, "slices", "s1")
 	// After a boot, a file without a mount is there.
 	must(t, os.WriteFile(path, nil, 0o600))
-	if err := h.Plug(ctx, "s1", "lan", "node1/0", newNode(t).file); err == nil {
+	if err := h.AttachEnd(ctx, "s1", "lan", "node1/0", newNode(t).file); err == nil {
 		t.Error("an end of no link is plugged")
 	}
 	l := lan("s1", 2)
@@ -240,8 +240,8 @@ func TestPinsThatAreNone(t *testing.T) {
 	}
 	// And one that is gone when the network shall be dropped.
 	must(t, unix.Unmount(path, unix.MNT_DETACH))
-	must(t, h.Drop(ctx, "s1"))
-	if err := h.Drop(ctx, "s1"); err != nil {
+	must(t, h.RemoveNetwork(ctx, "s1"))
+	if err := h.RemoveNetwork(ctx, "s1"); err != nil {
 		t.Errorf("to drop what is not there: %v", err)
 	}
 	for _, dir := range []string{"slices", "shared"} {

@@ -27,11 +27,11 @@ func BenchmarkRemoveRing(b *testing.B) {
 				}
 				b.StartTimer()
 				if together {
-					must(b, h.Remove(context.Background(), "s1", names...))
+					must(b, h.RemoveLinks(context.Background(), "s1", names...))
 					continue
 				}
 				for _, name := range names {
-					must(b, h.Remove(context.Background(), "s1", name))
+					must(b, h.RemoveLinks(context.Background(), "s1", name))
 				}
 			}
 		})

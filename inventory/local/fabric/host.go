@@ -22,23 +22,23 @@ type Options struct {
 	Folder string
 	// Instance is what the testbed is called in the log.
 	Instance string
-	// Emulator is Auto, which is also what empty means, Netem or Relay.
+	// Emulator is Auto, which is also what empty means, Netem or VSwitch.
 	Emulator string
-	// Relay is how relays are started, one for each slice that needs it; Place and
-	// Left of it are not used, but those here, which are told the slice.
-	Relay vswitch.Options
-	// Place is called with each new relay before it does anything, to put it under
-	// limits, and Left when it has ended and no other follows. Nil: nothing is called.
-	Place func(slice string, pid int) error
-	Left  func(slice string) error
-	Log   *slog.Logger
+	// VSwitch is how switch processes are started, one for each slice that needs it; SetLimits and
+	// Ended of it are not used, but those here, which are told the slice.
+	VSwitch vswitch.Options
+	// SetLimits is called with each new switch process before it does anything, to put it under
+	// limits, and Ended when it has ended and no other follows. Nil: nothing is called.
+	SetLimits func(slice string, pid int) error
+	Ended     func(slice string) error
+	Log       *slog.Logger
 }
 
 // Host makes the networks of the slices of one testbed. Its methods may be called
 // at the same time; those of one slice wait for each other.
 type Host struct {
 	o    Options
-	able Abilities
+	able Features
 
 	mu     sync.Mutex // guards closed and slices
 	closed bool
@@ -59,15 +59,15 @@ func Open(o Options) (*Host, error) {
 	if o.Instance != "" {
 		o.Log = o.Log.With("instance", o.Instance)
 	}
-	if o.Relay.Log == nil {
-		o.Relay.Log = o.Log
+	if o.VSwitch.Log == nil {
+		o.VSwitch.Log = o.Log
 	}
 	switch o.Emulator {
 	case "":
 		o.Emulator = Auto
-	case Auto, Netem, Relay:
+	case Auto, Netem, VSwitch:
 	default:
-		return nil, fmt.Errorf("emulator: %q is not known; auto, netem and relay are", o.Emulator)
+		return nil, fmt.Errorf("emulator: %q is not known; auto, netem and vswitch are", o.Emulator)
 	}
 	for _, dir := range []string{"slices", "shared"} {
 		dir = filepath.Join(o.Folder, dir)
@@ -79,7 +79,7 @@ func Open(o Options) (*Host, error) {
 			return nil, fmt.Errorf("cannot make the folder of networks: %w", err)
 		}
 	}
-	able, err := Try(context.Background())
+	able, err := Probe(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +90,12 @@ func Open(o Options) (*Host, error) {
 	return h, nil
 }
 
-// Abilities are what the host could do when it was opened.
-func (h *Host) Abilities() Abilities { return h.able }
+// Features are what the host could do when it was opened.
+func (h *Host) Features() Features { return h.able }
 
-// Check tells whether this host can make the link: an *UnsupportedError if not,
+// CheckLink tells whether this host can make the link: an *UnsupportedError if not,
 // another error if it is no link.
-func (h *Host) Check(l Link) error {
+func (h *Host) CheckLink(l Link) error {
 	if err := l.check(); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (h *Host) Check(l Link) error {
 }
 
 // Close lets go of everything and leaves all networks as they are, but those that
-// need the relay: it ends.
+// need the vswitch: it ends.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -154,7 +154,7 @@ type slice struct {
 
 	net    *network // nil until it is needed
 	links  map[string]*made
-	keeper *vswitch.Keeper
+	keeper *vswitch.Manager
 	// own are the addresses of ports that the rules know; nil after a crash.
 	own map[string]string
 }
@@ -243,10 +243,10 @@ func (s *slice) current() (bool, error) {
 		return false, fmt.Errorf("cannot look at the network of slice %s: %w", s.name, err)
 	}
 	defer f.Close()
-	return netspace.Same(f, s.net.file), nil
+	return netspace.Equal(f, s.net.file), nil
 }
 
-// close lets go of the network and ends the relay.
+// close lets go of the network and ends the vswitch.
 func (s *slice) close() error {
 	var err error
 	if s.keeper != nil {

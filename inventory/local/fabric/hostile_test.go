@@ -227,7 +227,7 @@ func TestDropDoesNotWaitForThoseWhoLook(t *testing.T) {
 	f, err := os.Open(h.path("s1")) // as a node's mount namespace may
 	must(t, err)
 	defer f.Close()
-	must(t, h.Drop(context.Background(), "s1"))
+	must(t, h.RemoveNetwork(context.Background(), "s1"))
 	if got := nodes[0].interfaces() + nodes[1].interfaces(); got != "" {
 		t.Errorf("the nodes have %s", got)
 	}
@@ -247,7 +247,7 @@ func TestManyAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for i, e := range l.Ends {
 		group.Go(func() {
-			if err := h.Plug(context.Background(), "s1", "lan", e.ID, nodes[i].file); err != nil {
+			if err := h.AttachEnd(context.Background(), "s1", "lan", e.ID, nodes[i].file); err != nil {
 				t.Error(err)
 			}
 		})
@@ -270,7 +270,7 @@ func TestWaitingForASliceEnds(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := h.Put(ctx, lan("s1", 1)); err == nil || !strings.Contains(err.Error(), "is being changed") {
+	if _, err := h.SetLink(ctx, lan("s1", 1)); err == nil || !strings.Contains(err.Error(), "is being changed") {
 		t.Errorf("Put: %v", err)
 	}
 	build(t, h, lan("s2", 1)) // others do not wait
@@ -301,10 +301,10 @@ func TestLinksThatAreNone(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := lan("s1", 2)
 			tc.change(&l)
-			if err := h.Check(l); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if err := h.CheckLink(l); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Check: %v; want … %s …", err, tc.want)
 			}
-			if _, err := h.Put(ctx, l); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := h.SetLink(ctx, l); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Put: %v; want … %s …", err, tc.want)
 			}
 		})

@@ -15,8 +15,8 @@ func most(d time.Duration) uint64 {
 
 func bounding(t testing.TB, h *Host) {
 	t.Helper()
-	if !h.Abilities().Inflow {
-		t.Skip(h.Abilities().Why["inflow"])
+	if !h.Features().Inflow {
+		t.Skip(h.Features().Missing["inflow"])
 	}
 }
 
@@ -43,7 +43,7 @@ func TestWhatCanCircleIsBounded(t *testing.T) {
 		{"foreign address", Auto, otherMAC, foreignMAC, true},
 		{"another's address", Auto, otherMAC, otherMAC, true},
 		{"own address", Auto, otherMAC, ownMAC, false},
-		{"broadcast, relayed", Relay, group, ownMAC, true},
+		{"broadcast, relayed", VSwitch, group, ownMAC, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := open(t, tt.means)
@@ -165,7 +165,7 @@ func TestBoundsFollowTheLink(t *testing.T) {
 	if got := known(); got != 602 {
 		t.Errorf("after a crash the rules know %d ports, want 602", got)
 	}
-	must(t, h.Remove(context.Background(), "s1", "lan"))
+	must(t, h.RemoveLinks(context.Background(), "s1", "lan"))
 	if list, err := h.slices["s1"].net.cutFrames(); err != nil || len(list) != 0 {
 		t.Errorf("without the link these were too much: %v, %v", list, err)
 	}

@@ -24,7 +24,7 @@ const killedNodes = 4
 // killedLinks are what it makes, changes and removes.
 func killedLinks(forced string) []Link {
 	shape := Shape{Rate: 100_000}
-	if forced == Relay {
+	if forced == VSwitch {
 		shape.Loss = 0.01
 	}
 	a, b := lan("s1", 3), lan("s1", 3, shape)
@@ -53,15 +53,15 @@ func busy() {
 		var err error
 		switch rand.IntN(10) {
 		case 0:
-			err = h.Drop(ctx, l.Slice)
+			err = h.RemoveNetwork(ctx, l.Slice)
 		case 1, 2:
-			err = h.Remove(ctx, l.Slice, l.Name)
+			err = h.RemoveLinks(ctx, l.Slice, l.Name)
 		default:
 			if err = putAs(forced, h, l); err != nil {
 				break
 			}
 			for _, e := range l.Ends {
-				if err = h.Plug(ctx, l.Slice, l.Name, e.ID, nodes[nodeOf(e)]); err != nil {
+				if err = h.AttachEnd(ctx, l.Slice, l.Name, e.ID, nodes[nodeOf(e)]); err != nil {
 					break
 				}
 			}
@@ -84,7 +84,7 @@ func putAs(forced string, h *Host, l Link) (err error) {
 	if forced == cutting {
 		_, err = putCut(h, l)
 	} else {
-		_, err = h.Put(context.Background(), l)
+		_, err = h.SetLink(context.Background(), l)
 	}
 	return err
 }
@@ -97,10 +97,10 @@ func nodeOf(e End) (i int) {
 
 func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 	require.NetNS(t)
-	for _, forced := range []string{cutting, Relay} {
+	for _, forced := range []string{cutting, VSwitch} {
 		t.Run(forced, func(t *testing.T) {
 			h := open(t, emulatorOf(forced))
-			if !h.able.Relay && forced == Relay {
+			if !h.able.VSwitch && forced == VSwitch {
 				require.TUN(t)
 			}
 			ctx := context.Background()
@@ -134,7 +134,7 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 					for _, l := range links[1:] {
 						must(t, putAs(forced, h2, l))
 						for _, e := range l.Ends {
-							if err := h2.Plug(ctx, l.Slice, l.Name, e.ID, nodes[nodeOf(e)].file); err != nil {
+							if err := h2.AttachEnd(ctx, l.Slice, l.Name, e.ID, nodes[nodeOf(e)].file); err != nil {
 								t.Fatalf("round %d: %v", round, err)
 							}
 						}

@@ -45,7 +45,7 @@ func TestSlicesAreApart(t *testing.T) {
 	if got, err := h.Slices(); err != nil || !slices.Equal(got, []string{"s1", "s2", "s3"}) {
 		t.Errorf("Slices: %v, %v", got, err)
 	}
-	must(t, h.Drop(context.Background(), "s2"))
+	must(t, h.RemoveNetwork(context.Background(), "s2"))
 	if !reaches(t, one[0], address(1), one[1], address(2), long) {
 		t.Error("the end of one slice ended another")
 	}
@@ -58,14 +58,14 @@ func TestSlicesAreApart(t *testing.T) {
 func TestFirstPacketArrives(t *testing.T) {
 	h := open(t, Auto)
 	for i, l := range []Link{lan("s1", 2), lan("s2", 2, Shape{Rate: 10_000}), lan("s3", 2, Shape{Loss: 1e-9}), lan("s4", 2, Shape{Delay: 1})} {
-		if h.Check(l) != nil {
+		if h.CheckLink(l) != nil {
 			continue
 		}
 		for range 3 {
 			within(t, func() error {
 				nodes := build(t, h, l)
 				arrives := reaches(t, nodes[0], address(1), nodes[1], address(2), short)
-				must(t, h.Drop(context.Background(), l.Slice))
+				must(t, h.RemoveNetwork(context.Background(), l.Slice))
 				if !arrives {
 					return fmt.Errorf("link %d: what is sent at once does not arrive", i)
 				}

@@ -36,8 +36,8 @@ func options(folder, emulator string) Options {
 	}
 	return Options{
 		Folder: folder, Instance: "test", Emulator: emulator,
-		Relay: vswitch.Options{Program: program, UID: 54321},
-		Log:   slog.New(slog.DiscardHandler),
+		VSwitch: vswitch.Options{Program: program, UID: 54321},
+		Log:     slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -68,7 +68,7 @@ func dropAll(t testing.TB, h *Host) {
 	names, err := h.Slices()
 	must(t, err)
 	for _, s := range names {
-		if err := h.Drop(context.Background(), s); err != nil {
+		if err := h.RemoveNetwork(context.Background(), s); err != nil {
 			t.Errorf("Drop(%s): %v", s, err)
 		}
 	}
@@ -196,7 +196,7 @@ func build(t testing.TB, h *Host, l Link) []*node {
 
 func put(t testing.TB, h *Host, l Link) string {
 	t.Helper()
-	emulator, err := h.Put(context.Background(), l)
+	emulator, err := h.SetLink(context.Background(), l)
 	if err != nil {
 		t.Fatalf("Put: %v", err)
 	}
@@ -239,7 +239,7 @@ func buildCut(t testing.TB, h *Host, l Link) []*node {
 func plug(t testing.TB, h *Host, l Link, nodes []*node) {
 	t.Helper()
 	for i, e := range l.Ends {
-		if err := h.Plug(context.Background(), l.Slice, l.Name, e.ID, nodes[i].file); err != nil {
+		if err := h.AttachEnd(context.Background(), l.Slice, l.Name, e.ID, nodes[i].file); err != nil {
 			t.Fatalf("Plug: %v", err)
 		}
 	}

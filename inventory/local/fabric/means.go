@@ -10,9 +10,9 @@ import (
 
 // Means that a testbed may be told to use.
 const (
-	Auto  = "auto"
-	Netem = "netem"
-	Relay = "relay"
+	Auto    = "auto"
+	Netem   = "netem"
+	VSwitch = "vswitch"
 )
 
 // plan is how a link is made.
@@ -20,7 +20,7 @@ type plan struct {
 	emulator string
 	relay    bool
 	paths    []vswitch.Path
-	segment  bool // frames must come to the relay one by one
+	segment  bool // frames must come to the vswitch one by one
 	// ports are of the ends, in their order, and of the way to the shared VLAN.
 	ports []port
 }
@@ -32,13 +32,13 @@ type port struct {
 	hop   bool  // what arrives is cut into single packets first
 }
 
-// uplink is the way to a shared VLAN as a port of the relay; ids of ends have no
+// uplink is the way to a shared VLAN as a port of the vswitch; ids of ends have no
 // spaces.
 const uplink = "shared VLAN"
 
 // decide plans a link that was checked, with what this host can do and what the
 // testbed is told to use. The error is an *UnsupportedError.
-func decide(l Link, can Abilities, forced string) (plan, error) {
+func decide(l Link, can Features, forced string) (plan, error) {
 	if err := sane(l); err != nil {
 		return plan{}, err
 	}
@@ -69,7 +69,7 @@ func decide(l Link, can Abilities, forced string) (plan, error) {
 			// Its queue counts packets, and one that is not cut has 64 KiB.
 			p.ports[j].hop = a.delay > 0 || a.loss > 0
 		}
-	case Relay:
+	case VSwitch:
 		words = words[1:]
 		p.relay = true
 		var ok bool
@@ -84,16 +84,16 @@ func decide(l Link, can Abilities, forced string) (plan, error) {
 
 // choose picks what makes latency, loss, and capacity that is not by port; empty
 // if nothing of that is asked.
-func (s *sum) choose(can Abilities, forced string) (string, error) {
-	if !s.delay && !s.loss && s.ratePort && (forced != Relay || !s.rate) {
+func (s *sum) choose(can Features, forced string) (string, error) {
+	if !s.delay && !s.loss && s.ratePort && (forced != VSwitch || !s.rate) {
 		return "", nil
 	}
 	single := s.ratePort && s.restPort // the port of an end can do it
-	if forced != Relay && single && can.Netem {
+	if forced != VSwitch && single && can.Netem {
 		return Netem, nil
 	}
-	if forced != Netem && can.Relay {
-		return Relay, nil
+	if forced != Netem && can.VSwitch {
+		return VSwitch, nil
 	}
 	// property is what makes it hard.
 	property := "capacity"
@@ -104,28 +104,28 @@ func (s *sum) choose(can Abilities, forced string) (string, error) {
 		property = "packet_loss"
 	}
 	const differ = "it is not the same from all other interfaces of the link, and this testbed does not tell those apart"
-	reason, remedy := can.why("netem")+", and "+can.why("relay"), "load the module sch_netem or tun"
+	reason, remedy := can.why("netem")+", and "+can.why("vswitch"), "load the module sch_netem or tun"
 	switch {
-	case forced == Relay:
-		reason, remedy = can.why("relay"), "load the module tun, or set emulator: auto"
+	case forced == VSwitch:
+		reason, remedy = can.why("vswitch"), "load the module tun, or set emulator: auto"
 	case forced == Netem && single:
 		reason, remedy = can.why("netem"), "load the module sch_netem, or set emulator: auto"
 	case forced == Netem:
 		reason, remedy = differ, "set emulator: auto"
 	case !single:
-		reason, remedy = differ+", but "+can.why("relay"), "load the module tun"
+		reason, remedy = differ+", but "+can.why("vswitch"), "load the module tun"
 	}
 	return "", &UnsupportedError{property, reason, remedy}
 }
 
 // Lacks says why this host does not have the means that a testbed is told to use,
 // nil if it has.
-func (a Abilities) Lacks(emulator string) error {
+func (a Features) Lacks(emulator string) error {
 	module := ""
 	switch {
 	case emulator == Netem && !a.Netem:
 		module = "sch_netem"
-	case emulator == Relay && !a.Relay:
+	case emulator == VSwitch && !a.VSwitch:
 		module = "tun"
 	default:
 		return nil
@@ -156,5 +156,5 @@ func sane(l Link) error {
 }
 
 func tooManyPairs() error {
-	return &UnsupportedError{"different properties for so many pairs", fmt.Sprintf("the relay tells %d pairs of a link apart; ask for the same of more of them, or make several links of it", maxPairs), ""}
+	return &UnsupportedError{"different properties for so many pairs", fmt.Sprintf("the vswitch distinguishes at most %d pairs of a link; request the same properties for more of them, or split the link", maxPairs), ""}
 }

@@ -15,10 +15,10 @@ import (
 )
 
 var (
-	everything = Abilities{TBF: true, Netem: true, Relay: true}
-	noNetem    = Abilities{TBF: true, Relay: true}
-	onlyTBF    = Abilities{TBF: true}
-	nothing    = Abilities{Why: map[string]string{"tbf": "no tbf", "netem": "no netem", "relay": "no TUN"}}
+	everything = Features{TBF: true, Netem: true, VSwitch: true}
+	noNetem    = Features{TBF: true, VSwitch: true}
+	onlyTBF    = Features{TBF: true}
+	nothing    = Features{Missing: map[string]string{"tbf": "no tbf", "netem": "no netem", "vswitch": "no TUN"}}
 )
 
 const a, b, c = "node1/0", "node2/0", "node3/0"
@@ -35,7 +35,7 @@ func TestMeans(t *testing.T) {
 	all := func(s Shape) []Shape { return []Shape{s} }
 	for _, tc := range []struct {
 		name   string
-		can    Abilities
+		can    Features
 		forced string
 		n      int
 		shapes []Shape
@@ -49,12 +49,12 @@ func TestMeans(t *testing.T) {
 		{"CapacityWithoutTBF", nothing, Auto, 2, all(Shape{Rate: 1000}), "capacity", "no tbf; load the module sch_tbf"},
 		{"LatencyByNetem", everything, Auto, 3, all(Shape{Delay: 1}), "bridge+netem", ""},
 		{"AllByNetem", everything, Auto, 3, all(Shape{Delay: 1, Loss: 0.1, Rate: 1}), "bridge+tbf+netem", ""},
-		{"LatencyWithoutNetem", noNetem, Auto, 3, all(Shape{Delay: 1}), "relay", ""},
-		{"AllWithoutNetem", noNetem, Auto, 3, all(Shape{Delay: 1, Loss: 0.1, Rate: 1}), "tbf+relay", ""},
-		{"PairsThatDiffer", everything, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "relay", ""},
+		{"LatencyWithoutNetem", noNetem, Auto, 3, all(Shape{Delay: 1}), "vswitch", ""},
+		{"AllWithoutNetem", noNetem, Auto, 3, all(Shape{Delay: 1, Loss: 0.1, Rate: 1}), "tbf+vswitch", ""},
+		{"PairsThatDiffer", everything, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "vswitch", ""},
 		{"PairsThatDifferOfTwoEnds", everything, Auto, 2, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "bridge+netem", ""},
-		{"CapacityOfPairs", everything, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "relay", ""},
-		{"LatencyOfPairsWithCapacityByPort", everything, Auto, 3, []Shape{{From: []string{a}, To: []string{b}, Delay: 1}, {Rate: 5}}, "tbf+relay", ""},
+		{"CapacityOfPairs", everything, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "vswitch", ""},
+		{"LatencyOfPairsWithCapacityByPort", everything, Auto, 3, []Shape{{From: []string{a}, To: []string{b}, Delay: 1}, {Rate: 5}}, "tbf+vswitch", ""},
 		{"LatencyWithNothing", nothing, Auto, 3, all(Shape{Delay: 1}), "latency", "no netem, and no TUN; load the module sch_netem or tun"},
 		{"LossWithNothing", nothing, Auto, 3, all(Shape{Loss: 0.1}), "packet_loss", "no netem, and no TUN"},
 		{"LossOfPairsWithTBFOnly", onlyTBF, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 0.1}), "packet_loss", "does not tell those apart"},
@@ -64,12 +64,12 @@ func TestMeans(t *testing.T) {
 		{"NetemForcedWithoutIt", noNetem, Netem, 2, all(Shape{Loss: 0.1}), "packet_loss", "set emulator: auto"},
 		{"NetemForcedForPairs", everything, Netem, 3, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "latency", "set emulator: auto"},
 		{"NetemForcedForCapacity", noNetem, Netem, 2, all(Shape{Rate: 1}), "bridge+tbf", ""},
-		{"RelayForced", everything, Relay, 2, all(Shape{Loss: 0.1}), "relay", ""},
-		{"RelayForcedForCapacity", everything, Relay, 2, all(Shape{Rate: 1}), "tbf+relay", ""},
-		{"RelayForcedForNothing", nothing, Relay, 2, nil, "bridge", ""},
-		{"RelayForcedWithoutIt", onlyTBF, Relay, 2, all(Shape{Loss: 0.1}), "packet_loss", "load the module tun"},
+		{"RelayForced", everything, VSwitch, 2, all(Shape{Loss: 0.1}), "vswitch", ""},
+		{"RelayForcedForCapacity", everything, VSwitch, 2, all(Shape{Rate: 1}), "tbf+vswitch", ""},
+		{"RelayForcedForNothing", nothing, VSwitch, 2, nil, "bridge", ""},
+		{"RelayForcedWithoutIt", onlyTBF, VSwitch, 2, all(Shape{Loss: 0.1}), "packet_loss", "load the module tun"},
 
-		{"APairOfItsOwn", everything, Auto, 3, []Shape{{Delay: 1}, {From: []string{a}, To: []string{b}, Only: true}}, "relay", ""},
+		{"APairOfItsOwn", everything, Auto, 3, []Shape{{Delay: 1}, {From: []string{a}, To: []string{b}, Only: true}}, "vswitch", ""},
 		{"SoManyPairs", everything, Auto, 1000, slices.Repeat(all(Shape{From: ends(1000), To: ends(1000)}), 2), "different properties for so many pairs", "make several links"},
 		{"OneEnd", nothing, Auto, 1, all(Shape{Rate: 1, Delay: 1}), "bridge", ""},
 		{"TooManyEnds", everything, Auto, 1001, nil, "so many interfaces", "1000"},
@@ -86,7 +86,7 @@ func TestMeans(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := lan("s1", tc.n, tc.shapes...)
 			h := &Host{o: Options{Emulator: tc.forced}, able: tc.can}
-			err := h.Check(l)
+			err := h.CheckLink(l)
 			var u *UnsupportedError
 			if errors.As(err, &u) {
 				if u.Property != tc.want || tc.reason == "" || !strings.Contains(u.Error(), tc.reason) {
@@ -195,7 +195,7 @@ func TestPlansDoWhatWasAsked(t *testing.T) {
 				Only:  rapid.Bool().Draw(t, "only"),
 			})
 		}
-		can := rapid.SampledFrom([]Abilities{everything, noNetem}).Draw(t, "can")
+		can := rapid.SampledFrom([]Features{everything, noNetem}).Draw(t, "can")
 		p, err := decide(l, can, Auto)
 		if err != nil {
 			t.Fatal(err)
@@ -258,13 +258,13 @@ func has(list []string, id string) bool {
 
 func TestMeansThatAreForcedAndLack(t *testing.T) {
 	for _, tt := range []struct {
-		can      Abilities
+		can      Features
 		emulator string
 		want     string // nothing: it is there
 	}{
-		{nothing, Auto, ""}, {everything, Netem, ""}, {everything, Relay, ""},
+		{nothing, Auto, ""}, {everything, Netem, ""}, {everything, VSwitch, ""},
 		{nothing, Netem, "no netem; type: modprobe -a sch_netem; or set emulator: auto"},
-		{nothing, Relay, "no TUN; type: modprobe -a tun"},
+		{nothing, VSwitch, "no TUN; type: modprobe -a tun"},
 	} {
 		err := tt.can.Lacks(tt.emulator)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

@@ -13,10 +13,10 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// Plug gives a running node its interface of a link that was put: name, MAC
+// AttachEnd gives a running node its interface of a link that was put: name, MAC
 // address, MTU and addresses, switched on. One that is there is left as the
 // node's root has made it. A device of the node's own that has the name goes.
-func (h *Host) Plug(ctx context.Context, slice, link, end string, node Namespace) error {
+func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Namespace) error {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
 		return err

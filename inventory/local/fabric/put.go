@@ -7,11 +7,11 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// Put makes a link, or makes what is there of it like that, and tells by what
+// SetLink makes a link, or makes what is there of it like that, and tells by what
 // means. Ends that are plugged stay so; those that the link no longer has are
 // unplugged. It can be said again after it was interrupted anywhere. It returns an
 // *UnsupportedError if this host cannot make the link.
-func (h *Host) Put(ctx context.Context, l Link) (emulator string, err error) {
+func (h *Host) SetLink(ctx context.Context, l Link) (emulator string, err error) {
 	if err := l.check(); err != nil {
 		return "", err
 	}
@@ -74,7 +74,7 @@ func (h *Host) put(ctx context.Context, s *slice, m *made) error {
 		return err
 	}
 	if !m.plan.relay && s.keeper != nil {
-		if err := s.keeper.Remove(ctx, m.link.Name); err != nil {
+		if err := s.keeper.RemoveLink(ctx, m.link.Name); err != nil {
 			return err
 		}
 	}
@@ -203,20 +203,20 @@ func (m *made) knows(name string) bool {
 
 // relay is how the relay of a slice is started.
 func (h *Host) relay(slice string) vswitch.Options {
-	o := h.o.Relay
-	if h.o.Place != nil {
-		o.Place = func(pid int) error { return h.o.Place(slice, pid) }
+	o := h.o.VSwitch
+	if h.o.SetLimits != nil {
+		o.SetLimits = func(pid int) error { return h.o.SetLimits(slice, pid) }
 	}
-	o.Left = func() { h.left(slice) }
+	o.Ended = func() { h.left(slice) }
 	return o
 }
 
 // left tells that the relay of a slice has ended.
 func (h *Host) left(slice string) {
-	if h.o.Left == nil {
+	if h.o.Ended == nil {
 		return
 	}
-	if err := h.o.Left(slice); err != nil {
+	if err := h.o.Ended(slice); err != nil {
 		h.o.Log.Warn("what held a relay is left; it goes with the next one of its slice", "slice", slice, "error", err)
 	}
 }
@@ -236,5 +236,5 @@ func (h *Host) putRelay(ctx context.Context, s *slice, m, before *made, have map
 	for i := range m.plan.ports {
 		l.Ports = append(l.Ports, vswitch.Port{ID: m.id(i), Open: s.net.tap(m, i), MTU: m.mtu(i)})
 	}
-	return s.keeper.Put(ctx, l)
+	return s.keeper.SetLink(ctx, l)
 }

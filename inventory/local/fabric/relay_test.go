@@ -26,13 +26,13 @@ func TestRelaysArePlacedBySlice(t *testing.T) {
 	ctx := context.Background()
 	placed := make(map[string]int)
 	var mu sync.Mutex
-	h.o.Place = func(slice string, pid int) error {
+	h.o.SetLimits = func(slice string, pid int) error {
 		mu.Lock()
 		defer mu.Unlock()
 		placed[slice] = pid
 		return nil
 	}
-	h.o.Left = func(slice string) error {
+	h.o.Ended = func(slice string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if pid := placed[slice]; pid != 0 && syscall.Kill(pid, 0) == nil {
@@ -54,7 +54,7 @@ func TestRelaysArePlacedBySlice(t *testing.T) {
 	}
 	placed["s1"] = 0 // as after a crash
 	for _, s := range []string{"s1", "s2"} {
-		must(t, h.Drop(ctx, s))
+		must(t, h.RemoveNetwork(ctx, s))
 	}
 	if len(placed) != 0 {
 		t.Errorf("after the end of the slices: %v", placed)
@@ -100,7 +100,7 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 	if got := count(h2); got != 2 {
 		t.Errorf("two ends have %d TAPs", got)
 	}
-	must(t, h2.Drop(context.Background(), "s1"))
+	must(t, h2.RemoveNetwork(context.Background(), "s1"))
 	h.closed = false // so that the end of the test finds nothing to drop
 }
 
@@ -108,7 +108,7 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 func TestOverrunsAreCounted(t *testing.T) {
 	h := relayed(t)
 	pids := make(chan int, 1)
-	h.o.Place = func(_ string, pid int) error { pids <- pid; return nil }
+	h.o.SetLimits = func(_ string, pid int) error { pids <- pid; return nil }
 	l := lan("s1", 2, Shape{Delay: time.Millisecond})
 	nodes := build(t, h, l)
 	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {

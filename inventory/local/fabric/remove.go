@@ -10,9 +10,9 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// Remove takes links away, also out of the nodes. It is no error when there are none.
+// RemoveLinks takes links away, also out of the nodes. It is no error when there are none.
 // The devices are listed once for all of them.
-func (h *Host) Remove(ctx context.Context, slice string, links ...string) error {
+func (h *Host) RemoveLinks(ctx context.Context, slice string, links ...string) error {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (h *Host) Remove(ctx context.Context, slice string, links ...string) error 
 	unwanted := make(map[string]bool, len(links))
 	for _, link := range links {
 		if s.keeper != nil {
-			if err := s.keeper.Remove(ctx, link); err != nil {
+			if err := s.keeper.RemoveLink(ctx, link); err != nil {
 				return err
 			}
 		}
@@ -72,9 +72,9 @@ func (h *Host) Links(ctx context.Context, slice string) ([]string, error) {
 	return slices.Sorted(maps.Keys(names)), nil
 }
 
-// Drop takes away the network of a slice with all links, and is back when
+// RemoveNetwork takes away the network of a slice with all links, and is back when
 // nothing of it is left. It is no error when there is none.
-func (h *Host) Drop(ctx context.Context, slice string) error {
+func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 		t.Errorf("Counters: %+v", c)
 	}
 	flows(t, one[0], address(1), two[0], address(3), 5, 0.4, 1.06, time.Millisecond)
-	h.o.Emulator = Relay
+	h.o.Emulator = VSwitch
 	a.Shapes = []Shape{{Loss: 1}}
 	put(t, h, a)
 	if reaches(t, one[0], address(1), two[0], address(3), short) {
@@ -68,11 +68,11 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 	if got := count(); got != 2 {
 		t.Errorf("there are %d shared VLANs, want 2", got)
 	}
-	must(t, h.Remove(ctx, "s2", "lan"))
+	must(t, h.RemoveLinks(ctx, "s2", "lan"))
 	if got := count(); got != 1 {
 		t.Errorf("there are %d shared VLANs, want 1", got)
 	}
-	must(t, h.Drop(ctx, "s3"))
+	must(t, h.RemoveNetwork(ctx, "s3"))
 	if got := count(); got != 0 {
 		t.Errorf("there are %d shared VLANs, want none", got)
 	}

@@ -10,30 +10,30 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// Abilities are what this host has to shape links, found out by using it.
-type Abilities struct {
-	TBF, Netem, Relay bool
+// Features are what this host has to shape links, found out by using it.
+type Features struct {
+	TBF, Netem, VSwitch bool
 	// Inflow is a bound for what nodes send to groups and from addresses that are not
 	// theirs; without it links are made all the same.
 	Inflow bool
-	// Why says of each that is missing why, by "tbf", "netem", "relay" and
+	// Missing says of each that is missing why, by "tbf", "netem", "vswitch" and
 	// "inflow".
-	Why map[string]string
+	Missing map[string]string
 
 	bounded bool // bridges learn only so much
 }
 
-func (a Abilities) why(what string) string {
-	if why := a.Why[what]; why != "" {
+func (a Features) why(what string) string {
+	if why := a.Missing[what]; why != "" {
 		return why
 	}
 	return "this host has no " + what
 }
 
-// Try makes one of each in a namespace that goes again. The error is of what
+// Probe makes one of each in a namespace that goes again. The error is of what
 // every link needs, such as the right to make a namespace or a bridge.
-func Try(ctx context.Context) (Abilities, error) {
-	a := Abilities{Why: make(map[string]string)}
+func Probe(ctx context.Context) (Features, error) {
+	a := Features{Missing: make(map[string]string)}
 	if err := ctx.Err(); err != nil {
 		return a, err
 	}
@@ -49,7 +49,7 @@ func Try(ctx context.Context) (Abilities, error) {
 	return a, netspace.Inside(f, func() error { return errors.Join(quiet(), a.try(n)) })
 }
 
-func (a *Abilities) try(n *network) error {
+func (a *Features) try(n *network) error {
 	if _, err := n.bridge("b0", "scratch"); err != nil {
 		return fmt.Errorf("%w; links need the module bridge", err)
 	}
@@ -66,7 +66,7 @@ func (a *Abilities) try(n *network) error {
 	}
 	note := func(what, words string, err error) bool {
 		if err != nil {
-			a.Why[what] = words + ": " + err.Error()
+			a.Missing[what] = words + ": " + err.Error()
 		}
 		return err == nil
 	}
@@ -78,7 +78,7 @@ func (a *Abilities) try(n *network) error {
 	}
 	a.Inflow = note("inflow", "nftables cannot bound what comes from nodes", err)
 	tap, err := vswitch.OpenTAP("t0", true)
-	a.Relay = note("relay", "the relay has no TAP devices here", err)
+	a.VSwitch = note("vswitch", "no TAP devices can be made here, which the vswitch needs", err)
 	if err == nil {
 		tap.Close()
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// kind is the kind of door that somebody came by.
+// kind is the kind of endpoint that somebody came by.
 type kind int
 
 const (
@@ -66,7 +66,7 @@ func (g *gateway) receive(guest *guest, at entrance) {
 	defer nc.Close()
 	defer g.waiting.leave(guest)
 	if at.kind != jump {
-		d := g.meant(nc, at)
+		d := g.endpointOf(nc, at)
 		if d == nil {
 			return
 		}
@@ -79,12 +79,12 @@ func (g *gateway) receive(guest *guest, at entrance) {
 	g.serve(guest, at)
 }
 
-// meant is the door of the node that a connection means: inside nodes the
+// endpointOf is the endpoint of the node that a connection means: inside nodes the
 // address that was dialled tells.
-func (g *gateway) meant(nc net.Conn, at entrance) *door {
+func (g *gateway) endpointOf(nc net.Conn, at entrance) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	own := g.doors[at.node]
+	own := g.endpoints[at.node]
 	if own == nil || at.kind != inside {
 		return own
 	}
@@ -96,7 +96,7 @@ func (g *gateway) meant(nc net.Conn, at entrance) *door {
 	if !is {
 		return own
 	}
-	d := g.doors[node]
+	d := g.endpoints[node]
 	if d == nil || d.slice != own.slice {
 		return nil
 	}

@@ -25,7 +25,7 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	go func() { // a Keeper that answers only for "good"
+	go func() { // a Manager that answers only for "good"
 		s := &sender{c: c}
 		for {
 			var w word
@@ -81,7 +81,7 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// The Keeper gives connections only to nodes that have a door, and ends a
+// The Manager gives connections only to nodes that have an endpoint, and ends a
 // gateway that asks without end or says what means nothing.
 func TestKeeperTrustsNoGateway(t *testing.T) {
 	for name, words := range map[string]func(*sender){
@@ -107,11 +107,11 @@ func TestKeeperTrustsNoGateway(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			k := &Keeper{doors: map[string]*kept{"n1": {}}, now: newProcess()}
+			k := &Manager{endpoints: map[string]*servedEndpoint{"n1": {}}, now: newProcess()}
 			over := make(chan struct{})
 			defer close(over)
 			k.o.Log = quiet()
-			k.o.Agent = func(ctx context.Context, node string) (*fdsocket.Conn, error) {
+			k.o.DialAgent = func(ctx context.Context, node string) (*fdsocket.Conn, error) {
 				<-over // it takes its time
 				return nil, context.Canceled
 			}
@@ -123,11 +123,11 @@ func TestKeeperTrustsNoGateway(t *testing.T) {
 			ours.Close()
 		})
 	}
-	k := &Keeper{doors: map[string]*kept{}}
-	for _, kind := range []string{wordAgent, wordDoor} {
+	k := &Manager{endpoints: map[string]*servedEndpoint{}}
+	for _, kind := range []string{wordAgent, wordEndpoint} {
 		if f, err := k.connect(t.Context(), kind, "n1"); err == nil {
 			f.Close()
-			t.Errorf("%s: a node without a door was given", kind)
+			t.Errorf("%s: a node without an endpoint was given", kind)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Between the Keeper and the gateway go orders (down), answers and asks (up),
+// Between the Manager and the gateway go orders (down), answers and asks (up),
 // over one connection. Every order is answered under its number; every ask is
 // answered by an order of the kind "given".
 
@@ -38,25 +38,25 @@ const (
 	orderPing   = "ping" // is answered when the gateway's state can be used
 )
 
-// What becomes of a listener with an order to put a door.
+// What becomes of a listener with an order to put an endpoint.
 const (
-	listenNone = ""     // the door has none
+	listenNone = ""     // the endpoint has none
 	listenSame = "same" // as before
 	listenNew  = "new"  // its file comes with the order
 )
 
-// order is what the Keeper says.
+// order is what the Manager says.
 type order struct {
-	Number uint64
-	Kind   string
-	Begin  *beginning            `json:",omitempty"`
-	Door   *Door                 `json:",omitempty"`
-	Public string                `json:",omitempty"`
-	Inside string                `json:",omitempty"`
-	Node   string                `json:",omitempty"` // remove, prove
-	Slice  string                `json:",omitempty"` // peers
-	Peers  map[netip.Addr]string `json:",omitempty"`
-	Error  string                `json:",omitempty"` // given: why nothing is
+	Number   uint64
+	Kind     string
+	Begin    *beginning            `json:",omitempty"`
+	Endpoint *Endpoint             `json:",omitempty"`
+	Public   string                `json:",omitempty"`
+	Inside   string                `json:",omitempty"`
+	Node     string                `json:",omitempty"` // remove, prove
+	Slice    string                `json:",omitempty"` // peers
+	Peers    map[netip.Addr]string `json:",omitempty"`
+	Error    string                `json:",omitempty"` // given: why nothing is
 }
 
 // beginning is the first order; with it comes the listener of the gateway
@@ -68,9 +68,9 @@ type beginning struct {
 
 // The kinds of words.
 const (
-	wordDone  = "done"
-	wordAgent = "agent" // asks for the node's agent, or a connection to its Address
-	wordDoor  = "door"  // asks for a connection to the node's public door
+	wordDone     = "done"
+	wordAgent    = "agent"    // asks for the node's agent, or a connection to its Address
+	wordEndpoint = "endpoint" // asks for a connection to the public endpoint of the node
 )
 
 // word is what the gateway says.
@@ -95,7 +95,7 @@ func (s *sender) send(v any, files ...*os.File) error {
 
 var errNoKeeper = errors.New("the testbed is not running")
 
-// asks are the connections that the Keeper was asked for: at most maxAsks at a
+// asks are the connections that the Manager was asked for: at most maxAsks at a
 // time, and maxNodeAsks for one node, so that one that does not answer holds up
 // no other. The zero value is ready.
 type asks struct {
@@ -147,7 +147,7 @@ func (a *asks) ask(ctx context.Context, s *sender, kind, node string) (*os.File,
 	case r := <-answer:
 		return r.file, r.err
 	case <-ctx.Done():
-		// Its places stay taken until the Keeper answers: it counts it, too.
+		// Its places stay taken until the Manager answers: it counts it, too.
 		go func() {
 			if r := <-answer; r.file != nil {
 				r.file.Close()

@@ -1,13 +1,13 @@
 // Package gateway is the SSH server in front of all nodes: a port per node, a
 // gateway account that only forwards (ProxyJump), and port 22 inside each node.
 // It runs in a process of its own, under its own user id, without capabilities,
-// under seccomp: everything it uses is handed to it by the Keeper, which starts
+// under seccomp: everything it uses is handed to it by the Manager, which starts
 // it again when it dies.
 //
-// The Keeper (in "up", as root) holds the doors and the listeners; connections
+// The Manager (in "up", as root) holds the endpoints and the listeners; connections
 // wait in their queues while a gateway is replaced. The gateway asks it for
 // connections to agents and to the addresses of other providers' nodes, and gets
-// none to what has no door. When the Keeper ends the gateway stops accepting,
+// none to what has no endpoint. When the Manager ends the gateway stops accepting,
 // lets open sessions go on, and ends with the last of them.
 //
 // Whoever connects is hostile: connections that have not logged in, logins,

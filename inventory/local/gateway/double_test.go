@@ -146,7 +146,7 @@ type node struct {
 	line string // all commands are this one, unless it is empty
 }
 
-// connect is what the Keeper's Agent does.
+// connect is what the Manager's DialAgent does.
 func (n *node) connect() (*fdsocket.Conn, error) {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {

@@ -44,24 +44,24 @@ type gateway struct {
 
 	failures, evictions seldom // that are logged
 
-	mu     sync.Mutex
-	host   []ssh.Signer // of the gateway account
-	jump   net.Listener
-	doors  map[string]*door
-	keys   index
-	peers  map[string]map[netip.Addr]string
-	proofs map[string]map[fingerprint]bool // by node: keys made for a proof
-	conns  map[*login]struct{}
-	held   map[string]int // logins by what is bounded: node, account, key
-	logins int            // without proofs
-	shares map[string]int // logins by whose they are
-	came   uint64         // logins ever
-	open   int            // connections of any kind
-	ending bool
-	ended  chan struct{} // closed when ending and nothing is open
+	mu        sync.Mutex
+	host      []ssh.Signer // of the gateway account
+	jump      net.Listener
+	endpoints map[string]*endpoint
+	keys      index
+	peers     map[string]map[netip.Addr]string
+	proofs    map[string]map[fingerprint]bool // by node: keys made for a proof
+	conns     map[*login]struct{}
+	held      map[string]int // logins by what is bounded: node, account, key
+	logins    int            // without proofs
+	shares    map[string]int // logins by whose they are
+	came      uint64         // logins ever
+	open      int            // connections of any kind
+	ending    bool
+	ended     chan struct{} // closed when ending and nothing is open
 }
 
-// run serves the Keeper until it ends, and then all sessions until they do.
+// run serves the Manager until it ends, and then all sessions until they do.
 func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.Logger) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
@@ -69,7 +69,7 @@ func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.
 	}
 	g := &gateway{
 		log: log, keeper: &sender{c: c}, agents: a, proving: make(chan struct{}, maxProofs),
-		doors: make(map[string]*door), keys: make(index),
+		endpoints: make(map[string]*endpoint), keys: make(index),
 		peers:  make(map[string]map[netip.Addr]string),
 		proofs: make(map[string]map[fingerprint]bool),
 		conns:  make(map[*login]struct{}), held: make(map[string]int), shares: make(map[string]int),
@@ -82,7 +82,7 @@ func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.
 		var o order
 		files, err := c.Receive(&o, maxOrder, 2)
 		if err != nil {
-			break // the Keeper is gone
+			break // the Manager is gone
 		}
 		g.obey(o, files)
 	}
@@ -124,7 +124,7 @@ func (g *gateway) done(number uint64, err error) {
 			w.Error = w.Error[:maxWord/8]
 		}
 	}
-	g.keeper.send(w) // a Keeper that is gone is noticed where orders are received
+	g.keeper.send(w) // a Manager that is gone is noticed where orders are received
 }
 
 // obey carries out an order.
@@ -174,7 +174,7 @@ func listener(f *os.File) (net.Listener, error) {
 	return net.FileListener(f)
 }
 
-// put sets a door.
+// put sets an endpoint.
 func (g *gateway) put(o order, files []*os.File) (err error) {
 	var fresh []net.Listener
 	defer func() {
@@ -195,21 +195,21 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.Door == nil {
-		return errors.New("an order to put a door has none")
+	if o.Endpoint == nil {
+		return errors.New("an order to put an endpoint has none")
 	}
-	d, err := newDoor(o.Door)
+	d, err := newEndpoint(o.Endpoint)
 	if err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	old := g.doors[d.node]
+	old := g.endpoints[d.node]
 	if o.Public == listenSame && (old == nil || old.public == nil) || o.Inside == listenSame && (old == nil || old.in == nil) {
-		return errors.New("an order to put a door keeps a listener that the gateway does not have")
+		return errors.New("an order to put an endpoint keeps a listener that the gateway does not have")
 	}
 	next := 0
-	take := func(how string, of func(*door) net.Listener) (l net.Listener, isNew bool) {
+	take := func(how string, of func(*endpoint) net.Listener) (l net.Listener, isNew bool) {
 		switch {
 		case how == listenSame:
 			return of(old), false
@@ -220,8 +220,8 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 		return nil, false
 	}
 	var newPublic, newInside bool
-	d.public, newPublic = take(o.Public, func(d *door) net.Listener { return d.public })
-	d.in, newInside = take(o.Inside, func(d *door) net.Listener { return d.in })
+	d.public, newPublic = take(o.Public, func(d *endpoint) net.Listener { return d.public })
+	d.in, newInside = take(o.Inside, func(d *endpoint) net.Listener { return d.in })
 	g.replace(d.node, d)
 	if newPublic {
 		go g.accept(d.public, entrance{kind: public, node: d.node})
@@ -232,15 +232,15 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 	return nil
 }
 
-// replace puts d (nil: nothing) in the place of node's door, closes listeners
+// replace puts d (nil: nothing) in the place of node's endpoint, closes listeners
 // that went and ends the sessions that it does not allow. The lock is held.
-func (g *gateway) replace(node string, d *door) {
-	old := g.doors[node]
+func (g *gateway) replace(node string, d *endpoint) {
+	old := g.endpoints[node]
 	if d != nil {
-		g.doors[node] = d
+		g.endpoints[node] = d
 		g.keys.add(d, 1)
 	} else {
-		delete(g.doors, node)
+		delete(g.endpoints, node)
 	}
 	if old == nil {
 		return
@@ -258,11 +258,11 @@ func (g *gateway) replace(node string, d *door) {
 	}
 }
 
-// nodesOf are the doors that key opens by the gateway account. The lock is held.
-func (g *gateway) nodesOf(key []byte) []*door {
-	var list []*door
+// nodesOf are the endpoints that key opens by the gateway account. The lock is held.
+func (g *gateway) nodesOf(key []byte) []*endpoint {
+	var list []*endpoint
 	for node := range g.keys[fingerprint(sha256.Sum256(key))] {
-		if d := g.doors[node]; d != nil && d.knows(key) {
+		if d := g.endpoints[node]; d != nil && d.knows(key) {
 			list = append(list, d)
 		}
 	}
@@ -275,7 +275,7 @@ func (g *gateway) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ending = true
-	for _, d := range g.doors {
+	for _, d := range g.endpoints {
 		for _, l := range []net.Listener{d.public, d.in} {
 			if l != nil {
 				l.Close()
@@ -310,7 +310,7 @@ func (g *gateway) leave() {
 	}
 }
 
-// ask asks the Keeper for a connection: wordAgent or wordDoor.
+// ask asks the Manager for a connection: wordAgent or wordEndpoint.
 func (g *gateway) ask(ctx context.Context, kind, node string) (*os.File, error) {
 	return g.asks.ask(ctx, g.keeper, kind, node)
 }

@@ -27,14 +27,14 @@ import (
 
 // near is a gateway in the test's own process, so that what it holds can be
 // counted, with one node "n1".
-func near(t testing.TB) (k *Keeper, m *machine, alice key, stop func()) {
+func near(t testing.TB) (k *Manager, m *machine, alice key, stop func()) {
 	t.Helper()
 	dir := t.TempDir()
 	n := &node{t: t, home: dir}
-	k = &Keeper{
-		o:       Options{Agent: func(context.Context, string) (*fdsocket.Conn, error) { return n.connect() }},
+	k = &Manager{
+		o:       Options{DialAgent: func(context.Context, string) (*fdsocket.Conn, error) { return n.connect() }},
 		closing: make(chan struct{}), stopped: make(chan struct{}),
-		doors: make(map[string]*kept), now: newProcess(), patience: patience,
+		endpoints: make(map[string]*servedEndpoint), now: newProcess(), patience: patience,
 	}
 	k.o.Log = quiet()
 	ours, theirs, err := fdsocket.Pair()
@@ -51,8 +51,8 @@ func near(t testing.TB) (k *Keeper, m *machine, alice key, stop func()) {
 	k.restore(k.now, ours)
 	alice = newKey(t)
 	m = &machine{host: newKey(t), public: listen(t)}
-	m.door = Door{Node: "n1", HostKey: m.host.pem, Accounts: []Account{{"alice", []string{alice.line}}}}
-	if err := k.Put(m.door, m.public, nil); err != nil {
+	m.endpoint = Endpoint{Node: "n1", HostKey: m.host.pem, Accounts: []Account{{"alice", []string{alice.line}}}}
+	if err := k.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		t.Fatal(err)
 	}
 	return k, m, alice, func() {
@@ -136,9 +136,9 @@ func TestNothingIsLeft(t *testing.T) {
 		io.WriteString(half, "SSH-2.0-half\r\n\x00\x00")
 		half.Close()
 		if _, err := dial(address, "alice", newKey(t), m.host); err == nil {
-			t.Error("a wrong key opened the door")
+			t.Error("a wrong key opened the endpoint")
 		}
-		if err := k.Prove(proof(t), "n1"); err != nil {
+		if err := k.VerifyLogin(proof(t), "n1"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -245,7 +245,7 @@ func TestHonestClientGetsThrough(t *testing.T) {
 	}
 	close(stop)
 	all.Wait()
-	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
 		t.Error(err)
 	}
 }
@@ -266,7 +266,7 @@ func TestFloods(t *testing.T) {
 	}
 	works := func(t *testing.T) {
 		t.Helper()
-		if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+		if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -433,8 +433,8 @@ func TestUnreadForwards(t *testing.T) {
 	alice := newKey(t)
 	m := s.add("n1", Account{"alice", []string{alice.line}})
 	slow := s.add("n2", Account{"alice", []string{alice.line}})
-	slow.door.Slice = "another"
-	if err := s.keeper.Put(slow.door, slow.public, nil); err != nil {
+	slow.endpoint.Slice = "another"
+	if err := s.keeper.SetEndpoint(slow.endpoint, slow.public, nil); err != nil {
 		t.Fatal(err)
 	}
 	pid := s.gatewayPID()
@@ -469,7 +469,7 @@ func TestUnreadForwards(t *testing.T) {
 	if _, _, err := honest.SendRequest("keepalive@openssh.com", true, nil); err != nil {
 		t.Error("the one with a slow node was ended:", err)
 	}
-	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
 		t.Error(err)
 	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -492,11 +492,11 @@ func TestUnreadForwards(t *testing.T) {
 // Beyond the limits of an account and a node nobody gets in, and others do.
 func TestLimitsOfLogins(t *testing.T) {
 	g := &gateway{
-		doors: map[string]*door{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{}, shares: map[string]int{},
+		endpoints: map[string]*endpoint{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{}, shares: map[string]int{},
 	}
 	key := []byte("key")
 	for _, node := range []string{"n1", "n2"} {
-		g.replace(node, &door{node: node, accounts: map[string][][]byte{"a": {key}, "b": {key}, "c": {key}}})
+		g.replace(node, &endpoint{node: node, accounts: map[string][][]byte{"a": {key}, "b": {key}, "c": {key}}})
 	}
 	admit := func(node, user string) error {
 		return g.admit(&login{g: g, kind: public, node: node, user: user, key: key})
@@ -532,7 +532,7 @@ func TestLimitsOfLogins(t *testing.T) {
 // nodes it took them. Others and proofs get in.
 func TestFullGateway(t *testing.T) {
 	g := &gateway{
-		log: quiet(), doors: map[string]*door{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{}, shares: map[string]int{},
+		log: quiet(), endpoints: map[string]*endpoint{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{}, shares: map[string]int{},
 		proofs: map[string]map[fingerprint]bool{},
 	}
 	mine, proof := []byte("mine"), []byte("proof")
@@ -544,7 +544,7 @@ func TestFullGateway(t *testing.T) {
 		return list
 	}
 	put := func(node, slice string, n int) {
-		g.replace(node, &door{node: node, slice: slice, accounts: map[string][][]byte{"a": keys(slice, n)}})
+		g.replace(node, &endpoint{node: node, slice: slice, accounts: map[string][][]byte{"a": keys(slice, n)}})
 	}
 	ended := make(chan *login, 2*maxLogins)
 	admit := func(k kind, node, slice string, key []byte) error {

@@ -106,8 +106,8 @@ func closeWrite(nc net.Conn) {
 	nc.Close()
 }
 
-// relay connects a connection at a door to the node's address.
-func (g *gateway) relay(guest *guest, d *door) {
+// relay connects a connection at an endpoint to the node's address.
+func (g *gateway) relay(guest *guest, d *endpoint) {
 	nc, source := guest.nc, guest.source
 	c := &login{g: g, kind: raw, node: d.node, slice: d.slice, user: source, to: d.address, stop: nc.Close}
 	if err := g.admit(c); err != nil {

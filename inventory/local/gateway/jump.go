@@ -111,16 +111,16 @@ func (c *login) jump(n ssh.NewChannel) {
 }
 
 // find is the node that the peer calls name, among those that its key opens.
-func (c *login) find(name string) (*door, error) {
+func (c *login) find(name string) (*endpoint, error) {
 	c.g.mu.Lock()
 	mine := c.g.nodesOf(c.key)
 	c.g.mu.Unlock()
-	for _, called := range []func(*door) bool{
-		func(d *door) bool { return d.node == name },
-		func(d *door) bool { return d.called(name) },
-		func(d *door) bool { return d.calledBriefly(name) },
+	for _, called := range []func(*endpoint) bool{
+		func(d *endpoint) bool { return d.node == name },
+		func(d *endpoint) bool { return d.called(name) },
+		func(d *endpoint) bool { return d.calledBriefly(name) },
 	} {
-		var found []*door
+		var found []*endpoint
 		for _, d := range mine {
 			if called(d) {
 				found = append(found, d)
@@ -142,7 +142,7 @@ func (c *login) find(name string) (*door, error) {
 }
 
 // pass connects a channel of the gateway account to the address of a node.
-func (c *login) pass(n ssh.NewChannel, d *door) {
+func (c *login) pass(n ssh.NewChannel, d *endpoint) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l := &login{g: c.g, kind: relayed, node: d.node, slice: d.slice, user: c.user, key: c.key, to: d.address}

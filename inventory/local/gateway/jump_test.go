@@ -12,13 +12,13 @@ func TestGatewayAccountLeadsToNodesOfTheKey(t *testing.T) {
 	one := s.add("n1", Account{"alice", []string{alice.line}})
 	two := s.add("n2", Account{"bob", []string{bob.line}}, Account{"alice", []string{alice.line}})
 	three := s.add("n3", Account{"bob", []string{bob.line}})
-	if err := s.keeper.Put(three.door, nil, nil); err != nil { // the gateway is its only way
+	if err := s.keeper.SetEndpoint(three.endpoint, nil, nil); err != nil { // the gateway is its only way
 		t.Fatal(err)
 	}
 	// The same plain name twice, for Bob.
 	four := s.add("n4", Account{"bob", []string{bob.line}})
-	four.door.Names = []string{"n3.other.example.org"}
-	if err := s.keeper.Put(four.door, nil, nil); err != nil {
+	four.endpoint.Names = []string{"n3.other.example.org"}
+	if err := s.keeper.SetEndpoint(four.endpoint, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	hosts := map[string]key{"n1": one.host, "n2": two.host, "n3": three.host, "n3.slice.example.org": three.host, "n1.slice.example.org": one.host, "n4": four.host}
@@ -32,7 +32,7 @@ func TestGatewayAccountLeadsToNodesOfTheKey(t *testing.T) {
 		{"ByName", User, "alice", "n1.slice.example.org", alice, "alice", true},
 		{"OtherLetters", User, "alice", "N1.Slice.example.org", alice, "alice", true},
 		{"AsOneself", "alice", "alice", "n2", alice, "alice", true},
-		{"WithoutPublicDoor", User, "bob", "n3", bob, "bob", true},
+		{"WithoutPublicEndpoint", User, "bob", "n3", bob, "bob", true},
 		{"PlainNameTwice", User, "bob", "n3.slice.example.org", bob, "bob", true},
 		{"OthersNode", User, "bob", "n3", alice, "your key opens no node", false},
 		{"UnknownNode", User, "alice", "n9", alice, "your key opens no node", false},
@@ -53,10 +53,10 @@ func TestGatewayAccountLeadsToNodesOfTheKey(t *testing.T) {
 		})
 	}
 	t.Run("AmbiguousName", func(t *testing.T) {
-		four.door.Names = []string{"twin.a.example.org"}
-		three.door.Names = []string{"twin.b.example.org"}
+		four.endpoint.Names = []string{"twin.a.example.org"}
+		three.endpoint.Names = []string{"twin.b.example.org"}
 		for _, m := range []*machine{three, four} {
-			if err := s.keeper.Put(m.door, nil, nil); err != nil {
+			if err := s.keeper.SetEndpoint(m.endpoint, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -92,14 +92,14 @@ func TestGatewayAccountLeadsToNodesOfTheKey(t *testing.T) {
 	})
 }
 
-func TestDoorsWithAnAddress(t *testing.T) {
+func TestEndpointsWithAnAddress(t *testing.T) {
 	t.Parallel()
 	s, port, host := newSite(t)
 	alice := newKey(t)
 	far := s.add("far", Account{"alice", []string{alice.line}})
 	public := listen(t)
-	near := Door{Node: "near", Names: []string{"near.example.org"}, Accounts: far.door.Accounts, Address: far.public.Addr().String()}
-	if err := s.keeper.Put(near, public, nil); err != nil {
+	near := Endpoint{Node: "near", Names: []string{"near.example.org"}, Accounts: far.endpoint.Accounts, Address: far.public.Addr().String()}
+	if err := s.keeper.SetEndpoint(near, public, nil); err != nil {
 		t.Fatal(err)
 	}
 	p := s.client(alice)

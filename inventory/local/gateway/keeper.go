@@ -27,8 +27,8 @@ type Account struct {
 	Keys  []string
 }
 
-// Door is what the gateway knows of one node.
-type Door struct {
+// Endpoint is what the gateway knows of one node.
+type Endpoint struct {
 	// Node is the node's id.
 	Node string
 	// Slice tells whose peers it has.
@@ -41,31 +41,31 @@ type Door struct {
 	// HostKey holds its private keys, OpenSSH PEM, one after the other.
 	HostKey []byte
 	// Address is host:port of the SSH server of another provider's node, to
-	// which its doors lead; then HostKey is empty. Empty: the node's agent.
+	// which its endpoints lead; then HostKey is empty. Empty: the node's agent.
 	Address string
 }
 
-// Options of a Keeper.
+// Options of a Manager.
 type Options struct {
 	// Program is the path of this program, which runs again as the gateway.
 	Program  string
 	UID, GID int
 	// Gateway listens for the gateway account; HostKey holds its private keys as
-	// a Door's. Nil: there is no gateway account.
+	// in Endpoint. Nil: there is no gateway account.
 	Gateway net.Listener
 	HostKey []byte
-	// Agent connects to the agent of a node.
-	Agent func(ctx context.Context, node string) (*fdsocket.Conn, error)
-	// Place is called with each new gateway process before it serves, to put
+	// DialAgent connects to the agent of a node.
+	DialAgent func(ctx context.Context, node string) (*fdsocket.Conn, error)
+	// SetLimits is called with each new gateway process before it serves, to put
 	// it under limits. Nil: nothing is called.
-	Place func(pid int) error
-	Log   *slog.Logger
+	SetLimits func(pid int) error
+	Log       *slog.Logger
 }
 
-// ErrClosed says that the Keeper was closed.
+// ErrClosed says that the Manager was closed.
 var ErrClosed = errors.New("the gateway was closed")
 
-// patience is how long a change of the doors waits for the gateway, and then for
+// patience is how long a change of the endpoints waits for the gateway, and then for
 // the next one.
 const patience = 10 * time.Second
 
@@ -73,43 +73,43 @@ const patience = 10 * time.Second
 // once, so that whoever tidies up after it finds nothing of it.
 const endTime = time.Second
 
-// Keeper runs the gateway process and knows all its doors, so that one that died is
+// Manager runs the gateway process and knows all its endpoints, so that one that died is
 // replaced by an equal one.
-type Keeper struct {
+type Manager struct {
 	o       Options
-	closing chan struct{} // closed when the Keeper is
+	closing chan struct{} // closed when the Manager is
 	stopped chan struct{} // closed when no gateway will be started any more
 
 	patience time.Duration
 
 	warnings seldom
 
-	mu     sync.Mutex // guards all below, and the order in which orders are sent
-	doors  map[string]*kept
-	peers  map[string]map[netip.Addr]string
-	now    *process
-	closed bool
+	mu        sync.Mutex // guards all below, and the order in which orders are sent
+	endpoints map[string]*servedEndpoint
+	peers     map[string]map[netip.Addr]string
+	now       *process
+	closed    bool
 }
 
-// kept is a door with its listeners.
-type kept struct {
-	door           Door
+// servedEndpoint is an endpoint with its listeners.
+type servedEndpoint struct {
+	endpoint       Endpoint
 	public, inside net.Listener
 }
 
 // Start starts the gateway. It ends with ctx as if it was closed. The listener
-// of the gateway account belongs to the Keeper from now on, also after an error.
-func Start(ctx context.Context, o Options) (*Keeper, error) {
+// of the gateway account belongs to the Manager from now on, also after an error.
+func Start(ctx context.Context, o Options) (*Manager, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{
-		o:       o,
-		closing: make(chan struct{}),
-		stopped: make(chan struct{}),
-		doors:   make(map[string]*kept),
-		peers:   make(map[string]map[netip.Addr]string),
-		now:     newProcess(),
+	k := &Manager{
+		o:         o,
+		closing:   make(chan struct{}),
+		stopped:   make(chan struct{}),
+		endpoints: make(map[string]*servedEndpoint),
+		peers:     make(map[string]map[netip.Addr]string),
+		now:       newProcess(),
 
 		patience: patience,
 	}
@@ -135,13 +135,13 @@ func Start(ctx context.Context, o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// Put sets a door: public listens at its port (nil: it has none), inside at
-// port 22 in the node (nil: not there). The listeners belong to the Keeper, which
+// SetEndpoint sets an endpoint: public listens at its port (nil: it has none), inside at
+// port 22 in the node (nil: not there). The listeners belong to the Manager, which
 // closes those that they replace; passing the same again keeps them. Sessions of
-// keys that are no longer its are ended. After an error the door is as before,
-// or there is none as before; listeners that it had are the Keeper's still, and
+// keys that are no longer its are ended. After an error the endpoint is as before,
+// or there is none as before; listeners that it had are the Manager's still, and
 // others the caller's. Calls for the same node must not overlap.
-func (k *Keeper) Put(d Door, public, inside net.Listener) error {
+func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
 	if err := check(d, public, inside); err != nil {
 		return err
 	}
@@ -150,9 +150,9 @@ func (k *Keeper) Put(d Door, public, inside net.Listener) error {
 		k.mu.Unlock()
 		return ErrClosed
 	}
-	old := k.doors[d.Node]
-	entry := &kept{d, public, inside}
-	k.doors[d.Node] = entry
+	old := k.endpoints[d.Node]
+	entry := &servedEndpoint{d, public, inside}
+	k.endpoints[d.Node] = entry
 	wait := k.now.put(entry, old)
 	k.mu.Unlock()
 	err := k.await(wait)
@@ -167,22 +167,22 @@ func (k *Keeper) Put(d Door, public, inside net.Listener) error {
 	return err
 }
 
-// putBack makes the door of a node what it was. The gateway is told again:
+// putBack makes the endpoint of a node what it was. The gateway is told again:
 // whether it did what it gave no answer to is not known. The lock is held.
-func (k *Keeper) putBack(node string, old *kept) {
+func (k *Manager) putBack(node string, old *servedEndpoint) {
 	if old == nil {
-		delete(k.doors, node)
+		delete(k.endpoints, node)
 		k.now.order(order{Kind: orderRemove, Node: node})
 		return
 	}
-	k.doors[node] = old
+	k.endpoints[node] = old
 	k.now.put(old, nil)
 }
 
-// check is what is wrong with a door.
-func check(d Door, listeners ...net.Listener) error {
+// check is what is wrong with an endpoint.
+func check(d Endpoint, listeners ...net.Listener) error {
 	if d.Node == "" {
-		return errors.New("the door has no node")
+		return errors.New("the endpoint has no node")
 	}
 	if d.Address == "" {
 		if _, err := hostKeys(d.HostKey); err != nil {
@@ -200,7 +200,7 @@ func check(d Door, listeners ...net.Listener) error {
 }
 
 // closeBut closes the listeners that next does not have, too.
-func (d *kept) closeBut(next *kept) {
+func (d *servedEndpoint) closeBut(next *servedEndpoint) {
 	for _, l := range []net.Listener{d.public, d.inside} {
 		if l != nil && (next == nil || l != next.public && l != next.inside) {
 			l.Close()
@@ -208,9 +208,9 @@ func (d *kept) closeBut(next *kept) {
 	}
 }
 
-// Peers says which node answers at which address inside the nodes of a slice.
+// SetPeers says which node answers at which address inside the nodes of a slice.
 // No addresses: the slice is forgotten.
-func (k *Keeper) Peers(slice string, at map[netip.Addr]string) error {
+func (k *Manager) SetPeers(slice string, at map[netip.Addr]string) error {
 	at = maps.Clone(at)
 	k.mu.Lock()
 	if k.closed {
@@ -227,15 +227,15 @@ func (k *Keeper) Peers(slice string, at map[netip.Addr]string) error {
 	return k.await(wait)
 }
 
-// Remove closes a door and ends its sessions. It is no error when there is none.
-func (k *Keeper) Remove(node string) error {
+// RemoveEndpoint closes an endpoint and ends its sessions. It is no error when there is none.
+func (k *Manager) RemoveEndpoint(node string) error {
 	k.mu.Lock()
 	if k.closed {
 		k.mu.Unlock()
 		return ErrClosed
 	}
-	old := k.doors[node]
-	delete(k.doors, node)
+	old := k.endpoints[node]
+	delete(k.endpoints, node)
 	wait := k.now.order(order{Kind: orderRemove, Node: node})
 	k.mu.Unlock()
 	if old != nil {
@@ -244,10 +244,10 @@ func (k *Keeper) Remove(node string) error {
 	return k.await(wait)
 }
 
-// await waits for the answer to a change of the doors. A gateway that gives none
+// await waits for the answer to a change of the endpoints. A gateway that gives none
 // is killed: it would let in whom the change keeps out. The next one is told of
-// all doors, so its start is an answer, too.
-func (k *Keeper) await(a *answer) error {
+// all endpoints, so its start is an answer, too.
+func (k *Manager) await(a *answer) error {
 	select {
 	case <-a.done:
 		return a.err
@@ -270,8 +270,8 @@ func (k *Keeper) await(a *answer) error {
 	return errors.New("the gateway died and does not come back")
 }
 
-// serving waits for a gateway that has all doors.
-func (k *Keeper) serving(ctx context.Context) (*process, error) {
+// serving waits for a gateway that has all endpoints.
+func (k *Manager) serving(ctx context.Context) (*process, error) {
 	for {
 		k.mu.Lock()
 		p := k.now
@@ -294,11 +294,11 @@ func (k *Keeper) serving(ctx context.Context) (*process, error) {
 	}
 }
 
-// Prove logs in at the door, as a client would, with a key made for the purpose,
+// VerifyLogin logs in at the endpoint, as a client would, with a key made for the purpose,
 // as each account, and lets the node start a program of ours as that user. It
 // runs no file of the user's.
-// Of a door with an Address it proves that an SSH server answers there.
-func (k *Keeper) Prove(ctx context.Context, node string) error {
+// Of an endpoint with an Address it proves that an SSH server answers there.
+func (k *Manager) VerifyLogin(ctx context.Context, node string) error {
 	p, err := k.serving(ctx)
 	if err != nil {
 		return err
@@ -317,19 +317,19 @@ func (k *Keeper) Prove(ctx context.Context, node string) error {
 // Close ends the gateway and closes all listeners. Nobody can log in any more;
 // sessions go on, and the process ends with the last of them. Nobody needs to
 // wait for that.
-func (k *Keeper) Close() error {
+func (k *Manager) Close() error {
 	k.end(false)
 	return nil
 }
 
-// end stops the Keeper, and with kill all sessions, too. It may be called again.
-func (k *Keeper) end(kill bool) {
+// end stops the Manager, and with kill all sessions, too. It may be called again.
+func (k *Manager) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {
 		k.closed = true
 		k.now.spared.Store(true)
 		close(k.closing)
-		for _, d := range k.doors {
+		for _, d := range k.endpoints {
 			d.closeBut(nil)
 		}
 		if k.o.Gateway != nil {

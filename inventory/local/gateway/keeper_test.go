@@ -8,18 +8,18 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A door that the gateway refuses stays as it was, with its listener, and can be
+// An endpoint that the gateway refuses stays as it was, with its listener, and can be
 // put again with the same one.
-func TestDoorThatIsRefused(t *testing.T) {
+func TestEndpointThatIsRefused(t *testing.T) {
 	k, m, alice, stop := near(t)
 	defer stop()
 	was, fresh := listen(t), listen(t)
 	defer fresh.Close()
-	d := m.door
+	d := m.endpoint
 	d.Node = "n2"
-	// The gateway does not have what the Keeper believes.
-	k.doors["n2"] = &kept{door: d, public: was}
-	if err := k.Put(d, was, nil); err == nil {
+	// The gateway does not have what the Manager believes.
+	k.endpoints["n2"] = &servedEndpoint{endpoint: d, public: was}
+	if err := k.SetEndpoint(d, was, nil); err == nil {
 		t.Fatal("the gateway keeps a listener that it does not have")
 	}
 	enter := func(l net.Listener) {
@@ -37,11 +37,11 @@ func TestDoorThatIsRefused(t *testing.T) {
 		c.Close()
 	}
 	enter(was)
-	if err := k.Put(d, was, nil); err != nil {
+	if err := k.SetEndpoint(d, was, nil); err != nil {
 		t.Error("again:", err)
 	}
 	enter(was)
-	if err := k.Put(d, fresh, nil); err != nil {
+	if err := k.SetEndpoint(d, fresh, nil); err != nil {
 		t.Error(err)
 	}
 	enter(fresh)
@@ -49,7 +49,7 @@ func TestDoorThatIsRefused(t *testing.T) {
 		nc.Close()
 		t.Error("the listener that was replaced is open")
 	}
-	if err := k.Remove("n2"); err != nil {
+	if err := k.RemoveEndpoint("n2"); err != nil {
 		t.Error(err)
 	}
 }

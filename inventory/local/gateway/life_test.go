@@ -105,8 +105,8 @@ func TestSessionsEndWithTheirKeys(t *testing.T) {
 	}
 	gone := []*running{start(alice, "alice", false), start(alice, "alice", true)}
 	stays := start(bob, "bob", false)
-	m.door.Accounts[0].Keys = []string{newKey(t).line}
-	if err := s.keeper.Put(m.door, m.public, nil); err != nil {
+	m.endpoint.Accounts[0].Keys = []string{newKey(t).line}
+	if err := s.keeper.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range gone {
@@ -117,16 +117,16 @@ func TestSessionsEndWithTheirKeys(t *testing.T) {
 	if !stays.talks() {
 		t.Error("another account's session was ended")
 	}
-	if err := s.keeper.Remove("n1"); err != nil {
+	if err := s.keeper.RemoveEndpoint("n1"); err != nil {
 		t.Fatal(err)
 	}
 	if got := stays.ended(t); got != 255 {
-		t.Errorf("session at a door that went: status %d", got)
+		t.Errorf("session at an endpoint that went: status %d", got)
 	}
 	if _, err := net.Dial("tcp", m.public.Addr().String()); err == nil {
-		t.Error("the port of a door that went is open")
+		t.Error("the port of an endpoint that went is open")
 	}
-	if err := s.keeper.Remove("n1"); err != nil {
+	if err := s.keeper.RemoveEndpoint("n1"); err != nil {
 		t.Error("a second time:", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestPutMovesListeners(t *testing.T) {
 	p.knows("n1", m.port, m.host, "\tUser alice")
 	open := p.running("n1", talks)
 	second := listen(t)
-	if err := s.keeper.Put(m.door, second, nil); err != nil {
+	if err := s.keeper.SetEndpoint(m.endpoint, second, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := net.Dial("tcp", m.public.Addr().String()); err == nil {
@@ -154,19 +154,19 @@ func TestPutMovesListeners(t *testing.T) {
 	if !open.talks() {
 		t.Error("the session was ended")
 	}
-	bad := m.door
+	bad := m.endpoint
 	bad.HostKey = []byte("none")
-	if s.keeper.Put(bad, listen(t), nil) == nil {
-		t.Error("a door without a host key was put")
+	if s.keeper.SetEndpoint(bad, listen(t), nil) == nil {
+		t.Error("an endpoint without a host key was put")
 	}
 	if r := q.run("ssh", "n1", "true"); r.status != 0 {
-		t.Errorf("after a door that could not be put: %+v", r)
+		t.Errorf("after an endpoint that could not be put: %+v", r)
 	}
 }
 
 // Inside nodes the dialled address tells the node, and the experiment's key
 // opens every account that there is; outside it opens nothing.
-func TestInsideDoor(t *testing.T) {
+func TestInsideEndpoint(t *testing.T) {
 	t.Parallel()
 	s, port, host := newSite(t)
 	alice, experiment := newKey(t), newKey(t)
@@ -177,16 +177,16 @@ func TestInsideDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other.door.Slice = "other"
-	for _, d := range []*Door{&one.door, &two.door, &other.door} {
+	other.endpoint.Slice = "other"
+	for _, d := range []*Endpoint{&one.endpoint, &two.endpoint, &other.endpoint} {
 		d.InsideKeys = []string{experiment.line}
 	}
 	for m, l := range map[*machine]net.Listener{one: all, two: nil, other: nil} {
-		if err := s.keeper.Put(m.door, m.public, l); err != nil {
+		if err := s.keeper.SetEndpoint(m.endpoint, m.public, l); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.keeper.Peers("slice", map[netip.Addr]string{
+	if err := s.keeper.SetPeers("slice", map[netip.Addr]string{
 		netip.MustParseAddr("127.64.0.2"): "n2", netip.MustParseAddr("127.64.0.3"): "n3", netip.MustParseAddr("127.64.0.4"): "gone",
 	}); err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestInsideDoor(t *testing.T) {
 	}
 	t.Run("OutsideItOpensNothing", func(t *testing.T) {
 		if k, err := dial(one.public.Addr().String(), "alice", experiment, one.host); err == nil {
-			t.Error("it opened the public door")
+			t.Error("it opened the public endpoint")
 			k.Close()
 		}
 		if k, err := dial(fmt.Sprintf("127.0.0.1:%d", port), User, experiment, host); err == nil {
@@ -227,7 +227,7 @@ func TestInsideDoor(t *testing.T) {
 		}
 	})
 	t.Run("PeersForgotten", func(t *testing.T) {
-		if err := s.keeper.Peers("slice", nil); err != nil {
+		if err := s.keeper.SetPeers("slice", nil); err != nil {
 			t.Fatal(err)
 		}
 		k, err := dial(fmt.Sprintf("127.64.0.2:%d", portOf(all)), "alice", experiment, one.host)
@@ -265,15 +265,15 @@ func TestGatewayIsReplaced(t *testing.T) {
 	second := s.add("n2", Account{"alice", []string{k.line}})
 	for range 3 {
 		syscall.Kill(s.gatewayPID(), syscall.SIGKILL)
-		second.door.Names = append(second.door.Names, "again")
-		if err := s.keeper.Put(second.door, second.public, nil); err != nil {
+		second.endpoint.Names = append(second.endpoint.Names, "again")
+		if err := s.keeper.SetEndpoint(second.endpoint, second.public, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.keeper.Prove(proof(t), "n2"); err != nil && !strings.Contains(err.Error(), "died") {
+		if err := s.keeper.VerifyLogin(proof(t), "n2"); err != nil && !strings.Contains(err.Error(), "died") {
 			t.Error(err)
 		}
 	}
-	if err := s.keeper.Prove(proof(t), "n2"); err != nil {
+	if err := s.keeper.VerifyLogin(proof(t), "n2"); err != nil {
 		t.Error(err)
 	}
 	if text := s.log.String(); !strings.Contains(text, "the gateway died and is started again") || !strings.Contains(text, "killed") {
@@ -290,8 +290,8 @@ func TestGatewayThatHangsIsReplaced(t *testing.T) {
 	k := newKey(t)
 	m := s.add("n1", Account{"alice", []string{k.line}})
 	stopProcess(t, s.gatewayPID())
-	m.door.Accounts[0].Keys = nil
-	if err := s.keeper.Put(m.door, m.public, nil); err != nil {
+	m.endpoint.Accounts[0].Keys = nil
+	if err := s.keeper.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		t.Error(err)
 	}
 	select {
@@ -301,10 +301,10 @@ func TestGatewayThatHangsIsReplaced(t *testing.T) {
 	}
 	if c, err := dial(m.public.Addr().String(), "alice", k, m.host); err == nil {
 		c.Close()
-		t.Error("the key that was withdrawn opens the door")
+		t.Error("the key that was withdrawn opens the endpoint")
 	}
 	s.add("n2", Account{"alice", []string{k.line}})
-	if err := s.keeper.Prove(proof(t), "n2"); err != nil {
+	if err := s.keeper.VerifyLogin(proof(t), "n2"); err != nil {
 		t.Error(err)
 	}
 	if text := s.log.String(); !strings.Contains(text, errSilent.Error()) {
@@ -337,7 +337,7 @@ func TestGatewayThatHangsIsNoticedWithoutAChange(t *testing.T) {
 	m := s.add("n1", Account{"alice", []string{k.line}})
 	stopProcess(t, s.gatewayPID())
 	s.gatewayPID()
-	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
 		t.Error(err)
 	}
 	c, err := dial(m.public.Addr().String(), "alice", k, m.host)
@@ -387,8 +387,8 @@ func TestSessionsOutliveTheKeeper(t *testing.T) {
 	}
 	wait.Holds(t, func() bool { return syscall.Kill(pid, 0) != nil }, func() string { return "the gateway does not end with its last session" })
 	for name, err := range map[string]error{
-		"Put": s.keeper.Put(m.door, nil, nil), "Remove": s.keeper.Remove("n1"),
-		"Peers": s.keeper.Peers("slice", nil), "Prove": s.keeper.Prove(proof(t), "n1"),
+		"Put": s.keeper.SetEndpoint(m.endpoint, nil, nil), "Remove": s.keeper.RemoveEndpoint("n1"),
+		"Peers": s.keeper.SetPeers("slice", nil), "Prove": s.keeper.VerifyLogin(proof(t), "n1"),
 	} {
 		if err != ErrClosed {
 			t.Errorf("%s after the end: %v", name, err)

@@ -16,7 +16,7 @@ const maxLines = 50
 
 // retell logs a line that the gateway writes to its standard error: a JSON
 // record, or a line of a panic.
-func (k *Keeper) retell(line []byte) {
+func (k *Manager) retell(line []byte) {
 	var record map[string]any
 	if json.Unmarshal(line, &record) != nil {
 		k.o.Log.Error("gateway: " + string(line))
@@ -55,7 +55,7 @@ func (s *seldom) may() bool {
 	return true
 }
 
-// stderrLog is the gateway's own log, which the Keeper retells.
+// stderrLog is the gateway's own log, which the Manager retells.
 func stderrLog() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, nil))
 }

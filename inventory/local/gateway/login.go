@@ -107,9 +107,9 @@ func (g *gateway) config(at entrance, host []ssh.Signer, tried *tries) *ssh.Serv
 	return c
 }
 
-// allows tells whether the doors let c be. The lock is held.
+// allows tells whether the endpoints let c be. The lock is held.
 func (g *gateway) allows(c *login) bool {
-	d := g.doors[c.node]
+	d := g.endpoints[c.node]
 	switch c.kind {
 	case public:
 		return d != nil && d.address == "" && (d.opens(c.user, c.key) || g.proves(d, c))
@@ -130,18 +130,18 @@ func (g *gateway) allows(c *login) bool {
 }
 
 // proves tells whether c logs in with a key made for a proof. The lock is held.
-func (g *gateway) proves(d *door, c *login) bool {
+func (g *gateway) proves(d *endpoint, c *login) bool {
 	_, is := d.accounts[c.user]
 	return is && g.proofs[d.node][sha256.Sum256(c.key)]
 }
 
-// serve is the SSH server at a door.
+// serve is the SSH server at an endpoint.
 func (g *gateway) serve(guest *guest, at entrance) {
 	nc, source := guest.nc, guest.source
 	g.mu.Lock()
 	host, slice := g.host, ""
 	if at.kind != jump {
-		d := g.doors[at.node]
+		d := g.endpoints[at.node]
 		if d == nil || len(d.host) == 0 {
 			g.mu.Unlock()
 			return
@@ -191,14 +191,14 @@ func (g *gateway) serve(guest *guest, at entrance) {
 	c.working.Wait()
 }
 
-// admit makes c one of the connections, within limits, if the doors still let it be.
+// admit makes c one of the connections, within limits, if the endpoints still let it be.
 func (g *gateway) admit(c *login) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.allows(c) {
 		return errDenied
 	}
-	c.proof = c.kind == public && g.proves(g.doors[c.node], c)
+	c.proof = c.kind == public && g.proves(g.endpoints[c.node], c)
 	type bound struct {
 		what string
 		most int
@@ -252,7 +252,7 @@ func (g *gateway) shareOf(c *login) string {
 				return "key\x00" + string(c.key)
 			}
 		}
-		return list[0].slice // the door let it be, so there is one
+		return list[0].slice // the endpoint let it be, so there is one
 	}
 	return c.slice
 }

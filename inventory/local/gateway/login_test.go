@@ -14,7 +14,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-func TestOnlyTheKeyOfTheAccountOpensTheDoor(t *testing.T) {
+func TestOnlyTheKeyOfTheAccountOpensTheEndpoint(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	alice, bob, carol := newKey(t), newKey(t), newKey(t)
@@ -69,16 +69,16 @@ func ecdsaKey(t testing.TB) key {
 }
 
 // Clients that do not know Ed25519 find another host key.
-func TestDoorShowsEachHostKey(t *testing.T) {
+func TestEndpointShowsEachHostKey(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	alice, old := newKey(t), ecdsaKey(t)
 	m := s.add("n1", Account{"alice", []string{alice.line}})
-	m.door.HostKey = slices.Concat(m.host.pem, old.pem)
-	if err := s.keeper.Put(m.door, m.public, nil); err != nil {
+	m.endpoint.HostKey = slices.Concat(m.host.pem, old.pem)
+	if err := s.keeper.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
 		t.Error(err)
 	}
 	for algorithm, host := range map[string]key{"ecdsa-sha2-nistp256": old, "ssh-ed25519": m.host} {

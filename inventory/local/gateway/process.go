@@ -16,7 +16,7 @@ import (
 	"patchbay/inventory/local/supervisor"
 )
 
-// giveTime is how long the Keeper waits for a connection that the gateway asked for.
+// giveTime is how long the Manager waits for a connection that the gateway asked for.
 const giveTime = 5 * time.Second
 
 // backoff are the pauses before a gateway that died is replaced.
@@ -24,15 +24,15 @@ var backoff = supervisor.Backoff{First: 50 * time.Millisecond, Longest: 5 * time
 
 // process is one gateway process, and the orders it has not answered.
 type process struct {
-	ready    chan struct{} // closed when it has all doors
+	ready    chan struct{} // closed when it has all endpoints
 	dead     chan struct{} // closed when it takes no orders any more; then err says why
-	replaced chan struct{} // closed when the next one is the Keeper's now
+	replaced chan struct{} // closed when the next one is the Manager's now
 	err      error
 	spared   atomic.Bool // its sessions may go on
 
 	mu      sync.Mutex
 	child   *supervisor.Process // nil until it is started
-	out     *sender             // nil until it is told of the doors
+	out     *sender             // nil until it is told of the endpoints
 	number  uint64
 	waiting map[uint64]*answer
 	reason  error // why it was killed
@@ -52,11 +52,11 @@ func newProcess() *process {
 	}
 }
 
-// run keeps a gateway alive until the Keeper is closed.
-func (k *Keeper) run() {
+// run keeps a gateway alive until the Manager is closed.
+func (k *Manager) run() {
 	defer close(k.stopped)
 	p := k.now
-	backoff.Keep(k.closing, func() error {
+	backoff.Run(k.closing, func() error {
 		p.err = k.live(p)
 		close(p.dead)
 		return p.err
@@ -82,8 +82,8 @@ func (k *Keeper) run() {
 	}
 }
 
-// live starts p and serves it until it ends or the Keeper is closed.
-func (k *Keeper) live(p *process) error {
+// live starts p and serves it until it ends or the Manager is closed.
+func (k *Manager) live(p *process) error {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		return err
@@ -101,8 +101,8 @@ func (k *Keeper) live(p *process) error {
 	p.mu.Lock()
 	p.child = child
 	p.mu.Unlock()
-	if k.o.Place != nil {
-		err = k.o.Place(child.PID())
+	if k.o.SetLimits != nil {
+		err = k.o.SetLimits(child.PID())
 	}
 	if err == nil {
 		stop := make(chan struct{})
@@ -163,8 +163,8 @@ func (p *process) fail(reason error) {
 	}
 }
 
-// restore tells a new gateway all that the Keeper knows.
-func (k *Keeper) restore(p *process, c *fdsocket.Conn) {
+// restore tells a new gateway all that the Manager knows.
+func (k *Manager) restore(p *process, c *fdsocket.Conn) {
 	begin := order{Kind: orderBegin, Begin: &beginning{k.o.UID, k.o.GID, k.o.HostKey}}
 	k.mu.Lock()
 	if k.closed {
@@ -184,7 +184,7 @@ func (k *Keeper) restore(p *process, c *fdsocket.Conn) {
 	for slice, at := range k.peers {
 		answers = append(answers, p.order(order{Kind: orderPeers, Slice: slice, Peers: at}))
 	}
-	for _, d := range k.doors {
+	for _, d := range k.endpoints {
 		answers = append(answers, p.put(d, nil))
 	}
 	k.mu.Unlock()
@@ -199,18 +199,18 @@ func (k *Keeper) restore(p *process, c *fdsocket.Conn) {
 			p.fail(a.err)
 			return
 		case a.err != nil:
-			k.o.Log.Error("the gateway cannot be told of a door", "error", a.err)
+			k.o.Log.Error("the gateway cannot be told of an endpoint", "error", a.err)
 		}
 	}
 	close(p.ready)
 }
 
-// put orders a door to be set; old is the one that the gateway has.
-func (p *process) put(d, old *kept) *answer {
+// put orders an endpoint to be set; old is the one that the gateway has.
+func (p *process) put(d, old *servedEndpoint) *answer {
 	if old == nil {
-		old = &kept{}
+		old = &servedEndpoint{}
 	}
-	o := order{Kind: orderPut, Door: &d.door}
+	o := order{Kind: orderPut, Endpoint: &d.endpoint}
 	var files []net.Listener
 	plan := func(l, was net.Listener) string {
 		switch {
@@ -227,9 +227,9 @@ func (p *process) put(d, old *kept) *answer {
 	return p.order(o, files...)
 }
 
-// order sends an order with listeners. Before the gateway was told of the doors
+// order sends an order with listeners. Before the gateway was told of the endpoints
 // nothing is sent, for it will be told; the answer is then that it was. What
-// changes the doors is ordered with the Keeper's lock held.
+// changes the endpoints is ordered with the Manager's lock held.
 func (p *process) order(o order, listeners ...net.Listener) *answer {
 	p.mu.Lock()
 	if p.out == nil {
@@ -291,7 +291,7 @@ func (p *process) answered(number uint64, err error) {
 type filer interface{ File() (*os.File, error) }
 
 // receive hears what the gateway says. It is not trusted.
-func (k *Keeper) receive(p *process, c *fdsocket.Conn) error {
+func (k *Manager) receive(p *process, c *fdsocket.Conn) error {
 	asks := make(chan struct{}, 2*maxAsks)
 	for {
 		var w word
@@ -305,7 +305,7 @@ func (k *Keeper) receive(p *process, c *fdsocket.Conn) error {
 				err = errors.New(w.Error)
 			}
 			p.answered(w.Number, err)
-		case wordAgent, wordDoor:
+		case wordAgent, wordEndpoint:
 			select {
 			case asks <- struct{}{}:
 			default:
@@ -322,7 +322,7 @@ func (k *Keeper) receive(p *process, c *fdsocket.Conn) error {
 }
 
 // give answers an ask with a connection.
-func (k *Keeper) give(p *process, w word) {
+func (k *Manager) give(p *process, w word) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveTime)
 	defer cancel()
 	o := order{Number: w.Number, Kind: orderGiven}
@@ -339,24 +339,24 @@ func (k *Keeper) give(p *process, w word) {
 	p.send(o, f)
 }
 
-// connect makes a connection: to a node's agent or Address, or to its door.
-// Nodes without a door do not exist for the gateway.
-func (k *Keeper) connect(ctx context.Context, kind, node string) (*os.File, error) {
+// connect makes a connection: to a node's agent or Address, or to its endpoint.
+// Nodes without an endpoint do not exist for the gateway.
+func (k *Manager) connect(ctx context.Context, kind, node string) (*os.File, error) {
 	k.mu.Lock()
-	d := k.doors[node]
+	d := k.endpoints[node]
 	k.mu.Unlock()
 	var address string
 	switch {
 	case d == nil:
-		return nil, errors.New("the node has no door")
-	case kind == wordDoor && d.public != nil:
+		return nil, errors.New("the node has no endpoint")
+	case kind == wordEndpoint && d.public != nil:
 		address = d.public.Addr().String()
-	case kind == wordDoor:
-		return nil, errors.New("the node has no public door")
-	case d.door.Address != "":
-		address = d.door.Address
+	case kind == wordEndpoint:
+		return nil, errors.New("the node has no public endpoint")
+	case d.endpoint.Address != "":
+		address = d.endpoint.Address
 	default:
-		c, err := k.o.Agent(ctx, node)
+		c, err := k.o.DialAgent(ctx, node)
 		if err != nil {
 			return nil, err
 		}

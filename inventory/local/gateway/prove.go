@@ -28,15 +28,15 @@ const maxProofs = 16
 // may log in as another one may close it.
 const Root = "root"
 
-// prove logs in at a node's door as each of its accounts.
+// prove logs in at a node's endpoint as each of its accounts.
 func (g *gateway) prove(node string) error {
 	g.proving <- struct{}{}
 	defer func() { <-g.proving }()
 	g.mu.Lock()
-	d := g.doors[node]
+	d := g.endpoints[node]
 	g.mu.Unlock()
 	if d == nil {
-		return fmt.Errorf("node %s has no door", node)
+		return fmt.Errorf("node %s has no endpoint", node)
 	}
 	if d.address != "" {
 		return g.proveAddress(d)
@@ -81,7 +81,7 @@ const noCommand = 255
 // proveAccount logs in and has the account's shell do nothing. What its owner
 // made of it is their business: a shell that ends in any other way than noCommand
 // was started.
-func (g *gateway) proveAccount(d *door, login string, key ssh.Signer) error {
+func (g *gateway) proveAccount(d *endpoint, login string, key ssh.Signer) error {
 	nc, err := g.knock(d)
 	if err != nil {
 		return err
@@ -121,8 +121,8 @@ func (l limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// knock connects to a node's door as from outside, or within this process if it has none.
-func (g *gateway) knock(d *door) (net.Conn, error) {
+// knock connects to a node's endpoint as from outside, or within this process if it has none.
+func (g *gateway) knock(d *endpoint) (net.Conn, error) {
 	if d.public == nil {
 		near, far, err := tube()
 		if err != nil {
@@ -141,7 +141,7 @@ func (g *gateway) knock(d *door) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
 	defer cancel()
-	f, err := g.ask(ctx, wordDoor, d.node)
+	f, err := g.ask(ctx, wordEndpoint, d.node)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) 
 					return nil
 				}
 			}
-			return errors.New("the door shows a host key that is not the node's")
+			return errors.New("the endpoint shows a host key that is not the node's")
 		},
 	}
 	config.KeyExchanges = []string{ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeDH14SHA256}
@@ -203,11 +203,11 @@ func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) 
 }
 
 // proveAddress sees whether an SSH server shows that it has a host key, behind
-// the door of a node or at its address.
-func (g *gateway) proveAddress(d *door) error {
+// the endpoint of a node or at its address.
+func (g *gateway) proveAddress(d *endpoint) error {
 	kind := wordAgent
 	if d.public != nil {
-		kind = wordDoor
+		kind = wordEndpoint
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
 	defer cancel()

@@ -22,22 +22,22 @@ func TestProofLogsInAsEachAccount(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	m := s.add("n1", Account{"alice", []string{newKey(t).line}}, Account{"bob", []string{newKey(t).line}})
-	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
-		t.Error("with a public door:", err)
+	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
+		t.Error("with a public endpoint:", err)
 	}
-	if err := s.keeper.Put(m.door, nil, nil); err != nil {
+	if err := s.keeper.SetEndpoint(m.endpoint, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
-		t.Error("without a public door:", err)
+	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
+		t.Error("without a public endpoint:", err)
 	}
-	if err := s.keeper.Prove(proof(t), "n2"); err == nil {
-		t.Error("a node without a door is proven")
+	if err := s.keeper.VerifyLogin(proof(t), "n2"); err == nil {
+		t.Error("a node without an endpoint is proven")
 	}
 	s.mu.Lock()
 	delete(s.nodes, "n1")
 	s.mu.Unlock()
-	if err := s.keeper.Prove(proof(t), "n1"); err == nil || !strings.Contains(err.Error(), "alice") {
+	if err := s.keeper.VerifyLogin(proof(t), "n1"); err == nil || !strings.Contains(err.Error(), "alice") {
 		t.Error("a node without an agent is proven:", err)
 	}
 }
@@ -55,7 +55,7 @@ func TestProofWithAShellThatFails(t *testing.T) {
 		s.mu.Lock()
 		s.nodes["n1"] = &node{t: t, home: s.home("n1"), line: line}
 		s.mu.Unlock()
-		if err := s.keeper.Prove(proof(t), "n1"); (err == nil) != proven {
+		if err := s.keeper.VerifyLogin(proof(t), "n1"); (err == nil) != proven {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
@@ -65,23 +65,23 @@ func TestProofOfAnAddress(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	far := s.add("far", Account{"alice", []string{newKey(t).line}})
-	d := Door{Node: "near", Address: far.public.Addr().String()}
+	d := Endpoint{Node: "near", Address: far.public.Addr().String()}
 	public := listen(t)
 	for _, l := range []net.Listener{public, nil} {
-		if err := s.keeper.Put(d, l, nil); err != nil {
+		if err := s.keeper.SetEndpoint(d, l, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.keeper.Prove(proof(t), "near"); err != nil {
+		if err := s.keeper.VerifyLogin(proof(t), "near"); err != nil {
 			t.Error(err)
 		}
 	}
 	deaf := listen(t)
 	d.Address = deaf.Addr().String()
 	deaf.Close()
-	if err := s.keeper.Put(d, nil, nil); err != nil {
+	if err := s.keeper.SetEndpoint(d, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.keeper.Prove(proof(t), "near"); err == nil {
+	if err := s.keeper.VerifyLogin(proof(t), "near"); err == nil {
 		t.Error("an address where nothing listens is proven")
 	}
 }
@@ -99,7 +99,7 @@ func TestManyProofs(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {
-			if err := s.keeper.Prove(proof(t), fmt.Sprintf("n%d", i)); err != nil {
+			if err := s.keeper.VerifyLogin(proof(t), fmt.Sprintf("n%d", i)); err != nil {
 				t.Error(err)
 			}
 		})

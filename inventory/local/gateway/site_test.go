@@ -24,12 +24,12 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// site is a Keeper with nodes n1, n2, … and what OpenSSH's clients need to use
+// site is a Manager with nodes n1, n2, … and what OpenSSH's clients need to use
 // them: keys, known hosts, a configuration.
 type site struct {
 	t      testing.TB
 	dir    string
-	keeper *Keeper
+	keeper *Manager
 	log    *logBuffer
 	pids   chan int // of each gateway that was started
 
@@ -92,7 +92,7 @@ func listen(t testing.TB) *net.TCPListener {
 
 func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
-// newSite starts a Keeper without doors; its gateway account's port and key are returned.
+// newSite starts a Manager without endpoints; its gateway account's port and key are returned.
 func newSite(t testing.TB) (s *site, port int, host key) {
 	t.Helper()
 	s = &site{t: t, dir: t.TempDir(), nodes: make(map[string]*node), log: &logBuffer{}, pids: make(chan int, 64)}
@@ -109,7 +109,7 @@ func newSite(t testing.TB) (s *site, port int, host key) {
 	}
 	s.keeper, err = Start(context.Background(), Options{
 		Program: program, UID: id, GID: id, Gateway: l, HostKey: host.pem,
-		Agent: func(ctx context.Context, name string) (*fdsocket.Conn, error) {
+		DialAgent: func(ctx context.Context, name string) (*fdsocket.Conn, error) {
 			s.mu.Lock()
 			n := s.nodes[name]
 			s.mu.Unlock()
@@ -118,8 +118,8 @@ func newSite(t testing.TB) (s *site, port int, host key) {
 			}
 			return n.connect()
 		},
-		Place: func(pid int) error { s.pids <- pid; return nil },
-		Log:   slog.New(slog.NewTextHandler(s.log, nil)),
+		SetLimits: func(pid int) error { s.pids <- pid; return nil },
+		Log:       slog.New(slog.NewTextHandler(s.log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,20 +148,20 @@ func (s *site) gatewayPID() int {
 	}
 }
 
-// machine is a node with its door.
+// machine is a node with its endpoint.
 type machine struct {
-	door   Door
-	host   key
-	public *net.TCPListener
-	port   int
+	endpoint Endpoint
+	host     key
+	public   *net.TCPListener
+	port     int
 }
 
-// add makes a node with a public door.
+// add makes a node with a public endpoint.
 func (s *site) add(name string, accounts ...Account) *machine {
 	s.t.Helper()
 	m := &machine{host: newKey(s.t), public: listen(s.t)}
 	m.port = portOf(m.public)
-	m.door = Door{Node: name, Slice: "slice", Names: []string{name + ".slice.example.org"}, Accounts: accounts, HostKey: m.host.pem}
+	m.endpoint = Endpoint{Node: name, Slice: "slice", Names: []string{name + ".slice.example.org"}, Accounts: accounts, HostKey: m.host.pem}
 	home := filepath.Join(s.dir, name)
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		s.t.Fatal(err)
@@ -169,7 +169,7 @@ func (s *site) add(name string, accounts ...Account) *machine {
 	s.mu.Lock()
 	s.nodes[name] = &node{t: s.t, home: home}
 	s.mu.Unlock()
-	if err := s.keeper.Put(m.door, m.public, nil); err != nil {
+	if err := s.keeper.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		s.t.Fatal(err)
 	}
 	return m

@@ -108,10 +108,10 @@ func lock(dir *os.File) (same bool, err error) {
 	return err == nil && os.SameFile(ours, there), err
 }
 
-// Take gives the holder a free number that fits; nil takes any. Where none is free
+// Allocate gives the holder a free number that fits; nil takes any. Where none is free
 // it takes the one that has the shortest time left to rest. The error wraps ErrNone
 // when there is none.
-func (f *Folder) Take(holder string, fits func(uint32) bool) (uint32, error) {
+func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error) {
 	if !isHolder(holder) {
 		return 0, fmt.Errorf("%q cannot hold a %s", holder, f.what)
 	}
@@ -177,8 +177,8 @@ func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool
 	return false, nil
 }
 
-// Left is how many numbers Take could still give away, with those that rest.
-func (f *Folder) Left() (left int, err error) {
+// Free is how many numbers Allocate could still give away, with those that rest.
+func (f *Folder) Free() (left int, err error) {
 	for n := uint64(f.first); n <= uint64(f.last); n += uint64(f.step) {
 		if f.offers(uint32(n)) {
 			left++
@@ -234,9 +234,9 @@ func (f *Folder) try(n uint32, holder string, fits func(uint32) bool) (bool, err
 	return false, os.Remove(f.path(n))
 }
 
-// Hold makes exactly n the holder's, or leaves it so. The error wraps ErrTaken
+// Claim makes exactly n the holder's, or leaves it so. The error wraps ErrTaken
 // when it is another's.
-func (f *Folder) Hold(n uint32, holder string) error {
+func (f *Folder) Claim(n uint32, holder string) error {
 	if !isHolder(holder) {
 		return fmt.Errorf("%q cannot hold a %s", holder, f.what)
 	}

@@ -36,14 +36,14 @@ func testIDs(t testing.TB) *Folder {
 
 func TestTakeHoldRelease(t *testing.T) {
 	f := testIDs(t)
-	a, err := f.Take("x/a", nil)
+	a, err := f.Allocate("x/a", nil)
 	if err != nil || a != firstID {
 		t.Fatal(a, err)
 	}
 	if text, err := os.Readlink(filepath.Join(f.dir, strconv.Itoa(firstID))); err != nil || text != "x/a" {
 		t.Errorf("the claim says %q, %v", text, err)
 	}
-	b, err := f.Take("y/b", nil)
+	b, err := f.Allocate("y/b", nil)
 	if err != nil || b != firstID+Size {
 		t.Fatal(b, err)
 	}
@@ -52,28 +52,28 @@ func TestTakeHoldRelease(t *testing.T) {
 		err    error
 		wanted error
 	}{
-		{"what it holds it may hold", f.Hold(a, "x/a"), nil},
-		{"a free one", f.Hold(a+2*Size, "x/c"), nil},
-		{"another's", f.Hold(b, "x/a"), ErrTaken},
-		{"no block begins there", f.Hold(a+1, "x/a"), ErrTaken},
-		{"below all", f.Hold(Size, "x/a"), ErrTaken},
-		{"above all", f.Hold(lastID+Size, "x/a"), ErrTaken},
+		{"what it holds it may hold", f.Claim(a, "x/a"), nil},
+		{"a free one", f.Claim(a+2*Size, "x/c"), nil},
+		{"another's", f.Claim(b, "x/a"), ErrTaken},
+		{"no block begins there", f.Claim(a+1, "x/a"), ErrTaken},
+		{"below all", f.Claim(Size, "x/a"), ErrTaken},
+		{"above all", f.Claim(lastID+Size, "x/a"), ErrTaken},
 		{"release another's", f.Release(b, "x/a"), nil},
 		{"release nobody's", f.Release(lastID, "x/a"), nil},
 		{"release", f.Release(a, "x/a"), nil},
 		{"release once more", f.Release(a, "x/a"), nil},
-		{"it is still another's", f.Hold(b, "y/b"), nil},
-		{"it is free now", f.Hold(a, "z/z"), nil},
+		{"it is still another's", f.Claim(b, "y/b"), nil},
+		{"it is free now", f.Claim(a, "z/z"), nil},
 	} {
 		if !errors.Is(tt.err, tt.wanted) {
 			t.Errorf("%s: %v", tt.rule, tt.err)
 		}
 	}
 	for _, holder := range []string{"", "x", "x/", "/a", "x/a/b", "X/a", "x/..", "~1", "x/" + strings.Repeat("a", maxHolder)} {
-		if _, err := f.Take(holder, nil); err == nil {
+		if _, err := f.Allocate(holder, nil); err == nil {
 			t.Errorf("%q took one", holder)
 		}
-		if f.Hold(lastID, holder) == nil {
+		if f.Claim(lastID, holder) == nil {
 			t.Errorf("%q holds one", holder)
 		}
 	}
@@ -83,14 +83,14 @@ func TestWhatDoesNotFitIsPassedOver(t *testing.T) {
 	f := Ports(t.TempDir(), 100, 104, 0)
 	f.avoid = []span{{100, 102}, {103, 104}}
 	var asked []uint32
-	n, err := f.Take("x/a", func(n uint32) bool { asked = append(asked, n); return n != 102 })
+	n, err := f.Allocate("x/a", func(n uint32) bool { asked = append(asked, n); return n != 102 })
 	if err != nil || n != 104 || !slices.Equal(asked, []uint32{102, 104}) {
 		t.Errorf("took %d, %v, asked for %v", n, err, asked)
 	}
-	if n, err := f.Take("x/b", nil); err != nil || n != 102 {
+	if n, err := f.Allocate("x/b", nil); err != nil || n != 102 {
 		t.Errorf("after the last the first: %d, %v", n, err)
 	}
-	if _, err := f.Take("x/c", nil); !errors.Is(err, ErrNone) {
+	if _, err := f.Allocate("x/c", nil); !errors.Is(err, ErrNone) {
 		t.Errorf("no number is left: %v", err)
 	}
 }
@@ -99,18 +99,18 @@ func TestPortsRest(t *testing.T) {
 	f, now := Ports(t.TempDir(), 100, 101, time.Minute), time.Now()
 	f.now = func() time.Time { return now }
 	for _, holder := range []string{"x/a", "x/b"} {
-		if _, err := f.Take(holder, nil); err != nil {
+		if _, err := f.Allocate(holder, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := f.Release(100, "x/a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Hold(100, "x/a"); !errors.Is(err, ErrTaken) {
+	if err := f.Claim(100, "x/a"); !errors.Is(err, ErrTaken) {
 		t.Errorf("a port that rests is held: %v", err)
 	}
 	now = now.Add(2 * time.Minute)
-	if n, err := f.Take("x/c", nil); err != nil || n != 100 {
+	if n, err := f.Allocate("x/c", nil); err != nil || n != 100 {
 		t.Errorf("after its rest: %d, %v", n, err)
 	}
 	if err := f.Release(100, "x/c"); err != nil {
@@ -120,7 +120,7 @@ func TestPortsRest(t *testing.T) {
 	if problems, err := f.Sweep("x", func(string, uint32) bool { return true }); err != nil || problems != nil {
 		t.Fatal(problems, err)
 	}
-	if err := f.Hold(100, "x/d"); err != nil {
+	if err := f.Claim(100, "x/d"); err != nil {
 		t.Errorf("it rests for days: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestPortThatRestsIsTakenWhenNoOtherIsLeft(t *testing.T) {
 	f, now := Ports(t.TempDir(), 100, 103, time.Minute), time.Now()
 	f.now = func() time.Time { return now }
 	for range 4 {
-		if _, err := f.Take("x/a", nil); err != nil {
+		if _, err := f.Allocate("x/a", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,24 +141,24 @@ func TestPortThatRestsIsTakenWhenNoOtherIsLeft(t *testing.T) {
 		}
 		now = now.Add(time.Second)
 	}
-	if left, err := f.Left(); left != 3 || err != nil {
+	if left, err := f.Free(); left != 3 || err != nil {
 		t.Errorf("%d left, %v: want the three that rest", left, err)
 	}
-	if n, err := f.Take("y/b", func(n uint32) bool { return n != 102 }); n != 101 || err != nil {
+	if n, err := f.Allocate("y/b", func(n uint32) bool { return n != 102 }); n != 101 || err != nil {
 		t.Errorf("took %d, %v: 102 does not fit, and 101 rests longest", n, err)
 	}
-	if err := f.Hold(102, "x/a"); !errors.Is(err, ErrTaken) {
+	if err := f.Claim(102, "x/a"); !errors.Is(err, ErrTaken) {
 		t.Errorf("what did not fit rests no more: %v", err)
 	}
 	for range 2 {
-		if _, err := f.Take("y/b", nil); err != nil {
+		if _, err := f.Allocate("y/b", nil); err != nil {
 			t.Error(err)
 		}
 	}
-	if n, err := f.Take("y/b", nil); !errors.Is(err, ErrNone) {
+	if n, err := f.Allocate("y/b", nil); !errors.Is(err, ErrNone) {
 		t.Errorf("took %d, which is another's: %v", n, err)
 	}
-	if left, err := f.Left(); left != 0 || err != nil {
+	if left, err := f.Free(); left != 0 || err != nil {
 		t.Errorf("%d left, %v", left, err)
 	}
 }
@@ -176,7 +176,7 @@ func TestShorterRestCountsForPortsThatRest(t *testing.T) {
 		f := Ports(root, 100, 110, time.Hour)
 		f.now = func() time.Time { return now }
 		for i, holder := range []string{"x/a", "y/a"} {
-			if n, err := f.Take(holder, nil); err != nil || n != uint32(100+i) {
+			if n, err := f.Allocate(holder, nil); err != nil || n != uint32(100+i) {
 				t.Fatal(n, err)
 			}
 			if err := f.Release(uint32(100+i), holder); err != nil {
@@ -192,7 +192,7 @@ func TestShorterRestCountsForPortsThatRest(t *testing.T) {
 			t.Fatal(problems, err)
 		}
 		for n, want := range map[uint32]bool{100: tt.still, 101: tt.after < time.Hour, 102: tt.after < time.Hour} {
-			if rests := errors.Is(f.Hold(n, "z/z"), ErrTaken); rests != want {
+			if rests := errors.Is(f.Claim(n, "z/z"), ErrTaken); rests != want {
 				t.Errorf("rest %v, %v later: %d rests: %v", tt.rest, tt.after, n, rests)
 			}
 		}
@@ -203,7 +203,7 @@ func TestSweep(t *testing.T) {
 	f := testIDs(t)
 	ids := map[string]uint32{}
 	for _, holder := range []string{"x/a", "x/b", "x:gateway", "xy/a", "y/a"} {
-		n, err := f.Take(holder, nil)
+		n, err := f.Allocate(holder, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("left are %v, want %v", left, want)
 	}
 	for _, n := range []uint32{lastID, lastID - Size} {
-		if f.Hold(n, "x/c") == nil || f.Release(n, "x/z") == nil {
+		if f.Claim(n, "x/c") == nil || f.Release(n, "x/z") == nil {
 			t.Errorf("%d was trusted", n)
 		}
 	}
@@ -245,14 +245,14 @@ func TestFolderGoesWhenEmpty(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Errorf("no folder: %v", err)
 	}
-	n, err := f.Take("x/a", nil)
+	n, err := f.Allocate("x/a", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if st, err := os.Stat(f.dir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", st, err)
 	}
-	if err := f.Close(); err != nil || f.Hold(n, "x/a") != nil {
+	if err := f.Close(); err != nil || f.Claim(n, "x/a") != nil {
 		t.Errorf("with a claim: %v", err)
 	}
 	if err := errors.Join(f.Release(n, "x/a"), f.Close()); err != nil {
@@ -290,10 +290,10 @@ func TestSubordinate(t *testing.T) {
 	}
 	f := testIDs(t)
 	f.avoid = []span{{firstID + Size - 1, firstID + Size + 1}}
-	if n, err := f.Take("x/a", nil); err != nil || n != firstID+2*Size {
+	if n, err := f.Allocate("x/a", nil); err != nil || n != firstID+2*Size {
 		t.Errorf("took %#x, %v", n, err)
 	}
-	if err := f.Hold(firstID, "x/b"); !errors.Is(err, ErrTaken) {
+	if err := f.Claim(firstID, "x/b"); !errors.Is(err, ErrTaken) {
 		t.Errorf("an account's ids are held: %v", err)
 	}
 }
@@ -303,7 +303,7 @@ func child(root, holder string) {
 	f, err := IDs(root)
 	for i := 0; i < 60 && err == nil; i++ {
 		var n uint32
-		if n, err = f.Take(fmt.Sprintf("%s/%d", holder, i), nil); err == nil && i%3 > 0 {
+		if n, err = f.Allocate(fmt.Sprintf("%s/%d", holder, i), nil); err == nil && i%3 > 0 {
 			err = f.Release(n, fmt.Sprintf("%s/%d", holder, i))
 			err = errors.Join(err, f.Close())
 		}
@@ -363,7 +363,7 @@ func TestModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"take": func(t *rapid.T) {
 				h := holder()
-				n, err := f.Take(h, nil)
+				n, err := f.Allocate(h, nil)
 				fits := slices.DeleteFunc([]uint32{1, 2, 3, 4, 5, 6}, func(n uint32) bool { return !free(n) })
 				if len(fits) == 0 { // then those that have the shortest time left to rest
 					for i := range rest {
@@ -410,7 +410,7 @@ func TestModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				for n, h := range model {
-					if err := f.Hold(n, h); err != nil {
+					if err := f.Claim(n, h); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -422,7 +422,7 @@ func TestModel(t *testing.T) {
 // TestLockThatIsNotReleasedIsAnError: whoever holds it may be stopped for good.
 func TestLockThatIsNotReleasedIsAnError(t *testing.T) {
 	f := testIDs(t)
-	a, err := f.Take("x/a", nil)
+	a, err := f.Allocate("x/a", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +437,7 @@ func TestLockThatIsNotReleasedIsAnError(t *testing.T) {
 	time.AfterFunc(10*time.Second, func() { dir.Close() }) // or the test would wait without end
 	defer func(was time.Duration) { lockPatience = was }(lockPatience)
 	lockPatience = 20 * time.Millisecond
-	if err := f.Hold(a, "x/a"); err == nil || !strings.Contains(err.Error(), "lsof "+f.dir) {
+	if err := f.Claim(a, "x/a"); err == nil || !strings.Contains(err.Error(), "lsof "+f.dir) {
 		t.Errorf("while another process has the folder: %v", err)
 	}
 }

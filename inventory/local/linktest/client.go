@@ -112,7 +112,7 @@ func (c *client) stream(s stream) (Stream, error) {
 }
 
 // count measures datagrams to the server.
-func (c *client) count(ctx context.Context, p pace) (t Tally, err error) {
+func (c *client) count(ctx context.Context, p pace) (t DatagramStats, err error) {
 	err = c.ask(ctx, p.request(kindCount), func(s *session) error {
 		if s.first.Port < 1 || s.first.Port > 65535 {
 			return errNonsense
@@ -144,14 +144,14 @@ func (c *client) count(ctx context.Context, p pace) (t Tally, err error) {
 }
 
 // datagrams measures datagrams from the server.
-func (c *client) datagrams(ctx context.Context, p pace) (t Tally, err error) {
+func (c *client) datagrams(ctx context.Context, p pace) (t DatagramStats, err error) {
 	u, err := listenUDP(nil)
 	if err != nil {
-		return Tally{}, err
+		return DatagramStats{}, err
 	}
 	defer u.Close()
 	if p.token, err = newToken(); err != nil {
-		return Tally{}, err
+		return DatagramStats{}, err
 	}
 	r := p.request(kindDatagram)
 	r.Port, r.Token = u.port(), p.token

@@ -55,7 +55,7 @@ func TestAllPartsOnTheLoopback(t *testing.T) {
 	if d := r.Delay; d.Answered == 0 || d.Trip.Median <= 0 || d.Trip.Median > 100 || d.Trip.P95 < d.Trip.Median || d.Out == nil || d.In == nil {
 		t.Errorf("delay: %+v", r.Delay)
 	}
-	for name, y := range map[string]Tally{"udp out": r.UDP.Out, "udp in": r.UDP.In, "bursts out": r.Bursts.Out, "bursts in": r.Bursts.In} {
+	for name, y := range map[string]DatagramStats{"udp out": r.UDP.Out, "udp in": r.UDP.In, "bursts out": r.Bursts.Out, "bursts in": r.Bursts.In} {
 		if y.Sent < 50 || y.Received+y.Overflow < y.Sent || y.Twice > 0 {
 			t.Errorf("%s: %+v", name, y)
 		}

@@ -29,15 +29,15 @@ const burst = 20
 
 // Result is what was measured of a link. Out is from the client to the server.
 type Result struct {
-	Server string        `json:"server"`
-	TCP    *Ways[Stream] `json:"tcp,omitempty"`
-	Delay  *Delay        `json:"delay,omitempty"`
-	UDP    *Ways[Tally]  `json:"udp,omitempty"`
-	Bursts *Ways[Tally]  `json:"bursts,omitempty"`
+	Server string                       `json:"server"`
+	TCP    *PerDirection[Stream]        `json:"tcp,omitempty"`
+	Delay  *Delay                       `json:"delay,omitempty"`
+	UDP    *PerDirection[DatagramStats] `json:"udp,omitempty"`
+	Bursts *PerDirection[DatagramStats] `json:"bursts,omitempty"`
 }
 
-// Ways is a figure of each direction.
-type Ways[T any] struct {
+// PerDirection is a figure of each direction.
+type PerDirection[T any] struct {
 	Out T `json:"out"`
 	In  T `json:"in"`
 }
@@ -138,8 +138,8 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 }
 
 // both measures one way and then the other.
-func both[A, T any](ctx context.Context, a A, out, in func(context.Context, A) (T, error)) (*Ways[T], error) {
-	var w Ways[T]
+func both[A, T any](ctx context.Context, a A, out, in func(context.Context, A) (T, error)) (*PerDirection[T], error) {
+	var w PerDirection[T]
 	var err error
 	if w.Out, err = out(ctx, a); err != nil {
 		return nil, err

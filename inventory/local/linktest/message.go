@@ -45,13 +45,13 @@ type request struct {
 
 // answer is the server's line.
 type answer struct {
-	Error  string  `json:"error,omitempty"`
-	Boot   string  `json:"boot,omitempty"`  // which run of which kernel the server is in
-	Port   int     `json:"port,omitempty"`  // where the client's datagrams go
-	Token  uint64  `json:"token,omitempty"` // what they are to bear
-	Stream *stream `json:"stream,omitempty"`
-	Tally  *Tally  `json:"tally,omitempty"`
-	Sent   int     `json:"sent,omitempty"`
+	Error  string         `json:"error,omitempty"`
+	Boot   string         `json:"boot,omitempty"`  // which run of which kernel the server is in
+	Port   int            `json:"port,omitempty"`  // where the client's datagrams go
+	Token  uint64         `json:"token,omitempty"` // what they are to bear
+	Stream *stream        `json:"stream,omitempty"`
+	Tally  *DatagramStats `json:"tally,omitempty"`
+	Sent   int            `json:"sent,omitempty"`
 }
 
 func (r request) check() error {

@@ -44,7 +44,7 @@ func (s Spread) String() string {
 	return fmt.Sprintf("%.2f ms (least %.2f, 95%% below %.2f)", s.Median, s.Least, s.P95)
 }
 
-func (t Tally) String() string {
+func (t DatagramStats) String() string {
 	text := fmt.Sprintf("%.2f%% of %d", t.Loss, t.Sent)
 	if t.Run > 2 {
 		text += fmt.Sprintf(", %.0f in a row", t.Run)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Tally is what came of numbered datagrams that went one way.
-type Tally struct {
+// DatagramStats is what came of numbered datagrams that went one way.
+type DatagramStats struct {
 	Sent     int     `json:"sent"`
 	Received int     `json:"received"`
 	Loss     float64 `json:"loss"` // per cent of those sent
@@ -59,9 +59,9 @@ func (c *counter) add(number uint64, at time.Time) {
 
 // tally tells what came of the first sent packets, of which each takes so many
 // bytes of the line.
-func (c *counter) tally(sent, frame int) Tally {
+func (c *counter) tally(sent, frame int) DatagramStats {
 	sent = min(sent, c.packets)
-	t := Tally{Sent: sent, Received: min(c.received, sent), Twice: c.twice}
+	t := DatagramStats{Sent: sent, Received: min(c.received, sent), Twice: c.twice}
 	runs, before := 0, true
 	for i := range sent {
 		came := c.seen[i/64]>>(i%64)&1 == 1
@@ -82,9 +82,9 @@ func (c *counter) tally(sent, frame int) Tally {
 
 // collect counts the datagrams of a measurement from an address until sent has
 // told how many went, and no more come.
-func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (Tally, error) {
+func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (DatagramStats, error) {
 	if err := u.SetReadDeadline(time.Now().Add(2*p.time + 2*lineTime)); err != nil {
-		return Tally{}, err
+		return DatagramStats{}, err
 	}
 	ended := make(chan struct{})
 	var total int
@@ -122,7 +122,7 @@ func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (Tal
 		failed = errNonsense
 	}
 	if failed != nil {
-		return Tally{}, failed
+		return DatagramStats{}, failed
 	}
 	t := got.tally(total, frameSize(p.size, from))
 	t.Overflow = int(u.overflow.Load())

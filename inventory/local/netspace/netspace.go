@@ -116,8 +116,8 @@ func Remove(path string) error {
 	return nil
 }
 
-// Same tells whether two files are the same namespace.
-func Same(a, b *os.File) bool {
+// Equal tells whether two files are the same namespace.
+func Equal(a, b *os.File) bool {
 	x, err1 := a.Stat()
 	y, err2 := b.Stat()
 	return err1 == nil && err2 == nil && os.SameFile(x, y)

@@ -46,7 +46,7 @@ func outer(s stage) error {
 	if err := os.Chdir(o.Assembly); err != nil {
 		return err
 	}
-	if err := sandbox.Limits(); err != nil { // here, where they can be raised
+	if err := sandbox.SetLimits(); err != nil { // here, where they can be raised
 		return err
 	}
 	next, err := startInner(s, o)
@@ -115,7 +115,7 @@ func startInner(s stage, o order) (nextStage, error) {
 		ownUptime()
 		return cmd.Start()
 	}
-	if err := sandbox.Charged(int(o.Spec.Base), start); err != nil {
+	if err := sandbox.WithNamespaceOwner(int(o.Spec.Base), start); err != nil {
 		w.Close()
 		return nextStage{}, fmt.Errorf("cannot make name spaces (sysctl user.max_user_namespaces and the like may forbid them): %w", err)
 	}

@@ -63,7 +63,7 @@ func (h *Host) Relieve(ctx context.Context, ended func(id string)) {
 // thrashes looks at a node's memory, closely if it is full. One that cannot be
 // looked at goes just now.
 func (h *Host) thrashes(id string) bool {
-	if full, err := h.tree.Full(id); err != nil || !full {
+	if full, err := h.tree.IsNearlyFull(id); err != nil || !full {
 		return false
 	}
 	m, err := h.tree.Memory(id)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Charged runs f with uid as the owner of the user name spaces that f makes, as
+// WithNamespaceOwner runs f with uid as the owner of the user name spaces that f makes, as
 // by starting a process in one. It needs root.
 //
 // The kernel charges inotify instances, pending signals, bytes in message
@@ -19,7 +19,7 @@ import (
 // f runs on a thread of its own, whose effective user id is uid, with all
 // capabilities; files that it makes belong to uid. The thread ends with f, so a
 // process that f starts must not ask for a signal at the end of its parent.
-func Charged(uid int, f func() error) error {
+func WithNamespaceOwner(uid int, f func() error) error {
 	if uid <= 0 {
 		return fmt.Errorf("name spaces cannot be charged to user %d: it must be above 0", uid)
 	}

@@ -42,7 +42,7 @@ func TestChargedNodesShareNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.SysProcAttr.Pdeathsig = 0
-		if err := Charged(ids[0].HostID, c.Start); err != nil {
+		if err := WithNamespaceOwner(ids[0].HostID, c.Start); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -70,7 +70,7 @@ func TestChargedNodesShareNothing(t *testing.T) {
 
 func TestNothingIsChargedToRoot(t *testing.T) {
 	for _, uid := range []int{0, -1} {
-		if err := Charged(uid, func() error { return nil }); err == nil {
+		if err := WithNamespaceOwner(uid, func() error { return nil }); err == nil {
 			t.Errorf("%d was taken", uid)
 		}
 	}

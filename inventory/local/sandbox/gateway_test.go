@@ -344,7 +344,7 @@ func serverDies() {
 	case "gateway":
 		must(Gateway(gatewayID, gatewayID))
 	case "relay":
-		must(Relay(gatewayID, gatewayID))
+		must(VSwitch(gatewayID, gatewayID))
 	}
 	deadly()[os.Args[2]]()
 	fmt.Println("lives")
@@ -369,7 +369,7 @@ func diesOfSeccomp(t *testing.T, c *exec.Cmd) {
 
 func TestServersAreNeverRoot(t *testing.T) {
 	for _, ids := range [][2]int{{0, 0}, {0, 1000}, {1000, 0}, {-1, 1000}, {1000, -1}} {
-		if Gateway(ids[0], ids[1]) == nil || Relay(ids[0], ids[1]) == nil {
+		if Gateway(ids[0], ids[1]) == nil || VSwitch(ids[0], ids[1]) == nil {
 			t.Fatalf("%v was taken", ids)
 		}
 	}

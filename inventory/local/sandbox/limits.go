@@ -37,9 +37,9 @@ func limits() []limit {
 	}
 }
 
-// Limits sets the resource limits of nodes for this process and what it starts.
+// SetLimits sets the resource limits of nodes for this process and what it starts.
 // Where the host allows less than that, its own maximum stays.
-func Limits() error {
+func SetLimits() error {
 	for _, l := range limits() {
 		err := unix.Prlimit(0, l.resource, &unix.Rlimit{Cur: l.soft, Max: l.hard}, nil)
 		if err == unix.EPERM { // more than there is, and no right to raise it

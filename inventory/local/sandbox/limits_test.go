@@ -23,7 +23,7 @@ func limitsThen() {
 		must(unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most}, nil))
 		must(syscall.Setresuid(gatewayID, gatewayID, gatewayID))
 	}
-	must(Limits())
+	must(SetLimits())
 	must(syscall.Exec("/bin/sh", []string{"sh", "-c", `echo core: $(ulimit -Hc); echo soft: $(ulimit -Sn); echo hard: $(ulimit -Hn)
 echo stack: $(ulimit -Ss); echo size: $(ulimit -f)`}, nil))
 }

@@ -24,7 +24,7 @@ func children() map[string]func() {
 // confinedThen confines itself as a stage of a node does, and execs what its
 // arguments say: another child's word, or a program.
 func confinedThen() {
-	must(Limits())
+	must(SetLimits())
 	must(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	must(unix.Mount("proc", "/proc", "proc", 0, ""))
 	must(Node())

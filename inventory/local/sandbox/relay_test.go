@@ -29,7 +29,7 @@ func relayServes() {
 	for range 4 { // threads from before
 		go func() { runtime.LockOSThread(); select {} }()
 	}
-	must(Relay(gatewayID, gatewayID))
+	must(VSwitch(gatewayID, gatewayID))
 
 	say := func(name string, err error) { fmt.Printf("%s: %s\n", name, said(err)) }
 	say("files over a pair", passFiles(pair, device))

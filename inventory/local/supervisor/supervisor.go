@@ -109,8 +109,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Exited is closed when the process has ended and its output is logged.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Running tells whether the process has not ended yet.
-func (p *Process) Running() bool {
+// IsRunning tells whether the process has not ended yet.
+func (p *Process) IsRunning() bool {
 	select {
 	case <-p.exited:
 		return false
@@ -126,8 +126,8 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
-// Lived waits for the end of the process, and returns how long it ran.
-func (p *Process) Lived() time.Duration {
+// RunTime waits for the end of the process, and returns how long it ran.
+func (p *Process) RunTime() time.Duration {
 	<-p.exited
 	return p.ended.Sub(p.started)
 }
@@ -167,10 +167,10 @@ func (b *Backoff) Next(lived time.Duration) time.Duration {
 	return b.last
 }
 
-// Keep calls run, which runs a process until it ends, again and again, with the
+// Run calls run, which runs a process until it ends, again and again, with the
 // pauses of b between, until stop is closed or ended returns false. It calls ended
 // after each run with the error of run and the pause that follows.
-func (b Backoff) Keep(stop <-chan struct{}, run func() error, ended func(err error, pause time.Duration) bool) {
+func (b Backoff) Run(stop <-chan struct{}, run func() error, ended func(err error, pause time.Duration) bool) {
 	for {
 		started := time.Now()
 		err := run()

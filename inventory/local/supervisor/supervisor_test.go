@@ -120,8 +120,8 @@ func TestStop(t *testing.T) {
 		o := newOutput()
 		p := start(t, Command{Path: "/proc/self/exe", Args: []string{tt.child}, Log: o.log})
 		<-o.first
-		if killed := p.Stop(tt.patience); killed != tt.killed || p.Running() || o.text() != tt.output {
-			t.Errorf("%s: killed: %t, running: %t, wrote %q", tt.child, killed, p.Running(), o.text())
+		if killed := p.Stop(tt.patience); killed != tt.killed || p.IsRunning() || o.text() != tt.output {
+			t.Errorf("%s: killed: %t, running: %t, wrote %q", tt.child, killed, p.IsRunning(), o.text())
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestKeep(t *testing.T) {
 	b := Backoff{First: time.Nanosecond, Longest: time.Nanosecond, Settled: time.Hour}
 	runs, broken := 0, errors.New("broken")
 	run := func() error { runs++; return broken }
-	b.Keep(nil, run, func(err error, pause time.Duration) bool {
+	b.Run(nil, run, func(err error, pause time.Duration) bool {
 		return err == broken && pause == time.Nanosecond && runs < 3
 	})
 	if runs != 3 {
@@ -190,7 +190,7 @@ func TestKeep(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
 	b.First, b.Longest = time.Hour, time.Hour
-	b.Keep(stop, run, func(error, time.Duration) bool { return true })
+	b.Run(stop, run, func(error, time.Duration) bool { return true })
 	if runs != 4 {
 		t.Errorf("it ran %d times more", runs-3)
 	}

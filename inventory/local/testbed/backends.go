@@ -31,21 +31,21 @@ type nodeRuntime interface {
 
 // sshGateway is the SSH gateway, package gateway.
 type sshGateway interface {
-	Put(d gateway.Door, public, inside net.Listener) error
-	Peers(slice string, at map[netip.Addr]string) error
-	Remove(node string) error
-	Prove(ctx context.Context, node string) error
+	SetEndpoint(d gateway.Endpoint, public, inside net.Listener) error
+	SetPeers(slice string, at map[netip.Addr]string) error
+	RemoveEndpoint(node string) error
+	VerifyLogin(ctx context.Context, node string) error
 	Close() error
 }
 
 // linkFabric holds the networks of slices, package fabric.
 type linkFabric interface {
-	Check(l fabric.Link) error
-	Put(ctx context.Context, l fabric.Link) (emulator string, err error)
-	Plug(ctx context.Context, slice, link, end string, node fabric.Namespace) error
-	Remove(ctx context.Context, slice string, links ...string) error
+	CheckLink(l fabric.Link) error
+	SetLink(ctx context.Context, l fabric.Link) (emulator string, err error)
+	AttachEnd(ctx context.Context, slice, link, end string, node fabric.Namespace) error
+	RemoveLinks(ctx context.Context, slice string, links ...string) error
 	Links(ctx context.Context, slice string) ([]string, error)
-	Drop(ctx context.Context, slice string) error
+	RemoveNetwork(ctx context.Context, slice string) error
 	Slices() ([]string, error)
 	Counters(ctx context.Context, slice string) (map[string]fabric.Counters, error)
 	Close() error
@@ -61,10 +61,10 @@ type images interface {
 
 // allocator allocates numbers of one kind that are unique on this host, package hostalloc.
 type allocator interface {
-	Take(holder string, fits func(uint32) bool) (uint32, error)
-	Hold(n uint32, holder string) error
+	Allocate(holder string, fits func(uint32) bool) (uint32, error)
+	Claim(n uint32, holder string) error
 	Release(n uint32, holder string) error
-	Left() (int, error)
+	Free() (int, error)
 	Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error)
 	Close() error
 }
@@ -73,8 +73,8 @@ type allocator interface {
 type egressNetwork interface {
 	Attach(ctx context.Context, number int, node *os.File) error
 	Detach(number int) error
-	Own(number int, owner string)
-	Appears(number int) []string
+	SetOwner(number int, owner string)
+	SourceAddresses(number int) []string
 	Sweep(keep func(number int) bool) error
 	Close() error
 }

@@ -82,7 +82,7 @@ func (t *Testbed) checkCapacity(updates []update, wrong map[string]error) {
 	if t.settings.Publish == local.Gateway {
 		return // nodes have no ports of their own
 	}
-	left, err := t.ports.Left()
+	left, err := t.ports.Free()
 	if err != nil {
 		t.log.Warn("cannot count the free login ports", "error", err)
 		return // opening a port fails later
@@ -125,8 +125,8 @@ func (t *Testbed) checkNotEgress(f *iface) error {
 		return nil
 	}
 	for _, a := range f.addresses {
-		if egress.Nodes().Contains(a.Addr()) {
-			return refusalf(provider.Unsupported, "interface %s requests the address %v, but %v is used for the outside network; choose another, such as one of 10.0.0.0/8", quoteName(f.clientID), a.Addr(), egress.Nodes())
+		if egress.NodeNetwork().Contains(a.Addr()) {
+			return refusalf(provider.Unsupported, "interface %s requests the address %v, but %v is used for the outside network; choose another, such as one of 10.0.0.0/8", quoteName(f.clientID), a.Addr(), egress.NodeNetwork())
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func (t *Testbed) checkLink(l *link, f *iface) error {
 	if err != nil {
 		err = errors.New("this host cannot make links; ask the testbed's operators")
 	} else {
-		err = t.fabric.Check(l.Link)
+		err = t.fabric.CheckLink(l.Link)
 	}
 	if err == nil {
 		return nil

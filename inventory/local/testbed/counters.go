@@ -172,7 +172,7 @@ func (t *Testbed) emulatedNetworks() (all []*network) {
 	for _, n := range t.networks {
 		n.mu.Lock()
 		for _, m := range n.created {
-			if strings.Contains(m.emulator, fabric.Relay) {
+			if strings.Contains(m.emulator, fabric.VSwitch) {
 				all = append(all, n)
 				break
 			}

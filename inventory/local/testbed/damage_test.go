@@ -78,7 +78,7 @@ func TestNodeDoesNotRunOnUserIDsOfAnother(t *testing.T) {
 	steal := func(w *world, tb *Testbed) {
 		t.Helper()
 		base := tb.node(nodeName(1)).snapshot().Base
-		if err := errors.Join(tb.userIDs.Release(base, "testbed-t/"+nodeName(1)), tb.userIDs.Hold(base, "other/node")); err != nil {
+		if err := errors.Join(tb.userIDs.Release(base, "testbed-t/"+nodeName(1)), tb.userIDs.Claim(base, "other/node")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -44,7 +44,7 @@ type world struct {
 	starts   map[string]int
 	pids     int
 	wrong    []string // what must never happen
-	opens    map[string]gateway.Door
+	opens    map[string]gateway.Endpoint
 	peers    map[string]map[netip.Addr]string
 	fabric   map[string]*plugs // by slice
 	fails    map[string]error  // operation → error, as long as it is there
@@ -145,7 +145,7 @@ func newWorld(t *testing.T) *world {
 	}
 	return &world{
 		t: t, dir: dir, settings: s, owner: owner, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
-		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fabric: map[string]*plugs{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
+		opens: map[string]gateway.Endpoint{}, peers: map[string]map[netip.Addr]string{}, fabric: map[string]*plugs{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
 		steps: map[string]*doubleStep{}, results: map[string]setup.Report{}, oomKills: map[string]int64{}, died: map[string]bool{},
 	}
 }
@@ -160,7 +160,7 @@ func (w *world) up(operations int) *Testbed {
 	})
 	m := &mortal{w: w, left: operations, dying: t.stop}
 	w.mu.Lock()
-	w.opens, w.peers, w.last = map[string]gateway.Door{}, map[string]map[netip.Addr]string{}, m
+	w.opens, w.peers, w.last = map[string]gateway.Endpoint{}, map[string]map[netip.Addr]string{}, m
 	w.mu.Unlock()
 	ids, err := hostalloc.IDs(t.o.Claims)
 	if err == nil {
@@ -222,7 +222,7 @@ func (w *world) serve(t *Testbed) (stop func()) {
 		w.t.Fatal(err)
 	}
 	err := t.openGateway(func(o gateway.Options) (sshGateway, error) {
-		return &doubleDoors{m: w.last, closers: map[string][]net.Listener{"gateway": {o.Gateway}}}, nil
+		return &doubleGateway{m: w.last, closers: map[string][]net.Listener{"gateway": {o.Gateway}}}, nil
 	})
 	if err != nil {
 		t.close()
@@ -390,12 +390,12 @@ func (m *doubleMachines) OOMKills(id string) (int64, error) {
 	return m.w.oomKills[id], nil
 }
 
-type doubleDoors struct {
+type doubleGateway struct {
 	m       *mortal
 	closers map[string][]net.Listener // guarded by the world's lock
 }
 
-func (d *doubleDoors) Put(door gateway.Door, public, inside net.Listener) error {
+func (d *doubleGateway) SetEndpoint(door gateway.Endpoint, public, inside net.Listener) error {
 	return d.m.do("put", func() error {
 		for _, l := range d.closers[door.Node] {
 			if l != nil && l != public && l != inside {
@@ -408,7 +408,7 @@ func (d *doubleDoors) Put(door gateway.Door, public, inside net.Listener) error 
 	})
 }
 
-func (d *doubleDoors) Peers(slice string, at map[netip.Addr]string) error {
+func (d *doubleGateway) SetPeers(slice string, at map[netip.Addr]string) error {
 	return d.m.do("peers", func() error {
 		d.m.w.peers[slice] = at
 		if at == nil {
@@ -418,7 +418,7 @@ func (d *doubleDoors) Peers(slice string, at map[netip.Addr]string) error {
 	})
 }
 
-func (d *doubleDoors) Remove(id string) error {
+func (d *doubleGateway) RemoveEndpoint(id string) error {
 	_ = d.m.w.wait("remove door", nil)
 	return d.m.do("remove door", func() error {
 		d.close(id)
@@ -427,7 +427,7 @@ func (d *doubleDoors) Remove(id string) error {
 	})
 }
 
-func (d *doubleDoors) close(id string) {
+func (d *doubleGateway) close(id string) {
 	for _, l := range d.closers[id] {
 		if l != nil {
 			l.Close()
@@ -436,7 +436,7 @@ func (d *doubleDoors) close(id string) {
 	delete(d.closers, id)
 }
 
-func (d *doubleDoors) Prove(ctx context.Context, id string) error {
+func (d *doubleGateway) VerifyLogin(ctx context.Context, id string) error {
 	return d.m.do("prove", func() error {
 		s := d.m.w.running[id]
 		for _, a := range d.m.w.opens[id].Accounts {
@@ -448,7 +448,7 @@ func (d *doubleDoors) Prove(ctx context.Context, id string) error {
 	})
 }
 
-func (d *doubleDoors) Close() error {
+func (d *doubleGateway) Close() error {
 	d.m.w.mu.Lock()
 	defer d.m.w.mu.Unlock()
 	for id := range d.closers {
@@ -485,18 +485,18 @@ type doubleNumbers struct {
 	allocator
 }
 
-func (n doubleNumbers) Take(holder string, fits func(uint32) bool) (uint32, error) {
+func (n doubleNumbers) Allocate(holder string, fits func(uint32) bool) (uint32, error) {
 	if err := n.m.op("take"); err != nil {
 		return 0, err
 	}
-	return n.allocator.Take(holder, fits)
+	return n.allocator.Allocate(holder, fits)
 }
 
-func (n doubleNumbers) Hold(i uint32, holder string) error {
+func (n doubleNumbers) Claim(i uint32, holder string) error {
 	if err := n.m.op("hold"); err != nil {
 		return err
 	}
-	return n.allocator.Hold(i, holder)
+	return n.allocator.Claim(i, holder)
 }
 
 func (n doubleNumbers) Release(i uint32, holder string) error {

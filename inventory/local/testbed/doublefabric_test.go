@@ -23,7 +23,7 @@ type plugs struct {
 
 type doubleFabric struct{ *mortal }
 
-func (f doubleFabric) Check(l fabric.Link) error {
+func (f doubleFabric) CheckLink(l fabric.Link) error {
 	for _, s := range l.Shapes {
 		if s.Delay == 0 {
 			continue
@@ -38,11 +38,11 @@ func (f doubleFabric) Check(l fabric.Link) error {
 	return nil
 }
 
-func (f doubleFabric) Put(ctx context.Context, l fabric.Link) (string, error) {
+func (f doubleFabric) SetLink(ctx context.Context, l fabric.Link) (string, error) {
 	if err := f.w.wait("put link "+l.Slice, ctx.Done()); err != nil {
 		return "", err
 	}
-	if err := f.Check(l); err != nil {
+	if err := f.CheckLink(l); err != nil {
 		return "", err
 	}
 	f.w.mu.Lock()
@@ -58,13 +58,13 @@ func (f doubleFabric) Put(ctx context.Context, l fabric.Link) (string, error) {
 	n.links[l.Name] = l
 	emulator := "bridge"
 	if len(l.Shapes) > 0 {
-		emulator = "relay"
+		emulator = "vswitch"
 	}
 	return emulator, nil
 }
 
-// Plug takes the disk of a node for its network.
-func (f doubleFabric) Plug(ctx context.Context, slice, link, end string, space fabric.Namespace) error {
+// AttachEnd takes the disk of a node for its network.
+func (f doubleFabric) AttachEnd(ctx context.Context, slice, link, end string, space fabric.Namespace) error {
 	if err := f.w.wait("plug "+slice, ctx.Done()); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (f doubleFabric) Plug(ctx context.Context, slice, link, end string, space f
 	})
 }
 
-func (f doubleFabric) Remove(_ context.Context, slice string, links ...string) error {
+func (f doubleFabric) RemoveLinks(_ context.Context, slice string, links ...string) error {
 	return f.do("remove link", func() error {
 		if n := f.w.fabric[slice]; n != nil {
 			for _, link := range links {
@@ -105,7 +105,7 @@ func (f doubleFabric) Links(_ context.Context, slice string) ([]string, error) {
 	return slices.Sorted(maps.Keys(f.w.fabric[slice].links)), nil
 }
 
-func (f doubleFabric) Drop(ctx context.Context, slice string) error {
+func (f doubleFabric) RemoveNetwork(ctx context.Context, slice string) error {
 	if err := f.w.wait("drop "+slice, ctx.Done()); err != nil {
 		return err
 	}

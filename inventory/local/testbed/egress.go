@@ -33,8 +33,8 @@ func (t *Testbed) openEgress() error {
 	if !t.settings.Outbound {
 		return t.removeEgress()
 	}
-	if rec.Network == 0 || t.uplinks.Hold(rec.Network, t.egressHolder()) != nil {
-		n, err := t.uplinks.Take(t.egressHolder(), egress.Free)
+	if rec.Network == 0 || t.uplinks.Claim(rec.Network, t.egressHolder()) != nil {
+		n, err := t.uplinks.Allocate(t.egressHolder(), egress.IsFree)
 		if errors.Is(err, hostalloc.ErrNone) {
 			err = errors.New("198.19.0.0/16 and 100.127.0.0/16, of which it takes four addresses, are in use on this host")
 		}
@@ -48,7 +48,7 @@ func (t *Testbed) openEgress() error {
 	}
 	e, err := egress.Open(egress.Options{
 		Folder: filepath.Join(t.o.State, egressFolder), Instance: t.settings.Instance, Number: rec.Network,
-		Servers: t.settings.DNS, Block: t.settings.OutboundBlock, Appears: t.settings.OutboundAddresses, Log: t.log,
+		Servers: t.settings.DNS, Block: t.settings.OutboundBlock, SourceAddresses: t.settings.OutboundAddresses, Log: t.log,
 	})
 	if err != nil {
 		return fmt.Errorf("cannot create the nodes' outside network: %w; run patchbay-local doctor for details, or set outbound: no", err)
@@ -107,7 +107,7 @@ func (nc *nodeController) attachEgress(ctx context.Context, rec *record) error {
 		return err
 	}
 	defer space.Close()
-	nc.t.egress.Own(number, rec.Desired.SliceURN)
+	nc.t.egress.SetOwner(number, rec.Desired.SliceURN)
 	err = nc.t.egress.Attach(ctx, number, space)
 	if errors.Is(err, egress.ErrOccupied) {
 		nc.t.log.Warn("a node is not attached to the outside network, since its root created another device in its place", "node", nc.id, "error", err)
@@ -145,9 +145,9 @@ func (t *Testbed) nodeAtEgress(number int) *nodeController {
 func (t *Testbed) takeEgressNumber(number int, nc *nodeController) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if holder := t.egressNodes[number]; number < 1 || number > egress.Numbers || holder != nil && holder != nc {
+	if holder := t.egressNodes[number]; number < 1 || number > egress.MaxNumber || holder != nil && holder != nc {
 		for number = 1; t.egressNodes[number] != nil; number++ {
-			if number == egress.Numbers {
+			if number == egress.MaxNumber {
 				return 0
 			}
 		}

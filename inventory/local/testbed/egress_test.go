@@ -23,11 +23,11 @@ type doubleExit struct {
 	err      error
 }
 
-func (e *doubleExit) Appears(number int) []string {
+func (e *doubleExit) SourceAddresses(number int) []string {
 	return []string{fmt.Sprintf("203.0.113.10:%d-%d", 10240+number, 10240+number)}
 }
 
-func (e *doubleExit) Own(number int, owner string) {
+func (e *doubleExit) SetOwner(number int, owner string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.owners[number] = owner
@@ -201,7 +201,7 @@ func TestNumbersOutsideAreGivenOnce(t *testing.T) {
 		{"its own", 1, "a", 1},
 		{"another's", 1, "c", 3},
 		{"one that is noted and free", 9, "d", 9},
-		{"none that can be", egress.Numbers + 1, "e", 4},
+		{"none that can be", egress.MaxNumber + 1, "e", 4},
 	} {
 		if got := tb.takeEgressNumber(tt.number, lives[tt.id]); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.rule, got, tt.want)

@@ -98,14 +98,14 @@ func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []st
 	if err != nil {
 		return asUserError("its host key cannot be read", err)
 	}
-	d := gateway.Door{
+	d := gateway.Endpoint{
 		Node: nc.id, Names: []string{endpointName(rec.Desired.Hostname, nc.id)}, Accounts: append(gatewayAccounts(users), rootAccount(users)...),
 		HostKey: hostKey, InsideKeys: insideKeys,
 	}
 	if nc.slice != nil {
 		d.Slice = nc.slice.id
 	}
-	if err := nc.t.gateway.Put(d, nc.endpoint.public, nc.endpoint.inside); err != nil {
+	if err := nc.t.gateway.SetEndpoint(d, nc.endpoint.public, nc.endpoint.inside); err != nil {
 		// The gateway may come to have it all the same.
 		return asUserError("its login cannot be opened", errors.Join(err, nc.closeEndpoints()))
 	}
@@ -115,7 +115,7 @@ func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []st
 
 // closeEndpoints takes the node's listeners from the gateway and closes them.
 func (nc *nodeController) closeEndpoints() error {
-	err := nc.t.gateway.Remove(nc.id)
+	err := nc.t.gateway.RemoveEndpoint(nc.id)
 	for _, listener := range []net.Listener{nc.endpoint.public, nc.endpoint.inside} {
 		if listener != nil {
 			listener.Close() // if the gateway never had it
@@ -180,7 +180,7 @@ func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 	}
 	var l net.Listener
 	var last error
-	n, err := t.ports.Take(holder, func(n uint32) bool {
+	n, err := t.ports.Allocate(holder, func(n uint32) bool {
 		l, last = t.bind(int(n))
 		return last == nil
 	})
@@ -197,7 +197,7 @@ func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 // openHeldPort opens a port that the holder has, and waits for an old gateway to let
 // go of it.
 func (t *Testbed) openHeldPort(port int, holder string) (net.Listener, error) {
-	if err := t.ports.Hold(uint32(port), holder); err != nil {
+	if err := t.ports.Claim(uint32(port), holder); err != nil {
 		return nil, err
 	}
 	for end := time.Now().Add(t.portTime); ; {

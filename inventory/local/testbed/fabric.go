@@ -22,20 +22,20 @@ var relayLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
 func (t *Testbed) openFabric() {
 	h, err := fabric.Open(fabric.Options{
 		Folder: t.fabricsPath(), Instance: t.settings.Instance, Emulator: string(t.settings.Emulator), Log: t.log,
-		Relay: vswitch.Options{
+		VSwitch: vswitch.Options{
 			Program: t.o.Program,
 			UID:     t.gatewayIDs.UID + 1, // its block of ids is larger than needed
 			Log:     t.log,
 		},
-		Place: func(slice string, pid int) error { return t.host.PlaceRelay(slice, pid, relayLimits) },
-		Left:  t.host.LeaveRelay,
+		SetLimits: func(slice string, pid int) error { return t.host.PlaceRelay(slice, pid, relayLimits) },
+		Ended:     t.host.LeaveRelay,
 	})
 	if err != nil {
 		t.log.Error("this host cannot make links; nodes with links are refused; run patchbay-local doctor for details", "error", err)
 		t.fabricError = err
 		return
 	}
-	if err := h.Abilities().Lacks(string(t.settings.Emulator)); err != nil {
+	if err := h.Features().Lacks(string(t.settings.Emulator)); err != nil {
 		t.log.Warn("requests for latency or loss are refused: " + err.Error())
 	}
 	t.fabric = h
@@ -70,7 +70,7 @@ func cleanFabric(ctx context.Context, t *Testbed) error {
 	ids, err := h.Slices()
 	for _, id := range ids {
 		drop, cancel := context.WithTimeout(ctx, linkTime)
-		if e := h.Drop(drop, id); e != nil {
+		if e := h.RemoveNetwork(drop, id); e != nil {
 			err = errors.Join(err, fmt.Errorf("the network %s cannot be removed: %w", id, e))
 		}
 		cancel()

@@ -221,7 +221,7 @@ func TestNodeThatCannotBeRemovedStopsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What the spoilt one has claimed is nobody else's as long as it may run.
-	base, err := tb.userIDs.(doubleNumbers).allocator.Take("testbed-t/"+spoilt, nil)
+	base, err := tb.userIDs.(doubleNumbers).allocator.Allocate("testbed-t/"+spoilt, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

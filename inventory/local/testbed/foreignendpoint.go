@@ -88,36 +88,36 @@ func (t *Testbed) openSavedEndpoint(id string) error {
 }
 
 // handleEndpoints creates, removes and reports endpoints.
-func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.DoorsOutput, error) {
-	var q local.DoorsInput
+func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.EndpointsOutput, error) {
+	var q local.EndpointsInput
 	if err := json.Unmarshal(input, &q); err != nil {
-		return nil, fmt.Errorf("cannot decode the input of doors: %w", err)
+		return nil, fmt.Errorf("cannot decode the input of endpoints: %w", err)
 	}
-	if n := len(q.Put) + len(q.Remove) + len(q.Names); n > 3*maxNames {
-		return nil, fmt.Errorf("the input of doors has %d names, at most %d are allowed", n, 3*maxNames)
+	if n := len(q.Set) + len(q.Remove) + len(q.Names); n > 3*maxNames {
+		return nil, fmt.Errorf("the input of endpoints has %d names, at most %d are allowed", n, 3*maxNames)
 	}
 	if !isProviderName(q.Provider) {
 		return nil, fmt.Errorf("%.40q cannot be the name of a provider", q.Provider)
 	}
 	t.foreignMu.Lock()
 	defer t.foreignMu.Unlock()
-	out := &local.DoorsOutput{Doors: []local.DoorIs{}}
+	out := &local.EndpointsOutput{Endpoints: []local.EndpointStatus{}}
 	for _, name := range q.Remove {
 		if err := t.removeForeignEndpoint(foreignEndpointID(q.Provider, name)); err != nil {
 			t.log.Error("cannot remove the SSH endpoint of another provider's node", "provider", q.Provider, "node", name, "error", err)
-			out.Doors = append(out.Doors, local.DoorIs{Name: name, Error: "its login cannot be removed; the testbed's operators can see why in the log"})
+			out.Endpoints = append(out.Endpoints, local.EndpointStatus{Name: name, Error: "its login cannot be removed; the testbed's operators can see why in the log"})
 		}
 	}
-	for _, ask := range q.Put {
+	for _, ask := range q.Set {
 		is, err := t.setForeignEndpoint(q.Provider, ask)
 		if err != nil {
-			is = local.DoorIs{Name: ask.Name, Error: err.Error()}
+			is = local.EndpointStatus{Name: ask.Name, Error: err.Error()}
 		}
-		out.Doors = append(out.Doors, is)
+		out.Endpoints = append(out.Endpoints, is)
 	}
 	for _, name := range q.Names {
 		if d := t.foreignEndpoints[foreignEndpointID(q.Provider, name)]; d != nil {
-			out.Doors = append(out.Doors, t.endpointStatus(d))
+			out.Endpoints = append(out.Endpoints, t.endpointStatus(d))
 		}
 	}
 	return out, nil
@@ -128,9 +128,9 @@ func isProviderName(s string) bool {
 }
 
 // setForeignEndpoint creates or changes an endpoint. Its error is for experimenters.
-func (t *Testbed) setForeignEndpoint(providerName string, ask local.DoorAsk) (local.DoorIs, error) {
+func (t *Testbed) setForeignEndpoint(providerName string, ask local.EndpointRequest) (local.EndpointStatus, error) {
 	if ask.Name == "" || len(ask.Name) > maxText || !isOneLine(ask.Name) {
-		return local.DoorIs{}, fmt.Errorf("%.40q cannot be the name of a node", ask.Name)
+		return local.EndpointStatus{}, fmt.Errorf("%.40q cannot be the name of a node", ask.Name)
 	}
 	id := foreignEndpointID(providerName, ask.Name)
 	old := t.foreignEndpoints[id]
@@ -141,17 +141,17 @@ func (t *Testbed) setForeignEndpoint(providerName string, ask local.DoorAsk) (lo
 			next.Users = old.Users
 		}
 	} else if len(t.foreignEndpoints) >= maxForeignEndpoints {
-		return local.DoorIs{}, fmt.Errorf("the maximum of %d logins for nodes of other providers is reached", maxForeignEndpoints)
+		return local.EndpointStatus{}, fmt.Errorf("the maximum of %d logins for nodes of other providers is reached", maxForeignEndpoints)
 	}
 	if agent.IsHostname(ask.Hostname) {
 		next.Hostname = ask.Hostname
 	}
 	_, err := parseUsers(next.Users)
 	if err != nil {
-		return local.DoorIs{}, err
+		return local.EndpointStatus{}, err
 	}
 	if next.Address, err = t.checkTarget(ask.Address); err != nil {
-		return local.DoorIs{}, err
+		return local.EndpointStatus{}, err
 	}
 	if next.Address == "" && old != nil {
 		next.Address = old.Address
@@ -165,7 +165,7 @@ func (t *Testbed) setForeignEndpoint(providerName string, ask local.DoorAsk) (lo
 	}
 	if err != nil {
 		t.log.Error("cannot open the SSH endpoint of another provider's node", "provider", providerName, "node", ask.Name, "error", err)
-		return local.DoorIs{}, errors.New("its login cannot be opened; the testbed's operators can see why in the log")
+		return local.EndpointStatus{}, errors.New("its login cannot be opened; the testbed's operators can see why in the log")
 	}
 	return t.endpointStatus(&next), nil
 }
@@ -245,12 +245,12 @@ func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 		}
 		return err
 	}
-	err = t.gateway.Put(gateway.Door{
+	err = t.gateway.SetEndpoint(gateway.Endpoint{
 		Node: d.id, Slice: d.id, Names: []string{d.endpointName()}, Accounts: gatewayAccounts(users), Address: d.Address,
 	}, d.public, nil)
 	if err != nil {
 		// The gateway may have accepted it all the same.
-		err = errors.Join(err, t.gateway.Remove(d.id))
+		err = errors.Join(err, t.gateway.RemoveEndpoint(d.id))
 		if d.public != nil {
 			d.public.Close()
 			d.public = nil
@@ -265,7 +265,7 @@ func (t *Testbed) removeForeignEndpoint(id string) error {
 	if d == nil {
 		return nil
 	}
-	if err := t.gateway.Remove(id); err != nil {
+	if err := t.gateway.RemoveEndpoint(id); err != nil {
 		return err
 	}
 	if err := os.Remove(filepath.Join(t.foreignDir, id+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -280,8 +280,8 @@ func (t *Testbed) removeForeignEndpoint(id string) error {
 	return nil
 }
 
-func (t *Testbed) endpointStatus(d *foreignEndpoint) local.DoorIs {
-	is := local.DoorIs{Name: d.Name, Address: d.Address, Users: d.Users}
+func (t *Testbed) endpointStatus(d *foreignEndpoint) local.EndpointStatus {
+	is := local.EndpointStatus{Name: d.Name, Address: d.Address, Users: d.Users}
 	if d.Address == "" || !d.open {
 		return is
 	}
@@ -289,13 +289,13 @@ func (t *Testbed) endpointStatus(d *foreignEndpoint) local.DoorIs {
 	return is
 }
 
-func (t *Testbed) listForeignEndpoints() []local.ListedDoor {
+func (t *Testbed) listForeignEndpoints() []local.ListedEndpoint {
 	t.foreignMu.Lock()
 	defer t.foreignMu.Unlock()
-	all := []local.ListedDoor{}
+	all := []local.ListedEndpoint{}
 	for _, d := range t.foreignEndpoints {
 		is := t.endpointStatus(d)
-		all = append(all, local.ListedDoor{Name: is.Name, Address: is.Address, Login: is.Login})
+		all = append(all, local.ListedEndpoint{Name: is.Name, Address: is.Address, Login: is.Login})
 	}
 	return all
 }

@@ -13,7 +13,7 @@ import (
 	"patchbay/inventory/local"
 )
 
-func askLeads(t *testing.T, tb *Testbed, q local.DoorsInput) map[string]local.DoorIs {
+func askLeads(t *testing.T, tb *Testbed, q local.EndpointsInput) map[string]local.EndpointStatus {
 	t.Helper()
 	q.Provider = "rack"
 	b, err := json.Marshal(q)
@@ -24,8 +24,8 @@ func askLeads(t *testing.T, tb *Testbed, q local.DoorsInput) map[string]local.Do
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]local.DoorIs{}
-	for _, d := range out.Doors {
+	all := map[string]local.EndpointStatus{}
+	for _, d := range out.Endpoints {
 		all[d.Name] = d
 	}
 	return all
@@ -39,11 +39,11 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 	id := foreignEndpointID("rack", "n1")
 
 	// First only the users are known.
-	d := askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Users: alice}}})["n1"]
+	d := askLeads(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "n1", Users: alice}}})["n1"]
 	if d.Error != "" || d.Login != nil || !slices.Equal(d.Users, alice) || len(w.opens) != 0 {
 		t.Errorf("users alone: %+v", d)
 	}
-	d = askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Address: "10.0.0.1:22", Hostname: "pc1.lab"}}})["n1"]
+	d = askLeads(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "n1", Address: "10.0.0.1:22", Hostname: "pc1.lab"}}})["n1"]
 	want := []string{"lab.example.org:30001", "pc1-" + strings.TrimPrefix(id, "door-")[:8] + ":22"}
 	if !slices.Equal(d.Login, want) || d.Proxy != "gateway@lab.example.org:30000" || !slices.Equal(d.Users, alice) {
 		t.Errorf("with an address: %+v", d)
@@ -51,7 +51,7 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 	if o := w.opens[id]; o.Address != "10.0.0.1:22" || len(o.Accounts) != 1 || o.Accounts[0].Login != "alice" || o.HostKey != nil {
 		t.Errorf("the gateway has %+v", o)
 	}
-	askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Users: bob}}})
+	askLeads(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "n1", Users: bob}}})
 	if o := w.opens[id]; o.Address != "10.0.0.1:22" || o.Accounts[0].Login != "bob" {
 		t.Errorf("other users: %+v", o)
 	}
@@ -61,19 +61,19 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 		"169.254.169.254:80": "may not lead", "0.0.0.0:22": "may not lead", "[fe80::1%lo]:22": "may not lead", "10.0.0.1": "no address with a port",
 		"10.0.0.1:0": "no address with a port", "localhost:22": "no address with a port", "../x:22": "no address with a port",
 	} {
-		d := askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "bad", Address: address}}})["bad"]
+		d := askLeads(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "bad", Address: address}}})["bad"]
 		if !strings.Contains(d.Error, why) {
 			t.Errorf("%s: %q", address, d.Error)
 		}
 	}
-	if d := askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "a\nb", Address: "10.0.0.1:22"}}})["a\nb"]; d.Error == "" {
+	if d := askLeads(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "a\nb", Address: "10.0.0.1:22"}}})["a\nb"]; d.Error == "" {
 		t.Error("a name of two lines")
 	}
 
 	stop()
 	tb, stop = w.run(-1)
 	for range 5000 { // they are opened in the background
-		if d = askLeads(t, tb, local.DoorsInput{Names: []string{"n1", "none"}})["n1"]; d.Login != nil {
+		if d = askLeads(t, tb, local.EndpointsInput{Names: []string{"n1", "none"}})["n1"]; d.Login != nil {
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -81,10 +81,10 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 	if !slices.Equal(d.Login, want) || w.opens[id].Address != "10.0.0.1:22" {
 		t.Errorf("after a restart: %+v, %+v", d, w.opens)
 	}
-	if l := tb.list(); len(l.Doors) != 1 || l.Doors[0].Address != "10.0.0.1:22" {
+	if l := tb.list(); len(l.Endpoints) != 1 || l.Endpoints[0].Address != "10.0.0.1:22" {
 		t.Errorf("list: %+v", l)
 	}
-	askLeads(t, tb, local.DoorsInput{Remove: []string{"n1", "n1", "none"}})
+	askLeads(t, tb, local.EndpointsInput{Remove: []string{"n1", "n1", "none"}})
 	w.nothingLeft(t, tb)
 }
 
@@ -94,7 +94,7 @@ func TestDoorThatCannotBeOpenedTakesOnePort(t *testing.T) {
 		tb, stop := w.run(-1)
 		defer stop()
 		w.breaks(operation, errors.New("broken"))
-		put := local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Address: "10.0.0.1:22"}}}
+		put := local.EndpointsInput{Set: []local.EndpointRequest{{Name: "n1", Address: "10.0.0.1:22"}}}
 		for range 5 {
 			if d := askLeads(t, tb, put)["n1"]; d.Error == "" {
 				t.Errorf("%s: %+v", operation, d)
@@ -117,7 +117,7 @@ func TestDoorThatCannotBeOpenedTakesOnePort(t *testing.T) {
 		stop()
 		tb, stop2 := w.run(-1)
 		for range 5000 {
-			if askLeads(t, tb, local.DoorsInput{Names: []string{"n1"}})["n1"].Login != nil {
+			if askLeads(t, tb, local.EndpointsInput{Names: []string{"n1"}})["n1"].Login != nil {
 				break
 			}
 			time.Sleep(time.Millisecond)
@@ -127,7 +127,7 @@ func TestDoorThatCannotBeOpenedTakesOnePort(t *testing.T) {
 			t.Errorf("%s: what has not changed was written %d times", operation, w.done["write"]-written)
 		}
 		w.mu.Unlock()
-		askLeads(t, tb, local.DoorsInput{Remove: []string{"n1"}})
+		askLeads(t, tb, local.EndpointsInput{Remove: []string{"n1"}})
 		w.nothingLeft(t, tb)
 		stop2()
 	}
@@ -142,7 +142,7 @@ func TestDoorsOfTwoProvidersWithOneName(t *testing.T) {
 func TestSpoilsThatAreNotDoors(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)
-	askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Address: "10.0.0.1:22"}}})
+	askLeads(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "n1", Address: "10.0.0.1:22"}}})
 	stop()
 	dir := filepath.Join(w.dir, "state", "doors")
 	if err := os.WriteFile(filepath.Join(dir, "x.json.new"), []byte("{"), 0o600); err != nil {
@@ -150,7 +150,7 @@ func TestSpoilsThatAreNotDoors(t *testing.T) {
 	}
 	w.settings.ForwardTo = nil
 	tb, stop = w.run(-1)
-	if d := askLeads(t, tb, local.DoorsInput{Names: []string{"n1"}}); len(d) != 1 {
+	if d := askLeads(t, tb, local.EndpointsInput{Names: []string{"n1"}}); len(d) != 1 {
 		t.Errorf("%v", d)
 	}
 	stop()

@@ -37,8 +37,8 @@ func (t *Testbed) openGateway(start func(gateway.Options) (sshGateway, error)) e
 	}
 	o := gateway.Options{
 		Program: t.o.Program, UID: int(t.gatewayIDs.UID), GID: int(t.gatewayIDs.UID),
-		HostKey: key, Agent: t.runtime.Agent, Log: t.log,
-		Place: func(pid int) error { return t.host.PlaceGateway(pid, gatewayLimits) },
+		HostKey: key, DialAgent: t.runtime.Agent, Log: t.log,
+		SetLimits: func(pid int) error { return t.host.PlaceGateway(pid, gatewayLimits) },
 	}
 	if t.settings.Publish != local.Direct {
 		if o.Gateway, err = t.openGatewayPort(); err != nil {
@@ -58,10 +58,10 @@ func (t *Testbed) openGateway(start func(gateway.Options) (sshGateway, error)) e
 }
 
 func (t *Testbed) allocateGatewayID() (err error) {
-	if t.gatewayIDs.UID != 0 && t.userIDs.Hold(t.gatewayIDs.UID, t.gatewayHolder()) == nil {
+	if t.gatewayIDs.UID != 0 && t.userIDs.Claim(t.gatewayIDs.UID, t.gatewayHolder()) == nil {
 		return nil
 	}
-	t.gatewayIDs.UID, err = t.userIDs.Take(t.gatewayHolder(), nil)
+	t.gatewayIDs.UID, err = t.userIDs.Allocate(t.gatewayHolder(), nil)
 	return err
 }
 

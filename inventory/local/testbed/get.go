@@ -99,7 +99,7 @@ func (nc *nodeController) resource() provider.Resource {
 	}
 	r[provider.AttrInterfaces] = nc.interfaceItems()
 	if nc.t.egress != nil && nc.rec.EgressNumber != 0 {
-		r[provider.AttrOutside] = nc.t.egress.Appears(nc.rec.EgressNumber)
+		r[provider.AttrOutside] = nc.t.egress.SourceAddresses(nc.rec.EgressNumber)
 	}
 	r[provider.AttrHostKeys] = strings.Split(nc.rec.HostKey, "\n")
 	if nc.loginsOpen {

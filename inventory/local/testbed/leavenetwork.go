@@ -36,7 +36,7 @@ func (n *network) remove(ctx context.Context) error {
 		if keep {
 			return nil
 		}
-		if err := n.t.fabric.Drop(ctx, n.id); err != nil {
+		if err := n.t.fabric.RemoveNetwork(ctx, n.id); err != nil {
 			return err
 		}
 		n.t.mu.Lock()
@@ -121,7 +121,7 @@ func (n *network) rebuildLinks(ctx context.Context) error {
 	if len(left) == 0 {
 		return errs
 	}
-	err := n.t.fabric.Remove(ctx, n.id, left...)
+	err := n.t.fabric.RemoveLinks(ctx, n.id, left...)
 	if err == nil {
 		n.mu.Lock()
 		for _, name := range left {

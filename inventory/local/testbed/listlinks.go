@@ -45,9 +45,9 @@ func (nc *nodeController) listLinks(room *int) []local.ListedLink {
 				size += len(id) + 1
 			}
 			if *room -= size; *room < 0 {
-				listed.Untold++
+				listed.OmittedProperties++
 			} else {
-				listed.Asked = append(listed.Asked, p)
+				listed.Properties = append(listed.Properties, p)
 			}
 		}
 		for _, a := range f.addresses {

@@ -108,7 +108,7 @@ func (t *Testbed) sweepClaims() error {
 		if nc.rec.Base == 0 {
 			continue
 		}
-		if err := t.userIDs.Hold(nc.rec.Base, nc.holder()); errors.Is(err, hostalloc.ErrTaken) {
+		if err := t.userIDs.Claim(nc.rec.Base, nc.holder()); errors.Is(err, hostalloc.ErrTaken) {
 			t.log.Error("the user ids of a node were allocated to another user", "node", id, "error", err)
 			nc.broken = takenMessage
 		} else if err != nil {

@@ -142,7 +142,7 @@ func (n *network) connect(ctx context.Context, nc *nodeController) error {
 		defer space.Close()
 		for i := range nc.interfaces {
 			if f := &nc.interfaces[i]; !f.control {
-				if err := n.t.fabric.Plug(ctx, n.id, f.linkID(nc.id), f.endID(nc.id), space); err != nil {
+				if err := n.t.fabric.AttachEnd(ctx, n.id, f.linkID(nc.id), f.endID(nc.id), space); err != nil {
 					return fmt.Errorf("interface %.80q: %w", f.clientID, err)
 				}
 			}
@@ -204,7 +204,7 @@ func (n *network) createLink(ctx context.Context, l *link) error {
 	if same {
 		return nil
 	}
-	emulator, err := n.t.fabric.Put(ctx, l.Link)
+	emulator, err := n.t.fabric.SetLink(ctx, l.Link)
 	if err != nil {
 		return fmt.Errorf("link %.80q: %w", l.name, err)
 	}

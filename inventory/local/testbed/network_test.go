@@ -49,7 +49,7 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 		}
 		got = append(got, m)
 	}
-	if i := got[0]; i["mac"] != macOf(a, "a:0").String() || i["emulator"] != "relay" || i["tx_packets"] != 3.0 || i["dropped"] != 5.0 || fmt.Sprint(i["properties"]) != "[map[capacity:1000]]" {
+	if i := got[0]; i["mac"] != macOf(a, "a:0").String() || i["emulator"] != "vswitch" || i["tx_packets"] != 3.0 || i["dropped"] != 5.0 || fmt.Sprint(i["properties"]) != "[map[capacity:1000]]" {
 		t.Errorf("the first is reported as %v", i)
 	}
 	if i := got[1]; i["emulator"] != "bridge" || i["mac"] == got[0]["mac"] {
@@ -80,7 +80,7 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 	both("ended by itself")
 	stop()
 	w.mu.Lock()
-	w.fabric[sliceID(sliceURN)].links = map[string]fabric.Link{} // as of a relay that is gone
+	w.fabric[sliceID(sliceURN)].links = map[string]fabric.Link{} // as of a switch process that is gone
 	w.mu.Unlock()
 	tb, stop = w.run(-1)
 	both("adopted")
@@ -313,11 +313,11 @@ func TestLinksAreListedWithTheEndsThatAreThere(t *testing.T) {
 	await(t, tb, a, ready)
 	await(t, tb, b, ready)
 	is := tb.listLinks()
-	if len(is) != 2 || is[0].InterfaceID != "a:0" || is[0].Interface != "eth1" || fmt.Sprint(is[0].Asked) != "[{[b:0] 1000 0 0} {[] 0 0 1}]" {
+	if len(is) != 2 || is[0].InterfaceID != "a:0" || is[0].Interface != "eth1" || fmt.Sprint(is[0].Properties) != "[{[b:0] 1000 0 0} {[] 0 0 1}]" {
 		t.Errorf("listed are %+v", is)
 	}
 	for room, want := range map[int]int{0: 2, 70: 1, 1000: 0} {
-		if is := tb.node(a).listLinks(&room); is[0].Untold != want || len(is[0].Asked) != 2-want {
+		if is := tb.node(a).listLinks(&room); is[0].OmittedProperties != want || len(is[0].Properties) != 2-want {
 			t.Errorf("with little room: %+v, want %d untold", is[0], want)
 		}
 	}

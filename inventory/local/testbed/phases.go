@@ -64,7 +64,7 @@ func (nc *nodeController) allocate(r *round) result {
 		rec.ImageKey = key
 	}
 	if rec.Base == 0 {
-		base, err := nc.t.userIDs.Take(nc.holder(), nil)
+		base, err := nc.t.userIDs.Allocate(nc.holder(), nil)
 		if errors.Is(err, hostalloc.ErrNone) {
 			return resultOf(&userError{"this host has no user ids left for nodes; remove some nodes first", err, true})
 		}
@@ -129,7 +129,7 @@ func (nc *nodeController) startNode(r *round) result {
 		return resultOf(asUserError("its image cannot be used", err))
 	}
 	spec := node.Spec{ID: nc.id, Hostname: r.rec.Desired.hostname(nc.id), Base: r.rec.Base, Image: i, Limits: r.rec.Limits}
-	if err := nc.t.userIDs.Hold(r.rec.Base, nc.holder()); errors.Is(err, hostalloc.ErrTaken) {
+	if err := nc.t.userIDs.Claim(r.rec.Base, nc.holder()); errors.Is(err, hostalloc.ErrTaken) {
 		return resultOf(&userError{takenMessage, err, true})
 	} else if err != nil {
 		return resultOf(asUserError("its user ids cannot be allocated", err))
@@ -318,7 +318,7 @@ func (nc *nodeController) openAndProve(ctx context.Context, r *round) error {
 	}
 	if len(r.users) > 0 {
 		nc.reportProgress("trying the logins")
-		if err := nc.t.gateway.Prove(ctx, nc.id); err != nil {
+		if err := nc.t.gateway.VerifyLogin(ctx, nc.id); err != nil {
 			return asUserError("the logins do not work: "+err.Error(), err)
 		}
 	}

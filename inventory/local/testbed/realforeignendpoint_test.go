@@ -38,26 +38,26 @@ func TestRealDoorOfAnotherProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := ownAddress(t)
-	put := local.DoorsInput{Provider: "other", Put: []local.DoorAsk{{
+	put := local.EndpointsInput{Provider: "other", Set: []local.EndpointRequest{{
 		Name: name, Address: net.JoinHostPort(own.String(), port), Hostname: "n", Users: []string{`{"login":"alice","keys":["` + one.public + `"]}`},
 	}}}
-	var out local.DoorsOutput
-	two.call(local.ActionDoors, put, &out)
-	if len(out.Doors) != 1 || !strings.Contains(out.Doors[0].Error, "may not lead to") {
+	var out local.EndpointsOutput
+	two.call(local.ActionEndpoints, put, &out)
+	if len(out.Endpoints) != 1 || !strings.Contains(out.Endpoints[0].Error, "may not lead to") {
 		t.Errorf("to this host, unasked: %+v", out)
 	}
 	two.options.Settings.ForwardTo = []netip.Prefix{netip.PrefixFrom(own, own.BitLen())}
 	two.up()
-	out = local.DoorsOutput{}
-	two.call(local.ActionDoors, put, &out)
-	if len(out.Doors) != 1 || out.Doors[0].Error != "" || out.Doors[0].Login[0] == is.Login[0] || !strings.HasPrefix(out.Doors[0].Proxy, "gateway@127.0.0.1:") {
+	out = local.EndpointsOutput{}
+	two.call(local.ActionEndpoints, put, &out)
+	if len(out.Endpoints) != 1 || out.Endpoints[0].Error != "" || out.Endpoints[0].Login[0] == is.Login[0] || !strings.HasPrefix(out.Endpoints[0].Proxy, "gateway@127.0.0.1:") {
 		t.Fatalf("%+v", out)
 	}
-	is.Login = out.Doors[0].Login
+	is.Login = out.Endpoints[0].Login
 	if got := one.mustSSH(is, "alice", "hostname"); got != "n" {
 		t.Errorf("behind the door is %q", got)
 	}
-	two.call(local.ActionDoors, local.DoorsInput{Provider: "other", Remove: []string{name}}, &out)
+	two.call(local.ActionEndpoints, local.EndpointsInput{Provider: "other", Remove: []string{name}}, &out)
 	if _, err := one.ssh(is, "alice", "true"); err == nil {
 		t.Error("the door is still open")
 	}

@@ -154,7 +154,7 @@ func TestRealLinks(t *testing.T) {
 
 	var listed []local.ListedLink
 	s.call("links", nil, &listed)
-	if len(listed) != 6 || fmt.Sprint(listed[1].Asked) != "[{[] 50000 10 0}]" || listed[1].Interface != "eth2" || listed[1].Counters == nil || listed[1].Emulator == "" || listed[1].MAC != macOf(a, "a:1").String() {
+	if len(listed) != 6 || fmt.Sprint(listed[1].Properties) != "[{[] 50000 10 0}]" || listed[1].Interface != "eth2" || listed[1].Counters == nil || listed[1].Emulator == "" || listed[1].MAC != macOf(a, "a:1").String() {
 		t.Errorf("listed are %+v", listed)
 	}
 

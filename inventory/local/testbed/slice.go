@@ -67,7 +67,7 @@ func (nc *nodeController) leaveSlice() {
 		t.log.Error("cannot remove the key of an experiment", "slice", s.urn, "error", err)
 	}
 	t.work.Go(func() {
-		if err := t.gateway.Peers(s.id, nil); err != nil && t.ctx.Err() == nil {
+		if err := t.gateway.SetPeers(s.id, nil); err != nil && t.ctx.Err() == nil {
 			t.log.Error("cannot tell the gateway that a slice has gone", "slice", s.urn, "error", err)
 		}
 		if next := t.sliceByURN(s.urn); next != nil { // perhaps it had told its peers already
@@ -204,7 +204,7 @@ func (s *slice) refreshPeers() (peerFiles, error) {
 	if s.files.version > 0 && slices.EqualFunc(next.peers, s.files.peers, samePeer) && slices.Equal(next.knownHosts, s.files.knownHosts) && maps.Equal(at, s.gatewayPeers) {
 		return s.files, nil
 	}
-	if err := s.t.gateway.Peers(s.id, at); err != nil {
+	if err := s.t.gateway.SetPeers(s.id, at); err != nil {
 		s.dirtyMu.Lock()
 		s.dirty = true
 		s.dirtyMu.Unlock()

@@ -137,7 +137,7 @@ func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 		output = t.list()
 	case local.ActionLinks:
 		output = t.listLinks()
-	case local.ActionDoors:
+	case local.ActionEndpoints:
 		output, err = t.handleEndpoints(r.Input)
 	case local.ActionAgent:
 		if !root {
@@ -208,7 +208,7 @@ func (t *Testbed) findNode(name string) (*nodeController, error) {
 
 // list describes the whole instance.
 func (t *Testbed) list() local.List {
-	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Doors: t.listForeignEndpoints()}
+	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Endpoints: t.listForeignEndpoints()}
 	if t.settings.Publish != local.Direct {
 		out.Gateway = t.gatewayAddress()
 	}

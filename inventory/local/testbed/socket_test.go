@@ -58,8 +58,8 @@ func TestHostileClients(t *testing.T) {
 		{"too many names", "get", asText(object{"names": many}), "the input of get has 1001 names, at most 1000 can be"},
 		{"too many updates", "set", asText(object{"updates": make([]update, maxNames+1)}), "the input of set has 1001 updates, at most 1000 can be"},
 		{"updates that are none", "set", `{"updates":{}}`, "cannot decode the input of set"},
-		{"doors of nobody", "doors", `{}`, `"" cannot be the name of a provider`},
-		{"doors that are none", "doors", `{"put":1}`, "cannot decode the input of doors"},
+		{"endpoints without a provider", "endpoints", `{}`, `"" cannot be the name of a provider`},
+		{"endpoints that are no list", "endpoints", `{"set":1}`, "cannot decode the input of endpoints"},
 	} {
 		a, err := local.Call(t.Context(), tb.o.Socket, local.Request{Action: tt.action, Input: json.RawMessage(tt.input)})
 		if err != nil || !strings.Contains(a.Error, tt.want) {
@@ -209,17 +209,17 @@ func TestNodeThatIsMeant(t *testing.T) {
 func FuzzAnswers(f *testing.F) {
 	for _, s := range []string{
 		`{"updates":[{"name":"a","should":{"ensure":"present","component":"host1","users":["{\"login\":\"a\",\"keys\":[\"k\"]}"]}}]}`,
-		`{"names":["a","../b"]}`, `{"updates":[{"name":"../../usr","should":{"ensure":"absent"}}]}`, `{"put":[{"name":"x","address":"10.0.0.1:22"}]}`, `[]`, ``,
+		`{"names":["a","../b"]}`, `{"updates":[{"name":"../../usr","should":{"ensure":"absent"}}]}`, `{"set":[{"name":"x","address":"10.0.0.1:22"}]}`, `[]`, ``,
 	} {
 		f.Add("set", s)
 		f.Add("get", s)
-		f.Add("doors", s)
+		f.Add("endpoints", s)
 	}
 	f.Fuzz(func(t *testing.T, action, input string) {
 		w := newWorld(t)
 		tb := w.up(-1)
 		defer tb.close()
-		tb.gateway = &doubleDoors{m: w.last, closers: map[string][]net.Listener{}}
+		tb.gateway = &doubleGateway{m: w.last, closers: map[string][]net.Listener{}}
 		if err := tb.findMade(); err != nil {
 			t.Fatal(err)
 		}

@@ -88,7 +88,7 @@ func newTestbed(o Options) *Testbed {
 		heavyWork: make(semaphore, runtime.NumCPU()), removals: make(semaphore, maxRemovals), agentCalls: make(semaphore, maxAgentCalls), slowAgentCalls: make(semaphore, maxAgentCalls), manifestSlots: make(semaphore, maxManifestFetches),
 		nodes: map[string]*nodeController{}, slices: map[string]*slice{}, networks: map[string]*network{}, egressNodes: map[int]*nodeController{}, foreignEndpoints: map[string]*foreignEndpoint{},
 	}
-	t.uplinks = hostalloc.Networks(o.Claims, egress.Uplinks-1)
+	t.uplinks = hostalloc.Networks(o.Claims, egress.MaxUplinks-1)
 	t.ports = hostalloc.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	return t

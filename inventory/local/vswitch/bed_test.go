@@ -241,15 +241,15 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// newKeeper makes a Keeper whose process is this binary.
-func newKeeper(t testing.TB) (k *Keeper, pids chan int, log *logBuffer) {
+// newKeeper makes a Manager whose process is this binary.
+func newKeeper(t testing.TB) (k *Manager, pids chan int, log *logBuffer) {
 	t.Helper()
 	require.Root(t)
 	program, err := os.Executable()
 	must(t, err)
 	log, pids = new(logBuffer), make(chan int, 100)
 	k = New(Options{Program: program, UID: testUID, Log: slog.New(slog.NewTextHandler(log, nil)),
-		Place: func(pid int) error { pids <- pid; return nil }})
+		SetLimits: func(pid int) error { pids <- pid; return nil }})
 	t.Cleanup(func() {
 		must(t, k.Close())
 		if t.Failed() {
@@ -260,13 +260,13 @@ func newKeeper(t testing.TB) (k *Keeper, pids chan int, log *logBuffer) {
 }
 
 // lanOf joins hosts by a link, and lets each find the others.
-func lanOf(t testing.TB, k *Keeper, paths []Path, hosts ...*host) {
+func lanOf(t testing.TB, k *Manager, paths []Path, hosts ...*host) {
 	t.Helper()
 	l := Link{ID: "lan", Paths: paths}
 	for _, h := range hosts {
 		l.Ports = append(l.Ports, h.port())
 	}
-	must(t, k.Put(t.Context(), l))
+	must(t, k.SetLink(t.Context(), l))
 }
 
 // probe sends packets that tell when they went, pause apart, and returns how long

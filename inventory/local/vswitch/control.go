@@ -2,7 +2,7 @@ package vswitch
 
 import "encoding/json"
 
-// Between the Keeper and the relay go orders (down) and answers (up), over one
+// Between the Manager and the relay go orders (down) and answers (up), over one
 // connection, one after the other.
 
 // Most bytes of a message. Nothing that comes from the relay is long.
@@ -22,7 +22,7 @@ const (
 	orderPing   = "ping" // is answered when all loops carry frames
 )
 
-// order is what the Keeper says.
+// order is what the Manager says.
 type order struct {
 	Kind  string
 	UID   int             `json:",omitempty"` // begin

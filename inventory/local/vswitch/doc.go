@@ -2,9 +2,9 @@
 // cannot make: it is a switch of TAP devices that delays frames, loses some and
 // holds some back, as the link's paths say.
 //
-// The Keeper (in "up", as root) opens the TAPs and holds them. The relay is a
+// The Manager (in "up", as root) opens the TAPs and holds them. The relay is a
 // process of its own, one for a slice, under its own user id, without
-// capabilities, under seccomp: it has the TAPs, the connection to its Keeper, and
+// capabilities, under seccomp: it has the TAPs, the connection to its Manager, and
 // nothing else. It ends with that connection. One that dies is replaced by one
 // with the same devices and links; what was on its way is lost, and counters
 // start again.

@@ -12,36 +12,36 @@ import (
 )
 
 // Argv0 is the name under which the program runs as the relay.
-const Argv0 = "patchbay-relay"
+const Argv0 = "patchbay-vswitch"
 
-// Options of a Keeper.
+// Options of a Manager.
 type Options struct {
 	// Program is the path of this program, which runs again as the relay.
 	Program string
 	// UID is the user and the group of the relay, who owns nothing. 0: it stays
 	// root and keeps its rights, which only tests should want.
 	UID uint32
-	// Place is called with each new relay process before it does anything, to
+	// SetLimits is called with each new relay process before it does anything, to
 	// put it under limits. Nil: nothing is called.
-	Place func(pid int) error
-	// Left is called when the last link has gone and the process has ended, to
-	// undo what Place did. Nil: nothing is called.
-	Left func()
-	Log  *slog.Logger
+	SetLimits func(pid int) error
+	// Ended is called when the last link has gone and the process has ended, to
+	// undo what SetLimits did. Nil: nothing is called.
+	Ended func()
+	Log   *slog.Logger
 }
 
-// ErrClosed says that the Keeper was closed.
+// ErrClosed says that the Manager was closed.
 var ErrClosed = errors.New("the relay was closed")
 
 // attempts is how often a change is told to a relay that dies of it, or just then.
 const attempts = 3
 
-// Keeper runs the relay process of a slice while it has links, and holds their
+// Manager runs the relay process of a slice while it has links, and holds their
 // devices, so that one that died is replaced by an equal one. Its methods may be
 // called at the same time; one that changes something waits for others.
-type Keeper struct {
+type Manager struct {
 	o       Options
-	closing chan struct{} // closed when the Keeper is
+	closing chan struct{} // closed when the Manager is
 
 	turn    chan struct{} // whoever has put something in may touch what follows
 	links   map[string]*kept
@@ -62,16 +62,16 @@ type keptPort struct {
 	file *os.File
 }
 
-// New makes a Keeper without links; no process runs until it has one.
-func New(o Options) *Keeper {
+// New makes a Manager without links; no process runs until it has one.
+func New(o Options) *Manager {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{o: o, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept), backoff: backoff}
+	return &Manager{o: o, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept), backoff: backoff}
 }
 
-// enter waits for the Keeper's turn; each that is entered is left.
-func (k *Keeper) enter(ctx context.Context) error {
+// enter waits for the Manager's turn; each that is entered is left.
+func (k *Manager) enter(ctx context.Context) error {
 	select {
 	case k.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -84,14 +84,14 @@ func (k *Keeper) enter(ctx context.Context) error {
 	return nil
 }
 
-func (k *Keeper) leave() { <-k.turn }
+func (k *Manager) leave() { <-k.turn }
 
-// Put makes a link, or makes the one of its ID what it shall be. Ports that stay,
+// SetLink makes a link, or makes the one of its ID what it shall be. Ports that stay,
 // by ID, keep their devices and counters while these are there; while all do,
 // frames on their way arrive, too, unless their path changes. After an error
 // the link is as before, or not there as before. ctx bounds the waiting for
 // others' turns.
-func (k *Keeper) Put(ctx context.Context, l Link) error {
+func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	p, err := l.plan()
 	if err != nil {
 		return fmt.Errorf("link %.300q: %w", l.ID, err)
@@ -194,9 +194,9 @@ func (l *kept) closeBut(other *kept) {
 	}
 }
 
-// Remove ends a link and closes its devices. It is no error when there is none.
+// RemoveLink ends a link and closes its devices. It is no error when there is none.
 // With the last link the process ends.
-func (k *Keeper) Remove(ctx context.Context, id string) error {
+func (k *Manager) RemoveLink(ctx context.Context, id string) error {
 	if err := k.enter(ctx); err != nil {
 		return err
 	}
@@ -219,14 +219,14 @@ func (k *Keeper) Remove(ctx context.Context, id string) error {
 }
 
 // Counters are what went through, by link and port.
-func (k *Keeper) Counters(ctx context.Context) (map[string]map[string]Counters, error) {
+func (k *Manager) Counters(ctx context.Context) (map[string]map[string]Counters, error) {
 	if err := k.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer k.leave()
 	all := make(map[string]map[string]Counters, len(k.links))
 	for id, l := range k.links {
-		if !k.now.Running() {
+		if !k.now.IsRunning() {
 			return nil, errors.New("the relay died and is being started again")
 		}
 		a, err := k.now.ask(order{Kind: orderCount, Link: id})
@@ -247,7 +247,7 @@ func (k *Keeper) Counters(ctx context.Context) (map[string]map[string]Counters, 
 }
 
 // Close ends the relay and all links, and closes their devices.
-func (k *Keeper) Close() error {
+func (k *Manager) Close() error {
 	k.turn <- struct{}{}
 	defer k.leave()
 	if k.closed {

@@ -42,13 +42,13 @@ func TestProcessLivesWithItsLinks(t *testing.T) {
 	if len(pids) > 0 {
 		t.Error("a process without links")
 	}
-	must(t, k.Remove(t.Context(), "none"))
+	must(t, k.RemoveLink(t.Context(), "none"))
 	lanOf(t, k, nil, a, b)
 	pid := <-pids
 	probe(t, a, b, 1, 0)
 	lanOf(t, k, []Path{{Delay: time.Millisecond}}, a, b)
 	probe(t, a, b, 1, 0)
-	must(t, k.Remove(t.Context(), "lan"))
+	must(t, k.RemoveLink(t.Context(), "lan"))
 	gone(t, pid)
 	// The device went with it, so that it can be made again.
 	lanOf(t, k, nil, a, b)
@@ -58,7 +58,7 @@ func TestProcessLivesWithItsLinks(t *testing.T) {
 	gone(t, pid)
 	must(t, k.Close())
 	for name, err := range map[string]error{
-		"Put": k.Put(t.Context(), Link{ID: "x"}), "Remove": k.Remove(t.Context(), "x"),
+		"Put": k.SetLink(t.Context(), Link{ID: "x"}), "Remove": k.RemoveLink(t.Context(), "x"),
 		"Counters": func() error { _, err := k.Counters(t.Context()); return err }(),
 	} {
 		if !errors.Is(err, ErrClosed) {
@@ -77,18 +77,18 @@ func TestNothingLeaks(t *testing.T) {
 		hosts = append(hosts, newHost(t, n+1, true))
 	}
 	stays := Link{ID: "stays", Ports: []Port{hosts[0].port()}}
-	must(t, k.Put(t.Context(), stays))
+	must(t, k.SetLink(t.Context(), stays))
 	pid := <-pids
 	before, inside := descriptors(t, os.Getpid()), descriptors(t, pid)
 	for range 10 {
 		lanOf(t, k, nil, hosts[1:3]...)
 		lanOf(t, k, []Path{{Delay: time.Millisecond}}, hosts[1:]...)
 		lanOf(t, k, nil, hosts[3:]...)
-		must(t, k.Remove(t.Context(), "lan"))
+		must(t, k.RemoveLink(t.Context(), "lan"))
 	}
 	bad := Link{ID: "bad", Ports: []Port{hosts[1].port(), {ID: "x", MTU: 1500, Open: func() (*os.File, error) { return nil, errors.New("no device") }}}}
 	for range 3 {
-		if err := k.Put(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "link bad: port x: no device") {
+		if err := k.SetLink(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "link bad: port x: no device") {
 			t.Error(err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestLinksThatCannotBe(t *testing.T) {
 		{"MixedPorts", Link{ID: "l", Ports: []Port{h.port(), fast.port()}}, "some ports were opened with segment"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			if err := k.Put(t.Context(), c.link); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := k.SetLink(t.Context(), c.link); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
@@ -157,14 +157,14 @@ func TestRelayThatDoesNotStart(t *testing.T) {
 	for name, o := range map[string]Options{
 		"NoProgram":    {Program: "/nonexistent"},
 		"EndsAtOnce":   {Program: "/bin/true"},
-		"CannotPlace":  {Program: "/proc/self/exe", Place: func(int) error { return errors.New("no place") }},
+		"CannotPlace":  {Program: "/proc/self/exe", SetLimits: func(int) error { return errors.New("no place") }},
 		"IsNotAnybody": {Program: "/proc/self/exe", UID: 1<<32 - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := New(o)
 			defer k.Close()
 			before := descriptors(t, os.Getpid())
-			if err := k.Put(t.Context(), Link{ID: "l", Ports: []Port{h.port()}}); err == nil {
+			if err := k.SetLink(t.Context(), Link{ID: "l", Ports: []Port{h.port()}}); err == nil {
 				t.Error("it was put")
 			}
 			if now := descriptors(t, os.Getpid()); now > before {
@@ -187,7 +187,7 @@ func TestRelayThatHangsIsReplaced(t *testing.T) {
 	stopAll(t, pid)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	must(t, k.Put(ctx, Link{ID: "other", Ports: []Port{newHost(t, 3, true).port()}}))
+	must(t, k.SetLink(ctx, Link{ID: "other", Ports: []Port{newHost(t, 3, true).port()}}))
 	gone(t, pid)
 	if got := len(probe(t, a, b, 3, 0)); got != 3 {
 		t.Errorf("%d of 3 arrived", got)
@@ -248,7 +248,7 @@ func TestAnswersOfAHostileRelay(t *testing.T) {
 }
 
 // An interface that somebody deletes under the relay ends only its own port, and
-// is made again by the next Put.
+// is made again by the next SetLink.
 func TestDeviceThatGoes(t *testing.T) {
 	k, pids, _ := newKeeper(t)
 	a, b, c := newHost(t, 1, true), newHost(t, 2, true), newHost(t, 3, true)
@@ -306,7 +306,7 @@ func TestDeviceThatIsDown(t *testing.T) {
 	}
 }
 
-// The process ends with the connection, whatever becomes of its Keeper.
+// The process ends with the connection, whatever becomes of its Manager.
 func TestProcessEndsWithItsConnection(t *testing.T) {
 	k, pids, _ := newKeeper(t)
 	lanOf(t, k, nil, newHost(t, 1, true), newHost(t, 2, true))
@@ -328,8 +328,8 @@ func TestManyPorts(t *testing.T) {
 			return f, err
 		}, 1500})
 	}
-	must(t, k.Put(t.Context(), Link{ID: "lan", Ports: ports[5:]}))
-	must(t, k.Put(t.Context(), Link{ID: "lan", Ports: ports, Paths: []Path{{Delay: time.Millisecond}}}))
+	must(t, k.SetLink(t.Context(), Link{ID: "lan", Ports: ports[5:]}))
+	must(t, k.SetLink(t.Context(), Link{ID: "lan", Ports: ports, Paths: []Path{{Delay: time.Millisecond}}}))
 	counts, err := k.Counters(t.Context())
 	if err != nil || len(counts["lan"]) != len(ports) {
 		t.Errorf("%d of %d ports are counted: %v", len(counts["lan"]), len(ports), err)
@@ -352,14 +352,14 @@ func TestAllAtOnce(t *testing.T) {
 			for i := range 15 {
 				time.Sleep(10 * time.Millisecond)
 				l := Link{ID: fmt.Sprint("l", n), Ports: []Port{h.port()}, Paths: []Path{{Delay: time.Duration(i)}}}
-				if err := k.Put(t.Context(), l); err != nil {
+				if err := k.SetLink(t.Context(), l); err != nil {
 					t.Error(err)
 				}
 				if _, err := k.Counters(t.Context()); err != nil && !strings.Contains(err.Error(), "relay") {
 					t.Error(err)
 				}
 				if i%5 == 4 && n > 0 {
-					if err := k.Remove(t.Context(), l.ID); err != nil {
+					if err := k.RemoveLink(t.Context(), l.ID); err != nil {
 						t.Error(err)
 					}
 				}

@@ -11,7 +11,7 @@ import (
 
 // Link is what the relay makes of a set of ports: a switch between them.
 type Link struct {
-	// ID names the link among those of its Keeper.
+	// ID names the link among those of its Manager.
 	ID    string
 	Ports []Port
 	Paths []Path
@@ -23,7 +23,7 @@ type Port struct {
 	ID string
 	// Open opens the port's TAP, as OpenTAP does. It is called when the port
 	// is new, and again when its device has gone in the meantime. The file is
-	// the Keeper's.
+	// the Manager's.
 	Open func() (*os.File, error)
 	// MTU is the most bytes behind the Ethernet header of a frame; longer
 	// ones from this port are dropped.

@@ -95,12 +95,12 @@ func (p *process) put(id string, l *kept) error {
 	return nil
 }
 
-// tell has a relay make a link that is among the Keeper's: one that runs is told
+// tell has a relay make a link that is among the Manager's: one that runs is told
 // of it, and one that is started is told of all. The turn is the caller's.
-func (k *Keeper) tell(id string) error {
+func (k *Manager) tell(id string) error {
 	var err error
 	for range attempts {
-		if k.now == nil || !k.now.Running() {
+		if k.now == nil || !k.now.IsRunning() {
 			if err = k.start(); err == nil {
 				return nil
 			}
@@ -118,7 +118,7 @@ func (k *Keeper) tell(id string) error {
 }
 
 // start starts a relay with all links. The turn is the caller's.
-func (k *Keeper) start() error {
+func (k *Manager) start() error {
 	p, err := k.spawn()
 	if err != nil {
 		return fmt.Errorf("the relay does not start: %w", err)
@@ -133,7 +133,7 @@ func (k *Keeper) start() error {
 }
 
 // spawn starts a process that knows nothing.
-func (k *Keeper) spawn() (*process, error) {
+func (k *Manager) spawn() (*process, error) {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		return nil, err
@@ -161,10 +161,10 @@ func (k *Keeper) spawn() (*process, error) {
 	return p, nil
 }
 
-// fill tells a new process all that the Keeper knows.
-func (k *Keeper) fill(p *process) error {
-	if k.o.Place != nil {
-		if err := k.o.Place(p.PID()); err != nil {
+// fill tells a new process all that the Manager knows.
+func (k *Manager) fill(p *process) error {
+	if k.o.SetLimits != nil {
+		if err := k.o.SetLimits(p.PID()); err != nil {
 			return err
 		}
 	}
@@ -182,7 +182,7 @@ func (k *Keeper) fill(p *process) error {
 
 // reopen opens devices again that have gone. One that cannot be opened is a dead
 // end, but the others' traffic goes on.
-func (k *Keeper) reopen(id string, l *kept) {
+func (k *Manager) reopen(id string, l *kept) {
 	for i := range l.ports {
 		p := &l.ports[i]
 		old := p.file
@@ -196,9 +196,9 @@ func (k *Keeper) reopen(id string, l *kept) {
 }
 
 // watch waits for the end of a process, and replaces it while there are links.
-func (k *Keeper) watch(p *process) {
+func (k *Manager) watch(p *process) {
 	cause := p.Wait()
-	for lived := p.Lived(); ; lived = 0 {
+	for lived := p.RunTime(); ; lived = 0 {
 		k.turn <- struct{}{}
 		if k.now != p || len(k.links) == 0 {
 			k.leave()
@@ -222,13 +222,13 @@ func (k *Keeper) watch(p *process) {
 
 // stop ends the process if it runs, for there are no links. The turn is the
 // caller's.
-func (k *Keeper) stop() {
+func (k *Manager) stop() {
 	if p := k.now; p != nil {
 		k.now = nil
 		p.end()
 	}
-	if k.o.Left != nil {
-		k.o.Left()
+	if k.o.Ended != nil {
+		k.o.Ended()
 	}
 }
 

@@ -23,7 +23,7 @@ const maxLoops = 4
 func Main() {
 	// What it writes to its standard error may have no reader any more.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
-	if err := run(os.NewFile(3, "control"), sandbox.Relay); err != nil {
+	if err := run(os.NewFile(3, "control"), sandbox.VSwitch); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -45,7 +45,7 @@ type working struct {
 	plan plan
 }
 
-// run obeys the Keeper until it ends.
+// run obeys the Manager until it ends.
 func run(control *os.File, giveUp func(uid, gid int) error) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
@@ -65,7 +65,7 @@ func run(control *os.File, giveUp func(uid, gid int) error) error {
 			a.Counts = r.count(o.Link)
 		}
 		if c.Send(a) != nil {
-			return nil // the Keeper is gone
+			return nil // the Manager is gone
 		}
 		o = order{}
 		files, broken := c.Receive(&o, maxOrder, fdsocket.MaxFiles)

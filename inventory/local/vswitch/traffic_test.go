@@ -140,7 +140,7 @@ func TestTurns(t *testing.T) {
 					return f, err
 				}, 1500})
 			}
-			must(t, k.Put(t.Context(), l))
+			must(t, k.SetLink(t.Context(), l))
 			pid := <-pids
 			probe(t, flooder, to, 1, 0)
 			probe(t, other, to, 1, 0)

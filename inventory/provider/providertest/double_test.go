@@ -168,7 +168,7 @@ func (d *double) get(input []byte) (object, error) {
 	for _, n := range d.nodes {
 		n["login"] = []string{}
 		switch on := n["power"] == "on"; {
-		case d.is("no door"):
+		case d.is("no endpoint"):
 		case on && d.is("no port"):
 			n["login"] = []string{"pc1.example.org"}
 		case on || d.is("open when off"):

@@ -237,7 +237,7 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 		state := provider.ObservedNode(r).State
 		switch {
 		case len(left) == 0 && (provider.Gone(r) || state == provider.StateReady):
-			s.checkDoors(name, r)
+			s.checkEndpoints(name, r)
 			return nil
 		case state == provider.StateFailed:
 			s.wrong(ruleState, "%s: it failed: %s", does, provider.ObservedNode(r).Message)
@@ -256,14 +256,14 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 	}
 }
 
-// checkDoors looks at a node that is as it should be, on or off.
-func (s *suite) checkDoors(name string, r provider.Resource) {
+// checkEndpoints looks at a node that is as it should be, on or off.
+func (s *suite) checkEndpoints(name string, r provider.Resource) {
 	s.checkNode(name, r)
-	switch doors := r.List(provider.AttrLogin); {
+	switch endpoints := r.List(provider.AttrLogin); {
 	case provider.Gone(r) || !s.p.Has(provider.AttrLogin):
-	case r.Text(provider.AttrPower) == provider.Off && len(doors) > 0:
+	case r.Text(provider.AttrPower) == provider.Off && len(endpoints) > 0:
 		s.wrong(ruleAttributes, "login of %s is told while it is switched off; tell it only while it can be used", name)
-	case provider.PowerOn(r) && len(doors) == 0:
+	case provider.PowerOn(r) && len(endpoints) == 0:
 		s.note(ruleAttributes, "%s is ready and switched on, but login is not told, so nobody can log in", name)
 	}
 }

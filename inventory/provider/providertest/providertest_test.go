@@ -235,7 +235,7 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 		{"", "    proxy: {kind: r}\n", "    proxy: {kind: r}\n    colour: {}\n", ruleAttributes, "colour is not asked for by anybody"},
 		{"no services", "    services: {type: \"array[string]\", kind: r}\n", "", ruleServices, "services is missing, so nobody is told what failed of setup"},
 		{"no shaping", "", "", ruleInterfaces, "no emulator tells by what means"},
-		{"no door", "", "", ruleAttributes, "nobody can log in"},
+		{"no endpoint", "", "", ruleAttributes, "nobody can log in"},
 		{"tells by name", "", "", ruleGet, "it cannot list all its resources: ask by name"},
 		{"number", "", "", ruleGet, "put it into quotes"},
 		{"undeclared", "", "", ruleGet, `"colour", which the metadata do not declare`},

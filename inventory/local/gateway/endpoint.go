@@ -12,8 +12,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// door is a Door, read. It does not change; a new one replaces it.
-type door struct {
+// endpoint is an Endpoint, parsed. It does not change; a new one replaces it.
+type endpoint struct {
 	node, slice, address string
 	names                []string
 	host                 []ssh.Signer
@@ -25,8 +25,8 @@ type door struct {
 // most bytes of a line with a key; an RSA key of 16384 bits has 2,800.
 const maxLine = 8 << 10
 
-func newDoor(d *Door) (*door, error) {
-	n := &door{
+func newEndpoint(d *Endpoint) (*endpoint, error) {
+	n := &endpoint{
 		node: d.Node, slice: d.Slice, address: d.Address, names: d.Names,
 		accounts: make(map[string][][]byte, len(d.Accounts)),
 		inside:   keys(d.InsideKeys),
@@ -80,18 +80,18 @@ func keys(lines []string) [][]byte {
 }
 
 // opens tells whether key opens the account login from outside.
-func (d *door) opens(login string, key []byte) bool {
+func (d *endpoint) opens(login string, key []byte) bool {
 	return contains(d.accounts[login], key)
 }
 
 // opensInside tells whether key opens the account login at port 22 in a node.
-func (d *door) opensInside(login string, key []byte) bool {
+func (d *endpoint) opensInside(login string, key []byte) bool {
 	list, is := d.accounts[login]
 	return is && (contains(d.inside, key) || contains(list, key))
 }
 
 // knows tells whether key is one of any account.
-func (d *door) knows(key []byte) bool {
+func (d *endpoint) knows(key []byte) bool {
 	found := false
 	for _, list := range d.accounts {
 		found = contains(list, key) || found
@@ -109,12 +109,12 @@ func contains(list [][]byte, key []byte) bool {
 }
 
 // called tells whether name is the node's id or one of its names.
-func (d *door) called(name string) bool {
+func (d *endpoint) called(name string) bool {
 	return name == d.node || slices.ContainsFunc(d.names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
 // calledBriefly tells whether name is a name up to its first dot.
-func (d *door) calledBriefly(name string) bool {
+func (d *endpoint) calledBriefly(name string) bool {
 	return slices.ContainsFunc(d.names, func(n string) bool {
 		brief, _, _ := strings.Cut(n, ".")
 		return strings.EqualFold(brief, name)
@@ -122,7 +122,7 @@ func (d *door) calledBriefly(name string) bool {
 }
 
 // title is what its users call it.
-func (d *door) title() string {
+func (d *endpoint) title() string {
 	if len(d.names) > 0 {
 		return d.names[0]
 	}
@@ -135,7 +135,7 @@ type fingerprint [sha256.Size]byte
 // index tells which nodes a key opens, as if by the gateway account.
 type index map[fingerprint]map[string]int
 
-func (x index) add(d *door, by int) {
+func (x index) add(d *endpoint, by int) {
 	for _, list := range d.accounts {
 		for _, k := range list {
 			f := fingerprint(sha256.Sum256(k))

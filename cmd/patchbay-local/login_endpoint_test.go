@@ -17,11 +17,11 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// loginDoors comes by the node's own port and by the gateway account.
-func loginDoors(t *testing.T, s *loginSite) {
+// loginEndpoints comes by the node's own port and by the gateway account.
+func loginEndpoints(t *testing.T, s *loginSite) {
 	alice := s.client(t, "alice", "a", "b")
 	id := loginNodes["a"]
-	_, name, proxy := s.doors(t, "a")
+	_, name, proxy := s.endpoints(t, "a")
 	t.Run("PortOfTheNode", func(t *testing.T) {
 		alice.ssh("a", "id -un; hostname -s").says(t, "alice\na\n")
 	})
@@ -35,7 +35,7 @@ func loginDoors(t *testing.T, s *loginSite) {
 		alice.ssh("-o", "ProxyCommand=ssh -F "+alice.config+" -W %h:%p gw", "-o", "HostKeyAlias=node-a", "alice@"+id, "hostname -s").says(t, "a\n")
 	})
 	t.Run("GatewayAccountListsNodes", func(t *testing.T) {
-		_, other, _ := s.doors(t, "b")
+		_, other, _ := s.endpoints(t, "b")
 		for _, args := range [][]string{{"gw"}, {"gw", "ls"}, {"-tt", "gw"}, {"-s", "gw", "sftp"}} {
 			r := alice.ssh(args...)
 			if r.status != 1 || !strings.Contains(r.err, "Your nodes: "+name+" "+other) || strings.Contains(r.err, "c-0c") {
@@ -93,11 +93,11 @@ var (
 	usual = regexp.MustCompile(`^compat_banner: no match: Patchbay|read failed|^getpeername failed|to UNKNOWN port`)
 )
 
-// keyscan demands that a node's own door shows the host key that get tells, and
+// keyscan demands that a node's own endpoint shows the host key that get tells, and
 // no other.
 func (s *loginSite) keyscan(t testing.TB, hostname string) string {
 	t.Helper()
-	own, _, _ := s.doors(t, hostname)
+	own, _, _ := s.endpoints(t, hostname)
 	host, port, err := net.SplitHostPort(own)
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func (s *loginSite) keyscan(t testing.TB, hostname string) string {
 	}
 	slices.Sort(keys)
 	if is := slices.Sorted(slices.Values(look(t, s.provider, s.names[hostname]).List(provider.AttrHostKeys))); !slices.Equal(keys, is) {
-		t.Errorf("the door of %s shows %q, get tells %q", hostname, keys, is)
+		t.Errorf("the endpoint of %s shows %q, get tells %q", hostname, keys, is)
 	}
 	return strings.Join(keys, "\n")
 }
@@ -176,7 +176,7 @@ func loginInside(t *testing.T, s *loginSite) {
 			return fmt.Sprintf("%+v", r)
 		})
 	})
-	t.Run("KeyOfTheExperimentOpensNoDoorOutside", func(t *testing.T) {
+	t.Run("KeyOfTheExperimentOpensNoEndpointOutside", func(t *testing.T) {
 		path := s.file("experiment_key")
 		key := alice.ssh("a", "cat .ssh/id_rsa")
 		if err := os.WriteFile(path, []byte(key.out), 0o600); err != nil || !strings.Contains(key.out, "PRIVATE KEY") {
@@ -203,7 +203,7 @@ func read(t testing.TB, path string) string {
 	return string(text)
 }
 
-// loginMatrix tries every user at every node, by every door.
+// loginMatrix tries every user at every node, by every endpoint.
 func loginMatrix(t *testing.T, s *loginSite) {
 	for _, user := range []string{"alice", "bob", "carol"} {
 		c := s.client(t, user, "a", "b", "c")
@@ -235,7 +235,7 @@ func loginRestarts(t *testing.T, s *loginSite) {
 	alice.ssh("a", "echo kept >file").says(t, "")
 	key := s.keyscan(t, "a")
 	ports := func() string {
-		own, name, proxy := s.doors(t, "a")
+		own, name, proxy := s.endpoints(t, "a")
 		return own + " " + name + " " + proxy
 	}
 	were := ports()
@@ -245,7 +245,7 @@ func loginRestarts(t *testing.T, s *loginSite) {
 			t.Errorf("the host key is %s, was %s", now, key)
 		}
 		if is := ports(); is != were {
-			t.Errorf("the doors are %s, were %s", is, were)
+			t.Errorf("the endpoints are %s, were %s", is, were)
 		}
 		for _, way := range []string{"a", "by-a"} {
 			alice.ssh(way, "cat file; ssh -o BatchMode=yes b hostname -s").says(t, "kept\nb\n")
@@ -316,7 +316,7 @@ func loginRestarts(t *testing.T, s *loginSite) {
 	}{{"direct", true, false}, {"gateway", false, true}, {"both", true, true}} {
 		t.Run("PublishedAre_"+tt.publish, func(t *testing.T) {
 			s.publish(t, tt.publish)
-			own, name, proxy := s.doors(t, "a")
+			own, name, proxy := s.endpoints(t, "a")
 			if (own != "") != tt.port || (name != "") != tt.gateway || (proxy != "") != tt.gateway {
 				t.Errorf("published are %q, %q, %q", own, name, proxy)
 			}

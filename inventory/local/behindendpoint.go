@@ -18,23 +18,23 @@ const (
 	lookups    = 8 // at once
 )
 
-// doors are those that the nodes need. A node whose address cannot be found out
-// keeps the door that it has.
-func (b *behind) doors(ctx context.Context, nodes map[string]entry) []DoorAsk {
+// endpoints are those that the nodes need. A node whose address cannot be found out
+// keeps the endpoint that it has.
+func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []EndpointRequest {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	var mu sync.Mutex
-	var all []DoorAsk
+	var all []EndpointRequest
 	var work sync.WaitGroup
 	places := make(chan struct{}, lookups)
 	for name, e := range nodes {
-		logins := e.list(provider.AttrLogin)
+		logins := e.strings(provider.AttrLogin)
 		if len(logins) == 0 || e.text(provider.AttrProxy) != "" {
 			continue // it has no login yet, or a gateway of its own
 		}
-		ask := DoorAsk{Name: name, Hostname: e.text(provider.AttrHostname)}
+		ask := EndpointRequest{Name: name, Hostname: e.text(provider.AttrHostname)}
 		if b.users {
-			ask.Users = e.list(provider.AttrUsers)
+			ask.Users = e.strings(provider.AttrUsers)
 		}
 		_, target := splitUser(logins[0])
 		places <- struct{}{}
