@@ -70,7 +70,7 @@ func TestMeans(t *testing.T) {
 		{"RelayForcedWithoutIt", onlyTBF, VSwitch, 2, all(Shape{Loss: 0.1}), "packet_loss", "load the module tun"},
 
 		{"APairOfItsOwn", everything, Auto, 3, []Shape{{Delay: 1}, {From: []string{a}, To: []string{b}, Only: true}}, "vswitch", ""},
-		{"SoManyPairs", everything, Auto, 1000, slices.Repeat(all(Shape{From: ends(1000), To: ends(1000)}), 2), "different properties for so many pairs", "make several links"},
+		{"SoManyPairs", everything, Auto, 1000, slices.Repeat(all(Shape{From: ends(1000), To: ends(1000)}), 2), "different properties for so many pairs", "split the link"},
 		{"OneEnd", nothing, Auto, 1, all(Shape{Rate: 1, Delay: 1}), "bridge", ""},
 		{"TooManyEnds", everything, Auto, 1001, nil, "so many interfaces", "1000"},
 		{"MostEnds", everything, Auto, 1000, all(Shape{Rate: 1}), "bridge+tbf", ""},
