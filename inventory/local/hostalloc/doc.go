@@ -11,5 +11,5 @@
 // # Decisions
 //
 //   - claims: symbolic links named by the number, with the holder as text: whole or absent, and
-//     readable with ls: [Folder.Take].
+//     readable with ls: [Folder.Allocate].
 package hostalloc
