@@ -28,9 +28,9 @@
 //   - name service: inside up, which copies messages within bounds and parses nothing, so a
 //     process of its own would protect nothing: [openNames].
 //   - forwarding that was off: switched on only for the devices that lead outside, recorded first,
-//     and undone by clean: [Exit.forward].
+//     and undone by clean: [Router.forward].
 //   - which node used a port: each has a block of 128 ports computed from its address, so that no
-//     line for each connection is needed: [Blocks].
+//     line for each connection is needed: [PortBlocks].
 //   - fragments: metered before conntrack joins them, because they wait in memory that no node
 //     pays for: [fragmentMemory].
 package egress
