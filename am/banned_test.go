@@ -116,7 +116,7 @@ net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
 net.Dial* | inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
-net.DefaultResolver | am/site/host.go inventory/local/behinddoor.go inventory/local/ping | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights, and what a user of a node types
+net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go inventory/local/ping | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights, and what a user of a node types
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | inventory/local/linktest/server.go | names of clients must not make questions; this is the operator's own word
 import crypto/tls | am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's, but for what monitors, which have ordinary certificates or none
