@@ -47,5 +47,5 @@
 //   - size of a manifest: at most 64 MiB of additions, because facts repeat in every node:
 //     [ErrTooLarge].
 //   - several requests of a slice: a free prefix is declared once on the root, a conflicting one
-//     at each element that uses it: [Part].
+//     at each element that uses it: [commonRoot.declare].
 package rspec

@@ -39,11 +39,11 @@
 // # Decisions
 //
 //   - what a crash keeps from being written: each line names its journal entries, so the next
-//     start writes the missing lines, marked "recovered": [Log].
+//     start writes the missing lines, marked "recovered": [Log.recover].
 //   - several processes append: each locks the file and removes half a line that another left:
 //     [appendTo].
 //   - the end of a holding that no line records: it lies between the last sign of life, written
-//     every 10 minutes, and the next start: [Who].
+//     every 10 minutes, and the next start: [query.end].
 //   - an audit that cannot be written: lines wait and the log reports it; with audit_required
 //     changes are refused with 5: [Log.Admit].
 package audit

@@ -81,8 +81,6 @@
 //     shared VLAN: [pool].
 //   - assigned addresses: from the link's first IPv4 network, else the lowest new network that the
 //     slice does not use: [networks].
-//   - public addresses: a node that has one reports no other host address, because clients take
-//     the first for the login: [binding.assignPublic].
 //   - estimate for a component that is being cleaned: the inventory's cleaning_time, since the
 //     binder has no clock: [cleaning].
 package binder

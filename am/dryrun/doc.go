@@ -22,5 +22,5 @@
 //   - a dry run without an answer: its components are avoided for a minute, and bound nodes get
 //     the same code at once: [Prober.Unanswering].
 //   - a dry run that makes something: it is removed, logged, and the provider is not asked again
-//     until the next start: [Prober].
+//     until the next start: [Prober.catch].
 package dryrun

@@ -34,7 +34,7 @@
 //   - when events are written: in the transaction of the change they describe, so none is lost or
 //     invented: [Outbox].
 //   - order: per hook and slice; the next event is delivered after the last one is recorded, so a
-//     crash repeats at most one, with the same id: [Event].
+//     crash repeats at most one, with the same id: [worker.deliver].
 //   - a hook that fails: retried after 1 s up to 5 min; other slices take turns, and beyond
 //     100,000 events or 7 days the oldest are dropped and reported: [Limits].
 //   - URL of a hook: no redirects, no proxy, TLS 1.2 or later, and never in the log, since it may

@@ -15,8 +15,6 @@
 //
 // # Decisions
 //
-//   - Release and Forget: apart from am/service and am/work, because both end slivers and must not
-//     import each other: [Release].
 //   - thaw with leases that are over: refused without a new end, because it would destroy what was
 //     kept: [Thaw].
 package lease

@@ -28,6 +28,6 @@
 // # Decisions
 //
 //   - a broken file: what was read last stays in force; at the start the site is locked down,
-//     since running slivers still need care: [Read].
+//     since running slivers still need care: [patchbay/am/site.upkeep].
 //   - begin and end of maintenance: found with each decision, not by a timer: [Plan.On].
 package maintenance

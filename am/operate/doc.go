@@ -20,8 +20,6 @@
 // # Decisions
 //
 //   - commands: all slivers or none, in one decision, and journalled with the operator: [Release].
-//   - slivers of a slice that is shut down: released only with --frozen; the slice stays shut down
-//     until it is thawed: [Thaw].
 //   - lists: one view, made in memory up to 64 MiB, then sent, because a slow reader must not hold
 //     a transaction: [maxList].
 package operate

@@ -23,7 +23,7 @@
 //   - two servers for the same nodes: a lock on the folder of providers and one beside the socket
 //     of patchbay-local up: [lockProviders].
 //   - a site that root serves for another user: hooks and providers run as that user; root starts
-//     only programs beside its own: [Testbed].
+//     only programs beside its own: [Testbed.trustedCommand].
 //   - local testbeds that the configuration no longer names: run until no sliver uses them:
 //     [retirePause].
 //   - a lost store: a missing file is made anew only if neither audit nor copies show that there

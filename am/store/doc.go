@@ -44,11 +44,11 @@
 //   - a commit that fails and yet may have reached the disk: reported as in doubt, and no further
 //     change until the next start: [ErrInDoubt].
 //   - what is built on at the start: both meta pages are written again and synced first, since the
-//     newest may be in memory only: [Open].
+//     newest may be in memory only: [fasten].
 //   - fairness: callers take turns, and the decisions of one write take at most 20 ms together:
 //     [Store.CommitFor].
 //   - room in the address space: 1 GiB or twice the file, so that no change waits for a long read:
 //     [mapped].
 //   - free disk: 64 MiB are allocated ahead of use in a served site, so that slivers can be
-//     deleted when nodes have filled the disk: [Options].
+//     deleted when nodes have filled the disk: [database.takeAhead].
 package store

@@ -48,5 +48,5 @@
 //   - power or users that differ from the desired state: seen twice, repaired at most once an
 //     hour, journalled: [driftEvent].
 //   - provider of a sliver: the one in its record since binding, because inventories change:
-//     [Runner].
+//     [Runner.settlePlaces].
 package work

@@ -28,9 +28,9 @@
 // # Decisions
 //
 //   - signatures that nothing uses: ignored; one that may refer to a credential of the chain must
-//     follow the profile: [Verify].
+//     follow the profile: [document.concerns].
 //   - keys: only certificates in X509Data count; KeyValue and names are ignored, because the
-//     signer writes them: [Signed].
+//     signer writes them: [signature.readKeys].
 //   - canonical bytes: at most four times the document and 64 kB, because namespaces in scope
 //     multiply: [DefaultLimits].
 package dsig

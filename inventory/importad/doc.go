@@ -31,9 +31,4 @@
 // nothing that could be read.
 //
 // The text is loaded before it is given, so what Read gives is good.
-//
-// # Decisions
-//
-//   - wires to a switch: one link for each switch, because links of the inventory join all their
-//     interfaces: [Survey].
 package importad

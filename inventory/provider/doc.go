@@ -34,7 +34,7 @@
 //   - texts: Error.Msg is for experimenters and Detail for operators, because file names belong in
 //     the log: [Error].
 //   - end of a call: the process group is killed before it is reaped; what must outlive the call
-//     uses setsid: [Provider].
+//     uses setsid: [patchbay/am/executable.awaitExit].
 //   - install and execute: sent with a node that does not exist yet and in its dry run, never
 //     again: [Setup].
 package provider

@@ -14,8 +14,4 @@
 // same slip. What keys there are, what they mean, and how many entries are too many
 // is known by whoever reads: it embeds a Reader and adds what only it understands.
 // A walk goes only as deep as its caller does, so aliases of aliases do no harm.
-//
-// # Decisions
-//
-//   - aliases as keys: refused, because edits find keys by their text: [Reader].
 package yamlfile

@@ -33,5 +33,5 @@
 // # Decisions
 //
 //   - layout: our own and deterministic, so that equal documents give equal drawings; above 400
-//     nodes it groups by kind, then by manager: [Picture].
+//     nodes it groups by kind, then by manager: [scene.layOut], [maxBoxes].
 package draw

@@ -34,11 +34,11 @@
 // # Decisions
 //
 //   - limits: counted by a scan before libxml2 reads the text; both must agree on the number of
-//     elements: [Limits].
+//     elements: [scan].
 //   - hyphens in comments, forbidden namespace declarations: refused by the scan, because libxml2
-//     is slow on the first and accepts the second: [Parse].
+//     is slow on the first and accepts the second: [scan].
 //   - loading schemas: only the compiler of embedded schemas may, on its own thread; documents
-//     load nothing: [Core].
+//     load nothing: [loads].
 //   - what follows a misplaced element: judged too; the element is removed and the document judged
 //     again, at most 8 times: [Doc.Validate].
 package xmltree

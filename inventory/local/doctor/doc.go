@@ -7,9 +7,4 @@
 // children (Argv0, ChildMain) and end with them, also when this program is killed;
 // folders and groups carry the name of the process that made them, and the
 // next examination takes those whose maker is gone. Several may run at once.
-//
-// # Decisions
-//
-//   - results: only of things that were tried; a limit must kill or refuse, not just be writable:
-//     [Examine].
 package doctor

@@ -31,7 +31,8 @@
 // # Decisions
 //
 //   - waiting: an epoll and a timer of its own, because behind Go's poller two flooding ports
-//     delayed all timers: [Main].
-//   - loss on a path with a rate: drawn first, so that lost frames use no capacity: [Path].
-//   - learned addresses: 256 a port for five minutes; one more replaces the port's own: [Link].
+//     delayed all timers: [loop.arm].
+//   - loss on a path with a rate: drawn first, so that lost frames use no capacity: [path.enter].
+//   - learned addresses: 256 a port for five minutes; one more replaces the port's own:
+//     [maxLearnt].
 package vswitch
