@@ -323,12 +323,12 @@ func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 				return
 			}
 			w := fdsocket.New(c.(*net.UnixConn))
-			w.Send(local.Answer{Error: "user 1000 may not ask the testbed"})
+			w.Send(local.Answer{Error: "user 1000 may not use the testbed"})
 			w.Close()
 		}
 	}()
 	s.start(t.Context())
-	has(t, s.log.String(), "level=ERROR", "runs already, but cannot be asked", "user 1000 may not ask the testbed")
+	has(t, s.log.String(), "level=ERROR", "runs already, but cannot be asked", "user 1000 may not use the testbed")
 	if _, err := s.list[0].List(t.Context(), s.socket); err == nil || errors.Is(err, local.ErrDown) {
 		t.Errorf("asking: %v", err)
 	}

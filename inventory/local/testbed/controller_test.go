@@ -195,7 +195,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"nobody's node", nodeName(2), provider.Resource{"power": "off"}, "unknown: there is no node " + nodeName(2)},
 		{"account with a dot, which the agent does not take", nodeName(2), with("users", []string{`{"login":"a.b"}`}), `failed: "a.b" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
 		{"account that is an option", nodeName(2), with("users", []string{`{"login":"-o"}`}), `failed: "-o" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
-		{"account twice", nodeName(2), with("users", userItems("a", "a")), "failed: the account a is there twice; drop one"},
+		{"account twice", nodeName(2), with("users", userItems("a", "a")), "failed: the account a is there twice; remove one"},
 		{"account that is no object", nodeName(2), with("users", []string{"alice"}), "failed: account 1 is not a JSON object with login and keys"},
 		{"key of two lines", nodeName(2), with("users", []string{`{"login":"a","keys":["x\ny"]}`}), "failed: a key of the account a must be one line of at most 16384 bytes"},
 		{"other component", nodeName(1), provider.Resource{"component": "host2"}, "failed: the component of a node cannot be changed; remove the node first"},

@@ -1,49 +1,46 @@
-// Package testbed is the program behind "patchbay-local up": it owns the nodes
-// of one instance. What a provider call asks for is written down first and then
-// made true, node by node, in the background. After any crash or boot the program finds
-// out again which nodes run.
+// Package testbed is the program behind "patchbay-local up": it owns the nodes of one
+// instance. A provider call only saves the desired state. Controllers then reconcile each
+// node with it in the background. After a crash or a reboot, the next program finds the
+// running nodes again.
 //
-//	socket ─→ set ─→ record (nodes/ID/node.json) ─→ life: claims, disk, start,
-//	           get ←─ what the life says ←─────────  accounts, doors, proof of the login
+//	socket ─→ set ─→ record (nodes/ID/node.json) ─→ nodeController: numbers, disk, start,
+//	           get ←─ status ←──────────────────── accounts, endpoint, proof of the login
 //
-// Each node has one goroutine, its life, which alone changes anything about it. A
-// life goes through a list of phases (phases.go), round after round. Each phase
-// compares what is asked with what is, and does what is missing, so it does not
-// matter when the program is killed: the next one goes through the same phases.
-// Only the record's fields that are settled once (user ids, port, image) are kept;
-// everything else is looked up.
+// Each node has one nodeController, whose goroutine alone changes the node. It runs a list
+// of phases (phases.go), round after round. Each phase compares the desired state with what
+// exists, and does what is missing. So the program can be killed at any time: the next one
+// runs the same phases. The record keeps only what is decided once (user ids, port, image);
+// everything else is observed.
 //
-// A phase is done, or it asks for another round later (retry), or it has failed. A
-// node of which a phase fails three times has failed, until something else is asked.
+// A phase ends as done, retry (another round follows) or failed. A node whose phase fails
+// three times has failed until its desired state changes.
 //
-// The lives share the numbers of the host (package hostalloc), the gateway with all
-// listeners (package gateway), the way outside (package egress), and the slices,
-// whose nodes know each other by name and have a key and a network of links
-// (package fabric) in common. Links are drawn from what their ends say, and made
-// once for all nodes that come or leave together.
+// Controllers share the numbers of the host (package hostalloc), the SSH gateway with all
+// listeners (package gateway), the outside network (package egress) and the slices. Nodes of
+// a slice know each other by name, and share a key and a network of links (package fabric).
+// Links are planned from their ends, and created once for all nodes that join together.
 //
-// What a request wants installed and executed (steps) is done by package setup
-// inside the node, one after the other, once its logins are proven. A goroutine
-// beside the life asks for it and notes what came of it in a journal: a step is
-// noted as running before it is begun, and one that the node said has begun is
-// only waited for, so that a step is done once whatever is killed.
+// Package setup runs the requested installs and executes (steps) inside the node, one after
+// the other, once the logins are proven. A stepRunner starts them and records the results in
+// a journal: a step is recorded as running before it is started, and once the node has
+// confirmed the start, it is only waited for. So each step runs once, whatever is killed.
 //
-// The folder State, root's alone:
+// The folder State, which only root can use:
 //
-//	lock              held while the program runs; says which process it is
-//	nodes/ID/         made and removed by package node; node.json, host_key, setup.json and services.json are ours
+//	lock              held while the program runs; contains its process id
+//	nodes/ID/         created and removed by package node; node.json, host_key, setup.json and services.json are of this package
 //	slices/HASH       the key of an experiment
-//	doors/HASH.json   a door of another provider's node
-//	fabrics/          the networks of slices, package fabric's
-//	outbound/         the way outside, package egress's; outbound.json is its number on this host
+//	doors/HASH.json   an SSH endpoint for another provider's node
+//	fabrics/          the networks of slices, of package fabric
+//	outbound/         the outside network, of package egress; outbound.json is its number on this host
 //	gateway.json      port and user id of the gateway
 //	gateway_key       its host key
-//	images/           package image
-//	sysctl.json       what the kernel's limits were, package sysctl's
+//	images/           of package image
+//	sysctl.json       former limits of the kernel, of package sysctl
 //
-// The socket's client is the manager, an unprivileged user. It is taken as
-// hostile: names, texts, counts and sizes are bounded, nothing of it becomes a
-// path, and only root gets the connection to an agent.
+// The socket's client is the manager, an unprivileged user. It is not trusted: names, texts,
+// counts and sizes are bounded, none of its input becomes a path, and only root gets a
+// connection to an agent.
 //
 // # Decisions
 //

@@ -23,8 +23,8 @@ func sameUsers(a, b []user) bool {
 	return slices.EqualFunc(a, b, func(a, b user) bool { return a.Login == b.Login && slices.Equal(a.Keys, b.Keys) })
 }
 
-// reopenEndpoint opens the door of a node that was found running before its agent is
-// told anything, which may take long: its users can come in and look why.
+// reopenEndpoint opens the endpoint of a running node before its agent is configured, which
+// may take long: until then its users can log in and investigate.
 func (nc *nodeController) reopenEndpoint(rec record) {
 	if rec.Desired.Removing || rec.Desired.Power != provider.On {
 		return
@@ -34,23 +34,23 @@ func (nc *nodeController) reopenEndpoint(rec record) {
 		err = nc.setEndpoint(&rec, users, nil)
 	}
 	if err != nil && nc.t.ctx.Err() == nil {
-		nc.t.log.Warn("the door of a node that runs cannot be opened yet", "node", nc.id, "error", err)
+		nc.t.log.Warn("the login of a running node cannot be opened yet", "node", nc.id, "error", err)
 	}
 }
 
-// openEndpoints hands the node's listeners to the gateway, with the users that may
-// come in.
+// openEndpoints creates the listeners inside the node and passes all listeners to the
+// gateway, for these users.
 func (nc *nodeController) openEndpoints(ctx context.Context, rec *record, users []user, insideKeys []string) (err error) {
 	if nc.endpoint.inside == nil {
 		if nc.endpoint.inside, err = nc.listenInside(ctx, "tcp", "0.0.0.0:22", ""); err != nil {
-			// A user may run an SSH server of their own in the node.
-			nc.t.log.Info("port 22 inside a node is not ours", "node", nc.id, "error", err)
+			// A user may run another SSH server in the node.
+			nc.t.log.Info("port 22 inside a node is not available", "node", nc.id, "error", err)
 			nc.endpoint.inside = nil
 		}
 	}
 	if nc.run.geni == nil {
 		if nc.run.geni, err = nc.listenInside(ctx, "unix", agent.GeniSocket, "root"); err != nil {
-			return asUserError("the socket of geni-get cannot be made", err)
+			return asUserError("the socket of geni-get cannot be created", err)
 		}
 		listener := nc.run.geni
 		nc.t.work.Go(func() { nc.serveGeni(listener) })
@@ -58,6 +58,7 @@ func (nc *nodeController) openEndpoints(ctx context.Context, rec *record, users 
 	return nc.setEndpoint(rec, users, insideKeys)
 }
 
+// insideKeys returns the keys with which other nodes of the slice may log in.
 func (nc *nodeController) insideKeys(key experimentKey) []string {
 	if nc.slice == nil {
 		return nil
@@ -65,7 +66,7 @@ func (nc *nodeController) insideKeys(key experimentKey) []string {
 	return []string{key.public}
 }
 
-// restrictEndpoint leaves at an open door only those accounts and keys that users have, too.
+// restrictEndpoint reduces an open endpoint to the accounts and keys that users still have.
 func (nc *nodeController) restrictEndpoint(rec record, users []user, insideKeys []string) error {
 	left := intersectUsers(nc.endpoint.users, users)
 	if nc.endpoint.public == nil && nc.endpoint.inside == nil || sameUsers(left, nc.endpoint.users) {
@@ -75,7 +76,7 @@ func (nc *nodeController) restrictEndpoint(rec record, users []user, insideKeys 
 	return nc.setEndpoint(&rec, left, insideKeys)
 }
 
-// intersectUsers are the users of a that b has, too, with the keys that both have.
+// intersectUsers returns the users in both a and b, with the keys that both have.
 func intersectUsers(a, b []user) []user {
 	var both []user
 	for _, u := range a {
@@ -89,7 +90,7 @@ func intersectUsers(a, b []user) []user {
 	return both
 }
 
-// setEndpoint gives the node's door to the gateway, for those users.
+// setEndpoint passes the node's endpoint to the gateway, for these users.
 func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []string) error {
 	if err := nc.openPort(rec); err != nil {
 		return err
@@ -106,27 +107,26 @@ func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []st
 		d.Slice = nc.slice.id
 	}
 	if err := nc.t.gateway.SetEndpoint(d, nc.endpoint.public, nc.endpoint.inside); err != nil {
-		// The gateway may come to have it all the same.
+		// The gateway may have accepted it all the same.
 		return asUserError("its login cannot be opened", errors.Join(err, nc.closeEndpoints()))
 	}
 	nc.endpoint.users = users
 	return nil
 }
 
-// closeEndpoints takes the node's listeners from the gateway and closes them.
+// closeEndpoints withdraws the node's listeners from the gateway and closes them.
 func (nc *nodeController) closeEndpoints() error {
 	err := nc.t.gateway.RemoveEndpoint(nc.id)
 	for _, listener := range []net.Listener{nc.endpoint.public, nc.endpoint.inside} {
 		if listener != nil {
-			listener.Close() // if the gateway never had it
+			listener.Close() // in case the gateway never received it
 		}
 	}
 	nc.endpoint = openEndpoint{}
 	return err
 }
 
-// openPort opens the node's port: the one that it has, or another if somebody else
-// took that.
+// openPort opens the node's port: the saved one, or another if another program took that.
 func (nc *nodeController) openPort(rec *record) error {
 	if nc.t.settings.Publish == local.Gateway {
 		return nil
@@ -134,14 +134,14 @@ func (nc *nodeController) openPort(rec *record) error {
 	if nc.endpoint.public == nil {
 		listener, port, err := nc.t.openPort(rec.Port, nc.holder())
 		if errors.Is(err, hostalloc.ErrNone) {
-			return &userError{"all ports for logins are taken; remove some nodes first, or wait until their ports have rested", err, true}
+			return &userError{"all ports for logins are taken; remove some nodes first, or wait until unused ports become available again", err, true}
 		}
 		if err != nil {
 			return asUserError("no port can be opened for its logins", err)
 		}
 		if port != rec.Port {
 			if err := nc.updateRecord(func(r *record) { r.Port = port }); err != nil {
-				return asUserError("its port cannot be noted on the disk of the host", errors.Join(err, listener.Close(), nc.t.ports.Release(uint32(port), nc.holder())))
+				return asUserError("its port cannot be saved on the disk of the host", errors.Join(err, listener.Close(), nc.t.ports.Release(uint32(port), nc.holder())))
 			}
 			if rec.Port != 0 {
 				nc.t.log.Warn("the port of a node was taken by another program; it has another one now", "node", nc.id, "was", rec.Port, "is", port)
@@ -153,7 +153,7 @@ func (nc *nodeController) openPort(rec *record) error {
 	return nil
 }
 
-// endpointName is what the gateway account calls a node, and no other.
+// endpointName returns the node's host name at the gateway account. It is unique.
 func endpointName(hostname, id string) string {
 	hostname, _, _ = strings.Cut(hostname, ".")
 	id = id[:min(len(id), 8)]
@@ -163,11 +163,10 @@ func endpointName(hostname, id string) string {
 	return strings.ToLower(hostname) + "-" + id
 }
 
-// portTime is how long the gateway of a program that was killed may take to let
-// go of its ports.
+// portTime is how long a killed program's gateway may take to close its ports.
 const portTime = 2 * time.Second
 
-// openPort opens a port for a holder: the one it has, or another.
+// openPort opens the port that a holder has allocated, or another one.
 func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 	if port != 0 {
 		l, err := t.openHeldPort(port, holder)
@@ -188,14 +187,14 @@ func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 		err = last
 	}
 	if err != nil && l != nil {
-		l.Close() // it could be opened, and not claimed
+		l.Close() // it was opened but not allocated
 		l = nil
 	}
 	return l, int(n), err
 }
 
-// openHeldPort opens a port that the holder has, and waits for an old gateway to let
-// go of it.
+// openHeldPort opens a port that the holder has allocated. It waits for an old gateway to
+// close it.
 func (t *Testbed) openHeldPort(port int, holder string) (net.Listener, error) {
 	if err := t.ports.Claim(uint32(port), holder); err != nil {
 		return nil, err
@@ -217,7 +216,7 @@ func (t *Testbed) bind(port int) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// published returns the logins and the proxy that experimenters use for a door.
+// published returns the addresses and the proxy through which experimenters log in.
 func (t *Testbed) published(name string, port int) (login []string, proxy string) {
 	if t.settings.Publish != local.Gateway {
 		login = append(login, net.JoinHostPort(t.settings.PublicHost, strconv.Itoa(port)))

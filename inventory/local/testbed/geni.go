@@ -15,17 +15,17 @@ import (
 	"patchbay/inventory/local/hostalloc"
 )
 
-// maxGeniClients is how many processes of a node may ask geni-get at once.
+// maxGeniClients bounds the processes of a node that call geni-get at once.
 const maxGeniClients = 8
 
-// geniVersion is that of the commands, as geni-get version tells.
+// geniVersion is the output of geni-get version.
 const geniVersion = "1"
 
-// geniCommands are what geni-get knows, with what each is for.
+// geniCommands are the commands of geni-get with their descriptions.
 var geniCommands = map[string]string{
 	"client_id":    "the name of this node in your request",
 	"commands":     "this list",
-	"control_mac":  "hardware address of eth0, where nodes reach the network outside",
+	"control_mac":  "hardware address of eth0, which leads to the outside network",
 	"geni_user":    "accounts of this node with their keys, JSON",
 	"key":          "private key of the experiment, which opens all its nodes",
 	"manifest":     "the manifest of your slice",
@@ -34,13 +34,13 @@ var geniCommands = map[string]string{
 	"sliver_urn":   "URN of this node's sliver",
 	"sliverstatus": "state of this node",
 	"status":       "state of this node",
-	"usage":        "what this node may take, and takes: processors, memory, processes, disk, JSON",
+	"usage":        "limits and use of processors, memory, processes and disk, JSON",
 	"user_email":   "an e-mail address of the first account's owner",
 	"user_urn":     "URN of the first account's owner",
 	"version":      "version of these commands",
 }
 
-// serveGeni answers at the socket of geni-get inside the node until it is closed.
+// serveGeni serves the socket of geni-get inside the node until the listener is closed.
 func (nc *nodeController) serveGeni(listener net.Listener) {
 	places := make(chan struct{}, maxGeniClients)
 	for {
@@ -77,8 +77,8 @@ func (nc *nodeController) serveGeni(listener net.Listener) {
 	}
 }
 
-// geniCommand is the command among the words of a command line. Of the options
-// that scripts use some mean a command, and the others nothing here.
+// geniCommand returns the command in the arguments of geni-get. Some options that scripts
+// use mean a command; the others are ignored.
 func geniCommand(words []string) string {
 	command := ""
 	for i := 0; i < len(words); i++ {
@@ -99,8 +99,8 @@ func geniCommand(words []string) string {
 	return command
 }
 
-// isExperimentUser tells whether a user of the node, by its id on the host, is root or an
-// account of the experiment rather than a service.
+// isExperimentUser reports whether uid, a user of the node by its id on the host, is root or
+// an account of the experiment, and not a service.
 func (nc *nodeController) isExperimentUser(uid int) bool {
 	const firstAccount, nobody = 1000, 65534
 	base := int(nc.snapshot().Base)
@@ -111,7 +111,7 @@ func (nc *nodeController) isExperimentUser(uid int) bool {
 	return inside == 0 || inside >= firstAccount && inside != nobody
 }
 
-// geniAnswer answers a command. Its errors are for experimenters.
+// geniAnswer returns the output of a command. Its errors are for experimenters.
 func (nc *nodeController) geniAnswer(command string, insider bool) (string, error) {
 	rec := nc.snapshot()
 	users, err := parseUsers(rec.Desired.Users)
@@ -133,10 +133,10 @@ func (nc *nodeController) geniAnswer(command string, insider bool) (string, erro
 		}
 		return "", errors.New("this node has no accounts")
 	case "slice_email", "user_email":
-		return "", errors.New("the aggregate is not told e-mail addresses")
+		return "", errors.New("the aggregate does not know e-mail addresses")
 	case "control_mac":
 		if nc.t.egress == nil || rec.EgressNumber == 0 {
-			return "", errors.New("this node has no control interface: nodes of this site do not reach the network outside")
+			return "", errors.New("this node has no control interface: nodes of this site have no outside network")
 		}
 		return egress.MAC(rec.EgressNumber).String(), nil
 	case "geni_user":
@@ -151,10 +151,10 @@ func (nc *nodeController) geniAnswer(command string, insider bool) (string, erro
 		return geniVersion, nil
 	case "key":
 		if !insider {
-			return "", errors.New("only root and the accounts of the experiment may have its key")
+			return "", errors.New("only root and the accounts of the experiment may read its key")
 		}
 		if nc.slice == nil {
-			return "", errors.New("this node is in no slice, so there is no key")
+			return "", errors.New("this node belongs to no slice, so there is no key")
 		}
 		key, err := nc.slice.experimentKey()
 		return key.private, err
@@ -172,11 +172,11 @@ func (nc *nodeController) geniAnswer(command string, insider bool) (string, erro
 	return "", fmt.Errorf("there is no command %.40q; there are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))
 }
 
-// usageJSON tells what the node may take, and takes.
+// usageJSON returns the limits and the present use of the node.
 func (nc *nodeController) usageJSON(rec record) (string, error) {
 	now, err := nc.t.runtime.Usage(nc.id)
 	if err != nil {
-		return "", errors.New("the testbed cannot tell just now")
+		return "", errors.New("the testbed cannot read the usage; try again")
 	}
 	may := rec.Limits
 	return asJSON(agent.Usage{
@@ -184,7 +184,7 @@ func (nc *nodeController) usageJSON(rec record) (string, error) {
 	})
 }
 
-// geniAll is one JSON object with the answers to all commands, except key.
+// geniAll returns one JSON object with the outputs of all commands except key and commands.
 func (nc *nodeController) geniAll() (string, error) {
 	all := object{}
 	for name := range geniCommands {
@@ -206,12 +206,12 @@ func (nc *nodeController) geniAll() (string, error) {
 
 func orUnknown(text, what string) (string, error) {
 	if text == "" {
-		return "", fmt.Errorf("the aggregate was not told %s", what)
+		return "", fmt.Errorf("the aggregate does not know %s", what)
 	}
 	return text, nil
 }
 
-// geniUsers have the names of members that scripts look for.
+// geniUsers returns the accounts with the JSON names that scripts expect.
 func geniUsers(users []user) []object {
 	all := []object{}
 	for _, u := range users {
@@ -227,7 +227,7 @@ func geniUsers(users []user) []object {
 func asJSON(v any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // scripts look for tags of the manifest in it
+	e.SetEscapeHTML(false) // scripts search for the tags of the manifest
 	e.SetIndent("", "  ")
 	err := e.Encode(v)
 	return b.String(), err

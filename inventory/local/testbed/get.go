@@ -42,7 +42,7 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 			r[provider.AttrName] = q.Names[i]
 		}
 		if size += encodedLength(r); size > maxAnswer {
-			return nil, fmt.Errorf("the answer would have more than %d bytes with the first %d of %d nodes; ask for fewer at once", maxAnswer, i+1, len(lives))
+			return nil, fmt.Errorf("the answer exceeds %d bytes with the first %d of %d nodes; request fewer at once", maxAnswer, i+1, len(lives))
 		}
 		resources = append(resources, r)
 	}

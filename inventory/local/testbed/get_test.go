@@ -40,7 +40,7 @@ func TestAnswersFit(t *testing.T) {
 		}
 		out, err := tb.get(json.RawMessage(asText(object{"names": names})))
 		if !tt.fits {
-			if err == nil || !strings.Contains(err.Error(), "ask for fewer at once") {
+			if err == nil || !strings.Contains(err.Error(), "request fewer at once") {
 				t.Errorf("%s: %v", tt.rule, err)
 			}
 		} else if err != nil {

@@ -21,7 +21,7 @@ const (
 	maxProperties     = 4096 // of all interfaces of a node
 	maxTowards        = 1000 // interfaces that a property names
 	maxInterfaceBytes = 256 << 10
-	maxShort          = 256 // of a client_id and the name of a link, in bytes
+	maxShort          = 256 // of a client_id or the name of a link, in bytes
 )
 
 // Bounds on properties of links.
@@ -33,32 +33,32 @@ const (
 // iface is one item of the attribute interfaces.
 type iface struct {
 	clientID string
-	link     string // empty: it is on none
-	slice    string // whose link it is; empty: the node's
-	shared   string // a shared VLAN
-	// control marks the item of a public address, which is no interface.
+	link     string // empty: no link
+	slice    string // slice of the link; empty: that of the node
+	shared   string // name of a shared VLAN
+	// control marks the item of a public address, which is not an interface.
 	control    bool
 	addresses  []netip.Prefix
 	properties []property
-	// name is what it is called in the node; empty for the item of a public address.
+	// name is its name in the node; empty for the item of a public address.
 	name string
-	// text is the item as it is reported, without what we know of it.
+	// text is the item as requested, without the keys that get adds.
 	text string
 }
 
-// property is what frames that leave an interface are to meet.
+// property describes the treatment of frames that leave an interface.
 type property struct {
-	To         []string `json:"to"` // client_ids; empty: all others that no other property names
+	To         []string `json:"to"` // client_ids; empty: all interfaces that no other property names
 	Capacity   int64    `json:"capacity"`
 	Latency    float64  `json:"latency"`
 	PacketLoss float64  `json:"packet_loss"`
 }
 
-// reportedKeys are the keys of an item that we report.
+// reportedKeys are the keys of an item that get adds.
 var reportedKeys = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "dropped"}
 
-// parseInterfaces reads the attribute; they are called eth1, eth2 and so on in its
-// order. The error is for experimenters.
+// parseInterfaces parses the attribute interfaces. They are called eth1, eth2 and so on, in
+// this order. The error is for experimenters.
 func parseInterfaces(items []string) ([]iface, error) {
 	size, properties, seen := 0, 0, map[string]bool{}
 	var all []iface
@@ -67,7 +67,7 @@ func parseInterfaces(items []string) ([]iface, error) {
 		if err != nil {
 			return nil, fmt.Errorf("interface %d: %w", i+1, err)
 		}
-		// As they are kept, where a letter may take more bytes: see maxRecord.
+		// The bound applies to the saved form, in which a letter may take more bytes.
 		if size += len(f.text); size > maxInterfaceBytes {
 			return nil, fmt.Errorf("the interfaces have more than %d bytes of names, addresses and properties", maxInterfaceBytes)
 		}
@@ -76,14 +76,14 @@ func parseInterfaces(items []string) ([]iface, error) {
 			continue
 		}
 		if seen[f.clientID] {
-			return nil, fmt.Errorf("interface %d: there is another one called %s; rename one", i+1, quoteName(f.clientID))
+			return nil, fmt.Errorf("interface %d: another one has the client_id %s; rename one", i+1, quoteName(f.clientID))
 		}
 		seen[f.clientID] = true
 		if len(seen) > maxInterfaces {
-			return nil, fmt.Errorf("there are more than %d interfaces, which is all that a node can have", maxInterfaces)
+			return nil, fmt.Errorf("there are more than %d interfaces, the maximum of a node", maxInterfaces)
 		}
 		if properties += len(f.properties); properties > maxProperties {
-			return nil, fmt.Errorf("the interfaces have more than %d properties, which is all that a node can have", maxProperties)
+			return nil, fmt.Errorf("the interfaces have more than %d properties, the maximum of a node", maxProperties)
 		}
 		f.name = "eth" + strconv.Itoa(len(seen))
 		all = append(all, f)
@@ -102,7 +102,7 @@ func parseInterface(item string) (iface, error) {
 	}
 	var role string
 	var addresses []string
-	// A map instead of a struct, which would take VLAN for vlan.
+	// Decoding into a struct would accept VLAN for vlan.
 	for _, key := range []struct {
 		name string
 		to   any
@@ -130,11 +130,11 @@ func parseInterface(item string) (iface, error) {
 	case f.clientID == "":
 		return f, fmt.Errorf("it has no client_id")
 	case len(f.clientID) > maxShort, len(f.link) > maxShort, len(f.shared) > maxShort:
-		return f, fmt.Errorf("client_id, link and shared_vlan can have %d bytes, and one has more", maxShort)
+		return f, fmt.Errorf("client_id, link and shared_vlan can have at most %d bytes, and one has more", maxShort)
 	case len(f.slice) > maxText:
-		return f, fmt.Errorf("slice can have %d bytes, and has %d", maxText, len(f.slice))
+		return f, fmt.Errorf("slice can have at most %d bytes, and has %d", maxText, len(f.slice))
 	case f.link == "" && f.shared != "":
-		return f, fmt.Errorf("it is on no link, and so on no shared VLAN")
+		return f, fmt.Errorf("it has a shared_vlan but no link")
 	}
 	if f.addresses, err = parseAddresses(addresses); err != nil {
 		return f, err
@@ -144,45 +144,45 @@ func parseInterface(item string) (iface, error) {
 
 func parseAddresses(texts []string) ([]netip.Prefix, error) {
 	if len(texts) > maxAddresses {
-		return nil, fmt.Errorf("it has %d addresses, and can have %d", len(texts), maxAddresses)
+		return nil, fmt.Errorf("it has %d addresses, at most %d are allowed", len(texts), maxAddresses)
 	}
 	var all []netip.Prefix
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(text)
 		switch a := p.Addr(); {
 		case err != nil:
-			return nil, fmt.Errorf("%.80q is no address with the length of its network, such as 10.128.0.1/24", text)
+			return nil, fmt.Errorf("%.80q is not an address with a prefix length, such as 10.128.0.1/24", text)
 		case a.Is4In6(), a.IsUnspecified(), a.IsMulticast(), a.IsLoopback(), p.Bits() == 0:
 			return nil, fmt.Errorf("%s cannot be the address of an interface", p)
 		case slices.ContainsFunc(all, func(q netip.Prefix) bool { return q.Addr() == a }):
-			return nil, fmt.Errorf("it has the address %s twice; drop one", a)
+			return nil, fmt.Errorf("it has the address %s twice; remove one", a)
 		}
 		all = append(all, p)
 	}
 	return all, nil
 }
 
-// checkProperties refuses numbers that cannot be, and two for the same.
+// checkProperties refuses values out of range, and different values towards one interface.
 func checkProperties(all []property) error {
 	type question struct {
 		property
-		last int // the property that named it last, from 1
+		last int // index of the last property that named it, from 1
 	}
-	asked := map[string]question{} // by client_id, empty: all others
+	asked := map[string]question{} // by client_id; empty: all others
 	for i, p := range all {
 		switch {
 		case !(p.Capacity >= 0 && p.Capacity <= maxCapacity):
-			return fmt.Errorf("a capacity is %d kbit/s, and can be from 0 to %d", p.Capacity, int64(maxCapacity))
+			return fmt.Errorf("a capacity is %d kbit/s; it must be from 0 to %d", p.Capacity, int64(maxCapacity))
 		case !(p.Latency >= 0 && p.Latency <= maxLatency):
-			return fmt.Errorf("a latency is %g ms, and can be from 0 to %d", p.Latency, maxLatency)
+			return fmt.Errorf("a latency is %g ms; it must be from 0 to %d", p.Latency, maxLatency)
 		case !(p.PacketLoss >= 0 && p.PacketLoss <= 100):
-			return fmt.Errorf("a packet_loss is %g per cent, and can be from 0 to 100", p.PacketLoss)
+			return fmt.Errorf("a packet_loss is %g per cent; it must be from 0 to 100", p.PacketLoss)
 		case len(p.To) > maxTowards:
-			return fmt.Errorf("a property names %d interfaces, and can name %d; ask for the same towards all others without naming them", len(p.To), maxTowards)
+			return fmt.Errorf("a property names %d interfaces, at most %d are allowed; name none to apply it towards all others", len(p.To), maxTowards)
 		}
 		for _, id := range p.To {
 			if id == "" || len(id) > maxShort {
-				return fmt.Errorf("a property is towards an interface whose client_id has not from 1 to %d bytes", maxShort)
+				return fmt.Errorf("a property names an interface whose client_id does not have 1 to %d bytes", maxShort)
 			}
 		}
 		to := p.To
@@ -192,7 +192,7 @@ func checkProperties(all []property) error {
 		for _, to := range to {
 			before := asked[to]
 			if before.last == i+1 {
-				return fmt.Errorf("a property names %s twice; drop one", describeTarget(to))
+				return fmt.Errorf("a property names %s twice; remove one", describeTarget(to))
 			}
 			for _, a := range [...]struct {
 				what    string
@@ -202,7 +202,7 @@ func checkProperties(all []property) error {
 				{"packet_loss", before.PacketLoss, p.PacketLoss},
 			} {
 				if a.was != 0 && a.is != 0 && a.was != a.is {
-					return fmt.Errorf("%s towards %s is asked to be %g and %g", a.what, describeTarget(to), a.was, a.is)
+					return fmt.Errorf("%s towards %s is requested as both %g and %g", a.what, describeTarget(to), a.was, a.is)
 				}
 			}
 			before.Capacity, before.Latency = cmp.Or(p.Capacity, before.Capacity), cmp.Or(p.Latency, before.Latency)
@@ -220,7 +220,7 @@ func describeTarget(to string) string {
 	return quoteName(to)
 }
 
-// interfaceTexts are the items as they are kept.
+// interfaceTexts returns the texts that are saved in the record.
 func interfaceTexts(all []iface) []string {
 	var list []string
 	for _, f := range all {
@@ -229,14 +229,14 @@ func interfaceTexts(all []iface) []string {
 	return list
 }
 
-// macOf is the hardware address of an interface: always the same, so that a
-// restarted node is the one that its neighbours know.
+// macOf returns the hardware address of an interface. It never changes, so neighbours keep
+// their entries when the node restarts.
 func macOf(node, clientID string) net.HardwareAddr {
 	sum := sha256.Sum256([]byte(node + "\x00" + clientID))
 	return append(net.HardwareAddr{2}, sum[:5]...)
 }
 
-// quoteName is an experimenter's name in a message to them.
+// quoteName returns an experimenter's name for messages, quoted if it has special characters.
 func quoteName(name string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+"
 	if len(name) <= 80 && strings.Trim(name, letters) == "" && name != "" {

@@ -13,25 +13,25 @@ import (
 	"patchbay/inventory/local/fabric"
 )
 
-// member is a node with its interfaces, as the links of its slice see it.
+// member is a node with its interfaces, as input of planLinks.
 type member struct {
 	id     string
 	ifaces []iface
 }
 
-// link is a link with all its ends.
+// link is a link with all its ends. Each end is one interface of a node.
 type link struct {
 	fabric.Link
-	name string // the experimenter's; empty: of one interface that is on none
-	// conflict says why its ends do not fit together, empty if they do.
+	name string // as named by the experimenter; empty for an interface without a link
+	// conflict says why its ends contradict each other; empty if they do not.
 	conflict string
-	// endsByClientID are those that have a client_id, and general the places of shapes that
-	// are the same towards all others.
+	// endsByClientID groups the ends by the interface's client_id. defaultShapes are indexes
+	// into Shapes, of shapes that apply towards all other ends.
 	endsByClientID map[string][]string
 	defaultShapes  map[shaping]int
 }
 
-// shaping is what frames are to meet.
+// shaping is the treatment of frames on a link.
 type shaping struct {
 	rate  int64
 	delay time.Duration
@@ -42,8 +42,8 @@ func (p *property) shaping() shaping {
 	return shaping{p.Capacity, time.Duration(p.Latency * float64(time.Millisecond)), p.PacketLoss / 100}
 }
 
-// linkID is the short id of a link within its slice: what can be read of its
-// name, and a hash.
+// linkID returns the id of a link within its slice: readable characters of its name and
+// a hash.
 func linkID(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	plain := strings.Map(func(r rune) rune {
@@ -55,7 +55,7 @@ func linkID(name string) string {
 	return plain[:min(len(plain), 20)] + "-" + hex.EncodeToString(sum[:8])
 }
 
-// linkID is the id of the link that an interface is on: one of its own if it is on none.
+// linkID returns the id of the interface's link; without a link, an id of its own.
 func (f *iface) linkID(node string) string {
 	if f.link == "" {
 		return linkID("\x00" + node + "\x00" + f.clientID)
@@ -63,11 +63,11 @@ func (f *iface) linkID(node string) string {
 	return linkID(f.link)
 }
 
-// endID is the name of an interface within its slice.
+// endID returns the interface's id within its slice.
 func (f *iface) endID(node string) string { return node + "/" + f.name }
 
-// planLinks derives the links of a slice from the interfaces of its nodes, in the
-// order of the nodes' names.
+// planLinks derives the links of a slice from the interfaces of its nodes, sorted by node
+// id.
 func planLinks(slice string, members []member) map[string]*link {
 	all := map[string]*link{}
 	members = slices.SortedFunc(slices.Values(members), func(a, b member) int { return strings.Compare(a.id, b.id) })
@@ -111,13 +111,13 @@ func describeVLAN(name string) string {
 	return "the shared VLAN " + quoteName(name)
 }
 
-// withDefaults is m, and what o asks where m asks for nothing.
+// withDefaults returns m with its zero values replaced by those of o.
 func (m shaping) withDefaults(o shaping) shaping {
 	return shaping{cmp.Or(m.rate, o.rate), cmp.Or(m.delay, o.delay), cmp.Or(m.loss, o.loss)}
 }
 
-// addShapes adds what frames from an end are to meet: no more of it than was asked,
-// however many interfaces there are.
+// addShapes adds the shapes for frames from an end. Their number follows the request, not
+// the number of interfaces.
 func (l *link) addShapes(from string, properties []property) {
 	var general shaping
 	for _, p := range properties {
@@ -125,8 +125,8 @@ func (l *link) addShapes(from string, properties []property) {
 			general = general.withDefaults(p.shaping())
 		}
 	}
-	// What is asked towards all others is meant for those alone that no property
-	// names; of a shared VLAN not all are known, so there it is for all.
+	// Properties towards all others apply to ends that no property names. On a shared VLAN
+	// not all ends are known, so they apply to all.
 	only := general != (shaping{}) && l.Shared == ""
 	for _, p := range properties {
 		m := p.shaping()
@@ -137,13 +137,13 @@ func (l *link) addShapes(from string, properties []property) {
 		for _, id := range p.To {
 			ends := l.endsByClientID[id]
 			if len(ends) > 1 && l.conflict == "" {
-				l.conflict = fmt.Sprintf("several of its interfaces are called %s, and a property is towards it; rename them", quoteName(id))
+				l.conflict = fmt.Sprintf("a property names the interface %s, but several of its interfaces have that client_id; rename them", quoteName(id))
 			}
 			if len(ends) == 1 && ends[0] != from {
 				s.To = append(s.To, ends[0])
 			}
 		}
-		if len(s.To) > 0 { // towards ends that are there
+		if len(s.To) > 0 { // towards existing ends
 			l.Shapes = append(l.Shapes, s)
 		}
 	}
@@ -158,7 +158,7 @@ func (l *link) addShapes(from string, properties []property) {
 	l.Shapes = append(l.Shapes, fabric.Shape{From: []string{from}, Rate: general.rate, Delay: general.delay, Loss: general.loss})
 }
 
-// title is what a link is called in messages to experimenters.
+// title returns the name of a link in messages to experimenters.
 func (l *link) title(f *iface) string {
 	if l.name == "" {
 		return "interface " + quoteName(f.clientID)
@@ -166,15 +166,15 @@ func (l *link) title(f *iface) string {
 	return "link " + quoteName(l.name)
 }
 
-// conflictMessage says why the ends of a link do not fit together.
+// conflictMessage says why the ends of a link contradict each other.
 func (l *link) conflictMessage(f *iface) string {
-	return fmt.Sprintf("%s does not fit together: %s", l.title(f), l.conflict)
+	return fmt.Sprintf("%s has conflicting ends: %s", l.title(f), l.conflict)
 }
 
-// refusalMessage says in words for experimenters why the fabric cannot make a link.
+// refusalMessage explains to experimenters why the fabric cannot create a link.
 func (l *link) refusalMessage(f *iface, err error) string {
 	if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
-		return fmt.Sprintf("%s asks for %s, which this host cannot make: %s", l.title(f), no.Property, no.Reason)
+		return fmt.Sprintf("%s requests %s, which this host cannot provide: %s", l.title(f), no.Property, no.Reason)
 	}
-	return fmt.Sprintf("%s cannot be made: %v", l.title(f), err)
+	return fmt.Sprintf("%s cannot be created: %v", l.title(f), err)
 }

@@ -147,8 +147,8 @@ func setAll(t *testing.T, tb *Testbed, should map[string]provider.Resource) {
 func TestLinksThatAreRefused(t *testing.T) {
 	const slow, office = `,"properties":[{"latency":1}]`, `,"shared_vlan":"office"`
 	a, b, c := nodeName(1), nodeName(2), nodeName(3)
-	twins := "failed: link lan does not fit together: several of its interfaces are called 0, and a property is towards it; rename them"
-	latency := "unsupported: link lan asks for latency, which this host cannot make: there is no clock"
+	twins := "failed: link lan has conflicting ends: a property names the interface 0, but several of its interfaces have that client_id; rename them"
+	latency := "unsupported: link lan requests latency, which this host cannot provide: there is no clock"
 	for _, tt := range []struct {
 		rule   string
 		shared []string
@@ -159,9 +159,9 @@ func TestLinksThatAreRefused(t *testing.T) {
 			map[string]provider.Resource{a: linked("a", on("0", "lan", "", slow)), b: linked("b", on("1", "lan", "", "")), c: linked("c", on("2", "fast", "", ""))},
 			map[string]string{a: latency, b: latency}},
 		{"on none of the node's links", nil, map[string]provider.Resource{a: linked("a", `{"client_id":"0","properties":[{"latency":1}]}`)},
-			map[string]string{a: "unsupported: interface 0 asks for latency, which this host cannot make: there is no clock"}},
+			map[string]string{a: "unsupported: interface 0 requests latency, which this host cannot provide: there is no clock"}},
 		{"a name that is no plain word", nil, map[string]provider.Resource{a: linked("a", on("0", "my\nlan", "", slow))},
-			map[string]string{a: `unsupported: link "my\nlan" asks for latency, which this host cannot make: there is no clock`}},
+			map[string]string{a: `unsupported: link "my\nlan" requests latency, which this host cannot provide: there is no clock`}},
 		{"a shared VLAN where there is none", nil, map[string]provider.Resource{a: linked("a", on("0", "lan", "", office))},
 			map[string]string{a: "forbidden: link lan asks for the shared VLAN office, and this testbed has none"}},
 		{"another shared VLAN", []string{"lab", "hall"}, map[string]provider.Resource{a: linked("a", on("0", "lan", "", office))},
@@ -169,8 +169,8 @@ func TestLinksThatAreRefused(t *testing.T) {
 		{"a shared VLAN that is allowed", []string{"office"}, map[string]provider.Resource{a: linked("a", on("0", "lan", "", office)), b: linked("b", on("1", "lan", "", office))}, map[string]string{}},
 		{"nodes that contradict each other", []string{"office"}, map[string]provider.Resource{a: linked("a", on("0", "lan", "", "")), b: linked("b", on("1", "lan", "", office))},
 			map[string]string{
-				a: "failed: link lan does not fit together: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
-				b: "failed: link lan does not fit together: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
+				a: "failed: link lan has conflicting ends: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
+				b: "failed: link lan has conflicting ends: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
 			}},
 		{"a property towards two at once", nil, map[string]provider.Resource{a: linked("a", on("0", "lan", "", "")), b: linked("b", on("0", "lan", "", "")), c: linked("c", on("1", "lan", "", `,"properties":[{"to":["0"],"capacity":1}]`))},
 			map[string]string{a: twins, b: twins, c: twins}},
@@ -209,7 +209,7 @@ func TestLateEndsMustFit(t *testing.T) {
 	setAll(t, tb, map[string]provider.Resource{a: linked("a", on("0", "lan", "", `,"shared_vlan":"office"`))})
 	await(t, tb, a, ready)
 	late := map[string]provider.Resource{b: linked("b", on("1", "lan", "", ""))}
-	if wrong := askAll(t, tb, true, late); !strings.Contains(wrong[b], "link lan does not fit together") {
+	if wrong := askAll(t, tb, true, late); !strings.Contains(wrong[b], "link lan has conflicting ends") {
 		t.Errorf("a dry run says %q", wrong)
 	}
 	if wrong := askAll(t, tb, true, map[string]provider.Resource{a: absent, b: late[b]}); len(wrong) > 0 {
@@ -253,7 +253,7 @@ func TestEndsThatWereAcceptedAtOnceMustFit(t *testing.T) {
 	await(t, tb, a, ready)
 	accept(b)
 	r := await(t, tb, b, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
-	if got := r.Text(provider.AttrMessage); !strings.Contains(got, "link lan does not fit together: one of its nodes has it on the shared VLAN office, and another on no shared VLAN") {
+	if got := r.Text(provider.AttrMessage); !strings.Contains(got, "link lan has conflicting ends: one of its nodes has it on the shared VLAN office, and another on no shared VLAN") {
 		t.Errorf("it failed with %q", got)
 	}
 	if got := w.ends(sliceURN, "lan"); len(got) != 1 {

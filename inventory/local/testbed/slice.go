@@ -14,15 +14,15 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// peerUpdateDelay is how long changes among the nodes of a slice are gathered before the others
-// are told: telling n nodes of n peers is not done n times.
+// peerUpdateDelay is how long changes among the nodes of a slice are collected before all
+// nodes are updated. Otherwise n new nodes would cause n updates of n nodes.
 const peerUpdateDelay = time.Second
 
-// firstPeer is the address of a slice's first node inside its nodes. All of
+// firstPeer is the address of a slice's first node, as used inside its nodes. All of
 // 127.0.0.0/8 is on lo; 127.64.0.0/10 is for peers.
 var firstPeer = [4]byte{127, 64, 0, 1}
 
-// joinSlice makes l one of its slice, and gives it an address there, with t.mu held.
+// joinSlice adds nc to its slice and gives it an address there, with t.mu held.
 func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
 	urn := rec.Desired.SliceURN
 	t.joinNetwork(nc, urn)
@@ -33,7 +33,7 @@ func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
 	if s == nil {
 		s = &slice{t: t, urn: urn, id: sliceID(urn), peers: map[netip.Addr]*nodeController{}}
 		t.slices[urn] = s
-		t.work.Go(func() { _, _ = s.experimentKey() }) // if it fails, the nodes try it again
+		t.work.Go(func() { _, _ = s.experimentKey() }) // on failure, the nodes try it again
 	}
 	if !rec.Peer.IsValid() || s.peers[rec.Peer] != nil {
 		rec.Peer = netip.AddrFrom4(firstPeer)
@@ -46,7 +46,7 @@ func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
 	return nil
 }
 
-// leaveSlice takes l out of its slice. The last one takes the key away.
+// leaveSlice removes nc from its slice. With the last node, the key is removed.
 func (nc *nodeController) leaveSlice() {
 	t, s := nc.t, nc.slice
 	if s == nil {
@@ -68,9 +68,9 @@ func (nc *nodeController) leaveSlice() {
 	}
 	t.work.Go(func() {
 		if err := t.gateway.SetPeers(s.id, nil); err != nil && t.ctx.Err() == nil {
-			t.log.Error("cannot tell the gateway that a slice has gone", "slice", s.urn, "error", err)
+			t.log.Error("cannot remove the peers of a slice from the gateway", "slice", s.urn, "error", err)
 		}
-		if next := t.sliceByURN(s.urn); next != nil { // perhaps it had told its peers already
+		if next := t.sliceByURN(s.urn); next != nil { // a new slice with that URN may have sent its peers before
 			next.refreshMu.Lock()
 			next.gatewayPeers = nil
 			next.refreshMu.Unlock()
@@ -79,8 +79,8 @@ func (nc *nodeController) leaveSlice() {
 	})
 }
 
-// removeKey removes the key of a slice that has gone, unless there is one of that
-// name again, which may use it by now.
+// removeKey removes the key of a removed slice, unless a new slice has the same URN and
+// may use the key.
 func (t *Testbed) removeKey(s *slice) error {
 	t.keysMu.Lock()
 	defer t.keysMu.Unlock()
@@ -93,14 +93,14 @@ func (t *Testbed) removeKey(s *slice) error {
 	return nil
 }
 
-// sliceByURN is the slice of that name, nil when there is none.
+// sliceByURN returns the slice, nil if there is none.
 func (t *Testbed) sliceByURN(urn string) *slice {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.slices[urn]
 }
 
-// experimentKey is the slice's key, which is made unless there is one.
+// experimentKey returns the slice's key, and creates it if there is none.
 func (s *slice) experimentKey() (experimentKey, error) {
 	s.keyMu.Lock()
 	defer s.keyMu.Unlock()
@@ -120,12 +120,13 @@ func (s *slice) experimentKey() (experimentKey, error) {
 	return s.key, err
 }
 
-// loadKey is the key that is kept, or fresh, which then is, while the slice is there.
+// loadKey reads the saved key of a slice that still exists. If none is saved, it saves and
+// returns fresh, or fails with fs.ErrNotExist without one.
 func (s *slice) loadKey(fresh []byte) (private []byte, public string, err error) {
 	s.t.keysMu.Lock()
 	defer s.t.keysMu.Unlock()
 	if s.t.sliceByURN(s.urn) != s {
-		return nil, "", errors.New("the slice has gone")
+		return nil, "", errors.New("the slice was removed")
 	}
 	return loadOrCreateKey(s.t.keysDir, s.id, func() ([]byte, error) {
 		if fresh == nil {
@@ -135,7 +136,7 @@ func (s *slice) loadKey(fresh []byte) (private []byte, public string, err error)
 	})
 }
 
-// schedulePeerUpdate notes that a node of the slice came, went, or has another name.
+// schedulePeerUpdate records that a node of the slice came, left or was renamed.
 func (s *slice) schedulePeerUpdate() {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
@@ -161,7 +162,8 @@ func (s *slice) wakeNodes() {
 	}
 }
 
-// refreshPeers are the lines that hold now; the gateway knows them, too.
+// refreshPeers returns the current content of peer files, after sending changed peers to
+// the gateway.
 func (s *slice) refreshPeers() (peerFiles, error) {
 	s.refreshMu.Lock()
 	defer s.refreshMu.Unlock()
@@ -184,7 +186,7 @@ func (s *slice) refreshPeers() (peerFiles, error) {
 	slices.SortFunc(order, netip.Addr.Compare)
 	records, nodes := make([]record, len(order)), map[string]bool{}
 	for i, a := range order {
-		if records[i] = peers[a].snapshot(); records[i].Desired.Removing { // another may have its name
+		if records[i] = peers[a].snapshot(); records[i].Desired.Removing { // a new node may have its names
 			delete(at, a)
 			continue
 		}
@@ -208,14 +210,14 @@ func (s *slice) refreshPeers() (peerFiles, error) {
 		s.dirtyMu.Lock()
 		s.dirty = true
 		s.dirtyMu.Unlock()
-		s.gatewayPeers = nil // nobody knows what it was told
+		s.gatewayPeers = nil // unknown after the error
 		return peerFiles{}, err
 	}
 	s.files, s.gatewayPeers = next, at
 	return next, nil
 }
 
-// peerNames are what the node is called by its peers.
+// peerNames returns the names of the node for its peers.
 func (r *record) peerNames() []string {
 	var all []string
 	short, _, _ := strings.Cut(r.Desired.Hostname, ".")
@@ -227,7 +229,7 @@ func (r *record) peerNames() []string {
 	return all
 }
 
-// sweepKeys removes keys of slices that are no more, with t.mu held.
+// sweepKeys removes keys of slices that no longer exist, with t.mu held.
 func (t *Testbed) sweepKeys() error {
 	entries, err := os.ReadDir(t.keysDir)
 	if err != nil {

@@ -16,16 +16,16 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Bounds on the socket's clients.
+// Bounds on the socket's clients, separately for root and for others.
 const (
-	maxClients  = 32               // who are answered at once: so many are root, and so many are not
-	maxWaiting  = 256              // of either who wait for that; more are sent away
-	requestTime = 30 * time.Second // to send a request, and to take its answer
+	maxClients  = 32               // answered at the same time
+	maxWaiting  = 256              // waiting for that; more are disconnected
+	requestTime = 30 * time.Second // to send a request, and to read its answer
 )
 
-// openSocket listens where the provider asks.
+// openSocket creates the socket that the provider connects to, and its site lock.
 func (t *Testbed) openSocket() (net.Listener, error) {
-	// It stays as it is while servers have it open, or two could have a lock.
+	// The lock file is never replaced: servers have it open, and two could hold a lock.
 	f, err := os.OpenFile(local.SiteLock(t.o.Socket), os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func newClientLimit() clientLimit {
 	return clientLimit{make(chan struct{}, maxClients+maxWaiting), make(chan struct{}, maxClients)}
 }
 
-// serveClients answers clients until the listener is closed. Those who are not root may
-// be silent as long as they like: they take no place of root's.
+// serveClients answers clients until the listener is closed. Clients that are not root may
+// stay silent: they take no place of root's clients.
 func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 	root, others := newClientLimit(), newClientLimit()
 	for {
@@ -60,14 +60,14 @@ func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 			if ctx.Err() != nil {
 				return
 			}
-			t.log.Error("cannot take a connection at the socket", "error", err)
-			sleep(ctx, 100*time.Millisecond) // perhaps no descriptor is free
+			t.log.Error("cannot accept a connection at the socket", "error", err)
+			sleep(ctx, 100*time.Millisecond) // perhaps out of descriptors
 			continue
 		}
 		conn := fdsocket.New(c.(*net.UnixConn))
 		peer, err := conn.Peer()
 		if err != nil {
-			t.log.Error("cannot tell who asks at the socket", "error", err)
+			t.log.Error("cannot identify the client of the socket", "error", err)
 			conn.Close()
 			continue
 		}
@@ -78,7 +78,7 @@ func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 		select {
 		case g.admitted <- struct{}{}:
 		default:
-			t.log.Warn("a client of the socket is sent away, for too many ask at once", "user", peer.Uid)
+			t.log.Warn("too many clients of the socket; one is disconnected", "user", peer.Uid)
 			conn.Close()
 			continue
 		}
@@ -97,18 +97,18 @@ func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 	}
 }
 
-// serveClient answers the one request of a user's connection.
+// serveClient answers the single request of a connection.
 func (t *Testbed) serveClient(c *fdsocket.Conn, uid uint32) {
 	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
 		return
 	}
 	var a local.Answer
 	if uid != 0 && int(uid) != t.o.SettingsOwner {
-		a.Error = fmt.Sprintf("user %d may not ask the testbed; root may, and the owner of its settings, user %d", uid, t.o.SettingsOwner)
+		a.Error = fmt.Sprintf("user %d may not use the testbed; only root and the owner of its settings, user %d, may", uid, t.o.SettingsOwner)
 	} else {
 		var r local.Request
 		if _, err := c.Receive(&r, local.MaxRequest, 0); err != nil {
-			t.log.Info("a request at the socket cannot be read", "user", uid, "error", err)
+			t.log.Info("cannot read a request at the socket", "user", uid, "error", err)
 			return
 		}
 		a = t.handle(r, uid == 0)
@@ -120,11 +120,11 @@ func (t *Testbed) serveClient(c *fdsocket.Conn, uid uint32) {
 		return
 	}
 	if err := c.Send(a, a.Files...); err != nil {
-		t.log.Info("an answer could not be given", "user", uid, "error", err)
+		t.log.Info("cannot send an answer", "user", uid, "error", err)
 	}
 }
 
-// handle answers a request.
+// handle carries out a request and returns the answer.
 func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 	var output any
 	var err error
@@ -141,7 +141,7 @@ func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 		output, err = t.handleEndpoints(r.Input)
 	case local.ActionAgent:
 		if !root {
-			return local.Answer{Error: "only root may enter nodes"}
+			return local.Answer{Error: "only root may connect to nodes"}
 		}
 		f, err := t.connectAgent(r.Name)
 		if err != nil {
@@ -149,7 +149,7 @@ func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 		}
 		return local.Answer{Files: []*os.File{f}}
 	default:
-		err = fmt.Errorf("there is no action %.40q", r.Action)
+		err = fmt.Errorf("unknown action %.40q", r.Action)
 	}
 	if err != nil {
 		return local.Answer{Error: err.Error()}
@@ -159,12 +159,12 @@ func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 	case err != nil:
 		return local.Answer{Error: err.Error()}
 	case len(b) > maxAnswer:
-		return local.Answer{Error: fmt.Sprintf("the answer has %d bytes, at most %d can be; ask for fewer at once", len(b), maxAnswer)}
+		return local.Answer{Error: fmt.Sprintf("the answer has %d bytes, at most %d are allowed; request fewer at once", len(b), maxAnswer)}
 	}
 	return local.Answer{Output: b}
 }
 
-// connectAgent is a connection to the agent of the node that is meant.
+// connectAgent returns a connection to the agent of a running node.
 func (t *Testbed) connectAgent(name string) (*os.File, error) {
 	nc, err := t.findNode(name)
 	if err != nil {
@@ -177,14 +177,14 @@ func (t *Testbed) connectAgent(name string) (*os.File, error) {
 	}
 	c, err := t.runtime.Agent(ctx, nc.id)
 	if err != nil {
-		return nil, fmt.Errorf("node %s does not answer; see how it is with patchbay-local list: %w", nc.id, err)
+		return nil, fmt.Errorf("node %s does not answer; see its state with patchbay-local list: %w", nc.id, err)
 	}
 	defer c.Close()
 	return c.File()
 }
 
-// findNode is the node of that name: its own, the beginning of it, or the
-// hostname or client_id of one alone.
+// findNode returns the node with that id, or the only one with that beginning of the id,
+// hostname or client_id.
 func (t *Testbed) findNode(name string) (*nodeController, error) {
 	if nc := t.node(name); nc != nil {
 		return nc, nil
@@ -203,10 +203,10 @@ func (t *Testbed) findNode(name string) (*nodeController, error) {
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf("there are %d nodes %.80s, such as %s and %s; give more of the name", len(found), name, found[0].id, found[1].id)
+	return nil, fmt.Errorf("%d nodes match %.80s, such as %s and %s; give more of the name", len(found), name, found[0].id, found[1].id)
 }
 
-// list describes the whole instance.
+// list returns the description of the whole instance.
 func (t *Testbed) list() local.List {
 	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Endpoints: t.listForeignEndpoints()}
 	if t.settings.Publish != local.Direct {
@@ -214,7 +214,7 @@ func (t *Testbed) list() local.List {
 	}
 	var err error
 	if out.Images, err = t.images.Names(); err != nil {
-		t.log.Error("cannot tell which images there are", "error", err)
+		t.log.Error("cannot list the images", "error", err)
 	}
 	for _, nc := range t.sortedNodes() {
 		rec := nc.snapshot()

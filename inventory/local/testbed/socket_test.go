@@ -51,8 +51,8 @@ func TestHostileClients(t *testing.T) {
 	}
 	many := make([]string, maxNames+1)
 	for _, tt := range []struct{ rule, action, input, want string }{
-		{"no action", "", "null", "there is no action"},
-		{"an unknown action", "shell", "null", "there is no action \"shell\""},
+		{"no action", "", "null", "unknown action"},
+		{"an unknown action", "shell", "null", "unknown action \"shell\""},
 		{"input that is missing", "get", "", "cannot decode the input of get"},
 		{"names that are none", "get", `{"names":[1]}`, "cannot decode the input of get"},
 		{"too many names", "get", asText(object{"names": many}), "the input of get has 1001 names, at most 1000 can be"},
@@ -68,7 +68,7 @@ func TestHostileClients(t *testing.T) {
 	}
 	// It is as well as before.
 	bring(t, tb, nodeName(1), present("web", sliceURN))
-	if a := tb.handle(local.Request{Action: local.ActionAgent, Name: nodeName(1)}, false); a.Error != "only root may enter nodes" || a.Files != nil {
+	if a := tb.handle(local.Request{Action: local.ActionAgent, Name: nodeName(1)}, false); a.Error != "only root may connect to nodes" || a.Files != nil {
 		t.Errorf("the manager enters: %+v", a)
 	}
 }

@@ -44,7 +44,7 @@ func parseUsers(items []string) ([]user, error) {
 		case !isLogin(u.Login):
 			return nil, fmt.Errorf("%.40q cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first", u.Login)
 		case seen[u.Login]:
-			return nil, fmt.Errorf("the account %s is listed twice; drop one", u.Login)
+			return nil, fmt.Errorf("the account %s is listed twice; remove one", u.Login)
 		case len(u.Keys) > maxKeys:
 			return nil, fmt.Errorf("the account %s has %d keys, at most %d are allowed", u.Login, len(u.Keys), maxKeys)
 		case !isOneLine(u.URN):
