@@ -21,8 +21,8 @@ const (
 
 // Limits of what is read from a node's files, which its root can fill.
 const (
-	fileLimit  = 4 << 20 // bytes
-	mostGroups = 256     // of one account
+	fileLimit = 4 << 20 // bytes
+	maxGroups = 256     // of one account
 )
 
 // account is a line of /etc/passwd, with the account's other groups.
@@ -35,9 +35,9 @@ type account struct {
 
 var root = account{name: "root", home: "/root", shell: "/bin/sh"}
 
-// lookUp finds an account in the node's files. Where there are none, there is
+// lookUpAccount finds an account in the node's files. Where there are none, there is
 // root.
-func lookUp(name string) (account, error) {
+func lookUpAccount(name string) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if errors.Is(err, fs.ErrNotExist) && name == root.name {
 		return root, nil
@@ -101,7 +101,7 @@ func groupsOf(group []byte, name string) []uint32 {
 		if len(f) != 4 || !slices.Contains(strings.Split(f[3], ","), name) {
 			continue
 		}
-		if id, ok := parseID(f[2]); ok && len(ids) < mostGroups {
+		if id, ok := parseID(f[2]); ok && len(ids) < maxGroups {
 			ids = append(ids, id)
 		}
 	}

@@ -45,7 +45,7 @@ func answering(a answer, files ...*os.File) func(c *fdsocket.Conn) {
 		got, _ := c.Receive(&r, requestLimit, 3)
 		closeAll(got)
 		c.Send(a, files...)
-		discard(c)
+		waitForClose(c)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 			}
 			return err
 		}, []*os.File{null}, false},
-		{"HelloWithFile", func(c *fdsocket.Conn) error { _, err := Hello(t.Context(), c); return err }, []*os.File{null}, false},
+		{"HelloWithFile", func(c *fdsocket.Conn) error { _, err := Ping(t.Context(), c); return err }, []*os.File{null}, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			before := openDescriptors(t)
@@ -258,14 +258,14 @@ func TestReceivedFilesDoNotBlock(t *testing.T) {
 }
 
 func TestAnswersOfAHostileAgent(t *testing.T) {
-	hello := func(ctx context.Context, c *fdsocket.Conn) error { _, err := Hello(ctx, c); return err }
+	hello := func(ctx context.Context, c *fdsocket.Conn) error { _, err := Ping(ctx, c); return err }
 	for _, c := range []struct {
 		rule   string
 		answer func(c *fdsocket.Conn)
 		time   time.Duration
 		want   string
 	}{
-		{"Nothing", func(c *fdsocket.Conn) { discard(c) }, 50 * time.Millisecond, "deadline exceeded"},
+		{"Nothing", func(c *fdsocket.Conn) { waitForClose(c) }, 50 * time.Millisecond, "deadline exceeded"},
 		{"End", func(c *fdsocket.Conn) { var r request; c.Receive(&r, requestLimit, 0) }, time.Minute, "EOF"},
 		{"ErrorIsCleaned", answering(answer{Error: "bad\x1b[2J\nnews\u202e" + strings.Repeat("x", 1000)}), time.Minute, "bad?[2J?news?xx"},
 		{"TooBig", answering(answer{Node: strings.Repeat("x", answerLimit)}), time.Minute, "too big"},
@@ -281,17 +281,17 @@ func TestAnswersOfAHostileAgent(t *testing.T) {
 	t.Run("CancelEndsIt", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Millisecond, cancel)
-		if err := Hold(ctx, double(t, discard)); !errors.Is(err, context.Canceled) {
+		if err := WaitUntilGone(ctx, double(t, waitForClose)); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
 	t.Run("HoldAnswered", func(t *testing.T) {
-		if err := Hold(t.Context(), double(t, answering(answer{Node: "x"}))); err == nil {
+		if err := WaitUntilGone(t.Context(), double(t, answering(answer{Node: "x"}))); err == nil {
 			t.Error("held")
 		}
 	})
 	t.Run("HoldEnds", func(t *testing.T) {
-		if err := Hold(t.Context(), double(t, func(c *fdsocket.Conn) {})); err != nil {
+		if err := WaitUntilGone(t.Context(), double(t, func(c *fdsocket.Conn) {})); err != nil {
 			t.Error(err)
 		}
 	})
@@ -299,7 +299,7 @@ func TestAnswersOfAHostileAgent(t *testing.T) {
 		many := make([]string, 1000)
 		many[0] = "a\nb"
 		facts, err := Configure(t.Context(), double(t, answering(answer{Facts: &Facts{Problems: many}})), Configuration{})
-		if err != nil || len(facts.Problems) != mostProblems || facts.Problems[0] != "a?b" {
+		if err != nil || len(facts.Problems) != maxProblems || facts.Problems[0] != "a?b" {
 			t.Error(len(facts.Problems), err)
 		}
 	})
@@ -344,7 +344,7 @@ func TestWrongRequests(t *testing.T) {
 	}{
 		{"UnknownOperation", request{Op: "boot"}, nil, "unknown operation"},
 		{"NoRequest", 1, nil, "cannot be read"},
-		{"FilesWithoutNeed", request{Op: opHello}, []*os.File{null}, "files came"},
+		{"FilesWithoutNeed", request{Op: opPing}, []*os.File{null}, "files came"},
 		{"TooManyFiles", request{Op: opExec}, []*os.File{null, null, null, null, null}, "more than 3 files"},
 		{"NoCommand", request{Op: opExec}, nil, "no command"},
 		{"TwoFiles", request{Op: opExec, Command: &Command{User: "bob", Line: "true"}}, []*os.File{null, null}, "2 files"},
@@ -363,7 +363,7 @@ func TestWrongRequests(t *testing.T) {
 			}
 		})
 	}
-	if id, err := Hello(t.Context(), n.dial()); err != nil || id.Node != "node-1" {
+	if id, err := Ping(t.Context(), n.dial()); err != nil || id.Node != "node-1" {
 		t.Error(id, err)
 	}
 }
@@ -376,20 +376,20 @@ func TestTooManyOperationsAreRefused(t *testing.T) {
 			c.Close()
 		}
 	}()
-	for len(held) < mostOperations {
+	for len(held) < maxOperations {
 		c := n.dial()
 		held = append(held, c)
-		check(t, c.Send(request{Op: opHold}))
+		check(t, c.Send(request{Op: opWait}))
 	}
 	wait.Until(t, "a refusal", func() bool {
-		_, err := Hello(t.Context(), n.dial())
+		_, err := Ping(t.Context(), n.dial())
 		return err != nil && strings.Contains(err.Error(), "512 operations at once")
 	})
 	for _, c := range held {
 		c.Close()
 	}
 	wait.Until(t, "room", func() bool {
-		_, err := Hello(t.Context(), n.dial())
+		_, err := Ping(t.Context(), n.dial())
 		return err == nil
 	})
 }

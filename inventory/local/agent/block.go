@@ -21,7 +21,7 @@ func isMark(line string) bool {
 // or at the end. Without lines there is none. All other lines stay as they are;
 // a mark without its partner encloses nothing and goes.
 func setBlock(text []byte, lines []string) []byte {
-	before, after := outside(text)
+	before, after := splitAtBlock(text)
 	if len(lines) == 0 {
 		return append(before, after...)
 	}
@@ -40,8 +40,8 @@ func setBlock(text []byte, lines []string) []byte {
 	return append(before, after...)
 }
 
-// outside is what stands before and after the place of our block.
-func outside(text []byte) (before, after []byte) {
+// splitAtBlock is what stands before and after the place of our block.
+func splitAtBlock(text []byte) (before, after []byte) {
 	before, after = []byte{}, []byte{}
 	kept := &before
 	for len(text) > 0 {

@@ -25,16 +25,16 @@ const starterName = "patchbay-start"
 
 // children starts programs and reaps what ends, orphans of the node too.
 type children struct {
-	jobs   []int       // descriptors of cgroup.procs files
-	starts chan func() // run by the one thread that forks and traces
-	begin  sync.Once   // begins that thread
+	jobs      []int       // descriptors of cgroup.procs files
+	starts    chan func() // run by the one thread that forks and traces
+	startOnce sync.Once   // begins that thread
 
-	mu      sync.Mutex        // held while a child is traced, so that nobody else waits for it
-	waiting map[int]chan Exit // by process id
+	mu   sync.Mutex        // held while a child is traced, so that nobody else waits for it
+	ends map[int]chan Exit // by process id
 }
 
 func newChildren(jobs []int) *children {
-	return &children{jobs: jobs, starts: make(chan func()), waiting: make(map[int]chan Exit)}
+	return &children{jobs: jobs, starts: make(chan func()), ends: make(map[int]chan Exit)}
 }
 
 // starter is the thread that forks, for ptrace is of a thread.
@@ -53,11 +53,11 @@ func (c *children) starter() {
 // start starts a program in a session of its own, within the group of jobs from
 // its first instruction on. The channel tells its end.
 func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pid int, end <-chan Exit, err error) {
-	c.begin.Do(func() { go c.starter() }) // most nodes are idle, and a thread is memory
+	c.startOnce.Do(func() { go c.starter() }) // most nodes are idle, and a thread is memory
 	done := make(chan struct{})
 	c.starts <- func() {
 		defer close(done)
-		err = guarded(func() (err error) {
+		err = catchPanic(func() (err error) {
 			pid, end, err = c.fork(path, argv, attr)
 			return err
 		})
@@ -71,12 +71,12 @@ func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int
 	defer c.mu.Unlock()
 	done := make(chan struct{})
 	defer close(done)
-	go watch(done)
+	go killStopped(done)
 	attr.Sys.Setsid, attr.Sys.Ptrace = true, true
-	resume := pauseCollector()
+	resume := pauseGC()
 	pid, err := syscall.ForkExec(path, argv, attr)
 	resume()
-	hidden := hide()
+	hidden := hideMemory()
 	if err == nil && hidden != nil {
 		unix.Kill(pid, unix.SIGKILL)
 	}
@@ -84,7 +84,7 @@ func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int
 		return 0, nil, err
 	}
 	end := make(chan Exit, 1)
-	ended, err := c.release(pid)
+	ended, err := c.resume(pid)
 	switch {
 	case ended != nil:
 		end <- *ended
@@ -92,34 +92,34 @@ func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int
 		unix.Kill(pid, unix.SIGKILL)
 		return 0, nil, err
 	default:
-		c.waiting[pid] = end
+		c.ends[pid] = end
 	}
 	return pid, end, nil
 }
 
-// leastCollected is a heap of which no garbage collection begins, in bytes: the
+// gcThreshold is a heap of which no garbage collection begins, in bytes: the
 // runtime begins them at more than the double.
-const leastCollected = 512 << 10
+const gcThreshold = 512 << 10
 
-// pauseCollector makes sure that no garbage collection runs until resume is
+// pauseGC makes sure that no garbage collection runs until resume is
 // called. The kernel holds the thread that forks until the child has its program,
 // and a collection that waits for this thread holds all others, watch too: whoever
 // stopped the child then would keep the node from starting anything. SetGCPercent
 // keeps new ones from beginning, and GC returns when one that had begun is over.
 // In most nodes none ever runs, and its own memory is saved.
-func pauseCollector() (resume func()) {
+func pauseGC() (resume func()) {
 	percent := debug.SetGCPercent(-1)
 	figures := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(figures)
-	if figures[0].Value.Uint64() > 0 || figures[1].Value.Uint64() > leastCollected {
+	if figures[0].Value.Uint64() > 0 || figures[1].Value.Uint64() > gcThreshold {
 		runtime.GC()
 	}
 	return func() { debug.SetGCPercent(percent) }
 }
 
-// release lets a traced child go, once it is where it belongs. It may have
+// resume lets a traced child go, once it is where it belongs. It may have
 // ended before.
-func (c *children) release(pid int) (*Exit, error) {
+func (c *children) resume(pid int) (*Exit, error) {
 	for {
 		var status unix.WaitStatus
 		if _, err := unix.Wait4(pid, &status, 0, nil); err == unix.EINTR {
@@ -167,9 +167,9 @@ func (c *children) reap() {
 			return
 		}
 		exit := exitOf(status)
-		end := c.waiting[pid]
+		end := c.ends[pid]
 		if exit != nil && end != nil {
-			delete(c.waiting, pid)
+			delete(c.ends, pid)
 			end <- *exit
 		}
 	}
@@ -180,14 +180,14 @@ func (c *children) reap() {
 func (c *children) signal(pid int, number int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting[pid] != nil {
+	if c.ends[pid] != nil {
 		unix.Kill(-pid, unix.Signal(number))
 	}
 }
 
-// none tells whether the node has no process but this one: all others descend
+// isEmpty tells whether the node has no process but this one: all others descend
 // from its children.
-func (c *children) none() bool {
+func (c *children) isEmpty() bool {
 	c.reap()
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
@@ -203,10 +203,10 @@ func exitOf(s unix.WaitStatus) *Exit {
 	return nil
 }
 
-// watch ends children that a signal of their user stopped between fork and
+// killStopped ends children that a signal of their user stopped between fork and
 // exec. Nobody else could let them go on, while the thread that forked waits
 // for them in the kernel, and all that is to be started waits for it.
-func watch(done <-chan struct{}) {
+func killStopped(done <-chan struct{}) {
 	look := time.NewTicker(stuckTime)
 	defer look.Stop()
 	for {

@@ -50,16 +50,16 @@ func nodeCommands() map[string]nodeCommand {
 		"geni-get": GeniGet,
 		"free":     free,
 		"nproc":    nproc,
-		"systemctl": absent("systemctl", "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request", func(args []string) bool {
+		"systemctl": unavailable("systemctl", "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request", func(args []string) bool {
 			words := []string{"start", "stop", "restart", "try-restart", "reload", "reload-or-restart", "status", "is-active", "reboot", "poweroff", "halt", "kill", "isolate"}
 			return !slices.ContainsFunc(args, func(word string) bool { return slices.Contains(words, word) })
 		}),
-		"mount": absent("mount", "nothing can be mounted in a node, by design: its disk is the one that it has", func(args []string) bool {
+		"mount": unavailable("mount", "nothing can be mounted in a node, by design: its disk is the one that it has", func(args []string) bool {
 			return len(args) == 0 || len(args) == 1 && args[0] != "-a" && args[0][:min(1, len(args[0]))] == "-" || len(args) == 2 && args[0] == "-t"
 		}),
 	}
 	for _, name := range []string{"reboot", "shutdown", "poweroff", "halt"} {
-		all[name] = absent(name, restart, nil)
+		all[name] = unavailable(name, restart, nil)
 	}
 	return all
 }
@@ -84,19 +84,19 @@ func RunCommand(name string, args []string) {
 	os.Exit(0)
 }
 
-// absent returns a command that fails with why. For arguments that works accepts it runs
+// unavailable returns a command that fails with why. For arguments that works accepts it runs
 // the image's own program, if there is one.
-func absent(name, why string, works func(args []string) bool) nodeCommand {
+func unavailable(name, why string, works func(args []string) bool) nodeCommand {
 	return func(args []string, _ io.Writer) error {
 		if works != nil && works(args) {
-			runImages(name, args)
+			execImageProgram(name, args)
 		}
 		return errors.New(why)
 	}
 }
 
-// runImages executes the image's own program. It returns if there is none.
-func runImages(name string, args []string) {
+// execImageProgram executes the image's own program. It returns if there is none.
+func execImageProgram(name string, args []string) {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
 		syscall.Exec(dir+name, append([]string{name}, args...), os.Environ())
 	}
@@ -111,7 +111,7 @@ func nproc(args []string, out io.Writer) error {
 		err = json.Unmarshal(text, &l)
 	}
 	if len(args) > 0 || err != nil || l.CPUs <= 0 {
-		runImages("nproc", args)
+		execImageProgram("nproc", args)
 		return errors.New("the image has no nproc, and this one has no options")
 	}
 	_, err = fmt.Fprintln(out, int(math.Ceil(l.CPUs)))
@@ -133,7 +133,7 @@ func free(args []string, out io.Writer) error {
 		unit = n
 	}
 	var text bytes.Buffer
-	if err := geniAsk(GeniSocket, []string{"usage"}, &text, freeTime); err != nil {
+	if err := askGeni(GeniSocket, []string{"usage"}, &text, freeTime); err != nil {
 		return err
 	}
 	var u Usage

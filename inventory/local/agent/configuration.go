@@ -47,11 +47,11 @@ type Facts struct {
 
 // Limits of a configuration.
 const (
-	mostAccounts = 1000
-	mostKeys     = 1000 // of one account
-	mostLines    = 20000
-	lineLimit    = 16 << 10 // bytes of a key or a line
-	mostProblems = 100
+	maxAccounts = 1000
+	maxKeys     = 1000 // of one account
+	maxLines    = 20000
+	lineLimit   = 16 << 10 // bytes of a key or a line
+	maxProblems = 100
 )
 
 // Configure makes the node as cfg says. Again with the same it changes nothing.
@@ -65,7 +65,7 @@ func Configure(ctx context.Context, c *fdsocket.Conn, cfg Configuration) (Facts,
 		return Facts{}, errors.New("the node's agent does not say what it configured")
 	}
 	facts := *a.Facts
-	facts.Problems = facts.Problems[:min(len(facts.Problems), mostProblems)]
+	facts.Problems = facts.Problems[:min(len(facts.Problems), maxProblems)]
 	for i, p := range facts.Problems {
 		facts.Problems[i] = printable(p)
 	}
@@ -77,8 +77,8 @@ func (cfg *Configuration) validate() error {
 	if !IsHostname(cfg.Hostname) {
 		return fmt.Errorf("%q is no host name", printable(cfg.Hostname))
 	}
-	if len(cfg.Accounts) > mostAccounts {
-		return fmt.Errorf("%d accounts, at most %d", len(cfg.Accounts), mostAccounts)
+	if len(cfg.Accounts) > maxAccounts {
+		return fmt.Errorf("%d accounts, at most %d", len(cfg.Accounts), maxAccounts)
 	}
 	seen := make(map[string]bool)
 	for _, a := range cfg.Accounts {
@@ -87,8 +87,8 @@ func (cfg *Configuration) validate() error {
 			return fmt.Errorf("%q is no login: a small letter or _, then at most 31 of a-z 0-9 _ -", printable(a.Login))
 		case seen[a.Login]:
 			return fmt.Errorf("the login %s is listed twice", a.Login)
-		case len(a.Keys) > mostKeys:
-			return fmt.Errorf("%s has %d keys, at most %d", a.Login, len(a.Keys), mostKeys)
+		case len(a.Keys) > maxKeys:
+			return fmt.Errorf("%s has %d keys, at most %d", a.Login, len(a.Keys), maxKeys)
 		}
 		seen[a.Login] = true
 		if err := checkLines("a key of "+a.Login, a.Keys); err != nil {
@@ -115,8 +115,8 @@ func checkNameServer(address string) error {
 }
 
 func checkLines(what string, lines []string) error {
-	if len(lines) > mostLines {
-		return fmt.Errorf("%s: %d lines, at most %d", what, len(lines), mostLines)
+	if len(lines) > maxLines {
+		return fmt.Errorf("%s: %d lines, at most %d", what, len(lines), maxLines)
 	}
 	for _, line := range lines {
 		if len(line) > lineLimit || !isLine(line) || isMark(line) {

@@ -55,11 +55,11 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 		return nil, err
 	}
 	for _, former := range gone {
-		if err := a.end(former.uid); err != nil {
+		if err := a.killUser(former.uid); err != nil {
 			return nil, fmt.Errorf("cannot end the processes of %s: %w", former.login, err)
 		}
 	}
-	if err := forget(gone); err != nil {
+	if err := markRemoved(gone); err != nil {
 		return nil, err
 	}
 	for _, wanted := range withRoot(accounts) {
@@ -84,17 +84,17 @@ func withRoot(accounts []Account) []Account {
 }
 
 func (f *Facts) problem(where string, err error) {
-	if len(f.Problems) < mostProblems {
+	if len(f.Problems) < maxProblems {
 		f.Problems = append(f.Problems, printable(where+": "+err.Error()))
 	}
 }
 
 func setHostname(name string) error {
-	old, err := readOld(hostnameFile)
+	old, err := readIfExists(hostnameFile)
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(hostnameFile, old, []byte(name+"\n"), 0o644); err != nil {
+	if err := updateFile(hostnameFile, old, []byte(name+"\n"), 0o644); err != nil {
 		return err
 	}
 	if now, err := os.Hostname(); err == nil && now == name {
@@ -108,7 +108,7 @@ func setHostname(name string) error {
 
 // setLines makes lines our block in a file of root's.
 func setLines(path string, lines []string) error {
-	old, err := readOld(path)
+	old, err := readIfExists(path)
 	if err != nil {
 		return err
 	}
@@ -118,13 +118,13 @@ func setLines(path string, lines []string) error {
 			return err
 		}
 	}
-	return replaceFile(path, old, text, 0o644)
+	return updateFile(path, old, text, 0o644)
 }
 
 // setNameServer makes the server the first of those that programs ask; without
 // one the file is what the image and the users have made it.
 func setNameServer(address string) error {
-	old, err := readOld(resolvFile)
+	old, err := readIfExists(resolvFile)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func setNameServer(address string) error {
 	if address != "" {
 		text = append(setBlock(nil, []string{"nameserver " + address}), text...)
 	}
-	return replaceFile(resolvFile, old, text, 0o644)
+	return updateFile(resolvFile, old, text, 0o644)
 }
 
 const (
@@ -153,11 +153,11 @@ func setSudo(accounts []Account) error {
 			text = append(text, a.Login+" ALL=(ALL:ALL) NOPASSWD: ALL\n"...)
 		}
 	}
-	old, err := readOld(sudoersFile)
+	old, err := readIfExists(sudoersFile)
 	if err != nil {
 		return err
 	}
-	return replaceFile(sudoersFile, old, text, 0o440)
+	return updateFile(sudoersFile, old, text, 0o440)
 }
 
 // HasSudo reports whether this node's image has a sudo that reads our file.

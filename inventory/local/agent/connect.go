@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	dialTime   = 10 * time.Second
-	queue      = 128 // connections that wait to be accepted
-	queueTCP   = 4096
-	pathLimit  = 107 // bytes of a Unix socket's path
-	firstUnder = 1024
-	loginPort  = 22
+	dialTime          = 10 * time.Second
+	backlog           = 128 // connections that wait to be accepted
+	backlogTCP        = 4096
+	pathLimit         = 107 // bytes of a Unix socket's path
+	firstUnprivileged = 1024
+	loginPort         = 22
 )
 
 // dial connects for the host.
 func (a *agent) dial(r request) ([]*os.File, error) {
-	if err := a.dials.take("connections under way"); err != nil {
+	if err := a.dials.acquire("connections under way"); err != nil {
 		return nil, err
 	}
-	defer a.dials.leave()
-	who, err := owner(r.User)
+	defer a.dials.release()
+	user, err := accountOrRoot(r.User)
 	if err != nil {
 		return nil, err
 	}
@@ -43,76 +43,76 @@ func (a *agent) dial(r request) ([]*os.File, error) {
 			return nil, err
 		}
 		defer c.Close()
-		return one(c.(*net.TCPConn).File())
+		return singleFile(c.(*net.TCPConn).File())
 	case "unix":
-		return one(forAccount(who, r.Address, connectUnix))
+		return singleFile(socketAs(user, r.Address, connectUnix))
 	}
 	return nil, fmt.Errorf("the network %q is neither tcp nor unix", printable(r.Network))
 }
 
 // listen listens for the host.
 func (a *agent) listen(r request) ([]*os.File, error) {
-	who, err := owner(r.User)
+	user, err := accountOrRoot(r.User)
 	if err != nil {
 		return nil, err
 	}
 	a.listening.Lock()
 	defer a.listening.Unlock()
 	key := r.Network + " " + r.Address
-	if k := a.kept[key]; k != nil && who.uid == 0 {
-		if k.stands() {
-			return one(k.copy())
+	if k := a.listeners[key]; k != nil && user.uid == 0 {
+		if k.isReachable() {
+			return singleFile(k.duplicate())
 		}
-		delete(a.kept, key)
+		delete(a.listeners, key)
 		k.f.Close()
 	}
 	var f *os.File
 	keep := false
 	switch {
 	case r.Network == "tcp":
-		f, keep, err = listenTCP(r.Address, who)
-	case r.Network == "unix" && r.Address == GeniSocket && who.uid == 0:
+		f, keep, err = listenTCP(r.Address, user)
+	case r.Network == "unix" && r.Address == GeniSocket && user.uid == 0:
 		f, err = listenGeni()
 		keep = true
 	case r.Network == "unix":
-		f, err = forAccount(who, r.Address, listenUnix)
+		f, err = socketAs(user, r.Address, listenUnix)
 	default:
 		err = fmt.Errorf("the network %q is neither tcp nor unix", printable(r.Network))
 	}
 	if err != nil || !keep {
-		return one(f, err)
+		return singleFile(f, err)
 	}
-	k := &keptListener{f: f}
+	k := &savedListener{f: f}
 	if r.Network == "unix" {
 		k.path = r.Address
-		k.at, err = os.Lstat(k.path)
+		k.created, err = os.Lstat(k.path)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	a.kept[key] = k
-	return one(k.copy())
+	a.listeners[key] = k
+	return singleFile(k.duplicate())
 }
 
-// keptListener is a listener that outlives who asked for it.
-type keptListener struct {
-	f    *os.File
-	path string      // of a Unix socket
-	at   os.FileInfo // what it was when it was made
+// savedListener is a listener that outlives who asked for it.
+type savedListener struct {
+	f       *os.File
+	path    string      // of a Unix socket
+	created os.FileInfo // what it was when it was made
 }
 
-// stands tells whether connections can still arrive: the path of a Unix socket
+// isReachable tells whether connections can still arrive: the path of a Unix socket
 // must be that socket.
-func (k *keptListener) stands() bool {
+func (k *savedListener) isReachable() bool {
 	if k.path == "" {
 		return true
 	}
 	now, err := os.Lstat(k.path)
-	return err == nil && os.SameFile(now, k.at)
+	return err == nil && os.SameFile(now, k.created)
 }
 
-func (k *keptListener) copy() (*os.File, error) {
+func (k *savedListener) duplicate() (*os.File, error) {
 	raw, err := k.f.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -125,23 +125,23 @@ func (k *keptListener) copy() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "listener"), nil
 }
 
-func one(f *os.File, err error) ([]*os.File, error) {
+func singleFile(f *os.File, err error) ([]*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
 	return []*os.File{f}, nil
 }
 
-// owner is the account that asks, root where none is named.
-func owner(name string) (account, error) {
+// accountOrRoot is the account that asks, root where none is named.
+func accountOrRoot(name string) (account, error) {
 	if name == "" {
 		return root, nil
 	}
-	return lookUp(name)
+	return lookUpAccount(name)
 }
 
 // listenTCP listens at a port; that of logins is to be kept.
-func listenTCP(address string, who account) (*os.File, bool, error) {
+func listenTCP(address string, user account) (*os.File, bool, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, false, err
@@ -157,8 +157,8 @@ func listenTCP(address string, who account) (*os.File, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("%q is no port", printable(text))
 	}
-	if port > 0 && port < firstUnder && who.uid != 0 {
-		return nil, false, fmt.Errorf("port %d is below %d, where only root listens", port, firstUnder)
+	if port > 0 && port < firstUnprivileged && user.uid != 0 {
+		return nil, false, fmt.Errorf("port %d is below %d, where only root listens", port, firstUnprivileged)
 	}
 	f, err := listenAt(ip, uint16(port))
 	return f, port == loginPort, err
@@ -218,20 +218,20 @@ func bindListener(fd, family int, ip netip.Addr, port uint16, all bool) error {
 	if err := unix.Bind(fd, at); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
-	return os.NewSyscallError("listen", unix.Listen(fd, queueTCP))
+	return os.NewSyscallError("listen", unix.Listen(fd, backlogTCP))
 }
 
-// forAccount makes a Unix socket with the rights of an account.
-func forAccount(who account, path string, act func(fd int, path string, who account) error) (*os.File, error) {
+// socketAs makes a Unix socket with the rights of an account.
+func socketAs(user account, path string, act func(fd int, path string, user account) error) (*os.File, error) {
 	if !filepath.IsAbs(path) || len(path) > pathLimit || strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("%q is no path of a Unix socket: absolute, at most %d bytes", printable(path), pathLimit)
 	}
 	fd := -1
-	err := as(who, func() (err error) {
+	err := runAs(user, func() (err error) {
 		if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 			return err
 		}
-		return act(fd, filepath.Clean(path), who)
+		return act(fd, filepath.Clean(path), user)
 	})
 	if err != nil {
 		if fd >= 0 {
@@ -252,8 +252,8 @@ func connectUnix(fd int, path string, _ account) error {
 }
 
 // listenUnix makes a listening socket that only the account can connect to.
-func listenUnix(fd int, path string, who account) error {
-	if err := makeFolder(filepath.Dir(path), who); err != nil {
+func listenUnix(fd int, path string, user account) error {
+	if err := makeFolder(filepath.Dir(path), user); err != nil {
 		return err
 	}
 	if err := removeSocket(path); err != nil {
@@ -265,12 +265,12 @@ func listenUnix(fd int, path string, who account) error {
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		return err
 	}
-	return unix.Listen(fd, queue)
+	return unix.Listen(fd, backlog)
 }
 
 // makeFolder makes a folder of the account below /tmp, where anybody could have
 // made another one by that name. Other folders must be there.
-func makeFolder(path string, who account) error {
+func makeFolder(path string, user account) error {
 	if !strings.HasPrefix(path, "/tmp/") {
 		return nil
 	}
@@ -281,8 +281,8 @@ func makeFolder(path string, who account) error {
 	if err != nil {
 		return err
 	}
-	if s, ok := stat.Sys().(*syscall.Stat_t); !ok || !stat.IsDir() || s.Uid != who.uid {
-		return fmt.Errorf("%s is no folder of %s", path, who.name)
+	if s, ok := stat.Sys().(*syscall.Stat_t); !ok || !stat.IsDir() || s.Uid != user.uid {
+		return fmt.Errorf("%s is no folder of %s", path, user.name)
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func listenGeni() (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(GeniSocket), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := forAccount(root, GeniSocket, listenUnix)
+	f, err := socketAs(root, GeniSocket, listenUnix)
 	if err != nil {
 		return nil, err
 	}

@@ -229,10 +229,10 @@ func TestNodesDoNotReachTheirOwnAgent(t *testing.T) {
 		c, err := n.connect("unix", "/tmp/agent.sock", user)
 		check(t, err) // the kernel lets it in
 		check(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-		if who, err := Hello(t.Context(), fdsocket.New(c.(*net.UnixConn))); err == nil {
+		if who, err := Ping(t.Context(), fdsocket.New(c.(*net.UnixConn))); err == nil {
 			t.Errorf("%q inside was told %+v", user, who)
 		}
 	}
-	_, err := Hello(t.Context(), n.dial())
+	_, err := Ping(t.Context(), n.dial())
 	check(t, err)
 }

@@ -30,25 +30,25 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 		return errors.New("the node is being stopped")
 	default:
 	}
-	if err := a.commands.take("commands"); err != nil {
+	if err := a.commands.acquire("commands"); err != nil {
 		return err
 	}
-	defer a.commands.leave()
-	who, err := lookUp(cmd.User)
+	defer a.commands.release()
+	user, err := lookUpAccount(cmd.User)
 	if err != nil {
 		return err
 	}
-	path, argv, env, err := words(*cmd, who)
+	path, argv, env, err := commandLine(*cmd, user)
 	if err != nil {
 		return err
 	}
 	var give []*os.File
-	attr := procAttr(who, env)
+	attr := procAttr(user, env)
 	switch {
 	case cmd.Terminal == nil && len(files) != 3:
 		return fmt.Errorf("%d files came with a command, not 3", len(files))
 	case cmd.Terminal != nil:
-		master, slave, name, err := openTerminal(*cmd.Terminal, who)
+		master, slave, name, err := openTerminal(*cmd.Terminal, user)
 		if err != nil {
 			return fmt.Errorf("cannot make a terminal: %w", err)
 		}
@@ -59,10 +59,10 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 		attr.Sys.Setctty = true
 		attr.Env = append(attr.Env, "SSH_TTY="+name)
 		if strings.HasPrefix(argv[0], "-") {
-			greet(slave, who)
+			printMotd(slave, user)
 		}
 	}
-	pid, end, err := a.startIn(path, argv, attr, files)
+	pid, end, err := a.startProcess(path, argv, attr, files)
 	if err != nil {
 		return err
 	}
@@ -78,22 +78,22 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	go func() {
 		defer close(gone)
 		if started == nil {
-			a.signals(c, pid)
+			a.forwardSignals(c, pid)
 		}
 	}()
 	c.SetDeadline(time.Time{})
-	a.follow(c, pid, end, gone, cmd.Terminal != nil)
+	a.awaitExit(c, pid, end, gone, cmd.Terminal != nil)
 	return nil
 }
 
 // motdLimit is how much of /etc/motd is shown, in bytes; a terminal buffers that much.
 const motdLimit = 3 << 10
 
-// greet shows /etc/motd at the terminal of a login shell, without our marks, unless
+// printMotd shows /etc/motd at the terminal of a login shell, without our marks, unless
 // its user does not want it.
-func greet(terminal *os.File, who account) {
+func printMotd(terminal *os.File, user account) {
 	text, err := readFile(motdFile, motdLimit)
-	if _, hush := os.Lstat(who.home + "/.hushlogin"); err != nil || hush == nil {
+	if _, hush := os.Lstat(user.home + "/.hushlogin"); err != nil || hush == nil {
 		return
 	}
 	var shown []byte
@@ -105,10 +105,10 @@ func greet(terminal *os.File, who account) {
 	terminal.Write(shown)
 }
 
-// follow waits until a command has ended, and tells how; or until gone, when nobody
+// awaitExit waits until a command has ended, and tells how; or until gone, when nobody
 // waits for it any more. A command at a terminal is hung up then, and when the node
 // is halted.
-func (a *agent) follow(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-chan struct{}, terminal bool) {
+func (a *agent) awaitExit(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-chan struct{}, terminal bool) {
 	halting := a.halting
 	if !terminal {
 		halting = nil
@@ -136,14 +136,14 @@ func (a *agent) follow(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-chan s
 }
 
 // procAttr starts a program as an account.
-func procAttr(who account, env []string) *syscall.ProcAttr {
-	return &syscall.ProcAttr{Dir: who.home, Env: env, Sys: &syscall.SysProcAttr{
-		Credential: &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: append([]uint32{who.gid}, who.groups...)},
+func procAttr(user account, env []string) *syscall.ProcAttr {
+	return &syscall.ProcAttr{Dir: user.home, Env: env, Sys: &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: user.uid, Gid: user.gid, Groups: append([]uint32{user.gid}, user.groups...)},
 	}}
 }
 
-// signals sends the signals that come over c, until it ends.
-func (a *agent) signals(c *fdsocket.Conn, pid int) {
+// forwardSignals sends the signals that come over c, until it ends.
+func (a *agent) forwardSignals(c *fdsocket.Conn, pid int) {
 	for {
 		var r request
 		if _, err := c.Receive(&r, answerLimit, 0); err != nil || r.Op != opSignal {
@@ -155,12 +155,12 @@ func (a *agent) signals(c *fdsocket.Conn, pid int) {
 	}
 }
 
-// startIn starts a program in attr.Dir, or in / where the account has no home
+// startProcess starts a program in attr.Dir, or in / where the account has no home
 // that it may enter.
-func (a *agent) startIn(path string, argv []string, attr *syscall.ProcAttr, files []*os.File) (int, <-chan Exit, error) {
+func (a *agent) startProcess(path string, argv []string, attr *syscall.ProcAttr, files []*os.File) (int, <-chan Exit, error) {
 	var pid int
 	var end <-chan Exit
-	err := descend(files, nil, func(fds []uintptr) (err error) {
+	err := withDescriptors(files, nil, func(fds []uintptr) (err error) {
 		attr.Files = fds
 		pid, end, err = a.children.start(path, argv, attr)
 		if err != nil && attr.Dir != "/" {
@@ -187,9 +187,9 @@ func startError(err error) error {
 	return err
 }
 
-// descend calls f with the descriptors of files, as they are: os.File.Fd would
+// withDescriptors calls f with the descriptors of files, as they are: os.File.Fd would
 // change whether they block.
-func descend(files []*os.File, fds []uintptr, f func([]uintptr) error) error {
+func withDescriptors(files []*os.File, fds []uintptr, f func([]uintptr) error) error {
 	if len(files) == 0 {
 		return f(fds)
 	}
@@ -197,6 +197,6 @@ func descend(files []*os.File, fds []uintptr, f func([]uintptr) error) error {
 	if err != nil {
 		return err
 	}
-	controlled := raw.Control(func(fd uintptr) { err = descend(files[1:], append(fds, fd), f) })
+	controlled := raw.Control(func(fd uintptr) { err = withDescriptors(files[1:], append(fds, fd), f) })
 	return errors.Join(controlled, err)
 }

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replaceFile makes text the content of a file, by a new file that takes its
+// updateFile makes text the content of a file, by a new file that takes its
 // place and keeps its mode, and where root does it, its owner; a file that is
 // not there is made with mode. An equal file is not touched. old is what the
 // file was read as.
-func replaceFile(path string, old, text []byte, mode fs.FileMode) error {
+func updateFile(path string, old, text []byte, mode fs.FileMode) error {
 	stat, err := os.Lstat(path)
 	there := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -62,8 +62,8 @@ func writeFile(path string, text []byte, mode fs.FileMode, uid, gid int) (err er
 	return os.Rename(fresh, path)
 }
 
-// readOld reads a file that is to be replaced: nothing if it is not there.
-func readOld(path string) ([]byte, error) {
+// readIfExists reads a file that is to be replaced: nothing if it is not there.
+func readIfExists(path string) ([]byte, error) {
 	text, err := readFile(path, fileLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

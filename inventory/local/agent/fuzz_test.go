@@ -71,27 +71,27 @@ func FuzzAccounts(f *testing.F) {
 		if !isLogin(login) {
 			return
 		}
-		b := &books{passwd: slices.Clone(passwd), shadow: nil, group: slices.Clone(group), records: parseRecords(records)}
-		if again := parseRecords(printRecords(b.records)); !slices.Equal(again, b.records) {
-			t.Errorf("records %v, again %v", b.records, again)
+		files := &accountFiles{passwd: slices.Clone(passwd), shadow: nil, group: slices.Clone(group), records: parseRecords(records)}
+		if again := parseRecords(printRecords(files.records)); !slices.Equal(again, files.records) {
+			t.Errorf("records %v, again %v", files.records, again)
 		}
-		if b.add(login) != nil {
+		if files.addAccount(login) != nil {
 			return
 		}
-		a, ok := findAccount(b.passwd, login)
-		if !ok || a.uid < firstHuman || a.uid != b.record(login).uid {
-			t.Fatalf("added, and found %+v, %v, record %+v", a, ok, b.record(login))
+		a, ok := findAccount(files.passwd, login)
+		if !ok || a.uid < firstUserID || a.uid != files.record(login).uid {
+			t.Fatalf("added, and found %+v, %v, record %+v", a, ok, files.record(login))
 		}
-		if !bytes.HasPrefix(b.passwd, passwd) || !bytes.HasPrefix(b.group, group) {
-			t.Errorf("lines of others changed: %q", b.passwd)
+		if !bytes.HasPrefix(files.passwd, passwd) || !bytes.HasPrefix(files.group, group) {
+			t.Errorf("lines of others changed: %q", files.passwd)
 		}
-		before := slices.Clone(b.passwd)
-		if err := b.add(login); err != nil || !bytes.Equal(before, b.passwd) {
-			t.Errorf("added again: %q, %v", b.passwd, err)
+		before := slices.Clone(files.passwd)
+		if err := files.addAccount(login); err != nil || !bytes.Equal(before, files.passwd) {
+			t.Errorf("added again: %q, %v", files.passwd, err)
 		}
-		b.remove(*b.record(login))
-		if hasEntry(b.passwd, login) || hasEntry(b.shadow, login) {
-			t.Errorf("removed, and still there: %q", b.passwd)
+		files.removeAccount(*files.record(login))
+		if hasEntry(files.passwd, login) || hasEntry(files.shadow, login) {
+			t.Errorf("removed, and still there: %q", files.passwd)
 		}
 	})
 }
@@ -108,7 +108,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		if r.Command != nil {
-			path, argv, env, err := words(*r.Command, bob)
+			path, argv, env, err := commandLine(*r.Command, bob)
 			if err == nil {
 				names := make(map[string]bool)
 				for _, v := range env {

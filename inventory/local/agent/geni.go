@@ -29,11 +29,11 @@ const (
 // GeniGet asks the testbed what the words say and prints the answer. It runs
 // inside a node as geni-get.
 func GeniGet(args []string, out io.Writer) error {
-	return geniAsk(GeniSocket, args, out, replyTime)
+	return askGeni(GeniSocket, args, out, replyTime)
 }
 
-// geniAsk asks at a socket, and waits so long for the answer.
-func geniAsk(path string, args []string, out io.Writer, patience time.Duration) error {
+// askGeni asks at a socket, and waits so long for the answer.
+func askGeni(path string, args []string, out io.Writer, patience time.Duration) error {
 	question := strings.Join(args, " ")
 	if err := checkQuestion(question); err != nil {
 		return err

@@ -61,7 +61,7 @@ func TestGeniGet(t *testing.T) {
 				}
 			})
 			var out bytes.Buffer
-			err := geniAsk(path, c.args, &out, replyTime)
+			err := askGeni(path, c.args, &out, replyTime)
 			if out.String() != c.want || (err == nil) != (c.error == "") || err != nil && !strings.Contains(err.Error(), c.error) {
 				t.Errorf("got %.100q, %v", out.String(), err)
 			}
@@ -91,13 +91,13 @@ func TestGeniGetOfAServerThatIsNone(t *testing.T) {
 				k.Close()
 			})
 			var out bytes.Buffer
-			if err := geniAsk(path, nil, &out, replyTime); err == nil || !strings.Contains(err.Error(), c.want) || out.Len() > 0 {
+			if err := askGeni(path, nil, &out, replyTime); err == nil || !strings.Contains(err.Error(), c.want) || out.Len() > 0 {
 				t.Errorf("got %q, %v, want %q", out.String(), err, c.want)
 			}
 		})
 	}
 	t.Run("NobodyThere", func(t *testing.T) {
-		err := geniAsk(t.TempDir()+"/geni", nil, io.Discard, replyTime)
+		err := askGeni(t.TempDir()+"/geni", nil, io.Discard, replyTime)
 		if err == nil || !strings.Contains(err.Error(), "does not answer in this node") {
 			t.Error(err)
 		}

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	haltTime = 2 * time.Second
-	endTime  = 5 * time.Second // how long processes may take that were killed
-	lookTime = 10 * time.Millisecond
+	haltTime     = 2 * time.Second
+	killTime     = 5 * time.Second // how long processes may take that were killed
+	pollInterval = 10 * time.Millisecond
 )
 
 // halt asks all processes to end, and waits. What was stopped must go on to
@@ -23,40 +23,40 @@ func (a *agent) halt() error {
 			return err
 		}
 	}
-	for until := time.Now().Add(haltTime); !a.children.none() && time.Now().Before(until); {
-		time.Sleep(lookTime)
+	for until := time.Now().Add(haltTime); !a.children.isEmpty() && time.Now().Before(until); {
+		time.Sleep(pollInterval)
 	}
 	return nil
 }
 
-// end kills all processes of a user, until none is left.
-func (a *agent) end(uid uint32) error {
-	if uid < firstHuman {
+// killUser kills all processes of a user, until none is left.
+func (a *agent) killUser(uid uint32) error {
+	if uid < firstUserID {
 		return errors.New("processes of the system are not ended")
 	}
-	for until := time.Now().Add(endTime); ; time.Sleep(lookTime) {
+	for until := time.Now().Add(killTime); ; time.Sleep(pollInterval) {
 		if !hasProcesses(uid) {
 			return nil
 		}
 		if time.Now().After(until) {
 			return errors.New("its processes do not end")
 		}
-		if err := a.endOnce(uid); err != nil {
+		if err := a.killUserOnce(uid); err != nil {
 			return err
 		}
 	}
 }
 
-// endOnce kills all processes of a user in one call, which no fork outruns. It
+// killUserOnce kills all processes of a user in one call, which no fork outruns. It
 // takes a process of that user.
-func (a *agent) endOnce(uid uint32) error {
+func (a *agent) killUserOnce(uid uint32) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer null.Close()
 	attr := procAttr(account{uid: uid, gid: uid, home: "/"}, nil)
-	_, ended, err := a.startIn("/proc/self/exe", []string{Argv0, wordEnd}, attr, []*os.File{null, null, null})
+	_, ended, err := a.startProcess("/proc/self/exe", []string{Argv0, argKillOwn}, attr, []*os.File{null, null, null})
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (a *agent) endOnce(uid uint32) error {
 	return nil
 }
 
-// endOwn kills all processes of the user that this one has.
-func endOwn() error {
-	if os.Getuid() < firstHuman {
+// killOwn kills all processes of the user that this one has.
+func killOwn() error {
+	if os.Getuid() < firstUserID {
 		return errors.New("processes of the system are not ended")
 	}
 	if err := unix.Kill(-1, unix.SIGKILL); err != nil && err != unix.ESRCH {

@@ -32,7 +32,7 @@ func TestHalt(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "being stopped") {
 			t.Error(err)
 		}
-		if id, err := Hello(t.Context(), n.dial()); err != nil || id.Node != "node-1" {
+		if id, err := Ping(t.Context(), n.dial()); err != nil || id.Node != "node-1" {
 			t.Error(id, err)
 		}
 	})

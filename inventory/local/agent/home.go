@@ -16,31 +16,31 @@ const skeleton = "/etc/skel"
 
 // Limits of what of the skeleton goes into a new home.
 const (
-	mostSkeleton  = 1000
-	skeletonLimit = 16 << 20 // bytes
+	maxSkeletonFiles = 1000
+	skeletonLimit    = 16 << 20 // bytes
 )
 
 // setHome makes an account's home and puts keys into it.
 func setHome(wanted Account, key, public string) error {
-	who, err := lookUp(wanted.Login)
+	user, err := lookUpAccount(wanted.Login)
 	if err != nil {
 		return err
 	}
-	if !filepath.IsAbs(who.home) {
-		return fmt.Errorf("%q is no folder", printable(who.home))
+	if !filepath.IsAbs(user.home) {
+		return fmt.Errorf("%q is no folder", printable(user.home))
 	}
-	if _, err := os.Lstat(who.home); errors.Is(err, fs.ErrNotExist) {
-		if err := makeHome(who); err != nil {
+	if _, err := os.Lstat(user.home); errors.Is(err, fs.ErrNotExist) {
+		if err := makeHome(user); err != nil {
 			return err
 		}
 	}
-	return as(who, func() error { return setKeys(who.home, wanted.Keys, key, public) })
+	return runAs(user, func() error { return setKeys(user.home, wanted.Keys, key, public) })
 }
 
 // makeHome makes a home from the skeleton, first where only root can reach, so
 // that a half of it is never one.
-func makeHome(who account) error {
-	above := filepath.Dir(who.home)
+func makeHome(user account) error {
+	above := filepath.Dir(user.home)
 	if err := os.MkdirAll(above, 0o755); err != nil {
 		return err
 	}
@@ -51,21 +51,21 @@ func makeHome(who account) error {
 	if err := os.Mkdir(fresh, 0o700); err != nil {
 		return err
 	}
-	if err := fill(fresh, who); err != nil {
+	if err := copySkeleton(fresh, user); err != nil {
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
-	if err := os.Lchown(fresh, int(who.uid), int(who.gid)); err != nil {
+	if err := os.Lchown(fresh, int(user.uid), int(user.gid)); err != nil {
 		return err
 	}
 	if err := os.Chmod(fresh, 0o755); err != nil {
 		return err
 	}
-	return os.Rename(fresh, who.home)
+	return os.Rename(fresh, user.home)
 }
 
-// fill copies the skeleton's files, folders and links into a folder that only
+// copySkeleton copies the skeleton's files, folders and links into a folder that only
 // root can reach.
-func fill(dir string, who account) error {
+func copySkeleton(dir string, user account) error {
 	if _, err := os.Stat(skeleton); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -83,8 +83,8 @@ func fill(dir string, who account) error {
 		if err != nil {
 			return err
 		}
-		if count++; count > mostSkeleton {
-			return fmt.Errorf("%s has more than %d files", skeleton, mostSkeleton)
+		if count++; count > maxSkeletonFiles {
+			return fmt.Errorf("%s has more than %d files", skeleton, maxSkeletonFiles)
 		}
 		switch {
 		case d.IsDir():
@@ -105,7 +105,7 @@ func fill(dir string, who account) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(to, int(who.uid), int(who.gid))
+		return os.Lchown(to, int(user.uid), int(user.gid))
 	})
 }
 
@@ -132,30 +132,30 @@ func setKeys(home string, keys []string, key, public string) error {
 		return err
 	}
 	path := filepath.Join(dir, "authorized_keys")
-	old, err := readOld(path)
+	old, err := readIfExists(path)
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(path, old, setBlock(old, keys), 0o600); err != nil {
+	if err := updateFile(path, old, setBlock(old, keys), 0o600); err != nil {
 		return err
 	}
 	if key == "" {
 		return nil
 	}
-	return setPair(filepath.Join(dir, "id_rsa"), []byte(key), []byte(public+"\n"))
+	return writeKeyPair(filepath.Join(dir, "id_rsa"), []byte(key), []byte(public+"\n"))
 }
 
-// setPair writes a pair of keys, unless a file of a pair is there already. The
+// writeKeyPair writes a pair of keys, unless a file of a pair is there already. The
 // private key comes last, so that a pair without it is written again.
-func setPair(path string, key, public []byte) error {
+func writeKeyPair(path string, key, public []byte) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	old, err := readOld(path + ".pub")
+	old, err := readIfExists(path + ".pub")
 	if err != nil || old != nil && !bytes.Equal(old, public) {
 		return err
 	}
-	if err := replaceFile(path+".pub", old, public, 0o644); err != nil {
+	if err := updateFile(path+".pub", old, public, 0o644); err != nil {
 		return err
 	}
 	return writeFile(path, key, 0o600, os.Geteuid(), os.Getegid())

@@ -23,17 +23,17 @@ type Identity struct {
 // Each of the following is one operation: it uses the connection up and closes
 // it, Exec when its Process is closed.
 
-// Hello asks who the agent is.
-func Hello(ctx context.Context, c *fdsocket.Conn) (Identity, error) {
+// Ping asks who the agent is.
+func Ping(ctx context.Context, c *fdsocket.Conn) (Identity, error) {
 	defer c.Close()
-	a, _, err := call(ctx, c, request{Op: opHello}, nil, 0)
+	a, _, err := call(ctx, c, request{Op: opPing}, nil, 0)
 	return Identity{a.Node}, err
 }
 
-// Hold waits until the agent is gone (nil) or ctx is done.
-func Hold(ctx context.Context, c *fdsocket.Conn) error {
+// WaitUntilGone waits until the agent is gone (nil) or ctx is done.
+func WaitUntilGone(ctx context.Context, c *fdsocket.Conn) error {
 	defer c.Close()
-	a, _, err := call(ctx, c, request{Op: opHold}, nil, 0)
+	a, _, err := call(ctx, c, request{Op: opWait}, nil, 0)
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET):
 		return nil

@@ -20,13 +20,13 @@ func lockAccounts() (unlock func()) {
 	if err != nil {
 		return func() {}
 	}
-	for until := time.Now().Add(lockTime); lock(f) != nil && time.Now().Before(until); {
-		time.Sleep(lookTime)
+	for until := time.Now().Add(lockTime); tryLock(f) != nil && time.Now().Before(until); {
+		time.Sleep(pollInterval)
 	}
 	return func() { f.Close() }
 }
 
-// lock locks a whole file, unless another process has it locked.
-func lock(f *os.File) error {
+// tryLock locks a whole file, unless another process has it locked.
+func tryLock(f *os.File) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }

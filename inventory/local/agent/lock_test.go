@@ -11,21 +11,21 @@ import (
 func TestLockSaysWhatFailed(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "lock"))
 	check(t, err)
-	if err := lock(f); err != nil {
+	if err := tryLock(f); err != nil {
 		t.Errorf("a free file is not locked: %v", err)
 	}
 	check(t, f.Close())
-	if lock(f) == nil {
+	if tryLock(f) == nil {
 		t.Error("a file that is closed counts as locked")
 	}
 }
 
 // The kernel refuses to ignore SIGKILL; the runtime does not use signal 34.
 func TestSetActionSaysWhatFailed(t *testing.T) {
-	if setAction(unix.SIGKILL, ignored) == nil {
+	if setSignalAction(unix.SIGKILL, ignored) == nil {
 		t.Error("SIGKILL counts as ignored")
 	}
-	if err := setAction(34, defaults); err != nil {
+	if err := setSignalAction(34, defaults); err != nil {
 		t.Error(err)
 	}
 }

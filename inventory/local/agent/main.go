@@ -27,8 +27,8 @@ const (
 
 // What the program is when PID 1 starts it again, by its first argument.
 const (
-	wordSFTP = "sftp"
-	wordEnd  = "end"
+	argSFTP    = "sftp"
+	argKillOwn = "end"
 )
 
 func init() {
@@ -46,10 +46,10 @@ func Main() {
 	switch word := strings.Join(os.Args[1:], " "); word {
 	case "":
 		err = serve()
-	case wordSFTP:
+	case argSFTP:
 		err = ServeSFTP()
-	case wordEnd:
-		err = endOwn()
+	case argKillOwn:
+		err = killOwn()
 	default:
 		err = fmt.Errorf("unknown argument %q", word)
 	}
@@ -64,10 +64,10 @@ func serve() error {
 	if os.Getpid() != 1 {
 		return errors.New("this is PID 1 of a node, which patchbay-local starts; it does nothing elsewhere")
 	}
-	if err := hide(); err != nil {
+	if err := hideMemory(); err != nil {
 		return err
 	}
-	ended, err := withstand()
+	ended, err := ignoreSignals()
 	if err != nil {
 		return err
 	}
@@ -109,32 +109,32 @@ func (a *agent) accept(l *net.UnixListener) {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		if conn := fdsocket.New(c); fromOutside(conn) {
-			a.take(conn)
+		if conn := fdsocket.New(c); isFromHost(conn) {
+			a.serve(conn)
 		} else {
 			conn.Close()
 		}
 	}
 }
 
-// fromOutside tells whether who connected is no process of this node: those have
+// isFromHost tells whether who connected is no process of this node: those have
 // numbers here. Whose the others are the host looks after, by the mode of the
 // socket and of its folder; from in here they are all nobody.
-func fromOutside(c *fdsocket.Conn) bool {
+func isFromHost(c *fdsocket.Conn) bool {
 	peer, err := c.Peer()
 	return err == nil && peer.Pid == 0
 }
 
-// hide keeps other processes of the node out of this one's memory and
+// hideMemory keeps other processes of the node out of this one's memory and
 // descriptors. A change of user ids in any thread may undo it.
-func hide() error {
+func hideMemory() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot hide the memory of PID 1 from other processes: %w", err)
 	}
 	return nil
 }
 
-// withstand makes signals harmless and returns a channel that tells the end of
+// ignoreSignals makes signals harmless and returns a channel that tells the end of
 // children. Signals are caught and forgotten, except two kinds. Those that the
 // runtime would take for its own faults when a process queues them are ignored,
 // so that a true fault ends PID 1 and nothing else does. Those that the runtime
@@ -142,21 +142,21 @@ func hide() error {
 // not block them at that moment, as it would in a handler: it handles nothing.
 // What starts later has all defaults back: exec forgets handlers, and the
 // runtime restores what it once handled.
-func withstand() (<-chan os.Signal, error) {
+func ignoreSignals() (<-chan os.Signal, error) {
 	signal.Notify(make(chan os.Signal, 1)) // full once and for all
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
 	for _, s := range []unix.Signal{
 		unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
 	} {
-		if err := setAction(s, ignored); err != nil {
+		if err := setSignalAction(s, ignored); err != nil {
 			return nil, err
 		}
 	}
 	// What started this program may have had them ignored, as posix_spawn does.
 	mask := ^uint64(0)
 	for _, s := range []unix.Signal{32, 33, 34} {
-		if err := setAction(s, defaults); err != nil {
+		if err := setSignalAction(s, defaults); err != nil {
 			return nil, err
 		}
 		mask &^= 1 << (s - 1)
@@ -173,8 +173,8 @@ const (
 	ignored  = 1
 )
 
-// setAction tells the kernel what to do with a signal, past the runtime.
-func setAction(s unix.Signal, what uintptr) error {
+// setSignalAction tells the kernel what to do with a signal, past the runtime.
+func setSignalAction(s unix.Signal, what uintptr) error {
 	action := [4]uintptr{what} // the kernel's struct sigaction
 	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); e != 0 {
 		return fmt.Errorf("cannot set what signal %d does: %w", s, e)
@@ -198,8 +198,8 @@ func descriptors(list string) ([]int, error) {
 	return fds, nil
 }
 
-// discard waits until the other end is gone.
-func discard(c *fdsocket.Conn) {
+// waitForClose waits until the other end is gone.
+func waitForClose(c *fdsocket.Conn) {
 	for {
 		var r request
 		if _, err := c.Receive(&r, answerLimit, 0); errors.Is(err, io.EOF) || err != nil {

@@ -26,7 +26,7 @@ func applyModes(t *unix.Termios, modes []byte) {
 	for len(modes) >= 5 && modes[0] != 0 && modes[0] < 160 {
 		code, value := modes[0], binary.BigEndian.Uint32(modes[1:])
 		modes = modes[5:]
-		for _, c := range specials {
+		for _, c := range specialCharacters {
 			if c.code != code {
 				continue
 			}
@@ -45,8 +45,8 @@ func applyModes(t *unix.Termios, modes []byte) {
 	}
 }
 
-// specials are the opcodes that set a special character, and which.
-var specials = [...]struct{ code, at byte }{
+// specialCharacters are the opcodes that set a special character, and which.
+var specialCharacters = [...]struct{ code, at byte }{
 	{1, unix.VINTR}, {2, unix.VQUIT}, {3, unix.VERASE}, {4, unix.VKILL}, {5, unix.VEOF}, {6, unix.VEOL}, {7, unix.VEOL2},
 	{8, unix.VSTART}, {9, unix.VSTOP}, {10, unix.VSUSP}, {12, unix.VREPRINT}, {13, unix.VWERASE}, {14, unix.VLNEXT}, {18, unix.VDISCARD},
 }

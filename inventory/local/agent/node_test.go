@@ -172,7 +172,7 @@ func startNode(t testing.TB, root string, jobs ...*os.File) *node {
 	})
 	listener.Close()
 	l.Close()
-	_, err = Hello(t.Context(), n.dial())
+	_, err = Ping(t.Context(), n.dial())
 	check(t, err)
 	return n
 }

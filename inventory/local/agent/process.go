@@ -84,7 +84,7 @@ func start(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File)
 	}
 	p := &Process{c: c}
 	if want == 1 {
-		if p.Terminal, err = polled(got[0], checkTerminal); err != nil {
+		if p.Terminal, err = verifiedFile(got[0], checkTerminal); err != nil {
 			return nil, fmt.Errorf("the node's agent gave a wrong terminal: %w", err)
 		}
 	}

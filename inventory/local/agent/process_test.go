@@ -209,7 +209,7 @@ func TestSignalsFromInsideDoNotEndPID1(t *testing.T) {
 		t.Fatalf("%+v %s", exit, text)
 	}
 	time.Sleep(20 * time.Millisecond)
-	if id, err := Hello(t.Context(), n.dial()); err != nil || id.Node != "node-1" {
+	if id, err := Ping(t.Context(), n.dial()); err != nil || id.Node != "node-1" {
 		t.Error(id, err)
 	}
 	if got := n.line("bob", "echo on"); got != "on" {

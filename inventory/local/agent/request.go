@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	opHello     = "hello"
-	opHold      = "hold"
+	opPing      = "hello"
+	opWait      = "hold"
 	opExec      = "exec"
 	opSignal    = "signal"
 	opConfigure = "configure"
@@ -55,7 +55,7 @@ type answer struct {
 // call sends a request and reads its answer, with at most want files. An
 // answer that is an error is one.
 func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
-	defer bound(ctx, c)()
+	defer applyContext(ctx, c)()
 	a, got, err := exchange(c, r, files, want)
 	switch {
 	case err == nil:
@@ -96,9 +96,9 @@ func receive(c *fdsocket.Conn, want int) (answer, []*os.File, error) {
 	return a, got, nil
 }
 
-// bound makes what is sent and received end with ctx, until the function that
+// applyContext makes what is sent and received end with ctx, until the function that
 // it returns is called.
-func bound(ctx context.Context, c *fdsocket.Conn) func() {
+func applyContext(ctx context.Context, c *fdsocket.Conn) func() {
 	c.SetDeadline(time.Time{})
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

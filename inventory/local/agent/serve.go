@@ -12,9 +12,9 @@ import (
 // How many operations there may be at once. Commands leave room for the rest,
 // so that a node full of logins still answers to Hello.
 const (
-	mostOperations = 512
-	mostCommands   = 384
-	mostDials      = 64
+	maxOperations = 512
+	maxCommands   = 384
+	maxDials      = 64
 )
 
 // requestTime is how long a request may take to arrive.
@@ -27,11 +27,11 @@ type agent struct {
 	halting  chan struct{} // closed by halt
 	haltOnce sync.Once
 
-	operations, commands, dials places
+	operations, commands, dials slots
 
 	configuring sync.Mutex
 	listening   sync.Mutex
-	kept        map[string]*keptListener // by network and address; guarded by listening
+	listeners   map[string]*savedListener // by network and address; guarded by listening
 }
 
 func newAgent(node string, jobs []int) *agent {
@@ -39,17 +39,17 @@ func newAgent(node string, jobs []int) *agent {
 		node:       node,
 		children:   newChildren(jobs),
 		halting:    make(chan struct{}),
-		operations: make(places, mostOperations),
-		commands:   make(places, mostCommands),
-		dials:      make(places, mostDials),
-		kept:       make(map[string]*keptListener),
+		operations: make(slots, maxOperations),
+		commands:   make(slots, maxCommands),
+		dials:      make(slots, maxDials),
+		listeners:  make(map[string]*savedListener),
 	}
 }
 
-// places bounds what happens at once.
-type places chan struct{}
+// slots bounds what happens at once.
+type slots chan struct{}
 
-func (p places) take(what string) error {
+func (p slots) acquire(what string) error {
 	select {
 	case p <- struct{}{}:
 		return nil
@@ -58,28 +58,28 @@ func (p places) take(what string) error {
 	}
 }
 
-func (p places) leave() { <-p }
+func (p slots) release() { <-p }
 
-// take serves one connection, in a goroutine of its own.
-func (a *agent) take(c *fdsocket.Conn) {
+// serve serves one connection, in a goroutine of its own.
+func (a *agent) serve(c *fdsocket.Conn) {
 	c.SetDeadline(time.Now().Add(requestTime))
-	if err := a.operations.take("operations"); err != nil {
+	if err := a.operations.acquire("operations"); err != nil {
 		c.Send(answer{Error: err.Error()})
 		c.Close()
 		return
 	}
 	go func() {
-		defer a.operations.leave()
+		defer a.operations.release()
 		defer c.Close()
-		if err := guarded(func() error { return a.operate(c) }); err != nil {
+		if err := catchPanic(func() error { return a.handle(c) }); err != nil {
 			c.SetDeadline(time.Now().Add(requestTime))
 			c.Send(answer{Error: err.Error()})
 		}
 	}()
 }
 
-// guarded makes a panic of f an error: that of one operation must not end PID 1.
-func guarded(f func() error) (err error) {
+// catchPanic makes a panic of f an error: that of one operation must not end PID 1.
+func catchPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the agent has a fault: %v", p)
@@ -88,8 +88,8 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// operate serves the operation that c asks for; an error is still to be told.
-func (a *agent) operate(c *fdsocket.Conn) error {
+// handle serves the operation that c asks for; an error is still to be told.
+func (a *agent) handle(c *fdsocket.Conn) error {
 	var r request
 	files, err := c.Receive(&r, requestLimit, 3)
 	if err != nil {
@@ -108,10 +108,10 @@ func (a *agent) operate(c *fdsocket.Conn) error {
 	var reply answer
 	var give []*os.File
 	switch r.Op {
-	case opHello:
+	case opPing:
 		reply.Node = a.node
-	case opHold:
-		discard(c)
+	case opWait:
+		waitForClose(c)
 		return nil
 	case opHalt:
 		err = a.halt()

@@ -8,8 +8,8 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// standard is standard input and output as one stream.
-type standard struct {
+// stdio is standard input and output as one stream.
+type stdio struct {
 	io.Reader
 	io.WriteCloser
 }
@@ -19,7 +19,7 @@ type standard struct {
 // its account.
 func ServeSFTP() error {
 	// The server is not told its folder: it would make what links lead to absolute.
-	s, err := sftp.NewServer(standard{os.Stdin, os.Stdout})
+	s, err := sftp.NewServer(stdio{os.Stdin, os.Stdout})
 	if err != nil {
 		return err
 	}

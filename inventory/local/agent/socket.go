@@ -18,7 +18,7 @@ import (
 // logging in; with an empty user those of root. The answer is a stream socket
 // of that network, or an error.
 func Dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
-	f, err := socket(ctx, c, request{Op: opDial, Network: network, Address: address, User: user}, 0)
+	f, err := requestSocket(ctx, c, request{Op: opDial, Network: network, Address: address, User: user}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func Dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) 
 // GeniSocket is open for everybody. The agent keeps it, and port 22, so that
 // who asks again gets the same queue.
 func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
-	f, err := socket(ctx, c, request{Op: opListen, Network: network, Address: address, User: owner}, 1)
+	f, err := requestSocket(ctx, c, request{Op: opListen, Network: network, Address: address, User: owner}, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +43,8 @@ func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner strin
 	return net.FileListener(f)
 }
 
-// socket asks for a socket and looks at what came.
-func socket(ctx context.Context, c *fdsocket.Conn, r request, listening int) (*os.File, error) {
+// requestSocket asks for a socket and looks at what came.
+func requestSocket(ctx context.Context, c *fdsocket.Conn, r request, listening int) (*os.File, error) {
 	defer c.Close()
 	if r.Network != "tcp" && r.Network != "unix" {
 		return nil, fmt.Errorf("the network %q is neither tcp nor unix", r.Network)
@@ -56,7 +56,7 @@ func socket(ctx context.Context, c *fdsocket.Conn, r request, listening int) (*o
 	if len(got) != 1 {
 		return nil, fmt.Errorf("the node's agent gave no socket for %s %s", r.Op, r.Network)
 	}
-	f, err := polled(got[0], func(fd int) error { return checkSocket(fd, r.Network, listening) })
+	f, err := verifiedFile(got[0], func(fd int) error { return checkSocket(fd, r.Network, listening) })
 	if err != nil {
 		return nil, fmt.Errorf("the node's agent gave a wrong file for %s %s: %w", r.Op, r.Network, err)
 	}
@@ -112,9 +112,9 @@ func protocol(network string) int {
 	return unix.IPPROTO_TCP
 }
 
-// polled is a file that came from an agent, once check has nothing against it,
+// verifiedFile is a file that came from an agent, once check has nothing against it,
 // as one whose waiting takes no thread. f is closed.
-func polled(f *os.File, check func(fd int) error) (*os.File, error) {
+func verifiedFile(f *os.File, check func(fd int) error) (*os.File, error) {
 	defer f.Close()
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -22,13 +22,13 @@ const SudoName = "sudo"
 // the experiment, without a password. It returns only if it executes nothing.
 func sudo(args []string) error {
 	o, err := parseSudo(args)
-	if err != nil || o.nothing {
+	if err != nil || o.isNoop {
 		return err
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("it has no rights here: nodes run it as /usr/local/bin/sudo")
 	}
-	caller, err := sudoer(uint32(os.Getuid()))
+	caller, err := sudoAccount(uint32(os.Getuid()))
 	if err != nil {
 		return err
 	}
@@ -57,20 +57,20 @@ func sudo(args []string) error {
 	return fmt.Errorf("unable to execute %s: %w", path, err)
 }
 
-func groupList(who account) []int {
-	list := []int{int(who.gid)}
-	for _, g := range who.groups {
+func groupList(user account) []int {
+	list := []int{int(user.gid)}
+	for _, g := range user.groups {
 		list = append(list, int(g))
 	}
 	return list
 }
 
-// sudoer returns the account of a user id, if it is root or an account of the
+// sudoAccount returns the account of a user id, if it is root or an account of the
 // experiment.
-func sudoer(uid uint32) (account, error) {
-	who, err := accountOf(uid)
+func sudoAccount(uid uint32) (account, error) {
+	user, err := accountOf(uid)
 	if uid == 0 {
-		return who, nil // also where the image has no accounts
+		return user, nil // also where the image has no accounts
 	}
 	if err != nil {
 		return account{}, err
@@ -80,11 +80,11 @@ func sudoer(uid uint32) (account, error) {
 		return account{}, err
 	}
 	for _, r := range parseRecords(text) {
-		if r.uid == uid && !r.gone {
-			return who, nil
+		if r.uid == uid && !r.removed {
+			return user, nil
 		}
 	}
-	return account{}, fmt.Errorf("%s is no account of the experiment and may not become another user", who.name)
+	return account{}, fmt.Errorf("%s is no account of the experiment and may not become another user", user.name)
 }
 
 // accountOf finds the first account with a user id.
@@ -95,7 +95,7 @@ func accountOf(uid uint32) (account, error) {
 	}
 	for line := range strings.Lines(string(passwd)) {
 		if a, ok := parseAccount([]byte(line)); ok && a.uid == uid {
-			return lookUp(a.name)
+			return lookUpAccount(a.name)
 		}
 	}
 	if uid == 0 {
@@ -110,7 +110,7 @@ type sudoOptions struct {
 	keepAll, setHome bool
 	keep             []string // variables of --preserve-env=LIST
 	shell, login     bool
-	nothing          bool // there is nothing to run: sudo -v
+	isNoop           bool // there is nothing to run: sudo -v
 	set              []string
 	command          []string
 }
@@ -146,7 +146,7 @@ func parseSudo(args []string) (*sudoOptions, error) {
 			}
 		}
 		var err error
-		if args, err = o.letters(letters, args, &forget); err != nil {
+		if args, err = o.parseLetters(letters, args, &forget); err != nil {
 			return nil, err
 		}
 	}
@@ -158,16 +158,16 @@ func parseSudo(args []string) (*sudoOptions, error) {
 		o.set, args = append(o.set, args[0]), args[1:]
 	}
 	o.command = args
-	o.nothing = len(args) == 0 && forget
-	if len(args) == 0 && !o.shell && !o.login && !o.nothing {
+	o.isNoop = len(args) == 0 && forget
+	if len(args) == 0 && !o.shell && !o.login && !o.isNoop {
 		return nil, errors.New(sudoUsage)
 	}
 	return o, nil
 }
 
-// letters reads the options of one word, without its hyphen. The value of the last one
+// parseLetters reads the options of one word, without its hyphen. The value of the last one
 // may be the first of args; letters returns the rest of args.
-func (o *sudoOptions) letters(letters string, args []string, forget *bool) ([]string, error) {
+func (o *sudoOptions) parseLetters(letters string, args []string, forget *bool) ([]string, error) {
 	if letters == "" {
 		return nil, errors.New(sudoUsage)
 	}
@@ -207,17 +207,17 @@ func (o *sudoOptions) letters(letters string, args []string, forget *bool) ([]st
 
 // target returns the account to become.
 func (o *sudoOptions) target() (account, error) {
-	who, err := lookUp(o.user)
+	user, err := lookUpAccount(o.user)
 	if number, ok := strings.CutPrefix(o.user, "#"); ok {
 		uid, known := parseID(number)
-		if who, err = accountOf(uid); !known {
+		if user, err = accountOf(uid); !known {
 			err = fs.ErrNotExist
 		}
 	}
 	if err != nil {
 		return account{}, fmt.Errorf("unknown user %s", printable(o.user))
 	}
-	return who, nil
+	return user, nil
 }
 
 // program returns what to execute, and in which folder; an empty dir is the current one.
@@ -300,7 +300,7 @@ func (o *sudoOptions) environment(old []string, caller, target account, argv []s
 			kept = kept || name == k
 		}
 		if kept {
-			env = put(env, name, v)
+			env = setVariable(env, name, v)
 		}
 	}
 	home := "HOME=" + target.home
@@ -318,7 +318,7 @@ func (o *sudoOptions) environment(old []string, caller, target account, argv []s
 		"SUDO_USER=" + caller.name, "SUDO_UID=" + strconv.Itoa(int(caller.uid)), "SUDO_GID=" + strconv.Itoa(int(caller.gid)), "SUDO_COMMAND=" + strings.Join(argv, " "),
 	}, o.set...) {
 		name, _, _ := strings.Cut(v, "=")
-		env = put(env, name, v)
+		env = setVariable(env, name, v)
 	}
 	return env
 }

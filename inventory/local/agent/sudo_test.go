@@ -20,7 +20,7 @@ func TestWordsOfSudo(t *testing.T) {
 		{"NoVariable", "1A=1 id", sudoOptions{user: "root", command: []string{"1A=1", "id"}}},
 		{"LoginShell", "-i", sudoOptions{user: "root", login: true}},
 		{"Passwords", "-S -p prompt -k id", sudoOptions{user: "root", command: []string{"id"}}},
-		{"NothingToRun", "-v", sudoOptions{user: "root", nothing: true}},
+		{"NothingToRun", "-v", sudoOptions{user: "root", isNoop: true}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			o, err := parseSudo(strings.Fields(tt.line))
@@ -28,7 +28,7 @@ func TestWordsOfSudo(t *testing.T) {
 				t.Fatal(err)
 			}
 			if o.user != tt.want.user || o.keepAll != tt.want.keepAll || o.setHome != tt.want.setHome ||
-				o.login != tt.want.login || o.nothing != tt.want.nothing || !slices.Equal(o.keep, tt.want.keep) || !slices.Equal(o.set, tt.want.set) || !slices.Equal(o.command, tt.want.command) {
+				o.login != tt.want.login || o.isNoop != tt.want.isNoop || !slices.Equal(o.keep, tt.want.keep) || !slices.Equal(o.set, tt.want.set) || !slices.Equal(o.command, tt.want.command) {
 				t.Errorf("%+v\nwant %+v", *o, tt.want)
 			}
 		})
@@ -44,7 +44,7 @@ func FuzzWordsOfSudo(f *testing.F) {
 	f.Add("-u\x00alice\x00A=1\x00id")
 	f.Fuzz(func(t *testing.T, text string) {
 		o, err := parseSudo(strings.Split(text, "\x00"))
-		if err == nil && len(o.command) == 0 && !o.shell && !o.login && !o.nothing {
+		if err == nil && len(o.command) == 0 && !o.shell && !o.login && !o.isNoop {
 			t.Errorf("%q runs nothing", text)
 		}
 	})

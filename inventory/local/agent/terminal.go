@@ -21,7 +21,7 @@ func termName(name string) string {
 
 // openTerminal makes a pseudo-terminal of the node's own, which belongs to the
 // account.
-func openTerminal(t Terminal, who account) (master, slave *os.File, name string, err error) {
+func openTerminal(t Terminal, user account) (master, slave *os.File, name string, err error) {
 	fd, err := unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, "", err
@@ -52,7 +52,7 @@ func openTerminal(t Terminal, who account) (master, slave *os.File, name string,
 		return nil, nil, "", errno
 	}
 	slave = os.NewFile(other, "terminal")
-	if err = slave.Chown(int(who.uid), ttyGroup()); err == nil {
+	if err = slave.Chown(int(user.uid), ttyGroup()); err == nil {
 		err = slave.Chmod(0o620)
 	}
 	if err != nil {

@@ -70,7 +70,7 @@ func (h *Host) Answers(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	who, err := agent.Hello(ctx, c)
+	who, err := agent.Ping(ctx, c)
 	if err != nil {
 		return fmt.Errorf("the agent does not answer: %w", err)
 	}

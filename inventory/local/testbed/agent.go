@@ -20,7 +20,7 @@ func (t *Testbed) pingAgent(ctx context.Context, id string, within time.Duration
 	defer cancel()
 	c, err := t.runtime.Agent(ctx, id)
 	if err == nil {
-		_, err = agent.Hello(ctx, c)
+		_, err = agent.Ping(ctx, c)
 	}
 	if err != nil {
 		return ctx.Err()

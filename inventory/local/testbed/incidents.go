@@ -82,7 +82,7 @@ func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	defer cancel()
 	ping := func() {
 		if c, err := nc.t.runtime.Agent(ctx, nc.id); err == nil {
-			_, _ = agent.Hello(ctx, c) // an error is an answer too
+			_, _ = agent.Ping(ctx, c) // an error is an answer too
 		}
 	}
 	go func() {

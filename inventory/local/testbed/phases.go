@@ -392,7 +392,7 @@ func (nc *nodeController) trackRun(r node.Running) {
 func (nc *nodeController) waitForEnd(ctx context.Context) bool {
 	c, err := nc.t.runtime.Agent(ctx, nc.id)
 	if err == nil {
-		err = agent.Hold(ctx, c)
+		err = agent.WaitUntilGone(ctx, c)
 	}
 	if err == nil {
 		return true

@@ -8,9 +8,9 @@ import (
 
 // Limits of a command.
 const (
-	mostArguments = 1024
-	mostVariables = 256
-	wordLimit     = 128<<10 - 1 // bytes of a word; the kernel's own limit
+	maxArguments  = 1024
+	maxVariables  = 256
+	argumentLimit = 128<<10 - 1 // bytes of a word; the kernel's own limit
 )
 
 const (
@@ -18,46 +18,46 @@ const (
 	rootPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// words are the program, the arguments and the environment of a command.
-func words(cmd Command, who account) (path string, argv, env []string, err error) {
-	name := filepath.Base(who.shell)
+// commandLine are the program, the arguments and the environment of a command.
+func commandLine(cmd Command, user account) (path string, argv, env []string, err error) {
+	name := filepath.Base(user.shell)
 	switch {
 	case cmd.SFTP:
-		path, argv = "/proc/self/exe", []string{Argv0, wordSFTP}
+		path, argv = "/proc/self/exe", []string{Argv0, argSFTP}
 	case len(cmd.Self) > 0:
 		path, argv = "/proc/self/exe", cmd.Self
 	case len(cmd.Argv) > 0:
 		path, argv = cmd.Argv[0], cmd.Argv
 	case cmd.Line != "":
-		path, argv = who.shell, []string{name, "-c", cmd.Line}
+		path, argv = user.shell, []string{name, "-c", cmd.Line}
 	default:
-		path, argv = who.shell, []string{"-" + name}
+		path, argv = user.shell, []string{"-" + name}
 	}
 	if !filepath.IsAbs(path) {
 		return "", nil, nil, fmt.Errorf("the program %q has no absolute path", printable(path))
 	}
-	if len(argv) > mostArguments || len(cmd.Env) > mostVariables {
-		return "", nil, nil, fmt.Errorf("a command has at most %d words and %d variables", mostArguments, mostVariables)
+	if len(argv) > maxArguments || len(cmd.Env) > maxVariables {
+		return "", nil, nil, fmt.Errorf("a command has at most %d words and %d variables", maxArguments, maxVariables)
 	}
 	for _, word := range argv {
-		if len(word) > wordLimit || strings.ContainsRune(word, 0) {
-			return "", nil, nil, fmt.Errorf("a word of the command is longer than %d bytes or holds a zero byte", wordLimit)
+		if len(word) > argumentLimit || strings.ContainsRune(word, 0) {
+			return "", nil, nil, fmt.Errorf("a word of the command is longer than %d bytes or holds a zero byte", argumentLimit)
 		}
 	}
-	if env, err = environment(cmd, who); err != nil {
+	if env, err = environment(cmd, user); err != nil {
 		return "", nil, nil, err
 	}
 	return path, argv, env, nil
 }
 
 // environment is the account's, and what the command adds, which wins.
-func environment(cmd Command, who account) ([]string, error) {
+func environment(cmd Command, user account) ([]string, error) {
 	search := userPath
-	if who.uid == 0 {
+	if user.uid == 0 {
 		search = rootPath
 	}
 	env := []string{
-		"HOME=" + who.home, "USER=" + who.name, "LOGNAME=" + who.name, "SHELL=" + who.shell,
+		"HOME=" + user.home, "USER=" + user.name, "LOGNAME=" + user.name, "SHELL=" + user.shell,
 		"PATH=" + search, "LANG=C.UTF-8",
 	}
 	if cmd.Terminal != nil {
@@ -65,16 +65,16 @@ func environment(cmd Command, who account) ([]string, error) {
 	}
 	for _, v := range cmd.Env {
 		name, _, ok := strings.Cut(v, "=")
-		if !ok || !isVariable(name) || len(v) > wordLimit || strings.ContainsRune(v, 0) {
+		if !ok || !isVariable(name) || len(v) > argumentLimit || strings.ContainsRune(v, 0) {
 			return nil, fmt.Errorf("%q is no variable of an environment: NAME=value", printable(v))
 		}
-		env = put(env, name, v)
+		env = setVariable(env, name, v)
 	}
 	return env, nil
 }
 
-// put sets a variable.
-func put(env []string, name, text string) []string {
+// setVariable sets a variable.
+func setVariable(env []string, name, text string) []string {
 	for i := range env {
 		if strings.HasPrefix(env[i], name+"=") {
 			env[i] = text
