@@ -77,9 +77,9 @@ func TestWhatIsInANode(t *testing.T) {
 // byDesign is what a command that cannot work in a node says.
 func byDesign(name string) string {
 	return name + ": " + map[string]string{
-		"reboot":    "a node does not switch itself off or on, by design: restart it from outside with the action geni_restart; its files stay",
+		"reboot":    "a node cannot shut down or reboot itself, by design: restart it from outside with the action geni_restart; its files are kept",
 		"systemctl": "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request",
-		"mount":     "nothing can be mounted in a node, by design: its disk is the one that it has",
+		"mount":     "nothing can be mounted in a node, by design: it has only its own disk",
 	}[name] + "\n"
 }
 
@@ -88,13 +88,13 @@ func (s *loginSite) figuresInside(t *testing.T) {
 	s.types(t, nodeA, []typed{
 		{"nproc", "1\n", 0},
 		{"free -m | awk '/Mem/ {print $2, ($3+$4+$6 >= 510), ($3 < 100)}'; free -h | awk '/Mem/ {print $2}'", "512 1 1\n512Mi\n", 0},
-		{"free -x", "free: usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which shows this node's memory\n", 1},
+		{"free -x", "free: usage: free [-b|-k|-m|-g|-h]; this is the testbed's free, which shows this node's memory\n", 1},
 		{"awk '{print ($1 < 600)}' /proc/uptime", "1\n", 0},
 	})
 }
 
 func (s *loginSite) sudoInside(t *testing.T) {
-	const usage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's small sudo: no passwords, no sudoers, no other options"
+	const usage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's sudo: no passwords, no sudoers, no other options"
 	s.types(t, nodeA, []typed{
 		{"readlink $(which sudo)", "/run/patchbay/bin/sudo\n", 0},
 		{"sudo id", "uid=0(root) gid=0(root) groups=0(root)\n", 0},
@@ -113,10 +113,10 @@ func (s *loginSite) sudoInside(t *testing.T) {
 		{"sudo /etc/hostname; sudo nosuchcommand; sudo -u nobody-is-this id", "sudo: unable to execute /etc/hostname: permission denied\nsudo: nosuchcommand: command not found\nsudo: unknown user nobody-is-this\n", 1},
 		{"sudo", "sudo: " + usage + "\n", 1},
 		{"sudo -X true", "sudo: " + usage + "\n", 1},
-		{"sudo -u daemon sudo id -u", "sudo: daemon is no account of the experiment and may not become another user\n", 1},
+		{"sudo -u daemon sudo id -u", "sudo: daemon is not an account of the experiment and may not use sudo\n", 1},
 		// Under any other name the setuid program is sudo, too.
-		{"sudo -u daemon bash -c 'exec -a patchbay-node /run/patchbay/bin/sudo id -u'", "sudo: daemon is no account of the experiment and may not become another user\n", 1},
-		{"sudo useradd -m carol && sudo -u carol sudo -n id -u; sudo userdel -r carol 2>/dev/null", "sudo: carol is no account of the experiment and may not become another user\n", 0},
+		{"sudo -u daemon bash -c 'exec -a patchbay-node /run/patchbay/bin/sudo id -u'", "sudo: daemon is not an account of the experiment and may not use sudo\n", 1},
+		{"sudo useradd -m carol && sudo -u carol sudo -n id -u; sudo userdel -r carol 2>/dev/null", "sudo: carol is not an account of the experiment and may not use sudo\n", 0},
 	})
 	root := finish(exec.CommandContext(t.Context(), "ssh", append(s.sshArgs(t, nodeA, "root"), "id -u")...), nil)
 	root.says(t, "0\n")

@@ -19,7 +19,7 @@ const (
 	groupFile  = "/etc/group"
 )
 
-// Limits of what is read from a node's files, which its root can fill.
+// Limits of reading a node's files, which root of the node can fill.
 const (
 	fileLimit = 4 << 20 // bytes
 	maxGroups = 256     // of one account
@@ -35,7 +35,7 @@ type account struct {
 
 var root = account{name: "root", home: "/root", shell: "/bin/sh"}
 
-// lookUpAccount finds an account in the node's files. Where there are none, there is
+// lookUpAccount finds an account in the node's files. If these do not exist, there is only
 // root.
 func lookUpAccount(name string) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
@@ -84,13 +84,13 @@ func parseAccount(line []byte) (account, bool) {
 	return a, okUser && okGroup
 }
 
-// parseID reads a user or group id; the largest number stands for none.
+// parseID parses a user or group id. It refuses the largest number, which means no id.
 func parseID(s string) (uint32, bool) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	return uint32(n), err == nil && uint32(n) != ^uint32(0)
 }
 
-// groupsOf are the groups in /etc/group that list name.
+// groupsOf returns the ids of the groups in /etc/group that list name.
 func groupsOf(group []byte, name string) []uint32 {
 	var ids []uint32
 	for line := range bytes.Lines(group) {
@@ -108,7 +108,7 @@ func groupsOf(group []byte, name string) []uint32 {
 	return ids
 }
 
-// groupID is the id of a group in /etc/group.
+// groupID returns the id of a group in /etc/group.
 func groupID(group []byte, name string) (uint32, bool) {
 	for line := range bytes.Lines(group) {
 		f := strings.Split(string(line), ":")
@@ -119,8 +119,8 @@ func groupID(group []byte, name string) (uint32, bool) {
 	return 0, false
 }
 
-// readFile reads a regular file of at most limit bytes; anything else, such as
-// a pipe where a file should be, is an error and never waited for.
+// readFile reads a regular file of at most limit bytes. It refuses other files, such as
+// pipes, without waiting for them.
 func readFile(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -132,10 +132,9 @@ func readFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !stat.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	// Room for all of it at once, for growing leaves garbage. What is in /proc
-	// tells no size.
+	// Allocated at once, since growing leaves garbage. Files in /proc report no size.
 	text := make([]byte, 0, min(max(stat.Size(), 511), limit)+1)
 	for {
 		n, err := f.Read(text[len(text):cap(text)])

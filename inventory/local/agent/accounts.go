@@ -16,34 +16,34 @@ const (
 	recordsFile = "/var/lib/patchbay/accounts"
 )
 
-// Ids of people: images have theirs from 1000 on, and we give ours from 10000
-// on, so that both can go on.
+// User ids: images use them from 1000 on. The testbed uses them from 10000 on, so that the
+// users of a node can add accounts of their own.
 const (
 	firstUserID    = 1000
 	firstManagedID = 10000
 	lastManagedID  = 59999
 )
 
-// accountRecord is an account that was ours at some time. It keeps its id for good, so
-// that nobody gets the files of another.
+// accountRecord is an account that the testbed once added. Its id is never used again, so
+// that no other account gets its files.
 type accountRecord struct {
 	login   string
 	uid     uint32
-	removed bool // its account and its processes are removed
+	removed bool // the account and its processes are removed
 }
 
-// accountFiles are the node's files of accounts, as text, and our records.
+// accountFiles are the node's account files as text, and the testbed's records.
 type accountFiles struct {
 	passwd, shadow, group []byte
 	records               []accountRecord
 
-	original map[string][]byte // how the files were read
-	noShadow bool              // the image keeps no shadow file
+	original map[string][]byte // the files as read
+	noShadow bool              // the image has no shadow file
 }
 
-// setAccounts makes the wanted accounts, all but those of the image's system, and
-// removes those of ours that are no longer wanted. It returns those that are
-// there, and those removed of which something may still run.
+// setAccounts adds the wanted accounts, except system accounts of the image, and removes
+// those of the testbed that are no longer wanted. It returns the wanted accounts that exist,
+// and the removed ones, which may still have processes.
 func setAccounts(wanted []Account, facts *Facts) (there []Account, gone []accountRecord, err error) {
 	unlock := lockAccounts()
 	defer unlock()
@@ -75,10 +75,10 @@ func setAccounts(wanted []Account, facts *Facts) (there []Account, gone []accoun
 	return there, gone, files.save()
 }
 
-// errSystem says that an image has an account of that name for its own use.
-var errSystem = errors.New("is an account of the image's system; another login is needed")
+// errSystem says that the image has a system account of that name.
+var errSystem = errors.New("is a system account of the image; choose another login")
 
-// markRemoved remembers that nothing runs any more of former accounts.
+// markRemoved records that removed accounts have no processes left.
 func markRemoved(gone []accountRecord) error {
 	if len(gone) == 0 {
 		return nil
@@ -123,8 +123,7 @@ func readAccountFiles() (*accountFiles, error) {
 	return files, nil
 }
 
-// save writes what differs: the records first, so that an id that was given
-// stays given whatever happens next.
+// save writes the changed files: the records first, so that an id in use is always recorded.
 func (files *accountFiles) save() error {
 	if err := os.MkdirAll(filepath.Dir(recordsFile), 0o755); err != nil {
 		return err
@@ -146,8 +145,8 @@ func (files *accountFiles) save() error {
 	return nil
 }
 
-// addAccount makes an account unless it is there. One that users made themselves
-// becomes ours as it is.
+// addAccount adds an account unless it exists. One that the node's users added is taken over
+// unchanged.
 func (files *accountFiles) addAccount(login string) error {
 	if len(files.passwd) == 0 {
 		files.passwd = []byte("root:x:0:0:root:/root:/bin/sh\n")
@@ -190,16 +189,15 @@ func (files *accountFiles) addEntries(login string, uid uint32) {
 	files.passwd = addLine(files.passwd, strings.Join([]string{login, password, number, gid, "", "/home/" + login, shell()}, ":"))
 }
 
-// addShadowEntry makes the account one that has no password and is not locked: keys
-// open it.
+// addShadowEntry adds a line without a password that does not lock the account, so that keys
+// can open it.
 func (files *accountFiles) addShadowEntry(login string) {
 	if !files.noShadow && !hasEntry(files.shadow, login) {
 		files.shadow = addLine(files.shadow, login+":*:::::::")
 	}
 }
 
-// removeAccount removes the lines of an account. Its group goes if it is its own and
-// the id one of ours.
+// removeAccount removes the lines of an account, and its group if it has the same name and id.
 func (files *accountFiles) removeAccount(r accountRecord) {
 	files.passwd = dropEntry(files.passwd, r.login)
 	files.shadow = dropEntry(files.shadow, r.login)
@@ -208,7 +206,7 @@ func (files *accountFiles) removeAccount(r accountRecord) {
 	}
 }
 
-// record is the record of a login, a new one if there was none.
+// record returns the record of a login, a new one if there was none.
 func (files *accountFiles) record(login string) *accountRecord {
 	for i := range files.records {
 		if files.records[i].login == login {
@@ -219,7 +217,7 @@ func (files *accountFiles) record(login string) *accountRecord {
 	return &files.records[len(files.records)-1]
 }
 
-// isUsedByOther tells whether anything but login has an id by now.
+// isUsedByOther reports whether an account other than login has the id.
 func (files *accountFiles) isUsedByOther(uid uint32, login string) bool {
 	for line := range bytes.Lines(files.passwd) {
 		if a, ok := parseAccount(line); ok && a.uid == uid && a.name != login {
@@ -229,7 +227,7 @@ func (files *accountFiles) isUsedByOther(uid uint32, login string) bool {
 	return false
 }
 
-// freeID is the first id of ours that no account, group or record has.
+// freeID returns the first managed id that no account, group or record uses.
 func (files *accountFiles) freeID() (uint32, error) {
 	used := make(map[uint32]bool)
 	for line := range bytes.Lines(files.passwd) {
@@ -255,8 +253,8 @@ func (files *accountFiles) freeID() (uint32, error) {
 	return 0, fmt.Errorf("all user ids from %d to %d are taken in the node", firstManagedID, lastManagedID)
 }
 
-// parseRecords reads "login id" lines, with "gone" behind those that are; what
-// is no such line is passed over.
+// parseRecords parses lines "LOGIN ID", followed by "gone" for removed accounts. It skips
+// other lines.
 func parseRecords(text []byte) []accountRecord {
 	var list []accountRecord
 	for line := range bytes.Lines(text) {
@@ -285,7 +283,7 @@ func printRecords(list []accountRecord) []byte {
 	return text
 }
 
-// hasEntry tells whether a file of lines with colons has one for name.
+// hasEntry reports whether a colon-separated file has a line for name.
 func hasEntry(text []byte, name string) bool {
 	for line := range bytes.Lines(text) {
 		if isEntry(line, name) {
@@ -317,7 +315,7 @@ func dropEntry(text []byte, name string) []byte {
 	return kept
 }
 
-// shell is the shell of new accounts.
+// shell returns the shell of new accounts.
 func shell() string {
 	if _, err := os.Stat("/bin/bash"); err == nil {
 		return "/bin/bash"

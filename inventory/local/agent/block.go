@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What stands between these marks is ours; all else in the file is the users'.
+// The testbed writes only the lines between these marks; the rest of a file is the users'.
 const (
 	beginMark = "# BEGIN patchbay (kept by the testbed; write outside of these lines)"
 	endMark   = "# END patchbay"
@@ -17,9 +17,9 @@ func isMark(line string) bool {
 	return line == beginMark || line == endMark
 }
 
-// setBlock makes lines the only block of ours in text: where the first one was,
-// or at the end. Without lines there is none. All other lines stay as they are;
-// a mark without its partner encloses nothing and goes.
+// setBlock replaces the testbed's block in text with lines: at the first block, or at the
+// end if there is none. Without lines the block is removed. All other lines are kept. A mark
+// without its partner is removed.
 func setBlock(text []byte, lines []string) []byte {
 	before, after := splitAtBlock(text)
 	if len(lines) == 0 {
@@ -40,7 +40,7 @@ func setBlock(text []byte, lines []string) []byte {
 	return append(before, after...)
 }
 
-// splitAtBlock is what stands before and after the place of our block.
+// splitAtBlock returns the text before and after the first block, without any blocks.
 func splitAtBlock(text []byte) (before, after []byte) {
 	before, after = []byte{}, []byte{}
 	kept := &before
@@ -59,8 +59,8 @@ func splitAtBlock(text []byte) (before, after []byte) {
 	return before, after
 }
 
-// skipBlock is what follows the block that has just begun. If none ends before
-// the next begins, it is all of text.
+// skipBlock returns the text after the block whose begin mark was just read. If another
+// begins first, the mark has no end and all of text is returned.
 func skipBlock(text []byte) []byte {
 	for rest := text; len(rest) > 0; {
 		var line []byte
@@ -75,7 +75,7 @@ func skipBlock(text []byte) []byte {
 	return text
 }
 
-// cutLine cuts the first line off, with its end.
+// cutLine splits text after the first line.
 func cutLine(text []byte) (line, rest []byte) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return text[:i+1], text[i+1:]

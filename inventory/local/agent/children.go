@@ -16,20 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stuckTime is how often it is looked whether a child cannot go on.
+// stuckTime is the interval of killStopped.
 const stuckTime = 50 * time.Millisecond
 
-// starterName is the name of the thread that forks, and so of its children
-// until they are what they shall be.
+// starterName is the name of the thread that forks, and of its children until they execute
+// their program.
 const starterName = "patchbay-start"
 
-// children starts programs and reaps what ends, orphans of the node too.
+// children starts programs and reaps all ended children, adopted orphans included.
 type children struct {
 	jobs      []int       // descriptors of cgroup.procs files
-	starts    chan func() // run by the one thread that forks and traces
-	startOnce sync.Once   // begins that thread
+	starts    chan func() // run by the starter thread
+	startOnce sync.Once   // starts that thread
 
-	mu   sync.Mutex        // held while a child is traced, so that nobody else waits for it
+	mu   sync.Mutex        // held while a child is traced, so that no other goroutine reaps it
 	ends map[int]chan Exit // by process id
 }
 
@@ -37,11 +37,11 @@ func newChildren(jobs []int) *children {
 	return &children{jobs: jobs, starts: make(chan func()), ends: make(map[int]chan Exit)}
 }
 
-// starter is the thread that forks, for ptrace is of a thread.
+// starter is the thread that forks. It stays the same, since ptrace works per thread.
 func (c *children) starter() {
 	runtime.LockOSThread()
-	// This thread keeps its P while it waits for a fork: one more for watch. A number
-	// that was set stays: changes of it, as by taskset, would stop all threads.
+	// This thread keeps its P while it waits for a fork, and killStopped needs another one. A
+	// larger number is kept: changing it later, as with taskset, would stop all threads.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	name, _ := unix.BytePtrFromString(starterName)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
@@ -50,10 +50,10 @@ func (c *children) starter() {
 	}
 }
 
-// start starts a program in a session of its own, within the group of jobs from
-// its first instruction on. The channel tells its end.
+// start starts a program in its own session, inside the cgroup of jobs from its first
+// instruction on. The channel reports its end.
 func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pid int, end <-chan Exit, err error) {
-	c.startOnce.Do(func() { go c.starter() }) // most nodes are idle, and a thread is memory
+	c.startOnce.Do(func() { go c.starter() }) // started late, since most nodes are idle and a thread takes memory
 	done := make(chan struct{})
 	c.starts <- func() {
 		defer close(done)
@@ -97,16 +97,16 @@ func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int
 	return pid, end, nil
 }
 
-// gcThreshold is a heap of which no garbage collection begins, in bytes: the
-// runtime begins them at more than the double.
+// gcThreshold is a heap size, in bytes, below which no garbage collection has started: the
+// runtime starts one only above twice this size.
 const gcThreshold = 512 << 10
 
-// pauseGC makes sure that no garbage collection runs until resume is
-// called. The kernel holds the thread that forks until the child has its program,
-// and a collection that waits for this thread holds all others, watch too: whoever
-// stopped the child then would keep the node from starting anything. SetGCPercent
-// keeps new ones from beginning, and GC returns when one that had begun is over.
-// In most nodes none ever runs, and its own memory is saved.
+// pauseGC prevents garbage collections until resume is called. The kernel blocks the
+// forking thread until the child executes its program. A collection would wait for this
+// thread and stop all others, killStopped too; a user who stops the child could then keep
+// the node from starting programs. SetGCPercent prevents new collections, and GC returns
+// when a running one has ended. In most nodes none ever runs, so GC, which costs memory, is
+// not called.
 func pauseGC() (resume func()) {
 	percent := debug.SetGCPercent(-1)
 	figures := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/memory/classes/heap/objects:bytes"}}
@@ -117,8 +117,8 @@ func pauseGC() (resume func()) {
 	return func() { debug.SetGCPercent(percent) }
 }
 
-// resume lets a traced child go, once it is where it belongs. It may have
-// ended before.
+// resume moves a traced child into the cgroup of jobs and lets it run. It returns the exit
+// of a child that has ended already.
 func (c *children) resume(pid int) (*Exit, error) {
 	for {
 		var status unix.WaitStatus
@@ -140,10 +140,10 @@ func (c *children) resume(pid int) (*Exit, error) {
 	text := strconv.AppendInt(nil, int64(pid), 10)
 	for _, fd := range c.jobs {
 		if _, err := unix.Write(fd, text); err != nil {
-			return nil, fmt.Errorf("cannot put a new process under the node's limits: %w", err)
+			return nil, fmt.Errorf("cannot move a new process into the node's cgroup: %w", err)
 		}
 	}
-	// PID 1 is spared when memory ends; what it starts is not.
+	// PID 1 is exempt from the kernel's OOM killer; its children are not.
 	if err := os.WriteFile("/proc/"+string(text)+"/oom_score_adj", []byte("0"), 0); err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (c *children) resume(pid int) (*Exit, error) {
 	return nil, nil
 }
 
-// reap takes in all processes that ended.
+// reap collects all ended processes.
 func (c *children) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,8 +175,7 @@ func (c *children) reap() {
 	}
 }
 
-// signal sends a signal to the group of a process that was started here and has
-// not ended.
+// signal sends a signal to the process group of a started process that has not ended.
 func (c *children) signal(pid int, number int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,14 +184,14 @@ func (c *children) signal(pid int, number int) {
 	}
 }
 
-// isEmpty tells whether the node has no process but this one: all others descend
-// from its children.
+// isEmpty reports whether the node has no other process: all of them descend from children
+// of PID 1.
 func (c *children) isEmpty() bool {
 	c.reap()
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
 
-// exitOf is how a process ended, nil if it has not.
+// exitOf returns how a process ended, nil if it has not.
 func exitOf(s unix.WaitStatus) *Exit {
 	switch {
 	case s.Exited():
@@ -203,9 +202,9 @@ func exitOf(s unix.WaitStatus) *Exit {
 	return nil
 }
 
-// killStopped ends children that a signal of their user stopped between fork and
-// exec. Nobody else could let them go on, while the thread that forked waits
-// for them in the kernel, and all that is to be started waits for it.
+// killStopped kills children that a signal of their user stopped between fork and exec.
+// No other process could resume them, while the forking thread waits for them in the kernel
+// and blocks all further starts.
 func killStopped(done <-chan struct{}) {
 	look := time.NewTicker(stuckTime)
 	defer look.Stop()

@@ -10,7 +10,7 @@ import (
 const (
 	maxArguments  = 1024
 	maxVariables  = 256
-	argumentLimit = 128<<10 - 1 // bytes of a word; the kernel's own limit
+	argumentLimit = 128<<10 - 1 // bytes of an argument; the kernel's own limit
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 	rootPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// commandLine are the program, the arguments and the environment of a command.
+// commandLine returns the program, the arguments and the environment of a command.
 func commandLine(cmd Command, user account) (path string, argv, env []string, err error) {
 	name := filepath.Base(user.shell)
 	switch {
@@ -37,11 +37,11 @@ func commandLine(cmd Command, user account) (path string, argv, env []string, er
 		return "", nil, nil, fmt.Errorf("the program %q has no absolute path", printable(path))
 	}
 	if len(argv) > maxArguments || len(cmd.Env) > maxVariables {
-		return "", nil, nil, fmt.Errorf("a command has at most %d words and %d variables", maxArguments, maxVariables)
+		return "", nil, nil, fmt.Errorf("a command can have at most %d arguments and %d variables", maxArguments, maxVariables)
 	}
 	for _, word := range argv {
 		if len(word) > argumentLimit || strings.ContainsRune(word, 0) {
-			return "", nil, nil, fmt.Errorf("a word of the command is longer than %d bytes or holds a zero byte", argumentLimit)
+			return "", nil, nil, fmt.Errorf("an argument of the command is longer than %d bytes or contains a zero byte", argumentLimit)
 		}
 	}
 	if env, err = environment(cmd, user); err != nil {
@@ -50,7 +50,7 @@ func commandLine(cmd Command, user account) (path string, argv, env []string, er
 	return path, argv, env, nil
 }
 
-// environment is the account's, and what the command adds, which wins.
+// environment returns the account's environment, overridden by that of the command.
 func environment(cmd Command, user account) ([]string, error) {
 	search := userPath
 	if user.uid == 0 {
@@ -66,14 +66,14 @@ func environment(cmd Command, user account) ([]string, error) {
 	for _, v := range cmd.Env {
 		name, _, ok := strings.Cut(v, "=")
 		if !ok || !isVariable(name) || len(v) > argumentLimit || strings.ContainsRune(v, 0) {
-			return nil, fmt.Errorf("%q is no variable of an environment: NAME=value", printable(v))
+			return nil, fmt.Errorf("%q is not an environment variable of the form NAME=value", printable(v))
 		}
 		env = setVariable(env, name, v)
 	}
 	return env, nil
 }
 
-// setVariable sets a variable.
+// setVariable sets a variable in env.
 func setVariable(env []string, name, text string) []string {
 	for i := range env {
 		if strings.HasPrefix(env[i], name+"=") {

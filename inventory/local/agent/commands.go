@@ -19,7 +19,7 @@ import (
 // LimitsFile is a file in each node with its Limits, as JSON.
 const LimitsFile = "/run/patchbay/limits.json"
 
-// Limits are the limits of a node, Memory and Disk in bytes.
+// Limits are the limits of a node. Memory and Disk are in bytes.
 type Limits struct {
 	CPUs   float64
 	Memory int64
@@ -27,24 +27,24 @@ type Limits struct {
 	Disk   int64
 }
 
-// Usage is the answer of geni-get usage: the limits of a node, and what it uses now.
+// Usage is the answer of geni-get usage: the limits of a node and their present use.
 type Usage struct {
 	CPUs        float64 `json:"cpus"`
-	Memory      int64   `json:"memory"`       // bytes, as those below
-	MemoryUsed  int64   `json:"memory_used"`  // with MemoryFiles
-	MemoryFiles int64   `json:"memory_files"` // could be read again from the disk
+	Memory      int64   `json:"memory"`       // bytes, as the sizes below
+	MemoryUsed  int64   `json:"memory_used"`  // includes MemoryFiles
+	MemoryFiles int64   `json:"memory_files"` // cached files, which the kernel can drop
 	PIDs        int     `json:"processes"`
 	PIDsUsed    int     `json:"processes_used"`
 	Disk        int64   `json:"disk"`
 }
 
-// nodeCommand is a program of ours in a node.
+// nodeCommand is a command of this executable in a node.
 type nodeCommand func(args []string, out io.Writer) error
 
-// nodeCommands returns our programs in each node, by name, except those of other
-// packages. Each replaces a program that would show the host's figures or cannot work.
+// nodeCommands returns the commands of this package by name. Each replaces a program that
+// would show the host's figures or cannot work.
 func nodeCommands() map[string]nodeCommand {
-	const restart = "a node does not switch itself off or on, by design: restart it from outside with the action geni_restart; its files stay"
+	const restart = "a node cannot shut down or reboot itself, by design: restart it from outside with the action geni_restart; its files are kept"
 	all := map[string]nodeCommand{
 		SudoName:   func(args []string, _ io.Writer) error { return sudo(args) },
 		"geni-get": GeniGet,
@@ -54,7 +54,7 @@ func nodeCommands() map[string]nodeCommand {
 			words := []string{"start", "stop", "restart", "try-restart", "reload", "reload-or-restart", "status", "is-active", "reboot", "poweroff", "halt", "kill", "isolate"}
 			return !slices.ContainsFunc(args, func(word string) bool { return slices.Contains(words, word) })
 		}),
-		"mount": unavailable("mount", "nothing can be mounted in a node, by design: its disk is the one that it has", func(args []string) bool {
+		"mount": unavailable("mount", "nothing can be mounted in a node, by design: it has only its own disk", func(args []string) bool {
 			return len(args) == 0 || len(args) == 1 && args[0] != "-a" && args[0][:min(1, len(args[0]))] == "-" || len(args) == 2 && args[0] == "-t"
 		}),
 	}
@@ -64,7 +64,7 @@ func nodeCommands() map[string]nodeCommand {
 	return all
 }
 
-// Commands returns the names of our programs for every node.
+// Commands returns the names of the commands that every node has.
 func Commands() []string {
 	all := nodeCommands()
 	delete(all, SudoName)
@@ -84,8 +84,8 @@ func RunCommand(name string, args []string) {
 	os.Exit(0)
 }
 
-// unavailable returns a command that fails with why. For arguments that works accepts it runs
-// the image's own program, if there is one.
+// unavailable returns a command that fails with why. If works accepts the arguments, it runs
+// the image's own program instead, if there is one.
 func unavailable(name, why string, works func(args []string) bool) nodeCommand {
 	return func(args []string, _ io.Writer) error {
 		if works != nil && works(args) {
@@ -102,8 +102,8 @@ func execImageProgram(name string, args []string) {
 	}
 }
 
-// nproc prints how many processors the node may use, rounded up. With options it runs
-// the image's own nproc.
+// nproc prints the number of processors that the node may use, rounded up. With options it
+// runs the image's own nproc.
 func nproc(args []string, out io.Writer) error {
 	text, err := readFile(LimitsFile, fileLimit)
 	var l Limits
@@ -112,23 +112,23 @@ func nproc(args []string, out io.Writer) error {
 	}
 	if len(args) > 0 || err != nil || l.CPUs <= 0 {
 		execImageProgram("nproc", args)
-		return errors.New("the image has no nproc, and this one has no options")
+		return errors.New("this nproc has no options, and the image has no other one")
 	}
 	_, err = fmt.Fprintln(out, int(math.Ceil(l.CPUs)))
 	return err
 }
 
-// freeTime is how long free waits for the testbed, which may be restarting.
+// freeTime bounds the time that free waits for the testbed, which may be restarting.
 const freeTime = 3 * time.Second
 
-// free prints the node's memory in the form of free of procps.
+// free prints the node's memory in the format of procps' free.
 func free(args []string, out io.Writer) error {
 	units := map[string]int64{"-b": 1, "--bytes": 1, "-k": 1 << 10, "--kibi": 1 << 10, "-m": 1 << 20, "--mebi": 1 << 20, "-g": 1 << 30, "--gibi": 1 << 30, "-h": 0, "--human": 0}
 	unit := int64(1 << 10)
 	for _, word := range args {
 		n, ok := units[word]
 		if !ok {
-			return errors.New("usage: free [-b|-k|-m|-g|-h]; this is the testbed's small free, which shows this node's memory")
+			return errors.New("usage: free [-b|-k|-m|-g|-h]; this is the testbed's free, which shows this node's memory")
 		}
 		unit = n
 	}
@@ -138,12 +138,12 @@ func free(args []string, out io.Writer) error {
 	}
 	var u Usage
 	if err := json.Unmarshal(text.Bytes(), &u); err != nil {
-		return errors.New("the testbed's answer cannot be understood")
+		return errors.New("the testbed's answer is not understood")
 	}
 	return u.print(out, unit)
 }
 
-// print prints memory in a unit; 0 takes the largest one that fits each number.
+// print prints the memory in a unit; with 0, each number in the largest unit that fits.
 func (u Usage) print(out io.Writer, unit int64) error {
 	total, files := u.Memory, min(u.MemoryFiles, u.MemoryUsed)
 	left := max(total-u.MemoryUsed, 0)

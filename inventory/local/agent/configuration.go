@@ -17,31 +17,30 @@ type Account struct {
 	Keys []string
 }
 
-// Configuration is what a node is told of its experiment. Each Configure holds
-// everything; what was configured before and is not in it any more goes.
+// Configuration is everything that a node is configured with. It replaces the previous one
+// completely.
 type Configuration struct {
 	Hostname string
-	// Accounts are made, with the rights of root by sudo, and root gets all their
-	// keys. Those of an earlier Configuration that are not listed lose their account
-	// and their processes, but not their files, and get their old user id when they come
-	// back. The account root may be listed, for its keys; other accounts of the
-	// system may not.
+	// Accounts are added, with the rights of root through sudo, and root gets all their
+	// keys. An account of the previous Configuration that is not listed is removed with its
+	// processes. Its files stay, and it gets the same user id when it is listed again. Of
+	// the system's accounts only root may be listed, with its keys.
 	Accounts []Account
-	// Key is the experiment's private key (PEM) and PublicKey its line: each
+	// Key is the experiment's private key (PEM), and PublicKey its public line. Each
 	// account gets both as ~/.ssh/id_rsa unless it has such a file.
 	Key, PublicKey string
 	// Hosts are lines for /etc/hosts, KnownHosts for /etc/ssh/ssh_known_hosts.
 	Hosts, KnownHosts []string
-	// Motd are lines for /etc/motd, which a login at a terminal shows.
+	// Motd are lines for /etc/motd, which logins at a terminal show.
 	Motd []string
-	// NameServer is the address of the one to ask; empty: what the image says.
+	// NameServer is the address of the name server; empty: as in the image.
 	NameServer string
 }
 
-// Facts are what the agent found when it configured the node.
+// Facts is what the agent reports about a configuration.
 type Facts struct {
-	// Problems are what could not be done in the homes of accounts, in words:
-	// a user who breaks its own home must not break the node. At most 100.
+	// Problems describe errors in homes of accounts, which are not fatal: a user who
+	// breaks a home must not break the node. There are at most 100.
 	Problems []string
 }
 
@@ -54,7 +53,7 @@ const (
 	maxProblems = 100
 )
 
-// Configure makes the node as cfg says. Again with the same it changes nothing.
+// Configure applies cfg to the node. It can be repeated.
 func Configure(ctx context.Context, c *fdsocket.Conn, cfg Configuration) (Facts, error) {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opConfigure, Configuration: &cfg}, nil, 0)
@@ -62,7 +61,7 @@ func Configure(ctx context.Context, c *fdsocket.Conn, cfg Configuration) (Facts,
 	case err != nil:
 		return Facts{}, err
 	case a.Facts == nil:
-		return Facts{}, errors.New("the node's agent does not say what it configured")
+		return Facts{}, errors.New("the node's agent did not report its configuration")
 	}
 	facts := *a.Facts
 	facts.Problems = facts.Problems[:min(len(facts.Problems), maxProblems)]
@@ -72,10 +71,10 @@ func Configure(ctx context.Context, c *fdsocket.Conn, cfg Configuration) (Facts,
 	return facts, nil
 }
 
-// validate refuses what would not mean the same in the node's files.
+// validate refuses values that the node's files cannot represent.
 func (cfg *Configuration) validate() error {
 	if !IsHostname(cfg.Hostname) {
-		return fmt.Errorf("%q is no host name", printable(cfg.Hostname))
+		return fmt.Errorf("%q is not a host name", printable(cfg.Hostname))
 	}
 	if len(cfg.Accounts) > maxAccounts {
 		return fmt.Errorf("%d accounts, at most %d", len(cfg.Accounts), maxAccounts)
@@ -84,7 +83,7 @@ func (cfg *Configuration) validate() error {
 	for _, a := range cfg.Accounts {
 		switch {
 		case !isLogin(a.Login):
-			return fmt.Errorf("%q is no login: a small letter or _, then at most 31 of a-z 0-9 _ -", printable(a.Login))
+			return fmt.Errorf("%q is not a login: use a small letter or _, then at most 31 of a-z 0-9 _ -", printable(a.Login))
 		case seen[a.Login]:
 			return fmt.Errorf("the login %s is listed twice", a.Login)
 		case len(a.Keys) > maxKeys:
@@ -109,18 +108,18 @@ func checkNameServer(address string) error {
 		return nil
 	}
 	if _, err := netip.ParseAddr(address); err != nil {
-		return fmt.Errorf("%q is no address of a name server", printable(address))
+		return fmt.Errorf("%q is not an IP address of a name server", printable(address))
 	}
 	return nil
 }
 
-func checkLines(what string, lines []string) error {
+func checkLines(kind string, lines []string) error {
 	if len(lines) > maxLines {
-		return fmt.Errorf("%s: %d lines, at most %d", what, len(lines), maxLines)
+		return fmt.Errorf("%s: %d lines, at most %d", kind, len(lines), maxLines)
 	}
 	for _, line := range lines {
 		if len(line) > lineLimit || !isLine(line) || isMark(line) {
-			return fmt.Errorf("%s is no single line of text of at most %d bytes: %q", what, lineLimit, printable(line))
+			return fmt.Errorf("%s must be a single line of at most %d bytes: %q", kind, lineLimit, printable(line))
 		}
 	}
 	return nil
@@ -135,7 +134,7 @@ func isLine(s string) bool {
 	return true
 }
 
-// isLogin tells whether s may stand in passwd, paths and sudoers.
+// isLogin reports whether s can be a login in passwd, paths and sudoers.
 func isLogin(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -149,7 +148,7 @@ func isLogin(s string) bool {
 	return s != "" && len(s) <= 32
 }
 
-// IsHostname tells whether s can be the name of a Linux host and stand in /etc/hosts.
+// IsHostname reports whether s can be the name of a Linux host and a name in /etc/hosts.
 func IsHostname(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return len(s) <= 64 && s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"-.") == "" && !strings.Contains(s, "..")

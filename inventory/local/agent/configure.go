@@ -19,12 +19,11 @@ const (
 	motdFile       = "/etc/motd"
 )
 
-// configure makes the node as cfg says. An account that the image has for its
-// system, and what fails in an account's home, is a problem, all else an error;
-// each can be tried again.
+// configure applies cfg to the node. System accounts of the image and errors in homes are
+// reported as problems; other errors are returned. It can be repeated.
 func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if cfg == nil {
-		return nil, errors.New("no configuration came with the operation configure")
+		return nil, errors.New("the operation configure needs a configuration")
 	}
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -70,7 +69,7 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	return &facts, nil
 }
 
-// withRoot adds all keys to those of root.
+// withRoot returns the accounts with root last, which has the keys of all.
 func withRoot(accounts []Account) []Account {
 	all := Account{Login: root.name}
 	var others []Account
@@ -101,12 +100,12 @@ func setHostname(name string) error {
 		return nil
 	}
 	if err := unix.Sethostname([]byte(name)); err != nil {
-		return fmt.Errorf("%w; it is set when the node is started again", err)
+		return fmt.Errorf("%w; it is set at the next start of the node", err)
 	}
 	return nil
 }
 
-// setLines makes lines our block in a file of root's.
+// setLines replaces the testbed's block in a file that root owns.
 func setLines(path string, lines []string) error {
 	old, err := readIfExists(path)
 	if err != nil {
@@ -121,8 +120,8 @@ func setLines(path string, lines []string) error {
 	return updateFile(path, old, text, 0o644)
 }
 
-// setNameServer makes the server the first of those that programs ask; without
-// one the file is what the image and the users have made it.
+// setNameServer makes address the first name server of programs. Without an address, only the
+// testbed's block is removed.
 func setNameServer(address string) error {
 	old, err := readIfExists(resolvFile)
 	if err != nil {
@@ -141,8 +140,8 @@ const (
 	sudoersHeader = "# Kept by the testbed: the accounts of the experiment.\n"
 )
 
-// setSudo configures the image's own sudo for the accounts, if it has one. Our sudo needs
-// no configuration.
+// setSudo configures the image's own sudo for the accounts, if it has one. The testbed's sudo
+// needs no configuration.
 func setSudo(accounts []Account) error {
 	if !HasSudo() {
 		return nil
@@ -160,10 +159,10 @@ func setSudo(accounts []Account) error {
 	return updateFile(sudoersFile, old, text, 0o440)
 }
 
-// HasSudo reports whether this node's image has a sudo that reads our file.
+// HasSudo reports whether the node's image has a sudo that reads sudoersFile.
 func HasSudo() bool {
-	// Opened, for the host's may be one that nobody may read (mode 4111, as of Fedora),
-	// and what a node cannot read it cannot run.
+	// The file is opened since the node can execute it only if it can read it. In Fedora it
+	// has mode 4111, so that it cannot.
 	program, err := os.Open("/usr/bin/sudo")
 	if err != nil {
 		return false

@@ -217,7 +217,7 @@ func TestConfigureIsNotLedOutOfAHome(t *testing.T) {
 		{"KeysAreALinkToAPublicFile", "mkdir ~/.ssh; ln -s /etc/hostname ~/.ssh/authorized_keys", ""},
 		{"KeysAreAPipe", "mkdir ~/.ssh; mkfifo ~/.ssh/authorized_keys", "no regular file"},
 		{"KeysAreADevice", "mkdir ~/.ssh; ln -s /dev/null ~/.ssh/authorized_keys", "no regular file"},
-		{"KeysAreAFolder", "mkdir -p ~/.ssh/authorized_keys", "is no regular file"},
+		{"KeysAreAFolder", "mkdir -p ~/.ssh/authorized_keys", "is not a regular file"},
 		{"KeysAreHuge", "mkdir ~/.ssh; truncate -s 1G ~/.ssh/authorized_keys", "larger than"},
 		{"NewFileIsALink", "mkdir ~/.ssh; ln -s /etc/keep/x ~/.ssh/.authorized_keys.patchbay", ""},
 		{"NewFileIsAFolder", "mkdir -p ~/.ssh/.authorized_keys.patchbay/x", "not empty"},
@@ -268,7 +268,7 @@ func TestConfigureLeavesAccountsOfTheSystem(t *testing.T) {
 	facts := n.configure(Configuration{Hostname: "alpha", Accounts: []Account{
 		{Login: "daemon", Keys: []string{"ssh-rsa D"}}, {Login: "carol", Keys: []string{"ssh-rsa C"}},
 	}})
-	if len(facts.Problems) != 1 || !strings.Contains(facts.Problems[0], "the login daemon: is an account of the image's system") {
+	if len(facts.Problems) != 1 || !strings.Contains(facts.Problems[0], "the login daemon: is a system account of the image") {
 		t.Errorf("problems %q", facts.Problems)
 	}
 	for _, c := range []struct{ name, want string }{

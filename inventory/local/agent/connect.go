@@ -18,14 +18,14 @@ import (
 
 const (
 	dialTime          = 10 * time.Second
-	backlog           = 128 // connections that wait to be accepted
+	backlog           = 128 // connections waiting to be accepted
 	backlogTCP        = 4096
 	pathLimit         = 107 // bytes of a Unix socket's path
 	firstUnprivileged = 1024
 	loginPort         = 22
 )
 
-// dial connects for the host.
+// dial opens a connection inside the node for the host.
 func (a *agent) dial(r request) ([]*os.File, error) {
 	if err := a.dials.acquire("connections under way"); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (a *agent) dial(r request) ([]*os.File, error) {
 	return nil, fmt.Errorf("the network %q is neither tcp nor unix", printable(r.Network))
 }
 
-// listen listens for the host.
+// listen opens a listener inside the node for the host.
 func (a *agent) listen(r request) ([]*os.File, error) {
 	user, err := accountOrRoot(r.User)
 	if err != nil {
@@ -95,15 +95,15 @@ func (a *agent) listen(r request) ([]*os.File, error) {
 	return singleFile(k.duplicate())
 }
 
-// savedListener is a listener that outlives who asked for it.
+// savedListener is a listener that the agent keeps for later requests.
 type savedListener struct {
 	f       *os.File
 	path    string      // of a Unix socket
-	created os.FileInfo // what it was when it was made
+	created os.FileInfo // the socket's file when it was created
 }
 
-// isReachable tells whether connections can still arrive: the path of a Unix socket
-// must be that socket.
+// isReachable reports whether connections can still arrive: the path of a Unix socket must
+// still be that socket.
 func (k *savedListener) isReachable() bool {
 	if k.path == "" {
 		return true
@@ -132,7 +132,7 @@ func singleFile(f *os.File, err error) ([]*os.File, error) {
 	return []*os.File{f}, nil
 }
 
-// accountOrRoot is the account that asks, root where none is named.
+// accountOrRoot returns the named account, or root without a name.
 func accountOrRoot(name string) (account, error) {
 	if name == "" {
 		return root, nil
@@ -140,7 +140,7 @@ func accountOrRoot(name string) (account, error) {
 	return lookUpAccount(name)
 }
 
-// listenTCP listens at a port; that of logins is to be kept.
+// listenTCP opens a TCP listener, and reports whether the agent must keep it (port 22).
 func listenTCP(address string, user account) (*os.File, bool, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -151,22 +151,22 @@ func listenTCP(address string, user account) (*os.File, bool, error) {
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil && host != "" || ip.Zone() != "" {
-		return nil, false, fmt.Errorf("%q is no address to listen at", printable(host))
+		return nil, false, fmt.Errorf("%q is not an address to listen at", printable(host))
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return nil, false, fmt.Errorf("%q is no port", printable(text))
+		return nil, false, fmt.Errorf("%q is not a port number", printable(text))
 	}
 	if port > 0 && port < firstUnprivileged && user.uid != 0 {
-		return nil, false, fmt.Errorf("port %d is below %d, where only root listens", port, firstUnprivileged)
+		return nil, false, fmt.Errorf("port %d is below %d, where only root may listen", port, firstUnprivileged)
 	}
 	f, err := listenAt(ip, uint16(port))
 	return f, port == loginPort, err
 }
 
-// listenAt listens at an address, and at all where it is none or stands for
-// all. Package net would do the same, but takes 64 KiB to find out how long a
-// queue may be; the kernel shortens it anyway.
+// listenAt opens a listener at an address; at all addresses if it is missing or
+// unspecified. Package net does the same, but allocates 64 KiB to read the maximal backlog,
+// which the kernel applies anyway.
 func listenAt(ip netip.Addr, port uint16) (*os.File, error) {
 	all := !ip.IsValid() || ip.IsUnspecified()
 	family := unix.AF_INET6
@@ -221,10 +221,10 @@ func bindListener(fd, family int, ip netip.Addr, port uint16, all bool) error {
 	return os.NewSyscallError("listen", unix.Listen(fd, backlogTCP))
 }
 
-// socketAs makes a Unix socket with the rights of an account.
+// socketAs creates a Unix socket with the rights of an account, and calls act with it.
 func socketAs(user account, path string, act func(fd int, path string, user account) error) (*os.File, error) {
 	if !filepath.IsAbs(path) || len(path) > pathLimit || strings.ContainsRune(path, 0) {
-		return nil, fmt.Errorf("%q is no path of a Unix socket: absolute, at most %d bytes", printable(path), pathLimit)
+		return nil, fmt.Errorf("%q is not a path of a Unix socket: it must be absolute and have at most %d bytes", printable(path), pathLimit)
 	}
 	fd := -1
 	err := runAs(user, func() (err error) {
@@ -245,13 +245,13 @@ func socketAs(user account, path string, act func(fd int, path string, user acco
 func connectUnix(fd int, path string, _ account) error {
 	for until := time.Now().Add(dialTime); ; time.Sleep(20 * time.Millisecond) {
 		err := unix.Connect(fd, &unix.SockaddrUnix{Name: path})
-		if err != unix.EAGAIN || time.Now().After(until) { // its queue is full
+		if err != unix.EAGAIN || time.Now().After(until) { // the listener's backlog is full
 			return err
 		}
 	}
 }
 
-// listenUnix makes a listening socket that only the account can connect to.
+// listenUnix creates a listening socket to which only the account can connect.
 func listenUnix(fd int, path string, user account) error {
 	if err := makeFolder(filepath.Dir(path), user); err != nil {
 		return err
@@ -259,7 +259,7 @@ func listenUnix(fd int, path string, user account) error {
 	if err := removeSocket(path); err != nil {
 		return err
 	}
-	if err := unix.Fchmod(fd, 0o600); err != nil { // what bind makes gets this mode
+	if err := unix.Fchmod(fd, 0o600); err != nil { // bind creates the file with this mode
 		return err
 	}
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
@@ -268,8 +268,8 @@ func listenUnix(fd int, path string, user account) error {
 	return unix.Listen(fd, backlog)
 }
 
-// makeFolder makes a folder of the account below /tmp, where anybody could have
-// made another one by that name. Other folders must be there.
+// makeFolder creates a folder below /tmp, and fails if it belongs to another account, since any
+// account could have created it. Other folders must exist.
 func makeFolder(path string, user account) error {
 	if !strings.HasPrefix(path, "/tmp/") {
 		return nil
@@ -282,12 +282,12 @@ func makeFolder(path string, user account) error {
 		return err
 	}
 	if s, ok := stat.Sys().(*syscall.Stat_t); !ok || !stat.IsDir() || s.Uid != user.uid {
-		return fmt.Errorf("%s is no folder of %s", path, user.name)
+		return fmt.Errorf("%s is not a folder of %s", path, user.name)
 	}
 	return nil
 }
 
-// removeSocket makes room for a socket, and only that.
+// removeSocket removes an old socket. It fails for any other file.
 func removeSocket(path string) error {
 	stat, err := os.Lstat(path)
 	switch {
@@ -296,12 +296,12 @@ func removeSocket(path string) error {
 	case err != nil:
 		return err
 	case stat.Mode()&fs.ModeSocket == 0:
-		return errors.New("there is something that is no socket")
+		return errors.New("the path exists and is not a socket")
 	}
 	return os.Remove(path)
 }
 
-// listenGeni makes the socket of geni-get, which everybody may ask.
+// listenGeni creates the socket of geni-get, which all accounts may use.
 func listenGeni() (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(GeniSocket), 0o755); err != nil {
 		return nil, err

@@ -115,9 +115,9 @@ func TestUnixSocketsHaveTheRightsOfTheAccount(t *testing.T) {
 	for _, c := range []struct{ rule, path, want string }{
 		{"NoFolderMadeElsewhere", "/home/bob/none/sock", "no such file"},
 		{"NotInRootsFolder", "/run/sock", "permission denied"},
-		{"NotThroughALink", "/tmp/root/sock", "is no folder of bob"},
-		{"NotInAnothersFolder", "/tmp/foreign/sock", "is no folder of bob"},
-		{"NotThroughALinkOfAnother", "/tmp/foreign/bob/sock", "is no folder of bob"},
+		{"NotThroughALink", "/tmp/root/sock", "is not a folder of bob"},
+		{"NotInAnothersFolder", "/tmp/foreign/sock", "is not a folder of bob"},
+		{"NotThroughALinkOfAnother", "/tmp/foreign/bob/sock", "is not a folder of bob"},
 		{"NoFileIsReplaced", "/home/bob/file", "no socket"},
 		{"NoLinkIsReplaced", "/home/bob/link", "no socket"},
 		{"RootsSocketStays", "/run/roots", "permission denied"},

@@ -1,32 +1,30 @@
-// Package agent is PID 1 of a node, and how the host speaks with it. Its
-// listening socket was made on the host before the node's root was, so nothing
-// inside the node can reach it. Each connection carries one operation. What the
-// agent starts is born inside the node, under its limits and its seccomp
-// filter: nobody ever enters a node from outside.
+// Package agent is PID 1 of a node, and the host's client for it. The listening socket is
+// created on the host before the node's root, so no process in the node can connect to it.
+// Each connection carries one operation. Programs are started by the agent, inside the
+// node, under its limits and seccomp filter: no process enters a node from outside.
 //
-// The host takes the agent's answers as hostile: they are bounded, and the
-// files that come with them are looked at before they are used. The agent takes
-// the node as hostile: what it does for a user, in a home or at a Unix socket,
-// it does with that user's rights (as), so that no link leads it further than
-// the user could go. It has no more rights than root of the node has.
+// The host does not trust the agent's answers: they are bounded, and files that come with
+// them are checked before use. The agent does not trust the node: in a user's home or at a
+// Unix socket it acts with that user's rights (runAs), so that no symbolic link leads it
+// further than the user could go. Its own rights are those of root of the node.
 //
-// Started is a program as follows: one thread forks it, as a traced child, so
-// that it stops before its first instruction; then it is put into the group of
-// the node's jobs and let go (children).
+// To start a program, one thread forks a traced child, which stops before its first
+// instruction. The child is then moved into the cgroup of the node's jobs and resumed
+// (children).
 //
 // In the node the agent writes
 //
-//	/etc/hostname                                         whole
-//	/etc/hosts, /etc/motd, /etc/ssh/ssh_known_hosts       between marks
+//	/etc/hostname                                         the whole file
+//	/etc/hosts, /etc/motd, /etc/ssh/ssh_known_hosts       a block between marks
 //	/etc/passwd, shadow, group, sudoers.d/90-patchbay     the accounts
-//	/var/lib/patchbay/accounts                            which are ours, and their ids for good
-//	~/.ssh/authorized_keys, id_rsa, id_rsa.pub            keys, the first between marks
+//	/var/lib/patchbay/accounts                            accounts of the experiment with their permanent ids
+//	~/.ssh/authorized_keys, id_rsa, id_rsa.pub            keys, the first in a block between marks
 //
-// each by a new file that replaces the old one, and only where something differs.
+// It writes only changed files, each as a new file that replaces the old one.
 //
-// The program is also several commands of nodes (RunCommand): geni-get and sudo; nproc and
-// free, which show the node's figures; reboot, systemctl, mount and others, which say why
-// they cannot work. Sudo is a setuid copy of the program, which is sudo by any name.
+// The executable also contains several commands of nodes (RunCommand): geni-get and sudo;
+// nproc and free, which show the node's limits; reboot, systemctl, mount and others, which
+// explain why they do not work. A setuid copy of the executable is sudo under any name.
 //
 // # Decisions
 //

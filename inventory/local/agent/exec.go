@@ -14,20 +14,19 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// hangUpTime is how long a command that got SIGHUP keeps its terminal, unless
-// it ends.
+// hangUpTime is how long a command may keep its terminal after SIGHUP.
 const hangUpTime = time.Second
 
-// exec starts a command, tells that it was, and then how it ended. files are
-// its three files unless it gets a terminal.
+// exec starts a command and reports its start and its end. files are its standard files;
+// with a terminal there are none.
 func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	defer func() { closeAll(files) }()
 	if cmd == nil {
-		return errors.New("no command came with the operation exec")
+		return errors.New("the operation exec needs a command")
 	}
 	select {
 	case <-a.halting:
-		return errors.New("the node is being stopped")
+		return errors.New("the node is shutting down")
 	default:
 	}
 	if err := a.commands.acquire("commands"); err != nil {
@@ -46,11 +45,11 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	attr := procAttr(user, env)
 	switch {
 	case cmd.Terminal == nil && len(files) != 3:
-		return fmt.Errorf("%d files came with a command, not 3", len(files))
+		return fmt.Errorf("a command without a terminal needs 3 files, not %d", len(files))
 	case cmd.Terminal != nil:
 		master, slave, name, err := openTerminal(*cmd.Terminal, user)
 		if err != nil {
-			return fmt.Errorf("cannot make a terminal: %w", err)
+			return fmt.Errorf("cannot open a terminal: %w", err)
 		}
 		closeAll(files)
 		files = []*os.File{slave, slave, slave}
@@ -66,10 +65,9 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	if err != nil {
 		return err
 	}
-	// From here on nobody keeps open what the command has: its reader shall
-	// see the end. The master stays open here until the command is hung up: a
-	// shell that finds its terminal closed before it has SIGHUP takes that for
-	// the end of its input, and lets its jobs live.
+	// The command's files are closed here, so that their readers see its end. The master
+	// stays open until the command has its SIGHUP: a shell whose terminal is closed before
+	// takes that for the end of its input, and does not end its jobs.
 	closeAll(files)
 	files = nil
 	c.SetDeadline(time.Now().Add(requestTime))
@@ -86,11 +84,11 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	return nil
 }
 
-// motdLimit is how much of /etc/motd is shown, in bytes; a terminal buffers that much.
+// motdLimit bounds the shown part of /etc/motd, in bytes; a terminal can buffer as much.
 const motdLimit = 3 << 10
 
-// printMotd shows /etc/motd at the terminal of a login shell, without our marks, unless
-// its user does not want it.
+// printMotd prints /etc/motd without the testbed's marks to the terminal of a login shell,
+// unless the user has a ~/.hushlogin.
 func printMotd(terminal *os.File, user account) {
 	text, err := readFile(motdFile, motdLimit)
 	if _, hush := os.Lstat(user.home + "/.hushlogin"); err != nil || hush == nil {
@@ -105,9 +103,8 @@ func printMotd(terminal *os.File, user account) {
 	terminal.Write(shown)
 }
 
-// awaitExit waits until a command has ended, and tells how; or until gone, when nobody
-// waits for it any more. A command at a terminal is hung up then, and when the node
-// is halted.
+// awaitExit waits for the end of a command and reports it, or returns when the client is
+// gone. A command at a terminal gets SIGHUP when the client is gone or the node is halted.
 func (a *agent) awaitExit(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-chan struct{}, terminal bool) {
 	halting := a.halting
 	if !terminal {
@@ -117,7 +114,7 @@ func (a *agent) awaitExit(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-cha
 		select {
 		case exit := <-end:
 			c.SetDeadline(time.Now().Add(requestTime))
-			c.Send(answer{Exit: &exit}) // the other side may have stopped reading
+			c.Send(answer{Exit: &exit}) // an error means that the client stopped reading
 			return
 		case <-gone:
 			if terminal {
@@ -128,21 +125,21 @@ func (a *agent) awaitExit(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-cha
 				}
 			}
 			return
-		case <-halting: // shells at terminals pass over SIGTERM
+		case <-halting: // interactive shells ignore SIGTERM
 			a.children.signal(pid, int(unix.SIGHUP))
 			halting = nil
 		}
 	}
 }
 
-// procAttr starts a program as an account.
+// procAttr returns the attributes of a process that runs as user.
 func procAttr(user account, env []string) *syscall.ProcAttr {
 	return &syscall.ProcAttr{Dir: user.home, Env: env, Sys: &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: user.uid, Gid: user.gid, Groups: append([]uint32{user.gid}, user.groups...)},
 	}}
 }
 
-// forwardSignals sends the signals that come over c, until it ends.
+// forwardSignals sends the signals received from c to the command, until c is closed.
 func (a *agent) forwardSignals(c *fdsocket.Conn, pid int) {
 	for {
 		var r request
@@ -155,8 +152,7 @@ func (a *agent) forwardSignals(c *fdsocket.Conn, pid int) {
 	}
 }
 
-// startProcess starts a program in attr.Dir, or in / where the account has no home
-// that it may enter.
+// startProcess starts a program in attr.Dir, or in / if the account cannot enter its home.
 func (a *agent) startProcess(path string, argv []string, attr *syscall.ProcAttr, files []*os.File) (int, <-chan Exit, error) {
 	var pid int
 	var end <-chan Exit
@@ -175,7 +171,7 @@ func (a *agent) startProcess(path string, argv []string, attr *syscall.ProcAttr,
 	return pid, end, nil
 }
 
-// startError explains a refusal that comes from the host's settings.
+// startError adds an explanation to a refusal that the host's settings cause.
 func startError(err error) error {
 	if !errors.Is(err, unix.EPERM) {
 		return err
@@ -187,8 +183,8 @@ func startError(err error) error {
 	return err
 }
 
-// withDescriptors calls f with the descriptors of files, as they are: os.File.Fd would
-// change whether they block.
+// withDescriptors calls f with the descriptors of files. Unlike os.File.Fd, it does not change
+// their blocking mode.
 func withDescriptors(files []*os.File, fds []uintptr, f func([]uintptr) error) error {
 	if len(files) == 0 {
 		return f(fds)

@@ -11,10 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// updateFile makes text the content of a file, by a new file that takes its
-// place and keeps its mode, and where root does it, its owner; a file that is
-// not there is made with mode. An equal file is not touched. old is what the
-// file was read as.
+// updateFile replaces a file whose content old differs from text. The new file keeps the
+// mode, and the owner if root writes it. A file that does not exist gets mode.
 func updateFile(path string, old, text []byte, mode fs.FileMode) error {
 	stat, err := os.Lstat(path)
 	there := err == nil
@@ -34,7 +32,7 @@ func updateFile(path string, old, text []byte, mode fs.FileMode) error {
 	return writeFile(path, text, mode, uid, gid)
 }
 
-// writeFile writes a new file and puts it in the place of path.
+// writeFile writes a new file and renames it to path.
 func writeFile(path string, text []byte, mode fs.FileMode, uid, gid int) (err error) {
 	fresh := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".patchbay")
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +60,7 @@ func writeFile(path string, text []byte, mode fs.FileMode, uid, gid int) (err er
 	return os.Rename(fresh, path)
 }
 
-// readIfExists reads a file that is to be replaced: nothing if it is not there.
+// readIfExists reads a file; it returns nothing if there is none.
 func readIfExists(path string) ([]byte, error) {
 	text, err := readFile(path, fileLimit)
 	if errors.Is(err, fs.ErrNotExist) {

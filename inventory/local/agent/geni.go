@@ -13,9 +13,9 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// GeniSocket is where geni-get asks, inside the node: a line with the words,
-// single spaces between them. The answer is a line, "ok" or "error" and a
-// number of bytes, and then so many bytes; then the connection ends.
+// GeniSocket is the socket of geni-get inside the node. A request is one line with the
+// arguments, separated by single spaces. The answer is a line with "ok" or "error" and a
+// length, and then that many bytes; then the connection is closed.
 const GeniSocket = "/run/patchbay/geni"
 
 // Limits of geni-get.
@@ -26,13 +26,13 @@ const (
 	replyTime     = 30 * time.Second
 )
 
-// GeniGet asks the testbed what the words say and prints the answer. It runs
-// inside a node as geni-get.
+// GeniGet sends the arguments to the testbed and prints the answer. It runs inside a node as
+// geni-get.
 func GeniGet(args []string, out io.Writer) error {
 	return askGeni(GeniSocket, args, out, replyTime)
 }
 
-// askGeni asks at a socket, and waits so long for the answer.
+// askGeni sends a request to a socket and waits for the answer for at most patience.
 func askGeni(path string, args []string, out io.Writer, patience time.Duration) error {
 	question := strings.Join(args, " ")
 	if err := checkQuestion(question); err != nil {
@@ -40,12 +40,12 @@ func askGeni(path string, args []string, out io.Writer, patience time.Duration) 
 	}
 	c, err := net.DialTimeout("unix", path, questionTime)
 	if err != nil {
-		return fmt.Errorf("the testbed does not answer in this node; try again in a minute, or ask its operator: %w", err)
+		return fmt.Errorf("the testbed does not answer; try again in a minute, or ask its operator: %w", err)
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c, question+"\n"); err != nil {
-		return fmt.Errorf("the testbed does not take the question: %w", err)
+		return fmt.Errorf("the testbed does not accept the request: %w", err)
 	}
 	text, err := readReply(c)
 	if err != nil {
@@ -62,19 +62,19 @@ func readReply(r io.Reader) ([]byte, error) {
 	in := bufio.NewReader(r)
 	head, err := in.ReadSlice('\n')
 	if err != nil {
-		return nil, fmt.Errorf("the testbed has no answer; try again in a minute: %w", err)
+		return nil, fmt.Errorf("the testbed did not answer; try again in a minute: %w", err)
 	}
 	word, number, _ := strings.Cut(strings.TrimSuffix(string(head), "\n"), " ")
 	size, err := strconv.ParseUint(number, 10, 32)
 	if err != nil || size > replyLimit || word != "ok" && word != "error" {
-		return nil, errors.New("the testbed's answer cannot be understood")
+		return nil, errors.New("the testbed's answer is not understood")
 	}
 	text, err := io.ReadAll(io.LimitReader(in, int64(size)))
 	if err == nil && len(text) < int(size) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the testbed's answer is cut off; try again: %w", err)
+		return nil, fmt.Errorf("the testbed's answer is incomplete; try again: %w", err)
 	}
 	if word == "error" {
 		return nil, errors.New(printable(string(text)))
@@ -84,21 +84,20 @@ func readReply(r io.Reader) ([]byte, error) {
 
 func checkQuestion(line string) error {
 	if len(line) > questionLimit || !isLine(line) || strings.Contains(line, "\t") {
-		return fmt.Errorf("the words are not a single line of text of at most %d bytes", questionLimit)
+		return fmt.Errorf("the arguments must be a single line of at most %d bytes", questionLimit)
 	}
 	return nil
 }
 
-// ServeGeni answers the question that comes over conn, of whatever process in
-// the node, and closes it. answer gets the words and the user id of the process
-// as this process sees it: the node's first id and the id in the node; its
-// error is told there, so it must say nothing but what the node may know.
+// ServeGeni answers the request of one process of the node and closes conn. answer gets the
+// arguments and the process's user id on the host: the node's first id plus the id in the
+// node. answer's error is sent to the process, so it must contain nothing confidential.
 // ServeGeni's own error is for the log.
 func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, error)) error {
 	defer conn.Close()
 	u, ok := conn.(*net.UnixConn)
 	if !ok {
-		return errors.New("a question of geni-get came over no Unix socket")
+		return errors.New("the connection of geni-get is not a Unix socket")
 	}
 	peer, err := fdsocket.Peer(u)
 	if err != nil {
@@ -108,7 +107,7 @@ func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, erro
 	in := bufio.NewReaderSize(conn, questionLimit+1)
 	line, err := in.ReadSlice('\n')
 	if err != nil {
-		return fmt.Errorf("no question came from geni-get: %w", err)
+		return fmt.Errorf("cannot read the request of geni-get: %w", err)
 	}
 	question := strings.TrimSuffix(string(line), "\n")
 	if err := checkQuestion(question); err != nil {

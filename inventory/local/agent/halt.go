@@ -10,12 +10,12 @@ import (
 
 const (
 	haltTime     = 2 * time.Second
-	killTime     = 5 * time.Second // how long processes may take that were killed
+	killTime     = 5 * time.Second // for killed processes to end
 	pollInterval = 10 * time.Millisecond
 )
 
-// halt asks all processes to end, and waits. What was stopped must go on to
-// hear of it; shells at terminals end when these are hung up (see exec).
+// halt asks all processes to end, and waits for them up to haltTime. Stopped processes are
+// continued so that they receive the signal. Interactive shells end by SIGHUP (see exec).
 func (a *agent) halt() error {
 	a.haltOnce.Do(func() { close(a.halting) })
 	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
@@ -29,17 +29,17 @@ func (a *agent) halt() error {
 	return nil
 }
 
-// killUser kills all processes of a user, until none is left.
+// killUser kills all processes of a user and waits until none is left.
 func (a *agent) killUser(uid uint32) error {
 	if uid < firstUserID {
-		return errors.New("processes of the system are not ended")
+		return errors.New("processes of system accounts are not killed")
 	}
 	for until := time.Now().Add(killTime); ; time.Sleep(pollInterval) {
 		if !hasProcesses(uid) {
 			return nil
 		}
 		if time.Now().After(until) {
-			return errors.New("its processes do not end")
+			return errors.New("its processes did not end")
 		}
 		if err := a.killUserOnce(uid); err != nil {
 			return err
@@ -47,8 +47,8 @@ func (a *agent) killUser(uid uint32) error {
 	}
 }
 
-// killUserOnce kills all processes of a user in one call, which no fork outruns. It
-// takes a process of that user.
+// killUserOnce kills all processes of a user in one system call, so that no fork escapes. The
+// call needs a process of that user.
 func (a *agent) killUserOnce(uid uint32) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -64,10 +64,10 @@ func (a *agent) killUserOnce(uid uint32) error {
 	return nil
 }
 
-// killOwn kills all processes of the user that this one has.
+// killOwn kills all processes of the user that runs this process.
 func killOwn() error {
 	if os.Getuid() < firstUserID {
-		return errors.New("processes of the system are not ended")
+		return errors.New("processes of system accounts are not killed")
 	}
 	if err := unix.Kill(-1, unix.SIGKILL); err != nil && err != unix.ESRCH {
 		return err

@@ -14,20 +14,20 @@ import (
 
 const skeleton = "/etc/skel"
 
-// Limits of what of the skeleton goes into a new home.
+// Limits of the copy of the skeleton in a new home.
 const (
 	maxSkeletonFiles = 1000
 	skeletonLimit    = 16 << 20 // bytes
 )
 
-// setHome makes an account's home and puts keys into it.
+// setHome creates an account's home if necessary and writes its keys.
 func setHome(wanted Account, key, public string) error {
 	user, err := lookUpAccount(wanted.Login)
 	if err != nil {
 		return err
 	}
 	if !filepath.IsAbs(user.home) {
-		return fmt.Errorf("%q is no folder", printable(user.home))
+		return fmt.Errorf("%q is not an absolute path", printable(user.home))
 	}
 	if _, err := os.Lstat(user.home); errors.Is(err, fs.ErrNotExist) {
 		if err := makeHome(user); err != nil {
@@ -37,8 +37,8 @@ func setHome(wanted Account, key, public string) error {
 	return runAs(user, func() error { return setKeys(user.home, wanted.Keys, key, public) })
 }
 
-// makeHome makes a home from the skeleton, first where only root can reach, so
-// that a half of it is never one.
+// makeHome creates a home from the skeleton. It is built where only root can reach it and then
+// renamed, so that no incomplete home is ever used.
 func makeHome(user account) error {
 	above := filepath.Dir(user.home)
 	if err := os.MkdirAll(above, 0o755); err != nil {
@@ -63,8 +63,8 @@ func makeHome(user account) error {
 	return os.Rename(fresh, user.home)
 }
 
-// copySkeleton copies the skeleton's files, folders and links into a folder that only
-// root can reach.
+// copySkeleton copies the skeleton's files, folders and symbolic links into a folder that
+// only root can reach.
 func copySkeleton(dir string, user account) error {
 	if _, err := os.Stat(skeleton); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -124,8 +124,8 @@ func copyFile(from, to string, stat fs.FileInfo) error {
 	return errors.Join(err, out.Close())
 }
 
-// setKeys puts the account's keys and the experiment's into ~/.ssh, with the
-// rights of the account.
+// setKeys writes the account's keys and the experiment's into ~/.ssh. It runs with the rights
+// of the account.
 func setKeys(home string, keys []string, key, public string) error {
 	dir := filepath.Join(home, ".ssh")
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -145,8 +145,8 @@ func setKeys(home string, keys []string, key, public string) error {
 	return writeKeyPair(filepath.Join(dir, "id_rsa"), []byte(key), []byte(public+"\n"))
 }
 
-// writeKeyPair writes a pair of keys, unless a file of a pair is there already. The
-// private key comes last, so that a pair without it is written again.
+// writeKeyPair writes a key pair unless another one exists. The private key is written last,
+// so that an interrupted write is repeated.
 func writeKeyPair(path string, key, public []byte) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

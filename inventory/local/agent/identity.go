@@ -11,26 +11,25 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Argv0 is the name under which the program runs as PID 1 of a node, and as
-// what PID 1 starts of itself.
+// Argv0 is the name of the process as PID 1 of a node, and of the helpers that PID 1 starts.
 const Argv0 = "patchbay-agent"
 
-// Identity is what an agent says of itself.
+// Identity is the agent's answer to Ping.
 type Identity struct {
-	Node string // the node's id, as it was told when it was started
+	Node string // the node's id, from the agent's environment
 }
 
-// Each of the following is one operation: it uses the connection up and closes
-// it, Exec when its Process is closed.
+// Each function below is one operation. It closes the connection, except Exec, whose
+// connection is closed by Process.Close.
 
-// Ping asks who the agent is.
+// Ping returns the agent's identity. It proves that the agent answers.
 func Ping(ctx context.Context, c *fdsocket.Conn) (Identity, error) {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opPing}, nil, 0)
 	return Identity{a.Node}, err
 }
 
-// WaitUntilGone waits until the agent is gone (nil) or ctx is done.
+// WaitUntilGone waits until the agent has ended and returns nil, or until ctx ends.
 func WaitUntilGone(ctx context.Context, c *fdsocket.Conn) error {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opWait}, nil, 0)
@@ -40,10 +39,10 @@ func WaitUntilGone(ctx context.Context, c *fdsocket.Conn) error {
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("the agent answered %q where it should have waited", a.Node)
+	return fmt.Errorf("the agent answered %q instead of waiting", a.Node)
 }
 
-// Halt asks all processes of the node to end, and waits up to two seconds.
+// Halt asks all processes of the node to end, and waits for them up to two seconds.
 func Halt(ctx context.Context, c *fdsocket.Conn) error {
 	defer c.Close()
 	_, _, err := call(ctx, c, request{Op: opHalt}, nil, 0)

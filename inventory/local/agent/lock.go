@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	lockFile = "/etc/.pwd.lock" // that of the C library and of shadow's programs
+	lockFile = "/etc/.pwd.lock" // as used by the C library and the shadow tools
 	lockTime = time.Second
 )
 
-// lockAccounts keeps useradd and its kind from writing the files of accounts
-// until the function it returns is called. A lock that root of the node holds
-// for ever must not stop the testbed.
+// lockAccounts prevents useradd and similar programs from writing the account files until
+// unlock is called. It gives up after lockTime, since root of the node could hold the lock
+// forever.
 func lockAccounts() (unlock func()) {
 	f, err := os.OpenFile(lockFile, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -26,7 +26,7 @@ func lockAccounts() (unlock func()) {
 	return func() { f.Close() }
 }
 
-// tryLock locks a whole file, unless another process has it locked.
+// tryLock locks a whole file. It fails if another process holds the lock.
 func tryLock(f *os.File) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }

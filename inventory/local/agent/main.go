@@ -25,7 +25,7 @@ const (
 	nodeVariable = "PATCHBAY_NODE"
 )
 
-// What the program is when PID 1 starts it again, by its first argument.
+// Arguments with which PID 1 starts the executable again.
 const (
 	argSFTP    = "sftp"
 	argKillOwn = "end"
@@ -33,14 +33,14 @@ const (
 
 func init() {
 	if len(os.Args) > 0 && os.Args[0] == Argv0 {
-		runtime.LockOSThread() // Main shall have the first thread: see withstand
+		runtime.LockOSThread() // Main needs the first thread: see ignoreSignals
 	}
 }
 
-// Main is PID 1: it serves operations at the inherited listening socket
-// (descriptor 3) and never returns while it can. It is run by the package
-// node's last stage, with PATCHBAY_NODE, the node's id, and PATCHBAY_JOBS, the
-// descriptors of the cgroup.procs files that take its jobs, with commas.
+// Main is PID 1: it serves operations at the inherited listening socket (descriptor 3) and
+// returns only on errors. The last stage of package node starts it with PATCHBAY_NODE, the
+// node's id, and PATCHBAY_JOBS, the comma-separated descriptors of the cgroup.procs files
+// for its jobs.
 func Main() {
 	var err error
 	switch word := strings.Join(os.Args[1:], " "); word {
@@ -62,7 +62,7 @@ func Main() {
 
 func serve() error {
 	if os.Getpid() != 1 {
-		return errors.New("this is PID 1 of a node, which patchbay-local starts; it does nothing elsewhere")
+		return errors.New("this program runs only as PID 1 of a node, started by patchbay-local")
 	}
 	if err := hideMemory(); err != nil {
 		return err
@@ -81,15 +81,15 @@ func serve() error {
 	f := os.NewFile(listenerFile, "listener")
 	l, err := net.FileListener(f)
 	if err != nil {
-		return fmt.Errorf("descriptor %d is no listening socket: %w", listenerFile, err)
+		return fmt.Errorf("descriptor %d is not a listening socket: %w", listenerFile, err)
 	}
 	f.Close()
 	u, ok := l.(*net.UnixListener)
 	if !ok {
-		return fmt.Errorf("descriptor %d is no Unix socket", listenerFile)
+		return fmt.Errorf("descriptor %d is not a Unix socket", listenerFile)
 	}
-	// From 2 MiB on. What the first collection finds in a node that nobody uses is
-	// less than what the runtime takes for good to keep account of collections.
+	// The first collection starts at 2 MiB. In an idle node, a collection would free less
+	// memory than the runtime permanently allocates for it.
 	debug.SetGCPercent(50)
 	a := newAgent(os.Getenv(nodeVariable), jobs)
 	go func() {
@@ -98,14 +98,14 @@ func serve() error {
 		}
 	}()
 	go a.accept(u)
-	select {} // the first thread does nothing more
+	select {} // the first thread only waits: see ignoreSignals
 }
 
-// accept serves connections for ever.
+// accept serves connections forever.
 func (a *agent) accept(l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
-		if err != nil { // without descriptors or memory: others will end
+		if err != nil { // out of descriptors or memory: other connections will end
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
@@ -117,15 +117,15 @@ func (a *agent) accept(l *net.UnixListener) {
 	}
 }
 
-// isFromHost tells whether who connected is no process of this node: those have
-// numbers here. Whose the others are the host looks after, by the mode of the
-// socket and of its folder; from in here they are all nobody.
+// isFromHost reports whether the client is outside of this node. Clients inside have a
+// process id here. The host decides which of its users may connect, by the modes of the
+// socket and its folder.
 func isFromHost(c *fdsocket.Conn) bool {
 	peer, err := c.Peer()
 	return err == nil && peer.Pid == 0
 }
 
-// hideMemory keeps other processes of the node out of this one's memory and
+// hideMemory prevents other processes of the node from reading this one's memory and
 // descriptors. A change of user ids in any thread may undo it.
 func hideMemory() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -134,16 +134,15 @@ func hideMemory() error {
 	return nil
 }
 
-// ignoreSignals makes signals harmless and returns a channel that tells the end of
-// children. Signals are caught and forgotten, except two kinds. Those that the
-// runtime would take for its own faults when a process queues them are ignored,
-// so that a true fault ends PID 1 and nothing else does. Those that the runtime
-// leaves alone are withheld by the kernel, but only if the first thread does
-// not block them at that moment, as it would in a handler: it handles nothing.
-// What starts later has all defaults back: exec forgets handlers, and the
-// runtime restores what it once handled.
+// ignoreSignals makes signals harmless and returns a channel that reports ended children.
+// Most signals are caught and discarded. Signals that the runtime would take for its own
+// faults are ignored, so that only a real fault ends PID 1. Signals that the runtime does
+// not handle are discarded by the kernel, provided that the first thread does not block
+// them at that moment, as a signal handler would: so the first thread handles none.
+// Started programs get all defaults: exec drops handlers, and the runtime restores the
+// signals that it handled.
 func ignoreSignals() (<-chan os.Signal, error) {
-	signal.Notify(make(chan os.Signal, 1)) // full once and for all
+	signal.Notify(make(chan os.Signal, 1)) // the full channel drops all signals
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
 	for _, s := range []unix.Signal{
@@ -153,7 +152,7 @@ func ignoreSignals() (<-chan os.Signal, error) {
 			return nil, err
 		}
 	}
-	// What started this program may have had them ignored, as posix_spawn does.
+	// The parent may have ignored these signals, as posix_spawn does.
 	mask := ^uint64(0)
 	for _, s := range []unix.Signal{32, 33, 34} {
 		if err := setSignalAction(s, defaults); err != nil {
@@ -167,22 +166,22 @@ func ignoreSignals() (<-chan os.Signal, error) {
 	return ended, nil
 }
 
-// What the kernel does with a signal: SIG_DFL and SIG_IGN.
+// Signal actions of the kernel: SIG_DFL and SIG_IGN.
 const (
 	defaults = 0
 	ignored  = 1
 )
 
-// setSignalAction tells the kernel what to do with a signal, past the runtime.
-func setSignalAction(s unix.Signal, what uintptr) error {
-	action := [4]uintptr{what} // the kernel's struct sigaction
+// setSignalAction sets the kernel's action for a signal, bypassing the runtime.
+func setSignalAction(s unix.Signal, kernelAction uintptr) error {
+	action := [4]uintptr{kernelAction} // the kernel's struct sigaction
 	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); e != 0 {
-		return fmt.Errorf("cannot set what signal %d does: %w", s, e)
+		return fmt.Errorf("cannot set the action of signal %d: %w", s, e)
 	}
 	return nil
 }
 
-// descriptors reads a list of descriptors.
+// descriptors parses a comma-separated list of descriptors.
 func descriptors(list string) ([]int, error) {
 	var fds []int
 	for s := range strings.SplitSeq(list, ",") {
@@ -191,14 +190,14 @@ func descriptors(list string) ([]int, error) {
 		}
 		fd, err := strconv.Atoi(s)
 		if err != nil || fd <= listenerFile {
-			return nil, fmt.Errorf("%s holds %q, which is no inherited descriptor", jobsVariable, s)
+			return nil, fmt.Errorf("%s holds %q, which is not an inherited descriptor", jobsVariable, s)
 		}
 		fds = append(fds, fd)
 	}
 	return fds, nil
 }
 
-// waitForClose waits until the other end is gone.
+// waitForClose waits until the other end closes the connection.
 func waitForClose(c *fdsocket.Conn) {
 	for {
 		var r request

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setModes sets the modes that a user asked for. What the terminal cannot do is
-// left as it is.
+// setModes sets the terminal modes that a client requested. Unsupported modes are ignored.
 func setModes(fd int, modes []byte) error {
 	if len(modes) == 0 {
 		return nil
@@ -20,8 +19,8 @@ func setModes(fd int, modes []byte) error {
 	return unix.IoctlSetTermios(fd, unix.TCSETS, t)
 }
 
-// applyModes reads encoded modes (RFC 4254, 8): opcodes below 160 with a number
-// each, until one that is 0 or unknown in form.
+// applyModes applies encoded modes (RFC 4254, section 8): opcodes below 160 with a number
+// each. It stops at opcode 0 or from 160 on.
 func applyModes(t *unix.Termios, modes []byte) {
 	for len(modes) >= 5 && modes[0] != 0 && modes[0] < 160 {
 		code, value := modes[0], binary.BigEndian.Uint32(modes[1:])
@@ -31,7 +30,7 @@ func applyModes(t *unix.Termios, modes []byte) {
 				continue
 			}
 			t.Cc[c.at] = byte(value)
-			if value == 255 { // the character is off; Linux says it with 0
+			if value == 255 { // disabled; Linux writes that as 0
 				t.Cc[c.at] = 0
 			}
 		}
@@ -45,22 +44,22 @@ func applyModes(t *unix.Termios, modes []byte) {
 	}
 }
 
-// specialCharacters are the opcodes that set a special character, and which.
+// specialCharacters are the opcodes that set a special character, with its index in Cc.
 var specialCharacters = [...]struct{ code, at byte }{
 	{1, unix.VINTR}, {2, unix.VQUIT}, {3, unix.VERASE}, {4, unix.VKILL}, {5, unix.VEOF}, {6, unix.VEOL}, {7, unix.VEOL2},
 	{8, unix.VSTART}, {9, unix.VSTOP}, {10, unix.VSUSP}, {12, unix.VREPRINT}, {13, unix.VWERASE}, {14, unix.VLNEXT}, {18, unix.VDISCARD},
 }
 
-// modeFlags are the flags that opcodes set, by opcode: of input from 30 on, of the
-// line discipline from 50 on, of output from 70 on. Speeds and what makes no sense
-// for a pseudo-terminal are left out.
+// modeFlags are the flags set by opcodes, indexed by opcode: input from 30 on, line discipline
+// from 50 on, output from 70 on. Speeds and modes without meaning for a pseudo-terminal are
+// missing.
 var modeFlags = [...]uint32{
 	30: unix.IGNPAR, unix.PARMRK, unix.INPCK, unix.ISTRIP, unix.INLCR, unix.IGNCR, unix.ICRNL, unix.IUCLC, unix.IXON, unix.IXANY, unix.IXOFF, unix.IMAXBEL, unix.IUTF8,
 	50: unix.ISIG, unix.ICANON, unix.XCASE, unix.ECHO, unix.ECHOE, unix.ECHOK, unix.ECHONL, unix.NOFLSH, unix.TOSTOP, unix.IEXTEN, unix.ECHOCTL, unix.ECHOKE, unix.PENDIN,
 	70: unix.OPOST, unix.OLCUC, unix.ONLCR, unix.OCRNL, unix.ONOCR, unix.ONLRET,
 }
 
-// flagsOf are the flags of a terminal among which that of an opcode is.
+// flagsOf returns the flag word of a terminal that an opcode belongs to.
 func flagsOf(t *unix.Termios, code byte) *uint32 {
 	switch {
 	case code < 50:

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// process is what /proc tells of one.
+// process is a process as described in /proc.
 type process struct {
 	pid, parent int
 	name        string
@@ -15,7 +15,7 @@ type process struct {
 	stopped     bool // by a signal or its tracer
 }
 
-// eachProcess calls f for all processes of the node that can be read.
+// eachProcess calls f for every process of the node that it can read.
 func eachProcess(f func(process)) {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -11,51 +11,51 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Command is what to start in a node.
+// Command describes a program to start in a node.
 type Command struct {
-	// User is an account of the node's own /etc/passwd.
+	// User is an account in the node's /etc/passwd.
 	User string
-	// Line goes to the account's shell with -c; empty: a login shell.
+	// Line is run by the account's shell with -c; empty: a login shell.
 	Line string
-	// SFTP starts our own SFTP server instead.
+	// SFTP starts the testbed's SFTP server instead.
 	SFTP bool
-	// Argv starts a program without a shell, instead of all that.
+	// Argv starts a program without a shell instead.
 	Argv []string
-	// Self starts this program again, with these words, whatever else the node has;
-	// the first is the name that says what it shall be.
+	// Self starts this executable with these arguments instead, so that nothing depends on
+	// the node's files. The first argument is the name of the program in it.
 	Self []string `json:",omitempty"`
 	// Env is added to the account's environment: NAME=value.
 	Env []string
-	// Terminal is the pseudo-terminal it gets; nil: three files.
+	// Terminal describes its pseudo-terminal; nil: it gets three files.
 	Terminal *Terminal
 }
 
-// Terminal is a pseudo-terminal.
+// Terminal describes a pseudo-terminal.
 type Terminal struct {
 	Name       string // TERM
 	Rows, Cols uint16
-	// Modes are what the user's own terminal does, encoded as in RFC 4254, 8.
+	// Modes are the modes of the client's terminal, encoded as in RFC 4254, section 8.
 	Modes []byte `json:",omitempty"`
 }
 
-// Exit is how a command ended.
+// Exit is the result of a command.
 type Exit struct {
 	Status int
-	// Signal is its number when a signal ended it, else 0.
+	// Signal is the signal that ended it, or 0.
 	Signal int
 }
 
-// Process is a command that was started.
+// Process is a started command.
 type Process struct {
-	// Terminal is the master of its pseudo-terminal, nil if it has none.
+	// Terminal is the master of its pseudo-terminal, nil without one.
 	Terminal *os.File
 
 	c *fdsocket.Conn
 }
 
-// Exec starts a command; stdio are its three files, nil for one with a
-// terminal. They stay the caller's, and are given as they are: programs expect
-// files that block. ctx bounds the start only.
+// Exec starts a command. stdio are its three files, nil for a command with a terminal. The
+// caller still closes them. They are passed in blocking mode, since programs expect that.
+// ctx bounds only the start.
 func Exec(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) (*Process, error) {
 	p, err := start(ctx, c, cmd, stdio)
 	if err != nil {
@@ -69,7 +69,7 @@ func start(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File)
 	want := 0
 	switch {
 	case cmd.Terminal != nil && len(stdio) != 0:
-		return nil, errors.New("a command with a terminal takes no other files")
+		return nil, errors.New("a command with a terminal takes no files")
 	case cmd.Terminal != nil:
 		want = 1
 	case len(stdio) != 3:
@@ -80,48 +80,48 @@ func start(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File)
 		return nil, err
 	}
 	if len(got) != want {
-		return nil, errors.New("the node's agent gave no terminal")
+		return nil, errors.New("the node's agent sent no terminal")
 	}
 	p := &Process{c: c}
 	if want == 1 {
 		if p.Terminal, err = verifiedFile(got[0], checkTerminal); err != nil {
-			return nil, fmt.Errorf("the node's agent gave a wrong terminal: %w", err)
+			return nil, fmt.Errorf("the node's agent sent a wrong terminal: %w", err)
 		}
 	}
 	return p, nil
 }
 
-// checkTerminal refuses what is not the master of a pseudo-terminal.
+// checkTerminal fails unless fd is the master of a pseudo-terminal.
 func checkTerminal(fd int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return err
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return errors.New("it is no character device")
+		return errors.New("it is not a character device")
 	}
 	_, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	return err
 }
 
-// Signal sends a signal to the process group.
+// Signal sends a signal to the command's process group.
 func (p *Process) Signal(number int) error {
 	return p.c.Send(request{Op: opSignal, Signal: number})
 }
 
-// Wait waits for the end. It is called once.
+// Wait waits for the end of the command. It must be called at most once.
 func (p *Process) Wait() (Exit, error) {
 	a, _, err := receive(p.c, 0)
 	if err == nil && a.Exit == nil {
-		err = errors.New("it does not say how")
+		err = errors.New("the answer has no exit status")
 	}
 	if err != nil {
-		return Exit{}, fmt.Errorf("the node's agent does not tell the end of the command: %w", err)
+		return Exit{}, fmt.Errorf("the node's agent did not report the end of the command: %w", err)
 	}
 	return *a.Exit, nil
 }
 
-// Close lets go of the process; one with a terminal is hung up.
+// Close releases the process; a command with a terminal gets SIGHUP.
 func (p *Process) Close() error {
 	err := p.c.Close()
 	if p.Terminal != nil {

@@ -31,8 +31,8 @@ const (
 	textLimit    = 400      // bytes of a message that the other side wrote
 )
 
-// request asks for one operation, and is the first message of a connection.
-// That of a command is followed by its signals.
+// request is the first message of a connection and requests one operation. For a command,
+// its signals follow as further requests.
 type request struct {
 	Op            string
 	Network       string         `json:",omitempty"`
@@ -43,8 +43,7 @@ type request struct {
 	Configuration *Configuration `json:",omitempty"`
 }
 
-// answer ends an operation. A command has two: that it was started, and how it
-// ended.
+// answer is the result of an operation. A command has two: its start and its end.
 type answer struct {
 	Error string `json:",omitempty"`
 	Node  string `json:",omitempty"`
@@ -52,8 +51,8 @@ type answer struct {
 	Exit  *Exit  `json:",omitempty"`
 }
 
-// call sends a request and reads its answer, with at most want files. An
-// answer that is an error is one.
+// call sends a request and reads its answer, with at most want files. An error in the
+// answer is returned as an error.
 func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
 	defer applyContext(ctx, c)()
 	a, got, err := exchange(c, r, files, want)
@@ -61,7 +60,7 @@ func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, wa
 	case err == nil:
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
-	case errors.Is(err, os.ErrDeadlineExceeded): // which comes a moment before
+	case errors.Is(err, os.ErrDeadlineExceeded): // it may come a moment before ctx ends
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
@@ -75,7 +74,7 @@ func exchange(c *fdsocket.Conn, r request, files []*os.File, want int) (answer, 
 	if err != nil && !errors.Is(err, unix.EPIPE) {
 		return answer{}, nil, err
 	}
-	a, got, failed := receive(c, want) // an agent that refuses does not read on
+	a, got, failed := receive(c, want) // an agent that refuses a request does not read all of it
 	if err != nil && errors.Is(failed, io.EOF) {
 		failed = err
 	}
@@ -96,8 +95,7 @@ func receive(c *fdsocket.Conn, want int) (answer, []*os.File, error) {
 	return a, got, nil
 }
 
-// applyContext makes what is sent and received end with ctx, until the function that
-// it returns is called.
+// applyContext ends sends and receives with ctx, until the returned function is called.
 func applyContext(ctx context.Context, c *fdsocket.Conn) func() {
 	c.SetDeadline(time.Time{})
 	done := make(chan struct{})
@@ -113,8 +111,8 @@ func applyContext(ctx context.Context, c *fdsocket.Conn) func() {
 	}
 }
 
-// printable is a text of the other side as it may stand in a message of ours:
-// one line of ASCII, not too long.
+// printable makes a text of the other side safe for our messages: one line of ASCII of
+// bounded length.
 func printable(s string) string {
 	if len(s) > textLimit {
 		s = s[:textLimit] + "..."

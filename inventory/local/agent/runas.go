@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runAs runs f with the effective identity of an account: user, groups, and no
-// capability unless it is root. Real and saved ids stay root's, so that the
-// account's processes cannot send signals to the thread. Whatever f opens by
-// name it reaches only if the account may, and what it makes belongs to the
-// account. f must not start goroutines that matter: they are not under it.
+// runAs runs f with the effective identity of an account: its user and groups, and without
+// capabilities unless it is root. The real and saved ids stay root's, so that processes of
+// the account cannot signal the thread. f can open only files that the account may open,
+// and its new files belong to the account. Goroutines of f would run as root again, so it
+// must not start any.
 func runAs(user account, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread, not the first one, ends with the goroutine
+		runtime.LockOSThread() // never unlocked: so the thread ends with the goroutine
 		done <- catchPanic(func() error {
 			if err := become(user); err != nil {
 				return fmt.Errorf("cannot act as %s: %w", user.name, err)
@@ -29,7 +29,7 @@ func runAs(user account, f func() error) error {
 	return <-done
 }
 
-// become changes this thread alone, which the wrappers of package syscall do not.
+// become changes only this thread, unlike the functions of package syscall.
 func become(user account) (err error) {
 	defer func() { err = errors.Join(err, hideMemory()) }()
 	groups := append([]uint32{user.gid}, user.groups...)

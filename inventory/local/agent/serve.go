@@ -9,18 +9,18 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// How many operations there may be at once. Commands leave room for the rest,
-// so that a node full of logins still answers to Hello.
+// Bounds on simultaneous operations. Commands leave some for the rest, so that a node full
+// of logins still answers Ping.
 const (
 	maxOperations = 512
 	maxCommands   = 384
 	maxDials      = 64
 )
 
-// requestTime is how long a request may take to arrive.
+// requestTime bounds the time to receive a request.
 const requestTime = 10 * time.Second
 
-// agent serves operations.
+// agent serves the operations of a node.
 type agent struct {
 	node     string
 	children *children
@@ -46,21 +46,21 @@ func newAgent(node string, jobs []int) *agent {
 	}
 }
 
-// slots bounds what happens at once.
+// slots bounds simultaneous operations of one kind.
 type slots chan struct{}
 
-func (p slots) acquire(what string) error {
+func (p slots) acquire(kind string) error {
 	select {
 	case p <- struct{}{}:
 		return nil
 	default:
-		return fmt.Errorf("the node has %d %s at once, and no more are taken; try again when one has ended", cap(p), what)
+		return fmt.Errorf("the node has its maximum of %d %s; try again when one has ended", cap(p), kind)
 	}
 }
 
 func (p slots) release() { <-p }
 
-// serve serves one connection, in a goroutine of its own.
+// serve serves one connection in its own goroutine.
 func (a *agent) serve(c *fdsocket.Conn) {
 	c.SetDeadline(time.Now().Add(requestTime))
 	if err := a.operations.acquire("operations"); err != nil {
@@ -78,17 +78,17 @@ func (a *agent) serve(c *fdsocket.Conn) {
 	}()
 }
 
-// catchPanic makes a panic of f an error: that of one operation must not end PID 1.
+// catchPanic returns a panic of f as an error: one operation must not end PID 1.
 func catchPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the agent has a fault: %v", p)
+			err = fmt.Errorf("internal error of the agent: %v", p)
 		}
 	}()
 	return f()
 }
 
-// handle serves the operation that c asks for; an error is still to be told.
+// handle carries out the operation that c requests. The caller sends the error.
 func (a *agent) handle(c *fdsocket.Conn) error {
 	var r request
 	files, err := c.Receive(&r, requestLimit, 3)
@@ -103,7 +103,7 @@ func (a *agent) handle(c *fdsocket.Conn) error {
 		return a.exec(c, r.Command, given)
 	}
 	if len(files) > 0 {
-		return fmt.Errorf("files came with the operation %q", r.Op)
+		return fmt.Errorf("the operation %q takes no files", r.Op)
 	}
 	var reply answer
 	var give []*os.File

@@ -8,17 +8,16 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// stdio is standard input and output as one stream.
+// stdio combines standard input and output into one stream.
 type stdio struct {
 	io.Reader
 	io.WriteCloser
 }
 
-// ServeSFTP is the SFTP server that Command.SFTP starts in the node: standard
-// input and output, from the working folder on. It has no rights but those of
-// its account.
+// ServeSFTP is the SFTP server that Command.SFTP starts in the node. It serves standard input
+// and output, starts in the working folder and has only the rights of its account.
 func ServeSFTP() error {
-	// The server is not told its folder: it would make what links lead to absolute.
+	// Without a working folder set here, the server leaves targets of links relative.
 	s, err := sftp.NewServer(stdio{os.Stdin, os.Stdout})
 	if err != nil {
 		return err

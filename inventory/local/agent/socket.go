@@ -13,10 +13,9 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Dial connects from inside the node; network is tcp or unix. At a Unix socket
-// it has the rights of the account user, so that nobody gets further than by
-// logging in; with an empty user those of root. The answer is a stream socket
-// of that network, or an error.
+// Dial connects to an address from inside the node; network is tcp or unix. It connects to a
+// Unix socket with the rights of the account user, root if empty, so that a login gives no
+// more access than the account has. The result is a stream socket of that network.
 func Dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
 	f, err := requestSocket(ctx, c, request{Op: opDial, Network: network, Address: address, User: user}, 0)
 	if err != nil {
@@ -26,14 +25,12 @@ func Dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) 
 	return net.FileConn(f)
 }
 
-// Listen listens inside the node; network is tcp or unix. A Unix socket is made
-// with the rights of the account owner, in place of a socket that is there, and
-// nobody else can connect to it; folders of it below /tmp are made. With an
-// empty owner it is root's. Whoever may log in asks for ports below 1024 only
-// as root.
+// Listen opens a listener inside the node; network is tcp or unix. A Unix socket belongs to
+// the account owner, root if empty, replaces an existing socket, and only the owner can
+// connect to it. Missing folders below /tmp are created. Ports below 1024 need root.
 //
-// GeniSocket is open for everybody. The agent keeps it, and port 22, so that
-// who asks again gets the same queue.
+// The socket GeniSocket is open to all accounts. The agent keeps it and port 22 open, so that
+// a repeated call gets the same listener with its pending connections.
 func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
 	f, err := requestSocket(ctx, c, request{Op: opListen, Network: network, Address: address, User: owner}, 1)
 	if err != nil {
@@ -43,7 +40,7 @@ func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner strin
 	return net.FileListener(f)
 }
 
-// requestSocket asks for a socket and looks at what came.
+// requestSocket requests a socket and checks the received one.
 func requestSocket(ctx context.Context, c *fdsocket.Conn, r request, listening int) (*os.File, error) {
 	defer c.Close()
 	if r.Network != "tcp" && r.Network != "unix" {
@@ -54,23 +51,23 @@ func requestSocket(ctx context.Context, c *fdsocket.Conn, r request, listening i
 		return nil, err
 	}
 	if len(got) != 1 {
-		return nil, fmt.Errorf("the node's agent gave no socket for %s %s", r.Op, r.Network)
+		return nil, fmt.Errorf("the node's agent sent no socket for %s %s", r.Op, r.Network)
 	}
 	f, err := verifiedFile(got[0], func(fd int) error { return checkSocket(fd, r.Network, listening) })
 	if err != nil {
-		return nil, fmt.Errorf("the node's agent gave a wrong file for %s %s: %w", r.Op, r.Network, err)
+		return nil, fmt.Errorf("the node's agent sent a wrong file for %s %s: %w", r.Op, r.Network, err)
 	}
 	return f, nil
 }
 
-// checkSocket holds a socket against what was asked for.
+// checkSocket fails unless fd is a socket of the requested kind.
 func checkSocket(fd int, network string, listening int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return err
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return errors.New("it is no socket")
+		return errors.New("it is not a socket")
 	}
 	for _, option := range []struct {
 		name   string
@@ -112,8 +109,8 @@ func protocol(network string) int {
 	return unix.IPPROTO_TCP
 }
 
-// verifiedFile is a file that came from an agent, once check has nothing against it,
-// as one whose waiting takes no thread. f is closed.
+// verifiedFile returns a file received from an agent, if check accepts it, in non-blocking
+// mode, so that waiting for it takes no thread. f is closed.
 func verifiedFile(f *os.File, check func(fd int) error) (*os.File, error) {
 	defer f.Close()
 	raw, err := f.SyscallConn()

@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SudoName is the command that makes accounts root. The file of that name beside
-// the agent's program is setuid root, so that the kernel gives the command the
-// rights, and terminal, process group, limits and files stay those of the caller.
+// SudoName is the name of the command that gives accounts the rights of root. Its file beside
+// the agent's executable is setuid root. So the kernel grants the rights, and the command
+// keeps the caller's terminal, process group, limits and files.
 const SudoName = "sudo"
 
-// sudo runs a command as another user. It allows that to root and to the accounts of
-// the experiment, without a password. It returns only if it executes nothing.
+// sudo runs a command as another user, without a password. Only root and accounts of the
+// experiment may do that. It returns only if it executed nothing.
 func sudo(args []string) error {
 	o, err := parseSudo(args)
 	if err != nil || o.isNoop {
 		return err
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("it has no rights here: nodes run it as /usr/local/bin/sudo")
+		return errors.New("it is not setuid root here: nodes run it as /usr/local/bin/sudo")
 	}
 	caller, err := sudoAccount(uint32(os.Getuid()))
 	if err != nil {
@@ -48,7 +48,7 @@ func sudo(args []string) error {
 		return fmt.Errorf("cannot become %s: %w", target.name, err)
 	}
 	if dir != "" {
-		_ = os.Chdir(dir) // a login without a home stays where it is
+		_ = os.Chdir(dir) // a login without a home stays in the current folder
 	}
 	err = syscall.Exec(path, argv, env)
 	if errors.Is(err, unix.ENOEXEC) { // a script without #!
@@ -65,12 +65,12 @@ func groupList(user account) []int {
 	return list
 }
 
-// sudoAccount returns the account of a user id, if it is root or an account of the
-// experiment.
+// sudoAccount returns the account of a user id. It fails unless that is root or an account of
+// the experiment.
 func sudoAccount(uid uint32) (account, error) {
 	user, err := accountOf(uid)
 	if uid == 0 {
-		return user, nil // also where the image has no accounts
+		return user, nil // root need not be listed in the image's files
 	}
 	if err != nil {
 		return account{}, err
@@ -84,7 +84,7 @@ func sudoAccount(uid uint32) (account, error) {
 			return user, nil
 		}
 	}
-	return account{}, fmt.Errorf("%s is no account of the experiment and may not become another user", user.name)
+	return account{}, fmt.Errorf("%s is not an account of the experiment and may not use sudo", user.name)
 }
 
 // accountOf finds the first account with a user id.
@@ -104,27 +104,27 @@ func accountOf(uid uint32) (account, error) {
 	return account{}, fmt.Errorf("the node has no account with the user id %d", uid)
 }
 
-// sudoOptions are the words of a call of sudo.
+// sudoOptions is a parsed command line of sudo.
 type sudoOptions struct {
 	user             string
 	keepAll, setHome bool
 	keep             []string // variables of --preserve-env=LIST
 	shell, login     bool
-	isNoop           bool // there is nothing to run: sudo -v
+	isNoop           bool // there is nothing to run, as in sudo -v
 	set              []string
 	command          []string
 }
 
-// sudoLong are the long options with their letters. An option that has a meaning only
-// with passwords does nothing here.
+// sudoLong maps long options to their letters. Options that only concern passwords are
+// accepted and ignored.
 var sudoLong = map[string]string{
 	"user": "u", "prompt": "p", "preserve-env": "E", "set-home": "H", "login": "i", "shell": "s", "non-interactive": "n",
 	"validate": "v", "reset-timestamp": "k", "remove-timestamp": "K", "stdin": "S",
 }
 
-const sudoUsage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's small sudo: no passwords, no sudoers, no other options"
+const sudoUsage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's sudo: no passwords, no sudoers, no other options"
 
-// parseSudo reads the words of a call.
+// parseSudo parses the arguments of sudo.
 func parseSudo(args []string) (*sudoOptions, error) {
 	o := &sudoOptions{user: "root"}
 	forget := false
@@ -165,8 +165,8 @@ func parseSudo(args []string) (*sudoOptions, error) {
 	return o, nil
 }
 
-// parseLetters reads the options of one word, without its hyphen. The value of the last one
-// may be the first of args; letters returns the rest of args.
+// parseLetters parses the options of one argument, without its hyphen. The value of the last
+// option may be the first of args. It returns the remaining args.
 func (o *sudoOptions) parseLetters(letters string, args []string, forget *bool) ([]string, error) {
 	if letters == "" {
 		return nil, errors.New(sudoUsage)
@@ -220,7 +220,7 @@ func (o *sudoOptions) target() (account, error) {
 	return user, nil
 }
 
-// program returns what to execute, and in which folder; an empty dir is the current one.
+// program returns the program to execute, its arguments and its folder; empty: the current one.
 func (o *sudoOptions) program(caller, target account) (path string, argv []string, dir string, err error) {
 	switch {
 	case o.login || o.shell:
@@ -247,7 +247,7 @@ func (o *sudoOptions) program(caller, target account) (path string, argv []strin
 	return path, argv, dir, nil
 }
 
-// findProgram finds a program as root finds it.
+// findProgram finds a program in root's PATH.
 func findProgram(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		if _, err := os.Stat(name); err != nil {
@@ -264,7 +264,7 @@ func findProgram(name string) (string, error) {
 	return "", fmt.Errorf("%s: command not found", name)
 }
 
-// escaped quotes words for a shell as sudo does: a backslash precedes each byte that is
+// escaped quotes arguments for a shell as sudo does: a backslash precedes each byte that is
 // not a letter, digit, hyphen, underscore or dollar sign.
 func escaped(command []string) string {
 	var b strings.Builder
@@ -287,7 +287,7 @@ func escaped(command []string) string {
 	return b.String()
 }
 
-// sudoKept are the variables that are preserved without -E, beside those named LC_*.
+// sudoKept are the variables that are preserved without -E, in addition to LC_*.
 var sudoKept = []string{"COLORS", "COLORTERM", "DISPLAY", "HOSTNAME", "LANG", "LANGUAGE", "LS_COLORS", "PS1", "PS2", "TERM", "TZ", "XAUTHORITY"}
 
 // environment returns the environment of the command.

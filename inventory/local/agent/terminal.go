@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// termName is name if it is one of a terminal, which programs make file names
-// of.
+// termName returns name if it is a valid value of TERM, otherwise "dumb". Programs use it in
+// file names.
 func termName(name string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	if name == "" || len(name) > 64 || name[0] == '.' || strings.Trim(name, letters+"+-._") != "" {
@@ -19,8 +19,7 @@ func termName(name string) string {
 	return name
 }
 
-// openTerminal makes a pseudo-terminal of the node's own, which belongs to the
-// account.
+// openTerminal opens a pseudo-terminal in the node's devpts, owned by the account.
 func openTerminal(t Terminal, user account) (master, slave *os.File, name string, err error) {
 	fd, err := unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -46,7 +45,7 @@ func openTerminal(t Terminal, user account) (master, slave *os.File, name string
 	if err := setModes(fd, t.Modes); err != nil {
 		return nil, nil, "", err
 	}
-	// The other end by descriptor: what lies at its path is up to the node.
+	// The slave is opened by descriptor: the node controls the file at its path.
 	other, _, errno := syscall.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		return nil, nil, "", errno
@@ -62,7 +61,7 @@ func openTerminal(t Terminal, user account) (master, slave *os.File, name string
 	return master, slave, "/dev/pts/" + strconv.Itoa(number), nil
 }
 
-// ttyGroup is the group that may write to terminals.
+// ttyGroup returns the id of the group that may write to terminals.
 func ttyGroup() int {
 	group, err := readFile(groupFile, fileLimit)
 	if err == nil {
