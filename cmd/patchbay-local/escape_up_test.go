@@ -201,7 +201,7 @@ func (a *arena) hostileAsks(t *testing.T, tt *table) {
 	a.await(t, name, provider.StateReady)
 	a.await(t, nodeB, provider.StateReady)
 	got := "refused"
-	if text := a.askAs(t, strangerUser, []local.Request{{Action: local.ActionList}})[0]; !strings.Contains(text, "may not ask") {
+	if text := a.askAs(t, strangerUser, []local.Request{{Action: local.ActionList}})[0]; !strings.Contains(text, "may not use") {
 		got = text
 	}
 	tt.row(t, "a stranger asks", "list", "refused", got)

@@ -344,11 +344,11 @@ func TestWrongRequests(t *testing.T) {
 	}{
 		{"UnknownOperation", request{Op: "boot"}, nil, "unknown operation"},
 		{"NoRequest", 1, nil, "cannot be read"},
-		{"FilesWithoutNeed", request{Op: opPing}, []*os.File{null}, "files came"},
+		{"FilesWithoutNeed", request{Op: opPing}, []*os.File{null}, "takes no files"},
 		{"TooManyFiles", request{Op: opExec}, []*os.File{null, null, null, null, null}, "more than 3 files"},
-		{"NoCommand", request{Op: opExec}, nil, "no command"},
-		{"TwoFiles", request{Op: opExec, Command: &Command{User: "bob", Line: "true"}}, []*os.File{null, null}, "2 files"},
-		{"NoConfiguration", request{Op: opConfigure}, nil, "no configuration"},
+		{"NoCommand", request{Op: opExec}, nil, "needs a command"},
+		{"TwoFiles", request{Op: opExec, Command: &Command{User: "bob", Line: "true"}}, []*os.File{null, null}, "needs 3 files, not 2"},
+		{"NoConfiguration", request{Op: opConfigure}, nil, "needs a configuration"},
 		{"DialNowhere", request{Op: opDial}, nil, "neither tcp nor unix"},
 		{"ListenNowhere", request{Op: opListen, Network: "udp"}, nil, "neither tcp nor unix"},
 		{"SignalFirst", request{Op: opSignal, Signal: 9}, nil, "unknown operation"},
@@ -383,7 +383,7 @@ func TestTooManyOperationsAreRefused(t *testing.T) {
 	}
 	wait.Until(t, "a refusal", func() bool {
 		_, err := Ping(t.Context(), n.dial())
-		return err != nil && strings.Contains(err.Error(), "512 operations at once")
+		return err != nil && strings.Contains(err.Error(), "maximum of 512 operations")
 	})
 	for _, c := range held {
 		c.Close()

@@ -118,13 +118,13 @@ func TestUnixSocketsHaveTheRightsOfTheAccount(t *testing.T) {
 		{"NotThroughALink", "/tmp/root/sock", "is not a folder of bob"},
 		{"NotInAnothersFolder", "/tmp/foreign/sock", "is not a folder of bob"},
 		{"NotThroughALinkOfAnother", "/tmp/foreign/bob/sock", "is not a folder of bob"},
-		{"NoFileIsReplaced", "/home/bob/file", "no socket"},
-		{"NoLinkIsReplaced", "/home/bob/link", "no socket"},
+		{"NoFileIsReplaced", "/home/bob/file", "not a socket"},
+		{"NoLinkIsReplaced", "/home/bob/link", "not a socket"},
 		{"RootsSocketStays", "/run/roots", "permission denied"},
-		{"NotRelative", "sock", "no path of a Unix socket"},
-		{"NotAbstract", "@sock", "no path of a Unix socket"},
-		{"NotAbstractByZero", "\x00sock", "no path of a Unix socket"},
-		{"NotTooLong", "/tmp/" + strings.Repeat("x", 107), "no path of a Unix socket"},
+		{"NotRelative", "sock", "not a path of a Unix socket"},
+		{"NotAbstract", "@sock", "not a path of a Unix socket"},
+		{"NotAbstractByZero", "\x00sock", "not a path of a Unix socket"},
+		{"NotTooLong", "/tmp/" + strings.Repeat("x", 107), "not a path of a Unix socket"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			if l, err := Listen(t.Context(), n.dial(), "unix", c.path, "bob"); err == nil {
@@ -149,9 +149,9 @@ func TestPorts(t *testing.T) {
 	for _, c := range []struct{ rule, address, owner, want string }{
 		{"LowOnlyForRoot", "127.0.0.1:80", "bob", "only root"},
 		{"LowForRoot", "127.0.0.1:80", "root", ""},
-		{"NoName", "example.org:4000", "bob", "no address"},
+		{"NoName", "example.org:4000", "bob", "not an address"},
 		{"NoPort", "127.0.0.1", "bob", "missing port"},
-		{"NoNumber", "127.0.0.1:http", "bob", "no port"},
+		{"NoNumber", "127.0.0.1:http", "bob", "not a port number"},
 		{"NoAccount", "127.0.0.1:4000", "nobody-here", "no account"},
 		{"NotOfThisNode", "192.0.2.1:4000", "bob", "cannot assign"},
 	} {

@@ -70,8 +70,8 @@ func TestExecRefuses(t *testing.T) {
 		{"RelativeProgram", Command{User: "bob", Argv: []string{"ls"}}, "absolute path"},
 		{"MissingProgram", Command{User: "bob", Argv: []string{"/bin/no-such-program"}}, "no such file"},
 		{"ZeroByte", Command{User: "bob", Line: "echo \x00"}, "zero byte"},
-		{"Variable", Command{User: "bob", Line: "true", Env: []string{"A B=1"}}, "no variable"},
-		{"VariableWithoutValue", Command{User: "bob", Line: "true", Env: []string{"A"}}, "no variable"},
+		{"Variable", Command{User: "bob", Line: "true", Env: []string{"A B=1"}}, "not an environment variable"},
+		{"VariableWithoutValue", Command{User: "bob", Line: "true", Env: []string{"A"}}, "not an environment variable"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			n := &node{t: t, path: n.path}

@@ -73,14 +73,14 @@ func TestGeniGetOfAServerThatIsNone(t *testing.T) {
 	for _, c := range []struct {
 		rule, reply, want string
 	}{
-		{"Nothing", "", "no answer"},
-		{"NoLine", "ok 5", "no answer"},
-		{"NoEnd", strings.Repeat("x", 10000), "no answer"},
-		{"AnotherWord", "yes 1\nx", "cannot be understood"},
-		{"NoNumber", "ok x\nx", "cannot be understood"},
-		{"NegativeNumber", "ok -1\nx", "cannot be understood"},
-		{"TooLarge", "ok 4000000000\n", "cannot be understood"},
-		{"CutOff", "ok 10\nx", "cut off"},
+		{"Nothing", "", "did not answer"},
+		{"NoLine", "ok 5", "did not answer"},
+		{"NoEnd", strings.Repeat("x", 10000), "did not answer"},
+		{"AnotherWord", "yes 1\nx", "not understood"},
+		{"NoNumber", "ok x\nx", "not understood"},
+		{"NegativeNumber", "ok -1\nx", "not understood"},
+		{"TooLarge", "ok 4000000000\n", "not understood"},
+		{"CutOff", "ok 10\nx", "incomplete"},
 		{"ErrorWithControls", "error 3\n\x1b[2", "?[2"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestGeniGetOfAServerThatIsNone(t *testing.T) {
 	}
 	t.Run("NobodyThere", func(t *testing.T) {
 		err := askGeni(t.TempDir()+"/geni", nil, io.Discard, replyTime)
-		if err == nil || !strings.Contains(err.Error(), "does not answer in this node") {
+		if err == nil || !strings.Contains(err.Error(), "does not answer") {
 			t.Error(err)
 		}
 	})
@@ -108,9 +108,9 @@ func TestServeGeniForAHostileNode(t *testing.T) {
 	for _, c := range []struct {
 		rule, question, reply, want string
 	}{
-		{"Nothing", "", "", "no question"},
-		{"NoLine", "client_id", "", "no question"},
-		{"TooLong", strings.Repeat("x", 3*questionLimit), "", "no question"},
+		{"Nothing", "", "", "cannot read the request"},
+		{"NoLine", "client_id", "", "cannot read the request"},
+		{"TooLong", strings.Repeat("x", 3*questionLimit), "", "cannot read the request"},
 		{"ZeroByte", "a\x00b\n", "error ", ""},
 		{"Controls", "a\x1bb\n", "error ", ""},
 		{"ManyBlanks", "  a   b  \n", "ok 3\na|b", ""},

@@ -29,7 +29,7 @@ func TestHalt(t *testing.T) {
 			}
 		}
 		_, err := Exec(t.Context(), n.dial(), Command{User: "bob", Terminal: &Terminal{}}, nil)
-		if err == nil || !strings.Contains(err.Error(), "being stopped") {
+		if err == nil || !strings.Contains(err.Error(), "shutting down") {
 			t.Error(err)
 		}
 		if id, err := Ping(t.Context(), n.dial()); err != nil || id.Node != "node-1" {

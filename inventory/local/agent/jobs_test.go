@@ -98,7 +98,7 @@ func TestJobsThatCannotBePlacedEnd(t *testing.T) {
 	n := newNode(t, full)
 	r, w := n.pipe()
 	_, err = Exec(t.Context(), n.dial(), Command{User: "bob", Line: "touch /tmp/started"}, []*os.File{r, w, w})
-	if err == nil || !strings.Contains(err.Error(), "under the node's limits") {
+	if err == nil || !strings.Contains(err.Error(), "into the node's cgroup") {
 		t.Error(err)
 	}
 	w.Close()

@@ -23,7 +23,7 @@ func TestSudoGivesNoMoreThanTheNodesRoot(t *testing.T) {
 		file    = "/run/patchbay/bin/sudo"
 		alice   = "setpriv --reuid 1000 --regid 1000 --clear-groups "
 		daemon  = "setpriv --reuid 2 --regid 2 --clear-groups "
-		refused = "is no account of the experiment"
+		refused = "is not an account of the experiment"
 	)
 	want(t, h, "n1", alice+file+" id -u", "0\n")
 	const rights = "grep -e ^Cap -e ^Seccomp: /proc/self/status; cat /proc/self/uid_map"
