@@ -92,7 +92,7 @@ func specs(image Image, n int) []Spec {
 	all := make([]Spec, n)
 	for i := range all {
 		all[i] = spec(fmt.Sprintf("n%d", i), image)
-		all[i].Base += uint32(i) * ids
+		all[i].Base += uint32(i) * idCount
 	}
 	return all
 }
@@ -152,7 +152,7 @@ func insideGroups(t *testing.T, h *Host, all []Spec) int {
 		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 		ours := strings.HasPrefix(exe, h.State)
 		for _, s := range all {
-			ours = ours || uid >= s.Base && uid < s.Base+ids
+			ours = ours || uid >= s.Base && uid < s.Base+idCount
 		}
 		if !ours {
 			continue

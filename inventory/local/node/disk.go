@@ -39,7 +39,7 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	defer h.busy.lock(s.ID)()
+	defer h.locks.lock(s.ID)()
 	if err := h.nodes.Mkdir(s.ID, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot make the folder of node %s: %w", s.ID, err)
 	}
@@ -47,7 +47,7 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	if _, err := h.nodes.Lstat(disk); err == nil {
 		return nil
 	}
-	template, err := h.formatted(ctx, s.Limits.Disk)
+	template, err := h.formattedDisk(ctx, s.Limits.Disk)
 	if err != nil {
 		return err
 	}
@@ -81,16 +81,16 @@ func (h *Host) Format(ctx context.Context, size int64) error {
 	if err := checkDisk(size); err != nil {
 		return err
 	}
-	f, err := h.formatted(ctx, size)
+	f, err := h.formattedDisk(ctx, size)
 	if err != nil {
 		return err
 	}
 	return f.Close()
 }
 
-// formatted opens an empty disk of that size. Formatting takes ten times as
+// formattedDisk opens an empty disk of that size. Formatting takes ten times as
 // long as copying, so there is one for each size.
-func (h *Host) formatted(ctx context.Context, size int64) (*os.File, error) {
+func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) {
 	name := filepath.Join(disksFolder, strconv.FormatInt(size, 10))
 	h.disks.Lock()
 	defer h.disks.Unlock()
@@ -191,9 +191,9 @@ func lockDisk(ctx context.Context, f *os.File) error {
 	}
 }
 
-// unclean tells that the disk was not unmounted, or has errors: its superblock
+// isUnclean tells that the disk was not unmounted, or has errors: its superblock
 // says so.
-func unclean(f *os.File) (bool, error) {
+func isUnclean(f *os.File) (bool, error) {
 	const superblock, magicAt, stateAt, magic, valid, errorsFound = 1024, 0x38, 0x3a, 0xef53, 1, 2
 	var b [4]byte
 	if _, err := f.ReadAt(b[:], superblock+magicAt); err != nil {
@@ -206,13 +206,13 @@ func unclean(f *os.File) (bool, error) {
 	return state&valid == 0 || state&errorsFound != 0, nil
 }
 
-// repair checks the disk and corrects what can be corrected without a choice. If
+// repairDisk checks the disk and corrects what can be corrected without a choice. If
 // that is not enough, whatever keeps the rest is chosen: nobody else would know
 // better.
-func repair(ctx context.Context, f *os.File) error {
-	out, err := check(ctx, f, "-p")
+func repairDisk(ctx context.Context, f *os.File) error {
+	out, err := runFsck(ctx, f, "-p")
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode()&uncorrected != 0 {
-		out, err = check(ctx, f, "-y")
+		out, err = runFsck(ctx, f, "-y")
 	}
 	if err != nil {
 		return fmt.Errorf("the disk %s cannot be repaired (e2fsck of the package e2fsprogs): %w: %.500s; remove the node", f.Name(), err, out)
@@ -224,7 +224,7 @@ func repair(ctx context.Context, f *os.File) error {
 // left. Those below it tell of errors that were corrected.
 const uncorrected = 4
 
-func check(ctx context.Context, f *os.File, how string) ([]byte, error) {
+func runFsck(ctx context.Context, f *os.File, how string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "e2fsck", how, "-f", "/proc/self/fd/3")
 	c.ExtraFiles = []*os.File{f}
 	out, err := c.CombinedOutput()

@@ -33,7 +33,7 @@ func fails(t *testing.T, h *Host, ctx context.Context, s Spec, words ...string) 
 		t.Errorf("left: groups %v %v", pids, err)
 	}
 	for pid, uid := range living(t) {
-		if uid >= s.Base && uid < s.Base+ids {
+		if uid >= s.Base && uid < s.Base+idCount {
 			t.Errorf("left: process %d", pid)
 		}
 	}
@@ -182,7 +182,7 @@ func TestDamagedDisks(t *testing.T) {
 		if _, err := disk.ReadAt(b[:], 1024+0x40); err != nil {
 			t.Fatal(err)
 		}
-		bad, err = unclean(disk)
+		bad, err = isUnclean(disk)
 		if err != nil {
 			t.Error(err)
 		}

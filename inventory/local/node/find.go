@@ -27,7 +27,7 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	if checkID(id) != nil {
 		return Running{}, false
 	}
-	r, err := h.recorded(id)
+	r, err := h.readRecord(id)
 	if err != nil || r.Boot != h.boot || r.PID <= 1 {
 		return Running{}, false
 	}
@@ -48,7 +48,7 @@ func (h *Host) Died(id string) (died, boot bool) {
 	if checkID(id) != nil {
 		return false, false
 	}
-	r, err := h.recorded(id)
+	r, err := h.readRecord(id)
 	if err != nil {
 		return false, false
 	}
@@ -64,8 +64,8 @@ func (h *Host) Agent(ctx context.Context, id string) (*fdsocket.Conn, error) {
 	return fdsocket.Dial(ctx, filepath.Join(h.Dir(id), socketFile))
 }
 
-// Answers asks the agent who it is; nil when it is the node's and answers.
-func (h *Host) Answers(ctx context.Context, id string) error {
+// CheckAgent asks the agent who it is; nil when it is the node's and answers.
+func (h *Host) CheckAgent(ctx context.Context, id string) error {
 	c, err := h.Agent(ctx, id)
 	if err != nil {
 		return err
@@ -80,8 +80,8 @@ func (h *Host) Answers(ctx context.Context, id string) error {
 	return nil
 }
 
-// record writes down which process is PID 1 of the node.
-func (h *Host) record(id string, pid int) (Running, error) {
+// writeRecord writes down which process is PID 1 of the node.
+func (h *Host) writeRecord(id string, pid int) (Running, error) {
 	started, _, err := ProcessStat(pid)
 	if err != nil {
 		return Running{}, fmt.Errorf("the agent ended at once: %w", err)
@@ -101,9 +101,9 @@ func (h *Host) record(id string, pid int) (Running, error) {
 	return r, h.nodes.Rename(name+".new", name)
 }
 
-// recorded is the last start of the node that was written down. It stays after
+// readRecord is the last start of the node that was written down. It stays after
 // the node's end: it tells in which boot its disk was mounted last.
-func (h *Host) recorded(id string) (r Running, err error) {
+func (h *Host) readRecord(id string) (r Running, err error) {
 	f, err := h.nodes.OpenFile(filepath.Join(id, recordFile), os.O_RDONLY, 0)
 	if err != nil {
 		return r, err

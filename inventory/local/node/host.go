@@ -62,15 +62,15 @@ type Host struct {
 	Instance string // [a-z0-9-], at most 16
 	Log      *slog.Logger
 
-	tree     *cgroup.Tree
-	programs *cgroup.Tree // of gateway and relays
-	state    *os.Root     // State
-	nodes    *os.Root     // State/nodes
-	boot     string       // boot_id of the kernel
-	busy     busy         // nodes that are being changed
-	disks    sync.Mutex
-	// placing is held while a group beside those of nodes may be made.
-	placing sync.Mutex
+	tree        *cgroup.Tree
+	processTree *cgroup.Tree // of gateway and relays
+	state       *os.Root     // State
+	nodes       *os.Root     // State/nodes
+	boot        string       // boot_id of the kernel
+	locks       nodeLocks    // nodes that are being changed
+	disks       sync.Mutex
+	// groupsMu is held while a group beside those of nodes may be made.
+	groupsMu sync.Mutex
 }
 
 // Folders of State.
@@ -97,7 +97,7 @@ func Open(state, instance string, log *slog.Logger) (*Host, error) {
 	}
 	h := &Host{State: state, Instance: instance, Log: log}
 	if err := h.open(); err != nil {
-		h.release()
+		h.closeFolders()
 		return nil, err
 	}
 	return h, nil
@@ -110,7 +110,7 @@ func (h *Host) open() (err error) {
 	if err := os.MkdirAll(filepath.Dir(h.State), 0o755); err != nil {
 		return err
 	}
-	if h.state, err = private(h.State); err != nil {
+	if h.state, err = openPrivateFolder(h.State); err != nil {
 		return err
 	}
 	for _, folder := range []string{nodesFolder, trashFolder, disksFolder, assemblyFolder, programFolder} {
@@ -133,15 +133,15 @@ func (h *Host) open() (err error) {
 	if h.tree, err = cgroup.Open(h.Instance); err != nil {
 		return err
 	}
-	if h.programs, err = cgroup.OpenPrograms(h.Instance); err != nil {
+	if h.processTree, err = cgroup.OpenPrograms(h.Instance); err != nil {
 		return err
 	}
-	h.removeEmpty() // of relays that ended without anybody who saw it
+	h.removeEmptyGroups() // of relays that ended without anybody who saw it
 	return nil
 }
 
-// private opens a folder, made if need be, that is root's alone.
-func private(path string) (*os.Root, error) {
+// openPrivateFolder opens a folder, made if need be, that is root's alone.
+func openPrivateFolder(path string) (*os.Root, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (h *Host) IDs() ([]string, error) {
 	for _, e := range entries {
 		groups = append(groups, e.Name())
 	}
-	return onlyIDs(groups), nil
+	return nodeIDs(groups), nil
 }
 
 // Usage is what the node takes. Disk is what its disk takes on the host.
@@ -207,8 +207,8 @@ func (h *Host) Usage(id string) (Usage, error) {
 // Close removes the cgroup parents and empty folders when no node is left. The
 // Host must not be used any more.
 func (h *Host) Close() error {
-	h.removeEmpty()
-	err := errors.Join(h.tree.Close(), h.programs.Close())
+	h.removeEmptyGroups()
+	err := errors.Join(h.tree.Close(), h.processTree.Close())
 	if entries, reading := fs.ReadDir(h.nodes.FS(), "."); reading == nil && len(entries) == 0 {
 		for _, folder := range []string{nodesFolder, trashFolder, assemblyFolder} {
 			if e := h.state.Remove(folder); e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, syscall.ENOTEMPTY) {
@@ -216,11 +216,11 @@ func (h *Host) Close() error {
 			}
 		}
 	}
-	h.release()
+	h.closeFolders()
 	return err
 }
 
-func (h *Host) release() {
+func (h *Host) closeFolders() {
 	for _, r := range []*os.Root{h.nodes, h.state} {
 		if r != nil {
 			r.Close()

@@ -17,25 +17,25 @@ import (
 
 // inner is PID 1 of the node: root there, nobody on the host.
 func inner(s stage) error {
-	o, err := s.read()
+	input, err := s.readInput()
 	if err != nil {
 		return err
 	}
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
 		return fmt.Errorf("cannot separate the node's mounts: %w", err)
 	}
-	if err := enterRoot(o.Spec); err != nil {
+	if err := enterRoot(input.Spec); err != nil {
 		return err
 	}
-	if err := unix.Sethostname([]byte(o.Spec.Hostname)); err != nil {
+	if err := unix.Sethostname([]byte(input.Spec.Hostname)); err != nil {
 		return fmt.Errorf("cannot set the host name: %w", err)
 	}
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("cannot switch lo on: %w", err)
 	}
-	letPing()
-	writeLimits(o.Spec.Limits)
-	linkCommands(o.Spec)
+	allowPing()
+	writeLimits(input.Spec.Limits)
+	linkCommands(input.Spec)
 	// A name space of its own, so that the node does not see where its groups are.
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("cannot separate the node's groups: %w", err)
@@ -56,7 +56,7 @@ func inner(s stage) error {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"GOMAXPROCS=1",         // one P: less memory
 		"GODEBUG=disablethp=1", // else a heap of huge pages, where those are the default as on Debian
-		"PATCHBAY_NODE=" + o.Spec.ID,
+		"PATCHBAY_NODE=" + input.Spec.ID,
 		"PATCHBAY_JOBS=" + strings.Join(jobs, ","),
 	}
 	syscall.Umask(0o022)
@@ -74,7 +74,7 @@ func enterRoot(s Spec) error {
 	}
 	// What came from the host's side is locked to its place; another mount of
 	// it is not.
-	again, err := sameMount("node", true)
+	again, err := cloneMount("node", true)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func enterRoot(s Spec) error {
 		return err
 	}
 	defer unix.Close(root)
-	if err := furnishRoot(root, s); err != nil {
+	if err := mountSystem(root, s); err != nil {
 		return err
 	}
 	if err := unix.Fchdir(root); err != nil {
@@ -116,10 +116,10 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
-// letPing lets every user of the node send ICMP echo requests without any rights. A
+// allowPing lets every user of the node send ICMP echo requests without any rights. A
 // kernel that refuses that leaves it to root.
-func letPing() {
-	os.WriteFile("/proc/sys/net/ipv4/ping_group_range", fmt.Append(nil, "0 ", ids-1), 0)
+func allowPing() {
+	os.WriteFile("/proc/sys/net/ipv4/ping_group_range", fmt.Append(nil, "0 ", idCount-1), 0)
 }
 
 // writeLimits tells programs in the node what it may take.
@@ -130,8 +130,8 @@ func writeLimits(l Limits) {
 	}
 }
 
-// has reports whether the image has a program that it can run.
-func has(name string) bool {
+// hasProgram reports whether the image has a program that it can run.
+func hasProgram(name string) bool {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
 		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // what it cannot read it cannot run
 			defer f.Close()
@@ -154,7 +154,7 @@ func linkCommands(s Spec) {
 		return
 	}
 	names := append(agent.Commands(), "patchbay-linktest")
-	if !has("ping") {
+	if !hasProgram("ping") {
 		names = append(names, "ping")
 	}
 	for _, name := range names {

@@ -116,7 +116,7 @@ func TestInstancesDoNotSeeEachOther(t *testing.T) {
 		}
 	})
 	sa, sb := spec("same", testImage(t)), spec("same", testImage(t))
-	sb.Base += ids
+	sb.Base += idCount
 	launch(t, a, sa)
 	rb := launch(t, b, sb)
 	sh(t, a, "same", "echo a > /mark; echo a > /dev/shm/mark; echo a > /tmp/mark")
@@ -204,7 +204,7 @@ func TestFindTellsOthersApart(t *testing.T) {
 func reopenBeside(t *testing.T, h *Host) *Host {
 	again, err := Open(h.State, h.Instance, nil)
 	must(t, err)
-	t.Cleanup(again.release)
+	t.Cleanup(again.closeFolders)
 	return again
 }
 
@@ -310,7 +310,7 @@ func nothingLeft(t testing.TB, h *Host, specs ...Spec) {
 	}
 	for pid, uid := range living(t) {
 		for _, s := range specs {
-			if uid >= s.Base && uid < s.Base+ids {
+			if uid >= s.Base && uid < s.Base+idCount {
 				t.Errorf("left: process %d of user %d", pid, uid)
 			}
 		}

@@ -56,7 +56,7 @@ func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
 	h := openHost(t, "node-gw")
 	groups := map[string]func(int, Limits) error{gatewayGroup: h.PlaceGateway}
 	for _, slice := range []string{"s1", "s2"} {
-		groups[relayGroup+slice] = func(pid int, l Limits) error { return h.PlaceRelay(slice, pid, l) }
+		groups[vswitchGroup+slice] = func(pid int, l Limits) error { return h.PlaceVSwitch(slice, pid, l) }
 	}
 	for group, place := range groups {
 		for range 2 { // a new one in the place of one that died
@@ -72,24 +72,24 @@ func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
 	if ids, err := h.IDs(); err != nil || len(ids) > 0 {
 		t.Errorf("nodes %v %v", ids, err)
 	}
-	if err := h.PlaceRelay("../x", os.Getpid(), Limits{}); err == nil {
+	if err := h.PlaceVSwitch("../x", os.Getpid(), Limits{}); err == nil {
 		t.Error("a relay of a slice that is a path was placed")
 	}
-	if err := h.LeaveRelay("../x"); err == nil {
+	if err := h.RemoveVSwitchGroup("../x"); err == nil {
 		t.Error("a relay of a slice that is a path was left")
 	}
-	if err := h.LeaveRelay("s1"); err == nil {
+	if err := h.RemoveVSwitchGroup("s1"); err == nil {
 		t.Error("the group of a relay that lives was removed")
 	}
-	if err := h.EndPlaced(t.Context()); err != nil {
+	if err := h.KillPlaced(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for group := range groups {
-		if pids, err := h.programs.PIDs(group); err != nil || len(pids) > 0 {
+		if pids, err := h.processTree.PIDs(group); err != nil || len(pids) > 0 {
 			t.Errorf("%s still has %v (%v)", group, pids, err)
 		}
 	}
-	if err := errors.Join(h.LeaveRelay("s1"), h.LeaveRelay("s3")); err != nil {
+	if err := errors.Join(h.RemoveVSwitchGroup("s1"), h.RemoveVSwitchGroup("s3")); err != nil {
 		t.Errorf("a group that is not there: %v", err)
 	}
 }
@@ -98,18 +98,18 @@ func TestRelaysLeaveNothing(t *testing.T) {
 	h := openHost(t, "node-relays")
 	for _, slice := range []string{"s1", "s2"} {
 		child := sleeper(t)
-		must(t, h.PlaceRelay(slice, child, Limits{Memory: 64 << 20, PIDs: 64}))
+		must(t, h.PlaceVSwitch(slice, child, Limits{Memory: 64 << 20, PIDs: 64}))
 		must(t, unix.Kill(child, unix.SIGKILL))
 		// Until it has ended its group is not empty.
 		must(t, unix.Waitid(unix.P_PID, child, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	}
-	if err := h.LeaveRelay("s1"); err != nil {
+	if err := h.RemoveVSwitchGroup("s1"); err != nil {
 		t.Error(err)
 	}
 	// Of the other nobody was told: its group goes when the next one opens the host.
 	again, err := Open(h.State, h.Instance, nil)
 	must(t, err)
-	defer again.release()
+	defer again.closeFolders()
 	if ids, err := h.tree.IDs(); err != nil || len(ids) > 0 {
 		t.Errorf("groups %v are left (%v)", ids, err)
 	}

@@ -38,8 +38,8 @@ func newMount(kind string, attributes int, options ...[2]string) (int, error) {
 	return fd, nil
 }
 
-// sameMount makes another mount of what is at path.
-func sameMount(path string, recursive bool) (int, error) {
+// cloneMount makes another mount of what is at path.
+func cloneMount(path string, recursive bool) (int, error) {
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
 	if recursive {
 		flags |= unix.AT_RECURSIVE
@@ -51,9 +51,9 @@ func sameMount(path string, recursive bool) (int, error) {
 	return fd, nil
 }
 
-// openTree makes another mount of what is at path below the open folder root. Its
+// cloneMountWithin makes another mount of what is at path below the open folder root. Its
 // errors are those of the call.
-func openTree(root int, path string) (int, error) {
+func cloneMountWithin(root int, path string) (int, error) {
 	at, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	})
@@ -64,9 +64,9 @@ func openTree(root int, path string) (int, error) {
 	return unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 }
 
-// within opens what is at path below the open folder root, and nothing that a
+// openWithin opens what is at path below the open folder root, and nothing that a
 // link stands for. A folder that is missing is made.
-func within(root int, path string, folder bool) (int, error) {
+func openWithin(root int, path string, folder bool) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
@@ -86,21 +86,21 @@ func within(root int, path string, folder bool) (int, error) {
 	return fd, nil
 }
 
-// place puts a mount, which is closed, at the open file or folder at.
-func place(mount, at int) error {
+// moveMount puts a mount, which is closed, at the open file or folder at.
+func moveMount(mount, at int) error {
 	defer unix.Close(mount)
 	return unix.MoveMount(mount, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// placeWithin puts a mount, which is closed, at path below root.
-func placeWithin(mount, root int, path string, folder bool) error {
-	at, err := within(root, path, folder)
+// moveMountWithin puts a mount, which is closed, at path below root.
+func moveMountWithin(mount, root int, path string, folder bool) error {
+	at, err := openWithin(root, path, folder)
 	if err != nil {
 		unix.Close(mount)
 		return err
 	}
 	defer unix.Close(at)
-	if err := place(mount, at); err != nil {
+	if err := moveMount(mount, at); err != nil {
 		return fmt.Errorf("cannot mount at /%s of the node: %w", path, err)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 // Groups beside those of nodes, so no node is called that.
 const (
 	gatewayGroup = "gateway"
-	relayGroup   = "relay." // and the slice; no node has a dot in its name
+	vswitchGroup = "relay." // and the slice; no node has a dot in its name
 )
 
 // Names from outside become folders and groups, which root removes: only these
@@ -43,8 +43,8 @@ func checkInstance(instance string) error {
 	return nil
 }
 
-// onlyIDs are those of names that name nodes, each once and in order.
-func onlyIDs(names []string) []string {
+// nodeIDs are those of names that name nodes, each once and in order.
+func nodeIDs(names []string) []string {
 	names = slices.DeleteFunc(names, func(s string) bool { return checkID(s) != nil })
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -58,8 +58,8 @@ const (
 	maxDisk   = 16 << 40
 )
 
-// ids is how many user and group ids a node has.
-const ids = 1 << 16
+// idCount is how many user and group ids a node has.
+const idCount = 1 << 16
 
 func (s Spec) check() error {
 	if err := checkID(s.ID); err != nil {
@@ -72,8 +72,8 @@ func (s Spec) check() error {
 	switch {
 	case !agent.IsHostname(s.Hostname):
 		return bad("%q is no host name: it takes 1 to 64 letters, digits, dots and hyphens", s.Hostname)
-	case s.Base < ids || s.Base > 1<<32-1-ids:
-		return bad("ids from %d on would be those of the host: they start at %d or later", s.Base, ids)
+	case s.Base < idCount || s.Base > 1<<32-1-idCount:
+		return bad("ids from %d on would be those of the host: they start at %d or later", s.Base, idCount)
 	case !filepath.IsAbs(s.Image.Root):
 		return bad("the image %q is no absolute path", s.Image.Root)
 	case s.Image.Usr != "" && !filepath.IsAbs(s.Image.Usr):

@@ -12,7 +12,7 @@ import (
 // hostile are names that must never become a path.
 var hostile = []string{
 	"", ".", "..", "../..", "../../usr", "a/b", "/etc", "a\x00b", "a b", "A", "node.1", "n_1", "ä", "a\n", "~", "*",
-	strings.Repeat("a", 65), gatewayGroup, relayGroup + "a", "\xff",
+	strings.Repeat("a", 65), gatewayGroup, vswitchGroup + "a", "\xff",
 }
 
 func TestNamesThatAreRefused(t *testing.T) {

@@ -17,7 +17,7 @@ func (h *Host) Network(id string) (*os.File, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	r, err := h.recorded(id)
+	r, err := h.readRecord(id)
 	if err != nil {
 		return nil, err
 	}
@@ -35,15 +35,15 @@ func (h *Host) Network(id string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := isNode(process, space, r); err != nil {
+	if err := checkProcess(process, space, r); err != nil {
 		return nil, errors.Join(fmt.Errorf("node %s: %w", id, err), space.Close())
 	}
 	return space, nil
 }
 
-// isNode fails unless the process is the one that was noted, in a network name
+// checkProcess fails unless the process is the one that was noted, in a network name
 // space of its own.
-func isNode(process, space *os.File, r Running) error {
+func checkProcess(process, space *os.File, r Running) error {
 	stat, err := openBelow(process, "stat")
 	if err != nil {
 		return err

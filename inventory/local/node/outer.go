@@ -17,16 +17,16 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// diskPatience is how long a disk may take to be free of its last user.
-const diskPatience = 5 * time.Second
+// diskTimeout is how long a disk may take to be free of its last user.
+const diskTimeout = 5 * time.Second
 
 // outer has the rights of root on the host, in a mount name space of its own.
 func outer(s stage) error {
-	o, err := s.read()
+	input, err := s.readInput()
 	if err != nil {
 		return err
 	}
-	disk, err := readyDisk(o)
+	disk, err := readyDisk(input)
 	if err != nil {
 		return err
 	}
@@ -36,24 +36,24 @@ func outer(s stage) error {
 	}
 	// Opened by name before the tmpfs, for names of the node's state must not
 	// be needed after it.
-	program, err := sameMount(o.Program, false)
+	program, err := cloneMount(input.Program, false)
 	if err != nil {
 		return err
 	}
-	if err := unix.Mount("assembly", o.Assembly, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k"); err != nil {
-		return fmt.Errorf("cannot mount a tmpfs at %s: %w", o.Assembly, err)
+	if err := unix.Mount("assembly", input.Assembly, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k"); err != nil {
+		return fmt.Errorf("cannot mount a tmpfs at %s: %w", input.Assembly, err)
 	}
-	if err := os.Chdir(o.Assembly); err != nil {
+	if err := os.Chdir(input.Assembly); err != nil {
 		return err
 	}
 	if err := sandbox.SetLimits(); err != nil { // here, where they can be raised
 		return err
 	}
-	next, err := startInner(s, o)
+	next, err := startInner(s, input)
 	if err != nil {
 		return err
 	}
-	if err := next.furnish(s, o, disk, program); err != nil {
+	if err := next.mountRoot(s, input, disk, program); err != nil {
 		next.cmd.Process.Kill()
 		next.cmd.Wait()
 		return err
@@ -62,20 +62,20 @@ func outer(s stage) error {
 }
 
 // readyDisk opens the disk when nobody has it any more, in order.
-func readyDisk(o order) (*os.File, error) {
-	disk, err := os.OpenFile(o.Disk, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func readyDisk(input stageInput) (*os.File, error) {
+	disk, err := os.OpenFile(input.Disk, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), diskPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), diskTimeout)
 	defer cancel()
 	err = lockDisk(ctx, disk)
-	bad := o.Repair
+	bad := input.Repair
 	if err == nil && !bad {
-		bad, err = unclean(disk)
+		bad, err = isUnclean(disk)
 	}
 	if err == nil && bad {
-		err = repair(context.Background(), disk)
+		err = repairDisk(context.Background(), disk)
 	}
 	if err != nil {
 		return nil, errors.Join(err, disk.Close())
@@ -86,16 +86,16 @@ func readyDisk(o order) (*os.File, error) {
 // nextStage is the inner stage, which waits for its order.
 type nextStage struct {
 	cmd   *exec.Cmd
-	order *os.File
+	input *os.File
 }
 
-func startInner(s stage, o order) (nextStage, error) {
+func startInner(s stage, input stageInput) (nextStage, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nextStage{}, err
 	}
 	defer r.Close()
-	mapped := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(o.Spec.Base), Size: ids}}
+	mapped := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(input.Spec.Base), Size: idCount}}
 	cmd := &exec.Cmd{
 		Path:       "/proc/self/exe",
 		Args:       []string{Argv0, innerStage, strconv.Itoa(s.inherited)},
@@ -112,20 +112,20 @@ func startInner(s stage, o order) (nextStage, error) {
 		},
 	}
 	start := func() error {
-		ownUptime()
+		resetUptime()
 		return cmd.Start()
 	}
-	if err := sandbox.WithNamespaceOwner(int(o.Spec.Base), start); err != nil {
+	if err := sandbox.Charged(int(input.Spec.Base), start); err != nil {
 		w.Close()
 		return nextStage{}, fmt.Errorf("cannot make name spaces (sysctl user.max_user_namespaces and the like may forbid them): %w", err)
 	}
 	return nextStage{cmd, w}, nil
 }
 
-// ownUptime makes the time since the boot begin now for what this thread starts next,
+// resetUptime makes the time since the boot begin now for what this thread starts next,
 // and what descends from that. CLOCK_MONOTONIC stays the host's. Where the kernel
 // forbids it, nodes show the host's uptime.
-func ownUptime() {
+func resetUptime() {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil || unix.Unshare(unix.CLONE_NEWTIME) != nil {
 		return
@@ -134,10 +134,10 @@ func ownUptime() {
 	os.WriteFile(fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid()), fmt.Appendf(nil, "boottime %d 0", -now.Sec), 0)
 }
 
-// furnish makes the root of the node at ./node and hands on the order.
-func (n nextStage) furnish(s stage, o order, disk *os.File, program int) error {
+// mountRoot makes the root of the node at ./node and hands on the order.
+func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program int) error {
 	pid := n.cmd.Process.Pid
-	if err := s.tell(report{PID: pid}); err != nil {
+	if err := s.sendReport(report{PID: pid}); err != nil {
 		return err
 	}
 	users, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
@@ -150,39 +150,39 @@ func (n nextStage) furnish(s stage, o order, disk *os.File, program int) error {
 			return err
 		}
 	}
-	if err := mountDisk(disk, o.Spec); err != nil {
+	if err := mountDisk(disk, input.Spec); err != nil {
 		return err
 	}
-	if err := lower(o.Spec.Image.Root, "root", users); err != nil {
+	if err := mountImage(input.Spec.Image.Root, "root", users); err != nil {
 		return err
 	}
-	if err := overlay("root", "", "node"); err != nil {
+	if err := mountOverlay("root", "", "node"); err != nil {
 		return err
 	}
-	if o.Spec.Image.Usr != "" {
-		if err := lower(o.Spec.Image.Usr, "hosts-usr", users); err != nil {
+	if input.Spec.Image.Usr != "" {
+		if err := mountImage(input.Spec.Image.Usr, "hosts-usr", users); err != nil {
 			return err
 		}
-		if err := asNobody("hosts-usr", "usr"); err != nil {
+		if err := mountAsNobody("hosts-usr", "usr"); err != nil {
 			return err
 		}
 		root, err := unix.Open("node", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
-		usr, err := within(root, "usr", true)
+		usr, err := openWithin(root, "usr", true)
 		if err != nil {
 			return err
 		}
-		if err := overlay("usr", "usr-", fmt.Sprintf("/proc/self/fd/%d", usr)); err != nil {
+		if err := mountOverlay("usr", "usr-", fmt.Sprintf("/proc/self/fd/%d", usr)); err != nil {
 			return err
 		}
 	}
 	if err := mountProgram(program, users); err != nil {
 		return err
 	}
-	defer n.order.Close()
-	return json.NewEncoder(n.order).Encode(o)
+	defer n.input.Close()
+	return json.NewEncoder(n.input).Encode(input)
 }
 
 // mountProgram mounts the folder of this program at ./bin, read-only, as if the
@@ -218,9 +218,9 @@ func limitMount(mount int, attributes uint64, users *os.File) error {
 	return unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attr)
 }
 
-// lower mounts a part of an image, read-only, as if the node owned it.
-func lower(path, at string, users *os.File) error {
-	mount, err := sameMount(path, false)
+// mountImage mounts a part of an image, read-only, as if the node owned it.
+func mountImage(path, at string, users *os.File) error {
+	mount, err := cloneMount(path, false)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func lower(path, at string, users *os.File) error {
 	return unix.MoveMount(mount, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// asNobody mounts the folder at from again at the path at, for reading what every
+// mountAsNobody mounts the folder at from again at the path at, for reading what every
 // user of the host may read.
 //
 // Root of the node owns the host's /usr there, so that sudo works, and could read
@@ -240,7 +240,7 @@ func lower(path, at string, users *os.File) error {
 // node's overlay lies over it. So the kernel decides at each access, by the mode
 // that the file has then. A list of such files would take a second to make and not
 // know those that are added later. What a node cannot read, it cannot run either.
-func asNobody(from, at string) (err error) {
+func mountAsNobody(from, at string) (err error) {
 	const nobody = 65534
 	// Takes the capabilities that override modes from this thread, and no others.
 	if _, err := unix.SetfsuidRetUid(nobody); err != nil {
@@ -278,19 +278,19 @@ func mountDisk(disk *os.File, s Spec) error {
 	}
 	for _, part := range parts {
 		for _, dir := range []string{"disk/" + part + "upper", "disk/" + part + "work"} {
-			if err := own(dir, s.Base); err != nil {
+			if err := makeOwnedFolder(dir, s.Base); err != nil {
 				return err
 			}
 		}
 	}
 	if s.Image.Usr != "" {
-		return hideLocal("disk/usr-upper/local", s.Base)
+		return hideUsrLocal("disk/usr-upper/local", s.Base)
 	}
 	return nil
 }
 
-// own makes a folder of the node's root, unless it is there.
-func own(dir string, base uint32) error {
+// makeOwnedFolder makes a folder of the node's root, unless it is there.
+func makeOwnedFolder(dir string, base uint32) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return nil
@@ -300,9 +300,9 @@ func own(dir string, base uint32) error {
 	return os.Chown(dir, int(base), int(base))
 }
 
-// hideLocal puts an empty /usr/local before that of the host, where operators
+// hideUsrLocal puts an empty /usr/local before that of the host, where operators
 // keep programs of their own.
-func hideLocal(dir string, base uint32) error {
+func hideUsrLocal(dir string, base uint32) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return nil
 	}
@@ -311,7 +311,7 @@ func hideLocal(dir string, base uint32) error {
 		return err
 	}
 	for _, sub := range []string{"", "/bin", "/etc", "/include", "/lib", "/sbin", "/share", "/src"} {
-		if err := own(fresh+sub, base); err != nil {
+		if err := makeOwnedFolder(fresh+sub, base); err != nil {
 			return err
 		}
 	}
@@ -321,10 +321,10 @@ func hideLocal(dir string, base uint32) error {
 	return os.Rename(fresh, dir)
 }
 
-// overlay mounts, at path at, the folder of the image under that of the disk.
+// mountOverlay mounts, at path at, the folder of the image under that of the disk.
 // Names are relative, so that the node's list of mounts tells nothing of the
 // host.
-func overlay(image, part, at string) error {
+func mountOverlay(image, part, at string) error {
 	options := "lowerdir=" + image + ",upperdir=disk/" + part + "upper,workdir=disk/" + part + "work,index=off,metacopy=off,redirect_dir=nofollow"
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("cannot lay the disk over the image: %w", err)

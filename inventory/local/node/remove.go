@@ -23,18 +23,18 @@ func (h *Host) Kill(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	defer h.busy.lock(id)()
+	defer h.locks.lock(id)()
 	return h.kill(ctx, id)
 }
 
 func (h *Host) kill(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, killPatience)
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	pids, err := h.tree.PIDs(id)
 	if err != nil {
 		return err
 	}
-	if r, err := h.recorded(id); err == nil && r.Boot == h.boot && !slices.Contains(pids, r.PID) {
+	if r, err := h.readRecord(id); err == nil && r.Boot == h.boot && !slices.Contains(pids, r.PID) {
 		if started, _, err := ProcessStat(r.PID); err == nil && started == r.Started {
 			pids = append(pids, r.PID) // dead, and nobody has looked yet
 		}
@@ -51,11 +51,11 @@ func (h *Host) kill(ctx context.Context, id string) error {
 	if err := h.nodes.Remove(filepath.Join(id, socketFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return h.diskFree(ctx, id)
+	return h.waitForDisk(ctx, id)
 }
 
-// diskFree waits until nobody uses the node's disk.
-func (h *Host) diskFree(ctx context.Context, id string) error {
+// waitForDisk waits until nobody uses the node's disk.
+func (h *Host) waitForDisk(ctx context.Context, id string) error {
 	f, err := h.nodes.OpenFile(filepath.Join(id, diskFile), os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -73,7 +73,7 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	defer h.busy.lock(id)()
+	defer h.locks.lock(id)()
 	if err := h.kill(ctx, id); err != nil {
 		return err
 	}
@@ -89,13 +89,13 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return h.empty(gone)
+	return h.removeFolder(gone)
 }
 
-// reapOf reaps the dead of a node of which nobody knows: PID 1 becomes a child of
+// reapNode reaps the dead of a node of which nobody knows: PID 1 becomes a child of
 // this process (a child subreaper) when the stage that made it is killed, and
 // the groups do not name it any more when it is dead itself.
-func reapOf(base uint32) error {
+func reapNode(base uint32) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func reapOf(base uint32) error {
 		if err != nil {
 			continue // it is gone
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid < base || st.Uid-base >= ids {
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid < base || st.Uid-base >= idCount {
 			continue
 		}
 		reap(pid) // it leaves its groups a moment before it can be reaped
@@ -139,14 +139,14 @@ func unmounted(dir string) error {
 func (h *Host) emptyTrash() error {
 	entries, err := fs.ReadDir(h.state.FS(), trashFolder)
 	for _, e := range entries {
-		err = errors.Join(err, h.empty(filepath.Join(trashFolder, e.Name())))
+		err = errors.Join(err, h.removeFolder(filepath.Join(trashFolder, e.Name())))
 	}
 	return err
 }
 
-// empty removes a folder of files. A node's folder has no others, so one in it
+// removeFolder removes a folder of files. A node's folder has no others, so one in it
 // is somebody's mistake, and it stays.
-func (h *Host) empty(folder string) error {
+func (h *Host) removeFolder(folder string) error {
 	dir, err := h.state.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -23,8 +23,8 @@ const (
 	innerStage = "inner"
 )
 
-// order is what the stages are told.
-type order struct {
+// stageInput is what the stages are told.
+type stageInput struct {
 	Spec     Spec
 	Disk     string // the disk, on the host
 	Repair   bool   // check the disk even if it looks clean
@@ -32,9 +32,9 @@ type order struct {
 	Program  string // the folder of this program, on the host
 }
 
-// maxOrder bounds the text of an order, maxReport that of what stages report.
+// maxInput bounds the text of an order, maxReport that of what stages report.
 const (
-	maxOrder  = 64 << 10
+	maxInput  = 64 << 10
 	maxReport = 16 << 10
 )
 
@@ -48,8 +48,8 @@ type report struct {
 // files of jobs, which the agent inherits, then the order and the reports.
 type stage struct {
 	inherited int // how many the agent inherits
-	order     *os.File
-	report    *os.File
+	input     *os.File
+	output    *os.File
 }
 
 func openStage(inherited int) stage {
@@ -65,21 +65,21 @@ func (s stage) files(order *os.File) []*os.File {
 	for i := range s.inherited {
 		files = append(files, os.NewFile(uintptr(3+i), "inherited"))
 	}
-	return append(files, order, s.report)
+	return append(files, order, s.output)
 }
 
-func (s stage) tell(r report) error { return json.NewEncoder(s.report).Encode(r) }
+func (s stage) sendReport(r report) error { return json.NewEncoder(s.output).Encode(r) }
 
-// read reads the order. When its maker died there is none.
-func (s stage) read() (o order, err error) {
-	b, err := io.ReadAll(io.LimitReader(s.order, maxOrder))
+// readInput reads the order. When its maker died there is none.
+func (s stage) readInput() (input stageInput, err error) {
+	b, err := io.ReadAll(io.LimitReader(s.input, maxInput))
 	if err != nil {
-		return o, err
+		return input, err
 	}
 	if len(b) == 0 {
-		return o, errOrphan
+		return input, errOrphan
 	}
-	return o, json.Unmarshal(b, &o)
+	return input, json.Unmarshal(b, &input)
 }
 
 var errOrphan = errors.New("who wanted the node is gone")
@@ -108,7 +108,7 @@ func Stage() {
 		os.Exit(2)
 	}
 	if err != nil {
-		s.tell(report{Error: err.Error()})
+		s.sendReport(report{Error: err.Error()})
 		os.Exit(1)
 	}
 	os.Exit(0)

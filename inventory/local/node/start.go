@@ -27,10 +27,10 @@ const (
 	logFile    = "log"
 )
 
-// startPatience bounds a start, killPatience the end of a node.
+// startTimeout bounds a start, killPatience the end of a node.
 const (
-	startPatience = 60 * time.Second
-	killPatience  = 20 * time.Second
+	startTimeout = 60 * time.Second
+	killTimeout  = 20 * time.Second
 )
 
 // maxLog is the size from which on a log is begun anew.
@@ -42,8 +42,8 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	if err := s.check(); err != nil {
 		return Running{}, err
 	}
-	defer h.busy.lock(s.ID)()
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer h.locks.lock(s.ID)()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	disk, err := h.nodes.OpenFile(filepath.Join(s.ID, diskFile), os.O_RDWR, 0)
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	running, err := h.start(ctx, s)
 	if err != nil {
 		err = fmt.Errorf("cannot start node %s: %w", s.ID, err)
-		return Running{}, errors.Join(err, h.kill(context.WithoutCancel(ctx), s.ID), reapOf(s.Base))
+		return Running{}, errors.Join(err, h.kill(context.WithoutCancel(ctx), s.ID), reapNode(s.Base))
 	}
 	return running, nil
 }
@@ -68,29 +68,29 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 	if err := h.tree.Make(s.ID, cgroup.Limits{CPUs: s.Limits.CPUs, Memory: s.Limits.Memory, PIDs: s.Limits.PIDs}); err != nil {
 		return r, err
 	}
-	last, err := h.recorded(s.ID)
+	last, err := h.readRecord(s.ID)
 	first := errors.Is(err, fs.ErrNotExist) // else what cannot be read was damaged, and the disk may be, too
-	o := order{
+	input := stageInput{
 		Spec: s, Disk: filepath.Join(h.Dir(s.ID), diskFile),
 		Repair:   !first && last.Boot != h.boot,
 		Assembly: filepath.Join(h.State, assemblyFolder),
 		Program:  filepath.Join(h.State, programFolder),
 	}
-	pid, err := h.runStages(ctx, o)
+	pid, err := h.runStages(ctx, input)
 	if err != nil {
 		return r, err
 	}
-	if r, err = h.record(s.ID, pid); err != nil {
+	if r, err = h.writeRecord(s.ID, pid); err != nil {
 		return r, err
 	}
-	return r, h.Answers(ctx, s.ID)
+	return r, h.CheckAgent(ctx, s.ID)
 }
 
 // runStages runs the stages until PID 1 of the node has become the agent, and
 // is its process id.
-func (h *Host) runStages(ctx context.Context, o order) (int, error) {
-	id := o.Spec.ID
-	inherited, err := h.inheritance(id)
+func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
+	id := input.Spec.ID
+	inherited, err := h.inheritedFiles(id)
 	defer closeFiles(inherited)
 	if err != nil {
 		return 0, err
@@ -129,7 +129,7 @@ func (h *Host) runStages(ctx context.Context, o order) (int, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { h.tree.Kill(context.WithoutCancel(ctx), id) })
 	defer stop()
-	err = json.NewEncoder(order).Encode(o)
+	err = json.NewEncoder(order).Encode(input)
 	order.Close()
 	pid, told := readReports(reports)
 	ended := c.Wait()
@@ -141,7 +141,7 @@ func (h *Host) runStages(ctx context.Context, o order) (int, error) {
 	case err != nil || ended != nil || pid == 0:
 		return 0, fmt.Errorf("a stage ended (%w), see %s", errors.Join(err, ended, errNoReport(pid)), filepath.Join(h.Dir(id), logFile))
 	}
-	return pid, h.protect(id, pid)
+	return pid, h.protectFromOOM(id, pid)
 }
 
 func errNoReport(pid int) error {
@@ -171,10 +171,10 @@ func readReports(f *os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// protect makes PID 1 the last process of its node to be killed for memory.
+// protectFromOOM makes PID 1 the last process of its node to be killed for memory.
 // Where this program is root without CAP_SYS_RESOURCE, in a container, the node
 // does without.
-func (h *Host) protect(id string, pid int) error {
+func (h *Host) protectFromOOM(id string, pid int) error {
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("-500"), 0)
 	if errors.Is(err, fs.ErrPermission) {
 		h.Log.Debug("the agent is not protected from the lack of memory in its node", "node", id, "error", err)
@@ -186,8 +186,8 @@ func (h *Host) protect(id string, pid int) error {
 	return nil
 }
 
-// inheritance is what the agent inherits: its socket, and the files of jobs.
-func (h *Host) inheritance(id string) ([]*os.File, error) {
+// inheritedFiles is what the agent inherits: its socket, and the files of jobs.
+func (h *Host) inheritedFiles(id string) ([]*os.File, error) {
 	l, err := fdsocket.Listen(filepath.Join(h.Dir(id), socketFile), 0o600)
 	if err != nil {
 		return nil, err

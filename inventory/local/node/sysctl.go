@@ -30,7 +30,7 @@ var readOnlySysctls = []string{
 
 // limitSysctls makes /proc/sys read-only, except for what nodes may write.
 func limitSysctls(root int) error {
-	all, err := within(root, "proc/sys", true) // as it is below the mounts that follow
+	all, err := openWithin(root, "proc/sys", true) // as it is below the mounts that follow
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func limitSysctls(root int) error {
 // mountSysctl mounts what is at name below the open folder all over the same place
 // below root. What this kernel does not have is left out.
 func mountSysctl(root, all int, name string, attributes uint64) error {
-	mount, err := openTree(all, name)
+	mount, err := cloneMountWithin(all, name)
 	if err == unix.ENOENT {
 		return nil
 	}
@@ -66,7 +66,7 @@ func mountSysctl(root, all int, name string, attributes uint64) error {
 		err = limitMount(mount, attributes, nil)
 	}
 	if err == nil {
-		err = placeWithin(mount, root, path.Join("proc/sys", name), false)
+		err = moveMountWithin(mount, root, path.Join("proc/sys", name), false)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot limit the sysctl %s: %w", name, err)

@@ -14,9 +14,9 @@ import (
 // fabricsFolder is the folder of the slices' networks, below State.
 const fabricsFolder = "fabrics"
 
-// relayLimits bound the vswitch process of one slice. It limits its own buffers to half
+// vswitchLimits bound the vswitch process of one slice. It limits its own buffers to half
 // of the memory.
-var relayLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
+var vswitchLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
 
 // openFabric opens the networks of links. If that fails, only nodes without links work.
 func (t *Testbed) openFabric() {
@@ -27,8 +27,8 @@ func (t *Testbed) openFabric() {
 			UID:     t.gatewayIDs.UID + 1, // its block of ids is larger than needed
 			Log:     t.log,
 		},
-		SetLimits: func(slice string, pid int) error { return t.host.PlaceRelay(slice, pid, relayLimits) },
-		Ended:     t.host.LeaveRelay,
+		Place: func(slice string, pid int) error { return t.host.PlaceVSwitch(slice, pid, vswitchLimits) },
+		Left:  t.host.RemoveVSwitchGroup,
 	})
 	if err != nil {
 		t.log.Error("this host cannot make links; nodes with links are refused; run patchbay-local doctor for details", "error", err)

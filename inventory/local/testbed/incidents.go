@@ -188,8 +188,8 @@ func (t *Testbed) watchMemory() {
 	}
 }
 
-// saveReliefKill records that the testbed killed a process of a node without free memory.
-func (t *Testbed) saveReliefKill(id string) {
+// saveThrashingKill records that the testbed killed a process of a node without free memory.
+func (t *Testbed) saveThrashingKill(id string) {
 	if nc := t.node(id); nc != nil {
 		nc.saveOOMKills(1, time.Now())
 	}

@@ -58,7 +58,7 @@ func TestMishapsAreToldUntilTheRestart(t *testing.T) {
 	await(t, tb, name, says("2 processes were ended"))
 	w.ooms(name, 1)
 	await(t, tb, name, says("3 processes were ended"))
-	tb.saveReliefKill(name)
+	tb.saveThrashingKill(name)
 	await(t, tb, name, says("4 processes were ended"))
 	w.dies(name)
 	await(t, tb, name, says("its system ended unexpectedly and was restarted 1 time, last at"))

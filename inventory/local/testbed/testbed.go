@@ -160,7 +160,7 @@ func (t *Testbed) Run(ctx context.Context) error {
 		return errors.Join(err, t.closeEgress())
 	}
 	t.openFabric()
-	t.work.Go(func() { t.host.Relieve(t.ctx, t.saveReliefKill) })
+	t.work.Go(func() { t.host.KillThrashing(t.ctx, t.saveThrashingKill) })
 	return errors.Join(t.serve(ctx), t.host.Close())
 }
 

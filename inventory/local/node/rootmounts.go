@@ -16,11 +16,11 @@ const programInside = "/run/patchbay/bin/patchbay-local"
 const terminals = "256"
 
 // Attributes of mounts that hold no programs.
-const dull = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+const noPrograms = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-// furnishRoot mounts, below the open folder root, what is not on the disk.
-func furnishRoot(root int, s Spec) error {
-	for _, f := range []func(int, Spec) error{devices, run, processes, system} {
+// mountSystem mounts, below the open folder root, what is not on the disk.
+func mountSystem(root int, s Spec) error {
+	for _, f := range []func(int, Spec) error{mountDev, mountRun, mountProc, mountSys} {
 		if err := f(root, s); err != nil {
 			return err
 		}
@@ -28,13 +28,13 @@ func furnishRoot(root int, s Spec) error {
 	return nil
 }
 
-// devices is /dev: a tmpfs with the host's harmless devices.
-func devices(root int, s Spec) error {
+// mountDev is /dev: a tmpfs with the host's harmless devices.
+func mountDev(root int, s Spec) error {
 	if err := mountAt(root, "dev", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
 		[2]string{"mode", "0755"}, [2]string{"size", "256k"}, [2]string{"nr_inodes", "256"}); err != nil {
 		return err
 	}
-	dev, err := within(root, "dev", true)
+	dev, err := openWithin(root, "dev", true)
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func devices(root int, s Spec) error {
 		[2]string{"mode", "1777"}, [2]string{"size", strconv.FormatInt(size, 10)})
 }
 
-// run is /run, with this program.
-func run(root int, s Spec) error {
+// mountRun is /run, with this program.
+func mountRun(root int, s Spec) error {
 	if err := mountAt(root, "run", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
 		[2]string{"mode", "0755"}, [2]string{"size", "32m"}, [2]string{"nr_inodes", "16k"}); err != nil {
 		return err
@@ -78,34 +78,34 @@ func run(root int, s Spec) error {
 			return err
 		}
 	}
-	program, err := sameMount("bin", false)
+	program, err := cloneMount("bin", false)
 	if err != nil {
 		return err
 	}
-	return placeWithin(program, root, path.Dir(programInside)[1:], true)
+	return moveMountWithin(program, root, path.Dir(programInside)[1:], true)
 }
 
-// processes is /proc, without what tells of the host or reaches its memory.
+// mountProc is /proc, without what tells of the host or reaches its memory.
 // What belongs to the host's root there, a node cannot write to anyway.
-func processes(root int, s Spec) error {
-	if err := mountAt(root, "proc", "proc", dull); err != nil {
+func mountProc(root int, s Spec) error {
+	if err := mountAt(root, "proc", "proc", noPrograms); err != nil {
 		return err
 	}
 	if err := limitSysctls(root); err != nil {
 		return err
 	}
-	return hide(root, []string{
+	return hidePaths(root, []string{
 		"proc/cmdline", "proc/config.gz", "proc/diskstats", "proc/kallsyms", "proc/kcore", "proc/keys", "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount",
 		"proc/kpageflags", "proc/latency_stats", "proc/partitions", "proc/sched_debug", "proc/sysrq-trigger", "proc/timer_list",
 		"proc/acpi", "proc/asound", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/pressure", "proc/scsi",
 	})
 }
 
-// system is /sys, read-only: the processors, the memory's nodes and the network
+// mountSys is /sys, read-only: the processors, the memory's nodes and the network
 // devices, without what tells of the host's disks (whose names are those of its
 // other nodes), of its buses and of its insides.
-func system(root int, s Spec) error {
-	if err := mountAt(root, "sys", "sysfs", dull|unix.MOUNT_ATTR_RDONLY); err != nil {
+func mountSys(root int, s Spec) error {
+	if err := mountAt(root, "sys", "sysfs", noPrograms|unix.MOUNT_ATTR_RDONLY); err != nil {
 		return err
 	}
 	if err := keepOnly(root, "sys/devices", "system/cpu", "system/node", "virtual/net"); err != nil {
@@ -114,7 +114,7 @@ func system(root int, s Spec) error {
 	if err := keepOnly(root, "sys/class", "net"); err != nil {
 		return err
 	}
-	return hide(root, []string{
+	return hidePaths(root, []string{
 		"sys/block", "sys/bus", "sys/dev", "sys/firmware", "sys/fs", "sys/hypervisor", "sys/kernel/boot_params", "sys/kernel/config", "sys/kernel/debug",
 		"sys/kernel/iommu_groups", "sys/kernel/irq", "sys/kernel/security", "sys/kernel/tracing", "sys/kernel/vmcoreinfo", "sys/power",
 	})
@@ -123,13 +123,13 @@ func system(root int, s Spec) error {
 // keepOnly hides what is in a folder below root, also what comes later, except
 // the folders kept.
 func keepOnly(root int, folder string, kept ...string) error {
-	cover, err := newMount("tmpfs", dull, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "16"})
+	cover, err := newMount("tmpfs", noPrograms, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "16"})
 	if err != nil {
 		return err
 	}
 	mounts := map[string]int{}
 	for _, name := range kept {
-		mount, err := openTree(root, path.Join(folder, name))
+		mount, err := cloneMountWithin(root, path.Join(folder, name))
 		if err == unix.ENOENT { // a kernel without it
 			continue
 		}
@@ -144,11 +144,11 @@ func keepOnly(root int, folder string, kept ...string) error {
 	if err := limitMount(cover, unix.MOUNT_ATTR_RDONLY, nil); err != nil {
 		return err
 	}
-	if err := placeWithin(cover, root, folder, true); err != nil {
+	if err := moveMountWithin(cover, root, folder, true); err != nil {
 		return err
 	}
 	for name, mount := range mounts {
-		if err := placeWithin(mount, root, path.Join(folder, name), true); err != nil {
+		if err := moveMountWithin(mount, root, path.Join(folder, name), true); err != nil {
 			return err
 		}
 	}
@@ -168,10 +168,10 @@ func mkdirAll(root int, name string) error {
 	return nil
 }
 
-// hide puts emptiness over those of paths that exist: /dev/null over a file, an
+// hidePaths puts emptiness over those of paths that exist: /dev/null over a file, an
 // empty folder over a folder.
-func hide(root int, paths []string) error {
-	empty, err := newMount("tmpfs", dull|unix.MOUNT_ATTR_RDONLY, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "1"})
+func hidePaths(root int, paths []string) error {
+	empty, err := newMount("tmpfs", noPrograms|unix.MOUNT_ATTR_RDONLY, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "1"})
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func hide(root int, paths []string) error {
 		if err != nil {
 			return fmt.Errorf("cannot hide /%s: %w", path, err)
 		}
-		err = hideOne(at, empty, &placed)
+		err = hidePath(at, empty, &placed)
 		unix.Close(at)
 		if err != nil {
 			return fmt.Errorf("cannot hide /%s: %w", path, err)
@@ -194,17 +194,17 @@ func hide(root int, paths []string) error {
 	return nil
 }
 
-func hideOne(at, empty int, placed *bool) error {
+func hidePath(at, empty int, placed *bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(at, &st); err != nil {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		null, err := sameMount("/dev/null", false)
+		null, err := cloneMount("/dev/null", false)
 		if err != nil {
 			return err
 		}
-		return place(null, at)
+		return moveMount(null, at)
 	}
 	if !*placed { // older kernels copy only what has a place
 		*placed = true
@@ -214,7 +214,7 @@ func hideOne(at, empty int, placed *bool) error {
 	if err != nil {
 		return err
 	}
-	return place(again, at)
+	return moveMount(again, at)
 }
 
 // mountAt mounts a new file system at path below root.
@@ -223,12 +223,12 @@ func mountAt(root int, path, kind string, attributes int, options ...[2]string) 
 	if err != nil {
 		return err
 	}
-	return placeWithin(mount, root, path, true)
+	return moveMountWithin(mount, root, path, true)
 }
 
 // bindFile shows the file at from at path below root, where nothing is yet.
 func bindFile(root int, path, from string, mode uint32) error {
-	mount, err := sameMount(from, false)
+	mount, err := cloneMount(from, false)
 	if err != nil {
 		return err
 	}
@@ -238,5 +238,5 @@ func bindFile(root int, path, from string, mode uint32) error {
 		return fmt.Errorf("cannot make /%s in the node: %w", path, err)
 	}
 	unix.Close(fd)
-	return placeWithin(mount, root, path, false)
+	return moveMountWithin(mount, root, path, false)
 }

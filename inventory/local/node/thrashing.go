@@ -17,22 +17,22 @@ import (
 // the kernel does with one that has no memory left at all. One that is full, reads
 // much and gets on with it waits less: 0.2 to 0.3 of its time where 0.4 was thrashing.
 const (
-	lookEvery = time.Second
-	patience  = 10
-	stalled   = 0.33
-	fewFiles  = 64 << 20
+	checkInterval      = time.Second
+	maxThrashingChecks = 10
+	stalledShare       = 0.33
+	fewFiles           = 64 << 20
 )
 
-// thrashes tells whether a full node thrashes.
-func thrashes(m cgroup.Memory) bool {
-	return m.Files < min(m.Limit/20, fewFiles) && m.Stalled >= stalled
+// isThrashing tells whether a full node thrashes.
+func isThrashing(m cgroup.Memory) bool {
+	return m.Files < min(m.Limit/20, fewFiles) && m.Stalled >= stalledShare
 }
 
-// Relieve looks after the memory of all nodes until ctx ends. It calls ended with
+// KillThrashing looks after the memory of all nodes until ctx ends. It calls ended with
 // the id of each node of which it has ended a process.
-func (h *Host) Relieve(ctx context.Context, ended func(id string)) {
+func (h *Host) KillThrashing(ctx context.Context, ended func(id string)) {
 	found := map[string]int{} // how often a node was found thrashing, one after the other
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -45,12 +45,12 @@ func (h *Host) Relieve(ctx context.Context, ended func(id string)) {
 			continue // it is told where nodes are changed
 		}
 		now := map[string]int{}
-		for _, id := range onlyIDs(ids) {
-			if !h.thrashes(id) {
+		for _, id := range nodeIDs(ids) {
+			if !h.isThrashing(id) {
 				continue
 			}
-			if now[id] = found[id] + 1; now[id] == patience {
-				if h.relieve(id) {
+			if now[id] = found[id] + 1; now[id] == maxThrashingChecks {
+				if h.killLargest(id) {
 					ended(id)
 				}
 				delete(now, id)
@@ -60,18 +60,18 @@ func (h *Host) Relieve(ctx context.Context, ended func(id string)) {
 	}
 }
 
-// thrashes looks at a node's memory, closely if it is full. One that cannot be
+// isThrashing looks at a node's memory, closely if it is full. One that cannot be
 // looked at goes just now.
-func (h *Host) thrashes(id string) bool {
-	if full, err := h.tree.IsNearlyFull(id); err != nil || !full {
+func (h *Host) isThrashing(id string) bool {
+	if full, err := h.tree.Full(id); err != nil || !full {
 		return false
 	}
 	m, err := h.tree.Memory(id)
-	return err == nil && thrashes(m)
+	return err == nil && isThrashing(m)
 }
 
-// relieve ends the largest process of a node, and reports whether it did.
-func (h *Host) relieve(id string) bool {
+// killLargest ends the largest process of a node, and reports whether it did.
+func (h *Host) killLargest(id string) bool {
 	pid, name, err := h.tree.KillLargest(id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // it has ended by itself

@@ -2,27 +2,27 @@ package node
 
 import "sync"
 
-// busy lets one goroutine at a time change a node.
-type busy struct {
+// nodeLocks lets one goroutine at a time change a node.
+type nodeLocks struct {
 	mu    sync.Mutex
-	nodes map[string]*turn
+	nodes map[string]*nodeLock
 }
 
-type turn struct {
+type nodeLock struct {
 	sync.Mutex
 	waiting int // with the one whose turn it is; guarded by busy.mu
 }
 
 // lock waits until nobody changes the node id; the caller then calls what it
 // returns when it is done.
-func (b *busy) lock(id string) (unlock func()) {
+func (b *nodeLocks) lock(id string) (unlock func()) {
 	b.mu.Lock()
 	if b.nodes == nil {
-		b.nodes = make(map[string]*turn)
+		b.nodes = make(map[string]*nodeLock)
 	}
 	t := b.nodes[id]
 	if t == nil {
-		t = new(turn)
+		t = new(nodeLock)
 		b.nodes[id] = t
 	}
 	t.waiting++

@@ -18,7 +18,7 @@ func TestWhatThrashes(t *testing.T) {
 		"in a large node, too":                            {cgroup.Memory{Limit: 64 << 30, Files: 100 * mb, Stalled: 0.9}, false},
 		"the kernel does not tell of waiting":             {cgroup.Memory{Limit: 192 * mb, Files: 2 * mb}, false},
 	} {
-		if got := thrashes(tt.m); got != tt.want {
+		if got := isThrashing(tt.m); got != tt.want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
