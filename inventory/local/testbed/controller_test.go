@@ -177,10 +177,10 @@ func TestWhatIsRefused(t *testing.T) {
 		should     provider.Resource
 		want       string
 	}{
-		{"no such component", nodeName(2), with("component", "pc9"), "unknown: the local testbed has no component pc9; there is host1"},
+		{"no such component", nodeName(2), with("component", "pc9"), "unknown: the local testbed has no component pc9; its component is host1"},
 		{"no component", nodeName(2), with("component", ""), "failed: a node needs a component"},
-		{"no such sliver type", nodeName(2), with("sliver_type", "xen"), "unknown: there is no sliver type xen; there are container, big"},
-		{"no such image", nodeName(2), with("image", "../../etc"), "unknown: there is no image ../../etc; there are debian-12, host"},
+		{"no such sliver type", nodeName(2), with("sliver_type", "xen"), "unknown: there is no sliver type xen; available: container, big"},
+		{"no such image", nodeName(2), with("image", "../../etc"), "unknown: there is no image ../../etc; available: debian-12, host"},
 		{"a path as a name", "../../usr", present("web", sliceURN), `failed: "../../usr" cannot be the name of a node; it must be a UUID`},
 		{"the group of the gateway", "gateway", present("web", sliceURN), `failed: "gateway" cannot be the name of a node; it must be a UUID`},
 		{"a door of another provider", foreignEndpointID("rack", "n1"), present("web", sliceURN), fmt.Sprintf("failed: %q cannot be the name of a node; it must be a UUID", foreignEndpointID("rack", "n1"))},
@@ -195,7 +195,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"nobody's node", nodeName(2), provider.Resource{"power": "off"}, "unknown: there is no node " + nodeName(2)},
 		{"account with a dot, which the agent does not take", nodeName(2), with("users", []string{`{"login":"a.b"}`}), `failed: "a.b" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
 		{"account that is an option", nodeName(2), with("users", []string{`{"login":"-o"}`}), `failed: "-o" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
-		{"account twice", nodeName(2), with("users", userItems("a", "a")), "failed: the account a is there twice; remove one"},
+		{"account twice", nodeName(2), with("users", userItems("a", "a")), "failed: the account a is listed twice; remove one"},
 		{"account that is no object", nodeName(2), with("users", []string{"alice"}), "failed: account 1 is not a JSON object with login and keys"},
 		{"key of two lines", nodeName(2), with("users", []string{`{"login":"a","keys":["x\ny"]}`}), "failed: a key of the account a must be one line of at most 16384 bytes"},
 		{"other component", nodeName(1), provider.Resource{"component": "host2"}, "failed: the component of a node cannot be changed; remove the node first"},

@@ -57,9 +57,9 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 	}
 
 	for address, why := range map[string]string{
-		"127.0.0.1:22": "may not lead to 127.0.0.1", "[::1]:22": "may not lead to ::1", "[::ffff:127.0.0.1]:22": "may not lead",
-		"169.254.169.254:80": "may not lead", "0.0.0.0:22": "may not lead", "[fe80::1%lo]:22": "may not lead", "10.0.0.1": "no address with a port",
-		"10.0.0.1:0": "no address with a port", "localhost:22": "no address with a port", "../x:22": "no address with a port",
+		"127.0.0.1:22": "may not forward to 127.0.0.1", "[::1]:22": "may not forward to ::1", "[::ffff:127.0.0.1]:22": "may not forward",
+		"169.254.169.254:80": "may not forward", "0.0.0.0:22": "may not forward", "[fe80::1%lo]:22": "may not forward", "10.0.0.1": "not an IP address with a port",
+		"10.0.0.1:0": "not an IP address with a port", "localhost:22": "not an IP address with a port", "../x:22": "not an IP address with a port",
 	} {
 		d := askLeads(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "bad", Address: address}}})["bad"]
 		if !strings.Contains(d.Error, why) {

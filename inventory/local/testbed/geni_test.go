@@ -60,7 +60,7 @@ func TestGeniGet(t *testing.T) {
 		{"sliver_urn", false, "urn:publicid:IDN+example.org+sliver+web"},
 		{"user_urn", false, "urn:publicid:IDN+example.org+user+alice"},
 		{"user_email", false, "error: the aggregate does not know e-mail addresses"},
-		{"control_mac", false, "error: this node has no control interface: nodes of this site do not reach"},
+		{"control_mac", false, "error: this node has no control interface: nodes of this site have no outside network"},
 		{"version", false, "1"},
 		{"-n -p 12 version", false, "1"},
 		{"--client-version", false, "1"},
