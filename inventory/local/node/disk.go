@@ -16,25 +16,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskFile is the node's disk, an ext4 file system that takes on the host only
-// what is written to it.
+// diskFile is the node's disk: a sparse file with an ext4 file system.
 const diskFile = "disk.img"
 
-// diskReserve is for the nodes that are there, whose disks are promised but not yet
-// stored, and for the host.
+// diskReserve is kept free for the host and for existing nodes, whose disks are not yet fully
+// allocated.
 const diskReserve = 1 << 30
 
-// DiskLeft is what is left of the disk that a folder is on, in bytes, and how much of
-// it no new node is to be made with: a twentieth of a small disk.
+// DiskLeft returns the free space of the disk that contains dir, and the reserve that new
+// nodes must not use: diskReserve, or a twentieth of a small disk. Both are in bytes.
 func DiskLeft(dir string) (left, reserve int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, 0, fmt.Errorf("cannot tell how much of the disk of %s is left: %w", dir, err)
+		return 0, 0, fmt.Errorf("cannot read the free disk space of %s: %w", dir, err)
 	}
 	return int64(st.Bavail) * st.Bsize, min(diskReserve, int64(st.Blocks)*st.Bsize/20), nil
 }
 
-// Prepare makes folder and disk. It may be called again after a crash.
+// Prepare creates the node's folder and disk. It can be repeated after a crash.
 func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	if err := s.check(); err != nil {
 		return err
@@ -60,8 +59,7 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	if err != nil {
 		return err
 	}
-	// Synced before it has its name: else a loss of power could leave an empty
-	// disk under it.
+	// Synced before the rename: a loss of power could otherwise leave an empty disk.
 	if err := errors.Join(copySparse(f, template), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("cannot make the disk of node %s: %w", s.ID, err)
 	}
@@ -75,8 +73,8 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Format has an empty disk of that size ready, in bytes, so that the first
-// Prepare with this limit does not have to make it.
+// Format prepares an empty disk of that size in bytes, so that the first Prepare need not
+// format one.
 func (h *Host) Format(ctx context.Context, size int64) error {
 	if err := checkDisk(size); err != nil {
 		return err
@@ -88,8 +86,8 @@ func (h *Host) Format(ctx context.Context, size int64) error {
 	return f.Close()
 }
 
-// formattedDisk opens an empty disk of that size. Formatting takes ten times as
-// long as copying, so there is one for each size.
+// formattedDisk opens the empty disk of that size, which it formats once: copying it takes a
+// tenth of the time.
 func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) {
 	name := filepath.Join(disksFolder, strconv.FormatInt(size, 10))
 	h.disks.Lock()
@@ -97,21 +95,20 @@ func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) 
 	if f, err := h.state.Open(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	// A name of its own: mke2fs of a program that was killed may still be writing.
+	// A unique name, since mke2fs of a killed program may still be writing.
 	fresh := name + "." + strconv.FormatInt(time.Now().UnixNano(), 36)
 	f, err := h.state.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	defer h.state.Remove(fresh) // nothing, once it has its name
+	defer h.state.Remove(fresh) // nothing once it is renamed
 	defer f.Close()
 	if err := f.Truncate(size); err != nil {
 		return nil, err
 	}
-	// A small journal: after a loss of power, a disk without one can be past
-	// repair, though the file system that it is a file of has its own. Inode
-	// tables and journal stay unwritten, and blocks that only root could use are
-	// not wanted.
+	// The journal is small. Without one, a disk can be beyond repair after a loss of power,
+	// although the host's file system has a journal. Inode tables and the journal are not
+	// initialized, and no blocks are reserved for root.
 	c := exec.CommandContext(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0",
 		"-O", "^resize_inode", "-J", "size=4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,packed_meta_blocks=1",
 		filepath.Join(h.State, fresh))
@@ -124,7 +121,7 @@ func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) 
 	return h.state.Open(name)
 }
 
-// sweepDisks removes disks whose formatting was interrupted.
+// sweepDisks removes disks of interrupted formatting.
 func (h *Host) sweepDisks() error {
 	entries, err := fs.ReadDir(h.state.FS(), disksFolder)
 	for _, e := range entries {
@@ -135,7 +132,7 @@ func (h *Host) sweepDisks() error {
 	return err
 }
 
-// copySparse copies what is written in from, and its size.
+// copySparse copies the size and the written parts of from.
 func copySparse(to, from *os.File) error {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil {
 		return nil
@@ -164,11 +161,10 @@ func copySparse(to, from *os.File) error {
 	}
 }
 
-// lockDisk makes sure that nobody else uses the disk, and waits for that. The
-// lock belongs to the open file, which a loop device keeps for as long as it
-// has the disk, so the lock ends with the last mount of it, and no list of
-// loop devices has to be searched. A lease is only given on a file that nobody
-// else has open: that tells of loop devices that others made of it.
+// lockDisk waits until no other process uses the disk, and locks it. The lock belongs to the
+// open file, which a loop device holds until its last unmount, so no list of loop devices has
+// to be searched. In addition it tries a lease, which is refused while the file is open
+// elsewhere: that detects loop devices that others attached.
 func lockDisk(ctx context.Context, f *os.File) error {
 	fd := f.Fd()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
@@ -176,7 +172,7 @@ func lockDisk(ctx context.Context, f *os.File) error {
 		if err == nil {
 			_, err = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_WRLCK)
 			unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
-			if err != unix.EAGAIN { // free, or leases are unknown to the file system
+			if err != unix.EAGAIN { // free, or the file system has no leases
 				return nil
 			}
 		}
@@ -185,14 +181,13 @@ func lockDisk(ctx context.Context, f *os.File) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the disk %s is still in use (losetup -a tells by what): %w", f.Name(), ctx.Err())
+			return fmt.Errorf("the disk %s is still in use (losetup -a shows its user): %w", f.Name(), ctx.Err())
 		case <-time.After(pause):
 		}
 	}
 }
 
-// isUnclean tells that the disk was not unmounted, or has errors: its superblock
-// says so.
+// isUnclean reports whether the superblock says that the disk was not unmounted or has errors.
 func isUnclean(f *os.File) (bool, error) {
 	const superblock, magicAt, stateAt, magic, valid, errorsFound = 1024, 0x38, 0x3a, 0xef53, 1, 2
 	var b [4]byte
@@ -200,15 +195,14 @@ func isUnclean(f *os.File) (bool, error) {
 		return false, err
 	}
 	if binary.LittleEndian.Uint16(b[:]) != magic {
-		return false, fmt.Errorf("the disk %s has no file system: it was damaged when the host went down; remove the node", f.Name())
+		return false, fmt.Errorf("the disk %s has no file system: it was damaged by a crash of the host; remove the node", f.Name())
 	}
 	state := binary.LittleEndian.Uint16(b[stateAt-magicAt:])
 	return state&valid == 0 || state&errorsFound != 0, nil
 }
 
-// repairDisk checks the disk and corrects what can be corrected without a choice. If
-// that is not enough, whatever keeps the rest is chosen: nobody else would know
-// better.
+// repairDisk checks the disk and makes all safe repairs. If they do not suffice, it accepts
+// every repair that e2fsck suggests, since no operator could decide better.
 func repairDisk(ctx context.Context, f *os.File) error {
 	out, err := runFsck(ctx, f, "-p")
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode()&uncorrected != 0 {
@@ -220,8 +214,8 @@ func repairDisk(ctx context.Context, f *os.File) error {
 	return nil
 }
 
-// uncorrected is the bit of e2fsck's exit status that tells of errors that are
-// left. Those below it tell of errors that were corrected.
+// uncorrected is the bit of e2fsck's exit status for errors that are left. Lower bits mean
+// corrected errors.
 const uncorrected = 4
 
 func runFsck(ctx context.Context, f *os.File, how string) ([]byte, error) {
@@ -234,7 +228,7 @@ func runFsck(ctx context.Context, f *os.File, how string) ([]byte, error) {
 	return out, err
 }
 
-// AttachLoop gives the disk a loop device, which goes with its last user.
+// AttachLoop attaches the disk to a loop device, which is released with its last user.
 func AttachLoop(disk *os.File) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
@@ -256,11 +250,11 @@ func AttachLoop(disk *os.File) (*os.File, error) {
 			}
 			device.Close()
 		}
-		// Another was faster, or the device is only being made.
+		// Another process took it first, or the device is still being created.
 		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENXIO) {
 			return nil, fmt.Errorf("cannot use loop device %d: %w", n, err)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return nil, errors.New("no loop device stayed free: are there as many as the host allows?")
+	return nil, errors.New("no free loop device; the host may have reached its maximum")
 }

@@ -1,52 +1,50 @@
-// Package node makes a node: its disk, its name spaces, its root file system,
-// its limits, with the agent as PID 1. It finds nodes again after the program
-// that made them died, and removes them wholly.
+// Package node creates a node: its disk, namespaces, root file system and limits, with the
+// agent as PID 1. It finds running nodes again after a restart of the program, and removes
+// nodes completely.
 //
 // # From Start to the agent
 //
-//	Start  makes the groups and the agent's socket, and runs this program again as
-//	outer  in a mount name space of its own, born in the node's group. It waits
-//	       for its order; the end of the pipe instead means that its maker is
-//	       dead, and then it ends. It checks and mounts the disk, starts
-//	inner  in new user, pid, net, uts and ipc name spaces, mounts the image below
-//	       the disk, mapped to the node's ids and read-only, and hands on the order.
-//	inner  takes a mount name space too, mounts /dev, /run, /proc and /sys, makes
-//	       the node's root its own, gives up its rights and becomes the agent.
+//	Start  creates the cgroups and the agent's socket, and starts this executable as
+//	outer  in its own mount namespace and in the node's cgroup. It waits for its input on
+//	       a pipe, and ends if the pipe ends, since then its parent is dead. It checks and
+//	       mounts the disk, starts
+//	inner  in new user, pid, net, uts and ipc namespaces, mounts the image below the disk,
+//	       read-only and mapped to the node's ids, and passes the input on.
+//	inner  creates its own mount namespace, mounts /dev, /run, /proc and /sys, changes to
+//	       the node's root, drops its rights and executes the agent.
 //
-// Whatever goes wrong, the stages say it over a pipe, and Start tells it. All
-// mounts are in the name spaces of the node, and what is mounted is assembled
-// on a tmpfs there, so the host never sees any of it, and nothing below a
-// node's folder is ever the place of a mount.
+// The stages report errors over a pipe, and Start returns them. All mounts are in the
+// namespaces of the node, assembled on a tmpfs. So the host sees none of them, and nothing
+// is ever mounted below a node's folder.
 //
-// # What the agent inherits
+// # Descriptors and environment of the agent
 //
 //	descriptor 3    the listening socket State/nodes/ID/agent.sock
 //	PATCHBAY_NODE   the node's id
-//	PATCHBAY_JOBS   descriptors, with commas between: the id of a new process
-//	                written to each moves it to the group of jobs (cgroup.Tree.Jobs)
+//	PATCHBAY_JOBS   comma-separated descriptors: writing the id of a new process to each
+//	                moves it into the cgroup of jobs (cgroup.Tree.Jobs)
 //
 // # What root of a node may set and read
 //
 // /proc/sys is read-only, except for the node's own network (net) and the limits of
 // messages, semaphores and shared memory (fs/mqueue; msg*, sem, shm* of kernel).
-// In net those are read-only that bound memory which the kernel does not count for
-// the node: fragments, queues of neighbours (which netlink can still change),
-// TIME_WAIT, caches of routes. What bounds a single socket, such as somaxconn, can
-// be set: the node's memory bounds the number of sockets, and tcp_mem of the host
-// bounds what waits in connections that no program has accepted. Only optmem_max
-// cannot, since nothing needs more.
-// nf_hooks_lwtunnel is read-only because it is one for all networks of the host.
+// Some files of net are read-only because they bound memory that the kernel does not charge
+// to the node: fragments, neighbour queues (which netlink can still change), TIME_WAIT
+// sockets, route caches. Limits of a single socket, such as somaxconn, are writable: the
+// node's memory bounds the number of sockets, and tcp_mem of the host bounds the data of
+// connections that no program has accepted. optmem_max is read-only since no program needs
+// more. nf_hooks_lwtunnel is read-only because it applies to all networks of the host.
 //
-// Below /usr of the host a node reads what every user of the host may read. In /sys
-// it finds processors, memory nodes and network devices, but no other device.
+// In the host's /usr a node can read the files that every user of the host can read. In /sys
+// it sees processors, memory nodes and network devices, but no other devices.
 //
 // # On the host
 //
 //	State/nodes/ID    disk.img, agent.sock, run.json, log; 0700
 //	State/trash       folders of nodes that are being removed
 //	State/disks       formatted disks, one per size, to be copied
-//	State/assembly    the empty folder over which stages mount their tmpfs
-//	State/program     copies of this program, as nodes see it; one is setuid root
+//	State/assembly    the empty folder on which stages mount their tmpfs
+//	State/program     copies of this executable for nodes; one is setuid root
 //
 // # Decisions
 //

@@ -18,11 +18,11 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// recordFile says which process is the node's PID 1.
+// recordFile records the process that is the node's PID 1.
 const recordFile = "run.json"
 
-// Find is the node that is running from an earlier Start. Its agent may be too
-// slow to answer just now; only one whose socket leads nowhere does not count.
+// Find returns the node if it runs since an earlier Start. Its agent may be too slow to answer;
+// but if its socket has no listener, the node does not count as running.
 func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	if checkID(id) != nil {
 		return Running{}, false
@@ -42,8 +42,8 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	return r, !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 }
 
-// Died tells whether the last run of a node that does not run has ended without Kill,
-// which removes the socket, and whether it ended with the host, which was booted since.
+// Died reports whether the last run of a node that does not run ended without Kill, which
+// removes the socket, and whether the host was rebooted since then.
 func (h *Host) Died(id string) (died, boot bool) {
 	if checkID(id) != nil {
 		return false, false
@@ -64,7 +64,7 @@ func (h *Host) Agent(ctx context.Context, id string) (*fdsocket.Conn, error) {
 	return fdsocket.Dial(ctx, filepath.Join(h.Dir(id), socketFile))
 }
 
-// CheckAgent asks the agent who it is; nil when it is the node's and answers.
+// CheckAgent fails unless the node's agent answers with the node's id.
 func (h *Host) CheckAgent(ctx context.Context, id string) error {
 	c, err := h.Agent(ctx, id)
 	if err != nil {
@@ -75,16 +75,16 @@ func (h *Host) CheckAgent(ctx context.Context, id string) error {
 		return fmt.Errorf("the agent does not answer: %w", err)
 	}
 	if who.Node != id {
-		return fmt.Errorf("the agent says that it is %.64q", who.Node)
+		return fmt.Errorf("the agent answers as node %.64q", who.Node)
 	}
 	return nil
 }
 
-// writeRecord writes down which process is PID 1 of the node.
+// writeRecord records which process is PID 1 of the node.
 func (h *Host) writeRecord(id string, pid int) (Running, error) {
 	started, _, err := ProcessStat(pid)
 	if err != nil {
-		return Running{}, fmt.Errorf("the agent ended at once: %w", err)
+		return Running{}, fmt.Errorf("the agent ended immediately: %w", err)
 	}
 	r := Running{PID: pid, Started: started, Boot: h.boot}
 	b, err := json.Marshal(r)
@@ -101,8 +101,8 @@ func (h *Host) writeRecord(id string, pid int) (Running, error) {
 	return r, h.nodes.Rename(name+".new", name)
 }
 
-// readRecord is the last start of the node that was written down. It stays after
-// the node's end: it tells in which boot its disk was mounted last.
+// readRecord returns the record of the node's last start. It is kept after the node's end, since
+// it says during which boot of the host the disk was last mounted.
 func (h *Host) readRecord(id string) (r Running, err error) {
 	f, err := h.nodes.OpenFile(filepath.Join(id, recordFile), os.O_RDONLY, 0)
 	if err != nil {
@@ -118,8 +118,7 @@ func (h *Host) readRecord(id string) (r Running, err error) {
 
 const zombie = "Z"
 
-// ProcessStat is when a process was started, in ticks after the boot, and its
-// state.
+// ProcessStat returns the start of a process, in ticks after boot, and its state.
 func ProcessStat(pid int) (started, state string, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -129,18 +128,17 @@ func ProcessStat(pid int) (started, state string, err error) {
 }
 
 func parseStat(pid int, text string) (started, state string, err error) {
-	// The second field is the program's name in brackets, which may hold anything.
+	// The second field is the program's name in parentheses, which may contain any character.
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	const stateAt, startedAt = 0, 19 // fields 3 and 22
 	if len(fields) <= startedAt {
-		return "", "", fmt.Errorf("process %d: %.200q tells no start", pid, text)
+		return "", "", fmt.Errorf("process %d: %.200q has no start time", pid, text)
 	}
 	return fields[startedAt], fields[stateAt], nil
 }
 
-// Reap takes away what the kernel keeps of a dead agent that became a child of
-// this process (a child subreaper gets them), and tells whether it did. Other
-// children are not touched: a process id cannot become another's before this.
+// Reap reaps a dead agent that is a child of this process, which is a child subreaper, and
+// reports whether it did. It touches no other child: the process id is not reused before.
 func (h *Host) Reap(r Running) bool {
 	if r.Boot != h.boot || r.PID <= 1 {
 		return false
@@ -152,8 +150,7 @@ func (h *Host) Reap(r Running) bool {
 	return reap(r.PID) == nil
 }
 
-// reap waits for a child that is about to end; one that is not a child is none
-// of our business.
+// reap waits for a child that is about to end. It fails for a process that is not a child.
 func reap(pid int) error {
 	var err error
 	for pause := 100 * time.Microsecond; pause < 200*time.Millisecond; pause *= 2 {

@@ -17,7 +17,7 @@ func TestFormatHasDisksReady(t *testing.T) {
 		t.Errorf("%v, %v", i, err)
 	}
 	for _, size := range []int64{-1, 0, minDisk - 1, maxDisk + 1} {
-		if err := h.Format(t.Context(), size); err == nil || !strings.Contains(err.Error(), "cannot be made") {
+		if err := h.Format(t.Context(), size); err == nil || !strings.Contains(err.Error(), "is not possible") {
 			t.Errorf("a disk of %d bytes: %v", size, err)
 		}
 	}

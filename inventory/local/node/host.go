@@ -16,22 +16,22 @@ import (
 
 // Limits bound a node.
 type Limits struct {
-	CPUs   float64 // processors; 0 is no limit
-	Memory int64   // bytes; 0 is no limit
-	PIDs   int     // 0 is no limit
+	CPUs   float64 // processors; 0: no limit
+	Memory int64   // bytes; 0: no limit
+	PIDs   int     // 0: no limit
 	Disk   int64   // bytes
 }
 
-// Image is a root file system on the host, read-only.
+// Image is a read-only root file system on the host.
 type Image struct {
-	Root string // absolute
-	Usr  string // absolute, or empty where Root has it
+	Root string // absolute path
+	Usr  string // absolute path, or empty if Root contains it
 }
 
-// Spec is what a node is made of.
+// Spec describes a node.
 type Spec struct {
-	// ID is the node's name on this host: [a-z0-9-], at most 64. It is never
-	// used again for another node while anything of the first is left.
+	// ID is the node's name on this host: [a-z0-9-], at most 64. It must not be reused while
+	// anything of the node is left.
 	ID       string
 	Hostname string
 	// Base is the first of its 65536 user and group ids.
@@ -40,36 +40,35 @@ type Spec struct {
 	Limits Limits
 }
 
-// Running is how a running node is told from any other process, also after
-// this program was started again.
+// Running identifies the PID 1 of a running node, also after a restart of this program.
 type Running struct {
 	PID     int    `json:"pid"`
 	Started string `json:"started"` // field 22 of /proc/PID/stat
 	Boot    string `json:"boot"`    // boot_id of the kernel
 }
 
-// Usage is what a node takes now.
+// Usage is the present use of resources of a node.
 type Usage struct {
 	Memory, Disk int64 // bytes
-	Files        int64 // bytes of Memory that could be read again from the disk
+	Files        int64 // bytes of Memory that are cached files
 	PIDs         int
 }
 
-// Host makes nodes below one state folder, for one instance. Its methods may be
-// called at the same time; what changes the same node waits for each other.
+// Host creates nodes below one state folder, for one instance. Its methods may be called
+// concurrently; changes of the same node wait for each other.
 type Host struct {
-	State    string // absolute, 0700, root's
+	State    string // absolute path, mode 0700, owned by root
 	Instance string // [a-z0-9-], at most 16
 	Log      *slog.Logger
 
 	tree        *cgroup.Tree
-	processTree *cgroup.Tree // of gateway and relays
+	processTree *cgroup.Tree // of the gateway and vswitch processes
 	state       *os.Root     // State
 	nodes       *os.Root     // State/nodes
 	boot        string       // boot_id of the kernel
-	locks       nodeLocks    // nodes that are being changed
+	locks       nodeLocks    // of nodes that are being changed
 	disks       sync.Mutex
-	// groupsMu is held while a group beside those of nodes may be made.
+	// groupsMu is held while a cgroup in processTree may be created.
 	groupsMu sync.Mutex
 }
 
@@ -82,9 +81,8 @@ const (
 	programFolder  = "program"
 )
 
-// Open prepares the host: state folder, cgroup parents. It removes what was
-// left by a Remove or a Prepare that was interrupted, so only one program at a
-// time may have the folder open.
+// Open prepares the state folder and the cgroup parents. It removes the rest of interrupted
+// calls of Remove and Prepare, so only one program at a time may have the folder open.
 func Open(state, instance string, log *slog.Logger) (*Host, error) {
 	if err := checkInstance(instance); err != nil {
 		return nil, err
@@ -118,7 +116,7 @@ func (h *Host) open() (err error) {
 			return err
 		}
 	}
-	if err := h.state.Chmod(programFolder, 0o755); err != nil { // for those in nodes
+	if err := h.state.Chmod(programFolder, 0o755); err != nil { // for users in nodes
 		return err
 	}
 	if h.nodes, err = h.state.OpenRoot(nodesFolder); err != nil {
@@ -128,7 +126,7 @@ func (h *Host) open() (err error) {
 		return err
 	}
 	if err := errors.Join(h.emptyTrash(), h.sweepDisks()); err != nil {
-		h.Log.Warn("cannot tidy the state folder: look at what is left there", "error", err)
+		h.Log.Warn("cannot remove old files from the state folder; check what is left there", "error", err)
 	}
 	if h.tree, err = cgroup.Open(h.Instance); err != nil {
 		return err
@@ -136,11 +134,11 @@ func (h *Host) open() (err error) {
 	if h.processTree, err = cgroup.OpenPrograms(h.Instance); err != nil {
 		return err
 	}
-	h.removeEmptyGroups() // of relays that ended without anybody who saw it
+	h.removeEmptyGroups() // of vswitch processes that ended while no program ran
 	return nil
 }
 
-// openPrivateFolder opens a folder, made if need be, that is root's alone.
+// openPrivateFolder opens a folder that only root can use, and creates it if necessary.
 func openPrivateFolder(path string) (*os.Root, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -160,9 +158,8 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// Dir is the folder of a node, State/nodes/ID; Prepare makes it unless it is
-// there, and Remove removes it with everything in it. It is empty for what
-// cannot be the name of a node.
+// Dir returns the folder of a node, State/nodes/ID, which Prepare creates and Remove removes
+// with its content. It returns "" for an invalid id.
 func (h *Host) Dir(id string) string {
 	if checkID(id) != nil {
 		return ""
@@ -170,7 +167,7 @@ func (h *Host) Dir(id string) string {
 	return filepath.Join(h.State, nodesFolder, id)
 }
 
-// IDs are all nodes of which anything is left: folders or groups.
+// IDs returns all nodes of which a folder or a cgroup exists.
 func (h *Host) IDs() ([]string, error) {
 	groups, err := h.tree.IDs()
 	if err != nil {
@@ -186,7 +183,7 @@ func (h *Host) IDs() ([]string, error) {
 	return nodeIDs(groups), nil
 }
 
-// Usage is what the node takes. Disk is what its disk takes on the host.
+// Usage returns the present use of a node. Disk is the allocated size of its disk.
 func (h *Host) Usage(id string) (Usage, error) {
 	if err := checkID(id); err != nil {
 		return Usage{}, err
@@ -204,8 +201,8 @@ func (h *Host) Usage(id string) (Usage, error) {
 	return u, err
 }
 
-// Close removes the cgroup parents and empty folders when no node is left. The
-// Host must not be used any more.
+// Close removes unused cgroup parents, and the empty folders if no node is left. The Host must
+// not be used afterwards.
 func (h *Host) Close() error {
 	h.removeEmptyGroups()
 	err := errors.Join(h.tree.Close(), h.processTree.Close())

@@ -15,7 +15,7 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// inner is PID 1 of the node: root there, nobody on the host.
+// inner becomes PID 1 of the node: root in the node, without rights on the host.
 func inner(s stage) error {
 	input, err := s.readInput()
 	if err != nil {
@@ -31,17 +31,17 @@ func inner(s stage) error {
 		return fmt.Errorf("cannot set the host name: %w", err)
 	}
 	if err := loopbackUp(); err != nil {
-		return fmt.Errorf("cannot switch lo on: %w", err)
+		return fmt.Errorf("cannot enable lo: %w", err)
 	}
 	allowPing()
 	writeLimits(input.Spec.Limits)
 	linkCommands(input.Spec)
-	// A name space of its own, so that the node does not see where its groups are.
+	// A cgroup namespace hides the path of the node's cgroups.
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-		return fmt.Errorf("cannot separate the node's groups: %w", err)
+		return fmt.Errorf("cannot separate the node's cgroups: %w", err)
 	}
-	// Not the keys of the session that the testbed was started in. A kernel
-	// without keys has none to leave.
+	// Leaves the keyring of the session in which the testbed was started. A kernel may have no
+	// keyrings.
 	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && err != unix.ENOSYS {
 		return fmt.Errorf("cannot leave the host's session keyring: %w", err)
 	}
@@ -54,26 +54,25 @@ func inner(s stage) error {
 	}
 	env := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"GOMAXPROCS=1",         // one P: less memory
-		"GODEBUG=disablethp=1", // else a heap of huge pages, where those are the default as on Debian
+		"GOMAXPROCS=1",         // one P takes less memory
+		"GODEBUG=disablethp=1", // or the heap uses huge pages where these are the default, as on Debian
 		"PATCHBAY_NODE=" + input.Spec.ID,
 		"PATCHBAY_JOBS=" + strings.Join(jobs, ","),
 	}
 	syscall.Umask(0o022)
 	if err := sandbox.Node(); err != nil {
-		return fmt.Errorf("cannot give up rights: %w", err)
+		return fmt.Errorf("cannot drop rights: %w", err)
 	}
 	err = syscall.Exec(programInside, []string{agent.Argv0}, env)
 	return fmt.Errorf("cannot run the agent: %w", err)
 }
 
-// enterRoot makes ./node the root, with all that belongs in it.
+// enterRoot completes ./node and makes it the root.
 func enterRoot(s Spec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	// What came from the host's side is locked to its place; another mount of
-	// it is not.
+	// Mounts from the host's mount namespace are locked in place; a clone of them is not.
 	again, err := cloneMount("node", true)
 	if err != nil {
 		return err
@@ -116,13 +115,13 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
-// allowPing lets every user of the node send ICMP echo requests without any rights. A
-// kernel that refuses that leaves it to root.
+// allowPing lets all users of the node send ICMP echo requests. If the kernel refuses, only
+// root can.
 func allowPing() {
 	os.WriteFile("/proc/sys/net/ipv4/ping_group_range", fmt.Append(nil, "0 ", idCount-1), 0)
 }
 
-// writeLimits tells programs in the node what it may take.
+// writeLimits writes the node's limits for programs in it.
 func writeLimits(l Limits) {
 	text, err := json.Marshal(agent.Limits(l))
 	if err == nil {
@@ -130,10 +129,10 @@ func writeLimits(l Limits) {
 	}
 }
 
-// hasProgram reports whether the image has a program that it can run.
+// hasProgram reports whether the image has a program that the node can execute.
 func hasProgram(name string) bool {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
-		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // what it cannot read it cannot run
+		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // what it cannot read it cannot execute
 			defer f.Close()
 			stat, err := f.Stat()
 			return err == nil && stat.Mode().IsRegular() && stat.Mode()&0o111 != 0
@@ -142,12 +141,11 @@ func hasProgram(name string) bool {
 	return false
 }
 
-// linkCommands puts our commands into the node: those of the agent, the one that
-// measures links, sudo, and ping where the image has none. A link stays, and comes
-// before what the host installs later, so that nothing changes in a node that is
-// there. Nodes of the host's /usr have our sudo whatever the host has; other images
-// may have their own. A node whose disk is full, or where something else has such a
-// name, does without.
+// linkCommands links the testbed's commands into the node: those of the agent, the link
+// test, sudo, and ping if the image has none. An existing link stays and precedes programs
+// that the host installs later, so that running nodes do not change. Nodes with the host's
+// /usr always get the testbed's sudo; other images may have their own. If the disk is full or
+// the name is taken, the command is left out.
 func linkCommands(s Spec) {
 	const dir = "/usr/local/bin/"
 	if os.MkdirAll(dir, 0o755) != nil {

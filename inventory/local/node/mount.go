@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mounts are made as descriptors and then put in their places by descriptor, so
-// that no link in an image or on a node's disk leads one elsewhere.
+// Mounts are created as descriptors and attached by descriptor, so that no symbolic link in an
+// image or on a node's disk redirects them.
 
-// newMount makes a mount of a new file system.
+// newMount creates a mount of a new file system.
 func newMount(kind string, attributes int, options ...[2]string) (int, error) {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -25,7 +25,7 @@ func newMount(kind string, attributes int, options ...[2]string) (int, error) {
 			err = unix.FsconfigSetString(fs, o[0], o[1])
 		}
 		if err != nil {
-			return -1, fmt.Errorf("%s does not take %s=%s: %w", kind, o[0], o[1], err)
+			return -1, fmt.Errorf("%s does not accept %s=%s: %w", kind, o[0], o[1], err)
 		}
 	}
 	if err := unix.FsconfigCreate(fs); err != nil {
@@ -38,7 +38,7 @@ func newMount(kind string, attributes int, options ...[2]string) (int, error) {
 	return fd, nil
 }
 
-// cloneMount makes another mount of what is at path.
+// cloneMount creates another mount of the file or folder at path.
 func cloneMount(path string, recursive bool) (int, error) {
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
 	if recursive {
@@ -51,8 +51,8 @@ func cloneMount(path string, recursive bool) (int, error) {
 	return fd, nil
 }
 
-// cloneMountWithin makes another mount of what is at path below the open folder root. Its
-// errors are those of the call.
+// cloneMountWithin creates another mount of path below the open folder root. It returns the
+// errors of the system call.
 func cloneMountWithin(root int, path string) (int, error) {
 	at, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
@@ -64,8 +64,8 @@ func cloneMountWithin(root int, path string) (int, error) {
 	return unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 }
 
-// openWithin opens what is at path below the open folder root, and nothing that a
-// link stands for. A folder that is missing is made.
+// openWithin opens path below the open folder root without following symbolic links. A missing
+// folder is created.
 func openWithin(root int, path string, folder bool) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -86,13 +86,13 @@ func openWithin(root int, path string, folder bool) (int, error) {
 	return fd, nil
 }
 
-// moveMount puts a mount, which is closed, at the open file or folder at.
+// moveMount attaches a mount to the open file or folder at, and closes it.
 func moveMount(mount, at int) error {
 	defer unix.Close(mount)
 	return unix.MoveMount(mount, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// moveMountWithin puts a mount, which is closed, at path below root.
+// moveMountWithin attaches a mount to path below root, and closes it.
 func moveMountWithin(mount, root int, path string, folder bool) error {
 	at, err := openWithin(root, path, folder)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// Groups beside those of nodes, so no node is called that.
+// Names of cgroups that do not belong to nodes. No node id can be one of them.
 const (
 	gatewayGroup = "gateway"
-	vswitchGroup = "relay." // and the slice; no node has a dot in its name
+	vswitchGroup = "relay." // followed by the slice; node ids contain no dot
 )
 
-// Names from outside become folders and groups, which root removes: only these
-// letters, so that no name leads anywhere else.
+// checkName reports whether name has only letters, digits and hyphens. Names become folders and
+// cgroups that root removes, so they must not lead elsewhere.
 func checkName(name string, most int) bool {
 	if name == "" || len(name) > most {
 		return false
@@ -43,14 +43,14 @@ func checkInstance(instance string) error {
 	return nil
 }
 
-// nodeIDs are those of names that name nodes, each once and in order.
+// nodeIDs returns the valid node ids among names, sorted and without duplicates.
 func nodeIDs(names []string) []string {
 	names = slices.DeleteFunc(names, func(s string) bool { return checkID(s) != nil })
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// What a node needs at least.
+// Minimal limits of a node.
 const (
 	minMemory = 16 << 20
 	minPIDs   = 32 // half of them are for the agent and logins
@@ -58,7 +58,7 @@ const (
 	maxDisk   = 16 << 40
 )
 
-// idCount is how many user and group ids a node has.
+// idCount is the number of user ids, and of group ids, of a node.
 const idCount = 1 << 16
 
 func (s Spec) check() error {
@@ -71,15 +71,15 @@ func (s Spec) check() error {
 	l := s.Limits
 	switch {
 	case !agent.IsHostname(s.Hostname):
-		return bad("%q is no host name: it takes 1 to 64 letters, digits, dots and hyphens", s.Hostname)
+		return bad("%q is not a host name: it must have 1 to 64 letters, digits, dots and hyphens", s.Hostname)
 	case s.Base < idCount || s.Base > 1<<32-1-idCount:
-		return bad("ids from %d on would be those of the host: they start at %d or later", s.Base, idCount)
+		return bad("ids from %d on belong to the host: they must start at %d or later", s.Base, idCount)
 	case !filepath.IsAbs(s.Image.Root):
-		return bad("the image %q is no absolute path", s.Image.Root)
+		return bad("the image %q is not an absolute path", s.Image.Root)
 	case s.Image.Usr != "" && !filepath.IsAbs(s.Image.Usr):
-		return bad("/usr of the image, %q, is no absolute path", s.Image.Usr)
+		return bad("/usr of the image, %q, is not an absolute path", s.Image.Usr)
 	case !(l.CPUs >= 0 && l.CPUs <= 4096):
-		return bad("%g processors cannot be", l.CPUs)
+		return bad("%g processors are not possible", l.CPUs)
 	case l.Memory != 0 && l.Memory < minMemory:
 		return bad("%d bytes of memory are too few: at least %d", l.Memory, minMemory)
 	case l.PIDs != 0 && l.PIDs < minPIDs:
@@ -93,7 +93,7 @@ func (s Spec) check() error {
 
 func checkDisk(size int64) error {
 	if size < minDisk || size > maxDisk {
-		return fmt.Errorf("a disk of %d bytes cannot be made: at least %d, at most %d", size, int64(minDisk), int64(maxDisk))
+		return fmt.Errorf("a disk of %d bytes is not possible: at least %d, at most %d", size, int64(minDisk), int64(maxDisk))
 	}
 	return nil
 }

@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Network opens the network name space of the running node; the caller closes
-// it. The name space is the node's even when the process has ended meanwhile and
-// another one has its number. It goes with the last of the node's processes,
-// and with the open file.
+// Network opens the network namespace of the running node; the caller closes it. It is
+// certainly the node's, even if its PID 1 ended meanwhile and the process id was reused. The
+// namespace exists until the node's processes have ended and the file is closed.
 func (h *Host) Network(id string) (*os.File, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -24,8 +23,7 @@ func (h *Host) Network(id string) (*os.File, error) {
 	if r.Boot != h.boot || r.PID <= 1 {
 		return nil, fmt.Errorf("node %s does not run", id)
 	}
-	// What is below this folder is the process's that has the number now, and
-	// never that of one that gets it later.
+	// Paths below this folder belong to the present process with this id, never to a later one.
 	process, err := os.Open(fmt.Sprintf("/proc/%d", r.PID))
 	if err != nil {
 		return nil, err
@@ -41,8 +39,7 @@ func (h *Host) Network(id string) (*os.File, error) {
 	return space, nil
 }
 
-// checkProcess fails unless the process is the one that was noted, in a network name
-// space of its own.
+// checkProcess fails unless the process is the recorded one and has its own network namespace.
 func checkProcess(process, space *os.File, r Running) error {
 	stat, err := openBelow(process, "stat")
 	if err != nil {
@@ -58,7 +55,7 @@ func checkProcess(process, space *os.File, r Running) error {
 		return err
 	}
 	if started != r.Started {
-		return fmt.Errorf("process %d is another one by now", r.PID)
+		return fmt.Errorf("process id %d was reused by another process", r.PID)
 	}
 	var its, ours unix.Stat_t
 	if err := errors.Join(unix.Fstat(int(space.Fd()), &its), unix.Stat("/proc/self/ns/net", &ours)); err != nil {

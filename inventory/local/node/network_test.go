@@ -37,7 +37,7 @@ func TestNetworkIsTheNodesOwn(t *testing.T) {
 		is   Running
 		want string
 	}{
-		{"the number is another process's", stranger, "is another one by now"},
+		{"the number is another process's", stranger, "was reused by another process"},
 		{"a process of the host", own, "is in the network of the host"},
 		{"before the last boot", other, "node n1 does not run"},
 		{"no process", Running{PID: 1 << 30, Started: r.Started, Boot: r.Boot}, "no such file"},

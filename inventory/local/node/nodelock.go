@@ -2,7 +2,7 @@ package node
 
 import "sync"
 
-// nodeLocks lets one goroutine at a time change a node.
+// nodeLocks holds one lock per node, for changes of the node.
 type nodeLocks struct {
 	mu    sync.Mutex
 	nodes map[string]*nodeLock
@@ -10,11 +10,10 @@ type nodeLocks struct {
 
 type nodeLock struct {
 	sync.Mutex
-	waiting int // with the one whose turn it is; guarded by busy.mu
+	waiting int // goroutines that hold or await it; guarded by nodeLocks.mu
 }
 
-// lock waits until nobody changes the node id; the caller then calls what it
-// returns when it is done.
+// lock locks the node id until unlock is called.
 func (b *nodeLocks) lock(id string) (unlock func()) {
 	b.mu.Lock()
 	if b.nodes == nil {

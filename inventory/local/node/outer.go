@@ -17,10 +17,10 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// diskTimeout is how long a disk may take to be free of its last user.
+// diskTimeout bounds the wait for the disk's previous user.
 const diskTimeout = 5 * time.Second
 
-// outer has the rights of root on the host, in a mount name space of its own.
+// outer runs as root of the host in its own mount namespace.
 func outer(s stage) error {
 	input, err := s.readInput()
 	if err != nil {
@@ -34,8 +34,7 @@ func outer(s stage) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cannot separate the mounts: %w", err)
 	}
-	// Opened by name before the tmpfs, for names of the node's state must not
-	// be needed after it.
+	// Opened before the tmpfs hides the paths of the node's state.
 	program, err := cloneMount(input.Program, false)
 	if err != nil {
 		return err
@@ -46,7 +45,7 @@ func outer(s stage) error {
 	if err := os.Chdir(input.Assembly); err != nil {
 		return err
 	}
-	if err := sandbox.SetLimits(); err != nil { // here, where they can be raised
+	if err := sandbox.Limits(); err != nil { // here, where they can still be raised
 		return err
 	}
 	next, err := startInner(s, input)
@@ -61,7 +60,7 @@ func outer(s stage) error {
 	return nil
 }
 
-// readyDisk opens the disk when nobody has it any more, in order.
+// readyDisk opens the disk once it is unused, and repairs it if necessary.
 func readyDisk(input stageInput) (*os.File, error) {
 	disk, err := os.OpenFile(input.Disk, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -83,7 +82,7 @@ func readyDisk(input stageInput) (*os.File, error) {
 	return disk, nil
 }
 
-// nextStage is the inner stage, which waits for its order.
+// nextStage is the inner stage, which waits for its input.
 type nextStage struct {
 	cmd   *exec.Cmd
 	input *os.File
@@ -117,24 +116,24 @@ func startInner(s stage, input stageInput) (nextStage, error) {
 	}
 	if err := sandbox.Charged(int(input.Spec.Base), start); err != nil {
 		w.Close()
-		return nextStage{}, fmt.Errorf("cannot make name spaces (sysctl user.max_user_namespaces and the like may forbid them): %w", err)
+		return nextStage{}, fmt.Errorf("cannot create namespaces (sysctls such as user.max_user_namespaces may forbid it): %w", err)
 	}
 	return nextStage{cmd, w}, nil
 }
 
-// resetUptime makes the time since the boot begin now for what this thread starts next,
-// and what descends from that. CLOCK_MONOTONIC stays the host's. Where the kernel
-// forbids it, nodes show the host's uptime.
+// resetUptime sets the time since boot to zero for the processes that this thread starts
+// next, and their descendants. CLOCK_MONOTONIC stays the host's. If the kernel forbids it,
+// nodes show the host's uptime.
 func resetUptime() {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil || unix.Unshare(unix.CLONE_NEWTIME) != nil {
 		return
 	}
-	// By the number of this thread: /proc/self is another, and thread-self has no such file.
+	// By thread id: /proc/self is the main thread, and thread-self has no such file.
 	os.WriteFile(fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid()), fmt.Appendf(nil, "boottime %d 0", -now.Sec), 0)
 }
 
-// mountRoot makes the root of the node at ./node and hands on the order.
+// mountRoot mounts the root of the node at ./node and passes the input on.
 func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program int) error {
 	pid := n.cmd.Process.Pid
 	if err := s.sendReport(report{PID: pid}); err != nil {
@@ -185,10 +184,9 @@ func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program i
 	return json.NewEncoder(n.input).Encode(input)
 }
 
-// mountProgram mounts the folder of this program at ./bin, read-only, as if the
-// node owned it: so its sudo gives the rights of the node's root. It is an
-// overlay with nothing over it, for the list of mounts tells where on the host
-// another mount of a folder is from.
+// mountProgram mounts the folder of this executable at ./bin, read-only and as if the node
+// owned it, so that its sudo gives the rights of the node's root. It is an overlay without an
+// upper layer, since a plain bind mount would show the node its path on the host.
 func mountProgram(folder int, users *os.File) error {
 	defer unix.Close(folder)
 	if err := limitMount(folder, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV, users); err != nil {
@@ -203,12 +201,12 @@ func mountProgram(folder int, users *os.File) error {
 		return err
 	}
 	if err := unix.Mount("overlay", "bin", "overlay", unix.MS_RDONLY|unix.MS_NODEV, "lowerdir=nothing:program"); err != nil {
-		return fmt.Errorf("cannot mount this program: %w", err)
+		return fmt.Errorf("cannot mount the executable: %w", err)
 	}
 	return nil
 }
 
-// limitMount sets attributes of a mount and maps its owners to users, if given.
+// limitMount sets attributes of a mount. With users, it maps its owners to that namespace.
 func limitMount(mount int, attributes uint64, users *os.File) error {
 	attr := unix.MountAttr{Attr_set: attributes}
 	if users != nil {
@@ -218,7 +216,7 @@ func limitMount(mount int, attributes uint64, users *os.File) error {
 	return unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attr)
 }
 
-// mountImage mounts a part of an image, read-only, as if the node owned it.
+// mountImage mounts a part of an image read-only, as if the node owned it.
 func mountImage(path, at string, users *os.File) error {
 	mount, err := cloneMount(path, false)
 	if err != nil {
@@ -226,23 +224,22 @@ func mountImage(path, at string, users *os.File) error {
 	}
 	defer unix.Close(mount)
 	if err := limitMount(mount, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV, users); err != nil {
-		return fmt.Errorf("the file system of %s cannot be shown to nodes as their own (idmapped mounts): %w", path, err)
+		return fmt.Errorf("the file system of %s does not support idmapped mounts, which nodes need: %w", path, err)
 	}
 	return unix.MoveMount(mount, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// mountAsNobody mounts the folder at from again at the path at, for reading what every
-// user of the host may read.
+// mountAsNobody mounts the folder from at the path at, restricted to files that every user
+// of the host can read.
 //
-// Root of the node owns the host's /usr there, so that sudo works, and could read
-// files of mode 0600. But an overlay opens the files below it with the rights of the
-// process that mounted it. This one is mounted by a user who owns nothing; the
-// node's overlay lies over it. So the kernel decides at each access, by the mode
-// that the file has then. A list of such files would take a second to make and not
-// know those that are added later. What a node cannot read, it cannot run either.
+// Root of the node owns the host's /usr there, so that sudo works, and could read files of
+// mode 0600. But an overlay opens its lower files with the rights of the process that
+// mounted it. So this overlay is mounted as user nobody, below the node's overlay, and the
+// kernel checks the file's present mode at each access. A list of such files would take a
+// second to create and miss files added later. What a node cannot read, it cannot execute.
 func mountAsNobody(from, at string) (err error) {
 	const nobody = 65534
-	// Takes the capabilities that override modes from this thread, and no others.
+	// Removes the capabilities that override file modes from this thread, and no others.
 	if _, err := unix.SetfsuidRetUid(nobody); err != nil {
 		return err
 	}
@@ -254,15 +251,15 @@ func mountAsNobody(from, at string) (err error) {
 		return fmt.Errorf("cannot become nobody to mount /usr: user %d (%w)", now, err)
 	}
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_RDONLY|unix.MS_NODEV, "lowerdir=nothing:"+from); err != nil {
-		return fmt.Errorf("cannot limit /usr to what everybody may read: %w", err)
+		return fmt.Errorf("cannot restrict /usr to files that every user may read: %w", err)
 	}
 	return nil
 }
 
-// mountDisk mounts the disk at ./disk and, the first time, makes the folders of
-// the overlays: their owner becomes that of the node's root. With discard, blocks
-// that are freed there are freed on the host, too: removing small files takes less
-// than twice the time, and the host need not trim the disk, as the node may not.
+// mountDisk mounts the disk at ./disk and, the first time, creates the folders of the
+// overlays, owned by the node's root. With discard, blocks freed in the node are freed on
+// the host. That at most doubles the time of removing small files, and the host need not
+// trim the disk, which the node cannot.
 func mountDisk(disk *os.File, s Spec) error {
 	device, err := AttachLoop(disk)
 	if err != nil {
@@ -289,7 +286,7 @@ func mountDisk(disk *os.File, s Spec) error {
 	return nil
 }
 
-// makeOwnedFolder makes a folder of the node's root, unless it is there.
+// makeOwnedFolder creates a folder that the node's root owns, unless it exists.
 func makeOwnedFolder(dir string, base uint32) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
@@ -300,13 +297,13 @@ func makeOwnedFolder(dir string, base uint32) error {
 	return os.Chown(dir, int(base), int(base))
 }
 
-// hideUsrLocal puts an empty /usr/local before that of the host, where operators
-// keep programs of their own.
+// hideUsrLocal covers the host's /usr/local, which holds operators' own programs, with an
+// empty one.
 func hideUsrLocal(dir string, base uint32) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return nil
 	}
-	const fresh = "disk/local" // not seen by the node until it is whole
+	const fresh = "disk/local" // renamed when complete
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
@@ -321,13 +318,12 @@ func hideUsrLocal(dir string, base uint32) error {
 	return os.Rename(fresh, dir)
 }
 
-// mountOverlay mounts, at path at, the folder of the image under that of the disk.
-// Names are relative, so that the node's list of mounts tells nothing of the
-// host.
+// mountOverlay mounts an overlay of the image's folder and the disk's at the path at. The
+// paths are relative, so that the node's mountinfo shows none of the host's.
 func mountOverlay(image, part, at string) error {
 	options := "lowerdir=" + image + ",upperdir=disk/" + part + "upper,workdir=disk/" + part + "work,index=off,metacopy=off,redirect_dir=nofollow"
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options); err != nil {
-		return fmt.Errorf("cannot lay the disk over the image: %w", err)
+		return fmt.Errorf("cannot mount the disk over the image: %w", err)
 	}
 	return nil
 }

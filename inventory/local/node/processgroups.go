@@ -11,15 +11,15 @@ import (
 	"patchbay/inventory/local/cgroup"
 )
 
-// PlaceGateway puts a process of the gateway in a group of its own, under limits.
+// PlaceGateway moves a process of the gateway into its own cgroup with limits.
 func (h *Host) PlaceGateway(pid int, l Limits) error { return h.joinGroup(gatewayGroup, pid, l, 1) }
 
-// vswitchWeight is how many times the processor time of a node a relay has: what it
-// passes on late is late for all nodes of its slice. With more, a slice whose nodes
-// flood their relay would take too much from the others'.
+// vswitchWeight is the CPU weight of a vswitch process; a node has 1. Its delays affect all
+// nodes of the slice. With more, a slice whose nodes flood it would take too much CPU from
+// other slices.
 const vswitchWeight = 4
 
-// PlaceVSwitch puts the relay of a slice in a group of its own, under limits.
+// PlaceVSwitch moves the vswitch process of a slice into its own cgroup with limits.
 func (h *Host) PlaceVSwitch(slice string, pid int, l Limits) error {
 	if !checkName(slice, 64) {
 		return fmt.Errorf("%q cannot name a slice: it takes 1 to 64 of a-z, 0-9 and -", slice)
@@ -27,15 +27,15 @@ func (h *Host) PlaceVSwitch(slice string, pid int, l Limits) error {
 	return h.joinGroup(vswitchGroup+slice, pid, l, vswitchWeight)
 }
 
-// RemoveVSwitchGroup removes the group of the relay of a slice, which has ended. It is no
-// error when there is none.
+// RemoveVSwitchGroup removes the cgroup of a slice's vswitch process, which has ended. It does
+// nothing if there is none.
 func (h *Host) RemoveVSwitchGroup(slice string) error {
 	if !checkName(slice, 64) {
 		return fmt.Errorf("%q cannot name a slice: it takes 1 to 64 of a-z, 0-9 and -", slice)
 	}
 	h.groupsMu.Lock()
 	defer h.groupsMu.Unlock()
-	// What has ended leaves its groups a moment later.
+	// An ended process leaves its cgroup a moment later.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return h.processTree.Remove(ctx, vswitchGroup+slice)
@@ -54,7 +54,7 @@ func (h *Host) joinGroup(group string, pid int, l Limits, weight int) error {
 	}
 	err := place()
 	if errors.Is(err, fs.ErrNotExist) {
-		// Close removed half of it while the last process was ending.
+		// Close removed part of the group while its last process was ending.
 		h.processTree.RemoveEmpty(group)
 		err = place()
 	}
@@ -64,7 +64,7 @@ func (h *Host) joinGroup(group string, pid int, l Limits, weight int) error {
 	return h.processTree.Join(group, pid)
 }
 
-// processGroups are the groups beside those of nodes.
+// processGroups lists the cgroups that do not belong to nodes.
 func (h *Host) processGroups() ([]string, error) {
 	ids, err := h.processTree.IDs()
 	list := []string{gatewayGroup}
@@ -76,19 +76,18 @@ func (h *Host) processGroups() ([]string, error) {
 	return list, err
 }
 
-// removeEmptyGroups removes the groups beside those of nodes, unless a process lives on
-// in them.
+// removeEmptyGroups removes the cgroups that belong to no node and have no processes.
 func (h *Host) removeEmptyGroups() {
 	h.groupsMu.Lock()
 	defer h.groupsMu.Unlock()
-	groups, _ := h.processGroups() // what cannot be listed stays
+	groups, _ := h.processGroups() // an error leaves groups in place
 	for _, group := range groups {
 		h.processTree.RemoveEmpty(group)
 	}
 }
 
-// KillPlaced ends all processes that PlaceGateway and PlaceRelay placed, and
-// removes their groups.
+// KillPlaced kills all processes placed by PlaceGateway and PlaceVSwitch, and removes their
+// cgroups.
 func (h *Host) KillPlaced(ctx context.Context) error {
 	groups, err := h.processGroups()
 	for _, group := range groups {

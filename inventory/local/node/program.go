@@ -10,25 +10,23 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// programFile is this program as nodes see and run it: a copy, so that everybody
-// in a node may run it, whatever the permissions of the original and wherever it
-// is, and so that nodes are not disturbed when it is replaced.
+// programFile is the copy of this executable that nodes run. As a copy it has the right mode,
+// its place does not matter, and running nodes are not affected when the original is replaced.
 const programFile = programFolder + "/patchbay-local"
 
-// sudoFile is the same program, setuid root: what it does then is agent.Sudo,
-// under whatever name. Nobody on the host but root reaches it, for the state
-// folder is root's alone; in a node its owner is the node's root.
+// sudoFile is a setuid copy, which is agent's sudo under any name. On the host only root can
+// reach it, since the state folder is root's; in a node it belongs to the node's root.
 const sudoFile = programFolder + "/" + agent.SudoName
 
-// saveProgram writes the copies that nodes see, where they differ from this program.
+// saveProgram writes the copies for nodes if they differ from this executable.
 func (h *Host) saveProgram() error {
 	now, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
-		return fmt.Errorf("cannot read this program: %w", err)
+		return fmt.Errorf("cannot read this executable: %w", err)
 	}
 	for name, mode := range map[string]fs.FileMode{programFile: 0o755, sudoFile: 0o755 | fs.ModeSetuid} {
 		if err := h.saveCopy(name, now, mode); err != nil {
-			return fmt.Errorf("cannot keep a copy of this program: %w", err)
+			return fmt.Errorf("cannot write a copy of this executable: %w", err)
 		}
 	}
 	return nil

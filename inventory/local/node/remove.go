@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kill ends all of the node's processes at once and waits until its mounts,
-// groups and loop device are gone. Its disk stays.
+// Kill kills all of the node's processes and waits until its mounts, cgroups and loop device are
+// gone. The disk is kept.
 func (h *Host) Kill(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (h *Host) kill(ctx context.Context, id string) error {
 	}
 	if r, err := h.readRecord(id); err == nil && r.Boot == h.boot && !slices.Contains(pids, r.PID) {
 		if started, _, err := ProcessStat(r.PID); err == nil && started == r.Started {
-			pids = append(pids, r.PID) // dead, and nobody has looked yet
+			pids = append(pids, r.PID) // dead but not yet reaped
 		}
 	}
 	if err := h.tree.Kill(ctx, id); err != nil {
@@ -46,7 +46,7 @@ func (h *Host) kill(ctx context.Context, id string) error {
 		return err
 	}
 	for _, pid := range pids {
-		reap(pid) // no child of ours, mostly
+		reap(pid) // fails for most, which are not children
 	}
 	if err := h.nodes.Remove(filepath.Join(id, socketFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -54,7 +54,7 @@ func (h *Host) kill(ctx context.Context, id string) error {
 	return h.waitForDisk(ctx, id)
 }
 
-// waitForDisk waits until nobody uses the node's disk.
+// waitForDisk waits until the node's disk is unused.
 func (h *Host) waitForDisk(ctx context.Context, id string) error {
 	f, err := h.nodes.OpenFile(filepath.Join(id, diskFile), os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,8 +67,7 @@ func (h *Host) waitForDisk(ctx context.Context, id string) error {
 	return lockDisk(ctx, f)
 }
 
-// Remove is Kill, and then the folder goes too. Removing what is not there
-// succeeds.
+// Remove kills the node and removes its folder. It succeeds if the node does not exist.
 func (h *Host) Remove(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -80,7 +79,7 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	if err := unmounted(h.Dir(id)); err != nil {
 		return err
 	}
-	// One step takes the node away; the rest can be done at any time.
+	// The rename removes the node at once; its files can be removed later.
 	gone := filepath.Join(trashFolder, id+"."+strconv.FormatInt(time.Now().UnixNano(), 36))
 	err := h.state.Rename(filepath.Join(nodesFolder, id), gone)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,9 +91,9 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	return h.removeFolder(gone)
 }
 
-// reapNode reaps the dead of a node of which nobody knows: PID 1 becomes a child of
-// this process (a child subreaper) when the stage that made it is killed, and
-// the groups do not name it any more when it is dead itself.
+// reapNode reaps the dead processes of a node without a record. Its PID 1 becomes a child of
+// this process, a child subreaper, when the stage that started it is killed. A dead process
+// is no longer listed in the cgroups, so it is found by its user id.
 func reapNode(base uint32) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -107,18 +106,17 @@ func reapNode(base uint32) error {
 		}
 		info, err := e.Info()
 		if err != nil {
-			continue // it is gone
+			continue // it has ended
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid < base || st.Uid-base >= idCount {
 			continue
 		}
-		reap(pid) // it leaves its groups a moment before it can be reaped
+		reap(pid) // a process leaves its cgroup a moment before it can be reaped
 	}
 	return nil
 }
 
-// unmounted refuses a folder below which something is mounted: what is removed
-// there is the node's alone.
+// unmounted fails if something is mounted below dir: only the node's own files may be removed.
 func unmounted(dir string) error {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -135,7 +133,7 @@ func unmounted(dir string) error {
 	return lines.Err()
 }
 
-// emptyTrash removes what a Remove that was interrupted left.
+// emptyTrash completes interrupted calls of Remove.
 func (h *Host) emptyTrash() error {
 	entries, err := fs.ReadDir(h.state.FS(), trashFolder)
 	for _, e := range entries {
@@ -144,8 +142,8 @@ func (h *Host) emptyTrash() error {
 	return err
 }
 
-// removeFolder removes a folder of files. A node's folder has no others, so one in it
-// is somebody's mistake, and it stays.
+// removeFolder removes a folder that contains only files. A node's folder has no subfolders, so
+// one in it is a mistake and is kept.
 func (h *Host) removeFolder(folder string) error {
 	dir, err := h.state.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {

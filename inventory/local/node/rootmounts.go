@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programInside is this program, as a node sees it.
+// programInside is the path of this executable in a node.
 const programInside = "/run/patchbay/bin/patchbay-local"
 
-// terminals is how many pseudo-terminals a node may have, as text. Without a
-// bound one node could take all of the host, which are some thousands.
+// terminals is the maximal number of pseudo-terminals of a node. Without it one node could use
+// up the host's, which are a few thousand.
 const terminals = "256"
 
-// Attributes of mounts that hold no programs.
+// noPrograms are the attributes of mounts without programs.
 const noPrograms = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-// mountSystem mounts, below the open folder root, what is not on the disk.
+// mountSystem mounts /dev, /run, /proc and /sys below the open folder root.
 func mountSystem(root int, s Spec) error {
 	for _, f := range []func(int, Spec) error{mountDev, mountRun, mountProc, mountSys} {
 		if err := f(root, s); err != nil {
@@ -28,7 +28,7 @@ func mountSystem(root int, s Spec) error {
 	return nil
 }
 
-// mountDev is /dev: a tmpfs with the host's harmless devices.
+// mountDev mounts /dev: a tmpfs with harmless devices of the host.
 func mountDev(root int, s Spec) error {
 	if err := mountAt(root, "dev", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
 		[2]string{"mode", "0755"}, [2]string{"size", "256k"}, [2]string{"nr_inodes", "256"}); err != nil {
@@ -64,7 +64,7 @@ func mountDev(root int, s Spec) error {
 		[2]string{"mode", "1777"}, [2]string{"size", strconv.FormatInt(size, 10)})
 }
 
-// mountRun is /run, with this program.
+// mountRun mounts /run, with this executable.
 func mountRun(root int, s Spec) error {
 	if err := mountAt(root, "run", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
 		[2]string{"mode", "0755"}, [2]string{"size", "32m"}, [2]string{"nr_inodes", "16k"}); err != nil {
@@ -85,8 +85,8 @@ func mountRun(root int, s Spec) error {
 	return moveMountWithin(program, root, path.Dir(programInside)[1:], true)
 }
 
-// mountProc is /proc, without what tells of the host or reaches its memory.
-// What belongs to the host's root there, a node cannot write to anyway.
+// mountProc mounts /proc without files that describe the host or access its memory. Files
+// that the host's root owns are read-only for the node anyway.
 func mountProc(root int, s Spec) error {
 	if err := mountAt(root, "proc", "proc", noPrograms); err != nil {
 		return err
@@ -101,9 +101,8 @@ func mountProc(root int, s Spec) error {
 	})
 }
 
-// mountSys is /sys, read-only: the processors, the memory's nodes and the network
-// devices, without what tells of the host's disks (whose names are those of its
-// other nodes), of its buses and of its insides.
+// mountSys mounts /sys read-only, with processors, memory nodes and network devices. It hides
+// the host's disks, whose names would reveal other nodes, buses and internals.
 func mountSys(root int, s Spec) error {
 	if err := mountAt(root, "sys", "sysfs", noPrograms|unix.MOUNT_ATTR_RDONLY); err != nil {
 		return err
@@ -120,8 +119,7 @@ func mountSys(root int, s Spec) error {
 	})
 }
 
-// keepOnly hides what is in a folder below root, also what comes later, except
-// the folders kept.
+// keepOnly hides everything in a folder below root except kept, including files added later.
 func keepOnly(root int, folder string, kept ...string) error {
 	cover, err := newMount("tmpfs", noPrograms, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "16"})
 	if err != nil {
@@ -130,7 +128,7 @@ func keepOnly(root int, folder string, kept ...string) error {
 	mounts := map[string]int{}
 	for _, name := range kept {
 		mount, err := cloneMountWithin(root, path.Join(folder, name))
-		if err == unix.ENOENT { // a kernel without it
+		if err == unix.ENOENT { // this kernel lacks it
 			continue
 		}
 		if err == nil {
@@ -155,7 +153,7 @@ func keepOnly(root int, folder string, kept ...string) error {
 	return nil
 }
 
-// mkdirAll makes a folder below the open folder root, and those above it.
+// mkdirAll creates a folder and its parents below the open folder root.
 func mkdirAll(root int, name string) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := mkdirAll(root, dir); err != nil {
@@ -168,8 +166,7 @@ func mkdirAll(root int, name string) error {
 	return nil
 }
 
-// hidePaths puts emptiness over those of paths that exist: /dev/null over a file, an
-// empty folder over a folder.
+// hidePaths covers the existing paths: files with /dev/null, folders with an empty folder.
 func hidePaths(root int, paths []string) error {
 	empty, err := newMount("tmpfs", noPrograms|unix.MOUNT_ATTR_RDONLY, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "1"})
 	if err != nil {
@@ -206,7 +203,7 @@ func hidePath(at, empty int, placed *bool) error {
 		}
 		return moveMount(null, at)
 	}
-	if !*placed { // older kernels copy only what has a place
+	if !*placed { // older kernels clone only attached mounts
 		*placed = true
 		return unix.MoveMount(empty, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	}
@@ -226,7 +223,7 @@ func mountAt(root int, path, kind string, attributes int, options ...[2]string) 
 	return moveMountWithin(mount, root, path, true)
 }
 
-// bindFile shows the file at from at path below root, where nothing is yet.
+// bindFile binds the file from to the new path below root.
 func bindFile(root int, path, from string, mode uint32) error {
 	mount, err := cloneMount(from, false)
 	if err != nil {

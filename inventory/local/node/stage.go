@@ -13,41 +13,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Argv0 is the first argument of the program where it runs as a stage of making
-// a node; the main function then calls Stage at once.
+// Argv0 is the name of the process when it runs as a stage of creating a node; the main
+// function then calls Stage immediately.
 const Argv0 = "patchbay-node"
 
-// The stages, as their first argument.
+// Stages, as the first argument.
 const (
 	outerStage = "outer"
 	innerStage = "inner"
 )
 
-// stageInput is what the stages are told.
+// stageInput is the configuration of the stages.
 type stageInput struct {
 	Spec     Spec
-	Disk     string // the disk, on the host
+	Disk     string // path on the host
 	Repair   bool   // check the disk even if it looks clean
-	Assembly string // the folder over which to assemble
-	Program  string // the folder of this program, on the host
+	Assembly string // folder on which to assemble mounts
+	Program  string // folder of this executable, on the host
 }
 
-// maxInput bounds the text of an order, maxReport that of what stages report.
+// maxInput bounds the encoded stageInput, maxReport all reports of the stages.
 const (
 	maxInput  = 64 << 10
 	maxReport = 16 << 10
 )
 
-// report is what a stage tells Start, a line of JSON each.
+// report is a message of a stage to Start: one line of JSON.
 type report struct {
 	PID   int    `json:",omitempty"` // of PID 1, on the host
 	Error string `json:",omitempty"`
 }
 
-// stage is the descriptors of a stage: from 3 on the agent's socket and the
-// files of jobs, which the agent inherits, then the order and the reports.
+// stage holds the descriptors of a stage: from 3 on the agent's socket and the files of
+// jobs, which the agent inherits, then its input and output.
 type stage struct {
-	inherited int // how many the agent inherits
+	inherited int // number of descriptors for the agent
 	input     *os.File
 	output    *os.File
 }
@@ -59,7 +59,7 @@ func openStage(inherited int) stage {
 	return stage{inherited, os.NewFile(uintptr(first), "order"), os.NewFile(uintptr(first+1), "report")}
 }
 
-// files are the descriptors, as os/exec takes them, for a stage that gets order.
+// files returns the descriptors for os/exec, for a stage that reads the given input.
 func (s stage) files(order *os.File) []*os.File {
 	var files []*os.File
 	for i := range s.inherited {
@@ -70,7 +70,7 @@ func (s stage) files(order *os.File) []*os.File {
 
 func (s stage) sendReport(r report) error { return json.NewEncoder(s.output).Encode(r) }
 
-// readInput reads the order. When its maker died there is none.
+// readInput reads the stage's input. It fails if the parent died before sending it.
 func (s stage) readInput() (input stageInput, err error) {
 	b, err := io.ReadAll(io.LimitReader(s.input, maxInput))
 	if err != nil {
@@ -82,15 +82,15 @@ func (s stage) readInput() (input stageInput, err error) {
 	return input, json.Unmarshal(b, &input)
 }
 
-var errOrphan = errors.New("who wanted the node is gone")
+var errOrphan = errors.New("the process that started the node is gone")
 
-// Stage is one of the steps between Start and the agent. It does not return.
+// Stage runs one of the stages between Start and the agent. It does not return.
 func Stage() {
-	// Name spaces and rights belong to threads: everything is done on this one,
-	// which then becomes the agent.
+	// Namespaces and rights belong to threads: all work is done on this thread, which then
+	// becomes the agent.
 	runtime.LockOSThread()
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "this is a part of patchbay-local and is not run by hand")
+		fmt.Fprintln(os.Stderr, "this is an internal part of patchbay-local; do not run it directly")
 		os.Exit(2)
 	}
 	inherited, err := strconv.Atoi(os.Args[2])

@@ -27,17 +27,16 @@ const (
 	logFile    = "log"
 )
 
-// startTimeout bounds a start, killPatience the end of a node.
+// startTimeout bounds a start, killTimeout the end of a node.
 const (
 	startTimeout = 60 * time.Second
 	killTimeout  = 20 * time.Second
 )
 
-// maxLog is the size from which on a log is begun anew.
+// maxLog is the size from which on a log is truncated.
 const maxLog = 256 << 10
 
-// Start makes a prepared node run; nothing of it may be running. When it fails,
-// nothing of it runs.
+// Start starts a prepared node that does not run. If it fails, nothing of the node runs.
 func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	if err := s.check(); err != nil {
 		return Running{}, err
@@ -49,11 +48,11 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	if err != nil {
 		return Running{}, fmt.Errorf("node %s is not prepared: %w", s.ID, err)
 	}
-	disk.Close() // a lease on it is only given to one who has it alone
+	disk.Close() // leases are granted only while a file is open once
 	if pids, err := h.tree.PIDs(s.ID); err != nil || len(pids) > 0 {
 		return Running{}, errors.Join(fmt.Errorf("node %s has %d processes already: kill it first", s.ID, len(pids)), err)
 	}
-	if err := h.tree.Remove(ctx, s.ID); err != nil { // empty groups of a start that was interrupted
+	if err := h.tree.Remove(ctx, s.ID); err != nil { // empty cgroups of an interrupted start
 		return Running{}, err
 	}
 	running, err := h.start(ctx, s)
@@ -69,7 +68,7 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 		return r, err
 	}
 	last, err := h.readRecord(s.ID)
-	first := errors.Is(err, fs.ErrNotExist) // else what cannot be read was damaged, and the disk may be, too
+	first := errors.Is(err, fs.ErrNotExist) // an unreadable record is damaged, and then the disk may be too
 	input := stageInput{
 		Spec: s, Disk: filepath.Join(h.Dir(s.ID), diskFile),
 		Repair:   !first && last.Boot != h.boot,
@@ -86,8 +85,7 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 	return r, h.CheckAgent(ctx, s.ID)
 }
 
-// runStages runs the stages until PID 1 of the node has become the agent, and
-// is its process id.
+// runStages runs the stages until PID 1 of the node is the agent, and returns its process id.
 func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
 	id := input.Spec.ID
 	inherited, err := h.inheritedFiles(id)
@@ -121,7 +119,7 @@ func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
 		ExtraFiles:  append(inherited, orders, report),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS},
 	}
-	err = h.tree.Start(id, c) // it does nothing before it has its order
+	err = h.tree.Start(id, c) // it waits for its input
 	orders.Close()
 	report.Close()
 	if err != nil {
@@ -146,13 +144,12 @@ func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
 
 func errNoReport(pid int) error {
 	if pid == 0 {
-		return errors.New("it said nothing")
+		return errors.New("it reported nothing")
 	}
 	return nil
 }
 
-// readReports reads what the stages tell until both have ended or become the
-// agent.
+// readReports reads the reports until both stages have ended or become the agent.
 func readReports(f *os.File) (pid int, err error) {
 	b, err := io.ReadAll(io.LimitReader(f, maxReport))
 	if err != nil {
@@ -161,7 +158,7 @@ func readReports(f *os.File) (pid int, err error) {
 	for line := range bytes.Lines(b) {
 		var r report
 		if err := json.Unmarshal(line, &r); err != nil {
-			return pid, fmt.Errorf("a stage said %.200q", line)
+			return pid, fmt.Errorf("a stage reported %.200q", line)
 		}
 		if r.Error != "" {
 			return pid, errors.New(r.Error)
@@ -171,22 +168,21 @@ func readReports(f *os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// protectFromOOM makes PID 1 the last process of its node to be killed for memory.
-// Where this program is root without CAP_SYS_RESOURCE, in a container, the node
-// does without.
+// protectFromOOM makes PID 1 the last process of its node that the OOM killer selects. That
+// needs CAP_SYS_RESOURCE, which root in a container lacks; then it does nothing.
 func (h *Host) protectFromOOM(id string, pid int) error {
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("-500"), 0)
 	if errors.Is(err, fs.ErrPermission) {
-		h.Log.Debug("the agent is not protected from the lack of memory in its node", "node", id, "error", err)
+		h.Log.Debug("the agent of a node is not protected from the OOM killer", "node", id, "error", err)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the agent ended at once: %w", err)
+		return fmt.Errorf("the agent ended immediately: %w", err)
 	}
 	return nil
 }
 
-// inheritedFiles is what the agent inherits: its socket, and the files of jobs.
+// inheritedFiles returns the files for the agent: its socket, and the cgroup.procs files of jobs.
 func (h *Host) inheritedFiles(id string) ([]*os.File, error) {
 	l, err := fdsocket.Listen(filepath.Join(h.Dir(id), socketFile), 0o600)
 	if err != nil {
@@ -207,7 +203,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// openLog opens the file for what stages and agent say, which is little.
+// openLog opens the file for the output of the stages and the agent, which is little.
 func (h *Host) openLog(id string) (*os.File, error) {
 	f, err := h.nodes.OpenFile(filepath.Join(id, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

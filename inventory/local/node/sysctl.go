@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writableSysctls are the folders and files below /proc/sys that nodes may write.
+// writableSysctls are the files and folders below /proc/sys that nodes may write.
 var writableSysctls = []string{
 	"fs/mqueue",
 	"kernel/msgmax", "kernel/msgmnb", "kernel/msgmni", "kernel/sem",
@@ -15,22 +15,22 @@ var writableSysctls = []string{
 	"net",
 }
 
-// readOnlySysctls are exceptions from these; doc.go has the rule.
+// readOnlySysctls are exceptions from writableSysctls; doc.go explains the rule.
 var readOnlySysctls = []string{
 	"net/core/optmem_max",
 	"net/ipv4/ipfrag_high_thresh", "net/ipv4/ipfrag_low_thresh",
-	"net/ipv4/neigh", "net/ipv6/neigh", // not a wall: ip ntable sets the same by netlink
+	"net/ipv4/neigh", "net/ipv6/neigh", // incomplete: ip ntable can still set these with netlink
 	"net/ipv4/tcp_max_tw_buckets",
 	"net/ipv4/xfrm4_gc_thresh", "net/ipv6/xfrm6_gc_thresh",
 	"net/ipv6/ip6frag_high_thresh", "net/ipv6/ip6frag_low_thresh",
 	"net/ipv6/route/gc_thresh", "net/ipv6/route/max_size",
 	"net/netfilter/nf_conntrack_frag6_high_thresh", "net/netfilter/nf_conntrack_frag6_low_thresh",
-	"net/netfilter/nf_hooks_lwtunnel", // of all networks, and cannot be taken back
+	"net/netfilter/nf_hooks_lwtunnel", // applies to all networks of the host, and cannot be unset
 }
 
 // limitSysctls makes /proc/sys read-only, except for what nodes may write.
 func limitSysctls(root int) error {
-	all, err := openWithin(root, "proc/sys", true) // as it is below the mounts that follow
+	all, err := openWithin(root, "proc/sys", true) // opened before other mounts cover it
 	if err != nil {
 		return err
 	}
@@ -48,15 +48,15 @@ func limitSysctls(root int) error {
 			return err
 		}
 	}
-	// A node can make the kernel load the module that these two come with.
+	// A node can make the kernel load the module that provides these two files.
 	if unix.Faccessat(all, "net/netfilter/nf_conntrack_frag6_high_thresh", unix.F_OK, 0) == unix.ENOENT {
 		return mountSysctl(root, all, "net/netfilter", unix.MOUNT_ATTR_RDONLY)
 	}
 	return nil
 }
 
-// mountSysctl mounts what is at name below the open folder all over the same place
-// below root. What this kernel does not have is left out.
+// mountSysctl mounts name of the open folder all over the same path below root. It skips names
+// that this kernel lacks.
 func mountSysctl(root, all int, name string, attributes uint64) error {
 	mount, err := cloneMountWithin(all, name)
 	if err == unix.ENOENT {

@@ -9,13 +9,12 @@ import (
 	"patchbay/inventory/local/cgroup"
 )
 
-// A node that thrashes has its memory full of what cannot be taken away, and
-// reads its programs from the disk again and again, for as little of them as is
-// left room for. The kernel takes each page that it can still take for progress
-// and ends nothing, for minutes, while the disk of the host is busy. Here the
-// largest job is ended when a node was found so as often as patience says, as
-// the kernel does with one that has no memory left at all. One that is full, reads
-// much and gets on with it waits less: 0.2 to 0.3 of its time where 0.4 was thrashing.
+// A thrashing node has its memory full of pages that cannot be reclaimed, and reads its
+// programs from the disk again and again into the little memory left. The kernel counts each
+// reclaimed page as progress and kills no process, for minutes, while the host's disk is busy.
+// So this program kills the largest process of a node that was found thrashing in
+// maxThrashingChecks consecutive checks, as the kernel does without any free memory. A full
+// node that makes progress stalls less: for 0.2 to 0.3 of the time, where thrashing took 0.4.
 const (
 	checkInterval      = time.Second
 	maxThrashingChecks = 10
@@ -23,15 +22,15 @@ const (
 	fewFiles           = 64 << 20
 )
 
-// isThrashing tells whether a full node thrashes.
+// isThrashing reports whether a node with full memory is thrashing.
 func isThrashing(m cgroup.Memory) bool {
 	return m.Files < min(m.Limit/20, fewFiles) && m.Stalled >= stalledShare
 }
 
-// KillThrashing looks after the memory of all nodes until ctx ends. It calls ended with
-// the id of each node of which it has ended a process.
+// KillThrashing checks the memory of all nodes until ctx ends, and kills the largest process of
+// thrashing nodes. It then calls ended with the node's id.
 func (h *Host) KillThrashing(ctx context.Context, ended func(id string)) {
-	found := map[string]int{} // how often a node was found thrashing, one after the other
+	found := map[string]int{} // number of consecutive checks that found a node thrashing
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
@@ -42,7 +41,7 @@ func (h *Host) KillThrashing(ctx context.Context, ended func(id string)) {
 		}
 		ids, err := h.tree.IDs()
 		if err != nil {
-			continue // it is told where nodes are changed
+			continue // changes of nodes report such errors
 		}
 		now := map[string]int{}
 		for _, id := range nodeIDs(ids) {
@@ -60,8 +59,8 @@ func (h *Host) KillThrashing(ctx context.Context, ended func(id string)) {
 	}
 }
 
-// isThrashing looks at a node's memory, closely if it is full. One that cannot be
-// looked at goes just now.
+// isThrashing checks a node's memory, in detail only if it is full. A node that cannot be
+// checked does not count.
 func (h *Host) isThrashing(id string) bool {
 	if full, err := h.tree.Full(id); err != nil || !full {
 		return false
@@ -70,22 +69,21 @@ func (h *Host) isThrashing(id string) bool {
 	return err == nil && isThrashing(m)
 }
 
-// killLargest ends the largest process of a node, and reports whether it did.
+// killLargest kills the largest process of a node, and reports whether it did.
 func (h *Host) killLargest(id string) bool {
 	pid, name, err := h.tree.KillLargest(id)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // it has ended by itself
+	case errors.Is(err, fs.ErrNotExist): // it has ended meanwhile
 	case err != nil:
-		h.Log.Warn("a node has no memory left and reads its programs again and again; its largest process cannot be ended", "node", id, "error", err)
+		h.Log.Warn("a node is thrashing (no free memory, it rereads its programs from disk), and its largest process cannot be killed", "node", id, "error", err)
 	default:
-		h.Log.Info("a node had no memory left and read its programs again and again: its largest process was ended", "node", id, "process", name, "pid", pid)
+		h.Log.Info("a node was thrashing (no free memory, it reread its programs from disk); its largest process was killed", "node", id, "process", name, "pid", pid)
 		return true
 	}
 	return false
 }
 
-// OOMKills is how many processes of the node that runs the kernel has ended for want
-// of memory.
+// OOMKills returns how many processes of the running node the kernel killed for lack of memory.
 func (h *Host) OOMKills(id string) (int64, error) {
 	if err := checkID(id); err != nil {
 		return 0, err

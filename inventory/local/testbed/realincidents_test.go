@@ -46,7 +46,7 @@ func TestRealMishapsAreTold(t *testing.T) {
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	says("its system ended by itself")
+	says("its system ended unexpectedly")
 	says("1 process was ended")
 	s.set(map[string]provider.Resource{name: {"restart_serial": "1"}})
 	says("")
