@@ -100,7 +100,7 @@ syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in
 syscall.Exec | inventory/local/node/inner.go inventory/local/agent/commands.go inventory/local/agent/sudo.go | the last stage of a node becomes its agent; commands inside of nodes become what their user asked for
 golang.org/x/sys/unix.Exec | | as syscall.Exec
-shell | inventory/local/agent/words.go inventory/local/agent/sudo.go inventory/local/setup/execute.go inventory/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node (the first three) that is what its user asked for, the fourth is one constant, and the last runs the constants that it shows
+shell | inventory/local/agent/commandline.go inventory/local/agent/sudo.go inventory/local/setup/execute.go inventory/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node (the first three) that is what its user asked for, the fourth is one constant, and the last runs the constants that it shows
 net/http.Get | | no time limit, no bound, goes where redirects lead
 net/http.Post* | | as Get
 net/http.Head | | as Get

@@ -304,8 +304,8 @@ func loginBehind(t *testing.T, s *loginSite) {
 		r.has(t, bad)
 		for id, to := range bad {
 			is := look(t, r.Provider, id)
-			if doors := is.List(provider.AttrLogin); len(doors) != 0 || !strings.Contains(is.Text(provider.AttrMessage), "may not forward to") {
-				t.Errorf("%s: doors %q, message %q", to, doors, is.Text(provider.AttrMessage))
+			if endpoints := is.List(provider.AttrLogin); len(endpoints) != 0 || !strings.Contains(is.Text(provider.AttrMessage), "may not forward to") {
+				t.Errorf("%s: endpoints %q, message %q", to, endpoints, is.Text(provider.AttrMessage))
 			}
 		}
 		r.has(t, map[string]string{name: "operator@" + there})

@@ -31,8 +31,8 @@
 //   - children: traced, stopped before the first instruction, placed in their group and released;
 //     one that cannot be placed is not started: [children.start].
 //   - former members: keep their user id forever, so that no later user gets their files:
-//     [forget].
-//   - signals from inside a node to PID 1: all caught or ignored, queued ones too: [withstand].
+//     [markRemoved].
+//   - signals from inside a node to PID 1: all caught or ignored, queued ones too: [ignoreSignals].
 //   - garbage collection: nearly off; the collector's own memory costs more than an idle node's
-//     garbage: [pauseCollector].
+//     garbage: [pauseGC].
 package agent

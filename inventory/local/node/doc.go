@@ -49,13 +49,13 @@
 // # Decisions
 //
 //   - the host's /usr: below an overlay mounted by the user nobody, so that the kernel shows only
-//     what every user may read: [asNobody].
+//     what every user may read: [mountAsNobody].
 //   - whether a disk is in use: the lock of the open file, which the loop device keeps:
 //     [AttachLoop].
 //   - journal of a disk: 4 MB, because without one a power cut can leave it beyond repair:
 //     [Host.Format].
 //   - a node out of memory that only rereads its programs: its largest process is killed, since
-//     the kernel took up to 91 s: [Host.Relieve].
+//     the kernel took up to 91 s: [Host.KillThrashing].
 //   - sysctls: read-only, except the node's own network and IPC; thresholds of memory are
 //     read-only: [writableSysctls].
 package node

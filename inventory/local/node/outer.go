@@ -45,7 +45,7 @@ func outer(s stage) error {
 	if err := os.Chdir(input.Assembly); err != nil {
 		return err
 	}
-	if err := sandbox.Limits(); err != nil { // here, where they can still be raised
+	if err := sandbox.SetLimits(); err != nil { // here, where they can still be raised
 		return err
 	}
 	next, err := startInner(s, input)
@@ -114,7 +114,7 @@ func startInner(s stage, input stageInput) (nextStage, error) {
 		resetUptime()
 		return cmd.Start()
 	}
-	if err := sandbox.Charged(int(input.Spec.Base), start); err != nil {
+	if err := sandbox.WithNamespaceOwner(int(input.Spec.Base), start); err != nil {
 		w.Close()
 		return nextStage{}, fmt.Errorf("cannot create namespaces (sysctls such as user.max_user_namespaces may forbid it): %w", err)
 	}

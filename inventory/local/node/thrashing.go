@@ -62,7 +62,7 @@ func (h *Host) KillThrashing(ctx context.Context, ended func(id string)) {
 // isThrashing checks a node's memory, in detail only if it is full. A node that cannot be
 // checked does not count.
 func (h *Host) isThrashing(id string) bool {
-	if full, err := h.tree.Full(id); err != nil || !full {
+	if full, err := h.tree.IsNearlyFull(id); err != nil || !full {
 		return false
 	}
 	m, err := h.tree.Memory(id)

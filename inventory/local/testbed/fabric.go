@@ -27,8 +27,8 @@ func (t *Testbed) openFabric() {
 			UID:     t.gatewayIDs.UID + 1, // its block of ids is larger than needed
 			Log:     t.log,
 		},
-		Place: func(slice string, pid int) error { return t.host.PlaceVSwitch(slice, pid, vswitchLimits) },
-		Left:  t.host.RemoveVSwitchGroup,
+		SetLimits: func(slice string, pid int) error { return t.host.PlaceVSwitch(slice, pid, vswitchLimits) },
+		Ended:     t.host.RemoveVSwitchGroup,
 	})
 	if err != nil {
 		t.log.Error("this host cannot make links; nodes with links are refused; run patchbay-local doctor for details", "error", err)

@@ -41,9 +41,9 @@ func TestRealDoorOfAnotherProvider(t *testing.T) {
 	put := local.EndpointsInput{Provider: "other", Set: []local.EndpointRequest{{
 		Name: name, Address: net.JoinHostPort(own.String(), port), Hostname: "n", Users: []string{`{"login":"alice","keys":["` + one.public + `"]}`},
 	}}}
-	var out local.DoorsOutput
-	two.call(local.ActionDoors, put, &out)
-	if len(out.Doors) != 1 || !strings.Contains(out.Doors[0].Error, "may not forward to") {
+	var out local.EndpointsOutput
+	two.call(local.ActionEndpoints, put, &out)
+	if len(out.Endpoints) != 1 || !strings.Contains(out.Endpoints[0].Error, "may not forward to") {
 		t.Errorf("to this host, unasked: %+v", out)
 	}
 	two.options.Settings.ForwardTo = []netip.Prefix{netip.PrefixFrom(own, own.BitLen())}
