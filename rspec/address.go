@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// badAddress is what is wrong with an address: the attribute, the end of a
-// sentence that begins with the interface, and the remedy.
+// badAddress says what is wrong with an address: the attribute, the remedy, and
+// the end of a sentence that begins with the interface.
 type badAddress struct {
 	attr   string
 	remedy string
@@ -17,9 +17,9 @@ type badAddress struct {
 	args   []any
 }
 
-// readAddress reads an address and the mask of its network, which may be dotted
-// or a length. Without a mask the network is the usual one. An IPv4 address
-// written as IPv6 (::ffff:10.0.0.1) is read as IPv4.
+// readAddress reads an address and its netmask, which may be dotted or a length.
+// Without a mask the network has the default length. An IPv4 address written as
+// IPv6 (::ffff:10.0.0.1) becomes IPv4.
 func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	refuse := func(attr, remedy, format string, args ...any) (netip.Prefix, *badAddress) {
 		return netip.Prefix{}, &badAddress{attr, remedy, format, args}
@@ -37,7 +37,7 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	mapped := a.Is4In6()
 	a = a.Unmap()
 	bits, ok := maskLength(a, mask)
-	if !ok && mapped { // it may be that of the longer spelling
+	if !ok && mapped { // the mask may be for the IPv6 spelling
 		bits, ok = maskLength(netip.IPv6Unspecified(), mask)
 		bits, ok = bits-96, ok && bits > 96
 	}
@@ -51,21 +51,21 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	p := netip.PrefixFrom(a, bits)
 	switch {
 	case a.IsUnspecified():
-		return refuse("address", "write one such as 10.0.0.1, or leave out the ip to be given one", " has the address %s, which stands for none", a)
+		return refuse("address", "write one such as 10.0.0.1, or leave out the ip element to let the site choose", " has the unspecified address %s", a)
 	case a.IsMulticast(), a == LastAddress(netip.PrefixFrom(netip.IPv4Unspecified(), 0)):
-		return refuse("address", "write one such as 10.0.0.1", " has the address %s, which is that of a group", a)
+		return refuse("address", "write one such as 10.0.0.1", " has the multicast or broadcast address %s", a)
 	case a.IsLoopback():
-		return refuse("address", "write one such as 10.0.0.1", " has the address %s, which never leaves a node", a)
-	case mask == "" || a.Is6() || bits > 30: // no mask: ours need not be meant
+		return refuse("address", "write one such as 10.0.0.1", " has the loopback address %s", a)
+	case mask == "" || a.Is6() || bits > 30: // without a mask the default length may be wrong
 	case a == p.Masked().Addr():
-		return refuse("address", "write "+a.Next().String()+", say", " has the address %s, which names the network %s itself", a, p)
+		return refuse("address", "for example write "+a.Next().String(), " has the address %s, which is the address of the network %s itself", a, p)
 	case a == LastAddress(p):
-		return refuse("address", "write "+a.Prev().String()+", say", " has the address %s, which is the broadcast address of the network %s", a, p.Masked())
+		return refuse("address", "for example write "+a.Prev().String(), " has the address %s, which is the broadcast address of the network %s", a, p.Masked())
 	}
 	return p, nil
 }
 
-// maskLength is the length that a netmask gives to the network of a.
+// maskLength returns the prefix length of a netmask for the address a.
 func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
 	if mask == "" {
 		if a.Is4() {
@@ -81,12 +81,12 @@ func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
 	if err != nil || m.BitLen() != a.BitLen() || m.Zone() != "" {
 		return 0, false
 	}
-	bits, _ = net.IPMask(m.AsSlice()).Size() // 0 for what is no mask
+	bits, _ = net.IPMask(m.AsSlice()).Size() // 0 for an invalid mask
 	return bits, bits > 0
 }
 
-// LastAddress is the last address of an IPv4 network, that of its broadcasts. It
-// panics for other networks.
+// LastAddress returns the last address of an IPv4 network, its broadcast address.
+// It panics for other networks.
 func LastAddress(p netip.Prefix) netip.Addr {
 	b := p.Addr().As4()
 	hosts := uint32(1<<(32-p.Bits()) - 1)

@@ -15,28 +15,28 @@ type AdSharedVLAN struct {
 	Restricted  bool
 }
 
-// AdMonitoring is infrastructure monitoring on offer.
+// AdMonitoring is the infrastructure monitoring that a site offers.
 type AdMonitoring struct {
 	Type, Doc string
 	Metrics   []AdMetric
 }
 
-// AdMetric is one thing that is measured.
+// AdMetric is one measured quantity.
 type AdMetric struct{ ID, Description, Unit string }
 
-// adExtension is an extension of which advertisements may have something.
+// adExtension is an extension that advertisements may use.
 type adExtension struct {
 	space, schema string
 	prefix        string // empty if its elements declare the namespace themselves
 }
 
-// Prefixes of what stands in many nodes.
+// Prefixes of elements that occur in many nodes.
 const (
 	emulabPrefix     = "emulab"
 	monitoringPrefix = "f4f"
 )
 
-// extensionsOf are those that the advertisement of s needs.
+// extensionsOf returns the extensions that the advertisement of s uses.
 func extensionsOf(s *Site) []adExtension {
 	var used []adExtension
 	if slices.ContainsFunc(s.Machines, func(m Machine) bool { return len(m.SliverTypes) > 0 }) {

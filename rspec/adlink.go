@@ -8,42 +8,42 @@ import (
 	"patchbay/am/urn"
 )
 
-// AdLink is a physical link, or a switch, and the interfaces it joins. What
-// joins two tells its capacity as a property in each direction. For a switch
-// these would be as many as the square of its interfaces, so that tells its
-// speeds as further link types, such as "ethernet-1000000".
+// AdLink is a physical link or a switch with the interfaces it joins. A link with
+// two interfaces states its capacity as a property in each direction. A switch
+// would need the square of its interfaces in properties, so it states its speeds
+// as further link types, such as "ethernet-1000000".
 type AdLink struct {
 	ComponentID urn.URN
 	// Name and Type are left out if they are empty.
 	Name, Type string
-	// Capacity is that of the interfaces that say nothing else, in kbit/s; 0
-	// tells nothing.
+	// Capacity applies to interfaces without a capacity of their own, in kbit/s; 0 is
+	// unknown.
 	Capacity int64
-	// Interfaces are told if a node of the site has them; a link without such
-	// interfaces is not.
+	// Interfaces are written if a node of the site has them. A link without such
+	// interfaces is left out.
 	Interfaces []urn.URN
 }
 
-// linkFragments are the texts of all links, one behind the other.
+// linkFragments is the text of all links with the positions of its parts.
 type linkFragments struct {
 	text  string
 	links []linkFragment
 }
 
-// linkFragment is a link: it ends where the next begins.
+// linkFragment is one link; it starts where the previous one ends.
 type linkFragment struct {
-	// end of its start tag, and of what else is told of it in any case.
+	// head is the end of the text that is always written, end that of the link.
 	head, end int
 	parts     []linkPart
 }
 
-// linkPart is a child of a link that is told only together with its nodes.
+// linkPart is a child of a link that is written only together with its nodes.
 type linkPart struct {
 	end   int
-	nodes [2]int // numbers; the same twice if there is one
+	nodes [2]int // indexes; equal if there is one node
 }
 
-// adEnd is an interface as links know it.
+// adEnd is an interface of a node as links use it.
 type adEnd struct {
 	node     int
 	capacity int64
@@ -62,7 +62,7 @@ func newLinkFragments(s *Site) linkFragments {
 	l := linkFragments{links: make([]linkFragment, 0, len(s.Links))}
 	manager := s.Manager.String()
 	for i := range s.Links {
-		if link := &s.Links[i]; link.joins(ends) {
+		if link := &s.Links[i]; link.hasKnownInterface(ends) {
 			l.links = append(l.links, link.write(&b, manager, ends))
 		}
 	}
@@ -70,15 +70,15 @@ func newLinkFragments(s *Site) linkFragments {
 	return l
 }
 
-// joins tells whether the link has any interface of the site.
-func (l *AdLink) joins(ends map[string]adEnd) bool {
+// hasKnownInterface reports whether the link has any interface of the site.
+func (l *AdLink) hasKnownInterface(ends map[string]adEnd) bool {
 	return slices.ContainsFunc(l.Interfaces, func(u urn.URN) bool {
 		_, known := ends[u.Key()]
 		return known
 	})
 }
 
-// write writes the link, and notes what of it belongs to which node.
+// write writes the link and returns the positions of its parts.
 func (l *AdLink) write(b *strings.Builder, manager string, ends map[string]adEnd) linkFragment {
 	var f linkFragment
 	b.WriteString(" " + openTag(inherited, "link", "component_id", l.ComponentID.String(), "component_name", l.Name) + ">")
@@ -96,7 +96,7 @@ func (l *AdLink) write(b *strings.Builder, manager string, ends map[string]adEnd
 		f.parts = append(f.parts, linkPart{b.Len(), [2]int{end.node, end.node}})
 	}
 	if len(l.Interfaces) == 2 && len(pair) == 2 {
-		if capacity := least(l.capacity(pair[0]), l.capacity(pair[1])); capacity > 0 {
+		if capacity := smallestKnown(l.capacity(pair[0]), l.capacity(pair[1])); capacity > 0 {
 			a, z := l.Interfaces[0].String(), l.Interfaces[1].String()
 			for _, direction := range [][2]string{{a, z}, {z, a}} {
 				writeElement(b, inherited, "property", "source_id", direction[0], "dest_id", direction[1], "capacity", strconv.FormatInt(capacity, 10))
@@ -109,7 +109,7 @@ func (l *AdLink) write(b *strings.Builder, manager string, ends map[string]adEnd
 	return f
 }
 
-// writeTypes writes the kind of link, and the speeds of a switch.
+// writeTypes writes the type of the link and the speeds of a switch.
 func (l *AdLink) writeTypes(b *strings.Builder, ends map[string]adEnd) {
 	if l.Type == "" {
 		return
@@ -132,7 +132,7 @@ func (l *AdLink) writeTypes(b *strings.Builder, ends map[string]adEnd) {
 	}
 }
 
-// capacity is what the link carries at one of its ends; 0 if nothing is known.
+// capacity returns the capacity of the link at one of its ends; 0 if unknown.
 func (l *AdLink) capacity(e adEnd) int64 {
 	if e.capacity > 0 {
 		return e.capacity
@@ -140,16 +140,16 @@ func (l *AdLink) capacity(e adEnd) int64 {
 	return max(0, l.Capacity)
 }
 
-// least is the smaller of two capacities, of which 0 is not known.
-func least(a, b int64) int64 {
+// smallestKnown returns the smaller of two capacities, where 0 is unknown.
+func smallestKnown(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return max(a, b)
 	}
 	return min(a, b)
 }
 
-// append writes the links without what refers to hidden nodes; a link none of
-// whose interfaces is left is not told.
+// append writes the links without the parts that refer to hidden nodes. A link
+// without any remaining interface is left out.
 func (l *linkFragments) append(b []byte, hidden []bool) []byte {
 	if hidden == nil {
 		return append(b, l.text...)
@@ -159,13 +159,13 @@ func (l *linkFragments) append(b []byte, hidden []bool) []byte {
 		f := &l.links[i]
 		from := begin
 		begin = f.end
-		if !slices.ContainsFunc(f.parts, func(p linkPart) bool { return p.shown(hidden) }) {
+		if !slices.ContainsFunc(f.parts, func(p linkPart) bool { return p.isShown(hidden) }) {
 			continue
 		}
 		b = append(b, l.text[from:f.head]...)
 		from = f.head
 		for _, p := range f.parts {
-			if p.shown(hidden) {
+			if p.isShown(hidden) {
 				b = append(b, l.text[from:p.end]...)
 			}
 			from = p.end
@@ -175,4 +175,5 @@ func (l *linkFragments) append(b []byte, hidden []bool) []byte {
 	return b
 }
 
-func (p *linkPart) shown(hidden []bool) bool { return !hidden[p.nodes[0]] && !hidden[p.nodes[1]] }
+// isShown reports whether all nodes of the part are shown.
+func (p *linkPart) isShown(hidden []bool) bool { return !hidden[p.nodes[0]] && !hidden[p.nodes[1]] }

@@ -7,19 +7,19 @@ import (
 	"patchbay/am/urn"
 )
 
-// AdNode is one component on offer.
+// AdNode is one advertised component.
 type AdNode struct {
 	ComponentID urn.URN
 	Name        string
-	// Exclusive says that one sliver takes the whole component. Then each hardware type
-	// has one slot, since geni-lib reads no type without slots. A shared component has its
-	// free slots there, or else at its first sliver type.
+	// Exclusive means that one sliver takes the whole component. Then each hardware
+	// type has one slot, because geni-lib reads no type without slots. A shared
+	// component has its free slots there, or else at its first sliver type.
 	Exclusive     bool
 	HardwareTypes []string
 	SliverTypes   []AdSliverType
 	Interfaces    []AdInterface
-	// Location is left out if it is nil or lacks a country or the coordinates:
-	// the schema requires the one, and clients fail without the others.
+	// Location is left out if it is nil or lacks the country, which the schema
+	// requires, or the coordinates, without which clients fail.
 	Location *Location
 }
 
@@ -32,11 +32,11 @@ type AdSliverType struct {
 // AdImage is a disk image; empty fields are left out.
 type AdImage struct {
 	Name, OS, Version, Description string
-	// Default marks the image taken where a request names none.
+	// Default marks the image that is used when a request names none.
 	Default bool
 }
 
-// Location is where a component stands.
+// Location is the place of a component.
 type Location struct {
 	// Country is an ISO 3166 code.
 	Country string
@@ -49,30 +49,31 @@ type AdInterface struct {
 	ComponentID urn.URN
 	Name, Role  string
 	PublicIPv4  string
-	// Capacity is what it carries in each direction, in kbit/s; 0 if it is as
-	// its link says.
+	// Capacity is that of each direction, in kbit/s; 0 takes the capacity of the
+	// link.
 	Capacity int64
 }
 
-// nodeFragment is the text of one node up to where all nodes end alike.
+// nodeFragment is the text of one node without the end that all nodes share.
 type nodeFragment struct {
 	start      string
 	kind       *nodeKind
 	interfaces string
 }
 
-// nodeKind is the text that a node shares with its like.
+// nodeKind is the text that equal nodes share.
 type nodeKind struct {
-	// busy is the text while no slot is free.
+	// busy is the text when no slot is free.
 	busy string
-	// free is the text else: the number of free slots goes between the pieces.
+	// free is the text otherwise; the number of free slots goes between the pieces.
 	free []string
 }
 
-// mark stands for the number of free slots while a kind is being written; no
-// XML has it.
-const mark = "\x00"
+// slotsPlaceholder marks the number of free slots in the text of a kind. XML
+// cannot contain it.
+const slotsPlaceholder = "\x00"
 
+// nodeFragments prepares the text of all nodes.
 func nodeFragments(s *Site) []nodeFragment {
 	nodes := make([]nodeFragment, len(s.Nodes))
 	type text struct{ types, location string }
@@ -92,8 +93,8 @@ func nodeFragments(s *Site) []nodeFragment {
 		t.location = b.String()
 		if f.kind = kinds[t]; f.kind == nil {
 			f.kind = &nodeKind{
-				busy: strings.ReplaceAll(t.types, mark, "0") + `<available now="false"/>` + t.location,
-				free: strings.Split(t.types+`<available now="true"/>`+t.location, mark),
+				busy: strings.ReplaceAll(t.types, slotsPlaceholder, "0") + `<available now="false"/>` + t.location,
+				free: strings.Split(t.types+`<available now="true"/>`+t.location, slotsPlaceholder),
 			}
 			kinds[t] = f.kind
 		}
@@ -106,7 +107,7 @@ func nodeFragments(s *Site) []nodeFragment {
 	return nodes
 }
 
-// append writes a kind of which so many slots are free.
+// append writes a kind with that number of free slots.
 func (k *nodeKind) append(b []byte, slots int) []byte {
 	if slots == 0 {
 		return append(b, k.busy...)
@@ -119,14 +120,14 @@ func (k *nodeKind) append(b []byte, slots int) []byte {
 	return b
 }
 
-// size is about how long the fragment gets.
+// size estimates the length of the fragment.
 func (f *nodeFragment) size() int {
 	return len(f.start) + len(f.kind.busy) + 4*len(f.kind.free) + len(f.interfaces)
 }
 
-// writeTypes writes hardware and sliver types, with marks.
+// writeTypes writes hardware and sliver types with placeholders for slots.
 func (n *AdNode) writeTypes(b *strings.Builder) {
-	free := mark
+	free := slotsPlaceholder
 	if n.Exclusive {
 		free = "1"
 	}

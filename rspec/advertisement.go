@@ -9,49 +9,49 @@ import (
 	"patchbay/am/urn"
 )
 
-// Site is what an advertisement offers.
+// Site is the content of an advertisement.
 type Site struct {
-	// Manager is the aggregate, as component_manager_id and in the machines.
+	// Manager is the aggregate, used as component_manager_id and in the machines.
 	Manager     urn.URN
 	GeneratedBy string
 	Machines    []Machine
 	Nodes       []AdNode
 	Links       []AdLink
-	// SharedVLANs are those that links may join.
+	// SharedVLANs are the VLANs that links may join.
 	SharedVLANs []AdSharedVLAN
-	// PublicAddresses is how many the site has for nodes that ask for one.
+	// PublicAddresses is the number of addresses for nodes that request one.
 	PublicAddresses int
-	// Monitoring is what every node offers; nil if the site offers none.
+	// Monitoring is offered on every node; nil if the site offers none.
 	Monitoring *AdMonitoring
-	// SliverInfo says that manifests of the site have the extension sliver-info.
+	// SliverInfo says that the site's manifests use the extension sliver-info.
 	SliverInfo bool
 }
 
-// Availability is what changes from one advertisement of a site to the next.
+// Availability is the part of an advertisement that changes.
 type Availability struct {
 	Generated time.Time
-	// Free tells how many slivers node i of the site has left; a node is
-	// available while there is one. It is asked once for each node.
+	// Free returns the number of slivers that node i of the site can still hold; the
+	// node is available if it is positive. It is called once for each node.
 	Free func(i int) int
-	// PublicAddresses is how many of the site's are left.
+	// PublicAddresses is the number of free ones.
 	PublicAddresses int
-	// OnlyFree leaves out the nodes that are not available, and what leads to
-	// them alone.
+	// OnlyFree leaves out the nodes that are not available, and links that lead only
+	// to them.
 	OnlyFree bool
 }
 
-// Advertiser writes advertisements from fragments that are made once. It is
+// Advertiser writes advertisements from fragments that are prepared once. It is
 // immutable.
 type Advertiser struct {
 	head       string // up to the value of generated
-	vlans      string // from behind expires up to the number of public addresses
-	addresses  string // from behind that number; empty if the site has none
+	vlans      string // from the value of generated up to the number of public addresses
+	addresses  string // after that number; empty if the site has none
 	machines   string
 	nodes      []nodeFragment
 	endOfNode  string
 	links      linkFragments
 	extensions []string
-	size       int // of an advertisement of everything, about
+	size       int // estimated size of a complete advertisement
 }
 
 // NewAdvertiser prepares the advertisement of a site.
@@ -88,7 +88,7 @@ func NewAdvertiser(s Site) *Advertiser {
 	return a
 }
 
-// rootUpToGenerated is the start of a document that uses some extensions.
+// rootUpToGenerated returns the start of a document that uses these extensions.
 func rootUpToGenerated(s *Site, used []adExtension) string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<rspec xmlns="` + Namespace + `"`)
@@ -109,11 +109,11 @@ func rootUpToGenerated(s *Site, used []adExtension) string {
 	return b.String()
 }
 
-// Extensions are the namespaces of the extensions that the advertisement has
-// something of.
+// Extensions returns the namespaces of the extensions that the advertisement
+// uses.
 func (a *Advertiser) Extensions() []string { return slices.Clone(a.extensions) }
 
-// Append appends an advertisement to b: ASCII, its declaration the first byte.
+// Append appends an advertisement to b. It is ASCII and starts with the XML declaration.
 func (a *Advertiser) Append(b []byte, now Availability) []byte {
 	b = slices.Grow(b, a.size)
 	b = append(b, a.head...)
@@ -124,7 +124,7 @@ func (a *Advertiser) Append(b []byte, now Availability) []byte {
 		b = append(b, a.addresses...)
 	}
 	b = append(b, a.machines...)
-	var hidden []bool // the nodes left out; asking again may give another answer
+	var hidden []bool // the nodes left out; a second call of Free could differ
 	if now.OnlyFree && len(a.links.links) > 0 {
 		hidden = make([]bool, len(a.nodes))
 	}

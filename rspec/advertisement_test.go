@@ -177,7 +177,7 @@ func TestAdvertisementOfEverything(t *testing.T) {
 	got := string(a.Append([]byte("before"), at(false, 1, 7, 0, 3)))
 	rest, ok := strings.CutPrefix(got, "before")
 	if !ok {
-		t.Fatalf("%.20q: what was there is gone", got)
+		t.Fatalf("%.20q: what was there is removed", got)
 	}
 	golden(t, "testdata/full.ad.xml", rest)
 	if a.size < len(rest) {

@@ -14,7 +14,7 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	if !f.ComponentID.IsZero() {
 		t.setURN("component_id", f.ComponentID)
 	}
-	if trimmed(e, "component_manager_id") == "" { // else it names us
+	if trimmed(e, "component_manager_id") == "" { // otherwise it already names this aggregate
 		t.set("component_manager_id", manager.String())
 	}
 	if f.ComponentName != "" {
@@ -48,7 +48,7 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	s.appendTo(e, added.String())
 }
 
-// annotateType tells sliver type and image where the request is silent.
+// annotateType writes the sliver type and the image where the request has none.
 func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	image := func(b *strings.Builder, space string) {
 		if f.DiskImage != "" {
@@ -70,7 +70,7 @@ func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.
 	}
 }
 
-// annotateServices drops the accounts of an earlier manifest and tells ours.
+// annotateServices replaces the accounts of an earlier manifest with ours.
 func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	services := children(e, "services")
 	for _, v := range services {
@@ -93,7 +93,7 @@ func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *stri
 		writeElement(&b, space, "login", "authentication", "ssh-keys", "hostname", l.Hostname, "port", strconv.Itoa(port), "username", l.Username)
 	}
 	for _, u := range f.Users {
-		s.uses(userSpace, userSchema)
+		s.addExtension(userSpace, userSchema)
 		b.WriteString(openTag(userSpace, "services_user", "login", u.Login, "user_urn", u.URN.String()) + ">")
 		for _, k := range u.Keys {
 			b.WriteString("<public_key>" + escape(strings.TrimSpace(k)) + "</public_key>")
@@ -101,7 +101,7 @@ func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *stri
 		b.WriteString("</services_user>")
 	}
 	for _, p := range f.Proxies {
-		s.uses(proxySpace, proxySchema)
+		s.addExtension(proxySpace, proxySchema)
 		writeElement(&b, proxySpace, "proxy", "proxy", p.Proxy, "for", p.For)
 	}
 	switch {
@@ -113,7 +113,7 @@ func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *stri
 	}
 }
 
-// isAccount tells what in services is a fact of a manifest.
+// isAccount reports whether a child of services is a fact of a manifest.
 func isAccount(e *xmltree.Element) bool {
 	switch e.Space {
 	case Namespace:
@@ -126,8 +126,8 @@ func isAccount(e *xmltree.Element) bool {
 	return false
 }
 
-// annotateExtensions tells the life and the physical identity of a sliver, in
-// the place of what an earlier manifest told.
+// annotateExtensions writes the sliver's times and state and the node's physical
+// identity, replacing those of an earlier manifest.
 func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	sliver, vnode := f.Sliver.complete(), f.VNode != nil && f.VNode.Name != ""
 	if !sliver && !vnode {
@@ -141,22 +141,23 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 		}
 	}
 	if sliver {
-		s.uses(sliverSpace, sliverSchema)
+		s.addExtension(sliverSpace, sliverSchema)
 		i := f.Sliver
 		writeElement(added, sliverSpace, "geni_sliver_info", "creator_urn", i.Creator.String(), "creation_time", stamp(i.Created),
 			"expiration_time", stamp(i.Expires), "state", i.State, "resource_id", i.ResourceID, "error", i.Error)
 	}
 	if vnode {
-		s.uses(emulabSpace, vnodeSchema)
+		s.addExtension(emulabSpace, vnodeSchema)
 		writeElement(added, emulabSpace, "vnode", "name", f.VNode.Name, "hardware_type", f.VNode.HardwareType)
 	}
 }
 
-// inherited is the namespace of an element inside one of our own.
+// inherited stands for the namespace of the enclosing element.
 const inherited = ""
 
-// openTag is a start tag that declares its namespace, without its end, with
-// attributes given as name, value; those without a value are left out.
+// openTag returns a start tag without its closing bracket. It declares the
+// namespace. attrs are names and values in turn; those with an empty value are
+// left out.
 func openTag(space, local string, attrs ...string) string {
 	tag := "<" + local
 	if space != inherited {
@@ -175,7 +176,7 @@ func writeElement(b *strings.Builder, space, local string, attrs ...string) {
 	b.WriteString(openTag(space, local, attrs...) + "/>")
 }
 
-// writeAround writes an element around what is inside.
+// writeAround writes an element with the content inner.
 func writeAround(b *strings.Builder, local, inner string, attrs ...string) {
 	if inner == "" {
 		writeElement(b, inherited, local, attrs...)

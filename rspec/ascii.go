@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// asciiXML writes a well-formed document in ASCII: references in character data
-// and attributes, CDATA sections interrupted for them, blanks in comments and
-// processing instructions. Names, a processing instruction's target among them,
-// have no other spelling and stay.
+// asciiXML converts a well-formed document to ASCII. It uses references in
+// character data and attributes, interrupts CDATA sections for them, and writes
+// blanks in comments and processing instructions. Names and targets of processing
+// instructions have no other spelling and stay.
 func asciiXML(s string) string {
 	if isASCII(s) {
 		return s
@@ -18,11 +18,11 @@ func asciiXML(s string) string {
 	for s != "" {
 		switch {
 		case strings.HasPrefix(s, "<!--"):
-			s = asciiUntil(&b, s, "-->", blank)
+			s = asciiUntil(&b, s, "-->", writeBlank)
 		case strings.HasPrefix(s, "<?"):
 			target := 2 + strings.IndexAny(s[2:], " \t\r\n?")
 			b.WriteString(s[:target])
-			s = asciiUntil(&b, s[target:], "?>", blank)
+			s = asciiUntil(&b, s[target:], "?>", writeBlank)
 		case strings.HasPrefix(s, "<![CDATA["):
 			s = asciiCDATA(&b, s)
 		case s[0] == '<':
@@ -39,17 +39,17 @@ func asciiXML(s string) string {
 	return b.String()
 }
 
-func blank(b *strings.Builder, _ rune) { b.WriteByte(' ') }
+func writeBlank(b *strings.Builder, _ rune) { b.WriteByte(' ') }
 
-// asciiUntil handles s up to and with end, and returns what follows.
+// asciiUntil converts s up to and including end and returns the rest.
 func asciiUntil(b *strings.Builder, s, end string, other func(*strings.Builder, rune)) string {
 	n := strings.Index(s, end) + len(end)
 	asciiText(b, s[:n], other)
 	return s[n:]
 }
 
-// asciiCDATA handles a CDATA section, which holds no references: each run of them
-// stands between two sections.
+// asciiCDATA converts a CDATA section. Since it cannot contain references, each
+// run of them stands between two sections.
 func asciiCDATA(b *strings.Builder, s string) string {
 	n := strings.Index(s, "]]>") + len("]]>")
 	for i := 0; i < n; {
@@ -72,7 +72,7 @@ func asciiCDATA(b *strings.Builder, s string) string {
 	return s[n:]
 }
 
-// asciiTag handles a tag, in which only attribute values are rewritten.
+// asciiTag converts a tag, in which only attribute values are rewritten.
 func asciiTag(b *strings.Builder, s string) string {
 	for i := 0; ; {
 		n := strings.IndexAny(s[i:], `"'>`)
@@ -88,6 +88,7 @@ func asciiTag(b *strings.Builder, s string) string {
 	}
 }
 
+// asciiText copies ASCII and calls other for each other character.
 func asciiText(b *strings.Builder, s string, other func(*strings.Builder, rune)) {
 	for i := 0; i < len(s); {
 		if s[i] < utf8.RuneSelf {

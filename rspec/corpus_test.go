@@ -195,7 +195,7 @@ func TestCorpusUnions(t *testing.T) {
 				delete(b, what)
 			}
 			for what := range b {
-				t.Errorf("%s and %s: %s is gone", was, name, what)
+				t.Errorf("%s and %s: %s is removed", was, name, what)
 			}
 			pairs++
 		}
@@ -255,7 +255,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			rest := got
 			for _, e := range r.doc.elements[0].Elements() {
-				if is(e, "node") && slices.ContainsFunc(r.Nodes, func(n Node) bool { return n.element == e.Index }) || is(e, "link") {
+				if isElement(e, "node") && slices.ContainsFunc(r.Nodes, func(n Node) bool { return n.element == e.Index }) || isElement(e, "link") {
 					continue
 				}
 				_, after, found := strings.Cut(rest, string(r.doc.bytes(e)))

@@ -12,12 +12,12 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// document is a text with two views of it: what its elements mean, and where
-// they are.
+// document is a text with two views: the elements with their meanings, and their
+// positions.
 type document struct {
 	given []byte // as received
 	src   []byte // as parsed; what spans count in
-	cut   int    // bytes of given in front of src
+	cut   int    // bytes of given before src
 	// elements and spans are indexed by xmltree.Element.Index.
 	elements []*xmltree.Element
 	spans    []span
@@ -25,16 +25,16 @@ type document struct {
 	rootSpaces map[string]string
 }
 
-// span is where an element lies: its start tag is src[start:open], its end tag
-// src[closing:end]. A self-closing element has open == closing == end.
+// span is the position of an element: its start tag is src[start:open], its end
+// tag src[closing:end]. A self-closing element has open == closing == end.
 type span struct{ start, open, closing, end int }
 
 func (s span) selfClosing() bool { return s.open == s.end }
 
 var errDisagree = errors.New("not well-formed: its tags are read in two ways")
 
-// locate finds the spans of all elements with one pass of tokens and holds
-// names, attributes and nesting against the tree.
+// locate finds the spans of all elements in one pass of tokens. It fails if names,
+// attributes or nesting differ from the tree.
 func locate(d *xmltree.Doc, given []byte) (*document, error) {
 	doc := &document{given: given, src: d.Source, cut: d.Offset}
 	doc.collect(d.Root)
@@ -55,7 +55,7 @@ func locate(d *xmltree.Doc, given []byte) (*document, error) {
 			at := newPosition(given)
 			at.moveTo(d.Offset + before)
 			return nil, &xmltree.SyntaxError{Line: at.line, Column: at.column, Msg: fmt.Sprintf(
-				"what begins here is not read alike by all XML readers (%v); use the letters of XML 1.0's first editions in names, such as a to z", err)}
+				"XML readers disagree about this text (%v); use only letters of XML 1.0's first editions in names, such as a to z", err)}
 		}
 		after := int(tokens.InputOffset())
 		switch t := token.(type) {
@@ -91,6 +91,7 @@ func locate(d *xmltree.Doc, given []byte) (*document, error) {
 	return doc, nil
 }
 
+// collect appends e and its descendants in document order.
 func (d *document) collect(e *xmltree.Element) {
 	d.elements = append(d.elements, e)
 	for _, c := range e.Children {
@@ -100,6 +101,7 @@ func (d *document) collect(e *xmltree.Element) {
 	}
 }
 
+// sameTag reports whether a token has the name and attribute names of e.
 func sameTag(e *xmltree.Element, t xml.StartElement) bool {
 	if e.Local != t.Name.Local || e.Prefix != t.Name.Space {
 		return false
@@ -119,6 +121,7 @@ func sameTag(e *xmltree.Element, t xml.StartElement) bool {
 
 func isDeclaration(n xml.Name) bool { return n.Space == "xmlns" || n.Space == "" && n.Local == "xmlns" }
 
+// declared returns the namespaces that a tag declares, by prefix.
 func declared(t xml.StartElement) map[string]string {
 	spaces := map[string]string{}
 	for _, a := range t.Attr {
@@ -132,7 +135,7 @@ func declared(t xml.StartElement) map[string]string {
 	return spaces
 }
 
-// attribute is where an attribute or namespace declaration lies: its name is
+// attribute is the position of an attribute or namespace declaration: its name is
 // src[start:nameEnd], its value without quotes src[from:to].
 type attribute struct {
 	start, nameEnd, from, to int
@@ -140,11 +143,11 @@ type attribute struct {
 	of *xmltree.Attr
 }
 
-// end is behind the closing quote.
+// end returns the offset after the closing quote.
 func (a attribute) end() int { return a.to + 1 }
 
-// attributes finds the attributes of e in its start tag, which is known to be
-// well-formed, and where further ones may be put.
+// attributes finds the attributes of e in its start tag, which is well-formed, and
+// the offset at which further ones can be inserted.
 func (d *document) attributes(e *xmltree.Element) (list []attribute, end int) {
 	s := d.spans[e.Index]
 	i := s.start + 1 + len(d.rawName(e))
@@ -179,7 +182,7 @@ func (d *document) attributes(e *xmltree.Element) (list []attribute, end int) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// rawName is the name of e as it stands in its tags.
+// rawName returns the name of e as written in its tags.
 func (d *document) rawName(e *xmltree.Element) string {
 	if e.Prefix == "" {
 		return e.Local
@@ -187,27 +190,29 @@ func (d *document) rawName(e *xmltree.Element) string {
 	return e.Prefix + ":" + e.Local
 }
 
-// bytes is the whole of e as it stands in the text.
+// bytes returns the text of e.
 func (d *document) bytes(e *xmltree.Element) []byte {
 	s := d.spans[e.Index]
 	return d.src[s.start:s.end]
 }
 
-// is tells whether e is the RSpec element of that name.
-func is(e *xmltree.Element, local string) bool { return e.Local == local && e.Space == Namespace }
+// isElement reports whether e is the RSpec element of that name.
+func isElement(e *xmltree.Element, local string) bool {
+	return e.Local == local && e.Space == Namespace
+}
 
-// children are the direct children of e that are RSpec elements of that name.
+// children returns the direct children of e that are RSpec elements of that name.
 func children(e *xmltree.Element, local string) []*xmltree.Element {
 	var out []*xmltree.Element
 	for c := range childElements(e) {
-		if is(c, local) {
+		if isElement(c, local) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// childElements are the direct children of e that are elements.
+// childElements yields the direct children of e that are elements.
 func childElements(e *xmltree.Element) iter.Seq[*xmltree.Element] {
 	return func(yield func(*xmltree.Element) bool) {
 		for _, c := range e.Children {
@@ -218,11 +223,11 @@ func childElements(e *xmltree.Element) iter.Seq[*xmltree.Element] {
 	}
 }
 
-// value is the value of an unprefixed attribute, empty without one.
+// value returns an unprefixed attribute, empty if it is missing.
 func value(e *xmltree.Element, name string) string {
 	v, _ := e.Attr("", name)
 	return v
 }
 
-// trimmed is value without the blanks around it.
+// trimmed returns value without surrounding blanks.
 func trimmed(e *xmltree.Element, name string) string { return strings.TrimSpace(value(e, name)) }

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// escape writes s as ASCII that is right in an attribute, whatever its quotes,
-// and in character data. What XML cannot hold becomes U+FFFD.
+// escape returns s as ASCII that is valid in character data and in attributes with
+// either quotes. Characters that XML cannot contain become U+FFFD.
 func escape(s string) string {
 	clean := true
 	for i := 0; i < len(s) && clean; i++ {
-		clean = plain(s[i])
+		clean = isPlain(s[i])
 	}
 	if clean {
 		return s
 	}
 	var b strings.Builder
 	for i := 0; i < len(s); {
-		if plain(s[i]) {
+		if isPlain(s[i]) {
 			b.WriteByte(s[i])
 			i++
 			continue
@@ -41,8 +41,8 @@ func escape(s string) string {
 	return b.String()
 }
 
-// plain tells which bytes stand for themselves everywhere.
-func plain(c byte) bool {
+// isPlain reports whether a byte needs no escaping anywhere.
+func isPlain(c byte) bool {
 	switch c {
 	case '&', '<', '>', '"', '\'':
 		return false
@@ -50,6 +50,7 @@ func plain(c byte) bool {
 	return c >= ' ' && c < 0x7f
 }
 
+// writeReference writes a character as a hexadecimal reference.
 func writeReference(b *strings.Builder, r rune) {
 	switch {
 	case r == '\t' || r == '\n' || r == '\r':

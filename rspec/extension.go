@@ -1,7 +1,7 @@
 package rspec
 
-// RequestExtensions are the namespaces of the extensions that are understood in
-// requests to the site, or told in its manifests. All others are copied.
+// RequestExtensions returns the namespaces of the extensions that requests to the
+// site may use or its manifests contain. All other extensions are copied.
 func (s *Site) RequestExtensions() []string {
 	spaces := []string{userSpace, proxySpace, emulabSpace}
 	if s.SliverInfo {

@@ -7,15 +7,14 @@ import (
 	"patchbay/am/urn"
 )
 
-// NodeFacts are what a manifest tells about an own node. An empty field tells
-// nothing, except that Hosts, Logins, Users and Proxies always replace what the
-// request had of them.
+// NodeFacts are what a manifest says about an own node. An empty field adds nothing,
+// except that Hosts, Logins, Users and Proxies always replace those of the request.
 type NodeFacts struct {
 	ComponentID, SliverID urn.URN
 	ComponentName         string
 	Exclusive             bool
-	// SliverType and DiskImage are told only where the request names none;
-	// so is HardwareType.
+	// SliverType, DiskImage and HardwareType are written only where the request
+	// names none.
 	SliverType, DiskImage, HardwareType string
 
 	Hosts   []Host
@@ -23,65 +22,65 @@ type NodeFacts struct {
 	Users   []User
 	Proxies []Proxy
 
-	// Interfaces are told by client_id.
+	// Interfaces are the facts by client_id.
 	Interfaces map[string]InterfaceFacts
-	// Sliver is told as geni_sliver_info, VNode as Emulab's vnode; what the
-	// request had of them is replaced then, and else copied.
+	// Sliver is written as geni_sliver_info and VNode as Emulab's vnode. Each
+	// replaces the request's element; if nil, that one is copied.
 	Sliver *SliverInfo
 	VNode  *VNode
 }
 
-// InterfaceFacts are what a manifest tells about an interface of an own node.
+// InterfaceFacts are what a manifest says about an interface of an own node.
 type InterfaceFacts struct {
-	// ComponentID is the physical interface; it is told of the links that end
-	// there, too.
+	// ComponentID is the physical interface; it is also written on the links that
+	// end there.
 	ComponentID urn.URN
-	// MAC is told as it is written here. One in the request is stale and goes.
+	// MAC is written unchanged. If it is empty, a stale one in the request is removed.
 	MAC string
-	// Addresses are told where the request names none. An ip element without an
-	// address asks for one: it is filled in if its type fits.
+	// Addresses are written where the request names none. An ip element without an
+	// address requests one; it is filled in if its type fits.
 	Addresses []netip.Prefix
 }
 
-// LinkFacts are what a manifest tells about an own link.
+// LinkFacts are what a manifest says about an own link.
 type LinkFacts struct {
 	// VLANTag is the tag of its VLAN. If it is empty, one in the request stays.
 	VLANTag string
 }
 
-// SliverInfo is the life of a sliver, for the sliver-info extension. The
-// extension demands Creator, Created and Expires: without one of them nothing
-// is told. Times are told in UTC, to the second.
+// SliverInfo is the content of the sliver-info extension. The extension requires
+// Creator, Created and Expires: without one of them nothing is written. Times are
+// written in UTC, to the second.
 type SliverInfo struct {
 	Creator          urn.URN
 	Created, Expires time.Time
-	// State is the operational state without geni_, Error what went wrong last.
+	// State is the operational state without geni_, Error the last error.
 	State, Error string
 	// ResourceID is the site's own name of the resource.
 	ResourceID string
 }
 
-// complete tells whether there is all that the extension demands.
+// complete reports whether all fields are set that the extension requires.
 func (i *SliverInfo) complete() bool {
 	return i != nil && !i.Creator.IsZero() && !i.Created.IsZero() && !i.Expires.IsZero()
 }
 
 // VNode is the physical identity of a node, for the Emulab extension. Without a
-// Name nothing is told.
+// Name nothing is written.
 type VNode struct{ Name, HardwareType string }
 
 // Host is a name, and perhaps an address, of a node.
 type Host struct{ Name, IPv4 string }
 
-// Login is a way to log in with an SSH key.
+// Login is an SSH login with a key.
 type Login struct {
 	Hostname string
-	// Port is 22 if it is 0.
+	// Port 0 means 22.
 	Port     int
 	Username string
 }
 
-// User is an account of a node and the keys that open it.
+// User is an account of a node with its SSH keys.
 type User struct {
 	Login string
 	URN   urn.URN

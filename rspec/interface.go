@@ -9,23 +9,23 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// end is an interface that links may end at.
+// end is an interface at which links may end.
 type end struct {
 	own bool
-	// node is the number of the own node among Request.Nodes, and number that
-	// of the interface among the node's.
+	// node is the index of the own node in Request.Nodes, number that of the
+	// interface in the node.
 	node, number int
-	// vlan is its wish for a shared VLAN.
+	// vlan is its request for a shared VLAN.
 	vlan *xmltree.Element
 	// link is the own link that ends here, the last one if there are several.
 	link *xmltree.Element
 }
 
-// addInterface reads an interface of n, which will be the next of Request.Nodes.
+// addInterface reads an interface of n, which becomes the next of Request.Nodes.
 func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 	in := Interface{ClientID: value(e, "client_id"), Line: e.Line}
 	own := end{own: true, node: len(p.r.Nodes), number: len(n.Interfaces)}
-	free := p.nameIsFree(&p.interfaceNames, e, true)
+	free := p.claimName(&p.interfaceNames, e, true)
 	p.readBinding(e, &in)
 	for c := range childElements(e) {
 		switch {
@@ -33,12 +33,12 @@ func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 			if own.vlan == nil {
 				own.vlan = c
 			}
-		case is(c, "ip"):
+		case isElement(c, "ip"):
 			p.addAddress(c, &in)
 		}
 	}
 	if most := p.o.Limits.Addresses; len(in.Addresses) > most {
-		p.refuse(TooBig, place{e, ""}, in.ClientID, raise("ask for less", "addresses"), "interface %.80q asks for more than %d addresses", in.ClientID, most)
+		p.refuse(TooBig, place{e, ""}, in.ClientID, raiseRemedy("ask for less", "addresses"), "interface %.80q asks for more than %d addresses", in.ClientID, most)
 	}
 	if free {
 		p.interfaces[in.ClientID] = len(p.ends)
@@ -47,8 +47,8 @@ func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 	n.Interfaces = append(n.Interfaces, in)
 }
 
-// readBinding reads which physical interface is asked for. Some clients name
-// it as the operating system of the node does: that says nothing here.
+// readBinding reads the requested physical interface. Some clients write the name
+// that the node's operating system uses; it is ignored with a remark.
 func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 	text := trimmed(e, "component_id")
 	if text == "" {
@@ -62,17 +62,17 @@ func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 	}
 	u, err := urn.Parse(text)
 	if err != nil || u.Type != urn.Interface {
-		p.wrong(at, in.ClientID, "copy one from the advertisement, …+interface+…, or leave it out", "interface %.80q has a component_id that names no interface, %.80q", in.ClientID, text)
+		p.badArgs(at, in.ClientID, "copy one from the advertisement, …+interface+…, or leave it out", "interface %.80q has a component_id that names no interface, %.80q", in.ClientID, text)
 		return
 	}
 	in.ComponentID, in.Component = text, u
 }
 
-// addAddress reads an address asked for; an ip without one leaves the choice
-// to the site.
+// addAddress reads a requested address; an ip element without one leaves the
+// choice to the site.
 func (p *requestParser) addAddress(e *xmltree.Element, in *Interface) {
 	if len(in.Addresses) > p.o.Limits.Addresses {
-		return // it is refused anyway
+		return // the interface is refused anyway
 	}
 	address, mask, family := trimmed(e, "address"), trimmed(e, "netmask"), trimmed(e, "type")
 	if address == "" {
@@ -80,13 +80,13 @@ func (p *requestParser) addAddress(e *xmltree.Element, in *Interface) {
 	}
 	a, wrong := readAddress(address, mask, family)
 	if wrong != nil {
-		p.wrong(place{e, wrong.attr}, in.ClientID, wrong.remedy, "interface %.80q"+wrong.format, append([]any{in.ClientID}, wrong.args...)...)
+		p.badArgs(place{e, wrong.attr}, in.ClientID, wrong.remedy, "interface %.80q"+wrong.format, append([]any{in.ClientID}, wrong.args...)...)
 		return
 	}
 	same := func(b netip.Prefix) bool { return a.Addr() == b.Addr() }
 	if i := slices.IndexFunc(in.Addresses, same); i >= 0 {
 		if in.Addresses[i] != a {
-			p.wrong(place{e, "netmask"}, in.ClientID, "drop one of them", "interface %.80q has the address %s with two netmasks", in.ClientID, a.Addr())
+			p.badArgs(place{e, "netmask"}, in.ClientID, "drop one of them", "interface %.80q has the address %s with two netmasks", in.ClientID, a.Addr())
 		}
 		return
 	}

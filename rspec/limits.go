@@ -7,14 +7,14 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Limits bound what a request may hold; what is beyond them is TooBig. Bytes and
-// Elements bound the requests of a slice together, too (SliceTooBig). Operators set the
-// fields that have a key. A zero field takes its default.
+// Limits bound what a request may contain; a larger one is refused as TooBig. Bytes
+// and Elements also bound all requests of a slice together (SliceTooBig). Operators
+// set the fields that have a key. A zero field takes its default.
 type Limits struct {
 	// Bytes is the size of the document; 8 MiB, at most 1 GiB.
 	Bytes int `yaml:"bytes"`
-	// Depth is how deep elements nest, the root being 1; 240, which is also the
-	// most, for libxml2 gives up a little later.
+	// Depth is the nesting of elements, the root being 1; 240, which is also the
+	// maximum, since libxml2 fails slightly above it.
 	Depth int `yaml:"depth"`
 	// Elements counts elements, comments, processing instructions and CDATA
 	// sections together; 200,000. A document holds at most twice as many
@@ -26,8 +26,8 @@ type Limits struct {
 	// Namespaces is the number of namespace declarations made by an element and
 	// all elements around it; 250, at most 10,000.
 	Namespaces int
-	// NamespaceBytes is the length of a namespace's name, which is written once
-	// and costs with every element that uses it; 1024 bytes as it is written.
+	// NamespaceBytes is the length of a namespace name as written, since each
+	// element that uses it costs that memory; 1024 bytes.
 	NamespaceBytes int
 	// Nodes and Links count those of all aggregates; 10,000 each.
 	Nodes int `yaml:"nodes"`
@@ -36,20 +36,20 @@ type Limits struct {
 	Interfaces int
 	// ClientID is the length of a client_id of ours in bytes; 256.
 	ClientID int
-	// Addresses is how many one interface of ours may ask for; 64.
+	// Addresses is the number of addresses that one interface of ours may request; 64.
 	Addresses int
-	// Services is how many installs and executes a node of ours may have; 200.
+	// Services is the number of installs and executes of one node of ours; 200.
 	Services int
-	// Command is the length in bytes of the command of an execute, and of the url
-	// of an install; 64 KiB, at most 100 KiB, for Linux takes no longer one.
+	// Command is the length in bytes of the command of an execute and of the url of
+	// an install; 64 KiB, at most 100 KiB, since Linux accepts no longer argument.
 	Command int
 }
 
-// Large is the size in bytes from which a request costs so much memory while it
-// is read, up to ninety times its bytes, that few should be read at one time.
+// Large is the size in bytes from which few requests should be read at the same
+// time: reading one takes up to ninety times its bytes of memory.
 const Large = 256 << 10
 
-// DefaultLimits are what Limits of which nothing is said come to.
+// DefaultLimits returns the default of every limit.
 func DefaultLimits() Limits {
 	text := xmltree.DefaultLimits()
 	return Limits{
@@ -59,17 +59,18 @@ func DefaultLimits() Limits {
 	}
 }
 
-// limitsKey stands before the name of a limit in a site's configuration.
+// limitsKey is the prefix of the names of limits in a site's configuration.
 const limitsKey = "limits.rspec."
 
-// limit is one of the limits, with the name an operator knows it by.
+// limit is one limit with its name in the configuration.
 type limit struct {
 	key     string
 	value   *int
 	highest int
 }
 
-func (l *Limits) all() []limit {
+// fields returns all limits with their names and maxima.
+func (l *Limits) fields() []limit {
 	text := xmltree.HighestLimits()
 	return []limit{
 		{"bytes", &l.Bytes, text.Bytes},
@@ -88,20 +89,21 @@ func (l *Limits) all() []limit {
 	}
 }
 
-// Validate calls wrong for each field that is negative or beyond what can be
-// set, with its key in a site's configuration.
+// Validate calls wrong for each field that is negative or above its maximum, with
+// its key in a site's configuration.
 func (l Limits) Validate(wrong func(key, format string, args ...any)) {
-	for _, x := range l.all() {
+	for _, x := range l.fields() {
 		if *x.value < 0 || *x.value > x.highest {
 			wrong(limitsKey+x.key, "%d is not possible; give a number from 1 to %d, or leave it out", *x.value, x.highest)
 		}
 	}
 }
 
+// withDefaults returns l with defaults for zero fields and maxima for larger ones.
 func (l Limits) withDefaults() Limits {
 	def := DefaultLimits()
-	from := def.all()
-	for i, x := range l.all() {
+	from := def.fields()
+	for i, x := range l.fields() {
 		if *x.value <= 0 {
 			*x.value = *from[i].value
 		}
@@ -110,40 +112,42 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// OfSlice is how many bytes and elements the requests of one slice may have together:
-// as many as one request.
-func (l Limits) OfSlice() (bytes, elements int) {
+// PerSlice returns the bytes and elements that all requests of one slice may have
+// together: the same as for one request.
+func (l Limits) PerSlice() (bytes, elements int) {
 	l = l.withDefaults()
 	return l.Bytes, l.Elements
 }
 
-// SliceTooBig says that the requests of a slice would have so many bytes and elements
-// together; "" if they may. held are those of what the slice has already.
+// SliceTooBig returns why the requests of a slice would be too large with these
+// bytes and elements together; "" if they are not. heldBytes and heldElements are
+// those of the slice's present requests.
 func (l Limits) SliceTooBig(heldBytes, heldElements, bytes, elements int) string {
-	mostBytes, mostElements := l.OfSlice()
+	maxBytes, maxElements := l.PerSlice()
 	var what, key string
 	var held, most, sum int
 	switch {
-	case bytes > mostBytes:
-		what, key, held, most, sum = "bytes", "bytes", heldBytes, mostBytes, bytes
-	case elements > mostElements:
-		what, key, held, most, sum = "elements", "elements", heldElements, mostElements, elements
+	case bytes > maxBytes:
+		what, key, held, most, sum = "bytes", "bytes", heldBytes, maxBytes, bytes
+	case elements > maxElements:
+		what, key, held, most, sum = "elements", "elements", heldElements, maxElements, elements
 	default:
 		return ""
 	}
 	return fmt.Sprintf("the requests of one slice may have %d %s together; those of this slice have %d, and would have %d; %s",
-		most, what, held, sum, raise("Delete slivers of the slice first", key))
+		most, what, held, sum, raiseRemedy("Delete slivers of the slice first", key))
 }
 
-// widest are the limits of what was let in once.
-func widest() Limits {
+// maxLimits returns the maximum of every limit, for stored requests.
+func maxLimits() Limits {
 	var l Limits
-	for _, x := range l.all() {
+	for _, x := range l.fields() {
 		*x.value = x.highest
 	}
 	return l
 }
 
+// xml returns the limits for the XML parser.
 func (l Limits) xml() xmltree.Limits {
 	return xmltree.Limits{
 		Bytes: l.Bytes, Depth: l.Depth, Elements: l.Elements, Attrs: l.Attributes,
@@ -151,36 +155,36 @@ func (l Limits) xml() xmltree.Limits {
 	}
 }
 
-// settable are the limits that an operator can raise.
+// settable are the keys of the limits that an operator can raise.
 var settable = []string{"bytes", "depth", "nodes", "links"}
 
-// raise is the remedy for too much of something: what the client can do, and what the
-// operator, if the limit can be raised.
-func raise(less, key string) string {
+// raiseRemedy returns the remedy for a value above a limit: what the client can do
+// and, if the limit is settable, what the operator can do.
+func raiseRemedy(less, key string) string {
 	if !slices.Contains(settable, key) {
 		return less
 	}
 	return less + ", or ask the operator to raise " + limitsKey + key
 }
 
-// tooBig says in our words which limit of the text was passed.
+// tooBig returns the problem for a limit of the XML parser that was exceeded.
 func tooBig(e *xmltree.LimitError) Problem {
 	p := Problem{Kind: TooBig, Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the request has more than %d %s", e.Max, e.Limit)}
 	switch e.Limit {
 	case "bytes":
-		p.Remedy = raise("divide it among several slices", "bytes")
+		p.Remedy = raiseRemedy("divide it among several slices", "bytes")
 	case "elements", "attributes": // these are twice the elements
-		p.Remedy = raise("divide it among several slices", "elements")
+		p.Remedy = raiseRemedy("divide it among several slices", "elements")
 	case "attributes of one element":
-		p.Remedy = raise("leave some out", "attributes")
+		p.Remedy = raiseRemedy("leave some out", "attributes")
 	case "namespace declarations in one place":
-		p.Remedy = raise("declare each namespace once", "namespaces")
+		p.Remedy = raiseRemedy("declare each namespace once", "namespaces")
 	case "bytes in the name of a namespace":
-		p.Remedy = raise("give it a shorter name", "namespace_bytes")
+		p.Remedy = raiseRemedy("give it a shorter name", "namespace_bytes")
 	default:
 		p.Remedy = "nest them less deeply"
 		if e.Max < xmltree.HighestLimits().Depth {
-			p.Remedy = raise(p.Remedy, "depth")
+			p.Remedy = raiseRemedy(p.Remedy, "depth")
 		} else {
 			p.Remedy += "; no setting goes further"
 		}

@@ -92,23 +92,23 @@ func TestLimitsValidate(t *testing.T) {
 
 // TestTwoRequestsAreJudgedAtOneTime fills a gate and sends one more through it.
 func TestTwoRequestsAreJudgedAtOneTime(t *testing.T) {
-	if cap(judging.inside) != 2 || judging.patience <= 0 {
-		t.Errorf("%d at one time, for %v", cap(judging.inside), judging.patience)
+	if cap(schemaChecks.slots) != 2 || schemaChecks.maxWait <= 0 {
+		t.Errorf("%d at one time, for %v", cap(schemaChecks.slots), schemaChecks.maxWait)
 	}
-	g := gate{make(chan struct{}, 2), time.Millisecond}
+	g := semaphore{make(chan struct{}, 2), time.Millisecond}
 	third := true
-	g.pass(func() {
-		g.pass(func() { third = g.pass(func() {}) })
+	g.run(func() {
+		g.run(func() { third = g.run(func() {}) })
 	})
 	if third {
 		t.Error("a third passes")
 	}
 	func() {
 		defer func() { _ = recover() }()
-		g.pass(func() { panic("mine") })
+		g.run(func() { panic("mine") })
 	}()
-	if len(g.inside) != 0 || !g.pass(func() {}) {
-		t.Error("nobody passes once all have gone")
+	if len(g.slots) != 0 || !g.run(func() {}) {
+		t.Error("nobody passes once all have removed")
 	}
 }
 
@@ -117,7 +117,7 @@ func TestTwoRequestsAreJudgedAtOneTime(t *testing.T) {
 func TestLongNamesOfNamespacesAreNotLetIn(t *testing.T) {
 	in := []byte(`<rspec xmlns="` + Namespace + `" type="request" xmlns:z="urn:` + strings.Repeat("u", 20_000) + `"><node client_id="a"/>` + strings.Repeat("<z:a/>", 3000) + `</rspec>`)
 	o := ours()
-	o.Judge = true
+	o.CheckSchemas = true
 	_, err := ParseRequest(in, o)
 	if e, ok := errors.AsType[*RequestError](err); !ok || e.Kind != TooBig || e.Problems[0].Line != 1 {
 		t.Errorf("got %.200v", err)
@@ -130,12 +130,12 @@ func TestLongNamesOfNamespacesAreNotLetIn(t *testing.T) {
 
 func TestSchemasAreAskedAboutSmallRequests(t *testing.T) {
 	o := ours()
-	o.Judge = true
+	o.CheckSchemas = true
 	odd := func(size int) []byte { return request(`<node client_id="a" odd="` + strings.Repeat("x", size) + `"/>`) }
 	if r := mustParse(t, odd(1), o); len(r.Findings) != 1 || r.Findings[0].Line == 0 {
 		t.Errorf("got %v", r.Findings)
 	}
-	if r := mustParse(t, odd(maxJudged), o); r.Findings != nil {
+	if r := mustParse(t, odd(maxSchemaCheck), o); r.Findings != nil {
 		t.Errorf("judged: %v", r.Findings)
 	}
 	if r := mustParse(t, odd(1), ours()); r.Findings != nil {

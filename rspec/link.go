@@ -6,23 +6,24 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// ownLink is a link that ends at own nodes; a manifest without any of these
-// nodes leaves it out.
+// ownLink is a link with ends at own nodes. A manifest without any of these nodes
+// leaves it out.
 type ownLink struct {
 	element int
 	nodes   []int // numbers among Request.Nodes
-	cross   bool  // it ends at foreign nodes, too, and is only copied
+	cross   bool  // it also ends at foreign nodes and is only copied
 }
 
-// linkParts are the children of a link, sorted.
+// linkParts are the children of a link by kind.
 type linkParts struct {
 	refs, types, properties, managers []*xmltree.Element
-	// vlans are wishes for a shared VLAN, endVLANs those of its interfaces.
+	// vlans are requests for a shared VLAN in the link, endVLANs those in its interfaces.
 	vlans      []*xmltree.Element
 	endVLANs   []*xmltree.Element
 	monitoring *xmltree.Element
 }
 
+// partsOf sorts the children of a link by kind.
 func partsOf(e *xmltree.Element) (l linkParts) {
 	for c := range childElements(e) {
 		switch {
@@ -46,7 +47,7 @@ func partsOf(e *xmltree.Element) (l linkParts) {
 	return l
 }
 
-// readLink sorts a link: ours, another's, or between the two.
+// readLink reads a link and classifies it: ours, another aggregate's, or between the two.
 func (p *requestParser) readLink(e *xmltree.Element) {
 	id := value(e, "client_id")
 	parts := partsOf(e)
@@ -69,48 +70,48 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 		}
 	}
 	ours := len(own.nodes) > 0 || foreign == 0 && len(p.r.Nodes) > 0 && p.managesLink(parts.managers)
-	p.nameIsFree(&p.linkNames, e, ours)
+	p.claimName(&p.linkNames, e, ours)
 	if !ours {
 		return
 	}
 	for _, ref := range dangling {
-		p.wrong(place{ref, "client_id"}, id, "add <interface client_id=…> to a node or drop the interface_ref", "link %.80q refers to the interface %.80q, which no node has", id, value(ref, "client_id"))
+		p.badArgs(place{ref, "client_id"}, id, "add <interface client_id=…> to a node or drop the interface_ref", "link %.80q refers to the interface %.80q, which no node has", id, value(ref, "client_id"))
 	}
 	at := place{e, ""}
 	switch {
 	case len(parts.refs) == 0:
-		p.wrong(at, id, "add an <interface_ref client_id=…> for each end", "link %.80q has no interfaces", id)
+		p.badArgs(at, id, "add an <interface_ref client_id=…> for each end", "link %.80q has no interfaces", id)
 	case foreign > 0 && !p.o.CopyCrossLinks:
-		p.refuse(Unsupported, at, id, "remove it or put all its nodes at one aggregate", "link %.80q joins nodes of this aggregate with nodes of another, which cannot be done here", id)
+		p.refuse(Unsupported, at, id, "remove it or put all its nodes at one aggregate", "link %.80q joins nodes of this aggregate with nodes of another, which is not possible here", id)
 		return
 	case foreign > 0:
-		p.remark(at, id, "it is copied, and nothing is done about it", "link %.80q joins nodes of this aggregate with nodes of another", id)
+		p.remark(at, id, ignored, "link %.80q joins nodes of this aggregate with nodes of another", id)
 		own.cross = true
 		p.r.links = append(p.r.links, own)
 		return
 	}
 	for c := range childElements(e) {
-		p.unmetWish(c, "link", id)
+		p.remarkUnsupported(c, "link", id)
 	}
-	alone := p.meet(e, id, &parts)
+	alone := p.claimEnds(e, id, &parts)
 	p.readType(&link, parts.types)
 	p.readProperties(e, &link, parts.properties)
-	p.joinVLANs(&link, parts.vlans)
-	p.joinEnds(&link, parts.endVLANs)
+	p.readSharedVLANs(&link, parts.vlans)
+	p.readEndVLANs(&link, parts.endVLANs)
 	if parts.monitoring != nil {
 		link.Monitoring = p.readMonitoring(parts.monitoring, id)
 	}
-	if alone { // otherwise one address may be there at any number of ends
+	if alone { // otherwise one address could be at any number of ends
 		p.checkAddresses(e, &link)
 	}
 	p.r.Links = append(p.r.Links, link)
 	p.r.links = append(p.r.links, own)
 }
 
-// meet notes that an own link ends at its interfaces, each of which has one
-// place at one own link, and takes up their wishes for a shared VLAN. It tells
-// whether the link has them for itself, each once.
-func (p *requestParser) meet(e *xmltree.Element, id string, parts *linkParts) (alone bool) {
+// claimEnds records that an own link ends at its interfaces, each of which may be
+// the end of only one link. It also collects their requests for a shared VLAN. It
+// reports whether no interface is used twice.
+func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkParts) (alone bool) {
 	alone = true
 	for _, ref := range parts.refs {
 		name := value(ref, "client_id")
@@ -127,28 +128,28 @@ func (p *requestParser) meet(e *xmltree.Element, id string, parts *linkParts) (a
 			}
 		case e:
 			alone = false
-			p.wrong(at, id, "drop one interface_ref", "link %.80q ends twice at the interface %.80q", id, name)
+			p.badArgs(at, id, "drop one interface_ref", "link %.80q ends twice at the interface %.80q", id, name)
 		default:
 			alone = false
-			p.wrong(at, id, "give its node an interface for each link", "link %.80q ends at the interface %.80q, which is at the end of link %.80q already", id, name, value(x.link, "client_id"))
+			p.badArgs(at, id, "give its node an interface for each link", "link %.80q ends at the interface %.80q, which is at the end of link %.80q already", id, name, value(x.link, "client_id"))
 			x.link = e
 		}
 	}
 	return alone
 }
 
-// managesLink tells whether a link without known ends is ours: it names us, or
-// nobody.
+// managesLink reports whether a link without known ends is ours: it names this
+// aggregate, or no manager.
 func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	for _, m := range managers {
-		if us, _ := p.isUs(trimmed(m, "name")); us {
+		if us, _ := p.isThisAggregate(trimmed(m, "name")); us {
 			return true
 		}
 	}
 	return len(managers) == 0
 }
 
-// readType reads the kind asked for; of several the first that is to be had.
+// readType reads the type of a link: the first of those named that is available.
 func (p *requestParser) readType(l *Link, types []*xmltree.Element) {
 	for _, t := range types {
 		l.Type = trimmed(t, "name")
@@ -162,6 +163,6 @@ func (p *requestParser) readType(l *Link, types []*xmltree.Element) {
 		}
 	}
 	if n := len(types); n > 0 {
-		p.refuse(Unsupported, place{types[n-1], "name"}, l.ClientID, "use "+strings.Join(append(p.o.LinkTypes[:len(p.o.LinkTypes):len(p.o.LinkTypes)], "or leave link_type out"), ", "), "link %.80q has the type %.80q, which is not to be had here", l.ClientID, l.Type)
+		p.refuse(Unsupported, place{types[n-1], "name"}, l.ClientID, "use "+strings.Join(append(p.o.LinkTypes[:len(p.o.LinkTypes):len(p.o.LinkTypes)], "or leave link_type out"), ", "), "link %.80q has the type %.80q, which is not available here", l.ClientID, l.Type)
 	}
 }

@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// pair is a namespace and where its schema is published.
+// pair is a namespace and the address of its schema.
 type pair struct{ space, schema string }
 
-// word is a word of a list in an attribute: it is written raw[from:to] and reads
+// word is a word in an attribute's list: raw[from:to] as written, with the value
 // text. References may stand for its characters and for the white space around it.
 type word struct {
 	from, to int
 	text     string
 }
 
+// wordsOf splits an attribute's raw value into words.
 func wordsOf(raw string) []word {
 	var list []word
 	var text strings.Builder
@@ -30,7 +31,7 @@ func wordsOf(raw string) []word {
 		s, n := raw[i:i+1], 1
 		if raw[i] == '&' {
 			n = strings.IndexByte(raw[i:], ';') + 1
-			s = referred(raw[i : i+n])
+			s = dereference(raw[i : i+n])
 		}
 		if len(s) == 1 && isSpace(s[0]) {
 			end(i)
@@ -46,8 +47,8 @@ func wordsOf(raw string) []word {
 	return list
 }
 
-// referred is what a reference of a well-formed document stands for.
-func referred(ref string) string {
+// dereference returns the character of a reference in a well-formed document.
+func dereference(ref string) string {
 	switch ref {
 	case "&lt;":
 		return "<"
@@ -68,7 +69,7 @@ func referred(ref string) string {
 	return string(rune(r))
 }
 
-// pairsOf are the pairs of an attribute as it is written.
+// pairsOf returns the pairs in a raw attribute value.
 func pairsOf(raw string) []pair {
 	var list []pair
 	words := wordsOf(raw)
@@ -78,10 +79,9 @@ func pairsOf(raw string) []pair {
 	return list
 }
 
-// manifestLocations turns a request's schema locations into a manifest's: the
-// RSpec schema is the manifest's, other words stay, and pairs of namespaces that
-// are not there yet are added. It works on the text as written, whose white
-// space stays.
+// manifestLocations converts a request's schema locations into a manifest's. The
+// RSpec schema becomes the manifest's, other words stay, and the pairs of missing
+// namespaces are appended. It edits the raw text, whose white space stays.
 func manifestLocations(raw string, add []pair) string {
 	var b strings.Builder
 	there := map[string]bool{}
@@ -102,16 +102,16 @@ func manifestLocations(raw string, add []pair) string {
 		}
 		at = w.to
 	}
-	put := func(space, schema string) {
+	appendPair := func(space, schema string) {
 		there[space] = true
 		b.WriteString(" " + escape(space) + " " + escape(schema))
 	}
 	if !there[ManifestSchema] {
-		put(Namespace, ManifestSchema)
+		appendPair(Namespace, ManifestSchema)
 	}
 	for _, p := range add {
 		if !there[p.space] {
-			put(p.space, p.schema)
+			appendPair(p.space, p.schema)
 		}
 	}
 	b.WriteString(raw[at:])

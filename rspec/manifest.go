@@ -8,51 +8,51 @@ import (
 	"patchbay/am/urn"
 )
 
-// ManifestOptions are what a manifest tells about itself.
+// ManifestOptions are the properties of a whole manifest.
 type ManifestOptions struct {
-	// Manager fills in component_manager_id where a node names nobody.
+	// Manager becomes the component_manager_id of nodes that name none.
 	Manager urn.URN
-	// Generated is now; Expires the earliest end of the leases shown. They are
-	// told in UTC, to the second; a zero Expires is not told. Clients take equal
-	// times for unknown, so Generated is told a second earlier then.
+	// Generated is now; Expires is the earliest end of the leases shown, and may be
+	// zero. Both are written in UTC, to the second. Clients read equal times as an
+	// unknown expiry; then Generated is written a second earlier.
 	Generated, Expires time.Time
-	// GeneratedBy is not told if it is empty.
+	// GeneratedBy is left out if it is empty.
 	GeneratedBy string
-	// ASCII writes characters beyond ASCII as references and blanks them in
-	// comments and processing instructions. Names of elements and attributes,
-	// prefixes, and targets of processing instructions have no other spelling
-	// and stay: where they are not ASCII, neither is the manifest.
+	// ASCII writes characters beyond ASCII as references, and as blanks in comments
+	// and processing instructions. Names of elements and attributes, prefixes and
+	// targets of processing instructions have no other spelling and stay. If they
+	// are not ASCII, the manifest is not either.
 	ASCII bool
 }
 
-// Part is a request and what came of it.
+// Part is a request with the facts about its nodes and links.
 type Part struct {
 	Request *Request
-	// Nodes are the facts by client_id. Own nodes without facts are left out,
-	// and so are links that end at own nodes of which none is left; a link of
-	// which one is left stays as it is, with references to interfaces that are
+	// Nodes are the facts by client_id. Own nodes without facts are left out, and so
+	// are links whose own nodes are all left out. Other links stay unchanged, with
+	// references to interfaces that are not shown. Facts about unknown nodes are
+	// ignored.
 	// not shown. Facts without an own node are not told.
 	Nodes map[string]NodeFacts
-	// Links are the facts of own links by client_id; a link without facts is
-	// shown while one of its nodes is.
+	// Links are the facts of own links by client_id. A link without facts is shown
+	// if one of its nodes is.
 	Links map[string]LinkFacts
 }
 
 // WriteManifest writes the manifest of one slice: the request's own bytes with
-// splices, the union of several requests, or, without parts, a manifest of
-// nothing. The requests are left as they are. Beyond 64 MiB the error is ErrTooLarge;
-// nothing else fails.
+// edits, a union of several requests, or an empty manifest without parts. It does
+// not change the requests. Its only error is ErrTooLarge, beyond 64 MiB.
 //
-// A union is the first part's document, with the content of the others behind
-// its own, comments and processing instructions around their roots included.
-// What other parts' content inherits from its root is kept: namespaces, xml:lang,
-// xml:space and xml:base are told on the common root where they are free or the
-// same there, and else on each child of the root. Further attributes of their
-// roots go to the common root where their names are free, the first part's first.
-// Foreign nodes and links and root extensions that parts have alike are shown
-// once. Not kept are XML declarations, attributes of roots of which an earlier
-// part has another value, and what would be beyond 90 attributes of the common
-// root; an xml:base of the first part cannot be taken back for others.
+// A union is the first part's document with the content of the others after its
+// own, including comments and processing instructions around their roots. What
+// the content of other parts inherits from its root is kept: namespaces, xml:lang,
+// xml:space and xml:base are written on the common root if they are free or equal
+// there, and otherwise on each child of the root. Other attributes of the roots
+// are added to the common root if their names are free; the first part wins.
+// Foreign nodes and links and root extensions that several parts share are shown
+// once. Lost are XML declarations, root attributes that an earlier part sets
+// differently, and attributes beyond 90 on the common root. An xml:base of the
+// first part also applies to the others.
 func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	if len(parts) == 0 {
 		return emptyManifest(o), nil
@@ -78,11 +78,11 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	return text, err
 }
 
-// maxManifest bounds what is spliced in: keys times nodes, or namespaces times
-// elements, may make much of little.
+// maxManifest bounds the inserted text: keys times nodes, or namespaces times
+// elements, can make a large manifest from a small request.
 const maxManifest = 64 << 20
 
-// ErrTooLarge is returned by WriteManifest.
+// ErrTooLarge is the error of WriteManifest.
 var ErrTooLarge = errors.New("the manifest is larger than 64 MiB; ask for fewer slivers at once")
 
 func emptyManifest(o ManifestOptions) []byte {
@@ -100,8 +100,8 @@ func emptyManifest(o ManifestOptions) []byte {
 
 type rootAttribute struct{ name, value string }
 
-// rootAttributes are those that a manifest tells about itself; what has no value
-// is not told.
+// rootAttributes returns the attributes that a manifest sets on its root; those
+// without a value are left out.
 func rootAttributes(o ManifestOptions) []rootAttribute {
 	generated, expires := stamp(o.Generated), ""
 	if !o.Expires.IsZero() {
@@ -115,7 +115,7 @@ func rootAttributes(o ManifestOptions) []rootAttribute {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// edit makes the splices of one part, except those of the root's start tag.
+// edit makes the edits of one part, except those of the root's start tag.
 func (p *Part) edit(manager urn.URN) (*splices, error) {
 	r := p.Request
 	s := &splices{doc: r.doc}

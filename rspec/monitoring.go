@@ -7,15 +7,15 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// isMonitoring knows the wish for monitoring in both of its namespaces; other
-// namespaces, and the RSpec's own, have elements of the same name.
+// isMonitoring reports whether e is the monitoring extension, in either namespace.
+// Other namespaces, and the RSpec's own, have elements of the same name.
 func isMonitoring(e *xmltree.Element) bool {
 	return e.Local == "monitoring" && (e.Space == monitoringSpace || e.Space == oldMonitoringSpace)
 }
 
-// readMonitoring reads the wish of an own node or link, whose name is id; empty
-// for the request as a whole. A wish that makes no sense is remarked upon and
-// copied: an extension never makes a request fail.
+// readMonitoring reads the monitoring of an own node or link named id, or of the
+// whole request if id is empty. An invalid one is copied with a remark: an
+// extension never makes a request fail.
 func (p *requestParser) readMonitoring(e *xmltree.Element, id string) *Monitoring {
 	m := &Monitoring{Endpoint: trimmed(e, "monitoring_endpoint"), Type: trimmed(e, "type")}
 	text, given := e.Attr("", "enabled")
@@ -28,7 +28,7 @@ func (p *requestParser) readMonitoring(e *xmltree.Element, id string) *Monitorin
 		if id != "" {
 			of = fmt.Sprintf(" of %.80q", id)
 		}
-		p.remark(place{e, "enabled"}, id, "write true or false; nothing is monitored", "the monitoring%s has enabled=%.40q", of, text)
+		p.remark(place{e, "enabled"}, id, "write true or false; it is ignored now", "the monitoring%s has enabled=%.40q", of, text)
 		return nil
 	}
 	m.Enabled = enabled

@@ -6,7 +6,7 @@ import "patchbay/schemas"
 const (
 	// Namespace is that of RSpec version 3.
 	Namespace = schemas.Namespace
-	// RequestSchema, ManifestSchema and AdSchema are where its schemas are published.
+	// RequestSchema, ManifestSchema and AdSchema are the addresses of its schemas.
 	RequestSchema  = Namespace + "/request.xsd"
 	ManifestSchema = Namespace + "/manifest.xsd"
 	AdSchema       = Namespace + "/ad.xsd"

@@ -11,8 +11,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// annotateInterface tells the facts of an interface and drops those of an
-// earlier manifest: interfaces are no slivers here.
+// annotateInterface writes the facts of an interface and removes those of an
+// earlier manifest. Interfaces are not slivers here.
 func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 	t := s.startTag(e)
 	t.drop("sliver_id")
@@ -30,8 +30,8 @@ func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 	s.annotateAddresses(e, f.Addresses)
 }
 
-// annotateAddresses tells the addresses of an interface for which the request
-// names none: in the ip elements that are open, the rest behind them.
+// annotateAddresses writes the addresses of an interface for which the request
+// names none: first into its ip elements without an address, the rest after them.
 func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix) {
 	open := children(e, "ip")
 	for _, ip := range open {
@@ -64,11 +64,11 @@ func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix
 	s.appendTo(e, b.String())
 }
 
-// address is what an ip element says.
+// address is the content of an ip element.
 type address struct{ address, netmask, kind string }
 
-// addressOf spells a valid prefix: the mask dotted for IPv4, as clients expect
-// it, and as a length for IPv6, which has no other form.
+// addressOf formats a valid prefix. An IPv4 mask is dotted, as clients expect; an
+// IPv6 mask is a prefix length, its only form.
 func addressOf(p netip.Prefix) address {
 	a, bits := p.Addr().WithZone(""), p.Bits()
 	if a.Is4In6() {
@@ -80,8 +80,8 @@ func addressOf(p netip.Prefix) address {
 	return address{a.String(), strconv.Itoa(bits), "ipv6"}
 }
 
-// annotateLink tells the facts of an own link and drops those of an earlier
-// manifest: links are no slivers here. ends are the component_ids of interfaces
+// annotateLink writes the facts of an own link and removes those of an earlier
+// manifest. Links are not slivers here. ends are the component_ids of interfaces
 // by client_id.
 func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]urn.URN) {
 	t := s.startTag(e)

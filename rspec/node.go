@@ -13,7 +13,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 	if n.ComponentID = trimmed(e, "component_id"); n.ComponentID != "" {
 		u, err := urn.Parse(n.ComponentID)
 		if err != nil {
-			p.wrong(place{e, "component_id"}, n.ClientID, "copy one from the advertisement or leave it out", "node %.80q has a component_id that is no URN, %.80q", n.ClientID, n.ComponentID)
+			p.badArgs(place{e, "component_id"}, n.ClientID, "copy one from the advertisement or leave it out", "node %.80q has a component_id that is no URN, %.80q", n.ClientID, n.ComponentID)
 		}
 		n.Component = u
 	}
@@ -21,7 +21,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 		if v, ok := boolean(text); ok {
 			n.Exclusive = &v
 		} else {
-			p.wrong(place{e, "exclusive"}, n.ClientID, "write true or false", "node %.80q has exclusive=%.40q", n.ClientID, text)
+			p.badArgs(place{e, "exclusive"}, n.ClientID, "write true or false", "node %.80q has exclusive=%.40q", n.ClientID, text)
 		}
 	}
 	var types, hardware, services int
@@ -33,7 +33,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			}
 		case c.Space == emulabSpace:
 			n.RoutableIP = n.RoutableIP || c.Local == "routable_control_ip"
-			p.unmetWish(c, "node", n.ClientID)
+			p.remarkUnsupported(c, "node", n.ClientID)
 		case c.Space != Namespace:
 		case c.Local == "sliver_type":
 			if types++; types == 1 {
@@ -56,19 +56,20 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 	return n
 }
 
+// readSliverType reads the sliver type of a node and its image.
 func (p *requestParser) readSliverType(e *xmltree.Element, n *Node) {
 	if n.SliverType = trimmed(e, "name"); n.SliverType == "" {
-		p.wrong(place{e, "name"}, n.ClientID, "name one of the advertisement or leave the element out", "node %.80q has a sliver_type without a name", n.ClientID)
+		p.badArgs(place{e, "name"}, n.ClientID, "name one of the advertisement or leave the element out", "node %.80q has a sliver_type without a name", n.ClientID)
 	}
 	for c := range childElements(e) {
-		if is(c, "disk_image") {
+		if isElement(c, "disk_image") {
 			n.DiskImage, n.DiskImageURL = trimmed(c, "name"), trimmed(c, "url")
 			return
 		}
 	}
 }
 
-// boolean reads an xs:boolean.
+// boolean parses an xs:boolean.
 func boolean(s string) (v, ok bool) {
 	switch strings.TrimSpace(s) {
 	case "true", "1":

@@ -6,7 +6,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Machine is the operational states that slivers of some types go through.
+// Machine is the state machine of the operational states of some sliver types.
 type Machine struct {
 	SliverTypes []string
 	// Start is the state right after provisioning.
@@ -14,21 +14,21 @@ type Machine struct {
 	States []State
 }
 
-// State is one state, what may be asked for in it, and what it leads to by itself.
+// State is one state, the actions possible in it, and its automatic transitions.
 type State struct {
 	Name, Description string
 	Actions           []Action
 	Waits             []Wait
 }
 
-// Action is an operational action and the state it leads to.
+// Action is an operational action and the state that follows.
 type Action struct{ Name, Next, Description string }
 
-// Wait is an outcome, such as geni_success, and the state it leads to.
+// Wait is an outcome, such as geni_success, and the state that follows.
 type Wait struct{ Type, Next, Description string }
 
-// write writes the machine as the opstate extension has it; one without sliver
-// types is no machine.
+// write writes the machine in the opstate extension; nothing if it has no sliver
+// types.
 func (m *Machine) write(b *strings.Builder, manager urn.URN) {
 	if len(m.SliverTypes) == 0 {
 		return
@@ -39,12 +39,12 @@ func (m *Machine) write(b *strings.Builder, manager urn.URN) {
 	}
 	for _, s := range m.States {
 		var inner strings.Builder
-		inner.WriteString(described(s.Description))
+		inner.WriteString(descriptionElement(s.Description))
 		for _, a := range s.Actions {
-			writeAround(&inner, "action", described(a.Description), "name", a.Name, "next", a.Next)
+			writeAround(&inner, "action", descriptionElement(a.Description), "name", a.Name, "next", a.Next)
 		}
 		for _, w := range s.Waits {
-			writeAround(&inner, "wait", described(w.Description), "type", w.Type, "next", w.Next)
+			writeAround(&inner, "wait", descriptionElement(w.Description), "type", w.Type, "next", w.Next)
 		}
 		b.WriteString("  ")
 		writeAround(b, "state", inner.String(), "name", s.Name)
@@ -53,8 +53,8 @@ func (m *Machine) write(b *strings.Builder, manager urn.URN) {
 	b.WriteString(" </rspec_opstate>\n")
 }
 
-// described is a description as an element; nothing if there is none.
-func described(text string) string {
+// descriptionElement returns a description as an element; nothing for an empty one.
+func descriptionElement(text string) string {
 	if text == "" {
 		return ""
 	}

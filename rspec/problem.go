@@ -7,46 +7,45 @@ import (
 	"strings"
 )
 
-// Kind is why a request was refused.
+// Kind is the reason for a refusal.
 type Kind int
 
 // Kinds of refusal.
 const (
-	// BadArgs: the request is wrong in itself.
+	// BadArgs: the request itself is wrong.
 	BadArgs Kind = iota + 1
-	// BadVersion: an RSpec, but of a version that is not read here.
+	// BadVersion: it is an RSpec of a version that is not supported.
 	BadVersion
-	// Unsupported: right, but more than this aggregate can do.
+	// Unsupported: the request is correct, but this aggregate cannot do it.
 	Unsupported
-	// TooBig: beyond a limit of size.
+	// TooBig: the request exceeds a limit of size.
 	TooBig
 )
 
-// weight orders kinds: the heaviest gives the answer its code. What can never
-// be read comes before what is wrong, and that before what cannot be done here.
+// weight orders kinds: the heaviest one gives the answer its code. An unreadable
+// document outweighs a wrong one, and that an unsupported one.
 func (k Kind) weight() int {
 	return slices.Index([]Kind{0, Unsupported, BadArgs, TooBig, BadVersion}, k)
 }
 
-// Problem is one thing that is wrong with a request, or, without a kind, only
-// worth a remark.
+// Problem is one mistake in a request, or, without a kind, a remark.
 type Problem struct {
 	// Kind is 0 for a remark.
 	Kind Kind
-	// ClientID is the node, link or interface concerned; empty if none is.
+	// ClientID is the node, link or interface concerned; empty if there is none.
 	ClientID string
-	// Line and Column are where it stands in the bytes as they were given: lines
-	// and characters counted from 1, a byte order mark not counted; 0 if unknown.
+	// Line and Column are the place in the bytes as received: lines and characters
+	// counted from 1, without a byte order mark; 0 if unknown.
 	Line, Column int
-	// Msg says what is wrong, Remedy what to do or what would have been
-	// accepted; each is a part of one line.
+	// Msg says what is wrong, Remedy what to do or what would be accepted. Neither
+	// contains a line break.
 	Msg, Remedy string
 }
 
-// IsRemark tells whether the request is taken all the same.
+// IsRemark reports whether the request is accepted in spite of the problem.
 func (p Problem) IsRemark() bool { return p.Kind == 0 }
 
-// String is one line: where, what is wrong, and what to do.
+// String returns one line: the place, what is wrong, and what to do.
 func (p Problem) String() string {
 	if p.Line == 0 {
 		return p.Text()
@@ -54,7 +53,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("line %d: %s", p.Line, p.Text())
 }
 
-// Text is String without the line, for those who print the place themselves.
+// Text returns String without the line number.
 func (p Problem) Text() string {
 	if p.Remedy == "" {
 		return p.Msg
@@ -62,7 +61,7 @@ func (p Problem) Text() string {
 	return p.Msg + "; " + p.Remedy
 }
 
-// Lines are the problems as text, each one line.
+// Lines returns the problems as text, one line each.
 func Lines(list []Problem) []string {
 	var out []string
 	for _, p := range list {
@@ -71,8 +70,8 @@ func Lines(list []Problem) []string {
 	return out
 }
 
-// merged are two lists, each by line and column, as one.
-func merged(a, b []Problem) []Problem {
+// mergeByLine merges two lists that are sorted by line and column.
+func mergeByLine(a, b []Problem) []Problem {
 	all := slices.Concat(a, b)
 	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
@@ -82,28 +81,28 @@ func merged(a, b []Problem) []Problem {
 
 // RequestError is the refusal of a request.
 type RequestError struct {
-	// Problem is the one that decides the answer's code; the first of its kind.
+	// Problem decides the answer's code; it is the first of its kind.
 	Problem
-	// Problems are all that were found, at least one and at most 50, by line.
+	// Problems are at least one and at most 50, by line.
 	Problems []Problem
-	// More counts what was found beyond them.
+	// More counts further problems.
 	More int
 }
 
-// maxTold is how many problems one message tells.
-const maxTold = 10
+// maxShown is the number of problems in one message.
+const maxShown = 10
 
-// Error tells the problems, the first ten if there are more, on one line.
+// Error lists the first ten problems on one line.
 func (e *RequestError) Error() string {
-	told := Lines(e.Problems[:min(len(e.Problems), maxTold)])
-	if more := len(e.Problems) - len(told) + e.More; more > 0 {
-		told = append(told, fmt.Sprintf("and %d more; patchbay check lists them", more))
+	shown := Lines(e.Problems[:min(len(e.Problems), maxShown)])
+	if more := len(e.Problems) - len(shown) + e.More; more > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more; patchbay check lists them", more))
 	}
-	return strings.Join(told, "; ")
+	return strings.Join(shown, "; ")
 }
 
-// refusal makes an error of the problems, which are in order; nil without any.
-func refusal(list []Problem, more int) *RequestError {
+// newRequestError returns an error for sorted problems; nil if there are none.
+func newRequestError(list []Problem, more int) *RequestError {
 	if len(list) == 0 {
 		return nil
 	}

@@ -162,7 +162,7 @@ func TestProblemsAreBounded(t *testing.T) {
 			t.Fatalf("problem %d is about %q in line %d, not %q", 5+i, p.ClientID, p.Line, want)
 		}
 	}
-	if text := e.Error(); strings.Count(text, "line ") < maxTold || len(text) > 2000 || !strings.Contains(text, fmt.Sprintf("and %d more", 3+2+n-maxTold)) {
+	if text := e.Error(); strings.Count(text, "line ") < maxShown || len(text) > 2000 || !strings.Contains(text, fmt.Sprintf("and %d more", 3+2+n-maxShown)) {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}
 	_, list := Check(request(b.String()), ours())

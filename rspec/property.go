@@ -10,30 +10,29 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// The most that a property may ask for. Nothing that exists is beyond it, so
-// what is, is a mistake.
+// Maxima of properties. Larger values are mistakes, since no equipment has them.
 const (
 	maxCapacity = 1e12 // kbit/s
 	maxLatency  = float64(time.Hour / time.Millisecond)
 )
 
-// readProperties reads what the link l, which is e, is to be like, by direction.
+// readProperties reads the properties of the link l, which is e, by direction.
 func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmltree.Element) {
 	type direction struct{ source, dest string }
 	var (
-		known map[direction]int // number among l.Properties
-		said  bool              // how packet_loss is read
+		known         map[direction]int // number among l.Properties
+		lossExplained bool              // whether a remark explains the unit of packet_loss
 	)
 	for _, c := range list {
 		q, ok := p.readProperty(c, l)
 		if ok && q == (Property{}) {
-			continue // asks for nothing: something to copy
+			continue // requests nothing and is only copied
 		}
 		if sides := p.readSides(c, e, l, &q); !sides || !ok {
 			continue
 		}
-		if text := trimmed(c, "packet_loss"); !said && q.Loss > 0 {
-			said = p.sayLoss(c, l, text, q.Loss)
+		if text := trimmed(c, "packet_loss"); !lossExplained && q.Loss > 0 {
+			lossExplained = p.remarkLossUnit(c, l, text, q.Loss)
 		}
 		if known == nil {
 			known = make(map[direction]int, len(list))
@@ -46,13 +45,13 @@ func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmlt
 			continue
 		}
 		if attr := l.Properties[i].join(q); attr != "" {
-			p.wrong(place{c, attr}, l.ClientID, "keep one of them", "link %.80q has two properties from %.80q to %.80q with different %s", l.ClientID, value(c, "source_id"), value(c, "dest_id"), attr)
+			p.badArgs(place{c, attr}, l.ClientID, "keep one of them", "link %.80q has two properties from %.80q to %.80q with different %s", l.ClientID, value(c, "source_id"), value(c, "dest_id"), attr)
 		}
 	}
 }
 
-// join takes up what q asks for in the same direction; what both ask for must
-// be the same, or the answer is the attribute in which they differ.
+// join adds the values of q, which is for the same direction. It returns the name
+// of the attribute in which both have different values, or "".
 func (p *Property) join(q Property) (differs string) {
 	switch {
 	case p.Capacity != 0 && q.Capacity != 0 && p.Capacity != q.Capacity:
@@ -71,10 +70,10 @@ func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, o
 	ok = true
 	number := func(name string, most float64, remedy string) float64 {
 		text := trimmed(e, name)
-		n, fits := quantity(text, most)
+		n, fits := parseQuantity(text, most)
 		if !fits {
 			ok = false
-			p.wrong(place{e, name}, l.ClientID, remedy, "link %.80q has a property with the %s %.80q", l.ClientID, name, text)
+			p.badArgs(place{e, name}, l.ClientID, remedy, "link %.80q has a property with the %s %.80q", l.ClientID, name, text)
 		}
 		return n
 	}
@@ -82,7 +81,7 @@ func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, o
 	latency := number("latency", maxLatency, "write milliseconds as a number up to an hour, such as 10")
 	most, remedy := 100.0, "write per cent as a number from 0 to 100"
 	if p.o.PacketLoss == Fraction {
-		most, remedy = 1, "write a fraction from 0 to 1, such as 0.01 for 1 %; values above 1 are per cent, which is not read here"
+		most, remedy = 1, "write a fraction from 0 to 1, such as 0.01 for 1 %; this site does not read values above 1 as per cent"
 	}
 	loss := number("packet_loss", most, remedy)
 	q.Capacity = int64(math.Ceil(capacity))
@@ -91,8 +90,8 @@ func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, o
 	return q, ok
 }
 
-// quantity is a decimal number from 0 to most; empty text is 0, not asked for.
-func quantity(text string, most float64) (n float64, ok bool) {
+// parseQuantity parses a decimal number from 0 to most; empty text is 0, not requested.
+func parseQuantity(text string, most float64) (n float64, ok bool) {
 	if text == "" {
 		return 0, true
 	}
@@ -106,8 +105,8 @@ func quantity(text string, most float64) (n float64, ok bool) {
 	return n, true
 }
 
-// readSides reads between which interfaces of the link a property c holds. The
-// link's own name stands for all of its interfaces but the other side.
+// readSides reads the interfaces between which a property c applies. The link's
+// own name means all of its interfaces but the other side.
 func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property) bool {
 	side := func(attr string) (name string, ok bool) {
 		name = value(c, attr)
@@ -121,7 +120,7 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 		if name != "" {
 			what, args = "with the %[2]s %.80[3]q, which is none of its interfaces", append(args, name)
 		}
-		p.remark(place{c, attr}, l.ClientID, fmt.Sprintf("it is copied, and nothing is done about it; for all other ends, also those of other slices, write %.80q", l.ClientID), "link %.80[1]q has a property "+strings.Replace(what, "has", "that has", 1), args...)
+		p.remark(place{c, attr}, l.ClientID, fmt.Sprintf("%s; for all other ends, also those of other slices, write %.80q", ignored, l.ClientID), "link %.80[1]q has a property "+strings.Replace(what, "has", "that has", 1), args...)
 		return "", false
 	}
 	source, ok := side("source_id")
@@ -130,15 +129,16 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 		return false
 	}
 	if source == dest {
-		p.wrong(place{c, "dest_id"}, l.ClientID, fmt.Sprintf("name another interface of the link, or %.80q for all others", l.ClientID), "link %.80q has a property from %.80q to itself", l.ClientID, value(c, "source_id"))
+		p.badArgs(place{c, "dest_id"}, l.ClientID, fmt.Sprintf("name another interface of the link, or %.80q for all others", l.ClientID), "link %.80q has a property from %.80q to itself", l.ClientID, value(c, "source_id"))
 		return false
 	}
 	q.Source, q.Dest = source, dest
 	return true
 }
 
-// sayLoss says how a packet_loss below 1 is read, for there are two readings.
-func (p *requestParser) sayLoss(e *xmltree.Element, l *Link, text string, loss float64) bool {
+// remarkLossUnit adds a remark on the unit of a packet_loss below 1, which could
+// be a fraction or per cent. It reports whether it did.
+func (p *requestParser) remarkLossUnit(e *xmltree.Element, l *Link, text string, loss float64) bool {
 	n, _ := strconv.ParseFloat(text, 64)
 	if n >= 1 {
 		return false

@@ -71,7 +71,7 @@ func TestPropertyIsRefused(t *testing.T) {
 		{"a decimal comma", property(`§latency="0,5"`), Percent, "milliseconds"},
 		{"longer than an hour", property(`§latency="3600001"`), Percent, "milliseconds"},
 		{"more than all", property(`§packet_loss="100.1"`), Percent, "per cent"},
-		{"per cent for a fraction", property(`§packet_loss="5"`), Fraction, "values above 1 are per cent"},
+		{"per cent for a fraction", property(`§packet_loss="5"`), Fraction, "does not read values above 1"},
 		{"negative loss", property(`§packet_loss="-0.1"`), Fraction, "fraction"},
 		{"to itself", `<property source_id="x" §dest_id="x" capacity="1"/>`, Percent, "itself"},
 		{"from the LAN to the LAN", `<property source_id="l" §dest_id="l" capacity="1"/>`, Percent, "itself"},

@@ -10,7 +10,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Bounds of what is told about one request, however odd it is.
+// Limits on the problems reported about one request.
 const (
 	maxProblems = 50
 	maxRemarks  = 20
@@ -22,8 +22,8 @@ type place struct {
 	attr string
 }
 
-// finding is a problem of which the text is not made and the place not looked
-// up yet: of many only the first are told.
+// finding is a problem whose text and position are not computed yet, since only
+// the first of many are reported.
 type finding struct {
 	place
 	kind     Kind
@@ -33,11 +33,11 @@ type finding struct {
 	args     []any
 }
 
-// report is the first of what was found, by place in the document.
+// report is the first findings, by place in the document.
 type report struct {
 	most int
 	list []finding
-	more int // found, but too many to tell
+	more int // further findings
 }
 
 func (r *report) add(x finding) {
@@ -47,7 +47,7 @@ func (r *report) add(x finding) {
 	}
 }
 
-// trim keeps those that stand first.
+// trim keeps the findings that come first in the document.
 func (r *report) trim() {
 	slices.SortStableFunc(r.list, func(a, b finding) int { return cmp.Compare(a.e.Index, b.e.Index) })
 	if len(r.list) > r.most {
@@ -57,7 +57,7 @@ func (r *report) trim() {
 	}
 }
 
-// problems are what was found, by line and column.
+// problems returns the findings as problems, by line and column.
 func (r *report) problems(doc *document) []Problem {
 	r.trim()
 	offsets := make([]int, len(r.list))
@@ -76,7 +76,7 @@ func (r *report) problems(doc *document) []Problem {
 	return out
 }
 
-// offset is where a place begins in the bytes as they were given.
+// offset returns the start of a place in the bytes as received.
 func (d *document) offset(p place) int {
 	at := d.spans[p.e.Index].start
 	if p.attr != "" {
@@ -106,7 +106,7 @@ func newPosition(text []byte) position {
 	return p
 }
 
-// moveTo goes on to an offset, which is not before the last one.
+// moveTo advances to an offset, which must not be before the last one.
 func (p *position) moveTo(offset int) {
 	passed := p.text[p.at:offset]
 	if n := bytes.Count(passed, []byte{'\n'}); n > 0 {

@@ -8,48 +8,50 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// commonRoot is the start tag of a union's root: the first part's, and what it
-// takes over from the roots of the others.
+// commonRoot is the start tag of a union's root: that of the first part, with
+// additions from the roots of the others.
 type commonRoot struct {
-	// spaces are what prefixes mean under the common root; declared are those of
-	// them that the first part's root does not declare itself.
+	// spaces are the namespaces by prefix under the common root; declared are the
+	// prefixes that the first part's root does not declare itself.
 	spaces   map[string]string
 	declared []string
 	own      int // attributes and declarations of the first part's root
-	// has are the attributes by expanded name; added are those of them that the
+	// attributes are all attributes by expanded name; added are those that the
 	// first part's root does not have.
-	has   map[xmltree.Name]string
-	added []rawAttribute
-	// pairs are the schema locations of the parts behind the first.
+	attributes map[xmltree.Name]string
+	added      []rawAttribute
+	// pairs are the schema locations of the other parts.
 	pairs []pair
 }
 
-// rawAttribute is an attribute with its value as it is written, in its quotes.
+// rawAttribute is an attribute with its value as written, in its quotes.
 type rawAttribute struct{ prefix, local, quoted string }
 
-// fullRoot is how many attributes and declarations the common root may have and
-// take over one more: with those that every manifest tells, it can be read again
-// under the limits of a request (xmltree.Limits.Attrs).
-const fullRoot = 90
+// maxRootAttributes limits the attributes and declarations of the common root.
+// With those that every manifest adds, the limits of a request still allow to
+// read it again (xmltree.Limits.Attrs).
+const maxRootAttributes = 90
 
-// inheritable are the xml: attributes that hold for what is inside an element.
+// inheritable are the xml: attributes that apply to the content of an element.
 var inheritable = []string{"base", "lang", "space"}
 
 func newCommonRoot(s *splices) commonRoot {
 	root := s.doc.elements[0]
-	c := commonRoot{spaces: maps.Clone(s.doc.rootSpaces), own: len(s.doc.rootSpaces) + len(root.Attrs), has: map[xmltree.Name]string{}}
+	c := commonRoot{spaces: maps.Clone(s.doc.rootSpaces), own: len(s.doc.rootSpaces) + len(root.Attrs), attributes: map[xmltree.Name]string{}}
 	for _, a := range root.Attrs {
-		c.has[a.Name] = a.Value
+		c.attributes[a.Name] = a.Value
 	}
 	return c
 }
 
-func (c *commonRoot) full() bool { return c.own+len(c.declared)+len(c.added) >= fullRoot }
+// isFull reports whether the root has the maximal number of attributes.
+func (c *commonRoot) isFull() bool { return c.own+len(c.declared)+len(c.added) >= maxRootAttributes }
 
-// take takes over what it can of another root. It returns the prefixes that its
-// children must declare themselves, and the attributes that they must be given.
-func (c *commonRoot) take(s *splices) (conflicts map[string]bool, given []rawAttribute) {
-	conflicts = c.merge(s.doc.rootSpaces)
+// merge adds what it can of another root. It returns the prefixes that the
+// children of that root must declare themselves, and the attributes that must be
+// written on them.
+func (c *commonRoot) merge(s *splices) (conflicts map[string]bool, given []rawAttribute) {
+	conflicts = c.mergeSpaces(s.doc.rootSpaces)
 	root := s.startTag(s.doc.elements[0])
 	for _, a := range root.list {
 		if a.of == nil {
@@ -60,11 +62,11 @@ func (c *commonRoot) take(s *splices) (conflicts map[string]bool, given []rawAtt
 		case name.Space == xsiSpace && name.Local == "schemaLocation":
 			c.pairs = append(c.pairs, pairsOf(string(s.doc.src[a.from:a.to]))...)
 		default:
-			c.adopt(a.of, s.doc.quoted(a))
+			c.addAttribute(a.of, s.doc.quoted(a))
 		}
 	}
 	for _, local := range inheritable {
-		common, inCommon := c.has[xmltree.Name{Space: xmlSpace, Local: local}]
+		common, inCommon := c.attributes[xmltree.Name{Space: xmlSpace, Local: local}]
 		a, inPart := root.find(xmlSpace, local)
 		switch {
 		case inPart && !(inCommon && common == a.of.Value):
@@ -78,7 +80,7 @@ func (c *commonRoot) take(s *splices) (conflicts map[string]bool, given []rawAtt
 	return conflicts, given
 }
 
-// isRootFact tells which attributes of a root are the manifest's to tell.
+// isRootFact reports whether the manifest sets that attribute of a root.
 func isRootFact(local string) bool {
 	switch local {
 	case "type", "generated", "generated_by", "expires":
@@ -87,15 +89,15 @@ func isRootFact(local string) bool {
 	return false
 }
 
-// merge takes the declarations of another root up where the prefix is free. It
-// returns the prefixes that mean something else, or found no room.
-func (c *commonRoot) merge(spaces map[string]string) (conflicts map[string]bool) {
+// mergeSpaces adds the declarations of another root whose prefix is free. It
+// returns the prefixes that mean something else or did not fit.
+func (c *commonRoot) mergeSpaces(spaces map[string]string) (conflicts map[string]bool) {
 	conflicts = map[string]bool{}
 	for _, prefix := range slices.Sorted(maps.Keys(spaces)) {
 		was, taken := c.spaces[prefix]
 		switch {
 		case prefix == "":
-		case !taken && !c.full():
+		case !taken && !c.isFull():
 			c.declare(prefix, spaces[prefix])
 		case !taken || was != spaces[prefix]:
 			conflicts[prefix] = true
@@ -112,9 +114,9 @@ func (c *commonRoot) declare(prefix, space string) {
 	c.declared = append(c.declared, prefix)
 }
 
-// adopt takes an attribute of another root over, unless there is one of its name.
-func (c *commonRoot) adopt(a *xmltree.Attr, quoted string) {
-	if _, taken := c.has[a.Name]; taken || c.full() {
+// addAttribute adds an attribute of another root unless one has the same name.
+func (c *commonRoot) addAttribute(a *xmltree.Attr, quoted string) {
+	if _, taken := c.attributes[a.Name]; taken || c.isFull() {
 		return
 	}
 	prefix := a.Prefix
@@ -124,7 +126,7 @@ func (c *commonRoot) adopt(a *xmltree.Attr, quoted string) {
 			c.declare(prefix, a.Space)
 		}
 	}
-	c.has[a.Name] = a.Value
+	c.attributes[a.Name] = a.Value
 	c.added = append(c.added, rawAttribute{prefix, a.Local, quoted})
 }
 
@@ -164,8 +166,8 @@ func (c *commonRoot) write(s *splices, o ManifestOptions, extensions []pair) {
 	t.add(prefix+":schemaLocation", manifestLocations(Namespace+" "+ManifestSchema, add))
 }
 
-// prefixFor is a prefix that is bound to a namespace, or else one that is free,
-// like the one wished.
+// prefixFor returns a prefix that is bound to a namespace, or else a free one that
+// begins with the preferred one.
 func prefixFor(spaces map[string]string, space, wish string) string {
 	var bound []string
 	for prefix, uri := range spaces {

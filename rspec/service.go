@@ -13,7 +13,7 @@ type Install struct {
 	URL string
 	// Path is the folder to unpack into: absolute, or it begins with ~.
 	Path string
-	// FileType is what kind of archive it is, as written; mostly empty.
+	// FileType is the type of archive as written; mostly empty.
 	FileType string
 }
 
@@ -24,22 +24,22 @@ type Execute struct {
 	Command string
 }
 
-// notDone is what follows when something is wrong with a service: no request fails.
+// notDone ends remarks about services: a mistake in one never refuses the request.
 const notDone = "; this step will be ignored"
 
-// maxPath is the longest name that Linux takes, in bytes.
+// maxPath is the longest path that Linux accepts, in bytes.
 const maxPath = 4095
 
-// addServices reads what is to be installed and executed on n. What cannot be
-// done is copied with a remark. count is how many n has so far.
+// addServices reads the installs and executes of n. Those that cannot be performed
+// are copied with a remark. count is the number of those read so far.
 func (p *requestParser) addServices(e *xmltree.Element, n *Node, count *int) {
 	for c := range childElements(e) {
-		install, execute := is(c, "install"), is(c, "execute")
+		install, execute := isElement(c, "install"), isElement(c, "execute")
 		if !install && !execute {
 			continue
 		}
 		if *count++; *count == p.o.Limits.Services+1 {
-			p.refuse(TooBig, place{c, ""}, n.ClientID, raise("put several commands into one", "services"), "node %.80q has more than %d installs and executes", n.ClientID, p.o.Limits.Services)
+			p.refuse(TooBig, place{c, ""}, n.ClientID, raiseRemedy("put several commands into one", "services"), "node %.80q has more than %d installs and executes", n.ClientID, p.o.Limits.Services)
 		}
 		if *count > p.o.Limits.Services {
 			return
@@ -56,7 +56,7 @@ func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
 	i := Install{trimmed(e, "url"), trimmed(e, "install_path"), trimmed(e, "file_type")}
 	switch {
 	case len(i.URL) > p.o.Limits.Command:
-		p.refuse(TooBig, place{e, "url"}, n.ClientID, raise("let it be fetched over http", "command"), "node %.80q has an install whose url has more than %d bytes", n.ClientID, p.o.Limits.Command)
+		p.refuse(TooBig, place{e, "url"}, n.ClientID, raiseRemedy("let it be fetched over http", "command"), "node %.80q has an install whose url has more than %d bytes", n.ClientID, p.o.Limits.Command)
 	case !isFetchable(i.URL):
 		p.remark(place{e, "url"}, n.ClientID, "use one of http, https or data"+notDone, "node %.80q has an install with the url %.80q", n.ClientID, i.URL)
 	case !isInstallPath(i.Path):
@@ -88,7 +88,7 @@ func (p *requestParser) addExecute(e *xmltree.Element, n *Node) {
 	x := Execute{strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), value(e, "command")}
 	switch {
 	case len(x.Command) > p.o.Limits.Command:
-		p.refuse(TooBig, place{e, "command"}, n.ClientID, raise("install a script and execute that", "command"), "node %.80q has an execute whose command has more than %d bytes", n.ClientID, p.o.Limits.Command)
+		p.refuse(TooBig, place{e, "command"}, n.ClientID, raiseRemedy("install a script and execute that", "command"), "node %.80q has an execute whose command has more than %d bytes", n.ClientID, p.o.Limits.Command)
 	case x.Shell != "sh" && x.Shell != "bash":
 		p.remark(place{e, "shell"}, n.ClientID, "use sh or bash"+notDone, "node %.80q has an execute with the shell %.80q", n.ClientID, value(e, "shell"))
 	case strings.TrimSpace(x.Command) == "":

@@ -10,21 +10,21 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// splices collects edits of one document. Each method decides from the document
-// as it stands, so what it says about an element is said once.
+// splices collects edits of one document. All methods read the unedited document,
+// so each fact about an element must be written once.
 type splices struct {
 	doc   *document
 	edits []edit
 	size  int // bytes of all edits' text
-	// gone are the elements that were cut, by index.
-	gone map[int]bool
-	// blank tells of elements whether only white space is before them.
+	// removed are the elements that were cut, by index.
+	removed map[int]bool
+	// blank records for elements whether only white space precedes them.
 	blank map[*xmltree.Element]bool
-	// extensions are those that were written.
+	// extensions are the extensions that the edits use.
 	extensions []pair
 }
 
-// edit puts text in the place of src[from:to].
+// edit replaces src[from:to] with text.
 type edit struct {
 	from, to int
 	text     string
@@ -35,27 +35,27 @@ func (s *splices) replace(from, to int, text string) {
 	s.size += len(text)
 }
 
-// cut takes an element out, with the white space in front of it if nothing but
-// white space is between it and the tag before.
+// cut removes an element, and the white space before it if that separates it from
+// a tag.
 func (s *splices) cut(e *xmltree.Element) {
 	at := s.doc.spans[e.Index]
 	from := at.start
 	for from > 0 && isSpace(s.doc.src[from-1]) {
 		from--
 	}
-	if from > 0 && s.doc.src[from-1] != '>' || !s.apart(e) {
+	if from > 0 && s.doc.src[from-1] != '>' || !s.hasOnlyBlanksBefore(e) {
 		from = at.start
 	}
 	s.replace(from, at.end, "")
-	if s.gone == nil {
-		s.gone = map[int]bool{}
+	if s.removed == nil {
+		s.removed = map[int]bool{}
 	}
-	s.gone[e.Index] = true
+	s.removed[e.Index] = true
 }
 
-// apart tells whether no text but blanks is between an element and what is
-// before it. The siblings of an element that was asked about are known, too.
-func (s *splices) apart(e *xmltree.Element) bool {
+// hasOnlyBlanksBefore reports whether only white space is between an element and
+// the markup before it. It stores the answer for all siblings.
+func (s *splices) hasOnlyBlanksBefore(e *xmltree.Element) bool {
 	if e.Parent == nil {
 		return true
 	}
@@ -78,14 +78,14 @@ func (s *splices) apart(e *xmltree.Element) bool {
 	return s.blank[e]
 }
 
-// uses notes that an extension was written.
-func (s *splices) uses(space, schema string) {
+// addExtension records that an edit uses an extension.
+func (s *splices) addExtension(space, schema string) {
 	if p := (pair{space, schema}); !slices.Contains(s.extensions, p) {
 		s.extensions = append(s.extensions, p)
 	}
 }
 
-// appendTo puts text behind all that e contains.
+// appendTo inserts text at the end of an element's content.
 func (s *splices) appendTo(e *xmltree.Element, text string) {
 	if text == "" {
 		return
@@ -111,7 +111,7 @@ func (s *splices) startTag(e *xmltree.Element) startTag {
 	return startTag{s, e, list, end}
 }
 
-// find is the attribute of that expanded name.
+// find returns the attribute with that expanded name.
 func (t startTag) find(space, local string) (attribute, bool) {
 	for _, a := range t.list {
 		if a.of != nil && a.of.Local == local && a.of.Space == space {
@@ -121,8 +121,8 @@ func (t startTag) find(space, local string) (attribute, bool) {
 	return attribute{}, false
 }
 
-// set gives an unprefixed attribute a value; one that already has it stays as
-// it is written.
+// set gives an unprefixed attribute a value. An attribute that has the value
+// already keeps its spelling.
 func (t startTag) set(name, value string) {
 	a, found := t.find("", name)
 	switch {
@@ -133,7 +133,7 @@ func (t startTag) set(name, value string) {
 	}
 }
 
-// setURN is set for a URN: another spelling of the same one stays, too.
+// setURN is set for a URN; it also keeps another spelling of the same URN.
 func (t startTag) setURN(name string, u urn.URN) {
 	if given := strings.TrimSpace(value(t.e, name)); given != "" {
 		if was, err := urn.Parse(given); err == nil && was == u {
@@ -143,16 +143,16 @@ func (t startTag) setURN(name string, u urn.URN) {
 	t.set(name, u.String())
 }
 
-// add puts a new attribute behind the others; raw is the escaped value.
+// add inserts a new attribute after the others; raw is the escaped value.
 func (t startTag) add(name, raw string) { t.addRaw(name, `"`+raw+`"`) }
 
-// addRaw is add for a value that is in quotes already.
+// addRaw is add for a value that already has quotes.
 func (t startTag) addRaw(name, quoted string) { t.replace(t.end, t.end, " "+name+"="+quoted) }
 
-// quoted is the value of an attribute as it is written, in its quotes.
+// quoted returns the value of an attribute as written, with its quotes.
 func (d *document) quoted(a attribute) string { return string(d.src[a.from-1 : a.end()]) }
 
-// drop takes an unprefixed attribute out, with the white space in front of it.
+// drop removes an unprefixed attribute and the white space before it.
 func (t startTag) drop(name string) {
 	a, found := t.find("", name)
 	if !found {
@@ -165,7 +165,7 @@ func (t startTag) drop(name string) {
 	t.replace(from, a.end(), "")
 }
 
-// declared are the prefixes that the tag itself declares ("" is the default).
+// declared returns the prefixes that the tag itself declares ("" is the default).
 func (t startTag) declared() []string {
 	var list []string
 	for _, a := range t.list {
@@ -177,9 +177,9 @@ func (t startTag) declared() []string {
 	return list
 }
 
-// order sorts the edits, insertions before what they stand in front of. Two
-// edits overlap only by a mistake of this package.
-func (s *splices) order() error {
+// sortEdits sorts the edits by place, with insertions before replacements. It
+// fails if edits overlap, which would be a bug of this package.
+func (s *splices) sortEdits() error {
 	slices.SortStableFunc(s.edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(min(a.to-a.from, 1), min(b.to-b.from, 1)))
 	})
@@ -193,8 +193,8 @@ func (s *splices) order() error {
 	return nil
 }
 
-// appendRange appends src[from:to] with the edits that lie in it; the edits
-// must be in order.
+// appendRange appends src[from:to] with the edits in that range; the edits must be
+// sorted.
 func (s *splices) appendRange(b []byte, from, to int) []byte {
 	first, _ := slices.BinarySearchFunc(s.edits, from, func(e edit, from int) int { return cmp.Compare(e.from, from) })
 	at := from

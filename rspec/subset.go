@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// Piece is an own node or an own link as the request has it written.
+// Piece is the text of an own node or an own link.
 type Piece struct {
 	ClientID string
-	Text     string
-	// Nodes are the client_ids of the own nodes at which a link ends, or of the node
-	// itself, in order, each once.
+	// Text is the element as written.
+	Text string
+	// Nodes are the sorted client_ids of the own nodes at which a link ends, or that
+	// of the node itself.
 	Nodes []string
 }
 
-// NodePieces returns the own nodes as they are written.
+// NodePieces returns the text of the own nodes.
 func (r *Request) NodePieces() []Piece {
 	list := make([]Piece, len(r.Nodes))
 	for i := range r.Nodes {
@@ -24,7 +25,7 @@ func (r *Request) NodePieces() []Piece {
 	return list
 }
 
-// LinkPieces returns the links that end at own nodes as they are written.
+// LinkPieces returns the text of the links that end at own nodes.
 func (r *Request) LinkPieces() []Piece {
 	list := make([]Piece, len(r.links))
 	for i, l := range r.links {
@@ -37,7 +38,7 @@ func (r *Request) LinkPieces() []Piece {
 	return list
 }
 
-// textOf returns the bytes of an element.
+// textOf returns the text of an element.
 func (r *Request) textOf(element int) string {
 	at := r.doc.spans[element]
 	return string(r.doc.src[at.start:at.end])
@@ -64,7 +65,7 @@ func (r *Request) Only(keep func(clientID string) bool) ([]byte, error) {
 			s.cut(r.doc.elements[l.element])
 		}
 	}
-	if err := s.order(); err != nil {
+	if err := s.sortEdits(); err != nil {
 		return nil, err
 	}
 	return s.appendRange(nil, 0, len(r.doc.src)), nil

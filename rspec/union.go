@@ -11,47 +11,47 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// union is one document made of the first part's, with the content of the other
-// parts' roots put behind its own.
+// union is one document made of several: the first part's document, with the
+// content of the other parts' roots after its own.
 type union struct {
 	parts []*splices
-	// seen counts the foreign nodes and links and the root extensions that are
-	// in already.
+	// seen counts the foreign nodes and links and the root extensions that the
+	// union already contains.
 	seen map[fingerprint]int
 	root commonRoot
 }
 
-// fingerprint stands for bytes and what they mean.
+// fingerprint is a hash of an element's bytes and of what its names mean.
 type fingerprint [sha256.Size]byte
 
-// newUnion begins with the first part; more tells whether others follow.
+// newUnion starts with the first part; more says whether others follow.
 func newUnion(r *Request, s *splices, more bool) *union {
 	m := &union{parts: []*splices{s}, root: newCommonRoot(s)}
 	if !more {
 		return m
 	}
-	m.seen = map[fingerprint]int{around(s.doc.before()): 1, around(s.doc.after()): 1}
-	for _, e := range r.shared() {
-		m.seen[meaning(s.doc, e)]++
+	m.seen = map[fingerprint]int{surroundingKey(s.doc.before()): 1, surroundingKey(s.doc.after()): 1}
+	for _, e := range r.shareable() {
+		m.seen[contentKey(s.doc, e)]++
 	}
 	return m
 }
 
-// add fits a further part to those before.
+// add appends a further part.
 func (m *union) add(r *Request, s *splices) error {
 	doc := s.doc
 	shared := map[int]bool{}
-	for _, e := range r.shared() {
+	for _, e := range r.shareable() {
 		shared[e.Index] = true
 	}
-	conflicts, given := m.root.take(s)
+	conflicts, given := m.root.merge(s)
 	here := map[fingerprint]int{}
 	for _, e := range doc.elements[0].Elements() {
-		if s.gone[e.Index] {
+		if s.removed[e.Index] {
 			continue
 		}
 		if shared[e.Index] {
-			key := meaning(doc, e)
+			key := contentKey(doc, e)
 			here[key]++
 			if here[key] <= m.seen[key] {
 				s.cut(e)
@@ -69,9 +69,9 @@ func (m *union) add(r *Request, s *splices) error {
 	return nil
 }
 
-// shared are the root's children that several requests may have alike: all but
-// own nodes and own links.
-func (r *Request) shared() []*xmltree.Element {
+// shareable returns the children of the root that several requests may share:
+// all but own nodes and own links.
+func (r *Request) shareable() []*xmltree.Element {
 	own := map[int]bool{}
 	for i := range r.Nodes {
 		own[r.Nodes[i].element] = true
@@ -82,9 +82,10 @@ func (r *Request) shared() []*xmltree.Element {
 	return slices.DeleteFunc(r.doc.elements[0].Elements(), func(e *xmltree.Element) bool { return own[e.Index] })
 }
 
-// UnionBytes is how many bytes the request takes of a manifest of several requests
-// at most, without what the manifest adds to nodes and links: its own, and what its
-// parts inherit from its root and may have to be told themselves.
+// UnionBytes returns an upper bound for the bytes that the request adds to a
+// manifest of several requests, without the facts of nodes and links. It counts
+// the document and what its parts inherit from its root, which may have to be
+// written on each of them.
 func (r *Request) UnionBytes() int {
 	d := r.doc
 	root := d.elements[0]
@@ -105,8 +106,8 @@ func (r *Request) UnionBytes() int {
 	return size
 }
 
-// redeclare gives the start tag of a root's child those of the prefixes that
-// it may use and does not declare itself.
+// redeclare declares, on a child of the root, those of the prefixes that it may
+// use and does not declare itself.
 func (s *splices) redeclare(e *xmltree.Element, prefixes map[string]bool) {
 	if len(prefixes) == 0 {
 		return
@@ -131,8 +132,8 @@ func declaration(prefix string) string {
 	return "xmlns:" + prefix
 }
 
-// inherit gives the start tag of a root's child those xml: attributes that it
-// would inherit from its own root.
+// inherit writes on a child of the root those xml: attributes that it inherits
+// from its own root.
 func (s *splices) inherit(e *xmltree.Element, given []rawAttribute) {
 	if len(given) == 0 {
 		return
@@ -145,8 +146,8 @@ func (s *splices) inherit(e *xmltree.Element, given []rawAttribute) {
 	}
 }
 
-// prefixesIn are those of known that stand in front of a colon in text: in names
-// or in content.
+// prefixesIn returns those of the known prefixes that precede a colon in the text,
+// in names or in content.
 func prefixesIn[V any](text []byte, known map[string]V) map[string]bool {
 	used := map[string]bool{}
 	if len(known) == 0 {
@@ -169,15 +170,15 @@ func prefixesIn[V any](text []byte, known map[string]V) map[string]bool {
 	}
 }
 
-// isNameByte tells which bytes a prefix may hold; of those beyond ASCII it takes
-// all.
+// isNameByte reports whether a prefix may contain the byte; bytes beyond ASCII
+// all count.
 func isNameByte(c byte) bool {
 	return c >= 0x80 || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// meaning is what makes two children of roots the same: equal bytes, in which
-// equal prefixes stand for equal namespaces, and which inherit the same.
-func meaning(doc *document, e *xmltree.Element) fingerprint {
+// contentKey returns equal fingerprints for children of roots that have equal
+// bytes, whose prefixes mean the same namespaces, and that inherit the same.
+func contentKey(doc *document, e *xmltree.Element) fingerprint {
 	type binding struct{ prefix, space string }
 	used := map[binding]bool{}
 	var walk func(*xmltree.Element)
@@ -195,7 +196,7 @@ func meaning(doc *document, e *xmltree.Element) fingerprint {
 		}
 	}
 	walk(e)
-	// prefixes in content mean what the root says, unless e says it anew
+	// Prefixes in content have the root's namespaces unless e declares them itself.
 	text := doc.bytes(e)
 	content := prefixesIn(text, doc.rootSpaces)
 	for _, prefix := range (&splices{doc: doc}).startTag(e).declared() {
@@ -223,13 +224,13 @@ func meaning(doc *document, e *xmltree.Element) fingerprint {
 	return fingerprint(sum.Sum(nil))
 }
 
-// around is the fingerprint of what stands before or behind a root.
-func around(text []byte) fingerprint {
+// surroundingKey returns the fingerprint of the text before or after a root.
+func surroundingKey(text []byte) fingerprint {
 	return sha256.Sum256(append([]byte("around\x00"), text...))
 }
 
-// before is what stands between the XML declaration and the root, after what
-// stands behind the root; both without blanks at their ends.
+// before returns the text between the XML declaration and the root, after the
+// text behind the root; both without surrounding blanks.
 func (d *document) before() []byte {
 	head := d.src[:d.spans[0].start]
 	if len(head) > 5 && bytes.HasPrefix(head, []byte("<?xml")) && isSpace(head[5]) {
@@ -240,13 +241,13 @@ func (d *document) before() []byte {
 
 func (d *document) after() []byte { return bytes.TrimSpace(d.src[d.spans[0].end:]) }
 
-// write puts the parts together.
+// write joins the parts to one document.
 func (m *union) write(o ManifestOptions) ([]byte, error) {
 	base := m.parts[0]
 	root := base.doc.elements[0]
 	var more []byte
 	for _, s := range m.parts[1:] {
-		if err := s.order(); err != nil {
+		if err := s.sortEdits(); err != nil {
 			return nil, err
 		}
 		more = m.appendAround(more, s.doc.before())
@@ -260,15 +261,16 @@ func (m *union) write(o ManifestOptions) ([]byte, error) {
 	}
 	m.root.write(base, o, m.extensions())
 	base.appendTo(root, string(more))
-	if err := base.order(); err != nil {
+	if err := base.sortEdits(); err != nil {
 		return nil, err
 	}
 	return base.appendRange(make([]byte, 0, len(base.doc.src)+base.size), 0, len(base.doc.src)), nil
 }
 
-// appendAround keeps comments and processing instructions around a root, once.
+// appendAround appends comments and processing instructions around a root, unless
+// the union contains them already.
 func (m *union) appendAround(b, text []byte) []byte {
-	key := around(text)
+	key := surroundingKey(text)
 	if len(text) == 0 || m.seen[key] > 0 {
 		return b
 	}
@@ -277,7 +279,7 @@ func (m *union) appendAround(b, text []byte) []byte {
 	return append(b, '\n')
 }
 
-// extensions are those that were written into any part.
+// extensions returns the extensions written into any part.
 func (m *union) extensions() []pair {
 	var list []pair
 	for _, s := range m.parts {

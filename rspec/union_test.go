@@ -151,7 +151,7 @@ func TestUnionOfOddRoots(t *testing.T) {
 func TestMeaning(t *testing.T) {
 	first := func(root, child string) fingerprint {
 		r := mustParse(t, []byte(`<r:rspec xmlns:r="`+Namespace+`" type="request" `+root+`>`+child+`</r:rspec>`), ours())
-		return meaning(r.doc, r.doc.elements[1])
+		return contentKey(r.doc, r.doc.elements[1])
 	}
 	for _, tt := range []struct {
 		rule, child, a, b string

@@ -146,7 +146,7 @@ func (o setting) site(t testing.TB) *site {
 	t.Cleanup(func() { s.store.Close() })
 	index := binder.NewIndex(inv)
 	must(s.store.Observe(index))
-	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy, Judge: true, Limits: o.limits}
+	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy, CheckSchemas: true, Limits: o.limits}
 	rules := o.rules(t, dir, inv)
 	must(s.store.Observe(rules.Usage()))
 	var endLeases func(context.Context) error

@@ -171,7 +171,7 @@ func TestNothingIsHeldAfterACall(t *testing.T) {
 	x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete", am.Success)
 	x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete again", am.SearchFailed)
 	// Two callers get all that may be had at one time, but for the reserve, if nothing is held.
-	size, elements := rspec.Limits{}.OfSlice()
+	size, elements := rspec.Limits{}.PerSlice()
 	for caller, part := range map[string]int{"one": 1, "two": 2} {
 		if _, err := s.api.agg.Memory().Hold(caller, size/part, elements/part); err != nil {
 			t.Errorf("something is held still: %v", err)

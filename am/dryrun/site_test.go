@@ -150,7 +150,7 @@ func newImpatientSite(t *testing.T, limit time.Duration) *site {
 	})
 	anchors, err := cert.ParsePEM(authority.Certificate())
 	must(err)
-	reading := rspec.ReadOptions{Managers: []urn.URN{s.inventory.Manager}, LinkTypes: s.inventory.LinkTypes, Judge: true}
+	reading := rspec.ReadOptions{Managers: []urn.URN{s.inventory.Manager}, LinkTypes: s.inventory.LinkTypes, CheckSchemas: true}
 	s.api = api.New(svc, credentials.New(cert.NewAnchors(cert.Anchor{Certificate: anchors[0]}), credentials.Config{SHA1Signatures: true}), api.Config{
 		Manager: s.inventory.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading,
 	})

@@ -30,13 +30,13 @@ var deleteHints = map[string]string{"node": "that one", "interface": "its node",
 // clientIDs are the client_ids of the request's parts at this aggregate, with the first
 // line of each.
 type clientIDs struct {
-	list []rspec.Claim
+	list []rspec.NamedPart
 	has  map[name]bool
 }
 
 func clientIDsOf(req *rspec.Request) (c clientIDs) {
 	c.has = map[name]bool{}
-	for x := range req.Claims() {
+	for x := range req.NamedParts() {
 		c.list = append(c.list, x)
 		c.has[name{x.Kind, x.ClientID}] = true
 	}

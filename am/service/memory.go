@@ -53,7 +53,7 @@ func (s *Service) Memory() *Memory { return s.memory }
 // may hold that request and its slivers, which count for half of it at most. The rest, a
 // quarter of the budget, is always left for others.
 func newMemory(limits rspec.Limits) *Memory {
-	size, elements := limits.OfSlice()
+	size, elements := limits.PerSlice()
 	largest := memoryOf(size, elements)
 	return &Memory{
 		limits: limits, largest: largest, budget: budget.New(2*largest, largest+largest/2),
@@ -98,7 +98,7 @@ func (m *Memory) hold(caller string, n int64) (release func(), err error) {
 
 // HoldText is Hold for a request that has not been parsed: it estimates its elements.
 func (m *Memory) HoldText(caller, text string) (release func(), err error) {
-	size, elements := m.limits.OfSlice() // larger requests are refused before they are parsed
+	size, elements := m.limits.PerSlice() // larger requests are refused before they are parsed
 	return m.Hold(caller, min(size, len(text)), min(elements, strings.Count(text, "<")))
 }
 

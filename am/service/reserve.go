@@ -214,7 +214,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	now, requested := v.Now().UTC(), r.options.EndTime
 	var none binder.Binding
 	if len(r.request.Nodes) == 0 {
-		return nil, none, am.Errorf(am.SearchFailed, "%s", r.request.Nothing(s.Inventory().Manager))
+		return nil, none, am.Errorf(am.SearchFailed, "%s", r.request.NoNodesReason(s.Inventory().Manager))
 	}
 	if err := cmp.Or(checkEndTime(now, requested), limitSetup(r.request)); err != nil {
 		return nil, none, err

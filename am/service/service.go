@@ -101,7 +101,7 @@ func New(c Config) *Service {
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
-	c.Reading.Stored, c.Reading.Judge = true, false // accepted requests stay readable
+	c.Reading.Stored, c.Reading.CheckSchemas = true, false // accepted requests stay readable
 	s := &Service{cfg: c, memory: newMemory(c.Reading.Limits)}
 	s.offer.Store(&offer{newAdvertiser(c.Index.Inventory(), &c), nil})
 	return s

@@ -512,7 +512,7 @@ func notThere(what, path string, err error) string {
 func (c *Config) Reading(inv *inventory.Inventory) rspec.ReadOptions {
 	o := rspec.ReadOptions{
 		Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes,
-		CopyCrossLinks: inv.CrossLinks == inventory.Copy, Limits: c.Limits.RSpec, Judge: true,
+		CopyCrossLinks: inv.CrossLinks == inventory.Copy, Limits: c.Limits.RSpec, CheckSchemas: true,
 	}
 	if inv.LossUnit == inventory.AsFraction {
 		o.PacketLoss = rspec.Fraction

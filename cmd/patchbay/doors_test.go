@@ -125,7 +125,7 @@ func doors(t *testing.T) []door {
 		Owner: []*pki.Entity{user}, Target: []*pki.Entity{slice}, Signer: []*pki.Entity{root}, Privileges: []string{"*"},
 	}.Signed(t)
 	request := `<rspec type="request" xmlns="` + rspec.Namespace + `"><node client_id="a"><sliver_type name="vm"/></node></rspec>`
-	manager := rspec.ReadOptions{Managers: []urn.URN{urn.MustParse("urn:publicid:IDN+example.org+authority+cm")}, Judge: true}
+	manager := rspec.ReadOptions{Managers: []urn.URN{urn.MustParse("urn:publicid:IDN+example.org+authority+cm")}, CheckSchemas: true}
 	if _, err := programs(); err != nil { // in the folder of the source
 		t.Fatal(err)
 	}

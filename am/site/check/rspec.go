@@ -115,7 +115,7 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 		if r.errors > 0 {
 			return b, false // that is why
 		}
-		r.add(diagnostic{0, 0, true, req.Nothing(inv.Manager)})
+		r.add(diagnostic{0, 0, true, req.NoNodesReason(inv.Manager)})
 		return b, false
 	}
 	index := binder.NewIndex(inv)

@@ -14,7 +14,7 @@ func TestWishesThatNobodyMeetsAreRemarked(t *testing.T) {
 		return `<node client_id="n"><interface client_id="n:0"/></node><link client_id="l"><interface_ref client_id="n:0"/>` + in + `</link>`
 	}
 	for _, tt := range []struct{ in, want string }{
-		{node(`<blockstore` + emulab + ` name="bs"/>`), `node "n" asks for a blockstore (<blockstore>), which this aggregate does not offer; it is copied, and nothing is done about it`},
+		{node(`<blockstore` + emulab + ` name="bs"/>`), `node "n" asks for a blockstore (<blockstore>), which this aggregate does not offer; it is ignored, but copied to the manifest`},
 		{node(`<fd` + emulab + ` name="x" weight="1"/>`), ""},
 		{link(`<openflow_controller` + emulab + ` url="tcp:x"/>`), `link "l" asks for an OpenFlow controller`},
 		{link(`<vlan_tagging` + emulab + ` enabled="true"/>`), `link "l" asks for VLAN tagging`},
@@ -40,7 +40,7 @@ func TestARequestWithoutOwnNodesHearsWhatItHas(t *testing.T) {
 		{`<node client_id="n" component_manager_id="urn:publicid:IDN+other.org+authority+cm"/>`,
 			"the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"},
 	} {
-		if got := mustParse(t, request(tt.in), ours()).Nothing(manager); got != tt.want {
+		if got := mustParse(t, request(tt.in), ours()).NoNodesReason(manager); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.in, got, tt.want)
 		}
 	}
@@ -75,7 +75,7 @@ func TestBadAttributesAreNamedPlainly(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{`<node client_id="a"><interface client_id="a:0"><ip address="10.0.0.256"/></interface></node>`, `interface "a:0": "10.0.0.256" is not an IP address; write one such as 10.0.0.1`},
 		{`<node client_id="a"><interface client_id="a:0"><ip address="10.0.0.1" netmask="9.9"/></interface></node>`, `interface "a:0": "9.9" is not a netmask for 10.0.0.1`},
-		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" capacity="1"/></link>`, `link "l" has a property that has no dest_id; it is copied`},
+		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" capacity="1"/></link>`, `link "l" has a property that has no dest_id; it is ignored`},
 		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" dest_id="z" capacity="1"/></link>`, `link "l" has a property with the dest_id "z", which is none of its interfaces`},
 		{`<node client_id="a"><services><execute shell="zsh" command="x"/></services></node>`, "use sh or bash; this step will be ignored"},
 		{`<node client_id="a&b"/>`, "there is a lone &; write &amp;"},

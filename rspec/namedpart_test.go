@@ -21,13 +21,13 @@ func TestClaims(t *testing.T) {
 	for rule, o := range map[string]ReadOptions{"copied": copied, "stored": stored} {
 		r := mustParse(t, text, o)
 		var got []string
-		for c := range r.Claims() {
+		for c := range r.NamedParts() {
 			got = append(got, fmt.Sprint(c.Kind, " ", c.ClientID, " ", c.Nodes, " ", c.Line-r.Nodes[0].Line))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", rule, diff)
 		}
-		for range r.Claims() {
+		for range r.NamedParts() {
 			break // a reader may stop
 		}
 	}

@@ -7,42 +7,42 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// notMet ends remarks about an extension that is copied without effect.
-const notMet = "it is copied, and nothing is done about it"
+// ignored ends remarks about an element that is copied without effect.
+const ignored = "it is ignored, but copied to the manifest"
 
-// unmet are extensions without effect here, and what they ask for.
-var unmet = map[string]string{
+// unsupported are extensions without effect here, and what they request.
+var unsupported = map[string]string{
 	"blockstore": "a blockstore", "openflow_controller": "an OpenFlow controller",
 	"vlan_tagging": "VLAN tagging", "link_multiplexing": "multiplexing",
 }
 
 // unmetWish adds a remark about an extension of a node or link that has no effect here.
-func (p *requestParser) unmetWish(e *xmltree.Element, kind, clientID string) {
-	what := unmet[e.Local]
+func (p *requestParser) remarkUnsupported(e *xmltree.Element, kind, clientID string) {
+	what := unsupported[e.Local]
 	if on, ok := boolean(value(e, "enabled")); what == "" || e.Space != emulabSpace || ok && !on {
 		return
 	}
-	p.remark(place{e, ""}, clientID, notMet, "%s %.80q asks for %s (<%s>), which this aggregate does not offer", kind, clientID, what, e.Local)
+	p.remark(place{e, ""}, clientID, ignored, "%s %.80q asks for %s (<%s>), which this aggregate does not offer", kind, clientID, what, e.Local)
 }
 
 // unmetWishes adds remarks about extensions of the request that have no effect here, if
 // the request has nodes for this aggregate.
-func (p *requestParser) unmetWishes(root *xmltree.Element) {
+func (p *requestParser) remarkUnsupportedRoot(root *xmltree.Element) {
 	if len(p.r.Nodes) == 0 {
 		return
 	}
 	for e := range childElements(root) {
 		switch {
 		case e.Local == "stitching":
-			p.remark(place{e, ""}, "", notMet, "the request asks for stitching, which this aggregate does not offer")
+			p.remark(place{e, ""}, "", ignored, "the request asks for stitching, which this aggregate does not offer")
 		case e.Local == "sliver" && strings.Contains(strings.ToLower(e.Space), "openflow"):
-			p.remark(place{e, ""}, "", notMet, "the request asks for an OpenFlow slice, which this aggregate does not offer")
+			p.remark(place{e, ""}, "", ignored, "the request asks for an OpenFlow slice, which this aggregate does not offer")
 		}
 	}
 }
 
 // Nothing says why a request has no nodes for the aggregate, and what to do.
-func (r *Request) Nothing(manager urn.URN) string {
+func (r *Request) NoNodesReason(manager urn.URN) string {
 	if r.Foreign > 0 {
 		return "the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"
 	}

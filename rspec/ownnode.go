@@ -5,14 +5,14 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// owns tells whether a node is this aggregate's: it names us, or nobody and is
-// not bound to another's component.
-func (p *requestParser) owns(e *xmltree.Element) bool {
+// isOwnNode reports whether a node belongs to this aggregate: it names the
+// aggregate, or no manager and no component of another aggregate.
+func (p *requestParser) isOwnNode(e *xmltree.Element) bool {
 	if manager := trimmed(e, "component_manager_id"); manager != "" {
-		us, ok := p.isUs(manager)
+		us, ok := p.isThisAggregate(manager)
 		if !ok {
 			id := value(e, "client_id")
-			p.remark(place{e, "component_manager_id"}, id, "it is taken for another aggregate's", "node %.80q names a manager that is no URN, %.80q", id, manager)
+			p.remark(place{e, "component_manager_id"}, id, "this aggregate skips the node", "node %.80q names a manager that is no URN, %.80q", id, manager)
 		}
 		return us
 	}
@@ -28,8 +28,8 @@ func (p *requestParser) owns(e *xmltree.Element) bool {
 	return false
 }
 
-// isUs tells whether text names this aggregate; ok is false if it is no URN.
-func (p *requestParser) isUs(text string) (us, ok bool) {
+// isThisAggregate reports whether text names this aggregate; ok is false if it is not a URN.
+func (p *requestParser) isThisAggregate(text string) (us, ok bool) {
 	u, err := urn.Parse(text)
 	if err != nil {
 		return false, false
@@ -42,10 +42,10 @@ func (p *requestParser) isUs(text string) (us, ok bool) {
 	return false, true
 }
 
-// passBy notes the interfaces of a foreign node; nothing about it is judged.
-func (p *requestParser) passBy(e *xmltree.Element) {
+// readForeignNode records the interfaces of a foreign node and checks nothing else.
+func (p *requestParser) readForeignNode(e *xmltree.Element) {
 	for c := range childElements(e) {
-		if is(c, "interface") && p.nameIsFree(&p.interfaceNames, c, false) {
+		if isElement(c, "interface") && p.claimName(&p.interfaceNames, c, false) {
 			p.interfaces[value(c, "client_id")] = len(p.ends)
 			p.ends = append(p.ends, end{})
 		}
