@@ -22,21 +22,21 @@ func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
 		return errors.New(`the image "host" is made of this host; choose another name`)
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, name)); err == nil {
-		return taken(name)
+		return nameTaken(name)
 	}
-	b, err := s.begin(ctx)
+	b, err := s.startBuild(ctx)
 	if err != nil {
 		return err
 	}
-	defer b.end()
+	defer b.discard()
 	switch {
 	case from == "":
 		err = b.debian(ctx, name, w)
 	default:
-		err = b.copied(ctx, from, w)
+		err = b.copyFrom(ctx, from, w)
 	}
 	if err == nil {
-		err = complete(b.root)
+		err = completeRoot(b.root)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot add the image %q: %w", name, err)
@@ -50,8 +50,8 @@ func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
 	return nil
 }
 
-// copied copies a folder or unpacks a tarball.
-func (b *build) copied(ctx context.Context, from string, w io.Writer) error {
+// copyFrom copies a folder or unpacks a tarball.
+func (b *build) copyFrom(ctx context.Context, from string, w io.Writer) error {
 	i, err := os.Stat(from)
 	if err != nil {
 		return err
@@ -74,24 +74,24 @@ func (b *build) copied(ctx context.Context, from string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out.tell(w)
+	out.printSummary(w)
 	return nil
 }
 
-// tell says what was written, and what was not as it came.
-func (w *writer) tell(to io.Writer) {
+// printSummary says what was written, and what was not as it came.
+func (w *writer) printSummary(to io.Writer) {
 	fmt.Fprintf(to, "%d files, %d MB\n", w.files, w.bytes/1_000_000)
 	var left []string
-	if n := w.left.special; n > 0 {
+	if n := w.omitted.special; n > 0 {
 		left = append(left, fmt.Sprintf("%d devices, sockets or pipes", n))
 	}
-	if n := w.left.mounts; n > 0 {
+	if n := w.omitted.mounts; n > 0 {
 		left = append(left, fmt.Sprintf("what is mounted on %d folders", n))
 	}
 	if len(left) > 0 {
 		fmt.Fprintf(to, "left out: %s\n", strings.Join(left, ", "))
 	}
-	if n := w.left.ids; n > 0 {
+	if n := w.omitted.ids; n > 0 {
 		fmt.Fprintf(to, "%d files belonged to users or groups that nodes do not have (above %d); they belong to nobody now\n", n, maxID)
 	}
 }

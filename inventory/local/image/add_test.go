@@ -333,13 +333,13 @@ func TestHostileTarballs(t *testing.T) {
 			if err := os.WriteFile(from, body, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			b, err := s.begin(t.Context())
+			b, err := s.startBuild(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer b.end()
+			defer b.discard()
 			var said bytes.Buffer
-			err = b.copied(t.Context(), from, &said)
+			err = b.copyFrom(t.Context(), from, &said)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -433,7 +433,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer w.close()
-		w.most = 4 << 20 // a file of nothing but a hole can be of any size
+		w.maxTotal = 4 << 20 // a file of nothing but a hole can be of any size
 		w.unpack(bytes.NewReader(b))
 		filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
@@ -475,7 +475,7 @@ func TestDecompressorOfAnEndlessStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.close()
-	w.longest = 64 << 10
+	w.maxStream = 64 << 10
 	ended := make(chan error, 1)
 	go func() { ended <- w.unpackFile(dir + "/x.xz") }()
 	select {
@@ -508,7 +508,7 @@ func TestHolesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.close()
-	w.most = 4 << 20
+	w.maxTotal = 4 << 20
 	if err := w.unpackFile(plain); err == nil || !strings.Contains(err.Error(), "more than 4 MiB") {
 		t.Errorf("got %v", err)
 	}
@@ -518,12 +518,12 @@ func TestReleases(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"debian-12", "bookworm"}, {"debian-trixie", "trixie"}, {"my-debian-11", "bullseye"}, {"debian-unstable", "sid"}, {"debian-stable", "stable"},
 	} {
-		if got, err := release(c.name); got != c.want || err != nil {
+		if got, err := debianSuite(c.name); got != c.want || err != nil {
 			t.Errorf("%s: got %q, %v", c.name, got, err)
 		}
 	}
 	for name, want := range map[string]string{"debian-99": "11 to 15", "debian-": "no Debian release", "ubuntu": "say what the image", "mydebian-12": "say what the image", "debian-12x": "no Debian release"} {
-		if _, err := release(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := debianSuite(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -14,10 +14,10 @@ type attribute struct{ name, value string }
 // Attributes of one file together.
 const maxAttributes = 256 << 10
 
-// kept tells whether an image may carry the attribute. Those of overlayfs would
+// isKept tells whether an image may carry the attribute. Those of overlayfs would
 // let an image choose which other files a node sees; file capabilities of the
 // second revision mean "of this name space's root", others name ids.
-func kept(a attribute) bool {
+func isKept(a attribute) bool {
 	switch {
 	case a.name == "security.capability":
 		return len(a.value) == 20 && a.value[3] == 2
@@ -52,7 +52,7 @@ func readAttributes(fd int) ([]attribute, error) {
 			return nil, err
 		}
 		a := attribute{name, string(value[:n])}
-		if !kept(a) {
+		if !isKept(a) {
 			continue
 		}
 		if total += len(a.name) + len(a.value); total > maxAttributes {

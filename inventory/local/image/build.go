@@ -14,9 +14,9 @@ import (
 
 // What the folder holds beside images.
 const (
-	lockFile  = ".lock"
-	newPrefix = ".new-"
-	gone      = ".gone-"
+	lockFile      = ".lock"
+	newPrefix     = ".new-"
+	removedPrefix = ".gone-"
 )
 
 // lock waits for the lock of the names, across processes.
@@ -46,14 +46,14 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 // build is an image in the making. Its folder is locked as long as the process
 // lives, so that Sweep tells it from what a crash left.
 type build struct {
-	store *Store
-	dir   string
-	root  string // below dir
-	held  *os.File
+	store  *Store
+	dir    string
+	root   string // below dir
+	folder *os.File
 }
 
-// begin makes an empty root folder.
-func (s *Store) begin(ctx context.Context) (*build, error) {
+// startBuild makes an empty root folder.
+func (s *Store) startBuild(ctx context.Context) (*build, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -64,9 +64,9 @@ func (s *Store) begin(ctx context.Context) (*build, error) {
 		return nil, fmt.Errorf("cannot begin an image: %w", err)
 	}
 	b := &build{store: s, dir: dir, root: filepath.Join(dir, "root")}
-	b.held, err = os.Open(dir)
+	b.folder, err = os.Open(dir)
 	if err == nil {
-		err = unix.Flock(int(b.held.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err = unix.Flock(int(b.folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
 	if err == nil {
 		err = os.Mkdir(b.root, 0o755)
@@ -75,17 +75,17 @@ func (s *Store) begin(ctx context.Context) (*build, error) {
 		err = os.Chmod(b.root, 0o755) // whatever the umask
 	}
 	if err != nil {
-		b.end()
+		b.discard()
 		return nil, fmt.Errorf("cannot begin an image: %w", err)
 	}
 	return b, nil
 }
 
-// end removes what was not published.
-func (b *build) end() error {
+// discard removes what was not published.
+func (b *build) discard() error {
 	err := removeTree(b.dir)
-	if b.held != nil {
-		b.held.Close()
+	if b.folder != nil {
+		b.folder.Close()
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (b *build) publish(ctx context.Context, name string, replace bool) (key str
 	defer unlock()
 	link := filepath.Join(b.store.dir, name)
 	if _, err := os.Lstat(link); err == nil && !replace {
-		return "", taken(name)
+		return "", nameTaken(name)
 	}
 	switch _, err := os.Lstat(to); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -135,7 +135,7 @@ func (b *build) publish(ctx context.Context, name string, replace bool) (key str
 	return key, syncDir(b.store.dir)
 }
 
-func taken(name string) error {
+func nameTaken(name string) error {
 	return fmt.Errorf("there is an image %q already; remove it first: patchbay-local image remove SETTINGS %s: %w", name, name, fs.ErrExist)
 }
 

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standard are folders that a root file system is given if it has none. Over the
+// standardFolders are folders that a root file system is given if it has none. Over the
 // real ones of them a node mounts its own, or writes into them before it
 // is closed in, so there they must not be links.
-var standard = [...]struct {
+var standardFolders = [...]struct {
 	path string
 	mode uint32
 	real bool
@@ -36,9 +36,9 @@ var standard = [...]struct {
 	{"var/tmp", 0o1777, false},
 }
 
-// complete says why a folder is no root file system for a node, and adds the
+// completeRoot says why a folder is no root file system for a node, and adds the
 // empty folders that it lacks.
-func complete(root string) error {
+func completeRoot(root string) error {
 	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func complete(root string) error {
 	if err := checkPasswd(fd); err != nil {
 		return err
 	}
-	for _, d := range standard {
+	for _, d := range standardFolders {
 		var st unix.Stat_t
 		err := unix.Fstatat(fd, d.path, &st, unix.AT_SYMLINK_NOFOLLOW)
 		switch {
@@ -70,8 +70,8 @@ func complete(root string) error {
 	return nil
 }
 
-// inRoot opens a path as a process whose root is there would.
-func inRoot(root int, path string) (*os.File, error) {
+// openInRoot opens a path as a process whose root is there would.
+func openInRoot(root int, path string) (*os.File, error) {
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
@@ -89,7 +89,7 @@ func inRoot(root int, path string) (*os.File, error) {
 
 // checkShell asks for a /bin/sh that this host can run.
 func checkShell(root int) error {
-	f, err := inRoot(root, "bin/sh")
+	f, err := openInRoot(root, "bin/sh")
 	if err != nil {
 		return fmt.Errorf("it has no /bin/sh (%v); the top of the folder or tarball must be the root of a Linux system", err)
 	}
@@ -109,13 +109,13 @@ func checkShell(root int) error {
 	if elf.Data(head[elf.EI_DATA]) == elf.ELFDATA2MSB {
 		machine = elf.Machine(uint16(head[19]) | uint16(head[18])<<8)
 	}
-	if want, known := machines(runtime.GOARCH); known && machine != want {
+	if want, known := elfMachine(runtime.GOARCH); known && machine != want {
 		return fmt.Errorf("its programs are for another processor (%v), and this host is %s; take an image for %s", machine, runtime.GOARCH, runtime.GOARCH)
 	}
 	return nil
 }
 
-func machines(arch string) (elf.Machine, bool) {
+func elfMachine(arch string) (elf.Machine, bool) {
 	switch arch {
 	case "amd64":
 		return elf.EM_X86_64, true
@@ -129,7 +129,7 @@ func machines(arch string) (elf.Machine, bool) {
 
 // checkPasswd asks for an account root with the id 0.
 func checkPasswd(root int) error {
-	f, err := inRoot(root, "etc/passwd")
+	f, err := openInRoot(root, "etc/passwd")
 	if err != nil {
 		return fmt.Errorf("it has no /etc/passwd (%v)", err)
 	}

@@ -25,8 +25,8 @@ var packages = [...]string{
 	"traceroute", "vim-tiny", "wget", "xz-utils",
 }
 
-// release is the Debian release that a name ends in: debian-12, debian-bookworm, my-debian-12.
-func release(name string) (string, error) {
+// debianSuite is the Debian release that a name ends in: debian-12, debian-bookworm, my-debian-12.
+func debianSuite(name string) (string, error) {
 	i := strings.LastIndex(name, "debian-")
 	if i < 0 || i > 0 && name[i-1] != '-' {
 		return "", fmt.Errorf("say what the image is to be made of: a folder or a tarball, or a name that ends in a Debian release, such as debian-12")
@@ -51,7 +51,7 @@ func release(name string) (string, error) {
 // tarball as any other. It runs in name spaces of its own, so that all of it
 // ends with this program, and nothing it mounts is seen here.
 func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
-	suite, err := release(name)
+	suite, err := debianSuite(name)
 	if err != nil {
 		return err
 	}
@@ -76,20 +76,20 @@ func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	if err := out.unlink("etc/hostname"); err != nil {
 		return err
 	}
-	if err := out.file("etc/resolv.conf", meta{mode: 0o644}, strings.NewReader(resolvConf)); err != nil {
+	if err := out.writeFile("etc/resolv.conf", meta{mode: 0o644}, strings.NewReader(resolvConf)); err != nil {
 		return err
 	}
-	out.tell(w)
+	out.printSummary(w)
 	return nil
 }
 
 // unlink removes a file, if it is there.
 func (w *writer) unlink(path string) error {
-	dir, name, err := w.place(path)
+	dir, name, err := w.openParent(path)
 	if err != nil {
 		return err
 	}
-	return vacate(dir, name)
+	return clearName(dir, name)
 }
 
 // runMmdebstrap hands the tarball of a release to unpack.
@@ -114,13 +114,13 @@ func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.
 	// The signal comes when the thread ends, not the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	return unpackOutput(caller, cmd, stop, "mmdebstrap failed", readable{w}, unpack)
+	return unpackOutput(caller, cmd, stop, "mmdebstrap failed", textWriter{w}, unpack)
 }
 
-// readable writes what a program says without bytes that are no text.
-type readable struct{ w io.Writer }
+// textWriter writes what a program says without bytes that are no text.
+type textWriter struct{ w io.Writer }
 
-func (r readable) Write(b []byte) (int, error) {
+func (r textWriter) Write(b []byte) (int, error) {
 	_, _ = io.WriteString(r.w, strings.ToValidUTF8(string(b), "?"))
 	return len(b), nil
 }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// accounts writes those of the system, with all passwords locked.
-func (s *skeleton) accounts() error {
-	passwd, users := systemAccounts(s.text("etc/passwd"), s.has)
+// writeAccounts writes those of the system, with all passwords locked.
+func (s *skeleton) writeAccounts() error {
+	passwd, users := systemAccounts(s.text("etc/passwd"), s.exists)
 	group, groups := systemGroups(s.text("etc/group"))
 	for _, u := range users {
 		s.users[u.name] = u.id
@@ -35,7 +35,7 @@ func (s *skeleton) accounts() error {
 		{"etc/subuid", "", 0o644},
 		{"etc/subgid", "", 0o644},
 	} {
-		if err := s.write(f.path, f.text, f.mode); err != nil {
+		if err := s.writeFile(f.path, f.text, f.mode); err != nil {
 			return err
 		}
 		// Programs that check passwords have the group shadow.
@@ -48,8 +48,8 @@ func (s *skeleton) accounts() error {
 	return nil
 }
 
-// writes makes the files that are not copied.
-func (s *skeleton) writes() error {
+// writeFiles makes the files that are not copied.
+func (s *skeleton) writeFiles() error {
 	files := []struct {
 		path, text string
 		mode       fs.FileMode
@@ -67,7 +67,7 @@ func (s *skeleton) writes() error {
 		{"etc/pam.d/common-session", pamSession, 0o644},
 		{"etc/pam.d/common-session-noninteractive", pamSession, 0o644},
 		{"etc/pam.d/other", pamAuth + pamAccount + pamPassword + pamSession, 0o644},
-		{"etc/profile", s.ours("usr/share/base-files/profile", profile), 0o644},
+		{"etc/profile", s.hostTextOr("usr/share/base-files/profile", profile), 0o644},
 		{"etc/resolv.conf", resolvConf, 0o644},
 		{"etc/shells", s.shells(), 0o644},
 		{"root/.bashrc", s.text("usr/share/base-files/dot.bashrc"), 0o644},
@@ -76,7 +76,7 @@ func (s *skeleton) writes() error {
 		{"var/log/lastlog", "", 0o664},
 		{"var/log/wtmp", "", 0o664},
 	}
-	if s.has("/usr/bin/sudo") {
+	if s.exists("/usr/bin/sudo") {
 		files = append(files, []struct {
 			path, text string
 			mode       fs.FileMode
@@ -85,7 +85,7 @@ func (s *skeleton) writes() error {
 			{"etc/sudoers", sudoers, 0o440},
 		}...)
 		for path, mode := range map[string]uint32{"etc/sudoers.d": 0o750, "var/lib/sudo": 0o711} {
-			if err := s.folder(path); err != nil {
+			if err := s.makeFolder(path); err != nil {
 				return err
 			}
 			if err := unix.Chmod(filepath.Join(s.to, path), mode); err != nil {
@@ -93,19 +93,19 @@ func (s *skeleton) writes() error {
 			}
 		}
 	}
-	if cache := s.text("etc/ld.so.cache"); onlySystem(cache) {
-		if err := s.write("etc/ld.so.cache", cache, 0o644); err != nil {
+	if cache := s.text("etc/ld.so.cache"); namesOnlySystemPaths(cache) {
+		if err := s.writeFile("etc/ld.so.cache", cache, 0o644); err != nil {
 			return err
 		}
 	}
 	if release := osRelease(s.text("usr/lib/os-release")); release["ID"] == "debian" && systemName(release["VERSION_CODENAME"]) {
 		text := fmt.Sprintf(aptSources, release["VERSION_CODENAME"])
-		if err := s.write("etc/apt/sources.list.d/debian.sources", text, 0o644); err != nil {
+		if err := s.writeFile("etc/apt/sources.list.d/debian.sources", text, 0o644); err != nil {
 			return err
 		}
 	}
 	for _, f := range files {
-		if err := s.write(f.path, f.text, f.mode); err != nil {
+		if err := s.writeFile(f.path, f.text, f.mode); err != nil {
 			return err
 		}
 		if gid, ok := s.groups["utmp"]; ok && f.mode&0o020 != 0 {
@@ -117,8 +117,8 @@ func (s *skeleton) writes() error {
 	return nil
 }
 
-// ours is a file of the host's /usr, or what we have instead.
-func (s *skeleton) ours(path, instead string) string {
+// hostTextOr is a file of the host's /usr, or what we have instead.
+func (s *skeleton) hostTextOr(path, instead string) string {
 	if text := s.text(path); text != "" {
 		return text
 	}
@@ -128,21 +128,21 @@ func (s *skeleton) ours(path, instead string) string {
 func (s *skeleton) shells() string {
 	var b strings.Builder
 	for _, sh := range shells {
-		if s.has(sh) {
+		if s.exists(sh) {
 			b.WriteString(sh + "\n")
 		}
 	}
 	return b.String()
 }
 
-// onlySystem tells whether a cache of libraries names none that nodes do not
+// namesOnlySystemPaths tells whether a cache of libraries names none that nodes do not
 // have. Without a cache programs find their libraries a little slower.
-func onlySystem(cache string) bool {
+func namesOnlySystemPaths(cache string) bool {
 	for text := range strings.SplitSeq(cache, "\x00") {
 		if !strings.HasPrefix(text, "/") {
 			continue
 		}
-		if _, rest, ok := strings.Cut(text[1:], "/"); !ok || !leadsHome(text[1:]) || strings.Contains(rest, "..") {
+		if _, rest, ok := strings.Cut(text[1:], "/"); !ok || !isSameInNode(text[1:]) || strings.Contains(rest, "..") {
 			return false
 		}
 	}
@@ -166,9 +166,9 @@ func osRelease(text string) map[string]string {
 func (s *skeleton) certificates() error {
 	const dir = "etc/ssl/certs"
 	var b strings.Builder
-	for _, e := range s.list(dir) {
+	for _, e := range s.entries(dir) {
 		path := dir + "/" + e.Name()
-		if _, to, ok := s.leads(path); ok && strings.HasSuffix(path, ".pem") && strings.HasPrefix(to, "usr/share/ca-certificates/") {
+		if _, to, ok := s.readLink(path); ok && strings.HasSuffix(path, ".pem") && strings.HasPrefix(to, "usr/share/ca-certificates/") {
 			text := s.text(to)
 			b.WriteString(text)
 			if text != "" && !strings.HasSuffix(text, "\n") {
@@ -179,13 +179,13 @@ func (s *skeleton) certificates() error {
 	if b.Len() == 0 {
 		return nil
 	}
-	return s.write(dir+"/ca-certificates.crt", b.String(), 0o644)
+	return s.writeFile(dir+"/ca-certificates.crt", b.String(), 0o644)
 }
 
-// dpkg makes what dpkg asks for beside what was copied. An override of a file's
+// writeDpkgFiles makes what dpkg asks for beside what was copied. An override of a file's
 // owner that a node does not know would stop it.
-func (s *skeleton) dpkg() error {
-	if !s.has("/var/lib/dpkg/status") {
+func (s *skeleton) writeDpkgFiles() error {
+	if !s.exists("/var/lib/dpkg/status") {
 		return nil
 	}
 	var b strings.Builder
@@ -201,8 +201,8 @@ func (s *skeleton) dpkg() error {
 		}
 	}
 	return errors.Join(
-		s.write("var/lib/dpkg/statoverride", b.String(), 0o644),
-		s.write("var/lib/dpkg/diversions", "", 0o644),
-		s.write("var/lib/dpkg/available", "", 0o644),
+		s.writeFile("var/lib/dpkg/statoverride", b.String(), 0o644),
+		s.writeFile("var/lib/dpkg/diversions", "", 0o644),
+		s.writeFile("var/lib/dpkg/available", "", 0o644),
 	)
 }

@@ -19,7 +19,7 @@ const maxDepth = 200
 type folderCopy struct {
 	*writer
 	device uint64
-	not    unix.Stat_t // a folder that is passed over: the images themselves
+	skip   unix.Stat_t // a folder that is passed over: the images themselves
 	links  map[uint64]string
 }
 
@@ -37,16 +37,16 @@ func (w *writer) copyFolder(from, not string) error {
 		return err
 	}
 	c.device = st.Dev
-	if err := unix.Stat(not, &c.not); err != nil {
+	if err := unix.Stat(not, &c.skip); err != nil {
 		return err
 	}
-	if err := c.entries(f, "", 0); err != nil {
+	if err := c.copyEntries(f, "", 0); err != nil {
 		return err
 	}
 	return w.finish()
 }
 
-func (c *folderCopy) entries(dir *os.File, path string, depth int) error {
+func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("/%s: folders lie more than %d deep", path, maxDepth)
 	}
@@ -59,7 +59,7 @@ func (c *folderCopy) entries(dir *os.File, path string, depth int) error {
 		if path != "" {
 			at = path + "/" + name
 		}
-		err := c.entry(int(dir.Fd()), name, at, depth)
+		err := c.copyEntry(int(dir.Fd()), name, at, depth)
 		if _, told := errors.AsType[*fs.PathError](err); err != nil && !told {
 			err = &fs.PathError{Op: "copy", Path: "/" + at, Err: err}
 		}
@@ -70,7 +70,7 @@ func (c *folderCopy) entries(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-func (c *folderCopy) entry(dir int, name, path string, depth int) error {
+func (c *folderCopy) copyEntry(dir int, name, path string, depth int) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("the path is longer than %d bytes", maxPath)
 	}
@@ -84,18 +84,18 @@ func (c *folderCopy) entry(dir int, name, path string, depth int) error {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		return c.sub(dir, name, path, depth)
+		return c.copySubfolder(dir, name, path, depth)
 	case unix.S_IFREG:
-		return c.regular(dir, name, path)
+		return c.copyRegular(dir, name, path)
 	case unix.S_IFLNK:
 		to := make([]byte, unix.PathMax)
 		n, err := unix.Readlinkat(dir, name, to)
 		if err != nil {
 			return err
 		}
-		return c.link(path, metaOf(&st), string(to[:n]))
+		return c.symlink(path, metaOf(&st), string(to[:n]))
 	}
-	c.left.special++
+	c.omitted.special++
 	return nil
 }
 
@@ -128,26 +128,26 @@ func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta,
 	return f, m, &st, nil
 }
 
-func (c *folderCopy) sub(dir int, name, path string, depth int) error {
+func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error {
 	f, m, st, err := c.openEntry(dir, name, unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if st.Dev == c.not.Dev && st.Ino == c.not.Ino {
+	if st.Dev == c.skip.Dev && st.Ino == c.skip.Ino {
 		return nil
 	}
-	if err := c.folder(path, m); err != nil {
+	if err := c.makeFolder(path, m); err != nil {
 		return err
 	}
 	if st.Dev != c.device {
-		c.left.mounts++
+		c.omitted.mounts++
 		return nil
 	}
-	return c.entries(f, path, depth+1)
+	return c.copyEntries(f, path, depth+1)
 }
 
-func (c *folderCopy) regular(dir int, name, path string) error {
+func (c *folderCopy) copyRegular(dir int, name, path string) error {
 	f, m, st, err := c.openEntry(dir, name, 0)
 	if err != nil {
 		return err
@@ -157,14 +157,14 @@ func (c *folderCopy) regular(dir int, name, path string) error {
 		return errors.New("it changed while it was copied; try again")
 	}
 	if st.Dev != c.device {
-		c.left.mounts++
-		return c.file(path, m, eof{})
+		c.omitted.mounts++
+		return c.writeFile(path, m, emptyReader{})
 	}
 	if st.Nlink > 1 {
 		if first, ok := c.links[st.Ino]; ok {
-			return c.same(path, first)
+			return c.hardLink(path, first)
 		}
 		c.links[st.Ino] = path
 	}
-	return c.file(path, m, f)
+	return c.writeFile(path, m, f)
 }

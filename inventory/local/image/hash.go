@@ -36,7 +36,7 @@ func hashTree(ctx context.Context, root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(h.sum.Sum(nil))[:digits], nil
+	return hex.EncodeToString(h.sum.Sum(nil))[:hashDigits], nil
 }
 
 type treeHash struct {
@@ -45,12 +45,12 @@ type treeHash struct {
 	links map[uint64]string // inode to its first name
 }
 
-func (h *treeHash) text(s string) {
-	h.number(uint64(len(s)))
+func (h *treeHash) addText(s string) {
+	h.addNumber(uint64(len(s)))
 	io.WriteString(h.sum, s)
 }
 
-func (h *treeHash) number(n uint64) {
+func (h *treeHash) addNumber(n uint64) {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
 	h.sum.Write(b[:])
@@ -61,18 +61,18 @@ func (h *treeHash) add(path, rel string) error {
 	if err := unix.Lstat(path, &st); err != nil {
 		return &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
-	h.text(rel)
-	h.number(uint64(st.Mode))
-	h.number(uint64(st.Uid))
-	h.number(uint64(st.Gid))
+	h.addText(rel)
+	h.addNumber(uint64(st.Mode))
+	h.addNumber(uint64(st.Uid))
+	h.addNumber(uint64(st.Gid))
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFLNK:
 		to, err := os.Readlink(path)
-		h.text(to)
+		h.addText(to)
 		return err
 	case unix.S_IFREG:
 		first, seen := h.links[st.Ino]
-		h.text(first)
+		h.addText(first)
 		if seen {
 			return nil
 		}
@@ -89,15 +89,15 @@ func (h *treeHash) add(path, rel string) error {
 	if err != nil {
 		return &fs.PathError{Op: "read attributes of", Path: path, Err: err}
 	}
-	h.number(uint64(len(attrs)))
+	h.addNumber(uint64(len(attrs)))
 	for _, a := range attrs {
-		h.text(a.name)
-		h.text(a.value)
+		h.addText(a.name)
+		h.addText(a.value)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil
 	}
-	h.number(uint64(st.Size))
+	h.addNumber(uint64(st.Size))
 	_, err = io.CopyBuffer(struct{ io.Writer }{h.sum}, struct{ io.Reader }{f}, h.buf)
 	return err
 }

@@ -30,11 +30,11 @@ func (s *Store) findHost(ctx context.Context) (key string, err error) {
 		ended := s.Building(s.key != "")
 		defer func() { ended(err) }()
 	}
-	b, err := s.begin(ctx)
+	b, err := s.startBuild(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer b.end()
+	defer b.discard()
 	if err := buildSkeleton(ctx, s.host, b.root); err != nil {
 		return "", fmt.Errorf("cannot make the image %q: %w", Host, err)
 	}
@@ -80,12 +80,12 @@ func buildSkeleton(ctx context.Context, root, to string) error {
 		return err
 	}
 	defer src.close()
-	if !src.has("/bin/sh") {
+	if !src.exists("/bin/sh") {
 		return errors.New("this host has no /bin/sh")
 	}
 	s := &skeleton{source: src, ctx: ctx, to: to, groups: map[string]int{}, users: map[string]int{}}
 	s.hashes = conffiles(src.text("var/lib/dpkg/status"))
-	for _, step := range [...]func() error{s.accounts, s.merged, s.folders, s.copies, s.writes, s.certificates, s.dpkg} {
+	for _, step := range [...]func() error{s.writeAccounts, s.linkMergedUsr, s.makeFolders, s.copyAllowed, s.writeFiles, s.certificates, s.writeDpkgFiles} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -111,10 +111,10 @@ func conffiles(status string) map[string]string {
 	return hashes
 }
 
-// merged makes the links of a merged /usr.
-func (s *skeleton) merged() error {
+// linkMergedUsr makes the links of a merged /usr.
+func (s *skeleton) linkMergedUsr() error {
 	for _, name := range [...]string{"bin", "lib", "lib32", "lib64", "libo32", "libx32", "sbin"} {
-		if text, to, ok := s.leads(name); ok && strings.HasPrefix(to, "usr/") {
+		if text, to, ok := s.readLink(name); ok && strings.HasPrefix(to, "usr/") {
 			if err := os.Symlink(text, filepath.Join(s.to, name)); err != nil {
 				return err
 			}
@@ -123,9 +123,9 @@ func (s *skeleton) merged() error {
 	return nil
 }
 
-func (s *skeleton) folders() error {
+func (s *skeleton) makeFolders() error {
 	for _, f := range emptyFolders {
-		if err := s.folder(f.path); err != nil {
+		if err := s.makeFolder(f.path); err != nil {
 			return err
 		}
 		at := filepath.Join(s.to, f.path)
@@ -146,8 +146,8 @@ func (s *skeleton) folders() error {
 	return nil
 }
 
-// folder makes a folder and those above it, for everybody to read.
-func (s *skeleton) folder(path string) error {
+// makeFolder makes a folder and those above it, for everybody to read.
+func (s *skeleton) makeFolder(path string) error {
 	at := s.to
 	for part := range strings.SplitSeq(path, "/") {
 		at = filepath.Join(at, part)
@@ -163,13 +163,13 @@ func (s *skeleton) folder(path string) error {
 	return nil
 }
 
-// write makes a file of the skeleton; one that is there stays.
-func (s *skeleton) write(path, text string, mode fs.FileMode) error {
+// writeFile makes a file of the skeleton; one that is there stays.
+func (s *skeleton) writeFile(path, text string, mode fs.FileMode) error {
 	if err := s.ctx.Err(); err != nil {
 		return context.Cause(s.ctx)
 	}
 	if i := strings.LastIndexByte(path, '/'); i > 0 {
-		if err := s.folder(path[:i]); err != nil {
+		if err := s.makeFolder(path[:i]); err != nil {
 			return err
 		}
 	}
@@ -184,20 +184,20 @@ func (s *skeleton) write(path, text string, mode fs.FileMode) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// copies takes what the list allows.
-func (s *skeleton) copies() error {
+// copyAllowed takes what the list allows.
+func (s *skeleton) copyAllowed() error {
 	for _, a := range allowed {
 		path, glob := strings.CutSuffix(a.path, "*")
 		if !glob {
-			if err := s.take(a.path, a.rule, 0); err != nil {
+			if err := s.copyPath(a.path, a.rule, 0); err != nil {
 				return err
 			}
 			continue
 		}
 		parent, begin := filepath.Dir(path), filepath.Base(path)
-		for _, e := range s.list(parent) {
+		for _, e := range s.entries(parent) {
 			if strings.HasPrefix(e.Name(), begin) {
-				if err := s.take(parent+"/"+e.Name(), a.rule, 0); err != nil {
+				if err := s.copyPath(parent+"/"+e.Name(), a.rule, 0); err != nil {
 					return err
 				}
 			}
@@ -206,30 +206,30 @@ func (s *skeleton) copies() error {
 	return nil
 }
 
-// home tells whether what a link of the skeleton leads to is the same in a node:
+// isLinkKept tells whether what a link of the skeleton leads to is the same in a node:
 // below /usr, or a link in /etc that is taken, too.
-func (s *skeleton) home(to string, depth int) bool {
-	if !leadsHome(to) || depth > 8 {
+func (s *skeleton) isLinkKept(to string, depth int) bool {
+	if !isSameInNode(to) || depth > 8 {
 		return false
 	}
 	if !strings.HasPrefix(to, "etc/") {
 		return true
 	}
-	_, next, ok := s.leads(to)
-	return ok && s.home(next, depth+1)
+	_, next, ok := s.readLink(to)
+	return ok && s.isLinkKept(next, depth+1)
 }
 
-// take copies a path as its rule says. What the rule does not allow is passed
+// copyPath copies a path as its rule says. What the rule does not allow is passed
 // over in silence: it is what an allow-list is for.
-func (s *skeleton) take(path string, r rule, depth int) error {
-	if unneeded(path) || depth > 8 {
+func (s *skeleton) copyPath(path string, r rule, depth int) error {
+	if isUnneeded(path) || depth > 8 {
 		return nil
 	}
-	if text, to, ok := s.leads(path); ok {
-		if !s.home(to, 0) {
+	if text, to, ok := s.readLink(path); ok {
+		if !s.isLinkKept(to, 0) {
 			return nil
 		}
-		if err := s.folder(filepath.Dir(path)); err != nil {
+		if err := s.makeFolder(filepath.Dir(path)); err != nil {
 			return err
 		}
 		err := os.Symlink(text, filepath.Join(s.to, path))
@@ -247,8 +247,8 @@ func (s *skeleton) take(path string, r rule, depth int) error {
 		if r == public {
 			return nil
 		}
-		for _, e := range s.list(path) {
-			if err := s.take(path+"/"+e.Name(), r, depth+1); err != nil {
+		for _, e := range s.entries(path) {
+			if err := s.copyPath(path+"/"+e.Name(), r, depth+1); err != nil {
 				return err
 			}
 		}
@@ -261,16 +261,16 @@ func (s *skeleton) take(path string, r rule, depth int) error {
 	if err != nil {
 		return nil
 	}
-	if emptied(path) {
+	if isEmptied(path) {
 		b = nil
 	}
-	if strings.HasPrefix(path, "var/lib/dpkg/alternatives/") && !onlySystem(strings.ReplaceAll(string(b), "\n", "\x00")) {
+	if strings.HasPrefix(path, "var/lib/dpkg/alternatives/") && !namesOnlySystemPaths(strings.ReplaceAll(string(b), "\n", "\x00")) {
 		return nil
 	}
 	if sum := md5.Sum(b); r == shipped && s.hashes[path] != hex.EncodeToString(sum[:]) {
 		return nil
 	}
-	if err := s.write(path, string(b), fs.FileMode(st.Mode&0o755)); err != nil {
+	if err := s.writeFile(path, string(b), fs.FileMode(st.Mode&0o755)); err != nil {
 		return err
 	}
 	t := time.Unix(st.Mtim.Unix())

@@ -63,7 +63,7 @@ func (s *Store) Find(ctx context.Context, name string) (key string, i node.Image
 	if name == Host {
 		key, err = s.findHost(ctx)
 	} else {
-		key, err = s.named(name)
+		key, err = s.keyOf(name)
 	}
 	if err != nil {
 		return "", node.Image{}, err
@@ -72,8 +72,8 @@ func (s *Store) Find(ctx context.Context, name string) (key string, i node.Image
 	return key, i, err
 }
 
-// named is the key that name stands for.
-func (s *Store) named(name string) (string, error) {
+// keyOf is the key that name stands for.
+func (s *Store) keyOf(name string) (string, error) {
 	key, err := os.Readlink(filepath.Join(s.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("there is no image %q; add it: patchbay-local image add SETTINGS %s: %w", name, name, fs.ErrNotExist)

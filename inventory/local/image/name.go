@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// digits of the hash in a key: 120 bits tell all contents apart.
-const digits = 30
+// hashDigits of the hash in a key: 120 bits tell all contents apart.
+const hashDigits = 30
 
 // checkName says what is wrong with the name of an image.
 func checkName(name string) error {
@@ -24,5 +24,5 @@ func checkName(name string) error {
 // isKeyOf tells whether key is NAME@HASH, which is safe as a file name.
 func isKeyOf(key, name string) bool {
 	hash, ok := strings.CutPrefix(key, name+"@")
-	return ok && checkName(name) == nil && len(hash) == digits && strings.Trim(hash, "0123456789abcdef") == ""
+	return ok && checkName(name) == nil && len(hash) == hashDigits && strings.Trim(hash, "0123456789abcdef") == ""
 }

@@ -26,7 +26,7 @@ func (s *Store) Remove(name string, used func(key string) bool) error {
 		return err
 	}
 	defer unlock()
-	key, err := s.named(name)
+	key, err := s.keyOf(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no image %q to remove; see which there are: patchbay-local image list SETTINGS: %w", name, fs.ErrNotExist)
 	}
@@ -39,7 +39,7 @@ func (s *Store) Remove(name string, used func(key string) bool) error {
 	if used(key) {
 		return nil
 	}
-	return s.drop(key)
+	return s.removeContents(key)
 }
 
 // Sweep removes contents that have no name any more and that nobody uses, and
@@ -58,7 +58,7 @@ func (s *Store) Sweep(used func(key string) bool) error {
 	named := map[string]bool{}
 	for _, e := range entries {
 		if e.Type() == fs.ModeSymlink {
-			if key, err := s.named(e.Name()); err == nil {
+			if key, err := s.keyOf(e.Name()); err == nil {
 				named[key] = true
 			}
 		}
@@ -70,20 +70,20 @@ func (s *Store) Sweep(used func(key string) bool) error {
 		case !e.IsDir():
 		case isKeyOf(e.Name(), name):
 			if !named[e.Name()] && !used(e.Name()) {
-				errs = append(errs, s.drop(e.Name()))
+				errs = append(errs, s.removeContents(e.Name()))
 			}
-		case strings.HasPrefix(e.Name(), gone):
+		case strings.HasPrefix(e.Name(), removedPrefix):
 			errs = append(errs, removeTree(filepath.Join(s.dir, e.Name())))
 		case strings.HasPrefix(e.Name(), newPrefix):
-			errs = append(errs, s.dropUnheld(e.Name()))
+			errs = append(errs, s.removeAbandoned(e.Name()))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// drop removes contents: out of sight at once, then file by file.
-func (s *Store) drop(key string) error {
-	dir, err := os.MkdirTemp(s.dir, gone)
+// removeContents removes contents: out of sight at once, then file by file.
+func (s *Store) removeContents(key string) error {
+	dir, err := os.MkdirTemp(s.dir, removedPrefix)
 	if err != nil {
 		return fmt.Errorf("cannot remove %s: %w", key, err)
 	}
@@ -95,8 +95,8 @@ func (s *Store) drop(key string) error {
 	return removeTree(dir)
 }
 
-// dropUnheld removes an image in the making whose maker is gone.
-func (s *Store) dropUnheld(name string) error {
+// removeAbandoned removes an image in the making whose maker is gone.
+func (s *Store) removeAbandoned(name string) error {
 	dir := filepath.Join(s.dir, name)
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -65,7 +65,7 @@ func (s *source) open(path string) (*os.File, *unix.Stat_t, error) {
 		if err := unix.Fstat(fd, &st); err != nil {
 			return nil, nil, err
 		}
-		if !s.forAll(&st) {
+		if !s.isPublic(&st) {
 			return nil, nil, errPrivate
 		}
 		if !more {
@@ -77,9 +77,9 @@ func (s *source) open(path string) (*os.File, *unix.Stat_t, error) {
 	}
 }
 
-// forAll tells whether a file or folder is for everybody to read, and for
+// isPublic tells whether a file or folder is for everybody to read, and for
 // root alone to write.
-func (s *source) forAll(st *unix.Stat_t) bool {
+func (s *source) isPublic(st *unix.Stat_t) bool {
 	if st.Uid != s.owner || st.Mode&0o022 != 0 {
 		return false
 	}
@@ -118,9 +118,9 @@ func (s *source) text(path string) string {
 	return string(b)
 }
 
-// has tells whether the host has a program or folder, looked for as a process of
+// exists tells whether the host has a program or folder, looked for as a process of
 // the host would.
-func (s *source) has(path string) bool {
+func (s *source) exists(path string) bool {
 	fd, err := unix.Openat2(int(s.root.Fd()), strings.TrimPrefix(path, "/"), &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
@@ -132,8 +132,8 @@ func (s *source) has(path string) bool {
 	return true
 }
 
-// list are the names in a folder for everybody, sorted; none if it is not.
-func (s *source) list(path string) []fs.DirEntry {
+// entries are the names in a folder for everybody, sorted; none if it is not.
+func (s *source) entries(path string) []fs.DirEntry {
 	f, st, err := s.open(path)
 	if err != nil {
 		return nil
@@ -149,9 +149,9 @@ func (s *source) list(path string) []fs.DirEntry {
 	return entries
 }
 
-// leads is where a symbolic link leads: the text in it, and the path below the
+// readLink is where a symbolic link leads: the text in it, and the path below the
 // root that this means.
-func (s *source) leads(at string) (text, to string, ok bool) {
+func (s *source) readLink(at string) (text, to string, ok bool) {
 	dir := path.Dir(at)
 	fd := int(s.root.Fd())
 	if dir != "." {
@@ -184,7 +184,7 @@ func CheckMerged(root string) error {
 	}
 	defer s.close()
 	for _, name := range [...]string{"bin", "lib", "sbin"} {
-		if _, to, ok := s.leads(name); !ok || !strings.HasPrefix(to, "usr/") {
+		if _, to, ok := s.readLink(name); !ok || !strings.HasPrefix(to, "usr/") {
 			return fmt.Errorf("/%s of this host is no link into /usr, so that its programs cannot be shared with nodes; merge them: apt install usrmerge", name)
 		}
 	}

@@ -270,7 +270,7 @@ func TestHostIsMadeAgainWhenItChanges(t *testing.T) {
 func TestSweepTakesWhatACrashLeft(t *testing.T) {
 	require.Root(t)
 	s := openStore(t)
-	b, err := s.begin(t.Context())
+	b, err := s.startBuild(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestSweepTakesWhatACrashLeft(t *testing.T) {
 	if got := entries(t, s); !slices.Equal(got, []string{filepath.Base(b.dir)}) {
 		t.Errorf("while one is in the making there are %q", got)
 	}
-	b.held.Close() // its maker dies
+	b.folder.Close() // its maker dies
 	if err := s.Sweep(unused); err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eof is an empty file.
-type eof struct{}
+// emptyReader is an empty file.
+type emptyReader struct{}
 
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+func (emptyReader) Read([]byte) (int, error) { return 0, io.EOF }
 
 // compressions by the first bytes of a file; a name says nothing.
 var compressions = [...]struct {
@@ -115,15 +115,15 @@ func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failed string
 
 // unpack writes the members of a tar stream and reads the stream to its end.
 func (w *writer) unpack(r io.Reader) error {
-	limited := &io.LimitedReader{R: r, N: w.longest + 1}
-	err := w.unpackStream(&ending{r: limited})
+	limited := &io.LimitedReader{R: r, N: w.maxStream + 1}
+	err := w.unpackStream(&trailingZeros{r: limited})
 	if limited.N == 0 {
-		return fmt.Errorf("it is longer than %d bytes", w.longest)
+		return fmt.Errorf("it is longer than %d bytes", w.maxStream)
 	}
 	return err
 }
 
-func (w *writer) unpackStream(stream *ending) error {
+func (w *writer) unpackStream(stream *trailingZeros) error {
 	t := tar.NewReader(stream)
 	members := 0
 	for {
@@ -154,13 +154,13 @@ func (w *writer) unpackStream(stream *ending) error {
 	return w.finish()
 }
 
-// ending counts the zeros that a stream ends with.
-type ending struct {
+// trailingZeros counts the zeros that a stream ends with.
+type trailingZeros struct {
 	r     io.Reader
 	zeros int64
 }
 
-func (e *ending) Read(p []byte) (int, error) {
+func (e *trailingZeros) Read(p []byte) (int, error) {
 	n, err := e.r.Read(p)
 	i := n
 	for i > 0 && p[i-1] == 0 {
@@ -175,9 +175,9 @@ func (e *ending) Read(p []byte) (int, error) {
 
 func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
-		return w.count()
+		return w.countFile()
 	}
-	path, err := clean(h.Name)
+	path, err := cleanPath(h.Name)
 	if err != nil {
 		return fmt.Errorf("its name cannot be used: %w", err)
 	}
@@ -188,24 +188,24 @@ func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
 		m.attrs = memberAttributes(h)
-		return w.folder(path, m)
+		return w.makeFolder(path, m)
 	case tar.TypeReg, '\x00', tar.TypeGNUSparse, tar.TypeCont:
 		m.attrs = memberAttributes(h)
-		return w.file(path, m, r)
+		return w.writeFile(path, m, r)
 	case tar.TypeSymlink:
 		if h.Linkname == "" || len(h.Linkname) >= unix.PathMax || strings.IndexByte(h.Linkname, 0) >= 0 {
 			return errors.New("its link cannot be used: it is empty, too long, or holds a zero byte")
 		}
-		return w.link(path, m, h.Linkname)
+		return w.symlink(path, m, h.Linkname)
 	case tar.TypeLink:
-		first, err := clean(h.Linkname)
+		first, err := cleanPath(h.Linkname)
 		if err != nil {
 			return fmt.Errorf("the file it is a hard link to, %.200q, cannot be used: %w", h.Linkname, err)
 		}
-		return w.same(path, first)
+		return w.hardLink(path, first)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
-		w.left.special++
-		return w.count()
+		w.omitted.special++
+		return w.countFile()
 	}
 	return fmt.Errorf("its type %q is not known", h.Typeflag)
 }
@@ -218,7 +218,7 @@ func memberAttributes(h *tar.Header) []attribute {
 		name, ok := strings.CutPrefix(k, "SCHILY.xattr.")
 		a := attribute{name, v}
 		// ACLs in tarballs are text, under other names.
-		if !ok || !kept(a) || strings.HasPrefix(name, "system.") {
+		if !ok || !isKept(a) || strings.HasPrefix(name, "system.") {
 			continue
 		}
 		if total += len(name) + len(v); total > maxAttributes {

@@ -19,8 +19,8 @@ const (
 	maxPath = 3000
 	// maxDirPaths bounds the memory for the times of folders; later ones get none.
 	maxDirPaths = 64 << 20
-	// reserve is what is left of the disk that the images are on.
-	reserve = 256 << 20
+	// minFree is what is left of the disk that the images are on.
+	minFree = 256 << 20
 	// ids of a node are 0 to 65535.
 	maxID  = 65535
 	nobody = 65534
@@ -42,11 +42,11 @@ type writer struct {
 	root int // descriptor
 	buf  []byte
 
-	files, bytes int64
-	most         int64 // bytes that all files may have together
-	longest      int64 // bytes of a tar stream: headers count, too, so that one of nothing else ends
-	sinceLook    int64 // bytes since the free space was looked at
-	left         leftOut
+	files, bytes    int64
+	maxTotal        int64 // bytes that all files may have together
+	maxStream       int64 // bytes of a tar stream: headers count, too, so that one of nothing else ends
+	sinceSpaceCheck int64 // bytes since the free space was looked at
+	omitted         omissions
 
 	parent   int    // descriptor of the folder that was used last, or -1
 	parentOf string // its path
@@ -54,8 +54,8 @@ type writer struct {
 	dirPaths int // bytes of the paths in dirs
 }
 
-// leftOut counts what is not as it was.
-type leftOut struct {
+// omissions counts what is not as it was.
+type omissions struct {
 	special int // devices, sockets and pipes
 	mounts  int // folders on which other file systems are mounted
 	ids     int // files of owners that a node does not have
@@ -72,25 +72,25 @@ func newWriter(ctx context.Context, root string) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", root, err)
 	}
-	return &writer{ctx: ctx, root: fd, buf: make([]byte, 128<<10), most: maxBytes, longest: maxBytes + maxFiles*4096, parent: -1}, nil
+	return &writer{ctx: ctx, root: fd, buf: make([]byte, 128<<10), maxTotal: maxBytes, maxStream: maxBytes + maxFiles*4096, parent: -1}, nil
 }
 
 func (w *writer) close() {
-	w.forget()
+	w.closeParent()
 	unix.Close(w.root)
 }
 
-// forget lets go of the folder used last: it may be another one now.
-func (w *writer) forget() {
+// closeParent lets go of the folder used last: it may be another one now.
+func (w *writer) closeParent() {
 	if w.parent >= 0 {
 		unix.Close(w.parent)
 	}
 	w.parent, w.parentOf = -1, ""
 }
 
-// clean is the path of a member below the root: relative, without dots. The
+// cleanPath is the path of a member below the root: relative, without dots. The
 // root itself is "".
-func clean(name string) (string, error) {
+func cleanPath(name string) (string, error) {
 	if strings.HasPrefix(name, "/") {
 		return "", errors.New("it is absolute")
 	}
@@ -130,9 +130,9 @@ func (w *writer) open(path string, flags uint64) (int, error) {
 	return fd, err
 }
 
-// place is the folder that path lies in, which is made if need be, and the last
+// openParent is the folder that path lies in, which is made if need be, and the last
 // part of path. The descriptor is good until the next call.
-func (w *writer) place(path string) (fd int, name string, err error) {
+func (w *writer) openParent(path string) (fd int, name string, err error) {
 	dir, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		dir, name = path[:i], path[i+1:]
@@ -142,7 +142,7 @@ func (w *writer) place(path string) (fd int, name string, err error) {
 	}
 	fd, err = w.open(dir, unix.O_PATH|unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOENT) && dir != "" {
-		if err := w.folder(dir, meta{mode: 0o755}); err != nil {
+		if err := w.makeFolder(dir, meta{mode: 0o755}); err != nil {
 			return -1, "", err
 		}
 		fd, err = w.open(dir, unix.O_PATH|unix.O_DIRECTORY)
@@ -150,13 +150,13 @@ func (w *writer) place(path string) (fd int, name string, err error) {
 	if err != nil {
 		return -1, "", err
 	}
-	w.forget()
+	w.closeParent()
 	w.parent, w.parentOf = fd, dir
 	return fd, name, nil
 }
 
-// count bounds the number of files and lets the caller give up.
-func (w *writer) count() error {
+// countFile bounds the number of files and lets the caller give up.
+func (w *writer) countFile() error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
 	}
@@ -166,8 +166,8 @@ func (w *writer) count() error {
 	return nil
 }
 
-// fill writes what r gives, with holes where a block of zeros is.
-func (w *writer) fill(fd int, r io.Reader) error {
+// writeContent writes what r gives, with holes where a block of zeros is.
+func (w *writer) writeContent(fd int, r io.Reader) error {
 	var size int64
 	for {
 		n, err := 0, error(nil)
@@ -177,10 +177,10 @@ func (w *writer) fill(fd int, r io.Reader) error {
 			n += more
 		}
 		if n > 0 {
-			if err := w.room(int64(n)); err != nil {
+			if err := w.reserveSpace(int64(n)); err != nil {
 				return err
 			}
-			if !zeros(w.buf[:n]) {
+			if !isZero(w.buf[:n]) {
 				if err := writeAt(fd, w.buf[:n], size); err != nil {
 					return err
 				}
@@ -196,7 +196,7 @@ func (w *writer) fill(fd int, r io.Reader) error {
 	}
 }
 
-func zeros(b []byte) bool {
+func isZero(b []byte) bool {
 	for _, c := range b {
 		if c != 0 {
 			return false
@@ -216,23 +216,23 @@ func writeAt(fd int, b []byte, at int64) error {
 	return nil
 }
 
-// room accounts for n bytes, and stops before the disk is full.
-func (w *writer) room(n int64) error {
+// reserveSpace accounts for n bytes, and stops before the disk is full.
+func (w *writer) reserveSpace(n int64) error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
 	}
-	if w.bytes += n; w.bytes > w.most {
-		return fmt.Errorf("all files together have more than %d MiB", w.most>>20)
+	if w.bytes += n; w.bytes > w.maxTotal {
+		return fmt.Errorf("all files together have more than %d MiB", w.maxTotal>>20)
 	}
-	if w.sinceLook += n; w.sinceLook < 16<<20 && w.bytes != n {
+	if w.sinceSpaceCheck += n; w.sinceSpaceCheck < 16<<20 && w.bytes != n {
 		return nil
 	}
-	w.sinceLook = 0
+	w.sinceSpaceCheck = 0
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(w.root, &st); err != nil {
 		return err
 	}
-	if free := int64(st.Bavail) * st.Bsize; free < reserve {
+	if free := int64(st.Bavail) * st.Bsize; free < minFree {
 		return fmt.Errorf("only %d MiB are free on the disk of the images; make room and try again", free>>20)
 	}
 	return nil
@@ -240,7 +240,7 @@ func (w *writer) room(n int64) error {
 
 // finish gives the folders their times, innermost first.
 func (w *writer) finish() error {
-	w.forget()
+	w.closeParent()
 	for i := len(w.dirs) - 1; i >= 0; i-- {
 		fd, err := w.open(w.dirs[i].path, unix.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {

@@ -29,8 +29,8 @@ type account struct {
 
 var root = account{name: "root", home: defaultHome, shell: "/bin/sh"}
 
-// lookUp finds an account in the file; where there is none, it is root.
-func lookUp(file, name string) (account, error) {
+// lookUpAccount finds an account in the file; where there is none, it is root.
+func lookUpAccount(file, name string) (account, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return root, err
@@ -71,9 +71,9 @@ func (a account) environment() []string {
 	}
 }
 
-// act makes the account the one that all threads act for, until the function that
+// actAs makes the account the one that all threads act for, until the function that
 // it gives is called. Real and saved ids stay root's.
-func (a account) act() (back func(), err error) {
+func (a account) actAs() (back func(), err error) {
 	if a.uid == 0 {
 		return func() {}, nil
 	}

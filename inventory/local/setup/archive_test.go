@@ -39,7 +39,7 @@ func packed(t testing.TB, as format, entries ...entry) []byte {
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
 		h := &tar.Header{Name: e.name, Mode: int64(e.mode.Perm()), ModTime: when, Linkname: e.target, Uid: 12345, Gid: 12345, Format: tar.FormatPAX}
-		h.Typeflag = map[kind]byte{kindFile: tar.TypeReg, kindFolder: tar.TypeDir, kindLink: tar.TypeSymlink, kindSame: tar.TypeLink, 0: byte(e.size)}[e.kind]
+		h.Typeflag = map[kind]byte{kindFile: tar.TypeReg, kindFolder: tar.TypeDir, kindLink: tar.TypeSymlink, kindHardLink: tar.TypeLink, 0: byte(e.size)}[e.kind]
 		if e.mode&fs.ModeSetuid != 0 {
 			h.Mode |= 0o6000
 		}
@@ -230,7 +230,7 @@ func TestUnpack(t *testing.T) {
 				if got := tree(t, dir); got != want {
 					t.Errorf("there is\n%swant\n%s", got, want)
 				}
-				if got := tellFormat("", "download", fileOf(t, archive)); got != tt.as {
+				if got := detectFormat("", "download", fileOf(t, archive)); got != tt.as {
 					t.Errorf("it seems to be %s", got)
 				}
 			}
@@ -242,8 +242,8 @@ func TestUnpackSecondNames(t *testing.T) {
 	dir := t.TempDir()
 	err := unpackedInto(t, dir, packed(t, formatTar,
 		entry{kind: kindFile, name: "a/first", mode: 0o600},
-		entry{kind: kindSame, name: "b/second", target: "a/first"},
-		entry{kind: kindSame, name: "third", target: "./b/second"},
+		entry{kind: kindHardLink, name: "b/second", target: "a/first"},
+		entry{kind: kindHardLink, name: "third", target: "./b/second"},
 	), formatTar)
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestHostileArchives(t *testing.T) {
 	file := func(name string) entry { return entry{kind: kindFile, name: name, mode: 0o644} }
 	folder := func(name string) entry { return entry{kind: kindFolder, name: name, mode: 0o755} }
 	link := func(name, target string) entry { return entry{kind: kindLink, name: name, target: target} }
-	same := func(name, target string) entry { return entry{kind: kindSame, name: name, target: target} }
+	same := func(name, target string) entry { return entry{kind: kindHardLink, name: name, target: target} }
 	other := func(name string, flag byte) entry { return entry{name: name, size: int64(flag)} }
 	type row struct {
 		rule      string
@@ -448,7 +448,7 @@ func TestFormats(t *testing.T) {
 		{"", "run.sh", []byte("#!/bin/sh\n"), formatFile},
 		{"", "x", []byte("\xfd7zXZ\x00"), formatFile},
 	} {
-		if got := tellFormat(tt.fileType, tt.name, fileOf(t, tt.content)); got != tt.want {
+		if got := detectFormat(tt.fileType, tt.name, fileOf(t, tt.content)); got != tt.want {
 			t.Errorf("type %q, name %q: %s, want %s", tt.fileType, tt.name, got, tt.want)
 		}
 	}

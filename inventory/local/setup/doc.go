@@ -31,7 +31,7 @@
 //
 // # Decisions
 //
-//   - a step: done once; its journal outside the node is written before it begins: [Order.do].
+//   - a step: done once; its journal outside the node is written before it begins: [Assignment.run].
 //   - fetching: HTTP/1.1, 10 redirects, none from https to http, 4 GiB or the disk, 10 min:
 //     [client].
 package setup

@@ -17,8 +17,8 @@ type kind byte
 const (
 	kindFile kind = iota + 1
 	kindFolder
-	kindLink // symbolic
-	kindSame // the same file under a second name
+	kindLink     // symbolic
+	kindHardLink // the same file under a second name
 )
 
 // entry is one thing in an archive.
@@ -38,29 +38,29 @@ const (
 	maxTarget = 4095
 )
 
-// refusal is what is wrong with an archive.
-func refusal(name, format string, args ...any) error {
+// refusalf is what is wrong with an archive.
+func refusalf(name, format string, args ...any) error {
 	return fmt.Errorf("the archive is refused: %.120q %s", name, fmt.Sprintf(format, args...))
 }
 
-// clean is a name as a path below the place, "." for the place itself.
-func clean(name string) (string, error) {
+// cleanName is a name as a path below the place, "." for the place itself.
+func cleanName(name string) (string, error) {
 	switch {
 	case name == "":
-		return "", refusal(name, "is a name without a letter")
+		return "", refusalf(name, "is a name without a letter")
 	case strings.ContainsRune(name, 0):
-		return "", refusal(name, "has a zero byte in its name")
+		return "", refusalf(name, "has a zero byte in its name")
 	case len(name) > maxPath:
-		return "", refusal(name, "is a name of more than %d bytes", maxPath)
+		return "", refusalf(name, "is a name of more than %d bytes", maxPath)
 	case path.IsAbs(name):
-		return "", refusal(name, "is an absolute name")
+		return "", refusalf(name, "is an absolute name")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
-			return "", refusal(name, "has .. in its name")
+			return "", refusalf(name, "has .. in its name")
 		}
 		if len(part) > maxName {
-			return "", refusal(name, "has a part of more than %d bytes", maxName)
+			return "", refusalf(name, "has a part of more than %d bytes", maxName)
 		}
 	}
 	return path.Clean(name), nil
@@ -71,11 +71,11 @@ func clean(name string) (string, error) {
 func checkTarget(name, target, place string) error {
 	switch {
 	case target == "" || strings.ContainsRune(target, 0) || len(target) > maxTarget:
-		return refusal(name, "is a link whose target has no letter, a zero byte or more than %d bytes", maxTarget)
+		return refusalf(name, "is a link whose target has no letter, a zero byte or more than %d bytes", maxTarget)
 	case path.IsAbs(target):
 		inside := strings.HasPrefix(path.Clean(target)+"/", strings.TrimSuffix(place, "/")+"/")
 		if !inside || strings.Contains(target+"/", "/../") {
-			return refusal(name, "is a link to %.120q, which is outside of %s", target, place)
+			return refusalf(name, "is a link to %.120q, which is outside of %s", target, place)
 		}
 		return nil
 	}
@@ -86,7 +86,7 @@ func checkTarget(name, target, place string) error {
 		case part != "..":
 			down = true
 		case down || depth == 0:
-			return refusal(name, "is a link to %.120q, which leads outside of the archive", target)
+			return refusalf(name, "is a link to %.120q, which leads outside of the archive", target)
 		default:
 			depth--
 		}
@@ -97,26 +97,26 @@ func checkTarget(name, target, place string) error {
 // eachEntry calls f for all entries of an archive.
 func eachEntry(ctx context.Context, f *os.File, as format, each func(*entry) error) error {
 	if as == formatZip {
-		return eachZipped(ctx, f, each)
+		return eachZipEntry(ctx, f, each)
 	}
-	return eachTarred(ctx, f, each)
+	return eachTarEntry(ctx, f, each)
 }
 
-// timely ends reading with ctx.
-type timely struct {
+// contextReader ends reading with ctx.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (t timely) Read(b []byte) (int, error) {
+func (t contextReader) Read(b []byte) (int, error) {
 	if t.ctx.Err() != nil {
 		return 0, fmt.Errorf("it is not unpacked after %v", installTime)
 	}
 	return t.r.Read(b)
 }
 
-// inArchive is an error of reading an archive.
-func inArchive(as format, err error) error {
+// archiveError is an error of reading an archive.
+func archiveError(as format, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shells are where a shell may be.
-func shells(name string) []string { return []string{"/bin/" + name, "/usr/bin/" + name} }
+// shellPaths are where a shell may be.
+func shellPaths(name string) []string { return []string{"/bin/" + name, "/usr/bin/" + name} }
 
 // execute runs the command, and notes what came of it when its shell ends. What
 // the shell leaves in the background keeps its output, so this process stays
 // until nobody has that any more.
-func (o *Order) execute(s *state, who account, l *log) {
+func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		s.finish(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot begin: %v", err)})
@@ -30,12 +30,12 @@ func (o *Order) execute(s *state, who account, l *log) {
 		defer close(copied)
 		_, _ = io.Copy(l, r)
 	}()
-	status, err := o.shell(who, w)
+	status, err := o.shell(user, w)
 	w.Close()
 	// What is in the pipe now, it printed; nothing else is waited for.
 	_ = r.SetReadDeadline(time.Unix(1, 0))
 	<-copied
-	open := empty(r, l)
+	open := drain(r, l)
 	report := Report{State: Done, Output: l.end()}
 	switch {
 	case err != nil:
@@ -58,9 +58,9 @@ func (o *Order) execute(s *state, who account, l *log) {
 
 // shell runs the shell in a session of its own and waits for it alone. It ends
 // with this process, so that no second step runs beside it.
-func (o *Order) shell(who account, out *os.File) (status syscall.WaitStatus, err error) {
+func (o *Assignment) shell(user account, out *os.File) (status syscall.WaitStatus, err error) {
 	var path string
-	for _, path = range shells(o.Shell) {
+	for _, path = range shellPaths(o.Shell) {
 		if _, err = os.Stat(path); err == nil {
 			break
 		}
@@ -69,7 +69,7 @@ func (o *Order) shell(who account, out *os.File) (status syscall.WaitStatus, err
 		return 0, fmt.Errorf("the node has no %s", o.Shell)
 	}
 	c := &exec.Cmd{
-		Path: path, Args: []string{o.Shell, "-c", o.Command}, Env: who.environment(), Dir: who.home, Stdout: out, Stderr: out,
+		Path: path, Args: []string{o.Shell, "-c", o.Command}, Env: user.environment(), Dir: user.home, Stdout: out, Stderr: out,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	if st, e := os.Stat(c.Dir); e != nil || !st.IsDir() {
@@ -85,9 +85,9 @@ func (o *Order) shell(who account, out *os.File) (status syscall.WaitStatus, err
 	return 0, nil
 }
 
-// empty takes what is in the pipe, and tells whether somebody still has its other
+// drain takes what is in the pipe, and tells whether somebody still has its other
 // end.
-func empty(r *os.File, l *log) (open bool) {
+func drain(r *os.File, l *log) (open bool) {
 	raw, err := r.SyscallConn()
 	if err != nil {
 		return false

@@ -17,21 +17,21 @@ const (
 	maxFetch    = 4 << 30 // bytes
 )
 
-// pauses are before further attempts, when nobody answers, a server has trouble or
+// retryPauses are before further attempts, when nobody answers, a server has trouble or
 // the connection breaks off.
-func pauses() []time.Duration {
+func retryPauses() []time.Duration {
 	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
 }
 
 // fetch puts what the URL leads to into the file. It tells how far it is.
 func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(string)) (size int64, err error) {
-	room, err := free(f)
+	room, err := freeSpace(f)
 	if err != nil {
 		return 0, err
 	}
 	most := min(room, maxFetch)
 	if isData(text) {
-		b, err := dataOf(text)
+		b, err := dataContent(text)
 		if err == nil && int64(len(b)) > most {
 			err = tooLarge(most)
 		}
@@ -42,13 +42,13 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(st
 	}
 	for attempt := 0; ; attempt++ {
 		size, err = c.attempt(ctx, text, f, most, say)
-		_, later := errors.AsType[*laterError](err)
-		if !later || attempt == len(c.pauses) || ctx.Err() != nil {
+		_, later := errors.AsType[*temporaryError](err)
+		if !later || attempt == len(c.retryPauses) || ctx.Err() != nil {
 			break
 		}
-		c.note("%v; it is tried again in %v", err, c.pauses[attempt])
+		c.note("%v; it is tried again in %v", err, c.retryPauses[attempt])
 		select {
-		case <-time.After(c.pauses[attempt]):
+		case <-time.After(c.retryPauses[attempt]):
 		case <-ctx.Done():
 		}
 	}
@@ -77,14 +77,14 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, most int6
 	if a.ContentLength > most {
 		return 0, tooLarge(most)
 	}
-	size, err := io.Copy(f, &watched{r: io.LimitReader(a.Body, most+1), length: a.ContentLength, say: say})
+	size, err := io.Copy(f, &progressReader{r: io.LimitReader(a.Body, most+1), length: a.ContentLength, report: say})
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return 0, err
-	case err != nil && !mayPass(err):
-		return 0, fmt.Errorf("%s is cut off after %d bytes: %w", shown(text), size, err)
+	case err != nil && !isTemporary(err):
+		return 0, fmt.Errorf("%s is cut off after %d bytes: %w", displayURL(text), size, err)
 	case err != nil:
-		return 0, &laterError{fmt.Errorf("%s breaks off after %d bytes: %w", shown(text), size, err)}
+		return 0, &temporaryError{fmt.Errorf("%s breaks off after %d bytes: %w", displayURL(text), size, err)}
 	case size > most:
 		return 0, tooLarge(most)
 	}
@@ -98,8 +98,8 @@ func tooLarge(most int64) error {
 	return fmt.Errorf("it has more than the %d bytes that are free on the disk of the node", most)
 }
 
-// free is how many bytes the file system of f has left.
-func free(f *os.File) (int64, error) {
+// freeSpace is how many bytes the file system of f has left.
+func freeSpace(f *os.File) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, err
@@ -107,23 +107,23 @@ func free(f *os.File) (int64, error) {
 	return int64(min(st.Bavail, 1<<40)) * st.Bsize, nil
 }
 
-// watched tells how much has come.
-type watched struct {
+// progressReader tells how much has come.
+type progressReader struct {
 	r            io.Reader
 	done, length int64
-	told         time.Time
-	say          func(string)
+	reportedAt   time.Time
+	report       func(string)
 }
 
-func (w *watched) Read(b []byte) (int, error) {
+func (w *progressReader) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
 	w.done += int64(n)
-	if now := time.Now(); now.Sub(w.told) > sayEvery {
-		w.told = now
+	if now := time.Now(); now.Sub(w.reportedAt) > progressInterval {
+		w.reportedAt = now
 		if w.length > 0 {
-			w.say(fmt.Sprintf("%d %%", w.done*100/w.length))
+			w.report(fmt.Sprintf("%d %%", w.done*100/w.length))
 		} else {
-			w.say(fmt.Sprintf("%d MB", w.done>>20))
+			w.report(fmt.Sprintf("%d MB", w.done>>20))
 		}
 	}
 	return n, err

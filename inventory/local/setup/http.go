@@ -17,27 +17,27 @@ import (
 
 // Bounds on what a server answers.
 const (
-	mostRedirects = 10
-	maxHead       = 256 << 10 // bytes, with those of answers before the last
-	headTime      = time.Minute
-	connectTime   = 30 * time.Second
+	maxRedirects = 10
+	maxHead      = 256 << 10 // bytes, with those of answers before the last
+	headTime     = time.Minute
+	connectTime  = 30 * time.Second
 )
 
 // client fetches with HTTP/1.1, one connection for each answer.
 type client struct {
-	roots  *x509.CertPool  // nil: those of the node
-	pauses []time.Duration // before further attempts
-	note   func(format string, args ...any)
+	roots       *x509.CertPool  // nil: those of the node
+	retryPauses []time.Duration // before further attempts
+	note        func(format string, args ...any)
 }
 
-// laterError is one that may pass: nobody answers yet, or the server has trouble.
-type laterError struct{ error }
+// temporaryError is one that may pass: nobody answers yet, or the server has trouble.
+type temporaryError struct{ error }
 
-func (e *laterError) Unwrap() error { return e.error }
+func (e *temporaryError) Unwrap() error { return e.error }
 
 // get follows redirects to the answer. It ends with ctx, and so does reading.
 func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
-	h := &http.Client{CheckRedirect: c.follow, Transport: &http.Transport{
+	h := &http.Client{CheckRedirect: c.checkRedirect, Transport: &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: connectTime}).DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: c.roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    connectTime,
@@ -51,10 +51,10 @@ func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	a, err := h.Do(r.WithContext(ctx))
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = fmt.Errorf("%s: %w", shown(e.URL), e.Err)
+			err = fmt.Errorf("%s: %w", displayURL(e.URL), e.Err)
 		}
-		if mayPass(err) {
-			err = &laterError{err}
+		if isTemporary(err) {
+			err = &temporaryError{err}
 		}
 		return nil, err
 	}
@@ -62,34 +62,34 @@ func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 		return a, nil
 	}
 	a.Body.Close()
-	err = fmt.Errorf("%s answers %s", shown(a.Request.URL.String()), line(a.Status, 80))
+	err = fmt.Errorf("%s answers %s", displayURL(a.Request.URL.String()), singleLine(a.Status, 80))
 	if a.StatusCode >= 500 {
-		err = &laterError{err}
+		err = &temporaryError{err}
 	}
 	return nil, err
 }
 
-// follow refuses redirects that are too many, lead out of protection, or to what is
+// checkRedirect refuses redirects that are too many, lead out of protection, or to what is
 // no server of files.
-func (c *client) follow(next *http.Request, via []*http.Request) error {
+func (c *client) checkRedirect(next *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
 	switch _, err := parseURL(next.URL.String()); {
-	case len(via) > mostRedirects:
-		return fmt.Errorf("there are more than %d redirects", mostRedirects)
+	case len(via) > maxRedirects:
+		return fmt.Errorf("there are more than %d redirects", maxRedirects)
 	case err != nil:
 		return fmt.Errorf("it redirects to what cannot be followed: %w", err)
 	case from.Scheme == "https" && next.URL.Scheme != "https":
-		return fmt.Errorf("%s redirects there, which is not protected; name that one if it is meant", shown(from.String()))
+		return fmt.Errorf("%s redirects there, which is not protected; name that one if it is meant", displayURL(from.String()))
 	}
 	next.Header.Del("Referer")
-	c.note("%s redirects to %s", shown(from.String()), shown(next.URL.String()))
+	c.note("%s redirects to %s", displayURL(from.String()), displayURL(next.URL.String()))
 	return nil
 }
 
-// mayPass tells whether it is of use to try again: not where the node has no way
+// isTemporary tells whether it is of use to try again: not where the node has no way
 // there, or no name for it, nor where the server is not who it should be or speaks
 // another language.
-func mayPass(err error) bool {
+func isTemporary(err error) bool {
 	if _, name := errors.AsType[*net.DNSError](err); name || errors.Is(err, unix.ENETUNREACH) {
 		return false
 	}

@@ -98,7 +98,7 @@ func site() http.Handler {
 func TestFetch(t *testing.T) {
 	s := httptest.NewServer(site())
 	defer s.Close()
-	c := &client{pauses: []time.Duration{time.Millisecond, time.Millisecond}}
+	c := &client{retryPauses: []time.Duration{time.Millisecond, time.Millisecond}}
 	host := strings.TrimPrefix(s.URL, "http://")
 	for _, tt := range []struct{ rule, path, want, err string }{
 		{"a length", "/big", big, ""},
@@ -133,7 +133,7 @@ func TestFurtherAttemptsAreTold(t *testing.T) {
 	s := httptest.NewServer(site())
 	defer s.Close()
 	var notes []string
-	c := &client{pauses: []time.Duration{2 * time.Millisecond}, note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }}
+	c := &client{retryPauses: []time.Duration{2 * time.Millisecond}, note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }}
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
 		t.Fatal(err)
@@ -157,18 +157,18 @@ func TestNodesWithoutAWayOutsideSaySo(t *testing.T) {
 		{fmt.Errorf("dial: %w", unix.ENETUNREACH), true},
 		{unix.ECONNREFUSED, false}, {unix.EHOSTUNREACH, false}, {io.EOF, false},
 	} {
-		if got := outside(fmt.Errorf("it fails: %w", tt.err)); got != tt.want {
+		if got := isUnreachable(fmt.Errorf("it fails: %w", tt.err)); got != tt.want {
 			t.Errorf("%v: %v", tt.err, got)
 		}
 	}
 	require.NetNS(t)
 	dir := t.TempDir()
 	for i, inside := range []bool{true, false} {
-		order, err := json.Marshal(Order{Step: Step{Kind: Install, URL: "http://203.0.113.1/x", InstallPath: dir}, Inside: inside})
+		order, err := json.Marshal(Assignment{Step: Step{Kind: Install, URL: "http://203.0.113.1/x", InstallPath: dir}, NoEgress: inside})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := ours(t, dir, RunWords(i+1), bytes.NewReader(order))
+		c := ours(t, dir, RunArgs(i+1), bytes.NewReader(order))
 		c.SysProcAttr.Cloneflags = unix.CLONE_NEWNET // from where no way leads
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -205,7 +205,7 @@ func TestFetchProtected(t *testing.T) {
 		t.Errorf("a redirect out of protection: %v", err)
 	}
 	before := asked.Load()
-	for name, c := range map[string]*client{"unknown": {roots: x509.NewCertPool()}, "the node's": {pauses: []time.Duration{time.Hour}}} {
+	for name, c := range map[string]*client{"unknown": {roots: x509.NewCertPool()}, "the node's": {retryPauses: []time.Duration{time.Hour}}} {
 		if _, err := fetched(t, c, s.URL); err == nil || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("%s authorities: %v", name, err)
 		}
@@ -294,7 +294,7 @@ func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
 		}()
 		for _, scheme := range []string{"http", "https"} {
 			asked.Store(0)
-			c := &client{pauses: []time.Duration{time.Millisecond, time.Millisecond}}
+			c := &client{retryPauses: []time.Duration{time.Millisecond, time.Millisecond}}
 			if got, err := fetched(t, c, scheme+"://"+l.Addr().String()); err == nil || asked.Load() != tt.times {
 				t.Errorf("%s: asked %d times, want %d: %.60q, %v", tt.rule, asked.Load(), tt.times, got, err)
 			}
@@ -320,7 +320,7 @@ func TestFetchEndsWithItsTime(t *testing.T) {
 	defer f.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	c := &client{note: t.Logf, pauses: []time.Duration{time.Hour}}
+	c := &client{note: t.Logf, retryPauses: []time.Duration{time.Hour}}
 	if _, err := c.fetch(ctx, s.URL, f, func(string) {}); err == nil || !strings.Contains(err.Error(), "is not there after") {
 		t.Errorf("a server that stops: %v", err)
 	}

@@ -15,31 +15,31 @@ import (
 )
 
 // install fetches what the URL leads to and puts it where it is asked for.
-func (o *Order) install(s *state, who account, l *log) Report {
+func (o *Assignment) install(s *stepFiles, user account, l *log) Report {
 	ctx, cancel := context.WithTimeout(context.Background(), installTime)
 	defer cancel()
-	err := o.fetchAndPut(ctx, s, who, l)
+	err := o.fetchAndUnpack(ctx, s, user, l)
 	if err == nil {
 		return Report{State: Done, Output: l.end()}
 	}
 	if errors.Is(err, unix.ENOSPC) {
 		err = fmt.Errorf("the disk of the node is full: %w", err)
 	}
-	if o.Inside && outside(err) {
+	if o.NoEgress && isUnreachable(err) {
 		err = fmt.Errorf("%w; nodes of this site do not reach the network outside", err)
 	}
-	l.note("failed: %s", line(err.Error(), 2*maxMessage))
+	l.note("failed: %s", singleLine(err.Error(), 2*maxMessage))
 	return Report{State: Failed, Exit: 1, Message: err.Error(), Output: l.end()}
 }
 
-// outside tells whether an install failed because there is no name for what it asks
+// isUnreachable tells whether an install failed because there is no name for what it asks
 // for, or no way there.
-func outside(err error) bool {
+func isUnreachable(err error) bool {
 	_, name := errors.AsType[*net.DNSError](err)
 	return name || errors.Is(err, unix.ENETUNREACH)
 }
 
-func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) error {
+func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user account, l *log) error {
 	f, err := os.OpenFile(s.path("part"), os.O_CREATE|os.O_RDWR|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
@@ -49,20 +49,20 @@ func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) 
 		return err
 	}
 	note := l.note
-	note("fetching %s", shown(o.URL))
-	c := &client{note: note, pauses: pauses()}
-	size, err := c.fetch(ctx, o.URL, f, s.say)
+	note("fetching %s", displayURL(o.URL))
+	c := &client{note: note, retryPauses: retryPauses()}
+	size, err := c.fetch(ctx, o.URL, f, s.setProgress)
 	if err != nil {
 		return err
 	}
 	to := o.InstallPath
 	if rest, ok := strings.CutPrefix(to, "~"); ok {
-		to = filepath.Join(who.home, rest)
+		to = filepath.Join(user.home, rest)
 	}
 	name, kept := fileName(o.URL)
-	as := tellFormat(o.FileType, name, f)
+	as := detectFormat(o.FileType, name, f)
 	note("%d bytes are there; as %s into %s", size, as, to)
-	p, err := openPlace(to, who)
+	p, err := openPlace(to, user)
 	if err != nil {
 		return err
 	}
@@ -71,14 +71,14 @@ func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) 
 		if kept == "" {
 			kept = fmt.Sprintf("install-%d", s.n)
 		}
-		if err := p.keep(kept, f, size); err != nil {
+		if err := p.saveFile(kept, f, size); err != nil {
 			return err
 		}
 		note("it is %s", filepath.Join(to, kept))
 		return nil
 	}
-	s.say("unpacking")
-	files, err := unpack(ctx, f, as, p, s.say)
+	s.setProgress("unpacking")
+	files, err := unpack(ctx, f, as, p, s.setProgress)
 	if err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) 
 	return nil
 }
 
-// keep puts a file that is no archive into the place.
-func (p *place) keep(name string, f *os.File, size int64) error {
+// saveFile puts a file that is no archive into the place.
+func (p *place) saveFile(name string, f *os.File, size int64) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -96,9 +96,9 @@ func (p *place) keep(name string, f *os.File, size int64) error {
 	if n, _ := f.ReadAt(begins[:], 0); n == 2 && string(begins[:]) == "#!" {
 		mode = 0o755 // a script
 	}
-	w := &writer{p: p, say: func(string) {}}
+	w := &writer{p: p, report: func(string) {}}
 	e := &entry{kind: kindFile, name: name, mode: mode, size: size, body: f}
-	if err := w.file(name, e); err != nil {
+	if err := w.writeFile(name, e); err != nil {
 		return fmt.Errorf("the file is not in %s, or only a part of it: %w", p.path, err)
 	}
 	return nil

@@ -23,7 +23,7 @@ type log struct {
 
 // openLog makes the log, which root and the account read. One that is there
 // already is replaced.
-func openLog(dir, path string, who account) (*log, error) {
+func openLog(dir, path string, user account) (*log, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func openLog(dir, path string, who account) (*log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Chown(0, who.gid); err != nil {
+	if err := f.Chown(0, user.gid); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &log{f: f, left: maxLog}, nil

@@ -19,19 +19,19 @@ const maxSteps = 100000
 
 // Main is the program under the name Argv0. It does not return.
 func Main() {
-	if err := be(os.Args[1:], inNode); err != nil {
+	if err := runArgs(os.Args[1:], inNode); err != nil {
 		fmt.Fprintln(os.Stderr, Argv0+":", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func be(args []string, f folders) error {
+func runArgs(args []string, f folders) error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root does this")
 	}
 	if len(args) != 2 {
-		return fmt.Errorf("it takes a word and the number of a step: %s or %s", wordRun, wordWait)
+		return fmt.Errorf("it takes a word and the number of a step: %s or %s", argRun, argWait)
 	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil || n < 1 || n > maxSteps {
@@ -39,9 +39,9 @@ func be(args []string, f folders) error {
 	}
 	unix.Umask(0o022)
 	switch args[0] {
-	case wordRun:
+	case argRun:
 		return run(f, n)
-	case wordWait:
+	case argWait:
 		return wait(f, n)
 	}
 	return fmt.Errorf("unknown word %.40q", args[0])
@@ -50,15 +50,15 @@ func be(args []string, f folders) error {
 // run reads the order, begins the step unless it has begun, says how it is, and
 // does it.
 func run(f folders, n int) error {
-	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxOrder+1))
+	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxAssignment+1))
 	if err != nil {
 		return err
 	}
-	var o Order
-	if len(text) > maxOrder {
-		return fmt.Errorf("the order has more than %d bytes", maxOrder)
+	var o Assignment
+	if len(text) > maxAssignment {
+		return fmt.Errorf("the order has more than %d bytes", maxAssignment)
 	}
-	if err := strictly(text, &o); err != nil {
+	if err := decodeStrictly(text, &o); err != nil {
 		return err
 	}
 	if err := o.check(); err != nil {
@@ -66,45 +66,45 @@ func run(f folders, n int) error {
 	}
 	s, err := f.open(n)
 	if err == nil {
-		err = s.take()
+		err = s.acquire()
 	}
 	if err == nil {
 		if r := s.report(); r.State != Waiting {
-			return tell(r)
+			return sendReport(r)
 		}
-		err = s.begin()
+		err = s.markBegun()
 	}
 	switch {
-	case errors.Is(err, errRuns):
-		return tell(Report{State: Running})
+	case errors.Is(err, errRunning):
+		return sendReport(Report{State: Running})
 	case errors.Is(err, fs.ErrExist):
-		return tell(s.report())
+		return sendReport(s.report())
 	case err != nil:
-		return tell(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot begin: %v", err)})
+		return sendReport(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot begin: %v", err)})
 	}
 	// Whoever asked may be gone by now; the step goes on all the same. It would end by
 	// SIGPIPE if nobody caught that. A command of the step gets the usual action again.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, unix.SIGPIPE)
-	_ = tell(Report{State: Running})
-	if err := letGo(); err != nil {
+	_ = sendReport(Report{State: Running})
+	if err := detach(); err != nil {
 		return err
 	}
 	signal.Stop(unread)
 	// Thread and goroutine stay together, for a command ends with the thread that
 	// started it.
 	runtime.LockOSThread()
-	o.do(s)
+	o.run(s)
 	return nil
 }
 
-func tell(r Report) error {
+func sendReport(r Report) error {
 	_, err := os.Stdout.Write(r.encode())
 	return err
 }
 
-// letGo lets go of the files of who asked.
-func letGo() error {
+// detach lets go of the files of who asked.
+func detach() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -117,10 +117,10 @@ func letGo() error {
 	return unix.Close(null)
 }
 
-// do does the step and notes what came of it.
-func (o *Order) do(s *state) {
-	who, missing := lookUp(passwdFile, o.Account)
-	l, err := openLog(s.logs, s.logPath(o.Kind), who)
+// run does the step and notes what came of it.
+func (o *Assignment) run(s *stepFiles) {
+	user, missing := lookUpAccount(passwdFile, o.Account)
+	l, err := openLog(s.logs, s.logPath(o.Kind), user)
 	if err != nil {
 		s.finish(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("its log cannot be made: %v", err)})
 		return
@@ -129,17 +129,17 @@ func (o *Order) do(s *state) {
 		l.note("%v: the step is root's", missing)
 	}
 	if o.Kind == Install {
-		s.finish(o.install(s, who, l))
+		s.finish(o.install(s, user, l))
 		return
 	}
-	o.execute(s, who, l)
+	o.execute(s, user, l)
 }
 
 // finish writes down what came of the step and lets others go on. What cannot be
 // written down counts as interrupted.
-func (s *state) finish(r Report) {
-	_ = s.end(r)
-	s.free()
+func (s *stepFiles) finish(r Report) {
+	_ = s.saveReport(r)
+	s.unlock()
 }
 
 // wait tells how the step is until it is over, or nobody listens any more.
@@ -154,7 +154,7 @@ func wait(f folders, n int) error {
 	}()
 	over := make(chan error, 1)
 	go func() { over <- s.wait() }()
-	look := time.NewTicker(sayEvery)
+	look := time.NewTicker(progressInterval)
 	defer look.Stop()
 	told := ""
 	for {
@@ -163,12 +163,12 @@ func wait(f folders, n int) error {
 			if err != nil {
 				return err
 			}
-			return tell(s.report())
+			return sendReport(s.report())
 		case <-look.C:
 		}
-		if now := s.said(); now != told {
+		if now := s.progress(); now != told {
 			told = now
-			if err := tell(Report{State: Running, Progress: now}); err != nil {
+			if err := sendReport(Report{State: Running, Progress: now}); err != nil {
 				return err
 			}
 		}

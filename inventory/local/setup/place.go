@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const mostLinks = 40 // on the way to a place; the kernel's own limit
+const maxLinks = 40 // on the way to a place; the kernel's own limit
 
 // place is the folder that something is installed into.
 type place struct {
-	fd   int
-	path string // as it was asked for
-	back func() // ends acting for an account
+	fd      int
+	path    string // as it was asked for
+	restore func() // ends acting for an account
 
 	// The folder that was used last.
 	parent     int
@@ -26,10 +26,10 @@ type place struct {
 // missing. From the account's home on all is done for the account, and belongs to
 // it. Links on the way are followed only if they are root's: others could lead
 // root anywhere.
-func openPlace(name string, who account) (_ *place, err error) {
-	p := &place{path: path.Clean(name), back: func() {}, parent: -1}
+func openPlace(name string, user account) (_ *place, err error) {
+	p := &place{path: path.Clean(name), restore: func() {}, parent: -1}
 	var home unix.Stat_t
-	own := who.uid != 0 && who.home != "/" && unix.Stat(who.home, &home) == nil
+	own := user.uid != 0 && user.home != "/" && unix.Stat(user.home, &home) == nil
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func openPlace(name string, who account) (_ *place, err error) {
 	defer func() {
 		if err != nil {
 			unix.Close(fd)
-			p.back()
+			p.restore()
 			err = fmt.Errorf("%s cannot be made: %w", p.path, err)
 		}
 	}()
@@ -48,12 +48,12 @@ func openPlace(name string, who account) (_ *place, err error) {
 		if part == "" || part == "." {
 			continue
 		}
-		next, target, err := enter(fd, part)
+		next, target, err := openSubfolder(fd, part)
 		if err != nil {
 			return nil, err
 		}
 		if target != "" {
-			if links++; links > mostLinks {
+			if links++; links > maxLinks {
 				return nil, unix.ELOOP
 			}
 			rest = append(strings.Split(target, "/"), rest...)
@@ -72,8 +72,8 @@ func openPlace(name string, who account) (_ *place, err error) {
 		}
 		if own && st.Dev == home.Dev && st.Ino == home.Ino {
 			own = false
-			if p.back, err = who.act(); err != nil {
-				p.back = func() {}
+			if p.restore, err = user.actAs(); err != nil {
+				p.restore = func() {}
 				return nil, err
 			}
 		}
@@ -82,9 +82,9 @@ func openPlace(name string, who account) (_ *place, err error) {
 	return p, nil
 }
 
-// enter opens the folder called name in the folder fd, which is made if there is
+// openSubfolder opens the folder called name in the folder fd, which is made if there is
 // none; for a link of root's it gives its target.
-func enter(fd int, name string) (next int, target string, err error) {
+func openSubfolder(fd int, name string) (next int, target string, err error) {
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	next, err = unix.Openat(fd, name, flags, 0)
 	if err == unix.ENOENT {
@@ -122,28 +122,28 @@ func (p *place) Close() {
 		unix.Close(p.parent)
 	}
 	unix.Close(p.fd)
-	p.back()
+	p.restore()
 }
 
-// beneath are the rules for every name below a place.
-const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+// resolveFlags are the rules for every name below a place.
+const resolveFlags = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// folder opens a folder of the place by its clean name.
-func (p *place) folder(name string) (int, error) {
-	return unix.Openat2(p.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath})
+// openFolder opens a folder of the place by its clean name.
+func (p *place) openFolder(name string) (int, error) {
+	return unix.Openat2(p.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolveFlags})
 }
 
-// within gives the folder that a clean name is in, open until it is asked for
+// openParent gives the folder that a clean name is in, open until it is asked for
 // another, and the last part of the name.
-func (p *place) within(name string) (fd int, base string, err error) {
+func (p *place) openParent(name string) (fd int, base string, err error) {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
 	if p.parent >= 0 && dir == p.parentPath {
 		return p.parent, base, nil
 	}
-	fd, err = p.folder(dir)
+	fd, err = p.openFolder(dir)
 	if err != nil {
-		return -1, "", explain(dir, err)
+		return -1, "", explainError(dir, err)
 	}
 	if p.parent >= 0 {
 		unix.Close(p.parent)
@@ -152,8 +152,8 @@ func (p *place) within(name string) (fd int, base string, err error) {
 	return fd, base, nil
 }
 
-// explain says what the kernel's refusal means.
-func explain(name string, err error) error {
+// explainError says what the kernel's refusal means.
+func explainError(name string, err error) error {
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return fmt.Errorf("%q is, or is below, a link that is there already, and links are not followed", name)

@@ -21,14 +21,14 @@ func alice(t *testing.T) account {
 			t.Fatal(err)
 		}
 	}
-	who := account{name: "alice", uid: 0x6f001000, gid: 0x6f001001, home: filepath.Join(dir, "home", "alice")}
-	if err := os.MkdirAll(who.home, 0o755); err != nil {
+	user := account{name: "alice", uid: 0x6f001000, gid: 0x6f001001, home: filepath.Join(dir, "home", "alice")}
+	if err := os.MkdirAll(user.home, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chown(who.home, who.uid, who.gid); err != nil {
+	if err := os.Chown(user.home, user.uid, user.gid); err != nil {
 		t.Fatal(err)
 	}
-	return who
+	return user
 }
 
 // ownerOf is whose something is.
@@ -42,9 +42,9 @@ func ownerOf(t *testing.T, path string) int {
 }
 
 func TestOwners(t *testing.T) {
-	who := alice(t)
-	dir := filepath.Dir(filepath.Dir(who.home))
-	if err := os.Symlink(who.home, filepath.Join(dir, "link")); err != nil {
+	user := alice(t)
+	dir := filepath.Dir(filepath.Dir(user.home))
+	if err := os.Symlink(user.home, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
 	archive := packed(t, formatTar, tool...)
@@ -52,13 +52,13 @@ func TestOwners(t *testing.T) {
 		place string
 		owner int
 	}{
-		{"home/alice", who.uid}, {"home/alice/a/b", who.uid}, {"link/c", who.uid},
+		{"home/alice", user.uid}, {"home/alice/a/b", user.uid}, {"link/c", user.uid},
 		{"opt/tool", 0}, {"home", 0}, {"home/alice2", 0},
 	} {
 		path := filepath.Join(dir, tt.place)
 		t.Cleanup(func() { os.Chmod(filepath.Join(path, "tool"), 0o755) })
 		f := fileOf(t, archive)
-		p, err := openPlace(path, who)
+		p, err := openPlace(path, user)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,22 +79,22 @@ func TestOwners(t *testing.T) {
 			}
 		}
 	}
-	if got := ownerOf(t, filepath.Join(who.home, "a")); got != who.uid {
+	if got := ownerOf(t, filepath.Join(user.home, "a")); got != user.uid {
 		t.Errorf("a folder on the way belongs to %#x", got)
 	}
 }
 
 // TestWaysToPlaces: what a user laid on the way leads root nowhere.
 func TestWaysToPlaces(t *testing.T) {
-	who := alice(t)
-	dir := filepath.Dir(filepath.Dir(who.home))
+	user := alice(t)
+	dir := filepath.Dir(filepath.Dir(user.home))
 	secret := filepath.Join(dir, "secret")
 	if err := os.Mkdir(secret, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	users := func(path string) {
 		t.Helper()
-		if err := os.Lchown(path, who.uid, who.gid); err != nil {
+		if err := os.Lchown(path, user.uid, user.gid); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestWaysToPlaces(t *testing.T) {
 		{"a link to itself", "loop/a", "too many levels"},
 		{"a file", "file/a", "not a directory"},
 	} {
-		p, err := openPlace(filepath.Join(dir, tt.place), who)
+		p, err := openPlace(filepath.Join(dir, tt.place), user)
 		if err == nil {
 			p.Close()
 		}
@@ -144,8 +144,8 @@ func TestWaysToPlaces(t *testing.T) {
 // TestRaces renames and links in the home all the while something is unpacked
 // there: nothing outside changes.
 func TestRaces(t *testing.T) {
-	who := alice(t)
-	dir := filepath.Dir(filepath.Dir(who.home))
+	user := alice(t)
+	dir := filepath.Dir(filepath.Dir(user.home))
 	secret := filepath.Join(dir, "secret")
 	if err := os.MkdirAll(filepath.Join(secret, "down"), 0o700); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestRaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := tree(t, dir)
-	place := filepath.Join(who.home, "app")
+	place := filepath.Join(user.home, "app")
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -177,7 +177,7 @@ func TestRaces(t *testing.T) {
 	}
 	f := fileOf(t, packed(t, formatTar, entries...))
 	for range 5 {
-		if p, err := openPlace(place, who); err == nil {
+		if p, err := openPlace(place, user); err == nil {
 			_, _ = unpack(t.Context(), f, formatTar, p, func(string) {})
 			p.Close()
 		}

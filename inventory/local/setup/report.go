@@ -17,13 +17,13 @@ const Argv0 = "patchbay-setup"
 
 // What follows the name.
 const (
-	wordRun  = "run"
-	wordWait = "wait"
+	argRun  = "run"
+	argWait = "wait"
 )
 
-// RunWords begin step n, WaitWords wait for its end. Steps count from 1.
-func RunWords(n int) []string  { return []string{Argv0, wordRun, strconv.Itoa(n)} }
-func WaitWords(n int) []string { return []string{Argv0, wordWait, strconv.Itoa(n)} }
+// RunArgs begin step n, WaitWords wait for its end. Steps count from 1.
+func RunArgs(n int) []string  { return []string{Argv0, argRun, strconv.Itoa(n)} }
+func WaitArgs(n int) []string { return []string{Argv0, argWait, strconv.Itoa(n)} }
 
 // States of a step.
 const (
@@ -63,25 +63,25 @@ func (r Report) Ended() bool { return r.State == Done || r.State == Failed }
 
 // Bounded is r as it may stand in answers: of known form and bounded.
 func (r Report) Bounded() Report {
-	r.Message = line(r.Message, maxMessage)
-	r.Progress = line(r.Progress, maxProgress)
+	r.Message = singleLine(r.Message, maxMessage)
+	r.Progress = singleLine(r.Progress, maxProgress)
 	r.Output = Tail(r.Output, MaxOutput)
 	r.Exit = max(0, min(r.Exit, 255))
 	return r
 }
 
-// line makes one line of s.
-func line(s string, most int) string {
-	s = plain(s, "")
+// singleLine makes one line of s.
+func singleLine(s string, most int) string {
+	s = printable(s, "")
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most-3], "") + "..."
 	}
 	return s
 }
 
-// plain is s in UTF-8, with spaces for control characters that are not kept: they
+// printable is s in UTF-8, with spaces for control characters that are not kept: they
 // steer terminals, and are long as JSON.
-func plain(s, keep string) string {
+func printable(s, keep string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
 			return ' '
@@ -92,7 +92,7 @@ func plain(s, keep string) string {
 
 // Tail is the end of s, as Output may be and at most so many bytes.
 func Tail(s string, most int) string {
-	s = plain(s, "\n\t")
+	s = printable(s, "\n\t")
 	if len(s) <= most {
 		return s
 	}

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	if os.Args[0] == Argv0 {
 		dir := os.Getenv("SETUP_TEST")
-		if err := be(os.Args[1:], folders{filepath.Join(dir, "services"), filepath.Join(dir, "log")}); err != nil {
+		if err := runArgs(os.Args[1:], folders{filepath.Join(dir, "services"), filepath.Join(dir, "log")}); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -43,7 +43,7 @@ func ours(t *testing.T, dir string, words []string, in io.Reader) *exec.Cmd {
 // began runs step n and gives its first answer.
 func began(t *testing.T, dir string, n int, s Step) Report {
 	t.Helper()
-	order, err := json.Marshal(Order{Step: s})
+	order, err := json.Marshal(Assignment{Step: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func began(t *testing.T, dir string, n int, s Step) Report {
 
 func started(t *testing.T, dir string, n int, order string) (Report, *exec.Cmd) {
 	t.Helper()
-	c := ours(t, dir, RunWords(n), strings.NewReader(order))
+	c := ours(t, dir, RunArgs(n), strings.NewReader(order))
 	out, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()
@@ -78,7 +78,7 @@ func waited(t *testing.T, dir string, n int) Report {
 	}
 	defer r.Close()
 	defer w.Close()
-	c := ours(t, dir, WaitWords(n), r)
+	c := ours(t, dir, WaitArgs(n), r)
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -94,7 +94,7 @@ func sh(command string) Step { return Step{Kind: Execute, Shell: "sh", Command: 
 
 func TestExecute(t *testing.T) {
 	dir := t.TempDir()
-	who, err := lookUp(passwdFile, "root")
+	user, err := lookUpAccount(passwdFile, "root")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestExecute(t *testing.T) {
 		{"bash", Step{Kind: Execute, Shell: "bash", Command: "a=(x y); echo ${a[1]} $0"}, Report{State: Done, Output: "y bash\n"}},
 		{"nothing to read", sh("cat; echo end"), Report{State: Done, Output: "end\n"}},
 		{"its environment", sh("env | grep -v '^PWD\\|^OLDPWD\\|^_=\\|^SHLVL' | sort; umask"), Report{State: Done,
-			Output: "HOME=" + who.home + "\nLANG=C.UTF-8\nLOGNAME=root\nPATH=" + searchPath + "\nSHELL=" + who.shell + "\nUSER=root\n0022\n"}},
+			Output: "HOME=" + user.home + "\nLANG=C.UTF-8\nLOGNAME=root\nPATH=" + searchPath + "\nSHELL=" + user.shell + "\nUSER=root\n0022\n"}},
 		{"the end of its output", sh("seq 1 10000"), Report{State: Done}},
 		{"lines that are no text", sh(`printf '\377\000a'`), Report{State: Done, Output: "\uFFFD a"}},
 	} {
@@ -140,7 +140,7 @@ func TestExecute(t *testing.T) {
 func TestOnce(t *testing.T) {
 	dir := t.TempDir()
 	count, over := filepath.Join(dir, "count"), filepath.Join(dir, "over")
-	order, _ := json.Marshal(Order{Step: sh("echo once >>" + count + "; until test -e " + over + "; do sleep 0.01; done")})
+	order, _ := json.Marshal(Assignment{Step: sh("echo once >>" + count + "; until test -e " + over + "; do sleep 0.01; done")})
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {
@@ -194,7 +194,7 @@ func TestOnce(t *testing.T) {
 // usual action for SIGPIPE.
 func TestStepGoesOnWithoutReader(t *testing.T) {
 	dir := t.TempDir()
-	order, err := json.Marshal(Order{Step: sh("trap | grep -c PIPE; yes | head -n 1")})
+	order, err := json.Marshal(Assignment{Step: sh("trap | grep -c PIPE; yes | head -n 1")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestStepGoesOnWithoutReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	c := ours(t, dir, RunWords(1), strings.NewReader(string(order)))
+	c := ours(t, dir, RunArgs(1), strings.NewReader(string(order)))
 	c.Stdout = w
 	err = c.Run()
 	w.Close()
@@ -221,10 +221,10 @@ func TestOrdersThatAreNone(t *testing.T) {
 	for _, tt := range []struct{ rule, order string }{
 		{"a cut one", `{"kind":"execute","shell":"sh","comm`},
 		{"nothing", ""},
-		{"one that is too long", `{"kind":"execute","shell":"sh","command":"` + strings.Repeat("x", maxOrder) + `"}`},
+		{"one that is too long", `{"kind":"execute","shell":"sh","command":"` + strings.Repeat("x", maxAssignment) + `"}`},
 		{"a wrong one", `{"kind":"execute","shell":"csh","command":"true"}`},
 	} {
-		c := ours(t, dir, RunWords(1), strings.NewReader(tt.order))
+		c := ours(t, dir, RunArgs(1), strings.NewReader(tt.order))
 		if out, err := c.CombinedOutput(); err == nil {
 			t.Errorf("%s: %s", tt.rule, out)
 		}

@@ -18,11 +18,11 @@ const (
 
 // Bounds on a step, in bytes.
 const (
-	MaxURL     = 256 << 10   // data: is one, too
-	MaxCommand = 128<<10 - 1 // the kernel's own limit
-	maxPath    = 4095
-	maxShort   = 64
-	maxOrder   = 4 << 20 // in JSON
+	MaxURL        = 256 << 10   // data: is one, too
+	MaxCommand    = 128<<10 - 1 // the kernel's own limit
+	maxPath       = 4095
+	maxShort      = 64
+	maxAssignment = 4 << 20 // in JSON
 )
 
 // Step is one thing to do, an item of the attribute setup.
@@ -39,30 +39,30 @@ type Step struct {
 	Command string `json:"command,omitempty"`
 }
 
-// Order is what "run" reads: a step, and whose home and name it has.
-type Order struct {
+// Assignment is what "run" reads: a step, and whose home and name it has.
+type Assignment struct {
 	Step
 	// Account is the first account's; empty is root's.
 	Account string `json:"account,omitempty"`
-	// Inside tells that nodes have no way outside, for who wonders why.
-	Inside bool `json:"inside,omitempty"`
+	// NoEgress tells that nodes have no way outside, for who wonders why.
+	NoEgress bool `json:"inside,omitempty"`
 }
 
 // ParseStep reads an item of the attribute setup. Its error is for
 // experimenters.
 func ParseStep(text string) (Step, error) {
 	var s Step
-	if len(text) > maxOrder {
-		return Step{}, fmt.Errorf("it has more than %d bytes", maxOrder)
+	if len(text) > maxAssignment {
+		return Step{}, fmt.Errorf("it has more than %d bytes", maxAssignment)
 	}
-	if err := strictly([]byte(text), &s); err != nil {
+	if err := decodeStrictly([]byte(text), &s); err != nil {
 		return Step{}, err
 	}
 	return s, s.check()
 }
 
-// strictly reads one JSON object and nothing else.
-func strictly(text []byte, v any) error {
+// decodeStrictly reads one JSON object and nothing else.
+func decodeStrictly(text []byte, v any) error {
 	if !utf8.Valid(text) {
 		return errors.New("it is not UTF-8")
 	}

@@ -13,19 +13,19 @@ import (
 // padded, and then the sums of the compression follow.
 const afterEnd = 1 << 20
 
-func eachTarred(ctx context.Context, f *os.File, each func(*entry) error) error {
-	plain, err := unpacked(timely{ctx, io.NewSectionReader(f, 0, 1<<62)})
+func eachTarEntry(ctx context.Context, f *os.File, each func(*entry) error) error {
+	plain, err := decompress(contextReader{ctx, io.NewSectionReader(f, 0, 1<<62)})
 	if err != nil {
-		return inArchive(formatTar, err)
+		return archiveError(formatTar, err)
 	}
-	t := tar.NewReader(timely{ctx, plain})
+	t := tar.NewReader(contextReader{ctx, plain})
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // names are for survey to judge
-			return inArchive(formatTar, err)
+			return archiveError(formatTar, err)
 		}
 		e := &entry{name: h.Name, mode: h.FileInfo().Mode(), modified: h.ModTime, target: h.Linkname, body: t}
 		switch h.Typeflag {
@@ -36,11 +36,11 @@ func eachTarred(ctx context.Context, f *os.File, each func(*entry) error) error 
 		case tar.TypeSymlink:
 			e.kind = kindLink
 		case tar.TypeLink:
-			e.kind = kindSame
+			e.kind = kindHardLink
 		case tar.TypeXGlobalHeader:
 			continue
 		default:
-			return refusal(h.Name, "is a device, a pipe or of another type that is not unpacked, %q", h.Typeflag)
+			return refusalf(h.Name, "is a device, a pipe or of another type that is not unpacked, %q", h.Typeflag)
 		}
 		if err := each(e); err != nil {
 			return err
@@ -50,5 +50,5 @@ func eachTarred(ctx context.Context, f *os.File, each func(*entry) error) error 
 	if errors.Is(err, io.EOF) || errors.Is(err, gzip.ErrHeader) { // something else behind it does no harm
 		err = nil
 	}
-	return inArchive(formatTar, err)
+	return archiveError(formatTar, err)
 }

@@ -14,18 +14,18 @@ import (
 
 // writer puts the entries of an archive, which was looked at, into a place.
 type writer struct {
-	p       *place
-	made    []madeFolder
-	files   int
-	content int64
-	total   int64
-	told    time.Time
-	say     func(string)
+	p          *place
+	created    []createdFolder
+	files      int
+	content    int64
+	total      int64
+	reportedAt time.Time
+	report     func(string)
 }
 
-// madeFolder is a folder whose mode and time are set in the end: until then things
+// createdFolder is a folder whose mode and time are set in the end: until then things
 // are put into it.
-type madeFolder struct {
+type createdFolder struct {
 	name     string
 	mode     uint32
 	modified time.Time
@@ -35,14 +35,14 @@ type madeFolder struct {
 // unpack puts the whole archive into the place. What fails here leaves a part of
 // it there.
 func unpack(ctx context.Context, f *os.File, as format, p *place, say func(string)) (files int, err error) {
-	s, err := look(ctx, f, as, p)
+	sc, err := scanArchive(ctx, f, as, p)
 	if err != nil {
 		return 0, err
 	}
-	s.kinds = nil
-	w := &writer{p: p, total: s.content, say: say}
-	if err = eachEntry(ctx, f, as, w.put); err == nil {
-		err = w.settle()
+	sc.kinds = nil
+	w := &writer{p: p, total: sc.content, report: say}
+	if err = eachEntry(ctx, f, as, w.writeEntry); err == nil {
+		err = w.finishFolders()
 	}
 	if err != nil {
 		return w.files, fmt.Errorf("a part of the archive is in %s, the rest is not: %w", p.path, err)
@@ -50,20 +50,20 @@ func unpack(ctx context.Context, f *os.File, as format, p *place, say func(strin
 	return w.files, nil
 }
 
-func (w *writer) put(e *entry) error {
-	name, err := clean(e.name)
+func (w *writer) writeEntry(e *entry) error {
+	name, err := cleanName(e.name)
 	if err != nil || name == "." {
 		return err
 	}
-	if err := w.above(name); err != nil {
+	if err := w.makeParents(name); err != nil {
 		return err
 	}
 	w.files++
 	switch e.kind {
 	case kindFolder:
-		return w.folder(name, e)
+		return w.makeFolder(name, e)
 	case kindFile:
-		err = w.file(name, e)
+		err = w.writeFile(name, e)
 	case kindLink:
 		err = w.replace(name, func(fd int, base string) error {
 			if err := unix.Symlinkat(e.target, fd, base); err != nil {
@@ -72,15 +72,15 @@ func (w *writer) put(e *entry) error {
 			times := times(e.modified)
 			return unix.UtimesNanoAt(fd, base, times[:], unix.AT_SYMLINK_NOFOLLOW)
 		})
-	case kindSame:
-		err = w.same(name, e)
+	case kindHardLink:
+		err = w.writeHardLink(name, e)
 	}
 	return err
 }
 
-// above makes the folders that a name is in, where the archive does not have them.
-func (w *writer) above(name string) error {
-	_, _, err := w.p.within(name)
+// makeParents makes the folders that a name is in, where the archive does not have them.
+func (w *writer) makeParents(name string) error {
+	_, _, err := w.p.openParent(name)
 	if !errors.Is(err, unix.ENOENT) {
 		return err
 	}
@@ -88,36 +88,36 @@ func (w *writer) above(name string) error {
 		if name[at] != '/' {
 			continue
 		}
-		fd, base, err := w.p.within(name[:at])
+		fd, base, err := w.p.openParent(name[:at])
 		if err != nil {
 			return err
 		}
 		if err := unix.Mkdirat(fd, base, 0o755); err != nil && err != unix.EEXIST {
-			return explain(name[:at], err)
+			return explainError(name[:at], err)
 		}
 	}
-	_, _, err = w.p.within(name)
+	_, _, err = w.p.openParent(name)
 	return err
 }
 
-// folder makes a folder. One that is there stays as it is.
-func (w *writer) folder(name string, e *entry) error {
-	fd, base, err := w.p.within(name)
+// makeFolder makes a folder. One that is there stays as it is.
+func (w *writer) makeFolder(name string, e *entry) error {
+	fd, base, err := w.p.openParent(name)
 	if err != nil {
 		return err
 	}
 	if err := unix.Mkdirat(fd, base, 0o700); err == unix.EEXIST {
-		own, err := w.p.folder(name)
+		own, err := w.p.openFolder(name)
 		if err != nil {
-			return explain(name, err)
+			return explainError(name, err)
 		}
 		return unix.Close(own)
 	} else if err != nil {
-		return explain(name, err)
+		return explainError(name, err)
 	}
-	own, err := w.p.folder(name)
+	own, err := w.p.openFolder(name)
 	if err != nil {
-		return explain(name, err)
+		return explainError(name, err)
 	}
 	defer unix.Close(own)
 	var st unix.Stat_t
@@ -128,16 +128,16 @@ func (w *writer) folder(name string, e *entry) error {
 	if e.mode&fs.ModeSticky != 0 {
 		mode |= unix.S_ISVTX
 	}
-	w.made = append(w.made, madeFolder{name, mode, e.modified, st.Dev, st.Ino})
+	w.created = append(w.created, createdFolder{name, mode, e.modified, st.Dev, st.Ino})
 	return nil
 }
 
-// file makes a file and fills it.
-func (w *writer) file(name string, e *entry) error {
+// writeFile makes a file and fills it.
+func (w *writer) writeFile(name string, e *entry) error {
 	fd := -1
 	err := w.replace(name, func(parent int, base string) (err error) {
 		fd, err = unix.Openat2(parent, base, &unix.OpenHow{
-			Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: 0o600, Resolve: beneath,
+			Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: 0o600, Resolve: resolveFlags,
 		})
 		return err
 	})
@@ -146,7 +146,7 @@ func (w *writer) file(name string, e *entry) error {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	if _, err := io.Copy(f, &watched{r: io.LimitReader(e.body, e.size), done: w.content, length: w.total, told: w.told, say: w.unpacking}); err != nil {
+	if _, err := io.Copy(f, &progressReader{r: io.LimitReader(e.body, e.size), done: w.content, length: w.total, reportedAt: w.reportedAt, report: w.reportProgress}); err != nil {
 		return fmt.Errorf("%q: %w", name, err)
 	}
 	w.content += e.size
@@ -157,18 +157,18 @@ func (w *writer) file(name string, e *entry) error {
 	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
 }
 
-func (w *writer) unpacking(progress string) {
-	w.told = time.Now()
-	w.say("unpacking, " + progress)
+func (w *writer) reportProgress(progress string) {
+	w.reportedAt = time.Now()
+	w.report("unpacking, " + progress)
 }
 
-// same gives a file a second name.
-func (w *writer) same(name string, e *entry) error {
-	first, err := clean(e.target)
+// writeHardLink gives a file a second name.
+func (w *writer) writeHardLink(name string, e *entry) error {
+	first, err := cleanName(e.target)
 	if err != nil || first == name {
 		return err
 	}
-	fd, base, err := w.p.within(first)
+	fd, base, err := w.p.openParent(first)
 	if err != nil {
 		return err
 	}
@@ -183,35 +183,35 @@ func (w *writer) same(name string, e *entry) error {
 // replace makes something called name, in place of what has that name and is no
 // folder.
 func (w *writer) replace(name string, make func(parent int, base string) error) error {
-	fd, base, err := w.p.within(name)
+	fd, base, err := w.p.openParent(name)
 	if err != nil {
 		return err
 	}
 	err = make(fd, base)
 	if err == unix.EEXIST {
 		if err := unix.Unlinkat(fd, base, 0); err != nil && err != unix.ENOENT {
-			return explain(name, err)
+			return explainError(name, err)
 		}
 		err = make(fd, base)
 	}
 	if err != nil {
-		return explain(name, err)
+		return explainError(name, err)
 	}
 	return nil
 }
 
-// settle gives folders their modes and times, the inner ones first.
-func (w *writer) settle() error {
-	for i := len(w.made) - 1; i >= 0; i-- {
-		if err := w.made[i].settle(w.p); err != nil {
-			return explain(w.made[i].name, err)
+// finishFolders gives folders their modes and times, the inner ones first.
+func (w *writer) finishFolders() error {
+	for i := len(w.created) - 1; i >= 0; i-- {
+		if err := w.created[i].finish(w.p); err != nil {
+			return explainError(w.created[i].name, err)
 		}
 	}
 	return nil
 }
 
-func (m *madeFolder) settle(p *place) error {
-	fd, err := unix.Openat2(p.fd, m.name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath})
+func (m *createdFolder) finish(p *place) error {
+	fd, err := unix.Openat2(p.fd, m.name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolveFlags})
 	if err == unix.ENOENT {
 		return nil // somebody was faster
 	}

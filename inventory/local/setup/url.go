@@ -30,16 +30,16 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// shown is a URL as it may be shown: short, and without a password.
-func shown(text string) string {
+// displayURL is a URL as it may be shown: short, and without a password.
+func displayURL(text string) string {
 	if isData(text) {
-		return line(text, 40)
+		return singleLine(text, 40)
 	}
 	u, err := parseURL(text)
 	if err != nil {
 		return fmt.Sprintf("%.200q", text)
 	}
-	return line(u.Redacted(), 200)
+	return singleLine(u.Redacted(), 200)
 }
 
 // fileName is what a file is called that a URL leads to, if it can be, and what it is
@@ -61,8 +61,8 @@ func fileName(text string) (name, kept string) {
 	return name, long
 }
 
-// dataOf is what a data: URL holds (RFC 2397).
-func dataOf(text string) ([]byte, error) {
+// dataContent is what a data: URL holds (RFC 2397).
+func dataContent(text string) ([]byte, error) {
 	head, body, ok := strings.Cut(text[len(dataScheme):], ",")
 	if !ok {
 		return nil, errors.New("the data: url has no comma before its data")

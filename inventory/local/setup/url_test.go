@@ -20,7 +20,7 @@ func TestDataURLs(t *testing.T) {
 		{"wrong percent", "data:,%zz", "", "cannot be read"},
 		{"wrong base64", "data:;base64,a!", "", "no base64"},
 	} {
-		got, err := dataOf(tt.url)
+		got, err := dataContent(tt.url)
 		if string(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %q, %v; want %q, %q", tt.rule, got, err, tt.want, tt.err)
 		}
@@ -54,7 +54,7 @@ func TestNamesOfURLs(t *testing.T) {
 			t.Errorf("%.60s is kept as %q, want %q", url, got, want)
 		}
 	}
-	if got := shown("http://alice:secret@example.org/x"); strings.Contains(got, "secret") || !strings.Contains(got, "alice") {
+	if got := displayURL("http://alice:secret@example.org/x"); strings.Contains(got, "secret") || !strings.Contains(got, "alice") {
 		t.Errorf("a password is shown: %s", got)
 	}
 }
@@ -65,7 +65,7 @@ func TestURLsAreShownWholeWhereTheyAreShort(t *testing.T) {
 		"data:," + strings.Repeat("x", 99): "data:," + strings.Repeat("x", 31) + "...",
 		"http://example.org/x":             "http://example.org/x",
 	} {
-		if got := shown(url); got != want {
+		if got := displayURL(url); got != want {
 			t.Errorf("%q is shown as %q", url, got)
 		}
 	}
@@ -78,7 +78,7 @@ func FuzzDataURL(f *testing.F) {
 		if !isData(text) {
 			return
 		}
-		if b, err := dataOf(text); err == nil && len(b) > len(text) {
+		if b, err := dataContent(text); err == nil && len(b) > len(text) {
 			t.Errorf("%q holds %d bytes", text, len(b))
 		}
 	})

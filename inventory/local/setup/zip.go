@@ -11,24 +11,24 @@ import (
 
 const encrypted = 1 // flag of a file in a zip archive
 
-func eachZipped(ctx context.Context, f *os.File, each func(*entry) error) error {
+func eachZipEntry(ctx context.Context, f *os.File, each func(*entry) error) error {
 	st, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	z, err := zip.NewReader(f, st.Size())
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are for survey to judge
-		return inArchive(formatZip, err)
+		return archiveError(formatZip, err)
 	}
 	for _, h := range z.File {
-		if err := eachOfZip(ctx, h, each); err != nil {
+		if err := readZipEntry(ctx, h, each); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func eachOfZip(ctx context.Context, h *zip.File, each func(*entry) error) error {
+func readZipEntry(ctx context.Context, h *zip.File, each func(*entry) error) error {
 	e := &entry{name: h.Name, mode: h.Mode(), modified: h.Modified, size: int64(h.UncompressedSize64)}
 	const unixMade, macMade = 3, 19
 	if by := h.CreatorVersion >> 8; by != unixMade && by != macMade {
@@ -42,7 +42,7 @@ func eachOfZip(ctx context.Context, h *zip.File, each func(*entry) error) error 
 	}
 	switch kind := e.mode.Type(); {
 	case h.Flags&encrypted != 0:
-		return refusal(h.Name, "is encrypted")
+		return refusalf(h.Name, "is encrypted")
 	case kind == fs.ModeDir:
 		e.kind, e.size = kindFolder, 0
 		return each(e)
@@ -51,18 +51,18 @@ func eachOfZip(ctx context.Context, h *zip.File, each func(*entry) error) error 
 	case kind == 0:
 		e.kind = kindFile
 	default:
-		return refusal(h.Name, "is a device, a pipe or of another type that is not unpacked, %v", kind)
+		return refusalf(h.Name, "is a device, a pipe or of another type that is not unpacked, %v", kind)
 	}
 	body, err := h.Open()
 	if err != nil {
-		return inArchive(formatZip, err)
+		return archiveError(formatZip, err)
 	}
 	defer body.Close()
-	e.body = timely{ctx, body}
+	e.body = contextReader{ctx, body}
 	if e.kind == kindLink {
 		target, err := io.ReadAll(io.LimitReader(e.body, maxTarget+1))
 		if err != nil {
-			return inArchive(formatZip, err)
+			return archiveError(formatZip, err)
 		}
 		e.target, e.size = string(target), 0
 	}

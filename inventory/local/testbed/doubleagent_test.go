@@ -230,7 +230,7 @@ func (m *doubleMachines) beginStep(s *system, id, number string, input []byte) (
 // doubleStep is a step as a node that is only told of knows it; it outlives its
 // runs, as a disk does.
 type doubleStep struct {
-	order  setup.Order
+	order  setup.Assignment
 	report setup.Report
 	ended  chan struct{} // closed when it has ended
 }

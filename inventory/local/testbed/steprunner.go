@@ -237,7 +237,7 @@ func (s *stepRunner) run(ctx context.Context, account string) {
 			if s.journal.Steps[i].Kind == setup.Install {
 				s.installStarted = time.Now()
 			}
-			s.runStep(ctx, i, setup.Order{Step: steps[i], Account: account, Inside: !s.nc.t.settings.Outbound})
+			s.runStep(ctx, i, setup.Assignment{Step: steps[i], Account: account, NoEgress: !s.nc.t.settings.Outbound})
 		}
 		if ctx.Err() != nil {
 			return
@@ -252,7 +252,7 @@ func (s *stepRunner) isOutOfTime(i int) bool {
 }
 
 // runStep starts a step unless it was started, and waits for its end.
-func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Order) {
+func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	if s.journal.Steps[i].State == setup.Waiting {
 		if !s.updateJournal(ctx, func(j *stepJournal) {
 			j.Steps[i].State = setup.Running
@@ -269,7 +269,7 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Order) {
 	}
 	for n := 1; ctx.Err() == nil; n++ {
 		last := setup.Report{State: setup.Running}
-		err := s.nc.t.runSetup(ctx, s.nc.id, setup.WaitWords(i+1), nil, func(r setup.Report) {
+		err := s.nc.t.runSetup(ctx, s.nc.id, setup.WaitArgs(i+1), nil, func(r setup.Report) {
 			last, n = r, 1
 			s.setProgress(r.Progress)
 			if !r.Ended() {
@@ -295,7 +295,7 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Order) {
 }
 
 // startStep starts a step and reports whether its end must be waited for.
-func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Order) bool {
+func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) bool {
 	order, err := json.Marshal(o)
 	if err != nil {
 		s.endStep(ctx, i, lostReport(err.Error()))
@@ -344,7 +344,7 @@ func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	late = true
-	err = t.runSetup(ctx, s.nc.id, setup.RunWords(i+1), order, func(r setup.Report) {
+	err = t.runSetup(ctx, s.nc.id, setup.RunArgs(i+1), order, func(r setup.Report) {
 		if late {
 			first, late = r, false
 			cancel() // nothing reads the rest of its output

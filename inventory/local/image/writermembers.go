@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vacate makes a name free. Only an empty folder gives way.
-func vacate(dir int, name string) error {
+// clearName makes a name free. Only an empty folder gives way.
+func clearName(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
 		err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
@@ -21,15 +21,15 @@ func vacate(dir int, name string) error {
 	return err
 }
 
-// folder makes a folder, or gives one that is there this mode and owner.
-func (w *writer) folder(path string, m meta) error {
-	if err := w.count(); err != nil {
+// makeFolder makes a folder, or gives one that is there this mode and owner.
+func (w *writer) makeFolder(path string, m meta) error {
+	if err := w.countFile(); err != nil {
 		return err
 	}
 	if path == "" {
 		return nil // the root is ours, whatever is said of it
 	}
-	dir, name, err := w.place(path)
+	dir, name, err := w.openParent(path)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (w *writer) folder(path string, m meta) error {
 			return err
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			if err := vacate(dir, name); err != nil {
+			if err := clearName(dir, name); err != nil {
 				return err
 			}
 			if err := unix.Mkdirat(dir, name, 0o700); err != nil {
@@ -59,19 +59,19 @@ func (w *writer) folder(path string, m meta) error {
 		w.dirPaths += len(path) + 64
 	}
 	m.mtime = time.Time{}
-	return w.dress(fd, m)
+	return w.setMeta(fd, m)
 }
 
-// file makes a regular file of what r gives.
-func (w *writer) file(path string, m meta, r io.Reader) error {
-	if err := w.count(); err != nil {
+// writeFile makes a regular file of what r gives.
+func (w *writer) writeFile(path string, m meta, r io.Reader) error {
+	if err := w.countFile(); err != nil {
 		return err
 	}
-	dir, name, err := w.place(path)
+	dir, name, err := w.openParent(path)
 	if err != nil {
 		return err
 	}
-	if err := vacate(dir, name); err != nil {
+	if err := clearName(dir, name); err != nil {
 		return err
 	}
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -79,29 +79,29 @@ func (w *writer) file(path string, m meta, r io.Reader) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := w.fill(fd, r); err != nil {
+	if err := w.writeContent(fd, r); err != nil {
 		return err
 	}
-	return w.dress(fd, m)
+	return w.setMeta(fd, m)
 }
 
-// link makes a symbolic link; where it leads does not matter, for nobody
+// symlink makes a symbolic link; where it leads does not matter, for nobody
 // follows it outside a node.
-func (w *writer) link(path string, m meta, to string) error {
-	if err := w.count(); err != nil {
+func (w *writer) symlink(path string, m meta, to string) error {
+	if err := w.countFile(); err != nil {
 		return err
 	}
-	dir, name, err := w.place(path)
+	dir, name, err := w.openParent(path)
 	if err != nil {
 		return err
 	}
-	if err := vacate(dir, name); err != nil {
+	if err := clearName(dir, name); err != nil {
 		return err
 	}
 	if err := unix.Symlinkat(to, dir, name); err != nil {
 		return err
 	}
-	w.owner(&m)
+	w.limitOwner(&m)
 	if err := unix.Fchownat(dir, name, int(m.uid), int(m.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
@@ -111,9 +111,9 @@ func (w *writer) link(path string, m meta, to string) error {
 	return unix.UtimesNanoAt(dir, name, times(m.mtime), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// same makes path another name of the file at first, a cleaned path.
-func (w *writer) same(path, first string) error {
-	if err := w.count(); err != nil {
+// hardLink makes path another name of the file at first, a cleaned path.
+func (w *writer) hardLink(path, first string) error {
+	if err := w.countFile(); err != nil {
 		return err
 	}
 	fd, err := w.open(first, unix.O_PATH)
@@ -128,26 +128,26 @@ func (w *writer) same(path, first string) error {
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFLNK {
 		return fmt.Errorf("the file it is a hard link to, %.200q, is a folder", first)
 	}
-	dir, name, err := w.place(path)
+	dir, name, err := w.openParent(path)
 	if err != nil {
 		return err
 	}
 	if unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW) == nil && now.Ino == st.Ino {
 		return nil
 	}
-	if err := vacate(dir, name); err != nil {
+	if err := clearName(dir, name); err != nil {
 		return err
 	}
 	return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH)
 }
 
-// owner keeps to the ids that nodes have. What belonged to another must not
+// limitOwner keeps to the ids that nodes have. What belonged to another must not
 // lend its rights.
-func (w *writer) owner(m *meta) {
+func (w *writer) limitOwner(m *meta) {
 	if m.uid >= 0 && m.uid <= maxID && m.gid >= 0 && m.gid <= maxID {
 		return
 	}
-	w.left.ids++
+	w.omitted.ids++
 	if m.uid < 0 || m.uid > maxID {
 		m.uid = nobody
 	}
@@ -158,10 +158,10 @@ func (w *writer) owner(m *meta) {
 	m.attrs = nil
 }
 
-// dress gives an open file owner, mode, attributes and time, in the order in
+// setMeta gives an open file owner, mode, attributes and time, in the order in
 // which none takes another away.
-func (w *writer) dress(fd int, m meta) error {
-	w.owner(&m)
+func (w *writer) setMeta(fd int, m meta) error {
+	w.limitOwner(&m)
 	if err := unix.Fchown(fd, int(m.uid), int(m.gid)); err != nil {
 		return err
 	}

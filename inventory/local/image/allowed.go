@@ -104,16 +104,16 @@ var allowed = [...]struct {
 // building packages needs is left out, and of the sums to verify packages by
 // dpkg wants to see no more than the files.
 
-func unneeded(path string) bool { return dpkgInfo(path, ".symbols") }
-func emptied(path string) bool  { return dpkgInfo(path, ".md5sums") }
+func isUnneeded(path string) bool { return isDpkgInfo(path, ".symbols") }
+func isEmptied(path string) bool  { return isDpkgInfo(path, ".md5sums") }
 
-func dpkgInfo(path, end string) bool {
+func isDpkgInfo(path, end string) bool {
 	return strings.HasPrefix(path, "var/lib/dpkg/info/") && strings.HasSuffix(path, end)
 }
 
-// leadsHome tells whether what a link leads to, a path without links or dots
+// isSameInNode tells whether what a link leads to, a path without links or dots
 // below the host's root, is the same in a node.
-func leadsHome(to string) bool {
+func isSameInNode(to string) bool {
 	top, rest, _ := strings.Cut(to, "/")
 	switch top {
 	case "usr":

@@ -22,46 +22,46 @@ type folders struct{ services, logs string }
 
 var inNode = folders{"/var/lib/patchbay/services", "/var/log/patchbay"}
 
-// state is what is kept of one step.
-type state struct {
+// stepFiles is what is kept of one step.
+type stepFiles struct {
 	folders
 	n    int
 	lock *os.File
 }
 
-func (s *state) path(what string) string {
+func (s *stepFiles) path(what string) string {
 	return filepath.Join(s.services, strconv.Itoa(s.n)+"."+what)
 }
 
-func (s *state) logPath(kind string) string {
+func (s *stepFiles) logPath(kind string) string {
 	return filepath.Join(s.logs, strconv.Itoa(s.n)+"-"+kind+".log")
 }
 
-// errRuns says that the step runs just now.
-var errRuns = errors.New("it runs")
+// errRunning says that the step runs just now.
+var errRunning = errors.New("it runs")
 
 // open opens what is kept of step n.
-func (f folders) open(n int) (*state, error) {
+func (f folders) open(n int) (*stepFiles, error) {
 	if err := os.MkdirAll(f.services, 0o700); err != nil {
 		return nil, err
 	}
-	s := &state{folders: f, n: n}
+	s := &stepFiles{folders: f, n: n}
 	var err error
 	s.lock, err = os.OpenFile(s.path("lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	return s, err
 }
 
-// take locks the step for who runs it, or is errRuns.
-func (s *state) take() error {
+// acquire locks the step for who runs it, or is errRuns.
+func (s *stepFiles) acquire() error {
 	err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == unix.EWOULDBLOCK {
-		return errRuns
+		return errRunning
 	}
 	return err
 }
 
 // wait waits until nobody runs the step.
-func (s *state) wait() error {
+func (s *stepFiles) wait() error {
 	for {
 		if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_SH); err != unix.EINTR {
 			return err
@@ -69,10 +69,10 @@ func (s *state) wait() error {
 	}
 }
 
-func (s *state) free() { unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }
+func (s *stepFiles) unlock() { unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }
 
-// begin marks the step as begun, for good. It is fs.ErrExist when it was before.
-func (s *state) begin() error {
+// markBegun marks the step as begun, for good. It is fs.ErrExist when it was before.
+func (s *stepFiles) markBegun() error {
 	f, err := os.OpenFile(s.path("began"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -80,19 +80,19 @@ func (s *state) begin() error {
 	return errors.Join(f.Sync(), f.Close(), durable.SyncFolder(s.services))
 }
 
-func (s *state) began() bool {
+func (s *stepFiles) hasBegun() bool {
 	_, err := os.Lstat(s.path("began"))
 	return err == nil
 }
 
 // report is what is known of a step that nobody runs.
-func (s *state) report() Report {
+func (s *stepFiles) report() Report {
 	f, err := os.OpenFile(s.path("status"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		if !s.began() {
+		if !s.hasBegun() {
 			return Report{State: Waiting}
 		}
-		return Report{State: Failed, Exit: 255, Message: Interrupted, Output: s.printed()}
+		return Report{State: Failed, Exit: 255, Message: Interrupted, Output: s.logTail()}
 	}
 	var r Report
 	if err == nil {
@@ -111,8 +111,8 @@ func (s *state) report() Report {
 	return r
 }
 
-// printed is the end of what an interrupted step printed.
-func (s *state) printed() string {
+// logTail is the end of what an interrupted step printed.
+func (s *stepFiles) logTail() string {
 	for _, kind := range []string{Install, Execute} {
 		f, err := os.OpenFile(s.logPath(kind), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
@@ -130,26 +130,26 @@ func (s *state) printed() string {
 	return ""
 }
 
-// end writes down what came of the step, after all that it did is on the disk.
-func (s *state) end(r Report) error {
+// saveReport writes down what came of the step, after all that it did is on the disk.
+func (s *stepFiles) saveReport(r Report) error {
 	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
 		return err
 	}
 	return durable.WriteFile(s.path("status"), r.encode(), 0o600)
 }
 
-// say notes how far the step is, for those who wait.
-func (s *state) say(progress string) {
+// setProgress notes how far the step is, for those who wait.
+func (s *stepFiles) setProgress(progress string) {
 	text := make([]byte, maxProgress)
 	copy(text, progress)
 	_, _ = s.lock.WriteAt(text, 0) // nothing depends on it
 }
 
-func (s *state) said() string {
+func (s *stepFiles) progress() string {
 	text := make([]byte, maxProgress)
 	n, _ := s.lock.ReadAt(text, 0)
 	return strings.TrimRight(string(text[:n]), "\x00")
 }
 
-// sayEvery is how often those who wait look how far a step is.
-const sayEvery = 300 * time.Millisecond
+// progressInterval is how often those who wait look how far a step is.
+const progressInterval = 300 * time.Millisecond

@@ -23,9 +23,9 @@ const (
 	formatFile format = "file"
 )
 
-// named is the format that a file type or the end of a file's name tells, empty
+// formatByName is the format that a file type or the end of a file's name tells, empty
 // if none. How a tar archive is compressed, its content tells.
-func named(text string) format {
+func formatByName(text string) format {
 	for _, end := range []string{"tar", "tgz", "tbz", "tbz2", "txz", "tar.gz", "tar.bz2", "tar.xz", "tar.gzip", "tar.bzip2"} {
 		if text == end || strings.HasSuffix(text, "."+end) {
 			return formatTar
@@ -37,24 +37,24 @@ func named(text string) format {
 	return ""
 }
 
-// whole are ends of names of files that are archives inside, and are used as
+// isPackage are ends of names of files that are archives inside, and are used as
 // they are.
-func whole(name string) bool {
+func isPackage(name string) bool {
 	ends := []string{".apk", ".ear", ".egg", ".gem", ".jar", ".ova", ".war", ".whl"}
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// tellFormat finds the format: the file type of the request goes before the name, and
+// detectFormat finds the format: the file type of the request goes before the name, and
 // the name before what is in it.
-func tellFormat(fileType, name string, f io.ReaderAt) format {
+func detectFormat(fileType, name string, f io.ReaderAt) format {
 	fileType, name = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(fileType)), "."), strings.ToLower(name)
-	if known := named(fileType); known != "" {
+	if known := formatByName(fileType); known != "" {
 		return known
 	}
-	if known := named(name); known != "" {
+	if known := formatByName(name); known != "" {
 		return known
 	}
-	if whole(name) {
+	if isPackage(name) {
 		return formatFile
 	}
 	head := make([]byte, 4)
@@ -62,7 +62,7 @@ func tellFormat(fileType, name string, f io.ReaderAt) format {
 	if bytes.HasPrefix(head[:n], []byte("PK\x03\x04")) || bytes.HasPrefix(head[:n], []byte("PK\x05\x06")) {
 		return formatZip
 	}
-	r, err := unpacked(io.NewSectionReader(f, 0, 1<<62))
+	r, err := decompress(io.NewSectionReader(f, 0, 1<<62))
 	if err != nil {
 		return formatFile
 	}
@@ -74,8 +74,8 @@ func tellFormat(fileType, name string, f io.ReaderAt) format {
 	return formatFile
 }
 
-// unpacked is what a compressed stream holds; one that is not is left as it is.
-func unpacked(r io.Reader) (io.Reader, error) {
+// decompress is what a compressed stream holds; one that is not is left as it is.
+func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	head, err := b.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -1,0 +1,136 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds on an archive.
+const (
+	maxEntries = 1_000_000 // whose names are kept in memory
+	block      = 4096      // bytes that the least thing on a disk takes
+)
+
+// scan looks at all that an archive holds before anything of it is written.
+type scan struct {
+	p       *place
+	kinds   map[string]kind
+	size    int64 // bytes on the disk
+	content int64 // bytes of files
+	room    int64
+}
+
+// scanArchive reads the archive to its end and refuses what cannot be unpacked whole.
+func scanArchive(ctx context.Context, f *os.File, as format, p *place) (*scan, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(p.fd, &st); err != nil {
+		return nil, err
+	}
+	sc := &scan{p: p, kinds: map[string]kind{".": kindFolder}, room: int64(min(st.Bavail, math.MaxInt32*uint64(block))) * st.Bsize}
+	return sc, eachEntry(ctx, f, as, sc.checkEntry)
+}
+
+// checkEntry notes an entry, and makes its name clean.
+func (sc *scan) checkEntry(e *entry) error {
+	name, err := cleanName(e.name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case name == "." && e.kind == kindFolder:
+		return nil
+	case name == ".":
+		return refusalf(e.name, "would take the place of the folder itself")
+	}
+	if err := sc.addParents(name); err != nil {
+		return err
+	}
+	was := sc.kinds[name]
+	if was != 0 && (was == kindFolder) != (e.kind == kindFolder) {
+		return refusalf(e.name, "is there twice, as a folder and as something else")
+	}
+	switch e.kind {
+	case kindLink:
+		err = checkTarget(name, e.target, sc.p.path)
+	case kindHardLink:
+		err = sc.checkHardLink(e)
+	}
+	if err == nil {
+		err = sc.addName(name, e.kind)
+	}
+	if err != nil || e.kind != kindFile {
+		return err
+	}
+	return sc.checkBody(e)
+}
+
+// checkHardLink refuses a second name of anything but a file that the archive had before.
+func (sc *scan) checkHardLink(e *entry) error {
+	first, err := cleanName(e.target)
+	if err != nil {
+		return refusalf(e.name, "is a link to %.120q, which leads outside of the archive", e.target)
+	}
+	if was := sc.kinds[first]; was != kindFile && was != kindHardLink {
+		return refusalf(e.name, "is a second name of %.120q, which is no file that comes before it in the archive", e.target)
+	}
+	return nil
+}
+
+// addName notes what a name is.
+func (sc *scan) addName(name string, is kind) error {
+	sc.kinds[name] = is
+	if len(sc.kinds) > maxEntries {
+		return fmt.Errorf("the archive is refused: it has more than %d entries", maxEntries)
+	}
+	return sc.reserve(name, block)
+}
+
+// reserve counts what will be on the disk.
+func (sc *scan) reserve(name string, bytes int64) error {
+	if sc.size += bytes; bytes < 0 || sc.size < 0 || sc.size > sc.room {
+		return refusalf(name, "does not fit: the archive has more than the %d bytes that are free on the disk of the node", sc.room)
+	}
+	return nil
+}
+
+// addParents notes the folders that a name is in.
+func (sc *scan) addParents(name string) error {
+	for dir := path.Dir(name); ; dir = path.Dir(dir) {
+		switch sc.kinds[dir] {
+		case kindFolder:
+			return nil
+		case 0:
+		default:
+			return refusalf(name, "is below %.120q, which is no folder", dir)
+		}
+		if err := sc.addName(dir, kindFolder); err != nil {
+			return err
+		}
+	}
+}
+
+// checkBody reads the body of a file, for its sums are checked at its end.
+func (sc *scan) checkBody(e *entry) error {
+	if e.size < 0 || e.size > math.MaxInt64/2 {
+		return refusalf(e.name, "is larger than any disk")
+	}
+	if err := sc.reserve(e.name, e.size); err != nil {
+		return err
+	}
+	sc.content += e.size
+	n, err := io.Copy(io.Discard, io.LimitReader(e.body, e.size+1))
+	if err == nil && n != e.size {
+		err = errors.New("it has not as many bytes as it should")
+	}
+	if err != nil {
+		return fmt.Errorf("%.120q in the archive cannot be read: %w", e.name, err)
+	}
+	return nil
+}
