@@ -1,8 +1,12 @@
 package am_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
+	"fmt"
+	"go/doc"
 	"io"
 	"maps"
 	"os"
@@ -14,10 +18,12 @@ import (
 	"testing"
 )
 
-// rooms is who may import whom: the line of a room, its name, and its arrows,
-// ours and other modules'. A room imports only rooms of smaller numbers. The
-// standard library goes without saying; C is cgo. Tests may import more.
-const rooms = `
+var update = flag.Bool("update", false, "write the table of packages in ARCHITECTURE.md")
+
+// allowedImports lists for each package its layer, its name, and the packages and
+// modules that it imports, without the standard library; C is cgo. A package imports
+// only packages of a smaller layer. Tests may import more.
+const allowedImports = `
 0  am/urn
 0  am/xmlrpc
 0  schemas
@@ -105,21 +111,21 @@ var localModules = []string{
 
 const module = "patchbay/"
 
-type room struct {
-	line    int
+type importRule struct {
+	layer   int
 	imports []string
 }
 
-func table(t *testing.T) map[string]room {
+func importRules(t *testing.T) map[string]importRule {
 	t.Helper()
-	m := make(map[string]room)
-	for row := range strings.SplitSeq(strings.TrimSpace(rooms), "\n") {
+	m := make(map[string]importRule)
+	for row := range strings.SplitSeq(strings.TrimSpace(allowedImports), "\n") {
 		f := strings.Fields(row)
-		line, err := strconv.Atoi(f[0])
+		layer, err := strconv.Atoi(f[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		m[f[1]] = room{line, f[2:]}
+		m[f[1]] = importRule{layer, f[2:]}
 	}
 	return m
 }
@@ -170,14 +176,14 @@ func modules(t *testing.T) []string {
 }
 
 func TestImportsFollowTheTable(t *testing.T) {
-	want, mods := table(t), modules(t)
+	want, mods := importRules(t), modules(t)
 	seen := make(map[string]bool)
 	for _, p := range goList(t, nil, "./...") {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		seen[name] = true
 		r, ok := want[name]
 		if !ok {
-			t.Errorf("%s is no room of the table in deps_test.go; give it a line there and in ARCHITECTURE.md", name)
+			t.Errorf("%s is missing in allowedImports; add it with a layer, and update the table in ARCHITECTURE.md", name)
 			continue
 		}
 		got := make(map[string]bool)
@@ -200,41 +206,70 @@ func TestImportsFollowTheTable(t *testing.T) {
 		}
 		for _, i := range slices.Sorted(maps.Keys(got)) {
 			if !slices.Contains(r.imports, i) {
-				t.Errorf("%s imports %s, an arrow that is not in the table: is it meant?", name, i)
+				t.Errorf("%s imports %s, which allowedImports does not list; add it if it is intended", name, i)
 			}
-			if to, ours := want[i]; ours && to.line >= r.line {
-				t.Errorf("%s, line %d, imports %s, line %d: arrows go to smaller lines only", name, r.line, i, to.line)
+			if to, ours := want[i]; ours && to.layer >= r.layer {
+				t.Errorf("%s, layer %d, imports %s, layer %d: only smaller layers may be imported", name, r.layer, i, to.layer)
 			}
 		}
 		for _, i := range r.imports {
 			if !got[i] {
-				t.Errorf("%s does not import %s any more; drop the arrow from the table", name, i)
+				t.Errorf("%s does not import %s any more; remove it from allowedImports", name, i)
 			}
 		}
 	}
 	for name := range want {
 		if !seen[name] {
-			t.Errorf("there is no room %s any more; drop it from the table", name)
+			t.Errorf("there is no package %s any more; remove it from allowedImports", name)
 		}
 	}
 }
 
-func TestImportsTableIsThatOfTheArchitecture(t *testing.T) {
+// TestPackageTable compares the table of packages in ARCHITECTURE.md with the layers
+// here and with the first sentence of each package's comment. With -update it writes
+// the table.
+func TestPackageTable(t *testing.T) {
+	const begin, end = "<!-- made by: go test ./am -run TestPackageTable -update -->\n", "<!-- end of the table -->\n"
 	text, err := os.ReadFile("../ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := table(t)
-	_, section, _ := strings.Cut(string(text), "\n## Packages\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	rows := regexp.MustCompile("(?m)^\\| (\\d+) \\| `([^`]+)` \\|").FindAllStringSubmatch(section, -1)
-	if len(rows) == 0 {
-		t.Fatal("ARCHITECTURE.md has no table of packages")
+	before, rest, ok := strings.Cut(string(text), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("ARCHITECTURE.md lacks the lines\n%s%s", begin, end)
 	}
-	for _, row := range rows {
-		if r, ok := want[row[2]]; !ok || strconv.Itoa(r.line) != row[1] {
-			t.Errorf("ARCHITECTURE.md has %s in line %s, deps_test.go in line %d", row[2], row[1], r.line)
+	var want strings.Builder
+	want.WriteString("| Layer | Package | What it does |\n|---|---|---|\n")
+	docs := readSource(t, "..").docs
+	rules := importRules(t)
+	// Packages of the server first, then those of local nodes, then those of tests.
+	group := func(name string) int {
+		switch {
+		case strings.HasPrefix(name, "am/testkit/"), name == "am/modeltest", name == "rspec/manifesttest":
+			return 2
+		case strings.HasPrefix(name, "inventory/local"), name == "cmd/patchbay-local":
+			return 1
 		}
+		return 0
+	}
+	names := slices.SortedFunc(maps.Keys(rules), func(a, b string) int {
+		return cmp.Or(group(a)-group(b), rules[a].layer-rules[b].layer, strings.Compare(a, b))
+	})
+	for _, name := range names {
+		if docs[name] == nil {
+			t.Fatalf("%s has no package comment", name)
+		}
+		sentence := new(doc.Package).Synopsis(docs[name].text)
+		sentence = regexp.MustCompile(`^(Package|Command) \S+ `).ReplaceAllString(sentence, "")
+		fmt.Fprintf(&want, "| %d | `%s` | %s%s |\n", rules[name].layer, name, strings.ToUpper(sentence[:1]), sentence[1:])
+	}
+	if *update {
+		if err := os.WriteFile("../ARCHITECTURE.md", []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if got != want.String() {
+		t.Error("the table of packages in ARCHITECTURE.md differs from the first sentences of doc.go files or the layers in deps_test.go; run: go test ./am -run TestPackageTable -update")
 	}
 }
 

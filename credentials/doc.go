@@ -1,5 +1,5 @@
 // Package credentials turns a client certificate and the credentials of a call
-// into a verified right, or says why not.
+// into a verified right, or explains the refusal.
 //
 // An Authorizer holds one generation of trust anchors. Identify says who is at
 // the other end of a TLS connection; Authorize checks the credentials that

@@ -1,7 +1,7 @@
-// Package inventory is what this site owns: components, the sliver types they
-// offer, images, capacities, locations and gateways. Load reads the operator's
-// inventory.yaml into an Inventory that never changes afterwards; a changed
-// file is a new Inventory.
+// Package inventory describes what the site offers: components, sliver types,
+// images, capacities, locations and gateways. Load reads the operator's
+// inventory.yaml into an Inventory that never changes afterwards; a changed file
+// is a new Inventory.
 //
 //	Inventory ─┬─< SliverType ──< Image
 //	           ├─< Component ──< SliverType      what it offers

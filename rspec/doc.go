@@ -1,4 +1,4 @@
-// Package rspec reads requests and writes manifests and advertisements: GENI
+// Package rspec reads requests, and writes manifests and advertisements of GENI
 // RSpec version 3.
 //
 // A Request is a checked request: its form, its names, and which nodes belong to

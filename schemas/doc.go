@@ -1,5 +1,5 @@
-// Package schemas holds our own XML schemas of GENI RSpec version 3 and of the
-// extensions that are known here, and the catalogue of what they are.
+// Package schemas embeds our XML schemas of GENI RSpec version 3 and its
+// extensions, and a catalogue of their namespaces.
 //
 // They inform: what a schema finds is shown, and never refuses a request. What
 // Patchbay writes is valid by them.

@@ -1,7 +1,6 @@
-// Package api speaks the GENI Aggregate Manager API, versions 2 and 3: it takes
-// a decoded XML-RPC call apart into typed arguments, has the caller's right
-// checked, calls the aggregate, and puts the outcome into the envelope
-// {code, value, output}.
+// Package api speaks the GENI Aggregate Manager API, versions 2 and 3. It decodes
+// the arguments of a call, has the caller's right checked, calls the aggregate,
+// and encodes the result as {code, value, output}.
 //
 //	Call ─ method table ─> arguments ─ Authorize ─> Grant ─> Aggregate ─> Outcome ─> envelope
 //

@@ -1,6 +1,4 @@
-// Package audit keeps one line for each call that may change something, for what
-// operators do, and for each address that a sliver gets or loses; and finds out
-// of these lines who it was.
+// Package audit writes the audit log, and finds the user of an address in it.
 //
 // The file is only ever appended to, one JSON object a line and one write a line,
 // in ASCII, so that no name that somebody chose can look like a line. It may be

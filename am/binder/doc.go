@@ -1,8 +1,8 @@
-// Package binder chooses components for the nodes of a request, or says why it
-// cannot and what would have fitted. The choice is pure: it depends on the
-// request, the slice, the inventory and the slivers there are, and on nothing
-// else. Its cost follows the request, not the inventory. It gives links what
-// they take of the network, too: physical interfaces, VLANs and addresses.
+// Package binder chooses components for the nodes of a request, or explains why
+// none fits. The choice is pure: it depends on the request, the slice, the
+// inventory and the slivers there are, and on nothing else. Its cost follows the
+// request, not the inventory. It gives links what they take of the network, too:
+// physical interfaces, VLANs and addresses.
 //
 //	inventory.Inventory ──> Index <── Stage, Publish, Rollback ── store
 //	                          │

@@ -1,5 +1,5 @@
 // Package budget shares an amount of memory among callers, so that no caller takes
-// all of it, and small wishes are served while large ones wait.
+// all of it.
 //
 // It counts and never waits: whoever gets nothing is told to come back.
 package budget

@@ -1,6 +1,6 @@
-// Package client speaks to an aggregate manager as an experimenter's tool
-// does. `patchbay call`, `patchbay demo` and the end-to-end tests use it; the
-// server never imports it.
+// Package client calls any aggregate manager, as an experimenter's tool does.
+// `patchbay call`, `patchbay demo` and the end-to-end tests use it; the server
+// never imports it.
 //
 //	Client ── Call ──────> Reply{Code, Detail, Output, Value, Raw}
 //	   └───── Allocate … ─> a typed result and the Reply

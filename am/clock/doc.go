@@ -1,6 +1,6 @@
-// Package clock is the time by which leases count: the host's clock, unless that
-// jumps. A jump is not believed until an operator says so, for time that was promised
-// must not go by in a moment, nor last for years.
+// Package clock provides the time that leases follow: the host's clock, unless
+// that jumps. A jump is not believed until an operator says so, for time that was
+// promised must not go by in a moment, nor last for years.
 //
 // The host has two clocks. The wall clock tells what time it is, and can be set.
 // The steady one (CLOCK_BOOTTIME) counts from the boot on, also while the host is

@@ -1,3 +1,3 @@
-// Package display shows values to people: counts, times, durations, sizes, text of
-// strangers, and command lines that may be copied into a shell.
+// Package display formats counts, times, durations, sizes, untrusted text and
+// command lines for people.
 package display

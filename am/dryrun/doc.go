@@ -1,5 +1,4 @@
-// Package dryrun asks providers by a dry run whether they can make what is about
-// to be promised.
+// Package dryrun asks providers for a dry run before something is reserved.
 //
 //	slivers ── by provider ─┬─> get ─> set, noop ─> get ─┬─> an error for each that cannot be had
 //	                        └─> get ─> set, noop ─> get ─┘

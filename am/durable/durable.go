@@ -1,5 +1,5 @@
-// Package durable writes files so that they last: a reader, a crash or a loss of
-// power meets the old content or the new, and never a part of one.
+// Package durable replaces files so that a crash or a loss of power leaves the old
+// or the new content.
 package durable
 
 import (

@@ -1,4 +1,3 @@
-// Package executable runs providers and hooks: in a process group of their own, with a
-// deadline, an environment that holds nothing of the server's, and bounded time for
-// what they leave behind.
+// Package executable runs providers and hooks with a deadline, in a process group
+// and an environment of their own.
 package executable

@@ -1,5 +1,5 @@
-// Package experiment makes, changes, and ends an experiment: the slivers of one slice at
-// one aggregate, from the side of the experimenter.
+// Package experiment makes, changes and ends the slivers of one slice, from the
+// experimenter's side.
 //
 //	request, request before, slivers ── Compare ──> Plan
 //	Plan ── Experiment.Clear ──> Delete, and waits until what changes is gone

@@ -1,6 +1,6 @@
-// Package fileowner has root write for a site as the owner of its folder would, so
-// that whoever serves the site can use what commands and servers run by root leave
-// there, and so that no link there leads root to what that owner could not write.
+// Package fileowner writes files for a site with the rights of the owner of its
+// folder, also if root runs the program. So the site's user can use these files,
+// and no link there leads root to a file that this user could not write.
 package fileowner
 
 import (

@@ -1,5 +1,5 @@
-// Package hook tells executables and URLs what happens to slivers: at least once, in
-// order within a slice, and never in the way of a call.
+// Package hook notifies executables and URLs of events, at least once and in order
+// within a slice.
 //
 // A change and the events that tell of it are one transaction: the store asks Outbox,
 // a pure function from records before and after to messages, and writes both or

@@ -1,7 +1,7 @@
-// Package lease ends slivers inside a decision: it is what Delete and the end
-// of a lease have in common. Release takes slivers from their slice; Forget
-// drops the records of slivers of which nothing is left, and with the last of
-// them the request documents and the slice.
+// Package lease releases slivers inside a decision, for Delete and for leases that
+// end. Release takes slivers from their slice; Forget drops the records of slivers
+// of which nothing is left, and with the last of them the request documents and
+// the slice.
 //
 //	Release ─┬─ allocated:   nothing was ever made ─────────────> Forget
 //	         └─ provisioned: desired absent, a task to remove it ─ … ─> Forget

@@ -1,5 +1,6 @@
-// Package maintenance says when the site, or a part of it, takes no new work.
-// What it says stands in one file, which commands write and operators may edit:
+// Package maintenance reads and changes the file of lockdown, maintenance windows
+// and components out of service. What it says stands in one file, which commands
+// write and operators may edit:
 //
 //	lockdown:
 //	  text: the power will be cut

@@ -1,6 +1,5 @@
-// Package modeltest is tests only: the whole aggregate, from the method to the
-// provider, against a plain model of what it has promised, through crashes and
-// time.
+// Package modeltest tests the whole aggregate against a plain model, through
+// crashes and time.
 //
 //	world ── what outlives a process: the store's file, racks of machines, the clock
 //	  └─ open ─> site ── store, index, policy, service, runner, API ── stop, die, kill ─> open …

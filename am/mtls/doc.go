@@ -1,6 +1,6 @@
-// Package mtls is a net.Listener that speaks TLS 1.2 and 1.3 through OpenSSL,
-// asks every client for a certificate, and hands up the certificates as they
-// came, byte for byte. net/http serves its connections like any others.
+// Package mtls is a net.Listener for mutual TLS over OpenSSL that passes on the
+// peer's certificates byte for byte. It speaks TLS 1.2 and 1.3. net/http serves
+// its connections like any others.
 //
 // It exists because crypto/tls parses a client's certificates with crypto/x509
 // before any hook can run, and crypto/x509 cannot read those that the

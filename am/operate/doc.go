@@ -1,5 +1,6 @@
-// Package operate is what operators see of a site and do to it. A Desk lists
-// slices, slivers, nodes, tasks, the journal and node-hours, and releases, renews and thaws:
+// Package operate lists what a site holds, and carries out the commands of its
+// operators. A Desk lists slices, slivers, nodes, tasks, the journal and
+// node-hours, and releases, renews and thaws:
 //
 //	command ── query ──> Doors ──> Desk ── one view ─────> store
 //	        <─ rows, a JSON object a line ─┘

@@ -1,6 +1,6 @@
-// Package policy says who may have what, how much of it, and for how long. An
-// operator writes it as a list of rules (policy.yaml); the first whose users
-// and projects fit decides, and no other is looked at.
+// Package policy decides who may reserve what, how much of it and for how long. An
+// operator writes it as a list of rules (policy.yaml); the first whose users and
+// projects fit decides, and no other is looked at.
 //
 //	policy.yaml ── Load ──> Rules ──┐
 //	                                Policy ── For(user, slice) ──> Permit

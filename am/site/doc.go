@@ -1,6 +1,6 @@
-// Package site opens, serves, reloads and closes one site: everything that the server
-// does and no command does. It also reads the site's configuration, and gives commands
-// the way to a site, whether it is served or not.
+// Package site opens, serves, reloads and closes one site. It also reads the
+// site's configuration, and gives commands the way to a site, whether it is served
+// or not.
 //
 //	config*.go, hooks.go     patchbay.yaml: keys, defaults, validation
 //	statefile.go, clock.go   the store and the clock, of a served site or not

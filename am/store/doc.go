@@ -1,11 +1,12 @@
 // Package store keeps the records of the aggregate in one bbolt file: slices,
-// slivers, the requests as received, tasks and the journal. A change is a Decision: a
-// pure function from a View to a ChangeSet. One goroutine, the committer, takes the
-// decisions that wait as a group, callers by turns, and opens one write transaction
-// for them. Each decision reads that transaction, so it sees the accepted changes of
-// those before it; a refused decision writes nothing. The committer answers when the
-// transaction is on the disk. If the commit fails, nothing has changed and each member
-// of the group gets ErrNotCommitted. A lone caller waits for nobody.
+// slivers, requests, tasks and the journal. A change is a Decision: a pure
+// function from a View to a ChangeSet. One goroutine, the committer, takes the
+// decisions that wait as a group, callers by turns, and opens one write
+// transaction for them. Each decision reads that transaction, so it sees the
+// accepted changes of those before it; a refused decision writes nothing. The
+// committer answers when the transaction is on the disk. If the commit fails,
+// nothing has changed and each member of the group gets ErrNotCommitted. A lone
+// caller waits for nobody.
 //
 //	Commit(decision) ─┐  group   ┌─ decide ─> ChangeSet ─> transaction, Observer.Stage
 //	Commit(decision) ─┼────────> ┤   …

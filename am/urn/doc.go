@@ -1,4 +1,4 @@
-// Package urn reads, compares, prints and transcribes the names of GENI:
+// Package urn parses, compares, prints and transcribes the names of GENI:
 // urn:publicid:IDN+authority+type+name.
 //
 // A URN is kept as it was spelled; Equal and Key fold the parts that compare

@@ -1,7 +1,8 @@
-// Package work brings what is to what was promised. Methods of the API write
-// promises into the store, as am.Sliver.Desired under a generation and an
-// am.Task; the Runner reads the tasks, asks providers what is, asks them for
-// what differs, and writes down what came of it.
+// Package work reconciles slivers with their desired state: tasks, retries and the
+// end of leases. Methods of the API write promises into the store, as
+// am.Sliver.Desired under a generation and an am.Task; the Runner reads the tasks,
+// asks providers what is, asks them for what differs, and writes down what came of
+// it.
 //
 //	store ── tasks ──> scan ──> job ──┬─> look (get) ─> judge ─┬─ done, gave up, lost, gone ─> record
 //	                            ^     │                        ├─ wait, retry ──────────> look, later

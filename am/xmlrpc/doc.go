@@ -1,5 +1,6 @@
-// Package xmlrpc turns XML-RPC calls and answers into Go values and back. It
-// knows no GENI and no HTTP: bytes in, values out, and the other way round.
+// Package xmlrpc encodes and decodes XML-RPC calls and answers, and knows nothing
+// of GENI. It knows no GENI and no HTTP: bytes in, values out, and the other way
+// round.
 //
 //	wire                          Go
 //	string, untyped value         string

@@ -1,3 +1,3 @@
-// Patchbay-local is what runs beside a Patchbay server on its host: the
-// simulated provider, in one static binary without cgo.
+// Command patchbay-local is the local testbed and the simulated provider, in one
+// static binary without cgo.
 package main

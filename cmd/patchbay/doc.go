@@ -1,4 +1,5 @@
-// Command patchbay is a GENI/Fed4FIRE aggregate manager and its operator's tools.
+// Command patchbay is a GENI/Fed4FIRE aggregate manager and the tools of its
+// operators and experimenters.
 //
 //	patchbay up REQUEST    make an experiment, on a site of one's own where no other is named
 //	patchbay ssh NODE      log in to a node of it

@@ -1,5 +1,5 @@
-// Package cert reads X.509 certificates as GENI authorities really issue them
-// and decides whether an anchor of this site vouches for one.
+// Package cert reads the X.509 certificates of GENI authorities and verifies their
+// chains against anchors, revocation lists and the deny list.
 //
 // There is one reader, Parse, for the certificates of TLS peers, of signatures
 // and of the owner_gid and target_gid of credentials: strict parsing by the

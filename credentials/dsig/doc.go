@@ -1,5 +1,5 @@
-// Package dsig says which octets of a signed credential were really signed, and
-// by which certificate.
+// Package dsig verifies the signatures of credentials, and returns the signed
+// bytes and the signers.
 //
 // Verify knows one profile of XML signatures, the one of SFA credentials:
 //

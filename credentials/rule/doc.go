@@ -1,6 +1,5 @@
-// Package rule names the rules by which documents, certificates and credentials
-// are refused, so that a refusal can say which one it broke, and a test can show
-// that it is this one alone.
+// Package rule names every rule by which a document, a certificate or a credential
+// is refused.
 //
 //	if rule.Digest.Broken(sum != said) { … refuse, naming rule.Digest … }
 //

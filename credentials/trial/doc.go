@@ -1,6 +1,5 @@
-// Package trial is a private authority for a site that belongs to no federation
-// yet, for demonstrations and for tests: it names users, tools and slices and issues
-// their certificates and credentials.
+// Package trial is a private authority that issues users, tools, slices and
+// credentials for a site without a federation.
 //
 // An Authority is one self-signed CA named urn:publicid:IDN+NAME+authority+sa,
 // which signs the certificates of users, tools and slices and, as slice and member

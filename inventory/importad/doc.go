@@ -1,6 +1,5 @@
-// Package importad makes an inventory of an aggregate's advertisement, so that a site
-// can go on under its old component_ids: requests that users have saved then still
-// name what there is.
+// Package importad makes an inventory from an aggregate's advertisement, with the
+// same component_ids.
 //
 //	text ── xmltree, under limits ──> advertisement ── one manager's ──> inventory.yaml
 //	                                        └── what is left out, and why ──> remarks

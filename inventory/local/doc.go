@@ -1,8 +1,6 @@
-// Package local is the front of the local testbed, where every node is an
-// isolated container of this host with an SSH endpoint: its settings (NAME.yaml),
-// and the provider executable (NAME.prov), which needs no rights and only hands
-// calls to the testbed's socket. What makes the nodes is in the packages below,
-// which only cmd/patchbay-local imports:
+// Package local holds the settings of the local testbed, and its provider
+// executable, which needs no rights. What makes the nodes is in the packages
+// below, which only cmd/patchbay-local imports:
 //
 //	testbed   owns what must outlive a call: nodes, numbers, the gateway ("up")
 //	node      makes a node of namespaces, mounts and limits, finds it again, removes it

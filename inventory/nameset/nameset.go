@@ -1,5 +1,5 @@
-// Package nameset reads and writes names of components as short as operators' files
-// have them: pc1..pc12 for twelve that follow each other.
+// Package nameset reads and writes ranges of component names: pc1..pc12 stands for
+// twelve names.
 package nameset
 
 import (

@@ -1,4 +1,4 @@
-// Package provider runs the executables that make resources real.
+// Package provider runs the executables that make resources.
 //
 // A provider is one file, NAME.prov, after libral's JSON convention: it is
 // started for one action (describe, get or set), reads one JSON object from

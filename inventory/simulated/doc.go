@@ -1,6 +1,7 @@
-// Package simulated is a provider of nodes that never exist but behave as if
-// they did: they take believable times, report endpoints, addresses, hardware
-// addresses and host keys, and can be told to be slow, to fail, to hang, to die, to refuse or to get lost.
+// Package simulated is a provider of nodes that do not exist but behave as if they
+// did, or fail as they are told to. Its nodes take believable times, report
+// endpoints, addresses and host keys, and can be told to be slow, to refuse, to
+// fail, to hang, to die or to vanish.
 //
 // It is for trying out a site, for testing clients, and for testing the
 // manager itself. It opens no socket, starts no process and never sleeps,

@@ -1,5 +1,5 @@
-// Package suggest finds the word that was meant, for hints in messages. It knows
-// nothing else, so that even the smallest program can afford it.
+// Package suggest finds the word that was probably meant, for hints in messages.
+// It knows nothing else, so that even the smallest program can afford it.
 package suggest
 
 import "strings"

@@ -1,5 +1,5 @@
-// Package yamlfile reads the files that operators write by hand: YAML of a few known
-// keys. Load takes the text of a file, a Reader walks it.
+// Package yamlfile reads the YAML files of operators strictly, and reports every
+// mistake with its line. Load takes the text of a file, a Reader walks it.
 //
 //	file ── Load ──> text ── Reader.Document ──> *yaml.Node ── Fields, Items, Text … ──> what the caller makes of it
 //	                           │

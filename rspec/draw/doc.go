@@ -1,5 +1,5 @@
-// Package draw makes pictures of RSpecs: requests, manifests and
-// advertisements of GENI RSpec version 3 and of the older ProtoGENI 2.
+// Package draw draws RSpecs as SVG and as text: requests, manifests and
+// advertisements of GENI 3 and ProtoGENI 2.
 //
 // Read converts a document to a Picture. Two functions write the Picture: SVG
 // for a page or a browser, Text for a terminal.

@@ -1,6 +1,6 @@
-// Package manifesttest compares manifests with their requests, byte by byte, from
-// outside of package rspec. It proves two things: what a manifest changes is in
-// the list of edits (list_test.go), and all other bytes are the request's.
+// Package manifesttest compares manifests with their requests byte by byte, in
+// tests. It proves two things: what a manifest changes is in the list of edits
+// (list_test.go), and all other bytes are the request's.
 //
 // The documents are the corpus (PATCHBAY_CORPUS), read as all ours and as partly
 // ours, those in testdata, and both in other spellings that mean the same.

@@ -1,6 +1,5 @@
-// Package xmltree is the only room that touches libxml2: it parses a document
-// under limits into a plain Go tree, judges it by the schemas of package
-// schemas, and canonicalizes parts of it.
+// Package xmltree parses, validates and canonicalizes XML with libxml2, under
+// limits.
 //
 // Parse lends a Doc to a function and frees everything that libxml2 holds when
 // the function returns, also when it panics. The Go tree may be kept; no C

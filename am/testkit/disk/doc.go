@@ -1,7 +1,7 @@
-// Package disk lets a test be the disk under a real process: each call by which
-// the process changes a file below a folder, or makes it last, is done, failed,
-// torn or answered with the process's death, as the test decides. And it
-// writes down what was done, from which follows what a power cut may leave.
+// Package disk is a disk under a real process that fails and loses power, for
+// tests. Each call by which the process changes a file below a folder is carried
+// out, fails, is torn, or kills the process, as the test decides. And it writes
+// down what was done, from which follows what a power cut may leave.
 //
 //	test ── Run ──> stage (this test's program) ── exec ──> the program
 //	  ^               └ puts the filter on itself                  │ pwrite, fdatasync, rename, …

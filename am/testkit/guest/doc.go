@@ -1,7 +1,7 @@
-// Command guest runs commands, usually tests, in a virtual machine: Debian 12
-// with its cloud kernel, booted by QEMU under emulation, so that it needs no
-// hardware for virtual machines. It is where things are proven that the host
-// cannot show: pure cgroup v2 or v1, another kernel, a boot, a power cut.
+// Command guest runs commands, usually tests, in a virtual machine with Debian 12.
+// QEMU boots its cloud kernel under emulation, so that it needs no hardware for
+// virtual machines. It is where things are proven that the host cannot show: pure
+// cgroup v2 or v1, another kernel, a boot, a power cut.
 //
 //	go run ./am/testkit/guest --test ./inventory/local/node
 //	go run ./am/testkit/guest --cgroup v1 'ls /sys/fs/cgroup'

@@ -1,6 +1,5 @@
-// Package hoststate takes an inventory of the host, so that a test can demand that
-// it leaves the host as it was: processes, namespaces, cgroups, mounts of every
-// mount namespace, network interfaces, listening sockets, loop devices and files.
+// Package hoststate compares in tests the processes, mounts, devices and files of
+// the host before and after.
 //
 //	before, err := hoststate.Take(hoststate.Options{Only: []string{instance, dir}, Roots: []string{dir}})
 //	…

@@ -1,6 +1,6 @@
-// Package netlab holds a host and an internet in network namespaces of a test's
-// own, so that programs can change the host's network, reach servers by name,
-// and touch nothing outside:
+// Package netlab holds a host and an internet in network namespaces, for tests.
+// Programs in it can change the host's network and reach servers by name, and
+// touch nothing outside:
 //
 //	"host"      eth0 203.0.113.10/24, 127.0.0.1; programs run here (Start, Do)
 //	"internet"  203.0.113.1, and every other address that a test adds; a name

@@ -1,6 +1,6 @@
-// Package cgroup keeps the limits of nodes, on hosts with cgroup v1, hybrid or
-// v2. Which of them it is, the mounts tell: each of the controllers cpu, memory
-// and pids is used where it is mounted.
+// Package cgroup limits nodes on cgroup v1, hybrid and v2, and kills their
+// processes. Which of them it is, the mounts tell: each of the controllers cpu,
+// memory and pids is used where it is mounted.
 //
 //	patchbay-local                      all nodes, with limits that leave the host room
 //	patchbay-local/INSTANCE/ID          all of a node, with its limits

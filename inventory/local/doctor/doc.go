@@ -1,7 +1,7 @@
-// Package doctor says in words what this host can and cannot do for nodes, and
-// what to type where it cannot. It finds out by doing each thing once, never
-// by asking for a version: kernels are patched, and containers around us
-// forbid what the kernel could.
+// Package doctor finds out by trying what this host can do for nodes, and says how
+// to enable the rest. It finds out by doing each thing once, never by asking for a
+// version: kernels are patched, and containers around us forbid what the kernel
+// could.
 //
 // What is tried goes away with it. Mounts, devices and namespaces belong to
 // children (Argv0, ChildMain) and end with them, also when this program is killed;

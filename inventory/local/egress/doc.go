@@ -1,6 +1,6 @@
-// Package egress lets nodes reach the network outside, and nothing else of the
-// host or its surroundings. Each instance has a network namespace of its own for
-// it, the exit, which belongs to nobody's node:
+// Package egress gives nodes access to the network outside, and to nothing else of
+// the host or its surroundings. Each instance has a network namespace of its own
+// for it, the exit, which belongs to nobody's node:
 //
 //	node  eth0 100.64.x.y/32 ──┐ a pair of devices for each node
 //	                           │

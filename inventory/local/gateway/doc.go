@@ -1,8 +1,7 @@
-// Package gateway is the SSH server in front of all nodes: a port per node, a
-// gateway account that only forwards (ProxyJump), and port 22 inside each node.
-// It runs in a process of its own, under its own user id, without capabilities,
-// under seccomp: everything it uses is handed to it by the Manager, which starts
-// it again when it dies.
+// Package gateway is the SSH server in front of all nodes, in a process without
+// rights. It runs in a process of its own, under its own user id, without
+// capabilities, under seccomp: everything it uses is handed to it by the Manager,
+// which starts it again when it dies.
 //
 // The Manager (in "up", as root) holds the endpoints and the listeners; connections
 // wait in their queues while a gateway is replaced. The gateway asks it for

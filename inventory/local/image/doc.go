@@ -1,5 +1,5 @@
-// Package image keeps root file systems for nodes below one folder, which only
-// root can enter:
+// Package image keeps root file systems of nodes, made from this host, folders,
+// tarballs or Debian releases. Only root can enter its folder:
 //
 //	NAME@HASH/     the files of an image; never changed, for overlays of running nodes lie on it
 //	NAME           a link to NAME@HASH

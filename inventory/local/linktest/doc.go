@@ -1,6 +1,6 @@
-// Package linktest measures a link between two nodes: how much goes through, how
-// long it takes, and how much is lost, each direction alone. The testbed's
-// program is in every node, so nothing has to be installed:
+// Package linktest measures throughput, delay and loss of a link between two
+// nodes, in each direction. The testbed's program is in every node, so nothing has
+// to be installed:
 //
 //	server$ patchbay-linktest serve
 //	client$ patchbay-linktest server --time 3s

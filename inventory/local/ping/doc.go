@@ -1,6 +1,6 @@
-// Package ping sends ICMP echo requests and prints what comes back as ping of
-// iputils does, for nodes whose image has no ping. It uses the sockets that need
-// no rights (net.ipv4.ping_group_range), so every user of a node may run it.
+// Package ping is ping with the output of iputils, for nodes whose image has none.
+// It uses the sockets that need no rights (net.ipv4.ping_group_range), so every
+// user of a node may run it.
 //
 // It has the options that scripts use: -c -i -w -W -s -t -I -q -n -4 -6. Names
 // of the addresses that answer are not looked up.

@@ -1,6 +1,5 @@
-// Package sandbox takes rights away from the running process: capabilities,
-// system calls, descriptors, resource limits. It is Linux only, for amd64 and
-// arm64.
+// Package sandbox drops rights of the running process: capabilities, system calls,
+// descriptors and limits. It is Linux only, for amd64 and arm64.
 //
 // System calls are filtered by allow-lists. The lists of names are shared
 // (calls.go, forbidden.go), the numbers are those of golang.org/x/sys/unix, and

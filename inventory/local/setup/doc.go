@@ -1,6 +1,5 @@
-// Package setup does, inside a node, what a request asks for beyond the machine
-// itself: it fetches and unpacks what is to be installed, and runs commands. It
-// is this program under another name, started by the node's agent; outside, the
+// Package setup installs and executes, inside a node, what the request asks for.
+// It is this program under another name, started by the node's agent; outside, the
 // testbed decides what is done when, and notes what came of it.
 //
 // Two words follow the name, and the number of the step:

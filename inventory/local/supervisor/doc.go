@@ -1,4 +1,4 @@
-// Package supervisor starts child processes, logs what they write, ends them, starts
-// them again, and notices those that hang. The gateway, the relays of links, and a served
-// site, which starts local testbeds, run their child processes with it.
+// Package supervisor starts child processes, logs their output, restarts them and
+// detects those that hang. The gateway, the relays of links, and a served site,
+// which starts local testbeds, run their child processes with it.
 package supervisor

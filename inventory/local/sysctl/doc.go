@@ -1,5 +1,5 @@
-// Package sysctl raises the settings of the kernel that bound what all nodes, and
-// the host, have in common; what was before is noted and can be set back.
+// Package sysctl raises kernel limits that all nodes of a host share, and restores
+// them.
 //
 // Each setting has one value for every testbed of the host, computed of the host's
 // memory alone: so it does not matter which testbed raises it first, or sets it

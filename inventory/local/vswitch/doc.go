@@ -1,6 +1,5 @@
-// Package vswitch carries frames between the ends of a link that the kernel alone
-// cannot make: it is a switch of TAP devices that delays frames, loses some and
-// holds some back, as the link's paths say.
+// Package vswitch is a switch of TAP devices that delays and drops frames, in a
+// process without rights.
 //
 // The Manager (in "up", as root) opens the TAPs and holds them. The relay is a
 // process of its own, one for a slice, under its own user id, without

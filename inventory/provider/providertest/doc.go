@@ -1,5 +1,5 @@
-// Package providertest is the suite an author of a provider runs, as a Go test
-// or as patchbay check.
+// Package providertest holds the tests that the author of a provider runs, as a Go
+// test or by patchbay check.
 //
 // Check only looks: it reads what there is and makes dry runs with names
 // nobody has, so it may be run on a site in use. Life takes a node through
