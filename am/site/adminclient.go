@@ -31,14 +31,14 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// AdminClient is how an operator's command reaches a site: by the socket of one that
-// is served, else by its files.
+// AdminClient gives an operator's command access to a site: through the admin socket if
+// the site is served, else through its files.
 type AdminClient struct {
 	Config *Config
 	Backup string // a file to look into, instead of the site; "" for none
 }
 
-// Now is the time by which what it looks at counts.
+// Now returns the time that leases of the site or backup are compared with.
 func (h AdminClient) Now(ctx context.Context) time.Time {
 	if h.Backup != "" {
 		return time.Now()
@@ -46,7 +46,8 @@ func (h AdminClient) Now(ctx context.Context) time.Time {
 	return h.Config.Now(ctx)
 }
 
-// Now is the site's time, as far as it can be known.
+// Now returns the site's time: from the served site, else from the clock's file, else
+// from the host.
 func (c *Config) Now(ctx context.Context) time.Time {
 	var a timeAnswer
 	if err := Ask(ctx, c, "/time", &a); err == nil {
@@ -58,15 +59,16 @@ func (c *Config) Now(ctx context.Context) time.Time {
 	return time.Now()
 }
 
-// timeAnswer is what a served site tells of its time.
+// timeAnswer is the answer of a served site to GET /time.
 type timeAnswer struct{ Now time.Time }
 
-// List writes rows, a JSON object a line.
+// List writes the rows of a list (slivers, nodes, …) to w, one JSON object a line.
 func (h AdminClient) List(ctx context.Context, what string, f operate.Filter, w io.Writer) error {
 	return h.Read(ctx, "/"+what+"?"+f.Query().Encode(), w, func(d *operate.Desk) error { return d.Lines(what, f, w) })
 }
 
-// Read asks a served site, or looks itself.
+// Read copies the answer of a served site to what. If the site is not served, or a
+// backup was named, it calls look with the site's files or the backup.
 func (h AdminClient) Read(ctx context.Context, what string, w io.Writer, look func(*operate.Desk) error) error {
 	if h.Backup == "" {
 		if err := Stream(ctx, h.Config, what, w); !errors.Is(err, ErrNotServed) {
@@ -85,7 +87,7 @@ func (h AdminClient) Read(ctx context.Context, what string, w io.Writer, look fu
 	return InWordsOf(h.look(look), h.Backup, said)
 }
 
-// look looks into the files of a site that is not served.
+// look calls look with the files of a site that is not served.
 func (h AdminClient) look(look func(*operate.Desk) error) error {
 	d, st, err := h.openOperations(h.Config.LookAtState)
 	if err != nil {
@@ -94,7 +96,7 @@ func (h AdminClient) look(look func(*operate.Desk) error) error {
 	return errors.Join(look(d), st.Close())
 }
 
-// InWordsOf has an error name a file as the operator does, who does not know of a copy.
+// InWordsOf replaces the path of a copy in an error by the name that the operator gave.
 func InWordsOf(err error, file, said string) error {
 	if err == nil || !strings.Contains(err.Error(), file) {
 		return err
@@ -110,9 +112,9 @@ type renamedError struct {
 func (e *renamedError) Error() string { return e.text }
 func (e *renamedError) Unwrap() error { return e.error }
 
-// copyBackup has the client look into a copy, for a store that is opened is brought to
-// the form of today, and a backup may lie where nothing can be written. It is gone when
-// done is called.
+// copyBackup makes the client read a copy of the backup, since opening a store migrates
+// it to the current schema and the backup may be in a read-only folder. done removes
+// the copy.
 func (h *AdminClient) copyBackup() (done func(), err error) {
 	from, err := OpenRegular(h.Backup)
 	if err != nil {
@@ -137,7 +139,8 @@ func (h *AdminClient) copyBackup() (done func(), err error) {
 	return done, nil
 }
 
-// Act has a served site do something, or does it itself. do is for the latter.
+// Act sends an order to a served site, or carries it out with do on the files of a site
+// that is not served. served reports which.
 func Act[T any](ctx context.Context, h AdminClient, what string, order T, do func(*operate.Desk, context.Context, T) (operate.Done, error)) (done operate.Done, served bool, err error) {
 	if err := Order(ctx, h.Config, "/"+what, order, &done); !errors.Is(err, ErrNotServed) {
 		return done, true, err
@@ -154,8 +157,8 @@ func Act[T any](ctx context.Context, h AdminClient, what string, order T, do fun
 	return done, false, errors.Join(err, st.Close(), log.Close())
 }
 
-// openOperations makes a desk over the files of a site that is not served; open opens its
-// store.
+// openOperations returns the operations over the files of a site that is not served,
+// and its store, which open opens.
 func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Desk, *store.Store, error) {
 	c := h.Config
 	inv, err := inventory.Load(c.Inventory, c.Authority)
@@ -182,7 +185,8 @@ func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate
 	}), st, nil
 }
 
-// openStore opens what there is; it makes nothing new.
+// openStore opens the existing store or backup. It fails with ErrNeverServed if there
+// is none.
 func (h AdminClient) openStore(open func() (*store.Store, error)) (*store.Store, error) {
 	if h.Backup != "" {
 		return store.Open(h.Backup, store.Options{Site: h.Config.Authority, ReadOnly: errReadOnly})
@@ -222,23 +226,24 @@ func ReadRows[T any](list func(io.Writer) error, row func(*T) error) error {
 	}
 }
 
-// ErrNotServed says that no server answers at a site's socket.
+// ErrNotServed says that no server answers at the site's socket.
 var ErrNotServed = errors.New("the site is not served")
 
 const (
-	// askTimeout is how long a served site may take for each part of its answer.
+	// askTimeout limits the wait for each part of a served site's answer.
 	askTimeout = 30 * time.Second
-	// maxAnswer is the length in bytes of an answer that is read as a whole, at most.
+	// maxAnswer limits the bytes of an answer that is read as a whole.
 	maxAnswer = 8 << 20
 )
 
-// Ask asks a served site at its socket, and reads the JSON that it answers.
+// Ask sends a GET request to a served site's socket and decodes its JSON answer. It
+// fails with ErrNotServed if no server answers.
 func Ask(ctx context.Context, c *Config, what string, answer any) error {
 	return exchange(ctx, c, http.MethodGet, what, nil, answer)
 }
 
-// Order has a served site do what the JSON of said asks for, and reads the JSON
-// that it answers. An error says whether the site may have done it.
+// Order posts an order as JSON to a served site and decodes its JSON answer. An error
+// says whether the site may have carried it out.
 func Order(ctx context.Context, c *Config, what string, said, answer any) error {
 	body, err := json.Marshal(said)
 	if err != nil {
@@ -247,6 +252,8 @@ func Order(ctx context.Context, c *Config, what string, said, answer any) error 
 	return exchange(ctx, c, http.MethodPost, what, body, answer)
 }
 
+// exchange sends one request and decodes its answer. It returns the errors of Ask and
+// Order.
 func exchange(ctx context.Context, c *Config, method, what string, body []byte, answer any) error {
 	resp, sent, err := request(ctx, c, method, what, body)
 	if err == nil {
@@ -259,22 +266,22 @@ func exchange(ctx context.Context, c *Config, method, what string, body []byte, 
 	case err == nil || isRefused || isUnreadable && !isOrder:
 		return err
 	case sent && isOrder:
-		return inDoubt(ctx, c, err)
-	case nobodyAt(err):
+		return unknownResult(ctx, c, err)
+	case isNotRunning(err):
 		return ErrNotServed
 	}
-	return unasked(ctx, socketOf(c), err)
+	return askError(ctx, socketOf(c), err)
 }
 
-// Stream asks a served site for something long, and copies it to w as it comes. An
-// answer that breaks off is an error; one of w is given as it is.
+// Stream copies a long answer of a served site to w as it arrives. It fails if the
+// answer breaks off; an error of w is returned unchanged.
 func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
 	resp, _, err := request(ctx, c, http.MethodGet, what, nil)
 	switch {
-	case nobodyAt(err):
+	case isNotRunning(err):
 		return ErrNotServed
 	case err != nil:
-		return unasked(ctx, socketOf(c), err)
+		return askError(ctx, socketOf(c), err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -286,21 +293,21 @@ func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
 			return lost
 		}
 		if ctx.Err() != nil {
-			return unasked(ctx, socketOf(c), err)
+			return askError(ctx, socketOf(c), err)
 		}
 		return fmt.Errorf("the answer of the served site broke off: %w; it waits for who reads slowly only as long as it has room, so ask again, or for less", err)
 	}
 	return nil
 }
 
-// SocketName is the socket, beside the configuration, by which providers ask
-// a served site for manifests.
+// SocketName is the name of the admin socket, beside the configuration. Providers ask
+// it for manifests, and operators' commands for everything.
 const SocketName = "admin.sock"
 
 func socketOf(c *Config) string { return filepath.Join(filepath.Dir(c.Origin.File), SocketName) }
 
-// request sends one request over a connection of its own. sent says that the site has
-// got all of it.
+// request sends one request over a new connection. sent reports that the request was
+// written completely, even if err is not nil.
 func request(ctx context.Context, c *Config, method, what string, body []byte) (resp *http.Response, sent bool, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) { sent = w.Err == nil }})
 	req, err := http.NewRequestWithContext(ctx, method, "http://site"+what, bytes.NewReader(body))
@@ -315,7 +322,8 @@ func request(ctx context.Context, c *Config, method, what string, body []byte) (
 	return resp, sent, err
 }
 
-// dialer connects to the admin socket of a site, whatever the address.
+// dialer returns a function that connects to the admin socket of a site, whatever the
+// address is.
 func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -324,21 +332,23 @@ func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &byParts{conn}, nil
+		return &partTimeoutConn{conn}, nil
 	}
 }
 
-// byParts waits for each part of an answer as long as for a whole one that is short.
-type byParts struct{ net.Conn }
+// partTimeoutConn is a connection that allows askTimeout for each read instead of for
+// the whole answer.
+type partTimeoutConn struct{ net.Conn }
 
-func (p *byParts) Read(b []byte) (int, error) {
+func (p *partTimeoutConn) Read(b []byte) (int, error) {
 	if err := p.SetReadDeadline(time.Now().Add(askTimeout)); err != nil {
 		return 0, err
 	}
 	return p.Conn.Read(b)
 }
 
-// decode reads the JSON of an answer.
+// decode decodes the JSON of an answer with status 200; other answers become a
+// *refusedError.
 func decode(resp *http.Response, answer any) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -354,7 +364,7 @@ func decode(resp *http.Response, answer any) error {
 	return nil
 }
 
-// unreadableError is an answer that is not the JSON that was expected.
+// unreadableError says that an answer is not the expected JSON.
 type unreadableError struct{ err error }
 
 func (e *unreadableError) Error() string {
@@ -366,8 +376,8 @@ type refusedError struct{ text string }
 
 func (e *refusedError) Error() string { return e.text }
 
-// refusalOf is the error of an answer with another status than 200. What the site
-// refuses, 422, is said in its words alone.
+// refusalOf returns the *refusedError of an answer. The text of a refusal (422) stands
+// alone; others get their status.
 func refusalOf(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
@@ -380,45 +390,45 @@ func refusalOf(resp *http.Response) error {
 	return &refusedError{fmt.Sprintf("the served site answers %d: %.500s", resp.StatusCode, text)}
 }
 
-// nobodyAt tells whether an error of the socket says that no server is there. One
-// that was killed may leave connections behind, which are then reset; that none is
-// there the lock of the store proves.
-func nobodyAt(err error) bool {
+// isNotRunning reports whether an error of the socket means that no server runs. A
+// killed server may leave connections that are then reset; the lock of the store is the
+// proof.
+func isNotRunning(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// inDoubt is the error of an order that the site was told, and of which nobody knows
-// what came.
-func inDoubt(ctx context.Context, c *Config, err error) error {
+// unknownResult returns the error of an order that the site received without answering:
+// it may have been carried out.
+func unknownResult(ctx context.Context, c *Config, err error) error {
 	return fmt.Errorf("the served site was told, but %w. It may have been done, or be done yet: before you say it again, look with: %s",
-		unanswered(ctx, err), display.CommandAt(c.Origin.File, "journal", "--since", "10m"))
+		noAnswerReason(ctx, err), display.CommandAt(c.Origin.File, "journal", "--since", "10m"))
 }
 
-// unasked is the error of a question that was not answered.
-func unasked(ctx context.Context, path string, err error) error {
+// askError returns the error of a request that got no answer, with what to do about it.
+func askError(ctx context.Context, path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the served site cannot be asked at %s: %w; be its user, or root", path, err)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the served site answers nothing at %s; only its user and root are answered, and the log says who was sent away, or what went wrong", path)
 	}
-	return fmt.Errorf("the served site cannot be asked at %s: %w; ask again, and see its log", path, unanswered(ctx, err))
+	return fmt.Errorf("the served site cannot be asked at %s: %w; ask again, and see its log", path, noAnswerReason(ctx, err))
 }
 
-// unanswered says why an answer has not come.
-func unanswered(ctx context.Context, err error) error {
+// noAnswerReason says why no answer arrived.
+func noAnswerReason(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("you have not waited for the answer: %w", ctx.Err())
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("it has not answered within %s", display.Duration(askTimeout))
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || nobodyAt(err):
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isNotRunning(err):
 		return errors.New("it has gone before the answer")
 	}
 	return err
 }
 
-// HookStates asks a served site how its hooks do, by their names.
+// HookStates asks a served site for the state of its hooks, by name.
 func (c *Config) HookStates(ctx context.Context) (map[string]hook.State, error) {
 	var list []hook.State
 	if err := Ask(ctx, c, "/hooks", &list); err != nil {

@@ -15,23 +15,24 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// adminSocket is a listening socket that only its owner and root can reach: by
-// its mode, and by a look at who comes, since modes are changed by mistake.
+// adminSocket is a listening socket that only root and the server's user can use. It
+// checks the peer of each connection, because the mode of the file may be changed by
+// mistake.
 type adminSocket struct {
 	*net.UnixListener
-	path   string
+	path string
+	// of path, while the file is this server's
 	info   fs.FileInfo // of path, as long as it is ours
 	log    *slog.Logger
 	quiet  time.Time // until when nothing is said of those who are sent away; Accept's
 	turned int       // of whom nothing was said yet; Accept's
 }
 
-// quietTime is how often at most the log tells of users who are sent away.
-const quietTime = time.Minute
+// warnInterval is the shortest time between two warnings about refused users.
+const warnInterval = time.Minute
 
-// listenSocket listens at path, in place of what a server that is gone has
-// left there. It takes nothing from one that still answers, and nothing that is
-// no socket.
+// listenSocket listens at path and replaces the socket of a server that has ended. It
+// fails if a server answers there, or if path is not a socket.
 func listenSocket(path string, log *slog.Logger) (s *adminSocket, err error) {
 	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = makeSocket(path, log); return err })
 	return s, err
@@ -41,7 +42,7 @@ func makeSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s is there and no socket; move it away", path)
 	}
-	if somebodyAt(path) {
+	if answersAt(path) {
 		return nil, fmt.Errorf("another server answers at %s; stop it, or give this site a folder of its own", path)
 	}
 	if err := os.RemoveAll(path + ".new"); err != nil { // a folder, as earlier versions have left it
@@ -58,8 +59,8 @@ func makeSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	return &adminSocket{UnixListener: l, path: path, info: info, log: log}, nil
 }
 
-// somebodyAt tells whether a server is at a socket.
-func somebodyAt(path string) bool {
+// answersAt reports whether a server answers at a socket.
+func answersAt(path string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	c, err := fdsocket.Connect(ctx, path)
@@ -69,10 +70,11 @@ func somebodyAt(path string) bool {
 	return err == nil
 }
 
-// served tells whether a server of this very site is at its socket.
-func (c *Config) served() bool { return somebodyAt(socketOf(c)) }
+// served reports whether a server of this site answers at its socket.
+func (c *Config) served() bool { return answersAt(socketOf(c)) }
 
-// Accept waits for root or the server's own user, and sends all others away.
+// Accept returns the next connection of root or the server's user; it closes those of
+// other users.
 func (s *adminSocket) Accept() (net.Conn, error) {
 	for {
 		c, err := s.AcceptUnix()
@@ -92,12 +94,12 @@ func (s *adminSocket) Accept() (net.Conn, error) {
 		if now := time.Now(); now.After(s.quiet) {
 			s.log.Warn("a user may not ask at the socket, only root and the server's own user may; see that its mode is 0600",
 				"socket", s.path, "user", user, "times", s.turned, "error", err)
-			s.quiet, s.turned = now.Add(quietTime), 0
+			s.quiet, s.turned = now.Add(warnInterval), 0
 		}
 	}
 }
 
-// remove ends the socket, and takes it away if nobody has put another there.
+// remove closes the socket and removes its file, unless another server has replaced it.
 func (s *adminSocket) remove() {
 	s.Close()
 	if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.info) {

@@ -10,13 +10,14 @@ import (
 	"patchbay/am/store"
 )
 
-// clockName is the file, beside the store, that keeps what is known of the time.
+// clockName is the file beside the store that keeps the state of the clock.
 const clockName = "clock.json"
 
+// ClockFile returns the path of the clock's file.
 func (c *Config) ClockFile() string { return filepath.Join(filepath.Dir(c.State), clockName) }
 
-// OpenClock opens the clock by which the site's leases count. A nil log is none: what
-// is wrong is in its State, too.
+// OpenClock opens the clock that leases of the site follow. A nil log discards
+// messages; problems are in the clock's State, too.
 func (c *Config) OpenClock(log *slog.Logger) (*clock.Clock, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -24,15 +25,14 @@ func (c *Config) OpenClock(log *slog.Logger) (*clock.Clock, error) {
 	return clock.Open(clock.Options{File: c.ClockFile(), Jump: c.ClockJump, Log: log})
 }
 
-// LookAtState opens the store of a site that is not served, or a copy of it, to look
-// at it only.
+// LookAtState opens the store of a site that is not served, or a copy of it, read-only.
 func (c *Config) LookAtState() (*store.Store, error) {
 	look := *c
 	look.readOnly = true
 	return look.OpenState()
 }
 
-// OpenState opens the store of a site that is not served, at the site's time.
+// OpenState opens the store of a site that is not served, with the site's clock.
 func (c *Config) OpenState() (*store.Store, error) {
 	t, err := c.OpenClock(nil)
 	if err != nil {
@@ -41,26 +41,27 @@ func (c *Config) OpenState() (*store.Store, error) {
 	return c.openStore(t.Now, nil)
 }
 
-// ClockAnswer is what a served site tells of its clock, and what it was before that
-// was changed.
+// ClockAnswer is the state of a served site's clock, and its state before a change.
 type ClockAnswer struct {
 	Before, Now clock.State
 	// Over counts the leases that are over by the host's clock and not by the site's.
 	Over int
 }
 
-// ClockBelieved is what the journal calls it.
+// ClockBelieved is the journal's event for an operator's order to trust the host's
+// clock.
 const ClockBelieved = "clock believed"
 
-// Doubted tells whether there was a doubt before, or nothing to compare with.
+// Doubted reports whether the host's clock was not trusted before, or the clock's file
+// was lost.
 func (a *ClockAnswer) Doubted() bool { return a.Before.Doubt != clock.NoDoubt || a.Before.Lost != "" }
 
-// Summary is one line for the journal.
+// Summary returns one line for the journal.
 func (a *ClockAnswer) Summary() string {
 	return fmt.Sprintf("%s instead of %s", display.Time(a.Now.Host), display.Time(a.Before.Site))
 }
 
-// Count counts the leases that end, or ended, by believing the host's clock.
+// Count counts the leases that end when the host's clock is trusted.
 func (a *ClockAnswer) Count(s *store.Store) error {
 	from, to := a.Now.Site, a.Now.Host
 	if !a.Before.Site.IsZero() {

@@ -10,13 +10,13 @@ import (
 // EnvPrefix begins the environment variables that stand for keys.
 const EnvPrefix = "PATCHBAY_"
 
-// origin says where values came from, for messages.
+// origin records where the values of a configuration came from, for messages.
 type origin struct {
 	File  string
 	lines map[string]int // of keys in the file
 }
 
-// ConfigError is one mistake: where it is and what to do.
+// ConfigError is one mistake in a configuration: where it is, and what to do.
 type ConfigError struct{ Where, Key, Msg string }
 
 func (e *ConfigError) Error() string {
@@ -26,7 +26,7 @@ func (e *ConfigError) Error() string {
 	return e.Where + ": " + e.Key + ": " + e.Msg
 }
 
-// Where is the variable, or the file and line, that a key's value is from.
+// Where returns the variable, or file and line, that a key's value came from.
 func (o origin) Where(key string) string {
 	if variable(key) != "" {
 		return "environment " + envName(key)
@@ -39,20 +39,23 @@ func (o origin) Where(key string) string {
 	return o.File
 }
 
-// has tells whether a key was given, by the file or a variable.
+// has reports whether a key was set, by the file or a variable.
 func (o origin) has(key string) bool {
 	return variable(key) != "" || o.lines[key] > 0
 }
 
+// parentKey returns the key of the section that a key belongs to; "" for a top key.
 func parentKey(key string) string {
 	return key[:max(0, strings.LastIndexByte(key, '.'))]
 }
 
+// envName returns the environment variable that sets a key.
 func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// variable is what the environment gives for a key; "" for one in or of a list.
+// variable returns the value that the environment has for a key; "" for a key in or of
+// a list.
 func variable(key string) string {
 	if !slices.ContainsFunc(settings(&Config{}), func(s setting) bool { return s.key == key }) {
 		return ""
@@ -60,6 +63,7 @@ func variable(key string) string {
 	return os.Getenv(envName(key))
 }
 
+// wrong returns a *ConfigError for a key.
 func (o origin) wrong(key, format string, args ...any) error {
 	return &ConfigError{o.Where(key), key, fmt.Sprintf(format, args...)}
 }

@@ -28,8 +28,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// cannotRead is the error of a configuration that cannot be read. Users that may not are
-// told who may.
+// cannotRead returns the error of a configuration file that cannot be read. A
+// permission error names the user that may read it.
 func cannotRead(file string, err error) error {
 	msg := fmt.Sprintf("cannot be read: %v", err)
 	if uid, _, err2 := fileowner.Of(filepath.Dir(file)); err2 == nil && errors.Is(err, fs.ErrPermission) {
@@ -42,9 +42,9 @@ func cannotRead(file string, err error) error {
 	return &ConfigError{Where: file, Msg: msg}
 }
 
-// ReadConfig reads a site's configuration from file and environment, puts in
-// the defaults and validates it. Errors name file and line, or the variable,
-// and say what to do.
+// ReadConfig reads a site's configuration from its file and the environment, adds the
+// defaults and validates it. Errors name file and line, or the variable, and what to
+// do.
 func ReadConfig(file string) (*Config, error) {
 	text, err := readConfigFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func ReadConfig(file string) (*Config, error) {
 	return ParseConfig(file, text)
 }
 
-// maxConfig is the length of a configuration in bytes, at most.
+// maxConfig limits the bytes of a configuration.
 const maxConfig = 1 << 20
 
 func readConfigFile(file string) ([]byte, error) {
@@ -76,8 +76,8 @@ func readConfigFile(file string) ([]byte, error) {
 	return text, err
 }
 
-// ParseConfig is ReadConfig of a file's text; a variable of the environment goes
-// before the file.
+// ParseConfig does what ReadConfig does for the text of a file. Variables of the
+// environment take precedence over the file.
 func ParseConfig(file string, text []byte) (*Config, error) {
 	if err := checkEnvironment(os.Environ()); err != nil {
 		return nil, err
@@ -100,15 +100,15 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 		}
 	}
 	c.resolve(filepath.Dir(file))
-	if err := errors.Join(append(errs, unsaid(c.Validate(), errs)...)...); err != nil {
+	if err := errors.Join(append(errs, withoutRepeats(c.Validate(), errs)...)...); err != nil {
 		return nil, err
 	}
 	return &c, nil
 }
 
-// unsaid returns the errors in err about lines without an error in said: a line that
-// cannot be read needs no second error.
-func unsaid(err error, said []error) (others []error) {
+// withoutRepeats returns the errors in err about lines that have no error in said,
+// since a line that cannot be read needs no second error.
+func withoutRepeats(err error, said []error) (others []error) {
 	at := map[string]bool{}
 	for _, e := range said {
 		if x, ok := errors.AsType[*ConfigError](e); ok {
@@ -127,8 +127,8 @@ func unsaid(err error, said []error) (others []error) {
 	return others
 }
 
-// setText gives a key the value that stands for it. Times have a unit, for a bare
-// number would be nanoseconds; whole numbers may be written as sizes.
+// setText parses the text of a value. Durations need a unit, for a bare number would be
+// nanoseconds; whole numbers may be sizes such as 64K.
 func setText(v reflect.Value, text string) (err error) {
 	var n int64
 	switch p := v.Addr().Interface().(type) {
@@ -149,7 +149,7 @@ func setText(v reflect.Value, text string) (err error) {
 	return err
 }
 
-// parseSize reads a whole number, and 64K, 16M and 1G.
+// parseSize parses a whole number, or a size such as 64K, 16M or 1G.
 func parseSize(s string) (int64, error) {
 	digits, shift := strings.TrimSpace(s), 0
 	if digits != "" {
@@ -164,10 +164,11 @@ func parseSize(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// otherVariables are those that stand for no key.
+// otherVariables are the PATCHBAY_ variables that set no key.
 var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK", "PATCHBAY_LONG"}
 
-// removedKeys are the keys that earlier versions had, with what holds now.
+// removedKeys are the keys of earlier versions that no longer exist, with the value
+// that now always applies.
 var removedKeys = map[string]string{
 	"limits.max_bodies":                      "64M",
 	"limits.max_answers":                     "256M",
@@ -195,8 +196,8 @@ var renamedKeys = map[string]string{
 	"unpromised_after": "orphans_after",
 }
 
-// checkEnvironment names the variables that look like a misspelt key. Others
-// with our prefix may be somebody else's, and are left alone.
+// checkEnvironment fails for each variable that looks like a misspelt, removed or
+// renamed key. Other PATCHBAY_ variables may belong to other programs and are ignored.
 func checkEnvironment(environ []string) error {
 	lists := map[string]string{"KEYS": "certificates", "HOOKS": "hooks"}
 	known := slices.Sorted(maps.Keys(lists))
@@ -237,7 +238,8 @@ func checkEnvironment(environ []string) error {
 	return errors.Join(errs...)
 }
 
-// document is what stands in the text of a configuration; nil if nothing does.
+// document parses the text of a configuration and returns its root; nil for an empty
+// one.
 func (o origin) document(text []byte) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -257,8 +259,8 @@ func (o origin) document(text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// walk reads what stands at n into v, and notes the line of each key. prefix is the
-// key of n, with a dot behind it.
+// walk decodes the YAML at n into v and records the line of each key. prefix is the key
+// of n with a trailing dot.
 func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error) {
 	wrong := func(n *yaml.Node, format string, args ...any) {
 		*errs = append(*errs, &ConfigError{Where: fmt.Sprintf("%s:%d", o.File, n.Line), Msg: fmt.Sprintf(format, args...)})
@@ -293,7 +295,7 @@ func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error
 	}
 }
 
-// walkKeys reads the keys at n into the fields of v.
+// walkKeys decodes the keys of the mapping n into the fields of v.
 func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]error, wrong func(n *yaml.Node, format string, args ...any)) {
 	known := maps.Collect(fields(v))
 	if n.Kind != yaml.MappingNode {
@@ -332,8 +334,8 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]e
 	}
 }
 
-// namesake is the key of another section that is called so; "" if there is none, or
-// more than one.
+// namesake returns the key of another section with that last part; "" if there is none,
+// or more than one.
 func namesake(name string) (found string) {
 	for _, s := range settings(&Config{}) {
 		if !strings.HasSuffix(s.key, "."+name) {
@@ -353,8 +355,8 @@ type setting struct {
 	value reflect.Value
 }
 
-// settings are those of a configuration. Lists are not among them: one variable
-// cannot hold them.
+// settings returns the keys that hold a single value. Lists are left out, because one
+// variable cannot hold them.
 func settings(c *Config) (all []setting) {
 	var walk func(v reflect.Value, prefix string)
 	walk = func(v reflect.Value, prefix string) {
@@ -372,7 +374,7 @@ func settings(c *Config) (all []setting) {
 	return all
 }
 
-// fields are the fields of a struct that have a key, by that.
+// fields iterates over the fields of a struct that have a key, with the key.
 func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) {
 		for _, f := range reflect.VisibleFields(v.Type()) {
@@ -383,14 +385,15 @@ func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	}
 }
 
-// isProviderFile tells the file beside a provider by its metadata; in an
-// inventory, provider is a name.
+// isProviderFile reports whether a document is the YAML file beside a provider. In an
+// inventory, provider is a name instead of a mapping.
 func isProviderFile(doc *yaml.Node) bool {
 	var top struct{ Provider, Instance yaml.Node }
 	return doc.Decode(&top) == nil && (top.Provider.Kind == yaml.MappingNode || top.Instance.Kind != 0)
 }
 
-// IsInventory tells an inventory from a configuration, which has other keys.
+// IsInventory reports whether a document is an inventory, which has other keys than a
+// configuration.
 func IsInventory(doc *yaml.Node) bool {
 	var top struct {
 		Components  yaml.Node
@@ -404,7 +407,7 @@ var configTemplateText string
 
 var configTemplate = template.Must(template.New(ConfigName).Delims("[[", "]]").Parse(configTemplateText))
 
-// ConfigText is the patchbay.yaml of a new site.
+// ConfigText returns the patchbay.yaml of a new site.
 func ConfigText(authority, listen, publicURL string) []byte {
 	var b bytes.Buffer
 	if err := configTemplate.Execute(&b, map[string]string{
@@ -415,7 +418,7 @@ func ConfigText(authority, listen, publicURL string) []byte {
 	return b.Bytes()
 }
 
-// yamlString quotes s, which holds no control characters, where YAML asks for it.
+// yamlString quotes s, which has no control characters, if YAML needs quotes.
 func yamlString(s string) string {
 	if s == "" || strings.ContainsAny(s, ":#{}[],&*?|<>=!%@`'\" \\") || strings.Trim(s, "0123456789.-_") == "" {
 		return fmt.Sprintf("%q", s)

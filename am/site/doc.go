@@ -1,18 +1,19 @@
-// Package site opens, serves, reloads and closes one site. It also reads the
-// site's configuration, and gives commands the way to a site, whether it is served
-// or not.
+// Package site opens, serves, reloads and closes one site. It also reads the site's
+// configuration, and gives operators' commands access to a site, whether it is served or
+// not. It parses no command line; package main of cmd/patchbay does.
 //
 //	config*.go, hooks.go     patchbay.yaml: keys, defaults, validation
 //	statefile.go, clock.go   the store and the clock, of a served site or not
 //	adminclient.go           AdminClient: a served site by its socket, else its files
 //	site.go, open.go         Site, and Open: the openers in order
 //	run.go                   serve, watch, stop, Close
-//	reload.go                take over a changed inventory
+//	reload.go                put a changed inventory in force
+//	orphans.go               drain and remove orphans; lockdown after a restore
 //	trust.go, policyfile.go,
 //	upkeep.go                files that are read again when they change
-//	adminsocket.go           the admin socket: who may ask
-//	doors.go                 what is answered there
-//	testbed.go, nodelock.go  local testbeds that live as long as the site is served
+//	adminsocket.go           the admin socket: only root and the server's user
+//	endpoints.go             what the admin socket answers
+//	testbed.go, nodelock.go  local testbeds that run while the site is served
 //
 // # Decisions
 //

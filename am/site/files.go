@@ -15,8 +15,8 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// ReplaceFile puts content where readers see either the old or the new, and
-// strangers never a key. It makes the folder.
+// ReplaceFile writes a file atomically: readers see the old or the new content, and
+// other users never see a key. It creates the folder.
 func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(path)
 	return fileowner.As(dir, func() error {
@@ -27,14 +27,14 @@ func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	})
 }
 
-// File is a file to write into a folder.
+// File is a file for WriteFiles.
 type File struct {
 	Name    string
 	Content []byte
 	Mode    fs.FileMode
 }
 
-// WriteFiles writes files below dir, and replaces each as a whole.
+// WriteFiles writes files below dir, each atomically.
 func WriteFiles(dir string, files []File) error {
 	for _, f := range files {
 		if err := ReplaceFile(filepath.Join(dir, f.Name), f.Content, f.Mode); err != nil {
@@ -44,8 +44,8 @@ func WriteFiles(dir string, files []File) error {
 	return nil
 }
 
-// OpenRegular opens a file that an operator named. It waits for nobody who writes into
-// a pipe: what is no regular file is refused.
+// OpenRegular opens a file that an operator named. It refuses anything but a regular
+// file, without waiting for the writer of a pipe.
 func OpenRegular(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -61,27 +61,27 @@ func OpenRegular(name string) (*os.File, error) {
 	return f, nil
 }
 
-// notRegular says what stands in the place of a regular file.
+// notRegular is the error for a file that is a folder, a pipe or a device.
 type notRegular string
 
 func (kind notRegular) Error() string {
 	return fmt.Sprintf("it is not a regular file but %s; name one that is", string(kind))
 }
 
-// OrPiped adds to what is wrong with a file how to have the same text read, by commands
-// that take - for standard input.
+// OrPiped adds to the error of a pipe or device that - reads standard input, for
+// commands that support it.
 func OrPiped(err error) error {
-	if kind, ok := errors.AsType[notRegular](err); ok && kind != aFolder {
+	if kind, ok := errors.AsType[notRegular](err); ok && kind != kindFolder {
 		return fmt.Errorf("%w; or give - and pipe it in", err)
 	}
 	return err
 }
 
-// maxRegular is how long such a file may be that is read as a whole, in bytes: as long
-// as an inventory.
+// maxRegular limits the bytes of a file that ReadRegular reads: the limit of an
+// inventory.
 const maxRegular = 64 << 20
 
-// ReadRegular reads such a file.
+// ReadRegular reads a regular file.
 func ReadRegular(name string) ([]byte, error) {
 	f, err := OpenRegular(name)
 	if err != nil {
@@ -94,21 +94,22 @@ func ReadRegular(name string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-const aFolder = "a folder"
+const kindFolder = "a folder"
 
+// kindOf returns what a file that is not regular is.
 func kindOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
-		return aFolder
+		return kindFolder
 	case m&fs.ModeNamedPipe != 0:
 		return "a pipe"
 	}
 	return "a device"
 }
 
-// stamp tells two states of a file apart, without reading it. Of a link to what is
-// not there it is the link's.
-type stamp struct {
+// fileStamp identifies a version of a file without reading it. For a dangling link it
+// is that of the link.
+type fileStamp struct {
 	there  bool
 	edited int64 // when its content was, as it says; ns since 1970
 	// touched is when its content, owner or mode was; nobody can set it. What could
@@ -118,27 +119,28 @@ type stamp struct {
 	inode   uint64
 }
 
-func stampOf(file string) stamp {
+// stampOf returns the fileStamp of a file; the zero value if there is none.
+func stampOf(file string) fileStamp {
 	info, err := os.Stat(file)
 	if err != nil {
 		info, err = os.Lstat(file)
 	}
 	if err != nil {
-		return stamp{}
+		return fileStamp{}
 	}
-	s := stamp{there: true, edited: info.ModTime().UnixNano(), size: info.Size()}
+	s := fileStamp{there: true, edited: info.ModTime().UnixNano(), size: info.Size()}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		s.touched, s.inode = sys.Ctim.Nano(), sys.Ino
 	}
 	return s
 }
 
-// filePause is how often files are looked at, and how long they must stay as they
-// are before they are read, so that none is read while it is being written.
+// filePause is the interval at which files are checked, and how long they must stay
+// unchanged before they are read, so that no half-written file is read.
 const filePause = 250 * time.Millisecond
 
-// watchFiles calls settled, until ctx ends, whenever the state of files is as it was a
-// pause ago, and after so many changes in a row as latest says; 0 is never.
+// watchFiles polls state until ctx ends, and calls settled when the state equals that
+// of the poll before, or after latest changes in a row (0 for never).
 func watchFiles(ctx context.Context, latest int, state func() string, settled func(state string)) {
 	ticks := time.NewTicker(filePause)
 	defer ticks.Stop()

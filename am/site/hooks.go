@@ -13,42 +13,42 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// HookConfig is one who is told what happens to slivers: at least once, in order
-// within a slice, and never in the way of a call.
+// HookConfig is a receiver of events about slivers. Events arrive at least once, in
+// order within a slice, and never delay a call.
 type HookConfig struct {
-	// Name tells it from the others. Events that wait are for hooks by name: under
-	// another it is a new one, which is told of what comes after.
+	// Name identifies the hook. Waiting events belong to the name: a renamed hook is a
+	// new one, which gets only later events.
 	Name string `yaml:"name"`
-	// Command is an executable that gets the event, JSON, on standard input, and
-	// takes it by ending with 0. It runs with the rights of the server.
+	// Command is an executable that gets the event as JSON on standard input; exit
+	// status 0 acknowledges it. It runs with the rights of the server.
 	Command string `yaml:"command"`
-	// URL is where the event is posted, instead; any 2xx takes it.
+	// URL is where the event is posted instead; any 2xx acknowledges it.
 	URL string `yaml:"url"`
-	// Events are what it is told: allocated, ready, failed, expiring, released and
-	// shutdown, and if they are named here, renewed, gone and thawed, too.
+	// Events are the delivered events. Without any these are allocated, ready, failed,
+	// expiring, released and shutdown; renewed, gone and thawed must be named.
 	Events []string `yaml:"events"`
-	// Before is how long before the end of a lease it is told of that; 1h.
+	// Before is how long before the end of a lease the event expiring is sent; 1h.
 	Before time.Duration `yaml:"before"`
-	// Timeout is how long it may take for one event; 30s.
+	// Timeout limits the delivery of one event; 30s.
 	Timeout time.Duration `yaml:"timeout"`
-	// Secret is a file; what it holds signs what is posted, so that the receiver can
-	// tell it from what others post.
+	// Secret is a file with the key that signs posted events, so that the receiver can
+	// verify their origin.
 	Secret string `yaml:"secret"`
-	// CA is a PEM file with the certificates that vouch for URL; by default those
-	// that this host trusts do.
+	// CA is a PEM file with the certificates that verify URL; by default those that this
+	// host trusts.
 	CA string `yaml:"ca"`
 }
 
 const (
 	// maxHooks is how many hooks a site may have.
 	maxHooks = 32
-	// maxHookTime bounds their times: no lease is as long.
+	// maxHookTime limits their durations; every lease is shorter.
 	maxHookTime = 365 * 24 * time.Hour
 )
 
 var hookName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// hookPaths are the paths of hooks.
+// hookPaths returns the paths in the configuration of hooks.
 func hookPaths(hooks []HookConfig) (paths []*string) {
 	for i := range hooks {
 		h := &hooks[i]
@@ -57,7 +57,7 @@ func hookPaths(hooks []HookConfig) (paths []*string) {
 	return paths
 }
 
-// checkHooks looks at the values of hooks; files are not opened.
+// checkHooks checks the values of hooks without opening files.
 func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 	if len(hooks) > maxHooks {
 		errs = append(errs, o.wrong("hooks", "%d are too many; have up to %d, each told of more", len(hooks), maxHooks))
@@ -104,7 +104,7 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 	return errs
 }
 
-// eventWords are all events, for a message.
+// eventWords lists all events for a message.
 func eventWords() string {
 	var list []string
 	for _, w := range hook.Words {
@@ -113,6 +113,7 @@ func eventWords() string {
 	return strings.Join(list, ", ")
 }
 
+// checkHookURL fails unless s is a usable https or http URL.
 func checkHookURL(s string) error {
 	u, err := url.Parse(s)
 	switch {
@@ -126,8 +127,8 @@ func checkHookURL(s string) error {
 	return nil
 }
 
-// Usable tells why the hook cannot be told of anything; nil if nothing is known
-// against it. Nothing is started or asked.
+// Usable fails if the hook's command or files cannot be used. Nothing is started or
+// sent.
 func (h *HookConfig) Usable() error {
 	if h.Command != "" {
 		return hook.Executable(h.Command)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// FullName is the host's name as others know it, as hostname -f tells it; ""
-// when it has none but localhost.
+// FullName returns the host's full name in lower case, as hostname -f does; "" if it
+// has none but localhost.
 func FullName(ctx context.Context) string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -35,8 +35,8 @@ func FullName(ctx context.Context) string {
 	return strings.ToLower(name)
 }
 
-// PublicURLOf is where clients find a server that listens at addr, HOST:PORT: at
-// the host of addr if it is one, else at the host's full name.
+// PublicURLOf returns the URL of a server that listens at addr (HOST:PORT). If HOST is
+// empty or unspecified, it uses the host's full name.
 func PublicURLOf(ctx context.Context, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -50,14 +50,13 @@ func PublicURLOf(ctx context.Context, addr string) string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// IsLocalName tells whether a host's name means something on this host, or in
-// its network, only: a loopback name, or one without a dot.
+// IsLocalName reports whether a name works only on this host or in its network: a
+// loopback name, or one without a dot.
 func IsLocalName(host string) bool {
 	return IsLoopbackName(host) || net.ParseIP(host) == nil && !strings.Contains(host, ".")
 }
 
-// HostNames are all names and addresses by which this host may be reached; more
-// are those asked for beside its own.
+// HostNames returns all names and addresses of this host, and those in more.
 func HostNames(ctx context.Context, more ...string) (hosts []string, ips []net.IP) {
 	add := func(s string) {
 		ip := net.ParseIP(s)
@@ -89,6 +88,7 @@ func HostNames(ctx context.Context, more ...string) (hosts []string, ips []net.I
 	return hosts, ips
 }
 
+// CheckPublicURL fails unless s is https://HOST:PORT.
 func CheckPublicURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
@@ -100,7 +100,7 @@ func CheckPublicURL(s string) error {
 	return nil
 }
 
-// CheckAddress checks HOST:PORT, where HOST may be empty and PORT 0.
+// CheckAddress fails unless s is HOST:PORT; HOST may be empty and PORT 0.
 func CheckAddress(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	switch {
@@ -112,14 +112,14 @@ func CheckAddress(s string) error {
 	return nil
 }
 
-// validPort tells of a number whether it is one of a port; names are left to
-// the system.
+// validPort reports whether a number is in the range of ports. Names of services are
+// left to the system.
 func validPort(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 16)
 	return !errors.Is(err, strconv.ErrRange)
 }
 
-// IsLoopbackName tells whether a name means every host itself.
+// IsLoopbackName reports whether a name means the host itself on every host.
 func IsLoopbackName(s string) bool {
 	host, _, _ := strings.Cut(strings.ToLower(s), ":")
 	ip := net.ParseIP(s)

@@ -60,22 +60,22 @@ type stock struct {
 }
 
 // taking caches the last stock.
-type taking struct {
+type stockCache struct {
 	mu   sync.Mutex
 	last *stock
 }
 
 // stock returns the cached stock, or a new one if that is older than stockMaxAge.
 func (s *Site) stock() *stock {
-	s.taking.mu.Lock()
-	defer s.taking.mu.Unlock()
-	if last := s.taking.last; last == nil || time.Since(last.at) >= stockMaxAge {
-		s.taking.last = s.takeStock()
+	s.stockCache.mu.Lock()
+	defer s.stockCache.mu.Unlock()
+	if last := s.stockCache.last; last == nil || time.Since(last.at) >= stockMaxAge {
+		s.stockCache.last = s.takeStock()
 	}
-	return s.taking.last
+	return s.stockCache.last
 }
 
-// goals are all goals of tasks.
+// goals lists all goals of tasks.
 var goals = []am.Goal{am.GoalMake, am.GoalStart, am.GoalStop, am.GoalRestart, am.GoalUsers, am.GoalRemove, am.GoalUndo}
 
 // takeStock counts what the store and the inventory hold now.

@@ -18,12 +18,12 @@ import (
 	"patchbay/inventory/local"
 )
 
-// lockPatience is how long a server that starts waits for a lock. What a killed server
-// was just starting may have it for a moment.
-const lockPatience = time.Second
+// lockWait is how long a starting server waits for a lock. A program that a killed
+// server was starting may hold it for a moment.
+const lockWait = time.Second
 
-// flock locks a file for this process alone. It waits for others no longer than
-// patience; then the error is syscall.EWOULDBLOCK.
+// flock locks a file for this process. It waits at most patience, and then fails with
+// syscall.EWOULDBLOCK.
 func flock(f *os.File, patience time.Duration) error {
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -33,14 +33,14 @@ func flock(f *os.File, patience time.Duration) error {
 	}
 }
 
-// lockProviders makes sure that no other server acts on nodes by the providers in a
-// folder, until the lock is closed or this process ends.
+// lockProviders locks the folder of providers, so that no other server acts on their
+// nodes, until the file is closed or this process ends.
 func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	switch err := flock(f, lockPatience); {
+	switch err := flock(f, lockWait); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		defer f.Close()
 		return nil, fmt.Errorf("another server%s uses the providers in %s, and two must not act on the same nodes; stop it, or give this site a folder of its own", lockHolder(f), dir)
@@ -50,8 +50,8 @@ func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	return f, nil
 }
 
-// lockHolder names the process that has locked a file, in brackets; "" if it cannot be
-// seen.
+// lockHolder describes the process that has locked a file, after a blank; "" if it is
+// not visible.
 func lockHolder(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil {
@@ -68,8 +68,8 @@ func lockHolder(f *os.File) string {
 	return ""
 }
 
-// lockedBy is the id of the process that has locked the file with an inode, on a device
-// as /proc/locks writes it, or on any; "" if there is none.
+// lockedBy returns the id of the process that has locked the file with an inode on a
+// device ("" for any device), from /proc/locks; "" for none.
 func lockedBy(device string, inode uint64) string {
 	locks, _ := os.ReadFile("/proc/locks")
 	for line := range strings.Lines(string(locks)) {
@@ -82,15 +82,15 @@ func lockedBy(device string, inode uint64) string {
 	return ""
 }
 
-// processName names a process, in brackets.
+// processName returns a process's id and command line, in brackets.
 func processName(pid string) string {
 	command, _ := os.ReadFile("/proc/" + pid + "/cmdline")
 	words := strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
 	return fmt.Sprintf("(process %s: %.200s)", pid, display.Printable(words))
 }
 
-// StoreHolder names the process that serves the store with an inode on this machine; ""
-// if there is none that this user can see.
+// StoreHolder describes the process of this host that has locked the store with an
+// inode; "" if this user can see none.
 func StoreHolder(inode uint64) string {
 	pid := lockedBy("", inode)
 	if pid == "" {
@@ -116,13 +116,13 @@ func (e *busyError) Error() string {
 	return fmt.Sprintf("another server%s acts on the nodes of the local testbed %s of the provider %s; stop that server, or give this site another instance in its settings", e.holder, e.instance, e.provider)
 }
 
-// holdAll takes the locks of all testbeds. It fails if another server has one; a
-// testbed that does not run is locked when it is used.
-func (r *testbeds) holdAll() error {
+// lockAll locks all testbeds. It fails if another server has locked one. A testbed that
+// does not run is locked when it is first used.
+func (r *testbeds) lockAll() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range r.list {
-		if err := r.hold(t, lockPatience); err != nil {
+		if err := r.lockTestbed(t, lockWait); err != nil {
 			if _, ok := errors.AsType[*busyError](err); ok {
 				return err
 			}
@@ -132,31 +132,34 @@ func (r *testbeds) holdAll() error {
 	return nil
 }
 
-// alone lets the runner use a local testbed only while this server has its lock.
-func (r *testbeds) alone(find func(name string) (work.Provider, error)) func(name string) (work.Provider, error) {
+// whileLocked wraps find, so that the runner uses a local testbed only while this
+// server has locked it.
+func (r *testbeds) whileLocked(find func(name string) (work.Provider, error)) func(name string) (work.Provider, error) {
 	return func(name string) (work.Provider, error) {
-		if err := r.holdOne(name); err != nil {
+		if err := r.lockProvider(name); err != nil {
 			return nil, err
 		}
 		return find(name)
 	}
 }
 
-func (r *testbeds) holdOne(provider string) error {
+// lockProvider locks the local testbed of a provider, if it is one.
+func (r *testbeds) lockProvider(provider string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range r.list {
 		if t.Provider == provider {
-			return r.hold(t, 0)
+			return r.lockTestbed(t, 0)
 		}
 	}
 	return nil
 }
 
-// hold takes the lock of a testbed if this server does not have it yet; mu is held. A
-// testbed that has not made the file has not run since the host booted, or is of an
-// earlier version; one that does not let this user open it does not answer this user.
-func (r *testbeds) hold(t *Testbed, patience time.Duration) error {
+// lockTestbed locks a testbed unless this server has locked it already; r.mu is held.
+// Without the lock's file the testbed has not run since the host booted, or is of an
+// earlier version. A testbed whose file this user cannot open does not answer this user
+// either.
+func (r *testbeds) lockTestbed(t *Testbed, patience time.Duration) error {
 	path := local.SiteLock(r.socket(t.Instance))
 	if t.lock != nil {
 		there, err := os.Stat(path)
@@ -164,7 +167,7 @@ func (r *testbeds) hold(t *Testbed, patience time.Duration) error {
 		if err == nil && mineErr == nil && os.SameFile(there, mine) {
 			return nil
 		}
-		t.letGo()
+		t.unlock()
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -185,11 +188,11 @@ func (r *testbeds) hold(t *Testbed, patience time.Duration) error {
 	return nil
 }
 
-// letGo gives up all locks.
-func (r *testbeds) letGo() {
+// unlock releases all locks.
+func (r *testbeds) unlock() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range r.list {
-		t.letGo()
+		t.unlock()
 	}
 }

@@ -21,17 +21,17 @@ func TestLockOfALocalTestbed(t *testing.T) {
 	site := func() *testbeds {
 		r := newTestbeds([]*Testbed{{Provider: "local", Instance: "x"}}, slog.New(slog.DiscardHandler))
 		r.socket = socket
-		t.Cleanup(r.letGo)
+		t.Cleanup(r.unlock)
 		return r
 	}
 	one, two := site(), site()
 	acts := func(r *testbeds) error {
-		_, err := r.alone(func(string) (work.Provider, error) { return nil, nil })("local")
+		_, err := r.whileLocked(func(string) (work.Provider, error) { return nil, nil })("local")
 		return err
 	}
 	refused := func(r *testbeds) {
 		t.Helper()
-		for _, err := range []error{acts(r), r.holdAll()} {
+		for _, err := range []error{acts(r), r.lockAll()} {
 			if busy, ok := errors.AsType[*busyError](err); !ok || busy.instance != "x" {
 				t.Errorf("another server acts: %v", err)
 			} else {
@@ -41,7 +41,7 @@ func TestLockOfALocalTestbed(t *testing.T) {
 	}
 	allowed := func(r *testbeds) {
 		t.Helper()
-		if err := errors.Join(acts(r), r.holdAll(), acts(r)); err != nil {
+		if err := errors.Join(acts(r), r.lockAll(), acts(r)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestLockOfALocalTestbed(t *testing.T) {
 	make()
 	allowed(two)
 	refused(one)
-	two.letGo()
+	two.unlock()
 	allowed(one)
 	refused(two)
 	if err := os.Remove(file); err != nil { // patchbay-local clean
@@ -69,7 +69,7 @@ func TestLockOfALocalTestbed(t *testing.T) {
 	refused(one)
 	two.retire(nil) // nothing is on it any more
 	allowed(one)
-	if _, err := one.alone(func(name string) (work.Provider, error) { return nil, errors.New(name) })("other"); err == nil || err.Error() != "other" {
+	if _, err := one.whileLocked(func(name string) (work.Provider, error) { return nil, errors.New(name) })("other"); err == nil || err.Error() != "other" {
 		t.Errorf("a provider that is no local testbed: %v", err)
 	}
 }

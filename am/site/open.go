@@ -29,24 +29,23 @@ import (
 	"patchbay/inventory"
 )
 
-// Open opens every room of a site in the order in which they need each
-// other. What is wrong is said with the file and the remedy; then nothing is
-// left open.
+// Open opens all parts of a site in the order of their dependencies. Errors name the
+// file and the remedy; then everything is closed again.
 func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	s := &Site{config: c, log: log}
 	for _, open := range []func(context.Context) error{
-		s.openInventory, // what there is, and who makes slivers of it
-		s.openTrust,     // the time, and who may call
-		s.listen,        // where they call; a port that is taken is told before anything is changed
-		s.listenMetrics, // where monitors on other hosts ask
-		s.openRecords,   // what was promised, and who is told of it
-		s.openPolicy,    // who may have what
-		s.openRunner,    // who brings what is to what was promised
-		s.openAggregate, // who decides what is promised
-		s.meetInventory, // what was promised by another one
-		s.openUpkeep,    // what is out of service
-		s.openServer,    // who answers calls
-		s.openSocket,    // where providers and operators ask
+		s.openInventory, // components and providers
+		s.openTrust,     // clock, trust anchors, TLS
+		s.listen,        // before anything is changed: the port may be in use
+		s.listenMetrics,
+		s.openRecords, // store, audit, hooks
+		s.openPolicy,
+		s.openRunner,
+		s.openAggregate,
+		s.reportInventory,
+		s.openUpkeep, // lockdown and maintenance
+		s.openServer,
+		s.openSocket,
 	} {
 		if err := open(ctx); err != nil {
 			s.Close()
@@ -56,11 +55,11 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	return s, nil
 }
 
-// openRunner makes who brings what is to what was promised, and finds the local
-// testbeds that they need.
+// openRunner creates the runner, which reconciles slivers with their desired state, and
+// finds and locks the local testbeds that it uses.
 func (s *Site) openRunner(context.Context) error {
 	c := s.config
-	needed, err := s.needed()
+	needed, err := s.usedProviders()
 	if err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (s *Site) openRunner(context.Context) error {
 		if s.locked, err = lockProviders(c.Providers, s.log); err != nil {
 			return err
 		}
-		if err := s.testbeds.holdAll(); err != nil {
+		if err := s.testbeds.lockAll(); err != nil {
 			return err
 		}
 	}
@@ -77,9 +76,9 @@ func (s *Site) openRunner(context.Context) error {
 		Store:      s.store,
 		Components: Components(s.index.Inventory),
 		Interfaces: Interfaces(s.index.Inventory),
-		Providers:  s.testbeds.alone(s.providers.get),
+		Providers:  s.testbeds.whileLocked(s.providers.get),
 		Await: func(ctx context.Context) {
-			s.testbeds.start(ctx) // or first attempts would be in vain
+			s.testbeds.start(ctx) // else the first attempts would fail
 			s.working.Store(true)
 		},
 		Log: s.log,
@@ -93,7 +92,7 @@ func (s *Site) openRunner(context.Context) error {
 	return nil
 }
 
-// openAggregate makes who decides what is promised.
+// openAggregate creates the service, which decides on the desired state.
 func (s *Site) openAggregate(context.Context) error {
 	c := s.config
 	s.aggregate = service.New(service.Config{
@@ -120,7 +119,7 @@ func (s *Site) openAggregate(context.Context) error {
 	return nil
 }
 
-// openInventory reads what there is, and finds the providers that it names.
+// openInventory reads the inventory and opens the providers that it names.
 func (s *Site) openInventory(context.Context) error {
 	c := s.config
 	if err := c.checkFiles(); err != nil {
@@ -135,8 +134,7 @@ func (s *Site) openInventory(context.Context) error {
 	return err
 }
 
-// openPolicy reads the rules of a site that is about to serve, and begins to count
-// what is held.
+// openPolicy reads the policy, and starts to count what users and projects hold.
 func (s *Site) openPolicy(context.Context) error {
 	c, inv := s.config, s.index.Inventory()
 	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
@@ -151,11 +149,10 @@ func (s *Site) openPolicy(context.Context) error {
 	return nil
 }
 
-// openRecords opens what a site that is about to serve keeps: its store, the audit,
-// and what of both is still to be told to hooks.
+// openRecords opens the store, the audit and the hooks.
 func (s *Site) openRecords(context.Context) (err error) {
 	c := s.config
-	if s.store, err = c.openStore(s.clock.Now, s.tellBroken); err != nil {
+	if s.store, err = c.openStore(s.clock.Now, s.logBroken); err != nil {
 		return err
 	}
 	if s.audit, err = audit.Open(c.Audit, s.store, audit.Options{Log: s.log, Now: s.clock.Now}); err != nil {
@@ -164,12 +161,12 @@ func (s *Site) openRecords(context.Context) (err error) {
 	return s.openHooks()
 }
 
-// tellBroken says what keeps the store from promising anything more.
-func (s *Site) tellBroken(why error) {
+// logBroken logs why the store accepts no more changes.
+func (s *Site) logBroken(why error) {
 	s.log.Error("the store promises nothing more; calls that would change something are refused until the next start", "state", s.config.State, "error", why)
 }
 
-// openUpkeep reads what is out of service at a site that is about to serve.
+// openUpkeep reads the maintenance file, and locks a read-only or restored site down.
 func (s *Site) openUpkeep(ctx context.Context) error {
 	s.upkeep = newUpkeep(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
 	if s.config.readOnly {
@@ -181,7 +178,8 @@ func (s *Site) openUpkeep(ctx context.Context) error {
 	return s.upkeep.read(ctx)
 }
 
-// listen opens both listeners and finds out the URLs.
+// listen opens the listeners for clients and for the admin address, and determines the
+// URLs.
 func (s *Site) listen(ctx context.Context) (err error) {
 	c := s.config
 	s.listener, err = listenTCP(c.Listen, "listen")
@@ -211,7 +209,7 @@ func (s *Site) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// listenMetrics opens the listener for monitors on other hosts.
+// listenMetrics opens the listener for monitors on other hosts, if one is configured.
 func (s *Site) listenMetrics(context.Context) (err error) {
 	if s.config.Metrics.Listen != "" {
 		s.remote, err = openRemoteMetrics(s.config)
@@ -219,15 +217,14 @@ func (s *Site) listenMetrics(context.Context) (err error) {
 	return err
 }
 
-// listenTCP listens, and says what to do when that is not possible. key is the
-// setting that holds addr.
+// listenTCP listens at addr, the value of key. Its errors say what to do.
 func listenTCP(addr, key string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	switch {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, &takenError{addr, key}
+		return nil, &portInUseError{addr, key}
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("cannot listen at %s: ports below 1024 need a right this user has not; choose another with the key %s", addr, key)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -236,10 +233,10 @@ func listenTCP(addr, key string) (net.Listener, error) {
 	return nil, fmt.Errorf("cannot listen: %w; correct the key %s", err, key)
 }
 
-// takenError says that somebody has a port; it is syscall.EADDRINUSE.
-type takenError struct{ addr, key string }
+// portInUseError says that another program uses a port; it wraps syscall.EADDRINUSE.
+type portInUseError struct{ addr, key string }
 
-func (e *takenError) Error() string {
+func (e *portInUseError) Error() string {
 	switch e.key {
 	case "admin":
 		return fmt.Sprintf("cannot listen at %s for health and metrics, by default the port after that of listen: another program has that port, perhaps another site of this host; stop it, or choose another with the key admin", e.addr)
@@ -249,9 +246,9 @@ func (e *takenError) Error() string {
 	return fmt.Sprintf("cannot listen at %s: another program has that port; stop it, or choose another with the key %s", e.addr, e.key)
 }
 
-func (*takenError) Unwrap() error { return syscall.EADDRINUSE }
+func (*portInUseError) Unwrap() error { return syscall.EADDRINUSE }
 
-// openServer makes what answers calls, those of operators among them.
+// openServer creates the server for calls and for operators' requests.
 func (s *Site) openServer(context.Context) error {
 	c := s.config
 	s.operations = operate.New(operate.Config{
@@ -281,16 +278,16 @@ func (s *Site) openServer(context.Context) error {
 		Ready:          s.ready,
 		AllowsRemote:   s.remote.admits,
 		Manifest:       s.manifest,
-		Maintenance:    s.upkeep.answer,
+		Maintenance:    s.upkeep.stateJSON,
 		Held:           s.policy.held,
-		SocketHandlers: s.doors(),
+		SocketHandlers: s.endpoints(),
 		Numbers:        s.numbers(),
 		Durations:      []*server.Durations{s.providers.calls},
 	})
 	return s.audit.Start(c.Authority)
 }
 
-// manifest is that of a sliver, for its provider.
+// manifest returns the manifest of a sliver, for its provider.
 func (s *Site) manifest(sliver string) ([]byte, error) {
 	u, err := urn.Parse(sliver)
 	if err != nil {
@@ -299,8 +296,8 @@ func (s *Site) manifest(sliver string) ([]byte, error) {
 	return s.aggregate.ManifestOf(u)
 }
 
-// openSocket comes last, for only who has the store may take the socket. A site can
-// do without.
+// openSocket opens the admin socket. It is last, because only the process that has the
+// store may take the socket. Without a socket the site still serves calls.
 func (s *Site) openSocket(context.Context) (err error) {
 	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
 		s.log.Warn("providers cannot ask for manifests, so their nodes will not know them", "error", err)

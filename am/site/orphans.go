@@ -84,7 +84,7 @@ func blockedComponent(o *work.Orphan, inv *inventory.Inventory) (c *inventory.Co
 // lockdown when all providers have listed their resources, and has the runner compare all
 // slivers, so that resources lost since the backup are found.
 func (s *Site) drainOrphaned(ctx context.Context) {
-	err := s.upkeep.beside(ctx, func(h *holding) {
+	err := s.upkeep.changeExtra(ctx, func(h *extraPlan) {
 		h.held = s.orphanDrains()
 		if h.lockdown != nil && s.allListed() {
 			h.lockdown = nil
@@ -251,7 +251,7 @@ func (s *Site) unlockRestored(ctx context.Context) {
 		return
 	case <-time.After(restoredWait):
 	}
-	err := s.upkeep.beside(ctx, func(h *holding) {
+	err := s.upkeep.changeExtra(ctx, func(h *extraPlan) {
 		if h.lockdown != nil {
 			h.lockdown = nil
 			s.log.Warn("not all providers have listed their resources, so a node that is in use but not in the backup may be allocated again; fix the providers, then see patchbay nodes --orphans", "waited", restoredWait)

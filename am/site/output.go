@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Output is where a command prints. It remembers that something could not be written,
-// so that no command needs to look each time. All methods may be called at the same time.
+// Output is the output of a command. It remembers the first write error, so that no
+// command needs to check each write. Its methods may be called concurrently.
 type Output struct {
 	To  io.Writer
 	mu  sync.Mutex
@@ -28,14 +28,15 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Lost is why something could not be written; nil if all was.
+// Lost returns the first write error; nil if everything was written. A closed pipe is
+// no error.
 func (o *Output) Lost() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
 }
 
-// FileOf is the file that w writes to, if it is one.
+// FileOf returns the file that w writes to, if it is one.
 func FileOf(w io.Writer) (*os.File, bool) {
 	if o, ok := w.(*Output); ok {
 		w = o.To

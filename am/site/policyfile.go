@@ -19,24 +19,24 @@ import (
 	"patchbay/inventory"
 )
 
-// policyRetry is how often rules are read again that could not be: what they lack
-// may be a list that nobody watches, as no rules in force name it.
+// policyRetry is the interval at which a policy with errors is read again. The error
+// may be in a list that is not watched, because no rule in force names it.
 const policyRetry = time.Second
 
-// policyFile keeps the rules of a served site in step with their files.
+// policyFile keeps the policy of a served site in step with its files.
 type policyFile struct {
 	file   string
 	policy *policy.Policy
 	log    *slog.Logger
 
-	mu    sync.Mutex // guards what follows: one reading at a time
+	mu    sync.Mutex // guards the fields below, for a whole read
 	site  policy.Site
 	seen  string    // state of the files when they were last read
 	tried time.Time // when that was
-	wrong string    // what was wrong with them; "" for nothing
+	wrong string    // the error of that read; "" for none
 }
 
-// PolicySite is what rules may name.
+// PolicySite returns the names that rules may use at a site with that inventory.
 func PolicySite(inv *inventory.Inventory) policy.Site {
 	s := policy.Site{Components: make([]string, len(inv.Components)), SliverTypes: make([]string, len(inv.SliverTypes))}
 	for i, c := range inv.Components {
@@ -54,8 +54,8 @@ func PolicySite(inv *inventory.Inventory) policy.Site {
 	return s
 }
 
-// LoadPolicy reads the rules of a site; nil where there is no such name, and none
-// was asked for. A link to what is not there is an error: nobody meant no rules.
+// LoadPolicy reads the policy of a site. It returns nil if the file does not exist and
+// the key policy is not set. A dangling link is an error.
 func (c *Config) LoadPolicy(inv *inventory.Inventory) (*policy.Rules, error) {
 	if _, err := os.Lstat(c.Policy); errors.Is(err, fs.ErrNotExist) {
 		if c.Origin.has("policy") {
@@ -66,8 +66,8 @@ func (c *Config) LoadPolicy(inv *inventory.Inventory) (*policy.Rules, error) {
 	return policy.Load(c.Policy, PolicySite(inv))
 }
 
-// take puts what load reads in force. It reads again while files change
-// meanwhile, or others are named than before.
+// take puts the rules that load returns in force. It loads again if the files changed
+// meanwhile, or if the new rules name other files.
 func (p *policyFile) take(load func() (*policy.Rules, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *policyFile) take(load func() (*policy.Rules, error)) error {
 	return nil
 }
 
-// state tells two states of the files apart.
+// state returns a text that differs when a file of the policy has changed.
 func (p *policyFile) state() string {
 	var b strings.Builder
 	files := p.policy.Rules().Files()
@@ -102,8 +102,8 @@ func (p *policyFile) state() string {
 	return b.String()
 }
 
-// read takes over what the files say now. With mistakes in them, and when they
-// are gone, what is in force stays so. It logs no mistake that is told.
+// read loads the files and puts their rules in force; after an error the old rules
+// stay. It does not log an error that equals told.
 func (p *policyFile) read(told string) {
 	err := p.take(func() (*policy.Rules, error) { return p.load(p.site) })
 	if err != nil && err.Error() != told {
@@ -111,7 +111,7 @@ func (p *policyFile) read(told string) {
 	}
 }
 
-// load reads the files for a site that serves.
+// load reads the policy's files for a served site.
 func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 	if _, err := os.Lstat(p.file); errors.Is(err, fs.ErrNotExist) && p.policy.Rules() == nil {
 		return nil, nil
@@ -119,8 +119,9 @@ func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 	return policy.Load(p.file, site)
 }
 
-// follow reads the files for another inventory. What use is given puts the rules in
-// force, in the moment in which the inventory is; with an error both stay.
+// follow reads the files for a new inventory. It passes to use a function that puts the
+// rules in force, so that rules and inventory change at the same time. After an error
+// both stay.
 func (p *policyFile) follow(inv *inventory.Inventory, use func(rules func()) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,13 +138,14 @@ func (p *policyFile) follow(inv *inventory.Inventory, use func(rules func()) err
 	return nil
 }
 
-// broken tells whether the files cannot be read as they are now.
+// broken reports whether the last read of the files failed.
 func (p *policyFile) broken() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.wrong != ""
 }
 
+// tell logs the rules in force and the remarks about them.
 func (p *policyFile) tell(rules *policy.Rules) {
 	if rules == nil {
 		return
@@ -154,8 +156,8 @@ func (p *policyFile) tell(rules *policy.Rules) {
 	}
 }
 
-// held tells in JSON what a user holds, and what is held in a slice and its
-// project; the slice may be "".
+// held returns as JSON what a user holds, and what is held in a slice and its project;
+// slice may be "".
 func (p *policyFile) held(user, slice string) ([]byte, error) {
 	u, err := urn.Parse(user)
 	var in urn.URN
@@ -168,7 +170,7 @@ func (p *policyFile) held(user, slice string) ([]byte, error) {
 	return json.Marshal(p.policy.Usage().Held(u, in))
 }
 
-// watch reads the files again whenever they have changed, until ctx ends.
+// watch reads the files again when they change, until ctx ends.
 func (p *policyFile) watch(ctx context.Context) {
 	watchFiles(ctx, 0, p.state, func(now string) {
 		p.mu.Lock()
@@ -183,10 +185,11 @@ func (p *policyFile) watch(ctx context.Context) {
 	})
 }
 
-// ErrNothingHeld says that nothing was ever promised.
+// ErrNothingHeld says that the site has no store, so nothing is held.
 var ErrNothingHeld = errors.New("the site has not served yet")
 
-// Held is what is held, if the state can be read.
+// Held returns what a user and a slice hold, from the served site or its store. It
+// fails with ErrNothingHeld if there is no store.
 func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
 	if _, err := os.Stat(c.State); errors.Is(err, os.ErrNotExist) {
 		return h, ErrNothingHeld

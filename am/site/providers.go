@@ -25,20 +25,20 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// ProviderSet is the providers of a site by name. One that is missing is
-// looked for again whenever it is asked for.
+// ProviderSet holds the open providers of a site by name. A missing provider is looked
+// for again at each use.
 type ProviderSet struct {
 	dir     string
 	log     *slog.Logger
-	calls   *server.Durations // how long they take
+	calls   *server.Durations // of their calls
 	failed  callFailures
-	opening sync.Mutex // held while a provider is opened, which may take a while
+	opening sync.Mutex // held while a provider is opened, which may take seconds
 	mu      sync.Mutex // guards found
 	Found   map[string]*provider.Provider
 }
 
-// loadProviders opens the folder's providers. Every provider that the inventory
-// names must be there; others may be broken, which is logged.
+// loadProviders opens the providers in a folder. It fails if one that the inventory
+// names is missing or broken; errors of others are logged.
 func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, log *slog.Logger) (*ProviderSet, error) {
 	found, problems := provider.Load(dir, log)
 	missing, broken := MissingProviders(dir, found, inv, inventoryFile)
@@ -55,7 +55,7 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 	return s, nil
 }
 
-// watch has a provider log, and its calls counted.
+// watch sets the provider's log and counts its calls.
 func (s *ProviderSet) watch(p *provider.Provider) {
 	p.Log = s.log
 	s.failed.count(p.Name, "get", 0)
@@ -68,8 +68,8 @@ func (s *ProviderSet) watch(p *provider.Provider) {
 	}
 }
 
-// require opens the providers that an inventory names and that are not open yet. The
-// error says which are missing, and what is wrong with others.
+// require opens the providers that an inventory names and that are not open yet. Its
+// error lists the missing and broken ones.
 func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) error {
 	var broken []error
 	for _, name := range slices.Sorted(maps.Keys(providersOf(inv))) {
@@ -84,9 +84,9 @@ func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) er
 	return errors.Join(append(missing, broken...)...)
 }
 
-// MissingProviders has an error for each provider that components name but that
-// is not in the folder dir. One whose file is there is only broken: what is
-// wrong with it was said when it was loaded.
+// MissingProviders returns an error for each provider that components name and that is
+// not in the folder dir. broken reports that a named provider's file exists but could
+// not be loaded; that error was reported before.
 func MissingProviders(dir string, found map[string]*provider.Provider, inv *inventory.Inventory, inventoryFile string) (missing []error, broken bool) {
 	uses := make(map[string][]string)
 	for _, c := range inv.Components {
@@ -121,7 +121,7 @@ func MissingProviders(dir string, found map[string]*provider.Provider, inv *inve
 	return missing, broken
 }
 
-// providerLines are the first lines of an inventory that name each provider.
+// providerLines returns the first line of an inventory that names each provider.
 func providerLines(file string) map[string]int {
 	lines := make(map[string]int)
 	text, err := os.ReadFile(file)
@@ -149,7 +149,7 @@ func providerLines(file string) map[string]int {
 	return lines
 }
 
-// get finds a provider for the runner, which may wait.
+// get opens a provider for the runner.
 func (s *ProviderSet) get(name string) (work.Provider, error) {
 	p, err := s.open(name)
 	if err != nil {
@@ -158,8 +158,8 @@ func (s *ProviderSet) get(name string) (work.Provider, error) {
 	return work.Executable(p), nil
 }
 
-// Probing finds a provider that wants to be asked before something is promised.
-// It waits for nothing, so one that is not open yet is not asked.
+// Probing returns a provider that is to be asked before a reservation. It does not open
+// providers, so one that is not open yet is not asked.
 func (s *ProviderSet) Probing(name string) (dryrun.Provider, bool) {
 	p := s.opened(name)
 	if p == nil || !p.Probe || !p.Has(provider.AttrEnsure) {
@@ -168,12 +168,14 @@ func (s *ProviderSet) Probing(name string) (dryrun.Provider, bool) {
 	return p, true
 }
 
+// opened returns a provider that is open; nil if it is not.
 func (s *ProviderSet) opened(name string) *provider.Provider {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Found[name]
 }
 
+// open returns a provider, and opens it if necessary.
 func (s *ProviderSet) open(name string) (*provider.Provider, error) {
 	if p := s.opened(name); p != nil {
 		return p, nil
@@ -197,8 +199,8 @@ func (s *ProviderSet) open(name string) (*provider.Provider, error) {
 	return p, nil
 }
 
-// unmanagedSlivers are slivers of a provider that is missing or cannot be used: nobody can
-// look after them, nor take them away.
+// unmanagedSlivers counts the slivers of a provider that is missing or unusable, so
+// that they can be neither watched nor removed.
 type unmanagedSlivers struct {
 	Provider string
 	Slivers  int
@@ -215,8 +217,8 @@ func (o unmanagedSlivers) String() string {
 	return fmt.Sprintf("the provider %s has made %s of %s, which can be neither looked after nor removed: %s", o.Provider, display.Count(o.Slivers, "sliver"), of, o.Why)
 }
 
-// findUnmanaged finds them, in the order of their providers' names. usable tells what is
-// wrong with a provider.
+// findUnmanaged returns the unmanaged slivers, sorted by provider. usable returns why a
+// provider cannot be used.
 func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found []unmanagedSlivers) {
 	type made struct {
 		slivers int
@@ -243,7 +245,7 @@ func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found [
 	return found
 }
 
-// usable tells what is wrong with a provider: one that is open may have lost its file.
+// usable returns why a provider cannot be used; an open one may have lost its file.
 func (s *ProviderSet) usable(name string) error {
 	p, err := s.open(name)
 	if err == nil {
@@ -252,7 +254,7 @@ func (s *ProviderSet) usable(name string) error {
 	return Unusable(s.dir, name, err)
 }
 
-// Unusable is an error of a provider in the folder dir with what to do about it.
+// Unusable adds to the error of a provider in the folder dir what to do about it.
 func Unusable(dir, name string, err error) error {
 	switch {
 	case err == nil:

@@ -20,7 +20,7 @@ import (
 	"patchbay/inventory"
 )
 
-// ReloadReport is what taking over an inventory means, or why it cannot be.
+// ReloadReport is the effect of a changed inventory, or why it cannot be put in force.
 type ReloadReport struct {
 	File  string // the inventory
 	Wrong []string
@@ -36,20 +36,20 @@ type ReloadReport struct {
 	Unmanaged []unmanagedSlivers
 }
 
-// maxMeets bounds the answer, each list by itself; nobody reads more.
+// maxMeets limits each list of the answer.
 const maxMeets = 500
 
-// compare adds what is otherwise in now.
+// compare adds the differences between two inventories.
 func (r *ReloadReport) compare(was, now *inventory.Inventory) {
 	all := inventory.Compare(was, now)
 	r.Changes = all[:min(len(all), maxMeets)]
 	r.MoreChanges = len(all) - len(r.Changes)
 }
 
-// meet adds what v means for the slivers that are there; what was so with the
-// inventory before is only counted, if that is not nil. It also adds whose providers are gone; usable
-// tells what is wrong with a provider.
-func (r *ReloadReport) meet(was, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
+// compareSlivers adds the consequences of v for existing slivers. Consequences that
+// were the same with the inventory was are only counted, if was is not nil. It also
+// adds the unmanaged slivers; usable returns why a provider cannot be used.
+func (r *ReloadReport) compareSlivers(was, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
 	slivers, err := s.Slivers()
 	if err != nil {
 		return err
@@ -71,16 +71,16 @@ func (r *ReloadReport) meet(was, v *inventory.Inventory, s *store.Store, usable 
 	return nil
 }
 
-// summary is one line for log and audit.
+// summary returns one line for log and audit.
 func (r *ReloadReport) summary() string {
 	return fmt.Sprintf("%s; slivers meet %s", display.Count(len(r.Changes)+r.MoreChanges, "change"), display.Count(len(r.Meets)+r.More, "new consequence"))
 }
 
-// Where is the place of a consequence in the file.
+// Where returns the file and line of a consequence.
 func (r *ReloadReport) Where(c inventory.Consequence) string { return display.Place(r.File, c.Line) }
 
-// tellReload tells the same to the log.
-func (s *Site) tellReload(r *ReloadReport) {
+// logReload logs a report.
+func (s *Site) logReload(r *ReloadReport) {
 	for _, c := range r.Changes {
 		s.log.Info("inventory", "change", c.String())
 	}
@@ -100,8 +100,8 @@ func (s *Site) tellReload(r *ReloadReport) {
 	}
 }
 
-// logUnmanaged tells of slivers whose providers are gone, at each start: they need an
-// operator.
+// logUnmanaged logs the unmanaged slivers at each start, since only an operator can
+// help them.
 func (s *Site) logUnmanaged(r *ReloadReport) {
 	for _, o := range r.Unmanaged {
 		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither looked after nor removed; put it right until they are gone",
@@ -109,7 +109,8 @@ func (s *Site) logUnmanaged(r *ReloadReport) {
 	}
 }
 
-// tryInventory reads the inventory as it is now and tells what it would mean.
+// tryInventory reads the inventory file and reports what it would change, without
+// putting it in force.
 func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	r := &ReloadReport{File: s.config.Inventory}
 	if err := s.sameSite(); err != nil {
@@ -129,14 +130,14 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	if err != nil {
 		return r, nil, err
 	}
-	if err := s.keepsOutOfService(s.index.Inventory(), inv); err != nil {
+	if err := s.checkMaintenanceNames(s.index.Inventory(), inv); err != nil {
 		return r, nil, err
 	}
 	r.compare(s.index.Inventory(), inv)
 	return r, inv, nil
 }
 
-// sameSite refuses what a running site cannot become.
+// sameSite fails if the configuration has changed in a way that needs a new start.
 func (s *Site) sameSite() error {
 	c, err := ReadConfig(s.config.Origin.File)
 	switch {
@@ -150,10 +151,10 @@ func (s *Site) sameSite() error {
 	return nil
 }
 
-// reloadInventory puts the inventory in force as it is in the file, with the
-// policy read anew for it, and tells what that means. The audit tells that operator
-// did it, even if they do not wait for the answer. With an error nothing has
-// changed.
+// reloadInventory puts the inventory file in force, with the policy read again for it,
+// and reports the effect. The audit records the operator even if the client does not
+// wait for the answer. After an error nothing has changed, unless the error says that
+// the inventory is in force.
 func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadReport, error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -178,25 +179,26 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	s.retireTestbeds()
 	s.drainOrphaned(ctx)
 	s.runner.Wake()
-	err = r.meet(was, inv, s.store, s.providers.usable)
+	err = r.compareSlivers(was, inv, s.store, s.providers.usable)
 	act := audit.Act{What: "reload", Text: r.summary(), Operator: operator}
 	if err != nil {
 		act.Text = display.Count(len(r.Changes)+r.MoreChanges, "change")
 	}
-	s.noteAct(act.Operator, act.What, act.Text)
+	s.recordAct(act.Operator, act.What, act.Text)
 	if err != nil {
 		return r, fmt.Errorf("the inventory is in force, but what it means for slivers cannot be told: %w", err)
 	}
 	s.log.Info("inventory read", "file", r.File, "components", len(inv.Components), "changes", len(r.Changes)+r.MoreChanges)
-	s.tellReload(r)
-	s.upkeep.tellUnknown(s.upkeep.shown.Load())
-	s.noteInForce(inv)
+	s.logReload(r)
+	s.upkeep.logUnknown(s.upkeep.shown.Load())
+	s.recordLoggedInventory(inv)
 	return r, nil
 }
 
-// meetInventory tells at the start what the inventory means for slivers that were
-// there before, for it may be another than that with which the site ended.
-func (s *Site) meetInventory(ctx context.Context) error {
+// reportInventory logs at the start what the inventory means for existing slivers,
+// since it may differ from the one of the last run. It fails if the inventory clashes
+// with slivers.
+func (s *Site) reportInventory(ctx context.Context) error {
 	slivers, err := s.store.Slivers()
 	if err == nil {
 		err = inventory.Clash(s.index.Inventory(), s.config.Inventory, slivers)
@@ -211,12 +213,12 @@ func (s *Site) meetInventory(ctx context.Context) error {
 	}
 	r := &ReloadReport{File: s.config.Inventory}
 	inv := s.index.Inventory()
-	if err := r.meet(nil, inv, s.store, s.providers.usable); err != nil {
+	if err := r.compareSlivers(nil, inv, s.store, s.providers.usable); err != nil {
 		return err
 	}
-	if !s.wasInForce(inv) {
-		s.tellReload(r)
-		s.noteInForce(inv)
+	if !s.isLoggedInventory(inv) {
+		s.logReload(r)
+		s.recordLoggedInventory(inv)
 		return nil
 	}
 	s.logUnmanaged(r)
@@ -226,8 +228,8 @@ func (s *Site) meetInventory(ctx context.Context) error {
 	return nil
 }
 
-// needed are the providers that the inventory in force names, or slivers.
-func (s *Site) needed() (map[string]bool, error) {
+// usedProviders returns the providers that the inventory in force or a sliver names.
+func (s *Site) usedProviders() (map[string]bool, error) {
 	used := providersOf(s.index.Inventory())
 	err := s.store.Read(func(v *store.View) error {
 		return v.Slivers(func(x am.Sliver) bool { used[x.Provider] = true; return true })
@@ -235,10 +237,10 @@ func (s *Site) needed() (map[string]bool, error) {
 	return used, err
 }
 
-// retirePause is how often it is looked whether a local testbed is still needed.
+// retirePause is the interval at which unused local testbeds are looked for.
 const retirePause = time.Minute
 
-// watchTestbeds ends local testbeds that nobody needs any more, until ctx ends.
+// watchTestbeds stops local testbeds that are no longer used, until ctx ends.
 func (s *Site) watchTestbeds(ctx context.Context) {
 	ticks := time.NewTicker(retirePause)
 	defer ticks.Stop()
@@ -255,16 +257,16 @@ func (s *Site) watchTestbeds(ctx context.Context) {
 	}
 }
 
-// retireTestbeds ends local testbeds that neither the inventory names nor slivers.
-// Without an answer of the store they stay.
+// retireTestbeds stops local testbeds that neither the inventory nor a sliver names. If
+// the store cannot be read they continue.
 func (s *Site) retireTestbeds() {
-	if needed, err := s.needed(); err == nil {
+	if needed, err := s.usedProviders(); err == nil {
 		s.testbeds.retire(needed)
 	}
 }
 
-// errorLines has a line for each mistake in err, or for the first of them and how many
-// more there are.
+// errorLines returns the lines of err, at most maxMeets, and then how many more there
+// are.
 func errorLines(err error) (lines []string) {
 	more := 0
 	for line := range strings.Lines(err.Error()) {
@@ -280,9 +282,9 @@ func errorLines(err error) (lines []string) {
 	return lines
 }
 
-// ReloadMeans tells what an inventory means: of a served site, or for the slivers in
-// the store of one that is not. usable tells what is wrong with a provider of the latter.
-// The error is fs.ErrNotExist where there is no store.
+// ReloadMeans reports the effect of an inventory: from the served site, or for the
+// slivers in the store of a site that is not served. usable returns why a provider of
+// the latter cannot be used. It fails with fs.ErrNotExist if there is no store.
 func (c *Config) ReloadMeans(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *ReloadReport, served bool, err error) {
 	r = &ReloadReport{File: c.Inventory}
 	if err := Ask(ctx, c, "/reload", r); !errors.Is(err, ErrNotServed) {
@@ -302,16 +304,16 @@ func (c *Config) ReloadMeans(ctx context.Context, inv *inventory.Inventory, usab
 		if clash := inventory.Clash(inv, c.Inventory, slivers); clash != nil {
 			r.Wrong = errorLines(clash)
 		} else {
-			err = r.meet(nil, inv, st, usable)
+			err = r.compareSlivers(nil, inv, st, usable)
 		}
 	}
 	return r, false, errors.Join(err, st.Close())
 }
 
-// keepsOutOfService refuses an inventory that gives another name to a component
-// which the maintenance file has out of service by its name: it would be in service
-// again without a word.
-func (s *Site) keepsOutOfService(was, now *inventory.Inventory) error {
+// checkMaintenanceNames refuses an inventory that renames a component which the
+// maintenance file takes out of service by name, since the component would silently
+// return to service.
+func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 	plan, err := maintenance.Read(s.config.Maintenance)
 	if err != nil {
 		plan = s.upkeep.shown.Load() // what it said before stays in force, and who reads it tells why
@@ -335,22 +337,27 @@ func (s *Site) keepsOutOfService(was, now *inventory.Inventory) error {
 	return errors.Join(errs...)
 }
 
-// inForceName is the file beside the store that has the fingerprint of the inventory
-// of which the log has told last. Without it everything is told once more.
-const inForceName = "inventory.told"
+// loggedInventoryName is the file beside the store with the fingerprint of the
+// inventory that was last logged. Without it the inventory is logged again.
+const loggedInventoryName = "inventory.told"
 
-func (c *Config) inForceFile() string { return filepath.Join(filepath.Dir(c.State), inForceName) }
+// loggedInventoryFile returns the path of that file.
+func (c *Config) loggedInventoryFile() string {
+	return filepath.Join(filepath.Dir(c.State), loggedInventoryName)
+}
 
-// wasInForce tells whether v is the inventory of which the log has told last.
-func (s *Site) wasInForce(v *inventory.Inventory) bool {
-	text, err := os.ReadFile(s.config.inForceFile())
+// isLoggedInventory reports whether v is the inventory that was last logged.
+func (s *Site) isLoggedInventory(v *inventory.Inventory) bool {
+	text, err := os.ReadFile(s.config.loggedInventoryFile())
 	return err == nil && bytes.Equal(text, fingerprintText(v))
 }
 
-func (s *Site) noteInForce(v *inventory.Inventory) {
-	if err := ReplaceFile(s.config.inForceFile(), fingerprintText(v), 0o644); err != nil {
+// recordLoggedInventory records that v was logged.
+func (s *Site) recordLoggedInventory(v *inventory.Inventory) {
+	if err := ReplaceFile(s.config.loggedInventoryFile(), fingerprintText(v), 0o644); err != nil {
 		s.log.Warn("which inventory is in force cannot be noted, so the next start tells again what it means for slivers", "error", err)
 	}
 }
 
+// fingerprintText returns the content of that file.
 func fingerprintText(v *inventory.Inventory) []byte { return fmt.Appendf(nil, "%s\n", v.Fingerprint) }

@@ -14,8 +14,8 @@ import (
 	"patchbay/am/store"
 )
 
-// Announcement is the line that says where the site is; its third word is a URL
-// that works on this host.
+// Announcement returns the line that says where the site listens; its third word is a
+// URL that works on this host.
 func (s *Site) Announcement() string {
 	line := "listening on " + s.LocalURL
 	if s.PublicURL != s.LocalURL {
@@ -27,8 +27,8 @@ func (s *Site) Announcement() string {
 	return line
 }
 
-// Run serves and reloads at SIGHUP, which hup tells, and changes of the trust folder until
-// ctx ends.
+// Run serves calls until ctx ends. It reads changed files again at each signal from
+// hup, and when the trust folder, the policy or the maintenance file changes.
 func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	s.log.Info("serving", "authority", s.config.Authority, "url", s.PublicURL, "version", SoftwareVersion(), "read_only", s.config.readOnly,
 		slog.Int("anchors", len(s.anchors.Load().List())), "pid", os.Getpid())
@@ -42,14 +42,14 @@ func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 		watchers.Go(func() { s.unlockRestored(watching) })
 		watchers.Go(func() { s.watchTestbeds(watching) })
 	}
-	go s.reloadOnHangup(watching, hup) // a stop waits for none that is stuck
+	go s.reloadOnHangup(watching, hup) // not in watchers: a stop must not wait for a reload that hangs
 	err := s.serve(ctx)
 	stop()
 	watchers.Wait()
 	return err
 }
 
-// reloadOnHangup reads again what may change at each signal, until ctx ends.
+// reloadOnHangup calls reload at each signal, until ctx ends.
 func (s *Site) reloadOnHangup(ctx context.Context, hup <-chan os.Signal) {
 	for {
 		select {
@@ -63,11 +63,11 @@ func (s *Site) reloadOnHangup(ctx context.Context, hup <-chan os.Signal) {
 	}
 }
 
-// hangup is the operator of what SIGHUP does.
+// hangup is the operator's name in the journal for reloads by SIGHUP.
 const hangup = "SIGHUP"
 
-// reload is SIGHUP: read again what may change while serving. It does no more once
-// ctx has ended.
+// reload handles SIGHUP: it opens the audit again and reads the trust folder,
+// inventory, policy, metrics access and certificates again. It stops when ctx ends.
 func (s *Site) reload(ctx context.Context) {
 	if err := s.audit.Reopen(); err == nil {
 		s.log.Info("the audit was opened again", "file", s.config.Audit)
@@ -91,7 +91,7 @@ func (s *Site) reload(ctx context.Context) {
 	s.log.Info("the server's certificates were read again")
 }
 
-// work runs the runner until ctx ends; a read-only site has no work.
+// work runs the runner until ctx ends. A read-only site has no runner.
 func (s *Site) work(ctx context.Context) error {
 	if !s.config.readOnly {
 		return s.runner.Run(ctx)
@@ -101,8 +101,8 @@ func (s *Site) work(ctx context.Context) error {
 	return nil
 }
 
-// serve answers calls until ctx ends, then stops in order: no new calls, the
-// calls in progress, the runner, the local testbeds, the store.
+// serve answers calls until ctx ends. Then it stops in order: new calls, calls in
+// progress, the runner, the local testbeds, the store.
 func (s *Site) serve(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -172,7 +172,7 @@ func (s *Site) serve(ctx context.Context) error {
 	return errors.Join(failed, s.Close())
 }
 
-// ready tells what is missing to serve calls.
+// ready returns why the site cannot serve calls.
 func (s *Site) ready() error {
 	if len(s.anchors.Load().List()) == 0 {
 		return errors.New("the trust folder holds no certificate, so nobody may call")
@@ -204,7 +204,7 @@ func (s *Site) silentProviders() error {
 	return errors.Join(errs...)
 }
 
-// AdminURL is where health and metrics are; "" for nowhere.
+// AdminURL returns the URL of health and metrics; "" if there is none.
 func (s *Site) AdminURL() string {
 	if s.admin == nil {
 		return ""
@@ -212,7 +212,7 @@ func (s *Site) AdminURL() string {
 	return "http://" + s.admin.Addr().String()
 }
 
-// openHooks has what the store posts delivered, once the site is served.
+// openHooks creates the runner of hooks and logs the hooks that cannot be used.
 func (s *Site) openHooks() (err error) {
 	s.hooks, err = hook.New(hook.Config{Store: s.store, Hooks: s.config.hooks(), Log: s.log})
 	for i := range s.config.Hooks {
@@ -223,7 +223,8 @@ func (s *Site) openHooks() (err error) {
 	return err
 }
 
-// runHooks delivers until ctx ends; ended is closed when all is put down.
+// runHooks delivers events until ctx ends. ended is closed when the last delivery has
+// ended.
 func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
 	ended = make(chan struct{})
 	go func() {
@@ -236,16 +237,16 @@ func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
 }
 
 const (
-	// pruneEvery is how often the journal is looked at for entries that are old.
+	// pruneEvery is the interval at which old journal entries are removed.
 	pruneEvery = time.Hour
-	// pruneBatch is how many of them one change forgets, and pruneRest the time
-	// between two, so that calls do not wait for it.
+	// pruneBatch limits the entries that one transaction removes, and pruneRest is the
+	// pause between two, so that calls do not wait.
 	pruneBatch = 256
 	pruneRest  = 100 * time.Millisecond
 )
 
-// pruneJournal forgets entries of the journal that are older than journal_keep and
-// whose lines the audit has, until ctx ends.
+// pruneJournal removes journal entries that are older than journal_keep and recorded in
+// the audit, until ctx ends.
 func (s *Site) pruneJournal(ctx context.Context) {
 	if s.config.JournalKeep == 0 {
 		return
@@ -260,6 +261,7 @@ func (s *Site) pruneJournal(ctx context.Context) {
 	}
 }
 
+// pruneOnce removes all old entries, a batch at a time.
 func (s *Site) pruneOnce(ctx context.Context) {
 	forgotten := 0
 	for {
@@ -281,7 +283,7 @@ func (s *Site) pruneOnce(ctx context.Context) {
 	}
 }
 
-// Close frees what Open has opened, in the opposite order.
+// Close closes what Open has opened, in the opposite order.
 func (s *Site) Close() error {
 	for _, l := range []net.Listener{s.listener, s.admin} {
 		if l != nil {
@@ -305,7 +307,7 @@ func (s *Site) Close() error {
 		s.tls.Close()
 	}
 	if s.testbeds != nil {
-		s.testbeds.letGo()
+		s.testbeds.unlock()
 	}
 	if s.locked != nil {
 		err = errors.Join(err, s.locked.Close())

@@ -97,11 +97,11 @@ func TestWhyNoAnswerHasCome(t *testing.T) {
 		{t.Context(), errors.New("odd"), "odd"},
 		{gone, net.ErrClosed, "you have not waited for the answer"},
 	} {
-		if got := unanswered(tt.ctx, tt.err).Error(); !strings.Contains(got, tt.want) {
+		if got := noAnswerReason(tt.ctx, tt.err).Error(); !strings.Contains(got, tt.want) {
 			t.Errorf("%v: %s, want %s", tt.err, got, tt.want)
 		}
 	}
-	if got := unasked(t.Context(), "admin.sock", syscall.EACCES).Error(); !strings.Contains(got, "be its user, or root") {
+	if got := askError(t.Context(), "admin.sock", syscall.EACCES).Error(); !strings.Contains(got, "be its user, or root") {
 		t.Error(got)
 	}
 }

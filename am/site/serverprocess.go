@@ -20,18 +20,18 @@ import (
 // not answer this user.
 func IsServed(ctx context.Context, c *Config) bool {
 	_, err := serverID(ctx, c)
-	return err == nil || !nobodyAt(err)
+	return err == nil || !isNotRunning(err)
 }
 
-// StopServer ends the server of a site with SIGTERM and waits for its end. It succeeds if
-// the site is not served. It ends no other process: see serverID and isOf.
+// StopServer sends SIGTERM to the server of a site and waits for its end. It succeeds
+// if the site is not served. It signals no other process: see serverID and isOf.
 func StopServer(ctx context.Context, c *Config) error {
 	server, err := serverID(ctx, c)
-	if nobodyAt(err) {
+	if isNotRunning(err) {
 		return nil
 	}
 	if err != nil {
-		return unasked(ctx, socketOf(c), err)
+		return askError(ctx, socketOf(c), err)
 	}
 	pid := int(server.Pid)
 	p, err := os.FindProcess(pid) // a pidfd: later signals reach this process only
@@ -40,7 +40,7 @@ func StopServer(ctx context.Context, c *Config) error {
 	}
 	defer p.Release()
 	// The ID was still the server's if the server still answers.
-	if again, err := serverID(ctx, c); nobodyAt(err) || err == nil && *again != *server {
+	if again, err := serverID(ctx, c); isNotRunning(err) || err == nil && *again != *server {
 		return nil
 	}
 	if err := isOf(pid, server.Uid); err != nil {
@@ -79,9 +79,9 @@ func serverID(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	return fdsocket.Peer(conn)
 }
 
-// isOf fails unless a process runs as that user. The number of a process that is gone may
-// be another one's, while a child of it still has the socket: one who made a socket must
-// not have a process of somebody else ended.
+// isOf fails unless a process runs as that user. The id of an ended process may be
+// reused while a child of it still has the socket, so the user that made the socket
+// must not get another user's process ended.
 func isOf(pid int, uid uint32) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

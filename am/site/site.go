@@ -25,41 +25,41 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// Site is a running site: all rooms, opened and put together.
+// Site is a served site: all its parts, opened and connected.
 type Site struct {
-	config     *Config
-	log        *slog.Logger
-	clock      *clock.Clock
-	store      *store.Store
-	audit      *audit.Log
-	runner     *work.Runner
-	hooks      *hook.Runner
-	working    atomic.Bool // the runner runs
-	taking     taking
-	auth       *credentials.Authorizer
-	trusted    *cert.Folder
-	trustSeen  string     // state of the trust folder before it was first read
-	reading    sync.Mutex // of the trust folder: one at a time
-	staleTold  time.Time  // when stale CRLs were last looked for; guarded by reading
-	anchors    atomic.Pointer[cert.Anchors]
-	tls        *mtls.Context
-	upkeep     *upkeep
-	operations *operate.Desk
-	policy     *policyFile
-	providers  *ProviderSet
-	index      *binder.Index // and the inventory in force
-	aggregate  *service.Service
-	api        *api.API
-	reloading  sync.Mutex // one who takes over an inventory
-	server     *server.Server
-	listener   net.Listener   // before TLS
-	admin      net.Listener   // nil for none
-	remote     *remoteMetrics // for monitors on other hosts, nil for none
-	socket     *adminSocket   // nil for none
-	testbeds   *testbeds      // the local ones, which live as long as the site is served
-	locked     io.Closer      // the lock of the providers, nil for none
-	PublicURL  string         // as clients are told
-	LocalURL   string         // of the address that is really listened at
+	config      *Config
+	log         *slog.Logger
+	clock       *clock.Clock
+	store       *store.Store
+	audit       *audit.Log
+	runner      *work.Runner
+	hooks       *hook.Runner
+	working     atomic.Bool // the runner runs
+	stockCache  stockCache
+	auth        *credentials.Authorizer
+	trusted     *cert.Folder
+	trustSeen   string     // state of the trust folder before it was first read
+	reading     sync.Mutex // of the trust folder: one at a time
+	staleLogged time.Time  // when stale CRLs were last looked for; guarded by reading
+	anchors     atomic.Pointer[cert.Anchors]
+	tls         *mtls.Context
+	upkeep      *upkeep
+	operations  *operate.Desk
+	policy      *policyFile
+	providers   *ProviderSet
+	index       *binder.Index // and the inventory in force
+	aggregate   *service.Service
+	api         *api.API
+	reloading   sync.Mutex // held while an inventory is put in force
+	server      *server.Server
+	listener    net.Listener   // before TLS
+	admin       net.Listener   // nil for none
+	remote      *remoteMetrics // for monitors on other hosts, nil for none
+	socket      *adminSocket   // nil for none
+	testbeds    *testbeds      // the local ones, which live as long as the site is served
+	locked      io.Closer      // the lock of the providers, nil for none
+	PublicURL   string         // for clients
+	LocalURL    string         // of the listener
 }
 
 // Names of a site's files.
@@ -74,8 +74,9 @@ const (
 	PolicyName    = "policy.yaml"
 )
 
-// noteAct has the journal, or else the audit alone, tell what an operator did.
-func (s *Site) noteAct(operator, what, text string) {
+// recordAct records an operator's action in the journal, or if that fails only in the
+// audit.
+func (s *Site) recordAct(operator, what, text string) {
 	_, err := s.operations.Note(context.Background(), operate.Note{Event: what, Text: text, Operator: operator})
 	if err != nil {
 		s.log.Error("the journal does not tell what an operator did", "what", what, "operator", operator, "error", err)

@@ -16,14 +16,14 @@ import (
 	"patchbay/am/store"
 )
 
-// copyMarks are what the names of older states, which a restore or a later program
-// has kept beside the one of today, have after its name.
+// copyMarks follow the state's name in the names of older states, which a restore or a
+// migration keeps.
 var copyMarks = []string{".before-restore-", ".schema"}
 
-// LeftMarks are what the names of files have that were not finished.
+// LeftMarks follow the state's name in the names of unfinished files.
 var LeftMarks = []string{".new-", ".restore-"}
 
-// Beside lists the files beside the state whose names go on with one of the marks.
+// Beside returns the files whose names are the state's name and one of the marks.
 func (c *Config) Beside(marks []string) (names []string, err error) {
 	dir := filepath.Dir(c.State)
 	entries, err := os.ReadDir(dir)
@@ -41,9 +41,9 @@ func (c *Config) Beside(marks []string) (names []string, err error) {
 	return names, err
 }
 
-// HasState tells whether the site has a state. Of a site that has none yet the audit
-// knows no change, and no older states are there; one that has these and no state has
-// lost it, which is the error: to begin anew would forget all promises.
+// HasState reports whether the site has a store. If there is none, but the audit or
+// older states show that there was one, the store is lost. That is an error, because a
+// new store would forget all reservations.
 func (c *Config) HasState() (bool, error) {
 	_, err := os.Lstat(c.State)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +66,7 @@ func (c *Config) HasState() (bool, error) {
 	return false, &lostStateError{c.State, signs}
 }
 
-// lostStateError says that a site has promised something, and its state is gone.
+// lostStateError says that the site had a store, and the file is gone.
 type lostStateError struct {
 	state string
 	signs []string // files that show it
@@ -81,10 +81,10 @@ func (e *lostStateError) Error() string {
 	return fmt.Sprintf("there is no store %s, and the site had one, as %s shows; bring a backup back with patchbay restore FILE; to begin anew and forget all promises, move away: %s", e.state, e.signs[0], files)
 }
 
-// storeAhead is how much disk the store of a served site keeps for itself, in bytes.
+// storeAhead is how many bytes of disk the store of a served site allocates in advance.
 const storeAhead = 64 << 20
 
-// openStore opens the store, or makes that of a new site. now is the site's clock.
+// openStore opens the store, or creates it for a new site. now is the site's clock.
 func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Store, error) {
 	if _, err := c.HasState(); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Sto
 	return s, err
 }
 
-// hooks are those of the site, defaults put in.
+// hooks returns the site's hooks with defaults.
 func (c *Config) hooks() []hook.Hook {
 	var list []hook.Hook
 	for _, h := range c.Hooks {
@@ -123,8 +123,8 @@ func (c *Config) hooks() []hook.Hook {
 	return list
 }
 
-// storeOptions are what every program opens the site's store with, so that hooks
-// hear of what any of them changes; now is the site's clock.
+// storeOptions returns the options with which every program opens the store, so that
+// hooks get the changes of all programs. now is the site's clock.
 func (c *Config) storeOptions(now func() time.Time) store.Options {
 	o := store.Options{Site: c.Authority, Now: now, Outbox: hook.Outbox(c.Authority, c.hooks())}
 	if c.readOnly {
@@ -133,33 +133,34 @@ func (c *Config) storeOptions(now func() time.Time) store.Options {
 	return o
 }
 
-// errReadOnly refuses what would change a site that is only looked at.
+// errReadOnly refuses changes to a read-only site.
 var errReadOnly = am.Errorf(am.Unavailable, "this server is read-only, so nothing was changed")
 
-// Copied adds to the refusal of a copy what its operator can do.
+// Copied adds to the error about a copied store what the operator can do.
 func (c *Config) Copied(err error) error {
 	return fmt.Errorf("%w; two servers must not act on the same nodes: if the other one is not served any more, type: %s; to look only, type: %s",
 		err, display.CommandAt(c.Origin.File, "move"), display.CommandAt(c.Origin.File, "serve", "--read-only"))
 }
 
-// restoredMark is a file beside the store that is there after a restore, until all
-// providers have told once what they have.
+// restoredMark returns the file beside the store that exists after a restore, until all
+// providers have listed their resources.
 func restoredMark(c *Config) string { return c.State + ".restored" }
 
+// MarkRestored creates the file of restoredMark.
 func MarkRestored(c *Config) error {
 	return ReplaceFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this when it knows what its providers have.\n"), 0o600)
 }
 
-// backupMark is a file beside the store that was written at the last backup.
+// backupMark returns the file beside the store that the last backup has written.
 func backupMark(c *Config) string { return c.State + ".backup" }
 
-// MarkBackup notes that a backup was made now, for the metric of the last one.
+// MarkBackup records the time of a backup, for its metric.
 func MarkBackup(c *Config) error {
 	return ReplaceFile(backupMark(c), []byte("The last backup of this site was made when this file was written.\n"), 0o600)
 }
 
-// ReadOnlyCopy is the configuration of a server that shows a site and changes nothing:
-// its store, and all that it writes, is in a temporary folder. done removes that.
+// ReadOnlyCopy returns the configuration of a read-only server, whose store and other
+// written files are in a temporary folder. done removes the folder.
 func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
 	if has, err := c.HasState(); err != nil {
 		return nil, nil, err
@@ -183,5 +184,5 @@ func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
 	return &look, func() { os.RemoveAll(dir) }, nil
 }
 
-// ErrNeverServed says that a site has no store.
+// ErrNeverServed says that the site has no store.
 var ErrNeverServed = errors.New("the site has no store yet; it gets one when it is served first")

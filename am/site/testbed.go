@@ -26,8 +26,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Testbed is a provider whose nodes are containers of this host. A program that
-// runs as root makes them.
+// Testbed is a provider whose nodes are containers of this host. A program that runs as
+// root creates them.
 type Testbed struct {
 	Provider string // its name
 	Program  string // the path of patchbay-local
@@ -39,11 +39,12 @@ type Testbed struct {
 	lock     *os.File // of the server that acts on its nodes; nil where it is not held
 }
 
-// Command is how to start it.
+// Command returns the command that starts it.
 func (t *Testbed) Command() []string { return []string{t.Program, "up", t.Settings} }
 
-// trustedCommand is Command for a server that is root. Where the site belongs to another
-// user, that user could name any program: root starts only the one beside its own.
+// trustedCommand returns the command for a server that runs as root. If the site
+// belongs to another user, that user could name any program, so root starts only the
+// one beside its own.
 func (t *Testbed) trustedCommand() ([]string, error) {
 	uid, _, another, err := fileowner.Other(filepath.Dir(t.Settings))
 	if err != nil || !another {
@@ -64,7 +65,7 @@ func (t *Testbed) trustedCommand() ([]string, error) {
 	return trusted.Command(), nil
 }
 
-// providersOf are the providers that an inventory names.
+// providersOf returns the providers that an inventory names.
 func providersOf(inv *inventory.Inventory) map[string]bool {
 	used := make(map[string]bool)
 	for _, c := range inv.Components {
@@ -73,8 +74,8 @@ func providersOf(inv *inventory.Inventory) map[string]bool {
 	return used
 }
 
-// findTestbeds are the local testbeds in the folder of providers among those that
-// are used. One whose settings are wrong is left out: its provider says why.
+// findTestbeds returns the local testbeds among the used providers in dir. One with
+// wrong settings is left out; its provider reports the error.
 func findTestbeds(dir string, used map[string]bool) []*Testbed {
 	var found []*Testbed
 	for _, name := range slices.Sorted(maps.Keys(used)) {
@@ -85,8 +86,8 @@ func findTestbeds(dir string, used map[string]bool) []*Testbed {
 	return found
 }
 
-// OpenTestbed is the local testbed that is the provider called name, nil if
-// that is another kind of provider. The error is what is wrong with its settings.
+// OpenTestbed returns the local testbed of a provider, nil for another kind of
+// provider. The error is that of its settings.
 func OpenTestbed(dir, name string) (*Testbed, error) {
 	if name == "" || name != filepath.Base(name) {
 		return nil, nil
@@ -101,11 +102,12 @@ func OpenTestbed(dir, name string) (*Testbed, error) {
 	return t, err
 }
 
-// maxScript is more than any script of ours has, in bytes.
+// maxScript limits the bytes of a script of testbedProgram; scripts that init writes
+// are shorter.
 const maxScript = 8 << 10
 
-// testbedProgram is the program that a NAME.prov runs, if it is one that init
-// writes for the local testbed.
+// testbedProgram returns the program that NAME.prov runs, if init wrote that script for
+// a local testbed.
 func testbedProgram(file, name string) (string, bool) {
 	f, err := OpenRegular(file)
 	if err != nil {
@@ -133,9 +135,8 @@ func testbedProgram(file, name string) (string, bool) {
 	return "", false
 }
 
-// List asks the testbed what there is. The error wraps local.ErrDown when nobody
-// answers at its socket; with another one somebody is there, who does not let us
-// know.
+// List returns the nodes of the testbed. The error wraps local.ErrDown if no process
+// answers at its socket; with another error a process answers, but refuses.
 func (t *Testbed) List(ctx context.Context, socket func(instance string) string) (l local.List, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -154,14 +155,15 @@ func (t *Testbed) List(ctx context.Context, socket func(instance string) string)
 	return l, nil
 }
 
-// Runs tells whether somebody listens at the testbed's socket.
+// Runs reports whether a process listens at the testbed's socket.
 func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string) bool {
 	_, err := t.List(ctx, socket)
 	return !errors.Is(err, local.ErrDown)
 }
 
-// watch logs when the process of the testbed hangs, and when it goes on, until it has
-// ended. It is not killed: somebody may have stopped it on purpose, and logins go on.
+// watch logs when the testbed's process hangs and when it answers again, until it ends.
+// It is not killed, since an operator may have stopped it on purpose, and logins
+// continue.
 func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) string, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-p.Exited(); cancel() }()
@@ -179,15 +181,16 @@ func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) stri
 	})
 }
 
-func (t *Testbed) letGo() {
+// unlock releases the testbed's lock.
+func (t *Testbed) unlock() {
 	if t.lock != nil {
 		t.lock.Close()
 		t.lock = nil
 	}
 }
 
-// testbeds runs the local testbeds of a served site while it is served. The
-// fields from log to patience are set before start.
+// testbeds runs the local testbeds of a served site. The fields from log to patience
+// are set before start.
 type testbeds struct {
 	log  *slog.Logger
 	root bool // this process may start them
@@ -214,11 +217,12 @@ func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 	}
 }
 
-// longestPause is the longest between two starts of a testbed that ends at once.
+// longestPause is the longest pause before a testbed that ends at once is started
+// again.
 const longestPause = time.Minute
 
-// start starts every testbed that does not run, if it may, and waits a little
-// until they answer; what it may not, it says how to do.
+// start starts every testbed that does not run, if this process may, and waits at most
+// patience until they answer. Otherwise it logs the command that starts it.
 func (r *testbeds) start(ctx context.Context) {
 	defer close(r.started)
 	r.mu.Lock()
@@ -227,7 +231,8 @@ func (r *testbeds) start(ctx context.Context) {
 	r.begin()
 }
 
-// begin starts those that were not begun yet, and waits a little for them.
+// begin starts the testbeds that were not started yet, and waits at most patience for
+// them.
 func (r *testbeds) begin() {
 	type beginning struct {
 		*Testbed
@@ -251,7 +256,7 @@ func (r *testbeds) begin() {
 		case err == nil:
 			log.Info("the local testbed runs already")
 			if r.root {
-				r.running.Go(func() { r.succeed(t.ctx, t.Testbed, log) })
+				r.running.Go(func() { r.replaceWhenEnded(t.ctx, t.Testbed, log) })
 			}
 		case !errors.Is(err, local.ErrDown):
 			log.Error("the local testbed runs already, but cannot be asked", "error", err)
@@ -259,7 +264,7 @@ func (r *testbeds) begin() {
 			log.Warn("the local testbed does not run, so its nodes cannot be made or reached; start it: " + display.AsRoot(t.Command()...))
 		default:
 			ready := make(chan struct{})
-			r.running.Go(func() { r.keep(t.ctx, t.Testbed, log, ready) })
+			r.running.Go(func() { r.keepRunning(t.ctx, t.Testbed, log, ready) })
 			waiting.Go(func() {
 				select {
 				case <-ready:
@@ -272,10 +277,10 @@ func (r *testbeds) begin() {
 	waiting.Wait()
 }
 
-// succeed runs a testbed that ends soon after it was found running: the server that had
-// started it was killed, and it is about to end with that server. One that goes on is
-// somebody else's.
-func (r *testbeds) succeed(ctx context.Context, t *Testbed, log *slog.Logger) {
+// replaceWhenEnded starts a testbed that ends within patience after it was found
+// running: a killed server had started it, and it ends with that server. One that
+// continues belongs to another process.
+func (r *testbeds) replaceWhenEnded(ctx context.Context, t *Testbed, log *slog.Logger) {
 	limit := time.After(r.patience)
 	for t.Runs(ctx, r.socket) {
 		select {
@@ -288,11 +293,11 @@ func (r *testbeds) succeed(ctx context.Context, t *Testbed, log *slog.Logger) {
 	}
 	if ctx.Err() == nil {
 		log.Info("the local testbed that ran has ended")
-		r.keep(ctx, t, log, make(chan struct{}))
+		r.keepRunning(ctx, t, log, make(chan struct{}))
 	}
 }
 
-// follow has all of list run, beside those that run already.
+// follow adds the testbeds of list that do not run yet, and starts them.
 func (r *testbeds) follow(list []*Testbed) {
 	r.mu.Lock()
 	for _, t := range list {
@@ -304,12 +309,12 @@ func (r *testbeds) follow(list []*Testbed) {
 	r.begin()
 }
 
-// has tells whether a provider is one of them; mu is held.
+// has reports whether a provider is one of the testbeds; r.mu is held.
 func (r *testbeds) has(provider string) bool {
 	return slices.ContainsFunc(r.list, func(t *Testbed) bool { return t.Provider == provider })
 }
 
-// retire ends those that nobody needs any more.
+// retire stops the testbeds that are not in used.
 func (r *testbeds) retire(needed map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -322,13 +327,13 @@ func (r *testbeds) retire(needed map[string]bool) {
 			end()
 		}
 		delete(r.ends, t)
-		t.letGo()
+		t.unlock()
 		return true
 	})
 }
 
-// await lets those who are to be asked before something is promised wait until the
-// testbeds had their time to start, or the first call would be told that they do not run.
+// await wraps find, so that probes wait until the testbeds had time to start. Else the
+// first call would report that they do not run.
 func (r *testbeds) await(find func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
 	return func(name string) (dryrun.Provider, bool) {
 		p, ok := find(name)
@@ -341,8 +346,8 @@ func (r *testbeds) await(find func(name string) (dryrun.Provider, bool)) func(na
 	}
 }
 
-// awaited is a provider that is asked anything only when started is closed. A probe
-// begins with a get.
+// awaited is a provider whose calls wait until started is closed. A probe begins with a
+// get.
 type awaited struct {
 	dryrun.Provider
 	started <-chan struct{}
@@ -356,7 +361,7 @@ func (a awaited) Get(ctx context.Context, names []string) (map[string]provider.R
 	return a.Provider.Get(ctx, names)
 }
 
-// stop ends all that were started, and waits for them.
+// stop stops all testbeds that were started, and waits for them.
 func (r *testbeds) stop() {
 	r.mu.Lock()
 	r.cancel()
@@ -364,12 +369,13 @@ func (r *testbeds) stop() {
 	r.running.Wait()
 }
 
-// errElsewhere is why a testbed is not started again.
-var errElsewhere = errors.New("the local testbed was started by somebody else")
+// errStartedElsewhere says that a testbed is not started again, because another process
+// has started it.
+var errStartedElsewhere = errors.New("the local testbed was started by somebody else")
 
-// keep runs one testbed until ctx ends, again and again if need be. ready is
+// keepRunning runs one testbed until ctx ends, and restarts it when it ends. ready is
 // closed when it answers for the first time, or has ended without.
-func (r *testbeds) keep(ctx context.Context, t *Testbed, log *slog.Logger, ready chan struct{}) {
+func (r *testbeds) keepRunning(ctx context.Context, t *Testbed, log *slog.Logger, ready chan struct{}) {
 	answered := sync.OnceFunc(func() { close(ready) })
 	run := func() error {
 		defer answered()
@@ -379,7 +385,7 @@ func (r *testbeds) keep(ctx context.Context, t *Testbed, log *slog.Logger, ready
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case errors.Is(err, errElsewhere):
+		case errors.Is(err, errStartedElsewhere):
 			log.Info(err.Error())
 			return false
 		}
@@ -388,14 +394,14 @@ func (r *testbeds) keep(ctx context.Context, t *Testbed, log *slog.Logger, ready
 	})
 }
 
-// maxLogLine is the most of one line that is logged, in bytes.
+// maxLogLine limits the bytes of a line that is logged.
 const maxLogLine = 4 << 10
 
-// run runs a testbed once, until it ends or ctx does; answered is called when it
+// run runs a testbed once, until it or ctx ends; it calls answered when the testbed
 // answers.
 func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answered func()) error {
 	if t.Runs(ctx, r.socket) {
-		return errElsewhere
+		return errStartedElsewhere
 	}
 	words, err := t.trustedCommand()
 	if err != nil {
@@ -438,8 +444,8 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 	return errors.New("it ended by itself")
 }
 
-// logLine takes the time and the level off a line of a log, and the quotes off
-// its message.
+// logLine returns the level and message of a log line of the testbed, without time and
+// quotes.
 func logLine(line string) (slog.Level, string) {
 	level := slog.LevelInfo
 	if strings.HasPrefix(line, "time=") {

@@ -57,7 +57,7 @@ func newStandIn(t *testing.T, text string) *standIn {
 }
 
 // answer answers at the socket until the test ends.
-func (s *standIn) answer() io.Closer { return s.answerUnless(new(sync.RWMutex)) }
+func (s *standIn) writeJSON() io.Closer { return s.answerUnless(new(sync.RWMutex)) }
 
 // answerUnless is answer, but while the lock is held it hangs.
 func (s *standIn) answerUnless(hangs *sync.RWMutex) io.Closer {
@@ -115,7 +115,7 @@ func TestServeRunsTheTestbed(t *testing.T) {
 		t.Error("it did not wait until the testbed answers")
 	case <-time.After(50 * time.Millisecond):
 	}
-	s.answer()
+	s.writeJSON()
 	<-started
 	begun := time.Now()
 	s.stop()
@@ -145,7 +145,7 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 		return bytes.Count(text, []byte("x"))
 	}
 	wait.Until(t, "three starts", func() bool { return starts() >= 3 })
-	s.answer() // as when an operator starts it by hand
+	s.writeJSON() // as when an operator starts it by hand
 	wait.Until(t, "it is left to somebody else", func() bool { return strings.Contains(s.log.String(), "by somebody else") })
 	had := starts()
 	s.stop()
@@ -160,7 +160,7 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 // was killed, which still answers when the next server starts, is started again.
 func TestServeStartsATestbedThatEndsWithAnotherServer(t *testing.T) {
 	s := newStandIn(t, lasting)
-	ending := s.answer()
+	ending := s.writeJSON()
 	s.start(t.Context())
 	has(t, s.log.String(), "the local testbed runs already")
 	if err := ending.Close(); err != nil {
@@ -207,7 +207,7 @@ func TestServeStartsNoTestbedThatItMayNot(t *testing.T) {
 	has(t, s.log.String(), "level=WARN", "does not run", s.dir+"/patchbay-local up "+s.dir+"/local.yaml")
 
 	s = newStandIn(t, lasting)
-	s.answer()
+	s.writeJSON()
 	s.start(t.Context())
 	has(t, s.log.String(), "runs already")
 	s.stop()
@@ -377,7 +377,7 @@ func TestATestbedComesAndGoesWithTheInventory(t *testing.T) {
 	followed := make(chan struct{})
 	go func() { s.follow([]*Testbed{bed}); close(followed) }()
 	pid := s.begun()
-	s.answer()
+	s.writeJSON()
 	<-followed
 	s.follow([]*Testbed{{Provider: bed.Provider}}) // it is there
 	s.retire(map[string]bool{bed.Provider: true})

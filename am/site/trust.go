@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	// trustLatest is after how many changes in a row the trust folder is read though it
-	// is not quiet: a revocation must not wait for whatever else goes on there.
+	// trustLatest is the number of changes in a row after which the trust folder is
+	// read although it still changes, since a revocation must not wait.
 	trustLatest = 8
-	// trustInterval is how often it is read where nothing seems to change: a CRL
-	// gets out of date by itself.
+	// trustInterval is the interval at which an unchanged trust folder is read again,
+	// because CRLs expire.
 	trustInterval = time.Hour
 )
 
-// Certificates is which certificates, and CRLs, are accepted.
+// Certificates returns the options for accepted certificates and CRLs.
 func (c CredentialsConfig) Certificates() cert.Options {
 	return cert.Options{SHA1: c.SHA1Certificates, MinRSABits: c.MinRSABits}
 }
 
-// openTrust opens the site's clock, and what tells who calls.
+// openTrust opens the site's clock, the trust folder and TLS.
 func (s *Site) openTrust(context.Context) (err error) {
 	c := s.config
 	if s.clock, err = c.OpenClock(s.log); err != nil {
@@ -54,7 +54,8 @@ func (s *Site) openTrust(context.Context) (err error) {
 	return err
 }
 
-// loadAnchors reads the trust folder of a site that is about to serve.
+// loadAnchors reads the trust folder at the start. It fails if the folder has no
+// trusted certificate.
 func (s *Site) loadAnchors() error {
 	dir := s.config.Trusted
 	s.trustSeen = trustState(dir)
@@ -63,8 +64,8 @@ func (s *Site) loadAnchors() error {
 	if err != nil {
 		return fmt.Errorf("%w; the certificates of the authorities whose users may come belong into this folder (key trusted)", err)
 	}
-	s.tellTrust(a, problems)
-	s.tellStale(a)
+	s.logTrust(a, problems)
+	s.logStale(a)
 	if len(a.List()) == 0 {
 		return fmt.Errorf("%s holds no trusted certificate, so nobody could call; put the root of your federation, or authority/authority.pem, into it as NAME.pem", dir)
 	}
@@ -72,14 +73,13 @@ func (s *Site) loadAnchors() error {
 	return nil
 }
 
-// reloadAnchors reads the trust folder again. A folder that cannot be read
-// changes nothing, whatever the reason; one that has become empty is taken by
-// its word.
+// reloadAnchors reads the trust folder again. A folder that cannot be read changes
+// nothing; an empty folder removes all trust.
 func (s *Site) reloadAnchors() {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	defer func() {
-		// A running site must not end over a file.
+		// A mistake in this program must not end a served site over a file.
 		if r := recover(); r != nil {
 			s.log.Error("the trust folder cannot be read, by a mistake of this program; what was trusted stays trusted; take the last change of the folder back, and report this",
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
@@ -90,15 +90,15 @@ func (s *Site) reloadAnchors() {
 		s.log.Error("the trust folder cannot be read; what was trusted stays trusted", "error", err)
 		return
 	}
-	defer s.tellStale(a)
+	defer s.logStale(a)
 	if a.Generation() == s.anchors.Load().Generation() {
-		s.tellProblems(problems)
+		s.logProblems(problems)
 		return
 	}
-	s.staleTold = time.Time{} // of a new state all is told
+	s.staleLogged = time.Time{} // of a new state all is told
 	s.anchors.Store(a)
 	s.auth.SetAnchors(a)
-	s.tellTrust(a, problems)
+	s.logTrust(a, problems)
 	if len(a.List()) == 0 {
 		s.log.Error("the trust folder holds no trusted certificate: nobody may call any more", "folder", s.config.Trusted)
 		return
@@ -111,29 +111,30 @@ func (s *Site) reloadAnchors() {
 		"denied", len(a.Denials()), "generation", a.Generation())
 }
 
-// tellTrust logs what an operator should know of a trust folder.
-func (s *Site) tellTrust(a *cert.Anchors, problems []cert.Problem) {
-	s.tellProblems(problems)
+// logTrust logs problems, revoked anchors and expiring anchors of a trust folder.
+func (s *Site) logTrust(a *cert.Anchors, problems []cert.Problem) {
+	s.logProblems(problems)
 	for _, x := range a.Struck() {
 		s.log.Warn("a certificate of the trust folder is revoked, so it is not trusted", "file", x.Anchor.File, "name", x.Certificate.Name(), "by", display.Place(x.File, x.Line))
 	}
 	warnExpiry(a, s.clock.Now(), s.log)
 }
 
-// tellStale logs each CRL that has got out of date since this was last done.
-func (s *Site) tellStale(a *cert.Anchors) {
+// logStale logs each CRL that expired since the last call.
+func (s *Site) logStale(a *cert.Anchors) {
 	now := s.clock.Now()
 	for _, l := range a.RevocationLists() {
-		if l.Stale(now) && !l.Stale(s.staleTold) {
+		if l.Stale(now) && !l.Stale(s.staleLogged) {
 			s.log.Warn("a CRL is out of date; what it lists stays revoked; get a new one from its issuer", "file", l.File, "issuer", l.Issuer(), "next_update", l.NextUpdate)
 		}
 	}
-	s.staleTold = now
+	s.staleLogged = now
 }
 
-// tellProblems logs what was passed over. A list that lets somebody in who
-// should stay out is worse than one that keeps somebody out.
-func (s *Site) tellProblems(problems []cert.Problem) {
+// logProblems logs the files of the trust folder that are ignored. An ignored
+// revocation is an error, because it admits a user that should be refused; others are
+// warnings.
+func (s *Site) logProblems(problems []cert.Problem) {
 	for _, p := range problems {
 		level := slog.LevelWarn
 		if Revokes(p.File) {
@@ -143,14 +144,14 @@ func (s *Site) tellProblems(problems []cert.Problem) {
 	}
 }
 
-// Revokes tells whether a file of the trust folder says who stays out.
+// Revokes reports whether a file of the trust folder revokes or denies certificates.
 func Revokes(file string) bool {
 	name := strings.ToLower(filepath.Base(file))
 	return filepath.Ext(name) == ".crl" || strings.TrimSuffix(name, filepath.Ext(name)) == cert.DeniedFile
 }
 
-// watchTrust reads the trust folder again whenever it changes, and now and
-// then, until ctx ends.
+// watchTrust reads the trust folder again when it changes, and every trustInterval,
+// until ctx ends.
 func (s *Site) watchTrust(ctx context.Context) {
 	state := func() string { return trustState(s.config.Trusted) }
 	seen, last := s.trustSeen, time.Now() // what has changed while the site was opened counts, too
@@ -162,7 +163,8 @@ func (s *Site) watchTrust(ctx context.Context) {
 	})
 }
 
-// trustState tells two states of the files apart that matter in the folder.
+// trustState returns a text that differs when a relevant file of the trust folder has
+// changed.
 func trustState(dir string) string {
 	entries, err := os.ReadDir(dir)
 	var b strings.Builder
@@ -175,7 +177,7 @@ func trustState(dir string) string {
 	return b.String()
 }
 
-// warnExpiry tells of anchors that are over, or soon will be.
+// warnExpiry logs anchors that have expired or expire soon.
 func warnExpiry(a *cert.Anchors, now time.Time, log *slog.Logger) {
 	for _, x := range a.List() {
 		if x.Certificate.NotAfter.Sub(now) < Soon {
@@ -187,6 +189,7 @@ func warnExpiry(a *cert.Anchors, now time.Time, log *slog.Logger) {
 // Soon is how long before its end a certificate is warned about.
 const Soon = 30 * 24 * time.Hour
 
+// TLS returns the configuration of the TLS listener.
 func (c *Config) TLS(log *slog.Logger) mtls.Config {
 	m := mtls.Config{
 		SHA1Handshakes:   c.Credentials.SHA1Certificates,
@@ -201,6 +204,7 @@ func (c *Config) TLS(log *slog.Logger) mtls.Config {
 	return m
 }
 
+// peerChain returns the client's certificates of a connection; nil without TLS.
 func peerChain(c net.Conn) [][]byte {
 	if c, ok := c.(*mtls.Conn); ok {
 		return c.PeerChain()
@@ -208,8 +212,9 @@ func peerChain(c net.Conn) [][]byte {
 	return nil
 }
 
-// who is the name by which the calls of a chain's owner are counted; "" for
-// strangers. It is asked before any limit of calls, so peers take turns.
+// who returns the name under which the calls of a certificate chain are counted; "" for
+// callers without a trusted certificate. It runs before any limit of calls, so peers
+// take turns.
 func (s *Site) who(remote net.Addr, chain [][]byte) (name string) {
 	s.tls.InTurn(remote, func() {
 		if u, ok := s.auth.Glance(chain, s.clock.Now()); ok {

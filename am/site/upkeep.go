@@ -21,8 +21,8 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// unreadable is what experimenters are told while nobody knows whether the site
-// is locked down.
+// unreadable is the reason that experimenters get while the maintenance file cannot be
+// read at the start.
 const unreadable = "the operators of this aggregate have to mend its settings; please try again later"
 
 // upkeep keeps a served site in step with its maintenance file.
@@ -34,10 +34,10 @@ type upkeep struct {
 	log   *slog.Logger
 
 	turn  chan struct{} // holds one who reads, and guards what follows
-	seen  stamp
+	seen  fileStamp
 	plan  *maintenance.Plan // of the file, in force; nil before the first reading
 	wrong error             // with the file as it is now
-	hold  holding           // in force beside it
+	hold  extraPlan         // in force beside it
 
 	locked, broken atomic.Bool                      // the site takes no new work; the file cannot be read
 	shown          atomic.Pointer[maintenance.Plan] // plan and hold, for those who only look
@@ -47,7 +47,8 @@ func newUpkeep(file string, inv func() *inventory.Inventory, st *store.Store, si
 	return &upkeep{file: file, inv: inv, store: st, site: site, log: log, turn: make(chan struct{}, 1)}
 }
 
-// take waits for the turn, no longer than ctx lasts; done gives it to the next.
+// take waits until no other goroutine reads the file; done lets the next one read. It
+// fails when ctx ends.
 func (u *upkeep) take(ctx context.Context) (done func(), err error) {
 	select {
 	case u.turn <- struct{}{}:
@@ -57,8 +58,8 @@ func (u *upkeep) take(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// read takes in what the file says, if it has changed. With mistakes in it, what
-// is in force stays so; if nothing is yet, the site is locked down.
+// read puts the maintenance file in force if it has changed. A file with mistakes
+// changes nothing; at the start it locks the site down.
 func (u *upkeep) read(ctx context.Context) error {
 	done, err := u.take(ctx)
 	if err != nil {
@@ -98,34 +99,36 @@ func (u *upkeep) read(ctx context.Context) error {
 	return nil
 }
 
-// tell logs what is in force.
+// tell logs the plan in force.
 func (u *upkeep) tell(p *maintenance.Plan) {
 	text := ""
 	if p.Lockdown != nil {
 		text = p.Lockdown.Text
 	}
 	u.log.Info("maintenance read", "file", u.file, "lockdown", text, "planned", len(p.Planned), "drained", len(p.Drained))
-	u.tellUnknown(p)
+	u.logUnknown(p)
 }
 
-// tellUnknown logs what keeps nothing out of service, at each start and reload: a
-// component that has got another name is in service.
-func (u *upkeep) tellUnknown(p *maintenance.Plan) {
+// logUnknown logs the names in the file that the inventory does not have, at each start
+// and reload, since a renamed component is in service.
+func (u *upkeep) logUnknown(p *maintenance.Plan) {
 	for _, x := range p.Unknown(u.has) {
 		u.log.Error("the maintenance file names a component that the inventory does not have, so one that was renamed takes new work; put the right name there, or take it out",
 			"file", u.file, "line", x.Line, "component", x.Name)
 	}
 }
 
-// unknown counts the entries of the file that name what the inventory does not have.
+// unknown counts the entries of the file that name a component which the inventory does
+// not have.
 func (u *upkeep) unknown() int { return len(u.shown.Load().Unknown(u.has)) }
 
+// has reports whether the inventory has a component of that name.
 func (u *upkeep) has(name string) bool {
 	_, ok := u.inv().ComponentNamed(name)
 	return ok
 }
 
-// watch reads the file again whenever it has changed, until ctx ends.
+// watch reads the file again when it has changed, until ctx ends.
 func (u *upkeep) watch(ctx context.Context) {
 	watchFiles(ctx, 0, func() string { return fmt.Sprint(stampOf(u.file)) }, func(string) {
 		if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -134,9 +137,9 @@ func (u *upkeep) watch(ctx context.Context) {
 	})
 }
 
-// answer is what the socket tells: the file is read first, so that who has
-// written it knows that it counts.
-func (u *upkeep) answer(ctx context.Context) ([]byte, error) {
+// stateJSON returns the state for the admin socket. It reads the file first, so that
+// the caller that wrote the file knows that it is in force.
+func (u *upkeep) stateJSON(ctx context.Context) ([]byte, error) {
 	if err := u.read(ctx); err != nil {
 		return nil, err
 	}
@@ -150,15 +153,15 @@ func (u *upkeep) answer(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := stateOf(plan, u.inv(), slivers, u.store.Now())
+	s := upkeepState(plan, u.inv(), slivers, u.store.Now())
 	if wrong != nil {
 		s.Wrong = wrong.Error()
 	}
 	return json.Marshal(s)
 }
 
-// beside lets change say what is heeded beside the file, and heeds it.
-func (u *upkeep) beside(ctx context.Context, change func(*holding)) error {
+// changeExtra changes what is in force beside the file, and applies it.
+func (u *upkeep) changeExtra(ctx context.Context, change func(*extraPlan)) error {
 	done, err := u.take(ctx)
 	if err != nil {
 		return err
@@ -168,14 +171,15 @@ func (u *upkeep) beside(ctx context.Context, change func(*holding)) error {
 	if change(&u.hold); u.hold.same(was) || u.plan == nil {
 		return nil
 	}
-	u.tellHeld(was.held, u.hold.held)
+	u.logDrains(was.held, u.hold.held)
 	plan := u.plan.With(u.hold.lockdown, u.hold.held)
 	u.shown.Store(plan)
 	return u.site.SetPlan(ctx, plan)
 }
 
-// tellHeld logs what is held now, and what is not any more.
-func (u *upkeep) tellHeld(was, now []*maintenance.Drain) {
+// logDrains logs the components that are drained because of orphans now, and those that
+// no longer are.
+func (u *upkeep) logDrains(was, now []*maintenance.Drain) {
 	in := func(all []*maintenance.Drain, d *maintenance.Drain) bool {
 		return slices.ContainsFunc(all, func(x *maintenance.Drain) bool { return x.Components[0] == d.Components[0] })
 	}
@@ -191,7 +195,7 @@ func (u *upkeep) tellHeld(was, now []*maintenance.Drain) {
 	}
 }
 
-// UpkeepState is what a site heeds of its maintenance file, and whom it meets.
+// UpkeepState is the maintenance in force at a site, and the slivers that it concerns.
 type UpkeepState struct {
 	Fingerprint string // of the file that is in force
 	Lockdown    string // what experimenters are told; "" for none
@@ -202,8 +206,8 @@ type UpkeepState struct {
 	Reaches     []Reach
 }
 
-// Reach says that a slice has slivers on what is to be maintained, for longer
-// than until its beginning.
+// Reach says that a slice has slivers on a component whose planned maintenance begins
+// before their leases end.
 type Reach struct {
 	Planned int // the window's place in the file, from 0
 	Slice   string
@@ -211,11 +215,11 @@ type Reach struct {
 	Until   time.Time // the last lease; zero for slivers that are frozen
 }
 
-// maxReaches bounds the answer; nobody reads more.
+// maxReaches limits the entries of the answer.
 const maxReaches = 1000
 
-// stateOf looks at all slivers that live.
-func stateOf(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) UpkeepState {
+// upkeepState returns the state for a plan, from all live slivers.
+func upkeepState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) UpkeepState {
 	s := UpkeepState{Fingerprint: p.Fingerprint}
 	if p.Lockdown != nil {
 		s.Lockdown = p.Lockdown.Text
@@ -272,8 +276,8 @@ func askUpkeep(ctx context.Context, c *Config) (s UpkeepState, err error) {
 	return s, err
 }
 
-// UpkeepOf gives the state of a site, and whether it is served. The plan is what
-// its file says.
+// UpkeepOf returns the maintenance state of a site, and whether it is served. p is the
+// plan in its file.
 func UpkeepOf(ctx context.Context, c *Config, p *maintenance.Plan) (s UpkeepState, served bool, err error) {
 	if s, err = askUpkeep(ctx, c); !errors.Is(err, ErrNotServed) {
 		return s, true, err
@@ -299,11 +303,10 @@ func UpkeepOf(ctx context.Context, c *Config, p *maintenance.Plan) (s UpkeepStat
 			return s, false, err
 		}
 	}
-	return stateOf(p, inv, slivers, now), false, nil
+	return upkeepState(p, inv, slivers, now), false, nil
 }
 
-// Counts makes sure that what was written into the file is what a served site
-// heeds.
+// Counts fails unless a served site has put the written file in force.
 func (s *UpkeepState) Counts(p *maintenance.Plan, c *Config) error {
 	switch {
 	case s.Fingerprint == p.Fingerprint:
@@ -316,7 +319,7 @@ func (s *UpkeepState) Counts(p *maintenance.Plan, c *Config) error {
 	return fmt.Errorf("the served site does not read %s; it was started with another configuration, so start it again", c.Maintenance)
 }
 
-// changedSince tells whether the maintenance file is another than p by now.
+// changedSince reports whether the maintenance file now differs from p.
 func changedSince(p *maintenance.Plan, c *Config) bool {
 	now, err := maintenance.Read(c.Maintenance)
 	return err == nil && now.Fingerprint != p.Fingerprint
@@ -329,20 +332,21 @@ func (r Reach) String() string {
 	return fmt.Sprintf("%s: %s, until %s", r.Slice, display.Count(r.Slivers, "sliver"), r.Until.UTC().Format(time.RFC3339))
 }
 
-// holding is what a site heeds beside its maintenance file.
-type holding struct {
+// extraPlan is what is in force beside the maintenance file: a lockdown, and drains
+// because of orphans.
+type extraPlan struct {
 	lockdown *maintenance.Lockdown // nil for none
 	held     []*maintenance.Drain  // by component
 }
 
-// same tells whether the same is heeded.
-func (h holding) same(o holding) bool {
+// same reports whether both are equal.
+func (h extraPlan) same(o extraPlan) bool {
 	return h.lockdown == o.lockdown && slices.EqualFunc(h.held, o.held, func(a, b *maintenance.Drain) bool {
 		return a.Components[0] == b.Components[0] && a.Text == b.Text && a.Since.Equal(b.Since)
 	})
 }
 
-// DrainText is an entry of what is drained, in a line.
+// DrainText returns a drain in one line.
 func DrainText(d *maintenance.Drain) string {
 	text := strings.Join(d.Components, " ")
 	if d.Text != "" {
@@ -351,7 +355,7 @@ func DrainText(d *maintenance.Drain) string {
 	return text
 }
 
-// NoComponent says that there is no component of a name.
+// NoComponent returns the error for a name that no component has, with a suggestion.
 func NoComponent(inv *inventory.Inventory, name string) error {
 	near := ""
 	if n := suggest.Word(name, componentNames(inv)); n != "" {
@@ -360,7 +364,7 @@ func NoComponent(inv *inventory.Inventory, name string) error {
 	return fmt.Errorf("the inventory has no component %q%s", name, near)
 }
 
-// WindowText is what a window is about, as it was written.
+// WindowText returns the components of a window as they were written.
 func WindowText(w *maintenance.Window) string {
 	if len(w.Components) == 0 {
 		return "the whole site"
@@ -368,7 +372,8 @@ func WindowText(w *maintenance.Window) string {
 	return strings.Join(w.Components, " ")
 }
 
-// componentNames are the first names of an inventory, for hints.
+// componentNames returns the first 1000 component names of an inventory, for
+// suggestions.
 func componentNames(inv *inventory.Inventory) (names []string) {
 	for _, c := range inv.Components[:min(len(inv.Components), 1000)] {
 		names = append(names, c.Name)

@@ -37,7 +37,7 @@ func TestWhoReachesIntoMaintenance(t *testing.T) {
 	released.Status.Allocation = am.Unallocated
 	reserved := on("f", "pc4", 7)
 	reserved.Status.Allocation = am.Allocated
-	s := stateOf(p, inv, []am.Sliver{
+	s := upkeepState(p, inv, []am.Sliver{
 		on("a", "pc1", 8),  // ends as it begins
 		on("b", "pc1", 9),  // reaches into the first
 		on("b", "pc2", 11), // so does this

@@ -5,7 +5,7 @@ import "runtime/debug"
 // version is set by the linker for a release.
 var version = ""
 
-// SoftwareVersion is the release, or else the commit that was built.
+// SoftwareVersion returns the release, or else the commit that was built.
 func SoftwareVersion() string {
 	if version != "" {
 		return version

@@ -19,23 +19,23 @@ import (
 	"patchbay/inventory"
 )
 
-// doors are what commands ask a served site at its socket, beside what package
-// server answers itself.
-func (s *Site) doors() map[string]http.Handler {
+// endpoints returns the handlers of the admin socket that package server does not have
+// itself.
+func (s *Site) endpoints() map[string]http.Handler {
 	doors := operate.Doors(s.operations)
 	for pattern, h := range map[string]http.Handler{
-		"GET /time":        http.HandlerFunc(s.tellTime),
-		"GET /clock":       http.HandlerFunc(s.tellClock),
-		"POST /clock":      http.HandlerFunc(s.believeClock),
-		"GET /reload":      http.HandlerFunc(s.answerReload),
-		"POST /reload":     http.HandlerFunc(s.answerReload),
-		"GET /hooks":       http.HandlerFunc(s.tellHooks),
+		"GET /time":        http.HandlerFunc(s.serveTime),
+		"GET /clock":       http.HandlerFunc(s.serveClock),
+		"POST /clock":      http.HandlerFunc(s.trustClock),
+		"GET /reload":      http.HandlerFunc(s.serveReload),
+		"POST /reload":     http.HandlerFunc(s.serveReload),
+		"GET /hooks":       http.HandlerFunc(s.serveHooks),
 		"GET /orphans":     http.HandlerFunc(s.listOrphans),
 		"POST /orphans":    http.HandlerFunc(s.releaseOrphans),
-		"GET /backup":      s.backupDoor(),
-		"GET /check-store": http.HandlerFunc(s.tellStore),
+		"GET /backup":      s.backupEndpoint(),
+		"GET /check-store": http.HandlerFunc(s.serveStoreCheck),
 	} {
-		doors[pattern] = bare(h)
+		doors[pattern] = withoutQuery(h)
 	}
 	if s.config.readOnly {
 		for pattern := range doors {
@@ -49,14 +49,14 @@ func (s *Site) doors() map[string]http.Handler {
 	return doors
 }
 
-// answer writes v as JSON.
-func answer(w http.ResponseWriter, v any) {
+// writeJSON answers a request with v as JSON.
+func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // who asked may have left
+	_ = json.NewEncoder(w).Encode(v) // the client may have closed the connection
 }
 
-// bare is a door whose questions have no query: nothing that is asked is passed over.
-func bare(h http.Handler) http.Handler {
+// withoutQuery refuses requests with a query, so that no misspelt option is ignored.
+func withoutQuery(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := operate.NoQuery(r); err != nil {
 			operate.Fail(w, err)
@@ -66,24 +66,23 @@ func bare(h http.Handler) http.Handler {
 	})
 }
 
-// backupDoor hands out the store, to one at a time.
-type backupDoor struct {
+// backupEndpoint sends the store to one client at a time.
+type backupEndpoint struct {
 	site *Site
-	// part is how long one part of a backup may take to be read by who asked for it,
-	// whole how long all of it: meanwhile nothing of the file is used again, and it
-	// grows.
+	// part limits the time in which the client reads one part of a backup, and whole that
+	// for all of it: during a backup no pages of the store are reused, so it grows.
 	part, whole time.Duration
-	// wait is how long one waits for the one before: its reader has all of it a moment
-	// before the door is free.
+	// wait is how long a request waits for the backup before it, whose client has read
+	// everything a moment before it ends.
 	wait time.Duration
 	busy chan struct{}
 }
 
-func (s *Site) backupDoor() http.Handler {
-	return &backupDoor{site: s, part: 30 * time.Second, whole: 10 * time.Minute, wait: 2 * time.Second, busy: make(chan struct{}, 1)}
+func (s *Site) backupEndpoint() http.Handler {
+	return &backupEndpoint{site: s, part: 30 * time.Second, whole: 10 * time.Minute, wait: 2 * time.Second, busy: make(chan struct{}, 1)}
 }
 
-func (d *backupDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *backupEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case d.busy <- struct{}{}:
 		defer func() { <-d.busy }()
@@ -93,7 +92,7 @@ func (d *backupDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	out := &unhurried{ResponseWriter: w, control: http.NewResponseController(w), part: d.part, end: time.Now().Add(d.whole)}
+	out := &slowWriter{ResponseWriter: w, control: http.NewResponseController(w), part: d.part, end: time.Now().Add(d.whole)}
 	begun := false
 	err := d.site.store.Backup(out, func(size int64) {
 		begun = true
@@ -103,22 +102,23 @@ func (d *backupDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 		d.site.log.Info("a backup was made", "state", d.site.config.State)
-	case begun: // what it asked for breaks off, which it sees
+	case begun: // the client sees that the answer breaks off
 		d.site.log.Warn("a backup was not read to its end", "state", d.site.config.State, "error", err)
 	default:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
 
-// unhurried is an answer that may take long, as long as it is read.
-type unhurried struct {
+// slowWriter extends the write deadline of an answer with each part that the client
+// reads, until end.
+type slowWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	part    time.Duration
 	end     time.Time
 }
 
-func (p *unhurried) Write(b []byte) (int, error) {
+func (p *slowWriter) Write(b []byte) (int, error) {
 	until := time.Now().Add(p.part)
 	if until.After(p.end) {
 		until = p.end
@@ -129,52 +129,55 @@ func (p *unhurried) Write(b []byte) (int, error) {
 	return p.ResponseWriter.Write(b)
 }
 
-// tellStore answers what a look at the whole store finds.
-func (s *Site) tellStore(w http.ResponseWriter, _ *http.Request) {
+// serveStoreCheck answers GET /check-store with the result of a check of the whole
+// store.
+func (s *Site) serveStoreCheck(w http.ResponseWriter, _ *http.Request) {
 	report, err := s.store.Check()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	answer(w, report)
+	writeJSON(w, report)
 }
 
-// tellTime answers commands that reckon from now.
-func (s *Site) tellTime(w http.ResponseWriter, _ *http.Request) {
-	answer(w, timeAnswer{s.clock.Now()})
+// serveTime answers GET /time with the site's time.
+func (s *Site) serveTime(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, timeAnswer{s.clock.Now()})
 }
 
-// tellClock answers `patchbay clock`.
-func (s *Site) tellClock(w http.ResponseWriter, _ *http.Request) {
-	s.answerClock(w, ClockAnswer{Now: s.clock.State()})
+// serveClock answers GET /clock, for `patchbay clock`.
+func (s *Site) serveClock(w http.ResponseWriter, _ *http.Request) {
+	s.writeClock(w, ClockAnswer{Now: s.clock.State()})
 }
 
-// believeClock answers `patchbay clock --believe`.
-func (s *Site) believeClock(w http.ResponseWriter, r *http.Request) {
+// trustClock answers POST /clock, for `patchbay clock --believe`: the site trusts the
+// host's clock again.
+func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
 	order, ok := readOrder(w, r)
 	if !ok {
 		return
 	}
 	var a ClockAnswer
 	a.Before, a.Now = s.clock.Believe()
-	s.log.Warn("the host's clock is believed by an operator's word", "site", a.Before.Site, "host", a.Before.Host, "operator", order.Operator)
+	s.log.Warn("an operator has confirmed the host's clock", "site", a.Before.Site, "host", a.Before.Host, "operator", order.Operator)
 	if err := s.clock.Save(); err != nil {
 		s.log.Error("the clock's file was not written", "error", err)
 	}
 	if a.Doubted() {
-		s.noteAct(order.Operator, ClockBelieved, a.Summary())
+		s.recordAct(order.Operator, ClockBelieved, a.Summary())
 	}
-	s.answerClock(w, a)
+	s.writeClock(w, a)
 	s.runner.Wake()
 }
 
-func (s *Site) answerClock(w http.ResponseWriter, a ClockAnswer) {
+// writeClock adds the count of ended leases to a and writes it.
+func (s *Site) writeClock(w http.ResponseWriter, a ClockAnswer) {
 	if err := a.Count(s.store); err != nil {
-		s.log.Error("the clock cannot be told", "error", err)
-		http.Error(w, "The clock cannot be told; the log says why.", http.StatusInternalServerError)
+		s.log.Error("the state of the clock cannot be read", "error", err)
+		http.Error(w, "The state of the clock cannot be read; the log says why.", http.StatusInternalServerError)
 		return
 	}
-	answer(w, a)
+	writeJSON(w, a)
 }
 
 // Bounds of an order.
@@ -183,15 +186,14 @@ const (
 	maxOperator  = 100     // bytes
 )
 
-// ServerCommand is what a command says to a served site that is to do something of which
-// the audit tells: the site writes that line, for who gave the order may be gone
-// before it is done.
+// ServerCommand is an order to a served site that the audit records. The site records
+// it, because the client may end before the order is carried out.
 type ServerCommand struct {
 	Operator string `json:"operator"`
 }
 
-// readOrder reads an order. One that would make an odd audit is refused, in an answer;
-// then ok is false.
+// readOrder reads a ServerCommand. It answers an unusable one with an error; then ok is
+// false.
 func readOrder(w http.ResponseWriter, r *http.Request) (o ServerCommand, ok bool) {
 	err := operate.ReadOrder(w, r, maxSiteOrder, &o)
 	switch {
@@ -207,14 +209,14 @@ func readOrder(w http.ResponseWriter, r *http.Request) (o ServerCommand, ok bool
 	return o, err == nil
 }
 
-// tellHooks answers how each hook does.
-func (s *Site) tellHooks(w http.ResponseWriter, _ *http.Request) {
-	answer(w, s.hooks.States())
+// serveHooks answers GET /hooks with the state of each hook.
+func (s *Site) serveHooks(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, s.hooks.States())
 }
 
-// answerReload is what a command asks of a served site: POST takes the inventory
-// over, GET tells what that would mean.
-func (s *Site) answerReload(w http.ResponseWriter, r *http.Request) {
+// serveReload answers /reload: POST puts the inventory file in force, GET reports what
+// that would change.
+func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 	var report *ReloadReport
 	var err error
 	if r.Method == http.MethodPost {
@@ -229,7 +231,7 @@ func (s *Site) answerReload(w http.ResponseWriter, r *http.Request) {
 			_, err = s.policy.load(PolicySite(inv))
 		}
 		if err == nil {
-			err = report.meet(nil, inv, s.store, s.providers.usable)
+			err = report.compareSlivers(nil, inv, s.store, s.providers.usable)
 		}
 	}
 	if err != nil {
@@ -238,7 +240,7 @@ func (s *Site) answerReload(w http.ResponseWriter, r *http.Request) {
 			s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
 		}
 	}
-	answer(w, report)
+	writeJSON(w, report)
 }
 
 // listOrphans answers GET /orphans with one JSON OrphanRow a line.
@@ -279,5 +281,5 @@ func (s *Site) releaseOrphans(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	answer(w, s.removeOrphans(r.Context(), orphans))
+	writeJSON(w, s.removeOrphans(r.Context(), orphans))
 }

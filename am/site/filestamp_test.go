@@ -52,7 +52,7 @@ func TestStampTellsStatesApart(t *testing.T) {
 		}
 		last = now
 	}
-	if last != (stamp{}) {
+	if last != (fileStamp{}) {
 		t.Errorf("of nothing it is %+v", last)
 	}
 }
@@ -66,7 +66,7 @@ func TestUpkeepIsWaitedForNoLongerThanAsked(t *testing.T) {
 	defer done()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := u.answer(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := u.stateJSON(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

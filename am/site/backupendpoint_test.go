@@ -33,7 +33,7 @@ func TestBackupDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := new(wait.Buffer)
-	door := &backupDoor{site: &Site{store: s, config: &Config{}, log: slog.New(slog.NewTextHandler(out, nil))}, part: 300 * time.Millisecond, whole: time.Hour, wait: 150 * time.Millisecond, busy: make(chan struct{}, 1)}
+	door := &backupEndpoint{site: &Site{store: s, config: &Config{}, log: slog.New(slog.NewTextHandler(out, nil))}, part: 300 * time.Millisecond, whole: time.Hour, wait: 150 * time.Millisecond, busy: make(chan struct{}, 1)}
 	server := httptest.NewServer(door)
 	defer server.Close()
 

@@ -1,0 +1,115 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/am/display"
+)
+
+// checkFiles checks that all configured files exist. Its error joins a *ConfigError,
+// with the line of the key, for each that does not.
+func (c *Config) checkFiles() error {
+	return errors.Join(c.CheckKeyFiles(), c.CheckFile("inventory", c.Inventory), c.CheckFolder("trusted", c.Trusted),
+		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit(), c.CheckMetrics())
+}
+
+// CheckKeyFiles checks that the files of keys exist.
+func (c *Config) CheckKeyFiles() error {
+	var errs []error
+	for i, pair := range c.Keys {
+		where := c.Origin.Where(fmt.Sprintf("keys.%d", i))
+		for _, f := range [][2]string{{"certificate", pair.Certificate}, {"key", pair.Key}} {
+			if _, err := os.Stat(f[1]); err != nil {
+				errs = append(errs, &ConfigError{where, "keys", notThere(f[0], f[1], err)})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CheckFile checks that the path of a key is an existing file.
+func (c *Config) CheckFile(key, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return c.Origin.wrong(key, "%s", notThere("file", path, err))
+	case info.IsDir():
+		return c.Origin.wrong(key, "%s is a folder; name a file", path)
+	}
+	return nil
+}
+
+// CheckFolder checks that the path of a key is an existing folder.
+func (c *Config) CheckFolder(key, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return c.Origin.wrong(key, "%s", notThere("folder", path, err))
+	case !info.IsDir():
+		return c.Origin.wrong(key, "%s is no folder; name the folder", path)
+	}
+	return nil
+}
+
+// CheckState checks that the store can be created or written. Its folder must be
+// writable too, since other files are created there.
+func (c *Config) CheckState() error { return c.checkWritten("state", c.State, true) }
+
+// CheckAudit checks that the audit can be created or appended to.
+func (c *Config) CheckAudit() error { return c.checkWritten("audit", c.Audit, false) }
+
+// checkWritten checks that the file of a key can be created, or read and written. With
+// always, its folder must be writable even if the file exists.
+func (c *Config) checkWritten(key, path string, always bool) error {
+	dir := filepath.Dir(path)
+	if err := c.CheckFolder(key, dir); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if isNew || always {
+		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+			return c.Origin.wrong(key, "%s; or name a file elsewhere", notWritable(dir, err))
+		}
+	}
+	switch {
+	case isNew:
+		return nil
+	case err != nil:
+		return c.Origin.wrong(key, "%v", err)
+	case !info.Mode().IsRegular():
+		return c.Origin.wrong(key, "%s is not a regular file; name one that is, or will be", path)
+	}
+	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
+		return c.Origin.wrong(key, "%s", notWritable(path, err))
+	}
+	return nil
+}
+
+// notWritable returns the message for a file or folder that this process cannot write.
+func notWritable(path string, err error) string {
+	if !errors.Is(err, unix.EACCES) {
+		return fmt.Sprintf("%s is not writable (%v)", path, err)
+	}
+	name := strconv.Itoa(os.Geteuid())
+	if u, err := user.LookupId(name); err == nil {
+		name = u.Username
+	}
+	return fmt.Sprintf("%s is not writable by user %s: %s", path, name, display.AsRoot("chown", name, path))
+}
+
+// notThere returns the message for a file or folder that cannot be read.
+func notThere(what, path string, err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("the %s %s does not exist; make it, or correct the name", what, path)
+	}
+	return fmt.Sprintf("the %s cannot be looked at: %v", what, err)
+}
