@@ -77,9 +77,9 @@ type Authorizer struct {
 // that nothing verified outlives the anchor that vouched for it.
 type trust struct {
 	anchors    *cert.Anchors
-	statements *cert.Memory[*statement]
-	callers    *cert.Memory[knownCaller]
-	glanced    *cert.Memory[time.Time] // when Glance last did not know a chain
+	statements *cert.Cache[*statement]
+	callers    *cert.Cache[knownCaller]
+	glanced    *cert.Cache[time.Time] // when Glance last did not know a chain
 }
 
 // New makes an Authorizer that trusts the given anchors.
@@ -116,8 +116,8 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 		return
 	}
 	z.trust.Store(&trust{
-		anchors: a, statements: cert.NewMemory[*statement](z.cacheSize),
-		callers: cert.NewMemory[knownCaller](z.cacheSize), glanced: cert.NewMemory[time.Time](z.cacheSize),
+		anchors: a, statements: cert.NewCache[*statement](z.cacheSize),
+		callers: cert.NewCache[knownCaller](z.cacheSize), glanced: cert.NewCache[time.Time](z.cacheSize),
 	})
 }
 

@@ -90,7 +90,7 @@ type fault struct {
 func (f *fault) Error() string { return f.text }
 
 // Breaks is the rule that is broken.
-func (f *fault) Breaks() rule.Rule { return f.rule }
+func (f *fault) BrokenRule() rule.Rule { return f.rule }
 
 // refuse is a refusal by a rule.
 func refuse(r rule.Rule, detail am.Detail, format string, args ...any) *fault {

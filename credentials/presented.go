@@ -77,7 +77,7 @@ func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certific
 	if s, ok := x.statements.Get(key); ok && s.holds(x.now) {
 		return s, nil
 	}
-	if rule.Budget.Broken(x.budget.Spent()) {
+	if rule.Budget.Broken(x.budget.IsSpent()) {
 		return nil, refuse(rule.Budget, am.CredentialInvalid, "it is not read: %v", cert.ErrBudget)
 	}
 	s, err := z.verify(x, []byte(text), beside)

@@ -170,7 +170,7 @@ func trustState(dir string) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, err)
 	for _, e := range entries {
-		if cert.Matters(e.Name()) {
+		if cert.IsTrustFile(e.Name()) {
 			fmt.Fprintln(&b, e.Name(), stampOf(filepath.Join(dir, e.Name())))
 		}
 	}

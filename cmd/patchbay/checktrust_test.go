@@ -60,8 +60,8 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 		"ok       denied:8: "+f.urn("authority", "ma")+": counts for an authority of that URN below fed.pem",
 		"ok       denied:9: serial 7777 of "+f.urn("authority", "ma")+": counts for an authority of that URN below fed.pem",
 		"warning  fed.pem: "+sub.urn+" is revoked by denied:6, so it is not trusted",
-		"warning  Denied.txt: it is passed over: the deny list is named denied",
-		"warning  more.CRL: it is passed over: only *.crl",
+		"warning  Denied.txt: it is ignored: the deny list is named denied",
+		"warning  more.CRL: it is ignored: only *.crl",
 	)
 	if one := lines(0, filepath.Join(dir, "fed.crl")); one != out {
 		t.Errorf("a CRL alone is checked in its folder, but:\n%s", one)

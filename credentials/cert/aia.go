@@ -12,11 +12,11 @@ var (
 )
 
 // cutAIA removes the one non-critical authorityInfoAccess extension from a
-// certificate. Emulab's and imec's authorities put an access method 2.25.UUID
-// there, an arc of 128 bits, for which the standard library refuses the whole
-// certificate. It gives the shortened certificate for parsing and the original
-// TBSCertificate for the signature; ok is false when there is not exactly one
-// such extension, or it is critical.
+// certificate. The authorities of Emulab and imec write an access method 2.25.UUID
+// there, whose arc has 128 bits, and the standard library refuses the whole
+// certificate. It returns the shortened certificate for parsing and the original
+// TBSCertificate for the signature. ok is false unless there is exactly one such
+// extension and it is not critical.
 func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	const extensionsTag = 3
 	outer := elements(der)
@@ -41,15 +41,15 @@ func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	return sequence(outer), tbs, true
 }
 
-// isAIA tells whether an extension is authorityInfoAccess. It has two parts
-// unless it says whether it is critical.
+// isAIA reports whether an extension is authorityInfoAccess. It has two parts if it
+// does not state whether it is critical.
 func isAIA(extension asn1.RawValue) bool {
 	parts := elements(extension.FullBytes)
 	oid, _ := asn1.Marshal(oidAuthorityInfoAccess)
 	return len(parts) > 0 && bytes.Equal(parts[0].FullBytes, oid)
 }
 
-// elements are those of a SEQUENCE, which must be all of der; else there are none.
+// elements returns the elements of a SEQUENCE, nil if der is anything else.
 func elements(der []byte) (list []asn1.RawValue) {
 	if rest, err := asn1.Unmarshal(der, &list); err != nil || len(rest) > 0 {
 		return nil
@@ -57,7 +57,7 @@ func elements(der []byte) (list []asn1.RawValue) {
 	return list
 }
 
-// sequence is elements the other way round; nil if they cannot be written.
+// sequence encodes elements as a SEQUENCE; nil if that fails.
 func sequence(list []asn1.RawValue) []byte {
 	der, _ := asn1.Marshal(list)
 	return der

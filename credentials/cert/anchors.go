@@ -10,17 +10,17 @@ import (
 	"patchbay/am/urn"
 )
 
-// Anchor is one certificate the operator trusts as such.
+// Anchor is one certificate that the operator trusts.
 type Anchor struct {
 	Certificate *Certificate
-	// Authorities are those it may speak for beside the one in its own URN.
+	// Authorities are those it covers beside the one in its own URN.
 	Authorities []string
-	// File is where it came from; empty when it came from no file.
+	// File is the file it was read from; empty if there was none.
 	File string
 }
 
-// Covers lists the authorities the anchor vouches for; each covers the
-// authorities below it too.
+// Covers returns the authorities that the anchor may certify; each includes the
+// authorities below it.
 func (a Anchor) Covers() []string {
 	var list []string
 	if a.Certificate.URN.Type == urn.Authority {
@@ -29,32 +29,32 @@ func (a Anchor) Covers() []string {
 	return append(list, a.Authorities...)
 }
 
-// Anchors is one generation of trust, with what is revoked in it: immutable,
-// safe for concurrent use. It remembers chains it has verified, so those never
-// outlive the generation.
+// Anchors is one generation of trust, including its revocations. It is immutable and
+// safe for concurrent use. It caches verified chains, so these never outlive the
+// generation.
 type Anchors struct {
 	list       []Anchor
 	byHash     map[[sha256.Size]byte]int
 	bySubject  map[string][]int
 	revoked    revoked
 	generation string
-	verified   *Memory[verified]
-	shared     *Memory[*Certificate] // of the verified chains
+	verified   *Cache[verified]
+	shared     *Cache[*Certificate] // certificates of the verified chains
 }
 
-// verified is a chain with the time in which every certificate of it is known
-// to be valid: since it was verified, until the first one expires.
+// verified is a chain with the time in which all its certificates are valid: from its
+// verification until the first one expires.
 type verified struct {
 	chain      Chain
 	from, ends time.Time
 }
 
-// remembered is how many verified chains, and certificates of them, are kept.
-const remembered = 4096
+// maxCached is the number of verified chains, and of their certificates, in the cache.
+const maxCached = 4096
 
-// remember keeps a verified chain. However often a certificate was read, and
-// however many chains it is in, it is kept once.
-func (a *Anchors) remember(key [sha256.Size]byte, chain Chain, now time.Time) {
+// store caches a verified chain. It keeps each certificate once, in however many
+// chains it is.
+func (a *Anchors) store(key [sha256.Size]byte, chain Chain, now time.Time) {
 	for i, c := range chain {
 		if known, ok := a.shared.Get(c.hash); ok {
 			chain[i] = known
@@ -65,12 +65,12 @@ func (a *Anchors) remember(key [sha256.Size]byte, chain Chain, now time.Time) {
 	a.verified.Put(key, verified{chain, now, chain.Expires()})
 }
 
-// NewAnchors trusts the given anchors, and nothing is revoked. The same
-// certificate given twice is one anchor that covers what both cover.
+// NewAnchors returns a generation with these anchors and without revocations. Equal
+// certificates become one anchor that covers the authorities of both.
 func NewAnchors(list ...Anchor) *Anchors { return newAnchors(list, nil, nil) }
 
 func newAnchors(list []Anchor, lists []*RevocationList, denied []Denial) *Anchors {
-	a := &Anchors{byHash: map[[sha256.Size]byte]int{}, bySubject: map[string][]int{}, verified: NewMemory[verified](remembered), shared: NewMemory[*Certificate](remembered)}
+	a := &Anchors{byHash: map[[sha256.Size]byte]int{}, bySubject: map[string][]int{}, verified: NewCache[verified](maxCached), shared: NewCache[*Certificate](maxCached)}
 	var distinct []Anchor
 	seen := map[[sha256.Size]byte]int{}
 	for _, anchor := range list {
@@ -96,8 +96,8 @@ func newAnchors(list []Anchor, lists []*RevocationList, denied []Denial) *Anchor
 	return a
 }
 
-// fingerprint depends on the anchors, what they cover and what is revoked, not
-// on the order or the names of files.
+// fingerprint returns a hash of the anchors, their authorities and the revocations. It
+// does not depend on the order or the names of files.
 func (a *Anchors) fingerprint() string {
 	var lines []string
 	for _, anchor := range a.list {
@@ -114,12 +114,11 @@ func (a *Anchors) fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Generation names this state of trust: equal sets of anchors and of what is
-// revoked have equal generations.
+// Generation identifies this state of trust: equal anchors and revocations have equal
+// generations.
 func (a *Anchors) Generation() string { return a.generation }
 
-// List gives the anchors, in the order they were read, without those that are
-// revoked.
+// List returns the anchors that are not revoked, in the order they were read.
 func (a *Anchors) List() []Anchor { return slices.Clone(a.list) }
 
 func (a *Anchors) find(c *Certificate) (Anchor, bool) {

@@ -6,31 +6,31 @@ import (
 	"errors"
 )
 
-// Budget is how much checking of signatures is still done on somebody's behalf,
-// counted in checks with an RSA key of 2048 bits, about 30 µs each. A nil Budget
-// has no end. It is not safe for concurrent use.
+// Budget limits the signature checks for one caller, in units of a check with an RSA
+// key of 2048 bits, about 30 µs. A nil Budget is unlimited. It is not safe for
+// concurrent use.
 type Budget struct{ left int }
 
-// NewBudget makes a budget of so many checks.
+// NewBudget returns a budget of that many checks.
 func NewBudget(checks int) *Budget { return &Budget{checks} }
 
-// ErrBudget says that a budget is used up.
-var ErrBudget = errors.New("more signatures would have to be checked than are for one call; present fewer credentials, and with each only the certificates it needs")
+// ErrBudget is the error for a budget that is used up.
+var ErrBudget = errors.New("one call may not cause that many signature checks; present fewer credentials, and with each only the certificates it needs")
 
-// Take pays for one check with the key, and tells whether the budget held it.
+// Take subtracts the cost of one check with the key and reports whether the budget sufficed.
 func (b *Budget) Take(key any) bool {
 	if b == nil {
 		return true
 	}
-	b.left -= price(key)
+	b.left -= cost(key)
 	return b.left >= 0
 }
 
-// Spent tells whether nothing more can be paid from b.
-func (b *Budget) Spent() bool { return b != nil && b.left <= 0 }
+// IsSpent reports whether the budget is used up.
+func (b *Budget) IsSpent() bool { return b != nil && b.left <= 0 }
 
-// price is measured with the standard library; it need not be exact.
-func price(key any) int {
+// cost is the relative time of a check, measured with the standard library.
+func cost(key any) int {
 	switch k := key.(type) {
 	case *rsa.PublicKey:
 		n := min(k.N.BitLen(), MaxRSABits) / 2048

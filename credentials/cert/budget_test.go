@@ -12,16 +12,16 @@ func TestBudgetPaysByTheKey(t *testing.T) {
 		k := pki.Key(t, key).Public()
 		b := cert.NewBudget(48)
 		for i := range checks {
-			if b.Spent() || !b.Take(k) {
+			if b.IsSpent() || !b.Take(k) {
 				t.Fatalf("%s: check %d of %d is not paid", key, i+1, checks)
 			}
 		}
-		if !b.Spent() || b.Take(k) {
+		if !b.IsSpent() || b.Take(k) {
 			t.Errorf("%s: more than %d checks are paid", key, checks)
 		}
 	}
 	var none *cert.Budget
-	if none.Spent() || !none.Take(nil) {
+	if none.IsSpent() || !none.Take(nil) {
 		t.Error("no budget has an end")
 	}
 }

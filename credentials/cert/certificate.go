@@ -15,24 +15,24 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// MaxBytes is the largest certificate, and the largest text of certificates
-// (ParsePEM), that is read.
+// MaxBytes is the size of the largest certificate, and of the largest text of
+// certificates (ParsePEM), that is read.
 const MaxBytes = 64 << 10
 
-// Certificate is an X.509 certificate with the names GENI reads from it. Its
-// Raw and RawTBSCertificate are the bytes as received.
+// Certificate is an X.509 certificate with the GENI names in it. Its Raw and
+// RawTBSCertificate are the bytes as received.
 type Certificate struct {
 	*x509.Certificate
-	// URN is the one subject alternative name that begins with urn:publicid:.
-	// It is zero when there is none, or when NameErr is not nil.
+	// URN is the only subject alternative name that begins with urn:publicid:. It is
+	// zero if there is none, or if NameErr is not nil.
 	URN urn.URN
 
 	nameErr *Error
 	hash    [sha256.Size]byte
 }
 
-// Parse reads one certificate in DER. The error is that of the standard
-// library; one non-critical authorityInfoAccess extension may be malformed.
+// Parse reads one certificate in DER. It returns the errors of the standard library,
+// but accepts one malformed non-critical authorityInfoAccess extension.
 func Parse(der []byte) (*Certificate, error) {
 	if rule.CertificateSize.Broken(len(der) > MaxBytes) {
 		return nil, refuseText(rule.CertificateSize, "certificate of %d bytes, at most %d are read", len(der), MaxBytes)
@@ -49,7 +49,7 @@ func Parse(der []byte) (*Certificate, error) {
 		x.Raw = bytes.Clone(der)
 		x.RawTBSCertificate = tbs
 	}
-	if rule.NothingAdded.Broken(!nothingAdded(x.Raw)) {
+	if rule.NothingAdded.Broken(!hasNothingAdded(x.Raw)) {
 		return nil, refuseText(rule.NothingAdded, "something stands behind the signature, or some of its bits are unused")
 	}
 	c := &Certificate{Certificate: x, hash: sha256.Sum256(x.Raw)}
@@ -57,23 +57,22 @@ func Parse(der []byte) (*Certificate, error) {
 	return c, nil
 }
 
-// nothingAdded tells whether a certificate that the library has read is nothing
-// but what is signed, the algorithm and the bytes of the signature. The library
-// shifts out bits of the signature that are said to be unused, and passes over
-// what follows it: one certificate could have as many fingerprints as one likes.
-func nothingAdded(der cryptobyte.String) bool {
+// hasNothingAdded reports whether a parsed certificate consists only of the signed
+// part, the algorithm and the signature. The standard library drops unused bits of
+// the signature and ignores what follows it; then one certificate could have any
+// number of fingerprints.
+func hasNothingAdded(der cryptobyte.String) bool {
 	var outer cryptobyte.String
 	var signature []byte
 	return der.ReadASN1(&outer, asn1.SEQUENCE) && outer.SkipASN1(asn1.SEQUENCE) && outer.SkipASN1(asn1.SEQUENCE) &&
 		outer.ReadASN1BitStringAsBytes(&signature) && outer.Empty()
 }
 
-// Fingerprint is the SHA-256 of the certificate in hexadecimal.
+// Fingerprint returns the SHA-256 of the certificate in hexadecimal.
 func (c *Certificate) Fingerprint() string { return hex.EncodeToString(c.hash[:]) }
 
-// NameErr says why the URNs in the certificate name nobody: malformed, or two
-// different ones; it is an *Error. It is nil when there is one, and when there
-// is none.
+// NameErr returns an *Error if the URNs in the certificate are malformed or differ.
+// It is nil if there is one URN, and if there is none.
 func (c *Certificate) NameErr() error {
 	if c.nameErr == nil {
 		return nil
@@ -81,7 +80,7 @@ func (c *Certificate) NameErr() error {
 	return c.nameErr
 }
 
-// Name is how messages speak of the certificate: by URN, or else by subject.
+// Name returns the name of the certificate in messages: its URN or its subject.
 func (c *Certificate) Name() string {
 	if !c.URN.IsZero() {
 		return c.URN.String()
@@ -89,8 +88,8 @@ func (c *Certificate) Name() string {
 	return fmt.Sprintf("certificate %q", short(c.Subject.String()))
 }
 
-// readNames reads the subject alternative names from their raw bytes: a round
-// trip through net/url would fold and re-escape them.
+// readNames reads the subject alternative names from their raw bytes, because
+// net/url would change their case and escapes.
 func (c *Certificate) readNames() {
 	defer c.readSubject()
 	const uriTag = asn1.Tag(6 | 0x80)

@@ -17,65 +17,65 @@ import (
 const (
 	maxListFile    = 16 << 20
 	maxFileLists   = 1000
-	maxListEntries = 1_000_000 // of a whole folder
-	maxSerial      = 64        // bytes; RFC 5280 has 20
+	maxListEntries = 1_000_000 // in a whole folder
+	maxSerial      = 64        // bytes; RFC 5280 allows 20
 )
 
-// RevocationList is one CRL: serial numbers that its issuer has revoked. It is
-// immutable. What it says counts only for certificates of an issuer that has
-// its subject and has signed it.
+// RevocationList is one CRL: the serial numbers that its issuer has revoked. It is
+// immutable. It applies only to certificates of an issuer that has its subject and
+// has signed it.
 type RevocationList struct {
-	// File is where it came from; empty when it came from no file.
+	// File is the file it was read from; empty if there was none.
 	File string
-	// ThisUpdate is when it was made, NextUpdate when its issuer meant to have
-	// made a newer one; that is zero where it is not said.
+	// ThisUpdate is the time of the list, NextUpdate the announced time of the next
+	// one; zero where it is not stated.
 	ThisUpdate, NextUpdate time.Time
 
 	issuer    distinguished
 	issuerKey string
-	keyID     string // of the issuer, where the list tells
+	keyID     string // of the issuer, where the list states it
 	serials   map[string]struct{}
 	algorithm x509.SignatureAlgorithm
-	digest    []byte // of what is signed, by the algorithm
+	digest    []byte // of the signed bytes
 	signature []byte
 	hash      [sha256.Size]byte
 }
 
-// Issuer is the name of the one who made the list, as openssl prints it with
-// -nameopt RFC2253.
+// Issuer returns the name of the list's issuer as openssl prints it with -nameopt
+// RFC2253.
 func (l *RevocationList) Issuer() string { return l.issuer.String() }
 
-// Len is how many certificates are revoked.
+// Len returns the number of revoked certificates.
 func (l *RevocationList) Len() int { return len(l.serials) }
 
-// sameSource tells whether two lists say that they are of one issuer and key.
+// sameSource reports whether two lists name the same issuer and key.
 func (l *RevocationList) sameSource(m *RevocationList) bool {
 	return l.issuerKey == m.issuerKey && l.keyID == m.keyID
 }
 
-// Stale tells whether a newer list should have come by now. What a stale list
-// says still holds: nobody takes a revocation back by being late.
-func (l *RevocationList) Stale(now time.Time) bool {
+// IsStale reports whether a newer list is due. A stale list still applies: a late
+// list withdraws no revocation.
+func (l *RevocationList) IsStale(now time.Time) bool {
 	return !l.NextUpdate.IsZero() && now.After(l.NextUpdate)
 }
 
-// signedBy tells whether the key of c made the signature.
-func (l *RevocationList) signedBy(c *Certificate) bool {
+// isSignedBy reports whether the key of c signed the list.
+func (l *RevocationList) isSignedBy(c *Certificate) bool {
 	return checkDigest(c.PublicKey, l.algorithm, l.digest, l.signature) == nil
 }
 
-// revokes tells whether the key of issuer, which issued c, made the list, and c
-// is on it. What the key usage says does not matter: the issuer may have a
-// further certificate for its key, and a client chooses which one it shows.
+// revokes reports whether the list contains c and the key of its issuer signed the
+// list. The key usage does not matter: the issuer may have another certificate for
+// its key, and a client chooses which one it shows.
 func (l *RevocationList) revokes(c, issuer *Certificate) bool {
 	_, listed := l.serials[serialKey(c)]
-	return listed && l.signedBy(issuer)
+	return listed && l.isSignedBy(issuer)
 }
 
-// serialKey is the number as a CRL's map has it.
+// serialKey returns the serial number of c as a key of RevocationList.serials.
 func serialKey(c *Certificate) string { return numberKey(c.SerialNumber.Bytes()) }
 
-// numberKey drops what stands before a number that is not negative.
+// numberKey removes leading zero bytes from a number that is not negative.
 func numberKey(b []byte) string { return strings.TrimLeft(string(b), "\x00") }
 
 var (
@@ -100,10 +100,10 @@ var listAlgorithms = map[string]x509.SignatureAlgorithm{
 
 var errListShape = errors.New("it cannot be read as a CRL")
 
-// ParseRevocationList reads one CRL in DER, of version 1 or 2. It is refused
-// when it is not the whole list of one issuer (a delta, an indirect list, one
-// for some certificates or reasons only), or when a critical extension says
-// what is not evaluated here. The signature is not checked yet.
+// ParseRevocationList reads one CRL in DER, of version 1 or 2. It fails if the CRL is
+// not the complete list of one issuer (a delta, an indirect list, one for some
+// certificates or reasons only), or has a critical extension that is not evaluated
+// here. It does not check the signature.
 //
 // The standard library reads no lists of version 1, which openssl writes by
 // default, and takes ten times the memory.
@@ -179,8 +179,8 @@ func (l *RevocationList) readAlgorithm(element cryptobyte.String) error {
 	return nil
 }
 
-// readEntries reads the serial numbers. An entry's date does not matter: what
-// is listed is revoked.
+// readEntries reads the serial numbers. It ignores the dates of entries: a listed
+// certificate is revoked.
 func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
 	var entries cryptobyte.String
 	if !tbs.ReadOptionalASN1(&entries, nil, cbasn1.SEQUENCE) {
@@ -204,7 +204,7 @@ func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
 				return err
 			}
 		}
-		if serial[0] < 0x80 { // no certificate with a negative number is read
+		if serial[0] < 0x80 { // Parse reads no certificate with a negative number
 			l.serials[numberKey(serial)] = struct{}{}
 		}
 	}

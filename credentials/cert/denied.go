@@ -25,23 +25,23 @@ const (
 	maxDeniedLines = 100_000
 )
 
-// Denial is one entry of the deny list: a certificate, or several, that the
-// operator refuses, with all that they have issued.
+// Denial is one entry of the deny list: the certificates that the operator refuses,
+// with all that they have issued.
 type Denial struct {
-	// File and Line are where it stands; Text is the entry.
+	// File and Line are the place of the entry; Text is the entry itself.
 	File string
 	Line int
 	Text string
 
-	urn    urn.URN           // a name, or
-	hash   [sha256.Size]byte // a certificate, or
-	serial *string           // a number
-	issuer urn.URN           // of an authority of this URN, or
-	dn     string            // of this name's key
+	urn    urn.URN           // for an entry with a URN
+	hash   [sha256.Size]byte // for a fingerprint
+	serial *string           // for a serial number
+	issuer urn.URN           // with the issuer's URN
+	dn     string            // or with the key of the issuer's name
 }
 
-// parseDenied reads a deny list. A line that cannot be read is a Problem and
-// leaves the others as they are.
+// parseDenied reads a deny list. An invalid line is a Problem and does not affect the
+// others.
 func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, byteOrderMark)) {
@@ -66,7 +66,7 @@ func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
 
 const denialForms = "write a URN, sha256:FINGERPRINT, or serial NUMBER of ISSUER"
 
-// parseDenial reads one entry.
+// parseDenial parses one entry.
 func parseDenial(s string) (d Denial, err error) {
 	word, rest, _ := strings.Cut(strings.ReplaceAll(s, "\t", " "), " ")
 	if strings.EqualFold(word, "serial") {
@@ -87,7 +87,7 @@ func parseDenial(s string) (d Denial, err error) {
 	}
 	if d.urn, err = urn.Parse(word); err != nil {
 		if _, ok := cutPrefixFold(word, "urn:"); !ok {
-			return d, fmt.Errorf("%.60q says nothing; %s", s, denialForms)
+			return d, fmt.Errorf("%.60q is not an entry of a deny list; %s", s, denialForms)
 		}
 		return d, err
 	}
@@ -101,7 +101,7 @@ func parseDenial(s string) (d Denial, err error) {
 	return d, fmt.Errorf("%s names a %s; only users, tools, slices and authorities have certificates", d.urn, d.urn.Type)
 }
 
-// parseSerial reads what follows the word serial: NUMBER of ISSUER.
+// parseSerial parses the text after the word serial: NUMBER of ISSUER.
 func (d *Denial) parseSerial(s string) error {
 	number, s, _ := strings.Cut(strings.TrimSpace(s), " ")
 	of, issuer, _ := strings.Cut(strings.TrimSpace(s), " ")
@@ -140,18 +140,18 @@ func (d *Denial) parseSerial(s string) error {
 	return nil
 }
 
-// OfIssuer tells whether the entry is a number of an issuer.
-func (d Denial) OfIssuer() bool { return d.serial != nil }
+// IsSerial reports whether the entry is a serial number of an issuer.
+func (d Denial) IsSerial() bool { return d.serial != nil }
 
-// Number is the serial number of an entry of an issuer, nil for others.
-func (d Denial) Number() *big.Int {
+// SerialNumber returns the serial number of such an entry, nil for others.
+func (d Denial) SerialNumber() *big.Int {
 	if d.serial == nil {
 		return nil
 	}
 	return new(big.Int).SetBytes([]byte(*d.serial))
 }
 
-// key is equal for entries that say the same.
+// key returns a text that is equal for equal entries.
 func (d Denial) key() string {
 	switch {
 	case !d.urn.IsZero():
@@ -164,7 +164,7 @@ func (d Denial) key() string {
 	return fmt.Sprintf("serial %x of %s", *d.serial, d.dn)
 }
 
-// denials is a deny list by key.
+// denials are the entries of a deny list by key.
 type denials map[string]Denial
 
 func newDenials(list []Denial) denials {
@@ -177,13 +177,13 @@ func newDenials(list []Denial) denials {
 	return m
 }
 
-// sorted gives the entries in the order of their lines.
+// sorted returns the entries in the order of their lines.
 func (m denials) sorted() []Denial {
 	return slices.SortedFunc(maps.Values(m), func(a, b Denial) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.key(), b.key())) })
 }
 
-// find gives the entry that refuses c, which names its issuer so and was issued
-// by that one, of these URNs; nil is one that is not known.
+// find returns the entry that refuses c. issuerName is the name of the issuer in c,
+// issuer the certificate that issued it, nil if unknown, and urns its URNs.
 func (m denials) find(c *Certificate, issuerName string, issuer *Certificate, urns []urn.URN) (Denial, bool) {
 	serial := serialKey(c)
 	probes := []Denial{{hash: c.hash}, {serial: &serial, dn: issuerName}}
@@ -194,7 +194,7 @@ func (m denials) find(c *Certificate, issuerName string, issuer *Certificate, ur
 		probes = append(probes, Denial{serial: &serial, issuer: u})
 	}
 	if issuer != nil {
-		if hash, ok := twin(c, issuer); ok {
+		if hash, ok := alternateHash(c, issuer); ok {
 			probes = append(probes, Denial{hash: hash})
 		}
 	}
@@ -206,14 +206,14 @@ func (m denials) find(c *Certificate, issuerName string, issuer *Certificate, ur
 	return Denial{}, false
 }
 
-// deniedFile is what the deny list said when it was last read.
+// deniedFile is the state of the deny list after the last reading.
 type deniedFile struct {
 	known bool // the folder was read before
 	list  []Denial
 }
 
-// load reads the deny list again; the error says that it cannot be read, and
-// that nothing is known from before.
+// load reads the deny list again. It fails if the file cannot be read and was never
+// read before.
 func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	text, err := readFile(file, maxDeniedFile)
 	if err != nil && !f.known {
@@ -227,7 +227,7 @@ func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	}
 	list, problems := parseDenied(file, text)
 	now := newDenials(list)
-	var gone []Denial // that the list held before
+	var gone []Denial // entries that the file no longer has
 	for _, d := range f.list {
 		if _, ok := now[d.key()]; !ok {
 			gone = append(gone, d)

@@ -23,7 +23,7 @@ func TestBadLinesOfTheDenyList(t *testing.T) {
 		{"two on one line", aliceURN + " " + bobURN, "only a comment may follow"},
 		{"fingerprint too short", "sha256:" + hash[:62], "-fingerprint -sha256"},
 		{"fingerprint that is none", "sha256:" + hash[:62] + "zz", "-fingerprint -sha256"},
-		{"another digest", "sha1:" + hash[:40], "says nothing"},
+		{"another digest", "sha1:" + hash[:40], "not an entry of a deny list"},
 		{"serial alone", "serial 03", "NUMBER of ISSUER"},
 		{"serial without issuer", "serial 03 of", "NUMBER of ISSUER"},
 		{"serial without of", "serial 03 " + saURN, "NUMBER of ISSUER"},
@@ -56,11 +56,11 @@ func TestBadLinesOfTheDenyList(t *testing.T) {
 func TestSerialNumbersAreHexadecimal(t *testing.T) {
 	for text, want := range map[string]int64{"4097": 0x4097, "0x4097": 0x4097, "00:0a": 10, "F": 15} {
 		list, problems := cert.ParseDenied([]byte("serial " + text + " of " + saURN))
-		if len(problems) > 0 || len(list) != 1 || list[0].Number().Cmp(big.NewInt(want)) != 0 {
+		if len(problems) > 0 || len(list) != 1 || list[0].SerialNumber().Cmp(big.NewInt(want)) != 0 {
 			t.Errorf("%s: %v, %v, want %d", text, list, problems, want)
 		}
 	}
-	if list, _ := cert.ParseDenied([]byte(aliceURN)); len(list) != 1 || list[0].Number() != nil {
+	if list, _ := cert.ParseDenied([]byte(aliceURN)); len(list) != 1 || list[0].SerialNumber() != nil {
 		t.Errorf("a URN has a number: %v", list)
 	}
 }

@@ -15,12 +15,12 @@ import (
 	cbasn1 "golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// A distinguished name is a list of steps from the top down, each mostly of
-// one attribute.
+// distinguished is a distinguished name: a list of steps from the top down, each
+// usually with one attribute.
 type distinguished [][]attribute
 
-// attribute is one type with its value: text, if it is a string, and as DER,
-// if it was read from that.
+// attribute is one type with its value: as text if it is a string, and as DER if it
+// was read from DER.
 type attribute struct {
 	oid    string
 	text   string
@@ -28,7 +28,7 @@ type attribute struct {
 	der    string
 }
 
-// attributeNames are the short names that openssl prints.
+// attributeNames are the short names that openssl prints, by OID.
 var attributeNames = map[string]string{
 	"2.5.4.3": "CN", "2.5.4.4": "SN", "2.5.4.5": "serialNumber", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST",
 	"2.5.4.9": "street", "2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.12": "title", "2.5.4.13": "description",
@@ -37,7 +37,7 @@ var attributeNames = map[string]string{
 	"0.9.2342.19200300.100.1.25": "DC", "1.2.840.113549.1.9.1": "emailAddress", "1.2.840.113549.1.9.2": "unstructuredName",
 }
 
-// attributeOIDs is attributeNames the other way round, in lower case.
+// attributeOIDs is the inverse of attributeNames, with names in lower case.
 var attributeOIDs = func() map[string]string {
 	m := make(map[string]string, len(attributeNames))
 	for oid, name := range attributeNames {
@@ -46,7 +46,7 @@ var attributeOIDs = func() map[string]string {
 	return m
 }()
 
-// readDN reads a name from its DER.
+// readDN parses a name in DER.
 func readDN(der []byte) (distinguished, error) {
 	malformed := errors.New("malformed name")
 	in := cryptobyte.String(der)
@@ -78,7 +78,7 @@ func readDN(der []byte) (distinguished, error) {
 	return name, nil
 }
 
-// read reads a value from its DER.
+// read parses an attribute's value in DER.
 func (a *attribute) read(der cryptobyte.String) bool {
 	a.der = string(der)
 	var value cryptobyte.String
@@ -90,13 +90,13 @@ func (a *attribute) read(der cryptobyte.String) bool {
 	return true
 }
 
-// readString reads the kinds of string in which names are written.
+// readString decodes the string types that names use.
 func readString(tag cbasn1.Tag, b []byte) (string, bool) {
 	const numeric, visible, bmp = cbasn1.Tag(18), cbasn1.Tag(26), cbasn1.Tag(30)
 	switch tag {
 	case cbasn1.UTF8String, cbasn1.PrintableString, cbasn1.IA5String, numeric, visible:
 		return string(b), utf8.Valid(b)
-	case cbasn1.T61String: // taken for Latin 1, as everybody does
+	case cbasn1.T61String: // decoded as Latin 1, as other software does
 		runes := make([]rune, len(b))
 		for i, c := range b {
 			runes[i] = rune(c)
@@ -112,7 +112,7 @@ func readString(tag cbasn1.Tag, b []byte) (string, bool) {
 	return "", false
 }
 
-// key is equal for equal names, whatever kinds of string they are written in.
+// key returns a text that is equal for equal names, whatever their string types.
 func (d distinguished) key() string {
 	var b strings.Builder
 	for _, step := range d {
@@ -130,7 +130,7 @@ func (d distinguished) key() string {
 	return b.String()
 }
 
-// nameKey is the key of a name in DER; "" where it is none.
+// nameKey returns the key of a name in DER; "" if it is malformed.
 func nameKey(der []byte) string {
 	d, err := readDN(der)
 	if err != nil {
@@ -139,7 +139,7 @@ func nameKey(der []byte) string {
 	return d.key()
 }
 
-// String prints a name as openssl does with -nameopt RFC2253.
+// String formats a name as openssl does with -nameopt RFC2253.
 func (d distinguished) String() string {
 	var steps []string
 	for _, step := range slices.Backward(d) {
@@ -152,7 +152,8 @@ func (d distinguished) String() string {
 	return strings.Join(steps, ",")
 }
 
-// String is type=value; what has no short name, or is no string, as DER.
+// String returns type=value. Values of unknown types and values that are not strings
+// are written as DER.
 func (a attribute) String() string {
 	kind, known := attributeNames[a.oid]
 	if !known {
@@ -183,8 +184,8 @@ var (
 	dnHex  = regexp.MustCompile(`^#((?:[0-9A-Fa-f]{2})+)[ \t]*`)
 )
 
-// parseDN reads a name as String prints it; blanks around types and values do
-// not matter.
+// parseDN parses a name as String writes it. Blanks around types and values are
+// ignored.
 func parseDN(s string) (distinguished, error) {
 	var name distinguished
 	var step []attribute
@@ -220,8 +221,8 @@ func parseDN(s string) (distinguished, error) {
 	}
 }
 
-// parseValue reads a value, and gives what follows: nothing, or a text that
-// begins with a comma or a plus sign.
+// parseValue parses a value and returns the rest: empty, or a text that begins with
+// a comma or a plus sign.
 func (a *attribute) parseValue(s string) (rest string, err error) {
 	if m := dnHex.FindStringSubmatch(s); m != nil {
 		der, _ := hex.DecodeString(m[1])
@@ -232,7 +233,7 @@ func (a *attribute) parseValue(s string) (rest string, err error) {
 	}
 	a.isText = true
 	var b []byte
-	kept := 0 // up to here white space counts
+	kept := 0 // white space before this index belongs to the value
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == ',' || c == '+':

@@ -1,47 +1,45 @@
 // Package cert reads the X.509 certificates of GENI authorities and verifies their
 // chains against anchors, revocation lists and the deny list.
 //
-// There is one reader, Parse, for the certificates of TLS peers, of signatures
-// and of the owner_gid and target_gid of credentials: strict parsing by the
-// standard library, after cutting at most one non-critical
-// authorityInfoAccess extension that it cannot read. Signatures are checked
+// Parse is the only reader. It reads the certificates of TLS peers, of signatures
+// and of the owner_gid and target_gid of credentials. It uses the strict parser of
+// the standard library, after removing at most one non-critical
+// authorityInfoAccess extension that this parser rejects. Signatures are checked
 // over the original bytes.
 //
-// There is one verifier, Verify. A chain runs from the leaf over issuers that
-// are all untrusted until shown otherwise to one of the Anchors; every step
-// checks dates, signature, the right to issue, and the namespace: an authority
-// speaks for its own name and the names below it, label by label.
+// Verify is the only verifier. A chain runs from the leaf over issuers, which are
+// untrusted until verified, to one of the Anchors. Every step checks dates,
+// signature, the right to issue, and the namespace: an authority may certify its
+// own name and the names below it, label by label.
 //
-// The package identifies nobody by the name in a subject, never asks the network,
-// and knows no credential.
+// The package never takes an identity from a subject, never uses the network, and
+// knows nothing of credentials.
 //
 // # The trust folder
 //
-// Every NAME.pem in the folder holds one or several anchors, except
-// CATedCACerts.pem, which other software writes as the sum of the rest. An
-// anchor vouches for the authority in its own URN and all below it. A file
-// NAME.authorities beside it names further authorities the anchors of NAME.pem
-// may speak for, one to a line, # beginning a comment; an anchor without URN
-// vouches for nothing else.
+// Every NAME.pem in the folder contains one or several anchors, except
+// CATedCACerts.pem, which other software writes as the sum of the rest. An anchor
+// covers the authority in its own URN and all below it. A file NAME.authorities
+// beside it lists further authorities that the anchors of NAME.pem cover, one per
+// line, with # before a comment. An anchor without a URN covers only those.
 //
-// An anchor need not be a CA: what the operator put there is trusted as such,
+// An anchor need not be a CA: the operator trusts each certificate in the folder
 // while it is within its dates and not revoked.
 //
-// Every NAME.crl holds certificate revocation lists: PEM blocks X509 CRL, or one
-// in DER. A list counts for the certificates that name its issuer as theirs and
-// were issued with the key that signed the list, be that an anchor's or that of
-// an authority shown between. What that certificate's key usage says of signing
-// lists is not asked: who may issue with a key may take back with it, and a user
-// chooses which of an issuer's certificates it shows. Several lists of one issuer
-// all count, but one that is older than the list it replaces in its file is a
-// Problem, and both are in force. A list that is out of date
-// still revokes what it lists: that logins go on matters more here than news of
-// revocations, and nobody takes a revocation back by being late. Lists that are
-// no whole list of one issuer, or have critical extensions not evaluated here,
-// are not used, and named as Problems.
+// Every NAME.crl contains certificate revocation lists: PEM blocks X509 CRL, or one
+// list in DER. A list applies to certificates that name its issuer as theirs and
+// were issued with the key that signed the list. That key belongs to an anchor or
+// to an authority between. The key usage of that key's certificate is not checked:
+// a key that may issue may also revoke, and a user chooses which of an issuer's
+// certificates to show. Several lists of one issuer all apply. A list that is older
+// than the one it replaces in its file is a Problem, and both apply. An outdated
+// list still revokes, because working logins matter more here than recent
+// revocations, and a late list withdraws no revocation. Lists that are not the
+// complete list of one issuer, or have critical extensions that are not evaluated
+// here, are not used and reported as Problems.
 //
-// The file named denied is the operator's own list, an entry to a line, #
-// beginning a comment:
+// The file named denied is the operator's own list, one entry per line, with #
+// before a comment:
 //
 //	urn:publicid:IDN+example.org+user+alice     # a user, tool or slice
 //	urn:publicid:IDN+example.org+authority+sa   # and all that it issued
@@ -49,37 +47,38 @@
 //	serial 03E9 of urn:publicid:IDN+example.org+authority+sa
 //	serial 03E9 of CN=example.org,C=BE
 //
-// An authority is meant by the URN in its certificate, not by what .authorities
-// says. An issuer without URN is named as openssl prints it with -nameopt
-// RFC2253; behind such a name no comment can stand. One named by a URN that no
-// anchor has may have certificates of several names for its key: the number is
-// refused of every issuer of that authority that is no anchor either.
+// An authority is identified by the URN in its certificate, not by .authorities.
+// An issuer without a URN is named as openssl prints it with -nameopt RFC2253; no
+// comment can follow such a name. If no anchor has the URN of an issuer, several
+// certificates with different names may exist for its key. Then the serial number
+// is refused for every issuer of that authority that is not an anchor.
 //
-// What is revoked is refused as a leaf and as an authority, and an anchor that
-// is revoked is none. A Folder reads all that again and again. When a CRL or the
-// deny list is broken, or ends within a line, what the file said before stays in
-// force until it is good again or gone; a bad line voids no other. A deny list
-// that ends with a line looks whole, so write another file and rename it.
+// A revoked certificate is refused as a leaf and as an authority, and a revoked
+// anchor is not an anchor. A Folder is read again at every change. When a CRL or the
+// deny list is broken, or ends within a line, its former content also stays in force
+// until the file is correct or removed. An invalid line does not affect the others.
+// A truncated deny list that ends with a complete line cannot be recognized, so
+// write another file and rename it.
 //
-// # What it answers
+// # Specifications
 //
-// The certificate rules of the GENI AM API, and RFC 5280 as far as chains of
-// GENI authorities use it: no policies, no delta or indirect CRLs, nothing
-// fetched from distribution points; name constraints, like every critical
-// extension not evaluated here, are refused.
+// The certificate rules of the GENI AM API, and RFC 5280 as far as chains of GENI
+// authorities use it: no policies, no delta or indirect CRLs, no download from
+// distribution points. Certificates with name constraints are refused, like those
+// with any other critical extension that is not evaluated here.
 //
 // # Decisions
 //
 //   - a certificate without URN in a chain: keeps the limits of those above it and never widens
-//     them: [covered].
+//     them: [isCovered].
 //   - which certificates a CRL revokes: those whose issuer has its subject and key, whatever the
 //     key usage, because a user chooses which certificate of the issuer to show: [RevocationList].
 //   - a CRL older than the one it replaces: both count until the newer one returns or the file is
 //     removed: [listFile].
 //   - revoked anchors: no longer anchors; the deny list also refuses everything that the denied
-//     authority issued: [Struck].
+//     authority issued: [RevokedAnchor].
 //   - fingerprints in the deny list: of both forms of an ECDSA signature, since anyone can compute
-//     the other: [twin].
+//     the other: [alternateHash].
 //   - certificates of version 1 and 2 as issuers: only as anchors, because they cannot state CA:
 //     [checkIssuer].
 package cert

@@ -9,44 +9,44 @@ import (
 // Reason is why a certificate was refused.
 type Reason int
 
-// The reasons. Untrusted says that no chain to an anchor was found at all; the
-// others say what broke the one that came farthest.
+// The reasons. Untrusted means that there is no chain to an anchor; the others are
+// the error of the chain that came closest to an anchor.
 const (
 	Untrusted Reason = iota
 	Expired
 	NotYetValid
 	NoName       // no URN, a malformed one, or two
-	NotIssuer    // the issuer may not issue: no CA, not for signing, no authority, too deep
-	Namespace    // the issuer does not speak for that authority
+	NotIssuer    // the issuer may not issue: no CA, no authority, wrong key usage, chain too long
+	Namespace    // the issuer does not cover that authority
 	WeakKey      // size or kind of the key
 	WeakDigest   // SHA-1 where the operator does not allow it
-	BadSignature // including algorithms never accepted
-	Unsupported  // a critical extension, or more of it than is read
+	BadSignature // including algorithms that are never accepted
+	Unsupported  // an unknown critical extension, or too much data
 	Revoked      // by a CRL or the deny list of the trust folder
 )
 
 // Error is a certificate that was refused.
 type Error struct {
 	Reason Reason
-	// Rule is the one that is broken.
+	// Rule is the broken rule.
 	Rule rule.Rule
-	// Certificate is the one at fault, which need not be the leaf; nil where it
-	// could not be read.
+	// Certificate is the one at fault, which may be an issuer; nil if it could not be
+	// read.
 	Certificate *Certificate
-	// Text is one readable line that names it and, where there is one, the remedy.
+	// Text is one line that names the certificate and says what to do, if anything.
 	Text string
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// Breaks is Rule.
-func (e *Error) Breaks() rule.Rule { return e.Rule }
+// BrokenRule returns Rule.
+func (e *Error) BrokenRule() rule.Rule { return e.Rule }
 
 func refuse(r Reason, broken rule.Rule, c *Certificate, format string, args ...any) *Error {
 	return &Error{Reason: r, Rule: broken, Certificate: c, Text: c.Name() + " " + fmt.Sprintf(format, args...)}
 }
 
-// refuseText refuses what is not read, so that there is no certificate yet.
+// refuseText refuses input from which no certificate was read.
 func refuseText(broken rule.Rule, format string, args ...any) *Error {
 	return &Error{Reason: Unsupported, Rule: broken, Text: fmt.Sprintf(format, args...)}
 }

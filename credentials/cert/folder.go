@@ -21,12 +21,12 @@ const (
 	maxFileAnchors = 1000
 )
 
-// allAnchors is a file that other software writes as the sum of the rest.
+// allAnchors is a file that other software writes as the sum of the other files.
 const allAnchors = "CATedCACerts.pem"
 
-// Matters tells whether a file of that name, without its folder, says something
-// in a trust folder, or seems to be meant to.
-func Matters(name string) bool {
+// IsTrustFile reports whether a file with that base name is read from a trust folder,
+// or seems to be intended for one.
+func IsTrustFile(name string) bool {
 	switch filepath.Ext(name) {
 	case ".pem", ".crl", ".authorities":
 		return name != allAnchors
@@ -34,58 +34,57 @@ func Matters(name string) bool {
 	return name == DeniedFile || misnamed(name) != ""
 }
 
-// misnamed says why a file that seems to be meant for a trust folder is not
-// read; it is empty for all others.
+// misnamed says why a file that seems to be intended for a trust folder is ignored;
+// it is empty for all others.
 func misnamed(name string) string {
 	lower := strings.ToLower(name)
 	ext := filepath.Ext(lower)
 	switch ext {
 	case ".crt", ".cer", ".cert", ".der":
-		return "it is passed over: only *.pem counts; rename it if it is in PEM form, or convert it with: openssl x509 -inform DER -in " + name + " -out " + strings.TrimSuffix(name, filepath.Ext(name)) + ".pem"
+		return "it is ignored: only *.pem counts; rename it if it is in PEM form, or convert it with: openssl x509 -inform DER -in " + name + " -out " + strings.TrimSuffix(name, filepath.Ext(name)) + ".pem"
 	case ".pem", ".crl", ".authorities":
 		if filepath.Ext(name) != ext {
-			return "it is passed over: only *" + ext + ", in small letters, counts; rename it"
+			return "it is ignored: only *" + ext + ", in small letters, counts; rename it"
 		}
 	case "", ".txt", ".list", ".lst", ".conf", ".csv", ".pub":
 		if strings.TrimSuffix(lower, ext) == DeniedFile && name != DeniedFile {
-			return "it is passed over: the deny list is named " + DeniedFile + " and nothing else, so nobody is refused by this; rename it"
+			return "it is ignored: the deny list is named " + DeniedFile + " and nothing else, so this file refuses nothing; rename it"
 		}
 	}
 	return ""
 }
 
-// Problem is something in the trust folder that was passed over, or that does
-// nothing as it stands.
+// Problem is something in the trust folder that was ignored or has no effect.
 type Problem struct {
 	File string
 	Text string
-	// PassedOver tells that the file is not read at all, for its name is only
-	// almost one that counts here.
-	PassedOver bool
+	// Skipped says that the file is not read at all because its name is not exactly
+	// one of those that are read.
+	Skipped bool
 }
 
 func (p Problem) String() string { return p.File + ": " + p.Text }
 
-// Folder is a trust folder (see the package's documentation) that is read
-// again whenever it changes. It remembers what was revoked, so that a list
-// that is broken, or only half written, lets nobody in again.
+// Folder is a trust folder (see the package's documentation) that can be read again.
+// It remembers what was revoked, so that a list that is broken or half written
+// readmits no certificate.
 type Folder struct {
 	dir     string
 	options Options
 
 	mu     sync.Mutex
-	files  map[string]listFile // by name, those of CRLs
+	files  map[string]listFile // CRL files by name
 	denied deniedFile
 }
 
-// NewFolder makes a Folder of dir. The options say what algorithms a CRL may
-// be signed with.
+// NewFolder returns a Folder of dir. The options select the signature algorithms that
+// a CRL may use.
 func NewFolder(dir string, o Options) *Folder { return &Folder{dir: dir, options: o} }
 
-// Load reads the folder at the time now. The error says that the folder itself
-// cannot be read, or, the first time, its deny list; a bad file, certificate
-// or line is a Problem and leaves the rest as it is. Of a bad CRL or deny list
-// what it said before stays in force until it is good again or removed.
+// Load reads the folder at the time now. It fails if the folder cannot be read, or if
+// the deny list cannot be read the first time. A bad file, certificate or line is a
+// Problem and does not affect the rest. The former content of a bad CRL or deny list
+// stays in force until it is correct or removed.
 func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,16 +120,17 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 			lists = append(lists, files[name].lists...)
 		default:
 			if text := misnamed(name); text != "" {
-				found = []Problem{{File: file, Text: text, PassedOver: true}}
+				found = []Problem{{File: file, Text: text, Skipped: true}}
 			}
 		}
 		problems = append(problems, found...)
 	}
 	f.files = files
-	f.denied = deniedFile{known: true, list: denied} // no file is an empty list
+	f.denied = deniedFile{known: true, list: denied} // a missing file is an empty list
 	return newAnchors(anchors, lists, denied), problems, nil
 }
 
+// loadAnchorFile reads the anchors of one file.
 func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 	problem := func(file, format string, args ...any) {
 		problems = append(problems, Problem{File: file, Text: fmt.Sprintf(format, args...)})
@@ -178,7 +178,7 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 			problem(file, "certificate %d: %s has %v", i+1, c.Name(), c.nameErr)
 		}
 		if c.URN.IsZero() && len(authorities) == 0 && listErr == nil {
-			problem(file, "certificate %d: %s names no authority and so vouches for nobody; list the authorities it may speak for in %s",
+			problem(file, "certificate %d: %s names no authority, so it authorizes none; list the authorities it may speak for in %s",
 				i+1, c.Name(), filepath.Base(companion))
 		}
 		list = append(list, anchor)
@@ -186,16 +186,16 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 	return list, problems
 }
 
-// isDER tells whether text is a certificate in binary.
+// isDER reports whether text is a certificate in DER.
 func isDER(text []byte) bool {
 	_, err := Parse(text)
 	return err == nil
 }
 
-// byteOrderMark is what some editors put before the first line of a text.
+// byteOrderMark is what some editors write at the start of a text.
 var byteOrderMark = []byte("\ufeff")
 
-// readFile reads a regular file; a pipe would keep the reader waiting forever.
+// readFile reads a regular file; reading a pipe could block forever.
 func readFile(file string, most int) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -214,8 +214,9 @@ func readFile(file string, most int) ([]byte, error) {
 	return text, err
 }
 
-// readAuthorities reads a list of authorities; no file is an empty list. One
-// bad line voids the list, for half a list is not what the operator wrote.
+// readAuthorities reads a list of authorities; a missing file is an empty list. One
+// bad line makes the whole list invalid, because part of a list is not what the
+// operator wrote.
 func readAuthorities(file string) ([]string, error) {
 	text, err := readFile(file, maxAnchorFile)
 	if os.IsNotExist(err) {

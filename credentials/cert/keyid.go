@@ -6,11 +6,10 @@ import (
 	"encoding/asn1"
 )
 
-// KeyID computes the name that ABAC gives to the key: the SHA-1 of its BIT
-// STRING. What the certificate itself says in its subjectKeyIdentifier was
-// chosen by whoever asked for it and may be the name of another's key. A key
-// that cannot be taken apart, which no parsed certificate has, is named by all
-// of it.
+// KeyID computes the name that ABAC gives to the key: the SHA-1 of its BIT STRING. The
+// subjectKeyIdentifier in the certificate is not used: its requester chose it, and it
+// may name another key. If the key cannot be decoded, which no parsed certificate
+// allows, the name is the SHA-1 of the whole key.
 func (c *Certificate) KeyID() [sha1.Size]byte {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier

@@ -2,8 +2,8 @@
 
 package cert
 
-// readSubject reads no name from the subject: anybody can be called anything.
+// readSubject reads no name: an issuer may not have checked the subject.
 func (c *Certificate) readSubject() {}
 
-// stranger refuses a path that ends with one whose issuer nobody knows.
-func (s *search) stranger(path Chain, e *Error) Chain { return s.fail(len(path)-1, e) }
+// failUntrusted refuses a path that does not lead to an anchor.
+func (s *search) failUntrusted(path Chain, e *Error) Chain { return s.fail(len(path)-1, e) }

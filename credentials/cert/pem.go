@@ -10,7 +10,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// MaxCertificates is the most certificates one GID or one TLS peer may show.
+// MaxCertificates is the largest number of certificates in one GID or from one TLS peer.
 const MaxCertificates = 10
 
 // Labels of PEM blocks.
@@ -23,8 +23,8 @@ var parentMark = []byte("-----parent-----")
 
 func beginOf(label string) []byte { return []byte("-----BEGIN " + label + "-----") }
 
-// ParsePEM reads the certificates of a GID, leaf first, in every form met:
-// PEM blocks with or without text around them, old SFA's blocks joined by
+// ParsePEM reads the certificates of a GID, leaf first. It accepts three forms: PEM
+// blocks with or without text around them, old SFA's blocks joined by
 // -----parent-----, and bare base64 of the DER. Duplicates are dropped.
 //
 // It is an error when there is no certificate, when one cannot be read, or
@@ -50,7 +50,7 @@ func ParsePEM(text []byte) ([]*Certificate, error) {
 	return list, nil
 }
 
-// splitPEM finds the base64 text of each certificate.
+// splitPEM returns the base64 text of each certificate.
 func splitPEM(text []byte, most int) ([][]byte, error) {
 	var blocks [][]byte
 	if bytes.Contains(text, beginOf(certificateLabel)) {
@@ -75,8 +75,8 @@ func splitPEM(text []byte, most int) ([][]byte, error) {
 	return blocks, nil
 }
 
-// splitBlocks finds the base64 text of each block of that label. What has no
-// END line is not given; the error says so.
+// splitBlocks returns the base64 text of each block with that label. A block without
+// an END line is an error.
 func splitBlocks(text []byte, label string, most int) (blocks [][]byte, err error) {
 	begin, end := beginOf(label), []byte("-----END "+label+"-----")
 	for {

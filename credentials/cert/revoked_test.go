@@ -188,8 +188,8 @@ func TestAnchorsAreRevokedToo(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			a := pki.Trust(t, tt.files, tt.anchors...)
-			if len(a.Struck()) != tt.struck || len(a.List()) != len(tt.anchors)-tt.struck {
-				t.Errorf("%d anchors struck and %d left, want %d of %d", len(a.Struck()), len(a.List()), tt.struck, len(tt.anchors))
+			if len(a.RevokedAnchors()) != tt.struck || len(a.List()) != len(tt.anchors)-tt.struck {
+				t.Errorf("%d revoked anchors and %d left, want %d of %d", len(a.RevokedAnchors()), len(a.List()), tt.struck, len(tt.anchors))
 			}
 			wantReason(t, a, l.alice, l.between(), tt.want)
 			wantReason(t, a, l.alice, []*pki.Entity{l.low, l.sub}, tt.want)
@@ -443,7 +443,7 @@ func TestReachOfAnAuthority(t *testing.T) {
 	} {
 		a := pki.Trust(t, map[string]string{"other.pem": pki.PEM(nameless), "other.authorities": "example.net", "denied": tt.line}, l.root)
 		wantReason(t, a, tt.leaf, l.between(), tt.want)
-		if got := a.Reach(a.Denials()[0]).Below; got != tt.below {
+		if got := a.Effect(a.Denials()[0]).IsIntermediate; got != tt.below {
 			t.Errorf("%s: only below an anchor: %v", tt.line, got)
 		}
 	}
@@ -508,8 +508,8 @@ func TestAnchorsAreNotStruckByANamesake(t *testing.T) {
 		{"number of the issuer", "denied", fmt.Sprintf("serial %X of %s", below.SerialNumber, victim.URN), 1},
 	} {
 		a := pki.Trust(t, map[string]string{tt.file: tt.text}, victim, namesake, below)
-		if len(a.Struck()) != tt.struck {
-			t.Errorf("%s: %d anchors struck, want %d", tt.rule, len(a.Struck()), tt.struck)
+		if len(a.RevokedAnchors()) != tt.struck {
+			t.Errorf("%s: %d revoked anchors, want %d", tt.rule, len(a.RevokedAnchors()), tt.struck)
 		}
 		wantReason(t, a, alice, nil, -1)
 	}
@@ -569,15 +569,15 @@ func TestFilesThatSeemToBeMeantAreNamed(t *testing.T) {
 		_, problems, err := cert.NewFolder(dir, cert.Options{}).Load(pki.Now)
 		if err != nil || len(problems) > 1 || (want != "") != (len(problems) == 1) {
 			t.Errorf("%s: problems %v, %v", name, problems, err)
-		} else if want != "" && (!problems[0].PassedOver || !strings.Contains(problems[0].Text, want) || filepath.Base(problems[0].File) != name) {
+		} else if want != "" && (!problems[0].Skipped || !strings.Contains(problems[0].Text, want) || filepath.Base(problems[0].File) != name) {
 			t.Errorf("%s: %v, want %q", name, problems[0], want)
 		}
-		if cert.Matters(name) != (want != "") {
-			t.Errorf("%s matters: %v", name, cert.Matters(name))
+		if cert.IsTrustFile(name) != (want != "") {
+			t.Errorf("%s is a trust file: %v", name, cert.IsTrustFile(name))
 		}
 	}
 	for _, name := range []string{"x.pem", "x.crl", "x.authorities", "denied"} {
-		if !cert.Matters(name) {
+		if !cert.IsTrustFile(name) {
 			t.Errorf("%s does not matter", name)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// MaxRSABits is the largest RSA key with which anything is computed.
+// MaxRSABits is the largest RSA key that is used.
 const MaxRSABits = 8192
 
 var digests = map[x509.SignatureAlgorithm]crypto.Hash{
@@ -29,10 +29,10 @@ var digests = map[x509.SignatureAlgorithm]crypto.Hash{
 	x509.ECDSAWithSHA512: crypto.SHA512,
 }
 
-// CheckSignature checks a signature over the bytes signed: RSA (PKCS #1 v1.5)
-// up to MaxRSABits, or ECDSA on P-256, P-384 or P-521 with the signature in
-// ASN.1. SHA-1 is computed here, whoever calls decides whether to allow it.
-// Any other key or algorithm is an error.
+// CheckSignature checks a signature over the signed bytes. It supports RSA (PKCS #1
+// v1.5) up to MaxRSABits, and ECDSA on P-256, P-384 or P-521 with the signature in
+// ASN.1. It accepts SHA-1; the caller decides whether that is allowed. Any other key
+// or algorithm is an error.
 func CheckSignature(key any, alg x509.SignatureAlgorithm, signed, sig []byte) error {
 	hash, ok := digests[alg]
 	if !ok {
@@ -43,7 +43,7 @@ func CheckSignature(key any, alg x509.SignatureAlgorithm, signed, sig []byte) er
 	return checkDigest(key, alg, h.Sum(nil), sig)
 }
 
-// checkDigest is CheckSignature for what is already digested as alg says.
+// checkDigest is CheckSignature for the digest of the signed bytes.
 func checkDigest(key any, alg x509.SignatureAlgorithm, digest, sig []byte) error {
 	hash := digests[alg]
 	switch k := key.(type) {
@@ -62,7 +62,7 @@ func checkDigest(key any, alg x509.SignatureAlgorithm, digest, sig []byte) error
 		if usesRSA(alg) {
 			return errors.New("the algorithm is not for an ECDSA key")
 		}
-		if !acceptedCurve(k.Curve) {
+		if !isAcceptedCurve(k.Curve) {
 			return errors.New("elliptic curve is not accepted")
 		}
 		if !ecdsa.VerifyASN1(k, digest, sig) {
@@ -77,11 +77,11 @@ func usesRSA(alg x509.SignatureAlgorithm) bool {
 	return alg == x509.SHA1WithRSA || alg == x509.SHA256WithRSA || alg == x509.SHA384WithRSA || alg == x509.SHA512WithRSA
 }
 
-func acceptedCurve(c elliptic.Curve) bool {
+func isAcceptedCurve(c elliptic.Curve) bool {
 	return c == elliptic.P256() || c == elliptic.P384() || c == elliptic.P521()
 }
 
-// checkKey judges the kind and size of a certificate's own key.
+// checkKey checks the kind and size of a certificate's own key.
 func checkKey(c *Certificate, o Options) *Error {
 	accepted := false
 	switch k := c.PublicKey.(type) {
@@ -98,7 +98,7 @@ func checkKey(c *Certificate, o Options) *Error {
 			return refuse(WeakKey, rule.KeyNotHuge, c, "has an RSA key of %d bits, at most %d are read", bits, MaxRSABits)
 		}
 	case *ecdsa.PublicKey:
-		accepted = acceptedCurve(k.Curve)
+		accepted = isAcceptedCurve(k.Curve)
 	}
 	if !rule.KeyKind.Broken(!accepted) {
 		return nil

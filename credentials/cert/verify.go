@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	// DefaultMinRSABits is the smallest RSA key accepted unless Options say otherwise.
+	// DefaultMinRSABits is the smallest RSA key accepted if Options do not set another.
 	DefaultMinRSABits = 2048
-	// maxDepth is the longest chain, leaf and anchor included.
+	// maxDepth is the longest chain, including leaf and anchor.
 	maxDepth = 8
 	// maxChecks bounds the signature checks for one leaf.
 	maxChecks = 32
-	// skew is how far an issuer's clock may run ahead of ours.
-	skew = 5 * time.Minute
+	// maxClockSkew is how far an issuer's clock may be ahead of ours.
+	maxClockSkew = 5 * time.Minute
 )
 
-// Options are what an operator may allow.
+// Options are the operator's settings.
 type Options struct {
 	// SHA1 accepts SHA-1 signatures on certificates below the anchor.
 	SHA1 bool
-	// MinRSABits is the smallest RSA key; zero means DefaultMinRSABits. Below
-	// 1024 bits no signature verifies.
+	// MinRSABits is the smallest RSA key; zero means DefaultMinRSABits. Below 1024
+	// bits no signature verifies.
 	MinRSABits int
-	// Budget is what the checks are paid from.
+	// Budget limits the signature checks.
 	Budget *Budget
 }
 
-// Chain runs from the leaf, first, to the anchor, last. It is shared: read only.
+// Chain runs from the leaf to the anchor. It is shared and must not be changed.
 type Chain []*Certificate
 
-// Expires is when the first certificate of the chain expires.
+// Expires returns when the first certificate of the chain expires.
 func (c Chain) Expires() time.Time {
 	var t time.Time
 	for i, x := range c {
@@ -49,21 +49,21 @@ func (c Chain) Expires() time.Time {
 	return t
 }
 
-// SHA1 tells whether a certificate below the anchor is signed with SHA-1, for
-// the log.
+// SHA1 reports whether a certificate below the anchor is signed with SHA-1, for the
+// log.
 func (c Chain) SHA1() bool {
 	below := c[:max(0, len(c)-1)]
 	return slices.ContainsFunc(below, func(x *Certificate) bool { return usesSHA1(x.SignatureAlgorithm) })
 }
 
-// Verify finds a chain from leaf to one of the anchors, over the others where
-// it needs them, that is good at the time now. The others may be junk: nothing
-// is believed of them that is not verified.
+// Verify finds a chain from leaf to one of the anchors that is valid at now. It uses
+// certificates of others where necessary; they may be anything, since each is
+// verified.
 //
-// The error is always an *Error. A leaf that names nobody is refused, even
-// where it is itself an anchor.
+// The error is always an *Error. A leaf without a valid URN is refused, even if it is
+// an anchor.
 func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now time.Time) (Chain, error) {
-	key := memoryKey(leaf, others, o)
+	key := cacheKey(leaf, others, o)
 	if v, ok := a.verified.Get(key); ok && !now.Before(v.from) && !now.After(v.ends) {
 		return v.chain, nil
 	}
@@ -74,15 +74,15 @@ func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now
 		return nil, refuse(NoName, rule.NamesSomebody, leaf, "holds no URN among its alternative names")
 	}
 	s := search{others: others, anchors: a, options: o, now: now, checks: maxChecks}
-	chain := s.from(leaf, nil)
+	chain := s.extend(leaf, nil)
 	if chain == nil {
 		return nil, s.best
 	}
-	a.remember(key, chain, now)
+	a.store(key, chain, now)
 	return chain, nil
 }
 
-func memoryKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]byte {
+func cacheKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]byte {
 	b := make([]byte, 0, (1+len(others))*sha256.Size+5)
 	b = append(b, leaf.hash[:]...)
 	for _, c := range others {
@@ -95,7 +95,7 @@ func memoryKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size
 	return sha256.Sum256(b)
 }
 
-// search is one walk from a leaf towards the anchors, depth first.
+// search looks for a chain from a leaf to an anchor, depth first.
 type search struct {
 	others  []*Certificate
 	anchors *Anchors
@@ -103,10 +103,10 @@ type search struct {
 	now     time.Time
 	checks  int // signature checks left
 	best    *Error
-	depth   int // where best was found
+	depth   int // number of certificates above which best was found
 }
 
-// fail keeps the reason that came farthest up.
+// fail records the error if it occurred farther up than the others, and returns nil.
 func (s *search) fail(depth int, e *Error) Chain {
 	if s.best == nil || depth > s.depth {
 		s.best, s.depth = e, depth
@@ -114,8 +114,8 @@ func (s *search) fail(depth int, e *Error) Chain {
 	return nil
 }
 
-// from continues the path with c and gives the whole chain, or nil.
-func (s *search) from(c *Certificate, path Chain) Chain {
+// extend adds c to the path and returns a complete chain, or nil.
+func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.checkSelf(c); e != nil {
 		return s.fail(len(path), e)
 	}
@@ -124,19 +124,19 @@ func (s *search) from(c *Certificate, path Chain) Chain {
 		if e := checkNames(path, anchor); e != nil {
 			return s.fail(len(path), e)
 		}
-		if e := s.anchors.revoked.among(path); e != nil {
+		if e := s.anchors.revoked.checkChain(path); e != nil {
 			return s.fail(len(path), e)
 		}
 		return path
 	}
-	if e := s.anchors.revoked.anchor(c); e != nil {
+	if e := s.anchors.revoked.checkAnchor(c); e != nil {
 		return s.fail(len(path), e)
 	}
 	if rule.ChainLength.Broken(len(path) == maxDepth) {
 		return s.fail(len(path), refuse(NotIssuer, rule.ChainLength, path[0], "has a chain of more than %d certificates", maxDepth))
 	}
 	for _, i := range s.anchors.bySubject[string(c.RawIssuer)] {
-		if chain := s.over(s.anchors.list[i].Certificate, true, path); chain != nil {
+		if chain := s.tryIssuer(s.anchors.list[i].Certificate, true, path); chain != nil {
 			return chain
 		}
 	}
@@ -144,18 +144,18 @@ func (s *search) from(c *Certificate, path Chain) Chain {
 		if s.isAnchor(issuer) || contains(path, issuer) || !bytes.Equal(issuer.RawSubject, c.RawIssuer) {
 			continue
 		}
-		if chain := s.over(issuer, false, path); chain != nil {
+		if chain := s.tryIssuer(issuer, false, path); chain != nil {
 			return chain
 		}
 	}
-	if e := s.anchors.revoked.above(c); e != nil {
+	if e := s.anchors.revoked.checkIssuers(c); e != nil {
 		return s.fail(len(path), e)
 	}
-	return s.stranger(path, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is no authority this server trusts", short(c.Issuer.String())))
+	return s.failUntrusted(path, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is no authority this server trusts", short(c.Issuer.String())))
 }
 
-// over tries issuer as the issuer of the last certificate of the path.
-func (s *search) over(issuer *Certificate, anchor bool, path Chain) Chain {
+// tryIssuer tries issuer as the issuer of the path's last certificate.
+func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
 	c := path[len(path)-1]
 	if e := checkIssuer(issuer, anchor, len(path)-1); e != nil {
 		return s.fail(len(path), e)
@@ -176,21 +176,21 @@ func (s *search) over(issuer *Certificate, anchor bool, path Chain) Chain {
 	if err := CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature); rule.CertificateSignature.Broken(err != nil) {
 		return s.fail(len(path), refuse(BadSignature, rule.CertificateSignature, c, "is not signed by %s: %v", issuer.Name(), err))
 	}
-	return s.from(issuer, path)
+	return s.extend(issuer, path)
 }
 
-// checkSelf judges what a certificate says of itself.
+// checkSelf checks dates, name, extensions and key of a certificate.
 func (s *search) checkSelf(c *Certificate) *Error {
 	switch {
 	case rule.CertificateExpired.Broken(s.now.After(c.NotAfter)):
 		return refuse(Expired, rule.CertificateExpired, c, "expired %s", c.NotAfter.UTC().Format(time.RFC3339))
-	case rule.CertificateBegun.Broken(s.now.Before(c.NotBefore.Add(-skew))):
+	case rule.CertificateBegun.Broken(s.now.Before(c.NotBefore.Add(-maxClockSkew))):
 		return refuse(NotYetValid, rule.CertificateBegun, c, "is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
 	case c.nameErr != nil && !s.isAnchor(c):
 		return refuse(NoName, c.nameErr.Rule, c, "has %v", c.nameErr)
 	}
 	for _, ext := range c.Extensions {
-		if rule.Evaluated.Broken(ext.Critical && !evaluated(ext.Id)) {
+		if rule.Evaluated.Broken(ext.Critical && !isEvaluated(ext.Id)) {
 			return refuse(Unsupported, rule.Evaluated, c, "has a critical extension %s that this server does not evaluate", ext.Id)
 		}
 	}
@@ -202,9 +202,10 @@ func (s *search) isAnchor(c *Certificate) bool {
 	return ok
 }
 
-// evaluated tells whether a critical extension is taken into account, or (key
-// identifiers, extended usage, policies) says nothing that GENI limits by.
-func evaluated(oid asn1.ObjectIdentifier) bool {
+// isEvaluated reports whether a critical extension is supported. Some need no
+// evaluation (key identifiers, extended usage, policies), since GENI sets no limits
+// by them.
+func isEvaluated(oid asn1.ObjectIdentifier) bool {
 	switch oid.String() {
 	case "2.5.29.14", // subject key identifier
 		"2.5.29.15", // key usage
@@ -218,9 +219,9 @@ func evaluated(oid asn1.ObjectIdentifier) bool {
 	return false
 }
 
-// checkIssuer judges whether a certificate may issue at all, with below
-// certificates between it and the leaf. An anchor need not be a CA; others must
-// be, which those of the versions 1 and 2 of X.509 have no place to say.
+// checkIssuer checks whether a certificate may issue, with below certificates
+// between it and the leaf. An anchor need not be a CA. Other issuers must be, and
+// certificates of X.509 versions 1 and 2 cannot state that.
 func checkIssuer(c *Certificate, anchor bool, below int) *Error {
 	isCA := c.BasicConstraintsValid && c.IsCA
 	switch {
@@ -236,9 +237,9 @@ func checkIssuer(c *Certificate, anchor bool, below int) *Error {
 	return nil
 }
 
-// checkNames walks a complete path down from its anchor: every name must lie
-// within what the one above it may speak for. A certificate without URN passes
-// on the limits it is under.
+// checkNames checks a complete chain down from its anchor: every name must be within
+// the authorities that the certificate above covers. A certificate without URN
+// passes on the limits of the one above it.
 func checkNames(path Chain, anchor Anchor) *Error {
 	scope := anchor.Covers()
 	for i := len(path) - 2; i >= 0; i-- {
@@ -246,7 +247,7 @@ func checkNames(path Chain, anchor Anchor) *Error {
 		if c.URN.IsZero() {
 			continue
 		}
-		if rule.Namespace.Broken(!covered(scope, c.URN.Authority)) {
+		if rule.Namespace.Broken(!isCovered(scope, c.URN.Authority)) {
 			if len(scope) == 0 {
 				return refuse(Namespace, rule.Namespace, c, "is issued under %s, which this server does not let speak for any authority", anchor.Certificate.Name())
 			}
@@ -257,7 +258,7 @@ func checkNames(path Chain, anchor Anchor) *Error {
 	return nil
 }
 
-func covered(scope []string, authority string) bool {
+func isCovered(scope []string, authority string) bool {
 	return slices.ContainsFunc(scope, func(s string) bool { return urn.Covers(s, authority) })
 }
 

@@ -113,13 +113,13 @@ func TestChainExpiresWithItsFirstCertificate(t *testing.T) {
 	}
 	// Remembered or not, the chain is refused once that time is over.
 	if _, err := cert.Verify(alice.Certificate, []*cert.Certificate{sub.Certificate}, anchors, cert.Options{}, first.Add(time.Second)); err == nil {
-		t.Error("a remembered chain outlived one of its certificates")
+		t.Error("a maxCached chain outlived one of its certificates")
 	}
 	if _, err := cert.Verify(alice.Certificate, []*cert.Certificate{sub.Certificate}, anchors, cert.Options{}, pki.Now.Add(-2*time.Hour)); err == nil {
-		t.Error("a remembered chain was good before it began")
+		t.Error("a maxCached chain was good before it began")
 	}
 	if _, err := cert.Verify(alice.Certificate, []*cert.Certificate{sub.Certificate}, anchors, cert.Options{MinRSABits: 4096}, pki.Now); err == nil {
-		t.Error("a remembered chain was good under stricter options")
+		t.Error("a maxCached chain was good under stricter options")
 	}
 }
 

@@ -34,7 +34,7 @@ func (e *Error) Error() string { return e.Text }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Breaks is Rule.
-func (e *Error) Breaks() rule.Rule { return e.Rule }
+func (e *Error) BrokenRule() rule.Rule { return e.Rule }
 
 func refuse(r Reason, broken rule.Rule, format string, args ...any) *Error {
 	return &Error{Reason: r, Rule: broken, Text: fmt.Sprintf(format, args...)}

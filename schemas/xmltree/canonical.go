@@ -42,7 +42,7 @@ type growthError struct{ text string }
 func (e *growthError) Error() string { return e.text }
 
 // Breaks is the rule of growth.
-func (e *growthError) Breaks() rule.Rule { return rule.Growth }
+func (e *growthError) BrokenRule() rule.Rule { return rule.Growth }
 
 var errClosed = errors.New("the document has been closed: canonical octets are only to be had while it is being read")
 

@@ -70,7 +70,7 @@ type LimitError struct {
 }
 
 // Breaks is Rule.
-func (e *LimitError) Breaks() rule.Rule { return e.Rule }
+func (e *LimitError) BrokenRule() rule.Rule { return e.Rule }
 
 func (e *LimitError) Error() string {
 	if e.Line == 0 {
@@ -90,7 +90,7 @@ type SyntaxError struct {
 }
 
 // Breaks is Rule.
-func (e *SyntaxError) Breaks() rule.Rule { return e.Rule }
+func (e *SyntaxError) BrokenRule() rule.Rule { return e.Rule }
 
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {

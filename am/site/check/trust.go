@@ -32,7 +32,7 @@ func (k *Checker) trustFolder(dir string) {
 		return
 	}
 	for _, p := range problems {
-		if p.PassedOver {
+		if p.Skipped {
 			k.warn(p.File, "%s", p.Text)
 		} else {
 			k.bad("", "%s", p)
@@ -48,7 +48,7 @@ func (k *Checker) trustFolder(dir string) {
 		}
 		k.anchor(x)
 	}
-	for _, x := range a.Struck() {
+	for _, x := range a.RevokedAnchors() {
 		k.warn(x.Anchor.File, "%s is revoked by %s, so it is not trusted; remove it", x.Certificate.Name(), display.Place(x.File, x.Line))
 	}
 	for _, l := range a.RevocationLists() {
@@ -63,7 +63,7 @@ func (k *Checker) trustFolder(dir string) {
 func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	issuer := l.Issuer()
 	made := false
-	for _, c := range a.Makers(l) {
+	for _, c := range a.SignersOf(l) {
 		issuer, made = c.Name(), true
 	}
 	entries := fmt.Sprintf("%d entries", l.Len())
@@ -75,7 +75,7 @@ func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 		text += "; no certificate in this folder is its issuer: it counts for an authority of that name below one of them"
 	}
 	switch {
-	case l.Stale(time.Now()):
+	case l.IsStale(time.Now()):
 		k.warn(l.File, "%s; a new one was due on %s: what it lists stays revoked, but get the new one", text, day(l.NextUpdate))
 	case l.NextUpdate.IsZero():
 		k.good(l.File, "%s", text)
@@ -87,28 +87,28 @@ func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 // denial tells what a line of the deny list hits.
 func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 	at := display.Place(d.File, d.Line)
-	reach := a.Reach(d)
+	effect := a.Effect(d)
 	var names []string
 	reading := ""
-	if n := d.Number(); n != nil {
+	if n := d.SerialNumber(); n != nil {
 		reading = fmt.Sprintf("; its number is read as hexadecimal: %X, in decimal %[1]d", n)
 	}
 	switch {
-	case len(reach.Struck) > 0:
-		for _, x := range reach.Struck {
+	case len(effect.RevokedAnchors) > 0:
+		for _, x := range effect.RevokedAnchors {
 			names = append(names, filepath.Base(x.Anchor.File))
 		}
 		k.good(at, "%s takes %s away, with all that is issued under it%s", d.Text, list(names), reading)
-	case len(reach.Vouchers) > 0:
-		for _, x := range reach.Vouchers {
+	case len(effect.Anchors) > 0:
+		for _, x := range effect.Anchors {
 			names = append(names, filepath.Base(x.File))
 		}
-		if reach.Below {
+		if effect.IsIntermediate {
 			k.good(at, "%s: counts for an authority of that URN below %s, which itself has another or none: what it issues without such a one in between is not touched%s", d.Text, list(names), reading)
 			return
 		}
 		k.good(at, "%s is refused, whatever %s may say%s", d.Text, list(names), reading)
-	case d.OfIssuer():
+	case d.IsSerial():
 		k.warn(at, "%s: no trusted certificate is that issuer or speaks for it; it counts only for an authority of that name below one of them%s", d.Text, reading)
 	default:
 		k.warn(at, "%s hits nobody: no trusted certificate speaks for that authority; look for a slip", d.Text)

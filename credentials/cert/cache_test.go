@@ -12,7 +12,7 @@ func TestEachCertificateIsKeptOnce(t *testing.T) {
 	distinct := map[*Certificate]bool{}
 	for i := range byte(100) {
 		leaf, root := &Certificate{Certificate: new(x509.Certificate), hash: [sha256.Size]byte{i % 3}}, &Certificate{Certificate: new(x509.Certificate), hash: [sha256.Size]byte{99}}
-		a.remember([sha256.Size]byte{i}, Chain{leaf, root}, time.Time{})
+		a.store([sha256.Size]byte{i}, Chain{leaf, root}, time.Time{})
 	}
 	for _, v := range a.verified.young {
 		distinct[v.chain[0]], distinct[v.chain[1]] = true, true
@@ -23,7 +23,7 @@ func TestEachCertificateIsKeptOnce(t *testing.T) {
 }
 
 func TestMemoryIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
-	m := NewMemory[int](8)
+	m := NewCache[int](8)
 	key := func(i int) [sha256.Size]byte { return [sha256.Size]byte{byte(i), byte(i >> 8)} }
 	m.Put(key(0), 7)
 	for i := 1; i < 1000; i++ {

@@ -7,13 +7,12 @@ import (
 	"math/big"
 )
 
-// twin is the fingerprint of the other form of a certificate that an ECDSA key
-// has signed. With a signature (r, s) anybody can make (r, n-s), which is as
-// good: who is refused by fingerprint would only have to write their certificate
-// anew. ok is false where there is no other form.
-func twin(c, issuer *Certificate) (hash [sha256.Size]byte, ok bool) {
+// alternateHash returns the fingerprint of the other valid form of a certificate that
+// an ECDSA key has signed. Anybody can turn a signature (r, s) into the equally valid
+// (r, n-s), and so evade a denied fingerprint. ok is false if there is no other form.
+func alternateHash(c, issuer *Certificate) (hash [sha256.Size]byte, ok bool) {
 	key, isECDSA := issuer.PublicKey.(*ecdsa.PublicKey)
-	if !isECDSA || !acceptedCurve(key.Curve) {
+	if !isECDSA || !isAcceptedCurve(key.Curve) {
 		return hash, false
 	}
 	var whole struct {

@@ -1,0 +1,45 @@
+package cert
+
+import (
+	"crypto/sha256"
+	"sync"
+)
+
+// Cache keeps values by the hash of their input. It is bounded: a full young half
+// becomes the old half, and the former old half is dropped. A value that is read
+// from the old half moves to the young one. It is safe for concurrent use.
+type Cache[V any] struct {
+	mu         sync.Mutex
+	half       int
+	young, old map[[sha256.Size]byte]V
+}
+
+// NewCache returns a cache of at most size values.
+func NewCache[V any](size int) *Cache[V] { return &Cache[V]{half: size / 2} }
+
+// Get returns the value stored by Put.
+func (m *Cache[V]) Get(key [sha256.Size]byte) (V, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.young[key]
+	if !ok {
+		if v, ok = m.old[key]; ok {
+			m.put(key, v)
+		}
+	}
+	return v, ok
+}
+
+// Put stores a value.
+func (m *Cache[V]) Put(key [sha256.Size]byte, v V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.put(key, v)
+}
+
+func (m *Cache[V]) put(key [sha256.Size]byte, v V) {
+	if m.young == nil || len(m.young) >= m.half {
+		m.old, m.young = m.young, map[[sha256.Size]byte]V{}
+	}
+	m.young[key] = v
+}
