@@ -79,8 +79,8 @@
 //
 // # Decisions
 //
-//   - remembered verifications: only successes, within one generation of anchors; owner, target
-//     and time are checked on every call: [Authorizer.SetAnchors].
-//   - signature checks: one budget a call, weighed by key size; a caller without a trusted
-//     certificate gets a fifth: [callBudget].
+//   - cached verifications: only successes are cached, within one generation of anchors. Owner,
+//     target and time are checked on every call: [Authorizer.SetAnchors].
+//   - signature checks: a call has one budget, weighed by key size. A caller without a trusted
+//     certificate has a fifth of it: [callBudget].
 package credentials

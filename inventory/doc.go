@@ -26,8 +26,8 @@
 //
 // # Decisions
 //
-//   - a changed component_id: found by name and provider, so that no machine is offered twice;
-//     manifests keep the old URN: [Meet].
-//   - a held interface, tag or address that is gone: not counted until it returns; start, check
-//     and reload warn: [Consequence].
+//   - changed component_id: the component is found by name and provider, so that no machine is
+//     offered twice. Manifests keep the old URN: [Meet].
+//   - held interface, tag or address that left the inventory: it does not count until it returns;
+//     start, check and reload warn: [Consequence].
 package inventory

@@ -39,14 +39,14 @@
 //
 // # Decisions
 //
-//   - several mistakes: all are reported by line; too large before wrong before unavailable
-//     decides the code: [RequestError].
-//   - stored requests: read without the limits and settings of today, so that a changed
+//   - several mistakes: all are reported by line. Code 6 goes before 1 and 4, and these before 12
+//     and 13: [RequestError].
+//   - stored requests: they are read without today's limits and settings, so that a changed
 //     configuration never breaks Describe: [ReadOptions].
-//   - cutting an old fact: takes the white space before it, so that asking again with a manifest
-//     settles: [splices].
-//   - size of a manifest: at most 64 MiB of additions, because facts repeat in every node:
+//   - removed facts: the white space before them goes too, so that a manifest sent as a request
+//     again does not grow: [splices].
+//   - size of a manifest: at most 64 MiB are added, because facts repeat in every node:
 //     [ErrTooLarge].
-//   - several requests of a slice: a free prefix is declared once on the root, a conflicting one
-//     at each element that uses it: [commonRoot.declare].
+//   - several requests of a slice: a free prefix is declared once on the root, and a conflicting
+//     one at each element that uses it: [commonRoot.declare].
 package rspec

@@ -20,8 +20,8 @@
 //
 // # Decisions
 //
-//   - options with a decision about the right: they are read before the caller is authorized, all
-//     others after, so that a caller without the right learns nothing more: [option].
-//   - the prepared advertisement: each encoding is one complete body, rebuilt by the first reader
-//     after a change, so that TLS is the limit: [preparedAnswer].
+//   - early options: options that decide the right are read before the caller is authorized, the
+//     others after. So a caller without the right learns nothing more: [option].
+//   - advertisement: each encoding is prepared as one complete body, and the first reader after a
+//     change renews it. So TLS is the limit of its speed: [preparedAnswer].
 package api

@@ -36,12 +36,12 @@
 //
 // # Decisions
 //
-//   - what a crash keeps from being written: each line names its journal entries, so the next
-//     start writes the missing lines, marked "recovered": [Log.recover].
-//   - several processes append: each locks the file and removes half a line that another left:
-//     [appendTo].
-//   - the end of a holding that no line records: it lies between the last sign of life, written
-//     every 10 minutes, and the next start: [query.end].
-//   - an audit that cannot be written: lines wait and the log reports it; with audit_required
-//     changes are refused with 5: [Log.Admit].
+//   - lines that a crash prevents: each line names its journal entries, so the next start can
+//     write the missing lines, marked "recovered": [Log.recover].
+//   - several processes: each locks the file before it appends, and removes the half line that a
+//     crash left: [appendTo].
+//   - end of a holding that has no line: the log has a sign of life every 10 minutes, so the end
+//     lies between the last one and the next start: [query.end].
+//   - audit file that cannot be written: lines wait in memory. With audit_required, calls that
+//     change something are refused with 5: [Log.Admit].
 package audit

@@ -65,22 +65,22 @@
 //
 // # Decisions
 //
-//   - order of nodes: bound, colocated, by hardware type, alone, the rest, so that the most
-//     constrained choose first: [Bind].
-//   - order of hosts: those that the slice uses, then used ones, then empty ones, so that empty
-//     hosts stay free for exclusive nodes: [ownHosts].
-//   - nodes that could be elsewhere when a link does not fit: at most 8 other arrangements are
-//     tried, 2 for 10,000 nodes: [tries].
-//   - capacity of a link: held by the interfaces at its ends, in their slivers' records, because a
-//     third record could disagree: [portHold].
-//   - a property between an interface and its LAN: takes capacity of that interface only, since
+//   - order of nodes: bound, colocated, with a hardware type, alone, all others. The most
+//     constrained nodes choose first: [Bind].
+//   - order of hosts: those that the slice uses, then other used ones, then empty ones. So empty
+//     hosts remain for exclusive nodes: [ownHosts].
+//   - links that do not fit: up to 8 other placements of their free nodes are tried, and 2 for
+//     requests of 10,000 nodes, to bound the time: [tries].
+//   - capacity of a link: the records of the slivers at its ends hold it, because a record of the
+//     link could disagree with them: [portHold].
+//   - property between an interface and its LAN: it takes capacity of that interface only, because
 //     the shares of the others are unknown: [qualities].
-//   - physical link of a link: one that joins all wired ends; interfaces used by the fewest links
-//     first, then the most capacity left: [route].
-//   - VLAN tags: unique in the site, not for each switch; a tag of a link is never lent to a
-//     shared VLAN: [pool].
-//   - assigned addresses: from the link's first IPv4 network, else the lowest new network that the
-//     slice does not use: [networks].
-//   - estimate for a component that is being cleaned: the inventory's cleaning_time, since the
-//     binder has no clock: [cleaning].
+//   - choice of a physical link: it must join all wired ends. Interfaces with the fewest links
+//     come first, then those with the most free capacity: [route].
+//   - VLAN tags: a tag is unique in the site, and a tag of a link is never given to a shared VLAN,
+//     because inventories may change meanwhile: [pool].
+//   - assigned addresses: they come from the link's first IPv4 network, else from the lowest
+//     network that the slice does not use: [networks].
+//   - time until a component is clean: the inventory states it, because the binder has no clock:
+//     [cleaning].
 package binder

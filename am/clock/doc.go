@@ -31,12 +31,12 @@
 //
 // # Decisions
 //
-//   - a jump of the host's clock: not followed until an operator confirms it or the clock returns,
-//     because leases would end or never end: [Clock.Believe].
-//   - corrections: up to clock_jump are followed, and any jump in the first 15 minutes after a
-//     boot once the kernel reports a synchronized clock: [DefaultJump].
-//   - time over a restart: within one boot the monotonic clock continues it; over a boot the last
-//     saved time, until the host's clock is later: [Clock.Save].
-//   - after a boot: nothing ends before a time service has set the clock, or two minutes have
+//   - jumps of the host's clock: the clock follows one only if an operator confirms it or the
+//     host's clock returns. Otherwise leases would end at once or never: [Clock.Believe].
+//   - corrections: the clock follows them up to clock_jump, and any in the first 15 minutes after
+//     a boot once the kernel reports a synchronized clock: [DefaultJump].
+//   - restarts: within one boot the monotonic clock continues the time. After a boot the last
+//     saved time continues until the host's clock is later: [Clock.Save].
+//   - leases after a boot: none ends before a time service has set the clock, or two minutes have
 //     passed: [Clock.State].
 package clock

@@ -16,10 +16,10 @@
 //
 // # Decisions
 //
-//   - undo of a reservation after a dry run: none; its lease ends 30 s after the last moment of
-//     the dry run, so a crash needs no record: [Prober.Timeout].
-//   - a dry run without an answer: its components are avoided for a minute, and bound nodes get
-//     the same code at once: [Prober.Unanswering].
-//   - a dry run that makes something: it is removed, logged, and the provider is not asked again
+//   - reservation of a crashed dry run: it needs no cleanup, because its lease ends 30 s after the
+//     latest end of the dry run: [Prober.Timeout].
+//   - provider that does not answer: for a minute unbound nodes avoid its components, and bound
+//     nodes get the same code at once: [Prober.Unanswering].
+//   - dry run that makes something: the resource is removed, and the provider is not asked again
 //     until the next start: [Prober.catch].
 package dryrun

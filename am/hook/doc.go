@@ -31,12 +31,12 @@
 //
 // # Decisions
 //
-//   - when events are written: in the transaction of the change they describe, so none is lost or
-//     invented: [Outbox].
-//   - order: per hook and slice; the next event is delivered after the last one is recorded, so a
-//     crash repeats at most one, with the same id: [worker.deliver].
-//   - a hook that fails: retried after 1 s up to 5 min; other slices take turns, and beyond
-//     100,000 events or 7 days the oldest are dropped and reported: [Limits].
-//   - URL of a hook: no redirects, no proxy, TLS 1.2 or later, and never in the log, since it may
-//     hold a secret: [Sign].
+//   - writing events: an event is written in the transaction of the change that it describes, so
+//     none is lost: [Outbox].
+//   - order: a hook gets the next event of a slice after the store has recorded the last one. So a
+//     crash repeats at most one event, with the same id: [worker.deliver].
+//   - failing hook: it is called again after 1 s to 5 min. Beyond 100,000 events or 7 days the
+//     oldest events are dropped and logged: [Limits].
+//   - URL of a hook: no redirects, no proxy and TLS 1.2 or later. The log does not show it,
+//     because it may contain a secret: [Sign].
 package hook

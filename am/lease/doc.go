@@ -15,6 +15,6 @@
 //
 // # Decisions
 //
-//   - thaw with leases that are over: refused without a new end, because it would destroy what was
-//     kept: [Thaw].
+//   - thaw of leases that have ended: it needs a new end, because it would otherwise remove what
+//     the operator kept: [Thaw].
 package lease

@@ -28,7 +28,7 @@
 //
 // # Decisions
 //
-//   - a broken file: what was read last stays in force; at the start the site is locked down,
-//     since running slivers still need care: [patchbay/am/site.upkeep].
-//   - begin and end of maintenance: found with each decision, not by a timer: [Plan.On].
+//   - broken file: the last good content stays in force. At a start the site is locked down,
+//     because running slivers still need care: [patchbay/am/site.upkeep].
+//   - begin and end of a window: each decision compares the time, so there is no timer: [Plan.On].
 package maintenance

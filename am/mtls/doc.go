@@ -40,8 +40,8 @@
 //
 // # Decisions
 //
-//   - what the handshake proves: possession of the key; trust is judged by package credentials, so
-//     that users get a message and not an alert: [Conn.PeerChain].
-//   - handshakes: as many at a time as processors, by turns of addresses, so that one address
-//     cannot fill them: [Context.InTurn].
+//   - proof of the handshake: the peer has the key. Package credentials judges trust, so that
+//     users get a message instead of a TLS alert: [Conn.PeerChain].
+//   - handshakes: as many run at a time as there are processors, and addresses take turns, so that
+//     one address cannot delay all others: [Context.InTurn].
 package mtls

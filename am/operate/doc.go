@@ -20,7 +20,8 @@
 //
 // # Decisions
 //
-//   - commands: all slivers or none, in one decision, and journalled with the operator: [Release].
-//   - lists: one view, made in memory up to 64 MiB, then sent, because a slow reader must not hold
-//     a transaction: [maxList].
+//   - commands: a command changes all its slivers or none, in one decision, and the journal names
+//     the operator: [Release].
+//   - lists: a list is made in memory, up to 64 MiB, and then sent, so that a slow reader does not
+//     hold a transaction: [maxList].
 package operate

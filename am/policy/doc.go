@@ -25,10 +25,10 @@
 //
 // # Decisions
 //
-//   - which user a rule means: the user, not the tool that speaks for them; a project is the
-//     slice's authority: [Policy.For].
-//   - what counts as held: slivers from reservation to release, in an index that each decision
-//     sees: [Usage].
-//   - leases: a rule limits them beside the site's limits, and never refuses a shorter lease:
-//     [Permit.Latest].
+//   - user of a rule: the user, also if a tool speaks for them. The project is the authority of
+//     the slice: [Policy.For].
+//   - held resources: slivers count from the reservation to the release, in an index that every
+//     decision reads: [Usage].
+//   - leases: a rule limits them in addition to the site's limits, and never refuses a shorter
+//     lease: [Permit.Latest].
 package policy

@@ -29,12 +29,12 @@
 //
 // # Decisions
 //
-//   - calls of callers without a trusted certificate: they count as one caller together; before
-//     that only a glance at the chain is computed: [peer].
-//   - calls that change something: limited by a rate for each user or tool; callers without a
-//     trusted certificate have none, because one would lock out others: [rates].
-//   - too many connections: the one that has waited longest is closed, taken from the source with
-//     the most; a connection being served never: [connLimiter].
-//   - metrics for other hosts: over Go's TLS with a token or client certificate, since mtls
-//     demands a certificate of every client: [Server.ServeRemote].
+//   - callers without a trusted certificate: they share the limits of one caller, because anyone
+//     can make such certificates: [peer].
+//   - calls that change something: each user or tool has a rate. Callers without a trusted
+//     certificate have none, because one of them could lock out the others: [rates].
+//   - too many connections: the server closes the connection that has waited longest, from the
+//     source with the most. It never closes one that is being served: [connLimiter].
+//   - metrics for other hosts: they use Go's TLS with a token or a client certificate, because
+//     package mtls demands a certificate of every client: [Server.ServeRemote].
 package server

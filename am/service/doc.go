@@ -18,18 +18,18 @@
 //
 // # Decisions
 //
-//   - memory of parsed requests: one budget; one caller gets at most a part of it, and beyond it
-//     the call is SERVERBUSY before anything changes: [Memory].
-//   - requests of one slice: bounded together like one request, so that Describe can always
-//     answer: [Service.ManifestOf].
-//   - a large slice: its decision runs on a read view first, so that a refusal takes no time of
-//     the committer: [largeSlice].
-//   - keys of accounts: at most 4 MiB over a slice, because every record and manifest repeats
-//     them: [maxKeyBytes].
-//   - renewals that repeat each other: one journal entry with their count; each has its line in
-//     the audit: [joinRepeated].
-//   - more held than a new inventory has: slivers stay, and nothing new is placed until it fits:
+//   - memory of parsed requests: all callers share one budget, and one caller gets a part of it.
+//     Beyond it the call gets SERVERBUSY before anything changes: [Memory].
+//   - requests of one slice: together they have the limits of one request, so that Describe can
+//     always answer: [Service.ManifestOf].
+//   - large slices: the decision runs first on a read view, so that a refusal takes no time of the
+//     committer: [largeSlice].
+//   - SSH keys: a slice has at most 4 MiB of them, because every record and manifest repeats them:
+//     [maxKeyBytes].
+//   - repeated renewals: the journal joins them in one entry with a count; the audit has a line
+//     for each: [joinRepeated].
+//   - inventory smaller than what is held: slivers stay, and nothing new is placed until it fits:
 //     [Service.SetInventory].
-//   - a component under live slivers: start and reload refuse to give its name to another
-//     component, since providers know machines by name: [patchbay/inventory.Clash].
+//   - name of a component with slivers: no other component may get it, because providers know
+//     machines by name: [patchbay/inventory.Clash].
 package service

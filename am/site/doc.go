@@ -17,16 +17,14 @@
 //
 // # Decisions
 //
-//   - inventory, providers or policy with a mistake at reload: nothing changes, and all mistakes
-//     are reported: [Site.Run].
-//   - a restored site: no new reservations until every provider has reported what exists, at most
-//     30 s, because a released machine may be in use: [restoredWait].
-//   - two servers for the same nodes: a lock on the folder of providers and one beside the socket
-//     of patchbay-local up: [lockProviders].
-//   - a site that root serves for another user: hooks and providers run as that user; root starts
-//     only programs beside its own: [Testbed.trustedCommand].
-//   - local testbeds that the configuration no longer names: run until no sliver uses them:
-//     [retirePause].
-//   - a lost store: a missing file is made anew only if neither audit nor copies show that there
-//     was one: [Config.OpenState].
+//   - mistakes at a reload: all are reported and nothing changes: [Site.Run].
+//   - restored site: it reserves nothing until every provider has reported its resources, at most
+//     30 s, because a machine may be in use since the backup: [restoredWait].
+//   - two servers for the same nodes: a lock on the folder of providers and a lock beside the
+//     socket of patchbay-local up prevent them: [lockProviders].
+//   - root serves another user's site: hooks and providers run as that user, and root starts only
+//     programs beside its own: [Testbed.trustedCommand].
+//   - local testbed that left the configuration: it runs until no sliver uses it: [retirePause].
+//   - missing store: a new one is made only if neither audit nor copies show that there was one:
+//     [Config.OpenState].
 package site

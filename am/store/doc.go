@@ -34,22 +34,22 @@
 //
 // # Decisions
 //
-//   - which file belongs to a site: its inode and the machine-id are inside; a move keeps both, a
-//     copy is refused: [ErrCopy].
-//   - an older schema: migrated in one write after a copy "state.db.schemaN"; a refused file is
-//     never written: [schemaVersion].
-//   - damage: every page and record is checked before bbolt uses the file, because bbolt's own
-//     check may crash on a flipped bit: [Check].
-//   - damage while open: no further change until the next start; reads continue where they can:
-//     [ErrBroken].
-//   - a commit that fails and yet may have reached the disk: reported as in doubt, and no further
-//     change until the next start: [ErrInDoubt].
-//   - what is built on at the start: both meta pages are written again and synced first, since the
-//     newest may be in memory only: [fasten].
+//   - copies: the file records its inode and the machine-id. A moved file keeps both; a copy is
+//     refused: [ErrCopy].
+//   - older schema: it is migrated in one write after a copy to "state.db.schemaN". A refused file
+//     is never written: [schemaVersion].
+//   - damage at the start: every page and record is checked before bbolt uses the file, because
+//     bbolt's own check may crash on a flipped bit: [Check].
+//   - damage while open: the store accepts no change until the next start, and still reads what it
+//     can: [ErrBroken].
+//   - failed commit that may be on the disk: the answer says that it is in doubt, and the store
+//     accepts no change until the next start: [ErrInDoubt].
+//   - first write: both meta pages are written again and synced at the start, because the newest
+//     may be in memory only: [fasten].
 //   - fairness: callers take turns, and the decisions of one write take at most 20 ms together:
 //     [Store.CommitFor].
-//   - room in the address space: 1 GiB or twice the file, so that no change waits for a long read:
-//     [mapped].
-//   - free disk: 64 MiB are allocated ahead of use in a served site, so that slivers can be
-//     deleted when nodes have filled the disk: [database.takeAhead].
+//   - address space: the file is mapped with 1 GiB or twice its size, so that no change waits for
+//     a long read to end: [mapped].
+//   - full disk: a served site allocates 64 MiB ahead, so that slivers can be deleted when nodes
+//     have filled the disk: [database.takeAhead].
 package store

@@ -36,18 +36,17 @@
 //
 // # Decisions
 //
-//   - attempts: 8 to make a sliver; removal is tried forever, at most 5 minutes apart; a missing
-//     provider or component counts none: [Limits].
-//   - a resource that vanishes: read twice before it is believed; then the sliver has failed and
-//     is not made anew, since its data are gone: [judge].
-//   - removal: done when get reports absent; if it is only missing in the answer, when the next
-//     one lacks it too: [gone].
-//   - an error of kind unknown for a whole call: says nothing of a resource; only get for its name
-//     frees a component: [judge].
-//   - a sliver that cannot be made: failed, and what was made of it is removed; component and
-//     record stay until Delete or the end of the lease: [patchbay/am.GoalUndo].
-//   - power or users that differ from the desired state: seen twice, repaired at most once an
-//     hour, journalled: [driftEvent].
-//   - provider of a sliver: the one in its record since binding, because inventories change:
+//   - attempts: a sliver gets 8; a removal is tried forever, at most 5 minutes apart. A missing
+//     provider or component counts as no attempt: [Limits].
+//   - vanished resource: two reads must agree. Then the sliver has failed, and it is not made
+//     again, because its data are gone: [judge].
+//   - end of a removal: get reports absent, or two answers in a row lack the resource: [gone].
+//   - error of kind unknown for a whole call: it says nothing of a single resource, so only get
+//     for its name frees the component: [judge].
+//   - sliver that cannot be made: it has failed, and its remains are removed. Its record holds the
+//     component until Delete or the end of the lease: [patchbay/am.GoalUndo].
+//   - drift of power or users: after two equal reads it is repaired, at most once an hour, and
+//     journalled: [driftEvent].
+//   - provider of a sliver: the one in its record, because inventories change:
 //     [Runner.settlePlaces].
 package work

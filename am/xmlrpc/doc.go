@@ -30,8 +30,8 @@
 //
 // # Decisions
 //
-//   - long tags: over 4096 bytes are refused, because the decoder's attributes cost far more
-//     memory than their bytes: [maxTag].
-//   - XML that is not read: attributes and processing instructions are skipped; everything else
-//     means what libxml2 would read: [DecodeCall].
+//   - long tags: more than 4096 bytes are refused, because the decoder needs far more memory for
+//     their attributes: [maxTag].
+//   - unused XML: attributes and processing instructions are skipped; everything else means what
+//     libxml2 would read: [DecodeCall].
 package xmlrpc

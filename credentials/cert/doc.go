@@ -69,16 +69,17 @@
 //
 // # Decisions
 //
-//   - a certificate without URN in a chain: keeps the limits of those above it and never widens
-//     them: [isCovered].
-//   - which certificates a CRL revokes: those whose issuer has its subject and key, whatever the
-//     key usage, because a user chooses which certificate of the issuer to show: [RevocationList].
-//   - a CRL older than the one it replaces: both count until the newer one returns or the file is
+//   - certificate without URN: in a chain it keeps the limits of the certificates above it:
+//     [isCovered].
+//   - scope of a CRL: it revokes certificates of any issuer with its subject and key. The key
+//     usage does not matter, because a user chooses which issuer certificate to show:
+//     [RevocationList].
+//   - CRL older than its predecessor: both count until the newer one returns or the file is
 //     removed: [listFile].
-//   - revoked anchors: no longer anchors; the deny list also refuses everything that the denied
-//     authority issued: [RevokedAnchor].
-//   - fingerprints in the deny list: of both forms of an ECDSA signature, since anyone can compute
-//     the other: [alternateHash].
-//   - certificates of version 1 and 2 as issuers: only as anchors, because they cannot state CA:
-//     [checkIssuer].
+//   - revoked anchors: they are no anchors any more. The deny list also refuses everything that a
+//     denied authority issued: [RevokedAnchor].
+//   - fingerprints of ECDSA certificates: both forms of the signature count, because anyone can
+//     compute the other form: [alternateHash].
+//   - certificates of version 1 and 2: they issue only as anchors, because they cannot state that
+//     they are a CA: [checkIssuer].
 package cert

@@ -27,10 +27,10 @@
 //
 // # Decisions
 //
-//   - signatures that nothing uses: ignored; one that may refer to a credential of the chain must
-//     follow the profile: [document.concerns].
-//   - keys: only certificates in X509Data count; KeyValue and names are ignored, because the
-//     signer writes them: [signature.readKeys].
-//   - canonical bytes: at most four times the document and 64 kB, because namespaces in scope
-//     multiply: [DefaultLimits].
+//   - unused signatures: they are ignored. A signature that may refer to a credential of the chain
+//     must follow the profile: [document.concerns].
+//   - keys: only certificates in X509Data count, because a signer can write anything into KeyValue
+//     and names: [signature.readKeys].
+//   - canonical bytes: at most four times the document and 64 kB, because every element repeats
+//     the namespaces in scope: [DefaultLimits].
 package dsig

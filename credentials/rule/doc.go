@@ -12,6 +12,6 @@
 //
 // # Decisions
 //
-//   - one rule, one switch: each check asks its rule, and a build for tests can switch off that
-//     rule alone, so that every refusal is shown to have the right reason: [Rule].
+//   - switches: a test build can switch off a single rule, which shows that each attack is refused
+//     for the right reason: [Rule].
 package rule

@@ -32,6 +32,6 @@
 //
 // # Decisions
 //
-//   - place: apart from the server, which never imports it, because it holds the key of an
-//     authority: [Authority].
+//   - package of its own: it holds the key of an authority, so the server never imports it:
+//     [Authority].
 package trial

@@ -25,10 +25,10 @@
 //
 // # Decisions
 //
-//   - capacity: four times the memory and free disk, 50 places a core, because limits are rarely
-//     used up: [patchbay/inventory.Host.Slots].
-//   - instance of a site: the first label of the authority and four random hexadecimal digits, so
-//     that two sites on a host never touch: [SettingsFor].
-//   - addresses of local nodes: not reported as host addresses, because clients take the first for
-//     the login: [Settings].
+//   - capacity: four times the memory and the free disk, and 50 places a core, because nodes
+//     rarely use all they may: [patchbay/inventory.Host.Slots].
+//   - name of an instance: the first label of the authority and four random digits, so that two
+//     sites on a host never collide: [SettingsFor].
+//   - addresses: local nodes report no host addresses, because clients take the first one for the
+//     login: [Settings].
 package local

@@ -26,15 +26,16 @@
 //
 // # Decisions
 //
-//   - a set that got no place: no attempt, because nothing was asked: [ErrNoPlace].
-//   - a provider without the attribute state: what get reports counts as ready, so that a short
+//   - set without a free place: it counts as no attempt, because the provider was not asked:
+//     [ErrNoPlace].
+//   - provider without the attribute state: what get reports counts as ready, so that a short
 //     script suffices: [AttrState].
-//   - arrays: compared as sets, and JSON items by the keys that we write, so that a provider may
-//     add its own: [Diff].
-//   - texts: Error.Msg is for experimenters and Detail for operators, because file names belong in
-//     the log: [Error].
+//   - arrays: they are compared as sets, and JSON items by the keys that Patchbay writes, so that
+//     a provider may add its own: [Diff].
+//   - texts of errors: Msg is for experimenters and Detail for operators, because names of files
+//     belong in the log: [Error].
 //   - end of a call: the process group is killed before it is reaped; what must outlive the call
 //     uses setsid: [patchbay/am/executable.awaitExit].
-//   - install and execute: sent with a node that does not exist yet and in its dry run, never
+//   - install and execute: a provider gets them with a new node and in its dry run, and never
 //     again: [Setup].
 package provider

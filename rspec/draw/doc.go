@@ -32,6 +32,6 @@
 //
 // # Decisions
 //
-//   - layout: our own and deterministic, so that equal documents give equal drawings; above 400
-//     nodes it groups by kind, then by manager: [scene.layOut], [maxBoxes].
+//   - layout: deterministic, so that equal documents give equal drawings. Above 400 nodes they are
+//     grouped by kind, then by manager: [scene.layOut], [maxBoxes].
 package draw

@@ -32,12 +32,12 @@
 //
 // # Decisions
 //
-//   - limits: counted by a scan before libxml2 reads the text; both must agree on the number of
+//   - limits: a scan counts before libxml2 reads the text, and both must agree on the number of
 //     elements: [scan].
-//   - hyphens in comments, forbidden namespace declarations: refused by the scan, because libxml2
-//     is slow on the first and accepts the second: [scan].
-//   - loading schemas: only the compiler of embedded schemas may, on its own thread; documents
+//   - hyphens in comments, forbidden namespace declarations: the scan refuses them, because
+//     libxml2 is slow on the first and accepts the second: [scan].
+//   - loading schemas: only the compiler of the embedded schemas may, on its own thread; documents
 //     load nothing: [loads].
-//   - what follows a misplaced element: judged too; the element is removed and the document judged
-//     again, at most 8 times: [Doc.Validate].
+//   - content after a misplaced element: it is judged too, without that element, at most 8 times:
+//     [Doc.Validate].
 package xmltree

@@ -28,11 +28,12 @@
 //
 // # Decisions
 //
-//   - children: traced, stopped before the first instruction, placed in their group and released;
-//     one that cannot be placed is not started: [children.start].
-//   - former members: keep their user id forever, so that no later user gets their files:
+//   - children: the agent stops each before its first instruction, moves it to its control group,
+//     and continues it. It does not start a child that it cannot move: [children.start].
+//   - former users: their user ids stay reserved forever, so that no later user gets their files:
 //     [markRemoved].
-//   - signals from inside a node to PID 1: all caught or ignored, queued ones too: [ignoreSignals].
-//   - garbage collection: nearly off; the collector's own memory costs more than an idle node's
-//     garbage: [pauseGC].
+//   - signals from inside the node: PID 1 catches or ignores all, also queued ones:
+//     [ignoreSignals].
+//   - garbage collection: it hardly runs, because the collector needs more memory than an idle
+//     node's garbage: [pauseGC].
 package agent

@@ -24,10 +24,10 @@
 //
 // # Decisions
 //
-//   - processes and groups of a node: started in them, never moved, because a move takes up to 15
-//     ms: [Tree.Start].
-//   - groups init and jobs: only where processes are counted; a few are kept for PID 1 and logins,
-//     so that a full node can be cleared: [Tree.Jobs].
-//   - all nodes together: 7/8 of the memory and 3/4 of the processes, so that a node ends before a
-//     program of the host: [bound].
+//   - control groups: processes start in their group, because a move takes up to 15 ms:
+//     [Tree.Start].
+//   - reserved processes: some are kept for PID 1 and logins, so that a user can clear a full
+//     node: [Tree.Jobs].
+//   - limits of all nodes together: 7/8 of the memory and 3/4 of the processes, so that the kernel
+//     ends a node before a program of the host: [bound].
 package cgroup

@@ -25,12 +25,12 @@
 //
 // # Decisions
 //
-//   - name service: inside up, which copies messages within bounds and parses nothing, so a
+//   - name service: it is part of up, because it copies messages without parsing them, and a
 //     process of its own would protect nothing: [openNames].
-//   - forwarding that was off: switched on only for the devices that lead outside, recorded first,
-//     and undone by clean: [Router.forward].
-//   - which node used a port: each has a block of 128 ports computed from its address, so that no
-//     line for each connection is needed: [PortBlocks].
-//   - fragments: metered before conntrack joins them, because they wait in memory that no node
-//     pays for: [fragmentMemory].
+//   - forwarding: it is switched on only for devices that lead outside. The change is recorded
+//     first, and clean undoes it: [Router.forward].
+//   - ports: each node has a block of 128 ports, computed from its address, so that the audit
+//     needs no line for each connection: [PortBlocks].
+//   - fragments: they are limited before conntrack joins them, because they wait in memory that no
+//     node pays for: [fragmentMemory].
 package egress

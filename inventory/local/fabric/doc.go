@@ -46,13 +46,14 @@
 //
 // # Decisions
 //
-//   - who shapes: the host's side of the port where packets arrive; pairs of a LAN that differ go
-//     to the switch process: [decide].
-//   - loss: of single packets, so large pieces are cut by a pair of devices before netem:
+//   - shaping: the host's side of the receiving port shapes. Pairs of a LAN with different
+//     properties need the switch process: [decide].
+//   - loss: large segments are cut into packets before netem, so that single packets are lost:
 //     [network.cut].
-//   - addresses that a bridge learns: 16,384; none before Linux 6.8, because a node could fill the
-//     host's memory: [network.boundLearning].
-//   - frames that circle: bounded where they leave the node, by the slice's rules: [inflowRate].
-//   - removal of devices: together, bridges last and eight at a time, because the kernel holds its
-//     network lock for each: [Host.removeDevices].
+//   - learned addresses: a bridge learns 16,384, and none before Linux 6.8, because a node could
+//     fill the host's memory: [network.boundLearning].
+//   - circling frames: they are limited where they leave the node, because a ring of links would
+//     fill the host's processors: [inflowRate].
+//   - removal of devices: all together, bridges last and eight at a time, because the kernel holds
+//     its network lock for each: [Host.removeDevices].
 package fabric

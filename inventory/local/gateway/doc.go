@@ -16,13 +16,13 @@
 //
 // # Decisions
 //
-//   - open files: none of its own; up opens agents, addresses and listeners, so that a captured
-//     gateway reaches nothing by itself: [Manager.connect].
-//   - unread data: bounded by bytes on the wire, 48 MB a slice and 128 MB in all; the connection
-//     with the most is closed: [maxUnread].
-//   - proof of a login: through the endpoint's own listener, with a key that only the gateway
+//   - open files: the gateway opens none. up opens agents, addresses and listeners, so that a
+//     captured gateway reaches nothing else: [Manager.connect].
+//   - unread data: 48 MB for a slice and 128 MB in all; beyond that the connection with the most
+//     is closed: [maxUnread].
+//   - proof of a login: it uses the endpoint's own listener, and a key that only the gateway
 //     process knows: [Manager.VerifyLogin].
-//   - a gateway that hangs: killed after 10 s, and its successor gets all endpoints:
+//   - hanging gateway: it is killed after 10 s, and the next one gets all endpoints:
 //     [Manager.SetEndpoint].
 //   - time to log in: 20 s, and 2 min after a right key was offered, because its owner may have to
 //     unlock it: [askedTime].

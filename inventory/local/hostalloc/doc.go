@@ -10,6 +10,6 @@
 //
 // # Decisions
 //
-//   - claims: symbolic links named by the number, with the holder as text: whole or absent, and
-//     readable with ls: [Folder.Allocate].
+//   - claims: a symbolic link with the number as name and the holder as text. It exists whole or
+//     not at all: [Folder.Allocate].
 package hostalloc

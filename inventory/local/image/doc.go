@@ -25,8 +25,8 @@
 //
 // # Decisions
 //
-//   - the host's /etc: a list of files, and only as their Debian packages ship them; everything
-//     else is empty or written by us: [allowed].
-//   - certificate authorities: those of Debian's package that the host trusts; an operator's own
-//     could speak for any name: [skeleton.certificates].
+//   - /etc: a list of the host's files, and only as their Debian packages ship them, so that no
+//     secret of the host gets in: [allowed].
+//   - certificate authorities: only those of Debian's package that the host trusts, because an
+//     operator's own could vouch for any name: [skeleton.certificates].
 package image

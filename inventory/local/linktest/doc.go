@@ -23,6 +23,6 @@
 //
 // # Decisions
 //
-//   - what the server sends: datagrams only to the address of its TCP connection, so that it
+//   - datagrams of the server: it sends them only to the address of the TCP connection, so that it
 //     cannot be used against others: [Serve].
 package linktest

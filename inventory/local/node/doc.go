@@ -48,14 +48,14 @@
 //
 // # Decisions
 //
-//   - the host's /usr: below an overlay mounted by the user nobody, so that the kernel shows only
-//     what every user may read: [mountAsNobody].
-//   - whether a disk is in use: the lock of the open file, which the loop device keeps:
-//     [AttachLoop].
-//   - journal of a disk: 4 MB, because without one a power cut can leave it beyond repair:
-//     [Host.Format].
-//   - a node out of memory that only rereads its programs: its largest process is killed, since
-//     the kernel took up to 91 s: [Host.KillThrashing].
-//   - sysctls: read-only, except the node's own network and IPC; thresholds of memory are
-//     read-only: [writableSysctls].
+//   - /usr of the host: an overlay, mounted as the user nobody, shows it. So the kernel gives a
+//     node only what every user may read: [mountAsNobody].
+//   - disk in use: the loop device keeps the lock of the open file, so no list of devices is
+//     searched: [AttachLoop].
+//   - journal of a disk: 4 MB, because without a journal a power cut can leave the disk beyond
+//     repair: [Host.Format].
+//   - thrashing node: its largest process is killed, because the kernel took up to 91 s for it:
+//     [Host.KillThrashing].
+//   - sysctls: only those of the node's own network and IPC are writable, without thresholds of
+//     memory that no node pays for: [writableSysctls].
 package node

@@ -21,9 +21,9 @@
 //
 // # Decisions
 //
-//   - system calls of nodes: an allow-list; forbidden ones EPERM, unknown ones ENOSYS, so that
-//     libraries fall back: [allowed].
-//   - capabilities of a node's root: 14, without SYS_PTRACE, which would open PID 1:
+//   - system calls of nodes: an allow-list. Forbidden ones get EPERM and unknown ones ENOSYS,
+//     which libraries handle: [allowed].
+//   - capabilities of a node's root: 14. SYS_PTRACE is none of them, because it would open PID 1:
 //     [capabilities].
 //   - packet sockets: allowed with their rings, because libpcap needs them, although no node pays
 //     for their memory: [nodeFilter].

@@ -30,7 +30,8 @@
 //
 // # Decisions
 //
-//   - a step: done once; its journal outside the node is written before it begins: [Assignment.run].
-//   - fetching: HTTP/1.1, 10 redirects, none from https to http, 4 GiB or the disk, 10 min:
-//     [client].
+//   - steps: a step runs once, because the journal outside the node has it before it begins:
+//     [Assignment.run].
+//   - downloads: HTTP/1.1, 10 redirects, none from https to http, and at most 4 GiB, the disk, and
+//     10 minutes: [client].
 package setup

@@ -44,20 +44,22 @@
 //
 // # Decisions
 //
-//   - what survives a crash: the record of a node, on the disk before set answers; everything else
-//     is read again and completed: [Testbed.set].
-//   - when a running node is given up: never for slowness or for its peers' sake; a failed one is
-//     tried once more by the next up: [nodeController.handleFailure].
-//   - PID 1 that ends: started again three times in five minutes, then failed: [maxDeaths].
-//   - withdrawn accounts and keys: closed at the gateway before anything is done in the node,
-//     which may be the withdrawn user's: [nodeController.revokeAccess].
-//   - names of peers: the address on the first common link, else one of 127.64.0.0/16, where the
-//     gateway answers: [peer].
-//   - the experiment's key: RSA 2048 in PEM, as scripts expect; opens only endpoints inside nodes
-//     of its slice: [experimentKey].
-//   - installs: 10 min each, and none begins after 30 min, because the manager gives up after an
-//     hour: [installsTime].
-//   - a full disk: no node is made with the last GiB or twentieth of the disk: [errNoDisk].
-//   - when links are made: 25 ms after the last node arrived, so that a batch makes each link
-//     once: [linkDelay].
+//   - crash: the record of a node is on the disk before set answers; everything else is found
+//     again and completed: [Testbed.set].
+//   - failure of a running node: slowness and missing peers never fail it. The next up tries a
+//     failed node once more: [nodeController.handleFailure].
+//   - PID 1 that ends: it is started again three times in five minutes, and then the node has
+//     failed: [maxDeaths].
+//   - removed accounts and keys: the gateway closes them before the node is asked, because the
+//     node may belong to the removed user: [nodeController.revokeAccess].
+//   - names of peers: the address on the first common link, else an address of 127.64.0.0/16,
+//     where the gateway answers: [peer].
+//   - key of the experiment: RSA 2048 in PEM, as scripts expect. It opens only endpoints inside
+//     nodes of its slice: [experimentKey].
+//   - time of installs: 10 minutes each, and none begins after 30 minutes, because the manager
+//     gives up after an hour: [installsTime].
+//   - full disk: no node is made with the last GiB, or the last twentieth, of the disk:
+//     [errNoDisk].
+//   - delay of links: they are made 25 ms after the last node arrived, so that a batch makes each
+//     link once: [linkDelay].
 package testbed

@@ -29,9 +29,9 @@
 //
 // # Decisions
 //
-//   - waiting: an epoll and a timer of its own, because behind Go's poller two flooding ports
+//   - waiting: it has its own epoll and timer, because behind Go's poller two flooding ports
 //     delayed all timers: [loop.arm].
-//   - loss on a path with a rate: drawn first, so that lost frames use no capacity: [path.enter].
-//   - learned addresses: 256 a port for five minutes; one more replaces the port's own:
+//   - loss before rate: lost frames are chosen first, so that they use no capacity: [path.enter].
+//   - learned addresses: 256 a port for five minutes; a further one replaces one of the same port:
 //     [maxLearnt].
 package vswitch
