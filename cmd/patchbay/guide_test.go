@@ -126,7 +126,11 @@ func runGuide(t *testing.T, file, kinds string) {
 	if err := os.Chmod(filepath.Join(tools, "sudo"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "PATH="+bin+":"+tools+":"+os.Getenv("PATH"), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "GOCACHE="+strings.TrimSpace(string(cache)), "PATH="+bin+":"+tools+":"+os.Getenv("PATH"), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
 		"TMPDIR="+tools, "PATCHBAY_LISTEN=127.0.0.1:"+free["8443"], "PATCHBAY_PUBLIC_URL=https://127.0.0.1:"+free["8443"], "PS4=+ $LINENO: ")
 
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
@@ -145,10 +149,17 @@ func runGuide(t *testing.T, file, kinds string) {
 	if err != nil || !status.Success() {
 		t.Errorf("%s: %v, %v; see the line of the last command:\n%s", file, status, err, &out)
 	}
-	down := exec.Command(filepath.Join(bin, "patchbay"), "down", "--all")
-	down.Dir, down.Env = home, env
-	if said, err := down.CombinedOutput(); err != nil {
-		t.Errorf("patchbay down --all: %v\n%s", err, said)
+	end := func(program string, args ...string) {
+		cmd := exec.Command(filepath.Join(bin, program), args...)
+		cmd.Dir, cmd.Env = home, env
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s %q: %v\n%s", program, args, err, said)
+		}
+	}
+	end("patchbay", "down", "--all")
+	settings, _ := filepath.Glob(filepath.Join(home, "*", "providers", "local.yaml"))
+	for _, file := range settings {
+		end("patchbay-local", "clean", file)
 	}
 }
 
