@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// An account or group as nodes have it.
+// account is an account or a group of nodes.
 type account struct {
 	name string
 	id   int
 }
 
-// systemAccounts are the lines of a passwd file that a node takes: those of the
-// system (ids below 1000) and nobody, without passwords, names of people, and
-// homes or shells that a node does not have. hasShell tells of a path.
+// systemAccounts returns the lines of a passwd file that a node gets: system accounts (ids below
+// 1000) and nobody. Names of people are removed; homes and shells that a node lacks are
+// replaced. hasShell reports whether a shell exists.
 func systemAccounts(passwd string, hasShell func(string) bool) (text string, accounts []account) {
 	var b strings.Builder
 	for line := range strings.Lines(passwd) {
@@ -45,7 +45,7 @@ func systemAccounts(passwd string, hasShell func(string) bool) (text string, acc
 	return b.String(), accounts
 }
 
-// systemGroups are the lines of a group file that a node takes, without members.
+// systemGroups returns the lines of a group file that a node gets, without members.
 func systemGroups(group string) (text string, groups []account) {
 	var b strings.Builder
 	for line := range strings.Lines(group) {
@@ -63,7 +63,7 @@ func systemGroups(group string) (text string, groups []account) {
 	return b.String(), groups
 }
 
-// shadow and gshadow lock all passwords. The day of the last change is fixed, so
+// shadow returns a shadow file with locked passwords. The day of the last change is fixed, so
 // that equal hosts give equal skeletons.
 func shadow(accounts []account) string {
 	var b strings.Builder
@@ -81,7 +81,7 @@ func gshadow(groups []account) string {
 	return b.String()
 }
 
-// systemID is an id that belongs to the system, not to a person.
+// systemID parses an id, and reports whether it belongs to the system and not to a person.
 func systemID(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && (n >= 0 && n < 1000 || n == nobody)
@@ -94,7 +94,7 @@ func systemName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$") == ""
 }
 
-// systemHome tells whether a home is where packages put those of accounts.
+// systemHome reports whether path is a usual home of a system account.
 func systemHome(path string) bool {
 	switch path {
 	case "/", "/root", "/bin", "/dev", "/nonexistent":

@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// Add makes an image of a folder or a tarball (from), or, when from is empty, of
-// the Debian release that name ends in (debian-12), by mmdebstrap. Progress is
-// written to w, line by line. A name that is taken is fs.ErrExist. What an
-// interrupted Add left goes with the next Sweep.
+// Add creates an image from a folder or a tarball (from). If from is empty, mmdebstrap builds
+// the Debian release in which name ends (debian-12). It writes progress lines to w, and fails
+// with fs.ErrExist if the name is taken. Sweep removes the rest of an interrupted Add.
 func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -78,7 +77,7 @@ func (b *build) copyFrom(ctx context.Context, from string, w io.Writer) error {
 	return nil
 }
 
-// printSummary says what was written, and what was not as it came.
+// printSummary prints what was written and what was left out or changed.
 func (w *writer) printSummary(to io.Writer) {
 	fmt.Fprintf(to, "%d files, %d MB\n", w.files, w.bytes/1_000_000)
 	var left []string
@@ -86,12 +85,12 @@ func (w *writer) printSummary(to io.Writer) {
 		left = append(left, fmt.Sprintf("%d devices, sockets or pipes", n))
 	}
 	if n := w.omitted.mounts; n > 0 {
-		left = append(left, fmt.Sprintf("what is mounted on %d folders", n))
+		left = append(left, fmt.Sprintf("the file systems mounted on %d folders", n))
 	}
 	if len(left) > 0 {
 		fmt.Fprintf(to, "left out: %s\n", strings.Join(left, ", "))
 	}
 	if n := w.omitted.ids; n > 0 {
-		fmt.Fprintf(to, "%d files belonged to users or groups that nodes do not have (above %d); they belong to nobody now\n", n, maxID)
+		fmt.Fprintf(to, "%d files belonged to users or groups that nodes do not have (above %d); their owner is now the user nobody\n", n, maxID)
 	}
 }

@@ -179,7 +179,7 @@ func TestWhatIsMountedIsNotCopied(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(dir+"/mnt", unix.MNT_DETACH) })
 	os.WriteFile(dir+"/mnt/secret", nil, 0o600)
 	root, said := added(t, openStore(t), dir)
-	if es, err := os.ReadDir(root + "/mnt"); err != nil || len(es) != 0 || !strings.Contains(said, "what is mounted on 1 folders") {
+	if es, err := os.ReadDir(root + "/mnt"); err != nil || len(es) != 0 || !strings.Contains(said, "the file systems mounted on 1 folders") {
 		t.Errorf("copied %v, %v\n%s", es, err, said)
 	}
 }
@@ -390,11 +390,11 @@ func TestNoTarballs(t *testing.T) {
 	z.Close()
 	for _, c := range []struct{ name, text, want string }{
 		{"Empty", "", "the tarball is empty"},
-		{"Text", "this is no tarball at all" + strings.Repeat("\n", 2000), "it is no tarball"},
+		{"Text", "this is no tarball at all" + strings.Repeat("\n", 2000), "it is not a tarball"},
 		{"NothingButZeros", strings.Repeat("\x00", 10240), "the tarball is empty"},
-		{"Compressed", bomb.String(), "it is no tarball"},
+		{"Compressed", bomb.String(), "it is not a tarball"},
 		{"CutInAMember", string(pack(t, file("a"))[:2562]), `member "a": unexpected EOF`},
-		{"CutBetweenMembers", string(pack(t, file("a"))[:2048]), "cut off after 2"},
+		{"CutBetweenMembers", string(pack(t, file("a"))[:2048]), "ends after 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from := t.TempDir() + "/x"
@@ -522,7 +522,7 @@ func TestReleases(t *testing.T) {
 			t.Errorf("%s: got %q, %v", c.name, got, err)
 		}
 	}
-	for name, want := range map[string]string{"debian-99": "11 to 15", "debian-": "no Debian release", "ubuntu": "say what the image", "mydebian-12": "say what the image", "debian-12x": "no Debian release"} {
+	for name, want := range map[string]string{"debian-99": "11 to 15", "debian-": "not a known Debian release", "ubuntu": "name a folder or a tarball", "mydebian-12": "name a folder or a tarball", "debian-12x": "not a known Debian release"} {
 		if _, err := debianSuite(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -2,28 +2,26 @@ package image
 
 import "strings"
 
-// A rule says what of a path of the host the skeleton takes. Whatever the rule,
-// a file or folder counts only if it is root's, everybody may read it, and
-// nobody else may write it; and a symbolic link only if it leads to where a
-// node has the same as the host.
+// rule says what the skeleton copies from a path of the host. In any case root must own a file
+// or folder, every user must be able to read it, and no other user to write it. A symbolic link
+// is copied only if its target is the same in a node.
 type rule int
 
 const (
-	// shipped files are as their Debian package ships them: dpkg knows the hash
-	// of each configuration file. What an operator changed or added is left out.
+	// shipped copies files that are unchanged since their Debian package was installed, by the
+	// hashes of configuration files in dpkg's list.
 	shipped rule = iota
-	// public files hold numbers and names that are the same on all machines, or
-	// what everybody may know of this one. Only files, never what a folder holds.
+	// public copies single files with data that is the same on all machines or not
+	// confidential, but no folders.
 	public
-	// links are symbolic links only.
+	// links copies symbolic links only.
 	links
-	// all is all files, for folders that only dpkg writes.
+	// all copies all files of folders that only dpkg writes.
 	all
 )
 
-// allowed is everything that the skeleton takes from the host. A path ending in
-// * stands for those beginning so. The rest of a node's files are empty folders
-// or written by us.
+// allowed lists everything that the skeleton copies from the host. A path that ends in * matches
+// paths with that beginning. All other files of a node are generated or missing.
 var allowed = [...]struct {
 	path string
 	rule rule
@@ -100,9 +98,8 @@ var allowed = [...]struct {
 	{"var/lib/dpkg/triggers", all},
 }
 
-// The larger half of dpkg's folder is read by no installation: what only
-// building packages needs is left out, and of the sums to verify packages by
-// dpkg wants to see no more than the files.
+// Most of dpkg's info folder is not needed to install packages: symbols files are only for
+// building packages, and md5sums files must exist but may be empty.
 
 func isUnneeded(path string) bool { return isDpkgInfo(path, ".symbols") }
 func isEmptied(path string) bool  { return isDpkgInfo(path, ".md5sums") }
@@ -111,8 +108,7 @@ func isDpkgInfo(path, end string) bool {
 	return strings.HasPrefix(path, "var/lib/dpkg/info/") && strings.HasSuffix(path, end)
 }
 
-// isSameInNode tells whether what a link leads to, a path without links or dots
-// below the host's root, is the same in a node.
+// isSameInNode reports whether to, a clean path below the host's root, is the same in a node.
 func isSameInNode(to string) bool {
 	top, rest, _ := strings.Cut(to, "/")
 	switch top {
@@ -126,11 +122,11 @@ func isSameInNode(to string) bool {
 	return false
 }
 
-// An empty folder of the skeleton.
+// emptyFolder is an empty folder of the skeleton.
 type emptyFolder struct {
 	path  string
 	mode  uint32
-	group string // root unless the host has this group
+	group string // root if the host does not have the group
 }
 
 var emptyFolders = [...]emptyFolder{

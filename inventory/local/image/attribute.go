@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An attribute is an extended attribute of a file.
+// attribute is an extended attribute of a file.
 type attribute struct{ name, value string }
 
-// Attributes of one file together.
+// maxAttributes bounds the attributes of one file, in bytes.
 const maxAttributes = 256 << 10
 
-// isKept tells whether an image may carry the attribute. Those of overlayfs would
-// let an image choose which other files a node sees; file capabilities of the
-// second revision mean "of this name space's root", others name ids.
+// isKept reports whether an image may have the attribute. Attributes of overlayfs could make
+// other files visible to a node. File capabilities of revision 2 apply to root of the node's
+// namespace; those of other revisions name user ids.
 func isKept(a attribute) bool {
 	switch {
 	case a.name == "security.capability":
@@ -27,7 +27,7 @@ func isKept(a attribute) bool {
 	return strings.HasPrefix(a.name, "user.") && !strings.HasPrefix(a.name, "user.overlay.")
 }
 
-// readAttributes are the attributes of an open file that images carry, sorted.
+// readAttributes returns the kept attributes of an open file, sorted by name.
 func readAttributes(fd int) ([]attribute, error) {
 	n, err := unix.Flistxattr(fd, nil)
 	if errors.Is(err, unix.ENOTSUP) || err == nil && n == 0 {

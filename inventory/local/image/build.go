@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the folder holds beside images.
+// Other names in the folder of images.
 const (
 	lockFile      = ".lock"
 	newPrefix     = ".new-"
 	removedPrefix = ".gone-"
 )
 
-// lock waits for the lock of the names, across processes.
+// lock acquires the lock of the names, which excludes other processes too.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// build is an image in the making. Its folder is locked as long as the process
-// lives, so that Sweep tells it from what a crash left.
+// build is an unfinished image. Its folder is locked while the process lives, so that Sweep can
+// distinguish it from the rest of a crash.
 type build struct {
 	store  *Store
 	dir    string
@@ -52,7 +52,7 @@ type build struct {
 	folder *os.File
 }
 
-// startBuild makes an empty root folder.
+// startBuild creates a folder with an empty root folder.
 func (s *Store) startBuild(ctx context.Context) (*build, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Store) startBuild(ctx context.Context) (*build, error) {
 	defer unlock()
 	dir, err := os.MkdirTemp(s.dir, newPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("cannot begin an image: %w", err)
+		return nil, fmt.Errorf("cannot create the folder of a new image: %w", err)
 	}
 	b := &build{store: s, dir: dir, root: filepath.Join(dir, "root")}
 	b.folder, err = os.Open(dir)
@@ -72,16 +72,16 @@ func (s *Store) startBuild(ctx context.Context) (*build, error) {
 		err = os.Mkdir(b.root, 0o755)
 	}
 	if err == nil {
-		err = os.Chmod(b.root, 0o755) // whatever the umask
+		err = os.Chmod(b.root, 0o755) // the umask may have restricted it
 	}
 	if err != nil {
 		b.discard()
-		return nil, fmt.Errorf("cannot begin an image: %w", err)
+		return nil, fmt.Errorf("cannot create the folder of a new image: %w", err)
 	}
 	return b, nil
 }
 
-// discard removes what was not published.
+// discard removes everything that was not published.
 func (b *build) discard() error {
 	err := removeTree(b.dir)
 	if b.folder != nil {
@@ -90,8 +90,8 @@ func (b *build) discard() error {
 	return err
 }
 
-// publish gives the image its name. One with the same contents, which is there
-// already, is taken instead. Unless replace, a name that is taken is refused.
+// publish makes the build the image of that name, and returns its key. If the same content
+// exists, that is used. A name that is taken is an error unless replace is set.
 func (b *build) publish(ctx context.Context, name string, replace bool) (key string, err error) {
 	hash, err := hashTree(ctx, b.root)
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *build) publish(ctx context.Context, name string, replace bool) (key str
 	key = name + "@" + hash
 	to := filepath.Join(b.store.dir, key)
 	if _, err := os.Lstat(to); err != nil {
-		// The name must not outlive the contents when the power goes.
+		// Synced first: after a loss of power, the name must not exist without its content.
 		if err := syncFS(b.dir); err != nil {
 			return "", fmt.Errorf("cannot write the new image to the disk: %w", err)
 		}
@@ -117,7 +117,7 @@ func (b *build) publish(ctx context.Context, name string, replace bool) (key str
 	switch _, err := os.Lstat(to); {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := os.Rename(b.root, to); err != nil {
-			return "", fmt.Errorf("cannot put the new image in its place: %w", err)
+			return "", fmt.Errorf("cannot rename the new image: %w", err)
 		}
 	case err != nil:
 		return "", err

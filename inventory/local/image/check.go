@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standardFolders are folders that a root file system is given if it has none. Over the
-// real ones of them a node mounts its own, or writes into them before it
-// is closed in, so there they must not be links.
+// standardFolders are created in an image if they are missing. With noLink, an existing one must
+// not be a symbolic link, since nodes mount file systems on it, or write into it before the
+// node's root is isolated.
 var standardFolders = [...]struct {
-	path string
-	mode uint32
-	real bool
+	path   string
+	mode   uint32
+	noLink bool
 }{
 	{"dev", 0o755, true},
 	{"etc", 0o755, true},
@@ -36,8 +36,8 @@ var standardFolders = [...]struct {
 	{"var/tmp", 0o1777, false},
 }
 
-// completeRoot says why a folder is no root file system for a node, and adds the
-// empty folders that it lacks.
+// completeRoot creates the missing standard folders. It fails if the folder is not a usable root
+// file system.
 func completeRoot(root string) error {
 	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -63,14 +63,14 @@ func completeRoot(root string) error {
 			}
 		case err != nil:
 			return fmt.Errorf("/%s in it: %w", d.path, err)
-		case d.real && st.Mode&unix.S_IFMT != unix.S_IFDIR:
-			return fmt.Errorf("/%s in it is no folder; make it one, for nodes mount or write there", d.path)
+		case d.noLink && st.Mode&unix.S_IFMT != unix.S_IFDIR:
+			return fmt.Errorf("/%s in it is not a folder; make it one, since nodes mount or write there", d.path)
 		}
 	}
 	return nil
 }
 
-// openInRoot opens a path as a process whose root is there would.
+// openInRoot opens a path as a process with that root folder would.
 func openInRoot(root int, path string) (*os.File, error) {
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
@@ -82,12 +82,12 @@ func openInRoot(root int, path string) (*os.File, error) {
 	f := os.NewFile(uintptr(fd), path)
 	if i, err := f.Stat(); err != nil || !i.Mode().IsRegular() {
 		f.Close()
-		return nil, errors.Join(errors.New("it is no regular file"), err)
+		return nil, errors.Join(errors.New("it is not a regular file"), err)
 	}
 	return f, nil
 }
 
-// checkShell asks for a /bin/sh that this host can run.
+// checkShell fails unless there is a /bin/sh that this host can execute.
 func checkShell(root int) error {
 	f, err := openInRoot(root, "bin/sh")
 	if err != nil {
@@ -99,11 +99,11 @@ func checkShell(root int) error {
 		return err
 	}
 	if i.Mode().Perm()&0o111 != 0o111 {
-		return fmt.Errorf("its /bin/sh has mode %04o, so not everybody can run it", i.Mode().Perm())
+		return fmt.Errorf("its /bin/sh has mode %04o, so not every user can execute it", i.Mode().Perm())
 	}
 	head := make([]byte, 20)
 	if _, err := io.ReadFull(f, head); err != nil || !bytes.HasPrefix(head, []byte(elf.ELFMAG)) {
-		return nil // a script; whether it runs depends on what it names
+		return nil // a script: its interpreter is not checked
 	}
 	machine := elf.Machine(uint16(head[18]) | uint16(head[19])<<8)
 	if elf.Data(head[elf.EI_DATA]) == elf.ELFDATA2MSB {
@@ -127,7 +127,7 @@ func elfMachine(arch string) (elf.Machine, bool) {
 	return 0, false
 }
 
-// checkPasswd asks for an account root with the id 0.
+// checkPasswd fails unless there is an account root with the id 0.
 func checkPasswd(root int) error {
 	f, err := openInRoot(root, "etc/passwd")
 	if err != nil {

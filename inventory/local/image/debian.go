@@ -14,22 +14,21 @@ import (
 	"syscall"
 )
 
-// releases are the code names of Debian's releases by number.
+// releases are the code names of Debian's releases, by number.
 var releases = [...]string{11: "bullseye", 12: "bookworm", 13: "trixie", 14: "forky", 15: "duke"}
 
-// packages are what experimenters expect on a machine, beside the essential
-// ones and apt.
+// packages are installed in addition to the essential packages and apt.
 var packages = [...]string{
 	"bash-completion", "bzip2", "ca-certificates", "curl", "ethtool", "iperf3", "iproute2", "iputils-ping", "less", "libcap2-bin",
 	"nano", "netbase", "net-tools", "openssh-client", "procps", "psmisc", "python3", "rsync", "sudo", "tcpdump",
 	"traceroute", "vim-tiny", "wget", "xz-utils",
 }
 
-// debianSuite is the Debian release that a name ends in: debian-12, debian-bookworm, my-debian-12.
+// debianSuite returns the Debian release in which a name ends: debian-12, debian-bookworm, my-debian-12.
 func debianSuite(name string) (string, error) {
 	i := strings.LastIndex(name, "debian-")
 	if i < 0 || i > 0 && name[i-1] != '-' {
-		return "", fmt.Errorf("say what the image is to be made of: a folder or a tarball, or a name that ends in a Debian release, such as debian-12")
+		return "", fmt.Errorf("name a folder or a tarball, or choose a name that ends in a Debian release, such as debian-12")
 	}
 	suite := name[i+len("debian-"):]
 	for n, code := range releases {
@@ -44,12 +43,12 @@ func debianSuite(name string) (string, error) {
 		return "sid", nil
 	}
 	known := slices.DeleteFunc(slices.Clone(releases[:]), func(s string) bool { return s == "" })
-	return "", fmt.Errorf("%q is no Debian release that we know: 11 to %d, %s, stable, testing, unstable", suite, len(releases)-1, strings.Join(known, ", "))
+	return "", fmt.Errorf("%q is not a known Debian release: 11 to %d, %s, stable, testing, unstable", suite, len(releases)-1, strings.Join(known, ", "))
 }
 
-// debian lets mmdebstrap make the release that name ends in, and unpacks its
-// tarball as any other. It runs in name spaces of its own, so that all of it
-// ends with this program, and nothing it mounts is seen here.
+// debian builds the Debian release in which name ends with mmdebstrap, and unpacks its tarball.
+// mmdebstrap runs in its own namespaces: its processes end with this program, and its mounts
+// are not visible to the host.
 func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	suite, err := debianSuite(name)
 	if err != nil {
@@ -63,7 +62,7 @@ func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	if err := os.Mkdir(scratch, 0o755); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "making Debian %s by mmdebstrap; it downloads about 70 MB\n", suite)
+	fmt.Fprintf(w, "building Debian %s with mmdebstrap; it downloads about 70 MB\n", suite)
 	out, err := newWriter(ctx, b.root)
 	if err != nil {
 		return err
@@ -72,7 +71,7 @@ func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	if err := runMmdebstrap(ctx, program, suite, scratch, w, out.unpack); err != nil {
 		return err
 	}
-	// mmdebstrap leaves what tells of this host.
+	// mmdebstrap copies these files from this host.
 	if err := out.unlink("etc/hostname"); err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	return nil
 }
 
-// unlink removes a file, if it is there.
+// unlink removes a file if it exists.
 func (w *writer) unlink(path string) error {
 	dir, name, err := w.openParent(path)
 	if err != nil {
@@ -92,11 +91,11 @@ func (w *writer) unlink(path string) error {
 	return clearName(dir, name)
 }
 
-// runMmdebstrap hands the tarball of a release to unpack.
+// runMmdebstrap runs mmdebstrap and passes its tarball to unpack.
 func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.Writer, unpack func(io.Reader) error) error {
 	ctx, stop := context.WithCancel(caller)
 	defer stop()
-	// The shell is the first process of the name space: when it ends, so do all others.
+	// The shell is the first process of the pid namespace: all others end with it.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `mount -t proc proc /proc && "$@"; exit $?`, "sh",
 		program, "--mode=root", "--variant=minbase", "--format=tar", "--include="+strings.Join(packages[:], ","), suite, "-")
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "LC_ALL=C.UTF-8", "TMPDIR=" + scratch, "DEBIAN_FRONTEND=noninteractive"}
@@ -111,13 +110,13 @@ func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.
 		Unshareflags: syscall.CLONE_NEWNS,
 		Pdeathsig:    syscall.SIGKILL,
 	}
-	// The signal comes when the thread ends, not the process.
+	// Pdeathsig is sent when the thread ends, not the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return unpackOutput(caller, cmd, stop, "mmdebstrap failed", textWriter{w}, unpack)
 }
 
-// textWriter writes what a program says without bytes that are no text.
+// textWriter replaces invalid UTF-8 in the output of a program.
 type textWriter struct{ w io.Writer }
 
 func (r textWriter) Write(b []byte) (int, error) {

@@ -1,27 +1,26 @@
 // Package image keeps root file systems of nodes, made from this host, folders,
 // tarballs or Debian releases. Only root can enter its folder:
 //
-//	NAME@HASH/     the files of an image; never changed, for overlays of running nodes lie on it
-//	NAME           a link to NAME@HASH
+//	NAME@HASH/     the files of an image; never changed, since overlays of running nodes use it
+//	NAME           a symbolic link to NAME@HASH
 //	.lock          held while names change
-//	.new-RANDOM/   being built, under a lock of its own; without it, left by a crash
+//	.new-RANDOM/   being built while its lock is held; otherwise left by a crash
 //	.gone-RANDOM/  being removed
 //
-// An image appears under its name when it is whole and on the disk, or not at all.
+// An image gets its name only when it is complete and written to disk.
 //
-// "host" is made of this host: its /usr is shared, read-only, and all else comes
-// from a skeleton that is built by a list of what may be in it (allow.go), never
-// by a list of what may not. Of what an operator may have changed it holds
-// nothing: a file of /etc is copied when it is what its Debian package ships, or
-// written by us, or one of a few that are public everywhere; and only if it
-// belongs to root and everybody may read it. What it does not hold: accounts of
-// people, passwords, keys, names of hosts and networks, proxies, the operator's
-// certificates, cron, units, package sources, /usr/local, /home, /root, /opt, /srv.
+// The image "host" is made of this host: its /usr is shared read-only, and the rest is a
+// skeleton built from a list of allowed files (allowed.go). The skeleton contains nothing
+// that an operator may have changed. A file of /etc is copied only if its content is that of
+// its Debian package, or it is one of a few files that are public everywhere; and only if
+// root owns it and every user can read it. Other files are generated. The skeleton does not
+// contain accounts of people, passwords, keys, names of hosts and networks, proxies, the
+// operator's certificates, cron jobs, units, package sources, /usr/local, /home, /root, /opt
+// or /srv.
 //
-// Other images are made of a folder, a tarball, or by mmdebstrap. What comes from
-// outside is copied with owners, modes, capabilities and hard links; devices,
-// sockets and pipes are left out, links are never followed, and nothing is written
-// outside the image's folder.
+// Other images are made of a folder or a tarball, or by mmdebstrap. Owners, modes,
+// capabilities and hard links are copied. Devices, sockets and pipes are left out, symbolic
+// links are never followed, and nothing is written outside the image's folder.
 //
 // # Decisions
 //

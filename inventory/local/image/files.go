@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeAccounts writes those of the system, with all passwords locked.
+// writeAccounts writes the accounts of the system, with locked passwords.
 func (s *skeleton) writeAccounts() error {
 	passwd, users := systemAccounts(s.text("etc/passwd"), s.exists)
 	group, groups := systemGroups(s.text("etc/group"))
@@ -22,7 +22,7 @@ func (s *skeleton) writeAccounts() error {
 		s.groups[g.name] = g.id
 	}
 	if id, ok := s.users["root"]; !ok || id != 0 {
-		return errors.New("/etc/passwd of this host, which must be root's and readable to all, has no account root with the id 0")
+		return errors.New("/etc/passwd of this host, which root must own and every user be able to read, has no account root with the id 0")
 	}
 	for _, f := range [...]struct {
 		path, text string
@@ -38,7 +38,7 @@ func (s *skeleton) writeAccounts() error {
 		if err := s.writeFile(f.path, f.text, f.mode); err != nil {
 			return err
 		}
-		// Programs that check passwords have the group shadow.
+		// Programs that check passwords run with the group shadow.
 		if gid, ok := s.groups["shadow"]; ok && f.mode == 0o640 {
 			if err := os.Chown(filepath.Join(s.to, f.path), 0, gid); err != nil {
 				return err
@@ -48,7 +48,7 @@ func (s *skeleton) writeAccounts() error {
 	return nil
 }
 
-// writeFiles makes the files that are not copied.
+// writeFiles writes the files that are not copied from the host.
 func (s *skeleton) writeFiles() error {
 	files := []struct {
 		path, text string
@@ -117,7 +117,7 @@ func (s *skeleton) writeFiles() error {
 	return nil
 }
 
-// hostTextOr is a file of the host's /usr, or what we have instead.
+// hostTextOr returns a file of the host's /usr, or instead if there is none.
 func (s *skeleton) hostTextOr(path, instead string) string {
 	if text := s.text(path); text != "" {
 		return text
@@ -135,8 +135,8 @@ func (s *skeleton) shells() string {
 	return b.String()
 }
 
-// namesOnlySystemPaths tells whether a cache of libraries names none that nodes do not
-// have. Without a cache programs find their libraries a little slower.
+// namesOnlySystemPaths reports whether a library cache lists only paths that nodes have. Without
+// a cache programs only find their libraries a little slower.
 func namesOnlySystemPaths(cache string) bool {
 	for text := range strings.SplitSeq(cache, "\x00") {
 		if !strings.HasPrefix(text, "/") {
@@ -149,7 +149,7 @@ func namesOnlySystemPaths(cache string) bool {
 	return cache != ""
 }
 
-// osRelease are the values of an os-release file.
+// osRelease returns the values of an os-release file.
 func osRelease(text string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -160,9 +160,9 @@ func osRelease(text string) map[string]string {
 	return values
 }
 
-// certificates bundles the authorities of Debian's package that the host trusts.
-// Those that the operator added stay out: they tell of the site's network, and
-// would speak for any name.
+// certificates writes the bundle of those authorities of Debian's package that the host trusts.
+// An operator's own authorities are left out: they could impersonate any server, and their
+// names reveal the site's network.
 func (s *skeleton) certificates() error {
 	const dir = "etc/ssl/certs"
 	var b strings.Builder
@@ -182,8 +182,8 @@ func (s *skeleton) certificates() error {
 	return s.writeFile(dir+"/ca-certificates.crt", b.String(), 0o644)
 }
 
-// writeDpkgFiles makes what dpkg asks for beside what was copied. An override of a file's
-// owner that a node does not know would stop it.
+// writeDpkgFiles writes the other files that dpkg needs. Overrides that name users or groups
+// which the node lacks would make dpkg fail, so they are left out.
 func (s *skeleton) writeDpkgFiles() error {
 	if !s.exists("/var/lib/dpkg/status") {
 		return nil

@@ -13,18 +13,17 @@ import (
 // maxDepth bounds the descriptors that are open while a folder is copied.
 const maxDepth = 200
 
-// folderCopy copies a folder of this host. The folder may be somebody else's, and
-// change meanwhile: everything is opened by its name in an open folder, never
-// through a link.
+// folderCopy copies a folder of this host. Another user may own the folder and change it
+// meanwhile, so everything is opened by name in an open folder, without following links.
 type folderCopy struct {
 	*writer
 	device uint64
-	skip   unix.Stat_t // a folder that is passed over: the images themselves
+	skip   unix.Stat_t // a folder to skip: the images themselves
 	links  map[uint64]string
 }
 
-// copyFolder copies what is on the file system of from. Where another one is
-// mounted the folder is copied empty.
+// copyFolder copies the file system of from. Folders on which other file systems are mounted are
+// copied empty.
 func (w *writer) copyFolder(from, not string) error {
 	f, err := os.Open(from)
 	if err != nil {
@@ -48,7 +47,7 @@ func (w *writer) copyFolder(from, not string) error {
 
 func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("/%s: folders lie more than %d deep", path, maxDepth)
+		return fmt.Errorf("/%s: folders are nested more than %d deep", path, maxDepth)
 	}
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
@@ -77,7 +76,7 @@ func (c *folderCopy) copyEntry(dir int, name, path string, depth int) error {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {
-		return nil // it went meanwhile
+		return nil // it was removed meanwhile
 	}
 	if err != nil {
 		return err
@@ -108,7 +107,7 @@ func metaOf(st *unix.Stat_t) meta {
 	}
 }
 
-// open opens an entry of an open folder, and says what it is now.
+// openEntry opens an entry of an open folder and returns its present metadata.
 func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta, *unix.Stat_t, error) {
 	fd, err := unix.Openat(dir, name, flags|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hashTree is the hash of all that a node can see of a tree but times: names,
-// kinds, modes, owners, extended attributes, contents, and which names are links to one
-// file. Nothing changes the tree meanwhile.
+// hashTree returns the hash of everything that a node can see of a tree, except times: names,
+// types, modes, owners, extended attributes, contents, and hard links.
 func hashTree(ctx context.Context, root string) (string, error) {
 	h := treeHash{sum: sha256.New(), buf: make([]byte, 128<<10), links: map[uint64]string{}}
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -42,7 +41,7 @@ func hashTree(ctx context.Context, root string) (string, error) {
 type treeHash struct {
 	sum   hash.Hash
 	buf   []byte
-	links map[uint64]string // inode to its first name
+	links map[uint64]string // first name, by inode
 }
 
 func (h *treeHash) addText(s string) {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// findHost is the key of the skeleton, which is built again when the host is not
-// as it was when that was done last.
+// findHost returns the key of the skeleton. It builds the skeleton again if the host's stamp has
+// changed.
 func (s *Store) findHost(ctx context.Context) (key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *Store) findHost(ctx context.Context) (key string, err error) {
 	}
 	defer b.discard()
 	if err := buildSkeleton(ctx, s.host, b.root); err != nil {
-		return "", fmt.Errorf("cannot make the image %q: %w", Host, err)
+		return "", fmt.Errorf("cannot build the image %q: %w", Host, err)
 	}
 	if key, err = b.publish(ctx, Host, true); err != nil {
 		return "", err
@@ -45,7 +45,7 @@ func (s *Store) findHost(ctx context.Context) (key string, err error) {
 	return key, nil
 }
 
-// hostStamp changes with the packages and accounts of the host.
+// hostStamp returns a text that changes with the packages and accounts of the host.
 func (s *Store) hostStamp() string {
 	var b strings.Builder
 	for _, path := range [...]string{"etc", "etc/alternatives", "etc/group", "etc/passwd", "etc/ssl/certs", "usr", "var/lib/dpkg/status"} {
@@ -58,19 +58,18 @@ func (s *Store) hostStamp() string {
 	return b.String()
 }
 
-// skeleton is a root file system for nodes that share the host's /usr.
+// skeleton builds the root file system of nodes that share the host's /usr.
 type skeleton struct {
 	*source
 	ctx context.Context
 	to  string
 
-	hashes map[string]string // of configuration files, as their packages ship them
+	hashes map[string]string // of configuration files, as in their packages
 	groups map[string]int
 	users  map[string]int
 }
 
-// buildSkeleton makes the skeleton of the host whose root file system is at root
-// in the empty folder to.
+// buildSkeleton builds the skeleton of the host with the given root in the empty folder to.
 func buildSkeleton(ctx context.Context, root, to string) error {
 	if err := CheckMerged(root); err != nil {
 		return err
@@ -93,9 +92,8 @@ func buildSkeleton(ctx context.Context, root, to string) error {
 	return nil
 }
 
-// conffiles are the hashes of configuration files, by their path below the root,
-// in the list of installed packages. That md5 is broken does not matter: what is
-// compared was not made to deceive.
+// conffiles returns the MD5 hashes of configuration files, by path below the root, from the list
+// of installed packages. MD5 suffices to detect changes that were not made to deceive.
 func conffiles(status string) map[string]string {
 	hashes := map[string]string{}
 	in := false
@@ -111,7 +109,7 @@ func conffiles(status string) map[string]string {
 	return hashes
 }
 
-// linkMergedUsr makes the links of a merged /usr.
+// linkMergedUsr creates the symbolic links of a merged /usr.
 func (s *skeleton) linkMergedUsr() error {
 	for _, name := range [...]string{"bin", "lib", "lib32", "lib64", "libo32", "libx32", "sbin"} {
 		if text, to, ok := s.readLink(name); ok && strings.HasPrefix(to, "usr/") {
@@ -146,7 +144,7 @@ func (s *skeleton) makeFolders() error {
 	return nil
 }
 
-// makeFolder makes a folder and those above it, for everybody to read.
+// makeFolder creates a folder and its parents, readable for every user.
 func (s *skeleton) makeFolder(path string) error {
 	at := s.to
 	for part := range strings.SplitSeq(path, "/") {
@@ -163,7 +161,7 @@ func (s *skeleton) makeFolder(path string) error {
 	return nil
 }
 
-// writeFile makes a file of the skeleton; one that is there stays.
+// writeFile creates a file of the skeleton. An existing file is kept.
 func (s *skeleton) writeFile(path, text string, mode fs.FileMode) error {
 	if err := s.ctx.Err(); err != nil {
 		return context.Cause(s.ctx)
@@ -184,7 +182,7 @@ func (s *skeleton) writeFile(path, text string, mode fs.FileMode) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// copyAllowed takes what the list allows.
+// copyAllowed copies the allowed files.
 func (s *skeleton) copyAllowed() error {
 	for _, a := range allowed {
 		path, glob := strings.CutSuffix(a.path, "*")
@@ -206,8 +204,8 @@ func (s *skeleton) copyAllowed() error {
 	return nil
 }
 
-// isLinkKept tells whether what a link of the skeleton leads to is the same in a node:
-// below /usr, or a link in /etc that is taken, too.
+// isLinkKept reports whether the target of a link exists unchanged in a node: below /usr, or as a
+// link in /etc that is kept too.
 func (s *skeleton) isLinkKept(to string, depth int) bool {
 	if !isSameInNode(to) || depth > 8 {
 		return false
@@ -219,8 +217,7 @@ func (s *skeleton) isLinkKept(to string, depth int) bool {
 	return ok && s.isLinkKept(next, depth+1)
 }
 
-// copyPath copies a path as its rule says. What the rule does not allow is passed
-// over in silence: it is what an allow-list is for.
+// copyPath copies a path as its rule says. It silently skips what the rule does not allow.
 func (s *skeleton) copyPath(path string, r rule, depth int) error {
 	if isUnneeded(path) || depth > 8 {
 		return nil

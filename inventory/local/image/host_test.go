@@ -294,7 +294,7 @@ func TestHostsThatCannotBeShared(t *testing.T) {
 		want  string
 	}{
 		{"UsrNotMerged", map[string]string{"bin": "", "usr/bin/sh": ""}, "apt install usrmerge"},
-		{"LinkElsewhere", map[string]string{"lib": "-> opt/lib"}, "/lib of this host is no link into /usr"},
+		{"LinkElsewhere", map[string]string{"lib": "-> opt/lib"}, "/lib of this host is not a link into /usr"},
 		{"NoShell", map[string]string{"usr/bin/sh": "-> missing"}, "no /bin/sh"},
 		{"NoRoot", map[string]string{"etc/passwd": "a:x:1:1::/:/bin/sh\n"}, "no account root"},
 	} {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// hashDigits of the hash in a key: 120 bits tell all contents apart.
+// hashDigits is the length of the hash in a key: 120 bits.
 const hashDigits = 30
 
-// checkName says what is wrong with the name of an image.
+// checkName fails unless name can be the name of an image.
 func checkName(name string) error {
 	ok := name != "" && len(name) <= 63 && name[0] != '.' && name[0] != '-'
 	for i := 0; i < len(name) && ok; i++ {
@@ -16,12 +16,12 @@ func checkName(name string) error {
 		ok = 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-'
 	}
 	if !ok {
-		return fmt.Errorf("%.80q is no name of an image: up to 63 of a-z, 0-9, dot and hyphen, beginning with a letter or digit", name)
+		return fmt.Errorf("%.80q cannot be the name of an image: use up to 63 of a-z, 0-9, dot and hyphen, a letter or digit first", name)
 	}
 	return nil
 }
 
-// isKeyOf tells whether key is NAME@HASH, which is safe as a file name.
+// isKeyOf reports whether key has the form NAME@HASH, which is safe as a file name.
 func isKeyOf(key, name string) bool {
 	hash, ok := strings.CutPrefix(key, name+"@")
 	return ok && checkName(name) == nil && len(hash) == hashDigits && strings.Trim(hash, "0123456789abcdef") == ""

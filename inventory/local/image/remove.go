@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove removes an image by name. Contents that used(key) tells of stay until
-// Sweep. Removing what is not there is fs.ErrNotExist; Host is refused.
+// Remove removes an image. If used reports that its content is in use, Sweep removes the content
+// later. It fails with fs.ErrNotExist if there is no such image, and refuses Host.
 func (s *Store) Remove(name string, used func(key string) bool) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (s *Store) Remove(name string, used func(key string) bool) error {
 	defer unlock()
 	key, err := s.keyOf(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no image %q to remove; see which there are: patchbay-local image list SETTINGS: %w", name, fs.ErrNotExist)
+		return fmt.Errorf("there is no image %q to remove; list the images: patchbay-local image list SETTINGS: %w", name, fs.ErrNotExist)
 	}
 	if err != nil {
 		return err
@@ -42,9 +42,8 @@ func (s *Store) Remove(name string, used func(key string) bool) error {
 	return s.removeContents(key)
 }
 
-// Sweep removes contents that have no name any more and that nobody uses, and
-// what an interrupted Add or Find left. used must tell of every key since it
-// came from Find.
+// Sweep removes contents that have no name and are not in use, and the rest of interrupted calls
+// of Add and Find. used must report a key as soon as Find has returned it.
 func (s *Store) Sweep(used func(key string) bool) error {
 	unlock, err := s.lock(context.Background())
 	if err != nil {
@@ -81,7 +80,7 @@ func (s *Store) Sweep(used func(key string) bool) error {
 	return errors.Join(errs...)
 }
 
-// removeContents removes contents: out of sight at once, then file by file.
+// removeContents removes a content: it is renamed first, so that it vanishes at once.
 func (s *Store) removeContents(key string) error {
 	dir, err := os.MkdirTemp(s.dir, removedPrefix)
 	if err != nil {
@@ -95,12 +94,12 @@ func (s *Store) removeContents(key string) error {
 	return removeTree(dir)
 }
 
-// removeAbandoned removes an image in the making whose maker is gone.
+// removeAbandoned removes an unfinished image whose process has ended.
 func (s *Store) removeAbandoned(name string) error {
 	dir := filepath.Join(s.dir, name)
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // its maker just ended
+		return nil // its process has just ended
 	}
 	if err != nil {
 		return err
@@ -112,12 +111,12 @@ func (s *Store) removeAbandoned(name string) error {
 	return removeTree(dir)
 }
 
-// removeTree removes a folder of ours with all in it. It never follows links,
-// and refuses while something is mounted there, for that would go too.
+// removeTree removes a folder with its content. It never follows symbolic links, and refuses if
+// something is mounted below the folder, whose files would be removed too.
 func removeTree(dir string) error {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return fmt.Errorf("cannot remove %s, for what is mounted is not known: %w", dir, err)
+		return fmt.Errorf("cannot remove %s, since the mounts cannot be read: %w", dir, err)
 	}
 	for line := range strings.Lines(string(b)) {
 		fields := strings.Fields(line)

@@ -12,16 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// source reads the host. It gives nothing that is not root's, readable to
-// everybody and writable to nobody else, and goes through no link but those of
-// a merged /usr.
+// source reads the host. It returns only files that root owns, every user can read and no other
+// user can write. It follows no symbolic links except those of a merged /usr.
 type source struct {
 	root *os.File
-	// owner of what may be read: root, but in tests.
+	// owner of readable files: root, except in tests.
 	owner uint32
 }
 
-// maxSource bounds one file of the host that is copied.
+// maxSource bounds the size of a copied file of the host.
 const maxSource = 64 << 20
 
 func openSource(root string) (*source, error) {
@@ -34,11 +33,10 @@ func openSource(root string) (*source, error) {
 
 func (s *source) close() { s.root.Close() }
 
-// errPrivate is for what a node must not see.
-var errPrivate = errors.New("it is not for everybody")
+// errPrivate means that a node must not see the file.
+var errPrivate = errors.New("it is not readable for every user")
 
-// open opens a path below the root, if every folder on the way and the thing
-// itself are for everybody.
+// open opens a path below the root, if all its folders and the file itself are public.
 func (s *source) open(path string) (*os.File, *unix.Stat_t, error) {
 	at := int(s.root.Fd())
 	opened := -1
@@ -77,8 +75,7 @@ func (s *source) open(path string) (*os.File, *unix.Stat_t, error) {
 	}
 }
 
-// isPublic tells whether a file or folder is for everybody to read, and for
-// root alone to write.
+// isPublic reports whether every user can read a file or folder and only root can write it.
 func (s *source) isPublic(st *unix.Stat_t) bool {
 	if st.Uid != s.owner || st.Mode&0o022 != 0 {
 		return false
@@ -92,7 +89,7 @@ func (s *source) isPublic(st *unix.Stat_t) bool {
 	return false
 }
 
-// read is a whole file, and its state.
+// read returns a whole file and its metadata.
 func (s *source) read(path string) ([]byte, *unix.Stat_t, error) {
 	f, st, err := s.open(path)
 	if err != nil {
@@ -109,7 +106,7 @@ func (s *source) read(path string) ([]byte, *unix.Stat_t, error) {
 	return b, st, err
 }
 
-// text is a file as text, or "" if there is none for everybody.
+// text returns a file as text, or "" if there is none or it is not public.
 func (s *source) text(path string) string {
 	b, _, err := s.read(path)
 	if err != nil {
@@ -118,8 +115,7 @@ func (s *source) text(path string) string {
 	return string(b)
 }
 
-// exists tells whether the host has a program or folder, looked for as a process of
-// the host would.
+// exists reports whether the host has a file or folder, following symbolic links.
 func (s *source) exists(path string) bool {
 	fd, err := unix.Openat2(int(s.root.Fd()), strings.TrimPrefix(path, "/"), &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -132,7 +128,7 @@ func (s *source) exists(path string) bool {
 	return true
 }
 
-// entries are the names in a folder for everybody, sorted; none if it is not.
+// entries returns the entries of a public folder, sorted, and none for any other.
 func (s *source) entries(path string) []fs.DirEntry {
 	f, st, err := s.open(path)
 	if err != nil {
@@ -149,8 +145,7 @@ func (s *source) entries(path string) []fs.DirEntry {
 	return entries
 }
 
-// readLink is where a symbolic link leads: the text in it, and the path below the
-// root that this means.
+// readLink returns the text of a symbolic link and its target below the root.
 func (s *source) readLink(at string) (text, to string, ok bool) {
 	dir := path.Dir(at)
 	fd := int(s.root.Fd())
@@ -171,12 +166,11 @@ func (s *source) readLink(at string) (text, to string, ok bool) {
 	if path.IsAbs(text) {
 		return text, strings.TrimPrefix(path.Clean(text), "/"), true
 	}
-	// Joined below the root, so that dots lead no further up than there.
+	// Joined below the root, so that .. cannot lead above it.
 	return text, strings.TrimPrefix(path.Join("/", dir, text), "/"), true
 }
 
-// CheckMerged says why the /usr of a host, whose root file system is at root,
-// cannot be shared with nodes.
+// CheckMerged fails if the /usr of the host with the given root cannot be shared with nodes.
 func CheckMerged(root string) error {
 	s, err := openSource(root)
 	if err != nil {
@@ -185,7 +179,7 @@ func CheckMerged(root string) error {
 	defer s.close()
 	for _, name := range [...]string{"bin", "lib", "sbin"} {
 		if _, to, ok := s.readLink(name); !ok || !strings.HasPrefix(to, "usr/") {
-			return fmt.Errorf("/%s of this host is no link into /usr, so that its programs cannot be shared with nodes; merge them: apt install usrmerge", name)
+			return fmt.Errorf("/%s of this host is not a link into /usr, so its programs cannot be shared with nodes; merge them: apt install usrmerge", name)
 		}
 	}
 	return nil

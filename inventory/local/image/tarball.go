@@ -19,12 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// emptyReader is an empty file.
+// emptyReader reads an empty file.
 type emptyReader struct{}
 
 func (emptyReader) Read([]byte) (int, error) { return 0, io.EOF }
 
-// compressions by the first bytes of a file; a name says nothing.
+// compressions are detected by the first bytes of a file; its name is ignored.
 var compressions = [...]struct {
 	magic, program, pack string
 	open                 func(io.Reader) (io.Reader, error)
@@ -66,8 +66,7 @@ func (w *writer) unpackFile(path string) error {
 	return w.unpack(bufio.NewReaderSize(f, 64<<10))
 }
 
-// unpackThrough lets a program decompress, as nobody: the file may come from
-// anywhere.
+// unpackThrough decompresses with a program that runs as nobody, since the file is not trusted.
 func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -85,9 +84,9 @@ func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	return unpackOutput(w.ctx, cmd, stop, program+" cannot decompress it", io.Discard, w.unpack)
 }
 
-// unpackOutput gives what a program writes to unpack, and what it complains of to
-// progress. When unpack refuses something, stop must end the program. Where the
-// output is only cut off, the program that failed says why.
+// unpackOutput passes the output of a program to unpack, and its errors to progress. If unpack
+// refuses something, stop must end the program. If the output is incomplete, the error is that
+// of the program.
 func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failed string, progress io.Writer, unpack func(io.Reader) error) error {
 	told := &tail{}
 	cmd.Stderr = io.MultiWriter(told, progress)
@@ -113,7 +112,7 @@ func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failed string
 	return err
 }
 
-// unpack writes the members of a tar stream and reads the stream to its end.
+// unpack writes the members of a tar stream, and reads the stream to its end.
 func (w *writer) unpack(r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: w.maxStream + 1}
 	err := w.unpackStream(&trailingZeros{r: limited})
@@ -133,7 +132,7 @@ func (w *writer) unpackStream(stream *trailingZeros) error {
 		}
 		if err != nil {
 			if members == 0 {
-				return fmt.Errorf("it is no tarball (tar, or compressed by gzip, bzip2, xz or zstd): %w", err)
+				return fmt.Errorf("it is not a tarball (tar, or compressed by gzip, bzip2, xz or zstd): %w", err)
 			}
 			return fmt.Errorf("the tarball is damaged after %d members: %w", members, err)
 		}
@@ -149,12 +148,12 @@ func (w *writer) unpackStream(stream *trailingZeros) error {
 		return err
 	}
 	if stream.zeros < 512 {
-		return fmt.Errorf("the tarball is cut off after %d members: it has no end mark: %w", members, io.ErrUnexpectedEOF)
+		return fmt.Errorf("the tarball ends after %d members: it has no end mark: %w", members, io.ErrUnexpectedEOF)
 	}
 	return w.finish()
 }
 
-// trailingZeros counts the zeros that a stream ends with.
+// trailingZeros counts the zeros at the end of a stream.
 type trailingZeros struct {
 	r     io.Reader
 	zeros int64
@@ -194,7 +193,7 @@ func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 		return w.writeFile(path, m, r)
 	case tar.TypeSymlink:
 		if h.Linkname == "" || len(h.Linkname) >= unix.PathMax || strings.IndexByte(h.Linkname, 0) >= 0 {
-			return errors.New("its link cannot be used: it is empty, too long, or holds a zero byte")
+			return errors.New("its link cannot be used: it is empty, too long, or contains a zero byte")
 		}
 		return w.symlink(path, m, h.Linkname)
 	case tar.TypeLink:
@@ -207,17 +206,17 @@ func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 		w.omitted.special++
 		return w.countFile()
 	}
-	return fmt.Errorf("its type %q is not known", h.Typeflag)
+	return fmt.Errorf("its type %q is unknown", h.Typeflag)
 }
 
-// memberAttributes are the extended attributes that images carry.
+// memberAttributes returns the kept extended attributes of a member.
 func memberAttributes(h *tar.Header) []attribute {
 	var attrs []attribute
 	total := 0
 	for k, v := range h.PAXRecords {
 		name, ok := strings.CutPrefix(k, "SCHILY.xattr.")
 		a := attribute{name, v}
-		// ACLs in tarballs are text, under other names.
+		// ACLs in tarballs are text, with other names.
 		if !ok || !isKept(a) || strings.HasPrefix(name, "system.") {
 			continue
 		}
@@ -229,7 +228,7 @@ func memberAttributes(h *tar.Header) []attribute {
 	return attrs
 }
 
-// tail keeps the end of what a program says.
+// tail keeps the end of a program's output.
 type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what one image may hold.
+// Bounds of an image.
 const (
 	maxFiles = 4_000_000
 	maxBytes = 64 << 30
-	// maxPath keeps every path short enough to be opened from the root of the host.
+	// maxPath keeps every path short enough to be opened from the host's root.
 	maxPath = 3000
-	// maxDirPaths bounds the memory for the times of folders; later ones get none.
+	// maxDirPaths bounds the memory for the times of folders; further folders get none.
 	maxDirPaths = 64 << 20
-	// minFree is what is left of the disk that the images are on.
+	// minFree is kept free on the disk of the images.
 	minFree = 256 << 20
-	// ids of a node are 0 to 65535.
+	// User ids of a node are 0 to 65535.
 	maxID  = 65535
 	nobody = 65534
 )
 
-// meta is what a file has beside contents.
+// meta is the metadata of a file.
 type meta struct {
 	mode  uint32 // with set-id and sticky bits
 	uid   int64
@@ -35,33 +35,33 @@ type meta struct {
 	attrs []attribute
 }
 
-// writer writes the files of an image below a folder. No path it is given leads
-// outside, and none leads through a link.
+// writer writes the files of an image below a folder. Paths never lead outside of the folder or
+// through symbolic links.
 type writer struct {
 	ctx  context.Context
 	root int // descriptor
 	buf  []byte
 
 	files, bytes    int64
-	maxTotal        int64 // bytes that all files may have together
-	maxStream       int64 // bytes of a tar stream: headers count, too, so that one of nothing else ends
-	sinceSpaceCheck int64 // bytes since the free space was looked at
+	maxTotal        int64 // bound on the bytes of all files
+	maxStream       int64 // bound on the bytes of a tar stream, which includes headers
+	sinceSpaceCheck int64 // bytes since the last check of the free space
 	omitted         omissions
 
-	parent   int    // descriptor of the folder that was used last, or -1
+	parent   int    // descriptor of the last used folder, or -1
 	parentOf string // its path
 	dirs     []dirTime
 	dirPaths int // bytes of the paths in dirs
 }
 
-// omissions counts what is not as it was.
+// omissions counts what was left out or changed.
 type omissions struct {
 	special int // devices, sockets and pipes
-	mounts  int // folders on which other file systems are mounted
+	mounts  int // folders with other file systems mounted on them
 	ids     int // files of owners that a node does not have
 }
 
-// dirTime is a folder's time, which writing into the folder changes.
+// dirTime is the time of a folder, which is set last, since writing into the folder changes it.
 type dirTime struct {
 	path  string
 	mtime time.Time
@@ -80,7 +80,7 @@ func (w *writer) close() {
 	unix.Close(w.root)
 }
 
-// closeParent lets go of the folder used last: it may be another one now.
+// closeParent closes the last used folder, which may have been replaced.
 func (w *writer) closeParent() {
 	if w.parent >= 0 {
 		unix.Close(w.parent)
@@ -88,8 +88,7 @@ func (w *writer) closeParent() {
 	w.parent, w.parentOf = -1, ""
 }
 
-// cleanPath is the path of a member below the root: relative, without dots. The
-// root itself is "".
+// cleanPath returns the path of a member below the root: relative, without dots. The root is "".
 func cleanPath(name string) (string, error) {
 	if strings.HasPrefix(name, "/") {
 		return "", errors.New("it is absolute")
@@ -98,7 +97,7 @@ func cleanPath(name string) (string, error) {
 		return "", fmt.Errorf("it is longer than %d bytes", maxPath)
 	}
 	if strings.IndexByte(name, 0) >= 0 {
-		return "", errors.New("it holds a zero byte")
+		return "", errors.New("it contains a zero byte")
 	}
 	var parts []string
 	for part := range strings.SplitSeq(name, "/") {
@@ -115,7 +114,7 @@ func cleanPath(name string) (string, error) {
 	return strings.Join(parts, "/"), nil
 }
 
-// open opens a cleaned path, never through a link and never outside.
+// open opens a cleaned path without following symbolic links.
 func (w *writer) open(path string, flags uint64) (int, error) {
 	if path == "" {
 		path = "."
@@ -125,13 +124,13 @@ func (w *writer) open(path string, flags uint64) (int, error) {
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
 	})
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		return -1, errors.New("it leads through a link, or through what is no folder")
+		return -1, errors.New("it leads through a link or a file")
 	}
 	return fd, err
 }
 
-// openParent is the folder that path lies in, which is made if need be, and the last
-// part of path. The descriptor is good until the next call.
+// openParent opens the folder of path, which it creates if necessary, and returns the last part of
+// path. The descriptor is valid until the next call.
 func (w *writer) openParent(path string) (fd int, name string, err error) {
 	dir, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -155,7 +154,7 @@ func (w *writer) openParent(path string) (fd int, name string, err error) {
 	return fd, name, nil
 }
 
-// countFile bounds the number of files and lets the caller give up.
+// countFile counts a file, and fails above maxFiles or when ctx has ended.
 func (w *writer) countFile() error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
@@ -166,7 +165,7 @@ func (w *writer) countFile() error {
 	return nil
 }
 
-// writeContent writes what r gives, with holes where a block of zeros is.
+// writeContent writes the content of r, with holes for blocks of zeros.
 func (w *writer) writeContent(fd int, r io.Reader) error {
 	var size int64
 	for {
@@ -216,7 +215,7 @@ func writeAt(fd int, b []byte, at int64) error {
 	return nil
 }
 
-// reserveSpace accounts for n bytes, and stops before the disk is full.
+// reserveSpace counts n bytes, and fails before the disk is full.
 func (w *writer) reserveSpace(n int64) error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
@@ -238,13 +237,13 @@ func (w *writer) reserveSpace(n int64) error {
 	return nil
 }
 
-// finish gives the folders their times, innermost first.
+// finish sets the times of the folders, innermost first.
 func (w *writer) finish() error {
 	w.closeParent()
 	for i := len(w.dirs) - 1; i >= 0; i-- {
 		fd, err := w.open(w.dirs[i].path, unix.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {
-			continue // replaced by something else later on
+			continue // replaced by a later member
 		}
 		err = unix.UtimesNanoAt(fd, "", times(w.dirs[i].mtime), unix.AT_EMPTY_PATH)
 		unix.Close(fd)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clearName makes a name free. Only an empty folder gives way.
+// clearName removes a file or an empty folder of that name. It fails for other folders.
 func clearName(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
@@ -21,13 +21,13 @@ func clearName(dir int, name string) error {
 	return err
 }
 
-// makeFolder makes a folder, or gives one that is there this mode and owner.
+// makeFolder creates a folder, or sets mode and owner of an existing one.
 func (w *writer) makeFolder(path string, m meta) error {
 	if err := w.countFile(); err != nil {
 		return err
 	}
 	if path == "" {
-		return nil // the root is ours, whatever is said of it
+		return nil // the root folder keeps its mode and owner
 	}
 	dir, name, err := w.openParent(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func (w *writer) makeFolder(path string, m meta) error {
 	return w.setMeta(fd, m)
 }
 
-// writeFile makes a regular file of what r gives.
+// writeFile creates a regular file with the content of r.
 func (w *writer) writeFile(path string, m meta, r io.Reader) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -85,8 +85,7 @@ func (w *writer) writeFile(path string, m meta, r io.Reader) error {
 	return w.setMeta(fd, m)
 }
 
-// symlink makes a symbolic link; where it leads does not matter, for nobody
-// follows it outside a node.
+// symlink creates a symbolic link with any target, since it is followed only inside nodes.
 func (w *writer) symlink(path string, m meta, to string) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (w *writer) symlink(path string, m meta, to string) error {
 	return unix.UtimesNanoAt(dir, name, times(m.mtime), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// hardLink makes path another name of the file at first, a cleaned path.
+// hardLink creates a hard link at path to the file first, a cleaned path.
 func (w *writer) hardLink(path, first string) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -141,8 +140,8 @@ func (w *writer) hardLink(path, first string) error {
 	return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH)
 }
 
-// limitOwner keeps to the ids that nodes have. What belonged to another must not
-// lend its rights.
+// limitOwner replaces ids that nodes do not have by nobody, and then removes set-id bits and
+// attributes, which would give nobody's rights to others.
 func (w *writer) limitOwner(m *meta) {
 	if m.uid >= 0 && m.uid <= maxID && m.gid >= 0 && m.gid <= maxID {
 		return
@@ -158,8 +157,8 @@ func (w *writer) limitOwner(m *meta) {
 	m.attrs = nil
 }
 
-// setMeta gives an open file owner, mode, attributes and time, in the order in
-// which none takes another away.
+// setMeta sets owner, mode, attributes and time of an open file, in an order in which no call
+// resets another.
 func (w *writer) setMeta(fd int, m meta) error {
 	w.limitOwner(&m)
 	if err := unix.Fchown(fd, int(m.uid), int(m.gid)); err != nil {

@@ -1,7 +1,7 @@
 package image
 
-// Files that we write instead of copying the host's, which may name its
-// networks, directories of people, or services that nodes do not have.
+// Generated files. The host's own files could name its networks, user directories, or services
+// that nodes lack.
 const (
 	resolvConf = "# A name server is named here only where nodes reach the network outside.\n"
 
@@ -39,8 +39,8 @@ root ALL=(ALL:ALL) ALL
 %sudo ALL=(ALL:ALL) ALL
 @includedir /etc/sudoers.d
 `
-	// Accounts of a node are in its own files only, whatever directory the
-	// host asks. root needs no password to become somebody.
+	// Accounts of a node are only in its own files, even if the host uses a directory service.
+	// root may become another user without a password.
 	pamAuth = `auth sufficient pam_rootok.so
 auth required pam_unix.so
 `
@@ -64,7 +64,7 @@ Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 `
 )
 
-// shells that a node may list, if they are there.
+// shells are listed in a node's /etc/shells if they exist.
 var shells = [...]string{
 	"/bin/sh", "/usr/bin/sh", "/bin/bash", "/usr/bin/bash", "/bin/rbash", "/usr/bin/rbash", "/bin/dash", "/usr/bin/dash",
 	"/bin/zsh", "/usr/bin/zsh", "/bin/ksh", "/usr/bin/ksh", "/usr/bin/fish", "/bin/tcsh", "/usr/bin/tcsh", "/usr/bin/tmux", "/usr/bin/screen",

@@ -20,7 +20,7 @@ const (
 	defaultHome = "/root"
 )
 
-// account is whose home and name a step has.
+// account is the user of a step.
 type account struct {
 	name        string
 	uid, gid    int
@@ -29,7 +29,7 @@ type account struct {
 
 var root = account{name: "root", home: defaultHome, shell: "/bin/sh"}
 
-// lookUpAccount finds an account in the file; where there is none, it is root.
+// lookUpAccount finds an account in a passwd file; it returns root with an error if there is none.
 func lookUpAccount(file, name string) (account, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -71,8 +71,8 @@ func (a account) environment() []string {
 	}
 }
 
-// actAs makes the account the one that all threads act for, until the function that
-// it gives is called. Real and saved ids stay root's.
+// actAs switches all threads to the account until back is called. The real and saved ids stay
+// root's.
 func (a account) actAs() (back func(), err error) {
 	if a.uid == 0 {
 		return func() {}, nil
@@ -87,7 +87,7 @@ func (a account) actAs() (back func(), err error) {
 		return nil, err
 	}
 	return func() {
-		_ = syscall.Setresuid(-1, 0, -1) // root's saved id allows all of them
+		_ = syscall.Setresuid(-1, 0, -1) // allowed by the saved id, which is root's
 		_ = syscall.Setresgid(-1, 0, -1)
 		_ = syscall.Setgroups(nil)
 	}, nil

@@ -281,17 +281,17 @@ func TestHostileArchives(t *testing.T) {
 		{"a link to an absolute name", []entry{link("l", "/etc/passwd")}, []entry{link("l", "etc/passwd")}, "is outside of"},
 		{"a link up", []entry{link("l", "../x")}, []entry{link("a/l", "../x")}, "leads outside"},
 		{"a link up behind another name", []entry{link("d", "."), link("l", "d/..")}, []entry{link("d", "."), link("l", "d/x")}, "leads outside"},
-		{"a link to nothing", []entry{link("l", "")}, []entry{link("l", ".")}, "no letter"},
-		{"through a link of its own", []entry{link("l", "a"), file("l/x")}, []entry{link("l", "a"), file("a/x")}, "which is no folder"},
+		{"a link to nothing", []entry{link("l", "")}, []entry{link("l", ".")}, "empty"},
+		{"through a link of its own", []entry{link("l", "a"), file("l/x")}, []entry{link("l", "a"), file("a/x")}, "which is not a folder"},
 		{"through a link that was a folder", []entry{folder("l"), link("l", ".."), file("l/x")}, []entry{folder("l"), file("l/x")}, "twice"},
 		{"a folder in place of a link", []entry{link("l", "a"), folder("l"), file("l/x")}, []entry{link("l", "a"), link("l", "b")}, "twice"},
-		{"below a file", []entry{file("a"), file("a/b")}, []entry{file("a"), file("a.b")}, "which is no folder"},
+		{"below a file", []entry{file("a"), file("a/b")}, []entry{file("a"), file("a.b")}, "which is not a folder"},
 	}
 	onlyTar := []row{
 		{"a second name outside", []entry{same("h", "/etc/passwd")}, []entry{file("f"), same("h", "f")}, "leads outside"},
-		{"a second name of what is not there", []entry{same("h", "f"), file("f")}, []entry{file("f"), same("h", "f")}, "no file that comes before"},
-		{"a second name of a link", []entry{file("a"), link("l", "a"), same("h", "l")}, []entry{file("a"), link("l", "a"), same("h", "a")}, "no file that comes before"},
-		{"a second name of a folder", []entry{folder("d"), same("h", "d")}, []entry{folder("d"), file("d/f"), same("h", "d/f")}, "no file that comes before"},
+		{"a second name of what is not there", []entry{same("h", "f"), file("f")}, []entry{file("f"), same("h", "f")}, "not an earlier file"},
+		{"a second name of a link", []entry{file("a"), link("l", "a"), same("h", "l")}, []entry{file("a"), link("l", "a"), same("h", "a")}, "not an earlier file"},
+		{"a second name of a folder", []entry{folder("d"), same("h", "d")}, []entry{folder("d"), file("d/f"), same("h", "d/f")}, "not an earlier file"},
 		{"a device", []entry{file("a"), other("null", tar.TypeChar)}, []entry{file("a"), file("null")}, "another type"},
 		{"a pipe", []entry{file("a"), other("p", tar.TypeFifo)}, []entry{file("a"), file("p")}, "another type"},
 		{"an unknown type", []entry{file("a"), other("v", 'V')}, []entry{file("a"), file("v")}, "another type"},
@@ -381,7 +381,7 @@ func TestUnpackOverWhatIsThere(t *testing.T) {
 		{"a link further down", func(dir string) error {
 			return os.Symlink(outside, filepath.Join(dir, "deep"))
 		}, "links are not followed"},
-		{"a file where a folder is to be", func(dir string) error { return os.WriteFile(filepath.Join(dir, "tool"), nil, 0o600) }, "a file that is there already"},
+		{"a file where a folder is to be", func(dir string) error { return os.WriteFile(filepath.Join(dir, "tool"), nil, 0o600) }, "an existing file"},
 		{"a folder where a file is to be", func(dir string) error { return os.Mkdir(filepath.Join(dir, "run"), 0o700) }, "is a directory"},
 		{"a link where a file is to be", func(dir string) error { return os.Symlink(filepath.Join(outside, "x"), filepath.Join(dir, "run")) }, ""},
 		{"a file where a file is to be", func(dir string) error { return os.WriteFile(filepath.Join(dir, "run"), []byte("old"), 0o600) }, ""},
@@ -420,7 +420,7 @@ func TestUnpackEndsWithItsTime(t *testing.T) {
 	}
 	defer p.Close()
 	for as, b := range map[format][]byte{formatTar: packed(t, formatTar, tool...), formatZip: packed(t, formatZip, tool...)} {
-		if _, err := unpack(ctx, fileOf(t, b), as, p, func(string) {}); err == nil || !strings.Contains(err.Error(), "not unpacked after") {
+		if _, err := unpack(ctx, fileOf(t, b), as, p, func(string) {}); err == nil || !strings.Contains(err.Error(), "not unpacked within") {
 			t.Errorf("%s: %v", as, err)
 		}
 	}

@@ -1,32 +1,31 @@
-// Package setup installs and executes, inside a node, what the request asks for.
-// It is this program under another name, started by the node's agent; outside, the
-// testbed decides what is done when, and notes what came of it.
+// Package setup installs and executes, inside a node, what the request asks for. It is this
+// executable under another name, started by the node's agent. The testbed, outside, decides
+// when each step runs and records the results.
 //
-// Two words follow the name, and the number of the step:
+// The arguments are a verb and the number of the step:
 //
-//	run N    reads an Order, begins step N, says so, and goes on by itself
-//	wait N   tells how far step N is, and what came of it when it has ended
+//	run N    reads an Assignment, starts step N, reports that, and runs it in the background
+//	wait N   reports the progress of step N, and its result when it has ended
 //
-// Both answer with lines of JSON, each a Report. A step that has begun never
-// begins again: "run" only tells of it. In the node there are
+// Both print lines of JSON, each a Report. A step is started only once: "run" of a started step
+// only reports its state. Files in the node:
 //
-//	/var/lib/patchbay/services/N.lock    locked while the step runs; holds its progress
-//	                           N.began   made before the step does anything
-//	                           N.status  the last Report, by a rename
-//	/var/log/patchbay/N-install.log      what the step printed, for root and the first account;
-//	                  N-execute.log      10 MiB at most
+//	/var/lib/patchbay/services/N.lock    locked while the step runs; contains its progress
+//	                           N.began   created before the step does anything
+//	                           N.status  the last Report, written by a rename
+//	/var/log/patchbay/N-install.log      output of the step, readable for root and the first
+//	                  N-execute.log      account; 10 MiB at most
 //
-// All of them belong to the node's root, so they prove nothing to the testbed:
-// they only keep it from asking twice for what was already begun.
+// The node's root owns these files, so the testbed does not trust them: they only prevent a
+// second start.
 //
-// What an archive holds is read twice. The first time everything in it is looked
-// at, so that an archive with a name that leads outside, a link that does, a
-// device, or more than the disk takes, leaves nothing behind. Where it is
-// unpacked, somebody with an account in the node may rename folders meanwhile:
-// each name is opened below the place by the kernel's own rules, no link is
-// followed, and below the account's home all is done with that account's rights
-// and belongs to it. Elsewhere it belongs to root. Set-id bits are left out,
-// since owners are not kept either; times and all other modes are kept.
+// An archive is read twice. The first pass checks everything, so that an archive with names or
+// links that lead outside, with devices, or with more data than fits leaves nothing behind.
+// During the second pass, which unpacks it, other users of the node may rename folders. So each
+// name is opened relative to the target folder without following links. Below the account's
+// home, everything is done with the account's rights and belongs to it; elsewhere it belongs to
+// root. Set-id bits are dropped, since owners are not kept either. Times and other modes are
+// kept.
 //
 // # Decisions
 //

@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// kind is what an entry of an archive is.
+// kind is the type of an archive entry.
 type kind byte
 
 const (
 	kindFile kind = iota + 1
 	kindFolder
-	kindLink     // symbolic
-	kindHardLink // the same file under a second name
+	kindLink     // symbolic link
+	kindHardLink // hard link
 )
 
-// entry is one thing in an archive.
+// entry is one entry of an archive.
 type entry struct {
 	kind     kind
-	name     string // as the archive has it; survey makes it clean
+	name     string // as in the archive; cleanName normalizes it
 	mode     fs.FileMode
 	size     int64 // of a file
 	modified time.Time
-	target   string // of a link; of a second name, the first
+	target   string // of a link; for a hard link, the linked entry
 	body     io.Reader
 }
 
@@ -38,16 +38,16 @@ const (
 	maxTarget = 4095
 )
 
-// refusalf is what is wrong with an archive.
+// refusalf returns the error that refuses an archive because of the named entry.
 func refusalf(name, format string, args ...any) error {
 	return fmt.Errorf("the archive is refused: %.120q %s", name, fmt.Sprintf(format, args...))
 }
 
-// cleanName is a name as a path below the place, "." for the place itself.
+// cleanName returns name as a clean path below the target folder; "." is the folder itself.
 func cleanName(name string) (string, error) {
 	switch {
 	case name == "":
-		return "", refusalf(name, "is a name without a letter")
+		return "", refusalf(name, "is an empty name")
 	case strings.ContainsRune(name, 0):
 		return "", refusalf(name, "has a zero byte in its name")
 	case len(name) > maxPath:
@@ -66,12 +66,12 @@ func cleanName(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// checkTarget refuses links that lead out of the place. ".." can only come first:
-// after another name, which may be a link itself, nobody knows where it leads.
+// checkTarget refuses symbolic links that lead out of the target folder. ".." is allowed only at
+// the beginning: after a name that may itself be a link, its meaning is unknown.
 func checkTarget(name, target, place string) error {
 	switch {
 	case target == "" || strings.ContainsRune(target, 0) || len(target) > maxTarget:
-		return refusalf(name, "is a link whose target has no letter, a zero byte or more than %d bytes", maxTarget)
+		return refusalf(name, "is a link whose target is empty, contains a zero byte or has more than %d bytes", maxTarget)
 	case path.IsAbs(target):
 		inside := strings.HasPrefix(path.Clean(target)+"/", strings.TrimSuffix(place, "/")+"/")
 		if !inside || strings.Contains(target+"/", "/../") {
@@ -94,7 +94,7 @@ func checkTarget(name, target, place string) error {
 	return nil
 }
 
-// eachEntry calls f for all entries of an archive.
+// eachEntry calls each for all entries of an archive.
 func eachEntry(ctx context.Context, f *os.File, as format, each func(*entry) error) error {
 	if as == formatZip {
 		return eachZipEntry(ctx, f, each)
@@ -102,7 +102,7 @@ func eachEntry(ctx context.Context, f *os.File, as format, each func(*entry) err
 	return eachTarEntry(ctx, f, each)
 }
 
-// contextReader ends reading with ctx.
+// contextReader fails when ctx has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -110,12 +110,12 @@ type contextReader struct {
 
 func (t contextReader) Read(b []byte) (int, error) {
 	if t.ctx.Err() != nil {
-		return 0, fmt.Errorf("it is not unpacked after %v", installTime)
+		return 0, fmt.Errorf("it was not unpacked within %v", installTime)
 	}
 	return t.r.Read(b)
 }
 
-// archiveError is an error of reading an archive.
+// archiveError adds the format to an error of reading an archive.
 func archiveError(as format, err error) error {
 	if err == nil {
 		return nil

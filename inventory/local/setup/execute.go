@@ -13,16 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shellPaths are where a shell may be.
+// shellPaths returns the possible paths of a shell.
 func shellPaths(name string) []string { return []string{"/bin/" + name, "/usr/bin/" + name} }
 
-// execute runs the command, and notes what came of it when its shell ends. What
-// the shell leaves in the background keeps its output, so this process stays
-// until nobody has that any more.
+// execute runs the command and saves its result when the shell ends. Background processes of the
+// shell keep its output open, so this process logs their output until they have ended.
 func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		s.finish(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot begin: %v", err)})
+		s.finish(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot start: %v", err)})
 		return
 	}
 	copied := make(chan struct{})
@@ -32,7 +31,7 @@ func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	}()
 	status, err := o.shell(user, w)
 	w.Close()
-	// What is in the pipe now, it printed; nothing else is waited for.
+	// Output that is in the pipe now belongs to the result; further output is not awaited.
 	_ = r.SetReadDeadline(time.Unix(1, 0))
 	<-copied
 	open := drain(r, l)
@@ -56,8 +55,8 @@ func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	_, _ = io.Copy(l, r)
 }
 
-// shell runs the shell in a session of its own and waits for it alone. It ends
-// with this process, so that no second step runs beside it.
+// shell runs the shell in its own session and waits only for it. The shell is killed with this
+// process, so that no second step runs at the same time.
 func (o *Assignment) shell(user account, out *os.File) (status syscall.WaitStatus, err error) {
 	var path string
 	for _, path = range shellPaths(o.Shell) {
@@ -85,8 +84,7 @@ func (o *Assignment) shell(user account, out *os.File) (status syscall.WaitStatu
 	return 0, nil
 }
 
-// drain takes what is in the pipe, and tells whether somebody still has its other
-// end.
+// drain logs the content of the pipe, and reports whether another process still has its other end.
 func drain(r *os.File, l *log) (open bool) {
 	raw, err := r.SyscallConn()
 	if err != nil {
@@ -94,7 +92,7 @@ func drain(r *os.File, l *log) (open bool) {
 	}
 	room := make([]byte, 64<<10)
 	_ = raw.Control(func(fd uintptr) {
-		for range maxLog / len(room) { // one that prints without end is no reason to wait
+		for range maxLog / len(room) { // bounded, since a process may write without end
 			n, err := unix.Read(int(fd), room)
 			if err == unix.EINTR {
 				continue

@@ -17,13 +17,12 @@ const (
 	maxFetch    = 4 << 30 // bytes
 )
 
-// retryPauses are before further attempts, when nobody answers, a server has trouble or
-// the connection breaks off.
+// retryPauses returns the pauses before further attempts, after temporary errors.
 func retryPauses() []time.Duration {
 	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
 }
 
-// fetch puts what the URL leads to into the file. It tells how far it is.
+// fetch writes the content of the URL to the file. It calls say with its progress.
 func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(string)) (size int64, err error) {
 	room, err := freeSpace(f)
 	if err != nil {
@@ -46,14 +45,14 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(st
 		if !later || attempt == len(c.retryPauses) || ctx.Err() != nil {
 			break
 		}
-		c.note("%v; it is tried again in %v", err, c.retryPauses[attempt])
+		c.note("%v; retrying in %v", err, c.retryPauses[attempt])
 		select {
 		case <-time.After(c.retryPauses[attempt]):
 		case <-ctx.Done():
 		}
 	}
 	if ctx.Err() != nil {
-		return 0, fmt.Errorf("it is not there after %v: %w", installTime, err)
+		return 0, fmt.Errorf("it was not fetched within %v: %w", installTime, err)
 	}
 	return size, err
 }
@@ -82,7 +81,7 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, most int6
 	case errors.Is(err, unix.ENOSPC):
 		return 0, err
 	case err != nil && !isTemporary(err):
-		return 0, fmt.Errorf("%s is cut off after %d bytes: %w", displayURL(text), size, err)
+		return 0, fmt.Errorf("%s ends after %d bytes: %w", displayURL(text), size, err)
 	case err != nil:
 		return 0, &temporaryError{fmt.Errorf("%s breaks off after %d bytes: %w", displayURL(text), size, err)}
 	case size > most:
@@ -93,12 +92,12 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, most int6
 
 func tooLarge(most int64) error {
 	if most == maxFetch {
-		return fmt.Errorf("it has more than %d bytes, which is the most", most)
+		return fmt.Errorf("it has more than the maximum of %d bytes", most)
 	}
 	return fmt.Errorf("it has more than the %d bytes that are free on the disk of the node", most)
 }
 
-// freeSpace is how many bytes the file system of f has left.
+// freeSpace returns the free space of f's file system, in bytes.
 func freeSpace(f *os.File) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
@@ -107,7 +106,7 @@ func freeSpace(f *os.File) (int64, error) {
 	return int64(min(st.Bavail, 1<<40)) * st.Bsize, nil
 }
 
-// progressReader tells how much has come.
+// progressReader reports the progress of reading.
 type progressReader struct {
 	r            io.Reader
 	done, length int64

@@ -14,7 +14,7 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// format is what was fetched.
+// format is the format of a fetched file.
 type format string
 
 const (
@@ -23,8 +23,8 @@ const (
 	formatFile format = "file"
 )
 
-// formatByName is the format that a file type or the end of a file's name tells, empty
-// if none. How a tar archive is compressed, its content tells.
+// formatByName returns the format for a file type or the extension of a name, empty if unknown.
+// The compression of a tar archive is detected from its content.
 func formatByName(text string) format {
 	for _, end := range []string{"tar", "tgz", "tbz", "tbz2", "txz", "tar.gz", "tar.bz2", "tar.xz", "tar.gzip", "tar.bzip2"} {
 		if text == end || strings.HasSuffix(text, "."+end) {
@@ -37,15 +37,15 @@ func formatByName(text string) format {
 	return ""
 }
 
-// isPackage are ends of names of files that are archives inside, and are used as
-// they are.
+// isPackage reports whether a name has the extension of a package format, such as .jar. These
+// files are archives inside, but are kept as they are.
 func isPackage(name string) bool {
 	ends := []string{".apk", ".ear", ".egg", ".gem", ".jar", ".ova", ".war", ".whl"}
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// detectFormat finds the format: the file type of the request goes before the name, and
-// the name before what is in it.
+// detectFormat returns the format: by the requested file type, else by the name, else by the
+// content.
 func detectFormat(fileType, name string, f io.ReaderAt) format {
 	fileType, name = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(fileType)), "."), strings.ToLower(name)
 	if known := formatByName(fileType); known != "" {
@@ -74,7 +74,7 @@ func detectFormat(fileType, name string, f io.ReaderAt) format {
 	return formatFile
 }
 
-// decompress is what a compressed stream holds; one that is not is left as it is.
+// decompress returns the decompressed stream; an uncompressed stream is returned unchanged.
 func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	head, err := b.Peek(6)
@@ -89,7 +89,7 @@ func decompress(r io.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
 		x, err := xz.NewReader(b)
 		if err != nil {
-			return nil, fmt.Errorf("what is compressed with xz cannot be read: %w", err)
+			return nil, fmt.Errorf("the xz compression cannot be read: %w", err)
 		}
 		return x, nil
 	}

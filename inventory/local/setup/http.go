@@ -15,27 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds on what a server answers.
+// Bounds on the answers of servers.
 const (
 	maxRedirects = 10
-	maxHead      = 256 << 10 // bytes, with those of answers before the last
+	maxHead      = 256 << 10 // bytes, including the headers of redirects
 	headTime     = time.Minute
 	connectTime  = 30 * time.Second
 )
 
-// client fetches with HTTP/1.1, one connection for each answer.
+// client downloads with HTTP/1.1, with one connection per request.
 type client struct {
-	roots       *x509.CertPool  // nil: those of the node
+	roots       *x509.CertPool  // nil: the certificates of the node
 	retryPauses []time.Duration // before further attempts
 	note        func(format string, args ...any)
 }
 
-// temporaryError is one that may pass: nobody answers yet, or the server has trouble.
+// temporaryError is an error after which a retry may succeed, such as a server's failure.
 type temporaryError struct{ error }
 
 func (e *temporaryError) Unwrap() error { return e.error }
 
-// get follows redirects to the answer. It ends with ctx, and so does reading.
+// get requests a URL and follows redirects. The request and reading the answer end with ctx.
 func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	h := &http.Client{CheckRedirect: c.checkRedirect, Transport: &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: connectTime}).DialContext,
@@ -62,33 +62,32 @@ func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 		return a, nil
 	}
 	a.Body.Close()
-	err = fmt.Errorf("%s answers %s", displayURL(a.Request.URL.String()), singleLine(a.Status, 80))
+	err = fmt.Errorf("%s answered %s", displayURL(a.Request.URL.String()), singleLine(a.Status, 80))
 	if a.StatusCode >= 500 {
 		err = &temporaryError{err}
 	}
 	return nil, err
 }
 
-// checkRedirect refuses redirects that are too many, lead out of protection, or to what is
-// no server of files.
+// checkRedirect refuses too many redirects, redirects from https to http, and redirects to other
+// schemes.
 func (c *client) checkRedirect(next *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
 	switch _, err := parseURL(next.URL.String()); {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("there are more than %d redirects", maxRedirects)
 	case err != nil:
-		return fmt.Errorf("it redirects to what cannot be followed: %w", err)
+		return fmt.Errorf("the redirect cannot be followed: %w", err)
 	case from.Scheme == "https" && next.URL.Scheme != "https":
-		return fmt.Errorf("%s redirects there, which is not protected; name that one if it is meant", displayURL(from.String()))
+		return fmt.Errorf("%s redirects there, to plain http; use that URL if you trust it", displayURL(from.String()))
 	}
 	next.Header.Del("Referer")
 	c.note("%s redirects to %s", displayURL(from.String()), displayURL(next.URL.String()))
 	return nil
 }
 
-// isTemporary tells whether it is of use to try again: not where the node has no way
-// there, or no name for it, nor where the server is not who it should be or speaks
-// another language.
+// isTemporary reports whether a retry may succeed. It cannot if the network is unreachable, the
+// name is unknown, the certificate is wrong, or the server does not speak HTTP.
 func isTemporary(err error) bool {
 	if _, name := errors.AsType[*net.DNSError](err); name || errors.Is(err, unix.ENETUNREACH) {
 		return false

@@ -108,7 +108,7 @@ func TestFetch(t *testing.T) {
 		{"ten redirects", "/hop/10", "there", ""},
 		{"eleven redirects", "/hop/11", "", "more than 10 redirects"},
 		{"a redirect to a file", "/file", "", "cannot be followed"},
-		{"not there", "/nothing", "", "answers 404 Not Found"},
+		{"not there", "/nothing", "", "answered 404 Not Found"},
 		{"trouble that passes", "/busy", "at last", ""},
 		{"a query", "/query?a%20b=c+d#e", "c d", ""},
 	} {
@@ -142,7 +142,7 @@ func TestFurtherAttemptsAreTold(t *testing.T) {
 	if _, err := c.fetch(t.Context(), s.URL+"/busy", f, func(string) {}); err == nil {
 		t.Error("the server was not busy twice")
 	}
-	if len(notes) != 1 || !strings.Contains(notes[0], "503") || !strings.HasSuffix(notes[0], "; it is tried again in 2ms") {
+	if len(notes) != 1 || !strings.Contains(notes[0], "503") || !strings.HasSuffix(notes[0], "; retrying in 2ms") {
 		t.Errorf("told was %q", notes)
 	}
 }
@@ -173,7 +173,7 @@ func TestNodesWithoutAWayOutsideSaySo(t *testing.T) {
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		const words = "network is unreachable; nodes of this site do not reach the network outside"
+		const words = "network is unreachable; nodes of this site have no outside network"
 		if got := waited(t, dir, i+1); got.State != Failed || strings.HasSuffix(got.Message, words) != inside || strings.HasSuffix(got.Output, words+"\n") != inside {
 			t.Errorf("inside %v: %+v", inside, got)
 		}
@@ -201,7 +201,7 @@ func TestFetchProtected(t *testing.T) {
 	if got, err := fetched(t, c, s.URL); got != "protected" || err != nil {
 		t.Errorf("a known authority: %q, %v", got, err)
 	}
-	if _, err := fetched(t, c, s.URL+"/down"); err == nil || !strings.Contains(err.Error(), "not protected") {
+	if _, err := fetched(t, c, s.URL+"/down"); err == nil || !strings.Contains(err.Error(), "plain http") {
 		t.Errorf("a redirect out of protection: %v", err)
 	}
 	before := asked.Load()
@@ -321,7 +321,7 @@ func TestFetchEndsWithItsTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	c := &client{note: t.Logf, retryPauses: []time.Duration{time.Hour}}
-	if _, err := c.fetch(ctx, s.URL, f, func(string) {}); err == nil || !strings.Contains(err.Error(), "is not there after") {
+	if _, err := c.fetch(ctx, s.URL, f, func(string) {}); err == nil || !strings.Contains(err.Error(), "was not fetched within") {
 		t.Errorf("a server that stops: %v", err)
 	}
 }

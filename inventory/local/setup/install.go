@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// install fetches what the URL leads to and puts it where it is asked for.
+// install fetches the URL, unpacks it if it is an archive, and returns the result.
 func (o *Assignment) install(s *stepFiles, user account, l *log) Report {
 	ctx, cancel := context.WithTimeout(context.Background(), installTime)
 	defer cancel()
@@ -26,14 +26,14 @@ func (o *Assignment) install(s *stepFiles, user account, l *log) Report {
 		err = fmt.Errorf("the disk of the node is full: %w", err)
 	}
 	if o.NoEgress && isUnreachable(err) {
-		err = fmt.Errorf("%w; nodes of this site do not reach the network outside", err)
+		err = fmt.Errorf("%w; nodes of this site have no outside network", err)
 	}
 	l.note("failed: %s", singleLine(err.Error(), 2*maxMessage))
 	return Report{State: Failed, Exit: 1, Message: err.Error(), Output: l.end()}
 }
 
-// isUnreachable tells whether an install failed because there is no name for what it asks
-// for, or no way there.
+// isUnreachable reports whether an install failed because its host name is unknown or there is no
+// route.
 func isUnreachable(err error) bool {
 	_, name := errors.AsType[*net.DNSError](err)
 	return name || errors.Is(err, unix.ENETUNREACH)
@@ -45,7 +45,7 @@ func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user acco
 		return err
 	}
 	defer f.Close()
-	if err := os.Remove(f.Name()); err != nil { // it goes with this process, whatever happens
+	if err := os.Remove(f.Name()); err != nil { // so it is removed when this process ends
 		return err
 	}
 	note := l.note
@@ -61,7 +61,7 @@ func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user acco
 	}
 	name, kept := fileName(o.URL)
 	as := detectFormat(o.FileType, name, f)
-	note("%d bytes are there; as %s into %s", size, as, to)
+	note("fetched %d bytes; installing as %s into %s", size, as, to)
 	p, err := openPlace(to, user)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user acco
 		if err := p.saveFile(kept, f, size); err != nil {
 			return err
 		}
-		note("it is %s", filepath.Join(to, kept))
+		note("installed as %s", filepath.Join(to, kept))
 		return nil
 	}
 	s.setProgress("unpacking")
@@ -82,11 +82,11 @@ func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user acco
 	if err != nil {
 		return err
 	}
-	note("%d entries are unpacked", files)
+	note("unpacked %d entries", files)
 	return nil
 }
 
-// saveFile puts a file that is no archive into the place.
+// saveFile writes a file that is not an archive into the target folder.
 func (p *place) saveFile(name string, f *os.File, size int64) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (p *place) saveFile(name string, f *os.File, size int64) error {
 	w := &writer{p: p, report: func(string) {}}
 	e := &entry{kind: kindFile, name: name, mode: mode, size: size, body: f}
 	if err := w.writeFile(name, e); err != nil {
-		return fmt.Errorf("the file is not in %s, or only a part of it: %w", p.path, err)
+		return fmt.Errorf("the file could not be written completely to %s: %w", p.path, err)
 	}
 	return nil
 }

@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLog is the most that a log holds, in bytes, without the note that ends it.
+// maxLog bounds a log, in bytes, without its final note.
 const maxLog = 10 << 20
 
-// log is what a step prints: a bounded file, and the end of it in memory.
+// log is the output of a step: a bounded file, and its end in memory.
 type log struct {
 	f    *os.File
-	left int // bytes that the file takes
+	left int // bytes that may still be written to the file
 	cut  bool
 	tail []byte
 }
 
-// openLog makes the log, which root and the account read. One that is there
-// already is replaced.
+// openLog creates the log, readable for root and the account. An old one is replaced.
 func openLog(dir, path string, user account) (*log, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func openLog(dir, path string, user account) (*log, error) {
 	return &log{f: f, left: maxLog}, nil
 }
 
-// Write never fails: a step does not end for a full disk of logs.
+// Write never fails: a full disk must not end a step.
 func (l *log) Write(b []byte) (int, error) {
 	size := len(b)
 	if l.tail = append(l.tail, b[max(0, size-MaxOutput):]...); len(l.tail) > MaxOutput {
@@ -60,10 +59,10 @@ func (l *log) Write(b []byte) (int, error) {
 	return size, nil
 }
 
-// note writes a line of our own, with the time.
+// note writes a line of this program with the time.
 func (l *log) note(format string, args ...any) {
 	fmt.Fprintf(l, time.Now().UTC().Format(time.DateTime)+"Z "+format+"\n", args...)
 }
 
-// end is the end of what was printed.
+// end returns the end of the output.
 func (l *log) end() string { return Tail(string(l.tail), MaxOutput) }

@@ -17,7 +17,7 @@ import (
 // maxSteps bounds the number of a step.
 const maxSteps = 100000
 
-// Main is the program under the name Argv0. It does not return.
+// Main is the main function under the name Argv0. It does not return.
 func Main() {
 	if err := runArgs(os.Args[1:], inNode); err != nil {
 		fmt.Fprintln(os.Stderr, Argv0+":", err)
@@ -28,14 +28,14 @@ func Main() {
 
 func runArgs(args []string, f folders) error {
 	if os.Geteuid() != 0 {
-		return errors.New("only root does this")
+		return errors.New("it must run as root")
 	}
 	if len(args) != 2 {
-		return fmt.Errorf("it takes a word and the number of a step: %s or %s", argRun, argWait)
+		return fmt.Errorf("it takes two arguments: %s or %s, and the number of a step", argRun, argWait)
 	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil || n < 1 || n > maxSteps {
-		return fmt.Errorf("%.40q is no number of a step", args[1])
+		return fmt.Errorf("%.40q is not the number of a step", args[1])
 	}
 	unix.Umask(0o022)
 	switch args[0] {
@@ -44,11 +44,11 @@ func runArgs(args []string, f folders) error {
 	case argWait:
 		return wait(f, n)
 	}
-	return fmt.Errorf("unknown word %.40q", args[0])
+	return fmt.Errorf("unknown argument %.40q", args[0])
 }
 
-// run reads the order, begins the step unless it has begun, says how it is, and
-// does it.
+// run reads the assignment, starts the step unless it was started, reports its state, and
+// completes it.
 func run(f folders, n int) error {
 	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxAssignment+1))
 	if err != nil {
@@ -56,7 +56,7 @@ func run(f folders, n int) error {
 	}
 	var o Assignment
 	if len(text) > maxAssignment {
-		return fmt.Errorf("the order has more than %d bytes", maxAssignment)
+		return fmt.Errorf("the assignment has more than %d bytes", maxAssignment)
 	}
 	if err := decodeStrictly(text, &o); err != nil {
 		return err
@@ -80,10 +80,10 @@ func run(f folders, n int) error {
 	case errors.Is(err, fs.ErrExist):
 		return sendReport(s.report())
 	case err != nil:
-		return sendReport(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot begin: %v", err)})
+		return sendReport(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot start: %v", err)})
 	}
-	// Whoever asked may be gone by now; the step goes on all the same. It would end by
-	// SIGPIPE if nobody caught that. A command of the step gets the usual action again.
+	// The caller may be gone by now; the step continues. SIGPIPE is caught, since it would end
+	// this process. Commands of the step get its default action again.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, unix.SIGPIPE)
 	_ = sendReport(Report{State: Running})
@@ -91,8 +91,8 @@ func run(f folders, n int) error {
 		return err
 	}
 	signal.Stop(unread)
-	// Thread and goroutine stay together, for a command ends with the thread that
-	// started it.
+	// The goroutine keeps this thread, since a command is killed when the thread that started it
+	// ends.
 	runtime.LockOSThread()
 	o.run(s)
 	return nil
@@ -103,7 +103,7 @@ func sendReport(r Report) error {
 	return err
 }
 
-// detach lets go of the files of who asked.
+// detach closes the caller's files.
 func detach() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -117,16 +117,16 @@ func detach() error {
 	return unix.Close(null)
 }
 
-// run does the step and notes what came of it.
+// run runs the step and saves its result.
 func (o *Assignment) run(s *stepFiles) {
 	user, missing := lookUpAccount(passwdFile, o.Account)
 	l, err := openLog(s.logs, s.logPath(o.Kind), user)
 	if err != nil {
-		s.finish(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("its log cannot be made: %v", err)})
+		s.finish(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("its log cannot be created: %v", err)})
 		return
 	}
 	if missing != nil {
-		l.note("%v: the step is root's", missing)
+		l.note("%v: the step runs as root", missing)
 	}
 	if o.Kind == Install {
 		s.finish(o.install(s, user, l))
@@ -135,14 +135,14 @@ func (o *Assignment) run(s *stepFiles) {
 	o.execute(s, user, l)
 }
 
-// finish writes down what came of the step and lets others go on. What cannot be
-// written down counts as interrupted.
+// finish saves the result of the step and unlocks it. A result that cannot be saved counts as an
+// interruption.
 func (s *stepFiles) finish(r Report) {
 	_ = s.saveReport(r)
 	s.unlock()
 }
 
-// wait tells how the step is until it is over, or nobody listens any more.
+// wait reports the state of the step until it has ended or the caller is gone.
 func wait(f folders, n int) error {
 	s, err := f.open(n)
 	if err != nil {

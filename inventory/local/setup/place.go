@@ -9,23 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const maxLinks = 40 // on the way to a place; the kernel's own limit
+const maxLinks = 40 // symbolic links on the path of a place; the kernel's own limit
 
-// place is the folder that something is installed into.
+// place is the target folder of an install.
 type place struct {
 	fd      int
-	path    string // as it was asked for
-	restore func() // ends acting for an account
+	path    string // as requested
+	restore func() // ends acting as the account
 
-	// The folder that was used last.
+	// The last used folder.
 	parent     int
 	parentPath string
 }
 
-// openPlace opens the folder at path, which is absolute, and makes what is
-// missing. From the account's home on all is done for the account, and belongs to
-// it. Links on the way are followed only if they are root's: others could lead
-// root anywhere.
+// openPlace opens the folder at an absolute path, and creates missing folders. From the account's
+// home on it acts as the account, so new folders belong to it. Symbolic links in the path are
+// followed only if root owns them, since a user's link could lead root anywhere.
 func openPlace(name string, user account) (_ *place, err error) {
 	p := &place{path: path.Clean(name), restore: func() {}, parent: -1}
 	var home unix.Stat_t
@@ -38,7 +37,7 @@ func openPlace(name string, user account) (_ *place, err error) {
 		if err != nil {
 			unix.Close(fd)
 			p.restore()
-			err = fmt.Errorf("%s cannot be made: %w", p.path, err)
+			err = fmt.Errorf("%s cannot be created: %w", p.path, err)
 		}
 	}()
 	links := 0
@@ -82,8 +81,8 @@ func openPlace(name string, user account) (_ *place, err error) {
 	return p, nil
 }
 
-// openSubfolder opens the folder called name in the folder fd, which is made if there is
-// none; for a link of root's it gives its target.
+// openSubfolder opens the folder name in the folder fd, and creates it if it is missing. For a
+// symbolic link of root it returns the target instead.
 func openSubfolder(fd int, name string) (next int, target string, err error) {
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	next, err = unix.Openat(fd, name, flags, 0)
@@ -106,7 +105,7 @@ func openSubfolder(fd int, name string) (next int, target string, err error) {
 	case st.Mode&unix.S_IFMT != unix.S_IFLNK:
 		return -1, "", fmt.Errorf("%s: %w", name, unix.ENOTDIR)
 	case st.Uid != 0:
-		return -1, "", fmt.Errorf("%s is a link of a user's, which is not followed", name)
+		return -1, "", fmt.Errorf("%s is a symbolic link that a user owns, and is not followed", name)
 	}
 	room := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(next, "", room)
@@ -116,7 +115,7 @@ func openSubfolder(fd int, name string) (next int, target string, err error) {
 	return -1, string(room[:n]), err
 }
 
-// Close ends what is done in the place.
+// Close closes the folders and ends acting as the account.
 func (p *place) Close() {
 	if p.parent >= 0 {
 		unix.Close(p.parent)
@@ -125,16 +124,16 @@ func (p *place) Close() {
 	p.restore()
 }
 
-// resolveFlags are the rules for every name below a place.
+// resolveFlags restrict the resolution of names below a place.
 const resolveFlags = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// openFolder opens a folder of the place by its clean name.
+// openFolder opens a subfolder of the place by its clean name.
 func (p *place) openFolder(name string) (int, error) {
 	return unix.Openat2(p.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolveFlags})
 }
 
-// openParent gives the folder that a clean name is in, open until it is asked for
-// another, and the last part of the name.
+// openParent returns the folder that contains a clean name, and the last part of the name. The
+// folder stays open until the next call for another folder.
 func (p *place) openParent(name string) (fd int, base string, err error) {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
@@ -152,13 +151,13 @@ func (p *place) openParent(name string) (fd int, base string, err error) {
 	return fd, base, nil
 }
 
-// explainError says what the kernel's refusal means.
+// explainError explains the kernel's error.
 func explainError(name string, err error) error {
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return fmt.Errorf("%q is, or is below, a link that is there already, and links are not followed", name)
+		return fmt.Errorf("%q is, or is below, an existing symbolic link, and links are not followed", name)
 	case errors.Is(err, unix.ENOTDIR):
-		return fmt.Errorf("%q is, or is below, a file that is there already", name)
+		return fmt.Errorf("%q is, or is below, an existing file", name)
 	}
 	return fmt.Errorf("%q: %w", name, err)
 }

@@ -116,8 +116,8 @@ func TestWaysToPlaces(t *testing.T) {
 	}
 	for _, tt := range []struct{ rule, place, err string }{
 		{"a link of root's", "local/a", ""},
-		{"a link of a user's", "users/a", "not followed"},
-		{"a link of a user's in the home", "home/alice/users/a", "not followed"},
+		{"a symbolic link that a user owns", "users/a", "not followed"},
+		{"a symbolic link that a user owns in the home", "home/alice/users/a", "not followed"},
 		{"a link of root's in the home, where the user may not go", "home/alice/roots/a", "permission denied"},
 		{"a link to itself", "loop/a", "too many levels"},
 		{"a file", "file/a", "not a directory"},

@@ -12,22 +12,23 @@ import (
 	"unicode/utf8"
 )
 
-// Argv0 is the name under which the program does this.
+// Argv0 is the name under which this executable is the setup program.
 const Argv0 = "patchbay-setup"
 
-// What follows the name.
+// Verbs: the first argument.
 const (
 	argRun  = "run"
 	argWait = "wait"
 )
 
-// RunArgs begin step n, WaitWords wait for its end. Steps count from 1.
+// RunArgs returns the command line that starts step n, WaitArgs that which waits for its end.
+// Steps are numbered from 1.
 func RunArgs(n int) []string  { return []string{Argv0, argRun, strconv.Itoa(n)} }
 func WaitArgs(n int) []string { return []string{Argv0, argWait, strconv.Itoa(n)} }
 
 // States of a step.
 const (
-	Waiting = "waiting" // it has not begun
+	Waiting = "waiting" // not started
 	Running = "running"
 	Done    = "done"
 	Failed  = "failed"
@@ -41,27 +42,27 @@ const (
 	maxLine     = 32 << 10
 )
 
-// Interrupted is the message of a step that ended without a word. Whether the node
-// ended with it, the testbed knows.
-const Interrupted = "interrupted: something in the node ended it, perhaps for want of memory"
+// Interrupted is the message of a step that ended without a result. The testbed knows whether the
+// node ended with it.
+const Interrupted = "interrupted: something in the node ended it, perhaps for lack of memory"
 
-// Report is how a step is.
+// Report is the state of a step.
 type Report struct {
 	State string `json:"state"`
 	Exit  int    `json:"exit,omitempty"`
-	// Message is why it failed, one line for the experimenter.
+	// Message explains a failure to the experimenter, in one line.
 	Message string `json:"message,omitempty"`
-	// Output is the end of what it printed, at most MaxOutput bytes of UTF-8, without
-	// control characters but \n and \t.
+	// Output is the end of the output, at most MaxOutput bytes of UTF-8, without control
+	// characters except \n and \t.
 	Output string `json:"output,omitempty"`
-	// Progress is how far it is while it runs, such as "45 %".
+	// Progress describes a running step, such as "45 %".
 	Progress string `json:"progress,omitempty"`
 }
 
-// Ended tells whether the step is over.
+// Ended reports whether the step has ended.
 func (r Report) Ended() bool { return r.State == Done || r.State == Failed }
 
-// Bounded is r as it may stand in answers: of known form and bounded.
+// Bounded returns r with bounded texts without control characters.
 func (r Report) Bounded() Report {
 	r.Message = singleLine(r.Message, maxMessage)
 	r.Progress = singleLine(r.Progress, maxProgress)
@@ -70,7 +71,7 @@ func (r Report) Bounded() Report {
 	return r
 }
 
-// singleLine makes one line of s.
+// singleLine returns s as one line of at most that many bytes.
 func singleLine(s string, most int) string {
 	s = printable(s, "")
 	if len(s) > most {
@@ -79,8 +80,8 @@ func singleLine(s string, most int) string {
 	return s
 }
 
-// printable is s in UTF-8, with spaces for control characters that are not kept: they
-// steer terminals, and are long as JSON.
+// printable returns s as UTF-8, with spaces for control characters except keep: they could control
+// terminals, and are long in JSON.
 func printable(s, keep string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
@@ -90,7 +91,7 @@ func printable(s, keep string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Tail is the end of s, as Output may be and at most so many bytes.
+// Tail returns the end of s, printable and of at most that many bytes.
 func Tail(s string, most int) string {
 	s = printable(s, "\n\t")
 	if len(s) <= most {
@@ -103,28 +104,27 @@ func Tail(s string, most int) string {
 	return s
 }
 
-// ReadReports calls each for every report that r brings, which comes out of a
-// node, up to the one that says that the step is over: what is no report, or too
-// long, is an error.
+// ReadReports calls each for every report in r, which comes from a node, until one says that the
+// step has ended. It fails for invalid and too long reports.
 func ReadReports(r io.Reader, each func(Report)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<10), maxLine)
 	for lines.Scan() {
 		var got Report
 		if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
-			return fmt.Errorf("what the node tells of a step cannot be read: %w", err)
+			return fmt.Errorf("the node's report of a step cannot be read: %w", err)
 		}
 		switch got.State {
 		case Waiting, Running, Done, Failed:
 		default:
-			return fmt.Errorf("the node tells of a step that is %.40q", got.State)
+			return fmt.Errorf("the node reports the unknown state %.40q of a step", got.State)
 		}
 		if each(got.Bounded()); got.Ended() {
 			return nil
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("what the node tells of a step has more than %d bytes", maxLine)
+		return fmt.Errorf("the node's report of a step has more than %d bytes", maxLine)
 	} else if err != nil {
 		return err
 	}
@@ -132,6 +132,6 @@ func ReadReports(r io.Reader, each func(Report)) error {
 }
 
 func (r Report) encode() []byte {
-	b, _ := json.Marshal(r.Bounded()) // it has only texts and a number
+	b, _ := json.Marshal(r.Bounded()) // cannot fail: only texts and a number
 	return append(b, '\n')
 }

@@ -20,7 +20,7 @@ func TestReports(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, tt := range []struct{ rule, text, err string }{
-		{"no JSON", "patchbay-setup: only root does this\n", "cannot be read"},
+		{"no JSON", "patchbay-setup: it must run as root\n", "cannot be read"},
 		{"an unknown state", `{"state":"perhaps"}` + "\n", "perhaps"},
 		{"a line without end", strings.Repeat("x", maxLine+1), "more than"},
 		{"a cut line", `{"state":"done"`, "cannot be read"},

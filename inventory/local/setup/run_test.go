@@ -279,7 +279,7 @@ func TestInstallInARow(t *testing.T) {
 		began(t, dir, i+1, tt.step)
 		got := waited(t, dir, i+1)
 		lines := strings.Split(got.Output, "\n")
-		for j, begin := range []string{"fetching data:,hello", "5 bytes are there; as "} {
+		for j, begin := range []string{"fetching data:,hello", "fetched 5 bytes; installing as "} {
 			at, text, _ := strings.Cut(lines[j], "Z ")
 			if _, err := time.Parse(time.DateTime, at); err != nil || !strings.HasPrefix(text, begin) || j == 0 && text != begin {
 				t.Errorf("line %d is %q, %v", j+1, lines[j], err)

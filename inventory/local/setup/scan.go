@@ -14,20 +14,20 @@ import (
 
 // Bounds on an archive.
 const (
-	maxEntries = 1_000_000 // whose names are kept in memory
-	block      = 4096      // bytes that the least thing on a disk takes
+	maxEntries = 1_000_000 // bounds the memory for their names
+	block      = 4096      // minimal allocation on disk, in bytes
 )
 
-// scan looks at all that an archive holds before anything of it is written.
+// scan checks a whole archive before any of it is written.
 type scan struct {
 	p       *place
 	kinds   map[string]kind
-	size    int64 // bytes on the disk
-	content int64 // bytes of files
+	size    int64 // estimated use of the disk, in bytes
+	content int64 // total size of the files, in bytes
 	room    int64
 }
 
-// scanArchive reads the archive to its end and refuses what cannot be unpacked whole.
+// scanArchive reads the whole archive and refuses it if it cannot be unpacked completely.
 func scanArchive(ctx context.Context, f *os.File, as format, p *place) (*scan, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(p.fd, &st); err != nil {
@@ -37,7 +37,7 @@ func scanArchive(ctx context.Context, f *os.File, as format, p *place) (*scan, e
 	return sc, eachEntry(ctx, f, as, sc.checkEntry)
 }
 
-// checkEntry notes an entry, and makes its name clean.
+// checkEntry checks an entry and counts its size.
 func (sc *scan) checkEntry(e *entry) error {
 	name, err := cleanName(e.name)
 	if err != nil {
@@ -47,14 +47,14 @@ func (sc *scan) checkEntry(e *entry) error {
 	case name == "." && e.kind == kindFolder:
 		return nil
 	case name == ".":
-		return refusalf(e.name, "would take the place of the folder itself")
+		return refusalf(e.name, "would replace the folder itself")
 	}
 	if err := sc.addParents(name); err != nil {
 		return err
 	}
 	was := sc.kinds[name]
 	if was != 0 && (was == kindFolder) != (e.kind == kindFolder) {
-		return refusalf(e.name, "is there twice, as a folder and as something else")
+		return refusalf(e.name, "occurs twice, as a folder and as another type")
 	}
 	switch e.kind {
 	case kindLink:
@@ -71,19 +71,19 @@ func (sc *scan) checkEntry(e *entry) error {
 	return sc.checkBody(e)
 }
 
-// checkHardLink refuses a second name of anything but a file that the archive had before.
+// checkHardLink refuses a hard link unless it links to an earlier file of the archive.
 func (sc *scan) checkHardLink(e *entry) error {
 	first, err := cleanName(e.target)
 	if err != nil {
 		return refusalf(e.name, "is a link to %.120q, which leads outside of the archive", e.target)
 	}
 	if was := sc.kinds[first]; was != kindFile && was != kindHardLink {
-		return refusalf(e.name, "is a second name of %.120q, which is no file that comes before it in the archive", e.target)
+		return refusalf(e.name, "is a hard link to %.120q, which is not an earlier file of the archive", e.target)
 	}
 	return nil
 }
 
-// addName notes what a name is.
+// addName records the type of a name.
 func (sc *scan) addName(name string, is kind) error {
 	sc.kinds[name] = is
 	if len(sc.kinds) > maxEntries {
@@ -92,7 +92,7 @@ func (sc *scan) addName(name string, is kind) error {
 	return sc.reserve(name, block)
 }
 
-// reserve counts what will be on the disk.
+// reserve counts bytes on the disk, and fails if they do not fit.
 func (sc *scan) reserve(name string, bytes int64) error {
 	if sc.size += bytes; bytes < 0 || sc.size < 0 || sc.size > sc.room {
 		return refusalf(name, "does not fit: the archive has more than the %d bytes that are free on the disk of the node", sc.room)
@@ -100,7 +100,7 @@ func (sc *scan) reserve(name string, bytes int64) error {
 	return nil
 }
 
-// addParents notes the folders that a name is in.
+// addParents records the folders that contain a name.
 func (sc *scan) addParents(name string) error {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		switch sc.kinds[dir] {
@@ -108,7 +108,7 @@ func (sc *scan) addParents(name string) error {
 			return nil
 		case 0:
 		default:
-			return refusalf(name, "is below %.120q, which is no folder", dir)
+			return refusalf(name, "is below %.120q, which is not a folder", dir)
 		}
 		if err := sc.addName(dir, kindFolder); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (sc *scan) addParents(name string) error {
 	}
 }
 
-// checkBody reads the body of a file, for its sums are checked at its end.
+// checkBody reads the body of a file, since checksums are verified at its end.
 func (sc *scan) checkBody(e *entry) error {
 	if e.size < 0 || e.size > math.MaxInt64/2 {
 		return refusalf(e.name, "is larger than any disk")
@@ -127,7 +127,7 @@ func (sc *scan) checkBody(e *entry) error {
 	sc.content += e.size
 	n, err := io.Copy(io.Discard, io.LimitReader(e.body, e.size+1))
 	if err == nil && n != e.size {
-		err = errors.New("it has not as many bytes as it should")
+		err = errors.New("its size differs from the archive's header")
 	}
 	if err != nil {
 		return fmt.Errorf("%.120q in the archive cannot be read: %w", e.name, err)

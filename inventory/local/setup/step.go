@@ -18,38 +18,37 @@ const (
 
 // Bounds on a step, in bytes.
 const (
-	MaxURL        = 256 << 10   // data: is one, too
+	MaxURL        = 256 << 10   // data: URLs count too
 	MaxCommand    = 128<<10 - 1 // the kernel's own limit
 	maxPath       = 4095
 	maxShort      = 64
 	maxAssignment = 4 << 20 // in JSON
 )
 
-// Step is one thing to do, an item of the attribute setup.
+// Step is one step of a node's setup, an item of the attribute setup.
 type Step struct {
 	Kind string `json:"kind"`
 	// URL is http:, https: or data:.
 	URL string `json:"url,omitempty"`
 	// InstallPath is absolute, or begins with ~, the home of the first account.
 	InstallPath string `json:"install_path,omitempty"`
-	// FileType is tar, tar.gz, zip and so on; empty, the name or the content tells.
+	// FileType is tar, tar.gz, zip and so on; empty: detected from the name or the content.
 	FileType string `json:"file_type,omitempty"`
 	// Shell is sh or bash.
 	Shell   string `json:"shell,omitempty"`
 	Command string `json:"command,omitempty"`
 }
 
-// Assignment is what "run" reads: a step, and whose home and name it has.
+// Assignment is the input of "run": a step and its account.
 type Assignment struct {
 	Step
-	// Account is the first account's; empty is root's.
+	// Account is the first account of the node; empty: root.
 	Account string `json:"account,omitempty"`
-	// NoEgress tells that nodes have no way outside, for who wonders why.
+	// NoEgress says that nodes have no outside network, for error messages.
 	NoEgress bool `json:"inside,omitempty"`
 }
 
-// ParseStep reads an item of the attribute setup. Its error is for
-// experimenters.
+// ParseStep parses an item of the attribute setup. Its error is for experimenters.
 func ParseStep(text string) (Step, error) {
 	var s Step
 	if len(text) > maxAssignment {
@@ -61,7 +60,7 @@ func ParseStep(text string) (Step, error) {
 	return s, s.check()
 }
 
-// decodeStrictly reads one JSON object and nothing else.
+// decodeStrictly decodes exactly one JSON object without unknown members.
 func decodeStrictly(text []byte, v any) error {
 	if !utf8.Valid(text) {
 		return errors.New("it is not UTF-8")
@@ -69,7 +68,7 @@ func decodeStrictly(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("it is no JSON object of a step: %w", err)
+		return fmt.Errorf("it is not a valid JSON object of a step: %w", err)
 	}
 	if d.More() {
 		return errors.New("more follows the JSON object of a step")
@@ -80,7 +79,7 @@ func decodeStrictly(text []byte, v any) error {
 func (s Step) check() error {
 	for _, text := range []string{s.URL, s.InstallPath, s.FileType, s.Shell, s.Command} {
 		if strings.ContainsRune(text, 0) {
-			return errors.New("it holds a zero byte")
+			return errors.New("it contains a zero byte")
 		}
 	}
 	switch s.Kind {
@@ -97,7 +96,7 @@ func (s Step) checkInstall() error {
 	case s.Shell != "" || s.Command != "":
 		return errors.New("an install has no shell and no command")
 	case len(s.URL) > MaxURL:
-		return fmt.Errorf("the url has %d bytes, at most %d can be", len(s.URL), MaxURL)
+		return fmt.Errorf("the url has %d bytes, at most %d are allowed", len(s.URL), MaxURL)
 	case !isData(s.URL):
 		if _, err := parseURL(s.URL); err != nil {
 			return err
@@ -107,7 +106,7 @@ func (s Step) checkInstall() error {
 	case len(s.InstallPath) > maxPath || !path.IsAbs(s.InstallPath) && s.InstallPath != "~" && !strings.HasPrefix(s.InstallPath, "~/"):
 		return fmt.Errorf("the install_path %.80q is not absolute and does not begin with ~/", s.InstallPath)
 	case len(s.FileType) > maxShort:
-		return fmt.Errorf("the file_type has %d bytes, at most %d can be", len(s.FileType), maxShort)
+		return fmt.Errorf("the file_type has %d bytes, at most %d are allowed", len(s.FileType), maxShort)
 	}
 	return nil
 }
@@ -121,7 +120,7 @@ func (s Step) checkExecute() error {
 	case s.Command == "":
 		return errors.New("the command is empty")
 	case len(s.Command) > MaxCommand:
-		return fmt.Errorf("the command has %d bytes, at most %d can be; install a script, and execute that", len(s.Command), MaxCommand)
+		return fmt.Errorf("the command has %d bytes, at most %d are allowed; install a script and execute that", len(s.Command), MaxCommand)
 	}
 	return nil
 }

@@ -17,12 +17,12 @@ import (
 	"patchbay/am/durable"
 )
 
-// folders are where a step leaves what it knows.
+// folders are the folders with the files of steps.
 type folders struct{ services, logs string }
 
 var inNode = folders{"/var/lib/patchbay/services", "/var/log/patchbay"}
 
-// stepFiles is what is kept of one step.
+// stepFiles gives access to the files of one step.
 type stepFiles struct {
 	folders
 	n    int
@@ -37,10 +37,10 @@ func (s *stepFiles) logPath(kind string) string {
 	return filepath.Join(s.logs, strconv.Itoa(s.n)+"-"+kind+".log")
 }
 
-// errRunning says that the step runs just now.
+// errRunning says that another process runs the step.
 var errRunning = errors.New("it runs")
 
-// open opens what is kept of step n.
+// open opens the files of step n.
 func (f folders) open(n int) (*stepFiles, error) {
 	if err := os.MkdirAll(f.services, 0o700); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (f folders) open(n int) (*stepFiles, error) {
 	return s, err
 }
 
-// acquire locks the step for who runs it, or is errRuns.
+// acquire locks the step to run it. It fails with errRunning if another process runs it.
 func (s *stepFiles) acquire() error {
 	err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == unix.EWOULDBLOCK {
@@ -60,7 +60,7 @@ func (s *stepFiles) acquire() error {
 	return err
 }
 
-// wait waits until nobody runs the step.
+// wait waits until no process runs the step.
 func (s *stepFiles) wait() error {
 	for {
 		if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_SH); err != unix.EINTR {
@@ -71,7 +71,8 @@ func (s *stepFiles) wait() error {
 
 func (s *stepFiles) unlock() { unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }
 
-// markBegun marks the step as begun, for good. It is fs.ErrExist when it was before.
+// markBegun records permanently that the step was started. It fails with fs.ErrExist if it was
+// recorded before.
 func (s *stepFiles) markBegun() error {
 	f, err := os.OpenFile(s.path("began"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *stepFiles) hasBegun() bool {
 	return err == nil
 }
 
-// report is what is known of a step that nobody runs.
+// report returns the state of a step that no process runs.
 func (s *stepFiles) report() Report {
 	f, err := os.OpenFile(s.path("status"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,15 +104,15 @@ func (s *stepFiles) report() Report {
 		}
 	}
 	if err == nil && !r.Ended() {
-		err = fmt.Errorf("it is noted as %.40q", r.State)
+		err = fmt.Errorf("its saved state is %.40q", r.State)
 	}
 	if err != nil {
-		return Report{State: Failed, Exit: 255, Message: fmt.Sprintf("what came of it is not known: %v", err)}
+		return Report{State: Failed, Exit: 255, Message: fmt.Sprintf("its result is unknown: %v", err)}
 	}
 	return r
 }
 
-// logTail is the end of what an interrupted step printed.
+// logTail returns the end of the output of an interrupted step.
 func (s *stepFiles) logTail() string {
 	for _, kind := range []string{Install, Execute} {
 		f, err := os.OpenFile(s.logPath(kind), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -130,7 +131,7 @@ func (s *stepFiles) logTail() string {
 	return ""
 }
 
-// saveReport writes down what came of the step, after all that it did is on the disk.
+// saveReport saves the result, after syncing everything that the step has written.
 func (s *stepFiles) saveReport(r Report) error {
 	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
 		return err
@@ -138,11 +139,11 @@ func (s *stepFiles) saveReport(r Report) error {
 	return durable.WriteFile(s.path("status"), r.encode(), 0o600)
 }
 
-// setProgress notes how far the step is, for those who wait.
+// setProgress publishes the progress of the step to waiting processes.
 func (s *stepFiles) setProgress(progress string) {
 	text := make([]byte, maxProgress)
 	copy(text, progress)
-	_, _ = s.lock.WriteAt(text, 0) // nothing depends on it
+	_, _ = s.lock.WriteAt(text, 0) // an error only hides the progress
 }
 
 func (s *stepFiles) progress() string {
@@ -151,5 +152,5 @@ func (s *stepFiles) progress() string {
 	return strings.TrimRight(string(text[:n]), "\x00")
 }
 
-// progressInterval is how often those who wait look how far a step is.
+// progressInterval is how often waiting processes read the progress.
 const progressInterval = 300 * time.Millisecond

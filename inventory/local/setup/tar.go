@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// afterEnd is how much behind the end of a tar archive is read, in bytes: it is
-// padded, and then the sums of the compression follow.
+// afterEnd is how many bytes are read after the end of a tar archive: padding, and the checksums of
+// the compression.
 const afterEnd = 1 << 20
 
 func eachTarEntry(ctx context.Context, f *os.File, each func(*entry) error) error {
@@ -24,7 +24,7 @@ func eachTarEntry(ctx context.Context, f *os.File, each func(*entry) error) erro
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // names are for survey to judge
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // scan.checkEntry checks the names
 			return archiveError(formatTar, err)
 		}
 		e := &entry{name: h.Name, mode: h.FileInfo().Mode(), modified: h.ModTime, target: h.Linkname, body: t}
@@ -47,7 +47,7 @@ func eachTarEntry(ctx context.Context, f *os.File, each func(*entry) error) erro
 		}
 	}
 	_, err = io.CopyN(io.Discard, plain, afterEnd)
-	if errors.Is(err, io.EOF) || errors.Is(err, gzip.ErrHeader) { // something else behind it does no harm
+	if errors.Is(err, io.EOF) || errors.Is(err, gzip.ErrHeader) { // other data after the end is ignored
 		err = nil
 	}
 	return archiveError(formatTar, err)

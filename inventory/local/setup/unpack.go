@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writer puts the entries of an archive, which was looked at, into a place.
+// writer writes the entries of a checked archive into a place.
 type writer struct {
 	p          *place
 	created    []createdFolder
@@ -23,8 +23,7 @@ type writer struct {
 	report     func(string)
 }
 
-// createdFolder is a folder whose mode and time are set in the end: until then things
-// are put into it.
+// createdFolder is a folder whose mode and time are set at the end, after its content was written.
 type createdFolder struct {
 	name     string
 	mode     uint32
@@ -32,8 +31,8 @@ type createdFolder struct {
 	dev, ino uint64
 }
 
-// unpack puts the whole archive into the place. What fails here leaves a part of
-// it there.
+// unpack checks the archive and unpacks it into the place. After an error, a part of it may be left
+// there.
 func unpack(ctx context.Context, f *os.File, as format, p *place, say func(string)) (files int, err error) {
 	sc, err := scanArchive(ctx, f, as, p)
 	if err != nil {
@@ -45,7 +44,7 @@ func unpack(ctx context.Context, f *os.File, as format, p *place, say func(strin
 		err = w.finishFolders()
 	}
 	if err != nil {
-		return w.files, fmt.Errorf("a part of the archive is in %s, the rest is not: %w", p.path, err)
+		return w.files, fmt.Errorf("the archive was only partly unpacked into %s: %w", p.path, err)
 	}
 	return w.files, nil
 }
@@ -78,7 +77,7 @@ func (w *writer) writeEntry(e *entry) error {
 	return err
 }
 
-// makeParents makes the folders that a name is in, where the archive does not have them.
+// makeParents creates the parent folders of a name that the archive does not contain.
 func (w *writer) makeParents(name string) error {
 	_, _, err := w.p.openParent(name)
 	if !errors.Is(err, unix.ENOENT) {
@@ -100,7 +99,7 @@ func (w *writer) makeParents(name string) error {
 	return err
 }
 
-// makeFolder makes a folder. One that is there stays as it is.
+// makeFolder creates a folder. An existing folder is left unchanged.
 func (w *writer) makeFolder(name string, e *entry) error {
 	fd, base, err := w.p.openParent(name)
 	if err != nil {
@@ -132,7 +131,7 @@ func (w *writer) makeFolder(name string, e *entry) error {
 	return nil
 }
 
-// writeFile makes a file and fills it.
+// writeFile creates a file and writes its content.
 func (w *writer) writeFile(name string, e *entry) error {
 	fd := -1
 	err := w.replace(name, func(parent int, base string) (err error) {
@@ -162,7 +161,7 @@ func (w *writer) reportProgress(progress string) {
 	w.report("unpacking, " + progress)
 }
 
-// writeHardLink gives a file a second name.
+// writeHardLink creates a hard link.
 func (w *writer) writeHardLink(name string, e *entry) error {
 	first, err := cleanName(e.target)
 	if err != nil || first == name {
@@ -172,7 +171,7 @@ func (w *writer) writeHardLink(name string, e *entry) error {
 	if err != nil {
 		return err
 	}
-	// The next within closes it.
+	// Duplicated, since the next openParent closes it.
 	if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
 		return err
 	}
@@ -180,8 +179,7 @@ func (w *writer) writeHardLink(name string, e *entry) error {
 	return w.replace(name, func(parent int, own string) error { return unix.Linkat(fd, base, parent, own, 0) })
 }
 
-// replace makes something called name, in place of what has that name and is no
-// folder.
+// replace calls make to create name. If another file has the name, it is removed first.
 func (w *writer) replace(name string, make func(parent int, base string) error) error {
 	fd, base, err := w.p.openParent(name)
 	if err != nil {
@@ -200,7 +198,7 @@ func (w *writer) replace(name string, make func(parent int, base string) error) 
 	return nil
 }
 
-// finishFolders gives folders their modes and times, the inner ones first.
+// finishFolders sets modes and times of the created folders, innermost first.
 func (w *writer) finishFolders() error {
 	for i := len(w.created) - 1; i >= 0; i-- {
 		if err := w.created[i].finish(w.p); err != nil {
@@ -213,7 +211,7 @@ func (w *writer) finishFolders() error {
 func (m *createdFolder) finish(p *place) error {
 	fd, err := unix.Openat2(p.fd, m.name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolveFlags})
 	if err == unix.ENOENT {
-		return nil // somebody was faster
+		return nil // another user has removed it
 	}
 	if err != nil {
 		return err
@@ -224,7 +222,7 @@ func (m *createdFolder) finish(p *place) error {
 		return err
 	}
 	if st.Dev != m.dev || st.Ino != m.ino {
-		return nil // it is another one
+		return nil // another user has replaced it
 	}
 	if err := unix.Fchmod(fd, m.mode); err != nil {
 		return err
@@ -233,11 +231,12 @@ func (m *createdFolder) finish(p *place) error {
 	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
 }
 
-// times are for UtimesNanoAt: now as the last use, and what the archive has.
+// times returns the arguments of UtimesNanoAt: now as access time, and the archive's modification
+// time.
 func times(modified time.Time) [2]unix.Timespec {
 	last := unix.Timespec{Nsec: unix.UTIME_NOW}
 	seconds := modified.Unix()
-	if seconds < 0 || seconds > 1<<33 { // what file systems keep
+	if seconds < 0 || seconds > 1<<33 { // the range that file systems support
 		return [2]unix.Timespec{last, last}
 	}
 	return [2]unix.Timespec{last, {Sec: seconds, Nsec: int64(modified.Nanosecond())}}

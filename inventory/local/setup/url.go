@@ -15,22 +15,22 @@ func isData(text string) bool {
 	return len(text) >= len(dataScheme) && strings.EqualFold(text[:len(dataScheme)], dataScheme)
 }
 
-// parseURL reads a URL that can be fetched.
+// parseURL parses a URL that can be fetched.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the url %.200q cannot be read: %w", text, errors.Unwrap(err))
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("the url %.200q is none of http:, https: and data: URLs", u.Redacted())
+		return nil, fmt.Errorf("the url %.200q is not an http:, https: or data: URL", u.Redacted())
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("the url %.200q names no host", u.Redacted())
+		return nil, fmt.Errorf("the url %.200q has no host", u.Redacted())
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
 }
 
-// displayURL is a URL as it may be shown: short, and without a password.
+// displayURL returns a URL for messages: shortened, and without a password.
 func displayURL(text string) string {
 	if isData(text) {
 		return singleLine(text, 40)
@@ -42,9 +42,9 @@ func displayURL(text string) string {
 	return singleLine(u.Redacted(), 200)
 }
 
-// fileName is what a file is called that a URL leads to, if it can be, and what it is
-// called if it is kept as it is: with the URL's query, as wget calls it, for requests
-// count on that.
+// fileName returns the name of the file that a URL names, empty if that is unusable. kept is the
+// name under which it is saved if it is not an archive: it includes the query, as wget's names
+// do, since requests rely on that.
 func fileName(text string) (name, kept string) {
 	u, err := parseURL(text)
 	if isData(text) || err != nil {
@@ -61,7 +61,7 @@ func fileName(text string) (name, kept string) {
 	return name, long
 }
 
-// dataContent is what a data: URL holds (RFC 2397).
+// dataContent returns the content of a data: URL (RFC 2397).
 func dataContent(text string) ([]byte, error) {
 	head, body, ok := strings.Cut(text[len(dataScheme):], ",")
 	if !ok {
@@ -78,7 +78,7 @@ func dataContent(text string) ([]byte, error) {
 	plain = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "", "=", "", "-", "+", "_", "/").Replace(plain)
 	b, err := base64.RawStdEncoding.DecodeString(plain)
 	if err != nil {
-		return nil, fmt.Errorf("the data: url is no base64: %w", err)
+		return nil, fmt.Errorf("the data: url is not base64: %w", err)
 	}
 	return b, nil
 }

@@ -18,7 +18,7 @@ func TestDataURLs(t *testing.T) {
 		{"nothing", "data:,", "", ""},
 		{"no comma", "data:hello", "", "no comma"},
 		{"wrong percent", "data:,%zz", "", "cannot be read"},
-		{"wrong base64", "data:;base64,a!", "", "no base64"},
+		{"wrong base64", "data:;base64,a!", "", "not base64"},
 	} {
 		got, err := dataContent(tt.url)
 		if string(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-const encrypted = 1 // flag of a file in a zip archive
+const encrypted = 1 // flag of an encrypted file
 
 func eachZipEntry(ctx context.Context, f *os.File, each func(*entry) error) error {
 	st, err := f.Stat()
@@ -17,7 +17,7 @@ func eachZipEntry(ctx context.Context, f *os.File, each func(*entry) error) erro
 		return err
 	}
 	z, err := zip.NewReader(f, st.Size())
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are for survey to judge
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // scan.checkEntry checks the names
 		return archiveError(formatZip, err)
 	}
 	for _, h := range z.File {
@@ -32,9 +32,9 @@ func readZipEntry(ctx context.Context, h *zip.File, each func(*entry) error) err
 	e := &entry{name: h.Name, mode: h.Mode(), modified: h.Modified, size: int64(h.UncompressedSize64)}
 	const unixMade, macMade = 3, 19
 	if by := h.CreatorVersion >> 8; by != unixMade && by != macMade {
-		e.mode &^= 0o022 // it knows no groups
+		e.mode &^= 0o022 // the creator's system has no groups
 	}
-	if e.mode.Perm() == 0 { // nor does this one
+	if e.mode.Perm() == 0 { // nor modes
 		e.mode |= 0o644
 		if e.mode.IsDir() {
 			e.mode |= 0o755

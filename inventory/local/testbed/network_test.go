@@ -298,7 +298,7 @@ func TestPacketsLostForWantOfTimeAreTold(t *testing.T) {
 	}
 	loses(100_099)
 	await(t, tb, a, says("100000 packets that it sent to link lan were lost"))
-	if !strings.Contains(log.String(), "cannot carry the packets of a link in time") {
+	if !strings.Contains(log.String(), "is too slow for the packets of a link") {
 		t.Errorf("the log says nothing: %s", &log)
 	}
 }
