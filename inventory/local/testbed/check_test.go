@@ -10,13 +10,13 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// refusedOf asks for new nodes at once, in a dry run or for real, and returns the
+// refusals asks for new nodes at once, in a dry run or for real, and returns the
 // kinds and messages of those that are refused, by the number of the node.
-func refusedOf(t *testing.T, tb *Testbed, noop bool, numbers ...int) map[int]string {
+func refusals(t *testing.T, tb *Testbed, noop bool, numbers ...int) map[int]string {
 	t.Helper()
 	var updates []object
 	for _, n := range numbers {
-		updates = append(updates, object{"name": nodeName(n), "should": present("web", sliceURN, "alice")})
+		updates = append(updates, object{"name": nodeName(n), "should": newNode("web", sliceURN, "alice")})
 	}
 	b, err := json.Marshal(object{"updates": updates, "ral": object{"noop": noop}})
 	if err != nil {
@@ -46,23 +46,23 @@ func refusedOf(t *testing.T, tb *Testbed, noop bool, numbers ...int) map[int]str
 // Nodes for which no port for logins is left are refused in the dry run, and when
 // they are made; a port that rests is not kept from them.
 func TestNodesWithoutAPortAreRefusedInTheDryRun(t *testing.T) {
-	w := newWorld(t)
-	w.settings.FirstPort, w.settings.LastPort, w.settings.PortRest = 30500, 30503, 1e12 // the gateway has one
-	tb, stop := w.run(-1)
+	h := newFakeHost(t)
+	h.settings.FirstPort, h.settings.LastPort, h.settings.PortRest = 30500, 30503, 1e12 // the gateway has one
+	tb, stop := h.run(-1)
 	defer stop()
-	bring(t, tb, nodeName(1), present("web", sliceURN, "alice"))
+	setUntilReady(t, tb, nodeName(1), newNode("web", sliceURN, "alice"))
 	for _, noop := range []bool{true, false} {
-		wrong := refusedOf(t, tb, noop, 2, 3, 4, 5)
+		wrong := refusals(t, tb, noop, 2, 3, 4, 5)
 		if len(wrong) != 2 || !strings.HasPrefix(wrong[4], "full: all ports for logins are taken") || wrong[5] == "" {
 			t.Errorf("noop %v, with two ports left: refused are %v", noop, wrong)
 		}
 	}
-	await(t, tb, nodeName(2), ready)
-	await(t, tb, nodeName(3), ready)
-	if wrong := refusedOf(t, tb, true, 4); len(wrong) != 1 {
+	awaitNode(t, tb, nodeName(2), isReady)
+	awaitNode(t, tb, nodeName(3), isReady)
+	if wrong := refusals(t, tb, true, 4); len(wrong) != 1 {
 		t.Error("a node without a port is promised")
 	}
 	set(t, tb, nodeName(1), provider.Resource{"ensure": "absent"})
-	await(t, tb, nodeName(1), provider.Gone)
-	bring(t, tb, nodeName(4), present("web", sliceURN, "alice"))
+	awaitNode(t, tb, nodeName(1), provider.Gone)
+	setUntilReady(t, tb, nodeName(4), newNode("web", sliceURN, "alice"))
 }

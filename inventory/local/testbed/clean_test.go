@@ -50,8 +50,8 @@ func TestCleanRefusesMounts(t *testing.T) {
 	}
 }
 
-// TestCleanKnowsWhatWasBeingWritten has a testbed killed while it wrote its key.
-func TestCleanKnowsWhatWasBeingWritten(t *testing.T) {
+// TestCleanRemovesTemporaryFiles has a testbed killed while it wrote its key.
+func TestCleanRemovesTemporaryFiles(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")

@@ -16,13 +16,13 @@ import (
 )
 
 func TestLifeOfANode(t *testing.T) {
-	w, tb := runningWorld(t)
+	h, tb := runFakeHost(t)
 	name := nodeName(1)
-	c, err := ask(tb, name, present("web", sliceURN, "alice"))
+	c, err := trySet(tb, name, newNode("web", sliceURN, "alice"))
 	if err != nil || fmt.Sprint(c["ensure"]) != "map[is:present was:absent]" || c["hostname"] == nil {
 		t.Fatalf("make: %v, %v", c, err)
 	}
-	r := await(t, tb, name, ready)
+	r := awaitNode(t, tb, name, isReady)
 	if got, want := r.List(provider.AttrLogin), []string{"lab.example.org:30001", "web-00000001:22"}; !slices.Equal(got, want) {
 		t.Errorf("login %q, want %q", got, want)
 	}
@@ -32,18 +32,18 @@ func TestLifeOfANode(t *testing.T) {
 	if keys := r.List(provider.AttrHostKeys); len(keys) != 2 || !strings.HasPrefix(keys[0], "ssh-ed25519 ") || !strings.HasPrefix(keys[1], "ecdsa-sha2-nistp256 ") {
 		t.Errorf("host keys %q", keys)
 	}
-	if c, err := ask(tb, name, present("web", sliceURN, "alice")); c != nil || err != nil {
+	if c, err := trySet(tb, name, newNode("web", sliceURN, "alice")); c != nil || err != nil {
 		t.Errorf("the same once more: %v, %v", c, err)
 	}
 
-	s := w.running[name]
+	s := h.running[name]
 	if a := s.cfg.Accounts; len(a) != 1 || a[0].Login != "alice" || s.cfg.Hostname != "web" || !strings.Contains(s.cfg.Key, "BEGIN RSA PRIVATE KEY") || !strings.HasPrefix(s.cfg.PublicKey, "ssh-rsa ") {
 		t.Errorf("it was told %+v", s.cfg)
 	}
 	if !slices.Equal(s.cfg.Hosts, []string{"127.64.0.1\tweb"}) || len(s.cfg.KnownHosts) != 2 || !strings.HasPrefix(s.cfg.KnownHosts[0], "web,127.64.0.1 ssh-ed25519 ") {
 		t.Errorf("its peers are %q, %q", s.cfg.Hosts, s.cfg.KnownHosts)
 	}
-	if d := w.opens[name]; len(d.Accounts) != 2 || d.Slice != sliceID(sliceURN) || len(d.InsideKeys) != 1 || d.Names[0] != "web-00000001" || len(d.HostKey) == 0 {
+	if d := h.opens[name]; len(d.Accounts) != 2 || d.Slice != sliceID(sliceURN) || len(d.InsideKeys) != 1 || d.Names[0] != "web-00000001" || len(d.HostKey) == 0 {
 		t.Errorf("its door is %+v", d)
 	}
 
@@ -61,53 +61,53 @@ func TestLifeOfANode(t *testing.T) {
 		{"on", provider.Resource{"power": "on"}, 3, true, 2},
 		{"no accounts", provider.Resource{"users": []string{}}, 3, true, 0},
 	} {
-		if c, err := ask(tb, name, step.should); err != nil || len(c) != 2 {
+		if c, err := trySet(tb, name, step.should); err != nil || len(c) != 2 {
 			t.Fatalf("%s: %v, %v", step.does, c, err)
 		}
-		r := await(t, tb, name, ready)
-		w.mu.Lock()
-		s, door := w.running[name], w.opens[name]
-		if w.starts[name] != step.starts || (s != nil) != step.on || len(door.Accounts) != withRoot(step.logins) {
-			t.Errorf("%s: started %d times, runs: %v, door %+v", step.does, w.starts[name], s != nil, door)
+		r := awaitNode(t, tb, name, isReady)
+		h.mu.Lock()
+		s, door := h.running[name], h.opens[name]
+		if h.starts[name] != step.starts || (s != nil) != step.on || len(door.Accounts) != countWithRoot(step.logins) {
+			t.Errorf("%s: started %d times, runs: %v, door %+v", step.does, h.starts[name], s != nil, door)
 		}
 		if s != nil && len(s.cfg.Accounts) != step.logins {
 			t.Errorf("%s: accounts %v", step.does, s.cfg.Accounts)
 		}
-		w.mu.Unlock()
+		h.mu.Unlock()
 		if open := len(r.List(provider.AttrLogin)) > 0; open != step.on {
 			t.Errorf("%s: login %q", step.does, r.List(provider.AttrLogin))
 		}
 	}
 
-	if c, err := ask(tb, name, absent); err != nil || fmt.Sprint(c["ensure"]) != "map[is:absent was:present]" {
+	if c, err := trySet(tb, name, absent); err != nil || fmt.Sprint(c["ensure"]) != "map[is:absent was:present]" {
 		t.Fatalf("remove: %v, %v", c, err)
 	}
-	await(t, tb, name, provider.Gone)
+	awaitNode(t, tb, name, provider.Gone)
 	for range 2 {
-		if c, err := ask(tb, name, absent); c != nil || err != nil {
+		if c, err := trySet(tb, name, absent); c != nil || err != nil {
 			t.Errorf("remove what is not there: %v, %v", c, err)
 		}
 	}
-	w.nothingLeft(t, tb)
+	h.checkNothingLeft(t, tb)
 }
 
-// nothingLeft looks that only the testbed itself is there.
-func (w *world) nothingLeft(t *testing.T, tb *Testbed) {
+// checkNothingLeft looks that only the testbed itself is there.
+func (h *fakeHost) checkNothingLeft(t *testing.T, tb *Testbed) {
 	t.Helper()
 	for dir, want := range map[string]string{"claims/ids": "[testbed-t:gateway]", "claims/ports": "[testbed-t:gateway]"} {
-		if got := fmt.Sprint(holders(t, filepath.Join(w.dir, dir))); got != want {
+		if got := fmt.Sprint(allocationHolders(t, filepath.Join(h.dir, dir))); got != want {
 			t.Errorf("%s holds %s, want %s", dir, got, want)
 		}
 	}
 	for _, dir := range []string{"nodes", "slices", "doors"} {
-		if entries, err := os.ReadDir(filepath.Join(w.dir, "state", dir)); err != nil || len(entries) > 0 {
+		if entries, err := os.ReadDir(filepath.Join(h.dir, "state", dir)); err != nil || len(entries) > 0 {
 			t.Errorf("left in %s: %v, %v", dir, entries, err)
 		}
 	}
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		w.mu.Lock()
-		doors, peers, running, networks := len(w.opens), len(w.peers), len(w.running), len(w.fabric)
-		w.mu.Unlock()
+		h.mu.Lock()
+		doors, peers, running, networks := len(h.opens), len(h.peers), len(h.running), len(h.fabric)
+		h.mu.Unlock()
 		tb.mu.Lock()
 		known := len(tb.networks)
 		tb.mu.Unlock()
@@ -121,57 +121,57 @@ func (w *world) nothingLeft(t *testing.T, tb *Testbed) {
 	}
 }
 
-// withRoot is how many accounts a door has for so many logins.
-func withRoot(logins int) int {
+// countWithRoot is how many accounts a door has for so many logins.
+func countWithRoot(logins int) int {
 	if logins == 0 {
 		return 0
 	}
 	return logins + 1
 }
 
-func TestRootLogsInWithTheKeysOfAllAndIsNotTold(t *testing.T) {
-	w, tb := runningWorld(t)
+func TestRootLogsInWithAllKeysAndIsNotListed(t *testing.T) {
+	h, tb := runFakeHost(t)
 	name := nodeName(1)
-	set(t, tb, name, present("web", sliceURN, "alice", "bob"))
-	r := await(t, tb, name, ready)
+	set(t, tb, name, newNode("web", sliceURN, "alice", "bob"))
+	r := awaitNode(t, tb, name, isReady)
 	if got := r.List(provider.AttrLogin); len(got) != 2 || strings.Contains(strings.Join(got, " "), "root@") {
 		t.Errorf("login %q, want those without a user", got)
 	}
-	w.mu.Lock()
-	a := w.opens[name].Accounts
-	w.mu.Unlock()
+	h.mu.Lock()
+	a := h.opens[name].Accounts
+	h.mu.Unlock()
 	if len(a) != 3 || a[2].Login != "root" || !slices.Equal(a[2].Keys, slices.Concat(a[0].Keys, a[1].Keys)) {
 		t.Errorf("the door opens for %+v", a)
 	}
 	// A node of which nobody is a user has no door for root either.
 	set(t, tb, name, provider.Resource{"users": []string{}})
-	r = await(t, tb, name, ready)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a := w.opens[name].Accounts; len(a) != 0 || len(r.List(provider.AttrLogin)) != 2 {
+	r = awaitNode(t, tb, name, isReady)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a := h.opens[name].Accounts; len(a) != 0 || len(r.List(provider.AttrLogin)) != 2 {
 		t.Errorf("without users the door opens for %+v, login %q", a, r.List(provider.AttrLogin))
 	}
 }
 
 // What was proven of other accounts says nothing of these.
-func TestChangedAccountsAreProvenAnew(t *testing.T) {
-	w, tb := runningWorld(t)
-	bring(t, tb, nodeName(1), present("web", sliceURN, "alice"))
-	w.breaks("prove", errors.New("broken"))
+func TestChangedAccountsAreProvenAgain(t *testing.T) {
+	h, tb := runFakeHost(t)
+	setUntilReady(t, tb, nodeName(1), newNode("web", sliceURN, "alice"))
+	h.failOperation("prove", errors.New("broken"))
 	set(t, tb, nodeName(1), provider.Resource{"users": userItems("alice", "bob")})
-	if r := await(t, tb, nodeName(1), settled); r.Text("state") != "failed" {
+	if r := awaitNode(t, tb, nodeName(1), isSettled); r.Text("state") != "failed" {
 		t.Errorf("%v, and nobody can log in", r)
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
-	_, tb := runningWorld(t)
+func TestRefusals(t *testing.T) {
+	_, tb := runFakeHost(t)
 	with := func(attribute string, v any) provider.Resource {
-		r := present("web", sliceURN, "alice")
+		r := newNode("web", sliceURN, "alice")
 		r[attribute] = v
 		return r
 	}
-	set(t, tb, nodeName(1), present("web", sliceURN, "alice"))
+	set(t, tb, nodeName(1), newNode("web", sliceURN, "alice"))
 	for _, tt := range []struct {
 		rule, name string
 		should     provider.Resource
@@ -181,12 +181,12 @@ func TestWhatIsRefused(t *testing.T) {
 		{"no component", nodeName(2), with("component", ""), "failed: a node needs a component"},
 		{"no such sliver type", nodeName(2), with("sliver_type", "xen"), "unknown: there is no sliver type xen; available: container, big"},
 		{"no such image", nodeName(2), with("image", "../../etc"), "unknown: there is no image ../../etc; available: debian-12, host"},
-		{"a path as a name", "../../usr", present("web", sliceURN), `failed: "../../usr" cannot be the name of a node; it must be a UUID`},
-		{"the group of the gateway", "gateway", present("web", sliceURN), `failed: "gateway" cannot be the name of a node; it must be a UUID`},
-		{"a door of another provider", foreignEndpointID("rack", "n1"), present("web", sliceURN), fmt.Sprintf("failed: %q cannot be the name of a node; it must be a UUID", foreignEndpointID("rack", "n1"))},
-		{"large letters", strings.ToUpper("aaaaaaaa-0000-4000-8000-000000000000"), present("web", sliceURN), `failed: "AAAAAAAA-0000-4000-8000-000000000000" cannot be the name of a node; it must be a UUID`},
-		{"no name", "", present("web", sliceURN), `failed: "" cannot be the name of a node; it must be a UUID`},
-		{"a name of an option", "-rf", present("web", sliceURN), `failed: "-rf" cannot be the name of a node; it must be a UUID`},
+		{"a path as a name", "../../usr", newNode("web", sliceURN), `failed: "../../usr" cannot be the name of a node; it must be a UUID`},
+		{"the group of the gateway", "gateway", newNode("web", sliceURN), `failed: "gateway" cannot be the name of a node; it must be a UUID`},
+		{"a door of another provider", foreignEndpointID("rack", "n1"), newNode("web", sliceURN), fmt.Sprintf("failed: %q cannot be the name of a node; it must be a UUID", foreignEndpointID("rack", "n1"))},
+		{"large letters", strings.ToUpper("aaaaaaaa-0000-4000-8000-000000000000"), newNode("web", sliceURN), `failed: "AAAAAAAA-0000-4000-8000-000000000000" cannot be the name of a node; it must be a UUID`},
+		{"no name", "", newNode("web", sliceURN), `failed: "" cannot be the name of a node; it must be a UUID`},
+		{"a name of an option", "-rf", newNode("web", sliceURN), `failed: "-rf" cannot be the name of a node; it must be a UUID`},
 		{"a hostname with a line break", nodeName(2), with("hostname", "a\nb"), `failed: "a\nb" cannot be a hostname; use up to 64 letters, digits, hyphens and dots`},
 		{"a slice with a line break", nodeName(2), with("slice_urn", "a\nb"), "failed: slice_urn must be one line of at most 1024 bytes"},
 		{"a long client_id", nodeName(2), with("client_id", strings.Repeat("x", 1025)), "failed: client_id must be one line of at most 1024 bytes"},
@@ -202,11 +202,11 @@ func TestWhatIsRefused(t *testing.T) {
 		{"other image", nodeName(1), provider.Resource{"image": "debian-12"}, "failed: the image of a node cannot be changed; remove the node first"},
 		{"other slice", nodeName(1), provider.Resource{"slice_urn": "x"}, "failed: the slice_urn of a node cannot be changed; remove the node first"},
 	} {
-		if _, err := ask(tb, tt.name, tt.should); err == nil || err.Error() != tt.want {
+		if _, err := trySet(tb, tt.name, tt.should); err == nil || err.Error() != tt.want {
 			t.Errorf("%s: %v\nwant %s", tt.rule, err, tt.want)
 		}
 	}
-	if r := look(tb, nodeName(2)); !provider.Gone(r) {
+	if r := getNode(tb, nodeName(2)); !provider.Gone(r) {
 		t.Errorf("what was refused is there: %v", r)
 	}
 	if entries, _ := os.ReadDir(tb.nodesDir); len(entries) != 1 {
@@ -215,26 +215,26 @@ func TestWhatIsRefused(t *testing.T) {
 }
 
 func TestNameOfANodeThatIsBeingRemoved(t *testing.T) {
-	w, tb := runningWorld(t)
+	h, tb := runFakeHost(t)
 	name := nodeName(1)
-	bring(t, tb, name, present("web", sliceURN))
-	w.breaks("remove", errors.New("busy"))
+	setUntilReady(t, tb, name, newNode("web", sliceURN))
+	h.failOperation("remove", errors.New("busy"))
 	set(t, tb, name, absent)
-	if _, err := ask(tb, name, present("web", sliceURN)); err == nil || !strings.Contains(err.Error(), "is still being removed") {
+	if _, err := trySet(tb, name, newNode("web", sliceURN)); err == nil || !strings.Contains(err.Error(), "is still being removed") {
 		t.Errorf("made while it is removed: %v", err)
 	}
-	if r := look(tb, name); r.Text("ensure") != "present" {
+	if r := getNode(tb, name); r.Text("ensure") != "present" {
 		t.Errorf("it is absent while something is left: %v", r)
 	}
-	w.breaks("remove", nil)
-	await(t, tb, name, provider.Gone)
-	if _, err := ask(tb, name, present("web", sliceURN)); err != nil {
+	h.failOperation("remove", nil)
+	awaitNode(t, tb, name, provider.Gone)
+	if _, err := trySet(tb, name, newNode("web", sliceURN)); err != nil {
 		t.Errorf("made after it is gone: %v", err)
 	}
-	await(t, tb, name, ready)
+	awaitNode(t, tb, name, isReady)
 }
 
-func TestWhatFails(t *testing.T) {
+func TestFailures(t *testing.T) {
 	for _, tt := range []struct {
 		operation, message string
 	}{
@@ -249,123 +249,123 @@ func TestWhatFails(t *testing.T) {
 	} {
 		t.Run(tt.operation, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.settings.FirstPort += 1000 * len(tt.operation)
-			w.settings.LastPort = w.settings.FirstPort + 99
-			tb, stop := w.run(-1)
+			h := newFakeHost(t)
+			h.settings.FirstPort += 1000 * len(tt.operation)
+			h.settings.LastPort = h.settings.FirstPort + 99
+			tb, stop := h.run(-1)
 			defer stop()
-			w.breaks(tt.operation, errors.New("broken"))
-			set(t, tb, nodeName(1), linked("web", on("0", "lan", "", "")))
-			r := await(t, tb, nodeName(1), settled)
+			h.failOperation(tt.operation, errors.New("broken"))
+			set(t, tb, nodeName(1), newLinkedNode("web", interfaceItem("0", "lan", "", "")))
+			r := awaitNode(t, tb, nodeName(1), isSettled)
 			if r.Text("state") != "failed" || r.Text("message") != tt.message || len(r.List("login")) > 0 {
 				t.Errorf("%v", r)
 			}
 			stop()
-			tb, stop = w.run(-1)
+			tb, stop = h.run(-1)
 			defer stop()
-			if r := await(t, tb, nodeName(1), settled); r.Text("state") != "failed" || r.Text("message") != tt.message {
+			if r := awaitNode(t, tb, nodeName(1), isSettled); r.Text("state") != "failed" || r.Text("message") != tt.message {
 				t.Errorf("after a restart: %v", r)
 			}
-			w.breaks(tt.operation, nil)
+			h.failOperation(tt.operation, nil)
 			set(t, tb, nodeName(1), provider.Resource{"restart_serial": "1"})
-			if r := await(t, tb, nodeName(1), settled); r.Text("state") != "ready" || r.Text("message") != "" {
+			if r := awaitNode(t, tb, nodeName(1), isSettled); r.Text("state") != "ready" || r.Text("message") != "" {
 				t.Errorf("asked once more: %v", r)
 			}
 			remove(t, tb, nodeName(1))
-			w.nothingLeft(t, tb)
+			h.checkNothingLeft(t, tb)
 		})
 	}
 }
 
-func TestSystemThatEndsIsStartedAgainThreeTimes(t *testing.T) {
-	w, tb := runningWorld(t)
+func TestEndedSystemIsRestartedThreeTimes(t *testing.T) {
+	h, tb := runFakeHost(t)
 	name := nodeName(1)
-	set(t, tb, name, present("web", sliceURN, "alice"))
+	set(t, tb, name, newNode("web", sliceURN, "alice"))
 	for i := range maxDeaths + 1 {
-		await(t, tb, name, func(r provider.Resource) bool {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return ready(r) && w.starts[name] == i+1 && w.running[name] != nil
+		awaitNode(t, tb, name, func(r provider.Resource) bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return isReady(r) && h.starts[name] == i+1 && h.running[name] != nil
 		})
-		w.dies(name)
+		h.killSystem(name)
 	}
-	r := await(t, tb, name, func(r provider.Resource) bool { return r.Text("state") == "failed" })
-	if r.Text("message") != deathsMessage || w.starts[name] != maxDeaths+1 {
-		t.Errorf("after %d starts: %v", w.starts[name], r)
+	r := awaitNode(t, tb, name, func(r provider.Resource) bool { return r.Text("state") == "failed" })
+	if r.Text("message") != deathsMessage || h.starts[name] != maxDeaths+1 {
+		t.Errorf("after %d starts: %v", h.starts[name], r)
 	}
-	bring(t, tb, name, provider.Resource{"restart_serial": "1"})
+	setUntilReady(t, tb, name, provider.Resource{"restart_serial": "1"})
 }
 
-func TestTakenPortIsGivenUpForAnother(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	bring(t, tb, nodeName(1), present("web", sliceURN, "alice"))
+func TestTakenPortIsReplaced(t *testing.T) {
+	h := newFakeHost(t)
+	tb, stop := h.run(-1)
+	setUntilReady(t, tb, nodeName(1), newNode("web", sliceURN, "alice"))
 	stop()
 	l, err := tb.bind(30001)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	tb, stop = w.run(-1)
+	tb, stop = h.run(-1)
 	defer stop()
-	if login := await(t, tb, nodeName(1), ready).List("login"); login[0] != "lab.example.org:30002" {
+	if login := awaitNode(t, tb, nodeName(1), isReady).List("login"); login[0] != "lab.example.org:30002" {
 		t.Errorf("login %q", login)
 	}
-	if got := holders(t, filepath.Join(w.dir, "claims/ports")); has(got, nodeName(1)) && len(got) != 2 {
+	if got := allocationHolders(t, filepath.Join(h.dir, "claims/ports")); hasPart(got, nodeName(1)) && len(got) != 2 {
 		t.Errorf("claims %v", got)
 	}
-	if w.starts[nodeName(1)] != 1 {
+	if h.starts[nodeName(1)] != 1 {
 		t.Error("it was started again")
 	}
 }
 
-func TestSpoiltRecordHurtsNobodyElse(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
+func TestDamagedRecordAffectsNoOtherNode(t *testing.T) {
+	h := newFakeHost(t)
+	tb, stop := h.run(-1)
 	for i := range 2 {
-		bring(t, tb, nodeName(i), present("web", sliceURN))
+		setUntilReady(t, tb, nodeName(i), newNode("web", sliceURN))
 	}
 	stop()
 	if err := os.WriteFile(filepath.Join(tb.nodesDir, nodeName(0), recordFile), []byte(`{"asked":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tb, stop = w.run(-1)
+	tb, stop = h.run(-1)
 	defer stop()
-	await(t, tb, nodeName(1), ready)
-	if r := await(t, tb, nodeName(0), settled); r.Text("state") != "failed" || w.running[nodeName(0)] != nil {
+	awaitNode(t, tb, nodeName(1), isReady)
+	if r := awaitNode(t, tb, nodeName(0), isSettled); r.Text("state") != "failed" || h.running[nodeName(0)] != nil {
 		t.Errorf("the spoilt one: %v", r)
 	}
 	for i := range 2 {
 		remove(t, tb, nodeName(i))
 	}
-	w.nothingLeft(t, tb)
+	h.checkNothingLeft(t, tb)
 }
 
 func TestPeersOfASliceKnowEachOther(t *testing.T) {
-	w, tb := runningWorld(t)
+	h, tb := runFakeHost(t)
 	for i, hostname := range []string{"a.exp.example.org", "b", "c"} {
 		slice := sliceURN
 		if hostname == "c" {
 			slice += "2"
 		}
-		bring(t, tb, nodeName(i), present(hostname, slice, "alice"))
+		setUntilReady(t, tb, nodeName(i), newNode(hostname, slice, "alice"))
 	}
 	want := []string{"127.64.0.1\ta.exp.example.org a", "127.64.0.2\tb"}
-	await(t, tb, nodeName(0), func(provider.Resource) bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return slices.Equal(w.running[nodeName(0)].cfg.Hosts, want) && slices.Equal(w.running[nodeName(1)].cfg.Hosts, want)
+	awaitNode(t, tb, nodeName(0), func(provider.Resource) bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return slices.Equal(h.running[nodeName(0)].cfg.Hosts, want) && slices.Equal(h.running[nodeName(1)].cfg.Hosts, want)
 	})
-	if hosts := w.running[nodeName(2)].cfg.Hosts; !slices.Equal(hosts, []string{"127.64.0.1\tc"}) {
+	if hosts := h.running[nodeName(2)].cfg.Hosts; !slices.Equal(hosts, []string{"127.64.0.1\tc"}) {
 		t.Errorf("another slice's node knows %q", hosts)
 	}
 	set(t, tb, nodeName(0), absent)
-	await(t, tb, nodeName(1), func(r provider.Resource) bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return ready(r) && slices.Equal(w.running[nodeName(1)].cfg.Hosts, want[1:]) && len(w.peers[sliceID(sliceURN)]) == 1
+	awaitNode(t, tb, nodeName(1), func(r provider.Resource) bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return isReady(r) && slices.Equal(h.running[nodeName(1)].cfg.Hosts, want[1:]) && len(h.peers[sliceID(sliceURN)]) == 1
 	})
-	if w.starts[nodeName(1)] != 1 {
+	if h.starts[nodeName(1)] != 1 {
 		t.Error("it was restarted")
 	}
 }
@@ -379,24 +379,24 @@ func TestKilledAtAnyOperation(t *testing.T) {
 	}
 	for i := range rounds {
 		seed := uint64(i) + 1
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { killed(t, seed) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runKilledRepeatedly(t, seed) })
 	}
 }
 
-func killed(t *testing.T, seed uint64) {
+func runKilledRepeatedly(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0))
-	w := newWorld(t)
+	h := newFakeHost(t)
 	wanted := map[string]provider.Resource{} // what was asked last, all of it
 	const names = 4
 	for range 6 {
-		tb, stop := w.run(r.IntN(60))
+		tb, stop := h.run(r.IntN(60))
 		for range 1 + r.IntN(6) {
 			name := nodeName(r.IntN(names))
 			should := provider.Resource{}
 			switch old := wanted[name]; {
 			case old == nil:
 				slice := sliceURN + fmt.Sprint(name[7]%2)
-				should = present(fmt.Sprintf("n%d", r.IntN(100)), slice, "alice")
+				should = newNode(fmt.Sprintf("n%d", r.IntN(100)), slice, "alice")
 				should["interfaces"] = []string{`{"client_id":"if0","link":"lan","slice":"` + slice + `"}`, `{"client_id":"` + name + `"}`}
 			case r.IntN(4) == 0:
 				should = absent
@@ -420,14 +420,14 @@ func killed(t *testing.T, seed uint64) {
 			if tb == nil {
 				break
 			}
-			if provider.Gone(look(tb, name)) && want != nil {
+			if provider.Gone(getNode(tb, name)) && want != nil {
 				should = want // it was killed before it had written that down
 			}
-			_, err := ask(tb, name, should)
+			_, err := trySet(tb, name, should)
 			if err != nil && strings.Contains(err.Error(), "try again") {
 				continue // being removed
 			}
-			if err != nil && !w.last.killed() {
+			if err != nil && !h.last.isKilled() {
 				t.Fatalf("%s: %v: %v", name, should, err)
 			}
 			wanted[name] = want // a manager goes on asking for it
@@ -438,7 +438,7 @@ func killed(t *testing.T, seed uint64) {
 		stop()
 	}
 
-	tb, stop := w.run(-1)
+	tb, stop := h.run(-1)
 	defer stop()
 	for name, want := range wanted {
 		for {
@@ -446,7 +446,7 @@ func killed(t *testing.T, seed uint64) {
 			if want == nil {
 				should = absent
 			}
-			if _, err := ask(tb, name, should); err == nil {
+			if _, err := trySet(tb, name, should); err == nil {
 				break
 			} else if !strings.Contains(err.Error(), "try again") {
 				t.Fatal(err)
@@ -456,9 +456,9 @@ func killed(t *testing.T, seed uint64) {
 	}
 	live := 0
 	for name, want := range wanted {
-		got := await(t, tb, name, settled)
+		got := awaitNode(t, tb, name, isSettled)
 		if want == nil {
-			await(t, tb, name, provider.Gone)
+			awaitNode(t, tb, name, provider.Gone)
 			continue
 		}
 		live++
@@ -467,25 +467,25 @@ func killed(t *testing.T, seed uint64) {
 		}
 		on := want["power"] == "on"
 		slice := want["slice_urn"].(string)
-		if plugged := slices.Contains(w.ends(slice, "lan"), name+"/eth1"); plugged != on {
+		if plugged := slices.Contains(h.attachedEnds(slice, "lan"), name+"/eth1"); plugged != on {
 			t.Errorf("%s is on: %v, and on its link: %v", name, on, plugged)
 		}
 		users := want["users"].([]string)
-		w.mu.Lock()
-		s, door := w.running[name], w.opens[name]
+		h.mu.Lock()
+		s, door := h.running[name], h.opens[name]
 		if (s != nil) != on || (len(got.List("login")) > 0) != on || (door.Node != "") != on {
 			t.Errorf("%s is on: %v; runs %v, door %v, %v", name, on, s != nil, door, got)
 		}
-		if on && s != nil && (len(s.cfg.Accounts) != len(users) || len(door.Accounts) != withRoot(len(users))) {
+		if on && s != nil && (len(s.cfg.Accounts) != len(users) || len(door.Accounts) != countWithRoot(len(users))) {
 			t.Errorf("%s has accounts %v and a door for %v; asked was %v", name, s.cfg.Accounts, door.Accounts, users)
 		}
-		w.mu.Unlock()
+		h.mu.Unlock()
 		if got.Text("restart_serial") != want["restart_serial"] {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	for _, dir := range []string{"ids", "ports"} {
-		if got := holders(t, filepath.Join(w.dir, "claims", dir)); len(got) != live+1 {
+		if got := allocationHolders(t, filepath.Join(h.dir, "claims", dir)); len(got) != live+1 {
 			t.Errorf("%s are held by %v, and there are %d nodes", dir, got, live)
 		}
 	}
@@ -493,32 +493,32 @@ func killed(t *testing.T, seed uint64) {
 		set(t, tb, name, absent)
 	}
 	for name := range wanted {
-		await(t, tb, name, provider.Gone)
+		awaitNode(t, tb, name, provider.Gone)
 	}
-	w.nothingLeft(t, tb)
-	if len(w.wrong) > 0 {
-		t.Error(w.wrong)
+	h.checkNothingLeft(t, tb)
+	if len(h.wrong) > 0 {
+		t.Error(h.wrong)
 	}
 }
 
-// TestWithdrawnUsersAreKeptOutThoughTheNodeFails has a node in which nothing can
+// TestWithdrawnUsersLoseAccessEvenIfTheNodeFails has a node in which nothing can
 // be set up any more, as a user with the rights of root can make it.
-func TestWithdrawnUsersAreKeptOutThoughTheNodeFails(t *testing.T) {
-	w, tb := runningWorld(t)
+func TestWithdrawnUsersLoseAccessEvenIfTheNodeFails(t *testing.T) {
+	h, tb := runFakeHost(t)
 	name := nodeName(1)
-	bring(t, tb, name, present("web", sliceURN, "alice", "bob"))
-	w.breaks("configure", errors.New("it is a directory"))
+	setUntilReady(t, tb, name, newNode("web", sliceURN, "alice", "bob"))
+	h.failOperation("configure", errors.New("it is a directory"))
 	set(t, tb, name, provider.Resource{"users": userItems("alice", "carol")})
-	if r := await(t, tb, name, settled); r.Text("state") != "failed" {
+	if r := awaitNode(t, tb, name, isSettled); r.Text("state") != "failed" {
 		t.Errorf("%v", r)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var in []string
-	for _, a := range w.opens[name].Accounts {
+	for _, a := range h.opens[name].Accounts {
 		in = append(in, a.Login)
 	}
-	if !slices.Equal(in, []string{"alice", gateway.Root}) || len(w.opens[name].Accounts[1].Keys) != 1 {
+	if !slices.Equal(in, []string{"alice", gateway.Root}) || len(h.opens[name].Accounts[1].Keys) != 1 {
 		t.Errorf("the gateway lets in %q; bob was withdrawn, and carol has no account", in)
 	}
 }

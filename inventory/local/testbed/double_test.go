@@ -29,9 +29,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// world is a host with nodes that are only told of. It outlives the testbeds
+// fakeHost is a host with nodes that are only told of. It outlives the testbeds
 // that are opened in it one after the other.
-type world struct {
+type fakeHost struct {
 	t        *testing.T
 	dir      string
 	settings local.Settings
@@ -40,18 +40,18 @@ type world struct {
 	quiet    time.Duration
 
 	mu       sync.Mutex
-	running  map[string]*system // by node
+	running  map[string]*fakeSystem // by node
 	starts   map[string]int
 	pids     int
 	wrong    []string // what must never happen
 	opens    map[string]gateway.Endpoint
 	peers    map[string]map[netip.Addr]string
-	fabric   map[string]*plugs // by slice
-	fails    map[string]error  // operation → error, as long as it is there
+	fabric   map[string]*doubleNetwork // by slice
+	fails    map[string]error          // operation → error, as long as it is there
 	slow     map[string]chan struct{}
 	done     map[string]int                // how often operations were asked for
 	full     func(name string, v any) bool // what cannot be written, if not nil
-	last     *mortal
+	last     *process
 	steps    map[string]*doubleStep  // by node and number
 	begun    []string                // nodes and numbers of steps, in the order in which they began
 	results  map[string]setup.Report // by URL or command: what comes of it at once
@@ -62,17 +62,17 @@ type world struct {
 	noImages bool
 }
 
-// system is a node that runs.
-type system struct {
+// fakeSystem is a node that runs.
+type fakeSystem struct {
 	pid  int
 	spec node.Spec
 	cfg  agent.Configuration
 	dead chan struct{}
 }
 
-// mortal is one process of "up": after some operations it does nothing more.
-type mortal struct {
-	w     *world
+// process is one process of "up": after some operations it does nothing more.
+type process struct {
+	w     *fakeHost
 	left  int // operations until it is killed; below zero: it is not
 	died  bool
 	dying func()
@@ -80,14 +80,14 @@ type mortal struct {
 
 var errDead = errors.New("killed")
 
-// op counts an operation, and tells whether it is still done.
-func (m *mortal) op(name string) error {
+// operation counts an operation, and tells whether it is still done.
+func (m *process) operation(name string) error {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
-	return m.opLocked(name)
+	return m.operationLocked(name)
 }
 
-func (m *mortal) opLocked(name string) error {
+func (m *process) operationLocked(name string) error {
 	if m.died {
 		return errDead
 	}
@@ -101,22 +101,22 @@ func (m *mortal) opLocked(name string) error {
 	return m.w.fails[name]
 }
 
-// do does an operation with the world's lock held, unless it fails.
-func (m *mortal) do(name string, f func() error) error {
+// doLocked does an operation with the world's lock held, unless it fails.
+func (m *process) doLocked(name string, f func() error) error {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
-	if err := m.opLocked(name); err != nil {
+	if err := m.operationLocked(name); err != nil {
 		return err
 	}
 	return f()
 }
 
-// wait waits as long as the operation is slow, or until who asks waits no longer; nil
+// waitWhileSlow waits as long as the operation is slow, or until who asks waits no longer; nil
 // waits for ever.
-func (w *world) wait(operation string, gone <-chan struct{}) error {
-	w.mu.Lock()
-	slow := w.slow[operation]
-	w.mu.Unlock()
+func (h *fakeHost) waitWhileSlow(operation string, gone <-chan struct{}) error {
+	h.mu.Lock()
+	slow := h.slow[operation]
+	h.mu.Unlock()
 	if slow == nil {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (w *world) wait(operation string, gone <-chan struct{}) error {
 	}
 }
 
-func newWorld(t *testing.T) *world {
+func newFakeHost(t *testing.T) *fakeHost {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := local.ReadSettings(filepath.Join(dir, "none.yaml"))
@@ -143,95 +143,95 @@ func newWorld(t *testing.T) *world {
 	if owner == 0 {
 		owner = 1000
 	}
-	return &world{
-		t: t, dir: dir, settings: s, owner: owner, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
-		opens: map[string]gateway.Endpoint{}, peers: map[string]map[netip.Addr]string{}, fabric: map[string]*plugs{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
+	return &fakeHost{
+		t: t, dir: dir, settings: s, owner: owner, log: slog.New(slog.DiscardHandler), running: map[string]*fakeSystem{}, starts: map[string]int{},
+		opens: map[string]gateway.Endpoint{}, peers: map[string]map[netip.Addr]string{}, fabric: map[string]*doubleNetwork{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
 		steps: map[string]*doubleStep{}, results: map[string]setup.Report{}, oomKills: map[string]int64{}, died: map[string]bool{},
 	}
 }
 
-// up opens a testbed in the world. It is killed after some operations, or never
+// open opens a testbed in the world. It is killed after some operations, or never
 // if that is negative.
-func (w *world) up(operations int) *Testbed {
-	w.t.Helper()
+func (h *fakeHost) open(operations int) *Testbed {
+	h.t.Helper()
 	t := newTestbed(Options{
-		Settings: w.settings, SettingsOwner: w.owner, State: filepath.Join(w.dir, "state"), Claims: filepath.Join(w.dir, "claims"),
-		Socket: filepath.Join(w.dir, "x.sock"), Log: w.log,
+		Settings: h.settings, SettingsOwner: h.owner, State: filepath.Join(h.dir, "state"), Claims: filepath.Join(h.dir, "claims"),
+		Socket: filepath.Join(h.dir, "x.sock"), Log: h.log,
 	})
-	m := &mortal{w: w, left: operations, dying: t.stop}
-	w.mu.Lock()
-	w.opens, w.peers, w.last = map[string]gateway.Endpoint{}, map[string]map[netip.Addr]string{}, m
-	w.mu.Unlock()
+	m := &process{w: h, left: operations, dying: t.stop}
+	h.mu.Lock()
+	h.opens, h.peers, h.last = map[string]gateway.Endpoint{}, map[string]map[netip.Addr]string{}, m
+	h.mu.Unlock()
 	ids, err := hostalloc.IDs(t.o.Claims)
 	if err == nil {
 		err = t.lock()
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	t.runtime, t.images, t.fabric = &doubleMachines{m}, doubleImages{m}, doubleFabric{m}
-	t.userIDs, t.ports = doubleNumbers{m, ids}, doubleNumbers{m, t.ports}
+	t.runtime, t.images, t.fabric = &doubleRuntime{m}, doubleImages{m}, doubleFabric{m}
+	t.userIDs, t.ports = doubleAllocator{m, ids}, doubleAllocator{m, t.ports}
 	t.write = func(dir, name string, v any) error {
-		if err := m.op("write"); err != nil {
+		if err := m.operation("write"); err != nil {
 			return err
 		}
-		w.mu.Lock()
-		full := w.full
-		w.mu.Unlock()
+		h.mu.Lock()
+		full := h.full
+		h.mu.Unlock()
 		if full != nil && full(name, v) {
 			return errors.New("no space left on device")
 		}
 		return writeJSON(dir, name, v)
 	}
-	t.newKey = func() ([]byte, error) { return testKey(w.t), nil }
+	t.newKey = func() ([]byte, error) { return testKey(h.t), nil }
 	t.linkDelay = time.Millisecond
 	t.memoryTime, t.heartbeat = time.Millisecond, supervisor.Heartbeat{Every: time.Hour, Limit: 1}
-	t.peerUpdateDelay, t.pause, t.portTime = max(w.quiet, time.Millisecond), time.Millisecond, 20*time.Millisecond
+	t.peerUpdateDelay, t.pause, t.portTime = max(h.quiet, time.Millisecond), time.Millisecond, 20*time.Millisecond
 	return t
 }
 
 // run is up and lets it serve, until the function that it gives is called.
-func (w *world) run(operations int) (t *Testbed, stop func()) {
-	w.t.Helper()
-	t = w.up(operations)
-	stop = w.serve(t)
+func (h *fakeHost) run(operations int) (t *Testbed, stop func()) {
+	h.t.Helper()
+	t = h.open(operations)
+	stop = h.startServing(t)
 	if stop == nil {
 		return nil, func() {}
 	}
 	return t, stop
 }
 
-// runningWorld is a world with a testbed that serves until the test ends.
-func runningWorld(t *testing.T) (*world, *Testbed) {
+// runFakeHost is a world with a testbed that serves until the test ends.
+func runFakeHost(t *testing.T) (*fakeHost, *Testbed) {
 	t.Helper()
-	w := newWorld(t)
-	tb, stop := w.run(-1)
+	h := newFakeHost(t)
+	tb, stop := h.run(-1)
 	t.Cleanup(stop)
-	return w, tb
+	return h, tb
 }
 
-// serve lets the testbed serve; nil when it was killed before that.
-func (w *world) serve(t *Testbed) (stop func()) {
-	w.t.Helper()
-	dead := func(err error) bool { return w.last.killed() }
-	if err := t.findMade(); err != nil {
+// startServing lets the testbed serve; nil when it was killed before that.
+func (h *fakeHost) startServing(t *Testbed) (stop func()) {
+	h.t.Helper()
+	dead := func(err error) bool { return h.last.isKilled() }
+	if err := t.loadExistingState(); err != nil {
 		t.close()
 		if dead(err) {
 			return nil
 		}
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	err := t.openGateway(func(o gateway.Options) (sshGateway, error) {
-		return &doubleGateway{m: w.last, closers: map[string][]net.Listener{"gateway": {o.Gateway}}}, nil
+		return &doubleGateway{m: h.last, closers: map[string][]net.Listener{"gateway": {o.Gateway}}}, nil
 	})
 	if err != nil {
 		t.close()
 		if dead(err) {
 			return nil
 		}
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(w.t.Context())
+	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan error, 1)
 	go func() {
 		err := t.serve(ctx)
@@ -240,21 +240,21 @@ func (w *world) serve(t *Testbed) (stop func()) {
 	}()
 	return sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil && !w.last.killed() {
-			w.t.Error(err)
+		if err := <-done; err != nil && !h.last.isKilled() {
+			h.t.Error(err)
 		}
 	})
 }
 
-// findMade is find, in a state folder that was made.
-func (t *Testbed) findMade() error {
+// loadExistingState is find, in a state folder that was made.
+func (t *Testbed) loadExistingState() error {
 	if err := folder(t.nodesDir); err != nil {
 		return err
 	}
 	return t.loadState()
 }
 
-func (m *mortal) killed() bool {
+func (m *process) isKilled() bool {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	return m.died
@@ -270,12 +270,12 @@ func testKey(t testing.TB) []byte {
 	return key
 }
 
-type doubleMachines struct{ *mortal }
+type doubleRuntime struct{ *process }
 
-func (m *doubleMachines) path(id string) string { return filepath.Join(m.w.dir, "state", "nodes", id) }
+func (m *doubleRuntime) path(id string) string { return filepath.Join(m.w.dir, "state", "nodes", id) }
 
-func (m *doubleMachines) Prepare(_ context.Context, s node.Spec) error {
-	if err := m.op("prepare"); err != nil {
+func (m *doubleRuntime) Prepare(_ context.Context, s node.Spec) error {
+	if err := m.operation("prepare"); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(m.path(s.ID), 0o700); err != nil {
@@ -288,13 +288,13 @@ func (m *doubleMachines) Prepare(_ context.Context, s node.Spec) error {
 	return f.Close()
 }
 
-func (m *doubleMachines) Start(ctx context.Context, s node.Spec) (node.Running, error) {
-	if err := m.w.wait("start", ctx.Done()); err != nil {
+func (m *doubleRuntime) Start(ctx context.Context, s node.Spec) (node.Running, error) {
+	if err := m.w.waitWhileSlow("start", ctx.Done()); err != nil {
 		return node.Running{}, err
 	}
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
-	if err := m.opLocked("start"); err != nil {
+	if err := m.operationLocked("start"); err != nil {
 		return node.Running{}, err
 	}
 	if m.w.running[s.ID] != nil {
@@ -310,62 +310,62 @@ func (m *doubleMachines) Start(ctx context.Context, s node.Spec) (node.Running, 
 	}
 	m.w.starts[s.ID]++
 	m.w.pids++
-	m.w.running[s.ID] = &system{pid: 1000 + m.w.pids, spec: s, dead: make(chan struct{})}
+	m.w.running[s.ID] = &fakeSystem{pid: 1000 + m.w.pids, spec: s, dead: make(chan struct{})}
 	return node.Running{PID: 1000 + m.w.pids}, nil
 }
 
-func (m *doubleMachines) Find(_ context.Context, id string) (node.Running, bool) {
+func (m *doubleRuntime) Find(_ context.Context, id string) (node.Running, bool) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	s := m.w.running[id]
-	if m.opLocked("find") != nil || s == nil {
+	if m.operationLocked("find") != nil || s == nil {
 		return node.Running{}, false
 	}
 	return node.Running{PID: s.pid}, true
 }
 
-// end ends the system of a node, as its own end or a kill.
-func (w *world) end(id string) {
-	if s := w.running[id]; s != nil {
+// endSystem ends the system of a node, as its own end or a kill.
+func (h *fakeHost) endSystem(id string) {
+	if s := h.running[id]; s != nil {
 		close(s.dead)
-		delete(w.running, id)
-		delete(w.oomKills, id) // its groups go with it
+		delete(h.running, id)
+		delete(h.oomKills, id) // its groups go with it
 	}
 }
 
-// dies lets the system of a node end by itself.
-func (w *world) dies(id string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.died[id] = true
-	w.end(id)
+// killSystem lets the system of a node end by itself.
+func (h *fakeHost) killSystem(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.died[id] = true
+	h.endSystem(id)
 }
 
-func (m *doubleMachines) Died(id string) (died, boot bool) {
+func (m *doubleRuntime) Died(id string) (died, boot bool) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	return m.w.died[id], m.w.died[id] && m.w.booted
 }
 
-func (m *doubleMachines) Reap(node.Running) bool { return false }
+func (m *doubleRuntime) Reap(node.Running) bool { return false }
 
-func (m *doubleMachines) Kill(_ context.Context, id string) error {
-	return m.do("kill", func() error {
-		m.w.end(id)
+func (m *doubleRuntime) Kill(_ context.Context, id string) error {
+	return m.doLocked("kill", func() error {
+		m.w.endSystem(id)
 		delete(m.w.died, id)
 		return nil
 	})
 }
 
-func (m *doubleMachines) Remove(_ context.Context, id string) error {
-	_ = m.w.wait("remove", nil)
-	return m.do("remove", func() error {
-		m.w.end(id)
+func (m *doubleRuntime) Remove(_ context.Context, id string) error {
+	_ = m.w.waitWhileSlow("remove", nil)
+	return m.doLocked("remove", func() error {
+		m.w.endSystem(id)
 		return os.RemoveAll(m.path(id))
 	})
 }
 
-func (m *doubleMachines) IDs() ([]string, error) {
+func (m *doubleRuntime) IDs() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(m.w.dir, "state", "nodes"))
 	ids := map[string]bool{}
 	for _, e := range entries {
@@ -379,24 +379,24 @@ func (m *doubleMachines) IDs() ([]string, error) {
 	return slices.Sorted(maps.Keys(ids)), err
 }
 
-func (m *doubleMachines) Usage(string) (node.Usage, error) {
+func (m *doubleRuntime) Usage(string) (node.Usage, error) {
 	return node.Usage{Memory: 1, PIDs: 2}, nil
 }
 
 // OOMKills is what the test says of the node.
-func (m *doubleMachines) OOMKills(id string) (int64, error) {
+func (m *doubleRuntime) OOMKills(id string) (int64, error) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	return m.w.oomKills[id], nil
 }
 
 type doubleGateway struct {
-	m       *mortal
+	m       *process
 	closers map[string][]net.Listener // guarded by the world's lock
 }
 
 func (d *doubleGateway) SetEndpoint(door gateway.Endpoint, public, inside net.Listener) error {
-	return d.m.do("put", func() error {
+	return d.m.doLocked("put", func() error {
 		for _, l := range d.closers[door.Node] {
 			if l != nil && l != public && l != inside {
 				l.Close()
@@ -409,7 +409,7 @@ func (d *doubleGateway) SetEndpoint(door gateway.Endpoint, public, inside net.Li
 }
 
 func (d *doubleGateway) SetPeers(slice string, at map[netip.Addr]string) error {
-	return d.m.do("peers", func() error {
+	return d.m.doLocked("peers", func() error {
 		d.m.w.peers[slice] = at
 		if at == nil {
 			delete(d.m.w.peers, slice)
@@ -419,8 +419,8 @@ func (d *doubleGateway) SetPeers(slice string, at map[netip.Addr]string) error {
 }
 
 func (d *doubleGateway) RemoveEndpoint(id string) error {
-	_ = d.m.w.wait("remove door", nil)
-	return d.m.do("remove door", func() error {
+	_ = d.m.w.waitWhileSlow("remove door", nil)
+	return d.m.doLocked("remove door", func() error {
 		d.close(id)
 		delete(d.m.w.opens, id)
 		return nil
@@ -437,7 +437,7 @@ func (d *doubleGateway) close(id string) {
 }
 
 func (d *doubleGateway) VerifyLogin(ctx context.Context, id string) error {
-	return d.m.do("prove", func() error {
+	return d.m.doLocked("prove", func() error {
 		s := d.m.w.running[id]
 		for _, a := range d.m.w.opens[id].Accounts {
 			if a.Login != gateway.Root && (s == nil || !slices.ContainsFunc(s.cfg.Accounts, func(is agent.Account) bool { return is.Login == a.Login })) {
@@ -457,14 +457,14 @@ func (d *doubleGateway) Close() error {
 	return nil
 }
 
-type doubleImages struct{ m *mortal }
+type doubleImages struct{ m *process }
 
 func (i doubleImages) Names() ([]string, error)      { return []string{"debian-12", "host"}, nil }
-func (i doubleImages) Sweep(func(string) bool) error { return i.m.op("sweep images") }
+func (i doubleImages) Sweep(func(string) bool) error { return i.m.operation("sweep images") }
 
 func (i doubleImages) Find(_ context.Context, name string) (string, node.Image, error) {
-	_ = i.m.w.wait("find image", nil)
-	if err := i.m.op("find image"); err != nil {
+	_ = i.m.w.waitWhileSlow("find image", nil)
+	if err := i.m.operation("find image"); err != nil {
 		return "", node.Image{}, err
 	}
 	image, err := i.Key(name + "@1")
@@ -480,41 +480,41 @@ func (i doubleImages) Key(key string) (node.Image, error) {
 	return node.Image{Root: "/" + key}, nil
 }
 
-type doubleNumbers struct {
-	m *mortal
+type doubleAllocator struct {
+	m *process
 	allocator
 }
 
-func (n doubleNumbers) Allocate(holder string, fits func(uint32) bool) (uint32, error) {
-	if err := n.m.op("take"); err != nil {
+func (n doubleAllocator) Allocate(holder string, fits func(uint32) bool) (uint32, error) {
+	if err := n.m.operation("take"); err != nil {
 		return 0, err
 	}
 	return n.allocator.Allocate(holder, fits)
 }
 
-func (n doubleNumbers) Claim(i uint32, holder string) error {
-	if err := n.m.op("hold"); err != nil {
+func (n doubleAllocator) Claim(i uint32, holder string) error {
+	if err := n.m.operation("hold"); err != nil {
 		return err
 	}
 	return n.allocator.Claim(i, holder)
 }
 
-func (n doubleNumbers) Release(i uint32, holder string) error {
-	if err := n.m.op("release"); err != nil {
+func (n doubleAllocator) Release(i uint32, holder string) error {
+	if err := n.m.operation("release"); err != nil {
 		return err
 	}
 	return n.allocator.Release(i, holder)
 }
 
-func (n doubleNumbers) Sweep(instance string, keep func(string, uint32) bool) ([]error, error) {
-	if err := n.m.op("sweep"); err != nil {
+func (n doubleAllocator) Sweep(instance string, keep func(string, uint32) bool) ([]error, error) {
+	if err := n.m.operation("sweep"); err != nil {
 		return nil, err
 	}
 	return n.allocator.Sweep(instance, keep)
 }
 
-// ask is a set of one node; the answer's error is the error.
-func ask(t *Testbed, name string, should provider.Resource) (map[string]any, error) {
+// trySet is a set of one node; the answer's error is the error.
+func trySet(t *Testbed, name string, should provider.Resource) (map[string]any, error) {
 	b, err := json.Marshal(object{"updates": []object{{"name": name, "should": should}}})
 	if err != nil {
 		return nil, err
@@ -544,29 +544,29 @@ func ask(t *Testbed, name string, should provider.Resource) (map[string]any, err
 // set is ask of what is not refused.
 func set(t *testing.T, tb *Testbed, name string, should provider.Resource) {
 	t.Helper()
-	if _, err := ask(tb, name, should); err != nil {
+	if _, err := trySet(tb, name, should); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// bring is set until the node is ready.
-func bring(t *testing.T, tb *Testbed, name string, should provider.Resource) provider.Resource {
+// setUntilReady is set until the node is ready.
+func setUntilReady(t *testing.T, tb *Testbed, name string, should provider.Resource) provider.Resource {
 	t.Helper()
 	set(t, tb, name, should)
-	return await(t, tb, name, ready)
+	return awaitNode(t, tb, name, isReady)
 }
 
 // remove removes a node.
 func remove(t *testing.T, tb *Testbed, name string) {
 	t.Helper()
 	set(t, tb, name, absent)
-	await(t, tb, name, provider.Gone)
+	awaitNode(t, tb, name, provider.Gone)
 }
 
 var absent = provider.Resource{"ensure": "absent"}
 
-// look is a get of one node.
-func look(t *Testbed, name string) provider.Resource {
+// getNode is a get of one node.
+func getNode(t *Testbed, name string) provider.Resource {
 	out, err := t.get(json.RawMessage(`{"names":["` + name + `"]}`))
 	if err != nil {
 		return provider.Resource{"error": err.Error()}
@@ -574,21 +574,21 @@ func look(t *Testbed, name string) provider.Resource {
 	return out["resources"].([]provider.Resource)[0]
 }
 
-// await waits until what it sees of a node is good.
-func await(t *testing.T, tb *Testbed, name string, good func(provider.Resource) bool) (r provider.Resource) {
+// awaitNode waits until what it sees of a node is good.
+func awaitNode(t *testing.T, tb *Testbed, name string, good func(provider.Resource) bool) (r provider.Resource) {
 	t.Helper()
-	wait.Holds(t, func() bool { r = look(tb, name); return good(r) }, func() string { return fmt.Sprintf("node %s stays %v", name, r) })
+	wait.Holds(t, func() bool { r = getNode(tb, name); return good(r) }, func() string { return fmt.Sprintf("node %s stays %v", name, r) })
 	return r
 }
 
-func settled(r provider.Resource) bool {
+func isSettled(r provider.Resource) bool {
 	return provider.Gone(r) || r.Text(provider.AttrState) == provider.StateReady || r.Text(provider.AttrState) == provider.StateFailed
 }
 
-func ready(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateReady }
+func isReady(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateReady }
 
-// present is what a manager asks of a new node.
-func present(hostname, slice string, logins ...string) provider.Resource {
+// newNode is what a manager asks of a new node.
+func newNode(hostname, slice string, logins ...string) provider.Resource {
 	return provider.Resource{
 		"ensure": "present", "component": "host1", "power": "on", "restart_serial": "0", "sliver_type": "container", "image": "host",
 		"hostname": hostname, "users": userItems(logins...), "client_id": hostname, "slice_urn": slice,
@@ -609,7 +609,7 @@ const sliceURN = "urn:publicid:IDN+example.org+slice+one"
 // names of nodes in tests.
 func nodeName(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
 
-func holders(t testing.TB, dir string) []string {
+func allocationHolders(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -627,6 +627,6 @@ func holders(t testing.TB, dir string) []string {
 	return all
 }
 
-func has(list []string, part string) bool {
+func hasPart(list []string, part string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, part) })
 }

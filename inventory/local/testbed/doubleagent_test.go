@@ -30,8 +30,8 @@ type agentAnswer struct {
 }
 
 // Agent connects to a double of the node's agent.
-func (m *doubleMachines) Agent(_ context.Context, id string) (*fdsocket.Conn, error) {
-	if m.killed() {
+func (m *doubleRuntime) Agent(_ context.Context, id string) (*fdsocket.Conn, error) {
+	if m.isKilled() {
 		return nil, errDead
 	}
 	ours, theirs, err := fdsocket.Pair()
@@ -47,7 +47,7 @@ func (m *doubleMachines) Agent(_ context.Context, id string) (*fdsocket.Conn, er
 }
 
 // serveAgent does what the one request of a connection asks for.
-func (m *doubleMachines) serveAgent(c *fdsocket.Conn, id string) {
+func (m *doubleRuntime) serveAgent(c *fdsocket.Conn, id string) {
 	defer c.Close()
 	var q agentRequest
 	files, err := c.Receive(&q, 16<<20, 3)
@@ -68,8 +68,8 @@ func (m *doubleMachines) serveAgent(c *fdsocket.Conn, id string) {
 	var give []*os.File
 	switch q.Op {
 	case "hello":
-		a.Node, err = id, m.op("hello "+id)
-		_ = m.w.wait("hello "+id, gone)
+		a.Node, err = id, m.operation("hello "+id)
+		_ = m.w.waitWhileSlow("hello "+id, gone)
 	case "hold":
 		m.w.mu.Lock()
 		s := m.w.running[id]
@@ -83,7 +83,7 @@ func (m *doubleMachines) serveAgent(c *fdsocket.Conn, id string) {
 		}
 		err = errors.New("it does not run")
 	case "halt":
-		err = m.op("halt")
+		err = m.operation("halt")
 	case "configure":
 		a.Facts, err = m.configure(id, *q.Configuration, gone)
 	case "listen":
@@ -103,21 +103,21 @@ func (m *doubleMachines) serveAgent(c *fdsocket.Conn, id string) {
 	_ = c.Send(a, give...) // the asker may have gone away
 }
 
-func (m *doubleMachines) configure(id string, c agent.Configuration, gone <-chan struct{}) (*agent.Facts, error) {
-	if err := m.w.wait("configure", gone); err != nil {
-		m.op("configure " + id)
+func (m *doubleRuntime) configure(id string, c agent.Configuration, gone <-chan struct{}) (*agent.Facts, error) {
+	if err := m.w.waitWhileSlow("configure", gone); err != nil {
+		m.operation("configure " + id)
 		return nil, err
 	}
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
-	if err := errors.Join(m.opLocked("configure"), m.opLocked("configure "+id)); err != nil {
+	if err := errors.Join(m.operationLocked("configure"), m.operationLocked("configure "+id)); err != nil {
 		return nil, err
 	}
 	s := m.w.running[id]
 	if s == nil {
 		return nil, errors.New("it does not run")
 	}
-	if !m.w.linkedLocked(s) {
+	if !m.w.hasLinksLocked(s) {
 		m.w.wrong = append(m.w.wrong, id+" was told of its experiment before it had its links")
 	}
 	s.cfg = c
@@ -125,8 +125,8 @@ func (m *doubleMachines) configure(id string, c agent.Configuration, gone <-chan
 }
 
 // listen is a socket that listens somewhere else than in the node.
-func (m *doubleMachines) listen(network string) ([]*os.File, error) {
-	if err := m.op("listen " + network); err != nil {
+func (m *doubleRuntime) listen(network string) ([]*os.File, error) {
+	if err := m.operation("listen " + network); err != nil {
 		return nil, err
 	}
 	address := "127.0.0.1:0"
@@ -148,8 +148,8 @@ func (m *doubleMachines) listen(network string) ([]*os.File, error) {
 }
 
 // exec begins a step or waits for one, as package setup does in a node.
-func (m *doubleMachines) exec(c *fdsocket.Conn, id string, words []string, stdio []*os.File, gone <-chan struct{}) {
-	if err := m.op("setup " + words[1]); err != nil {
+func (m *doubleRuntime) exec(c *fdsocket.Conn, id string, words []string, stdio []*os.File, gone <-chan struct{}) {
+	if err := m.operation("setup " + words[1]); err != nil {
 		_ = c.Send(agentAnswer{Error: err.Error()})
 		return
 	}
@@ -178,7 +178,7 @@ func (m *doubleMachines) exec(c *fdsocket.Conn, id string, words []string, stdio
 		_ = reports.Encode(setup.Report{State: setup.Waiting})
 		return
 	}
-	if r := m.w.reportOf(step); !r.Ended() {
+	if r := m.w.stepReport(step); !r.Ended() {
 		_ = reports.Encode(setup.Report{State: setup.Running, Progress: "45 %"})
 		select {
 		case <-step.ended:
@@ -187,19 +187,19 @@ func (m *doubleMachines) exec(c *fdsocket.Conn, id string, words []string, stdio
 			return
 		}
 	}
-	if r := m.w.reportOf(step); r.Ended() {
+	if r := m.w.stepReport(step); r.Ended() {
 		_ = reports.Encode(r)
 	}
 }
 
-func (w *world) reportOf(step *doubleStep) setup.Report {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (h *fakeHost) stepReport(step *doubleStep) setup.Report {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return step.report
 }
 
 // beginStep begins a step unless it has begun, and says how it is.
-func (m *doubleMachines) beginStep(s *system, id, number string, input []byte) (setup.Report, error) {
+func (m *doubleRuntime) beginStep(s *fakeSystem, id, number string, input []byte) (setup.Report, error) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	key := id + " " + number
@@ -236,15 +236,15 @@ type doubleStep struct {
 }
 
 // endStep ends a step that runs, or is about to.
-func (w *world) endStep(id, number string, r setup.Report) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for end := time.Now().Add(30 * time.Second); w.steps[id+" "+number] == nil && time.Now().Before(end); {
-		w.mu.Unlock()
+func (h *fakeHost) endStep(id, number string, r setup.Report) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for end := time.Now().Add(30 * time.Second); h.steps[id+" "+number] == nil && time.Now().Before(end); {
+		h.mu.Unlock()
 		time.Sleep(time.Millisecond)
-		w.mu.Lock()
+		h.mu.Lock()
 	}
-	if step := w.steps[id+" "+number]; step != nil && !step.report.Ended() {
+	if step := h.steps[id+" "+number]; step != nil && !step.report.Ended() {
 		step.report = r
 		close(step.ended)
 	}

@@ -14,14 +14,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// plugs is a network that is only told of: its links, and in which run of its
+// doubleNetwork is a network that is only told of: its links, and in which run of its
 // node each end is plugged.
-type plugs struct {
+type doubleNetwork struct {
 	links   map[string]fabric.Link
 	plugged map[string]int
 }
 
-type doubleFabric struct{ *mortal }
+type doubleFabric struct{ *process }
 
 func (f doubleFabric) CheckLink(l fabric.Link) error {
 	for _, s := range l.Shapes {
@@ -39,7 +39,7 @@ func (f doubleFabric) CheckLink(l fabric.Link) error {
 }
 
 func (f doubleFabric) SetLink(ctx context.Context, l fabric.Link) (string, error) {
-	if err := f.w.wait("put link "+l.Slice, ctx.Done()); err != nil {
+	if err := f.w.waitWhileSlow("put link "+l.Slice, ctx.Done()); err != nil {
 		return "", err
 	}
 	if err := f.CheckLink(l); err != nil {
@@ -47,12 +47,12 @@ func (f doubleFabric) SetLink(ctx context.Context, l fabric.Link) (string, error
 	}
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	if err := f.opLocked("put link"); err != nil {
+	if err := f.operationLocked("put link"); err != nil {
 		return "", err
 	}
 	n := f.w.fabric[l.Slice]
 	if n == nil {
-		n = &plugs{map[string]fabric.Link{}, map[string]int{}}
+		n = &doubleNetwork{map[string]fabric.Link{}, map[string]int{}}
 		f.w.fabric[l.Slice] = n
 	}
 	n.links[l.Name] = l
@@ -65,10 +65,10 @@ func (f doubleFabric) SetLink(ctx context.Context, l fabric.Link) (string, error
 
 // AttachEnd takes the disk of a node for its network.
 func (f doubleFabric) AttachEnd(ctx context.Context, slice, link, end string, space fabric.Namespace) error {
-	if err := f.w.wait("plug "+slice, ctx.Done()); err != nil {
+	if err := f.w.waitWhileSlow("plug "+slice, ctx.Done()); err != nil {
 		return err
 	}
-	return f.do("plug", func() error {
+	return f.doLocked("plug", func() error {
 		node := filepath.Base(filepath.Dir(space.Name()))
 		s, n := f.w.running[node], f.w.fabric[slice]
 		if s == nil {
@@ -86,7 +86,7 @@ func (f doubleFabric) AttachEnd(ctx context.Context, slice, link, end string, sp
 }
 
 func (f doubleFabric) RemoveLinks(_ context.Context, slice string, links ...string) error {
-	return f.do("remove link", func() error {
+	return f.doLocked("remove link", func() error {
 		if n := f.w.fabric[slice]; n != nil {
 			for _, link := range links {
 				delete(n.links, link)
@@ -99,17 +99,17 @@ func (f doubleFabric) RemoveLinks(_ context.Context, slice string, links ...stri
 func (f doubleFabric) Links(_ context.Context, slice string) ([]string, error) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	if err := f.opLocked("links"); err != nil || f.w.fabric[slice] == nil {
+	if err := f.operationLocked("links"); err != nil || f.w.fabric[slice] == nil {
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(f.w.fabric[slice].links)), nil
 }
 
 func (f doubleFabric) RemoveNetwork(ctx context.Context, slice string) error {
-	if err := f.w.wait("drop "+slice, ctx.Done()); err != nil {
+	if err := f.w.waitWhileSlow("drop "+slice, ctx.Done()); err != nil {
 		return err
 	}
-	return f.do("drop", func() error {
+	return f.doLocked("drop", func() error {
 		if n := f.w.fabric[slice]; n != nil {
 			for end, pid := range n.plugged {
 				node, _, _ := strings.Cut(end, "/")
@@ -126,11 +126,11 @@ func (f doubleFabric) RemoveNetwork(ctx context.Context, slice string) error {
 func (f doubleFabric) Slices() ([]string, error) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	return slices.Sorted(maps.Keys(f.w.fabric)), f.opLocked("slices")
+	return slices.Sorted(maps.Keys(f.w.fabric)), f.operationLocked("slices")
 }
 
 func (f doubleFabric) Counters(ctx context.Context, slice string) (map[string]fabric.Counters, error) {
-	if err := f.w.wait("counters "+slice, ctx.Done()); err != nil {
+	if err := f.w.waitWhileSlow("counters "+slice, ctx.Done()); err != nil {
 		return nil, err
 	}
 	f.w.mu.Lock()
@@ -147,16 +147,16 @@ func (f doubleFabric) Counters(ctx context.Context, slice string) (map[string]fa
 
 func (f doubleFabric) Close() error { return nil }
 
-func (m *doubleMachines) Network(id string) (*os.File, error) {
-	if err := m.op("network"); err != nil {
+func (m *doubleRuntime) Network(id string) (*os.File, error) {
+	if err := m.operation("network"); err != nil {
 		return nil, err
 	}
 	return os.Open(filepath.Join(m.path(id), "disk.img"))
 }
 
-// linkedLocked tells whether a running node has all its interfaces.
-func (w *world) linkedLocked(s *system) bool {
-	for _, n := range w.fabric {
+// hasLinksLocked tells whether a running node has all its interfaces.
+func (h *fakeHost) hasLinksLocked(s *fakeSystem) bool {
+	for _, n := range h.fabric {
 		for _, l := range n.links {
 			for _, e := range l.Ends {
 				if strings.HasPrefix(e.ID, s.spec.ID+"/") && n.plugged[e.ID] != s.pid {
@@ -168,15 +168,15 @@ func (w *world) linkedLocked(s *system) bool {
 	return true
 }
 
-// ends are those of a link of a slice that are plugged into running nodes.
-func (w *world) ends(slice, link string) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// attachedEnds are those of a link of a slice that are plugged into running nodes.
+func (h *fakeHost) attachedEnds(slice, link string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var all []string
-	if n := w.fabric[sliceID(slice)]; n != nil {
+	if n := h.fabric[sliceID(slice)]; n != nil {
 		for _, e := range n.links[linkID(link)].Ends {
 			node, _, _ := strings.Cut(e.ID, "/")
-			if s := w.running[node]; s != nil && n.plugged[e.ID] == s.pid {
+			if s := h.running[node]; s != nil && n.plugged[e.ID] == s.pid {
 				all = append(all, e.ID)
 			}
 		}
@@ -184,8 +184,8 @@ func (w *world) ends(slice, link string) []string {
 	return all
 }
 
-// on is an item of interfaces; more are further keys.
-func on(client, link, address, more string) string {
+// interfaceItem is an item of interfaces; more are further keys.
+func interfaceItem(client, link, address, more string) string {
 	item := fmt.Sprintf(`{"client_id":%q,"link":%q,"slice":%q`, client, link, sliceURN)
 	if address != "" {
 		item += fmt.Sprintf(`,"addresses":[%q]`, address)
@@ -193,9 +193,9 @@ func on(client, link, address, more string) string {
 	return item + more + "}"
 }
 
-// linked is present with interfaces.
-func linked(hostname string, items ...string) provider.Resource {
-	r := present(hostname, sliceURN, "alice")
+// newLinkedNode is present with interfaces.
+func newLinkedNode(hostname string, items ...string) provider.Resource {
+	r := newNode(hostname, sliceURN, "alice")
 	r["interfaces"] = items
 	return r
 }

@@ -15,25 +15,25 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// doubleExit notes which numbers are attached.
-type doubleExit struct {
+// doubleEgress notes which numbers are attached.
+type doubleEgress struct {
 	mu       sync.Mutex
 	attached map[int]int // how often
 	owners   map[int]string
 	err      error
 }
 
-func (e *doubleExit) SourceAddresses(number int) []string {
+func (e *doubleEgress) SourceAddresses(number int) []string {
 	return []string{fmt.Sprintf("203.0.113.10:%d-%d", 10240+number, 10240+number)}
 }
 
-func (e *doubleExit) SetOwner(number int, owner string) {
+func (e *doubleEgress) SetOwner(number int, owner string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.owners[number] = owner
 }
 
-func (e *doubleExit) Attach(_ context.Context, number int, _ *os.File) error {
+func (e *doubleEgress) Attach(_ context.Context, number int, _ *os.File) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err == nil {
@@ -42,7 +42,7 @@ func (e *doubleExit) Attach(_ context.Context, number int, _ *os.File) error {
 	return e.err
 }
 
-func (e *doubleExit) Detach(number int) error {
+func (e *doubleEgress) Detach(number int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err == nil {
@@ -51,16 +51,16 @@ func (e *doubleExit) Detach(number int) error {
 	return e.err
 }
 
-func (e *doubleExit) Sweep(func(int) bool) error { return nil }
-func (e *doubleExit) Close() error               { return nil }
+func (e *doubleEgress) Sweep(func(int) bool) error { return nil }
+func (e *doubleEgress) Close() error               { return nil }
 
-func (e *doubleExit) fail(err error) {
+func (e *doubleEgress) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.err = err
 }
 
-func (e *doubleExit) is() string {
+func (e *doubleEgress) attachedNumbers() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all []string
@@ -70,22 +70,22 @@ func (e *doubleExit) is() string {
 	return fmt.Sprint(all)
 }
 
-// runOutside is run with a way outside.
-func (w *world) runOutside(e *doubleExit) (*Testbed, func()) {
-	w.t.Helper()
-	tb := w.up(-1)
+// runWithEgress is run with a way outside.
+func (h *fakeHost) runWithEgress(e *doubleEgress) (*Testbed, func()) {
+	h.t.Helper()
+	tb := h.open(-1)
 	tb.egress = e
-	return tb, w.serve(tb)
+	return tb, h.startServing(tb)
 }
 
-func TestNodesKeepTheirNumbersOutside(t *testing.T) {
-	w, e := newWorld(t), &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
-	tb, stop := w.runOutside(e)
+func TestNodesKeepTheirEgressNumbers(t *testing.T) {
+	h, e := newFakeHost(t), &doubleEgress{attached: map[int]int{}, owners: map[int]string{}}
+	tb, stop := h.runWithEgress(e)
 	a, b := nodeName(1), nodeName(2)
 	for _, name := range []string{a, b} {
-		bring(t, tb, name, present("", sliceURN, "alice"))
+		setUntilReady(t, tb, name, newNode("", sliceURN, "alice"))
 	}
-	if got := e.is(); got != "[1×1 2×1]" {
+	if got := e.attachedNumbers(); got != "[1×1 2×1]" {
 		t.Errorf("attached are %s", got)
 	}
 	e.mu.Lock()
@@ -93,81 +93,81 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 		t.Errorf("they are told to be of %v", e.owners)
 	}
 	e.mu.Unlock()
-	if s := w.running[a]; s.spec.Hostname != "00000001" || s.cfg.Hostname != s.spec.Hostname {
+	if s := h.running[a]; s.spec.Hostname != "00000001" || s.cfg.Hostname != s.spec.Hostname {
 		t.Errorf("it was started as %q and told that it is %q", s.spec.Hostname, s.cfg.Hostname)
 	}
-	if got := w.running[a].cfg.NameServer; got != egress.Gateway().String() {
+	if got := h.running[a].cfg.NameServer; got != egress.Gateway().String() {
 		t.Errorf("it asks %q for names", got)
 	}
 	if got, err := tb.node(b).geniAnswer("control_mac", false); got != egress.MAC(2).String() || err != nil {
 		t.Errorf("geni-get control_mac: %q, %v", got, err)
 	}
-	bring(t, tb, b, provider.Resource{"restart_serial": "1"})
-	if got := e.is(); got != "[1×1 2×2]" {
+	setUntilReady(t, tb, b, provider.Resource{"restart_serial": "1"})
+	if got := e.attachedNumbers(); got != "[1×1 2×2]" {
 		t.Errorf("after a restart of the second: %s", got)
 	}
 	stop()
-	tb, stop = w.runOutside(e)
-	await(t, tb, a, ready)
-	await(t, tb, b, ready)
-	if got := e.is(); got != "[1×2 2×3]" {
+	tb, stop = h.runWithEgress(e)
+	awaitNode(t, tb, a, isReady)
+	awaitNode(t, tb, b, isReady)
+	if got := e.attachedNumbers(); got != "[1×2 2×3]" {
 		t.Errorf("after a restart of up: %s", got)
 	}
 	remove(t, tb, a)
-	bring(t, tb, nodeName(3), present("", sliceURN, "alice"))
-	if got := e.is(); got != "[1×1 2×3]" {
+	setUntilReady(t, tb, nodeName(3), newNode("", sliceURN, "alice"))
+	if got := e.attachedNumbers(); got != "[1×1 2×3]" {
 		t.Errorf("with another in the place of the first: %s", got)
 	}
 	stop()
-	tb, stop = w.run(-1) // outbound: no
+	tb, stop = h.run(-1) // outbound: no
 	defer stop()
-	await(t, tb, b, ready)
-	if got := w.running[b].cfg.NameServer; got != "" {
+	awaitNode(t, tb, b, isReady)
+	if got := h.running[b].cfg.NameServer; got != "" {
 		t.Errorf("without a way outside it asks %q for names", got)
 	}
 }
 
-func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
-	w, e := newWorld(t), &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
-	tb, stop := w.runOutside(e)
+func TestFailingEgressFailsNewNodesOnly(t *testing.T) {
+	h, e := newFakeHost(t), &doubleEgress{attached: map[int]int{}, owners: map[int]string{}}
+	tb, stop := h.runWithEgress(e)
 	old, fresh := nodeName(1), nodeName(2)
-	bring(t, tb, old, present("", sliceURN, "alice"))
+	setUntilReady(t, tb, old, newNode("", sliceURN, "alice"))
 	stop()
 	e.fail(errors.New("out of order"))
-	tb, stop = w.runOutside(e)
+	tb, stop = h.runWithEgress(e)
 	defer stop()
-	await(t, tb, old, ready)
-	set(t, tb, fresh, present("", sliceURN, "alice"))
-	r := await(t, tb, fresh, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
+	awaitNode(t, tb, old, isReady)
+	set(t, tb, fresh, newNode("", sliceURN, "alice"))
+	r := awaitNode(t, tb, fresh, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
 	if got := r.Text(provider.AttrMessage); got != "it cannot be connected to the outside network" {
 		t.Errorf("it failed with %q", got)
 	}
 	set(t, tb, fresh, provider.Resource{"restart_serial": "1"})
 	e.fail(nil)
-	await(t, tb, fresh, ready)
-	for n := 0; e.is() != "[1×2 2×1]"; n++ { // the old one is tried again
+	awaitNode(t, tb, fresh, isReady)
+	for n := 0; e.attachedNumbers() != "[1×2 2×1]"; n++ { // the old one is tried again
 		if n > 5000 {
-			t.Fatalf("attached are %s", e.is())
+			t.Fatalf("attached are %s", e.attachedNumbers())
 		}
-		await(t, tb, old, ready)
+		awaitNode(t, tb, old, isReady)
 	}
 	// Root of the node has a device of that name: its own affair.
 	e.fail(fmt.Errorf("n1: %w", egress.ErrOccupied))
-	bring(t, tb, old, provider.Resource{"restart_serial": "1"})
+	setUntilReady(t, tb, old, provider.Resource{"restart_serial": "1"})
 }
 
 // TestNodesThatWereNotedWithOneNumber: the second gets another, and what is held is
 // what is noted.
-func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
-	w, e := newWorld(t), &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
-	tb, stop := w.runOutside(e)
+func TestNodesSavedWithTheSameNumber(t *testing.T) {
+	h, e := newFakeHost(t), &doubleEgress{attached: map[int]int{}, owners: map[int]string{}}
+	tb, stop := h.runWithEgress(e)
 	a, b := nodeName(1), nodeName(2)
 	for _, name := range []string{a, b} {
-		bring(t, tb, name, present("", sliceURN, "alice"))
+		setUntilReady(t, tb, name, newNode("", sliceURN, "alice"))
 	}
 	stop()
 	var rec record
-	dir := filepath.Join(w.dir, "state", "nodes", b)
+	dir := filepath.Join(h.dir, "state", "nodes", b)
 	if err := readJSON(dir, recordFile, &rec); err != nil {
 		t.Fatal(err)
 	}
@@ -175,16 +175,16 @@ func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
 	if err := writeJSON(dir, recordFile, rec); err != nil {
 		t.Fatal(err)
 	}
-	tb, stop = w.runOutside(e)
+	tb, stop = h.runWithEgress(e)
 	defer stop()
-	await(t, tb, a, ready)
-	await(t, tb, b, ready)
+	awaitNode(t, tb, a, isReady)
+	awaitNode(t, tb, b, isReady)
 	if got := tb.node(b).snapshot().EgressNumber; got != 2 || len(tb.egressNodes) != 2 {
 		t.Errorf("the second has %d, and held are %v", got, tb.egressNodes)
 	}
 }
 
-func TestNumbersOutsideAreGivenOnce(t *testing.T) {
+func TestEgressNumbersAreUnique(t *testing.T) {
 	tb := newTestbed(Options{})
 	lives := map[string]*nodeController{}
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
@@ -210,7 +210,7 @@ func TestNumbersOutsideAreGivenOnce(t *testing.T) {
 }
 
 // What a node has outside is not on its links.
-func TestAddressesOfTheWayOutsideAreRefusedOnLinks(t *testing.T) {
+func TestEgressAddressesAreRefusedOnLinks(t *testing.T) {
 	for _, tt := range []struct {
 		address string
 		outside bool
@@ -223,14 +223,14 @@ func TestAddressesOfTheWayOutsideAreRefusedOnLinks(t *testing.T) {
 		{"100.64.0.1/24", false, ""},
 	} {
 		for _, noop := range []bool{true, false} {
-			w := newWorld(t)
-			tb := w.up(-1)
+			h := newFakeHost(t)
+			tb := h.open(-1)
 			if tt.outside {
-				tb.egress = &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
+				tb.egress = &doubleEgress{attached: map[int]int{}, owners: map[int]string{}}
 			}
-			stop := w.serve(tb)
+			stop := h.startServing(tb)
 			a := nodeName(1)
-			if got := askAll(t, tb, noop, map[string]provider.Resource{a: linked("a", on("0", "lan", tt.address, ""))})[a]; got != tt.want {
+			if got := trySetAll(t, tb, noop, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", tt.address, ""))})[a]; got != tt.want {
 				t.Errorf("%s, a way outside %v, a dry run %v: %q, want %q", tt.address, tt.outside, noop, got, tt.want)
 			}
 			stop()

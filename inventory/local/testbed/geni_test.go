@@ -14,8 +14,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// manager answers the manifest socket with text until the test ends.
-func manager(t *testing.T, path string, answers ...string) {
+// serveManifests answers the manifest socket with text until the test ends.
+func serveManifests(t *testing.T, path string, answers ...string) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -43,12 +43,12 @@ func manager(t *testing.T, path string, answers ...string) {
 }
 
 func TestGeniGet(t *testing.T) {
-	w := newWorld(t)
-	w.settings.ManifestSocket = filepath.Join(w.dir, "admin.sock")
-	tb, stop := w.run(-1)
+	h := newFakeHost(t)
+	h.settings.ManifestSocket = filepath.Join(h.dir, "admin.sock")
+	tb, stop := h.run(-1)
 	defer stop()
-	should := present("web", sliceURN, "alice", "bob")
-	bring(t, tb, nodeName(1), should)
+	should := newNode("web", sliceURN, "alice", "bob")
+	setUntilReady(t, tb, nodeName(1), should)
 	nc := tb.node(nodeName(1))
 	for _, tt := range []struct {
 		words   string
@@ -88,7 +88,7 @@ func TestGeniGet(t *testing.T) {
 		t.Errorf("geni_user: %s, %v", text, err)
 	}
 
-	manager(t, w.settings.ManifestSocket, "HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\n\r\n<rspec>\r\n\r\n</rspec>", "HTTP/1.0 500 Oops\r\n\r\n<rspec/>", "HTTP/1.0 200 OK\r\n\r\n<a b=\"c\">")
+	serveManifests(t, h.settings.ManifestSocket, "HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\n\r\n<rspec>\r\n\r\n</rspec>", "HTTP/1.0 500 Oops\r\n\r\n<rspec/>", "HTTP/1.0 200 OK\r\n\r\n<a b=\"c\">")
 	for _, when := range []string{"it answers", "it has just answered", "it does not"} {
 		if when == "it does not" {
 			nc.slice.manifest.at = time.Time{}
@@ -109,7 +109,7 @@ func TestGeniGet(t *testing.T) {
 }
 
 // A node that does not take its manifest holds room for one of all.
-func TestRoomForManifestsIsBoundedOverAllNodes(t *testing.T) {
+func TestManifestsInMemoryAreBounded(t *testing.T) {
 	tb := newTestbed(Options{})
 	var gives []func()
 	for i := range maxManifestFetches {
@@ -142,7 +142,7 @@ func TestRoomForManifestsIsBoundedOverAllNodes(t *testing.T) {
 	tb.stop()
 }
 
-func TestWhoMayHaveTheKey(t *testing.T) {
+func TestAccessToTheExperimentKey(t *testing.T) {
 	nc := newTestbed(Options{}).newController(nodeName(1))
 	nc.rec.Base = 0x70000000
 	for uid, want := range map[int]bool{
@@ -155,9 +155,9 @@ func TestWhoMayHaveTheKey(t *testing.T) {
 	}
 }
 
-func TestManagerIsNotWhoeverAnswers(t *testing.T) {
-	w := newWorld(t)
-	path := filepath.Join(w.dir, "admin.sock")
+func TestManifestServerMustBeRootOrTheOwner(t *testing.T) {
+	h := newFakeHost(t)
+	path := filepath.Join(h.dir, "admin.sock")
 	if _, err := askManager(t.Context(), path, 0, "/manifest"); !os.IsNotExist(err) && err == nil {
 		t.Error("nobody answered")
 	}
@@ -167,7 +167,7 @@ func TestManagerIsNotWhoeverAnswers(t *testing.T) {
 		"HTTP/1.0 200 OK\r\n\r\n" + strings.Repeat("x", maxManifest+1): fmt.Sprint(maxManifest),
 	} {
 		path := filepath.Join(t.TempDir(), "s")
-		manager(t, path, answer)
+		serveManifests(t, path, answer)
 		b, err := askManager(t.Context(), path, 0, "/manifest?sliver=urn%3Apublicid%3AIDN%2Bexample.org%2Bsliver%2Bweb")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80q: %d bytes, %v", answer, len(b), err)

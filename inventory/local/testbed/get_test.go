@@ -12,7 +12,7 @@ import (
 
 // What get tells fits into one answer: services take what accounts and interfaces
 // leave, and nodes of which more is to be told are not all put together first.
-func TestAnswersFit(t *testing.T) {
+func TestAnswersAreBounded(t *testing.T) {
 	keys := strings.Repeat(fmt.Sprintf("%q,", strings.Repeat("<", 1000)), 40)
 	users := []string{`{"login":"a","keys":[` + keys[:len(keys)-1] + `]}`}
 	var steps []stepState
@@ -38,14 +38,14 @@ func TestAnswersFit(t *testing.T) {
 			tb.nodes[nc.id] = nc
 			names = append(names, nc.id)
 		}
-		out, err := tb.get(json.RawMessage(asText(object{"names": names})))
+		out, err := tb.get(json.RawMessage(toJSON(object{"names": names})))
 		if !tt.fits {
 			if err == nil || !strings.Contains(err.Error(), "request fewer at once") {
 				t.Errorf("%s: %v", tt.rule, err)
 			}
 		} else if err != nil {
 			t.Errorf("%s: %v", tt.rule, err)
-		} else if n := len(asText(out)); n > maxAnswer {
+		} else if n := len(toJSON(out)); n > maxAnswer {
 			t.Errorf("%s: %d bytes", tt.rule, n)
 		}
 	}
@@ -54,9 +54,9 @@ func TestAnswersFit(t *testing.T) {
 func TestEncodedLengthIsThatOfJSON(t *testing.T) {
 	for _, r := range []provider.Resource{
 		(&desired{Power: provider.On, Hostname: "a\\b\"<", Users: []string{`{"login":"a"}`, "\x00\u2028"}}).attributes(),
-		(&desired{Interfaces: heavyItems()}).attributes(),
+		(&desired{Interfaces: largestInterfaces()}).attributes(),
 	} {
-		if got, is := encodedLength(r), len(asText(r)); got < is-10 || got > is+100 {
+		if got, is := encodedLength(r), len(toJSON(r)); got < is-10 || got > is+100 {
 			t.Errorf("%d, and it has %d", got, is)
 		}
 	}

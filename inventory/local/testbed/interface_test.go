@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-func TestInterfacesAsAsked(t *testing.T) {
+func TestInterfacesAreReportedAsRequested(t *testing.T) {
 	all, err := parseInterfaces([]string{
 		`{"client_id":"a:0","link":"lan","slice":"s","addresses":["10.0.0.1/24","fd00::1/64"],"vlan":7,"later":{"x":[1]},"mac":"02:00:00:00:00:01","emulator":"x","rx_bytes":1,
 		  "shared_vlan":"office","properties":[{"to":["b:0"],"capacity":1000,"latency":2.5,"packet_loss":1}],"LINK":"other"}`,
@@ -38,7 +38,7 @@ func TestInterfacesAsAsked(t *testing.T) {
 	}
 }
 
-func TestInterfacesThatAreRefused(t *testing.T) {
+func TestRefusedInterfaces(t *testing.T) {
 	many := func(n int, item func(i int) string) []string {
 		var all []string
 		for i := range n {
@@ -83,7 +83,7 @@ func TestInterfacesThatAreRefused(t *testing.T) {
 		{"more than all", property(`{"packet_loss":100.5}`), property(`{"packet_loss":100}`), "interface 1: a packet_loss is 100.5 per cent; it must be from 0 to 100"},
 		{"towards nobody", property(`{"to":[""]}`), property(`{"to":["b"]}`), "interface 1: a property names an interface whose client_id does not have 1 to 256 bytes"},
 		{"the same again", property(`{"to":["b","c","b"]}`), property(`{"to":["b","c"]},{"to":["b"]}`), "interface 1: a property names b twice; remove one"},
-		{"more than a link has", property(towards(maxTowards + 1)), property(towards(maxTowards)), "interface 1: a property names 1001 interfaces, at most 1000 are allowed; name none to apply it towards all others"},
+		{"more than a link has", property(propertyTowards(maxTowards + 1)), property(propertyTowards(maxTowards)), "interface 1: a property names 1001 interfaces, at most 1000 are allowed; name none to apply it towards all others"},
 		{"two answers", property(`{"to":["b","c"],"latency":1},{"to":["c"],"latency":2}`), property(`{"to":["b","c"],"latency":1},{"to":["c"],"latency":1,"capacity":1},{"latency":2}`), "interface 1: latency towards c is requested as both 1 and 2"},
 		{"two answers for all", property(`{"capacity":1},{"capacity":2}`), property(`{"capacity":1},{"latency":2}`), "interface 1: capacity towards all others is requested as both 1 and 2"},
 	} {
@@ -96,8 +96,8 @@ func TestInterfacesThatAreRefused(t *testing.T) {
 	}
 }
 
-// towards is a property towards so many others.
-func towards(n int) string {
+// propertyTowards is a property towards so many others.
+func propertyTowards(n int) string {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = strconv.Itoa(i)
@@ -106,7 +106,7 @@ func towards(n int) string {
 }
 
 func FuzzInterfaces(f *testing.F) {
-	f.Add(on("a", "lan", "10.0.0.1/24", `,"properties":[{"to":["b"],"capacity":1,"latency":0.5,"packet_loss":2}],"shared_vlan":"x"`))
+	f.Add(interfaceItem("a", "lan", "10.0.0.1/24", `,"properties":[{"to":["b"],"capacity":1,"latency":0.5,"packet_loss":2}],"shared_vlan":"x"`))
 	f.Add(`{"role":"control","public_address":"192.0.2.1"}`)
 	f.Add(`{"client_id":"\u0000","link":"\ud800","mac":{}}`)
 	f.Fuzz(func(t *testing.T, item string) {

@@ -9,22 +9,22 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// heavyItems are interfaces as large as a node can have them.
-func heavyItems() []string {
+// largestInterfaces are interfaces as large as a node can have them.
+func largestInterfaces() []string {
 	var items []string
 	for i := range maxInterfaces {
 		var properties []string
 		for j := range 16 {
 			properties = append(properties, fmt.Sprintf(`{"to":["%0200d"],"capacity":%d}`, j, j+1))
 		}
-		items = append(items, on(fmt.Sprint(i), fmt.Sprint("l", i), "", `,"properties":[`+strings.Join(properties, ",")+`]`))
+		items = append(items, interfaceItem(fmt.Sprint(i), fmt.Sprint("l", i), "", `,"properties":[`+strings.Join(properties, ",")+`]`))
 	}
 	return items
 }
 
-func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
-	_, tb := runningWorld(t)
-	ifaces, err := parseInterfaces(heavyItems())
+func TestMemoryOfInterfacesIsBounded(t *testing.T) {
+	_, tb := runFakeHost(t)
+	ifaces, err := parseInterfaces(largestInterfaces())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,18 +35,18 @@ func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
 	tb.nodes[other.id] = other
 	tb.mu.Unlock()
 	a, b, c := nodeName(1), nodeName(2), nodeName(3)
-	asked := map[string]provider.Resource{a: linked("a", heavyItems()...), b: linked("b", heavyItems()...), c: linked("c", on("0", "lan", "", ""))}
+	asked := map[string]provider.Resource{a: newLinkedNode("a", largestInterfaces()...), b: newLinkedNode("b", largestInterfaces()...), c: newLinkedNode("c", interfaceItem("0", "lan", "", ""))}
 	for _, noop := range []bool{true, false} {
-		wrong := askAll(t, tb, noop, asked)
+		wrong := trySetAll(t, tb, noop, asked)
 		if len(wrong) != 1 || !strings.Contains(wrong[b], "more properties of links, addresses and names than it can hold") {
 			t.Errorf("noop %v: refused are %q, want the second that is heavy", noop, wrong)
 		}
 	}
-	if err := tb.addNode(b, record{Desired: askedOf(t, heavyItems())}, nil); err != errInterfaceWeight {
+	if err := tb.addNode(b, record{Desired: desiredWith(t, largestInterfaces())}, nil); err != errInterfaceWeight {
 		t.Errorf("behind the dry run: %v", err)
 	}
 	remove(t, tb, a)
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{b: asked[b]}); len(wrong) > 0 {
+	if wrong := trySetAll(t, tb, false, map[string]provider.Resource{b: asked[b]}); len(wrong) > 0 {
 		t.Errorf("when the other is gone: %q", wrong)
 	}
 	tb.mu.Lock()
@@ -54,7 +54,7 @@ func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
 	tb.mu.Unlock()
 }
 
-func askedOf(t *testing.T, items []string) desired {
+func desiredWith(t *testing.T, items []string) desired {
 	t.Helper()
 	a := desired{Power: provider.On}
 	if err := (&requestedChanges{Interfaces: &items}).apply(&a); err != nil {
@@ -64,7 +64,7 @@ func askedOf(t *testing.T, items []string) desired {
 }
 
 // Interfaces take no more memory than they weigh.
-func TestWeightIsTheMemory(t *testing.T) {
+func TestWeightEstimatesTheMemory(t *testing.T) {
 	many := func(n int, f func(i int) string) string {
 		var all []string
 		for i := range n {
@@ -73,10 +73,10 @@ func TestWeightIsTheMemory(t *testing.T) {
 		return strings.Join(all, ",")
 	}
 	for rule, items := range map[string][]string{
-		"long names":       heavyItems(),
-		"short names":      {on("0", "l", "", `,"properties":[{"to":[`+many(1000, func(i int) string { return fmt.Sprintf("%q", fmt.Sprint(i)) })+`],"latency":1}]`)},
-		"short properties": {on("0", "l", "", `,"properties":[`+many(4000, func(i int) string { return `{}` })+`]`)},
-		"properties of 1":  {on("0", "l", "", `,"properties":[`+many(1000, func(i int) string { return fmt.Sprintf(`{"to":["%d"]}`, i) })+`]`)},
+		"long names":       largestInterfaces(),
+		"short names":      {interfaceItem("0", "l", "", `,"properties":[{"to":[`+many(1000, func(i int) string { return fmt.Sprintf("%q", fmt.Sprint(i)) })+`],"latency":1}]`)},
+		"short properties": {interfaceItem("0", "l", "", `,"properties":[`+many(4000, func(i int) string { return `{}` })+`]`)},
+		"properties of 1":  {interfaceItem("0", "l", "", `,"properties":[`+many(1000, func(i int) string { return fmt.Sprintf(`{"to":["%d"]}`, i) })+`]`)},
 	} {
 		const times = 20
 		var kept [times][]iface

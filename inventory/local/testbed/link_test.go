@@ -12,8 +12,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// drawn is a link in one line: its ends, then its shapes.
-func drawn(l *link) string {
+// describeLink is a link in one line: its ends, then its shapes.
+func describeLink(l *link) string {
 	if l == nil {
 		return "none"
 	}
@@ -32,30 +32,30 @@ func drawn(l *link) string {
 	return strings.Join(append(ends, shapes...), "; ")
 }
 
-func TestLinksAreDrawnFromTheirEnds(t *testing.T) {
+func TestLinksArePlannedFromTheirEnds(t *testing.T) {
 	const all = `,"properties":[{"capacity":1000,"latency":0.5}]`
 	for _, tt := range []struct {
 		rule  string
 		nodes map[string][]string
 		want  string // of the link lan
 	}{
-		{"nothing asked", map[string][]string{"b": {on("0", "lan", "", "")}, "a": {on("0", "x", "", ""), on("1", "lan", "", "")}}, "a/eth2=eth2; b/eth1=eth1"},
-		{"one interface", map[string][]string{"a": {on("0", "lan", "", all)}}, "a/eth1=eth1; []→[] 1000 500µs 0"},
-		{"two of one node", map[string][]string{"a": {on("0", "lan", "", ""), on("1", "lan", "", "")}}, "a/eth1=eth1; a/eth2=eth2"},
-		{"the same from all", map[string][]string{"a": {on("0", "lan", "", all)}, "b": {on("1", "lan", "", all)}}, "a/eth1=eth1; b/eth1=eth1; []→[] 1000 500µs 0"},
-		{"the same from some", map[string][]string{"a": {on("0", "lan", "", all)}, "b": {on("1", "lan", "", all)}, "c": {on("2", "lan", "", "")}},
+		{"nothing asked", map[string][]string{"b": {interfaceItem("0", "lan", "", "")}, "a": {interfaceItem("0", "x", "", ""), interfaceItem("1", "lan", "", "")}}, "a/eth2=eth2; b/eth1=eth1"},
+		{"one interface", map[string][]string{"a": {interfaceItem("0", "lan", "", all)}}, "a/eth1=eth1; []→[] 1000 500µs 0"},
+		{"two of one node", map[string][]string{"a": {interfaceItem("0", "lan", "", ""), interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; a/eth2=eth2"},
+		{"the same from all", map[string][]string{"a": {interfaceItem("0", "lan", "", all)}, "b": {interfaceItem("1", "lan", "", all)}}, "a/eth1=eth1; b/eth1=eth1; []→[] 1000 500µs 0"},
+		{"the same from some", map[string][]string{"a": {interfaceItem("0", "lan", "", all)}, "b": {interfaceItem("1", "lan", "", all)}, "c": {interfaceItem("2", "lan", "", "")}},
 			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1 b/eth1]→[] 1000 500µs 0"},
-		{"one way", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"packet_loss":25}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 0s 0.25"},
-		{"a pair", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"to":["1"],"latency":10},{"capacity":5}]`)}, "b": {on("1", "lan", "", "")}, "c": {on("2", "lan", "", "")}},
+		{"one way", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"packet_loss":25}]`)}, "b": {interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 0s 0.25"},
+		{"a pair", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"to":["1"],"latency":10},{"capacity":5}]`)}, "b": {interfaceItem("1", "lan", "", "")}, "c": {interfaceItem("2", "lan", "", "")}},
 			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1]→[] 5 0s 0; [a/eth1]→[b/eth1] 0 10ms 0 only"},
-		{"a pair that asks for more", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"capacity":5},{"to":["1"],"latency":10},{"to":["1"],"capacity":2}]`)}, "b": {on("1", "lan", "", "")}},
+		{"a pair that asks for more", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"capacity":5},{"to":["1"],"latency":10},{"to":["1"],"capacity":2}]`)}, "b": {interfaceItem("1", "lan", "", "")}},
 			"a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 5 0s 0; [a/eth1]→[b/eth1] 0 10ms 0 only; [a/eth1]→[b/eth1] 2 0s 0 only"},
-		{"a pair that asks for nothing", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"capacity":5},{"to":["1"]}]`)}, "b": {on("1", "lan", "", "")}, "c": {on("2", "lan", "", "")}},
+		{"a pair that asks for nothing", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"capacity":5},{"to":["1"]}]`)}, "b": {interfaceItem("1", "lan", "", "")}, "c": {interfaceItem("2", "lan", "", "")}},
 			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1]→[] 5 0s 0; [a/eth1]→[b/eth1] 0 0s 0 only"},
-		{"all others in parts", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"capacity":5},{"latency":1}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 5 1ms 0"},
-		{"towards who is not there", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"to":["1","0"],"latency":10}]`)}}, "a/eth1=eth1"},
-		{"asked twice", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"latency":1},{"latency":1}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 1ms 0"},
-		{"nothing in many words", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"to":["1"]},{"capacity":0}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1"},
+		{"all others in parts", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"capacity":5},{"latency":1}]`)}, "b": {interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 5 1ms 0"},
+		{"towards who is not there", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"to":["1","0"],"latency":10}]`)}}, "a/eth1=eth1"},
+		{"asked twice", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"latency":1},{"latency":1}]`)}, "b": {interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 1ms 0"},
+		{"nothing in many words", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"to":["1"]},{"capacity":0}]`)}, "b": {interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1"},
 		{"on no link", map[string][]string{"a": {`{"client_id":"0"}`}}, "none"},
 	} {
 		var members []member
@@ -66,7 +66,7 @@ func TestLinksAreDrawnFromTheirEnds(t *testing.T) {
 			}
 			members = append(members, member{id, ifaces})
 		}
-		if got := drawn(planLinks("s", members)[linkID("lan")]); got != tt.want {
+		if got := describeLink(planLinks("s", members)[linkID("lan")]); got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.rule, got, tt.want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestLinksAreDrawnFromTheirEnds(t *testing.T) {
 }
 
 // What is drawn of a slice grows with what its nodes have said, whatever they name.
-func TestDrawingIsBoundedByWhatWasAsked(t *testing.T) {
+func TestPlanSizeFollowsTheRequest(t *testing.T) {
 	const nodes, named = 200, 1000
 	list := func(f func(i int) string) string {
 		var all []string
@@ -97,7 +97,7 @@ func TestDrawingIsBoundedByWhatWasAsked(t *testing.T) {
 		var members []member
 		asked := 0
 		for i := range nodes {
-			ifaces, err := parseInterfaces([]string{on(fmt.Sprint(i), "lan", "", `,"properties":[`+tt.properties+`]`), on("twin", "lan", "", "")})
+			ifaces, err := parseInterfaces([]string{interfaceItem(fmt.Sprint(i), "lan", "", `,"properties":[`+tt.properties+`]`), interfaceItem("twin", "lan", "", "")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,14 +116,14 @@ func TestDrawingIsBoundedByWhatWasAsked(t *testing.T) {
 	}
 }
 
-// askAll is a set of several nodes; the errors are by node.
-func askAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.Resource) map[string]string {
+// trySetAll is a set of several nodes; the errors are by node.
+func trySetAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.Resource) map[string]string {
 	t.Helper()
 	updates := []object{}
 	for _, name := range slices.Sorted(maps.Keys(should)) {
 		updates = append(updates, object{"name": name, "should": should[name]})
 	}
-	out, err := tb.set(json.RawMessage(asText(object{"updates": updates, "ral": object{"noop": noop}})))
+	out, err := tb.set(json.RawMessage(toJSON(object{"updates": updates, "ral": object{"noop": noop}})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,12 +139,12 @@ func askAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.Res
 // setAll is askAll of what is not refused.
 func setAll(t *testing.T, tb *Testbed, should map[string]provider.Resource) {
 	t.Helper()
-	if wrong := askAll(t, tb, false, should); len(wrong) > 0 {
+	if wrong := trySetAll(t, tb, false, should); len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
 }
 
-func TestLinksThatAreRefused(t *testing.T) {
+func TestRefusedLinks(t *testing.T) {
 	const slow, office = `,"properties":[{"latency":1}]`, `,"shared_vlan":"office"`
 	a, b, c := nodeName(1), nodeName(2), nodeName(3)
 	twins := "failed: link lan has conflicting ends: a property names the interface 0, but several of its interfaces have that client_id; rename them"
@@ -156,37 +156,37 @@ func TestLinksThatAreRefused(t *testing.T) {
 		want   map[string]string
 	}{
 		{"a property that this host cannot make, named with its link", nil,
-			map[string]provider.Resource{a: linked("a", on("0", "lan", "", slow)), b: linked("b", on("1", "lan", "", "")), c: linked("c", on("2", "fast", "", ""))},
+			map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", slow)), b: newLinkedNode("b", interfaceItem("1", "lan", "", "")), c: newLinkedNode("c", interfaceItem("2", "fast", "", ""))},
 			map[string]string{a: latency, b: latency}},
-		{"on none of the node's links", nil, map[string]provider.Resource{a: linked("a", `{"client_id":"0","properties":[{"latency":1}]}`)},
+		{"on none of the node's links", nil, map[string]provider.Resource{a: newLinkedNode("a", `{"client_id":"0","properties":[{"latency":1}]}`)},
 			map[string]string{a: "unsupported: interface 0 requests latency, which this host cannot provide: there is no clock"}},
-		{"a name that is no plain word", nil, map[string]provider.Resource{a: linked("a", on("0", "my\nlan", "", slow))},
+		{"a name that is no plain word", nil, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "my\nlan", "", slow))},
 			map[string]string{a: `unsupported: link "my\nlan" requests latency, which this host cannot provide: there is no clock`}},
-		{"a shared VLAN where there is none", nil, map[string]provider.Resource{a: linked("a", on("0", "lan", "", office))},
+		{"a shared VLAN where there is none", nil, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", office))},
 			map[string]string{a: "forbidden: link lan asks for the shared VLAN office, and this testbed has none"}},
-		{"another shared VLAN", []string{"lab", "hall"}, map[string]provider.Resource{a: linked("a", on("0", "lan", "", office))},
+		{"another shared VLAN", []string{"lab", "hall"}, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", office))},
 			map[string]string{a: "forbidden: link lan asks for the shared VLAN office, which this testbed does not have; it has lab, hall"}},
-		{"a shared VLAN that is allowed", []string{"office"}, map[string]provider.Resource{a: linked("a", on("0", "lan", "", office)), b: linked("b", on("1", "lan", "", office))}, map[string]string{}},
-		{"nodes that contradict each other", []string{"office"}, map[string]provider.Resource{a: linked("a", on("0", "lan", "", "")), b: linked("b", on("1", "lan", "", office))},
+		{"a shared VLAN that is allowed", []string{"office"}, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", office)), b: newLinkedNode("b", interfaceItem("1", "lan", "", office))}, map[string]string{}},
+		{"nodes that contradict each other", []string{"office"}, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", "")), b: newLinkedNode("b", interfaceItem("1", "lan", "", office))},
 			map[string]string{
 				a: "failed: link lan has conflicting ends: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
 				b: "failed: link lan has conflicting ends: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
 			}},
-		{"a property towards two at once", nil, map[string]provider.Resource{a: linked("a", on("0", "lan", "", "")), b: linked("b", on("0", "lan", "", "")), c: linked("c", on("1", "lan", "", `,"properties":[{"to":["0"],"capacity":1}]`))},
+		{"a property towards two at once", nil, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", "")), b: newLinkedNode("b", interfaceItem("0", "lan", "", "")), c: newLinkedNode("c", interfaceItem("1", "lan", "", `,"properties":[{"to":["0"],"capacity":1}]`))},
 			map[string]string{a: twins, b: twins, c: twins}},
-		{"a link of another slice", nil, map[string]provider.Resource{a: linked("a", strings.Replace(on("0", "lan", "", ""), sliceURN, sliceURN+"2", 1))},
+		{"a link of another slice", nil, map[string]provider.Resource{a: newLinkedNode("a", strings.Replace(interfaceItem("0", "lan", "", ""), sliceURN, sliceURN+"2", 1))},
 			map[string]string{a: "failed: interface 0 is on a link of another slice than its node; links join nodes of one slice, and several slices by a shared VLAN"}},
-		{"an item that cannot be read", nil, map[string]provider.Resource{a: linked("a", "x"), b: linked("b", on("1", "lan", "", ""))},
+		{"an item that cannot be read", nil, map[string]provider.Resource{a: newLinkedNode("a", "x"), b: newLinkedNode("b", interfaceItem("1", "lan", "", ""))},
 			map[string]string{a: "failed: interface 1: it is not a JSON object"}},
 	} {
 		for _, noop := range []bool{true, false} {
 			t.Run(fmt.Sprint(tt.rule, " ", noop), func(t *testing.T) {
-				w := newWorld(t)
-				w.settings.SharedVLANs = tt.shared
-				w.fails["latency"] = fmt.Errorf("there is no clock")
-				tb, stop := w.run(-1)
+				h := newFakeHost(t)
+				h.settings.SharedVLANs = tt.shared
+				h.fails["latency"] = fmt.Errorf("there is no clock")
+				tb, stop := h.run(-1)
 				defer stop()
-				if got := askAll(t, tb, noop, tt.asked); !maps.Equal(got, tt.want) {
+				if got := trySetAll(t, tb, noop, tt.asked); !maps.Equal(got, tt.want) {
 					t.Errorf("refused are %q, want %q", got, tt.want)
 				}
 				for name := range tt.asked {
@@ -200,40 +200,40 @@ func TestLinksThatAreRefused(t *testing.T) {
 }
 
 // A link is as its ends say that are there, and who comes later must fit.
-func TestLateEndsMustFit(t *testing.T) {
-	w := newWorld(t)
-	w.settings.SharedVLANs = []string{"office"}
-	tb, stop := w.run(-1)
+func TestLateEndsMustNotConflict(t *testing.T) {
+	h := newFakeHost(t)
+	h.settings.SharedVLANs = []string{"office"}
+	tb, stop := h.run(-1)
 	defer stop()
 	a, b := nodeName(1), nodeName(2)
-	setAll(t, tb, map[string]provider.Resource{a: linked("a", on("0", "lan", "", `,"shared_vlan":"office"`))})
-	await(t, tb, a, ready)
-	late := map[string]provider.Resource{b: linked("b", on("1", "lan", "", ""))}
-	if wrong := askAll(t, tb, true, late); !strings.Contains(wrong[b], "link lan has conflicting ends") {
+	setAll(t, tb, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", `,"shared_vlan":"office"`))})
+	awaitNode(t, tb, a, isReady)
+	late := map[string]provider.Resource{b: newLinkedNode("b", interfaceItem("1", "lan", "", ""))}
+	if wrong := trySetAll(t, tb, true, late); !strings.Contains(wrong[b], "link lan has conflicting ends") {
 		t.Errorf("a dry run says %q", wrong)
 	}
-	if wrong := askAll(t, tb, true, map[string]provider.Resource{a: absent, b: late[b]}); len(wrong) > 0 {
+	if wrong := trySetAll(t, tb, true, map[string]provider.Resource{a: absent, b: late[b]}); len(wrong) > 0 {
 		t.Errorf("a dry run in which the other goes says %q", wrong)
 	}
 	set(t, tb, a, absent)
-	if wrong := askAll(t, tb, true, late); len(wrong) > 0 {
+	if wrong := trySetAll(t, tb, true, late); len(wrong) > 0 {
 		t.Errorf("while the other goes: %q", wrong)
 	}
-	await(t, tb, a, provider.Gone)
-	w.nothingLeft(t, tb)
+	awaitNode(t, tb, a, provider.Gone)
+	h.checkNothingLeft(t, tb)
 }
 
 // Two nodes that were accepted at once, each alone, and do not fit together, are not
 // joined, and one that fits once another has gone waits for that.
-func TestEndsThatWereAcceptedAtOnceMustFit(t *testing.T) {
-	w := newWorld(t)
-	w.settings.SharedVLANs = []string{"office"}
-	tb, stop := w.run(-1)
+func TestEndsAcceptedAtOnceMustNotConflict(t *testing.T) {
+	h := newFakeHost(t)
+	h.settings.SharedVLANs = []string{"office"}
+	tb, stop := h.run(-1)
 	defer stop()
 	a, b := nodeName(1), nodeName(2)
 	should := map[string]provider.Resource{
-		a: linked("a", on("0", "lan", "", `,"shared_vlan":"office"`)),
-		b: linked("b", on("1", "lan", "", "")),
+		a: newLinkedNode("a", interfaceItem("0", "lan", "", `,"shared_vlan":"office"`)),
+		b: newLinkedNode("b", interfaceItem("1", "lan", "", "")),
 	}
 	accept := func(name string) { // as set does, when the check of both is over
 		t.Helper()
@@ -250,29 +250,29 @@ func TestEndsThatWereAcceptedAtOnceMustFit(t *testing.T) {
 		}
 	}
 	accept(a)
-	await(t, tb, a, ready)
+	awaitNode(t, tb, a, isReady)
 	accept(b)
-	r := await(t, tb, b, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
+	r := awaitNode(t, tb, b, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
 	if got := r.Text(provider.AttrMessage); !strings.Contains(got, "link lan has conflicting ends: one of its nodes has it on the shared VLAN office, and another on no shared VLAN") {
 		t.Errorf("it failed with %q", got)
 	}
-	if got := w.ends(sliceURN, "lan"); len(got) != 1 {
+	if got := h.attachedEnds(sliceURN, "lan"); len(got) != 1 {
 		t.Errorf("on the link are %v", got)
 	}
 	hang := make(chan struct{})
-	w.mu.Lock()
-	w.slow["remove"] = hang
-	w.mu.Unlock()
+	h.mu.Lock()
+	h.slow["remove"] = hang
+	h.mu.Unlock()
 	set(t, tb, a, absent)
 	set(t, tb, b, provider.Resource{"restart_serial": "1"})
 	time.Sleep(30 * time.Millisecond)
-	if r := look(tb, b); r.Text(provider.AttrState) != provider.StateChanging {
+	if r := getNode(tb, b); r.Text(provider.AttrState) != provider.StateChanging {
 		t.Errorf("while the other goes it is %v", r)
 	}
-	w.mu.Lock()
-	delete(w.slow, "remove")
-	w.mu.Unlock()
+	h.mu.Lock()
+	delete(h.slow, "remove")
+	h.mu.Unlock()
 	close(hang)
-	await(t, tb, b, ready)
-	await(t, tb, a, provider.Gone)
+	awaitNode(t, tb, b, isReady)
+	awaitNode(t, tb, a, provider.Gone)
 }

@@ -11,13 +11,13 @@ import (
 )
 
 func TestPeersAreNamedByTheirLinks(t *testing.T) {
-	w, tb := runningWorld(t)
+	h, tb := runFakeHost(t)
 	nodes := map[string]provider.Resource{
-		nodeName(1): linked("a.exp.example.org", on("a:0", "lan", "10.0.0.1/24", ""), on("a:1", "p2p", "10.0.1.1/24", "")),
-		nodeName(2): linked("b", on("b:0", "p2p", "10.0.1.2/24", ""), on("b:1", "lan", "fd00::2/64", `,"x":1`)),
-		nodeName(3): linked("c", strings.Replace(on("c:0", "lan", "", ""), "}", `,"addresses":["fd00::3/64","10.0.0.3/24"]}`, 1), `{"client_id":"c:1","addresses":["10.0.9.1/24"]}`),
-		nodeName(4): linked("d", on("d:0", "p2p", "", "")),
-		nodeName(5): linked("c-lan", on("e:0", "my link", "10.0.5.1/24", "")),
+		nodeName(1): newLinkedNode("a.exp.example.org", interfaceItem("a:0", "lan", "10.0.0.1/24", ""), interfaceItem("a:1", "p2p", "10.0.1.1/24", "")),
+		nodeName(2): newLinkedNode("b", interfaceItem("b:0", "p2p", "10.0.1.2/24", ""), interfaceItem("b:1", "lan", "fd00::2/64", `,"x":1`)),
+		nodeName(3): newLinkedNode("c", strings.Replace(interfaceItem("c:0", "lan", "", ""), "}", `,"addresses":["fd00::3/64","10.0.0.3/24"]}`, 1), `{"client_id":"c:1","addresses":["10.0.9.1/24"]}`),
+		nodeName(4): newLinkedNode("d", interfaceItem("d:0", "p2p", "", "")),
+		nodeName(5): newLinkedNode("c-lan", interfaceItem("e:0", "my link", "10.0.5.1/24", "")),
 	}
 	setAll(t, tb, nodes)
 	want := map[string][]string{
@@ -35,11 +35,11 @@ func TestPeersAreNamedByTheirLinks(t *testing.T) {
 		},
 	}
 	// Which node has which address of the testbed is left to chance.
-	await(t, tb, nodeName(1), func(provider.Resource) bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	awaitNode(t, tb, nodeName(1), func(provider.Resource) bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		for i := range 5 {
-			if s := w.running[nodeName(i+1)]; s == nil || len(s.cfg.KnownHosts) != 10 {
+			if s := h.running[nodeName(i+1)]; s == nil || len(s.cfg.KnownHosts) != 10 {
 				return false
 			}
 		}
@@ -61,16 +61,16 @@ func TestPeersAreNamedByTheirLinks(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	w.check(t)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	h.checkNetworks(t)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for name, lines := range want {
 		slices.Sort(lines)
-		if got := plain(w.running[name].cfg.Hosts); !slices.Equal(got, lines) {
+		if got := plain(h.running[name].cfg.Hosts); !slices.Equal(got, lines) {
 			t.Errorf("%s knows\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(lines, "\n"))
 		}
 	}
-	for _, line := range w.running[nodeName(4)].cfg.KnownHosts {
+	for _, line := range h.running[nodeName(4)].cfg.KnownHosts {
 		if strings.HasPrefix(line, "b,") && !strings.Contains(line, ",10.0.1.2,b-p2p,fd00::2,b-lan ") {
 			t.Errorf("b is known as %s", line)
 		}

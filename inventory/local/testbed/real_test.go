@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}
 	agent.RunCommand(filepath.Base(os.Args[0]), os.Args[1:])
 	if o := os.Getenv("TESTBED_TEST_UP"); o != "" {
-		beUp(o)
+		runUp(o)
 	}
 	os.Exit(m.Run())
 }
@@ -91,7 +91,7 @@ func newSite(t testing.TB, instance string, first int) *site {
 		if err := Clean(context.Background(), w.options, func(string) {}); err != nil {
 			t.Errorf("clean: %v", err)
 		}
-		if left := holders(t, filepath.Join(w.options.Claims, "ids")); has(left, instance+"/") || has(left, instance+":") {
+		if left := allocationHolders(t, filepath.Join(w.options.Claims, "ids")); hasPart(left, instance+"/") || hasPart(left, instance+":") {
 			t.Errorf("claims are left: %v", left)
 		}
 		if _, err := os.Stat(w.options.State); !os.IsNotExist(err) {
@@ -156,9 +156,9 @@ func (s *site) call(action string, input, output any) {
 	}
 }
 
-// try asks for it of a testbed that may be killed at any time, and tells whether
+// trySet asks for it of a testbed that may be killed at any time, and tells whether
 // all was accepted.
-func (s *site) try(should map[string]provider.Resource) bool {
+func (s *site) trySet(should map[string]provider.Resource) bool {
 	updates := []object{}
 	for name, r := range should {
 		updates = append(updates, object{"name": name, "should": r})
@@ -191,26 +191,26 @@ func (s *site) set(should map[string]provider.Resource) {
 	}
 }
 
-type seen struct {
+type observedNode struct {
 	Name, Ensure, State, Message, Proxy string
 	Login                               []string
 	HostKeys                            []string `json:"host_keys"`
 	Services                            []string
 }
 
-func (s *site) get(names ...string) map[string]seen {
+func (s *site) get(names ...string) map[string]observedNode {
 	s.t.Helper()
-	var out struct{ Resources []seen }
+	var out struct{ Resources []observedNode }
 	s.call("get", object{"names": names}, &out)
-	all := map[string]seen{}
+	all := map[string]observedNode{}
 	for _, r := range out.Resources {
 		all[r.Name] = r
 	}
 	return all
 }
 
-// settled waits until all nodes are ready, or failed, or gone.
-func (s *site) settled(names ...string) map[string]seen {
+// awaitSettled waits until all nodes are ready, or failed, or gone.
+func (s *site) awaitSettled(names ...string) map[string]observedNode {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		all := s.get(names...)
@@ -232,8 +232,8 @@ func (s *site) settled(names ...string) map[string]seen {
 	}
 }
 
-func (s *site) node(hostname string, logins ...string) provider.Resource {
-	r := present(hostname, sliceURN)
+func (s *site) newNode(hostname string, logins ...string) provider.Resource {
+	r := newNode(hostname, sliceURN)
 	r["component"] = "localhost"
 	users := []string{}
 	for _, l := range logins {
@@ -244,7 +244,7 @@ func (s *site) node(hostname string, logins ...string) provider.Resource {
 }
 
 // ssh runs a command at a login (user@host:port), with OpenSSH.
-func (s *site) ssh(r seen, user, line string) (string, error) {
+func (s *site) ssh(r observedNode, user, line string) (string, error) {
 	s.t.Helper()
 	host, port, err := net.SplitHostPort(r.Login[0])
 	if err != nil {
@@ -264,7 +264,7 @@ func (s *site) ssh(r seen, user, line string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-func (s *site) mustSSH(r seen, user, line string) string {
+func (s *site) mustSSH(r observedNode, user, line string) string {
 	s.t.Helper()
 	out, err := s.ssh(r, user, line)
 	if err != nil {
@@ -276,8 +276,8 @@ func (s *site) mustSSH(r seen, user, line string) string {
 func TestRealNodes(t *testing.T) {
 	s := newSite(t, "testbed-r1", 42100)
 	a, b := nodeName(1), nodeName(2)
-	s.set(map[string]provider.Resource{a: s.node("a", "alice"), b: s.node("b", "alice", "bob")})
-	all := s.settled(a, b)
+	s.set(map[string]provider.Resource{a: s.newNode("a", "alice"), b: s.newNode("b", "alice", "bob")})
+	all := s.awaitSettled(a, b)
 	if got := s.mustSSH(all[a], "alice", "hostname; id -un; echo kept > file"); got != "a\nalice" {
 		t.Errorf("a says %q", got)
 	}
@@ -304,12 +304,12 @@ func TestRealNodes(t *testing.T) {
 	}
 
 	s.up() // nodes go on
-	all = s.settled(a, b)
+	all = s.awaitSettled(a, b)
 	if got := s.mustSSH(all[a], "alice", "cat file"); got != "kept" {
 		t.Errorf("after a restart of the testbed: %q", got)
 	}
 	s.set(map[string]provider.Resource{a: {"restart_serial": "1"}, b: {"users": []string{}}})
-	all = s.settled(a, b)
+	all = s.awaitSettled(a, b)
 	if got := s.mustSSH(all[a], "alice", "cat file"); got != "kept" {
 		t.Errorf("after a restart: %q", got)
 	}
@@ -317,22 +317,22 @@ func TestRealNodes(t *testing.T) {
 		t.Error("bob gets in without an account")
 	}
 	s.set(map[string]provider.Resource{a: {"power": "off"}})
-	if all = s.settled(a); len(all[a].Login) > 0 {
+	if all = s.awaitSettled(a); len(all[a].Login) > 0 {
 		t.Errorf("login of a node that is off: %v", all[a])
 	}
 	s.set(map[string]provider.Resource{a: {"power": "on"}})
-	if got := s.mustSSH(s.settled(a)[a], "alice", "cat file"); got != "kept" {
+	if got := s.mustSSH(s.awaitSettled(a)[a], "alice", "cat file"); got != "kept" {
 		t.Errorf("after off and on: %q", got)
 	}
 	absent := absent
 	s.set(map[string]provider.Resource{a: absent, b: absent})
-	s.gone(a, b)
+	s.awaitGone(a, b)
 }
 
-func (s *site) gone(names ...string) {
+func (s *site) awaitGone(names ...string) {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		var left []seen
+		var left []observedNode
 		for _, r := range s.get(names...) {
 			if r.Ensure != "absent" {
 				left = append(left, r)
@@ -353,15 +353,15 @@ func TestTwoInstances(t *testing.T) {
 	two.up()
 	name := nodeName(3)
 	for _, s := range []*site{one, two} {
-		s.set(map[string]provider.Resource{name: s.node("n", "alice")})
+		s.set(map[string]provider.Resource{name: s.newNode("n", "alice")})
 	}
 	for _, s := range []*site{one, two} {
-		s.settled(name)
+		s.awaitSettled(name)
 	}
 	one.set(map[string]provider.Resource{name: {"ensure": "absent"}})
-	one.gone(name)
+	one.awaitGone(name)
 	one.stop()
-	if got := two.mustSSH(two.settled(name)[name], "alice", "hostname"); got != "n" {
+	if got := two.mustSSH(two.awaitSettled(name)[name], "alice", "hostname"); got != "n" {
 		t.Errorf("the other's node says %q", got)
 	}
 	if _, err := Open(two.options); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d runs the testbed testbed-r3 already", os.Getpid())) {
@@ -369,11 +369,11 @@ func TestTwoInstances(t *testing.T) {
 	}
 }
 
-func TestSystemThatIsKilledComesBack(t *testing.T) {
+func TestKilledSystemIsRestarted(t *testing.T) {
 	s := newSite(t, "testbed-r4", 42300)
 	name := nodeName(4)
-	s.set(map[string]provider.Resource{name: s.node("n", "alice")})
-	s.mustSSH(s.settled(name)[name], "alice", "echo kept > file")
+	s.set(map[string]provider.Resource{name: s.newNode("n", "alice")})
+	s.mustSSH(s.awaitSettled(name)[name], "alice", "echo kept > file")
 	for _, while := range []string{"up", "down"} {
 		var list local.List
 		s.call("list", nil, &list)
@@ -400,7 +400,7 @@ func TestSystemThatIsKilledComesBack(t *testing.T) {
 				t.Fatalf("%s: %+v", while, list.Nodes[0])
 			}
 		}
-		if got := s.mustSSH(s.settled(name)[name], "alice", "cat file"); got != "kept" {
+		if got := s.mustSSH(s.awaitSettled(name)[name], "alice", "cat file"); got != "kept" {
 			t.Errorf("%s: %q", while, got)
 		}
 		if while == "up" {
@@ -411,8 +411,8 @@ func TestSystemThatIsKilledComesBack(t *testing.T) {
 	}
 }
 
-// beUp is the test binary as "up": its options are in the environment.
-func beUp(options string) {
+// runUp is the test binary as "up": its options are in the environment.
+func runUp(options string) {
 	var o Options
 	err := json.Unmarshal([]byte(options), &o)
 	var t *Testbed
@@ -431,9 +431,9 @@ func beUp(options string) {
 	os.Exit(0)
 }
 
-// apart runs the testbed as a process of its own from now on; kill ends it as
+// runInProcess runs the testbed as a process of its own from now on; kill ends it as
 // a loss of power would.
-func (s *site) apart() (kill func()) {
+func (s *site) runInProcess() (kill func()) {
 	s.t.Helper()
 	s.stop()
 	o := s.options

@@ -10,8 +10,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// ownAddress is an address of this host that is not loopback.
-func ownAddress(t *testing.T) netip.Addr {
+// hostAddress is an address of this host that is not loopback.
+func hostAddress(t *testing.T) netip.Addr {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -26,18 +26,18 @@ func ownAddress(t *testing.T) netip.Addr {
 	return netip.Addr{}
 }
 
-// TestRealDoorOfAnotherProvider puts a node of one testbed behind the gateway of
+// TestRealForeignEndpoint puts a node of one testbed behind the gateway of
 // another, as if it was another provider's.
-func TestRealDoorOfAnotherProvider(t *testing.T) {
+func TestRealForeignEndpoint(t *testing.T) {
 	one, two := newSite(t, "testbed-r6", 42600), newSite(t, "testbed-r7", 42650)
 	name := nodeName(6)
-	one.set(map[string]provider.Resource{name: one.node("n", "alice")})
-	is := one.settled(name)[name]
+	one.set(map[string]provider.Resource{name: one.newNode("n", "alice")})
+	is := one.awaitSettled(name)[name]
 	_, port, err := net.SplitHostPort(is.Login[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := ownAddress(t)
+	own := hostAddress(t)
 	put := local.EndpointsInput{Provider: "other", Set: []local.EndpointRequest{{
 		Name: name, Address: net.JoinHostPort(own.String(), port), Hostname: "n", Users: []string{`{"login":"alice","keys":["` + one.public + `"]}`},
 	}}}

@@ -12,11 +12,11 @@ import (
 
 // A stopped PID 1, an out-of-memory kill and a PID 1 that was killed are told of a
 // real node that is ready.
-func TestRealMishapsAreTold(t *testing.T) {
+func TestRealIncidentsAreReported(t *testing.T) {
 	s := newSite(t, "testbed-r9", 42900)
 	name := nodeName(9)
-	s.set(map[string]provider.Resource{name: s.node("n", "alice")})
-	door := s.settled(name)[name]
+	s.set(map[string]provider.Resource{name: s.newNode("n", "alice")})
+	door := s.awaitSettled(name)[name]
 	pid := func() int {
 		var list local.List
 		s.call("list", nil, &list)
@@ -24,7 +24,7 @@ func TestRealMishapsAreTold(t *testing.T) {
 	}
 	says := func(text string) {
 		t.Helper()
-		var r seen
+		var r observedNode
 		wait.Holds(t, func() bool {
 			r = s.get(name)[name]
 			return r.State == "ready" && strings.Contains(r.Message, text) && (text != "" || r.Message == "")

@@ -18,16 +18,16 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// wired is a node with interfaces.
-func (s *site) wired(hostname string, items ...string) provider.Resource {
-	r := s.node(hostname, "alice")
+// newLinkedNode is a node with interfaces.
+func (s *site) newLinkedNode(hostname string, items ...string) provider.Resource {
+	r := s.newNode(hostname, "alice")
 	r["interfaces"] = items
 	return r
 }
 
-// reaches tells whether there is an SSH server at an address or name, as seen from
+// nodeAt tells whether there is an SSH server at an address or name, as seen from
 // a node, and which node it is.
-func (s *site) reaches(r seen, at string) string {
+func (s *site) nodeAt(r observedNode, at string) string {
 	s.t.Helper()
 	out, err := s.ssh(r, "alice", "ssh -o BatchMode=yes -o ConnectTimeout=3 "+at+" hostname")
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *site) reaches(r seen, at string) string {
 	return out
 }
 
-// banners are what answers at port 22 of addresses or names, as seen from a node.
-func (s *site) banners(r seen, at ...string) map[string]string {
+// sshBanners are what answers at port 22 of addresses or names, as seen from a node.
+func (s *site) sshBanners(r observedNode, at ...string) map[string]string {
 	s.t.Helper()
 	const script = `for at in %s; do echo "$at $(timeout 5 bash -c "head -1 </dev/tcp/$at/22" 2>&1)"; done`
 	all := map[string]string{}
@@ -51,8 +51,8 @@ func (s *site) banners(r seen, at ...string) map[string]string {
 	return all
 }
 
-// items are the interfaces of a node as it reports them.
-func (s *site) items(name string) map[string]map[string]any {
+// interfaceItems are the interfaces of a node as it reports them.
+func (s *site) interfaceItems(name string) map[string]map[string]any {
 	s.t.Helper()
 	var out struct {
 		Resources []struct{ Interfaces []string }
@@ -84,9 +84,9 @@ func (s *site) networks() []string {
 	return all
 }
 
-// reap waits for what testbeds that were killed had started, which is this
+// reapChildren waits for what testbeds that were killed had started, which is this
 // process's by now.
-func reap() {
+func reapChildren() {
 	for {
 		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
 			return
@@ -98,7 +98,7 @@ func reap() {
 // through restarts of a node and of the testbed, until the first and then all go.
 func TestRealLinks(t *testing.T) {
 	require.Root(t)
-	reap()
+	reapChildren()
 	before, err := hoststate.Take(hoststate.Options{Only: []string{"testbed-l1", t.Name()}})
 	if err != nil {
 		t.Fatal(err)
@@ -107,16 +107,16 @@ func TestRealLinks(t *testing.T) {
 	a, b, c := nodeName(1), nodeName(2), nodeName(3)
 	slow := `,"properties":[{"capacity":50000,"latency":10}]`
 	s.set(map[string]provider.Resource{
-		a: s.wired("a", on("a:0", "lan", "10.9.0.1/24", ""), on("a:1", "slow", "10.9.1.1/24", slow)),
-		b: s.wired("b", on("b:0", "lan", "10.9.0.2/24", ""), on("b:1", "slow", "fd09::2/64", slow), `{"client_id":"b:2","addresses":["10.9.3.1/24"]}`),
-		c: s.wired("c", on("c:0", "lan", "10.9.0.3/24", "")),
+		a: s.newLinkedNode("a", interfaceItem("a:0", "lan", "10.9.0.1/24", ""), interfaceItem("a:1", "slow", "10.9.1.1/24", slow)),
+		b: s.newLinkedNode("b", interfaceItem("b:0", "lan", "10.9.0.2/24", ""), interfaceItem("b:1", "slow", "fd09::2/64", slow), `{"client_id":"b:2","addresses":["10.9.3.1/24"]}`),
+		c: s.newLinkedNode("c", interfaceItem("c:0", "lan", "10.9.0.3/24", "")),
 	})
-	all := s.settled(a, b, c)
+	all := s.awaitSettled(a, b, c)
 	everybody := func(when string) {
 		t.Helper()
-		all = s.settled(a, b, c)
+		all = s.awaitSettled(a, b, c)
 		for from, name := range map[string]string{"a": a, "b": b, "c": c} {
-			for at, banner := range s.banners(all[name], "10.9.0.1", "10.9.0.2", "10.9.0.3", "a", "b", "c-lan") {
+			for at, banner := range s.sshBanners(all[name], "10.9.0.1", "10.9.0.2", "10.9.0.3", "a", "b", "c-lan") {
 				if !strings.HasPrefix(banner, "SSH-2.0") {
 					t.Errorf("%s: from %s to %s: %q", when, from, at, banner)
 				}
@@ -125,7 +125,7 @@ func TestRealLinks(t *testing.T) {
 	}
 	everybody("made")
 	for at, want := range map[string]string{"b": "b", "c-lan": "c", "10.9.0.2": "b", "b-slow": "nobody"} { // a has no IPv6 address on slow
-		if got := s.reaches(all[a], at); got != want {
+		if got := s.nodeAt(all[a], at); got != want {
 			t.Errorf("a logs in to %s as %s, want %s", at, got, want)
 		}
 	}
@@ -138,7 +138,7 @@ func TestRealLinks(t *testing.T) {
 		t.Errorf("b has %q", got)
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		items := s.items(a)
+		items := s.interfaceItems(a)
 		lan, slow := items["a:0"], items["a:1"]
 		in, _ := lan["rx_packets"].(float64)
 		out, _ := lan["tx_bytes"].(float64)
@@ -162,26 +162,26 @@ func TestRealLinks(t *testing.T) {
 	everybody("a node was restarted")
 	s.up()
 	everybody("the testbed was restarted")
-	kill := s.apart()
+	kill := s.runInProcess()
 	waitForSocket(t, s.options.Socket)
-	s.settled(a, b, c)
+	s.awaitSettled(a, b, c)
 	kill()
 	s.up()
 	everybody("the testbed was killed")
 
 	s.set(map[string]provider.Resource{a: {"ensure": "absent"}})
-	s.gone(a)
-	if got := s.reaches(all[b], "10.9.0.1"); got != "nobody" {
+	s.awaitGone(a)
+	if got := s.nodeAt(all[b], "10.9.0.1"); got != "nobody" {
 		t.Errorf("at the address of a node that is gone: %s", got)
 	}
-	if got := s.reaches(all[b], "c"); got != "c" {
+	if got := s.nodeAt(all[b], "c"); got != "c" {
 		t.Errorf("from b to c, without a: %s", got)
 	}
 	if got := s.networks(); !slices.Equal(got, []string{sliceID(sliceURN)}) {
 		t.Errorf("networks %v", got)
 	}
 	s.set(map[string]provider.Resource{b: {"ensure": "absent"}, c: {"ensure": "absent"}})
-	s.gone(b, c)
+	s.awaitGone(b, c)
 	// That of the last goes a little later.
 	for end := time.Now().Add(20 * time.Second); len(s.networks()) > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -192,36 +192,36 @@ func TestRealLinks(t *testing.T) {
 	if err := Clean(t.Context(), s.options, func(string) {}); err != nil {
 		t.Error(err)
 	}
-	reap()
+	reapChildren()
 	hoststate.Await(t, before, 30*time.Second)
 }
 
-// TestSlicesDoNotMeet has two slices with the same addresses, names and all.
-func TestSlicesDoNotMeet(t *testing.T) {
+// TestSlicesAreIsolated has two slices with the same addresses, names and all.
+func TestSlicesAreIsolated(t *testing.T) {
 	s := newSite(t, "testbed-l2", 43200)
 	want := map[string]provider.Resource{}
 	for i := range 4 {
 		slice := fmt.Sprint(sliceURN, i/2)
-		r := s.wired(fmt.Sprintf("n%d", i), strings.ReplaceAll(on("if", "lan", fmt.Sprintf("10.9.0.%d/24", i%2+1), ""), sliceURN, slice))
+		r := s.newLinkedNode(fmt.Sprintf("n%d", i), strings.ReplaceAll(interfaceItem("if", "lan", fmt.Sprintf("10.9.0.%d/24", i%2+1), ""), sliceURN, slice))
 		r["slice_urn"] = slice
 		want[nodeName(i)] = r
 	}
-	lonely := s.wired("n4", strings.ReplaceAll(on("if", "lan", "10.9.0.9/24", ""), sliceURN, sliceURN+"0"))
+	lonely := s.newLinkedNode("n4", strings.ReplaceAll(interfaceItem("if", "lan", "10.9.0.9/24", ""), sliceURN, sliceURN+"0"))
 	lonely["slice_urn"] = sliceURN + "0"
 	want[nodeName(4)] = lonely
 	s.set(want)
-	all := s.settled(nodeName(0), nodeName(1), nodeName(2), nodeName(3), nodeName(4))
+	all := s.awaitSettled(nodeName(0), nodeName(1), nodeName(2), nodeName(3), nodeName(4))
 	for i := range 4 {
 		for j := range 2 {
-			if got, want := s.reaches(all[nodeName(i)], fmt.Sprintf("10.9.0.%d", j+1)), fmt.Sprintf("n%d", i/2*2+j); got != want {
+			if got, want := s.nodeAt(all[nodeName(i)], fmt.Sprintf("10.9.0.%d", j+1)), fmt.Sprintf("n%d", i/2*2+j); got != want {
 				t.Errorf("from n%d: %s answers as %s", i, got, want)
 			}
 		}
 	}
-	if got := s.reaches(all[nodeName(2)], "10.9.0.9"); got != "nobody" {
+	if got := s.nodeAt(all[nodeName(2)], "10.9.0.9"); got != "nobody" {
 		t.Errorf("a node of another slice is reached: %s", got)
 	}
-	if got := s.reaches(all[nodeName(0)], "10.9.0.9"); got != "n4" {
+	if got := s.nodeAt(all[nodeName(0)], "10.9.0.9"); got != "n4" {
 		t.Errorf("n0 reaches %s", got)
 	}
 }

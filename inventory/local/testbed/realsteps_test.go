@@ -21,16 +21,16 @@ import (
 	"patchbay/inventory/provider"
 )
 
-func executes(command string) string {
+func executeStep(command string) string {
 	return fmt.Sprintf(`{"kind":"execute","shell":"sh","command":%q}`, command)
 }
 
-func installs(url, path string) string {
+func installStep(url, path string) string {
 	return fmt.Sprintf(`{"kind":"install","url":%q,"install_path":%q}`, url, path)
 }
 
 // served are the services of a node.
-func (s *site) services(name string) []stepState {
+func (s *site) stepStates(name string) []stepState {
 	s.t.Helper()
 	var all []stepState
 	for _, item := range s.get(name)[name].Services {
@@ -43,11 +43,11 @@ func (s *site) services(name string) []stepState {
 	return all
 }
 
-// over waits until all steps of the node have ended.
-func (s *site) over(name string) []stepState {
+// awaitSteps waits until all steps of the node have ended.
+func (s *site) awaitSteps(name string) []stepState {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		all := s.services(name)
+		all := s.stepStates(name)
 		if j := (stepJournal{Steps: all}); len(all) > 0 && j.allEnded() {
 			return all
 		}
@@ -80,21 +80,21 @@ func tarball(t testing.TB, files map[string]string) []byte {
 	return b.Bytes()
 }
 
-func TestRealServices(t *testing.T) {
+func TestRealSteps(t *testing.T) {
 	s := newSite(t, "setup-r1", 42900)
 	a, web := nodeName(1), nodeName(2)
-	s.set(map[string]provider.Resource{web: s.node("web", "alice")})
-	s.settled(web)
-	n := s.node("a", "alice")
+	s.set(map[string]provider.Resource{web: s.newNode("web", "alice")})
+	s.awaitSettled(web)
+	n := s.newNode("a", "alice")
 	// The installs come from a server inside the node, which its first install
 	// starts: nothing but data: can be there before.
 	n["setup"] = []string{
-		installs("data:,hello%20world", "~/from/data"),
-		installs("http://127.0.0.1:8000/tool.tgz", "/opt/tool"),
-		installs("http://127.0.0.1:8000/missing.tgz", "/opt/missing"),
-		executes("cat /opt/tool/bin/tool; id -un; echo $HOME $USER $LOGNAME $PATH $LANG; pwd; stat -c %U ~/from ~/from/data/* /opt/tool/bin/tool; echo >&2 err"),
-		executes("echo once >> /root/log; exit 3"),
-		executes("sleep 1000 & echo in the background; cat"),
+		installStep("data:,hello%20world", "~/from/data"),
+		installStep("http://127.0.0.1:8000/tool.tgz", "/opt/tool"),
+		installStep("http://127.0.0.1:8000/missing.tgz", "/opt/missing"),
+		executeStep("cat /opt/tool/bin/tool; id -un; echo $HOME $USER $LOGNAME $PATH $LANG; pwd; stat -c %U ~/from ~/from/data/* /opt/tool/bin/tool; echo >&2 err"),
+		executeStep("echo once >> /root/log; exit 3"),
+		executeStep("sleep 1000 & echo in the background; cat"),
 	}
 	s.set(map[string]provider.Resource{a: n})
 	var hits atomic.Int32
@@ -116,8 +116,8 @@ func TestRealServices(t *testing.T) {
 	}
 	go server.Serve(l)
 	defer server.Close()
-	all := s.settled(a)
-	got := s.over(a)
+	all := s.awaitSettled(a)
+	got := s.awaitSteps(a)
 	want := []struct {
 		state         string
 		exit          int
@@ -139,7 +139,7 @@ func TestRealServices(t *testing.T) {
 	if got := s.mustSSH(all[a], "alice", "cat from/data/*; cat /var/log/patchbay/6-execute.log; sudo cat /root/log"); got != "hello worldin the background\nonce" {
 		t.Errorf("in the node: %q", got)
 	}
-	if got := len(s.services(web)); got != 0 {
+	if got := len(s.stepStates(web)); got != 0 {
 		t.Errorf("a node without setup has %d services", got)
 	}
 }
@@ -151,34 +151,34 @@ func TestRealStepsAndKills(t *testing.T) {
 	archive := "data:;base64," + base64.StdEncoding.EncodeToString(tarball(t, map[string]string{"one": "1"}))
 	var steps []string
 	for i := range 3 {
-		steps = append(steps, installs(archive, fmt.Sprintf("/opt/%d", i)))
+		steps = append(steps, installStep(archive, fmt.Sprintf("/opt/%d", i)))
 	}
 	want := ""
 	for i := range 4 {
-		steps = append(steps, executes(fmt.Sprintf("echo %d >>/root/steps; sleep 0.1; echo %d >>/root/steps", i, i)))
+		steps = append(steps, executeStep(fmt.Sprintf("echo %d >>/root/steps; sleep 0.1; echo %d >>/root/steps", i, i)))
 		want += fmt.Sprintf("%d\n%d\n", i, i)
 	}
 	seed := require.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	wanted := map[string]provider.Resource{}
 	for i := range 3 {
-		n := s.node(fmt.Sprintf("n%d", i), "alice")
+		n := s.newNode(fmt.Sprintf("n%d", i), "alice")
 		n["setup"] = steps
 		wanted[nodeName(i)] = n
 	}
 	for range 8 {
-		kill := s.apart()
+		kill := s.runInProcess()
 		over := time.After(time.Duration(100+r.IntN(350)) * time.Millisecond)
-		s.try(wanted)
+		s.trySet(wanted)
 		<-over
 		kill()
 	}
 	s.up()
-	for !s.try(wanted) {
+	for !s.trySet(wanted) {
 	}
-	all := s.settled(nodeName(0), nodeName(1), nodeName(2))
+	all := s.awaitSettled(nodeName(0), nodeName(1), nodeName(2))
 	for name, is := range all {
-		for i, step := range s.over(name) {
+		for i, step := range s.awaitSteps(name) {
 			if step.State != setup.Done {
 				t.Errorf("%s, step %d: %+v", name, i+1, step)
 			}
@@ -195,14 +195,14 @@ func TestRealRestartWhileAStepRuns(t *testing.T) {
 	s.options.Settings.ServicesWait = 200 * time.Millisecond
 	s.up()
 	a := nodeName(1)
-	n := s.node("a", "alice")
-	n["setup"] = []string{executes("echo one >>/root/steps; exec sleep 1000"), executes("echo two >>/root/steps")}
+	n := s.newNode("a", "alice")
+	n["setup"] = []string{executeStep("echo one >>/root/steps; exec sleep 1000"), executeStep("echo two >>/root/steps")}
 	s.set(map[string]provider.Resource{a: n})
-	is := s.settled(a)[a]
+	is := s.awaitSettled(a)[a]
 	wait.Until(t, "the first step runs", func() bool { return strings.TrimSpace(s.mustSSH(is, "alice", "sudo cat /root/steps; echo")) == "one" })
 	s.set(map[string]provider.Resource{a: {"restart_serial": "1"}})
-	is = s.settled(a)[a]
-	steps := s.over(a)
+	is = s.awaitSettled(a)[a]
+	steps := s.awaitSteps(a)
 	if first, second := steps[0], steps[1]; first.State != setup.Done || first.Message != "it ended with the node, which was restarted" || second.State != setup.Done || second.Message != "" {
 		t.Errorf("%+v", steps)
 	}

@@ -21,12 +21,12 @@ import (
 )
 
 func TestHostileClients(t *testing.T) {
-	w, tb := runningWorld(t)
+	h, tb := runFakeHost(t)
 	waitForSocket(t, tb.o.Socket)
-	if st, err := os.Stat(tb.o.Socket); err != nil || st.Mode().Perm() != 0o660 || int(st.Sys().(*syscall.Stat_t).Uid) != w.owner {
+	if st, err := os.Stat(tb.o.Socket); err != nil || st.Mode().Perm() != 0o660 || int(st.Sys().(*syscall.Stat_t).Uid) != h.owner {
 		t.Errorf("the socket is %v, %v", st, err)
 	}
-	if st, err := os.Stat(local.SiteLock(tb.o.Socket)); err != nil || st.Mode().Perm() != 0o600 || int(st.Sys().(*syscall.Stat_t).Uid) != w.owner {
+	if st, err := os.Stat(local.SiteLock(tb.o.Socket)); err != nil || st.Mode().Perm() != 0o600 || int(st.Sys().(*syscall.Stat_t).Uid) != h.owner {
 		t.Errorf("the file that servers lock is %v, %v", st, err)
 	}
 	frame := func(text string) []byte {
@@ -55,8 +55,8 @@ func TestHostileClients(t *testing.T) {
 		{"an unknown action", "shell", "null", "unknown action \"shell\""},
 		{"input that is missing", "get", "", "cannot decode the input of get"},
 		{"names that are none", "get", `{"names":[1]}`, "cannot decode the input of get"},
-		{"too many names", "get", asText(object{"names": many}), "the input of get has 1001 names, at most 1000 can be"},
-		{"too many updates", "set", asText(object{"updates": make([]update, maxNames+1)}), "the input of set has 1001 updates, at most 1000 can be"},
+		{"too many names", "get", toJSON(object{"names": many}), "the input of get has 1001 names, at most 1000 can be"},
+		{"too many updates", "set", toJSON(object{"updates": make([]update, maxNames+1)}), "the input of set has 1001 updates, at most 1000 can be"},
 		{"updates that are none", "set", `{"updates":{}}`, "cannot decode the input of set"},
 		{"endpoints without a provider", "endpoints", `{}`, `"" cannot be the name of a provider`},
 		{"endpoints that are no list", "endpoints", `{"set":1}`, "cannot decode the input of endpoints"},
@@ -67,7 +67,7 @@ func TestHostileClients(t *testing.T) {
 		}
 	}
 	// It is as well as before.
-	bring(t, tb, nodeName(1), present("web", sliceURN))
+	setUntilReady(t, tb, nodeName(1), newNode("web", sliceURN))
 	if a := tb.handle(local.Request{Action: local.ActionAgent, Name: nodeName(1)}, false); a.Error != "only root may connect to nodes" || a.Files != nil {
 		t.Errorf("the manager enters: %+v", a)
 	}
@@ -86,7 +86,7 @@ func waitForSocket(t *testing.T, path string) {
 	}
 }
 
-func asText(v any) string {
+func toJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -94,8 +94,8 @@ func asText(v any) string {
 	return string(b)
 }
 
-// TestOtherUsersAreSentAway asks as a user who may not.
-func TestOtherUsersAreSentAway(t *testing.T) {
+// TestOtherUsersAreRefused asks as a user who may not.
+func TestOtherUsersAreRefused(t *testing.T) {
 	if path := os.Getenv("TESTBED_TEST_SOCKET"); path != "" {
 		a, err := local.Call(t.Context(), path, local.Request{Action: local.ActionList})
 		if err != nil || a.Error == "" || a.Output != nil {
@@ -104,7 +104,7 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 		return
 	}
 	require.Root(t)
-	_, tb := runningWorld(t)
+	_, tb := runFakeHost(t)
 	waitForSocket(t, tb.o.Socket)
 	// Also one who gets through the permissions of file and folders.
 	if err := os.Chmod(tb.o.Socket, 0o666); err != nil {
@@ -137,20 +137,20 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 }
 
 // The owner of the settings is another user than root, and says nothing.
-func TestSilentClientsTakeNoPlaceOfRoot(t *testing.T) {
+func TestSilentClientsDoNotBlockRoot(t *testing.T) {
 	require.Root(t)
-	w := newWorld(t)
-	w.owner = 12345
-	tb, stop := w.run(-1)
+	h := newFakeHost(t)
+	h.owner = 12345
+	tb, stop := h.run(-1)
 	defer stop()
 	waitForSocket(t, tb.o.Socket)
-	for _, path := range []string{filepath.Dir(w.dir), w.dir, tb.o.Socket} {
+	for _, path := range []string{filepath.Dir(h.dir), h.dir, tb.o.Socket} {
 		if err := os.Chmod(path, 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const silent = maxClients + 3
-	err := asUser(w.owner, func() error {
+	err := runAsUser(h.owner, func() error {
 		for range silent {
 			c, err := net.Dial("unix", tb.o.Socket)
 			if err != nil {
@@ -173,8 +173,8 @@ func TestSilentClientsTakeNoPlaceOfRoot(t *testing.T) {
 	}
 }
 
-// asUser lets f connect as a user of that id.
-func asUser(uid int, f func() error) error {
+// runAsUser lets f connect as a user of that id.
+func runAsUser(uid int, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // which ends with the goroutine
@@ -187,10 +187,10 @@ func asUser(uid int, f func() error) error {
 	return <-done
 }
 
-func TestNodeThatIsMeant(t *testing.T) {
-	_, tb := runningWorld(t)
+func TestFindNode(t *testing.T) {
+	_, tb := runFakeHost(t)
 	for i, hostname := range []string{"web.exp", "db", "db"} {
-		r := present(hostname, sliceURN)
+		r := newNode(hostname, sliceURN)
 		r[provider.AttrClientID] = []string{"first", "second", "third"}[i]
 		set(t, tb, nodeName(i), r)
 	}
@@ -216,11 +216,11 @@ func FuzzAnswers(f *testing.F) {
 		f.Add("endpoints", s)
 	}
 	f.Fuzz(func(t *testing.T, action, input string) {
-		w := newWorld(t)
-		tb := w.up(-1)
+		h := newFakeHost(t)
+		tb := h.open(-1)
 		defer tb.close()
-		tb.gateway = &doubleGateway{m: w.last, closers: map[string][]net.Listener{}}
-		if err := tb.findMade(); err != nil {
+		tb.gateway = &doubleGateway{m: h.last, closers: map[string][]net.Listener{}}
+		if err := tb.loadExistingState(); err != nil {
 			t.Fatal(err)
 		}
 		tb.stop() // whoever begins to live stops at once
@@ -229,7 +229,7 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("%+v", a)
 		}
 		tb.work.Wait()
-		entries, err := os.ReadDir(w.dir)
+		entries, err := os.ReadDir(h.dir)
 		if err != nil || len(entries) > 4 {
 			t.Errorf("files %v, %v", entries, err)
 		}
