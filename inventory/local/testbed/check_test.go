@@ -10,8 +10,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// refusals asks for new nodes at once, in a dry run or for real, and returns the
-// kinds and messages of those that are refused, by the number of the node.
+// refusals requests new nodes at once, in a dry run or for real. It returns the kinds and
+// messages of the refused ones, by number of the node.
 func refusals(t *testing.T, tb *Testbed, noop bool, numbers ...int) map[int]string {
 	t.Helper()
 	var updates []object
@@ -43,8 +43,8 @@ func refusals(t *testing.T, tb *Testbed, noop bool, numbers ...int) map[int]stri
 	return wrong
 }
 
-// Nodes for which no port for logins is left are refused in the dry run, and when
-// they are made; a port that rests is not kept from them.
+// Nodes without a free login port are refused in the dry run and at creation. Ports that rest
+// count as free.
 func TestNodesWithoutAPortAreRefusedInTheDryRun(t *testing.T) {
 	h := newFakeHost(t)
 	h.settings.FirstPort, h.settings.LastPort, h.settings.PortRest = 30500, 30503, 1e12 // the gateway has one

@@ -91,7 +91,7 @@ func TestLifeOfANode(t *testing.T) {
 	h.checkNothingLeft(t, tb)
 }
 
-// checkNothingLeft looks that only the testbed itself is there.
+// checkNothingLeft fails if anything but the testbed's own files exists.
 func (h *fakeHost) checkNothingLeft(t *testing.T, tb *Testbed) {
 	t.Helper()
 	for dir, want := range map[string]string{"claims/ids": "[testbed-t:gateway]", "claims/ports": "[testbed-t:gateway]"} {
@@ -121,7 +121,7 @@ func (h *fakeHost) checkNothingLeft(t *testing.T, tb *Testbed) {
 	}
 }
 
-// countWithRoot is how many accounts a door has for so many logins.
+// countWithRoot returns the number of accounts of an endpoint with that many logins.
 func countWithRoot(logins int) int {
 	if logins == 0 {
 		return 0
@@ -143,7 +143,7 @@ func TestRootLogsInWithAllKeysAndIsNotListed(t *testing.T) {
 	if len(a) != 3 || a[2].Login != "root" || !slices.Equal(a[2].Keys, slices.Concat(a[0].Keys, a[1].Keys)) {
 		t.Errorf("the door opens for %+v", a)
 	}
-	// A node of which nobody is a user has no door for root either.
+	// A node without users has no login for root either.
 	set(t, tb, name, provider.Resource{"users": []string{}})
 	r = awaitNode(t, tb, name, isReady)
 	h.mu.Lock()
@@ -153,7 +153,7 @@ func TestRootLogsInWithAllKeysAndIsNotListed(t *testing.T) {
 	}
 }
 
-// What was proven of other accounts says nothing of these.
+// Logins of the other accounts were not proven.
 func TestChangedAccountsAreProvenAgain(t *testing.T) {
 	h, tb := runFakeHost(t)
 	setUntilReady(t, tb, nodeName(1), newNode("web", sliceURN, "alice"))
@@ -370,8 +370,8 @@ func TestPeersOfASliceKnowEachOther(t *testing.T) {
 	}
 }
 
-// TestKilledAtAnyOperation asks for random things of a testbed that is killed
-// at a random operation, again and again; in the end all must be as asked last.
+// TestKilledAtAnyOperation sets random attributes at a testbed that is killed at random
+// operations. In the end all nodes must be in their last desired state.
 func TestKilledAtAnyOperation(t *testing.T) {
 	rounds := 25
 	if testing.Short() {
@@ -386,7 +386,7 @@ func TestKilledAtAnyOperation(t *testing.T) {
 func runKilledRepeatedly(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	h := newFakeHost(t)
-	wanted := map[string]provider.Resource{} // what was asked last, all of it
+	wanted := map[string]provider.Resource{} // desired attributes, by node
 	const names = 4
 	for range 6 {
 		tb, stop := h.run(r.IntN(60))
@@ -421,16 +421,16 @@ func runKilledRepeatedly(t *testing.T, seed uint64) {
 				break
 			}
 			if provider.Gone(getNode(tb, name)) && want != nil {
-				should = want // it was killed before it had written that down
+				should = want // it was killed before it saved that
 			}
 			_, err := trySet(tb, name, should)
 			if err != nil && strings.Contains(err.Error(), "try again") {
-				continue // being removed
+				continue // still being removed
 			}
 			if err != nil && !h.last.isKilled() {
 				t.Fatalf("%s: %v: %v", name, should, err)
 			}
-			wanted[name] = want // a manager goes on asking for it
+			wanted[name] = want // a manager repeats the request
 			if r.IntN(2) == 0 {
 				time.Sleep(time.Duration(r.IntN(3000)) * time.Microsecond)
 			}
@@ -501,8 +501,8 @@ func runKilledRepeatedly(t *testing.T, seed uint64) {
 	}
 }
 
-// TestWithdrawnUsersLoseAccessEvenIfTheNodeFails has a node in which nothing can
-// be set up any more, as a user with the rights of root can make it.
+// In the node nothing can be configured any more, which a user with the rights of root can
+// cause.
 func TestWithdrawnUsersLoseAccessEvenIfTheNodeFails(t *testing.T) {
 	h, tb := runFakeHost(t)
 	name := nodeName(1)

@@ -29,8 +29,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// fakeHost is a host with nodes that are only told of. It outlives the testbeds
-// that are opened in it one after the other.
+// fakeHost is a host with simulated nodes. It outlives the testbeds that tests open on it,
+// one after the other.
 type fakeHost struct {
 	t        *testing.T
 	dir      string
@@ -43,26 +43,26 @@ type fakeHost struct {
 	running  map[string]*fakeSystem // by node
 	starts   map[string]int
 	pids     int
-	wrong    []string // what must never happen
+	wrong    []string // violations of rules that must always hold
 	opens    map[string]gateway.Endpoint
 	peers    map[string]map[netip.Addr]string
 	fabric   map[string]*doubleNetwork // by slice
-	fails    map[string]error          // operation → error, as long as it is there
+	fails    map[string]error          // errors of operations, by operation
 	slow     map[string]chan struct{}
-	done     map[string]int                // how often operations were asked for
-	full     func(name string, v any) bool // what cannot be written, if not nil
+	done     map[string]int                // number of calls, by operation
+	full     func(name string, v any) bool // files that cannot be written, if not nil
 	last     *process
 	steps    map[string]*doubleStep  // by node and number
-	begun    []string                // nodes and numbers of steps, in the order in which they began
-	results  map[string]setup.Report // by URL or command: what comes of it at once
+	begun    []string                // node and number of started steps, in order
+	results  map[string]setup.Report // immediate results of steps, by URL or command
 	oomKills map[string]int64        // by node
 	died     map[string]bool         // nodes that ended without a kill
-	booted   bool                    // and it was the host's boot
-	overruns uint64                  // of each end
+	booted   bool                    // they ended because the host was rebooted
+	overruns uint64                  // of each interface
 	noImages bool
 }
 
-// fakeSystem is a node that runs.
+// fakeSystem is a running node.
 type fakeSystem struct {
 	pid  int
 	spec node.Spec
@@ -70,17 +70,17 @@ type fakeSystem struct {
 	dead chan struct{}
 }
 
-// process is one process of "up": after some operations it does nothing more.
+// process is one process of "up". After some operations it is killed, and does nothing more.
 type process struct {
 	w     *fakeHost
-	left  int // operations until it is killed; below zero: it is not
+	left  int // operations until it is killed; negative: never
 	died  bool
 	dying func()
 }
 
 var errDead = errors.New("killed")
 
-// operation counts an operation, and tells whether it is still done.
+// operation counts an operation, and fails if the process is killed by now.
 func (m *process) operation(name string) error {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -101,7 +101,7 @@ func (m *process) operationLocked(name string) error {
 	return m.w.fails[name]
 }
 
-// doLocked does an operation with the world's lock held, unless it fails.
+// doLocked runs an operation with h.mu held, unless the process is killed.
 func (m *process) doLocked(name string, f func() error) error {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -111,8 +111,8 @@ func (m *process) doLocked(name string, f func() error) error {
 	return f()
 }
 
-// waitWhileSlow waits as long as the operation is slow, or until who asks waits no longer; nil
-// waits for ever.
+// waitWhileSlow waits while the operation is delayed, or until gone is closed; nil waits
+// without limit.
 func (h *fakeHost) waitWhileSlow(operation string, gone <-chan struct{}) error {
 	h.mu.Lock()
 	slow := h.slow[operation]
@@ -150,8 +150,8 @@ func newFakeHost(t *testing.T) *fakeHost {
 	}
 }
 
-// open opens a testbed in the world. It is killed after some operations, or never
-// if that is negative.
+// open opens a testbed on the host. It is killed after that many operations; never if
+// negative.
 func (h *fakeHost) open(operations int) *Testbed {
 	h.t.Helper()
 	t := newTestbed(Options{
@@ -190,7 +190,7 @@ func (h *fakeHost) open(operations int) *Testbed {
 	return t
 }
 
-// run is up and lets it serve, until the function that it gives is called.
+// run opens a testbed and serves it until stop is called.
 func (h *fakeHost) run(operations int) (t *Testbed, stop func()) {
 	h.t.Helper()
 	t = h.open(operations)
@@ -201,7 +201,7 @@ func (h *fakeHost) run(operations int) (t *Testbed, stop func()) {
 	return t, stop
 }
 
-// runFakeHost is a world with a testbed that serves until the test ends.
+// runFakeHost returns a new host with a testbed that serves until the test ends.
 func runFakeHost(t *testing.T) (*fakeHost, *Testbed) {
 	t.Helper()
 	h := newFakeHost(t)
@@ -210,7 +210,7 @@ func runFakeHost(t *testing.T) (*fakeHost, *Testbed) {
 	return h, tb
 }
 
-// startServing lets the testbed serve; nil when it was killed before that.
+// startServing serves the testbed. It returns nil if it was killed before.
 func (h *fakeHost) startServing(t *Testbed) (stop func()) {
 	h.t.Helper()
 	dead := func(err error) bool { return h.last.isKilled() }
@@ -246,7 +246,7 @@ func (h *fakeHost) startServing(t *Testbed) (stop func()) {
 	})
 }
 
-// loadExistingState is find, in a state folder that was made.
+// loadExistingState is loadState for an existing state folder.
 func (t *Testbed) loadExistingState() error {
 	if err := folder(t.nodesDir); err != nil {
 		return err
@@ -324,16 +324,16 @@ func (m *doubleRuntime) Find(_ context.Context, id string) (node.Running, bool) 
 	return node.Running{PID: s.pid}, true
 }
 
-// endSystem ends the system of a node, as its own end or a kill.
+// endSystem ends the system of a node, unexpectedly or by a kill.
 func (h *fakeHost) endSystem(id string) {
 	if s := h.running[id]; s != nil {
 		close(s.dead)
 		delete(h.running, id)
-		delete(h.oomKills, id) // its groups go with it
+		delete(h.oomKills, id) // its cgroups are removed too
 	}
 }
 
-// killSystem lets the system of a node end by itself.
+// killSystem ends the system of a node unexpectedly.
 func (h *fakeHost) killSystem(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -383,7 +383,7 @@ func (m *doubleRuntime) Usage(string) (node.Usage, error) {
 	return node.Usage{Memory: 1, PIDs: 2}, nil
 }
 
-// OOMKills is what the test says of the node.
+// OOMKills returns the number that the test has set.
 func (m *doubleRuntime) OOMKills(id string) (int64, error) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -392,7 +392,7 @@ func (m *doubleRuntime) OOMKills(id string) (int64, error) {
 
 type doubleGateway struct {
 	m       *process
-	closers map[string][]net.Listener // guarded by the world's lock
+	closers map[string][]net.Listener // guarded by the host's mu
 }
 
 func (d *doubleGateway) SetEndpoint(door gateway.Endpoint, public, inside net.Listener) error {
@@ -513,7 +513,7 @@ func (n doubleAllocator) Sweep(instance string, keep func(string, uint32) bool) 
 	return n.allocator.Sweep(instance, keep)
 }
 
-// trySet is a set of one node; the answer's error is the error.
+// trySet is a set of one node. It returns the error of the answer.
 func trySet(t *Testbed, name string, should provider.Resource) (map[string]any, error) {
 	b, err := json.Marshal(object{"updates": []object{{"name": name, "should": should}}})
 	if err != nil {
@@ -541,7 +541,7 @@ func trySet(t *Testbed, name string, should provider.Resource) (map[string]any, 
 	return c, nil
 }
 
-// set is ask of what is not refused.
+// set is trySet, which must succeed.
 func set(t *testing.T, tb *Testbed, name string, should provider.Resource) {
 	t.Helper()
 	if _, err := trySet(tb, name, should); err != nil {
@@ -549,14 +549,14 @@ func set(t *testing.T, tb *Testbed, name string, should provider.Resource) {
 	}
 }
 
-// setUntilReady is set until the node is ready.
+// setUntilReady is set, and waits until the node is ready.
 func setUntilReady(t *testing.T, tb *Testbed, name string, should provider.Resource) provider.Resource {
 	t.Helper()
 	set(t, tb, name, should)
 	return awaitNode(t, tb, name, isReady)
 }
 
-// remove removes a node.
+// remove removes a node and waits until it is gone.
 func remove(t *testing.T, tb *Testbed, name string) {
 	t.Helper()
 	set(t, tb, name, absent)
@@ -574,7 +574,7 @@ func getNode(t *Testbed, name string) provider.Resource {
 	return out["resources"].([]provider.Resource)[0]
 }
 
-// awaitNode waits until what it sees of a node is good.
+// awaitNode waits until good accepts the node.
 func awaitNode(t *testing.T, tb *Testbed, name string, good func(provider.Resource) bool) (r provider.Resource) {
 	t.Helper()
 	wait.Holds(t, func() bool { r = getNode(tb, name); return good(r) }, func() string { return fmt.Sprintf("node %s stays %v", name, r) })
@@ -587,7 +587,7 @@ func isSettled(r provider.Resource) bool {
 
 func isReady(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateReady }
 
-// newNode is what a manager asks of a new node.
+// newNode returns the attributes of a new node.
 func newNode(hostname, slice string, logins ...string) provider.Resource {
 	return provider.Resource{
 		"ensure": "present", "component": "host1", "power": "on", "restart_serial": "0", "sliver_type": "container", "image": "host",
@@ -606,7 +606,7 @@ func userItems(logins ...string) []string {
 
 const sliceURN = "urn:publicid:IDN+example.org+slice+one"
 
-// names of nodes in tests.
+// nodeName returns the id of node i.
 func nodeName(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
 
 func allocationHolders(t testing.TB, dir string) []string {

@@ -15,8 +15,7 @@ import (
 	"patchbay/inventory/local/setup"
 )
 
-// agentRequest is what a testbed asks an agent for, and agentAnswer what it is
-// answered, as package agent sends them.
+// agentRequest and agentAnswer are the messages of package agent.
 type agentRequest struct {
 	Op, Network   string
 	Command       *agent.Command
@@ -29,7 +28,7 @@ type agentAnswer struct {
 	Facts *agent.Facts `json:",omitempty"`
 }
 
-// Agent connects to a double of the node's agent.
+// Agent connects to a simulated agent.
 func (m *doubleRuntime) Agent(_ context.Context, id string) (*fdsocket.Conn, error) {
 	if m.isKilled() {
 		return nil, errDead
@@ -46,13 +45,13 @@ func (m *doubleRuntime) Agent(_ context.Context, id string) (*fdsocket.Conn, err
 	return ours, nil
 }
 
-// serveAgent does what the one request of a connection asks for.
+// serveAgent carries out the request of a connection.
 func (m *doubleRuntime) serveAgent(c *fdsocket.Conn, id string) {
 	defer c.Close()
 	var q agentRequest
 	files, err := c.Receive(&q, 16<<20, 3)
 	if err != nil {
-		return // the asker went away
+		return // the client is gone
 	}
 	defer func() {
 		for _, f := range files {
@@ -100,7 +99,7 @@ func (m *doubleRuntime) serveAgent(c *fdsocket.Conn, id string) {
 	if err != nil {
 		a, give = agentAnswer{Error: err.Error()}, nil
 	}
-	_ = c.Send(a, give...) // the asker may have gone away
+	_ = c.Send(a, give...) // the client may be gone
 }
 
 func (m *doubleRuntime) configure(id string, c agent.Configuration, gone <-chan struct{}) (*agent.Facts, error) {
@@ -124,7 +123,7 @@ func (m *doubleRuntime) configure(id string, c agent.Configuration, gone <-chan 
 	return new(agent.Facts), nil
 }
 
-// listen is a socket that listens somewhere else than in the node.
+// listen opens a listener outside of the node.
 func (m *doubleRuntime) listen(network string) ([]*os.File, error) {
 	if err := m.operation("listen " + network); err != nil {
 		return nil, err
@@ -147,7 +146,7 @@ func (m *doubleRuntime) listen(network string) ([]*os.File, error) {
 	return []*os.File{f}, err
 }
 
-// exec begins a step or waits for one, as package setup does in a node.
+// exec starts a step or waits for one, as package setup does in a node.
 func (m *doubleRuntime) exec(c *fdsocket.Conn, id string, words []string, stdio []*os.File, gone <-chan struct{}) {
 	if err := m.operation("setup " + words[1]); err != nil {
 		_ = c.Send(agentAnswer{Error: err.Error()})
@@ -163,7 +162,7 @@ func (m *doubleRuntime) exec(c *fdsocket.Conn, id string, words []string, stdio 
 	if c.Send(agentAnswer{}) != nil {
 		return
 	}
-	reports := json.NewEncoder(stdio[1]) // who does not read any more is not told
+	reports := json.NewEncoder(stdio[1]) // errors are ignored: the client may be gone
 	if words[1] == "run" {
 		input, _ := io.ReadAll(stdio[0])
 		if r, err := m.beginStep(s, id, words[2], input); err == nil {
@@ -198,7 +197,7 @@ func (h *fakeHost) stepReport(step *doubleStep) setup.Report {
 	return step.report
 }
 
-// beginStep begins a step unless it has begun, and says how it is.
+// beginStep starts a step unless it was started, and returns its state.
 func (m *doubleRuntime) beginStep(s *fakeSystem, id, number string, input []byte) (setup.Report, error) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -227,15 +226,14 @@ func (m *doubleRuntime) beginStep(s *fakeSystem, id, number string, input []byte
 	return step.report, nil
 }
 
-// doubleStep is a step as a node that is only told of knows it; it outlives its
-// runs, as a disk does.
+// doubleStep is a step in a simulated node. Like files on a disk, it outlives the node's runs.
 type doubleStep struct {
 	order  setup.Assignment
 	report setup.Report
-	ended  chan struct{} // closed when it has ended
+	ended  chan struct{} // closed at its end
 }
 
-// endStep ends a step that runs, or is about to.
+// endStep ends a step that runs or is about to.
 func (h *fakeHost) endStep(id, number string, r setup.Report) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// doubleNetwork is a network that is only told of: its links, and in which run of its
-// node each end is plugged.
+// doubleNetwork is a simulated network: its links, and the run of its node in which each end
+// was attached.
 type doubleNetwork struct {
 	links   map[string]fabric.Link
 	plugged map[string]int
@@ -63,7 +63,7 @@ func (f doubleFabric) SetLink(ctx context.Context, l fabric.Link) (string, error
 	return emulator, nil
 }
 
-// AttachEnd takes the disk of a node for its network.
+// AttachEnd identifies the node by its open disk instead of a network namespace.
 func (f doubleFabric) AttachEnd(ctx context.Context, slice, link, end string, space fabric.Namespace) error {
 	if err := f.w.waitWhileSlow("plug "+slice, ctx.Done()); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (m *doubleRuntime) Network(id string) (*os.File, error) {
 	return os.Open(filepath.Join(m.path(id), "disk.img"))
 }
 
-// hasLinksLocked tells whether a running node has all its interfaces.
+// hasLinksLocked reports whether a running node has all its interfaces.
 func (h *fakeHost) hasLinksLocked(s *fakeSystem) bool {
 	for _, n := range h.fabric {
 		for _, l := range n.links {
@@ -168,7 +168,7 @@ func (h *fakeHost) hasLinksLocked(s *fakeSystem) bool {
 	return true
 }
 
-// attachedEnds are those of a link of a slice that are plugged into running nodes.
+// attachedEnds returns the ends of a link that are attached to running nodes.
 func (h *fakeHost) attachedEnds(slice, link string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,7 +184,7 @@ func (h *fakeHost) attachedEnds(slice, link string) []string {
 	return all
 }
 
-// interfaceItem is an item of interfaces; more are further keys.
+// interfaceItem returns an item of the attribute interfaces; more are further keys.
 func interfaceItem(client, link, address, more string) string {
 	item := fmt.Sprintf(`{"client_id":%q,"link":%q,"slice":%q`, client, link, sliceURN)
 	if address != "" {
@@ -193,7 +193,7 @@ func interfaceItem(client, link, address, more string) string {
 	return item + more + "}"
 }
 
-// newLinkedNode is present with interfaces.
+// newLinkedNode is newNode with interfaces.
 func newLinkedNode(hostname string, items ...string) provider.Resource {
 	r := newNode(hostname, sliceURN, "alice")
 	r["interfaces"] = items

@@ -15,10 +15,10 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// doubleEgress notes which numbers are attached.
+// doubleEgress records which numbers are attached.
 type doubleEgress struct {
 	mu       sync.Mutex
-	attached map[int]int // how often
+	attached map[int]int // number of times
 	owners   map[int]string
 	err      error
 }
@@ -70,7 +70,7 @@ func (e *doubleEgress) attachedNumbers() string {
 	return fmt.Sprint(all)
 }
 
-// runWithEgress is run with a way outside.
+// runWithEgress is run with an outside network.
 func (h *fakeHost) runWithEgress(e *doubleEgress) (*Testbed, func()) {
 	h.t.Helper()
 	tb := h.open(-1)
@@ -145,19 +145,18 @@ func TestFailingEgressFailsNewNodesOnly(t *testing.T) {
 	set(t, tb, fresh, provider.Resource{"restart_serial": "1"})
 	e.fail(nil)
 	awaitNode(t, tb, fresh, isReady)
-	for n := 0; e.attachedNumbers() != "[1×2 2×1]"; n++ { // the old one is tried again
+	for n := 0; e.attachedNumbers() != "[1×2 2×1]"; n++ { // the old node is retried
 		if n > 5000 {
 			t.Fatalf("attached are %s", e.attachedNumbers())
 		}
 		awaitNode(t, tb, old, isReady)
 	}
-	// Root of the node has a device of that name: its own affair.
+	// Root of the node created a device of that name: no error.
 	e.fail(fmt.Errorf("n1: %w", egress.ErrOccupied))
 	setUntilReady(t, tb, old, provider.Resource{"restart_serial": "1"})
 }
 
-// TestNodesThatWereNotedWithOneNumber: the second gets another, and what is held is
-// what is noted.
+// The second node gets another number, and the held numbers are those saved.
 func TestNodesSavedWithTheSameNumber(t *testing.T) {
 	h, e := newFakeHost(t), &doubleEgress{attached: map[int]int{}, owners: map[int]string{}}
 	tb, stop := h.runWithEgress(e)
@@ -209,7 +208,7 @@ func TestEgressNumbersAreUnique(t *testing.T) {
 	}
 }
 
-// What a node has outside is not on its links.
+// Addresses of the outside network must not be used on links.
 func TestEgressAddressesAreRefusedOnLinks(t *testing.T) {
 	for _, tt := range []struct {
 		address string

@@ -17,7 +17,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// failOperation makes an operation of the world fail, or work again.
+// failOperation makes an operation of the host fail, or succeed again with nil.
 func (h *fakeHost) failOperation(operation string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -28,7 +28,7 @@ func (h *fakeHost) failOperation(operation string, err error) {
 	}
 }
 
-// runOneNode is a testbed with one node that is ready.
+// runOneNode opens a testbed with one ready node.
 func (h *fakeHost) runOneNode() (tb *Testbed, stop func()) {
 	h.t.Helper()
 	tb, stop = h.run(-1)
@@ -97,7 +97,7 @@ func TestNextProgramRetriesFailedNodeOnce(t *testing.T) {
 	}
 	stop()
 	h.failOperation("configure", nil)
-	for range 2 { // and it is not forgotten that it is well
+	for range 2 { // its readiness is kept
 		tb, stop = h.run(-1)
 		if r := awaitNode(t, tb, nodeName(1), isSettled); !isReady(r) || tb.node(nodeName(1)).snapshot().Failed != "" {
 			t.Errorf("mended: %v", r)
@@ -106,7 +106,7 @@ func TestNextProgramRetriesFailedNodeOnce(t *testing.T) {
 	}
 }
 
-// acceptsLogins tells whether the port of node 1 is open.
+// acceptsLogins reports whether the port of node 1 is open.
 func (h *fakeHost) acceptsLogins(tb *Testbed) bool {
 	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", tb.node(nodeName(1)).snapshot().Port))
 	if err == nil {
@@ -188,7 +188,7 @@ func TestUnchangedConfigurationIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// A node that is being removed is no peer any more: a new one may have its name.
+// A node that is being removed is no peer any more: a new one may have its names.
 func TestNodesBeingRemovedAreNoPeers(t *testing.T) {
 	h := newFakeHost(t)
 	tb, stop := h.runOneNode()
@@ -220,7 +220,7 @@ func TestNodeThatCannotBeRemovedDelaysNoOther(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(tb.nodesDir, spoilt, recordFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// What the spoilt one has claimed is nobody else's as long as it may run.
+	// Numbers of a node with a damaged record stay allocated while it may run.
 	base, err := tb.userIDs.(doubleAllocator).allocator.Allocate("testbed-t/"+spoilt, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestNodesSurviveTheProgram(t *testing.T) {
 	var log bytes.Buffer
 	h.log = slog.New(slog.NewTextHandler(&log, nil))
 	_, stop := h.runOneNode()
-	for range 10 { // who is heard first is left to chance
+	for range 10 { // the order is random
 		stop()
 		var tb *Testbed
 		tb, stop = h.run(-1)
@@ -286,7 +286,7 @@ func TestNodesSurviveTheProgram(t *testing.T) {
 	}
 }
 
-// delayOperation makes an operation of the world wait until the function is called.
+// delayOperation delays an operation of the host until goOn is called.
 func (h *fakeHost) delayOperation(operation string) (goOn func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -319,7 +319,7 @@ func TestNodesThatCannotBeRemovedDoNotBlockNewNodes(t *testing.T) {
 			goOn = h.delayOperation(slow)
 		}
 		set(t, tb, nodeName(1), absent)
-		if slow == "remove" { // not at its first attempt
+		if slow == "remove" { // later attempts do not wait for a place
 			awaitNode(t, tb, nodeName(1), func(provider.Resource) bool { return h.operationCount("remove") > 0 })
 			goOn = h.delayOperation(slow)
 		}
@@ -332,8 +332,8 @@ func TestNodesThatCannotBeRemovedDoNotBlockNewNodes(t *testing.T) {
 	}
 }
 
-// Nodes are removed many at a time, for each waits for the kernel, and they keep
-// no others from being made.
+// Many nodes are removed at a time, since each waits for the kernel. Their removal does not delay
+// new nodes.
 func TestNodesAreRemovedConcurrently(t *testing.T) {
 	h := newFakeHost(t)
 	tb := h.open(-1)
@@ -387,7 +387,7 @@ func TestExperimentKeysDelayNoOtherSlice(t *testing.T) {
 	h := newFakeHost(t)
 	tb, stop := h.runOneNode()
 	defer stop()
-	tb.keysMu.Lock() // the disk is slow
+	tb.keysMu.Lock() // simulates a slow disk
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)

@@ -38,7 +38,7 @@ func TestForeignEndpoints(t *testing.T) {
 	alice, bob := userItems("alice"), userItems("bob")
 	id := foreignEndpointID("rack", "n1")
 
-	// First only the users are known.
+	// At first only the users are known.
 	d := requestEndpoints(t, tb, local.EndpointsInput{Set: []local.EndpointRequest{{Name: "n1", Users: alice}}})["n1"]
 	if d.Error != "" || d.Login != nil || !slices.Equal(d.Users, alice) || len(h.opens) != 0 {
 		t.Errorf("users alone: %+v", d)

@@ -14,7 +14,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// serveManifests answers the manifest socket with text until the test ends.
+// serveManifests answers at the manifest socket until the test ends.
 func serveManifests(t *testing.T, path string, answers ...string) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -108,7 +108,7 @@ func TestGeniGet(t *testing.T) {
 	}
 }
 
-// A node that does not take its manifest holds room for one of all.
+// A node that does not read its manifest blocks only one slot.
 func TestManifestsInMemoryAreBounded(t *testing.T) {
 	tb := newTestbed(Options{})
 	var gives []func()

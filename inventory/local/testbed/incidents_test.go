@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// hasMessage is a node that is ready and has a message with that text; empty: no message.
+// hasMessage accepts a ready node whose message contains text; empty: no message.
 func hasMessage(text string) func(provider.Resource) bool {
 	return func(r provider.Resource) bool {
 		message := r.Text(provider.AttrMessage)
@@ -17,15 +17,15 @@ func hasMessage(text string) func(provider.Resource) bool {
 	}
 }
 
-// addOOMKills lets the kernel end processes of a node for want of memory.
+// addOOMKills simulates OOM kills in a node.
 func (h *fakeHost) addOOMKills(name string, more int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.oomKills[name] += more
 }
 
-// A node whose agent hangs is ready, says so, is not killed, and takes the message
-// back when the agent goes on.
+// A node whose agent hangs stays ready, reports it, is not killed, and stops reporting it when the
+// agent recovers.
 func TestHangingNodeIsReportedUntilItRecovers(t *testing.T) {
 	h := newFakeHost(t)
 	tb := h.open(-1)
@@ -44,8 +44,8 @@ func TestHangingNodeIsReportedUntilItRecovers(t *testing.T) {
 	h.mu.Unlock()
 }
 
-// What went wrong in a node is told until its user restarts it, also by the next
-// program, and each process that was ended is counted once.
+// Incidents are reported until the user restarts the node, also after a restart of the program,
+// and each killed process is counted once.
 func TestIncidentsAreReportedUntilTheRestart(t *testing.T) {
 	h := newFakeHost(t)
 	tb, stop := h.runOneNode()
@@ -76,7 +76,7 @@ func TestIncidentsAreReportedUntilTheRestart(t *testing.T) {
 	awaitNode(t, tb, name, hasMessage(""))
 }
 
-// A node that ended while no program ran says so, and why, until its user restarts it.
+// A node that ended while no program ran reports that until its user restarts it.
 func TestDeathsWhileStoppedAreReported(t *testing.T) {
 	h := newFakeHost(t)
 	tb, stop := h.runOneNode()

@@ -96,7 +96,7 @@ func TestRefusedInterfaces(t *testing.T) {
 	}
 }
 
-// propertyTowards is a property towards so many others.
+// propertyTowards returns a property towards n interfaces.
 func propertyTowards(n int) string {
 	names := make([]string, n)
 	for i := range names {

@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// largestInterfaces are interfaces as large as a node can have them.
+// largestInterfaces returns interfaces of the maximal size.
 func largestInterfaces() []string {
 	var items []string
 	for i := range maxInterfaces {
@@ -30,7 +30,7 @@ func TestMemoryOfInterfacesIsBounded(t *testing.T) {
 	}
 	each := excessWeight(ifaces)
 	tb.mu.Lock()
-	other := tb.newController(nodeName(100)) // which is told of nowhere
+	other := tb.newController(nodeName(100)) // registered nowhere
 	other.excessWeight, other.removed = sharedInterfaceWeight-each-each/2, true
 	tb.nodes[other.id] = other
 	tb.mu.Unlock()
@@ -63,7 +63,7 @@ func desiredWith(t *testing.T, items []string) desired {
 	return a
 }
 
-// Interfaces take no more memory than they weigh.
+// Interfaces take no more memory than their estimated weight.
 func TestWeightEstimatesTheMemory(t *testing.T) {
 	many := func(n int, f func(i int) string) string {
 		var all []string

@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// describeLink is a link in one line: its ends, then its shapes.
+// describeLink returns a link as one line: its ends, then its shapes.
 func describeLink(l *link) string {
 	if l == nil {
 		return "none"
@@ -79,7 +79,7 @@ func TestLinksArePlannedFromTheirEnds(t *testing.T) {
 	}
 }
 
-// What is drawn of a slice grows with what its nodes have said, whatever they name.
+// The size of a plan is bounded by the size of the nodes' interfaces.
 func TestPlanSizeFollowsTheRequest(t *testing.T) {
 	const nodes, named = 200, 1000
 	list := func(f func(i int) string) string {
@@ -116,7 +116,7 @@ func TestPlanSizeFollowsTheRequest(t *testing.T) {
 	}
 }
 
-// trySetAll is a set of several nodes; the errors are by node.
+// trySetAll is a set of several nodes. It returns the errors by node.
 func trySetAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.Resource) map[string]string {
 	t.Helper()
 	updates := []object{}
@@ -136,7 +136,7 @@ func trySetAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.
 	return wrong
 }
 
-// setAll is askAll of what is not refused.
+// setAll is trySetAll, which must succeed.
 func setAll(t *testing.T, tb *Testbed, should map[string]provider.Resource) {
 	t.Helper()
 	if wrong := trySetAll(t, tb, false, should); len(wrong) > 0 {
@@ -199,7 +199,7 @@ func TestRefusedLinks(t *testing.T) {
 	}
 }
 
-// A link is as its ends say that are there, and who comes later must fit.
+// The existing ends determine a link; later ones must not conflict with them.
 func TestLateEndsMustNotConflict(t *testing.T) {
 	h := newFakeHost(t)
 	h.settings.SharedVLANs = []string{"office"}
@@ -223,8 +223,8 @@ func TestLateEndsMustNotConflict(t *testing.T) {
 	h.checkNothingLeft(t, tb)
 }
 
-// Two nodes that were accepted at once, each alone, and do not fit together, are not
-// joined, and one that fits once another has gone waits for that.
+// Two conflicting nodes that were accepted at the same moment are not connected. A node that
+// fits once another is removed waits for that.
 func TestEndsAcceptedAtOnceMustNotConflict(t *testing.T) {
 	h := newFakeHost(t)
 	h.settings.SharedVLANs = []string{"office"}
@@ -235,7 +235,7 @@ func TestEndsAcceptedAtOnceMustNotConflict(t *testing.T) {
 		a: newLinkedNode("a", interfaceItem("0", "lan", "", `,"shared_vlan":"office"`)),
 		b: newLinkedNode("b", interfaceItem("1", "lan", "", "")),
 	}
-	accept := func(name string) { // as set does, when the check of both is over
+	accept := func(name string) { // as set does after checking both
 		t.Helper()
 		text, err := json.Marshal(object{"name": name, "should": should[name]})
 		var u update

@@ -47,13 +47,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// site is a real testbed of this host.
+// site is a real testbed on this host.
 type site struct {
 	t       testing.TB
 	options Options
-	key     string // file of a private key
-	public  string // its line
-	stop    func() // the testbed
+	key     string // path of a private key
+	public  string // its public line
+	stop    func() // stops the testbed
 	testbed *Testbed
 }
 
@@ -103,7 +103,7 @@ func newSite(t testing.TB, instance string, first int) *site {
 	return w
 }
 
-// up runs the testbed, after a first one was stopped.
+// up runs the testbed; a running one is stopped first.
 func (s *site) up() {
 	s.t.Helper()
 	s.stop()
@@ -137,7 +137,7 @@ func (s *site) up() {
 	}
 }
 
-// call is one call of the provider, over the socket.
+// call is a call of the provider over the socket.
 func (s *site) call(action string, input, output any) {
 	s.t.Helper()
 	b, err := json.Marshal(input)
@@ -156,8 +156,8 @@ func (s *site) call(action string, input, output any) {
 	}
 }
 
-// trySet asks for it of a testbed that may be killed at any time, and tells whether
-// all was accepted.
+// trySet is a set at a testbed that may be killed at any time. It reports whether all changes
+// were accepted.
 func (s *site) trySet(should map[string]provider.Resource) bool {
 	updates := []object{}
 	for name, r := range should {
@@ -209,7 +209,7 @@ func (s *site) get(names ...string) map[string]observedNode {
 	return all
 }
 
-// awaitSettled waits until all nodes are ready, or failed, or gone.
+// awaitSettled waits until all nodes are ready, failed or gone.
 func (s *site) awaitSettled(names ...string) map[string]observedNode {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -243,7 +243,7 @@ func (s *site) newNode(hostname string, logins ...string) provider.Resource {
 	return r
 }
 
-// ssh runs a command at a login (user@host:port), with OpenSSH.
+// ssh runs a command over a login (user@host:port) with OpenSSH.
 func (s *site) ssh(r observedNode, user, line string) (string, error) {
 	s.t.Helper()
 	host, port, err := net.SplitHostPort(r.Login[0])
@@ -287,7 +287,7 @@ func TestRealNodes(t *testing.T) {
 	if _, err := s.ssh(all[a], "bob", "true"); err == nil {
 		t.Error("bob gets into a, where he has no account")
 	}
-	// From node to node by name with the experiment's key.
+	// Between nodes, by name and with the experiment's key.
 	if got := s.mustSSH(all[a], "alice", "ssh -o BatchMode=yes b hostname"); got != "b" {
 		t.Errorf("from a to b: %q", got)
 	}
@@ -303,7 +303,7 @@ func TestRealNodes(t *testing.T) {
 		t.Errorf("geni-get nothing: %q, %v", out, err)
 	}
 
-	s.up() // nodes go on
+	s.up() // nodes keep running
 	all = s.awaitSettled(a, b)
 	if got := s.mustSSH(all[a], "alice", "cat file"); got != "kept" {
 		t.Errorf("after a restart of the testbed: %q", got)
@@ -411,7 +411,7 @@ func TestKilledSystemIsRestarted(t *testing.T) {
 	}
 }
 
-// runUp is the test binary as "up": its options are in the environment.
+// runUp runs the test binary as "up", with options from the environment.
 func runUp(options string) {
 	var o Options
 	err := json.Unmarshal([]byte(options), &o)
@@ -431,8 +431,7 @@ func runUp(options string) {
 	os.Exit(0)
 }
 
-// runInProcess runs the testbed as a process of its own from now on; kill ends it as
-// a loss of power would.
+// runInProcess runs the testbed in its own process from now on; kill ends it abruptly.
 func (s *site) runInProcess() (kill func()) {
 	s.t.Helper()
 	s.stop()

@@ -10,7 +10,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// hostAddress is an address of this host that is not loopback.
+// hostAddress returns an address of this host that is not loopback.
 func hostAddress(t *testing.T) netip.Addr {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -26,8 +26,8 @@ func hostAddress(t *testing.T) netip.Addr {
 	return netip.Addr{}
 }
 
-// TestRealForeignEndpoint puts a node of one testbed behind the gateway of
-// another, as if it was another provider's.
+// TestRealForeignEndpoint gives a node of one testbed an endpoint at the gateway of another, like
+// a node of another provider.
 func TestRealForeignEndpoint(t *testing.T) {
 	one, two := newSite(t, "testbed-r6", 42600), newSite(t, "testbed-r7", 42650)
 	name := nodeName(6)

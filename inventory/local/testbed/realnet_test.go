@@ -25,8 +25,8 @@ func (s *site) newLinkedNode(hostname string, items ...string) provider.Resource
 	return r
 }
 
-// nodeAt tells whether there is an SSH server at an address or name, as seen from
-// a node, and which node it is.
+// nodeAt returns the host name of the SSH server at an address or name, as seen from a node;
+// empty if there is none.
 func (s *site) nodeAt(r observedNode, at string) string {
 	s.t.Helper()
 	out, err := s.ssh(r, "alice", "ssh -o BatchMode=yes -o ConnectTimeout=3 "+at+" hostname")
@@ -36,7 +36,7 @@ func (s *site) nodeAt(r observedNode, at string) string {
 	return out
 }
 
-// sshBanners are what answers at port 22 of addresses or names, as seen from a node.
+// sshBanners returns the answers at port 22 of addresses or names, as seen from a node.
 func (s *site) sshBanners(r observedNode, at ...string) map[string]string {
 	s.t.Helper()
 	const script = `for at in %s; do echo "$at $(timeout 5 bash -c "head -1 </dev/tcp/$at/22" 2>&1)"; done`
@@ -51,7 +51,7 @@ func (s *site) sshBanners(r observedNode, at ...string) map[string]string {
 	return all
 }
 
-// interfaceItems are the interfaces of a node as it reports them.
+// interfaceItems returns the reported interfaces of a node.
 func (s *site) interfaceItems(name string) map[string]map[string]any {
 	s.t.Helper()
 	var out struct {
@@ -69,7 +69,7 @@ func (s *site) interfaceItems(name string) map[string]map[string]any {
 	return all
 }
 
-// networks are those that the site has.
+// networks lists the networks of the site.
 func (s *site) networks() []string {
 	s.t.Helper()
 	h, err := fabric.Open(fabric.Options{Folder: filepath.Join(s.options.State, fabricsFolder)})
@@ -84,8 +84,7 @@ func (s *site) networks() []string {
 	return all
 }
 
-// reapChildren waits for what testbeds that were killed had started, which is this
-// process's by now.
+// reapChildren waits for processes of killed testbeds, which are now children of this process.
 func reapChildren() {
 	for {
 		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
@@ -94,8 +93,8 @@ func reapChildren() {
 	}
 }
 
-// TestRealLinks has three nodes on a LAN, two of them on a shaped link beside it,
-// through restarts of a node and of the testbed, until the first and then all go.
+// TestRealLinks has three nodes on a LAN, two of them also on a shaped link, through restarts of
+// a node and of the testbed, until first one and then all nodes are removed.
 func TestRealLinks(t *testing.T) {
 	require.Root(t)
 	reapChildren()
@@ -182,7 +181,7 @@ func TestRealLinks(t *testing.T) {
 	}
 	s.set(map[string]provider.Resource{b: {"ensure": "absent"}, c: {"ensure": "absent"}})
 	s.awaitGone(b, c)
-	// That of the last goes a little later.
+	// The last network is removed a little later.
 	for end := time.Now().Add(20 * time.Second); len(s.networks()) > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("networks are left: %v", s.networks())
@@ -196,7 +195,7 @@ func TestRealLinks(t *testing.T) {
 	hoststate.Await(t, before, 30*time.Second)
 }
 
-// TestSlicesAreIsolated has two slices with the same addresses, names and all.
+// TestSlicesAreIsolated has two slices with the same addresses and names.
 func TestSlicesAreIsolated(t *testing.T) {
 	s := newSite(t, "testbed-l2", 43200)
 	want := map[string]provider.Resource{}

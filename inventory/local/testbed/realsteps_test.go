@@ -29,7 +29,7 @@ func installStep(url, path string) string {
 	return fmt.Sprintf(`{"kind":"install","url":%q,"install_path":%q}`, url, path)
 }
 
-// served are the services of a node.
+// stepStates returns the reported steps of a node.
 func (s *site) stepStates(name string) []stepState {
 	s.t.Helper()
 	var all []stepState
@@ -57,7 +57,7 @@ func (s *site) awaitSteps(name string) []stepState {
 	}
 }
 
-// tarball is a tar.gz archive of files.
+// tarball returns a tar.gz archive of files.
 func tarball(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -86,8 +86,8 @@ func TestRealSteps(t *testing.T) {
 	s.set(map[string]provider.Resource{web: s.newNode("web", "alice")})
 	s.awaitSettled(web)
 	n := s.newNode("a", "alice")
-	// The installs come from a server inside the node, which its first install
-	// starts: nothing but data: can be there before.
+	// The installs come from a server inside the node, which its first install starts; before that,
+	// only data: URLs work.
 	n["setup"] = []string{
 		installStep("data:,hello%20world", "~/from/data"),
 		installStep("http://127.0.0.1:8000/tool.tgz", "/opt/tool"),
@@ -144,8 +144,8 @@ func TestRealSteps(t *testing.T) {
 	}
 }
 
-// TestRealStepsAndKills kills the program at random instants while nodes do their
-// steps: each is done once, in its order, and none is lost.
+// TestRealStepsAndKills kills the program at random moments while nodes run their steps: each
+// step runs once, in order, and none is lost.
 func TestRealStepsAndKills(t *testing.T) {
 	s := newSite(t, "setup-r2", 43000)
 	archive := "data:;base64," + base64.StdEncoding.EncodeToString(tarball(t, map[string]string{"one": "1"}))
@@ -189,7 +189,7 @@ func TestRealStepsAndKills(t *testing.T) {
 	}
 }
 
-// TestRealRestartWhileAStepRuns: the step ends with the node, and the next one is done.
+// The step ends with the node, and the next step runs.
 func TestRealRestartWhileAStepRuns(t *testing.T) {
 	s := newSite(t, "setup-r3", 43100)
 	s.options.Settings.ServicesWait = 200 * time.Millisecond

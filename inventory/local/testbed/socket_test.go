@@ -55,8 +55,8 @@ func TestHostileClients(t *testing.T) {
 		{"an unknown action", "shell", "null", "unknown action \"shell\""},
 		{"input that is missing", "get", "", "cannot decode the input of get"},
 		{"names that are none", "get", `{"names":[1]}`, "cannot decode the input of get"},
-		{"too many names", "get", toJSON(object{"names": many}), "the input of get has 1001 names, at most 1000 can be"},
-		{"too many updates", "set", toJSON(object{"updates": make([]update, maxNames+1)}), "the input of set has 1001 updates, at most 1000 can be"},
+		{"too many names", "get", toJSON(object{"names": many}), "the input of get has 1001 names, at most 1000 are allowed"},
+		{"too many updates", "set", toJSON(object{"updates": make([]update, maxNames+1)}), "the input of set has 1001 updates, at most 1000 are allowed"},
 		{"updates that are none", "set", `{"updates":{}}`, "cannot decode the input of set"},
 		{"endpoints without a provider", "endpoints", `{}`, `"" cannot be the name of a provider`},
 		{"endpoints that are no list", "endpoints", `{"set":1}`, "cannot decode the input of endpoints"},
@@ -66,7 +66,7 @@ func TestHostileClients(t *testing.T) {
 			t.Errorf("%s: %q, %v", tt.rule, a.Error, err)
 		}
 	}
-	// It is as well as before.
+	// The testbed still works.
 	setUntilReady(t, tb, nodeName(1), newNode("web", sliceURN))
 	if a := tb.handle(local.Request{Action: local.ActionAgent, Name: nodeName(1)}, false); a.Error != "only root may connect to nodes" || a.Files != nil {
 		t.Errorf("the manager enters: %+v", a)
@@ -94,7 +94,7 @@ func toJSON(v any) string {
 	return string(b)
 }
 
-// TestOtherUsersAreRefused asks as a user who may not.
+// TestOtherUsersAreRefused calls as a user without permission.
 func TestOtherUsersAreRefused(t *testing.T) {
 	if path := os.Getenv("TESTBED_TEST_SOCKET"); path != "" {
 		a, err := local.Call(t.Context(), path, local.Request{Action: local.ActionList})
@@ -106,7 +106,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	require.Root(t)
 	_, tb := runFakeHost(t)
 	waitForSocket(t, tb.o.Socket)
-	// Also one who gets through the permissions of file and folders.
+	// The same if the permissions of file and folder allow the connection.
 	if err := os.Chmod(tb.o.Socket, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	}
 }
 
-// The owner of the settings is another user than root, and says nothing.
+// The owner of the settings is not root, and sends nothing.
 func TestSilentClientsDoNotBlockRoot(t *testing.T) {
 	require.Root(t)
 	h := newFakeHost(t)
@@ -173,11 +173,11 @@ func TestSilentClientsDoNotBlockRoot(t *testing.T) {
 	}
 }
 
-// runAsUser lets f connect as a user of that id.
+// runAsUser runs f with the user id uid.
 func runAsUser(uid int, f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // which ends with the goroutine
+		runtime.LockOSThread() // the thread ends with the goroutine
 		if _, _, no := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); no != 0 {
 			done <- no
 			return
@@ -196,7 +196,7 @@ func TestFindNode(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, want string }{
 		{nodeName(1), nodeName(1)}, {"00000002", nodeName(2)}, {"web", nodeName(0)}, {"web.exp", nodeName(0)}, {"third", nodeName(2)},
-		{"db", "there are 2 nodes db"}, {"0", "there are 3 nodes 0"}, {"", "there is no node"}, {"none", "there is no node none"},
+		{"db", "2 nodes match db"}, {"0", "3 nodes match 0"}, {"", "there is no node"}, {"none", "there is no node none"},
 	} {
 		nc, err := tb.findNode(tt.name)
 		if err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && nc.id != tt.want {
@@ -205,7 +205,7 @@ func TestFindNode(t *testing.T) {
 	}
 }
 
-// FuzzAnswers gives the socket's client any input.
+// FuzzAnswers sends any input to the socket.
 func FuzzAnswers(f *testing.F) {
 	for _, s := range []string{
 		`{"updates":[{"name":"a","should":{"ensure":"present","component":"host1","users":["{\"login\":\"a\",\"keys\":[\"k\"]}"]}}]}`,
@@ -223,7 +223,7 @@ func FuzzAnswers(f *testing.F) {
 		if err := tb.loadExistingState(); err != nil {
 			t.Fatal(err)
 		}
-		tb.stop() // whoever begins to live stops at once
+		tb.stop() // new controllers stop at once
 		a := tb.handle(local.Request{Action: action, Input: json.RawMessage(input)}, false)
 		if a.Error == "" && !json.Valid(a.Output) || a.Files != nil {
 			t.Errorf("%+v", a)

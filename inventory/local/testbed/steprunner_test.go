@@ -15,14 +15,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// newNodeWithSetup is a new node with steps.
+// newNodeWithSetup is newNode with steps.
 func newNodeWithSetup(steps ...string) provider.Resource {
 	r := newNode("n", sliceURN, "alice", "bob")
 	r["setup"] = steps
 	return r
 }
 
-// reportedSteps are the services as get tells them.
+// reportedSteps returns the steps as get reports them.
 func reportedSteps(t *testing.T, r provider.Resource) []stepState {
 	t.Helper()
 	var all []stepState
@@ -36,7 +36,7 @@ func reportedSteps(t *testing.T, r provider.Resource) []stepState {
 	return all
 }
 
-// stepStates are those of the steps, in one word.
+// stepStates returns the states of the steps as one text.
 func stepStates(t *testing.T, r provider.Resource) string {
 	t.Helper()
 	var all []string
@@ -89,7 +89,7 @@ func TestStepsRunInOrder(t *testing.T) {
 	if o := h.steps[name+" 2"].order; o.URL != "data:,b" || o.InstallPath != "~/b" || o.Account != "alice" {
 		t.Errorf("it was asked for %+v", o)
 	}
-	// Another time nothing of it is done.
+	// A restart repeats no step.
 	for _, should := range []provider.Resource{{"restart_serial": "1"}, {"power": "off"}, {"power": "on"}, {"users": userItems("bob")}} {
 		setUntilReady(t, tb, name, should)
 	}
@@ -110,7 +110,7 @@ func TestExecutesDelayReadinessForALimitedTime(t *testing.T) {
 		t.Errorf("%s after %v", got, time.Since(begin))
 	}
 	stop()
-	tb, stop = h.run(-1) // and the next program waits no second time
+	tb, stop = h.run(-1) // the next program does not wait again
 	awaitNode(t, tb, name, isReady)
 	stop()
 	h.settings.ServicesWait = time.Hour
@@ -118,7 +118,7 @@ func TestExecutesDelayReadinessForALimitedTime(t *testing.T) {
 	if err := readJSON(dir, journalFile, &j); err != nil {
 		t.Fatal(err)
 	}
-	j.Executes = time.Now().Add(time.Hour) // as of a clock that was set back since
+	j.Executes = time.Now().Add(time.Hour) // the clock was set back since then
 	if err := writeJSON(dir, journalFile, j); err != nil {
 		t.Fatal(err)
 	}
@@ -136,14 +136,13 @@ func TestExecutesDelayReadinessForALimitedTime(t *testing.T) {
 	}
 }
 
-// TestInstallsHaveOneTime: it goes on in the next program, and none begins after it;
-// executes do.
+// The time limit includes earlier programs. No install starts after it, but executes do.
 func TestInstallsShareATimeLimit(t *testing.T) {
 	h := newFakeHost(t)
-	h.settings.ServicesWait = time.Millisecond // which is for executes
+	h.settings.ServicesWait = time.Millisecond // applies to executes
 	up := func() (*Testbed, func()) {
 		tb := h.open(-1)
-		tb.installsTime = 3 * time.Second // longer than it takes to look at the first
+		tb.installsTime = 3 * time.Second // longer than the first install takes
 		return tb, h.startServing(tb)
 	}
 	tb, stop := up()
@@ -157,7 +156,7 @@ func TestInstallsShareATimeLimit(t *testing.T) {
 		t.Errorf("it is ready: %v", r)
 	}
 	h.mu.Lock()
-	h.full = func(name string, v any) bool { // killed before the third
+	h.full = func(name string, v any) bool { // killed before the third is saved
 		j, ok := v.(stepJournal)
 		return ok && j.Steps[2].State != setup.Waiting
 	}
@@ -181,8 +180,7 @@ func TestInstallsShareATimeLimit(t *testing.T) {
 	}
 }
 
-// TestNodeThatStopsEndsItsStep: that is no failure of a command if it was asked
-// for, and else it is.
+// Shutting down as requested is no failure of an execute; any other end of the node is.
 func TestNodeThatStopsEndsItsStep(t *testing.T) {
 	for what, tt := range map[string]struct {
 		stops                func(h *fakeHost, tb *Testbed, name string) error
@@ -348,8 +346,8 @@ func TestDamagedStepJournal(t *testing.T) {
 	}
 }
 
-// TestStepsStartOnceWheneverTheProgramIsKilled kills the program at every operation in
-// turn. The node forgets what is noted outside as over.
+// TestStepsStartOnceWheneverTheProgramIsKilled kills the program at every operation in turn. The
+// node forgets steps whose end is saved outside.
 func TestStepsStartOnceWheneverTheProgramIsKilled(t *testing.T) {
 	stride := 1
 	if testing.Short() {
@@ -409,7 +407,7 @@ func TestStepsStartOnceWheneverTheProgramIsKilled(t *testing.T) {
 	}
 }
 
-// What is noted of outputs is what is told of them, and no more.
+// The saved outputs are exactly as long as those reported.
 func TestSavedOutputsAreBounded(t *testing.T) {
 	var j stepJournal
 	for n := 1; n <= maxSteps; n++ {
@@ -422,14 +420,13 @@ func TestSavedOutputsAreBounded(t *testing.T) {
 				t.Fatalf("with %d steps %q is left of an output", n, step.Output)
 			}
 		}
-		if encoded := 6*outputs - 7*n; encoded > maxStepReport || encoded < maxStepReport/4 && n > 4 { // six for each <, five for the rest
+		if encoded := 6*outputs - 7*n; encoded > maxStepReport || encoded < maxStepReport/4 && n > 4 { // six bytes for each <, five for the rest
 			t.Fatalf("the outputs of %d steps take %d bytes", n, encoded)
 		}
 	}
 }
 
-// TestStepsFitIntoAnswers asks for a node alone and with others: outputs are cut,
-// and left out last.
+// A node is requested alone and with others: outputs are shortened, and finally left out.
 func TestStepsFitIntoAnswers(t *testing.T) {
 	s := &stepRunner{}
 	for range 16 {
@@ -451,8 +448,7 @@ func TestStepsFitIntoAnswers(t *testing.T) {
 	}
 }
 
-// TestStepOfANodeThatEndedUnseen: nobody asked for that, and the next program says
-// so; what was asked for before stays so.
+// An unexpected end is reported by the next program; an end that was requested before is kept.
 func TestStepOfANodeThatEndedWhileStopped(t *testing.T) {
 	h := newFakeHost(t)
 	tb, stop := h.run(-1)
@@ -473,8 +469,7 @@ func TestStepOfANodeThatEndedWhileStopped(t *testing.T) {
 	}
 }
 
-// TestStepWhoseShellWasFaster: a shell that hears of the end of the node before
-// the node's program does is no other case.
+// A shell may end before the node's program notices that the node ends.
 func TestStepWhoseShellEndedFirst(t *testing.T) {
 	for _, tt := range []struct {
 		cut, want string
