@@ -114,7 +114,7 @@ func (s *Site) reloadAnchors() {
 // logTrust logs problems, revoked anchors and expiring anchors of a trust folder.
 func (s *Site) logTrust(a *cert.Anchors, problems []cert.Problem) {
 	s.logProblems(problems)
-	for _, x := range a.Struck() {
+	for _, x := range a.RevokedAnchors() {
 		s.log.Warn("a certificate of the trust folder is revoked, so it is not trusted", "file", x.Anchor.File, "name", x.Certificate.Name(), "by", display.Place(x.File, x.Line))
 	}
 	warnExpiry(a, s.clock.Now(), s.log)
@@ -124,7 +124,7 @@ func (s *Site) logTrust(a *cert.Anchors, problems []cert.Problem) {
 func (s *Site) logStale(a *cert.Anchors) {
 	now := s.clock.Now()
 	for _, l := range a.RevocationLists() {
-		if l.Stale(now) && !l.Stale(s.staleLogged) {
+		if l.IsStale(now) && !l.IsStale(s.staleLogged) {
 			s.log.Warn("a CRL is out of date; what it lists stays revoked; get a new one from its issuer", "file", l.File, "issuer", l.Issuer(), "next_update", l.NextUpdate)
 		}
 	}
