@@ -34,7 +34,7 @@ func (t *trialSite) aggregateFiles() ([]site.File, error) {
 	if t.port() == "0" {
 		return nil, nil
 	}
-	text := fmt.Appendf(nil, "# Where the aggregate manager is, and which certificates vouch for it.\nurl: %s\n", t.URL)
+	text := fmt.Appendf(nil, "# The URL of the aggregate manager, and the file with its certificates.\nurl: %s\n", t.URL)
 	ca, err := t.serverCA()
 	if err != nil {
 		return nil, err
@@ -70,29 +70,29 @@ func (t *trialSite) serverCA() ([]byte, error) {
 const bundleReadme = `For %[1]s, an experimenter of %[2]s
 %[3]s
 
-This folder is yours alone: %[4]s. Unpack it
-where nobody else reads, and give the commands below in this folder.
+Keep this folder private: %[4]s. Unpack it
+where other users cannot read it, and run the commands below in it.
 %[5]s
-What you want is in a request; %[6]s
+A request describes the nodes that you want; %[6]s
 
-With patchbay, a program for Linux that you get from whoever gave you this folder:
-  patchbay up --user . --slice %[7]s request.xml    # makes it, and says how to log in
+With patchbay, a program for Linux (ask the sender of this folder for it):
+  patchbay up --user . --slice %[7]s request.xml    # creates it, and shows how to log in
   patchbay ssh --user . NODE    # NODE is a name in the request
-  patchbay status --user .    # what you have, and until when
-  patchbay down --user . %[7]s    # gives it all back; files on the nodes are lost
+  patchbay status --user .    # your nodes, and the ends of their leases
+  patchbay down --user . %[7]s    # deletes the nodes, with their files
 
-With omni (https://github.com/GENI-NSF/geni-tools), which may be called omni.py:
+With omni (https://github.com/GENI-NSF/geni-tools), perhaps installed as omni.py:
   om() { omni -c omni_config -a %[3]s -V 3 --usercredfile %[1]s-usercred.xml --slicecredfile slices/%[7]s-cred.xml "$@"; }
   om allocate %[7]s request.xml
   om provision %[7]s
   om performoperationalaction %[7]s geni_start
   om status %[7]s    # until geni_ready
-  om describe %[7]s    # where to log in
+  om describe %[7]s    # shows the logins
   om delete %[7]s
 `
 
 // bundle returns a zip with the files that a user needs on another machine. Equal files
-// make equal zips.
+// give equal zips.
 func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 	request := filepath.Join(t.dir, site.RequestName)
 	files := []string{u.path("cert.pem"), u.path("key.pem"), u.path("usercred.xml"), filepath.Join(u.Dir, u.publicKeys()), filepath.Join(u.Dir, aggregateName)}
@@ -159,7 +159,7 @@ func (t *trialSite) readme(u *trialUser, own []string, request bool) []byte {
 	keys, more := u.file("key.pem")+" and id_ed25519 are private keys", ""
 	if len(u.SSHKey) == 0 {
 		keys = u.file("key.pem") + " is a private key"
-		more = "\nNodes let you in with your own SSH key, whose public half is in " + ownKeys + ".\nHave its private half in your SSH agent or in ~/.ssh.\n"
+		more = "\nLog in to nodes with your own SSH key, whose public half is in " + ownKeys + ".\nAdd its private half to your SSH agent or to ~/.ssh.\n"
 	}
 	slice, example := "SLICE", "write one into request.xml."
 	if len(own) > 0 {

@@ -22,13 +22,13 @@ import (
 type classUser struct {
 	place string // of the name, for messages
 	name  string
-	key   string // text or file of SSH keys; "" for none
-	keys  []byte // what key says
+	key   string // public SSH keys, or a file with them; "" for none
+	keys  []byte // the keys that key gives
 	slice string // "" for none
 }
 
-// makeClass makes the named users with their slices and bundles. It makes nothing if any
-// of them has a mistake.
+// makeClass creates the named users with their slices and bundles. If any of them has a
+// mistake, it creates nothing.
 func (o *userOptions) makeClass(t *trialSite, c console) error {
 	now := time.Now()
 	class, err := o.members()
@@ -39,7 +39,7 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 		for _, w := range wrong {
 			fmt.Fprintln(c.err, display.Printable(w))
 		}
-		return fmt.Errorf("nothing was made: %s to be mended first", isOrAre(len(wrong), "mistake"))
+		return fmt.Errorf("nothing was created: correct %s first", display.Count(len(wrong), "mistake"))
 	}
 	var expires time.Time
 	if o.Slice != "" {
@@ -48,25 +48,25 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 		}
 	}
 	if o.Bundle != "" && t.port() == "0" {
-		return errors.New("--bundle: the site listens on any free port; set listen or public_url in the configuration, so that users know where to find it")
+		return errors.New("--bundle: the site listens on any free port; set listen or public_url in the configuration, so that bundles can have its URL")
 	}
 	done := newTable(c.out, &listOptions{Wide: true}, now)
 	done.head("USER", "LOGIN", "SLICE", "FILE", "DONE")
 	for _, m := range class {
 		if err := o.makeMember(t, m, expires, now, done); err != nil {
-			return errors.Join(done.flush("Nothing was made."), fmt.Errorf("%s: %w; when that is mended, give the same command again", m.name, err))
+			return errors.Join(done.flush("Nothing was created."), fmt.Errorf("%s: %w; correct that and repeat the command", m.name, err))
 		}
 	}
 	if err := done.flush("The list names no user."); err != nil {
 		return err
 	}
 	if u, err := url.Parse(t.URL); o.Bundle != "" && err == nil && site.IsLoopbackName(u.Hostname()) {
-		fmt.Fprintf(c.out, "\n%s is an address of this host alone. For users on other machines set public_url in\n%s, serve the site anew, and give the same command again.\n", t.URL, t.config.Origin.File)
+		fmt.Fprintf(c.out, "\n%s cannot be reached from other machines. For users there, set public_url in\n%s, restart the server, and repeat the command.\n", t.URL, t.config.Origin.File)
 	}
 	return nil
 }
 
-// makeMember makes one user of a class, with slice and bundle.
+// makeMember creates one user of a class, with slice and bundle.
 func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Time, done *table) error {
 	var what []string
 	isNew := !t.HasUser(m.name)
@@ -76,7 +76,7 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 	}
 	switch {
 	case isNew:
-		what = append(what, "made")
+		what = append(what, "created")
 	case made:
 		what = append(what, "changed")
 	}
@@ -201,7 +201,7 @@ func readCSV(file string, text []byte) (class []classUser, err error) {
 	}
 }
 
-// check completes the users of a class, and returns all their mistakes.
+// check completes the users of a class and returns all mistakes in them.
 func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
 	users, owned := map[string]string{}, map[string]string{} // places by name
 	for i := range class {
@@ -215,7 +215,7 @@ func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
 		}
 		folded := strings.ToLower(m.name)
 		if first, twice := users[folded]; twice {
-			note("%s is at %s, too; write each user once", m.name, first)
+			note("%s is also at %s; list each user once", m.name, first)
 			continue
 		}
 		users[folded] = m.place
@@ -227,25 +227,25 @@ func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
 		}
 		m.slice = o.Slice + "-" + strings.ReplaceAll(m.name, "_", "-")
 		if len(m.slice) > maxSlice {
-			note("the slice %s has %d characters, and may have %d; choose a shorter --slice or a shorter name", m.slice, len(m.slice), maxSlice)
+			note("the slice %s has %d characters, more than %d; choose a shorter --slice or a shorter name", m.slice, len(m.slice), maxSlice)
 			continue
 		}
 		if first, twice := owned[strings.ToLower(m.slice)]; twice {
-			note("%s is to have the slice %s, as at %s; choose another name for one of them", m.name, m.slice, first)
+			note("%s would get the slice %s, like the user at %s; change one of the names", m.name, m.slice, first)
 			continue
 		}
 		owned[strings.ToLower(m.slice)] = m.place
 		if !t.HasSlice(m.slice) {
 			continue
 		}
-		if has := t.othersWith(m.slice, folded); has != "" {
-			note("%s has the slice %s; choose another --slice", has, m.slice)
+		if has := t.otherOwner(m.slice, folded); has != "" {
+			note("%s owns the slice %s; choose another --slice", has, m.slice)
 		}
 	}
 	return wrong
 }
 
-// maxSlice is how long the name of a slice may be (AM API, identifiers).
+// maxSlice is the longest name of a slice, in characters (AM API, identifiers).
 const maxSlice = 19
 
 // readKey reads the SSH keys of a user.

@@ -20,13 +20,12 @@ import (
 	"patchbay/credentials/trial"
 )
 
-const delegateLong = `Hand a slice of one user on to somebody else, as any client could: the first
-user signs a credential that holds its own and names the second. Whoever gets it
-may do with the slice what its owner may, but not hand it on again.
+const delegateLong = `Delegate a slice of one user to another user or tool: the owner signs a credential that
+contains their own and names the receiver. The receiver may do everything with the slice
+that the owner may, except delegate it again.
 
---to names a user or a tool of this site's trial authority, who finds the
-credential in its own folder, or a file with anybody's certificate; then -o says
-where the credential is to go.`
+--to names a user or a tool of this site's trial authority, and the credential goes into
+its folder. Or it names a file with any other certificate; then -o FILE is needed.`
 
 type delegateOptions struct {
 	site     siteFlag
@@ -39,9 +38,9 @@ type delegateOptions struct {
 
 func (o *delegateOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.From, "from", "", "the user who has a credential for the slice")
-	fs.StringVar(&o.To, "to", "", "the user or tool who is to get one, or a file with its certificate")
-	fs.StringVar(&o.Expires, "expires", "", "how long it lasts (default: as long as the credential that is handed on)")
+	fs.StringVar(&o.From, "from", "", "the user with a credential for the slice")
+	fs.StringVar(&o.To, "to", "", "the receiver: a user, a tool, or a file with a certificate")
+	fs.StringVar(&o.Expires, "expires", "", "how long it lasts (default: as long as the delegated credential)")
 	fs.StringVarP(&o.Output, "output", "o", "", "write the credential to this file")
 }
 
@@ -50,7 +49,7 @@ func (o *delegateOptions) Validate(args []string) (err error) {
 		return err
 	}
 	if o.From == "" || o.To == "" {
-		return errors.New("--from USER and --to WHO are both needed")
+		return errors.New("--from USER and --to RECEIVER are both needed")
 	}
 	if o.Expires != "" {
 		o.life, err = parseLifetime(o.Expires)
@@ -71,7 +70,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	own := from.slice(o.Slice)
 	credential, err := site.ReadRegular(own)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, instead(o.Slice, slicesIn(from.Dir)), display.CommandAt(t.config.Origin.File, "slice", o.Slice, "--owner", from.Name))
+		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, suggestNames(o.Slice, slicesIn(from.Dir)), display.CommandAt(t.config.Origin.File, "slice", o.Slice, "--owner", from.Name))
 	}
 	if err != nil {
 		return err
@@ -102,12 +101,12 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.urn, o.Slice, from.URN, file)
 	if to.dir != "" {
-		fmt.Fprintf(c.out, "\nSo it is used:\n  %s\n", display.CommandAt(t.config.Origin.File, "call", "--user", filepath.Base(to.dir), "--slice", o.Slice, "Status"))
+		fmt.Fprintf(c.out, "\nUse it with:\n  %s\n", display.CommandAt(t.config.Origin.File, "call", "--user", filepath.Base(to.dir), "--slice", o.Slice, "Status"))
 	}
 	return nil
 }
 
-// slice is the file with the credential of a slice, whose name has any case.
+// slice returns the file with the credential of a slice; the case of the name is ignored.
 func (u *trialUser) slice(name string) string {
 	for _, have := range slicesIn(u.Dir) {
 		if strings.EqualFold(have, name) {
@@ -117,24 +116,24 @@ func (u *trialUser) slice(name string) string {
 	return filepath.Join(u.Dir, slicesDir, name+"-cred.xml")
 }
 
-// existing is a user who has been made before.
+// existing returns a user that exists. It fails if there is none.
 func (t *trialSite) existing(name string) (*trialUser, error) {
 	users := filepath.Join(t.dir, site.UsersDir)
 	if _, err := os.Lstat(filepath.Join(users, strings.ToLower(name))); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no user %s here; %smake it with: %s", name, instead(name, folksIn(users)), display.CommandAt(t.config.Origin.File, "user", name))
+		return nil, fmt.Errorf("there is no user %s here; %screate it with: %s", name, suggestNames(name, userNamesIn(users)), display.CommandAt(t.config.Origin.File, "user", name))
 	}
 	u, _, err := t.user(name, false, time.Now())
 	return u, err
 }
 
-// receiver is who is handed a credential.
+// receiver is a user or tool that gets a delegated credential.
 type receiver struct {
 	urn         urn.URN
 	certificate []byte // PEM, with its chain
 	dir         string // of a user or tool of this site; "" for others
 }
 
-// receiver finds a user, a tool or a file of that name.
+// receiver returns the user or tool of that name, or the one of a file with a certificate.
 func (t *trialSite) receiver(name string) (receiver, error) {
 	for _, folder := range []string{site.UsersDir, toolsDir} {
 		dir := filepath.Join(t.dir, folder, strings.ToLower(name))
@@ -142,7 +141,7 @@ func (t *trialSite) receiver(name string) (receiver, error) {
 			dir = folderOfUser(t.dir, name)
 		}
 		entries, _ := os.ReadDir(dir)
-		for _, e := range entries { // the file has the name as it was first spelled
+		for _, e := range entries { // the file name has the case of the first spelling
 			if !strings.EqualFold(e.Name(), name+"-cert.pem") {
 				continue
 			}
@@ -154,12 +153,13 @@ func (t *trialSite) receiver(name string) (receiver, error) {
 	}
 	r, err := readReceiver(name)
 	if err != nil {
-		have := append(folksIn(filepath.Join(t.dir, site.UsersDir)), folksIn(filepath.Join(t.dir, toolsDir))...)
-		return r, fmt.Errorf("--to %s: there is no user or tool of that name here (%w); %sname a file with a certificate", name, err, instead(name, have))
+		have := append(userNamesIn(filepath.Join(t.dir, site.UsersDir)), userNamesIn(filepath.Join(t.dir, toolsDir))...)
+		return r, fmt.Errorf("--to %s: there is no user or tool of that name here (%w); %sgive a file with a certificate", name, err, suggestNames(name, have))
 	}
 	return r, nil
 }
 
+// readReceiver reads the file of a certificate.
 func readReceiver(file string) (receiver, error) {
 	text, err := site.ReadRegular(file)
 	if err != nil {
@@ -172,19 +172,19 @@ func readReceiver(file string) (receiver, error) {
 	return receiver{urn: list[0].URN, certificate: text}, nil
 }
 
-// isLent tells a credential that a user has handed on from one that an authority gave.
+// isLent reports whether a credential was delegated by a user, not issued by an authority.
 func isLent(credential []byte) bool { return bytes.Contains(credential, []byte("<parent>")) }
 
-// sliceFile is where the receiver looks for credentials of a slice. One that an
-// authority gave is never overwritten.
+// sliceFile returns the receiver's file for a credential of a slice. It fails if that holds
+// one from an authority, which is never overwritten, and for receivers elsewhere.
 func (r receiver) sliceFile(slice string) (string, error) {
 	if r.dir == "" {
-		return "", errors.New("say with -o FILE where the credential is to go")
+		return "", errors.New("the receiver has no folder here; give -o FILE for the credential")
 	}
 	file := filepath.Join(r.dir, slicesDir, slice+"-cred.xml")
 	text, err := site.ReadRegular(file)
 	if err == nil && !isLent(text) {
-		return "", fmt.Errorf("%s has a credential of its own for this slice, %s; say with -o FILE where the other is to go", r.urn, file)
+		return "", fmt.Errorf("%s already has its own credential for this slice, %s; give -o FILE for the other one", r.urn, file)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err

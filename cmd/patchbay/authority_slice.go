@@ -15,11 +15,10 @@ import (
 	"patchbay/credentials/trial"
 )
 
-const sliceLong = `Make a slice of the site's private trial authority, and its owner's credential in
-users/OWNER/slices/NAME-cred.xml beside the configuration. Asked again for a
-slice that exists, it writes a fresh credential: so a slice is renewed. A slice
-that another user has is refused: lend it with patchbay delegate, or say
---another-owner to make a second user an owner of it.`
+const sliceLong = `Create a slice of the site's trial authority, and its owner's credential in
+users/OWNER/slices/NAME-cred.xml beside the configuration. For a slice that exists, it
+writes a fresh credential, which renews the slice. A slice of another user is refused:
+use patchbay delegate, or --another-owner to add a second owner.`
 
 type sliceOptions struct {
 	site    siteFlag
@@ -32,8 +31,8 @@ type sliceOptions struct {
 
 func (o *sliceOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.Owner, "owner", "", "the user who owns the slice")
-	fs.BoolVar(&o.Another, "another-owner", false, "make the user an owner beside those that the slice has")
+	fs.StringVar(&o.Owner, "owner", "", "the owner of the slice")
+	fs.BoolVar(&o.Another, "another-owner", false, "add the user to the owners of the slice")
 	fs.StringVar(&o.Expires, "expires", "7d", "how long the credential lasts; no sliver lives longer")
 }
 
@@ -42,7 +41,7 @@ func (o *sliceOptions) Validate(args []string) (err error) {
 		return err
 	}
 	if o.Owner == "" {
-		return fmt.Errorf("--owner USER is missing; make a user with: %s", o.site.hint("user", "NAME"))
+		return fmt.Errorf("--owner USER is missing; create a user with: %s", o.site.hint("user", "NAME"))
 	}
 	o.life, err = parseLifetime(o.Expires)
 	return err
@@ -63,8 +62,8 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if has := t.othersWith(o.Name, filepath.Base(owner.Dir)); has != "" && !o.Another {
-		return fmt.Errorf("%s has the slice %s; lend it with: %s; or make %s an owner, too, with --another-owner",
+	if has := t.otherOwner(o.Name, filepath.Base(owner.Dir)); has != "" && !o.Another {
+		return fmt.Errorf("%s owns the slice %s; delegate it with: %s; or make %s a second owner with --another-owner",
 			has, o.Name, o.site.hint("delegate", o.Name, "--from", has, "--to", o.Owner), o.Owner)
 	}
 	s, u, file, err := t.slice(o.Name, o.Owner, expires, now)
@@ -81,14 +80,13 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// sliceLife shows how to go on, in functions of the shell so that each line is
-// short.
+// sliceLife shows the next commands, with shell functions to keep the lines short.
 const sliceLife = `
-The life of what a request asks for%[3]s, with patchbay call:
+Reserve, create and delete the nodes of a request%[3]s, with patchbay call:
   pb() { %[1]s "$@"; }
   pb Allocate %[2]s
   pb Provision
-  pb start --wait                    # until they are ready; shows how to log in
+  pb start --wait                    # waits until they are ready; shows the logins
   pb Delete
 
 or with omni:
@@ -101,7 +99,7 @@ or with omni:
   om delete %[5]s
 `
 
-// slice makes or renews a slice and writes its owner's credential.
+// slice creates or renews a slice and writes its owner's credential.
 func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Slice, *trialUser, string, error) {
 	u, err := t.existing(owner)
 	if err != nil {
@@ -115,9 +113,9 @@ func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Sli
 	return s, u, file, site.ReplaceFile(file, s.Credential, 0o600)
 }
 
-// othersWith is a user who has a credential of the slice while the owner has
-// none but a lent one; empty if there is none such.
-func (t *trialSite) othersWith(name, owner string) (lent string) {
+// otherOwner returns another user with a credential for the slice, preferably an owner; ""
+// if there is none, or the owner has a credential that is not delegated.
+func (t *trialSite) otherOwner(name, owner string) (lent string) {
 	users := filepath.Join(t.dir, site.UsersDir)
 	has := func(user string) (any, own bool) {
 		dir := folderOfUser(t.dir, user)

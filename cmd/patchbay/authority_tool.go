@@ -14,10 +14,10 @@ import (
 	"patchbay/credentials/trial"
 )
 
-const toolLong = `Make a tool of the site's private trial authority, such as a portal that acts for
-users: a certificate and its key, in tools/NAME beside the configuration. With
---for USER, that user signs a speaks-for credential: as long as it lasts the tool
-may do whatever the user may (option geni_speaking_for).`
+const toolLong = `Create a tool of the site's trial authority, such as a portal that acts for users: a
+certificate and its key, in tools/NAME beside the configuration. With --for USER, that
+user signs a speaks-for credential. While it is valid, the tool may do everything that
+the user may (option geni_speaking_for).`
 
 type toolOptions struct {
 	site    siteFlag
@@ -29,8 +29,8 @@ type toolOptions struct {
 
 func (o *toolOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.For, "for", "", "the user for whom it may speak")
-	fs.StringVar(&o.Expires, "expires", "30d", "how long it may")
+	fs.StringVar(&o.For, "for", "", "the user that the tool may speak for")
+	fs.StringVar(&o.Expires, "expires", "30d", "how long the speaks-for credential lasts")
 }
 
 func (o *toolOptions) Validate(args []string) (err error) {
@@ -86,7 +86,7 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 		if have := slicesIn(user.Dir); len(have) > 0 {
 			slice = have[0]
 		}
-		fmt.Fprintf(c.out, "\nSo it speaks for %s, with the user's own credentials:\n  %s\nand in a slice of the user:\n  %s\n", user.Name,
+		fmt.Fprintf(c.out, "\nTo speak for %s, with the user's own credentials:\n  %s\nand in a slice of the user:\n  %s\n", user.Name,
 			display.CommandAt(t.config.Origin.File, append(speaking, "ListResources")...), display.CommandAt(t.config.Origin.File, append(speaking, "--slice", user.slice(slice), "Status")...))
 	}
 	return nil

@@ -21,30 +21,29 @@ import (
 	"patchbay/credentials/trial"
 )
 
-const userLong = `Make users of the site's private trial authority: for each a certificate, its key, a
-user credential, an SSH key pair, an omni_config and the address of the site, in
-users/NAME beside the configuration. A user that exists is left as it is; --renew
-writes fresh credentials, with the same certificate and keys.
+const userLong = `Create users of the site's trial authority: for each a certificate, its key, a user
+credential, an SSH key pair, an omni_config and the URL of the site, in users/NAME beside
+the configuration. An existing user does not change; --renew writes fresh credentials,
+with the same certificate and keys.
 
-A NAME is a letter and up to 31 letters, digits, hyphens or underscores. In lower
-case it is the login on the nodes; one that systems reserve, such as admin, gets a
-number there.
+A NAME is a letter and up to 31 letters, digits, hyphens or underscores. In lower case it
+is the login on the nodes; names that systems reserve, such as admin, get a number there.
 
-With --ssh-key FILE the user brings SSH keys of their own: FILE holds the public
-ones, and no private one is made.
+With --ssh-key FILE the user has SSH keys of their own: FILE has the public keys, and no
+key pair is created.
 
-For a class, give all names, or a list: one user a line, the NAME and perhaps the
-SSH key, as a file (by its path from the list) or as the text of the public key. A
-list whose first line has commas is CSV with the columns name and, perhaps, ssh_key;
-other columns do not count. A line that begins with # is a comment. If a line is
-wrong, nothing is made. Done again with a longer list, it makes what is new.
+For a class, give all names, or a list with one user a line: the NAME and optionally the
+SSH key, as a file (relative to the list) or as the text of the public key. A list whose
+first line has commas is CSV with the columns name and, optionally, ssh_key; other columns
+are ignored. Lines that begin with # are comments. If any line is wrong, nothing is
+created. Repeat the command with a longer list to add users.
 
---slice lab1 makes a slice for each: lab1-NAME, with a hyphen for each underscore.
---bundle DIR packs for each what they need on a machine of their own, DIR/NAME.zip;
-README.txt in it says how to go on.
+--slice lab1 creates a slice for each user: lab1-NAME, with a hyphen for each underscore.
+--bundle DIR packs the files that each user needs on another machine into DIR/NAME.zip,
+with instructions in README.txt.
 
-Any client that reads credentials from files works with them: omni, geni-lib,
-patchbay call. jFed logs in only through an authority it knows.`
+Clients that read credentials from files can use them: omni, geni-lib, patchbay call. jFed
+logs in only through an authority that it knows.`
 
 type userOptions struct {
 	site    siteFlag
@@ -60,23 +59,23 @@ type userOptions struct {
 
 func (o *userOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.List, "list", "", "make the users of this file, one a line; - is standard input")
+	fs.StringVar(&o.List, "list", "", "create the users in this file, one a line; - is standard input")
 	fs.StringVar(&o.SSHKey, "ssh-key", "", "a file with the user's own public SSH keys")
-	fs.StringVar(&o.Slice, "slice", "", "make each user a slice, too: SLICE-NAME")
+	fs.StringVar(&o.Slice, "slice", "", "also create a slice for each user: SLICE-NAME")
 	fs.StringVar(&o.Expires, "expires", "7d", "with --slice: how long its credential lasts; no sliver lives longer")
-	fs.StringVar(&o.Bundle, "bundle", "", "pack what each user needs elsewhere into this folder, as NAME.zip")
-	fs.BoolVar(&o.Renew, "renew", false, "write fresh credentials for users, and slices, that exist")
+	fs.StringVar(&o.Bundle, "bundle", "", "pack the files that each user needs elsewhere into this folder, as NAME.zip")
+	fs.BoolVar(&o.Renew, "renew", false, "write fresh credentials for existing users and slices")
 }
 
 func (o *userOptions) Validate(args []string) (err error) {
 	o.Names = args
 	switch {
 	case o.List == "" && len(args) == 0:
-		return errors.New("name the users to make, or give a file with --list")
+		return errors.New("name the users to create, or give a file with --list")
 	case o.List != "" && len(args) > 0:
 		return fmt.Errorf("--list names the users; leave out %q, or write it into the list", args[0])
 	case o.SSHKey != "" && (o.List != "" || len(args) > 1):
-		return errors.New("--ssh-key is about one user; for several write the keys into a list, behind the names: --list FILE")
+		return errors.New("--ssh-key is for one user; for several, write the keys after the names in a list: --list FILE")
 	}
 	if o.Slice != "" {
 		if err := trial.CheckSlice(o.Slice); err != nil {
@@ -111,7 +110,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 	case made && o.Renew:
 		what = "has a fresh credential"
 	case made:
-		what = "was made"
+		what = "was created"
 	}
 	fmt.Fprintf(c.out, "User %s %s, in %s:\n\n", u.URN, what, u.Dir)
 	ssh := [2]string{"id_ed25519", "SSH key for the nodes; id_ed25519.pub is its public half"}
@@ -123,7 +122,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 		{u.file("key.pem"), "its key; keep it private"},
 		{u.file("usercred.xml"), "user credential"},
 		ssh,
-		{aggregateName, "where the site is"},
+		{aggregateName, "URL and certificates of the site"},
 		{"omni_config", "configuration for omni"},
 	} {
 		if exists(filepath.Join(u.Dir, line[0])) {
@@ -133,14 +132,14 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 	if login := loginOf(u.URN); login != strings.ToLower(u.Name) {
 		fmt.Fprintf(c.out, "\nSystems reserve the name %s, so the login on nodes is %s.\n", strings.ToLower(u.Name), login)
 	}
-	fmt.Fprintf(c.out, "\nWhat does the site offer?\n  %s\n  %s\n",
+	fmt.Fprintf(c.out, "\nList what the site offers:\n  %s\n  %s\n",
 		t.omni(u, "", "listresources"), t.call(u, "ListResources"))
-	fmt.Fprintf(c.out, "\nThen make a slice:\n  %s\nor a slice with the nodes of a request, all at once:\n  %s\n",
+	fmt.Fprintf(c.out, "\nThen create a slice:\n  %s\nor a slice with the nodes of a request:\n  %s\n",
 		display.CommandAt(t.config.Origin.File, "slice", "first", "--owner", u.Name), display.CommandAt(t.config.Origin.File, "up", "request.xml", "--user", u.Name))
 	return nil
 }
 
-// loginOf is the account on nodes of a user who is alone there.
+// loginOf returns the user's login on nodes without other users.
 func loginOf(user urn.URN) string { return am.LoginName(user, func(string) bool { return false }) }
 
 // trialSite is a site with its trial authority.
@@ -148,11 +147,11 @@ type trialSite struct {
 	*trial.Authority
 	config *site.Config
 	dir    string
-	URL    string // of version 3
+	URL    string // for API version 3
 }
 
-// trial opens the trial authority of the site that the flag names, to write to it: until
-// unlock is called, other commands that want to do so wait.
+// trial opens the trial authority of the flag's site for writing. Other commands that write
+// to it wait until unlock is called.
 func (f *siteFlag) trial(ctx context.Context, c console) (t *trialSite, unlock func(), err error) {
 	config, err := f.read()
 	if err != nil {
@@ -165,8 +164,8 @@ func (f *siteFlag) trial(ctx context.Context, c console) (t *trialSite, unlock f
 	return t, unlock, err
 }
 
-// openTrial opens the trial authority of a site. The error wraps fs.ErrNotExist if it
-// has none.
+// openTrial opens the trial authority of a site. If the site has none, the error wraps
+// fs.ErrNotExist.
 func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	dir := filepath.Dir(c.Origin.File)
 	folder := filepath.Join(dir, site.AuthorityDir)
@@ -180,40 +179,41 @@ func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	return &trialSite{a, c, dir, publicURL(ctx, c) + "/am/3.0"}, nil
 }
 
-// noTrial says that a site has no trial authority.
+// noTrial reports that a site has no trial authority.
 type noTrial struct{ text string }
 
 func (e noTrial) Error() string { return e.text }
 func (e noTrial) Unwrap() error { return fs.ErrNotExist }
 
-// trialUser is a user with its folder.
+// trialUser is a user of the trial authority and their folder.
 type trialUser struct {
 	trial.User
 	Name, Dir string
 }
 
+// file returns the name of one of the user's files, path its path.
 func (u *trialUser) file(suffix string) string { return u.Name + "-" + suffix }
 func (u *trialUser) path(suffix string) string { return filepath.Join(u.Dir, u.file(suffix)) }
 
-// ownKeys is the file with the public SSH keys of a user who brought them.
+// ownKeys is the file with the public SSH keys that a user brought.
 const ownKeys = "id_own.pub"
 
-// user is userWithKeys of one who gives no SSH keys.
+// user is userWithKeys without SSH keys.
 func (t *trialSite) user(name string, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
 	return t.userWithKeys(name, nil, renew, now)
 }
 
-// userWithKeys gives the user of that name with its files written: all of them for a
-// new one or with renew, else those that are missing, and those of the site and of the
-// SSH keys if they have changed. Given keys take the place of the SSH keys.
+// userWithKeys creates or updates a user and writes their files: all files of a new user or
+// with renew, otherwise missing ones, and those of the site and of the SSH keys if these
+// have changed. keys, if any, replace the SSH keys. made reports whether it wrote any file.
 func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
 	x, err := t.UserWithKeys(name, keys, now)
 	if err != nil {
 		return nil, false, err
 	}
-	name = x.URN.Name // as it was first spelled
+	name = x.URN.Name // in the case of the first spelling
 	u := &trialUser{User: x, Name: name, Dir: folderOfUser(t.dir, name)}
-	follow, err := t.aggregateFiles() // these follow their source
+	follow, err := t.aggregateFiles() // rewritten when they differ
 	if err != nil {
 		return nil, false, err
 	}
@@ -228,7 +228,7 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 		all = append(all, site.File{Name: "id_ed25519", Content: x.SSHKey, Mode: 0o600}, site.File{Name: "id_ed25519.pub", Content: x.SSHPublicKey, Mode: 0o644}, config)
 	} else {
 		follow = append(follow, site.File{Name: ownKeys, Content: x.SSHPublicKey, Mode: 0o644})
-		if changed { // it named the key that was made here
+		if changed { // it names the key pair that goes
 			follow = append(follow, config)
 		}
 		all = append(all, config)
@@ -261,8 +261,8 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 	return u, len(files) > 0, nil
 }
 
-// parseLifetime reads --expires. What is too long for any time is as long as
-// can be said.
+// parseLifetime reads --expires. A duration that is too long for its type becomes the
+// longest one.
 func parseLifetime(s string) (time.Duration, error) {
 	life, err := display.ParseDuration(s)
 	switch {
@@ -271,13 +271,13 @@ func parseLifetime(s string) (time.Duration, error) {
 	case err != nil:
 		return 0, fmt.Errorf("--expires: %w", err)
 	case life == 0:
-		return 0, fmt.Errorf("--expires %s is no time at all; say how long, such as 2h", s)
+		return 0, fmt.Errorf("--expires %s is no duration; give one such as 2h", s)
 	}
 	return life, nil
 }
 
-// until is when a credential ends that lasts so long from now on, as long as
-// the authority does.
+// until returns the end of a credential with a lifetime. It fails if the trial authority's
+// certificate ends before.
 func (t *trialSite) until(life time.Duration, now time.Time) (time.Time, error) {
 	if longest := t.Expires().Sub(now); life >= longest {
 		return time.Time{}, fmt.Errorf("--expires is too long: the trial authority ends on %s, so the longest is %dd",
@@ -286,10 +286,9 @@ func (t *trialSite) until(life time.Duration, now time.Time) (time.Time, error) 
 	return now.Add(life), nil
 }
 
-// omniConfig is an omni_config that works without a clearinghouse: credentials
-// come from files, and ch is asked for nothing. The files that it names lie in dir; of
-// the current folder, "", they have names alone. The section of a user is called user-NAME,
-// so that no name is taken for one of omni's own sections.
+// omniConfig returns an omni_config that works without a clearinghouse: credentials come
+// from files, and ch is not used. Its files are in dir; "" is the current folder. The user's
+// section is user-NAME, so that it differs from omni's own sections.
 func (t *trialSite) omniConfig(u *trialUser, dir string) []byte {
 	ini := func(name string) string { return strings.ReplaceAll(filepath.Join(dir, name), "%", "%%") }
 	manager := t.URN()
@@ -317,7 +316,7 @@ site = %[7]s,%[8]s
 `, u.Name, t.URN().Authority, ini(u.file("cert.pem")), ini(u.file("key.pem")), u.URN, ini(u.publicKeys()), manager, strings.ReplaceAll(t.URL, "%", "%%"))
 }
 
-// publicKeys is the file with the public SSH keys.
+// publicKeys returns the name of the file with the public SSH keys.
 func (u *trialUser) publicKeys() string {
 	if len(u.SSHKey) == 0 {
 		return ownKeys
@@ -325,7 +324,7 @@ func (u *trialUser) publicKeys() string {
 	return "id_ed25519.pub"
 }
 
-// omni is a command line of omni.py; slice is a file with a slice credential, or "".
+// omni returns a command line of omni.py; slice is a file with a slice credential, or "".
 func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
 	line := []string{"omni.py", "-c", filepath.Join(u.Dir, "omni_config"), "-a", t.URL, "-V", "3", "--usercredfile", u.path("usercred.xml")}
 	if slice != "" {
@@ -334,7 +333,7 @@ func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
 	return display.ShellLine(append(line, args...))
 }
 
-// call is the same with our own client.
+// call returns a command line of patchbay call as the user.
 func (t *trialSite) call(u *trialUser, args ...string) string {
 	return display.CommandAt(t.config.Origin.File, append([]string{"call", "--user", u.Name}, args...)...)
 }

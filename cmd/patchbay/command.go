@@ -26,7 +26,7 @@ func run(ctx context.Context, args []string, c console) int {
 }
 
 // renamedFlags maps the flags that have a new name to that name.
-var renamedFlags = map[string]string{"unpromised": "orphans"}
+var renamedFlags = map[string]string{"unpromised": "orphans", "believe": "trust"}
 
 // rootCommand makes the command patchbay with all its subcommands.
 func rootCommand(c console) *cobra.Command {
@@ -67,7 +67,7 @@ func rootCommand(c console) *cobra.Command {
 		{"serve", "Serve a site", serveLong, &serveOptions{}},
 		{"user NAME …", "Make users of the trial authority", userLong, &userOptions{}},
 		{"slice NAME --owner USER", "Make a slice of the trial authority", sliceLong, &sliceOptions{}},
-		{"delegate SLICE --from USER --to WHO", "Hand a user's slice on to somebody else", delegateLong, &delegateOptions{}},
+		{"delegate SLICE --from USER --to RECEIVER", "Delegate a slice to another user or tool", delegateLong, &delegateOptions{}},
 		{"tool NAME --for USER", "Make a tool that may speak for a user", toolLong, &toolOptions{}},
 		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
 		{"demo", "See the whole life of an experiment", demoLong, &demoOptions{}},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// atTerminal runs a command line at a terminal, where somebody types an answer, and
-// returns its exit status and what the terminal shows.
+// atTerminal runs a command line at a terminal into which an answer is typed. It returns
+// the exit status and the text on the terminal.
 func atTerminal(t *testing.T, answer string, args ...string) (int, string) {
 	t.Helper()
 	master, terminal := newTerminal(t)
@@ -29,9 +29,9 @@ func atTerminal(t *testing.T, answer string, args ...string) (int, string) {
 	return code, strings.ReplaceAll(<-shown, "\r\n", "\n")
 }
 
-// TestOrdersThatCannotBeUndoneAskAtATerminal proves who is asked, and that nothing is
+// TestIrreversibleCommandsAskAtATerminal checks which commands ask, and that nothing is
 // changed without a yes.
-func TestOrdersThatCannotBeUndoneAskAtATerminal(t *testing.T) {
+func TestIrreversibleCommandsAskAtATerminal(t *testing.T) {
 	dir := prepared(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
 	quick(t, dir)
 	s := serve(t, dir)
@@ -70,15 +70,15 @@ func TestOrdersThatCannotBeUndoneAskAtATerminal(t *testing.T) {
 		}
 		has(t, strings.ReplaceAll(out, "\r\n", "\n"), c.has...)
 	}
-	// Where there is no terminal nobody is asked.
+	// Without a terminal no command asks.
 	tell(t, allocate...)
 	if code, out := tell(t, call("Delete")...); code != 0 || strings.Contains(out, "[y/N]") {
 		t.Errorf("without a terminal: %d %s", code, out)
 	}
 }
 
-// TestVerbsAskAtATerminal proves that up asks before it changes nodes, and down before it
-// gives several slices back, and that nothing is done without a yes.
+// TestVerbsAskAtATerminal checks that up asks before it changes nodes, and down before it
+// deletes them, and that neither does anything without a yes.
 func TestVerbsAskAtATerminal(t *testing.T) {
 	dir := prepared(t, []string{"user", "alice"})
 	quick(t, dir)
@@ -101,9 +101,10 @@ func TestVerbsAskAtATerminal(t *testing.T) {
 		{"up, yes", "y", verb("up", two, "--slice", "one"), 0, []string{"Change it? [y/N]", "db", "next:"}, "nothing was changed"},
 		{"--yes", "n", verb("up", one, "--yes"), 0, []string{"remove  db"}, "[y/N]"},
 		{"a second slice", "n", verb("up", one, "--slice", "other"), 0, []string{"next:"}, "[y/N]"},
-		{"down of all, no", "n", verb("down"), 1, []string{"Give back all nodes of the slices one, other? [y/N]", "nothing was changed"}, "are given back"},
-		{"down of one", "n", verb("down", "other"), 0, []string{"are given back"}, "[y/N]"},
-		{"down of all that is one", "n", verb("down"), 0, []string{"are given back"}, "[y/N]"},
+		{"down of all, no", "n", verb("down"), 1, []string{"Delete all nodes of the slices one, other, with everything on them? [y/N]", "nothing was changed"}, "are deleted"},
+		{"down of one, no", "n", verb("down", "other"), 1, []string{"Delete all nodes of the slice other, with everything on them? [y/N]", "nothing was changed"}, "are deleted"},
+		{"down of one, yes", "y", verb("down", "other"), 0, []string{"[y/N]", "are deleted"}, "nothing was changed"},
+		{"down --yes", "n", verb("down", "--yes"), 0, []string{"are deleted"}, "[y/N]"},
 	} {
 		code, out := atTerminal(t, c.answer, c.args...)
 		if code != c.code || strings.Contains(out, c.lacks) {

@@ -202,7 +202,7 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 	})
 	together("ssh", students, (*student).logsIn)
 	together("down", students[forget:], func(who *student) error {
-		return who.gets("Slice "+who.slice+": all nodes are given back.\n", "patchbay", "down", "--user", ".", who.slice)
+		return who.gets("Slice "+who.slice+": all nodes are deleted.\n", "patchbay", "down", "--user", ".", who.slice)
 	})
 	began := time.Now()
 	wait.Until(t, "only nodes that were forgotten are left", func() bool { return strings.Count(s.does("slices", "lab1-*"), "lab1-student-") == forget })

@@ -65,7 +65,7 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 		})
 	}
 	wait.Until(t, "some have reserved", func() bool { return reserved.Load() >= 16 })
-	has(t, o.does("lockdown", "--reason", "power cut"), "No new work is taken from now on.")
+	has(t, o.does("lockdown", "--reason", "power cut"), "New reservations are refused from now on.")
 	locked := time.Now()
 	returned.Store(true)
 	wait.Until(t, "all are refused", func() bool { return refused.Load() >= 64 })

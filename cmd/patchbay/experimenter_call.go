@@ -24,40 +24,40 @@ import (
 	"patchbay/rspec/draw"
 )
 
-const callLong = `Call a method of an aggregate manager, of this site or of any other, and show its answer.
+const callLong = `Call a method of an aggregate manager, of this site or any other, and show the answer.
 
---user says who is calling: the name of a user of the site, a user's folder, or any number
-of files: certificate, key, credentials, SSH public keys. Without it the current folder
-is used, if it is a user's, or else the only user of the site. --slice names the slice:
+--user names the caller: a user of the site, a user's folder, or any number of files
+(certificate, key, credentials, SSH public keys). The default is the current folder if it
+is a user's, else the only user of the site. --slice names the slice:
 a name whose credential is in the user's folder, a URN, or a file with a credential.
 Without it the only slice of the user is used.
 
 The aggregate is the one of --url, else of --config or PATCHBAY_CONFIG, else of
 aggregate.yaml in the user's folder, else of the site in the current folder, else the
-one that patchbay up has made for you.
+site that "patchbay up" created.
 
   GetVersion
   ListResources                         what the aggregate offers
   Allocate REQUEST                      reserve what the file asks for; - is standard input
-  Provision [SLIVER …]                  make it; without SLIVER, all of the slice
+  Provision [SLIVER …]                  create it; without SLIVER, the whole slice
   Status, Describe [SLIVER …]
   Renew TIME [SLIVER …]                 2026-12-24T18:00:00Z, 2026-12-24 (its last second
                                         in UTC), or 2h from now
   start, stop, restart [SLIVER …]       switch nodes on or off
   PerformOperationalAction ACTION [SLIVER …]   these, or others such as update_users
-  Delete [SLIVER …]                     give it back, with all that is on it
-  Shutdown                              an emergency stop: the slice is cut off at once, its
-                                        users are locked out, and only the operators of the
-                                        aggregate can undo that. To switch nodes off: stop
+  Delete [SLIVER …]                     release it; files on the nodes are lost
+  Shutdown                              an emergency stop: the slice is disconnected at once,
+                                        its users are locked out, and only operators of the
+                                        aggregate can undo it; to switch nodes off, use stop
 
 Methods may be written in any case. A SLIVER is a URN, or the name of its node in the
-request, which is looked up with Describe first.
+request, which Describe looks up first.
 
 Version 2 (--api-version 2, or a URL that ends in /am/2.0) is about whole slices:
 
   GetVersion
   ListResources                         what is offered; with --slice its manifest
-  CreateSliver REQUEST                  reserve it, make it and start it
+  CreateSliver REQUEST                  reserve, create and start it
   SliverStatus
   RenewSliver TIME
   DeleteSliver
@@ -65,13 +65,13 @@ Version 2 (--api-version 2, or a URL that ends in /am/2.0) is about whole slices
 
 For any other method, arguments are sent as given: as text or as a JSON value.
 
---wait waits for the state that follows: after Provision all nodes are made, after
-start or restart and CreateSliver they are ready, after Delete they are gone. It then
-shows what Describe answers. Delete of a whole slice and Shutdown ask first at a
-terminal; --yes answers.
+--wait waits for the resulting state: after Provision all nodes exist, after start,
+restart and CreateSliver they are ready, after Delete they are gone. Then it shows the
+answer of Describe. Delete of a whole slice and Shutdown ask first at a terminal; --yes
+skips the question.
 
-A partner gets accounts on the nodes with --login: of Provision for new nodes, of
-PerformOperationalAction update_users for nodes that are there.
+--login gives a partner accounts on the nodes: with Provision on new nodes, with
+PerformOperationalAction update_users on existing ones.
 
 A tool that acts for a user gives its own certificate and key with --user,
 the user with --speaking-for, the credential that permits it with
@@ -111,22 +111,22 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	o.flags = fs
 	fs.StringVar(&o.URL, "url", os.Getenv(site.EnvPrefix+"URL"), "the aggregate manager, such as https://HOST:PORT/am/3.0; also PATCHBAY_URL")
-	fs.StringArrayVar(&o.Users, "user", nil, "who calls: a user's name, folder or file; may be given several times")
+	fs.StringArrayVar(&o.Users, "user", nil, "the caller: a user's name, folder or file; may be given several times")
 	fs.StringVar(&o.Slice, "slice", "", "the slice: a name, a URN or a file with its credential")
-	fs.IntVar(&o.API, "api-version", 0, "2 or 3 (default: what the URL says, else 3)")
+	fs.IntVar(&o.API, "api-version", 0, "2 or 3 (default: the version in the URL, else 3)")
 	fs.StringArrayVar(&o.Options, "option", nil, "an option of the call, NAME=VALUE; true, false, numbers and JSON are values of their type")
-	fs.StringArrayVar(&o.Logins, "login", nil, "who is to log in to the nodes besides the caller: a user of this site, their folder, or NAME=FILE with their public SSH keys; may be given several times")
+	fs.StringArrayVar(&o.Logins, "login", nil, "another user with an account on the nodes: a user of this site, their folder, or NAME=FILE with their public SSH keys; may be given several times")
 	fs.StringArrayVar(&o.Credentials, "credential", nil, "a file with one more credential to send with the call; may be given several times")
-	fs.StringVar(&o.SpeakingFor, "speaking-for", "", "the URN of the user for whom a tool calls (option geni_speaking_for)")
-	fs.StringVar(&o.CA, "ca", "", "a file with certificates that vouch for the server (default: the one that aggregate.yaml names; else the server's certificate is not verified, as in omni)")
-	fs.StringVarP(&o.Output, "output", "o", "", "write the RSpec of the answer to this file; - for the standard output, and tables to standard error")
-	fs.BoolVar(&o.Logs, "logs", false, "show what all steps of a node wrote, not only those that failed")
-	fs.BoolVar(&o.Raw, "raw", false, "print the answer as the XML that came")
+	fs.StringVar(&o.SpeakingFor, "speaking-for", "", "the URN of the user that a tool speaks for (option geni_speaking_for)")
+	fs.StringVar(&o.CA, "ca", "", "a file with the certificates that the server may have (default: the file that aggregate.yaml names, else the server's certificate is not verified, as in omni)")
+	fs.StringVarP(&o.Output, "output", "o", "", "write the RSpec of the answer to this file; - for standard output, with tables on standard error")
+	fs.BoolVar(&o.Logs, "logs", false, "show the output of all steps of a node, not only of failed ones")
+	fs.BoolVar(&o.Raw, "raw", false, "print the XML of the answer unchanged")
 	fs.BoolVar(&o.JSON, "json", false, "print the whole answer as JSON")
 	fs.BoolVar(&o.URNs, "urns", false, "show URNs, and states in the words of the API")
-	fs.BoolVar(&o.Wait, "wait", false, "wait for the state that follows from the call")
+	fs.BoolVar(&o.Wait, "wait", false, "wait until the nodes are in the resulting state")
 	fs.BoolVar(&o.Yes, "yes", false, "do not ask before Delete of a whole slice and Shutdown")
-	fs.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long to wait for the answer; if given, --wait lasts no longer either")
+	fs.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long to wait for the answer; if given, also the limit of --wait")
 }
 
 func (o *callOptions) Validate(args []string) error {
@@ -134,7 +134,7 @@ func (o *callOptions) Validate(args []string) error {
 		return fmt.Errorf("the method is missing; begin with: %s", o.site.hint("call", "GetVersion"))
 	}
 	if o.API != 0 && o.API != 2 && o.API != 3 {
-		return fmt.Errorf("--api-version %d is neither 2 nor 3", o.API)
+		return fmt.Errorf("--api-version is 2 or 3, not %d", o.API)
 	}
 	if o.SpeakingFor != "" {
 		if u, err := urn.Parse(o.SpeakingFor); err != nil {
@@ -247,7 +247,7 @@ func (r *callRequest) question() string {
 	return ""
 }
 
-// remedies returns what to do about a refusal, as far as the caller's files show it.
+// remedies returns advice about a refusal that follows from the caller's files.
 func (r *callRequest) remedies(reply client.Reply) []string {
 	ours := reply.AMType == am.AMType
 	lines := r.me.expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
@@ -269,16 +269,16 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 		}
 		const day = 24 * time.Hour
 		if line := c.remedy("--expires", fmt.Sprintf("%dd", (until.Sub(r.now)+day-1)/day+1)); line != "" {
-			lines = append(lines, fmt.Sprintf("the credential of the slice ends on %s; make a longer one with: %s", display.Time(c.expires), line))
+			lines = append(lines, fmt.Sprintf("the credential of the slice ends on %s; create a longer one with: %s", display.Time(c.expires), line))
 		}
 	}
 	return lines
 }
 
-// byCredential is in our refusal of a lease that the credential limits.
+// byCredential is a part of our error for a lease that the credential limits.
 const byCredential = "by the presented credential"
 
-// explain adds to why a call has no answer what the caller may have overlooked.
+// explain adds a likely cause to the error of a call without an answer.
 func (o *callOptions) explain(err error, me *caller) error {
 	if _, ok := errors.AsType[*xmlrpc.Fault](err); ok {
 		return fmt.Errorf("%w%s", err, methodHint(o.API, o.method))
@@ -289,10 +289,10 @@ func (o *callOptions) explain(err error, me *caller) error {
 	case len(o.Users) == 0:
 		return fmt.Errorf("%w; no --user was given", err)
 	}
-	return fmt.Errorf("%w; what --user names holds no certificate: give the user's folder, or the files with certificate and key, too", err)
+	return fmt.Errorf("%w; --user has no certificate: give the user's folder, or also the files with certificate and key", err)
 }
 
-// methodHint says how a method is perhaps really called, or which version has it.
+// methodHint returns a similar name of a method, or the API version that has the method.
 func methodHint(api int, method string) string {
 	names := slices.Sorted(maps.Keys(shapes[api]))
 	if slices.Contains(names, method) {
@@ -314,7 +314,7 @@ func methodHint(api int, method string) string {
 	return ""
 }
 
-// show prints a reply as the flags want it, and writes its document.
+// show prints a reply in the form of the flags, and writes its RSpec to the file of -o.
 func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
 	shown := readValue(reply.Value)
 	if o.Output != "" && o.Output != "-" && shown.rspec != "" {
@@ -339,12 +339,12 @@ func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
 	return nil
 }
 
-// print writes an answer for people. A document is written only with -o; one that is all
-// of the answer is drawn.
+// print prints an answer as tables. It prints the RSpec only with -o -, but draws an RSpec
+// that is the whole answer.
 func (o *callOptions) print(c console, me *caller, shown answer) {
 	shown.logs, shown.urns, shown.now = o.Logs, o.URNs, time.Now()
-	looks := slices.Contains([]string{"Status", "Describe", "SliverStatus"}, o.method)
-	shown.brief = !looks && !o.Logs && !o.URNs
+	isStatus := slices.Contains([]string{"Status", "Describe", "SliverStatus"}, o.method)
+	shown.brief = !isStatus && !o.Logs && !o.URNs
 	shown.logins = loginsOf(shown.rspec, me.name(), me.identity)
 	tables := c.out
 	switch {
@@ -364,7 +364,7 @@ func (o *callOptions) print(c console, me *caller, shown answer) {
 	}
 }
 
-// writeDocument writes a document into a file that the user named.
+// writeDocument writes a document to a file.
 func writeDocument(file, text string) error {
 	f, err := openOutput(file, os.O_TRUNC)
 	if err != nil {
@@ -374,7 +374,7 @@ func writeDocument(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// answerOnly keeps what the server sent out of a client's record.
+// answerOnly keeps the body of the answer from the record of a client's traffic.
 type answerOnly struct{ body bytes.Buffer }
 
 func (a *answerOnly) Write(p []byte) (int, error) {
@@ -385,8 +385,8 @@ func (a *answerOnly) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shownOn is a document as w gets it: a terminal without what it would obey, a
-// file or a pipe byte for byte.
+// shownOn returns a document for w: without control characters for a terminal, unchanged
+// for a file or pipe.
 func shownOn(w io.Writer, document string) string {
 	if toTerminal(w) {
 		return display.Printable(document)

@@ -99,8 +99,8 @@ func TestCallParametersByMethod(t *testing.T) {
 	}
 
 	for _, c := range []struct{ name, slice, line, option, want string }{
-		{"SliceMissing", "", "Status", "", "which slice?"},
-		{"SliceMissingForAllocate", "", "Allocate " + request, "", "which slice?"},
+		{"SliceMissing", "", "Status", "", "the slice is missing"},
+		{"SliceMissingForAllocate", "", "Allocate " + request, "", "the slice is missing"},
 		{"RequestMissing", "s1", "Allocate", "", "the file with the request is missing"},
 		{"RequestUnreadable", "s1", "Allocate " + dir + "/nothing", "", "cannot read the request"},
 		{"TimeMissing", "s1", "Renew", "", "the time until which to renew"},
@@ -141,8 +141,8 @@ func TestCallParametersByMethod(t *testing.T) {
 	}
 	for slice, want := range map[string]string{
 		"s2":                                     `there is no slice "s2"; did you mean s1? (looked for ` + filepath.Join(dir, "slices", "s2-cred.xml") + ")",
-		"other":                                  `there is no slice "other"; there is only s1; or make it with: patchbay slice other --owner alice (looked for `,
-		"urn:publicid:IDN+b.example.org+user+x":  "the URN of something else",
+		"other":                                  `there is no slice "other"; there is only s1; or create it with: patchbay slice other --owner alice (looked for `,
+		"urn:publicid:IDN+b.example.org+user+x":  "is not the URN of a slice",
 		filepath.Join(dir, "alice-usercred.xml"): "no slice credential",
 	} {
 		if _, err := readCaller([]string{dir}, slice); err == nil || !strings.Contains(err.Error(), want) {
@@ -249,21 +249,21 @@ func TestOutputOfStepsIsShort(t *testing.T) {
 	}}}}
 	table := "\nNODE  STEP  KIND     STATE\nweb   1     execute  done\nweb   2     execute  failed\nweb   3     execute  running\nweb   4     execute  done\n"
 	cut := func(n string) string {
-		return "\noutput of web, step " + n + ", without 3 lines before these; all of it is in the node where the site keeps it, as the local testbed does: /var/log/patchbay/" + n + "-execute.log\n" +
+		return "\noutput of web, step " + n + ", without the first 3 lines; nodes of the local testbed keep all of it in /var/log/patchbay/" + n + "-execute.log\n" +
 			strings.Repeat("    late\n", outputShown)
 	}
 	for logs, want := range map[bool]string{
-		false: table + cut("2") + "\nWhat 2 other steps wrote is shown with --logs.\n",
+		false: table + cut("2") + "\n--logs shows the output of 2 other steps.\n",
 		true:  table + "\noutput of web, step 1:\n    well\n" + cut("2") + cut("4"),
 	} {
 		var b bytes.Buffer
-		printTold(&b, slivers, logs, false)
+		printExtensions(&b, slivers, logs, false)
 		if d := cmp.Diff(want, b.String()); d != "" {
 			t.Errorf("--logs=%v (-want +got)\n%s", logs, d)
 		}
 	}
 	var b bytes.Buffer
-	printTold(&b, slivers, false, true)
+	printExtensions(&b, slivers, false, true)
 	if d := cmp.Diff("\nNODE  STEP  KIND     STATE\nweb   2     execute  failed\n"+cut("2"), b.String()); d != "" {
 		t.Errorf("brief (-want +got)\n%s", d)
 	}

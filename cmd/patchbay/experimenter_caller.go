@@ -27,17 +27,17 @@ import (
 // aggregateName is the file in a user's folder that names the user's aggregate.
 const aggregateName = "aggregate.yaml"
 
-// aggregate is an aggregate manager as a user's folder names it.
+// aggregate is the address of an aggregate manager.
 type aggregate struct {
 	// URL has the path of a version: https://HOST:PORT/am/3.0.
 	URL string
-	// CA is the path of a file with the certificates that may vouch for the server;
-	// empty if any server is accepted.
+	// CA is the path of a file with the certificates that the server may have; "" accepts
+	// any server.
 	CA string
 }
 
-// readAggregate reads aggregate.yaml in a user's folder. The error wraps
-// fs.ErrNotExist if the folder has none.
+// readAggregate reads aggregate.yaml in a user's folder. If the folder has none, the error
+// wraps fs.ErrNotExist.
 func readAggregate(dir string) (a aggregate, err error) {
 	const most = 1 << 20 // bytes
 	file := filepath.Join(dir, aggregateName)
@@ -67,48 +67,49 @@ func readAggregate(dir string) (a aggregate, err error) {
 	return a, r.Err()
 }
 
-// caller is who calls, for which slice, and what proves it.
+// caller is the user who calls, the slice, and the documents that prove their rights.
 type caller struct {
 	certFile, keyFile string
 	credentials       []credential
 	sshKeys           []string
-	logins            []client.User // who is to log in besides
+	logins            []client.User // other users with accounts
 	sliceURN          string
-	// folders are those of the user; identity is the private half of an SSH key in one.
+	// folders are the user's folders; identity is a private SSH key in one of them.
 	folders  []string
 	identity string
-	// speakingFor is the user for whom a tool calls; "" for oneself.
+	// speakingFor is the URN of the user that a tool speaks for, or "".
 	speakingFor string
 }
 
-// credential is one document, and what it says of itself: the client only
-// looks, the server verifies.
+// credential is a credential document with some of its content. Only the server verifies
+// it.
 type credential struct {
 	text, file    string
 	abac          bool
 	owner, target string // URNs; an ABAC credential has none
 	kind          string // of the target: user, slice, …
 	expires       time.Time
-	// always says that it goes with every call, whatever that is about.
+	// always says that it is sent with every call, whatever the target.
 	always bool
 }
 
-// userNames are the users of the site's trial authority.
+// userNames returns the users of the site's trial authority.
 func (f *siteFlag) userNames() []string {
 	dir := f.folder()
 	if dir == "" {
 		return nil
 	}
-	return folksIn(filepath.Join(dir, site.UsersDir))
+	return userNamesIn(filepath.Join(dir, site.UsersDir))
 }
 
-// readCaller takes folders and files in any order, and what --slice says.
+// readCaller reads the caller from folders and files, in any order, and from the value of
+// --slice.
 func readCaller(paths []string, slice string) (*caller, error) {
 	me := &caller{}
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("--user: %w; %smake a user with: %s", err, instead(filepath.Base(p), folksIn(filepath.Dir(p))), commandAbout(p, "user", "NAME"))
+			return nil, fmt.Errorf("--user: %w; %screate a user with: %s", err, suggestNames(filepath.Base(p), userNamesIn(filepath.Dir(p))), commandAbout(p, "user", "NAME"))
 		}
 		if !info.IsDir() {
 			if err := me.add(p); err != nil {
@@ -129,7 +130,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 			}
 		}
 		if me.certFile == "" {
-			return nil, fmt.Errorf("--user %s: the folder holds no NAME-cert.pem; make it with: %s", p, commandAbout(p, "user", "NAME"))
+			return nil, fmt.Errorf("--user %s: the folder holds no NAME-cert.pem; create it with: %s", p, commandAbout(p, "user", "NAME"))
 		}
 	}
 	if slice != "" {
@@ -140,7 +141,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 	return me, nil
 }
 
-// add takes one file for what its content is.
+// add reads a certificate, key, credential or SSH public key. The content decides which.
 func (me *caller) add(file string) error {
 	text, err := site.ReadRegular(file)
 	if err != nil {
@@ -171,12 +172,13 @@ func (me *caller) add(file string) error {
 	return nil
 }
 
-// setSlice finds out the slice's URN and, if it can, its credential.
+// setSlice sets the slice to a URN, the name of a slice, or that of a file with a
+// credential, and reads its credential if there is one.
 func (me *caller) setSlice(slice string) error {
 	if u, err := urn.Parse(slice); err == nil {
 		me.sliceURN = slice
 		if u.Type != urn.Slice {
-			return fmt.Errorf("%s is the URN of something else", slice)
+			return fmt.Errorf("%s is not the URN of a slice", slice)
 		}
 		for _, dir := range me.folders {
 			file := filepath.Join(dir, slicesDir, u.Name+"-cred.xml")
@@ -206,7 +208,7 @@ func (me *caller) setSlice(slice string) error {
 	return me.noSlice(slice, missing)
 }
 
-// noSlice returns the error for a slice that none of the files has.
+// noSlice returns the error for a slice that is in none of the files.
 func (me *caller) noSlice(slice string, files []string) error {
 	about, owner := "", "USER"
 	if len(me.folders) > 0 {
@@ -219,7 +221,7 @@ func (me *caller) noSlice(slice string, files []string) error {
 	}
 	name, looked := strings.TrimSuffix(filepath.Base(slice), "-cred.xml"), strings.Join(files, " or ")
 	if me.isTool() {
-		return fmt.Errorf("there is no slice %q; a tool works in the slice of a user: give the file with the user's credential, such as %s, or hand the slice on with: %s (looked for %s)",
+		return fmt.Errorf("there is no slice %q; a tool works in the slice of a user: give the file with the user's credential, such as %s, or delegate the slice with: %s (looked for %s)",
 			slice, filepath.Join(about, "..", "..", site.UsersDir, "USER", slicesDir, name+"-cred.xml"),
 			commandAbout(about, "delegate", name, "--from", "USER", "--to", filepath.Base(about)), looked)
 	}
@@ -227,7 +229,7 @@ func (me *caller) noSlice(slice string, files []string) error {
 	if near := suggest.Word(name, have); near != "" {
 		return fmt.Errorf("there is no slice %q; did you mean %s? (looked for %s)", slice, near, looked)
 	}
-	return fmt.Errorf("there is no slice %q; %smake it with: %s (looked for %s)", slice, instead(name, have), commandAbout(about, "slice", name, "--owner", owner), looked)
+	return fmt.Errorf("there is no slice %q; %screate it with: %s (looked for %s)", slice, suggestNames(name, have), commandAbout(about, "slice", name, "--owner", owner), looked)
 }
 
 // setOnlySlice sets the slice if the user's folders hold a credential for exactly one. It
@@ -244,10 +246,10 @@ func (me *caller) setOnlySlice() error {
 	case 1:
 		return me.setSlice(names[0])
 	}
-	return fmt.Errorf("several slices could be meant; add --slice NAME: %s", fewOf(names))
+	return fmt.Errorf("several slices could be meant; add --slice NAME: %s", joinSome(names))
 }
 
-// isTool tells whether the certificate is that of a tool, which owns no slice.
+// isTool reports whether the certificate belongs to a tool, which owns no slice.
 func (me *caller) isTool() bool {
 	text, err := site.ReadRegular(me.certFile)
 	if err != nil {
@@ -257,8 +259,8 @@ func (me *caller) isTool() bool {
 	return err == nil && list[0].URN.Type == urn.Tool
 }
 
-// addSliceCredential takes the slice from a file. The error says why that is no
-// credential over it.
+// addSliceCredential adds the credential in a file, and sets the slice to its target. It
+// fails if that is not a slice, or another one.
 func (me *caller) addSliceCredential(file string) error {
 	text, err := site.ReadRegular(file)
 	if err != nil {
@@ -279,8 +281,8 @@ func (me *caller) addSliceCredential(file string) error {
 	return nil
 }
 
-// addCredential takes a credential that goes with every call, such as one that
-// lets a tool speak for a user.
+// addCredential adds a credential that is sent with every call, such as one that lets a
+// tool speak for a user.
 func (me *caller) addCredential(file string) error {
 	text, err := site.ReadRegular(file)
 	if err != nil {
@@ -327,12 +329,12 @@ func (me *caller) expired(now time.Time, reported bool) []string {
 		remedy, what := c.remedy(), "credential over "+c.target
 		switch {
 		case remedy != "" && reported:
-			list = append(list, "make a new credential with: "+remedy)
+			list = append(list, "create a new credential with: "+remedy)
 			continue
 		case reported:
 			continue
 		case remedy != "":
-			remedy = "make a new one with: " + remedy
+			remedy = "create a new one with: " + remedy
 		case c.abac:
 			what, remedy = "ABAC credential in "+c.file, "ask its signer for a new one"
 		default:
@@ -343,7 +345,7 @@ func (me *caller) expired(now time.Time, reported bool) []string {
 	return list
 }
 
-// commandAbout is a command line for the site that path belongs to.
+// commandAbout returns a command line for the site that path belongs to.
 func commandAbout(path string, args ...string) string {
 	if site := siteOf(path); site != "" {
 		return display.CommandAt(site, args...)
@@ -354,8 +356,8 @@ func commandAbout(path string, args ...string) string {
 	return display.Command(args...)
 }
 
-// siteOf is the configuration of the site that path, something of a user, lies
-// in; "" for none.
+// siteOf returns the configuration of the site that contains path, a file of a user, or
+// "".
 func siteOf(path string) string {
 	if path == "" {
 		return ""
@@ -374,8 +376,8 @@ func siteOf(path string) string {
 	return ""
 }
 
-// forSlice are the credentials for a call about the slice: those over it, or
-// all where there are none, and those that always go along.
+// forSlice returns the credentials for a call about the slice: those for it and those for
+// every call, or all if none is for the slice.
 func (me *caller) forSlice() []client.Credential {
 	overSlice := func(c credential) bool { return strings.EqualFold(c.target, me.sliceURN) }
 	if !slices.ContainsFunc(me.credentials, overSlice) {
@@ -384,9 +386,10 @@ func (me *caller) forSlice() []client.Credential {
 	return wireCredentials(slices.DeleteFunc(slices.Clone(me.credentials), func(c credential) bool { return !overSlice(c) && !c.always && !c.abac }))
 }
 
-// forUser are the credentials for a call about no slice.
+// forUser returns the credentials for a call that is not about a slice.
 func (me *caller) forUser() []client.Credential { return wireCredentials(me.credentials) }
 
+// wireCredentials returns credentials as the client sends them.
 func wireCredentials(list []credential) []client.Credential {
 	out := make([]client.Credential, len(list))
 	for i, c := range list {
@@ -408,7 +411,7 @@ func (me *caller) users() []client.User {
 	return append([]client.User{{URN: who, Keys: me.sshKeys}}, me.logins...)
 }
 
-// owner returns the URN of the user who calls, or for whom a tool calls, if it is known.
+// owner returns the URN of the user who calls, or that a tool speaks for; "" if unknown.
 func (me *caller) owner() string {
 	who := me.speakingFor
 	for _, c := range me.credentials {
@@ -417,7 +420,7 @@ func (me *caller) owner() string {
 	return who
 }
 
-// name is the name in the owner's URN.
+// name returns the name in the owner's URN, or "".
 func (me *caller) name() string {
 	u, err := urn.Parse(me.owner())
 	if err != nil {
@@ -426,7 +429,7 @@ func (me *caller) name() string {
 	return u.Name
 }
 
-// readCredential looks into a signed credential without verifying it.
+// readCredential reads a signed credential without verifying it.
 func readCredential(text []byte) (credential, error) {
 	var doc struct {
 		XMLName    xml.Name `xml:"signed-credential"`
@@ -441,7 +444,7 @@ func readCredential(text []byte) (credential, error) {
 		return credential{}, err
 	}
 	if len(doc.Credential) == 0 {
-		return credential{}, errors.New("no credential in it")
+		return credential{}, errors.New("the document has no credential")
 	}
 	d := doc.Credential[0]
 	c := credential{text: string(text), abac: strings.EqualFold(strings.TrimSpace(d.Type), "abac")}
@@ -452,6 +455,6 @@ func readCredential(text []byte) (credential, error) {
 		}
 		c.owner, c.target, c.kind = strings.TrimSpace(d.Owner), target.String(), target.Type
 	}
-	c.expires, _ = display.ParseExpires(d.Expires) // the zero time where it says nothing
+	c.expires, _ = display.ParseExpires(d.Expires) // zero without a time
 	return c, nil
 }

@@ -14,7 +14,7 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// addLogins adds the users of --login to those who get accounts.
+// addLogins adds the users of --login to the users with accounts.
 func (o *callOptions) addLogins(me *caller, users []string) error {
 	if len(o.Logins) == 0 {
 		return nil
@@ -23,9 +23,9 @@ func (o *callOptions) addLogins(me *caller, users []string) error {
 	update := len(o.args) > 0 && strings.HasSuffix(o.args[0], "update_users")
 	switch {
 	case known && !sh.users && !strings.Contains(sh.params, "k") && !update:
-		return fmt.Errorf("--login: %s makes no accounts; give it to %s", o.method, loginMethods[o.API])
+		return fmt.Errorf("--login: %s creates no accounts; give it to %s", o.method, loginMethods[o.API])
 	case slices.ContainsFunc(o.Options, func(s string) bool { return strings.HasPrefix(s, "geni_users=") }):
-		return errors.New("--login and --option geni_users say the same; give one of them")
+		return errors.New("--login and --option geni_users both name the users; give one of them")
 	}
 	for _, who := range o.Logins {
 		u, err := o.login(me, who, users)
@@ -37,13 +37,13 @@ func (o *callOptions) addLogins(me *caller, users []string) error {
 	return nil
 }
 
-// loginMethods are the methods that make accounts, by the version of the API.
+// loginMethods are the methods that create accounts, by API version.
 var loginMethods = map[int]string{
 	2: "CreateSliver",
-	3: "Provision, or for nodes that are there to: PerformOperationalAction update_users",
+	3: "Provision, or for existing nodes to PerformOperationalAction update_users",
 }
 
-// login finds a user of --login. who is NAME=FILE with public keys, a folder with a
+// login returns the user of a --login flag: NAME=FILE with public keys, a folder with a
 // certificate and keys, or the name of a folder beside the caller's or in the site.
 func (o *callOptions) login(me *caller, who string, users []string) (client.User, error) {
 	if name, file, ok := strings.Cut(who, "="); ok {
@@ -64,15 +64,15 @@ func (o *callOptions) login(me *caller, who string, users []string) (client.User
 		}
 	}
 	if exists(who) {
-		return client.User{}, fmt.Errorf("the file does not say whose keys it holds; give --login NAME=%s", who)
+		return client.User{}, fmt.Errorf("the file has no user name; give --login NAME=%s", who)
 	}
 	var have []string
 	for _, f := range folders[1:] {
-		have = append(have, folksIn(filepath.Dir(f))...)
+		have = append(have, userNamesIn(filepath.Dir(f))...)
 	}
 	slices.Sort(have)
 	have = slices.Compact(have)
-	return client.User{}, fmt.Errorf("there is no such user here; %sgive NAME=FILE with their public SSH key", instead(who, have))
+	return client.User{}, fmt.Errorf("there is no such user here; %sgive NAME=FILE with their public SSH key", suggestNames(who, have))
 }
 
 // loginByFile returns the user with a name or URN and the keys in a file.
@@ -86,7 +86,7 @@ func (me *caller) loginByFile(name, file string) (client.User, error) {
 		owner, err := urn.Parse(me.owner())
 		u = urn.URN{Authority: owner.Authority, Type: urn.User, Name: urn.Transcribe(name)}
 		if err != nil || u.Name == "" {
-			return client.User{}, fmt.Errorf("the authority of %q is not known; give a URN, such as urn:publicid:IDN+example.org+user+alice", name)
+			return client.User{}, fmt.Errorf("the authority of %q is unknown; give a URN, such as urn:publicid:IDN+example.org+user+alice", name)
 		}
 	}
 	return client.User{URN: u.String(), Keys: strings.Split(strings.TrimSpace(string(keys)), "\n")}, nil
@@ -99,7 +99,7 @@ func loginByFolder(dir string) (client.User, error) {
 		return client.User{}, err
 	}
 	if len(files) == 0 {
-		return client.User{}, fmt.Errorf("the folder %s holds no NAME-cert.pem; make it with: %s", dir, display.Command("user", "NAME"))
+		return client.User{}, fmt.Errorf("the folder %s holds no NAME-cert.pem; create it with: %s", dir, display.Command("user", "NAME"))
 	}
 	text, err := site.ReadRegular(files[0])
 	if err != nil {

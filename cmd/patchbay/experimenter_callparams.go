@@ -19,7 +19,7 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// callRequest is a call as the user wrote it.
+// callRequest is a call as given on the command line.
 type callRequest struct {
 	api     int
 	method  string
@@ -29,18 +29,19 @@ type callRequest struct {
 	now     time.Time
 }
 
-// shape is how the parameters of a method are made: one letter each.
+// shape describes the parameters of a method, with one letter each.
 //
 //	C credentials   O options        s the slice's URN
-//	u slivers, or the slice, of what is left of the arguments
+//	u slivers: the remaining arguments, or the slice
 //	r a request     t a time         a an action
 //	k users, as version 2 has them
 type shape struct {
 	params string
 	format bool // the options name the RSpec format
-	users  bool // the options name who is to log in
+	users  bool // the options name the users with accounts
 }
 
+// shapes are the methods of the two API versions.
 var shapes = map[int]map[string]shape{
 	3: {
 		"GetVersion":               {params: "O"},
@@ -65,7 +66,7 @@ var shapes = map[int]map[string]shape{
 	},
 }
 
-// actionVerbs are actions that stand for the method as well.
+// actionVerbs are actions that may be given instead of the method.
 var actionVerbs = []string{"start", "stop", "restart"}
 
 // methodOf returns the method that a word means, ignoring case, and its arguments. A verb
@@ -103,13 +104,13 @@ func (r *callRequest) needsSlice() bool {
 	return strings.ContainsAny(shapes[r.api][r.method].params, "su")
 }
 
-// isWholeSlice reports whether the targets of the call are all that the slice has.
+// isWholeSlice reports whether the targets of the call are all slivers of the slice.
 func (r *callRequest) isWholeSlice() bool {
 	_, slivers := r.targets()
 	return len(slivers) == 0 || slices.ContainsFunc(slivers, func(s string) bool { return strings.EqualFold(s, r.me.sliceURN) })
 }
 
-// params makes the parameters of the call.
+// params returns the parameters of the call.
 func (r *callRequest) params() ([]xmlrpc.Value, error) {
 	options, err := r.optionStruct()
 	if err != nil {
@@ -130,7 +131,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 		args = args[1:]
 		return first, nil
 	}
-	place := -1 // of u, which takes what the others leave
+	place := -1 // of u, which gets the remaining arguments
 	for _, letter := range sh.params {
 		var v xmlrpc.Value
 		switch letter {
@@ -140,7 +141,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 			v = r.withDefaults(options, sh.users || action == "geni_update_users", sh.format)
 		case 's', 'u':
 			if letter == 's' && r.me.sliceURN == "" {
-				return nil, errors.New("which slice? Give --slice NAME, URN or FILE")
+				return nil, errors.New("the slice is missing; give --slice NAME, URN or FILE")
 			}
 			if letter == 'u' {
 				place = len(params)
@@ -199,6 +200,7 @@ func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xm
 	return options
 }
 
+// readRequest reads the file of a request.
 func readRequest(file string) (xmlrpc.Value, error) {
 	text, err := readInput(file)
 	if err != nil {
@@ -207,18 +209,19 @@ func readRequest(file string) (xmlrpc.Value, error) {
 	return string(text), nil
 }
 
-// sliceOr is the URNs that were given, or else the slice.
+// sliceOr returns the given URNs, or else the slice.
 func (r *callRequest) sliceOr(given []string) (xmlrpc.Value, error) {
 	if len(given) > 0 {
 		return client.Strings(given), nil
 	}
 	if r.me.sliceURN == "" {
-		return nil, errors.New("which slice? Give --slice NAME, URN or FILE, or the URNs of slivers")
+		return nil, errors.New("the slice is missing; give --slice NAME, URN or FILE, or the URNs of slivers")
 	}
 	return client.Strings([]string{r.me.sliceURN}), nil
 }
 
-// freeParams are those of a method nobody here knows.
+// freeParams returns the parameters of a method without a shape: the arguments as text or
+// JSON, and the options if any.
 func (r *callRequest) freeParams(options xmlrpc.Struct) ([]xmlrpc.Value, error) {
 	var params []xmlrpc.Value
 	for _, a := range r.args {
@@ -234,6 +237,7 @@ func (r *callRequest) freeParams(options xmlrpc.Struct) ([]xmlrpc.Value, error) 
 	return params, nil
 }
 
+// credentials returns the credentials parameter, in the form of the API version.
 func (r *callRequest) credentials(slice bool) xmlrpc.Value {
 	list := r.me.forUser()
 	if slice {
@@ -249,7 +253,7 @@ func (r *callRequest) credentials(slice bool) xmlrpc.Value {
 	return client.Credentials(list)
 }
 
-// time reads a moment, the last second of a day in UTC, or a length of time from now.
+// time reads a time, a day, which means its last second in UTC, or a duration from now.
 func (r *callRequest) time(text string) (string, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return client.Time(day.AddDate(0, 0, 1).Add(-time.Second)), nil
@@ -258,7 +262,7 @@ func (r *callRequest) time(text string) (string, error) {
 		return client.Time(r.now.Add(d)), nil
 	}
 	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return "", fmt.Errorf("%q is neither a time like 2026-12-24T18:00:00Z, nor a day like 2026-12-24, nor a while from now like 2h", text)
+		return "", fmt.Errorf("%q is neither a time like 2026-12-24T18:00:00Z, nor a day like 2026-12-24, nor a duration from now like 2h", text)
 	}
 	return text, nil
 }
@@ -286,6 +290,8 @@ func (r *callRequest) optionStruct() (xmlrpc.Struct, error) {
 	return options, nil
 }
 
+// withDefault adds a member to a struct that has none of that name, unless the value is an
+// empty list.
 func withDefault(s xmlrpc.Struct, name string, v xmlrpc.Value) xmlrpc.Struct {
 	if list, ok := v.([]xmlrpc.Value); ok && len(list) == 0 {
 		return s
@@ -296,8 +302,8 @@ func withDefault(s xmlrpc.Struct, name string, v xmlrpc.Value) xmlrpc.Struct {
 	return append(s, xmlrpc.Member{Name: name, Value: v})
 }
 
-// jsonOrText reads true, false, whole numbers, and JSON arrays, objects and
-// quoted strings as what they are, everything else as text.
+// jsonOrText reads true, false, whole numbers, JSON arrays, objects and quoted strings as
+// such, and everything else as text.
 func jsonOrText(s string) (xmlrpc.Value, error) {
 	if s == "true" || s == "false" {
 		return s == "true", nil
@@ -317,6 +323,7 @@ func jsonOrText(s string) (xmlrpc.Value, error) {
 	return fromJSON(v)
 }
 
+// fromJSON converts a value of encoding/json. It fails for null, which XML-RPC lacks.
 func fromJSON(v any) (xmlrpc.Value, error) {
 	switch v := v.(type) {
 	case json.Number:
@@ -351,8 +358,8 @@ func fromJSON(v any) (xmlrpc.Value, error) {
 	return v, nil
 }
 
-// targets are the slivers that the arguments name, and what stands before them;
-// none of a method that takes no slivers.
+// targets returns the arguments before the slivers, and the slivers; none for a method
+// without slivers.
 func (r *callRequest) targets() (before, slivers []string) {
 	params := shapes[r.api][r.method].params
 	n := 0 // arguments before the slivers
@@ -367,10 +374,11 @@ func (r *callRequest) targets() (before, slivers []string) {
 	return r.args[:n], r.args[n:]
 }
 
+// isURN reports whether a text begins like a URN.
 func isURN(s string) bool { return len(s) >= 4 && strings.EqualFold(s[:4], "urn:") }
 
-// resolve puts slivers' URNs into the place of nodes' names, as the slice's
-// manifest tells them. Nothing is asked where there are no names.
+// resolve replaces the names of nodes by the URNs of their slivers, from the slice's
+// manifest. Without names it makes no call.
 func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	before, targets := r.targets()
 	i := slices.IndexFunc(targets, func(s string) bool { return !isURN(s) })
@@ -378,7 +386,7 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 		return nil
 	}
 	if r.me.sliceURN == "" {
-		return fmt.Errorf("%q is no URN of a sliver; to name a node of a slice give --slice NAME, URN or FILE, too", targets[i])
+		return fmt.Errorf("%q is not the URN of a sliver; to name a node of a slice, also give --slice NAME, URN or FILE", targets[i])
 	}
 	describe := callRequest{api: r.api, method: "Describe", me: r.me, now: r.now}
 	params, err := describe.params()
@@ -390,11 +398,11 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	if reply.Code != am.Success {
-		return fmt.Errorf("cannot look up which sliver %q is: Describe: %w", targets[i], reply.Err())
+		return fmt.Errorf("cannot find the sliver of %q: Describe: %w", targets[i], reply.Err())
 	}
 	nodes, err := nodesOf(readValue(reply.Value).rspec, "")
 	if err != nil {
-		return fmt.Errorf("cannot look up which sliver %q is: the manifest cannot be read: %w", targets[i], err)
+		return fmt.Errorf("cannot find the sliver of %q: the manifest cannot be read: %w", targets[i], err)
 	}
 	r.args = slices.Clone(before)
 	for _, name := range targets {
@@ -409,8 +417,8 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// loginCommand is the command line that logs in to a node with a private key, through its
-// gateway if it has one, to which the same key opens.
+// loginCommand returns the command line that logs in to a node with a private key, through
+// the node's gateway if it has one, with the same key.
 func loginCommand(n experiment.Node, key string) string {
 	to := func(l experiment.Login, words ...string) string {
 		if key != "" {
@@ -424,15 +432,15 @@ func loginCommand(n experiment.Node, key string) string {
 	if !n.Gateway.Exists() {
 		return to(n.Login)
 	}
-	// With -J the key would not be shown to the gateway.
+	// ssh -J would not use the key of -i for the gateway.
 	return to(n.Login, "-o", "ProxyCommand="+to(n.Gateway, "-W", "[%h]:%p"))
 }
 
-// loginsOf are the command lines that log in to the nodes of a manifest, by their slivers:
-// as user, or as the first account where that has none.
+// loginsOf returns the command lines that log in to the nodes of a manifest, by sliver URN:
+// as the user, or with the first account if the user has none.
 func loginsOf(manifest, user, key string) map[string]string {
 	logins := map[string]string{}
-	nodes, _ := nodesOf(manifest, user) // one that cannot be read has no logins
+	nodes, _ := nodesOf(manifest, user) // an unreadable manifest has no logins
 	for _, n := range nodes {
 		if n.Login.Exists() {
 			logins[n.Sliver] = loginCommand(n, key)
@@ -450,7 +458,8 @@ func nodesOf(manifest, user string) ([]experiment.Node, error) {
 	return slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return n.Sliver == "" }), err
 }
 
-// sliverOf is the sliver of the one node with a name.
+// sliverOf returns the sliver of the node with a name. It fails if there is none, or
+// several.
 func sliverOf(nodes []experiment.Node, name string) (string, error) {
 	var found, names []string
 	for _, n := range nodes {
@@ -466,17 +475,17 @@ func sliverOf(nodes []experiment.Node, name string) (string, error) {
 		if len(names) == 0 {
 			return "", fmt.Errorf("there is no node %q: the slice has none here", name)
 		}
-		hint := "there are: " + fewOf(names)
+		hint := "there are: " + joinSome(names)
 		if near := suggest.Word(name, names); near != "" {
-			hint = fmt.Sprintf("did you mean %s? There are: %s", near, fewOf(names))
+			hint = fmt.Sprintf("did you mean %s? There are: %s", near, joinSome(names))
 		}
 		return "", fmt.Errorf("the slice has no node %q here; %s", name, hint)
 	}
-	return "", fmt.Errorf("several nodes are called %q; give the URN of one: %s", name, fewOf(found))
+	return "", fmt.Errorf("several nodes are called %q; give the URN of one: %s", name, joinSome(found))
 }
 
-// fewOf lists names, of which there may be many.
-func fewOf(names []string) string {
+// joinSome returns the first 20 names, and how many more there are.
+func joinSome(names []string) string {
 	const most = 20
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)

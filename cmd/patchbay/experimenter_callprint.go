@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"patchbay/am"
@@ -16,20 +15,19 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// answer is the value of a reply, taken apart for people.
+// answer is the value of a reply, divided into slivers, RSpec and the rest.
 type answer struct {
 	slivers []xmlrpc.Struct
 	rspec   string
-	rest    xmlrpc.Value // what is left
+	rest    xmlrpc.Value // everything else
 	logs    bool         // show the output of all steps
-	brief   bool         // show neither interfaces nor steps that went well
-	urns    bool         // show URNs, and the words of the API
+	brief   bool         // hide interfaces and successful steps
+	urns    bool         // show URNs, and states as in the API
 	now     time.Time
 	logins  map[string]string // command lines, by the URN of a sliver
 }
 
-// readValue finds slivers and RSpec in a value, wherever the methods of both
-// versions put them.
+// readValue finds slivers and RSpec in the value of any method of both API versions.
 func readValue(v xmlrpc.Value) answer {
 	switch v := v.(type) {
 	case string:
@@ -64,6 +62,7 @@ func readValue(v xmlrpc.Value) answer {
 	return answer{rest: v}
 }
 
+// sliversIn returns the slivers of a list, or nil if anything else is in it.
 func sliversIn(list []xmlrpc.Value) []xmlrpc.Struct {
 	var out []xmlrpc.Struct
 	for _, v := range list {
@@ -81,7 +80,7 @@ func sliversIn(list []xmlrpc.Value) []xmlrpc.Struct {
 	return out
 }
 
-// print writes everything but the document.
+// print prints everything but the RSpec.
 func (a answer) print(w io.Writer) {
 	if rest := a.shownRest(); rest != nil && rest != "" {
 		printValue(w, rest, "")
@@ -104,7 +103,7 @@ func (a answer) shownRest() xmlrpc.Value {
 	return s
 }
 
-// column is one of the table of slivers: its heading, and its text for a sliver.
+// column is a column of the table of slivers: its heading, and its text for a sliver.
 type column struct {
 	heading string
 	text    func(answer, xmlrpc.Struct) string
@@ -121,7 +120,7 @@ func firstOf(members ...string) func(answer, xmlrpc.Struct) string {
 	}
 }
 
-// shortColumns are for people, allColumns have every word as it came.
+// shortColumns have names and short states; allColumns have the values of the API.
 var (
 	shortColumns = []column{
 		{"NODE", firstOf("geni_client_id", "geni_sliver_urn", "geni_urn")},
@@ -159,11 +158,13 @@ func (a answer) until(s xmlrpc.Struct) string {
 	if err != nil || a.now.IsZero() {
 		return text
 	}
-	return display.Time(at) + " " + sayDistance(at.Sub(a.now))
+	return timeAndDistance(at, a.now)
 }
 
+// login returns the command line that logs in to the node of a sliver, or "".
 func (a answer) login(s xmlrpc.Struct) string { return display.Line(a.logins[sliverURN(a, s)]) }
 
+// printSlivers prints the table of slivers, and their extensions.
 func (a answer) printSlivers(w io.Writer) {
 	columns := shortColumns
 	if a.urns {
@@ -182,7 +183,7 @@ func (a answer) printSlivers(w io.Writer) {
 		rows = append(rows, row)
 	}
 	printTable(w, headings, rows)
-	printTold(w, a.slivers, a.logs, a.brief)
+	printExtensions(w, a.slivers, a.logs, a.brief)
 }
 
 // jsonOf converts a value to the types of encoding/json.
@@ -220,7 +221,7 @@ func jsonText(r client.Reply) (string, error) {
 	return b.String(), err
 }
 
-// memberText is a member of a struct as text.
+// memberText returns a member of a struct as printable text, or "".
 func memberText(v xmlrpc.Value, name string) string {
 	s, _ := v.(xmlrpc.Struct)
 	x, ok := s.Get(name)
@@ -233,35 +234,13 @@ func memberText(v xmlrpc.Value, name string) string {
 	return scalar(x)
 }
 
-// printTable writes rows without the columns in which nothing stands.
+// printTable prints rows, without the columns in which no row has text.
 func printTable(w io.Writer, headings []string, rows [][]string) {
-	var used []int
-	for i := range headings {
-		if slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) {
-			used = append(used, i)
-		}
+	t := &table{out: w, narrow: true, heading: headings}
+	for _, row := range rows {
+		t.row(row...)
 	}
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{headings}, rows...) {
-		line := make([]string, len(used))
-		for n, i := range used {
-			line[n] = strings.Map(oneCell, row[i])
-		}
-		fmt.Fprintln(t, strings.Join(line, "\t"))
-	}
-	t.Flush()
-	for line := range strings.Lines(b.String()) {
-		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
-	}
-}
-
-// oneCell keeps a text in its cell of a table.
-func oneCell(r rune) rune {
-	if r == '\n' || r == '\t' {
-		return ' '
-	}
-	return r
+	_ = t.flush("") // run reports output that is lost
 }
 
 // printValue writes a value as an indented list of names and values.
@@ -280,6 +259,7 @@ func printValue(w io.Writer, v xmlrpc.Value, indent string) {
 	}
 }
 
+// printMember prints a named value on one line, or on indented lines below.
 func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
 	s, _ := v.(xmlrpc.Struct)
 	list, _ := v.([]xmlrpc.Value)
@@ -291,6 +271,7 @@ func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
 	printValue(w, v, indent+"  ")
 }
 
+// scalar returns a value that is not a filled list or struct as printable text.
 func scalar(v xmlrpc.Value) string {
 	switch v := v.(type) {
 	case nil:
@@ -307,10 +288,10 @@ func scalar(v xmlrpc.Value) string {
 	return fmt.Sprint(v)
 }
 
-// printTold writes what this kind of aggregate tells of slivers beside the API's own
-// members: how links are made, and what became of services, with the output of
-// those that failed, or of all. If brief, it writes only the services that failed.
-func printTold(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
+// printExtensions prints what this software adds to the API's members of slivers: the
+// interfaces, the install and execute steps, and the output of failed steps, or with logs
+// of all. If brief, it prints only failed steps.
+func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	list := func(s xmlrpc.Struct, name string) []xmlrpc.Value {
 		v, _ := s.Get(name)
 		items, _ := v.([]xmlrpc.Value)
@@ -318,7 +299,7 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	}
 	var wires, steps [][]string
 	var outputs []string
-	quiet := 0 // outputs that are not shown
+	hidden := 0 // outputs that are not shown
 	for _, s := range slivers {
 		node := cmp.Or(memberText(s, "geni_client_id"), memberText(s, "geni_sliver_urn"), memberText(s, "geni_urn"))
 		for _, v := range list(s, "patchbay_interfaces") {
@@ -340,7 +321,7 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 			case logs || memberText(v, "state") == string(am.StepFailed):
 				outputs = append(outputs, outputOf(node, v, text))
 			default:
-				quiet++
+				hidden++
 			}
 		}
 	}
@@ -356,12 +337,12 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 		fmt.Fprintln(w)
 		fmt.Fprintln(w, text)
 	}
-	if quiet > 0 {
-		fmt.Fprintf(w, "\nWhat %s wrote is shown with --logs.\n", display.Count(quiet, "other step"))
+	if hidden > 0 {
+		fmt.Fprintf(w, "\n--logs shows the output of %s.\n", display.Count(hidden, "other step"))
 	}
 }
 
-// shortData is a URL without the content of one that is its own file.
+// shortData returns a URL, without the content of a data URL.
 func shortData(what string) string {
 	if head, _, ok := strings.Cut(what, ","); ok && strings.HasPrefix(head, "data:") {
 		return head + ",…"
@@ -369,17 +350,17 @@ func shortData(what string) string {
 	return what
 }
 
-// outputShown is how many lines of a step's output are shown, the last ones.
+// outputShown is the number of lines shown of a step's output, the last ones.
 const outputShown = 20
 
-// outputOf is what a step wrote.
+// outputOf returns the output of a step with a heading, at most the last 20 lines.
 func outputOf(node string, step xmlrpc.Value, text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	number := memberText(step, "step")
 	head := fmt.Sprintf("output of %s, step %s:", node, number)
 	if before := len(lines) - outputShown; before > 0 {
 		lines = lines[before:]
-		head = fmt.Sprintf("output of %s, step %s, without %s before these; all of it is in the node where the site keeps it, as the local testbed does: /var/log/patchbay/%s-%s.log",
+		head = fmt.Sprintf("output of %s, step %s, without the first %s; nodes of the local testbed keep all of it in /var/log/patchbay/%s-%s.log",
 			node, number, display.Count(before, "line"), number, memberText(step, "kind"))
 	}
 	return head + "\n    " + strings.Join(lines, "\n    ")

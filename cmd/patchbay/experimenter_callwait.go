@@ -36,7 +36,7 @@ func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 func (o *callOptions) wait(ctx context.Context, c console, manager *client.Client, r *callRequest, wanted client.Wanted, reply client.Reply) (client.Reply, error) {
 	if o.flags.Changed("timeout") {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the state was not reached within %s (--timeout); what was asked goes on", o.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the state was not reached within %s (--timeout); the site continues", o.Timeout))
 		defer cancel()
 	}
 	_, slivers := r.targets()
@@ -65,7 +65,7 @@ func (o *callOptions) wait(ctx context.Context, c console, manager *client.Clien
 	if err != nil || len(wanted) == 0 {
 		return reply, err
 	}
-	if r.api == 3 { // its manifest says how to log in
+	if r.api == 3 { // its manifest has the logins
 		look.method = "Describe"
 		if params, err = look.params(); err != nil {
 			return reply, err

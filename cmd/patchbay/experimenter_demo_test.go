@@ -177,7 +177,7 @@ func TestAsSomebodyElse(t *testing.T) {
 
 func TestStockCountsWhatIsLeft(t *testing.T) {
 	const instance = "no-such-testbed"
-	if got := takeStock(instance); got != (stock{}) {
+	if got := countLeftovers(instance); got != (leftovers{}) {
 		t.Errorf("of nothing there is %+v", got)
 	}
 	cmd := exec.Command("sh", "-c", "read x", "/run/"+instance+"/x")
@@ -188,10 +188,10 @@ func TestStockCountsWhatIsLeft(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	got := takeStock(instance)
+	got := countLeftovers(instance)
 	in.Close()
 	cmd.Wait()
-	if got != (stock{1}) {
+	if got != (leftovers{1}) {
 		t.Errorf("%+v", got)
 	}
 	dir := t.TempDir()
@@ -201,7 +201,7 @@ func TestStockCountsWhatIsLeft(t *testing.T) {
 	if n := countBelow("/"+instance, dir, 0); n != 2 {
 		t.Errorf("%d files, not 2", n)
 	}
-	if text := (stock{4: 1}).beside(stock{1, 0, 0, 0, 2}); text != "processes 0 (were 1), cgroups 0 (0), mounts 0 (0), loop devices 0 (0), files 1 (2)" {
+	if text := (leftovers{4: 1}).comparedTo(leftovers{1, 0, 0, 0, 2}); text != "processes 0 (were 1), cgroups 0 (0), mounts 0 (0), loop devices 0 (0), files 1 (2)" {
 		t.Error(text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,11 +13,10 @@ import (
 	"patchbay/am/display"
 )
 
-const downLong = `Give back all nodes of the slices named, or of all your experiments, and wait until
-they are gone. Their files are lost.
+const downLong = `Delete all nodes of the named slices, or of all your experiments, and wait until they are
+gone. Their files are lost. At a terminal it asks first; --yes skips the question.
 
-With --all your own site ends, too: its server stops, and its folder is removed, so that
-nothing of it is left on this host.`
+--all also removes your own site: it stops the server and removes the folder.`
 
 type downOptions struct {
 	experimenterFlags
@@ -27,16 +27,16 @@ type downOptions struct {
 
 func (o *downOptions) AddFlags(fs *pflag.FlagSet) {
 	o.experimenterFlags.AddFlags(fs)
-	fs.BoolVar(&o.All, "all", false, "end your own site, too, and remove it from this host")
-	fs.BoolVar(&o.Yes, "yes", false, "do not ask")
+	fs.BoolVar(&o.All, "all", false, "also stop your own site and remove it from this host")
+	fs.BoolVar(&o.Yes, "yes", false, "do not ask at a terminal")
 }
 
 func (o *downOptions) Validate(args []string) error {
 	if o.All && len(args) > 0 {
-		return errors.New("--all is about all slices; name none with it")
+		return errors.New("--all deletes all slices; name none with it")
 	}
 	if o.All && (o.site.given() || o.URL != "" || o.User != "") {
-		return errors.New("--all is about your own site; without it, down gives back what you have at another one")
+		return errors.New("--all removes your own site; for another site, give down without --all")
 	}
 	o.slices = args
 	return nil
@@ -62,10 +62,8 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 	if len(names) == 0 {
 		fmt.Fprintln(c.err, "You have no experiment.")
 	}
-	if have := s.experiments(); len(names) > 1 && len(o.slices) == 0 && toTerminal(c.err) {
-		if err := agree(c, o.Yes, fmt.Sprintf("Give back all nodes of the slices %s?", strings.Join(have, ", "))); err != nil {
-			return err
-		}
+	if len(names) > 0 && !o.Yes && !confirmed(os.Stdin, c.err, deleteQuestion(names)) {
+		return errors.New("nothing was changed")
 	}
 	var failed error
 	for _, name := range names {
@@ -79,10 +77,19 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 	return s.explain(failed)
 }
 
-// down gives back all nodes of a slice and forgets it.
+// deleteQuestion returns the question before all nodes of some slices are deleted.
+func deleteQuestion(names []string) string {
+	slices := "slice"
+	if len(names) > 1 {
+		slices = "slices"
+	}
+	return display.Line(fmt.Sprintf("Delete all nodes of the %s %s, with everything on them?", slices, strings.Join(names, ", "))) + " [y/N] "
+}
+
+// down deletes all nodes of a slice, and the files that the user's folder keeps of it.
 func (s *session) down(ctx context.Context, name string) error {
 	if known := slicesIn(s.dir); !slices.Contains(known, name) {
-		return fmt.Errorf("there is none of that name; %ssee: %s", instead(name, known), s.hint("status"))
+		return fmt.Errorf("there is no slice of that name; %ssee: %s", suggestNames(name, known), s.hint("status"))
 	}
 	x, err := s.openSlice(name, 0, false)
 	if err != nil {
@@ -98,7 +105,7 @@ func (s *session) down(ctx context.Context, name string) error {
 	if err := x.forget(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "Slice %s: all nodes are given back.\n", name)
+	_, err = fmt.Fprintf(s.out, "Slice %s: all nodes are deleted.\n", name)
 	return err
 }
 
@@ -115,7 +122,7 @@ func (o *downOptions) removeOwn(ctx context.Context, c console) error {
 	}
 	switch {
 	case own.home == "" && own.userFolder() != "":
-		return fmt.Errorf("the nodes of your own site are containers of this host, which need root; say: %s", own.downAll())
+		return fmt.Errorf("the nodes of your own site are containers of this host, which need root; use: %s", own.downAll())
 	case !exists(own.dir) && !isUserFolder(own.home):
 		fmt.Fprintf(c.err, "You have no site of your own: there is no folder %s.\n", own.dir)
 		return nil
@@ -128,6 +135,6 @@ func (o *downOptions) removeOwn(ctx context.Context, c console) error {
 	if err := own.remove(ctx, c); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "Your own site is gone: its server, its nodes and the folder %s.\n", own.dir)
+	_, err = fmt.Fprintf(c.out, "Your own site was removed: its server, its nodes and the folder %s.\n", own.dir)
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"patchbay/am/display"
 )
 
-const extendLong = `Keep the nodes of a slice for longer: TIME longer than they are yours now, or until a time
-of day written in full. The slice may be left out where you have one experiment.`
+const extendLong = `Extend the leases of a slice: by a duration such as 2h, or until a time such as
+2026-12-24T18:00:00Z. If you have one experiment, SLICE may be omitted.`
 
 type extendOptions struct {
 	experimenterFlags
@@ -31,23 +31,23 @@ func (o *extendOptions) Validate(args []string) (err error) {
 	case 2:
 		o.slice = args[0]
 	default:
-		return errors.New("it takes the slice, which may be left out, and a time such as 2h")
+		return errors.New("it takes [SLICE] and a duration or time, such as 2h")
 	}
 	text := args[len(args)-1]
 	if o.until, err = display.ParseExpires(text); err == nil {
 		return nil
 	}
 	if o.life, err = display.ParseDuration(text); err != nil {
-		return fmt.Errorf("%.40q is not a time; write how much longer, such as 2h or 3d, or until when, such as 2026-12-24T18:00:00Z", text)
+		return fmt.Errorf("%.40q is not a time; give a duration such as 2h or 3d, or a time such as 2026-12-24T18:00:00Z", text)
 	}
 	if o.life == 0 {
-		return fmt.Errorf("%s is no time at all", text)
+		return fmt.Errorf("%s does not extend a lease; give a duration such as 2h", text)
 	}
 	return nil
 }
 
-// end is the end of leases that is asked for, of leases that end at have now. No lease is
-// made shorter.
+// end returns the requested end of leases that now end at have. It fails if they would
+// become shorter.
 func (o *extendOptions) end(have time.Time) (time.Time, error) {
 	if o.until.IsZero() {
 		if now := time.Now(); have.Before(now) {
@@ -56,12 +56,12 @@ func (o *extendOptions) end(have time.Time) (time.Time, error) {
 		return have.Add(o.life), nil
 	}
 	if o.until.Before(have) {
-		return have, fmt.Errorf("its nodes are yours until %s already; nothing was changed", untilTime(have))
+		return have, fmt.Errorf("its leases already end at %s; nothing was changed", timeAndDistance(have, time.Now()))
 	}
 	return o.until, nil
 }
 
-// latestEnd is the latest end of leases.
+// latestEnd returns the latest end of the leases of slivers.
 func latestEnd(list []client.Sliver) (end time.Time) {
 	for _, s := range list {
 		if s.Expires.After(end) {
@@ -83,7 +83,7 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	if o.slice == "" {
 		have := s.experiments()
 		if len(have) != 1 {
-			return fmt.Errorf("say which slice: %s", strings.Join(have, ", "))
+			return fmt.Errorf("several slices could be meant; name one of: %s", strings.Join(have, ", "))
 		}
 		o.slice = have[0]
 	}
@@ -109,6 +109,6 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	if _, err := x.refresh(ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "Slice %s: all nodes are yours until %s.\n", o.slice, untilTime(earliestEnd(list)))
+	_, err = fmt.Fprintf(c.out, "Slice %s: all leases end at %s or later.\n", o.slice, timeAndDistance(earliestEnd(list), time.Now()))
 	return err
 }

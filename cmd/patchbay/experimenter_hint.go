@@ -10,10 +10,9 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// instead says which of the names that there are was perhaps meant, as the
-// first half of a remedy: "did you mean x? Or ", "there are x, y; or ", or
-// nothing.
-func instead(want string, have []string) string {
+// suggestNames returns the beginning of a remedy for a name that does not exist: "did you
+// mean x? Or ", "there are x, y; or ", or "" without other names.
+func suggestNames(want string, have []string) string {
 	const most = 10
 	if near := suggest.Word(want, have); near != "" {
 		return fmt.Sprintf("did you mean %s? Or ", near)
@@ -29,17 +28,19 @@ func instead(want string, have []string) string {
 	return fmt.Sprintf("there are %s; or ", strings.Join(have, ", "))
 }
 
-// folksIn names the users, or tools, whose folders lie in dir.
-func folksIn(dir string) []string { return namesOf(filepath.Join(dir, "*", "*-cert.pem"), "-cert.pem") }
+// userNamesIn returns the users, or tools, whose folders are in dir.
+func userNamesIn(dir string) []string {
+	return namesOf(filepath.Join(dir, "*", "*-cert.pem"), "-cert.pem")
+}
 
-// slicesIn names the slices for which the user or tool of a folder has a
-// credential.
+// slicesIn returns the slices for which the user or tool of a folder has a credential.
 func slicesIn(dir string) []string {
 	return namesOf(filepath.Join(dir, slicesDir, "*-cred.xml"), "-cred.xml")
 }
 
+// namesOf returns the names of the files that match a pattern, without folder and suffix.
 func namesOf(pattern, suffix string) (names []string) {
-	files, _ := filepath.Glob(pattern) // a folder with odd signs in its name has no hints
+	files, _ := filepath.Glob(pattern) // no names if the folder's own name breaks the pattern
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(filepath.Base(f), suffix))
 	}
@@ -47,6 +48,7 @@ func namesOf(pattern, suffix string) (names []string) {
 	return slices.Compact(names)
 }
 
+// exists reports whether a file or folder exists.
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil

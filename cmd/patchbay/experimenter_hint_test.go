@@ -21,7 +21,7 @@ func TestInsteadNamesWhatThereIs(t *testing.T) {
 		{"nosuch", nil, ""},
 		{"zzzzzz", strings.Split("abcdefghijkl", ""), "there are a, b, c, d, e, f, g, h, i, j and 2 more; or "},
 	} {
-		if got := instead(c.want, c.have); got != c.says {
+		if got := suggestNames(c.want, c.have); got != c.says {
 			t.Errorf("%s of %v: %q, want %q", c.want, c.have, got, c.says)
 		}
 	}
@@ -56,7 +56,7 @@ func TestFailedCallsSayWhatWasOverlooked(t *testing.T) {
 	}{
 		{"method misspelt", &xmlrpc.Fault{}, callOptions{API: 3, method: "Statsu"}, caller{}, "did you mean Status?"},
 		{"nobody", refused, callOptions{}, caller{}, "refused; no --user was given"},
-		{"files without certificate", refused, callOptions{Users: []string{"x"}}, caller{}, "holds no certificate"},
+		{"files without certificate", refused, callOptions{Users: []string{"x"}}, caller{}, "has no certificate"},
 		{"nothing", refused, callOptions{Users: []string{"x"}}, caller{certFile: "x"}, "refused"},
 	} {
 		if got := c.o.explain(c.err, &c.me); !errors.Is(got, c.err) || !strings.HasSuffix(got.Error(), c.want) && !strings.Contains(got.Error(), c.want+":") {

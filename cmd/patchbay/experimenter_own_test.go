@@ -133,7 +133,7 @@ func (p *person) processes() (list []string) {
 // leavesNothing proves that down --all leaves neither files nor processes.
 func (p *person) leavesNothing() {
 	p.t.Helper()
-	p.does([]string{"down", "--all"}, "Your own site is gone")
+	p.does([]string{"down", "--all"}, "Your own site was removed")
 	if list := p.processes(); len(list) > 0 {
 		p.t.Errorf("processes are left: %q", list)
 	}
@@ -194,7 +194,7 @@ func TestUpOfANormalUser(t *testing.T) {
 	p.does([]string{"call", "GetVersion"}, "SUCCESS")
 	// What is printed about this site runs as printed.
 	out, _ := p.run("status", "--user", "guest")
-	_, hint, ok := strings.Cut(strings.TrimSpace(out), "make one with: ")
+	_, hint, ok := strings.Cut(strings.TrimSpace(out), "create one with: ")
 	if !ok {
 		t.Fatalf("no hint in %s", out)
 	}
@@ -310,12 +310,12 @@ func TestSSHGoesByTheManifestThatIsKept(t *testing.T) {
 	if code != 7 {
 		t.Errorf("exit status %d, want that of ssh, 7", code)
 	}
-	has(t, out, "nothing listens at 127.0.0.1", "The login is the one that was known before.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
+	has(t, out, "nothing listens at 127.0.0.1", "The login is from the stored manifest.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
 	for _, verb := range []string{"status", "down"} {
 		if code, out := tell(t, verb, "--user", folder); code != 1 || !strings.Contains(out, "slice one: ") || !strings.Contains(out, "nothing listens at 127.0.0.1") {
 			t.Errorf("%s: %d: %s", verb, code, out)
 		}
-		if code, out := tell(t, verb, "--url", s.url, "--config", dir); code != 1 || !strings.Contains(out, "the site does not run; start it with: "+display.CommandAt(dir, "serve")) {
+		if code, out := tell(t, verb, "--url", s.url, "--config", dir); code != 1 || !strings.Contains(out, "the site is not running; start it with: "+display.CommandAt(dir, "serve")) {
 			t.Errorf("%s: %d: %s", verb, code, out)
 		}
 	}
@@ -337,7 +337,7 @@ func TestUpIsInterrupted(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("it succeeds")
 	}
-	has(t, out.String(), "interrupted", "2 nodes of the slice lan stay reserved", "go on with the same command", "down lan")
+	has(t, out.String(), "interrupted", "2 nodes of the slice lan stay reserved", "repeat the command to continue", "down lan")
 	p.does([]string{"up", "--example"}, "server  (simulated)")
 	p.leavesNothing()
 }
@@ -414,7 +414,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	if err := os.Remove(p.state()); err != nil {
 		t.Fatal(err)
 	}
-	p.does([]string{"down", "--all"}, "Your own site is gone")
+	p.does([]string{"down", "--all"}, "Your own site was removed")
 
 	as(true).does([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
 
@@ -436,8 +436,8 @@ func TestOnHostUpToDown(t *testing.T) {
 	if err != nil || bed == nil {
 		t.Fatal(bed, err)
 	}
-	had := takeStock(bed.Instance)
-	if had == (stock{}) {
+	had := countLeftovers(bed.Instance)
+	if had == (leftovers{}) {
 		t.Error("nothing of the testbed is counted")
 	}
 
@@ -467,7 +467,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	as(false).does([]string{"ssh", "third", "hostname"}, "third")
 
 	// Without root, what needs root says so.
-	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "which need root; say: sudo") {
+	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "which need root; use: sudo") {
 		t.Errorf("%d: %s", code, out)
 	}
 	p.kill()
@@ -481,12 +481,12 @@ func TestOnHostUpToDown(t *testing.T) {
 	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
 
 	as(false).does([]string{"extend", "3h"}, "in 27h")
-	p.does([]string{"down"}, "Slice lan: all nodes are given back.")
+	p.does([]string{"down"}, "Slice lan: all nodes are deleted.")
 	for _, name := range []string{"note", "lan.xml"} {
 		if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	as(true).leavesNothing()
-	wait.Until(t, "nothing is left on the host", func() bool { return takeStock(bed.Instance) == (stock{}) })
+	wait.Until(t, "nothing is left on the host", func() bool { return countLeftovers(bed.Instance) == (leftovers{}) })
 }

@@ -11,8 +11,8 @@ import (
 	"patchbay/am/experiment"
 )
 
-// progress shows what is being done: at a terminal one line that is drawn again, elsewhere
-// one line for each phase.
+// progress shows the phases of a command: at a terminal on a line that it redraws, elsewhere
+// on one line each.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -26,7 +26,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, terminal: terminal, colours: terminal && os.Getenv("NO_COLOR") == "", start: time.Now()}
 }
 
-// show takes the phase, and the slivers as they are.
+// show shows the current phase, and how many slivers have finished it.
 func (p *progress) show(phase experiment.Phase, list []client.Sliver) {
 	if !p.terminal {
 		if phase != p.phase {
@@ -43,15 +43,15 @@ func (p *progress) show(phase experiment.Phase, list []client.Sliver) {
 	fmt.Fprintf(p.out, "%s%s%s", clearLine, p.line(p.colour("\x1b[36m", "…")), counted(phase, list))
 }
 
-// line is the phase with its time.
+// line returns a mark, the phase and its duration.
 func (p *progress) line(mark string) string {
 	return fmt.Sprintf("%s %s %.1fs", mark, p.phase, time.Since(p.start).Seconds())
 }
 
-// finish ends the line of a phase that succeeded.
+// finish ends the line of a successful phase.
 func (p *progress) finish() { p.end(p.colour("\x1b[32m", "✓")) }
 
-// stop ends the line of a phase that did not.
+// stop ends the line of a failed phase.
 func (p *progress) stop() { p.end(p.colour("\x1b[31m", "✗")) }
 
 func (p *progress) end(mark string) {
@@ -68,7 +68,7 @@ func (p *progress) colour(code, text string) string {
 	return code + text + "\x1b[0m"
 }
 
-// counted tells how many slivers have come to the end of a phase.
+// counted returns how many slivers have finished a phase: "  1 of 3".
 func counted(phase experiment.Phase, list []client.Sliver) string {
 	if len(list) == 0 || phase == experiment.Deleting {
 		return ""

@@ -24,7 +24,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// experimenterFlags say whose experiments a verb is about, and at which aggregate.
+// experimenterFlags are the flags of up, ssh, status, extend and down: the user and the
+// aggregate.
 type experimenterFlags struct {
 	site          siteFlag
 	URL, CA, User string
@@ -33,8 +34,8 @@ type experimenterFlags struct {
 func (o *experimenterFlags) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.URL, "url", os.Getenv(site.EnvPrefix+"URL"), "the aggregate manager, instead of a site of this host; also PATCHBAY_URL")
-	fs.StringVar(&o.CA, "ca", "", "a file with certificates that vouch for the server")
-	fs.StringVar(&o.User, "user", "", "the user: a name at the site, or a user's folder (default: the only one there is)")
+	fs.StringVar(&o.CA, "ca", "", "a file with the certificates that the server may have")
+	fs.StringVar(&o.User, "user", "", "the user: a name at the site, or a user's folder (default: the only user)")
 }
 
 // session is one user at one aggregate.
@@ -44,26 +45,26 @@ type session struct {
 	// dir is the user's folder.
 	dir string
 	aggregate
-	// config is the site on this host, and trial its trial authority; nil where there
-	// is none, or none that this user may read.
+	// config is the site on this host, and trial its trial authority; nil if there is
+	// none, or this user may not read it.
 	config *site.Config
 	trial  *trialSite
 	own    *ownSite // nil unless it is the user's own
 	opened []*client.Client
-	unlock func() // nil unless openLocked has opened it
+	unlock func() // set by openLocked
 }
 
-// errNothingYet says that the user has no site of their own.
+// errNothingYet reports that the user has no site of their own.
 var errNothingYet = errors.New("you have no experiment here")
 
-// open finds the aggregate and the user. The user's own site is served then; only with
-// begin it is made, and a user, too, where there is none.
+// open finds the aggregate and the user, and serves the user's own site. With begin it
+// creates the own site and the user if they do not exist.
 func (o *experimenterFlags) open(ctx context.Context, c console, begin bool) (*session, error) {
 	s := &session{console: c, flags: o}
 	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, API: 3, prepare: func(own ownSite) (ownSite, error) {
 		own, err := own.choose(ctx, c, begin)
 		switch {
-		case err != nil || !own.exists() && own.home == "" && own.userFolder() != "": // it is root's, and runs
+		case err != nil || !own.exists() && own.home == "" && own.userFolder() != "": // it is root's, and is served
 			return own, err
 		case !begin && !own.exists():
 			return own, errNothingYet
@@ -97,8 +98,8 @@ func (o *experimenterFlags) open(ctx context.Context, c console, begin bool) (*s
 	return s, s.openSite(ctx)
 }
 
-// openSite opens the site of this host that has the aggregate, and its trial authority, as
-// far as this user may.
+// openSite opens the site of this host that is the aggregate, and its trial authority, if
+// this user may read them.
 func (s *session) openSite(ctx context.Context) error {
 	file := siteOf(filepath.Join(s.dir, "x"))
 	if o := s.flags; o.site.given() || s.own != nil && s.own.exists() {
@@ -122,7 +123,8 @@ func (s *session) openSite(ctx context.Context) error {
 	return err
 }
 
-// makeUser makes a user of the site, if that has a trial authority; "" is alice.
+// makeUser creates a user of the site and returns their folder; "" is alice. It returns
+// "" if the site has no trial authority.
 func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 	config, err := s.flags.site.read()
 	if err != nil {
@@ -135,7 +137,7 @@ func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	unlock, err := lockFolder(ctx, t.dir, s.console) // two may want the same user made
+	unlock, err := lockFolder(ctx, t.dir, s.console) // another command may create the same user
 	if err != nil {
 		return "", err
 	}
@@ -147,8 +149,8 @@ func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 	return u.Dir, nil
 }
 
-// hint is a command line about the same aggregate and user, on one line that is safe for
-// a terminal. Flags stand before what may be a command in a node.
+// hint returns a command line with the same aggregate and user, safe for a terminal. Flags
+// come first, since ssh takes what follows NODE as a command for the node.
 func (s *session) hint(args ...string) string {
 	o := s.flags
 	rest := args[1:]
@@ -164,20 +166,20 @@ func (s *session) hint(args ...string) string {
 	return display.Line(display.Command(append(args, rest...)...))
 }
 
-// explain adds to why the aggregate does not answer what starts the site again.
+// explain adds, to an error of an aggregate that does not run, the command that starts it.
 func (s *session) explain(err error) error {
 	switch {
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return err
 	case s.own != nil && s.own.userFolder() != "":
-		return fmt.Errorf("%w\nyour own site does not run, as after a boot of the host; start it with: %s", err, display.AsRoot(display.Program, "status"))
+		return fmt.Errorf("%w\nyour own site is not running, as after a reboot; start it with: %s", err, display.AsRoot(display.Program, "status"))
 	case s.config != nil:
-		return fmt.Errorf("%w\nthe site does not run; start it with: %s", err, display.CommandAt(s.config.Origin.File, "serve"))
+		return fmt.Errorf("%w\nthe site is not running; start it with: %s", err, display.CommandAt(s.config.Origin.File, "serve"))
 	}
 	return err
 }
 
-// openLocked is open, and has this process alone work with the user's slices until close.
+// openLocked is open, and locks the user's folder until close.
 func (o *experimenterFlags) openLocked(ctx context.Context, c console, begin bool) (*session, error) {
 	s, err := o.open(ctx, c, begin)
 	if err != nil {
@@ -190,6 +192,7 @@ func (o *experimenterFlags) openLocked(ctx context.Context, c console, begin boo
 	return s, nil
 }
 
+// close closes the connections and releases the lock.
 func (s *session) close() {
 	if s.unlock != nil {
 		s.unlock()
@@ -199,29 +202,30 @@ func (s *session) close() {
 	}
 }
 
-// lock has this process alone work with the user's slices.
+// lock locks the user's folder: other commands wait until unlock.
 func (s *session) lock(ctx context.Context) (unlock func(), err error) {
 	return lockFolder(ctx, s.dir, s.console)
 }
 
-// slice is what a user's folder keeps of one slice.
+// slice is one slice of a user, and its files in the user's folder.
 type slice struct {
 	*experiment.Experiment
 	session *session
 	name    string
 }
 
+// sliceFile returns the path of a file of a slice.
 func (s *session) sliceFile(name, suffix string) string {
 	return filepath.Join(s.dir, "slices", name+suffix)
 }
 
-// minimumLife is how long credentials of the trial authority must still last, or they
-// are made anew.
+// minimumLife is the remaining life below which credentials of the trial authority are
+// renewed.
 const minimumLife = 24 * time.Hour
 
-// openSlice opens a slice of the user. Its credentials are renewed where this site's own
-// authority gave them, so that they last for a lease of life; with begin, a slice that does not
-// exist is made.
+// openSlice opens a slice of the user. Credentials of this site's trial authority are
+// renewed if they end before a lease of length life. With begin it creates a slice that
+// does not exist.
 func (s *session) openSlice(name string, life time.Duration, begin bool) (*slice, error) {
 	if s.trial != nil {
 		if err := s.renewCredentials(name, life, begin); err != nil {
@@ -242,8 +246,8 @@ func (s *session) openSlice(name string, life time.Duration, begin bool) (*slice
 	}, s, name}, nil
 }
 
-// renewCredentials makes the credentials of a user and a slice anew that are missing or
-// end too soon. What another user has lent is left alone.
+// renewCredentials writes the credentials of the user and a slice that are missing or end
+// too soon. It leaves credentials that another user has delegated.
 func (s *session) renewCredentials(name string, life time.Duration, begin bool) error {
 	now := time.Now()
 	user := s.userName()
@@ -269,15 +273,15 @@ func (s *session) renewCredentials(name string, life time.Duration, begin bool) 
 	if !exists(file) && !begin || !until(file).Before(now.Add(max(life+time.Hour, minimumLife))) {
 		return nil
 	}
-	if has := s.trial.othersWith(name, user); has != "" {
-		return fmt.Errorf("%s has the slice %s; give yours another name with --slice, or have it lent: %s", has, name, display.CommandAt(s.config.Origin.File, "delegate", name, "--from", has, "--to", user))
+	if has := s.trial.otherOwner(name, user); has != "" {
+		return fmt.Errorf("%s owns the slice %s; choose another name with --slice, or have it delegated with: %s", has, name, display.CommandAt(s.config.Origin.File, "delegate", name, "--from", has, "--to", user))
 	}
 	longest := s.trial.Expires().Sub(now) - time.Minute
 	_, _, _, err := s.trial.slice(name, user, now.Add(min(max(7*24*time.Hour, life+time.Hour), longest)), now)
 	return err
 }
 
-// userName is the name of the user at the site.
+// userName returns the user's name at the site.
 func (s *session) userName() string {
 	if names := namesOf(s.file("*-usercred.xml"), "-usercred.xml"); len(names) > 0 {
 		return strings.ToLower(names[0])
@@ -285,29 +289,30 @@ func (s *session) userName() string {
 	return filepath.Base(s.dir)
 }
 
-// userURN is the URN of a user of the trial authority.
+// userURN returns the URN of a user of the trial authority.
 func (s *session) userURN(name string) string {
 	return urn.URN{Authority: s.trial.URN().Authority, Type: urn.User, Name: name}.String()
 }
 
+// globbed returns the files that match a pattern.
 func globbed(pattern string) []string {
 	files, _ := filepath.Glob(pattern)
 	return files
 }
 
-// experiments are the slices of which the folder keeps a request: those that up has made.
-// Names that a terminal would obey are no slices'.
+// experiments returns the slices that up has created: those with a request in the folder.
+// It leaves out names with control characters.
 func (s *session) experiments() []string {
 	names := namesOf(filepath.Join(s.dir, "slices", "*.request.xml"), ".request.xml")
 	return slices.DeleteFunc(names, func(name string) bool { return display.Line(name) != name })
 }
 
-// write writes a file of the slice.
+// write writes a file of the slice into the user's folder.
 func (x *slice) write(suffix string, text []byte) error {
 	return site.ReplaceFile(x.session.sliceFile(x.name, suffix), text, 0o600)
 }
 
-// forget removes what is kept of a slice, but its credential.
+// forget removes the files of the slice, except its credential.
 func (x *slice) forget() error {
 	for _, suffix := range []string{".request.xml", ".manifest.xml"} {
 		if err := removeFile(x.session.sliceFile(x.name, suffix)); err != nil {
@@ -317,7 +322,7 @@ func (x *slice) forget() error {
 	return x.session.writeSSH()
 }
 
-// writeSSH writes the files for OpenSSH, from the manifests of all slices.
+// writeSSH writes ssh_config and known_hosts from the manifests of all slices.
 func (s *session) writeSSH() error {
 	var all []experiment.Host
 	for _, name := range s.experiments() {
@@ -331,7 +336,7 @@ func (s *session) writeSSH() error {
 		return err
 	}
 	files := experiment.SSHFiles{Identity: s.file("id_ed25519"), KnownHosts: s.file("known_hosts")}
-	if !exists(files.Identity) { // users who brought their own keys have none here
+	if !exists(files.Identity) { // users with SSH keys of their own have none here
 		files.Identity = ""
 	}
 	if err := files.Check(); err != nil {
@@ -340,16 +345,16 @@ func (s *session) writeSSH() error {
 	return site.ReplaceFile(s.file("ssh_config"), experiment.SSHConfig(all, files), 0o600)
 }
 
-// pruneKnownHosts forgets host keys of nodes that are gone. A link in the place of the file
-// is replaced by an empty file: OpenSSH would write into what the link leads to. What root
-// reads here is what the owner of the folder may read.
+// pruneKnownHosts removes the host keys of nodes that no longer exist. A symbolic link is
+// replaced by an empty file, since OpenSSH would write into the link's target. Root reads
+// the file with the rights of the folder's owner.
 func (s *session) pruneKnownHosts(hosts []experiment.Host) error {
 	file := s.file("known_hosts")
 	link := isLink(file)
 	var known []byte
 	if !link {
 		err := fileowner.As(s.dir, func() (err error) { known, err = site.ReadRegular(file); return err })
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // as one that root's ssh has made
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // a file of root's ssh
 			return err
 		}
 	}
@@ -359,16 +364,17 @@ func (s *session) pruneKnownHosts(hosts []experiment.Host) error {
 	return nil
 }
 
-// isLink tells whether a path is that of a symbolic link.
+// isLink reports whether a path is a symbolic link.
 func isLink(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
+// file returns the path of a file in the user's folder.
 func (s *session) file(name string) string { return filepath.Join(s.dir, name) }
 
-// refresh asks the aggregate for the manifest and the slivers, and keeps the manifest. One
-// that cannot be read is not kept, since the folder could not be used with it.
+// refresh gets the manifest and the slivers from the aggregate, and stores the manifest.
+// It does not store an unreadable manifest, since other commands would fail with it.
 func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
 	a, err := x.Describe(ctx)
 	if err != nil || len(a.Slivers) == 0 {
@@ -383,7 +389,7 @@ func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
 	return a, x.session.writeSSH()
 }
 
-// earliestEnd is the earliest end of leases.
+// earliestEnd returns the earliest end of the leases of slivers.
 func earliestEnd(list []client.Sliver) (end time.Time) {
 	for _, s := range list {
 		if end.IsZero() || s.Expires.Before(end) {
@@ -393,7 +399,7 @@ func earliestEnd(list []client.Sliver) (end time.Time) {
 	return end
 }
 
-// sliceNameOf makes the name of a slice of the name of a file.
+// sliceNameOf returns a name for a slice, made of the name of a file.
 func sliceNameOf(file string) string {
 	const most = 19
 	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
@@ -404,7 +410,7 @@ func sliceNameOf(file string) string {
 
 var notInSlices = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// nodesNamed are the hosts that somebody means with a name: NODE or NODE.SLICE.
+// nodesNamed returns the hosts that match a name: NODE or NODE.SLICE.
 func nodesNamed(hosts []experiment.Host, name string) []experiment.Host {
 	return slices.DeleteFunc(slices.Clone(hosts), func(h experiment.Host) bool {
 		return h.Name != name && h.Alias != name && strings.TrimSuffix(h.Alias, "."+experiment.Domain) != strings.ToLower(name)

@@ -12,13 +12,13 @@ import (
 	"patchbay/am/experiment"
 )
 
-const sshLong = `Log in to a node of your experiments, or run a command there. Standard input and output
-and the exit status are those of OpenSSH.
+const sshLong = `Log in to a node of your experiments, or run a command there. It runs OpenSSH with the
+same standard streams and exit status.
 
-NODE is the name in the request, or NODE.SLICE where several slices have one of that name.
-The file ssh_config in your user's folder says the same to other programs: the host
-NODE.SLICE.patchbay, with ssh -F, scp -F, sftp -F, or by a line "Include FILE" at the top
-of ~/.ssh/config.`
+NODE is the name in the request, or NODE.SLICE if several slices have a node of that name.
+Other programs can use the file ssh_config in your user's folder, where each node is the
+host NODE.SLICE.patchbay: with ssh -F, scp -F, sftp -F, or a line "Include FILE" at the
+top of ~/.ssh/config.`
 
 type sshOptions struct {
 	experimenterFlags
@@ -30,8 +30,8 @@ type sshOptions struct {
 
 func (o *sshOptions) AddFlags(fs *pflag.FlagSet) {
 	o.experimenterFlags.AddFlags(fs)
-	fs.BoolVar(&o.PrintConfig, "print-config", false, "print the path of the file for OpenSSH, and log in nowhere")
-	fs.SetInterspersed(false) // what follows NODE is the node's
+	fs.BoolVar(&o.PrintConfig, "print-config", false, "print the path of ssh_config instead of logging in")
+	fs.SetInterspersed(false) // flags after NODE belong to the command
 }
 
 func (o *sshOptions) Validate(args []string) error {
@@ -67,7 +67,7 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	return runSSH(c, s.file("ssh_config"), append([]string{h.Alias}, o.command...)...)
 }
 
-// printConfig writes the files for OpenSSH anew, and prints the path of the first.
+// printConfig writes the files for OpenSSH, and prints the path of ssh_config.
 func (s *session) printConfig(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *session) printConfig(ctx context.Context) error {
 	return err
 }
 
-// findNode finds the node that somebody means in the manifests, which are those of now
-// where the aggregate answers, and writes the files for OpenSSH.
+// findNode returns the node with a name, and writes the files for OpenSSH. It updates the
+// manifests first if the aggregate answers.
 func (s *session) findNode(ctx context.Context, name string) (h experiment.Host, err error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -100,8 +100,8 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 		}
 		asked = errors.Join(asked, s.explain(err))
 	}
-	// Also where nothing was learnt: who made the folder may have left any configuration
-	// in it, with commands.
+	// Even without new manifests: an ssh_config from the creator of the folder could make
+	// ssh run any command.
 	if err := s.writeSSH(); err != nil {
 		return h, err
 	}
@@ -117,22 +117,22 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	switch {
 	case len(found) == 1 && found[0].Login.Exists():
 		if asked != nil {
-			fmt.Fprintf(s.err, "%v\nThe login is the one that was known before.\n", asked)
+			fmt.Fprintf(s.err, "%v\nThe login is from the stored manifest.\n", asked)
 		}
 		return found[0], nil
 	case len(found) == 1 && found[0].Unsafe != "":
-		return h, fmt.Errorf("the manifest has a login for %s that ssh might take for something else, %q; it is not used", name, found[0].Unsafe)
+		return h, fmt.Errorf("the manifest has an unsafe login for %s, %q; it is not used", name, found[0].Unsafe)
 	case len(found) == 1:
-		return h, errors.Join(fmt.Errorf("nobody can log in to %s yet; see: %s", name, s.hint("status")), asked)
+		return h, errors.Join(fmt.Errorf("%s has no login yet; see: %s", name, s.hint("status")), asked)
 	case len(found) > 1:
 		return h, fmt.Errorf("several nodes have the name %s: %s", name, strings.Join(shortNames(found), ", "))
 	case len(all) == 0:
-		return h, errors.Join(fmt.Errorf("there is no node yet; begin with: %s", s.hint("up", "--example")), asked)
+		return h, errors.Join(fmt.Errorf("there are no nodes yet; begin with: %s", s.hint("up", "--example")), asked)
 	}
 	return h, errors.Join(fmt.Errorf("there is no node %s; there are %s", name, strings.Join(shortNames(all), ", ")), asked)
 }
 
-// shortNames are NODE.SLICE of hosts.
+// shortNames returns the names NODE.SLICE of hosts.
 func shortNames(hosts []experiment.Host) []string {
 	names := make([]string, len(hosts))
 	for i, h := range hosts {

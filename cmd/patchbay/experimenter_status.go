@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,8 +15,7 @@ import (
 	"patchbay/am/experiment"
 )
 
-const statusLong = `Show your experiments: the nodes of each slice, their states, how to log in, and when
-their leases end.`
+const statusLong = `Show your experiments: the nodes of each slice, their states, logins and ends of leases.`
 
 type statusOptions struct{ experimenterFlags }
 
@@ -50,7 +48,7 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 	return s.explain(failed)
 }
 
-// status shows one slice.
+// status shows the nodes of a slice.
 func (s *session) status(ctx context.Context, name string) error {
 	x, err := s.openSlice(name, 0, false)
 	if err != nil {
@@ -66,11 +64,11 @@ func (s *session) status(ctx context.Context, name string) error {
 	}
 	fmt.Fprintf(s.out, "Slice %s\n", name)
 	if len(a.Slivers) == 0 {
-		why := "They were given back or taken away"
+		why := "They were deleted, or released by an operator"
 		if !expires.IsZero() && !time.Now().Before(expires) {
 			why = "Their leases ended at " + display.Time(expires)
 		}
-		_, err := fmt.Fprintf(s.out, "  It had %s and has none any more. %s.\n  Make them again with: %s\n  or forget the slice with: %s\n",
+		_, err := fmt.Fprintf(s.out, "  It had %s and has none any more. %s.\n  Create them again with: %s\n  or remove the slice from this list with: %s\n",
 			display.Count(len(before), "node"), why, s.hint("up", s.sliceFile(name, ".request.xml"), "--slice", name), s.hint("down", name))
 		return err
 	}
@@ -78,15 +76,15 @@ func (s *session) status(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  NODE\tSTATE\tLOGIN\tUNTIL\tERROR")
+	t := &table{out: s.out, indent: "  "}
+	t.head("NODE", "STATE", "LOGIN", "UNTIL", "ERROR")
 	for _, v := range a.Slivers {
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", display.Line(v.ClientID), display.Line(stateWord(v)), display.Line(s.loginOf(hosts, v)), untilTime(v.Expires), display.Line(v.Error))
+		t.row(v.ClientID, stateWord(v), s.loginOf(hosts, v), timeAndDistance(v.Expires, time.Now()), v.Error)
 	}
-	return t.Flush()
+	return t.flush("")
 }
 
-// loginOf is how to log in to the node of a sliver.
+// loginOf returns the command line that logs in to the node of a sliver, or a remark.
 func (s *session) loginOf(hosts []experiment.Host, v client.Sliver) string {
 	for _, h := range hosts {
 		if h.Sliver == v.URN {
@@ -96,7 +94,7 @@ func (s *session) loginOf(hosts []experiment.Host, v client.Sliver) string {
 	return ""
 }
 
-// stateWord is the state of a sliver in one word.
+// stateWord returns the state of a sliver in one word.
 func stateWord(v client.Sliver) string {
 	if v.Allocation == string(am.Allocated) {
 		return "reserved"

@@ -18,29 +18,29 @@ import (
 	"patchbay/am/site"
 )
 
-// target is the aggregate and the user that a command line is about.
+// target is the aggregate and the user of a command line.
 type target struct {
 	aggregate
-	// version is that of the API in the aggregate's URL, 2 or 3.
+	// version is the version of the API in the URL, 2 or 3.
 	version int
-	// paths are the folders and files of the user; none where there is no user.
+	// paths are the folders and files of the user; none without a user.
 	paths []string
-	// config is the site of this host that has the aggregate, where it had to be read.
+	// config is the site of this host that is the aggregate, if target has read it.
 	config *site.Config
-	// own is the user's own site, if nothing else is named.
+	// own is the user's own site, if the command line names no other aggregate.
 	own *ownSite
 }
 
-// targetFlags are what a command line says of its aggregate and its user.
+// targetFlags are the flags that select the aggregate and the user.
 type targetFlags struct {
 	site    *siteFlag
 	URL, CA string
 	Users   []string
-	API     int // 0: as the URL says
-	// prepare, if not nil, is called with the own site, and gives the one to use.
+	API     int // 0: the version in the URL
+	// prepare, if not nil, is called with the own site and returns the one to use.
 	prepare func(ownSite) (ownSite, error)
-	// makeUser, if not nil, makes a user of the site, "" for one of any name. It gives
-	// the folder, or "" where the site makes no users.
+	// makeUser, if not nil, creates a user of the site, with any name if name is "". It
+	// returns the folder, or "" if the site has no trial authority.
 	makeUser func(name string) (string, error)
 }
 
@@ -82,14 +82,14 @@ func (f *targetFlags) target(ctx context.Context) (t target, err error) {
 	return t, err
 }
 
-// isNamed tells whether the command line or the current folder name an aggregate.
+// isNamed reports whether the command line or the current folder selects an aggregate.
 func (f *targetFlags) isNamed() bool {
 	return f.URL != "" || f.site.given() || f.site.folder() != "" ||
 		len(f.Users) == 0 && isUserFolder(".") || slices.ContainsFunc(f.Users, isFolder)
 }
 
-// findOwn is the user's own site, which is the one of names then; nil where there can be
-// none and nobody prepares it.
+// findOwn returns the user's own site, and selects it for names of users. It returns nil
+// if the user cannot have one and prepare is nil.
 func (f *targetFlags) findOwn() (*ownSite, error) {
 	own, err := findOwnSite()
 	if f.prepare == nil && err != nil {
@@ -107,8 +107,8 @@ func (f *targetFlags) findOwn() (*ownSite, error) {
 	return &own, nil
 }
 
-// readSite reads the configuration of the site that is the aggregate: the one of --config,
-// of the current folder, the own one, or the one in which the user's folder lies.
+// readSite reads the configuration of the site that is the aggregate: that of --config, of
+// the current folder, the own site, or the site around the user's folder.
 func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
 	file := f.site.path()
 	if !f.site.given() && f.site.folder() == "" {
@@ -124,34 +124,34 @@ func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
 	return site.ReadConfig(file)
 }
 
-// versionedURL is the URL of a version of the API: of api or, if that is 0, of what the
-// URL says, else 3.
+// versionedURL returns the URL for a version of the API, and the version: api if it is not
+// 0, else the version in the URL, else 3.
 func versionedURL(text string, api int) (string, int, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "", 0, fmt.Errorf("--url: %w", err)
 	}
 	if u.Port() == "0" {
-		return "", 0, errors.New("the site listens on any free port; give --url with what serve has printed")
+		return "", 0, errors.New("the site listens on any free port; give --url with the URL that serve has printed")
 	}
 	place, version := path.Split(strings.TrimSuffix(u.Path, "/"))
-	said := map[string]int{"2.0": 2, "3.0": 3}[version]
+	inURL := map[string]int{"2.0": 2, "3.0": 3}[version]
 	if api == 0 {
-		api = cmp.Or(said, 3)
+		api = cmp.Or(inURL, 3)
 	}
 	switch {
 	case u.Path == "" || u.Path == "/":
 		u.Path = fmt.Sprintf("/am/%d.0", api)
-	case said != 0 && said != api: // the other version is at its neighbour
+	case inURL != 0 && inURL != api: // the other version has a path beside it
 		u.Path = fmt.Sprintf("%s%d.0", place, api)
 	}
 	return u.String(), api, nil
 }
 
-// userPaths turns what --user names into folders and files. A NAME stands for the folder of
-// that user, or tool, of the site. Without --user it is the current folder, if that is a
-// user's, or the folder of the site's only user; with a URL, which may be that of another
-// aggregate, it is nothing.
+// userPaths returns the folders and files of the values of --user. A NAME is the folder of
+// that user, or tool, of the site. Without --user it returns the current folder if that is
+// a user's, or the folder of the site's only user, but nothing with --url: the URL may
+// belong to another aggregate.
 func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	if len(users) == 0 {
 		path, err := f.onlyUser()
@@ -173,16 +173,17 @@ func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	return paths, nil
 }
 
-// onlyUser is the folder of the user where --user names none; "" if there is no user.
+// onlyUser returns the folder of the user without --user; "" if there is no user. It fails
+// if there are several.
 func (f *targetFlags) onlyUser() (string, error) {
 	dir, names := f.site.folder(), f.site.userNames()
 	switch {
-	case f.URL != "" && !f.site.flags.Changed("config"): // another aggregate learns of no user unasked
+	case f.URL != "" && !f.site.flags.Changed("config"): // do not show a user's certificate to another aggregate
 		return "", nil
 	case isUserFolder(".") && exists(aggregateName) && !f.site.given():
 		return ".", nil
 	case len(names) > 1:
-		return "", fmt.Errorf("several users could be meant; add --user NAME: %s", fewOf(names))
+		return "", fmt.Errorf("several users could be meant; add --user NAME: %s", joinSome(names))
 	case len(names) == 1:
 		return folderOfUser(dir, names[0]), nil
 	case f.makeUser == nil || dir == "":
@@ -191,11 +192,11 @@ func (f *targetFlags) onlyUser() (string, error) {
 	return f.makeUser("")
 }
 
-// namedUser is the folder of a user, or tool, of the site.
+// namedUser returns the folder of a user, or tool, of the site.
 func (f *targetFlags) namedUser(name string) (string, error) {
 	dir := f.site.folder()
 	if dir == "" {
-		return "", fmt.Errorf("there is no file or folder %q, and no site that could have a user of that name; add --config with the site, or name the user's folder", name)
+		return "", fmt.Errorf("there is no file or folder %q, and no site that could have a user of that name; add --config SITE, or give the user's folder", name)
 	}
 	for _, folder := range []string{folderOfUser(dir, name), filepath.Join(dir, toolsDir, strings.ToLower(name))} {
 		if exists(folder) {
@@ -207,12 +208,12 @@ func (f *targetFlags) namedUser(name string) (string, error) {
 			return made, err
 		}
 	}
-	return "", fmt.Errorf("there is no user %q in %s; %smake one with: %s", name, filepath.Join(dir, site.UsersDir), instead(name, f.site.userNames()), f.site.hint("user", name))
+	return "", fmt.Errorf("there is no user %q in %s; %screate one with: %s", name, filepath.Join(dir, site.UsersDir), suggestNames(name, f.site.userNames()), f.site.hint("user", name))
 }
 
-// folderOfUser is the folder of a user of the site in dir. In a site of root it may be a
-// link to the folder of the user who called sudo, which is then given; in others only the
-// kernel follows links, with the rights of the site's owner.
+// folderOfUser returns the folder of a user of the site in dir. In a site of root it may be
+// a link to the folder of the user who called sudo; then it returns the target. In other
+// sites it does not resolve links: the kernel does, with the rights of the site's owner.
 func folderOfUser(dir, name string) string {
 	folder := filepath.Join(dir, site.UsersDir, strings.ToLower(name))
 	if _, _, another, err := fileowner.Other(filepath.Dir(folder)); another || err != nil {
@@ -224,8 +225,8 @@ func folderOfUser(dir, name string) string {
 	return folder
 }
 
-// rootsSiteOf is the folder of the site that root has for the user whose folder path is
-// or lies in; "" for anything else.
+// rootsSiteOf returns the folder of the site that root has for a user, if path lies in that
+// user's folder, else "".
 func rootsSiteOf(path string) string {
 	own, err := findOwnSite()
 	if err != nil || own.userFolder() == "" {
@@ -250,12 +251,13 @@ func publicURL(ctx context.Context, c *site.Config) string {
 	return cmp.Or(strings.TrimSuffix(c.PublicURL, "/"), site.PublicURLOf(ctx, c.Listen))
 }
 
+// isFolder reports whether a path is a folder.
 func isFolder(name string) bool {
 	info, err := os.Stat(name)
 	return name != "" && err == nil && info.IsDir()
 }
 
-// isUserFolder tells whether a folder is one that "patchbay user" writes.
+// isUserFolder reports whether a folder is one that "patchbay user" writes.
 func isUserFolder(dir string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
 	return dir != "" && len(files) > 0

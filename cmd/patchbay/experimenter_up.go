@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,17 +21,17 @@ import (
 	"patchbay/am/site"
 )
 
-const upLong = `Make the experiment that a request RSpec asks for, wait until its nodes are ready,
+const upLong = `Create the experiment that a request RSpec describes, wait until its nodes are ready,
 and show how to log in.
 
-The site is that of --config or of the current folder; the aggregate that of --url or of a
-user's folder; else a site of your own, which is made in your state folder and runs in
-the background until "patchbay down --all". Under sudo, or as root, its nodes are
-containers of this host, and the site is in root's state folder; your keys are in yours,
-so that the other verbs work without sudo.
+up uses the aggregate of --url or of a user's folder, or the site of --config or of the
+current folder. Otherwise it creates a site of your own in your state folder, which runs
+in the background until "patchbay down --all". Under sudo, or as root, its nodes are
+containers of this host, and the site is in root's state folder. Your keys stay in your
+state folder, so that the other commands work without sudo.
 
-Say it again with a changed request: it shows which nodes it keeps, adds, replaces and
-removes, and asks first. Say it again after a failure: it goes on.`
+Repeat the command with a changed request: it shows which nodes it keeps, adds, replaces
+and removes, and asks first. Repeat it after a failure: it continues.`
 
 //go:embed examples/lan.xml
 var exampleRequest string
@@ -49,8 +48,8 @@ type upOptions struct {
 func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
 	o.experimenterFlags.AddFlags(fs)
 	fs.StringVar(&o.Slice, "slice", "", "the slice (default: the name of the file)")
-	fs.StringVar(&o.For, "for", "", "how long to keep the nodes, such as 2h or 3d (default: as long as the site gives)")
-	fs.BoolVar(&o.Yes, "yes", false, "change what there is without asking")
+	fs.StringVar(&o.For, "for", "", "how long to keep the nodes, such as 2h or 3d (default: as long as the site allows)")
+	fs.BoolVar(&o.Yes, "yes", false, "change existing nodes without asking")
 	fs.BoolVar(&o.Example, "example", false, "use a sample request: two nodes on a LAN")
 	fs.BoolVar(&o.Printed, "print-example", false, "print the sample request and do nothing")
 }
@@ -77,7 +76,7 @@ func (o *upOptions) parseFor() (err error) {
 		return nil
 	}
 	if o.life, err = display.ParseDuration(o.For); err == nil && o.life == 0 {
-		err = errors.New("it is no time at all; say how long, such as 2h")
+		err = errors.New("0 is no duration; give one such as 2h")
 	}
 	if err != nil {
 		return fmt.Errorf("--for: %w", err)
@@ -112,8 +111,8 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	return s.explain(o.apply(ctx, x, text))
 }
 
-// sliceFor names the slice: that of --slice, the only one of a user who cannot make
-// another, or the one named after the file.
+// sliceFor returns the name of the slice: that of --slice, the only slice of a user who
+// cannot create another, or a name made of the file's.
 func (o *upOptions) sliceFor(s *session) string {
 	if has := slicesIn(s.dir); o.Slice == "" && s.trial == nil && len(has) == 1 {
 		return has[0]
@@ -121,7 +120,7 @@ func (o *upOptions) sliceFor(s *session) string {
 	return cmp.Or(o.Slice, sliceNameOf(o.request))
 }
 
-// apply makes the slice what the request asks for, and shows it.
+// apply changes the slice to match the request, and shows its nodes.
 func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	version, _, err := x.Client.GetVersion(ctx)
 	if err != nil {
@@ -169,14 +168,14 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 		return err
 	}
 	if given := earliestEnd(answer.Slivers); !end.IsZero() && given.Before(end.Add(-time.Minute)) {
-		fmt.Fprintf(c.err, "The site gives the nodes until %s, which is less than --for %s.\n", untilTime(given), o.For)
+		fmt.Fprintf(c.err, "The site gives the nodes until %s, which is less than --for %s.\n", timeAndDistance(given, time.Now()), o.For)
 	}
 	return x.show(answer.Slivers)
 }
 
-// carryOut applies the plan with its progress shown, and says after a failure what is
-// there and what to do. text is the request, which is kept from the moment on when all
-// slivers are as it has them.
+// carryOut applies the plan and shows its progress. After a failure its error says which
+// nodes are reserved and what to do. It stores text, the request, once all remaining slivers
+// match it.
 func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, text []byte, end time.Time) error {
 	s := x.session
 	p := newProgress(s.err)
@@ -206,18 +205,18 @@ func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan
 	case len(left.Slivers) == 0:
 		return errors.Join(fmt.Errorf("%w\nnothing is reserved in the slice %s", err, x.name), x.forget())
 	}
-	return fmt.Errorf("%w\n%s of the slice %s stay reserved; look with: %s; go on with the same command, or give them back with: %s",
+	return fmt.Errorf("%w\n%s of the slice %s stay reserved; show them with: %s; repeat the command to continue, or delete them with: %s",
 		err, reserved, x.name, s.hint("status"), s.hint("down", x.name))
 }
 
-// confirm shows what changes, and asks at a terminal; elsewhere --yes must be given.
+// confirm shows the changes, and asks at a terminal. Elsewhere it fails without --yes.
 func (o *upOptions) confirm(c console, slice string, plan experiment.Plan) error {
 	fmt.Fprintf(c.err, "In the slice %s:\n", slice)
-	t := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
+	t := &table{out: c.err, indent: "  "}
 	for _, change := range plan {
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", change.Action, display.Line(change.Node), display.Line(change.Why))
+		t.row(string(change.Action), change.Node, change.Why)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.flush(""); err != nil {
 		return err
 	}
 	if plan.Has(experiment.Replace, experiment.Remove) {
@@ -226,13 +225,13 @@ func (o *upOptions) confirm(c console, slice string, plan experiment.Plan) error
 	return agree(c, o.Yes, "Change it?")
 }
 
-// agree asks at a terminal; elsewhere --yes is needed.
+// agree asks at a terminal, and fails without a yes. Elsewhere it fails without --yes.
 func agree(c console, yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	if !toTerminal(os.Stdin) || !toTerminal(c.err) {
-		return errors.New("nothing was changed; say it again with --yes if that is what you want")
+		return errors.New("nothing was changed; repeat the command with --yes to do it without a question")
 	}
 	if !answersYes(os.Stdin, c.err, question+" [y/N] ") {
 		return errors.New("nothing was changed")
@@ -240,8 +239,8 @@ func agree(c console, yes bool, question string) error {
 	return nil
 }
 
-// hosts are the nodes of the manifest that is kept of a slice, none where none is kept,
-// and the end of their leases when it was written.
+// hosts returns the nodes of the stored manifest of a slice, and the end of their leases at
+// that time. Without a manifest it returns none.
 func (s *session) hosts(name string) (list []experiment.Host, expires time.Time, err error) {
 	file := s.sliceFile(name, ".manifest.xml")
 	text, err := site.ReadRegular(file)
@@ -258,7 +257,7 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 	return experiment.Hosts(name, m.Nodes), m.Expires, nil
 }
 
-// isSimulated tells whether nobody is behind the logins of the site.
+// isSimulated reports whether all nodes of the site are simulated, without logins.
 func (s *session) isSimulated() bool {
 	if s.config == nil {
 		return false
@@ -273,21 +272,21 @@ func (x *slice) show(list []client.Sliver) error {
 	if err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tLOGIN\tADDRESS\tUNTIL")
+	t := &table{out: s.out}
+	t.head("NODE", "LOGIN", "ADDRESS", "UNTIL")
 	first := ""
 	for _, h := range hosts {
 		if h.Sliver == "" {
-			fmt.Fprintf(s.err, "%s: it is a node of another aggregate, and is not made here\n", display.Line(h.Name))
+			fmt.Fprintf(s.err, "%s: this node belongs to another aggregate and is not created here\n", display.Line(h.Name))
 			continue
 		}
 		login := s.loginCommand(h)
 		if first == "" && h.Login.Exists() {
 			first = sshName(h)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", display.Line(h.Name), display.Line(login), display.Line(strings.Join(h.Addresses, ", ")), untilOf(list, h))
+		t.row(h.Name, login, strings.Join(h.Addresses, ", "), untilOf(list, h))
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.flush("The slice has no nodes."); err != nil {
 		return err
 	}
 	for _, v := range list {
@@ -308,7 +307,7 @@ func (x *slice) show(list []client.Sliver) error {
 	return nil
 }
 
-// loginCommand is how to log in to a node.
+// loginCommand returns the command line that logs in to a node, or a remark.
 func (s *session) loginCommand(h experiment.Host) string {
 	switch {
 	case s.isSimulated():
@@ -321,8 +320,8 @@ func (s *session) loginCommand(h experiment.Host) string {
 	return ""
 }
 
-// sshName is how a command line names a node: by a name of ours where its own would be
-// taken for a flag.
+// sshName returns the name of a node for command lines: NODE.SLICE if the node's own name
+// looks like a flag.
 func sshName(h experiment.Host) string {
 	if strings.HasPrefix(h.Name, "-") {
 		return strings.TrimSuffix(h.Alias, "."+experiment.Domain)
@@ -330,21 +329,12 @@ func sshName(h experiment.Host) string {
 	return h.Name
 }
 
-// untilOf is when the lease of a node ends.
+// untilOf returns the end of the lease of a node, or "".
 func untilOf(list []client.Sliver, h experiment.Host) string {
 	for _, v := range list {
 		if v.URN == h.Sliver || v.ClientID == h.Name {
-			return untilTime(v.Expires)
+			return timeAndDistance(v.Expires, time.Now())
 		}
 	}
 	return ""
-}
-
-// untilTime is a time, and how far off it is.
-func untilTime(t time.Time) string {
-	left := time.Until(t).Round(time.Minute)
-	if left < 0 {
-		return display.Time(t) + ", which is over"
-	}
-	return display.Time(t) + " in " + display.Duration(left)
 }

@@ -11,10 +11,10 @@ import (
 	"patchbay/am/site"
 )
 
-// noteAct has the journal tell what an operator did, and with it the audit. A site
-// that has never been served has no journal, so its audit alone does. What is done is
-// done, even if that cannot be written.
-func noteAct(ctx context.Context, c console, config *site.Config, what, text string) {
+// recordAct records in the journal and the audit what an operator did. A site that was
+// never served has only an audit. If it cannot be recorded, it prints a warning, since the
+// act is already done.
+func recordAct(ctx context.Context, c console, config *site.Config, what, text string) {
 	n := operate.Note{Event: what, Text: text, Operator: audit.Operator()}
 	_, _, err := site.Act(context.WithoutCancel(ctx), site.AdminClient{Config: config}, "note", n, (*operate.Desk).Note)
 	if err == nil {
@@ -22,16 +22,18 @@ func noteAct(ctx context.Context, c console, config *site.Config, what, text str
 	}
 	act := audit.Act{What: what, Text: text, Operator: n.Operator, At: config.Now(ctx)} // as all lines
 	if failed := audit.Note(config.Audit, act); failed != nil {
-		fmt.Fprintf(c.err, "patchbay: it is done, but neither the journal nor the audit tells of it: %v\n", errors.Join(err, failed))
+		fmt.Fprintf(c.err, "patchbay: it is done, but it cannot be recorded in the journal or the audit: %v\n", errors.Join(err, failed))
 	} else if !errors.Is(err, site.ErrNeverServed) {
-		fmt.Fprintf(c.err, "patchbay: it is done, and the audit tells of it, but not the journal: %v\n", err)
+		fmt.Fprintf(c.err, "patchbay: it is done and in the audit, but it cannot be recorded in the journal: %v\n", err)
 	}
 }
 
+// notServedError returns the error of commands about orphans without a running server.
 func notServedError() error {
 	return errors.New("this needs a running server: start it with patchbay serve, and try again")
 }
 
+// yesOrNo returns yes or no.
 func yesOrNo(b bool) string {
 	if b {
 		return "yes"
@@ -39,6 +41,7 @@ func yesOrNo(b bool) string {
 	return "no"
 }
 
+// remarkOn returns a remark about an orphan, or "".
 func remarkOn(r *site.OrphanRow) string {
 	switch {
 	case !r.RemovalRequested.IsZero():

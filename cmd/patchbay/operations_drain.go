@@ -17,19 +17,18 @@ import (
 	"patchbay/inventory/nameset"
 )
 
-const drainLong = `Take components out of service until undrain. They are advertised as unavailable,
-requests pass by them, and a request that names one is refused as if it were held.
-Existing slivers stay, and are listed with their leases: speak with their users, or
-release them. Components are named one by one, as ranges such as pc1..pc4, or by
-their URNs.
+const drainLong = `Take components out of service until undrain. They are advertised as unavailable and get
+no new slivers; a request for one of them is refused as if it were held. Existing slivers
+stay, and are listed with their leases: contact their users, or release them. Components
+are given by name, as ranges such as pc1..pc4, or by URN.
 
---reason says why, for other operators. Without arguments, list what is drained.
+--reason is a note for other operators. Without arguments, list drained components.
 
-It is written into the maintenance file and holds over restarts. The site may be
-served or not.`
+It is stored in the maintenance file and survives restarts. It works with and without a
+running server.`
 
-const undrainLong = `Put components back into service that drain took out of it. For those that are drained
-in the inventory it names the file, to be changed there.`
+const undrainLong = `Put drained components back into service. For components that are drained in the
+inventory it names the file to change.`
 
 type drainOptions struct {
 	site       siteFlag
@@ -40,7 +39,7 @@ type drainOptions struct {
 
 func (o *drainOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.Text, "reason", "", "why, in a line for other operators and the journal")
+	fs.StringVar(&o.Text, "reason", "", "a note of one line for other operators and the journal")
 }
 
 func (o *drainOptions) Validate(args []string) error {
@@ -56,19 +55,18 @@ func (o *drainOptions) Validate(args []string) error {
 	case len(args) > 0:
 		return nil
 	case o.lift:
-		return fmt.Errorf("name the components that may be used again, such as pc1, or pc1..pc4")
+		return fmt.Errorf("name the components to put back into service, such as pc1, or pc1..pc4")
 	case o.Text != "":
-		return fmt.Errorf("name components, such as pc1, or pc1..pc4; to keep the whole site: patchbay lockdown")
+		return fmt.Errorf("name components, such as pc1, or pc1..pc4; for the whole site: patchbay lockdown")
 	}
 	return nil
 }
 
-// onlyComponents refuses an argument that cannot name components, since it has several
-// words.
+// onlyComponents refuses an argument with spaces, which cannot name components.
 func onlyComponents(args []string) error {
 	for _, a := range args {
 		if strings.Contains(a, " ") {
-			return fmt.Errorf("%q names no component; to say why: --reason %s", a, display.ShellWord(a))
+			return fmt.Errorf("%q names no component; for a note: --reason %s", a, display.ShellWord(a))
 		}
 	}
 	return nil
@@ -86,15 +84,15 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	room := len(inv.Components) + 1
-	if o.lift { // also what is no longer in the inventory
+	limit := len(inv.Components) + 1 // names
+	if o.lift {                      // names that are no longer in the inventory, too
 		plan, err := maintenance.Read(config.Maintenance)
 		if err != nil {
 			return err
 		}
-		room += plan.DrainedNames()
+		limit += plan.DrainedNames()
 	}
-	names, err := o.names(inv, room)
+	names, err := o.names(inv, limit)
 	if err != nil {
 		return err
 	}
@@ -123,42 +121,43 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 	}
 	what := strings.Join(nameset.Fold(changed), " ")
 	if len(changed) > 0 {
-		noteAct(ctx, c, config, o.word(), strings.TrimSuffix(what+": "+o.Text, ": "))
+		recordAct(ctx, c, config, o.event(), strings.TrimSuffix(what+": "+o.Text, ": "))
 	}
-	_, served, err := inForce(ctx, config, plan)
+	_, served, err := awaitPlan(ctx, config, plan)
 	if err != nil {
 		return err
 	}
 	if o.lift {
-		err = o.tellLifted(c, config, inv, names, changed, left)
+		err = o.reportLifted(c, config, inv, names, changed, left)
 	} else {
 		if len(left) > 0 {
-			fmt.Fprintf(c.out, "Drained before: %s\n", strings.Join(nameset.Fold(left), " "))
+			fmt.Fprintf(c.out, "Already drained: %s\n", strings.Join(nameset.Fold(left), " "))
 		}
 		if len(changed) > 0 {
-			fmt.Fprintf(c.out, "Drained, so nothing new goes there: %s\n", what)
+			fmt.Fprintf(c.out, "Drained, no new slivers there: %s\n", what)
 		}
-		err = o.tellHeld(ctx, c, config, names)
+		err = o.listHolders(ctx, c, config, names)
 	}
 	if err == nil && !served && len(changed) > 0 {
-		fmt.Fprintln(c.out, "The site is not served; this counts from its next start on.")
+		fmt.Fprintln(c.out, "The server is not running; this takes effect at its next start.")
 	}
 	return err
 }
 
-// word is what the audit calls it.
-func (o *drainOptions) word() string {
+// event returns the name of the event in journal and audit.
+func (o *drainOptions) event() string {
 	if o.lift {
 		return "undrain"
 	}
 	return "drain"
 }
 
-// names are the components that are meant, each once; one word means at most room.
-func (o *drainOptions) names(inv *inventory.Inventory, room int) (names []string, err error) {
+// names returns the named components without repetitions. It fails if an argument names
+// more than limit.
+func (o *drainOptions) names(inv *inventory.Inventory, limit int) (names []string, err error) {
 	named := map[string]bool{}
 	for _, written := range o.Components {
-		some, err := componentsOf(inv, written, room, !o.lift)
+		some, err := componentsOf(inv, written, limit, !o.lift)
 		if err != nil {
 			return nil, err
 		}
@@ -171,12 +170,12 @@ func (o *drainOptions) names(inv *inventory.Inventory, room int) (names []string
 	return names, nil
 }
 
-// componentsOf are the names that an operator means by one word: names and ranges, with
-// commas between, or the URN of a component. They are at most room. With known, all must
-// be in the inventory.
-func componentsOf(inv *inventory.Inventory, written string, room int, known bool) (names []string, err error) {
+// componentsOf returns the names in an argument: names and ranges separated by commas, or
+// the URN of a component. It fails if there are more than limit or, with known, if one is
+// not in the inventory.
+func componentsOf(inv *inventory.Inventory, written string, limit int, known bool) (names []string, err error) {
 	if strings.ContainsAny(written, "*?") {
-		return nil, fmt.Errorf("%s is a pattern; name components one by one, or as a range such as pc1..pc4. What there is: %s", written, display.Command("nodes", written))
+		return nil, fmt.Errorf("%s is a pattern; give names, or a range such as pc1..pc4. To list components: %s", written, display.Command("nodes", written))
 	}
 	if !strings.HasPrefix(strings.ToLower(written), "urn:") {
 		for one := range strings.SplitSeq(written, ",") {
@@ -185,7 +184,7 @@ func componentsOf(inv *inventory.Inventory, written string, room int, known bool
 					return nil, err
 				}
 			}
-			some, err := maintenance.Spread(one, room-len(names))
+			some, err := maintenance.Spread(one, limit-len(names))
 			if err != nil {
 				return nil, err
 			}
@@ -204,8 +203,8 @@ func componentsOf(inv *inventory.Inventory, written string, room int, known bool
 	return []string{c.Name}, nil
 }
 
-// inInventory fails if the inventory lacks a name, or one of a range: then it says where
-// the range ends. Both may be written wrong; that is left to others.
+// inInventory fails if the inventory lacks a name, or one of a range; then the error says
+// where the range ends. It does not check the syntax of names and ranges.
 func inInventory(inv *inventory.Inventory, written string) error {
 	r, isRange := nameset.Parse(written)
 	if !isRange {
@@ -214,7 +213,7 @@ func inInventory(inv *inventory.Inventory, written string) error {
 		}
 		err := site.NoComponent(inv, written)
 		if !strings.Contains(err.Error(), "did you mean") {
-			err = fmt.Errorf("%w; to say why: --reason", err)
+			err = fmt.Errorf("%w; for a note: --reason", err)
 		}
 		return err
 	}
@@ -233,8 +232,9 @@ func inInventory(inv *inventory.Inventory, written string) error {
 	return nil
 }
 
-// tellLifted says what takes new work again, and what does not, and why.
-func (o *drainOptions) tellLifted(c console, config *site.Config, inv *inventory.Inventory, names, changed, left []string) error {
+// reportLifted prints which components take new slivers again. It fails for components that
+// the inventory drains or lacks.
+func (o *drainOptions) reportLifted(c console, config *site.Config, inv *inventory.Inventory, names, changed, left []string) error {
 	if len(changed) > 0 {
 		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(nameset.Fold(changed), " "))
 	}
@@ -253,7 +253,7 @@ func (o *drainOptions) tellLifted(c console, config *site.Config, inv *inventory
 		}
 	}
 	if len(there) > 0 {
-		return fmt.Errorf("drained in %s, so take drained: true out there: %s", config.Inventory, strings.Join(nameset.Fold(there), " "))
+		return fmt.Errorf("drained in %s; remove drained: true there for: %s", config.Inventory, strings.Join(nameset.Fold(there), " "))
 	}
 	for _, name := range never {
 		if _, ok := inv.ComponentNamed(name); !ok {
@@ -261,13 +261,13 @@ func (o *drainOptions) tellLifted(c console, config *site.Config, inv *inventory
 		}
 	}
 	if len(never) > 0 {
-		fmt.Fprintf(c.out, "Not drained before: %s\n", strings.Join(nameset.Fold(never), " "))
+		fmt.Fprintf(c.out, "Not drained: %s\n", strings.Join(nameset.Fold(never), " "))
 	}
 	return nil
 }
 
-// tellHeld lists who still has something on components.
-func (o *drainOptions) tellHeld(ctx context.Context, c console, config *site.Config, names []string) error {
+// listHolders lists the slices with slivers on components.
+func (o *drainOptions) listHolders(ctx context.Context, c console, config *site.Config, names []string) error {
 	t := newTable(c.out, &listOptions{}, config.Now(ctx))
 	t.head("NODE", "SLICE", "SLIVERS", "LAST END", "USERS")
 	wanted := map[string]bool{}
@@ -286,13 +286,13 @@ func (o *drainOptions) tellHeld(ctx context.Context, c console, config *site.Con
 	if err != nil {
 		return err
 	}
-	if t.rows > 0 {
-		fmt.Fprintln(c.out, "What is there is left alone:")
+	if len(t.rows) > 0 {
+		fmt.Fprintln(c.out, "These slivers stay:")
 	}
-	return t.flush("No sliver is there.")
+	return t.flush("They have no slivers.")
 }
 
-// show lists what is drained.
+// show lists the drained components.
 func (o *drainOptions) show(ctx context.Context, c console, config *site.Config) error {
 	t := newTable(c.out, &listOptions{}, config.Now(ctx))
 	t.head("NODE", "SLIVERS", "SINCE", "REMARK")

@@ -14,15 +14,15 @@ import (
 	"patchbay/am/site"
 )
 
-const lockdownLong = `Take no new work: Allocate, Provision and CreateSliver answer 11 (UNAVAILABLE) with
-the reason, and everything is advertised as unavailable. What runs goes on, with its
-logins; it can be renewed, restarted, given users, and deleted. Say in --reason what
-goes on, and until when.
+const lockdownLong = `Refuse new reservations: Allocate, Provision and CreateSliver answer 11 (UNAVAILABLE) with
+the reason, and everything is advertised as unavailable. Running nodes and their logins
+continue; users can renew, restart, update and delete them. --reason should say what
+happens, and until when.
 
-When the command returns, nothing new is begun any more: a call that came before
-has been answered, or will be refused. That holds over restarts, until --lift.
+When the command returns, no new work begins: earlier calls were answered, or will be
+refused. This survives restarts, until --lift.
 
-Without --reason it says whether the site is locked down.`
+Without --reason, show whether the site is locked down.`
 
 type lockdownOptions struct {
 	site siteFlag
@@ -32,8 +32,8 @@ type lockdownOptions struct {
 
 func (o *lockdownOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.BoolVar(&o.Lift, "lift", false, "take new work again")
-	fs.StringVar(&o.Text, "reason", "", "why, in a line for experimenters")
+	fs.BoolVar(&o.Lift, "lift", false, "accept new reservations again")
+	fs.StringVar(&o.Text, "reason", "", "a reason of one line for experimenters")
 }
 
 func (o *lockdownOptions) Validate(args []string) (err error) {
@@ -72,34 +72,34 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	noteAct(ctx, c, config, "lockdown", o.Text)
-	state, served, err := inForce(ctx, config, plan)
+	recordAct(ctx, c, config, "lockdown", o.Text)
+	state, served, err := awaitPlan(ctx, config, plan)
 	if err != nil {
 		return err
 	}
 	if served {
-		fmt.Fprintln(c.out, "No new work is taken from now on.")
+		fmt.Fprintln(c.out, "New reservations are refused from now on.")
 	} else {
-		fmt.Fprintln(c.out, "The site is not served. From its next start on, no new work is taken.")
+		fmt.Fprintln(c.out, "The server is not running. From its next start on, new reservations are refused.")
 	}
-	fmt.Fprintf(c.out, "Experimenters are told (code 11): %s\n", o.Text)
-	fmt.Fprintf(c.out, "What runs goes on: %s of %s.\n", display.Count(state.Slivers, "sliver"), display.Count(state.Slices, "slice"))
+	fmt.Fprintf(c.out, "Experimenters get the answer (code 11): %s\n", o.Text)
+	fmt.Fprintf(c.out, "Existing nodes continue: %s of %s.\n", display.Count(state.Slivers, "sliver"), display.Count(state.Slices, "slice"))
 	if state.Reserved > 0 {
-		fmt.Fprintf(c.out, "What is only reserved cannot be provisioned meanwhile, and lapses unless it is renewed: %s.\n", display.Count(state.Reserved, "sliver"))
+		fmt.Fprintf(c.out, "Reservations cannot be provisioned meanwhile, and end unless they are renewed: %s.\n", display.Count(state.Reserved, "sliver"))
 	}
-	fmt.Fprintf(c.out, "To take new work again: %s\n", o.site.hint("lockdown", "--lift"))
+	fmt.Fprintf(c.out, "To accept new reservations again: %s\n", o.site.hint("lockdown", "--lift"))
 	return nil
 }
 
-// inForce gives the state of a site whose file was written just now, and makes
-// sure that it counts if the site is served.
-func inForce(ctx context.Context, config *site.Config, plan *maintenance.Plan) (state site.UpkeepState, served bool, err error) {
+// awaitPlan returns the state of a site whose maintenance file was just written. If the site
+// is served, it fails unless the server has read the file.
+func awaitPlan(ctx context.Context, config *site.Config, plan *maintenance.Plan) (state site.UpkeepState, served bool, err error) {
 	state, served, err = site.UpkeepOf(ctx, config, plan)
 	if err == nil && served {
 		err = state.Counts(plan, config)
 	}
 	if err != nil {
-		err = fmt.Errorf("it is written into %s, but: %w", config.Maintenance, err)
+		err = fmt.Errorf("it was written to %s, but: %w", config.Maintenance, err)
 	}
 	return state, served, err
 }
@@ -115,18 +115,18 @@ func (o *lockdownOptions) lift(ctx context.Context, c console, config *site.Conf
 		return err
 	}
 	if locked {
-		noteAct(ctx, c, config, "lockdown lifted", "")
+		recordAct(ctx, c, config, "lockdown lifted", "")
 	}
-	_, served, err := inForce(ctx, config, plan)
+	_, served, err := awaitPlan(ctx, config, plan)
 	switch {
 	case err != nil:
 		return err
 	case !locked:
 		fmt.Fprintln(c.out, "The site was not locked down.")
 	case served:
-		fmt.Fprintln(c.out, "New work is taken again.")
+		fmt.Fprintln(c.out, "New reservations are accepted again.")
 	default:
-		fmt.Fprintln(c.out, "The site is not served. From its next start on, new work is taken again.")
+		fmt.Fprintln(c.out, "The server is not running. From its next start on, new reservations are accepted again.")
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (o *lockdownOptions) show(ctx context.Context, c console, config *site.Conf
 		if !l.Since.IsZero() {
 			since = " since " + l.Since.Format(time.RFC3339)
 		}
-		fmt.Fprintf(c.out, "No new work is taken%s. Experimenters are told (code 11): %s\n", since, l.Text)
+		fmt.Fprintf(c.out, "New reservations are refused%s. Experimenters get the answer (code 11): %s\n", since, l.Text)
 	} else {
 		fmt.Fprintln(c.out, "The site is not locked down.")
 	}
@@ -152,6 +152,6 @@ func (o *lockdownOptions) show(ctx context.Context, c console, config *site.Conf
 	if served {
 		return state.Counts(plan, config)
 	}
-	fmt.Fprintln(c.out, "The site is not served.")
+	fmt.Fprintln(c.out, "The server is not running.")
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -92,7 +91,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 
 func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 	w, now := &o.window, now.UTC().Truncate(time.Second)
-	if w.From, err = parseMoment("--from", o.From, now); err != nil {
+	if w.From, err = parseFuture("--from", o.From, now); err != nil {
 		return err
 	}
 	if o.For != "" {
@@ -101,7 +100,7 @@ func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 			return fmt.Errorf("--for: %w", err)
 		}
 		w.Until = w.From.Add(d.Truncate(time.Second))
-	} else if w.Until, err = parseMoment("--until", o.Until, now); err != nil {
+	} else if w.Until, err = parseFuture("--until", o.Until, now); err != nil {
 		return err
 	}
 	if !w.Until.After(w.From) {
@@ -128,7 +127,7 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	o.note(ctx, c, config)
-	state, served, err := inForce(ctx, config, plan)
+	state, served, err := awaitPlan(ctx, config, plan)
 	if err != nil {
 		return err
 	}
@@ -147,10 +146,10 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 // note has the audit tell what was planned or taken back.
 func (o *maintenanceOptions) note(ctx context.Context, c console, config *site.Config) {
 	for _, w := range o.lifted {
-		noteAct(ctx, c, config, "maintenance lifted", spanOf(w))
+		recordAct(ctx, c, config, "maintenance lifted", spanOf(w))
 	}
 	if o.lifted == nil {
-		noteAct(ctx, c, config, "maintenance", spanOf(&o.window))
+		recordAct(ctx, c, config, "maintenance", spanOf(&o.window))
 	}
 }
 
@@ -245,23 +244,23 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.C
 		return err
 	}
 	now := config.Now(ctx)
-	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	t := &table{out: c.out}
 	for i, w := range p.Planned {
-		when := sayDistance(w.From.Sub(now))
+		when := distance(w.From.Sub(now))
 		switch {
 		case !w.Until.After(now):
 			when = "over"
 		case w.InForce(now):
 			when = "now"
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s to %s\t%s\t%s\n", i+1, when, w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), site.WindowText(w), w.Text)
+		t.row(fmt.Sprint(i+1), when, display.Time(w.From)+" to "+display.Time(w.Until), site.WindowText(w), w.Text)
 		for _, r := range s.Reaches {
 			if r.Planned == i {
-				fmt.Fprintf(t, "\treaches into it: %s\n", r)
+				t.row("", "reaches into it: "+r.String())
 			}
 		}
 	}
-	if err := t.Flush(); err != nil || !served {
+	if err := t.flush(""); err != nil || !served {
 		return err
 	}
 	return s.Counts(p, config)

@@ -15,20 +15,20 @@ import (
 	"patchbay/am/site"
 )
 
-const nodesLong = `List the nodes of the inventory, or those that the argument means: what is taken of
-each, who holds it and until when, and whether it takes anything new. A node that
-is missing from the inventory is listed while there are slivers on it, or while it is
-drained: whatever has got another name is not.
+const nodesLong = `List nodes with their state, used capacity, slices and ends of leases: all nodes of the
+inventory, or those that match the argument. Nodes that are missing from the inventory are
+listed while they have slivers or are drained. Renamed components are not listed under the
+old name.
 
-The states: free; used, with room for more; full; held, where no other
-slice can get in, since the node is exclusive or one asked for all of it; cleaning,
-until what was there is removed; maintenance; drained; missing. A node is also drained
-automatically while its provider has orphans there: resources that belong to no sliver,
-for example since they are newer than a restored backup.
+The states: free; used, with room for more; full; held, without room for other slices,
+since the node is exclusive or a sliver asked for all of it; cleaning, until its slivers
+are removed; maintenance; drained; missing. A node is drained automatically while its
+provider reports an orphan on it, a resource without a sliver: after a restore, for
+example.
 
---orphans lists orphans instead: the provider, its name of the resource, the node, and
-whether this site has released the resource before. To remove one:
-patchbay release --orphans RESOURCE. The site must be served.` + listLong
+--orphans lists orphaned resources instead: the provider, its name of the resource, the
+node, and whether it was reserved here once and released. To remove one: patchbay release
+--orphans RESOURCE. This needs a running server.` + listLong
 
 type nodesOptions struct {
 	listOptions
@@ -39,7 +39,7 @@ func (o *nodesOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addFlags(fs, "nodes")
 	o.argument = &o.filter.Component
 	o.addPattern(fs, &o.filter.Slice, "slice", "a slice that has slivers on it")
-	o.addPattern(fs, &o.filter.User, "user", "a user who has slivers on it")
+	o.addPattern(fs, &o.filter.User, "user", "a user with slivers on it")
 	o.addPattern(fs, &o.filter.Provider, "provider", "its provider")
 	o.addStates(fs, "state", operate.NodeStates)
 	fs.BoolVar(&o.Orphans, "orphans", false, "list orphans: resources of providers that belong to no sliver")
@@ -78,7 +78,7 @@ func (o *nodesOptions) Run(ctx context.Context, c console) error {
 		} else if n.More > 0 {
 			held = append(held, fmt.Sprintf("%d more", n.More))
 		}
-		cells := []string{t.on(n.Component, n.Name), n.State, takenOf(n, o.Wide), t.end(last.Expires, last.Frozen), strings.Join(held, ", ")}
+		cells := []string{t.component(n.Component, n.Name), n.State, takenOf(n, o.Wide), t.end(last.Expires, last.Frozen), strings.Join(held, ", ")}
 		if o.Wide {
 			kind := "shared"
 			if n.Exclusive {
@@ -90,8 +90,8 @@ func (o *nodesOptions) Run(ctx context.Context, c console) error {
 	})
 }
 
-// takenOf is what slivers take of a node: how many there are, and of a shared one
-// the part of what there is least of; in full, of everything.
+// takenOf returns the number of slivers on a node and, for a shared node, the share of the
+// scarcest capacity that they use; in full, the use of each capacity.
 func takenOf(n *operate.Node, full bool) string {
 	if n.Slivers == 0 && !full {
 		return ""
@@ -118,7 +118,7 @@ func takenOf(n *operate.Node, full bool) string {
 	return text
 }
 
-// nodeRemark says why a node takes nothing new.
+// nodeRemark returns why a node takes no new slivers, or "".
 func nodeRemark(n *operate.Node) string {
 	var parts []string
 	if n.Drained == "inventory" {

@@ -14,16 +14,16 @@ import (
 	"patchbay/am/site"
 )
 
-const releaseLong = `Take slivers from their users, as if they had deleted them. A TARGET is a slice, by
-its URN or its name, or a sliver, by its URN or as SLICE/CLIENT_ID (the first
-column of: patchbay slivers). All of them are released, or none.
+const releaseLong = `Release slivers, as if their users had deleted them. A TARGET is a slice, by its URN or
+name, or a sliver, by its URN or as SLICE/CLIENT_ID (the first column of: patchbay
+slivers). All of them are released, or none.
 
 A sliver is gone for its user at once; its node stays held until its provider has
-confirmed that nothing is left on it. Slivers of a slice that was shut down are only
-released with --frozen; the slice itself stays shut down until it is thawed.
+confirmed the removal. Slivers of a slice that was shut down are only released with
+--frozen; the slice itself stays shut down until it is thawed.
 
-At a terminal it shows what it would release, and asks; --yes answers. Elsewhere it
-does not ask. The site may be served or not.
+At a terminal it shows the slivers, and asks; --yes skips the question. Elsewhere it does
+not ask. It works with and without a running server.
 
 --orphans removes orphans: resources of a provider that belong to no sliver. A RESOURCE
 is one that patchbay nodes --orphans lists, by its name or as PROVIDER/NAME. Resources of
@@ -38,10 +38,10 @@ type releaseOptions struct {
 
 func (o *releaseOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.BoolVar(&o.order.Frozen, "frozen", false, "release what was shut down and is kept for inspection, too")
+	fs.BoolVar(&o.order.Frozen, "frozen", false, "also release slivers that were shut down and are kept for inspection")
 	fs.BoolVar(&o.Orphans, "orphans", false, "remove orphans, as patchbay nodes --orphans lists them")
 	fs.BoolVar(&o.Yes, "yes", false, "do not ask at a terminal")
-	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal and for the users of the slice, who are told it")
+	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal and the users of the slice")
 }
 
 func (o *releaseOptions) Validate(args []string) error {
@@ -54,7 +54,7 @@ func (o *releaseOptions) Validate(args []string) error {
 		}
 	}
 	if o.order.Targets = args; len(args) == 0 {
-		return fmt.Errorf("name what to release: slices, or slivers as SLICE/CLIENT_ID")
+		return fmt.Errorf("name the slices to release, or slivers as SLICE/CLIENT_ID")
 	}
 	return nil
 }
@@ -79,18 +79,19 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.out, "Released: %s of slice %s.\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()))
 		switch {
 		case s.Removing > 0 && served:
-			fmt.Fprintf(c.out, "%s to be removed by providers; to see what is left: %s\n", isOrAre(s.Removing, "sliver"), o.site.hint("slivers", s.Slice.Name))
+			fmt.Fprintf(c.out, "Waiting for providers to remove %s; to see the rest: %s\n", display.Count(s.Removing, "sliver"), o.site.hint("slivers", s.Slice.Name))
 		case s.Removing > 0:
-			fmt.Fprintf(c.out, "%s to be removed by providers when the site is served again.\n", isOrAre(s.Removing, "sliver"))
+			fmt.Fprintf(c.out, "Providers will remove %s when the site is served.\n", display.Count(s.Removing, "sliver"))
 		}
 		if s.Shutdown {
-			fmt.Fprintf(c.out, "The slice stays shut down; to let its users come back: %s\n", o.site.hint("thaw", s.Slice.String()))
+			fmt.Fprintf(c.out, "The slice stays shut down; to lift that: %s\n", o.site.hint("thaw", s.Slice.String()))
 		}
 	}
 	return nil
 }
 
-// confirm shows at a terminal what would be released, and fails if that is not wanted.
+// confirm shows at a terminal the slivers that would be released, and asks. It fails
+// without a yes.
 func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Config) error {
 	if o.Yes || !toTerminal(os.Stdin) || !toTerminal(c.out) {
 		return nil
@@ -102,20 +103,12 @@ func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Co
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "%s of slice %s: %s\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Line(fewOf(s.ClientIDs)))
+		fmt.Fprintf(c.out, "%s of slice %s: %s\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Line(joinSome(s.ClientIDs)))
 	}
 	if !confirmed(os.Stdin, c.out, "Release them, with everything on them? [y/N] ") {
 		return errors.New("nothing was changed")
 	}
 	return nil
-}
-
-// isOrAre begins a sentence about some things.
-func isOrAre(n int, what string) string {
-	if n == 1 {
-		return display.Count(n, what) + " is"
-	}
-	return display.Count(n, what) + " are"
 }
 
 // releaseOrphans asks a served site to remove orphans.

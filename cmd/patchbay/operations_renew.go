@@ -50,34 +50,11 @@ func (o *renewOptions) Validate(args []string) (err error) {
 	case o.Until != "" && o.For != "":
 		return errors.New("--until and --for both say when the leases end; give one")
 	case o.For != "":
-		o.order.For, err = seconds("--for", o.For)
+		o.order.For, err = leaseSeconds("--for", o.For)
 		return err
 	}
-	o.order.End, err = parseEnd("--until", o.Until)
+	o.order.End, err = parseLeaseEnd("--until", o.Until)
 	return err
-}
-
-// parseEnd reads a time, or a while from when it is done.
-func parseEnd(flag, s string) (e operate.End, err error) {
-	if t, failed := time.Parse(time.RFC3339, s); failed == nil {
-		e.Until = t
-		return e, nil
-	}
-	if e.For, err = seconds(flag, s); err != nil {
-		err = noMoment(flag, s)
-	}
-	return e, err
-}
-
-func seconds(flag, s string) (int64, error) {
-	d, err := display.ParseDuration(s)
-	if err == nil && d < time.Second {
-		err = errors.New("a lease lasts a second at least; to end it now: patchbay release")
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", flag, err)
-	}
-	return int64(d / time.Second), err
 }
 
 func (o *renewOptions) Run(ctx context.Context, c console) error {
@@ -91,7 +68,7 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "The leases of %s of slice %s end at %s (%s).\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Time(s.Expires), sayDistance(s.Expires.Sub(done.At.Truncate(time.Second))))
+		fmt.Fprintf(c.out, "The leases of %s of slice %s end at %s (%s).\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Time(s.Expires), distance(s.Expires.Sub(done.At.Truncate(time.Second))))
 	}
 	warn(c, done)
 	return nil

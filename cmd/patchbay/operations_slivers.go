@@ -44,7 +44,7 @@ func (o *sliversOptions) Run(ctx context.Context, c console) error {
 		if s.Frozen {
 			state = "frozen, " + state
 		}
-		cells := []string{t.sliver(s.URN, s.Slice, s.ClientID), t.on(s.Component, s.ComponentName), state, t.end(s.Expires, s.Frozen), t.name(s.Creator)}
+		cells := []string{t.sliver(s.URN, s.Slice, s.ClientID), t.component(s.Component, s.ComponentName), state, t.end(s.Expires, s.Frozen), t.name(s.Creator)}
 		if o.Wide {
 			task := string(s.Task)
 			if s.Attempt > 0 {

@@ -42,7 +42,7 @@ func (o *tasksOptions) Run(ctx context.Context, c console) error {
 	return show(ctx, &o.listOptions, c, "No pending tasks.", head, func(t *table, x *operate.Task) {
 		next := "now"
 		if x.Next.After(t.now) {
-			next = sayDistance(x.Next.Sub(t.now))
+			next = distance(x.Next.Sub(t.now))
 		}
 		cells := []string{
 			t.sliver(x.Sliver, x.Slice, x.ClientID), string(x.Goal), x.ComponentName, fmt.Sprint(x.Attempt), next, t.when(x.Since),

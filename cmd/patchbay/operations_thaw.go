@@ -52,7 +52,7 @@ func (o *thawOptions) Validate(args []string) (err error) {
 		return fmt.Errorf("%s is a %s, not a slice", u, u.Type)
 	}
 	if o.Extend != "" {
-		o.order.Extend, err = parseEnd("--extend", o.Extend)
+		o.order.Extend, err = parseLeaseEnd("--extend", o.Extend)
 	}
 	return err
 }
@@ -79,7 +79,7 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 			if s.Nodes > 0 {
 				state = "The nodes are off"
 			}
-			fmt.Fprintf(c.out, "%s; the first lease ends at %s (%s).\n", state, display.Time(s.Expires), sayDistance(s.Expires.Sub(done.At.Truncate(time.Second))))
+			fmt.Fprintf(c.out, "%s; the first lease ends at %s (%s).\n", state, display.Time(s.Expires), distance(s.Expires.Sub(done.At.Truncate(time.Second))))
 		case s.Nodes == 0:
 			fmt.Fprintf(c.out, "The first reservation ended at %s, so what it holds is given back.\n", display.Time(s.Expires))
 		default:

@@ -55,14 +55,14 @@ func (o *usageOptions) Validate(args []string) error {
 
 // readPeriod reads the period into the filter.
 func (o *usageOptions) readPeriod(now time.Time) (err error) {
-	if o.filter.Since, err = ago("--from", o.from, now); err != nil {
+	if o.filter.Since, err = parsePast("--from", o.from, now); err != nil {
 		return err
 	}
 	if o.from == "" {
 		year, month, _ := now.UTC().Date()
 		o.filter.Since = time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
 	}
-	if o.filter.Until, err = ago("--until", o.to, now); err != nil {
+	if o.filter.Until, err = parsePast("--until", o.to, now); err != nil {
 		return err
 	}
 	if o.to == "" {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -55,7 +54,7 @@ func (o *whoOptions) Validate(args []string) (err error) {
 	now := time.Now()
 	o.files, o.at = args[1:], now
 	if o.At != "" {
-		if o.at, err = pastMoment(o.At); err != nil {
+		if o.at, err = parseTime(o.At); err != nil {
 			return fmt.Errorf("--at %w", err)
 		}
 		if o.at.After(now) {
@@ -63,29 +62,6 @@ func (o *whoOptions) Validate(args []string) (err error) {
 		}
 	}
 	return nil
-}
-
-// pastMoment reads a point in time that says its zone.
-func pastMoment(s string) (time.Time, error) {
-	s = strings.TrimSpace(s)
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 && n < 1<<40 {
-		return time.Unix(n, 0), nil
-	}
-	day := strings.Replace(s, " ", "T", 1)
-	day = strings.NewReplacer(" UTC", "Z", " GMT", "Z", " Z", "Z", " ", "").Replace(day)
-	for _, zone := range []string{"Z07:00", "Z0700"} {
-		for _, clock := range []string{"T15:04:05", "T15:04"} {
-			if t, err := time.Parse("2006-01-02"+clock+zone, day); err == nil {
-				return t, nil
-			}
-		}
-	}
-	for _, local := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
-		if _, err := time.Parse(local, day); err == nil {
-			return time.Time{}, fmt.Errorf("%q does not say all that is needed; write day, time and zone, like \"2026-11-20 14:05 +0100\" or 2026-11-20T13:05:00Z", s)
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is no time; write it like 2026-11-20T13:05:00Z, \"2026-11-20 14:05 +0100\", or in seconds since 1970", s)
 }
 
 func (o *whoOptions) Run(_ context.Context, c console) error {

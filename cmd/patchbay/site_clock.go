@@ -49,7 +49,7 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 	}
 	if o.Believe {
 		if !served && a.Doubted() {
-			noteAct(ctx, c, config, site.ClockBelieved, a.Summary())
+			recordAct(ctx, c, config, site.ClockBelieved, a.Summary())
 		}
 		o.tellBelieved(c, a)
 		return nil

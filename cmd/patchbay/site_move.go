@@ -54,7 +54,7 @@ func (o *moveOptions) Run(ctx context.Context, c console) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	noteAct(ctx, c, config, "move", report.Copy)
+	recordAct(ctx, c, config, "move", report.Copy)
 	fmt.Fprintf(c.out, "%s is the store of the site from now on.\nDo not serve the one that it was copied from any more: both would act on the same nodes.\n", config.State)
 	return nil
 }

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"patchbay/inventory/local"
+	"path/filepath"
+	"strings"
+)
+
+// leftovers counts what exists of a testbed on this host: processes, cgroups, mounts,
+// loop devices and files.
+type leftovers [5]int
+
+// comparedTo returns a text with the counts and earlier ones.
+func (s leftovers) comparedTo(before leftovers) string {
+	return fmt.Sprintf("processes %d (were %d), cgroups %d (%d), mounts %d (%d), loop devices %d (%d), files %d (%d)",
+		s[0], before[0], s[1], before[1], s[2], before[2], s[3], before[3], s[4], before[4])
+}
+
+// countLeftovers counts everything on this host that has the name of a testbed's instance.
+// What disappears meanwhile is not counted.
+func countLeftovers(instance string) (s leftovers) {
+	name := "/" + instance
+	holds := func(patterns ...string) bool { return countLines(name, patterns...) > 0 }
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range processes {
+		if holds(dir+"/cgroup", dir+"/cmdline") {
+			s[0]++
+		}
+	}
+	s[1] = countBelow(name, "/sys/fs/cgroup", fs.ModeDir)
+	s[2] = countLines(name, "/proc/self/mountinfo")
+	s[3] = countLines(name, "/sys/block/loop*/loop/backing_file")
+	s[4] = countBelow(name, local.Folder, 0) + countBelow(name, "/var/lib/patchbay-local", 0)
+	return s
+}
+
+// countLines returns the number of lines with a text in the files of some patterns.
+func countLines(text string, patterns ...string) (n int) {
+	for _, pattern := range patterns {
+		files, _ := filepath.Glob(pattern)
+		for _, f := range files {
+			b, _ := os.ReadFile(f)
+			for line := range bytes.Lines(b) {
+				if bytes.Contains(line, []byte(text)) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// countBelow returns the number of entries below a folder that have all bits of mode, and
+// have name in their path or, for a symbolic link, at the beginning of its target.
+func countBelow(name, folder string, mode fs.FileMode) (n int) {
+	filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		target, _ := os.Readlink(path)
+		if d.Type()&mode == mode && (strings.Contains(path, name) || strings.HasPrefix("/"+target, name)) {
+			n++
+		}
+		return nil
+	})
+	return n
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"patchbay/am/display"
+	"patchbay/am/experiment"
+	"patchbay/am/site"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// demoRequest asks for a server with two clients, one of them behind a slow link.
+// The archive in its URL holds testdata/greet.pl.
+//
+//go:embed testdata/demo.xml
+var demoRequest string
+
+// demoNodes is the number of its nodes.
+const demoNodes = 3
+
+// Beginnings of command lines: calls of the user, and calls about the slice.
+const (
+	asAlice = "patchbay call --user alice "
+	onDemo  = asAlice + "--slice demo "
+)
+
+// runSteps runs the life of an experiment, from the first call to the last.
+func (d *demo) runSteps() {
+	d.step("Create a user and a slice")
+	d.showFirstLines("patchbay user alice")
+	d.showFirstLines("patchbay slice demo --owner alice")
+
+	d.step("Ask what the site offers")
+	d.expect(asAlice+"GetVersion", "urn:publicid:IDN+demo.example.org+authority+cm")
+	all, before := offered(d.showNode("advertisement", asAlice+"-o - ListResources"))
+	if d.err == nil {
+		d.say("It offers %s, %d of them free.", display.Count(all, "node"), before)
+	}
+
+	d.step("Write a request, and draw it")
+	d.showNode("request", "cat request.xml")
+	d.draw("request")
+
+	d.step("Reserve it")
+	d.expect(onDemo+"-o manifest.xml Allocate request.xml", "allocated")
+
+	d.step("Create the nodes, with an account for the user")
+	d.expect(onDemo+"Provision --wait", "3 notready")
+
+	d.step("Start the nodes")
+	d.expect(onDemo+"start --wait", "3 ready")
+
+	d.step("See what was installed, and how the links are made")
+	if out := d.expect(onDemo + "Status"); d.local && strings.Contains(out, "ERROR") {
+		d.err = fmt.Errorf("the nodes are ready, but: %s", out)
+	}
+
+	d.step("See how to log in")
+	d.runShown(onDemo + "-o manifest.xml Describe")
+	manifest := d.showNode("manifest", "cat manifest.xml")
+	d.draw("manifest")
+	d.findLogins(manifest)
+	if d.local && d.err == nil {
+		d.whileUp = countLeftovers(d.testbed.Instance)
+		d.useNodes()
+	}
+
+	d.step("Extend the lease")
+	d.expect(onDemo + "Renew 48h")
+
+	d.step("Delete the nodes")
+	d.expect(onDemo+"Delete", "unallocated")
+
+	d.step("Check that nothing is left")
+	d.expect(onDemo+"Status || true", "SEARCHFAILED (12)")
+	for free := -1; d.err == nil && free != before; time.Sleep(100 * time.Millisecond) {
+		out, err := d.run(d.ctx, d.command(asAlice+"-o - ListResources"))
+		d.err = err
+		_, free = offered(out)
+	}
+	if d.err == nil {
+		d.say("%s free, as before.", display.Count(before, "node"))
+	}
+}
+
+// draw shows a document of the site's folder as text, and draws it as SVG.
+func (d *demo) draw(name string) {
+	d.expect("patchbay draw " + name + ".xml")
+	d.runShown(fmt.Sprintf("patchbay draw --svg %[1]s.svg %[1]s.xml", name))
+	if d.err == nil {
+		d.say("The picture: %s.svg%s", filepath.Join(d.dir, name), d.until)
+	}
+}
+
+// sshConfig makes ssh fail instead of asking. It accepts an unknown host key, since
+// manifests have none; later connections must show the same key.
+const sshConfig = `BatchMode yes
+IdentitiesOnly yes
+ConnectTimeout 10
+LogLevel ERROR
+StrictHostKeyChecking accept-new
+UserKnownHostsFile known_hosts
+`
+
+// findLogins shows the logins of the nodes, and writes them into ssh_config. Simulated
+// nodes do not answer, so they get no ssh_config.
+func (d *demo) findLogins(manifest string) {
+	if d.err != nil {
+		return
+	}
+	var m experiment.Manifest
+	if m, d.err = experiment.ReadManifest([]byte(manifest), ""); d.err != nil {
+		return
+	}
+	found := slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return !n.Login.Exists() })
+	if len(found) != demoNodes {
+		d.err = fmt.Errorf("%d nodes are ready, but the manifest has logins for %d", demoNodes, len(found))
+		return
+	}
+	text := sshConfig
+	for _, f := range found {
+		d.say("%s: ssh -i users/alice/id_ed25519 -p %d %s@%s", f.Name, f.Login.Port, f.Login.User, f.Login.Host)
+		text += fmt.Sprintf("Host %s\n  HostName %s\n  Port %d\n  User %s\n  IdentityFile users/%[4]s/id_ed25519\n", f.Name, f.Login.Host, f.Login.Port, f.Login.User)
+	}
+	if !d.local {
+		d.say("(These nodes are simulated: they do not answer.)")
+		return
+	}
+	d.say("The file ssh_config has the same logins.")
+	d.err = site.ReplaceFile(filepath.Join(d.dir, "ssh_config"), []byte(text), 0o644)
+}
+
+// useNodes logs in to the nodes and tries what experimenters rely on.
+func (d *demo) useNodes() {
+	d.step("Log in, and write a file")
+	d.expect(`ssh -F ssh_config server 'echo written before the restart > note; echo "I am $(id -un) on $(hostname)"'`, "I am alice on server")
+	d.expect(`ssh -F ssh_config near 'echo "I am $(id -un) on $(hostname)"'`, "I am alice on near")
+	d.expect(`ssh -F ssh_config far 'echo "I am $(id -un) on $(hostname)"'`, "I am alice on far")
+
+	d.step("Log in from one node to the other")
+	d.expect("ssh -F ssh_config server 'ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new near hostname'", "near")
+
+	d.step("Ask inside a node for its slice and manifest")
+	d.expect("ssh -F ssh_config server 'geni-get client_id; geni-get slice_urn'", "server", "urn:publicid:IDN+demo.example.org+slice+demo")
+	d.expect(`ssh -F ssh_config server geni-get manifest | grep -o '<node client_id="[^"]*"'`, `"server"`, `"near"`, `"far"`)
+
+	d.step("Query the installed server over the LAN")
+	const ask = ` 'exec 3<>/dev/tcp/server/80; printf "GET / HTTP/1.0\r\n\r\n" >&3; sed "1,/^\r$/d" <&3'`
+	d.expect("ssh -F ssh_config near"+ask, "hello from server to 10.0.0.2")
+	d.expect("ssh -F ssh_config far"+ask, "hello from server to 10.0.0.3")
+	d.measure()
+
+	d.step("Restart the nodes; files and host keys stay")
+	d.expect(onDemo+"restart --wait", "3 ready")
+	d.expect("ssh -F ssh_config server 'cat note; ls /opt/greet'", "written before the restart", "greet.pl")
+
+	d.step("Give a second user an account")
+	d.showFirstLines("patchbay user bob")
+	d.expect(onDemo+`PerformOperationalAction update_users --wait --login bob`, "3 ready")
+	d.expect(`ssh -F ssh_config -i users/bob/id_ed25519 -l bob server 'echo "I am $(id -un) on $(hostname)"'`, "I am bob on server")
+}
+
+// linkMeasurement is a result of patchbay-linktest: rates on the line in bit/s and delays
+// in ms, for each direction alone. Out leads away from the node that runs the test.
+type linkMeasurement struct {
+	TCP   struct{ Out, In struct{ Line float64 } }
+	Delay struct{ Out, In struct{ Median float64 } }
+}
+
+// measure measures the links between the server and its clients, and shows the results
+// beside the values of the request.
+func (d *demo) measure() {
+	d.step("Measure the LAN, each direction alone")
+	d.say("(This takes 15 s.)")
+	d.runShown("ssh -F ssh_config server 'setsid -f patchbay-linktest serve >/dev/null 2>&1'")
+	t := &table{out: d.out, indent: "    "}
+	t.head("from", "to", "capacity asked", "measured", "latency asked", "measured")
+	for _, asked := range []struct{ node, out, in, delay string }{
+		{"near", "100", "100", "2"},
+		{"far", "2", "10", "25"},
+	} {
+		out := d.runShown("ssh -F ssh_config " + asked.node + " 'until patchbay-linktest server --time 2s --only tcp,delay --json 2>/dev/null; do sleep 0.2; done'")
+		var g linkMeasurement
+		if d.err == nil {
+			d.err = json.Unmarshal([]byte(out), &g)
+		}
+		rate := func(bits float64) string { return fmt.Sprintf("%.3g Mbit/s", bits/1e6) }
+		delay := func(ms float64) string { return fmt.Sprintf("%.3g ms", ms) }
+		t.row(asked.node, "server", asked.out+" Mbit/s", rate(g.TCP.Out.Line), asked.delay+" ms", delay(g.Delay.Out.Median))
+		t.row("server", asked.node, asked.in+" Mbit/s", rate(g.TCP.In.Line), asked.delay+" ms", delay(g.Delay.In.Median))
+	}
+	if d.err == nil {
+		d.err = t.flush("")
+	}
+}
