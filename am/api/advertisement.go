@@ -13,8 +13,8 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// An encoding is how the advertisement is sent. One that is compressed inside the
-// envelope is not compressed again by HTTP.
+// Encodings of the advertisement. One that is compressed inside the envelope is not
+// compressed again by HTTP.
 const (
 	encodePlain      = iota
 	encodeCompressed // geni_compressed
@@ -22,21 +22,21 @@ const (
 	encodings
 )
 
-// form is one way to ask for the advertisement.
+// form is a combination of options and encoding of the advertisement.
 type form struct {
 	free     bool // geni_available
 	encoding int
 }
 
-// level is how hard the advertisement is compressed. Its nodes are so alike that
-// the default takes thrice the time for a fifth less.
+// level is the compression level of advertisements. The default level takes three times
+// as long and saves only a fifth, because the nodes are so similar.
 const level = 2
 
-// preparedAnswer is the complete body of ListResources in one form. It is
-// replaced as a whole; readers never wait while it is current.
+// preparedAnswer holds the complete body of ListResources in one form. Readers do not
+// wait while the body is current.
 type preparedAnswer struct {
 	now    atomic.Pointer[preparedBody]
-	making sync.Mutex // one maker at a time; the others wait for its result
+	making sync.Mutex // one goroutine makes a new body; the others wait for it
 }
 
 type preparedBody struct {
@@ -44,8 +44,8 @@ type preparedBody struct {
 	body    []byte
 }
 
-// listResources answers the advertisement from the prepared body of the form
-// asked for (AM API v3, ListResources).
+// listResources answers with the prepared advertisement of the requested form (AM API v3,
+// ListResources).
 func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	f := form{free: c.available}
 	switch {
@@ -59,8 +59,8 @@ func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	return nil, nil, err
 }
 
-// advertisement gives the body of a form, made again by the first reader after
-// a change. A reader may get the state at the time of its call, never an older.
+// advertisement returns the body of a form. The first reader after a change makes it
+// again, so no reader gets a state older than its call.
 func (a *API) advertisement(f form) ([]byte, error) {
 	p := &a.prepared[f.encoding]
 	if f.free {
@@ -75,15 +75,15 @@ func (a *API) advertisement(f form) ([]byte, error) {
 	if b := p.now.Load(); b != nil && b.version >= version {
 		return b.body, nil
 	}
-	// Read before the content: a change in between makes the body newer than
-	// its number, never older.
+	// The version is read before the content: a change in between makes the body newer
+	// than its version, never older.
 	version = a.agg.AdvertisementVersion()
 	text := a.agg.AppendAdvertisement(nil, f.free)
 	value := string(text)
 	if f.encoding == encodeCompressed {
 		value = compress(text)
 	}
-	// Room for references in it, so that it is not copied as it grows.
+	// The capacity includes space for character references, so that it is not copied.
 	body, err := xmlrpc.AppendResponse(make([]byte, 0, len(value)+len(value)/4+1024), envelope(am.Success, am.NoDetail, value, "", nil))
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (a *API) advertisement(f form) ([]byte, error) {
 	return body, nil
 }
 
-// compress is what geni_compressed means: base64 of zlib (RFC 1950).
+// compress returns the form that geni_compressed requests: base64 of zlib (RFC 1950).
 func compress(text []byte) string {
 	var z bytes.Buffer
 	w, _ := zlib.NewWriterLevel(&z, level)

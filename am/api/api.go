@@ -16,7 +16,7 @@ import (
 	"patchbay/rspec"
 )
 
-// Aggregate is what the methods need done.
+// Aggregate does the work of the methods; package service implements it.
 type Aggregate interface {
 	Allocate(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.ProvisionOptions) (service.Outcome, error)
 	Provision(context.Context, credentials.Grant, service.Targets, service.ProvisionOptions) (service.Outcome, error)
@@ -37,26 +37,26 @@ type Aggregate interface {
 	RSpecExtensions() (requests, advertisements []string)
 }
 
-// Config is what the API says of its aggregate.
+// Config describes the aggregate and sets the limits of calls.
 type Config struct {
 	// Manager is the aggregate's URN.
 	Manager urn.URN
 	// PublicURL is https://host:port as clients reach it, without a slash at the end.
 	PublicURL string
-	// SoftwareVersion is shown by GetVersion.
+	// SoftwareVersion is returned by GetVersion.
 	SoftwareVersion string
-	// Reading is how requests are read until Follow says otherwise.
+	// Reading are the options for reading requests until SetReading replaces them.
 	Reading rspec.ReadOptions
-	// Limits bound a call's structure.
+	// Limits limit a call's structure.
 	Limits xmlrpc.Limits
-	// Admit is asked before a call changes anything; its error refuses the call.
-	// Nil admits all.
+	// Admit is called before a call changes anything; its error refuses the call. Nil
+	// admits all calls.
 	Admit func() error
-	// Now is the clock by which credentials are judged; time.Now when nil.
+	// Now returns the time at which credentials must be valid; nil for time.Now.
 	Now func() time.Time
 }
 
-// API answers calls. It may be used by any number of goroutines.
+// API answers calls. It may be used concurrently.
 type API struct {
 	agg                    Aggregate
 	auth                   *credentials.Authorizer
@@ -65,88 +65,86 @@ type API struct {
 	prepared, preparedFree [encodings]preparedAnswer
 }
 
-// New makes an API over an aggregate.
+// New returns an API for an aggregate.
 func New(agg Aggregate, auth *credentials.Authorizer, cfg Config) *API {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	a := &API{agg: agg, auth: auth, cfg: cfg}
-	a.Follow(cfg.Reading)
+	a.SetReading(cfg.Reading)
 	return a
 }
 
-// siteFacts are what follows from the site's inventory.
+// siteFacts holds the data that depend on the site's inventory.
 type siteFacts struct {
 	reading  rspec.ReadOptions
-	versions map[int]xmlrpc.Struct // the values of GetVersion
+	versions map[int]xmlrpc.Struct // the answers of GetVersion
 }
 
-// Follow takes over that the aggregate has another inventory, and requests are
-// read otherwise from now on.
-func (a *API) Follow(reading rspec.ReadOptions) {
+// SetReading sets the options for reading requests after the inventory was replaced.
+func (a *API) SetReading(reading rspec.ReadOptions) {
 	a.site.Store(&siteFacts{reading, versionValues(a.cfg, a.agg)})
 }
 
-// Request is one call as it came in.
+// Request is one received call.
 type Request struct {
-	// ID names the call in logs, journal and the text of internal errors.
+	// ID identifies the call in logs, journal and the text of internal errors.
 	ID string
-	// Chain is the caller's certificates in DER, leaf first, as TLS proved them.
+	// Chain holds the caller's certificates in DER, leaf first, as TLS verified them.
 	Chain [][]byte
 	Body  []byte
-	// AcceptGzip says that the caller takes a gzip body.
+	// AcceptGzip means that the client accepts a gzip body.
 	AcceptGzip bool
 	// Remote is the caller's address, for the log.
 	Remote string
-	// MayChange is asked before anything is done for a call of a method that changes
-	// something; its error refuses the call. It is asked with "" at first, and again
-	// when it is known who has called, with the key of their URN: the tool's, where
-	// one speaks for a user. Nil refuses nothing.
+	// MayChange is called before any work for a call of a changing method; its error
+	// refuses the call. It is called with "" first, and again with the key of the caller's
+	// URN when the caller is known; for a tool that speaks for a user, with the tool's.
+	// Nil refuses nothing.
 	MayChange func(caller string) error
 }
 
-// Response is the body to answer with.
+// Response is the answer to a call.
 type Response struct {
 	Body []byte
-	// Gzip says that Body is compressed.
+	// Gzip means that Body is compressed.
 	Gzip  bool
 	Event Event
 }
 
-// Event is what a call was, for the log.
+// Event describes a call for the log.
 type Event struct {
 	Method string
-	// Changes says that the method is one that changes something.
+	// Changes means that the method changes something.
 	Changes bool
 	Caller  urn.URN
-	// Speaker is the tool that spoke for the caller; zero if none did.
+	// Speaker is the tool that called on behalf of the caller; zero if none did.
 	Speaker urn.URN
-	// Slice is what the call was about, as far as it is known.
+	// Slice is the slice of the call; zero if it is not known.
 	Slice  urn.URN
 	Code   am.Code
 	Detail am.Detail
 	Output string
-	// Slivers counts those in the answer.
+	// Slivers is the number of slivers in the answer.
 	Slivers int
-	// Credentials are fingerprints of what granted the right. Of a call that is
-	// refused and might have changed something, they are of the first that were
-	// shown, if the caller is known.
+	// Credentials are the fingerprints of the credentials that granted the right. For a
+	// refused call of a changing method they are those of the first presented
+	// credentials, if the caller is known.
 	Credentials []string
-	// SHA1 says that one of them, or a certificate of the caller, is signed with
-	// SHA-1.
+	// SHA1 means that one of them, or a certificate of the caller, is signed with SHA-1.
 	SHA1 bool
-	// Err is the cause behind the code, for the operator only.
+	// Err is the cause of the code, for the operator only.
 	Err error
-	// Findings counts what the schemas have against the request, Finding is the
-	// first of them: for the operator, since they refuse nothing.
+	// Findings is the number of schema violations in the request, Finding the first one.
+	// They are for the operator; they do not refuse the call.
 	Findings int
 	Finding  string
-	// Fault says that the answer was an XML-RPC fault.
+	// Fault means that the answer was an XML-RPC fault.
 	Fault bool
 }
 
-// Serve answers one call to the URL of an API version, 2 or 3. It always has
-// an answer: even broken XML-RPC gets a fault, and a panic an envelope.
+// Serve answers one call to the URL of an API version, 2 or 3. It always returns an
+// answer: invalid XML-RPC gets a fault, and a panic an envelope.
 func (a *API) Serve(ctx context.Context, version int, r Request) (resp Response) {
 	call := &call{api: a, request: r, version: version, now: a.cfg.Now()}
 	defer func() {
@@ -168,7 +166,8 @@ func (a *API) Serve(ctx context.Context, version int, r Request) (resp Response)
 	return Response{Body: body, Gzip: gzipped, Event: call.event}
 }
 
-// dispatch decodes the call, finds its row, and runs it. Its error is a Fault.
+// dispatch decodes the call, finds its row in the method table and runs it. Its error is a
+// Fault.
 func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, gzipped bool, err error) {
 	in, err := xmlrpc.DecodeCall(c.request.Body, a.cfg.Limits)
 	if err != nil {
@@ -181,7 +180,7 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 	}
 	if !ok {
 		if c.event.Changes {
-			c.event.Method = in.Method // of another version
+			c.event.Method = in.Method // a method of another version
 		}
 		return nil, false, a.noMethod(version, in.Method)
 	}
@@ -204,8 +203,8 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 	return c.refuse(err), false, nil
 }
 
-// noMethod is the fault for a method that a version has not, with the URL of
-// the version that has it.
+// noMethod returns the fault for a method that a version lacks, with the URL of the
+// version that has it.
 func (a *API) noMethod(version int, name string) *xmlrpc.Fault {
 	text := fmt.Sprintf("there is no method %.80q in AM API v%d", name, version)
 	for other, table := range methods {

@@ -16,7 +16,7 @@ import (
 	"patchbay/rspec"
 )
 
-// call is one call on its way: the arguments as they are read, then the grant.
+// call is the state of one call: its arguments and options, then the grant.
 type call struct {
 	api     *API
 	request Request
@@ -31,27 +31,25 @@ type call struct {
 	until     time.Time
 	action    am.Event
 	options   xmlrpc.Struct // members that no method knows are ignored
-	given                   // the options, read
+	given                   // the parsed options
 	grant     credentials.Grant
 
-	// release are to be called when the answer is made.
+	// release functions are called when the answer is complete.
 	release []func()
-
-	// ready is a complete body that needs no envelope any more.
+	// ready is a complete body, with its envelope.
 	ready   []byte
 	gzipped bool
 }
 
-// run goes through the checks in their order: the shape of the arguments, the
-// caller and the credentials, the slice and its slivers, the options, then the
-// method itself.
+// run checks the call in this order: the types of the arguments, the caller and the
+// credentials, the slice and its slivers, the options. Then it runs the method.
 func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc.Value, []string, error) {
 	for i, p := range params {
 		if err := m.args[i].read(c, p); err != nil {
 			return nil, nil, bad("argument "+m.args[i].name, err)
 		}
 	}
-	if err := c.readGiven(m, true); err != nil {
+	if err := c.readOptionValues(m, true); err != nil {
 		return nil, nil, err
 	}
 	if m.right != "" {
@@ -64,7 +62,7 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 		}
 		c.release = append(c.release, release)
 	}
-	err := c.readGiven(m, false)
+	err := c.readOptionValues(m, false)
 	if err == nil && c.event.Changes && c.api.cfg.Admit != nil {
 		if err := c.api.cfg.Admit(); err != nil {
 			return nil, nil, err
@@ -74,15 +72,15 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 		err = m.parse(ctx, c)
 	}
 	if err != nil {
-		// What is wrong with the targets matters more.
-		return nil, nil, cmp.Or(c.api.agg.CheckTargets(c.grant, c.targets, c.common()), err)
+		// An error of the targets is more important.
+		return nil, nil, cmp.Or(c.api.agg.CheckTargets(c.grant, c.targets, c.serviceCall()), err)
 	}
 	return m.handle(ctx, c)
 }
 
-// readGiven reads the options of a method: those that decide about the right,
-// or the others. Its error is about the first that is wrong.
-func (c *call) readGiven(m method, early bool) (first error) {
+// readOptionValues reads the options of a method: with early those that decide about
+// the right, else the others. It returns the error of the first invalid one.
+func (c *call) readOptionValues(m method, early bool) (first error) {
 	for _, o := range m.options {
 		if o.early != early {
 			continue
@@ -102,7 +100,7 @@ func (c *call) readGiven(m method, early bool) (first error) {
 	return first
 }
 
-// mayChange asks whether the caller may make one more call that changes something.
+// mayChange returns an error if the caller may make no more changing calls now.
 func (c *call) mayChange(caller string) error {
 	if !c.event.Changes || c.request.MayChange == nil {
 		return nil
@@ -140,7 +138,7 @@ func (c *call) authorize(m method) error {
 	c.grant = grant
 	c.event.Caller, c.event.Speaker = grant.Caller(), grant.Speaker()
 	c.event.Credentials, c.event.SHA1 = grant.Fingerprints(), grant.SHA1() || caller.Chain.SHA1()
-	// The right to a slice comes before everything that the options could tell.
+	// The right to the slice is checked before the options, which could reveal more.
 	if !c.targets.Slice.IsZero() {
 		if _, err := grant.Over(c.targets.Slice); err != nil {
 			return err
@@ -149,7 +147,8 @@ func (c *call) authorize(m method) error {
 	return nil
 }
 
-// bad is what is wrong with an argument or option: BadArgs, unless err has a code.
+// bad returns err with the name of the argument or option. The code is BadArgs, unless
+// err has one.
 func bad(what string, err error) error {
 	if _, ok := errors.AsType[*am.Error](err); ok || err == nil {
 		return err
@@ -169,7 +168,7 @@ func (c *call) readSlice(v xmlrpc.Value) error {
 	return err
 }
 
-// parseSlice reads the URN of a slice.
+// parseSlice parses the URN of a slice.
 func parseSlice(s string) (urn.URN, error) {
 	u, err := urn.Parse(strings.TrimSpace(s))
 	if err == nil && u.Type != urn.Slice {
@@ -178,7 +177,7 @@ func parseSlice(s string) (urn.URN, error) {
 	return u, err
 }
 
-// maxTargets bounds how many slivers one call may name.
+// maxTargets limits the slivers that one call may name.
 const maxTargets = 10000
 
 func (c *call) readURNs(v xmlrpc.Value) error {
@@ -219,10 +218,10 @@ func (c *call) readURNs(v xmlrpc.Value) error {
 	return nil
 }
 
-// maxShown is how many credentials of a refused call the log and the audit name.
+// maxShown limits the credentials of a refused call in the log and the audit.
 const maxShown = 4
 
-// maxCredentials bounds the list of credentials.
+// maxCredentials limits the list of credentials.
 const maxCredentials = 32
 
 func (c *call) readCredentials(v xmlrpc.Value) error {
@@ -234,7 +233,7 @@ func (c *call) readCredentials(v xmlrpc.Value) error {
 		return fmt.Errorf("it holds %d; the limit is %d", len(list), maxCredentials)
 	}
 	for i, v := range list {
-		p, err := presented(v)
+		p, err := readCredential(v)
 		if err != nil {
 			return fmt.Errorf("number %d: %w", i+1, err)
 		}
@@ -243,9 +242,9 @@ func (c *call) readCredentials(v xmlrpc.Value) error {
 	return nil
 }
 
-// presented reads a credential in either of its wire forms: a struct of
-// geni_type, geni_version and geni_value, or the bare document.
-func presented(v xmlrpc.Value) (credentials.Presented, error) {
+// readCredential reads a credential in either of its wire forms: a struct of geni_type,
+// geni_version and geni_value, or the bare document.
+func readCredential(v xmlrpc.Value) (credentials.Presented, error) {
 	if text, ok := xmlrpc.AsString(v); ok {
 		return credentials.Presented{Type: "geni_sfa", Version: "3", Text: text}, nil
 	}
@@ -272,8 +271,8 @@ func presented(v xmlrpc.Value) (credentials.Presented, error) {
 	return p, nil
 }
 
-// scalar is a string, or an int in its decimal spelling: some clients send
-// versions as numbers.
+// scalar returns a string, or an int as decimal text: some clients send versions as
+// numbers.
 func scalar(v xmlrpc.Value) (string, bool) {
 	if n, ok := v.(int); ok {
 		return fmt.Sprint(n), true
@@ -287,7 +286,7 @@ func (c *call) readRSpec(v xmlrpc.Value) (err error) {
 }
 
 func (c *call) readTime(v xmlrpc.Value) (err error) {
-	if c.until, err = moment(v); err == nil && c.until.IsZero() {
+	if c.until, err = readMoment(v); err == nil && c.until.IsZero() {
 		err = errors.New("it is empty; give a time such as 2030-01-31T12:00:00Z")
 	}
 	return err
@@ -306,7 +305,7 @@ func (c *call) readUsers(v xmlrpc.Value) (err error) {
 
 func (c *call) readOptions(v xmlrpc.Value) error {
 	if list, ok := v.([]xmlrpc.Value); ok && len(list) == 0 {
-		return nil // what Perl and PHP programs make of an empty struct
+		return nil // Perl and PHP programs encode an empty struct this way
 	}
 	s, ok := v.(xmlrpc.Struct)
 	if !ok {
@@ -316,7 +315,7 @@ func (c *call) readOptions(v xmlrpc.Value) error {
 	return nil
 }
 
-// common is what every method of the aggregate is told of the call.
-func (c *call) common() service.Call {
+// serviceCall returns the description of the call for the aggregate's methods.
+func (c *call) serviceCall() service.Call {
 	return service.Call{Request: c.request.ID, Method: c.event.Method, API: c.version, Remote: c.request.Remote, BestEffort: c.bestEffort}
 }

@@ -1,21 +1,20 @@
-// Package api speaks the GENI Aggregate Manager API, versions 2 and 3. It decodes
-// the arguments of a call, has the caller's right checked, calls the aggregate,
-// and encodes the result as {code, value, output}.
+// Package api implements the GENI Aggregate Manager API, versions 2 and 3. It converts a
+// decoded XML-RPC call into typed arguments, authorizes the caller, calls the aggregate,
+// and returns the outcome in the envelope {code, value, output}.
 //
 //	Call ─ method table ─> arguments ─ Authorize ─> Grant ─> Aggregate ─> Outcome ─> envelope
 //
-// The method tables are data, one for each version over the same aggregate: a
-// row says the wire name, the arguments in order, the options, the right asked
-// and the handler; the README's tables are made of them. Errors become codes in
-// one place, codeOf. What is broken XML-RPC is a Fault; everything else is an
-// envelope. Of several mistakes in a call the first is told, in the order:
-// arguments, caller, credentials, a slice that is shut down, what is not there,
-// options, the work.
+// Each version has a method table over the same aggregate. A row has the wire name, the
+// arguments in order, the options, the required right and the handler; the tables in the
+// guides are generated from the rows. codeOf converts errors to codes. Invalid XML-RPC
+// gets a Fault, every other call an envelope. Of several mistakes in a call the answer
+// reports the first, in this order: arguments, caller, credentials, a slice that is shut
+// down, missing slivers, options, the method's own errors.
 //
-// ListResources is a prepared answer: the complete body, made by the first
-// reader after a change.
+// The answer of ListResources is prepared: the first reader after a change makes the
+// complete body.
 //
-// It knows neither HTTP nor the store. It answers AM API v2 and v3, all
+// The package knows neither HTTP nor the store. It implements AM API v2 and v3, all
 // methods, and "Return struct".
 //
 // # Decisions

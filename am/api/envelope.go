@@ -16,9 +16,9 @@ import (
 	"patchbay/rspec"
 )
 
-// codeOf is the one table from an error to what a client is told: first an
-// error that carries its code, then those of the rooms below, then time and
-// storage. What is left is our own fault, and its text is for the operator.
+// codeOf converts an error to the code, the detail and the text of the answer. It checks
+// for errors with a code, then for those of other packages, then for timeouts and the
+// store. Any other error is an internal error, whose text only the operator sees.
 func codeOf(err error, request string) (am.Code, am.Detail, string) {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return e.Code, e.Detail, e.Msg
@@ -36,14 +36,14 @@ func codeOf(err error, request string) (am.Code, am.Detail, string) {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return am.TimedOut, am.NoDetail, "the call took too long; nothing was changed"
 	case errors.Is(err, store.ErrInDoubt):
-		return am.DBError, am.NoDetail, "the aggregate could not store the change, and does not know whether it will last; ask for the status before you try again (request " + request + ")"
+		return am.DBError, am.NoDetail, "the aggregate could not store the change, and does not know whether it will last; check the status before you try again (request " + request + ")"
 	case errors.Is(err, store.ErrNotCommitted), errors.Is(err, store.ErrClosed):
 		return am.DBError, am.NoDetail, "the aggregate could not store the change; nothing was changed (request " + request + ")"
 	}
 	return am.ServerError, am.NoDetail, internalError(request).Msg
 }
 
-// requestCode is what a request RSpec that cannot be taken is answered with.
+// requestCode maps the kinds of request RSpec errors to codes.
 var requestCode = map[rspec.Kind]am.Code{
 	rspec.BadArgs: am.BadArgs, rspec.BadVersion: am.BadVersion, rspec.Unsupported: am.Unsupported, rspec.TooBig: am.TooBig,
 }
@@ -52,23 +52,23 @@ func internalError(request string) *am.Error {
 	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators find the cause under request %s", request)
 }
 
-// refuse answers an error: its code, its text, and a value that is there because some
-// clients insist on one.
+// refuse returns the body for an error: its code, its text, and an empty value, because
+// some clients require one.
 func (c *call) refuse(err error) []byte {
 	code, detail, text := codeOf(err, c.request.ID)
 	c.event.Code, c.event.Detail, c.event.Output = code, detail, text
 	if c.event.Err == nil {
 		c.event.Err = err
 	}
-	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, "", oneLine(text), c.remnant()))
-	if err != nil { // only strings and numbers: it cannot be
+	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, "", oneLine(text), c.versionMember()))
+	if err != nil { // impossible: it holds only strings and numbers
 		panic(err)
 	}
 	return body
 }
 
-// ErrorBody is the body of an error that is found outside of the API: by the server,
-// before or after a call of the version is served.
+// ErrorBody returns the body for an error that the server finds before or after the API
+// processes a call.
 func ErrorBody(version int, code am.Code, output string) []byte {
 	body, err := xmlrpc.AppendResponse(nil, envelope(code, am.NoDetail, "", output, xmlrpc.Struct{{Name: "geni_api", Value: version}}))
 	if err != nil {
@@ -77,10 +77,10 @@ func ErrorBody(version int, code am.Code, output string) []byte {
 	return body
 }
 
-// success answers a value; nil if it cannot be encoded.
+// success returns the body for a value; nil if it cannot be encoded.
 func (c *call) success(value xmlrpc.Value, notices []string) []byte {
 	c.event.Output = oneLine(notices...)
-	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, c.event.Output, c.remnant()))
+	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, c.event.Output, c.versionMember()))
 	if err != nil {
 		c.event.Err = err
 		return nil
@@ -88,9 +88,9 @@ func (c *call) success(value xmlrpc.Value, notices []string) []byte {
 	return body
 }
 
-// remnant is what GetVersion of version 1 had, and clients still look for before
-// they read the rest, also of an error.
-func (c *call) remnant() xmlrpc.Struct {
+// versionMember returns the member geni_api for answers of GetVersion. Version 1 had it
+// there, and clients still look for it first, even in an error.
+func (c *call) versionMember() xmlrpc.Struct {
 	if c.event.Method != "GetVersion" {
 		return nil
 	}
@@ -113,24 +113,24 @@ func envelope(code am.Code, detail am.Detail, value xmlrpc.Value, output string,
 	}, extra...)
 }
 
-// oneLine joins texts. Clients show them as they are, on a line, and old ones
-// fail on a string that is not ASCII, so what a text quotes of a request, or a
-// provider says, has its other characters by number, but for the sign by which
-// texts of ours say that they are cut.
+// oneLine joins texts to one line of ASCII, because clients show it unchanged and old
+// ones fail on other characters. It escapes other characters, which come from requests
+// and providers, and writes "…" as "...".
 func oneLine(texts ...string) string {
 	s := strings.Join(strings.Fields(strings.Join(texts, "; ")), " ")
 	s = strings.ReplaceAll(s, "…", "...")
-	return byNumber(s, func(r rune) bool { return r < ' ' || r > '~' })
+	return escape(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// byNumber writes characters of the kind given by their numbers.
-func byNumber(s string, kind func(rune) bool) string {
-	if !strings.ContainsFunc(s, kind) {
+// escape replaces each character that isSpecial selects by its escape sequence, such as
+// \u00e4.
+func escape(s string, isSpecial func(rune) bool) string {
+	if !strings.ContainsFunc(s, isSpecial) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if kind(r) {
+		if isSpecial(r) {
 			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		} else {
 			b.WriteRune(r)
@@ -139,17 +139,17 @@ func byNumber(s string, kind func(rune) bool) string {
 	return b.String()
 }
 
-// extent is how much a method tells of slivers.
+// extent is the amount of data about slivers in an answer.
 type extent int
 
 const (
-	changes extent = iota // why this call did not change one
-	states                // or else the last thing that failed
-	details               // and what providers tell of services and links
+	changes extent = iota // the reason why this call did not change a sliver
+	states                // or else its last failure
+	details               // and its services and links as providers report them
 )
 
-// sliver is the struct of one sliver. All times and states are always there:
-// clients insist on them.
+// sliver returns the struct of one sliver. It always has all times and states, because
+// clients require them.
 func sliver(r *service.Report, e extent) xmlrpc.Struct {
 	failure := r.Failed
 	if failure == "" && e >= states {
@@ -173,7 +173,7 @@ func sliver(r *service.Report, e extent) xmlrpc.Struct {
 
 func slivers(out service.Outcome, e extent) []xmlrpc.Value {
 	list := make([]xmlrpc.Value, len(out.Slivers))
-	t := newTeller()
+	t := newDetailWriter()
 	for i := range out.Slivers {
 		s := sliver(&out.Slivers[i], e)
 		if e >= details {

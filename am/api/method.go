@@ -12,24 +12,24 @@ type method struct {
 	name string
 	// args are the arguments in their order; the last is the options.
 	args []argument
-	// answers is what its value is, in words.
+	// answers describes its value, for the guides.
 	answers string
-	// options are those it understands; all others are ignored.
+	// options are the ones it understands; all others are ignored.
 	options []option
-	// right is what the caller must have; GetVersion asks for none.
+	// right is the right that the caller must have; "" for GetVersion.
 	right credentials.Right
-	// sliceRight is asked instead where the options name a slice.
+	// sliceRight replaces right if the options name a slice.
 	sliceRight credentials.Right
-	// changes says that it changes something: it is a line of the audit.
+	// changes means that the method changes something; its calls are in the audit log.
 	changes bool
-	// parse reads an argument whose meaning is looked at last, for it needs memory or
-	// the options; nil for none.
+	// parse parses an argument that needs memory or the options, after all other checks;
+	// nil for none.
 	parse func(context.Context, *call) error
-	// handle does it.
+	// handle runs the method.
 	handle handler
 }
 
-// handler does what a method does, and gives the value of the envelope and remarks.
+// handler runs a method and returns the value of the envelope and remarks.
 type handler func(context.Context, *call) (xmlrpc.Value, []string, error)
 
 // argument reads one argument into the call.
@@ -49,7 +49,7 @@ var (
 	argOptions     = argument{"options", (*call).readOptions}
 )
 
-// Versions that are spoken.
+// The supported versions.
 const (
 	Version2 = 2
 	Version3 = 3
@@ -63,7 +63,7 @@ var (
 		answers: "struct, about the aggregate",
 	}
 	rowShutdown = method{
-		name: "Shutdown", handle: answered(shutdown, done), changes: true,
+		name: "Shutdown", handle: handlerOf(shutdown, trueValue), changes: true,
 		args:    []argument{argSlice, argCredentials, argOptions},
 		options: []option{optSpeakingFor},
 		right:   credentials.RightShutdown,
@@ -84,28 +84,28 @@ var tables = map[int][]method{
 			answers: "advertisement, or the manifest of the slice",
 		},
 		{
-			name: "CreateSliver", parse: parseRequest, handle: answered(createSliver, manifest), changes: true,
+			name: "CreateSliver", parse: parseRequest, handle: handlerOf(createSliver, manifest), changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argUsers, argOptions},
 			options: []option{optSpeakingFor, optEndTime},
 			right:   credentials.RightAllocate,
 			answers: "manifest",
 		},
 		{
-			name: "DeleteSliver", handle: answered(deleteSlivers, done), changes: true,
+			name: "DeleteSliver", handle: handlerOf(deleteSlivers, trueValue), changes: true,
 			args:    []argument{argSlice, argCredentials, argOptions},
 			options: []option{optSpeakingFor},
 			right:   credentials.RightDelete,
 			answers: "true",
 		},
 		{
-			name: "SliverStatus", handle: answered(sliverStatus, stated2),
+			name: "SliverStatus", handle: handlerOf(sliverStatus, sliverStatus2),
 			args:    []argument{argSlice, argCredentials, argOptions},
 			options: []option{optSpeakingFor},
 			right:   credentials.RightStatus,
 			answers: "struct of geni_urn, geni_status, geni_resources and the first geni_expires, also as pg_expires",
 		},
 		{
-			name: "RenewSliver", handle: answered(renewSliver, done), changes: true,
+			name: "RenewSliver", handle: handlerOf(renewSliver, trueValue), changes: true,
 			args:    []argument{argSlice, argCredentials, argTime, argOptions},
 			options: []option{optSpeakingFor, optAsLongAsPossible},
 			right:   credentials.RightRenew,
@@ -123,49 +123,49 @@ var tables = map[int][]method{
 			answers: "advertisement",
 		},
 		{
-			name: "Describe", handle: answered(describe, described),
+			name: "Describe", handle: handlerOf(describe, describeValue),
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optRSpecVersion, optCompressed, optBestEffort},
 			right:   credentials.RightDescribe,
 			answers: "struct of geni_rspec, geni_slivers, geni_urn",
 		},
 		{
-			name: "Allocate", parse: parseRequest, handle: answered(allocate, reserved), changes: true,
+			name: "Allocate", parse: parseRequest, handle: handlerOf(allocate, reservedValue), changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argOptions},
 			options: []option{optSpeakingFor, optEndTime, optStartTime},
 			right:   credentials.RightAllocate,
 			answers: "struct of geni_rspec, geni_slivers",
 		},
 		{
-			name: "Provision", handle: answered(provision, reserved), changes: true,
+			name: "Provision", handle: handlerOf(provision, reservedValue), changes: true,
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optRSpecVersion, optBestEffort, optEndTime, optUsers},
 			right:   credentials.RightProvision,
 			answers: "struct of geni_rspec, geni_slivers",
 		},
 		{
-			name: "Renew", handle: answered(renew, changed), changes: true,
+			name: "Renew", handle: handlerOf(renew, sliverList), changes: true,
 			args:    []argument{argURNs, argCredentials, argTime, argOptions},
 			options: []option{optSpeakingFor, optBestEffort, optAsLongAsPossible},
 			right:   credentials.RightRenew,
 			answers: "array of slivers",
 		},
 		{
-			name: "Status", handle: answered(status, stated),
+			name: "Status", handle: handlerOf(status, statusValue),
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optBestEffort},
 			right:   credentials.RightStatus,
 			answers: "struct of geni_urn, geni_slivers",
 		},
 		{
-			name: "PerformOperationalAction", parse: parseAction, handle: answered(performOperationalAction, changed), changes: true,
+			name: "PerformOperationalAction", parse: parseAction, handle: handlerOf(performOperationalAction, sliverList), changes: true,
 			args:    []argument{argURNs, argCredentials, argAction, argOptions},
 			options: []option{optSpeakingFor, optBestEffort, optUsers},
 			right:   credentials.RightPerformOperationalAction,
 			answers: "array of slivers",
 		},
 		{
-			name: "Delete", handle: answered(deleteSlivers, changed), changes: true,
+			name: "Delete", handle: handlerOf(deleteSlivers, sliverList), changes: true,
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optBestEffort},
 			right:   credentials.RightDelete,
@@ -175,8 +175,8 @@ var tables = map[int][]method{
 	},
 }
 
-// methods are the rows of tables by name. mutating tells, for the name of each method of
-// any version, whether it changes something.
+// methods are the rows of tables by name. mutating contains the methods of all versions:
+// its value is true for those that change something.
 var methods, mutating = func() (map[int]map[string]method, map[string]bool) {
 	all, changes := make(map[int]map[string]method), make(map[string]bool)
 	for version, rows := range tables {
@@ -189,5 +189,5 @@ var methods, mutating = func() (map[int]map[string]method, map[string]bool) {
 	return all, changes
 }()
 
-// IsMethod tells whether a version of the API has a method of the name.
+// IsMethod reports whether any version of the API has a method of that name.
 func IsMethod(name string) bool { _, ok := mutating[name]; return ok }

@@ -6,31 +6,32 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// maxTold is how many bytes of the output of services one answer has, and how many
-// of interfaces; each sliver asked about alone has all.
-const maxTold = 4 << 20
+// maxDetails limits the bytes of the output of services in one answer, and likewise
+// those of interfaces. An answer about a single sliver always contains everything.
+const maxDetails = 4 << 20
 
-// interfaceSize is what an interface takes beside its names, in bytes, about.
+// interfaceSize is the approximate size of an interface without its names, in bytes.
 const interfaceSize = 256
 
-// teller adds to slivers what their providers tell beside their states.
-type teller struct{ output, interfaces int } // bytes left
+// detailWriter adds the details that providers report to the structs of slivers, within
+// maxDetails.
+type detailWriter struct{ output, interfaces int } // bytes left
 
-func newTeller() teller { return teller{maxTold, maxTold} }
+func newDetailWriter() detailWriter { return detailWriter{maxDetails, maxDetails} }
 
-// add adds what became of services, and by what means links are made. Both are our
-// own members, which no client has to know.
-func (t *teller) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
+// add adds the results of services and the mechanisms of links to the struct of a sliver.
+// Both are extensions of ours, which clients may ignore.
+func (t *detailWriter) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
 	if list := t.services(&r.Sliver); len(list) > 0 {
 		s = append(s, xmlrpc.Member{Name: "patchbay_services", Value: list})
 	}
-	if list := t.wires(&r.Sliver); len(list) > 0 {
+	if list := t.interfaceList(&r.Sliver); len(list) > 0 {
 		s = append(s, xmlrpc.Member{Name: "patchbay_interfaces", Value: list})
 	}
 	return s
 }
 
-func (t *teller) services(x *am.Sliver) []xmlrpc.Value {
+func (t *detailWriter) services(x *am.Sliver) []xmlrpc.Value {
 	var list []xmlrpc.Value
 	for i := range min(len(x.Setup), len(x.Observed.Services)) {
 		r := x.Observed.Services[i]
@@ -51,8 +52,8 @@ func (t *teller) services(x *am.Sliver) []xmlrpc.Value {
 	return list
 }
 
-// wires are all interfaces of a sliver, or none when they do not fit any more.
-func (t *teller) wires(x *am.Sliver) []xmlrpc.Value {
+// interfaceList returns all interfaces of a sliver, or none if they exceed maxDetails.
+func (t *detailWriter) interfaceList(x *am.Sliver) []xmlrpc.Value {
 	for _, i := range x.Interfaces {
 		t.interfaces -= interfaceSize + len(i.ClientID) + len(i.Link)
 	}
@@ -71,7 +72,7 @@ func (t *teller) wires(x *am.Sliver) []xmlrpc.Value {
 	return list
 }
 
-// keepLines is text whose lines stay and whose other characters are as in oneLine.
+// keepLines escapes text like oneLine, but keeps line breaks and tabs.
 func keepLines(text string) string {
-	return byNumber(text, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' })
+	return escape(text, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' })
 }

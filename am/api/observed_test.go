@@ -121,8 +121,8 @@ func TestOutputOfServicesHasAnEnd(t *testing.T) {
 	for _, v := range get(a.slivers(t)[0], "patchbay_services").([]xmlrpc.Value) {
 		told += len(get(v, "output").(string))
 	}
-	if told != maxTold {
-		t.Errorf("%d bytes of output are told, want %d", told, maxTold)
+	if told != maxDetails {
+		t.Errorf("%d bytes of output are told, want %d", told, maxDetails)
 	}
 }
 

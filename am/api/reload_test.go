@@ -29,7 +29,7 @@ func (s *site) reload(text string) {
 	reading := s.api.site.Load().reading
 	reading.LinkTypes, reading.CopyCrossLinks = inv.LinkTypes, inv.CrossLinks == inventory.Copy
 	reading.Managers = append([]urn.URN{inv.Manager}, inv.Managers...)
-	if err := s.api.agg.(*service.Service).SetInventory(context.Background(), inv, func() { s.api.Follow(reading) }); err != nil {
+	if err := s.api.agg.(*service.Service).SetInventory(context.Background(), inv, func() { s.api.SetReading(reading) }); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// answered makes the handler of a method of what the aggregate does and of the value
-// that its outcome has.
-func answered(do func(context.Context, *call) (service.Outcome, error), value func(*call, service.Outcome) xmlrpc.Value) handler {
+// handlerOf returns the handler of a method that runs do and returns value of its
+// outcome.
+func handlerOf(do func(context.Context, *call) (service.Outcome, error), value func(*call, service.Outcome) xmlrpc.Value) handler {
 	return func(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 		out, err := do(ctx, c)
 		if err != nil {
@@ -24,13 +24,14 @@ func answered(do func(context.Context, *call) (service.Outcome, error), value fu
 	}
 }
 
-// What the aggregate does.
+// The following functions call the aggregate.
 
 func allocate(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime})
+	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime})
 }
 
-// parseRequest reads the request RSpec. Its memory is reserved until the answer is made.
+// parseRequest parses the request RSpec. Its memory is reserved until the answer is
+// complete.
 func parseRequest(ctx context.Context, c *call) error {
 	release, err := c.api.agg.Memory().HoldText(c.grant.Caller().Key(), c.rspec)
 	if err != nil {
@@ -45,19 +46,19 @@ func parseRequest(ctx context.Context, c *call) error {
 }
 
 func provision(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Provision(ctx, c.grant, c.targets, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime, Users: c.users})
+	return c.api.agg.Provision(ctx, c.grant, c.targets, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, Users: c.users})
 }
 
 func describe(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Describe(ctx, c.grant, c.targets, c.common())
+	return c.api.agg.Describe(ctx, c.grant, c.targets, c.serviceCall())
 }
 
 func renew(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.common(), AsLongAsPossible: c.asLongAsPossible})
+	return c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.serviceCall(), AsLongAsPossible: c.asLongAsPossible})
 }
 
 func status(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Status(ctx, c.grant, c.targets, c.common())
+	return c.api.agg.Status(ctx, c.grant, c.targets, c.serviceCall())
 }
 
 func parseAction(_ context.Context, c *call) (err error) {
@@ -69,30 +70,30 @@ func parseAction(_ context.Context, c *call) (err error) {
 }
 
 func performOperationalAction(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.PerformOperationalAction(ctx, c.grant, c.targets, c.action, service.ActionOptions{Call: c.common(), Users: c.users})
+	return c.api.agg.PerformOperationalAction(ctx, c.grant, c.targets, c.action, service.ActionOptions{Call: c.serviceCall(), Users: c.users})
 }
 
 func deleteSlivers(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Delete(ctx, c.grant, c.targets, c.common())
+	return c.api.agg.Delete(ctx, c.grant, c.targets, c.serviceCall())
 }
 
 func shutdown(ctx context.Context, c *call) (service.Outcome, error) {
-	return service.Outcome{}, c.api.agg.Shutdown(ctx, c.grant, c.targets.Slice, c.common())
+	return service.Outcome{}, c.api.agg.Shutdown(ctx, c.grant, c.targets.Slice, c.serviceCall())
 }
 
-// What its outcome is answered with: Renew, PerformOperationalAction and Delete
-// answer a bare array (AM API v3).
+// The following functions convert an outcome to the value of the envelope. Renew,
+// PerformOperationalAction and Delete return a bare array (AM API v3).
 
-func changed(_ *call, out service.Outcome) xmlrpc.Value { return slivers(out, changes) }
+func sliverList(_ *call, out service.Outcome) xmlrpc.Value { return slivers(out, changes) }
 
-func reserved(c *call, out service.Outcome) xmlrpc.Value {
+func reservedValue(c *call, out service.Outcome) xmlrpc.Value {
 	return xmlrpc.Struct{
 		{Name: "geni_rspec", Value: manifest(c, out)},
 		{Name: "geni_slivers", Value: slivers(out, states)},
 	}
 }
 
-func described(c *call, out service.Outcome) xmlrpc.Value {
+func describeValue(c *call, out service.Outcome) xmlrpc.Value {
 	return xmlrpc.Struct{
 		{Name: "geni_rspec", Value: manifest(c, out)},
 		{Name: "geni_slivers", Value: slivers(out, details)},
@@ -100,7 +101,7 @@ func described(c *call, out service.Outcome) xmlrpc.Value {
 	}
 }
 
-func stated(_ *call, out service.Outcome) xmlrpc.Value {
+func statusValue(_ *call, out service.Outcome) xmlrpc.Value {
 	return xmlrpc.Struct{
 		{Name: "geni_urn", Value: out.Slice.String()},
 		{Name: "geni_slivers", Value: slivers(out, details)},
@@ -114,4 +115,4 @@ func manifest(c *call, out service.Outcome) xmlrpc.Value {
 	return string(out.Manifest)
 }
 
-func done(*call, service.Outcome) xmlrpc.Value { return true }
+func trueValue(*call, service.Outcome) xmlrpc.Value { return true }

@@ -8,7 +8,7 @@ import (
 	"patchbay/am/service"
 )
 
-// The states of AM API v2, the ones that decide about a whole slice first.
+// The states of AM API v2.
 const (
 	shutdown2    = "shutdown"
 	failed2      = "failed"
@@ -17,10 +17,11 @@ const (
 	ready2       = "ready"
 )
 
+// states2 are the states in order of precedence for a whole slice.
 var states2 = []string{shutdown2, failed2, configuring2, unknown2, ready2}
 
-// of2 is what version 2 calls the operational states of version 3.
-var of2 = map[am.OperationalState]string{
+// statesOf2 maps the operational states of version 3 to those of version 2.
+var statesOf2 = map[am.OperationalState]string{
 	am.PendingAllocation: configuring2,
 	am.NotReady:          configuring2,
 	am.Configuring:       configuring2,
@@ -30,18 +31,18 @@ var of2 = map[am.OperationalState]string{
 	am.Failed:            failed2,
 }
 
-// status2 is the state of one sliver as version 2 calls it.
+// status2 returns the version 2 state of one sliver.
 func status2(s am.Status, shutdown bool) string {
 	if shutdown {
 		return shutdown2
 	}
-	if word, ok := of2[s.Operational]; ok {
+	if word, ok := statesOf2[s.Operational]; ok {
 		return word
 	}
 	return unknown2
 }
 
-// overall is the state of a slice whose slivers have these.
+// overall returns the state of a slice whose slivers have the given states.
 func overall(states []string) string {
 	for _, s := range states2 {
 		if slices.Contains(states, s) {
@@ -51,7 +52,7 @@ func overall(states []string) string {
 	return unknown2
 }
 
-// earliest is when the first lease of an outcome ends.
+// earliest returns the end of the lease that ends first.
 func earliest(out service.Outcome) time.Time {
 	var t time.Time
 	for i := range out.Slivers {

@@ -10,15 +10,15 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// timeForm is RFC 3339 with what clients make of it: a date without hyphens, as
-// XML-RPC has it, T, t or a blank between date and time, a fraction of any length, Z
-// in either case, an offset with or without its colon, or none, which means UTC.
+// timeForm matches RFC 3339 and the variants that clients send: a date without hyphens, as
+// in XML-RPC; T, t or a blank between date and time; a fraction of any length; Z or z; an
+// offset with or without its colon; no offset, which means UTC.
 var timeForm = regexp.MustCompile(`^(\d{4})(?:-(\d{2})-(\d{2})|(\d{2})(\d{2}))[Tt ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:[Zz]|([+-]\d{2}):?(\d{2}))?$`)
 
-// The years in which a lease can sensibly end.
+// The first and last year accepted in times.
 const firstYear, lastYear = 1990, 9999
 
-// parseTime reads a time argument; fractions are cut off. The answer is in UTC.
+// parseTime parses a time argument and returns it in UTC, without fractions of a second.
 func parseTime(s string) (time.Time, error) {
 	normal := ""
 	if m := timeForm.FindStringSubmatch(s); m != nil {
@@ -29,24 +29,24 @@ func parseTime(s string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, normal)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%.40q is no time; write it like 2030-01-31T12:00:00Z", s)
+		return time.Time{}, fmt.Errorf("%.40q is not a time; write it like 2030-01-31T12:00:00Z", s)
 	}
-	return sensible(t)
+	return checkYear(t)
 }
 
-// sensible is a time in UTC, or an error for a year in which no lease ends.
-func sensible(t time.Time) (time.Time, error) {
+// checkYear returns a time in UTC, or an error for a year out of range.
+func checkYear(t time.Time) (time.Time, error) {
 	if t = t.UTC(); t.Year() < firstYear || t.Year() > lastYear {
-		return time.Time{}, fmt.Errorf("the year of %s makes no sense", formatTime(t))
+		return time.Time{}, fmt.Errorf("the year of %s is out of range", formatTime(t))
 	}
 	return t, nil
 }
 
-// moment reads a time, as text or as the dateTime.iso8601 of XML-RPC, which without
-// an offset is UTC; an empty text is zero.
-func moment(v xmlrpc.Value) (t time.Time, err error) {
+// readMoment reads a time, as text or as the dateTime.iso8601 of XML-RPC, which without
+// an offset is UTC. An empty text is the zero time.
+func readMoment(v xmlrpc.Value) (t time.Time, err error) {
 	if t, ok := v.(time.Time); ok {
-		return sensible(t.Truncate(time.Second))
+		return checkYear(t.Truncate(time.Second))
 	}
 	s, ok := xmlrpc.AsString(v)
 	if !ok {
@@ -58,5 +58,6 @@ func moment(v xmlrpc.Value) (t time.Time, err error) {
 	return t, err
 }
 
-// formatTime writes whole seconds in UTC with a Z, in which clients compare.
+// formatTime returns a time in whole seconds, in UTC with a Z, because clients compare
+// times as text.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

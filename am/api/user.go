@@ -21,9 +21,9 @@ const (
 	maxKeyComment = 256
 )
 
-// users reads geni_users, or the users of version 2: whose accounts to make and
-// the keys that open them. Logins are chosen later. A key that cannot work is refused, for a key left out silently locks
-// its user out.
+// users reads geni_users, or the users of version 2: the users who get accounts, with
+// their keys. Their logins are chosen later. It refuses invalid keys, because a key that
+// is silently ignored locks its user out.
 func users(v xmlrpc.Value) ([]am.Account, error) {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
@@ -46,7 +46,7 @@ func users(v xmlrpc.Value) ([]am.Account, error) {
 		}
 		user, err := urn.Parse(strings.TrimSpace(text))
 		if err != nil || user.Type != urn.User {
-			return nil, fmt.Errorf("number %d: %.80q is no URN of a user", i+1, text)
+			return nil, fmt.Errorf("number %d: %.80q is not the URN of a user", i+1, text)
 		}
 		keys, ok := k.([]xmlrpc.Value)
 		if !ok {
@@ -72,8 +72,8 @@ func users(v xmlrpc.Value) ([]am.Account, error) {
 	return out, nil
 }
 
-// publicKey checks one line as OpenSSH writes public keys, and gives it in its
-// plain form: type, key, comment. Options such as command= are refused.
+// publicKey checks a public key in the format of OpenSSH and returns it as type, key and
+// comment. It refuses options such as command=.
 func publicKey(line string) (string, error) {
 	line = strings.TrimSpace(line)
 	if len(line) > maxKeyLength {
@@ -85,7 +85,7 @@ func publicKey(line string) (string, error) {
 	key, comment, opts, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%.24q… is no OpenSSH public key; it looks like \"ssh-ed25519 AAAA… comment\"", line)
+		return "", fmt.Errorf("%.24q… is not an OpenSSH public key; those look like \"ssh-ed25519 AAAA… comment\"", line)
 	case len(opts) > 0:
 		return "", fmt.Errorf("it has options (%.40q); give type, key and comment only", strings.Join(opts, ","))
 	case len(comment) > maxKeyComment:

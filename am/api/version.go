@@ -10,12 +10,11 @@ import (
 	"patchbay/rspec"
 )
 
-// url is where a version of the API is spoken.
+// url returns the URL of a version of the API.
 func (c Config) url(version int) string { return fmt.Sprintf("%s/am/%d.0", c.PublicURL, version) }
 
-// versionValues are what GetVersion answers, by the version of the URL.
-// geni_single_allocation is an int because that is the one form all known
-// clients read.
+// versionValues returns the answers of GetVersion, by the version of the URL.
+// geni_single_allocation is an int, because all known clients accept that.
 func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 	rspecVersion := func(schema string, extensions []string) []xmlrpc.Value {
 		names := make([]xmlrpc.Value, len(extensions))
@@ -56,8 +55,8 @@ func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 	}
 }
 
-// getVersion needs no credentials, and no certificate that anybody vouches for.
-// While the site is locked down it has a member more, and says so in output, too.
+// getVersion needs no credentials and accepts any certificate. While the site is locked
+// down it adds the member patchbay_lockdown and a text in output.
 func getVersion(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	v := c.api.site.Load().versions[c.version]
 	text := c.api.agg.Lockdown()

@@ -7,25 +7,24 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// The handlers of AM API v2: the same aggregate, spoken to about whole slices.
-
-// listResources2 answers the advertisement, or the manifest of a slice.
+// This file has the handlers of AM API v2, whose calls are about whole slices.
+// listResources2 returns the advertisement, or the manifest of a slice.
 func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	if c.slice.IsZero() {
 		return listResources(ctx, c)
 	}
-	return answered(describe, manifest)(ctx, c)
+	return handlerOf(describe, manifest)(ctx, c)
 }
 
 func createSliver(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime, Users: c.users})
+	return c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, Users: c.users})
 }
 
-// renewSliver tells the time that geni_extend_alap led to in the output.
+// renewSliver returns the new end of the lease in output if geni_extend_alap was given.
 func renewSliver(ctx context.Context, c *call) (service.Outcome, error) {
 	out, err := renew(ctx, c)
 	if err == nil && c.asLongAsPossible {
-		out.Notices = []string{formatTime(earliest(out))} // alone, for clients read it as a time
+		out.Notices = []string{formatTime(earliest(out))} // nothing else, because clients parse it as a time
 	}
 	return out, err
 }
@@ -34,10 +33,10 @@ func sliverStatus(ctx context.Context, c *call) (service.Outcome, error) {
 	return c.api.agg.SliverStatus(ctx, c.grant, c.targets.Slice)
 }
 
-func stated2(_ *call, out service.Outcome) xmlrpc.Value {
+func sliverStatus2(_ *call, out service.Outcome) xmlrpc.Value {
 	resources := make([]xmlrpc.Value, len(out.Slivers))
 	states := make([]string, len(out.Slivers))
-	t := newTeller()
+	t := newDetailWriter()
 	for i := range out.Slivers {
 		r := &out.Slivers[i]
 		states[i] = status2(r.Status, out.Shutdown)

@@ -170,7 +170,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 		s.testbeds.follow(findTestbeds(s.config.Providers, providersOf(inv)))
 		return s.aggregate.SetInventory(ctx, inv, func() {
 			rules()
-			s.api.Follow(s.config.Reading(inv))
+			s.api.SetReading(s.config.Reading(inv))
 		})
 	})
 	if err != nil {
