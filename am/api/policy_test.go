@@ -67,10 +67,10 @@ func TestPolicyRefusesInTheRulesWords(t *testing.T) {
 		{"component", `rules: [{name: r, components: pc2..pc4}]`, "bob", []string{on("pc1", "a")}, `node "a": pc1 may not be had: rule "r" of this site allows only pc2..pc4`},
 		{"the right component", `rules: [{name: r, components: pc2..pc4}]`, "bob", []string{on("pc2", "a")}, ""},
 		{"one too many of them", `rules: [{name: r, components: pc2..pc3}]`, "bob", []string{raw("a"), raw("b"), raw("c")}, `node "c": no raw-pc that may be had is free: rule "r" of this site allows only pc2..pc3`},
-		{"too many", `rules: [{name: r, nodes: {user: 1}}]`, "bob", []string{raw("a"), vm("b")}, `rule "r" of this site allows at most 1 node for user bob at one time; 2 more than the 0 that are held are too many: ask for at most 1`},
+		{"too many", `rules: [{name: r, nodes: {user: 1}}]`, "bob", []string{raw("a"), vm("b")}, `rule "r" of this site allows at most 1 node for user bob at one time; 2 more, with 0 already held, are too many: request at most 1`},
 		{"too much disk", `rules: [{name: r, disk: {user: 1M}}]`, "bob", []string{raw("a"), vm("b")}, `rule "r" of this site allows at most 1M of disk for user bob at one time; `},
 		{"disk enough", `rules: [{name: r, disk: {user: 1T}}]`, "bob", []string{raw("a"), vm("b")}, ""},
-		{"terms not accepted", `rules: [{name: r, terms: {url: "https://testbed.example.org/terms", accepted: accepted}}]`, "bob", []string{raw("a")}, `[T&C-APPROVAL-MISSING] rule "r" of this site wants urn:publicid:IDN+example.org+user+bob to accept its terms of use first. Accept them here: https://testbed.example.org/terms`},
+		{"terms not accepted", `rules: [{name: r, terms: {url: "https://testbed.example.org/terms", accepted: accepted}}]`, "bob", []string{raw("a")}, `[T&C-APPROVAL-MISSING] rule "r" of this site requires urn:publicid:IDN+example.org+user+bob to accept its terms of use first. Accept them here: https://testbed.example.org/terms`},
 		{"terms accepted", `rules: [{name: r, terms: {url: "https://testbed.example.org/terms", accepted: accepted}}]`, "alice", []string{raw("a")}, ""},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {

@@ -1,27 +1,26 @@
-// Package policy decides who may reserve what, how much of it and for how long. An
-// operator writes it as a list of rules (policy.yaml); the first whose users and
-// projects fit decides, and no other is looked at.
+// Package policy decides which resources users may reserve, how many, and for how long.
+// An operator writes a list of rules (policy.yaml). The first rule whose users and
+// projects match decides; later rules are ignored.
 //
 //	policy.yaml ── Load ──> Rules ──┐
 //	                                Policy ── For(user, slice) ──> Permit
 //	store ── Stage, Publish … ──> Usage ┘
 //
-// A Permit is one rule for one user in one slice, with what is held at that
-// moment. It is asked inside the decision that gives something, so that of two
-// calls at the same time the second sees what the first got.
+// A Permit applies one rule to one user in one slice, with the amounts held at that
+// moment. It is used inside the decision that makes a reservation, so that of two
+// concurrent calls the second sees the reservation of the first.
 //
-// Who is meant: the user is who holds the right, never the tool that speaks for
-// them; the project is the authority of the slice. Slivers count for the user
-// who made them, for their slice and for its project, from their reservation
-// until they are released.
+// The user is the one who holds the right, never the tool that speaks for them; the
+// project is the authority of the slice. Slivers count for the user who reserved them,
+// for their slice and for its project, from reservation to release.
 //
-// How long: first is the longest lease that Provision gives. A renewal reaches
-// at most renew from the moment of the call, and no lease of a sliver ends later
-// than longest after its creation. The limits of the site hold beside these, and
-// a rule never refuses to end a lease sooner.
+// The key first is the longest lease that Provision gives. A renewal reaches at most
+// renew from the moment of the call, and no lease of a sliver ends later than longest
+// after its creation. The limits of the site apply, too. A rule never refuses a shorter
+// lease.
 //
-// What is refused is refused in the words of the rule, with code 7. This package
-// reads files, and nothing else: no provider, no clock, no network.
+// A refusal has the text of the rule and code 7. The package reads files, and nothing
+// else: no provider, no clock, no network.
 //
 // # Decisions
 //

@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Remarks are what an operator may not have meant, though it is no mistake.
+// Remarks returns warnings: parts of the rules that are valid but may not be intended.
 func (r *Rules) Remarks() []yamlfile.Problem {
 	if r == nil {
 		return nil
@@ -21,12 +21,14 @@ func (r *Rules) Remarks() []yamlfile.Problem {
 
 // Rules are held against each other as far as that takes no time worth a word.
 const (
+	// maxCompared limits the earlier rules that each rule is compared with, and
+	// maxHidden the pairs of patterns of two rules, so that a check takes little time.
 	maxCompared = 300    // of those before a rule
 	maxHidden   = 10_000 // pairs of patterns of two rules
 )
 
-// remark finds rules that nobody reaches, that tools pass by, and keys that change
-// nothing.
+// remark adds warnings about rules that never apply, rules that tools bypass, and keys
+// without effect.
 func (r *Rules) remark(site Site) {
 	add := func(x *Rule, format string, args ...any) {
 		if len(r.remarks) < maxRemarks {
@@ -36,25 +38,25 @@ func (r *Rules) remark(site Site) {
 	forAll := slices.ContainsFunc(r.list, func(x *Rule) bool { return x.who == nil && x.projects == nil })
 	passed := slices.IndexFunc(r.list, func(x *Rule) bool { return x.who != nil && x.refuse != "" })
 	if passed >= 0 && r.otherwise == nil && !forAll {
-		add(r.list[passed], "it does not refuse a tool that calls for itself, for who fits users only, and whom no rule fits may have all; end with otherwise: refuse, or with a rule without who and projects")
+		add(r.list[passed], "it does not refuse a tool that calls for itself: who matches only users, and callers that match no rule may reserve everything; end with otherwise: refuse, or with a rule without who and projects")
 	}
 	for i, x := range r.list {
 		for _, y := range r.list[:min(i, maxCompared)] {
-			if len(x.who)*len(y.who) <= maxHidden && len(x.projects)*len(y.projects) <= maxHidden && y.hides(x) {
-				add(x, "nobody gets as far as this: all for whom it is are taken by rule %q in line %d; put it above, or drop it", y.Name, y.line)
+			if len(x.who)*len(y.who) <= maxHidden && len(x.projects)*len(y.projects) <= maxHidden && y.shadows(x) {
+				add(x, "this rule never applies: rule %q in line %d matches all its users first; put it above that rule, or drop it", y.Name, y.line)
 				break
 			}
 		}
 		for _, p := range slices.Concat(x.who, x.projects) {
-			if p.wide() {
-				add(x, "%s ends in a star in its first part, which fits names that others own, too, such as %sevil.example.net; write what follows out", &p, strings.TrimSuffix(p.labels[0], "*"))
+			if p.isTooWide() {
+				add(x, "%s ends in a star in its first part, which also matches names of other authorities, such as %sevil.example.net; write the whole part", &p, strings.TrimSuffix(p.labels[0], "*"))
 			}
 		}
 		if x.refuse != "" && (x.types != nil || x.components != nil || x.limits != noLimits || x.terms != nil) {
-			add(x, "it refuses all that is new, so sliver_types, components, nodes, cores, disk and terms change nothing")
+			add(x, "it refuses every new reservation, so sliver_types, components, nodes, cores, disk and terms have no effect")
 		}
 		for i, takers := range [...][]string{1: site.Cores, site.Disk} {
-			if i == 0 || x.limits[i] == boundless || slices.ContainsFunc(takers, x.lets) {
+			if i == 0 || x.limits[i] == boundless || slices.ContainsFunc(takers, x.allowsType) {
 				continue
 			}
 			of := "of the inventory"
@@ -66,29 +68,29 @@ func (r *Rules) remark(site Site) {
 	}
 }
 
-// lets tells whether the rule allows a sliver type.
-func (x *Rule) lets(sliverType string) bool {
+// allowsType reports whether the rule allows a sliver type.
+func (x *Rule) allowsType(sliverType string) bool {
 	return x.types == nil || slices.Contains(x.types, sliverType)
 }
 
-// Strangers are the patterns of rules whom none of authorities, nor one below,
-// may ever fit, with the line of their rule.
-func (r *Rules) Strangers(authorities []string) []yamlfile.Problem {
+// UnmatchedPatterns returns a problem for each pattern that matches neither one of the
+// authorities nor one below them, with the line of its rule.
+func (r *Rules) UnmatchedPatterns(authorities []string) []yamlfile.Problem {
 	var all []yamlfile.Problem
 	if r == nil {
 		return nil
 	}
 	for _, x := range r.list {
 		for _, p := range slices.Concat(x.who, x.projects) {
-			if !slices.ContainsFunc(authorities, p.meets) && len(all) < maxRemarks {
-				all = append(all, yamlfile.Problem{File: r.file, Line: x.line, Msg: fmt.Sprintf("rule %q: %s fits nobody: no trusted certificate speaks for such names; look for a slip", x.Name, &p)})
+			if !slices.ContainsFunc(authorities, p.mayMatch) && len(all) < maxRemarks {
+				all = append(all, yamlfile.Problem{File: r.file, Line: x.line, Msg: fmt.Sprintf("rule %q: %s matches no user: no trusted certificate is for such names; check the spelling", x.Name, &p)})
 			}
 		}
 	}
 	return all
 }
 
-// Sentences are a line for each rule, and one for whom none fits.
+// Sentences describes each rule in one line, and then the users that match no rule.
 func (r *Rules) Sentences() []string {
 	if r == nil {
 		return nil
@@ -97,20 +99,20 @@ func (r *Rules) Sentences() []string {
 	for _, x := range r.list {
 		whom := "all"
 		if x.who != nil {
-			whom = fewPatterns(x.who)
+			whom = listPatterns(x.who)
 		}
 		if x.projects != nil {
-			whom += " in " + fewPatterns(x.projects)
+			whom += " in " + listPatterns(x.projects)
 		}
 		all = append(all, fmt.Sprintf("rule %q, for %s: %s", x.Name, whom, strings.Join(x.sentences(), "; ")))
 	}
 	if r.otherwise != nil {
-		return append(all, "whom no rule fits may have nothing")
+		return append(all, "users that match no rule may reserve nothing")
 	}
-	return append(all, "whom no rule fits may have all that the site's leases allow")
+	return append(all, "users that match no rule may reserve everything that the site's leases allow")
 }
 
-func fewPatterns(all []pattern) string {
+func listPatterns(all []pattern) string {
 	names := make([]string, len(all))
 	for i := range all {
 		names[i] = all[i].text
@@ -118,11 +120,11 @@ func fewPatterns(all []pattern) string {
 	return yamlfile.Few(names)
 }
 
-// sentences say what the rule allows.
+// sentences returns what the rule allows.
 func (x *Rule) sentences() []string {
 	var all []string
 	if x.refuse != "" {
-		all = append(all, "nothing new: "+x.adding(x.refuse))
+		all = append(all, "nothing new: "+x.withHint(x.refuse))
 	} else {
 		types, components := "all sliver types", "all components"
 		if x.types != nil {
@@ -133,7 +135,7 @@ func (x *Rule) sentences() []string {
 		}
 		all = append(all, types+" on "+components)
 		for i, c := range counted {
-			all = append(all, x.limits[i].say(c.one)...)
+			all = append(all, x.limits[i].sentences(c.one)...)
 		}
 	}
 	for _, l := range []struct {
@@ -141,19 +143,19 @@ func (x *Rule) sentences() []string {
 		d    time.Duration
 	}{{"the first lease at most %s", x.lease.first}, {"renewals to at most %s from then", x.lease.renew}, {"slivers live at most %s", x.lease.longest}} {
 		if l.d > 0 {
-			all = append(all, fmt.Sprintf(l.text, sayTime(l.d)))
+			all = append(all, fmt.Sprintf(l.text, formatDuration(l.d)))
 		}
 	}
 	if x.terms != nil && x.refuse == "" {
 		all = append(all, fmt.Sprintf("once accepted %s, by a line in %s (case does not matter)", x.terms.url, filepath.Base(x.terms.file)))
 	}
 	if x.says != "" && x.refuse == "" {
-		all = append(all, "refusals say: "+x.says)
+		all = append(all, "text in refusals: "+x.says)
 	}
 	return all
 }
 
-func (m most) say(what string) (all []string) {
+func (m maxima) sentences(what string) (all []string) {
 	for _, l := range []struct {
 		n   int64
 		who string
@@ -165,23 +167,23 @@ func (m most) say(what string) (all []string) {
 	return all
 }
 
-// Explanation is what a user may do in a slice.
+// Explanation describes what a user may do in a slice.
 type Explanation struct {
 	// Rule is the name of the rule that decides; "" for none.
 	Rule string
 	Line int // of the rule; 0 for none
-	// May are sentences about what may be had.
+	// May are sentences about what the user may reserve.
 	May []string
-	// Refused is why nothing new may be had; "" if something may.
+	// Refused is the reason why nothing new is available; "" if something is.
 	Refused string
 }
 
-// Explain says what user may do in slice. A zero slice stands for any that no
-// rule is for by its project.
+// Explain returns what user may do in slice. A zero slice stands for any slice whose
+// project no rule names.
 func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	x := r.find(user, slice)
 	if x == nil {
-		return Explanation{May: []string{"all that the site's leases allow"}}
+		return Explanation{May: []string{"everything that the site's leases allow"}}
 	}
 	p := &Permit{rule: x, user: user, slice: slice}
 	e := Explanation{Rule: x.Name, Line: x.line, May: x.sentences()}
@@ -194,9 +196,9 @@ func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	return e
 }
 
-// Full is why user may have nothing new in slice beside what is held, by the limits
-// of the rule that decides; "" if something may be had. Where no node with a core may
-// be had, though others may, that is what it says. A zero slice stands for any.
+// Full returns why the limits of the user's rule allow no further node in slice besides
+// what is held; "" if they allow one. If only nodes without cores are still allowed, it
+// returns the reason for nodes with cores. A zero slice stands for any slice.
 func (r *Rules) Full(user, slice urn.URN, held Held) string {
 	x := r.find(user, slice)
 	if x == nil || x.refuse != "" {
@@ -204,10 +206,10 @@ func (r *Rules) Full(user, slice urn.URN, held Held) string {
 	}
 	p := &Permit{rule: x, user: user, slice: slice}
 	for i, m := range x.limits {
-		if slice.IsZero() { // nobody knows what it and its project hold
+		if slice.IsZero() { // the slice and its project are unknown
 			m.slice, m.project = unlimited, unlimited
 		}
-		if err := p.beside(held, i, m, 1); err != nil {
+		if err := p.checkLimit(held, i, m, 1); err != nil {
 			return err.Error()
 		}
 	}

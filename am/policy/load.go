@@ -7,29 +7,29 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Bounds of a policy; an operator who needs more has made a slip.
+// Limits of a policy file. A larger one is probably a mistake.
 const (
 	maxFile     = 4 << 20  // bytes of the policy
-	maxAccepted = 64 << 20 // bytes of one list of who has accepted terms
+	maxAccepted = 64 << 20 // bytes of one list of users who have accepted terms
 	maxRules    = 10_000
 	maxPatterns = 1_000     // of one rule
 	maxNamed    = 2_000_000 // components in all ranges together
-	maxSaid     = 500       // bytes of a text for experimenters
+	maxText     = 500       // bytes of a text for experimenters
 	maxRemarks  = 100
 )
 
-// Site is what rules may name.
+// Site holds the names that rules may use.
 type Site struct {
 	// Components are the names of components, in the order of the inventory.
 	Components []string
 	// SliverTypes are the names of sliver types.
 	SliverTypes []string
-	// Cores and Disk are those of SliverTypes that take some of it.
+	// Cores and Disk are the SliverTypes that take cores or disk.
 	Cores, Disk []string
 }
 
-// Load reads a policy file, and the lists that it names. The error is what the
-// file system says, or a *yamlfile.Error.
+// Load reads a policy file and the lists that it names. The error is that of the file
+// system, or a *yamlfile.Error.
 func Load(file string, site Site) (*Rules, error) {
 	text, err := yamlfile.Load(file, maxFile)
 	if err != nil {
@@ -53,8 +53,8 @@ func Parse(text []byte, file string, site Site) (*Rules, error) {
 	return rules, nil
 }
 
-// beside is the path of a file that another one names.
-func beside(file, name string) string {
+// resolvePath returns the path of a file that another file names.
+func resolvePath(file, name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}

@@ -56,9 +56,9 @@ func load(t testing.TB, policy, accepted string) *Rules {
 func TestLoadSaysWhatItRead(t *testing.T) {
 	r := load(t, testPolicy, "# of this year\nurn:publicid:IDN+example.org:course-net+user+ann  2026-01-02\n")
 	want := []string{
-		`rule "students", for example.org:course-*+user+* in example.org:course-net: only container on only pc2..pc4, vm01..vm02; at most 10 nodes a user; at most 5 nodes a slice; at most 40 nodes a project; at most 20 cores a user; the first lease at most 2h; renewals to at most 1d12h from then; slivers live at most 3d; once accepted https://testbed.example.org/terms, by a line in accepted (case does not matter); refusals say: Ask your teacher.`,
+		`rule "students", for example.org:course-*+user+* in example.org:course-net: only container on only pc2..pc4, vm01..vm02; at most 10 nodes a user; at most 5 nodes a slice; at most 40 nodes a project; at most 20 cores a user; the first lease at most 2h; renewals to at most 1d12h from then; slivers live at most 3d; once accepted https://testbed.example.org/terms, by a line in accepted (case does not matter); text in refusals: Ask your teacher.`,
 		`rule "closed", for example.net:**+user+*: nothing new: You are to use the other site.`,
-		"whom no rule fits may have nothing",
+		"users that match no rule may reserve nothing",
 	}
 	if got := strings.Join(r.Sentences(), "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
@@ -97,7 +97,7 @@ func TestLoadFindsMistakes(t *testing.T) {
 		{"no name", "name: students\n    who", "who", "3: the rule has no name"},
 		{"a name of two words", "name: students", "name: my students", `3: the name "my students" must be one word`},
 		{"a name twice", "name: closed", "name: students", `13: the rule in line 3 is called "students", too`},
-		{"a pattern for nobody", "example.net:**+user+*", "example.net", `14: who: "example.net" is no pattern for users`},
+		{"a pattern for nobody", "example.net:**+user+*", "example.net", `14: who: "example.net" is not a pattern for users`},
 		{"a project that is a slice", "projects: example.org:course-net", "projects: example.org+slice+a", `5: projects: "example.org+slice+a" is more than`},
 		{"an empty list", `["example.org:course-*+user+*"]`, "[]", "4: who is empty; drop the key to mean all"},
 		{"nothing in place of a list", `["example.org:course-*+user+*"]`, "", "4: who is empty"},
@@ -105,8 +105,8 @@ func TestLoadFindsMistakes(t *testing.T) {
 		{"an unknown sliver type", "[container]", "[containr]", `6: there is no sliver type "containr"; did you mean "container"?`},
 		{"an unknown component", "pc2..pc4", "pc77x", `7: there is no component "pc77x"; there are pc1, pc2`},
 		{"a range without components", "pc2..pc4", "pc12..pc14", `7: no component is in "pc12..pc14"`},
-		{"a range backwards", "pc2..pc4", "pc4..pc2", `7: "pc4..pc2" is no range`},
-		{"a range too long", "pc2..pc4", "pc1..pc99999999", `7: "pc1..pc99999999" is no range of components, or too long`},
+		{"a range backwards", "pc2..pc4", "pc4..pc2", `7: "pc4..pc2" is not a range`},
+		{"a range too long", "pc2..pc4", "pc1..pc99999999", `7: "pc1..pc99999999" is not a range of components, or too long`},
 		{"a negative number", "user: 10", "user: -1", "8: nodes of a user must be a whole number"},
 		{"a size that is none", "cores: {user: 20}", "disk: {user: 40 pounds}", "9: disk of a user must be a size such as 512M"},
 		{"a number that is none", "user: 20", "user: many", "9: cores of a user must be a whole number"},
@@ -117,14 +117,14 @@ func TestLoadFindsMistakes(t *testing.T) {
 		{"the first longer than the longest", "first: 2h", "first: 4d", "10: the first lease, 4d, is longer than the longest, 3d"},
 		{"a text of two lines", "says: Ask your teacher.", `says: "a\nb"`, "11: says must be one line without control"},
 		{"a long text", "says: Ask your teacher.", "says: " + strings.Repeat("a", 501), "11: says must have at most 500 bytes"},
-		{"a refusal that is a switch", "refuse: You are to use the other site.", "refuse: false", "15: refuse is no switch but the text that refuses: write why"},
-		{"a refusal that is switched on", "refuse: You are to use the other site.", "refuse: Yes", "15: refuse is no switch"},
-		{"a refusal that is a switch in quotes", "refuse: You are to use the other site.", `refuse: " no "`, "15: refuse is no switch"},
+		{"a refusal that is a switch", "refuse: You are to use the other site.", "refuse: false", "15: refuse is not a switch but the text of the refusal: write the reason"},
+		{"a refusal that is switched on", "refuse: You are to use the other site.", "refuse: Yes", "15: refuse is not a switch"},
+		{"a refusal that is a switch in quotes", "refuse: You are to use the other site.", `refuse: " no "`, "15: refuse is not a switch"},
 		{"a refusal without text", "refuse: You are to use the other site.", "refuse:", "15: refuse must be a text"},
 		{"terms without a list", ", accepted: accepted", "", "12: terms needs both url"},
 		{"terms at no address", "https://testbed.example.org/terms", "testbed", `12: url "testbed" must be a web address`},
 		{"terms at a script", "https://testbed.example.org/terms", "javascript:alert", `12: url "javascript:alert" must be a web address`},
-		{"a list that is not there", "accepted: accepted", "accepted: nobody", "12: the list of those who have accepted: "},
+		{"a list that is not there", "accepted: accepted", "accepted: nobody", "12: the list of users who have accepted the terms: "},
 		{"a list that is a folder", "accepted: accepted", "accepted: .", "is not a regular file"},
 		{"otherwise neither", "otherwise: refuse", "otherwise: maybe", "16: otherwise must be allow or refuse"},
 	} {
@@ -164,19 +164,19 @@ func TestLoadFindsMistakes(t *testing.T) {
 
 func TestRemarksTellWhatWasNotMeant(t *testing.T) {
 	for _, tt := range []struct{ rule, text, want string }{
-		{"a rule behind one for all", "rules: [{name: a}, {name: b, who: x+user+y}]", `rule "b": nobody gets as far as this: all for whom it is are taken by rule "a" in line 1`},
-		{"a rule behind a wider one", `rules: [{name: a, who: ["c+user+*", "x:**+user+*"]}, {name: b, who: ["x:z+user+y", "c+user+d"]}]`, "nobody gets as far as this"},
+		{"a rule behind one for all", "rules: [{name: a}, {name: b, who: x+user+y}]", `rule "b": this rule never applies: rule "a" in line 1`},
+		{"a rule behind a wider one", `rules: [{name: a, who: ["c+user+*", "x:**+user+*"]}, {name: b, who: ["x:z+user+y", "c+user+d"]}]`, "this rule never applies"},
 		{"one of two patterns is left", `rules: [{name: a, who: "x:**+user+*"}, {name: b, who: ["x+user+y", "c+user+d"]}]`, ""},
 		{"another project", `rules: [{name: a, projects: x}, {name: b, who: x+user+y}]`, ""},
 		{"all behind some", `rules: [{name: a, who: x+user+y}, {name: b}]`, ""},
-		{"a wide star", `rules: [{name: a, who: "example.*+user+*"}]`, "fits names that others own, too, such as example.evil.example.net"},
+		{"a wide star", `rules: [{name: a, who: "example.*+user+*"}]`, "also matches names of other authorities, such as example.evil.example.net"},
 		{"a range beyond the inventory", `rules: [{name: a, components: [pc3..pc99, vm01..vm02]}]`, `policy.yaml:1: the inventory has no component "pc6", and lacks 94 of the 97 in "pc3..pc99"`},
 		{"a range within it", `rules: [{name: a, components: pc1..pc4}]`, ""},
 		{"cores of sliver types that take none", `rules: [{name: a, sliver_types: raw-pc, cores: {user: 4}}]`, `rule "a": no sliver type that it allows takes cores`},
 		{"cores of sliver types of which one takes some", `rules: [{name: a, sliver_types: [raw-pc, container], cores: {user: 4}}]`, ""},
 		{"disk of sliver types that take none", `rules: [{name: a, sliver_types: raw-pc, disk: {user: 4G}}]`, `rule "a": no sliver type that it allows takes disk`},
 		{"cores of all sliver types", `rules: [{name: a, cores: {user: 4}}]`, ""},
-		{"a refusal with amounts", `rules: [{name: a, refuse: Not here., nodes: {user: 1}}]`, "change nothing"},
+		{"a refusal with amounts", `rules: [{name: a, refuse: Not here., nodes: {user: 1}}]`, "have no effect"},
 		{"a refusal that tools pass by", `rules: [{name: a, who: "x+user+*"}, {name: b, who: "y+user+*", refuse: Not here.}]`, `rule "b": it does not refuse a tool that calls for itself`},
 		{"with an end for all", `rules: [{name: b, who: "y+user+*", refuse: Not here.}, {name: c, nodes: {user: 1}}]`, ""},
 		{"with an end for some", `rules: [{name: b, who: "y+user+*", refuse: Not here.}, {name: c, projects: x}]`, "does not refuse a tool"},
@@ -210,7 +210,7 @@ func TestCoresThatNothingTakesAreRemarked(t *testing.T) {
 func TestStrangersFitNoTrustedName(t *testing.T) {
 	r := load(t, `rules: [{name: a, who: ["example.org:x+user+*", "example.net+user+*", "exampel.org:**+user+*"], projects: [example.org, other.org]}]`, "")
 	var got []string
-	for _, p := range r.Strangers([]string{"example.org"}) {
+	for _, p := range r.UnmatchedPatterns([]string{"example.org"}) {
 		got = append(got, p.String())
 	}
 	text := strings.Join(got, "\n")

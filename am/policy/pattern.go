@@ -8,10 +8,10 @@ import (
 	"patchbay/am/urn"
 )
 
-// pattern fits names of users, or of projects. Authorities are compared by their
-// components, the parts between colons: a star stands for any text within one
-// component, and ** as the last one for any number of further components, also
-// none. In the name of a user a star stands for any text. Case does not matter.
+// pattern matches names of users, or of projects. Authorities are compared by their
+// components, the parts between colons. A star matches any text within one component;
+// ** as the last component matches any number of further components, including none. In
+// the name of a user a star matches any text. Case is ignored.
 type pattern struct {
 	text   string   // as written
 	labels []string // of the authority, folded; without a last **
@@ -24,14 +24,13 @@ const prefix = "urn:publicid:idn+"
 // maxPattern is the length of the longest pattern in bytes; no URN is longer.
 const maxPattern = 255
 
-// parseUsers reads a pattern for users: AUTHORITY+user+NAME, or the whole URN.
-// The error says what is wrong and how to write it.
+// parseUsers parses a pattern for users: AUTHORITY+user+NAME, or the whole URN.
 func parseUsers(text string) (pattern, error) {
 	authority, rest, ok := strings.Cut(withoutPrefix(text), "+")
 	kind, name, named := strings.Cut(rest, "+")
 	switch {
 	case !ok || !named:
-		return pattern{}, fmt.Errorf("%q is no pattern for users; write AUTHORITY+user+NAME, such as example.org:**+user+*", text)
+		return pattern{}, fmt.Errorf("%q is not a pattern for users; write AUTHORITY+user+NAME, such as example.org:**+user+*", text)
 	case !strings.EqualFold(kind, "user"):
 		return pattern{}, fmt.Errorf("%q is for names of type %q; rules are for users: write AUTHORITY+user+NAME", text, kind)
 	case name == "":
@@ -50,8 +49,8 @@ func parseUsers(text string) (pattern, error) {
 	return p, nil
 }
 
-// parseProjects reads a pattern for the authorities of slices, such as
-// example.org:course-*. The error says what is wrong and how to write it.
+// parseProjects parses a pattern for the authorities of slices, such as
+// example.org:course-*.
 func parseProjects(text string) (pattern, error) {
 	p := pattern{text: text}
 	authority, rest, more := strings.Cut(withoutPrefix(text), "+")
@@ -67,7 +66,7 @@ func parseProjects(text string) (pattern, error) {
 	}
 	for _, l := range p.labels {
 		if err := checkLabel(l); err != nil {
-			return p, fmt.Errorf("%q fits nobody: %w", text, err)
+			return p, fmt.Errorf("%q matches no user: %w", text, err)
 		}
 	}
 	return p, nil
@@ -97,17 +96,17 @@ func checkLabel(l string) error {
 	return nil
 }
 
-// String is the pattern as it was written.
+// String returns the pattern as it was written.
 func (p *pattern) String() string { return p.text }
 
-// nameOf is an authority, and the name of its user, as a pattern that only they fit.
+// nameOf returns a pattern that matches only the given authority and user name.
 func nameOf(authority, name string) pattern {
 	return pattern{labels: strings.Split(lower(authority), ":"), name: lower(name)}
 }
 
-// covers tells whether every name that q fits is fitted by p. A star in q is read
-// as a character, which only a star in p fits: so what is told is true, and at
-// worst something is not told.
+// covers reports whether p matches every name that q matches. It compares a star in q
+// as a character, which only a star in p matches. So true is always correct, and false
+// may be wrong.
 func (p *pattern) covers(q *pattern) bool {
 	if len(q.labels) < len(p.labels) || !p.deeper && (q.deeper || len(q.labels) > len(p.labels)) {
 		return false
@@ -120,8 +119,8 @@ func (p *pattern) covers(q *pattern) bool {
 	return p.name == "" || glob(p.name, q.name)
 }
 
-// meets tells whether a name of authority, or of one below it, may fit.
-func (p *pattern) meets(authority string) bool {
+// mayMatch reports whether p may match a name of authority or of one below it.
+func (p *pattern) mayMatch(authority string) bool {
 	labels := strings.Split(lower(authority), ":")
 	for i, l := range p.labels {
 		if i == len(labels) {
@@ -134,15 +133,15 @@ func (p *pattern) meets(authority string) bool {
 	return p.deeper || len(labels) <= len(p.labels)
 }
 
-// wide tells of a star at the end of the first component: it fits what others
-// own, too, as example.* fits example.net.evil.
-func (p *pattern) wide() bool {
+// isTooWide reports whether the first component ends in a star, which also matches
+// names of other owners: example.* matches example.net.evil.
+func (p *pattern) isTooWide() bool {
 	return len(p.labels) > 0 && p.labels[0] != "*" && strings.HasSuffix(p.labels[0], "*")
 }
 
-// glob tells whether text is like pattern, in which stars stand for any text;
-// both are folded. It goes back to the last star only, so it takes at most the
-// product of the two lengths.
+// glob reports whether text matches pattern, in which stars match any text; both are
+// folded. It backtracks only to the last star, so it takes at most the product of the
+// two lengths.
 func glob(pattern, text string) bool {
 	if strings.IndexByte(pattern, '*') < 0 {
 		return pattern == text
@@ -167,5 +166,5 @@ func glob(pattern, text string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// lower folds names as they are compared.
+// lower folds names for comparison.
 var lower = urn.Lower

@@ -10,30 +10,30 @@ import (
 	"patchbay/am/urn"
 )
 
-// Policy is the rules in force, and what is held. All methods may be called at
-// the same time; those of a nil Policy allow everything.
+// Policy holds the rules in force and the resources held. All methods may be called
+// concurrently; those of a nil Policy allow everything.
 type Policy struct {
 	rules atomic.Pointer[Rules]
 	usage *Usage
 }
 
-// New is a policy with rules; nil for none. Register its Usage with the store.
+// New returns a policy with rules; nil for none. Register its Usage with the store.
 func New(r *Rules) *Policy {
 	p := &Policy{usage: NewUsage()}
 	p.rules.Store(r)
 	return p
 }
 
-// Usage is what is held, kept by observing the store.
+// Usage returns the resources held, which it counts by observing the store.
 func (p *Policy) Usage() *Usage { return p.usage }
 
-// Rules are those in force.
+// Rules returns the rules in force.
 func (p *Policy) Rules() *Rules { return p.rules.Load() }
 
-// SetRules puts other rules in force, for the next decision.
+// SetRules replaces the rules, for the next decision.
 func (p *Policy) SetRules(r *Rules) { p.rules.Store(r) }
 
-// For is what user may have in slice; nil for everything.
+// For returns the permit of user in slice; nil if no rule limits it.
 func (p *Policy) For(user, slice urn.URN) *Permit {
 	if p == nil {
 		return nil
@@ -45,7 +45,7 @@ func (p *Policy) For(user, slice urn.URN) *Permit {
 	return &Permit{rule: x, usage: p.usage, user: user, slice: slice}
 }
 
-// Permit is a rule for one user in one slice. A nil Permit allows everything.
+// Permit applies a rule to one user in one slice. A nil Permit allows everything.
 type Permit struct {
 	rule        *Rule
 	usage       *Usage
@@ -60,29 +60,29 @@ func (x *Rule) String() string {
 	return fmt.Sprintf("rule %q of this site", x.Name)
 }
 
-// refusal is an error in the rule's words.
+// refusal returns a Refused error with the rule's own text added.
 func (x *Rule) refusal(format string, args ...any) *am.Error {
-	return am.Errorf(am.Refused, "%s", x.adding(fmt.Sprintf(format, args...)))
+	return am.Errorf(am.Refused, "%s", x.withHint(fmt.Sprintf(format, args...)))
 }
 
-// adding is a text with what the rule says in every refusal.
-func (x *Rule) adding(text string) string {
+// withHint returns a text with the rule's text for refusals.
+func (x *Rule) withHint(text string) string {
 	if x.says == "" {
 		return text
 	}
-	if ended(text) {
+	if endsSentence(text) {
 		return text + " " + x.says
 	}
 	return text + "; " + x.says
 }
 
-// ended tells whether a text has the mark that ends a sentence.
-func ended(text string) bool {
+// endsSentence reports whether a text ends with a mark such as a full stop.
+func endsSentence(text string) bool {
 	return text != "" && strings.ContainsRune(".!?", rune(text[len(text)-1]))
 }
 
-// Begin refuses new work of whoever may have nothing, or has not yet accepted
-// the terms. The error is an *am.Error with code Refused.
+// Begin refuses new work of a user whose rule refuses everything, or who has not
+// accepted the terms yet. The error is an *am.Error with code Refused.
 func (p *Permit) Begin() error {
 	if p == nil {
 		return nil
@@ -98,9 +98,9 @@ func (p *Permit) Begin() error {
 	case x.refuse != "":
 		return x.refusal("%s refuses this: %s", x, x.refuse)
 	case x.terms != nil && !x.terms.accepted[p.user.Key()]:
-		// The address comes last, so that nothing is taken for a part of it.
-		text := x.adding(fmt.Sprintf("%s wants %s to accept its terms of use first", x, p.user))
-		if !ended(text) {
+		// The address comes last, so that clients do not take other text for a part of it.
+		text := x.withHint(fmt.Sprintf("%s requires %s to accept its terms of use first", x, p.user))
+		if !endsSentence(text) {
 			text += "."
 		}
 		return am.Errorf(am.Refused, "%s %s Accept them here: %s", missingMark, text, x.terms.url)
@@ -108,8 +108,8 @@ func (p *Permit) Begin() error {
 	return nil
 }
 
-// Within refuses more than may be held together with what is held already. The error
-// is an *am.Error with code Refused.
+// Within refuses a further amount if the limits allow less beside what is held already.
+// The error is an *am.Error with code Refused.
 func (p *Permit) Within(more Amount) error {
 	if p == nil || p.rule.limits == noLimits {
 		return nil
@@ -117,7 +117,7 @@ func (p *Permit) Within(more Amount) error {
 	held := p.usage.Held(p.user, p.slice)
 	for i, c := range counted {
 		if n := c.of(more); n > 0 {
-			if err := p.beside(held, i, p.rule.limits[i], n); err != nil {
+			if err := p.checkLimit(held, i, p.rule.limits[i], n); err != nil {
 				return err
 			}
 		}
@@ -125,8 +125,8 @@ func (p *Permit) Within(more Amount) error {
 	return nil
 }
 
-// beside refuses more of what is counted as number i than m allows beside what is held.
-func (p *Permit) beside(held Held, i int, m most, more int64) error {
+// checkLimit refuses more of the resource counted[i] than m allows beside what is held.
+func (p *Permit) checkLimit(held Held, i int, m maxima, more int64) error {
 	what, of := counted[i].one, counted[i].of
 	for _, l := range [...]struct {
 		kind, name string
@@ -139,21 +139,21 @@ func (p *Permit) beside(held Held, i int, m most, more int64) error {
 		if l.most == unlimited || l.has+more <= l.most {
 			continue
 		}
-		remedy := "give some back first"
+		remedy := "release some first"
 		switch left := l.most - l.has; {
 		case l.most == 0:
-			remedy = "it lets nobody have any"
+			remedy = "it allows none"
 		case left > 0:
-			remedy = fmt.Sprintf("ask for at most %s, or give some back first", count(left, what))
+			remedy = fmt.Sprintf("request at most %s, or release some first", count(left, what))
 		}
-		return p.rule.refusal("%s allows at most %s for %s %s at one time; %s more than the %s that are held are too many: %s",
+		return p.rule.refusal("%s allows at most %s for %s %s at one time; %s more, with %s already held, are too many: %s",
 			p.rule, plural(l.most, what), l.kind, l.name, count(more, what), count(l.has, what), remedy)
 	}
 	return nil
 }
 
-// Components are the indexes of the components that may be had, ascending, and
-// why not the others; nil for all.
+// Components returns the indexes of the allowed components, in ascending order, and the
+// reason why others are refused; nil if all are allowed.
 func (p *Permit) Components() (list []int32, refusal string) {
 	if p == nil || p.rule.components == nil {
 		return nil, ""
@@ -161,8 +161,8 @@ func (p *Permit) Components() (list []int32, refusal string) {
 	return p.rule.components.list, p.rule.noComponent
 }
 
-// SliverTypes are the names of the sliver types that may be had, and why not the
-// others; nil for all.
+// SliverTypes returns the names of the allowed sliver types, and the reason why others
+// are refused; nil if all are allowed.
 func (p *Permit) SliverTypes() (list []string, refusal string) {
 	if p == nil || p.rule.types == nil {
 		return nil, ""
@@ -170,54 +170,54 @@ func (p *Permit) SliverTypes() (list []string, refusal string) {
 	return p.rule.types, p.rule.noType
 }
 
-// First is the end of a lease that Provision gives now to a sliver of the age
-// that created tells, not later than end.
+// First returns the end of a lease that Provision gives now to a sliver created at the
+// given time, at most end.
 func (p *Permit) First(now, created, end time.Time) time.Time {
 	if p == nil {
 		return end
 	}
-	end = sooner(end, now, p.rule.lease.first)
-	return sooner(end, created, p.rule.lease.longest)
+	end = earlierEnd(end, now, p.rule.lease.first)
+	return earlierEnd(end, created, p.rule.lease.longest)
 }
 
-// Latest is how far a lease may be renewed now, not later than end, and what
-// limits it to that: by, or words of the rule.
+// Latest returns the latest end of a lease that is renewed now, at most end, and the
+// text of its limit: by, or a text about the rule.
 func (p *Permit) Latest(now, created, end time.Time, by string) (time.Time, string) {
 	if p == nil {
 		return end, by
 	}
 	l := p.rule.lease
-	if at := sooner(end, now, l.renew); at.Before(end) {
-		end, by = at, p.rule.adding(fmt.Sprintf("%s, by which a renewal reaches at most %s from now", p.rule, sayTime(l.renew)))
+	if at := earlierEnd(end, now, l.renew); at.Before(end) {
+		end, by = at, p.rule.withHint(fmt.Sprintf("%s, by which a renewal reaches at most %s from now", p.rule, formatDuration(l.renew)))
 	}
-	if at := sooner(end, created, l.longest); at.Before(end) {
-		end, by = at, p.rule.adding(fmt.Sprintf("%s, by which a sliver lives at most %s in all", p.rule, sayTime(l.longest)))
+	if at := earlierEnd(end, created, l.longest); at.Before(end) {
+		end, by = at, p.rule.withHint(fmt.Sprintf("%s, by which a sliver lives at most %s in all", p.rule, formatDuration(l.longest)))
 	}
 	return end, by
 }
 
-// Over refuses to give a sliver a lease now if the rule lets none live that long;
-// leases end at whole seconds. The error is an *am.Error with code Refused.
+// Over refuses a new lease for a sliver that has reached the longest life that the rule
+// allows; leases end at whole seconds. The error is an *am.Error with code Refused.
 func (p *Permit) Over(now time.Time, x *am.Sliver) error {
 	if p == nil || p.rule.lease.longest == 0 || x.Created.Add(p.rule.lease.longest).Truncate(time.Second).After(now) {
 		return nil
 	}
-	return p.rule.refusal("sliver %s was made at %s, and %s lets none live longer than %s; delete it and ask for a new one",
-		x.URN, x.Created.Format(time.RFC3339), p.rule, sayTime(p.rule.lease.longest)).About(x.URN)
+	return p.rule.refusal("sliver %s was made at %s, and %s allows no sliver to live longer than %s; delete it and request a new one",
+		x.URN, x.Created.Format(time.RFC3339), p.rule, formatDuration(p.rule.lease.longest)).About(x.URN)
 }
 
-// sooner is end, or d after from if that comes sooner; no time limits nothing.
-func sooner(end, from time.Time, d time.Duration) time.Time {
+// earlierEnd returns end, or from plus d if that is earlier; a zero d limits nothing.
+func earlierEnd(end, from time.Time, d time.Duration) time.Time {
 	if at := from.Add(d); d > 0 && at.Before(end) {
 		return at
 	}
 	return end
 }
 
-// disk is what is counted in MiB.
+// disk is the resource that is counted in MiB.
 const disk = "disk"
 
-// count is a number of what is counted, without its word.
+// count returns a number of a resource as text, without its name.
 func count(n int64, what string) string {
 	switch {
 	case what != disk:

@@ -37,7 +37,7 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		want        string // of Begin
 	}{
 		{"who has accepted the terms", student("ann"), net, ""},
-		{"who has not", student("bob"), net, `[T&C-APPROVAL-MISSING] rule "students" of this site wants urn:publicid:IDN+example.org:course-net+user+bob to accept its terms of use first; Ask your teacher. Accept them here: `},
+		{"who has not", student("bob"), net, `[T&C-APPROVAL-MISSING] rule "students" of this site requires urn:publicid:IDN+example.org:course-net+user+bob to accept its terms of use first; Ask your teacher. Accept them here: `},
 		{"in another project", student("ann"), other, "urn:publicid:IDN+example.org:course-net+user+ann matches no rule of this site in project example.org:other, so nothing"},
 		{"of another authority", userURN("ann"), net, "urn:publicid:IDN+example.org+user+ann matches no rule of this site"},
 		{"in no project that is known", userURN("ann"), urn.URN{}, "urn:publicid:IDN+example.org+user+ann matches no rule of this site, so nothing is available to them; ask this site's operators for access"},
@@ -79,13 +79,13 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 		want  string
 	}{
 		{"up to the limit of the slice", ann, a, 1, 0, ""},
-		{"beyond that of the slice", ann, a, 2, 0, `rule "few" of this site allows at most 5 nodes for slice a at one time; 2 more than the 4 that are held are too many: ask for at most 1, or give some back first; Sorry.`},
+		{"beyond that of the slice", ann, a, 2, 0, `rule "few" of this site allows at most 5 nodes for slice a at one time; 2 more, with 4 already held, are too many: request at most 1, or release some first; Sorry.`},
 		{"up to that of the user and the project", ann, b, 2, 0, ""},
-		{"beyond that of the user, in another slice", ann, b, 3, 0, "at most 6 nodes for user ann at one time; 3 more than the 4 that are held"},
-		{"beyond that of the project", bob, sliceURN("Course-Net", "c"), 3, 0, "at most 8 nodes for project example.org:Course-Net at one time; 3 more than the 6"},
+		{"beyond that of the user, in another slice", ann, b, 3, 0, "at most 6 nodes for user ann at one time; 3 more, with 4 already held"},
+		{"beyond that of the project", bob, sliceURN("Course-Net", "c"), 3, 0, "at most 8 nodes for project example.org:Course-Net at one time; 3 more, with 6 already held"},
 		{"who holds nothing in another project", bob, sliceURN("x", "c"), 4, 0, ""},
 		{"up to the cores", ann, b, 1, 2, ""},
-		{"beyond the cores", ann, b, 1, 3, "at most 10 cores for user ann at one time; 3 more than the 8"},
+		{"beyond the cores", ann, b, 1, 3, "at most 10 cores for user ann at one time; 3 more, with 8 already held"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			x := p.For(tt.user, tt.slice)
@@ -99,7 +99,7 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 		})
 	}
 	none := New(load(t, `rules: [{name: none, nodes: {slice: 0}}]`, ""))
-	if err := none.For(ann, a).Within(Amount{Nodes: 1}); err == nil || !strings.Contains(err.Error(), "lets nobody have any") {
+	if err := none.For(ann, a).Within(Amount{Nodes: 1}); err == nil || !strings.Contains(err.Error(), "it allows none") {
 		t.Errorf("a limit of nothing: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestDiskIsCountedInItsSizes(t *testing.T) {
 	if err := p.For(student("bob"), a).Within(Amount{Disk: 20 << 10}); err != nil {
 		t.Errorf("another user: %v", err)
 	}
-	const want = "at most 20G of disk for user ann at one time; 9217M more than the 12G that are held are too many: ask for at most 8G"
+	const want = "at most 20G of disk for user ann at one time; 9217M more, with 12G already held, are too many: request at most 8G"
 	if err := p.For(ann, a).Within(Amount{Disk: 9<<10 + 1}); am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
@@ -176,7 +176,7 @@ func TestOverIsWhoHasLivedTooLong(t *testing.T) {
 	} {
 		p := New(load(t, "rules: [{name: x, lease: "+tt.lease+"}]", "")).For(student("ann"), sliceURN("x", "y"))
 		err := p.Over(now, &am.Sliver{Created: now.Add(-tt.age)})
-		if (err != nil) != tt.over || tt.over && (am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), "lets none live longer than 1h")) {
+		if (err != nil) != tt.over || tt.over && (am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), "allows no sliver to live longer than 1h")) {
 			t.Errorf("%s: %v", tt.rule, err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestFullTellsWhenNothingMoreMayBeHad(t *testing.T) {
 		want  string
 	}{
 		{"room is left", student("ann"), slice, Held{User: Amount{Nodes: 9, Cores: 19}, Slice: Amount{Nodes: 4}, Project: Amount{Nodes: 39}}, ""},
-		{"the user is full", student("ann"), slice, Held{User: Amount{Nodes: 10}}, "at most 10 nodes for user ann at one time; 1 more than the 10 that are held are too many: give some back first; Ask your teacher."},
+		{"the user is full", student("ann"), slice, Held{User: Amount{Nodes: 10}}, "at most 10 nodes for user ann at one time; 1 more, with 10 already held, are too many: release some first; Ask your teacher."},
 		{"the slice is full", student("ann"), slice, Held{Slice: Amount{Nodes: 5}}, "at most 5 nodes for slice s"},
 		{"the project is full", student("ann"), slice, Held{Project: Amount{Nodes: 41}}, "at most 40 nodes for project"},
 		{"no core is left", student("ann"), slice, Held{User: Amount{Nodes: 1, Cores: 20}}, "at most 20 cores for user ann"},

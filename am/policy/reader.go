@@ -14,7 +14,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// reader knows the site that rules speak of.
+// reader reads a policy for a site.
 type reader struct {
 	yamlfile.Reader
 	site    Site
@@ -25,7 +25,7 @@ type reader struct {
 // policy reads the whole file into rules.
 func (r *reader) policy(text []byte, rules *Rules) {
 	if len(text) == 0 {
-		// An editor empties a file before it writes: that must not let everybody in.
+		// An editor empties a file before it writes; then the rules must stay in force.
 		r.Wrong(nil, "the file is empty; to have no rules, leave a comment in it")
 		return
 	}
@@ -90,7 +90,7 @@ func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 			}
 			for i, c := range counted {
 				if c.key == key {
-					x.limits[i] = r.most(n, key, read)
+					x.limits[i] = r.maxima(n, key, read)
 				}
 			}
 		case "lease":
@@ -104,11 +104,11 @@ func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 		}
 	})
 	if x.components != nil {
-		x.noComponent = x.adding(fmt.Sprintf("%s allows only %s", x, x.components.text))
+		x.noComponent = x.withHint(fmt.Sprintf("%s allows only %s", x, x.components.text))
 	}
-	x.noType = x.adding(fmt.Sprintf("%s allows only %s", x, strings.Join(x.types, ", ")))
+	x.noType = x.withHint(fmt.Sprintf("%s allows only %s", x, strings.Join(x.types, ", ")))
 	if x.Name == "" && r.Mistakes() == before {
-		r.Wrong(n, "the rule has no name; add name: and a word, which refusals tell")
+		r.Wrong(n, "the rule has no name; add name: and a word, which refusals mention")
 	}
 	return x
 }
@@ -126,12 +126,12 @@ func (r *reader) patterns(n *yaml.Node, what string, parse func(string) (pattern
 	return list
 }
 
-// refusal is the text of a rule that refuses. Whoever writes yes or no there wants
-// a switch, and might shut everybody out by no.
+// refusal reads the text of a rule that refuses. It rejects yes and no: their writer
+// expects a switch, and would exclude all users by no.
 func (r *reader) refusal(n *yaml.Node) string {
 	switch lower(strings.TrimSpace(n.Value)) {
 	case "no", "yes", "true", "false", "off", "on", "n", "y":
-		r.Wrong(n, "refuse is no switch but the text that refuses: write why, such as refuse: This site is for members; to refuse nothing, drop the key")
+		r.Wrong(n, "refuse is not a switch but the text of the refusal: write the reason, such as refuse: This site is for members; to refuse nothing, drop the key")
 		return ""
 	}
 	return r.text(n, "refuse")
@@ -149,9 +149,9 @@ func (r *reader) sliverTypes(n *yaml.Node) []string {
 	return list
 }
 
-// components reads names and ranges of components, as the inventory writes them.
-func (r *reader) components(n *yaml.Node, rules *Rules) *part {
-	p := &part{list: []int32{}}
+// components reads names and ranges of components, in the syntax of the inventory.
+func (r *reader) components(n *yaml.Node, rules *Rules) *componentSet {
+	p := &componentSet{list: []int32{}}
 	var texts []string
 	for _, item := range r.list(n, "components") {
 		texts = append(texts, item.Value)
@@ -166,7 +166,7 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *part {
 			continue
 		}
 		if names.Len() == 0 || names.Len() > maxNamed-r.named {
-			r.Wrong(item, "%q is no range of components, or too long; write it like pc1..pc20", item.Value)
+			r.Wrong(item, "%q is not a range of components, or too long; write it like pc1..pc20", item.Value)
 			return p
 		}
 		r.named += names.Len()
@@ -191,7 +191,7 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *part {
 	return p
 }
 
-func (r *reader) most(n *yaml.Node, what string, read func(*yaml.Node, string) int64) most {
+func (r *reader) maxima(n *yaml.Node, what string, read func(*yaml.Node, string) int64) maxima {
 	m := boundless
 	into := map[string]*int64{"user": &m.user, "slice": &m.slice, "project": &m.project}
 	r.Fields(n, what, []string{"user", "slice", "project"}, func(key string, n *yaml.Node) {
@@ -211,7 +211,7 @@ func (r *reader) lease(n *yaml.Node) (l lease) {
 		*into[key] = d
 	})
 	if l.longest > 0 && l.first > l.longest {
-		r.Wrong(n, "the first lease, %s, is longer than the longest, %s", sayTime(l.first), sayTime(l.longest))
+		r.Wrong(n, "the first lease, %s, is longer than the longest, %s", formatDuration(l.first), formatDuration(l.longest))
 	}
 	return l
 }
@@ -224,7 +224,7 @@ func (r *reader) terms(n *yaml.Node, rules *Rules) *terms {
 		case "url":
 			t.url = r.text(n, key)
 			u, err := url.Parse(t.url)
-			if t.url != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || !plain(t.url)) {
+			if t.url != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || !isPlain(t.url)) {
 				r.Wrong(n, "url %q must be a web address without blanks, such as https://testbed.example.org/terms", t.url)
 			}
 		case "accepted":
@@ -232,10 +232,10 @@ func (r *reader) terms(n *yaml.Node, rules *Rules) *terms {
 			if t.file == "" {
 				return
 			}
-			t.file = beside(r.File, t.file)
+			t.file = resolvePath(r.File, t.file)
 			text, err := yamlfile.Load(t.file, maxAccepted)
 			if err != nil {
-				r.Wrong(n, "the list of those who have accepted: %v; make it, with the URN of one user on each line", err)
+				r.Wrong(n, "the list of users who have accepted the terms: %v; make it, with the URN of one user on each line", err)
 				return
 			}
 			rules.files = append(rules.files, t.file)

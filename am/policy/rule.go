@@ -7,10 +7,10 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Rules are a policy file as it was read. They do not change.
+// Rules is a parsed policy file. It does not change.
 type Rules struct {
 	list []*Rule
-	// otherwise is for whom no rule fits; nil allows all.
+	// otherwise applies to users that match no rule; nil allows everything.
 	otherwise *Rule
 	file      string
 	files     []string // that were read
@@ -19,42 +19,44 @@ type Rules struct {
 
 // Rule is one entry of the file.
 type Rule struct {
-	// Name stands in refusals and in the log; "" for what holds otherwise.
+	// Name appears in refusals and in the log; "" for otherwise.
 	Name string
 	line int
 
 	who      []pattern // of users; none: all
 	projects []pattern // authorities of slices; none: all
 
-	types      []string // names of sliver types; nil: all
-	components *part    // nil: all
-	limits     [len(counted)]most
-	lease      lease
-	refuse     string // in these words; "" does not refuse
-	says       string
-	terms      *terms
-	// Why not another component or sliver type.
+	types      []string      // names of sliver types; nil: all
+	components *componentSet // nil: all
+	limits     [len(counted)]maxima
+	// lease limits the life of slivers; a zero time limits nothing.
+	lease  lease
+	refuse string // the text of the refusal; "" does not refuse
+	says   string
+	terms  *terms
+	// The reasons why another component or sliver type is refused.
 	noComponent, noType string
 }
 
-// part is a part of the site's components.
-type part struct {
+// componentSet is a subset of the site's components.
+type componentSet struct {
 	list []int32 // indexes in the inventory, ascending
 	text string  // as written
 }
 
-// most is how much may be held at one time; unlimited for any amount.
-type most struct{ user, slice, project int64 }
+// maxima are the largest amounts that may be held at one time; unlimited for any
+// amount.
+type maxima struct{ user, slice, project int64 }
 
 const unlimited = -1
 
 var (
-	boundless = most{unlimited, unlimited, unlimited}
-	noLimits  = [len(counted)]most{boundless, boundless, boundless}
+	boundless = maxima{unlimited, unlimited, unlimited}
+	noLimits  = [len(counted)]maxima{boundless, boundless, boundless}
 )
 
-// counted are what rules limit: by its key in the file, the word for one of it, and
-// its number in an Amount.
+// counted are the limited resources: the key in the file, the name of one unit, and the
+// number in an Amount.
 var counted = [...]struct {
 	key, one string
 	of       func(Amount) int64
@@ -67,8 +69,8 @@ var counted = [...]struct {
 // lease is how long slivers may live; a zero time limits nothing.
 type lease struct{ first, longest, renew time.Duration }
 
-// Files are the files that were read: when one of them changes, the rules are to
-// be read again.
+// Files returns the files that were read: read the rules again when one of them
+// changes.
 func (r *Rules) Files() []string {
 	if r == nil {
 		return nil
@@ -76,7 +78,7 @@ func (r *Rules) Files() []string {
 	return r.files
 }
 
-// Len is the number of rules.
+// Len returns the number of rules.
 func (r *Rules) Len() int {
 	if r == nil {
 		return 0
@@ -84,23 +86,23 @@ func (r *Rules) Len() int {
 	return len(r.list)
 }
 
-// find is the rule that decides; nil for none, so that all is allowed.
+// find returns the first rule that matches; nil if none does and everything is allowed.
 func (r *Rules) find(user, slice urn.URN) *Rule {
 	if r == nil {
 		return nil
 	}
 	who, project := nameOf(user.Authority, user.Name), nameOf(slice.Authority, "")
 	for _, x := range r.list {
-		if x.fits(user.Type, &who, &project) {
+		if x.matches(user.Type, &who, &project) {
 			return x
 		}
 	}
 	return r.otherwise
 }
 
-// fits tells whether the rule is for what somebody does in a slice of a project.
-// Who is of another type than user is fitted only by rules for all.
-func (x *Rule) fits(kind string, who, project *pattern) bool {
+// matches reports whether the rule applies to a caller in a slice of a project. Rules
+// with who apply only to callers of the URN type user.
+func (x *Rule) matches(kind string, who, project *pattern) bool {
 	if x.who != nil && (kind != urn.User || !anyCovers(x.who, who)) {
 		return false
 	}
@@ -116,12 +118,14 @@ func anyCovers(all []pattern, q *pattern) bool {
 	return false
 }
 
-// hides tells whether nobody for whom y is gets beyond x.
-func (x *Rule) hides(y *Rule) bool {
+// shadows reports whether x matches all users and projects that y matches, so that y
+// after x never applies.
+func (x *Rule) shadows(y *Rule) bool {
 	return coversAll(x.who, y.who) && coversAll(x.projects, y.projects)
 }
 
-// coversAll tells whether each of inner lies within one of outer; none is all.
+// coversAll reports whether each of inner is covered by one of outer; nil stands for
+// all names.
 func coversAll(outer, inner []pattern) bool {
 	if outer == nil {
 		return true

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// longestSpan is the longest time that a rule may name.
+// longestSpan is the longest duration that a rule may name.
 const longestSpan = 36500 * 24 * time.Hour
 
-// sayTime prints a time as people say it: 3d, 1d12h, 10m.
-func sayTime(d time.Duration) string {
+// formatDuration returns a duration in the form 3d, 1d12h or 10m.
+func formatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	text := ""
 	if d >= day {

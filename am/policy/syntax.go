@@ -8,8 +8,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// list is a list of texts that has at least one; a single text is a list of one.
-// An empty list is a mistake: whoever wrote it may have meant all, or nothing.
+// list reads a list of texts with at least one entry; a single text is a list of one.
+// An empty list is a mistake, because its meaning, everything or nothing, is unclear.
 func (r *reader) list(n *yaml.Node, what string) (list []*yaml.Node) {
 	before := r.Mistakes()
 	items := r.OneOrMore(n, what)
@@ -28,11 +28,11 @@ func (r *reader) list(n *yaml.Node, what string) (list []*yaml.Node) {
 	return list
 }
 
-// text is a text that experimenters can be told.
+// text reads a text for experimenters.
 func (r *reader) text(n *yaml.Node, what string) string {
 	text := r.Text(n, what)
-	if len(text) > maxSaid {
-		r.Wrong(n, "%s must have at most %d bytes", what, maxSaid)
+	if len(text) > maxText {
+		r.Wrong(n, "%s must have at most %d bytes", what, maxText)
 		return ""
 	}
 	return text
@@ -40,14 +40,14 @@ func (r *reader) text(n *yaml.Node, what string) string {
 
 func (r *reader) name(n *yaml.Node) string {
 	name := r.text(n, "name")
-	if name != "" && (!plain(name) || strings.ContainsAny(name, `"\`)) {
+	if name != "" && (!isPlain(name) || strings.ContainsAny(name, `"\`)) {
 		r.Wrong(n, "the name %q must be one word of plain letters, digits and hyphens", name)
 		return ""
 	}
 	return name
 }
 
-// plain tells that s is ASCII without blanks.
-func plain(s string) bool {
+// isPlain reports whether s is ASCII without blanks.
+func isPlain(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 }

@@ -7,20 +7,20 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// terms are terms and conditions that users have to accept first.
+// terms are terms of use that users must accept first.
 type terms struct {
 	url      string
 	file     string          // of those who have
 	accepted map[string]bool // keys of users
 }
 
-// missingMark is by what clients see that a refusal is about terms; they show the
-// web address that follows.
+// missingMark lets clients recognize a refusal because of terms; they show the web
+// address that follows.
 const missingMark = "[T&C-APPROVAL-MISSING]"
 
-// readAccepted reads the URN of a user on each line; what follows a blank, and
-// lines that begin with #, are remarks. A line that names no user counts for
-// nobody and is told.
+// readAccepted reads the URN of a user on each line. Text after a blank, and lines that
+// begin with #, are comments. It ignores lines without the URN of a user and returns a
+// problem for each.
 func readAccepted(text []byte, file string) (map[string]bool, []yamlfile.Problem) {
 	accepted := make(map[string]bool)
 	var problems []yamlfile.Problem
@@ -35,11 +35,11 @@ func readAccepted(text []byte, file string) (map[string]bool, []yamlfile.Problem
 		switch {
 		case err == nil && u.Type == urn.User:
 			accepted[u.Key()] = true
-		case len(problems) == maxRemarks: // enough is told
+		case len(problems) == maxRemarks: // enough problems
 		case err != nil:
-			problems = append(problems, yamlfile.Problem{File: file, Line: line, Msg: err.Error() + "; it counts for nobody"})
+			problems = append(problems, yamlfile.Problem{File: file, Line: line, Msg: err.Error() + "; the line is ignored"})
 		default:
-			problems = append(problems, yamlfile.Problem{File: file, Line: line, Msg: u.String() + " is no user; it counts for nobody"})
+			problems = append(problems, yamlfile.Problem{File: file, Line: line, Msg: u.String() + " is not a user; the line is ignored"})
 		}
 	}
 	return accepted, problems

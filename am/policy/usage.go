@@ -8,16 +8,15 @@ import (
 	"patchbay/am/urn"
 )
 
-// Amount is what is counted: nodes, and the cores and the disk, in MiB, that their
-// sliver types take.
+// Amount is a number of nodes, and the cores and the disk (in MiB) that their sliver
+// types take.
 type Amount struct{ Nodes, Cores, Disk int64 }
 
-// Held is what is held now: by a user, in a slice, in its project.
+// Held is what is held now: by a user, in a slice, and in its project.
 type Held struct{ User, Slice, Project Amount }
 
-// Usage counts what users, slices and projects hold. It observes the store, so
-// that decisions see what was staged before them. All methods may be called at
-// the same time.
+// Usage counts what users, slices and projects hold. It observes the store, so that
+// decisions see earlier staged changes. All methods may be called concurrently.
 type Usage struct {
 	mu       sync.RWMutex // guards all
 	holds    map[string]hold
@@ -27,26 +26,27 @@ type Usage struct {
 	undo     []change // since the last Publish or Rollback
 }
 
-// tally is what one of them holds. It is in its map while that is anything.
+// tally is the amount held by one user, slice or project. It is in its map while it is
+// not zero.
 type tally struct {
 	Amount
 	key string
 }
 
-// hold is what one sliver counts, and for whom.
+// hold is the share of one sliver in the tallies.
 type hold struct {
 	user, slice, project *tally
 	cores, disk          int64
 }
 
-// change is an entry of the undo log: what a sliver counted before.
+// change is an entry of the undo log: the previous share of a sliver.
 type change struct {
 	sliver string
 	before hold
 	held   bool
 }
 
-// NewUsage counts nothing until the store tells it what there is.
+// NewUsage returns a Usage that is empty until the store stages its slivers.
 func NewUsage() *Usage {
 	return &Usage{holds: make(map[string]hold), users: make(map[string]*tally), slices: make(map[string]*tally), projects: make(map[string]*tally)}
 }
@@ -64,31 +64,31 @@ func (u *Usage) Held(user, slice urn.URN) Held {
 	return Held{amount(u.users[user.Key()]), amount(u.slices[slice.Key()]), amount(u.projects[lower(slice.Authority)])}
 }
 
-// Stage takes over the slivers of a change set. A sliver that is released counts
-// for nobody, though its component is still being cleaned.
+// Stage applies the slivers of a change set. A released sliver is not counted, even
+// while its component is still being cleaned.
 func (u *Usage) Stage(cs store.ChangeSet) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, k := range cs.Delete {
 		if k.Kind == store.Slivers {
-			u.drop(k.ID)
+			u.remove(k.ID)
 		}
 	}
 	for _, r := range cs.Put {
 		if s, ok := r.Value.(am.Sliver); ok {
-			u.put(r.Key.ID, &s)
+			u.set(r.Key.ID, &s)
 		}
 	}
 }
 
-// Publish makes what was staged lasting.
+// Publish keeps what was staged.
 func (u *Usage) Publish() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.undo = nil
 }
 
-// Rollback forgets what was staged.
+// Rollback undoes what was staged.
 func (u *Usage) Rollback() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -106,10 +106,10 @@ func (u *Usage) Rollback() {
 	u.undo = nil
 }
 
-// put counts a sliver. Whose it is, and in which slice, never changes.
-func (u *Usage) put(id string, s *am.Sliver) {
+// set counts a sliver. Its user and its slice never change.
+func (u *Usage) set(id string, s *am.Sliver) {
 	if s.Status.Allocation == am.Unallocated {
-		u.drop(id)
+		u.remove(id)
 		return
 	}
 	before, held := u.holds[id]
@@ -121,9 +121,9 @@ func (u *Usage) put(id string, s *am.Sliver) {
 		u.count(before, -1)
 	}
 	h := hold{
-		user:    of(u.users, s.Creator.Key()),
-		slice:   of(u.slices, s.Slice.Key()),
-		project: of(u.projects, lower(s.Slice.Authority)),
+		user:    tallyOf(u.users, s.Creator.Key()),
+		slice:   tallyOf(u.slices, s.Slice.Key()),
+		project: tallyOf(u.projects, lower(s.Slice.Authority)),
 		cores:   s.Amount.Cores,
 		disk:    s.Amount.Disk,
 	}
@@ -131,7 +131,7 @@ func (u *Usage) put(id string, s *am.Sliver) {
 	u.count(h, 1)
 }
 
-func (u *Usage) drop(id string) {
+func (u *Usage) remove(id string) {
 	if before, held := u.holds[id]; held {
 		u.undo = append(u.undo, change{id, before, true})
 		delete(u.holds, id)
@@ -139,16 +139,16 @@ func (u *Usage) drop(id string) {
 	}
 }
 
-// of is the tally of key, or a new one.
-func of(all map[string]*tally, key string) *tally {
+// tallyOf returns the tally of key, or a new one.
+func tallyOf(all map[string]*tally, key string) *tally {
 	if t := all[key]; t != nil {
 		return t
 	}
 	return &tally{key: key}
 }
 
-// count adds what h counts, or takes it away. It undoes in the opposite order, so
-// there never are two tallies of one key.
+// count adds the share h to its tallies, or subtracts it. Rollback undoes in the
+// opposite order, so there are never two tallies of one key.
 func (u *Usage) count(h hold, sign int64) {
 	for _, x := range [...]struct {
 		in map[string]*tally

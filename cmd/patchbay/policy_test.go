@@ -23,7 +23,7 @@ func TestTheSamplePolicyFitsAFreshSiteWhenUncommented(t *testing.T) {
 		write(t, file, sample)
 		k.ok([]string{"check", file}, want...)
 	}
-	explained(text.String(), `rule "guests", for example.net:**+user+*: nothing new: This site is for members`, `rule "students", for example.org:course-*+user+*`, "whom no rule fits may have nothing")
+	explained(text.String(), `rule "guests", for example.net:**+user+*: nothing new: This site is for members`, `rule "students", for example.org:course-*+user+*`, "users that match no rule may reserve nothing")
 
 	// What has two signs needs a file first.
 	write(t, k.path("terms-accepted"), "")

@@ -36,7 +36,7 @@ func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 	for _, s := range rules.Sentences() {
 		k.good(c.Policy, "%s", s)
 	}
-	for _, p := range append(rules.Remarks(), rules.Strangers(k.authorities(c))...) {
+	for _, p := range append(rules.Remarks(), rules.UnmatchedPatterns(k.authorities(c))...) {
 		k.warn("", "%s", p)
 	}
 }
