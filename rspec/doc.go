@@ -39,8 +39,8 @@
 //
 // # Decisions
 //
-//   - several mistakes: all are reported by line. Code 6 goes before 1 and 4, and these before 12
-//     and 13: [RequestError].
+//   - several mistakes: all are reported by line. Code 4 goes before 6, 6 before 1, and 1 before
+//     13: [RequestError].
 //   - stored requests: they are read without today's limits and settings, so that a changed
 //     configuration never breaks Describe: [ReadOptions].
 //   - removed facts: the white space before them goes too, so that a manifest sent as a request
