@@ -16,9 +16,8 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// double is an agent that answers whatever a test wants: its end of a
-// connection.
-func double(t testing.TB, answer func(c *fdsocket.Conn)) *fdsocket.Conn {
+// agentDouble returns a connection to a simulated agent with the given behaviour.
+func agentDouble(t testing.TB, answer func(c *fdsocket.Conn)) *fdsocket.Conn {
 	t.Helper()
 	c, f, err := fdsocket.Pair()
 	check(t, err)
@@ -38,8 +37,8 @@ func double(t testing.TB, answer func(c *fdsocket.Conn)) *fdsocket.Conn {
 	return c
 }
 
-// answering reads the request, sends a and waits until it is read.
-func answering(a answer, files ...*os.File) func(c *fdsocket.Conn) {
+// answerWith reads the request, sends a and waits until it is read.
+func answerWith(a answer, files ...*os.File) func(c *fdsocket.Conn) {
 	return func(c *fdsocket.Conn) {
 		var r request
 		got, _ := c.Receive(&r, requestLimit, 3)
@@ -49,8 +48,8 @@ func answering(a answer, files ...*os.File) func(c *fdsocket.Conn) {
 	}
 }
 
-// descriptor makes a file of a descriptor.
-func descriptor(t testing.TB, fd int, err error) *os.File {
+// newFile makes a file of a descriptor.
+func newFile(t testing.TB, fd int, err error) *os.File {
 	t.Helper()
 	check(t, err)
 	f := os.NewFile(uintptr(fd), "test")
@@ -60,19 +59,19 @@ func descriptor(t testing.TB, fd int, err error) *os.File {
 
 func unixSocket(t testing.TB, kind int) *os.File {
 	fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
-	return descriptor(t, fd, err)
+	return newFile(t, fd, err)
 }
 
-// connected is one end of a connected pair.
-func connected(t testing.TB, kind int) *os.File {
+// connectedSocket returns one end of a connected pair.
+func connectedSocket(t testing.TB, kind int) *os.File {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
 	check(t, err)
-	descriptor(t, fds[1], nil)
-	return descriptor(t, fds[0], nil)
+	newFile(t, fds[1], nil)
+	return newFile(t, fds[0], nil)
 }
 
-// tcpPair is both ends of a TCP connection, and its listener.
+// tcpPair returns both ends of a TCP connection, and its listener.
 func tcpPair(t testing.TB) (listener, one *os.File) {
 	t.Helper()
 	var lc net.ListenConfig
@@ -92,7 +91,7 @@ func tcpPair(t testing.TB) (listener, one *os.File) {
 	return listener, one
 }
 
-func listeningUnix(t testing.TB) *os.File {
+func listeningSocket(t testing.TB) *os.File {
 	t.Helper()
 	l, err := net.Listen("unix", t.TempDir()+"/sock")
 	check(t, err)
@@ -103,14 +102,14 @@ func listeningUnix(t testing.TB) *os.File {
 	return f
 }
 
-func openDescriptors(t testing.TB) int {
+func countDescriptors(t testing.TB) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
 	check(t, err)
 	return len(list)
 }
 
-func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
+func TestHostileAgentFilesAreRefused(t *testing.T) {
 	regular, err := os.Create(t.TempDir() + "/file")
 	check(t, err)
 	defer regular.Close()
@@ -123,20 +122,20 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 	defer other.Close()
 	listener, tcp := tcpPair(t)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	datagram := descriptor(t, fd, err)
+	datagram := newFile(t, fd, err)
 	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	apart := descriptor(t, fd, err)
+	apart := newFile(t, fd, err)
 	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0)
-	netlink := descriptor(t, fd, err)
+	netlink := newFile(t, fd, err)
 	fd, err = unix.Open(t.TempDir(), unix.O_PATH, 0)
-	path := descriptor(t, fd, err)
+	path := newFile(t, fd, err)
 	fd, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0)
-	master := descriptor(t, fd, err)
+	master := newFile(t, fd, err)
 	check(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	check(t, err)
 	fd, err = unix.Open(fmt.Sprintf("/dev/pts/%d", number), unix.O_RDWR|unix.O_NOCTTY, 0)
-	slave := descriptor(t, fd, err)
+	slave := newFile(t, fd, err)
 
 	dial := func(network string) func(*fdsocket.Conn) error {
 		return func(c *fdsocket.Conn) error {
@@ -176,23 +175,23 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 		{"TCPListening", dial("tcp"), []*os.File{listener}, false},
 		{"TCPNotConnected", dial("tcp"), []*os.File{apart}, false},
 		{"TCPDatagram", dial("tcp"), []*os.File{datagram}, false},
-		{"TCPUnix", dial("tcp"), []*os.File{connected(t, unix.SOCK_STREAM)}, false},
+		{"TCPUnix", dial("tcp"), []*os.File{connectedSocket(t, unix.SOCK_STREAM)}, false},
 		{"TCPNetlink", dial("tcp"), []*os.File{netlink}, false},
 		{"TCPRegularFile", dial("tcp"), []*os.File{regular}, false},
 		{"TCPDevice", dial("tcp"), []*os.File{null}, false},
 		{"TCPPipe", dial("tcp"), []*os.File{pipe}, false},
 		{"TCPPathOnly", dial("tcp"), []*os.File{path}, false},
-		{"Unix", dial("unix"), []*os.File{connected(t, unix.SOCK_STREAM)}, true},
+		{"Unix", dial("unix"), []*os.File{connectedSocket(t, unix.SOCK_STREAM)}, true},
 		{"UnixNotConnected", dial("unix"), []*os.File{unixSocket(t, unix.SOCK_STREAM)}, false},
-		{"UnixPackets", dial("unix"), []*os.File{connected(t, unix.SOCK_SEQPACKET)}, false},
-		{"UnixDatagram", dial("unix"), []*os.File{connected(t, unix.SOCK_DGRAM)}, false},
+		{"UnixPackets", dial("unix"), []*os.File{connectedSocket(t, unix.SOCK_SEQPACKET)}, false},
+		{"UnixDatagram", dial("unix"), []*os.File{connectedSocket(t, unix.SOCK_DGRAM)}, false},
 		{"UnixTCP", dial("unix"), []*os.File{tcp}, false},
-		{"UnixListening", dial("unix"), []*os.File{listeningUnix(t)}, false},
+		{"UnixListening", dial("unix"), []*os.File{listeningSocket(t)}, false},
 		{"ListenTCP", listen("tcp"), []*os.File{listener}, true},
 		{"ListenTCPConnected", listen("tcp"), []*os.File{tcp}, false},
 		{"ListenTCPNotListening", listen("tcp"), []*os.File{apart}, false},
-		{"ListenTCPUnix", listen("tcp"), []*os.File{listeningUnix(t)}, false},
-		{"ListenUnix", listen("unix"), []*os.File{listeningUnix(t)}, true},
+		{"ListenTCPUnix", listen("tcp"), []*os.File{listeningSocket(t)}, false},
+		{"ListenUnix", listen("unix"), []*os.File{listeningSocket(t)}, true},
 		{"ListenUnixTCP", listen("unix"), []*os.File{listener}, false},
 		{"ListenUnixNotListening", listen("unix"), []*os.File{unixSocket(t, unix.SOCK_STREAM)}, false},
 		{"Terminal", terminal, []*os.File{master}, true},
@@ -212,7 +211,7 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 		{"HelloWithFile", func(c *fdsocket.Conn) error { _, err := Ping(t.Context(), c); return err }, []*os.File{null}, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			before := openDescriptors(t)
+			before := countDescriptors(t)
 			func() {
 				conn, f, err := fdsocket.Pair()
 				check(t, err)
@@ -220,7 +219,7 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 				check(t, err)
 				defer other.Close()
 				done := make(chan struct{})
-				go func() { defer close(done); answering(answer{}, c.files...)(other) }()
+				go func() { defer close(done); answerWith(answer{}, c.files...)(other) }()
 				err = c.call(conn)
 				conn.Close()
 				<-done
@@ -228,18 +227,18 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 					t.Errorf("right: %v, error: %v", c.right, err)
 				}
 			}()
-			if after := openDescriptors(t); after != before {
+			if after := countDescriptors(t); after != before {
 				t.Errorf("%d descriptors before, %d after", before, after)
 			}
 		})
 	}
 }
 
-// A file that blocks would take a thread for each that waits.
-func TestReceivedFilesDoNotBlock(t *testing.T) {
+// Waiting for a blocking file would take a thread for each.
+func TestReceivedFilesAreNonBlocking(t *testing.T) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0)
-	master := descriptor(t, fd, err)
-	p, err := Exec(t.Context(), double(t, answering(answer{}, master)), Command{Terminal: &Terminal{}}, nil)
+	master := newFile(t, fd, err)
+	p, err := Exec(t.Context(), agentDouble(t, answerWith(answer{}, master)), Command{Terminal: &Terminal{}}, nil)
 	check(t, err)
 	defer p.Close()
 	if err := p.Terminal.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
@@ -248,7 +247,7 @@ func TestReceivedFilesDoNotBlock(t *testing.T) {
 	if _, err := p.Terminal.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
-	k, err := Dial(t.Context(), double(t, answering(answer{}, connected(t, unix.SOCK_STREAM))), "unix", "/x", "")
+	k, err := Dial(t.Context(), agentDouble(t, answerWith(answer{}, connectedSocket(t, unix.SOCK_STREAM))), "unix", "/x", "")
 	check(t, err)
 	defer k.Close()
 	check(t, k.SetReadDeadline(time.Now().Add(10*time.Millisecond)))
@@ -257,7 +256,7 @@ func TestReceivedFilesDoNotBlock(t *testing.T) {
 	}
 }
 
-func TestAnswersOfAHostileAgent(t *testing.T) {
+func TestHostileAgentAnswers(t *testing.T) {
 	hello := func(ctx context.Context, c *fdsocket.Conn) error { _, err := Ping(ctx, c); return err }
 	for _, c := range []struct {
 		rule   string
@@ -267,12 +266,12 @@ func TestAnswersOfAHostileAgent(t *testing.T) {
 	}{
 		{"Nothing", func(c *fdsocket.Conn) { waitForClose(c) }, 50 * time.Millisecond, "deadline exceeded"},
 		{"End", func(c *fdsocket.Conn) { var r request; c.Receive(&r, requestLimit, 0) }, time.Minute, "EOF"},
-		{"ErrorIsCleaned", answering(answer{Error: "bad\x1b[2J\nnews\u202e" + strings.Repeat("x", 1000)}), time.Minute, "bad?[2J?news?xx"},
-		{"TooBig", answering(answer{Node: strings.Repeat("x", answerLimit)}), time.Minute, "too big"},
+		{"ErrorIsCleaned", answerWith(answer{Error: "bad\x1b[2J\nnews\u202e" + strings.Repeat("x", 1000)}), time.Minute, "bad?[2J?news?xx"},
+		{"TooBig", answerWith(answer{Node: strings.Repeat("x", answerLimit)}), time.Minute, "too big"},
 		{"NoExit", func(c *fdsocket.Conn) { c.Send(1) }, time.Minute, "cannot be read"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			err := hello(within(t, c.time), double(t, c.answer))
+			err := hello(withTimeout(t, c.time), agentDouble(t, c.answer))
 			if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 2*textLimit {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -281,30 +280,30 @@ func TestAnswersOfAHostileAgent(t *testing.T) {
 	t.Run("CancelEndsIt", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Millisecond, cancel)
-		if err := WaitUntilGone(ctx, double(t, waitForClose)); !errors.Is(err, context.Canceled) {
+		if err := WaitUntilGone(ctx, agentDouble(t, waitForClose)); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
 	t.Run("HoldAnswered", func(t *testing.T) {
-		if err := WaitUntilGone(t.Context(), double(t, answering(answer{Node: "x"}))); err == nil {
+		if err := WaitUntilGone(t.Context(), agentDouble(t, answerWith(answer{Node: "x"}))); err == nil {
 			t.Error("held")
 		}
 	})
 	t.Run("HoldEnds", func(t *testing.T) {
-		if err := WaitUntilGone(t.Context(), double(t, func(c *fdsocket.Conn) {})); err != nil {
+		if err := WaitUntilGone(t.Context(), agentDouble(t, func(c *fdsocket.Conn) {})); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("ProblemsAreBounded", func(t *testing.T) {
 		many := make([]string, 1000)
 		many[0] = "a\nb"
-		facts, err := Configure(t.Context(), double(t, answering(answer{Facts: &Facts{Problems: many}})), Configuration{})
+		facts, err := Configure(t.Context(), agentDouble(t, answerWith(answer{Facts: &Facts{Problems: many}})), Configuration{})
 		if err != nil || len(facts.Problems) != maxProblems || facts.Problems[0] != "a?b" {
 			t.Error(len(facts.Problems), err)
 		}
 	})
 	t.Run("NoFacts", func(t *testing.T) {
-		if _, err := Configure(t.Context(), double(t, answering(answer{})), Configuration{}); err == nil {
+		if _, err := Configure(t.Context(), agentDouble(t, answerWith(answer{})), Configuration{}); err == nil {
 			t.Error("configured")
 		}
 	})
@@ -312,7 +311,7 @@ func TestAnswersOfAHostileAgent(t *testing.T) {
 		null, err := os.Open(os.DevNull)
 		check(t, err)
 		defer null.Close()
-		p, err := Exec(t.Context(), double(t, func(c *fdsocket.Conn) {
+		p, err := Exec(t.Context(), agentDouble(t, func(c *fdsocket.Conn) {
 			var r request
 			got, _ := c.Receive(&r, requestLimit, 3)
 			closeAll(got)
@@ -330,7 +329,7 @@ func TestAnswersOfAHostileAgent(t *testing.T) {
 	})
 }
 
-// The agent's own side: requests from a host that is not as it should be.
+// The agent's side: invalid requests from the host.
 func TestWrongRequests(t *testing.T) {
 	n := newNode(t)
 	null, err := os.Open(os.DevNull)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestCommandsThatCannotWorkSayWhy(t *testing.T) {
+func TestUnavailableCommandsExplainWhy(t *testing.T) {
 	for name, c := range nodeCommands() {
 		if name == SudoName || name == "geni-get" || name == "nproc" || name == "free" {
 			continue
@@ -18,7 +18,7 @@ func TestCommandsThatCannotWorkSayWhy(t *testing.T) {
 	}
 }
 
-func TestFreeHasTheFormOfProcps(t *testing.T) {
+func TestFreePrintsLikeProcps(t *testing.T) {
 	u := Usage{Memory: 512 << 20, MemoryUsed: 100 << 20, MemoryFiles: 60 << 20}
 	for unit, want := range map[int64]string{
 		1 << 10: `               total        used        free      shared  buff/cache   available

@@ -28,7 +28,7 @@ func (n *node) configure(cfg Configuration) Facts {
 	return facts
 }
 
-// file is the content of a file of the node, "" if it is not there.
+// file returns the content of a file of the node, "" if there is none.
 func (n *node) file(name string) string {
 	n.t.Helper()
 	text, err := os.ReadFile(filepath.Join(n.root, name))
@@ -81,8 +81,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// state is what a test of idempotence compares: each file of the node with its
-// inode and times.
+// state returns each file of the node with its inode and times, for comparison.
 func (n *node) state() string {
 	n.t.Helper()
 	return n.line("root", "find /etc /home /var /root -printf '%p %i %m %U %G %C@ %T@ %l\\n' | grep -v '^/etc/.pwd.lock ' | sort")
@@ -144,10 +143,10 @@ func TestConfigureWithoutAnythingLeavesNoBlock(t *testing.T) {
 	}
 }
 
-func TestFormerMembers(t *testing.T) {
+func TestRemovedAccounts(t *testing.T) {
 	n := newNode(t)
 	n.configure(someKeys)
-	// Processes that end at nothing less, and fork as fast as they can.
+	// Processes that only SIGKILL ends, and that fork as fast as they can.
 	p, _, out := n.start(Command{User: "alice", Line: `trap '' TERM HUP; echo data > ~/data; echo started
 		f() { sleep 0.01; f & }; f & setsid sleep 1000 & while :; do sleep 0.01; done`})
 	if _, err := out.Read(make([]byte, 8)); err != nil {
@@ -204,7 +203,7 @@ func TestFormerMembers(t *testing.T) {
 	})
 }
 
-func TestConfigureIsNotLedOutOfAHome(t *testing.T) {
+func TestConfigureStaysInsideHomes(t *testing.T) {
 	n := newNode(t)
 	n.line("root", "echo secret > /root/secret; chmod 600 /root/secret; mkdir -m 755 /etc/keep; chmod 777 /var/lib")
 	cfg := someKeys
@@ -246,9 +245,8 @@ func TestConfigureIsNotLedOutOfAHome(t *testing.T) {
 	}
 }
 
-// A hard link to a file that its owner cannot read must not become the owner's
-// copy of it.
-func TestConfigureReadsKeysWithTheRightsOfTheAccount(t *testing.T) {
+// A hard link to a file that its owner cannot read must not reveal it to the owner.
+func TestConfigureReadsKeysAsTheAccount(t *testing.T) {
 	n := newNode(t)
 	n.line("root", "echo secret > /home/bob/secret; chmod 600 /home/bob/secret; mkdir /home/bob/.ssh; ln /home/bob/secret /home/bob/.ssh/authorized_keys; chown bob /home/bob/.ssh")
 	facts := n.configure(someKeys)
@@ -260,9 +258,8 @@ func TestConfigureReadsKeysWithTheRightsOfTheAccount(t *testing.T) {
 	}
 }
 
-// An account of the system stays as it is, without keys or rights, and the others
-// are made.
-func TestConfigureLeavesAccountsOfTheSystem(t *testing.T) {
+// A system account is left unchanged, without keys or rights; the other accounts are added.
+func TestConfigureLeavesSystemAccounts(t *testing.T) {
 	n := newNode(t)
 	before := n.file("etc/passwd")
 	facts := n.configure(Configuration{Hostname: "alpha", Accounts: []Account{
@@ -325,7 +322,7 @@ func TestConfigureRefuses(t *testing.T) {
 		})
 	}
 	after := n.state()
-	keep := func(s string) (kept []string) { // what may be there now: the host name and our empty folder
+	keep := func(s string) (kept []string) { // these may exist: the host name and the testbed's empty folder
 		for line := range strings.Lines(s) {
 			if !strings.Contains(line, "/etc/hostname ") && !strings.HasPrefix(line, "/etc ") && !strings.Contains(line, "patchbay") && !strings.HasPrefix(line, "/var") {
 				kept = append(kept, line)
@@ -338,7 +335,7 @@ func TestConfigureRefuses(t *testing.T) {
 	}
 }
 
-func TestImagesThatLackThings(t *testing.T) {
+func TestIncompleteImages(t *testing.T) {
 	t.Run("Sudo", func(t *testing.T) {
 		n := newNode(t)
 		n.line("root", "rm /etc/sudoers")
@@ -350,7 +347,7 @@ func TestImagesThatLackThings(t *testing.T) {
 		require.Tool(t, "sudo")
 		for mode, want := range map[uint32]bool{0o4755: true, 0o4111: false} {
 			root := newRoot(t)
-			path := filepath.Join(root, otherSudo) // of the host's root
+			path := filepath.Join(root, otherSudo) // belongs to the host's root
 			check(t, os.WriteFile(path, nil, 0o600))
 			check(t, unix.Chmod(path, mode))
 			n := startNode(t, root)
@@ -392,7 +389,7 @@ func TestImagesThatLackThings(t *testing.T) {
 }
 
 // Programs such as useradd write the same files.
-func TestConfigureTakesTheLockOfAccounts(t *testing.T) {
+func TestConfigureLocksAccounts(t *testing.T) {
 	n := newNode(t)
 	_, in, out := n.start(Command{User: "root", Line: `perl -e 'use Fcntl; open(F, ">", "/etc/.pwd.lock");
 		my $lock = pack("ssx4qqlx4", F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLK, $lock) or die; $| = 1; print "locked\n"; <STDIN>;

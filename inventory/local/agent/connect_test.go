@@ -34,9 +34,9 @@ func (n *node) connect(network, address, user string) (net.Conn, error) {
 	return c, err
 }
 
-// through proves that what l accepts is what c is the other end of, and
-// returns it.
-func through(t testing.TB, l net.Listener, c net.Conn) net.Conn {
+// checkConnected fails unless l accepts the connection whose other end is c, and returns the
+// accepted end.
+func checkConnected(t testing.TB, l net.Listener, c net.Conn) net.Conn {
 	t.Helper()
 	type deadline interface{ SetDeadline(time.Time) error }
 	check(t, l.(deadline).SetDeadline(time.Now().Add(30*time.Second)))
@@ -69,7 +69,7 @@ func TestListenAndDial(t *testing.T) {
 			l := n.listen(c.network, c.address, c.owner)
 			k, err := n.connect(c.network, strings.Replace(c.address, "0.0.0.0", "127.0.0.2", 1), "bob")
 			check(t, err)
-			through(t, l, k)
+			checkConnected(t, l, k)
 		})
 	}
 	t.Run("PortChosenByTheKernel", func(t *testing.T) {
@@ -77,11 +77,11 @@ func TestListenAndDial(t *testing.T) {
 		l := n.listen("tcp", "127.0.0.1:0", "bob")
 		k, err := n.connect("tcp", l.Addr().String(), "bob")
 		check(t, err)
-		through(t, l, k)
+		checkConnected(t, l, k)
 	})
 }
 
-func TestUnixSocketsHaveTheRightsOfTheAccount(t *testing.T) {
+func TestUnixSocketsUseTheRightsOfTheAccount(t *testing.T) {
 	n := newNode(t)
 	mode := func(path string) string { return n.line("root", "stat -c '%U %a' "+path) }
 	l := n.listen("unix", "/tmp/ssh-abc/agent.1", "bob")
@@ -97,7 +97,7 @@ func TestUnixSocketsHaveTheRightsOfTheAccount(t *testing.T) {
 	}
 	c, err := n.connect("unix", "/tmp/ssh-abc/agent.1", "bob")
 	check(t, err)
-	raw, err := through(t, l, c).(*net.UnixConn).SyscallConn()
+	raw, err := checkConnected(t, l, c).(*net.UnixConn).SyscallConn()
 	check(t, err)
 	check(t, raw.Control(func(fd uintptr) {
 		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -140,7 +140,7 @@ func TestUnixSocketsHaveTheRightsOfTheAccount(t *testing.T) {
 		l := n.listen("unix", "/tmp/ssh-abc/agent.1", "bob")
 		c, err := n.connect("unix", "/tmp/ssh-abc/agent.1", "bob")
 		check(t, err)
-		through(t, l, c)
+		checkConnected(t, l, c)
 	})
 }
 
@@ -181,8 +181,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Whoever starts again gets the queue in which connections wait already.
-func TestListenersThatAreKept(t *testing.T) {
+// A repeated call gets the listener with its pending connections.
+func TestSavedListeners(t *testing.T) {
 	n := newNode(t)
 	for _, c := range []struct{ network, address, dial string }{
 		{"tcp", "0.0.0.0:22", "127.64.3.4:22"},
@@ -193,7 +193,7 @@ func TestListenersThatAreKept(t *testing.T) {
 			n.listen(c.network, c.address, "").Close()
 			k, err := n.connect(c.network, c.dial, "bob")
 			check(t, err)
-			through(t, n.listen(c.network, c.address, ""), k)
+			checkConnected(t, n.listen(c.network, c.address, ""), k)
 			if l, err := Listen(t.Context(), n.dial(), c.network, c.address, "bob"); err == nil {
 				l.Close()
 				t.Error("an account that is not root has root's listener")
@@ -206,7 +206,7 @@ func TestListenersThatAreKept(t *testing.T) {
 		l := m.listen("unix", GeniSocket, "")
 		k, err := m.connect("unix", GeniSocket, "bob")
 		check(t, err)
-		through(t, l, k)
+		checkConnected(t, l, k)
 	})
 	t.Run("OthersAreNot", func(t *testing.T) {
 		m := &node{t: t, path: n.path}
@@ -218,8 +218,8 @@ func TestListenersThatAreKept(t *testing.T) {
 	})
 }
 
-// TestNodesDoNotReachTheirOwnAgent puts the agent's socket, by mistake open for
-// everybody, where the node can see it.
+// TestNodesDoNotReachTheirOwnAgent makes the agent's socket visible in the node, writable for
+// every user.
 func TestNodesDoNotReachTheirOwnAgent(t *testing.T) {
 	n := newNode(t)
 	check(t, os.Chmod(n.path, 0o666))
@@ -227,7 +227,7 @@ func TestNodesDoNotReachTheirOwnAgent(t *testing.T) {
 	check(t, os.Link(n.path, inside))
 	for _, user := range []string{"", "bob"} {
 		c, err := n.connect("unix", "/tmp/agent.sock", user)
-		check(t, err) // the kernel lets it in
+		check(t, err) // the kernel allows it
 		check(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 		if who, err := Ping(t.Context(), fdsocket.New(c.(*net.UnixConn))); err == nil {
 			t.Errorf("%q inside was told %+v", user, who)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// without is text without our blocks, as a reader would take them out.
-func without(text []byte) string {
+// withoutBlocks removes the testbed's blocks from text in a simple way.
+func withoutBlocks(text []byte) string {
 	var kept []string
 	lines := strings.SplitAfter(string(text), "\n")
 	for i := 0; i < len(lines); i++ {
@@ -49,8 +49,8 @@ func FuzzSetBlock(f *testing.F) {
 		if again := setBlock(slices.Clone(once), lines); !bytes.Equal(again, once) {
 			t.Errorf("not the same again:\n%q\n%q", once, again)
 		}
-		want := without(text)
-		if got := without(once); got != want && got != want+"\n" && strings.ReplaceAll(got, "\n", "") != strings.ReplaceAll(want, "\n", "") {
+		want := withoutBlocks(text)
+		if got := withoutBlocks(once); got != want && got != want+"\n" && strings.ReplaceAll(got, "\n", "") != strings.ReplaceAll(want, "\n", "") {
 			t.Errorf("lines of users:\n%q\nbefore\n%q", got, want)
 		}
 		if len(lines) == 0 && string(once) != want {
@@ -96,7 +96,7 @@ func FuzzAccounts(f *testing.F) {
 	})
 }
 
-// What a request says is looked at before anything is done with it.
+// A request is validated before anything is done.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"Op":"exec","Command":{"User":"bob","Line":"ls","Env":["A=b"],"Terminal":{"Name":"xterm","Rows":24,"Cols":80}}}`))
 	f.Add([]byte(`{"Op":"configure","Configuration":{"Hostname":"a","Accounts":[{"Login":"alice","Keys":["ssh-rsa A"]}],"Hosts":["1.2.3.4 b"]}}`))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// geniServer serves one connection of geni-get with serve and returns the path.
+// geniServer serves one connection of geni-get and returns the path of its socket.
 func geniServer(t testing.TB, serve func(c net.Conn)) string {
 	t.Helper()
 	path := t.TempDir() + "/geni"
@@ -69,7 +69,7 @@ func TestGeniGet(t *testing.T) {
 	}
 }
 
-func TestGeniGetOfAServerThatIsNone(t *testing.T) {
+func TestGeniGetOfABrokenServer(t *testing.T) {
 	for _, c := range []struct {
 		rule, reply, want string
 	}{
@@ -104,7 +104,7 @@ func TestGeniGetOfAServerThatIsNone(t *testing.T) {
 	})
 }
 
-func TestServeGeniForAHostileNode(t *testing.T) {
+func TestServeGeniInAHostileNode(t *testing.T) {
 	for _, c := range []struct {
 		rule, question, reply, want string
 	}{

@@ -14,7 +14,7 @@ func TestHalt(t *testing.T) {
 		}
 		shell, r := n.terminal("root", "trap '' TERM; trap 'echo hup; exit' HUP"+waiting)
 		check(t, Halt(t.Context(), n.dial()))
-		for line := ""; line != "hup\r\n"; { // what the signal ended in it is told first
+		for line := ""; line != "hup\r\n"; { // the trap's output comes first
 			var err error
 			if line, err = r.ReadString('\n'); err != nil {
 				t.Fatal(line, err)
@@ -42,6 +42,6 @@ func TestHalt(t *testing.T) {
 		if _, err := out.Read(make([]byte, 6)); err != nil {
 			t.Fatal(err)
 		}
-		check(t, Halt(within(t, 2*haltTime), n.dial()))
+		check(t, Halt(withTimeout(t, 2*haltTime), n.dial()))
 	})
 }

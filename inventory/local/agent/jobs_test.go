@@ -11,9 +11,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// groups makes groups "init" and "jobs" in a hierarchy of cgroups and returns
-// their folders.
-func groups(t testing.TB, hierarchy string) (beginning, jobs string) {
+// newGroups creates the cgroups "init" and "jobs" in a hierarchy and returns their folders.
+func newGroups(t testing.TB, hierarchy string) (beginning, jobs string) {
 	t.Helper()
 	above := filepath.Join(hierarchy, fmt.Sprintf("agent-test-%d-%d", os.Getpid(), time.Now().UnixNano()))
 	if err := os.Mkdir(above, 0o755); err != nil {
@@ -37,8 +36,8 @@ func groups(t testing.TB, hierarchy string) (beginning, jobs string) {
 	return beginning, jobs
 }
 
-// hierarchies are the mounted hierarchies of cgroups in which the test makes
-// groups: one of each version where there are both.
+// hierarchies returns the mounted cgroup hierarchies in which the test creates cgroups: one of
+// each version that is mounted.
 func hierarchies() []string {
 	var list []string
 	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids"} {
@@ -49,12 +48,12 @@ func hierarchies() []string {
 	return list
 }
 
-func TestJobsAreInTheirGroupFromTheStart(t *testing.T) {
+func TestJobsStartInTheirCgroup(t *testing.T) {
 	require.Root(t)
 	var jobs []*os.File
 	var starts, names []string
 	for _, h := range hierarchies() {
-		beginning, group := groups(t, h)
+		beginning, group := newGroups(t, h)
 		f, err := os.OpenFile(filepath.Join(group, "cgroup.procs"), os.O_WRONLY, 0)
 		check(t, err)
 		defer f.Close()
@@ -79,7 +78,7 @@ func TestJobsAreInTheirGroupFromTheStart(t *testing.T) {
 			}
 		}
 	}
-	// The first program, and what it forks at once.
+	// The program and a process that it forks immediately.
 	check(Command{Argv: []string{"/bin/cat", "/proc/self/cgroup"}})
 	check(Command{Line: "cat /proc/self/cgroup & wait"})
 	for _, dir := range starts {
@@ -90,8 +89,8 @@ func TestJobsAreInTheirGroupFromTheStart(t *testing.T) {
 	}
 }
 
-// What cannot be put under its limits is not started.
-func TestJobsThatCannotBePlacedEnd(t *testing.T) {
+// A process that cannot be moved into its cgroup is not started.
+func TestJobsOutsideOfTheirCgroupAreKilled(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	check(t, err)
 	defer full.Close()

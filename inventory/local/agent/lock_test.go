@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestLockSaysWhatFailed(t *testing.T) {
+func TestLockReportsErrors(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "lock"))
 	check(t, err)
 	if err := tryLock(f); err != nil {
@@ -21,7 +21,7 @@ func TestLockSaysWhatFailed(t *testing.T) {
 }
 
 // The kernel refuses to ignore SIGKILL; the runtime does not use signal 34.
-func TestSetActionSaysWhatFailed(t *testing.T) {
+func TestSetSignalActionReportsErrors(t *testing.T) {
 	if setSignalAction(unix.SIGKILL, ignored) == nil {
 		t.Error("SIGKILL counts as ignored")
 	}

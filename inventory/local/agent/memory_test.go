@@ -12,7 +12,7 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// realNodes starts nodes whose agent is the program as it is built for users.
+// realNodes starts nodes whose agent is the executable as built for users.
 func realNodes(t testing.TB, count int) []*node {
 	t.Helper()
 	require.Root(t)
@@ -40,8 +40,8 @@ func realNodes(t testing.TB, count int) []*node {
 	return nodes
 }
 
-// pss is the memory of a process in kB, what it shares counted in parts.
-func pss(t testing.TB, pid int) map[string]int {
+// proportionalMemory returns the memory of a process in kB, with shared pages counted in parts (PSS).
+func proportionalMemory(t testing.TB, pid int) map[string]int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	check(t, err)
@@ -53,9 +53,8 @@ func pss(t testing.TB, pid int) map[string]int {
 	return m
 }
 
-// mostMemory is what an agent that waits may have of its own, in kB: one that is
-// configured has 1,080 to 1,100. What it shares with those of other nodes is counted
-// once for all.
+// mostMemory bounds the private memory of an idle agent in kB: a configured one has 1,080 to
+// 1,100. Pages shared with agents of other nodes are counted once for all.
 const mostMemory = 1200
 
 func TestMemory(t *testing.T) {
@@ -64,7 +63,7 @@ func TestMemory(t *testing.T) {
 		t.Helper()
 		all, private := 0, 0
 		for _, n := range nodes {
-			m := pss(t, n.pid)
+			m := proportionalMemory(t, n.pid)
 			all += m["Pss"] / len(nodes)
 			private += m["Pss_Anon"] / len(nodes)
 		}

@@ -21,8 +21,7 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// stageName is what the test program is called as the step between a test and
-// the agent: it makes the node's root.
+// stageName is the name of the test program as the stage that creates the node's root.
 const stageName = "agent-test-stage"
 
 func TestMain(m *testing.M) {
@@ -42,19 +41,19 @@ func TestMain(m *testing.M) {
 		fmt.Println(strings.Join(os.Args, " "), os.Getuid())
 		os.Exit(0)
 	case stageName:
-		fmt.Fprintln(os.Stderr, "the stage of the test:", stage(os.Args[1]))
+		fmt.Fprintln(os.Stderr, "the stage of the test:", runStage(os.Args[1]))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
-// selfName is what the program is called that tells its words and its user.
+// selfName is the name of the test program when it prints its arguments and its user.
 const selfName = "agent-test-self"
 
-// realProgram is, where it is there, run as the agent instead.
+// realProgram is executed as the agent if it exists.
 const realProgram = "run/patchbay/bin/patchbay-local"
 
-// otherSudo is, where it is there, what the node finds as /usr/bin/sudo.
+// otherSudo is the node's /usr/bin/sudo if it exists.
 const otherSudo = "var/lib/other-sudo"
 
 func fileExists(path string) bool {
@@ -62,15 +61,14 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// firstID is the first id of the test nodes' user namespace: nobody's, and not
-// one that the testbed gives away.
+// firstID is the first id of the test nodes' user namespace. The testbed does not allocate it.
 const firstID = 0x6f000000
 
-// program is the agent's program in the node.
+// program is the path of the agent's executable in the node.
 const program = "run/patchbay/bin/agent"
 
-// node is a small node for a test: own namespaces, a root of the host's /usr
-// and a few files, confined as real nodes are, the agent as PID 1.
+// node is a small node for tests: with its own namespaces, a root of the host's /usr and a few
+// files, the sandbox of real nodes, and the agent as PID 1.
 type node struct {
 	t    testing.TB
 	root string
@@ -78,7 +76,7 @@ type node struct {
 	pid  int
 }
 
-// nodeFiles are what a node begins with, by path.
+// nodeFiles are the initial files of a node, by path.
 var nodeFiles = map[string]string{
 	"etc/passwd": "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n" +
 		"bob:x:1001:1001::/home/bob:/bin/bash\nsh:x:1002:1001::/nowhere:/bin/sh\n",
@@ -94,7 +92,7 @@ var nodeFolders = []string{
 	"dev/pts", "etc/skel", "etc/sudoers.d", "home/bob", "proc", "root", "run/patchbay/bin", "tmp", "usr", "var/lib",
 }
 
-// newRoot makes the files of a node.
+// newRoot creates the files of a node.
 func newRoot(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -114,18 +112,18 @@ func newRoot(t testing.TB) string {
 		check(t, err)
 		return os.Lchown(path, firstID, firstID)
 	}))
-	putProgram(t, dir)
+	copyProgram(t, dir)
 	check(t, os.Lchown(filepath.Join(dir, "home/bob"), firstID+1001, firstID+1001))
 	return dir
 }
 
-// putProgram puts the test program into a node, where others may run it.
-func putProgram(t testing.TB, dir string) {
+// copyProgram copies the test program into a node, executable for all users.
+func copyProgram(t testing.TB, dir string) {
 	t.Helper()
 	own, err := os.Executable()
 	check(t, err)
 	to := filepath.Join(dir, program)
-	if os.Link(own, to) != nil { // another file system
+	if os.Link(own, to) != nil { // on another file system
 		text, err := os.ReadFile(own)
 		check(t, err)
 		check(t, os.WriteFile(to, text, 0o755))
@@ -177,9 +175,8 @@ func startNode(t testing.TB, root string, jobs ...*os.File) *node {
 	return n
 }
 
-// stage makes root the root of this process's mount namespace and becomes the
-// agent.
-func stage(root string) error {
+// runStage makes root the root of this process's mount namespace and becomes the agent.
+func runStage(root string) error {
 	type mount struct {
 		source, target, kind string
 		flags                uintptr
@@ -219,8 +216,8 @@ func stage(root string) error {
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return err
 	}
-	if lo, err := net.InterfaceByName("lo"); err != nil || up(lo) != nil {
-		return fmt.Errorf("lo: %v, %v", err, up(lo))
+	if lo, err := net.InterfaceByName("lo"); err != nil || setUp(lo) != nil {
+		return fmt.Errorf("lo: %v, %v", err, setUp(lo))
 	}
 	runtime.LockOSThread()
 	if err := sandbox.Node(); err != nil {
@@ -233,8 +230,8 @@ func stage(root string) error {
 	return syscall.Exec(agent, []string{Argv0}, os.Environ())
 }
 
-// up sets an interface up.
-func up(i *net.Interface) error {
+// setUp enables an interface.
+func setUp(i *net.Interface) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -262,8 +259,7 @@ func (n *node) dial() *fdsocket.Conn {
 	return c
 }
 
-// start starts a command with pipes; it returns the ends of its input and
-// output.
+// start starts a command with pipes and returns the ends of its input and output.
 func (n *node) start(cmd Command) (p *Process, in, out *os.File) {
 	n.t.Helper()
 	theirIn, in := n.pipe()
@@ -287,7 +283,7 @@ func (n *node) pipe() (r, w *os.File) {
 	return r, w
 }
 
-// run runs a command and returns its output and its end.
+// run runs a command and returns its output and its exit.
 func (n *node) run(cmd Command) (string, Exit) {
 	n.t.Helper()
 	p, in, out := n.start(cmd)
@@ -318,7 +314,7 @@ func readAll(f *os.File) (string, error) {
 		k, err := f.Read(b)
 		text = append(text, b[:k]...)
 		if err != nil {
-			if err.Error() == "EOF" || strings.Contains(err.Error(), "input/output error") { // the latter ends a terminal
+			if err.Error() == "EOF" || strings.Contains(err.Error(), "input/output error") { // a closed terminal
 				return string(text), nil
 			}
 			return string(text), err
@@ -334,7 +330,7 @@ func queueSignal(pid int, s unix.Signal, info *[32]int32) error {
 	return nil
 }
 
-func within(t testing.TB, d time.Duration) context.Context {
+func withTimeout(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx

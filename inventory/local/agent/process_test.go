@@ -18,7 +18,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// terminal starts a line with a terminal and waits until it prints ready.
+// terminal runs a line in a terminal and waits until it prints ready.
 func (n *node) terminal(user, line string) (*Process, *bufio.Reader) {
 	n.t.Helper()
 	p, err := Exec(n.t.Context(), n.dial(), Command{User: user, Line: line, Terminal: &Terminal{Rows: 24, Cols: 80}}, nil)
@@ -26,11 +26,11 @@ func (n *node) terminal(user, line string) (*Process, *bufio.Reader) {
 	n.t.Cleanup(func() { p.Close() })
 	check(n.t, p.Terminal.SetReadDeadline(time.Now().Add(30*time.Second)))
 	r := bufio.NewReader(p.Terminal)
-	expect(n.t, r, "ready\r\n")
+	expectOutput(n.t, r, "ready\r\n")
 	return p, r
 }
 
-func expect(t testing.TB, r *bufio.Reader, want string) {
+func expectOutput(t testing.TB, r *bufio.Reader, want string) {
 	t.Helper()
 	if got, err := r.ReadString('\n'); err != nil || got != want {
 		t.Fatalf("got %q, %v; want %q", got, err, want)
@@ -39,7 +39,7 @@ func expect(t testing.TB, r *bufio.Reader, want string) {
 
 const waiting = "; echo ready; while :; do sleep 0.01; done"
 
-func TestTerminalIsOfTheCommand(t *testing.T) {
+func TestTerminalBelongsToTheCommand(t *testing.T) {
 	n := newNode(t)
 	t.Run("WindowChanges", func(t *testing.T) {
 		n := &node{t: t, path: n.path}
@@ -50,13 +50,13 @@ func TestTerminalIsOfTheCommand(t *testing.T) {
 			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 132})
 		}))
 		check(t, err)
-		expect(t, r, "50 132\r\n")
+		expectOutput(t, r, "50 132\r\n")
 	})
 	t.Run("KeysAreSignals", func(t *testing.T) {
 		n := &node{t: t, path: n.path}
 		p, r := n.terminal("bob", "stty -echo; trap 'echo interrupted; exit 3' INT"+waiting)
 		p.Terminal.WriteString("\x03")
-		expect(t, r, "interrupted\r\n")
+		expectOutput(t, r, "interrupted\r\n")
 		if exit, err := p.Wait(); err != nil || exit.Status != 3 {
 			t.Error(exit, err)
 		}
@@ -64,7 +64,7 @@ func TestTerminalIsOfTheCommand(t *testing.T) {
 	t.Run("IsControlling", func(t *testing.T) {
 		n := &node{t: t, path: n.path}
 		_, r := n.terminal("bob", "echo ready; echo through > /dev/tty")
-		expect(t, r, "through\r\n")
+		expectOutput(t, r, "through\r\n")
 	})
 	t.Run("LoginShell", func(t *testing.T) {
 		n := &node{t: t, path: n.path}
@@ -80,7 +80,7 @@ func TestTerminalIsOfTheCommand(t *testing.T) {
 	})
 }
 
-func TestPeerGone(t *testing.T) {
+func TestClientGone(t *testing.T) {
 	n := newNode(t)
 	for _, c := range []struct {
 		rule  string
@@ -109,8 +109,8 @@ func TestPeerGone(t *testing.T) {
 	})
 }
 
-// A shell that reads the end of its terminal before it has SIGHUP takes it for
-// the end of its input, and leaves its jobs alone.
+// A shell whose terminal ends before its SIGHUP takes that for the end of its input, and does not
+// end its jobs.
 func TestHangUpReachesTheJobsOfAShell(t *testing.T) {
 	n := newNode(t)
 	for range 30 {
@@ -128,7 +128,7 @@ func TestHangUpReachesTheJobsOfAShell(t *testing.T) {
 		runs := func() bool {
 			return strings.Contains(n.line("root", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "sleep 4321 ")
 		}
-		wait.Until(t, "the job", runs) // until then bash's own handler would take its signals
+		wait.Until(t, "the job", runs) // until then bash handles the signals itself
 		p.Close()
 		wait.Until(t, "the job's end", func() bool { return !runs() })
 	}
@@ -140,7 +140,7 @@ func TestSignalGoesToTheGroup(t *testing.T) {
 	wait.Until(t, "the shell inside", func() bool {
 		return strings.Contains(n.line("root", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "bash -c trap")
 	})
-	time.Sleep(20 * time.Millisecond) // until its trap stands
+	time.Sleep(20 * time.Millisecond) // until its trap is set
 	for _, number := range []int{0, -1, 65, int(unix.SIGTERM)} {
 		check(t, p.Signal(number))
 	}
@@ -197,12 +197,12 @@ func TestManyCommandsAtOnce(t *testing.T) {
 	}
 	group.Wait()
 	wait.Until(t, "zombies", func() bool { return n.line("root", "grep -l '^State:.Z' /proc/[0-9]*/status || true") == "" })
-	// The agent lets go of a terminal when it sees that its client has.
+	// The agent closes a terminal when it notices that its client has.
 	wait.Until(t, "the end of terminals", func() bool { return n.line("root", "ls /dev/pts") == "ptmx" })
 }
 
-// All signals, by kill and queued with any code that the kernel takes from a
-// process, also those that Go's runtime makes of its own faults.
+// All signals, sent by kill and queued with every code that the kernel accepts from a process,
+// including those that Go's runtime uses for its own faults.
 func TestSignalsFromInsideDoNotEndPID1(t *testing.T) {
 	n := newNode(t)
 	if text, exit := n.run(Command{User: "root", Argv: []string{"/" + program, "signals"}}); exit.Status != 0 {
@@ -217,7 +217,7 @@ func TestSignalsFromInsideDoNotEndPID1(t *testing.T) {
 	}
 }
 
-// sendSignals sends PID 1 what there is.
+// sendSignals sends all signals to PID 1.
 func sendSignals() error {
 	sent := 0
 	for range 20 {
@@ -238,9 +238,8 @@ func sendSignals() error {
 	return nil
 }
 
-// A user who stops its processes all the time, also when they are no programs
-// yet, stops only them: also while the agent allocates so much that its garbage
-// collector runs.
+// A user who permanently stops its processes, even before they execute a program, stops only
+// them, also while the agent allocates enough to start garbage collections.
 func TestChildrenStoppedBeforeTheirProgram(t *testing.T) {
 	n := newNode(t)
 	busy := Configuration{Hostname: "alpha", Hosts: slices.Repeat([]string{"127.64.0.1\tbeta"}, 3000)}
@@ -268,16 +267,16 @@ func TestChildrenStoppedBeforeTheirProgram(t *testing.T) {
 	}
 }
 
-// startStopped starts a command that may be stopped at once.
+// startStopped starts a command that may be stopped immediately.
 func (n *node) startStopped() {
 	n.t.Helper()
 	r, w := n.pipe()
-	p, err := Exec(within(n.t, time.Minute), n.dial(), Command{User: "bob", Argv: []string{"/bin/true"}}, []*os.File{r, w, w})
+	p, err := Exec(withTimeout(n.t, time.Minute), n.dial(), Command{User: "bob", Argv: []string{"/bin/true"}}, []*os.File{r, w, w})
 	check(n.t, err)
 	n.t.Cleanup(func() { p.Close() })
 }
 
-// stopOthers stops all other processes of its user, for ever.
+// stopOthers stops all other processes of its user, without end.
 func stopOthers() {
 	for {
 		unix.Kill(-1, unix.SIGSTOP)

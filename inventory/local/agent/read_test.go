@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Files of /proc tell no size, and may be longer than what is read at once.
+// Files of /proc report no size, and may be longer than one read.
 func TestReadFileReadsAll(t *testing.T) {
 	dir := t.TempDir()
 	for _, size := range []int{0, 1, 511, 512, 5000} {

@@ -2,7 +2,7 @@ package agent
 
 import "testing"
 
-func TestConfigureNamesTheServerFirstAndLeavesTheRest(t *testing.T) {
+func TestConfigurePutsTheNameServerFirst(t *testing.T) {
 	n := newNode(t)
 	n.line("root", "rm -f /etc/resolv.conf")
 	with, without := someKeys, someKeys

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-func TestWordsOfSudo(t *testing.T) {
+func TestParseSudo(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		line string
-		want sudoOptions // what is compared, below
+		want sudoOptions // the fields compared below
 	}{
 		{"CommandAndItsOptions", "ls -u x", sudoOptions{user: "root", command: []string{"ls", "-u", "x"}}},
 		{"FlagsTogether", "-nEH id", sudoOptions{user: "root", keepAll: true, setHome: true, command: []string{"id"}}},
@@ -40,7 +40,7 @@ func TestWordsOfSudo(t *testing.T) {
 	}
 }
 
-func FuzzWordsOfSudo(f *testing.F) {
+func FuzzParseSudo(f *testing.F) {
 	f.Add("-u\x00alice\x00A=1\x00id")
 	f.Fuzz(func(t *testing.T, text string) {
 		o, err := parseSudo(strings.Split(text, "\x00"))
@@ -50,8 +50,8 @@ func FuzzWordsOfSudo(f *testing.F) {
 	})
 }
 
-// With sudo -i and -s a shell takes the words for these words.
-func TestWordsForAShell(t *testing.T) {
+// With sudo -i and -s a shell must parse the same arguments again.
+func TestEscaped(t *testing.T) {
 	n := newNode(t)
 	words := []string{"printf", "%s|", "a b", "'", `"`, "~", "*", "\n", "-", "ä", "$((1+1))"}
 	if got, want := n.line("root", escaped(words)), "a b|'|\"|~|*|\n|-|ä|$((1+1))|"; got != want {

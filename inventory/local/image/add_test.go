@@ -22,8 +22,8 @@ import (
 // capability is that of ping: cap_net_raw, effective and permitted.
 const capability = "\x01\x00\x00\x02\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// state is what of a file an image keeps.
-func state(t testing.TB, path string) string {
+// fileState returns everything of a file that images keep.
+func fileState(t testing.TB, path string) string {
 	t.Helper()
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -43,7 +43,7 @@ func state(t testing.TB, path string) string {
 	return s
 }
 
-func added(t testing.TB, s *Store, from string) (root, said string) {
+func addImage(t testing.TB, s *Store, from string) (root, said string) {
 	t.Helper()
 	var b bytes.Buffer
 	if err := s.Add(t.Context(), "tiny", from, &b); err != nil {
@@ -56,10 +56,10 @@ func added(t testing.TB, s *Store, from string) (root, said string) {
 	return i.Root, b.String()
 }
 
-// full is a folder with everything that images keep, or leave out.
-func full(t testing.TB) string {
+// newFullFolder creates a folder with all kinds of files that images keep or leave out.
+func newFullFolder(t testing.TB) string {
 	t.Helper()
-	dir := small(t, map[string]string{"bin/ping": "ping", "bin/su": "su", "d/deep/file": "x", "etc/shadow": "root:*"})
+	dir := newSmallFolder(t, map[string]string{"bin/ping": "ping", "bin/su": "su", "d/deep/file": "x", "etc/shadow": "root:*"})
 	must := func(errs ...error) {
 		t.Helper()
 		for _, err := range errs {
@@ -90,11 +90,11 @@ func full(t testing.TB) string {
 	return dir
 }
 
-// checkFull compares what was made of a full folder with it.
+// checkFull compares an image with the full folder it was made of.
 func checkFull(t *testing.T, root, dir, said string) {
 	t.Helper()
 	for _, p := range []string{"bin", "bin/sh", "bin/ping", "etc", "etc/shadow", "d/deep", "d/deep/file", "d/same"} {
-		if got, want := state(t, filepath.Join(root, p)), state(t, filepath.Join(dir, p)); got != want {
+		if got, want := fileState(t, filepath.Join(root, p)), fileState(t, filepath.Join(dir, p)); got != want {
 			t.Errorf("%s\n got %s\nwant %s", p, got, want)
 		}
 	}
@@ -102,11 +102,11 @@ func checkFull(t *testing.T, root, dir, said string) {
 		"bin/su": "106755 0:50 1000000000",
 		"d":      "43775 1000:1000 1000000000",
 	} {
-		if got := state(t, filepath.Join(root, p)); got != want {
+		if got := fileState(t, filepath.Join(root, p)); got != want {
 			t.Errorf("%s\n got %s\nwant %s", p, got, want)
 		}
 	}
-	if got := state(t, root+"/d/out"); !strings.HasPrefix(got, "120777 7:8 ") || !strings.HasSuffix(got, " -> /etc/shadow") {
+	if got := fileState(t, root+"/d/out"); !strings.HasPrefix(got, "120777 7:8 ") || !strings.HasSuffix(got, " -> /etc/shadow") {
 		t.Errorf("the link is %s", got)
 	}
 	a, _ := os.Stat(root + "/bin/ping")
@@ -123,7 +123,7 @@ func checkFull(t *testing.T, root, dir, said string) {
 		t.Errorf("Add says\n%s", said)
 	}
 	for p, want := range map[string]string{"proc": "40555", "tmp": "41777", "root": "40700", "usr/local/bin": "40755", ".": "40755"} {
-		if got := state(t, filepath.Join(root, p)); !strings.HasPrefix(got, want+" 0:0 ") {
+		if got := fileState(t, filepath.Join(root, p)); !strings.HasPrefix(got, want+" 0:0 ") {
 			t.Errorf("%s is %s, want %s", p, got, want)
 		}
 	}
@@ -133,23 +133,23 @@ func checkFull(t *testing.T, root, dir, said string) {
 	}
 }
 
-func TestFolderIsCopiedWhole(t *testing.T) {
+func TestFolderIsCopiedCompletely(t *testing.T) {
 	require.Root(t)
-	dir := full(t)
-	root, said := added(t, openStore(t), dir)
+	dir := newFullFolder(t)
+	root, said := addImage(t, openStore(t), dir)
 	checkFull(t, root, dir, said)
 }
 
-func TestFolderOfOtherIDs(t *testing.T) {
+func TestFolderWithForeignIDs(t *testing.T) {
 	require.Root(t)
-	dir := small(t, map[string]string{"bin/su": "x"})
+	dir := newSmallFolder(t, map[string]string{"bin/su": "x"})
 	if err := os.Chown(dir+"/bin/su", 100000, 0); err != nil {
 		t.Fatal(err)
 	}
 	unix.Chmod(dir+"/bin/su", 0o6755)
 	unix.Setxattr(dir+"/bin/su", "security.capability", []byte(capability), 0)
-	root, said := added(t, openStore(t), dir)
-	if got := state(t, root+"/bin/su"); !strings.HasPrefix(got, "100755 65534:0 ") || strings.Contains(got, "capability") {
+	root, said := addImage(t, openStore(t), dir)
+	if got := fileState(t, root+"/bin/su"); !strings.HasPrefix(got, "100755 65534:0 ") || strings.Contains(got, "capability") {
 		t.Errorf("the file is %s", got)
 	}
 	if !strings.Contains(said, "1 files belonged to users or groups that nodes do not have") {
@@ -157,39 +157,39 @@ func TestFolderOfOtherIDs(t *testing.T) {
 	}
 }
 
-func TestFolderThatHoldsTheImages(t *testing.T) {
+func TestFolderThatContainsTheImages(t *testing.T) {
 	require.Root(t)
-	dir := small(t, nil)
+	dir := newSmallFolder(t, nil)
 	s, err := Open(dir + "/var/images")
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, _ := added(t, s, dir)
+	root, _ := addImage(t, s, dir)
 	if es, err := os.ReadDir(root + "/var"); err != nil || len(es) != 1 || es[0].Name() != "tmp" {
 		t.Errorf("the images were copied into themselves: %v, %v", es, err)
 	}
 }
 
-func TestWhatIsMountedIsNotCopied(t *testing.T) {
+func TestMountsAreNotCopied(t *testing.T) {
 	require.Root(t)
-	dir := small(t, map[string]string{"mnt/x": ""})
+	dir := newSmallFolder(t, map[string]string{"mnt/x": ""})
 	if err := unix.Mount("none", dir+"/mnt", "tmpfs", 0, "size=64k,mode=700"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir+"/mnt", unix.MNT_DETACH) })
 	os.WriteFile(dir+"/mnt/secret", nil, 0o600)
-	root, said := added(t, openStore(t), dir)
+	root, said := addImage(t, openStore(t), dir)
 	if es, err := os.ReadDir(root + "/mnt"); err != nil || len(es) != 0 || !strings.Contains(said, "the file systems mounted on 1 folders") {
 		t.Errorf("copied %v, %v\n%s", es, err, said)
 	}
 }
 
-func TestTarballIsUnpackedWhole(t *testing.T) {
+func TestTarballIsUnpackedCompletely(t *testing.T) {
 	require.Root(t)
 	gnutar := require.Tool(t, "tar")
-	dir := full(t)
+	dir := newFullFolder(t)
 	plain := t.TempDir() + "/image.tar"
-	// A tarball of all, its members with ./ before them, as mmdebstrap and docker export make them.
+	// Members begin with ./, as in tarballs of mmdebstrap and docker export.
 	if out, err := exec.Command(gnutar, "--format=pax", "--xattrs", "--xattrs-include=*", "--numeric-owner", "--sparse", "-C", dir, "-cf", plain, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -201,12 +201,12 @@ func TestTarballIsUnpackedWhole(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				from = t.TempDir() + "/image" // the name says nothing
+				from = t.TempDir() + "/image" // the name does not matter
 				if err := os.WriteFile(from, out, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			root, said := added(t, openStore(t), from)
+			root, said := addImage(t, openStore(t), from)
 			checkFull(t, root, dir, said)
 			if c.program == "" {
 				return
@@ -220,14 +220,14 @@ func TestTarballIsUnpackedWhole(t *testing.T) {
 			if err := os.WriteFile(cut, whole[:len(whole)/2], 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Add(t.Context(), "tiny", cut, &bytes.Buffer{}); err == nil || len(entries(t, s)) != 0 {
-				t.Errorf("half of it: got %v, left %q", err, entries(t, s))
+			if err := s.Add(t.Context(), "tiny", cut, &bytes.Buffer{}); err == nil || len(imageEntries(t, s)) != 0 {
+				t.Errorf("half of it: got %v, left %q", err, imageEntries(t, s))
 			}
 		})
 	}
 }
 
-func TestDecompressorIsMissing(t *testing.T) {
+func TestMissingDecompressor(t *testing.T) {
 	require.Root(t)
 	t.Setenv("PATH", t.TempDir())
 	from := t.TempDir() + "/image"
@@ -240,8 +240,8 @@ func TestDecompressorIsMissing(t *testing.T) {
 	}
 }
 
-// pack is a tarball of members; those of a small image come first.
-func pack(t testing.TB, members ...tar.Header) []byte {
+// newTarball returns a tarball with the members, after those of a small image.
+func newTarball(t testing.TB, members ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -265,19 +265,19 @@ func pack(t testing.TB, members ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-func file(name string) tar.Header {
+func fileHeader(name string) tar.Header {
 	return tar.Header{Name: name, Mode: 0o644, Size: 4, Typeflag: tar.TypeReg}
 }
 
-func link(name, to string) tar.Header {
+func linkHeader(name, to string) tar.Header {
 	return tar.Header{Name: name, Linkname: to, Mode: 0o777, Typeflag: tar.TypeSymlink}
 }
 
-func hard(name, to string) tar.Header {
+func hardLinkHeader(name, to string) tar.Header {
 	return tar.Header{Name: name, Linkname: to, Typeflag: tar.TypeLink}
 }
 
-func folder(name string) tar.Header {
+func folderHeader(name string) tar.Header {
 	return tar.Header{Name: name, Mode: 0o755, Typeflag: tar.TypeDir}
 }
 
@@ -290,35 +290,35 @@ func TestHostileTarballs(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		members []tar.Header
-		want    string // of the error; empty: taken
+		want    string // part of the error; empty: accepted
 	}{
-		{"Absolute", []tar.Header{file(outside + "/victim")}, "it is absolute"},
-		{"Upwards", []tar.Header{file("../victim")}, "it leads upwards"},
-		{"UpwardsInside", []tar.Header{file("etc/../victim")}, "it leads upwards"},
-		{"UpwardsFolder", []tar.Header{folder("a/..")}, "it leads upwards"},
-		{"ThroughLinkOut", []tar.Header{link("a", outside), file("a/victim")}, "through a link"},
-		{"ThroughLinkInside", []tar.Header{link("a", "etc"), file("a/passwd")}, "through a link"},
-		{"ThroughLinkUp", []tar.Header{link("a", "../../../.."), file("a/tmp/x")}, "through a link"},
-		{"ThroughDeepLink", []tar.Header{folder("a"), link("a/b", outside), file("a/b/c/victim")}, "through a link"},
-		{"FolderThroughLink", []tar.Header{link("a", outside), folder("a/new")}, "through a link"},
-		{"LinkThroughLink", []tar.Header{link("a", outside), link("a/new", "x")}, "through a link"},
-		{"ThroughFile", []tar.Header{file("a"), file("a/b")}, "through a link"},
-		{"HardLinkAbsolute", []tar.Header{hard("a", outside+"/victim")}, "it is absolute"},
-		{"HardLinkUpwards", []tar.Header{hard("a", "../../victim")}, "it leads upwards"},
-		{"HardLinkThroughLink", []tar.Header{link("l", outside), hard("a", "l/victim")}, "through a link"},
-		{"HardLinkToLink", []tar.Header{link("l", outside+"/victim"), hard("a", "l"), file("a")}, ""},
-		{"HardLinkToFolder", []tar.Header{hard("a", "etc")}, "is a folder"},
-		{"HardLinkToNothing", []tar.Header{hard("a", "nothing")}, "no such file"},
-		{"LinkIsReplacedNotFollowed", []tar.Header{link("a", outside+"/victim"), file("a")}, ""},
-		{"LinkToFolderIsReplaced", []tar.Header{link("a", outside), folder("a"), file("a/victim")}, ""},
-		{"HardLinkIsReplacedNotWritten", []tar.Header{file("a"), hard("b", "a"), {Name: "b", Mode: 0o644, Size: 9, Typeflag: tar.TypeReg}}, ""},
-		{"HardLinkToItself", []tar.Header{file("a"), hard("a", "a")}, ""},
-		{"FullFolderReplaced", []tar.Header{file("etc")}, "directory not empty"},
-		{"FileAsRoot", []tar.Header{hard(".", "bin/sh")}, "only a folder"},
+		{"Absolute", []tar.Header{fileHeader(outside + "/victim")}, "it is absolute"},
+		{"Upwards", []tar.Header{fileHeader("../victim")}, "it leads upwards"},
+		{"UpwardsInside", []tar.Header{fileHeader("etc/../victim")}, "it leads upwards"},
+		{"UpwardsFolder", []tar.Header{folderHeader("a/..")}, "it leads upwards"},
+		{"ThroughLinkOut", []tar.Header{linkHeader("a", outside), fileHeader("a/victim")}, "through a link"},
+		{"ThroughLinkInside", []tar.Header{linkHeader("a", "etc"), fileHeader("a/passwd")}, "through a link"},
+		{"ThroughLinkUp", []tar.Header{linkHeader("a", "../../../.."), fileHeader("a/tmp/x")}, "through a link"},
+		{"ThroughDeepLink", []tar.Header{folderHeader("a"), linkHeader("a/b", outside), fileHeader("a/b/c/victim")}, "through a link"},
+		{"FolderThroughLink", []tar.Header{linkHeader("a", outside), folderHeader("a/new")}, "through a link"},
+		{"LinkThroughLink", []tar.Header{linkHeader("a", outside), linkHeader("a/new", "x")}, "through a link"},
+		{"ThroughFile", []tar.Header{fileHeader("a"), fileHeader("a/b")}, "through a link"},
+		{"HardLinkAbsolute", []tar.Header{hardLinkHeader("a", outside+"/victim")}, "it is absolute"},
+		{"HardLinkUpwards", []tar.Header{hardLinkHeader("a", "../../victim")}, "it leads upwards"},
+		{"HardLinkThroughLink", []tar.Header{linkHeader("l", outside), hardLinkHeader("a", "l/victim")}, "through a link"},
+		{"HardLinkToLink", []tar.Header{linkHeader("l", outside+"/victim"), hardLinkHeader("a", "l"), fileHeader("a")}, ""},
+		{"HardLinkToFolder", []tar.Header{hardLinkHeader("a", "etc")}, "is a folder"},
+		{"HardLinkToNothing", []tar.Header{hardLinkHeader("a", "nothing")}, "no such file"},
+		{"LinkIsReplacedNotFollowed", []tar.Header{linkHeader("a", outside+"/victim"), fileHeader("a")}, ""},
+		{"LinkToFolderIsReplaced", []tar.Header{linkHeader("a", outside), folderHeader("a"), fileHeader("a/victim")}, ""},
+		{"HardLinkIsReplacedNotWritten", []tar.Header{fileHeader("a"), hardLinkHeader("b", "a"), {Name: "b", Mode: 0o644, Size: 9, Typeflag: tar.TypeReg}}, ""},
+		{"HardLinkToItself", []tar.Header{fileHeader("a"), hardLinkHeader("a", "a")}, ""},
+		{"FullFolderReplaced", []tar.Header{fileHeader("etc")}, "directory not empty"},
+		{"FileAsRoot", []tar.Header{hardLinkHeader(".", "bin/sh")}, "only a folder"},
 		{"RootKeepsItsMode", []tar.Header{{Name: "./", Mode: 0o4777, Uid: 1000, Typeflag: tar.TypeDir}}, ""},
 		{"Devices", []tar.Header{{Name: "dev/sda", Typeflag: tar.TypeBlock, Devmajor: 8, Mode: 0o666}, {Name: "dev/mem", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 1, Mode: 0o666}}, ""},
-		{"LongPath", []tar.Header{file(strings.Repeat("a/", 1501) + "a")}, "longer than 3000"},
-		{"LongName", []tar.Header{file(strings.Repeat("a", 256))}, "longer than 255"},
+		{"LongPath", []tar.Header{fileHeader(strings.Repeat("a/", 1501) + "a")}, "longer than 3000"},
+		{"LongName", []tar.Header{fileHeader(strings.Repeat("a", 256))}, "longer than 255"},
 		{"SetUIDOfOtherID", []tar.Header{{Name: "bin/su", Mode: 0o6755, Uid: 70000, Size: 4, Typeflag: tar.TypeReg, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": capability}}}, ""},
 		{"AttributesOfOverlays", []tar.Header{{Name: "a", Mode: 0o755, Typeflag: tar.TypeDir, PAXRecords: map[string]string{
 			"SCHILY.xattr.trusted.overlay.opaque": "y", "SCHILY.xattr.user.overlay.redirect": "/etc", "SCHILY.xattr.user.kept": "1"}}}, ""},
@@ -329,7 +329,7 @@ func TestHostileTarballs(t *testing.T) {
 			s := openStore(t)
 			from := t.TempDir() + "/image.tar"
 			// The account is in a folder of its own, so that etc is not empty.
-			body := bytes.Replace(pack(t, c.members...), []byte("xxxx"), []byte("root"), 1)
+			body := bytes.Replace(newTarball(t, c.members...), []byte("xxxx"), []byte("root"), 1)
 			if err := os.WriteFile(from, body, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -351,17 +351,17 @@ func TestHostileTarballs(t *testing.T) {
 				var st unix.Stat_t
 				unix.Lstat(path, &st)
 				if st.Uid > maxID || st.Gid > maxID || st.Uid == nobody && st.Mode&0o6000 != 0 {
-					t.Errorf("%s is %s", path, state(t, path))
+					t.Errorf("%s is %s", path, fileState(t, path))
 				}
 				if k := st.Mode & unix.S_IFMT; k != unix.S_IFREG && k != unix.S_IFDIR && k != unix.S_IFLNK {
-					t.Errorf("%s is %s", path, state(t, path))
+					t.Errorf("%s is %s", path, fileState(t, path))
 				}
-				if got := state(t, path); strings.Contains(got, "overlay") || strings.Contains(got, "capability") {
+				if got := fileState(t, path); strings.Contains(got, "overlay") || strings.Contains(got, "capability") {
 					t.Errorf("%s is %s", path, got)
 				}
 				return nil
 			})
-			if got := state(t, b.root); !strings.HasPrefix(got, "40755 0:0 ") {
+			if got := fileState(t, b.root); !strings.HasPrefix(got, "40755 0:0 ") {
 				t.Errorf("the root is %s", got)
 			}
 			switch c.name {
@@ -374,15 +374,15 @@ func TestHostileTarballs(t *testing.T) {
 					t.Errorf("Add says %s", said.String())
 				}
 			case "AttributesOfOverlays":
-				if !strings.Contains(state(t, b.root+"/a"), `user.kept="1"`) {
-					t.Errorf("the folder is %s", state(t, b.root+"/a"))
+				if !strings.Contains(fileState(t, b.root+"/a"), `user.kept="1"`) {
+					t.Errorf("the folder is %s", fileState(t, b.root+"/a"))
 				}
 			}
 		})
 	}
 }
 
-func TestNoTarballs(t *testing.T) {
+func TestInvalidTarballs(t *testing.T) {
 	require.Root(t)
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -393,8 +393,8 @@ func TestNoTarballs(t *testing.T) {
 		{"Text", "this is no tarball at all" + strings.Repeat("\n", 2000), "it is not a tarball"},
 		{"NothingButZeros", strings.Repeat("\x00", 10240), "the tarball is empty"},
 		{"Compressed", bomb.String(), "it is not a tarball"},
-		{"CutInAMember", string(pack(t, file("a"))[:2562]), `member "a": unexpected EOF`},
-		{"CutBetweenMembers", string(pack(t, file("a"))[:2048]), "ends after 2"},
+		{"CutInAMember", string(newTarball(t, fileHeader("a"))[:2562]), `member "a": unexpected EOF`},
+		{"CutBetweenMembers", string(newTarball(t, fileHeader("a"))[:2048]), "ends after 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from := t.TempDir() + "/x"
@@ -403,23 +403,23 @@ func TestNoTarballs(t *testing.T) {
 			if err := s.Add(t.Context(), "tiny", from, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if got := entries(t, s); len(got) != 0 {
+			if got := imageEntries(t, s); len(got) != 0 {
 				t.Errorf("left: %q", got)
 			}
 		})
 	}
 }
 
-// FuzzUnpack: whatever a tarball holds, nothing is made outside the root, and
-// nothing inside but files, folders and links of ids that nodes have.
+// Whatever a tarball contains, nothing is written outside the root, and inside only files, folders
+// and links with ids that nodes have.
 func FuzzUnpack(f *testing.F) {
 	for _, members := range [][]tar.Header{
-		{file("a"), hard("b", "a"), link("c", "/"), folder("d")},
-		{link("a", ".."), file("a/b")},
-		{folder("a"), link("a", "x"), file("../y")},
+		{fileHeader("a"), hardLinkHeader("b", "a"), linkHeader("c", "/"), folderHeader("d")},
+		{linkHeader("a", ".."), fileHeader("a/b")},
+		{folderHeader("a"), linkHeader("a", "x"), fileHeader("../y")},
 		{{Name: "p", Mode: 0o6755, Uid: 1 << 30, Size: 4, Typeflag: tar.TypeReg, PAXRecords: map[string]string{"SCHILY.xattr.user.x": "y"}}},
 	} {
-		f.Add(pack(f, members...))
+		f.Add(newTarball(f, members...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		require.Root(t)
@@ -433,7 +433,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer w.close()
-		w.maxTotal = 4 << 20 // a file of nothing but a hole can be of any size
+		w.maxTotal = 4 << 20 // a sparse file can have any size
 		w.unpack(bytes.NewReader(b))
 		filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
@@ -454,17 +454,17 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// A program that still writes when enough has been read must not be waited for.
+// A program that still writes after enough was read must not be waited for.
 func TestDecompressorOfAnEndlessStream(t *testing.T) {
 	require.Root(t)
 	require.Tool(t, "xz")
 	dir := t.TempDir()
-	// Nothing but headers, and far more of them than a pipe holds.
+	// Only headers, and far more of them than a pipe holds.
 	var headers []tar.Header
 	for range 3000 {
-		headers = append(headers, folder("d"))
+		headers = append(headers, folderHeader("d"))
 	}
-	if err := os.WriteFile(dir+"/x", pack(t, headers...), 0o600); err != nil {
+	if err := os.WriteFile(dir+"/x", newTarball(t, headers...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("xz", dir+"/x").CombinedOutput(); err != nil {
@@ -488,11 +488,10 @@ func TestDecompressorOfAnEndlessStream(t *testing.T) {
 	}
 }
 
-// TestHolesAreBounded: a member that is nothing but a hole takes no room in the
-// tarball, and as much time as it says it is long.
+// A sparse member takes no space in the tarball, but time for its full length.
 func TestHolesAreBounded(t *testing.T) {
 	require.Root(t)
-	dir := small(t, map[string]string{"hole": ""})
+	dir := newSmallFolder(t, map[string]string{"hole": ""})
 	if err := os.Truncate(dir+"/hole", 8<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -514,7 +513,7 @@ func TestHolesAreBounded(t *testing.T) {
 	}
 }
 
-func TestReleases(t *testing.T) {
+func TestDebianSuite(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"debian-12", "bookworm"}, {"debian-trixie", "trixie"}, {"my-debian-11", "bullseye"}, {"debian-unstable", "sid"}, {"debian-stable", "stable"},
 	} {
@@ -548,7 +547,7 @@ func TestDebian(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := entries(t, s); len(left) != 2 {
+	if left := imageEntries(t, s); len(left) != 2 {
 		t.Errorf("the folder holds %q", left)
 	}
 	cmd := exec.Command("/bin/sh", "-ec", `

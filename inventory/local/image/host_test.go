@@ -17,10 +17,10 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// planted is in everything of the fake host that no node may see.
+// planted is in every file of the fake host that no node may see.
 const planted = "PLANTED"
 
-// fakeHost makes a host's root file system: files by path, links by " -> ".
+// fakeHost creates a host's root file system: files by path, symbolic links as "-> TARGET".
 func fakeHost(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -62,13 +62,13 @@ func fakeHost(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func sum(text string) string {
+func md5Sum(text string) string {
 	s := md5.Sum([]byte(text))
 	return hex.EncodeToString(s[:])
 }
 
-// built is the skeleton of a fake host.
-func built(t *testing.T, root string) string {
+// buildFakeSkeleton builds the skeleton of a fake host.
+func buildFakeSkeleton(t *testing.T, root string) string {
 	t.Helper()
 	to := t.TempDir()
 	if err := buildSkeleton(t.Context(), root, to); err != nil {
@@ -77,7 +77,7 @@ func built(t *testing.T, root string) string {
 	return to
 }
 
-func TestSkeletonHoldsNothingOfTheOperator(t *testing.T) {
+func TestSkeletonContainsNothingOfTheOperator(t *testing.T) {
 	require.Root(t)
 	const bashrc = "# as shipped\n"
 	secret := planted + " token\n"
@@ -151,7 +151,7 @@ func TestSkeletonHoldsNothingOfTheOperator(t *testing.T) {
 		"etc/services":   secret, // another owner below
 		"etc/rpc":        secret, // writable to a group below
 		"etc/ethertypes": "-> /root/" + planted,
-		"etc/perl/a":     secret, // below a folder that is not for everybody
+		"etc/perl/a":     secret, // below a folder that is not public
 
 		"etc/passwd": "root:" + planted + ":0:0:" + planted + ":/home/" + planted + ":/opt/" + planted + "\n" +
 			"daemon:x:1:1:" + planted + ":/usr/local/" + planted + ":/usr/local/bin/" + planted + "\n" +
@@ -171,8 +171,8 @@ func TestSkeletonHoldsNothingOfTheOperator(t *testing.T) {
 		"var/lib/dpkg/alternatives/editor":  "auto\n/usr/bin/editor\n\n/usr/bin/vi\n30\n",
 		"var/lib/dpkg/alternatives/site":    "auto\n/usr/bin/site\n\n/opt/" + planted + "\n30\n",
 		"var/lib/dpkg/statoverride":         "root " + planted + " 710 /usr/bin/x\nroot shadow 2755 /usr/bin/y\n" + planted + " root 755 /z\n",
-		"var/lib/dpkg/status": "Package: bash\nStatus: install ok installed\nConffiles:\n /etc/bash.bashrc " + sum(bashrc) +
-			"\n /etc/login.defs " + sum("as shipped") + "\n /etc/perl/a " + sum(secret) + "\n /etc/ssh/ssh_config newconffile\nVersion: 1\n /etc/wgetrc " + sum(secret) + "\n",
+		"var/lib/dpkg/status": "Package: bash\nStatus: install ok installed\nConffiles:\n /etc/bash.bashrc " + md5Sum(bashrc) +
+			"\n /etc/login.defs " + md5Sum("as shipped") + "\n /etc/perl/a " + md5Sum(secret) + "\n /etc/ssh/ssh_config newconffile\nVersion: 1\n /etc/wgetrc " + md5Sum(secret) + "\n",
 		"var/lib/dpkg/status-old": secret,
 	}
 	root := fakeHost(t, files)
@@ -192,7 +192,7 @@ func TestSkeletonHoldsNothingOfTheOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	to := built(t, root)
+	to := buildFakeSkeleton(t, root)
 	got := map[string]bool{}
 	filepath.WalkDir(to, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -240,11 +240,11 @@ func TestSkeletonHoldsNothingOfTheOperator(t *testing.T) {
 	}
 }
 
-func TestSkeletonIsRootsWithSafeModes(t *testing.T) {
+func TestSkeletonOwnersAndModes(t *testing.T) {
 	require.Root(t)
 	root := fakeHost(t, map[string]string{"usr/bin/sudo": ""})
 	old := unix.Umask(0o077) // must not matter
-	to := built(t, root)
+	to := buildFakeSkeleton(t, root)
 	unix.Umask(old)
 	filepath.WalkDir(to, func(path string, e fs.DirEntry, err error) error {
 		var st unix.Stat_t
@@ -258,7 +258,7 @@ func TestSkeletonIsRootsWithSafeModes(t *testing.T) {
 		switch writable := st.Mode & 0o022; {
 		case e.Type() == fs.ModeSymlink || writable == 0:
 		case e.IsDir() && st.Mode&unix.S_ISVTX != 0: // tmp
-		case st.Mode&0o002 == 0 && st.Gid != 0: // var/mail and the like
+		case st.Mode&0o002 == 0 && st.Gid != 0: // var/mail and others
 		case st.Mode&0o002 == 0 && strings.HasPrefix(rel, "var/"):
 		default:
 			t.Errorf("%s has mode %o, group %d", rel, st.Mode&0o7777, st.Gid)
@@ -348,12 +348,12 @@ func TestAccountsOfNodes(t *testing.T) {
 	}
 }
 
-// enter runs a script as root of a node would see the skeleton of this host, but
-// on overlays that go away with the mount name space.
-func enter(t *testing.T, i string, script string) string {
+// runInSkeleton runs a script as root of a node sees the skeleton of this host, on temporary
+// overlays in a mount namespace.
+func runInSkeleton(t *testing.T, i string, script string) string {
 	t.Helper()
 	dir := t.TempDir()
-	// The overlays lie on a tmpfs: the folder of tests may be an overlay itself.
+	// The overlays are on a tmpfs, since the tests' folder may be an overlay itself.
 	cmd := exec.Command("/bin/sh", "-ec", `
 		mount -t tmpfs none "$D"; cd "$D"; mkdir up work usrup usrwork m
 		mount -t overlay none -o "lowerdir=$I,upperdir=up,workdir=work" m
@@ -372,7 +372,7 @@ func enter(t *testing.T, i string, script string) string {
 	return string(out)
 }
 
-func TestSkeletonOfThisHostIsASystem(t *testing.T) {
+func TestSkeletonOfThisHostWorks(t *testing.T) {
 	require.Root(t)
 	s := openStore(t)
 	key, i, err := s.Find(t.Context(), Host)
@@ -383,7 +383,7 @@ func TestSkeletonOfThisHostIsASystem(t *testing.T) {
 		t.Errorf("the image is %+v", i)
 	}
 	t.Run("Accounts", func(t *testing.T) {
-		out := enter(t, i.Root, `
+		out := runInSkeleton(t, i.Root, `
 			id; useradd -m -s /bin/bash exp1; su - exp1 -c 'id -un; pwd; echo $PATH'; getent passwd nobody
 			getent services ssh; perl -e 'print "perl\n"'; ls -ld /tmp /root | cut -d' ' -f1; usermod -p '*' exp1; passwd -S exp1 | cut -d' ' -f1,2`)
 		for _, want := range []string{"uid=0(root)", "exp1\n/home/exp1\n/usr/local/bin", "nobody:x:65534", "22/tcp", "perl\n", "drwxrwxrwt", "exp1 L"} {
@@ -394,8 +394,8 @@ func TestSkeletonOfThisHostIsASystem(t *testing.T) {
 	})
 	t.Run("Packages", func(t *testing.T) {
 		require.Tool(t, "dpkg-deb")
-		t.Setenv("DEB", hello(t))
-		out := enter(t, i.Root, `dpkg -i /tmp/a.deb; hello-patchbay; dpkg -l bash hello-patchbay | grep ^ii | cut -c1-18; dpkg -S /usr/bin/hello-patchbay
+		t.Setenv("DEB", buildPackage(t))
+		out := runInSkeleton(t, i.Root, `dpkg -i /tmp/a.deb; hello-patchbay; dpkg -l bash hello-patchbay | grep ^ii | cut -c1-18; dpkg -S /usr/bin/hello-patchbay
 			apt-cache policy bash | sed -n 2p; apt-get check; dpkg -r hello-patchbay; dpkg --audit | head -5`)
 		for _, want := range []string{"Setting up hello-patchbay", "hello from a package", "ii  bash", "hello-patchbay: /usr/bin/hello-patchbay", "Installed: ", "Removing hello-patchbay"} {
 			if !strings.Contains(out, want) {
@@ -408,7 +408,7 @@ func TestSkeletonOfThisHostIsASystem(t *testing.T) {
 	})
 	t.Run("Sudo", func(t *testing.T) {
 		require.Tool(t, "sudo")
-		out := enter(t, i.Root, `useradd -m exp1; echo 'exp1 ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/patchbay; chmod 440 /etc/sudoers.d/patchbay
+		out := runInSkeleton(t, i.Root, `useradd -m exp1; echo 'exp1 ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/patchbay; chmod 440 /etc/sudoers.d/patchbay
 			visudo -c; su exp1 -c 'sudo -n id -un'`)
 		if !strings.HasSuffix(out, "root\n") || !strings.Contains(out, "/etc/sudoers: parsed OK") {
 			t.Errorf("sudo says\n%s", out)
@@ -418,14 +418,14 @@ func TestSkeletonOfThisHostIsASystem(t *testing.T) {
 		if _, err := os.Stat("/usr/bin/python3"); err != nil {
 			t.Skip("this host has no python3")
 		}
-		if out := enter(t, i.Root, `/usr/bin/python3 -c 'import ssl, pwd; print(pwd.getpwuid(0).pw_dir, len(ssl.create_default_context().get_ca_certs()) > 50)'`); out != "/root True\n" {
+		if out := runInSkeleton(t, i.Root, `/usr/bin/python3 -c 'import ssl, pwd; print(pwd.getpwuid(0).pw_dir, len(ssl.create_default_context().get_ca_certs()) > 50)'`); out != "/root True\n" {
 			t.Errorf("python says %q", out)
 		}
 	})
 }
 
-// hello is a package made by dpkg-deb.
-func hello(t *testing.T) string {
+// buildPackage builds a package with dpkg-deb.
+func buildPackage(t *testing.T) string {
 	dir := t.TempDir()
 	os.MkdirAll(dir+"/p/DEBIAN", 0o755)
 	os.MkdirAll(dir+"/p/usr/bin", 0o755)

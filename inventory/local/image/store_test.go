@@ -28,8 +28,8 @@ func openStore(t testing.TB) *Store {
 	return s
 }
 
-// small is the least folder that is an image.
-func small(t testing.TB, files map[string]string) string {
+// newSmallFolder creates the smallest folder that can be an image.
+func newSmallFolder(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	all := map[string]string{"bin/sh": "#!/bin/busybox sh\n", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n"}
@@ -49,8 +49,8 @@ func small(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// entries are what the folder of images holds beside the lock.
-func entries(t testing.TB, s *Store) []string {
+// imageEntries returns the entries of the folder of images, except the lock.
+func imageEntries(t testing.TB, s *Store) []string {
 	t.Helper()
 	es, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -65,7 +65,7 @@ func entries(t testing.TB, s *Store) []string {
 	return names
 }
 
-func unused(string) bool { return false }
+func neverUsed(string) bool { return false }
 
 func TestNames(t *testing.T) {
 	for name, want := range map[string]bool{
@@ -91,10 +91,10 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestLifeOfAnImage(t *testing.T) {
+func TestImageLifecycle(t *testing.T) {
 	require.Root(t)
 	s := openStore(t)
-	from := small(t, map[string]string{"usr/lib/x": "one"})
+	from := newSmallFolder(t, map[string]string{"usr/lib/x": "one"})
 	var said bytes.Buffer
 	if err := s.Add(t.Context(), "tiny", from, &said); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestLifeOfAnImage(t *testing.T) {
 		t.Errorf("the folder of images has mode %v", st.Mode())
 	}
 
-	// Contents in use outlive the name, and equal ones are taken again.
+	// Contents in use survive their name, and equal contents are used again.
 	used := func(k string) bool { return k == key }
 	if err := s.Remove("tiny", used); err != nil {
 		t.Fatal(err)
@@ -143,23 +143,23 @@ func TestLifeOfAnImage(t *testing.T) {
 	if after, err := os.Stat(i.Root); err != nil || !os.SameFile(before, after) {
 		t.Errorf("equal contents were not taken again (%v)", err)
 	}
-	if err := s.Remove("tiny", unused); err != nil {
+	if err := s.Remove("tiny", neverUsed); err != nil {
 		t.Fatal(err)
 	}
-	if left := entries(t, s); len(left) != 0 {
+	if left := imageEntries(t, s); len(left) != 0 {
 		t.Errorf("left: %q", left)
 	}
-	if err := s.Remove("tiny", unused); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "add it") {
+	if err := s.Remove("tiny", neverUsed); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "add it") {
 		t.Errorf("Remove of what is not there: got %v", err)
 	}
-	for _, err := range []error{s.Remove(Host, unused), s.Add(t.Context(), Host, from, &said), s.Add(t.Context(), "../x", from, &said), s.Remove("../x", unused)} {
+	for _, err := range []error{s.Remove(Host, neverUsed), s.Add(t.Context(), Host, from, &said), s.Add(t.Context(), "../x", from, &said), s.Remove("../x", neverUsed)} {
 		if err == nil {
 			t.Error("host or a path was added or removed")
 		}
 	}
 }
 
-func TestKeyNamesContents(t *testing.T) {
+func TestKeyIdentifiesContent(t *testing.T) {
 	require.Root(t)
 	root := t.TempDir()
 	hash := func() string {
@@ -211,12 +211,12 @@ func TestKeyNamesContents(t *testing.T) {
 	}
 }
 
-func TestHostIsMadeAgainWhenItChanges(t *testing.T) {
+func TestHostIsRebuiltWhenItChanges(t *testing.T) {
 	require.Root(t)
 	root := fakeHost(t, nil)
 	s := openStore(t)
 	s.host = root
-	var built []string // when the image began to be made, and how that ended
+	var built []string // the calls of Building, and their results
 	s.Building = func(anew bool) func(error) {
 		return func(err error) { built = append(built, fmt.Sprint(anew, " ", err)) }
 	}
@@ -234,7 +234,7 @@ func TestHostIsMadeAgainWhenItChanges(t *testing.T) {
 	if find() != one {
 		t.Error("the same host has two keys")
 	}
-	other, err := Open(s.dir) // another process
+	other, err := Open(s.dir) // as in another process
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestHostIsMadeAgainWhenItChanges(t *testing.T) {
 	if key, _, err := other.Find(t.Context(), Host); err != nil || key != one {
 		t.Errorf("another process finds %s, %v; want %s", key, err, one)
 	}
-	time.Sleep(10 * time.Millisecond) // the clock of the file system
+	time.Sleep(10 * time.Millisecond) // the resolution of the file system's clock
 	if err := os.WriteFile(root+"/etc/passwd", []byte("root:x:0:0:root:/root:/bin/sh\nnew:x:999:999::/:/bin/sh\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -256,18 +256,18 @@ func TestHostIsMadeAgainWhenItChanges(t *testing.T) {
 	if err := s.Sweep(func(key string) bool { return key == one }); err != nil {
 		t.Fatal(err)
 	}
-	if got := entries(t, s); !slices.Contains(got, one) || !slices.Contains(got, two) || len(got) != 3 {
+	if got := imageEntries(t, s); !slices.Contains(got, one) || !slices.Contains(got, two) || len(got) != 3 {
 		t.Errorf("while both are used there are %q", got)
 	}
-	if err := s.Sweep(unused); err != nil {
+	if err := s.Sweep(neverUsed); err != nil {
 		t.Fatal(err)
 	}
-	if got := entries(t, s); !slices.Equal(got, []string{"host", two}) {
+	if got := imageEntries(t, s); !slices.Equal(got, []string{"host", two}) {
 		t.Errorf("in the end there are %q", got)
 	}
 }
 
-func TestSweepTakesWhatACrashLeft(t *testing.T) {
+func TestSweepRemovesTheRestOfACrash(t *testing.T) {
 	require.Root(t)
 	s := openStore(t)
 	b, err := s.startBuild(t.Context())
@@ -282,22 +282,22 @@ func TestSweepTakesWhatACrashLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Sweep(unused); err != nil {
+	if err := s.Sweep(neverUsed); err != nil {
 		t.Fatal(err)
 	}
-	if got := entries(t, s); !slices.Equal(got, []string{filepath.Base(b.dir)}) {
+	if got := imageEntries(t, s); !slices.Equal(got, []string{filepath.Base(b.dir)}) {
 		t.Errorf("while one is in the making there are %q", got)
 	}
-	b.folder.Close() // its maker dies
-	if err := s.Sweep(unused); err != nil {
+	b.folder.Close() // its process dies
+	if err := s.Sweep(neverUsed); err != nil {
 		t.Fatal(err)
 	}
-	if got := entries(t, s); len(got) != 0 {
+	if got := imageEntries(t, s); len(got) != 0 {
 		t.Errorf("left: %q", got)
 	}
 }
 
-func TestNothingIsRemovedUnderAMount(t *testing.T) {
+func TestMountsPreventRemoval(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()
 	at := filepath.Join(dir, "a", "b")
@@ -317,10 +317,10 @@ func TestNothingIsRemovedUnderAMount(t *testing.T) {
 	}
 }
 
-func TestTwoAddsAtOnce(t *testing.T) {
+func TestConcurrentAdds(t *testing.T) {
 	require.Root(t)
 	s := openStore(t)
-	from := small(t, nil)
+	from := newSmallFolder(t, nil)
 	var wg sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
@@ -354,8 +354,8 @@ func TestTwoAddsAtOnce(t *testing.T) {
 	if names, _ := s.Names(); len(names) != 6 {
 		t.Errorf("the images are %q", names)
 	}
-	if n := len(entries(t, s)); n != 10 {
-		t.Errorf("the folder holds %q", entries(t, s))
+	if n := len(imageEntries(t, s)); n != 10 {
+		t.Errorf("the folder holds %q", imageEntries(t, s))
 	}
 }
 
@@ -364,15 +364,15 @@ func TestInterruptedAddLeavesNothing(t *testing.T) {
 	s := openStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Add(ctx, "tiny", small(t, nil), &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
+	if err := s.Add(ctx, "tiny", newSmallFolder(t, nil), &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if got := entries(t, s); len(got) != 0 {
+	if got := imageEntries(t, s); len(got) != 0 {
 		t.Errorf("left: %q", got)
 	}
 }
 
-func TestWhatIsNoImage(t *testing.T) {
+func TestInvalidImages(t *testing.T) {
 	require.Root(t)
 	for _, c := range []struct {
 		name string
@@ -393,13 +393,13 @@ func TestWhatIsNoImage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := openStore(t)
-			dir := small(t, nil)
+			dir := newSmallFolder(t, nil)
 			c.edit(dir)
 			err := s.Add(t.Context(), "tiny", dir, &bytes.Buffer{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if got := entries(t, s); len(got) != 0 {
+			if got := imageEntries(t, s); len(got) != 0 {
 				t.Errorf("left: %q", got)
 			}
 		})

@@ -18,21 +18,20 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// creatorArgv0 is the name under which the test binary runs as a program that
-// makes nodes until it is killed.
+// creatorArgv0 is the name of the test binary as a program that creates nodes until it is killed.
 const creatorArgv0 = "node-creator"
 
-// creation is what a creator is told.
-type creation struct {
+// creatorOptions are the options of a creator.
+type creatorOptions struct {
 	State, Instance string
 	Specs           []Spec
-	Once            bool // not again and again
+	Once            bool // do not repeat
 }
 
-// create makes nodes, two at a time, says of each that runs so, and begins anew
-// with removing it. It never ends by itself.
-func create() {
-	var c creation
+// runCreator creates nodes, two at a time, prints each that runs, and starts again by removing it.
+// It does not return.
+func runCreator() {
+	var c creatorOptions
 	if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
 		panic(err)
 	}
@@ -69,8 +68,8 @@ func create() {
 	select {}
 }
 
-// startCreator runs a creator; its output tells of nodes that run.
-func startCreator(t *testing.T, c creation) (*exec.Cmd, io.Reader) {
+// startCreator starts a creator, which prints running nodes.
+func startCreator(t *testing.T, c creatorOptions) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	in, err := json.Marshal(c)
 	must(t, err)
@@ -83,7 +82,7 @@ func startCreator(t *testing.T, c creation) (*exec.Cmd, io.Reader) {
 	must(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
-		cmd.Wait() // its end is what the test is about
+		cmd.Wait() // any exit status is fine
 	})
 	return cmd, out
 }
@@ -97,19 +96,19 @@ func specs(image Image, n int) []Spec {
 	return all
 }
 
-// TestKilledAtAnyInstantNothingIsLeft kills a creator of nodes again and again:
-// what it left is inside its groups, and can be found and removed.
-func TestKilledAtAnyInstantNothingIsLeft(t *testing.T) {
+// A creator of nodes is killed repeatedly. The nodes that it leaves are inside their cgroups, and
+// can be found and removed.
+func TestKilledCreatorLeavesNothing(t *testing.T) {
 	h := openHost(t, "node-crash")
 	all := specs(testImage(t), 12)
 	random := rand.New(rand.NewPCG(require.Seed(t), 0))
 	adopted, processes := 0, 0
-	var most time.Duration                                  // what a creator needs for some nodes on this machine
-	const rounds, atLeast, enough = 30, 8, 15 * time.Second // a slow machine takes fewer
+	var most time.Duration                                  // the time that a creator needs for some nodes on this machine
+	const rounds, atLeast, enough = 30, 8, 15 * time.Second // a slow machine runs fewer rounds
 	first := time.Now()
 	for round := 0; round < rounds && (round < atLeast || time.Since(first) < enough); round++ {
 		began := time.Now()
-		cmd, out := startCreator(t, creation{h.State, h.Instance, all, false})
+		cmd, out := startCreator(t, creatorOptions{h.State, h.Instance, all, false})
 		if round == 0 {
 			lines := bufio.NewReader(out)
 			for range 8 {
@@ -123,16 +122,16 @@ func TestKilledAtAnyInstantNothingIsLeft(t *testing.T) {
 		}
 		cmd.Process.Kill()
 		cmd.Wait()
-		processes += insideGroups(t, h, all)
+		processes += checkInsideGroups(t, h, all)
 		again := reopenBeside(t, h)
 		for _, s := range all {
 			if _, ok := again.Find(t.Context(), s.ID); ok {
 				adopted++
-				want(t, again, s.ID, "echo alive", "alive\n")
+				expectOutput(t, again, s.ID, "echo alive", "alive\n")
 			}
 		}
 		removeAll(t, again)
-		nothingLeft(t, again, all...)
+		checkNothingLeft(t, again, all...)
 		if round == 0 && adopted == 0 {
 			t.Error("no node was adopted, of those that ran")
 		}
@@ -143,12 +142,12 @@ func TestKilledAtAnyInstantNothingIsLeft(t *testing.T) {
 	t.Logf("%d processes outlived their creators, %d nodes were adopted", processes, adopted)
 }
 
-// insideGroups checks that all processes of nodes are in the groups of the
-// instance, and counts them.
-func insideGroups(t *testing.T, h *Host, all []Spec) int {
+// checkInsideGroups checks that all processes of nodes are in the cgroups of the instance, and
+// counts them.
+func checkInsideGroups(t *testing.T, h *Host, all []Spec) int {
 	t.Helper()
 	n := 0
-	for pid, uid := range living(t) {
+	for pid, uid := range livingProcesses(t) {
 		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 		ours := strings.HasPrefix(exe, h.State)
 		for _, s := range all {
@@ -166,7 +165,7 @@ func insideGroups(t *testing.T, h *Host, all []Spec) int {
 				groups = nil
 				break
 			}
-			time.Sleep(10 * time.Millisecond) // one that is ending leaves its groups first
+			time.Sleep(10 * time.Millisecond) // an ending process leaves its cgroups first
 		}
 		if groups != nil {
 			t.Errorf("process %d (%s) is outside:\n%s", pid, exe, groups)

@@ -20,8 +20,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// fails starts a node, which must fail with these words and leave nothing.
-func fails(t *testing.T, h *Host, ctx context.Context, s Spec, words ...string) {
+// expectStartFailure starts a node, which must fail with these texts and leave nothing.
+func expectStartFailure(t *testing.T, h *Host, ctx context.Context, s Spec, words ...string) {
 	t.Helper()
 	_, err := h.Start(ctx, s)
 	for _, w := range words {
@@ -32,14 +32,14 @@ func fails(t *testing.T, h *Host, ctx context.Context, s Spec, words ...string) 
 	if pids, err := h.tree.IDs(); err != nil || len(pids) > 0 {
 		t.Errorf("left: groups %v %v", pids, err)
 	}
-	for pid, uid := range living(t) {
+	for pid, uid := range livingProcesses(t) {
 		if uid >= s.Base && uid < s.Base+idCount {
 			t.Errorf("left: process %d", pid)
 		}
 	}
 }
 
-func TestFailuresTellWhyAndLeaveNothing(t *testing.T) {
+func TestFailuresAreExplainedAndLeaveNothing(t *testing.T) {
 	h := openHost(t, "node-fails")
 	ctx := t.Context()
 	image := testImage(t)
@@ -47,35 +47,34 @@ func TestFailuresTellWhyAndLeaveNothing(t *testing.T) {
 
 	s := spec("n1", image)
 	s.Image.Root = "/no/such/image"
-	fails(t, h, ctx, s, "/no/such/image", "no such file")
+	expectStartFailure(t, h, ctx, s, "/no/such/image", "no such file")
 	s = spec("n1", image)
 	s.Image.Usr = "/no/such/usr"
-	fails(t, h, ctx, s, "/no/such/usr", "no such file")
+	expectStartFailure(t, h, ctx, s, "/no/such/usr", "no such file")
 	s = spec("n1", image)
 	s.Image.Root = "/proc"
-	fails(t, h, ctx, s, "/proc", "idmapped")
+	expectStartFailure(t, h, ctx, s, "/proc", "idmapped")
 
 	late, cancel := context.WithCancel(ctx)
 	cancel()
-	fails(t, h, late, spec("n1", image), "canceled")
+	expectStartFailure(t, h, late, spec("n1", image), "canceled")
 	soon, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
 	defer cancel()
-	fails(t, h, soon, spec("n1", image), "deadline")
+	expectStartFailure(t, h, soon, spec("n1", image), "deadline")
 
-	start(t, h, spec("n1", image)) // none of that harmed it
-	want(t, h, "n1", "echo alive", "alive\n")
+	start(t, h, spec("n1", image)) // the failures left it usable
+	expectOutput(t, h, "n1", "echo alive", "alive\n")
 }
 
-// TestKilledStartsLeaveNoZombies kills the stages of a start behind its back, as
-// where the memory of a node is not enough for them: PID 1 before the stage
-// whose child it is, which is then this process.
+// The stages of a start are killed as if the node's memory did not suffice: PID 1 before the stage
+// that is its parent, so that PID 1 becomes a child of this process.
 func TestKilledStartsLeaveNoZombies(t *testing.T) {
 	h := openHost(t, "node-zombies")
 	s := spec("n1", testImage(t))
 	prepare(t, h, s)
-	others := zombies(t) // what the processes of other tests left to this one
+	others := listZombies(t) // left to this process by other tests
 	left := func() []int {
-		return slices.DeleteFunc(slices.Collect(maps.Keys(zombies(t))), func(pid int) bool { return others[pid] })
+		return slices.DeleteFunc(slices.Collect(maps.Keys(listZombies(t))), func(pid int) bool { return others[pid] })
 	}
 	failed := 0
 	for range 20 {
@@ -94,7 +93,7 @@ func TestKilledStartsLeaveNoZombies(t *testing.T) {
 			default:
 			}
 			pids, err := h.tree.PIDs("n1")
-			if err == nil && slices.ContainsFunc(pids, func(pid int) bool { return living(t)[pid] == s.Base }) {
+			if err == nil && slices.ContainsFunc(pids, func(pid int) bool { return livingProcesses(t)[pid] == s.Base }) {
 				for _, pid := range slices.Backward(pids) {
 					unix.Kill(pid, unix.SIGKILL)
 				}
@@ -112,8 +111,8 @@ func TestKilledStartsLeaveNoZombies(t *testing.T) {
 	}
 }
 
-// zombies are the dead children of this process.
-func zombies(t testing.TB) map[int]bool {
+// listZombies returns the dead children of this process.
+func listZombies(t testing.TB) map[int]bool {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	must(t, err)
@@ -121,7 +120,7 @@ func zombies(t testing.TB) map[int]bool {
 	for _, path := range stats {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			continue // it ended
+			continue // it has ended
 		}
 		text := string(b)
 		fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
@@ -135,9 +134,8 @@ func zombies(t testing.TB) map[int]bool {
 	return all
 }
 
-// TestImagesThatLeadElsewhere has images whose folders for mounts are links, to
-// places that must stay as they are.
-func TestImagesThatLeadElsewhere(t *testing.T) {
+// The folders for mounts in these images are symbolic links to places that must not change.
+func TestImagesWithLinksAsMountPoints(t *testing.T) {
 	h := openHost(t, "node-links")
 	for _, dir := range []string{"dev", "run", "proc", "sys", "usr"} {
 		for _, target := range []string{"/tmp", "../../../../../..", "tmp"} {
@@ -146,7 +144,7 @@ func TestImagesThatLeadElsewhere(t *testing.T) {
 			must(t, os.Symlink(target, filepath.Join(image.Root, dir)))
 			s := spec("n1", image)
 			prepare(t, h, s)
-			fails(t, h, t.Context(), s, "/"+dir)
+			expectStartFailure(t, h, t.Context(), s, "/"+dir)
 		}
 	}
 	image := testImage(t)
@@ -154,15 +152,15 @@ func TestImagesThatLeadElsewhere(t *testing.T) {
 		must(t, os.Remove(filepath.Join(image.Root, dir)))
 	}
 	s := spec("n2", image)
-	launch(t, h, s) // what is missing is made
-	want(t, h, "n2", "stat -c %u:%a /dev /run /usr; echo > /dev/null", "0:755\n0:755\n0:755\n")
+	launch(t, h, s) // missing folders are created
+	expectOutput(t, h, "n2", "stat -c %u:%a /dev /run /usr; echo > /dev/null", "0:755\n0:755\n0:755\n")
 }
 
 func TestDamagedDisks(t *testing.T) {
 	h := openHost(t, "node-damage")
 	s := spec("n1", testImage(t))
 	launch(t, h, s)
-	sh(t, h, "n1", "echo kept > /kept; echo lost > /lost; sync")
+	runLine(t, h, "n1", "echo kept > /kept; echo lost > /lost; sync")
 	kill(t, h, "n1")
 	path := filepath.Join(h.Dir("n1"), diskFile)
 	debugfs := require.Tool(t, "debugfs")
@@ -172,7 +170,7 @@ func TestDamagedDisks(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	// look is the disk's word on itself: unclean, and when it was last checked.
+	// look returns the disk's state: whether it is unclean, and when it was last checked.
 	look := func() (bad bool, checked uint32) {
 		t.Helper()
 		disk, err := os.Open(path)
@@ -191,7 +189,7 @@ func TestDamagedDisks(t *testing.T) {
 	again := func() {
 		t.Helper()
 		start(t, h, s)
-		want(t, h, "n1", "cat /kept", "kept\n")
+		expectOutput(t, h, "n1", "cat /kept", "kept\n")
 		kill(t, h, "n1")
 	}
 	if bad, _ := look(); bad {
@@ -221,19 +219,19 @@ func TestDamagedDisks(t *testing.T) {
 		}
 		set("lastcheck", "20010101")
 	}
-	// What e2fsck does not correct without being told to.
+	// Damage that e2fsck repairs only with -y.
 	set("state", "0")
 	if out, err := exec.Command(debugfs, "-w", "-R", "unlink upper/lost", path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	again()
-	// Nothing that could be repaired.
+	// Damage that cannot be repaired.
 	must(t, os.WriteFile(path, make([]byte, 1<<20), 0o600))
-	fails(t, h, t.Context(), s, "no file system", "remove the node")
+	expectStartFailure(t, h, t.Context(), s, "no file system", "remove the node")
 }
 
-// TestDiskThatIsInUseIsNotMountedAgain makes a loop device of a node's disk.
-func TestDiskThatIsInUseIsNotMountedAgain(t *testing.T) {
+// A loop device of the node's disk is in use.
+func TestDiskInUseIsNotMounted(t *testing.T) {
 	h := openHost(t, "node-twice")
 	s := spec("n1", testImage(t))
 	prepare(t, h, s)
@@ -241,7 +239,7 @@ func TestDiskThatIsInUseIsNotMountedAgain(t *testing.T) {
 	must(t, err)
 	device, err := AttachLoop(disk)
 	must(t, err)
-	disk.Close() // the device still has it
+	disk.Close() // the device keeps it open
 	free, err := os.OpenFile(filepath.Join(h.Dir("n1"), diskFile), os.O_RDWR, 0)
 	must(t, err)
 	defer free.Close()
@@ -253,7 +251,7 @@ func TestDiskThatIsInUseIsNotMountedAgain(t *testing.T) {
 	free.Close()
 	began := time.Now()
 	time.AfterFunc(100*time.Millisecond, func() { device.Close() })
-	start(t, h, s) // waits until it is free
+	start(t, h, s) // waits until it is unused
 	if took := time.Since(began); took < 100*time.Millisecond {
 		t.Errorf("mounted after %v, while another had it", took)
 	}
@@ -273,7 +271,7 @@ func TestRemoveRefusesMounts(t *testing.T) {
 		t.Errorf("error %v, want one that names %s", err, dir)
 	}
 	must(t, unix.Unmount(dir, 0))
-	// A folder has no business there either: it is not entered.
+	// An unexpected folder is not entered.
 	if err := h.Remove(t.Context(), "n1"); err == nil || !strings.Contains(err.Error(), "is a directory") {
 		t.Errorf("error %v, want one about a folder", err)
 	}
@@ -281,7 +279,7 @@ func TestRemoveRefusesMounts(t *testing.T) {
 	if err != nil || len(trash) != 1 {
 		t.Fatalf("in the trash: %v %v", trash, err)
 	}
-	reopenBeside(t, h) // does not fail for it
+	reopenBeside(t, h) // the error is only logged
 	must(t, os.Remove(trash[0]))
 	if err := h.emptyTrash(); err != nil {
 		t.Error(err)
@@ -289,11 +287,11 @@ func TestRemoveRefusesMounts(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(victim, "file")); err != nil || string(b) != "kept" {
 		t.Errorf("the file of somebody else: %q %v", b, err)
 	}
-	nothingLeft(t, h, s)
+	checkNothingLeft(t, h, s)
 }
 
-// TestOpenTidies leaves what interrupted calls leave.
-func TestOpenTidies(t *testing.T) {
+// TestOpenRemovesOldFiles creates the rest of interrupted calls.
+func TestOpenRemovesOldFiles(t *testing.T) {
 	h := openHost(t, "node-tidy")
 	for _, file := range []string{"trash/n1.abc/disk.img", "disks/1048576.xyz", "nodes/n2/disk.img.new"} {
 		path := filepath.Join(h.State, file)
@@ -311,5 +309,5 @@ func TestOpenTidies(t *testing.T) {
 	}
 	prepare(t, again, spec("n2", testImage(t)))
 	removeAll(t, again)
-	nothingLeft(t, again)
+	checkNothingLeft(t, again)
 }

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-func TestFormatHasDisksReady(t *testing.T) {
+func TestFormatPreparesDisks(t *testing.T) {
 	h := openHost(t, "node-format")
 	s := spec("n1", testImage(t))
 	must(t, h.Format(t.Context(), s.Limits.Disk))
-	t.Setenv("PATH", t.TempDir()) // nothing formats any more
+	t.Setenv("PATH", t.TempDir()) // mke2fs is no longer found
 	prepare(t, h, s)
 	if i, err := os.Stat(filepath.Join(h.Dir(s.ID), diskFile)); err != nil || i.Size() != s.Limits.Disk {
 		t.Errorf("%v, %v", i, err)

@@ -19,7 +19,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-func TestLife(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	h := openHost(t, "node-life")
 	ctx := t.Context()
 	s := spec("n1", testImage(t))
@@ -27,12 +27,12 @@ func TestLife(t *testing.T) {
 		t.Errorf("start of what is not there: %v", err)
 	}
 	prepare(t, h, s)
-	prepare(t, h, s) // again, as after a crash
+	prepare(t, h, s) // repeated, as after a crash
 	r := start(t, h, s)
 	if found, ok := h.Find(ctx, "n1"); !ok || found != r {
 		t.Errorf("found %+v %v, want %+v", found, ok, r)
 	}
-	want(t, h, "n1", "hostname; id -u; cat /sys/class/net/*/operstate", "n1.example.org\n0\nunknown\n")
+	expectOutput(t, h, "n1", "hostname; id -u; cat /sys/class/net/*/operstate", "n1.example.org\n0\nunknown\n")
 	if _, err := h.Start(ctx, s); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("a second start: %v", err)
 	}
@@ -63,7 +63,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("usage of a stopped node: %+v %v", u, err)
 	}
 	dir := h.Dir("n1")
-	for range 2 { // removing what is not there succeeds
+	for range 2 { // removing a missing node succeeds
 		if err := h.Remove(ctx, "n1"); err != nil {
 			t.Error(err)
 		}
@@ -80,11 +80,11 @@ func TestFilesOutliveStops(t *testing.T) {
 	h := openHost(t, "node-files")
 	s := spec("n1", testImage(t))
 	launch(t, h, s)
-	sh(t, h, "n1", "echo one > /etc/kept; echo two > /usr/local/bin/kept; rm /usr/bin/env; echo run > /run/gone; ln -s /usr/bin/true /usr/bin/mine")
+	runLine(t, h, "n1", "echo one > /etc/kept; echo two > /usr/local/bin/kept; rm /usr/bin/env; echo run > /run/gone; ln -s /usr/bin/true /usr/bin/mine")
 	for range 2 {
 		kill(t, h, "n1")
 		start(t, h, s)
-		want(t, h, "n1", "cat /etc/kept /usr/local/bin/kept; ls /run/gone /usr/bin/env 2>/dev/null; readlink /usr/bin/mine", "one\ntwo\n/usr/bin/true\n")
+		expectOutput(t, h, "n1", "cat /etc/kept /usr/local/bin/kept; ls /run/gone /usr/bin/env 2>/dev/null; readlink /usr/bin/mine", "one\ntwo\n/usr/bin/true\n")
 	}
 	if _, err := os.Stat("/usr/bin/env"); err != nil {
 		t.Errorf("the host's file: %v", err)
@@ -96,20 +96,20 @@ func TestFilesOutliveStops(t *testing.T) {
 
 func TestImageWithItsOwnUsr(t *testing.T) {
 	h := openHost(t, "node-whole")
-	image := Image{Root: "/"} // of the host, as one that has all it needs
+	image := Image{Root: "/"} // the host's root as an image with its own /usr
 	s := spec("n1", image)
 	launch(t, h, s)
-	want(t, h, "n1", "echo $((6*7)) > /usr/answer; cat /usr/answer; df --output=target /usr | tail -n 1", "42\n/\n")
+	expectOutput(t, h, "n1", "echo $((6*7)) > /usr/answer; cat /usr/answer; df --output=target /usr | tail -n 1", "42\n/\n")
 	kill(t, h, "n1")
 	start(t, h, s)
-	want(t, h, "n1", "cat /usr/answer", "42\n")
+	expectOutput(t, h, "n1", "cat /usr/answer", "42\n")
 }
 
 func TestInstancesDoNotSeeEachOther(t *testing.T) {
 	b := openHost(t, "node-right")
 	a, err := Open(filepath.Join(t.TempDir(), "state"), "node-left", nil)
 	must(t, err)
-	t.Cleanup(func() { // where the test failed half-way
+	t.Cleanup(func() { // if the test fails before
 		if a, err := Open(a.State, a.Instance, nil); err == nil {
 			removeAll(t, a)
 			a.Close()
@@ -119,8 +119,8 @@ func TestInstancesDoNotSeeEachOther(t *testing.T) {
 	sb.Base += idCount
 	launch(t, a, sa)
 	rb := launch(t, b, sb)
-	sh(t, a, "same", "echo a > /mark; echo a > /dev/shm/mark; echo a > /tmp/mark")
-	want(t, b, "same", "ls /mark /dev/shm/mark /tmp/mark 2>/dev/null; ls -d /proc/[0-9]* | wc -l | sed 's/^[0-9]$/few/'", "few\n")
+	runLine(t, a, "same", "echo a > /mark; echo a > /dev/shm/mark; echo a > /tmp/mark")
+	expectOutput(t, b, "same", "ls /mark /dev/shm/mark /tmp/mark 2>/dev/null; ls -d /proc/[0-9]* | wc -l | sed 's/^[0-9]$/few/'", "few\n")
 	must(t, a.Remove(t.Context(), "same"))
 	if err := a.Close(); err != nil {
 		t.Error(err)
@@ -128,11 +128,11 @@ func TestInstancesDoNotSeeEachOther(t *testing.T) {
 	if found, ok := b.Find(t.Context(), "same"); !ok || found != rb {
 		t.Errorf("the node of the other instance: %+v %v", found, ok)
 	}
-	want(t, b, "same", "echo alive", "alive\n")
+	expectOutput(t, b, "same", "echo alive", "alive\n")
 }
 
-// TestNothingShowsOnTheHost looks for the nodes' folders in the host's mounts.
-func TestNothingShowsOnTheHost(t *testing.T) {
+// The nodes' folders must not occur in the host's mounts.
+func TestMountsAreHiddenFromTheHost(t *testing.T) {
 	h := openHost(t, "node-mounts")
 	s := spec("n1", testImage(t))
 	launch(t, h, s)
@@ -143,17 +143,17 @@ func TestNothingShowsOnTheHost(t *testing.T) {
 			t.Errorf("%s is in the host's list of mounts", path)
 		}
 	}
-	inside, _ := sh(t, h, "n1", "cat /proc/mounts /proc/self/mountinfo; grep -r . /sys/block /sys/class/block 2>/dev/null; ls -l /proc/self/exe")
+	inside, _ := runLine(t, h, "n1", "cat /proc/mounts /proc/self/mountinfo; grep -r . /sys/block /sys/class/block 2>/dev/null; ls -l /proc/self/exe")
 	for _, path := range []string{h.State, s.Image.Root, "/tmp/"} {
 		if strings.Contains(inside, path) {
 			t.Errorf("the node sees %s:\n%s", path, inside)
 		}
 	}
-	// What the host was booted with, and what its other nodes read and write.
-	want(t, h, "n1", "cat /proc/cmdline /proc/diskstats /proc/partitions /sys/kernel/vmcoreinfo 2>/dev/null; ls /proc/pressure /sys/class/bdi /sys/kernel/boot_params 2>/dev/null | grep -v : | tr -d '\\n'", "")
+	// The host's kernel command line, and the disk activity of other nodes.
+	expectOutput(t, h, "n1", "cat /proc/cmdline /proc/diskstats /proc/partitions /sys/kernel/vmcoreinfo 2>/dev/null; ls /proc/pressure /sys/class/bdi /sys/kernel/boot_params 2>/dev/null | grep -v : | tr -d '\\n'", "")
 }
 
-func TestFindTellsOthersApart(t *testing.T) {
+func TestFindIgnoresOtherProcesses(t *testing.T) {
 	h := openHost(t, "node-find")
 	ctx := t.Context()
 	s := spec("n1", testImage(t))
@@ -189,7 +189,7 @@ func TestFindTellsOthersApart(t *testing.T) {
 		t.Errorf("an agent that is too slow to answer: found %+v %v", found, ok)
 	}
 	must(t, unix.Kill(r.PID, unix.SIGCONT))
-	// Somebody else's socket in its place.
+	// Another program's socket in its place.
 	socket := filepath.Join(h.Dir("n1"), socketFile)
 	l, err := fdsocket.Listen(socket, 0o600)
 	must(t, err)
@@ -197,10 +197,10 @@ func TestFindTellsOthersApart(t *testing.T) {
 	if _, ok := h.Find(ctx, "n1"); ok {
 		t.Error("found though nobody is at its socket")
 	}
-	kill(t, h, "n1") // not through the agent
+	kill(t, h, "n1") // the agent is not involved
 }
 
-// reopenBeside is the same instance as another program has it open.
+// reopenBeside opens the same instance as another program would.
 func reopenBeside(t *testing.T, h *Host) *Host {
 	again, err := Open(h.State, h.Instance, nil)
 	must(t, err)
@@ -208,8 +208,7 @@ func reopenBeside(t *testing.T, h *Host) *Host {
 	return again
 }
 
-// TestDeadAgentsAreReaped ends an agent behind the testbed's back, which is its
-// parent.
+// An agent is killed without the knowledge of the testbed, which is its parent.
 func TestDeadAgentsAreReaped(t *testing.T) {
 	h := openHost(t, "node-reap")
 	s := spec("n1", testImage(t))
@@ -250,7 +249,7 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 	if _, _, err := ProcessStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after Kill: %v", err)
 	}
-	// Other children are not its business.
+	// Other children are not reaped.
 	child, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
 	must(t, err)
 	for range 3000 {
@@ -267,8 +266,7 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 	}
 }
 
-// TestChangesOfOneNodeWaitForEachOther starts, kills and removes a node from
-// several goroutines; whatever comes of it, the end is clean.
+// Several goroutines start, kill and remove a node. Whatever their results, nothing is left.
 func TestChangesOfOneNodeWaitForEachOther(t *testing.T) {
 	h := openHost(t, "node-turns")
 	s := spec("n1", testImage(t))
@@ -279,7 +277,7 @@ func TestChangesOfOneNodeWaitForEachOther(t *testing.T) {
 			for range 4 {
 				if i%2 == 0 {
 					if h.Prepare(ctx, s) == nil {
-						h.Start(ctx, s) // may find it running, or gone again
+						h.Start(ctx, s) // it may run already, or be removed
 					}
 				} else if err := h.Remove(context.WithoutCancel(ctx), "n1"); err != nil {
 					t.Error(err)
@@ -294,11 +292,11 @@ func TestChangesOfOneNodeWaitForEachOther(t *testing.T) {
 	cancel()
 	wg.Wait()
 	removeAll(t, h)
-	nothingLeft(t, h, s)
+	checkNothingLeft(t, h, s)
 }
 
-// nothingLeft looks for all that a node could leave.
-func nothingLeft(t testing.TB, h *Host, specs ...Spec) {
+// checkNothingLeft fails if anything of a node is left.
+func checkNothingLeft(t testing.TB, h *Host, specs ...Spec) {
 	t.Helper()
 	if ids, err := h.IDs(); err != nil || len(ids) > 0 {
 		t.Errorf("left: nodes %v %v", ids, err)
@@ -308,7 +306,7 @@ func nothingLeft(t testing.TB, h *Host, specs ...Spec) {
 			t.Errorf("left in %s: %v %v", folder, entries, err)
 		}
 	}
-	for pid, uid := range living(t) {
+	for pid, uid := range livingProcesses(t) {
 		for _, s := range specs {
 			if uid >= s.Base && uid < s.Base+idCount {
 				t.Errorf("left: process %d of user %d", pid, uid)
@@ -331,8 +329,8 @@ func nothingLeft(t testing.TB, h *Host, specs ...Spec) {
 	}
 }
 
-// living are all processes that have not ended, with their users.
-func living(t testing.TB) map[int]uint32 {
+// livingProcesses returns all processes that have not ended, with their users.
+func livingProcesses(t testing.TB) map[int]uint32 {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	must(t, err)

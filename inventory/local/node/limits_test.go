@@ -12,37 +12,37 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// TestDiskBinds fills a node's disk, which leaves the host its own, and starts
-// the node again with it full.
-func TestDiskBinds(t *testing.T) {
+// TestDiskLimit fills a node's disk, which does not affect the host, and restarts the node with the
+// full disk.
+func TestDiskLimit(t *testing.T) {
 	h := openHost(t, "node-disk")
 	s := spec("n1", testImage(t))
 	s.Limits.Disk = 24 << 20
 	launch(t, h, s)
 	for _, file := range []string{"/full", "/usr/full", "/var/full"} {
-		if out, exit := sh(t, h, "n1", "head -c 100M /dev/zero > "+file); !strings.Contains(out, "No space") {
+		if out, exit := runLine(t, h, "n1", "head -c 100M /dev/zero > "+file); !strings.Contains(out, "No space") {
 			t.Errorf("100 MB to %s: %q %+v", file, out, exit)
 		}
 	}
-	sh(t, h, "n1", "i=0; while echo x > /var/$i; do i=$((i+1)); done; sync") // the last block and inode
+	runLine(t, h, "n1", "i=0; while echo x > /var/$i; do i=$((i+1)); done; sync") // until the last block and inode
 	u, err := h.Usage("n1")
 	if err != nil || u.Disk < 16<<20 || u.Disk > 26<<20 {
 		t.Errorf("usage %+v %v, want a disk of about 24 MB", u, err)
 	}
 	kill(t, h, "n1")
 	start(t, h, s)
-	want(t, h, "n1", "test -s /full && rm -f /full /var/* && echo new > /new && cat /new", "new\n")
+	expectOutput(t, h, "n1", "test -s /full && rm -f /full /var/* && echo new > /new && cat /new", "new\n")
 }
 
-// What is removed in a node is free on the host soon after.
-func TestFreedDiskGoesBackToTheHost(t *testing.T) {
+// Space freed in a node is soon free on the host.
+func TestFreedDiskIsReturnedToTheHost(t *testing.T) {
 	h := openHost(t, "node-freed")
 	launch(t, h, spec("n1", testImage(t)))
-	want(t, h, "n1", "head -c 40M /dev/urandom > /var/big && sync", "")
+	expectOutput(t, h, "n1", "head -c 40M /dev/urandom > /var/big && sync", "")
 	if u, err := h.Usage("n1"); err != nil || u.Disk < 40<<20 {
 		t.Errorf("usage %+v %v, want a disk of more than 40 MiB", u, err)
 	}
-	want(t, h, "n1", "rm /var/big && sync", "")
+	expectOutput(t, h, "n1", "rm /var/big && sync", "")
 	wait.Clear(t, func() string {
 		u, err := h.Usage("n1")
 		if err == nil && u.Disk < 20<<20 {
@@ -52,15 +52,15 @@ func TestFreedDiskGoesBackToTheHost(t *testing.T) {
 	})
 }
 
-func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
+func TestGatewayAndVSwitchCgroups(t *testing.T) {
 	h := openHost(t, "node-gw")
 	groups := map[string]func(int, Limits) error{gatewayGroup: h.PlaceGateway}
 	for _, slice := range []string{"s1", "s2"} {
 		groups[vswitchGroup+slice] = func(pid int, l Limits) error { return h.PlaceVSwitch(slice, pid, l) }
 	}
 	for group, place := range groups {
-		for range 2 { // a new one in the place of one that died
-			child := sleeper(t)
+		for range 2 { // the second replaces one that ended
+			child := startSleeper(t)
 			must(t, place(child, Limits{Memory: 64 << 20, PIDs: 64}))
 			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", child))
 			at := "/patchbay-local-programs/node-gw/" + group
@@ -94,19 +94,19 @@ func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestRelaysLeaveNothing(t *testing.T) {
+func TestVSwitchCgroupsAreRemoved(t *testing.T) {
 	h := openHost(t, "node-relays")
 	for _, slice := range []string{"s1", "s2"} {
-		child := sleeper(t)
+		child := startSleeper(t)
 		must(t, h.PlaceVSwitch(slice, child, Limits{Memory: 64 << 20, PIDs: 64}))
 		must(t, unix.Kill(child, unix.SIGKILL))
-		// Until it has ended its group is not empty.
+		// While it runs, its cgroup is not empty.
 		must(t, unix.Waitid(unix.P_PID, child, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	}
 	if err := h.RemoveVSwitchGroup("s1"); err != nil {
 		t.Error(err)
 	}
-	// Of the other nobody was told: its group goes when the next one opens the host.
+	// The other cgroup is removed when the host is opened next.
 	again, err := Open(h.State, h.Instance, nil)
 	must(t, err)
 	defer again.closeFolders()
@@ -115,8 +115,8 @@ func TestRelaysLeaveNothing(t *testing.T) {
 	}
 }
 
-// sleeper is a process that lives as long as the test.
-func sleeper(t *testing.T) int {
+// startSleeper starts a process that runs as long as the test.
+func startSleeper(t *testing.T) int {
 	t.Helper()
 	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "60"}, &os.ProcAttr{})
 	must(t, err)

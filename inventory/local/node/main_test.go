@@ -25,9 +25,9 @@ func TestMain(m *testing.M) {
 	case agent.Argv0:
 		agent.Main()
 	case creatorArgv0:
-		create()
+		runCreator()
 	}
-	// As the testbed does, so that agents become children of this process.
+	// As in the testbed, agents become children of this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		panic(err)
 	}
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // base is the first id of the nodes of these tests; each has its own range.
 const base = 0x7ff00000
 
-// testImage makes a root file system that has of the host only its /usr.
+// testImage creates a root file system that shares only the host's /usr.
 func testImage(t testing.TB) Image {
 	t.Helper()
 	root := t.TempDir()
@@ -63,7 +63,7 @@ func testImage(t testing.TB) Image {
 	return Image{Root: root, Usr: "/usr"}
 }
 
-// openHost opens an instance of the test's own; all of it goes with the test.
+// openHost opens an instance for the test and removes it at the end.
 func openHost(t testing.TB, instance string) *Host {
 	t.Helper()
 	require.Root(t)
@@ -127,8 +127,8 @@ func kill(t testing.TB, h *Host, id string) {
 	must(t, h.Kill(t.Context(), id))
 }
 
-// sh runs a line in the node as its root, and gives what it printed.
-func sh(t testing.TB, h *Host, id, line string) (output string, exit agent.Exit) {
+// runLine runs a line in the node as root, and returns its output.
+func runLine(t testing.TB, h *Host, id, line string) (output string, exit agent.Exit) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -153,15 +153,15 @@ func sh(t testing.TB, h *Host, id, line string) (output string, exit agent.Exit)
 	return string(b), exit
 }
 
-// want runs a line in the node that must print exactly that.
-func want(t testing.TB, h *Host, id, line, output string) {
+// expectOutput runs a line in the node, which must print exactly output.
+func expectOutput(t testing.TB, h *Host, id, line, output string) {
 	t.Helper()
-	if got, exit := sh(t, h, id, line); got != output || exit != (agent.Exit{}) {
+	if got, exit := runLine(t, h, id, line); got != output || exit != (agent.Exit{}) {
 		t.Errorf("in the node, %s\n got %q %+v\nwant %q", line, got, exit, output)
 	}
 }
 
-// must ends the test after an error.
+// must ends the test if there is an error.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// hostile are names that must never become a path.
+// hostile are names that must never be used in a path.
 var hostile = []string{
 	"", ".", "..", "../..", "../../usr", "a/b", "/etc", "a\x00b", "a b", "A", "node.1", "n_1", "ä", "a\n", "~", "*",
 	strings.Repeat("a", 65), gatewayGroup, vswitchGroup + "a", "\xff",
 }
 
-func TestNamesThatAreRefused(t *testing.T) {
+func TestRefusedNames(t *testing.T) {
 	h := openHost(t, "node-names")
 	ctx := t.Context()
 	image := testImage(t)
@@ -53,7 +53,7 @@ func TestNamesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestSpecsThatAreRefused(t *testing.T) {
+func TestRefusedSpecs(t *testing.T) {
 	image := Image{Root: "/image", Usr: "/usr"}
 	must(t, spec("n1", image).check())
 	for name, c := range map[string]struct {
@@ -86,7 +86,7 @@ func TestSpecsThatAreRefused(t *testing.T) {
 
 func nan() float64 { zero := 0.0; return zero / zero }
 
-func TestStateFolderIsRootsAlone(t *testing.T) {
+func TestStateFolderIsPrivate(t *testing.T) {
 	require.Root(t)
 	open := t.TempDir()
 	must(t, os.Chmod(open, 0o755))
@@ -103,7 +103,7 @@ func TestStateFolderIsRootsAlone(t *testing.T) {
 	}
 }
 
-// FuzzNames holds the border where names from outside become paths.
+// FuzzNames checks the names that become paths.
 func FuzzNames(f *testing.F) {
 	for _, name := range append(hostile, "n1", "-") {
 		f.Add(name)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestNetworkIsTheNodesOwn(t *testing.T) {
+func TestNetworkBelongsToTheNode(t *testing.T) {
 	h := openHost(t, "node-net")
 	s := spec("n1", testImage(t))
 	r := launch(t, h, s)

@@ -10,25 +10,25 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// TestSudoGivesNoMoreThanTheNodesRoot attacks the program that is setuid root in a node:
-// accounts of the experiment become the node's root and get none of the rights that a node
-// lacks, other users become nobody else by whatever name they run it, nobody changes it,
-// and nobody of the host runs it.
+// TestSudoGivesNoMoreThanTheNodesRoot attacks the setuid root program in a node. Accounts of the
+// experiment become only the node's root, without rights that the node lacks. Other users
+// cannot become another user, under any name of the program. No user can change it, and users of
+// the host cannot run it.
 func TestSudoGivesNoMoreThanTheNodesRoot(t *testing.T) {
 	h := openHost(t, "node-sudo")
 	s := spec("n1", testImage(t))
 	r := launch(t, h, s)
-	sh(t, h, "n1", "mkdir -p /var/lib/patchbay /mnt; echo 'alice 1000' > /var/lib/patchbay/accounts; chmod 600 /var/lib/patchbay/accounts; echo daemon:x:2:2::/tmp:/bin/sh >> /etc/passwd")
+	runLine(t, h, "n1", "mkdir -p /var/lib/patchbay /mnt; echo 'alice 1000' > /var/lib/patchbay/accounts; chmod 600 /var/lib/patchbay/accounts; echo daemon:x:2:2::/tmp:/bin/sh >> /etc/passwd")
 	const (
 		file    = "/run/patchbay/bin/sudo"
 		alice   = "setpriv --reuid 1000 --regid 1000 --clear-groups "
 		daemon  = "setpriv --reuid 2 --regid 2 --clear-groups "
 		refused = "is not an account of the experiment"
 	)
-	want(t, h, "n1", alice+file+" id -u", "0\n")
+	expectOutput(t, h, "n1", alice+file+" id -u", "0\n")
 	const rights = "grep -e ^Cap -e ^Seccomp: /proc/self/status; cat /proc/self/uid_map"
-	before, _ := sh(t, h, "n1", rights)
-	want(t, h, "n1", alice+file+" sh -c '"+rights+"'", before)
+	before, _ := runLine(t, h, "n1", rights)
+	expectOutput(t, h, "n1", alice+file+" sh -c '"+rights+"'", before)
 	for _, tt := range []struct{ line, says string }{
 		{daemon + file + " id", refused},
 		{daemon + "bash -c 'exec -a patchbay-local " + file + " id'", refused},
@@ -46,7 +46,7 @@ func TestSudoGivesNoMoreThanTheNodesRoot(t *testing.T) {
 		{"rm " + file, "Read-only file system"},
 		{"ln " + file + " /tmp/sudo", "cross-device"},
 	} {
-		out, exit := sh(t, h, "n1", tt.line)
+		out, exit := runLine(t, h, "n1", tt.line)
 		if exit.Status == 0 || !strings.Contains(out, tt.says) {
 			t.Errorf("%s\n got %q %+v\nwant %q", tt.line, out, exit, tt.says)
 		}

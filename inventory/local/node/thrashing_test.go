@@ -6,7 +6,7 @@ import (
 	"patchbay/inventory/local/cgroup"
 )
 
-func TestWhatThrashes(t *testing.T) {
+func TestIsThrashing(t *testing.T) {
 	const mb = 1 << 20
 	for what, tt := range map[string]struct {
 		m    cgroup.Memory

@@ -22,14 +22,14 @@ import (
 
 var when = time.Unix(1_234_567_890, 0)
 
-// packed is an archive of entries, as a test writes them down.
-func packed(t testing.TB, as format, entries ...entry) []byte {
+// packArchive returns an archive of entries.
+func packArchive(t testing.TB, as format, entries ...entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if as == formatZip {
 		w := zip.NewWriter(&b)
 		for _, e := range entries {
-			putZip(t, w, e)
+			addToZip(t, w, e)
 		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func content(e entry) []byte {
 	return []byte("in " + e.name)
 }
 
-func putZip(t testing.TB, w *zip.Writer, e entry) {
+func addToZip(t testing.TB, w *zip.Writer, e entry) {
 	t.Helper()
 	h := &zip.FileHeader{Name: e.name, Modified: when, Method: zip.Deflate}
 	mode := e.mode
@@ -105,7 +105,7 @@ func gzipped(t testing.TB, b []byte) []byte {
 	return out.Bytes()
 }
 
-func filtered(t testing.TB, tool string, b []byte) []byte {
+func runFilter(t testing.TB, tool string, b []byte) []byte {
 	t.Helper()
 	c := exec.Command(require.Tool(t, tool), "-c")
 	c.Stdin = bytes.NewReader(b)
@@ -116,7 +116,7 @@ func filtered(t testing.TB, tool string, b []byte) []byte {
 	return out
 }
 
-func fileOf(t testing.TB, b []byte) *os.File {
+func newFile(t testing.TB, b []byte) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "archive")
 	if err != nil {
@@ -129,20 +129,20 @@ func fileOf(t testing.TB, b []byte) *os.File {
 	return f
 }
 
-// unpackedInto unpacks an archive into a folder that is made.
-func unpackedInto(t testing.TB, dir string, b []byte, as format) error {
+// unpackInto unpacks an archive into a new folder.
+func unpackInto(t testing.TB, dir string, b []byte, as format) error {
 	t.Helper()
 	p, err := openPlace(dir, root)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	_, err = unpack(t.Context(), fileOf(t, b), as, p, func(string) {})
+	_, err = unpack(t.Context(), newFile(t, b), as, p, func(string) {})
 	return err
 }
 
-// tree is what is in a folder: a line for each thing.
-func tree(t testing.TB, dir string) string {
+// listTree lists the content of a folder, one line for each file.
+func listTree(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -204,8 +204,8 @@ Lrwxrwxrwx tool/latest -> deep/down kept
 `
 
 func TestUnpack(t *testing.T) {
-	require.Root(t) // some of it nobody else may write again
-	plain := packed(t, formatTar, tool...)
+	require.Root(t) // some of the files are read-only
+	plain := packArchive(t, formatTar, tool...)
 	for _, tt := range []struct {
 		kind string
 		as   format
@@ -215,22 +215,22 @@ func TestUnpack(t *testing.T) {
 		{"tar.gz", formatTar, func() []byte { return gzipped(t, plain) }},
 		{"tar.gz of two parts", formatTar, func() []byte { return append(gzipped(t, plain[:700]), gzipped(t, plain[700:])...) }},
 		{"tar.gz with something behind it", formatTar, func() []byte { return append(gzipped(t, plain), "a signature of the archive"...) }},
-		{"tar.bz2", formatTar, func() []byte { return filtered(t, "bzip2", plain) }},
-		{"tar.xz", formatTar, func() []byte { return filtered(t, "xz", plain) }},
-		{"zip", formatZip, func() []byte { return packed(t, formatZip, tool...) }},
+		{"tar.bz2", formatTar, func() []byte { return runFilter(t, "bzip2", plain) }},
+		{"tar.xz", formatTar, func() []byte { return runFilter(t, "xz", plain) }},
+		{"zip", formatZip, func() []byte { return packArchive(t, formatZip, tool...) }},
 	} {
 		t.Run(tt.kind, func(t *testing.T) {
 			archive := tt.make()
 			dir := filepath.Join(t.TempDir(), "a", "b")
 			t.Cleanup(func() { os.Chmod(filepath.Join(dir, "tool"), 0o755) })
-			for _, want := range []string{toolTree, strings.Replace(toolTree, "tool kept", "tool", 1)} { // what is there is replaced
-				if err := unpackedInto(t, dir, archive, tt.as); err != nil {
+			for _, want := range []string{toolTree, strings.Replace(toolTree, "tool kept", "tool", 1)} { // the second time, files are replaced
+				if err := unpackInto(t, dir, archive, tt.as); err != nil {
 					t.Fatal(err)
 				}
-				if got := tree(t, dir); got != want {
+				if got := listTree(t, dir); got != want {
 					t.Errorf("there is\n%swant\n%s", got, want)
 				}
-				if got := detectFormat("", "download", fileOf(t, archive)); got != tt.as {
+				if got := detectFormat("", "download", newFile(t, archive)); got != tt.as {
 					t.Errorf("it seems to be %s", got)
 				}
 			}
@@ -238,9 +238,9 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-func TestUnpackSecondNames(t *testing.T) {
+func TestUnpackHardLinks(t *testing.T) {
 	dir := t.TempDir()
-	err := unpackedInto(t, dir, packed(t, formatTar,
+	err := unpackInto(t, dir, packArchive(t, formatTar,
 		entry{kind: kindFile, name: "a/first", mode: 0o600},
 		entry{kind: kindHardLink, name: "b/second", target: "a/first"},
 		entry{kind: kindHardLink, name: "third", target: "./b/second"},
@@ -259,8 +259,7 @@ func TestUnpackSecondNames(t *testing.T) {
 	}
 }
 
-// TestHostileArchives: each is refused and leaves nothing; its neighbour is
-// unpacked.
+// Each archive is refused and leaves nothing; a similar valid one is unpacked.
 func TestHostileArchives(t *testing.T) {
 	file := func(name string) entry { return entry{kind: kindFile, name: name, mode: 0o644} }
 	folder := func(name string) entry { return entry{kind: kindFolder, name: name, mode: 0o755} }
@@ -299,16 +298,16 @@ func TestHostileArchives(t *testing.T) {
 	try := func(as format, r row) {
 		t.Run(string(as)+", "+r.rule, func(t *testing.T) {
 			dir := t.TempDir()
-			err := unpackedInto(t, dir, packed(t, as, r.bad...), as)
+			err := unpackInto(t, dir, packArchive(t, as, r.bad...), as)
 			if err == nil || !strings.Contains(err.Error(), r.err) {
 				t.Errorf("%v, want %q", err, r.err)
 			}
-			if got := tree(t, dir); got != "" {
+			if got := listTree(t, dir); got != "" {
 				t.Errorf("it leaves\n%s", got)
 			}
-			if err := unpackedInto(t, dir, packed(t, as, r.good...), as); err != nil {
+			if err := unpackInto(t, dir, packArchive(t, as, r.good...), as); err != nil {
 				t.Errorf("its neighbour: %v", err)
-			} else if tree(t, dir) == "" {
+			} else if listTree(t, dir) == "" {
 				t.Error("its neighbour leaves nothing")
 			}
 		})
@@ -322,16 +321,16 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// TestBrokenArchives: nothing of them is left.
+// Broken archives leave nothing.
 func TestBrokenArchives(t *testing.T) {
 	file := entry{kind: kindFile, name: "a", mode: 0o644, size: 5000}
-	plain, zipped := packed(t, formatTar, file, file, file), packed(t, formatZip, file, entry{kind: kindFile, name: "b", mode: 0o644})
+	plain, zipped := packArchive(t, formatTar, file, file, file), packArchive(t, formatZip, file, entry{kind: kindFile, name: "b", mode: 0o644})
 	spoilt := func(b []byte, at int) []byte {
 		b = bytes.Clone(b)
 		b[at] ^= 0xff
 		return b
 	}
-	lie := func() []byte { // the second file's length is told to be a petabyte
+	lie := func() []byte { // the size of the second file is given as a petabyte
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
 		w.WriteHeader(&tar.Header{Name: "a", Mode: 0o644, Size: 3})
@@ -359,18 +358,17 @@ func TestBrokenArchives(t *testing.T) {
 		{"no bzip2", []byte("BZh9 nothing of this kind"), formatTar, "cannot be read as a tar"},
 	} {
 		dir := t.TempDir()
-		if err := unpackedInto(t, dir, tt.b, tt.as); err == nil || !strings.Contains(err.Error(), tt.err) {
+		if err := unpackInto(t, dir, tt.b, tt.as); err == nil || !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %v, want %q", tt.rule, err, tt.err)
 		}
-		if got := tree(t, dir); got != "" {
+		if got := listTree(t, dir); got != "" {
 			t.Errorf("%s leaves\n%s", tt.rule, got)
 		}
 	}
 }
 
-// TestUnpackOverWhatIsThere: links and folders that are there are not followed
-// and not replaced.
-func TestUnpackOverWhatIsThere(t *testing.T) {
+// Existing links and folders are neither followed nor replaced.
+func TestUnpackOverExistingFiles(t *testing.T) {
 	outside := t.TempDir()
 	for _, tt := range []struct {
 		rule  string
@@ -392,26 +390,26 @@ func TestUnpackOverWhatIsThere(t *testing.T) {
 			if err := tt.there(dir); err != nil {
 				t.Fatal(err)
 			}
-			err := unpackedInto(t, dir, packed(t, formatTar, entry{kind: kindFolder, name: "tool", mode: 0o755},
+			err := unpackInto(t, dir, packArchive(t, formatTar, entry{kind: kindFolder, name: "tool", mode: 0o755},
 				entry{kind: kindFile, name: "tool/x", mode: 0o644}, entry{kind: kindFile, name: "deep/down/x", mode: 0o644}, entry{kind: kindFile, name: "run", mode: 0o755}), formatTar)
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%v, want %q", err, tt.err)
 			}
-			after := tree(t, dir)
+			after := listTree(t, dir)
 			if tt.err == "" && !strings.Contains(after, `-rwxr-xr-x run "in run" kept`) {
 				t.Errorf("there is\n%s", after)
 			}
 			if strings.HasPrefix(tt.rule, "a folder where a folder") && !strings.Contains(after, "drwx--x--x tool") {
 				t.Errorf("a folder that was there has another mode\n%s", after)
 			}
-			if got := tree(t, outside); got != "" {
+			if got := listTree(t, outside); got != "" {
 				t.Errorf("outside there is\n%s", got)
 			}
 		})
 	}
 }
 
-func TestUnpackEndsWithItsTime(t *testing.T) {
+func TestUnpackHasATimeLimit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	p, err := openPlace(t.TempDir(), root)
@@ -419,16 +417,16 @@ func TestUnpackEndsWithItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	for as, b := range map[format][]byte{formatTar: packed(t, formatTar, tool...), formatZip: packed(t, formatZip, tool...)} {
-		if _, err := unpack(ctx, fileOf(t, b), as, p, func(string) {}); err == nil || !strings.Contains(err.Error(), "not unpacked within") {
+	for as, b := range map[format][]byte{formatTar: packArchive(t, formatTar, tool...), formatZip: packArchive(t, formatZip, tool...)} {
+		if _, err := unpack(ctx, newFile(t, b), as, p, func(string) {}); err == nil || !strings.Contains(err.Error(), "not unpacked within") {
 			t.Errorf("%s: %v", as, err)
 		}
 	}
 }
 
 func TestFormats(t *testing.T) {
-	plain := packed(t, formatTar, tool...)
-	zipped := packed(t, formatZip, tool...)
+	plain := packArchive(t, formatTar, tool...)
+	zipped := packArchive(t, formatZip, tool...)
 	for _, tt := range []struct {
 		fileType, name string
 		content        []byte
@@ -448,17 +446,17 @@ func TestFormats(t *testing.T) {
 		{"", "run.sh", []byte("#!/bin/sh\n"), formatFile},
 		{"", "x", []byte("\xfd7zXZ\x00"), formatFile},
 	} {
-		if got := detectFormat(tt.fileType, tt.name, fileOf(t, tt.content)); got != tt.want {
+		if got := detectFormat(tt.fileType, tt.name, newFile(t, tt.content)); got != tt.want {
 			t.Errorf("type %q, name %q: %s, want %s", tt.fileType, tt.name, got, tt.want)
 		}
 	}
 }
 
-// FuzzArchive: whatever is in an archive, nothing is written outside of the place.
+// Whatever an archive contains, nothing is written outside of the target folder.
 func FuzzArchive(f *testing.F) {
 	for _, as := range []format{formatTar, formatZip} {
-		f.Add(packed(f, as, tool...), as == formatZip)
-		f.Add(packed(f, as, entry{kind: kindFile, name: "../x", mode: 0o644}, entry{kind: kindLink, name: "l", target: "../.."}, entry{kind: kindFile, name: "l/x", mode: 0o644}), as == formatZip)
+		f.Add(packArchive(f, as, tool...), as == formatZip)
+		f.Add(packArchive(f, as, entry{kind: kindFile, name: "../x", mode: 0o644}, entry{kind: kindLink, name: "l", target: "../.."}, entry{kind: kindFile, name: "l/x", mode: 0o644}), as == formatZip)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, zipped bool) {
 		if len(b) > 1<<16 {
@@ -470,7 +468,7 @@ func FuzzArchive(f *testing.F) {
 		}
 		dir := t.TempDir()
 		place := filepath.Join(dir, "place")
-		_ = unpackedInto(t, place, b, as)
+		_ = unpackInto(t, place, b, as)
 		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 			t.Fatalf("there is more than the place: %v", entries)
 		}

@@ -24,8 +24,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// fetched is what the client gets of a URL.
-func fetched(t *testing.T, c *client, url string) (string, error) {
+// fetchURL returns what the client fetches from a URL.
+func fetchURL(t *testing.T, c *client, url string) (string, error) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
@@ -46,10 +46,10 @@ func fetched(t *testing.T, c *client, url string) (string, error) {
 	return string(text), nil
 }
 
-// big is more than any buffer holds.
+// big exceeds all buffers.
 var big = strings.Repeat("0123456789abcdef", 1<<15)
 
-func site() http.Handler {
+func newSite() http.Handler {
 	m := http.NewServeMux()
 	var busy atomic.Int32
 	m.HandleFunc("/big", func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +96,7 @@ func site() http.Handler {
 }
 
 func TestFetch(t *testing.T) {
-	s := httptest.NewServer(site())
+	s := httptest.NewServer(newSite())
 	defer s.Close()
 	c := &client{retryPauses: []time.Duration{time.Millisecond, time.Millisecond}}
 	host := strings.TrimPrefix(s.URL, "http://")
@@ -112,25 +112,25 @@ func TestFetch(t *testing.T) {
 		{"trouble that passes", "/busy", "at last", ""},
 		{"a query", "/query?a%20b=c+d#e", "c d", ""},
 	} {
-		got, err := fetched(t, c, s.URL+tt.path)
+		got, err := fetchURL(t, c, s.URL+tt.path)
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %.60q, %v; want %.60q, %q", tt.rule, got, err, tt.want, tt.err)
 		}
 	}
-	if got, err := fetched(t, c, "http://alice:se%3Acret@"+host+"/who"); got != "alice se:cret "+host+" identity" {
+	if got, err := fetchURL(t, c, "http://alice:se%3Acret@"+host+"/who"); got != "alice se:cret "+host+" identity" {
 		t.Errorf("name and password: %q, %v", got, err)
 	}
-	if got, err := fetched(t, c, "data:;base64,aGk="); got != "hi" || err != nil {
+	if got, err := fetchURL(t, c, "data:;base64,aGk="); got != "hi" || err != nil {
 		t.Errorf("data: %q, %v", got, err)
 	}
 	s.Close()
-	if _, err := fetched(t, c, s.URL+"/big"); err == nil || !strings.Contains(err.Error(), "refused") {
+	if _, err := fetchURL(t, c, s.URL+"/big"); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("nobody answers: %v", err)
 	}
 }
 
-func TestFurtherAttemptsAreTold(t *testing.T) {
-	s := httptest.NewServer(site())
+func TestRetriesAreReported(t *testing.T) {
+	s := httptest.NewServer(newSite())
 	defer s.Close()
 	var notes []string
 	c := &client{retryPauses: []time.Duration{2 * time.Millisecond}, note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }}
@@ -147,8 +147,8 @@ func TestFurtherAttemptsAreTold(t *testing.T) {
 	}
 }
 
-// TestNodesWithoutAWayOutsideSaySo: only what has no name or no way is told so.
-func TestNodesWithoutAWayOutsideSaySo(t *testing.T) {
+// Only an unknown name and an unreachable network get the additional text.
+func TestNodesWithoutEgressExplainErrors(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want bool
@@ -168,20 +168,20 @@ func TestNodesWithoutAWayOutsideSaySo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := ours(t, dir, RunArgs(i+1), bytes.NewReader(order))
-		c.SysProcAttr.Cloneflags = unix.CLONE_NEWNET // from where no way leads
+		c := setupCommand(t, dir, RunArgs(i+1), bytes.NewReader(order))
+		c.SysProcAttr.Cloneflags = unix.CLONE_NEWNET // a network without routes
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		const words = "network is unreachable; nodes of this site have no outside network"
-		if got := waited(t, dir, i+1); got.State != Failed || strings.HasSuffix(got.Message, words) != inside || strings.HasSuffix(got.Output, words+"\n") != inside {
+		if got := waitForStep(t, dir, i+1); got.State != Failed || strings.HasSuffix(got.Message, words) != inside || strings.HasSuffix(got.Output, words+"\n") != inside {
 			t.Errorf("inside %v: %+v", inside, got)
 		}
 	}
 }
 
-func TestFetchProtected(t *testing.T) {
-	plain := httptest.NewServer(site())
+func TestFetchHTTPS(t *testing.T) {
+	plain := httptest.NewServer(newSite())
 	defer plain.Close()
 	var asked atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -198,19 +198,19 @@ func TestFetchProtected(t *testing.T) {
 	known := x509.NewCertPool()
 	known.AddCert(s.Certificate())
 	c := &client{roots: known}
-	if got, err := fetched(t, c, s.URL); got != "protected" || err != nil {
+	if got, err := fetchURL(t, c, s.URL); got != "protected" || err != nil {
 		t.Errorf("a known authority: %q, %v", got, err)
 	}
-	if _, err := fetched(t, c, s.URL+"/down"); err == nil || !strings.Contains(err.Error(), "plain http") {
+	if _, err := fetchURL(t, c, s.URL+"/down"); err == nil || !strings.Contains(err.Error(), "plain http") {
 		t.Errorf("a redirect out of protection: %v", err)
 	}
 	before := asked.Load()
 	for name, c := range map[string]*client{"unknown": {roots: x509.NewCertPool()}, "the node's": {retryPauses: []time.Duration{time.Hour}}} {
-		if _, err := fetched(t, c, s.URL); err == nil || !strings.Contains(err.Error(), "certificate") {
+		if _, err := fetchURL(t, c, s.URL); err == nil || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("%s authorities: %v", name, err)
 		}
 	}
-	if _, err := fetched(t, c, strings.Replace(s.URL, "127.0.0.1", "localhost", 1)); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := fetchURL(t, c, strings.Replace(s.URL, "127.0.0.1", "localhost", 1)); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("another host's certificate: %v", err)
 	}
 	if asked.Load() != before {
@@ -218,7 +218,7 @@ func TestFetchProtected(t *testing.T) {
 	}
 }
 
-// TestHostileServers: each answer is refused, and its neighbour is not.
+// Each answer is refused; a similar valid one is accepted.
 func TestHostileServers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -252,19 +252,18 @@ func TestHostileServers(t *testing.T) {
 		{"nothing", "", ok + "\r\nhello"},
 	} {
 		answers <- tt.bad
-		if got, err := fetched(t, &client{}, "http://"+l.Addr().String()); err == nil {
+		if got, err := fetchURL(t, &client{}, "http://"+l.Addr().String()); err == nil {
 			t.Errorf("%s: %q is taken", tt.rule, got)
 		}
 		answers <- tt.good
-		if got, err := fetched(t, &client{}, "http://"+l.Addr().String()); err != nil || got != "hello" {
+		if got, err := fetchURL(t, &client{}, "http://"+l.Addr().String()); err != nil || got != "hello" {
 			t.Errorf("%s: the neighbour is %q, %v", tt.rule, got, err)
 		}
 	}
 }
 
-// TestOnlyWhatMayPassIsTriedAgain: a server that speaks another language does so the
-// next time, too.
-func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
+// A server that does not speak HTTP is not asked again.
+func TestOnlyTemporaryErrorsAreRetried(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for _, tt := range []struct {
 		rule, answer string
@@ -295,7 +294,7 @@ func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
 		for _, scheme := range []string{"http", "https"} {
 			asked.Store(0)
 			c := &client{retryPauses: []time.Duration{time.Millisecond, time.Millisecond}}
-			if got, err := fetched(t, c, scheme+"://"+l.Addr().String()); err == nil || asked.Load() != tt.times {
+			if got, err := fetchURL(t, c, scheme+"://"+l.Addr().String()); err == nil || asked.Load() != tt.times {
 				t.Errorf("%s: asked %d times, want %d: %.60q, %v", tt.rule, asked.Load(), tt.times, got, err)
 			}
 			if tt.rule != "no HTTP" {
@@ -306,7 +305,7 @@ func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestFetchEndsWithItsTime(t *testing.T) {
+func TestFetchHasATimeLimit(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "a part")
 		w.(http.Flusher).Flush()

@@ -11,7 +11,7 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// alice is an account that no host has.
+// alice returns an account that does not exist on the host.
 func alice(t *testing.T) account {
 	t.Helper()
 	require.Root(t)
@@ -31,8 +31,8 @@ func alice(t *testing.T) account {
 	return user
 }
 
-// ownerOf is whose something is.
-func ownerOf(t *testing.T, path string) int {
+// fileOwner returns the user id that owns a file.
+func fileOwner(t *testing.T, path string) int {
 	t.Helper()
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -47,7 +47,7 @@ func TestOwners(t *testing.T) {
 	if err := os.Symlink(user.home, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	archive := packed(t, formatTar, tool...)
+	archive := packArchive(t, formatTar, tool...)
 	for _, tt := range []struct {
 		place string
 		owner int
@@ -57,7 +57,7 @@ func TestOwners(t *testing.T) {
 	} {
 		path := filepath.Join(dir, tt.place)
 		t.Cleanup(func() { os.Chmod(filepath.Join(path, "tool"), 0o755) })
-		f := fileOf(t, archive)
+		f := newFile(t, archive)
 		p, err := openPlace(path, user)
 		if err != nil {
 			t.Fatal(err)
@@ -74,18 +74,18 @@ func TestOwners(t *testing.T) {
 			if tt.place == "home" && name == "" {
 				continue
 			}
-			if got := ownerOf(t, filepath.Join(path, name)); got != tt.owner {
+			if got := fileOwner(t, filepath.Join(path, name)); got != tt.owner {
 				t.Errorf("%s/%s belongs to %#x, want %#x", tt.place, name, got, tt.owner)
 			}
 		}
 	}
-	if got := ownerOf(t, filepath.Join(user.home, "a")); got != user.uid {
+	if got := fileOwner(t, filepath.Join(user.home, "a")); got != user.uid {
 		t.Errorf("a folder on the way belongs to %#x", got)
 	}
 }
 
-// TestWaysToPlaces: what a user laid on the way leads root nowhere.
-func TestWaysToPlaces(t *testing.T) {
+// Links of a user in the path must not lead root anywhere.
+func TestPathsToPlaces(t *testing.T) {
 	user := alice(t)
 	dir := filepath.Dir(filepath.Dir(user.home))
 	secret := filepath.Join(dir, "secret")
@@ -133,7 +133,7 @@ func TestWaysToPlaces(t *testing.T) {
 			t.Fatal("root has not come back")
 		}
 	}
-	if got := tree(t, secret); got != "" {
+	if got := listTree(t, secret); got != "" {
 		t.Errorf("there is\n%s", got)
 	}
 	if st, err := os.Stat(filepath.Join(dir, "opt", "a")); err != nil || !st.IsDir() {
@@ -141,8 +141,8 @@ func TestWaysToPlaces(t *testing.T) {
 	}
 }
 
-// TestRaces renames and links in the home all the while something is unpacked
-// there: nothing outside changes.
+// Files are renamed and linked in the home while an archive is unpacked there: nothing outside
+// changes.
 func TestRaces(t *testing.T) {
 	user := alice(t)
 	dir := filepath.Dir(filepath.Dir(user.home))
@@ -153,7 +153,7 @@ func TestRaces(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(secret, "text"), []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := tree(t, dir)
+	before := listTree(t, dir)
 	place := filepath.Join(user.home, "app")
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -175,7 +175,7 @@ func TestRaces(t *testing.T) {
 		entries = append(entries, entry{kind: kindFolder, name: "deep/down", mode: 0o777},
 			entry{kind: kindFile, name: "deep/text", mode: 0o644}, entry{kind: kindFile, name: "deep/down/text", mode: 0o644})
 	}
-	f := fileOf(t, packed(t, formatTar, entries...))
+	f := newFile(t, packArchive(t, formatTar, entries...))
 	for range 5 {
 		if p, err := openPlace(place, user); err == nil {
 			_, _ = unpack(t.Context(), f, formatTar, p, func(string) {})
@@ -187,7 +187,7 @@ func TestRaces(t *testing.T) {
 	if err := os.RemoveAll(place); err != nil {
 		t.Fatal(err)
 	}
-	if got := tree(t, dir); got != before {
+	if got := listTree(t, dir); got != before {
 		t.Errorf("there is\n%swas\n%s", got, before)
 	}
 }

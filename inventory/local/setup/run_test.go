@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ours is this program as a node runs it.
-func ours(t *testing.T, dir string, words []string, in io.Reader) *exec.Cmd {
+// setupCommand returns the setup program as a node runs it.
+func setupCommand(t *testing.T, dir string, words []string, in io.Reader) *exec.Cmd {
 	t.Helper()
 	require.Root(t)
 	c := exec.Command("/proc/self/exe")
@@ -40,21 +40,21 @@ func ours(t *testing.T, dir string, words []string, in io.Reader) *exec.Cmd {
 	return c
 }
 
-// began runs step n and gives its first answer.
-func began(t *testing.T, dir string, n int, s Step) Report {
+// startStep runs step n and returns its first report.
+func startStep(t *testing.T, dir string, n int, s Step) Report {
 	t.Helper()
 	order, err := json.Marshal(Assignment{Step: s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, c := started(t, dir, n, string(order))
+	r, c := startWithInput(t, dir, n, string(order))
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 	return r
 }
 
-func started(t *testing.T, dir string, n int, order string) (Report, *exec.Cmd) {
+func startWithInput(t *testing.T, dir string, n int, order string) (Report, *exec.Cmd) {
 	t.Helper()
-	c := ours(t, dir, RunArgs(n), strings.NewReader(order))
+	c := setupCommand(t, dir, RunArgs(n), strings.NewReader(order))
 	out, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()
@@ -69,8 +69,8 @@ func started(t *testing.T, dir string, n int, order string) (Report, *exec.Cmd) 
 	return got, c
 }
 
-// waited waits for the end of step n.
-func waited(t *testing.T, dir string, n int) Report {
+// waitForStep waits for the end of step n.
+func waitForStep(t *testing.T, dir string, n int) Report {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -78,7 +78,7 @@ func waited(t *testing.T, dir string, n int) Report {
 	}
 	defer r.Close()
 	defer w.Close()
-	c := ours(t, dir, WaitArgs(n), r)
+	c := setupCommand(t, dir, WaitArgs(n), r)
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -90,7 +90,7 @@ func waited(t *testing.T, dir string, n int) Report {
 	return got
 }
 
-func sh(command string) Step { return Step{Kind: Execute, Shell: "sh", Command: command} }
+func shellStep(command string) Step { return Step{Kind: Execute, Shell: "sh", Command: command} }
 
 func TestExecute(t *testing.T) {
 	dir := t.TempDir()
@@ -103,22 +103,22 @@ func TestExecute(t *testing.T) {
 		step Step
 		want Report
 	}{
-		{"its output", sh("echo out; echo err >&2"), Report{State: Done, Output: "out\nerr\n"}},
-		{"its status", sh("exit 7"), Report{State: Failed, Exit: 7, Message: "the command ended with status 7"}},
-		{"a large status", sh("exit 200"), Report{State: Failed, Exit: 200, Message: "the command ended with status 200"}},
-		{"a signal", sh("kill -9 $$"), Report{State: Failed, Exit: 137, Message: "the command was ended by signal 9 (killed)"}},
-		{"one to its whole group", sh("kill -9 0"), Report{State: Failed, Exit: 137, Message: "the command was ended by signal 9 (killed)"}},
+		{"its output", shellStep("echo out; echo err >&2"), Report{State: Done, Output: "out\nerr\n"}},
+		{"its status", shellStep("exit 7"), Report{State: Failed, Exit: 7, Message: "the command ended with status 7"}},
+		{"a large status", shellStep("exit 200"), Report{State: Failed, Exit: 200, Message: "the command ended with status 200"}},
+		{"a signal", shellStep("kill -9 $$"), Report{State: Failed, Exit: 137, Message: "the command was ended by signal 9 (killed)"}},
+		{"one to its whole group", shellStep("kill -9 0"), Report{State: Failed, Exit: 137, Message: "the command was ended by signal 9 (killed)"}},
 		{"bash", Step{Kind: Execute, Shell: "bash", Command: "a=(x y); echo ${a[1]} $0"}, Report{State: Done, Output: "y bash\n"}},
-		{"nothing to read", sh("cat; echo end"), Report{State: Done, Output: "end\n"}},
-		{"its environment", sh("env | grep -v '^PWD\\|^OLDPWD\\|^_=\\|^SHLVL' | sort; umask"), Report{State: Done,
+		{"nothing to read", shellStep("cat; echo end"), Report{State: Done, Output: "end\n"}},
+		{"its environment", shellStep("env | grep -v '^PWD\\|^OLDPWD\\|^_=\\|^SHLVL' | sort; umask"), Report{State: Done,
 			Output: "HOME=" + user.home + "\nLANG=C.UTF-8\nLOGNAME=root\nPATH=" + searchPath + "\nSHELL=" + user.shell + "\nUSER=root\n0022\n"}},
-		{"the end of its output", sh("seq 1 10000"), Report{State: Done}},
-		{"lines that are no text", sh(`printf '\377\000a'`), Report{State: Done, Output: "\uFFFD a"}},
+		{"the end of its output", shellStep("seq 1 10000"), Report{State: Done}},
+		{"lines that are no text", shellStep(`printf '\377\000a'`), Report{State: Done, Output: "\uFFFD a"}},
 	} {
-		if r := began(t, dir, i+1, tt.step); r.State != Running {
+		if r := startStep(t, dir, i+1, tt.step); r.State != Running {
 			t.Fatalf("%s: %+v", tt.rule, r)
 		}
-		got := waited(t, dir, i+1)
+		got := waitForStep(t, dir, i+1)
 		if tt.rule == "the end of its output" {
 			if len(got.Output) != MaxOutput || !strings.HasSuffix(got.Output, "9999\n10000\n") {
 				t.Errorf("%s: %.60q", tt.rule, got.Output)
@@ -135,16 +135,15 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// TestOnce: a step that has begun, by however many at once, never begins again,
-// nor one that was interrupted.
-func TestOnce(t *testing.T) {
+// A started step is never started again, neither by concurrent calls nor after an interruption.
+func TestStepRunsOnce(t *testing.T) {
 	dir := t.TempDir()
 	count, over := filepath.Join(dir, "count"), filepath.Join(dir, "over")
-	order, _ := json.Marshal(Assignment{Step: sh("echo once >>" + count + "; until test -e " + over + "; do sleep 0.01; done")})
+	order, _ := json.Marshal(Assignment{Step: shellStep("echo once >>" + count + "; until test -e " + over + "; do sleep 0.01; done")})
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {
-			r, c := started(t, dir, 1, string(order))
+			r, c := startWithInput(t, dir, 1, string(order))
 			t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 			if r.State != Running {
 				t.Errorf("%+v", r)
@@ -155,13 +154,13 @@ func TestOnce(t *testing.T) {
 	if err := os.WriteFile(over, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r := waited(t, dir, 1); r.State != Done {
+	if r := waitForStep(t, dir, 1); r.State != Done {
 		t.Errorf("%+v", r)
 	}
-	if r := began(t, dir, 1, sh("echo again >>"+count)); r.State != Done {
+	if r := startStep(t, dir, 1, shellStep("echo again >>"+count)); r.State != Done {
 		t.Errorf("one that is done: %+v", r)
 	}
-	r, c := started(t, dir, 2, fmt.Sprintf(`{"kind":"execute","shell":"sh","command":"echo said; echo once >>%s; sleep 100"}`, count))
+	r, c := startWithInput(t, dir, 2, fmt.Sprintf(`{"kind":"execute","shell":"sh","command":"echo said; echo once >>%s; sleep 100"}`, count))
 	if r.State != Running {
 		t.Fatalf("%+v", r)
 	}
@@ -175,13 +174,13 @@ func TestOnce(t *testing.T) {
 	c.Process.Kill()
 	c.Wait()
 	interrupted := Report{State: Failed, Exit: 255, Message: Interrupted, Output: "said\n"}
-	if r := waited(t, dir, 2); r != interrupted {
+	if r := waitForStep(t, dir, 2); r != interrupted {
 		t.Errorf("%+v", r)
 	}
-	if r := began(t, dir, 2, sh("echo again >>"+count)); r != interrupted {
+	if r := startStep(t, dir, 2, shellStep("echo again >>"+count)); r != interrupted {
 		t.Errorf("one that was interrupted: %+v", r)
 	}
-	if r := waited(t, dir, 3); r.State != Waiting {
+	if r := waitForStep(t, dir, 3); r.State != Waiting {
 		t.Errorf("one that has not begun: %+v", r)
 	}
 	if text, _ := os.ReadFile(count); string(text) != "once\nonce\n" {
@@ -189,12 +188,11 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestStepGoesOnWithoutReader starts a step when nobody reads its first answer any
-// more, as when the testbed is killed at that moment. The command of the step has the
-// usual action for SIGPIPE.
-func TestStepGoesOnWithoutReader(t *testing.T) {
+// The step starts although its first report cannot be written, as when the testbed is killed at
+// that moment. Its command gets the default action for SIGPIPE.
+func TestStepContinuesWithoutReader(t *testing.T) {
 	dir := t.TempDir()
-	order, err := json.Marshal(Assignment{Step: sh("trap | grep -c PIPE; yes | head -n 1")})
+	order, err := json.Marshal(Assignment{Step: shellStep("trap | grep -c PIPE; yes | head -n 1")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,20 +201,20 @@ func TestStepGoesOnWithoutReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	c := ours(t, dir, RunArgs(1), strings.NewReader(string(order)))
+	c := setupCommand(t, dir, RunArgs(1), strings.NewReader(string(order)))
 	c.Stdout = w
 	err = c.Run()
 	w.Close()
 	if err != nil {
 		t.Error(err)
 	}
-	if got := waited(t, dir, 1); got.State != Done || got.Output != "0\ny\n" {
+	if got := waitForStep(t, dir, 1); got.State != Done || got.Output != "0\ny\n" {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestOrdersThatAreNone: nothing is begun, so a right one can follow.
-func TestOrdersThatAreNone(t *testing.T) {
+// Invalid assignments start nothing, so a valid one can follow.
+func TestInvalidAssignments(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct{ rule, order string }{
 		{"a cut one", `{"kind":"execute","shell":"sh","comm`},
@@ -224,34 +222,33 @@ func TestOrdersThatAreNone(t *testing.T) {
 		{"one that is too long", `{"kind":"execute","shell":"sh","command":"` + strings.Repeat("x", maxAssignment) + `"}`},
 		{"a wrong one", `{"kind":"execute","shell":"csh","command":"true"}`},
 	} {
-		c := ours(t, dir, RunArgs(1), strings.NewReader(tt.order))
+		c := setupCommand(t, dir, RunArgs(1), strings.NewReader(tt.order))
 		if out, err := c.CombinedOutput(); err == nil {
 			t.Errorf("%s: %s", tt.rule, out)
 		}
 	}
-	if r := began(t, dir, 1, sh("true")); r.State != Running {
+	if r := startStep(t, dir, 1, shellStep("true")); r.State != Running {
 		t.Errorf("%+v", r)
 	}
 	for _, words := range [][]string{{Argv0}, {Argv0, "run"}, {Argv0, "run", "0"}, {Argv0, "run", "../1"}, {Argv0, "stop", "1"}, {Argv0, "run", "1", "2"}} {
-		if out, err := ours(t, dir, words, strings.NewReader("")).CombinedOutput(); err == nil {
+		if out, err := setupCommand(t, dir, words, strings.NewReader("")).CombinedOutput(); err == nil {
 			t.Errorf("%q: %s", words, out)
 		}
 	}
 }
 
-// TestBackground: what a command leaves in the background neither holds it up nor
-// loses its output.
-func TestBackground(t *testing.T) {
+// Background processes of a command neither delay it nor lose their output.
+func TestBackgroundProcesses(t *testing.T) {
 	dir := t.TempDir()
 	go1, go2 := filepath.Join(dir, "go1"), filepath.Join(dir, "go2")
-	began(t, dir, 1, sh(fmt.Sprintf("(while ! test -e %s; do sleep 0.01; done; echo later; touch %s) & echo now", go1, go2)))
-	if r := waited(t, dir, 1); r != (Report{State: Done, Output: "now\n"}) {
+	startStep(t, dir, 1, shellStep(fmt.Sprintf("(while ! test -e %s; do sleep 0.01; done; echo later; touch %s) & echo now", go1, go2)))
+	if r := waitForStep(t, dir, 1); r != (Report{State: Done, Output: "now\n"}) {
 		t.Errorf("%+v", r)
 	}
 	if err := os.WriteFile(go1, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// The words go to the log and the touch to the disk, each in its own time.
+	// The log and the disk are written independently.
 	log, err := "", os.ErrNotExist
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end) && (err != nil || log != "now\nlater\n"); time.Sleep(time.Millisecond) {
 		text, _ := os.ReadFile(filepath.Join(dir, "log", "1-execute.log"))
@@ -266,7 +263,7 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-func TestInstallInARow(t *testing.T) {
+func TestInstallsInSequence(t *testing.T) {
 	dir := t.TempDir()
 	to := filepath.Join(dir, "to")
 	for i, tt := range []struct {
@@ -276,8 +273,8 @@ func TestInstallInARow(t *testing.T) {
 		{Step{Kind: Install, URL: "data:,hello", InstallPath: to}, Report{State: Done}},
 		{Step{Kind: Install, URL: "data:,hello", InstallPath: to, FileType: "zip"}, Report{State: Failed, Exit: 1, Message: "it cannot be read as a zip archive: zip: not a valid zip file"}},
 	} {
-		began(t, dir, i+1, tt.step)
-		got := waited(t, dir, i+1)
+		startStep(t, dir, i+1, tt.step)
+		got := waitForStep(t, dir, i+1)
 		lines := strings.Split(got.Output, "\n")
 		for j, begin := range []string{"fetching data:,hello", "fetched 5 bytes; installing as "} {
 			at, text, _ := strings.Cut(lines[j], "Z ")
@@ -289,7 +286,7 @@ func TestInstallInARow(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, tt.want)
 		}
 	}
-	if got := tree(t, to); got != "-rw-r--r-- install-1 \"hello\"\n" {
+	if got := listTree(t, to); got != "-rw-r--r-- install-1 \"hello\"\n" {
 		t.Errorf("there is\n%s", got)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "services", "*.part")); len(left) > 0 {

@@ -40,7 +40,7 @@ func TestSteps(t *testing.T) {
 		{"no UTF-8", "{\"kind\":\"execute\",\"shell\":\"sh\",\"command\":\"\xff\"}", "not UTF-8"},
 	} {
 		s, err := ParseStep(tt.text)
-		if tt.rule == "a zero byte" { // quoted as Go does, it is not even JSON
+		if tt.rule == "a zero byte" { // Go quotes it in a way that is not JSON
 			b, _ := json.Marshal(Step{Kind: Execute, Shell: "sh", Command: "a\x00b"})
 			s, err = ParseStep(string(b))
 			tt.err = "zero byte"
@@ -51,7 +51,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// FuzzParseStep: what is taken is read the same again, and is within its bounds.
+// An accepted step is parsed the same again, and is within the bounds.
 func FuzzParseStep(f *testing.F) {
 	f.Add(`{"kind":"install","url":"https://example.org/a.tgz","install_path":"~/x","file_type":"tar.gz"}`)
 	f.Add(`{"kind":"execute","shell":"bash","command":"echo \"$HOME\"\n"}`)

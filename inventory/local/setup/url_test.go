@@ -59,7 +59,7 @@ func TestNamesOfURLs(t *testing.T) {
 	}
 }
 
-func TestURLsAreShownWholeWhereTheyAreShort(t *testing.T) {
+func TestDisplayURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"data:,hello":                      "data:,hello",
 		"data:," + strings.Repeat("x", 99): "data:," + strings.Repeat("x", 31) + "...",
