@@ -9,8 +9,8 @@ import (
 	"patchbay/rspec"
 )
 
-// assignTags gives a VLAN of its own to each link that runs over a physical
-// link, and that of the others to a link that joins one.
+// assignTags gives a new VLAN tag to each link that uses a physical link, and the tag
+// of the shared VLAN to a link that joins one.
 func (b *binding) assignTags() {
 	pool, from := &b.x.network.tags, 0
 	asked := 0
@@ -40,8 +40,8 @@ func (b *binding) assignTags() {
 	}
 }
 
-// assignPublic gives public addresses to the nodes that ask for one, if the
-// site has any at all.
+// assignPublic gives public addresses to the nodes that ask for one, if the site has
+// any.
 func (b *binding) assignPublic() {
 	pool, from := &b.x.network.public, 0
 	asked := 0
@@ -64,10 +64,10 @@ func (b *binding) assignPublic() {
 	}
 }
 
-// assignAddresses gives an address to each interface on a link that asks for
-// none: in the network of the link's other addresses, or in a new one that the
-// slice does not use. It is one that the slice has nowhere, if there is one. In
-// a shared VLAN it is for the slices to agree.
+// assignAddresses gives an address to each interface on a link that has none: in the
+// network of the link's other addresses, or in a new network that the slice does not
+// use. Addresses that the slice uses elsewhere are avoided if possible. In a shared
+// VLAN the slices must agree on addresses themselves.
 func (b *binding) assignAddresses(used []netip.Prefix) {
 	var free *networks
 	var taken map[netip.Addr]bool         // by the slice
@@ -121,7 +121,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 	}
 }
 
-// addresses are those of all lists, without their networks.
+// addresses returns the addresses of all lists, without their networks.
 func addresses(lists ...[]netip.Prefix) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
 	for _, list := range lists {
@@ -132,7 +132,7 @@ func addresses(lists ...[]netip.Prefix) map[netip.Addr]bool {
 	return all
 }
 
-// asked are the addresses of all interfaces of the request.
+// asked returns the addresses that the request gives to interfaces.
 func (b *binding) asked() (all []netip.Prefix) {
 	for i := range b.request.Nodes {
 		for _, in := range b.request.Nodes[i].Interfaces {
@@ -142,7 +142,8 @@ func (b *binding) asked() (all []netip.Prefix) {
 	return all
 }
 
-// commonNetwork is that of the first IPv4 address, else of the first IPv6 one.
+// commonNetwork returns the network of the first IPv4 address, else of the first IPv6
+// address.
 func commonNetwork(asked []netip.Prefix) netip.Prefix {
 	first := netip.Prefix{}
 	for _, p := range asked {
@@ -156,11 +157,11 @@ func commonNetwork(asked []netip.Prefix) netip.Prefix {
 	return first
 }
 
-// noHosts are the IPv4 addresses that no host has.
+// noHosts are the IPv4 addresses that no host can have.
 var noHosts = netip.MustParsePrefix("0.0.0.0/8")
 
-// firstHost is the lowest address of a network that a host may have, or the
-// network's own.
+// firstHost returns the lowest address of a network that a host can have; the network's
+// own address if there is none.
 func firstHost(network netip.Prefix) netip.Addr {
 	if noHosts.Contains(network.Addr()) {
 		return rspec.LastAddress(noHosts).Next()
@@ -168,8 +169,8 @@ func firstHost(network netip.Prefix) netip.Addr {
 	return network.Addr()
 }
 
-// assignHosts gives each of open the lowest host of a network, not below from,
-// that is not taken; next is behind what was looked at.
+// assignHosts gives each interface in open the lowest free host address of a network,
+// from the address from on. next is the address after the last one that was tried.
 func assignHosts(network netip.Prefix, from netip.Addr, taken map[netip.Addr]bool, open []*am.Interface) (next netip.Addr, ok bool) {
 	var first, last netip.Addr                                      // that are no hosts
 	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else both are hosts
@@ -192,14 +193,14 @@ func assignHosts(network netip.Prefix, from netip.Addr, taken map[netip.Addr]boo
 	return next, true
 }
 
-// networks finds IPv4 networks in a range that overlap nothing in use.
+// networks finds IPv4 networks in a range that overlap no used network.
 type networks struct {
 	in    netip.Prefix
 	used  []span     // ascending, disjoint
 	first [33]uint64 // where to look next for networks of that many bits
 }
 
-// span is a run of IPv4 addresses as numbers.
+// span is a range of IPv4 addresses as numbers.
 type span struct{ first, last uint64 }
 
 func newNetworks(in netip.Prefix, used ...[]netip.Prefix) *networks {
@@ -231,8 +232,8 @@ func newNetworks(in netip.Prefix, used ...[]netip.Prefix) *networks {
 	return n
 }
 
-// next takes the lowest free network for that many hosts: a /24 or, if they
-// are more, as large as it must be.
+// next takes the lowest free network for that many hosts: a /24, or a larger one if
+// necessary.
 func (n *networks) next(hosts int) (netip.Prefix, bool) {
 	length := min(24, 32-bits.Len(uint(hosts+1)))
 	if length < n.in.Bits() {

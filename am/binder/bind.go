@@ -11,11 +11,11 @@ import (
 	"patchbay/rspec"
 )
 
-// Binding says which component serves each node of a request, in its order, and
-// what its interfaces get.
+// Binding is the result of Bind: the component of each node of a request, in its order,
+// and what its interfaces get.
 type Binding struct{ Nodes []Bound }
 
-// Bound is a node and what it gets.
+// Bound is a node's component, and what the node gets there.
 type Bound struct {
 	Node       *rspec.Node
 	Component  *inventory.Component
@@ -39,29 +39,28 @@ type Bound struct {
 	Asked bool
 }
 
-// Bind chooses components for all own nodes of r on behalf of slice, and what
-// its links take of the network; used are the addresses that the slice has
-// already, with their networks. The error is an *UnsatisfiedError. Nothing is
-// taken: x learns of the slivers from the store, so Bind belongs inside the
-// decision that puts them.
+// Bind chooses components for all own nodes of r for slice, and network resources for
+// its links. used are the addresses that the slice has already, with their networks. It
+// fails with an *UnsatisfiedError. It reserves nothing: the index learns of the slivers
+// from the store, so call Bind inside the decision that stores them.
 func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	return BindAvoiding(nil, r, x, slice, used...)
 }
 
-// BindAvoiding is Bind without the components that turned out not to serve
-// anybody now. A node that asks for one of them gets it all the same.
+// BindAvoiding is Bind without the components in avoid, whose providers refused. A node
+// that asks for one of them still gets it.
 func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	return Permit{}.Bind(avoid, r, x, slice, used...)
 }
 
-// Bind is BindAvoiding with nothing but what is permitted.
+// Bind is BindAvoiding restricted to what p permits.
 func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	b := newBinding(r, x, slice, p, avoid)
 	b.choose(nil)
 	if len(b.reasons) > 0 && b.onlyLinks() {
-		b = b.regroup()
+		b = b.tryOtherLinks()
 	}
 	if len(b.reasons) == 0 {
 		b.assignTags()
@@ -94,13 +93,13 @@ func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*in
 		cursors: map[search]int{},
 		said:    map[*inventory.SliverType]string{},
 
-		awaySaid: map[*class]*maintenance.Window{},
+		awayCache: map[*class]*maintenance.Window{},
 	}
 }
 
-// choose finds a component for each node and physical interfaces for each link,
-// or notes the reasons why not. Nodes that are in within get a component that
-// can use that physical link.
+// choose finds a component for each node and physical interfaces for each link, or
+// records why it cannot. Nodes in within get a component that can use that physical
+// link.
 func (b *binding) choose(within map[int]*inventory.Link) {
 	for i := range b.request.Nodes {
 		n := &b.nodes[i]
@@ -115,7 +114,7 @@ func (b *binding) choose(within map[int]*inventory.Link) {
 	b.bindFree()
 	for i := range b.nodes {
 		if n := &b.nodes[i]; n.Component != nil && n.done {
-			b.fix(n)
+			b.choosePorts(n)
 		}
 	}
 	if len(b.reasons) > 0 {
@@ -126,7 +125,7 @@ func (b *binding) choose(within map[int]*inventory.Link) {
 	}
 }
 
-// binding is one Bind under way.
+// binding is the state of one Bind.
 type binding struct {
 	x       *Index
 	request *rspec.Request
@@ -134,7 +133,7 @@ type binding struct {
 	permit  Permit
 	avoid   []*inventory.Component
 	mine    map[int32]share // what the slice has already
-	own     []int32         // see alreadyOwn
+	own     []int32         // see ownComponents
 	nodes   []node
 	wires   []wire
 	claims  map[int32]claim // what this request has taken, by component
@@ -144,20 +143,20 @@ type binding struct {
 	reasons []Reason
 	flawed  bool // a link is wrong in itself
 
-	searches int                              // for names like a wrong one
-	said     map[*inventory.SliverType]string // answers of elsewhere
-	awaySaid map[*class]*maintenance.Window   // and of awayOf
-	closed   map[*class][]string              // and of closedIn
+	searches  int                              // for names like a wrong one
+	said      map[*inventory.SliverType]string // answers of elsewhere
+	awayCache map[*class]*maintenance.Window   // and of maintenanceOf
+	closed    map[*class][]string              // and of closedIn
 }
 
-// claim is what the request has taken of a component.
+// claim is what the request has taken of a component so far.
 type claim struct {
 	amount  am.Amount
 	slivers int32
 	traffic amount // of nodes that are to use one physical link
 }
 
-// node is a node of the request on its way.
+// node is a node of the request while it is bound.
 type node struct {
 	Bound
 	hardware   string // "" for any
@@ -170,7 +169,7 @@ type node struct {
 	traffic    traffic                // what it takes of it
 }
 
-// makeInterfaces notes what the interfaces have before anything is chosen.
+// makeInterfaces copies the interfaces of the request before anything is chosen.
 func (n *node) makeInterfaces() {
 	if len(n.Node.Interfaces) == 0 {
 		return
@@ -182,7 +181,7 @@ func (n *node) makeInterfaces() {
 	}
 }
 
-// want is what a node, or a group of nodes on one host, takes together.
+// want is what a node, or a group of nodes on one host, needs together.
 type want struct {
 	amount am.Amount
 	nodes  int32
@@ -206,8 +205,8 @@ func (b *binding) take(n *node, i int32) {
 	b.claims[i] = c
 }
 
-// bindBound serves the nodes that name a component, and those that share a
-// host with one of them.
+// bindBound binds the nodes that name a component, and those that share a host with one
+// of them.
 func (b *binding) bindBound() {
 	hosts := map[string]*inventory.Component{}
 	for i := range b.nodes {
@@ -228,7 +227,7 @@ func (b *binding) bindBound() {
 	for i := range b.nodes {
 		n := &b.nodes[i]
 		if host := hosts[n.Node.Colocate]; !n.done && host != nil {
-			b.outfit(n, host)
+			b.setTypeAndImage(n, host)
 			if !n.done {
 				b.bindTo(n, host)
 			}
@@ -239,7 +238,7 @@ func (b *binding) bindBound() {
 	}
 }
 
-// bindTo gives component c to n, or refuses with the reason.
+// bindTo binds n to component c, or refuses it with the reason.
 func (b *binding) bindTo(n *node, c *inventory.Component) {
 	if !b.permit.component(int32(c.Index)) {
 		b.refuse(n, am.Refused, "%s may not be had: %s", c.Name, b.permit.NoComponent)
@@ -272,7 +271,7 @@ func (b *binding) bindGroups() {
 	}
 }
 
-// bindFree serves what is left, the most particular first.
+// bindFree binds the remaining nodes, those with the most requirements first.
 func (b *binding) bindFree() {
 	for rank := range 3 {
 		for i := range b.nodes {
@@ -287,6 +286,7 @@ func (b *binding) bindFree() {
 	}
 }
 
+// rank orders nodes for bindFree: lower ranks have more requirements.
 func (n *node) rank() int {
 	switch {
 	case n.hardware != "":

@@ -6,16 +6,16 @@ import (
 	"patchbay/inventory"
 )
 
-// classKey names the components that offer a sliver type and, unless hardware
-// is empty, are of that hardware type and, unless link is nil, can use it.
+// classKey identifies the components that offer a sliver type, have a hardware type
+// (unless it is empty) and can use a physical link (unless it is nil).
 type classKey struct {
 	sliverType *inventory.SliverType
 	hardware   string
 	link       *inventory.Link
 }
 
-// class orders the components of one classKey, as in the inventory, by what is
-// free on them: how many slivers of the type fit now.
+// class holds the components of one classKey in the order of the inventory, with how
+// many more slivers of the type fit on each.
 type class struct {
 	sliverType *inventory.SliverType
 	members    []int32 // indexes of components, ascending
@@ -30,14 +30,14 @@ type class struct {
 	serving, slots, cleaning, away int
 }
 
-// plant makes the trees for the members there are.
-func (c *class) plant() {
+// makeTrees creates the trees for the members.
+func (c *class) makeTrees() {
 	n := len(c.members)
 	c.lone, c.open, c.empty = newTree(n), newTree(n), newTree(n)
 }
 
-// set says that n slivers fit on the member at place; kind is where it stands,
-// and the trees of other kinds forget it.
+// set records that n slivers fit on the member at place. kind is the tree for it; the
+// other trees get 0.
 func (c *class) set(place int, kind *tree, n int32) {
 	was := c.lone.at(place) + c.open.at(place) + c.empty.at(place) // only one is not 0
 	for _, t := range []*tree{&c.lone, &c.open, &c.empty} {
@@ -52,7 +52,7 @@ func (c *class) set(place int, kind *tree, n int32) {
 	c.slots += int(n) - int(was)
 }
 
-// has tells whether component i is a member.
+// has reports whether component i is a member.
 func (c *class) has(i int32) bool {
 	_, ok := slices.BinarySearch(c.members, i)
 	return ok

@@ -20,7 +20,7 @@ const (
 // those worth a try.
 const scans = 100_000
 
-// retry is the search for another choice than the first, which it holds.
+// retry searches for another choice than the first one, which it holds.
 type retry struct {
 	*binding
 	scanned int
@@ -29,14 +29,14 @@ type retry struct {
 	fitting map[shape][]*inventory.Link
 }
 
-// shape is what clusters have in common that need the same.
+// shape is what clusters with the same needs have in common.
 type shape struct {
 	class classKey
 	nodes int
 	most  int64
 }
 
-// cluster is a set of nodes that may go anywhere and that links hold together.
+// cluster is a set of unbound nodes that links connect.
 type cluster struct {
 	nodes []int
 	wires []*wire           // those that end at one of them
@@ -46,7 +46,7 @@ type cluster struct {
 	on    *inventory.Link   // that is being tried, or nil
 }
 
-// onlyLinks tells whether all reasons are about links, and another choice of
+// onlyLinks reports whether all reasons are about links, so that another choice of
 // components may help.
 func (b *binding) onlyLinks() bool {
 	for _, r := range b.reasons {
@@ -57,9 +57,9 @@ func (b *binding) onlyLinks() bool {
 	return !b.flawed
 }
 
-// regroup tries other choices, and gives the first that works, or b with its
+// tryOtherLinks tries other choices and returns the first that works, else b with its
 // reasons.
-func (b *binding) regroup() *binding {
+func (b *binding) tryOtherLinks() *binding {
 	clusters := b.clusters()
 	within := map[int]*inventory.Link{}
 	r := retry{binding: b, booked: map[classKey]int{}, fitting: map[shape][]*inventory.Link{}}
@@ -91,8 +91,8 @@ func (b *binding) regroup() *binding {
 	return b
 }
 
-// move puts c on the next of its links that has components left beside those
-// that other clusters have booked.
+// move assigns c to the next of its links that has components besides those that other
+// clusters have booked.
 func (r *retry) move(c *cluster) bool {
 	if c.links == nil {
 		c.links = r.likely(c)
@@ -118,7 +118,8 @@ func (r *retry) move(c *cluster) bool {
 	return false
 }
 
-// hasRoom tells whether there are components for c on its link beside those booked.
+// hasRoom reports whether the link of c has components for it besides those that are
+// booked.
 func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 	for k, n := range c.needs {
 		k.link = c.on
@@ -129,9 +130,9 @@ func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 	return true
 }
 
-// failures are the nodes that were refused, and one of each link that was: one
-// that the request left to us, as first found, if there is any. Links fail here
-// for want of a physical interface, so they have ends.
+// failures returns the nodes that were refused, and for each refused link one of its
+// unbound nodes of the first choice, if there is one. Links fail here only for lack of
+// a physical interface, so they have ends.
 func (b *binding) failures(first *binding) (nodes []int) {
 	for i := range b.wires {
 		w := &b.wires[i]
@@ -152,7 +153,7 @@ func (b *binding) failures(first *binding) (nodes []int) {
 	return nodes
 }
 
-// free are the wire's nodes that the request left to us, as b found.
+// free returns the nodes of the wire that the request does not bind, according to b.
 func (w *wire) free(b *binding) (nodes []int) {
 	for _, e := range w.ends {
 		if !b.nodes[e.node].bound {
@@ -162,7 +163,7 @@ func (w *wire) free(b *binding) (nodes []int) {
 	return nodes
 }
 
-// clusters are the cluster of each node; nil for nodes that are bound.
+// clusters returns the cluster of each node; nil for bound nodes.
 func (b *binding) clusters() []*cluster {
 	root := make([]int, len(b.nodes))
 	for i := range root {
@@ -217,9 +218,8 @@ func (b *binding) clusters() []*cluster {
 	return all
 }
 
-// likely are the physical links on which there are components for all nodes of
-// c: first those that most of the bound nodes can use to which c is linked,
-// else in the order of the inventory.
+// likely returns the physical links with components for all nodes of c: first those
+// that most bound nodes linked to c can use, then in the order of the inventory.
 func (r *retry) likely(c *cluster) []*inventory.Link {
 	c.needs = map[classKey]int{}
 	s := shape{}
@@ -230,7 +230,7 @@ func (r *retry) likely(c *cluster) []*inventory.Link {
 	s.nodes = len(c.nodes)
 	bound := map[*inventory.Link]int{}
 	for _, w := range c.wires {
-		for _, a := range w.atMost() {
+		for _, a := range w.maxAmounts() {
 			s.most = max(s.most, a.out, a.in)
 		}
 		for _, e := range w.ends {
@@ -269,16 +269,15 @@ func (r *retry) likely(c *cluster) []*inventory.Link {
 	return links
 }
 
-// traffic is what a node takes of the physical link that it has to use: all its
-// ends together, and the most that one of them takes in each direction.
+// traffic is what a node takes of the physical link that it must use: the sum of its
+// ends, and the largest single end in each direction.
 type traffic struct{ total, most amount }
 
 func (t traffic) add(o traffic) traffic {
 	return traffic{t.total.add(o.total), amount{max(t.most.out, o.most.out), max(t.most.in, o.most.in)}}
 }
 
-// restrict tells nodes which physical link they have to use, and what they
-// take of it at most.
+// restrict sets which physical link nodes must use, and what they take of it at most.
 func (b *binding) restrict(within map[int]*inventory.Link) {
 	if len(within) == 0 {
 		return
@@ -291,7 +290,7 @@ func (b *binding) restrict(within map[int]*inventory.Link) {
 		if w.tunnel {
 			continue
 		}
-		for j, a := range w.atMost() {
+		for j, a := range w.maxAmounts() {
 			if n := &b.nodes[w.ends[j].node]; n.within != nil {
 				n.traffic = n.traffic.add(traffic{a, a})
 			}
@@ -299,13 +298,13 @@ func (b *binding) restrict(within map[int]*inventory.Link) {
 	}
 }
 
-// atMost is what each end takes if no two nodes share a component.
-func (w *wire) atMost() []amount {
+// maxAmounts returns what each end takes if no two nodes share a component.
+func (w *wire) maxAmounts() []amount {
 	return w.amounts(func(x, y end) bool { return x.node != y.node })
 }
 
-// carries tells whether the interfaces of c have room for w beside what other
-// nodes that use the same physical link take at most.
+// carries reports whether the interfaces of c have capacity for w besides the most that
+// other nodes on the same physical link take.
 func (b *binding) carries(c *inventory.Component, w want) bool {
 	var left amount
 	var out, in bool

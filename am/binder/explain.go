@@ -34,7 +34,7 @@ func (b *binding) refuseFor(n *node, what string, c am.Code, format string, args
 	b.reasons = append(b.reasons, r)
 }
 
-// refuseLink notes why a link cannot be made.
+// refuseLink records why a link cannot be made.
 func (b *binding) refuseLink(w *wire, c am.Code, d am.Detail, format string, args ...any) {
 	w.failed = true
 	what := ""
@@ -44,7 +44,7 @@ func (b *binding) refuseLink(w *wire, c am.Code, d am.Detail, format string, arg
 	b.reasons = append(b.reasons, Reason{Kind: "link", ClientID: w.ClientID, Line: w.Line, Code: c, Detail: d, What: what, Text: fmt.Sprintf(format, args...)})
 }
 
-// refuseShort says which physical interface has too little left for a link.
+// refuseShort records which physical interface has too little capacity for a link.
 func (b *binding) refuseShort(w *wire, s *shortage) {
 	way, asked, left := "out of", s.out, s.left.out
 	if s.out <= left {
@@ -61,20 +61,20 @@ func (b *binding) refuseShort(w *wire, s *shortage) {
 		remedy += ", or take another component"
 	}
 	b.refuseLink(w, am.TooBig, am.InsufficientBandwidth, "its interface %.80q asks for %d kbit/s %s %s of %s%s, %s; %s",
-		b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, onWhat(s.port), room, remedy)
+		b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, linkSuffix(s.port), room, remedy)
 }
 
-// onWhat is the physical link of p, in brackets.
-func onWhat(p *inventory.Interface) string {
+// linkSuffix returns the physical link of p, in brackets.
+func linkSuffix(p *inventory.Interface) string {
 	if p.Link == nil {
 		return ""
 	}
 	return " (" + p.Link.Name + ")"
 }
 
-// refuseApart says that no physical link joins the nodes of a link, and what
+// refuseUnjoined records that no physical link joins the nodes of a link, and what
 // would work.
-func (b *binding) refuseApart(w *wire) {
+func (b *binding) refuseUnjoined(w *wire) {
 	var where []string
 	var first *inventory.Link
 	told := map[int]bool{} // nodes, but for interfaces that are asked for
@@ -97,21 +97,22 @@ func (b *binding) refuseApart(w *wire) {
 			where = append(where, "…")
 			break
 		}
-		where = append(where, fmt.Sprintf("node %.80q is on %s (%s)", n.Node.ClientID, n.Component.Name, list(links, itself)))
+		where = append(where, fmt.Sprintf("node %.80q is on %s (%s)", n.Node.ClientID, n.Component.Name, list(links, identity)))
 	}
 	var others []string
-	for _, p := range first.Interfaces[:min(len(first.Interfaces), searchable)] {
+	for _, p := range first.Interfaces[:min(len(first.Interfaces), maxSearched)] {
 		if len(others) <= 10 && p.Carries() && !slices.Contains(others, p.Component.Name) {
 			others = append(others, p.Component.Name)
 		}
 	}
-	b.refuseLink(w, am.Unsupported, am.NoDetail, "no physical link joins its nodes: %s; take components that are on one, such as %s, which joins %s", strings.Join(where, ", "), first.Name, list(others, itself))
+	b.refuseLink(w, am.Unsupported, am.NoDetail, "no physical link joins its nodes: %s; take components that are on one, such as %s, which joins %s", strings.Join(where, ", "), first.Name, list(others, identity))
 }
 
-// clientID is the name that the request gave the interface at an end.
+// clientID returns the name that the request gives the interface at an end.
 func (b *binding) clientID(e end) string { return b.nodes[e.node].Interfaces[e.number].ClientID }
 
-func carriers(c *inventory.Component) (all []*inventory.Interface) {
+// linkedInterfaces returns the interfaces of c that are on a physical link.
+func linkedInterfaces(c *inventory.Component) (all []*inventory.Interface) {
 	for _, p := range c.Interfaces {
 		if p.Carries() {
 			all = append(all, p)
@@ -120,7 +121,7 @@ func carriers(c *inventory.Component) (all []*inventory.Interface) {
 	return all
 }
 
-// refuseBound says why n does not fit on the component that it asks for.
+// refuseBound records why n does not fit on the component that it names.
 func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 	const id = "component_id"
 	switch v {
@@ -149,30 +150,30 @@ func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 // exclusive is the attribute of a node that asks for a whole component.
 const exclusive = "exclusive"
 
-// refuseMaintained refuses a node in the words of whoever maintains what it
-// asks for.
+// refuseMaintained records that the maintenance w concerns the component that n asks
+// for.
 func (b *binding) refuseMaintained(n *node, what string, w *maintenance.Window, instead string) {
 	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", what, w.Until.Format(time.RFC3339), w.Text, instead)
 }
 
-// awayOf is the first maintenance in force in a class of which no member serves
-// until it is over; nil if that is not so.
-func (b *binding) awayOf(c *class) *maintenance.Window {
+// maintenanceOf returns the first maintenance in force in a class if no member serves
+// before its end; else nil.
+func (b *binding) maintenanceOf(c *class) *maintenance.Window {
 	if c.serving > 0 || c.away == 0 {
 		return nil
 	}
-	if b.awaySaid[c] == nil {
+	if b.awayCache[c] == nil {
 		for _, i := range c.members {
 			if w := b.x.away(i); w != nil && !b.x.drained(i) {
-				b.awaySaid[c] = w
+				b.awayCache[c] = w
 				break
 			}
 		}
 	}
-	return b.awaySaid[c]
+	return b.awayCache[c]
 }
 
-// refuseUnbound says why nothing in class c has room for n.
+// refuseUnbound records why no component in class c has room for n.
 func (b *binding) refuseUnbound(n *node, c *class) {
 	if n.within != nil { // only tried
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
@@ -189,7 +190,7 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	if c.away > 0 {
 		others = fmt.Sprintf("%d more under maintenance; %s", c.away, others)
 	}
-	switch away, closed := b.awayOf(c), b.closedIn(c); {
+	switch away, closed := b.maintenanceOf(c), b.closedIn(c); {
 	case away != nil:
 		b.refuseMaintained(n, "every "+what, away, b.elsewhere(n.SliverType))
 	case c.serving == 0:
@@ -197,7 +198,7 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	case n.alone && c.exclusive == 0 && b.x.inv.ExclusiveOnShared == inventory.Refuse:
 		b.refuseFor(n, exclusive, am.Refused, `components with %s are shared, and no slice can have one alone; drop exclusive="true" to share one`, what)
 	case c.slots == 0 && closed > 0 && closed+c.cleaning == c.serving:
-		b.refuse(n, am.TooBig, `no %s is free: other slices have the whole of %s by exclusive="true"; try again when they have ended; %s`, what, b.closedSaid(c), others)
+		b.refuse(n, am.TooBig, `no %s is free: other slices have the whole of %s by exclusive="true"; try again when they have ended; %s`, what, b.closedList(c), others)
 	case c.slots == 0 && closed > 0:
 		b.refuse(n, am.TooBig, `no %s is free: %d of %d are held, %d of these whole by exclusive="true" of other slices; %s`, what, c.serving-c.cleaning, c.serving, closed, others)
 	case c.slots == 0 && c.cleaning > 0:
@@ -247,13 +248,13 @@ func (b *binding) closedIn(c *class) int {
 	return len(all)
 }
 
-// closedSaid lists the components of closedIn.
-func (b *binding) closedSaid(c *class) string { return list(b.closed[c], itself) }
+// closedList lists the components of closedIn.
+func (b *binding) closedList(c *class) string { return list(b.closed[c], identity) }
 
 // limitOf names the resource that limits how many slivers of a class fit; empty if the
 // slots do.
 func (b *binding) limitOf(c *class) string {
-	if len(c.members) > searchable {
+	if len(c.members) > maxSearched {
 		return ""
 	}
 	need := c.sliverType.Needs
@@ -283,13 +284,13 @@ func (b *binding) limitOf(c *class) string {
 	return ""
 }
 
-// refuseGroup says why no host has room for all nodes of a group.
+// refuseGroup records why no host has room for all nodes of a group.
 func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 	if n.within != nil { // only tried
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
 		return
 	}
-	if away := b.awayOf(c); away != nil {
+	if away := b.maintenanceOf(c); away != nil {
 		b.refuseMaintained(n, "every "+n.SliverType.Name, away, b.elsewhere(n.SliverType))
 		return
 	}
@@ -300,8 +301,7 @@ func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 	b.refuse(n, am.TooBig, "no host has room for the %d nodes of colocate %.80q; %s", size, name, b.elsewhere(n.SliverType))
 }
 
-// elsewhere says what is free, type first at the front, from what was there
-// before the request.
+// elsewhere says what was free before the request, the type first at the front.
 func (b *binding) elsewhere(first *inventory.SliverType) string {
 	said, ok := b.said[first]
 	if !ok {
@@ -313,7 +313,7 @@ func (b *binding) elsewhere(first *inventory.SliverType) string {
 	return said
 }
 
-// free says what is free of types other than t; empty if nothing is.
+// free says what is free of types other than t; "" if nothing is.
 func (b *binding) free(t *inventory.SliverType) string {
 	others := slices.DeleteFunc(slices.Clone(b.x.inv.SliverTypes), func(o *inventory.SliverType) bool { return o == t })
 	return b.freeOf(nil, others...)
@@ -342,6 +342,7 @@ func (b *binding) freeOf(first *inventory.SliverType, others ...*inventory.Slive
 	return strings.Join(all, ", ") + " free"
 }
 
+// plural returns a number and a noun, in the plural unless n is 1.
 func plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -352,27 +353,27 @@ func plural(n int, what string) string {
 // A wrong name is compared with at most searchable others, and only a few times
 // in a request, which must not keep the committer busy.
 const (
-	searchable = 100
-	searches   = 5
+	maxSearched = 100
+	searches    = 5
 )
 
-// hint says what was probably meant by name, or what there is.
+// hint suggests the name that was probably meant, or lists the existing ones.
 func (b *binding) hint(name string, have []string) string {
-	if near := b.nearest(name, have); near != "" {
+	if near := b.suggestName(name, have); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
-	return "; there are " + list(have, itself)
+	return "; there are " + list(have, identity)
 }
 
-// likeComponent says which component was probably meant by name.
-func (b *binding) likeComponent(name string) string {
+// suggestComponent suggests the component that was probably meant by name.
+func (b *binding) suggestComponent(name string) string {
 	c, ok := b.x.inv.ComponentNamed(name)
 	if !ok {
-		names := make([]string, 0, searchable)
-		for _, c := range b.x.inv.Components[:min(len(b.x.inv.Components), searchable)] {
+		names := make([]string, 0, maxSearched)
+		for _, c := range b.x.inv.Components[:min(len(b.x.inv.Components), maxSearched)] {
 			names = append(names, c.Name)
 		}
-		c, ok = b.x.inv.ComponentNamed(b.nearest(name, names))
+		c, ok = b.x.inv.ComponentNamed(b.suggestName(name, names))
 	}
 	if !ok {
 		return "; the advertisement lists what there is"
@@ -380,14 +381,16 @@ func (b *binding) likeComponent(name string) string {
 	return fmt.Sprintf("; did you mean %s?", c.URN)
 }
 
-func (b *binding) nearest(name string, have []string) string {
+// suggestName returns the name in have that is closest to name; "" if none is close, or
+// after too many searches in one request.
+func (b *binding) suggestName(name string, have []string) string {
 	if b.searches++; b.searches > searches || len(name) > 64 {
 		return ""
 	}
-	return suggest.Word(name, have[:min(len(have), searchable)])
+	return suggest.Word(name, have[:min(len(have), maxSearched)])
 }
 
-// list prints at most ten names.
+// list returns at most ten names as text.
 func list[T any](all []T, name func(T) string) string {
 	if len(all) == 0 {
 		return "none"
@@ -403,6 +406,6 @@ func list[T any](all []T, name func(T) string) string {
 	return strings.Join(names, ", ")
 }
 
-func itself(s string) string                  { return s }
+func identity(s string) string                { return s }
 func typeName(t *inventory.SliverType) string { return t.Name }
 func imageName(i *inventory.Image) string     { return i.Name }

@@ -13,9 +13,9 @@ import (
 	"patchbay/inventory"
 )
 
-// Index knows what is free, from the records of slivers: it observes the
-// store. Bind sees everything staged; Stock, Free, FreePublicAddresses and Version
-// only what is published. All methods may be called at the same time.
+// Index knows what is free, from the records of slivers, as an Observer of the store.
+// Bind sees staged changes; Stock, Free, FreePublicAddresses and Version only published
+// ones. Its methods may be called concurrently.
 type Index struct {
 	mu sync.RWMutex // guards all but the atomics
 	*layout
@@ -28,10 +28,10 @@ type Index struct {
 	preparing sync.Mutex // one layout at a time
 	stock     atomic.Pointer[Stock]
 	version   atomic.Uint64
-	steady    atomic.Pointer[calm] // in which windows stay as they are
+	steady    atomic.Pointer[steadyPeriod] // in which windows stay as they are
 }
 
-// place is a component's position among the members of a class.
+// place is the position of a component among the members of a class.
 type place struct {
 	class    *class
 	at       int
@@ -53,14 +53,14 @@ type hold struct {
 	network   *networkHold
 }
 
-// same tells whether two holds take the same.
+// same reports whether two holds take the same.
 func (h hold) same(o hold) bool {
 	alike := h.network.same(o.network)
 	h.network, o.network = nil, nil
 	return alike && h == o
 }
 
-// usage is what all slivers of one component take of it together.
+// usage is what all slivers of one component take together.
 type usage struct {
 	used      am.Amount
 	slivers   int32
@@ -83,18 +83,17 @@ type change struct {
 	held   bool
 }
 
-// NewIndex makes an index of an inventory on which nothing is held. Register
-// it with store.Store.Observe to fill it.
+// NewIndex returns an index of an inventory on which nothing is held. Register it with
+// store.Store.Observe to fill it.
 func NewIndex(v *inventory.Inventory) *Index {
 	x := &Index{holds: map[string]hold{}}
-	x.steady.Store(&calm{})
+	x.steady.Store(&steadyPeriod{})
 	x.SetInventory(v)
 	return x
 }
 
-// Stage takes over the slivers of a change set. A sliver that is unallocated
-// still holds its component, which is being cleaned, until its record is
-// deleted.
+// Stage applies the slivers of a change set. A sliver that is unallocated still holds
+// its component, which is being cleaned, until its record is deleted.
 func (x *Index) Stage(cs store.ChangeSet) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -117,14 +116,14 @@ func (x *Index) Stage(cs store.ChangeSet) {
 	}
 }
 
-// Publish makes what was staged lasting and visible.
+// Publish makes staged changes permanent and visible.
 func (x *Index) Publish() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.settle()
 }
 
-// Rollback forgets what was staged.
+// Rollback undoes staged changes.
 func (x *Index) Rollback() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -135,6 +134,7 @@ func (x *Index) Rollback() {
 	x.settle()
 }
 
+// settle updates the published numbers of the touched components.
 func (x *Index) settle() {
 	stock, changed := x.stock.Load(), false
 	for _, i := range x.touched {
@@ -149,9 +149,8 @@ func (x *Index) settle() {
 	x.undo, x.touched = nil, nil
 }
 
-// hold notes what a sliver holds from now on, if held, and how to undo that.
-// Where the component stands is found anew: what is undone may be older than
-// the inventory.
+// hold records what a sliver holds from now on, if held, and how to undo it. It looks
+// the component up again, since an undone hold may be older than the inventory.
 func (x *Index) hold(sliver string, h hold, held bool) {
 	before, ok := x.holds[sliver]
 	if !ok && !held {

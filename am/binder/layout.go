@@ -9,8 +9,8 @@ import (
 	"patchbay/inventory"
 )
 
-// layout is an inventory with what is held of it. The index has one, and while an
-// inventory is prepared there is a second.
+// layout is an inventory with what is held of it. While an inventory is prepared there
+// are two.
 type layout struct {
 	inv     *inventory.Inventory
 	classes map[classKey]*class
@@ -23,7 +23,7 @@ type layout struct {
 	drains  []bool                     // by the plan, by component; nil with windows
 }
 
-// newLayout is an inventory of which nothing is held.
+// newLayout returns the layout of an inventory on which nothing is held.
 func newLayout(v *inventory.Inventory) *layout {
 	x := &layout{inv: v, usage: make([]usage, len(v.Components)), network: newNetwork(v), slices: map[string]map[int32]share{}}
 	x.arrange()
@@ -47,12 +47,12 @@ func (x *layout) arrange() {
 		x.places[i] = places
 	}
 	for _, c := range x.classes {
-		c.plant()
+		c.makeTrees()
 	}
 }
 
-// enterAll makes a component a member of the class of k, and of that class on
-// each physical link it can use.
+// enterAll adds a component to the class of k, and to that class on each physical link
+// that it can use.
 func (x *layout) enterAll(places []place, c *inventory.Component, k classKey) []place {
 	places = append(places, x.enter(c, k))
 	for j, i := range c.Interfaces {
@@ -65,7 +65,7 @@ func (x *layout) enterAll(places []place, c *inventory.Component, k classKey) []
 	return places
 }
 
-// enter makes a component the last member of a class.
+// enter adds a component to a class as its last member.
 func (x *layout) enter(c *inventory.Component, k classKey) place {
 	cl := x.classes[k]
 	if cl == nil {
@@ -79,13 +79,13 @@ func (x *layout) enter(c *inventory.Component, k classKey) place {
 	return place{class: cl, at: len(cl.members) - 1}
 }
 
-// at finds the component of a hold.
+// at sets the component of a hold.
 func (x *layout) at(h hold) hold {
 	h.at = -1
 	c, ok := x.inv.Home(&am.Sliver{Component: h.component, ComponentName: h.name, Provider: h.provider})
 	if ok {
 		h.at = int32(c.Index)
-		h.name, h.provider = inMemoryOf(h.name, c.Name), inMemoryOf(h.provider, c.Provider)
+		h.name, h.provider = shareText(h.name, c.Name), shareText(h.provider, c.Provider)
 		if h.component == c.URN {
 			h.component = c.URN // share its text
 		}
@@ -93,15 +93,16 @@ func (x *layout) at(h hold) hold {
 	return h
 }
 
-// inMemoryOf is text, in the memory of an equal one.
-func inMemoryOf(text, equal string) string {
+// shareText returns an equal text that is in memory already, so that text can be freed.
+func shareText(text, equal string) string {
 	if text == equal {
 		return equal
 	}
 	return text
 }
 
-// count adds what h holds to, or takes it from, its component and slice.
+// count adds what h holds to its component and slice, or with a negative sign removes
+// it.
 func (x *layout) count(h hold, sign int32) {
 	x.network.count(x.inv, h, sign)
 	if h.at < 0 {
@@ -141,7 +142,7 @@ func (x *layout) count(h hold, sign int32) {
 	}
 }
 
-// refresh brings the classes of component i up to date.
+// refresh updates the classes of component i.
 func (x *layout) refresh(i int32) {
 	if i < 0 {
 		return
@@ -164,8 +165,8 @@ func (x *layout) refresh(i int32) {
 	}
 }
 
-// tally keeps count of the places of which something is true; counted is
-// whether one of them is among those.
+// tally counts the places for which a condition holds; counted says whether one place
+// is in the count.
 func tally(count *int, counted *bool, now bool) {
 	if *counted == now {
 		return
@@ -177,7 +178,8 @@ func tally(count *int, counted *bool, now bool) {
 	}
 }
 
-// fits is how many slivers of type t any slice could have on component i.
+// fits returns how many slivers of type t a slice without slivers could have on
+// component i.
 func (x *layout) fits(i int32, t *inventory.SliverType) int32 {
 	c, u := x.inv.Components[i], &x.usage[i]
 	switch {

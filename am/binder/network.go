@@ -40,6 +40,7 @@ type portHold struct {
 	shared  bool
 }
 
+// newNetwork returns a network of which nothing is held.
 func newNetwork(v *inventory.Inventory) network {
 	n := network{make([]port, len(v.Interfaces)), make([]int64, len(v.Links)), newPool(v.VLANs), newPool(v.PublicAddresses), map[int]int32{}}
 	for _, p := range v.Interfaces {
@@ -50,7 +51,8 @@ func newNetwork(v *inventory.Inventory) network {
 	return n
 }
 
-// capacity is what p carries in each direction, when nothing is held of it.
+// capacity returns what p carries in each direction when nothing is held of it, in
+// kbit/s.
 func capacity(p *inventory.Interface) int64 {
 	if p.Capacity == 0 {
 		return unlimited
@@ -58,10 +60,10 @@ func capacity(p *inventory.Interface) int64 {
 	return p.Capacity
 }
 
-// freePublic counts the public addresses that nobody holds.
+// freePublic counts the public addresses that are not held.
 func (n *network) freePublic() int64 { return int64(len(n.public.names) - n.public.held) }
 
-// networkOf is what a sliver holds of the network; nil for nothing.
+// networkOf returns what a sliver holds of the network; nil for nothing.
 func (x *Index) networkOf(s *am.Sliver) *networkHold {
 	var ports []portHold
 	for _, i := range s.Interfaces {
@@ -70,7 +72,7 @@ func (x *Index) networkOf(s *am.Sliver) *networkHold {
 		}
 		h := portHold{i.Component, i.ComponentName, i.Out, i.In, i.VLAN, i.SharedVLAN != ""}
 		if known, ok := x.inv.Interface(h.port); ok {
-			h.port, h.name = known.URN, inMemoryOf(h.name, known.Name) // share their text
+			h.port, h.name = known.URN, shareText(h.name, known.Name) // share their text
 		}
 		ports = append(ports, h)
 	}
@@ -87,7 +89,7 @@ func (h *networkHold) same(o *networkHold) bool {
 	return h.public == o.public && slices.Equal(h.ports, o.ports)
 }
 
-// count adds what h holds, or takes it away.
+// count adds what h holds, or with a negative sign removes it.
 func (n *network) count(v *inventory.Inventory, of hold, sign int32) {
 	h := of.network
 	if h == nil {

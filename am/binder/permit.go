@@ -7,19 +7,19 @@ import (
 	"patchbay/inventory"
 )
 
-// Permit is what of a site may be had. The zero Permit is everything.
+// Permit is what a caller may use of a site. The zero Permit allows everything.
 type Permit struct {
-	// Components are their indexes in the inventory, ascending; nil for all.
+	// Components are their indexes in the inventory, ascending; nil allows all.
 	Components []int32
-	// NoComponent says why not the others, for experimenters.
+	// NoComponent is the reason for refusing other components, for experimenters.
 	NoComponent string
-	// SliverTypes are names; nil for all.
+	// SliverTypes are names; nil allows all.
 	SliverTypes []string
-	// NoSliverType says why not the others.
+	// NoSliverType is the reason for refusing other sliver types.
 	NoSliverType string
 }
 
-// component tells whether component i may be had.
+// component reports whether component i is permitted.
 func (p *Permit) component(i int32) bool {
 	if p.Components == nil {
 		return true
@@ -28,11 +28,12 @@ func (p *Permit) component(i int32) bool {
 	return ok
 }
 
+// sliverType reports whether a sliver type is permitted.
 func (p *Permit) sliverType(t *inventory.SliverType) bool {
 	return p.SliverTypes == nil || slices.Contains(p.SliverTypes, t.Name)
 }
 
-// first is the first of types that may be had, or the first of all.
+// first returns the first permitted type, or the first of all if none is.
 func (p *Permit) first(types []*inventory.SliverType) *inventory.SliverType {
 	for _, t := range types {
 		if p.sliverType(t) {
@@ -42,9 +43,9 @@ func (p *Permit) first(types []*inventory.SliverType) *inventory.SliverType {
 	return types[0]
 }
 
-// after is the first place of a kind, behind that of component i, which may not
-// be had, where one may be that can. It leaps from one permitted component to
-// the next, so that a search costs no more than the smaller of what is free and
+// after returns the next place of a kind after that of component i, which is not
+// permitted, at which a permitted component may be. It jumps from one permitted
+// component to the next, so a search costs no more than the smaller of what is free and
 // what is permitted.
 func (p *Permit) after(c *class, kind, at int, i int32) int {
 	if kind == ownHosts {
@@ -58,8 +59,8 @@ func (p *Permit) after(c *class, kind, at int, i int32) int {
 	return at + sort.Search(len(rest), func(j int) bool { return rest[j] >= p.Components[k] })
 }
 
-// meets tells whether a member of c may be had.
-func (p *Permit) meets(c *class) bool {
+// permitsAny reports whether a member of c is permitted.
+func (p *Permit) permitsAny(c *class) bool {
 	members, permitted := c.members, p.Components
 	for len(members) > 0 && len(permitted) > 0 {
 		switch m, q := members[0], permitted[0]; {

@@ -7,16 +7,16 @@ import (
 	"patchbay/inventory"
 )
 
-// search is a way to look through the trees that this request has gone before.
-// Within a request things only get fewer, so what did not fit will not later,
-// and the next search of the same kind goes on where the last one ended.
+// search identifies a pass through the trees that this request has made before. Within
+// a request free capacity only shrinks, so components that did not fit will not fit
+// later, and the next pass of the same kind continues where the last one ended.
 type search struct {
 	class *class
 	w     want
 	kind  int
 }
 
-// atEnd is the cursor of a search that has found all there was.
+// atEnd is the cursor of a search that has tried everything.
 const atEnd = 1 << 30
 
 // Kinds of components.
@@ -35,10 +35,10 @@ var (
 	aloneTogether = []int{ownHosts, emptyHosts}
 )
 
-// class is where components for an unbound node are.
+// class returns the class of the components for an unbound node.
 func (n *node) class() classKey { return classKey{n.SliverType, n.hardware, n.within} }
 
-// pick finds the component for an unbound node, or refuses and gives -1.
+// pick returns the component for an unbound node, or refuses the node and returns -1.
 func (b *binding) pick(n *node) int32 {
 	c := b.x.classes[n.class()]
 	var suits func(*inventory.Component) bool
@@ -54,8 +54,8 @@ func (b *binding) pick(n *node) int32 {
 	return -1
 }
 
-// forbidden tells whether n, or its group, could be served were all components
-// permitted, or whether none of class c is; and refuses n then.
+// forbidden reports whether n, or its group, could be bound if all components were
+// permitted, or whether no component of class c is permitted. Then it refuses n.
 func (b *binding) forbidden(n *node, c *class, w want, least int32, suits func(*inventory.Component) bool) bool {
 	if b.permit.Components == nil || n.within != nil {
 		return false
@@ -63,7 +63,7 @@ func (b *binding) forbidden(n *node, c *class, w want, least int32, suits func(*
 	s := search{class: c, w: w}
 	barred, known := b.barred[s]
 	if !known || suits != nil {
-		barred = !b.permit.meets(c) || b.findAny(c, w, least, suits) >= 0
+		barred = !b.permit.permitsAny(c) || b.findAny(c, w, least, suits) >= 0
 		if b.barred == nil {
 			b.barred = map[search]bool{}
 		}
@@ -86,7 +86,7 @@ func (b *binding) findAny(c *class, w want, least int32, suits func(*inventory.C
 	return b.find(c, w, least, suits)
 }
 
-// bindGroup finds one host for all members, or refuses.
+// bindGroup finds one host for all members, or refuses them.
 func (b *binding) bindGroup(name string, members []*node) {
 	w := want{within: members[0].within}
 	count := map[*inventory.SliverType]int32{}
@@ -134,9 +134,9 @@ func (b *binding) bindGroup(name string, members []*node) {
 	}
 }
 
-// find is the first component of class c, in the order of its kinds, that has
-// room for w, or -1. On it at least least slivers of the class's type fit, and
-// suits holds if it is not nil.
+// find returns the first component of class c, in the order of its kinds, that has room
+// for w, or -1. At least least slivers of the class's type fit on it, and suits returns
+// true for it unless suits is nil.
 func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Component) bool) int32 {
 	order := anyOrder
 	switch {
@@ -180,8 +180,8 @@ func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Comp
 	return -1
 }
 
-// next is the first place of a kind, not before from, where least slivers fit,
-// and the component there; a negative place is the end.
+// next returns the first place of a kind, from from on, where least slivers fit, and
+// its component; a negative place means none.
 func (b *binding) next(c *class, kind, from int, least int32) (int, int32) {
 	var t *tree
 	switch kind {
@@ -192,7 +192,7 @@ func (b *binding) next(c *class, kind, from int, least int32) (int, int32) {
 	case loneNodes:
 		t = &c.lone
 	default:
-		own := b.alreadyOwn()
+		own := b.ownComponents()
 		for ; from < len(own); from++ {
 			if c.has(own[from]) {
 				return from, own[from]
@@ -207,9 +207,9 @@ func (b *binding) next(c *class, kind, from int, least int32) (int, int32) {
 	return at, c.members[at]
 }
 
-// alreadyOwn are the shared components that only the slice uses, in the order
+// ownComponents returns the shared components that only this slice uses, in the order
 // of the inventory.
-func (b *binding) alreadyOwn() []int32 {
+func (b *binding) ownComponents() []int32 {
 	if b.own == nil {
 		b.own = []int32{}
 		for i, m := range b.mine {

@@ -2,8 +2,8 @@ package binder
 
 import "fmt"
 
-// pool is a set of names, such as tags or addresses, of which each is held or
-// free. Those that the inventory no longer has are nowhere.
+// pool is a set of names, such as tags or addresses, each held or free. Names that the
+// inventory no longer has are not in it.
 type pool[K comparable] struct {
 	names   []K
 	place   map[K]int
@@ -21,7 +21,7 @@ func newPool[K comparable](names []K) pool[K] {
 	return p
 }
 
-// count adds sign to the holders of n.
+// count adds sign to the number of holders of n.
 func (p *pool[K]) count(n K, sign int32) {
 	i, ok := p.place[n]
 	if !ok {
@@ -38,8 +38,7 @@ func (p *pool[K]) count(n K, sign int32) {
 	}
 }
 
-// shortOf says why a request that asks for so many of what the pool has does
-// not get them.
+// shortOf returns the reason for a request that asks for more than the pool has free.
 func (p *pool[K]) shortOf(what string, asked int) string {
 	total := len(p.names)
 	if free := total - p.held; free > 0 {
@@ -48,7 +47,7 @@ func (p *pool[K]) shortOf(what string, asked int) string {
 	return fmt.Sprintf("none of the %d %s of this aggregate is free for it", total, what)
 }
 
-// later is a further remedy where waiting can help.
+// later returns a further remedy if waiting can help.
 func (p *pool[K]) later(asked int) string {
 	if asked > len(p.names) {
 		return ""

@@ -7,8 +7,7 @@ import (
 	"patchbay/inventory"
 )
 
-// componentOfInterfaces is the component on which an interface of n is asked
-// for; nil for none.
+// componentOfInterfaces returns the component whose interface n asks for; nil for none.
 func (b *binding) componentOfInterfaces(n *node) *inventory.Component {
 	for i := range n.Node.Interfaces {
 		if in := &n.Node.Interfaces[i]; in.ComponentID != "" {
@@ -20,9 +19,9 @@ func (b *binding) componentOfInterfaces(n *node) *inventory.Component {
 	return nil
 }
 
-// fix finds the physical interfaces that n, which has a component, asks for.
-// Where the inventory names none it is the provider's affair.
-func (b *binding) fix(n *node) {
+// choosePorts finds the physical interfaces that n, which has a component, asks for. If
+// the inventory names none, the provider decides.
+func (b *binding) choosePorts(n *node) {
 	c := n.Component
 	if len(c.Interfaces) == 0 {
 		return
@@ -47,7 +46,7 @@ func (b *binding) fix(n *node) {
 	}
 }
 
-// portAsked is the physical interface that an end asks for; nil for any.
+// portAsked returns the physical interface that an end asks for; nil for any.
 func (b *binding) portAsked(e end) *inventory.Interface {
 	if asked := b.nodes[e.node].portsAsked; asked != nil {
 		return asked[e.number]
@@ -55,7 +54,7 @@ func (b *binding) portAsked(e end) *inventory.Interface {
 	return nil
 }
 
-// left is what a physical interface still carries.
+// left returns the remaining capacity of a physical interface.
 func (b *binding) left(p *inventory.Interface) amount {
 	if p.Capacity == 0 {
 		return amount{unlimited, unlimited}
@@ -64,11 +63,12 @@ func (b *binding) left(p *inventory.Interface) amount {
 	return amount{p.Capacity - held.out - claimed.out, p.Capacity - held.in - claimed.in}
 }
 
+// users returns how many interfaces of slivers use a physical interface.
 func (b *binding) users(p *inventory.Interface) int32 {
 	return b.x.network.ports[p.Index].users + b.ports[int32(p.Index)].users
 }
 
-// claimPort takes a, or with a negative sign gives it back.
+// claimPort takes a of p, or with a negative sign releases it.
 func (b *binding) claimPort(p *inventory.Interface, a amount, sign int32) {
 	c := b.ports[int32(p.Index)]
 	c.out += int64(sign) * a.out
@@ -77,8 +77,8 @@ func (b *binding) claimPort(p *inventory.Interface, a amount, sign int32) {
 	b.ports[int32(p.Index)] = c
 }
 
-// better orders interfaces of a component that an end could get: those that
-// fewer links use before others, then those with more left.
+// better reports whether p is the better choice for an end: fewer links use it, or as
+// many and it has more capacity left.
 func (b *binding) better(p, than *inventory.Interface) bool {
 	if than == nil {
 		return true
@@ -87,8 +87,8 @@ func (b *binding) better(p, than *inventory.Interface) bool {
 	return cmp.Or(cmp.Compare(b.users(p), b.users(than)), cmp.Compare(min(o.out, o.in), min(l.out, l.in))) < 0
 }
 
-// portOn finds an interface of c on physical link l (nil for any) that carries
-// a. If there is none, short is the roomiest that c has there.
+// portOn returns the best interface of c on physical link l (nil for any) that carries
+// a. If there is none, short is the one of c with the most capacity left there.
 func (b *binding) portOn(c *inventory.Component, l *inventory.Link, asked *inventory.Interface, a amount) (best, short *inventory.Interface) {
 	for _, p := range c.Interfaces {
 		switch {
@@ -104,7 +104,7 @@ func (b *binding) portOn(c *inventory.Component, l *inventory.Link, asked *inven
 	return best, short
 }
 
-// shortage is an end that finds no room on the one interface it could have.
+// shortage is an end whose only possible interface has too little capacity.
 type shortage struct {
 	end  end
 	port *inventory.Interface
@@ -112,17 +112,15 @@ type shortage struct {
 	left amount
 }
 
-// route is a choice of physical interfaces, one for each wired end (nil for
-// the others).
+// route is a choice of physical interfaces, one for each wired end (nil for others).
 type route struct {
 	ports []*inventory.Interface
 	users int64 // of all its interfaces, before it
 	left  int64 // the least left on any of them, after it
 }
 
-// try takes interfaces on physical link l for all wired ends of w. If it
-// cannot it takes none, and tells the end that found no room; without one, a
-// component is not on l.
+// try takes interfaces on physical link l for all wired ends of w. If it fails it takes
+// none and returns the end without room; a nil end means that a component is not on l.
 func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, short *shortage, ok bool) {
 	r = route{ports: make([]*inventory.Interface, len(w.ends)), left: unlimited}
 	for i, e := range w.ends {
@@ -136,7 +134,7 @@ func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, sh
 				short = &shortage{e, roomiest, amounts[i], b.left(roomiest)}
 			}
 			r.ports = r.ports[:i]
-			b.giveBack(r, amounts)
+			b.releasePorts(r, amounts)
 			return route{}, short, false
 		}
 		r.ports[i] = p
@@ -148,7 +146,8 @@ func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, sh
 	return r, nil, true
 }
 
-func (b *binding) giveBack(r route, amounts []amount) {
+// releasePorts releases the interfaces of a route.
+func (b *binding) releasePorts(r route, amounts []amount) {
 	for i, p := range r.ports {
 		if p != nil {
 			b.claimPort(p, amounts[i], -1)
@@ -166,7 +165,7 @@ func (b *binding) connect(w *wire) {
 	if w.shared != nil || leaves && wired > 1 {
 		for _, e := range w.ends {
 			if p := b.portAsked(e); p != nil && !p.Carries() {
-				b.refuseLink(w, am.Unsupported, am.NoDetail, "%s of %s carries no links; leave out the component_id of interface %.80q, or name one of %s", p.Name, p.Component.Name, b.clientID(e), list(carriers(p.Component), interfaceName))
+				b.refuseLink(w, am.Unsupported, am.NoDetail, "%s of %s carries no links; leave out the component_id of interface %.80q, or name one of %s", p.Name, p.Component.Name, b.clientID(e), list(linkedInterfaces(p.Component), interfaceName))
 				return
 			}
 		}
@@ -176,7 +175,7 @@ func (b *binding) connect(w *wire) {
 		b.connectShared(w, amounts)
 	case leaves && wired > 1:
 		b.connectOver(w, amounts)
-	default: // on one component, or mostly the provider's affair
+	default: // on one component, or or the provider decides
 		for i, e := range w.ends {
 			p := b.portAsked(e)
 			if p == nil {
@@ -192,7 +191,7 @@ func (b *binding) connect(w *wire) {
 	}
 }
 
-// connectShared gives each wired end an interface of its own choice: a shared
+// connectShared chooses an interface for each wired end independently, since a shared
 // VLAN is on every physical link.
 func (b *binding) connectShared(w *wire, amounts []amount) {
 	for i, e := range w.ends {
@@ -210,8 +209,8 @@ func (b *binding) connectShared(w *wire, amounts []amount) {
 	}
 }
 
-// connectOver finds the physical link that joins all wired ends: the one whose
-// interfaces fewer links use, then the one with more left, then the first in
+// connectOver chooses the physical link that joins all wired ends: the one whose
+// interfaces fewer links use, then the one with more capacity left, then the first in
 // the inventory.
 func (b *binding) connectOver(w *wire, amounts []amount) {
 	var first *inventory.Component
@@ -235,7 +234,7 @@ func (b *binding) connectOver(w *wire, amounts []amount) {
 			}
 			continue
 		}
-		b.giveBack(r, amounts)
+		b.releasePorts(r, amounts)
 		if best == nil || cmp.Or(cmp.Compare(r.users, bestRoute.users), cmp.Compare(bestRoute.left, r.left), cmp.Compare(p.Link.Index, best.Index)) < 0 {
 			best, bestRoute = p.Link, r
 		}
@@ -245,7 +244,7 @@ func (b *binding) connectOver(w *wire, amounts []amount) {
 		return
 	}
 	if best == nil {
-		b.refuseApart(w)
+		b.refuseUnjoined(w)
 		return
 	}
 	for i, p := range bestRoute.ports {
@@ -257,7 +256,7 @@ func (b *binding) connectOver(w *wire, amounts []amount) {
 	w.routed = true
 }
 
-// joins tells whether all wired ends could be on l if there were room.
+// joins reports whether all wired ends could be on l if there were capacity.
 func (b *binding) joins(w *wire, l *inventory.Link) bool {
 	for _, e := range w.ends {
 		c := b.nodes[e.node].Component
@@ -268,7 +267,7 @@ func (b *binding) joins(w *wire, l *inventory.Link) bool {
 	return true
 }
 
-// onLink tells whether one of the interfaces can use l.
+// onLink reports whether one of the interfaces can use l.
 func onLink(ports []*inventory.Interface, l *inventory.Link) bool {
 	for _, p := range ports {
 		if p.Carries() && p.Link == l {
@@ -278,7 +277,7 @@ func onLink(ports []*inventory.Interface, l *inventory.Link) bool {
 	return false
 }
 
-// give notes what an end got.
+// give records what an end got.
 func (b *binding) give(e end, p *inventory.Interface, a amount) {
 	got := &b.nodes[e.node].Interfaces[e.number]
 	got.Component, got.Out, got.In = p.URN, a.out, a.in

@@ -15,7 +15,7 @@ const (
 	maxQualities   = 1 << 18  // steps for one link
 )
 
-// qualities are the properties of one link, by the places of its ends.
+// qualities are the properties of one link, by the positions of its ends.
 type qualities struct {
 	out   []quality // of what leaves an end, whereto
 	in    []quality // of what arrives at an end, wherefrom
@@ -25,7 +25,7 @@ type qualities struct {
 	of      []int // the class of each end
 }
 
-// pair is what frames meet on their way to one end.
+// pair is a property from or to one end.
 type pair struct {
 	to int
 	quality
@@ -36,7 +36,7 @@ type peers struct {
 	ends []int
 }
 
-// assignProperties tells each interface what frames that leave it are to meet.
+// assignProperties sets the properties of frames that leave each interface.
 func (b *binding) assignProperties() {
 	left := maxPropertySum
 	for i := range b.wires {
@@ -64,8 +64,8 @@ func (b *binding) assignProperties() {
 	}
 }
 
-// qualitiesOf sorts the properties of a link. What names an end that the link has
-// not asks for nothing.
+// qualitiesOf sorts the properties of a link. Properties that name an end which the
+// link does not have are ignored.
 func (b *binding) qualitiesOf(w *wire) *qualities {
 	n := len(w.ends)
 	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([][]pair, n), of: make([]int, n)}
@@ -104,7 +104,7 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 	return s
 }
 
-// joined are pairs, in order, each once.
+// joined merges pairs with the same end, in order.
 func joined(all []pair) []pair {
 	out := all[:0]
 	for _, p := range all {
@@ -117,17 +117,18 @@ func joined(all []pair) []pair {
 	return out
 }
 
-// group are the ends towards which frames that leave an end meet the same.
+// group is a set of ends towards which frames that leave an end have the same
+// properties.
 type group struct {
 	quality
 	first   int // the lowest place
 	count   int
-	classes []int // those that belong to it, but for who is treated apart
+	classes []int // that belong to it, without the ends treated apart
 	apart   []int
 }
 
-// leaving are the properties of what leaves end n, their size in bytes, about,
-// and whether they are few enough to be told.
+// leaving returns the properties of what leaves end n and their approximate size in
+// bytes, and whether they are within the limits.
 func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Property, size int, ok bool) {
 	groups := s.groups(n)
 	rest := s.rest(n, w, groups)
@@ -159,8 +160,8 @@ func property(s quality, to []string) am.Property {
 	return am.Property{To: to, Capacity: s.capacity, Latency: s.latency, Loss: s.loss}
 }
 
-// groups sorts the other ends by what frames from n to them meet, in the order
-// of the first of each.
+// groups returns the other ends grouped by the properties of frames from n to them, in
+// the order of the first end of each group.
 func (s *qualities) groups(n int) []*group {
 	var all []*group
 	find := map[quality]*group{}
@@ -194,13 +195,13 @@ func (s *qualities) groups(n int) []*group {
 	return all
 }
 
-// isApart tells whether end to has another place for n than its class.
+// isApart reports whether end to has other properties for n than its class.
 func (s *qualities) isApart(n, to int) bool {
 	_, listed := slices.BinarySearchFunc(s.pairs[n], to, func(p pair, to int) int { return p.to - to })
 	return listed || to == n
 }
 
-// members are the ends of a group of n: those apart, then those of each class.
+// members returns the ends of a group of n: those apart, then those of each class.
 func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		for _, to := range g.apart {
@@ -218,9 +219,9 @@ func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	}
 }
 
-// rest is what the one property without names says: of the largest group, if all
-// are treated somehow. A shared VLAN has more ends than are known here, and they
-// are treated as whatever leaves n.
+// rest returns the one property without names: that of the largest group if all ends
+// have one. A shared VLAN has more ends than are known here; for them it is the
+// property of whatever leaves n.
 func (s *qualities) rest(n int, w *wire, groups []*group) quality {
 	if w.shared != nil {
 		return s.out[n]

@@ -7,7 +7,7 @@ import (
 	"patchbay/rspec"
 )
 
-// quality is what frames meet on their way from one end to another.
+// quality is the properties of frames on their way from one end to another.
 type quality struct {
 	capacity int64 // kbit/s
 	latency  time.Duration
@@ -16,8 +16,8 @@ type quality struct {
 
 func qualityOf(p rspec.Property) quality { return quality{p.Capacity, p.Latency, percent(p.Loss)} }
 
-// percent is a part of 1 as the decimal number of per cent that it was read from:
-// 15 digits are those that survive two roundings.
+// percent converts a fraction of 1 to per cent as it was read: 15 digits survive two
+// roundings.
 func percent(part float64) float64 {
 	if part == 0 {
 		return 0
@@ -29,7 +29,7 @@ func percent(part float64) float64 {
 	return n
 }
 
-// and is what frames meet for which both are asked: the one that asks for more.
+// and combines two qualities that both apply; the stricter value wins.
 func (s quality) and(o quality) quality {
 	if s.capacity == 0 || o.capacity != 0 && o.capacity < s.capacity {
 		s.capacity = o.capacity
@@ -37,7 +37,7 @@ func (s quality) and(o quality) quality {
 	return quality{s.capacity, max(s.latency, o.latency), max(s.loss, o.loss)}
 }
 
-// under is s where o, which is more particular, asks for nothing.
+// under returns s with the values of o, which is more specific, where o has any.
 func (s quality) under(o quality) quality {
 	if o.capacity != 0 {
 		s.capacity = o.capacity

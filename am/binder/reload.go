@@ -7,19 +7,18 @@ import (
 	"patchbay/inventory"
 )
 
-// Stock is an inventory with what is free of it.
+// Stock is an inventory with what is free of it at one time.
 type Stock struct {
 	inv    *inventory.Inventory
 	free   []atomic.Int32 // by component
 	public atomic.Int64   // free public addresses
 }
 
-// Inventory is the one that the numbers are of.
+// Inventory returns the inventory of the numbers.
 func (s *Stock) Inventory() *inventory.Inventory { return s.inv }
 
-// Free is how many slivers of its first sliver type would fit on component i
-// of the inventory now, whoever asks: 0 if it is held exclusively, being
-// cleaned, drained, or under maintenance.
+// Free returns how many slivers of its first sliver type fit on component i now, for
+// any slice: 0 if it is held exclusively, being cleaned, drained, or under maintenance.
 func (s *Stock) Free(i int) int {
 	if i < 0 || i >= len(s.free) {
 		return 0
@@ -27,11 +26,11 @@ func (s *Stock) Free(i int) int {
 	return int(s.free[i].Load())
 }
 
-// FreePublicAddresses is how many public addresses no sliver has now.
+// FreePublicAddresses counts the public addresses that no sliver has.
 func (s *Stock) FreePublicAddresses() int { return int(s.public.Load()) }
 
-// Stock is what is free at one moment: of a change that is being published it has
-// all or nothing.
+// Stock returns what is free at one time; it contains all or nothing of a change that
+// is being published.
 func (x *Index) Stock() *Stock {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -44,31 +43,30 @@ func (x *Index) Stock() *Stock {
 	return s
 }
 
-// Free is that of the Stock.
+// Free returns Stock().Free(i).
 func (x *Index) Free(i int) int { return x.stock.Load().Free(i) }
 
-// FreePublicAddresses is that of the Stock.
+// FreePublicAddresses returns Stock().FreePublicAddresses().
 func (x *Index) FreePublicAddresses() int { return x.stock.Load().FreePublicAddresses() }
 
-// Version grows whenever an answer of Stock, Free or FreePublicAddresses may have
+// Version grows whenever a result of Stock, Free or FreePublicAddresses may have
 // changed.
 func (x *Index) Version() uint64 { return x.version.Load() }
 
-// Inventory is the one that the index is of.
+// Inventory returns the inventory of the index.
 func (x *Index) Inventory() *inventory.Inventory { return x.stock.Load().inv }
 
-// SetInventory changes to another inventory. Slivers keep what they hold;
-// those on components that v does not have hold nothing of one until it comes back.
+// SetInventory changes to another inventory. Slivers keep what they hold; on components
+// that v does not have they hold nothing until the component returns.
 func (x *Index) SetInventory(v *inventory.Inventory) {
 	set, _ := x.Prepare(v)
 	set()
 }
 
-// Prepare makes ready for another inventory and gives what changes to it, and what
-// drops it: one of them must be called, once and soon. All that takes time is done
-// in Prepare, while the index goes on; Bind waits only for the change. Decisions
-// that use the index more than once must not run beside that, so it belongs
-// between two of them.
+// Prepare prepares another inventory and returns the functions that change to it or
+// drop it: call exactly one of them soon. The slow work happens in Prepare while the
+// index is in use; Bind waits only for the change. Decisions that use the index more
+// than once must not run during the change, so make it between two decisions.
 func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 	x.preparing.Lock()
 	x.mu.Lock()
@@ -108,7 +106,7 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 			}
 		}
 		x.layout, x.holds, x.moved = next, holds, nil
-		next.withdraw(x.plan, x.now)
+		next.applyPlan(x.plan, x.now)
 		for _, i := range next.touched {
 			stock.free[i].Store(next.fits(i, v.Components[i].SliverTypes[0]))
 		}
@@ -120,7 +118,7 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 	return set, drop
 }
 
-// put counts what a sliver holds of another layout in this one.
+// put counts in this layout what a sliver holds of another one.
 func (x *layout) put(h hold) hold {
 	h = x.at(h)
 	x.count(h, 1)

@@ -8,34 +8,34 @@ import (
 	"patchbay/inventory"
 )
 
-// resolve turns the words of a node into what the inventory knows by them.
+// resolve looks up the names in a node in the inventory.
 func (b *binding) resolve(n *node) {
 	n.alone = n.Node.Exclusive != nil && *n.Node.Exclusive
 	n.hardware = n.Node.HardwareType
 	if n.Node.ComponentID == "" {
 		if n.Component = b.componentOfInterfaces(n); n.Component != nil {
-			b.outfit(n, n.Component)
+			b.setTypeAndImage(n, n.Component)
 		} else {
-			b.outfitAnywhere(n)
+			b.setTypeAndImageUnbound(n)
 		}
 		return
 	}
 	u, err := urn.Parse(n.Node.ComponentID)
 	if err != nil {
-		b.refuseFor(n, "component_id", am.BadArgs, "its component_id is no URN: %.200q%s", n.Node.ComponentID, b.likeComponent(n.Node.ComponentID))
+		b.refuseFor(n, "component_id", am.BadArgs, "its component_id is no URN: %.200q%s", n.Node.ComponentID, b.suggestComponent(n.Node.ComponentID))
 		return
 	}
 	c, ok := b.x.inv.Component(u)
 	if !ok {
-		b.refuseFor(n, "component_id", am.SearchFailed, "there is no component %s%s", u, b.likeComponent(u.Name))
+		b.refuseFor(n, "component_id", am.SearchFailed, "there is no component %s%s", u, b.suggestComponent(u.Name))
 		return
 	}
 	n.Component = c
-	b.outfit(n, c)
+	b.setTypeAndImage(n, c)
 }
 
-// outfit settles sliver type and image of a node on component c.
-func (b *binding) outfit(n *node, c *inventory.Component) {
+// setTypeAndImage sets sliver type and image of a node on component c.
+func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	t, ok := b.named(n)
 	if !ok {
 		return
@@ -47,14 +47,14 @@ func (b *binding) outfit(n *node, c *inventory.Component) {
 	case !c.Offers(t):
 		b.refuseFor(n, "sliver_type", am.Unsupported, "%s offers no %s but %s", c.Name, t.Name, list(c.SliverTypes, typeName))
 	case n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware):
-		b.refuseFor(n, "hardware_type", b.hardwareCode(n), "%s is no %.80q but %s", c.Name, n.hardware, list(c.HardwareTypes, itself))
+		b.refuseFor(n, "hardware_type", b.hardwareCode(n), "%s is no %.80q but %s", c.Name, n.hardware, list(c.HardwareTypes, identity))
 	default:
-		b.equip(n, t)
+		b.setSliverType(n, t)
 	}
 }
 
-// outfitAnywhere settles sliver type and image of a node that may go anywhere.
-func (b *binding) outfitAnywhere(n *node) {
+// setTypeAndImageUnbound sets sliver type and image of an unbound node.
+func (b *binding) setTypeAndImageUnbound(n *node) {
 	t, ok := b.named(n)
 	if !ok {
 		return
@@ -69,7 +69,7 @@ func (b *binding) outfitAnywhere(n *node) {
 	}
 	switch {
 	case b.x.classes[classKey{sliverType: t, hardware: n.hardware}] != nil:
-		b.equip(n, t)
+		b.setSliverType(n, t)
 	case b.x.classes[classKey{sliverType: t}] == nil:
 		b.refuseFor(n, "sliver_type", am.Unsupported, "no component offers %s; %s", t.Name, b.elsewhere(nil))
 	default:
@@ -77,8 +77,8 @@ func (b *binding) outfitAnywhere(n *node) {
 	}
 }
 
-// named finds the sliver type that the node names, or the site's default, or
-// what may be had instead of that.
+// named returns the sliver type that the node names, the site's default, or a permitted
+// one instead of that.
 func (b *binding) named(n *node) (*inventory.SliverType, bool) {
 	name := n.Node.SliverType
 	if name == "" {
@@ -99,8 +99,8 @@ func (b *binding) named(n *node) (*inventory.SliverType, bool) {
 	return t, ok
 }
 
-// hardwareCode tells a hardware type that is in the wrong place from one that
-// is nowhere.
+// hardwareCode returns the error code for a hardware type that no component offers
+// there: one that exists elsewhere differs from one that does not exist.
 func (b *binding) hardwareCode(n *node) am.Code {
 	if slices.Contains(b.x.inv.HardwareTypes, n.hardware) {
 		return am.Unsupported
@@ -108,8 +108,8 @@ func (b *binding) hardwareCode(n *node) am.Code {
 	return am.SearchFailed
 }
 
-// equip gives n sliver type t and the image it asks for.
-func (b *binding) equip(n *node, t *inventory.SliverType) {
+// setSliverType gives n sliver type t and the image that it asks for.
+func (b *binding) setSliverType(n *node, t *inventory.SliverType) {
 	if !b.permit.sliverType(t) {
 		b.refuseFor(n, "sliver_type", am.Refused, "%s may not be had: %s", t.Name, b.permit.NoSliverType)
 		return

@@ -2,7 +2,7 @@ package binder
 
 import "patchbay/am"
 
-// verdict says whether something fits on a component, or what is in the way.
+// verdict says whether something fits on a component, or why not.
 type verdict int
 
 const (
@@ -19,9 +19,8 @@ const (
 	narrow             // its physical interfaces have too little left
 )
 
-// room judges whether w fits on component i beside everything that is there.
-// It is the whole of the rules; the trees only lead to components where it is
-// worth asking.
+// room decides whether w fits on component i beside everything that exists there. It
+// has all the rules; the trees only find components that are worth checking.
 func (b *binding) room(i int32, w want) verdict {
 	c, u, mine, claim := b.x.inv.Components[i], &b.x.usage[i], b.mine[i], b.claims[i]
 	if b.x.drained(i) {

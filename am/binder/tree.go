@@ -1,7 +1,7 @@
 package binder
 
-// tree finds the first of many places, at or after a given one, where a number
-// is large enough. Setting and finding take the logarithm of the places.
+// tree finds the first place, from a given one on, with a number that is large enough.
+// Setting and finding take time logarithmic in the number of places.
 type tree struct {
 	base int     // places, rounded up to a power of two
 	max  []int32 // max[1] is the root, max[base+i] is place i; nil while all are 0
@@ -41,7 +41,7 @@ func (t *tree) set(i int, v int32) {
 	}
 }
 
-// next is the first place not before from that holds at least v, which must be
+// next returns the first place from from on that holds at least v, which must be
 // positive, or -1.
 func (t *tree) next(from int, v int32) int {
 	if t.max == nil || from >= t.base {

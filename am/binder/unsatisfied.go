@@ -9,7 +9,8 @@ import (
 	"patchbay/am"
 )
 
-// UnsatisfiedError says why a request cannot be bound: nothing of it is.
+// UnsatisfiedError says why a request cannot be bound. Nothing of the request is bound
+// then.
 type UnsatisfiedError struct {
 	// Reasons has one for each node or link concerned, what lasts before what passes:
 	// Reasons[0] has the code for the whole.
@@ -37,8 +38,8 @@ const (
 	named = 10
 )
 
-// Error is a sentence for each reason, which names all nodes or links that
-// share it, and tells where the first of them stands.
+// Error returns a sentence for each reason, with the names of all nodes or links that
+// share it and the line of the first.
 func (e *UnsatisfiedError) Error() string {
 	type reason struct {
 		kind string
@@ -77,8 +78,8 @@ func (e *UnsatisfiedError) Error() string {
 	return b.String()
 }
 
-// places tells the line of what has a reason alone, and the first line of what
-// shares one.
+// places returns the line of a node or link that has a reason alone, or the first line
+// of those that share one.
 func places(lines []int) string {
 	switch first := slices.Min(lines); {
 	case first == 0:
@@ -106,20 +107,20 @@ func Together(kind string, clientIDs []string) string {
 	return kind + "s " + strings.Join(quoted[:last], ", ") + " and " + quoted[last]
 }
 
-// Unsatisfied is an error for reasons, of which there is at least one.
+// Unsatisfied returns an error for reasons; there must be at least one.
 func Unsatisfied(reasons []Reason) *UnsatisfiedError {
 	sortReasons(reasons)
 	return &UnsatisfiedError{reasons}
 }
 
-// lasting orders codes: a client that repeats the call should first mend what
-// will not pass by itself.
-var lasting = []am.Code{
+// codeOrder sorts codes: a client that repeats the call should first fix what waiting
+// does not solve.
+var codeOrder = []am.Code{
 	am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.NoVLAN, am.ErrorCode, am.ServerError, am.TimedOut, am.Unavailable, am.Busy,
 }
 
 func sortReasons(r []Reason) {
 	slices.SortStableFunc(r, func(a, b Reason) int {
-		return cmp.Compare(slices.Index(lasting, a.Code), slices.Index(lasting, b.Code))
+		return cmp.Compare(slices.Index(codeOrder, a.Code), slices.Index(codeOrder, b.Code))
 	})
 }

@@ -23,25 +23,26 @@ type wire struct {
 	failed bool // refused with a reason
 }
 
-// end is the place of an interface: in the request, and in its node.
+// end is the position of an interface: its node in the request, and its number in the
+// node.
 type end struct{ node, number int }
 
-// flow is a property that asks for capacity, from one of the wire's ends to
-// another, or between one and the rest.
+// flow is a property that asks for capacity, from one end of the wire to another, or
+// between one and the rest.
 type flow struct {
 	from, to int
 	capacity int64 // kbit/s
 }
 
-// rest stands for all other ends of a wire. How a flow is shared among them is
-// not known, so it takes nothing of theirs.
+// rest stands for all other ends of a wire. How a flow is shared among them is unknown,
+// so it takes nothing of theirs.
 const rest = -1
 
 // amount is what an end takes in each direction, in kbit/s.
 type amount struct{ out, in int64 }
 
-// unlimited is more than any interface has, and small enough that sums over
-// all slivers of a site do not overflow.
+// unlimited is more than any interface has, and small enough that sums over all slivers
+// of a site do not overflow.
 const unlimited = 1 << 40
 
 func sum(a, b int64) int64 { return min(a+b, unlimited) }
@@ -50,8 +51,8 @@ func (a amount) add(b amount) amount { return amount{sum(a.out, b.out), sum(a.in
 
 func (a amount) within(b amount) bool { return a.out <= b.out && a.in <= b.in }
 
-// readWires turns the links of the request into wires. What is wrong with them
-// in themselves is noted as a reason.
+// readWires converts the links of the request to wires, and records mistakes in the
+// links as reasons.
 func (b *binding) readWires() {
 	r := b.request
 	if len(r.Links) == 0 {
@@ -130,28 +131,27 @@ func (b *binding) readSharedVLAN(w *wire) {
 	}
 }
 
-// amounts is what each end takes, now that its nodes have components: what
-// stays on a component takes nothing.
+// amounts returns what each end takes after its nodes have components: traffic within a
+// component takes nothing.
 func (b *binding) amounts(w *wire) []amount {
 	return w.amounts(func(x, y end) bool { return b.nodes[x.node].Component != b.nodes[y.node].Component })
 }
 
-// amounts is what each end takes, where apart tells of two ends whether what
-// goes from one to the other passes the network: the largest flow that leaves
-// it, and the largest that arrives. Clients write the speed of an interface once
-// for every pair of a LAN, so a sum would be a multiple of what they mean. It
-// costs a step for each end and each flow.
+// amounts returns what each end takes: the largest flow that leaves it, and the largest
+// that arrives. apart reports whether traffic between two ends uses the network. It is
+// no sum, because clients write the speed of an interface once for every pair of a LAN.
+// The cost is linear in ends and flows.
 func (w *wire) amounts(apart func(x, y end) bool) []amount {
 	all := make([]amount, len(w.ends))
 	if len(w.flows) == 0 {
 		return all
 	}
-	beyond := w.shared != nil // which has ends elsewhere
+	hasOtherEnds := w.shared != nil // which has ends elsewhere
 	for _, e := range w.ends {
-		beyond = beyond || apart(w.ends[0], e)
+		hasOtherEnds = hasOtherEnds || apart(w.ends[0], e)
 	}
 	for _, f := range w.flows {
-		passes := beyond
+		passes := hasOtherEnds
 		if f.from != rest && f.to != rest {
 			passes = apart(w.ends[f.from], w.ends[f.to])
 		}
@@ -165,8 +165,8 @@ func (w *wire) amounts(apart func(x, y end) bool) []amount {
 	return all
 }
 
-// leaves tells whether the wire goes from one component to another, and from
-// how many wired ones.
+// leaves reports whether the wire connects several components, and counts the wired
+// ones.
 func (b *binding) leaves(w *wire) (leaves bool, wired int) {
 	var seen []*inventory.Component
 	for _, e := range w.ends {

@@ -54,7 +54,7 @@ func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	return m
 }
 
-func (o *outbox) slice(x store.Became[am.Slice]) {
+func (o *outbox) slice(x store.Diff[am.Slice]) {
 	frozen := func(s *am.Slice) bool { return s != nil && !s.Shutdown.IsZero() }
 	switch was, now := frozen(x.Before), frozen(x.After); {
 	case now && !was:
@@ -75,7 +75,7 @@ func in(s *am.Sliver, states ...am.OperationalState) bool {
 }
 
 // sliver tells of one, in the order of a life.
-func (o *outbox) sliver(x store.Became[am.Sliver]) {
+func (o *outbox) sliver(x store.Diff[am.Sliver]) {
 	was, now := x.Before, x.After
 	held := promised(was)
 	if !held && promised(now) {

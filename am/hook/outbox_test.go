@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // told are the words that Outbox posts of a change of one sliver.
 func toldOf(hooks []Hook, before, after *am.Sliver) (list []string) {
-	c := store.Change{At: noon, Slivers: []store.Became[am.Sliver]{{Before: before, After: after}}}
+	c := store.Change{At: noon, Slivers: []store.Diff[am.Sliver]{{Before: before, After: after}}}
 	for _, m := range Outbox(site, hooks)(c) {
 		e, _ := read("1", m)
 		list = append(list, string(e.Event))
@@ -154,7 +154,7 @@ func TestEventsLookAsWritten(t *testing.T) {
 func TestIDsAreUniqueAlsoAfterABackupWasRestored(t *testing.T) {
 	a, b := reserved("s", "a"), reserved("s", "b")
 	post := func(s am.Sliver, at time.Time) store.Message {
-		return Outbox(site, []Hook{{Name: "h"}, {Name: "i"}})(store.Change{At: at, Slivers: []store.Became[am.Sliver]{{After: &s}}})[0]
+		return Outbox(site, []Hook{{Name: "h"}, {Name: "i"}})(store.Change{At: at, Slivers: []store.Diff[am.Sliver]{{After: &s}}})[0]
 	}
 	id := func(key string, m store.Message) string {
 		e, err := read(key, m)
@@ -181,7 +181,7 @@ func TestIDsAreUniqueAlsoAfterABackupWasRestored(t *testing.T) {
 func TestALongErrorIsCut(t *testing.T) {
 	a, b := running(reserved("s", "a"), am.Configuring), running(reserved("s", "a"), am.Failed)
 	b.Error = string(make([]byte, 1<<20))
-	m := Outbox(site, []Hook{{Name: "h"}})(store.Change{At: noon, Slivers: []store.Became[am.Sliver]{{Before: &a, After: &b}}})
+	m := Outbox(site, []Hook{{Name: "h"}})(store.Change{At: noon, Slivers: []store.Diff[am.Sliver]{{Before: &a, After: &b}}})
 	if n := len(m[0].Text); n > 16<<10 {
 		t.Errorf("an event has %d bytes", n)
 	}

@@ -6,9 +6,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Backup writes the store as it is at one moment to w, as the bytes of a file that
-// Open reads. begin is told how many there are before the first. Changes go on
-// meanwhile, and are not in it; but the file grows as long as it takes.
+// Backup writes the store as of one moment to w, as a file that Open accepts. It calls
+// begin with the size before the first byte. Changes continue meanwhile and are not
+// included, but the file grows as long as the backup takes.
 func (s *Store) Backup(w io.Writer, begin func(size int64)) error {
 	return s.reading(func() error {
 		return s.db.view(func(tx *bbolt.Tx) error {
@@ -19,10 +19,10 @@ func (s *Store) Backup(w io.Writer, begin func(size int64)) error {
 	})
 }
 
-// Backup writes the store in the file path to w, as the method does. Nobody may
-// have it open to write, or its error wraps ErrLocked.
+// Backup writes the store in the file path to w, like the method. It fails with an
+// error that wraps ErrLocked if another process has the store open for writing.
 func Backup(path string, w io.Writer) error {
-	err := whole(func() error {
+	err := readUntrusted(func() error {
 		size, err := sizeOf(path)
 		if err != nil {
 			return err

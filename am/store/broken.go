@@ -7,18 +7,18 @@ import (
 	"sync/atomic"
 )
 
-// ErrBroken is wrapped by the errors of a store that has met damage. From then on
-// Commit refuses, until the store is opened again; Err tells why.
+// ErrBroken is wrapped by the errors of a store that has found damage. From then on
+// Commit refuses all changes until the store is opened again; Err returns the reason.
 var ErrBroken = errors.New("the store is damaged")
 
-// spoiled is an error that wraps ErrBroken, in its own words.
-type spoiled struct{ error }
+// brokenError is an error that wraps ErrBroken with its own text.
+type brokenError struct{ error }
 
-func (s spoiled) Unwrap() error { return s.error }
+func (s brokenError) Unwrap() error { return s.error }
 
-func (s spoiled) Is(target error) bool { return target == ErrBroken }
+func (s brokenError) Is(target error) bool { return target == ErrBroken }
 
-// trouble is why a store promises nothing more; the first reason stays.
+// trouble is why a store accepts no more changes; the first reason stays.
 type trouble struct {
 	why  atomic.Pointer[error]
 	told func(error) // nil for nobody
@@ -37,7 +37,7 @@ func (t *trouble) set(why error) {
 	}
 }
 
-// meet takes note of an error that tells of damage, and hands it on.
+// meet records err if it says that the store is damaged, and returns it.
 func (t *trouble) meet(err error) error {
 	if errors.Is(err, ErrBroken) {
 		t.set(err)
@@ -45,12 +45,11 @@ func (t *trouble) meet(err error) error {
 	return err
 }
 
-// Err is why the store promises nothing more until it is opened again: damage it
-// has met, or a write of which nobody knows whether it has lasted. It is nil while
-// all is well.
+// Err returns why the store accepts no more changes until it is opened again: damage,
+// or a write whose durability is unknown. It returns nil for a healthy store.
 func (s *Store) Err() error { return s.trouble.err() }
 
-// unreadableRecord names the record that cannot be read.
+// unreadableRecord returns the error for a record that cannot be read.
 func unreadableRecord(k Key, err error) error {
 	if errors.Is(err, ErrBroken) {
 		return fmt.Errorf("%s %s: %w; stop the server, and restore a backup", k.Kind, k.ID, err)
@@ -58,16 +57,16 @@ func unreadableRecord(k Key, err error) error {
 	return fmt.Errorf("%s %s: %w", k.Kind, k.ID, err)
 }
 
-// damage is the error for what went wrong where nothing can but by damage.
+// damage converts a panic that only damage can cause to an error.
 func damage(p any) error {
 	if b, ok := p.(broken); ok {
 		return b.error
 	}
-	return spoiled{fmt.Errorf("the file is damaged (%v); stop the server, and restore a backup", p)}
+	return brokenError{fmt.Errorf("the file is damaged (%v); stop the server, and restore a backup", p)}
 }
 
-// guarded calls f, which calls what, a function of others. A panic of that is its error:
-// one caller's bug must not end the committer of all.
+// guarded calls f, a function of another package, and returns its panic as an error, so
+// that a caller's bug does not end the committer. what names f.
 func guarded(what string, f func() error) (err error) {
 	defer func() {
 		switch p := recover(); {
@@ -81,7 +80,7 @@ func guarded(what string, f func() error) (err error) {
 	return f()
 }
 
-// damagedMemory tells whether a panic is that of a page that is damaged or no more.
+// damagedMemory reports whether a panic comes from reading a damaged or missing page.
 func damagedMemory(p any) bool {
 	switch p.(type) {
 	case broken, interface{ Addr() uintptr }:

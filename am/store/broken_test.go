@@ -56,11 +56,11 @@ func TestDamageWhileOpen(t *testing.T) {
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	whole, err := Check(origin)
+	readUntrusted, err := Check(origin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	size, records := whole.Size, report.Records[Slivers]
+	size, records := readUntrusted.Size, report.Records[Slivers]
 	broken, refused, well := 0, 0, 0
 	for round := range 48 {
 		seed := uint64(round)

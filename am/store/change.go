@@ -10,7 +10,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Kind is a kind of record.
+// Kind is a kind of record; its value is the bucket.
 type Kind string
 
 // Kinds of record; the value is the bucket.
@@ -30,32 +30,32 @@ type Key struct {
 	ID   string
 }
 
-// Rev is the revision a record was last written in; 0 means there is none.
+// Rev is the revision in which a record was last written; 0 means that there is none.
 type Rev uint64
 
-// Record is a value to put: one of am.Slice, am.Sliver, am.Document, am.Task
-// and am.JournalEntry, under its key.
+// Record is a value to store under its key: an am.Slice, am.Sliver, am.Document,
+// am.Task, am.JournalEntry or Message.
 type Record struct {
 	Key   Key
 	Value any
 }
 
-// ChangeSet is what a decision wants: Put and Delete happen together.
+// ChangeSet is the result of a decision: Put and Delete are applied together.
 type ChangeSet struct {
 	Put    []Record
 	Delete []Key
 }
 
-// SliceKey is the key of a slice's record.
+// SliceKey returns the key of a slice's record.
 func SliceKey(u urn.URN) Key { return Key{Slices, u.Key()} }
 
-// SliverKey is the key of a sliver's record.
+// SliverKey returns the key of a sliver's record.
 func SliverKey(u urn.URN) Key { return Key{Slivers, u.Key()} }
 
-// TaskKey is the key of a sliver's task.
+// TaskKey returns the key of a sliver's task.
 func TaskKey(sliver urn.URN) Key { return Key{Tasks, sliver.Key()} }
 
-// DocumentKey is the key of a request document.
+// DocumentKey returns the key of a request document.
 func DocumentKey(id string) Key { return Key{Documents, id} }
 
 // PutSlice adds a slice's record.
@@ -78,13 +78,13 @@ func (c *ChangeSet) PutDocument(d am.Document) {
 	c.Put = append(c.Put, Record{DocumentKey(d.ID), d})
 }
 
-// Log adds a journal entry; the store numbers it.
+// Log adds a journal entry; the store gives it its number.
 func (c *ChangeSet) Log(e am.JournalEntry) {
 	c.Put = append(c.Put, Record{Key{Kind: Journal}, e})
 }
 
-// number gives the journal entries their numbers. The list of a decision that
-// keeps it is left alone.
+// number gives the journal entries their numbers. It copies the list, since the
+// decision may keep it.
 func (c *ChangeSet) number(rev Rev) {
 	if !slices.ContainsFunc(c.Put, func(r Record) bool { return r.Key.Kind == Journal }) {
 		return
@@ -98,11 +98,12 @@ func (c *ChangeSet) number(rev Rev) {
 	}
 }
 
-// journalID is the number of the entry that is the nth record of a revision.
-// Numbers of one length are in order.
+// journalID returns the number of the entry that is the nth record of a revision. All
+// numbers have the same length, so they sort in order.
 func journalID(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(rev), n) }
 
-// JournalRev is the revision in which a journal entry was written, of its number.
+// JournalRev returns the revision in which a journal entry was written, from its
+// number.
 func JournalRev(id string) (Rev, bool) {
 	rev, n, ok := strings.Cut(id, "-")
 	if !ok || len(rev) != 16 || len(n) < 4 {
@@ -112,15 +113,15 @@ func JournalRev(id string) (Rev, bool) {
 	return Rev(u), err == nil
 }
 
-// Remove adds keys to delete. Deleting what is absent is no error.
+// Remove adds keys to delete. Deleting an absent record is no error.
 func (c *ChangeSet) Remove(k ...Key) { c.Delete = append(c.Delete, k...) }
 
-// Empty tells whether the change set changes nothing.
+// Empty reports whether the change set changes nothing.
 func (c *ChangeSet) Empty() bool { return len(c.Put) == 0 && len(c.Delete) == 0 }
 
-// Observer keeps an index of its own in step with the store. The committer
-// calls it from one goroutine: Stage for each accepted change set in order, its
-// journal entries numbered, then either Publish, when all staged sets are durable, or Rollback.
+// Observer keeps an index in step with the store. The committer calls it from one
+// goroutine: Stage for each accepted change set in order, with numbered journal
+// entries, then Publish when all staged sets are durable, or Rollback.
 type Observer interface {
 	Stage(ChangeSet)
 	Publish()

@@ -10,10 +10,10 @@ import (
 	"patchbay/am"
 )
 
-// maxProblems is how many problems a Report tells; all are counted.
+// maxProblems limits the problems that a Report lists; all are counted.
 const maxProblems = 100
 
-// Problem is one thing that does not fit in a store.
+// Problem is one inconsistency in a store.
 type Problem struct {
 	Bucket, Key string
 	What        string
@@ -26,7 +26,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s %q: %s", p.Bucket, p.Key, p.What)
 }
 
-// Report is what a look at a whole store has found.
+// Report is the result of a check of a whole store.
 type Report struct {
 	Schema   uint64
 	Site     string // "" if it is nobody's yet
@@ -45,7 +45,7 @@ type Report struct {
 	More     int
 }
 
-// Err is nil if nothing is wrong; else it tells the first problems.
+// Err returns the first problems as an error; nil if there is none.
 func (r *Report) Err() error {
 	var list []error
 	for i, p := range r.Problems {
@@ -68,14 +68,13 @@ func (r *Report) add(bucket, key, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{bucket, key, fmt.Sprintf(format, args...)})
 }
 
-// Check looks at all of the store in the file path, without changing it: whether
-// its pages hang together, each record can be read and has those it needs, the
-// indexes agree with the records, and no component is promised twice. Its error is
-// that of a file that cannot be looked at, or is no store; it wraps ErrLocked
-// if a server has it open.
+// Check checks the whole store in the file path without changing it: its pages, each
+// record and the records that it refers to, the indexes, and that no component is
+// reserved twice. It fails if the file cannot be read or is no store; the error wraps
+// ErrLocked if a server has it open.
 func Check(path string) (*Report, error) {
 	report := &Report{}
-	err := whole(func() error {
+	err := readUntrusted(func() error {
 		size, err := sizeOf(path)
 		if err != nil {
 			return err
@@ -92,7 +91,7 @@ func Check(path string) (*Report, error) {
 			}
 			if recorded, known := recordedIdentity(r); known {
 				report.Inode = recorded.inode
-				if differs := identityOf(info).differsFrom(recorded); differs != nil {
+				if differs := identityOf(info).checkCopyOf(recorded); differs != nil {
 					report.Copy = differs.Error()
 				}
 			}
@@ -108,14 +107,14 @@ func Check(path string) (*Report, error) {
 	return report, nil
 }
 
-// Check looks at all records and indexes of an open store, as the function Check does.
+// Check checks all records and indexes of an open store, like the function Check.
 func (s *Store) Check() (*Report, error) {
 	report := &Report{}
 	err := s.Read(func(v *View) error { return report.look(v.r) })
 	return report, err
 }
 
-// look reads all there is.
+// look reads and checks everything in a store.
 func (r *Report) look(all reader) (err error) {
 	if r.Schema, err = schemaOf(all); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (r *Report) look(all reader) (err error) {
 	v := &View{r: all}
 	r.Site, r.Revision = string(all.get(metaBucket, []byte(siteName))), v.Revision()
 	r.Records = map[Kind]int{}
-	x := &looker{Report: r, v: v, indexed: map[string]bool{}, holders: map[string]holder{}}
+	x := &checker{Report: r, v: v, indexed: map[string]bool{}, holders: map[string]holder{}}
 	records(x, Slices, func(id string, s *am.Slice) { x.named(Slices, id, s.URN.Key()) })
 	records(x, Documents, func(id string, d *am.Document) { x.named(Documents, id, d.ID) })
 	records(x, Slivers, x.sliver)
@@ -134,8 +133,8 @@ func (r *Report) look(all reader) (err error) {
 	return nil
 }
 
-// records reads all of one kind, and looks at what every record has.
-func records[T any](x *looker, k Kind, f func(id string, record *T)) {
+// records reads all records of one kind and checks what every record has.
+func records[T any](x *checker, k Kind, f func(id string, record *T)) {
 	x.v.r.scan(string(k), nil, nil, func(id, b []byte) bool {
 		x.Records[k]++
 		var t T

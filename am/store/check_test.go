@@ -105,7 +105,7 @@ func TestCheckFinds(t *testing.T) {
 	}{
 		{"no JSON", []op{{string(Slices), []byte("x"), append(make([]byte, 8), "{"...)}}, "slices", "cannot read"},
 		{"too short", []op{{string(Tasks), []byte("x"), []byte("1")}}, "tasks", "too short"},
-		{"another sum", []op{{string(Journal), []byte("x"), append([]byte{summed, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, "{}"...)}}, "journal", "sum"},
+		{"another sum", []op{{string(Journal), []byte("x"), append([]byte{checksumMark, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, "{}"...)}}, "journal", "sum"},
 		{"another form", []op{{string(Slivers), []byte("x"), append([]byte{2, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, "{}"...)}}, "slivers", "sum"},
 		{"a document without text", []op{{string(Documents), []byte("x"), append(make([]byte, 8), "{}"...)}}, "requests", "no text"},
 		{"a slice under another name", []op{record(Key{Slices, "x"}, x.slices[0])}, "slices", "record of"},
@@ -178,7 +178,7 @@ func TestFlippedBits(t *testing.T) {
 	if _, err := looked.check(int64(len(original))); err != nil {
 		t.Fatal(err)
 	}
-	refused, told, whole := 0, 0, 0
+	refused, told, readUntrusted := 0, 0, 0
 	for p := range int(looked.meta.pages) {
 		if looked.use[p] != used {
 			continue
@@ -210,8 +210,8 @@ func TestFlippedBits(t *testing.T) {
 			case r.Err() != nil || r.Stale || r.Site != sampleSite: // which it names
 				told++
 			default:
-				whole++
-				if whole%16 != 0 { // these take time
+				readUntrusted++
+				if readUntrusted%16 != 0 { // these take time
 					continue
 				}
 				s, err := Open(path, Options{Now: at, Site: sampleSite, Move: true})
@@ -225,8 +225,8 @@ func TestFlippedBits(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d pages: %d refused, %d told, %d whole", looked.meta.pages, refused, told, whole)
-	if refused < flips || told < flips || whole < flips {
+	t.Logf("%d pages: %d refused, %d told, %d whole", looked.meta.pages, refused, told, readUntrusted)
+	if refused < flips || told < flips || readUntrusted < flips {
 		t.Error("too few of a kind to show anything")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"patchbay/am"
 )
 
-// committer turns groups of decisions into writes. One goroutine owns it.
+// committer turns groups of decisions into transactions. One goroutine owns it.
 type committer struct {
 	db        *database
 	now       func() time.Time
@@ -28,8 +28,8 @@ type committer struct {
 	longest *atomic.Int64
 }
 
-// commit decides, writes, publishes and answers one group, in one transaction. It
-// returns those for which the group's decisions left no time, unanswered.
+// commit decides, writes, publishes and answers one group in one transaction. It
+// returns, unanswered, the commits for which the group had no time left.
 func (c *committer) commit(group []*pending) (rest []*pending) {
 	if why := c.trouble.err(); why != nil {
 		for _, p := range group {
@@ -42,7 +42,7 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 	switch {
 	case errors.Is(err, errUnchanged):
 		err = nil
-	case err != nil && g.revision != c.revision && c.shows(g.revision):
+	case err != nil && g.revision != c.revision && c.hasRevision(g.revision):
 		c.trouble.set(fmt.Errorf("it is in doubt whether an earlier change has lasted; start the server again (%w)", err))
 		err = fmt.Errorf("%w; start the server again (%w)", ErrInDoubt, err)
 	}
@@ -69,7 +69,7 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 	return g.rest
 }
 
-// groupRun is what becomes of a group in its transaction.
+// groupRun is the state of a group in its transaction.
 type groupRun struct {
 	group   []*pending
 	answers []error
@@ -83,7 +83,7 @@ type groupRun struct {
 // errUnchanged ends the transaction of a group that changes nothing.
 var errUnchanged = errors.New("nothing is to be written")
 
-// decideAll runs the decisions of a group, and puts what they want into the transaction.
+// decideAll runs the decisions of a group and applies their changes to the transaction.
 func (c *committer) decideAll(r reader, g *groupRun) error {
 	if now := (&View{r: r}).Revision(); now != c.revision {
 		return damage(fmt.Sprintf("it is of revision %d, and the last was %d", now, c.revision))
@@ -127,15 +127,15 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 	return r.apply(revisionOp(g.revision))
 }
 
-// shows tells whether the file shows a revision, or cannot be read.
-func (c *committer) shows(revision Rev) bool {
+// hasRevision reports whether the file contains a revision, or cannot be read.
+func (c *committer) hasRevision(revision Rev) bool {
 	var now Rev
 	err := c.db.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
 	return err != nil || now == revision
 }
 
-// decide runs one decision. It returns its change set, with the writes that this
-// takes as revision next; none if it changes nothing.
+// decide runs one decision. It returns its change set and the operations that store it
+// as revision next; none if it changes nothing.
 func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []op, err error) {
 	v := &View{r: r, now: c.now(), read: map[Key]any{}}
 	if err = guarded("a decision", func() error { cs, err = d(v); return err }); err != nil {
@@ -157,7 +157,7 @@ func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []
 	return cs, ops, err
 }
 
-// attach shows a new observer what is published, before any of the group.
+// attach stages all published records for a new observer, before those of the group.
 func (c *committer) attach(r reader, x Observer) error {
 	var all ChangeSet
 	err := (&View{r: r}).Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true })
@@ -170,7 +170,7 @@ func (c *committer) attach(r reader, x Observer) error {
 	return nil
 }
 
-// operations spells a change set out as writes, the indexes included.
+// operations returns the operations that store a change set, including the indexes.
 func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 	var ops []op
 	unindex := func(k Key) error {

@@ -23,7 +23,7 @@ const (
 	growth = 4 << 20
 )
 
-// database is the open bbolt file. Its transactions stay in this package.
+// database is the open bbolt file. Its transactions do not leave this package.
 type database struct {
 	db   *bbolt.DB
 	file *os.File // the one that bbolt has open
@@ -39,18 +39,18 @@ type database struct {
 	ahead, size int64
 }
 
-// openDatabase opens or creates the file. It refuses, and leaves as it is, a file that
-// is locked by another process, empty, cut off, otherwise damaged, of another program,
-// or of a newer schema.
+// openDatabase opens or creates the file. It refuses, without changing it, a file that
+// is locked by another process, empty, truncated or otherwise damaged, of another
+// program, or of a newer schema.
 func openDatabase(path string) (*database, error) {
 	d := &database{path: path, commit: (*bbolt.Tx).Commit}
-	if err := whole(d.open); err != nil {
+	if err := readUntrusted(d.open); err != nil {
 		return nil, cannotOpen(path, err)
 	}
 	return d, nil
 }
 
-// open looks at the file before it opens it for writing.
+// open checks the file before it opens it for writing.
 func (d *database) open() error {
 	size, err := sizeOf(d.path)
 	switch {
@@ -76,12 +76,12 @@ func (d *database) open() error {
 		return explain(err)
 	}
 	d.db.AllocSize = growth
-	err = stillAt(d.path, d.file)
+	err = hasName(d.path, d.file)
 	if err == nil {
 		err = d.db.View(known) // another process may have written since inspect
 	}
 	if err == nil {
-		err = fasten(d.path, d.db.Info().PageSize)
+		err = rewriteMetaPages(d.path, d.db.Info().PageSize)
 	}
 	if err != nil {
 		return errors.Join(err, d.db.Close())
@@ -89,13 +89,13 @@ func (d *database) open() error {
 	return nil
 }
 
-// fasten makes sure that what is read is on the disk. A writer that was killed, or
-// whose last sync failed, may have left bbolt's newest meta page in memory alone.
-// To go on from it would overwrite pages that the meta page on the disk still
-// needs, and a power cut then leave neither of the two whole. So both are written
-// again, as they are, before anything else is; a sync alone does not help, for
-// after one that failed Linux takes the page for written.
-func fasten(path string, pageSize int) error {
+// rewriteMetaPages makes sure that what is read is on the disk. A writer that was
+// killed, or whose last sync failed, may have left bbolt's newest meta page in memory
+// only. Continuing from it would overwrite pages that the meta page on the disk still
+// needs, and a power failure could then destroy both. So both meta pages are written
+// again unchanged before anything else. A sync alone does not help, for after a failed
+// sync Linux considers the page written.
+func rewriteMetaPages(path string, pageSize int) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -108,9 +108,9 @@ func fasten(path string, pageSize int) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// stillAt makes sure that an open file has still its name: a restore may have put
-// another there while the lock was waited for.
-func stillAt(path string, file *os.File) error {
+// hasName fails unless path still names the open file: a restore may have replaced it
+// while the lock was awaited.
+func hasName(path string, file *os.File) error {
 	there, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -122,8 +122,8 @@ func stillAt(path string, file *os.File) error {
 	return err
 }
 
-// begin begins a transaction, one at a time: without a good meta page bbolt panics with
-// its locks held, and all others would wait for ever.
+// begin begins a transaction, one at a time: without a good meta page bbolt panics
+// while it holds its locks, and all others would wait forever.
 func (d *database) begin(writable bool) (tx *bbolt.Tx, err error) {
 	d.beginning.Lock()
 	defer d.beginning.Unlock()
@@ -134,7 +134,8 @@ func (d *database) begin(writable bool) (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// call calls bbolt where a panic leaves its locks held; then bbolt is not used again.
+// call calls a function of bbolt whose panic leaves bbolt's locks held; after a panic
+// bbolt is not used again.
 func (d *database) call(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -145,7 +146,7 @@ func (d *database) call(f func() error) (err error) {
 	return f()
 }
 
-// view calls f with a transaction that reads.
+// view calls f with a read transaction.
 func (d *database) view(f func(*bbolt.Tx) error) error {
 	return guard(func() error {
 		tx, err := d.begin(false)
@@ -168,9 +169,9 @@ func (d *database) read(f func(reader) error) error {
 	})
 }
 
-// update calls f with a transaction that writes, and commits it unless f returns an
-// error, which update returns. After any error nothing has changed, unless the
-// commit failed and yet shows.
+// update calls f with a write transaction and commits it, unless f returns an error,
+// which update returns. After any error nothing has changed, unless the commit failed
+// and the revision is nevertheless in the file.
 func (d *database) update(f func(reader) error) error {
 	return guard(func() error {
 		tx, err := d.begin(true)
@@ -199,15 +200,15 @@ func (d *database) update(f func(reader) error) error {
 	})
 }
 
-// inPlace refuses to write to a file that has lost its name.
+// inPlace fails if the open file has lost its name, since it must not be written then.
 func (d *database) inPlace() error {
-	if err := stillAt(d.path, d.file); err != nil {
-		return spoiled{fmt.Errorf("the file was not at its place (%w) when a change was to be written, which would have been lost; nothing more is promised until the server is started again, not even if the file is put back: make a backup with patchbay backup before you stop the server, and restore that, or put the file back and start the server again", err)}
+	if err := hasName(d.path, d.file); err != nil {
+		return brokenError{fmt.Errorf("the file was not at its place (%w) when a change was to be written, which would have been lost; nothing more is promised until the server is started again, not even if the file is put back: make a backup with patchbay backup before you stop the server, and restore that, or put the file back and start the server again", err)}
 	}
 	return nil
 }
 
-// takeAhead reserves disk space for the growth of the file (Options.Ahead).
+// takeAhead allocates disk space for the growth of the file (Options.Ahead).
 func (d *database) takeAhead() {
 	const keepSize = 1 // FALLOC_FL_KEEP_SIZE
 	info, err := d.file.Stat()
@@ -218,7 +219,7 @@ func (d *database) takeAhead() {
 	_ = syscall.Fallocate(int(d.file.Fd()), keepSize, 0, d.size+d.ahead)
 }
 
-// close closes the file; nobody may be reading.
+// close closes the file. No read may be running.
 func (d *database) close() error {
 	if why := d.stuck.Load(); why != nil {
 		return *why // bbolt's locks are held until the process ends
@@ -226,7 +227,8 @@ func (d *database) close() error {
 	return d.db.Close()
 }
 
-// guard turns what goes wrong in the mapped file into an error. Other panics go on.
+// guard calls f and returns a fault in the mapped file as an error. Other panics
+// continue.
 func guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -18,13 +18,14 @@ import (
 // zero byte, as received. Values that schema 1 has written have no sum.
 
 // summed is the first byte of a value with a sum; revisions never come to there.
-const summed = 1
+const checksumMark = 1
 
 // sumSize is the length in bytes of a sum.
 const sumSize = 4
 
 var sums = crc32.MakeTable(crc32.Castagnoli)
 
+// encode returns the stored value of a record.
 func encode(rev Rev, value any) ([]byte, error) {
 	b := make([]byte, 8+sumSize, 1024)
 	d, isDocument := value.(am.Document)
@@ -42,17 +43,17 @@ func encode(rev Rev, value any) ([]byte, error) {
 		b = append(append(b, 0), d.Text...)
 	}
 	binary.BigEndian.PutUint64(b, uint64(rev))
-	b[0] = summed
+	b[0] = checksumMark
 	binary.BigEndian.PutUint32(b[8:], sumOf(b))
 	return b, nil
 }
 
-// sumOf is the sum of a value's revision and text.
+// sumOf returns the checksum of a value's revision and text.
 func sumOf(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], sums), sums, b[8+sumSize:])
 }
 
-// revisionOf is the revision of a stored value, 0 if it is none.
+// revisionOf returns the revision of a stored value; 0 if it has none.
 func revisionOf(b []byte) Rev {
 	if len(b) < 8 {
 		return 0
@@ -63,12 +64,11 @@ func revisionOf(b []byte) Rev {
 // documentHead is a document without its text.
 type documentHead am.Document
 
-// decode reads a stored value into v and gives its revision. Nothing of b is
-// kept.
+// decode decodes a stored value into v and returns its revision. It keeps nothing of b.
 func decode(b []byte, v any) (Rev, error) {
 	rev, text, err := unwrap(b)
 	if err != nil {
-		return 0, spoiled{err}
+		return 0, brokenError{err}
 	}
 	d, isDocument := v.(*am.Document)
 	head, isHead := v.(*documentHead)
@@ -76,13 +76,13 @@ func decode(b []byte, v any) (Rev, error) {
 	if isDocument || isHead {
 		var found bool
 		if text, document, found = bytes.Cut(text, []byte{0}); !found {
-			return 0, spoiled{errors.New("a stored document has no text")}
+			return 0, brokenError{errors.New("a stored document has no text")}
 		}
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		err = fmt.Errorf("cannot read a stored record: %w", err)
-		if b[0] != summed { // else it is as it was written
-			err = spoiled{err}
+		if b[0] != checksumMark { // else it is as it was written
+			err = brokenError{err}
 		}
 		return 0, err
 	}
@@ -95,14 +95,14 @@ func decode(b []byte, v any) (Rev, error) {
 	return rev, nil
 }
 
-// unwrap gives the revision and the text of a stored value.
+// unwrap returns the revision and the text of a stored value, and checks its checksum.
 func unwrap(b []byte) (Rev, []byte, error) {
 	switch {
-	case len(b) < 8 || b[0] == summed && len(b) < 8+sumSize:
+	case len(b) < 8 || b[0] == checksumMark && len(b) < 8+sumSize:
 		return 0, nil, fmt.Errorf("a stored record of %d bytes is too short", len(b))
 	case b[0] == 0:
 		return revisionOf(b), b[8:], nil
-	case b[0] != summed || binary.BigEndian.Uint32(b[8:]) != sumOf(b):
+	case b[0] != checksumMark || binary.BigEndian.Uint32(b[8:]) != sumOf(b):
 		return 0, nil, errors.New("a stored record is damaged; its sum is another")
 	}
 	return revisionOf(b), b[8+sumSize:], nil
@@ -112,8 +112,8 @@ func sliceIndexKey(slice, sliver string) []byte {
 	return append(append([]byte(slice), 0), sliver...)
 }
 
-// expiryKey orders by time, then sliver. Times that nanoseconds since 1970
-// cannot tell are the first or the last of all.
+// expiryKey returns a key that sorts by time, then sliver. Times outside the range of
+// nanoseconds since 1970 are the first or the last of all.
 func expiryKey(t time.Time, sliver string) []byte {
 	n := max(0, t.UnixNano())
 	switch {
@@ -125,15 +125,15 @@ func expiryKey(t time.Time, sliver string) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(n)), sliver...)
 }
 
-// readExpiryKey is the reverse of expiryKey.
+// readExpiryKey reverses expiryKey.
 func readExpiryKey(k []byte) (at time.Time, sliver string, err error) {
 	if len(k) < 8 {
-		return at, "", spoiled{fmt.Errorf("%s %q: it is no time; stop the server, and restore a backup", byExpiry, k)}
+		return at, "", brokenError{fmt.Errorf("%s %q: it is no time; stop the server, and restore a backup", byExpiry, k)}
 	}
 	return time.Unix(0, int64(binary.BigEndian.Uint64(k))), string(k[8:]), nil
 }
 
-// mayExpire tells whether a lease is running on the sliver.
+// mayExpire reports whether a sliver has a running lease.
 func mayExpire(s *am.Sliver) bool {
 	return s.Status.Allocation != am.Unallocated && !s.Frozen
 }

@@ -12,14 +12,14 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// cannotOpen names the file of a refusal.
+// cannotOpen adds the file's path to an error.
 func cannotOpen(path string, err error) error {
 	return fmt.Errorf("cannot open the store %s: %w", path, err)
 }
 
-// whole calls f to read a file that may be anything. bbolt panics, or touches
-// memory behind the end, when pages are missing; both are errors here.
-func whole(f func() error) error {
+// readUntrusted calls f, which reads a file that may be no store. bbolt panics, or
+// reads beyond the mapping, if pages are missing; both become errors.
+func readUntrusted(f func() error) error {
 	return guard(func() (err error) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -30,8 +30,8 @@ func whole(f func() error) error {
 	})
 }
 
-// sizeOf is the size of what may be a store. Its error wraps os.ErrNotExist if
-// nothing is there, which a link to nothing does not mean.
+// sizeOf returns the size of a file that may be a store. The error wraps os.ErrNotExist
+// if nothing is there; a dangling link is another error.
 func sizeOf(path string) (int64, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -46,12 +46,12 @@ func sizeOf(path string) (int64, error) {
 		return 0, errors.New("it is a directory, pipe or device; name a file")
 	case info.Size() == 0:
 		// A store never is. To take it for a new one would forget all promises.
-		return 0, spoiled{errors.New("it is empty; restore a backup")}
+		return 0, brokenError{errors.New("it is empty; restore a backup")}
 	}
 	return info.Size(), nil
 }
 
-// create makes an empty store, which gets its name when it is whole: a crash
+// create creates an empty store. It gets its name when it is complete, so a crash
 // leaves a good file or none.
 func create(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
@@ -67,12 +67,12 @@ func create(path string) error {
 	if err := errors.Join(db.Update(prepare), db.Close()); err != nil {
 		return err
 	}
-	return settle(f.Name(), path)
+	return linkNew(f.Name(), path)
 }
 
-// settle gives a whole file a name that nobody has, durably. It is no error if
-// somebody else was quicker.
-func settle(temporary, path string) error {
+// linkNew gives a complete file an unused name, durably. It succeeds if another process
+// was first.
+func linkNew(temporary, path string) error {
 	// A link, unlike a new name, does not replace what another process made
 	// meanwhile; some file systems know no links.
 	if err := os.Link(temporary, path); err != nil && !errors.Is(err, os.ErrExist) {
@@ -83,9 +83,8 @@ func settle(temporary, path string) error {
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
-// inspect reads a file of some size without writing to it; f sees it if it is a
-// store, how many of its pages are lost, and whether it
-// may be stale.
+// inspect reads a file without writing to it, and calls f if it is a store: with how
+// many of its pages are lost, and whether it may be stale.
 func inspect(path string, size int64, f func(tx *bbolt.Tx, lost int, stale bool) error) error {
 	// This way bbolt reads only the first two pages, and takes the lock.
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: patience, ReadOnly: true})
@@ -111,7 +110,7 @@ func inspect(path string, size int64, f func(tx *bbolt.Tx, lost int, stale bool)
 	})
 }
 
-// explain says what an error of bbolt.Open means to an operator.
+// explain returns what an error of bbolt.Open means to an operator.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
@@ -129,10 +128,10 @@ func explain(err error) error {
 var ErrLocked = errors.New("another process holds it; is a server running on it?")
 
 func damaged(err error) error {
-	return spoiled{fmt.Errorf("it is damaged or no store (%w); restore a backup", err)}
+	return brokenError{fmt.Errorf("it is damaged or no store (%w); restore a backup", err)}
 }
 
-// known refuses what is no store of this program.
+// known fails unless the file is a store of this program.
 func known(tx *bbolt.Tx) error {
 	top := tx.Bucket(root)
 	if top == nil {
@@ -162,7 +161,7 @@ func known(tx *bbolt.Tx) error {
 	return nil
 }
 
-// prepare makes the buckets of a new file.
+// prepare creates the buckets of a new file.
 func prepare(tx *bbolt.Tx) error {
 	top, err := tx.CreateBucket(root)
 	if err != nil {

@@ -15,14 +15,14 @@ var ErrCopy = errors.New("it is a copy")
 // machineFile holds the id of this machine. A variable for tests.
 var machineFile = "/etc/machine-id"
 
-// identity tells the store of a site from its copies. mv keeps it; cp, rsync and a
-// restored file system do not.
+// identity distinguishes the store of a site from its copies. mv keeps it; cp, rsync
+// and a restored file system do not.
 type identity struct {
 	inode   uint64
 	machine string // "" if the machine has no id
 }
 
-// identityOf is the identity of a file on this machine.
+// identityOf returns the identity of a file on this machine.
 func identityOf(info fs.FileInfo) (is identity) {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		is.inode = sys.Ino
@@ -33,8 +33,8 @@ func identityOf(info fs.FileInfo) (is identity) {
 	return is
 }
 
-// recordedIdentity is the identity of the store that a site was last served with; ok
-// is false if none is recorded.
+// recordedIdentity returns the identity of the store with which the site was last
+// served; ok is false if none is recorded.
 func recordedIdentity(r reader) (is identity, ok bool) {
 	text := r.get(metaBucket, []byte(identityName))
 	if text == nil {
@@ -48,9 +48,9 @@ func (is identity) op() op {
 	return op{metaBucket, []byte(identityName), fmt.Appendf(nil, "%d %s", is.inode, is.machine)}
 }
 
-// differsFrom wraps ErrCopy if a file with this identity is a copy of the recorded
-// one. A machine without an id is any machine.
-func (is identity) differsFrom(recorded identity) error {
+// checkCopyOf fails with an error that wraps ErrCopy if a file with this identity is a
+// copy of the recorded one. A machine without an id matches any machine.
+func (is identity) checkCopyOf(recorded identity) error {
 	switch {
 	case is.machine != recorded.machine && is.machine != "" && recorded.machine != "":
 		return fmt.Errorf("%w: the site was served on the machine %s, and this is %s", ErrCopy, recorded.machine, is.machine)
@@ -60,8 +60,8 @@ func (is identity) differsFrom(recorded identity) error {
 	return nil
 }
 
-// claim makes sure that the file is o.Site's and no copy, and returns what is to be
-// recorded of that.
+// claim fails unless the file is o.Site's and no copy. It returns the operations that
+// record this.
 func (d *database) claim(o Options) (ops []op, err error) {
 	if o.Site == "" {
 		return nil, nil
@@ -89,7 +89,7 @@ func (d *database) claim(o Options) (ops []op, err error) {
 	}
 	is := identityOf(info)
 	if known && !o.Move {
-		if err := is.differsFrom(recorded); err != nil {
+		if err := is.checkCopyOf(recorded); err != nil {
 			return nil, err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // are in testdata.
 const schemaVersion = 2
 
-// schemaOf is the schema that a reader has.
+// schemaOf returns the schema of the store.
 func schemaOf(r reader) (uint64, error) {
 	v := r.get(metaBucket, []byte(schemaName))
 	if len(v) != 8 {
@@ -33,23 +33,23 @@ func schemaOf(r reader) (uint64, error) {
 
 var errNoSchema = errors.New("its schema number is missing")
 
-// newerError is the refusal of a store that a later program has written.
+// newerError refuses a store that a later program has written.
 func newerError(schema uint64) error {
 	return fmt.Errorf("it has schema %d and this program knows %d; use the program that wrote it, or a later one", schema, schemaVersion)
 }
 
-// schemaOp sets the number of the schema.
+// schemaOp returns the operation that sets the number of the schema.
 func schemaOp(n uint64) op {
 	return op{metaBucket, []byte(schemaName), binary.BigEndian.AppendUint64(nil, n)}
 }
 
-// revisionOp sets the revision of the last change.
+// revisionOp returns the operation that sets the revision of the last change.
 func revisionOp(r Rev) op {
 	return op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(r))}
 }
 
-// migrate brings the file to the schema of today, and writes more; all of it in one
-// transaction. keep is called before what an earlier program has written is changed.
+// migrate converts the file to the current schema and applies more, in one transaction.
+// It calls keep before it changes a file of an earlier schema.
 func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 	var from uint64
 	err := d.read(func(r reader) (err error) { from, err = schemaOf(r); return err })
@@ -70,9 +70,8 @@ func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 	return err
 }
 
-// keep copies the file to path.schemaN before it is brought to another schema. A
-// copy that is there stays if it has the same revision; one that tells
-// something else stays, too, and another name is found.
+// keep copies the file to path.schemaN before a migration. An existing copy stays if it
+// has the same revision; a different one stays too, and the new copy gets another name.
 func (d *database) keep(schema uint64) error {
 	var now Rev
 	err := d.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
@@ -103,5 +102,5 @@ func (d *database) keep(schema uint64) error {
 	if _, err := Check(f.Name()); err != nil {
 		return err
 	}
-	return settle(f.Name(), name)
+	return linkNew(f.Name(), name)
 }

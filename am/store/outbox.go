@@ -11,45 +11,45 @@ import (
 	"patchbay/am/urn"
 )
 
-// Message is something to tell outside of a change. It is written in the same
-// transaction as the change, so there is one if and only if the change lasts, and
-// stays until nobody has yet to take it.
+// Message is an event for receivers outside, such as hooks. It is written in the
+// transaction of its change, so it exists if and only if the change is durable, and
+// stays until all receivers have taken it.
 type Message struct {
 	At    time.Time
 	Slice urn.URN
-	// To are the names of those who have yet to take it.
+	// To are the names of the receivers that have not taken it yet.
 	To []string
-	// Text is what to tell.
+	// Text is the content.
 	Text json.RawMessage
 }
 
-// Change is an accepted change set with what was there before it.
+// Change is an accepted change set with the records before it.
 type Change struct {
 	At      time.Time
-	Slices  []Became[am.Slice]
-	Slivers []Became[am.Sliver]
+	Slices  []Diff[am.Slice]
+	Slivers []Diff[am.Sliver]
 	Journal []am.JournalEntry
 }
 
-// Became is a record before and after a change; nil where it is not there. Its
-// lists and maps are the store's and the decision's, so they are only to be read.
-type Became[T any] struct{ Before, After *T }
+// Diff is a record before and after a change; nil if it does not exist. Its lists and
+// maps belong to the store and the decision, so they must not be changed.
+type Diff[T any] struct{ Before, After *T }
 
-// MessageKey is the key of a message.
+// MessageKey returns the key of a message.
 func MessageKey(id string) Key { return Key{Events, id} }
 
-// PutMessage adds a message under the id that it was read with.
+// PutMessage stores a message under the id with which it was read.
 func (c *ChangeSet) PutMessage(id string, m Message) {
 	c.Put = append(c.Put, Record{MessageKey(id), m})
 }
 
-// post adds to cs, which will be revision rev, what is to be told of it.
+// post adds to cs, which becomes revision rev, the messages about it.
 func post(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err error) {
 	c := Change{At: v.now}
-	if c.Slices, err = became[am.Slice](v, cs, Slices); err != nil {
+	if c.Slices, err = diffs[am.Slice](v, cs, Slices); err != nil {
 		return err
 	}
-	if c.Slivers, err = became[am.Sliver](v, cs, Slivers); err != nil {
+	if c.Slivers, err = diffs[am.Sliver](v, cs, Slivers); err != nil {
 		return err
 	}
 	if len(c.Slices)+len(c.Slivers) == 0 {
@@ -67,9 +67,9 @@ func post(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err e
 	return nil
 }
 
-// became lists the records of one kind that cs changes: in the order in which
-// they are put, then those that are only deleted.
-func became[T any](v *View, cs *ChangeSet, kind Kind) ([]Became[T], error) {
+// diffs returns the records of one kind that cs changes: in the order of Put, then
+// those that are only deleted.
+func diffs[T any](v *View, cs *ChangeSet, kind Kind) ([]Diff[T], error) {
 	var order []Key
 	after := map[Key]*T{}
 	for _, r := range cs.Put {
@@ -86,23 +86,24 @@ func became[T any](v *View, cs *ChangeSet, kind Kind) ([]Became[T], error) {
 			after[k] = nil
 		}
 	}
-	list := make([]Became[T], 0, len(order))
+	list := make([]Diff[T], 0, len(order))
 	for _, k := range order {
 		was, err := before[T](v, k)
 		switch {
 		case err == nil:
-			list = append(list, Became[T]{&was, after[k]})
+			list = append(list, Diff[T]{&was, after[k]})
 		case !errors.Is(err, ErrNotFound):
 			return nil, err
 		case after[k] != nil:
-			list = append(list, Became[T]{nil, after[k]})
+			list = append(list, Diff[T]{nil, after[k]})
 		}
 	}
 	return list, nil
 }
 
-// Taken adds to cs that messages were taken: by their ids, who has. What nobody
-// has yet to take is deleted, and counted. Messages that are gone are no error.
+// Taken adds to cs that receivers have taken messages; by maps the id of a message to
+// their names. Messages that all have taken are deleted and counted. Messages that no
+// longer exist are no error.
 func Taken(v *View, cs *ChangeSet, by map[string][]string) (deleted int, err error) {
 	for _, id := range slices.Sorted(maps.Keys(by)) {
 		m, err := v.Message(id)
@@ -123,14 +124,14 @@ func Taken(v *View, cs *ChangeSet, by map[string][]string) (deleted int, err err
 	return deleted, nil
 }
 
-// Message reads a message, or ErrNotFound.
+// Message reads a message, or returns ErrNotFound.
 func (v *View) Message(id string) (Message, error) {
 	m, _, err := get[Message](v, MessageKey(id))
 	return m, err
 }
 
-// MessagesAfter calls f with each message whose id is behind after, oldest first,
-// until f returns false. All are behind "".
+// MessagesAfter calls f with each message whose id sorts after the given one, oldest
+// first, until f returns false. All sort after "".
 func (v *View) MessagesAfter(after string, f func(id string, m Message) bool) error {
 	var failed error
 	v.r.scan(string(Events), nil, append([]byte(after), 0), func(id, b []byte) bool {

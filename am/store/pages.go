@@ -11,8 +11,8 @@ import (
 
 // pages walks a bbolt file page by page before bbolt uses it. bbolt trusts what it
 // reads: a damaged number makes it read beyond the mapped file, or follow a cycle of
-// pages until the process ends. Its own Tx.Check does both, in a goroutine that
-// nobody can recover. Numbers are in the byte order of this machine.
+// pages until the process ends. Its own Tx.Check does both, in a goroutine from
+// which no panic can be recovered. Numbers are in the byte order of this machine.
 //
 //	page    id 8, flags 2, count 2, further pages 4; then count elements
 //	leaf    flags 4, position of the key 4, its size 4, size of the value 4
@@ -49,9 +49,8 @@ type meta struct{ root, freelist, pages, tx uint64 }
 
 var native = binary.NativeEndian
 
-// newestMeta reads the meta pages, which are the first two, and returns the later one,
-// as bbolt does. stale reports that one of them is damaged, so that the last
-// transaction may be missing.
+// newestMeta reads the two meta pages and returns the later one, as bbolt does. stale
+// reports that one of them is damaged, so that the last transaction may be missing.
 func newestMeta(first []byte) (m meta, stale bool, err error) {
 	found := 0
 	for n := range 2 {
@@ -72,8 +71,8 @@ func newestMeta(first []byte) (m meta, stale bool, err error) {
 	return m, found == 1, nil
 }
 
-// check refuses a file of size bytes that bbolt must not be given. What is wrong ends
-// the walk with a panic, as an index out of range does.
+// check refuses a file of size bytes that bbolt must not open. Damage ends the walk
+// with a panic, as an index out of range does.
 func (p *pages) check(size int64) (stale bool, err error) {
 	defer func() {
 		if wrong := recover(); wrong != nil {
@@ -95,7 +94,7 @@ func (p *pages) check(size int64) (stale bool, err error) {
 	return stale, nil
 }
 
-// lost is how many pages are neither used nor free.
+// lost counts the pages that are neither used nor free.
 func (p *pages) lost() (n int) {
 	for _, u := range p.use {
 		if u == unused {
@@ -105,7 +104,7 @@ func (p *pages) lost() (n int) {
 	return n
 }
 
-// take marks n pages. Each can be taken once, so the walk ends.
+// take marks n pages. Each can be taken only once, so the walk ends.
 func (p *pages) take(id, n uint64, as use) {
 	for ; n > 0; id, n = id+1, n-1 {
 		if p.use[id] != unused {
@@ -124,7 +123,7 @@ func (p *pages) bytes(id, n uint64) []byte {
 	return b
 }
 
-// read takes a page with its further pages, and returns their bytes.
+// read takes a page with its further pages and returns their bytes.
 func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
 	p.take(id, 1, used)
 	head := p.bytes(id, 1)
@@ -150,7 +149,7 @@ func (p *pages) freelist(id uint64) {
 	}
 }
 
-// tree walks a page and those below it. Their keys are not before low, and before high
+// tree walks a page and the pages below it. Their keys are at least low, and below high
 // if that is not nil.
 func (p *pages) tree(id uint64, low, high []byte) {
 	b, kind, count := p.read(id)
@@ -173,7 +172,7 @@ func (p *pages) tree(id uint64, low, high []byte) {
 	}
 }
 
-// leaf walks the keys and values of a page, and the buckets among these.
+// leaf walks the keys and values of a page, and the buckets among the values.
 func (p *pages) leaf(id uint64, b []byte, count int, low, high []byte) {
 	keys := make([][]byte, count)
 	for i := range keys {

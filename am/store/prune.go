@@ -7,10 +7,9 @@ import (
 	"patchbay/am"
 )
 
-// PruneJournal forgets up to limit entries of the journal, oldest first, that were
-// written before a time and not after the revision upTo. It gives how many they
-// were; fewer than limit says that no more are as old. Its errors are those of
-// Commit.
+// PruneJournal deletes up to limit journal entries, oldest first, that were written
+// before a time and not after the revision upTo. It returns how many; fewer than limit
+// means that no more are that old. Its errors are those of Commit.
 func (s *Store) PruneJournal(ctx context.Context, before time.Time, upTo Rev, limit int) (n int, err error) {
 	err = s.Commit(ctx, func(v *View) (cs ChangeSet, err error) {
 		n = 0

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// queue holds the commits that wait for the committer. Callers take turns, so that
-// a caller with many commits delays the others by one at a time.
+// queue holds the commits that wait for the committer. Callers take turns, so that a
+// caller with many commits delays the others by one commit at a time.
 type queue struct {
 	mu      sync.Mutex
 	filled  *sync.Cond            // after size has grown, or the queue was closed
@@ -22,8 +22,8 @@ func newQueue() *queue {
 	return q
 }
 
-// push adds a commit behind the others of its caller. It returns false when the
-// queue is closed.
+// push adds a commit behind the others of its caller. It returns false if the queue is
+// closed.
 func (q *queue) push(p *pending) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,8 +39,8 @@ func (q *queue) push(p *pending) bool {
 	return true
 }
 
-// putBack returns commits that pop has given, in the same order, to the front of
-// their callers' lists. The callers that have had their turn since stay behind.
+// putBack returns commits from pop, in the same order, to the front of their callers'
+// lists. Callers that had their turn since stay behind.
 func (q *queue) putBack(all []*pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,14 +53,15 @@ func (q *queue) putBack(all []*pending) {
 	}
 }
 
-// pop removes the oldest commit of the caller whose turn it is; nil for none.
+// pop removes the oldest commit of the caller whose turn it is; nil if there is none.
 func (q *queue) pop() *pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.take()
 }
 
-// wait is pop that waits for a commit; nil when the queue is closed and empty.
+// wait is pop that waits for a commit; it returns nil when the queue is closed and
+// empty.
 func (q *queue) wait() *pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,7 +88,7 @@ func (q *queue) take() *pending {
 	return p
 }
 
-// len is the number of waiting commits.
+// len returns the number of waiting commits.
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -33,11 +33,11 @@ type op struct {
 	key, value []byte
 }
 
-// reader reads one transaction; what it returns is valid as long as that, and not to
-// be changed. A page that is damaged, or gone, makes it panic with broken.
+// reader reads one transaction. Its results are valid only during the transaction and
+// must not be changed. A damaged or missing page makes it panic with broken.
 type reader struct{ top *bbolt.Bucket }
 
-// broken is what a reader panics with.
+// broken is the value with which a reader panics.
 type broken struct{ error }
 
 func breaks() {
@@ -54,10 +54,10 @@ func readerOf(tx *bbolt.Tx) (reader, error) {
 	return reader{}, damage("it has no buckets")
 }
 
-// bucket is nil for one that nothing was put into.
+// bucket returns nil for a bucket to which nothing was ever added.
 func (r reader) bucket(name string) *bbolt.Bucket { return r.top.Bucket([]byte(name)) }
 
-// get is nil for an absent key.
+// get returns nil for an absent key.
 func (r reader) get(bucket string, key []byte) []byte {
 	defer breaks()
 	if b := r.bucket(bucket); b != nil {
@@ -66,8 +66,8 @@ func (r reader) get(bucket string, key []byte) []byte {
 	return nil
 }
 
-// scan calls f for each key that begins with prefix and is not before from, in order,
-// until f returns false.
+// scan calls f in order for each key with a prefix, beginning at from, until f returns
+// false.
 func (r reader) scan(bucket string, prefix, from []byte, f func(k, v []byte) bool) {
 	c, k, v := r.seek(bucket, prefix, from)
 	for k != nil && bytes.HasPrefix(k, prefix) && f(k, v) {
@@ -75,7 +75,7 @@ func (r reader) scan(bucket string, prefix, from []byte, f func(k, v []byte) boo
 	}
 }
 
-// backwards calls f for each key of a bucket, the last first, until f returns false.
+// backwards calls f for each key of a bucket, last first, until f returns false.
 func (r reader) backwards(bucket string, f func(k, v []byte) bool) {
 	b := r.bucket(bucket)
 	if b == nil {
@@ -90,7 +90,7 @@ func (r reader) backwards(bucket string, f func(k, v []byte) bool) {
 	}
 }
 
-// seek finds the first key that a scan shows.
+// seek returns the first key of a scan.
 func (r reader) seek(bucket string, prefix, from []byte) (c *bbolt.Cursor, k, v []byte) {
 	defer breaks()
 	b := r.bucket(bucket)
@@ -110,8 +110,8 @@ func next(c *bbolt.Cursor) (k, v []byte) {
 	return c.Next()
 }
 
-// apply has operations happen in a transaction that writes. After an error the
-// transaction must be rolled back.
+// apply applies operations in a write transaction. After an error the transaction must
+// be rolled back.
 func (r reader) apply(ops ...op) (err error) {
 	defer breaks()
 	for _, o := range ops {

@@ -176,7 +176,7 @@ func fillDisk(dir string) error {
 			return fmt.Errorf("and again: %w", err)
 		}
 	}
-	whole := func() error {
+	readUntrusted := func() error {
 		r, err := s.Check()
 		if err == nil {
 			err = r.Err()
@@ -186,7 +186,7 @@ func fillDisk(dir string) error {
 		}
 		return err
 	}
-	if err := whole(); err != nil {
+	if err := readUntrusted(); err != nil {
 		return fmt.Errorf("reading while it is full: %w", err)
 	}
 	// A server that is started meanwhile serves what there is.
@@ -196,7 +196,7 @@ func fillDisk(dir string) error {
 	if s, err = Open(path, Options{Now: at}); err != nil {
 		return fmt.Errorf("opened while it is full: %w", err)
 	}
-	if err := whole(); err != nil {
+	if err := readUntrusted(); err != nil {
 		return fmt.Errorf("opened while it is full: %w", err)
 	}
 	if err := os.Remove(ballast); err != nil {
@@ -206,7 +206,7 @@ func fillDisk(dir string) error {
 		return fmt.Errorf("when there is room again: %w", err)
 	}
 	written++
-	if err := errors.Join(whole(), s.Close()); err != nil {
+	if err := errors.Join(readUntrusted(), s.Close()); err != nil {
 		return fmt.Errorf("when there is room again: %w", err)
 	}
 	return fullMigration(dir, ballast)

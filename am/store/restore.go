@@ -13,8 +13,8 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// Restoration is a backup on its way to become the store in a file: it lies beside
-// that, whole, of the schema of today, and looked at. Either Finish or Discard ends it.
+// Restoration is a backup that is ready to replace the store in a file: a complete,
+// checked copy beside it, of the current schema. Finish or Discard ends it.
 type Restoration struct {
 	// Report is what the backup is.
 	Report *Report
@@ -25,8 +25,8 @@ type Restoration struct {
 	store        *Store
 }
 
-// Restore prepares the backup in the file from to become the store in the file
-// path. It refuses what is damaged, of another site or of a newer schema.
+// Restore prepares the backup in the file from to replace the store in the file path.
+// It refuses a backup that is damaged, of another site or of a newer schema.
 func Restore(path, from, site string) (_ *Restoration, err error) {
 	r := &Restoration{folder: fileowner.Folder(path), path: path, site: site}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -93,10 +93,10 @@ func (r *Restoration) open() error {
 	return err
 }
 
-// Read calls f with a view of what would be restored.
+// Read calls f with a view of the backup.
 func (r *Restoration) Read(f func(*View) error) error { return r.store.Read(f) }
 
-// Discard leaves everything as it was.
+// Discard removes the copy and changes nothing.
 func (r *Restoration) Discard() error {
 	var err error
 	if r.store != nil {
@@ -105,12 +105,12 @@ func (r *Restoration) Discard() error {
 	return errors.Join(err, os.Remove(r.staged))
 }
 
-// Finish puts the backup in the place of the store. Its revision becomes greater
-// than after, so that no number is given twice, and its journal gets the entry.
-// What was there keeps its bytes under the name kept, which tells the time of the
-// entry and is "" if nothing was there; at each moment the one or the other is
-// there. Nobody else may have the store open: with nil for present that is made
-// sure of, else it is the caller, as present, and closed here.
+// Finish replaces the store by the backup. The backup's revision becomes greater than
+// after, so that no number is used twice, and entry is added to its journal. The old
+// file stays under the name kept, which contains the time of the entry and is "" if
+// there was none; at each moment one of the two exists. No other process may have the
+// store open: if present is nil, Finish checks that; else present is the caller's open
+// store, which Finish closes.
 func (r *Restoration) Finish(after Rev, entry am.JournalEntry, present *Store) (kept string, err error) {
 	defer func() {
 		if present != nil {
@@ -167,8 +167,8 @@ func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (
 	return kept, durable.SyncFolder(filepath.Dir(r.path))
 }
 
-// seal raises the revision, adds the entry, notes of reservations that they are
-// from a backup, and closes the staged store.
+// seal raises the revision, adds the entry, marks reservations as restored, and closes
+// the staged store.
 func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 	db := r.store.db
 	info, err := db.file.Stat()
@@ -202,8 +202,8 @@ func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 	return errors.Join(err, r.store.Close())
 }
 
-// lock keeps servers from the file until unlock is called; a file that is not
-// there needs none. Its error is ErrLocked if somebody has it.
+// lock keeps servers from opening the file until unlock is called; a missing file needs
+// no lock. It fails with ErrLocked if another process has the file open.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for a pipe
 	if errors.Is(err, os.ErrNotExist) {

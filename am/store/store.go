@@ -16,24 +16,24 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// ErrNotCommitted is wrapped by Commit when the group's write failed: nothing
-// of the decision has happened, unless the error wraps ErrInDoubt, too.
+// ErrNotCommitted is wrapped by Commit if the group's write failed: nothing of the
+// decision has happened, unless the error also wraps ErrInDoubt.
 var ErrNotCommitted = errors.New("the store could not write the change")
 
-// ErrInDoubt is wrapped by Commit, beside ErrNotCommitted, when the group's write
-// failed and yet shows: what will be there when the store is opened again, all of
-// the group or nothing, nobody knows.
+// ErrInDoubt is wrapped by Commit, beside ErrNotCommitted, if the group's write failed
+// and its revision is nevertheless in the file: after the next open either all of the
+// group or nothing exists.
 var ErrInDoubt = errors.New("it is in doubt whether it has lasted")
 
 // ErrClosed is returned by Commit and Read after Close.
 var ErrClosed = errors.New("the store is closed")
 
-// Decision reads a view and says what to change, or refuses with an error that
-// Commit hands back unchanged. Commit runs it exactly once. It must not keep the view,
-// wait, or have effects of its own.
+// Decision reads a view and returns what to change, or refuses with an error that
+// Commit returns unchanged. Commit runs it exactly once. It must not keep the view,
+// wait, or have side effects.
 type Decision func(*View) (ChangeSet, error)
 
-// Options are the store's settings; the zero value is good.
+// Options are the store's settings; the zero value is usable.
 type Options struct {
 	// Now is the clock of views; time.Now when nil.
 	Now func() time.Time
@@ -67,7 +67,7 @@ type Options struct {
 	commit func(*bbolt.Tx) error
 }
 
-// Store keeps the records. All methods may be called at the same time.
+// Store keeps the records of a site. Its methods may be called concurrently.
 type Store struct {
 	db  *database
 	opt Options
@@ -82,7 +82,7 @@ type Store struct {
 	readers sync.WaitGroup
 }
 
-// pending is a commit waiting for its answer. Either decide or attach is set.
+// pending is a commit that waits for its answer. Either decide or attach is set.
 type pending struct {
 	ctx    context.Context
 	caller string // see CommitFor
@@ -91,10 +91,10 @@ type pending struct {
 	answer chan error
 }
 
-// Open opens or creates the store in the file path. A file of an older schema is
-// brought to that of today, after it was kept beside as path.schemaN. A file that is
-// refused stays as it is; the error says why, and what helps. It wraps ErrCopy for a
-// copy of the site's store.
+// Open opens or creates the store in the file path. It migrates a file of an older
+// schema to the current one, after keeping a copy as path.schemaN. A refused file is
+// not changed; the error says why and what to do. It wraps ErrCopy for a copy of the
+// site's store.
 func Open(path string, o Options) (s *Store, err error) {
 	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = openStore(path, o); return err })
 	return s, err
@@ -120,7 +120,7 @@ func openStore(path string, o Options) (_ *Store, err error) {
 	return start(db, o)
 }
 
-// start starts the store of an open database, which it closes if it returns an error.
+// start starts the store of an open database; it closes the database if it fails.
 func start(db *database, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -136,10 +136,10 @@ func start(db *database, o Options) (*Store, error) {
 	return s, nil
 }
 
-// run is the committer's goroutine: it takes what is waiting as one group. After a group
-// of several it lets other goroutines run for as long as that brings more callers:
-// without that, the first to come back would write alone while all others wait. A lone
-// caller is not delayed.
+// run is the committer's goroutine: it commits all waiting decisions as one group.
+// After a group of several it lets other goroutines run as long as that brings more
+// callers: otherwise the first caller that returns would write alone while all others
+// wait. A lone caller is not delayed.
 func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
@@ -159,23 +159,22 @@ func (s *Store) run(c *committer) {
 	}
 }
 
-// Commit runs the decision and returns when its changes are durable and
-// published, or with the reason why nothing has changed: the decision's own
-// error, ErrNotCommitted, ErrClosed, or that of ctx if it ended
-// before the decision's turn.
+// Commit runs the decision and returns when its changes are durable and published, or
+// why nothing has changed: the decision's own error, ErrNotCommitted, ErrClosed, or
+// that of ctx if it ended before the decision's turn.
 func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
 
-// CommitFor is Commit for a caller, by any name. Where many decisions wait, callers
-// take turns; Commit is for the site itself, which takes its turn like a caller.
+// CommitFor is Commit for a caller, by any name. Callers take turns; Commit is for the
+// site itself, which takes turns like a caller.
 func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error {
 	return s.submit(&pending{ctx: ctx, caller: caller, decide: d, answer: make(chan error, 1)})
 }
 
-// LongestDecision is the time of the longest decision since the store was opened.
+// LongestDecision returns the time of the longest decision since the store was opened.
 func (s *Store) LongestDecision() time.Duration { return time.Duration(s.longest.Load()) }
 
-// Observe registers o: it is staged and published all slivers there are, and
-// then every change, in order.
+// Observe registers o: it stages and publishes all existing slivers, and then every
+// change in order.
 func (s *Store) Observe(o Observer) error {
 	return s.submit(&pending{ctx: context.Background(), attach: o, answer: make(chan error, 1)})
 }
@@ -187,7 +186,7 @@ func (s *Store) submit(p *pending) error {
 	return <-p.answer
 }
 
-// Read calls f with a view of what is published. f may call Read.
+// Read calls f with a view of the published state. f may call Read.
 func (s *Store) Read(f func(*View) error) error {
 	return s.reading(func() error {
 		return s.db.read(func(r reader) error { return f(&View{r: r, now: s.opt.Now()}) })
@@ -207,10 +206,10 @@ func (s *Store) reading(f func() error) error {
 	return s.trouble.meet(f())
 }
 
-// Now is the time by the store's clock, which views have, too.
+// Now returns the time of the store's clock, which views use too.
 func (s *Store) Now() time.Time { return s.opt.Now() }
 
-// Slivers is Read for all slivers, as a list.
+// Slivers returns all slivers.
 func (s *Store) Slivers() (all []am.Sliver, err error) {
 	err = s.Read(func(v *View) error {
 		return v.Slivers(func(x am.Sliver) bool { all = append(all, x); return true })
@@ -218,7 +217,7 @@ func (s *Store) Slivers() (all []am.Sliver, err error) {
 	return all, err
 }
 
-// Close answers what is waiting, waits for those who read, and closes the file.
+// Close answers waiting commits, waits for running reads, and closes the file.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {

@@ -10,11 +10,11 @@ import (
 	"patchbay/am/urn"
 )
 
-// ErrNotFound is returned for a record that is not there.
+// ErrNotFound is returned for a record that does not exist.
 var ErrNotFound = errors.New("no such record")
 
-// View reads one consistent state of the store. It is valid only within the
-// function it was given to; what it returns may be kept.
+// View reads one consistent state of the store. It is valid only within the function
+// that gets it; its results may be kept.
 type View struct {
 	r   reader
 	now time.Time
@@ -24,7 +24,7 @@ type View struct {
 	read map[Key]any
 }
 
-// Now is the time of the view, the same for all that is read in it.
+// Now returns the time of the view, which is the same for all reads in it.
 func (v *View) Now() time.Time { return v.now }
 
 func get[T any](v *View, k Key) (T, Rev, error) {
@@ -43,8 +43,8 @@ func get[T any](v *View, k Key) (T, Rev, error) {
 	return t, rev, nil
 }
 
-// before is a record as it was before the decision, or ErrNotFound. Its lists are
-// those that the decision has got.
+// before returns a record as it was before the decision, or ErrNotFound. It shares its
+// lists with the decision's copy.
 func before[T any](v *View, k Key) (T, error) {
 	if t, ok := v.read[k].(T); ok {
 		return t, nil
@@ -64,8 +64,8 @@ func (v *View) Document(id string) (am.Document, Rev, error) {
 	return get[am.Document](v, DocumentKey(id))
 }
 
-// DocumentHead reads a request document without its text, or ErrNotFound. Where its
-// record does not say what it takes, that is estimated.
+// DocumentHead reads a request document without its text, or returns ErrNotFound. If
+// the record has no size, the size is estimated.
 func (v *View) DocumentHead(id string) (am.Document, error) {
 	d, _, err := get[documentHead](v, DocumentKey(id))
 	return am.Document(d), err
@@ -74,14 +74,13 @@ func (v *View) DocumentHead(id string) (am.Document, error) {
 // Task reads the task of a sliver, or ErrNotFound.
 func (v *View) Task(sliver urn.URN) (am.Task, Rev, error) { return get[am.Task](v, TaskKey(sliver)) }
 
-// Rev is the revision of a record, 0 if there is none.
+// Rev returns the revision of a record; 0 if there is none.
 func (v *View) Rev(k Key) Rev {
 	return revisionOf(v.r.get(string(k.Kind), []byte(k.ID)))
 }
 
-// SliversOf reads all slivers of a slice, released and expired ones that still
-// hold a component too, ordered by URN. A slice without slivers has none: that
-// is no error.
+// SliversOf reads all slivers of a slice, including released and expired ones that
+// still hold a component, ordered by URN. A slice without slivers is no error.
 func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 	out := []am.Sliver{}
 	err := v.EachOf(slice, func(Key) bool { return false }, func(s am.Sliver) bool { out = append(out, s); return true })
@@ -94,8 +93,8 @@ func (v *View) keysOf(slice urn.URN, f func(Key) bool) {
 	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool { return f(Key{Slivers, string(k[len(prefix):])}) })
 }
 
-// SliverBytes is how many bytes the records of slivers have together: of all of a
-// slice, and of named ones. It decodes none of them.
+// SliverBytes returns the total size of the records of slivers, of a whole slice or of
+// named ones, without decoding them.
 func (v *View) SliverBytes(slice urn.URN, named []urn.URN) (n int) {
 	add := func(k Key) bool { n += len(v.r.get(string(Slivers), []byte(k.ID))); return true }
 	v.keysOf(slice, add)
@@ -105,8 +104,8 @@ func (v *View) SliverBytes(slice urn.URN, named []urn.URN) (n int) {
 	return n
 }
 
-// EachOf calls f with the slivers of a slice, as SliversOf gives them, but for those
-// whose keys skip says yes to, until f returns false.
+// EachOf calls f with the slivers of a slice in the order of SliversOf, without those
+// for whose keys skip returns true, until f returns false.
 func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool) (err error) {
 	v.keysOf(slice, func(k Key) bool {
 		if skip(k) {
@@ -124,7 +123,8 @@ func each[T any](v *View, k Kind, from []byte, f func(T) bool) (failed error) {
 	return failed
 }
 
-// decoding calls f with each record, until f returns false or one cannot be read.
+// decoding returns a function for scan that decodes each record and calls f, until f
+// returns false or a record cannot be read.
 func decoding[T any](k Kind, failed *error, f func(T) bool) func(id, b []byte) bool {
 	return func(id, b []byte) bool {
 		var t T
@@ -154,12 +154,13 @@ func (v *View) JournalBackwards(f func(am.JournalEntry) bool) (failed error) {
 	return failed
 }
 
-// JournalAfter is Journal without the entries up to a revision.
+// JournalAfter calls f with the entries after a revision, oldest first, until f returns
+// false.
 func (v *View) JournalAfter(rev Rev, f func(am.JournalEntry) bool) error {
 	return each(v, Journal, []byte(journalID(rev+1, 0)), f)
 }
 
-// Revision is the revision of the last change.
+// Revision returns the revision of the last change.
 func (v *View) Revision() Rev {
 	b := v.r.get(metaBucket, []byte(revisionName))
 	if len(b) != 8 {
@@ -168,8 +169,8 @@ func (v *View) Revision() Rev {
 	return Rev(binary.BigEndian.Uint64(b))
 }
 
-// ends calls f with the keys of slivers whose leases run, earliest end first, until f
-// returns false. Frozen slivers have no end.
+// ends calls f with the keys of slivers that have running leases, earliest end first,
+// until f returns false. Frozen slivers have no end.
 func (v *View) ends(f func(at time.Time, sliver Key) bool) (err error) {
 	v.r.scan(byExpiry, nil, nil, func(k, _ []byte) bool {
 		var at time.Time
@@ -194,8 +195,8 @@ func (v *View) Ending(until time.Time, f func(am.Sliver) bool) (err error) {
 	return cmp.Or(err, failed)
 }
 
-// Due gives up to limit slivers whose leases are over at the view's time,
-// earliest first, and when the next lease after those ends (zero if none).
+// Due returns up to limit slivers whose leases are over at the view's time, earliest
+// first, and when the next lease ends (zero if none).
 func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
 	failed := v.ends(func(at time.Time, k Key) bool {
 		if at.After(v.now) || len(due) == limit {

@@ -11,8 +11,8 @@ import (
 	"patchbay/am"
 )
 
-// looker keeps what is to be compared while a store is read.
-type looker struct {
+// checker keeps what is to be compared while a store is checked.
+type checker struct {
 	*Report
 	v *View
 	// indexed are the index entries that the records want.
@@ -21,20 +21,20 @@ type looker struct {
 	holders map[string]holder
 }
 
-// holder is the slice that holds a component, by one of its slivers.
+// holder is a slice that holds a component, with one of its slivers.
 type holder struct {
 	slice, sliver string
 	alone         bool // one of the slice's slivers is exclusive
 }
 
-// named looks whether a record stands under its own name.
-func (x *looker) named(k Kind, id, name string) {
+// named checks that a record is stored under its own name.
+func (x *checker) named(k Kind, id, name string) {
 	if id != name {
 		x.add(string(k), id, "it is the record of %q", name)
 	}
 }
 
-func (x *looker) sliver(id string, s *am.Sliver) {
+func (x *checker) sliver(id string, s *am.Sliver) {
 	x.named(Slivers, id, s.URN.Key())
 	if x.v.Rev(SliceKey(s.Slice)) == 0 {
 		x.add(string(Slivers), id, "its slice %s has no record", s.Slice)
@@ -59,7 +59,7 @@ func (x *looker) sliver(id string, s *am.Sliver) {
 	}
 }
 
-func (x *looker) task(id string, t *am.Task) {
+func (x *checker) task(id string, t *am.Task) {
 	x.named(Tasks, id, t.Sliver.Key())
 	s, _, err := x.v.Sliver(t.Sliver)
 	switch {
@@ -70,15 +70,15 @@ func (x *looker) task(id string, t *am.Task) {
 	}
 }
 
-func (x *looker) entry(id string, e *am.JournalEntry) {
+func (x *checker) entry(id string, e *am.JournalEntry) {
 	x.named(Journal, id, e.ID)
 	if rev, ok := JournalRev(id); !ok || rev > x.Revision {
 		x.add(string(Journal), id, "it is no number of an entry up to revision %d", x.Revision)
 	}
 }
 
-// indexes compares the indexes with what the records want, both ways.
-func (x *looker) indexes() {
+// indexes compares the indexes with the records, both ways.
+func (x *checker) indexes() {
 	for _, bucket := range []string{bySlice, byExpiry} {
 		x.v.r.scan(bucket, nil, nil, func(k, _ []byte) bool {
 			id := bucket + "\x00" + string(k)
@@ -95,7 +95,7 @@ func (x *looker) indexes() {
 	}
 }
 
-// readable is a key of an index for people.
+// readable returns a key of an index as text for a message.
 func readable(bucket string, k []byte) string {
 	if bucket == byExpiry && len(k) >= 8 {
 		return time.Unix(0, int64(binary.BigEndian.Uint64(k))).UTC().Format(time.RFC3339) + " " + string(k[8:])
