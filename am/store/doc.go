@@ -45,7 +45,7 @@
 //   - failed commit that may be on the disk: the answer says that it is in doubt, and the store
 //     accepts no change until the next start: [ErrInDoubt].
 //   - first write: both meta pages are written again and synced at the start, because the newest
-//     may be in memory only: [fasten].
+//     may be in memory only: [rewriteMetaPages].
 //   - fairness: callers take turns, and the decisions of one write take at most 20 ms together:
 //     [Store.CommitFor].
 //   - address space: the file is mapped with 1 GiB or twice its size, so that no change waits for
