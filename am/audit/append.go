@@ -11,15 +11,17 @@ import (
 // Another process may hold the lock of an audit for so long: then the server's
 // lines have to wait, and a command gives up.
 const (
-	patience        = 100 * time.Millisecond
-	commandPatience = 5 * time.Second
+	// lockTimeout is the time that the server waits for the lock of an audit before its
+	// lines wait in memory. commandLockTimeout is that of commands, which then fail.
+	lockTimeout        = 100 * time.Millisecond
+	commandLockTimeout = 5 * time.Second
 )
 
-// appendTo writes text to the end of an audit with one write, in lines of its own
-// whatever the file ends with. What a full disk has cut off is taken back.
-// Several processes may append to the same file.
-func appendTo(f *os.File, text []byte, patience time.Duration) error {
-	if err := lock(f, patience); err != nil {
+// appendTo appends text to an audit with one write. It begins a new line if the file
+// ends within one, and removes a part that a full disk has cut off. Several processes
+// may append to the same file.
+func appendTo(f *os.File, text []byte, lockTimeout time.Duration) error {
+	if err := lock(f, lockTimeout); err != nil {
 		return err
 	}
 	defer syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
@@ -41,17 +43,17 @@ func appendTo(f *os.File, text []byte, patience time.Duration) error {
 	if err == nil || n == 0 {
 		return err
 	}
-	// Only programs that know nothing of the lock may have written meanwhile.
+	// Only programs that ignore the lock may have written meanwhile.
 	if info, e := f.Stat(); e != nil || info.Size() != size+int64(n) {
 		return errors.Join(err, e)
 	}
 	return errors.Join(err, f.Truncate(size))
 }
 
-// lock keeps other processes from appending. Where a file system knows no locks,
-// one goes on without.
-func lock(f *os.File, patience time.Duration) error {
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+// lock keeps other processes from appending. It does nothing on a file system without
+// locks.
+func lock(f *os.File, lockTimeout time.Duration) error {
+	for end := time.Now().Add(lockTimeout); ; time.Sleep(5 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil, errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):

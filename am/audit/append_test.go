@@ -63,7 +63,7 @@ func TestHalfALineIsTakenBack(t *testing.T) {
 	if after, err := os.ReadFile(s.path); err != nil || string(after) != string(before) {
 		t.Errorf("half a line is left: %q, %v", after, err)
 	}
-	s.log.tend()
+	s.log.maintain()
 	s.wants("open", "act thaw")
 }
 
@@ -86,6 +86,6 @@ func TestLockedAuditWaits(t *testing.T) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
-	s.log.tend()
+	s.log.maintain()
 	s.wants("open", "call call1")
 }

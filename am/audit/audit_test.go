@@ -348,11 +348,11 @@ func TestSignOfLife(t *testing.T) {
 	s := newSite(t)
 	s.log.Act(Act{What: "x"})
 	s.now = s.now.Add(silence - time.Second)
-	s.log.tend()
+	s.log.maintain()
 	s.wants("open", "act x")
 	s.now = s.now.Add(time.Second)
-	s.log.tend()
-	s.log.tend()
+	s.log.maintain()
+	s.log.maintain()
 	s.wants("open", "act x", "alive")
 }
 

@@ -8,7 +8,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Call is a call that may have changed something, when it is known what came of it.
+// Call is a call that may have changed something, with its result.
 type Call struct {
 	// ID is the request id.
 	ID     string
@@ -16,19 +16,19 @@ type Call struct {
 	// API is the version of the AM API.
 	API    int
 	Remote string // address and port
-	// Times is how many calls the line counts, and From where they came from, if
-	// nobody vouches for the callers; it is the line of the latest.
+	// Times and From are set for callers without a trusted certificate: the line is that of
+	// the latest of Times calls from the address or network From.
 	Times  int
 	From   string
 	Caller urn.URN
-	// Speaker is the tool that spoke for the caller; zero if none did.
+	// Speaker is the tool that called on behalf of the caller; zero if none did.
 	Speaker urn.URN
 	Slice   urn.URN
-	// Slivers counts those that the call was about.
+	// Slivers is the number of slivers of the call.
 	Slivers int
 	// Credentials are SHA-256 sums.
 	Credentials []string
-	// Code is the geni_code, or of a Fault the fault's code.
+	// Code is the geni_code; for a Fault the fault's code.
 	Code   int
 	Detail am.Detail
 	Fault  bool
@@ -48,16 +48,16 @@ func (c *Call) line(at time.Time) *Line {
 	return l
 }
 
-// Act is something that an operator did.
+// Act is an action of an operator.
 type Act struct {
 	// What names it: thaw, lockdown.
 	What string
-	// Slice is what it was about; zero for the site.
+	// Slice is the slice concerned; zero for the site.
 	Slice urn.URN
 	Text  string
-	// Operator is who did it; see Operator.
+	// Operator is the user who did it; see the function Operator.
 	Operator string
-	// At is when, for Note; the log's own time without it.
+	// At is the time, for Note; if zero, the current time.
 	At time.Time
 }
 
@@ -67,7 +67,7 @@ func (a *Act) line(at time.Time) *Line {
 	}
 }
 
-// Operator names the user that runs this program.
+// Operator returns the name of the user that runs this program.
 func Operator() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
@@ -75,7 +75,7 @@ func Operator() string {
 	return "unknown"
 }
 
-// entryLine is the line of a journal entry, as far as the journal tells.
+// entryLine returns the line of a journal entry, with the data that the journal has.
 func entryLine(e am.JournalEntry) *Line {
 	l := &Line{
 		At: e.At.UTC().Format(timeLayout), Event: eventWork, Slice: e.Slice.String(), Slivers: len(e.Slivers), Text: e.Text, Journal: []string{e.ID},
@@ -85,7 +85,7 @@ func entryLine(e am.JournalEntry) *Line {
 		code := int(am.Success)
 		l.Event, l.ID, l.Method, l.API, l.Remote, l.Code = eventCall, e.Request, e.Method, e.API, e.Remote, &code
 		l.Caller, l.Speaker, l.Credentials = e.Caller.String(), e.Speaker.String(), e.Credentials
-		if l.Method == "" { // of a store that was written before entries told it
+		if l.Method == "" { // an entry of an earlier version
 			l.Method = e.Event
 		}
 	case e.Operator != "":

@@ -1,38 +1,37 @@
 // Package audit writes the audit log, and finds the user of an address in it.
 //
-// The file is only ever appended to, one JSON object a line and one write a line,
-// in ASCII, so that no name that somebody chose can look like a line. It may be
-// moved away at any time: the next line begins a new one.
+// Lines are only appended to the file, each with one write. A line is one JSON object
+// in ASCII, so that no name in it can look like a line. The file may be moved away at any
+// time; the next line then begins a new file.
 //
 //	event      written
-//	start      when the site begins to serve; all slivers are told again after it,
+//	start      when the site begins to serve; all holds lines are repeated after it,
 //	           and after lost
-//	told       when they have been told; what was not has ended in between
-//	call       before the answer to a call that may change something is sent; calls
-//	           of strangers, which change nothing, share one a minute and address
+//	told       when they have been repeated; a holding that was not has ended meanwhile
+//	call       before the answer to a call that may change something is sent; refused
+//	           calls without a trusted certificate share one line a minute and address
 //	act        when an operator does something
-//	work       when the aggregate itself ends something: a lease, a task given up
-//	holds      when a sliver gets addresses, doors or ports outside, or others
-//	gone       when it has none any more
-//	alive      when nothing else was written for a while
+//	work       when the aggregate itself ends something: a lease, a task that failed
+//	holds      when the addresses, endpoints or outside ports of a sliver change
+//	gone       when the sliver has none of them any more
+//	alive      when nothing else was written for 10 minutes
 //	open       at the beginning of a file that follows another
-//	lost       when lines could not be written: how many
+//	lost       when lines could not be written: the number of these lines
 //	stop       when the site stops
 //
-// What a call has changed is in the store's journal with the change itself. So a
-// line that a crash has kept from being written is written at the next start, and
-// says "recovered". To know which, a line tells the numbers of its entries in the
-// journal, up to which revision every entry had a line, and the last revision of
-// which there was an entry:
+// The store's journal records each change in the same transaction. So a line that a
+// crash prevented is written at the next start, marked "recovered". To find these, a line
+// contains the ids of its journal entries, the revision up to which every entry has a
+// line (settled), and the last revision with an entry (seen):
 //
 //	journal ──┬── settled ──┬── some have a line, some not yet ──┬── seen
 //	          every entry   │  their lines come after the last   │
-//	          has a line    │  line whose seen is not beyond     │
-//	                        │  settled: only so far one looks    │
+//	          has a line    │  line whose seen is not after      │
+//	                        │  settled: the search ends there    │
 //
-// Of calls that were refused, and changed nothing, a crash may lose the line.
+// A crash may lose the line of a refused call, which changed nothing.
 //
-// There are no secrets in it: of credentials only SHA-256 sums, of keys nothing.
+// The file contains no secrets: of credentials only SHA-256 sums, of keys nothing.
 //
 // # Decisions
 //

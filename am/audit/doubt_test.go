@@ -63,8 +63,8 @@ func TestLostLinesAreDoubted(t *testing.T) {
 	h.at(20).gone("A")
 	h.at(30).holds("B", one)
 	h.log.path = path
-	h.at(60).log.tend()
-	h.log.tellAgain(t.Context())
+	h.at(60).log.maintain()
+	h.log.recordAgain(t.Context())
 	told := h.told()
 	want := []string{"lost", "holds sliver+B 192.0.2.1 again", "holds sliver+C 192.0.2.1 again", "told"}
 	got := told[len(told)-4:]
@@ -72,7 +72,7 @@ func TestLostLinesAreDoubted(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("it ends with %q, want %q", got, want)
 	}
-	h.log.tellAgain(t.Context())
+	h.log.recordAgain(t.Context())
 	if n := len(h.told()); n != len(told) {
 		t.Errorf("%d lines more, with nothing lost", n-len(told))
 	}
@@ -93,7 +93,7 @@ func TestEachFileTellsWhatIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.at(30).log.Act(Act{What: "x"})
-	h.log.tellAgain(t.Context())
+	h.log.recordAgain(t.Context())
 	h.at(40).gone("B")
 	h.at(50).log.Act(Act{What: "x"})
 	h.wantsAt(15, "A")

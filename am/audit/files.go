@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Files are the audit in the file path and what was moved away from there,
-// path.1 or path-20261120.gz, oldest first by their first lines. A file without
-// a line of ours is left out, and so is what is no regular file. A missing one is no error.
+// Files returns the audit file at path and the files that it was moved to, such as
+// path.1 or path-20261120.gz, oldest first by their first lines. It skips files without
+// a line of an audit, and files that are not regular. A missing file is not an error.
 func Files(path string) ([]string, error) {
 	dir, base := filepath.Split(path)
 	all, err := os.ReadDir(filepath.Clean(dir + "."))
@@ -38,8 +38,8 @@ func Files(path string) ([]string, error) {
 	return InOrder(files)
 }
 
-// Since is the time of the first line of files that are in order; zero if there
-// is none.
+// Since returns the time of the first line of files that are in order; zero if there is
+// none.
 func Since(files []string) (from time.Time, err error) {
 	if len(files) == 0 {
 		return from, nil
@@ -53,8 +53,8 @@ func Since(files []string) (from time.Time, err error) {
 	return from, err
 }
 
-// InOrder sorts files by their first lines, oldest first. One without a line of
-// ours is left out. The error names a file that cannot be read.
+// InOrder sorts files by their first lines, oldest first, and skips files without a
+// line of an audit. The error names a file that cannot be read.
 func InOrder(files []string) ([]string, error) {
 	type aged struct {
 		file string
@@ -79,8 +79,8 @@ func InOrder(files []string) ([]string, error) {
 	return files, nil
 }
 
-// open opens a file to read, whether it is compressed by gzip or not.
-// It waits for nobody who writes into a pipe.
+// open opens a file for reading, whether it is compressed by gzip or not. It does not
+// block on a pipe.
 func open(file string) (io.ReadCloser, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -98,23 +98,22 @@ func open(file string) (io.ReadCloser, error) {
 			f.Close()
 			return nil, fmt.Errorf("%s cannot be unpacked: %w", file, err)
 		}
-		return both{z, f}, nil
+		return fileReader{z, f}, nil
 	case bytes.HasPrefix(magic, []byte("\xfd7zXZ\x00")), bytes.HasPrefix(magic, []byte("BZh")), bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		f.Close()
 		return nil, fmt.Errorf("%s is compressed by another program than gzip; unpack it and name the file", file)
 	}
-	return both{b, f}, nil
+	return fileReader{b, f}, nil
 }
 
-// both reads from one and closes the other.
-type both struct {
+// fileReader reads from one stream and closes another.
+type fileReader struct {
 	io.Reader
 	io.Closer
 }
 
-// readLines calls f with each line of a file until f returns false. A last line
-// without an end, which is being written or was cut off, may lack more than its
-// end.
+// readLines calls f with each line of a file until f returns false. The last line may
+// be incomplete: it is being written, or was cut off.
 func readLines(file string, f func([]byte) bool) error {
 	r, err := open(file)
 	if err != nil {

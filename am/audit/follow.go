@@ -8,8 +8,8 @@ import (
 	"patchbay/am/store"
 )
 
-// follower sees that each entry of the journal gets its line: one of a call when
-// the call is answered, all others at once.
+// follower writes a line for each journal entry: that of a call when the call is
+// answered, all others immediately.
 type follower struct {
 	log    *Log
 	staged []am.JournalEntry // owned by the committer
@@ -49,15 +49,15 @@ func (f *follower) Publish() {
 	f.staged = f.staged[:0]
 }
 
-// Start writes that the site begins to serve, and then what all slivers hold;
-// from then on, what they get and lose.
+// Start writes that the site begins to serve, and then what all slivers hold. From then
+// on each change of that is written.
 func (l *Log) Start(site string) error {
 	l.mu.Lock()
 	x := l.line(eventStart)
 	x.Site, x.PID = site, os.Getpid()
 	l.write(x)
 	l.mu.Unlock()
-	h := &holdings{log: l, held: map[string]tale{}, again: true}
+	h := &holdings{log: l, held: map[string]recordedState{}, again: true}
 	if err := l.store.Observe(h); err != nil {
 		return err
 	}
@@ -68,14 +68,14 @@ func (l *Log) Start(site string) error {
 	return nil
 }
 
-// tellAgain writes what all slivers hold if lines of that may have been lost. It
-// tries again the next time if it cannot.
-func (l *Log) tellAgain(ctx context.Context) {
+// recordAgain writes again what all slivers hold, if such lines may have been lost. If
+// it fails, the next call tries again.
+func (l *Log) recordAgain(ctx context.Context) {
 	l.mu.Lock()
 	h := l.holdings
-	due := l.retell && h != nil
+	due := l.mustRecordAgain && h != nil
 	if due {
-		l.retell = false
+		l.mustRecordAgain = false
 	}
 	l.mu.Unlock()
 	if !due {
@@ -83,7 +83,7 @@ func (l *Log) tellAgain(ctx context.Context) {
 	}
 	if err := l.store.Commit(ctx, h.all); err != nil {
 		l.mu.Lock()
-		l.retell = true
+		l.mustRecordAgain = true
 		l.mu.Unlock()
 	}
 }

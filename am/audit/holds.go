@@ -10,22 +10,23 @@ import (
 	"patchbay/am/store"
 )
 
-// holdings tells what slivers hold, and that they hold it no longer. Only the
-// committer calls it.
+// holdings writes a line when the addresses of a sliver change. Only the committer
+// calls it.
 type holdings struct {
 	log    *Log
 	staged []held
-	// held is what was told, by the key of the sliver's record.
-	held map[string]tale
-	// again says that what comes now was told before, maybe.
+	// held is what was written, by the key of the sliver's record.
+	held map[string]recordedState
+	// again means that the next lines may repeat earlier ones.
 	again bool
-	// telling says that all slivers are staged, to be told again.
-	telling bool
+	// recordingAll means that all slivers are staged, to be written again.
+	recordingAll bool
 }
 
-// tale is the sum of what was told of a sliver, and when that was; empty if it was
-// before this start.
-type tale struct {
+// recordedState is the last written state of a sliver: its sum, and the time of the
+// line; "" if that was before this start.
+type recordedState struct {
+	// sum returns a hash of what the sliver holds.
 	sum   uint64
 	since string
 }
@@ -35,12 +36,12 @@ type held struct {
 	key  string
 	urn  string
 	line *Line
-	// again says that it is told even if it was before.
+	// again means that it is written even if it repeats an earlier line.
 	again bool
 }
 
-// all is a decision that changes nothing, and has all be told again that slivers
-// hold when the committer publishes.
+// all is a decision that changes nothing. When the committer publishes it, what all
+// slivers hold is written again.
 func (h *holdings) all(v *store.View) (none store.ChangeSet, err error) {
 	var all store.ChangeSet
 	if err := v.Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true }); err != nil {
@@ -51,7 +52,7 @@ func (h *holdings) all(v *store.View) (none store.ChangeSet, err error) {
 	for i := range h.staged[n:] {
 		h.staged[n+i].again = true
 	}
-	h.telling = true
+	h.recordingAll = true
 	return none, nil
 }
 
@@ -68,12 +69,12 @@ func (h *holdings) Stage(cs store.ChangeSet) {
 	}
 }
 
-func (h *holdings) Rollback() { h.staged, h.telling = h.staged[:0], false }
+func (h *holdings) Rollback() { h.staged, h.recordingAll = h.staged[:0], false }
 
 func (h *holdings) Publish() {
-	again, telling := h.again, h.telling
-	h.again, h.telling = false, false
-	if len(h.staged) == 0 && !telling {
+	again, recordingAll := h.again, h.recordingAll
+	h.again, h.recordingAll = false, false
+	if len(h.staged) == 0 && !recordingAll {
 		return
 	}
 	l := h.log
@@ -82,12 +83,12 @@ func (h *holdings) Publish() {
 	at := l.line(eventGone).At
 	var lines []*Line
 	for i, x := range h.staged {
-		if x := h.news(x, at, again); x != nil {
+		if x := h.change(x, at, again); x != nil {
 			x.At, x.Again = at, again || h.staged[i].again
 			lines = append(lines, x)
 		}
 	}
-	if telling {
+	if recordingAll {
 		lines = append(lines, l.line(eventTold))
 	}
 	if len(lines) > 0 {
@@ -97,9 +98,9 @@ func (h *holdings) Publish() {
 	h.staged = h.staged[:0]
 }
 
-// news is the line of what a sliver holds at a time if that was not told yet; first
-// says that this is a start.
-func (h *holdings) news(x held, at string, first bool) *Line {
+// change returns the line of what a sliver holds at a time, or nil if it is written
+// already; first means that this is a start.
+func (h *holdings) change(x held, at string, first bool) *Line {
 	was, known := h.held[x.key]
 	if x.line == nil {
 		if !known {
@@ -122,7 +123,7 @@ func (h *holdings) news(x held, at string, first bool) *Line {
 	if first {
 		at = ""
 	}
-	h.held[x.key] = tale{now, at}
+	h.held[x.key] = recordedState{now, at}
 	return x.line
 }
 
@@ -142,7 +143,7 @@ func (l *Line) sum() uint64 {
 	return m.Sum64()
 }
 
-// holdsLine is the line of what a sliver holds, nil for nothing.
+// holdsLine returns the line of what a sliver holds; nil for nothing.
 func holdsLine(s *am.Sliver) *Line {
 	l := &Line{
 		Event: eventHolds, Sliver: s.URN.String(), Slice: s.Slice.String(), User: s.Creator.String(), Speaker: s.Speaker.String(),
@@ -152,7 +153,7 @@ func holdsLine(s *am.Sliver) *Line {
 		l.Addresses = append(slices.Clone(l.Addresses), p.String())
 	}
 	for _, d := range s.Observed.Logins {
-		if d := door(d); !slices.Contains(l.Doors, d) {
+		if d := endpoint(d); !slices.Contains(l.Doors, d) {
 			l.Doors = append(l.Doors, d)
 		}
 	}
@@ -162,8 +163,8 @@ func holdsLine(s *am.Sliver) *Line {
 	return l
 }
 
-// door is host:port of a login, without the user.
-func door(login string) string {
+// endpoint returns the host:port of a login, without the user.
+func endpoint(login string) string {
 	if _, rest, ok := strings.Cut(login, "@"); ok {
 		login = rest
 	}

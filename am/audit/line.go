@@ -25,18 +25,19 @@ const (
 	eventStop  = "stop"
 )
 
-// timeLayout writes times of one length, so that lines can be told apart cheaply.
+// timeLayout writes all times with the same length, so that peek can find them by
+// position.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// maxOutput bounds one text of a line, in bytes.
+// maxOutput limits one text of a line, in bytes.
 const maxOutput = 1 << 10
 
-// Line is one line, whatever its event. What an event has not is left out.
+// Line is one line of any event. Fields that the event does not have are omitted.
 type Line struct {
 	At    string `json:"at"`
 	Event string `json:"event"`
 
-	// Of a call. ID is its request id.
+	// The following are for a call. ID is its request id.
 	ID          string   `json:"id,omitempty"`
 	Method      string   `json:"method,omitempty"`
 	API         int      `json:"api,omitempty"`
@@ -53,12 +54,12 @@ type Line struct {
 	Detail      *int     `json:"detail,omitempty"`
 	Output      string   `json:"output,omitempty"`
 
-	// Of an act, or of work.
+	// The following are for an act, or for work.
 	What     string `json:"what,omitempty"`
 	Operator string `json:"operator,omitempty"`
 	Text     string `json:"text,omitempty"`
 
-	// Of what a sliver holds. Request is the id of the call that reserved it.
+	// The following are for holds. Request is the id of the call that reserved the sliver.
 	Sliver    string   `json:"sliver,omitempty"`
 	User      string   `json:"user,omitempty"`
 	Component string   `json:"component,omitempty"`
@@ -66,50 +67,50 @@ type Line struct {
 	Doors     []string `json:"doors,omitempty"`
 	Outside   []string `json:"outside,omitempty"`
 	Request   string   `json:"request,omitempty"`
-	// Again says that it is told again, at a start or in a new file. Since is when it
-	// was told first, if that is known.
+	// Again means that the line repeats an earlier one, at a start or in a new file. Since
+	// is the time of the first one, if that is known.
 	Again bool   `json:"again,omitempty"`
 	Since string `json:"since,omitempty"`
 
-	// Of a start.
+	// The following are for a start.
 	Site string `json:"site,omitempty"`
 	PID  int    `json:"pid,omitempty"`
-	// Lost counts lines that were not written.
+	// Lost is the number of lines that were not written.
 	Lost int `json:"lost,omitempty"`
 
-	// Recovered says that a crash has kept the line from being written in time.
+	// Recovered means that a crash delayed the line.
 	Recovered bool     `json:"recovered,omitempty"`
 	Journal   []string `json:"journal,omitempty"`
 	*Mark
 }
 
-// Mark is how far the lines before and this one cover the journal.
+// Mark is how far this line and those before it cover the journal.
 type Mark struct {
 	Settled store.Rev `json:"settled"`
 	Seen    store.Rev `json:"seen"`
 }
 
-// encode is the line with its end, in ASCII.
+// encode returns the line with its line break, in ASCII.
 func (l *Line) encode() []byte {
-	l.Output, l.Text = bounded(l.Output), bounded(l.Text)
+	l.Output, l.Text = shorten(l.Output), shorten(l.Text)
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(l); err != nil { // only strings and numbers: it cannot be
+	if err := e.Encode(l); err != nil { // impossible: it holds only strings and numbers
 		panic(err)
 	}
 	return am.ASCII(b.Bytes())
 }
 
-// bounded cuts a text.
-func bounded(s string) string {
+// shorten returns at most maxOutput bytes of a text.
+func shorten(s string) string {
 	if len(s) <= maxOutput {
 		return s
 	}
 	return strings.ToValidUTF8(s[:maxOutput], "") + "..."
 }
 
-// time is when the line was written.
+// time returns when the line was written; zero if At is invalid.
 func (l *Line) time() time.Time {
 	t, err := time.Parse(timeLayout, l.At)
 	if err != nil {
@@ -118,8 +119,8 @@ func (l *Line) time() time.Time {
 	return t
 }
 
-// peek tells the time and the event of a line without reading the rest; ok is
-// false for a line that none of ours begins like.
+// peek returns the time and the event of a line without parsing the rest. ok is false
+// for a line that does not begin like one of ours.
 func peek(line []byte) (at, event string, ok bool) {
 	const before, between = `{"at":"`, `","event":"`
 	rest, ok := bytes.CutPrefix(line, []byte(before))
@@ -134,7 +135,7 @@ func peek(line []byte) (at, event string, ok bool) {
 	return at, string(name), ok && len(name) < 20
 }
 
-// decode reads a line; false if it is none, for it was cut off by a crash.
+// decode parses a line. It returns false for a line that a crash has cut off.
 func decode(text []byte) (Line, bool) {
 	var l Line
 	if _, _, ok := peek(text); !ok || json.Unmarshal(text, &l) != nil {

@@ -16,27 +16,27 @@ import (
 	"patchbay/am/store"
 )
 
-// maxWaiting bounds the lines that wait because they cannot be written, in bytes.
+// maxWaiting limits the lines that wait because they cannot be written, in bytes.
 const maxWaiting = 4 << 20
 
-// silence is how long nothing is written before a line tells that all is well:
-// when a site ends without a word, it was alive that long ago at most.
+// silence is the time without a line after which a line "alive" is written. So a site
+// that ends without a line was alive at most that long before.
 const silence = 10 * time.Minute
 
-// lookAfter is how often a Log looks after itself.
-const lookAfter = 2 * time.Second
+// checkInterval is the interval at which Run checks the file.
+const checkInterval = 2 * time.Second
 
 // Options are a Log's settings.
 type Options struct {
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
-	// Log is told when lines cannot be written; nil for nobody.
+	// Log receives an error when lines cannot be written; nil for none.
 	Log *slog.Logger
 }
 
-// Log is the audit of a site whose store is open. All methods may be called at
-// the same time. Lines that cannot be written wait, as many as fit, and are
-// written when that is possible again; Err tells meanwhile.
+// Log is the audit of a site whose store is open. All methods may be called
+// concurrently. Lines that cannot be written wait, up to maxWaiting, and are written as
+// soon as possible; meanwhile Err returns the reason.
 type Log struct {
 	path  string
 	store *store.Store
@@ -49,32 +49,32 @@ type Log struct {
 
 	waiting batch
 	lost    int // lines that found no room in waiting
-	// retell says that what slivers hold must be told again: lines of it may have been
-	// lost, or are in another file.
-	retell   bool
-	holdings *holdings // nil before Start
-	failure  error
-	told     time.Time // when failure was last logged
+	// mustRecordAgain means that what slivers hold must be written again, because such
+	// lines may have been lost, or are in another file.
+	mustRecordAgain bool
+	holdings        *holdings // nil before Start
+	failure         error
+	loggedAt        time.Time // when failure was last logged
 
 	seen store.Rev
-	// pending are the journal entries that have no line yet, and by which call
-	// their line will come.
+	// pending are the journal entries without a line, and byCall those whose line comes
+	// with a call.
 	pending map[string]store.Rev
 	byCall  map[string][]string
 	// stuck is the first revision whose line was lost; 0 for none.
 	stuck store.Rev
 }
 
-// batch is lines that are written together.
+// batch holds lines that are written together.
 type batch struct {
 	text  []byte
 	lines int
 	first store.Rev // of the journal entries that they are of; 0 for none
 }
 
-// Open opens the audit in the file path, makes it if it is not there, and writes
-// the lines that a crash has kept from being written. From then on, whatever the
-// store's journal gets has its line: that of a call with Call, all else at once.
+// Open opens the audit file at path, creates it if necessary, and writes the lines that
+// are missing because of a crash. From then on each journal entry gets its line: that
+// of a call with Call, all others immediately.
 func Open(path string, s *store.Store, o Options) (*Log, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -97,7 +97,7 @@ func Open(path string, s *store.Store, o Options) (*Log, error) {
 	return l, nil
 }
 
-// open opens the file; the caller has the lock, or nobody else has the Log.
+// open opens the file. The caller holds the lock, or no other goroutine has the Log.
 func (l *Log) open() error {
 	f, err := openFile(l.path)
 	if err != nil {
@@ -107,7 +107,7 @@ func (l *Log) open() error {
 	return nil
 }
 
-// openFile opens an audit to append to.
+// openFile opens an audit for appending.
 func openFile(path string) (_ *os.File, err error) {
 	var f *os.File
 	err = fileowner.As(filepath.Dir(path), func() (err error) {
@@ -142,15 +142,15 @@ func (l *Log) Call(c Call) {
 	l.write(x)
 }
 
-// Act writes the line of what an operator did.
+// Act writes the line of an operator's action.
 func (l *Log) Act(a Act) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write(a.line(l.opt.Now()))
 }
 
-// Note writes the line of what an operator did into the audit in the file path,
-// whose site may be served meanwhile or not.
+// Note writes the line of an operator's action into the audit file at path. The site
+// may be running.
 func Note(path string, a Act) error {
 	f, err := openFile(path)
 	if err != nil {
@@ -159,18 +159,18 @@ func Note(path string, a Act) error {
 	if a.At.IsZero() {
 		a.At = time.Now()
 	}
-	err = appendTo(f, a.line(a.At).encode(), commandPatience)
+	err = appendTo(f, a.line(a.At).encode(), commandLockTimeout)
 	return errors.Join(err, f.Close())
 }
 
-// line is a line without a call.
+// line returns a line of an event with the current time.
 func (l *Log) line(event string) *Line {
 	return &Line{At: l.opt.Now().UTC().Format(timeLayout), Event: event}
 }
 
-// write writes a line, or has it wait. The caller has the lock.
+// write writes lines, or keeps them waiting. The caller holds the lock.
 func (l *Log) write(lines ...*Line) {
-	ready := l.waiting.lines == 0 && l.lost == 0 && l.follow()
+	ready := l.waiting.lines == 0 && l.lost == 0 && l.checkFile()
 	var text []byte
 	var first store.Rev
 	for _, x := range lines {
@@ -183,7 +183,7 @@ func (l *Log) write(lines ...*Line) {
 		}
 		text = append(text, x.encode()...)
 	}
-	if ready && l.put(text) {
+	if ready && l.append(text) {
 		l.lines += int64(len(lines))
 		return
 	}
@@ -196,7 +196,7 @@ func (l *Log) write(lines ...*Line) {
 	w.text, w.lines, w.first = append(w.text, text...), w.lines+len(lines), earlier(w.first, first)
 }
 
-// earlier is the first of two revisions; 0 is none.
+// earlier returns the earlier of two revisions; 0 stands for none.
 func earlier(a, b store.Rev) store.Rev {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -204,19 +204,19 @@ func earlier(a, b store.Rev) store.Rev {
 	return a
 }
 
-// marked are events whose lines have a mark although they are of no journal entry.
+// marked are events whose lines have a mark although they belong to no journal entry.
 var marked = map[string]bool{eventStart: true, eventTold: true, eventAlive: true, eventOpen: true, eventStop: true}
 
-// Settled is the revision of the store up to which the line of every journal entry
-// is in the file; what is older is not needed to complete the audit.
+// Settled returns the revision of the store up to which each journal entry has its line
+// in the file. Older entries are not needed to complete the audit.
 func (l *Log) Settled() store.Rev {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.written()
+	return l.writtenUpTo()
 }
 
-// written is settled without the lines that wait.
-func (l *Log) written() store.Rev {
+// writtenUpTo returns settled without the lines that wait.
+func (l *Log) writtenUpTo() store.Rev {
 	rev := l.settled()
 	if w := l.waiting.first; w > 0 {
 		rev = min(rev, w-1)
@@ -224,7 +224,7 @@ func (l *Log) written() store.Rev {
 	return rev
 }
 
-// settled is the revision up to which every journal entry has a line.
+// settled returns the revision up to which every journal entry has a line.
 func (l *Log) settled() store.Rev {
 	rev := l.seen
 	if l.stuck > 0 {
@@ -236,9 +236,9 @@ func (l *Log) settled() store.Rev {
 	return rev
 }
 
-// put writes text with one write.
-func (l *Log) put(text []byte) bool {
-	if err := appendTo(l.file, text, patience); err != nil {
+// append writes text with one write.
+func (l *Log) append(text []byte) bool {
+	if err := appendTo(l.file, text, lockTimeout); err != nil {
 		l.failed(err)
 		return false
 	}
@@ -246,18 +246,17 @@ func (l *Log) put(text []byte) bool {
 	return true
 }
 
-// follow makes sure that the open file is the one at the path, and begins another
-// where that was moved away. Lines that it is followed by must not count as
-// written yet.
-func (l *Log) follow() bool {
-	err := l.find()
+// checkFile makes sure that the open file is still the one at the path, and begins
+// another if that was moved away. The next lines must not count as written yet.
+func (l *Log) checkFile() bool {
+	err := l.reopenIfMoved()
 	if err != nil {
 		l.failed(err)
 	}
 	return err == nil
 }
 
-func (l *Log) find() error {
+func (l *Log) reopenIfMoved() error {
 	if l.file != nil {
 		there, err := os.Stat(l.path)
 		if err == nil {
@@ -273,13 +272,13 @@ func (l *Log) find() error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	// Older files may be thrown away: each tells by itself what is held.
-	l.retell = true
-	return l.begin(Mark{l.written(), l.seen})
+	// Older files may be deleted, so each file must contain what is held.
+	l.mustRecordAgain = true
+	return l.begin(Mark{l.writtenUpTo(), l.seen})
 }
 
-// begin begins an empty file with a mark, so that one need not look for it in
-// others.
+// begin writes a mark into an empty file, so that a start need not search other files
+// for it.
 func (l *Log) begin(m Mark) error {
 	info, err := l.file.Stat()
 	if err != nil || info.Size() > 0 {
@@ -287,20 +286,20 @@ func (l *Log) begin(m Mark) error {
 	}
 	x := l.line(eventOpen)
 	x.Mark = &m
-	return appendTo(l.file, x.encode(), patience)
+	return appendTo(l.file, x.encode(), lockTimeout)
 }
 
-// failed keeps and tells why lines cannot be written, once a minute.
+// failed records why lines cannot be written, and logs it at most once a minute.
 func (l *Log) failed(err error) {
 	l.failure = err
-	if now := l.opt.Now(); l.told.IsZero() || now.Sub(l.told) >= time.Minute {
-		l.told = now
+	if now := l.opt.Now(); l.loggedAt.IsZero() || now.Sub(l.loggedAt) >= time.Minute {
+		l.loggedAt = now
 		l.opt.Log.Error("the audit cannot be written; make room, or give this user the right to write it",
 			"file", l.path, "waiting", l.waiting.lines+1, "lost", l.lost, "error", err)
 	}
 }
 
-// Err tells why lines cannot be written; nil when they can.
+// Err returns why lines cannot be written; nil if they can.
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -314,8 +313,7 @@ func (l *Log) err() error {
 	return fmt.Errorf("the audit %s cannot be written, %d lines wait and %d are lost: %w", l.path, l.waiting.lines, l.lost, l.failure)
 }
 
-// Admit refuses whatever would need a line while lines cannot be written. Its
-// error is an am.Error.
+// Admit returns an am.Error for changes that need a line while lines cannot be written.
 func (l *Log) Admit() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -328,20 +326,21 @@ func (l *Log) Admit() error {
 	}
 }
 
-// Lines is how many lines were written since Open, and how many were not.
+// Lines returns the number of lines written since Open, and the number of lines not
+// written.
 func (l *Log) Lines() (written, unwritten int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lines, int64(l.waiting.lines + l.lost)
 }
 
-// flush writes what waits; the caller has the lock.
+// flush writes the lines that wait. The caller holds the lock.
 func (l *Log) flush() bool {
-	if !l.follow() {
+	if !l.checkFile() {
 		return false
 	}
 	if w := l.waiting; w.lines > 0 {
-		if !l.put(w.text) {
+		if !l.append(w.text) {
 			return false
 		}
 		l.lines += int64(w.lines)
@@ -350,20 +349,20 @@ func (l *Log) flush() bool {
 	if l.lost > 0 {
 		x := l.line(eventLost)
 		x.Lost, x.Text = l.lost, "lines were not written; those of changes come back at the next start"
-		if !l.put(x.encode()) {
+		if !l.append(x.encode()) {
 			return false
 		}
 		l.lost = 0
-		l.retell = true
+		l.mustRecordAgain = true
 	}
 	if l.failure != nil {
 		l.opt.Log.Info("the audit can be written again", "file", l.path)
 	}
-	l.failure, l.told = nil, time.Time{}
+	l.failure, l.loggedAt = nil, time.Time{}
 	return true
 }
 
-// Reopen opens the file anew, for it may have been moved away.
+// Reopen opens the file again, because it may have been moved away.
 func (l *Log) Reopen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -375,23 +374,23 @@ func (l *Log) Reopen() error {
 	return l.err()
 }
 
-// Run looks after the Log until ctx ends: it writes what waits as soon as that is
-// possible, and a sign of life when nothing else is written.
+// Run writes waiting lines as soon as possible, and a line "alive" after a silence,
+// until ctx ends.
 func (l *Log) Run(ctx context.Context) {
-	t := time.NewTicker(lookAfter)
+	t := time.NewTicker(checkInterval)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			l.tend()
-			l.tellAgain(ctx)
+			l.maintain()
+			l.recordAgain(ctx)
 		}
 	}
 }
 
-func (l *Log) tend() {
+func (l *Log) maintain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failure != nil {
@@ -403,8 +402,8 @@ func (l *Log) tend() {
 	}
 }
 
-// Close writes what waits and closes the file. The store must be closed, or
-// nothing be committed any more.
+// Close writes waiting lines and closes the file. The store must be closed, or no
+// commit may follow.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

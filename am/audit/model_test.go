@@ -70,7 +70,7 @@ func TestEveryEntryHasOneLine(t *testing.T) {
 				open = open[:len(open)-1]
 				s.log.path = path
 				if rapid.Bool().Draw(r, "mended") {
-					s.log.tend()
+					s.log.maintain()
 				}
 			},
 		})

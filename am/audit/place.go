@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// Place is an address, or the name of a host, with a port or without.
+// Place is an address or a host name, with or without a port.
 type Place struct {
 	Addr netip.Addr // not valid for a name
 	Host string     // in lower case; "" for an address
 	Port uint16     // 0 for none
 }
 
-// ParsePlace reads ADDRESS, ADDRESS:PORT, [ADDRESS]:PORT for IPv6, HOST or
-// HOST:PORT.
+// ParsePlace parses ADDRESS, ADDRESS:PORT, [ADDRESS]:PORT for IPv6, HOST or HOST:PORT.
 func ParsePlace(s string) (Place, error) {
 	bare := s
 	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
 		bare = s[1 : len(s)-1]
 	}
 	if a, err := netip.ParseAddr(bare); err == nil {
-		return Place{Addr: plainAddr(a)}, nil
+		return Place{Addr: canonicalAddr(a)}, nil
 	}
 	host, port, err := s, "", error(nil)
 	if strings.Contains(s, ":") {
@@ -40,7 +39,7 @@ func ParsePlace(s string) (Place, error) {
 		p.Port = uint16(n)
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
-		p.Addr = plainAddr(a)
+		p.Addr = canonicalAddr(a)
 		return p, nil
 	}
 	if host == "" || len(host) > 253 || strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-._") != "" {
@@ -50,8 +49,8 @@ func ParsePlace(s string) (Place, error) {
 	return p, nil
 }
 
-// plainAddr is an address as others see it.
-func plainAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// canonicalAddr returns an address without zone, and a mapped IPv4 address as IPv4.
+func canonicalAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func (p Place) String() string {
 	host := p.Host
@@ -64,39 +63,39 @@ func (p Place) String() string {
 	return net.JoinHostPort(host, strconv.Itoa(int(p.Port)))
 }
 
-// in tells as what a sliver that holds what l says is found at the place: its
-// address, ports of it outside, a door. Where it is found with a port only, and
-// the place has none, shared is true: others may be there, too.
-func (p Place) in(l *Line) (as []string, shared bool) {
+// match returns the addresses, port ranges and endpoints of a sliver's line that match
+// the place. shared is true if they match only because the place has no port: other
+// slivers may be there, too.
+func (p Place) match(l *Line) (as []string, shared bool) {
 	for _, a := range l.Addresses {
-		if p.is(a) {
+		if p.isAt(a) {
 			return []string{a}, false
 		}
 	}
 	for _, o := range l.Outside {
 		ap, last, ranged := strings.Cut(o, "-")
 		if !ranged {
-			if p.is(o) {
+			if p.isAt(o) {
 				as, shared = append(as, o), true
 			}
 			continue
 		}
 		first, err := netip.ParseAddrPort(ap)
 		n, err2 := strconv.ParseUint(last, 10, 16)
-		if err == nil && err2 == nil && p.Addr == plainAddr(first.Addr()) && (p.Port == 0 || p.Port >= first.Port() && uint64(p.Port) <= n) {
+		if err == nil && err2 == nil && p.Addr == canonicalAddr(first.Addr()) && (p.Port == 0 || p.Port >= first.Port() && uint64(p.Port) <= n) {
 			as, shared = append(as, o), shared || p.Port == 0
 		}
 	}
 	for _, d := range l.Doors {
 		host, port, err := net.SplitHostPort(d)
-		if err == nil && (p.is(host) || p.Host != "" && strings.EqualFold(p.Host, host)) && (p.Port == 0 || port == strconv.Itoa(int(p.Port))) {
+		if err == nil && (p.isAt(host) || p.Host != "" && strings.EqualFold(p.Host, host)) && (p.Port == 0 || port == strconv.Itoa(int(p.Port))) {
 			as, shared = append(as, d), shared || p.Port == 0
 		}
 	}
 	return as, shared
 }
 
-func (p Place) is(address string) bool {
+func (p Place) isAt(address string) bool {
 	a, err := netip.ParseAddr(address)
-	return err == nil && p.Addr.IsValid() && plainAddr(a) == p.Addr
+	return err == nil && p.Addr.IsValid() && canonicalAddr(a) == p.Addr
 }

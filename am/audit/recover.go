@@ -10,9 +10,9 @@ import (
 	"patchbay/am/store"
 )
 
-// recover writes the lines of journal entries that have none: a crash came
-// between the change and its line. An audit without a mark is new, and begins
-// where the journal is now.
+// recover writes the lines of journal entries without one, because a crash came between
+// the change and its line. An audit without a mark is new, and begins at the journal's
+// current revision.
 func (l *Log) recover() error {
 	var top store.Rev
 	if err := l.store.Read(func(v *store.View) error { top = v.Revision(); return nil }); err != nil {
@@ -24,7 +24,7 @@ func (l *Log) recover() error {
 	}
 	if !t.found || t.Seen > top {
 		if t.found {
-			l.opt.Log.Warn("the store is older than the audit, as if it were another one or had been restored from a backup; the audit goes on from what it says now",
+			l.opt.Log.Warn("the store is older than the audit, as after a restore from a backup; the audit continues from the store's current state",
 				"file", l.path)
 		}
 		l.seen = top
@@ -35,7 +35,7 @@ func (l *Log) recover() error {
 		return err
 	}
 	n := 0
-	var last *am.JournalEntry // which is written when the next one is pending: so its mark tells what is yet to come
+	var last *am.JournalEntry // it is written when the next one is pending, so that its mark includes that one
 	write := func() {
 		x := entryLine(*last)
 		x.Recovered = true
@@ -62,13 +62,13 @@ func (l *Log) recover() error {
 	return nil
 }
 
-// tail is what the end of an audit tells.
+// tail describes the end of an audit.
 type tail struct {
 	found bool
 	Mark
-	// have are the journal entries beyond settled that have a line.
+	// have are the journal entries after settled that have a line.
 	have map[string]bool
-	// enough says that earlier lines tell nothing more.
+	// enough means that earlier lines are not needed.
 	enough bool
 }
 
@@ -81,8 +81,7 @@ func (t *tail) take(x *Line) {
 	t.enough = t.enough || x.Seen <= t.Settled
 }
 
-// readTail reads the audit in the file path, and what was moved away from there if it
-// must.
+// readTail reads the audit file at path, and older files if necessary.
 func readTail(path string) (tail, error) {
 	t := tail{have: map[string]bool{}}
 	if err := t.addFile(path); err != nil || t.enough {
@@ -97,13 +96,13 @@ func readTail(path string) (tail, error) {
 			continue
 		}
 		if err := t.addFile(name); err != nil {
-			return t, errors.Join(fmt.Errorf("where it stands would have to be read from %s; move that file elsewhere to go on without", name), err)
+			return t, errors.Join(fmt.Errorf("its position in the journal would have to be read from %s; move that file elsewhere to continue without it", name), err)
 		}
 	}
 	return t, nil
 }
 
-// addFile takes in a file; the latest comes first.
+// addFile adds a file; the latest comes first.
 func (t *tail) addFile(name string) error {
 	marks := func(f func(*Line)) error {
 		return readLines(name, func(text []byte) bool {

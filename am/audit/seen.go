@@ -7,9 +7,8 @@ import (
 	"patchbay/am/store"
 )
 
-// Seen is the last revision of a store that the audit in the file path knows of; 0
-// if it knows of none. A store that goes on from there gives no number again that
-// the audit has told.
+// Seen returns the last revision of a store that the audit file at path has recorded; 0
+// if it has none. A store that continues after it never uses a recorded revision again.
 func Seen(path string) (store.Rev, error) {
 	t, err := readTail(path)
 	if errors.Is(err, os.ErrNotExist) {

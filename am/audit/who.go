@@ -14,38 +14,38 @@ type Holder struct {
 	User      string `json:"user"`
 	Speaker   string `json:"speaker,omitempty"`
 	Component string `json:"component,omitempty"`
-	// As are its addresses, doors and ports that were found.
+	// As are the addresses, endpoints and ports that matched.
 	As    []string  `json:"as"`
 	Since time.Time `json:"since"`
-	// Until is when it ended; zero while it has not. Where nobody saw it end, it
-	// was at some time between Seen and Until.
+	// Until is when it ended; zero while it has not. If Seen is set, the exact time of
+	// the end is unknown: it lies between Seen and Until.
 	Until time.Time `json:"until,omitzero"`
 	Seen  time.Time `json:"seen,omitzero"`
-	// Maybe says that it may have ended before the time that was asked for.
+	// Maybe means that it may have ended before the requested time.
 	Maybe bool `json:"maybe,omitempty"`
-	// Request is the id of the call that reserved the sliver, Call its line; nil
-	// where the line is not in the files.
+	// Request is the id of the call that reserved the sliver. Call is its line; nil if
+	// the files do not contain it.
 	Request string `json:"request,omitempty"`
 	Call    *Line  `json:"call,omitempty"`
 
 	shared bool
 }
 
-// MaxHolders is how many holders an Answer has at most.
+// MaxHolders limits the holders of an Answer.
 const MaxHolders = 1000
 
-// Answer is what an audit says of a place at some time.
+// Answer lists the slivers that an audit shows at a place at a given time.
 type Answer struct {
 	Place string    `json:"place"`
 	At    time.Time `json:"at"`
-	// Holders are those who were there.
+	// Holders are the slivers at the place.
 	Holders []Holder `json:"holders"`
-	// More counts those beyond MaxHolders.
+	// More is the number of further holders beyond MaxHolders.
 	More int `json:"more,omitempty"`
-	// Shared says that a port would tell them apart.
+	// Shared means that a port would distinguish the holders.
 	Shared bool `json:"shared,omitempty"`
-	// Before and After are the last who was there before, and the first after it,
-	// if nobody was.
+	// Before and After are the last holder before and the first after the time, if there
+	// is none at the time.
 	Before *Holder `json:"before,omitempty"`
 	After  *Holder `json:"after,omitempty"`
 	// From and To are the times of the first and the last line.
@@ -53,10 +53,9 @@ type Answer struct {
 	To   time.Time `json:"to,omitzero"`
 }
 
-// Who finds out of the files of an audit, oldest first, who was found at a place
-// at some time; one of whole seconds means all of that second. It reads each file
-// once or twice and keeps only what it answers.
-// Its error names a file that cannot be read.
+// Who searches the files of an audit, oldest first, for the slivers at a place at a
+// given time. A time in whole seconds means that whole second. It reads each file once
+// or twice and keeps only the answer. Its error names a file that cannot be read.
 func Who(files []string, p Place, at time.Time) (*Answer, error) {
 	q := &query{place: p, at: at, last: at, open: map[string]*Holder{}, kept: map[string]*Holder{}, Answer: Answer{Place: p.String(), At: at, Holders: []Holder{}}}
 	if at.Nanosecond() == 0 {
@@ -71,13 +70,13 @@ func Who(files []string, p Place, at time.Time) (*Answer, error) {
 	return &q.Answer, q.calls(files)
 }
 
-// query is a question while the lines are read.
+// query is the state of a search while it reads the lines.
 type query struct {
 	Answer
 	place Place
 	at    time.Time
-	last  time.Time // of what was asked for
-	// open are those who are there at the time of the line.
+	last  time.Time // end of the requested time
+	// open are the holders at the time of the current line.
 	open map[string]*Holder
 	kept map[string]*Holder
 }
@@ -118,14 +117,14 @@ func (q *query) read(text []byte) {
 	}
 }
 
-// change takes in what a sliver holds from now on.
+// change applies a line that says what a sliver holds from now on.
 func (q *query) change(l *Line, now time.Time) {
 	key := strings.ToLower(l.Sliver)
 	h := q.open[key]
 	var as []string
 	var shared bool
 	if l.Event == eventHolds {
-		as, shared = q.place.in(l)
+		as, shared = q.place.match(l)
 	}
 	if h != nil && slices.Equal(h.As, as) {
 		h.Seen = time.Time{}
@@ -150,16 +149,17 @@ func (q *query) change(l *Line, now time.Time) {
 	q.open[key] = h
 }
 
-// end ends what is open.
+// end ends the holder that is open under key.
 func (q *query) end(key string, now time.Time) {
 	h := q.open[key]
 	delete(q.open, key)
 	h.Until = now
-	q.judge(h)
+	q.classify(h)
 }
 
-// judge keeps who was there at the time asked for, or else the nearest.
-func (q *query) judge(h *Holder) {
+// classify keeps a holder that was there at the requested time, or else the nearest one
+// before or after it.
+func (q *query) classify(h *Holder) {
 	switch {
 	case h.Since.After(q.last):
 		if q.After == nil || h.Since.Before(q.After.Since) {
@@ -174,7 +174,7 @@ func (q *query) judge(h *Holder) {
 	}
 }
 
-// keep keeps who was there, once: files may be copies of each other.
+// keep keeps a holder once, because files may be copies of each other.
 func (q *query) keep(h *Holder) {
 	h.Maybe = !h.Seen.IsZero() && !q.at.Before(h.Seen)
 	key := h.Since.Format(timeLayout) + strings.ToLower(h.Sliver)
@@ -193,10 +193,10 @@ func (q *query) keep(h *Holder) {
 
 func (q *query) finish() {
 	for _, h := range q.open {
-		if h.Seen.IsZero() && q.at.Sub(q.To) > 2*silence { // and nothing tells that the site was there
+		if h.Seen.IsZero() && q.at.Sub(q.To) > 2*silence { // and no line shows that the site was alive
 			h.Seen = q.To
 		}
-		q.judge(h)
+		q.classify(h)
 	}
 	for _, h := range q.kept {
 		q.Shared = q.Shared || h.shared
@@ -257,7 +257,7 @@ func (q *query) calls(files []string) error {
 	return nil
 }
 
-// callID is the request id of a call's line, "" if it is not where we write it.
+// callID returns the request id of a call's line; "" if it is not at its usual place.
 func callID(text []byte) string {
 	const before = `"event":"call","id":"`
 	_, rest, ok := bytes.Cut(text[:min(len(text), 200)], []byte(before))

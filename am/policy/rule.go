@@ -29,11 +29,10 @@ type Rule struct {
 	types      []string      // names of sliver types; nil: all
 	components *componentSet // nil: all
 	limits     [len(counted)]maxima
-	// lease limits the life of slivers; a zero time limits nothing.
-	lease  lease
-	refuse string // the text of the refusal; "" does not refuse
-	says   string
-	terms  *terms
+	lease      lease
+	refuse     string // the text of the refusal; "" does not refuse
+	says       string
+	terms      *terms
 	// The reasons why another component or sliver type is refused.
 	noComponent, noType string
 }
@@ -66,7 +65,7 @@ var counted = [...]struct {
 	{disk, disk, func(a Amount) int64 { return a.Disk }}, // in MiB
 }
 
-// lease is how long slivers may live; a zero time limits nothing.
+// lease limits the life of slivers; a zero time limits nothing.
 type lease struct{ first, longest, renew time.Duration }
 
 // Files returns the files that were read: read the rules again when one of them
