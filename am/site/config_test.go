@@ -43,15 +43,12 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"TimeIsNonsense", smallest + "leases: {provisioned: soon}\n", "f.yaml:3: leases.provisioned|is not a time"},
 		{"NumberIsAWord", smallest + "limits: {max_connections: many}\n", "f.yaml:3: limits.max_connections: \"many\" is not a whole number, nor a size like 64K, 16M or 1G"},
 		{"NegativeLimit", smallest + "limits: {max_connections: -1}\n", "limits.max_connections: it must not be negative"},
-		{"RemovedLimit", smallest + "limits: {max_calls: 9}\n", "f.yaml:3: limits.max_calls is no longer a setting: it is always 256; take it out"},
-		{"RemovedLimitOfRequests", smallest + "limits:\n  rspec: {services: 9}\n", "f.yaml:4: limits.rspec.services is no longer a setting: it is always 200; take it out"},
 		{"LeaseLongerThanLongest", smallest + "leases: {provisioned: 40d}\n", "f.yaml:3: leases.provisioned: 40d is longer than provisioned_max, 30d; lower the one or raise the other"},
 		{"ListenWithoutPort", smallest + "listen: example.org\n", "f.yaml:3: listen: \"example.org\" is not HOST:PORT or :PORT"},
 		{"PublicURLWithPath", smallest + "public_url: https://a.example.org:8443/am/3.0\n", "is not https://HOST:PORT"},
 		{"PublicURLWithoutTLS", smallest + "public_url: http://a.example.org\n", "is not https://HOST:PORT"},
 		{"AdminForEverybody", smallest + "admin: 0.0.0.0:9000\n", "is not a loopback address|for monitors on other hosts there is the key metrics"},
 		{"UnknownServicesFailure", smallest + "services_failure: ignore\n", "\"ignore\" is none of report, fail"},
-		{"RenamedKey", smallest + "unpromised: remove\n", "f.yaml:3: unpromised is now called orphans; rename it"},
 		{"UnknownOrphans", smallest + "orphans: delete\n", "\"delete\" is none of keep, remove"},
 		{"OrphansAtOnce", smallest + "orphans_after: 0s\n", "it must be a time like 10m"},
 		{"UnknownChoice", smallest + "empty_describe: maybe\n", "\"maybe\" is none of empty, not-found"},
@@ -143,14 +140,54 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// TestKeysOfEarlierReleasesWarn reads removed and renamed keys, which are no mistakes
+// in the release that warns of them.
+func TestKeysOfEarlierReleasesWarn(t *testing.T) {
+	for name, tt := range map[string]struct{ text, warning string }{
+		"RemovedLimit":           {smallest + "limits: {max_calls: 9}\n", "f.yaml:3: limits.max_calls is no longer a setting: it is always 256; remove it"},
+		"RemovedLimitOfRequests": {smallest + "limits:\n  rspec: {services: 9}\n", "f.yaml:4: limits.rspec.services is no longer a setting: it is always 200; remove it"},
+		"RenamedKey":             {smallest + "unpromised: remove\n", "f.yaml:3: unpromised is now called orphans; rename it"},
+	} {
+		c, err := ParseConfig("f.yaml", []byte(tt.text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if w := c.Warnings(); len(w) != 1 || w[0].Error() != tt.warning {
+			t.Errorf("%s: got %v, want %s", name, w, tt.warning)
+		}
+		if name == "RenamedKey" && c.Orphans != orphansRemove {
+			t.Errorf("%s: the value is not read: %q", name, c.Orphans)
+		}
+	}
+	_, err := ParseConfig("f.yaml", []byte(smallest+"unpromised: remove\norphans: keep\n"))
+	if err == nil {
+		t.Error("a key is accepted under both names")
+	}
+}
+
+// TestOneReleaseWarns fails when the release after warnedIn begins: then the entries
+// of removedKeys and renamedKeys go.
+func TestOneReleaseWarns(t *testing.T) {
+	text, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^## (\d+\.\d+)\.`).FindSubmatch(text)
+	if m != nil && string(m[1]) != warnedIn {
+		t.Errorf("CHANGELOG.md begins release %s, and keys removed before %s still warn; remove their entries and raise warnedIn", m[1], warnedIn)
+	}
+}
+
 func TestMisspeltVariablesAreMistakes(t *testing.T) {
-	err := checkEnvironment([]string{"PATH=/bin", "PATCHBAY_LISTEN=:1", "PATCHBAY_CONFIG=x", "PATCHBAY_REQUIRE=", "PATCHBAY_LEASES_PROVISONED=1d", "PATCHBAY_KEYS=x", "PATCHBAY_LIMITS_CALL_TIMEOUT=2m", "PATCHBAY_WHATEVER_IT_IS=1"})
+	o := origin{warnings: new([]*ConfigError)}
+	err := o.checkEnvironment([]string{"PATH=/bin", "PATCHBAY_LISTEN=:1", "PATCHBAY_CONFIG=x", "PATCHBAY_REQUIRE=", "PATCHBAY_LEASES_PROVISONED=1d", "PATCHBAY_KEYS=x", "PATCHBAY_LIMITS_CALL_TIMEOUT=2m", "PATCHBAY_WHATEVER_IT_IS=1"})
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	has(t, err.Error(), "environment PATCHBAY_LEASES_PROVISONED: ", "did you mean PATCHBAY_LEASES_PROVISIONED?",
-		"environment PATCHBAY_KEYS: ", "in patchbay.yaml only",
-		"environment PATCHBAY_LIMITS_CALL_TIMEOUT: this is no longer a setting: it is always 1m; take the variable out")
+		"environment PATCHBAY_KEYS: ", "in patchbay.yaml only")
+	has(t, (*o.warnings)[0].Error(), "environment PATCHBAY_LIMITS_CALL_TIMEOUT: this is no longer a setting: it is always 1m; remove the variable")
 	for _, good := range []string{"PATCHBAY_LISTEN:", "PATCHBAY_CONFIG:", "PATCHBAY_REQUIRE:", "PATCHBAY_WHATEVER_IT_IS:"} {
 		if strings.Contains(err.Error(), good) {
 			t.Errorf("%s is refused: %v", good, err)

@@ -2,6 +2,7 @@ package site
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ const EnvPrefix = "PATCHBAY_"
 type origin struct {
 	File  string
 	lines map[string]int // of keys in the file
+
+	warnings *[]*ConfigError // about keys of earlier releases
 }
 
 // ConfigError is one mistake in a configuration: where it is, and what to do.
@@ -61,6 +64,27 @@ func variable(key string) string {
 		return ""
 	}
 	return os.Getenv(envName(key))
+}
+
+// warn records a warning about a key of an earlier release.
+func (o origin) warn(where, format string, args ...any) {
+	*o.warnings = append(*o.warnings, &ConfigError{Where: where, Msg: fmt.Sprintf(format, args...)})
+}
+
+// Warnings returns what the operator should change before the next release: keys and
+// variables that this one ignores, or reads under their old name.
+func (c *Config) Warnings() []*ConfigError {
+	if c.Origin.warnings == nil {
+		return nil // it was not read from a file
+	}
+	return *c.Origin.warnings
+}
+
+// LogWarnings logs the warnings.
+func (c *Config) LogWarnings(log *slog.Logger) {
+	for _, w := range c.Warnings() {
+		log.Warn("configuration", "remark", w.Error())
+	}
 }
 
 // wrong returns a *ConfigError for a key.

@@ -79,11 +79,11 @@ func readConfigFile(file string) ([]byte, error) {
 // ParseConfig does what ReadConfig does for the text of a file. Variables of the
 // environment take precedence over the file.
 func ParseConfig(file string, text []byte) (*Config, error) {
-	if err := checkEnvironment(os.Environ()); err != nil {
+	c := DefaultConfig()
+	c.Origin = origin{File: file, lines: make(map[string]int), warnings: new([]*ConfigError)}
+	if err := c.Origin.checkEnvironment(os.Environ()); err != nil {
 		return nil, err
 	}
-	c := DefaultConfig()
-	c.Origin = origin{File: file, lines: make(map[string]int)}
 	top, err := c.Origin.document(text)
 	if err != nil {
 		return nil, err
@@ -167,6 +167,10 @@ func parseSize(s string) (int64, error) {
 // otherVariables are the PATCHBAY_ variables that set no key.
 var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK", "PATCHBAY_LONG"}
 
+// warnedIn is the release that ignores removedKeys, and reads renamedKeys under both
+// names, with a warning. The next release drops the entries, so the keys become errors.
+const warnedIn = "0.1"
+
 // removedKeys are the keys of earlier versions that no longer exist, with the value
 // that now always applies.
 var removedKeys = map[string]string{
@@ -196,9 +200,10 @@ var renamedKeys = map[string]string{
 	"unpromised_after": "orphans_after",
 }
 
-// checkEnvironment fails for each variable that looks like a misspelt, removed or
-// renamed key. Other PATCHBAY_ variables may belong to other programs and are ignored.
-func checkEnvironment(environ []string) error {
+// checkEnvironment fails for each variable that looks like a misspelt or renamed key,
+// and warns of those that stand for removed ones. Other PATCHBAY_ variables may belong to
+// other programs and are ignored.
+func (o origin) checkEnvironment(environ []string) error {
 	lists := map[string]string{"KEYS": "certificates", "HOOKS": "hooks"}
 	known := slices.Sorted(maps.Keys(lists))
 	removed, renamed := map[string]string{}, map[string]string{}
@@ -225,7 +230,7 @@ func checkEnvironment(environ []string) error {
 		if what := lists[key]; what != "" {
 			msg = what + " can be named in " + ConfigName + " only"
 		} else if value := removed[name]; value != "" {
-			msg = "this is no longer a setting: it is always " + value + "; take the variable out"
+			o.warn("environment "+name, "this is no longer a setting: it is always %s; remove the variable", value)
 		} else if now := renamed[name]; now != "" {
 			msg = "this variable is now called " + now + "; rename it"
 		} else if near := suggest.Word(key, known); near != "" && !slices.Contains(known, key) {
@@ -312,9 +317,12 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]e
 		field, ok := known[key.Value]
 		switch full := prefix + key.Value; {
 		case !ok && removedKeys[full] != "":
-			wrong(key, "%s is no longer a setting: it is always %s; take it out", full, removedKeys[full])
-		case !ok && renamedKeys[full] != "":
-			wrong(key, "%s is now called %s; rename it", full, renamedKeys[full])
+			o.warn(fmt.Sprintf("%s:%d", o.File, key.Line), "%s is no longer a setting: it is always %s; remove it", full, removedKeys[full])
+		case !ok && renamedKeys[full] != "" && !seen[renamedKeys[full]]:
+			o.warn(fmt.Sprintf("%s:%d", o.File, key.Line), "%s is now called %s; rename it", full, renamedKeys[full])
+			seen[renamedKeys[full]] = true
+			o.lines[renamedKeys[full]] = key.Line
+			o.walk(value, known[renamedKeys[full]], renamedKeys[full]+".", errs)
 		case !ok:
 			names := slices.Sorted(maps.Keys(known))
 			hint := "known here: " + strings.Join(names, ", ")

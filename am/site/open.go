@@ -32,6 +32,7 @@ import (
 // Open opens all parts of a site in the order of their dependencies. Errors name the
 // file and the remedy; then everything is closed again.
 func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
+	c.LogWarnings(log)
 	s := &Site{config: c, log: log}
 	for _, open := range []func(context.Context) error{
 		s.openInventory, // components and providers

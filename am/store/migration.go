@@ -15,6 +15,9 @@ import (
 // are in testdata.
 const schemaVersion = 2
 
+// NewestSchema is the schema to which this program brings a store when it opens it.
+const NewestSchema uint64 = schemaVersion
+
 // schemaOf returns the schema of the store.
 func schemaOf(r reader) (uint64, error) {
 	v := r.get(metaBucket, []byte(schemaName))

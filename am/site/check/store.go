@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -51,6 +52,9 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 	}
 	if report.Site != "" && report.Site != c.Authority {
 		k.bad(c.State, "it keeps the promises of site %s, not of %s; set authority back to %s, or name another file for the new site", report.Site, c.Authority, report.Site)
+	}
+	if report.Schema < store.NewestSchema {
+		k.warn(c.State, "it has schema %d of an earlier release; the server brings it to schema %d when it starts, and keeps this file as %s.schema%[1]d", report.Schema, store.NewestSchema, filepath.Base(c.State))
 	}
 	if report.Stale {
 		k.warn(c.State, "one of its first two pages is damaged, as a power cut can leave it; if there was none, the last change is missing")
