@@ -9,28 +9,28 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// maxClashes is how many clashes are told.
+// maxClashes is the number of clashes reported.
 const maxClashes = 20
 
-// Clash refuses v for file where it would give a machine to two slices: a sliver is
-// counted where its component_id is, and its provider knows its machine by the name
-// that the component had. So that name, with its provider, must not go to another
-// component_id while the sliver is there; nor that of an interface within its node.
-// The error is a *yamlfile.Error.
+// Clash returns an error if v would give one machine to two slices. A sliver is
+// counted at its component_id, but its provider knows the machine by the component's
+// former name. So while the sliver exists, that name must not move to another
+// component_id of the same provider, nor that of an interface within its node. The
+// error is a *yamlfile.Error for file.
 func Clash(v *Inventory, file string, slivers []am.Sliver) error {
 	var found []yamlfile.Problem
 	more := 0
-	told := make(map[string]bool)
+	noted := make(map[string]bool)
 	wrong := func(x *am.Sliver, what string, line int, name, id, old string) {
 		text := fmt.Sprintf("the %s name %s goes to %s, but it is the machine of a sliver of %s under %s; two could get it. Leave that name where it was until the sliver is gone", what, name, id, x.Slice, old)
 		switch {
-		case told[text]:
+		case noted[text]:
 		case len(found) == maxClashes:
 			more++
 		default:
 			found = append(found, yamlfile.Problem{File: file, Line: line, Msg: text})
 		}
-		told[text] = true
+		noted[text] = true
 	}
 	for i := range slivers {
 		x := &slivers[i]
@@ -59,8 +59,8 @@ func Clash(v *Inventory, file string, slivers []am.Sliver) error {
 	return &yamlfile.Error{Problems: found}
 }
 
-// Renames tells whether v gives a name that was has to another component_id.
-// Without that, what was promised while was is in force cannot clash with v.
+// Renames reports whether v gives a name in was to another component_id. If not,
+// slivers reserved under was cannot clash with v.
 func (v *Inventory) Renames(was *Inventory) bool {
 	return slices.ContainsFunc(v.Components, func(c *Component) bool {
 		old, ok := was.ComponentNamed(c.Name)

@@ -14,27 +14,27 @@ import (
 	"patchbay/inventory/nameset"
 )
 
-// Change says what a newer inventory has otherwise than an older one, for operators.
+// Change is a difference between two inventories, for operators.
 type Change struct {
 	// Kind is "component", "sliver type", "image" and the like, or "the site".
 	Kind string
-	// Names are those of which the same is to be said, at most twenty names and
-	// ranges such as pc1..pc12.
+	// Names are the things with this change: at most twenty names and ranges such as
+	// pc1..pc12.
 	Names []string `json:",omitempty"`
-	// Count is how many they are, and More how many others.
+	// Count is the number of these things, More that of further ones.
 	Count int
 	More  int `json:",omitempty"`
 	Text  string
 }
 
 const (
-	// maxNames is how many names and ranges of one change are told.
+	// maxNames is the number of names and ranges shown for one change.
 	maxNames = 20
-	// maxCounted is how many names are kept until then.
+	// maxCounted is the number of names collected before they are folded.
 	maxCounted = 10_000
 )
 
-// String is the change as one line.
+// String returns the change as one line.
 func (c Change) String() string {
 	head := c.Kind
 	switch {
@@ -53,37 +53,37 @@ func (c Change) String() string {
 	return head + ": " + c.Text
 }
 
-// Compare tells all that is otherwise in now than in was, what is alike in one
-// Change. What it means for slivers that are there, Meet tells.
+// Compare lists the differences between was and now; things with the same difference
+// share one Change.
 func Compare(was, now *Inventory) []Change {
 	d := &differences{places: map[[2]string]int{}}
 	d.components(was, now)
-	named(d, "sliver type", was.SliverTypes, now.SliverTypes, typeName, d.sliverType)
-	named(d, "image", was.Images, now.Images, imageName, func(name string, a, b *Image) {
+	compareNamed(d, "sliver type", was.SliverTypes, now.SliverTypes, typeName, d.sliverType)
+	compareNamed(d, "image", was.Images, now.Images, imageName, func(name string, a, b *Image) {
 		if *a != *b {
-			d.add("image", name, "is described otherwise")
+			d.add("image", name, "has another description")
 		}
 	})
-	named(d, "link", was.Links, now.Links, func(l *Link) string { return l.Name }, func(name string, a, b *Link) {
+	compareNamed(d, "link", was.Links, now.Links, func(l *Link) string { return l.Name }, func(name string, a, b *Link) {
 		if a.URN != b.URN || a.Type != b.Type || a.Capacity != b.Capacity {
-			d.add("link", name, "is described otherwise")
+			d.add("link", name, "has another description")
 		}
 	})
-	named(d, "shared VLAN", was.SharedVLANs, now.SharedVLANs, func(v *SharedVLAN) string { return v.Name }, func(name string, a, b *SharedVLAN) {
+	compareNamed(d, "shared VLAN", was.SharedVLANs, now.SharedVLANs, func(v *SharedVLAN) string { return v.Name }, func(name string, a, b *SharedVLAN) {
 		switch {
 		case a.Tag != b.Tag:
 			d.add("shared VLAN", name, fmt.Sprintf("its tag was %d and is %d", a.Tag, b.Tag))
 		case *a != *b:
-			d.add("shared VLAN", name, "is described otherwise")
+			d.add("shared VLAN", name, "has another description")
 		}
 	})
-	listed(d, "VLAN tag", was.VLANs, now.VLANs, strconv.Itoa)
-	listed(d, "public address", was.PublicAddresses, now.PublicAddresses, netip.Addr.String)
+	compareValues(d, "VLAN tag", was.VLANs, now.VLANs, strconv.Itoa)
+	compareValues(d, "public address", was.PublicAddresses, now.PublicAddresses, netip.Addr.String)
 	d.site(was, now)
-	return d.told()
+	return d.grouped()
 }
 
-// differences collects changes; those of one kind and text become one.
+// differences collects changes; those with the same kind and text become one.
 type differences struct {
 	all    []Change
 	places map[[2]string]int
@@ -107,8 +107,8 @@ func (d *differences) add(kind, name, text string) {
 	}
 }
 
-// told are the changes with their names as ranges.
-func (d *differences) told() []Change {
+// grouped returns the changes with their names as ranges.
+func (d *differences) grouped() []Change {
 	for i := range d.all {
 		c := &d.all[i]
 		if c.Names = nameset.Fold(c.Names); len(c.Names) > maxNames {
@@ -116,34 +116,34 @@ func (d *differences) told() []Change {
 			c.Names = c.Names[:maxNames]
 		}
 		if c.Count+c.More > 1 {
-			c.Text = ofSeveral(c.Text)
+			c.Text = plural(c.Text)
 		}
 	}
 	return d.all
 }
 
-// severals are texts about one thing, and the same about several.
-var severals = map[string]string{
-	"is new":                 "are new",
-	"is described otherwise": "are described otherwise",
-	"is no longer there":     "are no longer there",
-	"is no longer there; it is not advertised, and takes nothing new": "are no longer there; they are not advertised, and take nothing new",
-	"is drained; it takes nothing new":                                "are drained; they take nothing new",
-	"is no longer drained":                                            "are no longer drained",
-	"was exclusive and is shared":                                     "were exclusive and are shared",
-	"was shared and is exclusive":                                     "were shared and are exclusive",
+// pluralTexts maps texts about one thing to texts about several.
+var pluralTexts = map[string]string{
+	"is new":                  "are new",
+	"has another description": "have other descriptions",
+	"was removed":             "were removed",
+	"was removed; it is not advertised and accepts no slivers": "were removed; they are not advertised and accept no slivers",
+	"is drained; it accepts no slivers":                        "are drained; they accept no slivers",
+	"is no longer drained":                                     "are no longer drained",
+	"was exclusive and is shared":                              "were exclusive and are shared",
+	"was shared and is exclusive":                              "were shared and are exclusive",
 }
 
-// ofSeveral is a text about one thing, said of several.
-func ofSeveral(text string) string {
+// plural returns the plural of a text about one thing.
+func plural(text string) string {
 	if its, ok := strings.CutPrefix(text, "its "); ok {
 		return "their " + its
 	}
-	return cmp.Or(severals[text], text)
+	return cmp.Or(pluralTexts[text], text)
 }
 
-// named compares two lists of things with names; both is for those in both.
-func named[T any](d *differences, kind string, was, now []T, name func(T) string, both func(name string, a, b T)) {
+// compareNamed compares two lists of named things; it calls both for those in both lists.
+func compareNamed[T any](d *differences, kind string, was, now []T, name func(T) string, both func(name string, a, b T)) {
 	before := make(map[string]T, len(was))
 	for _, x := range was {
 		before[name(x)] = x
@@ -159,14 +159,14 @@ func named[T any](d *differences, kind string, was, now []T, name func(T) string
 	}
 	for _, x := range was {
 		if _, left := before[name(x)]; left {
-			d.add(kind, name(x), "is no longer there")
+			d.add(kind, name(x), "was removed")
 		}
 	}
 }
 
-// listed compares two lists of plain values.
-func listed[T comparable](d *differences, kind string, was, now []T, text func(T) string) {
-	named(d, kind, was, now, text, func(string, T, T) {})
+// compareValues compares two lists of plain values.
+func compareValues[T comparable](d *differences, kind string, was, now []T, text func(T) string) {
+	compareNamed(d, kind, was, now, text, func(string, T, T) {})
 }
 
 func (d *differences) components(was, now *Inventory) {
@@ -174,7 +174,7 @@ func (d *differences) components(was, now *Inventory) {
 	for _, c := range now.Components {
 		old, ok := was.Component(c.URN)
 		if !ok {
-			// The same to its provider, under another URN.
+			// The provider knows it by the same name, under another URN.
 			if old, ok = was.ComponentNamed(c.Name); ok {
 				if _, stays := now.Component(old.URN); stays || old.Provider != c.Provider {
 					ok = false
@@ -190,7 +190,7 @@ func (d *differences) components(was, now *Inventory) {
 	}
 	for _, c := range was.Components {
 		if !matched[c] {
-			d.add("component", c.Name, "is no longer there; it is not advertised, and takes nothing new")
+			d.add("component", c.Name, "was removed; it is not advertised and accepts no slivers")
 		}
 	}
 }
@@ -199,7 +199,7 @@ func (d *differences) component(a, b *Component) {
 	add := func(format string, args ...any) { d.add("component", b.Name, fmt.Sprintf(format, args...)) }
 	switch {
 	case !a.Drained && b.Drained:
-		add("is drained; it takes nothing new")
+		add("is drained; it accepts no slivers")
 	case a.Drained && !b.Drained:
 		add("is no longer drained")
 	}
@@ -225,38 +225,38 @@ func (d *differences) component(a, b *Component) {
 	texts("sliver types", keys(a.SliverTypes, typeName), keys(b.SliverTypes, typeName))
 	texts("hardware types", a.HardwareTypes, b.HardwareTypes)
 	if a.Provider != b.Provider {
-		add("its provider was %s and is %s; who made a sliver looks after it until it is gone", a.Provider, b.Provider)
+		add("its provider was %s and is %s; each sliver keeps the provider that made it", a.Provider, b.Provider)
 	}
-	if !same(a.Gateway, b.Gateway) {
-		add("its gateway is another; manifests tell of that one from now on")
+	if !isEqual(a.Gateway, b.Gateway) {
+		add("its gateway has changed, also in manifests")
 	}
-	if !same(a.Location, b.Location) {
-		add("its location is another")
+	if !isEqual(a.Location, b.Location) {
+		add("its location has changed")
 	}
 	if !slices.EqualFunc(a.Interfaces, b.Interfaces, func(a, b *Interface) bool {
 		return a.Name == b.Name && a.Role == b.Role && a.Capacity == b.Capacity && a.PublicIPv4 == b.PublicIPv4 && linkName(a) == linkName(b)
 	}) {
-		add("its interfaces are others")
+		add("its interfaces have changed")
 	}
 	if !maps.Equal(a.Settings, b.Settings) {
-		add("its settings are others")
+		add("its settings have changed")
 	}
 }
 
 func (d *differences) sliverType(name string, a, b *SliverType) {
 	add := func(format string, args ...any) { d.add("sliver type", name, fmt.Sprintf(format, args...)) }
 	if a.Needs != b.Needs {
-		add("its needs were %s and are %s; slivers that are there take what they took", amountText(a.Needs), amountText(b.Needs))
+		add("its needs were %s and are %s; existing slivers keep their amounts", amountText(a.Needs), amountText(b.Needs))
 	}
 	if !slices.Equal(keys(a.Images, imageName), keys(b.Images, imageName)) || a.DefaultImage != nil && b.DefaultImage != nil && a.DefaultImage.Name != b.DefaultImage.Name {
-		add("its images are others")
+		add("its images have changed")
 	}
 	if !slices.Equal(a.Aliases, b.Aliases) {
-		add("its aliases are others")
+		add("its aliases have changed")
 	}
 }
 
-// site compares what concerns the whole site.
+// site compares the settings of the whole site.
 func (d *differences) site(a, b *Inventory) {
 	for _, x := range []struct {
 		key      string
@@ -278,14 +278,14 @@ func (d *differences) site(a, b *Inventory) {
 		}
 	}
 	if !slices.Equal(a.HardwareTypes, b.HardwareTypes) {
-		d.add("the site", "", "the list of hardware types is another")
+		d.add("the site", "", "the list of hardware types has changed")
 	}
 	if !reflect.DeepEqual(a.Monitoring, b.Monitoring) {
-		d.add("the site", "", "monitoring is another")
+		d.add("the site", "", "monitoring has changed")
 	}
 }
 
-func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+func isEqual[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func typeName(t *SliverType) string { return t.Name }
 
@@ -305,7 +305,7 @@ func listText(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// amountText is such as "4 slots, 8192 MiB of memory"; "without limit" for nothing.
+// amountText formats an amount: "4 slots, 8192 MiB of memory"; "without limit" for zero.
 func amountText(a am.Amount) string {
 	var parts []string
 	for _, x := range []struct {

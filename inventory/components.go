@@ -14,7 +14,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// maxComponents and maxInterfaces stop a slip in a range from filling the memory.
+// maxComponents and maxInterfaces protect the memory from a mistyped range.
 const (
 	maxComponents = 1_000_000
 	maxInterfaces = 2_000_000
@@ -30,16 +30,16 @@ func (s *site) readComponents(n *yaml.Node) {
 	}
 }
 
-// entry is one entry of components: a component, or many alike.
+// entry is one entry of components: one component, or several equal ones.
 type entry struct {
 	Component
 	names []string
 	ports []port
-	// id, exclusive and capacity are where those are written; nil if nowhere.
+	// id, exclusive and capacity are the nodes of these keys; nil if they are missing.
 	id, exclusive, capacity *yaml.Node
 }
 
-// readComponent reads one entry, and adds its components if it is right.
+// readComponent reads one entry and adds its components if it has no mistakes.
 func (s *site) readComponent(item *yaml.Node) {
 	e := &entry{Component: Component{Provider: s.provider, Line: item.Line}}
 	bad := s.Mistakes()
@@ -55,11 +55,11 @@ func (s *site) readComponent(item *yaml.Node) {
 	}
 	if e.Exclusive {
 		e.Capacity = am.Amount{Slots: 1}
-	} else if !s.holds(item, e.names[0], &e.Component) {
+	} else if !s.checkCapacity(item, e.names[0], &e.Component) {
 		return
 	}
 	for _, name := range e.names {
-		s.add(item, name, e.Component, e.ports)
+		s.addComponent(item, name, e.Component, e.ports)
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *site) readField(e *entry, key string, n *yaml.Node) {
 		}
 	case "names":
 		for _, r := range s.names(n, key) {
-			e.names = append(e.names, s.spread(r, r == n)...)
+			e.names = append(e.names, s.expandRange(r, r == n)...)
 		}
 	case "component_id":
 		e.URN, e.id = s.urn(n, urn.Node), n
@@ -116,7 +116,7 @@ func (s *site) readTypes(e *entry, key string, n *yaml.Node) {
 	}
 }
 
-// checkEntry says what is missing in an entry, or does not go together.
+// checkEntry reports missing keys and keys that contradict each other.
 func (s *site) checkEntry(item *yaml.Node, e *entry) {
 	switch {
 	case len(e.names) == 0:
@@ -142,9 +142,9 @@ func (s *site) checkEntry(item *yaml.Node, e *entry) {
 	}
 }
 
-// holds checks that each sliver type of a shared component fits into it at
-// least once, and not without end.
-func (s *site) holds(n *yaml.Node, name string, c *Component) bool {
+// checkCapacity checks that each sliver type of a shared component fits at least once
+// and has a limit.
+func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 	for _, t := range c.SliverTypes {
 		switch am.Fits(c.Capacity, am.Amount{}, t.Needs, math.MaxInt64) {
 		case 0:
@@ -158,10 +158,10 @@ func (s *site) holds(n *yaml.Node, name string, c *Component) bool {
 	return true
 }
 
-func (s *site) add(n *yaml.Node, name string, c Component, ports []port) {
+func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []port) {
 	c.Index, c.Name = len(s.Components), name
 	if c.URN.IsZero() {
-		c.URN = s.named(n, urn.Node, name)
+		c.URN = s.urnOf(n, urn.Node, name)
 	}
 	key := c.URN.Key()
 	switch {
@@ -172,18 +172,18 @@ func (s *site) add(n *yaml.Node, name string, c Component, ports []port) {
 	default:
 		s.byURN[key], s.byName[name] = &c, &c
 		s.Components = append(s.Components, &c)
-		s.plug(&c, ports)
+		s.addInterfaces(&c, ports)
 	}
 }
 
-// like is what a range is often written like, by mistake; a single name may
-// rightly look like the second.
-var like = regexp.MustCompile(`^(\D*)(\d+)(?:-|–|:|\.\.\.|…)(\D*)(\d+)$`)
+// looksLikeRange matches texts that are probably a mistyped range; the second form can
+// also be a correct single name.
+var looksLikeRange = regexp.MustCompile(`^(\D*)(\d+)(?:-|–|:|\.\.\.|…)(\D*)(\d+)$`)
 
-// spread makes names of a range: pc1..pc20, or pc001..pc100. Other texts are
-// one name. Only says that n is all there is under names.
-func (s *site) spread(n *yaml.Node, only bool) []string {
-	if m := like.FindStringSubmatch(n.Value); m != nil && (m[1] == m[3] && m[1] != "" || m[3] == "" && only) {
+// expandRange returns the names of a range, pc1..pc20 or pc001..pc100, or the text as
+// one name. only says that n is the only entry under names.
+func (s *site) expandRange(n *yaml.Node, only bool) []string {
+	if m := looksLikeRange.FindStringSubmatch(n.Value); m != nil && (m[1] == m[3] && m[1] != "" || m[3] == "" && only) {
 		s.Wrong(n, "%q is one name; for a range write %s%s..%s%s, for one component write name: %s in an entry of its own", n.Value, m[1], m[2], m[1], m[4], n.Value)
 		return nil
 	}

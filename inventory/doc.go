@@ -11,15 +11,15 @@
 //	           ├── VLAN tags, shared VLANs, addresses of links, public addresses
 //	           └── policies: unknown images, exclusive use of shared components, …
 //
-// A file is taken whole or not at all: every mistake in it is reported at once
-// with its line and a remedy, and an unknown key is a mistake. Lists hold
-// entries with a name; no name is ever a key.
+// A file is accepted completely or not at all: all mistakes in it are reported with
+// their lines and remedies, and an unknown key is a mistake. Lists contain entries
+// with a name; no name is a key.
 //
-// Compare tells what a later inventory has otherwise, and Meet what an inventory means
-// for slivers that were promised by whatever other one.
+// Compare lists the differences between two inventories. Consequences lists what an
+// inventory means for existing slivers, under whatever inventory they were reserved.
 //
-// The package does not keep who holds what (am/binder does), starts no
-// provider (inventory/provider does) and writes no documents (rspec does).
+// The package does not record reservations (am/binder does), starts no provider
+// (inventory/provider does) and writes no documents (rspec does).
 //
 // It answers what the GENI RSpec v3 text says of components: component_id,
 // exclusive, sliver_type, disk_image, hardware_type, location, interface and link.
@@ -27,7 +27,7 @@
 // # Decisions
 //
 //   - changed component_id: the component is found by name and provider, so that no machine is
-//     offered twice. Manifests keep the old URN: [Meet].
+//     offered twice. Manifests keep the old URN: [Consequences].
 //   - held interface, tag or address that left the inventory: it does not count until it returns;
 //     start, check and reload warn: [Consequence].
 package inventory

@@ -45,7 +45,7 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 					s.Wrong(n, "public_ipv4 %s is among public_addresses, which go to nodes that ask; take it out there", p.PublicIPv4)
 				} else if other != "" {
 					s.Wrong(n, "public_ipv4 %s is that of another interface; give each its own", p.PublicIPv4)
-				} else if s.forHosts(n, "public_ipv4 ", p.PublicIPv4) {
+				} else if s.isUsableAddress(n, "public_ipv4 ", p.PublicIPv4) {
 					s.public[p.PublicIPv4] = "an interface"
 				}
 				p.single, p.what = n, key
@@ -72,12 +72,12 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 }
 
 // plug gives component c, which is complete, its interfaces.
-func (s *site) plug(c *Component, ports []port) {
+func (s *site) addInterfaces(c *Component, ports []port) {
 	for _, p := range ports {
 		i := p.Interface
 		i.Index, i.Component = len(s.Interfaces), c
 		if i.URN.IsZero() {
-			i.URN = s.named(p.at, urn.Interface, i.Name)
+			i.URN = s.urnOf(p.at, urn.Interface, i.Name)
 			i.URN.Name = c.URN.Name + ":" + i.URN.Name
 		}
 		key := i.URN.Key()

@@ -7,34 +7,33 @@ import (
 	"patchbay/am/urn"
 )
 
-// Choice is an answer to one of the site's policy questions.
+// Choice is the value of one of the site's policy keys.
 type Choice string
 
 // Choices.
 const (
-	// Refuse says no.
+	// Refuse refuses the request.
 	Refuse Choice = "refuse"
-	// UseDefault takes the sliver type's default image instead of an unknown one.
+	// UseDefault takes the sliver type's default image in place of an unknown one.
 	UseDefault Choice = "default"
-	// Grant lets a slice have a shared component for itself while no other slice
-	// is on it.
+	// Grant gives a slice exclusive use of a shared component that no other slice
+	// uses.
 	Grant Choice = "grant"
-	// Share has nodes that want a shared component alone share it all the same, with a
-	// notice.
+	// Share ignores exclusive="true" on a shared component, with a notice.
 	Share Choice = "share"
-	// Copy leaves what cannot be done in the manifest, with a notice.
+	// Copy ignores an unsupported element, with a notice, and keeps it in the manifest.
 	Copy Choice = "copy"
 	// InPercent and AsFraction are units: 1 per cent is "1" or "0.01".
 	InPercent  Choice = "percent"
 	AsFraction Choice = "fraction"
-	// Yes, No and Unknown answer whether nodes reach the network outside.
+	// Yes, No and Unknown say whether nodes reach the outside network.
 	Yes     Choice = "yes"
 	No      Choice = "no"
 	Unknown Choice = "unknown"
 )
 
-// Inventory is all that a site offers. It is immutable: whatever it points to
-// must only be read.
+// Inventory is everything that a site offers. It is immutable, including everything it
+// points to.
 type Inventory struct {
 	// Fingerprint is the SHA-256 of the text it was read from, in hexadecimal.
 	Fingerprint string
@@ -42,7 +41,7 @@ type Inventory struct {
 	Authority string
 	// Manager is this aggregate's own URN.
 	Manager urn.URN
-	// Managers are further URNs by which requests may call this aggregate.
+	// Managers are further URNs by which requests may name this aggregate.
 	Managers []urn.URN
 
 	// Components in the order of the file; Components[i].Index is i.
@@ -51,49 +50,48 @@ type Inventory struct {
 	Interfaces []*Interface
 	// SliverTypes in the order of the file; at least one.
 	SliverTypes []*SliverType
-	// DefaultSliverType is for nodes of a request that name none.
+	// DefaultSliverType is used for nodes that name no sliver type.
 	DefaultSliverType *SliverType
 	// Images in the order of the file.
 	Images []*Image
 	// HardwareTypes in the order of the file.
 	HardwareTypes []string
-	// LinkTypes are the kinds of link the site's providers can make; nil for any.
+	// LinkTypes are the types of link that the site's providers can make; nil for any.
 	LinkTypes []string
 	Gateways  []*Gateway
 	Locations []*Location
 	// Links are the physical links, in the order of the file; Links[i].Index is i.
 	Links []*Link
-	// VLANs are the tags, 1 to 4094, that links over physical links get; if it
-	// is empty they get none.
+	// VLANs are the tags, 1 to 4094, for links over physical links; without any,
+	// links get no tags.
 	VLANs []int
 	// SharedVLANs have tags outside VLANs.
 	SharedVLANs []*SharedVLAN
-	// LinkAddresses is the range from which interfaces of links get addresses
-	// that ask for none.
+	// LinkAddresses is the range from which interfaces without a requested address
+	// get one.
 	LinkAddresses netip.Prefix
-	// PublicAddresses are for nodes that ask for one.
+	// PublicAddresses are assigned to nodes that request one.
 	PublicAddresses []netip.Addr
 	// Monitoring is nil if the site offers none.
 	Monitoring *Monitoring
 
-	// UnknownImage is what to do with a disk image that the site does not have:
-	// Refuse or UseDefault.
+	// UnknownImage selects what happens with a disk image that the site does not
+	// have: Refuse or UseDefault.
 	UnknownImage Choice
-	// ExclusiveOnShared is what to do when a shared component is asked for
-	// exclusively: Grant, Share or Refuse.
+	// ExclusiveOnShared selects what happens when exclusive use of a shared component
+	// is requested: Grant, Share or Refuse.
 	ExclusiveOnShared Choice
-	// CrossLinks is what to do with a link between our nodes and another
+	// CrossLinks selects what happens with a link between our nodes and another
 	// aggregate's: Refuse, or Copy it into the manifest.
 	CrossLinks Choice
-	// LossUnit is the unit in which requests tell packet loss: InPercent or
-	// AsFraction.
+	// LossUnit is the unit of packet loss in requests: InPercent or AsFraction.
 	LossUnit Choice
-	// Outbound is whether nodes reach the network outside: Yes, No or Unknown.
-	// Experimenters are told what of a request No keeps from being done; nothing else
-	// depends on it.
+	// Outbound says whether nodes reach the outside network: Yes, No or Unknown. It
+	// is only used in messages: with No, experimenters learn which parts of a request
+	// cannot work.
 	Outbound Choice
-	// CleaningTime is how long a component is usually being cleaned after its
-	// last use. Experimenters are told so; nothing else depends on it.
+	// CleaningTime is the usual time to clean a component after use. It is only used
+	// in messages.
 	CleaningTime time.Duration
 
 	byURN    map[string]*Component
@@ -129,8 +127,8 @@ func (v *Inventory) SharedVLAN(name string) (*SharedVLAN, bool) {
 	return s, ok
 }
 
-// SliverType finds what a request calls name: first one of the site's own
-// names, then an alias, then the first alias pattern that matches.
+// SliverType finds the type for a name in a request: first among the site's own
+// names, then among aliases, then by the first matching alias pattern.
 func (v *Inventory) SliverType(name string) (*SliverType, bool) {
 	if t, ok := v.types[name]; ok {
 		return t, true
@@ -143,8 +141,8 @@ func (v *Inventory) SliverType(name string) (*SliverType, bool) {
 	return nil, false
 }
 
-// Image finds an image of the site by its name, URN or URL, whether or not a
-// sliver type offers it.
+// Image finds an image of the site by its name, URN or URL, whether or not a sliver
+// type offers it.
 func (v *Inventory) Image(name string) (*Image, bool) {
 	i, ok := v.images[imageKey(name)]
 	return i, ok

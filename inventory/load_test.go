@@ -346,7 +346,7 @@ func TestMistakes(t *testing.T) {
 func TestSlipsAreBounded(t *testing.T) {
 	many := "sliver_types: [{name: vm}]\nprovider: rack\ncomponents:\n" + strings.Repeat("  - {names: a1..a1000, exclusive: true}\n", 2)
 	_, err := Parse([]byte(many), "inv.yaml", "example.org")
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != 101 || lines[100] != "inv.yaml: and 900 more mistakes; mend these first" {
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 101 || lines[100] != "inv.yaml: and 900 more mistakes; fix these first" {
 		t.Errorf("%d lines, the last is %s", len(lines), lines[len(lines)-1])
 	}
 	wide := "sliver_types: [{name: vm}]\nprovider: rack\ncomponents:\n  - {name: b, exclusive: true, interfaces: [{name: e}]}\n" +

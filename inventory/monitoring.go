@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// metricID is what Fed4FIRE's monitoring extension takes for one.
+// metricID is the form of ids in Fed4FIRE's monitoring extension.
 var metricID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,49}$`)
 
 func (s *site) readMonitoring(n *yaml.Node) {

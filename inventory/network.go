@@ -30,8 +30,8 @@ func (s *site) readLinks(n *yaml.Node) {
 			s.Missing(item, "a link", "name")
 		case s.links[l.Name] != nil:
 			s.Wrong(item, "there are two links %q; rename one", l.Name)
-		default: // with other mistakes, too: it is there for those who name it
-			l.Index, l.URN = len(s.Links), s.named(item, urn.Link, l.Name)
+		default: // also with other mistakes, so that references to it are valid
+			l.Index, l.URN = len(s.Links), s.urnOf(item, urn.Link, l.Name)
 			if key := l.URN.Key(); s.linkURNs[key] {
 				s.Wrong(item, "there are two links %s; rename one", l.URN)
 			} else {
@@ -43,7 +43,7 @@ func (s *site) readLinks(n *yaml.Node) {
 	}
 }
 
-// maxTag is the greatest tag of a VLAN: 4095 is reserved.
+// maxTag is the largest usable VLAN tag: 4095 is reserved.
 const maxTag = 4094
 
 // readVLANs reads tags and ranges of tags.
@@ -108,18 +108,18 @@ func (s *site) readSharedVLANs(n *yaml.Node) {
 	}
 }
 
-// defaultLinkAddresses is the link_addresses of a file that has none.
+// defaultLinkAddresses is used when a file has no link_addresses.
 var defaultLinkAddresses = netip.MustParsePrefix("10.128.0.0/9")
 
-// unrouted are the networks that may be given to links: no node loses its way
-// to a real host by them.
-var unrouted = []netip.Prefix{
+// privateNetworks are the networks that links may use without hiding public hosts
+// from nodes.
+var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15"),
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
 }
 
-// readLinkAddresses wants at least one network of the size that links get, /24.
+// readLinkAddresses requires a network of at least the size that links get, /24.
 func (s *site) readLinkAddresses(n *yaml.Node) {
 	p, err := netip.ParsePrefix(n.Value)
 	switch {
@@ -133,7 +133,7 @@ func (s *site) readLinkAddresses(n *yaml.Node) {
 		s.Wrong(n, "link_addresses %s is too small, for a link gets a /24 or more; write a network of at most 24 bits, such as %s", p, defaultLinkAddresses)
 		return
 	}
-	for _, private := range unrouted {
+	for _, private := range privateNetworks {
 		if private.Bits() <= p.Bits() && private.Contains(p.Addr()) {
 			s.LinkAddresses = p
 			return
@@ -142,17 +142,17 @@ func (s *site) readLinkAddresses(n *yaml.Node) {
 	s.Wrong(n, "link_addresses %s has public addresses, and nodes would lose their way to them; write a private network such as %s", p, defaultLinkAddresses)
 }
 
-// maxAddresses stops a slip in a range from filling the memory.
+// maxAddresses protects the memory from a mistyped range.
 const maxAddresses = 1 << 16
 
-// reserved are addresses by which no node is reached.
+// reserved are addresses that no node can have.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
 }
 
-// forHosts checks that a node of its own can have a, and that no link gives it
-// to another.
-func (s *site) forHosts(n *yaml.Node, what string, a netip.Addr) bool {
+// isUsableAddress reports whether a node can have the address a, outside the
+// addresses of links.
+func (s *site) isUsableAddress(n *yaml.Node, what string, a netip.Addr) bool {
 	for _, p := range reserved {
 		if p.Contains(a) {
 			s.Wrong(n, "%s%s is in %s, by which no node is reached; take it out", what, a, p)
@@ -188,7 +188,7 @@ func (s *site) readPublicAddresses(n *yaml.Node) {
 				s.Wrong(item, "public_addresses: %s is here twice; drop one", a)
 				break
 			}
-			if !s.forHosts(item, "public_addresses: ", a) {
+			if !s.isUsableAddress(item, "public_addresses: ", a) {
 				break
 			}
 			s.public[a] = "public_addresses"

@@ -11,10 +11,10 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// reader adds what only inventories hold: names, sizes and rates.
+// reader adds types of values that only inventories have: names, sizes and rates.
 type reader struct{ yamlfile.Reader }
 
-// name is a text that requests refer to: it has no blanks.
+// name reads a text without blanks, so that requests can refer to it.
 func (r *reader) name(n *yaml.Node, what string) string {
 	t := r.Text(n, what)
 	if words := strings.Fields(t); len(words) > 1 || len(words) == 1 && words[0] != t {
@@ -24,7 +24,7 @@ func (r *reader) name(n *yaml.Node, what string) string {
 	return t
 }
 
-// names is a list of names; a single one is a list of one.
+// names reads a list of names; a single one is a list of one.
 func (r *reader) names(n *yaml.Node, what string) []*yaml.Node {
 	return slices.DeleteFunc(r.Texts(n, what), func(n *yaml.Node) bool { return r.name(n, what) == "" })
 }
@@ -37,12 +37,12 @@ func (r *reader) flag(n *yaml.Node, what string) bool {
 	return n.Value == "true"
 }
 
-// maxRate is the greatest capacity of a link, in kbit/s: one Pbit/s, so that
-// sums of what is held never overflow.
+// maxRate is the largest capacity of a link, in kbit/s: one Pbit/s, so that sums of
+// reservations never overflow.
 const maxRate = 1_000_000_000_000
 
-// rate reads a capacity: kbit/s, or bits per second with k, M, G or T, which
-// are powers of 1000 as everywhere in networks.
+// rate reads a capacity: kbit/s, or bits per second with k, M, G or T, which are powers
+// of 1000 as usual in networks.
 func (r *reader) rate(n *yaml.Node, what string) int64 {
 	number, unit := n.Value, 1.0
 	if i := strings.LastIndexAny(number, "0123456789") + 1; i < len(number) {

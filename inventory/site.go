@@ -15,7 +15,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// DefaultCleaningTime is the cleaning_time of a file that has none.
+// DefaultCleaningTime is used when a file has no cleaning_time.
 const DefaultCleaningTime = time.Minute
 
 var siteKeys = []string{
@@ -24,25 +24,25 @@ var siteKeys = []string{
 	"hardware_types", "locations", "gateways", "images", "sliver_types", "links", "components",
 }
 
-// site is an inventory while it is being read.
+// site is an inventory that is being read.
 type site struct {
 	reader
 	*Inventory
-	provider  string // of components that name none
+	provider  string // of components without a provider of their own
 	hardware  map[string]bool
 	locations map[string]*Location
 	gateways  map[string]*Gateway
 	links     map[string]*Link
-	linkURNs  map[string]bool       // by their keys
-	tags      map[int]string        // who has a tag: vlans, or the name of a shared VLAN
-	public    map[netip.Addr]string // who has an address: public_addresses, or an interface
+	linkURNs  map[string]bool       // keys of URNs
+	tags      map[int]string        // tag → its user: vlans, or the name of a shared VLAN
+	public    map[netip.Addr]string // address → its user: public_addresses, or an interface
 }
 
-// maxFile is the length of an inventory file in bytes, at most.
+// maxFile is the maximal size of an inventory file in bytes.
 const maxFile = 64 << 20
 
-// Load reads an inventory file of the site authority. It must be a regular file of
-// at most 64 MiB. An error is what the file system says, or a *yamlfile.Error.
+// Load reads an inventory file of the site authority. It must be a regular file of at
+// most 64 MiB. It fails with an error of the file system or a *yamlfile.Error.
 func Load(file, authority string) (*Inventory, error) {
 	text, err := yamlfile.Load(file, maxFile)
 	if err != nil {
@@ -51,8 +51,8 @@ func Load(file, authority string) (*Inventory, error) {
 	return Parse(text, file, authority)
 }
 
-// Parse reads an inventory from text; file is its name in messages. The error
-// is a *yamlfile.Error.
+// Parse reads an inventory from text; file is its name in messages. It fails with a
+// *yamlfile.Error.
 func Parse(text []byte, file, authority string) (*Inventory, error) {
 	s := &site{
 		reader: reader{yamlfile.Reader{File: file}},
@@ -86,7 +86,7 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 	if !urn.ValidAuthority(authority) {
 		s.Wrong(nil, "the authority %q cannot stand in a URN; use a domain name", authority)
 	} else if doc := s.Document(text); doc != nil {
-		s.read(doc.Content[0])
+		s.readSections(doc.Content[0])
 	}
 	if err := s.Err(); err != nil {
 		return nil, err
@@ -94,9 +94,9 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 	return s.Inventory, nil
 }
 
-// read takes the sections in the order in which they refer to each other,
+// readSections reads the sections in the order in which they refer to each other,
 // whatever their order in the file.
-func (s *site) read(top *yaml.Node) {
+func (s *site) readSections(top *yaml.Node) {
 	if yamlfile.IsNull(top) {
 		s.Wrong(nil, "the inventory is empty; it needs at least sliver_types and components")
 		return
@@ -216,7 +216,7 @@ func (s *site) readLocations(n *yaml.Node) {
 	}
 }
 
-// degrees checks a coordinate and keeps its spelling.
+// degrees checks a coordinate and returns it as written.
 func (s *site) degrees(n *yaml.Node, what string, limit float64) string {
 	if f, err := strconv.ParseFloat(n.Value, 64); err != nil || !(f >= -limit && f <= limit) {
 		s.Wrong(n, "%s must be decimal degrees from -%g to %g", what, limit, limit)

@@ -8,14 +8,13 @@ import (
 	"patchbay/am/urn"
 )
 
-// SliverType is a kind of sliver: what it is called, what it takes of a
-// component, and what can run on it.
+// SliverType is a type of sliver: its names, the capacity that it needs, and its
+// images.
 type SliverType struct {
 	Name string
-	// Aliases are names that requests written for other sites use; * and ? are
-	// wildcards.
+	// Aliases are the names in requests for other sites; * and ? are wildcards.
 	Aliases []string
-	// Needs is what one sliver takes of a component's capacity.
+	// Needs is the part of a component's capacity that one sliver uses.
 	Needs  am.Amount
 	Images []*Image
 	// DefaultImage is nil only if there are no Images.
@@ -39,11 +38,11 @@ type Image struct {
 	// Version of the operating system.
 	Version     string
 	Description string
-	// URL is where the image can be had; empty if it is not public.
+	// URL is where the image can be downloaded; empty if it is not public.
 	URL string
 }
 
-// imageKey is what an image is found by: URNs compare as URNs, all else as text.
+// imageKey returns the key under which an image is found: that of a URN, or the text.
 func imageKey(name string) string {
 	if u, err := urn.Parse(name); err == nil {
 		return u.Key()
@@ -59,8 +58,8 @@ type pattern struct {
 
 func hasWildcard(alias string) bool { return strings.ContainsAny(alias, "*?") }
 
-// compile makes an expression of an alias; unlike path.Match its * crosses
-// slashes, because sliver types are URLs at some sites.
+// compile returns the expression of an alias. Unlike in path.Match, * matches slashes,
+// because sliver types are URLs at some sites.
 func compile(alias string) *regexp.Regexp {
 	e := regexp.QuoteMeta(alias)
 	e = strings.ReplaceAll(e, `\*`, `.*`)

@@ -37,16 +37,16 @@ func (s *site) readImages(n *yaml.Node) {
 			continue
 		}
 		if i.URN.IsZero() {
-			i.URN = s.named(item, urn.Image, i.Name)
+			i.URN = s.urnOf(item, urn.Image, i.Name)
 		}
-		if s.index(item, s.images, i) {
+		if s.indexImage(item, s.images, i) {
 			s.Images = append(s.Images, i)
 		}
 	}
 }
 
-// index enters an image under all it may be asked by.
-func (s *site) index(n *yaml.Node, m map[string]*Image, i *Image) bool {
+// indexImage adds an image to m under its name, URN and URL. It reports whether none was used before.
+func (s *site) indexImage(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	for _, k := range []string{imageKey(i.Name), i.URN.Key(), i.URL} {
 		if other := m[k]; k != "" && other != nil && other != i {
 			s.Wrong(n, "image %s is also image %s; give them different names, URNs and URLs", i.Name, other.Name)
@@ -59,9 +59,8 @@ func (s *site) index(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	return true
 }
 
-// named makes the URN of a thing of this site from its name, or takes the name
-// if that is a URN itself.
-func (s *site) named(n *yaml.Node, kind, name string) urn.URN {
+// urnOf returns the URN of a named thing of this site; name may be a URN itself.
+func (s *site) urnOf(n *yaml.Node, kind, name string) urn.URN {
 	if strings.HasPrefix(strings.ToLower(name), "urn:") {
 		return s.urn(&yaml.Node{Kind: yaml.ScalarNode, Value: name, Line: n.Line}, kind)
 	}
@@ -118,7 +117,7 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 			t.Needs = s.amount(n, "needs", t.Needs)
 		case "images":
 			for _, name := range s.Texts(n, "images") {
-				if i := s.image(name); i != nil && s.index(name, t.images, i) {
+				if i := s.image(name); i != nil && s.indexImage(name, t.images, i) {
 					t.Images = append(t.Images, i)
 				}
 			}
@@ -158,7 +157,7 @@ func (s *site) image(n *yaml.Node) *Image {
 	return i
 }
 
-// amount reads a quantity over the values in base.
+// amount reads a quantity; keys that are missing keep their values in base.
 func (s *site) amount(n *yaml.Node, what string, base am.Amount) am.Amount {
 	s.Fields(n, what, []string{"slots", "cores", "memory", "disk"}, func(key string, n *yaml.Node) {
 		switch key {
@@ -181,7 +180,7 @@ func (s *site) readDefaultSliverType(n *yaml.Node) {
 	}
 }
 
-// sliverType finds a type by its own name only: aliases are for requests.
+// sliverType finds a type by its own name only; aliases are for requests.
 func (s *site) sliverType(n *yaml.Node) *SliverType {
 	if t := s.types[n.Value]; t != nil && t.Name == n.Value {
 		return t

@@ -107,7 +107,7 @@ func BenchmarkMeet(b *testing.B) {
 		if changes := inventory.Compare(was, now); len(changes) != 1 {
 			b.Fatal(changes)
 		}
-		if all := inventory.Meet(now, slivers); len(all) != 10_000 {
+		if all := inventory.Consequences(now, slivers); len(all) != 10_000 {
 			b.Fatal(len(all))
 		}
 	}

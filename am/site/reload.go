@@ -54,11 +54,11 @@ func (r *ReloadReport) compareSlivers(was, v *inventory.Inventory, s *store.Stor
 	if err != nil {
 		return err
 	}
-	all := inventory.Meet(v, slivers)
+	all := inventory.Consequences(v, slivers)
 	if was != nil {
 		type key struct{ what, text, slice string }
 		before := make(map[key]bool)
-		for _, c := range inventory.Meet(was, slivers) {
+		for _, c := range inventory.Consequences(was, slivers) {
 			before[key{c.What, c.Text, c.Slice}] = true
 		}
 		n := len(all)

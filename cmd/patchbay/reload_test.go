@@ -40,7 +40,7 @@ func TestHangupReloads(t *testing.T) {
 		}
 	}
 	edit(t, k.path("inventory.yaml"), "names: pc1..pc12", "names: pc1..pc12\n    drained: true")
-	hangUp("inventory read", "are drained; they take nothing new", "pc1: it is drained", "certificates were read again")
+	hangUp("inventory read", "are drained; they accept no slivers", "pc1: it is drained", "certificates were read again")
 	if err := os.Chmod(k.path("server-rsa-key.pem"), 0o644); err != nil {
 		t.Fatal(err)
 	}

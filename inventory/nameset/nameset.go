@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// maxLength is how long a range may be as it is written, in bytes: zeros in front
-// come back in each of its names.
+// maxLength is the maximal length of a range's text in bytes: leading zeros are repeated
+// in each of its names.
 const maxLength = 256
 
-// Range is a range of names as it was written. The zero Range has none.
+// Range is a range of names; the zero Range has none.
 type Range struct {
 	stem        string
 	first, many int
-	width       int // of numbers with zeros in front, else 0
+	width       int // of numbers with leading zeros, else 0
 }
 
 // Parse reads a range: pc1..pc20, pc1..20, or pc001..pc100. ok is false for a text
-// without two dots, which is one name. A range that makes no sense has no names.
+// without two dots, which is one name. An invalid range has no names.
 func Parse(text string) (r Range, ok bool) {
 	from, to, ok := strings.Cut(text, "..")
 	stem := strings.TrimRight(from, "0123456789")
@@ -39,11 +39,11 @@ func Parse(text string) (r Range, ok bool) {
 	return r, ok
 }
 
-// Len is how many names it has. Look at it before Names: some have more than any
-// memory holds.
+// Len returns the number of names. Check it before calling Names: a range can have more
+// names than fit in memory.
 func (r Range) Len() int { return r.many }
 
-// Names are those of the range, in order.
+// Names yields the names of the range, in order.
 func (r Range) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for n := range r.many {
@@ -54,8 +54,8 @@ func (r Range) Names() iter.Seq[string] {
 	}
 }
 
-// Fold writes names as short as Parse reads them: three and more that follow each
-// other are a range, unless their names are too long for one.
+// Fold shortens a list of names: three or more consecutive ones become a range, unless
+// its text would be too long.
 func Fold(names []string) (written []string) {
 	for i := 0; i < len(names); {
 		stem, n, width := numbered(names[i])
@@ -74,8 +74,8 @@ func Fold(names []string) (written []string) {
 	return written
 }
 
-// numbered takes the number from the end of a name; width is that of one with
-// zeros in front, else 0. Without a number the stem is the whole name.
+// numbered splits a name into its stem and number; width is that of a number with
+// leading zeros, else 0. Without a number the stem is the whole name.
 func numbered(name string) (stem string, n, width int) {
 	stem = strings.TrimRight(name, "0123456789")
 	digits := name[len(stem):]

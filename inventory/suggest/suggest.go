@@ -1,11 +1,11 @@
 // Package suggest finds the word that was probably meant, for hints in messages.
-// It knows nothing else, so that even the smallest program can afford it.
+// It has no dependencies, so that small programs can use it.
 package suggest
 
 import "strings"
 
-// Word is the word of have that was most likely meant by want, or "" if
-// none is near: at most one letter differs or a third of them, or only the case.
+// Word returns the word of have that is most similar to want, or "" if none is. At most
+// one letter or a third of the letters may differ; letter case does not count.
 func Word(want string, have []string) string {
 	best, least := "", max(2, len(want)/3+1)
 	for _, h := range have {
@@ -22,7 +22,7 @@ func Word(want string, have []string) string {
 	return best
 }
 
-// distance counts the letters to insert, drop, replace or swap with their
+// distance returns the number of letters to insert, drop, replace or swap with their
 // neighbour to get from a to b.
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)

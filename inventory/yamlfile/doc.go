@@ -1,17 +1,17 @@
 // Package yamlfile reads the YAML files of operators strictly, and reports every
-// mistake with its line. Load takes the text of a file, a Reader walks it.
+// mistake with its line. Load reads the text of a file, and a Reader walks through it.
 //
-//	file ── Load ──> text ── Reader.Document ──> *yaml.Node ── Fields, Items, Text … ──> what the caller makes of it
+//	file ── Load ──> text ── Reader.Document ──> *yaml.Node ── Fields, Items, Text … ──> the caller's values
 //	                           │
 //	                           └── Wrong, Err ──> *Error ──< Problem: file, line, what is wrong, the remedy
 //
-// It is strict where YAML is not: a key that means nothing is a mistake, and the
-// nearest one that does is told; so is a key that comes twice, a second document, and
-// a value of another kind. All mistakes are told at once, by line; a value that is
-// wrong reads as zero, so that the walk goes on.
+// It is stricter than YAML. Mistakes are unknown keys, for which it suggests the most
+// similar known one, duplicate keys, a second document, and values of another type.
+// All mistakes are reported together, by line. A wrong value reads as zero, so that
+// reading can continue.
 //
-// It exists so that all such files are read alike, with the same words for the
-// same slip. What keys there are, what they mean, and how many entries are too many
-// is known by whoever reads: it embeds a Reader and adds what only it understands.
-// A walk goes only as deep as its caller does, so aliases of aliases do no harm.
+// All such files share this package, and so the same messages for the same mistakes.
+// The caller defines the keys, their meaning and the number of entries: it embeds a
+// Reader and adds its own types. A walk goes only as deep as its caller does, so
+// recursive aliases do no harm.
 package yamlfile

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Document is the file's only document, with one node in it; that of a text with
-// nothing but comments holds a null. It is nil where something is wrong.
+// Document returns the only document in the text, with one node in it; a null for a
+// text without content. It returns nil after a mistake.
 func (r *Reader) Document(text []byte) *yaml.Node {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
@@ -33,12 +33,12 @@ func (r *Reader) Document(text []byte) *yaml.Node {
 	return nil
 }
 
-// searched is the size in bytes up to which a file that is not YAML is read
-// again and again to find out where.
+// searched is the size in bytes up to which invalid YAML is parsed repeatedly to find
+// the line.
 const searched = 1 << 20
 
-// notYAML notes where the text stops being YAML. The mistake itself may be
-// further down, where a bracket or a quote was not closed.
+// notYAML records where the text stops being YAML. The mistake itself may be later,
+// such as a bracket or quote that is not closed.
 func (r *Reader) notYAML(text []byte, err error) {
 	cause, at := strings.TrimPrefix(err.Error(), "yaml: "), &yaml.Node{}
 	if rest, ok := strings.CutPrefix(cause, "line "); ok {
@@ -57,12 +57,11 @@ func (r *Reader) notYAML(text []byte, err error) {
 	r.Wrong(at, "at or after line %d this is not YAML: %s; %s", at.Line, cause, Remedy(cause))
 }
 
-// firstBad is a line up to which the text is YAML and with which it is not,
-// counted from 1. The line that the YAML reader tells is often that of the
-// entry around.
+// firstBad returns the first line, counted from 1, with which the text is no longer
+// YAML. The line in the YAML reader's message is often that of the enclosing entry.
 func firstBad(text []byte) int {
 	lines := bytes.SplitAfter(text, []byte{'\n'})
-	good, bad, size := 0, len(lines), 0 // lines[:good] is YAML, of size bytes; lines[:bad] is not
+	good, bad, size := 0, len(lines), 0 // lines[:good] is valid YAML of size bytes; lines[:bad] is not
 	for bad-good > 1 {
 		middle, more := (good+bad)/2, 0
 		for _, l := range lines[good:middle] {
@@ -87,7 +86,7 @@ func isYAML(text []byte) bool {
 	}
 }
 
-// Remedy is what to look for when the YAML reader complains so.
+// Remedy returns what to look for after such a message of the YAML reader.
 func Remedy(cause string) string {
 	switch {
 	case strings.Contains(cause, "mapping values"):

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Load reads a regular file of at most limit bytes, a multiple of 1 MiB. It waits for
-// nobody who writes into a pipe. The error is what the file system says, or an
-// *Error; a link to what is not there is no absent file.
+// Load reads a regular file of at most limit bytes, a multiple of 1 MiB. It does not
+// block on a pipe. It fails with an error of the file system or an *Error. A dangling
+// symbolic link is an error of its own, not a missing file.
 func Load(file string, limit int64) ([]byte, error) {
 	wrong := func(format string, args ...any) error {
 		return &Error{[]Problem{{File: file, Msg: fmt.Sprintf(format, args...)}}}

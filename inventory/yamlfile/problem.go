@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// maxProblems keeps a slip that is repeated, such as in a long range, readable.
+// maxProblems keeps the report of a repeated mistake, such as in a long range, readable.
 const maxProblems = 100
 
 // Problem is one mistake in a file.
 type Problem struct {
 	File string
-	Line int // 0: the file as a whole
+	Line int // 0 for the whole file
 	Msg  string
 }
 
@@ -24,8 +24,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Msg)
 }
 
-// Error says all that is wrong with a file, at least one thing, in the order of its
-// lines.
+// Error is all mistakes in a file, at least one, in the order of lines.
 type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string {
@@ -36,8 +35,8 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err is nil or an *Error with the mistakes so far: the first hundred by line, and
-// how many more there are.
+// Err returns nil or an *Error with the first hundred mistakes by line and the number of
+// further ones.
 func (r *Reader) Err() error {
 	if len(r.problems) == 0 {
 		return nil
@@ -45,7 +44,7 @@ func (r *Reader) Err() error {
 	all := slices.Clone(r.problems)
 	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	if more := len(all) - maxProblems; more > 0 {
-		all = append(all[:maxProblems:maxProblems], Problem{r.File, 0, fmt.Sprintf("and %d more mistakes; mend these first", more)})
+		all = append(all[:maxProblems:maxProblems], Problem{r.File, 0, fmt.Sprintf("and %d more mistakes; fix these first", more)})
 	}
 	return &Error{all}
 }

@@ -12,14 +12,14 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// Reader walks a parsed file and collects every mistake with its line.
+// Reader walks through a parsed file and collects every mistake with its line.
 type Reader struct {
 	// File is its name in messages.
 	File     string
 	problems []Problem
 }
 
-// Wrong notes a mistake at n; nil is the file as a whole.
+// Wrong records a mistake at n; nil is the whole file.
 func (r *Reader) Wrong(n *yaml.Node, format string, args ...any) {
 	line := 0
 	if n != nil {
@@ -28,16 +28,16 @@ func (r *Reader) Wrong(n *yaml.Node, format string, args ...any) {
 	r.problems = append(r.problems, Problem{r.File, line, fmt.Sprintf(format, args...)})
 }
 
-// Mistakes counts those so far: what has raised it is not to be believed.
+// Mistakes returns the number of mistakes so far. If it has grown, do not use the value just read.
 func (r *Reader) Mistakes() int { return len(r.problems) }
 
-// Missing notes that an entry lacks a key that it needs.
+// Missing records that an entry lacks a required key.
 func (r *Reader) Missing(n *yaml.Node, what, key string) {
 	r.Wrong(n, "%s has no %s; add one", what, key)
 }
 
-// Unknown notes that n names something that is not among have. A hint is looked for
-// among the first thousand only.
+// Unknown records that n names something that is not in have. It searches only the
+// first thousand for a suggestion.
 func (r *Reader) Unknown(n *yaml.Node, what string, have []string) {
 	const searched = 1000
 	switch near := suggest.Word(n.Value, have[:min(len(have), searched)]); {
@@ -50,8 +50,8 @@ func (r *Reader) Unknown(n *yaml.Node, what string, have []string) {
 	}
 }
 
-// Fields calls f for each key of a mapping, with what stands under it. Keys that are
-// not among keys, that come twice, or that are aliases are mistakes.
+// Fields calls f for each key of a mapping, with its value. Unknown keys, duplicate
+// keys and aliases as keys are mistakes.
 func (r *Reader) Fields(n *yaml.Node, what string, keys []string, f func(key string, value *yaml.Node)) {
 	n = Deref(n)
 	if n.Kind != yaml.MappingNode {
@@ -78,8 +78,8 @@ func (r *Reader) Fields(n *yaml.Node, what string, keys []string, f func(key str
 	}
 }
 
-// Key tells whether k, a key of what, is written out. Else it is a mistake: who edits
-// the file looks for keys by their words.
+// Key reports whether k, a key of what, is plain text. Anything else is a mistake,
+// because operators search files for the words of keys.
 func (r *Reader) Key(k *yaml.Node, what string) bool {
 	switch k.Kind {
 	case yaml.ScalarNode:
@@ -92,8 +92,8 @@ func (r *Reader) Key(k *yaml.Node, what string) bool {
 	return false
 }
 
-// Items are the entries of a list as they stand, aliases among them; nothing at all
-// is an empty list.
+// Items returns the entries of a list, with aliases unresolved; a missing value is an
+// empty list.
 func (r *Reader) Items(n *yaml.Node, what string) []*yaml.Node {
 	n = Deref(n)
 	if IsNull(n) {
@@ -106,7 +106,7 @@ func (r *Reader) Items(n *yaml.Node, what string) []*yaml.Node {
 	return n.Content
 }
 
-// OneOrMore is Items where a single value is a list of one.
+// OneOrMore is Items, but accepts a single value as a list of one.
 func (r *Reader) OneOrMore(n *yaml.Node, what string) []*yaml.Node {
 	if n = Deref(n); n.Kind == yaml.ScalarNode && !IsNull(n) {
 		return []*yaml.Node{n}
@@ -114,7 +114,7 @@ func (r *Reader) OneOrMore(n *yaml.Node, what string) []*yaml.Node {
 	return r.Items(n, what)
 }
 
-// Texts is a list of texts; a single text is a list of one.
+// Texts reads a list of texts; a single text is a list of one.
 func (r *Reader) Texts(n *yaml.Node, what string) []*yaml.Node {
 	var list []*yaml.Node
 	for _, item := range r.OneOrMore(n, what) {
@@ -125,7 +125,7 @@ func (r *Reader) Texts(n *yaml.Node, what string) []*yaml.Node {
 	return list
 }
 
-// Text is a scalar as it is written, in one line; it is empty only by mistake.
+// Text reads a scalar as written, in one line; it is empty only after a mistake.
 func (r *Reader) Text(n *yaml.Node, what string) string {
 	n = Deref(n)
 	switch {
@@ -139,7 +139,7 @@ func (r *Reader) Text(n *yaml.Node, what string) string {
 	return ""
 }
 
-// Whole is a whole number from 0 to 2147483647.
+// Whole reads a whole number from 0 to 2147483647.
 func (r *Reader) Whole(n *yaml.Node, what string) int64 {
 	n = Deref(n)
 	i, err := strconv.ParseInt(n.Value, 10, 64)
@@ -173,7 +173,7 @@ func (r *Reader) Size(n *yaml.Node, what string) int64 {
 	return i * unit
 }
 
-// Choice is one of words, at least two; what is none of them reads as the first.
+// Choice reads one of at least two words; anything else is a mistake and reads as the first.
 func Choice[T ~string](r *Reader, n *yaml.Node, what string, words ...T) T {
 	if n = Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(words, T(n.Value)) {
 		return T(n.Value)
@@ -198,10 +198,10 @@ func Few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// IsNull tells whether nothing stands there.
+// IsNull reports whether a value is missing.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// Deref is what an alias stands for, or n itself.
+// Deref returns the target of an alias, or n itself.
 func Deref(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias

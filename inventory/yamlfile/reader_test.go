@@ -140,7 +140,7 @@ func TestMistakesAreBoundedAndByLine(t *testing.T) {
 		r.Wrong(&yaml.Node{Line: 150 - i}, "slip")
 	}
 	err, ok := errors.AsType[*Error](r.Err())
-	if !ok || len(err.Problems) != 101 || err.Problems[0].Line != 1 || err.Problems[99].Line != 100 || err.Problems[100] != (Problem{"b.yaml", 0, "and 50 more mistakes; mend these first"}) {
+	if !ok || len(err.Problems) != 101 || err.Problems[0].Line != 1 || err.Problems[99].Line != 100 || err.Problems[100] != (Problem{"b.yaml", 0, "and 50 more mistakes; fix these first"}) {
 		t.Errorf("%v", err)
 	}
 	if r.Mistakes() != 150 {
