@@ -11,15 +11,15 @@ var groups = []*cobra.Group{
 	{ID: "documents", Title: "Documents:"},
 }
 
-// commandHelp is what help says of a command beside its description.
+// commandHelp is the help group and the examples of a command.
 type commandHelp struct{ group, example string }
 
-// helps has the group and the examples of each command, by its name.
+// helps has the help of each command, by its name.
 var helps = map[string]commandHelp{
 	"up": {"experimenter", `  patchbay up --example          # two nodes on a LAN, on this host
-  patchbay up lan.xml            # what lan.xml asks for
-  patchbay up lan.xml --for 3d        # and keep it for three days
-  patchbay up lan.xml --slice robots  # in the slice robots, beside others
+  patchbay up lan.xml            # the nodes of lan.xml
+  patchbay up lan.xml --for 3d        # keep them for three days
+  patchbay up lan.xml --slice robots  # in the slice robots
   patchbay up --print-example >lan.xml`},
 	"ssh": {"experimenter", `  patchbay ssh server
   patchbay ssh server hostname
@@ -31,8 +31,8 @@ var helps = map[string]commandHelp{
   patchbay extend robots 3d
   patchbay extend robots 2026-12-24T18:00:00Z`},
 	"down": {"experimenter", `  patchbay down               # the experiments that "patchbay status" shows
-  patchbay down robots        # this one
-  patchbay down --all    # and the site that "patchbay up" made`},
+  patchbay down robots        # only this one
+  patchbay down --all    # also the site that "patchbay up" created`},
 	"call": {"experimenter", `  patchbay call --user alice GetVersion
   patchbay call --user alice --slice first Allocate request.xml
   patchbay call --user alice --slice first Provision --wait
@@ -106,12 +106,12 @@ var helps = map[string]commandHelp{
   patchbay draw --svg request.svg request.xml`},
 }
 
-const patternsLong = `How commands that list take a PATTERN and a TIME.
+const patternsLong = `The syntax of PATTERN and TIME in commands that list.
 
-A PATTERN is a name or a URN, in which * stands for any text and ? for one
-character. A name without them that does not exist is an error. Separate several
-by spaces or commas. Components may be ranges such as pc1..pc4. Slivers are named
-SLICE/CLIENT_ID.
+A PATTERN is a name or a URN, in which * stands for any text and ? for one character. A
+name without them that does not exist is an error. Separate several patterns by spaces or
+commas. Components may be ranges such as pc1..pc4. Slivers are named SLICE/CLIENT_ID.
 
-A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a while from now such
-as 2h or 3d; for --since and --until it is a while ago. All times are printed in UTC.`
+A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a duration from now such as
+2h or 3d; for --since, --from and --until of lists it is a duration ago. All times are
+printed in UTC.`

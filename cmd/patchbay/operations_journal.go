@@ -11,18 +11,16 @@ import (
 	"patchbay/am/operate"
 )
 
-const journalLong = `List what was done, by whom, to which slice: the calls that changed something, what
-the aggregate did itself (lease over, gave up, lost), and what operators did. The
-latest 100 entries are listed, the latest one last; --limit asks for more. The
-argument means slices.
+const journalLong = `List changes with time, user and slice: calls that changed something, changes by the
+aggregate (lease over, gave up, lost), and commands of operators. It lists the latest 100
+entries, the latest last; --limit sets another number. The argument selects slices.
 
-The journal is a part of the store; the audit beside it is for those who have to
-answer for an address, see who.` + listLong
+The journal is in the database. To find the user of an IP address, see patchbay who.` + listLong
 
-// journalEvents says what events are called, to those who find none.
-const journalEvents = `Events are called as the calls: Allocate, Provision, Renew, Delete, Shutdown, geni_start;
-or lease over, done, gave up, lost, drift; or as the commands: thaw, drain, undrain,
-lockdown, maintenance, restore. What release gives back is called Delete.`
+// journalEvents explains the names of events when none was found.
+const journalEvents = `Events are named after calls (Allocate, Provision, Renew, Delete, Shutdown, geni_start),
+lease over, done, gave up, lost or drift, and after commands (thaw, drain, undrain,
+lockdown, maintenance, restore). The event of release is Delete.`
 
 type journalOptions struct{ listOptions }
 
@@ -32,8 +30,8 @@ func (o *journalOptions) AddFlags(fs *pflag.FlagSet) {
 	o.argument = &o.filter.Slice
 	o.addPattern(fs, &o.filter.Slice, "slice", "the slice, as the argument")
 	o.addPattern(fs, &o.filter.Sliver, "sliver", "the URN of a sliver")
-	o.addPattern(fs, &o.filter.User, "user", "who did it, or of an operator")
-	o.addPattern(fs, &o.filter.State, "event", "what was done, such as Allocate or thaw")
+	o.addPattern(fs, &o.filter.User, "user", "the user or operator that did it")
+	o.addPattern(fs, &o.filter.State, "event", "the event, such as Allocate or thaw")
 	o.addSpan(fs)
 }
 

@@ -15,10 +15,10 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// listOptions are what all lists have in common.
+// listOptions are the options that all lists share.
 type listOptions struct {
 	site   siteFlag
-	what   string
+	list   string // its name at the server
 	JSON   bool
 	Wide   bool
 	URNs   bool
@@ -26,37 +26,39 @@ type listOptions struct {
 
 	filter                   operate.Filter
 	since, until, endsBefore string
-	argument                 *string  // what the argument is a pattern of
-	word                     string   // the flag of filter.State
-	states                   []string // the words of filter.State; nil for any
+	argument                 *string  // the pattern that the argument gives
+	stateFlagName            string   // the flag of filter.State
+	states                   []string // the values of filter.State; nil for any
 }
 
-func (o *listOptions) addFlags(fs *pflag.FlagSet, what string) {
-	o.what = what
+// addFlags adds the flags of all lists.
+func (o *listOptions) addFlags(fs *pflag.FlagSet, list string) {
+	o.list = list
 	o.site.AddFlags(fs)
 	fs.BoolVar(&o.JSON, "json", false, "print one JSON object a line")
-	fs.BoolVar(&o.Wide, "wide", false, "print more columns, and cut nothing")
+	fs.BoolVar(&o.Wide, "wide", false, "print more columns, and whole texts")
 	fs.BoolVar(&o.URNs, "urns", false, "print URNs instead of names")
-	fs.StringVar(&o.Backup, "backup", "", "look into this copy of the store, instead of the site")
-	fs.IntVar(&o.filter.Limit, "limit", 0, "how many rows at most; 0 for all")
+	fs.StringVar(&o.Backup, "backup", "", "read this backup instead of the site")
+	fs.IntVar(&o.filter.Limit, "limit", 0, "the maximum number of rows; 0 for all")
 }
 
+// addPattern adds a flag with a pattern.
 func (o *listOptions) addPattern(fs *pflag.FlagSet, field *string, name, of string) {
 	fs.StringVar(field, name, "", "PATTERN of "+of)
 }
 
-// addStates adds the flag that wants one of these words.
+// addStates adds the flag for states, which takes these values.
 func (o *listOptions) addStates(fs *pflag.FlagSet, name string, words []string) {
-	o.word, o.states = name, words
-	fs.StringVar(&o.filter.State, name, "", "only "+strings.Join(words, ", "))
+	o.stateFlagName, o.states = name, words
+	fs.StringVar(&o.filter.State, name, "", "one of: "+strings.Join(words, ", "))
 }
 
 func (o *listOptions) Validate(args []string) (err error) {
 	switch {
 	case len(args) > 0 && o.argument == nil:
-		return errors.New("it takes no argument; what is asked for stands in flags")
+		return errors.New("it takes no argument; use flags to select rows")
 	case len(args) > 0 && *o.argument != "":
-		return fmt.Errorf("%q and the flag say the same; give one", args[0])
+		return fmt.Errorf("%q and a flag give the same pattern; give one", args[0])
 	case len(args) > 0:
 		*o.argument = strings.Join(args, ",")
 	}
@@ -68,29 +70,29 @@ func (o *listOptions) Validate(args []string) (err error) {
 		if near := suggest.Word(s, o.states); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
-		return fmt.Errorf("there is no %s %q; %s", o.word, s, hint)
+		return fmt.Errorf("there is no %s %q; %s", o.stateFlagName, s, hint)
 	}
 	if o.filter.Limit < 0 {
-		return fmt.Errorf("--limit is %d; it is a number of rows, or 0 for all", o.filter.Limit)
+		return fmt.Errorf("--limit is %d; it must be a number of rows, or 0 for all", o.filter.Limit)
 	}
 	return o.readTimes(time.Now()) // and again when the site's time is known
 }
 
+// addSpan adds --since and --until.
 func (o *listOptions) addSpan(fs *pflag.FlagSet) {
-	fs.StringVar(&o.since, "since", "", "TIME from which on, or a while ago such as 2h")
-	fs.StringVar(&o.until, "until", "", "TIME before which, or a while ago")
+	fs.StringVar(&o.since, "since", "", "only entries after this TIME, or a duration ago such as 2h")
+	fs.StringVar(&o.until, "until", "", "only entries before this TIME, or a duration ago")
 }
 
-// stateFlag is the flag that takes words, and these words.
-func (o *listOptions) stateFlag() (name string, words []string) { return o.word, o.states }
+// stateFlag returns the flag for states and its values.
+func (o *listOptions) stateFlag() (name string, values []string) { return o.stateFlagName, o.states }
 
 const listLong = `
 
-The site may be served or not. How PATTERN and TIME are written: patchbay help
-patterns. --json prints one JSON object a line; the names of its fields stay as they
-are.`
+It works with and without a running server. For PATTERN and TIME see: patchbay help
+patterns. --json prints one JSON object a line; the names of its fields do not change.`
 
-// readTimes reads times that may be some while from now.
+// readTimes reads the flags with times, relative to now.
 func (o *listOptions) readTimes(now time.Time) (err error) {
 	if o.since != "" {
 		if o.filter.Since, err = parsePast("--since", o.since, now); err != nil {
@@ -108,16 +110,19 @@ func (o *listOptions) readTimes(now time.Time) (err error) {
 	return err
 }
 
+// addEndsBefore adds --ends-before.
 func (o *listOptions) addEndsBefore(fs *pflag.FlagSet) {
-	fs.StringVar(&o.endsBefore, "ends-before", "", "TIME before which the lease ends, or a while from now such as 2h")
+	fs.StringVar(&o.endsBefore, "ends-before", "", "only leases that end before this TIME, or a duration from now such as 2h")
 }
 
+// client returns the client of the site, or of the backup of --backup.
 func (o *listOptions) client() (site.AdminClient, error) {
 	config, err := o.site.read()
 	return site.AdminClient{Config: config, Backup: o.Backup}, err
 }
 
-// show prints a list, as JSON or as a table of which row adds what it is given.
+// show prints a list, as JSON or as a table to which row adds each row of the list. If
+// there are no rows it prints the text nothing.
 func show[T any](ctx context.Context, o *listOptions, c console, nothing string, head []string, row func(*table, *T)) error {
 	h, err := o.client()
 	if err != nil {
@@ -128,11 +133,11 @@ func show[T any](ctx context.Context, o *listOptions, c console, nothing string,
 		return err
 	}
 	if o.JSON {
-		return h.List(ctx, o.what, o.filter, c.out)
+		return h.List(ctx, o.list, o.filter, c.out)
 	}
 	t := newTable(c.out, o, now)
 	t.head(head...)
-	if err := site.Rows(ctx, h, o.what, o.filter, func(r *T) error { row(t, r); return nil }); err != nil {
+	if err := site.Rows(ctx, h, o.list, o.filter, func(r *T) error { row(t, r); return nil }); err != nil {
 		return err
 	}
 	return t.flush(nothing)

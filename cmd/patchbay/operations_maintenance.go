@@ -16,21 +16,19 @@ import (
 	"patchbay/inventory/nameset"
 )
 
-const maintenanceLong = `Plan maintenance of components, named one by one, as ranges such as pc1..pc4 or by
-their URNs, or of the whole site (--all). --reason tells experimenters in a line what
-it is about.
+const maintenanceLong = `Plan maintenance of components, given by name, as ranges such as pc1..pc4 or by URN, or of
+the whole site (--all). --reason is one line for experimenters.
 
-While it lasts, the components are advertised as unavailable, requests pass by
-them, and one that names them answers 11 (UNAVAILABLE) with the reason. New leases end
-when it begins. Slivers with longer leases are listed here, and left alone: speak with
-their owners, or have them deleted.
+During maintenance the components are advertised as unavailable and get no new slivers; a
+request for one of them is answered with 11 (UNAVAILABLE) and the reason. New leases end
+when it begins. Slivers with longer leases are listed here and stay: contact their users,
+or release them.
 
-Without arguments, list what is planned, with numbers; --lift NUMBER takes it back,
-or ends it. The others are numbered anew then, so give all numbers of one list at
-once: --lift 1,2.
+Without arguments, list planned maintenance with numbers; --lift NUMBER cancels or ends
+it. The remaining entries are renumbered; give all numbers at once: --lift 1,2.
 
-A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a while from now, such
-as 2h or 3d.`
+A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a duration from now, such as
+2h or 3d.`
 
 type maintenanceOptions struct {
 	site        siteFlag
@@ -41,24 +39,24 @@ type maintenanceOptions struct {
 	Lift        []int
 
 	window maintenance.Window
-	lifted []*maintenance.Window // what was taken back
+	lifted []*maintenance.Window // cancelled by --lift
 }
 
 func (o *maintenanceOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.BoolVar(&o.All, "all", false, "the whole site")
-	fs.StringVar(&o.From, "from", "", "TIME when it begins; without it, now")
-	fs.StringVar(&o.Until, "until", "", "TIME when it ends")
+	fs.StringVar(&o.From, "from", "", "TIME at which it begins (default: now)")
+	fs.StringVar(&o.Until, "until", "", "TIME at which it ends")
 	fs.StringVar(&o.For, "for", "", "how long it lasts, such as 4h, instead of --until")
-	fs.StringVar(&o.Reason, "reason", "", "what it is about, in a line for experimenters")
-	fs.IntSliceVar(&o.Lift, "lift", nil, "NUMBER in the list of what to take back, or several, such as 1,2")
+	fs.StringVar(&o.Reason, "reason", "", "a reason of one line for experimenters")
+	fs.IntSliceVar(&o.Lift, "lift", nil, "cancel or end the entry with this NUMBER in the list, or several, such as 1,2")
 }
 
 func (o *maintenanceOptions) Validate(args []string) (err error) {
 	timed := o.From != "" || o.Until != "" || o.For != "" || o.Reason != ""
 	if o.site.flags.Changed("lift") {
 		if len(o.Lift) == 0 || slices.Min(o.Lift) < 1 {
-			return fmt.Errorf("--lift takes a number of the list, which begins with 1")
+			return fmt.Errorf("--lift takes numbers of the list, from 1")
 		}
 		if timed || o.All {
 			return fmt.Errorf("--lift goes with no other flag")
@@ -74,13 +72,13 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 	case len(args) == 0 && !o.All:
 		return fmt.Errorf("name the components, such as pc1, or pc1..pc4, or give --all for the whole site")
 	case len(args) > 0 && o.All:
-		return fmt.Errorf("--all is the whole site, so name no components; to say why: --reason TEXT")
+		return fmt.Errorf("--all is the whole site; name no components with it; the reason goes after --reason")
 	case o.Reason == "" && !o.site.flags.Changed("reason"):
-		return fmt.Errorf("add --reason TEXT, which tells experimenters what it is about")
+		return fmt.Errorf("add --reason TEXT for experimenters")
 	case o.Until == "" && o.For == "":
-		return fmt.Errorf("it does not say when it ends; add --until TIME, or --for how long")
+		return fmt.Errorf("the end is missing; add --until TIME, or --for DURATION")
 	case o.Until != "" && o.For != "":
-		return fmt.Errorf("--until and --for both say when it ends; give one")
+		return fmt.Errorf("--until and --for both set the end; give one")
 	}
 	o.window = maintenance.Window{Components: args, Text: o.Reason}
 	if err := maintenance.CheckText(o.window.Text); err != nil {
@@ -89,6 +87,7 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 	return o.readTimes(time.Now()) // and again when the site's time is known
 }
 
+// readTimes reads the beginning and the end of the window.
 func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 	w, now := &o.window, now.UTC().Truncate(time.Second)
 	if w.From, err = parseFuture("--from", o.From, now); err != nil {
@@ -104,7 +103,7 @@ func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 		return err
 	}
 	if !w.Until.After(w.From) {
-		return fmt.Errorf("it would end at %s, which is not after its beginning, %s", w.Until.Format(time.RFC3339), w.From.Format(time.RFC3339))
+		return fmt.Errorf("the end %s is not after the beginning %s", w.Until.Format(time.RFC3339), w.From.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -126,52 +125,52 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	o.note(ctx, c, config)
+	o.record(ctx, c, config)
 	state, served, err := awaitPlan(ctx, config, plan)
 	if err != nil {
 		return err
 	}
 	for _, w := range o.lifted {
-		fmt.Fprintf(c.out, "Taken back: %s\n", spanOf(w))
+		fmt.Fprintf(c.out, "Lifted: %s\n", windowLine(w))
 	}
 	if o.lifted == nil {
-		o.tellAdded(c, plan, state)
+		o.reportAdded(c, plan, state)
 	}
 	if !served {
-		fmt.Fprintln(c.out, "The site is not served; it counts from its next start on.")
+		fmt.Fprintln(c.out, "The server is not running; this takes effect at its next start.")
 	}
 	return nil
 }
 
-// note has the audit tell what was planned or taken back.
-func (o *maintenanceOptions) note(ctx context.Context, c console, config *site.Config) {
+// record records in the journal and the audit what was planned or lifted.
+func (o *maintenanceOptions) record(ctx context.Context, c console, config *site.Config) {
 	for _, w := range o.lifted {
-		recordAct(ctx, c, config, "maintenance lifted", spanOf(w))
+		recordAct(ctx, c, config, "maintenance lifted", windowLine(w))
 	}
 	if o.lifted == nil {
-		recordAct(ctx, c, config, "maintenance", spanOf(&o.window))
+		recordAct(ctx, c, config, "maintenance", windowLine(&o.window))
 	}
 }
 
-// spanOf is a window in a line.
-func spanOf(w *maintenance.Window) string {
+// windowLine returns a maintenance window as a line.
+func windowLine(w *maintenance.Window) string {
 	return fmt.Sprintf("%s, %s to %s: %s", site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
 }
 
-// add writes the window behind the others, and drops those that are over.
+// add adds the window to the maintenance file, and removes windows that are over.
 func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenance.Plan, error) {
 	inv, err := inventory.Load(config.Inventory, config.Authority)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.known(inv); err != nil {
+	if err := o.resolveComponents(inv); err != nil {
 		return nil, err
 	}
 	if err := o.readTimes(now); err != nil {
 		return nil, err
 	}
 	if !o.window.Until.After(now) {
-		return nil, fmt.Errorf("it would be over since %s", o.window.Until.Format(time.RFC3339))
+		return nil, fmt.Errorf("the end %s is in the past", o.window.Until.Format(time.RFC3339))
 	}
 	return maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
 		d.Remove(func(w *maintenance.Window) bool { return !w.Until.After(now) })
@@ -180,8 +179,9 @@ func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenan
 	})
 }
 
-// known makes sure that there are such components, and calls them by their names.
-func (o *maintenanceOptions) known(inv *inventory.Inventory) error {
+// resolveComponents replaces the components of the window by their names. It fails if one
+// does not exist.
+func (o *maintenanceOptions) resolveComponents(inv *inventory.Inventory) error {
 	var all []string
 	for _, written := range o.window.Components {
 		names, err := componentsOf(inv, written, len(inv.Components)+1, true)
@@ -194,6 +194,7 @@ func (o *maintenanceOptions) known(inv *inventory.Inventory) error {
 	return nil
 }
 
+// lift removes the windows with the numbers of --lift from the maintenance file.
 func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error) {
 	return maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
 		n := len(d.Plan.Planned)
@@ -213,23 +214,24 @@ func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error
 	})
 }
 
-// tellAdded says what was planned, and who is met by it.
-func (o *maintenanceOptions) tellAdded(c console, p *maintenance.Plan, s site.UpkeepState) {
+// reportAdded prints the new window, and the slices with leases that reach into it.
+func (o *maintenanceOptions) reportAdded(c console, p *maintenance.Plan, s site.UpkeepState) {
 	last := len(p.Planned) - 1
 	w := p.Planned[last]
 	fmt.Fprintf(c.out, "Maintenance %d is planned, of %s, from %s until %s.\n", last+1, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
-	fmt.Fprintf(c.out, "Experimenters are told: %s\n", w.Text)
-	met := slices.DeleteFunc(slices.Clone(s.Reaches), func(r site.Reach) bool { return r.Planned != last })
-	if len(met) == 0 {
-		fmt.Fprintln(c.out, "No sliver reaches into it.")
+	fmt.Fprintf(c.out, "Experimenters get the reason: %s\n", w.Text)
+	affected := slices.DeleteFunc(slices.Clone(s.Reaches), func(r site.Reach) bool { return r.Planned != last })
+	if len(affected) == 0 {
+		fmt.Fprintln(c.out, "No lease reaches into it.")
 		return
 	}
-	fmt.Fprintln(c.out, "These slices have slivers there for longer, which are left alone:")
-	for _, r := range met {
+	fmt.Fprintln(c.out, "Leases of these slices end later; their slivers stay:")
+	for _, r := range affected {
 		fmt.Fprintln(c.out, "  "+r.String())
 	}
 }
 
+// list prints the planned maintenance with numbers.
 func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.Config) error {
 	p, err := maintenance.Read(config.Maintenance)
 	if err != nil {

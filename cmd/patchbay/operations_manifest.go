@@ -12,8 +12,8 @@ import (
 	"patchbay/am/site"
 )
 
-const manifestLong = `Print the manifest of a slice, of one that was shut down, too. SLICE is its URN, or
-its name. The site may be served or not.`
+const manifestLong = `Print a slice's manifest, even if the slice was shut down. SLICE is its URN or name. It
+works with and without a running server.`
 
 type manifestOptions struct {
 	site   siteFlag
@@ -23,7 +23,7 @@ type manifestOptions struct {
 
 func (o *manifestOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.Backup, "backup", "", "look into this copy of the store, instead of the site")
+	fs.StringVar(&o.Backup, "backup", "", "read this backup instead of the site")
 }
 
 func (o *manifestOptions) Validate(args []string) (err error) {

@@ -14,18 +14,17 @@ import (
 	"patchbay/am/site"
 )
 
-const renewLong = `Let the leases of slivers end at a time, later or earlier than now. A TARGET is a
-slice, by its URN or its name, or a sliver, by its URN or as SLICE/CLIENT_ID. The
-leases of all of them are changed, or none.
+const renewLong = `Change the end of leases, to a later or earlier time. A TARGET is a slice, by its URN or
+name, or a sliver, by its URN or as SLICE/CLIENT_ID. Either all leases are changed, or
+none.
 
-No credential is looked at, and the limits of the site do not bind you: what goes
-beyond them, or into planned maintenance, is told. Users can shorten such a lease
-themselves. One that is only reserved keeps its end when it is provisioned, if that
-is later than what it would get. A lease that is over goes on, too, if the site was
-not served and so has not ended it yet.
+Neither credentials nor the limits of the site apply; a note says if an end exceeds them,
+or is in planned maintenance. Users can shorten such a lease. A reserved sliver keeps a
+later end when it is provisioned. An expired lease continues if the site was not served
+and has not ended it yet.
 
-The site may be served or not. A TIME is written 2030-01-31T12:00:00Z, with its
-zone, or is a while from now, such as 2h or 3d.`
+It works with and without a running server. A TIME is written 2030-01-31T12:00:00Z, with
+its zone, or is a duration from now, such as 2h or 3d.`
 
 type renewOptions struct {
 	site       siteFlag
@@ -36,19 +35,19 @@ type renewOptions struct {
 func (o *renewOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.Until, "until", "", "TIME at which the leases end")
-	fs.StringVar(&o.For, "for", "", "how long they last from now on, such as 4h, instead of --until")
-	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal")
+	fs.StringVar(&o.For, "for", "", "how long they last from now, such as 4h, instead of --until")
+	fs.StringVar(&o.order.Text, "reason", "", "a reason of one line for the journal")
 }
 
 func (o *renewOptions) Validate(args []string) (err error) {
 	o.order.Targets = args
 	switch {
 	case len(args) == 0:
-		return errors.New("name what to renew: slices, or slivers as SLICE/CLIENT_ID")
+		return errors.New("name the slices to renew, or slivers as SLICE/CLIENT_ID")
 	case o.Until == "" && o.For == "":
-		return errors.New("it does not say when the leases end; add --until TIME, or --for how long")
+		return errors.New("the end of the leases is missing; add --until TIME, or --for DURATION")
 	case o.Until != "" && o.For != "":
-		return errors.New("--until and --for both say when the leases end; give one")
+		return errors.New("--until and --for both set the end of the leases; give one")
 	case o.For != "":
 		o.order.For, err = leaseSeconds("--for", o.For)
 		return err
@@ -70,12 +69,12 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 	for _, s := range done.Slices {
 		fmt.Fprintf(c.out, "The leases of %s of slice %s end at %s (%s).\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Time(s.Expires), distance(s.Expires.Sub(done.At.Truncate(time.Second))))
 	}
-	warn(c, done)
+	printWarnings(c, done)
 	return nil
 }
 
-// warn tells the remarks on what was done.
-func warn(c console, done operate.Done) {
+// printWarnings prints the notes on what was done.
+func printWarnings(c console, done operate.Done) {
 	for _, w := range done.Warnings {
 		fmt.Fprintf(c.out, "Note: %s\n", display.Line(w))
 	}

@@ -13,17 +13,16 @@ import (
 	"patchbay/am/operate"
 )
 
-const slicesLong = `List the slices that have something here, with their slivers by state, the first end
-of a lease, and the users who reserved them. Those that were shut down stay in the
-list until they are thawed.` + listLong
+const slicesLong = `List slices with their slivers by state, the first end of a lease, and the users who
+reserved them. Slices that were shut down stay in the list until they are thawed.` + listLong
 
 type slicesOptions struct{ listOptions }
 
 func (o *slicesOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addFlags(fs, "slices")
 	o.argument = &o.filter.Slice
-	o.addPattern(fs, &o.filter.User, "user", "a user who has slivers in it")
-	o.addPattern(fs, &o.filter.Component, "component", "a component it has slivers on")
+	o.addPattern(fs, &o.filter.User, "user", "a user with slivers in it")
+	o.addPattern(fs, &o.filter.Component, "component", "a component with slivers of it")
 	o.addStates(fs, "state", operate.SliverStates)
 	o.addEndsBefore(fs)
 	o.addSpan(fs)
@@ -52,7 +51,7 @@ func (o *slicesOptions) Run(ctx context.Context, c console) error {
 	})
 }
 
-// countStates says how many slivers are in each state: 3 ready, 1 failed.
+// countStates returns the number of slivers in each state: 3 ready, 1 failed.
 func countStates(states map[string]int) string {
 	var parts []string
 	for _, s := range slices.Sorted(maps.Keys(states)) {

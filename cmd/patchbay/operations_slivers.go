@@ -10,12 +10,12 @@ import (
 	"patchbay/am/operate"
 )
 
-const sliversLong = `List the slivers, of all slices or of those that the argument means: where each is,
-its state, the end of its lease, who reserved it, and what is wrong with it. What
-is being removed is listed until its provider has confirmed that nothing is left.
+const sliversLong = `List slivers, of all slices or of those that match the argument, with component, state,
+end of lease, user and error. A sliver that is being removed is listed until its provider
+has confirmed the removal.
 
-The first column names a sliver as release and renew take it, if it has no odd signs
-in it; the URN (--urns) always does.` + listLong
+The first column can be given to release and renew, unless it has special characters; the
+URN (--urns) always works.` + listLong
 
 type sliversOptions struct{ listOptions }
 
@@ -23,10 +23,10 @@ func (o *sliversOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addFlags(fs, "slivers")
 	o.argument = &o.filter.Slice
 	o.addPattern(fs, &o.filter.Slice, "slice", "its slice, as the argument")
-	o.addPattern(fs, &o.filter.Sliver, "sliver", "its client_id, or of its own URN")
-	o.addPattern(fs, &o.filter.User, "user", "the user who reserved it, or who spoke for that user")
+	o.addPattern(fs, &o.filter.Sliver, "sliver", "its client_id or URN")
+	o.addPattern(fs, &o.filter.User, "user", "the user who reserved it, or the tool that spoke for them")
 	o.addPattern(fs, &o.filter.Component, "component", "the component it is on")
-	o.addPattern(fs, &o.filter.Provider, "provider", "the provider that makes it")
+	o.addPattern(fs, &o.filter.Provider, "provider", "its provider")
 	o.addStates(fs, "state", operate.SliverStates)
 	o.addEndsBefore(fs)
 	o.addSpan(fs)

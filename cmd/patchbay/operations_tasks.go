@@ -10,13 +10,12 @@ import (
 	"patchbay/am/operate"
 )
 
-const tasksLong = `List pending provider tasks: for which sliver, since when, how often that
-has failed, when it is tried again, and what the provider said. The argument means
-slices.` + listLong
+const tasksLong = `List pending provider tasks: sliver, beginning, failed attempts, next attempt, and the
+provider's error. The argument selects slices.` + listLong
 
 type tasksOptions struct{ listOptions }
 
-// taskGoals are the words for what is to be done.
+// taskGoals are the goals of tasks.
 var taskGoals = []string{
 	string(am.GoalMake), string(am.GoalStart), string(am.GoalStop), string(am.GoalRestart), string(am.GoalUsers), string(am.GoalRemove), string(am.GoalUndo),
 }

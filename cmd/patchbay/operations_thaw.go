@@ -14,16 +14,16 @@ import (
 	"patchbay/am/urn"
 )
 
-const thawLong = `Lift the Shutdown of a slice, whose nodes have been kept for inspection: they are
-the experimenters' again, switched off, and their leases count. Where one is over it
-says no: --extend lets them go on, --yes ends them at once, and with them what was
-kept. SLICE is its URN, or its name if no
-other that is shut down has the same. Without SLICE, list what is shut down.
+const thawLong = `Lift the Shutdown of a slice. Its nodes, which were kept for inspection, become usable
+again, switched off, and their leases continue. If a lease has expired, give --extend to
+prolong it, or --yes to release its nodes, which deletes what was kept. SLICE is its URN,
+or its name if that is unique among slices that are shut down. Without SLICE, list slices
+that are shut down.
 
-To give the nodes back instead: patchbay release SLICE --frozen. To see what was
-asked for and where it is: patchbay manifest SLICE.
+To release the nodes instead: patchbay release SLICE --frozen. To see the request and
+where it runs: patchbay manifest SLICE.
 
-The site may be served or not.`
+It works with and without a running server.`
 
 type thawOptions struct {
 	site   siteFlag
@@ -33,15 +33,15 @@ type thawOptions struct {
 
 func (o *thawOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.Extend, "extend", "", "TIME before which no lease ends, such as 2030-01-31T12:00:00Z, or a while from now such as 2h")
-	fs.BoolVar(&o.order.GiveBack, "yes", false, "give nodes back at once whose leases are over")
-	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal")
+	fs.StringVar(&o.Extend, "extend", "", "extend leases that end before this TIME, such as 2030-01-31T12:00:00Z, or a duration from now such as 2h")
+	fs.BoolVar(&o.order.GiveBack, "yes", false, "release nodes at once whose leases have expired")
+	fs.StringVar(&o.order.Text, "reason", "", "a reason of one line for the journal")
 }
 
 func (o *thawOptions) Validate(args []string) (err error) {
 	if len(args) == 0 {
 		if o.Extend != "" || o.order.Text != "" || o.order.GiveBack {
-			return fmt.Errorf("it does not say which slice; without flags, what is shut down is listed")
+			return fmt.Errorf("SLICE is missing; without flags, thaw lists the slices that are shut down")
 		}
 		return nil
 	}
@@ -75,18 +75,18 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 		switch {
 		case s.Slivers == 0:
 		case s.Expires.After(done.At):
-			state := "No node was made yet"
+			state := "No node exists yet"
 			if s.Nodes > 0 {
 				state = "The nodes are off"
 			}
 			fmt.Fprintf(c.out, "%s; the first lease ends at %s (%s).\n", state, display.Time(s.Expires), distance(s.Expires.Sub(done.At.Truncate(time.Second))))
 		case s.Nodes == 0:
-			fmt.Fprintf(c.out, "The first reservation ended at %s, so what it holds is given back.\n", display.Time(s.Expires))
+			fmt.Fprintf(c.out, "The first reservation ended at %s, so it is released.\n", display.Time(s.Expires))
 		default:
-			fmt.Fprintf(c.out, "The first lease ended at %s, so its nodes are given back.\n", display.Time(s.Expires))
+			fmt.Fprintf(c.out, "The first lease ended at %s, so its nodes are released.\n", display.Time(s.Expires))
 		}
 	}
-	warn(c, done)
+	printWarnings(c, done)
 	return nil
 }
 

@@ -88,7 +88,7 @@ func (o *usageOptions) Run(ctx context.Context, c console) error {
 	case o.CSV:
 		incomplete, err = o.printCSV(ctx, h, c.out)
 	case o.JSON:
-		err = h.List(ctx, o.what, o.filter, c.out)
+		err = h.List(ctx, o.list, o.filter, c.out)
 	default:
 		incomplete, err = o.printTable(ctx, h, c)
 		notes = c.out
@@ -122,7 +122,7 @@ func (o *usageOptions) printCSV(ctx context.Context, h site.AdminClient, out io.
 	if err := w.Write([]string{"project", "user", "nodes", "node_hours"}); err != nil {
 		return 0, err
 	}
-	err = site.Rows(ctx, h, o.what, o.filter, func(u *operate.Usage) error {
+	err = site.Rows(ctx, h, o.list, o.filter, func(u *operate.Usage) error {
 		incomplete += u.Incomplete
 		return w.Write([]string{display.Line(u.Project), display.Line(u.User.String()), fmt.Sprint(u.Nodes), hours(u.NodeHours)})
 	})
