@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// kind is the kind of endpoint that somebody came by.
+// connectionKind is the way by which a connection came in.
 type kind int
 
 const (
-	public  kind = iota // the node's own port, or by the gateway account
+	public  kind = iota // the node's own port, or through the gateway account
 	inside              // port 22 in a node
 	jump                // the gateway account itself
-	relayed             // by the gateway account to an address
-	raw                 // by a node's own port to an address
+	relayed             // through the gateway account to an Address
+	raw                 // through a node's own port to an Address
 )
 
-// entrance is where a connection came in.
+// origin is the listener that accepted a connection.
 type entrance struct {
 	kind kind
-	node string // whose listener it is; empty: the gateway account's
+	node string // owner of the listener; empty: the gateway account
 }
 
-// maxAcceptPause is the longest pause after a connection could not be accepted.
+// maxAcceptPause is the longest pause after a failed accept.
 const maxAcceptPause = time.Second
 
 // accept serves a listener until it is closed.
@@ -49,9 +49,9 @@ func (g *gateway) accept(l net.Listener, at entrance) {
 		}
 		source := sourceOf(nc.RemoteAddr())
 		if at.kind == inside {
-			source = at.node // it can have any address
+			source = at.node // inside a node the source address can be forged
 		}
-		// In the order in which they came: who is there first is pushed out first.
+		// This is called in order of arrival, because the oldest is evicted first.
 		guest := g.waiting.enter(source, nc)
 		go func() {
 			defer g.leave()
@@ -60,7 +60,7 @@ func (g *gateway) accept(l net.Listener, at entrance) {
 	}
 }
 
-// receive serves a connection that came in at a listener.
+// handleConnection serves a new connection.
 func (g *gateway) receive(guest *guest, at entrance) {
 	nc := guest.nc
 	defer nc.Close()
@@ -79,8 +79,8 @@ func (g *gateway) receive(guest *guest, at entrance) {
 	g.serve(guest, at)
 }
 
-// endpointOf is the endpoint of the node that a connection means: inside nodes the
-// address that was dialled tells.
+// endpointOf returns the endpoint that a connection is for, or nil. A connection inside a
+// node may be for another node of the slice, by its destination address.
 func (g *gateway) endpointOf(nc net.Conn, at entrance) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,7 +103,7 @@ func (g *gateway) endpointOf(nc net.Conn, at entrance) *endpoint {
 	return d
 }
 
-// addrOf is the IP address of a TCP address.
+// addrOf returns the IP address of a TCP address.
 func addrOf(a net.Addr) (netip.Addr, bool) {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -112,7 +112,7 @@ func addrOf(a net.Addr) (netip.Addr, bool) {
 	return t.AddrPort().Addr().Unmap().WithZone(""), true
 }
 
-// sourceOf is who is bounded together: an IPv4 address or an IPv6 network.
+// sourceOf returns the source that limits apply to: an IPv4 address, or a /64 of IPv6.
 func sourceOf(a net.Addr) string {
 	addr, ok := addrOf(a)
 	if !ok {
@@ -128,15 +128,15 @@ func sourceOf(a net.Addr) string {
 	return addr.String()
 }
 
-// Most connections that have not logged in, in all and of one source. The
-// oldest of those that have most must go for a new one: an honest client needs
-// little time, and whoever fills the room pushes out themselves.
+// Limits of connections that have not logged in: in all, and for each source. At the
+// limit, the oldest connection of the source with the most is closed. An honest client
+// needs little time, and a flood evicts its own connections.
 const (
 	maxGuests       = 512
 	maxSourceGuests = 128
 )
 
-// waiting are the connections that have not logged in. The zero value is ready.
+// pendingConns are the connections that have not logged in. The zero value is ready.
 type waiting struct {
 	mu sync.Mutex
 	n  int
@@ -148,7 +148,7 @@ type guest struct {
 	nc     net.Conn
 }
 
-// enter lets nc in, and another one out if there are too many.
+// add adds nc, and evicts another connection if there are too many.
 func (w *waiting) enter(source string, nc net.Conn) *guest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,10 +173,10 @@ func (w *waiting) enter(source string, nc net.Conn) *guest {
 
 func (w *waiting) evict(g *guest) {
 	w.drop(g)
-	go g.nc.Close() // one by the gateway account sends a message
+	go g.nc.Close() // closing a channel of the gateway account sends a message
 }
 
-// leave is called for each that entered; a second time it does nothing.
+// remove removes a connection. A second call does nothing.
 func (w *waiting) leave(g *guest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,17 +11,17 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// maxChannels is how many channels a connection has at most, open or not yet
-// closed by the peer.
+// maxChannels is the most channels of a connection that are open or that the peer has not
+// closed.
 const maxChannels = 128
 
-// maxExtra is the longest text that comes with the opening of a channel, bytes.
+// maxExtra is the most bytes of extra data with which a channel may be opened.
 const maxExtra = 8 << 10
 
-// agentTime bounds what an agent does for a channel before it is open.
+// agentTime limits the work of an agent before a channel is open.
 const agentTime = 10 * time.Second
 
-// channels serves the channels that the peer opens.
+// serveChannels serves the channels that the peer opens.
 func (c *login) channels(all <-chan ssh.NewChannel) {
 	for n := range all {
 		c.line.charge()
@@ -40,7 +40,8 @@ func (c *login) channels(all <-chan ssh.NewChannel) {
 	}
 }
 
-// take takes the place of a channel, give gives it back.
+// acquireSlot reserves the slot of a channel, and reports whether there was one.
+// releaseSlot frees it.
 func (c *login) take() bool {
 	select {
 	case c.slots <- struct{}{}:
@@ -52,7 +53,7 @@ func (c *login) take() bool {
 
 func (c *login) give() { <-c.slots }
 
-// channel serves a channel until the peer has closed it.
+// serveChannel serves a channel until the peer has closed it.
 func (c *login) channel(n ssh.NewChannel) {
 	switch name := n.ChannelType(); {
 	case name == "session" && c.kind == jump:
@@ -70,7 +71,7 @@ func (c *login) channel(n ssh.NewChannel) {
 	}
 }
 
-// agent connects to the node's agent.
+// dialAgent connects to the node's agent.
 func (c *login) agent(ctx context.Context) (*fdsocket.Conn, error) {
 	f, err := c.g.ask(ctx, wordAgent, c.node)
 	if err != nil {
@@ -79,8 +80,8 @@ func (c *login) agent(ctx context.Context) (*fdsocket.Conn, error) {
 	return fdsocket.FromFile(f)
 }
 
-// refuse answers the requests of a channel that has none, until the peer has
-// closed it. What the peer sends as extended data is thrown away.
+// refuseRequests refuses all requests on a channel until the peer has closed it, and
+// discards extended data.
 func (c *login) refuse(ch ssh.Channel, requests <-chan *ssh.Request) {
 	go io.Copy(io.Discard, ch.Stderr())
 	for r := range requests {

@@ -17,7 +17,7 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// errNoAgent is what a user is told when a node's agent cannot be reached.
+// errNoAgent is reported to a user when a node's agent cannot be reached.
 var errNoAgent = errors.New("the node does not answer: it is stopped, or the testbed is")
 
 // run runs the command of a session.
@@ -53,8 +53,8 @@ func (s *session) run(cmd agent.Command) {
 	s.end()
 }
 
-// variables are those that tell who is connected. In a proof there are none, for
-// by them bash knows to read its user's files, which may be broken.
+// environment returns the variables that describe the connection. A login of VerifyLogin
+// gets none: they make bash read the user's start-up files, which may be broken.
 func (c *login) variables() []string {
 	remote, ok1 := c.remote.(*net.TCPAddr)
 	local, ok2 := c.local.(*net.TCPAddr)
@@ -68,8 +68,8 @@ func (c *login) variables() []string {
 	}
 }
 
-// exec starts a command in the node. files are our ends of its input, output
-// and error output, unless it has a terminal.
+// exec starts a command in the node. files are our ends of its stdin, stdout and stderr,
+// unless it has a terminal.
 func (s *session) exec(cmd agent.Command) (p command, files []*os.File, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
@@ -98,7 +98,7 @@ func (s *session) exec(cmd agent.Command) (p command, files []*os.File, err erro
 	return p, ours, nil
 }
 
-// pipes are our ends and a command's ends of its input, output and error output.
+// pipes returns our ends and the command's ends of stdin, stdout and stderr.
 func pipes() (ours, theirs []*os.File, err error) {
 	for i := range 3 {
 		r, w, err := os.Pipe()
@@ -110,14 +110,14 @@ func pipes() (ours, theirs []*os.File, err error) {
 			r, w = w, r
 		}
 		ours, theirs = append(ours, r), append(theirs, w)
-		w.Fd() // makes it block, as programs expect
+		w.Fd() // makes it blocking, as programs expect
 	}
 	return ours, theirs, nil
 }
 
-// pump carries the command's input and output, and says how it ended when all
-// output is sent. What still runs in the background and holds the output open
-// keeps the session open, as with OpenSSH; but not at a terminal.
+// transfer copies the command's input and output, and reports its exit once all output is
+// sent. Without a terminal, background processes that hold the output open keep the
+// session open, as with OpenSSH.
 func (s *session) pump(p command, files []*os.File) {
 	var e agent.Exit
 	var err error
@@ -148,21 +148,22 @@ func (s *session) pump(p command, files []*os.File) {
 	s.exit(e)
 }
 
-// What is read of a terminal after its command has ended: until nothing came
-// for a while, and not more than can have been on the way.
+// How long and how much a terminal is read after its command has ended: until it is
+// silent for lastTime, and at most lastBytes.
 const (
 	lastTime  = 250 * time.Millisecond
 	lastBytes = 1 << 20
 )
 
-// lastWords reads a terminal, which has an end only when nobody holds it open.
+// terminalReader reads a terminal. A terminal only reports its end when no process holds
+// it open.
 type lastWords struct {
 	f    *os.File
 	over atomic.Bool
-	n    int // bytes since
+	n    int // bytes read since the command ended
 }
 
-// exited says that the command has ended.
+// exited records that the command has ended.
 func (l *lastWords) exited() {
 	l.over.Store(true)
 	l.f.SetReadDeadline(time.Now().Add(lastTime))
@@ -185,8 +186,8 @@ func (l *lastWords) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// there reads what is there though time is over: it may be us who had no
-// processor in that time.
+// readRemaining reads available data after the deadline, since this process itself may
+// have been delayed.
 func (l *lastWords) there(b []byte) (n int, err error) {
 	err = control(l.f, func(fd int) (err error) { n, err = unix.Read(fd, b); return err })
 	if err != nil || n <= 0 {
@@ -195,9 +196,9 @@ func (l *lastWords) there(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// exit says how the command ended, and closes the channel. The output's end is
-// said with that, not before: a client whose own input is over answers it by
-// closing the channel, and what comes after that is lost.
+// sendExit reports how the command ended and closes the channel, which also ends the
+// output. An earlier end of output would make a client without input close the channel,
+// and the exit status would be lost.
 func (s *session) exit(e agent.Exit) {
 	if e.Signal != 0 {
 		s.ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
@@ -212,14 +213,14 @@ func (s *session) exit(e agent.Exit) {
 	s.ch.Close()
 }
 
-// setSize sets the size of a terminal.
+// setSize sets the window size of a terminal.
 func setSize(terminal *os.File, size *unix.Winsize) bool {
 	return terminal != nil && control(terminal, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size)
 	}) == nil
 }
 
-// control calls f with the descriptor of a file, which stays as it is.
+// withDescriptor calls f with the descriptor of a file, which keeps its mode.
 func control(file *os.File, f func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

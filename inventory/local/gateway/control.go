@@ -10,18 +10,18 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Between the Manager and the gateway go orders (down), answers and asks (up),
-// over one connection. Every order is answered under its number; every ask is
-// answered by an order of the kind "given".
+// The Manager sends orders to the gateway; the gateway sends replies and requests for
+// connections. Both use one socket. Each order is replied to with its number; each
+// request is answered with an order of kind "connection".
 
-// Most bytes of a message. The way up is narrow: nothing that comes from the
-// gateway is long.
+// Most bytes of a message. The limit towards the Manager is small: the gateway sends
+// nothing long.
 const (
 	maxOrder = 16 << 20
 	maxWord  = 4 << 10
 )
 
-// How many asks may be open at the same time, in all and for one node.
+// Most connection requests that may be open at the same time, in all and for one node.
 const (
 	maxAsks     = 256
 	maxNodeAsks = 8
@@ -35,17 +35,17 @@ const (
 	orderRemove = "remove"
 	orderProve  = "prove"
 	orderGiven  = "given"
-	orderPing   = "ping" // is answered when the gateway's state can be used
+	orderPing   = "ping" // the reply shows that the gateway's lock is free
 )
 
-// What becomes of a listener with an order to put an endpoint.
+// What an order to set an endpoint does with a listener.
 const (
 	listenNone = ""     // the endpoint has none
-	listenSame = "same" // as before
-	listenNew  = "new"  // its file comes with the order
+	listenSame = "same" // keep the present one
+	listenNew  = "new"  // the order carries its file
 )
 
-// order is what the Manager says.
+// order is a message from the Manager to the gateway.
 type order struct {
 	Number   uint64
 	Kind     string
@@ -53,27 +53,27 @@ type order struct {
 	Endpoint *Endpoint             `json:",omitempty"`
 	Public   string                `json:",omitempty"`
 	Inside   string                `json:",omitempty"`
-	Node     string                `json:",omitempty"` // remove, prove
-	Slice    string                `json:",omitempty"` // peers
+	Node     string                `json:",omitempty"` // for remove and verify
+	Slice    string                `json:",omitempty"` // for peers
 	Peers    map[netip.Addr]string `json:",omitempty"`
-	Error    string                `json:",omitempty"` // given: why nothing is
+	Error    string                `json:",omitempty"` // for connection: why there is none
 }
 
-// beginning is the first order; with it comes the listener of the gateway
-// account, if there is one.
+// beginning is the first order. It carries the listener of the gateway account, if there
+// is one.
 type beginning struct {
 	UID, GID int
 	HostKey  []byte
 }
 
-// The kinds of words.
+// The kinds of gateway messages.
 const (
 	wordDone     = "done"
-	wordAgent    = "agent"    // asks for the node's agent, or a connection to its Address
-	wordEndpoint = "endpoint" // asks for a connection to the public endpoint of the node
+	wordAgent    = "agent"    // requests a connection to the node's agent, or to its Address
+	wordEndpoint = "endpoint" // requests a connection to the node's public endpoint
 )
 
-// word is what the gateway says.
+// gatewayMessage is a message from the gateway to the Manager.
 type word struct {
 	Number uint64
 	Kind   string
@@ -81,7 +81,7 @@ type word struct {
 	Error  string `json:",omitempty"`
 }
 
-// sender lets several goroutines send on one connection.
+// sender sends messages of several goroutines on one connection.
 type sender struct {
 	mu sync.Mutex
 	c  *fdsocket.Conn
@@ -95,25 +95,25 @@ func (s *sender) send(v any, files ...*os.File) error {
 
 var errNoKeeper = errors.New("the testbed is not running")
 
-// asks are the connections that the Manager was asked for: at most maxAsks at a
-// time, and maxNodeAsks for one node, so that one that does not answer holds up
-// no other. The zero value is ready.
+// connectionRequests are the gateway's requests to the Manager for connections. There are
+// at most maxAsks at a time and maxNodeAsks for one node, so that a node that does not
+// answer delays no other. The zero value is ready.
 type asks struct {
 	mu     sync.Mutex
-	slots  chan struct{} // made with the first ask
+	slots  chan struct{} // created with the first request
 	nodes  map[string]*queue
 	number uint64
 	open   map[uint64]*asked
 	over   bool
 }
 
-// queue is what is asked for one node.
+// nodeQueue counts the requests for one node.
 type queue struct {
 	slots chan struct{}
-	users int // asks that wait or are open; guarded by the lock of asks
+	users int // requests that wait or are open; guarded by connectionRequests.mu
 }
 
-// asked is an open ask.
+// pendingRequest is a request without an answer yet.
 type asked struct {
 	node   string
 	answer chan given
@@ -124,7 +124,7 @@ type given struct {
 	err  error
 }
 
-// ask asks over s and waits for the answer.
+// request sends a request over s and waits for the connection.
 func (a *asks) ask(ctx context.Context, s *sender, kind, node string) (*os.File, error) {
 	if err := a.enter(ctx, node); err != nil {
 		return nil, err
@@ -147,7 +147,8 @@ func (a *asks) ask(ctx context.Context, s *sender, kind, node string) (*os.File,
 	case r := <-answer:
 		return r.file, r.err
 	case <-ctx.Done():
-		// Its places stay taken until the Manager answers: it counts it, too.
+		// The slots stay taken until the Manager answers, since the Manager counts the
+		// request, too.
 		go func() {
 			if r := <-answer; r.file != nil {
 				r.file.Close()
@@ -157,7 +158,7 @@ func (a *asks) ask(ctx context.Context, s *sender, kind, node string) (*os.File,
 	}
 }
 
-// enter takes a place in the node's queue and then one of all.
+// acquire takes a slot of the node's queue, and then one of the global slots.
 func (a *asks) enter(ctx context.Context, node string) error {
 	a.mu.Lock()
 	if a.slots == nil {
@@ -188,7 +189,7 @@ func (a *asks) enter(ctx context.Context, node string) error {
 	}
 }
 
-// leave gives both places back.
+// release releases both slots.
 func (a *asks) leave(node string) {
 	a.mu.Lock()
 	q := a.nodes[node]
@@ -198,7 +199,7 @@ func (a *asks) leave(node string) {
 	a.forget(node)
 }
 
-// forget drops a user of a node's queue, and the queue with the last.
+// dropUser removes a user of a node's queue, and the queue with its last user.
 func (a *asks) forget(node string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,7 +208,7 @@ func (a *asks) forget(node string) {
 	}
 }
 
-// given passes on what came.
+// deliver delivers the Manager's answer to the request that waits for it.
 func (a *asks) given(o order, files []*os.File) {
 	a.mu.Lock()
 	ask := a.open[o.Number]
@@ -226,7 +227,7 @@ func (a *asks) given(o order, files []*os.File) {
 	ask.answer <- given{err: errors.New(o.Error)}
 }
 
-// end answers all that is open: nothing will come any more.
+// close answers all open requests with an error, since no answers will come.
 func (a *asks) end() {
 	a.mu.Lock()
 	a.over = true

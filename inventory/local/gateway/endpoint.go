@@ -12,17 +12,17 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// endpoint is an Endpoint, parsed. It does not change; a new one replaces it.
+// endpoint is a parsed Endpoint. It is immutable; an update replaces it.
 type endpoint struct {
 	node, slice, address string
 	names                []string
 	host                 []ssh.Signer
-	accounts             map[string][][]byte // by login: keys as in the protocol
+	accounts             map[string][][]byte // by login: public keys in wire format
 	inside               [][]byte
 	public, in           net.Listener
 }
 
-// most bytes of a line with a key; an RSA key of 16384 bits has 2,800.
+// maxLine is the most bytes of a line with a key; an RSA key of 16384 bits needs 2,800.
 const maxLine = 8 << 10
 
 func newEndpoint(d *Endpoint) (*endpoint, error) {
@@ -42,7 +42,7 @@ func newEndpoint(d *Endpoint) (*endpoint, error) {
 	return n, err
 }
 
-// hostKeys are the private keys of a text with at least one, PEM.
+// hostKeys parses one or more private keys in PEM. Text without a key is an error.
 func hostKeys(text []byte) ([]ssh.Signer, error) {
 	var all []ssh.Signer
 	for {
@@ -58,10 +58,10 @@ func hostKeys(text []byte) ([]ssh.Signer, error) {
 	}
 }
 
-// keys are the keys of lines as in authorized_keys. Certificates are none: they
-// would be judged by what they say and not by being listed. Nor are keys with
-// options, which restrict what a key may do, or make it an authority: that would
-// not be kept.
+// keys returns the public keys in lines of authorized_keys. It skips certificates, since
+// they would be judged by their content and not by being listed. It also skips keys with
+// options: an option restricts a key or makes it an authority, and the gateway would not
+// enforce that.
 func keys(lines []string) [][]byte {
 	var list [][]byte
 	for _, line := range lines {
@@ -79,18 +79,18 @@ func keys(lines []string) [][]byte {
 	return list
 }
 
-// opens tells whether key opens the account login from outside.
+// allowsLogin reports whether key opens the account login from outside.
 func (d *endpoint) opens(login string, key []byte) bool {
 	return contains(d.accounts[login], key)
 }
 
-// opensInside tells whether key opens the account login at port 22 in a node.
+// allowsInsideLogin reports whether key opens the account login at port 22 in a node.
 func (d *endpoint) opensInside(login string, key []byte) bool {
 	list, is := d.accounts[login]
 	return is && (contains(d.inside, key) || contains(list, key))
 }
 
-// knows tells whether key is one of any account.
+// hasKey reports whether key belongs to any account.
 func (d *endpoint) knows(key []byte) bool {
 	found := false
 	for _, list := range d.accounts {
@@ -99,7 +99,7 @@ func (d *endpoint) knows(key []byte) bool {
 	return found
 }
 
-// contains looks at all of list, in a time that does not tell where key is.
+// contains reports whether list has key. Its time does not depend on the position of key.
 func contains(list [][]byte, key []byte) bool {
 	found := 0
 	for _, k := range list {
@@ -108,12 +108,12 @@ func contains(list [][]byte, key []byte) bool {
 	return found == 1
 }
 
-// called tells whether name is the node's id or one of its names.
+// hasName reports whether name is the node's id or one of its names.
 func (d *endpoint) called(name string) bool {
 	return name == d.node || slices.ContainsFunc(d.names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// calledBriefly tells whether name is a name up to its first dot.
+// hasShortName reports whether name is one of the node's names up to the first dot.
 func (d *endpoint) calledBriefly(name string) bool {
 	return slices.ContainsFunc(d.names, func(n string) bool {
 		brief, _, _ := strings.Cut(n, ".")
@@ -121,7 +121,7 @@ func (d *endpoint) calledBriefly(name string) bool {
 	})
 }
 
-// title is what its users call it.
+// displayName returns the name by which users know the node.
 func (d *endpoint) title() string {
 	if len(d.names) > 0 {
 		return d.names[0]
@@ -129,10 +129,11 @@ func (d *endpoint) title() string {
 	return d.node
 }
 
-// fingerprint stands for a key in tables.
+// fingerprint identifies a public key in maps.
 type fingerprint [sha256.Size]byte
 
-// index tells which nodes a key opens, as if by the gateway account.
+// index holds the nodes that each key opens, with the number of accounts, for the gateway
+// account.
 type index map[fingerprint]map[string]int
 
 func (x index) add(d *endpoint, by int) {

@@ -17,7 +17,7 @@ type tcpOpen struct {
 	OriginPort uint32
 }
 
-// unixOpen is the payload of direct-streamlocal@openssh.com, and begins that of
+// unixOpen is the payload of direct-streamlocal@openssh.com, and the start of that of
 // forwarded-streamlocal@openssh.com.
 type unixOpen struct {
 	Path   string
@@ -25,21 +25,21 @@ type unixOpen struct {
 	Spare2 uint32
 }
 
-// Limits of what is forwarded.
+// Limits of forwarding.
 const (
-	maxForwards = 32 // ports and sockets at which a connection listens
+	maxForwards = 32 // listening ports and sockets of a connection
 	maxHost     = 255
 )
 
-// listenTime is how long a connection waits in all for a node that is slow to
-// listen: requests are answered one after the other, so that all else waits, too.
-// What takes no longer than quickTime does not count.
+// listenTime is how long a connection waits, in total, for nodes that are slow to listen.
+// Requests are handled in order, so a slow one delays all others. Calls shorter than
+// quickTime do not count.
 const (
 	listenTime = agentTime
 	quickTime  = 100 * time.Millisecond
 )
 
-// directTCP connects the peer to a port that the node reaches (ssh -L, -D, -W).
+// directTCP connects the peer to a port that the node can reach (ssh -L, -D, -W).
 func (c *login) directTCP(n ssh.NewChannel) {
 	var to tcpOpen
 	if ssh.Unmarshal(n.ExtraData(), &to) != nil || len(to.Host) > maxHost || to.Port > 65535 {
@@ -73,7 +73,7 @@ func (c *login) direct(n ssh.NewChannel, network, address string) {
 	c.join(ch, requests, nc)
 }
 
-// dial connects inside the node.
+// dial connects from inside the node.
 func (c *login) dial(network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
@@ -84,7 +84,7 @@ func (c *login) dial(network, address string) (net.Conn, error) {
 	return c.g.agents.dial(ctx, a, network, address, c.user)
 }
 
-// listen listens inside the node, within ctx.
+// listen listens inside the node until ctx ends.
 func (c *login) listen(ctx context.Context, network, address string) (net.Listener, error) {
 	a, err := c.agent(ctx)
 	if err != nil {
@@ -93,8 +93,7 @@ func (c *login) listen(ctx context.Context, network, address string) (net.Listen
 	return c.g.agents.listen(ctx, a, network, address, c.user)
 }
 
-// requests serves the global requests: forwarding to the peer (ssh -R), and
-// questions whether anybody is there.
+// serveRequests handles the global requests: remote forwarding (ssh -R) and keepalives.
 func (c *login) requests(all <-chan *ssh.Request) {
 	f := forwards{listeners: make(map[string]net.Listener), left: listenTime}
 	defer func() {
@@ -135,10 +134,10 @@ func (f tcpForward) key() string { return net.JoinHostPort(f.Host, strconv.Itoa(
 // unixForward is the payload of streamlocal-forward@openssh.com.
 type unixForward struct{ Path string }
 
-// forwards are the places where a connection listens in the node.
+// forwards are the listeners of a connection in the node.
 type forwards struct {
 	listeners map[string]net.Listener
-	left      time.Duration // see listenTime
+	left      time.Duration // remaining time, see listenTime
 }
 
 func (f *forwards) cancel(key string) bool {
@@ -151,7 +150,7 @@ func (f *forwards) cancel(key string) bool {
 	return true
 }
 
-// listen is listen of c, as long as there is time left.
+// listen calls c.listen while there is time left.
 func (f *forwards) listen(c *login, network, address string) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), f.left)
 	defer cancel()
@@ -163,8 +162,8 @@ func (f *forwards) listen(c *login, network, address string) (net.Listener, erro
 	return l, err
 }
 
-// forwardTCP listens at a port in the node; what connects there goes to the peer.
-// The agent says which addresses there are, and which ports the account may take.
+// forwardTCP listens at a port in the node and forwards its connections to the peer. The
+// agent checks which addresses exist and which ports the account may use.
 func (c *login) forwardTCP(payload []byte, f *forwards) (bool, []byte) {
 	var at tcpForward
 	if ssh.Unmarshal(payload, &at) != nil || len(at.Host) > maxHost || at.Port > 65535 {
@@ -173,7 +172,7 @@ func (c *login) forwardTCP(payload []byte, f *forwards) (bool, []byte) {
 	if len(f.listeners) >= maxForwards || at.Port != 0 && f.listeners[at.key()] != nil {
 		return false, nil
 	}
-	// As with OpenSSH's "GatewayPorts clientspecified": the node is the user's own.
+	// As OpenSSH with "GatewayPorts clientspecified": the node belongs to the user.
 	host := at.Host
 	if host == "*" {
 		host = ""
@@ -224,8 +223,8 @@ func (c *login) forwardUnix(payload []byte, f *forwards) bool {
 	return true
 }
 
-// acceptForward gives what connects at l to the peer, as channels of the kind
-// name, until l is closed. When the peer has all its channels it waits.
+// acceptForward forwards connections at l to the peer, as channels of type name, until l
+// is closed. It waits while the peer has the most channels allowed.
 func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn) []byte) {
 	cancelled := make(chan struct{})
 	defer close(cancelled)
@@ -239,7 +238,7 @@ func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn
 	for {
 		nc, err := l.Accept()
 		if err != nil {
-			// A listener of the node that fails is not tried again.
+			// A failed listener of a node is not retried.
 			return
 		}
 		select {

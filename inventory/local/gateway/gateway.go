@@ -22,7 +22,7 @@ import (
 
 // Main is the gateway process. It does not return.
 func Main() {
-	// What it writes to its standard error may have no reader any more.
+	// The reader of the standard error may be gone.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	debug.SetGCPercent(50)
 	if err := run(os.NewFile(3, "control"), agents{}, sandbox.Gateway, stderrLog()); err != nil {
@@ -42,26 +42,27 @@ type gateway struct {
 	waiting waiting
 	stalls  stalls
 
-	failures, evictions seldom // that are logged
+	failures, evictions seldom // limit how often these are logged
 
 	mu        sync.Mutex
-	host      []ssh.Signer // of the gateway account
+	host      []ssh.Signer // host keys of the gateway account
 	jump      net.Listener
 	endpoints map[string]*endpoint
 	keys      index
 	peers     map[string]map[netip.Addr]string
-	proofs    map[string]map[fingerprint]bool // by node: keys made for a proof
+	proofs    map[string]map[fingerprint]bool // by node: keys that VerifyLogin uses
 	conns     map[*login]struct{}
-	held      map[string]int // logins by what is bounded: node, account, key
-	logins    int            // without proofs
-	shares    map[string]int // logins by whose they are
-	came      uint64         // logins ever
-	open      int            // connections of any kind
+	held      map[string]int // logins by limit: node, account, key
+	logins    int            // without logins of VerifyLogin
+	shares    map[string]int // logins by share, see shareFor
+	came      uint64         // logins since the start
+	open      int            // open connections of any kind
 	ending    bool
-	ended     chan struct{} // closed when ending and nothing is open
+	ended     chan struct{} // closed when the gateway is ending and no connection is open
 }
 
-// run serves the Manager until it ends, and then all sessions until they do.
+// run serves the Manager until the Manager ends, and then the open sessions until they
+// end.
 func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.Logger) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
@@ -91,7 +92,7 @@ func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.
 	return nil
 }
 
-// begin gives up all rights before anything from outside is read.
+// begin drops all rights before anything from outside is read.
 func (g *gateway) begin(c *fdsocket.Conn, confine func(uid, gid int) error) error {
 	var o order
 	files, err := c.Receive(&o, maxOrder, 1)
@@ -115,7 +116,7 @@ func (g *gateway) begin(c *fdsocket.Conn, confine func(uid, gid int) error) erro
 	return err
 }
 
-// done answers an order.
+// reply replies to an order.
 func (g *gateway) done(number uint64, err error) {
 	w := word{Number: number, Kind: wordDone}
 	if err != nil {
@@ -124,10 +125,10 @@ func (g *gateway) done(number uint64, err error) {
 			w.Error = w.Error[:maxWord/8]
 		}
 	}
-	g.keeper.send(w) // a Manager that is gone is noticed where orders are received
+	g.keeper.send(w) // if the Manager is gone, Receive in run fails
 }
 
-// obey carries out an order.
+// execute carries out an order.
 func (g *gateway) obey(o order, files []*os.File) {
 	switch o.Kind {
 	case orderPut:
@@ -146,7 +147,7 @@ func (g *gateway) obey(o order, files []*os.File) {
 		g.mu.Unlock()
 		g.done(o.Number, nil)
 	case orderPing:
-		g.mu.Lock() // a gateway in which nobody unlocks it must not answer
+		g.mu.Lock() // a gateway with a deadlock must not answer
 		ending := g.ending
 		g.mu.Unlock()
 		if !ending {
@@ -168,13 +169,13 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// listener makes a listener of a file, which is closed.
+// listener returns a listener for a file, and closes the file.
 func listener(f *os.File) (net.Listener, error) {
 	defer f.Close()
 	return net.FileListener(f)
 }
 
-// put sets an endpoint.
+// setEndpoint adds or replaces an endpoint.
 func (g *gateway) put(o order, files []*os.File) (err error) {
 	var fresh []net.Listener
 	defer func() {
@@ -232,8 +233,9 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 	return nil
 }
 
-// replace puts d (nil: nothing) in the place of node's endpoint, closes listeners
-// that went and ends the sessions that it does not allow. The lock is held.
+// replaceEndpoint replaces the endpoint of a node by d, or removes it if d is nil. It
+// closes the listeners that are no longer used, and ends the sessions that d does not
+// allow. The lock is held.
 func (g *gateway) replace(node string, d *endpoint) {
 	old := g.endpoints[node]
 	if d != nil {
@@ -253,12 +255,13 @@ func (g *gateway) replace(node string, d *endpoint) {
 	}
 	for c := range g.conns {
 		if !g.allows(c) {
-			go c.end() // it may wait for a peer that reads nothing
+			go c.end() // it may wait for a peer that does not read
 		}
 	}
 }
 
-// nodesOf are the endpoints that key opens by the gateway account. The lock is held.
+// endpointsFor returns the endpoints that key opens through the gateway account. The lock
+// is held.
 func (g *gateway) nodesOf(key []byte) []*endpoint {
 	var list []*endpoint
 	for node := range g.keys[fingerprint(sha256.Sum256(key))] {
@@ -269,7 +272,7 @@ func (g *gateway) nodesOf(key []byte) []*endpoint {
 	return list
 }
 
-// end stops accepting.
+// shutDown stops accepting connections. Open sessions continue.
 func (g *gateway) end() {
 	g.asks.end()
 	g.mu.Lock()
@@ -290,8 +293,8 @@ func (g *gateway) end() {
 	}
 }
 
-// enter counts a connection; it is false when no more are taken. Each entered
-// one leaves.
+// addConnection counts a connection, and reports whether the gateway still takes any. The
+// caller must call removeConnection if it does.
 func (g *gateway) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -310,7 +313,7 @@ func (g *gateway) leave() {
 	}
 }
 
-// ask asks the Manager for a connection: wordAgent or wordEndpoint.
+// ask asks the Manager for a connection. kind is askAgent or askEndpoint.
 func (g *gateway) ask(ctx context.Context, kind, node string) (*os.File, error) {
 	return g.asks.ask(ctx, g.keeper, kind, node)
 }

@@ -10,12 +10,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// drainTime is how long what a peer sent before it closed the channel may take
-// to be delivered.
+// drainTime limits the delivery of data that a peer sent before it closed the channel.
 const drainTime = time.Minute
 
-// join carries bytes between a channel and a connection until both directions
-// have ended, or the peer has closed the channel. It returns when that is done.
+// joinChannel copies between a channel and a connection until both directions have ended
+// or the peer has closed the channel.
 func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) {
 	in, out := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -41,9 +40,9 @@ func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) 
 	<-out
 }
 
-// copyIn copies what the peer sends to what to gives, which may wait until there
-// is something. When it takes no more, or is nil, the rest is thrown away, so
-// that the channel can end.
+// copyIn copies the peer's data to the writer that to returns; to may wait until there is
+// one. When the writer fails or is nil, the rest is discarded, so that the channel can
+// end.
 func (c *login) copyIn(r io.Reader, to func() io.Writer) {
 	f := c.flow()
 	defer f.close()
@@ -79,7 +78,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// carry copies from r to w, with a buffer that is large only where much comes.
+// copyGrowing copies from r to w. Its buffer starts small and grows with the amount of
+// data.
 func carry(w io.Writer, r io.Reader) error {
 	b := make([]byte, 2<<10)
 	for {
@@ -106,7 +106,7 @@ func closeWrite(nc net.Conn) {
 	nc.Close()
 }
 
-// relay connects a connection at an endpoint to the node's address.
+// forward connects an incoming connection to the node's Address.
 func (g *gateway) relay(guest *guest, d *endpoint) {
 	nc, source := guest.nc, guest.source
 	c := &login{g: g, kind: raw, node: d.node, slice: d.slice, user: source, to: d.address, stop: nc.Close}
@@ -123,8 +123,9 @@ func (g *gateway) relay(guest *guest, d *endpoint) {
 	exchange(nc, to, drainTime)
 }
 
-// exchange carries bytes both ways and closes both connections: when both ways
-// have ended, or drain after the first one has, for the other end may never go.
+// copyBothWays copies in both directions, and closes both connections when both
+// directions have ended. It waits at most drain after the first end, since the other end
+// may never come.
 func exchange(a, b net.Conn, drain time.Duration) {
 	end := func() {
 		a.Close()
@@ -146,7 +147,7 @@ func exchange(a, b net.Conn, drain time.Duration) {
 	<-ended
 }
 
-// dial connects to the address of a node.
+// dialNode connects to the Address of a node.
 func (g *gateway) dial(node string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
@@ -157,7 +158,7 @@ func (g *gateway) dial(node string) (net.Conn, error) {
 	return fileConn(f)
 }
 
-// fileConn makes a connection of a file, which is closed.
+// fileConn returns a connection for a file, and closes the file.
 func fileConn(f *os.File) (net.Conn, error) {
 	defer f.Close()
 	return net.FileConn(f)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// explain is a session of the gateway account: it says what the account is for.
+// explain serves a session at the gateway account: it prints what the account is for.
 func (c *login) explain(n ssh.NewChannel) {
 	ch, requests, err := n.Accept()
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *login) explain(n ssh.NewChannel) {
 	}
 }
 
-// maxTold is how many nodes are listed.
+// maxListed is how many nodes the explanation lists.
 const maxTold = 40
 
 func (c *login) explanation() string {
@@ -67,7 +67,7 @@ func (c *login) explanation() string {
 		User, port, strings.Join(names, " "), more)
 }
 
-// plain is s without what a terminal could obey.
+// printable returns s without control characters, which a terminal might execute.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -77,7 +77,7 @@ func plain(s string) string {
 	}, s)
 }
 
-// jump is a connection by the gateway account to port 22 of a node.
+// jump serves a connection through the gateway account to port 22 of a node.
 func (c *login) jump(n ssh.NewChannel) {
 	var to tcpOpen
 	if ssh.Unmarshal(n.ExtraData(), &to) != nil {
@@ -105,12 +105,13 @@ func (c *login) jump(n ssh.NewChannel) {
 	c.working.Go(func() {
 		c.g.receive(guest, entrance{kind: public, node: d.node})
 		nc.flow.close()
-		io.Copy(io.Discard, ch) // what comes after the end
+		io.Copy(io.Discard, ch) // discard what follows the end
 	})
 	c.refuse(ch, requests)
 }
 
-// find is the node that the peer calls name, among those that its key opens.
+// findEndpoint returns the endpoint that has the name, among those that the peer's key
+// opens.
 func (c *login) find(name string) (*endpoint, error) {
 	c.g.mu.Lock()
 	mine := c.g.nodesOf(c.key)
@@ -141,7 +142,7 @@ func (c *login) find(name string) (*endpoint, error) {
 	return nil, errors.New("your key opens no node of that name: log in at this account without a command for a list")
 }
 
-// pass connects a channel of the gateway account to the address of a node.
+// forwardChannel connects a channel of the gateway account to the Address of a node.
 func (c *login) pass(n ssh.NewChannel, d *endpoint) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -169,9 +170,9 @@ func (c *login) pass(n ssh.NewChannel, d *endpoint) {
 	c.join(ch, requests, nc)
 }
 
-// channelConn makes a connection of a channel. It has no deadlines: whoever
-// uses it closes it in time, and reads it all the time: while it does not, the
-// channel is a flow that waits.
+// channelConn is a net.Conn over a channel. It has no deadlines, so its user must close
+// it in time. Its user must also read it continuously: data that is not read counts as
+// backlog of the carrier.
 type channelConn struct {
 	ssh.Channel
 	carrier *login

@@ -14,77 +14,78 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Argv0 is the name under which the program runs as the gateway.
+// Argv0 is the program name with which the binary runs as the gateway.
 const Argv0 = "patchbay-gateway"
 
-// User is the account of the gateway that only forwards to nodes.
+// User is the gateway account, which only forwards connections to nodes.
 const User = "gateway"
 
-// Account is a login at a node and the keys that open it: lines as in
-// authorized_keys. A line that cannot be read opens nothing.
+// Account is a login at a node and the keys that open it, as lines of authorized_keys.
+// Invalid lines open nothing.
 type Account struct {
 	Login string
 	Keys  []string
 }
 
-// Endpoint is what the gateway knows of one node.
+// Endpoint describes one node to the gateway: its accounts, keys and listeners.
 type Endpoint struct {
 	// Node is the node's id.
 	Node string
-	// Slice tells whose peers it has.
+	// Slice is the node's slice; nodes reach port 22 only of nodes of their slice.
 	Slice string
-	// Names are what the gateway account may call it, beside its id.
+	// Names are further names of the node for the gateway account.
 	Names    []string
 	Accounts []Account
-	// InsideKeys open every account, but only at port 22 inside nodes of its slice.
+	// InsideKeys open every account, but only at port 22 inside nodes of the slice.
 	InsideKeys []string
-	// HostKey holds its private keys, OpenSSH PEM, one after the other.
+	// HostKey holds the node's private host keys, one or more, in OpenSSH PEM.
 	HostKey []byte
-	// Address is host:port of the SSH server of another provider's node, to
-	// which its endpoints lead; then HostKey is empty. Empty: the node's agent.
+	// Address is host:port of the SSH server of another provider's node. Connections are
+	// then forwarded there, and HostKey is empty. Without Address, connections go to the
+	// node's agent.
 	Address string
 }
 
-// Options of a Manager.
+// Options configure a Manager.
 type Options struct {
-	// Program is the path of this program, which runs again as the gateway.
+	// Program is the path of this binary, which is run as the gateway process.
 	Program  string
 	UID, GID int
-	// Gateway listens for the gateway account; HostKey holds its private keys as
-	// in Endpoint. Nil: there is no gateway account.
+	// Gateway is the listener of the gateway account, and HostKey its private host keys
+	// as in Endpoint. Without Gateway there is no gateway account.
 	Gateway net.Listener
 	HostKey []byte
 	// DialAgent connects to the agent of a node.
 	DialAgent func(ctx context.Context, node string) (*fdsocket.Conn, error)
-	// SetLimits is called with each new gateway process before it serves, to put
-	// it under limits. Nil: nothing is called.
+	// SetLimits, if not nil, applies resource limits to each new gateway process before
+	// it serves.
 	SetLimits func(pid int) error
 	Log       *slog.Logger
 }
 
-// ErrClosed says that the Manager was closed.
+// ErrClosed is returned after Close.
 var ErrClosed = errors.New("the gateway was closed")
 
-// patience is how long a change of the endpoints waits for the gateway, and then for
-// the next one.
+// patience is how long a change of endpoints waits for the gateway to reply, and then for
+// its successor.
 const patience = 10 * time.Second
 
-// endTime is how long Close waits for a gateway without sessions, which ends at
-// once, so that whoever tidies up after it finds nothing of it.
+// endTime is how long Close waits for the gateway process. Without sessions it ends at
+// once, so later clean-up finds no process.
 const endTime = time.Second
 
-// Manager runs the gateway process and knows all its endpoints, so that one that died is
-// replaced by an equal one.
+// Manager runs the gateway process. It holds all endpoints, and gives them to the
+// successor of a process that died.
 type Manager struct {
 	o       Options
-	closing chan struct{} // closed when the Manager is
-	stopped chan struct{} // closed when no gateway will be started any more
+	closing chan struct{} // closed by Close
+	stopped chan struct{} // closed when no further gateway process will be started
 
 	patience time.Duration
 
 	warnings seldom
 
-	mu        sync.Mutex // guards all below, and the order in which orders are sent
+	mu        sync.Mutex // guards the fields below, and the order of sent messages
 	endpoints map[string]*servedEndpoint
 	peers     map[string]map[netip.Addr]string
 	now       *process
@@ -97,8 +98,8 @@ type servedEndpoint struct {
 	public, inside net.Listener
 }
 
-// Start starts the gateway. It ends with ctx as if it was closed. The listener
-// of the gateway account belongs to the Manager from now on, also after an error.
+// Start starts the gateway process and waits until it serves. When ctx ends, the Manager
+// closes. The Manager owns o.Gateway, also after an error.
 func Start(ctx context.Context, o Options) (*Manager, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -135,12 +136,12 @@ func Start(ctx context.Context, o Options) (*Manager, error) {
 	return k, nil
 }
 
-// SetEndpoint sets an endpoint: public listens at its port (nil: it has none), inside at
-// port 22 in the node (nil: not there). The listeners belong to the Manager, which
-// closes those that they replace; passing the same again keeps them. Sessions of
-// keys that are no longer its are ended. After an error the endpoint is as before,
-// or there is none as before; listeners that it had are the Manager's still, and
-// others the caller's. Calls for the same node must not overlap.
+// SetEndpoint adds or replaces the endpoint of a node. Listener public is the node's own
+// port, inside is port 22 in the node; either may be nil. The Manager owns the listeners
+// and closes those that are replaced; the same listener may be passed again. Sessions of
+// keys that were removed are ended. After an error the previous state remains: the
+// Manager keeps the previous listeners, and new ones belong to the caller. Calls for the
+// same node must not overlap.
 func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
 	if err := check(d, public, inside); err != nil {
 		return err
@@ -167,8 +168,9 @@ func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
 	return err
 }
 
-// putBack makes the endpoint of a node what it was. The gateway is told again:
-// whether it did what it gave no answer to is not known. The lock is held.
+// restoreEndpoint sets the endpoint of a node back to old after a failed change. It also
+// sends old to the gateway, since a gateway that did not reply may have made the change.
+// The lock is held.
 func (k *Manager) putBack(node string, old *servedEndpoint) {
 	if old == nil {
 		delete(k.endpoints, node)
@@ -179,7 +181,7 @@ func (k *Manager) putBack(node string, old *servedEndpoint) {
 	k.now.put(old, nil)
 }
 
-// check is what is wrong with an endpoint.
+// checkEndpoint returns an error if an endpoint is invalid.
 func check(d Endpoint, listeners ...net.Listener) error {
 	if d.Node == "" {
 		return errors.New("the endpoint has no node")
@@ -199,7 +201,7 @@ func check(d Endpoint, listeners ...net.Listener) error {
 	return nil
 }
 
-// closeBut closes the listeners that next does not have, too.
+// closeListenersExcept closes the listeners that next does not use.
 func (d *servedEndpoint) closeBut(next *servedEndpoint) {
 	for _, l := range []net.Listener{d.public, d.inside} {
 		if l != nil && (next == nil || l != next.public && l != next.inside) {
@@ -208,8 +210,8 @@ func (d *servedEndpoint) closeBut(next *servedEndpoint) {
 	}
 }
 
-// SetPeers says which node answers at which address inside the nodes of a slice.
-// No addresses: the slice is forgotten.
+// SetPeers sets the addresses of the nodes of a slice, as the nodes see them. An empty
+// map removes the slice.
 func (k *Manager) SetPeers(slice string, at map[netip.Addr]string) error {
 	at = maps.Clone(at)
 	k.mu.Lock()
@@ -227,7 +229,8 @@ func (k *Manager) SetPeers(slice string, at map[netip.Addr]string) error {
 	return k.await(wait)
 }
 
-// RemoveEndpoint closes an endpoint and ends its sessions. It is no error when there is none.
+// RemoveEndpoint removes the endpoint of a node and ends its sessions. An unknown node is
+// no error.
 func (k *Manager) RemoveEndpoint(node string) error {
 	k.mu.Lock()
 	if k.closed {
@@ -244,9 +247,9 @@ func (k *Manager) RemoveEndpoint(node string) error {
 	return k.await(wait)
 }
 
-// await waits for the answer to a change of the endpoints. A gateway that gives none
-// is killed: it would let in whom the change keeps out. The next one is told of
-// all endpoints, so its start is an answer, too.
+// waitForReply waits until the gateway has replied to a change of endpoints. A gateway
+// that does not reply is killed, because it would still accept removed keys. Its
+// successor receives all endpoints, so the successor's start is a reply, too.
 func (k *Manager) await(a *answer) error {
 	select {
 	case <-a.done:
@@ -270,7 +273,7 @@ func (k *Manager) await(a *answer) error {
 	return errors.New("the gateway died and does not come back")
 }
 
-// serving waits for a gateway that has all endpoints.
+// waitForReady returns the gateway process that has received all endpoints.
 func (k *Manager) serving(ctx context.Context) (*process, error) {
 	for {
 		k.mu.Lock()
@@ -294,10 +297,10 @@ func (k *Manager) serving(ctx context.Context) (*process, error) {
 	}
 }
 
-// VerifyLogin logs in at the endpoint, as a client would, with a key made for the purpose,
-// as each account, and lets the node start a program of ours as that user. It
-// runs no file of the user's.
-// Of an endpoint with an Address it proves that an SSH server answers there.
+// VerifyLogin logs in through the node's endpoint as a client would, as each account,
+// with a temporary key. It starts a program of ours in the node as that user and runs
+// none of the user's files. For an endpoint with an Address it checks that an SSH server
+// answers there.
 func (k *Manager) VerifyLogin(ctx context.Context, node string) error {
 	p, err := k.serving(ctx)
 	if err != nil {
@@ -314,15 +317,14 @@ func (k *Manager) VerifyLogin(ctx context.Context, node string) error {
 	}
 }
 
-// Close ends the gateway and closes all listeners. Nobody can log in any more;
-// sessions go on, and the process ends with the last of them. Nobody needs to
-// wait for that.
+// Close closes all listeners and stops new logins. Open sessions continue, and the
+// gateway process ends with the last of them; Close does not wait for that.
 func (k *Manager) Close() error {
 	k.end(false)
 	return nil
 }
 
-// end stops the Manager, and with kill all sessions, too. It may be called again.
+// end stops the Manager, and also all sessions if kill is true. It may be called again.
 func (k *Manager) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// maxLines is how many lines a second of the gateway's are logged.
+// maxLines is how many lines per second of the gateway's output are logged.
 const maxLines = 50
 
-// retell logs a line that the gateway writes to its standard error: a JSON
-// record, or a line of a panic.
+// logLine logs a line of the gateway's standard error: a JSON record, or a line of a
+// panic.
 func (k *Manager) retell(line []byte) {
 	var record map[string]any
 	if json.Unmarshal(line, &record) != nil {
@@ -38,8 +38,8 @@ func (k *Manager) retell(line []byte) {
 	k.o.Log.Log(context.Background(), level, "gateway: "+message, attrs...)
 }
 
-// seldom is true once a second: how often something fails is up to users. The
-// zero value is ready.
+// rateLimit reports true at most once a second, because users can cause failures at any
+// rate. The zero value is ready.
 type seldom struct {
 	mu   sync.Mutex
 	last time.Time
@@ -55,7 +55,8 @@ func (s *seldom) may() bool {
 	return true
 }
 
-// stderrLog is the gateway's own log, which the Manager retells.
+// stderrLog returns the logger of the gateway process, whose lines the Manager logs with
+// logLine.
 func stderrLog() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, nil))
 }

@@ -12,47 +12,47 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// version is what the server says of itself.
+// version is the version string of the SSH server.
 const version = "SSH-2.0-Patchbay"
 
 // Limits of connections.
 const (
 	handshakeTime = 20 * time.Second
-	askedTime     = 2 * time.Minute // once a right key was offered: its owner may have to unlock it
-	maxTries      = 6               // like OpenSSH
+	askedTime     = 2 * time.Minute // after a valid key was offered: its owner may have to unlock it
+	maxTries      = 6               // as OpenSSH
 
-	probeTime = 60 * time.Second // an idle peer is asked whether it lives
+	probeTime = 60 * time.Second // after this silence a keepalive is sent
 	maxProbes = 3
 
-	maxLogins        = 4096 // in all; then those who have most lose their oldest
+	maxLogins        = 4096 // in all; beyond that the share with the most logins loses its oldest
 	maxNodeLogins    = 256
 	maxAccountLogins = 128 // of an account at a node, or of a key at the gateway account
-	maxSourceRelays  = 64  // raw connections of a source to a node
+	maxSourceRelays  = 64  // connections of one source forwarded to a node's Address
 
-	maxUserLogged = 64 // bytes of a name
+	maxUserLogged = 64 // bytes of a user name in the log
 )
 
-// login is a connection that somebody logged in with, or one that is passed on.
+// login is an authenticated connection, or one that is forwarded to an Address.
 type login struct {
 	g     *gateway
 	kind  kind
 	node  string // empty for the gateway account
-	slice string // of the node
+	slice string // the node's slice
 	user  string
 	key   []byte
-	to    string // the address, if it is passed on
+	to    string // the Address, if the connection is forwarded
 	held  []string
-	share string       // who is bounded together
-	order uint64       // in which they came
-	out   bool         // pushed out: it is ended and takes no place any more
+	share string       // see shareFor
+	order uint64       // increases with each login
+	out   bool         // evicted: it is ended and no longer counted
 	stop  func() error // closes the connection
 
 	conn    *ssh.ServerConn
 	remote  net.Addr
 	local   net.Addr
 	line    *watched
-	proof   bool          // not a user's
-	slots   chan struct{} // channels
+	proof   bool          // made by VerifyLogin, not by a user
+	slots   chan struct{} // one for each channel
 	over    chan struct{} // closed with the connection
 	working sync.WaitGroup
 }
@@ -60,22 +60,22 @@ type login struct {
 // end closes the connection.
 func (c *login) end() { c.stop() }
 
-// errDenied is the only reason why a key is refused: whether the account
-// exists is not told.
+// errDenied is the only reason given for a refused key, so that a client cannot find out
+// which accounts exist.
 var errDenied = errors.New("the key does not open this account")
 
-// keyUsed names the key in the permissions of a connection.
+// keyUsed is the key of ssh.Permissions.ExtraData under which the public key is stored.
 type keyUsed struct{}
 
-// tries are what is noted of a handshake.
+// attempt records a handshake.
 type tries struct {
-	user string // of the last key that was offered, for the log
-	// offered is called when a right key is offered, which does not yet prove
-	// that the peer has it.
+	user string // of the last offered key, for the log
+	// offered is called when a valid key is offered. The peer has not yet proven that it
+	// holds the private key.
 	offered func()
 }
 
-// config is the server's side of a handshake.
+// config returns the server configuration of a handshake.
 func (g *gateway) config(at entrance, host []ssh.Signer, tried *tries) *ssh.ServerConfig {
 	known := ssh.SupportedAlgorithms()
 	c := &ssh.ServerConfig{
@@ -94,7 +94,7 @@ func (g *gateway) config(at entrance, host []ssh.Signer, tried *tries) *ssh.Serv
 			return &ssh.Permissions{ExtraData: map[any]any{keyUsed{}: blob}}, nil
 		},
 	}
-	// Only exchanges that cost the server little.
+	// Only key exchanges that cost the server little.
 	c.KeyExchanges = []string{
 		ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519,
 		ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384, ssh.KeyExchangeECDHP521,
@@ -107,7 +107,7 @@ func (g *gateway) config(at entrance, host []ssh.Signer, tried *tries) *ssh.Serv
 	return c
 }
 
-// allows tells whether the endpoints let c be. The lock is held.
+// isAllowed reports whether the endpoints still allow c. The lock is held.
 func (g *gateway) allows(c *login) bool {
 	d := g.endpoints[c.node]
 	switch c.kind {
@@ -129,13 +129,13 @@ func (g *gateway) allows(c *login) bool {
 	return false
 }
 
-// proves tells whether c logs in with a key made for a proof. The lock is held.
+// isVerification reports whether c logged in with a key of VerifyLogin. The lock is held.
 func (g *gateway) proves(d *endpoint, c *login) bool {
 	_, is := d.accounts[c.user]
 	return is && g.proofs[d.node][sha256.Sum256(c.key)]
 }
 
-// serve is the SSH server at an endpoint.
+// serve runs the SSH server on a connection.
 func (g *gateway) serve(guest *guest, at entrance) {
 	nc, source := guest.nc, guest.source
 	g.mu.Lock()
@@ -151,7 +151,7 @@ func (g *gateway) serve(guest *guest, at entrance) {
 	g.mu.Unlock()
 	from := source
 	if at.kind == public {
-		from = sourceOf(nc.RemoteAddr()) // not the gateway account's key
+		from = sourceOf(nc.RemoteAddr()) // the client's address, not the gateway account's
 	}
 	w := &watched{Conn: nc, backlog: &backlog{of: &g.stalls}}
 	if in, is := nc.(*channelConn); is {
@@ -191,7 +191,7 @@ func (g *gateway) serve(guest *guest, at entrance) {
 	c.working.Wait()
 }
 
-// admit makes c one of the connections, within limits, if the endpoints still let it be.
+// admit registers c if the endpoints allow it and no limit is exceeded.
 func (g *gateway) admit(c *login) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -208,7 +208,8 @@ func (g *gateway) admit(c *login) error {
 	case jump:
 		bounds = []bound{{"key\x00" + string(c.key), maxAccountLogins}}
 	case raw:
-		// Strangers take no place of those who logged in.
+		// Forwarded connections are unauthenticated here, so they take no slots of
+		// logins.
 		bounds = []bound{{"raw\x00" + c.node, maxNodeLogins}, {"raw\x00" + c.node + "\x00" + c.user, maxSourceRelays}}
 	default:
 		if !c.proof {
@@ -221,7 +222,7 @@ func (g *gateway) admit(c *login) error {
 		}
 	}
 	c.share = g.shareOf(c)
-	if !c.proof { // of which there are never many
+	if !c.proof { // there are never many of these
 		if g.logins >= maxLogins {
 			g.pushOut()
 		}
@@ -238,9 +239,10 @@ func (g *gateway) admit(c *login) error {
 	return nil
 }
 
-// shareOf is who has c with others: its slice; at the gateway account the one
-// that the key leads to. A key that leads to several has a share of its own, for
-// anybody may list anybody's key. Strangers are their source's. The lock is held.
+// shareFor returns the share of c, by which logins are limited: the slice of its node. At
+// the gateway account it is the slice that the key opens. A key that opens several slices
+// has a share of its own, because any user may list the key of another user. Forwarded
+// connections share by source. The lock is held.
 func (g *gateway) shareOf(c *login) string {
 	switch c.kind {
 	case raw:
@@ -252,12 +254,12 @@ func (g *gateway) shareOf(c *login) string {
 				return "key\x00" + string(c.key)
 			}
 		}
-		return list[0].slice // the endpoint let it be, so there is one
+		return list[0].slice // the endpoint allowed the key, so there is one
 	}
 	return c.slice
 }
 
-// pushOut ends the oldest login of those who have most. The lock is held.
+// evictOldest ends the oldest login of the share with the most logins. The lock is held.
 func (g *gateway) pushOut() {
 	most := ""
 	for share, n := range g.shares {
@@ -279,7 +281,7 @@ func (g *gateway) pushOut() {
 	go oldest.end()
 }
 
-// free gives the place of a login to others. The lock is held.
+// releaseLogin removes a login from all counters. The lock is held.
 func (g *gateway) free(c *login) {
 	if c.proof || c.out {
 		return
@@ -302,8 +304,8 @@ func (g *gateway) dismiss(c *login) {
 	}
 }
 
-// probe asks a peer that is silent whether it lives, and ends the connection
-// after maxProbes without a sign. It returns when done is closed.
+// sendKeepalives sends keepalives to a silent peer, and ends the connection after
+// maxProbes without an answer. It returns when done is closed.
 func (c *login) probe(done <-chan struct{}) {
 	tick := time.NewTicker(probeTime)
 	defer tick.Stop()
@@ -325,7 +327,7 @@ func (c *login) probe(done <-chan struct{}) {
 		}
 		select {
 		case asked <- struct{}{}:
-			go func() { // it waits for the answer, or the end of the connection
+			go func() { // it waits for the answer, or for the end of the connection
 				c.conn.SendRequest("keepalive@openssh.com", true, nil)
 				<-asked
 			}()

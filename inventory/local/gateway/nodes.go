@@ -9,14 +9,14 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// nodes is what the gateway asks of a node's agent. Each call uses up its connection.
+// nodeAgents are the calls to a node's agent. Each call consumes its connection.
 type nodes interface {
 	exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error)
 	dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error)
 	listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error)
 }
 
-// command is a command that was started in a node.
+// command is a command that runs in a node.
 type command interface {
 	terminal() *os.File
 	Signal(number int) error
@@ -24,7 +24,7 @@ type command interface {
 	Close() error
 }
 
-// agents are the nodes of this host.
+// localAgents calls the agents of this host's nodes.
 type agents struct{}
 
 func (agents) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error) {

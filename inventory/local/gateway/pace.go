@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// What a peer may ask for: burst at once, then rate in a second.
+// A peer may make burst requests at once, and rate requests per second after that.
 const (
 	rate  = 100
 	burst = 400
 )
 
-// watched is a connection that remembers when its peer last sent, and does not
-// read on while the peer has asked for too much: what was read is served, so
-// nothing piles up.
+// throttledConn delays reading while its peer has made too many requests. Requests that
+// were read are served, so nothing accumulates. It also records when the peer last sent
+// data.
 type watched struct {
 	net.Conn
-	heard atomic.Int64 // ns
-	// carrier is the connection in whose channel this one is, if it is in one: it
-	// pays, for what is not read here would pile up in that channel.
+	heard atomic.Int64 // nanoseconds
+	// carrier is the connection in whose channel this one runs, or nil. Requests are
+	// charged to it, because unread data would accumulate in that channel.
 	carrier *watched
 	backlog *backlog
 
 	mu   sync.Mutex
-	free time.Time // when all that was asked for is paid
+	free time.Time // when all requests so far are paid for
 }
 
-// charge notes that the peer asked for something.
+// charge counts a request of the peer.
 func (w *watched) charge() {
 	if w.carrier != nil {
 		w.carrier.charge()

@@ -16,33 +16,34 @@ import (
 	"patchbay/inventory/local/supervisor"
 )
 
-// giveTime is how long the Manager waits for a connection that the gateway asked for.
+// connectTime is how long the Manager tries to open a connection that the gateway asked
+// for.
 const giveTime = 5 * time.Second
 
-// backoff are the pauses before a gateway that died is replaced.
+// backoff is the pause before a gateway process that died is replaced.
 var backoff = supervisor.Backoff{First: 50 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
 
-// process is one gateway process, and the orders it has not answered.
+// process is one gateway process, with the orders that it has not replied to.
 type process struct {
-	ready    chan struct{} // closed when it has all endpoints
-	dead     chan struct{} // closed when it takes no orders any more; then err says why
-	replaced chan struct{} // closed when the next one is the Manager's now
+	ready    chan struct{} // closed when it has received all endpoints
+	dead     chan struct{} // closed when it accepts no more orders; err then holds the reason
+	replaced chan struct{} // closed when its successor is Manager.current
 	err      error
-	spared   atomic.Bool // its sessions may go on
+	spared   atomic.Bool // its sessions may continue
 
 	mu      sync.Mutex
 	child   *supervisor.Process // nil until it is started
-	out     *sender             // nil until it is told of the endpoints
+	out     *sender             // nil until it has received the endpoints
 	number  uint64
 	waiting map[uint64]*answer
 	reason  error // why it was killed
 }
 
-// answer is what an order waits for.
+// pendingReply is the reply that an order waits for.
 type answer struct {
 	from *process
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid once done is closed
 }
 
 func newProcess() *process {
@@ -52,7 +53,7 @@ func newProcess() *process {
 	}
 }
 
-// run keeps a gateway alive until the Manager is closed.
+// run starts gateway processes until the Manager is closed.
 func (k *Manager) run() {
 	defer close(k.stopped)
 	p := k.now
@@ -82,7 +83,7 @@ func (k *Manager) run() {
 	}
 }
 
-// live starts p and serves it until it ends or the Manager is closed.
+// serve starts p and serves it until it ends or the Manager is closed.
 func (k *Manager) live(p *process) error {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
@@ -92,7 +93,7 @@ func (k *Manager) live(p *process) error {
 	child, err := supervisor.Start(supervisor.Command{
 		Path: k.o.Program, Args: []string{Argv0}, Files: []*os.File{theirs}, Log: k.retell, LinesPerSecond: maxLines,
 		Env: []string{},
-		// What the terminal of "up" sends is not for it.
+		// Signals from the terminal of "up" must not reach it.
 		Attr: syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -106,7 +107,7 @@ func (k *Manager) live(p *process) error {
 	}
 	if err == nil {
 		stop := make(chan struct{})
-		go func() { // closing ends the receiving below
+		go func() { // closing makes receiveMessages below return
 			select {
 			case <-k.closing:
 				ours.Close()
@@ -136,18 +137,18 @@ func (k *Manager) live(p *process) error {
 	return err
 }
 
-// started is the process if it was started, nil otherwise.
+// started returns the child process, or nil if it was not started.
 func (p *process) started() *supervisor.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.child
 }
 
-// errSilent says that a gateway did not do what it was told to in time.
+// errSilent means that a gateway did not reply in time.
 var errSilent = errors.New("the gateway does not answer")
 
-// fail ends a process that does not do its work, for a reason or nil; one that
-// was told to end with its sessions has none.
+// fail kills a process that does not work, and records the reason. A process that was
+// asked to end with its sessions records none.
 func (p *process) fail(reason error) {
 	if p.spared.Load() {
 		return
@@ -163,7 +164,7 @@ func (p *process) fail(reason error) {
 	}
 }
 
-// restore tells a new gateway all that the Manager knows.
+// sendState sends everything that the Manager holds to a new gateway.
 func (k *Manager) restore(p *process, c *fdsocket.Conn) {
 	begin := order{Kind: orderBegin, Begin: &beginning{k.o.UID, k.o.GID, k.o.HostKey}}
 	k.mu.Lock()
@@ -205,7 +206,7 @@ func (k *Manager) restore(p *process, c *fdsocket.Conn) {
 	close(p.ready)
 }
 
-// put orders an endpoint to be set; old is the one that the gateway has.
+// sendEndpoint orders the gateway to set endpoint d; old is the gateway's present one.
 func (p *process) put(d, old *servedEndpoint) *answer {
 	if old == nil {
 		old = &servedEndpoint{}
@@ -227,9 +228,9 @@ func (p *process) put(d, old *servedEndpoint) *answer {
 	return p.order(o, files...)
 }
 
-// order sends an order with listeners. Before the gateway was told of the endpoints
-// nothing is sent, for it will be told; the answer is then that it was. What
-// changes the endpoints is ordered with the Manager's lock held.
+// sendOrder sends an order with listeners. Before the gateway has received the endpoints
+// nothing is sent, because sendState will include the change; its result is then the
+// reply. The caller of an order that changes endpoints holds the Manager's lock.
 func (p *process) order(o order, listeners ...net.Listener) *answer {
 	p.mu.Lock()
 	if p.out == nil {
@@ -258,7 +259,7 @@ func (p *process) order(o order, listeners ...net.Listener) *answer {
 	return a
 }
 
-// ping waits until the gateway has answered a ping, or takes no orders any more.
+// ping waits until the gateway has replied to a ping, or accepts no more orders.
 func (p *process) ping() {
 	a := p.order(order{Kind: orderPing})
 	select {
@@ -267,15 +268,15 @@ func (p *process) ping() {
 	}
 }
 
-// send sends an order. A gateway that does not take it hangs, which the heartbeat
-// notices; one that is gone is noticed where its words are received.
+// send sends an order. It ignores errors: the heartbeat finds a gateway that hangs, and
+// receiveMessages one that is gone.
 func (p *process) send(o order, files ...*os.File) {
 	if p.out.send(o, files...) != nil {
 		p.fail(nil)
 	}
 }
 
-// answered passes on the answer to an order.
+// completeOrder delivers the reply to an order.
 func (p *process) answered(number uint64, err error) {
 	p.mu.Lock()
 	a := p.waiting[number]
@@ -287,10 +288,10 @@ func (p *process) answered(number uint64, err error) {
 	}
 }
 
-// filer is what can be given to another process.
+// filer is a listener whose file can be sent to another process.
 type filer interface{ File() (*os.File, error) }
 
-// receive hears what the gateway says. It is not trusted.
+// receiveMessages handles the messages of the gateway, which is not trusted.
 func (k *Manager) receive(p *process, c *fdsocket.Conn) error {
 	asks := make(chan struct{}, 2*maxAsks)
 	for {
@@ -321,7 +322,7 @@ func (k *Manager) receive(p *process, c *fdsocket.Conn) error {
 	}
 }
 
-// give answers an ask with a connection.
+// sendConnection answers a request of the gateway for a connection.
 func (k *Manager) give(p *process, w word) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveTime)
 	defer cancel()
@@ -339,8 +340,8 @@ func (k *Manager) give(p *process, w word) {
 	p.send(o, f)
 }
 
-// connect makes a connection: to a node's agent or Address, or to its endpoint.
-// Nodes without an endpoint do not exist for the gateway.
+// connect connects to a node's agent, to its Address, or to its public endpoint. It
+// refuses nodes without an endpoint.
 func (k *Manager) connect(ctx context.Context, kind, node string) (*os.File, error) {
 	k.mu.Lock()
 	d := k.endpoints[node]

@@ -18,17 +18,17 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// proofTime bounds the login of one account.
+// verifyTime limits the login of one account.
 const proofTime = 10 * time.Second
 
-// maxProofs is how many nodes are proven at the same time.
+// maxVerifications is how many nodes are verified at the same time.
 const maxProofs = 16
 
-// Root is the account that proofs leave out, unless it is the only one: whoever
-// may log in as another one may close it.
+// Root is the account that VerifyLogin skips unless it is the only one: root may be
+// locked by any other account of the node.
 const Root = "root"
 
-// prove logs in at a node's endpoint as each of its accounts.
+// verifyEndpoint logs in at a node's endpoint as each of its accounts.
 func (g *gateway) prove(node string) error {
 	g.proving <- struct{}{}
 	defer func() { <-g.proving }()
@@ -74,13 +74,12 @@ func (g *gateway) prove(node string) error {
 	return nil
 }
 
-// noCommand is the status that tells, as with OpenSSH, that a command could not
-// be started.
+// noCommand is the exit status for a command that could not be started, as with OpenSSH.
 const noCommand = 255
 
-// proveAccount logs in and has the account's shell do nothing. What its owner
-// made of it is their business: a shell that ends in any other way than noCommand
-// was started.
+// verifyAccount logs in and lets the account's shell run an empty command. Any status
+// other than noCommand is success: what users do in their shell's start-up files is their
+// business.
 func (g *gateway) proveAccount(d *endpoint, login string, key ssh.Signer) error {
 	nc, err := g.knock(d)
 	if err != nil {
@@ -113,7 +112,7 @@ func (g *gateway) proveAccount(d *endpoint, login string, key ssh.Signer) error 
 	return nil
 }
 
-// limited keeps the beginning of what is written.
+// limitedBuffer keeps the first bytes that are written.
 type limited struct{ b *bytes.Buffer }
 
 func (l limited) Write(b []byte) (int, error) {
@@ -121,7 +120,8 @@ func (l limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// knock connects to a node's endpoint as from outside, or within this process if it has none.
+// connectToEndpoint connects to a node's public endpoint as from outside, or within this
+// process if it has none.
 func (g *gateway) knock(d *endpoint) (net.Conn, error) {
 	if d.public == nil {
 		near, far, err := tube()
@@ -148,8 +148,8 @@ func (g *gateway) knock(d *endpoint) (net.Conn, error) {
 	return fileConn(f)
 }
 
-// tube is a connection within this process. Both ends of SSH write first, so it
-// must hold a little: net.Pipe does not.
+// newPipeConn returns a connection within this process. Both ends of SSH write first, so
+// it needs a buffer, which net.Pipe does not have.
 func tube() (near, far net.Conn, err error) {
 	r1, w1, err := os.Pipe()
 	if err != nil {
@@ -164,7 +164,7 @@ func tube() (near, far net.Conn, err error) {
 	return &tubeEnd{File: r1, w: w2}, &tubeEnd{File: r2, w: w1}, nil
 }
 
-// tubeEnd reads from one pipe and writes to another.
+// pipeConn reads from one pipe and writes to another.
 type tubeEnd struct {
 	*os.File
 	w *os.File
@@ -180,8 +180,8 @@ type tubeAddr struct{}
 func (tubeAddr) Network() string { return "pipe" }
 func (tubeAddr) String() string  { return "proof" }
 
-// handshake is a client's, at a server that has one of the keys host; the
-// cheapest exchange does for a proof.
+// handshake makes a client handshake with a server that must show one of the host keys.
+// It uses the cheapest key exchange.
 func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) (*ssh.Client, error) {
 	config := &ssh.ClientConfig{
 		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(key...)},
@@ -202,8 +202,8 @@ func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) 
 	return ssh.NewClient(conn, channels, requests), nil
 }
 
-// proveAddress sees whether an SSH server shows that it has a host key, behind
-// the endpoint of a node or at its address.
+// verifyAddress checks that an SSH server shows a host key, at the node's public endpoint
+// or at its Address.
 func (g *gateway) proveAddress(d *endpoint) error {
 	kind := wordAgent
 	if d.public != nil {

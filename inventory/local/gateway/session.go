@@ -21,32 +21,32 @@ import (
 const (
 	maxVariables = 64
 	maxValue     = 4 << 10   // bytes of a variable
-	maxCommand   = 128 << 10 // bytes; the kernel takes no longer argument
+	maxCommand   = 128 << 10 // bytes; the kernel accepts no longer argument
 )
 
-// session is a session channel: at most one command.
+// session is a session channel. It runs at most one command.
 type session struct {
 	c  *login
 	ch ssh.Channel
 
-	// Of the goroutine that serves the requests, until the command is started.
+	// Used only by the goroutine that serves requests, until the command starts.
 	env     []string
 	term    *agent.Terminal
-	forward bool // the peer's authentication agent is asked for
+	forward bool // forwarding of the peer's authentication agent is requested
 	started bool
 
 	signalling chan struct{}
 	known      sync.Once
-	ready      chan struct{} // closed when in is known
-	in         *os.File      // what reads the peer's input; nil: nothing will
+	ready      chan struct{} // closed when in is set
+	in         *os.File      // reads the peer's input; nil: input is discarded
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	cmd   command    // nil before it runs
 	over  bool
-	size  *unix.Winsize // asked for before it ran
-	files []*os.File    // our ends of its files, without its terminal
+	size  *unix.Winsize // requested before the command runs
+	files []*os.File    // our ends of its pipes, without its terminal
 	relay net.Listener  // leads to the peer's authentication agent
-	nest  string        // the folder of that socket
+	nest  string        // folder of that socket
 }
 
 // session serves a session channel until the peer has closed it.
@@ -62,8 +62,8 @@ func (c *login) session(n ssh.NewChannel) {
 		c.line.charge()
 		switch r.Type {
 		case "shell", "exec", "subsystem":
-			// The answer comes before the command, for the answers to later
-			// requests must come after it and not wait.
+			// The reply precedes the command, because replies to later requests must
+			// follow it and must not wait.
 			cmd, ok := s.command(r)
 			r.Reply(ok, nil)
 			if ok {
@@ -77,7 +77,7 @@ func (c *login) session(n ssh.NewChannel) {
 	s.end()
 }
 
-// input gives the peer's input to the command.
+// copyInput copies the peer's input to the command.
 func (s *session) input() {
 	s.c.copyIn(s.ch, func() io.Writer {
 		if <-s.ready; s.in == nil {
@@ -85,13 +85,13 @@ func (s *session) input() {
 		}
 		return s.in
 	})
-	// A terminal has no end of input of its own.
+	// Closing a terminal's input is not possible.
 	if <-s.ready; s.in != nil && s.term == nil {
 		s.in.Close()
 	}
 }
 
-// reads says what reads the peer's input.
+// setInput sets the file that receives the peer's input.
 func (s *session) reads(in *os.File) {
 	s.known.Do(func() {
 		s.in = in
@@ -99,7 +99,7 @@ func (s *session) reads(in *os.File) {
 	})
 }
 
-// request serves all requests but those that start the command.
+// handleRequest handles all requests except those that start the command.
 func (s *session) request(r *ssh.Request) bool {
 	switch r.Type {
 	case "pty-req":
@@ -119,7 +119,7 @@ func (s *session) request(r *ssh.Request) bool {
 	case "break":
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.cmd != nil && s.cmd.terminal() != nil // which knows no break
+		return s.cmd != nil && s.cmd.terminal() != nil // a break is not supported
 	case "auth-agent-req@openssh.com":
 		if s.started {
 			return false
@@ -130,7 +130,7 @@ func (s *session) request(r *ssh.Request) bool {
 	return false
 }
 
-// signal sends a signal to the command. A node that takes none gets no other.
+// signal sends a signal to the command, and reports whether the node accepted it.
 func (s *session) signal(name string) bool {
 	number := signalNumber(name)
 	s.mu.Lock()
@@ -151,8 +151,8 @@ func (s *session) signal(name string) bool {
 	}
 }
 
-// goodVariable tells whether a variable may be set: those that OpenSSH accepts
-// by default. Others could change what the account's shell runs.
+// isAllowedVariable reports whether a peer may set a variable. The list is OpenSSH's
+// default; other variables could change what the account's shell runs.
 func goodVariable(name, value string) bool {
 	if len(name) > 64 || len(value) > maxValue || strings.ContainsRune(value, 0) {
 		return false
@@ -166,7 +166,8 @@ func goodVariable(name, value string) bool {
 	return name == "LANG" || locale && rest != ""
 }
 
-// command is what a request to start one asks for.
+// parseCommand returns the command that a request asks for, and reports whether the
+// request is valid.
 func (s *session) command(r *ssh.Request) (agent.Command, bool) {
 	cmd := agent.Command{User: s.c.user}
 	if s.started {
@@ -178,7 +179,7 @@ func (s *session) command(r *ssh.Request) (agent.Command, bool) {
 	}
 	switch r.Type {
 	case "exec":
-		cmd.Line = text.Line // an empty one is a shell, as with OpenSSH
+		cmd.Line = text.Line // empty starts a shell, as with OpenSSH
 	case "subsystem":
 		if text.Line != "sftp" {
 			return cmd, false
@@ -190,8 +191,8 @@ func (s *session) command(r *ssh.Request) (agent.Command, bool) {
 	return cmd, true
 }
 
-// end lets go of the command and all that belongs to the session: one with a
-// terminal is hung up, one without finds its files closed.
+// end releases the command and everything of the session. A command with a terminal gets
+// a hang-up; the pipes of another are closed.
 func (s *session) end() {
 	s.mu.Lock()
 	already := s.over
@@ -211,11 +212,11 @@ func (s *session) end() {
 	}
 }
 
-// maxModes is the longest name of a terminal with its list of modes, which the
-// gateway keeps; all modes that exist need 300 bytes.
+// maxModes limits the terminal's name with its modes, which the gateway stores; all
+// existing modes need 300 bytes.
 const maxModes = 4 << 10
 
-// pty takes the request for a terminal (RFC 4254, 6.2).
+// pty handles the request for a terminal (RFC 4254, 6.2).
 func (s *session) pty(payload []byte) bool {
 	var p struct {
 		Term                      string
@@ -231,7 +232,7 @@ func (s *session) pty(payload []byte) bool {
 
 func size(n uint32) uint16 { return uint16(min(n, 1<<16-1)) }
 
-// resize takes a change of the window.
+// resize handles a change of the window size.
 func (s *session) resize(payload []byte) bool {
 	var w struct{ Cols, Rows, Width, Height uint32 }
 	if ssh.Unmarshal(payload, &w) != nil || s.term == nil {
@@ -247,7 +248,7 @@ func (s *session) resize(payload []byte) bool {
 	return !s.over && setSize(s.cmd.terminal(), window)
 }
 
-// known tells whether RFC 4254, 6.10 has a name for a signal.
+// hasSignalName reports whether RFC 4254, 6.10 has a name for a signal.
 func known(number int) bool {
 	switch unix.Signal(number) {
 	case unix.SIGABRT, unix.SIGALRM, unix.SIGFPE, unix.SIGHUP, unix.SIGILL, unix.SIGINT, unix.SIGKILL,
@@ -257,7 +258,7 @@ func known(number int) bool {
 	return false
 }
 
-// signalName is the name of a signal in the protocol.
+// signalName returns the name of a signal in the protocol.
 func signalName(number int) string {
 	name := strings.TrimPrefix(unix.SignalName(unix.Signal(number)), "SIG")
 	switch {
@@ -269,7 +270,7 @@ func signalName(number int) string {
 	return name + "@openssh.com"
 }
 
-// signalNumber is the signal that a peer may send by name, or 0.
+// signalNumber returns the signal that a peer may send by name, or 0.
 func signalNumber(name string) int {
 	if len(name) > 8 {
 		return 0
@@ -281,8 +282,8 @@ func signalNumber(name string) int {
 	return number
 }
 
-// listenAgent makes a socket in the node that leads to the peer's
-// authentication agent (ssh -A), and answers its path.
+// listenAgent creates a socket in the node that leads to the peer's authentication agent
+// (ssh -A), and returns its path.
 func (s *session) listenAgent() (string, error) {
 	nest := "/tmp/ssh-" + rand.Text()
 	path := nest + "/agent"
@@ -307,8 +308,8 @@ func (s *session) listenAgent() (string, error) {
 	return path, nil
 }
 
-// clear removes the folder of the authentication agent's socket. When the
-// testbed is gone it stays, until the node's /tmp goes.
+// removeAgentDir removes the folder of the authentication agent's socket. If the testbed
+// is gone, the folder stays in the node's /tmp.
 func (s *session) clear() {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()

@@ -5,38 +5,37 @@ import (
 	"sync"
 )
 
-// What came in and is not taken stays in the heap: the protocol library lets a
-// peer send two megabytes on each channel, and has them as messages, of which
-// small ones need more than they carry. So many bytes, as they were on the wire,
-// may wait on all connections of a share, and on all together. What the collector has not found yet comes on
-// top: as much as half of it.
+// Received data that is not yet taken stays in the heap. The SSH library accepts 2 MB on
+// each channel and stores them as messages, of which small ones need more memory than
+// their data. These limits count bytes on the wire: for all connections of a share, and
+// in all. Uncollected garbage adds up to half of that.
 const (
 	maxUnread      = 128 << 20
 	maxSliceUnread = 48 << 20
 )
 
-// leastMessage is what a message needs on the wire beside its data, at least.
+// leastMessage is the least overhead of a message on the wire, in bytes.
 const leastMessage = 32
 
-// stalls are the backlogs with flows that wait. The zero value is ready.
+// backlogs are the connections that have unread data. The zero value is ready.
 type stalls struct {
-	mu  sync.Mutex // guards the backlogs and flows, too
+	mu  sync.Mutex // also guards each backlog and flow
 	all int
-	by  map[string]int // by whose they are
+	by  map[string]int // bytes by share
 	of  map[*backlog]struct{}
 }
 
-// backlog is what a connection has sent and nobody has taken. It is only counted
-// while there is a flow that waits: all else is read at once.
+// backlog is the data that a connection has received and that is not yet taken. It is
+// counted only while a flow waits; otherwise data is read at once.
 type backlog struct {
 	of    *stalls
 	c     *login
 	flows map[*flow]struct{}
 	bytes int
-	over  bool // the connection is ended and not counted any more
+	over  bool // the connection is ended and no longer counted
 }
 
-// flow is what comes in on a channel.
+// flow is the incoming data of one channel.
 type flow struct {
 	b     *backlog
 	c     *login
@@ -47,8 +46,8 @@ type flow struct {
 
 func (c *login) flow() *flow { return &flow{b: c.line.backlog, c: c} }
 
-// came says that n bytes came in. If now too much waits, the connection that has
-// most of it is ended.
+// received counts n received bytes. If the total exceeds a limit, the connection with the
+// largest backlog is ended.
 func (b *backlog) came(n int) {
 	s := b.of
 	s.mu.Lock()
@@ -77,8 +76,8 @@ func (b *backlog) came(n int) {
 	worst.drop()
 }
 
-// add counts n bytes more. What was sent before anything was counted may be
-// taken now. The lock is held.
+// add adds n bytes to the counters. Data from before the counting started may be
+// subtracted, so a counter never goes below zero. The lock is held.
 func (b *backlog) add(n int) {
 	n = max(n, -b.bytes)
 	if n == 0 || b.over {
@@ -95,8 +94,7 @@ func (b *backlog) add(n int) {
 	}
 }
 
-// drop ends the connection, and lets go at once of what still could be
-// delivered. The lock is held.
+// drop ends the connection and discards undelivered data at once. The lock is held.
 func (b *backlog) drop() {
 	b.c.g.log.Warn("a connection is ended: it sends what nobody reads", "node", b.c.node, "user", b.c.user, "bytes", b.bytes)
 	b.add(-b.bytes)
@@ -109,8 +107,8 @@ func (b *backlog) drop() {
 	}
 }
 
-// begin says that n bytes of f were read and wait to be taken, and whether that
-// was all that there was.
+// begin records that n bytes of f were read and wait to be written. empty reports whether
+// they were all that had arrived.
 func (f *flow) begin(n int, empty bool) {
 	b, s := f.b, f.b.of
 	s.mu.Lock()
@@ -127,7 +125,7 @@ func (f *flow) begin(n int, empty bool) {
 	s.of[b] = struct{}{}
 }
 
-// end says that what was read is taken.
+// end records that the data was written.
 func (f *flow) end() {
 	s := f.b.of
 	s.mu.Lock()
@@ -138,12 +136,12 @@ func (f *flow) end() {
 	f.b.add(-f.n)
 	f.n = 0
 	if f.empty {
-		f.b.add(-leastMessage) // at least one came since it was empty before
+		f.b.add(-leastMessage) // at least one message arrived since the flow was empty
 		f.leave()
 	}
 }
 
-// close says that nothing of f waits, nor ever will.
+// close records that f has no more data.
 func (f *flow) close() {
 	s := f.b.of
 	s.mu.Lock()
@@ -158,7 +156,7 @@ func (f *flow) leave() {
 	}
 }
 
-// into says what takes f, which is closed when the connection is ended for it.
+// setWriter sets the writer of f, which is closed when the connection is dropped.
 func (f *flow) into(w io.Writer) {
 	s := f.b.of
 	s.mu.Lock()
