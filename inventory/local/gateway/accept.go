@@ -9,19 +9,19 @@ import (
 )
 
 // connectionKind is the way by which a connection came in.
-type kind int
+type connectionKind int
 
 const (
-	public  kind = iota // the node's own port, or through the gateway account
-	inside              // port 22 in a node
-	jump                // the gateway account itself
-	relayed             // through the gateway account to an Address
-	raw                 // through a node's own port to an Address
+	public  connectionKind = iota // the node's own port, or through the gateway account
+	inside                        // port 22 in a node
+	jump                          // the gateway account itself
+	relayed                       // through the gateway account to an Address
+	raw                           // through a node's own port to an Address
 )
 
 // origin is the listener that accepted a connection.
-type entrance struct {
-	kind kind
+type origin struct {
+	kind connectionKind
 	node string // owner of the listener; empty: the gateway account
 }
 
@@ -29,7 +29,7 @@ type entrance struct {
 const maxAcceptPause = time.Second
 
 // accept serves a listener until it is closed.
-func (g *gateway) accept(l net.Listener, at entrance) {
+func (g *gateway) accept(l net.Listener, at origin) {
 	var pause time.Duration
 	for {
 		nc, err := l.Accept()
@@ -43,28 +43,28 @@ func (g *gateway) accept(l net.Listener, at entrance) {
 			continue
 		}
 		pause = 0
-		if !g.enter() {
+		if !g.addConnection() {
 			nc.Close()
 			return
 		}
 		source := sourceOf(nc.RemoteAddr())
 		if at.kind == inside {
-			source = at.node // inside a node the source address can be forged
+			source = at.node // insideKeys a node the source address can be forged
 		}
 		// This is called in order of arrival, because the oldest is evicted first.
-		guest := g.waiting.enter(source, nc)
+		guest := g.pending.add(source, nc)
 		go func() {
-			defer g.leave()
-			g.receive(guest, at)
+			defer g.removeConnection()
+			g.handleConnection(guest, at)
 		}()
 	}
 }
 
 // handleConnection serves a new connection.
-func (g *gateway) receive(guest *guest, at entrance) {
+func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 	nc := guest.nc
 	defer nc.Close()
-	defer g.waiting.leave(guest)
+	defer g.pending.remove(guest)
 	if at.kind != jump {
 		d := g.endpointOf(nc, at)
 		if d == nil {
@@ -72,7 +72,7 @@ func (g *gateway) receive(guest *guest, at entrance) {
 		}
 		at.node = d.node
 		if d.address != "" {
-			g.relay(guest, d)
+			g.forward(guest, d)
 			return
 		}
 	}
@@ -81,7 +81,7 @@ func (g *gateway) receive(guest *guest, at entrance) {
 
 // endpointOf returns the endpoint that a connection is for, or nil. A connection inside a
 // node may be for another node of the slice, by its destination address.
-func (g *gateway) endpointOf(nc net.Conn, at entrance) *endpoint {
+func (g *gateway) endpointOf(nc net.Conn, at origin) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	own := g.endpoints[at.node]
@@ -132,32 +132,32 @@ func sourceOf(a net.Addr) string {
 // limit, the oldest connection of the source with the most is closed. An honest client
 // needs little time, and a flood evicts its own connections.
 const (
-	maxGuests       = 512
-	maxSourceGuests = 128
+	maxPending       = 512
+	maxSourcePending = 128
 )
 
 // pendingConns are the connections that have not logged in. The zero value is ready.
-type waiting struct {
+type pendingConns struct {
 	mu sync.Mutex
 	n  int
-	by map[string][]*guest // by source, the oldest first
+	by map[string][]*pendingConn // by source, the oldest first
 }
 
-type guest struct {
+type pendingConn struct {
 	source string
 	nc     net.Conn
 }
 
 // add adds nc, and evicts another connection if there are too many.
-func (w *waiting) enter(source string, nc net.Conn) *guest {
+func (w *pendingConns) add(source string, nc net.Conn) *pendingConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.by == nil {
-		w.by = make(map[string][]*guest)
+		w.by = make(map[string][]*pendingConn)
 	}
-	if most := w.by[source]; len(most) >= maxSourceGuests {
+	if most := w.by[source]; len(most) >= maxSourcePending {
 		w.evict(most[0])
-	} else if w.n >= maxGuests {
+	} else if w.n >= maxPending {
 		for _, list := range w.by {
 			if len(list) > len(most) {
 				most = list
@@ -165,25 +165,25 @@ func (w *waiting) enter(source string, nc net.Conn) *guest {
 		}
 		w.evict(most[0])
 	}
-	g := &guest{source, nc}
+	g := &pendingConn{source, nc}
 	w.by[source] = append(w.by[source], g)
 	w.n++
 	return g
 }
 
-func (w *waiting) evict(g *guest) {
-	w.drop(g)
+func (w *pendingConns) evict(g *pendingConn) {
+	w.removeLocked(g)
 	go g.nc.Close() // closing a channel of the gateway account sends a message
 }
 
 // remove removes a connection. A second call does nothing.
-func (w *waiting) leave(g *guest) {
+func (w *pendingConns) remove(g *pendingConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(g)
+	w.removeLocked(g)
 }
 
-func (w *waiting) drop(g *guest) {
+func (w *pendingConns) removeLocked(g *pendingConn) {
 	list := w.by[g.source]
 	for i, other := range list {
 		if other != g {

@@ -22,27 +22,27 @@ const maxExtra = 8 << 10
 const agentTime = 10 * time.Second
 
 // serveChannels serves the channels that the peer opens.
-func (c *login) channels(all <-chan ssh.NewChannel) {
+func (c *login) serveChannels(all <-chan ssh.NewChannel) {
 	for n := range all {
-		c.line.charge()
+		c.transport.charge()
 		if len(n.ExtraData()) > maxExtra {
 			n.Reject(ssh.ConnectionFailed, "the request is too long")
 			continue
 		}
-		if !c.take() {
+		if !c.acquireSlot() {
 			n.Reject(ssh.ResourceShortage, fmt.Sprintf("at most %d channels are open at the same time", maxChannels))
 			continue
 		}
 		c.working.Go(func() {
-			defer c.give()
-			c.channel(n)
+			defer c.releaseSlot()
+			c.serveChannel(n)
 		})
 	}
 }
 
 // acquireSlot reserves the slot of a channel, and reports whether there was one.
 // releaseSlot frees it.
-func (c *login) take() bool {
+func (c *login) acquireSlot() bool {
 	select {
 	case c.slots <- struct{}{}:
 		return true
@@ -51,10 +51,10 @@ func (c *login) take() bool {
 	}
 }
 
-func (c *login) give() { <-c.slots }
+func (c *login) releaseSlot() { <-c.slots }
 
 // serveChannel serves a channel until the peer has closed it.
-func (c *login) channel(n ssh.NewChannel) {
+func (c *login) serveChannel(n ssh.NewChannel) {
 	switch name := n.ChannelType(); {
 	case name == "session" && c.kind == jump:
 		c.explain(n)
@@ -72,8 +72,8 @@ func (c *login) channel(n ssh.NewChannel) {
 }
 
 // dialAgent connects to the node's agent.
-func (c *login) agent(ctx context.Context) (*fdsocket.Conn, error) {
-	f, err := c.g.ask(ctx, wordAgent, c.node)
+func (c *login) dialAgent(ctx context.Context) (*fdsocket.Conn, error) {
+	f, err := c.g.ask(ctx, askAgent, c.node)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +82,10 @@ func (c *login) agent(ctx context.Context) (*fdsocket.Conn, error) {
 
 // refuseRequests refuses all requests on a channel until the peer has closed it, and
 // discards extended data.
-func (c *login) refuse(ch ssh.Channel, requests <-chan *ssh.Request) {
+func (c *login) refuseRequests(ch ssh.Channel, requests <-chan *ssh.Request) {
 	go io.Copy(io.Discard, ch.Stderr())
 	for r := range requests {
-		c.line.charge()
+		c.transport.charge()
 		r.Reply(false, nil)
 	}
 }

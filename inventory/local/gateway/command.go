@@ -22,23 +22,23 @@ var errNoAgent = errors.New("the node does not answer: it is stopped, or the tes
 
 // run runs the command of a session.
 func (s *session) run(cmd agent.Command) {
-	cmd.Env = append(s.c.variables(), s.env...)
+	cmd.Env = append(s.c.environment(), s.env...)
 	if s.forward {
 		if path, err := s.listenAgent(); err == nil {
 			cmd.Env = append(cmd.Env, "SSH_AUTH_SOCK="+path)
 		} else {
-			io.WriteString(s.ch.Stderr(), "your authentication agent is not forwarded: "+plain(err.Error())+"\r\n")
+			io.WriteString(s.ch.Stderr(), "your authentication agent is not forwarded: "+printable(err.Error())+"\r\n")
 		}
 	}
 	p, files, err := s.exec(cmd)
 	if err != nil {
-		io.WriteString(s.ch.Stderr(), plain(err.Error())+"\r\n")
-		s.exit(agent.Exit{Status: noCommand})
+		io.WriteString(s.ch.Stderr(), printable(err.Error())+"\r\n")
+		s.sendExit(agent.Exit{Status: noCommand})
 		s.end()
 		return
 	}
 	s.mu.Lock()
-	if s.over {
+	if s.closed {
 		s.mu.Unlock()
 		p.Close()
 		closeFiles(files)
@@ -49,16 +49,16 @@ func (s *session) run(cmd agent.Command) {
 		setSize(p.terminal(), s.size)
 	}
 	s.mu.Unlock()
-	s.pump(p, files)
+	s.transfer(p, files)
 	s.end()
 }
 
 // environment returns the variables that describe the connection. A login of VerifyLogin
 // gets none: they make bash read the user's start-up files, which may be broken.
-func (c *login) variables() []string {
+func (c *login) environment() []string {
 	remote, ok1 := c.remote.(*net.TCPAddr)
 	local, ok2 := c.local.(*net.TCPAddr)
-	if !ok1 || !ok2 || c.proof {
+	if !ok1 || !ok2 || c.isVerification {
 		return nil
 	}
 	from := remote.IP.String() + " " + strconv.Itoa(remote.Port)
@@ -73,14 +73,14 @@ func (c *login) variables() []string {
 func (s *session) exec(cmd agent.Command) (p command, files []*os.File, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
-	a, err := s.c.agent(ctx)
+	a, err := s.c.dialAgent(ctx)
 	if err != nil {
 		return nil, nil, errNoAgent
 	}
 	if cmd.Terminal != nil {
 		if p, err = s.c.g.agents.exec(ctx, a, cmd, nil); err == nil && p.terminal() == nil {
 			p.Close()
-			err = errors.New("the node gave no terminal")
+			err = errors.New("the node opened no terminal")
 		}
 		return p, nil, err
 	}
@@ -104,7 +104,7 @@ func pipes() (ours, theirs []*os.File, err error) {
 		r, w, err := os.Pipe()
 		if err != nil {
 			closeFiles(append(ours, theirs...))
-			return nil, nil, errors.New("the gateway has no files left: try again later")
+			return nil, nil, errors.New("the gateway cannot open more files: try again later")
 		}
 		if i == 0 {
 			r, w = w, r
@@ -118,25 +118,25 @@ func pipes() (ours, theirs []*os.File, err error) {
 // transfer copies the command's input and output, and reports its exit once all output is
 // sent. Without a terminal, background processes that hold the output open keep the
 // session open, as with OpenSSH.
-func (s *session) pump(p command, files []*os.File) {
+func (s *session) transfer(p command, files []*os.File) {
 	var e agent.Exit
 	var err error
 	if files == nil {
-		s.reads(p.terminal())
-		out := &lastWords{f: p.terminal()}
+		s.setInput(p.terminal())
+		out := &terminalReader{f: p.terminal()}
 		exited := make(chan struct{})
 		go func() {
 			defer close(exited)
 			e, err = p.Wait()
 			out.exited()
 		}()
-		carry(s.ch, out)
+		copyGrowing(s.ch, out)
 		<-exited
 	} else {
-		s.reads(files[0])
+		s.setInput(files[0])
 		var out sync.WaitGroup
-		out.Go(func() { carry(s.ch, files[1]) })
-		out.Go(func() { carry(s.ch.Stderr(), files[2]) })
+		out.Go(func() { copyGrowing(s.ch, files[1]) })
+		out.Go(func() { copyGrowing(s.ch.Stderr(), files[2]) })
 		out.Wait()
 		e, err = p.Wait()
 	}
@@ -145,7 +145,7 @@ func (s *session) pump(p command, files []*os.File) {
 		s.ch.Close()
 		return
 	}
-	s.exit(e)
+	s.sendExit(e)
 }
 
 // How long and how much a terminal is read after its command has ended: until it is
@@ -157,20 +157,20 @@ const (
 
 // terminalReader reads a terminal. A terminal only reports its end when no process holds
 // it open.
-type lastWords struct {
-	f    *os.File
-	over atomic.Bool
-	n    int // bytes read since the command ended
+type terminalReader struct {
+	f     *os.File
+	ended atomic.Bool
+	n     int // bytes read since the command ended
 }
 
 // exited records that the command has ended.
-func (l *lastWords) exited() {
-	l.over.Store(true)
+func (l *terminalReader) exited() {
+	l.ended.Store(true)
 	l.f.SetReadDeadline(time.Now().Add(lastTime))
 }
 
-func (l *lastWords) Read(b []byte) (int, error) {
-	if l.over.Load() {
+func (l *terminalReader) Read(b []byte) (int, error) {
+	if l.ended.Load() {
 		if l.n > lastBytes {
 			return 0, io.EOF
 		}
@@ -178,9 +178,9 @@ func (l *lastWords) Read(b []byte) (int, error) {
 	}
 	n, err := l.f.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		n, err = l.there(b)
+		n, err = l.readRemaining(b)
 	}
-	if l.over.Load() {
+	if l.ended.Load() {
 		l.n += n
 	}
 	return n, err
@@ -188,8 +188,8 @@ func (l *lastWords) Read(b []byte) (int, error) {
 
 // readRemaining reads available data after the deadline, since this process itself may
 // have been delayed.
-func (l *lastWords) there(b []byte) (n int, err error) {
-	err = control(l.f, func(fd int) (err error) { n, err = unix.Read(fd, b); return err })
+func (l *terminalReader) readRemaining(b []byte) (n int, err error) {
+	err = withDescriptor(l.f, func(fd int) (err error) { n, err = unix.Read(fd, b); return err })
 	if err != nil || n <= 0 {
 		return 0, io.EOF
 	}
@@ -199,7 +199,7 @@ func (l *lastWords) there(b []byte) (n int, err error) {
 // sendExit reports how the command ended and closes the channel, which also ends the
 // output. An earlier end of output would make a client without input close the channel,
 // and the exit status would be lost.
-func (s *session) exit(e agent.Exit) {
+func (s *session) sendExit(e agent.Exit) {
 	if e.Signal != 0 {
 		s.ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
 			Name     string
@@ -215,13 +215,13 @@ func (s *session) exit(e agent.Exit) {
 
 // setSize sets the window size of a terminal.
 func setSize(terminal *os.File, size *unix.Winsize) bool {
-	return terminal != nil && control(terminal, func(fd int) error {
+	return terminal != nil && withDescriptor(terminal, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size)
 	}) == nil
 }
 
 // withDescriptor calls f with the descriptor of a file, which keeps its mode.
-func control(file *os.File, f func(fd int) error) error {
+func withDescriptor(file *os.File, f func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 // Most bytes of a message. The limit towards the Manager is small: the gateway sends
 // nothing long.
 const (
-	maxOrder = 16 << 20
-	maxWord  = 4 << 10
+	maxOrder          = 16 << 20
+	maxGatewayMessage = 4 << 10
 )
 
 // Most connection requests that may be open at the same time, in all and for one node.
@@ -29,13 +29,13 @@ const (
 
 // The kinds of orders.
 const (
-	orderBegin  = "begin"
-	orderPut    = "put"
-	orderPeers  = "peers"
-	orderRemove = "remove"
-	orderProve  = "prove"
-	orderGiven  = "given"
-	orderPing   = "ping" // the reply shows that the gateway's lock is free
+	orderBegin      = "begin"
+	orderSet        = "put"
+	orderPeers      = "peers"
+	orderRemove     = "remove"
+	orderVerify     = "prove"
+	orderConnection = "given"
+	orderPing       = "ping" // the reply shows that the gateway's lock is free
 )
 
 // What an order to set an endpoint does with a listener.
@@ -68,13 +68,13 @@ type beginning struct {
 
 // The kinds of gateway messages.
 const (
-	wordDone     = "done"
-	wordAgent    = "agent"    // requests a connection to the node's agent, or to its Address
-	wordEndpoint = "endpoint" // requests a connection to the node's public endpoint
+	replyDone   = "done"
+	askAgent    = "agent"    // serveRequests a connection to the node's agent, or to its Address
+	askEndpoint = "endpoint" // serveRequests a connection to the node's public endpoint
 )
 
 // gatewayMessage is a message from the gateway to the Manager.
-type word struct {
+type gatewayMessage struct {
 	Number uint64
 	Kind   string
 	Node   string `json:",omitempty"`
@@ -98,50 +98,50 @@ var errNoKeeper = errors.New("the testbed is not running")
 // connectionRequests are the gateway's requests to the Manager for connections. There are
 // at most maxAsks at a time and maxNodeAsks for one node, so that a node that does not
 // answer delays no other. The zero value is ready.
-type asks struct {
+type connectionRequests struct {
 	mu     sync.Mutex
 	slots  chan struct{} // created with the first request
-	nodes  map[string]*queue
+	nodes  map[string]*nodeQueue
 	number uint64
-	open   map[uint64]*asked
-	over   bool
+	open   map[uint64]*pendingRequest
+	closed bool
 }
 
 // nodeQueue counts the requests for one node.
-type queue struct {
+type nodeQueue struct {
 	slots chan struct{}
-	users int // requests that wait or are open; guarded by connectionRequests.mu
+	users int // serveRequests that wait or are open; guarded by connectionRequests.mu
 }
 
 // pendingRequest is a request without an answer yet.
-type asked struct {
+type pendingRequest struct {
 	node   string
-	answer chan given
+	answer chan connectionResult
 }
 
-type given struct {
+type connectionResult struct {
 	file *os.File
 	err  error
 }
 
 // request sends a request over s and waits for the connection.
-func (a *asks) ask(ctx context.Context, s *sender, kind, node string) (*os.File, error) {
-	if err := a.enter(ctx, node); err != nil {
+func (a *connectionRequests) request(ctx context.Context, s *sender, kind, node string) (*os.File, error) {
+	if err := a.acquire(ctx, node); err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
-	if a.over {
+	if a.closed {
 		a.mu.Unlock()
-		a.leave(node)
+		a.release(node)
 		return nil, errNoKeeper
 	}
 	a.number++
 	number := a.number
-	answer := make(chan given, 1)
-	a.open[number] = &asked{node, answer}
+	answer := make(chan connectionResult, 1)
+	a.open[number] = &pendingRequest{node, answer}
 	a.mu.Unlock()
-	if err := s.send(word{Number: number, Kind: kind, Node: node}); err != nil {
-		a.given(order{Number: number, Error: errNoKeeper.Error()}, nil)
+	if err := s.send(gatewayMessage{Number: number, Kind: kind, Node: node}); err != nil {
+		a.deliver(order{Number: number, Error: errNoKeeper.Error()}, nil)
 	}
 	select {
 	case r := <-answer:
@@ -159,16 +159,16 @@ func (a *asks) ask(ctx context.Context, s *sender, kind, node string) (*os.File,
 }
 
 // acquire takes a slot of the node's queue, and then one of the global slots.
-func (a *asks) enter(ctx context.Context, node string) error {
+func (a *connectionRequests) acquire(ctx context.Context, node string) error {
 	a.mu.Lock()
 	if a.slots == nil {
 		a.slots = make(chan struct{}, maxAsks)
-		a.open = make(map[uint64]*asked)
-		a.nodes = make(map[string]*queue)
+		a.open = make(map[uint64]*pendingRequest)
+		a.nodes = make(map[string]*nodeQueue)
 	}
 	q := a.nodes[node]
 	if q == nil {
-		q = &queue{slots: make(chan struct{}, maxNodeAsks)}
+		q = &nodeQueue{slots: make(chan struct{}, maxNodeAsks)}
 		a.nodes[node] = q
 	}
 	q.users++
@@ -176,7 +176,7 @@ func (a *asks) enter(ctx context.Context, node string) error {
 	select {
 	case q.slots <- struct{}{}:
 	case <-ctx.Done():
-		a.forget(node)
+		a.dropUser(node)
 		return ctx.Err()
 	}
 	select {
@@ -184,23 +184,23 @@ func (a *asks) enter(ctx context.Context, node string) error {
 		return nil
 	case <-ctx.Done():
 		<-q.slots
-		a.forget(node)
+		a.dropUser(node)
 		return ctx.Err()
 	}
 }
 
 // release releases both slots.
-func (a *asks) leave(node string) {
+func (a *connectionRequests) release(node string) {
 	a.mu.Lock()
 	q := a.nodes[node]
 	a.mu.Unlock()
 	<-a.slots
 	<-q.slots
-	a.forget(node)
+	a.dropUser(node)
 }
 
 // dropUser removes a user of a node's queue, and the queue with its last user.
-func (a *asks) forget(node string) {
+func (a *connectionRequests) dropUser(node string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.nodes[node].users--; a.nodes[node].users == 0 {
@@ -209,7 +209,7 @@ func (a *asks) forget(node string) {
 }
 
 // deliver delivers the Manager's answer to the request that waits for it.
-func (a *asks) given(o order, files []*os.File) {
+func (a *connectionRequests) deliver(o order, files []*os.File) {
 	a.mu.Lock()
 	ask := a.open[o.Number]
 	delete(a.open, o.Number)
@@ -218,25 +218,25 @@ func (a *asks) given(o order, files []*os.File) {
 		closeFiles(files)
 		return
 	}
-	a.leave(ask.node)
+	a.release(ask.node)
 	if o.Error == "" && len(files) == 1 {
-		ask.answer <- given{file: files[0]}
+		ask.answer <- connectionResult{file: files[0]}
 		return
 	}
 	closeFiles(files)
-	ask.answer <- given{err: errors.New(o.Error)}
+	ask.answer <- connectionResult{err: errors.New(o.Error)}
 }
 
 // close answers all open requests with an error, since no answers will come.
-func (a *asks) end() {
+func (a *connectionRequests) close() {
 	a.mu.Lock()
-	a.over = true
+	a.closed = true
 	var numbers []uint64
 	for number := range a.open {
 		numbers = append(numbers, number)
 	}
 	a.mu.Unlock()
 	for _, number := range numbers {
-		a.given(order{Number: number, Error: errNoKeeper.Error()}, nil)
+		a.deliver(order{Number: number, Error: errNoKeeper.Error()}, nil)
 	}
 }

@@ -10,7 +10,7 @@
 // lets open sessions go on, and ends with the last of them.
 //
 // Whoever connects is hostile: connections that have not logged in, logins,
-// channels, requests and unread data are bounded, and whoever fills the room
+// serveChannels, requests and unread data are bounded, and whoever fills the room
 // pushes out themselves. Accounts are as good as each other inside their node, and
 // nothing outside it.
 //
@@ -25,5 +25,5 @@
 //   - hanging gateway: it is killed after 10 s, and the next one gets all endpoints:
 //     [Manager.SetEndpoint].
 //   - time to log in: 20 s, and 2 min after a right key was offered, because its owner may have to
-//     unlock it: [askedTime].
+//     unlock it: [unlockTime].
 package gateway

@@ -113,7 +113,7 @@ func (d doubles) listen(ctx context.Context, c *fdsocket.Conn, network, address,
 	if err != nil {
 		return nil, err
 	}
-	return listener(f)
+	return listenerOf(f)
 }
 
 type doubleCommand struct {
@@ -267,7 +267,7 @@ func openTerminal(t *agent.Terminal) (master, slave *os.File, err error) {
 		return nil, nil, err
 	}
 	var number int
-	err = control(master, func(fd int) (err error) {
+	err = withDescriptor(master, func(fd int) (err error) {
 		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 			return err
 		}

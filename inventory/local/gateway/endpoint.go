@@ -14,12 +14,12 @@ import (
 
 // endpoint is a parsed Endpoint. It is immutable; an update replaces it.
 type endpoint struct {
-	node, slice, address string
-	names                []string
-	host                 []ssh.Signer
-	accounts             map[string][][]byte // by login: public keys in wire format
-	inside               [][]byte
-	public, in           net.Listener
+	node, slice, address           string
+	names                          []string
+	hostKeys                       []ssh.Signer
+	accounts                       map[string][][]byte // by login: public keys in wire format
+	insideKeys                     [][]byte
+	publicListener, insideListener net.Listener
 }
 
 // maxLine is the most bytes of a line with a key; an RSA key of 16384 bits needs 2,800.
@@ -28,22 +28,22 @@ const maxLine = 8 << 10
 func newEndpoint(d *Endpoint) (*endpoint, error) {
 	n := &endpoint{
 		node: d.Node, slice: d.Slice, address: d.Address, names: d.Names,
-		accounts: make(map[string][][]byte, len(d.Accounts)),
-		inside:   keys(d.InsideKeys),
+		accounts:   make(map[string][][]byte, len(d.Accounts)),
+		insideKeys: parseKeys(d.InsideKeys),
 	}
 	for _, a := range d.Accounts {
-		n.accounts[a.Login] = append(n.accounts[a.Login], keys(a.Keys)...)
+		n.accounts[a.Login] = append(n.accounts[a.Login], parseKeys(a.Keys)...)
 	}
 	if d.Address != "" {
 		return n, nil
 	}
 	var err error
-	n.host, err = hostKeys(d.HostKey)
+	n.hostKeys, err = parseHostKeys(d.HostKey)
 	return n, err
 }
 
 // hostKeys parses one or more private keys in PEM. Text without a key is an error.
-func hostKeys(text []byte) ([]ssh.Signer, error) {
+func parseHostKeys(text []byte) ([]ssh.Signer, error) {
 	var all []ssh.Signer
 	for {
 		block, rest := pem.Decode(text)
@@ -62,7 +62,7 @@ func hostKeys(text []byte) ([]ssh.Signer, error) {
 // they would be judged by their content and not by being listed. It also skips keys with
 // options: an option restricts a key or makes it an authority, and the gateway would not
 // enforce that.
-func keys(lines []string) [][]byte {
+func parseKeys(lines []string) [][]byte {
 	var list [][]byte
 	for _, line := range lines {
 		if len(line) > maxLine {
@@ -80,18 +80,18 @@ func keys(lines []string) [][]byte {
 }
 
 // allowsLogin reports whether key opens the account login from outside.
-func (d *endpoint) opens(login string, key []byte) bool {
+func (d *endpoint) allowsLogin(login string, key []byte) bool {
 	return contains(d.accounts[login], key)
 }
 
 // allowsInsideLogin reports whether key opens the account login at port 22 in a node.
-func (d *endpoint) opensInside(login string, key []byte) bool {
+func (d *endpoint) allowsInsideLogin(login string, key []byte) bool {
 	list, is := d.accounts[login]
-	return is && (contains(d.inside, key) || contains(list, key))
+	return is && (contains(d.insideKeys, key) || contains(list, key))
 }
 
 // hasKey reports whether key belongs to any account.
-func (d *endpoint) knows(key []byte) bool {
+func (d *endpoint) hasKey(key []byte) bool {
 	found := false
 	for _, list := range d.accounts {
 		found = contains(list, key) || found
@@ -109,12 +109,12 @@ func contains(list [][]byte, key []byte) bool {
 }
 
 // hasName reports whether name is the node's id or one of its names.
-func (d *endpoint) called(name string) bool {
+func (d *endpoint) hasName(name string) bool {
 	return name == d.node || slices.ContainsFunc(d.names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
 // hasShortName reports whether name is one of the node's names up to the first dot.
-func (d *endpoint) calledBriefly(name string) bool {
+func (d *endpoint) hasShortName(name string) bool {
 	return slices.ContainsFunc(d.names, func(n string) bool {
 		brief, _, _ := strings.Cut(n, ".")
 		return strings.EqualFold(brief, name)
@@ -122,7 +122,7 @@ func (d *endpoint) calledBriefly(name string) bool {
 }
 
 // displayName returns the name by which users know the node.
-func (d *endpoint) title() string {
+func (d *endpoint) displayName() string {
 	if len(d.names) > 0 {
 		return d.names[0]
 	}

@@ -62,7 +62,7 @@ func (c *login) directUnix(n ssh.NewChannel) {
 func (c *login) direct(n ssh.NewChannel, network, address string) {
 	nc, err := c.dial(network, address)
 	if err != nil {
-		n.Reject(ssh.ConnectionFailed, plain(err.Error()))
+		n.Reject(ssh.ConnectionFailed, printable(err.Error()))
 		return
 	}
 	ch, requests, err := n.Accept()
@@ -70,14 +70,14 @@ func (c *login) direct(n ssh.NewChannel, network, address string) {
 		nc.Close()
 		return
 	}
-	c.join(ch, requests, nc)
+	c.joinChannel(ch, requests, nc)
 }
 
 // dial connects from inside the node.
 func (c *login) dial(network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
-	a, err := c.agent(ctx)
+	a, err := c.dialAgent(ctx)
 	if err != nil {
 		return nil, errNoAgent
 	}
@@ -86,7 +86,7 @@ func (c *login) dial(network, address string) (net.Conn, error) {
 
 // listen listens inside the node until ctx ends.
 func (c *login) listen(ctx context.Context, network, address string) (net.Listener, error) {
-	a, err := c.agent(ctx)
+	a, err := c.dialAgent(ctx)
 	if err != nil {
 		return nil, errNoAgent
 	}
@@ -94,7 +94,7 @@ func (c *login) listen(ctx context.Context, network, address string) (net.Listen
 }
 
 // serveRequests handles the global requests: remote forwarding (ssh -R) and keepalives.
-func (c *login) requests(all <-chan *ssh.Request) {
+func (c *login) serveRequests(all <-chan *ssh.Request) {
 	f := forwards{listeners: make(map[string]net.Listener), left: listenTime}
 	defer func() {
 		for _, l := range f.listeners {
@@ -102,7 +102,7 @@ func (c *login) requests(all <-chan *ssh.Request) {
 		}
 	}()
 	for r := range all {
-		c.line.charge()
+		c.transport.charge()
 		ok, answer := false, []byte(nil)
 		switch {
 		case r.Type == "keepalive@openssh.com":
@@ -230,7 +230,7 @@ func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn
 	defer close(cancelled)
 	go func() {
 		select {
-		case <-c.over:
+		case <-c.closed:
 		case <-cancelled:
 		}
 		l.Close()
@@ -243,18 +243,18 @@ func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn
 		}
 		select {
 		case c.slots <- struct{}{}:
-		case <-c.over:
+		case <-c.closed:
 			nc.Close()
 			return
 		}
 		c.working.Go(func() {
-			defer c.give()
+			defer c.releaseSlot()
 			ch, requests, err := c.conn.OpenChannel(name, payload(nc))
 			if err != nil {
 				nc.Close()
 				return
 			}
-			c.join(ch, requests, nc)
+			c.joinChannel(ch, requests, nc)
 		})
 	}
 }

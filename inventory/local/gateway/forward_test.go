@@ -270,8 +270,8 @@ func TestSlowListening(t *testing.T) {
 		}
 		defer ours.Close()
 		defer theirs.Close()
-		c := &login{g: &gateway{keeper: &sender{c: ours}}, node: "n1"}
-		defer c.g.asks.end()
+		c := &login{g: &gateway{manager: &sender{c: ours}}, node: "n1"}
+		defer c.g.requests.close()
 		f := forwards{left: listenTime}
 		start := time.Now()
 		for range 50 {

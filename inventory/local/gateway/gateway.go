@@ -25,7 +25,7 @@ func Main() {
 	// The reader of the standard error may be gone.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	debug.SetGCPercent(50)
-	if err := run(os.NewFile(3, "control"), agents{}, sandbox.Gateway, stderrLog()); err != nil {
+	if err := run(os.NewFile(3, "control"), localAgents{}, sandbox.Gateway, stderrLog()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -34,47 +34,47 @@ func Main() {
 
 // gateway is the state of the gateway process.
 type gateway struct {
-	log     *slog.Logger
-	keeper  *sender
-	agents  nodes
-	proving chan struct{}
-	asks    asks
-	waiting waiting
-	stalls  stalls
+	log       *slog.Logger
+	manager   *sender
+	agents    nodeAgents
+	verifying chan struct{}
+	requests  connectionRequests
+	pending   pendingConns
+	backlogs  backlogs
 
-	failures, evictions seldom // limit how often these are logged
+	failures, evictions rateLimit // limit how often these are logged
 
-	mu        sync.Mutex
-	host      []ssh.Signer // host keys of the gateway account
-	jump      net.Listener
-	endpoints map[string]*endpoint
-	keys      index
-	peers     map[string]map[netip.Addr]string
-	proofs    map[string]map[fingerprint]bool // by node: keys that VerifyLogin uses
-	conns     map[*login]struct{}
-	held      map[string]int // logins by limit: node, account, key
-	logins    int            // without logins of VerifyLogin
-	shares    map[string]int // logins by share, see shareFor
-	came      uint64         // logins since the start
-	open      int            // open connections of any kind
-	ending    bool
-	ended     chan struct{} // closed when the gateway is ending and no connection is open
+	mu               sync.Mutex
+	hostKeys         []ssh.Signer // hostKeys keys of the gateway account
+	jumpListener     net.Listener
+	endpoints        map[string]*endpoint
+	keys             index
+	peers            map[string]map[netip.Addr]string
+	verificationKeys map[string]map[fingerprint]bool // by node: keys that VerifyLogin uses
+	conns            map[*login]struct{}
+	loginsByLimit    map[string]int // logins by limit: node, account, key
+	logins           int            // without logins of VerifyLogin
+	loginsByShare    map[string]int // logins by share, see shareFor
+	loginCount       uint64         // logins since the start
+	connections      int            // connections connections of any kind
+	ending           bool
+	drained          chan struct{} // closed when the gateway is ending and no connection is open
 }
 
 // run serves the Manager until the Manager ends, and then the open sessions until they
 // end.
-func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.Logger) error {
+func run(control *os.File, a nodeAgents, confine func(uid, gid int) error, log *slog.Logger) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
-		return fmt.Errorf("the connection to the testbed is missing: %w", err)
+		return fmt.Errorf("no connection to the testbed: %w", err)
 	}
 	g := &gateway{
-		log: log, keeper: &sender{c: c}, agents: a, proving: make(chan struct{}, maxProofs),
+		log: log, manager: &sender{c: c}, agents: a, verifying: make(chan struct{}, maxVerifications),
 		endpoints: make(map[string]*endpoint), keys: make(index),
-		peers:  make(map[string]map[netip.Addr]string),
-		proofs: make(map[string]map[fingerprint]bool),
-		conns:  make(map[*login]struct{}), held: make(map[string]int), shares: make(map[string]int),
-		ended: make(chan struct{}),
+		peers:            make(map[string]map[netip.Addr]string),
+		verificationKeys: make(map[string]map[fingerprint]bool),
+		conns:            make(map[*login]struct{}), loginsByLimit: make(map[string]int), loginsByShare: make(map[string]int),
+		drained: make(chan struct{}),
 	}
 	if err := g.begin(c, confine); err != nil {
 		return err
@@ -85,10 +85,10 @@ func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.
 		if err != nil {
 			break // the Manager is gone
 		}
-		g.obey(o, files)
+		g.execute(o, files)
 	}
-	g.end()
-	<-g.ended
+	g.shutDown()
+	<-g.drained
 	return nil
 }
 
@@ -100,39 +100,39 @@ func (g *gateway) begin(c *fdsocket.Conn, confine func(uid, gid int) error) erro
 		return err
 	}
 	if o.Kind != orderBegin || o.Begin == nil {
-		return errors.New("the first order is not the one to begin")
+		return errors.New("the first order is not \"begin\"")
 	}
 	err = confine(o.Begin.UID, o.Begin.GID)
 	if err == nil && len(files) == 1 {
-		g.host, err = hostKeys(o.Begin.HostKey)
+		g.hostKeys, err = parseHostKeys(o.Begin.HostKey)
 		if err == nil {
-			g.jump, err = listener(files[0])
+			g.jumpListener, err = listenerOf(files[0])
 		}
 	}
-	g.done(o.Number, err)
-	if err == nil && g.jump != nil {
-		go g.accept(g.jump, entrance{kind: jump})
+	g.reply(o.Number, err)
+	if err == nil && g.jumpListener != nil {
+		go g.accept(g.jumpListener, origin{kind: jump})
 	}
 	return err
 }
 
 // reply replies to an order.
-func (g *gateway) done(number uint64, err error) {
-	w := word{Number: number, Kind: wordDone}
+func (g *gateway) reply(number uint64, err error) {
+	w := gatewayMessage{Number: number, Kind: replyDone}
 	if err != nil {
 		w.Error = err.Error()
-		if len(w.Error) > maxWord/8 {
-			w.Error = w.Error[:maxWord/8]
+		if len(w.Error) > maxGatewayMessage/8 {
+			w.Error = w.Error[:maxGatewayMessage/8]
 		}
 	}
-	g.keeper.send(w) // if the Manager is gone, Receive in run fails
+	g.manager.send(w) // if the Manager is gone, Receive in run fails
 }
 
 // execute carries out an order.
-func (g *gateway) obey(o order, files []*os.File) {
+func (g *gateway) execute(o order, files []*os.File) {
 	switch o.Kind {
-	case orderPut:
-		g.done(o.Number, g.put(o, files))
+	case orderSet:
+		g.reply(o.Number, g.setEndpoint(o, files))
 	case orderPeers:
 		g.mu.Lock()
 		g.peers[o.Slice] = o.Peers
@@ -140,26 +140,26 @@ func (g *gateway) obey(o order, files []*os.File) {
 			delete(g.peers, o.Slice)
 		}
 		g.mu.Unlock()
-		g.done(o.Number, nil)
+		g.reply(o.Number, nil)
 	case orderRemove:
 		g.mu.Lock()
-		g.replace(o.Node, nil)
+		g.replaceEndpoint(o.Node, nil)
 		g.mu.Unlock()
-		g.done(o.Number, nil)
+		g.reply(o.Number, nil)
 	case orderPing:
 		g.mu.Lock() // a gateway with a deadlock must not answer
 		ending := g.ending
 		g.mu.Unlock()
 		if !ending {
-			g.done(o.Number, nil)
+			g.reply(o.Number, nil)
 		}
-	case orderProve:
-		go func() { g.done(o.Number, g.prove(o.Node)) }()
-	case orderGiven:
-		g.asks.given(o, files)
+	case orderVerify:
+		go func() { g.reply(o.Number, g.verifyEndpoint(o.Node)) }()
+	case orderConnection:
+		g.requests.deliver(o, files)
 	default:
 		closeFiles(files)
-		g.done(o.Number, fmt.Errorf("an order %q is not known", o.Kind))
+		g.reply(o.Number, fmt.Errorf("unknown order %q", o.Kind))
 	}
 }
 
@@ -170,13 +170,13 @@ func closeFiles(files []*os.File) {
 }
 
 // listener returns a listener for a file, and closes the file.
-func listener(f *os.File) (net.Listener, error) {
+func listenerOf(f *os.File) (net.Listener, error) {
 	defer f.Close()
 	return net.FileListener(f)
 }
 
 // setEndpoint adds or replaces an endpoint.
-func (g *gateway) put(o order, files []*os.File) (err error) {
+func (g *gateway) setEndpoint(o order, files []*os.File) (err error) {
 	var fresh []net.Listener
 	defer func() {
 		if err != nil {
@@ -186,7 +186,7 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 		}
 	}()
 	for _, f := range files {
-		l, bad := listener(f)
+		l, bad := listenerOf(f)
 		if bad != nil {
 			err = errors.Join(err, bad)
 			continue
@@ -197,7 +197,7 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 		return err
 	}
 	if o.Endpoint == nil {
-		return errors.New("an order to put an endpoint has none")
+		return errors.New("an order to set an endpoint lacks the endpoint")
 	}
 	d, err := newEndpoint(o.Endpoint)
 	if err != nil {
@@ -206,8 +206,8 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old := g.endpoints[d.node]
-	if o.Public == listenSame && (old == nil || old.public == nil) || o.Inside == listenSame && (old == nil || old.in == nil) {
-		return errors.New("an order to put an endpoint keeps a listener that the gateway does not have")
+	if o.Public == listenSame && (old == nil || old.publicListener == nil) || o.Inside == listenSame && (old == nil || old.insideListener == nil) {
+		return errors.New("an order keeps a listener that the gateway does not have")
 	}
 	next := 0
 	take := func(how string, of func(*endpoint) net.Listener) (l net.Listener, isNew bool) {
@@ -221,14 +221,14 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 		return nil, false
 	}
 	var newPublic, newInside bool
-	d.public, newPublic = take(o.Public, func(d *endpoint) net.Listener { return d.public })
-	d.in, newInside = take(o.Inside, func(d *endpoint) net.Listener { return d.in })
-	g.replace(d.node, d)
+	d.publicListener, newPublic = take(o.Public, func(d *endpoint) net.Listener { return d.publicListener })
+	d.insideListener, newInside = take(o.Inside, func(d *endpoint) net.Listener { return d.insideListener })
+	g.replaceEndpoint(d.node, d)
 	if newPublic {
-		go g.accept(d.public, entrance{kind: public, node: d.node})
+		go g.accept(d.publicListener, origin{kind: public, node: d.node})
 	}
 	if newInside {
-		go g.accept(d.in, entrance{kind: inside, node: d.node})
+		go g.accept(d.insideListener, origin{kind: inside, node: d.node})
 	}
 	return nil
 }
@@ -236,7 +236,7 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 // replaceEndpoint replaces the endpoint of a node by d, or removes it if d is nil. It
 // closes the listeners that are no longer used, and ends the sessions that d does not
 // allow. The lock is held.
-func (g *gateway) replace(node string, d *endpoint) {
+func (g *gateway) replaceEndpoint(node string, d *endpoint) {
 	old := g.endpoints[node]
 	if d != nil {
 		g.endpoints[node] = d
@@ -248,13 +248,13 @@ func (g *gateway) replace(node string, d *endpoint) {
 		return
 	}
 	g.keys.add(old, -1)
-	for _, l := range []net.Listener{old.public, old.in} {
-		if l != nil && (d == nil || l != d.public && l != d.in) {
+	for _, l := range []net.Listener{old.publicListener, old.insideListener} {
+		if l != nil && (d == nil || l != d.publicListener && l != d.insideListener) {
 			l.Close()
 		}
 	}
 	for c := range g.conns {
-		if !g.allows(c) {
+		if !g.isAllowed(c) {
 			go c.end() // it may wait for a peer that does not read
 		}
 	}
@@ -262,10 +262,10 @@ func (g *gateway) replace(node string, d *endpoint) {
 
 // endpointsFor returns the endpoints that key opens through the gateway account. The lock
 // is held.
-func (g *gateway) nodesOf(key []byte) []*endpoint {
+func (g *gateway) endpointsFor(key []byte) []*endpoint {
 	var list []*endpoint
 	for node := range g.keys[fingerprint(sha256.Sum256(key))] {
-		if d := g.endpoints[node]; d != nil && d.knows(key) {
+		if d := g.endpoints[node]; d != nil && d.hasKey(key) {
 			list = append(list, d)
 		}
 	}
@@ -273,47 +273,47 @@ func (g *gateway) nodesOf(key []byte) []*endpoint {
 }
 
 // shutDown stops accepting connections. Open sessions continue.
-func (g *gateway) end() {
-	g.asks.end()
+func (g *gateway) shutDown() {
+	g.requests.close()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ending = true
 	for _, d := range g.endpoints {
-		for _, l := range []net.Listener{d.public, d.in} {
+		for _, l := range []net.Listener{d.publicListener, d.insideListener} {
 			if l != nil {
 				l.Close()
 			}
 		}
 	}
-	if g.jump != nil {
-		g.jump.Close()
+	if g.jumpListener != nil {
+		g.jumpListener.Close()
 	}
-	if g.open == 0 {
-		close(g.ended)
+	if g.connections == 0 {
+		close(g.drained)
 	}
 }
 
 // addConnection counts a connection, and reports whether the gateway still takes any. The
 // caller must call removeConnection if it does.
-func (g *gateway) enter() bool {
+func (g *gateway) addConnection() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ending {
 		return false
 	}
-	g.open++
+	g.connections++
 	return true
 }
 
-func (g *gateway) leave() {
+func (g *gateway) removeConnection() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.open--; g.ending && g.open == 0 {
-		close(g.ended)
+	if g.connections--; g.ending && g.connections == 0 {
+		close(g.drained)
 	}
 }
 
 // ask asks the Manager for a connection. kind is askAgent or askEndpoint.
 func (g *gateway) ask(ctx context.Context, kind, node string) (*os.File, error) {
-	return g.asks.ask(ctx, g.keeper, kind, node)
+	return g.requests.request(ctx, g.manager, kind, node)
 }

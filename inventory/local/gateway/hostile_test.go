@@ -32,11 +32,11 @@ func near(t testing.TB) (k *Manager, m *machine, alice key, stop func()) {
 	dir := t.TempDir()
 	n := &node{t: t, home: dir}
 	k = &Manager{
-		o:       Options{DialAgent: func(context.Context, string) (*fdsocket.Conn, error) { return n.connect() }},
+		options: Options{DialAgent: func(context.Context, string) (*fdsocket.Conn, error) { return n.connect() }},
 		closing: make(chan struct{}), stopped: make(chan struct{}),
-		endpoints: make(map[string]*servedEndpoint), now: newProcess(), patience: patience,
+		endpoints: make(map[string]*servedEndpoint), current: newProcess(), patience: patience,
 	}
-	k.o.Log = quiet()
+	k.options.Log = quiet()
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func near(t testing.TB) (k *Manager, m *machine, alice key, stop func()) {
 			t.Error(err)
 		}
 	})
-	both.Go(func() { k.receive(k.now, ours) })
-	k.restore(k.now, ours)
+	both.Go(func() { k.receiveMessages(k.current, ours) })
+	k.sendState(k.current, ours)
 	alice = newKey(t)
 	m = &machine{host: newKey(t), public: listen(t)}
 	m.endpoint = Endpoint{Node: "n1", HostKey: m.host.pem, Accounts: []Account{{"alice", []string{alice.line}}}}
@@ -163,31 +163,31 @@ func TestNothingIsLeft(t *testing.T) {
 
 // Whoever fills the room of those who have not logged in pushes out himself.
 func TestGuests(t *testing.T) {
-	var w waiting
+	var w pendingConns
 	var closed atomic.Int64
-	enter := func(source string) *guest { return w.enter(source, &silent{closed: &closed}) }
+	enter := func(source string) *pendingConn { return w.add(source, &silent{closed: &closed}) }
 	honest := enter("192.0.2.1")
-	for i := range 10 * maxSourceGuests {
+	for i := range 10 * maxSourcePending {
 		enter("192.0.2.66")
 		if i%100 == 0 {
-			w.leave(enter("192.0.2.2"))
+			w.remove(enter("192.0.2.2"))
 		}
 	}
-	if n := len(w.by["192.0.2.66"]); n != maxSourceGuests || w.n != n+1 {
+	if n := len(w.by["192.0.2.66"]); n != maxSourcePending || w.n != n+1 {
 		t.Errorf("%d of one source, %d in all", n, w.n)
 	}
-	for i := range 10 * maxGuests {
+	for i := range 10 * maxPending {
 		enter(fmt.Sprintf("198.51.100.%d", i%6))
 	}
-	if w.n != maxGuests || len(w.by["192.0.2.1"]) != 1 {
+	if w.n != maxPending || len(w.by["192.0.2.1"]) != 1 {
 		t.Errorf("%d in all, %d of the honest one", w.n, len(w.by["192.0.2.1"]))
 	}
-	w.leave(honest)
-	w.leave(honest) // it may have been pushed out before
-	if w.n != maxGuests-1 {
+	w.remove(honest)
+	w.remove(honest) // it may have been pushed out before
+	if w.n != maxPending-1 {
 		t.Errorf("%d after one left", w.n)
 	}
-	wait.Holds(t, func() bool { return closed.Load() == int64(10*maxSourceGuests+10*maxGuests+1)-maxGuests }, func() string {
+	wait.Holds(t, func() bool { return closed.Load() == int64(10*maxSourcePending+10*maxPending+1)-maxPending }, func() string {
 		return fmt.Sprintf("%d were closed", closed.Load())
 	})
 }
@@ -209,7 +209,7 @@ func TestHonestClientGetsThrough(t *testing.T) {
 	address := m.public.Addr().String()
 	stop := make(chan struct{})
 	var all sync.WaitGroup
-	for i := range 2 * maxSourceGuests {
+	for i := range 2 * maxSourcePending {
 		nc, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -370,10 +370,10 @@ func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
 // slice and in all; what moves is not counted.
 func TestStalls(t *testing.T) {
 	g := &gateway{log: quiet()}
-	s := &g.stalls
+	s := &g.backlogs
 	ended := make(chan *login, 8)
 	make := func(slice string) (*login, *flow) {
-		c := &login{g: g, share: slice, line: &watched{backlog: &backlog{of: s}}}
+		c := &login{g: g, share: slice, transport: &throttledConn{backlog: &backlog{of: s}}}
 		c.stop = func() error { ended <- c; return nil }
 		return c, c.flow()
 	}
@@ -388,33 +388,33 @@ func TestStalls(t *testing.T) {
 	}
 	moving, f := make("a")
 	for range 100 {
-		moving.line.backlog.came(maxUnread)
+		moving.transport.backlog.received(maxUnread)
 		f.begin(32<<10, true)
-		moving.line.backlog.came(maxSliceUnread / 2)
+		moving.transport.backlog.received(maxSliceUnread / 2)
 		f.end()
 	}
 	modest, f1 := make("a")
 	f1.begin(1, true)
-	modest.line.backlog.came(maxSliceUnread / 4)
+	modest.transport.backlog.received(maxSliceUnread / 4)
 	greedy, f2 := make("a")
 	f2.begin(1, false)
-	greedy.line.backlog.came(maxSliceUnread / 2)
-	f2.end() // there is more in it, whatever was taken
+	greedy.transport.backlog.received(maxSliceUnread / 2)
+	f2.end() // readRemaining is more in it, whatever was taken
 	if len(ended) > 0 || s.all != maxSliceUnread/4+maxSliceUnread/2-1 {
 		t.Fatalf("%d ended, %d bytes", len(ended), s.all)
 	}
-	modest.line.backlog.came(maxSliceUnread / 8)
-	greedy.line.backlog.came(maxSliceUnread / 4)
+	modest.transport.backlog.received(maxSliceUnread / 8)
+	greedy.transport.backlog.received(maxSliceUnread / 4)
 	wait(greedy)
 	// Each slice has room, but not all together.
 	var flows []*flow
 	most, f3 := make("most")
 	f3.begin(1, true)
-	most.line.backlog.came(maxSliceUnread)
+	most.transport.backlog.received(maxSliceUnread)
 	for left, i := maxUnread-s.all+1, 0; left > 0; left, i = left-maxSliceUnread/2, i+1 {
 		c, f := make(fmt.Sprint(i))
 		f.begin(1, true)
-		c.line.backlog.came(min(left, maxSliceUnread/2))
+		c.transport.backlog.received(min(left, maxSliceUnread/2))
 		flows = append(flows, f)
 	}
 	wait(most)
@@ -492,11 +492,11 @@ func TestUnreadForwards(t *testing.T) {
 // Beyond the limits of an account and a node nobody gets in, and others do.
 func TestLimitsOfLogins(t *testing.T) {
 	g := &gateway{
-		endpoints: map[string]*endpoint{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{}, shares: map[string]int{},
+		endpoints: map[string]*endpoint{}, keys: index{}, conns: map[*login]struct{}{}, loginsByLimit: map[string]int{}, loginsByShare: map[string]int{},
 	}
 	key := []byte("key")
 	for _, node := range []string{"n1", "n2"} {
-		g.replace(node, &endpoint{node: node, accounts: map[string][][]byte{"a": {key}, "b": {key}, "c": {key}}})
+		g.replaceEndpoint(node, &endpoint{node: node, accounts: map[string][][]byte{"a": {key}, "b": {key}, "c": {key}}})
 	}
 	admit := func(node, user string) error {
 		return g.admit(&login{g: g, kind: public, node: node, user: user, key: key})
@@ -521,10 +521,10 @@ func TestLimitsOfLogins(t *testing.T) {
 		t.Error(err)
 	}
 	for c := range g.conns {
-		g.dismiss(c)
+		g.removeLogin(c)
 	}
-	if len(g.held) != 0 || len(g.conns) != 0 {
-		t.Errorf("left: %v", g.held)
+	if len(g.loginsByLimit) != 0 || len(g.conns) != 0 {
+		t.Errorf("left: %v", g.loginsByLimit)
 	}
 }
 
@@ -532,8 +532,8 @@ func TestLimitsOfLogins(t *testing.T) {
 // nodes it took them. Others and proofs get in.
 func TestFullGateway(t *testing.T) {
 	g := &gateway{
-		log: quiet(), endpoints: map[string]*endpoint{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{}, shares: map[string]int{},
-		proofs: map[string]map[fingerprint]bool{},
+		log: quiet(), endpoints: map[string]*endpoint{}, keys: index{}, conns: map[*login]struct{}{}, loginsByLimit: map[string]int{}, loginsByShare: map[string]int{},
+		verificationKeys: map[string]map[fingerprint]bool{},
 	}
 	mine, proof := []byte("mine"), []byte("proof")
 	keys := func(slice string, n int) [][]byte {
@@ -544,10 +544,10 @@ func TestFullGateway(t *testing.T) {
 		return list
 	}
 	put := func(node, slice string, n int) {
-		g.replace(node, &endpoint{node: node, slice: slice, accounts: map[string][][]byte{"a": keys(slice, n)}})
+		g.replaceEndpoint(node, &endpoint{node: node, slice: slice, accounts: map[string][][]byte{"a": keys(slice, n)}})
 	}
 	ended := make(chan *login, 2*maxLogins)
-	admit := func(k kind, node, slice string, key []byte) error {
+	admit := func(k connectionKind, node, slice string, key []byte) error {
 		c := &login{g: g, kind: k, node: node, slice: slice, user: "a", key: key}
 		c.stop = func() error { ended <- c; return nil }
 		return g.admit(c)
@@ -561,8 +561,8 @@ func TestFullGateway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if g.shares["honest"] != 10 || g.shares["greedy"] != 0 {
-		t.Fatalf("shares: %v", g.shares)
+	if g.loginsByShare["honest"] != 10 || g.loginsByShare["greedy"] != 0 {
+		t.Fatalf("shares: %v", g.loginsByShare)
 	}
 	tried := 0
 	for i := range 20 * maxAccountLogins {
@@ -577,22 +577,22 @@ func TestFullGateway(t *testing.T) {
 		}
 		tried++
 	}
-	g.proofs["mine"] = map[fingerprint]bool{sha256.Sum256(proof): true}
+	g.verificationKeys["mine"] = map[fingerprint]bool{sha256.Sum256(proof): true}
 	if err := errors.Join(admit(public, "mine", "honest", mine), admit(jump, "", "", mine), admit(public, "mine", "honest", proof)); err != nil {
 		t.Error("others:", err)
 	}
-	if g.logins != maxLogins || g.shares["honest"] != 11 || g.shares["greedy"] != maxLogins-22 {
-		t.Errorf("%d logins, shares %v", g.logins, g.shares)
+	if g.logins != maxLogins || g.loginsByShare["honest"] != 11 || g.loginsByShare["greedy"] != maxLogins-22 {
+		t.Errorf("%d logins, shares %v", g.logins, g.loginsByShare)
 	}
 	for range tried + 22 - maxLogins {
-		if c := <-ended; c.share != "greedy" || c.order > uint64(20+tried+22-maxLogins) {
-			t.Fatalf("number %d was ended, of %s", c.order, c.share)
+		if c := <-ended; c.share != "greedy" || c.sequence > uint64(20+tried+22-maxLogins) {
+			t.Fatalf("number %d was ended, of %s", c.sequence, c.share)
 		}
 	}
 	for c := range g.conns {
-		g.dismiss(c)
+		g.removeLogin(c)
 	}
-	if g.logins != 0 || len(g.shares) != 0 || len(g.held) != 0 {
-		t.Errorf("left: %d, %v, %v", g.logins, g.shares, g.held)
+	if g.logins != 0 || len(g.loginsByShare) != 0 || len(g.loginsByLimit) != 0 {
+		t.Errorf("left: %d, %v, %v", g.logins, g.loginsByShare, g.loginsByLimit)
 	}
 }

@@ -24,7 +24,7 @@ func (c *login) explain(n ssh.NewChannel) {
 	go io.Copy(io.Discard, ch.Stderr())
 	told := false
 	for r := range requests {
-		c.line.charge()
+		c.transport.charge()
 		switch r.Type {
 		case "pty-req", "env":
 			r.Reply(true, nil)
@@ -44,13 +44,13 @@ func (c *login) explain(n ssh.NewChannel) {
 }
 
 // maxListed is how many nodes the explanation lists.
-const maxTold = 40
+const maxListed = 40
 
 func (c *login) explanation() string {
 	c.g.mu.Lock()
 	var names []string
-	for _, d := range c.g.nodesOf(c.key) {
-		names = append(names, plain(d.title()))
+	for _, d := range c.g.endpointsFor(c.key) {
+		names = append(names, printable(d.displayName()))
 	}
 	c.g.mu.Unlock()
 	slices.Sort(names)
@@ -59,16 +59,16 @@ func (c *login) explanation() string {
 		port = fmt.Sprintf(":%d", t.Port)
 	}
 	more := ""
-	if len(names) > maxTold {
-		more = fmt.Sprintf(" and %d more", len(names)-maxTold)
-		names = names[:maxTold]
+	if len(names) > maxListed {
+		more = fmt.Sprintf(" and %d more", len(names)-maxListed)
+		names = names[:maxListed]
 	}
 	return fmt.Sprintf("This account only leads to nodes. Use: ssh -J %s@THIS-HOST%s LOGIN@NODE\r\nYour nodes: %s%s\r\n",
 		User, port, strings.Join(names, " "), more)
 }
 
 // printable returns s without control characters, which a terminal might execute.
-func plain(s string) string {
+func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'
@@ -84,16 +84,16 @@ func (c *login) jump(n ssh.NewChannel) {
 		n.Reject(ssh.ConnectionFailed, "the request cannot be read")
 		return
 	}
-	d, err := c.find(to.Host)
+	d, err := c.findEndpoint(to.Host)
 	if err == nil && to.Port != 22 {
-		err = errors.New("only port 22 of nodes is reached by this account: forward ports by a login at the node")
+		err = errors.New("this account reaches only port 22 of nodes; to forward other ports, log in to the node")
 	}
 	if err != nil {
 		n.Reject(ssh.Prohibited, err.Error())
 		return
 	}
 	if d.address != "" {
-		c.pass(n, d)
+		c.forwardChannel(n, d)
 		return
 	}
 	ch, requests, err := n.Accept()
@@ -101,25 +101,25 @@ func (c *login) jump(n ssh.NewChannel) {
 		return
 	}
 	nc := &channelConn{Channel: ch, carrier: c, flow: c.flow()}
-	guest := c.g.waiting.enter("key "+string(c.key), nc)
+	guest := c.g.pending.add("key "+string(c.key), nc)
 	c.working.Go(func() {
-		c.g.receive(guest, entrance{kind: public, node: d.node})
+		c.g.handleConnection(guest, origin{kind: public, node: d.node})
 		nc.flow.close()
 		io.Copy(io.Discard, ch) // discard what follows the end
 	})
-	c.refuse(ch, requests)
+	c.refuseRequests(ch, requests)
 }
 
 // findEndpoint returns the endpoint that has the name, among those that the peer's key
 // opens.
-func (c *login) find(name string) (*endpoint, error) {
+func (c *login) findEndpoint(name string) (*endpoint, error) {
 	c.g.mu.Lock()
-	mine := c.g.nodesOf(c.key)
+	mine := c.g.endpointsFor(c.key)
 	c.g.mu.Unlock()
 	for _, called := range []func(*endpoint) bool{
 		func(d *endpoint) bool { return d.node == name },
-		func(d *endpoint) bool { return d.called(name) },
-		func(d *endpoint) bool { return d.calledBriefly(name) },
+		func(d *endpoint) bool { return d.hasName(name) },
+		func(d *endpoint) bool { return d.hasShortName(name) },
 	} {
 		var found []*endpoint
 		for _, d := range mine {
@@ -133,17 +133,17 @@ func (c *login) find(name string) (*endpoint, error) {
 		case len(found) > 1:
 			var ids []string
 			for _, d := range found[:min(len(found), 4)] {
-				ids = append(ids, plain(d.title())+" ("+d.node+")")
+				ids = append(ids, printable(d.displayName())+" ("+d.node+")")
 			}
 			slices.Sort(ids)
-			return nil, fmt.Errorf("%d of your nodes are called so: %s; use the whole name or the id", len(found), strings.Join(ids, ", "))
+			return nil, fmt.Errorf("%d of your nodes have this name: %s; use the full name or the id", len(found), strings.Join(ids, ", "))
 		}
 	}
-	return nil, errors.New("your key opens no node of that name: log in at this account without a command for a list")
+	return nil, errors.New("your key opens no node with that name; ssh to this account without a command lists your nodes")
 }
 
 // forwardChannel connects a channel of the gateway account to the Address of a node.
-func (c *login) pass(n ssh.NewChannel, d *endpoint) {
+func (c *login) forwardChannel(n ssh.NewChannel, d *endpoint) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l := &login{g: c.g, kind: relayed, node: d.node, slice: d.slice, user: c.user, key: c.key, to: d.address}
@@ -152,8 +152,8 @@ func (c *login) pass(n ssh.NewChannel, d *endpoint) {
 		n.Reject(ssh.ResourceShortage, err.Error())
 		return
 	}
-	defer c.g.dismiss(l)
-	nc, err := c.g.dial(d.node)
+	defer c.g.removeLogin(l)
+	nc, err := c.g.dialNode(d.node)
 	if err != nil {
 		n.Reject(ssh.ConnectionFailed, "the node does not answer")
 		return
@@ -167,7 +167,7 @@ func (c *login) pass(n ssh.NewChannel, d *endpoint) {
 		nc.Close()
 		ch.Close()
 	})
-	c.join(ch, requests, nc)
+	c.joinChannel(ch, requests, nc)
 }
 
 // channelConn is a net.Conn over a channel. It has no deadlines, so its user must close

@@ -16,10 +16,10 @@ const maxLines = 50
 
 // logLine logs a line of the gateway's standard error: a JSON record, or a line of a
 // panic.
-func (k *Manager) retell(line []byte) {
+func (k *Manager) logLine(line []byte) {
 	var record map[string]any
 	if json.Unmarshal(line, &record) != nil {
-		k.o.Log.Error("gateway: " + string(line))
+		k.options.Log.Error("gateway: " + string(line))
 		return
 	}
 	var level slog.Level
@@ -35,17 +35,17 @@ func (k *Manager) retell(line []byte) {
 	for _, name := range slices.Sorted(maps.Keys(record)) {
 		attrs = append(attrs, name, record[name])
 	}
-	k.o.Log.Log(context.Background(), level, "gateway: "+message, attrs...)
+	k.options.Log.Log(context.Background(), level, "gateway: "+message, attrs...)
 }
 
 // rateLimit reports true at most once a second, because users can cause failures at any
 // rate. The zero value is ready.
-type seldom struct {
+type rateLimit struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-func (s *seldom) may() bool {
+func (s *rateLimit) allow() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.last) < time.Second {

@@ -18,43 +18,43 @@ const version = "SSH-2.0-Patchbay"
 // Limits of connections.
 const (
 	handshakeTime = 20 * time.Second
-	askedTime     = 2 * time.Minute // after a valid key was offered: its owner may have to unlock it
+	unlockTime    = 2 * time.Minute // after a valid key was offered: its owner may have to unlock it
 	maxTries      = 6               // as OpenSSH
 
 	probeTime = 60 * time.Second // after this silence a keepalive is sent
 	maxProbes = 3
 
-	maxLogins        = 4096 // in all; beyond that the share with the most logins loses its oldest
-	maxNodeLogins    = 256
-	maxAccountLogins = 128 // of an account at a node, or of a key at the gateway account
-	maxSourceRelays  = 64  // connections of one source forwarded to a node's Address
+	maxLogins         = 4096 // insideListener all; beyond that the share with the most logins loses its oldest
+	maxNodeLogins     = 256
+	maxAccountLogins  = 128 // of an account at a node, or of a key at the gateway account
+	maxSourceForwards = 64  // connections of one source forwarded to a node's Address
 
 	maxUserLogged = 64 // bytes of a user name in the log
 )
 
 // login is an authenticated connection, or one that is forwarded to an Address.
 type login struct {
-	g     *gateway
-	kind  kind
-	node  string // empty for the gateway account
-	slice string // the node's slice
-	user  string
-	key   []byte
-	to    string // the Address, if the connection is forwarded
-	held  []string
-	share string       // see shareFor
-	order uint64       // increases with each login
-	out   bool         // evicted: it is ended and no longer counted
-	stop  func() error // closes the connection
+	g        *gateway
+	kind     connectionKind
+	node     string // empty for the gateway account
+	slice    string // the node's slice
+	user     string
+	key      []byte
+	to       string // the Address, if the connection is forwarded
+	held     []string
+	share    string       // see shareFor
+	sequence uint64       // increases with each login
+	evicted  bool         // evicted: it is ended and no longer counted
+	stop     func() error // closes the connection
 
-	conn    *ssh.ServerConn
-	remote  net.Addr
-	local   net.Addr
-	line    *watched
-	proof   bool          // made by VerifyLogin, not by a user
-	slots   chan struct{} // one for each channel
-	over    chan struct{} // closed with the connection
-	working sync.WaitGroup
+	conn           *ssh.ServerConn
+	remote         net.Addr
+	local          net.Addr
+	transport      *throttledConn
+	isVerification bool          // made by VerifyLogin, not by a user
+	slots          chan struct{} // one for each channel
+	closed         chan struct{} // closed with the connection
+	working        sync.WaitGroup
 }
 
 // end closes the connection.
@@ -68,7 +68,7 @@ var errDenied = errors.New("the key does not open this account")
 type keyUsed struct{}
 
 // attempt records a handshake.
-type tries struct {
+type attempt struct {
 	user string // of the last offered key, for the log
 	// offered is called when a valid key is offered. The peer has not yet proven that it
 	// holds the private key.
@@ -76,18 +76,18 @@ type tries struct {
 }
 
 // config returns the server configuration of a handshake.
-func (g *gateway) config(at entrance, host []ssh.Signer, tried *tries) *ssh.ServerConfig {
+func (g *gateway) config(at origin, host []ssh.Signer, tried *attempt) *ssh.ServerConfig {
 	known := ssh.SupportedAlgorithms()
 	c := &ssh.ServerConfig{
 		ServerVersion:           version,
 		MaxAuthTries:            maxTries,
 		PublicKeyAuthAlgorithms: known.PublicKeyAuths,
 		PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			tried.user = plain(m.User()[:min(len(m.User()), maxUserLogged)])
+			tried.user = printable(m.User()[:min(len(m.User()), maxUserLogged)])
 			blob := key.Marshal()
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			if !g.allows(&login{kind: at.kind, node: at.node, user: m.User(), key: blob}) {
+			if !g.isAllowed(&login{kind: at.kind, node: at.node, user: m.User(), key: blob}) {
 				return nil, errDenied
 			}
 			tried.offered()
@@ -108,21 +108,21 @@ func (g *gateway) config(at entrance, host []ssh.Signer, tried *tries) *ssh.Serv
 }
 
 // isAllowed reports whether the endpoints still allow c. The lock is held.
-func (g *gateway) allows(c *login) bool {
+func (g *gateway) isAllowed(c *login) bool {
 	d := g.endpoints[c.node]
 	switch c.kind {
 	case public:
-		return d != nil && d.address == "" && (d.opens(c.user, c.key) || g.proves(d, c))
+		return d != nil && d.address == "" && (d.allowsLogin(c.user, c.key) || g.isVerification(d, c))
 	case inside:
-		return d != nil && d.address == "" && d.opensInside(c.user, c.key)
+		return d != nil && d.address == "" && d.allowsInsideLogin(c.user, c.key)
 	case jump:
-		for _, d := range g.nodesOf(c.key) {
+		for _, d := range g.endpointsFor(c.key) {
 			if _, is := d.accounts[c.user]; is || c.user == User {
 				return true
 			}
 		}
 	case relayed:
-		return d != nil && d.address == c.to && d.knows(c.key)
+		return d != nil && d.address == c.to && d.hasKey(c.key)
 	case raw:
 		return d != nil && d.address == c.to
 	}
@@ -130,41 +130,41 @@ func (g *gateway) allows(c *login) bool {
 }
 
 // isVerification reports whether c logged in with a key of VerifyLogin. The lock is held.
-func (g *gateway) proves(d *endpoint, c *login) bool {
+func (g *gateway) isVerification(d *endpoint, c *login) bool {
 	_, is := d.accounts[c.user]
-	return is && g.proofs[d.node][sha256.Sum256(c.key)]
+	return is && g.verificationKeys[d.node][sha256.Sum256(c.key)]
 }
 
 // serve runs the SSH server on a connection.
-func (g *gateway) serve(guest *guest, at entrance) {
+func (g *gateway) serve(guest *pendingConn, at origin) {
 	nc, source := guest.nc, guest.source
 	g.mu.Lock()
-	host, slice := g.host, ""
+	host, slice := g.hostKeys, ""
 	if at.kind != jump {
 		d := g.endpoints[at.node]
-		if d == nil || len(d.host) == 0 {
+		if d == nil || len(d.hostKeys) == 0 {
 			g.mu.Unlock()
 			return
 		}
-		host, slice = d.host, d.slice
+		host, slice = d.hostKeys, d.slice
 	}
 	g.mu.Unlock()
 	from := source
 	if at.kind == public {
 		from = sourceOf(nc.RemoteAddr()) // the client's address, not the gateway account's
 	}
-	w := &watched{Conn: nc, backlog: &backlog{of: &g.stalls}}
+	w := &throttledConn{Conn: nc, backlog: &backlog{of: &g.backlogs}}
 	if in, is := nc.(*channelConn); is {
-		w.carrier = in.carrier.line
+		w.carrier = in.carrier.transport
 	}
 	deadline := time.AfterFunc(handshakeTime, func() { nc.Close() })
-	tried := tries{offered: sync.OnceFunc(func() { deadline.Reset(askedTime) })}
+	tried := attempt{offered: sync.OnceFunc(func() { deadline.Reset(unlockTime) })}
 	conn, channels, requests, err := ssh.NewServerConn(w, g.config(at, host, &tried))
 	deadline.Stop()
-	g.waiting.leave(guest)
+	g.pending.remove(guest)
 	if err != nil {
-		if tried.user != "" && g.failures.may() {
-			g.log.Info("a login failed", "node", at.node, "user", tried.user, "from", from, "error", err)
+		if tried.user != "" && g.failures.allow() {
+			g.log.Info("login failed", "node", at.node, "user", tried.user, "from", from, "error", err)
 		}
 		return
 	}
@@ -173,21 +173,21 @@ func (g *gateway) serve(guest *guest, at entrance) {
 	c := &login{
 		g: g, kind: at.kind, node: at.node, slice: slice, user: conn.User(), key: key,
 		stop: conn.Close, conn: conn, remote: nc.RemoteAddr(), local: nc.LocalAddr(),
-		line: w, slots: make(chan struct{}, maxChannels), over: make(chan struct{}),
+		transport: w, slots: make(chan struct{}, maxChannels), closed: make(chan struct{}),
 	}
 	if err := g.admit(c); err != nil {
-		g.log.Warn("a login is refused", "node", c.node, "user", c.user, "from", from, "error", err)
+		g.log.Warn("login refused", "node", c.node, "user", c.user, "from", from, "error", err)
 		return
 	}
-	defer g.dismiss(c)
-	if !c.proof {
+	defer g.removeLogin(c)
+	if !c.isVerification {
 		sum := sha256.Sum256(key)
 		g.log.Info("login", "node", c.node, "user", c.user, "from", from, "key", "SHA256:"+base64.RawStdEncoding.EncodeToString(sum[:]))
 	}
-	go c.probe(c.over)
-	go c.requests(requests)
-	c.channels(channels)
-	close(c.over)
+	go c.sendKeepalives(c.closed)
+	go c.serveRequests(requests)
+	c.serveChannels(channels)
+	close(c.closed)
 	c.working.Wait()
 }
 
@@ -195,10 +195,10 @@ func (g *gateway) serve(guest *guest, at entrance) {
 func (g *gateway) admit(c *login) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.allows(c) {
+	if !g.isAllowed(c) {
 		return errDenied
 	}
-	c.proof = c.kind == public && g.proves(g.endpoints[c.node], c)
+	c.isVerification = c.kind == public && g.isVerification(g.endpoints[c.node], c)
 	type bound struct {
 		what string
 		most int
@@ -210,29 +210,29 @@ func (g *gateway) admit(c *login) error {
 	case raw:
 		// Forwarded connections are unauthenticated here, so they take no slots of
 		// logins.
-		bounds = []bound{{"raw\x00" + c.node, maxNodeLogins}, {"raw\x00" + c.node + "\x00" + c.user, maxSourceRelays}}
+		bounds = []bound{{"raw\x00" + c.node, maxNodeLogins}, {"raw\x00" + c.node + "\x00" + c.user, maxSourceForwards}}
 	default:
-		if !c.proof {
+		if !c.isVerification {
 			bounds = []bound{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxAccountLogins}}
 		}
 	}
 	for _, b := range bounds {
-		if g.held[b.what] >= b.most {
-			return fmt.Errorf("already %d connections, at most %d", g.held[b.what], b.most)
+		if g.loginsByLimit[b.what] >= b.most {
+			return fmt.Errorf("there are already %d connections; at most %d are allowed", g.loginsByLimit[b.what], b.most)
 		}
 	}
-	c.share = g.shareOf(c)
-	if !c.proof { // there are never many of these
+	c.share = g.shareFor(c)
+	if !c.isVerification { // readRemaining are never many of these
 		if g.logins >= maxLogins {
-			g.pushOut()
+			g.evictOldest()
 		}
 		g.logins++
-		g.shares[c.share]++
-		g.came++
-		c.order = g.came
+		g.loginsByShare[c.share]++
+		g.loginCount++
+		c.sequence = g.loginCount
 	}
 	for _, b := range bounds {
-		g.held[b.what]++
+		g.loginsByLimit[b.what]++
 		c.held = append(c.held, b.what)
 	}
 	g.conns[c] = struct{}{}
@@ -243,12 +243,12 @@ func (g *gateway) admit(c *login) error {
 // the gateway account it is the slice that the key opens. A key that opens several slices
 // has a share of its own, because any user may list the key of another user. Forwarded
 // connections share by source. The lock is held.
-func (g *gateway) shareOf(c *login) string {
+func (g *gateway) shareFor(c *login) string {
 	switch c.kind {
 	case raw:
 		return "raw\x00" + c.user
 	case jump:
-		list := g.nodesOf(c.key)
+		list := g.endpointsFor(c.key)
 		for _, d := range list {
 			if d.slice != list[0].slice {
 				return "key\x00" + string(c.key)
@@ -260,56 +260,56 @@ func (g *gateway) shareOf(c *login) string {
 }
 
 // evictOldest ends the oldest login of the share with the most logins. The lock is held.
-func (g *gateway) pushOut() {
+func (g *gateway) evictOldest() {
 	most := ""
-	for share, n := range g.shares {
-		if n > g.shares[most] {
+	for share, n := range g.loginsByShare {
+		if n > g.loginsByShare[most] {
 			most = share
 		}
 	}
 	var oldest *login
 	for c := range g.conns {
-		if c.share == most && !c.proof && !c.out && (oldest == nil || c.order < oldest.order) {
+		if c.share == most && !c.isVerification && !c.evicted && (oldest == nil || c.sequence < oldest.sequence) {
 			oldest = c
 		}
 	}
-	if g.evictions.may() {
-		g.log.Warn("the gateway is full: logins of those who have most are ended", "node", oldest.node, "user", oldest.user, "have", g.shares[most])
+	if g.evictions.allow() {
+		g.log.Warn("the gateway is full: the oldest login of the share with the most is ended", "node", oldest.node, "user", oldest.user, "have", g.loginsByShare[most])
 	}
-	g.free(oldest)
-	oldest.out = true
+	g.releaseLogin(oldest)
+	oldest.evicted = true
 	go oldest.end()
 }
 
 // releaseLogin removes a login from all counters. The lock is held.
-func (g *gateway) free(c *login) {
-	if c.proof || c.out {
+func (g *gateway) releaseLogin(c *login) {
+	if c.isVerification || c.evicted {
 		return
 	}
 	g.logins--
-	if g.shares[c.share]--; g.shares[c.share] == 0 {
-		delete(g.shares, c.share)
+	if g.loginsByShare[c.share]--; g.loginsByShare[c.share] == 0 {
+		delete(g.loginsByShare, c.share)
 	}
 }
 
-func (g *gateway) dismiss(c *login) {
+func (g *gateway) removeLogin(c *login) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.conns, c)
-	g.free(c)
+	g.releaseLogin(c)
 	for _, what := range c.held {
-		if g.held[what]--; g.held[what] == 0 {
-			delete(g.held, what)
+		if g.loginsByLimit[what]--; g.loginsByLimit[what] == 0 {
+			delete(g.loginsByLimit, what)
 		}
 	}
 }
 
 // sendKeepalives sends keepalives to a silent peer, and ends the connection after
 // maxProbes without an answer. It returns when done is closed.
-func (c *login) probe(done <-chan struct{}) {
+func (c *login) sendKeepalives(done <-chan struct{}) {
 	tick := time.NewTicker(probeTime)
 	defer tick.Stop()
-	c.line.heard.Store(time.Now().UnixNano())
+	c.transport.lastReceived.Store(time.Now().UnixNano())
 	asked := make(chan struct{}, 1)
 	for {
 		select {
@@ -317,7 +317,7 @@ func (c *login) probe(done <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		silent := time.Since(time.Unix(0, c.line.heard.Load()))
+		silent := time.Since(time.Unix(0, c.transport.lastReceived.Load()))
 		if silent > (maxProbes+1)*probeTime {
 			c.end()
 			return

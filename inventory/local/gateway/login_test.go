@@ -89,7 +89,7 @@ func TestEndpointShowsEachHostKey(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "none", string(m.host.pem) + "more"} {
-		if _, err := hostKeys([]byte(text)); err == nil {
+		if _, err := parseHostKeys([]byte(text)); err == nil {
 			t.Errorf("%.10q… holds host keys", text)
 		}
 	}
@@ -107,6 +107,6 @@ func TestFailedLoginsAreLogged(t *testing.T) {
 	}
 	wait.Holds(t, func() bool {
 		text := s.log.String()
-		return strings.Contains(text, "a login failed") && strings.Contains(text, "user=alice") && strings.Contains(text, "from=127.0.0.1")
+		return strings.Contains(text, "login failed") && strings.Contains(text, "user=alice") && strings.Contains(text, "from=127.0.0.1")
 	}, func() string { return "no line tells of it" })
 }

@@ -26,7 +26,7 @@ func TestVariables(t *testing.T) {
 		{"LANG", strings.Repeat("x", maxValue+1), false},
 		{"LC_" + strings.Repeat("X", 64), "x", false},
 	} {
-		if got := goodVariable(c.name, c.value); got != c.good {
+		if got := isAllowedVariable(c.name, c.value); got != c.good {
 			t.Errorf("%q=%.20q: %t", c.name, c.value, got)
 		}
 	}
@@ -57,7 +57,7 @@ func TestKeyLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	authority := "cert-authority " + newKey(t).line
-	got := keys([]string{
+	got := parseKeys([]string{
 		authority, "", "# comment", "ssh-ed25519", "ssh-ed25519 AAAA broken", strings.Repeat("x", maxLine+1),
 		string(ssh.MarshalAuthorizedKey(cert)), good.line + " a comment", "no-pty " + newKey(t).line,
 	})
@@ -84,8 +84,8 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind string, payload []byte) {
 		s := &session{c: &login{user: "alice"}, signalling: make(chan struct{}, 1)}
 		r := &ssh.Request{Type: kind, Payload: payload}
-		s.request(r)
-		s.request(&ssh.Request{Type: "window-change", Payload: payload})
+		s.handleRequest(r)
+		s.handleRequest(&ssh.Request{Type: "window-change", Payload: payload})
 		for _, v := range s.env {
 			if !strings.HasPrefix(v, "L") || strings.ContainsRune(v, 0) {
 				t.Errorf("variable %q", v)
@@ -94,7 +94,7 @@ func FuzzSession(f *testing.F) {
 		if s.term != nil && len(s.term.Name)+len(s.term.Modes) > maxModes {
 			t.Errorf("terminal %+v", s.term)
 		}
-		cmd, ok := s.command(r)
+		cmd, ok := s.parseCommand(r)
 		if ok && (cmd.User != "alice" || cmd.Argv != nil || len(cmd.Line) > maxCommand || strings.ContainsRune(cmd.Line, 0)) {
 			t.Errorf("command %+v", cmd)
 		}
@@ -109,8 +109,8 @@ func FuzzForward(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		// Without a node to listen in nothing is opened: whatever gets that far
 		// fails there.
-		g := &gateway{agents: nowhere{}, keeper: &sender{}}
-		g.asks.end()
+		g := &gateway{agents: nowhere{}, manager: &sender{}}
+		g.requests.close()
 		c := &login{g: g, user: "alice"}
 		if ok, _ := c.forwardTCP(payload, &forwards{}); ok {
 			t.Error("it listens")
@@ -120,18 +120,18 @@ func FuzzForward(f *testing.F) {
 		}
 		var to tcpOpen
 		if ssh.Unmarshal(payload, &to) == nil {
-			c.find(to.Host)
+			c.findEndpoint(to.Host)
 		}
 	})
 }
 
 // nowhere has no agents.
-type nowhere struct{ nodes }
+type nowhere struct{ nodeAgents }
 
 func FuzzKeyLine(f *testing.F) {
 	f.Add("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGxkeEJYfGCzLhGBiNbhLtnWeCHYYyPHTkWwYmOJ1LrM x")
 	f.Fuzz(func(t *testing.T, line string) {
-		for _, k := range keys([]string{line}) {
+		for _, k := range parseKeys([]string{line}) {
 			if _, err := ssh.ParsePublicKey(k); err != nil {
 				t.Error(err)
 			}

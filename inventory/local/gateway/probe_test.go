@@ -32,9 +32,9 @@ func TestIdlePeers(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			peer := &probed{closed: make(chan struct{})}
-			c := &login{conn: &ssh.ServerConn{Conn: peer}, line: &watched{}}
+			c := &login{conn: &ssh.ServerConn{Conn: peer}, transport: &throttledConn{}}
 			if answers {
-				peer.answers = func() { c.line.heard.Store(time.Now().UnixNano()) }
+				peer.answers = func() { c.transport.lastReceived.Store(time.Now().UnixNano()) }
 			}
 			var ended atomic.Bool
 			c.stop = func() error {
@@ -43,7 +43,7 @@ func TestIdlePeers(t *testing.T) {
 				return nil
 			}
 			done := make(chan struct{})
-			go c.probe(done)
+			go c.sendKeepalives(done)
 			time.Sleep(probeTime - time.Second)
 			synctest.Wait()
 			if peer.asked.Load() != 0 {

@@ -18,29 +18,29 @@ import (
 
 // connectTime is how long the Manager tries to open a connection that the gateway asked
 // for.
-const giveTime = 5 * time.Second
+const connectTime = 5 * time.Second
 
 // backoff is the pause before a gateway process that died is replaced.
 var backoff = supervisor.Backoff{First: 50 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
 
 // process is one gateway process, with the orders that it has not replied to.
 type process struct {
-	ready    chan struct{} // closed when it has received all endpoints
-	dead     chan struct{} // closed when it accepts no more orders; err then holds the reason
-	replaced chan struct{} // closed when its successor is Manager.current
-	err      error
-	spared   atomic.Bool // its sessions may continue
+	ready        chan struct{} // closed when it has received all endpoints
+	dead         chan struct{} // closed when it accepts no more orders; err then holds the reason
+	replaced     chan struct{} // closed when its successor is Manager.current
+	err          error
+	keepSessions atomic.Bool // its sessions may continue
 
 	mu      sync.Mutex
 	child   *supervisor.Process // nil until it is started
 	out     *sender             // nil until it has received the endpoints
 	number  uint64
-	waiting map[uint64]*answer
+	waiting map[uint64]*pendingReply
 	reason  error // why it was killed
 }
 
 // pendingReply is the reply that an order waits for.
-type answer struct {
+type pendingReply struct {
 	from *process
 	done chan struct{}
 	err  error // valid once done is closed
@@ -49,16 +49,16 @@ type answer struct {
 func newProcess() *process {
 	return &process{
 		ready: make(chan struct{}), dead: make(chan struct{}),
-		replaced: make(chan struct{}), waiting: make(map[uint64]*answer),
+		replaced: make(chan struct{}), waiting: make(map[uint64]*pendingReply),
 	}
 }
 
 // run starts gateway processes until the Manager is closed.
 func (k *Manager) run() {
 	defer close(k.stopped)
-	p := k.now
+	p := k.current
 	backoff.Run(k.closing, func() error {
-		p.err = k.live(p)
+		p.err = k.serve(p)
 		close(p.dead)
 		return p.err
 	}, func(err error, pause time.Duration) bool {
@@ -66,14 +66,14 @@ func (k *Manager) run() {
 		k.mu.Lock()
 		closed := k.closed
 		if !closed {
-			p, k.now = next, next
+			p, k.current = next, next
 		}
 		k.mu.Unlock()
 		if closed {
 			return false
 		}
 		close(old.replaced)
-		k.o.Log.Error("the gateway died and is started again", "error", err, "pause", pause)
+		k.options.Log.Error("the gateway died and is started again", "error", err, "pause", pause)
 		return true
 	})
 	select {
@@ -84,14 +84,14 @@ func (k *Manager) run() {
 }
 
 // serve starts p and serves it until it ends or the Manager is closed.
-func (k *Manager) live(p *process) error {
+func (k *Manager) serve(p *process) error {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		return err
 	}
 	defer ours.Close()
 	child, err := supervisor.Start(supervisor.Command{
-		Path: k.o.Program, Args: []string{Argv0}, Files: []*os.File{theirs}, Log: k.retell, LinesPerSecond: maxLines,
+		Path: k.options.Program, Args: []string{Argv0}, Files: []*os.File{theirs}, Log: k.logLine, LinesPerSecond: maxLines,
 		Env: []string{},
 		// Signals from the terminal of "up" must not reach it.
 		Attr: syscall.SysProcAttr{Setsid: true},
@@ -102,8 +102,8 @@ func (k *Manager) live(p *process) error {
 	p.mu.Lock()
 	p.child = child
 	p.mu.Unlock()
-	if k.o.SetLimits != nil {
-		err = k.o.SetLimits(child.PID())
+	if k.options.SetLimits != nil {
+		err = k.options.SetLimits(child.PID())
 	}
 	if err == nil {
 		stop := make(chan struct{})
@@ -114,8 +114,8 @@ func (k *Manager) live(p *process) error {
 			case <-stop:
 			}
 		}()
-		go k.restore(p, ours)
-		err = k.receive(p, ours)
+		go k.sendState(p, ours)
+		err = k.receiveMessages(p, ours)
 		close(stop)
 	}
 	ours.Close()
@@ -150,7 +150,7 @@ var errSilent = errors.New("the gateway does not answer")
 // fail kills a process that does not work, and records the reason. A process that was
 // asked to end with its sessions records none.
 func (p *process) fail(reason error) {
-	if p.spared.Load() {
+	if p.keepSessions.Load() {
 		return
 	}
 	p.mu.Lock()
@@ -165,8 +165,8 @@ func (p *process) fail(reason error) {
 }
 
 // sendState sends everything that the Manager holds to a new gateway.
-func (k *Manager) restore(p *process, c *fdsocket.Conn) {
-	begin := order{Kind: orderBegin, Begin: &beginning{k.o.UID, k.o.GID, k.o.HostKey}}
+func (k *Manager) sendState(p *process, c *fdsocket.Conn) {
+	begin := order{Kind: orderBegin, Begin: &beginning{k.options.UID, k.options.GID, k.options.HostKey}}
 	k.mu.Lock()
 	if k.closed {
 		k.mu.Unlock()
@@ -175,18 +175,18 @@ func (k *Manager) restore(p *process, c *fdsocket.Conn) {
 	p.mu.Lock()
 	p.out = &sender{c: c}
 	p.mu.Unlock()
-	answers := []*answer{p.order(begin, k.o.Gateway)}
+	answers := []*pendingReply{p.sendOrder(begin, k.options.Gateway)}
 	go supervisor.DefaultHeartbeat.Watch(p.dead, p.ping, func(hangs bool) {
 		if hangs {
-			k.o.Log.Error("the gateway hangs: it does not answer and is killed; sessions that were open end")
+			k.options.Log.Error("the gateway does not answer; it is killed, and its open sessions end")
 			p.fail(errSilent)
 		}
 	})
 	for slice, at := range k.peers {
-		answers = append(answers, p.order(order{Kind: orderPeers, Slice: slice, Peers: at}))
+		answers = append(answers, p.sendOrder(order{Kind: orderPeers, Slice: slice, Peers: at}))
 	}
 	for _, d := range k.endpoints {
-		answers = append(answers, p.put(d, nil))
+		answers = append(answers, p.sendEndpoint(d, nil))
 	}
 	k.mu.Unlock()
 	for i, a := range answers {
@@ -200,18 +200,18 @@ func (k *Manager) restore(p *process, c *fdsocket.Conn) {
 			p.fail(a.err)
 			return
 		case a.err != nil:
-			k.o.Log.Error("the gateway cannot be told of an endpoint", "error", a.err)
+			k.options.Log.Error("cannot send an endpoint to the gateway", "error", a.err)
 		}
 	}
 	close(p.ready)
 }
 
 // sendEndpoint orders the gateway to set endpoint d; old is the gateway's present one.
-func (p *process) put(d, old *servedEndpoint) *answer {
+func (p *process) sendEndpoint(d, old *servedEndpoint) *pendingReply {
 	if old == nil {
 		old = &servedEndpoint{}
 	}
-	o := order{Kind: orderPut, Endpoint: &d.endpoint}
+	o := order{Kind: orderSet, Endpoint: &d.endpoint}
 	var files []net.Listener
 	plan := func(l, was net.Listener) string {
 		switch {
@@ -225,21 +225,21 @@ func (p *process) put(d, old *servedEndpoint) *answer {
 	}
 	o.Public = plan(d.public, old.public)
 	o.Inside = plan(d.inside, old.inside)
-	return p.order(o, files...)
+	return p.sendOrder(o, files...)
 }
 
 // sendOrder sends an order with listeners. Before the gateway has received the endpoints
 // nothing is sent, because sendState will include the change; its result is then the
 // reply. The caller of an order that changes endpoints holds the Manager's lock.
-func (p *process) order(o order, listeners ...net.Listener) *answer {
+func (p *process) sendOrder(o order, listeners ...net.Listener) *pendingReply {
 	p.mu.Lock()
 	if p.out == nil {
 		p.mu.Unlock()
-		return &answer{from: p, done: p.ready}
+		return &pendingReply{from: p, done: p.ready}
 	}
 	p.number++
 	o.Number = p.number
-	a := &answer{from: p, done: make(chan struct{})}
+	a := &pendingReply{from: p, done: make(chan struct{})}
 	p.waiting[o.Number] = a
 	p.mu.Unlock()
 	var files []*os.File
@@ -250,7 +250,7 @@ func (p *process) order(o order, listeners ...net.Listener) *answer {
 		}
 		f, err := l.(filer).File()
 		if err != nil {
-			p.answered(o.Number, fmt.Errorf("a listener cannot be given to the gateway: %w", err))
+			p.completeOrder(o.Number, fmt.Errorf("cannot send a listener to the gateway: %w", err))
 			return a
 		}
 		files = append(files, f)
@@ -261,7 +261,7 @@ func (p *process) order(o order, listeners ...net.Listener) *answer {
 
 // ping waits until the gateway has replied to a ping, or accepts no more orders.
 func (p *process) ping() {
-	a := p.order(order{Kind: orderPing})
+	a := p.sendOrder(order{Kind: orderPing})
 	select {
 	case <-a.done:
 	case <-p.dead:
@@ -277,7 +277,7 @@ func (p *process) send(o order, files ...*os.File) {
 }
 
 // completeOrder delivers the reply to an order.
-func (p *process) answered(number uint64, err error) {
+func (p *process) completeOrder(number uint64, err error) {
 	p.mu.Lock()
 	a := p.waiting[number]
 	delete(p.waiting, number)
@@ -292,45 +292,45 @@ func (p *process) answered(number uint64, err error) {
 type filer interface{ File() (*os.File, error) }
 
 // receiveMessages handles the messages of the gateway, which is not trusted.
-func (k *Manager) receive(p *process, c *fdsocket.Conn) error {
+func (k *Manager) receiveMessages(p *process, c *fdsocket.Conn) error {
 	asks := make(chan struct{}, 2*maxAsks)
 	for {
-		var w word
-		if _, err := c.Receive(&w, maxWord, 0); err != nil {
+		var w gatewayMessage
+		if _, err := c.Receive(&w, maxGatewayMessage, 0); err != nil {
 			return err
 		}
 		switch w.Kind {
-		case wordDone:
+		case replyDone:
 			var err error
 			if w.Error != "" {
 				err = errors.New(w.Error)
 			}
-			p.answered(w.Number, err)
-		case wordAgent, wordEndpoint:
+			p.completeOrder(w.Number, err)
+		case askAgent, askEndpoint:
 			select {
 			case asks <- struct{}{}:
 			default:
-				return errors.New("it asked for too much at the same time")
+				return errors.New("it sent too many requests at the same time")
 			}
 			go func() {
 				defer func() { <-asks }()
-				k.give(p, w)
+				k.sendConnection(p, w)
 			}()
 		default:
-			return fmt.Errorf("it said %.20q, which means nothing", w.Kind)
+			return fmt.Errorf("unknown message %.20q", w.Kind)
 		}
 	}
 }
 
 // sendConnection answers a request of the gateway for a connection.
-func (k *Manager) give(p *process, w word) {
-	ctx, cancel := context.WithTimeout(context.Background(), giveTime)
+func (k *Manager) sendConnection(p *process, w gatewayMessage) {
+	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
-	o := order{Number: w.Number, Kind: orderGiven}
+	o := order{Number: w.Number, Kind: orderConnection}
 	f, err := k.connect(ctx, w.Kind, w.Node)
 	if err != nil {
-		if k.warnings.may() {
-			k.o.Log.Warn("no connection for the gateway", "kind", w.Kind, "node", w.Node, "error", err)
+		if k.warnings.allow() {
+			k.options.Log.Warn("cannot open a connection for the gateway", "kind", w.Kind, "node", w.Node, "error", err)
 		}
 		o.Error = err.Error()
 		p.send(o)
@@ -350,14 +350,14 @@ func (k *Manager) connect(ctx context.Context, kind, node string) (*os.File, err
 	switch {
 	case d == nil:
 		return nil, errors.New("the node has no endpoint")
-	case kind == wordEndpoint && d.public != nil:
+	case kind == askEndpoint && d.public != nil:
 		address = d.public.Addr().String()
-	case kind == wordEndpoint:
+	case kind == askEndpoint:
 		return nil, errors.New("the node has no public endpoint")
 	case d.endpoint.Address != "":
 		address = d.endpoint.Address
 	default:
-		c, err := k.o.DialAgent(ctx, node)
+		c, err := k.options.DialAgent(ctx, node)
 		if err != nil {
 			return nil, err
 		}

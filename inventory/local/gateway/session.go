@@ -38,15 +38,15 @@ type session struct {
 	signalling chan struct{}
 	known      sync.Once
 	ready      chan struct{} // closed when in is set
-	in         *os.File      // reads the peer's input; nil: input is discarded
+	in         *os.File      // setInput the peer's input; nil: input is discarded
 
-	mu    sync.Mutex // guards the fields below
-	cmd   command    // nil before it runs
-	over  bool
-	size  *unix.Winsize // requested before the command runs
-	files []*os.File    // our ends of its pipes, without its terminal
-	relay net.Listener  // leads to the peer's authentication agent
-	nest  string        // folder of that socket
+	mu            sync.Mutex // guards the fields below
+	cmd           command    // nil before it runs
+	closed        bool
+	size          *unix.Winsize // requested before the command runs
+	files         []*os.File    // our ends of its pipes, without its terminal
+	agentListener net.Listener  // leads to the peer's authentication agent
+	agentDir      string        // folder of that socket
 }
 
 // session serves a session channel until the peer has closed it.
@@ -57,28 +57,28 @@ func (c *login) session(n ssh.NewChannel) {
 	}
 	s := &session{c: c, ch: ch, signalling: make(chan struct{}, 1), ready: make(chan struct{})}
 	go io.Copy(io.Discard, ch.Stderr())
-	c.working.Go(s.input)
+	c.working.Go(s.copyInput)
 	for r := range requests {
-		c.line.charge()
+		c.transport.charge()
 		switch r.Type {
 		case "shell", "exec", "subsystem":
 			// The reply precedes the command, because replies to later requests must
 			// follow it and must not wait.
-			cmd, ok := s.command(r)
+			cmd, ok := s.parseCommand(r)
 			r.Reply(ok, nil)
 			if ok {
 				s.started = true
 				c.working.Go(func() { s.run(cmd) })
 			}
 		default:
-			r.Reply(s.request(r), nil)
+			r.Reply(s.handleRequest(r), nil)
 		}
 	}
 	s.end()
 }
 
 // copyInput copies the peer's input to the command.
-func (s *session) input() {
+func (s *session) copyInput() {
 	s.c.copyIn(s.ch, func() io.Writer {
 		if <-s.ready; s.in == nil {
 			return nil
@@ -92,7 +92,7 @@ func (s *session) input() {
 }
 
 // setInput sets the file that receives the peer's input.
-func (s *session) reads(in *os.File) {
+func (s *session) setInput(in *os.File) {
 	s.known.Do(func() {
 		s.in = in
 		close(s.ready)
@@ -100,7 +100,7 @@ func (s *session) reads(in *os.File) {
 }
 
 // handleRequest handles all requests except those that start the command.
-func (s *session) request(r *ssh.Request) bool {
+func (s *session) handleRequest(r *ssh.Request) bool {
 	switch r.Type {
 	case "pty-req":
 		return s.pty(r.Payload)
@@ -108,7 +108,7 @@ func (s *session) request(r *ssh.Request) bool {
 		return s.resize(r.Payload)
 	case "env":
 		var e struct{ Name, Value string }
-		if ssh.Unmarshal(r.Payload, &e) != nil || s.started || len(s.env) >= maxVariables || !goodVariable(e.Name, e.Value) {
+		if ssh.Unmarshal(r.Payload, &e) != nil || s.started || len(s.env) >= maxVariables || !isAllowedVariable(e.Name, e.Value) {
 			return false
 		}
 		s.env = append(s.env, e.Name+"="+e.Value)
@@ -153,7 +153,7 @@ func (s *session) signal(name string) bool {
 
 // isAllowedVariable reports whether a peer may set a variable. The list is OpenSSH's
 // default; other variables could change what the account's shell runs.
-func goodVariable(name, value string) bool {
+func isAllowedVariable(name, value string) bool {
 	if len(name) > 64 || len(value) > maxValue || strings.ContainsRune(value, 0) {
 		return false
 	}
@@ -168,7 +168,7 @@ func goodVariable(name, value string) bool {
 
 // parseCommand returns the command that a request asks for, and reports whether the
 // request is valid.
-func (s *session) command(r *ssh.Request) (agent.Command, bool) {
+func (s *session) parseCommand(r *ssh.Request) (agent.Command, bool) {
 	cmd := agent.Command{User: s.c.user}
 	if s.started {
 		return cmd, false
@@ -195,20 +195,20 @@ func (s *session) command(r *ssh.Request) (agent.Command, bool) {
 // a hang-up; the pipes of another are closed.
 func (s *session) end() {
 	s.mu.Lock()
-	already := s.over
-	s.over = true
+	already := s.closed
+	s.closed = true
 	s.mu.Unlock()
 	if already {
 		return
 	}
-	s.reads(nil)
+	s.setInput(nil)
 	if s.cmd != nil {
 		s.cmd.Close()
 	}
 	closeFiles(s.files)
-	if s.relay != nil {
-		s.relay.Close()
-		s.clear()
+	if s.agentListener != nil {
+		s.agentListener.Close()
+		s.removeAgentDir()
 	}
 }
 
@@ -226,11 +226,11 @@ func (s *session) pty(payload []byte) bool {
 	if ssh.Unmarshal(payload, &p) != nil || s.started || s.term != nil || len(p.Term)+len(p.Modes) > maxModes {
 		return false
 	}
-	s.term = &agent.Terminal{Name: p.Term, Rows: size(p.Rows), Cols: size(p.Cols), Modes: []byte(p.Modes)}
+	s.term = &agent.Terminal{Name: p.Term, Rows: clampSize(p.Rows), Cols: clampSize(p.Cols), Modes: []byte(p.Modes)}
 	return true
 }
 
-func size(n uint32) uint16 { return uint16(min(n, 1<<16-1)) }
+func clampSize(n uint32) uint16 { return uint16(min(n, 1<<16-1)) }
 
 // resize handles a change of the window size.
 func (s *session) resize(payload []byte) bool {
@@ -238,18 +238,18 @@ func (s *session) resize(payload []byte) bool {
 	if ssh.Unmarshal(payload, &w) != nil || s.term == nil {
 		return false
 	}
-	window := &unix.Winsize{Row: size(w.Rows), Col: size(w.Cols), Xpixel: size(w.Width), Ypixel: size(w.Height)}
+	window := &unix.Winsize{Row: clampSize(w.Rows), Col: clampSize(w.Cols), Xpixel: clampSize(w.Width), Ypixel: clampSize(w.Height)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
 		s.size = window
 		return true
 	}
-	return !s.over && setSize(s.cmd.terminal(), window)
+	return !s.closed && setSize(s.cmd.terminal(), window)
 }
 
 // hasSignalName reports whether RFC 4254, 6.10 has a name for a signal.
-func known(number int) bool {
+func hasSignalName(number int) bool {
 	switch unix.Signal(number) {
 	case unix.SIGABRT, unix.SIGALRM, unix.SIGFPE, unix.SIGHUP, unix.SIGILL, unix.SIGINT, unix.SIGKILL,
 		unix.SIGPIPE, unix.SIGQUIT, unix.SIGSEGV, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2:
@@ -262,7 +262,7 @@ func known(number int) bool {
 func signalName(number int) string {
 	name := strings.TrimPrefix(unix.SignalName(unix.Signal(number)), "SIG")
 	switch {
-	case known(number):
+	case hasSignalName(number):
 		return name
 	case name == "":
 		return "UNKNOWN@openssh.com"
@@ -276,7 +276,7 @@ func signalNumber(name string) int {
 		return 0
 	}
 	number := int(unix.SignalNum("SIG" + name))
-	if !known(number) {
+	if !hasSignalName(number) {
 		return 0
 	}
 	return number
@@ -294,13 +294,13 @@ func (s *session) listenAgent() (string, error) {
 		return "", err
 	}
 	s.mu.Lock()
-	over := s.over
-	s.relay, s.nest = l, nest
+	over := s.closed
+	s.agentListener, s.agentDir = l, nest
 	s.mu.Unlock()
 	if over {
 		l.Close()
-		s.clear()
-		return "", errors.New("the session is over")
+		s.removeAgentDir()
+		return "", errors.New("the session has ended")
 	}
 	s.c.working.Go(func() {
 		s.c.acceptForward(l, "auth-agent@openssh.com", func(net.Conn) []byte { return nil })
@@ -310,10 +310,10 @@ func (s *session) listenAgent() (string, error) {
 
 // removeAgentDir removes the folder of the authentication agent's socket. If the testbed
 // is gone, the folder stays in the node's /tmp.
-func (s *session) clear() {
+func (s *session) removeAgentDir() {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
-	a, err := s.c.agent(ctx)
+	a, err := s.c.dialAgent(ctx)
 	if err != nil {
 		return
 	}
@@ -323,7 +323,7 @@ func (s *session) clear() {
 		return
 	}
 	closeFiles(ours)
-	rm := agent.Command{User: s.c.user, Argv: []string{"/bin/rm", "-rf", "--", s.nest}}
+	rm := agent.Command{User: s.c.user, Argv: []string{"/bin/rm", "-rf", "--", s.agentDir}}
 	p, err := s.c.g.agents.exec(ctx, a, rm, theirs)
 	closeFiles(theirs)
 	if err != nil {

@@ -119,7 +119,7 @@ func TestTerminal(t *testing.T) {
 		s.until(c.want)
 	}
 	t.Run("Resize", func(t *testing.T) {
-		if err := control(s.master, func(fd int) error {
+		if err := withDescriptor(s.master, func(fd int) error {
 			return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 12, Col: 34})
 		}); err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestTerminalModes(t *testing.T) {
 		}
 		defer master.Close()
 		defer slave.Close()
-		if err := control(slave, func(fd int) error {
+		if err := withDescriptor(slave, func(fd int) error {
 			modes, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 			if err == nil && on {
 				modes.Iflag |= unix.IXOFF
@@ -280,7 +280,7 @@ func TestHowItEndedIsToldBeforeTheOutputEnds(t *testing.T) {
 		{agent.Exit{Signal: 9}, "exit-signal"},
 	} {
 		var o channelNotes
-		(&session{ch: &o}).exit(row.end)
+		(&session{ch: &o}).sendExit(row.end)
 		if len(o.said) < 2 || o.said[0] != row.want || o.said[len(o.said)-1] != "close" {
 			t.Errorf("%+v: said %q", row.end, o.said)
 		}
@@ -297,7 +297,7 @@ func TestLastWordsThatAreReadLate(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	io.WriteString(w, "last words")
-	l := &lastWords{f: r}
+	l := &terminalReader{f: r}
 	r.SetReadDeadline(time.Now().Add(-lastTime)) // as of exited, while the next was being read
 	if got, err := io.ReadAll(l); string(got) != "last words" || err != nil {
 		t.Errorf("%q, %v", got, err)

@@ -26,7 +26,7 @@ func TestExchangeEnds(t *testing.T) {
 	out, server := pair()
 	over := make(chan struct{})
 	go func() {
-		exchange(in, out, 50*time.Millisecond)
+		copyBothWays(in, out, 50*time.Millisecond)
 		close(over)
 	}()
 	defer client.Close()
@@ -45,7 +45,7 @@ func TestExchangeEnds(t *testing.T) {
 // Raw connections, which anybody can open, take no place of logins.
 func TestRawConnectionsHaveTheirOwnPlaces(t *testing.T) {
 	g := &gateway{endpoints: map[string]*endpoint{"n1": {node: "n1", address: "192.0.2.1:22", accounts: map[string][][]byte{"alice": {[]byte("key")}}}},
-		conns: make(map[*login]struct{}), held: make(map[string]int), shares: make(map[string]int)}
+		conns: make(map[*login]struct{}), loginsByLimit: make(map[string]int), loginsByShare: make(map[string]int)}
 	for i := range maxNodeLogins {
 		c := &login{g: g, kind: raw, node: "n1", to: "192.0.2.1:22", user: string(rune('a' + i%8))}
 		if err := g.admit(c); err != nil {

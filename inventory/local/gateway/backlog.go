@@ -18,7 +18,7 @@ const (
 const leastMessage = 32
 
 // backlogs are the connections that have unread data. The zero value is ready.
-type stalls struct {
+type backlogs struct {
 	mu  sync.Mutex // also guards each backlog and flow
 	all int
 	by  map[string]int // bytes by share
@@ -28,11 +28,11 @@ type stalls struct {
 // backlog is the data that a connection has received and that is not yet taken. It is
 // counted only while a flow waits; otherwise data is read at once.
 type backlog struct {
-	of    *stalls
-	c     *login
-	flows map[*flow]struct{}
-	bytes int
-	over  bool // the connection is ended and no longer counted
+	of     *backlogs
+	c      *login
+	flows  map[*flow]struct{}
+	bytes  int
+	closed bool // the connection is ended and no longer counted
 }
 
 // flow is the incoming data of one channel.
@@ -44,15 +44,15 @@ type flow struct {
 	to    io.Closer
 }
 
-func (c *login) flow() *flow { return &flow{b: c.line.backlog, c: c} }
+func (c *login) flow() *flow { return &flow{b: c.transport.backlog, c: c} }
 
 // received counts n received bytes. If the total exceeds a limit, the connection with the
 // largest backlog is ended.
-func (b *backlog) came(n int) {
+func (b *backlog) received(n int) {
 	s := b.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(b.flows) == 0 || b.over {
+	if len(b.flows) == 0 || b.closed {
 		return
 	}
 	b.add(n)
@@ -69,7 +69,7 @@ func (b *backlog) came(n int) {
 	}
 	var worst *backlog
 	for o := range s.of {
-		if !o.over && o.c.share == whose && (worst == nil || o.bytes > worst.bytes) {
+		if !o.closed && o.c.share == whose && (worst == nil || o.bytes > worst.bytes) {
 			worst = o
 		}
 	}
@@ -80,7 +80,7 @@ func (b *backlog) came(n int) {
 // subtracted, so a counter never goes below zero. The lock is held.
 func (b *backlog) add(n int) {
 	n = max(n, -b.bytes)
-	if n == 0 || b.over {
+	if n == 0 || b.closed {
 		return
 	}
 	s, whose := b.of, b.c.share
@@ -96,9 +96,9 @@ func (b *backlog) add(n int) {
 
 // drop ends the connection and discards undelivered data at once. The lock is held.
 func (b *backlog) drop() {
-	b.c.g.log.Warn("a connection is ended: it sends what nobody reads", "node", b.c.node, "user", b.c.user, "bytes", b.bytes)
+	b.c.g.log.Warn("connection closed: too much of its data is not read", "node", b.c.node, "user", b.c.user, "bytes", b.bytes)
 	b.add(-b.bytes)
-	b.over = true
+	b.closed = true
 	go b.c.end()
 	for f := range b.flows {
 		if f.to != nil {
@@ -157,11 +157,11 @@ func (f *flow) leave() {
 }
 
 // setWriter sets the writer of f, which is closed when the connection is dropped.
-func (f *flow) into(w io.Writer) {
+func (f *flow) setWriter(w io.Writer) {
 	s := f.b.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.to, _ = w.(io.Closer); f.to != nil && f.b.over {
+	if f.to, _ = w.(io.Closer); f.to != nil && f.b.closed {
 		go f.to.Close()
 	}
 }

@@ -19,19 +19,19 @@ import (
 )
 
 // verifyTime limits the login of one account.
-const proofTime = 10 * time.Second
+const verifyTime = 10 * time.Second
 
 // maxVerifications is how many nodes are verified at the same time.
-const maxProofs = 16
+const maxVerifications = 16
 
 // Root is the account that VerifyLogin skips unless it is the only one: root may be
 // locked by any other account of the node.
 const Root = "root"
 
 // verifyEndpoint logs in at a node's endpoint as each of its accounts.
-func (g *gateway) prove(node string) error {
-	g.proving <- struct{}{}
-	defer func() { <-g.proving }()
+func (g *gateway) verifyEndpoint(node string) error {
+	g.verifying <- struct{}{}
+	defer func() { <-g.verifying }()
 	g.mu.Lock()
 	d := g.endpoints[node]
 	g.mu.Unlock()
@@ -39,7 +39,7 @@ func (g *gateway) prove(node string) error {
 		return fmt.Errorf("node %s has no endpoint", node)
 	}
 	if d.address != "" {
-		return g.proveAddress(d)
+		return g.verifyAddress(d)
 	}
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -51,23 +51,23 @@ func (g *gateway) prove(node string) error {
 	}
 	mark := fingerprint(sha256.Sum256(key.PublicKey().Marshal()))
 	g.mu.Lock()
-	if g.proofs[node] == nil {
-		g.proofs[node] = make(map[fingerprint]bool)
+	if g.verificationKeys[node] == nil {
+		g.verificationKeys[node] = make(map[fingerprint]bool)
 	}
-	g.proofs[node][mark] = true
+	g.verificationKeys[node][mark] = true
 	g.mu.Unlock()
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if delete(g.proofs[node], mark); len(g.proofs[node]) == 0 {
-			delete(g.proofs, node)
+		if delete(g.verificationKeys[node], mark); len(g.verificationKeys[node]) == 0 {
+			delete(g.verificationKeys, node)
 		}
 	}()
 	for _, login := range slices.Sorted(maps.Keys(d.accounts)) {
 		if login == Root && len(d.accounts) > 1 {
 			continue
 		}
-		if err := g.proveAccount(d, login, key); err != nil {
+		if err := g.verifyAccount(d, login, key); err != nil {
 			return fmt.Errorf("account %s cannot log in at node %s: %w", login, node, err)
 		}
 	}
@@ -80,14 +80,14 @@ const noCommand = 255
 // verifyAccount logs in and lets the account's shell run an empty command. Any status
 // other than noCommand is success: what users do in their shell's start-up files is their
 // business.
-func (g *gateway) proveAccount(d *endpoint, login string, key ssh.Signer) error {
-	nc, err := g.knock(d)
+func (g *gateway) verifyAccount(d *endpoint, login string, key ssh.Signer) error {
+	nc, err := g.connectToEndpoint(d)
 	if err != nil {
 		return err
 	}
-	late := time.AfterFunc(proofTime, func() { nc.Close() })
+	late := time.AfterFunc(verifyTime, func() { nc.Close() })
 	defer late.Stop()
-	client, err := handshake(nc, login, d.host, key)
+	client, err := handshake(nc, login, d.hostKeys, key)
 	if err != nil {
 		return err
 	}
@@ -98,14 +98,14 @@ func (g *gateway) proveAccount(d *endpoint, login string, key ssh.Signer) error 
 	}
 	defer s.Close()
 	var said bytes.Buffer
-	s.Stderr = limited{&said}
+	s.Stderr = limitedBuffer{&said}
 	err = s.Run(":")
 	if ended, ok := errors.AsType[*ssh.ExitError](err); ok && ended.ExitStatus() != noCommand {
 		return nil
 	}
 	if err != nil {
 		if said.Len() > 0 {
-			return fmt.Errorf("%w: %s", err, plain(strings.TrimSpace(said.String())))
+			return fmt.Errorf("%w: %s", err, printable(strings.TrimSpace(said.String())))
 		}
 		return err
 	}
@@ -113,35 +113,35 @@ func (g *gateway) proveAccount(d *endpoint, login string, key ssh.Signer) error 
 }
 
 // limitedBuffer keeps the first bytes that are written.
-type limited struct{ b *bytes.Buffer }
+type limitedBuffer struct{ b *bytes.Buffer }
 
-func (l limited) Write(b []byte) (int, error) {
+func (l limitedBuffer) Write(b []byte) (int, error) {
 	l.b.Write(b[:min(len(b), 200-min(200, l.b.Len()))])
 	return len(b), nil
 }
 
 // connectToEndpoint connects to a node's public endpoint as from outside, or within this
 // process if it has none.
-func (g *gateway) knock(d *endpoint) (net.Conn, error) {
-	if d.public == nil {
-		near, far, err := tube()
+func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
+	if d.publicListener == nil {
+		near, far, err := newPipeConn()
 		if err != nil {
 			return nil, err
 		}
-		if !g.enter() {
+		if !g.addConnection() {
 			near.Close()
 			far.Close()
 			return nil, errNoKeeper
 		}
 		go func() {
-			defer g.leave()
-			g.receive(g.waiting.enter("proof", far), entrance{kind: public, node: d.node})
+			defer g.removeConnection()
+			g.handleConnection(g.pending.add("proof", far), origin{kind: public, node: d.node})
 		}()
 		return near, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
+	ctx, cancel := context.WithTimeout(context.Background(), verifyTime)
 	defer cancel()
-	f, err := g.ask(ctx, wordEndpoint, d.node)
+	f, err := g.ask(ctx, askEndpoint, d.node)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (g *gateway) knock(d *endpoint) (net.Conn, error) {
 
 // newPipeConn returns a connection within this process. Both ends of SSH write first, so
 // it needs a buffer, which net.Pipe does not have.
-func tube() (near, far net.Conn, err error) {
+func newPipeConn() (near, far net.Conn, err error) {
 	r1, w1, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -161,24 +161,24 @@ func tube() (near, far net.Conn, err error) {
 		w1.Close()
 		return nil, nil, err
 	}
-	return &tubeEnd{File: r1, w: w2}, &tubeEnd{File: r2, w: w1}, nil
+	return &pipeConn{File: r1, w: w2}, &pipeConn{File: r2, w: w1}, nil
 }
 
 // pipeConn reads from one pipe and writes to another.
-type tubeEnd struct {
+type pipeConn struct {
 	*os.File
 	w *os.File
 }
 
-func (t *tubeEnd) Write(b []byte) (int, error) { return t.w.Write(b) }
-func (t *tubeEnd) Close() error                { return errors.Join(t.File.Close(), t.w.Close()) }
-func (t *tubeEnd) LocalAddr() net.Addr         { return tubeAddr{} }
-func (t *tubeEnd) RemoteAddr() net.Addr        { return tubeAddr{} }
+func (t *pipeConn) Write(b []byte) (int, error) { return t.w.Write(b) }
+func (t *pipeConn) Close() error                { return errors.Join(t.File.Close(), t.w.Close()) }
+func (t *pipeConn) LocalAddr() net.Addr         { return pipeAddr{} }
+func (t *pipeConn) RemoteAddr() net.Addr        { return pipeAddr{} }
 
-type tubeAddr struct{}
+type pipeAddr struct{}
 
-func (tubeAddr) Network() string { return "pipe" }
-func (tubeAddr) String() string  { return "proof" }
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "proof" }
 
 // handshake makes a client handshake with a server that must show one of the host keys.
 // It uses the cheapest key exchange.
@@ -204,23 +204,23 @@ func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) 
 
 // verifyAddress checks that an SSH server shows a host key, at the node's public endpoint
 // or at its Address.
-func (g *gateway) proveAddress(d *endpoint) error {
-	kind := wordAgent
-	if d.public != nil {
-		kind = wordEndpoint
+func (g *gateway) verifyAddress(d *endpoint) error {
+	kind := askAgent
+	if d.publicListener != nil {
+		kind = askEndpoint
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
+	ctx, cancel := context.WithTimeout(context.Background(), verifyTime)
 	defer cancel()
 	f, err := g.ask(ctx, kind, d.node)
 	if err != nil {
-		return fmt.Errorf("node %s cannot be reached at %s: %w", d.node, d.address, err)
+		return fmt.Errorf("cannot reach node %s at %s: %w", d.node, d.address, err)
 	}
 	nc, err := fileConn(f)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	defer time.AfterFunc(proofTime, func() { nc.Close() }).Stop()
+	defer time.AfterFunc(verifyTime, func() { nc.Close() }).Stop()
 	proven := errors.New("a host key was shown")
 	_, _, _, err = ssh.NewClientConn(nc, "", &ssh.ClientConfig{
 		User:            User,

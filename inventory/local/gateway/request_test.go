@@ -28,16 +28,16 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 	go func() { // a Manager that answers only for "good"
 		s := &sender{c: c}
 		for {
-			var w word
-			if _, err := c.Receive(&w, maxWord, 0); err != nil {
+			var w gatewayMessage
+			if _, err := c.Receive(&w, maxGatewayMessage, 0); err != nil {
 				return
 			}
 			if w.Node == "good" {
-				s.send(order{Number: w.Number, Kind: orderGiven}, os.Stderr)
+				s.send(order{Number: w.Number, Kind: orderConnection}, os.Stderr)
 			}
 		}
 	}()
-	var a asks
+	var a connectionRequests
 	go func() {
 		for {
 			var o order
@@ -45,7 +45,7 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 			if err != nil {
 				return
 			}
-			a.given(o, files)
+			a.deliver(o, files)
 		}
 	}()
 	s := &sender{c: ours}
@@ -53,7 +53,7 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 	var deaf sync.WaitGroup
 	for range 2 * maxAsks {
 		deaf.Go(func() {
-			if _, err := a.ask(ctx, s, wordAgent, "deaf"); err == nil {
+			if _, err := a.request(ctx, s, askAgent, "deaf"); err == nil {
 				t.Error("something came for the deaf node")
 			}
 		})
@@ -64,7 +64,7 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 		return len(a.open) == maxNodeAsks
 	}, func() string { return "the deaf node is not asked" })
 	for range 3 * maxNodeAsks {
-		f, err := a.ask(ctx, s, wordAgent, "good")
+		f, err := a.request(ctx, s, askAgent, "good")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,8 +72,8 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 	}
 	cancel()
 	deaf.Wait()
-	a.end()
-	if _, err := a.ask(t.Context(), s, wordAgent, "good"); err != errNoKeeper {
+	a.close()
+	if _, err := a.request(t.Context(), s, askAgent, "good"); err != errNoKeeper {
 		t.Error(err)
 	}
 	if len(a.nodes) != 0 || len(a.open) != 0 || len(a.slots) != 0 {
@@ -85,17 +85,19 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 // gateway that asks without end or says what means nothing.
 func TestKeeperTrustsNoGateway(t *testing.T) {
 	for name, words := range map[string]func(*sender){
-		"Nonsense": func(s *sender) { s.send(word{Kind: "root"}) },
-		"TooLong":  func(s *sender) { s.send(word{Kind: wordDone, Error: strings.Repeat("x", maxWord)}) },
+		"Nonsense": func(s *sender) { s.send(gatewayMessage{Kind: "root"}) },
+		"TooLong": func(s *sender) {
+			s.send(gatewayMessage{Kind: replyDone, Error: strings.Repeat("x", maxGatewayMessage)})
+		},
 		"NoMessage": func(s *sender) {
 			s.send("text")
 		},
 		"AsksWithoutEnd": func(s *sender) {
 			for range 2*maxAsks + 1 {
-				s.send(word{Kind: wordAgent, Node: "n1"})
+				s.send(gatewayMessage{Kind: askAgent, Node: "n1"})
 			}
 		},
-		"File": func(s *sender) { s.send(word{Kind: wordDone}, os.Stderr) },
+		"File": func(s *sender) { s.send(gatewayMessage{Kind: replyDone}, os.Stderr) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs, err := fdsocket.Pair()
@@ -107,24 +109,24 @@ func TestKeeperTrustsNoGateway(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			k := &Manager{endpoints: map[string]*servedEndpoint{"n1": {}}, now: newProcess()}
+			k := &Manager{endpoints: map[string]*servedEndpoint{"n1": {}}, current: newProcess()}
 			over := make(chan struct{})
 			defer close(over)
-			k.o.Log = quiet()
-			k.o.DialAgent = func(ctx context.Context, node string) (*fdsocket.Conn, error) {
+			k.options.Log = quiet()
+			k.options.DialAgent = func(ctx context.Context, node string) (*fdsocket.Conn, error) {
 				<-over // it takes its time
 				return nil, context.Canceled
 			}
-			k.now.out = &sender{c: ours}
+			k.current.out = &sender{c: ours}
 			go words(&sender{c: c})
-			if err := k.receive(k.now, ours); err == nil {
+			if err := k.receiveMessages(k.current, ours); err == nil {
 				t.Error("nothing was found wrong")
 			}
 			ours.Close()
 		})
 	}
 	k := &Manager{endpoints: map[string]*servedEndpoint{}}
-	for _, kind := range []string{wordAgent, wordEndpoint} {
+	for _, kind := range []string{askAgent, askEndpoint} {
 		if f, err := k.connect(t.Context(), kind, "n1"); err == nil {
 			f.Close()
 			t.Errorf("%s: a node without an endpoint was given", kind)
@@ -135,13 +137,13 @@ func TestKeeperTrustsNoGateway(t *testing.T) {
 // A peer that asks for more than it may is read on only in time.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near, far, err := tube()
+		near, far, err := newPipeConn()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer near.Close()
 		defer far.Close()
-		w := &watched{Conn: near, backlog: &backlog{of: new(stalls)}}
+		w := &throttledConn{Conn: near, backlog: &backlog{of: new(backlogs)}}
 		read := func() time.Duration {
 			far.Write([]byte("x"))
 			start := time.Now()

@@ -10,18 +10,18 @@ import (
 // What is asked for in a connection by the gateway account is paid by the
 // connection that carries it: what the inner one would not read would pile up.
 func TestPaceInAChannel(t *testing.T) {
-	near, far, err := tube()
+	near, far, err := newPipeConn()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer near.Close()
 	defer far.Close()
-	outer := &watched{}
-	inner := &watched{Conn: near, carrier: outer, backlog: &backlog{of: new(stalls)}}
+	outer := &throttledConn{}
+	inner := &throttledConn{Conn: near, carrier: outer, backlog: &backlog{of: new(backlogs)}}
 	for range 2*burst + rate*3600 {
 		inner.charge()
 	}
-	if debt := time.Until(outer.free); debt < time.Hour/2 {
+	if debt := time.Until(outer.paidUntil); debt < time.Hour/2 {
 		t.Errorf("the carrier owes %s", debt)
 	}
 	far.Write([]byte("x"))
@@ -41,7 +41,7 @@ func TestStallsInChannels(t *testing.T) {
 	g := &gateway{log: quiet()}
 	ended := make(chan string, 2)
 	carrier := func(name string) *login {
-		return &login{g: g, share: name, line: &watched{backlog: &backlog{of: &g.stalls}},
+		return &login{g: g, share: name, transport: &throttledConn{backlog: &backlog{of: &g.backlogs}},
 			stop: func() error { ended <- name; return nil }}
 	}
 	bad, good := carrier("bad"), carrier("good")
@@ -49,8 +49,8 @@ func TestStallsInChannels(t *testing.T) {
 		nc := &channelConn{Channel: full{}, carrier: c, flow: c.flow()}
 		nc.Read(make([]byte, 1))
 	}
-	good.line.backlog.came(maxSliceUnread)
-	bad.line.backlog.came(maxSliceUnread + 1)
+	good.transport.backlog.received(maxSliceUnread)
+	bad.transport.backlog.received(maxSliceUnread + 1)
 	if name := <-ended; name != "bad" {
 		t.Errorf("%s was ended", name)
 	}

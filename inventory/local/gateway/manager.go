@@ -77,18 +77,18 @@ const endTime = time.Second
 // Manager runs the gateway process. It holds all endpoints, and gives them to the
 // successor of a process that died.
 type Manager struct {
-	o       Options
+	options Options
 	closing chan struct{} // closed by Close
 	stopped chan struct{} // closed when no further gateway process will be started
 
 	patience time.Duration
 
-	warnings seldom
+	warnings rateLimit
 
 	mu        sync.Mutex // guards the fields below, and the order of sent messages
 	endpoints map[string]*servedEndpoint
 	peers     map[string]map[netip.Addr]string
-	now       *process
+	current   *process
 	closed    bool
 }
 
@@ -105,22 +105,22 @@ func Start(ctx context.Context, o Options) (*Manager, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	k := &Manager{
-		o:         o,
+		options:   o,
 		closing:   make(chan struct{}),
 		stopped:   make(chan struct{}),
 		endpoints: make(map[string]*servedEndpoint),
 		peers:     make(map[string]map[netip.Addr]string),
-		now:       newProcess(),
+		current:   newProcess(),
 
 		patience: patience,
 	}
 	if o.Gateway != nil {
-		if _, err := hostKeys(o.HostKey); err != nil {
+		if _, err := parseHostKeys(o.HostKey); err != nil {
 			o.Gateway.Close()
-			return nil, fmt.Errorf("the gateway's host key cannot be read: %w", err)
+			return nil, fmt.Errorf("cannot read the gateway's host key: %w", err)
 		}
 	}
-	first := k.now
+	first := k.current
 	go k.run()
 	select {
 	case <-first.ready:
@@ -143,7 +143,7 @@ func Start(ctx context.Context, o Options) (*Manager, error) {
 // Manager keeps the previous listeners, and new ones belong to the caller. Calls for the
 // same node must not overlap.
 func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
-	if err := check(d, public, inside); err != nil {
+	if err := checkEndpoint(d, public, inside); err != nil {
 		return err
 	}
 	k.mu.Lock()
@@ -154,16 +154,16 @@ func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
 	old := k.endpoints[d.Node]
 	entry := &servedEndpoint{d, public, inside}
 	k.endpoints[d.Node] = entry
-	wait := k.now.put(entry, old)
+	wait := k.current.sendEndpoint(entry, old)
 	k.mu.Unlock()
-	err := k.await(wait)
+	err := k.waitForReply(wait)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case err != nil && !k.closed:
-		k.putBack(d.Node, old)
+		k.restoreEndpoint(d.Node, old)
 	case old != nil:
-		old.closeBut(entry)
+		old.closeListenersExcept(entry)
 	}
 	return err
 }
@@ -171,38 +171,38 @@ func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
 // restoreEndpoint sets the endpoint of a node back to old after a failed change. It also
 // sends old to the gateway, since a gateway that did not reply may have made the change.
 // The lock is held.
-func (k *Manager) putBack(node string, old *servedEndpoint) {
+func (k *Manager) restoreEndpoint(node string, old *servedEndpoint) {
 	if old == nil {
 		delete(k.endpoints, node)
-		k.now.order(order{Kind: orderRemove, Node: node})
+		k.current.sendOrder(order{Kind: orderRemove, Node: node})
 		return
 	}
 	k.endpoints[node] = old
-	k.now.put(old, nil)
+	k.current.sendEndpoint(old, nil)
 }
 
 // checkEndpoint returns an error if an endpoint is invalid.
-func check(d Endpoint, listeners ...net.Listener) error {
+func checkEndpoint(d Endpoint, listeners ...net.Listener) error {
 	if d.Node == "" {
 		return errors.New("the endpoint has no node")
 	}
 	if d.Address == "" {
-		if _, err := hostKeys(d.HostKey); err != nil {
-			return fmt.Errorf("the host key of node %s cannot be read: %w", d.Node, err)
+		if _, err := parseHostKeys(d.HostKey); err != nil {
+			return fmt.Errorf("cannot read the host key of node %s: %w", d.Node, err)
 		}
 	} else if _, _, err := net.SplitHostPort(d.Address); err != nil {
 		return fmt.Errorf("the address of node %s is not host:port: %w", d.Node, err)
 	}
 	for _, l := range listeners {
 		if _, ok := l.(filer); l != nil && !ok {
-			return fmt.Errorf("a %T cannot be given to the gateway", l)
+			return fmt.Errorf("a %T cannot be sent to the gateway", l)
 		}
 	}
 	return nil
 }
 
 // closeListenersExcept closes the listeners that next does not use.
-func (d *servedEndpoint) closeBut(next *servedEndpoint) {
+func (d *servedEndpoint) closeListenersExcept(next *servedEndpoint) {
 	for _, l := range []net.Listener{d.public, d.inside} {
 		if l != nil && (next == nil || l != next.public && l != next.inside) {
 			l.Close()
@@ -224,9 +224,9 @@ func (k *Manager) SetPeers(slice string, at map[netip.Addr]string) error {
 	} else {
 		k.peers[slice] = at
 	}
-	wait := k.now.order(order{Kind: orderPeers, Slice: slice, Peers: at})
+	wait := k.current.sendOrder(order{Kind: orderPeers, Slice: slice, Peers: at})
 	k.mu.Unlock()
-	return k.await(wait)
+	return k.waitForReply(wait)
 }
 
 // RemoveEndpoint removes the endpoint of a node and ends its sessions. An unknown node is
@@ -239,18 +239,18 @@ func (k *Manager) RemoveEndpoint(node string) error {
 	}
 	old := k.endpoints[node]
 	delete(k.endpoints, node)
-	wait := k.now.order(order{Kind: orderRemove, Node: node})
+	wait := k.current.sendOrder(order{Kind: orderRemove, Node: node})
 	k.mu.Unlock()
 	if old != nil {
-		old.closeBut(nil)
+		old.closeListenersExcept(nil)
 	}
-	return k.await(wait)
+	return k.waitForReply(wait)
 }
 
 // waitForReply waits until the gateway has replied to a change of endpoints. A gateway
 // that does not reply is killed, because it would still accept removed keys. Its
 // successor receives all endpoints, so the successor's start is a reply, too.
-func (k *Manager) await(a *answer) error {
+func (k *Manager) waitForReply(a *pendingReply) error {
 	select {
 	case <-a.done:
 		return a.err
@@ -267,17 +267,17 @@ func (k *Manager) await(a *answer) error {
 	case <-ctx.Done():
 		return errSilent
 	}
-	if _, err := k.serving(ctx); err == nil || errors.Is(err, ErrClosed) {
+	if _, err := k.waitForReady(ctx); err == nil || errors.Is(err, ErrClosed) {
 		return err
 	}
-	return errors.New("the gateway died and does not come back")
+	return errors.New("the gateway died and could not be started again")
 }
 
 // waitForReady returns the gateway process that has received all endpoints.
-func (k *Manager) serving(ctx context.Context) (*process, error) {
+func (k *Manager) waitForReady(ctx context.Context) (*process, error) {
 	for {
 		k.mu.Lock()
-		p := k.now
+		p := k.current
 		k.mu.Unlock()
 		ready := p.ready
 		select {
@@ -302,16 +302,16 @@ func (k *Manager) serving(ctx context.Context) (*process, error) {
 // none of the user's files. For an endpoint with an Address it checks that an SSH server
 // answers there.
 func (k *Manager) VerifyLogin(ctx context.Context, node string) error {
-	p, err := k.serving(ctx)
+	p, err := k.waitForReady(ctx)
 	if err != nil {
 		return err
 	}
-	a := p.order(order{Kind: orderProve, Node: node})
+	a := p.sendOrder(order{Kind: orderVerify, Node: node})
 	select {
 	case <-a.done:
 		return a.err
 	case <-p.dead:
-		return errors.New("the gateway died while a login was tried")
+		return errors.New("the gateway died during a test login")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -329,16 +329,16 @@ func (k *Manager) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {
 		k.closed = true
-		k.now.spared.Store(true)
+		k.current.keepSessions.Store(true)
 		close(k.closing)
 		for _, d := range k.endpoints {
-			d.closeBut(nil)
+			d.closeListenersExcept(nil)
 		}
-		if k.o.Gateway != nil {
-			k.o.Gateway.Close()
+		if k.options.Gateway != nil {
+			k.options.Gateway.Close()
 		}
 	}
-	p := k.now
+	p := k.current
 	k.mu.Unlock()
 	<-k.stopped
 	child := p.started()

@@ -15,7 +15,7 @@ const drainTime = time.Minute
 
 // joinChannel copies between a channel and a connection until both directions have ended
 // or the peer has closed the channel.
-func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) {
+func (c *login) joinChannel(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) {
 	in, out := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(in)
@@ -24,7 +24,7 @@ func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) 
 	}()
 	go func() {
 		defer close(out)
-		carry(ch, nc)
+		copyGrowing(ch, nc)
 		ch.CloseWrite()
 	}()
 	go func() {
@@ -32,7 +32,7 @@ func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) 
 		<-out
 		ch.Close()
 	}()
-	c.refuse(ch, requests)
+	c.refuseRequests(ch, requests)
 	late := time.AfterFunc(drainTime, func() { nc.Close() })
 	<-in
 	late.Stop()
@@ -48,13 +48,13 @@ func (c *login) copyIn(r io.Reader, to func() io.Writer) {
 	defer f.close()
 	var w io.Writer
 	var bad error
-	carry(writer(func(b []byte) (int, error) {
+	copyGrowing(writer(func(b []byte) (int, error) {
 		defer f.end()
 		if w == nil && bad == nil {
 			if w = to(); w == nil {
 				bad = io.ErrClosedPipe
 			} else {
-				f.into(w)
+				f.setWriter(w)
 			}
 		}
 		if bad == nil {
@@ -80,7 +80,7 @@ func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // copyGrowing copies from r to w. Its buffer starts small and grows with the amount of
 // data.
-func carry(w io.Writer, r io.Reader) error {
+func copyGrowing(w io.Writer, r io.Reader) error {
 	b := make([]byte, 2<<10)
 	for {
 		n, err := r.Read(b)
@@ -107,26 +107,26 @@ func closeWrite(nc net.Conn) {
 }
 
 // forward connects an incoming connection to the node's Address.
-func (g *gateway) relay(guest *guest, d *endpoint) {
+func (g *gateway) forward(guest *pendingConn, d *endpoint) {
 	nc, source := guest.nc, guest.source
 	c := &login{g: g, kind: raw, node: d.node, slice: d.slice, user: source, to: d.address, stop: nc.Close}
 	if err := g.admit(c); err != nil {
-		g.log.Warn("a connection is refused", "node", d.node, "from", source, "error", err)
+		g.log.Warn("connection refused", "node", d.node, "from", source, "error", err)
 		return
 	}
-	defer g.dismiss(c)
-	to, err := g.dial(d.node)
-	g.waiting.leave(guest)
+	defer g.removeLogin(c)
+	to, err := g.dialNode(d.node)
+	g.pending.remove(guest)
 	if err != nil {
 		return
 	}
-	exchange(nc, to, drainTime)
+	copyBothWays(nc, to, drainTime)
 }
 
 // copyBothWays copies in both directions, and closes both connections when both
 // directions have ended. It waits at most drain after the first end, since the other end
 // may never come.
-func exchange(a, b net.Conn, drain time.Duration) {
+func copyBothWays(a, b net.Conn, drain time.Duration) {
 	end := func() {
 		a.Close()
 		b.Close()
@@ -148,10 +148,10 @@ func exchange(a, b net.Conn, drain time.Duration) {
 }
 
 // dialNode connects to the Address of a node.
-func (g *gateway) dial(node string) (net.Conn, error) {
+func (g *gateway) dialNode(node string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
-	f, err := g.ask(ctx, wordAgent, node)
+	f, err := g.ask(ctx, askAgent, node)
 	if err != nil {
 		return nil, err
 	}

@@ -16,41 +16,41 @@ const (
 // throttledConn delays reading while its peer has made too many requests. Requests that
 // were read are served, so nothing accumulates. It also records when the peer last sent
 // data.
-type watched struct {
+type throttledConn struct {
 	net.Conn
-	heard atomic.Int64 // nanoseconds
+	lastReceived atomic.Int64 // nanoseconds
 	// carrier is the connection in whose channel this one runs, or nil. Requests are
 	// charged to it, because unread data would accumulate in that channel.
-	carrier *watched
+	carrier *throttledConn
 	backlog *backlog
 
-	mu   sync.Mutex
-	free time.Time // when all requests so far are paid for
+	mu        sync.Mutex
+	paidUntil time.Time // when all requests so far are paid for
 }
 
 // charge counts a request of the peer.
-func (w *watched) charge() {
+func (w *throttledConn) charge() {
 	if w.carrier != nil {
 		w.carrier.charge()
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now := time.Now(); w.free.Before(now) {
-		w.free = now
+	if now := time.Now(); w.paidUntil.Before(now) {
+		w.paidUntil = now
 	}
-	w.free = w.free.Add(time.Second / rate)
+	w.paidUntil = w.paidUntil.Add(time.Second / rate)
 }
 
-func (w *watched) Read(b []byte) (int, error) {
+func (w *throttledConn) Read(b []byte) (int, error) {
 	w.mu.Lock()
-	until := w.free.Add(-burst * time.Second / rate)
+	until := w.paidUntil.Add(-burst * time.Second / rate)
 	w.mu.Unlock()
 	time.Sleep(time.Until(until))
 	n, err := w.Conn.Read(b)
 	if n > 0 {
-		w.heard.Store(time.Now().UnixNano())
-		w.backlog.came(n)
+		w.lastReceived.Store(time.Now().UnixNano())
+		w.backlog.received(n)
 	}
 	return n, err
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // nodeAgents are the calls to a node's agent. Each call consumes its connection.
-type nodes interface {
+type nodeAgents interface {
 	exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error)
 	dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error)
 	listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error)
@@ -25,9 +25,9 @@ type command interface {
 }
 
 // localAgents calls the agents of this host's nodes.
-type agents struct{}
+type localAgents struct{}
 
-func (agents) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
+func (localAgents) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
 	p, err := agent.Exec(ctx, c, cmd, stdio)
 	if err != nil {
 		return nil, err
@@ -35,11 +35,11 @@ func (agents) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, std
 	return started{p}, nil
 }
 
-func (agents) dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
+func (localAgents) dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
 	return agent.Dial(ctx, c, network, address, user)
 }
 
-func (agents) listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
+func (localAgents) listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
 	return agent.Listen(ctx, c, network, address, owner)
 }
 
