@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bridge makes a bridge that is up, and tells its number.
+// bridge creates a bridge, switches it on, and returns its interface index.
 func (n *network) bridge(name, alias string) (int, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.HardwareAddr = name, localMAC(name)
@@ -32,12 +32,12 @@ func (n *network) bridge(name, alias string) (int, error) {
 	return d.index, n.join(joining{index: d.index, alias: alias})
 }
 
-// maxLearned is how many addresses a bridge learns.
+// maxLearned is the most addresses that a bridge learns.
 const maxLearned = 16384
 
 const fdbMaxLearned = 49 // IFLA_BR_FDB_MAX_LEARNED
 
-// boundLearning bounds what a bridge learns. Kernels before 6.8 take no notice.
+// limitLearning limits the addresses that a bridge learns. Kernels before 6.8 ignore it.
 func (n *network) boundLearning(index int) error {
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
@@ -49,7 +49,7 @@ func (n *network) boundLearning(index int) error {
 	return nil
 }
 
-// bounds tells whether the kernel bounds what the bridge learns.
+// limitsLearning reports whether the kernel limits the addresses that the bridge learns.
 func (n *network) bounds(name string) (bool, error) {
 	r := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
 	r.Sockets = n.sockets
@@ -77,8 +77,8 @@ func (n *network) bounds(name string) (bool, error) {
 	return len(body) >= 4 && binary.NativeEndian.Uint32(body) == maxLearned, nil
 }
 
-// cut makes a pair of devices between two bridges, after which all that goes from
-// the first to the second are single packets.
+// segmentBetween connects two bridges by a pair of devices that splits large segments
+// from the first to the second into single packets.
 func (n *network) cut(a, b string, mtu int, first, second joining) error {
 	if err := n.pair(a, b, mtu); err != nil {
 		return err
@@ -106,13 +106,13 @@ func (n *network) cut(a, b string, mtu int, first, second joining) error {
 	return n.join(first)
 }
 
-// smallPiece is the size in bytes from which on a piece of several packets is cut,
-// whatever its sender says of how many they are. Kernels take no less than the room
-// of all headers, which is below 400.
+// smallPiece is the size in bytes from which a segment of several packets is split,
+// whatever number of packets its sender declares. The kernel accepts no less than the
+// size of all headers, which is below 400.
 const smallPiece = 512
 
-// pair makes two devices that are the ends of a wire. What a sends towards b is
-// cut into single packets, whatever a node's root lets its cards be said to do.
+// pair creates two connected devices. Data from a to b is split into single packets,
+// whatever offloads root of a node enables.
 func (n *network) pair(a, b string, mtu int) error {
 	v := veth(a, b, localMAC(b), mtu)
 	v.GSOMaxSegs, v.GSOMaxSize = 1, smallPiece
@@ -122,8 +122,7 @@ func (n *network) pair(a, b string, mtu int) error {
 	return nil
 }
 
-// veth is a pair of devices as it is to be made; the second may have an address
-// that is not the fabric's.
+// veth returns the parameters of a veth pair. mac may give the second device an address.
 func veth(name, peer string, mac net.HardwareAddr, mtu int) *netlink.Veth {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, localMAC(name)

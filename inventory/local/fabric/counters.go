@@ -6,9 +6,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Counters are those of the ends of a slice that are plugged, by id. They begin
-// anew with each interface, and Dropped also when the link changes; but what was too
-// much from an end is counted as long as the link has it, and so are Overruns.
+// Counters returns the counters of a slice's attached ends, by id. A new interface starts
+// at zero. Dropped also restarts when the link changes, but frames over the inflow limit
+// and Overruns are counted for as long as the link has the end.
 func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters, error) {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
@@ -44,7 +44,8 @@ func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters,
 				TxPackets: a.Statistics.RxPackets, TxBytes: a.Statistics.RxBytes,
 				Dropped: dropped[name],
 			}
-			// A TAP drops what finds its queue full: the relay does not read it in time.
+			// A TAP drops frames when its queue is full: the vswitch does not read it in
+			// time.
 			if tap := byName[l.device(kindTAP, e.ID)]; tap != nil && tap.Statistics != nil {
 				c.Overruns = tap.Statistics.TxDropped
 			}
@@ -54,8 +55,8 @@ func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters,
 	return m, nil
 }
 
-// dropped are the packets that did not go out of a port, or were too much from it,
-// by its name.
+// dropped returns the packets dropped at each port, by the port's device name: by
+// shaping, and by the inflow limit.
 func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttrs) (map[string]uint64, error) {
 	m := make(map[string]uint64)
 	shapes := false
@@ -74,7 +75,7 @@ func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttr
 			return nil, err
 		}
 		for _, q := range list {
-			// What a child has dropped its parent counts, too.
+			// A parent's counter includes the drops of its children.
 			if a := q.Attrs(); a.Statistics != nil && a.Statistics.Queue != nil && a.Parent == netlink.HANDLE_ROOT {
 				m[names[a.LinkIndex]] += uint64(a.Statistics.Queue.Drops)
 			}

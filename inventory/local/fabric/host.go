@@ -16,26 +16,27 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// Options of a Host.
+// Options configure a Host.
 type Options struct {
-	// Folder is where namespaces are kept; it is made, for root alone.
+	// Folder holds the mounts of the namespaces; it is created with mode 0700.
 	Folder string
-	// Instance is what the testbed is called in the log.
+	// Instance is the testbed's name in the log.
 	Instance string
-	// Emulator is Auto, which is also what empty means, Netem or VSwitch.
+	// Emulator is Auto, Netem or VSwitch; empty means Auto.
 	Emulator string
-	// VSwitch is how switch processes are started, one for each slice that needs it; SetLimits and
-	// Ended of it are not used, but those here, which are told the slice.
+	// VSwitch configures the switch processes, one for each slice that needs it. Its
+	// SetLimits and Ended are replaced by the fields below.
 	VSwitch vswitch.Options
-	// SetLimits is called with each new switch process before it does anything, to put it under
-	// limits, and Ended when it has ended and no other follows. Nil: nothing is called.
+	// SetLimits, if not nil, applies resource limits to each new switch process before it
+	// starts its work. Ended, if not nil, is called when the process has ended and no
+	// other follows.
 	SetLimits func(slice string, pid int) error
 	Ended     func(slice string) error
 	Log       *slog.Logger
 }
 
-// Host makes the networks of the slices of one testbed. Its methods may be called
-// at the same time; those of one slice wait for each other.
+// Host creates the networks of the slices of one testbed. Its methods may be called
+// concurrently; calls for one slice are serialized.
 type Host struct {
 	o    Options
 	able Features
@@ -44,14 +45,14 @@ type Host struct {
 	closed bool
 	slices map[string]*slice
 
-	sharing sync.Mutex // held while shared VLANs are made, joined or removed
+	sharing sync.Mutex // held while shared VLANs are created, joined or removed
 }
 
-// ErrClosed says that the Host was closed.
+// ErrClosed is returned after Close.
 var ErrClosed = errors.New("the networks of the slices were closed")
 
-// Open finds out what this host can do, and makes the folder. What is there of
-// an earlier time is left alone until it is put, or dropped.
+// Open detects what this host supports, and creates the folder. Networks of an earlier
+// run stay until SetLink updates them or RemoveNetwork removes them.
 func Open(o Options) (*Host, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -74,7 +75,8 @@ func Open(o Options) (*Host, error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("cannot make the folder of networks: %w", err)
 		}
-		// Nobody else may pass, whatever the umask or an earlier owner said.
+		// MkdirAll keeps the mode of an existing folder and applies the umask to a new
+		// one.
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("cannot make the folder of networks: %w", err)
 		}
@@ -90,11 +92,11 @@ func Open(o Options) (*Host, error) {
 	return h, nil
 }
 
-// Features are what the host could do when it was opened.
+// Features returns what the host supported when Open was called.
 func (h *Host) Features() Features { return h.able }
 
-// CheckLink tells whether this host can make the link: an *UnsupportedError if not,
-// another error if it is no link.
+// CheckLink returns an *UnsupportedError if this host cannot make the link, or another
+// error if the link is invalid.
 func (h *Host) CheckLink(l Link) error {
 	if err := l.check(); err != nil {
 		return err
@@ -103,8 +105,8 @@ func (h *Host) CheckLink(l Link) error {
 	return err
 }
 
-// Close lets go of everything and leaves all networks as they are, but those that
-// need the vswitch: it ends.
+// Close releases all resources. Networks stay as they are, except that switch processes
+// end.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -121,7 +123,7 @@ func (h *Host) Close() error {
 	return errors.Join(errs...)
 }
 
-// Slices are those that have a network, sorted.
+// Slices returns the slices that have a network, sorted.
 func (h *Host) Slices() ([]string, error) {
 	list, err := os.ReadDir(h.folder())
 	if err != nil {
@@ -140,38 +142,38 @@ func (h *Host) folder() string { return filepath.Join(h.o.Folder, "slices") }
 
 func (h *Host) path(slice string) string { return filepath.Join(h.folder(), slice) }
 
-// slice is the network of a slice. Whoever has its lock owns the rest.
+// slice is the network of a slice. The holder of lock may use the other fields.
 type slice struct {
 	name string
 	path string
-	lock chan struct{} // one place
-	// bounded says that bridges learn only so much.
+	lock chan struct{} // capacity 1
+	// limitsLearning means that bridges limit the addresses that they learn.
 	bounded bool
-	// bounding says that rules of nftables bound what comes from nodes.
+	// hasInflow means that nftables rules limit what comes from nodes.
 	bounding bool
 	log      *slog.Logger
-	gone     bool // it was forgotten; ask for it again
+	gone     bool // removed from Host.slices; get a new one
 
 	net    *network // nil until it is needed
 	links  map[string]*made
 	keeper *vswitch.Manager
-	// own are the addresses of ports that the rules know; nil after a crash.
+	// own holds the MAC addresses that the rules allow, by port; nil after a restart.
 	own map[string]string
 }
 
-// made is a link that was put.
+// made is a link that SetLink has made.
 type made struct {
 	link   Link
 	plan   plan
-	shaped map[string]shaper // what the ports have, by name of the device
+	shaped map[string]shaper // shaping of the ports, by device name
 }
 
-// end is the number of an end, and -1 if there is none of that id.
+// end returns the index of an end, or -1 if there is no end with that id.
 func (m *made) end(id string) int {
 	return slices.IndexFunc(m.link.Ends, func(e End) bool { return e.ID == id })
 }
 
-// take locks a slice; what it returns unlocks it.
+// lockSlice locks a slice and returns the function that unlocks it.
 func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
 	if !isSlice(name) {
 		return nil, nil, fmt.Errorf("%q is no id of a slice; 1 to 32 characters of a-z and 0-9 are", name)
@@ -200,7 +202,7 @@ func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
 	}
 }
 
-// leave unlocks a slice, and forgets it if it has no network.
+// unlock unlocks a slice, and forgets it if it has no network.
 func (h *Host) leave(s *slice) {
 	if s.net == nil {
 		s.gone = true
@@ -213,15 +215,15 @@ func (h *Host) leave(s *slice) {
 	<-s.lock
 }
 
-// open opens the network, and makes it if it is missing and shall be there. It
-// is false if it is missing.
+// open opens the network and reports whether it exists. With create, it creates a missing
+// one.
 func (s *slice) open(create bool) (bool, error) {
 	if s.net != nil {
 		there, err := s.current()
 		if err != nil || there {
 			return there, err
 		}
-		// Without what nobody could find any more.
+		// Without the mount the network could not be found again.
 		s.log.Warn("somebody has taken away the mount that keeps the network of a slice; it is made again", "slice", s.name, "path", s.path)
 		if err := errors.Join(s.net.clear(), s.close()); err != nil {
 			return false, err
@@ -233,7 +235,7 @@ func (s *slice) open(create bool) (bool, error) {
 	return n != nil, err
 }
 
-// current tells whether the mount still is the namespace that is open.
+// isMounted reports whether the mount still refers to the open namespace.
 func (s *slice) current() (bool, error) {
 	f, err := netspace.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -246,7 +248,7 @@ func (s *slice) current() (bool, error) {
 	return netspace.Equal(f, s.net.file), nil
 }
 
-// close lets go of the network and ends the vswitch.
+// close closes the network and ends its switch process.
 func (s *slice) close() error {
 	var err error
 	if s.keeper != nil {

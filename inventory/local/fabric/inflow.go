@@ -14,31 +14,31 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// What the kernel passes on for nodes is no work of theirs, so that no limit of
-// theirs ends a ring of links in which frames circle for ever. All frames that can
-// circle have a bound at the port they come in from: those to a group (broadcast,
-// multicast), and those from another address than the port's own, which a node
-// sends that is a switch.
+// The kernel forwards frames for nodes without charging the nodes for the work. So no
+// limit of a node stops frames that circle in a ring of links. Frames that can circle are
+// therefore limited at the port where they come in: those to a group (broadcast,
+// multicast), and those from an address other than the port's own, which a node sends
+// that acts as a bridge.
 
 const (
-	// inflowRate is frames a second of a port. What the kernel has not cut yet counts
-	// once, so that a node which is a switch passes on gigabits of TCP.
+	// inflowRate is the limit of a port in frames per second. A large segment counts as
+	// one frame, so a node that acts as a bridge can forward gigabits of TCP.
 	inflowRate  = 20_000
 	inflowBurst = 4_000
 )
 
 const (
 	inflowTable = "inflow"
-	ownSet      = "own"  // ports and the address of each
-	paceSet     = "pace" // how fast ports are
-	cutSet      = "cut"  // what was too much
+	ownSet      = "own"  // ports with their addresses
+	paceSet     = "pace" // rate of each port
+	cutSet      = "cut"  // frames over the limit
 	mostPorts   = 1 << 16
-	// paceTime is how long the kernel remembers how fast a port was.
+	// paceTime is how long the kernel remembers the rate of a port.
 	paceTime = time.Minute
 )
 
-// inflow are the sets of the rules that bound what ports take. Their numbers are
-// told, for the library's are not made for several at once.
+// inflow holds the nftables sets of the inflow limit. Their ids are set here, because the
+// ids that the library assigns are unsafe with several connections.
 type inflow struct {
 	table          *nftables.Table
 	own, pace, cut *nftables.Set
@@ -54,7 +54,7 @@ func newInflow() inflow {
 	}
 }
 
-// put makes the rules, and leaves alone what sets hold that are there.
+// apply creates the rules. It keeps the elements of existing sets.
 func (f inflow) put(c *nftables.Conn) error {
 	c.AddTable(f.table)
 	for _, s := range []*nftables.Set{f.own, f.pace, f.cut} {
@@ -72,7 +72,7 @@ func (f inflow) put(c *nftables.Conn) error {
 	c.FlushChain(bounded)
 	port := &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}
 	toBounded := &expr.Verdict{Kind: expr.VerdictGoto, Chain: bounded.Name}
-	const target, source, octets = 0, 6, 6 // addresses in a frame
+	const target, source, octets = 0, 6, 6 // offset of addresses in a frame, and their length
 	for _, list := range [][]expr.Any{
 		{
 			port, &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte(kindPort)},
@@ -102,8 +102,8 @@ func (f inflow) put(c *nftables.Conn) error {
 	return nil
 }
 
-// nftables is to be closed. The library's own way into a namespace panics where
-// there is no such socket.
+// nftables opens a netlink connection, which the caller closes. The library's own way
+// into a namespace panics where the kernel has no nftables.
 func (n *network) nftables() (c *nftables.Conn, err error) {
 	err = netspace.Inside(n.file, func() error {
 		c, err = nftables.New(nftables.AsLasting())
@@ -123,7 +123,7 @@ func portKey(name string) []byte {
 
 func ownKey(name, mac string) []byte { return append(append(portKey(name), mac...), 0, 0) }
 
-// owned makes the rules, and tells the address of each port that they know.
+// readOwn creates the rules, and returns the address of each port in them.
 func (n *network) owned() (map[string]string, error) {
 	c, err := n.nftables()
 	if err != nil {
@@ -152,8 +152,8 @@ func (n *network) owned() (map[string]string, error) {
 
 func portName(key []byte) string { return strings.TrimRight(string(key[:unix.IFNAMSIZ]), "\x00") }
 
-// own changes the addresses of ports, by name, in one step, and forgets what was
-// too much from ports that are gone.
+// updateOwn changes the addresses of ports in one transaction, by name, and removes the
+// counters of the ports in gone.
 func (n *network) own(add, remove map[string]string, gone []string) error {
 	c, err := n.nftables()
 	if err != nil {
@@ -194,7 +194,7 @@ func (n *network) own(add, remove map[string]string, gone []string) error {
 	return nil
 }
 
-// inParts calls f with as many elements at a time as fit into a message.
+// inParts calls f with parts of the list that fit into one message.
 func inParts(list []nftables.SetElement, f func([]nftables.SetElement) error) error {
 	for part := range slices.Chunk(list, 500) {
 		if err := f(part); err != nil {
@@ -204,7 +204,7 @@ func inParts(list []nftables.SetElement, f func([]nftables.SetElement) error) er
 	return nil
 }
 
-// cutFrames are those that were too much, by the port they came from.
+// cutFrames returns how many frames were over the limit, by port.
 func (n *network) cutFrames() (map[string]uint64, error) {
 	c, err := n.nftables()
 	if err != nil {
@@ -227,8 +227,8 @@ func (n *network) cutFrames() (map[string]uint64, error) {
 	return m, nil
 }
 
-// bound tells the rules which addresses the ports of a link have, and which ports
-// are gone. What is known of others, also from before a crash, stays.
+// limitInflow updates the rules for the ports of a link: their addresses, and the ports
+// in gone. Other ports keep their state, also from before a restart.
 func (s *slice) bound(m *made, gone []string) error {
 	if !s.bounding {
 		return nil
@@ -263,7 +263,7 @@ func (s *slice) bound(m *made, gone []string) error {
 		return nil
 	}
 	own := s.own
-	s.own = nil // asked for again, unless all goes well
+	s.own = nil // read again, unless all succeeds
 	if err := s.net.own(add, remove, gone); err != nil {
 		return err
 	}
@@ -277,8 +277,8 @@ func (s *slice) bound(m *made, gone []string) error {
 	return nil
 }
 
-// without are the names of the ports of a link that the other does not have; both
-// may be nil.
+// portsWithout returns the ports of a link that the other link does not have. Either may
+// be nil.
 func (m *made) without(other *made) (names []string) {
 	if m == nil {
 		return nil

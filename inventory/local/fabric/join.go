@@ -9,23 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A bridge that learns from a node which sends from ever new addresses fills the
-// memory of the host. Kernels since 6.8 bound what it learns. With older ones no
-// port learns: a bridge is told the address of each end, and what goes to another
-// address goes to all ports, as with a hub. Bridges of two ports never need to
-// know.
+// A node that sends from ever new addresses makes a learning bridge fill the host's
+// memory. Kernels since 6.8 limit what a bridge learns. On older kernels learning is off:
+// the bridge gets the address of each end, and frames to other addresses go to all ports,
+// as with a hub. Bridges with two ports never need to learn.
 
-// joining is how a device becomes a port of a bridge.
+// joining describes how a device becomes a port of a bridge.
 type joining struct {
 	index  int
-	master int // 0: none, for a bridge itself
+	master int // interface index of the bridge; 0: none, the device is a bridge itself
 	alias  string
-	dumb   bool             // it does not learn
-	mac    net.HardwareAddr // what is behind it, if it does not learn and the others are to know
+	dumb   bool             // learning is off
+	mac    net.HardwareAddr // the address behind the port, for a bridge that does not learn
 }
 
-// join makes a device a port, switches it on and says what it is for, which is
-// the last step in the making of any device.
+// join makes a device a port of a bridge, switches it on and sets its alias. The alias
+// comes last, so it marks a complete device.
 func (n *network) join(j joining) error {
 	message := up(j.index)
 	parts := []nl.NetlinkRequestData{message}

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Namespace is an open file of a node's network namespace, /proc/PID/ns/net. It
-// stays the caller's.
+// Namespace is an open file of a node's network namespace, /proc/PID/ns/net. The caller
+// keeps ownership.
 type Namespace = *os.File
 
-// Link is the part of a link that one slice has on this host.
+// Link is the part of a link that belongs to one slice on this host.
 type Link struct {
-	// Slice is a short id: 1 to 32 of a to z and 0 to 9.
+	// Slice is a short id: 1 to 32 characters of a-z and 0-9.
 	Slice string
 	// Name is the link's short id within the slice: 1 to 64 characters.
 	Name string
-	// Shared is the id of the shared VLAN that it is one with, empty for none.
+	// Shared is the id of the shared VLAN that the link joins; empty for none.
 	Shared string
 	Ends   []End
 	Shapes []Shape
@@ -28,49 +28,48 @@ type Link struct {
 
 // End is one interface of a node.
 type End struct {
-	// ID is the end's name within the slice, the same for ever: 1 to 128 characters.
+	// ID identifies the end within the slice permanently: 1 to 128 characters.
 	ID  string
 	MAC net.HardwareAddr
-	// MTU in bytes; 0 is 1500.
+	// MTU in bytes; 0 means 1500.
 	MTU       int
 	Addresses []netip.Prefix
-	// IfName is what the node calls it.
+	// IfName is the interface's name in the node.
 	IfName string
 }
 
-// Shape is what frames from some ends to others are to meet. Of several for a
-// pair, for each property the most specific counts that asks for it: both ends
-// listed, then From, then To; of equals the last.
+// Shape holds the properties of frames from some ends to others. If several shapes apply
+// to a pair, each property comes from the most specific shape that sets it: first shapes
+// that list both ends, then From only, then To only. Among equals the last wins.
 type Shape struct {
-	// From and To are ids of ends; empty stands for all others.
+	// From and To are ids of ends; empty means all others.
 	From, To []string
-	// Rate is the capacity in kbit/s, 0 without limit.
+	// Rate is the capacity in kbit/s; 0 means no limit.
 	Rate  int64
 	Delay time.Duration
-	// Only: where both ends are listed, what it does not ask is not asked by others
-	// either that are less specific.
+	// Only means that for pairs that list both ends, less specific shapes do not apply,
+	// even to properties that this shape does not set.
 	Only bool
-	// Loss is the share of packets that are lost, 0 to 1.
+	// Loss is the fraction of packets that are lost, 0 to 1.
 	Loss float64
 }
 
-// Counters of an end, as its node sees it: Rx is what came to the node. Dropped
-// are packets to it that were lost or cut by the shaping, and those from it, to
-// groups or from addresses that are not its own, that were too many. Overruns are
-// packets from it that were dropped because the relay could not take them in time.
+// Counters are the counters of an end, as its node sees it: Rx are packets to the node.
+// Dropped counts packets to it that shaping dropped, and packets from it over the inflow
+// limit. Overruns counts packets from it that the vswitch did not read in time.
 type Counters struct {
 	RxPackets, RxBytes, TxPackets, TxBytes, Dropped, Overruns uint64
 }
 
 const (
-	// maxEnds leaves room for the way to a shared VLAN: a bridge has 1023 ports.
+	// maxEnds leaves room for the port to a shared VLAN: a bridge has 1023 ports.
 	maxEnds      = 1000
 	maxAddresses = 64
 	maxRate      = 100_000_000 // kbit/s
 	maxDelay     = time.Minute
-	// maxPairs bounds what the relay tells apart.
+	// maxPairs is the most pairs that the vswitch distinguishes.
 	maxPairs = 4096
-	// maxListed bounds the pairs that shapes list: all of the largest link.
+	// maxListed limits the pairs that shapes list: all pairs of the largest link.
 	maxListed = maxEnds * maxEnds
 
 	usualMTU = 1500
@@ -83,7 +82,7 @@ type UnsupportedError struct {
 	// Property is "latency", "capacity" or "packet_loss", or what else the link
 	// asks too much of.
 	Property string
-	// Reason says why, and what helps who asks.
+	// Reason explains the problem and what the experimenter can change.
 	Reason string
 	// Remedy is what the host's operator can do, empty for nothing.
 	Remedy string
@@ -97,7 +96,7 @@ func (e *UnsupportedError) Error() string {
 	return text
 }
 
-// check finds what no caller should ask.
+// check returns an error for a link that no caller should request.
 func (l *Link) check() error {
 	if !isSlice(l.Slice) {
 		return fmt.Errorf("%q is no id of a slice; 1 to 32 characters of a-z and 0-9 are", l.Slice)

@@ -2,12 +2,12 @@ package fabric
 
 import "time"
 
-// asked is what frames of one pair are to meet.
+// asked holds the requested properties of one pair of ends.
 type asked struct {
 	rate  int64
 	delay time.Duration
 	loss  float64
-	// only: nothing less specific counts.
+	// only: less specific shapes do not apply.
 	only bool
 }
 
@@ -23,7 +23,7 @@ func (a *asked) add(s Shape) {
 	}
 }
 
-// over fills what a does not ask from what is less specific.
+// over returns a, with unset properties taken from the less specific b.
 func (a asked) over(b asked) asked {
 	if a.only {
 		a.only = false
@@ -41,19 +41,19 @@ func (a asked) over(b asked) asked {
 	return a
 }
 
-// matrix is what is asked of each pair of n ends, source before destination. The
-// way to a shared VLAN is one more, the last.
+// matrix holds the requested properties of each pair of ends, source before destination.
+// The port to a shared VLAN is one more end, the last.
 type matrix struct {
 	n     int
-	ports int // n, and the way to the shared VLAN
+	ports int // all ends, and the port to the shared VLAN
 	asks  bool
 	all   asked
 	from  []asked
 	to    []asked
-	pairs []map[int]asked // by source
+	pairs []map[int]asked // by source, then destination
 }
 
-// newMatrix reads the shapes of a link that was checked.
+// newMatrix builds the matrix from the shapes of a checked link.
 func newMatrix(l Link) *matrix {
 	m := &matrix{n: len(l.Ends), ports: len(l.Ends), asks: len(l.Shapes) > 0}
 	if l.Shared != "" {
@@ -98,7 +98,7 @@ func newMatrix(l Link) *matrix {
 	return m
 }
 
-// of is what is asked from the end i to the end j.
+// pair returns the properties from end i to end j.
 func (m *matrix) of(i, j int) asked {
 	a := m.from[i].over(m.to[j]).over(m.all)
 	if p, ok := m.pairs[i][j]; ok {
@@ -107,24 +107,24 @@ func (m *matrix) of(i, j int) asked {
 	return a
 }
 
-// sum is what a link asks, seen as a whole.
+// sum summarizes the matrix of a link.
 type sum struct {
 	delay, loss, rate bool
-	ports             []asked // what arrives at each end, of what is by port
-	ratePort          bool    // capacity is the same for all that arrives at an end
-	restPort          bool    // and so are latency and loss
+	ports             []asked // properties of what arrives at each end, if equal for all sources
+	ratePort          bool    // the capacity is equal for all that arrives at an end
+	restPort          bool    // so are latency and loss
 }
 
 func (m *matrix) sum() sum {
 	s := sum{ports: make([]asked, m.ports), ratePort: true, restPort: true}
 	if !m.asks {
-		return s // of a large LAN there are very many pairs
+		return s // a large LAN has too many pairs to read on
 	}
 	for j := range m.ports {
 		first := true
 		for i := range m.ports {
-			// What comes from other slices is asked what the others are; it is asked
-			// by itself only where there are no others.
+			// Frames from other slices get the properties of frames from this link's
+			// ends. The VLAN's own row counts only if the link has one end.
 			if i == j || i == m.n && m.n > 1 {
 				continue
 			}

@@ -8,36 +8,36 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// Means that a testbed may be told to use.
+// Values of Options.Emulator.
 const (
 	Auto    = "auto"
 	Netem   = "netem"
 	VSwitch = "vswitch"
 )
 
-// plan is how a link is made.
+// plan says how a link is made.
 type plan struct {
 	emulator string
 	relay    bool
 	paths    []vswitch.Path
-	segment  bool // frames must come to the vswitch one by one
-	// ports are of the ends, in their order, and of the way to the shared VLAN.
+	segment  bool // frames must reach the vswitch as single packets
+	// ports are those of the ends, in order, and of the shared VLAN.
 	ports []port
 }
 
-// port is what shapes the frames that go to one end.
+// port holds the shaping of frames to one end.
 type port struct {
 	tbf   int64 // kbit/s
 	netem asked // latency and loss only
-	hop   bool  // what arrives is cut into single packets first
+	hop   bool  // large segments are split first
 }
 
-// uplink is the way to a shared VLAN as a port of the vswitch; ids of ends have no
+// uplink is the id of the shared VLAN's port at the vswitch; ids of ends contain no
 // spaces.
 const uplink = "shared VLAN"
 
-// decide plans a link that was checked, with what this host can do and what the
-// testbed is told to use. The error is an *UnsupportedError.
+// decide plans a checked link for what this host supports and what the settings force.
+// The error is an *UnsupportedError.
 func decide(l Link, can Features, forced string) (plan, error) {
 	if err := sane(l); err != nil {
 		return plan{}, err
@@ -66,7 +66,7 @@ func decide(l Link, can Features, forced string) (plan, error) {
 	case Netem:
 		for j, a := range s.ports {
 			p.ports[j].netem = asked{delay: a.delay, loss: a.loss}
-			// Its queue counts packets, and one that is not cut has 64 KiB.
+			// netem's queue counts packets, and an unsplit segment has up to 64 KiB.
 			p.ports[j].hop = a.delay > 0 || a.loss > 0
 		}
 	case VSwitch:
@@ -82,8 +82,8 @@ func decide(l Link, can Features, forced string) (plan, error) {
 	return p, nil
 }
 
-// choose picks what makes latency, loss, and capacity that is not by port; empty
-// if nothing of that is asked.
+// choose returns the emulator for latency, loss, and capacity that differs between pairs;
+// empty if none of these is requested.
 func (s *sum) choose(can Features, forced string) (string, error) {
 	if !s.delay && !s.loss && s.ratePort && (forced != VSwitch || !s.rate) {
 		return "", nil
@@ -95,7 +95,7 @@ func (s *sum) choose(can Features, forced string) (string, error) {
 	if forced != Netem && can.VSwitch {
 		return VSwitch, nil
 	}
-	// property is what makes it hard.
+	// property is the one that makes the link impossible.
 	property := "capacity"
 	switch {
 	case s.delay:
@@ -118,8 +118,7 @@ func (s *sum) choose(can Features, forced string) (string, error) {
 	return "", &UnsupportedError{property, reason, remedy}
 }
 
-// Lacks says why this host does not have the means that a testbed is told to use,
-// nil if it has.
+// Lacks returns an error if this host does not support the emulator of the settings.
 func (a Features) Lacks(emulator string) error {
 	module := ""
 	switch {
@@ -133,7 +132,7 @@ func (a Features) Lacks(emulator string) error {
 	return fmt.Errorf("emulator is %s, and %s; type: modprobe -a %s; or set emulator: auto", emulator, a.why(emulator), module)
 }
 
-// sane refuses numbers that nobody can mean.
+// sane rejects values outside the possible range.
 func sane(l Link) error {
 	if len(l.Ends) > maxEnds {
 		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a bridge of Linux has room for %d; make several links of it", len(l.Ends), maxEnds), ""}

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// quiet keeps the devices of the calling thread's namespace from having addresses
-// or answering, and rules of the host from seeing their frames.
+// quiet configures the calling thread's namespace: devices get no addresses and do not
+// answer, and the host's rules do not see their frames.
 func quiet() error {
 	for _, s := range []struct {
 		path, value string

@@ -17,17 +17,16 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// network is an open namespace of the fabric. Its methods may be called by
-// several goroutines.
+// network is an open namespace of the fabric. Its methods may be called concurrently.
 type network struct {
 	file *os.File
 	nl   *netlink.Handle
-	// sockets are for the requests that the library does not know.
+	// sockets are for requests that the netlink library does not support.
 	sockets map[int]*nl.SocketHandle
 }
 
-// openNetwork opens the namespace at path, and makes it if it is missing and
-// shall be there. Nil: it is missing.
+// openNetwork opens the namespace at path. If it is missing, openNetwork creates it with
+// create, and returns nil otherwise.
 func openNetwork(path string, create bool) (*network, error) {
 	open := netspace.Open
 	if create {
@@ -40,7 +39,7 @@ func openNetwork(path string, create bool) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Also in one that is there: modules that came later have brought their own
+	// Existing namespaces, too: modules that were loaded later have set their own
 	// defaults.
 	if err := netspace.Inside(f, quiet); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -49,7 +48,7 @@ func openNetwork(path string, create bool) (*network, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	// Who was killed in a removal has left what the next one would take along.
+	// A process that was killed during a removal has left devices in the doomed group.
 	if err := n.removeDoomed(); err != nil {
 		n.close()
 		return nil, err
@@ -76,7 +75,7 @@ func (n *network) close() {
 	n.file.Close()
 }
 
-// request is a message to the kernel that is answered by yes or no.
+// request sends a message that the kernel acknowledges.
 func (n *network) request(kind, flags int, parts ...nl.NetlinkRequestData) error {
 	r := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
 	r.Sockets = n.sockets
@@ -85,19 +84,19 @@ func (n *network) request(kind, flags int, parts ...nl.NetlinkRequestData) error
 	return err
 }
 
-// device is what is known of a device of the fabric.
+// device describes a device of the fabric.
 type device struct {
 	name   string
 	index  int
 	master int
 	alias  string
 	up     bool
-	ready  bool // what is sent goes out
-	peer   int  // index of its other side
-	peerNS int  // number of the namespace that is in, -1 for none
+	ready  bool // it transmits
+	peer   int  // interface index of its other side
+	peerNS int  // namespace id of the other side, -1 for none
 }
 
-// isBridge tells it by the name, which is ours.
+// isBridge reports whether the name is that of a bridge.
 func (d device) isBridge() bool {
 	return strings.HasPrefix(d.name, kindBridge) || strings.HasPrefix(d.name, kindOwn)
 }
@@ -110,7 +109,7 @@ func asDevice(l netlink.Link) device {
 	}
 }
 
-// device is the one of that name, false if it is not there.
+// device returns the device with a name, and false if there is none.
 func (n *network) device(name string) (device, bool, error) {
 	l, err := n.nl.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -122,7 +121,7 @@ func (n *network) device(name string) (device, bool, error) {
 	return asDevice(l), true, nil
 }
 
-// mustDevice is the one of that name, which has just been there.
+// mustDevice returns the device with a name; a missing one is an error.
 func (n *network) mustDevice(name string) (device, error) {
 	d, ok, err := n.device(name)
 	if err == nil && !ok {
@@ -131,8 +130,8 @@ func (n *network) mustDevice(name string) (device, error) {
 	return d, err
 }
 
-// devices are all of a network of a slice. Those that a crash left without an alias
-// are removed.
+// devices returns all devices of a slice's network. It removes devices without an alias,
+// which a crash left incomplete.
 func (n *network) devices() (map[string]device, error) {
 	list, err := n.links()
 	if err != nil {
@@ -143,7 +142,7 @@ func (n *network) devices() (map[string]device, error) {
 	for _, l := range list {
 		switch d := asDevice(l); {
 		case d.name == "lo" || strings.HasPrefix(d.name, kindCutEnd):
-		case d.alias == "" && strings.HasPrefix(d.name, kindTAP): // the relay is about to have it
+		case d.alias == "" && strings.HasPrefix(d.name, kindTAP): // the vswitch is about to open it
 		case d.alias == "":
 			half = append(half, d)
 		default:
@@ -153,17 +152,17 @@ func (n *network) devices() (map[string]device, error) {
 	return m, n.remove(half)
 }
 
-// links lists all devices.
+// links returns all devices.
 func (n *network) links() ([]netlink.Link, error) {
 	return netspace.List("devices", n.nl.LinkList)
 }
 
-// queues lists the queueing disciplines of all devices.
+// queues returns the queueing disciplines of all devices.
 func (n *network) queues() ([]netlink.Qdisc, error) {
 	return netspace.List("queueing disciplines", func() ([]netlink.Qdisc, error) { return n.nl.QdiscList(nil) })
 }
 
-// Kinds of devices, the first letters of their names.
+// Kinds of devices: the first letters of their names.
 const (
 	kindPort   = "p"
 	kindBridge = "b"
@@ -172,21 +171,20 @@ const (
 	kindCutEnd = "u"
 	kindTAP    = "t"
 	kindUplink = "x"
-	kindFar    = "y" // the other side of it, in the shared VLAN's namespace
+	kindFar    = "y" // its other side, in the shared VLAN's namespace
 )
 
-// alias tells in words what a device is for; it has what its name is made of.
+// alias returns the description of a device, from which its name is made.
 func alias(link, end string) string { return link + " " + end }
 
-// ofLink tells whether an alias is of a device of the link.
+// ofLink reports whether an alias belongs to a device of the link.
 func ofLink(alias, link string) bool {
 	name, _, ok := strings.Cut(alias, " ")
 	return ok && name == link
 }
 
-// awaitReady waits until the device sends. When the other side of its wire is
-// switched on the kernel notices that a little later, and until then all that goes
-// out is lost.
+// awaitReady waits until the device transmits. The kernel notices with a delay that the
+// other side was switched on, and drops everything until then.
 func (n *network) awaitReady(name string) error {
 	const most = 500 * time.Millisecond
 	pause := 50 * time.Microsecond
@@ -197,17 +195,17 @@ func (n *network) awaitReady(name string) error {
 		}
 		time.Sleep(pause)
 	}
-	return nil // or a node's root has switched it off again
+	return nil // or root of the node has switched it off again
 }
 
-// about begins a request about a device.
+// about returns the start of a request about a device.
 func about(index int) *nl.IfInfomsg {
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Index = int32(index)
 	return message
 }
 
-// up is about a device that is to be switched on.
+// up returns the start of a request that switches a device on.
 func up(index int) *nl.IfInfomsg {
 	message := about(index)
 	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
@@ -222,10 +220,9 @@ func (n *network) switchOn(index int) error {
 	return nil
 }
 
-// remove takes devices away, and is back when they have gone. Hundreds take the
-// kernel hardly longer than one, but for bridges: for each it waits until all
-// processors have noticed, and holds the lock of all networks of this host. So
-// they go last and few at a time, that others get their turns.
+// remove removes devices and waits until they are gone. The kernel removes hundreds
+// almost as fast as one, except for bridges: for each it waits for all processors while
+// it holds the lock of all networks of the host. So bridges go last and a few at a time.
 func (n *network) remove(list []device) error {
 	const few = 8
 	list = slices.Clone(list)
@@ -252,7 +249,7 @@ func (n *network) removeAtOnce(list []device) error {
 	return n.removeDoomed()
 }
 
-// doomed is the group of devices that are to go.
+// doomed is the device group of devices that are being removed.
 const doomed = 2
 
 func (n *network) removeDoomed() error {

@@ -7,10 +7,10 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// paths are what the relay is told of a link. What is the same for all that
-// arrives at an end is one path; otherwise the pairs of one source that are asked
-// the same share one, but with a rate each pair has its own. It is false if there
-// are too many.
+// paths returns the vswitch paths of a link, and reports false if there are too many.
+// Properties that are equal for all that arrives at an end make one path. Otherwise pairs
+// of one source with equal properties share a path, but each pair with a rate has its
+// own.
 func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	name := func(i int) string {
 		if i == m.n {
@@ -36,7 +36,7 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 			}
 			a := m.of(i, j)
 			if s.ratePort {
-				a.rate = 0 // the port's
+				a.rate = 0 // the port's shaper limits it
 			}
 			switch {
 			case a == asked{}:
@@ -55,7 +55,7 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 		for _, a := range order {
 			to := groups[a]
 			if len(to) == m.ports-1 {
-				to = nil // all others, or links would be told in the square of their ends
+				to = nil // all others; listing them would need the square of the ends
 			}
 			list = append(list, path(a, name(i), to))
 		}

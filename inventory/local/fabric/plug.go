@@ -13,9 +13,9 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// AttachEnd gives a running node its interface of a link that was put: name, MAC
-// address, MTU and addresses, switched on. One that is there is left as the
-// node's root has made it. A device of the node's own that has the name goes.
+// AttachEnd gives a running node its interface of a link: it sets name, MAC address, MTU
+// and addresses, and switches it on. An interface that exists stays as root of the node
+// has changed it. Another device of the node with that name is removed.
 func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Namespace) error {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
@@ -40,8 +40,8 @@ func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Name
 }
 
 func (s *slice) plug(m *made, i int, node Namespace) error {
-	// The number of the node's namespace is asked first: it stays the same while
-	// the namespace lives, and the port of one that is dying has none.
+	// Read the id of the node's namespace first: it is stable while the namespace lives,
+	// and the port of a dying one has none.
 	number, err := s.net.number(node)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s *slice) plug(m *made, i int, node Namespace) error {
 	case err != nil:
 		return err
 	case ok && p.alias != "" && p.peerNS == number:
-		return s.place(m, i, p) // it got its alias last, so all of it was done
+		return s.place(m, i, p) // the alias is set last, so the port is complete
 	case ok:
 		if err := s.net.remove([]device{p}); err != nil {
 			return err
@@ -63,7 +63,7 @@ func (s *slice) plug(m *made, i int, node Namespace) error {
 	if p, err = s.net.port(name, e, node); err != nil {
 		return err
 	}
-	// The node's side is switched on after ours, so that it sends at once.
+	// The node's side is switched on second, so that it transmits at once.
 	if err := s.net.switchOn(p.index); err != nil {
 		return err
 	}
@@ -74,12 +74,12 @@ func (s *slice) plug(m *made, i int, node Namespace) error {
 		return err
 	}
 	if !m.shaper(i).shapes() {
-		m.shaped[name] = m.shaper(i) // a new port needs nothing taken away
+		m.shaped[name] = m.shaper(i) // a new port has no shaping to remove
 	}
 	return s.place(m, i, p)
 }
 
-// number is what the network calls another namespace.
+// number returns the id of another namespace in the network.
 func (n *network) number(other Namespace) (int, error) {
 	fd := int(other.Fd())
 	number, err := n.nl.GetNetNsIdByFd(fd)
@@ -97,7 +97,7 @@ func (n *network) number(other Namespace) (int, error) {
 	return number, nil
 }
 
-// port makes the wire between the fabric and a node. Both sides are off.
+// port creates the veth pair between the fabric and a node. Both sides are off.
 func (n *network) port(name string, e *End, node Namespace) (device, error) {
 	v := veth(name, e.IfName, e.MAC, e.mtu())
 	v.PeerNamespace = netlink.NsFd(node.Fd())
@@ -113,7 +113,7 @@ func (n *network) port(name string, e *End, node Namespace) (device, error) {
 	return n.mustDevice(name)
 }
 
-// takeAway removes a device of a node by name.
+// deleteInterface removes a device of a node by name.
 func takeAway(node Namespace, name string) error {
 	socket, err := nl.GetNetlinkSocketAt(netns.NsHandle(node.Fd()), netns.None(), unix.NETLINK_ROUTE)
 	if err != nil {
@@ -127,8 +127,8 @@ func takeAway(node Namespace, name string) error {
 	return nil
 }
 
-// furnish gives the node's side of a wire, by its number, its addresses and
-// switches it on. Nothing is read there.
+// configureInterface sets the addresses of a node's side of a veth pair, by interface
+// index, and switches it on. It reads nothing in the node.
 func furnish(node Namespace, index int, e *End) error {
 	h, err := netlink.NewHandleAt(netns.NsHandle(node.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {
@@ -143,7 +143,7 @@ func furnish(node Namespace, index int, e *End) error {
 		switch {
 		case err == nil || errors.Is(err, unix.EEXIST):
 		case a.Addr().Is6() && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT)):
-			// The node's root, or the host, has switched IPv6 off.
+			// IPv6 was switched off by root of the node, or on the host.
 		default:
 			return fmt.Errorf("cannot give %s the address %v: %w", e.IfName, a, err)
 		}

@@ -7,9 +7,9 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// SetLink makes a link, or makes what is there of it like that, and tells by what
-// means. Ends that are plugged stay so; those that the link no longer has are
-// unplugged. It can be said again after it was interrupted anywhere. It returns an
+// SetLink creates a link, or changes the existing one, and returns the emulator that
+// makes it. Attached ends stay attached, and ends that the link no longer has are
+// removed. It can be repeated after an interruption at any point. It returns an
 // *UnsupportedError if this host cannot make the link.
 func (h *Host) SetLink(ctx context.Context, l Link) (emulator string, err error) {
 	if err := l.check(); err != nil {
@@ -34,8 +34,7 @@ func (h *Host) SetLink(ctx context.Context, l Link) (emulator string, err error)
 	return p.emulator, nil
 }
 
-// put makes the devices before it moves ports to them, and removes last what is
-// no longer needed.
+// makeLink creates devices before it moves ports to them, and removes unneeded ones last.
 func (h *Host) put(ctx context.Context, s *slice, m *made) error {
 	have, err := s.net.devices()
 	if err != nil {
@@ -81,10 +80,10 @@ func (h *Host) put(ctx context.Context, s *slice, m *made) error {
 	return h.removeDevices(s, have, func(d device) bool { return ofLink(d.alias, m.link.Name) && !wanted[d.name] })
 }
 
-// device is the name of a device of the link.
+// device returns the name of a device of the link.
 func (m *made) device(kind, end string) string { return deviceName(kind, m.link.Name, end) }
 
-// parent is the bridge of the end's port, and of the way to the shared VLAN.
+// parent returns the bridge of the end's port, or that of the shared VLAN's port.
 func (m *made) parent(i int) string {
 	if m.plan.relay || m.plan.ports[i].hop {
 		return m.device(kindOwn, m.id(i))
@@ -92,7 +91,7 @@ func (m *made) parent(i int) string {
 	return m.device(kindBridge, "")
 }
 
-// id is the end's id, and uplink for the way to the shared VLAN.
+// id returns the end's id, or uplink for the shared VLAN's port.
 func (m *made) id(i int) string {
 	if i == len(m.link.Ends) {
 		return uplink
@@ -100,7 +99,7 @@ func (m *made) id(i int) string {
 	return m.link.Ends[i].ID
 }
 
-// mtu is that of the end, and for the way to the shared VLAN the largest.
+// mtu returns the MTU of the end, or the largest MTU for the shared VLAN's port.
 func (m *made) mtu(i int) int {
 	if i < len(m.link.Ends) {
 		return m.link.Ends[i].mtu()
@@ -112,13 +111,13 @@ func (m *made) mtu(i int) int {
 	return most
 }
 
-// shaper is what the port of the end shall do.
+// shaper returns the shaping of the end's port.
 func (m *made) shaper(i int) shaper {
 	p := m.plan.ports[i]
 	return shaper{rate: p.tbf, delay: p.netem.delay, loss: p.netem.loss, mtu: m.mtu(i)}
 }
 
-// frame makes the bridges of a link and what is between them.
+// makeBridges creates the bridges of a link and the devices between them.
 func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) error {
 	bridge := func(name, end string) (int, error) {
 		wanted[name] = true
@@ -160,7 +159,7 @@ func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) e
 	return nil
 }
 
-// place puts a port in its bridge and lets it shape.
+// placePort adds a port to its bridge and applies its shaping.
 func (s *slice) place(m *made, i int, p device) error {
 	master, err := s.net.mustDevice(m.parent(i))
 	if err != nil {
@@ -180,8 +179,7 @@ func (s *slice) place(m *made, i int, p device) error {
 	return s.net.join(s.joining(m, i, p.index, master.index, master.name))
 }
 
-// joining is how a device of the end number i becomes a port of one of the link's
-// bridges.
+// joining returns how a device of end i joins one of the link's bridges.
 func (s *slice) joining(m *made, i, index, master int, bridge string) joining {
 	j := joining{index: index, master: master, alias: alias(m.link.Name, m.id(i))}
 	switch middle := bridge == m.device(kindBridge, ""); {
@@ -201,7 +199,7 @@ func (m *made) knows(name string) bool {
 	return ok
 }
 
-// relay is how the relay of a slice is started.
+// vswitchOptions returns the options of a slice's switch process.
 func (h *Host) relay(slice string) vswitch.Options {
 	o := h.o.VSwitch
 	if h.o.SetLimits != nil {
@@ -211,7 +209,7 @@ func (h *Host) relay(slice string) vswitch.Options {
 	return o
 }
 
-// left tells that the relay of a slice has ended.
+// vswitchEnded handles the end of a slice's switch process.
 func (h *Host) left(slice string) {
 	if h.o.Ended == nil {
 		return
@@ -221,10 +219,11 @@ func (h *Host) left(slice string) {
 	}
 }
 
-// putRelay gives the link to the slice's relay.
+// setVSwitchLink sets the link at the slice's switch process.
 func (h *Host) putRelay(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
 	if before == nil || !before.plan.relay || before.plan.segment != m.plan.segment {
-		// Those that are there are of another time or kind: the relay asks for new ones.
+		// Existing TAPs are of an earlier process or another kind: the vswitch opens new
+		// ones.
 		if err := s.net.remove(taps(m.link.Name, have)); err != nil {
 			return err
 		}

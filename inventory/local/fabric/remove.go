@@ -10,8 +10,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// RemoveLinks takes links away, also out of the nodes. It is no error when there are none.
-// The devices are listed once for all of them.
+// RemoveLinks removes links, also from the nodes. Missing links are no error. Devices are
+// listed once for all links.
 func (h *Host) RemoveLinks(ctx context.Context, slice string, links ...string) error {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
@@ -47,8 +47,8 @@ func (h *Host) RemoveLinks(ctx context.Context, slice string, links ...string) e
 	})
 }
 
-// Links are the ids of links of which there is something, sorted; after a crash
-// also of those that were not put again.
+// Links returns the ids of links that have devices, sorted, including those from before a
+// restart.
 func (h *Host) Links(ctx context.Context, slice string) ([]string, error) {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
@@ -72,8 +72,8 @@ func (h *Host) Links(ctx context.Context, slice string) ([]string, error) {
 	return slices.Sorted(maps.Keys(names)), nil
 }
 
-// RemoveNetwork takes away the network of a slice with all links, and is back when
-// nothing of it is left. It is no error when there is none.
+// RemoveNetwork removes the network of a slice with all links, and returns when nothing
+// is left. A missing network is no error.
 func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
@@ -85,9 +85,8 @@ func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 		return err
 	}
 	if there {
-		// All of it is removed here and not left to the namespace, which dies
-		// when the kernel finds the time, and not while somebody has it open; nor
-		// to the relay, which would close one TAP after the other.
+		// Remove all devices here: the namespace dies later, and not while a process has
+		// it open; and the vswitch would close one TAP after the other.
 		if err := s.net.clear(); err != nil {
 			return err
 		}
@@ -99,11 +98,11 @@ func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 		s.keeper = nil
 	}
 	clear(s.links)
-	h.left(slice) // also after a crash, which nobody else has seen
+	h.left(slice) // also for a process of before a crash
 	return errors.Join(s.close(), netspace.Remove(s.path), h.tidyShared())
 }
 
-// taps are the devices of the relay that a link has.
+// taps returns the TAP devices of a link.
 func taps(link string, have map[string]device) (list []device) {
 	for _, d := range have {
 		if strings.HasPrefix(d.name, kindTAP) && ofLink(d.alias, link) {
@@ -113,8 +112,8 @@ func taps(link string, have map[string]device) (list []device) {
 	return list
 }
 
-// removeDevices removes those of the devices that are not wanted, and shared
-// VLANs that nobody is left in.
+// removeDevices removes the devices for which unwanted returns true, and shared VLANs
+// without members.
 func (h *Host) removeDevices(s *slice, have map[string]device, unwanted func(device) bool) error {
 	var list []device
 	shared := false

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shaper is what a port does to the frames that leave at it, towards the node.
+// shaper is the shaping of frames that leave a port towards the node.
 type shaper struct {
 	rate  int64 // kbit/s
 	delay time.Duration
@@ -26,25 +26,27 @@ func (s shaper) shapes() bool { return s.rate != 0 || s.netem() }
 func (s shaper) netem() bool { return s.delay != 0 || s.loss != 0 }
 
 const (
-	// frameOverhead is what tbf counts beside the MTU: addresses, type, a VLAN tag.
+	// frameOverhead is what tbf counts in addition to the MTU: addresses, type, a VLAN
+	// tag.
 	frameOverhead = 18
-	// burstTime is what tbf may be late by without losing of its rate; for the
-	// processor has others to serve, too.
+	// burstTime is the delay of tbf that does not reduce its rate: the processor has
+	// other work, too.
 	burstTime = 10 * time.Millisecond
-	// queueTime is how much waits before more is cut.
+	// queueTime is how much traffic may wait before more is dropped.
 	queueTime = 50 * time.Millisecond
-	// queueFrames wait however slow the link is, for senders begin with ten.
+	// queueFrames is the least queue length, even on a slow link, since senders begin
+	// with ten frames.
 	queueFrames = 16
-	// netemRate is what netem's queue is made for when there is no capacity.
+	// netemRate is the rate that sizes netem's queue if there is no capacity limit.
 	netemRate = 10_000_000 // kbit/s
-	// netemBytes is what all frames in netem's queue may have together, for it is the
-	// host's memory; as much as of a path of the relay.
+	// netemBytes limits the memory of netem's queue. It equals the limit of a path of the
+	// vswitch.
 	netemBytes = 64 << 20
 )
 
 func (s shaper) frame() int64 { return int64(s.mtu + frameOverhead) }
 
-// bytes is what goes through in a time.
+// bytes returns the amount of data at a rate during d.
 func bytes(kbits int64, d time.Duration) int64 {
 	return int64(float64(kbits) * 125 * d.Seconds())
 }
@@ -55,22 +57,22 @@ func (s shaper) queue() int64 {
 	return min(max(bytes(s.rate, queueTime), queueFrames*s.frame())+s.burst(), math.MaxUint32)
 }
 
-// packets is the limit of netem's queue: what is on its way, and what waits, as long
-// as that is not too much. It holds single packets only if they are cut before.
+// packets returns the limit of netem's queue: packets in flight and waiting, within
+// netemBytes. The queue holds single packets only if segments are split first.
 func (s shaper) packets() uint32 {
 	rate := s.rate
 	if rate == 0 {
 		rate = netemRate
 	}
-	const small = 256 // bytes of a frame, where many are small
+	const small = 256 // a frame size at which many frames may wait
 	wait := s.delay + queueTime
 	return uint32(min(max(bytes(rate, wait)/small, 1000), netemBytes/s.frame()))
 }
 
-// shape makes a port do it, and nothing of what it did before.
+// shape sets the shaping of a port and replaces the previous one.
 func (n *network) shape(index int, s shaper) error {
 	err := n.request(unix.RTM_DELQDISC, 0, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Parent: netlink.HANDLE_ROOT})
-	// Without one of ours the kernel says one of these.
+	// The kernel returns one of these if the port has no discipline of ours.
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("cannot take the shaping from a port: %w", err)
 	}
@@ -85,15 +87,15 @@ func (n *network) shape(index int, s shaper) error {
 	return nil
 }
 
-// qdisc is one of the kernel's queueing disciplines.
+// qdisc is a queueing discipline of the kernel.
 type qdisc struct {
 	kind           string
 	handle, parent uint32
 	options        *nl.RtAttr
 }
 
-// qdiscs are made in this order. Netem is inside tbf, so that what was delayed
-// leaves at the rate of the link.
+// qdiscs returns the disciplines in order of creation. Netem is inside tbf, so delayed
+// frames leave at the link's rate.
 func (s shaper) qdiscs() []qdisc {
 	var list []qdisc
 	parent := uint32(netlink.HANDLE_ROOT)
@@ -107,8 +109,8 @@ func (s shaper) qdiscs() []qdisc {
 	return list
 }
 
-// tbfOptions are TCA_OPTIONS of tbf. Rates and bursts are given in the attributes
-// of 64 bits and of bytes, for the older fields end at 34 Gbit/s and 275 s.
+// tbfOptions returns TCA_OPTIONS of tbf. It uses the 64-bit rate and byte-based burst
+// attributes, since the older fields end at 34 Gbit/s and 275 s.
 func tbfOptions(s shaper) *nl.RtAttr {
 	rate := uint64(s.rate) * 125
 	limits := nl.TcTbfQopt{Limit: uint32(s.queue())}
@@ -120,8 +122,8 @@ func tbfOptions(s shaper) *nl.RtAttr {
 	return o
 }
 
-// netemOptions are TCA_OPTIONS of netem: its first fields, and then the latency
-// in nanoseconds, which the kernel prefers.
+// netemOptions returns TCA_OPTIONS of netem: its first fields, and the latency in
+// nanoseconds, which the kernel prefers.
 func netemOptions(s shaper) *nl.RtAttr {
 	const latency64 = 10 // TCA_NETEM_LATENCY64
 	fields := nl.TcNetemQopt{
@@ -134,8 +136,8 @@ func netemOptions(s shaper) *nl.RtAttr {
 	return nl.NewRtAttr(nl.TCA_OPTIONS, slices.Concat(fields.Serialize(), nl.NewRtAttr(latency64, delay).Serialize()))
 }
 
-// tickShift is how the kernel's ticks of queues follow from nanoseconds.
+// tickShift converts nanoseconds to the kernel's queue ticks.
 const tickShift = 6
 
-// chance is a share of all numbers of 32 bits.
+// chance converts a fraction to a 32-bit threshold.
 func chance(share float64) uint32 { return uint32(math.Round(share * math.MaxUint32)) }

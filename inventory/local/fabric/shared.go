@@ -23,8 +23,8 @@ func (h *Host) sharedPath(id string) string {
 	return filepath.Join(h.o.Folder, "shared", strings.ToLower(base32.StdEncoding.EncodeToString(hash[:20])))
 }
 
-// joinShared makes the wire between a link and its shared VLAN, which is made
-// with the first slice that joins it.
+// joinShared connects a link with its shared VLAN, which is created with the first slice
+// that joins it.
 func (h *Host) joinShared(s *slice, m *made) error {
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
@@ -52,7 +52,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 	if err != nil {
 		return err
 	}
-	i := len(m.link.Ends) // its number among the ports
+	i := len(m.link.Ends) // its index among the ports
 	if ok && near.alias != "" && otherOK && other.alias != "" && other.peer == near.index {
 		return s.place(m, i, near)
 	}
@@ -90,7 +90,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 	return s.place(m, i, near)
 }
 
-// tidyShared removes the shared VLANs that no slice is in.
+// removeUnusedShared removes the shared VLANs that no slice has joined.
 func (h *Host) tidyShared() error {
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
@@ -125,7 +125,7 @@ func tidy(path string) error {
 			case sharedBridge:
 				bridges = append(bridges, d)
 			default:
-				return nil // somebody is in it
+				return nil // a slice has joined it
 			}
 		}
 		if err := n.remove(bridges); err != nil {

@@ -11,16 +11,16 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// longQueue is how many frames wait for the relay, where each comes alone.
+// longQueue is the queue length of a TAP that carries single packets.
 const longQueue = 4000
 
-// tap is how the TAP of an end is opened; it may be called at any time, also
-// while the slice is locked.
+// tap returns the function that opens the TAP of an end. It may be called at any time,
+// also while the slice is locked.
 func (n *network) tap(m *made, i int) func() (*os.File, error) {
 	name, own := m.device(kindTAP, m.id(i)), m.device(kindOwn, m.id(i))
 	text, mtu, segment := alias(m.link.Name, m.id(i)), m.mtu(i), m.plan.segment
 	return func() (f *os.File, err error) {
-		// One of before may still be there: of a relay that is about to end.
+		// An earlier TAP may still exist, of a switch process that is about to end.
 		if old, ok, err := n.device(name); err != nil {
 			return nil, err
 		} else if ok {
@@ -46,8 +46,8 @@ func (n *network) tap(m *made, i int) func() (*os.File, error) {
 	}
 }
 
-// persist lets a TAP stay when it is closed. Otherwise its removal would be part of
-// that, and take as long as that of hundreds together. It goes with its bridge.
+// persist keeps a TAP after it is closed. Otherwise close would remove it, which takes as
+// long as removing hundreds together. It is removed with its bridge.
 func persist(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// Features are what this host has to shape links, found out by using it.
+// Features are the shaping mechanisms that this host supports, detected by using them.
 type Features struct {
 	TBF, Netem, VSwitch bool
-	// Inflow is a bound for what nodes send to groups and from addresses that are not
-	// theirs; without it links are made all the same.
+	// Inflow is the limit on frames to groups and from foreign addresses. Links also work
+	// without it.
 	Inflow bool
-	// Missing says of each that is missing why, by "tbf", "netem", "vswitch" and
+	// Missing holds the reason for each missing feature, by "tbf", "netem", "vswitch" and
 	// "inflow".
 	Missing map[string]string
 
-	bounded bool // bridges learn only so much
+	bounded bool // bridges limit the addresses that they learn
 }
 
 func (a Features) why(what string) string {
@@ -30,8 +30,8 @@ func (a Features) why(what string) string {
 	return "this host has no " + what
 }
 
-// Probe makes one of each in a namespace that goes again. The error is of what
-// every link needs, such as the right to make a namespace or a bridge.
+// Probe detects the features in a temporary namespace. The error is about what every link
+// needs, such as creating a namespace or a bridge.
 func Probe(ctx context.Context) (Features, error) {
 	a := Features{Missing: make(map[string]string)}
 	if err := ctx.Err(); err != nil {

@@ -2,10 +2,10 @@ package vswitch
 
 import "encoding/json"
 
-// Between the Manager and the relay go orders (down) and answers (up), over one
-// connection, one after the other.
+// The Manager sends orders to the switch process, one after the other over one socket,
+// and each gets a reply.
 
-// Most bytes of a message. Nothing that comes from the relay is long.
+// Most bytes of a message. Replies are short.
 const (
 	maxPlan   = 16 << 20
 	maxOrder  = maxPlan + 1<<20
@@ -15,24 +15,24 @@ const (
 // The kinds of orders.
 const (
 	orderBegin  = "begin"
-	orderPorts  = "ports" // brings devices for the next order that puts the link
+	orderPorts  = "ports" // carries devices for the next orderSet of the link
 	orderPut    = "put"
 	orderRemove = "remove"
 	orderCount  = "count"
-	orderPing   = "ping" // is answered when all loops carry frames
+	orderPing   = "ping" // replied to while all loops carry frames
 )
 
-// order is what the Manager says.
+// order is a message from the Manager to the switch process.
 type order struct {
 	Kind  string
-	UID   int             `json:",omitempty"` // begin
-	Link  string          `json:",omitempty"` // ports, put, remove, count
-	Ports []string        `json:",omitempty"` // ports: whose the files are that come with it
-	Plan  json.RawMessage `json:",omitempty"` // put: a plan
+	UID   int             `json:",omitempty"` // for begin
+	Link  string          `json:",omitempty"` // for ports, set, remove, count
+	Ports []string        `json:",omitempty"` // for ports: the ids of the ports whose files it carries
+	Plan  json.RawMessage `json:",omitempty"` // for set: a plan
 }
 
-// answer is what the relay says to an order.
+// reply is the reply of the switch process to an order.
 type answer struct {
 	Error  string     `json:",omitempty"`
-	Counts []Counters `json:",omitempty"` // count: by port, as in the plan
+	Counts []Counters `json:",omitempty"` // for count: by port, in the order of the plan
 }

@@ -6,36 +6,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// device is a port's TAP in the relay process.
+// device is a port's TAP in the switch process.
 type device struct {
 	fd      int
 	lan     *lan
 	port    *port
 	watched bool // it is in the loop's epoll
 	closed  bool
-	retry   int64 // when it is to be watched again
+	retry   int64 // when to poll it again
 	pause   int64
 }
 
-// A device that cannot be read is left alone for a time, twice as long each time.
+// A device with read errors is paused; each further pause is twice as long.
 const (
 	firstRest = int64(50 * time.Millisecond)
 	maxRest   = int64(time.Second)
 )
 
-// A turn is how much is done before it is the next device's turn, or that of frames
-// that are due: so many frames or bytes that came, or frames that went, for one may
-// go to all ports.
+// A turn ends after this many frames or bytes were read, or this many frames were
+// written, since one frame may go to all ports. Then the next device gets its turn, or
+// frames that are due.
 const (
 	turnReads  = 16
 	turnBytes  = 128 << 10
 	turnWrites = 64
 )
 
-// bufferSize has room for any frame with its header, and a byte more.
+// bufferSize has room for any frame with its header, and one more byte.
 const bufferSize = 66 << 10
 
-// watch has the loop told when there is something to read.
+// poll adds a device to the loop's epoll.
 func (l *loop) watch(d *device) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(d.fd)}
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, d.fd, &event); err != nil {
@@ -45,15 +45,15 @@ func (l *loop) watch(d *device) error {
 	return nil
 }
 
-// unwatch ends that.
+// unpoll removes a device from the loop's epoll.
 func (l *loop) unwatch(d *device) {
 	if d.watched {
 		d.watched = false
-		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, d.fd, nil) // it is in there
+		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, d.fd, nil) // the descriptor is in the epoll
 	}
 }
 
-// read takes frames from a device.
+// read reads frames from a device.
 func (l *loop) read(d *device, events uint32) {
 	bytes, before := 0, l.writes
 	for n := 0; n < turnReads && bytes < turnBytes && l.writes-before < turnWrites; n++ {
@@ -64,7 +64,7 @@ func (l *loop) read(d *device, events uint32) {
 		case err == unix.EAGAIN && (n > 0 || events&(unix.EPOLLERR|unix.EPOLLHUP) == 0):
 			return
 		case err == unix.EBADFD:
-			l.unwatch(d) // the interface was deleted, and does not come back
+			l.unwatch(d) // the interface was deleted for good
 			return
 		case err != nil || got == 0:
 			l.rest(d)
@@ -72,7 +72,7 @@ func (l *loop) read(d *device, events uint32) {
 		}
 		d.pause = 0
 		bytes += got
-		if got == len(l.buffer) { // and there was more
+		if got == len(l.buffer) { // the frame was longer than the buffer
 			d.port.counts.Bad++
 			continue
 		}
@@ -80,7 +80,7 @@ func (l *loop) read(d *device, events uint32) {
 	}
 }
 
-// rest leaves a device alone for a while.
+// pauseDevice stops reading a device for some time.
 func (l *loop) rest(d *device) {
 	l.unwatch(d)
 	d.pause = min(max(firstRest, 2*d.pause), maxRest)
@@ -88,7 +88,7 @@ func (l *loop) rest(d *device) {
 	l.resting = append(l.resting, d)
 }
 
-// wakeUp watches the devices again that have rested.
+// resumeDevices polls devices again whose pause has ended.
 func (l *loop) wakeUp() {
 	now, still := l.now(), l.resting[:0]
 	for _, d := range l.resting {
@@ -102,7 +102,7 @@ func (l *loop) wakeUp() {
 	l.resting = still
 }
 
-// write puts a frame into a device. Whatever is wrong, only this frame is lost.
+// write writes a frame to a device. An error loses only this frame.
 func (l *loop) write(p *port, b []byte) bool {
 	l.writes++
 	for {
@@ -113,8 +113,8 @@ func (l *loop) write(p *port, b []byte) bool {
 	}
 }
 
-// open makes a device of a descriptor, which is the loop's from now on. One
-// that cannot be watched is tried again.
+// openDevice makes a device of a descriptor, which the loop then owns. If polling fails
+// it is retried.
 func (l *loop) open(fd int, lan *lan, p *port) *device {
 	d := &device{fd: fd, lan: lan, port: p}
 	l.devices[int32(fd)] = d
@@ -124,7 +124,7 @@ func (l *loop) open(fd int, lan *lan, p *port) *device {
 	return d
 }
 
-// shut closes a device.
+// closeDevice closes a device.
 func (l *loop) shut(d *device) {
 	l.unwatch(d)
 	d.closed = true

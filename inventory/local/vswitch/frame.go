@@ -6,22 +6,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Frames come from nodes, so any byte of them can be anything.
+// Frames come from nodes, so their content is untrusted.
 
 // mac is an Ethernet address.
 type mac [6]byte
 
-// group tells whether the address is of many: multicast or broadcast.
+// group reports whether the address is multicast or broadcast.
 func (m mac) group() bool { return m[0]&1 != 0 }
 
 const (
 	ethernetSize = 14
 	tagSize      = 4
-	maxTags      = 2 // of VLANs inside the link, beside the MTU
+	maxTags      = 2 // of VLANs inside the link, in addition to the MTU
 )
 
-// addresses are the destination and the source of a frame; they are not ok if
-// no switch may pass it on.
+// addresses returns the destination and source of a frame. ok is false if no switch may
+// forward the frame.
 func addresses(frame []byte) (to, from mac, ok bool) {
 	if len(frame) < ethernetSize {
 		return to, from, false
@@ -30,10 +30,11 @@ func addresses(frame []byte) (to, from mac, ok bool) {
 	return to, from, !from.group() && from != mac{}
 }
 
-// fits tells whether a frame is not longer than the MTU lets it be.
+// fits reports whether the frame's length is within the MTU.
 func fits(frame []byte, mtu int) bool { return len(frame) <= mtu+ethernetSize+maxTags*tagSize }
 
-// Where the fields of the header before a frame are, in the machine's order of bytes.
+// Offsets of fields in the header before a frame (struct virtio_net_hdr), which uses host
+// byte order.
 const (
 	atFlags     = 0
 	atKind      = 1
@@ -43,16 +44,15 @@ const (
 	atSumOffset = 8
 )
 
-// tcpSum is where a TCP header has its checksum.
+// tcpSum is the offset of the checksum in a TCP header.
 const tcpSum = 16
 
-// minSegment is the least payload that a TCP of Linux ever cuts to.
+// minSegment is the least payload into which Linux splits TCP.
 const minSegment = 8
 
-// normal judges the header before a frame that may leave its port in pieces of
-// mtu, and rewrites it so that only what was understood is left: the kernel
-// reads it again when the frame goes into the next device. It is false if the
-// frame must not be passed on.
+// normalize checks the header before a frame that may leave in pieces of mtu. It rewrites
+// the header so that only understood fields remain, because the kernel reads it again at
+// the next device. It returns false if the frame must not be forwarded.
 func normal(header, frame []byte, mtu int) bool {
 	get := func(at int) int { return int(binary.NativeEndian.Uint16(header[at:])) }
 	needsSum := header[atFlags]&unix.VIRTIO_NET_HDR_F_NEEDS_CSUM != 0
@@ -86,8 +86,8 @@ func normal(header, frame []byte, mtu int) bool {
 	return true
 }
 
-// tcp finds in a frame that shall be cut where the network's header begins and
-// where the TCP header, which must be at transport, ends.
+// tcpHeaders returns, for a frame that will be split, where its network header starts and
+// where the TCP header ends. The TCP header must start at transport.
 func tcp(frame []byte, transport int, kind byte) (network, end int, ok bool) {
 	protocol, network := etherType(frame)
 	switch {
@@ -105,8 +105,8 @@ func tcp(frame []byte, transport int, kind byte) (network, end int, ok bool) {
 	return network, end, size >= least && end <= len(frame)
 }
 
-// etherType is what is in the frame, behind tags, and where that begins; 0 if it
-// has none.
+// etherType returns the protocol after VLAN tags and where its packet starts; 0 if there
+// is none.
 func etherType(frame []byte) (protocol uint16, at int) {
 	at = ethernetSize
 	for range maxTags + 1 {
@@ -122,12 +122,12 @@ func etherType(frame []byte) (protocol uint16, at int) {
 	return 0, len(frame)
 }
 
-// isIPv4TCP tells whether TCP begins at byte at of the packet.
+// isIPv4TCP reports whether a TCP header starts at offset at of the packet.
 func isIPv4TCP(packet []byte, at int) bool {
 	return len(packet) >= 20 && packet[0]>>4 == 4 && int(packet[0]&15)*4 == at && at >= 20 && packet[9] == unix.IPPROTO_TCP
 }
 
-// isIPv6TCP tells whether TCP begins at byte at of the packet.
+// isIPv6TCP reports whether a TCP header starts at offset at of the packet.
 func isIPv6TCP(packet []byte, at int) bool {
 	if len(packet) < 40 || packet[0]>>4 != 6 {
 		return false
@@ -144,7 +144,7 @@ func isIPv6TCP(packet []byte, at int) bool {
 	return next == unix.IPPROTO_TCP && end == at
 }
 
-// pieces is how many frames a frame with a normal header stands for.
+// pieces returns into how many frames a frame with a normalized header is split.
 func pieces(b []byte, header int) int {
 	if header == 0 || b[atKind] == unix.VIRTIO_NET_HDR_GSO_NONE {
 		return 1

@@ -11,46 +11,46 @@ import (
 	"patchbay/inventory/local/supervisor"
 )
 
-// Argv0 is the name under which the program runs as the relay.
+// Argv0 is the program name with which the binary runs as the switch process.
 const Argv0 = "patchbay-vswitch"
 
-// Options of a Manager.
+// Options configure a Manager.
 type Options struct {
-	// Program is the path of this program, which runs again as the relay.
+	// Program is the path of this binary, which is run as the switch process.
 	Program string
-	// UID is the user and the group of the relay, who owns nothing. 0: it stays
-	// root and keeps its rights, which only tests should want.
+	// UID is the user and group id of the switch process, which own nothing else. With 0
+	// it keeps root and its capabilities, which is for tests.
 	UID uint32
-	// SetLimits is called with each new relay process before it does anything, to
-	// put it under limits. Nil: nothing is called.
+	// SetLimits, if not nil, applies resource limits to each new switch process before it
+	// starts its work.
 	SetLimits func(pid int) error
-	// Ended is called when the last link has gone and the process has ended, to
-	// undo what SetLimits did. Nil: nothing is called.
+	// Ended, if not nil, is called when the last link is removed and the process has
+	// ended, to undo what SetLimits did.
 	Ended func()
 	Log   *slog.Logger
 }
 
-// ErrClosed says that the Manager was closed.
+// ErrClosed is returned after Close.
 var ErrClosed = errors.New("the relay was closed")
 
-// attempts is how often a change is told to a relay that dies of it, or just then.
+// attempts is how often a change is sent to switch processes that die before they reply.
 const attempts = 3
 
-// Manager runs the relay process of a slice while it has links, and holds their
-// devices, so that one that died is replaced by an equal one. Its methods may be
-// called at the same time; one that changes something waits for others.
+// Manager runs the switch process of a slice while it has links. It holds their devices,
+// and gives them to the successor of a process that died. Its methods may be called
+// concurrently; changes are serialized.
 type Manager struct {
 	o       Options
-	closing chan struct{} // closed when the Manager is
+	closing chan struct{} // closed by Close
 
-	turn    chan struct{} // whoever has put something in may touch what follows
+	turn    chan struct{} // a lock that respects contexts: the holder of its one element may use the fields below
 	links   map[string]*kept
 	now     *process // nil: none runs
 	backoff supervisor.Backoff
 	closed  bool
 }
 
-// kept is a link with its devices.
+// servedLink is a link with its devices.
 type kept struct {
 	plan  json.RawMessage
 	ports []keptPort
@@ -62,7 +62,7 @@ type keptPort struct {
 	file *os.File
 }
 
-// New makes a Manager without links; no process runs until it has one.
+// New returns a Manager without links. The first link starts a process.
 func New(o Options) *Manager {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -70,7 +70,7 @@ func New(o Options) *Manager {
 	return &Manager{o: o, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept), backoff: backoff}
 }
 
-// enter waits for the Manager's turn; each that is entered is left.
+// lock locks the Manager. The caller must call unlock.
 func (k *Manager) enter(ctx context.Context) error {
 	select {
 	case k.turn <- struct{}{}:
@@ -86,11 +86,10 @@ func (k *Manager) enter(ctx context.Context) error {
 
 func (k *Manager) leave() { <-k.turn }
 
-// SetLink makes a link, or makes the one of its ID what it shall be. Ports that stay,
-// by ID, keep their devices and counters while these are there; while all do,
-// frames on their way arrive, too, unless their path changes. After an error
-// the link is as before, or not there as before. ctx bounds the waiting for
-// others' turns.
+// SetLink adds a link, or changes the one with its ID. Ports with the same ID keep their
+// devices and counters. If all ports stay, frames in flight arrive, too, unless their
+// path changes. After an error the previous state remains. ctx limits the wait for other
+// changes.
 func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	p, err := l.plan()
 	if err != nil {
@@ -122,8 +121,8 @@ func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	return nil
 }
 
-// take makes a link as planned with those devices of old that are still there,
-// and new ones.
+// openPorts returns the link of a plan, with devices of old that still exist and new
+// devices for the other ports.
 func take(ports []Port, p plan, old *kept) (next *kept, err error) {
 	had := make(map[string]*os.File)
 	if old != nil {
@@ -161,7 +160,8 @@ func take(ports []Port, p plan, old *kept) (next *kept, err error) {
 	return next, err
 }
 
-// ready opens the port's device unless it is open and there.
+// openDevice opens the port's device unless it is open and exists. headers reports
+// whether its frames have headers.
 func (p *keptPort) ready() (headers bool, err error) {
 	if p.file != nil {
 		if _, headers, err = tapOf(p.file); err == nil {
@@ -179,7 +179,7 @@ func (p *keptPort) ready() (headers bool, err error) {
 	return headers, nil
 }
 
-// closeBut closes the devices that other does not have, too.
+// closeDevicesExcept closes the devices that other does not use.
 func (l *kept) closeBut(other *kept) {
 	stays := make(map[*os.File]bool)
 	if other != nil {
@@ -194,8 +194,8 @@ func (l *kept) closeBut(other *kept) {
 	}
 }
 
-// RemoveLink ends a link and closes its devices. It is no error when there is none.
-// With the last link the process ends.
+// RemoveLink removes a link and closes its devices. An unknown link is no error. With the
+// last link the process ends.
 func (k *Manager) RemoveLink(ctx context.Context, id string) error {
 	if err := k.enter(ctx); err != nil {
 		return err
@@ -212,13 +212,13 @@ func (k *Manager) RemoveLink(ctx context.Context, id string) error {
 		return nil
 	}
 	if _, err := k.now.ask(order{Kind: orderRemove, Link: id}); err != nil {
-		k.now.end() // its successor does not know the link
+		k.now.end() // its successor does not get the link
 	}
 	delete(k.now.has, id)
 	return nil
 }
 
-// Counters are what went through, by link and port.
+// Counters returns the counters by link and port.
 func (k *Manager) Counters(ctx context.Context) (map[string]map[string]Counters, error) {
 	if err := k.enter(ctx); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (k *Manager) Counters(ctx context.Context) (map[string]map[string]Counters,
 	return all, nil
 }
 
-// Close ends the relay and all links, and closes their devices.
+// Close ends the switch process, removes all links and closes their devices.
 func (k *Manager) Close() error {
 	k.turn <- struct{}{}
 	defer k.leave()

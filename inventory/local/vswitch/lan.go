@@ -1,22 +1,21 @@
 package vswitch
 
-// lan is a link at work: the switch between its ports. It is pure: time and
-// chance come with the calls, and frames leave through send. One goroutine uses
-// it.
+// lan is the switch of one link. It is pure: time and randomness are parameters, and
+// frames leave through send. One goroutine uses it.
 type lan struct {
 	ports    []*port
-	ways     [][]*path // by source and destination; nil: at once
+	ways     [][]*path // by source and destination; nil: no path, send at once
 	paths    []*path
 	table    *table
 	schedule *schedule
 	header   int // bytes before each frame
 	draw     func() float64
-	send     func(*port, []byte) bool // false: it did not go into the device
+	send     func(*port, []byte) bool // reports false if the device did not accept the frame
 	round    uint64
-	touched  []*path // scratch
+	touched  []*path // scratch space
 }
 
-// port is a Port at work.
+// port is a Port of a running link.
 type port struct {
 	id     string
 	number uint16
@@ -25,8 +24,8 @@ type port struct {
 	device *device
 }
 
-// came passes on a frame, with its header, that came from a port. It changes the
-// frame, and does not need it any more when it returns.
+// receive forwards a frame, with its header, that a port received. It changes the buffer,
+// which is free again when it returns.
 func (l *lan) came(now int64, from *port, b []byte) {
 	to, source, ok := l.judge(from, b)
 	if !ok {
@@ -47,7 +46,8 @@ func (l *lan) came(now int64, from *port, b []byte) {
 	l.flood(now, from, b)
 }
 
-// judge finds the addresses of a frame that may be passed on.
+// inspect returns the addresses of a frame, and reports whether the frame may be
+// forwarded.
 func (l *lan) judge(from *port, b []byte) (to, source mac, ok bool) {
 	if len(b) < l.header {
 		return to, source, false
@@ -64,7 +64,7 @@ func (l *lan) judge(from *port, b []byte) (to, source mac, ok bool) {
 	return addresses(frame)
 }
 
-// toOne sends a frame on its way to one port.
+// sendTo sends a frame to one port, over the pair's path.
 func (l *lan) toOne(now int64, from, to *port, b []byte) {
 	p := l.ways[from.number][to.number]
 	if p == nil {
@@ -85,8 +85,8 @@ func (l *lan) toOne(now int64, from, to *port, b []byte) {
 	l.schedule.settle(p)
 }
 
-// flood sends a frame on its way to all other ports: once on each path, however
-// many it leads to.
+// flood sends a frame to all other ports, once on each path, regardless of how many ports
+// the path leads to.
 func (l *lan) flood(now int64, from *port, b []byte) {
 	l.round++
 	l.touched = l.touched[:0]
@@ -131,7 +131,7 @@ func (l *lan) eachOn(p *path, from uint16, f func(*port)) {
 	}
 }
 
-// spread sends a frame to all ports to which p leads; each may lose it.
+// floodPath sends a frame to all ports to which p leads. Loss is drawn for each port.
 func (l *lan) spread(p *path, from uint16, b []byte) {
 	l.eachOn(p, from, func(to *port) {
 		if !l.lost(p, to) {
@@ -140,7 +140,7 @@ func (l *lan) spread(p *path, from uint16, b []byte) {
 	})
 }
 
-// lost draws whether a frame to a port is lost on p.
+// isLost draws whether p loses a frame to a port.
 func (l *lan) lost(p *path, to *port) bool {
 	if p.loss == 0 || l.draw() >= p.loss {
 		return false
@@ -149,7 +149,7 @@ func (l *lan) lost(p *path, to *port) bool {
 	return true
 }
 
-// arrive sends out the first frame of a path.
+// sendFirst transmits the first frame of a path.
 func (l *lan) arrive(p *path) {
 	e := p.wait.peek()
 	if e.to == everyone {
@@ -161,7 +161,7 @@ func (l *lan) arrive(p *path) {
 	l.schedule.settle(p)
 }
 
-// out puts a frame into a port's device.
+// transmit writes a frame to a port's device.
 func (l *lan) out(to *port, b []byte) {
 	if !l.send(to, b) {
 		to.counts.Bad++
@@ -171,7 +171,7 @@ func (l *lan) out(to *port, b []byte) {
 	to.counts.OutBytes += uint64(len(b) - l.header)
 }
 
-// end drops all frames that wait.
+// dropAll drops all waiting frames.
 func (l *lan) end() {
 	for _, p := range l.paths {
 		l.schedule.leave(p)

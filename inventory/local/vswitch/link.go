@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Link is what the relay makes of a set of ports: a switch between them.
+// Link is a switch between ports.
 type Link struct {
-	// ID names the link among those of its Manager.
+	// ID identifies the link within its Manager.
 	ID    string
 	Ports []Port
 	Paths []Path
@@ -19,49 +19,47 @@ type Link struct {
 
 // Port is an end of a link.
 type Port struct {
-	// ID names the port within its link.
+	// ID identifies the port within its link.
 	ID string
-	// Open opens the port's TAP, as OpenTAP does. It is called when the port
-	// is new, and again when its device has gone in the meantime. The file is
-	// the Manager's.
+	// Open opens the port's TAP with OpenTAP. It is called for a new port, and again if
+	// the device was deleted. The Manager owns the file.
 	Open func() (*os.File, error)
-	// MTU is the most bytes behind the Ethernet header of a frame; longer
-	// ones from this port are dropped.
+	// MTU is the most bytes after the Ethernet header; longer frames from this port are
+	// dropped.
 	MTU int
 }
 
-// Path is what frames from some ports to some others meet: one queue, whose
-// frames keep their order and share its rate. A path that lists both ends of a
-// pair goes before one that lists one, which goes before one that lists none;
-// among equals the first. A pair on no path is passed on at once.
+// Path holds the properties of frames from some ports to others. It is one queue: its
+// frames keep their order and share its rate. A path that lists both ends of a pair
+// precedes one that lists one end, which precedes one that lists none; among equals the
+// first wins. Frames of a pair without a path are forwarded at once.
 type Path struct {
-	// From and To are IDs of ports; empty: all others.
+	// From and To are IDs of ports; empty means all others.
 	From, To []string
-	// Delay is how long a frame is on its way, beside the time that Rate takes.
+	// Delay is the propagation delay, in addition to the time that Rate takes.
 	Delay time.Duration
-	// Loss is the chance of a frame to be lost, 0 to 1.
+	// Loss is the probability that a frame is lost, 0 to 1.
 	Loss float64
-	// Rate is in bit/s, of whole Ethernet frames without their checksum; 0: none.
+	// Rate is in bit/s of whole Ethernet frames without checksum; 0 means no limit.
 	Rate int64
 }
 
-// Counters are of one port, since the relay process was started or the port was
-// put. Segments that came as one count each.
+// Counters are the counters of one port since the switch process started or the port was
+// added. A large segment counts as one packet.
 type Counters struct {
-	// Frames that came from the port's device, and that went into it.
+	// Frames received from the port's device, and written to it.
 	InPackets, InBytes   uint64
 	OutPackets, OutBytes uint64
-	// Lost were to go to the port and were taken by the loss of their path.
+	// Lost counts frames to the port that its path lost.
 	Lost uint64
-	// Full were to go to the port and found no room in the queue of their path.
+	// Full counts frames to the port for which its path's queue had no room.
 	Full uint64
-	// Bad came from the port and are no frames that may be passed on, or did not
-	// go into its device.
+	// Bad counts frames from the port that may not be forwarded, and frames that its
+	// device did not accept.
 	Bad uint64
 }
 
-// What a link may have. Memory for waiting frames is bounded by maxPathBytes
-// and maxBytes.
+// Limits of a link. Memory for waiting frames is limited by maxPathBytes and maxBytes.
 const (
 	maxPorts = 1024
 	maxPaths = 8192
@@ -74,7 +72,7 @@ const (
 	maxMTU   = 65535
 )
 
-// plan is the link without its devices.
+// plan returns the link without its devices.
 func (l *Link) plan() (plan, error) {
 	p := plan{Paths: l.Paths}
 	for _, n := range l.Ports {
@@ -89,7 +87,7 @@ func (l *Link) plan() (plan, error) {
 	return p, p.check()
 }
 
-// check is what is wrong with a plan.
+// check returns an error if a plan is invalid.
 func (p *plan) check() error {
 	switch {
 	case len(p.Ports) > maxPorts:
@@ -128,7 +126,7 @@ func (p *plan) check() error {
 	return nil
 }
 
-// check is what is wrong with a path between known ports.
+// check returns an error if a path is invalid. known holds the ids of the link's ports.
 func (p *Path) check(known map[string]bool) error {
 	for _, id := range slices.Concat(p.From, p.To) {
 		if !known[id] {

@@ -10,28 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loop carries the frames of some links: it waits for all their devices and for
-// the time at once, in an epoll of its own. Through the Go runtime's, two ports
-// that flood would hold up all timers by up to 10 ms, and each port would cost a
-// goroutine.
+// loop forwards the frames of some links. It waits for all their devices and for the next
+// due time in an epoll of its own: in the Go runtime's poller, two flooding ports delayed
+// all timers by up to 10 ms, and each port would need a goroutine.
 type loop struct {
 	epoll, timer, bell int
 	start              time.Time
 
 	mu   sync.Mutex
-	jobs []func() // to be done by the loop
+	jobs []func() // functions for the loop to run
 
-	// What only the loop touches.
+	// Used only by the loop's goroutine.
 	schedule schedule
 	stock    stock
 	devices  map[int32]*device
 	resting  []*device
 	buffer   []byte
-	armed    int64 // when the timer rings; 0: it does not
+	armed    int64 // when the timer fires; 0: it is off
 	writes   int   // so far
 }
 
-// idle is after what time without frames memory is given back.
+// idle is the time without frames after which memory is released.
 const idle = 2 * time.Second
 
 func newLoop(r *room) (l *loop, err error) {
@@ -51,8 +50,8 @@ func newLoop(r *room) (l *loop, err error) {
 	if l.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, fmt.Errorf("cannot make an eventfd: %w", err)
 	}
-	// By edges: each setting of the timer, each ring of the bell is one event,
-	// and nothing needs to be read.
+	// Edge-triggered: each timer setting and each write to bell is one event, and nothing
+	// needs to be read.
 	for _, fd := range []int{l.timer, l.bell} {
 		event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
 		if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
@@ -70,21 +69,21 @@ func (l *loop) close() {
 	}
 }
 
-// now is the time since the loop was made.
+// now returns the time since the loop was created.
 func (l *loop) now() int64 { return int64(time.Since(l.start)) }
 
-// newLAN makes a link without ports.
+// newLAN returns a switch without ports.
 func (l *loop) newLAN() *lan {
 	return &lan{table: newTable(), schedule: &l.schedule, draw: rand.Float64, send: l.write}
 }
 
-// do has f done by the loop, and waits for it.
+// run runs f in the loop's goroutine and waits for it.
 func (l *loop) do(f func()) {
 	done := make(chan struct{})
 	l.mu.Lock()
 	l.jobs = append(l.jobs, func() { f(); close(done) })
 	l.mu.Unlock()
-	// Full it cannot be, and anything else would be noticed below.
+	// The counter of bell cannot overflow, and any other error stops the wait below.
 	_, _ = unix.Write(l.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	<-done
 }
@@ -99,7 +98,7 @@ func (l *loop) work() {
 	}
 }
 
-// run carries frames, for good.
+// serve forwards frames. It returns only on an error.
 func (l *loop) run() error {
 	events := make([]unix.EpollEvent, 128)
 	for {
@@ -119,7 +118,7 @@ func (l *loop) run() error {
 			case l.timer:
 				l.armed = 0
 			case l.bell:
-				l.work() // may close devices that have events, too
+				l.work() // may close devices that also have events
 			default:
 				if d := l.devices[e.Fd]; d != nil && d.watched {
 					l.read(d, e.Events)
@@ -133,7 +132,7 @@ func (l *loop) run() error {
 	}
 }
 
-// arrive sends out frames that are due, twice as many as may come in a turn.
+// sendDue transmits frames that are due, at most twice as many as a turn receives.
 func (l *loop) arrive() {
 	bytes, before := 0, l.writes
 	for n := 0; n < 2*turnReads && bytes < 2*turnBytes && l.writes-before < 2*turnWrites; n++ {
@@ -147,8 +146,8 @@ func (l *loop) arrive() {
 	}
 }
 
-// arm sets the timer to the next frame, and says how many milliseconds to wait
-// for all else; -1 is for ever.
+// arm sets the timer to the next due frame, and returns how many milliseconds to wait for
+// other events; -1 means no limit.
 func (l *loop) arm() int {
 	wait := -1
 	due, ok := l.schedule.due()
@@ -160,13 +159,13 @@ func (l *loop) arm() int {
 		}
 		when := unix.ItimerSpec{Value: unix.NsecToTimespec(left)}
 		if unix.TimerfdSettime(l.timer, 0, &when, nil) != nil {
-			return 1 // late, but not never
+			return 1 // late is better than never
 		}
 		l.armed = due
 	case !ok && l.stock.kept > 0:
 		wait = int(idle / time.Millisecond)
 	}
-	if len(l.resting) > 0 { // sooner than it is idle
+	if len(l.resting) > 0 { // a pause ends before the loop is idle
 		wait = int(firstRest / int64(time.Millisecond))
 	}
 	return wait

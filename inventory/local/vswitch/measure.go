@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Measure finds out how many full frames of 1500 bytes a second the relay carries over
-// one link of this host, by sending more than that for a time. It makes two TAPs in the
-// network namespace of the calling thread, which must be root's and one of its own.
-// What carries the frames goes on until the process ends.
+// Measure returns how many full frames of 1500 bytes per second the vswitch forwards over
+// one link of this host. It sends more than that for the window. It creates two TAPs in
+// the network namespace of the calling thread, which must be a temporary one, and needs
+// root. The forwarding goroutine runs until the process ends.
 func Measure(window time.Duration) (perSecond float64, err error) {
 	l, err := newLoop(newRoom(maxBytes))
 	if err != nil {
@@ -70,8 +70,8 @@ func switchOn(name string) error {
 	return nil
 }
 
-// sender sends full frames to all out of an interface, some with each call. What finds
-// no room in its queue is lost.
+// sender returns a function that broadcasts some full frames from an interface. Frames
+// without room in the queue are lost.
 func sender(name string) (send, stop func(), err error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -86,11 +86,11 @@ func sender(name string) (send, stop func(), err error) {
 		return nil, nil, fmt.Errorf("cannot send from %s: %w", name, err)
 	}
 	frame := make([]byte, 1514)
-	copy(frame, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}) // of no protocol
+	copy(frame, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}) // an unused protocol
 	to := &unix.SockaddrLinklayer{Ifindex: int(request.Uint32())}
 	send = func() {
 		for range 64 {
-			_ = unix.Sendto(fd, frame, 0, to) // a full queue is what is wanted
+			_ = unix.Sendto(fd, frame, 0, to) // a full queue is intended
 		}
 	}
 	return send, func() { unix.Close(fd) }, nil

@@ -2,37 +2,37 @@ package vswitch
 
 import "time"
 
-// A queue before a rate holds what the rate lets through in so much time, and in
-// any case so many bytes: about ten long frames, so that TCP can work at low rates.
+// The queue before a rate holds what the rate forwards in queueTime, and at least
+// queueBytes: about ten long frames, so that TCP works at low rates.
 const (
 	patience     = int64(50 * time.Millisecond)
 	leastPatient = 16 << 10
 )
 
-// path is a Path at work. Times are in ns, on a clock that never goes back.
+// path is a Path of a running link. Times are in ns on a monotonic clock.
 type path struct {
 	lan   *lan
 	delay int64
 	loss  float64
 	rate  int64
-	key   string // tells whether a path is the same as before
+	key   string // equal keys mean that a path is unchanged
 
-	busy int64 // until when the rate is used up by what has come
-	rest int64 // what did not fill a nanosecond, in bits/10⁹
-	last int64 // when the frame that came last is due
+	busy int64 // when the rate has sent all queued frames
+	rest int64 // the part of a nanosecond left over, in bits/10⁹
+	last int64 // when the last frame is due
 	wait queue
-	at   int // its place in the schedule; -1: it waits for nothing
+	at   int // index in the schedule; -1: it is not in it
 
-	// For one frame that goes to many, see lan.flood.
+	// For a frame that goes to many ports, see lan.flood.
 	round     uint64
 	receivers int
 	one       uint16
 }
 
-// straight tells whether frames need not wait.
+// isImmediate reports whether frames need not wait.
 func (p *path) straight() bool { return p.delay == 0 && p.rate == 0 && p.wait.first == nil }
 
-// enter takes a frame of so many bytes on the line; without room it is false.
+// enqueue queues a frame with its size on the line, and reports whether there was room.
 func (p *path) enter(now int64, e entry, bytes int) bool {
 	sent := now
 	busy, rest := p.busy, p.rest

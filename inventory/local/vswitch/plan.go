@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// plan is a Link as the relay process hears of it.
+// plan is a Link as the switch process receives it.
 type plan struct {
 	ID    string
 	Ports []plannedPort
 	Paths []Path
-	// Headers tells that frames come with a header; of all ports or of none.
+	// Headers means that frames come with a header; that holds for all ports or for none.
 	Headers bool
 }
 
@@ -20,9 +20,9 @@ type plannedPort struct {
 	MTU int
 }
 
-// become makes the link what the plan, which was checked, says. Ports that stay keep their counts.
-// While none goes, what was learnt is known on, and frames on their way arrive
-// if their path stays as it is.
+// configure changes the link to a checked plan. Ports that stay keep their counters. If
+// none is removed, learned addresses stay, and so do frames in flight whose path is
+// unchanged.
 func (l *lan) become(p plan, s *stock) {
 	old := make(map[string]*port)
 	for _, o := range l.ports {
@@ -83,13 +83,13 @@ func headerOf(p plan) int {
 	return 0
 }
 
-// take takes over the queue of a path that was the same.
+// takeQueue takes over the queue of an unchanged path.
 func (p *path) take(o *path) {
 	p.busy, p.rest, p.last = o.busy, o.rest, o.last
 	p.wait, o.wait = o.wait, queue{stock: o.wait.stock}
 }
 
-// lay makes paths, and says for each pair of ports which is theirs.
+// makePaths creates the paths, and returns the path of each pair of ports.
 func (l *lan) lay(planned []Path, numbers map[string]int, s *stock) (paths []*path, ways [][]*path) {
 	ways = make([][]*path, len(numbers))
 	if len(planned) == 0 {

@@ -13,17 +13,17 @@ import (
 	"patchbay/inventory/local/supervisor"
 )
 
-// backoff are the pauses before a relay that died is replaced.
+// backoff is the pause before a switch process that died is replaced.
 var backoff = supervisor.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
 
-// process is one relay process.
+// process is one switch process.
 type process struct {
 	*supervisor.Process
-	has map[string]map[*os.File]bool // devices that it was given, by link
+	has map[string]map[*os.File]bool // devices that it has received, by link
 
-	asking sync.Mutex // guards what follows; held until an order is answered
+	asking sync.Mutex // guards the fields below; held until an order has its reply
 	conn   *fdsocket.Conn
-	begun  bool // it was told to begin
+	begun  bool // orderBegin was sent
 }
 
 // end kills the process and waits for its end.
@@ -32,13 +32,13 @@ func (p *process) end() {
 	<-p.Exited()
 }
 
-// refusedError is what a relay says against an order. It goes on.
+// refusedError is an order's refusal by a switch process, which continues to run.
 type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return "the relay: " + e.reason }
 
-// ask gives an order and waits for the answer. A relay that gives none hangs, which
-// the heartbeat notices: then it is killed, and the waiting ends with an error.
+// sendOrder sends an order and waits for the reply. If the process hangs, the heartbeat
+// kills it, and sendOrder returns an error.
 func (p *process) ask(o order, files ...*os.File) (answer, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -46,17 +46,17 @@ func (p *process) ask(o order, files ...*os.File) (answer, error) {
 	return p.exchange(o, files...)
 }
 
-// ping waits until the relay has answered a ping, or has ended. Before its first
-// order, which is another, it does nothing.
+// ping waits until the process has replied to a ping or has ended. It does nothing before
+// orderBegin.
 func (p *process) ping() {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	if p.begun {
-		_, _ = p.exchange(order{Kind: orderPing}) // its end is noticed elsewhere
+		_, _ = p.exchange(order{Kind: orderPing}) // watch notices its end
 	}
 }
 
-// exchange is ask for who holds the lock.
+// sendOrderLocked is sendOrder for a caller that holds the lock.
 func (p *process) exchange(o order, files ...*os.File) (answer, error) {
 	var a answer
 	if err := p.conn.Send(o, files...); err != nil {
@@ -71,8 +71,7 @@ func (p *process) exchange(o order, files ...*os.File) (answer, error) {
 	return a, nil
 }
 
-// put gives the order to make a link, and before it those of its devices that
-// the process does not have.
+// setLink sends a link, after those of its devices that the process does not have.
 func (p *process) put(id string, l *kept) error {
 	missing := slices.DeleteFunc(slices.Clone(l.ports), func(port keptPort) bool { return p.has[id][port.file] })
 	for some := range slices.Chunk(missing, fdsocket.MaxFiles) {
@@ -95,8 +94,8 @@ func (p *process) put(id string, l *kept) error {
 	return nil
 }
 
-// tell has a relay make a link that is among the Manager's: one that runs is told
-// of it, and one that is started is told of all. The turn is the caller's.
+// sendLink sends one of the Manager's links to the switch process, or starts a process,
+// which gets all links. The caller holds the lock.
 func (k *Manager) tell(id string) error {
 	var err error
 	for range attempts {
@@ -117,7 +116,7 @@ func (k *Manager) tell(id string) error {
 	return err
 }
 
-// start starts a relay with all links. The turn is the caller's.
+// start starts a switch process with all links. The caller holds the lock.
 func (k *Manager) start() error {
 	p, err := k.spawn()
 	if err != nil {
@@ -132,7 +131,7 @@ func (k *Manager) start() error {
 	return nil
 }
 
-// spawn starts a process that knows nothing.
+// spawn starts a process without links.
 func (k *Manager) spawn() (*process, error) {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
@@ -141,7 +140,7 @@ func (k *Manager) spawn() (*process, error) {
 	child, err := supervisor.Start(supervisor.Command{
 		Path: k.o.Program, Args: []string{Argv0}, Env: []string{}, Files: []*os.File{theirs},
 		Log: func(line []byte) { k.o.Log.Error("relay: " + string(line)) }, LinesPerSecond: maxLines,
-		// What the terminal of "up" sends is not for it.
+		// Signals from the terminal of "up" must not reach it.
 		Attr: syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -149,7 +148,7 @@ func (k *Manager) spawn() (*process, error) {
 	}
 	go func() {
 		<-child.Exited()
-		ours.Close() // ends an ask that waits
+		ours.Close() // ends a sendOrder that waits
 	}()
 	p := &process{Process: child, conn: ours, has: make(map[string]map[*os.File]bool)}
 	go supervisor.DefaultHeartbeat.Watch(child.Exited(), p.ping, func(hangs bool) {
@@ -161,7 +160,7 @@ func (k *Manager) spawn() (*process, error) {
 	return p, nil
 }
 
-// fill tells a new process all that the Manager knows.
+// sendAll sends all links to a new process.
 func (k *Manager) fill(p *process) error {
 	if k.o.SetLimits != nil {
 		if err := k.o.SetLimits(p.PID()); err != nil {
@@ -180,8 +179,8 @@ func (k *Manager) fill(p *process) error {
 	return nil
 }
 
-// reopen opens devices again that have gone. One that cannot be opened is a dead
-// end, but the others' traffic goes on.
+// reopen opens deleted devices again. A device that cannot be opened loses its port's
+// traffic, but other ports work.
 func (k *Manager) reopen(id string, l *kept) {
 	for i := range l.ports {
 		p := &l.ports[i]
@@ -220,8 +219,7 @@ func (k *Manager) watch(p *process) {
 	}
 }
 
-// stop ends the process if it runs, for there are no links. The turn is the
-// caller's.
+// stop ends the process, since there are no links. The caller holds the lock.
 func (k *Manager) stop() {
 	if p := k.now; p != nil {
 		k.now = nil
@@ -232,5 +230,5 @@ func (k *Manager) stop() {
 	}
 }
 
-// maxLines is how many lines a second of the relay's are logged.
+// maxLines is how many lines per second of the process's output are logged.
 const maxLines = 20

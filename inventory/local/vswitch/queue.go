@@ -2,28 +2,26 @@ package vswitch
 
 import "encoding/binary"
 
-// queue holds the frames of a path, first in, first out, in chunks.
+// queue is the FIFO queue of a path's frames, in chunks.
 type queue struct {
 	stock       *stock
 	first, last *chunk
-	bytes       int // of all chunks
+	bytes       int // size of all chunks
 }
 
-// entry is a frame that waits.
+// entry is a waiting frame.
 type entry struct {
 	due      int64
 	from, to uint16
 	frame    []byte
 }
 
-// everyone is the port to which an entry goes that goes to all ports that its
-// path leads to.
+// everyone is the port number of a frame for all ports of its path.
 const everyone = 1<<16 - 1
 
 const entrySize = 8 + 2 + 2 + 4
 
-// push puts an entry at the end; it copies the frame. It is false if there is
-// no room.
+// push appends an entry and copies its frame. It reports whether there was room.
 func (q *queue) push(e entry) bool {
 	size := entrySize + len(e.frame)
 	if q.last == nil || len(q.last.memory)-q.last.end < size {
@@ -41,7 +39,7 @@ func (q *queue) push(e entry) bool {
 	return true
 }
 
-// grow adds a chunk for at least size bytes, a larger one the more there is.
+// grow adds a chunk for at least size bytes. Chunks get larger as the queue grows.
 func (q *queue) grow(size int) bool {
 	class := 0
 	for class+1 < classes && (classSize(class) < size || classSize(class) <= q.bytes) {
@@ -64,7 +62,7 @@ func (q *queue) grow(size int) bool {
 	return true
 }
 
-// due is when the first entry is to go.
+// due returns when the first entry is due, and false if the queue is empty.
 func (q *queue) due() (at int64, ok bool) {
 	if q.first == nil {
 		return 0, false
@@ -72,7 +70,7 @@ func (q *queue) due() (at int64, ok bool) {
 	return int64(binary.NativeEndian.Uint64(q.first.memory[q.first.begin:])), true
 }
 
-// peek is the first entry of a queue that has one. The frame is good until drop.
+// peek returns the first entry of a nonempty queue. Its frame is valid until drop.
 func (q *queue) peek() entry {
 	b := q.first.memory[q.first.begin:]
 	size := binary.NativeEndian.Uint32(b[12:])
@@ -84,7 +82,7 @@ func (q *queue) peek() entry {
 	}
 }
 
-// drop takes the first entry out.
+// drop removes the first entry.
 func (q *queue) drop() {
 	c := q.first
 	c.begin += entrySize + int(binary.NativeEndian.Uint32(c.memory[c.begin+12:]))
@@ -100,7 +98,7 @@ func (q *queue) drop() {
 	q.stock.give(c)
 }
 
-// empty takes all entries out.
+// empty removes all entries.
 func (q *queue) empty() {
 	for c := q.first; c != nil; {
 		next := c.next

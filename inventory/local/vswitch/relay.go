@@ -15,13 +15,13 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// maxLoops is how many processors a relay uses for frames. A link is the work of
-// one.
+// maxLoops is the most loops, and so processors, of a process. Each link belongs to one
+// loop.
 const maxLoops = 4
 
-// Main is the relay process. It does not return.
+// Main is the main function of the switch process. It does not return.
 func Main() {
-	// What it writes to its standard error may have no reader any more.
+	// The reader of the standard error may be gone.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	if err := run(os.NewFile(3, "control"), sandbox.VSwitch); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -30,22 +30,22 @@ func Main() {
 	os.Exit(0)
 }
 
-// relay is the state of the relay process. Only the goroutine that hears orders
-// touches it.
+// switchProcess is the state of the switch process. Only the goroutine that receives
+// orders uses it.
 type relay struct {
 	loops  []*loop
 	links  map[string]*working
 	staged map[string]map[string]int // descriptors by link and port
 }
 
-// working is a link, and the loop whose it is.
+// servedLAN is a link and its loop.
 type working struct {
 	loop *loop
 	lan  *lan
 	plan plan
 }
 
-// run obeys the Manager until it ends.
+// run executes the Manager's orders until the Manager ends.
 func run(control *os.File, giveUp func(uid, gid int) error) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
@@ -76,13 +76,13 @@ func run(control *os.File, giveUp func(uid, gid int) error) error {
 	}
 }
 
-// begin gives up all rights and starts to carry.
+// begin drops all rights and starts the loops.
 func (r *relay) begin(o order, giveUp func(uid, gid int) error) error {
 	if o.Kind != orderBegin {
 		return errors.New("the first order is not the one to begin")
 	}
 	room := newRoom(maxBytes)
-	// A loop that comes back from waiting must find a processor.
+	// A loop that returns from a system call must find a free processor.
 	n := min(runtime.NumCPU(), maxLoops)
 	runtime.GOMAXPROCS(n + 2)
 	for range n {
@@ -106,7 +106,7 @@ func (r *relay) begin(o order, giveUp func(uid, gid int) error) error {
 	return nil
 }
 
-// obey carries out an order.
+// execute carries out an order.
 func (r *relay) obey(o order, files []*os.File) error {
 	defer func() {
 		for _, f := range files {
@@ -144,8 +144,8 @@ func (r *relay) obey(o order, files []*os.File) error {
 	return fmt.Errorf("an order %q is not known", o.Kind)
 }
 
-// stage keeps devices for a link. The descriptors are doubled: those that came
-// are in the runtime's epoll.
+// stage stores devices for a link. It duplicates the descriptors, since the received ones
+// are in the Go runtime's epoll.
 func (r *relay) stage(o order, files []*os.File) error {
 	if len(files) != len(o.Ports) {
 		return fmt.Errorf("%d devices came for %d ports", len(files), len(o.Ports))
@@ -185,8 +185,7 @@ func (r *relay) unstage(link string) {
 	delete(r.staged, link)
 }
 
-// put makes a link what the plan says, with the devices that it has and those
-// that were staged.
+// setLink configures a link by a plan, with its present devices and the staged ones.
 func (r *relay) put(id string, p plan) (err error) {
 	w := r.links[id]
 	fresh := w == nil
@@ -217,7 +216,7 @@ func (r *relay) put(id string, p plan) (err error) {
 	return err
 }
 
-// free is the loop that has least to do.
+// leastLoaded returns the loop with the fewest ports.
 func (r *relay) free() *loop {
 	ports := make(map[*loop]int)
 	for _, w := range r.links {
@@ -232,8 +231,7 @@ func (r *relay) free() *loop {
 	return best
 }
 
-// put makes lan what the plan says. Devices that it takes from staged are the
-// loop's then, and not there any more.
+// setLink configures lan by a plan. It takes the devices that it needs out of staged.
 func (l *loop) put(lan *lan, p plan, staged map[string]int) {
 	before := lan.ports
 	lan.become(p, &l.stock)
@@ -259,7 +257,7 @@ func (l *loop) put(lan *lan, p plan, staged map[string]int) {
 	}
 }
 
-// remove ends a link.
+// remove removes a link.
 func (r *relay) remove(id string) {
 	w := r.links[id]
 	if w == nil {
@@ -274,7 +272,7 @@ func (r *relay) remove(id string) {
 	})
 }
 
-// count tells what went through the ports of a link.
+// count returns the counters of a link's ports.
 func (r *relay) count(id string) []Counters {
 	w := r.links[id]
 	of := make(map[string]Counters)

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of the memory for waiting frames, in bytes: of one path, and of the
-// process. A frame that does not fit is dropped.
+// Limits of memory for waiting frames, in bytes: of one path, and of the process. Frames
+// beyond are dropped.
 const (
 	maxPathBytes = 64 << 20
 	maxBytes     = 256 << 20
 )
 
-// maxStock is how much memory a loop keeps for the next frames.
+// maxPool is how much unused memory a loop keeps.
 const maxStock = 4 << 20
 
-// room is the memory that the process has left for frames.
+// memoryBudget is the memory that the process may still use for frames.
 type room struct{ left atomic.Int64 }
 
 func newRoom(bytes int64) *room {
@@ -25,7 +25,7 @@ func newRoom(bytes int64) *room {
 	return r
 }
 
-// take takes bytes if there are so many.
+// reserve takes bytes from the budget, and reports whether there were enough.
 func (r *room) take(bytes int) bool {
 	if r.left.Add(-int64(bytes)) >= 0 {
 		return true
@@ -34,29 +34,29 @@ func (r *room) take(bytes int) bool {
 	return false
 }
 
-// chunk is a piece of memory for frames, filled from the start. It is not the
-// garbage collector's: what is given back is the kernel's at once.
+// chunk is a piece of memory for frames, filled from the start. It is mapped outside the
+// Go heap, so that released memory returns to the kernel at once.
 type chunk struct {
 	memory     []byte
 	class      int
-	begin, end int // of what is in it
+	begin, end int // bounds of its content
 	next       *chunk
 }
 
-// classes are the sizes of chunks: a path that holds little holds little memory.
+// classes is the number of chunk sizes. Several sizes keep the memory of short queues
+// small.
 const classes = 3
 
 func classSize(class int) int { return 4 << 10 << (3 * class) }
 
-// stock is the room of one loop: chunks that were given back lie here until they
-// are used again.
+// chunkPool keeps unused chunks of one loop for reuse.
 type stock struct {
 	room *room
 	free [classes]*chunk
 	kept int // bytes in free
 }
 
-// take is a chunk, or nil if there is no room.
+// get returns a chunk, or nil if the budget is used up.
 func (s *stock) take(class int) *chunk {
 	if c := s.free[class]; c != nil {
 		s.free[class], c.next = c.next, nil
@@ -78,7 +78,7 @@ func (s *stock) take(class int) *chunk {
 	return &chunk{memory: memory, class: class}
 }
 
-// give takes a chunk back.
+// put returns a chunk to the pool.
 func (s *stock) give(c *chunk) {
 	c.begin, c.end = 0, 0
 	if s.kept+len(c.memory) > maxStock {
@@ -89,7 +89,7 @@ func (s *stock) give(c *chunk) {
 	c.next, s.free[c.class] = s.free[c.class], c
 }
 
-// trim gives all that is kept back to the kernel.
+// trim releases all unused chunks to the kernel.
 func (s *stock) trim() {
 	for class, c := range s.free {
 		for c != nil {
@@ -104,7 +104,7 @@ func (s *stock) trim() {
 
 func (s *stock) release(c *chunk) {
 	s.room.left.Add(int64(len(c.memory)))
-	// It was mapped in this length, so nothing can be wrong with it.
+	// The mapping has this length, so Munmap cannot fail.
 	_ = unix.Munmap(c.memory)
 	c.memory = nil
 }

@@ -2,11 +2,11 @@ package vswitch
 
 import "container/heap"
 
-// schedule has the paths on which frames wait, as a heap: first the one whose
-// first frame is due first.
+// schedule holds the paths with waiting frames, in a heap by the due time of their first
+// frame.
 type schedule struct{ paths pathHeap }
 
-// due is when the next frame is to go.
+// due returns when the next frame is due, and false if none waits.
 func (s *schedule) due() (at int64, ok bool) {
 	if len(s.paths) == 0 {
 		return 0, false
@@ -14,7 +14,7 @@ func (s *schedule) due() (at int64, ok bool) {
 	return s.paths[0].wait.due()
 }
 
-// settle puts p in its place after its first frame has changed.
+// update moves p after its first frame has changed.
 func (s *schedule) settle(p *path) {
 	_, waits := p.wait.due()
 	switch {
@@ -27,14 +27,14 @@ func (s *schedule) settle(p *path) {
 	}
 }
 
-// leave takes p out, whether frames wait on it or not.
+// remove removes p, if it is in the schedule.
 func (s *schedule) leave(p *path) {
 	if p.at >= 0 {
 		heap.Remove(&s.paths, p.at)
 	}
 }
 
-// pathHeap is what package heap orders.
+// pathHeap implements heap.Interface.
 type pathHeap []*path
 
 func (h pathHeap) Len() int { return len(h) }
@@ -50,14 +50,14 @@ func (h pathHeap) Swap(i, j int) {
 	h[i].at, h[j].at = i, j
 }
 
-// Push is of heap.Interface.
+// Push implements heap.Interface.
 func (h *pathHeap) Push(x any) {
 	p := x.(*path)
 	p.at = len(*h)
 	*h = append(*h, p)
 }
 
-// Pop is of heap.Interface.
+// Pop implements heap.Interface.
 func (h *pathHeap) Pop() any {
 	last := len(*h) - 1
 	p := (*h)[last]

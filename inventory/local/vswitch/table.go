@@ -3,14 +3,14 @@ package vswitch
 import "time"
 
 const (
-	// maxLearnt is how many addresses are known behind one port. One more takes
-	// the place of that port's own, so that nobody pushes out the others'.
+	// maxLearned is how many addresses are stored for one port. A further one replaces
+	// one of the same port, so that no port displaces the addresses of others.
 	maxLearnt = 256
-	// maxSilence is how long an address is known without a frame from it.
+	// maxSilence is how long an address is stored without a frame from it.
 	maxSilence = int64(5 * time.Minute)
 )
 
-// table knows behind which port of a link an address is.
+// table maps addresses to the ports of a link.
 type table struct {
 	known map[mac]*learnt
 	ports map[uint16]*learnts
@@ -21,7 +21,7 @@ type learnt struct {
 	seen int64
 }
 
-// learnts are the addresses that a port was the last to bring, in a ring.
+// learnedRing holds the addresses that a port was the last to use, in a ring.
 type learnts struct {
 	ring []mac
 	next int
@@ -31,7 +31,7 @@ func newTable() *table {
 	return &table{known: make(map[mac]*learnt), ports: make(map[uint16]*learnts)}
 }
 
-// learn notes that a frame from m came from port.
+// learn records that port sent a frame with source m.
 func (t *table) learn(m mac, port uint16, now int64) {
 	l := t.known[m]
 	if l != nil && l.port == port {
@@ -52,7 +52,7 @@ func (t *table) learn(m mac, port uint16, now int64) {
 		of.ring = append(of.ring, m)
 		return
 	}
-	// One that has moved to another port is in that port's ring, too.
+	// An address that moved to another port is also in that port's ring.
 	if old := of.ring[of.next]; old != m && t.known[old] != nil && t.known[old].port == port {
 		delete(t.known, old)
 	}
@@ -60,7 +60,7 @@ func (t *table) learn(m mac, port uint16, now int64) {
 	of.next = (of.next + 1) % maxLearnt
 }
 
-// find is the port behind which m is.
+// find returns the port of address m.
 func (t *table) find(m mac, now int64) (port uint16, ok bool) {
 	l := t.known[m]
 	if l == nil || now-l.seen > maxSilence {

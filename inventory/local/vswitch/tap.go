@@ -7,15 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenTAP opens the TAP of that name in the network name space of the calling
-// thread, and makes it if it is not there; it goes with the last that has it
-// open. With segment the kernel cuts and sums up what nodes leave to be done by
-// their cards, so that every frame comes alone: loss and rate need that. Without,
-// segments come as one, with a header that says how to cut them, which is much
-// faster. It needs root.
+// OpenTAP opens the TAP with a name in the calling thread's network namespace, and
+// creates it if it is missing. The TAP is deleted when its last file is closed. With
+// segment, the kernel splits large segments and computes checksums, so that each frame
+// comes alone; loss and rate need that. Without it, a segment comes as one frame with a
+// header that says how to split it, which is much faster. It needs root.
 //
-// Reading the file blocks until the relay has it: were it non-blocking, the Go
-// runtime would be woken by each frame in every process that holds it.
+// The file is blocking until the switch process has it. A non-blocking file would wake
+// the Go runtime for each frame in every process that holds it.
 func OpenTAP(name string, segment bool) (*os.File, error) {
 	request, err := unix.NewIfreq(name)
 	if err != nil {
@@ -50,8 +49,8 @@ func makeTAP(fd int, request *unix.Ifreq, segment bool) error {
 	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offload)
 }
 
-// tapOf is the name of the TAP that f is, and whether its frames have headers.
-// It is an error when the TAP has gone.
+// tapOf returns the name of the TAP behind f, and whether its frames have headers. It
+// fails if the TAP was deleted.
 func tapOf(f *os.File) (name string, headers bool, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -75,6 +74,6 @@ func tapOf(f *os.File) (name string, headers bool, err error) {
 	return request.Name(), flags&unix.IFF_VNET_HDR != 0, nil
 }
 
-// headerSize is the length of the header before frames of a TAP that was opened
-// without segment (struct virtio_net_hdr).
+// headerSize is the size of the header before the frames of a TAP opened without segment
+// (struct virtio_net_hdr).
 const headerSize = 10
