@@ -26,7 +26,7 @@ func (n *network) bridge(name, alias string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := n.boundLearning(d.index); err != nil {
+	if err := n.limitLearning(d.index); err != nil {
 		return 0, err
 	}
 	return d.index, n.join(joining{index: d.index, alias: alias})
@@ -38,35 +38,35 @@ const maxLearned = 16384
 const fdbMaxLearned = 49 // IFLA_BR_FDB_MAX_LEARNED
 
 // limitLearning limits the addresses that a bridge learns. Kernels before 6.8 ignore it.
-func (n *network) boundLearning(index int) error {
+func (n *network) limitLearning(index int) error {
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
 	info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(fdbMaxLearned, nl.Uint32Attr(maxLearned))
 	err := n.request(unix.RTM_NEWLINK, 0, about(index), info)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("cannot bound what a bridge learns: %w", err)
+		return fmt.Errorf("cannot limit the addresses that a bridge learns: %w", err)
 	}
 	return nil
 }
 
 // limitsLearning reports whether the kernel limits the addresses that the bridge learns.
-func (n *network) bounds(name string) (bool, error) {
+func (n *network) limitsLearning(name string) (bool, error) {
 	r := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
 	r.Sockets = n.sockets
 	r.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	r.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
 	list, err := r.Execute(unix.NETLINK_ROUTE, 0)
 	if err == nil && len(list) == 0 {
-		err = errors.New("the kernel says nothing of it")
+		err = errors.New("the kernel returned nothing")
 	}
 	if err != nil {
-		return false, fmt.Errorf("cannot look at the bridge %s: %w", name, err)
+		return false, fmt.Errorf("cannot read the bridge %s: %w", name, err)
 	}
 	body := list[0][unix.SizeofIfInfomsg:]
 	for _, kind := range []uint16{unix.IFLA_LINKINFO, nl.IFLA_INFO_DATA, fdbMaxLearned} {
 		attrs, err := nl.ParseRouteAttr(body)
 		if err != nil {
-			return false, fmt.Errorf("cannot read what the kernel says of the bridge %s: %w", name, err)
+			return false, fmt.Errorf("cannot parse the attributes of the bridge %s: %w", name, err)
 		}
 		i := slices.IndexFunc(attrs, func(a syscall.NetlinkRouteAttr) bool { return a.Attr.Type&^unix.NLA_F_NESTED == kind })
 		if i < 0 {
@@ -79,7 +79,7 @@ func (n *network) bounds(name string) (bool, error) {
 
 // segmentBetween connects two bridges by a pair of devices that splits large segments
 // from the first to the second into single packets.
-func (n *network) cut(a, b string, mtu int, first, second joining) error {
+func (n *network) segmentBetween(a, b string, mtu int, first, second joining) error {
 	if err := n.pair(a, b, mtu); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // at zero. Dropped also restarts when the link changes, but frames over the inflow limit
 // and Overruns are counted for as long as the link has the end.
 func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters, error) {
-	s, unlock, err := h.take(ctx, slice)
+	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttr
 			}
 		}
 	}
-	if s.bounding {
+	if s.hasInflow {
 		list, err := s.net.cutFrames()
 		if err != nil {
 			return nil, err
@@ -90,8 +90,8 @@ func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttr
 			m[name] += n
 		}
 	}
-	if s.keeper != nil {
-		links, err := s.keeper.Counters(ctx)
+	if s.manager != nil {
+		links, err := s.manager.Counters(ctx)
 		if err != nil {
 			return nil, err
 		}

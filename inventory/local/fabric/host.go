@@ -38,8 +38,8 @@ type Options struct {
 // Host creates the networks of the slices of one testbed. Its methods may be called
 // concurrently; calls for one slice are serialized.
 type Host struct {
-	o    Options
-	able Features
+	options  Options
+	features Features
 
 	mu     sync.Mutex // guards closed and slices
 	closed bool
@@ -68,7 +68,7 @@ func Open(o Options) (*Host, error) {
 		o.Emulator = Auto
 	case Auto, Netem, VSwitch:
 	default:
-		return nil, fmt.Errorf("emulator: %q is not known; auto, netem and vswitch are", o.Emulator)
+		return nil, fmt.Errorf("emulator: %q is unknown; use auto, netem or vswitch", o.Emulator)
 	}
 	for _, dir := range []string{"slices", "shared"} {
 		dir = filepath.Join(o.Folder, dir)
@@ -85,15 +85,15 @@ func Open(o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{o: o, able: able, slices: make(map[string]*slice)}
-	if err := h.tidyShared(); err != nil {
+	h := &Host{options: o, features: able, slices: make(map[string]*slice)}
+	if err := h.removeUnusedShared(); err != nil {
 		return nil, err
 	}
 	return h, nil
 }
 
 // Features returns what the host supported when Open was called.
-func (h *Host) Features() Features { return h.able }
+func (h *Host) Features() Features { return h.features }
 
 // CheckLink returns an *UnsupportedError if this host cannot make the link, or another
 // error if the link is invalid.
@@ -101,7 +101,7 @@ func (h *Host) CheckLink(l Link) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	_, err := decide(l, h.able, h.o.Emulator)
+	_, err := decide(l, h.features, h.options.Emulator)
 	return err
 }
 
@@ -116,7 +116,7 @@ func (h *Host) Close() error {
 	var errs []error
 	for _, s := range list {
 		s.lock <- struct{}{}
-		s.gone = true
+		s.forgotten = true
 		errs = append(errs, s.close())
 		<-s.lock
 	}
@@ -138,7 +138,7 @@ func (h *Host) Slices() ([]string, error) {
 	return names, nil
 }
 
-func (h *Host) folder() string { return filepath.Join(h.o.Folder, "slices") }
+func (h *Host) folder() string { return filepath.Join(h.options.Folder, "slices") }
 
 func (h *Host) path(slice string) string { return filepath.Join(h.folder(), slice) }
 
@@ -148,15 +148,15 @@ type slice struct {
 	path string
 	lock chan struct{} // capacity 1
 	// limitsLearning means that bridges limit the addresses that they learn.
-	bounded bool
+	limitsLearning bool
 	// hasInflow means that nftables rules limit what comes from nodes.
-	bounding bool
-	log      *slog.Logger
-	gone     bool // removed from Host.slices; get a new one
+	hasInflow bool
+	log       *slog.Logger
+	forgotten bool // removed from Host.slices; get a new one
 
-	net    *network // nil until it is needed
-	links  map[string]*made
-	keeper *vswitch.Manager
+	net     *network // nil until it is needed
+	links   map[string]*made
+	manager *vswitch.Manager
 	// own holds the MAC addresses that the rules allow, by port; nil after a restart.
 	own map[string]string
 }
@@ -174,7 +174,7 @@ func (m *made) end(id string) int {
 }
 
 // lockSlice locks a slice and returns the function that unlocks it.
-func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
+func (h *Host) lockSlice(ctx context.Context, name string) (*slice, func(), error) {
 	if !isSlice(name) {
 		return nil, nil, fmt.Errorf("%q is no id of a slice; 1 to 32 characters of a-z and 0-9 are", name)
 	}
@@ -186,7 +186,7 @@ func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
 		}
 		s := h.slices[name]
 		if s == nil {
-			s = &slice{name: name, path: h.path(name), bounded: h.able.bounded, bounding: h.able.Inflow, log: h.o.Log, lock: make(chan struct{}, 1), links: make(map[string]*made)}
+			s = &slice{name: name, path: h.path(name), limitsLearning: h.features.limitsLearning, hasInflow: h.features.Inflow, log: h.options.Log, lock: make(chan struct{}, 1), links: make(map[string]*made)}
 			h.slices[name] = s
 		}
 		h.mu.Unlock()
@@ -195,17 +195,17 @@ func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
 		case <-ctx.Done():
 			return nil, nil, fmt.Errorf("the network of slice %s is being changed: %w", name, ctx.Err())
 		}
-		if !s.gone {
-			return s, func() { h.leave(s) }, nil
+		if !s.forgotten {
+			return s, func() { h.unlock(s) }, nil
 		}
 		<-s.lock
 	}
 }
 
 // unlock unlocks a slice, and forgets it if it has no network.
-func (h *Host) leave(s *slice) {
+func (h *Host) unlock(s *slice) {
 	if s.net == nil {
-		s.gone = true
+		s.forgotten = true
 		h.mu.Lock()
 		if h.slices[s.name] == s {
 			delete(h.slices, s.name)
@@ -219,12 +219,12 @@ func (h *Host) leave(s *slice) {
 // one.
 func (s *slice) open(create bool) (bool, error) {
 	if s.net != nil {
-		there, err := s.current()
+		there, err := s.isMounted()
 		if err != nil || there {
 			return there, err
 		}
 		// Without the mount the network could not be found again.
-		s.log.Warn("somebody has taken away the mount that keeps the network of a slice; it is made again", "slice", s.name, "path", s.path)
+		s.log.Warn("the mount of a slice's network was removed; it is created again", "slice", s.name, "path", s.path)
 		if err := errors.Join(s.net.clear(), s.close()); err != nil {
 			return false, err
 		}
@@ -236,13 +236,13 @@ func (s *slice) open(create bool) (bool, error) {
 }
 
 // isMounted reports whether the mount still refers to the open namespace.
-func (s *slice) current() (bool, error) {
+func (s *slice) isMounted() (bool, error) {
 	f, err := netspace.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("cannot look at the network of slice %s: %w", s.name, err)
+		return false, fmt.Errorf("cannot read the network of slice %s: %w", s.name, err)
 	}
 	defer f.Close()
 	return netspace.Equal(f, s.net.file), nil
@@ -251,9 +251,9 @@ func (s *slice) current() (bool, error) {
 // close closes the network and ends its switch process.
 func (s *slice) close() error {
 	var err error
-	if s.keeper != nil {
-		err = s.keeper.Close()
-		s.keeper = nil
+	if s.manager != nil {
+		err = s.manager.Close()
+		s.manager = nil
 	}
 	if s.net != nil {
 		s.net.close()

@@ -127,10 +127,10 @@ func learned(t *testing.T, h *Host) int {
 func TestBridgesDoNotLearnWithoutBounds(t *testing.T) {
 	for _, bounded := range []bool{true, false} {
 		h := open(t, Auto)
-		if bounded && !h.able.bounded {
+		if bounded && !h.features.limitsLearning {
 			continue // an older kernel
 		}
-		h.able.bounded = bounded
+		h.features.limitsLearning = bounded
 		l := lan("s1", 3)
 		if !bounded {
 			l.Shapes = []Shape{{Rate: 1_000_000}}
@@ -265,7 +265,7 @@ func TestManyAtOnce(t *testing.T) {
 
 func TestWaitingForASliceEnds(t *testing.T) {
 	h := open(t, Auto)
-	_, unlock, err := h.take(context.Background(), "s1")
+	_, unlock, err := h.lockSlice(context.Background(), "s1")
 	must(t, err)
 	defer unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -277,7 +277,7 @@ func TestWaitingForASliceEnds(t *testing.T) {
 }
 
 func TestLinksThatAreNone(t *testing.T) {
-	h := &Host{o: Options{Emulator: Auto}, able: everything, slices: make(map[string]*slice)}
+	h := &Host{options: Options{Emulator: Auto}, features: everything, slices: make(map[string]*slice)}
 	ctx := context.Background()
 	for _, tc := range []struct {
 		name   string

@@ -55,7 +55,7 @@ func newInflow() inflow {
 }
 
 // apply creates the rules. It keeps the elements of existing sets.
-func (f inflow) put(c *nftables.Conn) error {
+func (f inflow) apply(c *nftables.Conn) error {
 	c.AddTable(f.table)
 	for _, s := range []*nftables.Set{f.own, f.pace, f.cut} {
 		if err := c.AddSet(s, nil); err != nil {
@@ -110,7 +110,7 @@ func (n *network) nftables() (c *nftables.Conn, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot speak with nftables: %w", err)
+		return nil, fmt.Errorf("cannot open nftables: %w", err)
 	}
 	return c, nil
 }
@@ -124,18 +124,18 @@ func portKey(name string) []byte {
 func ownKey(name, mac string) []byte { return append(append(portKey(name), mac...), 0, 0) }
 
 // readOwn creates the rules, and returns the address of each port in them.
-func (n *network) owned() (map[string]string, error) {
+func (n *network) readOwn() (map[string]string, error) {
 	c, err := n.nftables()
 	if err != nil {
 		return nil, err
 	}
 	defer c.CloseLasting()
 	f := newInflow()
-	if err := f.put(c); err != nil {
+	if err := f.apply(c); err != nil {
 		return nil, err
 	}
 	if err := c.Flush(); err != nil {
-		return nil, fmt.Errorf("cannot bound what comes from nodes by nftables: %w", err)
+		return nil, fmt.Errorf("cannot limit traffic from nodes by nftables: %w", err)
 	}
 	list, err := c.GetSetElements(f.own)
 	if err != nil {
@@ -154,7 +154,7 @@ func portName(key []byte) string { return strings.TrimRight(string(key[:unix.IFN
 
 // updateOwn changes the addresses of ports in one transaction, by name, and removes the
 // counters of the ports in gone.
-func (n *network) own(add, remove map[string]string, gone []string) error {
+func (n *network) updateOwn(add, remove map[string]string, gone []string) error {
 	c, err := n.nftables()
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (n *network) own(add, remove map[string]string, gone []string) error {
 		}
 	}
 	if err := c.Flush(); err != nil {
-		return fmt.Errorf("cannot tell nftables the addresses of ports: %w", err)
+		return fmt.Errorf("cannot send the addresses of ports to nftables: %w", err)
 	}
 	return nil
 }
@@ -229,12 +229,12 @@ func (n *network) cutFrames() (map[string]uint64, error) {
 
 // limitInflow updates the rules for the ports of a link: their addresses, and the ports
 // in gone. Other ports keep their state, also from before a restart.
-func (s *slice) bound(m *made, gone []string) error {
-	if !s.bounding {
+func (s *slice) limitInflow(m *made, gone []string) error {
+	if !s.hasInflow {
 		return nil
 	}
 	if s.own == nil {
-		own, err := s.net.owned()
+		own, err := s.net.readOwn()
 		if err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func (s *slice) bound(m *made, gone []string) error {
 	}
 	own := s.own
 	s.own = nil // read again, unless all succeeds
-	if err := s.net.own(add, remove, gone); err != nil {
+	if err := s.net.updateOwn(add, remove, gone); err != nil {
 		return err
 	}
 	for name := range remove {
@@ -279,7 +279,7 @@ func (s *slice) bound(m *made, gone []string) error {
 
 // portsWithout returns the ports of a link that the other link does not have. Either may
 // be nil.
-func (m *made) without(other *made) (names []string) {
+func (m *made) portsWithout(other *made) (names []string) {
 	if m == nil {
 		return nil
 	}

@@ -140,7 +140,7 @@ func TestBoundsFollowTheLink(t *testing.T) {
 	second.Name = "other"
 	put(t, h, second)
 	known := func() int {
-		m, err := h.slices["s1"].net.owned()
+		m, err := h.slices["s1"].net.readOwn()
 		must(t, err)
 		if len(m) != len(h.slices["s1"].own) {
 			t.Errorf("the kernel knows %d ports, and we %d", len(m), len(h.slices["s1"].own))

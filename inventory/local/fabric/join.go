@@ -16,11 +16,11 @@ import (
 
 // joining describes how a device becomes a port of a bridge.
 type joining struct {
-	index  int
-	master int // interface index of the bridge; 0: none, the device is a bridge itself
-	alias  string
-	dumb   bool             // learning is off
-	mac    net.HardwareAddr // the address behind the port, for a bridge that does not learn
+	index      int
+	master     int // interface index of the bridge; 0: none, the device is a bridge itself
+	alias      string
+	noLearning bool             // learning is off
+	mac        net.HardwareAddr // the address behind the port, for a bridge that does not learn
 }
 
 // join makes a device a port of a bridge, switches it on and sets its alias. The alias
@@ -32,13 +32,13 @@ func (n *network) join(j joining) error {
 		parts = append(parts, nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(uint32(j.master))))
 	}
 	alias := nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(j.alias))
-	if !j.dumb {
+	if !j.noLearning {
 		parts = append(parts, alias)
 	}
 	if err := n.request(unix.RTM_NEWLINK, 0, parts...); err != nil {
 		return fmt.Errorf("cannot join a device to its bridge: %w", err)
 	}
-	if !j.dumb {
+	if !j.noLearning {
 		return nil
 	}
 	const learning = 8 // IFLA_BRPORT_LEARNING
@@ -46,14 +46,14 @@ func (n *network) join(j joining) error {
 	slave.AddRtAttr(nl.IFLA_INFO_SLAVE_KIND, nl.NonZeroTerminated("bridge"))
 	slave.AddRtAttr(nl.IFLA_INFO_SLAVE_DATA, nil).AddRtAttr(learning, []byte{0})
 	if err := n.request(unix.RTM_NEWLINK, 0, message, slave); err != nil {
-		return fmt.Errorf("cannot keep a port from learning: %w", err)
+		return fmt.Errorf("cannot switch off learning on a port: %w", err)
 	}
 	if j.mac != nil {
 		err := n.nl.NeighSet(&netlink.Neigh{
 			Family: unix.AF_BRIDGE, LinkIndex: j.index, State: netlink.NUD_NOARP, Flags: netlink.NTF_MASTER, HardwareAddr: j.mac,
 		})
 		if err != nil {
-			return fmt.Errorf("cannot tell a bridge where %v is: %w", j.mac, err)
+			return fmt.Errorf("cannot add %v to a bridge: %w", j.mac, err)
 		}
 	}
 	if err := n.request(unix.RTM_NEWLINK, 0, message, alias); err != nil {

@@ -100,7 +100,7 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 	for _, forced := range []string{cutting, VSwitch} {
 		t.Run(forced, func(t *testing.T) {
 			h := open(t, emulatorOf(forced))
-			if !h.able.VSwitch && forced == VSwitch {
+			if !h.features.VSwitch && forced == VSwitch {
 				require.TUN(t)
 			}
 			ctx := context.Background()
@@ -116,7 +116,7 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 			}
 			for round := range rounds {
 				c := exec.Command("/proc/self/exe")
-				c.Env = append(os.Environ(), killedVariable+"="+h.o.Folder, "FABRIC_TEST_EMULATOR="+forced)
+				c.Env = append(os.Environ(), killedVariable+"="+h.options.Folder, "FABRIC_TEST_EMULATOR="+forced)
 				c.ExtraFiles = files
 				var words strings.Builder
 				c.Stderr = &words
@@ -127,7 +127,7 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 				if words.Len() > 0 {
 					t.Fatalf("round %d: %s", round, words.String())
 				}
-				h2, err := Open(options(h.o.Folder, emulatorOf(forced)))
+				h2, err := Open(options(h.options.Folder, emulatorOf(forced)))
 				must(t, err)
 				if round%2 == 0 { // what is wanted now
 					links := killedLinks(forced)
@@ -156,7 +156,7 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 					t.Error(err)
 				}
 				for _, dir := range []string{"slices", "shared"} {
-					if list, err := os.ReadDir(h.o.Folder + "/" + dir); err != nil || len(list) != 0 {
+					if list, err := os.ReadDir(h.options.Folder + "/" + dir); err != nil || len(list) != 0 {
 						t.Fatalf("round %d: in %s is %v, %v", round, dir, list, err)
 					}
 				}

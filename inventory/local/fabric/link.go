@@ -117,7 +117,7 @@ func (l *Link) check() error {
 			return fmt.Errorf("link %s: end %q: %w", l.Name, e.ID, err)
 		}
 		if seen[e.ID] {
-			return fmt.Errorf("link %s: the end %s is there twice", l.Name, e.ID)
+			return fmt.Errorf("link %s: the end %s is listed twice", l.Name, e.ID)
 		}
 		seen[e.ID] = true
 	}

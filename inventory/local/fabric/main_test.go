@@ -207,11 +207,11 @@ func put(t testing.TB, h *Host, l Link) string {
 // in one piece, which links otherwise only do where the kernel has netem.
 func putCut(h *Host, l Link) (emulator string, err error) {
 	ctx := context.Background()
-	p, err := decide(l, h.able, Auto)
+	p, err := decide(l, h.features, Auto)
 	if err != nil {
 		return "", err
 	}
-	s, unlock, err := h.take(ctx, l.Slice)
+	s, unlock, err := h.lockSlice(ctx, l.Slice)
 	if err != nil {
 		return "", err
 	}
@@ -220,10 +220,10 @@ func putCut(h *Host, l Link) (emulator string, err error) {
 		return "", err
 	}
 	for i := range p.ports {
-		p.ports[i].hop = true
+		p.ports[i].split = true
 	}
 	l.Shapes = nil
-	return p.emulator, h.put(ctx, s, &made{link: l, plan: p, shaped: make(map[string]shaper)})
+	return p.emulator, h.makeLink(ctx, s, &made{link: l, plan: p, shaped: make(map[string]shaper)})
 }
 
 // buildCut is build with what putCut puts.

@@ -99,7 +99,7 @@ func newMatrix(l Link) *matrix {
 }
 
 // pair returns the properties from end i to end j.
-func (m *matrix) of(i, j int) asked {
+func (m *matrix) pair(i, j int) asked {
 	a := m.from[i].over(m.to[j]).over(m.all)
 	if p, ok := m.pairs[i][j]; ok {
 		a = p.over(a)
@@ -128,7 +128,7 @@ func (m *matrix) sum() sum {
 			if i == j || i == m.n && m.n > 1 {
 				continue
 			}
-			a, at := m.of(i, j), &s.ports[j]
+			a, at := m.pair(i, j), &s.ports[j]
 			s.note(a)
 			if first {
 				*at, first = a, false

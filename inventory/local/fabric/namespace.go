@@ -22,7 +22,7 @@ func quiet() error {
 	} {
 		err := os.WriteFile("/proc/sys/net/"+s.path, []byte(s.value), 0)
 		if err != nil && !(s.optional && errors.Is(err, os.ErrNotExist)) {
-			return fmt.Errorf("cannot quieten a network namespace: %w", err)
+			return fmt.Errorf("cannot configure a network namespace: %w", err)
 		}
 	}
 	return nil

@@ -116,7 +116,7 @@ func (n *network) device(name string) (device, bool, error) {
 		return device{}, false, nil
 	}
 	if err != nil {
-		return device{}, false, fmt.Errorf("cannot look at the device %s: %w", name, err)
+		return device{}, false, fmt.Errorf("cannot read the device %s: %w", name, err)
 	}
 	return asDevice(l), true, nil
 }
@@ -125,7 +125,7 @@ func (n *network) device(name string) (device, bool, error) {
 func (n *network) mustDevice(name string) (device, error) {
 	d, ok, err := n.device(name)
 	if err == nil && !ok {
-		err = fmt.Errorf("the device %s has gone; try again", name)
+		err = fmt.Errorf("the device %s was deleted; try again", name)
 	}
 	return d, err
 }

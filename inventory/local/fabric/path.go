@@ -34,7 +34,7 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 			if i == j {
 				continue
 			}
-			a := m.of(i, j)
+			a := m.pair(i, j)
 			if s.ratePort {
 				a.rate = 0 // the port's shaper limits it
 			}

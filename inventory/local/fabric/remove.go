@@ -13,7 +13,7 @@ import (
 // RemoveLinks removes links, also from the nodes. Missing links are no error. Devices are
 // listed once for all links.
 func (h *Host) RemoveLinks(ctx context.Context, slice string, links ...string) error {
-	s, unlock, err := h.take(ctx, slice)
+	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
 		return err
 	}
@@ -29,16 +29,16 @@ func (h *Host) RemoveLinks(ctx context.Context, slice string, links ...string) e
 	var gone []string
 	unwanted := make(map[string]bool, len(links))
 	for _, link := range links {
-		if s.keeper != nil {
-			if err := s.keeper.RemoveLink(ctx, link); err != nil {
+		if s.manager != nil {
+			if err := s.manager.RemoveLink(ctx, link); err != nil {
 				return err
 			}
 		}
-		gone = append(gone, s.links[link].without(nil)...)
+		gone = append(gone, s.links[link].portsWithout(nil)...)
 		delete(s.links, link)
 		unwanted[link] = true
 	}
-	if err := s.bound(nil, gone); err != nil {
+	if err := s.limitInflow(nil, gone); err != nil {
 		return err
 	}
 	return h.removeDevices(s, have, func(d device) bool {
@@ -50,7 +50,7 @@ func (h *Host) RemoveLinks(ctx context.Context, slice string, links ...string) e
 // Links returns the ids of links that have devices, sorted, including those from before a
 // restart.
 func (h *Host) Links(ctx context.Context, slice string) ([]string, error) {
-	s, unlock, err := h.take(ctx, slice)
+	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (h *Host) Links(ctx context.Context, slice string) ([]string, error) {
 // RemoveNetwork removes the network of a slice with all links, and returns when nothing
 // is left. A missing network is no error.
 func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
-	s, unlock, err := h.take(ctx, slice)
+	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
 		return err
 	}
@@ -91,15 +91,15 @@ func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 			return err
 		}
 	}
-	if s.keeper != nil {
-		if err := s.keeper.Close(); err != nil {
+	if s.manager != nil {
+		if err := s.manager.Close(); err != nil {
 			return err
 		}
-		s.keeper = nil
+		s.manager = nil
 	}
 	clear(s.links)
-	h.left(slice) // also for a process of before a crash
-	return errors.Join(s.close(), netspace.Remove(s.path), h.tidyShared())
+	h.vswitchEnded(slice) // also for a process of before a crash
+	return errors.Join(s.close(), netspace.Remove(s.path), h.removeUnusedShared())
 }
 
 // taps returns the TAP devices of a link.
@@ -132,7 +132,7 @@ func (h *Host) removeDevices(s *slice, have map[string]device, unwanted func(dev
 		}
 	}
 	if shared {
-		return h.tidyShared()
+		return h.removeUnusedShared()
 	}
 	return nil
 }

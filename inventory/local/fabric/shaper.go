@@ -74,7 +74,7 @@ func (n *network) shape(index int, s shaper) error {
 	err := n.request(unix.RTM_DELQDISC, 0, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Parent: netlink.HANDLE_ROOT})
 	// The kernel returns one of these if the port has no discipline of ours.
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("cannot take the shaping from a port: %w", err)
+		return fmt.Errorf("cannot remove the shaping of a port: %w", err)
 	}
 	for _, q := range s.qdiscs() {
 		err := n.request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE,

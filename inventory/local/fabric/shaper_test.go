@@ -93,7 +93,7 @@ func TestNetemsQueueIsBounded(t *testing.T) {
 	}
 	for _, shape := range []Shape{{Delay: time.Millisecond}, {Loss: 0.1}, {Delay: time.Millisecond, Rate: 1000}} {
 		p, err := decide(lan("s1", 2, shape), everything, Netem)
-		if err != nil || !p.ports[0].hop || !p.ports[1].hop {
+		if err != nil || !p.ports[0].split || !p.ports[1].split {
 			t.Errorf("%+v: packets come to netem in one piece: %+v, %v", shape, p, err)
 		}
 	}

@@ -20,7 +20,7 @@ const sharedBridge = "b"
 
 func (h *Host) sharedPath(id string) string {
 	hash := sha256.Sum256([]byte(id))
-	return filepath.Join(h.o.Folder, "shared", strings.ToLower(base32.StdEncoding.EncodeToString(hash[:20])))
+	return filepath.Join(h.options.Folder, "shared", strings.ToLower(base32.StdEncoding.EncodeToString(hash[:20])))
 }
 
 // joinShared connects a link with its shared VLAN, which is created with the first slice
@@ -54,7 +54,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 	}
 	i := len(m.link.Ends) // its index among the ports
 	if ok && near.alias != "" && otherOK && other.alias != "" && other.peer == near.index {
-		return s.place(m, i, near)
+		return s.placePort(m, i, near)
 	}
 	delete(m.shaped, name)
 	if ok {
@@ -70,7 +70,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 	v := veth(name, farName, localMAC(farName), m.mtu(i))
 	v.PeerNamespace = netlink.NsFd(far.file.Fd())
 	if err := s.net.nl.LinkAdd(v); err != nil {
-		return fmt.Errorf("cannot make the way to the shared VLAN %s: %w", m.link.Shared, err)
+		return fmt.Errorf("cannot connect the shared VLAN %s: %w", m.link.Shared, err)
 	}
 	if other, err = far.mustDevice(farName); err != nil {
 		return err
@@ -84,30 +84,30 @@ func (h *Host) joinShared(s *slice, m *made) error {
 	if err := far.awaitReady(farName); err != nil {
 		return err
 	}
-	if err := far.join(joining{index: other.index, master: bridge.index, alias: alias(s.name, m.link.Name), dumb: !s.bounded}); err != nil {
+	if err := far.join(joining{index: other.index, master: bridge.index, alias: alias(s.name, m.link.Name), noLearning: !s.limitsLearning}); err != nil {
 		return err
 	}
-	return s.place(m, i, near)
+	return s.placePort(m, i, near)
 }
 
 // removeUnusedShared removes the shared VLANs that no slice has joined.
-func (h *Host) tidyShared() error {
+func (h *Host) removeUnusedShared() error {
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
-	list, err := os.ReadDir(filepath.Join(h.o.Folder, "shared"))
+	list, err := os.ReadDir(filepath.Join(h.options.Folder, "shared"))
 	if err != nil {
 		return fmt.Errorf("cannot list the shared VLANs: %w", err)
 	}
 	for _, e := range list {
-		path := filepath.Join(h.o.Folder, "shared", e.Name())
-		if err := tidy(path); err != nil {
+		path := filepath.Join(h.options.Folder, "shared", e.Name())
+		if err := removeIfUnused(path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func tidy(path string) error {
+func removeIfUnused(path string) error {
 	n, err := openNetwork(path, false)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 		t.Errorf("Counters: %+v", c)
 	}
 	flows(t, one[0], address(1), two[0], address(3), 5, 0.4, 1.06, time.Millisecond)
-	h.o.Emulator = VSwitch
+	h.options.Emulator = VSwitch
 	a.Shapes = []Shape{{Loss: 1}}
 	put(t, h, a)
 	if reaches(t, one[0], address(1), two[0], address(3), short) {
@@ -61,7 +61,7 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 		t.Error("a link that left its shared VLAN is still there, or has not even itself")
 	}
 	count := func() int {
-		list, err := os.ReadDir(filepath.Join(h.o.Folder, "shared"))
+		list, err := os.ReadDir(filepath.Join(h.options.Folder, "shared"))
 		must(t, err)
 		return len(list)
 	}

@@ -56,7 +56,7 @@ func persist(f *os.File) error {
 	var inner error
 	err = raw.Control(func(fd uintptr) { inner = unix.IoctlSetInt(int(fd), unix.TUNSETPERSIST, 1) })
 	if err = errors.Join(err, inner); err != nil {
-		return fmt.Errorf("cannot keep the TAP %s: %w", f.Name(), err)
+		return fmt.Errorf("cannot make the TAP %s persistent: %w", f.Name(), err)
 	}
 	return nil
 }
@@ -78,5 +78,5 @@ func (n *network) setTAP(name, own, text string, mtu int, segment bool) error {
 			return fmt.Errorf("cannot set the queue of the TAP %s: %w", name, err)
 		}
 	}
-	return n.join(joining{index: l.Attrs().Index, master: master.index, alias: text, dumb: true})
+	return n.join(joining{index: l.Attrs().Index, master: master.index, alias: text, noLearning: true})
 }

@@ -16,7 +16,7 @@ func BenchmarkSwitch(b *testing.B) {
 			b.SetBytes(int64(bytes))
 			b.ReportAllocs()
 			for b.Loop() {
-				l.lan.came(l.now, from, f)
+				l.lan.receive(l.now, from, f)
 				l.until(l.now + 2000)
 			}
 		})

@@ -16,7 +16,7 @@ const (
 const (
 	orderBegin  = "begin"
 	orderPorts  = "ports" // carries devices for the next orderSet of the link
-	orderPut    = "put"
+	orderSet    = "put"
 	orderRemove = "remove"
 	orderCount  = "count"
 	orderPing   = "ping" // replied to while all loops carry frames
@@ -32,7 +32,7 @@ type order struct {
 }
 
 // reply is the reply of the switch process to an order.
-type answer struct {
+type reply struct {
 	Error  string     `json:",omitempty"`
 	Counts []Counters `json:",omitempty"` // for count: by port, in the order of the plan
 }

@@ -8,13 +8,13 @@ import (
 
 // device is a port's TAP in the switch process.
 type device struct {
-	fd      int
-	lan     *lan
-	port    *port
-	watched bool // it is in the loop's epoll
-	closed  bool
-	retry   int64 // when to poll it again
-	pause   int64
+	fd     int
+	lan    *lan
+	port   *port
+	polled bool // it is in the loop's epoll
+	closed bool
+	retry  int64 // when to poll it again
+	pause  int64
 }
 
 // A device with read errors is paused; each further pause is twice as long.
@@ -36,19 +36,19 @@ const (
 const bufferSize = 66 << 10
 
 // poll adds a device to the loop's epoll.
-func (l *loop) watch(d *device) error {
+func (l *loop) poll(d *device) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(d.fd)}
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, d.fd, &event); err != nil {
 		return err
 	}
-	d.watched = true
+	d.polled = true
 	return nil
 }
 
 // unpoll removes a device from the loop's epoll.
-func (l *loop) unwatch(d *device) {
-	if d.watched {
-		d.watched = false
+func (l *loop) unpoll(d *device) {
+	if d.polled {
+		d.polled = false
 		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, d.fd, nil) // the descriptor is in the epoll
 	}
 }
@@ -64,10 +64,10 @@ func (l *loop) read(d *device, events uint32) {
 		case err == unix.EAGAIN && (n > 0 || events&(unix.EPOLLERR|unix.EPOLLHUP) == 0):
 			return
 		case err == unix.EBADFD:
-			l.unwatch(d) // the interface was deleted for good
+			l.unpoll(d) // the interface was deleted for good
 			return
 		case err != nil || got == 0:
-			l.rest(d)
+			l.pauseDevice(d)
 			return
 		}
 		d.pause = 0
@@ -76,30 +76,30 @@ func (l *loop) read(d *device, events uint32) {
 			d.port.counts.Bad++
 			continue
 		}
-		d.lan.came(l.now(), d.port, l.buffer[:got])
+		d.lan.receive(l.now(), d.port, l.buffer[:got])
 	}
 }
 
 // pauseDevice stops reading a device for some time.
-func (l *loop) rest(d *device) {
-	l.unwatch(d)
+func (l *loop) pauseDevice(d *device) {
+	l.unpoll(d)
 	d.pause = min(max(firstRest, 2*d.pause), maxRest)
 	d.retry = l.now() + d.pause
-	l.resting = append(l.resting, d)
+	l.paused = append(l.paused, d)
 }
 
 // resumeDevices polls devices again whose pause has ended.
-func (l *loop) wakeUp() {
-	now, still := l.now(), l.resting[:0]
-	for _, d := range l.resting {
+func (l *loop) resumeDevices() {
+	now, still := l.now(), l.paused[:0]
+	for _, d := range l.paused {
 		switch {
 		case d.closed:
-		case d.retry > now || l.watch(d) != nil:
+		case d.retry > now || l.poll(d) != nil:
 			still = append(still, d)
 		}
 	}
-	clear(l.resting[len(still):])
-	l.resting = still
+	clear(l.paused[len(still):])
+	l.paused = still
 }
 
 // write writes a frame to a device. An error loses only this frame.
@@ -115,18 +115,18 @@ func (l *loop) write(p *port, b []byte) bool {
 
 // openDevice makes a device of a descriptor, which the loop then owns. If polling fails
 // it is retried.
-func (l *loop) open(fd int, lan *lan, p *port) *device {
+func (l *loop) openDevice(fd int, lan *lan, p *port) *device {
 	d := &device{fd: fd, lan: lan, port: p}
 	l.devices[int32(fd)] = d
-	if unix.SetNonblock(fd, true) != nil || l.watch(d) != nil {
-		l.rest(d)
+	if unix.SetNonblock(fd, true) != nil || l.poll(d) != nil {
+		l.pauseDevice(d)
 	}
 	return d
 }
 
 // closeDevice closes a device.
-func (l *loop) shut(d *device) {
-	l.unwatch(d)
+func (l *loop) closeDevice(d *device) {
+	l.unpoll(d)
 	d.closed = true
 	delete(l.devices, int32(d.fd))
 	unix.Close(d.fd)

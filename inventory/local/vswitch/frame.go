@@ -53,7 +53,7 @@ const minSegment = 8
 // normalize checks the header before a frame that may leave in pieces of mtu. It rewrites
 // the header so that only understood fields remain, because the kernel reads it again at
 // the next device. It returns false if the frame must not be forwarded.
-func normal(header, frame []byte, mtu int) bool {
+func normalize(header, frame []byte, mtu int) bool {
 	get := func(at int) int { return int(binary.NativeEndian.Uint16(header[at:])) }
 	needsSum := header[atFlags]&unix.VIRTIO_NET_HDR_F_NEEDS_CSUM != 0
 	kind := header[atKind]
@@ -76,7 +76,7 @@ func normal(header, frame []byte, mtu int) bool {
 	if whole {
 		return true
 	}
-	network, headers, ok := tcp(frame, start, kind&^unix.VIRTIO_NET_HDR_GSO_ECN)
+	network, headers, ok := tcpHeaders(frame, start, kind&^unix.VIRTIO_NET_HDR_GSO_ECN)
 	if !ok || offset != tcpSum || segment < minSegment || headers-network+segment > mtu {
 		return false
 	}
@@ -88,7 +88,7 @@ func normal(header, frame []byte, mtu int) bool {
 
 // tcpHeaders returns, for a frame that will be split, where its network header starts and
 // where the TCP header ends. The TCP header must start at transport.
-func tcp(frame []byte, transport int, kind byte) (network, end int, ok bool) {
+func tcpHeaders(frame []byte, transport int, kind byte) (network, end int, ok bool) {
 	protocol, network := etherType(frame)
 	switch {
 	case kind == unix.VIRTIO_NET_HDR_GSO_TCPV4 && protocol == unix.ETH_P_IP:

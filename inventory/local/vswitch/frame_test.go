@@ -126,7 +126,7 @@ func TestHeaders(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			b := append(c.head.bytes(), c.frame...)
-			if ok := normal(b, b[headerSize:], 1500); ok != (c.pieces > 0) {
+			if ok := normalize(b, b[headerSize:], 1500); ok != (c.pieces > 0) {
 				t.Fatalf("passed on: %v", ok)
 			}
 			if c.pieces == 0 {
@@ -176,7 +176,7 @@ func FuzzFrame(f *testing.F) {
 			return true
 		}
 		from := l.lan.ports[0]
-		l.lan.came(1, from, bytes.Clone(b))
+		l.lan.receive(1, from, bytes.Clone(b))
 		l.until(10)
 		frame := b
 		if headers && len(b) >= headerSize {

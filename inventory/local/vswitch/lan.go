@@ -4,7 +4,7 @@ package vswitch
 // frames leave through send. One goroutine uses it.
 type lan struct {
 	ports    []*port
-	ways     [][]*path // by source and destination; nil: no path, send at once
+	pathOf   [][]*path // by source and destination; nil: no path, send at once
 	paths    []*path
 	table    *table
 	schedule *schedule
@@ -26,8 +26,8 @@ type port struct {
 
 // receive forwards a frame, with its header, that a port received. It changes the buffer,
 // which is free again when it returns.
-func (l *lan) came(now int64, from *port, b []byte) {
-	to, source, ok := l.judge(from, b)
+func (l *lan) receive(now int64, from *port, b []byte) {
+	to, source, ok := l.inspect(from, b)
 	if !ok {
 		from.counts.Bad++
 		return
@@ -38,7 +38,7 @@ func (l *lan) came(now int64, from *port, b []byte) {
 	if !to.group() {
 		if at, known := l.table.find(to, now); known {
 			if at != from.number {
-				l.toOne(now, from, l.ports[at], b)
+				l.sendTo(now, from, l.ports[at], b)
 			}
 			return
 		}
@@ -48,13 +48,13 @@ func (l *lan) came(now int64, from *port, b []byte) {
 
 // inspect returns the addresses of a frame, and reports whether the frame may be
 // forwarded.
-func (l *lan) judge(from *port, b []byte) (to, source mac, ok bool) {
+func (l *lan) inspect(from *port, b []byte) (to, source mac, ok bool) {
 	if len(b) < l.header {
 		return to, source, false
 	}
 	frame := b[l.header:]
 	if l.header > 0 {
-		ok = normal(b, frame, from.mtu)
+		ok = normalize(b, frame, from.mtu)
 	} else {
 		ok = fits(frame, from.mtu)
 	}
@@ -65,24 +65,24 @@ func (l *lan) judge(from *port, b []byte) (to, source mac, ok bool) {
 }
 
 // sendTo sends a frame to one port, over the pair's path.
-func (l *lan) toOne(now int64, from, to *port, b []byte) {
-	p := l.ways[from.number][to.number]
+func (l *lan) sendTo(now int64, from, to *port, b []byte) {
+	p := l.pathOf[from.number][to.number]
 	if p == nil {
-		l.out(to, b)
+		l.transmit(to, b)
 		return
 	}
-	if l.lost(p, to) {
+	if l.isLost(p, to) {
 		return
 	}
-	if p.straight() {
-		l.out(to, b)
+	if p.isImmediate() {
+		l.transmit(to, b)
 		return
 	}
-	if !p.enter(now, entry{from: from.number, to: to.number, frame: b}, len(b)-l.header) {
+	if !p.enqueue(now, entry{from: from.number, to: to.number, frame: b}, len(b)-l.header) {
 		to.counts.Full++
 		return
 	}
-	l.schedule.settle(p)
+	l.schedule.update(p)
 }
 
 // flood sends a frame to all other ports, once on each path, regardless of how many ports
@@ -94,10 +94,10 @@ func (l *lan) flood(now int64, from *port, b []byte) {
 		if to == from {
 			continue
 		}
-		p := l.ways[from.number][to.number]
+		p := l.pathOf[from.number][to.number]
 		switch {
 		case p == nil:
-			l.out(to, b)
+			l.transmit(to, b)
 		case p.round != l.round:
 			p.round, p.receivers, p.one = l.round, 1, to.number
 			l.touched = append(l.touched, p)
@@ -107,24 +107,24 @@ func (l *lan) flood(now int64, from *port, b []byte) {
 	}
 	for _, p := range l.touched {
 		if p.receivers == 1 {
-			l.toOne(now, from, l.ports[p.one], b)
+			l.sendTo(now, from, l.ports[p.one], b)
 			continue
 		}
-		if p.straight() {
-			l.spread(p, from.number, b)
+		if p.isImmediate() {
+			l.floodPath(p, from.number, b)
 			continue
 		}
-		if !p.enter(now, entry{from: from.number, to: everyone, frame: b}, len(b)-l.header) {
+		if !p.enqueue(now, entry{from: from.number, to: everyone, frame: b}, len(b)-l.header) {
 			l.eachOn(p, from.number, func(to *port) { to.counts.Full++ })
 			continue
 		}
-		l.schedule.settle(p)
+		l.schedule.update(p)
 	}
 }
 
 // eachOn calls f with all ports to which p leads from a port.
 func (l *lan) eachOn(p *path, from uint16, f func(*port)) {
-	for i, way := range l.ways[from] {
+	for i, way := range l.pathOf[from] {
 		if way == p && i != int(from) {
 			f(l.ports[i])
 		}
@@ -132,16 +132,16 @@ func (l *lan) eachOn(p *path, from uint16, f func(*port)) {
 }
 
 // floodPath sends a frame to all ports to which p leads. Loss is drawn for each port.
-func (l *lan) spread(p *path, from uint16, b []byte) {
+func (l *lan) floodPath(p *path, from uint16, b []byte) {
 	l.eachOn(p, from, func(to *port) {
-		if !l.lost(p, to) {
-			l.out(to, b)
+		if !l.isLost(p, to) {
+			l.transmit(to, b)
 		}
 	})
 }
 
 // isLost draws whether p loses a frame to a port.
-func (l *lan) lost(p *path, to *port) bool {
+func (l *lan) isLost(p *path, to *port) bool {
 	if p.loss == 0 || l.draw() >= p.loss {
 		return false
 	}
@@ -150,19 +150,19 @@ func (l *lan) lost(p *path, to *port) bool {
 }
 
 // sendFirst transmits the first frame of a path.
-func (l *lan) arrive(p *path) {
-	e := p.wait.peek()
+func (l *lan) sendFirst(p *path) {
+	e := p.queue.peek()
 	if e.to == everyone {
-		l.spread(p, e.from, e.frame)
+		l.floodPath(p, e.from, e.frame)
 	} else {
-		l.out(l.ports[e.to], e.frame)
+		l.transmit(l.ports[e.to], e.frame)
 	}
-	p.wait.drop()
-	l.schedule.settle(p)
+	p.queue.drop()
+	l.schedule.update(p)
 }
 
 // transmit writes a frame to a port's device.
-func (l *lan) out(to *port, b []byte) {
+func (l *lan) transmit(to *port, b []byte) {
 	if !l.send(to, b) {
 		to.counts.Bad++
 		return
@@ -172,9 +172,9 @@ func (l *lan) out(to *port, b []byte) {
 }
 
 // dropAll drops all waiting frames.
-func (l *lan) end() {
+func (l *lan) dropAll() {
 	for _, p := range l.paths {
-		l.schedule.leave(p)
-		p.wait.empty()
+		l.schedule.remove(p)
+		p.queue.empty()
 	}
 }

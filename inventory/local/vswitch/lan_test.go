@@ -15,7 +15,7 @@ func (b *bench) port(id string) *port {
 }
 
 // send has a frame come at a port.
-func (b *bench) send(id string, f []byte) { b.lan.came(b.now, b.port(id), f) }
+func (b *bench) send(id string, f []byte) { b.lan.receive(b.now, b.port(id), f) }
 
 func (b *bench) arrived(id string) (ids []int) {
 	for _, d := range b.out {
@@ -70,7 +70,7 @@ func TestAddressesOfAPortAreBounded(t *testing.T) {
 		b.now++
 		b.send("p0", frameOf(address(60001), address(i), i, 60))
 	}
-	if n := len(b.lan.table.known); n > 2*maxLearnt {
+	if n := len(b.lan.table.known); n > 2*maxLearned {
 		t.Errorf("%d addresses are known", n)
 	}
 	if got := b.arrived("p2"); len(got) != 1 {
@@ -80,11 +80,11 @@ func TestAddressesOfAPortAreBounded(t *testing.T) {
 	for i := range 50000 {
 		b.send([]string{"p0", "p1"}[i%2], frameOf(address(9), address(i/2%300), i, 60))
 	}
-	if n := len(b.lan.table.known); n > 3*maxLearnt {
+	if n := len(b.lan.table.known); n > 3*maxLearned {
 		t.Errorf("%d addresses are known", n)
 	}
 	for _, of := range b.lan.table.ports {
-		if len(of.ring) > maxLearnt {
+		if len(of.ring) > maxLearned {
 			t.Errorf("a ring of %d", len(of.ring))
 		}
 	}
@@ -142,7 +142,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	taken, most := maxBytes-int(b.stock.room.left.Load()), 0
 	for _, path := range b.lan.paths {
-		most = max(most, path.wait.bytes)
+		most = max(most, path.queue.bytes)
 	}
 	if taken > maxBytes || taken < maxBytes*99/100 || most > maxPathBytes || most < maxPathBytes*99/100 {
 		t.Errorf("frames take %d bytes, at most %d on a path", taken, most)
@@ -166,11 +166,11 @@ func (b *bench) full() (n uint64) {
 func TestSmallQueuesAreSmall(t *testing.T) {
 	b := newBench(plan{Ports: plannedPorts(2), Paths: []Path{{Delay: 1000}}}, never)
 	b.send("p0", frameOf(address(1), address(2), 1, 1514))
-	if n := b.lan.paths[0].wait.bytes; n != classSize(0) {
+	if n := b.lan.paths[0].queue.bytes; n != classSize(0) {
 		t.Errorf("%d bytes for one frame", n)
 	}
 	b.until(2000)
-	if n := b.lan.paths[0].wait.bytes; n != 0 {
+	if n := b.lan.paths[0].queue.bytes; n != 0 {
 		t.Errorf("%d bytes for none", n)
 	}
 }
@@ -198,7 +198,7 @@ func TestLinkThatChanges(t *testing.T) {
 			b.send("p0", frameOf(address(1), address(2), 2, 60))
 			was := *b.port("p1")
 			b.now = 500
-			b.lan.become(c.after, &b.stock)
+			b.lan.configure(c.after, &b.stock)
 			b.until(5000)
 			if got := b.arrived("p1"); (len(got) == 1) != c.arrives {
 				t.Errorf("at p1: %v", got)

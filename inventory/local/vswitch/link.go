@@ -91,17 +91,17 @@ func (l *Link) plan() (plan, error) {
 func (p *plan) check() error {
 	switch {
 	case len(p.Ports) > maxPorts:
-		return fmt.Errorf("it has %d ports: the relay takes %d", len(p.Ports), maxPorts)
+		return fmt.Errorf("it has %d ports; at most %d are possible", len(p.Ports), maxPorts)
 	case len(p.Paths) > maxPaths:
-		return fmt.Errorf("it has %d paths: the relay takes %d", len(p.Paths), maxPaths)
+		return fmt.Errorf("it has %d paths; at most %d are possible", len(p.Paths), maxPaths)
 	}
 	known := make(map[string]bool, len(p.Ports))
 	for _, n := range p.Ports {
 		switch {
 		case n.ID == "" || len(n.ID) > maxID || known[n.ID]:
-			return fmt.Errorf("the port id %.300q is empty, too long or there twice", n.ID)
+			return fmt.Errorf("the port id %.300q is empty, too long or duplicate", n.ID)
 		case n.MTU < minMTU || n.MTU > maxMTU:
-			return fmt.Errorf("port %s has an MTU of %d: %d to %d can be", n.ID, n.MTU, minMTU, maxMTU)
+			return fmt.Errorf("port %s has MTU %d; it must be %d to %d", n.ID, n.MTU, minMTU, maxMTU)
 		}
 		known[n.ID] = true
 	}
@@ -135,13 +135,13 @@ func (p *Path) check(known map[string]bool) error {
 	}
 	switch {
 	case p.Delay < 0 || p.Delay > maxDelay:
-		return fmt.Errorf("a delay of %s: 0 to %s can be", p.Delay, maxDelay)
+		return fmt.Errorf("a delay of %s; it must be 0 to %s", p.Delay, maxDelay)
 	case math.IsNaN(p.Loss) || p.Loss < 0 || p.Loss > 1:
-		return fmt.Errorf("a loss of %v: 0 to 1 can be", p.Loss)
+		return fmt.Errorf("a loss of %v; it must be 0 to 1", p.Loss)
 	case p.Rate != 0 && (p.Rate < minRate || p.Rate > maxRate):
-		return fmt.Errorf("a rate of %d bit/s: %d to %d can be, or 0 for none", p.Rate, minRate, int64(maxRate))
+		return fmt.Errorf("a rate of %d bit/s; it must be %d to %d, or 0 for none", p.Rate, minRate, int64(maxRate))
 	}
 	return nil
 }
 
-var errSegments = errors.New("loss and rate need ports that were opened with segment, or one loss would take many packets")
+var errSegments = errors.New("loss and rate need ports that were opened with segment; else one loss would drop many packets")

@@ -22,9 +22,9 @@ type loop struct {
 
 	// Used only by the loop's goroutine.
 	schedule schedule
-	stock    stock
+	stock    chunkPool
 	devices  map[int32]*device
-	resting  []*device
+	paused   []*device
 	buffer   []byte
 	armed    int64 // when the timer fires; 0: it is off
 	writes   int   // so far
@@ -33,8 +33,8 @@ type loop struct {
 // idle is the time without frames after which memory is released.
 const idle = 2 * time.Second
 
-func newLoop(r *room) (l *loop, err error) {
-	l = &loop{epoll: -1, timer: -1, bell: -1, start: time.Now(), stock: stock{room: r},
+func newLoop(r *memoryBudget) (l *loop, err error) {
+	l = &loop{epoll: -1, timer: -1, bell: -1, start: time.Now(), stock: chunkPool{room: r},
 		devices: make(map[int32]*device), buffer: make([]byte, bufferSize)}
 	defer func() {
 		if err != nil {
@@ -78,7 +78,7 @@ func (l *loop) newLAN() *lan {
 }
 
 // run runs f in the loop's goroutine and waits for it.
-func (l *loop) do(f func()) {
+func (l *loop) run(f func()) {
 	done := make(chan struct{})
 	l.mu.Lock()
 	l.jobs = append(l.jobs, func() { f(); close(done) })
@@ -88,7 +88,7 @@ func (l *loop) do(f func()) {
 	<-done
 }
 
-func (l *loop) work() {
+func (l *loop) runJobs() {
 	l.mu.Lock()
 	jobs := l.jobs
 	l.jobs = nil
@@ -99,7 +99,7 @@ func (l *loop) work() {
 }
 
 // serve forwards frames. It returns only on an error.
-func (l *loop) run() error {
+func (l *loop) serve() error {
 	events := make([]unix.EpollEvent, 128)
 	for {
 		wait := l.arm()
@@ -112,28 +112,28 @@ func (l *loop) run() error {
 		case n == 0 && wait > 0 && len(l.schedule.paths) == 0:
 			l.stock.trim()
 		}
-		l.arrive()
+		l.sendDue()
 		for _, e := range events[:n] {
 			switch int(e.Fd) {
 			case l.timer:
 				l.armed = 0
 			case l.bell:
-				l.work() // may close devices that also have events
+				l.runJobs() // may close devices that also have events
 			default:
-				if d := l.devices[e.Fd]; d != nil && d.watched {
+				if d := l.devices[e.Fd]; d != nil && d.polled {
 					l.read(d, e.Events)
-					l.arrive()
+					l.sendDue()
 				}
 			}
 		}
-		if len(l.resting) > 0 {
-			l.wakeUp()
+		if len(l.paused) > 0 {
+			l.resumeDevices()
 		}
 	}
 }
 
 // sendDue transmits frames that are due, at most twice as many as a turn receives.
-func (l *loop) arrive() {
+func (l *loop) sendDue() {
 	bytes, before := 0, l.writes
 	for n := 0; n < 2*turnReads && bytes < 2*turnBytes && l.writes-before < 2*turnWrites; n++ {
 		due, ok := l.schedule.due()
@@ -141,8 +141,8 @@ func (l *loop) arrive() {
 			return
 		}
 		p := l.schedule.paths[0]
-		bytes += len(p.wait.peek().frame)
-		p.lan.arrive(p)
+		bytes += len(p.queue.peek().frame)
+		p.lan.sendFirst(p)
 	}
 }
 
@@ -165,7 +165,7 @@ func (l *loop) arm() int {
 	case !ok && l.stock.kept > 0:
 		wait = int(idle / time.Millisecond)
 	}
-	if len(l.resting) > 0 { // a pause ends before the loop is idle
+	if len(l.paused) > 0 { // a pause ends before the loop is idle
 		wait = int(firstRest / int64(time.Millisecond))
 	}
 	return wait

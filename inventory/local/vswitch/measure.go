@@ -13,7 +13,7 @@ import (
 // the network namespace of the calling thread, which must be a temporary one, and needs
 // root. The forwarding goroutine runs until the process ends.
 func Measure(window time.Duration) (perSecond float64, err error) {
-	l, err := newLoop(newRoom(maxBytes))
+	l, err := newLoop(newMemoryBudget(maxBytes))
 	if err != nil {
 		return 0, err
 	}
@@ -25,7 +25,7 @@ func Measure(window time.Duration) (perSecond float64, err error) {
 			return 0, err
 		}
 		defer f.Close()
-		if staged[name], err = double(f); err != nil {
+		if staged[name], err = duplicate(f); err != nil {
 			return 0, err
 		}
 		if err := switchOn(name); err != nil {
@@ -38,11 +38,11 @@ func Measure(window time.Duration) (perSecond float64, err error) {
 		return 0, err
 	}
 	defer stop()
-	go func() { _ = l.run() }()
+	go func() { _ = l.serve() }()
 	lan := l.newLAN()
-	l.do(func() { l.put(lan, p, staged) })
+	l.run(func() { l.setLink(lan, p, staged) })
 	count := func() (n uint64) {
-		l.do(func() { n = lan.ports[1].counts.OutPackets })
+		l.run(func() { n = lan.ports[1].counts.OutPackets })
 		return n
 	}
 	start, before := time.Now(), count()

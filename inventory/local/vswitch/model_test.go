@@ -179,18 +179,18 @@ func idOf(b []byte) int { return int(binary.BigEndian.Uint32(b[ethernetSize:])) 
 type bench struct {
 	lan      *lan
 	schedule schedule
-	stock    stock
+	stock    chunkPool
 	now      int64
 	out      []delivery
 }
 
 func newBench(p plan, draw func() float64) *bench {
-	b := &bench{stock: stock{room: newRoom(maxBytes)}}
+	b := &bench{stock: chunkPool{room: newMemoryBudget(maxBytes)}}
 	b.lan = &lan{table: newTable(), schedule: &b.schedule, draw: draw, send: func(to *port, f []byte) bool {
 		b.out = append(b.out, delivery{b.now, to.id, idOf(f[b.lan.header:]), len(f) - b.lan.header})
 		return true
 	}}
-	b.lan.become(p, &b.stock)
+	b.lan.configure(p, &b.stock)
 	return b
 }
 
@@ -202,7 +202,7 @@ func (b *bench) until(now int64) {
 			return
 		}
 		b.now = max(b.now, due)
-		b.schedule.paths[0].lan.arrive(b.schedule.paths[0])
+		b.schedule.paths[0].lan.sendFirst(b.schedule.paths[0])
 	}
 }
 
@@ -260,7 +260,7 @@ func TestLinkIsAsItsModel(t *testing.T) {
 			f := frameOf(to, source, id, rapid.SampledFrom([]int{18, 60, 1514}).Draw(t, "bytes"))
 			for _, n := range b.lan.ports {
 				if n.id == p.Ports[from].ID {
-					b.lan.came(now, n, f)
+					b.lan.receive(now, n, f)
 				}
 			}
 			m.send(now, from, source, to, id, len(f))

@@ -17,11 +17,11 @@ type path struct {
 	rate  int64
 	key   string // equal keys mean that a path is unchanged
 
-	busy int64 // when the rate has sent all queued frames
-	rest int64 // the part of a nanosecond left over, in bits/10⁹
-	last int64 // when the last frame is due
-	wait queue
-	at   int // index in the schedule; -1: it is not in it
+	busy      int64 // when the rate has sent all queued frames
+	remainder int64 // the part of a nanosecond left over, in bits/10⁹
+	last      int64 // when the last frame is due
+	queue     queue
+	at        int // index in the schedule; -1: it is not in it
 
 	// For a frame that goes to many ports, see lan.flood.
 	round     uint64
@@ -30,12 +30,12 @@ type path struct {
 }
 
 // isImmediate reports whether frames need not wait.
-func (p *path) straight() bool { return p.delay == 0 && p.rate == 0 && p.wait.first == nil }
+func (p *path) isImmediate() bool { return p.delay == 0 && p.rate == 0 && p.queue.first == nil }
 
 // enqueue queues a frame with its size on the line, and reports whether there was room.
-func (p *path) enter(now int64, e entry, bytes int) bool {
+func (p *path) enqueue(now int64, e entry, bytes int) bool {
 	sent := now
-	busy, rest := p.busy, p.rest
+	busy, rest := p.busy, p.remainder
 	if p.rate > 0 {
 		if busy < now {
 			busy, rest = now, 0
@@ -48,9 +48,9 @@ func (p *path) enter(now int64, e entry, bytes int) bool {
 		sent = busy
 	}
 	e.due = max(sent+p.delay, p.last)
-	if !p.wait.push(e) {
+	if !p.queue.push(e) {
 		return false
 	}
-	p.busy, p.rest, p.last = busy, rest, e.due
+	p.busy, p.remainder, p.last = busy, rest, e.due
 	return true
 }

@@ -23,7 +23,7 @@ type plannedPort struct {
 // configure changes the link to a checked plan. Ports that stay keep their counters. If
 // none is removed, learned addresses stay, and so do frames in flight whose path is
 // unchanged.
-func (l *lan) become(p plan, s *stock) {
+func (l *lan) configure(p plan, s *chunkPool) {
 	old := make(map[string]*port)
 	for _, o := range l.ports {
 		old[o.id] = o
@@ -43,7 +43,7 @@ func (l *lan) become(p plan, s *stock) {
 	for i, n := range ports {
 		numbers[n.id] = i
 	}
-	paths, ways := l.lay(p.Paths, numbers, s)
+	paths, ways := l.makePaths(p.Paths, numbers, s)
 	was := make(map[string]*path)
 	if grows && l.header == headerOf(p) {
 		for _, o := range l.paths {
@@ -53,16 +53,16 @@ func (l *lan) become(p plan, s *stock) {
 		l.table = newTable()
 	}
 	for _, o := range l.paths {
-		l.schedule.leave(o)
+		l.schedule.remove(o)
 	}
 	for _, n := range paths {
 		if o := was[n.key]; o != nil {
-			n.take(o)
+			n.takeQueue(o)
 			delete(was, n.key)
 		}
 	}
 	for _, o := range l.paths {
-		o.wait.empty()
+		o.queue.empty()
 	}
 	for i, n := range ports {
 		n.number = uint16(i)
@@ -70,9 +70,9 @@ func (l *lan) become(p plan, s *stock) {
 	for _, n := range p.Ports {
 		ports[numbers[n.ID]].mtu = n.MTU
 	}
-	l.ports, l.paths, l.ways, l.header = ports, paths, ways, headerOf(p)
+	l.ports, l.paths, l.pathOf, l.header = ports, paths, ways, headerOf(p)
 	for _, n := range paths {
-		l.schedule.settle(n)
+		l.schedule.update(n)
 	}
 }
 
@@ -84,13 +84,13 @@ func headerOf(p plan) int {
 }
 
 // takeQueue takes over the queue of an unchanged path.
-func (p *path) take(o *path) {
-	p.busy, p.rest, p.last = o.busy, o.rest, o.last
-	p.wait, o.wait = o.wait, queue{stock: o.wait.stock}
+func (p *path) takeQueue(o *path) {
+	p.busy, p.remainder, p.last = o.busy, o.remainder, o.last
+	p.queue, o.queue = o.queue, queue{stock: o.queue.stock}
 }
 
 // makePaths creates the paths, and returns the path of each pair of ports.
-func (l *lan) lay(planned []Path, numbers map[string]int, s *stock) (paths []*path, ways [][]*path) {
+func (l *lan) makePaths(planned []Path, numbers map[string]int, s *chunkPool) (paths []*path, ways [][]*path) {
 	ways = make([][]*path, len(numbers))
 	if len(planned) == 0 {
 		none := make([]*path, len(numbers))
@@ -115,7 +115,7 @@ func (l *lan) lay(planned []Path, numbers map[string]int, s *stock) (paths []*pa
 	}
 	for _, p := range planned {
 		key := fmt.Sprintf("%q %q %d %v %d", p.From, p.To, p.Delay, p.Loss, p.Rate)
-		paths = append(paths, &path{lan: l, delay: int64(p.Delay), loss: p.Loss, rate: p.Rate, key: key, at: -1, wait: queue{stock: s}})
+		paths = append(paths, &path{lan: l, delay: int64(p.Delay), loss: p.Loss, rate: p.Rate, key: key, at: -1, queue: queue{stock: s}})
 	}
 	for listed := 2; listed >= 0; listed-- {
 		for i, p := range planned {

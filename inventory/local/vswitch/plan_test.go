@@ -18,7 +18,7 @@ func FuzzPlan(f *testing.F) {
 			if json.Unmarshal(text, &p) != nil || p.check() != nil {
 				continue
 			}
-			b.lan.become(p, &b.stock)
+			b.lan.configure(p, &b.stock)
 			if len(b.lan.ports) != len(p.Ports) || len(b.lan.paths) != len(p.Paths) {
 				t.Fatalf("%d ports and %d paths of %s", len(b.lan.ports), len(b.lan.paths), text)
 			}
@@ -26,12 +26,12 @@ func FuzzPlan(f *testing.F) {
 				if int(n.number) != i {
 					t.Fatalf("port %d has number %d", i, n.number)
 				}
-				b.lan.came(b.now, n, frameOf(mac{255}, address(i), 1, 60))
-				b.lan.came(b.now, n, frameOf(address(0), address(i), 2, 60))
+				b.lan.receive(b.now, n, frameOf(mac{255}, address(i), 1, 60))
+				b.lan.receive(b.now, n, frameOf(address(0), address(i), 2, 60))
 			}
 			b.until(b.now + int64(time.Millisecond))
 		}
-		b.lan.end()
+		b.lan.dropAll()
 		b.stock.trim()
 		if left := b.stock.room.left.Load(); left != maxBytes {
 			t.Errorf("%d bytes did not come back", maxBytes-left)

@@ -19,7 +19,7 @@ var backoff = supervisor.Backoff{First: 100 * time.Millisecond, Longest: 5 * tim
 // process is one switch process.
 type process struct {
 	*supervisor.Process
-	has map[string]map[*os.File]bool // devices that it has received, by link
+	sent map[string]map[*os.File]bool // devices that it has received, by link
 
 	asking sync.Mutex // guards the fields below; held until an order has its reply
 	conn   *fdsocket.Conn
@@ -35,15 +35,15 @@ func (p *process) end() {
 // refusedError is an order's refusal by a switch process, which continues to run.
 type refusedError struct{ reason string }
 
-func (e *refusedError) Error() string { return "the relay: " + e.reason }
+func (e *refusedError) Error() string { return "the vswitch: " + e.reason }
 
 // sendOrder sends an order and waits for the reply. If the process hangs, the heartbeat
 // kills it, and sendOrder returns an error.
-func (p *process) ask(o order, files ...*os.File) (answer, error) {
+func (p *process) sendOrder(o order, files ...*os.File) (reply, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	p.begun = p.begun || o.Kind == orderBegin
-	return p.exchange(o, files...)
+	return p.sendOrderLocked(o, files...)
 }
 
 // ping waits until the process has replied to a ping or has ended. It does nothing before
@@ -52,13 +52,13 @@ func (p *process) ping() {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	if p.begun {
-		_, _ = p.exchange(order{Kind: orderPing}) // watch notices its end
+		_, _ = p.sendOrderLocked(order{Kind: orderPing}) // watch notices its end
 	}
 }
 
 // sendOrderLocked is sendOrder for a caller that holds the lock.
-func (p *process) exchange(o order, files ...*os.File) (answer, error) {
-	var a answer
+func (p *process) sendOrderLocked(o order, files ...*os.File) (reply, error) {
+	var a reply
 	if err := p.conn.Send(o, files...); err != nil {
 		return a, err
 	}
@@ -72,46 +72,46 @@ func (p *process) exchange(o order, files ...*os.File) (answer, error) {
 }
 
 // setLink sends a link, after those of its devices that the process does not have.
-func (p *process) put(id string, l *kept) error {
-	missing := slices.DeleteFunc(slices.Clone(l.ports), func(port keptPort) bool { return p.has[id][port.file] })
+func (p *process) setLink(id string, l *servedLink) error {
+	missing := slices.DeleteFunc(slices.Clone(l.ports), func(port servedPort) bool { return p.sent[id][port.file] })
 	for some := range slices.Chunk(missing, fdsocket.MaxFiles) {
 		var names []string
 		var files []*os.File
 		for _, port := range some {
 			names, files = append(names, port.id), append(files, port.file)
 		}
-		if _, err := p.ask(order{Kind: orderPorts, Link: id, Ports: names}, files...); err != nil {
+		if _, err := p.sendOrder(order{Kind: orderPorts, Link: id, Ports: names}, files...); err != nil {
 			return err
 		}
 	}
-	if _, err := p.ask(order{Kind: orderPut, Link: id, Plan: l.plan}); err != nil {
+	if _, err := p.sendOrder(order{Kind: orderSet, Link: id, Plan: l.plan}); err != nil {
 		return err
 	}
-	p.has[id] = make(map[*os.File]bool)
+	p.sent[id] = make(map[*os.File]bool)
 	for _, port := range l.ports {
-		p.has[id][port.file] = true
+		p.sent[id][port.file] = true
 	}
 	return nil
 }
 
 // sendLink sends one of the Manager's links to the switch process, or starts a process,
 // which gets all links. The caller holds the lock.
-func (k *Manager) tell(id string) error {
+func (k *Manager) sendLink(id string) error {
 	var err error
 	for range attempts {
-		if k.now == nil || !k.now.IsRunning() {
+		if k.process == nil || !k.process.IsRunning() {
 			if err = k.start(); err == nil {
 				return nil
 			}
 			continue
 		}
-		if err = k.now.put(id, k.links[id]); err == nil {
+		if err = k.process.setLink(id, k.links[id]); err == nil {
 			return nil
 		}
 		if _, refused := errors.AsType[*refusedError](err); refused {
 			return err
 		}
-		k.now.end()
+		k.process.end()
 	}
 	return err
 }
@@ -120,13 +120,13 @@ func (k *Manager) tell(id string) error {
 func (k *Manager) start() error {
 	p, err := k.spawn()
 	if err != nil {
-		return fmt.Errorf("the relay does not start: %w", err)
+		return fmt.Errorf("the vswitch does not start: %w", err)
 	}
-	if err = k.fill(p); err != nil {
+	if err = k.sendAll(p); err != nil {
 		p.end()
-		return fmt.Errorf("the relay does not start: %w", err)
+		return fmt.Errorf("the vswitch does not start: %w", err)
 	}
-	k.now = p
+	k.process = p
 	go k.watch(p)
 	return nil
 }
@@ -138,8 +138,8 @@ func (k *Manager) spawn() (*process, error) {
 		return nil, err
 	}
 	child, err := supervisor.Start(supervisor.Command{
-		Path: k.o.Program, Args: []string{Argv0}, Env: []string{}, Files: []*os.File{theirs},
-		Log: func(line []byte) { k.o.Log.Error("relay: " + string(line)) }, LinesPerSecond: maxLines,
+		Path: k.options.Program, Args: []string{Argv0}, Env: []string{}, Files: []*os.File{theirs},
+		Log: func(line []byte) { k.options.Log.Error("vswitch: " + string(line)) }, LinesPerSecond: maxLines,
 		// Signals from the terminal of "up" must not reach it.
 		Attr: syscall.SysProcAttr{Setsid: true},
 	})
@@ -150,10 +150,10 @@ func (k *Manager) spawn() (*process, error) {
 		<-child.Exited()
 		ours.Close() // ends a sendOrder that waits
 	}()
-	p := &process{Process: child, conn: ours, has: make(map[string]map[*os.File]bool)}
+	p := &process{Process: child, conn: ours, sent: make(map[string]map[*os.File]bool)}
 	go supervisor.DefaultHeartbeat.Watch(child.Exited(), p.ping, func(hangs bool) {
 		if hangs {
-			k.o.Log.Error("the relay hangs: it does not answer and is killed", "pid", p.PID())
+			k.options.Log.Error("the vswitch does not answer; it is killed", "pid", p.PID())
 			p.Kill()
 		}
 	})
@@ -161,18 +161,18 @@ func (k *Manager) spawn() (*process, error) {
 }
 
 // sendAll sends all links to a new process.
-func (k *Manager) fill(p *process) error {
-	if k.o.SetLimits != nil {
-		if err := k.o.SetLimits(p.PID()); err != nil {
+func (k *Manager) sendAll(p *process) error {
+	if k.options.SetLimits != nil {
+		if err := k.options.SetLimits(p.PID()); err != nil {
 			return err
 		}
 	}
-	if _, err := p.ask(order{Kind: orderBegin, UID: int(k.o.UID)}); err != nil {
+	if _, err := p.sendOrder(order{Kind: orderBegin, UID: int(k.options.UID)}); err != nil {
 		return err
 	}
 	for id, l := range k.links {
 		k.reopen(id, l)
-		if err := p.put(id, l); err != nil {
+		if err := p.setLink(id, l); err != nil {
 			return fmt.Errorf("link %s: %w", id, err)
 		}
 	}
@@ -181,12 +181,12 @@ func (k *Manager) fill(p *process) error {
 
 // reopen opens deleted devices again. A device that cannot be opened loses its port's
 // traffic, but other ports work.
-func (k *Manager) reopen(id string, l *kept) {
+func (k *Manager) reopen(id string, l *servedLink) {
 	for i := range l.ports {
 		p := &l.ports[i]
 		old := p.file
-		if _, err := p.ready(); err != nil {
-			k.o.Log.Error("a port of the relay has lost its device", "link", id, "error", err)
+		if _, err := p.openDevice(); err != nil {
+			k.options.Log.Error("a port of the vswitch has lost its device", "link", id, "error", err)
 		}
 		if p.file != old {
 			old.Close()
@@ -199,34 +199,34 @@ func (k *Manager) watch(p *process) {
 	cause := p.Wait()
 	for lived := p.RunTime(); ; lived = 0 {
 		k.turn <- struct{}{}
-		if k.now != p || len(k.links) == 0 {
-			k.leave()
+		if k.process != p || len(k.links) == 0 {
+			k.unlock()
 			return
 		}
 		pause := k.backoff.Next(lived)
-		k.leave()
-		k.o.Log.Error("the relay died and is started again", "error", cause, "pause", pause)
+		k.unlock()
+		k.options.Log.Error("the vswitch died and is started again", "error", cause, "pause", pause)
 		select {
 		case <-time.After(pause):
 		case <-k.closing:
 			return
 		}
 		k.turn <- struct{}{}
-		if k.now == p && len(k.links) > 0 {
+		if k.process == p && len(k.links) > 0 {
 			cause = k.start()
 		}
-		k.leave()
+		k.unlock()
 	}
 }
 
 // stop ends the process, since there are no links. The caller holds the lock.
 func (k *Manager) stop() {
-	if p := k.now; p != nil {
-		k.now = nil
+	if p := k.process; p != nil {
+		k.process = nil
 		p.end()
 	}
-	if k.o.Ended != nil {
-		k.o.Ended()
+	if k.options.Ended != nil {
+		k.options.Ended()
 	}
 }
 

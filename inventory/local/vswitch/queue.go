@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // queue is the FIFO queue of a path's frames, in chunks.
 type queue struct {
-	stock       *stock
+	stock       *chunkPool
 	first, last *chunk
 	bytes       int // size of all chunks
 }
@@ -48,7 +48,7 @@ func (q *queue) grow(size int) bool {
 	if q.bytes+classSize(class) > maxPathBytes {
 		return false
 	}
-	c := q.stock.take(class)
+	c := q.stock.get(class)
 	if c == nil {
 		return false
 	}
@@ -95,7 +95,7 @@ func (q *queue) drop() {
 	}
 	q.bytes -= len(c.memory)
 	c.next = nil
-	q.stock.give(c)
+	q.stock.put(c)
 }
 
 // empty removes all entries.
@@ -103,7 +103,7 @@ func (q *queue) empty() {
 	for c := q.first; c != nil; {
 		next := c.next
 		c.next = nil
-		q.stock.give(c)
+		q.stock.put(c)
 		c = next
 	}
 	q.first, q.last, q.bytes = nil, nil, 0

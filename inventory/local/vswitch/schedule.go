@@ -11,24 +11,24 @@ func (s *schedule) due() (at int64, ok bool) {
 	if len(s.paths) == 0 {
 		return 0, false
 	}
-	return s.paths[0].wait.due()
+	return s.paths[0].queue.due()
 }
 
 // update moves p after its first frame has changed.
-func (s *schedule) settle(p *path) {
-	_, waits := p.wait.due()
+func (s *schedule) update(p *path) {
+	_, waits := p.queue.due()
 	switch {
 	case waits && p.at < 0:
 		heap.Push(&s.paths, p)
 	case waits:
 		heap.Fix(&s.paths, p.at)
 	default:
-		s.leave(p)
+		s.remove(p)
 	}
 }
 
 // remove removes p, if it is in the schedule.
-func (s *schedule) leave(p *path) {
+func (s *schedule) remove(p *path) {
 	if p.at >= 0 {
 		heap.Remove(&s.paths, p.at)
 	}
@@ -40,8 +40,8 @@ type pathHeap []*path
 func (h pathHeap) Len() int { return len(h) }
 
 func (h pathHeap) Less(i, j int) bool {
-	a, _ := h[i].wait.due()
-	b, _ := h[j].wait.due()
+	a, _ := h[i].queue.due()
+	b, _ := h[j].queue.due()
 	return a < b
 }
 

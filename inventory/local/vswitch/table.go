@@ -5,30 +5,30 @@ import "time"
 const (
 	// maxLearned is how many addresses are stored for one port. A further one replaces
 	// one of the same port, so that no port displaces the addresses of others.
-	maxLearnt = 256
+	maxLearned = 256
 	// maxSilence is how long an address is stored without a frame from it.
 	maxSilence = int64(5 * time.Minute)
 )
 
 // table maps addresses to the ports of a link.
 type table struct {
-	known map[mac]*learnt
-	ports map[uint16]*learnts
+	known map[mac]*learnedAddress
+	ports map[uint16]*learnedRing
 }
 
-type learnt struct {
+type learnedAddress struct {
 	port uint16
 	seen int64
 }
 
 // learnedRing holds the addresses that a port was the last to use, in a ring.
-type learnts struct {
+type learnedRing struct {
 	ring []mac
 	next int
 }
 
 func newTable() *table {
-	return &table{known: make(map[mac]*learnt), ports: make(map[uint16]*learnts)}
+	return &table{known: make(map[mac]*learnedAddress), ports: make(map[uint16]*learnedRing)}
 }
 
 // learn records that port sent a frame with source m.
@@ -39,16 +39,16 @@ func (t *table) learn(m mac, port uint16, now int64) {
 		return
 	}
 	if l == nil {
-		l = new(learnt)
+		l = new(learnedAddress)
 		t.known[m] = l
 	}
 	l.port, l.seen = port, now
 	of := t.ports[port]
 	if of == nil {
-		of = new(learnts)
+		of = new(learnedRing)
 		t.ports[port] = of
 	}
-	if len(of.ring) < maxLearnt {
+	if len(of.ring) < maxLearned {
 		of.ring = append(of.ring, m)
 		return
 	}
@@ -57,7 +57,7 @@ func (t *table) learn(m mac, port uint16, now int64) {
 		delete(t.known, old)
 	}
 	of.ring[of.next] = m
-	of.next = (of.next + 1) % maxLearnt
+	of.next = (of.next + 1) % maxLearned
 }
 
 // find returns the port of address m.

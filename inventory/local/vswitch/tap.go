@@ -65,11 +65,11 @@ func tapOf(f *os.File) (name string, headers bool, err error) {
 		return "", false, err
 	}
 	if inner != nil {
-		return "", false, fmt.Errorf("%s is no TAP, or it has gone: %w", f.Name(), inner)
+		return "", false, fmt.Errorf("%s is no TAP, or it was deleted: %w", f.Name(), inner)
 	}
 	flags := request.Uint16()
 	if flags&unix.IFF_TAP == 0 || flags&unix.IFF_NO_PI == 0 {
-		return "", false, fmt.Errorf("%s is not a TAP as the relay opens it", f.Name())
+		return "", false, fmt.Errorf("%s is not a TAP of OpenTAP", f.Name())
 	}
 	return request.Name(), flags&unix.IFF_VNET_HDR != 0, nil
 }

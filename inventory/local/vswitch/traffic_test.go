@@ -98,7 +98,7 @@ func TestRelayIsReplacedUnderTraffic(t *testing.T) {
 	if now := descriptors(t, os.Getpid()); now > before {
 		t.Errorf("%d descriptors, before %d", now, before)
 	}
-	if text := log.String(); strings.Count(text, "the relay died and is started again") != 3 || !strings.Contains(text, "killed") {
+	if text := log.String(); strings.Count(text, "the vswitch died and is started again") != 3 || !strings.Contains(text, "killed") {
 		t.Errorf("the log tells nothing of it: %s", text)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // and addresses, and switches it on. An interface that exists stays as root of the node
 // has changed it. Another device of the node with that name is removed.
 func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Namespace) error {
-	s, unlock, err := h.take(ctx, slice)
+	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
 		return err
 	}
@@ -31,15 +31,15 @@ func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Name
 		i = m.end(end)
 	}
 	if !there || i < 0 {
-		return fmt.Errorf("the link %s of slice %s has no end %q here; put the link first", link, slice, end)
+		return fmt.Errorf("the link %s of slice %s has no end %q here; call SetLink first", link, slice, end)
 	}
-	if err := s.plug(m, i, node); err != nil {
-		return fmt.Errorf("cannot plug the end %s of link %s into its node: %w", end, link, err)
+	if err := s.attachEnd(m, i, node); err != nil {
+		return fmt.Errorf("cannot attach the end %s of link %s to its node: %w", end, link, err)
 	}
 	return nil
 }
 
-func (s *slice) plug(m *made, i int, node Namespace) error {
+func (s *slice) attachEnd(m *made, i int, node Namespace) error {
 	// Read the id of the node's namespace first: it is stable while the namespace lives,
 	// and the port of a dying one has none.
 	number, err := s.net.number(node)
@@ -53,7 +53,7 @@ func (s *slice) plug(m *made, i int, node Namespace) error {
 	case err != nil:
 		return err
 	case ok && p.alias != "" && p.peerNS == number:
-		return s.place(m, i, p) // the alias is set last, so the port is complete
+		return s.placePort(m, i, p) // the alias is set last, so the port is complete
 	case ok:
 		if err := s.net.remove([]device{p}); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (s *slice) plug(m *made, i int, node Namespace) error {
 	if err := s.net.switchOn(p.index); err != nil {
 		return err
 	}
-	if err := furnish(node, p.peer, e); err != nil {
+	if err := configureInterface(node, p.peer, e); err != nil {
 		return err
 	}
 	if err := s.net.awaitReady(name); err != nil {
@@ -76,7 +76,7 @@ func (s *slice) plug(m *made, i int, node Namespace) error {
 	if !m.shaper(i).shapes() {
 		m.shaped[name] = m.shaper(i) // a new port has no shaping to remove
 	}
-	return s.place(m, i, p)
+	return s.placePort(m, i, p)
 }
 
 // number returns the id of another namespace in the network.
@@ -89,10 +89,10 @@ func (n *network) number(other Namespace) (int, error) {
 		}
 	}
 	if err == nil && number < 0 {
-		err = errors.New("the kernel gives it no number")
+		err = errors.New("the kernel assigned no id")
 	}
 	if err != nil {
-		return 0, fmt.Errorf("cannot tell the node's network namespace from others: %w", err)
+		return 0, fmt.Errorf("cannot identify the node's network namespace: %w", err)
 	}
 	return number, nil
 }
@@ -103,7 +103,7 @@ func (n *network) port(name string, e *End, node Namespace) (device, error) {
 	v.PeerNamespace = netlink.NsFd(node.Fd())
 	err := n.nl.LinkAdd(v)
 	if errors.Is(err, unix.EEXIST) {
-		if err = takeAway(node, e.IfName); err == nil {
+		if err = deleteInterface(node, e.IfName); err == nil {
 			err = n.nl.LinkAdd(v)
 		}
 	}
@@ -114,7 +114,7 @@ func (n *network) port(name string, e *End, node Namespace) (device, error) {
 }
 
 // deleteInterface removes a device of a node by name.
-func takeAway(node Namespace, name string) error {
+func deleteInterface(node Namespace, name string) error {
 	socket, err := nl.GetNetlinkSocketAt(netns.NsHandle(node.Fd()), netns.None(), unix.NETLINK_ROUTE)
 	if err != nil {
 		return err
@@ -122,17 +122,17 @@ func takeAway(node Namespace, name string) error {
 	defer socket.Close()
 	n := network{sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}}
 	if err := n.request(unix.RTM_DELLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name))); err != nil {
-		return fmt.Errorf("the node has a device of that name that cannot be removed: %w", err)
+		return fmt.Errorf("cannot remove the node's other device of that name: %w", err)
 	}
 	return nil
 }
 
 // configureInterface sets the addresses of a node's side of a veth pair, by interface
 // index, and switches it on. It reads nothing in the node.
-func furnish(node Namespace, index int, e *End) error {
+func configureInterface(node Namespace, index int, e *End) error {
 	h, err := netlink.NewHandleAt(netns.NsHandle(node.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {
-		return fmt.Errorf("cannot speak with the kernel about the node's network: %w", err)
+		return fmt.Errorf("cannot open netlink in the node's network: %w", err)
 	}
 	defer h.Close()
 	attrs := netlink.NewLinkAttrs()

@@ -32,14 +32,14 @@ func Main() {
 
 // switchProcess is the state of the switch process. Only the goroutine that receives
 // orders uses it.
-type relay struct {
+type switchProcess struct {
 	loops  []*loop
-	links  map[string]*working
+	links  map[string]*servedLAN
 	staged map[string]map[string]int // descriptors by link and port
 }
 
 // servedLAN is a link and its loop.
-type working struct {
+type servedLAN struct {
 	loop *loop
 	lan  *lan
 	plan plan
@@ -49,16 +49,16 @@ type working struct {
 func run(control *os.File, giveUp func(uid, gid int) error) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
-		return fmt.Errorf("the connection to the testbed is missing: %w", err)
+		return fmt.Errorf("no connection to the testbed: %w", err)
 	}
 	var o order
 	if _, err := c.Receive(&o, maxOrder, 0); err != nil {
 		return err
 	}
-	r := &relay{links: make(map[string]*working), staged: make(map[string]map[string]int)}
+	r := &switchProcess{links: make(map[string]*servedLAN), staged: make(map[string]map[string]int)}
 	err = r.begin(o, giveUp)
 	for {
-		a := answer{}
+		a := reply{}
 		if err != nil {
 			a.Error = err.Error()
 		} else if o.Kind == orderCount {
@@ -72,16 +72,16 @@ func run(control *os.File, giveUp func(uid, gid int) error) error {
 		if broken != nil {
 			return nil
 		}
-		err = r.obey(o, files)
+		err = r.execute(o, files)
 	}
 }
 
 // begin drops all rights and starts the loops.
-func (r *relay) begin(o order, giveUp func(uid, gid int) error) error {
+func (r *switchProcess) begin(o order, giveUp func(uid, gid int) error) error {
 	if o.Kind != orderBegin {
-		return errors.New("the first order is not the one to begin")
+		return errors.New("the first order is not \"begin\"")
 	}
-	room := newRoom(maxBytes)
+	room := newMemoryBudget(maxBytes)
 	// A loop that returns from a system call must find a free processor.
 	n := min(runtime.NumCPU(), maxLoops)
 	runtime.GOMAXPROCS(n + 2)
@@ -99,7 +99,7 @@ func (r *relay) begin(o order, giveUp func(uid, gid int) error) error {
 	}
 	for _, l := range r.loops {
 		go func() {
-			fmt.Fprintln(os.Stderr, l.run())
+			fmt.Fprintln(os.Stderr, l.serve())
 			os.Exit(1)
 		}()
 	}
@@ -107,7 +107,7 @@ func (r *relay) begin(o order, giveUp func(uid, gid int) error) error {
 }
 
 // execute carries out an order.
-func (r *relay) obey(o order, files []*os.File) error {
+func (r *switchProcess) execute(o order, files []*os.File) error {
 	defer func() {
 		for _, f := range files {
 			f.Close()
@@ -116,16 +116,16 @@ func (r *relay) obey(o order, files []*os.File) error {
 	switch o.Kind {
 	case orderPorts:
 		return r.stage(o, files)
-	case orderPut:
+	case orderSet:
 		defer r.unstage(o.Link)
 		var p plan
 		if err := json.Unmarshal(o.Plan, &p); err != nil {
-			return fmt.Errorf("a plan cannot be read: %w", err)
+			return fmt.Errorf("cannot decode a plan: %w", err)
 		}
 		if err := p.check(); err != nil {
 			return err
 		}
-		return r.put(o.Link, p)
+		return r.setLink(o.Link, p)
 	case orderRemove:
 		r.unstage(o.Link)
 		r.remove(o.Link)
@@ -137,18 +137,18 @@ func (r *relay) obey(o order, files []*os.File) error {
 		return nil
 	case orderPing:
 		for _, l := range r.loops {
-			l.do(func() {})
+			l.run(func() {})
 		}
 		return nil
 	}
-	return fmt.Errorf("an order %q is not known", o.Kind)
+	return fmt.Errorf("unknown order %q", o.Kind)
 }
 
 // stage stores devices for a link. It duplicates the descriptors, since the received ones
 // are in the Go runtime's epoll.
-func (r *relay) stage(o order, files []*os.File) error {
+func (r *switchProcess) stage(o order, files []*os.File) error {
 	if len(files) != len(o.Ports) {
-		return fmt.Errorf("%d devices came for %d ports", len(files), len(o.Ports))
+		return fmt.Errorf("received %d devices for %d ports", len(files), len(o.Ports))
 	}
 	of := r.staged[o.Link]
 	if of == nil {
@@ -156,9 +156,9 @@ func (r *relay) stage(o order, files []*os.File) error {
 		r.staged[o.Link] = of
 	}
 	for i, f := range files {
-		fd, err := double(f)
+		fd, err := duplicate(f)
 		if err != nil {
-			return fmt.Errorf("a device cannot be taken: %w", err)
+			return fmt.Errorf("cannot use a device: %w", err)
 		}
 		if old, ok := of[o.Ports[i]]; ok {
 			unix.Close(old)
@@ -168,7 +168,7 @@ func (r *relay) stage(o order, files []*os.File) error {
 	return nil
 }
 
-func double(f *os.File) (fd int, err error) {
+func duplicate(f *os.File) (fd int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return -1, err
@@ -178,7 +178,7 @@ func double(f *os.File) (fd int, err error) {
 	return fd, errors.Join(err, inner)
 }
 
-func (r *relay) unstage(link string) {
+func (r *switchProcess) unstage(link string) {
 	for _, fd := range r.staged[link] {
 		unix.Close(fd)
 	}
@@ -186,14 +186,14 @@ func (r *relay) unstage(link string) {
 }
 
 // setLink configures a link by a plan, with its present devices and the staged ones.
-func (r *relay) put(id string, p plan) (err error) {
+func (r *switchProcess) setLink(id string, p plan) (err error) {
 	w := r.links[id]
 	fresh := w == nil
 	if fresh {
-		w = &working{loop: r.free()}
+		w = &servedLAN{loop: r.leastLoaded()}
 	}
 	staged := r.staged[id]
-	w.loop.do(func() {
+	w.loop.run(func() {
 		if fresh {
 			w.lan = w.loop.newLAN()
 		}
@@ -207,7 +207,7 @@ func (r *relay) put(id string, p plan) (err error) {
 				return
 			}
 		}
-		w.loop.put(w.lan, p, staged)
+		w.loop.setLink(w.lan, p, staged)
 	})
 	if err == nil {
 		w.plan = p
@@ -217,7 +217,7 @@ func (r *relay) put(id string, p plan) (err error) {
 }
 
 // leastLoaded returns the loop with the fewest ports.
-func (r *relay) free() *loop {
+func (r *switchProcess) leastLoaded() *loop {
 	ports := make(map[*loop]int)
 	for _, w := range r.links {
 		ports[w.loop] += 1 + len(w.plan.Ports)
@@ -232,16 +232,16 @@ func (r *relay) free() *loop {
 }
 
 // setLink configures lan by a plan. It takes the devices that it needs out of staged.
-func (l *loop) put(lan *lan, p plan, staged map[string]int) {
+func (l *loop) setLink(lan *lan, p plan, staged map[string]int) {
 	before := lan.ports
-	lan.become(p, &l.stock)
+	lan.configure(p, &l.stock)
 	stays := make(map[*port]bool)
 	for _, o := range lan.ports {
 		stays[o] = true
 	}
 	for _, o := range before {
 		if !stays[o] {
-			l.shut(o.device)
+			l.closeDevice(o.device)
 		}
 	}
 	for _, o := range lan.ports {
@@ -250,33 +250,33 @@ func (l *loop) put(lan *lan, p plan, staged map[string]int) {
 			continue
 		}
 		if o.device != nil {
-			l.shut(o.device)
+			l.closeDevice(o.device)
 		}
 		delete(staged, o.id)
-		o.device = l.open(fd, lan, o)
+		o.device = l.openDevice(fd, lan, o)
 	}
 }
 
 // remove removes a link.
-func (r *relay) remove(id string) {
+func (r *switchProcess) remove(id string) {
 	w := r.links[id]
 	if w == nil {
 		return
 	}
 	delete(r.links, id)
-	w.loop.do(func() {
-		w.lan.end()
+	w.loop.run(func() {
+		w.lan.dropAll()
 		for _, o := range w.lan.ports {
-			w.loop.shut(o.device)
+			w.loop.closeDevice(o.device)
 		}
 	})
 }
 
 // count returns the counters of a link's ports.
-func (r *relay) count(id string) []Counters {
+func (r *switchProcess) count(id string) []Counters {
 	w := r.links[id]
 	of := make(map[string]Counters)
-	w.loop.do(func() {
+	w.loop.run(func() {
 		for _, o := range w.lan.ports {
 			of[o.id] = o.counts
 		}

@@ -112,7 +112,7 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 		{VSwitch, 2, []Shape{cut}, "vswitch"},
 		{Auto, 2, nil, "bridge"},
 	} {
-		h.o.Emulator = c.forced
+		h.options.Emulator = c.forced
 		put := func(h *Host, l Link) (string, error) { return h.SetLink(context.Background(), l) }
 		if c.forced == cutting {
 			put = putCut
@@ -166,7 +166,7 @@ func TestNetworksAreAdopted(t *testing.T) {
 		t.Error("after Close the link is dead")
 	}
 
-	h2, err := Open(options(h.o.Folder, Auto))
+	h2, err := Open(options(h.options.Folder, Auto))
 	must(t, err)
 	t.Cleanup(func() { h2.Close() })
 	if err := h2.AttachEnd(ctx, "s1", "lan", "node1/0", nodes[0].file); err == nil || !strings.Contains(err.Error(), "put the link first") {
@@ -203,7 +203,7 @@ func TestRemovalThatWasInterrupted(t *testing.T) {
 		message.Index = int32(d.index)
 		must(t, n.request(unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed))))
 	}
-	h2, err := Open(options(h.o.Folder, Auto))
+	h2, err := Open(options(h.options.Folder, Auto))
 	must(t, err)
 	t.Cleanup(func() { h2.Close() })
 	put(t, h2, l)
@@ -219,7 +219,7 @@ func TestRemovalThatWasInterrupted(t *testing.T) {
 func TestPinsThatAreNone(t *testing.T) {
 	h := open(t, Auto)
 	ctx := context.Background()
-	path := filepath.Join(h.o.Folder, "slices", "s1")
+	path := filepath.Join(h.options.Folder, "slices", "s1")
 	// After a boot, a file without a mount is there.
 	must(t, os.WriteFile(path, nil, 0o600))
 	if err := h.AttachEnd(ctx, "s1", "lan", "node1/0", newNode(t).file); err == nil {
@@ -245,7 +245,7 @@ func TestPinsThatAreNone(t *testing.T) {
 		t.Errorf("to drop what is not there: %v", err)
 	}
 	for _, dir := range []string{"slices", "shared"} {
-		if list, err := os.ReadDir(filepath.Join(h.o.Folder, dir)); err != nil || len(list) != 0 {
+		if list, err := os.ReadDir(filepath.Join(h.options.Folder, dir)); err != nil || len(list) != 0 {
 			t.Errorf("%s holds %v, %v", dir, list, err)
 		}
 	}

@@ -85,7 +85,7 @@ func TestMeans(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := lan("s1", tc.n, tc.shapes...)
-			h := &Host{o: Options{Emulator: tc.forced}, able: tc.can}
+			h := &Host{options: Options{Emulator: tc.forced}, features: tc.can}
 			err := h.CheckLink(l)
 			var u *UnsupportedError
 			if errors.As(err, &u) {

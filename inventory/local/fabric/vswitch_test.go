@@ -16,7 +16,7 @@ func relayed(t *testing.T) *Host {
 	require.NetNS(t)
 	require.TUN(t)
 	h := open(t, Auto)
-	h.able.Netem = false // the same on every kernel
+	h.features.Netem = false // the same on every kernel
 	return h
 }
 
@@ -26,13 +26,13 @@ func TestRelaysArePlacedBySlice(t *testing.T) {
 	ctx := context.Background()
 	placed := make(map[string]int)
 	var mu sync.Mutex
-	h.o.SetLimits = func(slice string, pid int) error {
+	h.options.SetLimits = func(slice string, pid int) error {
 		mu.Lock()
 		defer mu.Unlock()
 		placed[slice] = pid
 		return nil
 	}
-	h.o.Ended = func(slice string) error {
+	h.options.Ended = func(slice string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if pid := placed[slice]; pid != 0 && syscall.Kill(pid, 0) == nil {
@@ -76,14 +76,14 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 	if got := count(h); got != 12 {
 		t.Errorf("there are %d TAPs", got)
 	}
-	must(t, h.slices["s1"].keeper.Close())
+	must(t, h.slices["s1"].manager.Close())
 	if got := count(h); got != 12 {
 		t.Errorf("%d TAPs have outlived their relay", got)
 	}
 	must(t, h.Close())
-	h2, err := Open(options(h.o.Folder, Auto))
+	h2, err := Open(options(h.options.Folder, Auto))
 	must(t, err)
-	h2.able.Netem = false
+	h2.features.Netem = false
 	t.Cleanup(func() { h2.Close() })
 	put(t, h2, l)
 	plug(t, h2, l, nodes)
@@ -108,7 +108,7 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 func TestOverrunsAreCounted(t *testing.T) {
 	h := relayed(t)
 	pids := make(chan int, 1)
-	h.o.SetLimits = func(_ string, pid int) error { pids <- pid; return nil }
+	h.options.SetLimits = func(_ string, pid int) error { pids <- pid; return nil }
 	l := lan("s1", 2, Shape{Delay: time.Millisecond})
 	nodes := build(t, h, l)
 	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {

@@ -15,11 +15,11 @@ func (h *Host) SetLink(ctx context.Context, l Link) (emulator string, err error)
 	if err := l.check(); err != nil {
 		return "", err
 	}
-	p, err := decide(l, h.able, h.o.Emulator)
+	p, err := decide(l, h.features, h.options.Emulator)
 	if err != nil {
 		return "", err
 	}
-	s, unlock, err := h.take(ctx, l.Slice)
+	s, unlock, err := h.lockSlice(ctx, l.Slice)
 	if err != nil {
 		return "", err
 	}
@@ -28,14 +28,14 @@ func (h *Host) SetLink(ctx context.Context, l Link) (emulator string, err error)
 		return "", err
 	}
 	l.Ends, l.Shapes = slices.Clone(l.Ends), nil
-	if err := h.put(ctx, s, &made{link: l, plan: p, shaped: make(map[string]shaper)}); err != nil {
+	if err := h.makeLink(ctx, s, &made{link: l, plan: p, shaped: make(map[string]shaper)}); err != nil {
 		return "", err
 	}
 	return p.emulator, nil
 }
 
 // makeLink creates devices before it moves ports to them, and removes unneeded ones last.
-func (h *Host) put(ctx context.Context, s *slice, m *made) error {
+func (h *Host) makeLink(ctx context.Context, s *slice, m *made) error {
 	have, err := s.net.devices()
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (h *Host) put(ctx context.Context, s *slice, m *made) error {
 		m.shaped = before.shaped
 	}
 	wanted := make(map[string]bool)
-	if err := s.frame(m, have, wanted); err != nil {
+	if err := s.makeBridges(m, have, wanted); err != nil {
 		return err
 	}
 	if m.link.Shared != "" {
@@ -54,8 +54,8 @@ func (h *Host) put(ctx context.Context, s *slice, m *made) error {
 			return err
 		}
 	}
-	if m.plan.relay {
-		if err := h.putRelay(ctx, s, m, before, have); err != nil {
+	if m.plan.vswitch {
+		if err := h.setVSwitchLink(ctx, s, m, before, have); err != nil {
 			return err
 		}
 	}
@@ -63,17 +63,17 @@ func (h *Host) put(ctx context.Context, s *slice, m *made) error {
 		name := m.device(kindPort, e.ID)
 		wanted[name] = true
 		if p, ok := have[name]; ok {
-			if err := s.place(m, i, p); err != nil {
+			if err := s.placePort(m, i, p); err != nil {
 				return err
 			}
 		}
 	}
 	s.links[m.link.Name] = m
-	if err := s.bound(m, before.without(m)); err != nil {
+	if err := s.limitInflow(m, before.portsWithout(m)); err != nil {
 		return err
 	}
-	if !m.plan.relay && s.keeper != nil {
-		if err := s.keeper.RemoveLink(ctx, m.link.Name); err != nil {
+	if !m.plan.vswitch && s.manager != nil {
+		if err := s.manager.RemoveLink(ctx, m.link.Name); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (m *made) device(kind, end string) string { return deviceName(kind, m.link.
 
 // parent returns the bridge of the end's port, or that of the shared VLAN's port.
 func (m *made) parent(i int) string {
-	if m.plan.relay || m.plan.ports[i].hop {
+	if m.plan.vswitch || m.plan.ports[i].split {
 		return m.device(kindOwn, m.id(i))
 	}
 	return m.device(kindBridge, "")
@@ -118,7 +118,7 @@ func (m *made) shaper(i int) shaper {
 }
 
 // makeBridges creates the bridges of a link and the devices between them.
-func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) error {
+func (s *slice) makeBridges(m *made, have map[string]device, wanted map[string]bool) error {
 	bridge := func(name, end string) (int, error) {
 		wanted[name] = true
 		if d, ok := have[name]; ok {
@@ -127,21 +127,21 @@ func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) e
 		return s.net.bridge(name, alias(m.link.Name, end))
 	}
 	middle := 0
-	if !m.plan.relay {
+	if !m.plan.vswitch {
 		var err error
 		if middle, err = bridge(m.device(kindBridge, ""), ""); err != nil {
 			return err
 		}
 	}
 	for i, p := range m.plan.ports {
-		if !m.plan.relay && !p.hop {
+		if !m.plan.vswitch && !p.split {
 			continue
 		}
 		own, err := bridge(m.device(kindOwn, m.id(i)), m.id(i))
 		if err != nil {
 			return err
 		}
-		if !p.hop {
+		if !p.split {
 			wanted[m.device(kindTAP, m.id(i))] = true
 			continue
 		}
@@ -152,7 +152,7 @@ func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) e
 		}
 		first := s.joining(m, i, 0, middle, m.device(kindBridge, ""))
 		second := s.joining(m, i, 0, own, m.device(kindOwn, m.id(i)))
-		if err := s.net.cut(name, m.device(kindCutEnd, m.id(i)), m.mtu(i), first, second); err != nil {
+		if err := s.net.segmentBetween(name, m.device(kindCutEnd, m.id(i)), m.mtu(i), first, second); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) e
 }
 
 // placePort adds a port to its bridge and applies its shaping.
-func (s *slice) place(m *made, i int, p device) error {
+func (s *slice) placePort(m *made, i int, p device) error {
 	master, err := s.net.mustDevice(m.parent(i))
 	if err != nil {
 		return err
@@ -184,9 +184,9 @@ func (s *slice) joining(m *made, i, index, master int, bridge string) joining {
 	j := joining{index: index, master: master, alias: alias(m.link.Name, m.id(i))}
 	switch middle := bridge == m.device(kindBridge, ""); {
 	case !middle:
-		j.dumb = true
-	case !s.bounded:
-		j.dumb = true
+		j.noLearning = true
+	case !s.limitsLearning:
+		j.noLearning = true
 		if i < len(m.link.Ends) {
 			j.mac = m.link.Ends[i].MAC
 		}
@@ -200,40 +200,40 @@ func (m *made) knows(name string) bool {
 }
 
 // vswitchOptions returns the options of a slice's switch process.
-func (h *Host) relay(slice string) vswitch.Options {
-	o := h.o.VSwitch
-	if h.o.SetLimits != nil {
-		o.SetLimits = func(pid int) error { return h.o.SetLimits(slice, pid) }
+func (h *Host) vswitchOptions(slice string) vswitch.Options {
+	o := h.options.VSwitch
+	if h.options.SetLimits != nil {
+		o.SetLimits = func(pid int) error { return h.options.SetLimits(slice, pid) }
 	}
-	o.Ended = func() { h.left(slice) }
+	o.Ended = func() { h.vswitchEnded(slice) }
 	return o
 }
 
 // vswitchEnded handles the end of a slice's switch process.
-func (h *Host) left(slice string) {
-	if h.o.Ended == nil {
+func (h *Host) vswitchEnded(slice string) {
+	if h.options.Ended == nil {
 		return
 	}
-	if err := h.o.Ended(slice); err != nil {
-		h.o.Log.Warn("what held a relay is left; it goes with the next one of its slice", "slice", slice, "error", err)
+	if err := h.options.Ended(slice); err != nil {
+		h.options.Log.Warn("cannot remove the limits of a switch process; the next one of the slice does", "slice", slice, "error", err)
 	}
 }
 
 // setVSwitchLink sets the link at the slice's switch process.
-func (h *Host) putRelay(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
-	if before == nil || !before.plan.relay || before.plan.segment != m.plan.segment {
+func (h *Host) setVSwitchLink(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
+	if before == nil || !before.plan.vswitch || before.plan.segment != m.plan.segment {
 		// Existing TAPs are of an earlier process or another kind: the vswitch opens new
 		// ones.
 		if err := s.net.remove(taps(m.link.Name, have)); err != nil {
 			return err
 		}
 	}
-	if s.keeper == nil {
-		s.keeper = vswitch.New(h.relay(s.name))
+	if s.manager == nil {
+		s.manager = vswitch.New(h.vswitchOptions(s.name))
 	}
 	l := vswitch.Link{ID: m.link.Name, Paths: m.plan.paths}
 	for i := range m.plan.ports {
 		l.Ports = append(l.Ports, vswitch.Port{ID: m.id(i), Open: s.net.tap(m, i), MTU: m.mtu(i)})
 	}
-	return s.keeper.SetLink(ctx, l)
+	return s.manager.SetLink(ctx, l)
 }

@@ -18,7 +18,7 @@ const (
 // plan says how a link is made.
 type plan struct {
 	emulator string
-	relay    bool
+	vswitch  bool
 	paths    []vswitch.Path
 	segment  bool // frames must reach the vswitch as single packets
 	// ports are those of the ends, in order, and of the shared VLAN.
@@ -29,7 +29,7 @@ type plan struct {
 type port struct {
 	tbf   int64 // kbit/s
 	netem asked // latency and loss only
-	hop   bool  // large segments are split first
+	split bool  // large segments are split first
 }
 
 // uplink is the id of the shared VLAN's port at the vswitch; ids of ends contain no
@@ -52,7 +52,7 @@ func decide(l Link, can Features, forced string) (plan, error) {
 	words := []string{"bridge"}
 	if s.rate && s.ratePort {
 		if !can.TBF {
-			return plan{}, &UnsupportedError{"capacity", can.why("tbf"), "load the module sch_tbf"}
+			return plan{}, &UnsupportedError{"capacity", can.reason("tbf"), "load the module sch_tbf"}
 		}
 		words = append(words, "tbf")
 		for j := range p.ports {
@@ -67,11 +67,11 @@ func decide(l Link, can Features, forced string) (plan, error) {
 		for j, a := range s.ports {
 			p.ports[j].netem = asked{delay: a.delay, loss: a.loss}
 			// netem's queue counts packets, and an unsplit segment has up to 64 KiB.
-			p.ports[j].hop = a.delay > 0 || a.loss > 0
+			p.ports[j].split = a.delay > 0 || a.loss > 0
 		}
 	case VSwitch:
 		words = words[1:]
-		p.relay = true
+		p.vswitch = true
 		var ok bool
 		if p.paths, ok = m.paths(l, s); !ok {
 			return plan{}, tooManyPairs()
@@ -104,16 +104,16 @@ func (s *sum) choose(can Features, forced string) (string, error) {
 		property = "packet_loss"
 	}
 	const differ = "it is not the same from all other interfaces of the link, and this testbed does not tell those apart"
-	reason, remedy := can.why("netem")+", and "+can.why("vswitch"), "load the module sch_netem or tun"
+	reason, remedy := can.reason("netem")+", and "+can.reason("vswitch"), "load the module sch_netem or tun"
 	switch {
 	case forced == VSwitch:
-		reason, remedy = can.why("vswitch"), "load the module tun, or set emulator: auto"
+		reason, remedy = can.reason("vswitch"), "load the module tun, or set emulator: auto"
 	case forced == Netem && single:
-		reason, remedy = can.why("netem"), "load the module sch_netem, or set emulator: auto"
+		reason, remedy = can.reason("netem"), "load the module sch_netem, or set emulator: auto"
 	case forced == Netem:
 		reason, remedy = differ, "set emulator: auto"
 	case !single:
-		reason, remedy = differ+", but "+can.why("vswitch"), "load the module tun"
+		reason, remedy = differ+", but "+can.reason("vswitch"), "load the module tun"
 	}
 	return "", &UnsupportedError{property, reason, remedy}
 }
@@ -129,13 +129,13 @@ func (a Features) Lacks(emulator string) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("emulator is %s, and %s; type: modprobe -a %s; or set emulator: auto", emulator, a.why(emulator), module)
+	return fmt.Errorf("emulator is %s, and %s; type: modprobe -a %s; or set emulator: auto", emulator, a.reason(emulator), module)
 }
 
 // sane rejects values outside the possible range.
 func sane(l Link) error {
 	if len(l.Ends) > maxEnds {
-		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a bridge of Linux has room for %d; make several links of it", len(l.Ends), maxEnds), ""}
+		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a Linux bridge has at most %d; split the link", len(l.Ends), maxEnds), ""}
 	}
 	pairs := 0
 	for _, s := range l.Shapes {

@@ -20,10 +20,10 @@ type Features struct {
 	// "inflow".
 	Missing map[string]string
 
-	bounded bool // bridges limit the addresses that they learn
+	limitsLearning bool // bridges limit the addresses that they learn
 }
 
-func (a Features) why(what string) string {
+func (a Features) reason(what string) string {
 	if why := a.Missing[what]; why != "" {
 		return why
 	}
@@ -46,15 +46,15 @@ func Probe(ctx context.Context) (Features, error) {
 		return a, errors.Join(err, f.Close())
 	}
 	defer n.close()
-	return a, netspace.Inside(f, func() error { return errors.Join(quiet(), a.try(n)) })
+	return a, netspace.Inside(f, func() error { return errors.Join(quiet(), a.detect(n)) })
 }
 
-func (a *Features) try(n *network) error {
+func (a *Features) detect(n *network) error {
 	if _, err := n.bridge("b0", "scratch"); err != nil {
 		return fmt.Errorf("%w; links need the module bridge", err)
 	}
 	var err error
-	if a.bounded, err = n.bounds("b0"); err != nil {
+	if a.limitsLearning, err = n.limitsLearning("b0"); err != nil {
 		return err
 	}
 	if err := n.pair("v0", "v1", usualMTU); err != nil {
@@ -72,9 +72,9 @@ func (a *Features) try(n *network) error {
 	}
 	a.TBF = note("tbf", "this kernel has no token bucket (tbf)", n.shape(d.index, shaper{rate: 1000, mtu: usualMTU}))
 	a.Netem = note("netem", "this kernel has no netem", n.shape(d.index, shaper{delay: time.Millisecond, mtu: usualMTU}))
-	_, err = n.owned()
+	_, err = n.readOwn()
 	if err == nil {
-		err = n.own(map[string]string{"p0": "\x02\x00\x00\x00\x00\x01"}, nil, nil)
+		err = n.updateOwn(map[string]string{"p0": "\x02\x00\x00\x00\x00\x01"}, nil, nil)
 	}
 	a.Inflow = note("inflow", "nftables cannot bound what comes from nodes", err)
 	tap, err := vswitch.OpenTAP("t0", true)

@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // ErrClosed is returned after Close.
-var ErrClosed = errors.New("the relay was closed")
+var ErrClosed = errors.New("the vswitch was closed")
 
 // attempts is how often a change is sent to switch processes that die before they reply.
 const attempts = 3
@@ -40,23 +40,23 @@ const attempts = 3
 // and gives them to the successor of a process that died. Its methods may be called
 // concurrently; changes are serialized.
 type Manager struct {
-	o       Options
+	options Options
 	closing chan struct{} // closed by Close
 
 	turn    chan struct{} // a lock that respects contexts: the holder of its one element may use the fields below
-	links   map[string]*kept
-	now     *process // nil: none runs
+	links   map[string]*servedLink
+	process *process // nil: none runs
 	backoff supervisor.Backoff
 	closed  bool
 }
 
 // servedLink is a link with its devices.
-type kept struct {
+type servedLink struct {
 	plan  json.RawMessage
-	ports []keptPort
+	ports []servedPort
 }
 
-type keptPort struct {
+type servedPort struct {
 	id   string
 	open func() (*os.File, error)
 	file *os.File
@@ -67,24 +67,24 @@ func New(o Options) *Manager {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Manager{o: o, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept), backoff: backoff}
+	return &Manager{options: o, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*servedLink), backoff: backoff}
 }
 
 // lock locks the Manager. The caller must call unlock.
-func (k *Manager) enter(ctx context.Context) error {
+func (k *Manager) lock(ctx context.Context) error {
 	select {
 	case k.turn <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("the relay is busy: %w", ctx.Err())
+		return fmt.Errorf("the vswitch is busy: %w", ctx.Err())
 	}
 	if k.closed {
-		k.leave()
+		k.unlock()
 		return ErrClosed
 	}
 	return nil
 }
 
-func (k *Manager) leave() { <-k.turn }
+func (k *Manager) unlock() { <-k.turn }
 
 // SetLink adds a link, or changes the one with its ID. Ports with the same ID keep their
 // devices and counters. If all ports stay, frames in flight arrive, too, unless their
@@ -95,50 +95,50 @@ func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	if err != nil {
 		return fmt.Errorf("link %.300q: %w", l.ID, err)
 	}
-	if err := k.enter(ctx); err != nil {
+	if err := k.lock(ctx); err != nil {
 		return err
 	}
-	defer k.leave()
+	defer k.unlock()
 	old := k.links[l.ID]
-	next, err := take(l.Ports, p, old)
+	next, err := openPorts(l.Ports, p, old)
 	if err != nil {
 		return fmt.Errorf("link %s: %w", l.ID, err)
 	}
 	k.links[l.ID] = next
-	if err := k.tell(l.ID); err != nil {
+	if err := k.sendLink(l.ID); err != nil {
 		if k.links[l.ID] = old; old == nil {
 			delete(k.links, l.ID)
 		}
-		next.closeBut(old)
+		next.closeDevicesExcept(old)
 		if len(k.links) == 0 {
 			k.stop()
 		}
 		return fmt.Errorf("link %s: %w", l.ID, err)
 	}
 	if old != nil {
-		old.closeBut(next)
+		old.closeDevicesExcept(next)
 	}
 	return nil
 }
 
 // openPorts returns the link of a plan, with devices of old that still exist and new
 // devices for the other ports.
-func take(ports []Port, p plan, old *kept) (next *kept, err error) {
+func openPorts(ports []Port, p plan, old *servedLink) (next *servedLink, err error) {
 	had := make(map[string]*os.File)
 	if old != nil {
 		for _, o := range old.ports {
 			had[o.id] = o.file
 		}
 	}
-	next = new(kept)
+	next = new(servedLink)
 	defer func() {
 		if err != nil {
-			next.closeBut(old)
+			next.closeDevicesExcept(old)
 		}
 	}()
 	for i, n := range ports {
-		port := keptPort{n.ID, n.Open, had[n.ID]}
-		headers, err := port.ready()
+		port := servedPort{n.ID, n.Open, had[n.ID]}
+		headers, err := port.openDevice()
 		if port.file != nil {
 			next.ports = append(next.ports, port)
 		}
@@ -155,14 +155,14 @@ func take(ports []Port, p plan, old *kept) (next *kept, err error) {
 	}
 	next.plan, err = json.Marshal(p)
 	if err == nil && len(next.plan) > maxPlan {
-		err = fmt.Errorf("its paths name too many ports: %d bytes, the relay takes %d", len(next.plan), maxPlan)
+		err = fmt.Errorf("its paths name too many ports: %d bytes; at most %d are possible", len(next.plan), maxPlan)
 	}
 	return next, err
 }
 
 // openDevice opens the port's device unless it is open and exists. headers reports
 // whether its frames have headers.
-func (p *keptPort) ready() (headers bool, err error) {
+func (p *servedPort) openDevice() (headers bool, err error) {
 	if p.file != nil {
 		if _, headers, err = tapOf(p.file); err == nil {
 			return headers, nil
@@ -180,7 +180,7 @@ func (p *keptPort) ready() (headers bool, err error) {
 }
 
 // closeDevicesExcept closes the devices that other does not use.
-func (l *kept) closeBut(other *kept) {
+func (l *servedLink) closeDevicesExcept(other *servedLink) {
 	stays := make(map[*os.File]bool)
 	if other != nil {
 		for _, p := range other.ports {
@@ -197,46 +197,46 @@ func (l *kept) closeBut(other *kept) {
 // RemoveLink removes a link and closes its devices. An unknown link is no error. With the
 // last link the process ends.
 func (k *Manager) RemoveLink(ctx context.Context, id string) error {
-	if err := k.enter(ctx); err != nil {
+	if err := k.lock(ctx); err != nil {
 		return err
 	}
-	defer k.leave()
+	defer k.unlock()
 	old := k.links[id]
 	if old == nil {
 		return nil
 	}
 	delete(k.links, id)
-	defer old.closeBut(nil)
+	defer old.closeDevicesExcept(nil)
 	if len(k.links) == 0 {
 		k.stop()
 		return nil
 	}
-	if _, err := k.now.ask(order{Kind: orderRemove, Link: id}); err != nil {
-		k.now.end() // its successor does not get the link
+	if _, err := k.process.sendOrder(order{Kind: orderRemove, Link: id}); err != nil {
+		k.process.end() // its successor does not get the link
 	}
-	delete(k.now.has, id)
+	delete(k.process.sent, id)
 	return nil
 }
 
 // Counters returns the counters by link and port.
 func (k *Manager) Counters(ctx context.Context) (map[string]map[string]Counters, error) {
-	if err := k.enter(ctx); err != nil {
+	if err := k.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer k.leave()
+	defer k.unlock()
 	all := make(map[string]map[string]Counters, len(k.links))
 	for id, l := range k.links {
-		if !k.now.IsRunning() {
-			return nil, errors.New("the relay died and is being started again")
+		if !k.process.IsRunning() {
+			return nil, errors.New("the vswitch died and is being started again")
 		}
-		a, err := k.now.ask(order{Kind: orderCount, Link: id})
+		a, err := k.process.sendOrder(order{Kind: orderCount, Link: id})
 		switch {
 		case err != nil:
-			k.now.Kill()
-			return nil, fmt.Errorf("the relay does not tell its counters: %w", err)
+			k.process.Kill()
+			return nil, fmt.Errorf("cannot read the counters of the vswitch: %w", err)
 		case len(a.Counts) != len(l.ports):
-			k.now.Kill()
-			return nil, fmt.Errorf("the relay counts %d ports of link %s, which has %d", len(a.Counts), id, len(l.ports))
+			k.process.Kill()
+			return nil, fmt.Errorf("the vswitch has counters of %d ports of link %s, which has %d", len(a.Counts), id, len(l.ports))
 		}
 		all[id] = make(map[string]Counters, len(l.ports))
 		for i, p := range l.ports {
@@ -249,14 +249,14 @@ func (k *Manager) Counters(ctx context.Context) (map[string]map[string]Counters,
 // Close ends the switch process, removes all links and closes their devices.
 func (k *Manager) Close() error {
 	k.turn <- struct{}{}
-	defer k.leave()
+	defer k.unlock()
 	if k.closed {
 		return nil
 	}
 	k.closed = true
 	close(k.closing)
 	for _, l := range k.links {
-		l.closeBut(nil)
+		l.closeDevicesExcept(nil)
 	}
 	clear(k.links)
 	k.stop()

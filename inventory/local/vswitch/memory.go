@@ -14,19 +14,19 @@ const (
 )
 
 // maxPool is how much unused memory a loop keeps.
-const maxStock = 4 << 20
+const maxPool = 4 << 20
 
 // memoryBudget is the memory that the process may still use for frames.
-type room struct{ left atomic.Int64 }
+type memoryBudget struct{ left atomic.Int64 }
 
-func newRoom(bytes int64) *room {
-	r := new(room)
+func newMemoryBudget(bytes int64) *memoryBudget {
+	r := new(memoryBudget)
 	r.left.Store(bytes)
 	return r
 }
 
 // reserve takes bytes from the budget, and reports whether there were enough.
-func (r *room) take(bytes int) bool {
+func (r *memoryBudget) reserve(bytes int) bool {
 	if r.left.Add(-int64(bytes)) >= 0 {
 		return true
 	}
@@ -50,23 +50,23 @@ const classes = 3
 func classSize(class int) int { return 4 << 10 << (3 * class) }
 
 // chunkPool keeps unused chunks of one loop for reuse.
-type stock struct {
-	room *room
+type chunkPool struct {
+	room *memoryBudget
 	free [classes]*chunk
 	kept int // bytes in free
 }
 
 // get returns a chunk, or nil if the budget is used up.
-func (s *stock) take(class int) *chunk {
+func (s *chunkPool) get(class int) *chunk {
 	if c := s.free[class]; c != nil {
 		s.free[class], c.next = c.next, nil
 		s.kept -= len(c.memory)
 		return c
 	}
 	size := classSize(class)
-	if !s.room.take(size) {
+	if !s.room.reserve(size) {
 		s.trim()
-		if !s.room.take(size) {
+		if !s.room.reserve(size) {
 			return nil
 		}
 	}
@@ -79,9 +79,9 @@ func (s *stock) take(class int) *chunk {
 }
 
 // put returns a chunk to the pool.
-func (s *stock) give(c *chunk) {
+func (s *chunkPool) put(c *chunk) {
 	c.begin, c.end = 0, 0
-	if s.kept+len(c.memory) > maxStock {
+	if s.kept+len(c.memory) > maxPool {
 		s.release(c)
 		return
 	}
@@ -90,7 +90,7 @@ func (s *stock) give(c *chunk) {
 }
 
 // trim releases all unused chunks to the kernel.
-func (s *stock) trim() {
+func (s *chunkPool) trim() {
 	for class, c := range s.free {
 		for c != nil {
 			next := c.next
@@ -102,7 +102,7 @@ func (s *stock) trim() {
 	s.kept = 0
 }
 
-func (s *stock) release(c *chunk) {
+func (s *chunkPool) release(c *chunk) {
 	s.room.left.Add(int64(len(c.memory)))
 	// The mapping has this length, so Munmap cannot fail.
 	_ = unix.Munmap(c.memory)

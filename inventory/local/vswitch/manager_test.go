@@ -236,7 +236,7 @@ func TestAnswersOfAHostileRelay(t *testing.T) {
 			defer file.Close()
 			text := append([]byte{byte(len(c.text) >> 24), byte(len(c.text) >> 16), byte(len(c.text) >> 8), byte(len(c.text))}, c.text...)
 			go file.Write(text)
-			_, err = p.ask(order{Kind: orderCount})
+			_, err = p.sendOrder(order{Kind: orderCount})
 			if err == nil || len(err.Error()) > 1000 {
 				t.Errorf("%.100v", err)
 			}
@@ -312,8 +312,8 @@ func TestProcessEndsWithItsConnection(t *testing.T) {
 	lanOf(t, k, nil, newHost(t, 1, true), newHost(t, 2, true))
 	pid := <-pids
 	k.turn <- struct{}{}
-	k.now.conn.Close()
-	k.leave()
+	k.process.conn.Close()
+	k.unlock()
 	gone(t, pid)
 }
 
@@ -381,7 +381,7 @@ func TestAllAtOnce(t *testing.T) {
 		break
 	}
 	k.turn <- struct{}{}
-	defer k.leave()
+	defer k.unlock()
 	if len(k.links) != 1 {
 		t.Errorf("%d links, want 1", len(k.links))
 	}
