@@ -59,12 +59,12 @@ func openNetwork(path string, create bool) (*network, error) {
 func newNetwork(f *os.File) (*network, error) {
 	h, err := netlink.NewHandleAt(netns.NsHandle(f.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, fmt.Errorf("cannot speak with the kernel about a network namespace: %w", err)
+		return nil, fmt.Errorf("cannot open netlink in a network namespace: %w", err)
 	}
 	s, err := nl.GetNetlinkSocketAt(netns.NsHandle(f.Fd()), netns.None(), unix.NETLINK_ROUTE)
 	if err != nil {
 		h.Close()
-		return nil, fmt.Errorf("cannot speak with the kernel about a network namespace: %w", err)
+		return nil, fmt.Errorf("cannot open netlink in a network namespace: %w", err)
 	}
 	return &network{file: f, nl: h, sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}}, nil
 }
