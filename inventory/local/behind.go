@@ -19,15 +19,15 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// RunBehind is one call of the provider called name in dir, whose nodes are
-// those of another provider, the executable other, with endpoints at the gateway of a
-// local testbed. The other one is run unchanged; NAME.yaml names the testbed, as
-// instance, and everything else there is the other's. Like Run, it returns an
-// error only where there is no answer.
+// RunBehind runs one call of the provider called name in dir, which puts logins in front
+// of another provider, the executable other. Nodes come from other, and their SSH
+// endpoints from the gateway of a local testbed. NAME.yaml names the testbed in the key
+// instance; its other keys belong to other. RunBehind returns an error only if no answer
+// can be written.
 //
-// What describe says are the other's metadata, with users, login, proxy and
-// message. In get, a node's login is replaced by that of its endpoint. In set, users
-// are remembered for the endpoints, and passed on if the other one knows users.
+// describe returns other's metadata plus users, login, proxy and message. get replaces a
+// node's login by its endpoints. set stores users for the endpoints, and passes them on
+// if other declares users.
 func RunBehind(dir, name, other, argument string, in io.Reader, out io.Writer) error {
 	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr, behind: true}
 	return c.runBehind(other, argument, in, out)
@@ -64,18 +64,18 @@ func (c *client) runBehind(other, argument string, in io.Reader, out io.Writer) 
 	return b.set(ctx, input, out)
 }
 
-// behind is one call of a provider that stands before another.
+// behind is one call of a provider in front of another.
 type behind struct {
 	*client
 	other    string
-	metadata map[string]any // the other's
-	users    bool           // which knows users
+	metadata map[string]any // the other provider's
+	users    bool           // the other provider declares users
 }
 
-// maxOther is the most that the other provider may write.
+// maxOther is the most bytes that the other provider may write.
 const maxOther = MaxAnswer
 
-// otherDelay is how long its output may stay open after it has ended.
+// otherDelay is how long the other provider's output may stay open after it has ended.
 const otherDelay = time.Second
 
 // call runs the other provider.
@@ -88,7 +88,7 @@ func (b *behind) call(ctx context.Context, action string, input []byte) ([]byte,
 	cmd.Dir, cmd.Stdin, cmd.Stderr = b.dir, bytes.NewReader(input), b.stderr
 	var answer limited
 	cmd.Stdout = &answer
-	// What it left behind may still hold its output.
+	// Its background processes may still hold its output open.
 	cmd.WaitDelay = otherDelay
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return nil, fmt.Errorf("the provider %s, which is behind this one: %s: %w", filepath.Base(b.other), action, err)
@@ -96,7 +96,7 @@ func (b *behind) call(ctx context.Context, action string, input []byte) ([]byte,
 	return answer.Bytes(), nil
 }
 
-// limited keeps up to maxOther bytes and fails with more.
+// limited is a buffer of at most maxOther bytes.
 type limited struct{ bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
@@ -106,8 +106,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// describe finds the other's metadata: in its own companion file, in NAME.yaml,
-// which it may have been written for, or by its own describe.
+// describe finds the other provider's metadata: in its own companion file, in NAME.yaml,
+// or by its describe action.
 func (b *behind) describe(ctx context.Context) error {
 	companion := strings.TrimSuffix(b.other, provider.Suffix) + ".yaml"
 	if !filepath.IsAbs(companion) {
@@ -153,12 +153,12 @@ func (b *behind) describe(ctx context.Context) error {
 	if attributes[provider.AttrMessage] == nil {
 		attributes[provider.AttrMessage] = map[string]any{"type": "string", "kind": "r", "desc": "why it has no endpoint"}
 	}
-	delete(metadata, "name") // that is this provider's
+	delete(metadata, "name") // the name is this provider's
 	b.metadata = metadata
 	return nil
 }
 
-// companionMetadata are the metadata in a file, nil if there are none.
+// companionMetadata returns the metadata in a file, or nil if it has none.
 func companionMetadata(path string) (map[string]any, error) {
 	text, err := readSome(path)
 	if err != nil {
@@ -171,8 +171,8 @@ func companionMetadata(path string) (map[string]any, error) {
 	return top.Provider, nil
 }
 
-// complete tells whether metadata in NAME.yaml, which the manager reads itself,
-// have what this program adds to those in the companion.
+// checkOwnAttributes returns an error if metadata in NAME.yaml, which the manager reads
+// itself, lack the attributes that this program provides.
 func (b *behind) complete(metadata map[string]any, companion string) error {
 	attributes, _ := metadata["attributes"].(map[string]any)
 	for _, line := range []string{`users: {type: "array[string]"}`, `login: {type: "array[string]", kind: r}`, "proxy: {type: string, kind: r}"} {
@@ -196,7 +196,7 @@ func (b *behind) writeMetadata(out io.Writer) error {
 	return err
 }
 
-// entry is a resource or a change as its provider told it.
+// entry is a resource or a change as the other provider wrote it.
 type entry map[string]json.RawMessage
 
 func (e entry) text(name string) string {
@@ -217,7 +217,7 @@ func (e entry) set(name string, v any) {
 	}
 }
 
-// get asks the other provider, and the testbed for endpoints.
+// get reads the nodes from the other provider and their endpoints from the testbed.
 func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) error {
 	text, err := b.call(ctx, ActionGet, input)
 	if err != nil {
@@ -268,7 +268,7 @@ func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) 
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// addEndpoint puts an endpoint into what is said of its node.
+// addEndpoint adds an endpoint to the entry of its node.
 func (b *behind) addEndpoint(e entry, d EndpointStatus) {
 	if !b.users && d.Users != nil {
 		e.set(provider.AttrUsers, d.Users)
@@ -290,7 +290,7 @@ func (b *behind) addEndpoint(e entry, d EndpointStatus) {
 	}
 }
 
-// through are the endpoints, for the same users as the logins that they lead to.
+// through returns the endpoints as logins, with the users of the other provider's logins.
 func through(logins, endpoints []string) []string {
 	all := []string{}
 	_, target := splitUser(logins[0])
@@ -316,7 +316,7 @@ func splitUser(login string) (user, hostPort string) {
 	return "", login
 }
 
-// callEndpoints asks the testbed.
+// callEndpoints sends a request to the testbed.
 func (b *behind) callEndpoints(ctx context.Context, ask EndpointsInput) ([]EndpointStatus, error) {
 	input, err := json.Marshal(ask)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// How names of nodes are looked up.
+// Limits of looking up names of nodes.
 const (
 	lookupTime = 3 * time.Second
-	lookups    = 8 // at once
+	lookups    = 8 // at the same time
 )
 
-// endpoints are those that the nodes need. A node whose address cannot be found out
-// keeps the endpoint that it has.
+// endpoints returns the endpoints that the nodes need. A node whose address is unknown
+// keeps its endpoint.
 func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []EndpointRequest {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
@@ -30,7 +30,7 @@ func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []Endpoi
 	for name, e := range nodes {
 		logins := e.strings(provider.AttrLogin)
 		if len(logins) == 0 || e.text(provider.AttrProxy) != "" {
-			continue // it has no login yet, or a gateway of its own
+			continue // it has no login yet, or its own gateway
 		}
 		ask := EndpointRequest{Name: name, Hostname: e.text(provider.AttrHostname)}
 		if b.users {
@@ -55,7 +55,7 @@ func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []Endpoi
 	return all
 }
 
-// resolve makes the first address of a host:port.
+// resolve replaces the host of host:port by its first address.
 func resolve(ctx context.Context, hostPort string) (string, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {

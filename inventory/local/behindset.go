@@ -10,7 +10,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// set passes on what the other provider knows, and remembers users.
+// set passes on the attributes that the other provider declares, and stores users.
 func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) error {
 	var q struct {
 		Updates []entry         `json:"updates"`
@@ -21,7 +21,7 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 	}
 	var dry struct{ Noop bool }
 	_ = json.Unmarshal(q.Ral, &dry)
-	users := map[string]json.RawMessage{} // as they were asked for
+	users := map[string]json.RawMessage{} // as requested
 	was := map[string]json.RawMessage{}
 	remember := EndpointsInput{Provider: b.name}
 	theirs := []entry{}
@@ -65,7 +65,7 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 	return write(out, answer.object())
 }
 
-// setAnswer is what the other provider says.
+// setAnswer is the answer of the other provider.
 type setAnswer struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 	Derive  bool            `json:"derive,omitempty"`
@@ -82,7 +82,7 @@ func (a *setAnswer) object() object {
 	return object{"changes": a.Changes, "derive": a.Derive}
 }
 
-// passOn asks the other provider for n updates.
+// passOn sends n updates to the other provider.
 func (b *behind) passOn(ctx context.Context, q object, n int) (a setAnswer, err error) {
 	if n == 0 {
 		return a, nil
@@ -100,8 +100,8 @@ func (b *behind) passOn(ctx context.Context, q object, n int) (a setAnswer, err 
 	return a, err
 }
 
-// addUsers adds to the other's answer what has become of users, which it does
-// not know.
+// addUsers adds the changes of users to the answer of another provider that does not
+// declare them.
 func (b *behind) addUsers(a *setAnswer, users, was map[string]json.RawMessage, refused map[string]string) {
 	told := map[string]entry{}
 	for _, c := range a.Changes {
@@ -110,7 +110,7 @@ func (b *behind) addUsers(a *setAnswer, users, was map[string]json.RawMessage, r
 	for name, is := range users {
 		c := told[name]
 		if c == nil && a.Derive && refused[name] == "" {
-			continue // derived, as everything of it
+			continue // without explicit changes the caller derives all of them
 		}
 		if c == nil {
 			c = entry{}

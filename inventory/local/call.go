@@ -13,61 +13,61 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Folder is where the sockets of all testbeds of this host are.
+// Folder holds the sockets of all testbeds of this host.
 const Folder = "/run/patchbay-local"
 
-// Socket is where the testbed called instance answers.
+// Socket returns the path of the testbed's socket.
 func Socket(instance string) string { return Folder + "/" + instance + ".sock" }
 
-// SiteLock is the file that the server locks which acts on the nodes of the testbed at
-// a socket. The testbed makes it.
+// SiteLock returns the file that a server locks while it manages the nodes of the testbed
+// at a socket. The testbed creates the file.
 func SiteLock(socket string) string { return socket + ".site" }
 
-// Actions of the socket. Those of the provider are Get and Set, whose input and
-// output are as PROVIDER.md says.
+// Actions of the socket. ActionGet and ActionSet have the input and output of
+// PROVIDER.md.
 const (
 	ActionGet = "get"
 	ActionSet = "set"
-	// ActionList answers a List.
+	// ActionList returns a List.
 	ActionList = "list"
-	// ActionLinks answers a list of ListedLink.
+	// ActionLinks returns a list of ListedLink.
 	ActionLinks = "links"
-	// ActionAgent answers root alone: a connection to the agent of the node Name,
-	// as the one file.
+	// ActionAgent returns a connection to the agent of the node Name, as a file. Only
+	// root may call it.
 	ActionAgent = "agent"
-	// ActionEndpoints takes an EndpointsInput and answers an EndpointsOutput.
+	// ActionEndpoints takes an EndpointsInput and returns an EndpointsOutput.
 	ActionEndpoints = "endpoints"
 )
 
-// Bounds on messages, in bytes.
+// Limits of messages, in bytes.
 const (
 	MaxRequest = 16 << 20
 	MaxAnswer  = 16 << 20
 )
 
-// Request is one question to the testbed; each has a connection of its own.
+// Request is one call to the testbed; each uses a connection of its own.
 type Request struct {
 	Action string `json:"action"`
-	// Name is a node's id or, for ActionAgent, the beginning of one, its
-	// hostname or client_id, when only one node has it.
+	// Name is a node's id. For ActionAgent it may also be a unique prefix of the id, a
+	// hostname or a client_id.
 	Name  string          `json:"name,omitempty"`
 	Input json.RawMessage `json:"input,omitempty"`
 }
 
-// Answer is what the testbed says.
+// Answer is the testbed's answer.
 type Answer struct {
-	// Error is why there is no output, in words for operators.
+	// Error is for operators; there is no output then.
 	Error  string          `json:"error,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
-	// Files are the caller's.
+	// Files belong to the caller.
 	Files []*os.File `json:"-"`
 }
 
-// ErrDown says that no testbed answers at a socket.
+// ErrDown means that no testbed answers at a socket.
 var ErrDown = errors.New("the testbed does not run")
 
-// Call asks the testbed at a socket and waits for its answer until ctx ends. The
-// error wraps ErrDown when nobody is there.
+// Call sends a request to the testbed at a socket and waits for the answer until ctx
+// ends. The error wraps ErrDown if no testbed runs.
 func Call(ctx context.Context, socket string, r Request) (Answer, error) {
 	c, err := fdsocket.Dial(ctx, socket)
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
@@ -77,10 +77,10 @@ func Call(ctx context.Context, socket string, r Request) (Answer, error) {
 		return Answer{}, err
 	}
 	defer c.Close()
-	// A deadline in the past wakes whatever waits.
+	// A deadline in the past interrupts Send and Receive.
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	if err := c.Send(r); err != nil {
-		// It may have said why it does not listen any more.
+		// The testbed may have written an error before it closed.
 		if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 			return Answer{}, cause(ctx, err)
 		}
@@ -97,7 +97,7 @@ func Call(ctx context.Context, socket string, r Request) (Answer, error) {
 	return a, nil
 }
 
-// cause is why ctx ended, if it did.
+// cause returns ctx's error if ctx has ended, else err.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -105,14 +105,14 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// List is what ActionList answers.
+// List is the output of ActionList.
 type List struct {
 	Instance  string
 	Nodes     []Listed
 	Endpoints []ListedEndpoint
 	// Gateway is the address of the gateway account, host:port.
 	Gateway string
-	// Images are those that nodes can have.
+	// Images are the images that nodes can have.
 	Images []string
 }
 
@@ -123,34 +123,35 @@ type Listed struct {
 	Power, State, Message              string
 	Users                              []string // logins
 	Login                              []string
-	Base                               uint32 // first of its user ids
+	Base                               uint32 // its first user id
 	PID                                int    // 0 when it is not running
 	Memory, Disk                       int64  // bytes in use
 	PIDs                               int
 }
 
-// ListedLink is one interface of a node, and the link that it is on.
+// ListedLink is one interface of a node, with its link.
 type ListedLink struct {
 	SliceURN string
-	// Link and SharedVLAN are as the experimenter says; empty where it is on none.
+	// Link and SharedVLAN are the experimenter's names; empty if the interface is on
+	// none.
 	Link, SharedVLAN string
-	// Node is the node's name, and Interface what it calls the interface; ClientID
-	// and InterfaceID are the experimenter's for them.
+	// Node and Interface are names inside the node; ClientID and InterfaceID are the
+	// experimenter's.
 	Node, ClientID, Interface, InterfaceID string
 	MAC                                    string
 	Addresses                              []string
-	// Emulator is what makes the link, empty while it is not made.
+	// Emulator is the mechanism that makes the link; empty until the link exists.
 	Emulator string
-	// Properties is what frames that leave the interface are to meet.
+	// Properties are the requested properties of frames that leave the interface.
 	Properties []ListedProperty `json:",omitempty"`
-	// OmittedProperties is how many more properties there are, for which the answer has no room.
+	// OmittedProperties is how many more properties there are than fit into the answer.
 	OmittedProperties int `json:",omitempty"`
-	// Counters, as the node sees it; nil while they are not known.
+	// Counters are the node's counters; nil while unknown.
 	Counters *Counters
 }
 
-// ListedProperty is asked of the way to the interfaces with these client_ids; with
-// none, to all others that no other property names.
+// ListedProperty applies to frames to the interfaces with these client_ids. Without To it
+// applies to all interfaces that no other property names.
 type ListedProperty struct {
 	To         []string `json:",omitempty"`
 	Capacity   int64    `json:",omitempty"` // kbit/s
@@ -158,8 +159,8 @@ type ListedProperty struct {
 	PacketLoss float64  `json:",omitempty"` // per cent
 }
 
-// Counters of an interface. Dropped are packets to the node that the link lost.
-// Overruns are packets from the node that this host could not carry in time.
+// Counters are the counters of an interface. Dropped are packets to the node that the
+// link lost. Overruns are packets from the node that this host could not process in time.
 type Counters struct {
 	RxPackets, RxBytes, TxPackets, TxBytes, Dropped, Overruns uint64
 }
@@ -175,18 +176,18 @@ type EndpointsInput struct {
 	Provider string            `json:"provider"`
 	Set      []EndpointRequest `json:"set,omitempty"`
 	Remove   []string          `json:"remove,omitempty"`
-	// Names asks for what is known of these endpoints.
+	// Names are the nodes whose endpoints are requested.
 	Names []string `json:"names,omitempty"`
 }
 
 // EndpointRequest is an endpoint that must exist.
 type EndpointRequest struct {
-	Name string `json:"name"` // the node's
-	// Address is the IP address and port of its SSH server; empty where that is
-	// not known yet, or still as before.
+	Name string `json:"name"` // of the node
+	// Address is the IP address and port of its SSH server; empty if it is unknown or
+	// unchanged.
 	Address  string `json:"address,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
-	// Users are as in the attribute users; nil leaves those that the endpoint has.
+	// Users has the format of the attribute users; nil keeps the endpoint's users.
 	Users []string `json:"users"`
 }
 

@@ -14,8 +14,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// readInstance is the testbed that another provider's settings at path name by
-// their line instance. What else they hold is that provider's.
+// readInstance returns the testbed that another provider's settings at path name in the
+// key instance. Other keys belong to that provider.
 func readInstance(path string) (string, error) {
 	file := filepath.Base(path)
 	text, err := readSome(path)
@@ -36,7 +36,7 @@ func readInstance(path string) (string, error) {
 	}
 }
 
-// running are the testbeds whose sockets in a folder are listened at, in words.
+// running returns a text with the testbeds that listen in a folder.
 func running(folder string) string {
 	sockets, _ := filepath.Glob(filepath.Join(folder, "*.sock"))
 	var names []string

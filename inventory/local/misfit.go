@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Misfits are what settings say that does not go together, each with what to do.
-// What the inventory says is not known here.
+// Misfits returns the conflicts between settings, each with a remedy. It does not know
+// the inventory.
 func (s *Settings) Misfits() []string {
 	var all []string
 	if !s.Outbound {

@@ -2,10 +2,10 @@ package local
 
 import "strings"
 
-// Outdated says what the settings file at path lacks of the metadata that this
-// version writes, with the lines to add; empty if it lacks nothing, cannot be read,
-// or leaves the metadata to describe. Files of earlier versions work on, but the
-// manager does not tell the testbed of what they do not declare.
+// Outdated returns the metadata that the settings file at path lacks compared with this
+// version, with the lines to add. It returns "" if nothing is missing, the file cannot be
+// read, or it has no metadata. Older files still work, but the manager does not use
+// attributes that they do not declare.
 func Outdated(path string) string {
 	is, err := companionMetadata(path)
 	if err != nil || is == nil {
@@ -38,6 +38,5 @@ func Outdated(path string) string {
 	return "it was written for an earlier version, and nodes do not get what it does not declare; add " + strings.Join(all, ", and ")
 }
 
-// quoted are lines that are to be written as they are, blanks at their beginning
-// too.
+// quoted quotes lines that must be copied exactly, with their indentation.
 func quoted(lines []string) string { return "`" + strings.Join(lines, "`, `") + "`" }

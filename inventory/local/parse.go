@@ -15,19 +15,19 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Bounds on settings.
+// Limits of settings.
 const (
 	shown          = 5 // mistakes in one message
 	maxSliverTypes = 64
 	maxNetworks    = 256
 	maxSharedVLANs = 4094
-	maxServers     = 3 // as many as a resolver asks
-	maxAppearances = 8 // addresses as which one host is seen
+	maxServers     = 3 // as many as a resolver uses
+	maxAppearances = 8 // public addresses of one host
 	maxName        = 64
-	firstFreePort  = 1024 // those below are for services of the host
+	firstFreePort  = 1024 // lower ports are for services of the host
 )
 
-// Bounds on nodes, the same as those of package node.
+// Limits of nodes, the same as in package node.
 const (
 	minSize = 16 << 20 // bytes of memory, and of a disk
 	maxSize = 16 << 40
@@ -35,14 +35,14 @@ const (
 	maxPIDs = 1 << 22
 )
 
-// parser reads the settings.
+// parser parses the settings.
 type parser struct {
 	yamlfile.Reader
 	Settings
 }
 
-// parseSettings reads the text over the defaults. The error is one line with a
-// sentence for each mistake, each beginning FILE:LINE.
+// parseSettings parses the text over the defaults. The error is one line with a sentence
+// for each mistake, each starting with FILE:LINE.
 func parseSettings(text []byte, file string) (Settings, error) {
 	p := &parser{yamlfile.Reader{File: file}, defaults()}
 	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
@@ -62,16 +62,16 @@ func parseSettings(text []byte, file string) (Settings, error) {
 	return p.Settings, &settingsError{wrong, strings.Join(all, "; ")}
 }
 
-// settingsError is what is wrong with settings, on one line.
+// settingsError is the error of parseSettings.
 type settingsError struct {
 	mistakes *yamlfile.Error
 	line     string
 }
 
-// Error is the line.
+// Error returns all mistakes in one line.
 func (e *settingsError) Error() string { return e.line }
 
-// Unwrap is the mistakes one by one.
+// Unwrap returns the list of mistakes.
 func (e *settingsError) Unwrap() error { return e.mistakes }
 
 func (p *parser) top(n *yaml.Node) {
@@ -123,7 +123,7 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
-// network reads the value of a key that is about networks.
+// network parses the value of a networking key.
 func (p *parser) network(key string, n *yaml.Node) {
 	switch key {
 	case "forward_to":
@@ -186,7 +186,7 @@ func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
 	})
 }
 
-// strings reads a list of at most so many texts. read says what is wrong with one.
+// list parses a list of at most most texts. read returns a value, or an error text.
 func list[T any](p *parser, n *yaml.Node, key string, most int, read func(text string) (T, string)) (all []T) {
 	items := p.Items(n, key)
 	if len(items) > most {
@@ -205,7 +205,7 @@ func list[T any](p *parser, n *yaml.Node, key string, most int, read func(text s
 	return all
 }
 
-// oneOf is the value of a key that has only these.
+// oneOf parses the value of a key that must be one of words.
 func oneOf[T ~string](p *parser, n *yaml.Node, key string, words ...T) T {
 	if !slices.Contains(words, T(n.Value)) {
 		var have []string
@@ -221,8 +221,8 @@ func oneOf[T ~string](p *parser, n *yaml.Node, key string, words ...T) T {
 	return T(n.Value)
 }
 
-// anotherFile says what a file of a site is that holds no settings of a testbed:
-// one that has keys of another kind, or another provider's metadata.
+// anotherFile reports what a file without testbed settings is instead: another file of a
+// site, or another provider's metadata.
 func anotherFile(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode {
 		return ""
@@ -238,7 +238,7 @@ func anotherFile(n *yaml.Node) string {
 			if err := n.Content[i+1].Decode(&m); err != nil || len(m.Attributes) == 0 {
 				continue
 			}
-			if _, ok := m.Attributes["slice_urn"]; !ok { // which the testbed's has
+			if _, ok := m.Attributes["slice_urn"]; !ok { // the testbed's metadata have it
 				return "of another provider"
 			}
 		}
@@ -323,7 +323,7 @@ func (p *parser) whole(n *yaml.Node, what string, least, most int) int {
 	return i
 }
 
-// size reads a number of bytes.
+// size parses a number of bytes.
 func (p *parser) size(n *yaml.Node, what string) int64 {
 	digits, unit := strings.TrimRight(n.Value, "KMGT"), int64(1)
 	switch n.Value[len(digits):] {
@@ -356,7 +356,7 @@ func (p *parser) time(n *yaml.Node, what string) time.Duration {
 	return d
 }
 
-// value is a scalar as it is written, short enough to be shown.
+// value returns a scalar as it is written, shortened for messages.
 func value(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -367,13 +367,12 @@ func value(n *yaml.Node) string {
 	return fmt.Sprintf("%.40s", n.Value)
 }
 
-// IsInstance tells whether s can be the name of a testbed.
+// IsInstance reports whether s is a valid name of a testbed.
 func IsInstance(s string) bool {
 	return len(s) <= 16 && s != "" && s[0] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// plain accepts names as the inventory has them; the empty one is the caller's
-// business.
+// plain reports whether s is empty or a valid name of the inventory.
 func plain(s string) bool {
 	for _, c := range s {
 		if c <= ' ' || c > '~' {
@@ -383,7 +382,7 @@ func plain(s string) bool {
 	return len(s) <= maxName
 }
 
-// isHost accepts host names and addresses.
+// isHost reports whether s is a host name or an address.
 func isHost(s string) bool {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.Zone() == ""

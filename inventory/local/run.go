@@ -14,18 +14,17 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// How long the testbed may take to answer, so that there is an answer before a
-// provider's time is over.
+// Limits of the testbed's time to answer. They are shorter than a provider's limits, so
+// that there is always an answer.
 const (
 	getTime = provider.GetTimeout - 5*time.Second
 	setTime = provider.SetTimeout - time.Second
 )
 
-// Run is one call of the provider called name, whose settings lie in dir: it
-// takes the argument ral_action=…, reads in and writes the answer of the testbed
-// to out. That nobody answers, and what is wrong with the settings, is reported in
-// the answer, and what an operator can do about it goes to standard error. The
-// error is for calls that cannot be answered at all.
+// Run runs one call of the provider called name, whose settings are in dir. It takes the
+// argument ral_action=…, reads in, and writes the testbed's answer to out. A testbed that
+// is down and wrong settings are reported in the answer; remedies for operators go to
+// standard error. Run returns an error only if no answer can be written.
 func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr}
 	return c.run(argument, in, out)
@@ -36,7 +35,7 @@ type client struct {
 	dir, name string
 	socket    func(instance string) string
 	stderr    io.Writer
-	// behind tells that NAME.yaml is another provider's, and only names the testbed.
+	// behind means that NAME.yaml is another provider's, and only names the testbed.
 	behind bool
 }
 
@@ -73,8 +72,8 @@ func limit(action string) time.Duration {
 	return setTime
 }
 
-// ask asks the testbed that the settings name. The error is for experimenters;
-// what operators need to know goes to standard error.
+// ask calls the testbed that the settings name. Its error is for experimenters; details
+// for operators go to standard error.
 func (c *client) ask(ctx context.Context, r Request) (json.RawMessage, error) {
 	path := filepath.Join(c.dir, c.name+".yaml")
 	instance, err := c.instance(path)
@@ -113,7 +112,7 @@ func errDown() error {
 	return errors.New("the local testbed of this site does not run; ask its operators to start it")
 }
 
-// instance is the testbed that the settings at path name.
+// instance returns the testbed that the settings at path name.
 func (c *client) instance(path string) (string, error) {
 	if c.behind {
 		return readInstance(path)
@@ -122,7 +121,7 @@ func (c *client) instance(path string) (string, error) {
 	return s.Instance, err
 }
 
-// upHere is UpCommand for this program and the settings at path.
+// upHere returns UpCommand for this program and the settings at path.
 func upHere(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -148,8 +147,8 @@ func (c *client) action(argument string) (string, error) {
 	return action, nil
 }
 
-// maxInput leaves room in a request for what is around the input. The manager asks
-// for less in one call, unless a single node takes more.
+// maxInput leaves room in a request for the fields around the input. The manager sends
+// less in one call, unless a single node needs more.
 const maxInput = MaxRequest - 1024
 
 var errTooLarge = fmt.Errorf("what is asked takes more than %d bytes, the most that this testbed reads; ask for less of one node", maxInput)
@@ -173,7 +172,7 @@ func readInput(in io.Reader) (json.RawMessage, error) {
 // object is an answer or a part of one.
 type object map[string]any
 
-// failed is an answer that the whole call has failed.
+// failed returns the answer of a call that failed as a whole.
 func failed(message string) object {
 	return object{"error": object{"message": message, "kind": provider.Failed}}
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Script is the text of NAME.prov: it runs bin, the path of patchbay-local, as
+// Script returns the text of NAME.prov, which runs bin, the path of patchbay-local, as
 // the provider called name.
 func Script(bin, name string) []byte {
 	return fmt.Appendf(nil, "#!/bin/sh\nexec %s local --name %s \"$@\"\n", quote(bin), quote(name))
 }
 
-// UpCommand is how to start the testbed of a settings file, as root; bin is the
-// path of patchbay-local.
+// UpCommand returns the command that starts the testbed of a settings file as root; bin
+// is the path of patchbay-local.
 func UpCommand(bin, settings string) string {
 	return fmt.Sprintf("%s up %s", quote(bin), quote(settings))
 }
@@ -31,17 +31,17 @@ var metadataText string
 //go:embed settings.yaml
 var settingsText string
 
-// Site is what differs between the settings of two sites.
+// Site holds the settings that differ between two sites.
 type Site struct {
 	Instance   string // empty: local
 	PublicHost string // empty: localhost
 	Component  string // empty: localhost
-	Listen     string // an address of this host; empty: all of them
-	Outbound   bool   // nodes reach the network outside
+	Listen     string // an address of this host; empty: all
+	Outbound   bool   // nodes reach the Internet
 }
 
-// SettingsFor is the text of NAME.yaml: the metadata, and every setting at its
-// default, each explained.
+// SettingsFor returns the text of NAME.yaml: the metadata, and every setting with its
+// default and an explanation.
 func SettingsFor(s Site) []byte {
 	text := settingsText
 	for _, key := range []struct{ name, is, value string }{

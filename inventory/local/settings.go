@@ -9,68 +9,68 @@ import (
 	"time"
 )
 
-// DefaultInstance is the name of a testbed that was not given one.
+// DefaultInstance is the name of a testbed without a configured one.
 const DefaultInstance = "local"
 
 const defaultHost = "localhost"
 
-// Publish says which endpoints experimenters are told.
+// Publish selects the endpoints that experimenters get.
 type Publish string
 
-// Ways to publish endpoints.
+// Values of Publish.
 const (
 	Both    Publish = "both"
 	Direct  Publish = "direct"
 	Gateway Publish = "gateway"
 )
 
-// Emulator says what makes the latency and the loss of links.
+// Emulator selects the mechanism for latency and loss of links.
 type Emulator string
 
-// Emulators.
+// Values of Emulator.
 const (
-	AutoEmulator Emulator = "auto" // whatever this host has
+	AutoEmulator Emulator = "auto" // netem if the host has it, else vswitch
 	Netem        Emulator = "netem"
 	VSwitch      Emulator = "vswitch"
 )
 
-// Settings are NAME.yaml without the metadata.
+// Settings are the settings in NAME.yaml, without the metadata.
 type Settings struct {
 	Instance   string
 	Component  string
 	PublicHost string
-	// Listen is where endpoints listen; the zero address is everywhere.
+	// Listen is the address of the endpoints; the zero value means all addresses.
 	Listen netip.Addr
-	// FirstPort to LastPort are for endpoints; a released one rests for PortRest.
+	// FirstPort to LastPort are the ports of endpoints; a released one is not reused for
+	// PortRest.
 	FirstPort, LastPort int
 	PortRest            time.Duration
 	Publish             Publish
-	// GatewayPort is 0 for any of the ports.
+	// GatewayPort is the port of the gateway account; 0 means any of these ports.
 	GatewayPort int
-	// SliverTypes has at least one, the first being the default.
+	// SliverTypes has at least one element; the first is the default.
 	SliverTypes []SliverType
-	// ManifestSocket is absolute.
+	// ManifestSocket is an absolute path.
 	ManifestSocket string
-	// ServicesWait is how long executes may hold up that a node is ready.
+	// ServicesWait is how long execute steps may delay the state ready.
 	ServicesWait time.Duration
 	// ForwardTo are the networks of other providers' nodes; see MayForward.
 	ForwardTo []netip.Prefix
 	Emulator  Emulator
-	// SharedVLANs are the names by which slices may share a link.
+	// SharedVLANs are the names of the VLANs that slices may share.
 	SharedVLANs []string
-	// Outbound tells whether nodes reach the network outside: not OutboundBlock,
-	// which are IPv4. There they ask DNS for names; none are the host's.
+	// Outbound means that nodes reach the Internet except OutboundBlock, by IPv4. DNS are
+	// their name servers; empty means the host's.
 	Outbound      bool
 	OutboundBlock []netip.Prefix
-	// OutboundAddresses are those as which nodes are seen outside, where a router
-	// gives this host others; none are the host's own.
+	// OutboundAddresses are the public addresses of nodes if a router translates the
+	// host's addresses; empty means the host's own.
 	OutboundAddresses []netip.Addr
 	DNS               []netip.Addr
 }
 
-// LoginPorts is how many nodes can have a port of their own for logins; 0 says that
-// they need none. The gateway has one of the ports, too, unless gateway_port names
-// another.
+// LoginPorts returns how many nodes can have a port of their own for logins, or 0 if none
+// needs one. The gateway uses one of the ports, too, unless gateway_port names another.
 func (s *Settings) LoginPorts() int {
 	if s.Publish == Gateway {
 		return 0
@@ -82,7 +82,7 @@ func (s *Settings) LoginPorts() int {
 	return n
 }
 
-// SliverType is what one kind of node may take.
+// SliverType holds the limits of one kind of node.
 type SliverType struct {
 	Name   string
 	CPUs   float64
@@ -91,7 +91,7 @@ type SliverType struct {
 	Disk   int64 // bytes
 }
 
-// MayForward tells whether the gateway may lead to an SSH server at a.
+// MayForward reports whether the gateway may connect to an SSH server at a.
 func (s *Settings) MayForward(a netip.Addr) bool {
 	a = a.Unmap()
 	if len(s.ForwardTo) == 0 {
@@ -105,10 +105,10 @@ func (s *Settings) MayForward(a netip.Addr) bool {
 	return false
 }
 
-// maxSettings is the largest settings file, in bytes.
+// maxSettings is the most bytes of a settings file.
 const maxSettings = 1 << 20
 
-// maxServicesWait leaves time for the installs, for the manager waits an hour.
+// maxServicesWait leaves time for the installs, since the manager waits an hour.
 const maxServicesWait = 15 * time.Minute
 
 func defaults() Settings {
@@ -123,13 +123,13 @@ func defaults() Settings {
 	}
 }
 
-// defaultType has what a sliver type leaves out.
+// defaultType returns the values that a sliver type leaves out.
 func defaultType() SliverType {
 	return SliverType{Name: "container", CPUs: 1, Memory: 512 << 20, PIDs: 1000, Disk: 4 << 30}
 }
 
-// ReadSettings reads the file at path over the defaults; no file is all
-// defaults. Its error is one line, which names the file without its folder.
+// ReadSettings parses the file at path over the defaults; a missing file means all
+// defaults. The error is one line, which names the file without its folder.
 func ReadSettings(path string) (Settings, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -8,26 +8,26 @@ import (
 	"slices"
 )
 
-// Gateway is where nodes send what goes outside, and whom they ask for names.
+// Gateway returns the nodes' default gateway, which is also their name server.
 func Gateway() netip.Addr { return netip.AddrFrom4([4]byte{100, 64, 0, 1}) }
 
-// NodeNetwork is where the addresses of nodes are. They are seen in the exit, and in each
-// node its own.
+// NodeNetwork returns the network of the nodes' addresses. They exist in the egress
+// namespace, and each in its node.
 func NodeNetwork() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 16) }
 
-// MaxNumber of nodes are 1 to MaxNumber.
+// MaxNumber is the largest number of a node; the smallest is 1.
 const MaxNumber = 256*254 - 1
 
-// Address is that of the node with a number, 1 to MaxNumber. None ends in 0 or
-// 255, which old programs take for something else.
+// Address returns the address of the node with a number, 1 to MaxNumber. None ends in 0
+// or 255, which old programs reject.
 func Address(number int) netip.Addr {
 	return netip.AddrFrom4([4]byte{100, 64, byte(number / 254), byte(number%254 + 1)})
 }
 
-// MAC is that of Interface in the node with a number.
+// MAC returns the MAC address of Interface in the node with a number.
 func MAC(number int) net.HardwareAddr { return hardware(4, number) }
 
-// numberOf is the number of the node with an address, 0 if it is nobody's.
+// numberOf returns the number of the node with an address, or 0.
 func numberOf(a netip.Addr) int {
 	b := a.As4()
 	n := int(b[2])*254 + int(b[3]) - 1
@@ -37,13 +37,13 @@ func numberOf(a netip.Addr) int {
 	return n
 }
 
-// MaxUplinks is how many uplinks there can be on a host: they are numbered from 0.
+// MaxUplinks is the most uplinks of a host; their numbers start at 0.
 const MaxUplinks = 2 * perRange
 
 const perRange = 1 << 14
 
-// uplink are the addresses of an uplink, in the host and in the exit: networks
-// of 4 addresses of 198.19.0.0/16, which is for tests of devices, and then of
+// uplink returns the networks of an uplink's two ends, on the host and in the egress
+// namespace. They are /30s of 198.19.0.0/16, which is for device tests, and then of
 // 100.127.0.0/16, which is for providers' own use.
 func uplink(n uint32) (host, exit netip.Prefix) {
 	b := uint32(198<<24 | 19<<16)
@@ -60,8 +60,8 @@ func address4(n uint32) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// PrivateNetworks are the networks that no node reaches, whatever the settings say:
-// those that are not of the public internet.
+// PrivateNetworks returns the networks that are not public Internet. No node reaches
+// them, whatever the settings say.
 func PrivateNetworks() []netip.Prefix {
 	var all []netip.Prefix
 	for _, s := range []string{
@@ -73,10 +73,11 @@ func PrivateNetworks() []netip.Prefix {
 	return all
 }
 
-// span are the addresses from first to last.
+// span is the range of addresses from first to last.
 type span struct{ first, last uint32 }
 
-// spans are what IPv4 networks cover, in order, those that touch made one.
+// spans returns the ranges that IPv4 networks cover, sorted and with adjacent ranges
+// merged.
 func spans(networks []netip.Prefix) []span {
 	var all []span
 	for _, p := range networks {
@@ -100,7 +101,7 @@ func spans(networks []netip.Prefix) []span {
 	return merged
 }
 
-// within tells whether one of the networks has the address.
+// within reports whether one of the networks contains the address.
 func within(networks []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
 }

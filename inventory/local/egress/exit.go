@@ -24,29 +24,29 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// Options of an Router.
+// Options configure a Router.
 type Options struct {
-	// Folder is the instance's own for it, which is made; nothing else is in it.
+	// Folder is created and holds only files of the Router.
 	Folder   string
 	Instance string
-	// Number is the uplink's, below MaxUplinks, which no other instance has and for
-	// which IsFree was true when it was chosen.
+	// Number is the number of the uplink, below MaxUplinks. No other instance uses it,
+	// and IsFree reported true when it was chosen.
 	Number uint32
-	// Servers are asked for names; none are those of the host's resolv.conf.
+	// Servers are the name servers; empty means those of the host's resolv.conf.
 	Servers []netip.Addr
-	// SourceAddresses are addresses as which nodes are seen outside, where a router gives the
-	// host others; none are the host's own.
+	// SourceAddresses are the public addresses of nodes, if a router translates the
+	// host's addresses; empty means the host's own.
 	SourceAddresses []netip.Addr
-	// Block are networks that no node reaches, beside the PrivateNetworks ones.
+	// Block are networks that no node reaches, in addition to PrivateNetworks.
 	Block []netip.Prefix
 	Log   *slog.Logger
 
 	host  *os.File      // nil: the network namespace of this process
-	every time.Duration // between looks at the host; 0: as always
+	every time.Duration // interval of checks of the host; 0: the default
 }
 
-// Router is the way outside of an instance's nodes. Its methods may be called from
-// any goroutine.
+// Router connects an instance's nodes with the Internet. Its methods may be called
+// concurrently.
 type Router struct {
 	o       Options
 	device  string
@@ -54,18 +54,18 @@ type Router struct {
 	space   *os.File
 	names   *names
 
-	attaching sync.Mutex // held while a node's devices are changed
+	attaching sync.Mutex // held while a node's devices change
 	forgets   forgets
 	mtu       atomic.Int32
-	appears   atomic.Pointer[[]netip.Addr] // as which the host sends outside
+	appears   atomic.Pointer[[]netip.Addr] // the host's addresses for outgoing traffic
 	stop      context.CancelFunc
 	watching  sync.WaitGroup
 
-	// Of the goroutine that watches, after Open.
+	// Used only by Open, and then by the watching goroutine.
 	seen             host
 	guarded          []string
-	unfilled         bool // the set of the host's addresses is new
-	unguarded        bool // that of the guards is
+	unfilled         bool // the set of the host's addresses is new and empty
+	unguarded        bool // the set of guarded devices is new and empty
 	table, hostTable *ruleset
 	own, guards      *nftables.Set
 }
@@ -74,7 +74,7 @@ const pinFile = "space"
 
 const every = 2 * time.Second
 
-// Open makes the exit, or finds it and mends what is missing, and keeps it right
+// Open creates the egress namespace, or repairs an existing one, and keeps it correct
 // until Close.
 func Open(o Options) (*Router, error) {
 	if o.Number >= MaxUplinks {
@@ -90,7 +90,7 @@ func Open(o Options) (*Router, error) {
 	return start(o, space)
 }
 
-// start makes the exit in a namespace, which is closed with it.
+// start sets up the egress in a namespace, and closes the namespace after an error.
 func start(o Options, space *os.File) (*Router, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -125,8 +125,8 @@ func start(o Options, space *os.File) (*Router, error) {
 	return e, nil
 }
 
-// Close lets go of the exit, which stays as it is: nodes go on reaching the
-// outside, by addresses only.
+// Close stops the watching and the name service. Nodes still reach the Internet, but by
+// addresses only.
 func (e *Router) Close() error {
 	e.stop()
 	e.names.close()
@@ -134,7 +134,7 @@ func (e *Router) Close() error {
 	return e.space.Close()
 }
 
-// onHost calls f where the host's network is.
+// onHost calls f in the host's network namespace.
 func (e *Router) onHost(f func() error) error {
 	if e.o.host == nil {
 		return f()
@@ -144,16 +144,16 @@ func (e *Router) onHost(f func() error) error {
 
 func tableName(instance string) string { return "patchbay-local-" + instance }
 
-// prepare sets up a new exit, in whose namespace the calling thread is.
+// prepare configures a new egress namespace, in which the calling thread is.
 func prepare(h *netlink.Handle) error {
-	// No IPv6, where there is any.
+	// Switch off IPv6, if the kernel has it.
 	_ = kernel([2]string{"ipv6/conf/all/disable_ipv6", "1"}, [2]string{"ipv6/conf/default/disable_ipv6", "1"})
 	err := kernel(
 		[2]string{"ipv4/conf/all/rp_filter", "1"}, [2]string{"ipv4/conf/default/rp_filter", "1"},
 		[2]string{"ipv4/conf/all/accept_redirects", "0"}, [2]string{"ipv4/conf/default/accept_redirects", "0"},
 		[2]string{"ipv4/conf/all/send_redirects", "0"}, [2]string{"ipv4/conf/default/send_redirects", "0"},
 		[2]string{"ipv4/conf/all/accept_source_route", "0"}, [2]string{"ipv4/conf/default/accept_source_route", "0"},
-		[2]string{"ipv4/icmp_ratelimit", "0"}, // each refusal is told
+		[2]string{"ipv4/icmp_ratelimit", "0"}, // report each refusal
 		[2]string{"ipv4/ipfrag_high_thresh", strconv.Itoa(fragmentMemory)}, [2]string{"ipv4/ipfrag_time", strconv.Itoa(fragmentTime)},
 		[2]string{"ipv4/ip_forward", "1"},
 	)
@@ -170,13 +170,13 @@ func prepare(h *netlink.Handle) error {
 	return takeUp(h, lo)
 }
 
-// mend makes all as it should be; the calling thread is on the host.
+// repair restores everything that is missing or wrong. The calling thread is on the host.
 func (e *Router) mend() error {
-	// First the filters, then the way.
+	// First the filters, then the routes.
 	err := netspace.Inside(e.space, func() error {
 		was, err := e.table.put()
 		e.unfilled = e.unfilled || !was
-		// For connections that nobody ends, where each namespace has its own times.
+		// For connections that no side closes. Each namespace has its own timeouts.
 		_ = kernel([2]string{"netfilter/nf_conntrack_tcp_timeout_established", "7200"})
 		return err
 	})
@@ -191,7 +191,7 @@ func (e *Router) mend() error {
 	if err := e.connect(); err != nil {
 		return err
 	}
-	// Before look: the kernel knows no way on from a device that may not pass on.
+	// Before readHost: the kernel finds no route through a device without forwarding.
 	if err := setForwarding(e.device, "1"); err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (e *Router) mend() error {
 	return e.forward(seen.ways)
 }
 
-// watch mends what others change, and follows the host.
+// watch repairs what others change, and follows changes of the host.
 func (e *Router) watch(ctx context.Context) {
 	var last string
 	for {
@@ -236,8 +236,8 @@ func (e *Router) watch(ctx context.Context) {
 	}
 }
 
-// mostConnections is how many connections of all nodes may be open: a quarter of
-// what the host can keep in mind, so that it never forgets its own.
+// mostConnections returns the limit of open connections of all nodes: a quarter of the
+// host's conntrack table, so that the host's own connections are never lost.
 func mostConnections() uint32 {
 	const most = 1 << 16
 	b, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
@@ -246,13 +246,13 @@ func mostConnections() uint32 {
 	}
 	n, bad := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || bad != nil || n < 4 {
-		return most / 4 // the table is made with the first rule
+		return most / 4 // conntrack is loaded with the first rule
 	}
 	return uint32(min(n/4, most))
 }
 
-// Remove removes all that an instance has of it, in folder and on the host, and
-// sets back what was changed of the host. Nobody may have it open.
+// Remove removes everything of an instance, in folder and on the host, and undoes its
+// changes of the host. No Router may use it.
 func Remove(folder, instance string) error {
 	name := device(instance)
 	if err := undo(folder, name); err != nil {
@@ -269,18 +269,18 @@ func Remove(folder, instance string) error {
 	if err != nil {
 		return err
 	}
-	return os.RemoveAll(folder) // a killed write leaves a file of its own there
+	return os.RemoveAll(folder) // an interrupted write leaves a temporary file there
 }
 
-// empty removes all devices of the exit at once: the kernel takes its time with
-// those of a namespace that ends.
+// empty deletes all devices of the namespace at once, since the kernel deletes those of a
+// dying namespace late.
 func empty(h *netlink.Handle) error {
 	all, err := links(h)
 	for _, l := range all {
 		if l.Type() != "veth" {
 			continue
 		}
-		if e := h.LinkDel(l); e != nil && !errors.Is(e, unix.ENODEV) { // its other end may have gone just now
+		if e := h.LinkDel(l); e != nil && !errors.Is(e, unix.ENODEV) { // its other end may have been deleted just now
 			err = errors.Join(err, fmt.Errorf("cannot remove the device %s: %w", l.Attrs().Name, e))
 		}
 	}

@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of one node.
+// Limits of one node.
 const (
 	nodeConnections = 1000 // open at the same time
-	nodePace        = 200  // new ones a second
-	nodeNames       = 300  // packets of questions for names a second
+	nodePace        = 200  // new connections per second
+	nodeNames       = 300  // packets of DNS queries per second
 	nodeStream      = 2000 // the same, over TCP
-	nodeEchoes      = 20   // pings of the gateway a second
-	nodeFragments   = 500  // parts of packets a second
+	nodeEchoes      = 20   // pings of the gateway per second
+	nodeFragments   = 500  // IP fragments per second
 )
 
-// Parts of packets wait for the others in memory of the exit that all nodes
-// share, at most that many bytes, and so long at most that what one node may send
-// is a small part of it.
+// Fragments wait for reassembly in memory that all nodes share. These values limit the
+// memory and the waiting time, so that one node's fragments fill only a small part.
 const (
 	fragmentMemory = 64 << 20
 	fragmentTime   = 2 // seconds
@@ -31,17 +30,17 @@ const (
 // meterTime is how long a rate is remembered.
 const meterTime = time.Minute
 
-// guards is the set of devices that pass on for us only.
+// guards is the name of the set of devices on which only we need forwarding.
 const guards = "guarded"
 
-// Devices of the exit.
+// Devices of the egress namespace.
 const (
 	outside    = "outside"
-	nodePrefix = "n" // and the node's number
+	nodePrefix = "n" // followed by the node's number
 )
 
-// exitTable is the table in the exit of an uplink; blocked are the networks that no
-// node reaches. The set it returns is for the addresses of the host.
+// exitTable returns the nftables table of the egress namespace. blocked are the networks
+// that no node reaches. The returned set is for the host's addresses.
 func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.Set) {
 	r := newRuleset("patchbay")
 	block := r.set(nftables.Set{Name: "blocked", KeyType: nftables.TypeIPAddr, Interval: true}, intervals(blocked)...)
@@ -51,16 +50,15 @@ func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*rule
 	parts := r.set(nftables.Set{Name: "parts", KeyType: nftables.TypeIFName, Dynamic: true, Size: 1 << 16, HasTimeout: true, Timeout: meterTime})
 	gate := Gateway()
 
-	// Each node is held to its own address before the kernel puts packets together
-	// again, so that none adds to what another has sent; its check of the way back
-	// (rp_filter) comes later.
+	// Source addresses are checked before reassembly, so that no node can add fragments
+	// to another node's packet. The kernel's own check (rp_filter) comes later.
 	whole := r.chain("whole", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, beforeWhole, nftables.ChainPolicyAccept)
 	r.rule(whole, from(outside), accept())
 	r.rule(whole, fromElsewhere(), drop())
 	r.rule(whole, fragment(), fasterDevice(parts, nodeFragments), drop())
 
-	// This only keeps what cannot be a node's address out of the books. Questions
-	// for names are not in the books at all.
+	// This keeps invalid source addresses out of conntrack. DNS queries are not in
+	// conntrack at all.
 	first := r.chain("first", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, *nftables.ChainPriorityRaw, nftables.ChainPolicyAccept)
 	r.rule(first, notFrom(outside), isOutside(source, NodeNetwork()), drop())
 	r.rule(first, notFrom(outside), is(destination, gate), untrack())
@@ -84,7 +82,7 @@ func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*rule
 	r.rule(forward, state(expr.CtStateBitESTABLISHED), accept())
 	r.rule(forward, from(outside), state(known), accept())
 	r.rule(forward, from(outside), drop())
-	// What nodes say of connections (ICMP errors) may be about those of others.
+	// ICMP errors from nodes may refer to connections of other nodes.
 	r.rule(forward, state(expr.CtStateBitINVALID|expr.CtStateBitRELATED), drop())
 	for _, no := range []part{notTo(outside), isIn(destination, block), isIn(destination, host)} {
 		r.rule(forward, no, refuse())
@@ -102,9 +100,9 @@ func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*rule
 	return r, host
 }
 
-// hostTable is the table in the host, for an uplink's device there and the
-// address behind it. The set it returns is for devices whose packets the host
-// passes on only because we want those back that answer nodes.
+// hostTable returns the nftables table of the host, for an uplink's device and the
+// address behind it. The returned set is for devices on which forwarding is on only for
+// replies to nodes.
 func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.Set) {
 	r := newRuleset(table)
 	block := r.set(nftables.Set{Name: "blocked", KeyType: nftables.TypeIPAddr, Interval: true}, intervals(blocked)...)
@@ -113,7 +111,7 @@ func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, 
 	input := r.chain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, early, nftables.ChainPolicyAccept)
 	r.rule(input, from(device), drop())
 
-	// What comes here may have a new destination by a rule of the host's.
+	// A rule of the host may have changed the destination (DNAT).
 	forward := r.chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, early, nftables.ChainPolicyAccept)
 	r.rule(forward, from(device), isNot(source, behind), drop())
 	r.rule(forward, from(device), toAny(devicePrefix), drop())
@@ -130,13 +128,13 @@ func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, 
 	return r, guarded
 }
 
-// beforeWhole is before the kernel's books (conntrack) ask for whole packets.
+// beforeWhole is the priority before conntrack's reassembly.
 const beforeWhole nftables.ChainPriority = -450
 
-// afterNAT is after the sources are translated.
+// afterNAT is the priority after source translation.
 const afterNAT nftables.ChainPriority = 110
 
-// early is before the filters of the host, which may let more through.
+// early is the priority before the host's own filters, which may accept more.
 const early nftables.ChainPriority = -10
 
 func deviceNames(all []string) (elements []nftables.SetElement) {

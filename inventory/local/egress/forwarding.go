@@ -21,12 +21,12 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// changes are what was changed of the host beside what is ours, in the file
-// changes.json: written before it is done.
+// changes are our changes of the host's settings. They are written to changes.json before
+// they are made.
 type changes struct {
-	// Boot is the kernel's boot_id; another kernel has forgotten all.
+	// Boot is the kernel's boot_id; a reboot undoes all changes.
 	Boot string `json:"boot"`
-	// Forwarding are devices on which it was off.
+	// Forwarding are devices on which forwarding was off.
 	Forwarding []string `json:"forwarding"`
 }
 
@@ -37,8 +37,8 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// readChanges reads what was changed since the host was booted; in the folder "",
-// nothing lasts.
+// readChanges reads the changes since the host was booted. An empty folder means that
+// nothing is stored.
 func readChanges(folder string) (c changes, err error) {
 	none := changes{Boot: bootID()}
 	if folder == "" {
@@ -83,9 +83,9 @@ func setForwarding(device, to string) error {
 	return nil
 }
 
-// forward lets the host pass packets on that come, as answers, from ways outside.
-// Where the host did so already nothing is changed. What is changed is written down
-// first, and guarded: nothing but answers to nodes may come that way.
+// forward switches on forwarding for devices that receive replies from outside. Each
+// change is recorded first, and guarded: only replies to nodes may pass there. Devices
+// that forward already are not changed.
 func (e *Router) forward(ways []string) error {
 	c, err := readChanges(e.o.Folder)
 	if err != nil {
@@ -94,14 +94,14 @@ func (e *Router) forward(ways []string) error {
 	before := slices.Clone(c.Forwarding)
 	var off []string
 	if forwards("all") {
-		c.Forwarding = nil // somebody else wants it since we changed it
+		c.Forwarding = nil // somebody else has enabled it since we did
 	} else {
 		for _, way := range ways {
 			is := forwards(way)
 			if !is {
 				off = append(off, way)
 			}
-			// What another instance has changed is ours to undo, too, if we are the last.
+			// If another instance enabled it, the last instance that ends must undo it.
 			if !slices.Contains(c.Forwarding, way) && (!is || guardedByOthers(e.hostTable.table.Name, way)) {
 				c.Forwarding = append(c.Forwarding, way)
 			}
@@ -128,7 +128,7 @@ func (e *Router) forward(ways []string) error {
 	return nil
 }
 
-// guardedByOthers tells whether another instance lets a device pass packets on.
+// guardedByOthers reports whether another instance forwards packets of a device.
 func guardedByOthers(own, device string) bool {
 	c, err := nftables.New()
 	if err != nil {
@@ -159,8 +159,8 @@ func othersThan(device string) bool {
 	return slices.ContainsFunc(all, func(p string) bool { return filepath.Base(p) != device })
 }
 
-// undo sets back what was changed of the host, unless somebody else needs it by
-// now; another instance has written it down for itself, too.
+// undo reverts the changes of the host, except those that another user needs now; another
+// instance has recorded its own.
 func undo(folder, device string) error {
 	c, err := readChanges(folder)
 	if err != nil {
@@ -180,19 +180,19 @@ func undo(folder, device string) error {
 	return nil
 }
 
-// samples are addresses of the public internet, all over it: what leads to them
-// leads outside. Nothing is sent there.
+// samples are public addresses all over the Internet. The routes to them show the devices
+// that lead outside. Nothing is sent to them.
 var samples = []string{"1.1.1.1", "96.0.0.1", "150.0.0.1", "203.0.113.1"}
 
-// host is what is seen of the host.
+// host is the observed state of the host's network.
 type host struct {
 	addresses []netip.Addr // its own, IPv4
-	appears   []netip.Addr // those of them from which it sends outside
+	appears   []netip.Addr // those that it uses to send outside
 	ways      []string     // devices that lead outside
-	mtu       int          // the least of theirs
+	mtu       int          // the smallest of these devices
 }
 
-// look finds out about the host, in whose namespace the calling thread is.
+// readHost reads the state of the host's network; the calling thread is in its namespace.
 func (e *Router) look() (host, error) {
 	h, err := handle()
 	if err != nil {

@@ -20,29 +20,28 @@ import (
 
 const domain = 53 // the port of name servers
 
-// Bounds of the relay of names.
+// Limits of the DNS proxy.
 const (
-	mostQuestion  = 4096 // bytes of a datagram, either way
+	mostQuestion  = 4096 // bytes of a datagram, in both directions
 	leastQuestion = 12   // a header
-	nodeQuestions = 32   // of a node, under way at the same time
+	nodeQuestions = 32   // of a node, in progress at the same time
 	mostQuestions = 512  // of all
 	nodeStreams   = 4    // connections of a node
 	mostStreams   = 64
-	ownerShare    = 4 // the nodes of one owner have a fourth of all at most
+	ownerShare    = 4 // the nodes of one owner use at most a fourth of all
 	streamTime    = 30 * time.Second
-	mostStream    = 1 << 20 // bytes, either way
+	mostStream    = 1 << 20 // bytes, in both directions
 	serverTime    = 2 * time.Second
 	mostServers   = 3
-	rounds        = 2 // over all servers
-	// waitingQuestions is what the kernel may keep of what was not read yet, in bytes.
+	rounds        = 2 // attempts over all servers
+	// waitingQuestions is the socket buffer for unread queries, in bytes.
 	waitingQuestions = 4 << 20
 )
 
-// names answers nodes who ask for names: it passes what they say on to the
-// servers, and back what those say, and understands neither. Sockets towards
-// nodes are in the exit, those towards servers in the host, for a server may be
-// at the host's loopback; each question has one of its own, with a port that
-// nobody can guess.
+// names is the DNS proxy: it copies nodes' queries to the servers, and replies back,
+// without parsing them. Sockets to nodes are in the egress namespace. Sockets to servers
+// are on the host, since a server may be at its loopback; each query has its own socket
+// with a random port.
 type names struct {
 	e       *Router
 	udp     *net.UDPConn
@@ -51,15 +50,15 @@ type names struct {
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 	servers atomic.Pointer[[]netip.AddrPort]
-	first   atomic.Uint32 // of servers: the one that answered last
+	first   atomic.Uint32 // index of the server that replied last
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	questions shares
 	streams   shares
-	owners    map[int]string // by the number of a node
+	owners    map[int]string // by node number
 }
 
-// shares count what is under way, in all, for each node and for each owner.
+// shares count the queries in progress: in all, for each node and for each owner.
 type shares struct {
 	all    int
 	each   map[netip.Addr]int
@@ -68,8 +67,8 @@ type shares struct {
 
 func newShares() shares { return shares{each: map[netip.Addr]int{}, owners: map[string]int{}} }
 
-// take takes a share for a node of the owner, empty for a node alone; give gives
-// it back.
+// take counts a query of a node and its owner, which may be empty, and reports whether
+// the limits allow it. The caller must call give.
 func (s *shares) take(a netip.Addr, owner string, most, mostEach int) bool {
 	if s.all >= most || s.each[a] >= mostEach || s.owners[owner] >= most/ownerShare {
 		return false
@@ -95,8 +94,8 @@ func (s *shares) give(a netip.Addr, owner string) {
 	}
 }
 
-// SetOwner says whose the node of that number is, until it is detached: the nodes of one
-// owner cannot take all that there is for names.
+// SetOwner sets the owner of a node until it is detached. All nodes of one owner share a
+// limit of DNS queries.
 func (e *Router) SetOwner(number int, owner string) {
 	e.names.mu.Lock()
 	defer e.names.mu.Unlock()
@@ -107,7 +106,7 @@ func (e *Router) SetOwner(number int, owner string) {
 	e.names.owners[number] = owner
 }
 
-// openNames begins to answer.
+// openNames starts the DNS proxy.
 func openNames(e *Router) (*names, error) {
 	n := &names{e: e, questions: newShares(), streams: newShares(), owners: map[int]string{}}
 	n.reread()
@@ -125,7 +124,7 @@ func openNames(e *Router) (*names, error) {
 		return nil, err
 	}
 	if raw, err := n.udp.SyscallConn(); err == nil {
-		// Room for bursts of many nodes; less is no reason to stop.
+		// A larger buffer for bursts of many nodes; a failure does not matter.
 		_ = raw.Control(func(fd uintptr) {
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, waitingQuestions)
 		})
@@ -143,7 +142,7 @@ func (n *names) close() {
 	n.work.Wait()
 }
 
-// reread looks who the servers are.
+// reread updates the list of servers.
 func (n *names) reread() {
 	servers := n.e.o.Servers
 	if len(servers) == 0 {
@@ -163,7 +162,7 @@ func (n *names) reread() {
 
 const resolvConf = "/etc/resolv.conf"
 
-// hostServers are those that the host asks.
+// hostServers returns the name servers of the host.
 func hostServers() []netip.Addr {
 	text, err := os.ReadFile(resolvConf)
 	if err != nil {
@@ -185,7 +184,7 @@ func parseServers(text []byte) (servers []netip.Addr) {
 	return servers
 }
 
-// inOrder are the servers, the one that answered last first.
+// inOrder returns the servers, with the one that replied last first.
 func (n *names) inOrder() []netip.AddrPort {
 	all := *n.servers.Load()
 	if len(all) == 0 {
@@ -201,8 +200,8 @@ func (n *names) answered(by netip.AddrPort) {
 	}
 }
 
-// admit counts what begins for the node with an address, unless that is too much;
-// done is to be called at its end.
+// admit counts a new query or stream of the node with an address, and reports whether the
+// limits allow it. The caller calls done at its end.
 func (n *names) admit(s *shares, from netip.Addr, most, mostEach int) (done func(), ok bool) {
 	number := numberOf(from)
 	n.mu.Lock()
@@ -218,14 +217,13 @@ func (n *names) admit(s *shares, from netip.Addr, most, mostEach int) (done func
 	}, true
 }
 
-// answer takes questions. More than may be under way are lost, as on any way:
-// who asks asks again.
+// answer serves queries over UDP. Queries over the limit are dropped, and clients retry.
 func (n *names) answer() {
 	b := make([]byte, mostQuestion+1)
 	for n.ctx.Err() == nil {
 		size, from, err := n.udp.ReadFromUDPAddrPort(b)
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // an error of one packet
+			time.Sleep(10 * time.Millisecond) // the error may concern one packet
 			continue
 		}
 		if size < leastQuestion || size > mostQuestion {
@@ -245,7 +243,7 @@ func (n *names) answer() {
 	}
 }
 
-// ask asks one server after the other.
+// ask asks the servers one after the other.
 func (n *names) ask(question []byte) []byte {
 	for range rounds {
 		for _, server := range n.inOrder() {
@@ -279,14 +277,14 @@ func (n *names) askOne(server netip.AddrPort, question []byte) []byte {
 		if err != nil {
 			return nil
 		}
-		// The number of the question is that of its answer.
+		// A reply has the id of its query.
 		if size >= leastQuestion && size <= mostQuestion && bytes.Equal(b[:2], question[:2]) {
 			return b[:size]
 		}
 	}
 }
 
-// accept takes connections.
+// accept accepts TCP connections.
 func (n *names) accept() {
 	for n.ctx.Err() == nil {
 		c, err := n.tcp.AcceptTCP()
@@ -309,7 +307,7 @@ func (n *names) accept() {
 	}
 }
 
-// join passes a stream on to the first server that takes it.
+// proxyStream connects a TCP connection with the first server that accepts one.
 func (n *names) join(c *net.TCPConn) {
 	for _, server := range n.inOrder() {
 		ctx, cancel := context.WithTimeout(n.ctx, serverTime)
@@ -335,7 +333,7 @@ func (n *names) join(c *net.TCPConn) {
 			_ = up.CloseWrite()
 		}()
 		_, _ = io.Copy(c, io.LimitReader(up, mostStream))
-		// The server has said all.
+		// The server has sent everything.
 		c.Close()
 		<-done
 		return

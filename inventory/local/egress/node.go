@@ -16,16 +16,17 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// Interface is what nodes call their way outside.
+// Interface is the name of the egress interface in nodes.
 const Interface = "eth0"
 
-// ErrOccupied says that root of the node has a device of its own of that name.
+// ErrOccupied means that root of the node has created another device with the name
+// Interface.
 var ErrOccupied = errors.New("the node has another device " + Interface + " already")
 
-// Attach gives the running node whose network namespace that is its way outside,
-// with the address of its number. Again it changes nothing, whatever root of the
-// node has made of its end meanwhile. A pair that leads to another namespace,
-// such as that of the node's last run, is replaced.
+// Attach connects a running node with the Internet, with the address of its number. node
+// is its network namespace. A repeated call changes nothing, whatever root of the node
+// has changed at its end. A pair of devices to another namespace, such as that of the
+// node's previous run, is replaced.
 func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 	if number < 1 || number > MaxNumber {
 		return fmt.Errorf("%d is no number of a node: 1 to %d", number, MaxNumber)
@@ -54,10 +55,10 @@ func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 	return nil
 }
 
-// port is the name of a node's device in the exit.
+// port returns the name of a node's device in the egress namespace.
 func port(number int) string { return nodePrefix + strconv.Itoa(number) }
 
-// attach is Attach without waiting; it tells whether it made the pair.
+// attach is Attach without the wait. It reports whether it created the pair.
 func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	port := port(number)
 	e.attaching.Lock()
@@ -105,8 +106,8 @@ func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	return made, err
 }
 
-// setNode sets up the node's end. The namespace is the node's: what it says is
-// believed for nothing but its own device.
+// setNode configures the node's end. The namespace belongs to the node, so its answers
+// are trusted only about this device.
 func setNode(h *netlink.Handle, number int) error {
 	if err := set(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
 		return err
@@ -122,11 +123,11 @@ func setNode(h *netlink.Handle, number int) error {
 	return lead(h, l, netlink.Route{Gw: Gateway().AsSlice()})
 }
 
-// ready is the alias of an exit's end, which it gets last: a way without it was
-// left half made, and is made anew.
+// ready is the alias of a complete device. It is set last, so a device without it is
+// incomplete and is created again.
 const ready = "ready"
 
-// setPort sets up the exit's end.
+// setPort configures the device in the egress namespace.
 func setPort(h *netlink.Handle, port string, number int) error {
 	l, err := mustLink(h, port)
 	if err != nil {
@@ -148,8 +149,8 @@ func setPort(h *netlink.Handle, port string, number int) error {
 	return nil
 }
 
-// Detach takes a node's way outside, and forgets its connections, so that the
-// next node with the number does not get answers to them.
+// Detach disconnects a node and removes its conntrack entries, so that the next node with
+// its number does not get its replies.
 func (e *Router) Detach(number int) error {
 	if err := e.unplug(number); err != nil {
 		return err
@@ -159,7 +160,7 @@ func (e *Router) Detach(number int) error {
 	})
 }
 
-// unplug removes the device of a node.
+// deletePort deletes the device of a node.
 func (e *Router) unplug(number int) error {
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
@@ -171,7 +172,7 @@ func (e *Router) unplug(number int) error {
 // time.
 type forgets struct {
 	mu   sync.Mutex
-	next *forgetting // the batch that has not begun yet; nil for none
+	next *forgetting // the batch that has not begun; nil for none
 	turn sync.Mutex  // held while a batch runs
 }
 
@@ -182,7 +183,8 @@ type forgetting struct {
 	err       error
 }
 
-// forget calls do with a batch that has the address, or waits until another caller has.
+// forget calls do with a batch that contains the address, or waits until another caller
+// has.
 func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error {
 	f.mu.Lock()
 	b := f.next
@@ -206,7 +208,8 @@ func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error
 	return b.err
 }
 
-// forget ends the connections from the addresses in the namespace of the thread.
+// forget removes the conntrack entries of connections from the addresses, in the
+// namespace of the thread.
 func forget(from sources) error {
 	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, from); err != nil {
 		return fmt.Errorf("cannot forget the connections of nodes: %w", err)
@@ -214,7 +217,7 @@ func forget(from sources) error {
 	return nil
 }
 
-// sources are addresses from which connections were begun.
+// sources are source addresses of connections.
 type sources map[netip.Addr]bool
 
 // MatchConntrackFlow reports whether a connection is from one of them.
@@ -223,7 +226,7 @@ func (s sources) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	return ok && s[a.Unmap()]
 }
 
-// Sweep detaches the nodes whose numbers keep does not want.
+// Sweep detaches the nodes for which keep returns false.
 func (e *Router) Sweep(keep func(number int) bool) error {
 	var numbers []int
 	err := netlinkIn(e.space, func(h *netlink.Handle) error {

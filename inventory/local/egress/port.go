@@ -11,28 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each node has a block of ports, from which all its connections leave the host,
-// so that whoever asks for the owner of an address and a port can be told without
-// a line for each connection.
+// Each node has a block of ports for all its outgoing connections. So the owner of an
+// address and port can be found later without a log of each connection.
 const (
 	blockSize  = 128               // ports
-	firstBlock = 10240 / blockSize // below are the ports of services
+	firstBlock = 10240 / blockSize // lower ports are for services
 	blocks     = 65536/blockSize - firstBlock
-	// marks are the bits of a node's address by which its block is found.
+	// marks are the bits of a node's address that select its block.
 	marks = 512
 )
 
-// PortBlocks is how many nodes have a block of their own: those with the numbers 1 to
-// PortBlocks. Others share one with another node.
+// PortBlocks is how many nodes have a block of their own: the numbers 1 to PortBlocks.
+// Others share one with another node.
 const PortBlocks = 430
 
-// Ports are those from which connections of the node with a number leave the
-// host. Through them it may have that many connections to one port of one address
-// at the same time.
+// Ports returns the host's ports for connections of the node with a number. The node can
+// have that many connections to one port of one address at the same time.
 func (e *Router) Ports(number int) (first, last uint16) { return portsOf(e.o.Number, number) }
 
-// SourceAddresses tells from which addresses and ports the connections of the node with a
-// number are seen to come outside: address:first-last.
+// SourceAddresses returns the public source addresses and ports of a node's connections,
+// as address:first-last.
 func (e *Router) SourceAddresses(number int) (all []string) {
 	addresses := e.o.SourceAddresses
 	if len(addresses) == 0 {
@@ -50,30 +48,30 @@ func portsOf(uplink uint32, number int) (first, last uint16) {
 	return block(uplink, int(a[2])<<8|int(a[3]))
 }
 
-// block is that of a mark. Exits of one host begin far from each other, for two
-// nodes with the same block are in each other's way where they go to one place.
+// block returns the block of a mark. Instances of one host start at distant blocks,
+// because two nodes with the same block would conflict at a common destination.
 func block(uplink uint32, mark int) (first, last uint16) {
-	const far = 267 // of 432: the golden section
+	const far = 267 // of 432: the golden section spreads the starts
 	n := firstBlock + (mark%marks+int(uplink%blocks)*far)%blocks
 	return uint16(n * blockSize), uint16(n*blockSize + blockSize - 1)
 }
 
-// portMap is a set that leads from two bytes to a port.
+// portMap returns an nftables map from two bytes to a port.
 func (r *ruleset) portMap(name string, elements []nftables.SetElement) *nftables.Set {
 	return r.set(nftables.Set{Name: name, KeyType: nftables.TypeInetService, DataType: nftables.TypeInetService, IsMap: true}, elements...)
 }
 
 func twoBytes(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
-// Registers beside the first: each is of sixteen bytes.
+// Registers after the first; each has sixteen bytes.
 const (
 	firstPort = unix.NFT_REG_2
 	lastPort  = unix.NFT_REG_3
 	ownSource = unix.NFT_REG_4
 )
 
-// translateNodes gives each node's connections ports of its block and one address,
-// in the exit.
+// translateNodes adds the rules that translate each node's connections to ports of its
+// block and one address, in the egress namespace.
 func (r *ruleset) translateNodes(c *nftables.Chain, p part, by netip.Addr, uplink uint32) {
 	var firsts, lasts []nftables.SetElement
 	for mark := range marks {
@@ -96,13 +94,14 @@ func (r *ruleset) translateNodes(c *nftables.Chain, p part, by netip.Addr, uplin
 	})
 }
 
-// keepBlocks drops on the host what its translation would send from another
-// block, as it does when somebody else has the same port to the same place: then
-// one node would answer for another. Who connects tries again, from another port.
+// keepBlocks adds the rules that drop a packet on the host if the host's translation
+// moved it to another block. That happens if another process uses the same port to the
+// same destination, and would attribute the connection to another node. The client
+// retries from another port.
 func (r *ruleset) keepBlocks(c *nftables.Chain, out part, behind netip.Addr) {
 	same := r.set(nftables.Set{Name: "same-block", KeyType: nftables.MustConcatSetType(nftables.TypeInetService, nftables.TypeInetService), Concatenation: true}, pairs()...)
 	r.unread = c
-	const was, is = unix.NFT_REG32_00, unix.NFT_REG32_01 // next to each other
+	const was, is = unix.NFT_REG32_00, unix.NFT_REG32_01 // adjacent registers
 	masked := func(register uint32) expr.Any {
 		return &expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 2, Mask: twoBytes(0xffff - (blockSize - 1)), Xor: make([]byte, 2)}
 	}
@@ -118,7 +117,7 @@ func (r *ruleset) keepBlocks(c *nftables.Chain, out part, behind netip.Addr) {
 	}
 }
 
-// pairs are each block beside itself.
+// pairs returns the elements in which each block is paired with itself.
 func pairs() (all []nftables.SetElement) {
 	for mark := range blocks {
 		first, _ := block(0, mark)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Parts of rules. Each loads what it looks at into register 1, and lets the
-// packet go on to the next part if it matches.
+// Parts of rules. Each part loads a field into register 1, and continues with the next
+// part if the field matches.
 
 type part = []expr.Any
 
@@ -20,7 +20,7 @@ func meta(key expr.MetaKey, op expr.CmpOp, value []byte) part {
 	return part{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: op, Register: 1, Data: value}}
 }
 
-// name is a device's as the kernel compares it: whole.
+// name returns the name of a device as the kernel compares it, with its padding.
 func name(device string) []byte {
 	b := make([]byte, unix.IFNAMSIZ)
 	copy(b, device)
@@ -32,13 +32,13 @@ func notFrom(device string) part { return meta(expr.MetaKeyIIFNAME, expr.CmpOpNe
 func to(device string) part      { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, name(device)) }
 func notTo(device string) part   { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, name(device)) }
 
-// toAny and notToAny compare the beginning of the name.
+// toAny and notToAny compare a prefix of the name.
 func toAny(prefix string) part    { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, []byte(prefix)) }
 func notToAny(prefix string) part { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, []byte(prefix)) }
 
 func protocol(p byte) part { return meta(expr.MetaKeyL4PROTO, expr.CmpOpEq, []byte{p}) }
 
-// Where the addresses are in an IPv4 header.
+// Offsets of the addresses in an IPv4 header.
 const (
 	source      = 12
 	destination = 16
@@ -80,7 +80,7 @@ func toPort(p uint16) part {
 	}
 }
 
-// echo is a ping's question.
+// echo matches a ping request.
 func echo() part {
 	return slices.Concat(protocol(unix.IPPROTO_ICMP), part{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 1},
@@ -88,7 +88,7 @@ func echo() part {
 	})
 }
 
-// fragment is a part of a packet.
+// fragment matches an IP fragment.
 func fragment() part {
 	return part{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 6, Len: 2},
@@ -97,8 +97,7 @@ func fragment() part {
 	}
 }
 
-// fromElsewhere matches when the way to the source is by another device, or there
-// is none.
+// fromElsewhere matches if the route to the source is through another device, or missing.
 func fromElsewhere() part {
 	return part{
 		&expr.Fib{Register: 1, ResultOIF: true, FlagSADDR: true, FlagIIF: true},
@@ -117,17 +116,17 @@ func state(bits uint32) part {
 
 const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 
-// faster matches when a source sends more such packets a second than it may.
+// faster matches if a source sends more of these packets per second than rate.
 func faster(s *nftables.Set, rate uint64) part {
 	return each(s, above(rate), unix.NFT_DYNSET_OP_UPDATE)
 }
 
-// more matches when a source has more connections than it may.
+// more matches if a source has more connections than count.
 func more(s *nftables.Set, count uint32) part {
 	return each(s, &expr.Connlimit{Count: count, Flags: expr.NFT_CONNLIMIT_F_INV}, unix.NFT_DYNSET_OP_ADD)
 }
 
-// fasterDevice matches when more such packets a second come from a device.
+// fasterDevice matches if more of these packets per second come from a device than rate.
 func fasterDevice(s *nftables.Set, rate uint64) part {
 	return part{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Dynset{
 		SrcRegKey: 1, SetName: s.Name, SetID: s.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: part{above(rate)},
@@ -142,7 +141,7 @@ func each(s *nftables.Set, e expr.Any, operation uint32) part {
 	return part{load(source), &expr.Dynset{SrcRegKey: 1, SetName: s.Name, SetID: s.ID, Operation: operation, Exprs: part{e}}}
 }
 
-// moreInAll matches when the rule has seen more connections that are still open.
+// moreInAll matches if more than count connections that passed the rule are open.
 func moreInAll(count uint32) part {
 	return part{&expr.Connlimit{Count: count, Flags: expr.NFT_CONNLIMIT_F_INV}}
 }
@@ -152,7 +151,7 @@ func verdict(k expr.VerdictKind) part { return part{&expr.Verdict{Kind: k}} }
 func accept() part { return verdict(expr.VerdictAccept) }
 func drop() part   { return verdict(expr.VerdictDrop) }
 
-// refuse tells the sender that it is not allowed, which ends its waiting.
+// refuse rejects the packet with an ICMP error, so that the sender need not wait.
 func refuse() part {
 	const prohibited = 13 // ICMP: communication administratively prohibited
 	return part{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: prohibited}}

@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ruleset is a table of ours, which is put in place whole or not at all. Its
-// version is the name of an empty chain in it, so that an equal one that is
-// there already stays, with what it has counted.
+// ruleset is one of our nftables tables. It is installed in one transaction. Its version
+// is the name of an empty chain in it, so an equal table is recognized and keeps its
+// counters.
 type ruleset struct {
 	table  *nftables.Table
 	sets   []*nftables.Set
 	fixed  map[*nftables.Set][]nftables.SetElement
 	chains []*nftables.Chain
 	rules  []*nftables.Rule
-	// unread is a chain whose rules the library can write, but cannot read back: it
-	// takes the direction of a connection for four bytes, and the kernel tells one.
-	// That they cannot be read shows that they are there.
+	// unread is a chain that the library can write but not read: it decodes the direction
+	// of a connection as four bytes, and the kernel sends one. The read error shows that
+	// the rules exist.
 	unread *nftables.Chain
 }
 
@@ -43,7 +43,7 @@ func (r *ruleset) set(s nftables.Set, elements ...nftables.SetElement) *nftables
 	return &s
 }
 
-// meter is a set that holds a bound for each source.
+// meter returns a set that holds a limit for each source.
 func (r *ruleset) meter(name string, forgets bool) *nftables.Set {
 	s := nftables.Set{Name: name, KeyType: nftables.TypeIPAddr, Dynamic: true, Size: 1 << 16}
 	if forgets {
@@ -62,7 +62,7 @@ func (r *ruleset) rule(c *nftables.Chain, parts ...part) {
 	r.rules = append(r.rules, &nftables.Rule{Table: r.table, Chain: c, Exprs: slices.Concat(parts...)})
 }
 
-// version is a name that differs when the rules do.
+// version returns a name that depends on the rules.
 func (r *ruleset) version() string {
 	h := sha256.New()
 	for _, s := range r.sets {
@@ -74,7 +74,7 @@ func (r *ruleset) version() string {
 	for _, rule := range r.rules {
 		fmt.Fprintln(h, rule.Chain.Name)
 		for _, e := range rule.Exprs {
-			if d, ok := e.(*expr.Dynset); ok { // what it does is behind a pointer
+			if d, ok := e.(*expr.Dynset); ok { // its state is behind a pointer
 				fmt.Fprintf(h, " %s %d %T %+v", d.SetName, d.Operation, d.Exprs[0], d.Exprs[0])
 				continue
 			}
@@ -84,7 +84,7 @@ func (r *ruleset) version() string {
 	return "version-" + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// filters speaks with the kernel about nftables in the namespace of the calling thread.
+// filters opens nftables in the namespace of the calling thread.
 func filters() (*nftables.Conn, error) {
 	c, err := nftables.New()
 	if err != nil {
@@ -93,8 +93,8 @@ func filters() (*nftables.Conn, error) {
 	return c, nil
 }
 
-// put makes the table so in the namespace of the calling thread, unless it is;
-// it tells whether it was.
+// install installs the table in the namespace of the calling thread. It reports whether
+// an equal one was there.
 func (r *ruleset) put() (was bool, err error) {
 	c, err := filters()
 	if err != nil {
@@ -125,8 +125,7 @@ func (r *ruleset) put() (was bool, err error) {
 	return false, nil
 }
 
-// whole tells whether nobody has taken rules or networks out of the table that is
-// there.
+// isIntact reports whether no rules or networks were removed from the installed table.
 func (r *ruleset) whole(c *nftables.Conn) bool {
 	for _, chain := range r.chains {
 		want := 0
@@ -154,7 +153,7 @@ func (r *ruleset) whole(c *nftables.Conn) bool {
 	return true
 }
 
-// fill makes the elements all that a set holds.
+// fill replaces all elements of a set.
 func fill(s *nftables.Set, elements []nftables.SetElement) error {
 	c, err := filters()
 	if err != nil {
@@ -172,7 +171,7 @@ func fill(s *nftables.Set, elements []nftables.SetElement) error {
 	return nil
 }
 
-// dropTable removes a table of the namespace of the calling thread, if it is there.
+// dropTable removes a table in the namespace of the calling thread, if it exists.
 func dropTable(name string) error {
 	c, err := filters()
 	if err != nil {
@@ -192,8 +191,8 @@ func addresses(all []netip.Addr) (elements []nftables.SetElement) {
 	return elements
 }
 
-// intervals are the elements of networks. The last one that ends with all
-// addresses has no end.
+// intervals returns the set elements of networks. A last one that ends with the highest
+// address has no end element.
 func intervals(networks []netip.Prefix) (elements []nftables.SetElement) {
 	key := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	for _, s := range spans(networks) {

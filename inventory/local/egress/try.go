@@ -19,8 +19,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// SelfTest leads a node outside, between a host and an internet that are namespaces
-// made for it, and looks whether what must be refused is. All goes with it.
+// SelfTest connects a node between a host and an Internet in temporary namespaces. It
+// checks that allowed traffic passes and forbidden traffic is refused.
 func SelfTest() error {
 	var spaces []*os.File
 	defer func() {
@@ -36,7 +36,7 @@ func SelfTest() error {
 		spaces = append(spaces, f)
 	}
 	host, internet, node, space := spaces[0], spaces[1], spaces[2], spaces[3]
-	spaces = spaces[:3] // the exit closes its own
+	spaces = spaces[:3] // the Router closes its own
 	ours, theirs := netip.MustParsePrefix("192.0.2.2/24"), netip.MustParsePrefix("192.0.2.1/24")
 	if err := joinSpaces(host, internet, ours, theirs); err != nil {
 		return errors.Join(err, space.Close())
@@ -64,10 +64,10 @@ func SelfTest() error {
 	return errors.Join(err, e.Close())
 }
 
-// tryTime is what one step of SelfTest may take.
+// tryTime limits one step of SelfTest.
 const tryTime = 3 * time.Second
 
-// joinSpaces makes a way from a host to an internet.
+// joinSpaces connects a host with an Internet.
 func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	const name = "way0"
 	err := netlinkIn(internet, func(h *netlink.Handle) error {
@@ -96,7 +96,7 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	})
 }
 
-// connected connects the node to a server outside.
+// connected connects from the node to a server outside.
 func connected(node, internet *os.File, address netip.Addr) error {
 	at := netip.AddrPortFrom(address, 9).String()
 	var server net.Listener
@@ -117,12 +117,12 @@ func connected(node, internet *os.File, address netip.Addr) error {
 	})
 }
 
-// An Obstacle of the host is in the way of nodes.
+// Obstacle is something on the host that blocks nodes.
 type Obstacle struct{ Message, Remedy string }
 
-// Obstacles are filters of the host, in whose network the calling thread is,
-// that keep from passing on what they do not know, and do not know us. What
-// iptables-legacy has set up cannot be seen.
+// Obstacles returns filters of the host that drop unknown forwarded packets and have no
+// rule for our devices. The calling thread is in the host's network. Rules of
+// iptables-legacy cannot be read.
 func Obstacles() (all []Obstacle) {
 	c, err := nftables.New()
 	if err != nil {
@@ -143,7 +143,7 @@ func Obstacles() (all []Obstacle) {
 		case nftables.TableFamilyINet:
 			family = "inet"
 		default:
-			continue // not for what nodes send
+			continue // not about traffic from nodes
 		}
 		if knows(c, chain) {
 			continue
@@ -160,7 +160,7 @@ func Obstacles() (all []Obstacle) {
 	return all
 }
 
-// knows tells whether a chain has a rule about our devices.
+// hasRuleForUs reports whether a chain has a rule about our devices.
 func knows(c *nftables.Conn, chain *nftables.Chain) bool {
 	rules, err := c.GetRules(chain.Table, chain)
 	return err == nil && slices.ContainsFunc(rules, func(r *nftables.Rule) bool {

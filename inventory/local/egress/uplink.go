@@ -16,23 +16,23 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// devicePrefix begins the names of our devices in the host.
+// devicePrefix is the prefix of our devices on the host.
 const devicePrefix = "pbo-"
 
-// device is the instance's device in the host.
+// device returns the name of the instance's device on the host.
 func device(instance string) string {
 	sum := sha256.Sum256([]byte(instance))
 	return devicePrefix + hex.EncodeToString(sum[:5])
 }
 
-// IsFree tells whether the addresses of an uplink lead nowhere on this host, but
-// where everything unknown goes.
+// IsFree reports whether the addresses of an uplink are unused on this host: they have no
+// route except the default one.
 func IsFree(n uint32) bool {
 	own, other := uplink(n)
 	for _, a := range []netip.Addr{own.Masked().Addr(), own.Addr(), other.Addr()} {
 		routes, err := netlink.RouteGetWithOptions(a.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
 		if err != nil {
-			continue // no way there at all
+			continue // no route
 		}
 		for _, r := range routes {
 			if r.Dst == nil {
@@ -46,7 +46,7 @@ func IsFree(n uint32) bool {
 	return true
 }
 
-// link finds a device, nil when it is not there.
+// link returns a device, or nil if there is none.
 func link(h *netlink.Handle, name string) (netlink.Link, error) {
 	l, err := h.LinkByName(name)
 	if _, none := errors.AsType[netlink.LinkNotFoundError](err); none {
@@ -58,7 +58,7 @@ func link(h *netlink.Handle, name string) (netlink.Link, error) {
 	return l, nil
 }
 
-// mustLink finds a device that has just been there.
+// mustLink returns a device; a missing one is an error.
 func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
 	l, err := link(h, name)
 	if err == nil && l == nil {
@@ -67,7 +67,7 @@ func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
 	return l, err
 }
 
-// links lists all devices.
+// links returns all devices.
 func links(h *netlink.Handle) ([]netlink.Link, error) { return netspace.List("devices", h.LinkList) }
 
 // takeUp switches a device on.
@@ -78,7 +78,7 @@ func takeUp(h *netlink.Handle, l netlink.Link) error {
 	return nil
 }
 
-// lead sets a route by a device.
+// addRoute adds or replaces a route through a device.
 func lead(h *netlink.Handle, l netlink.Link, r netlink.Route) error {
 	r.LinkIndex = l.Attrs().Index
 	if err := h.RouteReplace(&r); err != nil {
@@ -87,7 +87,7 @@ func lead(h *netlink.Handle, l netlink.Link, r netlink.Route) error {
 	return nil
 }
 
-// handle speaks with the kernel about the namespace of the calling thread.
+// handle opens netlink in the namespace of the calling thread.
 func handle() (*netlink.Handle, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -96,8 +96,7 @@ func handle() (*netlink.Handle, error) {
 	return h, nil
 }
 
-// netlinkIn calls f with a connection to the kernel about a namespace, whose thread
-// it is on.
+// netlinkIn calls f in a namespace, with netlink opened there.
 func netlinkIn(space *os.File, f func(*netlink.Handle) error) error {
 	return netspace.Inside(space, func() error {
 		h, err := handle()
@@ -109,7 +108,8 @@ func netlinkIn(space *os.File, f func(*netlink.Handle) error) error {
 	})
 }
 
-// connect makes the pair of devices between host and exit, unless it is whole.
+// connect creates the pair of devices between host and egress namespace, unless it is
+// complete.
 func (e *Router) connect() error {
 	h, err := handle()
 	if err != nil {
@@ -139,7 +139,7 @@ func (e *Router) connect() error {
 	if err := h.LinkAdd(pair); err != nil {
 		return fmt.Errorf("cannot make the device %s: %w", e.device, err)
 	}
-	_ = h.LinkSetAlias(pair, "patchbay-local "+e.o.Instance) // for those who wonder
+	_ = h.LinkSetAlias(pair, "patchbay-local "+e.o.Instance) // tells an administrator what it is for
 	_ = kernel([2]string{"ipv6/conf/" + e.device + "/disable_ipv6", "1"})
 	err = netlinkIn(e.space, func(h *netlink.Handle) error {
 		if err := set(h, outside, other, own.Addr(), hardware(1, 0)); err != nil {
@@ -151,7 +151,7 @@ func (e *Router) connect() error {
 		}
 		return lead(h, l, netlink.Route{Gw: own.Addr().AsSlice()})
 	})
-	if err == nil { // the mark of a whole one is that it is up here
+	if err == nil { // the host's end is switched on last, which marks a complete pair
 		err = set(h, e.device, own, other.Addr(), hardware(2, 0))
 	}
 	if err == nil {
@@ -163,8 +163,8 @@ func (e *Router) connect() error {
 	return nil
 }
 
-// whole tells whether our device has its other end in the exit, is up and has
-// its address.
+// isComplete reports whether our device is on, has its address, and has its other end in
+// the egress namespace.
 func (e *Router) whole(h *netlink.Handle, ours netlink.Link) bool {
 	own, _ := uplink(e.o.Number)
 	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
@@ -184,7 +184,7 @@ func (e *Router) whole(h *netlink.Handle, ours netlink.Link) bool {
 	return err == nil && there
 }
 
-// set gives a device its address, tells it its neighbour, and takes it up.
+// configure sets the address of a device and its neighbour entry, and switches it on.
 func set(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at net.HardwareAddr) error {
 	l, err := mustLink(h, name)
 	if err != nil {
@@ -199,8 +199,8 @@ func set(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at 
 	return neighbour(h, l, other, at)
 }
 
-// neighbour tells whom the other end is. Such an entry takes no room in the
-// table of neighbours that all of the host has in common.
+// neighbour adds a permanent entry for the other end. Permanent entries do not count in
+// the neighbour table, which all namespaces share.
 func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, at net.HardwareAddr) error {
 	err := h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: at})
 	if err != nil {
@@ -209,9 +209,8 @@ func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, at net.HardwareA
 	return nil
 }
 
-// carries waits until a device carries packets, for the kernel takes up to a
-// second after it is up, in which it loses them. What takes longer is no reason
-// to stop.
+// awaitCarrier waits until a device transmits. The kernel drops packets for up to a
+// second after it is switched on. A longer wait is no error.
 func carries(h *netlink.Handle, name string) {
 	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if l, err := h.LinkByName(name); err != nil || l.Attrs().OperState == netlink.OperUp {
@@ -220,7 +219,7 @@ func carries(h *netlink.Handle, name string) {
 	}
 }
 
-// remove removes a device of the thread's namespace, if it is there.
+// remove deletes a device of the thread's namespace, if it exists.
 func remove(name string) error {
 	h, err := handle()
 	if err != nil {
@@ -237,13 +236,12 @@ func remove(name string) error {
 	return nil
 }
 
-// hardware is an address of a device: which end, and the node's number.
+// hardware returns a MAC address for an end of a pair and a node's number.
 func hardware(end byte, number int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 'p', 'b', end, byte(number >> 8), byte(number)}
 }
 
-// kernel sets values below /proc/sys/net, which are those of the namespace of the
-// calling thread.
+// kernel sets values below /proc/sys/net in the namespace of the calling thread.
 func kernel(values ...[2]string) error {
 	for _, v := range values {
 		if err := os.WriteFile("/proc/sys/net/"+v[0], []byte(v[1]), 0); err != nil {

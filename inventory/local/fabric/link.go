@@ -77,10 +77,10 @@ const (
 	mostMTU  = 65521
 )
 
-// UnsupportedError says what this host cannot make of a link.
+// UnsupportedError is a property of a link that this host cannot make.
 type UnsupportedError struct {
-	// Property is "latency", "capacity" or "packet_loss", or what else the link
-	// asks too much of.
+	// Property is "latency", "capacity" or "packet_loss", or another
+	// limit of links.
 	Property string
 	// Reason explains the problem and what the experimenter can change.
 	Reason string
