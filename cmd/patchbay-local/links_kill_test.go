@@ -96,7 +96,7 @@ func TestFlowsComeBack(t *testing.T) {
 		{"vswitch", func(t *testing.T) {
 			pids := b.childrenOf(vswitch.Argv0)
 			if len(pids) != 1 {
-				t.Fatalf("there are relays %d, want one", pids)
+				t.Fatalf("there are switch processes %d, want one", pids)
 			}
 			if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 				t.Fatal(err)

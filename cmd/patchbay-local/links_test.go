@@ -42,7 +42,7 @@ func TestLinksAreAsAsked(t *testing.T) {
 	require.Root(t)
 	require.TUN(t)
 	emulators := []string{"auto", "vswitch"}
-	// One value of each property; by the relay what is made otherwise there.
+	// One value of each property; by the vswitch what is made otherwise there.
 	drop := map[string][]string{"auto": {"1 Mbit", "100 Mbit", "1 %", "10 %", "1 ms", "100 ms"}}
 	drop["vswitch"] = append([]string{"10 Mbit", "5 %", "1000 Mbit", "10 Mbit there", "10 there, 100 back", "10 ms there", "10 Mbit, 10 ms", "LAN of pairs"}, drop["auto"]...)
 	sites := make(map[string]*linkSite)

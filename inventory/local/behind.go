@@ -119,7 +119,7 @@ func (b *behind) describe(ctx context.Context) error {
 	}
 	ours, err := companionMetadata(filepath.Join(b.dir, b.name+".yaml"))
 	if err == nil && ours != nil {
-		err = b.complete(ours, filepath.Base(companion))
+		err = b.checkOwnAttributes(ours, filepath.Base(companion))
 	}
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func companionMetadata(path string) (map[string]any, error) {
 
 // checkOwnAttributes returns an error if metadata in NAME.yaml, which the manager reads
 // itself, lack the attributes that this program provides.
-func (b *behind) complete(metadata map[string]any, companion string) error {
+func (b *behind) checkOwnAttributes(metadata map[string]any, companion string) error {
 	attributes, _ := metadata["attributes"].(map[string]any)
 	for _, line := range []string{`users: {type: "array[string]"}`, `login: {type: "array[string]", kind: r}`, "proxy: {type: string, kind: r}"} {
 		if name, _, _ := strings.Cut(line, ":"); attributes[name] == nil {

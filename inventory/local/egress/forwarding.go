@@ -67,7 +67,7 @@ func (c changes) write(folder string) error {
 
 func forwardingOf(device string) string { return "/proc/sys/net/ipv4/conf/" + device + "/forwarding" }
 
-func forwards(device string) bool {
+func isForwarding(device string) bool {
 	b, err := os.ReadFile(forwardingOf(device))
 	return err == nil && strings.TrimSpace(string(b)) == "1"
 }
@@ -87,17 +87,17 @@ func setForwarding(device, to string) error {
 // change is recorded first, and guarded: only replies to nodes may pass there. Devices
 // that forward already are not changed.
 func (e *Router) forward(ways []string) error {
-	c, err := readChanges(e.o.Folder)
+	c, err := readChanges(e.options.Folder)
 	if err != nil {
 		return err
 	}
 	before := slices.Clone(c.Forwarding)
 	var off []string
-	if forwards("all") {
+	if isForwarding("all") {
 		c.Forwarding = nil // somebody else has enabled it since we did
 	} else {
 		for _, way := range ways {
-			is := forwards(way)
+			is := isForwarding(way)
 			if !is {
 				off = append(off, way)
 			}
@@ -107,23 +107,23 @@ func (e *Router) forward(ways []string) error {
 			}
 		}
 	}
-	if e.unguarded || !slices.Equal(e.guarded, c.Forwarding) {
-		e.unguarded = true
+	if e.guardSetEmpty || !slices.Equal(e.guarded, c.Forwarding) {
+		e.guardSetEmpty = true
 		if err := fill(e.guards, deviceNames(c.Forwarding)); err != nil {
 			return err
 		}
-		e.guarded, e.unguarded = c.Forwarding, false
+		e.guarded, e.guardSetEmpty = c.Forwarding, false
 	}
 	if !slices.Equal(before, c.Forwarding) {
-		if err := c.write(e.o.Folder); err != nil {
-			return fmt.Errorf("cannot write down what is changed of the host: %w", err)
+		if err := c.write(e.options.Folder); err != nil {
+			return fmt.Errorf("cannot record the changes of the host: %w", err)
 		}
 	}
 	for _, way := range off {
 		if err := setForwarding(way, "1"); err != nil {
 			return err
 		}
-		e.o.Log.Info("the host passes answers to nodes on; nothing else may come that way, and clean sets it back", "set", "net.ipv4.conf."+way+".forwarding=1")
+		e.options.Log.Info("forwarding enabled for replies to nodes only; clean undoes it", "set", "net.ipv4.conf."+way+".forwarding=1")
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func guardedByOthers(own, device string) bool {
 	return false
 }
 
-func othersThan(device string) bool {
+func forwardsOnOthers(device string) bool {
 	all, _ := filepath.Glob("/proc/sys/net/ipv4/conf/" + devicePrefix + "*")
 	return slices.ContainsFunc(all, func(p string) bool { return filepath.Base(p) != device })
 }
@@ -166,7 +166,7 @@ func undo(folder, device string) error {
 	if err != nil {
 		return err
 	}
-	if !forwards("all") && !othersThan(device) {
+	if !isForwarding("all") && !forwardsOnOthers(device) {
 		for _, d := range c.Forwarding {
 			err = errors.Join(err, setForwarding(d, "0"))
 		}
@@ -187,13 +187,13 @@ var samples = []string{"1.1.1.1", "96.0.0.1", "150.0.0.1", "203.0.113.1"}
 // host is the observed state of the host's network.
 type host struct {
 	addresses []netip.Addr // its own, IPv4
-	appears   []netip.Addr // those that it uses to send outside
-	ways      []string     // devices that lead outside
+	sources   []netip.Addr // those that it uses to send outside
+	devices   []string     // devices that lead outside
 	mtu       int          // the smallest of these devices
 }
 
 // readHost reads the state of the host's network; the calling thread is in its namespace.
-func (e *Router) look() (host, error) {
+func (e *Router) readHost() (host, error) {
 	h, err := handle()
 	if err != nil {
 		return host{}, err
@@ -228,7 +228,7 @@ func (e *Router) look() (host, error) {
 			ways[a.LinkIndex] = true
 		}
 	}
-	_, behind := uplink(e.o.Number)
+	_, behind := uplink(e.options.Number)
 	for _, sample := range samples {
 		routes, err := h.RouteGetWithOptions(net.ParseIP(sample).To4(), &netlink.RouteGetOptions{Iif: e.device, SrcAddr: behind.Addr().AsSlice()})
 		if err != nil {
@@ -237,21 +237,21 @@ func (e *Router) look() (host, error) {
 		for _, r := range routes {
 			ways[r.LinkIndex] = true
 			if !ours[r.LinkIndex] {
-				seen.appears = append(seen.appears, primary[r.LinkIndex]...)
+				seen.sources = append(seen.sources, primary[r.LinkIndex]...)
 			}
 		}
 	}
 	for i := range ways {
 		if l := devices[i]; l != nil && !ours[i] {
-			seen.ways = append(seen.ways, l.Attrs().Name)
+			seen.devices = append(seen.devices, l.Attrs().Name)
 			seen.mtu = min(seen.mtu, max(l.Attrs().MTU, leastMTU))
 		}
 	}
-	for _, list := range []*[]netip.Addr{&seen.appears, &seen.addresses} {
+	for _, list := range []*[]netip.Addr{&seen.sources, &seen.addresses} {
 		slices.SortFunc(*list, netip.Addr.Compare)
 		*list = slices.Compact(*list)
 	}
-	slices.Sort(seen.ways)
+	slices.Sort(seen.devices)
 	return seen, nil
 }
 

@@ -48,7 +48,7 @@ func options(t testing.TB, b *netlab.Lab, instance string) Options {
 	t.Helper()
 	o := Options{
 		Folder: filepath.Join(t.TempDir(), "outbound"), Instance: instance, Servers: []netip.Addr{netip.MustParseAddr(netlab.Names)},
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), host: b.Space(), every: 100 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), host: b.Space(), interval: 100 * time.Millisecond,
 	}
 	t.Cleanup(func() {
 		if err := netspace.Inside(b.Space(), func() error { return Remove(o.Folder, o.Instance) }); err != nil {

@@ -29,17 +29,17 @@ var ErrOccupied = errors.New("the node has another device " + Interface + " alre
 // node's previous run, is replaced.
 func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 	if number < 1 || number > MaxNumber {
-		return fmt.Errorf("%d is no number of a node: 1 to %d", number, MaxNumber)
+		return fmt.Errorf("invalid node number %d; use 1 to %d", number, MaxNumber)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if netspace.Equal(node, e.space) {
-		return errors.New("the exit is no node")
+		return errors.New("the egress namespace is not a node")
 	}
 	made, err := e.attach(number, node)
 	if err != nil {
-		return fmt.Errorf("cannot give the node with the number %d its way outside: %w", number, err)
+		return fmt.Errorf("cannot connect node number %d with the outside network: %w", number, err)
 	}
 	if made {
 		for _, end := range []struct {
@@ -47,7 +47,7 @@ func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 			name  string
 		}{{e.space, port(number)}, {node, Interface}} {
 			_ = netlinkIn(end.space, func(h *netlink.Handle) error {
-				carries(h, end.name)
+				awaitCarrier(h, end.name)
 				return nil
 			})
 		}
@@ -75,7 +75,7 @@ func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 				return nil
 			}
 			if err := h.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
-				return fmt.Errorf("cannot remove the device of the node's last run: %w", err)
+				return fmt.Errorf("cannot remove the device of the node's previous run: %w", err)
 			}
 		}
 		at := netlink.NewLinkAttrs()
@@ -100,7 +100,7 @@ func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	}
 	if err == nil && made {
 		if err = netlinkIn(e.space, func(h *netlink.Handle) error { return setPort(h, port, number) }); err != nil {
-			err = fmt.Errorf("in the exit: %w", err)
+			err = fmt.Errorf("in the egress namespace: %w", err)
 		}
 	}
 	return made, err
@@ -109,7 +109,7 @@ func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 // setNode configures the node's end. The namespace belongs to the node, so its answers
 // are trusted only about this device.
 func setNode(h *netlink.Handle, number int) error {
-	if err := set(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
+	if err := configure(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
 		return err
 	}
 	l, err := mustLink(h, Interface)
@@ -117,10 +117,10 @@ func setNode(h *netlink.Handle, number int) error {
 		return err
 	}
 	gate := netip.PrefixFrom(Gateway(), 32)
-	if err := lead(h, l, netlink.Route{Dst: netspace.IPNet(gate), Scope: netlink.SCOPE_LINK}); err != nil {
+	if err := addRoute(h, l, netlink.Route{Dst: netspace.IPNet(gate), Scope: netlink.SCOPE_LINK}); err != nil {
 		return err
 	}
-	return lead(h, l, netlink.Route{Gw: Gateway().AsSlice()})
+	return addRoute(h, l, netlink.Route{Gw: Gateway().AsSlice()})
 }
 
 // ready is the alias of a complete device. It is set last, so a device without it is
@@ -139,12 +139,12 @@ func setPort(h *netlink.Handle, port string, number int) error {
 	if err := neighbour(h, l, Address(number), hardware(4, number)); err != nil {
 		return err
 	}
-	err = lead(h, l, netlink.Route{Dst: netspace.IPNet(netip.PrefixFrom(Address(number), 32)), Scope: netlink.SCOPE_LINK, Src: Gateway().AsSlice()})
+	err = addRoute(h, l, netlink.Route{Dst: netspace.IPNet(netip.PrefixFrom(Address(number), 32)), Scope: netlink.SCOPE_LINK, Src: Gateway().AsSlice()})
 	if err != nil {
 		return err
 	}
 	if err := h.LinkSetAlias(l, ready); err != nil {
-		return fmt.Errorf("cannot mark the device %s as ready: %w", port, err)
+		return fmt.Errorf("cannot set the alias of the device %s: %w", port, err)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func setPort(h *netlink.Handle, port string, number int) error {
 // Detach disconnects a node and removes its conntrack entries, so that the next node with
 // its number does not get its replies.
 func (e *Router) Detach(number int) error {
-	if err := e.unplug(number); err != nil {
+	if err := e.deletePort(number); err != nil {
 		return err
 	}
 	return e.forgets.forget(Address(number), func(all map[netip.Addr]bool) error {
@@ -161,7 +161,7 @@ func (e *Router) Detach(number int) error {
 }
 
 // deletePort deletes the device of a node.
-func (e *Router) unplug(number int) error {
+func (e *Router) deletePort(number int) error {
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
 	e.SetOwner(number, "")
@@ -212,7 +212,7 @@ func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error
 // namespace of the thread.
 func forget(from sources) error {
 	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, from); err != nil {
-		return fmt.Errorf("cannot forget the connections of nodes: %w", err)
+		return fmt.Errorf("cannot remove the conntrack entries of nodes: %w", err)
 	}
 	return nil
 }

@@ -27,14 +27,14 @@ const PortBlocks = 430
 
 // Ports returns the host's ports for connections of the node with a number. The node can
 // have that many connections to one port of one address at the same time.
-func (e *Router) Ports(number int) (first, last uint16) { return portsOf(e.o.Number, number) }
+func (e *Router) Ports(number int) (first, last uint16) { return portsOf(e.options.Number, number) }
 
 // SourceAddresses returns the public source addresses and ports of a node's connections,
 // as address:first-last.
 func (e *Router) SourceAddresses(number int) (all []string) {
-	addresses := e.o.SourceAddresses
+	addresses := e.options.SourceAddresses
 	if len(addresses) == 0 {
-		addresses = *e.appears.Load()
+		addresses = *e.sourceAddresses.Load()
 	}
 	first, last := e.Ports(number)
 	for _, a := range addresses {

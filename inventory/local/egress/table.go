@@ -88,20 +88,20 @@ func (r *ruleset) version() string {
 func filters() (*nftables.Conn, error) {
 	c, err := nftables.New()
 	if err != nil {
-		return nil, fmt.Errorf("cannot speak with the kernel about nftables: %w", err)
+		return nil, fmt.Errorf("cannot open nftables: %w", err)
 	}
 	return c, nil
 }
 
 // install installs the table in the namespace of the calling thread. It reports whether
 // an equal one was there.
-func (r *ruleset) put() (was bool, err error) {
+func (r *ruleset) install() (was bool, err error) {
 	c, err := filters()
 	if err != nil {
 		return false, err
 	}
 	version := r.version()
-	if _, err := c.ListChain(r.table, version); err == nil && r.whole(c) {
+	if _, err := c.ListChain(r.table, version); err == nil && r.isIntact(c) {
 		return true, nil
 	}
 	c.AddTable(r.table)
@@ -126,7 +126,7 @@ func (r *ruleset) put() (was bool, err error) {
 }
 
 // isIntact reports whether no rules or networks were removed from the installed table.
-func (r *ruleset) whole(c *nftables.Conn) bool {
+func (r *ruleset) isIntact(c *nftables.Conn) bool {
 	for _, chain := range r.chains {
 		want := 0
 		for _, rule := range r.rules {

@@ -53,7 +53,7 @@ func link(h *netlink.Handle, name string) (netlink.Link, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot look at the device %s: %w", name, err)
+		return nil, fmt.Errorf("cannot read the device %s: %w", name, err)
 	}
 	return l, nil
 }
@@ -62,7 +62,7 @@ func link(h *netlink.Handle, name string) (netlink.Link, error) {
 func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
 	l, err := link(h, name)
 	if err == nil && l == nil {
-		err = fmt.Errorf("the device %s has gone; that is tried again", name)
+		err = fmt.Errorf("the device %s was deleted; the repair is retried", name)
 	}
 	return l, err
 }
@@ -73,16 +73,16 @@ func links(h *netlink.Handle) ([]netlink.Link, error) { return netspace.List("de
 // takeUp switches a device on.
 func takeUp(h *netlink.Handle, l netlink.Link) error {
 	if err := h.LinkSetUp(l); err != nil {
-		return fmt.Errorf("cannot take the device %s up: %w", l.Attrs().Name, err)
+		return fmt.Errorf("cannot switch on the device %s: %w", l.Attrs().Name, err)
 	}
 	return nil
 }
 
 // addRoute adds or replaces a route through a device.
-func lead(h *netlink.Handle, l netlink.Link, r netlink.Route) error {
+func addRoute(h *netlink.Handle, l netlink.Link, r netlink.Route) error {
 	r.LinkIndex = l.Attrs().Index
 	if err := h.RouteReplace(&r); err != nil {
-		return fmt.Errorf("cannot set the route by the device %s: %w", l.Attrs().Name, err)
+		return fmt.Errorf("cannot set the route through the device %s: %w", l.Attrs().Name, err)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func lead(h *netlink.Handle, l netlink.Link, r netlink.Route) error {
 func handle() (*netlink.Handle, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, fmt.Errorf("cannot speak with the kernel about networks: %w", err)
+		return nil, fmt.Errorf("cannot open netlink: %w", err)
 	}
 	return h, nil
 }
@@ -121,14 +121,14 @@ func (e *Router) connect() error {
 		return err
 	}
 	if ours != nil {
-		if e.whole(h, ours) {
+		if e.isComplete(h, ours) {
 			return nil
 		}
 		if err := h.LinkDel(ours); err != nil {
 			return fmt.Errorf("cannot remove the device %s: %w", e.device, err)
 		}
 	}
-	own, other := uplink(e.o.Number)
+	own, other := uplink(e.options.Number)
 	if err := netspace.Inside(e.space, func() error { return remove(outside) }); err != nil {
 		return err
 	}
@@ -139,23 +139,23 @@ func (e *Router) connect() error {
 	if err := h.LinkAdd(pair); err != nil {
 		return fmt.Errorf("cannot make the device %s: %w", e.device, err)
 	}
-	_ = h.LinkSetAlias(pair, "patchbay-local "+e.o.Instance) // tells an administrator what it is for
+	_ = h.LinkSetAlias(pair, "patchbay-local "+e.options.Instance) // tells an administrator what it is for
 	_ = kernel([2]string{"ipv6/conf/" + e.device + "/disable_ipv6", "1"})
 	err = netlinkIn(e.space, func(h *netlink.Handle) error {
-		if err := set(h, outside, other, own.Addr(), hardware(1, 0)); err != nil {
+		if err := configure(h, outside, other, own.Addr(), hardware(1, 0)); err != nil {
 			return err
 		}
 		l, err := mustLink(h, outside)
 		if err != nil {
 			return err
 		}
-		return lead(h, l, netlink.Route{Gw: own.Addr().AsSlice()})
+		return addRoute(h, l, netlink.Route{Gw: own.Addr().AsSlice()})
 	})
 	if err == nil { // the host's end is switched on last, which marks a complete pair
-		err = set(h, e.device, own, other.Addr(), hardware(2, 0))
+		err = configure(h, e.device, own, other.Addr(), hardware(2, 0))
 	}
 	if err == nil {
-		carries(h, e.device)
+		awaitCarrier(h, e.device)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot set up the device %s: %w", e.device, err)
@@ -165,8 +165,8 @@ func (e *Router) connect() error {
 
 // isComplete reports whether our device is on, has its address, and has its other end in
 // the egress namespace.
-func (e *Router) whole(h *netlink.Handle, ours netlink.Link) bool {
-	own, _ := uplink(e.o.Number)
+func (e *Router) isComplete(h *netlink.Handle, ours netlink.Link) bool {
+	own, _ := uplink(e.options.Number)
 	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
 	if err != nil || ours.Attrs().NetNsID != id || ours.Attrs().Flags&net.FlagUp == 0 {
 		return false
@@ -185,7 +185,7 @@ func (e *Router) whole(h *netlink.Handle, ours netlink.Link) bool {
 }
 
 // configure sets the address of a device and its neighbour entry, and switches it on.
-func set(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at net.HardwareAddr) error {
+func configure(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at net.HardwareAddr) error {
 	l, err := mustLink(h, name)
 	if err != nil {
 		return err
@@ -204,14 +204,14 @@ func set(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at 
 func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, at net.HardwareAddr) error {
 	err := h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: at})
 	if err != nil {
-		return fmt.Errorf("cannot tell the device %s of its neighbour %s: %w", l.Attrs().Name, a, err)
+		return fmt.Errorf("cannot add the neighbour entry of %s for %s: %w", l.Attrs().Name, a, err)
 	}
 	return nil
 }
 
 // awaitCarrier waits until a device transmits. The kernel drops packets for up to a
 // second after it is switched on. A longer wait is no error.
-func carries(h *netlink.Handle, name string) {
+func awaitCarrier(h *netlink.Handle, name string) {
 	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if l, err := h.LinkByName(name); err != nil || l.Attrs().OperState == netlink.OperUp {
 			return

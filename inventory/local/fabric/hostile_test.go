@@ -289,7 +289,7 @@ func TestLinksThatAreNone(t *testing.T) {
 		{"LinkWithSpaces", func(l *Link) { l.Name = "a b" }, "no id of a link"},
 		{"SharedWithControls", func(l *Link) { l.Shared = "a\nb" }, "no name of a shared VLAN"},
 		{"NoEnds", func(l *Link) { l.Ends = nil }, "has no ends"},
-		{"TwiceTheSameEnd", func(l *Link) { l.Ends[1].ID = l.Ends[0].ID }, "there twice"},
+		{"TwiceTheSameEnd", func(l *Link) { l.Ends[1].ID = l.Ends[0].ID }, "listed twice"},
 		{"GroupAddress", func(l *Link) { l.Ends[0].MAC = net.HardwareAddr{1, 0, 0, 0, 0, 1} }, "no MAC address"},
 		{"NoMAC", func(l *Link) { l.Ends[0].MAC = nil }, "no MAC address"},
 		{"SmallMTU", func(l *Link) { l.Ends[0].MTU = 67 }, "MTU 67"},

@@ -169,7 +169,7 @@ func TestNetworksAreAdopted(t *testing.T) {
 	h2, err := Open(options(h.options.Folder, Auto))
 	must(t, err)
 	t.Cleanup(func() { h2.Close() })
-	if err := h2.AttachEnd(ctx, "s1", "lan", "node1/0", nodes[0].file); err == nil || !strings.Contains(err.Error(), "put the link first") {
+	if err := h2.AttachEnd(ctx, "s1", "lan", "node1/0", nodes[0].file); err == nil || !strings.Contains(err.Error(), "call SetLink first") {
 		t.Errorf("Plug before Put: %v", err)
 	}
 	if got, err := h2.Links(ctx, "s1"); err != nil || strings.Join(got, " ") != "gone lan" {

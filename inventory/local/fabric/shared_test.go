@@ -53,7 +53,7 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 	a.Shapes = []Shape{{Delay: 1e6}}
 	put(t, h, a)
 	if !reaches(t, one[0], address(1), two[0], address(3), long) {
-		t.Error("the relay does not lead to the shared VLAN")
+		t.Error("the vswitch does not lead to the shared VLAN")
 	}
 	a.Shapes, a.Shared = nil, ""
 	put(t, h, a)

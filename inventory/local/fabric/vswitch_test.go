@@ -10,7 +10,7 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// relayed is a Host that uses the relay.
+// relayed is a Host that uses the vswitch.
 func relayed(t *testing.T) *Host {
 	t.Helper()
 	require.NetNS(t)
@@ -20,7 +20,7 @@ func relayed(t *testing.T) *Host {
 	return h
 }
 
-// The relay of each slice has its own place, while it has one.
+// The vswitch of each slice has its own place, while it has one.
 func TestRelaysArePlacedBySlice(t *testing.T) {
 	h := relayed(t)
 	ctx := context.Background()
@@ -50,7 +50,7 @@ func TestRelaysArePlacedBySlice(t *testing.T) {
 	one.Shapes = nil // needs no relay
 	put(t, h, one)
 	if placed["s1"] != 0 || placed["s2"] == 0 {
-		t.Errorf("without need of the relay: %v", placed)
+		t.Errorf("without need of the vswitch: %v", placed)
 	}
 	placed["s1"] = 0 // as after a crash
 	for _, s := range []string{"s1", "s2"} {
@@ -104,7 +104,7 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 	h.closed = false // so that the end of the test finds nothing to drop
 }
 
-// What a relay cannot take in time is counted at the end that sent it.
+// What a switch process cannot take in time is counted at the end that sent it.
 func TestOverrunsAreCounted(t *testing.T) {
 	h := relayed(t)
 	pids := make(chan int, 1)

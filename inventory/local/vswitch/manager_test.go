@@ -121,17 +121,17 @@ func TestLinksThatCannotBe(t *testing.T) {
 		{"NoID", Link{}, "0 bytes"},
 		{"LongID", Link{ID: strings.Repeat("x", maxID+1)}, "257 bytes"},
 		{"NoPortID", Link{ID: "l", Ports: []Port{{"", null, 1500}}}, "empty"},
-		{"PortTwice", Link{ID: "l", Ports: []Port{h.port(), h.port()}}, "twice"},
+		{"PortTwice", Link{ID: "l", Ports: []Port{h.port(), h.port()}}, "duplicate"},
 		{"NoOpen", Link{ID: "l", Ports: []Port{{"p", nil, 1500}}}, "no Open"},
 		{"NoTAP", Link{ID: "l", Ports: []Port{{"p", null, 1500}}}, "no TAP"},
-		{"SmallMTU", Link{ID: "l", Ports: []Port{{"p", null, 67}}}, "MTU of 67"},
-		{"LargeMTU", Link{ID: "l", Ports: []Port{{"p", null, 65536}}}, "MTU of 65536"},
+		{"SmallMTU", Link{ID: "l", Ports: []Port{{"p", null, 67}}}, "MTU 67"},
+		{"LargeMTU", Link{ID: "l", Ports: []Port{{"p", null, 65536}}}, "MTU 65536"},
 		{"TooManyPorts", Link{ID: "l", Ports: many}, "1025 ports"},
 		{"TooManyPaths", Link{ID: "l", Paths: append(lists, Path{})}, "8193 paths"},
 		{"TooManyPairs", Link{ID: "l", Ports: many[:1000], Paths: lists}, "pairs"},
 		{"UnknownPort", Link{ID: "l", Ports: one, Paths: []Path{{From: []string{"q"}}}}, `no port "q"`},
 		{"NegativeDelay", Link{ID: "l", Ports: one, Paths: []Path{{Delay: -1}}}, "delay of -1ns"},
-		{"LongDelay", Link{ID: "l", Ports: one, Paths: []Path{{Delay: maxDelay + 1}}}, "10m0s can be"},
+		{"LongDelay", Link{ID: "l", Ports: one, Paths: []Path{{Delay: maxDelay + 1}}}, "0 to 10m0s"},
 		{"NegativeLoss", Link{ID: "l", Ports: one, Paths: []Path{{Loss: -0.1}}}, "loss of -0.1"},
 		{"MoreThanAllLost", Link{ID: "l", Ports: one, Paths: []Path{{Loss: 1.1}}}, "loss of 1.1"},
 		{"SlowRate", Link{ID: "l", Ports: one, Paths: []Path{{Rate: 99}}}, "rate of 99"},
@@ -177,7 +177,7 @@ func TestRelayThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// A relay that hangs is killed by the next change, and its successor has that
+// A switch process that hangs is killed by the next change, and its successor has that
 // change and all others.
 func TestRelayThatHangsIsReplaced(t *testing.T) {
 	k, pids, _ := newKeeper(t)
@@ -194,7 +194,7 @@ func TestRelayThatHangsIsReplaced(t *testing.T) {
 	}
 }
 
-// A relay that hangs while nothing is changed is noticed, too: its successor
+// A switch process that hangs while nothing is changed is noticed, too: its successor
 // carries the frames, and the log says so.
 func TestRelayThatHangsIsNoticedWithoutAChange(t *testing.T) {
 	k, pids, log := newKeeper(t)
@@ -210,12 +210,12 @@ func TestRelayThatHangsIsNoticedWithoutAChange(t *testing.T) {
 		}
 		return nil
 	})
-	if text := log.String(); !strings.Contains(text, "the relay hangs") {
+	if text := log.String(); !strings.Contains(text, "the vswitch does not answer") {
 		t.Errorf("the log tells nothing of it: %s", text)
 	}
 }
 
-// What a relay in wrong hands says hurts nobody but its own slice.
+// What a switch process in wrong hands says hurts nobody but its own slice.
 func TestAnswersOfAHostileRelay(t *testing.T) {
 	for _, c := range []struct {
 		rule, text string
@@ -247,7 +247,7 @@ func TestAnswersOfAHostileRelay(t *testing.T) {
 	}
 }
 
-// An interface that somebody deletes under the relay ends only its own port, and
+// An interface that somebody deletes under the vswitch ends only its own port, and
 // is made again by the next SetLink.
 func TestDeviceThatGoes(t *testing.T) {
 	k, pids, _ := newKeeper(t)
@@ -289,7 +289,7 @@ func TestDeviceThatIsDown(t *testing.T) {
 		out.Write([]byte("x"))
 	}
 	var p Counters
-	for range 3000 { // until the relay has tried
+	for range 3000 { // until the vswitch has tried
 		counts, err := k.Counters(t.Context())
 		must(t, err)
 		if p = counts["lan"]["p2"]; p.Bad > 0 {

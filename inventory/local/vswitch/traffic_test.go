@@ -26,7 +26,7 @@ func median(d []time.Duration) time.Duration {
 }
 
 // within tries some times: what takes time can be held up by all else that runs on
-// the host. One good time shows that it is not the relay.
+// the host. One good time shows that it is not the vswitch.
 func within(t *testing.T, try func() error) {
 	t.Helper()
 	for tries := 1; ; tries++ {
@@ -42,7 +42,7 @@ func within(t *testing.T, try func() error) {
 	}
 }
 
-// The relay dies under traffic: flows come back, nothing is left of it.
+// The vswitch dies under traffic: flows come back, nothing is left of it.
 func TestRelayIsReplacedUnderTraffic(t *testing.T) {
 	k, pids, log := newKeeper(t)
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
@@ -256,7 +256,7 @@ func TestMadFramesOfANode(t *testing.T) {
 			}
 		}
 		if got := len(probe(t, a, b, 5, 0)); got == 0 || sent == 0 || len(pids) > 0 {
-			t.Errorf("%d mad frames went in, then %d of 5 arrived, %d relays died", sent, got, len(pids))
+			t.Errorf("%d mad frames went in, then %d of 5 arrived, %d switch processes died", sent, got, len(pids))
 		}
 		counts, err := k.Counters(t.Context())
 		must(t, err)

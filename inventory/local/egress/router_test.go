@@ -65,7 +65,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	serve(t, b.Space(), "0.0.0.0:81")
 	e := open(t, options(t, b, "out-t"))
 	node := attach(t, e, 1)
-	own, _ := uplink(e.o.Number)
+	own, _ := uplink(e.options.Number)
 	for _, a := range []string{netlab.Host, own.Addr().String(), "127.0.0.1", Gateway().String()} {
 		if err := greeted(node, a+":81"); err == nil {
 			t.Errorf("%s was reached", a)
@@ -107,7 +107,7 @@ func TestNodesAreApart(t *testing.T) {
 		t.Errorf("one node reached another: %v", err)
 	}
 	// Nobody from outside gets in either, not even the host.
-	_, behind := uplink(e.o.Number)
+	_, behind := uplink(e.options.Number)
 	err := b.Do(func() error {
 		return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(NodeNetwork()), Gw: behind.Addr().AsSlice()})
 	})
@@ -130,7 +130,7 @@ func TestNodesHaveOneAddress(t *testing.T) {
 	e := open(t, options(t, b, "out-t"))
 	node := attach(t, e, 1)
 	attach(t, e, 2)
-	_, behind := uplink(e.o.Number)
+	_, behind := uplink(e.options.Number)
 	others := []netip.Addr{Address(2), Address(3), netip.MustParseAddr("198.51.100.9"), netip.MustParseAddr("10.0.0.1"), behind.Addr(), Gateway()}
 	send := func(from netip.Addr) error {
 		return netspace.Inside(node, func() error {
@@ -176,7 +176,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 		if err := netlink.LinkAdd(pair); err != nil {
 			return err
 		}
-		return set(&netlink.Handle{}, "lan0", netip.MustParsePrefix("10.50.0.1/24"), netip.MustParseAddr("10.50.0.2"), hardware(9, 2))
+		return configure(&netlink.Handle{}, "lan0", netip.MustParsePrefix("10.50.0.1/24"), netip.MustParseAddr("10.50.0.2"), hardware(9, 2))
 	})
 	var sink net.PacketConn
 	if err == nil {
@@ -186,7 +186,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 				err = netlink.LinkSetHardwareAddr(l, hardware(9, 2))
 			}
 			if err == nil {
-				err = set(&netlink.Handle{}, "lan1", netip.MustParsePrefix("10.50.0.2/24"), netip.MustParseAddr("10.50.0.1"), hardware(9, 1))
+				err = configure(&netlink.Handle{}, "lan1", netip.MustParsePrefix("10.50.0.2/24"), netip.MustParseAddr("10.50.0.1"), hardware(9, 1))
 			}
 			if err == nil {
 				sink, err = net.ListenPacket("udp4", ":9")
@@ -260,7 +260,7 @@ func stateOf(t *testing.T, b *netlab.Lab) (all []string) {
 				all = append(all, "device "+l.Attrs().Name)
 			}
 		}
-		if forwards("eth0") {
+		if isForwarding("eth0") {
 			all = append(all, "forwarding")
 		}
 		return err
@@ -402,7 +402,7 @@ func TestExitIsMended(t *testing.T) {
 		wait.Success(t, what, func() error {
 			err := netspace.Inside(e.space, func() error {
 				c, err := nftables.New()
-				if err == nil && !e.table.whole(c) {
+				if err == nil && !e.table.isIntact(c) {
 					err = errors.New("something is missing")
 				}
 				return err

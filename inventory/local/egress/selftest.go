@@ -56,7 +56,7 @@ func SelfTest() error {
 				c.Close()
 			}
 			if !errors.Is(err, syscall.EHOSTUNREACH) {
-				return fmt.Errorf("a node asked for a private network, and was not refused, but: %v", err)
+				return fmt.Errorf("a connection to a private network was not refused; result: %v", err)
 			}
 			return nil
 		})
@@ -78,21 +78,21 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 		if err := h.LinkAdd(pair); err != nil {
 			return fmt.Errorf("cannot make a pair of devices: %w", err)
 		}
-		return set(h, name, theirs, ours.Addr(), hardware(5, 0))
+		return configure(h, name, theirs, ours.Addr(), hardware(5, 0))
 	})
 	if err != nil {
 		return err
 	}
 	return netlinkIn(host, func(h *netlink.Handle) error {
-		if err := set(h, name, ours, theirs.Addr(), hardware(6, 0)); err != nil {
+		if err := configure(h, name, ours, theirs.Addr(), hardware(6, 0)); err != nil {
 			return err
 		}
-		carries(h, name)
+		awaitCarrier(h, name)
 		l, err := mustLink(h, name)
 		if err != nil {
 			return err
 		}
-		return lead(h, l, netlink.Route{Gw: theirs.Addr().AsSlice()})
+		return addRoute(h, l, netlink.Route{Gw: theirs.Addr().AsSlice()})
 	})
 }
 
@@ -111,7 +111,7 @@ func connected(node, internet *os.File, address netip.Addr) error {
 	return netspace.Inside(node, func() error {
 		c, err := net.DialTimeout("tcp4", at, tryTime)
 		if err != nil {
-			return fmt.Errorf("a packet of a node did not come back from outside: %w", err)
+			return fmt.Errorf("no reply from outside to a node's packet: %w", err)
 		}
 		return c.Close()
 	})
@@ -145,10 +145,10 @@ func Obstacles() (all []Obstacle) {
 		default:
 			continue // not about traffic from nodes
 		}
-		if knows(c, chain) {
+		if hasRuleForUs(c, chain) {
 			continue
 		}
-		o := Obstacle{Message: fmt.Sprintf("the firewall of this host drops what it does not know (nftables, table %s %s, chain %s)", family, chain.Table.Name, chain.Name)}
+		o := Obstacle{Message: fmt.Sprintf("the firewall of this host drops unknown forwarded packets (nftables, table %s %s, chain %s)", family, chain.Table.Name, chain.Name)}
 		if chain.Table.Name == "filter" && chain.Name == "FORWARD" {
 			o.Remedy = fmt.Sprintf("let it leave to Patchbay what nodes may: iptables -I FORWARD -i %[1]s+ -j ACCEPT && iptables -I FORWARD -o %[1]s+ -j ACCEPT", devicePrefix)
 		} else {
@@ -161,7 +161,7 @@ func Obstacles() (all []Obstacle) {
 }
 
 // hasRuleForUs reports whether a chain has a rule about our devices.
-func knows(c *nftables.Conn, chain *nftables.Chain) bool {
+func hasRuleForUs(c *nftables.Conn, chain *nftables.Chain) bool {
 	rules, err := c.GetRules(chain.Table, chain)
 	return err == nil && slices.ContainsFunc(rules, func(r *nftables.Rule) bool {
 		return slices.ContainsFunc(r.Exprs, func(e expr.Any) bool {

@@ -144,7 +144,7 @@ func (n *names) close() {
 
 // reread updates the list of servers.
 func (n *names) reread() {
-	servers := n.e.o.Servers
+	servers := n.e.options.Servers
 	if len(servers) == 0 {
 		servers = hostServers()
 	}
@@ -155,7 +155,7 @@ func (n *names) reread() {
 	if old := n.servers.Load(); old == nil || !slices.Equal(*old, all) {
 		n.servers.Store(&all)
 		if len(all) == 0 {
-			n.e.o.Log.Warn("this host names no name server, so nodes find no names; add a line nameserver to /etc/resolv.conf, or name servers in the settings: dns")
+			n.e.options.Log.Warn("the host has no name server, so nodes cannot resolve names; add a nameserver line to /etc/resolv.conf, or set dns in the settings")
 		}
 	}
 }
@@ -302,13 +302,13 @@ func (n *names) accept() {
 		n.work.Go(func() {
 			defer done()
 			defer c.Close()
-			n.join(c)
+			n.proxyStream(c)
 		})
 	}
 }
 
 // proxyStream connects a TCP connection with the first server that accepts one.
-func (n *names) join(c *net.TCPConn) {
+func (n *names) proxyStream(c *net.TCPConn) {
 	for _, server := range n.inOrder() {
 		ctx, cancel := context.WithTimeout(n.ctx, serverTime)
 		var s net.Conn

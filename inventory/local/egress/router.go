@@ -41,47 +41,47 @@ type Options struct {
 	Block []netip.Prefix
 	Log   *slog.Logger
 
-	host  *os.File      // nil: the network namespace of this process
-	every time.Duration // interval of checks of the host; 0: the default
+	host     *os.File      // nil: the network namespace of this process
+	interval time.Duration // interval of checks of the host; 0: the default
 }
 
 // Router connects an instance's nodes with the Internet. Its methods may be called
 // concurrently.
 type Router struct {
-	o       Options
+	options Options
 	device  string
 	blocked []netip.Prefix
 	space   *os.File
 	names   *names
 
-	attaching sync.Mutex // held while a node's devices change
-	forgets   forgets
-	mtu       atomic.Int32
-	appears   atomic.Pointer[[]netip.Addr] // the host's addresses for outgoing traffic
-	stop      context.CancelFunc
-	watching  sync.WaitGroup
+	attaching       sync.Mutex // held while a node's devices change
+	forgets         forgets
+	mtu             atomic.Int32
+	sourceAddresses atomic.Pointer[[]netip.Addr] // the host's addresses for outgoing traffic
+	stop            context.CancelFunc
+	watching        sync.WaitGroup
 
 	// Used only by Open, and then by the watching goroutine.
-	seen             host
+	host             host
 	guarded          []string
-	unfilled         bool // the set of the host's addresses is new and empty
-	unguarded        bool // the set of guarded devices is new and empty
+	hostSetEmpty     bool // the set of the host's addresses is new and empty
+	guardSetEmpty    bool // the set of guarded devices is new and empty
 	table, hostTable *ruleset
 	own, guards      *nftables.Set
 }
 
 const pinFile = "space"
 
-const every = 2 * time.Second
+const defaultInterval = 2 * time.Second
 
 // Open creates the egress namespace, or repairs an existing one, and keeps it correct
 // until Close.
 func Open(o Options) (*Router, error) {
 	if o.Number >= MaxUplinks {
-		return nil, fmt.Errorf("%d is no number of an uplink: 0 to %d", o.Number, MaxUplinks-1)
+		return nil, fmt.Errorf("invalid uplink number %d; use 0 to %d", o.Number, MaxUplinks-1)
 	}
 	if err := os.Mkdir(o.Folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("cannot make the folder of the way outside: %w", err)
+		return nil, fmt.Errorf("cannot create the egress folder: %w", err)
 	}
 	space, err := netspace.Make(filepath.Join(o.Folder, pinFile))
 	if err != nil {
@@ -95,21 +95,21 @@ func start(o Options, space *os.File) (*Router, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Router{o: o, device: device(o.Instance), blocked: slices.Concat(PrivateNetworks(), o.Block), space: space, unfilled: true, unguarded: true}
+	e := &Router{options: o, device: device(o.Instance), blocked: slices.Concat(PrivateNetworks(), o.Block), space: space, hostSetEmpty: true, guardSetEmpty: true}
 	e.mtu.Store(mostMTU)
 	_, behind := uplink(o.Number)
 	err := netlinkIn(space, prepare)
 	if err != nil {
-		err = fmt.Errorf("cannot prepare the exit of nodes: %w", err)
+		err = fmt.Errorf("cannot set up the egress namespace: %w", err)
 	} else {
 		err = e.onHost(func() error {
 			most := mostConnections()
-			e.table, e.own = exitTable(e.o.Number, e.blocked, most)
+			e.table, e.own = exitTable(e.options.Number, e.blocked, most)
 			e.hostTable, e.guards = hostTable(tableName(o.Instance), e.device, behind.Addr(), e.blocked, most)
 			for _, o := range Obstacles() {
-				e.o.Log.Warn(o.Message+", so nodes may not reach the network outside", "remedy", o.Remedy)
+				e.options.Log.Warn(o.Message+", so nodes may not reach the network outside", "remedy", o.Remedy)
 			}
-			return e.mend()
+			return e.repair()
 		})
 	}
 	if err == nil {
@@ -136,10 +136,10 @@ func (e *Router) Close() error {
 
 // onHost calls f in the host's network namespace.
 func (e *Router) onHost(f func() error) error {
-	if e.o.host == nil {
+	if e.options.host == nil {
 		return f()
 	}
-	return netspace.Inside(e.o.host, f)
+	return netspace.Inside(e.options.host, f)
 }
 
 func tableName(instance string) string { return "patchbay-local-" + instance }
@@ -171,11 +171,11 @@ func prepare(h *netlink.Handle) error {
 }
 
 // repair restores everything that is missing or wrong. The calling thread is on the host.
-func (e *Router) mend() error {
+func (e *Router) repair() error {
 	// First the filters, then the routes.
 	err := netspace.Inside(e.space, func() error {
-		was, err := e.table.put()
-		e.unfilled = e.unfilled || !was
+		was, err := e.table.install()
+		e.hostSetEmpty = e.hostSetEmpty || !was
 		// For connections that no side closes. Each namespace has its own timeouts.
 		_ = kernel([2]string{"netfilter/nf_conntrack_tcp_timeout_established", "7200"})
 		return err
@@ -183,8 +183,8 @@ func (e *Router) mend() error {
 	if err != nil {
 		return err
 	}
-	was, err := e.hostTable.put()
-	e.unguarded = e.unguarded || !was
+	was, err := e.hostTable.install()
+	e.guardSetEmpty = e.guardSetEmpty || !was
 	if err != nil {
 		return err
 	}
@@ -195,21 +195,21 @@ func (e *Router) mend() error {
 	if err := setForwarding(e.device, "1"); err != nil {
 		return err
 	}
-	seen, err := e.look()
+	seen, err := e.readHost()
 	if err != nil {
 		return err
 	}
-	if e.unfilled || !slices.Equal(seen.addresses, e.seen.addresses) {
-		e.unfilled = true
+	if e.hostSetEmpty || !slices.Equal(seen.addresses, e.host.addresses) {
+		e.hostSetEmpty = true
 		if err := netspace.Inside(e.space, func() error { return fill(e.own, addresses(seen.addresses)) }); err != nil {
 			return err
 		}
-		e.unfilled = false
+		e.hostSetEmpty = false
 	}
-	e.seen = seen
+	e.host = seen
 	e.mtu.Store(int32(seen.mtu))
-	e.appears.Store(&seen.appears)
-	return e.forward(seen.ways)
+	e.sourceAddresses.Store(&seen.sources)
+	return e.forward(seen.devices)
 }
 
 // watch repairs what others change, and follows changes of the host.
@@ -219,17 +219,17 @@ func (e *Router) watch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(cmp.Or(e.o.every, every)):
+		case <-time.After(cmp.Or(e.options.interval, defaultInterval)):
 		}
-		err := e.onHost(e.mend)
+		err := e.onHost(e.repair)
 		now := ""
 		if err != nil {
 			now = err.Error()
 		}
 		if now != last && err != nil {
-			e.o.Log.Error("the way outside of nodes is not in order; that is tried again and again", "error", err)
+			e.options.Log.Error("the nodes' outside network is broken; repair is retried", "error", err)
 		} else if now != last {
-			e.o.Log.Info("the way outside of nodes is in order again")
+			e.options.Log.Info("the nodes' outside network works again")
 		}
 		last = now
 		e.names.reread()

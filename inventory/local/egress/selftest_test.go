@@ -93,11 +93,11 @@ func TestWaysOfAHostWithPrivateAddresses(t *testing.T) {
 	}
 	host, router := spaces[0], spaces[1]
 	must(t, joinSpaces(host, router, netip.MustParsePrefix("192.168.7.2/24"), netip.MustParsePrefix("192.168.7.1/24")))
-	e, err := start(Options{Instance: "out-t", Number: 1, host: host, every: time.Hour}, spaces[2])
+	e, err := start(Options{Instance: "out-t", Number: 1, host: host, interval: time.Hour}, spaces[2])
 	must(t, err)
 	defer e.Close()
 	if err := netspace.Inside(host, func() error {
-		if !forwards("way0") {
+		if !isForwarding("way0") {
 			return errors.New("answers to nodes are not passed on")
 		}
 		return nil
