@@ -43,7 +43,7 @@ func TestWhatCanCircleIsBounded(t *testing.T) {
 		{"foreign address", Auto, otherMAC, foreignMAC, true},
 		{"another's address", Auto, otherMAC, otherMAC, true},
 		{"own address", Auto, otherMAC, ownMAC, false},
-		{"broadcast, relayed", VSwitch, group, ownMAC, true},
+		{"broadcast, by the vswitch", VSwitch, group, ownMAC, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := open(t, tt.means)

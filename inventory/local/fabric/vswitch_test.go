@@ -10,8 +10,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// relayed is a Host that uses the vswitch.
-func relayed(t *testing.T) *Host {
+// vswitchHost is a Host that uses the vswitch.
+func vswitchHost(t *testing.T) *Host {
 	t.Helper()
 	require.NetNS(t)
 	require.TUN(t)
@@ -21,8 +21,8 @@ func relayed(t *testing.T) *Host {
 }
 
 // The vswitch of each slice has its own place, while it has one.
-func TestRelaysArePlacedBySlice(t *testing.T) {
-	h := relayed(t)
+func TestVSwitchesArePlacedBySlice(t *testing.T) {
+	h := vswitchHost(t)
 	ctx := context.Background()
 	placed := make(map[string]int)
 	var mu sync.Mutex
@@ -36,7 +36,7 @@ func TestRelaysArePlacedBySlice(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if pid := placed[slice]; pid != 0 && syscall.Kill(pid, 0) == nil {
-			t.Errorf("slice %s was left by its relay, which lives", slice)
+			t.Errorf("slice %s was left by its vswitch, which lives", slice)
 		}
 		delete(placed, slice)
 		return nil
@@ -63,8 +63,8 @@ func TestRelaysArePlacedBySlice(t *testing.T) {
 
 // Closing a TAP that is to stay takes no time, and nothing of an earlier relay is
 // in the way of the next.
-func TestTAPsOutliveTheirRelay(t *testing.T) {
-	h := relayed(t)
+func TestTAPsOutliveTheirVSwitch(t *testing.T) {
+	h := vswitchHost(t)
 	l := lan("s1", 12, Shape{Delay: time.Millisecond, Loss: 0.01})
 	nodes := build(t, h, l)
 	count := func(h *Host) int {
@@ -78,7 +78,7 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 	}
 	must(t, h.slices["s1"].manager.Close())
 	if got := count(h); got != 12 {
-		t.Errorf("%d TAPs have outlived their relay", got)
+		t.Errorf("%d TAPs have outlived their vswitch", got)
 	}
 	must(t, h.Close())
 	h2, err := Open(options(h.options.Folder, Auto))
@@ -88,7 +88,7 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 	put(t, h2, l)
 	plug(t, h2, l, nodes)
 	if !reaches(t, nodes[0], address(1), nodes[11], address(12), long) {
-		t.Error("with the next relay nothing goes through")
+		t.Error("with the next vswitch nothing goes through")
 	}
 	l.Shapes = []Shape{{Delay: time.Millisecond}}
 	put(t, h2, l)
@@ -106,7 +106,7 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 
 // What a switch process cannot take in time is counted at the end that sent it.
 func TestOverrunsAreCounted(t *testing.T) {
-	h := relayed(t)
+	h := vswitchHost(t)
 	pids := make(chan int, 1)
 	h.options.SetLimits = func(_ string, pid int) error { pids <- pid; return nil }
 	l := lan("s1", 2, Shape{Delay: time.Millisecond})

@@ -59,5 +59,5 @@ func forbiddenHere() []uint32 {
 	}
 }
 
-// relayAllowedHere are the calls of this architecture alone that the relay may make.
-func relayAllowedHere() []uint32 { return []uint32{unix.SYS_EPOLL_WAIT} }
+// vswitchAllowedHere are the calls of this architecture alone that the vswitch may make.
+func vswitchAllowedHere() []uint32 { return []uint32{unix.SYS_EPOLL_WAIT} }

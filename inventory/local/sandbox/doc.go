@@ -12,7 +12,7 @@
 //	another architecture  the process is killed: the lists are of numbers, and
 //	                      its numbers mean other calls
 //
-// The lists of the gateway and of the relay (servercalls.go) are
+// The lists of the gateway and of the vswitch (servercalls.go) are
 // short parts of the nodes'; there the rest is EPERM, what is forbidden in nodes
 // kills, and so do exec and ptrace.
 //

@@ -343,7 +343,7 @@ func serverDies() {
 	switch os.Args[1] {
 	case "gateway":
 		must(Gateway(gatewayID, gatewayID))
-	case "relay":
+	case "vswitch":
 		must(VSwitch(gatewayID, gatewayID))
 	}
 	deadly()[os.Args[2]]()
@@ -352,7 +352,7 @@ func serverDies() {
 
 func TestServersDieOf(t *testing.T) {
 	require.Root(t)
-	for _, server := range []string{"gateway", "relay"} {
+	for _, server := range []string{"gateway", "vswitch"} {
 		for name := range deadly() {
 			t.Run(server+"/"+name, func(t *testing.T) { diesOfSeccomp(t, child(t, "dies", server, name)) })
 		}

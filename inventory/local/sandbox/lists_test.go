@@ -200,15 +200,15 @@ func TestEveryCallIsDecidedOnce(t *testing.T) {
 }
 
 // What is forbidden, or examined for nodes, must not slip into the lists of the
-// gateway and the relay.
+// gateway and the vswitch.
 func TestServersHaveNothingThatNodesLack(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		lists := listed(t, arch, "allowed", "allowedHere", "serverAllowed", "serverKilled", "gatewayAllowed", "gatewayExamined",
-			"relayAllowed", "relayAllowedHere", "relayExamined", "ownThreads")
+			"vswitchAllowed", "vswitchAllowedHere", "relayExamined", "ownThreads")
 		nodes := slices.Concat(lists["allowed"], lists["allowedHere"])
 		for who, own := range map[string][2][]string{
 			"the gateway": {slices.Concat(lists["serverAllowed"], lists["gatewayAllowed"]), slices.Concat(lists["serverKilled"], lists["gatewayExamined"], lists["ownThreads"])},
-			"the relay": {slices.Concat(lists["serverAllowed"], lists["relayAllowed"], lists["relayAllowedHere"]),
+			"the vswitch": {slices.Concat(lists["serverAllowed"], lists["vswitchAllowed"], lists["vswitchAllowedHere"]),
 				slices.Concat(lists["serverKilled"], lists["relayExamined"], lists["ownThreads"])},
 		} {
 			for _, name := range own[0] {

@@ -15,7 +15,7 @@ func children() map[string]func() {
 		"node":    confinedThen,
 		"gateway": gatewayServes,
 		"dies":    serverDies,
-		"relay":   relayServes,
+		"vswitch":   vswitchServes,
 		"limits":  limitsThen,
 		"hoard":   hoard,
 	}

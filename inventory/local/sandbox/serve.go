@@ -19,12 +19,12 @@ import (
 // something between and must end.
 func Gateway(uid, gid int) error { return serve("gateway", uid, gid, gatewayFilter(os.Getpid())) }
 
-// VSwitch makes the whole process, with all its threads, what the relay of frames
-// may be: as Gateway, with the relay's filter. Descriptors it holds stay usable,
+// VSwitch makes the whole process, with all its threads, what the vswitch
+// may be: as Gateway, with the vswitch's filter. Descriptors it holds stay usable,
 // and others can be received; by itself it can then make threads only. It must
 // have made what it waits with. It needs root. After an error the process is
 // something between and must end.
-func VSwitch(uid, gid int) error { return serve("relay", uid, gid, relayFilter(os.Getpid())) }
+func VSwitch(uid, gid int) error { return serve("vswitch", uid, gid, vswitchFilter(os.Getpid())) }
 
 // serve makes the whole process, with all its threads, one that serves others
 // with what it was given: user uid and group gid without other groups, no

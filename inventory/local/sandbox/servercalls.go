@@ -2,7 +2,7 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// serverAllowed are the calls that the gateway and the relay may make whatever the
+// serverAllowed are the calls that the gateway and the vswitch may make whatever the
 // arguments are: what the Go runtime goes on doing, and what is done with what is
 // open. Nothing here takes a path.
 func serverAllowed() []uint32 {
@@ -74,12 +74,12 @@ func gatewayAllowed() []uint32 {
 	}
 }
 
-// relayAllowed are those of the relay: it answers its Keeper, and sets its timers.
-func relayAllowed() []uint32 {
+// vswitchAllowed are those of the vswitch: it answers its Manager, and sets its timers.
+func vswitchAllowed() []uint32 {
 	return []uint32{unix.SYS_SENDMSG, unix.SYS_TIMERFD_SETTIME}
 }
 
-// serverKilled are calls that kill the gateway and the relay, beside those that
+// serverKilled are calls that kill the gateway and the vswitch, beside those that
 // nodes are refused: no mistake of ours leads there.
 func serverKilled() []uint32 {
 	return []uint32{
@@ -139,14 +139,14 @@ func gatewayFilter(pid int) block {
 	return narrow(gatewayExamined(pid), serverKilled(), serverAllowed(), gatewayAllowed())
 }
 
-// relayExamined are the calls that depend on the arguments; pid is the relay's
+// vswitchExamined are the calls that depend on the arguments; pid is the vswitch's
 // process.
-func relayExamined(pid int) []rule {
+func vswitchExamined(pid int) []rule {
 	return append(ownThreads(pid), rule{unix.SYS_FCNTL, argument(1, oneOf(
 		[]uint32{unix.F_DUPFD_CLOEXEC, unix.F_GETFL, unix.F_SETFL}, allow(), refuse(unix.EPERM)))})
 }
 
-// relayFilter is the filter of the relay, process pid.
-func relayFilter(pid int) block {
-	return narrow(relayExamined(pid), serverKilled(), serverAllowed(), relayAllowed(), relayAllowedHere())
+// vswitchFilter is the filter of the vswitch, process pid.
+func vswitchFilter(pid int) block {
+	return narrow(vswitchExamined(pid), serverKilled(), serverAllowed(), vswitchAllowed(), vswitchAllowedHere())
 }

@@ -152,7 +152,7 @@ func TestLinksThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestRelayThatDoesNotStart(t *testing.T) {
+func TestVSwitchThatDoesNotStart(t *testing.T) {
 	h := newHost(t, 1, true)
 	for name, o := range map[string]Options{
 		"NoProgram":    {Program: "/nonexistent"},
@@ -179,7 +179,7 @@ func TestRelayThatDoesNotStart(t *testing.T) {
 
 // A switch process that hangs is killed by the next change, and its successor has that
 // change and all others.
-func TestRelayThatHangsIsReplaced(t *testing.T) {
+func TestVSwitchThatHangsIsReplaced(t *testing.T) {
 	k, pids, _ := newKeeper(t)
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
 	lanOf(t, k, nil, a, b)
@@ -196,7 +196,7 @@ func TestRelayThatHangsIsReplaced(t *testing.T) {
 
 // A switch process that hangs while nothing is changed is noticed, too: its successor
 // carries the frames, and the log says so.
-func TestRelayThatHangsIsNoticedWithoutAChange(t *testing.T) {
+func TestVSwitchThatHangsIsNoticedWithoutAChange(t *testing.T) {
 	k, pids, log := newKeeper(t)
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
 	lanOf(t, k, nil, a, b)
@@ -216,7 +216,7 @@ func TestRelayThatHangsIsNoticedWithoutAChange(t *testing.T) {
 }
 
 // What a switch process in wrong hands says hurts nobody but its own slice.
-func TestAnswersOfAHostileRelay(t *testing.T) {
+func TestAnswersOfAHostileVSwitch(t *testing.T) {
 	for _, c := range []struct {
 		rule, text string
 		refused    bool
@@ -355,7 +355,7 @@ func TestAllAtOnce(t *testing.T) {
 				if err := k.SetLink(t.Context(), l); err != nil {
 					t.Error(err)
 				}
-				if _, err := k.Counters(t.Context()); err != nil && !strings.Contains(err.Error(), "relay") {
+				if _, err := k.Counters(t.Context()); err != nil && !strings.Contains(err.Error(), "vswitch") {
 					t.Error(err)
 				}
 				if i%5 == 4 && n > 0 {

@@ -43,7 +43,7 @@ func within(t *testing.T, try func() error) {
 }
 
 // The vswitch dies under traffic: flows come back, nothing is left of it.
-func TestRelayIsReplacedUnderTraffic(t *testing.T) {
+func TestVSwitchIsReplacedUnderTraffic(t *testing.T) {
 	k, pids, log := newKeeper(t)
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
 	lanOf(t, k, []Path{{Delay: 5 * time.Millisecond}}, a, b)

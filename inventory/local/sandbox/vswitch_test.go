@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relayServes is a small relay: it makes what it waits with, confines itself and
+// vswitchServes is a small switch process: it makes what it waits with, confines itself and
 // then does what the real one does, tells of each thing what came, and waits for
 // the end of its input.
-func relayServes() {
+func vswitchServes() {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	must(err)
 	timer, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
@@ -38,7 +38,7 @@ func relayServes() {
 	say("threads", threads())
 	say("memory", memory())
 	say("mapping", mapping())
-	for _, a := range forbiddenToRelay() {
+	for _, a := range forbiddenToVSwitch() {
 		say(a.name, a.try())
 	}
 	fmt.Println("state: ready")
@@ -82,14 +82,14 @@ func mapping() error {
 	return unix.Munmap(b)
 }
 
-// forbiddenToRelay is the table of attempts.
-func forbiddenToRelay() []attempt {
+// forbiddenToVSwitch is the table of attempts.
+func forbiddenToVSwitch() []attempt {
 	return []attempt{
 		{"open", "EPERM", func() error { _, err := os.Open("/etc/passwd"); return err }},
 		{"open /proc", "EPERM", func() error { _, err := os.Open("/proc/self/status"); return err }},
 		{"another TAP", "EPERM", func() error { _, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0); return err }},
 		{"the TAP's settings", "EPERM", call(unix.SYS_IOCTL, 0, unix.TUNSETIFF, path("x"))},
-		{"create", "EPERM", func() error { return os.WriteFile("/tmp/confine-relay", nil, 0o600) }},
+		{"create", "EPERM", func() error { return os.WriteFile("/tmp/confine-vswitch", nil, 0o600) }},
 		{"stat", "EPERM", func() error { _, err := os.Stat("/"); return err }},
 		{"kill others", "EPERM", func() error { return unix.Kill(os.Getppid(), 0) }},
 		{"signal to a thread of others", "EPERM", func() error { return unix.Tgkill(os.Getppid(), os.Getppid(), 0) }},
@@ -113,6 +113,6 @@ func forbiddenToRelay() []attempt {
 	}
 }
 
-func TestRelay(t *testing.T) {
-	serverTest(t, "relay", forbiddenToRelay(), "files over a pair", "double", "timer", "threads", "memory", "mapping")
+func TestVSwitch(t *testing.T) {
+	serverTest(t, "vswitch", forbiddenToVSwitch(), "files over a pair", "double", "timer", "threads", "memory", "mapping")
 }
