@@ -479,7 +479,7 @@ func TestActionsNotOffered(t *testing.T) {
 
 func TestOneSetForEachPlace(t *testing.T) {
 	p := open(t, nodeMetadata, double{})
-	p.running <- struct{}{} // the only place is taken
+	p.places <- struct{}{} // the only place is taken
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Set(ctx, update, false); !errors.Is(err, context.Canceled) || len(calls(t, p)) != 0 {

@@ -8,25 +8,24 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on one answer, beside its size.
+// Limits of one answer, in addition to its size.
 const (
 	maxEntries = 200_000
 	maxMembers = 1000
-	maxRefText = 1024 // a resource's name
+	maxRefText = 1024 // of a resource's name
 )
 
-// answer is a reader of one JSON answer. It walks the text once and keeps only
-// what the provider has declared.
+// answer parses one JSON answer. It walks the text once and keeps only declared
+// attributes.
 type answer struct {
 	walker
 	p   *Provider
 	log *slog.Logger
 }
 
-// read parses one whole answer, where list is what its array of entries is
-// called. Each entry is read by entry, whose error makes the whole answer
-// unusable. The error is always an *Error, also when the provider itself
-// reports one for the whole.
+// read parses a whole answer; list is the name of its array of entries. entry parses each
+// entry, and an error of entry makes the whole answer invalid. The error is always an
+// *Error, also when the provider reports one for the whole call.
 func (p *Provider) read(text []byte, action, list string, entry func(*answer) error) (sawList, derive bool, err error) {
 	a := &answer{walker: walk(text), p: p, log: p.logger().With("provider", p.Name, "action", action)}
 	var top *Error
@@ -54,7 +53,7 @@ func (p *Provider) read(text []byte, action, list string, entry func(*answer) er
 	return sawList, derive, nil
 }
 
-// valid accepts one JSON text.
+// valid returns an error unless text is one JSON value.
 func valid(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("is not UTF-8")
@@ -63,7 +62,7 @@ func valid(text []byte) error {
 		return nil
 	}
 	var v struct{}
-	err := json.Unmarshal(text, &v) // says where, and stops there
+	err := json.Unmarshal(text, &v) // the error has the position of the first mistake
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("is not one JSON object: %w at byte %d", err, syntax.Offset)
 	}
@@ -82,7 +81,7 @@ func (a *answer) boolean(b *bool) error {
 	return nil
 }
 
-// error reads an error object into e; null is none.
+// error parses an error object into e; null means none.
 func (a *answer) error(e **Error) error {
 	raw := a.value()
 	if string(raw) == "null" {
@@ -93,7 +92,7 @@ func (a *answer) error(e **Error) error {
 	if json.Unmarshal(raw, &m) != nil || optional(m["message"], &msg) != nil || optional(m["kind"], &kind) != nil {
 		return errors.New("has an error that is not an object of message and kind, both strings")
 	}
-	*e = said(kind, msg)
+	*e = reported(kind, msg)
 	return nil
 }
 
@@ -104,7 +103,7 @@ func optional(raw json.RawMessage, s *string) error {
 	return json.Unmarshal(raw, s)
 }
 
-// name reads the name of an entry.
+// name parses the name of an entry.
 func (a *answer) name(s *string) error {
 	raw := a.value()
 	name, ok := unquote(raw)
@@ -118,8 +117,8 @@ func (a *answer) name(s *string) error {
 	return nil
 }
 
-// attribute decodes the value of a declared attribute. What is wrong with it
-// concerns its resource alone.
+// attribute decodes the value of a declared attribute. An invalid value is an error of
+// its resource only.
 func (a *answer) attribute(name string, t Type, raw json.RawMessage) (Value, *Error) {
 	v, wrong := t.decode(raw)
 	if errors.Is(wrong, errNumber) {

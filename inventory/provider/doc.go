@@ -1,28 +1,26 @@
 // Package provider runs the executables that make resources.
 //
-// A provider is one file, NAME.prov, after libral's JSON convention: it is
-// started for one action (describe, get or set), reads one JSON object from
-// standard input, writes one to standard output and ends. PROVIDER.md beside
-// this file tells its author everything; package providertest is the suite the
-// author runs.
+// A provider is one file, NAME.prov, after libral's JSON convention. It is started for
+// one action (describe, get or set), reads one JSON object from standard input, writes
+// one to standard output and ends. PROVIDER.md is the contract for its author, and
+// package providertest is the suite that the author runs.
 //
-//	Load ─→ *Provider ─┬─ Get(names)   what is      → Result per name
-//	                   └─ Set(updates) make it so   → Change per update
+//	Load ─→ *Provider ─┬─ Get(names)    reads the state    → Result per name
+//	                   └─ Set(updates)  changes the state  → Change per update
 //
-// The vocabulary of resources of type node is in node.go, with the way from
+// The attributes of resources of type node are in node.go, with the conversions from
 // am.Sliver to a Resource and from a Resource to am.Observed.
 //
-// Every answer is outside bytes: bounded in time, size and count, checked
-// against the attributes the provider declared, never trusted beyond that. No
-// process of the provider's group and no descriptor outlives a call. A failed
-// call carries an *Error whose Kind says what the refusal means and whose
-// Temporary says whether trying again can help.
+// Answers are untrusted: they are limited in time, size and count, and checked against
+// the attributes that the provider declared. No process of the provider's group and no
+// descriptor outlives a call. A failed call returns an *Error. Its Kind is the meaning
+// of the failure, and Temporary reports whether a retry can help.
 //
-// The package never decides when to call, retries nothing and keeps nothing
-// between calls. It knows no slices, states or codes of the API.
+// The package never decides when to call, never retries and keeps nothing between
+// calls. It knows no slices, states or codes of the API.
 //
-// It answers libral's "JSON calling convention" with the additions parallel,
-// probe and timeouts.
+// It implements libral's "JSON calling convention" with the additions parallel, probe
+// and timeouts.
 //
 // # Decisions
 //

@@ -11,41 +11,41 @@ import (
 	"patchbay/am/executable"
 )
 
-// Kind says what a refusal means; the value is the word on the wire.
+// Kind is the meaning of an error; the value is the word on the wire.
 type Kind string
 
-// Kinds of error.
+// Kinds of errors.
 const (
 	// Unknown: the resource does not exist and cannot be created.
 	Unknown Kind = "unknown"
 	// Forbidden: the caller is not permitted.
 	Forbidden Kind = "forbidden"
-	// Unsupported: it asks for what cannot be made here, whatever component is free.
+	// Unsupported: no component here can do what is requested.
 	Unsupported Kind = "unsupported"
-	// Full: there is no room for it now, and there may be later.
+	// Full: there is no capacity now, but there may be later.
 	Full Kind = "full"
-	// Failed: anything else, also an answer that could not be used.
+	// Failed: anything else, including an invalid answer.
 	Failed Kind = "failed"
 )
 
-// maxMessage is the longest text of a provider that is passed on, in bytes.
+// maxMessage is the most bytes of a provider's text that are passed on.
 const maxMessage = 1000
 
-// Error is why a call, or one resource of a call, has no result.
+// Error is the reason why a call, or one resource of a call, has no result.
 type Error struct {
 	Kind Kind
-	// Msg is one line for experimenters. It may hold text of the provider,
-	// cleaned of control characters and at most 1,000 bytes of it.
+	// Msg is one line for experimenters. It may contain at most 1,000 bytes of the
+	// provider's text, without control characters.
 	Msg string
-	// Temporary says that the same call may succeed later.
+	// Temporary means that the same call may succeed later.
 	Temporary bool
-	// Err is set when it was not the provider that said so: the process died,
-	// its answer was unusable, or a time limit was over, which is
-	// context.DeadlineExceeded. Its text is for operators.
+	// Err is set if the error does not come from the provider: the process died, its
+	// answer was invalid, or a time limit was exceeded (context.DeadlineExceeded). Its
+	// text is for operators.
 	Err error
 }
 
-// Error is what experimenters may read; Detail is for operators.
+// Error returns the text for experimenters; Detail is for operators.
 func (e *Error) Error() string {
 	if e.Msg == "" {
 		return string(e.Kind)
@@ -55,7 +55,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Detail is what happened, in the words of the host: one line for operators.
+// Detail returns what happened, in one line for operators.
 func (e *Error) Detail() string {
 	if e.Err == nil {
 		return e.Error()
@@ -63,9 +63,9 @@ func (e *Error) Detail() string {
 	return e.Err.Error()
 }
 
-// said is an error the provider reported itself. Only failed and full are worth
-// another try.
-func said(kind, msg string) *Error {
+// reported returns the error that the provider itself reported. Only failed and full are
+// temporary.
+func reported(kind, msg string) *Error {
 	e := &Error{Kind: Failed, Msg: clean(msg, maxMessage), Temporary: true}
 	if k := Kind(kind); k == Unknown || k == Forbidden || k == Unsupported {
 		e.Kind, e.Temporary = k, false
@@ -75,8 +75,8 @@ func said(kind, msg string) *Error {
 	return e
 }
 
-// unusable is a call whose outcome is not known: the process or its answer
-// broke. The log gets to know why, unless the call was given up on purpose.
+// unusable returns the error of a call with unknown outcome: the process or its answer
+// broke. The reason is logged, unless the call was cancelled.
 func (p *Provider) unusable(action string, cause error) *Error {
 	e := &Error{Kind: Failed, Temporary: true, Err: fmt.Errorf("provider %s: %s: %w", p.Name, action, cause)}
 	switch {
@@ -94,19 +94,19 @@ func (p *Provider) unusable(action string, cause error) *Error {
 	return e
 }
 
-// ErrNoPlace says that the time of a set was over before it had one of the
-// provider's places: nothing was run.
+// ErrNoPlace means that the time of a set ended while it waited for one of the provider's
+// Parallel places: nothing was run.
 var ErrNoPlace = errors.New("had no place")
 
-// crowded is a set that was given up while it waited for a place.
-func (p *Provider) crowded(cause error) *Error {
+// noPlace returns the error of a set that was cancelled while it waited for a place.
+func (p *Provider) noPlace(cause error) *Error {
 	return &Error{
 		Kind: Failed, Temporary: true, Err: fmt.Errorf("provider %s: set %w: %w", p.Name, ErrNoPlace, cause),
 		Msg: fmt.Sprintf("the provider %s, which does the work on this site, is busy with others", p.Name),
 	}
 }
 
-// wasKilled tells whether a signal ended the process.
+// wasKilled reports whether a signal ended the process.
 func wasKilled(cause error) bool {
 	e, ok := errors.AsType[*executable.ExitError](cause)
 	if !ok {
@@ -116,7 +116,7 @@ func wasKilled(cause error) bool {
 	return ok && status.Signaled()
 }
 
-// clean makes one line of at most limit bytes out of text from outside.
+// clean returns external text as one line of at most limit bytes.
 func clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) > limit {

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Get asks what is. Without names (nil) it asks for everything, with an empty
-// list for nothing. The answer holds each name asked for and whatever else the
-// provider told; a name it did not mention is an absent resource when the type
-// has ensure, and an error of kind Unknown when not, and LeftOut in either case.
-// More than MaxNames names are asked in several runs.
+// Get returns the state of resources. With nil names it asks for all resources, with an
+// empty list for none. The result has each requested name, and other resources that the
+// provider reported. A name that the answer does not mention is absent if the type has
+// ensure, and otherwise an error of kind Unknown; LeftOut is set in both cases. More than
+// MaxNames names are asked for in several runs.
 //
-// The error is an *Error: the run failed as a whole, and the map holds what
-// earlier runs have told.
+// The error is an *Error: a run failed as a whole. The map then holds the results of
+// earlier runs.
 func (p *Provider) Get(ctx context.Context, names []string) (map[string]Result, error) {
 	found := map[string]Result{}
 	if err := p.offers("get"); err != nil {
@@ -58,14 +58,14 @@ func (p *Provider) getSome(ctx context.Context, names []string, found map[string
 		if p.Has(AttrEnsure) {
 			told[name] = Result{Resource: Resource{AttrName: name, AttrEnsure: Absent}, LeftOut: true}
 		} else {
-			told[name] = Result{Err: said(string(Unknown), fmt.Sprintf("provider %s knows no %s %s", p.Name, p.Type, name)), LeftOut: true}
+			told[name] = Result{Err: reported(string(Unknown), fmt.Sprintf("provider %s knows no %s %s", p.Name, p.Type, name)), LeftOut: true}
 		}
 	}
 	maps.Copy(found, told)
 	return nil
 }
 
-// readGet reads the answer to a get. Its error is always an *Error.
+// readGet parses the answer to a get. Its error is always an *Error.
 func (p *Provider) readGet(text []byte) (map[string]Result, error) {
 	told := map[string]Result{}
 	saw, _, err := p.read(text, "get", "resources", func(a *answer) error {
@@ -88,7 +88,7 @@ func (p *Provider) readGet(text []byte) (map[string]Result, error) {
 	return told, nil
 }
 
-// resource reads one entry of resources.
+// resource parses one entry of resources.
 func (a *answer) resource() (name string, res Result, err error) {
 	r := Resource{}
 	err = a.members(func(key string) error {

@@ -11,13 +11,12 @@ import (
 	"patchbay/am/urn"
 )
 
-// port is what counts of an item of interfaces: an interface of the experiment's
-// network, or with RoleControl the one by which the node is reached from everywhere.
-// What else a provider reports there is its own addition.
+// port holds the known keys of an item of interfaces: an interface of the experiment's
+// network, or with RoleControl the node's public interface. Providers may add other keys.
 type port struct {
 	ClientID      string   `json:"client_id,omitempty"`
 	Link          string   `json:"link,omitempty"`
-	Slice         string   `json:"slice,omitempty"` // whose link it is
+	Slice         string   `json:"slice,omitempty"` // of its link
 	Component     string   `json:"component,omitempty"`
 	VLAN          int      `json:"vlan,omitempty"`
 	Addresses     []string `json:"addresses,omitempty"`
@@ -25,10 +24,10 @@ type port struct {
 	PublicAddress string   `json:"public_address,omitempty"`
 }
 
-// told is an item as it is written. What it has beside a port came with later
-// versions and never changes while the node is there, so it is not compared: a
-// provider that keeps only the keys it knows is not asked for them for ever.
-type told struct {
+// portItem is an item as it is written. Its further keys were added in later versions and
+// never change while the node exists. They are not compared, so that a provider that
+// stores only the keys it knows is not updated forever.
+type portItem struct {
 	port
 	SharedVLAN string     `json:"shared_vlan,omitempty"`
 	Properties []property `json:"properties,omitempty"`
@@ -42,12 +41,13 @@ type property struct {
 	PacketLoss float64  `json:"packet_loss,omitempty"` // per cent
 }
 
-// interfaces are the sliver's interfaces in the order of its request; name
-// tells what a physical one is called on its component where its record does not.
+// interfaces returns the items of the sliver's interfaces, in the order of its request.
+// name returns the name of a physical interface on its component, if the interface's own
+// record has none.
 func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []string {
 	list := make([]string, 0, len(s.Interfaces)+1)
 	for _, i := range s.Interfaces {
-		p := told{port: port{ClientID: i.ClientID, Link: i.Link, VLAN: i.VLAN}, SharedVLAN: i.SharedVLAN}
+		p := portItem{port: port{ClientID: i.ClientID, Link: i.Link, VLAN: i.VLAN}, SharedVLAN: i.SharedVLAN}
 		if i.Link != "" {
 			p.Slice = s.Slice.String()
 		}
@@ -73,18 +73,18 @@ func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []str
 	return list
 }
 
-// encode writes an item, which always can be encoded, as one line.
+// encode returns an item as one line of JSON; encoding cannot fail.
 func encode(item any) string {
-	b, err := plain(item)
+	b, err := marshalPlain(item)
 	if err != nil {
 		panic(err)
 	}
 	return string(b)
 }
 
-// plain is v as JSON that is not for web pages: items are JSON within JSON, where
-// each sign that is written by its number takes seven bytes.
-func plain(v any) ([]byte, error) {
+// marshalPlain returns v as JSON without HTML escapes. Items are JSON within JSON, where
+// each escape takes seven bytes.
+func marshalPlain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -92,8 +92,8 @@ func plain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// wires are the hardware addresses that items tell, and by what means their links
-// are made, by client_id. Of two items about one interface the first counts.
+// wires returns the MAC addresses and emulators in items, by client_id. Of two items
+// about one interface the first counts.
 func wires(items []string) (macs, emulators map[string]string) {
 	note := func(m *map[string]string, id, text string, ok bool) {
 		if _, twice := (*m)[id]; twice || !ok {
@@ -121,19 +121,19 @@ func wires(items []string) (macs, emulators map[string]string) {
 	return macs, emulators
 }
 
-// textOf is a JSON string, or nothing.
+// textOf returns a JSON string, or "".
 func textOf(raw json.RawMessage) string {
 	s, _ := unquote(raw)
 	return s
 }
 
-// isEmulator accepts words joined by "+".
+// isEmulator reports whether s consists of words joined by "+".
 func isEmulator(s string) bool {
 	return s != "" && len(s) <= maxNameLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789+-_.") == ""
 }
 
-// hardwareAddress is s in its usual spelling, if it is an Ethernet address that
-// one interface can have: 48 bits, no group's, not zero.
+// hardwareAddress returns s in canonical form, if it is a unicast Ethernet address of 48
+// bits that is not zero.
 func hardwareAddress(s string) (string, bool) {
 	if len(s) > len("00:00:00:00:00:00") {
 		return "", false

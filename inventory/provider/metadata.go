@@ -20,7 +20,7 @@ import (
 	"patchbay/am/executable"
 )
 
-// Bounds on metadata.
+// Limits of metadata.
 const (
 	maxCompanion  = 1 << 20
 	maxDescribe   = 1 << 20
@@ -29,10 +29,10 @@ const (
 	maxParallel   = 1024
 )
 
-// errNoMetadata: the text has no top-level key provider.
+// errNoMetadata means that the text has no top-level key provider.
 var errNoMetadata = errors.New("no key provider")
 
-// metadata is what stands under the key provider, as it was written.
+// metadata is the value of the key provider, as it was written.
 type metadata struct {
 	Name       string               `yaml:"name"`
 	Type       string               `yaml:"type"`
@@ -45,7 +45,7 @@ type metadata struct {
 	Timeouts   map[string]string    `yaml:"timeouts"`
 	Attributes map[string]attribute `yaml:"attributes"`
 
-	unknown []string // keys that are none of the above
+	unknown []string // other keys
 }
 
 type attribute struct {
@@ -54,7 +54,7 @@ type attribute struct {
 	Kind string `yaml:"kind"`
 }
 
-// suitable is true, false, or a list of commands that must be there.
+// suitable is true, false, or a list of commands that must exist.
 type suitable struct {
 	yes      bool
 	commands []string
@@ -74,8 +74,8 @@ func (s *suitable) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// parseMetadata reads a describe answer or a companion file. Other top-level
-// keys are the provider's own business.
+// parseMetadata parses a describe answer or a companion file. It ignores other top-level
+// keys.
 func parseMetadata(text []byte) (*metadata, error) {
 	var top map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &top); err != nil {
@@ -105,9 +105,8 @@ func parseMetadata(text []byte) (*metadata, error) {
 
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line (\d+): `) })
 
-// plainYAML makes one line of what the YAML reader complains about: its first
-// complaint. The line it tells of a syntax error is where it began to read what
-// it could not, so the mistake may be further down.
+// plainYAML returns the first message of a YAML error as one line. The line number of a
+// syntax error is where the failed element starts, so the mistake may be further down.
 func plainYAML(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if mistakes, ok := errors.AsType[*yaml.TypeError](err); ok && len(mistakes.Errors) > 0 {
@@ -118,9 +117,9 @@ func plainYAML(err error) string {
 	return clean(text, 300)
 }
 
-// readCompanion is the text of NAME.yaml, nothing when there is none.
+// readCompanion returns the text of NAME.yaml, or nothing if there is none.
 func readCompanion(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // waits for nobody who writes into a pipe
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the writer of a pipe
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -149,7 +148,7 @@ func (p *Provider) runDescribe() (*metadata, error) {
 	return parseMetadata(out)
 }
 
-// apply checks the metadata and takes it over.
+// apply checks the metadata and stores them.
 func (p *Provider) apply(m *metadata) error {
 	if m.Name != "" {
 		p.Name = m.Name
@@ -192,7 +191,7 @@ func (p *Provider) applySuitable(m *metadata) error {
 	return nil
 }
 
-// onPath looks where the provider itself would.
+// onPath reports whether the provider's PATH has the command.
 func onPath(command string) bool {
 	if command == "" || strings.ContainsAny(command, "/\x00") {
 		return false
@@ -225,7 +224,7 @@ func (p *Provider) applyLimits(m *metadata) error {
 			return fmt.Errorf("parallel is %d, which is not from 1 to %d", p.Parallel, maxParallel)
 		}
 	}
-	p.running, p.talking = make(chan struct{}, p.Parallel), make(chan struct{}, 1)
+	p.places, p.dryRunPlace = make(chan struct{}, p.Parallel), make(chan struct{}, 1)
 	p.get, p.set = GetTimeout, SetTimeout
 	for name, text := range m.Timeouts {
 		d, err := time.ParseDuration(text)
@@ -277,8 +276,8 @@ func (p *Provider) applyAttributes(m *metadata) error {
 	return nil
 }
 
-// word is what names and attributes are made of: letters, digits, underscores,
-// and inside also dots and hyphens.
+// word reports whether s is a valid name: letters, digits, underscores, and inside also
+// dots and hyphens.
 func word(s string) bool {
 	if s == "" || len(s) > maxNameLength {
 		return false

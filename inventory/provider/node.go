@@ -16,25 +16,25 @@ import (
 // TypeNode is the type of providers that make nodes.
 const TypeNode = "node"
 
-// Attributes of a node that the manager asks for. AttrSetup is write-only.
+// Attributes of a node that the manager sets. AttrSetup is write-only.
 const (
 	AttrName          = "name"           // UUID: the name part of the sliver's URN
 	AttrEnsure        = "ensure"         // enum[present,absent]
 	AttrPower         = "power"          // enum[on,off]
-	AttrRestartSerial = "restart_serial" // grows by one with each restart
+	AttrRestartSerial = "restart_serial" // increases by one with each restart
 	AttrComponent     = "component"      // component name, as in the inventory
 	AttrSliverType    = "sliver_type"
 	AttrImage         = "image"
 	AttrHostname      = "hostname"
 	AttrClientID      = "client_id"  // the experimenter's name for the node
-	AttrSliceURN      = "slice_urn"  // of the slice that the node belongs to
-	AttrSliverURN     = "sliver_urn" // of the node itself; name is its name part
+	AttrSliceURN      = "slice_urn"  // of the node's slice
+	AttrSliverURN     = "sliver_urn" // of the node itself; AttrName is its name part
 	AttrUsers         = "users"      // items: {"login":…,"urn":…,"keys":[…]}
 	AttrInterfaces    = "interfaces" // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…],"shared_vlan":…,"properties":[…]}
 	AttrSetup         = "setup"      // items: {"kind":"install","url":…,"install_path":…} and {"kind":"execute","shell":…,"command":…}
 )
 
-// Attributes of a node that the provider reports and nobody sets.
+// Attributes of a node that only the provider reports.
 const (
 	AttrState        = "state" // enum[pending,changing,ready,failed]
 	AttrMessage      = "message"
@@ -55,22 +55,22 @@ const (
 	Off     = "off"
 )
 
-// RoleControl marks the item of interfaces that tells a public address.
+// RoleControl marks the item of interfaces with a node's public address.
 const RoleControl = "control"
 
 // Values of state.
 const (
-	// StatePending: accepted, not begun.
+	// StatePending: accepted, not yet begun.
 	StatePending = "pending"
-	// StateChanging: still working.
+	// StateChanging: in progress.
 	StateChanging = "changing"
-	// StateReady: is as last asked, on or off.
+	// StateReady: as last requested, on or off.
 	StateReady = "ready"
-	// StateFailed: cannot be as last asked.
+	// StateFailed: cannot become as last requested.
 	StateFailed = "failed"
 )
 
-// Bounds on what is read from an observed node.
+// Limits of an observed node.
 const (
 	maxAddresses = 64
 	maxLogins    = 64
@@ -87,7 +87,7 @@ type account struct {
 	Keys  []string `json:"keys"`
 }
 
-// complete is a with a list of keys, however short.
+// complete returns a with a list of keys that is not nil.
 func (a account) complete() account {
 	if a.Keys == nil {
 		a.Keys = []string{}
@@ -95,11 +95,11 @@ func (a account) complete() account {
 	return a
 }
 
-// DesiredNode is what the sliver's promise asks of its provider, but for Setup. component is
-// the component's name in the inventory, hostname the name the node shall give
-// itself, and port the name that a physical interface has on its component;
-// where port is nil or answers nothing, the interface's URN tells. A sliver that
-// shall be gone asks only for that.
+// DesiredNode returns the resource that the sliver's desired state requires, without
+// Setup. component is the component's name in the inventory, hostname the node's own host
+// name, and port returns the name of a physical interface on its component; if port is
+// nil or returns "", the interface's URN is used. A sliver that must not exist requires
+// only ensure.
 func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) string) Resource {
 	if !s.Desired.Present {
 		return Resource{AttrName: s.URN.Name, AttrEnsure: Absent}
@@ -134,22 +134,22 @@ func users(accounts []am.Account) []string {
 	return list
 }
 
-// Gone tells whether r is no resource, or one that is absent. A resource
-// reported without ensure is there.
+// Gone reports whether r is missing or absent. A resource that was reported without
+// ensure exists.
 func Gone(r Resource) bool {
 	return len(r) == 0 || r.Text(AttrEnsure) == Absent
 }
 
-// PowerOn tells whether r was last asked to be on. A provider that does not
-// know power keeps its nodes on.
+// PowerOn reports whether the last request was power on. The nodes of a provider without
+// the attribute power are always on.
 func PowerOn(r Resource) bool {
 	return !Gone(r) && r.Text(AttrPower) != Off
 }
 
-// ObservedNode is what r, as Get returned it, says of a node. What is not an
-// address, a range of ports outside, an endpoint, a host key, an account or a hardware address is left out;
-// whether the interfaces are the node's is for the caller to see. A node whose
-// provider reports no state is ready; of one that is gone nothing is known.
+// ObservedNode returns what r, as Get returned it, reports about a node. It drops invalid
+// addresses, port ranges, logins, host keys, accounts and MAC addresses; the caller
+// checks whether the interfaces are the node's. Without state a node is ready. Of a node
+// that is gone nothing is known.
 func ObservedNode(r Resource) am.Observed {
 	if Gone(r) {
 		return am.Observed{}
@@ -192,8 +192,8 @@ func address(s string) bool {
 	return err == nil && a.Zone() == ""
 }
 
-// isOutside accepts an address, and address:port-port with the smaller port
-// first, IPv6 addresses in brackets there.
+// isOutside reports whether s is an address, or address:port-port with the smaller port
+// first; IPv6 addresses are then in brackets.
 func isOutside(s string) bool {
 	if address(s) {
 		return true
@@ -207,7 +207,7 @@ func isOutside(s string) bool {
 	return err == nil && uint16(n) >= first.Port()
 }
 
-// isEndpoint accepts host:port and user@host:port.
+// isEndpoint reports whether s is host:port or user@host:port.
 func isEndpoint(s string) bool {
 	if len(s) > 400 {
 		return false
@@ -242,7 +242,8 @@ func isAlnum(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// isHostKey accepts "type base64 comment", where base64 begins with its type.
+// isHostKey reports whether s is "type base64 comment", where the encoded key begins with
+// its type.
 func isHostKey(s string) bool {
 	f := strings.Fields(s)
 	if len(s) > 16<<10 || len(f) < 2 || clean(s, len(s)) != s {
@@ -259,7 +260,7 @@ func accounts(items []string) []am.Account {
 		if len(out) == maxAccounts || json.Unmarshal([]byte(s), &a) != nil || !word(a.Login) {
 			continue
 		}
-		who, _ := urn.Parse(a.URN) // an account may be nobody's
+		who, _ := urn.Parse(a.URN) // an account need not have a user
 		a.Keys = keep(a.Keys, maxKeys, func(k string) bool { return k != "" && clean(k, len(k)) == k })
 		out = append(out, am.Account{Login: a.Login, User: who, Keys: a.Keys})
 	}

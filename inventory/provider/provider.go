@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Limits of one call, unless the provider's metadata says otherwise, and the
-// longest it may say.
+// Limits of one call, unless the provider's metadata sets others, and the longest that
+// metadata may set.
 const (
 	DescribeTimeout = 10 * time.Second
 	GetTimeout      = 60 * time.Second
@@ -21,47 +21,47 @@ const (
 	maxTimeout      = 10 * time.Minute
 )
 
-// MaxNames is how many resources one process is asked about; longer lists are split.
+// MaxNames is the most resources of one get; longer lists are split.
 const MaxNames = 1000
 
-// Suffix is what the file name of a provider ends in.
+// Suffix is the suffix of a provider's file name.
 const Suffix = ".prov"
 
-// Provider is one executable that was found fit to use. Its methods may be
-// called from any goroutine.
+// Provider is one executable that passed the checks of Open. Its methods may be called
+// concurrently.
 type Provider struct {
-	// Name is what the inventory calls it.
+	// Name is the provider's name in the inventory.
 	Name string
 	// Type is the type of the resources it makes.
 	Type string
 	Desc string
-	// Path is the executable, Dir its folder and working directory; both absolute.
+	// Path is the executable, Dir its folder and working directory; both are absolute.
 	Path, Dir string
-	// Parallel is how many sets may run at once, at least 1, beside one dry run;
-	// Set sees to it.
+	// Parallel is how many sets may run at once, at least 1; one dry run may run in
+	// addition. Set enforces it.
 	Parallel int
-	// Probe says that a dry run (Set with noop) before a promise is worth its time.
+	// Probe means that the provider wants a dry run (Set with noop) before a reservation.
 	Probe      bool
 	Attributes map[string]Attribute
-	// Log receives what the provider writes to standard error; nil is slog.Default.
-	// It must not be changed once calls are made.
+	// Log receives the provider's standard error; nil means slog.Default. It must not be
+	// changed after the first call.
 	Log *slog.Logger
-	// Trace is shown what each get and set that ended well wrote to standard
-	// output, before that is judged; nil shows nobody. It must not be changed once
-	// calls are made, and may be called at the same time.
+	// Trace, if not nil, receives the standard output of each successful get and set
+	// before it is parsed. It must not be changed after the first call, and may be called
+	// concurrently.
 	Trace func(action string, out []byte)
-	// Ended is called after each get and set that was not cancelled, with its duration
-	// and why it failed as a whole; nil is not called. It must not be changed once calls
-	// are made, and may be called at the same time.
+	// Ended, if not nil, is called after each get and set that was not cancelled, with
+	// its duration and the error of the whole call. It must not be changed after the
+	// first call, and may be called concurrently.
 	Ended func(action string, took time.Duration, err error)
 
 	get, set, describe time.Duration
 	actions            []string
-	running            chan struct{} // a place for each set that may run
-	talking            chan struct{} // the place of the dry run that may run beside them
+	places             chan struct{} // one place for each set that may run
+	dryRunPlace        chan struct{} // the place of a dry run
 }
 
-// Attribute is one attribute as the provider declared it.
+// Attribute is an attribute that the provider declared.
 type Attribute struct {
 	Desc string
 	Type Type
@@ -69,17 +69,16 @@ type Attribute struct {
 	Kind string
 }
 
-// Has tells whether the provider declares the attribute at all; what it does
-// not declare is never sent, so ask before promising it.
+// Has reports whether the provider declares the attribute. Undeclared attributes are
+// never sent, so check before a reservation relies on one.
 func (p *Provider) Has(attribute string) bool {
 	_, ok := p.Attributes[attribute]
 	return ok
 }
 
-// Load opens every *.prov of the folder in sorted order. Each error names one
-// file, what is wrong with it and what to do; the others are loaded all the
-// same. A folder that holds none gives an empty map. What they write to standard error
-// goes to log, or to the default one.
+// Load opens all *.prov files of the folder in sorted order. Each error names one file,
+// the problem and the remedy; other providers are loaded. A folder without providers
+// returns an empty map. The providers' standard error goes to log, or to slog.Default.
 func Load(dir string, log *slog.Logger) (map[string]*Provider, []error) {
 	found := map[string]*Provider{}
 	dir, err := filepath.Abs(dir)
@@ -112,9 +111,9 @@ func Load(dir string, log *slog.Logger) (map[string]*Provider, []error) {
 	return found, problems
 }
 
-// Open readies one provider: it checks the file's permissions and reads its
-// metadata from NAME.yaml beside it or else by running describe. The error
-// names the file, what is wrong and what to do.
+// Open checks the permissions of one provider and reads its metadata, from NAME.yaml
+// beside it or by its describe action. The error names the file, the problem and the
+// remedy.
 func Open(path string, log *slog.Logger) (*Provider, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -157,7 +156,7 @@ func (p *Provider) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// Timeout is how long a get or set may take.
+// Timeout returns the time limit of a get or set.
 func (p *Provider) Timeout(action string) time.Duration {
 	if action == "get" {
 		return p.get
@@ -172,7 +171,7 @@ func (p *Provider) offers(action string) *Error {
 	return &Error{Kind: Failed, Msg: fmt.Sprintf("provider %s does not offer %s", p.Name, action), Err: errors.ErrUnsupported}
 }
 
-// runnable accepts a regular file that can be executed and that not everybody
+// runnable returns an error unless path is an executable regular file that only its owner
 // can change.
 func runnable(path string) error {
 	st, err := os.Stat(path)

@@ -7,47 +7,46 @@ import (
 	"strings"
 )
 
-// Value is what an attribute holds: string, bool or []string. An enum's value
-// is a string. An unset attribute is not in the map.
+// Value is the value of an attribute: string, bool or []string. An enum's value is a
+// string. Unset attributes are not in the map.
 type Value any
 
-// Resource is the attributes of one resource by name; its own name is the
-// attribute "name".
+// Resource holds the attributes of one resource by name; the attribute "name" is its
+// name.
 type Resource map[string]Value
 
-// Text is the string attribute name, or nothing.
+// Text returns the string attribute name, or "".
 func (r Resource) Text(name string) string {
 	s, _ := r[name].(string)
 	return s
 }
 
-// List is the array attribute name, or nil.
+// List returns the array attribute name, or nil.
 func (r Resource) List(name string) []string {
 	l, _ := r[name].([]string)
 	return l
 }
 
-// Result is what get said of one resource: either the resource or why not.
+// Result is the result of get for one resource: the resource or an error.
 type Result struct {
 	Resource Resource
 	Err      *Error
-	// LeftOut says that the answer did not mention it, so that it is absent, or Unknown,
-	// by what is not said. A provider that has lost its place says so, too.
+	// LeftOut means that the answer did not mention the resource, so it is absent or
+	// Unknown. A provider that has lost its state does that, too.
 	LeftOut bool
 }
 
-// Update asks for one resource to become what Should says. Is is what the
-// latest Get reported, all of it. Should may hold more than differs: Set sends
-// only Diff of the two.
+// Update requests that one resource becomes Should. Is is the complete result of the
+// latest Get. Should may contain unchanged attributes: Set sends only the Diff.
 type Update struct {
 	Name   string
 	Is     Resource
 	Should Resource
 }
 
-// Change is what became of one resource: the attributes that changed, as they
-// are and as they were, or why nothing did. Work that a provider has only
-// accepted is a change, too; get tells when it is done.
+// Change is the result of a set for one resource: the changed attributes with their new
+// and old values, or an error. Work that was only accepted is also a change; get reports
+// when it is done.
 type Change struct {
 	Name string
 	Is   Resource
@@ -55,17 +54,15 @@ type Change struct {
 	Err  *Error
 }
 
-// Diff is the part of should that is not so already. It is empty when there is
-// nothing to do, and holds only ensure when the resource shall go.
+// Diff returns the attributes of should that differ from is. It is empty if there is
+// nothing to do, and has only ensure if the resource must be removed.
 //
-// Arrays are equal when they hold the same items in any order, and items that
-// are JSON objects are compared as such, so a provider may report them
-// re-spaced. In the items of a node's users and interfaces only the keys that
-// the manager writes count, so a provider may add others, and an empty one is
-// the same as none. An unset attribute equals an empty string and an empty array. A
-// write-only attribute is never in is, so it always differs: the caller leaves
-// it out of should once it has been applied, for example by keeping a digest
-// of what it last sent.
+// Arrays are equal if they have the same items in any order. Items that are JSON objects
+// are compared as objects, so a provider may change their spacing. In the items of a
+// node's users and interfaces only the keys that the manager writes count, and an empty
+// value equals a missing one. An unset attribute equals an empty string and an empty
+// array. A write-only attribute is never in is, so it always differs. The caller removes
+// it from should once it was applied, for example by a stored digest.
 func Diff(is, should Resource) Resource {
 	if should.Text(AttrEnsure) == Absent {
 		if Gone(is) {
@@ -108,12 +105,12 @@ func sameItems(attribute string, is, want []string) bool {
 		return true
 	}
 	is = canonical(attribute, is)
-	// What the manager writes is in that form already.
+	// Items that the manager wrote are in canonical form already.
 	return slices.Equal(is, slices.Sorted(slices.Values(want))) || slices.Equal(is, canonical(attribute, want))
 }
 
-// canonical sorts a copy of items with JSON objects in one form, holding only
-// what counts.
+// canonical returns the items sorted, with JSON objects in canonical form and only the
+// keys that count.
 func canonical(attribute string, items []string) []string {
 	out := slices.Clone(items)
 	for i, s := range out {
@@ -122,19 +119,19 @@ func canonical(attribute string, items []string) []string {
 		}
 		switch attribute {
 		case AttrUsers:
-			out[i] = again(lowercase(s), account.complete)
+			out[i] = reencode(lowercase(s), account.complete)
 		case AttrInterfaces:
-			out[i] = again(lowercase(s), func(p port) port { return p })
+			out[i] = reencode(lowercase(s), func(p port) port { return p })
 		default:
-			out[i] = again(s, func(m map[string]any) map[string]any { return m })
+			out[i] = reencode(s, func(m map[string]any) map[string]any { return m })
 		}
 	}
 	slices.Sort(out)
 	return out
 }
 
-// lowercase leaves out of an item all keys that cannot be ours: the decoder would
-// take VLAN for vlan.
+// lowercase removes keys with upper-case letters from an item, because the decoder would
+// accept VLAN for vlan.
 func lowercase(item string) string {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal([]byte(item), &keys) != nil {
@@ -144,9 +141,9 @@ func lowercase(item string) string {
 	return encode(keys)
 }
 
-// again writes an item anew as the object it is read into, or leaves it as it
-// is where it cannot be read.
-func again[T any](item string, complete func(T) T) string {
+// reencode decodes an item into a T and encodes it again. It returns an invalid item
+// unchanged.
+func reencode[T any](item string, complete func(T) T) string {
 	var object T
 	if json.Unmarshal([]byte(item), &object) != nil {
 		return item

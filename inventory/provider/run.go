@@ -10,20 +10,20 @@ import (
 	"patchbay/am/executable"
 )
 
-// maxAnswer is the most a get or set may write to standard output.
+// maxAnswer is the most bytes that a get or set may write to standard output.
 const maxAnswer = 16 << 20
 
-// call is one run of the executable.
+// call describes one run of the executable.
 type call struct {
 	action string
 	in     []byte // nil: standard input is empty
 	limit  time.Duration
-	answer int // the most it may write, in bytes
+	answer int // the most bytes that it may write
 }
 
-// run starts the executable and returns what it wrote to standard output. When run
-// returns, nothing of its process group is alive. The error is what happened, without the
-// provider's name; it wraps context.DeadlineExceeded when the limit was over.
+// run starts the executable and returns its standard output. When run returns, no process
+// of its process group is alive. The error has no provider name; it wraps
+// context.DeadlineExceeded if the time limit was exceeded.
 func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -32,7 +32,7 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	out := &bounded{max: c.answer}
 	stderr := &lines{log: p.logger().With("provider", p.Name, "action", c.action)}
 	cmd := &executable.Command{Path: p.Path, Args: []string{"ral_action=" + c.action}, Dir: p.Dir, Stdin: c.in, Stdout: out, Stderr: stderr}
-	if err := cmd.RunAsOwner(p.Dir); err != nil { // it writes to its own folder
+	if err := cmd.RunAsOwner(p.Dir); err != nil { // the provider writes to its own folder
 		return nil, err
 	}
 	held, err := cmd.Run(ctx)
@@ -59,14 +59,14 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	return out.buf.Bytes(), nil
 }
 
-// ended reports the end of a call that began at begun to Ended.
+// ended reports the end of a call to Ended.
 func (p *Provider) ended(action string, begun time.Time, err error) {
 	if p.Ended != nil && !errors.Is(err, context.Canceled) {
 		p.Ended(action, time.Since(begun), err)
 	}
 }
 
-// bounded keeps up to max bytes.
+// bounded is a buffer of up to max bytes.
 type bounded struct {
 	buf bytes.Buffer
 	max int

@@ -10,12 +10,12 @@ import (
 	"patchbay/am"
 )
 
-// Bounds on what is kept of services: it is in the sliver's record, which is
-// written again with every change.
+// Limits of the stored service reports, because the sliver's record is rewritten with
+// every change.
 const (
 	maxStepMessage = 300
 	maxOutput      = 2 << 10  // of one step
-	maxOutputs     = 32 << 10 // of all steps of a node, messages with them
+	maxOutputs     = 32 << 10 // of all steps of a node, with their messages
 )
 
 // step is one item of setup.
@@ -28,8 +28,8 @@ type step struct {
 	Command     string `json:"command,omitempty"`
 }
 
-// Setup is what the sliver's node is to install and execute, in order. It is
-// asked for together with the node, and never again.
+// Setup returns the install and execute steps of the sliver's node, in order. They are
+// sent when the node is created, and never again.
 func Setup(s *am.Sliver) []string {
 	if !s.Desired.Present || len(s.Setup) == 0 {
 		return nil
@@ -41,9 +41,9 @@ func Setup(s *am.Sliver) []string {
 	return list
 }
 
-// services are what items tell of the steps of setup, in its order. Of what cannot
-// be read nothing is known; of steps that have not ended no output is kept, for it
-// would change with every look. Where all is too much, failed steps go first.
+// services returns the step reports of items, in the order of setup. It skips invalid
+// items. It keeps the output only of ended steps, since other output changes with every
+// poll. If the total is too large, failed steps keep their output first.
 func services(items []string) []am.StepReport {
 	if len(items) == 0 {
 		return nil
@@ -86,9 +86,9 @@ func services(items []string) []am.StepReport {
 	return all
 }
 
-// lastLines is the end of text, at most limit bytes of it, as lines that can be
-// printed: of what a program wrote for a terminal, carriage returns end lines and
-// other control characters go.
+// lastLines returns the end of text, at most limit bytes, as printable lines. Text for a
+// terminal is converted: carriage returns end lines, and other control characters are
+// removed.
 func lastLines(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// maxInput is the most that a set of several updates reads, in bytes.
+// maxInput is the most bytes of a set with several updates.
 const maxInput = 8 << 20
 
-// setInput is what a set reads.
+// setInput is the input of a set.
 type setInput struct {
 	Updates []setUpdate `json:"updates"`
 	Ral     struct {
@@ -27,20 +27,19 @@ type setUpdate struct {
 	Should Resource `json:"should"`
 }
 
-// Set asks for the updates to be made so; with noop the provider only says
-// what it would do. It sends what differs between Is and Should and what the
-// provider declares as writable, and starts nothing when that is nothing. It
-// waits for one of the provider's Parallel places first. Dry runs have one place
-// of their own, so that they keep no set waiting, however long they take. Keeping
-// two sets of one resource apart is the caller's business.
+// Set requests the updates; with noop the provider only reports what it would do. It
+// sends the differences between Is and Should that the provider declares as writable, and
+// runs nothing if there are none. It first waits for one of the provider's Parallel
+// places. Dry runs have one place of their own, so they never delay a set. The caller
+// must not run two sets of one resource at the same time.
 //
-// There is one Change for each update, in order, and then one for each further
-// resource that the provider touched. More than MaxNames updates, or 8 MiB of them,
-// are sent in several runs.
+// The result has one Change for each update, in order, and then one for each other
+// resource that the provider changed. More than MaxNames updates, or 8 MiB of them, are
+// sent in several runs.
 //
-// The error is an *Error: a run failed as a whole. What then became of its
-// resources is not known until Get; the changes are those of earlier runs. An
-// ErrNoPlace means that nothing was run.
+// The error is an *Error: a run failed as a whole. The state of its resources is unknown
+// until the next Get; the changes are those of earlier runs. ErrNoPlace means that
+// nothing was run.
 func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Change, error) {
 	if err := p.offers("set"); err != nil {
 		return nil, err
@@ -62,15 +61,15 @@ func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Chan
 	if len(todo) == 0 {
 		return changes, nil
 	}
-	places := p.running
+	places := p.places
 	if noop {
-		places = p.talking
+		places = p.dryRunPlace
 	}
 	select {
 	case places <- struct{}{}:
 		defer func() { <-places }()
 	case <-ctx.Done():
-		return nil, p.crowded(ctx.Err())
+		return nil, p.noPlace(ctx.Err())
 	}
 	for some := range slices.Chunk(todo, MaxNames) {
 		told, err := p.setSome(ctx, some, noop)
@@ -88,18 +87,18 @@ func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Chan
 	return changes, nil
 }
 
-// writable drops what the provider has not declared or lets nobody set.
+// writable removes attributes that the provider has not declared or that are read-only.
 func (p *Provider) writable(r Resource) Resource {
 	maps.DeleteFunc(r, func(name string, _ Value) bool { return !p.Has(name) || p.Attributes[name].Kind == "r" })
 	return r
 }
 
-// setSome sends updates in one run, or several where one would read too much. With
-// an error come the changes of earlier runs.
+// setSome sends updates in one run, or in several if the input would be too large. With
+// an error it returns the changes of earlier runs.
 func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) ([]Change, error) {
 	in := setInput{Updates: updates}
 	in.Ral.Noop = noop
-	text, err := plain(in)
+	text, err := marshalPlain(in)
 	if err != nil {
 		return nil, p.unusable("set", err)
 	}
@@ -124,7 +123,7 @@ func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) 
 	return changes, err
 }
 
-// readSet reads the answer to a set of updates. Its error is always an *Error.
+// readSet parses the answer to a set of updates. Its error is always an *Error.
 func (p *Provider) readSet(text []byte, updates []setUpdate) ([]Change, error) {
 	var changes []Change
 	seen := map[string]bool{}
@@ -156,8 +155,8 @@ func (p *Provider) readSet(text []byte, updates []setUpdate) ([]Change, error) {
 	return changes, nil
 }
 
-// derived is the change of an update that took effect as it was asked. A
-// resource that went has nothing but ensure.
+// derived returns the change of an update that succeeded as requested. A removed resource
+// has only ensure.
 func (u setUpdate) derived() Change {
 	c := Change{Name: u.Name, Is: Resource{}, Was: Resource{}}
 	for name, v := range u.Should {
@@ -172,7 +171,7 @@ func (u setUpdate) derived() Change {
 	return c
 }
 
-// change reads one entry of changes.
+// change parses one entry of changes.
 func (a *answer) change() (c Change, err error) {
 	c.Is, c.Was = Resource{}, Resource{}
 	var half string // an attribute without is or was

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Bounds on what one call may log.
+// Limits of the log lines of one call.
 const (
 	maxLine  = 4 << 10
 	maxLines = 1000
 )
 
-// lines turns standard error into log events, one a line.
+// lines logs standard error, one event a line.
 type lines struct {
 	log   *slog.Logger
-	line  []byte // the beginning of the line that has not ended, up to maxLine
+	line  []byte // the start of the incomplete line, up to maxLine
 	begun bool
 	count int
 }
@@ -35,7 +35,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// flush logs the line so far.
+// flush logs the incomplete line.
 func (l *lines) flush() {
 	if !l.begun {
 		return
@@ -52,7 +52,7 @@ func (l *lines) flush() {
 
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// levelOf splits "LEVEL: text"; without a known level the line is a warning.
+// levelOf splits "LEVEL: text"; a line without a known level is a warning.
 func levelOf(line string) (slog.Level, string) {
 	word, text, ok := strings.Cut(line, ":")
 	level, known := levels[strings.ToLower(word)]

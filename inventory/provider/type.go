@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxText is the longest string of one value, in bytes.
+// maxText is the most bytes of a string value.
 const maxText = 64 << 10
 
-// MaxItems is how many items an array may have.
+// MaxItems is the most items of an array.
 const MaxItems = 4096
 
 // Type is the type of an attribute: string, boolean, array[string] or
@@ -23,7 +23,7 @@ type Type struct {
 	Options []string
 }
 
-// ParseType reads the text of a type; blanks count nowhere and no text is string.
+// ParseType parses a type. It ignores blanks; an empty text means string.
 func ParseType(s string) (Type, error) {
 	text := strings.Join(strings.Fields(s), "")
 	switch text {
@@ -57,7 +57,7 @@ func (t Type) String() string {
 	return t.Base
 }
 
-// errNumber accompanies a good value: a number where text was due.
+// errNumber accompanies a usable value: a number where a string is required.
 var errNumber = errors.New("is a number; quote it")
 
 func decodeArray(raw json.RawMessage) (Value, error) {
@@ -83,7 +83,7 @@ func decodeArray(raw json.RawMessage) (Value, error) {
 	return out, nil
 }
 
-// decode reads one valid JSON value; null is nil.
+// decode decodes one valid JSON value; null returns nil.
 func (t Type) decode(raw json.RawMessage) (Value, error) {
 	if string(raw) == "null" {
 		return nil, nil

@@ -6,19 +6,18 @@ import (
 	"fmt"
 )
 
-// walker reads text that is known to be valid JSON, once from left to right,
-// without making a tree of it.
+// walker reads valid JSON once from left to right, without building a tree.
 type walker struct{ *json.Decoder }
 
 func walk(text []byte) walker { return walker{json.NewDecoder(bytes.NewReader(text))} }
 
-// value is the text of the next value.
+// value returns the text of the next value.
 func (w walker) value() (raw json.RawMessage) {
-	_ = w.Decode(&raw) // which cannot fail on valid text
+	_ = w.Decode(&raw) // cannot fail on valid text
 	return raw
 }
 
-// unquote is the string that raw stands for.
+// unquote returns the string that raw encodes.
 func unquote(raw json.RawMessage) (string, bool) {
 	var s *string
 	if json.Unmarshal(raw, &s) != nil || s == nil {
@@ -27,8 +26,7 @@ func unquote(raw json.RawMessage) (string, bool) {
 	return *s, true
 }
 
-// elements calls f for each element of the object or array that comes next; f must
-// read the element.
+// elements calls f for each element of the next object or array; f must read the element.
 func (w walker) elements(open json.Delim, f func() error) error {
 	if t, _ := w.Token(); t != open {
 		return fmt.Errorf("has something else where %q belongs", rune(open))
@@ -42,8 +40,8 @@ func (w walker) elements(open json.Delim, f func() error) error {
 	return err
 }
 
-// members calls f for each member of the object that comes next; f must read
-// the value. No name may come twice.
+// members calls f for each member of the next object; f must read the value. Duplicate
+// names are an error.
 func (w walker) members(f func(key string) error) error {
 	seen := make(map[string]bool, 16)
 	return w.elements('{', func() error {
@@ -60,8 +58,8 @@ func (w walker) members(f func(key string) error) error {
 	})
 }
 
-// items calls f for each of at most limit items of the array that comes next;
-// f must read the item.
+// items calls f for each item of the next array, which has at most limit items; f must
+// read the item.
 func (w walker) items(limit int, f func() error) error {
 	n := 0
 	return w.elements('[', func() error {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// options are those of a Host whose relay is this test binary.
+// options are those of a Host whose switch process is this test binary.
 func options(folder, emulator string) Options {
 	program, err := os.Executable()
 	if err != nil {

@@ -47,7 +47,7 @@ func TestVSwitchesArePlacedBySlice(t *testing.T) {
 	if len(placed) != 2 || placed["s1"] == placed["s2"] {
 		t.Errorf("placed: %v", placed)
 	}
-	one.Shapes = nil // needs no relay
+	one.Shapes = nil // needs no vswitch
 	put(t, h, one)
 	if placed["s1"] != 0 || placed["s2"] == 0 {
 		t.Errorf("without need of the vswitch: %v", placed)
@@ -61,7 +61,7 @@ func TestVSwitchesArePlacedBySlice(t *testing.T) {
 	}
 }
 
-// Closing a TAP that is to stay takes no time, and nothing of an earlier relay is
+// Closing a TAP that is to stay takes no time, and nothing of an earlier vswitch is
 // in the way of the next.
 func TestTAPsOutliveTheirVSwitch(t *testing.T) {
 	h := vswitchHost(t)

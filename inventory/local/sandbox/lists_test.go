@@ -204,12 +204,12 @@ func TestEveryCallIsDecidedOnce(t *testing.T) {
 func TestServersHaveNothingThatNodesLack(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		lists := listed(t, arch, "allowed", "allowedHere", "serverAllowed", "serverKilled", "gatewayAllowed", "gatewayExamined",
-			"vswitchAllowed", "vswitchAllowedHere", "relayExamined", "ownThreads")
+			"vswitchAllowed", "vswitchAllowedHere", "vswitchExamined", "ownThreads")
 		nodes := slices.Concat(lists["allowed"], lists["allowedHere"])
 		for who, own := range map[string][2][]string{
 			"the gateway": {slices.Concat(lists["serverAllowed"], lists["gatewayAllowed"]), slices.Concat(lists["serverKilled"], lists["gatewayExamined"], lists["ownThreads"])},
 			"the vswitch": {slices.Concat(lists["serverAllowed"], lists["vswitchAllowed"], lists["vswitchAllowedHere"]),
-				slices.Concat(lists["serverKilled"], lists["relayExamined"], lists["ownThreads"])},
+				slices.Concat(lists["serverKilled"], lists["vswitchExamined"], lists["ownThreads"])},
 		} {
 			for _, name := range own[0] {
 				if !slices.Contains(nodes, name) {

@@ -15,7 +15,7 @@ func children() map[string]func() {
 		"node":    confinedThen,
 		"gateway": gatewayServes,
 		"dies":    serverDies,
-		"vswitch":   vswitchServes,
+		"vswitch": vswitchServes,
 		"limits":  limitsThen,
 		"hoard":   hoard,
 	}
