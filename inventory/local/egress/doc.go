@@ -1,27 +1,28 @@
-// Package egress gives nodes access to the network outside, and to nothing else of
-// the host or its surroundings. Each instance has a network namespace of its own
-// for it, the exit, which belongs to nobody's node:
+// Package egress gives nodes access to the network outside, and to nothing else of the
+// host or its surroundings.
 //
-//	node  eth0 100.64.x.y/32 ──┐ a pair of devices for each node
-//	                           │
-//	exit  100.64.0.1: names    ├─ filter: own source address only, nothing private,
-//	                           │  nothing of the host, bounds for each node; NAT
-//	                           │ one pair of devices, a /30 that nobody else has
-//	host  pbo-…  ──────────────┘─ nothing comes in, NAT again, to the outside
+// Each instance has a network namespace of its own for it, the egress namespace:
 //
-// NodeNetwork share no wire: each frame of one ends in the exit. Its address follows
-// from a number that is its own for its life (see Address). IPv4 only: there is
-// no IPv6 in the exit.
+//	node    eth0 100.64.x.y/32 ──┐ a veth pair for each node
+//	                             │
+//	egress  100.64.0.1: DNS      ├─ filter: own source address only, nothing private,
+//	                             │  nothing of the host, limits for each node; NAT
+//	                             │ one veth pair, a /30 of its own
+//	host    pbo-…  ──────────────┘─ no incoming connections; NAT again, to the outside
 //
-// All of it is in the kernel and outlives the program; the Router of the next one
-// finds it, mends what is missing, and looks every few seconds whether the
-// addresses of the host, its way out and its name servers have changed. Only the
-// relay of questions for names ends with the program: it copies datagrams and
-// streams between nodes and the servers of the host without reading them, within
-// bounds for each node and in all, so that it needs no process of its own.
+// Nodes share no network segment: each node's frames end in the egress namespace. The
+// address of a node follows from its number, which it keeps for life (see Address).
+// There is only IPv4.
 //
-// What is changed of the host is one device, one nftables table, and forwarding
-// of the devices that lead outside where that was off; what Remove undoes.
+// All of this is in the kernel and outlives the program. The next Router finds it and
+// repairs what is missing. Every few seconds it checks whether the host's addresses,
+// routes and name servers have changed. Only the DNS proxy ends with the program. It
+// copies datagrams and streams between nodes and the host's name servers without
+// parsing them, with limits for each node and in all, so it needs no process of its
+// own.
+//
+// On the host, the package adds one device and one nftables table, and switches on
+// forwarding for outgoing devices where it was off. Remove undoes all of that.
 //
 // # Decisions
 //

@@ -1,57 +1,58 @@
 // Package fabric makes the network of a slice: bridges, interfaces, shaping and
 // counters.
 //
-// # What lies where
+// Each slice has a network
+// namespace with the bridges of its links and the host's side of all interfaces, where
+// root of a node cannot change the shaping.
 //
-// Each slice has a namespace of its own, kept by a bind mount in
-// Folder/slices/SLICE. In it a device is called by a letter and a hash, and its
-// alias tells the link and the end in words:
+// # Devices
+//
+// The namespace of a slice is kept by a bind mount at Folder/slices/SLICE. The name of
+// a device is a letter and a hash; its alias holds the names of link and end:
 //
 //	p  the host's side of an interface; the other side is the node's eth1, eth2, …
 //	b  the bridge of a link
-//	q  a bridge of one end, where something stands between the end and the link
-//	s  a pair of devices between b (s) and q (u) that cuts what the kernel sends
-//	u  in one piece into the packets that go over the wire
-//	t  the end of the relay, a TAP device
-//	x  the way to a shared VLAN, whose bridge is in a namespace of its own, kept
-//	   in Folder/shared
+//	q  a bridge of one end, if there are devices between the end and the link
+//	s  a veth pair between b (s) and q (u) that splits large segments of the
+//	u  kernel into single packets
+//	t  the port of the vswitch, a TAP device
+//	x  the port to a shared VLAN, whose bridge is in another namespace, at
+//	   Folder/shared
 //	y  the other side of x, in that namespace
 //
-// # The means
+// # Emulators
 //
-//	bridge         p - b                   nothing is asked
+//	bridge         p - b                   no properties
 //	bridge+tbf     p - b                   capacity: tbf at p, towards the node
 //	…+netem        p - q - u - s - b       latency and loss: netem at p
-//	relay          p - q - t               latency, loss, and pairs that differ; with
-//	                                       tbf at p where capacity is of the end
+//	vswitch        p - q - t               latency, loss, and pairs that differ; with
+//	                                       tbf at p for the capacity of an end
 //
-// What is asked of frames from one end to another is a [Shape]. Where all that
-// arrives at an end is asked the same, the end's port shapes it, and a capacity
-// holds for all that arrives together. Where it differs, the relay shapes it pair
-// by pair.
+// A [Shape] holds the properties of frames from some ends to others. If they are equal
+// for all frames that arrive at an end, the end's port shapes them, and a capacity
+// applies to their sum. If they differ, the vswitch shapes each pair.
 //
-// # What goes
+// # Removal
 //
-// Removing a device the kernel waits for all processors, with the lock of all
-// networks of the host, so devices go together; for a bridge it does so once more
-// for each, so these go few at a time. TAPs stay when the relay ends, for each
-// would go by itself with its file.
+// To remove a device, the kernel waits for all processors and holds the lock of all
+// networks of the host. So devices are removed together. For each bridge the kernel
+// waits again, so bridges are removed a few at a time. TAPs persist when the vswitch
+// ends, since otherwise each would be removed separately when its file is closed.
 //
-// # What nodes can do
+// # Security
 //
-// Their side of an interface is theirs. Nothing is read from a node's namespace,
-// and what its root does there concerns nobody else: shaping is on the host's side,
-// no device of the fabric has an address or answers, and bridges do not learn
-// without bounds.
+// Root of a node controls its side of an interface and nothing else. The fabric reads
+// nothing from a node's namespace. Shaping is on the host's side, no device of the
+// fabric has an address or answers, and bridges limit what they learn.
 //
 // # Decisions
 //
 //   - shaping: the host's side of the receiving port shapes. Pairs of a LAN with different
 //     properties need the switch process: [decide].
 //   - loss: large segments are cut into packets before netem, so that single packets are lost:
-//     [network.cut].
+//     [network.segmentBetween].
 //   - learned addresses: a bridge learns 16,384, and none before Linux 6.8, because a node could
-//     fill the host's memory: [network.boundLearning].
+//     fill the host's memory: [network.limitLearning].
 //   - circling frames: they are limited where they leave the node, because a ring of links would
 //     fill the host's processors: [inflowRate].
 //   - removal of devices: all together, bridges last and eight at a time, because the kernel holds

@@ -1,18 +1,24 @@
-// Package gateway is the SSH server in front of all nodes, in a process without
-// rights. It runs in a process of its own, under its own user id, without
-// capabilities, under seccomp: everything it uses is handed to it by the Manager,
-// which starts it again when it dies.
+// Package gateway is the SSH server in front of all nodes, in a process without rights.
 //
-// The Manager (in "up", as root) holds the endpoints and the listeners; connections
-// wait in their queues while a gateway is replaced. The gateway asks it for
-// connections to agents and to the addresses of other providers' nodes, and gets
-// none to what has no endpoint. When the Manager ends the gateway stops accepting,
-// lets open sessions go on, and ends with the last of them.
+// Clients reach a node in three
+// ways: at the node's own port, through the gateway account, which only forwards
+// (ProxyJump), and at port 22 from other nodes of the slice.
 //
-// Whoever connects is hostile: connections that have not logged in, logins,
-// serveChannels, requests and unread data are bounded, and whoever fills the room
-// pushes out themselves. Accounts are as good as each other inside their node, and
-// nothing outside it.
+//	client -> gateway process -> agent in the node (or the Address of another provider's node)
+//	             |  orders, connections
+//	          Manager in "up"
+//
+// The gateway runs as a process of its own: with its own user id, without
+// capabilities, under seccomp. The Manager, in "up" as root, starts it, holds the
+// endpoints and listeners, and restarts it when it dies; connections wait in the
+// listeners' queues meanwhile. The gateway asks the Manager for connections to agents
+// and to other providers' nodes, and gets them only for nodes with an endpoint. When
+// the Manager closes, the gateway accepts no more connections and ends with its last
+// session.
+//
+// All clients are untrusted. There are limits on connections that have not logged in,
+// on logins, channels, requests and unread data. At a limit, the heaviest user loses
+// first. Inside its node every account has the same rights; outside it has none.
 //
 // # Decisions
 //

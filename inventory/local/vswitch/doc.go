@@ -1,37 +1,40 @@
-// Package vswitch is a switch of TAP devices that delays and drops frames, in a
-// process without rights.
+// Package vswitch is a switch of TAP devices that delays and drops frames, in a process
+// without rights.
 //
-// The Manager (in "up", as root) opens the TAPs and holds them. The relay is a
-// process of its own, one for a slice, under its own user id, without
-// capabilities, under seccomp: it has the TAPs, the connection to its Manager, and
-// nothing else. It ends with that connection. One that dies is replaced by one
-// with the same devices and links; what was on its way is lost, and counters
-// start again.
+// It makes links that the kernel alone cannot make. It connects TAP devices, and delays,
+// loses and rate-limits frames by the paths of the link.
 //
-//	TAP → port → switch → path: loss, queue, rate, delay → port → TAP
+//	TAP -> port -> switch -> path: loss, queue, rate, delay -> port -> TAP
 //
-// In the process a link belongs to one of up to maxLoops loops (loop.go), each a
-// goroutine that waits for all its devices and for the next due time in an epoll
-// of its own. A port costs no goroutine and no buffer. The switch (lan.go) is
-// pure: it is tested on a clock of the test's.
+// The Manager, in "up" as root, opens the TAPs and holds them. The switch process, one
+// for each slice, has its own user id, no capabilities, and a seccomp filter. It holds
+// the TAPs and the socket to its Manager, and ends with that socket. The Manager
+// replaces a process that died by one with the same devices and links; frames in
+// flight are lost, and counters restart.
 //
-// Loss comes first, so that what is lost uses no rate; of a frame to many that
-// share a path each receiver loses its own. Then the rate, to the nanosecond and
-// without bursts, with up to 50 ms, or 16 KiB if that is more, in front of it; then
-// the delay. No frame is early and none overtakes another on its path.
+// A link belongs to one of up to maxLoops loops (loop.go). Each loop is a goroutine
+// that waits for all its devices and for the next due time in one epoll. A port needs
+// no goroutine and no buffer. The switch itself (lan.go) is pure, so tests use a clock
+// of their own.
 //
-// Frames and their headers come from nodes and may be anything: what cannot be
-// understood is dropped and counted, and headers are written anew before the
-// kernel reads them again. Memory for frames that wait is bounded: 64 MiB a path,
-// 256 MiB a process; what does not fit is dropped and counted. What is not in use is given
-// back. A port brings at most 256 addresses to the switch, which are forgotten
-// after five minutes of silence. Whoever floods takes turns with the others.
+// Loss comes first, so that lost frames use no capacity. If a frame goes to several
+// ports of a path, loss is drawn for each. Then comes the rate, exact to the
+// nanosecond and without bursts, behind a queue of up to 50 ms, or 16 KiB if that is
+// more. The delay comes last. No frame is early, and none overtakes another on its
+// path.
+//
+// Frames and their headers come from nodes and are untrusted. Invalid frames are
+// dropped and counted, and headers are rewritten before the kernel reads them again.
+// Memory for waiting frames is limited to 64 MiB a path and 256 MiB a process; frames
+// beyond are dropped and counted. Unused memory is released. The switch learns at most
+// 256 addresses of a port, and forgets them after five minutes of silence. Devices take
+// turns, so a flood does not starve others.
 //
 // # Decisions
 //
 //   - waiting: it has its own epoll and timer, because behind Go's poller two flooding ports
 //     delayed all timers: [loop.arm].
-//   - loss before rate: lost frames are chosen first, so that they use no capacity: [path.enter].
+//   - loss before rate: lost frames are chosen first, so that they use no capacity: [path.enqueue].
 //   - learned addresses: 256 a port for five minutes; a further one replaces one of the same port:
-//     [maxLearnt].
+//     [maxLearned].
 package vswitch
