@@ -56,6 +56,9 @@ func TestGuideShowsEachTopic(t *testing.T) {
 // wideLine is a line of more than 120 characters that is no row of a table.
 var wideLine = regexp.MustCompile(`(?m)^[^|\n][^\n]{120,}$`)
 
+// linkedFile is a link to a file of the repository.
+var linkedFile = regexp.MustCompile(`\]\(([\w./-]+)[)#]`)
+
 // TestGuides runs the commands of README.md and of each guide as they are written, each
 // page in a new folder, on simulated nodes.
 func TestGuides(t *testing.T) {
@@ -64,6 +67,11 @@ func TestGuides(t *testing.T) {
 			t.Parallel()
 			if line := wideLine.FindString(readFile(t, file)); line != "" {
 				t.Errorf("this line has more than 120 characters: %s", line)
+			}
+			for _, link := range linkedFile.FindAllStringSubmatch(readFile(t, file), -1) {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(file), link[1])); err != nil {
+					t.Errorf("a link leads nowhere: %v", err)
+				}
 			}
 			runGuide(t, file, "user")
 			guideScript(t, file, "root")
