@@ -95,10 +95,10 @@ func TestProvisionKeepsWhatAnOperatorGave(t *testing.T) {
 		{72 * time.Hour, "renewed", "+24h"}, // by the user afterwards
 	} {
 		w := newWorld(t).play("alice owns s1 80h\nalice Allocate s1 a")
-		desk := operate.New(operate.Config{
+		operations := operate.New(operate.Config{
 			Store: w.store, Inventory: func() *inventory.Inventory { return w.inventory }, Plan: func() *maintenance.Plan { return nil },
 		})
-		if _, err := desk.Renew(t.Context(), operate.Renew{Targets: []string{w.urns["s1"]}, End: operate.End{Until: w.clock().Add(tt.granted)}, Operator: "dora"}); err != nil {
+		if _, err := operations.Renew(t.Context(), operate.Renew{Targets: []string{w.urns["s1"]}, End: operate.End{Until: w.clock().Add(tt.granted)}, Operator: "dora"}); err != nil {
 			t.Fatal(err)
 		}
 		wish := tt.story

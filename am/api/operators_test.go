@@ -26,7 +26,7 @@ import (
 // No list shows a node with two owners. In the end everything is given back.
 func TestOperatorsBesideCallers(t *testing.T) {
 	s := newSite(t)
-	desk := operate.New(operate.Config{
+	operations := operate.New(operate.Config{
 		Store: s.store, Inventory: func() *inventory.Inventory { return s.inventory }, Plan: func() *maintenance.Plan { return nil },
 	})
 	const callers, rounds = 16, 12
@@ -58,13 +58,13 @@ func TestOperatorsBesideCallers(t *testing.T) {
 				a, b := slices[r.IntN(callers)], slices[r.IntN(callers)]
 				switch r.IntN(5) {
 				case 0:
-					done, err := desk.Release(context.Background(), operate.Release{Targets: []string{a, b}, Frozen: r.IntN(2) == 0, Operator: operator})
+					done, err := operations.Release(context.Background(), operate.Release{Targets: []string{a, b}, Frozen: r.IntN(2) == 0, Operator: operator})
 					count("release", &released, done, err)
 				case 1:
-					done, err := desk.Renew(context.Background(), operate.Renew{Targets: []string{a}, End: operate.End{For: int64(600 + r.IntN(600))}, Operator: operator})
+					done, err := operations.Renew(context.Background(), operate.Renew{Targets: []string{a}, End: operate.End{For: int64(600 + r.IntN(600))}, Operator: operator})
 					count("renew", &renewed, done, err)
 				case 2:
-					err := desk.Nodes(operate.Filter{}, func(x operate.Node) error {
+					err := operations.Nodes(operate.Filter{}, func(x operate.Node) error {
 						if x.Exclusive && x.Slivers > 1 {
 							t.Errorf("%s has %d slivers: %+v", x.Name, x.Slivers, x.Holders)
 						}
@@ -74,7 +74,7 @@ func TestOperatorsBesideCallers(t *testing.T) {
 						t.Errorf("nodes: %v", err)
 					}
 				default:
-					done, err := desk.Thaw(context.Background(), operate.Thaw{Slice: a, Operator: operator})
+					done, err := operations.Thaw(context.Background(), operate.Thaw{Slice: a, Operator: operator})
 					count("thaw", &thawed, done, err)
 				}
 			}
@@ -110,14 +110,14 @@ func TestOperatorsBesideCallers(t *testing.T) {
 	others.Wait()
 
 	left := func(f operate.Filter) (n int64) {
-		if err := desk.Slices(f, func(operate.Slice) error { n++; return nil }); err != nil {
+		if err := operations.Slices(f, func(operate.Slice) error { n++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
 	frozen := left(operate.Filter{Shutdown: true})
 	events := map[string]int64{}
-	if err := desk.Journal(operate.Filter{}, func(e operate.Entry) error {
+	if err := operations.Journal(operate.Filter{}, func(e operate.Entry) error {
 		who := ""
 		if e.Operator != "" {
 			who = " by an operator"
@@ -142,14 +142,14 @@ func TestOperatorsBesideCallers(t *testing.T) {
 	t.Logf("%d shutdowns, %d thawed, %d slices released, %d renewed", shutdowns.Load(), thawed.Load(), released.Load(), renewed.Load())
 
 	for _, slice := range slices {
-		desk.Release(t.Context(), operate.Release{Targets: []string{slice}, Frozen: true, Operator: "dora"})
-		desk.Thaw(t.Context(), operate.Thaw{Slice: slice, GiveBack: true, Operator: "dora"})
+		operations.Release(t.Context(), operate.Release{Targets: []string{slice}, Frozen: true, Operator: "dora"})
+		operations.Thaw(t.Context(), operate.Thaw{Slice: slice, GiveBack: true, Operator: "dora"})
 	}
 	s.settle()
 	s.settle()
 	for _, what := range []string{"slices", "slivers", "tasks"} {
 		var b countingWriter
-		if err := desk.Lines(what, operate.Filter{}, &b); err != nil || b != 0 {
+		if err := operations.Lines(what, operate.Filter{}, &b); err != nil || b != 0 {
 			t.Errorf("%d bytes of %s are left, %v", b, what, err)
 		}
 	}

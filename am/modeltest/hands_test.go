@@ -53,7 +53,7 @@ func (l *run) hands() {
 			s.nodes = nil
 		}
 		l.order("release", after, func(ctx context.Context) error {
-			_, err := l.site.desk.Release(ctx, operate.Release{Targets: targets, Frozen: true, Operator: "olga"})
+			_, err := l.site.operations.Release(ctx, operate.Release{Targets: targets, Frozen: true, Operator: "olga"})
 			return err
 		})
 	case 1:
@@ -68,7 +68,7 @@ func (l *run) hands() {
 			}
 		}
 		l.order("renew", after, func(ctx context.Context) error {
-			_, err := l.site.desk.Renew(ctx, operate.Renew{Targets: []string{n}, End: operate.End{Until: until}, Operator: "olga"})
+			_, err := l.site.operations.Renew(ctx, operate.Renew{Targets: []string{n}, End: operate.End{Until: until}, Operator: "olga"})
 			return err
 		})
 	case 2:

@@ -113,18 +113,18 @@ type world struct {
 // site is one process: all rooms, put together over a world.
 type site struct {
 	*world
-	store   *store.Store
-	index   *binder.Index
-	svc     *service.Service
-	api     *api.API
-	runner  *work.Runner
-	desk    *operate.Desk
-	clock   *clock.Clock
-	dead    atomic.Bool
-	died    chan struct{} // closed when it dies
-	cancel  context.CancelFunc
-	ticking sync.WaitGroup
-	ended   chan error
+	store      *store.Store
+	index      *binder.Index
+	svc        *service.Service
+	api        *api.API
+	runner     *work.Runner
+	operations *operate.Operations
+	clock      *clock.Clock
+	dead       atomic.Bool
+	died       chan struct{} // closed when it dies
+	cancel     context.CancelFunc
+	ticking    sync.WaitGroup
+	ended      chan error
 }
 
 var errDead = errors.New("the process is dead")
@@ -251,7 +251,7 @@ func (w *world) open() *site {
 		Store: s.store, Index: s.index, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Wake: s.runner.Wake, EndLeases: s.runner.EndLeases,
 		Prober: prober,
 	})
-	s.desk = operate.New(operate.Config{
+	s.operations = operate.New(operate.Config{
 		Store: s.store, Inventory: s.index.Inventory, Wake: s.runner.Wake, Manifest: s.svc.Inspect,
 		AllocatedMax: w.leases.AllocatedMax, ProvisionedMax: w.leases.ProvisionedMax,
 	})
@@ -378,7 +378,7 @@ func (s *site) alice(slice string, lasts time.Duration) *caller {
 
 // thaw lifts the shutdown of a slice, as an operator does.
 func (s *site) thaw(slice string) error {
-	_, err := s.desk.Thaw(s.context, operate.Thaw{Slice: name("slice", slice), GiveBack: true, Operator: "olga"})
+	_, err := s.operations.Thaw(s.context, operate.Thaw{Slice: name("slice", slice), GiveBack: true, Operator: "olga"})
 	return err
 }
 

@@ -15,7 +15,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Done is what came of an order, slice by slice.
+// Done is the result of an order, slice by slice.
 type Done struct {
 	// At is when it was done, by the site's clock.
 	At     time.Time `json:"at"`
@@ -24,11 +24,11 @@ type Done struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Acted is what was done to one slice.
+// Acted is what an order did to one slice.
 type Acted struct {
 	Slice   urn.URN `json:"slice"`
 	Slivers int     `json:"slivers"`
-	// Nodes counts those of the slivers that were provisioned; Thaw alone tells it.
+	// Nodes counts the provisioned slivers; only Thaw sets it.
 	Nodes int `json:"nodes,omitempty"`
 	// Removing counts slivers that their providers still have to remove.
 	Removing int `json:"removing,omitempty"`
@@ -40,20 +40,20 @@ type Acted struct {
 	ClientIDs []string `json:"client_ids,omitempty"`
 }
 
-// Release is an order to end slivers, as Delete does.
+// Release is an order to delete slivers, as the method Delete does.
 type Release struct {
 	// Targets are slices, by URN or name, and slivers, by URN or as SLICE/CLIENT_ID.
 	Targets []string `json:"targets"`
-	// Frozen lets slivers go that were shut down.
+	// Frozen also releases slivers that were shut down.
 	Frozen bool `json:"frozen,omitempty"`
-	// Preview asks what would be released, and releases nothing.
+	// Preview returns what would be released, and releases nothing.
 	Preview bool `json:"preview,omitempty"`
-	// Text says why, for the journal; Operator is who says so.
+	// Text is the reason for the journal; Operator is the user that gives it.
 	Text     string `json:"text,omitempty"`
 	Operator string `json:"operator"`
 }
 
-// Renew is an order to let leases end at a time, earlier or later than now.
+// Renew is an order to set the end of leases, earlier or later than now.
 type Renew struct {
 	Targets []string `json:"targets"`
 	End
@@ -61,17 +61,17 @@ type Renew struct {
 	Operator string `json:"operator"`
 }
 
-// End is when leases are to end: a time, or seconds from when the order is carried
-// out, by the site's clock. To say both is refused.
+// End is the new end of leases: a time, or seconds from when the order is carried out,
+// by the site's clock. Setting both is refused.
 type End struct {
 	Until time.Time `json:"until,omitzero"`
 	For   int64     `json:"for,omitempty"`
 }
 
-// IsZero tells whether nothing is said.
+// IsZero reports whether neither is set.
 func (e End) IsZero() bool { return e == End{} }
 
-// at is the end in whole seconds. It is refused unless it is to come.
+// at returns the end in whole seconds. It fails unless the end is in the future.
 func (e End) at(now time.Time) (time.Time, error) {
 	end := e.Until
 	if e.For != 0 {
@@ -93,18 +93,18 @@ func (e End) at(now time.Time) (time.Time, error) {
 // Thaw is an order to lift the shutdown of a slice.
 type Thaw struct {
 	Slice string `json:"slice"`
-	// Extend lets leases end no earlier than this; zero leaves them alone.
+	// Extend prolongs leases that end earlier to this time; zero changes none.
 	Extend End `json:"extend,omitzero"`
-	// GiveBack lets slivers go whose leases are over and not extended.
+	// GiveBack releases slivers whose leases are over and not extended.
 	GiveBack bool   `json:"give_back,omitempty"`
 	Text     string `json:"text,omitempty"`
 	Operator string `json:"operator"`
 }
 
-// Release ends the slivers that are meant, all or none. What their providers have
-// made is removed by and by; until that is confirmed their components stay held.
-// With Preview nothing is changed. Errors: *RefusedError, those of the store.
-func (d *Desk) Release(ctx context.Context, o Release) (Done, error) {
+// Release releases the slivers of an order, all or none. Providers remove the resources
+// afterwards; until they confirm, components stay held. With Preview nothing is
+// changed. Errors: *RefusedError, those of the store.
+func (d *Operations) Release(ctx context.Context, o Release) (Done, error) {
 	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Done) error {
 		if !t.record.Shutdown.IsZero() && !o.Frozen {
 			return refuse("slice %s was shut down at %s by %s, and is kept for inspection; release it with --frozen, or thaw it", t.slice, t.record.Shutdown.Format(time.RFC3339), t.record.ShutdownBy)
@@ -123,18 +123,17 @@ func (d *Desk) Release(ctx context.Context, o Release) (Done, error) {
 		t.event, t.look = am.EventDelete, o.Preview
 		return lease.Release(v, cs, t.slivers, am.EventDelete, "")
 	})
-	if errors.Is(err, errLook) {
+	if errors.Is(err, errPreview) {
 		err = nil
 	}
 	return done, err
 }
 
-// Renew sets the end of leases, all or none. Neither a credential nor the site's
-// limits bind an operator; what is beyond them is told in a warning. Provision keeps
-// to the end that a reservation gets. A lease that is over goes on, if nobody has
-// ended it yet: that of a sliver whose record is there still holds its component.
-// Errors: as of Release.
-func (d *Desk) Renew(ctx context.Context, o Renew) (Done, error) {
+// Renew sets the end of leases, all or none. Neither credentials nor the site's limits
+// restrict an operator; the result warns of what exceeds them. Provision keeps the end
+// that a reservation gets. A lease that is over is continued if its sliver still
+// exists, for then the sliver still holds its component. Errors: as of Release.
+func (d *Operations) Renew(ctx context.Context, o Renew) (Done, error) {
 	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Done) error {
 		now := v.Now()
 		until, err := o.at(now)
@@ -168,14 +167,15 @@ func (d *Desk) Renew(ctx context.Context, o Renew) (Done, error) {
 	})
 }
 
-// maxLease is how far an operator may renew: beyond it is a slip.
+// maxLease limits the leases that an operator may set; a longer one is probably a
+// mistake.
 const maxLease = 100 * 365 * 24 * time.Hour
 
-// maxWarnings is how many remarks are told; the next ones say the same.
+// maxWarnings limits the warnings of a result; further ones would repeat them.
 const maxWarnings = 20
 
-// warn tells what an experimenter could not have had.
-func (d *Desk) warn(done *Done, x *am.Sliver, until, now time.Time) {
+// warn adds warnings about a lease that an experimenter could not have got.
+func (d *Operations) warn(done *Done, x *am.Sliver, until, now time.Time) {
 	note := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
 		if len(done.Warnings) < maxWarnings && !slices.Contains(done.Warnings, text) {
@@ -198,11 +198,11 @@ func (d *Desk) warn(done *Done, x *am.Sliver, until, now time.Time) {
 	}
 }
 
-// Thaw lifts the shutdown of a slice: its nodes are the experimenters' again,
-// switched off, and their leases count. It is refused if one is over, so that its
-// node would be given back at once, unless the order extends it or says so. Errors:
-// as of Release.
-func (d *Desk) Thaw(ctx context.Context, o Thaw) (done Done, err error) {
+// Thaw lifts the shutdown of a slice: its users get its nodes back, switched off, and
+// leases run again. It is refused if a lease is over, because its node would be
+// released at once, unless the order extends the lease or sets GiveBack. Errors: as of
+// Release.
+func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Done, err error) {
 	if err := check(o.Operator, o.Text); err != nil {
 		return done, err
 	}
@@ -260,7 +260,8 @@ func (d *Desk) Thaw(ctx context.Context, o Thaw) (done Done, err error) {
 	return done, err
 }
 
-// allLive refuses to thaw what would be given back at once.
+// allLive fails if the lease of a sliver is over, so that a thaw would release its node
+// at once.
 func allLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
 	over, first := 0, time.Time{}
 	for i := range slivers {
@@ -278,12 +279,12 @@ func allLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
 	return refuse("in slice %s %d of %d leases are over, the first since %s, so these nodes would be given back at once, with what is on them; let them go on with --extend TIME, or say --yes", slice, over, len(slivers), first.UTC().Format(time.RFC3339))
 }
 
-// EventThaw is what the journal calls the lifting of a shutdown.
+// EventThaw is the journal's event for a lifted shutdown.
 const EventThaw = "thaw"
 
-// thawable finds the slice to thaw; of several with one name the one that is
+// thawable returns the slice to thaw; of several with the same name, the one that is
 // shut down.
-func (d *Desk) thawable(said string) (slice urn.URN, err error) {
+func (d *Operations) thawable(said string) (slice urn.URN, err error) {
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		var down []urn.URN
 		found, err := findSlice(v, said)

@@ -1,4 +1,4 @@
 package operate
 
 // DoorsWith are Doors for so many readers at one time.
-var DoorsWith = doors
+var DoorsWith = endpoints

@@ -15,24 +15,22 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// Filter says which rows of a list are wanted. Its patterns are names or URNs,
-// in which * stands for any text and ? for one character, several with commas between;
-// an empty one lets all through. Components may be ranges such as pc1..pc4, and of a
-// slice one sliver may be meant, as SLICE/CLIENT_ID.
+// Filter selects rows of a list. Its patterns are names or URNs with * for any text and
+// ? for one character, separated by commas; an empty pattern selects all. Components
+// may be ranges such as pc1..pc4, and a sliver may be named as SLICE/CLIENT_ID.
 type Filter struct {
 	Slice, Sliver, User, Component, Provider string
-	// State is the State of rows: of slivers, of nodes; the event of entries of
-	// the journal, the goal of tasks.
+	// State is the State of slivers or nodes, the event of journal entries, or the goal
+	// of tasks.
 	State string
-	// Shutdown wants slices that were shut down, and their slivers.
+	// Shutdown selects slices that were shut down, and their slivers.
 	Shutdown bool
-	// Since and Until bound when an entry was written, or a record made; Until is
-	// not included. Zero for no bound.
+	// Since and Until select by the time of an entry or of the creation of a record;
+	// Until is excluded. Zero means no limit.
 	Since, Until time.Time
-	// EndsBefore wants leases that end before a time; zero for all.
+	// EndsBefore selects leases that end before a time; zero selects all.
 	EndsBefore time.Time
-	// Limit is how many rows are wanted at most, the latest of the journal; 0 for
-	// all.
+	// Limit is the largest number of rows; of the journal, the latest. 0 means all.
 	Limit int
 }
 
@@ -42,7 +40,7 @@ const (
 	maxLimit   = 1 << 31
 )
 
-// Query is the filter as a part of a URL.
+// Query returns the filter as the query of a URL.
 func (f Filter) Query() url.Values {
 	q := url.Values{}
 	for key, text := range f.texts() {
@@ -74,8 +72,7 @@ func (f *Filter) times() map[string]*time.Time {
 	return map[string]*time.Time{"since": &f.Since, "until": &f.Until, "ends_before": &f.EndsBefore}
 }
 
-// ParseFilter reads what Query wrote, or somebody by hand. The error is a
-// *RefusedError.
+// ParseFilter parses the query of a URL. It fails with a *RefusedError.
 func ParseFilter(q url.Values) (f Filter, err error) {
 	texts, times := f.texts(), f.times()
 	for key, values := range q {
@@ -106,11 +103,11 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 	return f, nil
 }
 
-// maxHinted is how long a word may be for which a near one is looked for.
-const maxHinted = 100
+// maxSuggested limits the length of a word for which a similar one is suggested.
+const maxSuggested = 100
 
 func didYouMean(word string, have []string) string {
-	if len(word) > maxHinted {
+	if len(word) > maxSuggested {
 		return ""
 	}
 	if near := suggest.Word(word, have); near != "" && near != word {
@@ -119,7 +116,8 @@ func didYouMean(word string, have []string) string {
 	return ""
 }
 
-// patterns are what an operator typed, with commas between; each alone may be meant.
+// patterns are patterns that were separated by commas; a row matches if one of them
+// does.
 type patterns []pattern
 
 func newPatterns(text string) (all patterns) {
@@ -134,10 +132,10 @@ func newPatterns(text string) (all patterns) {
 	return all
 }
 
-// maxRange is how many components a range may name in a question.
+// maxRange limits the components in a range.
 const maxRange = 1000
 
-// newComponents reads ranges such as pc1..pc4, too.
+// newComponents parses patterns of components, including ranges such as pc1..pc4.
 func newComponents(text string) (all patterns) {
 	for _, p := range newPatterns(text) {
 		names, err := maintenance.Spread(p.said, maxRange)
@@ -156,7 +154,7 @@ func newComponents(text string) (all patterns) {
 	return all
 }
 
-// newSlices reads SLICE/CLIENT_ID, too.
+// newSlices parses patterns of slices, including SLICE/CLIENT_ID.
 func newSlices(text string) (all patterns) {
 	for _, p := range newPatterns(text) {
 		if slice, node, one := strings.Cut(p.said, "/"); one && !p.whole {
@@ -169,32 +167,32 @@ func newSlices(text string) (all patterns) {
 	return all
 }
 
-// sliver tells whether a sliver of these slices is meant.
+// sliver reports whether a sliver matches.
 func (a patterns) sliver(x *am.Sliver) bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.urn(x.Slice) && (p.node == nil || p.node.name(x.ClientID)) })
 }
 
-// perSliver tells whether only some slivers of slices are meant.
+// perSliver reports whether a pattern selects single slivers of a slice.
 func (a patterns) perSliver() bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.node != nil })
 }
 
-// all tells whether everything is let through.
+// all reports whether everything matches.
 func (a patterns) all() bool {
 	return len(a) == 0 || slices.ContainsFunc(a, pattern.all)
 }
 
-// name tells whether a plain name is meant.
+// name reports whether a name matches.
 func (a patterns) name(s string) bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.name(s) })
 }
 
-// urn tells whether a URN is meant, by itself or its name.
+// urn reports whether a URN, or its name, matches.
 func (a patterns) urn(u urn.URN) bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.urn(u) })
 }
 
-// pattern is one of them.
+// pattern is one pattern of a list.
 type pattern struct {
 	said   string
 	within string // the range that it is of
@@ -208,16 +206,16 @@ func newPattern(text string) pattern {
 	return pattern{said: text, text: strings.ToLower(text), whole: strings.HasPrefix(strings.ToLower(text), "urn:"), glob: strings.ContainsAny(text, "*?")}
 }
 
-// all tells whether the pattern lets everything through.
+// all reports whether everything matches.
 func (p pattern) all() bool { return p.node == nil && (p.text == "" || p.text == "*") }
 
-// name tells whether a plain name is meant.
+// name reports whether a name matches.
 func (p pattern) name(s string) bool {
 	s = strings.ToLower(s)
 	return p.text == "" || p.text == s || p.glob && matches(p.text, s)
 }
 
-// urn tells whether a URN is meant, by itself or its name.
+// urn reports whether a URN, or its name, matches.
 func (p pattern) urn(u urn.URN) bool {
 	if p.whole {
 		return p.name(u.String())
@@ -225,8 +223,8 @@ func (p pattern) urn(u urn.URN) bool {
 	return p.name(u.Name)
 }
 
-// matches tells whether s is like a pattern with * and ?. It looks at each byte
-// of s once for each byte of the pattern, at most.
+// matches reports whether s matches a pattern with * and ?. Its time is at most the
+// product of both lengths.
 func matches(pattern, s string) bool {
 	p, i, star, mark := 0, 0, -1, 0
 	for i < len(s) {

@@ -8,9 +8,9 @@ import (
 	"patchbay/am/store"
 )
 
-// Journal lists entries of the journal, oldest first; with a limit the latest.
-// Errors: as of Slices.
-func (d *Desk) Journal(f Filter, row func(Entry) error) error {
+// Journal lists entries of the journal, oldest first; with a limit the latest. Errors:
+// as of Slices.
+func (d *Operations) Journal(f Filter, row func(Entry) error) error {
 	w := d.where(f)
 	p := &page[Entry]{row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
@@ -34,8 +34,8 @@ func (d *Desk) Journal(f Filter, row func(Entry) error) error {
 	})
 }
 
-// entry tells whether an entry of the journal is asked for. A user is whoever
-// did it, an operator, too; a state is an event.
+// entry reports whether a journal entry matches. The user is the caller or the
+// operator; the state is the event.
 func (w *where) entry(e *am.JournalEntry) bool {
 	first := e.At
 	if !e.Since.IsZero() {

@@ -9,16 +9,15 @@ import (
 	"patchbay/am"
 )
 
-// Lists are the names of what can be listed.
+// Lists are the names of the lists.
 var Lists = []string{"slices", "slivers", "nodes", "tasks", "journal", "usage"}
 
-// maxList is how many bytes a list may have: far more than anybody reads.
+// maxList limits the bytes of a list.
 const maxList = 64 << 20
 
-// Lines writes a list, one JSON object a line, all of it ASCII and without
-// control characters. Nothing is written before all has been read. Errors: as of
-// Slices, and those of w.
-func (d *Desk) Lines(what string, f Filter, w io.Writer) error {
+// Lines writes a list, one JSON object a line, in ASCII without control characters. It
+// reads everything before it writes. Errors: as of Slices, and those of w.
+func (d *Operations) Lines(what string, f Filter, w io.Writer) error {
 	text, err := d.list(what, f)
 	if err == nil {
 		_, err = w.Write(text)
@@ -26,8 +25,8 @@ func (d *Desk) Lines(what string, f Filter, w io.Writer) error {
 	return err
 }
 
-// list makes the lines of a list.
-func (d *Desk) list(what string, f Filter) ([]byte, error) {
+// list returns the lines of a list.
+func (d *Operations) list(what string, f Filter) ([]byte, error) {
 	var text bytes.Buffer
 	var err error
 	switch what {
@@ -49,7 +48,7 @@ func (d *Desk) list(what string, f Filter) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// encoder adds rows as lines to a list.
+// encoder returns a function that appends a row to a list as a line.
 func encoder[T any](list *bytes.Buffer) func(T) error {
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)

@@ -14,14 +14,14 @@ import (
 	"patchbay/inventory"
 )
 
-// page passes rows on until there are enough.
+// page passes rows on until the limit is reached.
 type page[T any] struct {
 	limit, n int
 	row      func(T) error
 	err      error
 }
 
-// add tells whether more is wanted.
+// add passes a row on and reports whether more rows are wanted.
 func (p *page[T]) add(t T) bool {
 	if p.err = p.row(t); p.err != nil {
 		return false
@@ -30,9 +30,9 @@ func (p *page[T]) add(t T) bool {
 	return p.limit == 0 || p.n < p.limit
 }
 
-// list passes on the rows that each adds to a page, of one view. Errors: *RefusedError,
-// those of row, those of the store.
-func list[T any](d *Desk, f Filter, row func(T) error, each func(*where, *store.View, *page[T]) error) error {
+// list passes the rows that each adds to a page to row, all from one view. Errors:
+// *RefusedError, those of row, those of the store.
+func list[T any](d *Operations, f Filter, row func(T) error, each func(*where, *store.View, *page[T]) error) error {
 	w, p := d.where(f), &page[T]{limit: f.Limit, row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
 		if err := w.known(v); err != nil {
@@ -43,7 +43,7 @@ func list[T any](d *Desk, f Filter, row func(T) error, each func(*where, *store.
 	})
 }
 
-// where is what a filter makes of its patterns.
+// where is a filter with parsed patterns.
 type where struct {
 	Filter
 	slice, sliver, user, component, provider patterns
@@ -52,12 +52,11 @@ type where struct {
 	plan                                     *maintenance.Plan
 }
 
-func (d *Desk) where(f Filter) *where {
+func (d *Operations) where(f Filter) *where {
 	return &where{f, newSlices(f.Slice), newPatterns(f.Sliver), newPatterns(f.User), newComponents(f.Component), newPatterns(f.Provider), newPatterns(f.State), d.cfg.Inventory(), d.cfg.Plan()}
 }
 
-// on is the name of the component that a sliver is on, and the provider that made
-// it.
+// on returns the name of the component of a sliver, and its provider.
 func (w *where) on(x *am.Sliver) (name, provider string) {
 	name, provider = cmp.Or(x.ComponentName, x.Component.Name), x.Provider
 	if c, ok := w.inv.Home(x); ok {
@@ -66,13 +65,13 @@ func (w *where) on(x *am.Sliver) (name, provider string) {
 	return name, provider
 }
 
-// span tells whether a time is in the span that is asked for.
-func (w *where) span(t time.Time) bool {
+// inPeriod reports whether a time is in the requested period.
+func (w *where) inPeriod(t time.Time) bool {
 	return !t.Before(w.Since) && (w.Until.IsZero() || t.Before(w.Until))
 }
 
-// wants tells whether a sliver is asked for.
-func (w *where) wants(x *am.Sliver, now time.Time) bool {
+// matchesSliver reports whether a sliver matches.
+func (w *where) matchesSliver(x *am.Sliver, now time.Time) bool {
 	name, provider := w.on(x)
 	return (w.slice.all() || w.slice.sliver(x)) &&
 		(w.sliver.all() || w.sliver.urn(x.URN) || w.sliver.name(x.ClientID)) &&
@@ -81,16 +80,15 @@ func (w *where) wants(x *am.Sliver, now time.Time) bool {
 		(w.provider.all() || w.provider.name(provider)) &&
 		(w.state.all() || w.state.name(StateOf(x, now))) &&
 		(w.EndsBefore.IsZero() || x.Expires.Before(w.EndsBefore) && !x.Frozen) &&
-		w.span(x.Created)
+		w.inPeriod(x.Created)
 }
 
-// perSliver tells whether the filter asks for something that only slivers have.
+// perSliver reports whether the filter has a condition on slivers.
 func (w *where) perSliver() bool {
 	return !w.sliver.all() || !w.user.all() || !w.component.all() || !w.provider.all() || w.slice.perSliver() || !w.state.all() || !w.EndsBefore.IsZero()
 }
 
-// eachSlice calls f with each slice that is asked for and its slivers, the
-// earliest first.
+// eachSlice calls f with each matching slice and its slivers, earliest first.
 func (w *where) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more bool, err error)) error {
 	var failed error
 	err := v.Slices(func(s am.Slice) bool {
@@ -111,15 +109,15 @@ func (w *where) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more boo
 	return cmp.Or(failed, err)
 }
 
-// Slices lists slices, by URN, each with what there is of it. A filter for
-// slivers wants slices that have one. Errors: *RefusedError, those of row, those
+// Slices lists slices by URN, each with counts of its slivers. A condition on slivers
+// selects slices that have a matching one. Errors: *RefusedError, those of row, those
 // of the store.
-func (d *Desk) Slices(f Filter, row func(Slice) error) error {
+func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 	return list(d, f, row, func(w *where, v *store.View, p *page[Slice]) error {
 		of := *w
 		of.Since, of.Until = time.Time{}, time.Time{} // are about the slice
 		return w.eachSlice(v, func(s am.Slice, all []am.Sliver) (bool, error) {
-			if !w.span(s.Created) || w.perSliver() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return of.wants(&x, v.Now()) }) {
+			if !w.inPeriod(s.Created) || w.perSliver() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return of.matchesSliver(&x, v.Now()) }) {
 				return true, nil
 			}
 			return p.add(sliceRow(&s, all, v.Now())), nil
@@ -147,14 +145,14 @@ func sliceRow(s *am.Slice, all []am.Sliver, now time.Time) Slice {
 	return r
 }
 
-// Slivers lists slivers, by the URN of their slice, and in it in the order in
-// which they were reserved. Errors: as of Slices.
-func (d *Desk) Slivers(f Filter, row func(Sliver) error) error {
+// Slivers lists slivers by the URN of their slice, and within it in the order of
+// reservation. Errors: as of Slices.
+func (d *Operations) Slivers(f Filter, row func(Sliver) error) error {
 	return list(d, f, row, func(w *where, v *store.View, p *page[Sliver]) error {
 		return w.eachSlice(v, func(_ am.Slice, all []am.Sliver) (bool, error) {
 			for i := range all {
 				x := &all[i]
-				if !w.wants(x, v.Now()) {
+				if !w.matchesSliver(x, v.Now()) {
 					continue
 				}
 				r := w.sliverRow(x, v.Now())
@@ -194,15 +192,15 @@ func (w *where) sliverRow(x *am.Sliver, now time.Time) Sliver {
 	return r
 }
 
-// Tasks lists what providers still have to do, by sliver. The filter's times are
-// about since when. Errors: as of Slices.
-func (d *Desk) Tasks(f Filter, row func(Task) error) error {
+// Tasks lists the unfinished work of providers, by sliver. The filter's times apply to
+// the beginning of a task. Errors: as of Slices.
+func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 	return list(d, f, row, func(w *where, v *store.View, p *page[Task]) error {
 		of := *w
 		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{} // are about the task
 		var failed error
 		err := v.Tasks(func(t am.Task) bool {
-			if !w.state.all() && !w.state.name(string(t.Goal)) || !w.span(t.Since) {
+			if !w.state.all() && !w.state.name(string(t.Goal)) || !w.inPeriod(t.Since) {
 				return true
 			}
 			r := Task{Sliver: t.Sliver, Goal: t.Goal, Attempt: t.Attempt, Next: t.NotBefore, Since: t.Since, Request: t.Request}
@@ -214,7 +212,7 @@ func (d *Desk) Tasks(f Filter, row func(Task) error) error {
 				failed = err
 				return false
 			}
-			if !of.wants(&x, v.Now()) {
+			if !of.matchesSliver(&x, v.Now()) {
 				return true
 			}
 			r.Slice, r.ClientID, r.Error = x.Slice, x.ClientID, x.Error
@@ -225,11 +223,10 @@ func (d *Desk) Tasks(f Filter, row func(Task) error) error {
 	})
 }
 
-// maxNames is how many names are looked through for one that is near.
+// maxNames limits the names that are searched for a similar one.
 const maxNames = 10_000
 
-// known refuses a filter that names, without stars, what is not there: that is
-// a slip.
+// known refuses a filter that names, without wildcards, something that does not exist.
 func (w *where) known(v *store.View) error {
 	for _, p := range w.slice {
 		if p.glob || p.text == "" {
@@ -264,7 +261,7 @@ func (w *where) known(v *store.View) error {
 	return noComponent(w.inv, missing[0].said)
 }
 
-// onSite tells whether the inventory has the component that is named.
+// onSite reports whether the inventory has the named component.
 func (w *where) onSite(p pattern) bool {
 	if _, ok := w.inv.ComponentNamed(p.said); ok {
 		return true
@@ -287,7 +284,7 @@ func noComponent(inv *inventory.Inventory, said string) error {
 	return refuse("there is no component %s%s", said, didYouMean(said, names))
 }
 
-// findSlice gives the slices that a URN or a name means, at least one.
+// findSlice returns the slices that a URN or name matches, at least one.
 func findSlice(v *store.View, said string) ([]urn.URN, error) {
 	if said == "" {
 		return nil, refuse("it does not say which slice; name one, by its URN or name")

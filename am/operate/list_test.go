@@ -170,7 +170,7 @@ func TestDrainsOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Desk = operate.New(operate.Config{Store: s.store, Inventory: func() *inventory.Inventory { return s.inv }, Plan: func() *maintenance.Plan { return plan }})
+	s.Operations = operate.New(operate.Config{Store: s.store, Inventory: func() *inventory.Inventory { return s.inv }, Plan: func() *maintenance.Plan { return plan }})
 	for _, c := range []struct {
 		f    operate.Filter
 		want string

@@ -52,11 +52,11 @@ func (l *load) add(x *am.Sliver, now time.Time) {
 	}
 }
 
-// Nodes lists the components in the order of the inventory, and behind them those
-// that have slivers and are missing from it, and names that are drained and no component
-// has: one was renamed, perhaps, and takes new work again. A filter for slices and users wants
-// nodes that have a sliver of theirs. Errors: as of Slices.
-func (d *Desk) Nodes(f Filter, row func(Node) error) error {
+// Nodes lists the components in the order of the inventory, then missing components
+// that have slivers, then drained names that no component has (it may have been
+// renamed, and is in service again). Conditions on slices and users select nodes with a
+// matching sliver. Errors: as of Slices.
+func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 	var orphans map[[2]string]int
 	if d.cfg.Orphans != nil {
 		orphans = d.cfg.Orphans()
@@ -82,7 +82,7 @@ func (d *Desk) Nodes(f Filter, row func(Node) error) error {
 	})
 }
 
-// ofSlivers is the part of a filter for nodes that is about their slivers.
+// ofSlivers returns the part of a filter for nodes that concerns their slivers.
 func (w *where) ofSlivers() *where {
 	of := *w
 	of.state, of.Since, of.Until = nil, time.Time{}, time.Time{}
@@ -90,7 +90,7 @@ func (w *where) ofSlivers() *where {
 	return &of
 }
 
-// loads are what slivers take, by component.
+// loads returns what slivers take, by component.
 func (w *where) loads(v *store.View) (map[string]*load, error) {
 	loads, of := map[string]*load{}, w.ofSlivers()
 	err := v.Slivers(func(x am.Sliver) bool {
@@ -104,14 +104,14 @@ func (w *where) loads(v *store.View) (map[string]*load, error) {
 			loads[on.Key()] = l
 		}
 		l.add(&x, v.Now())
-		l.meant = l.meant || of.wants(&x, v.Now())
+		l.meant = l.meant || of.matchesSliver(&x, v.Now())
 		return true
 	})
 	return loads, err
 }
 
-// nodes are the components of the inventory, those that only slivers are of, and the
-// names that are drained and no component has.
+// nodes returns the components of the inventory, the missing ones with slivers, and the
+// drained names that no component has.
 func (w *where) nodes(loads map[string]*load, now time.Time) (all []Node) {
 	known, names := map[string]bool{}, map[string]bool{}
 	add := func(r Node, c *inventory.Component, l *load) {
@@ -151,14 +151,14 @@ func (w *where) nodes(loads map[string]*load, now time.Time) (all []Node) {
 	return all
 }
 
-// wantsNode tells whether a node is asked for by what the filter says of nodes.
+// wantsNode reports whether a node matches the conditions on nodes.
 func (w *where) wantsNode(r *Node) bool {
 	return (w.state.all() || w.state.name(r.State)) &&
 		(w.component.all() || w.component.urn(r.Component) || w.component.name(r.Name)) &&
 		(w.provider.all() || w.provider.name(r.Provider))
 }
 
-// carry says what slivers take of the node.
+// carry sets what slivers take of the node.
 func (r *Node) carry(l *load) {
 	if l == nil {
 		return
@@ -173,7 +173,7 @@ func (r *Node) carry(l *load) {
 	}
 }
 
-// NodeStates are the words for the state of a node.
+// NodeStates are the states of a node.
 var NodeStates = []string{"missing", "drained", "maintenance", "cleaning", "held", "full", "used", "free"}
 
 func stateOf(r *Node, c *inventory.Component, l *load) string {

@@ -11,8 +11,8 @@ import (
 	"patchbay/am/store"
 )
 
-// Note is an operator's act that is about no slice and was done elsewhere, such as
-// in a file: the journal tells of it.
+// Note is an operator's action outside any slice that was done elsewhere, such as in a
+// file, and is to be journalled.
 type Note struct {
 	// Event is one of Notes.
 	Event    string `json:"event"`
@@ -20,15 +20,14 @@ type Note struct {
 	Operator string `json:"operator"`
 }
 
-// Notes are the acts that the journal can be told of.
+// Notes are the events that a Note may have.
 var Notes = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock believed", "move"}
 
-// maxNote is how much of a note's text is kept, in bytes: names of components may
-// be many.
+// maxNote limits the bytes of a note's text, which may list many components.
 const maxNote = 2000
 
-// Note writes an act into the journal. Errors: as of Release.
-func (d *Desk) Note(ctx context.Context, n Note) (done Done, err error) {
+// Note writes an action into the journal. Errors: as of Release.
+func (d *Operations) Note(ctx context.Context, n Note) (done Done, err error) {
 	if !slices.Contains(Notes, n.Event) {
 		return done, refuse("the journal knows no act %.40q%s", n.Event, didYouMean(n.Event, Notes))
 	}

@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// malformed is refuse for the form of a question or an order.
+// malformed returns a *RefusedError for the form of a query or an order.
 func malformed(format string, args ...any) error {
-	return &RefusedError{Text: shown(fmt.Sprintf(format, args...)), malformed: true}
+	return &RefusedError{Text: printable(fmt.Sprintf(format, args...)), malformed: true}
 }
 
-// ReadQuery reads the query of a request. Nothing of it is passed over: what is not
-// well-formed, and a key that is said twice, is a *RefusedError.
+// ReadQuery parses the query of a request. It fails with a *RefusedError if the query
+// is malformed or has a key twice.
 func ReadQuery(r *http.Request) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -32,7 +32,7 @@ func ReadQuery(r *http.Request) (url.Values, error) {
 	return q, nil
 }
 
-// NoQuery refuses, as a *RefusedError, a request that has a query.
+// NoQuery fails with a *RefusedError if a request has a query.
 func NoQuery(r *http.Request) error {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -40,9 +40,8 @@ func NoQuery(r *http.Request) error {
 	return malformed("%s takes no query, not %.40q", r.URL.Path, r.URL.RawQuery)
 }
 
-// ReadOrder reads an order: one JSON object of at most so many bytes. Nothing of it is
-// passed over: a key that is unknown or said twice, and whatever follows, is a
-// *RefusedError, and so is a query.
+// ReadOrder decodes an order: one JSON object of at most so many bytes. Unknown keys,
+// repeated keys, text after the object and a query are a *RefusedError.
 func ReadOrder(w http.ResponseWriter, r *http.Request, most int64, order any) error {
 	if err := NoQuery(r); err != nil {
 		return err
@@ -69,12 +68,12 @@ func decode(text []byte, order any) error {
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows it")
 	}
-	return once(text)
+	return checkKeys(text)
 }
 
-// once refuses a key that stands twice in an object of a well-formed text. Package json
-// takes keys in any case, and the last of them.
-func once(text []byte) error {
+// checkKeys fails if an object in a well-formed text has a key twice. Package json
+// accepts keys in any case, and uses the last.
+func checkKeys(text []byte) error {
 	type level struct {
 		keys  map[string]bool // nil in an array
 		value bool            // of a key comes next
@@ -114,8 +113,8 @@ func once(text []byte) error {
 	}
 }
 
-// Fail answers why nothing came of a question or an order: with 400 for its form, 422
-// for what is refused, 500 for all else.
+// Fail answers an error of a query or an order: with 400 for its form, 422 for a
+// refusal, 500 otherwise.
 func Fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if e, ok := errors.AsType[*RefusedError](err); ok {

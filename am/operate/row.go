@@ -20,9 +20,9 @@ type Slice struct {
 	// Expires is the first end of a lease, Last the last; left out without slivers.
 	Expires time.Time `json:"expires,omitzero"`
 	Last    time.Time `json:"last_expires,omitzero"`
-	// Users are those who reserved slivers.
+	// Users are the users that reserved slivers.
 	Users []urn.URN `json:"users,omitempty"`
-	// Shutdown is when, and ShutdownBy by whom, the slice was shut down.
+	// Shutdown is when, and ShutdownBy by which user, the slice was shut down.
 	Shutdown   time.Time `json:"shutdown,omitzero"`
 	ShutdownBy urn.URN   `json:"shutdown_by,omitzero"`
 }
@@ -90,8 +90,8 @@ type Node struct {
 	Orphans int `json:"orphans,omitempty"`
 }
 
-// Amount is what a node has, or what is taken of it: slivers, cores, and MiB of
-// memory and disk. In a capacity what is left out is not limited.
+// Amount is what a node has, or what is used of it: slivers, cores, and MiB of memory
+// and disk. In a capacity an omitted value is unlimited.
 type Amount struct {
 	Slots  int64 `json:"slots,omitempty"`
 	Cores  int64 `json:"cores,omitempty"`
@@ -166,7 +166,7 @@ var SliverStates = []string{
 	StateAllocated, StateMaking, "notready", "configuring", "ready", "stopping", "updating_users", "failed", StateExpired, StateRemoving,
 }
 
-// StateOf is one word for where a sliver is at a time.
+// StateOf returns one word for the state of a sliver at a time.
 func StateOf(x *am.Sliver, now time.Time) string {
 	switch {
 	case x.Status.Allocation == am.Unallocated:
@@ -181,7 +181,7 @@ func StateOf(x *am.Sliver, now time.Time) string {
 	return strings.TrimPrefix(string(x.Status.Operational), "geni_")
 }
 
-// addUser adds a user to a list that has each once.
+// addUser adds a user to a list without duplicates.
 func addUser(users []urn.URN, u urn.URN) []urn.URN {
 	if u.IsZero() || slices.ContainsFunc(users, u.Equal) {
 		return users

@@ -20,7 +20,7 @@ const (
 	maxOperator = 100 // bytes
 )
 
-// check refuses an order that would make an odd journal.
+// check refuses an order whose operator or text does not fit the journal.
 func check(operator, text string) error {
 	switch {
 	case operator == "":
@@ -35,7 +35,7 @@ func check(operator, text string) error {
 	return nil
 }
 
-// joined is a text for the journal: what was done, and why.
+// joined returns a text for the journal: what was done, and why.
 func joined(what, why string) string {
 	if what == "" || why == "" {
 		return what + why
@@ -43,13 +43,13 @@ func joined(what, why string) string {
 	return what + ": " + why
 }
 
-// named is what one argument means: a slice, or some slivers of one.
+// named is what one argument names: a slice, or some slivers of one.
 type named struct {
 	slice   urn.URN
 	slivers []urn.URN // none is the whole slice
 }
 
-// target is one slice in an order, as it is in the decision.
+// target is one slice in an order, as the decision finds it.
 type target struct {
 	slice   urn.URN
 	record  am.Slice
@@ -59,8 +59,8 @@ type target struct {
 	look    bool     // nothing is to be changed
 }
 
-// act does something to each slice that targets mean, in one decision.
-func (d *Desk) act(ctx context.Context, targets []string, operator, text string, f func(*store.View, *store.ChangeSet, *target, *Done) error) (done Done, err error) {
+// act applies f to each slice that targets name, in one decision.
+func (d *Operations) act(ctx context.Context, targets []string, operator, text string, f func(*store.View, *store.ChangeSet, *target, *Done) error) (done Done, err error) {
 	if err := check(operator, text); err != nil {
 		return done, err
 	}
@@ -87,18 +87,18 @@ func (d *Desk) act(ctx context.Context, targets []string, operator, text string,
 			look = t.look
 		}
 		if look {
-			return store.ChangeSet{}, errLook
+			return store.ChangeSet{}, errPreview
 		}
 		return cs, nil
 	})
 	return done, err
 }
 
-// errLook ends a decision that is only a preview.
-var errLook = errors.New("it was only a preview")
+// errPreview ends the decision of a preview without changes.
+var errPreview = errors.New("it was only a preview")
 
-// find reads what the arguments mean, each slice once.
-func (d *Desk) find(targets []string) (all []named, err error) {
+// find returns what the arguments name, each slice once.
+func (d *Operations) find(targets []string) (all []named, err error) {
 	switch {
 	case len(targets) == 0:
 		return nil, refuse("nothing is named; name a slice, or slivers")
@@ -130,8 +130,9 @@ func (d *Desk) find(targets []string) (all []named, err error) {
 	return all, err
 }
 
-// oneSlice is the slice that a URN or a name means.
-func oneSlice(v *store.View, said string) (urn.URN, error) {
+// findOneSlice returns the slice that a URN or a name matches; it fails if there are
+// several.
+func findOneSlice(v *store.View, said string) (urn.URN, error) {
 	found, err := findSlice(v, said)
 	switch {
 	case err != nil:
@@ -142,8 +143,8 @@ func oneSlice(v *store.View, said string) (urn.URN, error) {
 	return found[0], nil
 }
 
-// findTarget reads one argument: the URN of a slice or a sliver, NAME of a slice,
-// or NAME/CLIENT_ID.
+// findTarget parses one argument: the URN of a slice or a sliver, NAME of a slice, or
+// NAME/CLIENT_ID.
 func findTarget(v *store.View, said string) (named, error) {
 	if u, err := urn.Parse(said); err == nil && u.Type == urn.Sliver {
 		x, _, err := v.Sliver(u)
@@ -161,7 +162,7 @@ func findTarget(v *store.View, said string) (named, error) {
 	if strings.ContainsAny(slice, "*?") {
 		return named{}, refuse("%s is a pattern; an order names each slice it means, so see first: patchbay slices '%s'", slice, slice)
 	}
-	u, err := oneSlice(v, slice)
+	u, err := findOneSlice(v, slice)
 	n := named{slice: u}
 	if err != nil || !one {
 		return n, err
@@ -180,7 +181,7 @@ func findTarget(v *store.View, said string) (named, error) {
 	return n, err
 }
 
-// now is the target as the decision finds it.
+// now returns the target as the decision finds it.
 func (n *named) now(v *store.View) (t target, err error) {
 	t.slice = n.slice
 	t.record, _, err = v.Slice(n.slice)
@@ -219,7 +220,7 @@ func (n *named) now(v *store.View) (t target, err error) {
 	return t, err
 }
 
-// describe names a sliver as operators do.
+// describe returns a sliver's name for operators.
 func describe(x *am.Sliver) string {
 	return "sliver " + x.URN.String() + " (" + x.Slice.Name + "/" + x.ClientID + ")"
 }

@@ -34,7 +34,7 @@ type Usage struct {
 // Usage lists node-hours by project and user. Since and Until bound the period; it ends
 // now at the latest. The filters for slices and users apply, the others do not. Errors: those of row,
 // those of the store.
-func (d *Desk) Usage(f Filter, row func(Usage) error) error {
+func (d *Operations) Usage(f Filter, row func(Usage) error) error {
 	w := d.where(f)
 	return d.cfg.Store.Read(func(v *store.View) error {
 		until := v.Now()

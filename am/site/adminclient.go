@@ -64,12 +64,12 @@ type timeAnswer struct{ Now time.Time }
 
 // List writes the rows of a list (slivers, nodes, …) to w, one JSON object a line.
 func (h AdminClient) List(ctx context.Context, what string, f operate.Filter, w io.Writer) error {
-	return h.Read(ctx, "/"+what+"?"+f.Query().Encode(), w, func(d *operate.Desk) error { return d.Lines(what, f, w) })
+	return h.Read(ctx, "/"+what+"?"+f.Query().Encode(), w, func(d *operate.Operations) error { return d.Lines(what, f, w) })
 }
 
 // Read copies the answer of a served site to what. If the site is not served, or a
 // backup was named, it calls look with the site's files or the backup.
-func (h AdminClient) Read(ctx context.Context, what string, w io.Writer, look func(*operate.Desk) error) error {
+func (h AdminClient) Read(ctx context.Context, what string, w io.Writer, look func(*operate.Operations) error) error {
 	if h.Backup == "" {
 		if err := Stream(ctx, h.Config, what, w); !errors.Is(err, ErrNotServed) {
 			return err
@@ -88,7 +88,7 @@ func (h AdminClient) Read(ctx context.Context, what string, w io.Writer, look fu
 }
 
 // look calls look with the files of a site that is not served.
-func (h AdminClient) look(look func(*operate.Desk) error) error {
+func (h AdminClient) look(look func(*operate.Operations) error) error {
 	d, st, err := h.openOperations(h.Config.LookAtState)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (h *AdminClient) copyBackup() (done func(), err error) {
 
 // Act sends an order to a served site, or carries it out with do on the files of a site
 // that is not served. served reports which.
-func Act[T any](ctx context.Context, h AdminClient, what string, order T, do func(*operate.Desk, context.Context, T) (operate.Done, error)) (done operate.Done, served bool, err error) {
+func Act[T any](ctx context.Context, h AdminClient, what string, order T, do func(*operate.Operations, context.Context, T) (operate.Done, error)) (done operate.Done, served bool, err error) {
 	if err := Order(ctx, h.Config, "/"+what, order, &done); !errors.Is(err, ErrNotServed) {
 		return done, true, err
 	}
@@ -159,7 +159,7 @@ func Act[T any](ctx context.Context, h AdminClient, what string, order T, do fun
 
 // openOperations returns the operations over the files of a site that is not served,
 // and its store, which open opens.
-func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Desk, *store.Store, error) {
+func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Operations, *store.Store, error) {
 	c := h.Config
 	inv, err := inventory.Load(c.Inventory, c.Authority)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // endpoints returns the handlers of the admin socket that package server does not have
 // itself.
 func (s *Site) endpoints() map[string]http.Handler {
-	doors := operate.Doors(s.operations)
+	doors := operate.Endpoints(s.operations)
 	for pattern, h := range map[string]http.Handler{
 		"GET /time":        http.HandlerFunc(s.serveTime),
 		"GET /clock":       http.HandlerFunc(s.serveClock),

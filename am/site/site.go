@@ -44,7 +44,7 @@ type Site struct {
 	anchors     atomic.Pointer[cert.Anchors]
 	tls         *mtls.Context
 	upkeep      *upkeep
-	operations  *operate.Desk
+	operations  *operate.Operations
 	policy      *policyFile
 	providers   *ProviderSet
 	index       *binder.Index // and the inventory in force

@@ -9,17 +9,18 @@ import (
 	"patchbay/inventory/provider"
 )
 
+// callKind is the kind of a call.
 type callKind int
 
 const (
 	getCall callKind = iota
 	setCall
-	findCall // finds the provider, or writes down why its slivers wait
-	peekCall // a get beside a set that takes long
+	findCall // finds the provider, or records why its slivers wait
+	pollCall // a get of resources whose set is still running
 )
 
-// call is one call of a provider, made by a goroutine of its own, and writing
-// down what came of it.
+// call is one call of a provider. A goroutine of its own makes it and records the
+// outcomes.
 type call struct {
 	kind     callKind
 	queue    *queue
@@ -29,25 +30,26 @@ type call struct {
 	limit    time.Duration
 	alone    bool // a get of one resource whose get failed: it keeps no other waiting
 	started  time.Time
-	peek     time.Time // of a set: when to look at its resources beside it; the loop's
-	peeking  bool      // of a set: such a look runs; the loop's
-	beside   *call     // of such a look: the set
+	pollAt   time.Time // of a set: when to get its resources while it runs; the loop's
+	polling  bool      // of a set: such a get runs; the loop's
+	beside   *call     // of such a get: the set
 
-	// What came of it, set by the call's goroutine before it hands the call back.
+	// The result, set by the call's goroutine before it returns the call to the loop.
 	took     time.Duration
 	outcomes []outcome // one for each item, or none
 	err      error     // the call as a whole failed
 	trouble  error     // why there is no provider
-	unstored error     // the outcomes could not be written down
+	unstored error     // the outcomes could not be recorded
 }
 
+// removes reports whether the task removes the resource.
 func (j *job) removes() bool { return j.task.Goal.Removes() }
 
 // begin starts a call in its own goroutine.
 func (l *loop) begin(ctx context.Context, c *call) {
 	c.started = time.Now()
 	for _, j := range c.jobs {
-		if c.kind != peekCall {
+		if c.kind != pollCall {
 			j.call = c
 		}
 		c.items = append(c.items, &item{job: j, sliver: j.sliver, task: j.task, component: j.component, port: l.r.cfg.Interfaces, strict: l.r.cfg.ServicesMustSucceed,
@@ -62,7 +64,7 @@ func (l *loop) begin(ctx context.Context, c *call) {
 	})
 }
 
-// make makes the call and writes down what came of it.
+// make makes the call and records its outcomes.
 func (r *Runner) make(ctx context.Context, c *call) {
 	if c.kind == findCall {
 		c.find(r.cfg.Providers)
@@ -72,7 +74,7 @@ func (r *Runner) make(ctx context.Context, c *call) {
 		switch c.kind {
 		case getCall:
 			c.get(limited, r.limits)
-		case peekCall:
+		case pollCall:
 			c.get(limited, r.limits)
 			c.keepSettled()
 		default:
@@ -83,7 +85,7 @@ func (r *Runner) make(ctx context.Context, c *call) {
 	if ctx.Err() != nil {
 		return
 	}
-	if c.err != nil && len(c.items) == 1 && c.kind != peekCall && !errors.Is(c.err, provider.ErrNoPlace) {
+	if c.err != nil && len(c.items) == 1 && c.kind != pollCall && !errors.Is(c.err, provider.ErrNoPlace) {
 		// Alone, it is what failed.
 		c.outcomes = []outcome{c.items[0].failed(refusal(c.queue.name, c.err))}
 	}
@@ -104,9 +106,9 @@ func (r *Runner) make(ctx context.Context, c *call) {
 	c.unstored = r.record(ctx, c.items, c.outcomes)
 }
 
-// find finds the provider of a queue; the call has no queue if the inventory
-// does not name one. What is wrong with a provider is for the operator, not
-// for experimenters: it may tell of files.
+// find finds the provider of a queue; a call has no queue if the inventory does not
+// name a provider. The error of a provider is for the operator's log only, since it may
+// name files.
 func (c *call) find(providers func(string) (Provider, error)) {
 	text := "its component is not in the inventory of this site"
 	if c.queue != nil {
@@ -120,6 +122,7 @@ func (c *call) find(providers func(string) (Provider, error)) {
 	}
 }
 
+// get asks for the resources of the items and judges them.
 func (c *call) get(ctx context.Context, limits Limits) {
 	names := make([]string, len(c.items))
 	for n, i := range c.items {
@@ -136,8 +139,8 @@ func (c *call) get(ctx context.Context, limits Limits) {
 	}
 }
 
-// keepSettled keeps the outcomes of resources that have accepted the set and are done or
-// failed. The set may still be working on the others.
+// keepSettled keeps the outcomes of resources that have accepted the set and are done
+// or failed. The set may still be working on the others.
 func (c *call) keepSettled() {
 	var items []*item
 	var outcomes []outcome
@@ -151,6 +154,7 @@ func (c *call) keepSettled() {
 	c.items, c.outcomes = items, outcomes
 }
 
+// set requests the desired state of the items.
 func (c *call) set(ctx context.Context) {
 	updates := make([]provider.Update, len(c.items))
 	for n, i := range c.items {
@@ -173,8 +177,8 @@ func (c *call) set(ctx context.Context) {
 	}
 }
 
-// refusal is why a call for one resource failed. What is no provider's word is
-// not for experimenters: the log has it.
+// refusal returns why a call for one resource failed, for experimenters. An error that
+// is not the provider's own is only logged.
 func refusal(name string, err error) *provider.Error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		if e.Kind == provider.Unknown { // it was said of the call, so it does not mean that nothing is left
@@ -187,12 +191,12 @@ func refusal(name string, err error) *provider.Error {
 	return &provider.Error{Kind: provider.Failed, Msg: "its provider " + name + " did not answer", Temporary: true, Err: err}
 }
 
-// finish takes a call back.
+// finish applies the outcomes of an ended call to its jobs.
 func (l *loop) finish(c *call) {
 	now := time.Now()
 	l.release(c)
-	if c.kind == peekCall {
-		l.finishPeek(c)
+	if c.kind == pollCall {
+		l.finishPoll(c)
 		return
 	}
 	for n, i := range c.items {
@@ -209,7 +213,7 @@ func (l *loop) finish(c *call) {
 			j.alone = i.job.alone
 			continue
 		case c.unstored != nil:
-			j.setting, j.asked, j.due = false, false, now.Add(unusable)
+			j.setting, j.asked, j.due = false, false, now.Add(retryUnusable)
 			continue
 		case n >= len(c.outcomes):
 			j.setting, j.asked, j.due = false, false, now // tried one by one
@@ -222,9 +226,9 @@ func (l *loop) finish(c *call) {
 	}
 }
 
-// finishPeek ends the jobs of resources that have settled while their set still runs. They
-// get no new set before it has ended.
-func (l *loop) finishPeek(c *call) {
+// finishPoll ends the jobs of resources that have settled while their set still runs.
+// They get no new set before it has ended.
+func (l *loop) finishPoll(c *call) {
 	for n, i := range c.items {
 		j := l.jobs[i.job.id]
 		if c.unstored != nil || n >= len(c.outcomes) || j != i.job {
@@ -236,8 +240,8 @@ func (l *loop) finishPeek(c *call) {
 	}
 }
 
-// release gives the call's place back. The resources of a call that failed as a whole
-// are tried one by one.
+// release frees the worker of an ended call. The resources of a call that failed as a
+// whole are tried one by one.
 func (l *loop) release(c *call) {
 	q, log := c.queue, l.r.cfg.Log
 	switch {
@@ -248,9 +252,9 @@ func (l *loop) release(c *call) {
 			q.trouble = c.trouble.Error()
 			log.Error("a provider cannot be used", "provider", q.name, "error", c.trouble)
 		}
-	case c.kind == peekCall:
+	case c.kind == pollCall:
 		delete(q.gets, c)
-		c.beside.peeking, c.beside.peek = false, time.Now().Add(slowSet)
+		c.beside.polling, c.beside.pollAt = false, time.Now().Add(slowSet)
 	case c.kind == getCall:
 		delete(q.gets, c)
 		if !c.alone {
@@ -281,10 +285,10 @@ func (l *loop) release(c *call) {
 	}
 }
 
-// follow does in memory what an outcome means.
+// follow applies an outcome to a job in memory.
 func (l *loop) follow(j *job, o outcome, now time.Time) {
 	j.setting = false
-	if betters(&j.sliver, o) {
+	if clearsError(&j.sliver, o) {
 		j.sliver.Error = ""
 	}
 	switch o.verdict {
@@ -310,7 +314,7 @@ func (l *loop) follow(j *job, o outcome, now time.Time) {
 		j.sliver.Error, j.sliver.Observed = o.text, o.observed
 		j.due = now.Add(o.delay)
 	case note:
-		j.sliver.Error, j.due = o.text, now.Add(unusable)
+		j.sliver.Error, j.due = o.text, now.Add(retryUnusable)
 	case done, gone, refuse, lose:
 		l.stale = l.stale || o.verdict == refuse // there may be something to undo
 		delete(l.jobs, j.id)

@@ -1,8 +1,8 @@
 // Package work reconciles slivers with their desired state: tasks, retries and the
-// end of leases. Methods of the API write promises into the store, as
+// end of leases. Methods of the API write the desired state into the store, as
 // am.Sliver.Desired under a generation and an am.Task; the Runner reads the tasks,
-// asks providers what is, asks them for what differs, and writes down what came of
-// it.
+// reads resources from providers, sets what differs, and records the
+// result.
 //
 //	store ── tasks ──> scan ──> job ──┬─> look (get) ─> judge ─┬─ done, gave up, lost, gone ─> record
 //	                            ^     │                        ├─ wait, retry ──────────> look, later
@@ -31,7 +31,7 @@
 // long, a get looks at them: what has settled is recorded before the set ends. A get
 // that takes long goes on beside the next.
 //
-// The package never answers a client and imports no room that does. It answers
+// The package never answers a client and imports no package that does. It answers
 // AM API v3, "Sliver operational states", and what the API says of expiry.
 //
 // # Decisions
@@ -48,5 +48,5 @@
 //   - drift of power or users: after two equal reads it is repaired, at most once an hour, and
 //     journalled: [driftEvent].
 //   - provider of a sliver: the one in its record, because inventories change:
-//     [Runner.settlePlaces].
+//     [Runner.recordPlaces].
 package work

@@ -15,40 +15,41 @@ import (
 )
 
 const (
-	// driftEvent is the word of the journal for a sliver that was found otherwise than
-	// promised.
+	// driftEvent is the journal's event for a sliver that differs from its desired state.
 	driftEvent = "drift"
 	driftText  = "its provider shows it otherwise than promised"
 	// mendAgain is how long after a sliver was brought back that may be done again.
-	mendAgain = time.Hour
+	repairInterval = time.Hour
 )
 
-// mends remembers when settled slivers were brought back to what was promised.
-type mends struct {
+// repairs records when settled slivers were last repaired.
+type repairs struct {
 	mu sync.Mutex
 	at map[string]time.Time // by the sliver's key
 }
 
-func (m *mends) lately(u urn.URN) bool {
+// recently reports whether a sliver was repaired within repairInterval.
+func (m *repairs) recently(u urn.URN) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at, ok := m.at[u.Key()]
-	return ok && time.Since(at) < mendAgain
+	return ok && time.Since(at) < repairInterval
 }
 
-func (m *mends) note(u urn.URN) {
+// note records that a sliver is repaired now.
+func (m *repairs) note(u urn.URN) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.at == nil {
 		m.at = map[string]time.Time{}
 	}
-	maps.DeleteFunc(m.at, func(_ string, at time.Time) bool { return time.Since(at) >= mendAgain })
+	maps.DeleteFunc(m.at, func(_ string, at time.Time) bool { return time.Since(at) >= repairInterval })
 	m.at[u.Key()] = time.Now()
 }
 
-// drifted names what of a settled sliver is not as it was promised: whether it is on,
-// and who may log in. What cannot change while a node is there is not compared.
-func drifted(p Provider, s *am.Sliver, res provider.Result) []string {
+// driftOf returns what of a settled sliver differs from its desired state: its power,
+// and its users. Attributes that cannot change while a node exists are not compared.
+func driftOf(p Provider, s *am.Sliver, res provider.Result) []string {
 	if res.Err != nil || provider.Gone(res.Resource) || provider.ObservedNode(res.Resource).State != provider.StateReady {
 		return nil
 	}
@@ -59,18 +60,18 @@ func drifted(p Provider, s *am.Sliver, res provider.Result) []string {
 	return slices.Sorted(maps.Keys(provider.Diff(res.Resource, want)))
 }
 
-// mend promises a sliver anew that has drifted. One that does so again soon is left as
-// it is, for then somebody else has a hand in it, and the sliver tells. left is what
-// its error says when nothing went wrong.
+// mend has the runner reconcile a sliver that has drifted. A sliver that drifts again
+// soon is left as it is, since another program changes it, and gets an error. left is
+// the error text of a sliver that is otherwise all right.
 func (r *Runner) mend(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, left string) {
 	what := fmt.Sprintf("%s (%s)", driftText, strings.Join(drift, ", "))
 	told := s.Error != "" && s.Error != left
 	switch {
 	case told && !slices.Contains(drift, provider.AttrPower):
 		return // it tells already why its users are not as promised
-	case told && r.mends.lately(s.URN):
+	case told && r.repairs.recently(s.URN):
 		return
-	case r.mends.lately(s.URN):
+	case r.repairs.recently(s.URN):
 		s.Error = what + ", again within an hour; it is left so for now"
 		return
 	}

@@ -10,11 +10,11 @@ import (
 	"patchbay/am/urn"
 )
 
-// expiryTick is how often the clock is looked at while a lease runs: a clock
-// that jumps is noticed within this time.
+// expiryTick is the interval at which the clock is read while a lease runs, so that a
+// jump of the clock is noticed.
 const expiryTick = time.Second
 
-// expire ends leases when they are over until ctx ends.
+// expire ends leases that are over, until ctx ends.
 func (r *Runner) expire(ctx context.Context) {
 	for {
 		pause, err := r.expireDue(ctx)
@@ -28,20 +28,20 @@ func (r *Runner) expire(ctx context.Context) {
 	}
 }
 
-// EndLeases ends the leases that are over, as Run does by itself. It is for those who
-// cannot wait until Run has come to one. The error is the store's.
+// EndLeases ends the leases that are over now, for callers that cannot wait for Run. It
+// fails with the store's error.
 func (r *Runner) EndLeases(ctx context.Context) error {
 	_, err := r.expireDue(ctx)
 	return err
 }
 
-// expireDue ends the leases that are over, batch by batch, and says when to
-// come back.
+// expireDue ends the leases that are over, in batches, and returns how long to wait
+// until the next.
 func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	some := false
 	defer func() {
 		if some { // to remove what is left of them may wait until all are ended
-			poke(r.tasks)
+			signal(r.tasks)
 		}
 	}()
 	for {
@@ -75,7 +75,7 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// journal remembers the end of leases, one entry for each slice.
+// journal records the end of leases, one entry for each slice.
 func journal(v *store.View, cs *store.ChangeSet, ended []am.Sliver) {
 	var order []urn.URN
 	bySlice := map[string][]urn.URN{}

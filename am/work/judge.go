@@ -13,22 +13,22 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// verdict is what follows from a look at a resource, or from a set.
+// verdict is what follows from the result of a get or set of a resource.
 type verdict int
 
 const (
-	wait   verdict = iota // it is on its way: look again
-	ask                   // it differs from the promise: set
-	asked                 // a set has been accepted: look
-	done                  // it is as promised
-	gone                  // nothing is left of it
-	retry                 // it went wrong, and may go better later
-	refuse                // it went wrong for good
+	wait   verdict = iota // it is changing: get again
+	ask                   // it differs from the desired state: set
+	asked                 // a set has been accepted: get
+	done                  // it is in the desired state
+	gone                  // it is removed
+	retry                 // it failed, and may succeed later
+	refuse                // it failed permanently
 	lose                  // it has vanished
-	note                  // nothing can be asked now: text says why
+	note                  // the provider cannot be called now: text says why
 )
 
-// outcome is a verdict with what it was found on.
+// outcome is a verdict with its reason.
 type outcome struct {
 	verdict  verdict
 	text     string // what went wrong, or what done leaves out, for the experimenter
@@ -39,8 +39,7 @@ type outcome struct {
 	delay    time.Duration // before a retry
 }
 
-// item is one sliver in a call of a provider: the job as it was when the call
-// was made.
+// item is one sliver in a call of a provider: a copy of the job when the call was made.
 type item struct {
 	job       *job // the loop's; not to be touched by a call
 	sliver    am.Sliver
@@ -56,6 +55,7 @@ type item struct {
 
 func (i *item) name() string { return i.sliver.URN.Name }
 
+// removes reports whether the task removes the resource.
 func (i *item) removes() bool { return i.task.Goal.Removes() }
 
 const (
@@ -63,11 +63,11 @@ const (
 	failedText   = "its provider reports that it failed"
 )
 
-// judge compares what get said of the sliver's resource with its promise.
+// judge compares the result of a get for the sliver's resource with its desired state.
 func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcome {
 	if i.removes() && res.LeftOut && !i.missing {
-		// Others get its place when it is gone, and nobody has said that it is. Look
-		// twice before believing it.
+		// Its component becomes free when it is gone, and the provider has not reported
+		// that. Require a second answer.
 		return outcome{verdict: wait, observed: i.sliver.Observed, vanished: true}
 	}
 	if res.Err != nil {
@@ -89,8 +89,8 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 			o.verdict = gone
 			return o
 		case i.task.Goal != am.GoalMake && !i.removes():
-			// It was made before, so it must not be made anew without its data. Look
-			// twice before believing it.
+			// It existed before, so it must not be created again without its data.
+			// Require a second answer.
 			o.verdict, o.vanished = wait, true
 			if i.missing {
 				o.verdict, o.text = lose, vanishedText
@@ -101,7 +101,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	same := len(diff) == 0
 	switch {
 	case same && i.removes() && !changing:
-		o.verdict = gone // all is done that such a provider can do
+		o.verdict = gone // such a provider can do no more
 	case same && state == provider.StateReady:
 		i.achieved(p, &o)
 	case !same && !i.asked:
@@ -116,17 +116,17 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	return o
 }
 
-// achieved is what follows when the resource is as promised and ready.
+// achieved completes the outcome for a resource that is ready and in its desired state.
 func (i *item) achieved(p Provider, o *outcome) {
 	s := i.sliver
 	s.Observed = o.observed
-	o.verdict, o.text = done, shortfall(p, &s)
+	o.verdict, o.text = done, missingParts(p, &s)
 	if failed := s.StepFailure(); i.strict && failed != "" {
 		o.verdict, o.text, o.keep = i.broke(), failed, true
 	}
 }
 
-// stillChanging waits for a resource, but no longer than limit.
+// stillChanging waits for a resource, but at most for limit.
 func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	o.verdict = wait
 	if i.since.IsZero() || time.Since(i.since) <= limit {
@@ -138,8 +138,8 @@ func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	}
 }
 
-// broke is what follows when a resource itself has failed, and not only what was asked
-// of it. Users that are refused leave a sliver ready, so they need another word.
+// broke returns the verdict for a resource that has failed itself, unlike a failed
+// request. Refused users leave a sliver ready, so they get another verdict.
 func (i *item) broke() verdict {
 	switch {
 	case i.removes():
@@ -150,7 +150,7 @@ func (i *item) broke() verdict {
 	return refuse
 }
 
-// failed is what a provider's refusal of one resource means.
+// failed returns the outcome of a provider's error about one resource.
 func (i *item) failed(e *provider.Error) outcome {
 	o := outcome{verdict: refuse, text: e.Error(), observed: i.sliver.Observed}
 	switch {

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// Limits are the runner's times and counts. A zero field is its default.
+// Limits are the runner's times and counts. A zero field means its default.
 type Limits struct {
-	// Sweep is how often slivers without work are looked at, 30 s.
+	// Sweep is the interval at which slivers without tasks are compared, 30 s.
 	Sweep time.Duration
-	// PollMin and PollMax are the shortest and longest wait between two looks
-	// at a resource that is changing, 100 ms and 2 s.
+	// PollMin and PollMax are the shortest and longest wait between two gets of a
+	// resource that is changing, 100 ms and 2 s.
 	PollMin, PollMax time.Duration
 	// Get and Set are how long one call of a provider may take, 60 s and 15 s; longer
 	// if its metadata say so.
 	Get, Set time.Duration
-	// RetryMin and RetryMax bound the wait before another attempt, 500 ms and
-	// 1 min. Removing goes on for ever, with at most RemoveMax between two
-	// attempts, 5 min.
+	// RetryMin and RetryMax limit the wait before another attempt, 500 ms and 1 min.
+	// Removals are retried forever, at most RemoveMax apart, 5 min.
 	RetryMin, RetryMax, RemoveMax time.Duration
-	// Attempts is how often bringing a sliver to one generation may fail, 8.
+	// Attempts is how often the tasks of one generation of a sliver may fail, 8.
 	Attempts int
 	// Changing is how long a resource may be changing, 1 h.
 	Changing time.Duration
@@ -28,9 +27,9 @@ type Limits struct {
 	Names int
 	// Expire is how many leases end in one decision at most, 100: calls wait for it.
 	Expire int
-	// FirstList and List are how long after the start, when they are asked first, and
-	// how often then, providers are asked for everything they have, 1 min and 5 min.
-	// While something that was told to go is still there, they are asked each Sweep.
+	// FirstList is the time from the start to the second list of all providers' resources,
+	// 1 min, and List the interval after it, 5 min. The first list is at the start. After a
+	// removal request the interval is Sweep.
 	FirstList, List time.Duration
 	// Poll is how often providers are polled, 15 s. A provider is silent if it has not
 	// answered for Silent, 45 s, or for its own limit of a get if that is longer than Get.
@@ -63,8 +62,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// backoff is how long to wait after the attempt-th failure, the first being 1:
-// doubling up to limit, a quarter more or less.
+// backoff returns how long to wait after the attempt-th failure, the first being 1. It
+// doubles up to a limit, with a random quarter more or less.
 func (l Limits) backoff(attempt int, remove bool) time.Duration {
 	limit := l.RetryMax
 	if remove {

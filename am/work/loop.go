@@ -11,12 +11,12 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// unusable is how long to wait before asking again for a provider that cannot
-// be used, or for a store that could not write.
-const unusable = time.Second
+// retryUnusable is the wait before the runner looks again for a provider that cannot be
+// used, or retries a failed write to the store.
+const retryUnusable = time.Second
 
-// loop owns what is under way. All of it belongs to the goroutine of run;
-// calls get copies.
+// loop owns the jobs and calls. All of it belongs to the goroutine of run; calls get
+// copies.
 type loop struct {
 	r       *Runner
 	jobs    map[string]*job   // by the sliver's key
@@ -31,7 +31,7 @@ type loop struct {
 	scans     int
 }
 
-// job is a task under way.
+// job is a task that the loop works on.
 type job struct {
 	id     string
 	task   am.Task
@@ -94,7 +94,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// scan reads the tasks. It keeps to a fifth of the time, however many there are.
+// scan reads the tasks. It uses at most a fifth of the time, however many there are.
 func (l *loop) scan(ctx context.Context, now time.Time) error {
 	l.scans++
 	var outdated []am.Task
@@ -125,7 +125,7 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 	})
 	l.scanAfter = time.Now().Add(4 * time.Since(now))
 	if err = errors.Join(err, unreadable); err != nil {
-		l.scanAfter = l.scanAfter.Add(unusable)
+		l.scanAfter = l.scanAfter.Add(retryUnusable)
 		return err
 	}
 	l.stale, l.scanBy = false, now.Add(l.r.limits.Sweep)
@@ -138,7 +138,7 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 	return l.r.discard(ctx, outdated)
 }
 
-// take makes or renews the job of a task.
+// take creates or renews the job of a task.
 func (l *loop) take(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	old := l.jobs[id]
 	j := &job{id: id, task: t, sliver: s, scan: l.scans, due: now, poll: l.r.limits.PollMin}

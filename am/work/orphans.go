@@ -161,7 +161,7 @@ func (r *Runner) noteRemoval(name, resource string) {
 		o.RemovalRequested = time.Now()
 	}
 	r.orphans.mu.Unlock()
-	poke(r.orphans.recheck)
+	signal(r.orphans.recheck)
 }
 
 // providerNames returns the providers that the inventory or a sliver names, sorted.

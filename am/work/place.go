@@ -12,9 +12,9 @@ import (
 // placesAtOnce is how many records are filled in by one decision.
 const placesAtOnce = 1000
 
-// place tells where a sliver is made: on which component, by its name, and by which
-// provider. The record counts, for whoever made a node keeps it when the inventory names
-// another; the inventory only tells for records of earlier versions.
+// place returns the component, by its name, and the provider of a sliver. The record
+// has precedence, since the provider that made a node keeps it when the inventory names
+// another; the inventory serves records of earlier versions.
 func (r *Runner) place(s *am.Sliver) (component, provider string, ok bool) {
 	if s.Provider != "" {
 		return s.ComponentName, s.Provider, true
@@ -22,9 +22,9 @@ func (r *Runner) place(s *am.Sliver) (component, provider string, ok bool) {
 	return r.cfg.Components(s.Component)
 }
 
-// settlePlaces writes down where slivers of earlier versions are made, while the
-// inventory still tells.
-func (r *Runner) settlePlaces(ctx context.Context) {
+// recordPlaces adds component and provider to the records of earlier versions, while
+// the inventory still has them.
+func (r *Runner) recordPlaces(ctx context.Context) {
 	var open []urn.URN
 	err := r.cfg.Store.Read(func(v *store.View) error {
 		return v.Slivers(func(s am.Sliver) bool {

@@ -10,8 +10,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Provider makes nodes real. Its methods may be called at the same time, and
-// end soon after their context does. See provider.Provider for Get and Set.
+// Provider creates and removes resources. Its methods may be called concurrently, and
+// return soon after their context ends. See provider.Provider for Get and Set.
 type Provider interface {
 	Get(ctx context.Context, names []string) (map[string]provider.Result, error)
 	Set(ctx context.Context, u []provider.Update, noop bool) ([]provider.Change, error)
@@ -24,18 +24,18 @@ type Provider interface {
 	Accepts(attribute string) bool
 }
 
-// Executable is a loaded provider as the Runner uses it.
+// Executable returns a loaded provider for the Runner.
 func Executable(p *provider.Provider) Provider { return executable{p} }
 
 type executable struct{ *provider.Provider }
 
-// timed is a provider whose metadata say how long its calls may take.
+// timed is a provider whose metadata have limits for its calls.
 type timed interface {
 	Timeout(action string) time.Duration
 }
 
-// timeLimit is how long one call of p may take: limit, or longer where its metadata
-// say so.
+// timeLimit returns the time limit for one call of p: limit, or a longer one from its
+// metadata.
 func timeLimit(p Provider, action string, limit time.Duration) time.Duration {
 	if t, ok := p.(timed); ok {
 		return max(limit, t.Timeout(action))
@@ -55,9 +55,9 @@ func (e executable) Accepts(attribute string) bool {
 	return ok && a.Kind != "r"
 }
 
-// wanted is what the sliver's promise comes to for its provider: only what the
-// provider can be asked for and compared by. From a provider that cannot
-// remove, going means to be off and closed.
+// wanted returns the desired state of a sliver for its provider: only attributes that
+// the provider accepts and reports. For a provider that cannot remove, a removal means
+// switched off without users.
 func wanted(p Provider, i *item) provider.Resource {
 	r := provider.DesiredNode(&i.sliver, i.component, i.sliver.Hostname, i.port)
 	if !i.sliver.Desired.Present && !p.Reports(provider.AttrEnsure) {
@@ -71,8 +71,8 @@ func wanted(p Provider, i *item) provider.Resource {
 	return r
 }
 
-// toSet is what a set asks for: what differs from what is wanted and, for a node
-// that is not there, what is only told when it is made.
+// toSet returns what a set requests: the differences from the desired state and, for a
+// node that does not exist, the attributes that are sent only at creation.
 func toSet(p Provider, i *item) provider.Resource {
 	should := provider.Diff(i.is, wanted(p, i))
 	if steps := provider.Setup(&i.sliver); len(steps) > 0 && provider.Gone(i.is) {
@@ -81,10 +81,10 @@ func toSet(p Provider, i *item) provider.Resource {
 	return should
 }
 
-// shortfall says what the sliver was promised and has not got, although its node
-// is ready: what its provider cannot be asked for, and that does not show in what
-// it reports, and which of its services failed. Nothing if there is none.
-func shortfall(p Provider, s *am.Sliver) string {
+// missingParts returns which parts of its desired state a ready sliver lacks: what its
+// provider does not accept and does not report, and failed services. It returns "" if
+// nothing is missing.
+func missingParts(p Provider, s *am.Sliver) string {
 	if !s.Desired.Present {
 		return ""
 	}
@@ -104,8 +104,8 @@ func shortfall(p Provider, s *am.Sliver) string {
 	return strings.Join(all, "; ")
 }
 
-// observed is what r says of the sliver's node. Of interfaces and services that
-// the sliver has not, nothing is kept.
+// observed returns what r reports of the sliver's node, without interfaces and services
+// that the sliver does not have.
 func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	o := provider.ObservedNode(r)
 	o.MACs, o.Emulators = ofInterfaces(s, o.MACs), ofInterfaces(s, o.Emulators)

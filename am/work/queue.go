@@ -17,7 +17,7 @@ const (
 	slowGets = 8
 )
 
-// queue is what there is to do at one provider. It belongs to the loop.
+// queue holds the work for one provider. It belongs to the loop.
 type queue struct {
 	name     string
 	provider Provider // nil until it was found
@@ -32,7 +32,7 @@ type queue struct {
 	soon         []*job // polls that will be due before long
 }
 
-// start begins the calls for which there is room, and says when to come back.
+// start begins the calls for which there are workers, and returns when to run again.
 func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 	never := now.Add(time.Minute)
 	if len(q.toGet)+len(q.toSet)+len(q.gets)+len(q.sets) == 0 {
@@ -46,22 +46,22 @@ func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 		return never
 	}
 	l.startSets(ctx, q)
-	return earlier(l.startPeeks(ctx, q, now), l.startGets(ctx, q, now))
+	return earlier(l.pollSets(ctx, q, now), l.startGets(ctx, q, now))
 }
 
-// startPeeks polls the resources of each set of several that takes long, since one may
+// pollSets polls the resources of each set of several that takes long, since one may
 // hang while others are done. It skips sets that remove. It returns when to run again.
-func (l *loop) startPeeks(ctx context.Context, q *queue, now time.Time) time.Time {
+func (l *loop) pollSets(ctx context.Context, q *queue, now time.Time) time.Time {
 	next := now.Add(time.Minute)
 	for c := range q.sets {
-		if len(c.jobs) < 2 || c.jobs[0].removes() || c.peeking || len(q.gets) > slowGets {
+		if len(c.jobs) < 2 || c.jobs[0].removes() || c.polling || len(q.gets) > slowGets {
 			continue // the end of a call runs this again
 		}
-		if c.peek.IsZero() {
-			c.peek = c.started.Add(slowSet)
+		if c.pollAt.IsZero() {
+			c.pollAt = c.started.Add(slowSet)
 		}
-		if c.peek.After(now) {
-			next = earlier(next, c.peek)
+		if c.pollAt.After(now) {
+			next = earlier(next, c.pollAt)
 			continue
 		}
 		var jobs []*job
@@ -73,17 +73,17 @@ func (l *loop) startPeeks(ctx context.Context, q *queue, now time.Time) time.Tim
 		if len(jobs) == 0 {
 			continue
 		}
-		c.peeking = true
-		p := &call{kind: peekCall, beside: c, queue: q, provider: q.provider, alone: true, jobs: jobs, limit: timeLimit(q.provider, "get", l.r.limits.Get)}
+		c.polling = true
+		p := &call{kind: pollCall, beside: c, queue: q, provider: q.provider, alone: true, jobs: jobs, limit: timeLimit(q.provider, "get", l.r.limits.Get)}
 		q.gets[p] = true
 		l.begin(ctx, p)
 	}
 	return next
 }
 
-// startGets starts one get for all that is due. One that takes long goes on beside the
-// next, as long as few do so. A resource whose get failed is asked for alone, in one of
-// the places of these.
+// startGets starts one get for all due resources. A slow get continues beside the next,
+// as long as few do. A resource whose get failed is asked for alone, in one of the
+// places of slow gets.
 func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time {
 	next, busy := now.Add(time.Minute), false
 	for c := range q.gets {
@@ -116,8 +116,8 @@ func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time
 	return next
 }
 
-// startSets gives what is to be set to the provider's workers. Resources whose set died
-// or did not end may have all workers but one.
+// startSets gives the due sets to the provider's workers. Resources whose set died or
+// did not end may use all workers but one.
 func (l *loop) startSets(ctx context.Context, q *queue) {
 	workers := max(1, q.provider.Parallel())
 	alone := 0
@@ -126,7 +126,7 @@ func (l *loop) startSets(ctx context.Context, q *queue) {
 			alone++
 		}
 	}
-	l.holdBack(q)
+	l.postponeConflicts(q)
 	for _, jobs := range l.batches(q) {
 		if len(q.sets) == workers {
 			return
@@ -143,10 +143,10 @@ func (l *loop) startSets(ctx context.Context, q *queue) {
 	}
 }
 
-// holdBack postpones nodes that share a name or a link with a node of their slice that is
-// being removed, until the provider has accepted the removal: it would compare the two.
-// It stops waiting when the removal has failed as often as making a node may.
-func (l *loop) holdBack(q *queue) {
+// postponeConflicts postpones nodes that share a name or a link with a node of their
+// slice that is being removed, until the provider has accepted the removal. It stops
+// waiting when the removal has failed as often as creating a node may.
+func (l *loop) postponeConflicts(q *queue) {
 	type name struct{ slice, kind, id string }
 	names := func(j *job) (all []name) {
 		slice := j.sliver.Slice.Key()
@@ -172,8 +172,8 @@ func (l *loop) holdBack(q *queue) {
 	})
 }
 
-// batches sorts what is to be set into sets: of resources of one slice, all to go or all
-// to stay, or of one resource whose set died or did not end. Those to go come first, then
+// batches groups due resources into sets: of one slice, either all to remove or all to
+// keep; or of one resource whose set died or did not end. Removals come first, then
 // those that have waited longest.
 func (l *loop) batches(q *queue) (all [][]*job) {
 	slices.SortFunc(q.toSet, func(a, b *job) int {

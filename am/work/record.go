@@ -11,8 +11,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// record writes down in one decision what came of the items. What was for an
-// older generation is dropped.
+// record records the outcomes of items in one decision. Outcomes for an older
+// generation are dropped.
 func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) error {
 	news := false
 	for n, i := range items {
@@ -32,46 +32,46 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 			case outcomes[n].verdict == gone && t.Goal == am.GoalRemove:
 				left = append(left, s)
 			case isNews(i, outcomes[n]):
-				if betters(&s, outcomes[n]) {
+				if clearsError(&s, outcomes[n]) {
 					s.Error = ""
 				}
-				put(v, &cs, s, t, outcomes[n])
+				applyOutcome(v, &cs, s, t, outcomes[n])
 			}
 		}
 		return cs, lease.Forget(v, &cs, left)
 	})
 	if err == nil {
 		for n, i := range items {
-			r.tell(i, outcomes[n])
+			r.logOutcome(i, outcomes[n])
 		}
 	}
 	return err
 }
 
-// isNews tells whether the outcome changes a record.
+// isNews reports whether the outcome changes a record.
 func isNews(i *item, o outcome) bool {
 	switch o.verdict {
 	case wait:
-		return betters(&i.sliver, o) || !reflect.DeepEqual(o.observed, i.sliver.Observed)
+		return clearsError(&i.sliver, o) || !reflect.DeepEqual(o.observed, i.sliver.Observed)
 	case ask:
 		return !reflect.DeepEqual(o.observed, i.sliver.Observed)
 	case note:
 		return o.text != i.sliver.Error && i.task.Goal != am.GoalUndo
 	case asked:
-		return betters(&i.sliver, o)
+		return clearsError(&i.sliver, o)
 	}
 	return true
 }
 
-// betters tells whether what a sliver's record says of an attempt that failed
-// is over: its provider has answered since, and works on it. One that failed for
-// good keeps its reason.
-func betters(s *am.Sliver, o outcome) bool {
+// clearsError reports whether the error in a sliver's record is outdated: its provider
+// has answered since and works on it. A sliver that has failed permanently keeps its
+// error.
+func clearsError(s *am.Sliver, o outcome) bool {
 	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == asked || o.verdict == wait && !o.vanished)
 }
 
-// current is the sliver and the task as stored, or store.ErrNotFound if what t
-// was to bring about is no longer wanted.
+// current returns the stored sliver and task, or store.ErrNotFound if t is no longer
+// wanted.
 func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	s, _, err := v.Sliver(t.Sliver)
 	if err != nil {
@@ -84,14 +84,14 @@ func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	return s, now, err
 }
 
-// put adds what one outcome changes.
-func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) {
+// applyOutcome adds to cs what one outcome changes.
+func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) {
 	switch o.verdict {
 	case note:
 		s.Error = o.text
 		cs.PutSliver(s)
 		return
-	case asked: // nothing was seen of it
+	case asked: // the resource was not read
 		cs.PutSliver(s)
 		return
 	}
@@ -103,7 +103,7 @@ func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) 
 			s.Error = o.text
 		}
 		cs.Remove(store.TaskKey(s.URN))
-	case gone: // undone: the sliver stays, and says why
+	case gone: // undone: the sliver stays with its error
 		cs.Remove(store.TaskKey(s.URN))
 	case refuse:
 		event := am.EventGaveUp
@@ -121,7 +121,7 @@ func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) 
 		}
 		fail(v, cs, &s, event, o.text, t.Request)
 	case retry:
-		if t.Goal != am.GoalUndo { // why it was given up is what counts
+		if t.Goal != am.GoalUndo { // then the earlier error matters
 			s.Error = o.text
 		}
 		t.Attempt++
@@ -131,7 +131,7 @@ func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) 
 	cs.PutSliver(s)
 }
 
-// fail ends the sliver's task with an event that says it did not work out.
+// fail ends the sliver's task with a failure event.
 func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, request string) {
 	if s.Status.Operational != am.Failed || s.Error == "" { // the first reason is the one that counts
 		s.Error = text
@@ -141,16 +141,16 @@ func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, re
 	cs.Log(am.JournalEntry{At: v.Now(), Event: string(e), Request: request, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: text})
 }
 
-// undo promises to take away what was made of a sliver that was given up. Its record
-// stays as it is, and with it the component, until it is deleted or its lease is over.
+// undo requests the removal of the resource of a sliver that was given up. Its record,
+// and with it the component, stays until it is deleted or its lease is over.
 func undo(v *store.View, cs *store.ChangeSet, s *am.Sliver, request string) {
 	s.Desired.Present, s.Desired.On = false, false
 	s.Generation++
 	cs.PutTask(am.Task{Sliver: s.URN, Generation: s.Generation, Goal: am.GoalUndo, Since: v.Now(), Request: request})
 }
 
-// tell logs what happened to a sliver.
-func (r *Runner) tell(i *item, o outcome) {
+// logOutcome logs what happened to a sliver.
+func (r *Runner) logOutcome(i *item, o outcome) {
 	log := r.cfg.Log.With("request", i.task.Request, "slice", i.sliver.Slice.String(), "sliver", i.sliver.URN.String(),
 		"goal", string(i.task.Goal), "generation", i.task.Generation)
 	if o.verdict == refuse || o.verdict == lose || o.verdict == retry {

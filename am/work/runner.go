@@ -10,39 +10,37 @@ import (
 	"patchbay/am/urn"
 )
 
-// Store is what the runner needs of *store.Store. Its clock is the one that
-// ends leases.
+// Store is the part of *store.Store that the runner uses. Leases follow its clock.
 type Store interface {
 	Commit(context.Context, store.Decision) error
 	Read(func(*store.View) error) error
 }
 
-// Config is what a Runner works with.
+// Config is the configuration of a Runner.
 type Config struct {
 	Store Store
-	// Components tells a component's name and its provider's name, for slivers whose
-	// records do not. Not ok: the inventory does not hold it, so they wait. It must be
-	// quick, and may be called from several goroutines.
+	// Components returns the names of a component and its provider, for slivers whose
+	// records lack them. If ok is false the inventory does not have the component, so
+	// its slivers wait. It must be quick, and may be called concurrently.
 	Components func(urn.URN) (component, provider string, ok bool)
-	// Interfaces tells what a physical interface is called on its component, for
-	// slivers whose records do not; nothing for one that the inventory does not hold,
-	// whose URN then tells. It must be quick, and may be called from several
-	// goroutines. Without it (nil) the URN tells of all.
+	// Interfaces returns the name of a physical interface on its component, for slivers
+	// whose records lack it, or "" if the inventory does not have it: then the name is
+	// taken from the URN. It must be quick, and may be called concurrently; it may be
+	// nil.
 	Interfaces func(urn.URN) string
-	// Await is called by Run, and waits until providers may be called for the first
-	// time, or ctx ends. Leases end meanwhile. Nil waits for nothing.
+	// Await is called by Run and waits until providers may be called for the first
+	// time, or ctx ends. Leases end meanwhile. It may be nil.
 	Await func(ctx context.Context)
-	// ServicesMustSucceed makes a sliver geni_failed of which an install or execute
-	// failed; else it gets ready and its error tells.
+	// ServicesMustSucceed makes a sliver geni_failed if an install or execute failed;
+	// otherwise it becomes ready with an error text.
 	ServicesMustSucceed bool
-	// Providers finds a provider by name. While it gives an error, which is
-	// logged, the slivers of the provider wait, and it is asked again about once
-	// a second: a provider may appear later. One that was found is kept. It may
-	// take its time, and may be called from several goroutines.
+	// Providers finds a provider by name. While it fails, which is logged, the slivers
+	// of the provider wait, and it is called again about once a second. A provider that
+	// was found is kept. It may be slow, and may be called concurrently.
 	Providers func(name string) (Provider, error)
-	// ProviderNames are the providers of the inventory, which are asked for everything
-	// they have from time to time, as those of slivers are; nil for none. It must be
-	// quick, and may be called from several goroutines.
+	// ProviderNames returns the providers of the inventory. The runner lists the
+	// resources of these and of the slivers' providers periodically. It must be quick,
+	// and may be called concurrently; it may be nil.
 	ProviderNames func() []string
 	// RemoveOrphans removes orphans that this site has released. Without it orphans are
 	// only reported.
@@ -51,28 +49,27 @@ type Config struct {
 	// result of Orphans may have changed. It may be called from several goroutines; it may
 	// be nil.
 	OrphansListed func(ctx context.Context)
-	// Log receives a line for each task that ended or has to be tried again;
-	// nil is slog.Default.
+	// Log gets a line for each task that ended or is tried again; nil is slog.Default.
 	Log    *slog.Logger
 	Limits Limits
 }
 
-// Runner works until it is told to stop.
+// Runner reconciles slivers with their desired state.
 type Runner struct {
-	cfg    Config
-	limits Limits
-	tasks  chan struct{} // holds one while there may be new tasks
-	leases chan struct{} // holds one while there may be other leases
-	looks  chan struct{} // holds one while settled slivers are to be looked at soon
-	mends  mends         // of slivers that had drifted
-	polls  polls         // whether providers answer
+	cfg     Config
+	limits  Limits
+	tasks   chan struct{} // has a value while there may be new tasks
+	leases  chan struct{} // has a value while leases may have changed
+	looks   chan struct{} // has a value while a sweep is requested
+	repairs repairs       // of slivers that had drifted
+	polls   polls         // whether providers answer
 
 	orphans orphanSet
 
 	failures atomic.Int64 // of tasks
 }
 
-// New makes a Runner. Only one may work on a store.
+// New returns a Runner. Only one may work on a store.
 func New(c Config) *Runner {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -80,17 +77,18 @@ func New(c Config) *Runner {
 	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), looks: make(chan struct{}, 1), orphans: orphanSet{recheck: make(chan struct{}, 1)}}
 }
 
-// Wake says that the store has changed. It never blocks.
+// Wake makes the runner read new tasks and leases from the store now. It never blocks.
 func (r *Runner) Wake() {
-	poke(r.tasks)
-	poke(r.leases)
+	signal(r.tasks)
+	signal(r.leases)
 }
 
-// Look has the slivers without work looked at now, and not only when it is time again.
-// It never blocks.
-func (r *Runner) Look() { poke(r.looks) }
+// Look makes the runner compare the slivers without tasks with their resources now, and
+// not only at the next sweep. It never blocks.
+func (r *Runner) Look() { signal(r.looks) }
 
-func poke(c chan struct{}) {
+// signal puts a value into c unless it holds one already.
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -100,13 +98,13 @@ func poke(c chan struct{}) {
 // TaskFailures counts the attempts at tasks that have failed since the start.
 func (r *Runner) TaskFailures() int64 { return r.failures.Load() }
 
-// Run works until ctx ends, or the store is closed, which is store.ErrClosed.
-// When it returns, no call of a provider is running and nothing is written any
-// more; what was under way will be found again by the next Run.
+// Run works until ctx ends, or the store is closed: then it returns store.ErrClosed.
+// When it returns, no provider is being called and nothing is written any more; the
+// next Run continues unfinished work.
 func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup
-	others.Go(func() { r.settlePlaces(ctx) })
+	others.Go(func() { r.recordPlaces(ctx) })
 	others.Go(func() { r.expire(ctx) })
 	if r.cfg.Await != nil {
 		r.cfg.Await(ctx)

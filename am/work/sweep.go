@@ -17,20 +17,20 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// sweepCalls bounds the calls spent on finding the names that make a provider
-// fail, in one sweep.
+// sweepCalls limits the calls in one sweep that search for the names that make a
+// provider fail.
 const sweepCalls = 32
 
-// settled is a sliver that needs no work: its provider should show it as it is.
+// settled is a sliver without a task; its resource should be as the record says.
 type settled struct {
 	urn        urn.URN
 	generation int64
 }
 
-// sweep looks at all slivers without work from time to time, and when it is told to,
-// until ctx ends.
+// sweep compares all slivers without tasks with their resources, periodically and after
+// Look, until ctx ends.
 func (r *Runner) sweep(ctx context.Context) {
-	// The first waits, too: providers may be starting just like us.
+	// Wait before the first sweep, too: providers may be starting like this server.
 	t := time.NewTicker(r.limits.Sweep)
 	defer t.Stop()
 	var looks sync.WaitGroup
@@ -49,7 +49,7 @@ func (r *Runner) sweep(ctx context.Context) {
 		}
 		for name, slivers := range all {
 			if _, busy := looking.LoadOrStore(name, true); busy {
-				continue // one that hangs keeps no other waiting
+				continue // a provider that hangs must not delay the others
 			}
 			looks.Go(func() {
 				defer looking.Delete(name)
@@ -61,7 +61,7 @@ func (r *Runner) sweep(ctx context.Context) {
 	}
 }
 
-// settled gives the slivers to look at, by provider.
+// settled returns the slivers to compare, by provider.
 func (r *Runner) settled() (map[string][]settled, error) {
 	all := map[string][]settled{}
 	err := r.cfg.Store.Read(func(v *store.View) error {
@@ -77,6 +77,7 @@ func (r *Runner) settled() (map[string][]settled, error) {
 	return all, err
 }
 
+// isSettled reports whether a sliver has a resource and no task.
 func isSettled(v *store.View, s *am.Sliver) bool {
 	o := s.Status.Operational
 	return s.Status.Allocation == am.Provisioned && (o == am.Ready || o == am.NotReady) && v.Rev(store.TaskKey(s.URN)) == 0
@@ -91,8 +92,8 @@ func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, all
 	}
 }
 
-// sweepSome looks at some slivers in one call. If it fails, and there are
-// calls left, each half is looked at alone.
+// sweepSome compares some slivers with one get. If the get fails and calls are left, it
+// tries each half alone.
 func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, calls *int) error {
 	found, err := r.get(ctx, p, some)
 	if err != nil {
@@ -103,12 +104,12 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 		half := len(some) / 2
 		return errors.Join(r.sweepSome(ctx, p, some[:half], calls), r.sweepSome(ctx, p, some[half:], calls))
 	}
-	bad, err := r.doubtful(p, some, found)
+	bad, err := r.unexpected(p, some, found)
 	if err != nil {
 		return err
 	}
 	if len(bad) > 0 {
-		// Look twice before believing it.
+		// Require a second answer.
 		if err := pause(ctx, r.limits.PollMax); err != nil {
 			return err
 		}
@@ -120,11 +121,11 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 			}
 		}
 	}
-	return r.seen(ctx, p, some, found)
+	return r.recordObserved(ctx, p, some, found)
 }
 
-// doubtful are those that are not seen as they should be.
-func (r *Runner) doubtful(p Provider, some []settled, found map[string]provider.Result) (bad []settled, err error) {
+// unexpected returns the slivers whose resources are not as their records say.
+func (r *Runner) unexpected(p Provider, some []settled, found map[string]provider.Result) (bad []settled, err error) {
 	err = r.cfg.Store.Read(func(v *store.View) error {
 		for _, x := range some {
 			s, _, err := v.Sliver(x.urn)
@@ -132,7 +133,7 @@ func (r *Runner) doubtful(p Provider, some []settled, found map[string]provider.
 				return err
 			}
 			res := found[x.urn.Name]
-			if err == nil && s.Generation == x.generation && (trouble(res) != "" || len(drifted(p, &s, res)) > 0) {
+			if err == nil && s.Generation == x.generation && (lossOf(res) != "" || len(driftOf(p, &s, res)) > 0) {
 				bad = append(bad, x)
 			}
 		}
@@ -161,9 +162,9 @@ func (r *Runner) get(ctx context.Context, p Provider, some []settled) (map[strin
 	return found, nil
 }
 
-// trouble says why the resource of a settled sliver is lost; nothing if it is
-// not, or if that is not known.
-func trouble(res provider.Result) string {
+// lossOf returns why the resource of a settled sliver is lost; "" if it is not, or if
+// that is unknown.
+func lossOf(res provider.Result) string {
 	switch {
 	case res.Err != nil && res.Err.Kind == provider.Unknown:
 		return vanishedText
@@ -177,9 +178,9 @@ func trouble(res provider.Result) string {
 	return ""
 }
 
-// seen writes down what has changed. Of what is changing itself just now, as nodes are
-// whose provider has begun anew, the last that was seen holds until that is over.
-func (r *Runner) seen(ctx context.Context, p Provider, some []settled, found map[string]provider.Result) error {
+// recordObserved records what has changed. While a resource is changing, such as during
+// a restart by its provider, the last recorded state stays.
+func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled, found map[string]provider.Result) error {
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, x := range some {
 			res, ok := found[x.urn.Name]
@@ -191,13 +192,13 @@ func (r *Runner) seen(ctx context.Context, p Provider, some []settled, found map
 				return cs, err
 			}
 			was, now := s, observed(&s, res.Resource)
-			if text := trouble(res); text != "" {
+			if text := lossOf(res); text != "" {
 				s.Observed = now
 				fail(v, &cs, &s, am.EventLost, text, "")
 			} else if res.Err == nil && now.State == provider.StateReady {
 				r.follow(v, &cs, p, &s, now)
-				if drift := drifted(p, &s, res); len(drift) > 0 && s.Status == was.Status {
-					r.mend(v, &cs, &s, drift, shortfall(p, &s))
+				if drift := driftOf(p, &s, res); len(drift) > 0 && s.Status == was.Status {
+					r.mend(v, &cs, &s, drift, missingParts(p, &s))
 				}
 			}
 			if !reflect.DeepEqual(was, s) {
@@ -206,7 +207,7 @@ func (r *Runner) seen(ctx context.Context, p Provider, some []settled, found map
 		}
 		return cs, nil
 	}
-	// Mostly nothing has changed, and then the committer is left alone.
+	// Usually nothing has changed; then do not commit.
 	var cs store.ChangeSet
 	err := r.cfg.Store.Read(func(v *store.View) (err error) { cs, err = changes(v); return err })
 	if err != nil || cs.Empty() {
@@ -222,9 +223,9 @@ func (r *Runner) seen(ctx context.Context, p Provider, some []settled, found map
 		case !ok || s.Error == "":
 		case strings.HasPrefix(s.Error, driftText):
 			r.cfg.Log.Warn("a sliver is not as promised", "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
-			if !r.mends.lately(s.URN) {
-				r.mends.note(s.URN)
-				poke(r.tasks)
+			if !r.repairs.recently(s.URN) {
+				r.repairs.note(s.URN)
+				signal(r.tasks)
 			}
 		case s.Status.Operational == am.Failed:
 			text := "resource lost"
@@ -237,28 +238,28 @@ func (r *Runner) seen(ctx context.Context, p Provider, some []settled, found map
 	return nil
 }
 
-// follow takes up what has changed about a sliver that is there, and what that
-// says of services that still ran when it got ready.
+// follow records the changes of an existing resource, including services that were
+// still running when it became ready.
 func (r *Runner) follow(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, now am.Observed) {
-	before := shortfall(p, s)
+	before := missingParts(p, s)
 	s.Observed = now
 	failed := s.StepFailure()
 	switch {
 	case r.cfg.ServicesMustSucceed && failed != "":
 		fail(v, cs, s, am.EventLost, failed, "")
 	case s.Error == before, strings.HasPrefix(s.Error, driftText):
-		s.Error = shortfall(p, s)
+		s.Error = missingParts(p, s)
 	}
 }
 
-// pause waits, or gives the error of ctx when that ends first.
+// pause waits for d. It fails when ctx ends before.
 func pause(ctx context.Context, d time.Duration) error {
 	until(ctx, d, nil)
 	return ctx.Err()
 }
 
-// until waits for a time, until ctx ends or wake holds something, and tells whether it
-// was wake.
+// until waits for d, or until ctx ends or wake has a value. It reports whether wake had
+// one.
 func until(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -16,7 +16,7 @@ import (
 // act is already done.
 func recordAct(ctx context.Context, c console, config *site.Config, what, text string) {
 	n := operate.Note{Event: what, Text: text, Operator: audit.Operator()}
-	_, _, err := site.Act(context.WithoutCancel(ctx), site.AdminClient{Config: config}, "note", n, (*operate.Desk).Note)
+	_, _, err := site.Act(context.WithoutCancel(ctx), site.AdminClient{Config: config}, "note", n, (*operate.Operations).Note)
 	if err == nil {
 		return
 	}

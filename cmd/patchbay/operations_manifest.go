@@ -38,7 +38,7 @@ func (o *manifestOptions) Run(ctx context.Context, c console) error {
 	}
 	q := url.Values{"slice": {o.Slice}}
 	var manifest bytes.Buffer
-	err = site.AdminClient{Config: config, Backup: o.Backup}.Read(ctx, "/inspect?"+q.Encode(), &manifest, func(d *operate.Desk) error {
+	err = site.AdminClient{Config: config, Backup: o.Backup}.Read(ctx, "/inspect?"+q.Encode(), &manifest, func(d *operate.Operations) error {
 		text, err := d.Inspect(o.Slice)
 		manifest.Write(text)
 		return err

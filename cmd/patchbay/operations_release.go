@@ -71,7 +71,7 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 	if err := o.confirm(ctx, c, config); err != nil {
 		return err
 	}
-	done, served, err := site.Act(ctx, site.AdminClient{Config: config}, "release", o.order, (*operate.Desk).Release)
+	done, served, err := site.Act(ctx, site.AdminClient{Config: config}, "release", o.order, (*operate.Operations).Release)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Co
 	}
 	preview := o.order
 	preview.Preview = true
-	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "release", preview, (*operate.Desk).Release)
+	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "release", preview, (*operate.Operations).Release)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	o.order.Operator = audit.Operator()
-	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "renew", o.order, (*operate.Desk).Renew)
+	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "renew", o.order, (*operate.Operations).Renew)
 	if err != nil {
 		return err
 	}

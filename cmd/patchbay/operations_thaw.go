@@ -66,7 +66,7 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 		return o.list(ctx, c, site.AdminClient{Config: config})
 	}
 	o.order.Operator = audit.Operator()
-	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "thaw", o.order, (*operate.Desk).Thaw)
+	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "thaw", o.order, (*operate.Operations).Thaw)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 
 // Bounds of those who ask.
 const (
-	// maxReaders is how many lists and manifests are made or being read at one time.
-	// Who comes next waits.
+	// maxReaders limits the lists and manifests that are made or sent at one time;
+	// further requests wait.
 	maxReaders = 8
 	// slowReader is how long one may take to be read.
 	slowReader = 5 * time.Minute
@@ -22,19 +22,19 @@ const (
 	maxOrder = 1 << 20
 )
 
-// Doors are what a served site answers at its socket:
+// Endpoints returns what a served site answers at its socket, by pattern:
 //
 //	GET /slices?slice=PATTERN&limit=N   and /slivers, /nodes, /tasks, /journal, /usage: rows,
 //	                        one JSON object a line; the query is a Filter's
 //	GET /inspect?slice=URN  the manifest of a slice, of one that was shut down, too
 //	POST /release           a Release, answered by a Done; and /renew, /thaw, /note
 //
-// What is refused has the status 422 and the reason as its text; what cannot be
-// understood as it is written has 400.
-func Doors(d *Desk) map[string]http.Handler { return doors(d, maxReaders) }
+// A refused request gets status 422 with the reason as its text; a malformed one
+// gets 400.
+func Endpoints(d *Operations) map[string]http.Handler { return endpoints(d, maxReaders) }
 
-func doors(d *Desk, readers int) map[string]http.Handler {
-	c := &reading{desk: d, places: make(chan struct{}, readers)}
+func endpoints(d *Operations, readers int) map[string]http.Handler {
+	c := &listServer{operations: d, places: make(chan struct{}, readers)}
 	doors := map[string]http.Handler{
 		"GET /inspect":  http.HandlerFunc(c.inspect),
 		"POST /release": order(func(r *http.Request, o Release) (Done, error) { return d.Release(r.Context(), o) }),
@@ -48,35 +48,35 @@ func doors(d *Desk, readers int) map[string]http.Handler {
 	return doors
 }
 
-// reading answers lists and manifests, a few at one time.
-type reading struct {
-	desk   *Desk
-	places chan struct{}
+// listServer serves lists and manifests, a limited number at one time.
+type listServer struct {
+	operations *Operations
+	places     chan struct{}
 }
 
-func (c *reading) list(w http.ResponseWriter, r *http.Request, what string) {
+func (c *listServer) list(w http.ResponseWriter, r *http.Request, what string) {
 	q, err := ReadQuery(r)
 	var f Filter
 	if err == nil {
 		f, err = ParseFilter(q)
 	}
-	c.answer(w, r, "application/x-ndjson", err, func() ([]byte, error) { return c.desk.list(what, f) })
+	c.answer(w, r, "application/x-ndjson", err, func() ([]byte, error) { return c.operations.list(what, f) })
 }
 
-func (c *reading) inspect(w http.ResponseWriter, r *http.Request) {
+func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
 	q, err := ReadQuery(r)
 	for key := range q {
 		if key != "slice" {
 			err = malformed("nothing is called %.40q%s", key, didYouMean(key, []string{"slice"}))
 		}
 	}
-	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.desk.Inspect(q.Get("slice")) })
+	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.operations.Inspect(q.Get("slice")) })
 }
 
-// answer makes a text and writes it as it is read, unless the question is wrong. The
-// store is not held while it is read. A text that is not read in time breaks off
-// before its last chunk.
-func (c *reading) answer(w http.ResponseWriter, r *http.Request, kind string, wrong error, text func() ([]byte, error)) {
+// answer sends a text, unless the request is wrong. The text is made before it is sent,
+// so a slow client does not hold the store. A text that is not read in time ends before
+// its last chunk.
+func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string, wrong error, text func() ([]byte, error)) {
 	if wrong != nil {
 		Fail(w, wrong)
 		return
@@ -98,7 +98,8 @@ func (c *reading) answer(w http.ResponseWriter, r *http.Request, kind string, wr
 	w.Write(all) // who asked may have left
 }
 
-// order reads an order, has it done and tells what came of it.
+// order returns a handler that reads an order, carries it out and answers with its
+// result.
 func order[T any](do func(*http.Request, T) (Done, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var o T
@@ -116,12 +117,12 @@ func order[T any](do func(*http.Request, T) (Done, error)) http.Handler {
 	})
 }
 
-// Inspect is the manifest of a slice, by its URN or its name, whatever has
-// happened to it. Errors: *RefusedError, those of the store.
-func (d *Desk) Inspect(said string) ([]byte, error) {
+// Inspect returns the manifest of a slice, by its URN or name, even of one that was
+// shut down. Errors: *RefusedError, those of the store.
+func (d *Operations) Inspect(said string) ([]byte, error) {
 	var slice urn.URN
 	err := d.cfg.Store.Read(func(v *store.View) (err error) {
-		slice, err = oneSlice(v, said)
+		slice, err = findOneSlice(v, said)
 		return err
 	})
 	if err != nil {

@@ -68,7 +68,7 @@ var (
 	released  = am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}
 )
 
-// held are the slivers of the desk's store.
+// held returns the slivers of the store.
 func held() []am.Sliver {
 	n := 0
 	sliver := func(slice urn.URN, id, on string, status am.Status, user urn.URN, ends time.Duration) am.Sliver {
@@ -100,9 +100,9 @@ func held() []am.Sliver {
 	return all
 }
 
-// site is a desk over a store, and how often it has woken the runner.
+// site is Operations over a store, with the number of wake-ups of the runner.
 type site struct {
-	*operate.Desk
+	*operate.Operations
 	t     testing.TB
 	store *store.Store
 	inv   *inventory.Inventory
@@ -155,7 +155,7 @@ func emptySite(t testing.TB) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.store.Close() })
-	s.Desk = operate.New(operate.Config{
+	s.Operations = operate.New(operate.Config{
 		Store: s.store, Inventory: func() *inventory.Inventory { return inv }, Plan: func() *maintenance.Plan { return plan },
 		AllocatedMax: 2 * time.Hour, ProvisionedMax: 24 * time.Hour, Wake: func() { s.woken.Add(1) },
 		Orphans: func() map[[2]string]int { return map[[2]string]int{{"rack", "pc2"}: 2, {"other", "pc1"}: 1} },

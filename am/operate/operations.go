@@ -15,16 +15,15 @@ import (
 	"patchbay/inventory"
 )
 
-// Config is what a Desk works with.
+// Config is the configuration of Operations.
 type Config struct {
 	Store *store.Store
-	// Inventory gives the inventory in force.
+	// Inventory returns the inventory in force.
 	Inventory func() *inventory.Inventory
-	// Plan gives what is out of service by an operator's word; nil, or what it
-	// gives, for nothing.
+	// Plan returns what is out of service; it, or its result, may be nil.
 	Plan func() *maintenance.Plan
-	// AllocatedMax and ProvisionedMax are how far experimenters may renew: beyond
-	// them an operator is warned. 0 warns of nothing.
+	// AllocatedMax and ProvisionedMax are the limits for renewals by experimenters. An
+	// operator who exceeds them gets a warning; 0 warns never.
 	AllocatedMax, ProvisionedMax time.Duration
 	// Orphans counts the orphans (resources of a provider without a sliver) by the names
 	// of provider and component; nil if the count is unknown.
@@ -32,18 +31,18 @@ type Config struct {
 	// Silent reports whether a provider has not answered for too long, and when it last did;
 	// nil if that is not known.
 	Silent func(provider string) (since time.Time, silent bool)
-	// Wake tells the runner that there is work; it must not block. nil wakes nobody.
+	// Wake wakes the runner; it must not block. It may be nil.
 	Wake func()
-	// Manifest makes the manifest of a slice, of one that was shut down, too.
+	// Manifest returns the manifest of a slice, even of one that was shut down.
 	Manifest func(slice urn.URN) ([]byte, error)
 }
 
-// Desk is where operators look and act. All methods may be called at the same
-// time.
-type Desk struct{ cfg Config }
+// Operations lists what a site holds and carries out operators' orders. Its methods may
+// be called concurrently.
+type Operations struct{ cfg Config }
 
-// New makes a Desk over opened rooms.
-func New(c Config) *Desk {
+// New returns Operations over an open store.
+func New(c Config) *Operations {
 	if c.Plan == nil {
 		c.Plan = func() *maintenance.Plan { return nil }
 	}
@@ -53,11 +52,11 @@ func New(c Config) *Desk {
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
-	return &Desk{c}
+	return &Operations{c}
 }
 
-// RefusedError is what is wrong with a question or an order, in words for an
-// operator. Nothing has happened.
+// RefusedError refuses a query or an order, with a text for an operator. Nothing has
+// changed.
 type RefusedError struct {
 	Text      string
 	malformed bool // its form, so that nothing else was looked at
@@ -65,13 +64,13 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Text }
 
-// refuse makes a RefusedError.
+// refuse returns a *RefusedError.
 func refuse(format string, args ...any) error {
-	return &RefusedError{Text: shown(fmt.Sprintf(format, args...))}
+	return &RefusedError{Text: printable(fmt.Sprintf(format, args...))}
 }
 
-// shown is a text for a terminal: what a client wrote may be in it.
-func shown(text string) string {
+// printable returns a client's text without control characters, for a terminal.
+func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
@@ -80,9 +79,9 @@ func shown(text string) string {
 	}, text)
 }
 
-// commit runs a decision and wakes the runner. What the rules of slivers refuse
-// is an operator's mistake, too.
-func (d *Desk) commit(ctx context.Context, decide store.Decision) error {
+// commit runs a decision and wakes the runner. Errors of the slivers' state machine
+// become a *RefusedError.
+func (d *Operations) commit(ctx context.Context, decide store.Decision) error {
 	err := d.cfg.Store.Commit(ctx, decide)
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return refuse("%s", e.Msg)

@@ -22,7 +22,7 @@ import (
 
 func (s *site) serve() *httptest.Server {
 	mux := http.NewServeMux()
-	for pattern, h := range operate.Doors(s.Desk) {
+	for pattern, h := range operate.Endpoints(s.Operations) {
 		mux.Handle(pattern, h)
 	}
 	at := httptest.NewUnstartedServer(mux)
@@ -118,7 +118,7 @@ func TestStalledReadersAreBounded(t *testing.T) {
 	const slivers, readers = 3000, 2 // more than the socket holds
 	s.many(slivers)
 	mux := http.NewServeMux()
-	for pattern, h := range operate.DoorsWith(s.Desk, readers) {
+	for pattern, h := range operate.DoorsWith(s.Operations, readers) {
 		mux.Handle(pattern, h)
 	}
 	path := filepath.Join(t.TempDir(), "s")
@@ -167,7 +167,7 @@ func TestStalledReadersAreBounded(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	w := httptest.NewRecorder()
-	operate.DoorsWith(s.Desk, 0)["GET /slivers"].ServeHTTP(w, httptest.NewRequest("GET", "/slivers", nil).WithContext(gone))
+	operate.DoorsWith(s.Operations, 0)["GET /slivers"].ServeHTTP(w, httptest.NewRequest("GET", "/slivers", nil).WithContext(gone))
 	if w.Body.Len() > 0 {
 		t.Errorf("more lists are read at one time than may be: %.100s", w.Body)
 	}
@@ -182,7 +182,7 @@ func FuzzQuestions(f *testing.F) {
 	f.Add("/tasks", "what=x")
 	f.Add("/inspect", "slice=frozen")
 	s := newSite(f)
-	doors := operate.Doors(s.Desk)
+	doors := operate.Endpoints(s.Operations)
 	f.Fuzz(func(t *testing.T, path, query string) {
 		door, ok := doors["GET "+path]
 		if !ok {
@@ -211,7 +211,7 @@ func FuzzOrders(f *testing.F) {
 	f.Add("renew", `{"targets":["exp-a"],"for":60,"operator":"dora"}`)
 	f.Add("thaw", `{"slice":"frozen","extend":{"until":"2030-01-03T00:00:00Z"},"operator":"dora"}`)
 	s := newSite(f)
-	doors := operate.Doors(s.Desk)
+	doors := operate.Endpoints(s.Operations)
 	f.Fuzz(func(t *testing.T, what, body string) {
 		door, ok := doors["POST /"+what]
 		if !ok {
