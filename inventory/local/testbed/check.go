@@ -71,14 +71,14 @@ func (t *Testbed) checkCapacity(updates []update, wrong map[string]error) {
 	if len(fresh) == 0 {
 		return
 	}
-	lives := t.sortedNodes()
+	nodes := t.sortedNodes()
 	refuse := func(room int, err error) {
 		for _, name := range fresh[min(len(fresh), max(0, room)):] {
 			wrong[name] = err
 		}
 		fresh = fresh[:min(len(fresh), max(0, room))]
 	}
-	refuse(maxNodes-len(lives), errFull)
+	refuse(maxNodes-len(nodes), errFull)
 	if t.settings.Publish == local.Gateway {
 		return // nodes have no ports of their own
 	}
@@ -87,7 +87,7 @@ func (t *Testbed) checkCapacity(updates []update, wrong map[string]error) {
 		t.log.Warn("cannot count the free login ports", "error", err)
 		return // opening a port fails later
 	}
-	for _, nc := range lives {
+	for _, nc := range nodes {
 		if nc.snapshot().Port == 0 {
 			left-- // it is about to take one
 		}

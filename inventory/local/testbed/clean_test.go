@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory/local"
 )
 
-// TestCleanRefusesMounts mounts somebody's folder where the testbed's files are.
+// TestCleanRefusesMounts mounts another folder below the testbed's files.
 func TestCleanRefusesMounts(t *testing.T) {
 	require.Root(t)
 	for _, name := range []string{"state", "with space"} {
@@ -50,7 +50,7 @@ func TestCleanRefusesMounts(t *testing.T) {
 	}
 }
 
-// TestCleanRemovesTemporaryFiles has a testbed killed while it wrote its key.
+// TestCleanRemovesTemporaryFiles kills a testbed while it writes its key.
 func TestCleanRemovesTemporaryFiles(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()

@@ -244,8 +244,8 @@ func TestFailures(t *testing.T) {
 		{"put", "its login cannot be opened"},
 		{"prove", "the logins do not work: broken"},
 		{"find image", "its image cannot be prepared"},
-		{"put link", "its links cannot be made"},
-		{"plug", "its links cannot be made"},
+		{"put link", "its links cannot be created"},
+		{"plug", "its links cannot be created"},
 	} {
 		t.Run(tt.operation, func(t *testing.T) {
 			t.Parallel()

@@ -20,10 +20,10 @@ const (
 
 // refreshCounters reads outdated counters of the nodes' networks. For a slow network, the
 // previous counters are reported.
-func (t *Testbed) refreshCounters(lives []*nodeController) {
+func (t *Testbed) refreshCounters(nodes []*nodeController) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}
-	for _, nc := range lives {
+	for _, nc := range nodes {
 		if nc == nil || nc.network == nil || seen[nc.network] {
 			continue
 		}

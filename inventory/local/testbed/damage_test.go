@@ -89,7 +89,7 @@ func TestNodeDoesNotRunWithUserIDsOfAnother(t *testing.T) {
 	}
 	taken := func(r provider.Resource) bool { return r.Text("message") == takenMessage }
 
-	h := newFakeHost(t) // while it is off
+	h := newFakeHost(t) // it is switched off
 	tb, stop := h.runOneNode()
 	setUntilReady(t, tb, nodeName(1), provider.Resource{"power": "off"})
 	steal(h, tb)
@@ -102,7 +102,7 @@ func TestNodeDoesNotRunWithUserIDsOfAnother(t *testing.T) {
 	}
 	stop()
 
-	h = newFakeHost(t) // while no testbed ran
+	h = newFakeHost(t) // no testbed ran
 	tb, stop = h.runOneNode()
 	stop()
 	steal(h, tb)
@@ -123,7 +123,7 @@ func TestNodeDoesNotRunWithUserIDsOfAnother(t *testing.T) {
 
 func TestExperimentKeyIsRetried(t *testing.T) {
 	_, tb := runFakeHost(t)
-	// Nothing can be written where the key belongs.
+	// The key cannot be written.
 	path := filepath.Join(tb.keysDir, sliceID(sliceURN))
 	away := tb.keysDir + ".away"
 	if err := os.Rename(tb.keysDir, away); err != nil {

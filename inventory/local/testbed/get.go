@@ -24,17 +24,17 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	if len(q.Names) > maxNames {
 		return nil, fmt.Errorf("the input of get has %d names, at most %d are allowed", len(q.Names), maxNames)
 	}
-	var lives []*nodeController
+	var nodes []*nodeController
 	if len(q.Names) == 0 {
-		lives = t.sortedNodes()
+		nodes = t.sortedNodes()
 	}
 	for _, name := range q.Names {
-		lives = append(lives, t.node(name)) // nil if there is no such node
+		nodes = append(nodes, t.node(name)) // nil if there is no such node
 	}
-	t.refreshCounters(lives)
+	t.refreshCounters(nodes)
 	resources := []provider.Resource{}
 	size := 0
-	for i, nc := range lives {
+	for i, nc := range nodes {
 		r := provider.Resource{provider.AttrEnsure: provider.Absent}
 		if nc != nil {
 			r = nc.resource()
@@ -42,14 +42,14 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 			r[provider.AttrName] = q.Names[i]
 		}
 		if size += encodedLength(r); size > maxAnswer {
-			return nil, fmt.Errorf("the answer exceeds %d bytes with the first %d of %d nodes; request fewer at once", maxAnswer, i+1, len(lives))
+			return nil, fmt.Errorf("the answer exceeds %d bytes with the first %d of %d nodes; request fewer at once", maxAnswer, i+1, len(nodes))
 		}
 		resources = append(resources, r)
 	}
 	// Services get the rest. Encoding them again at most doubles their length.
-	room := min(maxStepReport, (maxAnswer-size)/2/max(1, len(lives)))
+	room := min(maxStepReport, (maxAnswer-size)/2/max(1, len(nodes)))
 	for i, r := range resources {
-		if nc := lives[i]; nc != nil && nc.steps != nil && r.Text(provider.AttrEnsure) == provider.Present {
+		if nc := nodes[i]; nc != nil && nc.steps != nil && r.Text(provider.AttrEnsure) == provider.Present {
 			r[provider.AttrServices] = nc.steps.items(room)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// What get tells fits into one answer: services take what accounts and interfaces
-// leave, and nodes of which more is to be told are not all put together first.
+// An answer of get is bounded: services get the space that accounts and interfaces leave, and an
+// answer that is too long is refused before it is built completely.
 func TestAnswersAreBounded(t *testing.T) {
 	keys := strings.Repeat(fmt.Sprintf("%q,", strings.Repeat("<", 1000)), 40)
 	users := []string{`{"login":"a","keys":[` + keys[:len(keys)-1] + `]}`}

@@ -162,7 +162,7 @@ func (nc *nodeController) clearIncidents() error {
 	if nc.snapshot().incidents == (incidents{}) {
 		return nil
 	}
-	return asUserError("it cannot be noted on the disk of the host", nc.updateRecord(func(r *record) { r.incidents = incidents{} }))
+	return asUserError("its state cannot be saved on the disk of the host", nc.updateRecord(func(r *record) { r.incidents = incidents{} }))
 }
 
 // saveIncident records a failure on disk, or in memory alone if the disk is full.

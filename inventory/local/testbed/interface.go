@@ -164,11 +164,11 @@ func parseAddresses(texts []string) ([]netip.Prefix, error) {
 
 // checkProperties refuses values out of range, and different values towards one interface.
 func checkProperties(all []property) error {
-	type question struct {
+	type values struct {
 		property
 		last int // index of the last property that named it, from 1
 	}
-	asked := map[string]question{} // by client_id; empty: all others
+	seen := map[string]values{} // by client_id; empty: all others
 	for i, p := range all {
 		switch {
 		case !(p.Capacity >= 0 && p.Capacity <= maxCapacity):
@@ -190,7 +190,7 @@ func checkProperties(all []property) error {
 			to = []string{""}
 		}
 		for _, to := range to {
-			before := asked[to]
+			before := seen[to]
 			if before.last == i+1 {
 				return fmt.Errorf("a property names %s twice; remove one", describeTarget(to))
 			}
@@ -207,7 +207,7 @@ func checkProperties(all []property) error {
 			}
 			before.Capacity, before.Latency = cmp.Or(p.Capacity, before.Capacity), cmp.Or(p.Latency, before.Latency)
 			before.PacketLoss, before.last = cmp.Or(p.PacketLoss, before.PacketLoss), i+1
-			asked[to] = before
+			seen[to] = before
 		}
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// What nodes that left have begun does nothing to the links of those that come
-// after them, in a network of the same slice.
+// Changes started by removed nodes do not affect the links of later nodes in a network of the same
+// slice.
 func TestLaterNodesKeepExistingLinks(t *testing.T) {
 	h := newFakeHost(t)
 	h.quiet = 50 * time.Millisecond // so that the next have come by then

@@ -12,11 +12,11 @@ const maxListedProperties = local.MaxAnswer / 16
 
 // listLinks lists the interfaces of all nodes.
 func (t *Testbed) listLinks() []local.ListedLink {
-	lives := t.sortedNodes()
-	t.refreshCounters(lives)
+	nodes := t.sortedNodes()
+	t.refreshCounters(nodes)
 	all := []local.ListedLink{}
 	room := maxListedProperties
-	for _, nc := range lives {
+	for _, nc := range nodes {
 		all = append(all, nc.listLinks(&room)...)
 	}
 	return all

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// TestMotdIsPlainText proves that a client_id can neither control the terminal of who logs
-// in nor begin a line, which the agent refuses together with all accounts.
+// A client_id cannot control the terminal of a login, nor add lines, which the agent would refuse
+// together with all accounts.
 func TestMotdIsPlainText(t *testing.T) {
 	lines := motd(record{Desired: desired{ClientID: "a\nb\u009b2J\u202e\x1bc"}}, "n1", true)
 	if !strings.HasPrefix(lines[0], "This is a?b?2J??c, a container") {

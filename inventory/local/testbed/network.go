@@ -65,14 +65,14 @@ func (t *Testbed) members(id string) []member {
 		return nil
 	}
 	n.mu.Lock()
-	lives := make([]*nodeController, 0, len(n.nodes))
+	controllers := make([]*nodeController, 0, len(n.nodes))
 	for nc := range n.nodes {
-		lives = append(lives, nc)
+		controllers = append(controllers, nc)
 	}
 	n.mu.Unlock()
-	lives = slices.DeleteFunc(lives, func(nc *nodeController) bool { return nc.snapshot().Desired.Removing })
-	all := make([]member, len(lives))
-	for i, nc := range lives {
+	controllers = slices.DeleteFunc(controllers, func(nc *nodeController) bool { return nc.snapshot().Desired.Removing })
+	all := make([]member, len(controllers))
+	for i, nc := range controllers {
 		all[i] = member{nc.id, nc.interfaces}
 	}
 	return all

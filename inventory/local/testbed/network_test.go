@@ -80,7 +80,7 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 	both("ended by itself")
 	stop()
 	h.mu.Lock()
-	h.fabric[sliceID(sliceURN)].links = map[string]fabric.Link{} // as of a switch process that is gone
+	h.fabric[sliceID(sliceURN)].links = map[string]fabric.Link{} // its vswitch process has ended
 	h.mu.Unlock()
 	tb, stop = h.run(-1)
 	both("adopted")
@@ -97,8 +97,8 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 	})
 	h.failOperation("drop", errors.New("busy"))
 	set(t, tb, b, absent)
-	awaitNode(t, tb, b, provider.Gone) // its network is nobody's business but ours
-	// What comes again at once has its links.
+	awaitNode(t, tb, b, provider.Gone) // only the next program removes its network
+	// A node that is created again immediately gets its links.
 	setUntilReady(t, tb, b, newLinkedNode("b", interfaceItem("b:0", "lan", "10.0.0.2/24", "")))
 	h.mu.Lock()
 	if got := len(h.fabric[sliceID(sliceURN)].links[linkID("lan")].Ends); got != 1 {
@@ -130,7 +130,7 @@ func TestLinksAreCreatedOncePerBatch(t *testing.T) {
 	if got := len(h.attachedEnds(sliceURN, "lan")); got != n {
 		t.Errorf("%d ends are on the link", got)
 	}
-	// On a slow host there are quiet moments between nodes.
+	// On a slow host there are pauses between nodes.
 	most := func() int { return n/10 + int(time.Since(begun)/tb.peerUpdateDelay) }
 	made := h.operationCount("put link")
 	if made > most() {
@@ -151,7 +151,7 @@ func TestLinksAreCreatedOncePerBatch(t *testing.T) {
 	h.checkNetworks(t)
 }
 
-// A slice whose fabric hangs or fails keeps no other slice from anything.
+// A slice whose fabric hangs or fails does not affect other slices.
 func TestHangingFabricDelaysNoOtherSlice(t *testing.T) {
 	for _, operation := range []string{"put link", "plug", "drop", "counters"} {
 		t.Run(operation, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestHangingFabricDelaysNoOtherSlice(t *testing.T) {
 			hang := make(chan struct{})
 			all := map[string]provider.Resource{}
 			h.mu.Lock()
-			for i := range 24 { // in twelve slices, more than there are turns of any kind
+			for i := range 24 { // in twelve slices, more than any semaphore has places
 				slice := sliceURN + fmt.Sprint(i/2)
 				h.slow[operation+" "+sliceID(slice)] = hang
 				all[nodeName(i)] = newNode(fmt.Sprintf("n%d", i), slice, "alice")
@@ -199,7 +199,7 @@ func TestHangingFabricDelaysNoOtherSlice(t *testing.T) {
 	}
 }
 
-// What an earlier program left of networks and links, and no record tells, goes.
+// Networks and links of an earlier program that no record mentions are removed.
 func TestLinksWithoutARecordAreRemoved(t *testing.T) {
 	h := newFakeHost(t)
 	tb, stop := h.run(-1)
@@ -210,7 +210,7 @@ func TestLinksWithoutARecordAreRemoved(t *testing.T) {
 	h.mu.Lock()
 	h.fabric["deadbeef"] = &doubleNetwork{map[string]fabric.Link{"x": {}}, map[string]int{}}
 	h.fabric[sliceID(sliceURN)].links["old"] = fabric.Link{}
-	h.fails["drop"] = errors.New("busy") // at first
+	h.fails["drop"] = errors.New("busy") // the first time
 	h.mu.Unlock()
 	tb, stop = h.run(-1)
 	defer stop()
@@ -272,8 +272,8 @@ func TestDroppedPacketsStayCountedWhenALinkIsRecreated(t *testing.T) {
 	}
 }
 
-// A node says which link lost much of what it sent because the host is too slow, and
-// the log does; what each burst can lose is not told.
+// A node reports which link lost many packets because the host is too slow, and so does the log.
+// Losses of ordinary bursts are not reported.
 func TestOverrunsAreReported(t *testing.T) {
 	h := newFakeHost(t)
 	var log wait.Buffer

@@ -21,11 +21,11 @@ func TestPeersAreNamedByTheirLinks(t *testing.T) {
 	}
 	setAll(t, tb, nodes)
 	want := map[string][]string{
-		nodeName(1): { // lan is its first, and b has an address there
+		nodeName(1): { // lan is its first link, and b has an address on it
 			"10.0.0.1\ta.exp.example.org a a-lan", "fd00::2\tb b-lan", "10.0.0.3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
 			"10.0.1.1\ta-p2p", "10.0.1.2\tb-p2p",
 		},
-		nodeName(2): { // p2p is its first
+		nodeName(2): { // p2p is its first link
 			"10.0.1.1\ta.exp.example.org a a-p2p", "10.0.1.2\tb b-p2p", "10.0.0.3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
 			"10.0.0.1\ta-lan", "fd00::2\tb-lan",
 		},
@@ -34,7 +34,7 @@ func TestPeersAreNamedByTheirLinks(t *testing.T) {
 			"10.0.0.1\ta-lan", "10.0.1.1\ta-p2p", "10.0.1.2\tb-p2p", "fd00::2\tb-lan",
 		},
 	}
-	// Which node has which address of the testbed is left to chance.
+	// The order of the testbed's addresses is random.
 	awaitNode(t, tb, nodeName(1), func(provider.Resource) bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -77,7 +77,7 @@ func TestPeersAreNamedByTheirLinks(t *testing.T) {
 	}
 }
 
-// However many addresses nodes have, what their peers are told of them is bounded.
+// Peers learn a bounded number of addresses of a node.
 func TestNamesOfPeersAreBounded(t *testing.T) {
 	var items []string
 	for i := range maxInterfaces {

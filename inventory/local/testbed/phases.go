@@ -177,7 +177,7 @@ func (nc *nodeController) connectLinks(r *round) result {
 	}
 	end := result{failed, 0, err}
 	if _, ok := errors.AsType[*userError](err); !ok {
-		end.err = asUserError("its links cannot be made", err)
+		end.err = asUserError("its links cannot be created", err)
 	}
 	if nc.earlier.ranWell() || ctx.Err() != nil || errors.Is(err, errLeaving) {
 		end.outcome = retry

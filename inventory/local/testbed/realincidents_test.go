@@ -10,8 +10,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// A stopped PID 1, an out-of-memory kill and a PID 1 that was killed are told of a
-// real node that is ready.
+// A real ready node reports a stopped PID 1, an out-of-memory kill and a killed PID 1.
 func TestRealIncidentsAreReported(t *testing.T) {
 	s := newSite(t, "testbed-r9", 42900)
 	name := nodeName(9)

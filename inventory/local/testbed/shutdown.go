@@ -22,7 +22,7 @@ func (nc *nodeController) shutDown(ctx context.Context, doing, cut string) resul
 		err = agent.Halt(halt, c)
 	}
 	if err != nil && ctx.Err() == nil {
-		nc.t.log.Info("a node did not shut down when asked; killing it", "node", nc.id, "error", err)
+		nc.t.log.Info("a node did not shut down on request; killing it", "node", nc.id, "error", err)
 	}
 	return resultOf(asUserError("it cannot be shut down", nc.kill()))
 }

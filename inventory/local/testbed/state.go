@@ -361,7 +361,7 @@ type counterCache struct {
 // cachedManifest is the last manifest of a slice that the manager sent; empty if it was
 // too long to keep.
 type cachedManifest struct {
-	mu   sync.Mutex // guards text and at; held while the manager is asked
+	mu   sync.Mutex // guards text and at; held during a request to the manager
 	text string
 	at   time.Time
 }

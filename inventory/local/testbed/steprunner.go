@@ -410,16 +410,16 @@ func (s *stepRunner) recordInterruption(how string) {
 // outcome returns the result of the step, given the report of the node. The report does
 // not distinguish how the node ended.
 func (s stepState) outcome(r setup.Report) setup.Report {
-	asked := s.Interruption == byRestart || s.Interruption == byPowerOff
+	requested := s.Interruption == byRestart || s.Interruption == byPowerOff
 	// The step's shell may have ended before the node's agent reported it.
-	halted := asked && (r.Exit == 128+int(unix.SIGTERM) || r.Exit == 128+int(unix.SIGKILL))
+	halted := requested && (r.Exit == 128+int(unix.SIGTERM) || r.Exit == 128+int(unix.SIGKILL))
 	if r.State != setup.Failed || r.Message != setup.Interrupted && !halted {
 		return r
 	}
 	switch {
-	case asked && s.Kind == setup.Execute:
+	case requested && s.Kind == setup.Execute:
 		r.State, r.Exit, r.Message = setup.Done, 0, fmt.Sprintf("it ended with the node, which was %s", s.Interruption)
-	case asked:
+	case requested:
 		r.Message = fmt.Sprintf("interrupted: the node was %s while it ran", s.Interruption)
 	case s.Interruption == byDeath:
 		r.Message = "interrupted: the system of the node ended unexpectedly while it ran"
