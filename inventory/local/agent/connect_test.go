@@ -172,7 +172,7 @@ func TestPorts(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := n.connect("tcp", "127.0.0.1:1", "nobody-here"); err == nil {
-		t.Error("connected for nobody")
+		t.Error("connected as an unknown user")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -230,7 +230,7 @@ func TestNodesDoNotReachTheirOwnAgent(t *testing.T) {
 		check(t, err) // the kernel allows it
 		check(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 		if who, err := Ping(t.Context(), fdsocket.New(c.(*net.UnixConn))); err == nil {
-			t.Errorf("%q inside was told %+v", user, who)
+			t.Errorf("%q inside got %+v", user, who)
 		}
 	}
 	_, err := Ping(t.Context(), n.dial())

@@ -564,9 +564,9 @@ func TestDebian(t *testing.T) {
 	t.Logf("inside:\n%s", out)
 	host, _ := os.Hostname()
 	if _, err := os.Lstat(i.Root + "/etc/hostname"); err == nil {
-		t.Errorf("the image tells the name of this host, %s", host)
+		t.Errorf("the image contains the name of this host, %s", host)
 	}
 	if b, _ := os.ReadFile(i.Root + "/etc/resolv.conf"); string(b) != resolvConf {
-		t.Errorf("the image tells of this host's name servers")
+		t.Errorf("the image contains this host's name servers")
 	}
 }

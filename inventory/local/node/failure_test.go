@@ -285,7 +285,7 @@ func TestRemoveRefusesMounts(t *testing.T) {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(filepath.Join(victim, "file")); err != nil || string(b) != "kept" {
-		t.Errorf("the file of somebody else: %q %v", b, err)
+		t.Errorf("another program's file: %q %v", b, err)
 	}
 	checkNothingLeft(t, h, s)
 }

@@ -195,7 +195,7 @@ func TestFindIgnoresOtherProcesses(t *testing.T) {
 	must(t, err)
 	l.Close()
 	if _, ok := h.Find(ctx, "n1"); ok {
-		t.Error("found though nobody is at its socket")
+		t.Error("found although no process listens at its socket")
 	}
 	kill(t, h, "n1") // the agent is not involved
 }

@@ -41,7 +41,7 @@ func fetchURL(t *testing.T, c *client, url string) (string, error) {
 	}
 	text, err := os.ReadFile(f.Name())
 	if err != nil || int64(len(text)) != size {
-		t.Fatalf("%d bytes are told, %d are there, %v", size, len(text), err)
+		t.Fatalf("%d bytes are reported, %d exist, %v", size, len(text), err)
 	}
 	return string(text), nil
 }
@@ -125,7 +125,7 @@ func TestFetch(t *testing.T) {
 	}
 	s.Close()
 	if _, err := fetchURL(t, c, s.URL+"/big"); err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("nobody answers: %v", err)
+		t.Errorf("no answer: %v", err)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestRetriesAreReported(t *testing.T) {
 		t.Error("the server was not busy twice")
 	}
 	if len(notes) != 1 || !strings.Contains(notes[0], "503") || !strings.HasSuffix(notes[0], "; retrying in 2ms") {
-		t.Errorf("told was %q", notes)
+		t.Errorf("reported was %q", notes)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestFetchHTTPS(t *testing.T) {
 		t.Errorf("another host's certificate: %v", err)
 	}
 	if asked.Load() != before {
-		t.Error("a server that is not who it should be was asked")
+		t.Error("a server with a wrong certificate got a request")
 	}
 }
 

@@ -181,7 +181,7 @@ func TestStepRunsOnce(t *testing.T) {
 		t.Errorf("one that was interrupted: %+v", r)
 	}
 	if r := waitForStep(t, dir, 3); r.State != Waiting {
-		t.Errorf("one that has not begun: %+v", r)
+		t.Errorf("a step that was not started: %+v", r)
 	}
 	if text, _ := os.ReadFile(count); string(text) != "once\nonce\n" {
 		t.Errorf("there is %q", text)

@@ -45,7 +45,7 @@ func TestCleanRefusesMounts(t *testing.T) {
 			}
 		}
 		if b, err := os.ReadFile(filepath.Join(victim, "file")); err != nil || string(b) != "kept" {
-			t.Errorf("the file of somebody else: %q %v", b, err)
+			t.Errorf("another program's file: %q %v", b, err)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestCleanRemovesTemporaryFiles(t *testing.T) {
 		}
 	}
 	if err := clean(); err == nil || !strings.Contains(err.Error(), "letters.new") {
-		t.Errorf("with a file of somebody else: %v", err)
+		t.Errorf("with another program's file: %v", err)
 	}
 	if err := os.Remove(stray); err != nil {
 		t.Fatal(err)

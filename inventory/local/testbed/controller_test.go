@@ -38,13 +38,13 @@ func TestLifeOfANode(t *testing.T) {
 
 	s := h.running[name]
 	if a := s.cfg.Accounts; len(a) != 1 || a[0].Login != "alice" || s.cfg.Hostname != "web" || !strings.Contains(s.cfg.Key, "BEGIN RSA PRIVATE KEY") || !strings.HasPrefix(s.cfg.PublicKey, "ssh-rsa ") {
-		t.Errorf("it was told %+v", s.cfg)
+		t.Errorf("it was configured with %+v", s.cfg)
 	}
 	if !slices.Equal(s.cfg.Hosts, []string{"127.64.0.1\tweb"}) || len(s.cfg.KnownHosts) != 2 || !strings.HasPrefix(s.cfg.KnownHosts[0], "web,127.64.0.1 ssh-ed25519 ") {
 		t.Errorf("its peers are %q, %q", s.cfg.Hosts, s.cfg.KnownHosts)
 	}
 	if d := h.opens[name]; len(d.Accounts) != 2 || d.Slice != sliceID(sliceURN) || len(d.InsideKeys) != 1 || d.Names[0] != "web-00000001" || len(d.HostKey) == 0 {
-		t.Errorf("its door is %+v", d)
+		t.Errorf("its endpoint is %+v", d)
 	}
 
 	for _, step := range []struct {
@@ -68,7 +68,7 @@ func TestLifeOfANode(t *testing.T) {
 		h.mu.Lock()
 		s, door := h.running[name], h.opens[name]
 		if h.starts[name] != step.starts || (s != nil) != step.on || len(door.Accounts) != countWithRoot(step.logins) {
-			t.Errorf("%s: started %d times, runs: %v, door %+v", step.does, h.starts[name], s != nil, door)
+			t.Errorf("%s: started %d times, runs: %v, endpoint %+v", step.does, h.starts[name], s != nil, door)
 		}
 		if s != nil && len(s.cfg.Accounts) != step.logins {
 			t.Errorf("%s: accounts %v", step.does, s.cfg.Accounts)
@@ -115,7 +115,7 @@ func (h *fakeHost) checkNothingLeft(t *testing.T, tb *Testbed) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Errorf("left are %d doors, %d slices at the gateway, %d systems, %d networks (%d known)", doors, peers, running, networks, known)
+			t.Errorf("left are %d endpoints, %d slices at the gateway, %d systems, %d networks (%d known)", doors, peers, running, networks, known)
 			return
 		}
 	}
@@ -141,7 +141,7 @@ func TestRootLogsInWithAllKeysAndIsNotListed(t *testing.T) {
 	a := h.opens[name].Accounts
 	h.mu.Unlock()
 	if len(a) != 3 || a[2].Login != "root" || !slices.Equal(a[2].Keys, slices.Concat(a[0].Keys, a[1].Keys)) {
-		t.Errorf("the door opens for %+v", a)
+		t.Errorf("the login is open for %+v", a)
 	}
 	// A node without users has no login for root either.
 	set(t, tb, name, provider.Resource{"users": []string{}})
@@ -149,7 +149,7 @@ func TestRootLogsInWithAllKeysAndIsNotListed(t *testing.T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if a := h.opens[name].Accounts; len(a) != 0 || len(r.List(provider.AttrLogin)) != 2 {
-		t.Errorf("without users the door opens for %+v, login %q", a, r.List(provider.AttrLogin))
+		t.Errorf("without users the login is open for %+v, login %q", a, r.List(provider.AttrLogin))
 	}
 }
 
@@ -160,7 +160,7 @@ func TestChangedAccountsAreProvenAgain(t *testing.T) {
 	h.failOperation("prove", errors.New("broken"))
 	set(t, tb, nodeName(1), provider.Resource{"users": userItems("alice", "bob")})
 	if r := awaitNode(t, tb, nodeName(1), isSettled); r.Text("state") != "failed" {
-		t.Errorf("%v, and nobody can log in", r)
+		t.Errorf("%v, and no user can log in", r)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 		{"no such image", nodeName(2), with("image", "../../etc"), "unknown: there is no image ../../etc; available: debian-12, host"},
 		{"a path as a name", "../../usr", newNode("web", sliceURN), `failed: "../../usr" cannot be the name of a node; it must be a UUID`},
 		{"the group of the gateway", "gateway", newNode("web", sliceURN), `failed: "gateway" cannot be the name of a node; it must be a UUID`},
-		{"a door of another provider", foreignEndpointID("rack", "n1"), newNode("web", sliceURN), fmt.Sprintf("failed: %q cannot be the name of a node; it must be a UUID", foreignEndpointID("rack", "n1"))},
+		{"an endpoint of another provider", foreignEndpointID("rack", "n1"), newNode("web", sliceURN), fmt.Sprintf("failed: %q cannot be the name of a node; it must be a UUID", foreignEndpointID("rack", "n1"))},
 		{"large letters", strings.ToUpper("aaaaaaaa-0000-4000-8000-000000000000"), newNode("web", sliceURN), `failed: "AAAAAAAA-0000-4000-8000-000000000000" cannot be the name of a node; it must be a UUID`},
 		{"no name", "", newNode("web", sliceURN), `failed: "" cannot be the name of a node; it must be a UUID`},
 		{"a name of an option", "-rf", newNode("web", sliceURN), `failed: "-rf" cannot be the name of a node; it must be a UUID`},
@@ -192,7 +192,7 @@ func TestRefusals(t *testing.T) {
 		{"a long client_id", nodeName(2), with("client_id", strings.Repeat("x", 1025)), "failed: client_id must be one line of at most 1024 bytes"},
 		{"power", nodeName(2), with("power", "half"), `failed: power is "half"; it must be on or off`},
 		{"ensure", nodeName(2), with("ensure", "maybe"), `failed: ensure is "maybe"; it must be present or absent`},
-		{"nobody's node", nodeName(2), provider.Resource{"power": "off"}, "unknown: there is no node " + nodeName(2)},
+		{"a node that does not exist", nodeName(2), provider.Resource{"power": "off"}, "unknown: there is no node " + nodeName(2)},
 		{"account with a dot, which the agent does not take", nodeName(2), with("users", []string{`{"login":"a.b"}`}), `failed: "a.b" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
 		{"account that is an option", nodeName(2), with("users", []string{`{"login":"-o"}`}), `failed: "-o" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
 		{"account twice", nodeName(2), with("users", userItems("a", "a")), "failed: the account a is listed twice; remove one"},
@@ -207,7 +207,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if r := getNode(tb, nodeName(2)); !provider.Gone(r) {
-		t.Errorf("what was refused is there: %v", r)
+		t.Errorf("the refused node exists: %v", r)
 	}
 	if entries, _ := os.ReadDir(tb.nodesDir); len(entries) != 1 {
 		t.Errorf("folders: %v", entries)
@@ -241,11 +241,11 @@ func TestFailures(t *testing.T) {
 		{"prepare", "its disk cannot be created"},
 		{"start", "it does not start"},
 		{"configure", "its accounts cannot be set up"},
-		{"put", "its login cannot be opened"},
+		{"set endpoint", "its login cannot be opened"},
 		{"prove", "the logins do not work: broken"},
 		{"find image", "its image cannot be prepared"},
-		{"put link", "its links cannot be created"},
-		{"plug", "its links cannot be created"},
+		{"set link", "its links cannot be created"},
+		{"attach end", "its links cannot be created"},
 	} {
 		t.Run(tt.operation, func(t *testing.T) {
 			t.Parallel()
@@ -269,7 +269,7 @@ func TestFailures(t *testing.T) {
 			h.failOperation(tt.operation, nil)
 			set(t, tb, nodeName(1), provider.Resource{"restart_serial": "1"})
 			if r := awaitNode(t, tb, nodeName(1), isSettled); r.Text("state") != "ready" || r.Text("message") != "" {
-				t.Errorf("asked once more: %v", r)
+				t.Errorf("requested once more: %v", r)
 			}
 			remove(t, tb, nodeName(1))
 			h.checkNothingLeft(t, tb)
@@ -474,10 +474,10 @@ func runKilledRepeatedly(t *testing.T, seed uint64) {
 		h.mu.Lock()
 		s, door := h.running[name], h.opens[name]
 		if (s != nil) != on || (len(got.List("login")) > 0) != on || (door.Node != "") != on {
-			t.Errorf("%s is on: %v; runs %v, door %v, %v", name, on, s != nil, door, got)
+			t.Errorf("%s is on: %v; runs %v, endpoint %v, %v", name, on, s != nil, door, got)
 		}
 		if on && s != nil && (len(s.cfg.Accounts) != len(users) || len(door.Accounts) != countWithRoot(len(users))) {
-			t.Errorf("%s has accounts %v and a door for %v; asked was %v", name, s.cfg.Accounts, door.Accounts, users)
+			t.Errorf("%s has accounts %v and a login for %v; requested were %v", name, s.cfg.Accounts, door.Accounts, users)
 		}
 		h.mu.Unlock()
 		if got.Text("restart_serial") != want["restart_serial"] {
@@ -519,6 +519,6 @@ func TestWithdrawnUsersLoseAccessEvenIfTheNodeFails(t *testing.T) {
 		in = append(in, a.Login)
 	}
 	if !slices.Equal(in, []string{"alice", gateway.Root}) || len(h.opens[name].Accounts[1].Keys) != 1 {
-		t.Errorf("the gateway lets in %q; bob was withdrawn, and carol has no account", in)
+		t.Errorf("the gateway accepts %q; bob was withdrawn, and carol has no account", in)
 	}
 }

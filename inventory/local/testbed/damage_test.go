@@ -20,7 +20,7 @@ func TestNodesAreRemovedOnAFullDisk(t *testing.T) {
 		h.full = func(string, any) bool { return true }
 		h.mu.Unlock()
 		if _, err := trySet(tb, nodeName(1), provider.Resource{"power": "off"}); err == nil {
-			t.Error("what could not be noted was accepted")
+			t.Error("a change that could not be saved was accepted")
 		}
 		if killed {
 			h.failOperation("remove", errors.New("busy"))
@@ -110,10 +110,10 @@ func TestNodeDoesNotRunWithUserIDsOfAnother(t *testing.T) {
 	defer stop()
 	awaitNode(t, tb, nodeName(1), taken)
 	if runs(h) {
-		t.Error("it goes on running")
+		t.Error("it is still running")
 	}
 	if _, err := trySet(tb, nodeName(1), provider.Resource{"users": userItems("bob")}); err == nil {
-		t.Error("more can be asked of it than to be removed")
+		t.Error("it accepts other changes than its removal")
 	}
 	remove(t, tb, nodeName(1))
 	if got := allocationHolders(t, filepath.Join(h.dir, "claims/ids")); !slices.Contains(got, "other/node") {

@@ -124,7 +124,7 @@ func (h *fakeHost) waitWhileSlow(operation string, gone <-chan struct{}) error {
 	case <-slow:
 		return nil
 	case <-gone:
-		return errors.New("nobody waits for it")
+		return errors.New("the caller no longer waits")
 	}
 }
 
@@ -396,7 +396,7 @@ type doubleGateway struct {
 }
 
 func (d *doubleGateway) SetEndpoint(door gateway.Endpoint, public, inside net.Listener) error {
-	return d.m.doLocked("put", func() error {
+	return d.m.doLocked("set endpoint", func() error {
 		for _, l := range d.closers[door.Node] {
 			if l != nil && l != public && l != inside {
 				l.Close()
@@ -419,8 +419,8 @@ func (d *doubleGateway) SetPeers(slice string, at map[netip.Addr]string) error {
 }
 
 func (d *doubleGateway) RemoveEndpoint(id string) error {
-	_ = d.m.w.waitWhileSlow("remove door", nil)
-	return d.m.doLocked("remove door", func() error {
+	_ = d.m.w.waitWhileSlow("remove endpoint", nil)
+	return d.m.doLocked("remove endpoint", func() error {
 		d.close(id)
 		delete(d.m.w.opens, id)
 		return nil

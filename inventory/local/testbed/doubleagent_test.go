@@ -117,7 +117,7 @@ func (m *doubleRuntime) configure(id string, c agent.Configuration, gone <-chan 
 		return nil, errors.New("it does not run")
 	}
 	if !m.w.hasLinksLocked(s) {
-		m.w.wrong = append(m.w.wrong, id+" was told of its experiment before it had its links")
+		m.w.wrong = append(m.w.wrong, id+" was configured before it had its links")
 	}
 	s.cfg = c
 	return new(agent.Facts), nil

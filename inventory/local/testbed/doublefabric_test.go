@@ -47,7 +47,7 @@ func (f doubleFabric) SetLink(ctx context.Context, l fabric.Link) (string, error
 	}
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	if err := f.operationLocked("put link"); err != nil {
+	if err := f.operationLocked("set link"); err != nil {
 		return "", err
 	}
 	n := f.w.fabric[l.Slice]
@@ -68,7 +68,7 @@ func (f doubleFabric) AttachEnd(ctx context.Context, slice, link, end string, sp
 	if err := f.w.waitWhileSlow("plug "+slice, ctx.Done()); err != nil {
 		return err
 	}
-	return f.doLocked("plug", func() error {
+	return f.doLocked("attach end", func() error {
 		node := filepath.Base(filepath.Dir(space.Name()))
 		s, n := f.w.running[node], f.w.fabric[slice]
 		if s == nil {
@@ -109,7 +109,7 @@ func (f doubleFabric) RemoveNetwork(ctx context.Context, slice string) error {
 	if err := f.w.waitWhileSlow("drop "+slice, ctx.Done()); err != nil {
 		return err
 	}
-	return f.doLocked("drop", func() error {
+	return f.doLocked("remove network", func() error {
 		if n := f.w.fabric[slice]; n != nil {
 			for end, pid := range n.plugged {
 				node, _, _ := strings.Cut(end, "/")

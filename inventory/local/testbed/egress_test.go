@@ -90,11 +90,11 @@ func TestNodesKeepTheirEgressNumbers(t *testing.T) {
 	}
 	e.mu.Lock()
 	if len(e.owners) != 2 || e.owners[1] != sliceURN || e.owners[2] != sliceURN {
-		t.Errorf("they are told to be of %v", e.owners)
+		t.Errorf("their owners are %v", e.owners)
 	}
 	e.mu.Unlock()
 	if s := h.running[a]; s.spec.Hostname != "00000001" || s.cfg.Hostname != s.spec.Hostname {
-		t.Errorf("it was started as %q and told that it is %q", s.spec.Hostname, s.cfg.Hostname)
+		t.Errorf("it was started as %q and configured as %q", s.spec.Hostname, s.cfg.Hostname)
 	}
 	if got := h.running[a].cfg.NameServer; got != egress.Gateway().String() {
 		t.Errorf("it asks %q for names", got)
@@ -199,7 +199,7 @@ func TestEgressNumbersAreUnique(t *testing.T) {
 		{"the next", 0, "b", 2},
 		{"its own", 1, "a", 1},
 		{"another's", 1, "c", 3},
-		{"one that is noted and free", 9, "d", 9},
+		{"a saved one that is free", 9, "d", 9},
 		{"none that can be", egress.MaxNumber + 1, "e", 4},
 	} {
 		if got := tb.takeEgressNumber(tt.number, lives[tt.id]); got != tt.want {

@@ -93,7 +93,7 @@ func TestNextProgramRetriesFailedNodeOnce(t *testing.T) {
 		t.Errorf("still broken: %v", r)
 	}
 	if !h.acceptsLogins(tb) {
-		t.Error("nobody can look why it has failed: its port is closed")
+		t.Error("no user can investigate the failure: its port is closed")
 	}
 	stop()
 	h.failOperation("configure", nil)
@@ -184,7 +184,7 @@ func TestUnchangedConfigurationIsNotSentAgain(t *testing.T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil || after.version != before.version || h.done["peers"] != told {
-		t.Errorf("other accounts: version %d, was %d; the gateway was told %d times, was %d, %v", after.version, before.version, h.done["peers"], told, err)
+		t.Errorf("other accounts: version %d, was %d; the gateway got its peers %d times, was %d, %v", after.version, before.version, h.done["peers"], told, err)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestNodeThatCannotBeRemovedDelaysNoOther(t *testing.T) {
 	defer stop()
 	awaitNode(t, tb, nodeName(1), isReady)
 	if r := getNode(tb, half); provider.Gone(r) {
-		t.Errorf("what is left of a node is not told of: %v", r)
+		t.Errorf("the rest of a node is not reported: %v", r)
 	}
 	if _, err := trySet(tb, spoilt, provider.Resource{"power": "on"}); err == nil {
 		t.Error("a node of which nothing is known was switched on")
@@ -307,7 +307,7 @@ func (h *fakeHost) operationCount(operation string) int {
 }
 
 func TestNodesThatCannotBeRemovedDoNotBlockNewNodes(t *testing.T) {
-	for _, slow := range []string{"remove door", "remove"} {
+	for _, slow := range []string{"remove endpoint", "remove"} {
 		h := newFakeHost(t)
 		tb := h.open(-1)
 		tb.heavyWork = make(semaphore, 1)
@@ -315,7 +315,7 @@ func TestNodesThatCannotBeRemovedDoNotBlockNewNodes(t *testing.T) {
 		setUntilReady(t, tb, nodeName(1), newNode("web", sliceURN, "alice"))
 		h.failOperation("remove", errors.New("busy"))
 		goOn := func() {}
-		if slow == "remove door" {
+		if slow == "remove endpoint" {
 			goOn = h.delayOperation(slow)
 		}
 		set(t, tb, nodeName(1), absent)

@@ -89,7 +89,7 @@ func TestForeignEndpoints(t *testing.T) {
 }
 
 func TestFailedEndpointTakesOnePort(t *testing.T) {
-	for _, operation := range []string{"write", "put"} {
+	for _, operation := range []string{"write", "set endpoint"} {
 		h := newFakeHost(t)
 		tb, stop := h.run(-1)
 		defer stop()
@@ -135,7 +135,7 @@ func TestFailedEndpointTakesOnePort(t *testing.T) {
 
 func TestForeignEndpointsOfTwoProviders(t *testing.T) {
 	if foreignEndpointID("a", "bc") == foreignEndpointID("ab", "c") {
-		t.Error("two nodes have one door")
+		t.Error("two nodes share an endpoint")
 	}
 }
 

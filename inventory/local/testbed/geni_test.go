@@ -104,7 +104,7 @@ func TestGeniGet(t *testing.T) {
 	}
 	set(t, tb, nodeName(1), provider.Resource{"users": []string{}})
 	if _, err := nc.geniAnswer("user_urn", false); err == nil {
-		t.Error("nobody has a URN")
+		t.Error("no user has a URN")
 	}
 }
 
@@ -159,7 +159,7 @@ func TestManifestServerMustBeRootOrTheOwner(t *testing.T) {
 	h := newFakeHost(t)
 	path := filepath.Join(h.dir, "admin.sock")
 	if _, err := askManager(t.Context(), path, 0, "/manifest"); !os.IsNotExist(err) && err == nil {
-		t.Error("nobody answered")
+		t.Error("no process answered")
 	}
 	for answer, want := range map[string]string{
 		"": "EOF", "HTTP/1.0 200 OK\r\n": "EOF", "SSH-2.0-x\r\n\r\n": "malformed HTTP", "HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n": "302 Found",

@@ -25,7 +25,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		steps []stepState
 		fits  bool
 	}{
-		{"accounts", 60, nil, true}, {"and services", 60, steps, true}, {"more accounts than are told", 70, nil, false},
+		{"accounts", 60, nil, true}, {"and services", 60, steps, true}, {"more accounts than fit", 70, nil, false},
 	} {
 		tb := newTestbed(Options{})
 		var names []string

@@ -67,10 +67,10 @@ func TestRefusedInterfaces(t *testing.T) {
 		{"a long slice", one(`,"slice":"` + strings.Repeat("x", 1025) + `"`), one(`,"slice":"` + strings.Repeat("x", 1024) + `"`), "interface 1: slice can have at most 1024 bytes, and has 1025"},
 		{"too much of everything", one(`,"x":"` + strings.Repeat("x", maxInterfaceBytes) + `"`), one(`,"x":"` + strings.Repeat("x", maxInterfaceBytes-40) + `"`), "the interfaces have more than 262144 bytes of names, addresses and properties"},
 		{"too much once it is kept", one(`,"x":"` + strings.Repeat("<", maxInterfaceBytes/6) + `"`), one(`,"x":"` + strings.Repeat("<", maxInterfaceBytes/6-10) + `"`), "the interfaces have more than 262144 bytes of names, addresses and properties"},
-		{"shared by nobody", []string{`{"client_id":"a","shared_vlan":"x"}`}, one(`,"shared_vlan":"x"`), "interface 1: it has a shared_vlan but no link"},
+		{"a shared VLAN without a link", []string{`{"client_id":"a","shared_vlan":"x"}`}, one(`,"shared_vlan":"x"`), "interface 1: it has a shared_vlan but no link"},
 		{"no address", one(`,"addresses":["10.0.0.1"]`), one(`,"addresses":["10.0.0.1/32"]`), `interface 1: "10.0.0.1" is not an address with a prefix length, such as 10.128.0.1/24`},
 		{"an address that leads elsewhere", one(`,"addresses":["127.0.0.2/8"]`), one(`,"addresses":["128.0.0.2/8"]`), "interface 1: 127.0.0.2/8 cannot be the address of an interface"},
-		{"everybody's address", one(`,"addresses":["ff02::1/64"]`), one(`,"addresses":["fe80::1/64"]`), "interface 1: ff02::1/64 cannot be the address of an interface"},
+		{"a multicast address", one(`,"addresses":["ff02::1/64"]`), one(`,"addresses":["fe80::1/64"]`), "interface 1: ff02::1/64 cannot be the address of an interface"},
 		{"everything as network", one(`,"addresses":["10.0.0.1/0"]`), one(`,"addresses":["10.0.0.1/1"]`), "interface 1: 10.0.0.1/0 cannot be the address of an interface"},
 		{"an address twice", one(`,"addresses":["10.0.0.1/8","10.0.0.1/16"]`), one(`,"addresses":["10.0.0.1/8","10.0.0.2/16"]`), "interface 1: it has the address 10.0.0.1 twice; remove one"},
 		{"too many addresses", one(`,"addresses":[` + list(65, `"10.0.0.1/8"`) + `]`), nil, "interface 1: it has 65 addresses, at most 64 are allowed"},
@@ -81,7 +81,7 @@ func TestRefusedInterfaces(t *testing.T) {
 		{"less than nothing", property(`{"capacity":-1}`), property(`{"capacity":0}`), "interface 1: a capacity is -1 kbit/s; it must be from 0 to 1000000000000"},
 		{"years", property(`{"latency":3600001}`), property(`{"latency":3600000}`), "interface 1: a latency is 3.600001e+06 ms; it must be from 0 to 3600000"},
 		{"more than all", property(`{"packet_loss":100.5}`), property(`{"packet_loss":100}`), "interface 1: a packet_loss is 100.5 per cent; it must be from 0 to 100"},
-		{"towards nobody", property(`{"to":[""]}`), property(`{"to":["b"]}`), "interface 1: a property names an interface whose client_id does not have 1 to 256 bytes"},
+		{"an empty client_id", property(`{"to":[""]}`), property(`{"to":["b"]}`), "interface 1: a property names an interface whose client_id does not have 1 to 256 bytes"},
 		{"the same again", property(`{"to":["b","c","b"]}`), property(`{"to":["b","c"]},{"to":["b"]}`), "interface 1: a property names b twice; remove one"},
 		{"more than a link has", property(propertyTowards(maxTowards + 1)), property(propertyTowards(maxTowards)), "interface 1: a property names 1001 interfaces, at most 1000 are allowed; name none to apply it towards all others"},
 		{"two answers", property(`{"to":["b","c"],"latency":1},{"to":["c"],"latency":2}`), property(`{"to":["b","c"],"latency":1},{"to":["c"],"latency":1,"capacity":1},{"latency":2}`), "interface 1: latency towards c is requested as both 1 and 2"},
@@ -125,7 +125,7 @@ func FuzzInterfaces(f *testing.F) {
 			seen := map[string]bool{}
 			for _, e := range l.Ends {
 				if seen[e.ID] {
-					t.Fatalf("%s is there twice", e.ID)
+					t.Fatalf("%s occurs twice", e.ID)
 				}
 				seen[e.ID] = true
 			}
@@ -140,7 +140,7 @@ func FuzzInterfaces(f *testing.F) {
 		nc := &nodeController{id: "n1", interfaces: all, network: &network{}}
 		for i, item := range nc.interfaceItems() {
 			if mac := (provider.Resource{"interfaces": []string{item}}); len(provider.ObservedNode(mac).MACs) == 0 && !all[i].control {
-				t.Fatalf("%q tells no mac", item)
+				t.Fatalf("%q has no mac", item)
 			}
 		}
 	})

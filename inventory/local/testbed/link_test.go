@@ -39,7 +39,7 @@ func TestLinksArePlannedFromTheirEnds(t *testing.T) {
 		nodes map[string][]string
 		want  string // of the link lan
 	}{
-		{"nothing asked", map[string][]string{"b": {interfaceItem("0", "lan", "", "")}, "a": {interfaceItem("0", "x", "", ""), interfaceItem("1", "lan", "", "")}}, "a/eth2=eth2; b/eth1=eth1"},
+		{"no properties", map[string][]string{"b": {interfaceItem("0", "lan", "", "")}, "a": {interfaceItem("0", "x", "", ""), interfaceItem("1", "lan", "", "")}}, "a/eth2=eth2; b/eth1=eth1"},
 		{"one interface", map[string][]string{"a": {interfaceItem("0", "lan", "", all)}}, "a/eth1=eth1; []→[] 1000 500µs 0"},
 		{"two of one node", map[string][]string{"a": {interfaceItem("0", "lan", "", ""), interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; a/eth2=eth2"},
 		{"the same from all", map[string][]string{"a": {interfaceItem("0", "lan", "", all)}, "b": {interfaceItem("1", "lan", "", all)}}, "a/eth1=eth1; b/eth1=eth1; []→[] 1000 500µs 0"},
@@ -53,8 +53,8 @@ func TestLinksArePlannedFromTheirEnds(t *testing.T) {
 		{"a pair that asks for nothing", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"capacity":5},{"to":["1"]}]`)}, "b": {interfaceItem("1", "lan", "", "")}, "c": {interfaceItem("2", "lan", "", "")}},
 			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1]→[] 5 0s 0; [a/eth1]→[b/eth1] 0 0s 0 only"},
 		{"all others in parts", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"capacity":5},{"latency":1}]`)}, "b": {interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 5 1ms 0"},
-		{"towards who is not there", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"to":["1","0"],"latency":10}]`)}}, "a/eth1=eth1"},
-		{"asked twice", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"latency":1},{"latency":1}]`)}, "b": {interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 1ms 0"},
+		{"towards a missing interface", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"to":["1","0"],"latency":10}]`)}}, "a/eth1=eth1"},
+		{"requested twice", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"latency":1},{"latency":1}]`)}, "b": {interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 1ms 0"},
 		{"nothing in many words", map[string][]string{"a": {interfaceItem("0", "lan", "", `,"properties":[{"to":["1"]},{"capacity":0}]`)}, "b": {interfaceItem("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1"},
 		{"on no link", map[string][]string{"a": {`{"client_id":"0"}`}}, "none"},
 	} {
@@ -111,7 +111,7 @@ func TestPlanSizeFollowsTheRequest(t *testing.T) {
 			drawn += len(s.From) + len(s.To)
 		}
 		if drawn > asked+nodes {
-			t.Errorf("%s: %d are drawn, and %d were asked", tt.rule, drawn, asked)
+			t.Errorf("%s: %d shapes are planned, and %d were requested", tt.rule, drawn, asked)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 		links := h.fabric[sliceID(sliceURN)].links
 		return len(links) == 1 && len(links[linkID("lan")].Ends) == 1
 	})
-	h.failOperation("drop", errors.New("busy"))
+	h.failOperation("remove network", errors.New("busy"))
 	set(t, tb, b, absent)
 	awaitNode(t, tb, b, provider.Gone) // only the next program removes its network
 	// A node that is created again immediately gets its links.
@@ -104,7 +104,7 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 	if got := len(h.fabric[sliceID(sliceURN)].links[linkID("lan")].Ends); got != 1 {
 		t.Errorf("the LAN of the node that came again has %d ends", got)
 	}
-	delete(h.fails, "drop")
+	delete(h.fails, "remove network")
 	h.mu.Unlock()
 	remove(t, tb, b)
 	h.checkNothingLeft(t, tb)
@@ -132,7 +132,7 @@ func TestLinksAreCreatedOncePerBatch(t *testing.T) {
 	}
 	// On a slow host there are pauses between nodes.
 	most := func() int { return n/10 + int(time.Since(begun)/tb.peerUpdateDelay) }
-	made := h.operationCount("put link")
+	made := h.operationCount("set link")
 	if made > most() {
 		t.Errorf("the link of %d nodes was put %d times, may be %d", n, made, most())
 	}
@@ -145,7 +145,7 @@ func TestLinksAreCreatedOncePerBatch(t *testing.T) {
 		awaitNode(t, tb, name, provider.Gone)
 	}
 	awaitNode(t, tb, names[n-1], func(provider.Resource) bool { return len(h.attachedEnds(sliceURN, "lan")) == n/2 })
-	if gone := h.operationCount("put link") - made; gone > most() {
+	if gone := h.operationCount("set link") - made; gone > most() {
 		t.Errorf("when %d nodes left, it was put %d times, may be %d", n/2, gone, most())
 	}
 	h.checkNetworks(t)
@@ -153,7 +153,7 @@ func TestLinksAreCreatedOncePerBatch(t *testing.T) {
 
 // A slice whose fabric hangs or fails does not affect other slices.
 func TestHangingFabricDelaysNoOtherSlice(t *testing.T) {
-	for _, operation := range []string{"put link", "plug", "drop", "counters"} {
+	for _, operation := range []string{"set link", "attach end", "remove network", "counters"} {
 		t.Run(operation, func(t *testing.T) {
 			h := newFakeHost(t)
 			tb, stop := h.run(-1)
@@ -173,7 +173,7 @@ func TestHangingFabricDelaysNoOtherSlice(t *testing.T) {
 			all[other]["interfaces"] = []string{`{"client_id":"0","link":"lan"}`}
 			setAll(t, tb, all)
 			awaitNode(t, tb, other, isReady)
-			if operation == "drop" || operation == "counters" {
+			if operation == "remove network" || operation == "counters" {
 				for i := range 24 {
 					awaitNode(t, tb, nodeName(i), isReady)
 				}
@@ -210,14 +210,14 @@ func TestLinksWithoutARecordAreRemoved(t *testing.T) {
 	h.mu.Lock()
 	h.fabric["deadbeef"] = &doubleNetwork{map[string]fabric.Link{"x": {}}, map[string]int{}}
 	h.fabric[sliceID(sliceURN)].links["old"] = fabric.Link{}
-	h.fails["drop"] = errors.New("busy") // the first time
+	h.fails["remove network"] = errors.New("busy") // the first time
 	h.mu.Unlock()
 	tb, stop = h.run(-1)
 	defer stop()
 	time.AfterFunc(20*time.Millisecond, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.fails, "drop")
+		delete(h.fails, "remove network")
 	})
 	awaitNode(t, tb, a, func(r provider.Resource) bool {
 		h.mu.Lock()
@@ -249,7 +249,7 @@ func TestSlowCountersDoNotDelayGet(t *testing.T) {
 	time.Sleep(countersAge)
 	asked := time.Now()
 	if r := getNode(tb, a); !known(r) {
-		t.Errorf("while they cannot be read, the last are not told: %v", r)
+		t.Errorf("while they cannot be read, the last ones are not reported: %v", r)
 	}
 	if took := time.Since(asked); took > countersTime/2 {
 		t.Errorf("a look waited %v for counters", took)
@@ -263,7 +263,7 @@ func TestDroppedPacketsStayCountedWhenALinkIsRecreated(t *testing.T) {
 		rx, raw, want uint64
 	}{
 		{"at first", 10, 5, 5}, {"more", 20, 7, 7}, {"remade", 21, 0, 7}, {"after that", 30, 2, 9}, {"remade again", 30, 1, 10}, {"the same", 30, 1, 10},
-		{"another interface", 3, 1, 1}, {"goes on", 4, 2, 2},
+		{"another interface", 3, 1, 1}, {"it continues", 4, 2, 2},
 	} {
 		c.update(map[string]fabric.Counters{"end": {RxPackets: tt.rx, Dropped: tt.raw}})
 		if got := c.byEnd["end"]; got.Dropped != tt.want || got.RxPackets != tt.rx {

@@ -44,7 +44,7 @@ func TestRealForeignEndpoint(t *testing.T) {
 	var out local.EndpointsOutput
 	two.call(local.ActionEndpoints, put, &out)
 	if len(out.Endpoints) != 1 || !strings.Contains(out.Endpoints[0].Error, "may not forward to") {
-		t.Errorf("to this host, unasked: %+v", out)
+		t.Errorf("to this host, without forward_to: %+v", out)
 	}
 	two.options.Settings.ForwardTo = []netip.Prefix{netip.PrefixFrom(own, own.BitLen())}
 	two.up()
@@ -55,10 +55,10 @@ func TestRealForeignEndpoint(t *testing.T) {
 	}
 	is.Login = out.Endpoints[0].Login
 	if got := one.mustSSH(is, "alice", "hostname"); got != "n" {
-		t.Errorf("behind the door is %q", got)
+		t.Errorf("the endpoint leads to %q", got)
 	}
 	two.call(local.ActionEndpoints, local.EndpointsInput{Provider: "other", Remove: []string{name}}, &out)
 	if _, err := one.ssh(is, "alice", "true"); err == nil {
-		t.Error("the door is still open")
+		t.Error("the endpoint is still open")
 	}
 }

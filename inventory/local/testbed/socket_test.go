@@ -81,7 +81,7 @@ func waitForSocket(t *testing.T, path string) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatal("nobody listens at the socket")
+			t.Fatal("no process listens at the socket")
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestSilentClientsDoNotBlockRoot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), requestTime/3)
 	defer cancel()
 	if a, err := local.Call(ctx, tb.o.Socket, local.Request{Action: local.ActionList}); err != nil || a.Error != "" {
-		t.Errorf("root is told %q, %v", a.Error, err)
+		t.Errorf("root gets %q, %v", a.Error, err)
 	}
 }
 

@@ -69,10 +69,10 @@ func TestStepsRunInOrder(t *testing.T) {
 			t.Errorf("step %d: %s, %v", i+1, got, r)
 		}
 		if len(r.List(provider.AttrLogin)) == 0 {
-			t.Errorf("step %d: nobody can log in and look", i+1)
+			t.Errorf("step %d: no user can log in", i+1)
 		}
 		if _, ok := r["setup"]; ok {
-			t.Error("the setup is told, which is only written")
+			t.Error("the write-only setup is reported")
 		}
 		report := stepDone
 		if i == 1 {
@@ -87,14 +87,14 @@ func TestStepsRunInOrder(t *testing.T) {
 		t.Errorf("%+v, %v", got, r)
 	}
 	if o := h.steps[name+" 2"].order; o.URL != "data:,b" || o.InstallPath != "~/b" || o.Account != "alice" {
-		t.Errorf("it was asked for %+v", o)
+		t.Errorf("the assignment was %+v", o)
 	}
 	// A restart repeats no step.
 	for _, should := range []provider.Resource{{"restart_serial": "1"}, {"power": "off"}, {"power": "on"}, {"users": userItems("bob")}} {
 		setUntilReady(t, tb, name, should)
 	}
 	if len(h.begun) != 4 {
-		t.Errorf("begun were %v", h.begun)
+		t.Errorf("started were %v", h.begun)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestExecutesDelayReadinessForALimitedTime(t *testing.T) {
 		t.Errorf("it is not ready any more: %v", r)
 	}
 	if len(h.begun) != 2 {
-		t.Errorf("begun were %v", h.begun)
+		t.Errorf("started were %v", h.begun)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestInstallsShareATimeLimit(t *testing.T) {
 	h.endStep(name, "4", stepDone)
 	awaitNode(t, tb, name, isReady)
 	if len(h.begun) != 3 {
-		t.Errorf("begun were %v", h.begun)
+		t.Errorf("started were %v", h.begun)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 			h.endStep(name, "3", stepDone)
 			awaitNode(t, tb, name, func(r provider.Resource) bool { return isReady(r) && stepStates(t, r) == "done "+tt.execute+" done" })
 			if len(h.begun) != 3 {
-				t.Errorf("begun were %v", h.begun)
+				t.Errorf("started were %v", h.begun)
 			}
 		})
 	}
@@ -314,11 +314,11 @@ func TestStepIsSavedBeforeItIsStarted(t *testing.T) {
 	h.full = nil
 	h.mu.Unlock()
 	if begun > 0 {
-		t.Errorf("begun were %v", h.begun)
+		t.Errorf("started were %v", h.begun)
 	}
 	awaitNode(t, tb, name, isReady)
 	if len(h.begun) != 1 {
-		t.Errorf("begun were %v", h.begun)
+		t.Errorf("started were %v", h.begun)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestDamagedStepJournal(t *testing.T) {
 				t.Errorf("%v", r)
 			}
 			if len(h.begun) != 1 {
-				t.Errorf("begun were %v", h.begun)
+				t.Errorf("started were %v", h.begun)
 			}
 		})
 	}
@@ -392,7 +392,7 @@ func TestStepsStartOnceWheneverTheProgramIsKilled(t *testing.T) {
 			}
 		}
 		if want := []string{name + " 1", name + " 2", name + " 3"}; !slices.Equal(h.begun, want) {
-			t.Errorf("killed after %d operations: begun were %v", operations, h.begun)
+			t.Errorf("killed after %d operations: started were %v", operations, h.begun)
 		}
 		if len(h.wrong) > 0 {
 			t.Error(h.wrong)
@@ -465,7 +465,7 @@ func TestStepOfANodeThatEndedWhileStopped(t *testing.T) {
 	}
 	s := &stepRunner{nc: tb.node(name), journal: stepJournal{Steps: []stepState{{Kind: setup.Execute, Report: setup.Report{State: setup.Running}, Interruption: byRestart}}}}
 	if s.recordInterruption(whileStopped); s.journal.Steps[0].Interruption != byRestart {
-		t.Errorf("it is noted as %s", s.journal.Steps[0].Interruption)
+		t.Errorf("it is saved as %s", s.journal.Steps[0].Interruption)
 	}
 }
 
