@@ -13,11 +13,11 @@ import (
 // checkLinks returns the new nodes whose links cannot be created, and why: because of
 // this host, this site, or conflicts with other new nodes and with nodes that stay.
 func (t *Testbed) checkLinks(updates []update) map[string]error {
-	wrong := map[string]error{}
+	refusals := map[string]error{}
 	fresh := map[string][]member{} // by network id
 	seen, leaving := map[string]bool{}, map[string]bool{}
 	t.mu.Lock()
-	heavies := t.totalExcessWeight()
+	excess := t.totalExcessWeight()
 	t.mu.Unlock()
 	for _, u := range updates {
 		changes := u.Changes
@@ -34,35 +34,35 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 		}
 		ifaces, err := t.checkInterfaces(*changes.Interfaces, urn)
 		if err != nil {
-			wrong[u.Name] = err
+			refusals[u.Name] = err
 			continue
 		}
 		if n := excessWeight(ifaces); n > 0 {
-			if heavies+n > sharedInterfaceWeight {
-				wrong[u.Name] = errInterfaceWeight
+			if excess+n > sharedInterfaceWeight {
+				refusals[u.Name] = errInterfaceWeight
 				continue
 			}
-			heavies += n
+			excess += n
 		}
 		id := networkID(urn, u.Name)
 		fresh[id] = append(fresh[id], member{u.Name, ifaces})
 	}
 	for id, members := range fresh {
 		for name, err := range t.checkSlice(id, members, leaving) {
-			wrong[name] = err
+			refusals[name] = err
 		}
 	}
-	return wrong
+	return refusals
 }
 
-// checkCapacity adds to wrong the last of the new nodes that exceed the maximum of nodes
+// checkCapacity adds to refusals the last of the new nodes that exceed the maximum of nodes
 // or the free login ports.
-func (t *Testbed) checkCapacity(updates []update, wrong map[string]error) {
+func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string
 	for _, u := range updates {
 		changes := u.Changes
-		if seen[u.Name] || wrong[u.Name] != nil || changes.Ensure == nil || *changes.Ensure != provider.Present || t.node(u.Name) != nil {
+		if seen[u.Name] || refusals[u.Name] != nil || changes.Ensure == nil || *changes.Ensure != provider.Present || t.node(u.Name) != nil {
 			continue
 		}
 		seen[u.Name] = true
@@ -74,7 +74,7 @@ func (t *Testbed) checkCapacity(updates []update, wrong map[string]error) {
 	nodes := t.sortedNodes()
 	refuse := func(room int, err error) {
 		for _, name := range fresh[min(len(fresh), max(0, room)):] {
-			wrong[name] = err
+			refusals[name] = err
 		}
 		fresh = fresh[:min(len(fresh), max(0, room))]
 	}
@@ -135,10 +135,10 @@ func (t *Testbed) checkNotEgress(f *iface) error {
 // checkSlice plans the links of a slice with the new nodes and without the leaving ones,
 // and returns the new nodes whose links cannot be created.
 func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool) map[string]error {
-	wrong := map[string]error{}
+	refusals := map[string]error{}
 	members := slices.DeleteFunc(t.members(id), func(m member) bool { return leaving[m.id] })
 	links := planLinks(id, append(members, fresh...))
-	verdicts := map[string]error{}
+	linkErrors := map[string]error{}
 	for _, m := range fresh {
 		for i := range m.ifaces {
 			f := &m.ifaces[i]
@@ -146,17 +146,17 @@ func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool)
 				continue
 			}
 			on := f.linkID(m.id)
-			err, ok := verdicts[on]
+			err, ok := linkErrors[on]
 			if !ok {
 				err = t.checkLink(links[on], f)
-				verdicts[on] = err
+				linkErrors[on] = err
 			}
-			if err != nil && wrong[m.id] == nil {
-				wrong[m.id] = err
+			if err != nil && refusals[m.id] == nil {
+				refusals[m.id] = err
 			}
 		}
 	}
-	return wrong
+	return refusals
 }
 
 // checkLink returns why a link cannot be created, nil if it can; f is one of its interfaces.

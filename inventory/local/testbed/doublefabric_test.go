@@ -39,7 +39,7 @@ func (f doubleFabric) CheckLink(l fabric.Link) error {
 }
 
 func (f doubleFabric) SetLink(ctx context.Context, l fabric.Link) (string, error) {
-	if err := f.w.waitWhileSlow("put link "+l.Slice, ctx.Done()); err != nil {
+	if err := f.w.waitWhileSlow("set link "+l.Slice, ctx.Done()); err != nil {
 		return "", err
 	}
 	if err := f.CheckLink(l); err != nil {
@@ -65,7 +65,7 @@ func (f doubleFabric) SetLink(ctx context.Context, l fabric.Link) (string, error
 
 // AttachEnd identifies the node by its open disk instead of a network namespace.
 func (f doubleFabric) AttachEnd(ctx context.Context, slice, link, end string, space fabric.Namespace) error {
-	if err := f.w.waitWhileSlow("plug "+slice, ctx.Done()); err != nil {
+	if err := f.w.waitWhileSlow("attach end "+slice, ctx.Done()); err != nil {
 		return err
 	}
 	return f.doLocked("attach end", func() error {
@@ -106,7 +106,7 @@ func (f doubleFabric) Links(_ context.Context, slice string) ([]string, error) {
 }
 
 func (f doubleFabric) RemoveNetwork(ctx context.Context, slice string) error {
-	if err := f.w.waitWhileSlow("drop "+slice, ctx.Done()); err != nil {
+	if err := f.w.waitWhileSlow("remove network "+slice, ctx.Done()); err != nil {
 		return err
 	}
 	return f.doLocked("remove network", func() error {

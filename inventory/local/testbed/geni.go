@@ -42,30 +42,30 @@ var geniCommands = map[string]string{
 
 // serveGeni serves the socket of geni-get inside the node until the listener is closed.
 func (nc *nodeController) serveGeni(listener net.Listener) {
-	places := make(chan struct{}, maxGeniClients)
+	slots := make(chan struct{}, maxGeniClients)
 	for {
-		places <- struct{}{}
+		slots <- struct{}{}
 		c, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) || nc.t.ctx.Err() != nil {
 			return
 		}
 		if err != nil {
 			sleep(nc.t.ctx, 100*time.Millisecond)
-			<-places
+			<-slots
 			continue
 		}
 		nc.t.work.Go(func() {
-			defer func() { <-places }()
-			give := func() {}
-			defer func() { give() }()
+			defer func() { <-slots }()
+			release := func() {}
+			defer func() { release() }()
 			err := agent.ServeGeni(c, func(words []string, uid int) ([]byte, error) {
 				command := geniCommand(words)
 				if command == "manifest" || command == "all" {
-					room, err := nc.acquireManifestSlot()
+					releaseSlot, err := nc.acquireManifestSlot()
 					if err != nil {
 						return nil, err
 					}
-					give = room
+					release = releaseSlot
 				}
 				text, err := nc.geniAnswer(command, nc.isExperimentUser(uid))
 				return []byte(text), err
@@ -112,7 +112,7 @@ func (nc *nodeController) isExperimentUser(uid int) bool {
 }
 
 // geniAnswer returns the output of a command. Its errors are for experimenters.
-func (nc *nodeController) geniAnswer(command string, insider bool) (string, error) {
+func (nc *nodeController) geniAnswer(command string, isUser bool) (string, error) {
 	rec := nc.snapshot()
 	users, err := parseUsers(rec.Desired.Users)
 	if err != nil {
@@ -150,7 +150,7 @@ func (nc *nodeController) geniAnswer(command string, insider bool) (string, erro
 	case "version":
 		return geniVersion, nil
 	case "key":
-		if !insider {
+		if !isUser {
 			return "", errors.New("only root and the accounts of the experiment may read its key")
 		}
 		if nc.slice == nil {

@@ -33,9 +33,9 @@ func (nc *nodeController) cachedManifest() *cachedManifest {
 	return &nc.manifest
 }
 
-// acquireManifestSlot waits until another manifest may be held in memory; give ends that.
+// acquireManifestSlot waits until another manifest may be held in memory; release ends that.
 // Each node has one slot, so that a node that reads slowly delays only itself.
-func (nc *nodeController) acquireManifestSlot() (give func(), err error) {
+func (nc *nodeController) acquireManifestSlot() (release func(), err error) {
 	ctx, cancel := context.WithTimeout(nc.t.ctx, manifestTime)
 	defer cancel()
 	if nc.manifestSlot.acquire(ctx) != nil {

@@ -39,10 +39,10 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrong := t.checkLinks(q.Updates)
-	t.checkCapacity(q.Updates, wrong)
+	refusals := t.checkLinks(q.Updates)
+	t.checkCapacity(q.Updates, refusals)
 	answers := make([]object, len(q.Updates))
-	places := make(chan struct{}, maxRecordWrites)
+	slots := make(chan struct{}, maxRecordWrites)
 	seen := map[string]bool{}
 	var all sync.WaitGroup
 	for i, u := range q.Updates {
@@ -50,10 +50,10 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 			continue // the first update of a name counts
 		}
 		seen[u.Name] = true
-		places <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
 			var c object
-			err := wrong[u.Name]
+			err := refusals[u.Name]
 			if err == nil {
 				c, err = t.applyUpdate(u, names, q.Ral.Noop)
 			}
@@ -68,7 +68,7 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 				c["name"] = u.Name
 			}
 			answers[i] = c
-			<-places
+			<-slots
 		})
 	}
 	all.Wait()
