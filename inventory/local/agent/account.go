@@ -70,6 +70,7 @@ func findAccount(passwd []byte, name string) (account, bool) {
 	return account{}, false
 }
 
+// parseAccount parses a line of /etc/passwd.
 func parseAccount(line []byte) (account, bool) {
 	f := strings.Split(strings.TrimSuffix(string(line), "\n"), ":")
 	if len(f) != 7 || f[0] == "" {

@@ -98,6 +98,7 @@ func markRemoved(gone []accountRecord) error {
 	return updateFile(recordsFile, old, printRecords(records), 0o600)
 }
 
+// readAccountFiles reads the node's account files and the testbed's records.
 func readAccountFiles() (*accountFiles, error) {
 	files := &accountFiles{original: make(map[string][]byte)}
 	for _, f := range []struct {

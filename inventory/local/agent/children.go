@@ -66,6 +66,7 @@ func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pi
 	return pid, end, err
 }
 
+// fork forks the traced child and resumes it in its cgroup. The starter thread calls it.
 func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan Exit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

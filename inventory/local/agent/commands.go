@@ -157,6 +157,7 @@ func (u Usage) print(out io.Writer, unit int64) error {
 	return err
 }
 
+// inUnit formats bytes in a unit; with 0, in the largest unit that fits.
 func inUnit(n, unit int64) string {
 	if unit > 0 {
 		return strconv.FormatInt(n/unit, 10)

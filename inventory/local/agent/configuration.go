@@ -113,6 +113,7 @@ func checkNameServer(address string) error {
 	return nil
 }
 
+// checkLines refuses texts that are not single lines, too long or contain a mark.
 func checkLines(kind string, lines []string) error {
 	if len(lines) > maxLines {
 		return fmt.Errorf("%s: %d lines, at most %d", kind, len(lines), maxLines)

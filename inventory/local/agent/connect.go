@@ -112,6 +112,7 @@ func (k *savedListener) isReachable() bool {
 	return err == nil && os.SameFile(now, k.created)
 }
 
+// duplicate returns another descriptor of the listener.
 func (k *savedListener) duplicate() (*os.File, error) {
 	raw, err := k.f.SyscallConn()
 	if err != nil {

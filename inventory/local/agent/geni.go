@@ -58,6 +58,7 @@ func askGeni(path string, args []string, out io.Writer, patience time.Duration) 
 	return err
 }
 
+// readReply reads an answer, and returns an "error" answer as an error.
 func readReply(r io.Reader) ([]byte, error) {
 	in := bufio.NewReader(r)
 	head, err := in.ReadSlice('\n')
@@ -123,6 +124,7 @@ func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, erro
 	return reply(conn, "ok", text)
 }
 
+// reply writes an answer.
 func reply(conn net.Conn, word string, text []byte) error {
 	conn.SetDeadline(time.Now().Add(replyTime))
 	if word == "error" {

@@ -75,6 +75,7 @@ func killOwn() error {
 	return nil
 }
 
+// hasProcesses reports whether a process that has not ended runs with the user id.
 func hasProcesses(uid uint32) bool {
 	found := false
 	eachProcess(func(p process) {

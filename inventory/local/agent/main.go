@@ -60,6 +60,7 @@ func Main() {
 	os.Exit(0)
 }
 
+// serve runs the agent of a node. It returns only on errors.
 func serve() error {
 	if os.Getpid() != 1 {
 		return errors.New("this program runs only as PID 1 of a node, started by patchbay-local")

@@ -65,6 +65,7 @@ func Exec(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) 
 	return p, nil
 }
 
+// start sends the command, and checks the terminal that the agent returns.
 func start(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) (*Process, error) {
 	want := 0
 	switch {

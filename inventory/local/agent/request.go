@@ -69,6 +69,7 @@ func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, wa
 	return a, got, nil
 }
 
+// exchange sends a request and receives its answer.
 func exchange(c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
 	err := c.Send(r, files...)
 	if err != nil && !errors.Is(err, unix.EPIPE) {

@@ -45,6 +45,7 @@ func (w *writer) copyFolder(from, not string) error {
 	return w.finish()
 }
 
+// copyEntries copies all entries of an open folder.
 func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("/%s: folders are nested more than %d deep", path, maxDepth)
@@ -69,6 +70,7 @@ func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	return nil
 }
 
+// copyEntry copies one entry of an open folder.
 func (c *folderCopy) copyEntry(dir int, name, path string, depth int) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("the path is longer than %d bytes", maxPath)
@@ -127,6 +129,7 @@ func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta,
 	return f, m, &st, nil
 }
 
+// copySubfolder copies a folder with its content, without other file systems mounted in it.
 func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error {
 	f, m, st, err := c.openEntry(dir, name, unix.O_DIRECTORY)
 	if err != nil {
@@ -146,6 +149,7 @@ func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error 
 	return c.copyEntries(f, path, depth+1)
 }
 
+// copyRegular copies a file, or links it to an earlier copy of the same inode.
 func (c *folderCopy) copyRegular(dir int, name, path string) error {
 	f, m, st, err := c.openEntry(dir, name, 0)
 	if err != nil {

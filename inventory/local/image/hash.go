@@ -55,6 +55,7 @@ func (h *treeHash) addNumber(n uint64) {
 	h.sum.Write(b[:])
 }
 
+// add hashes one file of the tree.
 func (h *treeHash) add(path, rel string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {

@@ -121,6 +121,7 @@ func (s *skeleton) linkMergedUsr() error {
 	return nil
 }
 
+// makeFolders creates the empty folders, and the symbolic links that every Debian system has.
 func (s *skeleton) makeFolders() error {
 	for _, f := range emptyFolders {
 		if err := s.makeFolder(f.path); err != nil {

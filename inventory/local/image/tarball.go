@@ -122,6 +122,7 @@ func (w *writer) unpack(r io.Reader) error {
 	return err
 }
 
+// unpackStream unpacks all members, and fails if the stream has no end mark.
 func (w *writer) unpackStream(stream *trailingZeros) error {
 	t := tar.NewReader(stream)
 	members := 0
@@ -172,6 +173,7 @@ func (e *trailingZeros) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// tarMember writes one member of a tarball.
 func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return w.countFile()

@@ -218,6 +218,7 @@ func repairDisk(ctx context.Context, f *os.File) error {
 // corrected errors.
 const uncorrected = 4
 
+// runFsck runs e2fsck with the option how. Corrected errors count as success.
 func runFsck(ctx context.Context, f *os.File, how string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "e2fsck", how, "-f", "/proc/self/fd/3")
 	c.ExtraFiles = []*os.File{f}

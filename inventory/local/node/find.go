@@ -127,6 +127,7 @@ func ProcessStat(pid int) (started, state string, err error) {
 	return parseStat(pid, string(b))
 }
 
+// parseStat parses /proc/PID/stat.
 func parseStat(pid int, text string) (started, state string, err error) {
 	// The second field is the program's name in parentheses, which may contain any character.
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])

@@ -61,6 +61,7 @@ const (
 // idCount is the number of user ids, and of group ids, of a node.
 const idCount = 1 << 16
 
+// check fails unless a node can be created from s.
 func (s Spec) check() error {
 	if err := checkID(s.ID); err != nil {
 		return err

@@ -88,6 +88,7 @@ type nextStage struct {
 	input *os.File
 }
 
+// startInner starts the inner stage in its namespaces.
 func startInner(s stage, input stageInput) (nextStage, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -27,6 +27,7 @@ func (h *Host) Kill(ctx context.Context, id string) error {
 	return h.kill(ctx, id)
 }
 
+// kill is Kill for a caller that holds the node's lock.
 func (h *Host) kill(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()

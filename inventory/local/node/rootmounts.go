@@ -191,6 +191,7 @@ func hidePaths(root int, paths []string) error {
 	return nil
 }
 
+// hidePath covers one open file or folder. empty is attached first, and cloned after that.
 func hidePath(at, empty int, placed *bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(at, &st); err != nil {

@@ -63,6 +63,7 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	return running, nil
 }
 
+// start creates the cgroups, runs the stages and records PID 1.
 func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 	if err := h.tree.Make(s.ID, cgroup.Limits{CPUs: s.Limits.CPUs, Memory: s.Limits.Memory, PIDs: s.Limits.PIDs}); err != nil {
 		return r, err

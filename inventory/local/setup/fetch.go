@@ -57,6 +57,7 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(st
 	return size, err
 }
 
+// attempt is one try of fetch.
 func (c *client) attempt(ctx context.Context, text string, f *os.File, most int64, say func(string)) (int64, error) {
 	u, err := parseURL(text)
 	if err != nil {

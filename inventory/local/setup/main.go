@@ -26,6 +26,7 @@ func Main() {
 	os.Exit(0)
 }
 
+// runArgs carries out the verb in args.
 func runArgs(args []string, f folders) error {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root")

@@ -13,6 +13,7 @@ import (
 // the compression.
 const afterEnd = 1 << 20
 
+// eachTarEntry calls each for all entries of a tar archive.
 func eachTarEntry(ctx context.Context, f *os.File, each func(*entry) error) error {
 	plain, err := decompress(contextReader{ctx, io.NewSectionReader(f, 0, 1<<62)})
 	if err != nil {

@@ -49,6 +49,7 @@ func unpack(ctx context.Context, f *os.File, as format, p *place, say func(strin
 	return w.files, nil
 }
 
+// writeEntry writes one entry of the archive.
 func (w *writer) writeEntry(e *entry) error {
 	name, err := cleanName(e.name)
 	if err != nil || name == "." {
@@ -208,6 +209,7 @@ func (w *writer) finishFolders() error {
 	return nil
 }
 
+// finish sets mode and time, unless the folder was removed or replaced meanwhile.
 func (m *createdFolder) finish(p *place) error {
 	fd, err := unix.Openat2(p.fd, m.name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolveFlags})
 	if err == unix.ENOENT {

@@ -11,6 +11,7 @@ import (
 
 const encrypted = 1 // flag of an encrypted file
 
+// eachZipEntry calls each for all entries of a zip archive.
 func eachZipEntry(ctx context.Context, f *os.File, each func(*entry) error) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -28,6 +29,7 @@ func eachZipEntry(ctx context.Context, f *os.File, each func(*entry) error) erro
 	return nil
 }
 
+// readZipEntry calls each for one entry of a zip archive.
 func readZipEntry(ctx context.Context, h *zip.File, each func(*entry) error) error {
 	e := &entry{name: h.Name, mode: h.Mode(), modified: h.Modified, size: int64(h.UncompressedSize64)}
 	const unixMade, macMade = 3, 19

@@ -44,6 +44,7 @@ type textAttribute struct {
 	free               bool // any line of at most maxText bytes
 }
 
+// textAttributes returns the text attributes with their requested and current values.
 func (changes *requestedChanges) textAttributes(a *desired) []textAttribute {
 	return []textAttribute{
 		{"component", changes.Component, &a.Component, true, false},

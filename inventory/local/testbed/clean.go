@@ -111,6 +111,7 @@ func unmounted(dir string) error {
 	return nil
 }
 
+// removeNodes removes nodes concurrently and calls removed for each.
 func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(string)) error {
 	var mu sync.Mutex
 	var all error

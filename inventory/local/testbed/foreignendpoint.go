@@ -260,6 +260,7 @@ func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 	return err
 }
 
+// removeForeignEndpoint closes an endpoint, removes its file and releases its port.
 func (t *Testbed) removeForeignEndpoint(id string) error {
 	d := t.foreignEndpoints[id]
 	if d == nil {

@@ -94,6 +94,7 @@ func parseInterfaces(items []string) ([]iface, error) {
 	return all, nil
 }
 
+// parseInterface parses one item of the attribute interfaces.
 func parseInterface(item string) (iface, error) {
 	var f iface
 	var keys map[string]json.RawMessage
@@ -142,6 +143,7 @@ func parseInterface(item string) (iface, error) {
 	return f, checkProperties(f.properties)
 }
 
+// parseAddresses parses the addresses of an interface with their prefix lengths.
 func parseAddresses(texts []string) ([]netip.Prefix, error) {
 	if len(texts) > maxAddresses {
 		return nil, fmt.Errorf("it has %d addresses, at most %d are allowed", len(texts), maxAddresses)

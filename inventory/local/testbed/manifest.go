@@ -106,6 +106,7 @@ func askManager(ctx context.Context, socket string, owner int, path string) ([]b
 	return body, nil
 }
 
+// dialManager connects to the socket, and fails unless its server runs as root or owner.
 func dialManager(ctx context.Context, socket string, owner int) (net.Conn, error) {
 	c, err := fdsocket.Dial(ctx, socket)
 	if err != nil {

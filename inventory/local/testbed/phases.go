@@ -25,6 +25,7 @@ var (
 	phasesFailed  = []phase{(*nodeController).stayFailed}
 )
 
+// phases returns the phases for the desired state in rec.
 func (nc *nodeController) phases(rec record) []phase {
 	switch {
 	case rec.Desired.Removing:

@@ -74,6 +74,7 @@ func (t *Testbed) open() error {
 	return t.loadState()
 }
 
+// newTestbed returns a testbed with the defaults of its options. It opens nothing.
 func newTestbed(o Options) *Testbed {
 	o.State = cmp.Or(o.State, DefaultState(o.Settings.Instance))
 	o.Claims = cmp.Or(o.Claims, Root)
