@@ -44,7 +44,7 @@ type accountFiles struct {
 // setAccounts adds the wanted accounts, except system accounts of the image, and removes
 // those of the testbed that are no longer wanted. It returns the wanted accounts that exist,
 // and the removed ones, which may still have processes.
-func setAccounts(wanted []Account, facts *Facts) (there []Account, gone []accountRecord, err error) {
+func setAccounts(wanted []Account, facts *Facts) (present []Account, removed []accountRecord, err error) {
 	unlock := lockAccounts()
 	defer unlock()
 	files, err := readAccountFiles()
@@ -64,23 +64,23 @@ func setAccounts(wanted []Account, facts *Facts) (there []Account, gone []accoun
 				return nil, nil, err
 			}
 		}
-		there = append(there, w)
+		present = append(present, w)
 	}
 	for _, r := range files.records {
 		if !keep[r.login] && !r.removed {
 			files.removeAccount(r)
-			gone = append(gone, r)
+			removed = append(removed, r)
 		}
 	}
-	return there, gone, files.save()
+	return present, removed, files.save()
 }
 
 // errSystem says that the image has a system account of that name.
 var errSystem = errors.New("is a system account of the image; choose another login")
 
 // markRemoved records that removed accounts have no processes left.
-func markRemoved(gone []accountRecord) error {
-	if len(gone) == 0 {
+func markRemoved(removed []accountRecord) error {
+	if len(removed) == 0 {
 		return nil
 	}
 	old, err := readIfExists(recordsFile)
@@ -89,7 +89,7 @@ func markRemoved(gone []accountRecord) error {
 	}
 	records := parseRecords(old)
 	for i := range records {
-		for _, g := range gone {
+		for _, g := range removed {
 			if records[i].login == g.login {
 				records[i].removed = true
 			}
@@ -152,13 +152,13 @@ func (files *accountFiles) addAccount(login string) error {
 	if len(files.passwd) == 0 {
 		files.passwd = []byte("root:x:0:0:root:/root:/bin/sh\n")
 	}
-	there, ok := findAccount(files.passwd, login)
-	if ok && there.uid < firstUserID {
+	existing, ok := findAccount(files.passwd, login)
+	if ok && existing.uid < firstUserID {
 		return errSystem
 	}
 	r := files.record(login)
 	if ok {
-		r.uid, r.removed = there.uid, false
+		r.uid, r.removed = existing.uid, false
 	} else {
 		if r.uid == 0 || files.isUsedByOther(r.uid, login) {
 			uid, err := files.freeID()

@@ -46,19 +46,19 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if err := setNameServer(cfg.NameServer); err != nil {
 		facts.problem(resolvFile, err) // the image may have anything there
 	}
-	accounts, gone, err := setAccounts(cfg.Accounts, &facts)
+	accounts, removed, err := setAccounts(cfg.Accounts, &facts)
 	if err != nil {
 		return nil, err
 	}
 	if err := setSudo(accounts); err != nil {
 		return nil, err
 	}
-	for _, former := range gone {
+	for _, former := range removed {
 		if err := a.killUser(former.uid); err != nil {
 			return nil, fmt.Errorf("cannot end the processes of %s: %w", former.login, err)
 		}
 	}
-	if err := markRemoved(gone); err != nil {
+	if err := markRemoved(removed); err != nil {
 		return nil, err
 	}
 	for _, wanted := range withRoot(accounts) {

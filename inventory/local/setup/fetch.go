@@ -23,7 +23,7 @@ func retryPauses() []time.Duration {
 }
 
 // fetch writes the content of the URL to the file. It calls say with its progress.
-func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(string)) (size int64, err error) {
+func (c *client) fetch(ctx context.Context, text string, f *os.File, report func(string)) (size int64, err error) {
 	room, err := freeSpace(f)
 	if err != nil {
 		return 0, err
@@ -40,7 +40,7 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(st
 		return int64(len(b)), err
 	}
 	for attempt := 0; ; attempt++ {
-		size, err = c.attempt(ctx, text, f, most, say)
+		size, err = c.attempt(ctx, text, f, most, report)
 		_, later := errors.AsType[*temporaryError](err)
 		if !later || attempt == len(c.retryPauses) || ctx.Err() != nil {
 			break
@@ -58,7 +58,7 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(st
 }
 
 // attempt is one try of fetch.
-func (c *client) attempt(ctx context.Context, text string, f *os.File, most int64, say func(string)) (int64, error) {
+func (c *client) attempt(ctx context.Context, text string, f *os.File, most int64, report func(string)) (int64, error) {
 	u, err := parseURL(text)
 	if err != nil {
 		return 0, err
@@ -77,7 +77,7 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, most int6
 	if a.ContentLength > most {
 		return 0, tooLarge(most)
 	}
-	size, err := io.Copy(f, &progressReader{r: io.LimitReader(a.Body, most+1), length: a.ContentLength, report: say})
+	size, err := io.Copy(f, &progressReader{r: io.LimitReader(a.Body, most+1), length: a.ContentLength, report: report})
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return 0, err

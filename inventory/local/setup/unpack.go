@@ -33,13 +33,13 @@ type createdFolder struct {
 
 // unpack checks the archive and unpacks it into the place. After an error, a part of it may be left
 // there.
-func unpack(ctx context.Context, f *os.File, as format, p *place, say func(string)) (files int, err error) {
+func unpack(ctx context.Context, f *os.File, as format, p *place, report func(string)) (files int, err error) {
 	sc, err := scanArchive(ctx, f, as, p)
 	if err != nil {
 		return 0, err
 	}
 	sc.kinds = nil
-	w := &writer{p: p, total: sc.content, report: say}
+	w := &writer{p: p, total: sc.content, report: report}
 	if err = eachEntry(ctx, f, as, w.writeEntry); err == nil {
 		err = w.finishFolders()
 	}

@@ -118,8 +118,8 @@ func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, re
 			}
 		case end.err != nil:
 			nc.countRetry(end.err)
-			if words, ok := errors.AsType[*userError](end.err); ok {
-				nc.reportProgress(words.message + " yet; retrying")
+			if userErr, ok := errors.AsType[*userError](end.err); ok {
+				nc.reportProgress(userErr.message + " yet; retrying")
 			}
 			return nc.backoff(nc.retries), false
 		case r.pending != nil:
@@ -158,7 +158,7 @@ func (nc *nodeController) countRetry(err error) {
 func (nc *nodeController) handleFailure(rec record, err error) (wait time.Duration) {
 	nc.attempts++
 	nc.t.log.Warn("a node is not in its desired state yet", "node", nc.id, "attempt", nc.attempts, "error", err)
-	words, isWords := errors.AsType[*userError](err)
+	userErr, isUserError := errors.AsType[*userError](err)
 	switch {
 	case rec.Desired.Removing:
 		if nc.attempts >= maxAttempts {
@@ -167,13 +167,13 @@ func (nc *nodeController) handleFailure(rec record, err error) (wait time.Durati
 			nc.mu.Unlock()
 		}
 		return nc.backoff(nc.attempts)
-	case nc.attempts < maxAttempts && !(isWords && words.final) && !nc.earlier.failed:
+	case nc.attempts < maxAttempts && !(isUserError && userErr.final) && !nc.earlier.failed:
 		return nc.backoff(nc.attempts)
 	}
 	nc.earlier = earlier{}
 	message := "the testbed could not reach the requested state; its operators can see why in the log"
-	if isWords {
-		message = words.message
+	if isUserError {
+		message = userErr.message
 	}
 	nc.saveFailure(rec.Change, message)
 	return 0
