@@ -22,7 +22,7 @@ func retryPauses() []time.Duration {
 	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
 }
 
-// fetch writes the content of the URL to the file. It calls say with its progress.
+// fetch writes the content of the URL to the file. It calls report with its progress.
 func (c *client) fetch(ctx context.Context, text string, f *os.File, report func(string)) (size int64, err error) {
 	room, err := freeSpace(f)
 	if err != nil {
