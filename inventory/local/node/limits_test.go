@@ -54,9 +54,9 @@ func TestFreedDiskIsReturnedToTheHost(t *testing.T) {
 
 func TestGatewayAndVSwitchCgroups(t *testing.T) {
 	h := openHost(t, "node-gw")
-	groups := map[string]func(int, Limits) error{gatewayGroup: h.PlaceGateway}
+	groups := map[string]func(int, Limits) error{gatewayGroup: h.LimitGateway}
 	for _, slice := range []string{"s1", "s2"} {
-		groups[vswitchGroup+slice] = func(pid int, l Limits) error { return h.PlaceVSwitch(slice, pid, l) }
+		groups[vswitchGroup+slice] = func(pid int, l Limits) error { return h.LimitVSwitch(slice, pid, l) }
 	}
 	for group, place := range groups {
 		for range 2 { // the second replaces one that ended
@@ -72,7 +72,7 @@ func TestGatewayAndVSwitchCgroups(t *testing.T) {
 	if ids, err := h.IDs(); err != nil || len(ids) > 0 {
 		t.Errorf("nodes %v %v", ids, err)
 	}
-	if err := h.PlaceVSwitch("../x", os.Getpid(), Limits{}); err == nil {
+	if err := h.LimitVSwitch("../x", os.Getpid(), Limits{}); err == nil {
 		t.Error("a relay of a slice that is a path was placed")
 	}
 	if err := h.RemoveVSwitchGroup("../x"); err == nil {
@@ -81,7 +81,7 @@ func TestGatewayAndVSwitchCgroups(t *testing.T) {
 	if err := h.RemoveVSwitchGroup("s1"); err == nil {
 		t.Error("the group of a relay that lives was removed")
 	}
-	if err := h.KillPlaced(t.Context()); err != nil {
+	if err := h.KillHelpers(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for group := range groups {
@@ -98,7 +98,7 @@ func TestVSwitchCgroupsAreRemoved(t *testing.T) {
 	h := openHost(t, "node-relays")
 	for _, slice := range []string{"s1", "s2"} {
 		child := startSleeper(t)
-		must(t, h.PlaceVSwitch(slice, child, Limits{Memory: 64 << 20, PIDs: 64}))
+		must(t, h.LimitVSwitch(slice, child, Limits{Memory: 64 << 20, PIDs: 64}))
 		must(t, unix.Kill(child, unix.SIGKILL))
 		// While it runs, its cgroup is not empty.
 		must(t, unix.Waitid(unix.P_PID, child, nil, unix.WEXITED|unix.WNOWAIT, nil))

@@ -11,16 +11,16 @@ import (
 	"patchbay/inventory/local/cgroup"
 )
 
-// PlaceGateway moves a process of the gateway into its own cgroup with limits.
-func (h *Host) PlaceGateway(pid int, l Limits) error { return h.joinGroup(gatewayGroup, pid, l, 1) }
+// LimitGateway moves a process of the gateway into its own cgroup with limits.
+func (h *Host) LimitGateway(pid int, l Limits) error { return h.joinGroup(gatewayGroup, pid, l, 1) }
 
 // vswitchWeight is the CPU weight of a vswitch process; a node has 1. Its delays affect all
 // nodes of the slice. With more, a slice whose nodes flood it would take too much CPU from
 // other slices.
 const vswitchWeight = 4
 
-// PlaceVSwitch moves the vswitch process of a slice into its own cgroup with limits.
-func (h *Host) PlaceVSwitch(slice string, pid int, l Limits) error {
+// LimitVSwitch moves the vswitch process of a slice into its own cgroup with limits.
+func (h *Host) LimitVSwitch(slice string, pid int, l Limits) error {
 	if !checkName(slice, 64) {
 		return fmt.Errorf("%q cannot name a slice: it takes 1 to 64 of a-z, 0-9 and -", slice)
 	}
@@ -87,9 +87,9 @@ func (h *Host) removeEmptyGroups() {
 	}
 }
 
-// KillPlaced kills all processes placed by PlaceGateway and PlaceVSwitch, and removes their
+// KillHelpers kills all processes of the gateway and the vswitches, and removes their
 // cgroups.
-func (h *Host) KillPlaced(ctx context.Context) error {
+func (h *Host) KillHelpers(ctx context.Context) error {
 	groups, err := h.processGroups()
 	for _, group := range groups {
 		err = errors.Join(err, h.processTree.Kill(ctx, group), h.processTree.Remove(ctx, group))

@@ -65,7 +65,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(removeNodes(ctx, h, ids, removed), h.KillPlaced(ctx)); err != nil {
+	if err := errors.Join(removeNodes(ctx, h, ids, removed), h.KillHelpers(ctx)); err != nil {
 		return err
 	}
 	if err := errors.Join(h.Close(), sysctl.Restore(t.o.State)); err != nil {

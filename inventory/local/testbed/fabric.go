@@ -27,7 +27,7 @@ func (t *Testbed) openFabric() {
 			UID:     t.gatewayIDs.UID + 1, // its block of ids is larger than needed
 			Log:     t.log,
 		},
-		SetLimits: func(slice string, pid int) error { return t.host.PlaceVSwitch(slice, pid, vswitchLimits) },
+		SetLimits: func(slice string, pid int) error { return t.host.LimitVSwitch(slice, pid, vswitchLimits) },
 		Ended:     t.host.RemoveVSwitchGroup,
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ func (t *Testbed) openGateway(start func(gateway.Options) (sshGateway, error)) e
 	o := gateway.Options{
 		Program: t.o.Program, UID: int(t.gatewayIDs.UID), GID: int(t.gatewayIDs.UID),
 		HostKey: key, DialAgent: t.runtime.Agent, Log: t.log,
-		SetLimits: func(pid int) error { return t.host.PlaceGateway(pid, gatewayLimits) },
+		SetLimits: func(pid int) error { return t.host.LimitGateway(pid, gatewayLimits) },
 	}
 	if t.settings.Publish != local.Direct {
 		if o.Gateway, err = t.openGatewayPort(); err != nil {
