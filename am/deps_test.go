@@ -273,6 +273,25 @@ func TestPackageTable(t *testing.T) {
 	}
 }
 
+// TestDependenciesHaveReasons checks that ARCHITECTURE.md gives a reason for each module
+// that go.mod requires directly.
+func TestDependenciesHaveReasons(t *testing.T) {
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Dependencies\n")
+	mod, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(mod), -1) {
+		if !strings.Contains(section, m[1]) {
+			t.Errorf("ARCHITECTURE.md gives no reason for %s", m[1])
+		}
+	}
+}
+
 func TestImportsOfTheStaticBinaryAreFew(t *testing.T) {
 	for _, p := range goList(t, []string{"CGO_ENABLED=0"}, "-deps", "./cmd/patchbay-local") {
 		if p.Standard || p.Module == nil {

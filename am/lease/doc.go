@@ -12,9 +12,4 @@
 //
 // It answers AM API v3, "Delete" and "Sliver allocation states"; it never
 // commits, waits or looks at a clock.
-//
-// # Decisions
-//
-//   - thaw of leases that have ended: it needs a new end, because it would otherwise remove what
-//     the operator kept: [Thaw].
 package lease

@@ -30,5 +30,4 @@
 //
 //   - broken file: the last good content stays in force. At a start the site is locked down,
 //     because running slivers still need care: [patchbay/am/site.upkeep].
-//   - begin and end of a window: each decision compares the time, so there is no timer: [Plan.On].
 package maintenance

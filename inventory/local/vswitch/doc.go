@@ -34,7 +34,6 @@
 //
 //   - waiting: it has its own epoll and timer, because behind Go's poller two flooding ports
 //     delayed all timers: [loop.arm].
-//   - loss before rate: lost frames are chosen first, so that they use no capacity: [path.enqueue].
-//   - learned addresses: 256 a port for five minutes; a further one replaces one of the same port:
-//     [maxLearned].
+//   - loss before rate: lost frames are chosen first, so that they use no capacity:
+//     [path.enqueue].
 package vswitch
