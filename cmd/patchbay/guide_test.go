@@ -139,7 +139,7 @@ func runGuide(t *testing.T, file, kinds string) {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "GOCACHE="+strings.TrimSpace(string(cache)), "PATH="+bin+":"+tools+":"+os.Getenv("PATH"), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
-		"TMPDIR="+tools, "PATCHBAY_LISTEN=127.0.0.1:"+free["8443"], "PATCHBAY_PUBLIC_URL=https://127.0.0.1:"+free["8443"], "PS4=+ $LINENO: ")
+		"TMPDIR="+tools, "PS4=+ $LINENO: ")
 
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 	defer cancel()
