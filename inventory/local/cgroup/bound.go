@@ -10,17 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All nodes of the host together may have most of its memory and of the processes
-// that it can have, so that one of them dies, or starts nothing more, before a
-// program outside does. The rest is for the host, and for what makes the nodes and
-// hands them out.
+// All nodes of the host together are limited to most of its memory and processes. So a
+// node loses a process, or cannot start one, before a program outside does. The rest is
+// for the host and the programs that make nodes.
 const (
-	memoryPart  = 8 // one of so many parts of the memory is kept back,
+	memoryPart  = 8 // this fraction of the memory is kept for the host
 	memoryLeast = 512 << 20
 	pidsPart    = 4
 )
 
-// spared is what all nodes may have of a host with so much.
+// spared returns the limits of all nodes together on a host of this size.
 func spared(memory, pids int64) Limits {
 	back := min(max(memory/memoryPart, memoryLeast), memory/2)
 	return Limits{Memory: memory - back, PIDs: int(pids - pids/pidsPart)}
@@ -32,7 +31,7 @@ func bound(h hierarchy, dir string) error {
 	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
 		pids = min(pids, within(file))
 	}
-	// In a container, the first group has limits itself.
+	// In a container the root group may have limits itself.
 	file := "/memory.limit_in_bytes"
 	if h.v2 {
 		file = "/memory.max"
@@ -40,7 +39,7 @@ func bound(h hierarchy, dir string) error {
 	memory, pids = min(memory, within(h.path+file)), min(pids, within(h.path+"/pids.max"))
 	l := spared(memory, pids)
 	if h.has("memory") {
-		// Nodes of an earlier version may have more already.
+		// Nodes of an earlier version may use more already.
 		if err := setMemory(h, dir, l.Memory); err != nil && !errors.Is(err, unix.EBUSY) {
 			return err
 		}
@@ -51,14 +50,15 @@ func bound(h hierarchy, dir string) error {
 	return nil
 }
 
-// SharedLimits is what all nodes of the host, also of other instances, may have.
+// SharedLimits returns the limits of all nodes of the host together, including other
+// instances.
 func (t *Tree) SharedLimits() (Limits, error) {
 	m, err := t.bounds("..")
 	pids, e := number(t.dir(t.with("pids"), ".."), "pids.max")
 	return Limits{Memory: m.Limit, PIDs: int(pids)}, errors.Join(err, e)
 }
 
-// hostMemory is the memory of the host in bytes.
+// hostMemory returns the memory of the host in bytes.
 func hostMemory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -67,7 +67,7 @@ func hostMemory() int64 {
 	return int64(info.Totalram) * int64(info.Unit)
 }
 
-// within is the number in a file of a limit; where there is none, it has none.
+// within returns the limit in a file, or none if the file is missing.
 func within(path string) int64 {
 	b, err := os.ReadFile(path)
 	if n, bad := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && bad == nil && n > 0 {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kill ends all processes of id at once and does not wait until they are gone.
+// Kill kills all processes of id and does not wait for their end.
 func (t *Tree) Kill(ctx context.Context, id string) error {
 	for _, h := range t.all {
 		if !h.v2 {
@@ -24,18 +24,18 @@ func (t *Tree) Kill(ctx context.Context, id string) error {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("cannot end the processes of %s: %w", id, err)
 		}
-		return nil // all were born there
+		return nil // all processes started there
 	}
 	return t.killEach(ctx, id)
 }
 
-// killEach kills what is in a hierarchy of version 1. Frozen groups cannot
-// start processes faster than they are killed.
+// killEach kills the processes of a group of version 1. Frozen groups cannot start new
+// processes meanwhile.
 func (t *Tree) killEach(ctx context.Context, id string) error {
 	freezer := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("freezer") })
 	if freezer >= 0 {
 		dir := t.dir(t.all[freezer], id)
-		defer write(dir, "freezer.state", "THAWED") // also what is only half frozen
+		defer write(dir, "freezer.state", "THAWED") // also a group that is only partly frozen
 		if err := freeze(ctx, dir); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func freeze(ctx context.Context, dir string) error {
 	}
 }
 
-// PIDs are the processes of id, without those that have ended.
+// PIDs returns the processes of id, without zombies.
 func (t *Tree) PIDs(id string) ([]int, error) {
 	var pids []int
 	for _, h := range t.all {
@@ -79,17 +79,17 @@ func (t *Tree) PIDs(id string) ([]int, error) {
 			pids = append(pids, in...)
 		}
 	}
-	// Where Start is at work, or was just now, this process has a thread there.
+	// During Start, a thread of this process is in the group.
 	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() })
 	slices.Sort(pids)
 	return slices.Compact(pids), nil
 }
 
-// listed are the processes in a file cgroup.procs; none where it is missing.
+// listed returns the processes in a cgroup.procs file, or none if it is missing.
 func listed(file string) (pids []int, err error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
-		return nil, nil // ENODEV: it was removed just now
+		return nil, nil // ENODEV: the group was just removed
 	}
 	for text := range strings.FieldsSeq(string(b)) {
 		if pid, err := strconv.Atoi(text); err == nil && pid > 0 {

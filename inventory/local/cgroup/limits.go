@@ -8,32 +8,31 @@ import (
 	"strings"
 )
 
-// Limits bound a group.
+// Limits are the limits of a group.
 type Limits struct {
-	CPUs   float64 // processors; 0 is no limit
-	Memory int64   // bytes, without swap beside it; 0 is no limit
-	PIDs   int     // processes and threads; 0 is no limit
-	// Weight is how many times the processor time of others it has when there is
-	// not enough; 0 is as much.
+	CPUs   float64 // processors; 0 means no limit
+	Memory int64   // bytes, with swap included; 0 means no limit
+	PIDs   int     // processes and threads; 0 means no limit
+	// Weight is the group's share of a busy processor, as a multiple of other groups'
+	// share; 0 means 1.
 	Weight int
 }
 
-// Usage is what a group takes now.
+// Usage is what a group uses now.
 type Usage struct {
 	Memory int64 // bytes
-	Files  int64 // bytes of Memory that could be read again
+	Files  int64 // bytes of Memory that are cached files
 	PIDs   int
 }
 
-// period is the time, in microseconds, over which processor time is shared out.
+// period is the CPU quota period in microseconds.
 const period = 100_000
 
-// socketShare is the part of its memory that a group may have in sockets beside
-// it, as a divisor, where they count apart.
+// socketShare is the divisor for the memory of sockets, where it is counted separately.
 const socketShare = 4
 
-// reserve is how many of its processes a node may not use for jobs: PID 1 has
-// up to ten threads, and each login takes some.
+// reserve is how many processes of a node are not available to jobs: PID 1 has up to ten
+// threads, and each login needs some.
 func reserve(pids int) int { return min(max(pids/8, 16), 32, pids/2) }
 
 // Update sets the limits of id.
@@ -57,7 +56,7 @@ func (t *Tree) Update(id string, l Limits) error {
 func setCPU(h hierarchy, dir string, cpus float64) error {
 	quota := int64(cpus * period)
 	if cpus > 0 {
-		quota = max(quota, 1000) // the kernel takes no less
+		quota = max(quota, 1000) // the least that the kernel accepts
 	}
 	switch {
 	case h.v2 && quota == 0:
@@ -73,8 +72,7 @@ func setCPU(h hierarchy, dir string, cpus float64) error {
 	return write(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 }
 
-// weigh gives a group so many times the weight that groups have unless they are
-// given one.
+// weigh sets the weight of a group as a multiple of the default.
 func weigh(h hierarchy, dir string, times int) error {
 	if h.v2 {
 		return write(dir, "cpu.weight", strconv.Itoa(100*times))
@@ -91,20 +89,20 @@ func setMemory(h hierarchy, dir string, bytes int64) error {
 		if err := write(dir, "memory.max", most); err != nil {
 			return err
 		}
-		// A hog is ended as a whole process, never as the whole node.
+		// The OOM killer ends one whole process, never the whole node.
 		return errors.Join(present(write(dir, "memory.swap.max", swap)), write(dir, "memory.oom.group", "0"))
 	}
 	most, sockets := "-1", "-1"
 	if bytes > 0 {
 		most, sockets = strconv.FormatInt(bytes, 10), strconv.FormatInt(bytes/socketShare, 10)
 	}
-	// What waits in sockets counts apart here, in spite of its name that of all
-	// protocols, and would not be bounded at all.
+	// Version 1 counts socket memory of all protocols in this file, separately from
+	// memory.
 	if err := present(write(dir, "memory.kmem.tcp.limit_in_bytes", sockets)); err != nil {
 		return err
 	}
-	// memory with swap must never be the smaller of the two, so the order
-	// depends on what they were.
+	// The limit with swap must never be below the limit without, so the order of writing
+	// depends on the old values.
 	const ram, both = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 	if write(dir, ram, most) == nil {
 		return present(write(dir, both, most))
@@ -115,7 +113,7 @@ func setMemory(h hierarchy, dir string, bytes int64) error {
 	return write(dir, ram, most)
 }
 
-// present is err, unless the kernel was built without that file.
+// present returns err, or nil if the kernel was built without the file.
 func present(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -123,7 +121,7 @@ func present(err error) error {
 	return err
 }
 
-// Usage is what id takes.
+// Usage returns what id uses.
 func (t *Tree) Usage(id string) (Usage, error) {
 	m, err := t.Memory(id)
 	pids, e := number(t.dir(t.with("pids"), id), "pids.current")

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is how a group gets along with the memory that it may have.
+// Memory is the memory state of a group.
 type Memory struct {
-	Limit, Used int64 // bytes; a limit of 0 is none
-	Files       int64 // bytes of Used that could be read again, were they taken away
-	// Stalled is the share of the last ten seconds in which all of it waited for
-	// memory, 0 to 1; 0 where the kernel does not tell (PSI is off, or no version 2).
+	Limit, Used int64 // bytes; a limit of 0 means none
+	Files       int64 // bytes of Used that are cached files
+	// Stalled is the fraction of the last ten seconds in which all processes waited for
+	// memory, 0 to 1. It is 0 if the kernel does not report it (no PSI, or no version 2).
 	Stalled float64
 }
 
-// IsNearlyFull tells whether id has, but for 3 %, as much memory as it may have, with its
-// files: most groups get there and live well. It costs less than Memory. A count
-// of how often the limit was met is not in each version of the kernel.
+// IsNearlyFull reports whether id uses at least 97 % of its memory limit, including
+// cached files, which is normal for most groups. It costs less than Memory. Not all
+// kernels count how often the limit was reached.
 func (t *Tree) IsNearlyFull(id string) (bool, error) {
 	m, err := t.bounds(id)
 	return m.Limit > 0 && m.Used >= m.Limit-m.Limit/32, err
@@ -36,18 +36,18 @@ func (t *Tree) bounds(id string) (Memory, error) {
 	if !h.v2 {
 		used, err := number(dir, "memory.usage_in_bytes")
 		limit, e := number(dir, "memory.limit_in_bytes")
-		if limit >= 1<<62 { // as it says where there is none
+		if limit >= 1<<62 { // the kernel's value for no limit
 			limit = 0
 		}
 		return Memory{Limit: limit, Used: used}, errors.Join(err, e)
 	}
 	used, err := number(dir, "memory.current")
 	text, e := os.ReadFile(filepath.Join(dir, "memory.max"))
-	limit, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is none
+	limit, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" means none
 	return Memory{Limit: limit, Used: used}, errors.Join(err, e)
 }
 
-// Memory looks at id.
+// Memory returns the memory state of id.
 func (t *Tree) Memory(id string) (Memory, error) {
 	m, err := t.bounds(id)
 	if err != nil {
@@ -64,8 +64,8 @@ func (t *Tree) Memory(id string) (Memory, error) {
 	return m, err
 }
 
-// stalled is the Stalled of Memory. Groups of version 2 have it whichever version
-// the controller of memory is.
+// stalled returns Memory.Stalled. Groups of version 2 have it, whichever version the
+// memory controller has.
 func (t *Tree) stalled(id string) float64 {
 	for _, h := range t.all {
 		if !h.v2 {
@@ -82,7 +82,7 @@ func (t *Tree) stalled(id string) float64 {
 	return 0
 }
 
-// numbers reads a file of names with a number each.
+// numbers parses a file of names with a number each.
 func numbers(dir, file string) (map[string]int64, error) {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	found := map[string]int64{}
@@ -96,7 +96,7 @@ func numbers(dir, file string) (map[string]int64, error) {
 }
 
 // OOMKills returns how many processes of id the kernel has killed for lack of memory
-// since its groups were made.
+// since the groups were created.
 func (t *Tree) OOMKills(id string) (int64, error) {
 	h := t.with("memory")
 	if h.v2 {
@@ -104,7 +104,7 @@ func (t *Tree) OOMKills(id string) (int64, error) {
 		return events["oom_kill"], err
 	}
 	var all int64
-	for _, leaf := range []string{"", initLeaf, jobsLeaf} { // each counts for itself
+	for _, leaf := range []string{"", initLeaf, jobsLeaf} { // each has its own counter
 		state, err := numbers(t.dir(h, id, leaf), "memory.oom_control")
 		if err != nil && (leaf == "" || !errors.Is(err, fs.ErrNotExist)) {
 			return 0, err
@@ -114,8 +114,8 @@ func (t *Tree) OOMKills(id string) (int64, error) {
 	return all, nil
 }
 
-// KillLargest ends the job of id that takes most memory, and tells which it was.
-// PID 1 is no job. It is fs.ErrNotExist where there is none.
+// KillLargest kills the job of id that uses most memory, and returns its pid and name.
+// PID 1 is no job. The error is fs.ErrNotExist if there is none.
 func (t *Tree) KillLargest(id string) (pid int, name string, err error) {
 	procs := filepath.Join(t.dir(t.with("pids"), id, jobsLeaf), "cgroup.procs")
 	pids, err := listed(procs)
@@ -128,7 +128,7 @@ func (t *Tree) KillLargest(id string) (pid int, name string, err error) {
 	if err != nil || pid == 0 {
 		return 0, "", errors.Join(err, fs.ErrNotExist)
 	}
-	// The number may be another process's by now: hold that, and look again.
+	// The pid may have been reused: open a pidfd and check again.
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return 0, "", fmt.Errorf("cannot take hold of process %d: %w", pid, err)
@@ -144,7 +144,7 @@ func (t *Tree) KillLargest(id string) (pid int, name string, err error) {
 	return pid, strings.TrimSpace(string(b)), nil
 }
 
-// resident is how many pages of memory a process takes.
+// resident returns the resident pages of a process.
 func resident(pid int) int64 {
 	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
 	if words := strings.Fields(string(b)); len(words) > 1 {

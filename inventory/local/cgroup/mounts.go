@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// hierarchy is one mounted tree of groups.
+// hierarchy is one mounted cgroup tree.
 type hierarchy struct {
 	path        string // where it is mounted
 	v2          bool
-	controllers []string // of those we use
+	controllers []string // those that we use
 }
 
 func (h hierarchy) has(controller string) bool { return slices.Contains(h.controllers, controller) }
 
-// leafControllers are those that treat init and jobs differently.
+// leafControllers are those with different settings for init and jobs.
 func (h hierarchy) leafControllers() (list []string) {
 	for _, c := range []string{"cpu", "pids"} {
 		if h.has(c) {
@@ -29,16 +29,16 @@ func (h hierarchy) leafControllers() (list []string) {
 	return list
 }
 
-// limiting are the controllers without which no node can be bounded.
+// limiting are the controllers that are required to limit nodes.
 var limiting = [...]string{"cpu", "memory", "pids"}
 
-// detect finds the hierarchies we need in the text of a mountinfo file: those
-// with controllers that limit, version 2 in any case, and the freezer where
-// there is no version 2. The one that nodes are born in comes first.
+// detect finds the required hierarchies in a mountinfo file: those with limiting
+// controllers, version 2 if present, and else the freezer. The one in which nodes are
+// started comes first.
 func detect(mountinfo io.Reader) ([]hierarchy, error) {
 	var two *hierarchy
 	var one []hierarchy
-	seen := make(map[string]bool) // by device: the same tree can be mounted twice
+	seen := make(map[string]bool) // by device: a tree can be mounted twice
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {
 		before, after, ok := strings.Cut(lines.Text(), " - ")

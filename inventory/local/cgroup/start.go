@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts a process in the groups of PID 1 of id: it is never outside of
-// them. In a hierarchy of version 2 the kernel can do that; in those of version
-// 1, where threads have groups of their own, a thread goes there first, starts
-// the process and ends. That spares the wait, up to 15 ms, for which the kernel
-// lets all of the host's processes know that one of them moves.
+// Start starts a process in the groups of PID 1 of id; it is never outside of them.
+// Version 2 supports that. In version 1, where threads have groups of their own, a thread
+// moves there, starts the process and ends. That avoids a delay of up to 15 ms, because
+// the kernel synchronizes all processes when one of them moves.
 func (t *Tree) Start(id string, c *exec.Cmd) error {
 	done := make(chan error, 1)
 	go onThread(func() { done <- t.start(id, c) })
@@ -44,13 +43,13 @@ func (t *Tree) start(id string, c *exec.Cmd) error {
 	return c.Start()
 }
 
-// onThread calls f on a thread that ends with it. The main thread cannot end,
-// so it is not taken.
+// onThread calls f on a new thread that ends with f. The main thread is not used, since
+// it cannot end.
 func onThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
 		f()
-		return // still locked: the thread ends
+		return // still locked, so the thread ends
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); onThread(f) }()
@@ -58,7 +57,7 @@ func onThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-// Join puts a process that runs already into the groups of PID 1 of id.
+// Join moves a running process into the groups of PID 1 of id.
 func (t *Tree) Join(id string, pid int) error {
 	for _, h := range t.all {
 		if err := write(t.leaf(h, id), "cgroup.procs", strconv.Itoa(pid)); err != nil {
@@ -68,10 +67,10 @@ func (t *Tree) Join(id string, pid int) error {
 	return nil
 }
 
-// Jobs are files through which PID 1 of id moves a process to where its jobs
-// are, by writing its id to each before it has a second thread. Those of version
-// 1 are of threads: a thread that writes 0 is moved itself, which is quick, and
-// what it starts is born there.
+// Jobs returns files through which PID 1 of id moves a process to the group of its jobs:
+// it writes the pid to each before the process has a second thread. Those of version 1
+// are for threads: a thread that writes 0 moves itself, which is fast, and its children
+// start there.
 func (t *Tree) Jobs(id string) ([]*os.File, error) {
 	var files []*os.File
 	for _, h := range t.all {

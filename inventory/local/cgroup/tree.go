@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The groups of all instances: of nodes, which have limits in common, and of the
-// programs beside them, which must go on when nodes have used these up.
+// The groups of all instances: of nodes, which share limits, and of other programs, which
+// must continue when nodes have reached these limits.
 const (
 	nodesParent    = "patchbay-local"
 	programsParent = "patchbay-local-programs"
@@ -26,23 +26,22 @@ const (
 	jobsLeaf = "jobs"
 )
 
-// Tree is the groups of one instance. It keeps nothing in memory that the
-// kernel does not know, so several may work on one instance.
+// Tree holds the groups of one instance. Its state is in the kernel only, so several
+// Trees may work on one instance.
 type Tree struct {
 	parent   string
 	instance string
 	all      []hierarchy
-	parents  sync.Mutex // held while groups above those of nodes come and go
+	parents  sync.Mutex // held while parent groups are created or removed
 }
 
-// Open finds out how this host does groups and makes the parents of those of
-// the instance's nodes, which with those of all other instances are bounded by what
-// the host can spare. Names of instances and of groups are the caller's to check:
-// they become names of folders.
+// Open detects the host's cgroup version and creates the parents of the groups of the
+// instance's nodes. All nodes of all instances share the limits of SharedLimits. The
+// caller checks the names of instances and groups, because they become names of folders.
 func Open(instance string) (*Tree, error) { return openBelow(nodesParent, instance) }
 
-// OpenPrograms is Open for programs that are no nodes: these are bounded each by
-// itself, and not together with nodes.
+// OpenPrograms is like Open, for programs that are not nodes. Each has its own limits,
+// without a shared one.
 func OpenPrograms(instance string) (*Tree, error) { return openBelow(programsParent, instance) }
 
 func openBelow(parent, instance string) (*Tree, error) {
@@ -59,7 +58,7 @@ func openBelow(parent, instance string) (*Tree, error) {
 	return t, t.makeParents()
 }
 
-// Version is "v1", "hybrid" or "v2": where the controllers are.
+// Version returns "v1", "hybrid" or "v2".
 func (t *Tree) Version() string {
 	two := slices.ContainsFunc(t.all, func(h hierarchy) bool { return h.v2 })
 	one := slices.ContainsFunc(t.all, func(h hierarchy) bool { return !h.v2 })
@@ -72,18 +71,18 @@ func (t *Tree) Version() string {
 	return "v1"
 }
 
-// with is the hierarchy that has a controller; detect has made sure that there is
-// one for each that limits.
+// with returns the hierarchy of a controller; detect has checked that each limiting one
+// exists.
 func (t *Tree) with(controller string) hierarchy {
 	return t.all[slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has(controller) })]
 }
 
-// dir is a group of the instance in one hierarchy.
+// dir returns a group of the instance in one hierarchy.
 func (t *Tree) dir(h hierarchy, names ...string) string {
 	return filepath.Join(append([]string{h.path, t.parent, t.instance}, names...)...)
 }
 
-// leaf is where PID 1 is in a hierarchy.
+// leaf returns the group of PID 1 in a hierarchy.
 func (t *Tree) leaf(h hierarchy, id string) string {
 	if len(h.leafControllers()) > 0 {
 		return t.dir(h, id, initLeaf)
@@ -91,8 +90,7 @@ func (t *Tree) leaf(h hierarchy, id string) string {
 	return t.dir(h, id)
 }
 
-// insist calls f again where another instance went and took the common parent
-// away between two steps of f.
+// insist calls f again if another instance removed the common parent during f.
 func insist(f func() error) (err error) {
 	for range 100 {
 		if err = f(); !errors.Is(err, os.ErrNotExist) {
@@ -125,7 +123,7 @@ func (t *Tree) makeParents() error {
 	})
 }
 
-// enable gives the groups below dir the controllers.
+// enable enables the controllers for the groups below dir.
 func enable(h hierarchy, dir string, controllers []string) error {
 	if !h.v2 || len(controllers) == 0 {
 		return nil
@@ -136,7 +134,7 @@ func enable(h hierarchy, dir string, controllers []string) error {
 	return nil
 }
 
-// Make makes the groups of id under limits. There must be none.
+// Make creates the groups of id with limits. They must not exist.
 func (t *Tree) Make(id string, limits Limits) error {
 	return insist(func() error {
 		err := t.make(id, limits)
@@ -181,7 +179,7 @@ func (t *Tree) make(id string, limits Limits) error {
 	return t.Update(id, limits)
 }
 
-// IDs are all groups of the instance, whole or not.
+// IDs returns the ids of all groups of the instance, including incomplete ones.
 func (t *Tree) IDs() ([]string, error) {
 	var ids []string
 	for _, h := range t.all {
@@ -199,8 +197,8 @@ func (t *Tree) IDs() ([]string, error) {
 	return slices.Compact(ids), nil
 }
 
-// Remove removes the groups of id, once its processes are gone; it waits for
-// that until ctx is done. Groups that are not there are no error.
+// Remove removes the groups of id once its processes are gone; it waits until ctx ends.
+// Missing groups are no error.
 func (t *Tree) Remove(ctx context.Context, id string) error {
 	pause := 200 * time.Microsecond
 	for {
@@ -220,7 +218,7 @@ func (t *Tree) Remove(ctx context.Context, id string) error {
 	}
 }
 
-// Close removes the parents, unless groups are left below them.
+// Close removes the parents, unless they contain groups.
 func (t *Tree) Close() error {
 	t.parents.Lock()
 	defer t.parents.Unlock()
@@ -236,7 +234,7 @@ func (t *Tree) Close() error {
 	return errors.Join(errs...)
 }
 
-// removeAll removes a group with those below it, the deepest first.
+// removeAll removes a group and the groups below it, the deepest first.
 func removeAll(dir string) error {
 	err := unix.Rmdir(dir)
 	if err == nil || err == unix.ENOENT {
@@ -264,7 +262,7 @@ func removeAll(dir string) error {
 	return &os.PathError{Op: "rmdir", Path: dir, Err: err}
 }
 
-// write writes to a file of a group, which must exist.
+// write writes to an existing file of a group.
 func write(dir, file, text string) error {
 	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
 	if err != nil {

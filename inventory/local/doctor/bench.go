@@ -14,37 +14,37 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// Argv0 is the first argument of the program where it runs as a child of an
-// examination; the main function then calls ChildMain at once.
+// Argv0 is the program name with which the binary runs as a child of an examination; main
+// then calls ChildMain.
 const Argv0 = "patchbay-doctor"
 
-// base is where the ids of probes begin: a range that is never given to nodes.
+// base is the first id of probes, in a range that nodes never use.
 const base = 0x7ffe0000
 
-// patience is how long one probe may take.
+// patience limits the time of one probe.
 const patience = 20 * time.Second
 
 const scratchPrefix = ".patchbay-doctor-"
 
-// groups is the instance whose groups are those of examinations.
+// groups is the instance name of the examinations' cgroups.
 const groups = "doctor"
 
 var serial atomic.Int64
 
-// bench is what an examination works with.
+// bench holds the resources of an examination.
 type bench struct {
 	place Place
-	name  string // unique on this host; tells who made what is called so
-	dir   string // scratch, once it was asked for
+	name  string // unique on this host; identifies the process that created a resource
+	dir   string // temporary folder, once it was requested
 }
 
-// maker names this process and no other, also after it is gone.
+// maker identifies this process, also after its end.
 func maker() string {
 	pid := os.Getpid()
 	return strconv.Itoa(pid) + "-" + started(pid)
 }
 
-// alive tells whether the maker of what has this name still runs.
+// alive reports whether the process that created the named resource still runs.
 func alive(name string) bool {
 	part := strings.Split(name, "-")
 	if len(part) != 3 {
@@ -54,13 +54,14 @@ func alive(name string) bool {
 	return err != nil || started(pid) == part[1]
 }
 
-// started is when a process began, in ticks since boot; empty if there is none.
+// started returns the start time of a process in ticks since boot; empty if there is
+// none.
 func started(pid int) string {
 	at, _, _ := node.ProcessStat(pid)
 	return at
 }
 
-// id is the name of what this examination makes.
+// id returns the name for resources of this examination.
 func (b *bench) id() string {
 	if b.name == "" {
 		b.name = maker() + "-" + strconv.FormatInt(serial.Add(1), 10)
@@ -68,7 +69,7 @@ func (b *bench) id() string {
 	return b.name
 }
 
-// stateDisk is the folder on whose disk the state is, or will be.
+// stateDisk returns the folder that determines the disk of the state.
 func (b *bench) stateDisk() string {
 	dir := b.place.State
 	for dir != "" && dir != "/" && dir != "." {
@@ -80,7 +81,7 @@ func (b *bench) stateDisk() string {
 	return "/"
 }
 
-// scratch is an empty folder on the disk of the state, which only root enters.
+// scratch returns an empty folder on the disk of the state, accessible to root only.
 func (b *bench) scratch() (string, *trouble) {
 	if b.dir != "" {
 		return b.dir, nil
@@ -102,14 +103,14 @@ func (b *bench) scratch() (string, *trouble) {
 	return dir, nil
 }
 
-// clear takes away what was made. What is mounted in a child is gone with it.
+// clear removes all created resources. Mounts of children end with them.
 func (b *bench) clear() {
 	if b.dir != "" {
 		os.RemoveAll(b.dir)
 	}
 }
 
-// tree opens the groups of examinations, without those whose makers are gone.
+// tree opens the cgroups of examinations, and removes those whose processes are gone.
 func (b *bench) tree(ctx context.Context) (*cgroup.Tree, error) {
 	t, err := cgroup.Open(groups)
 	if err != nil {

@@ -8,53 +8,52 @@ import (
 	"strings"
 )
 
-// A Finding is what came of trying one thing.
+// A Finding is the result of one check.
 type Finding struct {
 	Name   string // one word
 	Action string // what was tried: "mounting an overlay on …"
 	OK     bool
-	// Needed tells that there are no nodes without it, or not those that the
-	// settings ask for. What is not needed is for links between nodes and for
-	// their way outside.
+	// Needed means that nodes need it, or that the settings request it. Other checks are
+	// about links and outgoing traffic.
 	Needed bool
-	// Note tells that nothing was tried: the words are for whom they concern.
+	// Note means that nothing was tested: the message is a hint.
 	Note bool
-	// Message say what came of it.
+	// Message is the result.
 	Message string
-	// Remedy says what to do, with the command to type; empty where OK.
+	// Remedy is what to do, with the command to type; empty if OK.
 	Remedy string
 }
 
-// Place is where nodes are to live.
+// Place describes where nodes will run.
 type Place struct {
-	// State is the folder of the instance's state; it need not be there yet.
+	// State is the folder of the instance's state; it need not exist yet.
 	State string
-	// Address and the ports First to Last are where nodes' logins will be; with
-	// First 0 no port is tried. An empty address is all of the host's.
+	// Address and the ports First to Last are those of nodes' logins; with First 0 ports
+	// are not tested. An empty address means all of the host's.
 	Address     string
 	First, Last int
-	// Gateway is a port that the gateway must have, 0 for any.
+	// Gateway is the port of the gateway, or 0 for any.
 	Gateway int
-	// Emulator is what is to make links, empty for what there is; Outbound tells
-	// that nodes are to reach the network outside.
+	// Emulator is the emulator in the settings, or empty for any. Outbound means that
+	// nodes must reach the network outside.
 	Emulator string
 	Outbound bool
-	// PIDs is how many processes a node may have at most, 0 where that is not known.
+	// PIDs is the most processes of a node, or 0 if unknown.
 	PIDs int
-	// Misfits are settings that do not go together.
+	// Misfits are conflicting settings.
 	Misfits []string
-	// Running tells that the instance runs, and so has ports of its own there.
+	// Running means that the instance runs, so it uses some of the ports itself.
 	Running bool
 }
 
-// trouble is why something does not work, and what to do.
+// trouble is why a check failed, with the remedy.
 type trouble struct{ Words, Remedy string }
 
-// check is one thing to try. Its words are for when it works.
+// check is one test. Its message is for success.
 type check struct {
 	name, doing string
 	needed      bool
-	asRoot      bool // cannot be tried without root's rights
+	asRoot      bool // needs root
 	try         func(context.Context, *bench) (words string, t *trouble)
 }
 
@@ -85,10 +84,9 @@ func checks() []check {
 	}
 }
 
-// Examine tries everything, in an order in which reasons come before what
-// follows from them. Each finding is handed to progress, which may be nil, as
-// soon as it is known. Without root's rights only what can be told without
-// them is in the answer.
+// Examine runs all checks, causes before effects. It passes each finding to progress, if
+// that is not nil, as soon as it is known. Without root it runs only the checks that do
+// not need root.
 func Examine(ctx context.Context, place Place, progress func(Finding)) []Finding {
 	return examine(ctx, place, checks(), progress)
 }
@@ -120,8 +118,8 @@ func examine(ctx context.Context, place Place, list []check, progress func(Findi
 	return findings
 }
 
-// CheckNeeded is nil where all that is needed works; else it says what does not, and
-// the remedies.
+// CheckNeeded returns nil if all needed checks passed, and otherwise an error with the
+// failed ones and their remedies.
 func CheckNeeded(findings []Finding) error {
 	var b strings.Builder
 	for _, f := range findings {

@@ -16,7 +16,7 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// ownMounts is a child whose mounts go with it.
+// ownMounts are the attributes of a child with its own mount namespace.
 func ownMounts() *syscall.SysProcAttr { return &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} }
 
 func tryOverlay(ctx context.Context, b *bench) (string, *trouble) {
@@ -34,8 +34,8 @@ func tryOverlay(ctx context.Context, b *bench) (string, *trouble) {
 	return probe(ctx, ownMounts(), []*os.File{ns}, "overlay", dir)
 }
 
-// shifted mounts what is at path again, with the owners of the user namespace
-// in descriptor 3, at to.
+// shifted mounts path again at to, with the owners mapped by the user namespace in
+// descriptor 3.
 func shifted(path, to string) *trouble {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -126,7 +126,7 @@ func tryDisk(ctx context.Context, b *bench) (string, *trouble) {
 	return probe(ctx, ownMounts(), nil, "disk", dir)
 }
 
-// diskSize of the disk that is tried.
+// diskSize is the size of the test disk.
 const diskSize = 8 << 20
 
 func probeDisk(args []string) (string, *trouble) {

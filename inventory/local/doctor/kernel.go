@@ -18,7 +18,7 @@ func tryKernel(context.Context, *bench) (string, *trouble) {
 	return kernel(limits, os.Geteuid() == 0)
 }
 
-// meanings say what is shut out when a limit is used up.
+// meanings are the consequences of each exhausted limit.
 var meanings = []struct{ part, words string }{
 	{"kernel.", "processes: one node's can keep all others, and this host, from starting any"},
 	{"file-max", "open files: one node's can keep all others, and who is not root here, from opening any"},
@@ -27,15 +27,15 @@ var meanings = []struct{ part, words string }{
 	{"gc_thresh", "neighbours: some nodes of large LANs are not found"},
 }
 
-// kernel tells which limits up raises, and which it cannot.
+// kernel checks which limits "up" raises, and which it cannot.
 func kernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 	var raised, low, remedies []string
 	for _, l := range limits {
 		switch {
-		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // or somebody else's
+		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // or it belongs to another owner
 		case l.Err == nil || errors.Is(l.Err, fs.ErrPermission) && !root:
 			words := l.Name
-			if l.Now != "" { // it can be read
+			if l.Now != "" { // it is readable
 				words += " (is " + l.Now + ", and up makes it " + l.Want + ")"
 			}
 			raised = append(raised, words)

@@ -15,7 +15,7 @@ import (
 	"patchbay/inventory/local/cgroup"
 )
 
-// The limits that are tried.
+// The limits that are tested.
 const (
 	tryMemory = 64 << 20
 	tryPIDs   = 24
@@ -26,7 +26,7 @@ func tryLimits(ctx context.Context, b *bench) (string, *trouble) {
 	return limits(ctx, b, cgroup.Limits{CPUs: tryCPUs, Memory: tryMemory, PIDs: tryPIDs})
 }
 
-// limits tries a group under l.
+// limits tests a group with limits l.
 func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -38,7 +38,7 @@ func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
 	}
 	defer t.Close()
 	g := group{t, b.id()}
-	if err := t.Make(g.id, l); err != nil { // also the first to write, where another doctor made the tree
+	if err := t.Make(g.id, l); err != nil { // also the first write, if another doctor created the tree
 		return "", &trouble{err.Error(), writable(err, "look who else manages groups here: systemd-cgls")}
 	}
 	defer func() {
@@ -62,7 +62,7 @@ func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
 	return words, nil
 }
 
-// writable is the remedy where groups may not be changed, and else another.
+// writable returns the remedy for read-only groups, or the other one.
 func writable(err error, other string) string {
 	if forbidden(err) || errors.Is(err, unix.EROFS) {
 		other = "mount -o remount,rw /sys/fs/cgroup"
@@ -70,7 +70,7 @@ func writable(err error, other string) string {
 	return other + "; " + container
 }
 
-// group is one in which limits are tried.
+// group is a cgroup for testing limits.
 type group struct {
 	*cgroup.Tree
 	id string
@@ -88,7 +88,7 @@ func (g group) start(ctx context.Context, args ...string) (*child, *trouble) {
 	return c, nil
 }
 
-// disabled is the remedy where a limit does not bind.
+// disabled is the remedy for a limit without effect.
 const disabled = "boot the kernel without cgroup_disable (cat /proc/cmdline), or use one with that controller, such as Debian's"
 
 func (g group) memory(ctx context.Context) *trouble {
@@ -129,7 +129,7 @@ func (g group) time(ctx context.Context) *trouble {
 		return &trouble{"a process in a group did not end well: " + err.Error(), container}
 	}
 	took := time.Since(began)
-	// The kernel counts in periods of 100 ms, and not to the microsecond.
+	// The kernel counts in periods of 100 ms.
 	allowed := time.Duration(1.5*tryCPUs*float64(took)) + 50*time.Millisecond
 	if used := c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime(); used > allowed {
 		return &trouble{fmt.Sprintf("a group limited to %.1f processors took %v in %v", tryCPUs, used.Round(time.Millisecond), took.Round(time.Millisecond)), "use a kernel with CONFIG_CFS_BANDWIDTH, such as Debian's"}
@@ -154,7 +154,7 @@ func (g group) end(ctx context.Context) *trouble {
 	return nil
 }
 
-// probeEat takes memory, and uses it.
+// probeEat allocates and uses memory.
 func probeEat(args []string) (string, *trouble) {
 	n, _ := strconv.Atoi(args[0])
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -167,11 +167,11 @@ func probeEat(args []string) (string, *trouble) {
 	return "", nil
 }
 
-// refused is what probeFork says where it met a limit.
+// refused is the output of probeFork at the limit.
 const refused = "refused"
 
-// probeFork starts processes that end at once, and waits for none before it
-// has started all: what ended counts until it is waited for.
+// probeFork starts processes that end at once, and waits for them only after it has
+// started all: a zombie counts until then.
 func probeFork(args []string) (string, *trouble) {
 	n, _ := strconv.Atoi(args[0])
 	words := ""

@@ -16,10 +16,10 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// What links and the way outside need is tried by those that make them, in a
-// process and in network namespaces that go again.
+// The packages that make links and outgoing traffic test what they need, in a process and
+// in temporary network namespaces.
 
-// inOwnNetwork tries by the probe of that name, in a network namespace of its own.
+// inOwnNetwork runs the named probe in a network namespace of its own.
 func inOwnNetwork(name string) func(context.Context, *bench) (string, *trouble) {
 	return func(ctx context.Context, _ *bench) (string, *trouble) {
 		return probe(ctx, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}, nil, name)
@@ -27,11 +27,11 @@ func inOwnNetwork(name string) func(context.Context, *bench) (string, *trouble) 
 }
 
 func tryOutside(ctx context.Context, _ *bench) (string, *trouble) {
-	// In the host's own network, whose firewall is looked at.
+	// In the host's own network, whose firewall is read.
 	return probe(ctx, &syscall.SysProcAttr{}, nil, "outside")
 }
 
-// remedyFor is a module to load where nothing forbids it.
+// remedyFor returns a module to load, if nothing forbids that.
 func remedyFor(words, module string) string {
 	for _, e := range []error{unix.EPERM, unix.EACCES} {
 		if strings.Contains(words, e.Error()) {
@@ -48,7 +48,7 @@ func probeLinks([]string) (string, *trouble) {
 	return "bridges and pairs of network devices work: nodes can be linked", nil
 }
 
-// ability tries what shapes links; what is the name that fabric gives it.
+// ability tests a mechanism of links; what is its name in fabric.
 func ability(what, words, module, without string) func([]string) (string, *trouble) {
 	return func([]string) (string, *trouble) {
 		a, err := fabric.Probe(context.Background())

@@ -16,8 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child is a probe of its own process. It does not go on before release, and
-// is killed when its parent dies.
+// child is a probe process. It waits for release, and is killed when its parent dies.
 type child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -44,7 +43,7 @@ func start(ctx context.Context, attr *syscall.SysProcAttr, files []*os.File, arg
 	return c, c.cmd.Start()
 }
 
-// wait lets the probe go on, and waits for its end.
+// wait releases the probe and waits for its end.
 func (c *child) wait() (words string, t *trouble, err error) {
 	c.in.Write([]byte{'\n'})
 	defer c.in.Close()
@@ -58,14 +57,14 @@ func (c *child) wait() (words string, t *trouble, err error) {
 	return a.Words, a.Trouble, nil
 }
 
-// answer is what a probe writes to standard output.
+// answer is the standard output of a probe.
 type answer struct {
 	Words   string
 	Trouble *trouble
 }
 
-// probe runs one to its end. That it may be killed with its parent, this
-// goroutine keeps its thread meanwhile: the kernel means the thread.
+// probe runs a probe until its end. The goroutine keeps its thread meanwhile, since the
+// kernel's parent-death signal is bound to the thread.
 func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
@@ -87,11 +86,10 @@ func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, 
 	return words, t
 }
 
-// container is the remedy where the kernel could and something forbids it.
+// container is the remedy if something forbids what the kernel can do.
 const container = "if this host is a container, give it all rights (docker run --privileged --cgroupns=host), or use a host of its own"
 
-// ChildMain is the main function of the children of an examination. It does not
-// return.
+// ChildMain is the main function of the children of an examination. It does not return.
 func ChildMain() {
 	runtime.LockOSThread()
 	var begin [1]byte
@@ -108,7 +106,7 @@ func ChildMain() {
 	os.Exit(0)
 }
 
-// probes by name; a map that is made when asked for costs nodes no memory.
+// probes returns the probes by name. A map that is built on demand costs nodes no memory.
 func probes() map[string]func([]string) (string, *trouble) {
 	return map[string]func([]string) (string, *trouble){
 		"namespaces": probeNamespaces,
@@ -137,12 +135,12 @@ func probeHold([]string) (string, *trouble) {
 	return "", nil
 }
 
-// bad is a trouble of a step that failed.
+// bad returns the trouble of a failed step.
 func bad(step string, err error, remedy string) *trouble {
 	return &trouble{fmt.Sprintf("cannot %s: %v", step, err), remedy}
 }
 
-// forbidden tells whether rights are missing, not abilities.
+// forbidden reports whether permissions are missing, and not features.
 func forbidden(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
 }

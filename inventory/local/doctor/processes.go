@@ -31,13 +31,13 @@ func tryTracing(context.Context, *bench) (string, *trouble) {
 	return tracing("/proc/sys/kernel/yama/ptrace_scope")
 }
 
-// tracing reads who may trace processes. Those of nodes trace their children
-// when these begin, so a restriction to root of the host would stop them all.
+// tracing reads who may trace processes. A node's processes trace their children at the
+// start, so a restriction to root of the host would stop them all.
 func tracing(file string) (string, *trouble) {
 	text, err := os.ReadFile(file)
 	scope := strings.TrimSpace(string(text))
 	switch {
-	case err != nil: // a kernel without it
+	case err != nil: // a kernel without the setting
 		return "processes may trace their children", nil
 	case scope == "2":
 		return "", &trouble{"kernel.yama.ptrace_scope is 2, so no program can be run in nodes", "sysctl kernel.yama.ptrace_scope=1"}
@@ -51,7 +51,7 @@ func tracing(file string) (string, *trouble) {
 var kinds = [...]struct {
 	flag uintptr
 	name string
-	most string // sysctl that bounds their number
+	most string // sysctl that limits their number
 }{
 	{unix.CLONE_NEWUSER, "user", "max_user_namespaces"},
 	{unix.CLONE_NEWPID, "pid", "max_pid_namespaces"},
@@ -62,8 +62,8 @@ var kinds = [...]struct {
 	{unix.CLONE_NEWCGROUP, "cgroup", "max_cgroup_namespaces"},
 }
 
-// apart are the attributes of a process in these namespaces, with the ids of
-// probes if a user namespace is among them.
+// apart returns the attributes of a process in these namespaces, with the ids of probes
+// if a user namespace is among them.
 func apart(flags uintptr) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: flags}
 	if flags&unix.CLONE_NEWUSER != 0 {
@@ -83,7 +83,7 @@ func tryNamespaces(ctx context.Context, b *bench) (string, *trouble) {
 	if t == nil {
 		return words, nil
 	}
-	// Which of them is it?
+	// Find the one that fails.
 	for _, k := range kinds {
 		if _, one := probe(ctx, apart(k.flag), nil, "namespaces", k.name); one == nil {
 			continue
@@ -96,8 +96,7 @@ func tryNamespaces(ctx context.Context, b *bench) (string, *trouble) {
 	return "", t
 }
 
-// probeNamespaces looks around in all namespaces of a node, or in the one that
-// is named.
+// probeNamespaces checks all namespaces of a node, or the named one.
 func probeNamespaces(args []string) (string, *trouble) {
 	if len(args) > 0 {
 		return "", nil
@@ -149,7 +148,7 @@ func probeSeparation(args []string) (string, *trouble) {
 	return fmt.Sprintf("user %d has no rights", base), nil
 }
 
-// held is the user namespace of probes, for as long as the child lives.
+// held returns the user namespace of probes, which lives as long as the child.
 func held(ctx context.Context) (ns *os.File, end func(), t *trouble) {
 	c, err := start(ctx, apart(unix.CLONE_NEWUSER), nil, "hold")
 	if err != nil {

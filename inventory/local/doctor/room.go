@@ -15,7 +15,7 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// What there must be at least: enough for the skeleton and one small node.
+// The least space: for the skeleton and one small node.
 const (
 	leastMemory = 128 << 20
 	leastDisk   = 512 << 20
@@ -55,7 +55,7 @@ func room(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	return words + "; no node is made with the last " + size(reserve) + " of the disk", nil
 }
 
-// size is a number of bytes in words.
+// size formats a number of bytes.
 func size(n int64) string {
 	switch {
 	case n < 0:
@@ -115,7 +115,7 @@ func tryPorts(ctx context.Context, b *bench) (string, *trouble) {
 	return words + outgoing(p.First, p.Last), nil
 }
 
-// outgoing warns of ports that connections of this host take, too.
+// outgoing warns of ports that outgoing connections of this host use, too.
 func outgoing(first, last int) string {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -135,7 +135,7 @@ func outgoing(first, last int) string {
 
 func tryClock(context.Context, *bench) (string, *trouble) { return clock(time.Now(), built()) }
 
-// built is a time that is surely past: when this program was written to the disk.
+// built returns a time that is surely past: when this program was written to the disk.
 func built() time.Time {
 	path, err := os.Executable()
 	if err != nil {
@@ -149,7 +149,7 @@ func built() time.Time {
 }
 
 func clock(now, past time.Time) (string, *trouble) {
-	// A file may come from a host whose clock is a little ahead.
+	// A file may come from a host whose clock is slightly ahead.
 	if now.Year() < 2025 || now.Before(past.Add(-48*time.Hour)) {
 		return "", &trouble{fmt.Sprintf("the clock says %s, and this program is from %s", now.UTC().Format(time.RFC3339), past.UTC().Format(time.RFC3339)),
 			"set it (timedatectl set-ntp true, or date -s): leases, certificates and logs go by it"}

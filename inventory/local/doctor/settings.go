@@ -10,7 +10,7 @@ import (
 	"patchbay/inventory/local/fabric"
 )
 
-// asks tells whether the settings ask for what a check tries.
+// asks reports whether the settings request what a check tests.
 func (p *Place) asks(name string) bool {
 	switch name {
 	case "delay":
@@ -23,7 +23,7 @@ func (p *Place) asks(name string) bool {
 	return false
 }
 
-// instead is the remedy, and how to do without it, instead of what it is for.
+// instead returns the remedy and the alternative in the settings.
 func (p *Place) instead(name, remedy string) string {
 	for _, aside := range [...]string{"; without it", "; it is for"} {
 		remedy, _, _ = strings.Cut(remedy, aside)
@@ -45,7 +45,7 @@ func trySettings(_ context.Context, b *bench) (string, *trouble) {
 }
 
 // tools are programs that experimenters expect, with their Debian packages, in the order
-// of the report. Nodes have ping and sudo in any case.
+// of the report. Nodes always have ping and sudo.
 var tools = [...][2]string{
 	{"ip", "iproute2"}, {"ping", "iputils-ping"}, {"traceroute", "traceroute"}, {"curl", "curl"}, {"wget", "wget"}, {"python3", "python3"},
 	{"pip3", "python3-pip"}, {"perl", "perl"}, {"git", "git"}, {"tcpdump", "tcpdump"}, {"iperf3", "iperf3"}, {"iptables", "iptables"},
@@ -54,7 +54,7 @@ var tools = [...][2]string{
 
 func tryTools(context.Context, *bench) (string, *trouble) { return lacking("/usr"), nil }
 
-// lacking says which of the tools are not below usr, which nodes share.
+// lacking returns the tools that are missing below usr, which nodes share.
 func lacking(usr string) string {
 	var all, lack, packages []string
 	for _, tool := range tools {

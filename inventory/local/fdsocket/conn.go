@@ -16,22 +16,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxFiles is the most files that can go with one message.
+// MaxFiles is the most files of one message.
 const MaxFiles = 64
 
 const header = 4
 
-// ErrTooBig says that a message is larger than the receiver allows.
+// ErrTooBig means that a message is larger than the receiver allows.
 var ErrTooBig = errors.New("the message is too big")
 
 // Conn is one end of a connection. One goroutine may send while another
 // receives.
 type Conn struct{ c *net.UnixConn }
 
-// New makes a Conn of a connected stream socket, which then belongs to it.
+// New returns a Conn for a connected stream socket, which it then owns.
 func New(c *net.UnixConn) *Conn { return &Conn{c} }
 
-// Pair is a connected pair: this process's end, and a file for another process.
+// Pair returns a connected pair: this process's end, and a file for another process.
 func Pair() (*Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -45,8 +45,8 @@ func Pair() (*Conn, *os.File, error) {
 	return ours, theirs, nil
 }
 
-// FromFile makes a Conn of a file that is a connected Unix stream socket. The
-// file is closed.
+// FromFile returns a Conn for a file that is a connected Unix stream socket, and closes
+// the file.
 func FromFile(f *os.File) (*Conn, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)
@@ -63,17 +63,17 @@ func FromFile(f *os.File) (*Conn, error) {
 // Close ends the connection.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// SetDeadline bounds what is sent and received from now on; zero is no bound.
+// SetDeadline limits sends and receives from now on; zero means no limit.
 func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
 
-// File is another descriptor of the same socket, to be given to another process.
+// File returns another descriptor of the socket, for another process.
 func (c *Conn) File() (*os.File, error) { return c.c.File() }
 
-// Peer is the user and process at the other end when the connection was made.
+// Peer returns the user and process at the other end at the time of the connection.
 func (c *Conn) Peer() (*unix.Ucred, error) { return Peer(c.c) }
 
-// Peer is the user and process at the other end of a Unix socket when the connection
-// was made.
+// Peer returns the user and process at the other end of a Unix socket at the time of the
+// connection.
 func Peer(c syscall.Conn) (cred *unix.Ucred, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -86,7 +86,7 @@ func Peer(c syscall.Conn) (cred *unix.Ucred, err error) {
 	return cred, nil
 }
 
-// Send sends v as JSON, with files beside it; the files stay the caller's.
+// Send sends v as JSON, with files. The caller keeps the files.
 func (c *Conn) Send(v any, files ...*os.File) error {
 	if len(files) > MaxFiles {
 		return fmt.Errorf("%d files in one message, at most %d", len(files), MaxFiles)
@@ -101,7 +101,7 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 			rights = unix.UnixRights(fds...)
 		}
 		n, _, err := c.c.WriteMsgUnix(b, rights, nil)
-		if err != nil || n == len(b) { // to write nothing would fail if the peer is gone
+		if err != nil || n == len(b) { // an empty write would fail if the peer is gone
 			return err
 		}
 		_, err = c.c.Write(b[n:])
@@ -109,8 +109,8 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	})
 }
 
-// message is the frame of v. Its text is not for web pages: what comes in as JSON
-// would grow to six times its size, beyond what the other end takes.
+// message returns the frame of v. It has no HTML escapes, which could make JSON six times
+// larger than the receiver accepts.
 func message(v any) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, header))
@@ -124,8 +124,8 @@ func message(v any) ([]byte, error) {
 	return text, nil
 }
 
-// descend calls f with the descriptors of files. os.File.Fd would make them
-// block, for whoever else has them, too.
+// descend calls f with the descriptors of files. It does not use os.File.Fd, which would
+// make them blocking for all their users.
 func descend(files []*os.File, fds []int, f func([]int) error) error {
 	if len(files) == 0 {
 		return f(fds)
@@ -138,9 +138,9 @@ func descend(files []*os.File, fds []int, f func([]int) error) error {
 	return errors.Join(controlled, err)
 }
 
-// Receive reads one message of at most limit bytes into v. With it may come at
-// most files open files, which are the caller's; more are an error. At the end
-// of the connection the error is io.EOF.
+// Receive reads one message of at most limit bytes into v. At most files open files may
+// come with it, which belong to the caller; more are an error. At the end of the
+// connection the error is io.EOF.
 func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -164,7 +164,7 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 		return got, io.EOF
 	case err != nil:
 		return got, err
-	case flags&unix.MSG_CTRUNC != 0 || len(got) > files: // room is rounded up
+	case flags&unix.MSG_CTRUNC != 0 || len(got) > files: // the buffer is rounded up
 		return got, fmt.Errorf("more than %d files came with a message", files)
 	}
 	if _, err := io.ReadFull(c.c, head[n:]); err != nil {
@@ -184,11 +184,10 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 	return got, nil
 }
 
-// firstRoom is how much memory is taken on a peer's word that it will send so
-// many bytes.
+// firstRoom is the most memory allocated before a peer has sent the announced bytes.
 const firstRoom = 64 << 10
 
-// read reads so many bytes.
+// read reads exactly so many bytes.
 func (c *Conn) read(size int) ([]byte, error) {
 	text := make([]byte, 0, min(size, firstRoom))
 	for len(text) < size {
@@ -202,7 +201,7 @@ func (c *Conn) read(size int) ([]byte, error) {
 	return text, nil
 }
 
-// unexpected is err where a message has begun.
+// unexpected returns the error for an end within a message.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -210,14 +209,14 @@ func unexpected(err error) error {
 	return err
 }
 
-// opened makes files of control messages; all are closed on exec and do not
-// block, where the other end has not made them block for itself.
+// opened returns the files of control messages. They are close-on-exec and not blocking,
+// unless the other end made them blocking.
 func opened(control []byte, err error) ([]*os.File, error) {
 	messages, parsing := unix.ParseSocketControlMessage(control)
 	err = errors.Join(err, parsing)
 	var files []*os.File
 	for _, m := range messages {
-		fds, _ := unix.ParseUnixRights(&m) // anything else carries no files
+		fds, _ := unix.ParseUnixRights(&m) // other messages carry no files
 		for _, fd := range fds {
 			files = append(files, os.NewFile(uintptr(fd), "received"))
 		}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket's path may be longer than the 107 bytes that the kernel takes, so
-// both ends go through a descriptor of its folder.
+// A socket's path may exceed the kernel's limit of 107 bytes, so both ends use a
+// descriptor of its folder.
 
 // Dial connects to the socket at path.
 func Dial(ctx context.Context, path string) (*Conn, error) {
@@ -24,7 +24,7 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 	return New(c), nil
 }
 
-// Connect is Dial for bytes. Its error does not say the path.
+// Connect is Dial for bytes. Its error does not contain the path.
 func Connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	var c net.Conn
 	err := through(path, func(short string) (err error) {
