@@ -12,13 +12,13 @@ func behindCommand() *cobra.Command {
 	var name, other string
 	c := &cobra.Command{
 		Use:   "behind --name NAME --provider PROGRAM ral_action=ACTION",
-		Short: "Act as another provider whose nodes stand behind this testbed's gateway",
-		Long: `Act as another provider, PROGRAM, which is run unchanged, and give its nodes the
-same endpoints as containers have: a port for each, and the gateway account. The
-nodes' own SSH servers answer there.
+		Short: "Run another provider and offer its nodes through this testbed's gateway",
+		Long: `Run another provider, PROGRAM, unchanged, and give its nodes the same endpoints as
+containers: a port for each, and the gateway account. The nodes' own SSH servers
+answer there.
 
-NAME.yaml in the working directory names the testbed by its key instance; all else
-there is PROGRAM's. PROVIDER.md says how to set it up. The server calls this through a file NAME.prov
+NAME.yaml in the working directory names the testbed in its key instance; its other
+keys belong to PROGRAM. PROVIDER.md says how to set it up. The server calls this through a file NAME.prov
 such as:
 
   #!/bin/sh

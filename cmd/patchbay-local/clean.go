@@ -19,8 +19,8 @@ func cleanCommand() *cobra.Command {
 		Use:   "clean SETTINGS",
 		Short: "Remove everything of a testbed from this host",
 		Long: `Remove everything of a testbed from this host: its nodes with all their files,
-its images and keys, the networks of its links, and what it holds of the host's numbers. The settings stay.
-Stop "patchbay-local up" first. There is no way back.`,
+its images and keys, the networks of its links, and its user ids and ports. The settings stay.
+Stop "patchbay-local up" first. This cannot be undone.`,
 		Args: takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needRoot(); err != nil {

@@ -13,7 +13,7 @@ import (
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "patchbay-local",
-		Short:             "The part of Patchbay that makes nodes on this host",
+		Short:             "Run Patchbay nodes as containers on this host",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},

@@ -19,10 +19,10 @@ func doctorCommand() *cobra.Command {
 	var quiet bool
 	c := &cobra.Command{
 		Use:   "doctor [SETTINGS]",
-		Short: "Try what nodes need of this host, and say what to change",
-		Long: `Try what nodes need of this host, one thing after the other, by doing it; what is
-tried goes away with it. With SETTINGS the ports and the state folder of that
-testbed are tried, too. The exit status is 0 when nodes can live here.`,
+		Short: "Test what nodes need of this host, with remedies",
+		Long: `Test what nodes need of this host by doing it, and remove everything afterwards.
+With SETTINGS it also tests the ports and the state folder of that testbed. The
+exit status is 0 if nodes can run here.`,
 		Args: takes(0, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			place := doctor.Place{State: testbed.Root}
@@ -71,7 +71,7 @@ testbed are tried, too. The exit status is 0 when nodes can live here.`,
 		},
 	}
 	site.add(c)
-	c.Flags().BoolVar(&quiet, "quiet", false, "say only what keeps nodes from living here")
+	c.Flags().BoolVar(&quiet, "quiet", false, "report only what prevents nodes")
 	return c
 }
 

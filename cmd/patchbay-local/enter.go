@@ -30,13 +30,13 @@ func enterCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "enter SETTINGS NODE [--] [COMMAND]",
 		Short: "Run a shell, or a command, as root in a node",
-		Long: `Run a shell, or a command, as root in a node. NODE is its name, the beginning of
-it, or its hostname or client_id where only one node has it.
+		Long: `Run a shell, or a command, as root in a node. NODE is its name, a prefix
+of the name, or its hostname or client_id, if unique.
 
-What runs is started by the node's own PID 1, so it is as confined as all else
-there; nothing of this terminal but its bytes gets into the node. As with ssh,
-it ends when all that holds its output has ended: for a command that goes on in
-the background, type 'COMMAND >/dev/null 2>&1 &'.`,
+The node's own PID 1 starts the command, so it is confined like all processes
+there. Only the bytes of this terminal reach the node. As with ssh, the session
+ends when no process holds its output open. To leave a command in the
+background, type 'COMMAND >/dev/null 2>&1 &'.`,
 		Args: takes(2, -1, "SETTINGS", "NODE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 2 && args[2] == "--" {

@@ -12,7 +12,7 @@ import (
 func imageCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "Keep the root file systems that nodes of a testbed can have",
+		Short: "Manage images for local nodes",
 	}
 	c.AddCommand(imageAddCommand(), imageListCommand(), imageRemoveCommand())
 	return c
@@ -23,13 +23,13 @@ func imageAddCommand() *cobra.Command {
 	var from string
 	c := &cobra.Command{
 		Use:   "add SETTINGS NAME",
-		Short: "Make an image of a folder, a tarball, or a Debian release",
-		Long: `Make an image. With --from it is made of a folder, which is copied, or of a
+		Short: "Create an image from a folder, a tarball, or a Debian release",
+		Long: `Create an image. With --from it is copied from a folder or unpacked from a
 tarball. Otherwise NAME is a Debian release, such as debian-12, which mmdebstrap
 fetches from Debian's servers.
 
-Experimenters can have it when inventory.yaml names it, too, under images and in
-the sliver type. Nodes that are there keep what they have.`,
+To offer it to experimenters, add it to inventory.yaml, under images and in the
+sliver type. Existing nodes keep their images.`,
 		Example: `  patchbay-local image add mysite/providers/local.yaml debian-12
   patchbay-local image add mysite/providers/local.yaml router --from router.tar.xz`,
 		Args: takes(2, 2, "SETTINGS", "NAME"),
@@ -54,7 +54,7 @@ func imageListCommand() *cobra.Command {
 	var site siteFlags
 	c := &cobra.Command{
 		Use:   "list SETTINGS",
-		Short: "Show the images there are",
+		Short: "List the images",
 		Args:  takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := site.images(args[0])
@@ -80,8 +80,8 @@ func imageRemoveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove SETTINGS NAME",
 		Short: "Remove an image",
-		Long: `Remove an image: no new node can have it. Nodes that have it keep it; its files
-go when the testbed is started and none of them is left.`,
+		Long: `Remove an image, so that no new node can use it. Nodes that use it keep it. Its
+files are deleted at a start of the testbed when no node uses them.`,
 		Args: takes(2, 2, "SETTINGS", "NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := site.images(args[0])

@@ -22,7 +22,7 @@ func listCommand() *cobra.Command {
 	var asJSON, links bool
 	c := &cobra.Command{
 		Use:   "list SETTINGS",
-		Short: "Show the nodes and endpoints of a testbed, or its links",
+		Short: "List the nodes and endpoints of a testbed, or its links",
 		Args:  takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
@@ -45,8 +45,8 @@ func listCommand() *cobra.Command {
 			return show(c.OutOrStdout(), a, printList)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
-	c.Flags().BoolVar(&links, "links", false, "the links instead, with what makes them and what went over them")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&links, "links", false, "list links instead of nodes, with their emulators and counters")
 	return c
 }
 

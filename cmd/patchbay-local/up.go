@@ -20,12 +20,12 @@ func upCommand() *cobra.Command {
 	var site siteFlags
 	c := &cobra.Command{
 		Use:   "up SETTINGS",
-		Short: "Make the nodes of a testbed, and keep them",
-		Long: `Make the nodes that the provider is asked for, and keep them, until SIGINT or
-SIGTERM. Nodes outlive this program, however it ends: the next one finds them.
-After a boot of the host they are started again from their disks.
+		Short: "Run the nodes of a testbed",
+		Long: `Create and supervise the nodes that the provider requests, until SIGINT or
+SIGTERM. Nodes continue to run after this program ends, and its next start finds
+them. After a reboot of the host they are started again from their disks.
 
-SETTINGS is the provider's NAME.yaml; besides root only its owner may ask for
+SETTINGS is the provider's NAME.yaml; only root and its owner may request
 nodes. The log goes to standard error.`,
 		Args: takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
