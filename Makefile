@@ -5,7 +5,7 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := all
 
 GO       ?= go
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
+VERSION  ?= $(shell .ci/version)
 LDFLAGS  := -X main.version=$(VERSION) -X patchbay/am/site.version=$(VERSION)
 # The version is stamped above; git's own stamp fails in a checkout of another user.
 BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags
@@ -17,7 +17,7 @@ CHECKS   := all,-ST1000
 FUZZTIME ?= 20s
 SOAKTIME ?= 10m
 
-.PHONY: all build demo test test-host check check-full bench count fuzz soak guest help clean packages test-packages go
+.PHONY: all build demo test test-host check check-full package bench count fuzz soak guest help clean packages test-packages go
 
 ## all: check and build
 all: check build
@@ -75,6 +75,25 @@ check-full: check
 	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/modeltest
 	PATCHBAY_LONG=1 PATCHBAY_KILLS=150 PATCHBAY_LOCAL_KILLS=20 $(GO) test -v -count=1 -timeout 60m -run '^Test(OnHost)?KilledUnderLoad' ./cmd/patchbay
 
+# The Debian package uses Debian's libraries; the tarball and the image have them linked in. Times are those of the commit.
+PACKAGE  := .cache/package
+STAMP    := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+## package: make the Debian package, the tarball, the container image, their SBOM and checksums in dist/
+package: go
+	@.ci/packages package
+	rm -rf $(PACKAGE) dist
+	mkdir -p $(PACKAGE)/{dynamic,static,man,completion} dist
+	$(BUILD) '$(LDFLAGS) -s -w' -buildmode=pie -o $(PACKAGE)/dynamic/patchbay ./cmd/patchbay
+	$(BUILD) "$(LDFLAGS) -s -w -linkmode external -extldflags '-static -Wl,--no-warnings $$(pkg-config --static --libs libxml-2.0 libssl) -lstdc++'" -tags netgo,osusergo -o $(PACKAGE)/static/patchbay ./cmd/patchbay
+	CGO_ENABLED=0 $(BUILD) '$(LDFLAGS) -s -w' -o $(PACKAGE)/static/patchbay-local ./cmd/patchbay-local
+	cp $(PACKAGE)/static/patchbay-local $(PACKAGE)/dynamic/
+	SOURCE_DATE_EPOCH=$(STAMP) $(GO) run -tags manpages ./cmd/patchbay $(PACKAGE)/man
+	SOURCE_DATE_EPOCH=$(STAMP) CGO_ENABLED=0 $(GO) run -tags manpages ./cmd/patchbay-local $(PACKAGE)/man
+	$(PACKAGE)/dynamic/patchbay completion bash >$(PACKAGE)/completion/patchbay
+	$(PACKAGE)/dynamic/patchbay completion zsh >$(PACKAGE)/completion/_patchbay
+	$(PACKAGE)/dynamic/patchbay completion fish >$(PACKAGE)/completion/patchbay.fish
+	cd .ci/package && $(GO) run . -version $(VERSION) -date $(STAMP)
+
 ## count: print lines and tokens of each package, and functions that are too large
 count: go
 	@$(GO) run .ci/count.go
@@ -109,7 +128,7 @@ guest: packages
 
 ## clean: remove what was built
 clean:
-	rm -rf bin .cache
+	rm -rf bin .cache dist
 
 ## help: print this list
 help:

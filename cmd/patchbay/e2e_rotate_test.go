@@ -34,7 +34,7 @@ func (s *served) rotate() {
 			}
 		}
 	}
-	rules := strings.ReplaceAll(readFile(s.t, "logrotate"), "/srv/mysite", s.dir)
+	rules := strings.ReplaceAll(readFile(s.t, "logrotate"), "/var/lib/patchbay", s.dir)
 	rules = regexp.MustCompile(`(?m)^\tsu .*\n`).ReplaceAllString(rules, "") // there is no such user here
 	file := filepath.Join(s.t.TempDir(), "patchbay")
 	write(s.t, file, rules)

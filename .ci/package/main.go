@@ -1,0 +1,76 @@
+// Package makes what `make package` puts into dist/: a Debian package, a tarball with static
+// programs, a container image, a list of the parts of others (SBOM), and checksums. It is a
+// module of its own, so that the packaging libraries are no dependencies of Patchbay.
+//
+// The same inputs make the same bytes: all times are -date, and all lists are sorted.
+package main
+
+import (
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// release is what all packages have in common.
+type release struct {
+	version string    // of the program, by semantic versioning
+	date    time.Time // of the commit
+	source  string    // the checkout
+	built   string    // the folder with programs, manual pages and completions: see the Makefile
+	dist    string    // the folder for the packages
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("package: ")
+	var r release
+	flag.StringVar(&r.version, "version", "", "version of the program")
+	seconds := flag.Int64("date", 0, "time of the commit, in seconds since 1970")
+	flag.StringVar(&r.source, "source", "../..", "folder of the checkout")
+	flag.StringVar(&r.built, "built", "../../.cache/package", "folder with what was built")
+	flag.StringVar(&r.dist, "dist", "../../dist", "folder for the packages")
+	flag.Parse()
+	r.date = time.Unix(*seconds, 0).UTC()
+	if err := write(r); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// write writes all packages into r.dist. The SBOM is the first, since the others contain it.
+func write(r release) error {
+	for _, write := range []func(release) error{sbom, debian, tarball, image, checksums} {
+		if err := write(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file is the path in dist of a file of this release.
+func (r release) file(suffix string) string {
+	return filepath.Join(r.dist, fmt.Sprintf("patchbay-%s-linux-%s%s", r.version, runtime.GOARCH, suffix))
+}
+
+// checksums writes SHA256SUMS, which `sha256sum -c` reads.
+func checksums(r release) error {
+	files, err := os.ReadDir(r.dist)
+	if err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(r.dist, f.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), f.Name())
+		fmt.Printf("dist/%s  %.1f MB\n", f.Name(), float64(len(data))/1e6)
+	}
+	return os.WriteFile(filepath.Join(r.dist, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}

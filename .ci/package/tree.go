@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// entry is a file of a package.
+type entry struct {
+	path string // where it is installed
+	data []byte
+	mode fs.FileMode
+}
+
+// configuration is the only file that operators change in place.
+const configuration = "/etc/logrotate.d/patchbay"
+
+// tree is what gets installed. Programs are those in the folder programs of r.built;
+// texts are compressed where Debian's policy demands it.
+func tree(r release, programs string, compress bool) ([]entry, error) {
+	source := filepath.Join(r.source, "cmd/patchbay")
+	share := "/usr/share/doc/patchbay/"
+	var all []entry
+	for _, from := range []struct {
+		pattern string // of files
+		to      string // folder, or with a last element of its own, the file
+		mode    fs.FileMode
+		zip     bool
+	}{
+		{filepath.Join(r.built, programs, "*"), "/usr/bin/", 0o755, false},
+		{filepath.Join(r.built, "man/*.1"), "/usr/share/man/man1/", 0o644, true},
+		{filepath.Join(r.built, "completion/patchbay"), "/usr/share/bash-completion/completions/", 0o644, false},
+		{filepath.Join(r.built, "completion/_patchbay"), "/usr/share/zsh/vendor-completions/", 0o644, false},
+		{filepath.Join(r.built, "completion/patchbay.fish"), "/usr/share/fish/vendor_completions.d/", 0o644, false},
+		{filepath.Join(source, "packaging/*.service"), "/usr/lib/systemd/system/", 0o644, false},
+		{filepath.Join(source, "packaging/sysusers.conf"), "/usr/lib/sysusers.d/patchbay.conf", 0o644, false},
+		{filepath.Join(source, "packaging/tmpfiles.conf"), "/usr/lib/tmpfiles.d/patchbay.conf", 0o644, false},
+		{filepath.Join(source, "logrotate"), configuration, 0o644, false},
+		{filepath.Join(source, "packaging/copyright"), share, 0o644, false},
+		{filepath.Join(source, "guide/*"), share + "guide/", 0o644, false},
+		{filepath.Join(source, "examples/*"), share + "examples/", 0o644, false},
+		{filepath.Join(source, "monitoring/alerts.yaml"), share + "monitoring/", 0o644, false},
+		{filepath.Join(source, "monitoring/dashboard.json"), share + "monitoring/", 0o644, false},
+		{filepath.Join(r.source, "inventory/provider/PROVIDER.md"), share, 0o644, false},
+		{filepath.Join(r.source, "README.md"), share, 0o644, false},
+		{filepath.Join(r.source, "CHANGELOG.md"), share, 0o644, false},
+		{r.file(".cdx.json"), share + "sbom.cdx.json", 0o644, false},
+	} {
+		files, err := filepath.Glob(from.pattern)
+		if err != nil || len(files) == 0 {
+			return nil, fmt.Errorf("there is no file %s (%v)", from.pattern, err)
+		}
+		for _, name := range files {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			e := entry{from.to, data, from.mode}
+			if strings.HasSuffix(from.to, "/") {
+				e.path = path.Join(from.to, filepath.Base(name))
+			}
+			if from.zip && compress {
+				e.path += ".gz"
+				e.data = zipped(data)
+			}
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// zipped is data compressed by gzip, without a name or a time.
+func zipped(data []byte) []byte {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	_, _ = w.Write(data) // into memory
+	_ = w.Close()
+	return b.Bytes()
+}
