@@ -17,7 +17,7 @@ CHECKS   := all,-ST1000
 FUZZTIME ?= 20s
 SOAKTIME ?= 10m
 
-.PHONY: all build demo test test-host check check-full package bench count fuzz soak guest help clean packages test-packages go
+.PHONY: all build demo test test-host check check-full package test-package bench count fuzz soak guest help clean packages test-packages go
 
 ## all: check and build
 all: check build
@@ -93,6 +93,12 @@ package: go
 	$(PACKAGE)/dynamic/patchbay completion zsh >$(PACKAGE)/completion/_patchbay
 	$(PACKAGE)/dynamic/patchbay completion fish >$(PACKAGE)/completion/patchbay.fish
 	cd .ci/package && $(GO) run . -version $(VERSION) -date $(STAMP)
+
+## test-package: package, then install, upgrade and purge it in a Debian that systemd has booted, as root; lintian
+test-package: package
+	@.ci/packages test-package
+	lintian --allow-root --fail-on error dist/*.deb
+	cd .ci/package && $(GO) vet . && $(GO) test -v -count=1 -timeout 15m .
 
 ## count: print lines and tokens of each package, and functions that are too large
 count: go

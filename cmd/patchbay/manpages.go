@@ -3,8 +3,8 @@
 package main
 
 import (
+	"fmt"
 	"io"
-	"log"
 	"os"
 
 	"github.com/spf13/cobra/doc"
@@ -17,7 +17,8 @@ func init() {
 	root := rootCommand(console{io.Discard, io.Discard})
 	root.DisableAutoGenTag = true // no date: the same pages from the same code
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Patchbay", Manual: "Patchbay"}, os.Args[1]); err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(0)
 }
