@@ -8,9 +8,9 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// abacRule is one RT0 statement: whoever is in every tail is in the role of the
-// head. A.r ← B names a principal, A.r ← B.s the members of a role, and
-// A.r ← B.t.s those of a role that the members of another one give.
+// abacRule is one RT0 statement: every member of all tails has the role of the head.
+// A.r ← B names a principal, A.r ← B.s the members of a role, and A.r ← B.t.s those of
+// a role defined by the members of another role.
 type abacRule struct {
 	head  keyID
 	role  string
@@ -22,8 +22,8 @@ type tail struct {
 	role, linking string
 }
 
-// readABAC reads <abac>, nil where there is none. It understands all of RT0 as
-// far as telling which of it a speaks-for credential may not use.
+// readABAC reads <abac>; nil if there is none. It reads all of RT0, so that a refusal
+// can name the form that a speaks-for credential may not use.
 func readABAC(e *xmltree.Element) (*abacRule, error) {
 	if e == nil {
 		return nil, refuse(rule.Readable, am.CredentialInvalid, "it is of the type abac but holds no <abac>")
@@ -49,11 +49,10 @@ func readABAC(e *xmltree.Element) (*abacRule, error) {
 	return a, r.err
 }
 
-// abacReader reads the parts of a rule. Once something is wrong, nothing more is
-// read.
+// abacReader reads the parts of a rule. After an error it reads nothing more.
 type abacReader struct{ err error }
 
-// role reads a head, or a tail, which may have a linking role too.
+// role reads a head or a tail; a tail may also have a linking role.
 func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, role, linking string) {
 	names := []string{"ABACprincipal", "role"}
 	if isTail {
@@ -73,7 +72,7 @@ func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, rol
 	return principal, role, linking
 }
 
-// parts sorts the children of e, which may be of these names only.
+// parts sorts the children of e, which may have only these names.
 func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xmltree.Element {
 	if r.err == nil {
 		r.err = blankText(e)
@@ -108,7 +107,7 @@ func (r *abacReader) one(parts map[string][]*xmltree.Element, in, name string) *
 	return nil
 }
 
-// text is the text of a child, empty where it may be absent and is.
+// text returns the text of a child; empty if an optional one is missing.
 func (r *abacReader) text(parts map[string][]*xmltree.Element, in, name string, required bool) (text string) {
 	if len(parts[name]) == 0 && !required {
 		return ""

@@ -15,41 +15,40 @@ import (
 
 // Limits of one call.
 const (
-	// MaxCredentials is the most credentials one call may present.
+	// MaxCredentials is the number of credentials that one call may present.
 	MaxCredentials = 32
 	// MaxBytes is the largest credential.
 	MaxBytes = 1 << 20
 )
 
-// DefaultCacheSize is how many verified credentials are remembered unless
-// Config says otherwise.
+// DefaultCacheSize is the number of verified credentials in the cache if Config does
+// not set another.
 const DefaultCacheSize = 4096
 
-// Config is what an operator may allow. The zero value is the strict one.
+// Config is the operator's settings. The zero value is the strictest.
 type Config struct {
-	// SHA1Signatures accepts credentials signed with SHA-1. The credentials of
-	// gcf and of old Emulab sites are.
+	// SHA1Signatures accepts credentials signed with SHA-1, as those of gcf and of
+	// old Emulab sites are.
 	SHA1Signatures bool
 	// SHA1Certificates accepts certificates signed with SHA-1.
 	SHA1Certificates bool
 	// MinRSABits is the smallest RSA key of a certificate; 0 means 2048, and
 	// below 1024 nothing verifies.
 	MinRSABits int
-	// Signers are further names of authorities, the last part of the URN, that
-	// may sign credentials, beside sa, ma, ca, ch and root. Case does not matter.
+	// Signers are further authorities that may sign credentials, by the last part of
+	// their URN, beside sa, ma, ca, ch and root. Case does not matter.
 	Signers []string
-	// Speakers are the URNs of those who may speak for users, by a credential
-	// that the user signed. Where none is listed, every tool and every authority
-	// that the anchors vouch for may; otherwise only those listed, who may then
-	// be users too.
+	// Speakers are the URNs that may speak for users with a credential signed by the
+	// user. If none is listed, every tool and authority under the anchors may.
+	// Otherwise only those listed may, and these can also be users.
 	Speakers []string
-	// CacheSize is how many verified credentials, and how many callers, are
-	// remembered; 0 means DefaultCacheSize.
+	// CacheSize is the number of verified credentials, and of callers, in the caches;
+	// 0 means DefaultCacheSize.
 	CacheSize int
 }
 
-// Validate says what of the configuration cannot be meant; New leaves out the
-// speakers that it names.
+// Validate returns an error for invalid settings; New ignores the speakers that it
+// names.
 func (c Config) Validate() error {
 	for _, name := range c.Speakers {
 		u, err := urn.Parse(name)
@@ -63,7 +62,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Authorizer decides who may do what. It is safe for concurrent use.
+// Authorizer decides which rights callers have. It is safe for concurrent use.
 type Authorizer struct {
 	certificates cert.Options
 	signatures   dsig.Options
@@ -73,13 +72,13 @@ type Authorizer struct {
 	trust        atomic.Pointer[trust]
 }
 
-// trust is one generation of anchors and all that was verified under it, so
-// that nothing verified outlives the anchor that vouched for it.
+// trust is one generation of anchors with everything verified under it, so that no
+// result outlives its anchor.
 type trust struct {
 	anchors    *cert.Anchors
 	statements *cert.Cache[*statement]
 	callers    *cert.Cache[knownCaller]
-	glanced    *cert.Cache[time.Time] // when Glance last did not know a chain
+	glanced    *cert.Cache[time.Time] // when Glance last failed for a chain
 }
 
 // New makes an Authorizer that trusts the given anchors.
@@ -109,8 +108,8 @@ func New(a *cert.Anchors, c Config) *Authorizer {
 	return z
 }
 
-// SetAnchors replaces the anchors. Where they are really others, all that was
-// remembered is forgotten.
+// SetAnchors replaces the anchors. If they differ, it drops everything verified under
+// the former ones.
 func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 	if t := z.trust.Load(); t != nil && t.anchors.Generation() == a.Generation() {
 		return
@@ -121,16 +120,15 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 	})
 }
 
-// Authorize says whether the credentials give the caller a right. speakingFor
-// is the option geni_speaking_for, empty when absent; where it names a user
-// other than the caller, one of the credentials must let the caller speak for
-// that user, and the right is the user's. Which slice the right extends over,
-// Grant.Over tells; here a credential for any target will do. The error is a
-// *DeniedError.
+// Authorize checks whether the credentials give the caller a right. speakingFor is the
+// option geni_speaking_for, empty when absent. If it names another user, one of the
+// credentials must let the caller speak for that user, and the right is the user's.
+// A credential for any target is accepted here; Grant.Over returns the slices that the
+// right covers. The error is a *DeniedError.
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
 	t := z.trust.Load()
 	if c.generation != t.anchors.Generation() && len(c.shown) > 0 {
-		c = z.identify(t, c.shown, strangerBudget, now) // the anchors have changed since
+		c = z.identify(t, c.shown, untrustedBudget, now) // the anchors have changed since
 	}
 	c = z.complete(t, c, p, now)
 	if err := checkCaller(c, now); err != nil {
@@ -164,7 +162,7 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 	return g.hold(list)
 }
 
-// hold keeps the credentials that carry the right, and why the others do not.
+// hold adds the credentials that carry the right to the grant. If there are none, the error lists the reasons.
 func (g Grant) hold(list []examined) (Grant, error) {
 	for i, e := range list {
 		err := e.err
@@ -199,7 +197,7 @@ func checkCaller(c Caller, now time.Time) error {
 	return nil
 }
 
-// admits checks what differs from call to call.
+// admits checks what can differ between calls.
 func (s *statement) admits(g Grant) error {
 	switch {
 	case rule.OwnerCalls.Broken(s.speech != nil && g.speech == nil):

@@ -13,29 +13,27 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Caller is who is at the other end of a connection. Only Identify makes one
-// that Authorize accepts.
+// Caller is the peer of a connection. Authorize accepts only values made by Identify.
 type Caller struct {
 	// URN is the name of the user, tool or authority; zero when Err is not nil.
 	URN urn.URN
 	// Chain is the verified chain of its certificate.
 	Chain cert.Chain
-	// Err says why nobody vouches for the certificate, in one line for the user.
-	// Such a caller may ask for nothing that needs credentials.
+	// Err says, in one line for the user, why the certificate is not accepted. Such a
+	// caller may only use methods that need no credentials.
 	Err error
 
-	// leaf is the certificate of a user or tool that could not be traced to an anchor
-	// over the others that were shown; nil when that was not the trouble.
+	// leaf is the certificate of a user or tool that has no chain to an anchor with
+	// the certificates shown; nil after any other error.
 	leaf   *cert.Certificate
 	others []*cert.Certificate
 
-	// generation is that of the anchors it was identified under, shown what it was
-	// identified by.
+	// generation identifies the anchors used; shown is the chain as received.
 	generation string
 	shown      [][]byte
 }
 
-// issuers are the certificates that came with the caller's own.
+// issuers returns the certificates that came with the caller's own.
 func (c Caller) issuers() []*cert.Certificate {
 	if len(c.Chain) > 0 {
 		return c.Chain[1:]
@@ -43,20 +41,20 @@ func (c Caller) issuers() []*cert.Certificate {
 	return c.others
 }
 
-// How many credentials, and bytes of them, are searched for a stranger's issuers.
+// Limits of the search for missing issuers of a caller in credentials.
 const (
 	maxBorrowed      = 4
 	maxBorrowedBytes = 256 << 10
 )
 
-// complete vouches for a caller whose client sent less than its chain, when
-// verified credentials of that very owner hold the certificates in between. It
-// works for strangers, so it looks at few.
+// complete identifies a caller whose client sent an incomplete chain, if verified
+// credentials of the same owner contain the missing certificates. It examines only a
+// few credentials, since it works for callers without a trusted certificate.
 func (z *Authorizer) complete(t *trust, c Caller, p []Presented, now time.Time) Caller {
 	if c.leaf == nil {
 		return c
 	}
-	x := examination{t, cert.NewBudget(strangerBudget), now}
+	x := examination{t, cert.NewBudget(untrustedBudget), now}
 	options := z.certificates
 	options.Budget = x.budget
 	size := 0
@@ -77,8 +75,8 @@ func (z *Authorizer) complete(t *trust, c Caller, p []Presented, now time.Time) 
 
 const tooMuchShown = "the client showed more than %d certificates or %d bytes"
 
-// Identify judges the certificates a TLS peer has shown, in DER, its own first.
-// It is for any bytes: what cannot be vouched for is in Caller.Err.
+// Identify verifies the certificates of a TLS peer, in DER, its own first. It accepts
+// any bytes; an error is in Caller.Err.
 func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	t := z.trust.Load()
 	if err := checkShown(rawChain); err != nil {
@@ -87,19 +85,18 @@ func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	key := chainKey(rawChain)
 	c, ok := t.known(key, now)
 	if !ok {
-		c = z.meet(t, key, rawChain, strangerBudget, now)
+		c = z.identifyNew(t, key, rawChain, untrustedBudget, now)
 	}
 	c.generation, c.shown = t.anchors.Generation(), rawChain
 	return c
 }
 
-// glanceAgain is for how long Glance does not look again at a chain that it did
-// not know.
+// glanceAgain is the time in which Glance does not repeat a failed check of a chain.
 const glanceAgain = time.Minute
 
-// Glance is Identify for those who count callers before they serve them: it
-// costs strangers little, for it looks at few certificates, and but once a minute
-// at the same. Some whom Identify would know it knows only after Identify.
+// Glance is a cheap Identify for counting callers before they are served. It examines
+// few certificates, and the same unknown chain only once a minute. Some callers are
+// known to it only after Identify.
 func (z *Authorizer) Glance(rawChain [][]byte, now time.Time) (urn.URN, bool) {
 	t := z.trust.Load()
 	if checkShown(rawChain) != nil {
@@ -113,13 +110,13 @@ func (z *Authorizer) Glance(rawChain [][]byte, now time.Time) (urn.URN, bool) {
 	if at, ok := t.glanced.Get(key); ok && !now.Before(at) && now.Sub(at) < glanceAgain {
 		return urn.URN{}, false
 	}
-	if c = z.meet(t, key, rawChain, glanceBudget, now); c.Err != nil {
+	if c = z.identifyNew(t, key, rawChain, glanceBudget, now); c.Err != nil {
 		t.glanced.Put(key, now)
 	}
 	return c.URN, c.Err == nil
 }
 
-// checkShown refuses what is too much to be looked at, and nothing.
+// checkShown refuses chains that are empty or too large.
 func checkShown(rawChain [][]byte) error {
 	size := 0
 	for _, raw := range rawChain {
@@ -136,14 +133,14 @@ func checkShown(rawChain [][]byte) error {
 	return nil
 }
 
-// known is the caller of a chain that was vouched for, and still is.
+// known returns the cached caller of a chain while it is valid.
 func (t *trust) known(key [sha256.Size]byte, now time.Time) (Caller, bool) {
 	c, ok := t.callers.Get(key)
 	return c.Caller, ok && !now.Before(c.since) && now.Before(c.Chain.Expires())
 }
 
-// meet identifies a caller who is not known, and remembers one vouched for.
-func (z *Authorizer) meet(t *trust, key [sha256.Size]byte, rawChain [][]byte, budget int, now time.Time) Caller {
+// identifyNew identifies an unknown caller and caches one with a valid chain.
+func (z *Authorizer) identifyNew(t *trust, key [sha256.Size]byte, rawChain [][]byte, budget int, now time.Time) Caller {
 	c := z.identify(t, rawChain, budget, now)
 	if c.Err == nil {
 		t.callers.Put(key, knownCaller{Caller: c, since: now})
@@ -151,7 +148,7 @@ func (z *Authorizer) meet(t *trust, key [sha256.Size]byte, rawChain [][]byte, bu
 	return c
 }
 
-// knownCaller is a caller with the time it was identified.
+// knownCaller is a caller with the time of its identification.
 type knownCaller struct {
 	Caller
 	since time.Time

@@ -20,18 +20,18 @@ const (
 	kindSpeaksFor = "speaksfor" // Emulab's form of speaks-for, older than ABAC
 )
 
-// content is what is written in a credential; nothing of it is trusted but
-// that its signer wrote it.
+// content is the parsed text of a credential. The only proven fact is that its signer
+// wrote it.
 type content struct {
 	kind                string
-	owner, target       []*cert.Certificate // the GIDs, with what came along; none in ABAC
+	owner, target       []*cert.Certificate // the GIDs with further certificates; none in ABAC
 	ownerURN, targetURN string              // empty where absent
 	expires             time.Time
 	privileges          []privilege
-	rule                *abacRule // of ABAC
+	rule                *abacRule // of an ABAC credential
 }
 
-// readContent reads a credential from the octets that were signed.
+// readContent reads a credential from the signed octets.
 func readContent(signed dsig.Signed) (content, error) {
 	var c content
 	err := xmltree.Parse(signed.Canonical, dsig.DefaultLimits, func(d *xmltree.Doc) error {
@@ -40,7 +40,7 @@ func readContent(signed dsig.Signed) (content, error) {
 	return c, err
 }
 
-// leaves are the single-valued children of a credential; one of ABAC needs no GIDs.
+// leaves are the single-valued children of a credential; ABAC needs no GIDs.
 var leaves = map[string]struct{ required, gid bool }{
 	"type": {required: true}, "serial": {}, "owner_gid": {true, true}, "owner_urn": {}, "target_gid": {true, true}, "target_urn": {},
 	"uuid": {}, "expires": {required: true},
@@ -115,7 +115,7 @@ func (c *content) fill(values map[string]string, privileges *xmltree.Element) er
 	return err
 }
 
-// leaf is the text of an element that may hold nothing else.
+// leaf returns the text of an element that may contain nothing else.
 func leaf(e *xmltree.Element) (string, error) {
 	if rule.Names.Broken(e.Space != "") {
 		return "", refuse(rule.Names, am.CredentialInvalid, "its <%.40s> is in a foreign namespace", e.Local)

@@ -11,8 +11,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// sameKind checks that all levels of a delegation are privileges: other kinds
-// hold other parts, and cannot be delegated.
+// sameKind checks that all levels of a delegation are privilege credentials; others
+// have different content and cannot be delegated.
 func sameKind(levels []level) error {
 	kind := levels[0].kind
 	if rule.OnlyPrivileges.Broken(len(levels) > 1 && kind != kindPrivilege) {
@@ -26,9 +26,8 @@ func sameKind(levels []level) error {
 	return nil
 }
 
-// checkDelegation checks one step of a delegation: the child is what its
-// parent's owner made of the parent, and gives no more. That both are genuine
-// is checked elsewhere.
+// checkDelegation checks one step of a delegation: the parent's owner signed the child,
+// and the child gives no more than the parent. Both signatures are verified elsewhere.
 func checkDelegation(child, parent level) error {
 	owner, target := parent.owner[0], parent.target[0]
 	switch {
@@ -49,7 +48,7 @@ func checkDelegation(child, parent level) error {
 		handed[strings.ToLower(p.name)] = p.delegate
 	}
 	for _, p := range child.privileges {
-		// Whether p may be delegated further needs no asking: it comes from one that may.
+		// p can be delegated further, since the parent's privilege can be.
 		if rule.Delegable.Broken(!handed["*"] && !handed[strings.ToLower(p.name)]) {
 			return refuse(rule.Delegable, am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without", p.name, owner.URN)
 		}
@@ -57,8 +56,8 @@ func checkDelegation(child, parent level) error {
 	return nil
 }
 
-// ofParent says which credential of a chain is at fault: the outermost, 0, goes
-// without saying.
+// ofParent names the credential of a chain that an error is about; the outermost, 0,
+// needs no name.
 func ofParent(i int, err error) error {
 	if i == 0 {
 		return err
@@ -66,8 +65,8 @@ func ofParent(i int, err error) error {
 	return refuse(rule.Of(err), detailOf(err), "its parent%s: %v", strings.Repeat("'s parent", i-1), err)
 }
 
-// maySign checks that the signer is an authority that speaks for the target.
-// That its certificate is genuine is checked elsewhere.
+// maySign checks that the signer is an authority that covers the target. Its
+// certificate is verified elsewhere.
 func (z *Authorizer) maySign(signer, target *cert.Certificate) error {
 	switch {
 	case rule.SignerIsAuthority.Broken(signer.URN.Type != urn.Authority):

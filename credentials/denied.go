@@ -11,26 +11,26 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Reason is why one credential, or the caller, was of no use.
+// Reason is why one credential, or the caller, was refused.
 type Reason struct {
 	// Credential counts from 1 in the order presented; 0 is the caller, or the
 	// list as a whole.
 	Credential int
-	// Detail is the finer code; am.NoDetail where a privilege is missing.
+	// Detail is the detailed code; am.NoDetail for a missing privilege.
 	Detail am.Detail
-	// Rule is the one that is broken.
+	// Rule is the broken rule.
 	Rule rule.Rule
 	// Text is one line for the experimenter.
 	Text string
 }
 
-// DeniedError is a refusal, with a reason for everything that was tried.
+// DeniedError is a refusal, with a reason for each credential.
 type DeniedError struct{ Reasons []Reason }
 
-// maxReasons is how many reasons are spelled out to a client.
+// maxReasons is the number of reasons in a message.
 const maxReasons = 8
 
-// Error is one line: "credential 1: expired 2026-11-21T21:41:26Z; credential 2: …".
+// Error returns one line: "credential 1: expired 2026-11-21T21:41:26Z; credential 2: …".
 func (e *DeniedError) Error() string {
 	var b strings.Builder
 	for i, r := range e.Reasons {
@@ -49,9 +49,9 @@ func (e *DeniedError) Error() string {
 	return b.String()
 }
 
-// Detail is the code of the reason that came nearest to a grant: when one
-// credential is junk and the other expired, the experimenter wants to know of
-// the expired one.
+// Detail returns the code of the credential that came closest to a grant: if one
+// credential is invalid and another has expired, the expiry helps the experimenter
+// more.
 func (e *DeniedError) Detail() am.Detail {
 	best, rank := am.NoDetail, -1
 	for _, r := range e.Reasons {
@@ -75,12 +75,12 @@ func deny(r rule.Rule, detail am.Detail, format string, args ...any) *DeniedErro
 	return &DeniedError{Reasons: []Reason{{Detail: detail, Rule: r, Text: fmt.Sprintf(format, args...)}}}
 }
 
-// reasonOf is what is to be told of an error.
+// reasonOf converts an error to a reason.
 func reasonOf(credential int, err error) Reason {
 	return Reason{Credential: credential, Detail: detailOf(err), Rule: rule.Of(err), Text: err.Error()}
 }
 
-// fault is a refusal that does not yet know which credential it is about.
+// fault is a refusal without the number of its credential.
 type fault struct {
 	detail am.Detail
 	rule   rule.Rule
@@ -89,15 +89,15 @@ type fault struct {
 
 func (f *fault) Error() string { return f.text }
 
-// Breaks is the rule that is broken.
+// BrokenRule returns the broken rule.
 func (f *fault) BrokenRule() rule.Rule { return f.rule }
 
-// refuse is a refusal by a rule.
+// refuse returns a refusal by a rule.
 func refuse(r rule.Rule, detail am.Detail, format string, args ...any) *fault {
 	return &fault{rule: r, detail: detail, text: fmt.Sprintf(format, args...)}
 }
 
-// detailOf maps what the rooms below say to the finer code.
+// detailOf maps errors of cert and dsig to detailed codes.
 func detailOf(err error) am.Detail {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f.detail

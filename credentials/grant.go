@@ -9,8 +9,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Grant is a verified right of a caller. Only Authorize makes one; the zero
-// Grant is nobody's and grants nothing.
+// Grant is a verified right of a caller. Only Authorize makes one; the zero Grant
+// belongs to no caller and grants nothing.
 type Grant struct {
 	caller  urn.URN
 	speaker urn.URN    // zero when nobody speaks for the caller
@@ -21,27 +21,26 @@ type Grant struct {
 	reasons []Reason // of the credentials that are not held
 }
 
-// held is a credential of the caller's own that carries the right.
+// held is a credential of the caller that carries the right.
 type held struct {
 	number int
 	*statement
 }
 
-// Caller is who holds the right: the user for whom a tool speaks, or else who
-// is connected.
+// Caller returns the owner of the right: the user for whom a tool speaks, or the
+// connected peer.
 func (g Grant) Caller() urn.URN { return g.caller }
 
-// Speaker is who speaks for the caller; zero when nobody does.
+// Speaker returns the tool that speaks for the caller; zero if there is none.
 func (g Grant) Speaker() urn.URN { return g.speaker }
 
-// Right is what the caller may do.
+// Right returns the granted right.
 func (g Grant) Right() Right { return g.right }
 
-// Over says until when the right extends over a slice: the earliest of the
-// credential's own expiry, those of every credential it was delegated from, of
-// the speaks-for credential, and of every certificate behind these and behind
-// whoever is connected. Of several credentials the one that admits most counts.
-// Where none is for that slice the error is a *DeniedError.
+// Over returns the time until which the right covers a slice. It is the earliest expiry
+// of the credential, its parents, the speaks-for credential, and every certificate of
+// their chains and of the peer's. With several credentials the latest such time counts.
+// Without a credential for that slice the error is a *DeniedError.
 func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
 		return time.Time{}, deny(rule.Presented, am.CredentialInvalid, "no credential was checked")
@@ -70,9 +69,8 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	return latest, nil
 }
 
-// Fingerprints are the SHA-256 sums, in hexadecimal, of the credentials that
-// carry the right, and of the one that lets the speaker speak, for the audit
-// log.
+// Fingerprints returns the SHA-256 sums, in hexadecimal, of the credentials that carry
+// the right and of the speaks-for credential, for the audit log.
 func (g Grant) Fingerprints() []string {
 	list := make([]string, len(g.held), len(g.held)+1)
 	for i, h := range g.held {
@@ -84,8 +82,8 @@ func (g Grant) Fingerprints() []string {
 	return list
 }
 
-// SHA1 tells whether one of the credentials, or a certificate behind one, is
-// signed with SHA-1, for the log.
+// SHA1 reports whether a credential or a certificate of a chain is signed with SHA-1,
+// for the log.
 func (g Grant) SHA1() bool {
 	for _, h := range g.held {
 		if h.sha1 {

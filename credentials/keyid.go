@@ -8,12 +8,12 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// keyID names a key in ABAC: the SHA-1 of its BIT STRING.
+// keyID identifies a key in ABAC: the SHA-1 of its BIT STRING.
 type keyID [sha1.Size]byte
 
 func (k keyID) String() string { return hex.EncodeToString(k[:]) }
 
-// parseKeyID reads 40 hexadecimal digits of any case.
+// parseKeyID parses 40 hexadecimal digits in any case.
 func parseKeyID(s string) (k keyID, ok bool) {
 	if len(s) != hex.EncodedLen(len(k)) {
 		return keyID{}, false
@@ -22,7 +22,7 @@ func parseKeyID(s string) (k keyID, ok bool) {
 	return k, err == nil
 }
 
-// sameKey tells whether two certificates are of one key.
+// sameKey reports whether two certificates have the same key.
 func sameKey(a, b *cert.Certificate) bool {
 	k, ok := a.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && k.Equal(b.PublicKey)

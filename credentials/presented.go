@@ -12,8 +12,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Presented is one credential as a client gave it. Which kind it is, its signed
-// text says; the label need only be one that clients are known to write.
+// Presented is one credential as sent by a client. Its kind is determined from the
+// signed text; the label must only be one that known clients write.
 type Presented struct {
 	// Type is geni_sfa, geni_abac, sfa, abac, speaksfor, geni_unknown (omni's word
 	// for a delegated credential) or, for a bare string, empty; in any case.
@@ -24,8 +24,8 @@ type Presented struct {
 	Text string
 }
 
-// Fingerprint is the SHA-256 sum of the document, in hexadecimal, as
-// Grant.Fingerprints tell it of those that carry a right.
+// Fingerprint returns the SHA-256 of the document in hexadecimal, as in
+// Grant.Fingerprints.
 func (p Presented) Fingerprint() string {
 	key := sum(trim(p.Text))
 	return hex.EncodeToString(key[:])
@@ -36,31 +36,30 @@ var (
 	knownVersions = []string{"", "0", "1", "2", "3"}
 )
 
-// examined is what came of one presented credential.
+// examined is the result for one presented credential.
 type examined struct {
 	*statement
 	err error
 }
 
-// What a call may cost in checks of signatures (see cert.Budget): some ten for
-// each credential, more with long chains and delegations. Strangers, for whom
-// only a chain is searched, get about 25 ms.
+// Limits of signature checks for one call (see cert.Budget): about ten for each
+// credential, more with long chains and delegations. Callers without a trusted
+// certificate get about 25 ms, since only a chain is searched for them.
 const (
-	callBudget     = 4096
-	strangerBudget = 768
-	glanceBudget   = 64
+	callBudget      = 4096
+	untrustedBudget = 768
+	glanceBudget    = 64
 )
 
-// examination is what all credentials of one call are examined with.
+// examination is the common input for examining all credentials of one call.
 type examination struct {
 	*trust
 	budget *cert.Budget
 	now    time.Time
 }
 
-// examine verifies one credential, or remembers having done so. The certificates
-// beside it may lie between its own and an anchor; what they prove is true
-// whoever showed them.
+// examine verifies one credential or returns the cached result. The certificates
+// beside it may be issuers; they are verified, so their origin does not matter.
 func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certificate) (*statement, error) {
 	text := trim(p.Text)
 	switch {
@@ -89,8 +88,8 @@ func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certific
 	return s, nil
 }
 
-// examineAgain gives a second chance to what could not be traced to an anchor,
-// where more certificates are known now than those beside.
+// examineAgain retries the credentials without a chain to an anchor, if more possible
+// issuers are known now.
 func (z *Authorizer) examineAgain(x examination, p []Presented, list []examined, beside, more []*cert.Certificate) {
 	known := func(c *cert.Certificate) bool {
 		return slices.ContainsFunc(beside, func(b *cert.Certificate) bool { return b.Fingerprint() == c.Fingerprint() })
@@ -105,7 +104,7 @@ func (z *Authorizer) examineAgain(x examination, p []Presented, list []examined,
 	}
 }
 
-// sum is the SHA-256 of a document, without a second copy of it.
+// sum returns the SHA-256 of a document without copying it.
 func sum(text string) (key [sha256.Size]byte) {
 	h := sha256.New()
 	var part [1024]byte
@@ -118,7 +117,7 @@ func sum(text string) (key [sha256.Size]byte) {
 	return key
 }
 
-// trim drops white space and a byte order mark around a document.
+// trim removes white space and a byte order mark around a document.
 func trim(s string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "\ufeff"))
 }

@@ -67,7 +67,7 @@ func TestChecksOfSignaturesAreBoundedPerCall(t *testing.T) {
 		t.Errorf("the good one is remembered: %v", err)
 	}
 	// A stranger gets less.
-	x := examination{z.trust.Load(), cert.NewBudget(strangerBudget), pki.Now}
+	x := examination{z.trust.Load(), cert.NewBudget(untrustedBudget), pki.Now}
 	for i, p := range docs[:2] {
 		if _, err := z.examine(x, p, nil); err == nil || strings.Contains(err.Error(), "it is not read") != (i > 0) {
 			t.Errorf("credential %d of a stranger: %v", i+1, err)

@@ -8,14 +8,14 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Limits of the privileges of one credential. Authorities write a dozen.
+// Limits of the privileges of one credential. Authorities write about a dozen.
 const (
 	maxPrivileges    = 100
 	maxPrivilegeName = 64 // bytes
 )
 
-// privilege is one right as written, in ASCII, and whether it may be handed on.
-// The text it was read from is not kept for its sake.
+// privilege is one right as written, in ASCII, and whether it can be delegated. It does
+// not refer to the text of the document.
 type privilege struct {
 	name     string
 	delegate bool
@@ -69,7 +69,7 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 	return list, nil
 }
 
-// isPrivilegeName keeps to ASCII, where case can be folded in one way only.
+// isPrivilegeName reports whether s is short ASCII, so that case folding is unambiguous.
 func isPrivilegeName(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {

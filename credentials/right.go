@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Right is what one method asks for.
+// Right is the right that a method requires.
 type Right string
 
-// The rights, one for each method that asks for credentials.
+// The rights, one for each method that requires credentials.
 const (
 	RightListResources            Right = "ListResources"
 	RightDescribe                 Right = "Describe"
@@ -28,10 +28,9 @@ var (
 	halting = []string{"*", "embed", "control", "sa", "instantiate", "pi", "authority"}
 )
 
-// table says which privileges carry a right; any one of them does. An empty
-// row asks for a credential of the caller's own, whatever its target and
-// privileges. It is the union of what gcf, SFA and Emulab accept: there is no
-// normative one.
+// table lists the privileges that carry a right; any one of them suffices. An empty row
+// requires any credential of the caller. The table is the union of what gcf, SFA and
+// Emulab accept, since no specification defines one.
 var table = map[Right][]string{
 	RightListResources:            nil,
 	RightDescribe:                 reading,
@@ -44,13 +43,13 @@ var table = map[Right][]string{
 	RightShutdown:                 halting,
 }
 
-// Rights lists all rights in alphabetic order.
+// Rights returns all rights in alphabetic order.
 func Rights() []Right { return slices.Sorted(maps.Keys(table)) }
 
-// overSlice tells whether r is exercised on a slice.
+// overSlice reports whether r is a right over a slice.
 func (r Right) overSlice() bool { return len(table[r]) > 0 }
 
-// carriedBy tells whether one of the privileges, in any case, carries r.
+// carriedBy reports whether one of the privileges, in any case, carries r.
 func (r Right) carriedBy(privileges []string) bool {
 	for _, p := range privileges {
 		if slices.Contains(table[r], strings.ToLower(p)) {

@@ -9,10 +9,10 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// speech is a user's word that a tool may act for it.
+// speech is a user's permission for a tool to act for them.
 type speech struct {
 	user    urn.URN
-	tool    urn.URN // zero in ABAC, which names keys only
+	tool    urn.URN // zero in ABAC, which identifies tools by key
 	toolKey keyID
 }
 
@@ -21,8 +21,8 @@ const (
 	howToSpeak = "name a user in geni_speaking_for and present the speaks-for credential that the user signed"
 )
 
-// abac reads a rule as the permission to speak for its signer. Every other rule
-// is refused, for nothing else is granted by ABAC.
+// abac reads a rule as the permission to speak for its signer. It refuses all other
+// rules, because ABAC is used for nothing else.
 func (w *witnesses) abac(l level, s *statement) error {
 	r := l.rule
 	named, isSpeaksFor := strings.CutPrefix(r.role, rolePrefix)
@@ -47,7 +47,7 @@ func (w *witnesses) abac(l level, s *statement) error {
 	return w.user(l, s)
 }
 
-// speaksFor reads the older form: the owner is the tool, the target the user,
+// speaksFor reads the older form: the owner is the tool, and the target is the user,
 // who signed it.
 func (w *witnesses) speaksFor(l level, s *statement) error {
 	tool, user := l.owner[0], l.target[0]
@@ -74,7 +74,7 @@ func (w *witnesses) speaksFor(l level, s *statement) error {
 	return nil
 }
 
-// user completes a speech with its signer.
+// user adds the signer to a speech.
 func (w *witnesses) user(l level, s *statement) error {
 	if rule.SpeechByUser.Broken(l.Signer.URN.Type != urn.User) {
 		return refuse(rule.SpeechByUser, am.CredentialUntrusted, "it is signed by %s, which is no user; only a user can let a tool speak for itself", l.Signer.Name())
@@ -87,8 +87,8 @@ func (w *witnesses) user(l level, s *statement) error {
 	return nil
 }
 
-// speakingFor is the user whom the option geni_speaking_for names, zero where
-// the caller acts for itself.
+// speakingFor returns the user named by the option geni_speaking_for; zero if the
+// caller acts in their own name.
 func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 	u, err := urn.Parse(option)
 	switch {
@@ -107,8 +107,8 @@ func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 	return u, nil
 }
 
-// speakFor makes the grant one of the user, by the first of the credentials
-// that lets the caller speak for that user.
+// speakFor turns the grant into one of the user, with the first credential that lets
+// the caller speak for that user.
 func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 	key := keyID(c.Chain[0].KeyID())
 	var tried []Reason
@@ -137,7 +137,7 @@ func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 	return denied
 }
 
-// admits checks what differs from call to call.
+// admits checks what can differ between calls.
 func (s *speech) admits(c Caller, key keyID, user urn.URN) error {
 	switch {
 	case rule.SpeechOfUser.Broken(!s.user.Equal(user)):

@@ -11,20 +11,20 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// statement is what one verified credential says, and how long that holds. It
-// is remembered, so it must hold nothing of the document: a string would keep
-// all of it.
+// statement is the content of one verified credential, with its period of validity. It
+// is cached, so it must not refer to the document: one string would keep all of it in
+// memory.
 type statement struct {
 	owner, target urn.URN
 	privileges    []privilege
-	// speech is what a speaks-for credential says; such a one has no target and
-	// gives no privileges. Otherwise it is nil.
+	// speech is the content of a speaks-for credential, which has no target and no
+	// privileges; nil for others.
 	speech *speech
-	// issuers are the certificates between the owner's, or that of the user who
-	// lets a tool speak, and the anchor, verified.
+	// issuers are the verified certificates between the anchor and the owner, or the
+	// user who lets a tool speak.
 	issuers []*cert.Certificate
-	// since is when it was verified, until the earliest expiry of the credential,
-	// of those it was delegated from, and of every certificate behind it.
+	// since is the time of verification. until is the earliest expiry of the
+	// credential, its parents and all certificates of their chains.
 	since, until time.Time
 	fingerprint  string
 	sha1         bool
@@ -40,7 +40,7 @@ func (s *statement) names() []string {
 	return list
 }
 
-// mismatch says why the statement is not about a slice.
+// mismatch says why the statement is not about a slice; empty if it is.
 func (s *statement) mismatch(slice urn.URN) string {
 	if s.target.Type != urn.Slice {
 		return "it is on the " + s.target.Type + " " + s.target.String() + "; present the credential of the slice " + slice.String()
@@ -48,13 +48,13 @@ func (s *statement) mismatch(slice urn.URN) string {
 	return "it is for the slice " + s.target.String() + ", not for " + slice.String()
 }
 
-// level is one credential of a delegated chain, or the only one.
+// level is one credential of a delegation chain, or the only credential.
 type level struct {
 	dsig.Signed
 	content
 }
 
-// verify checks all of a credential that does not depend on who presents it.
+// verify checks everything of a credential that does not depend on the caller.
 func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certificate) (*statement, error) {
 	signatures := z.signatures
 	signatures.Budget = x.budget
@@ -102,7 +102,7 @@ func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certi
 	return s, nil
 }
 
-// again says how to get a fresh one.
+// again says how to get a new credential.
 func (c content) again(delegated bool) string {
 	switch {
 	case c.kind != kindPrivilege:
@@ -113,7 +113,7 @@ func (c content) again(delegated bool) string {
 	return "get a fresh one from its authority"
 }
 
-// privileges checks a chain of privilege credentials from the outermost in.
+// privileges checks a chain of privilege credentials from the outermost inwards.
 func (z *Authorizer) privileges(levels []level, w *witnesses, s *statement) error {
 	for i, l := range levels {
 		if err := l.checkNames(); err != nil {
@@ -144,8 +144,8 @@ func (z *Authorizer) privileges(levels []level, w *witnesses, s *statement) erro
 	return nil
 }
 
-// witnesses vouch for the certificates of one document: the others it holds,
-// up to an anchor.
+// witnesses verify the certificates of one document. They use its other certificates
+// as possible issuers.
 type witnesses struct {
 	others  []*cert.Certificate
 	anchors *cert.Anchors
@@ -153,13 +153,13 @@ type witnesses struct {
 	now     time.Time
 }
 
-// witness is a certificate and its part in a credential.
+// witness is a certificate with its role in a credential.
 type witness struct {
 	role string
 	*cert.Certificate
 }
 
-// vouch finds the chain of a certificate. The statement holds no longer than it.
+// vouch finds the chain of a certificate and limits the statement's validity to it.
 func (w *witnesses) vouch(part witness, s *statement) (cert.Chain, error) {
 	chain, err := cert.Verify(part.Certificate, w.others, w.anchors, w.options, w.now)
 	if err != nil {
@@ -170,7 +170,7 @@ func (w *witnesses) vouch(part witness, s *statement) (cert.Chain, error) {
 	return chain, nil
 }
 
-// between are the certificates of a chain between leaf and anchor.
+// between returns the certificates of a chain between leaf and anchor.
 func between(chain cert.Chain) []*cert.Certificate {
 	if len(chain) < 3 {
 		return nil
@@ -178,7 +178,7 @@ func between(chain cert.Chain) []*cert.Certificate {
 	return slices.Clone(chain[1 : len(chain)-1])
 }
 
-// checkNames compares the names that are written beside the certificates.
+// checkNames compares the names in the credential with those in the certificates.
 func (l level) checkNames() error {
 	if err := sameName("owner", l.ownerURN, l.owner[0]); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (l level) checkNames() error {
 	return sameName("target", l.targetURN, l.target[0])
 }
 
-// sameName checks the name that is written beside a certificate.
+// sameName compares a name in the credential with that in the certificate.
 func sameName(role, written string, c *cert.Certificate) error {
 	if err := c.NameErr(); err != nil {
 		return refuse(rule.Of(err), am.CredentialInvalid, "the certificate of its %s has %v", role, err)

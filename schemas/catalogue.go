@@ -20,10 +20,10 @@ const (
 	Manifest      Kind = "manifest"
 )
 
-// Kinds are all kinds.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Advertisement, Request, Manifest} }
 
-// short is the word for a kind in names of files.
+// short returns the word for a kind in file names.
 func (k Kind) short() string {
 	if k == Advertisement {
 		return "ad"
@@ -31,21 +31,20 @@ func (k Kind) short() string {
 	return string(k)
 }
 
-// Core is the name of the file that judges documents of kind k and knows no
-// extension.
+// Core returns the name of the schema for documents of kind k without extensions.
 func Core(k Kind) string { return "rspec/" + k.short() + ".xsd" }
 
-// Known is the name of the file that judges documents of kind k with all
-// extensions of the catalogue.
+// Known returns the name of the schema for documents of kind k with all extensions of
+// the catalogue.
 func Known(k Kind) string { return k.short() + ".xsd" }
 
-// Extension is one namespace that is known beside the core's.
+// Extension is one namespace beside the core's.
 type Extension struct {
 	Namespace string
-	// What it is, in a few words.
+	// What describes it in a few words.
 	What string
-	// Files are the names of the schemas that documents of each kind are judged by;
-	// without a file the kind has no use for the extension.
+	// Files are the names of its schemas by kind of document; a kind without a file
+	// does not use the extension.
 	Files map[Kind]string
 }
 
@@ -69,7 +68,7 @@ func both(ad, request string) map[Kind]string {
 	return map[Kind]string{Advertisement: ad, Request: request, Manifest: request}
 }
 
-// Catalogue lists the extensions, ordered by namespace.
+// Catalogue returns the extensions, ordered by namespace.
 func Catalogue() []Extension {
 	return []Extension{
 		{SliceInfo, "the slice of a manifest", granted("ext/sliceinfo.xsd")},
@@ -90,8 +89,8 @@ func Catalogue() []Extension {
 	}
 }
 
-// Read is the text of one file of ours; names are as Core, Known and Files give
-// them, and as they include each other. It fails for any other name.
+// Read returns the text of an embedded file. Names are those of Core, Known and Files,
+// and those by which the files include each other. It fails for any other name.
 func Read(name string) ([]byte, error) {
 	b, err := files.ReadFile(name)
 	if err != nil {
@@ -100,10 +99,10 @@ func Read(name string) ([]byte, error) {
 	return b, nil
 }
 
-// Names are the names of all files, sorted.
+// Names returns the sorted names of all files.
 func Names() []string {
 	var names []string
-	// An embedded file system cannot fail to be walked.
+	// Walking an embedded file system cannot fail.
 	_ = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			names = append(names, path)

@@ -12,20 +12,20 @@ import (
 const nsXML = "http://www.w3.org/XML/1998/namespace"
 
 const (
-	// maxChain is the longest chain of credential, parent, grandparent.
+	// maxChain is the number of credentials in a chain of parents.
 	maxChain = 5
-	// maxSignatures is the most signatures one document may hold.
+	// maxSignatures is the number of signatures in one document.
 	maxSignatures = 16
 )
 
-// document is the shape of a signed credential, before anything is believed.
+// document is the structure of a signed credential, before verification.
 type document struct {
 	chain      []*xmltree.Element // outermost credential first
 	ids        []string           // xml:id of each
 	signatures []*xmltree.Element
 }
 
-// readShape checks cardinality, namespaces and ids.
+// readShape reads the structure and checks cardinality, namespaces and ids.
 func readShape(doc *xmltree.Doc) (document, error) {
 	var d document
 	root := doc.Root
@@ -114,8 +114,8 @@ func (d *document) follow(e *xmltree.Element) error {
 	return nil
 }
 
-// concerns tells whether a signature refers to a credential of the chain, or
-// might be taken to: one without a clear reference does.
+// concerns reports whether a signature refers to a credential of the chain, or might:
+// one without a clear reference does.
 func (d *document) concerns(signature *xmltree.Element) bool {
 	isClear, concerned := false, false
 	var walk func(e *xmltree.Element)
@@ -134,8 +134,8 @@ func (d *document) concerns(signature *xmltree.Element) bool {
 	return concerned || !isClear
 }
 
-// checkIDs refuses an id that occurs twice anywhere in the document, under any
-// name that some reader takes for an id.
+// checkIDs refuses an id that occurs twice in the document, under any attribute that
+// some reader takes as an id.
 func checkIDs(root *xmltree.Element) error {
 	seen := map[string]bool{}
 	var walk func(e *xmltree.Element) error
@@ -164,9 +164,9 @@ func checkIDs(root *xmltree.Element) error {
 }
 
 // checkLeaves refuses comments and processing instructions inside text.
-// Canonicalization drops comments, so one can be put into a signed name without
-// breaking the signature; a reader of the original would see the name split.
-// What stands below extensions is read by nobody.
+// Canonicalization drops comments, so one could be added to a signed name without
+// breaking the signature, and a reader of the original would see the name split.
+// It skips extensions, which are never read.
 func checkLeaves(e *xmltree.Element) error {
 	leaf, mark := true, false
 	for _, c := range e.Children {
@@ -189,8 +189,8 @@ func checkLeaves(e *xmltree.Element) error {
 	return nil
 }
 
-// blankBetween refuses text between elements, where nothing is signed: no
-// authority writes any, and a damaged document is not to be read as a whole one.
+// blankBetween refuses text between elements, where nothing is signed. No authority
+// writes any, so the document is damaged.
 func blankBetween(e *xmltree.Element) error {
 	for _, c := range e.Children {
 		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {
@@ -204,12 +204,12 @@ func plain(local string) xmltree.Name { return xmltree.Name{Local: local} }
 
 func ds(local string) xmltree.Name { return xmltree.Name{Space: nsDS, Local: local} }
 
-// is tells whether e has that name.
+// is reports whether e has that name.
 func is(e *xmltree.Element, name xmltree.Name) bool {
 	return e.Local == name.Local && !rule.Names.Broken(e.Space != name.Space)
 }
 
-// misplaced is the rule by which e may not stand among elements of these names.
+// misplaced returns the rule that forbids e among elements of these names.
 func misplaced(e *xmltree.Element, space string, names ...string) rule.Rule {
 	if e.Space != space && slices.Contains(names, e.Local) {
 		return rule.Names
@@ -229,9 +229,8 @@ func describe(e *xmltree.Element) string {
 	return "<" + name + "> of another namespace"
 }
 
-// atMostOne is the child of that name, nil when there is none. A child with
-// the same local name in another namespace is refused, so that no two readers
-// can disagree on which is meant.
+// atMostOne returns the child of that name, nil if there is none. It refuses a child
+// with the same local name in another namespace, which another reader could choose.
 func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) {
 	var found *xmltree.Element
 	for _, c := range e.Elements() {
@@ -256,7 +255,7 @@ func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error)
 	return c, err
 }
 
-// text is the content of a leaf.
+// text returns the content of a leaf.
 func text(e *xmltree.Element) (string, error) {
 	for _, c := range e.Children {
 		if _, ok := c.(xmltree.Text); rule.Leaf.Broken(!ok) {

@@ -18,14 +18,14 @@ const (
 	BadSignature               // digest or signature do not match
 )
 
-// Error is a document that Verify refused.
+// Error is the refusal of a document by Verify.
 type Error struct {
 	Reason Reason
-	// Rule is the one that is broken.
+	// Rule is the broken rule.
 	Rule rule.Rule
 	// Text is one readable line.
 	Text string
-	// Err is the cause, where another room gave one.
+	// Err is the error of another package, if there is one.
 	Err error
 }
 
@@ -33,14 +33,14 @@ func (e *Error) Error() string { return e.Text }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Breaks is Rule.
+// BrokenRule returns Rule.
 func (e *Error) BrokenRule() rule.Rule { return e.Rule }
 
 func refuse(r Reason, broken rule.Rule, format string, args ...any) *Error {
 	return &Error{Reason: r, Rule: broken, Text: fmt.Sprintf(format, args...)}
 }
 
-// unread is a document that another room could not read.
+// unread returns the error for a document that another package could not read.
 func unread(what string, err error) *Error {
 	return &Error{Reason: Malformed, Rule: rule.Of(err), Text: what + ": " + err.Error(), Err: err}
 }

@@ -16,17 +16,17 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Pretended is whose work a credential without a signature is taken for while
-// rule.Signed is off.
+// Pretended is the signer assumed for a credential without a signature while rule.Signed
+// is off.
 var Pretended *cert.Certificate
 
-// Methods of signing that only a reader without rule.Algorithm follows.
+// Signature methods that are followed only without rule.Algorithm.
 const (
 	byHMAC x509.SignatureAlgorithm = 1000 + iota
 	byNothing
 )
 
-// unlisted is what that reader knows beside the lists.
+// unlisted are the algorithms accepted beside the lists without that rule.
 var unlisted = map[string]any{
 	nsMore + "md5":           crypto.MD5,
 	nsMore + "rsa-md5":       x509.MD5WithRSA,
@@ -36,7 +36,7 @@ var unlisted = map[string]any{
 	c14n10 + "#WithComments": xmltree.C14N10,
 }
 
-// lookup is what a name stands for, and whether it is on the list.
+// lookup returns the algorithm of a name and whether it is accepted.
 func lookup[T any](list map[string]T, name string) (T, bool) {
 	found, ok := list[name]
 	if !ok {
@@ -47,7 +47,7 @@ func lookup[T any](list map[string]T, name string) (T, bool) {
 	return found, ok
 }
 
-// examine is what a signature proves of e.
+// examine returns what a signature proves about e.
 func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	if s != nil {
 		return s.check(doc, e, budget)
@@ -56,9 +56,8 @@ func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bu
 	return Signed{Canonical: canonical, Signer: Pretended}, err
 }
 
-// made tells whether the key of c made a signature. Where the method is not on
-// the list it is what the method says that counts: HMAC takes the public key,
-// which everybody has, for its secret.
+// made reports whether the key of c made a signature. It follows methods outside the
+// list as written: HMAC takes the public key, which is not secret, as its secret.
 func made(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
 	if rule.Algorithm.Broken(true) {
 		return cert.CheckSignature(c.PublicKey, method, info, value) == nil

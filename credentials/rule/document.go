@@ -1,7 +1,7 @@
 package rule
 
-// Readable is the rule of what cannot be switched off: where it is broken there
-// is nothing to go on with, such as a text that is no XML.
+// Readable is the rule that input can be parsed. It cannot be switched off, since there
+// is nothing to examine otherwise.
 const Readable Rule = "it can be read"
 
 // Of the document's text (schemas/xmltree). Numbers are those of the attacks.

@@ -2,5 +2,5 @@
 
 package rule
 
-// Broken tells whether the rule is broken: it is what was found.
+// Broken reports whether the rule is broken: it returns found.
 func (r Rule) Broken(found bool) bool { return found }

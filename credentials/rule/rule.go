@@ -1,4 +1,4 @@
 package rule
 
-// Rule is one reason for which something is refused, named as people would.
+// Rule is one reason for a refusal, in words for people.
 type Rule string

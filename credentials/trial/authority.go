@@ -16,9 +16,8 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// Authority names and certifies users, tools and slices. It is safe for
-// concurrent use; of two processes that make the same name at once, one gets an
-// error.
+// Authority names and certifies users, tools and slices. It is safe for concurrent use.
+// If two processes create the same name at the same time, one gets an error.
 type Authority struct {
 	dir  string
 	cert *cert.Certificate
@@ -26,8 +25,8 @@ type Authority struct {
 	mu   sync.Mutex // held while files are looked for and made
 }
 
-// Create makes an authority in the folder dir, which it makes too. Where there
-// is one already the error is fs.ErrExist, and nothing is touched.
+// Create creates the folder dir and an authority in it. If there is one already, it
+// fails with fs.ErrExist and changes nothing.
 func Create(dir, authority string, now time.Time) (*Authority, error) {
 	if err := checkAuthority(authority); err != nil {
 		return nil, err
@@ -76,13 +75,13 @@ func Open(dir string) (*Authority, error) {
 	return &Authority{dir: dir, cert: c, key: key}, nil
 }
 
-// URN is the authority's own name.
+// URN returns the authority's own name.
 func (a *Authority) URN() urn.URN { return a.cert.URN }
 
-// Expires is when the authority's certificate ends, and all it has issued.
+// Expires returns the expiry of the authority's certificate and of all it has issued.
 func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
 
-// Certificate is the authority's certificate in PEM: what a server must trust.
+// Certificate returns the authority's certificate in PEM, which servers must trust.
 func (a *Authority) Certificate() []byte { return encodeCertificate(a.cert) }
 
 func (a *Authority) name(kind, name string) urn.URN {
@@ -91,7 +90,7 @@ func (a *Authority) name(kind, name string) urn.URN {
 
 func (a *Authority) email(name string) string { return name + "@" + host(a.cert.URN.Authority) }
 
-// path is the file of a user, tool or slice, whose name has been checked.
+// path returns the file of a user, tool or slice with a valid name.
 func (a *Authority) path(folder, name, extension string) string {
 	return filepath.Join(a.dir, folder, strings.ToLower(name)+extension)
 }

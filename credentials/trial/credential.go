@@ -18,7 +18,7 @@ var (
 	slicePrivileges = []string{"refresh", "embed", "bind", "control", "info"}
 )
 
-// credential says in the authority's name what the owner may do to the target.
+// credential issues a credential of the owner over the target, signed by the authority.
 func (a *Authority) credential(owner, target *cert.Certificate, privileges []string, expires time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>
@@ -33,7 +33,7 @@ func (a *Authority) credential(owner, target *cert.Certificate, privileges []str
 	return dsig.Sign(b.Bytes(), "ref0", a.key, []*cert.Certificate{a.cert}, dsig.SignOptions{})
 }
 
-// chainPEM is a certificate followed by the authority's.
+// chainPEM returns a certificate followed by the authority's.
 func (a *Authority) chainPEM(c *cert.Certificate) []byte {
 	return encodeChain([]*cert.Certificate{c, a.cert})
 }

@@ -18,10 +18,10 @@ import (
 	"patchbay/credentials/dsig"
 )
 
-// Delegate hands a credential of the user from on to a user or tool, whose
-// certificate to is, in PEM with its chain. The user signs it. It gives the
-// privileges that may be delegated, not to be delegated again, until expires;
-// the zero time means as long as the credential itself lasts.
+// Delegate delegates a credential of the user from to a user or tool, whose certificate
+// chain is to, in PEM. The user signs it. It contains the privileges that may be
+// delegated, without further delegation, until expires; zero means the credential's
+// own expiry.
 func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byte, error) {
 	parent, err := readParent(credential, from)
 	if err != nil {
@@ -64,7 +64,7 @@ func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byt
 	return from.sign(b.Bytes(), id)
 }
 
-// parent is what a delegated credential takes from the one it is made of.
+// parent is the part of a credential that its delegated credential repeats.
 type parent struct {
 	TargetGID  string `xml:"target_gid"`
 	TargetURN  string `xml:"target_urn"`
@@ -102,8 +102,8 @@ func readParent(document []byte, owner User) (parent, error) {
 	return p, err
 }
 
-// findCredential gives the place of the outermost credential, whose bytes must
-// stay as they are.
+// findCredential returns the position of the outermost credential, whose bytes must not
+// change.
 func findCredential(document []byte) (start, end int64, err error) {
 	d := xml.NewDecoder(bytes.NewReader(document))
 	depth := 0

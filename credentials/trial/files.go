@@ -18,7 +18,7 @@ func encodeCertificate(c *cert.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// encodeChain writes certificates one after the other.
+// encodeChain returns certificates in PEM, one after the other.
 func encodeChain(list []*cert.Certificate) []byte {
 	var b []byte
 	for _, c := range list {
@@ -27,7 +27,7 @@ func encodeChain(list []*cert.Certificate) []byte {
 	return b
 }
 
-// encodeKey writes the old form of RSA keys, which old clients ask for.
+// encodeKey returns an RSA key in the old form that old clients need.
 func encodeKey(k *rsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)})
 }
@@ -64,7 +64,7 @@ func parseKey(text []byte) (*rsa.PrivateKey, error) {
 	return x509.ParsePKCS1PrivateKey(block.Bytes)
 }
 
-// writeNew writes a file that must not be there yet, all of it or none.
+// writeNew writes a new file completely or not at all. It fails if the file exists.
 func writeNew(file string, content []byte, mode fs.FileMode) error {
 	return fileowner.As(filepath.Dir(file), func() error { return makeNew(file, content, mode) })
 }

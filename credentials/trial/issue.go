@@ -20,11 +20,11 @@ const (
 	rsaBits = 2048
 	// lifetime of the authority and of everything it certifies.
 	lifetime = 10 * 365 * 24 * time.Hour
-	// early is how far certificates reach back, for servers whose clock is slow.
+	// early is how far certificates are predated, for servers with a slow clock.
 	early = time.Hour
 )
 
-// holder is who a certificate is for.
+// holder is the subject of a certificate.
 type holder struct {
 	urn   urn.URN
 	email string
@@ -32,8 +32,7 @@ type holder struct {
 	ca    bool
 }
 
-// issue makes a certificate, signed by the given issuer, or by itself when the
-// issuer is nil.
+// issue issues a certificate, signed by the issuer, or self-signed if that is nil.
 func issue(h holder, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
 	id := uuid.NewString()
 	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + id}}
@@ -66,7 +65,7 @@ func issue(h holder, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Tim
 	return cert.Parse(der)
 }
 
-// commonName is only for people to read; it holds at most 64 characters.
+// commonName returns a name of at most 64 characters, only for people to read.
 func commonName(u urn.URN, id string) string {
 	if name := u.Authority + "." + u.Type + "." + u.Name; len(name) <= 64 {
 		return name

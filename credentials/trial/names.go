@@ -14,7 +14,7 @@ var (
 	sliceName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9]{0,18}$`)
 )
 
-// maxAuthority leaves room for the rest of a URN.
+// maxAuthority limits an authority's name, so that its URNs are not too long.
 const maxAuthority = 200
 
 func checkAuthority(name string) error {
@@ -48,7 +48,7 @@ func CheckSlice(name string) error {
 	return nil
 }
 
-// host is the part of an authority that can stand in an email address.
+// host returns the part of an authority that is valid in an email address.
 func host(authority string) string {
 	top, _, _ := strings.Cut(authority, ":")
 	return top

@@ -19,11 +19,10 @@ type Slice struct {
 	Expires    time.Time
 }
 
-// Slice gives the slice of that name, making one when there is none, with a
-// fresh credential for the user owner, who must exist. The credential is valid
-// from now on until expires, which must lie before the authority's own end. A
-// slice may have several owners. A name is a letter or digit and up to 18
-// letters, digits or hyphens.
+// Slice returns the slice of that name, which it creates if necessary, with a new
+// credential for owner, an existing user. The credential is valid until expires, which
+// must be before the authority's own expiry. A slice may have several owners. A name is
+// a letter or digit and up to 18 letters, digits or hyphens.
 func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, error) {
 	if err := CheckSlice(name); err != nil {
 		return Slice{}, err
@@ -52,7 +51,7 @@ func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, er
 	return Slice{URN: c.URN, Owner: o.URN, Credential: credential, Expires: expires}, nil
 }
 
-// HasSlice tells whether a slice of that name was made.
+// HasSlice reports whether a slice of that name exists.
 func (a *Authority) HasSlice(name string) bool {
 	if CheckSlice(name) != nil {
 		return false
@@ -61,8 +60,8 @@ func (a *Authority) HasSlice(name string) bool {
 	return err == nil
 }
 
-// sliceCertificate reads or makes the certificate of a slice. Nobody ever acts
-// by the key of a slice, so it is not kept.
+// sliceCertificate reads or creates the certificate of a slice. The key is not stored,
+// because it is never used.
 func (a *Authority) sliceCertificate(name, email string, now time.Time) (*cert.Certificate, error) {
 	file := a.path("slices", name, ".pem")
 	c, err := readCertificate(file)

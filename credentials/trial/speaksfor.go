@@ -7,8 +7,8 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// SpeaksFor lets a tool, whose certificate in PEM is given, act for the user
-// until expires. The user signs it.
+// SpeaksFor issues a credential, signed by the user, that lets the tool with this
+// certificate in PEM act for the user until expires.
 func SpeaksFor(user User, tool []byte, expires time.Time) ([]byte, error) {
 	chain, err := cert.ParsePEM(user.Certificate)
 	if err != nil {

@@ -14,8 +14,8 @@ type Tool struct {
 	Certificate, Key []byte
 }
 
-// Tool gives the tool of that name, making one when there is none. A name is a
-// letter and up to 63 letters, digits, hyphens, dots or underscores.
+// Tool returns the tool of that name, which it creates if necessary. A name is a letter
+// and up to 63 letters, digits, hyphens, dots or underscores.
 func (a *Authority) Tool(name string, now time.Time) (Tool, error) {
 	if err := checkTool(name); err != nil {
 		return Tool{}, err

@@ -20,10 +20,10 @@ import (
 	"patchbay/credentials/dsig"
 )
 
-// userCredential is how long a user credential lasts.
+// userCredential is the lifetime of a user credential.
 const userCredential = 365 * 24 * time.Hour
 
-// User is all a user needs to call an aggregate manager.
+// User is everything that a user needs to call an aggregate manager.
 type User struct {
 	URN urn.URN
 	// Certificate is the chain in PEM, the user's own first; Key is its key.
@@ -130,7 +130,7 @@ func (a *Authority) sshKeys(name string) (private, public []byte, err error) {
 	return private, ssh.MarshalAuthorizedKey(signer.PublicKey()), nil
 }
 
-// sign signs the credential of that id with the user's key.
+// sign signs the credential with that id with the user's key.
 func (u User) sign(document []byte, id string) ([]byte, error) {
 	key, err := parseKey(u.Key)
 	if err != nil {

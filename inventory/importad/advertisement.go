@@ -8,11 +8,11 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// readLimits are those of the document: the largest advertisements that are known
-// have some ten megabytes.
+// readLimits are the limits of the document: the largest known advertisements have about
+// ten megabytes.
 var readLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
 
-// Namespaces of what is read.
+// Namespaces that are read.
 const (
 	emulabSpace = "http://www.protogeni.net/resources/rspec/ext/emulab/1"
 	sharedGENI  = "http://www.geni.net/resources/rspec/ext/shared-vlan/1"
@@ -26,7 +26,7 @@ var rspecSpaces = map[string]bool{
 	"http://www.protogeni.net/resources/rspec/0.1": true,
 }
 
-// advertisement is what was read of one, as it is written.
+// advertisement is the content of an advertisement, as written.
 type advertisement struct {
 	nodes  []*node
 	wires  []*wire
@@ -47,7 +47,7 @@ type node struct {
 	ports                        []port
 }
 
-// offer is a sliver type of a node.
+// offer is a sliver type offered by a node.
 type offer struct {
 	name   string
 	images []disk
@@ -73,8 +73,8 @@ type vlan struct {
 	restricted             bool
 }
 
-// Error says why a text is no advertisement that is read. Line is 0 if no line is
-// concerned.
+// Error says why a text is not an advertisement that can be read. Line is 0 for an error
+// without a place.
 type Error struct {
 	Line int
 	Msg  string
@@ -91,7 +91,7 @@ func wrong(line int, format string, args ...any) error {
 	return &Error{line, fmt.Sprintf(format, args...)}
 }
 
-// read reads a document. The errors are *Error, and those of xmltree.Parse.
+// read reads a document. It fails with an *Error or an error of xmltree.Parse.
 func read(text []byte) (ad *advertisement, err error) {
 	err = xmltree.Parse(text, readLimits, func(d *xmltree.Doc) (err error) {
 		ad, err = readRoot(d.Root)
@@ -125,7 +125,7 @@ func readRoot(root *xmltree.Element) (*advertisement, error) {
 	return ad, nil
 }
 
-// attr is the first of an element's attributes that is there.
+// attr returns the first of these attributes that an element has.
 func attr(e *xmltree.Element, names ...string) string {
 	for _, n := range names {
 		if v, ok := e.Attr("", n); ok {
@@ -187,8 +187,8 @@ func readDisk(e *xmltree.Element) disk {
 	}
 }
 
-// slots is how many slivers a hardware type tells room for; 0 if it does not, or
-// without a limit.
+// slots returns the number of slivers that a hardware type has room for; 0 if unknown or
+// unlimited.
 func slots(e *xmltree.Element) (most int64) {
 	texts := []string{attr(e, "type_slots")}
 	for _, c := range e.Elements() {
@@ -232,7 +232,7 @@ func readWire(e *xmltree.Element) *wire {
 	return w
 }
 
-// maxRate is the greatest capacity that an inventory may have, in kbit/s.
+// maxRate is the largest capacity that an inventory may have, in kbit/s.
 const maxRate = 1_000_000_000_000
 
 func readVLANs(e *xmltree.Element) (list []vlan) {

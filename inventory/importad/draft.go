@@ -12,7 +12,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// draft is an inventory that is being made.
+// draft is an inventory that is being built.
 type draft struct {
 	o         Options
 	authority string
@@ -70,14 +70,14 @@ func newDraft(o Options) *draft {
 	}
 }
 
-// take takes the manager's nodes, and what is about them.
-func (d *draft) take(ad *advertisement) {
+// readNodes reads the manager's nodes and everything that belongs to them.
+func (d *draft) readNodes(ad *advertisement) {
 	typed := slices.ContainsFunc(d.nodes, func(n *node) bool { return len(n.types) > 0 })
 	for _, n := range d.nodes {
 		d.takeNode(n, typed)
 	}
 	if len(d.types) == 0 {
-		d.inventType()
+		d.addDefaultType()
 	}
 	for _, t := range d.types {
 		if t.differs {
@@ -85,9 +85,9 @@ func (d *draft) take(ad *advertisement) {
 		}
 	}
 	if len(d.types) > 1 {
-		d.remarks.add("default_sliver_type, what a node gets that names none, is not told; if your users' requests count on another, change it", d.usual().name, 1)
+		d.remarks.add("default_sliver_type, what a node gets that names none, is not told; if your users' requests count on another, change it", d.defaultType().name, 1)
 	}
-	d.wire(ad.wires)
+	d.makeLinks(ad.wires)
 	for _, v := range ad.vlans {
 		d.takeVLAN(v)
 	}
@@ -106,7 +106,7 @@ func (d *draft) takeNode(n *node, typed bool) {
 	d.ids[u.Key()] = true
 	c := &component{node: n, id: u.String()}
 	want := componentName(cmp.Or(n.name, u.Name))
-	if c.name = d.names.give(cmp.Or(want, "node")); c.name != n.name && n.name != "" {
+	if c.name = d.names.unique(cmp.Or(want, "node")); c.name != n.name && n.name != "" {
 		d.remarks.add("components with another name than in the advertisement, where it is there twice or cannot be one", c.name, 1)
 	}
 	switch n.exclusive {
@@ -118,12 +118,12 @@ func (d *draft) takeNode(n *node, typed bool) {
 		d.remarks.add("components that do not say whether they are exclusive; here they are", c.name, 1)
 	}
 	for _, o := range n.types {
-		if t := d.offer(o); t != nil && !slices.Contains(c.types, t) {
+		if t := d.addSliverType(o); t != nil && !slices.Contains(c.types, t) {
 			c.types = append(c.types, t)
 		}
 	}
 	for _, i := range n.images {
-		d.image(i)
+		d.addImage(i)
 	}
 	if len(c.types) == 0 && typed {
 		c.drained = true
@@ -143,7 +143,7 @@ func (d *draft) takeNode(n *node, typed bool) {
 	for _, h := range n.hardware {
 		d.takeHardware(c, h)
 	}
-	c.place = d.place(n)
+	c.place = d.locationOf(n)
 	d.takePorts(c, u)
 	d.components = append(d.components, c)
 }
@@ -163,8 +163,8 @@ func (d *draft) takeHardware(c *component, name string) {
 	c.hardware = append(c.hardware, h)
 }
 
-// place is where a node stands; nil if that is not told in full.
-func (d *draft) place(n *node) *location {
+// locationOf returns the location of a node; nil if it is incomplete.
+func (d *draft) locationOf(n *node) *location {
 	country := strings.ToUpper(n.country)
 	if country == "" {
 		return nil
@@ -186,7 +186,7 @@ func (d *draft) place(n *node) *location {
 	return known
 }
 
-// degrees is a coordinate as decimal text; "" if it is none.
+// degrees returns a coordinate as decimal text; "" if it is invalid.
 func degrees(s string, limit float64) string {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(f) || math.Abs(f) > limit {
@@ -216,7 +216,7 @@ func (d *draft) takePorts(c *component, owner urn.URN) {
 		d.ids[u.Key()] = true
 		short := strings.TrimPrefix(u.Name, owner.Name+":")
 		s := &socket{port: p, key: u.Key(), cloud: c.node.cloud}
-		s.id, s.name = u.String(), local.give(cmp.Or(tidyName(p.name), tidyName(short)))
+		s.id, s.name = u.String(), local.unique(cmp.Or(tidyName(p.name), tidyName(short)))
 		switch p.role {
 		case "control", "experimental", "mixed":
 		default:
@@ -227,7 +227,7 @@ func (d *draft) takePorts(c *component, owner urn.URN) {
 	}
 }
 
-// address is a public address that an interface may have; else "".
+// address returns a public address that an interface may have; "" otherwise.
 func (d *draft) address(text string) string {
 	if text == "" {
 		return ""

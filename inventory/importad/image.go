@@ -9,8 +9,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// offer enters a sliver type of a node; nil if it has no name.
-func (d *draft) offer(o offer) *sliverType {
+// addSliverType adds a node's sliver type; nil if it has no name.
+func (d *draft) addSliverType(o offer) *sliverType {
 	if tidy(o.name) == "" {
 		d.remarks.add("sliver types without a name, left out", "", 1)
 		return nil
@@ -32,7 +32,7 @@ func (d *draft) offer(o offer) *sliverType {
 	}
 	before, offered := len(t.images), map[*disk]bool{}
 	for _, x := range o.images {
-		i := d.image(x)
+		i := d.addImage(x)
 		if i == nil {
 			continue
 		}
@@ -50,9 +50,9 @@ func (d *draft) offer(o offer) *sliverType {
 	return t
 }
 
-// image enters a disk image, once by all that it may be asked by; nil if it cannot
-// be had.
-func (d *draft) image(x disk) *disk {
+// addImage adds a disk image under all its names, unless it exists; nil if it cannot be
+// used.
+func (d *draft) addImage(x disk) *disk {
 	name := tidyName(cmp.Or(x.name, x.url))
 	if known := d.byImage[cmp.Or(x.name, x.url)]; known != nil {
 		return known
@@ -91,8 +91,8 @@ func (d *draft) image(x disk) *disk {
 	return i
 }
 
-// inventType makes the one sliver type of an advertisement that tells of none.
-func (d *draft) inventType() {
+// addDefaultType adds the one sliver type for an advertisement that names none.
+func (d *draft) addDefaultType() {
 	t := &sliverType{name: "raw-pc", alias: "*"}
 	for _, i := range d.images {
 		t.images = append(t.images, i)
@@ -104,9 +104,9 @@ func (d *draft) inventType() {
 	d.remarks.add("sliver type made up, since the advertisement has none; it stands for whatever requests say", t.name, 1)
 }
 
-// usual is the sliver type of a node that names none: raw-pc, which GENI means by
-// that, or else what most nodes offer.
-func (d *draft) usual() *sliverType {
+// defaultType returns the sliver type for nodes that name none: raw-pc, as GENI defines,
+// or else the most frequent one.
+func (d *draft) defaultType() *sliverType {
 	best := d.types[0]
 	for _, t := range d.types {
 		if t.name == "raw-pc" {

@@ -10,33 +10,33 @@ import (
 	"patchbay/inventory"
 )
 
-// Options say what to make of an advertisement.
+// Options select what is read from an advertisement.
 type Options struct {
-	// Authority is that of the manager whose nodes are taken; "" where there is only
-	// one.
+	// Authority is that of the manager whose nodes are read; "" if there is only one
+	// manager.
 	Authority string
-	// Provider makes slivers on all components, "simulated" if it is "".
+	// Provider makes slivers on all components; "" means "simulated".
 	Provider string
 	// File is the advertisement's name, for the head of the text.
 	File string
 }
 
-// Survey is what was made of an advertisement.
+// Survey is the result of reading an advertisement.
 type Survey struct {
 	// Text is an inventory.yaml, which loads for a site of Authority.
 	Text []byte
-	// Authority is the one in URNs, Manager the aggregate as its nodes named it.
+	// Authority is that of URNs, Manager the aggregate as its nodes name it.
 	Authority string
 	Manager   urn.URN
-	// Components, Interfaces, Links, SliverTypes and Images count what is in the text.
+	// Components, Interfaces, Links, SliverTypes and Images count the entries of the text.
 	Components, Interfaces, Links, SliverTypes, Images int
-	// Remarks are what an operator has to look at, one line each, and what was left
-	// out and why.
+	// Remarks say, one per line, what an operator must check, and what was left out and
+	// why.
 	Remarks []string
 }
 
-// Read makes an inventory of an advertisement. The error is an *Error, or one of
-// xmltree.Parse, with a line where there is one; and what is wrong with the options.
+// Read makes an inventory from an advertisement. It fails with an *Error or an error of
+// xmltree.Parse, with a line if there is one, or for wrong options.
 func Read(text []byte, o Options) (*Survey, error) {
 	ad, err := read(text)
 	if err != nil {
@@ -49,10 +49,10 @@ func Read(text []byte, o Options) (*Survey, error) {
 		return nil, fmt.Errorf("%q cannot be the name of a provider: it is that of an executable NAME.prov, without blanks", o.Provider)
 	}
 	d := newDraft(o)
-	if err := d.choose(ad); err != nil {
+	if err := d.chooseManager(ad); err != nil {
 		return nil, err
 	}
-	d.take(ad)
+	d.readNodes(ad)
 	if len(d.components) == 0 {
 		return nil, wrong(d.nodes[0].line, "no node has a component_id that is a URN of a node (component_id=%.80q), so requests cannot have named any; write an inventory by hand", d.nodes[0].id)
 	}
@@ -72,8 +72,8 @@ func Read(text []byte, o Options) (*Survey, error) {
 	return s, nil
 }
 
-// choose finds the manager whose nodes are taken, and takes these.
-func (d *draft) choose(ad *advertisement) error {
+// chooseManager selects the manager whose nodes are read.
+func (d *draft) chooseManager(ad *advertisement) error {
 	type manager struct {
 		urn   urn.URN
 		nodes []*node
@@ -106,7 +106,7 @@ func (d *draft) choose(ad *advertisement) error {
 	}
 	switch {
 	case len(ad.nodes) == 0:
-		return wrong(0, "the advertisement has no nodes%s; there is nothing to make an inventory of", alsoThere(ad.others))
+		return wrong(0, "the advertisement has no nodes%s; there is nothing to make an inventory of", otherContent(ad.others))
 	case len(list) == 0:
 		return wrong(ad.nodes[0].line, "no node names its manager by a URN (component_manager_id=%.80q), so nobody could ask for it by its own; ask the aggregate for RSpecs of GENI version 3", ad.nodes[0].manager)
 	case d.o.Authority == "" && len(list) > 1:
@@ -133,7 +133,7 @@ func (d *draft) choose(ad *advertisement) error {
 	return nil
 }
 
-// managerOf is the manager that a node names, or the one that its own name tells.
+// managerOf returns the manager that a node names, or else that of its own URN.
 func managerOf(n *node) (urn.URN, bool) {
 	if n.manager != "" {
 		u, err := urn.Parse(n.manager)
@@ -143,8 +143,8 @@ func managerOf(n *node) (urn.URN, bool) {
 	return urn.URN{Authority: u.Authority, Type: urn.Authority, Name: "cm"}, err == nil
 }
 
-// alsoThere says what an advertisement has instead of nodes.
-func alsoThere(others map[string]int) string {
+// otherContent says what an advertisement contains instead of nodes.
+func otherContent(others map[string]int) string {
 	if len(others) == 0 {
 		return ""
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxText is how long a text of an advertisement is kept, in bytes.
+// maxText is the number of bytes kept of a text.
 const maxText = 500
 
-// tidy makes one line of a text, without control characters.
+// tidy returns a text in one line without control characters.
 func tidy(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), maxText)], "")
 	s = strings.Map(func(c rune) rune {
@@ -21,7 +21,7 @@ func tidy(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// tidyName makes a name of a text: visible ASCII without blanks.
+// tidyName converts a text to a name: visible ASCII without blanks.
 func tidyName(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c <= ' ' || c >= 0x7f {
@@ -33,19 +33,19 @@ func tidyName(s string) string {
 
 var severalDots = regexp.MustCompile(`\.\.+`)
 
-// componentName is tidyName, and no range.
+// componentName is tidyName, but never returns a range.
 func componentName(s string) string {
 	return severalDots.ReplaceAllString(tidyName(s), ".")
 }
 
-// names are those that were given out.
+// names are the names in use.
 type names struct {
 	taken map[string]bool
 	next  map[string]int
 }
 
-// give gives a name that nobody has: the one wanted, or that with a number.
-func (n *names) give(want string) string {
+// unique returns an unused name: the one wanted, or that with a number.
+func (n *names) unique(want string) string {
 	if n.taken == nil {
 		n.taken, n.next = map[string]bool{}, map[string]int{}
 	}

@@ -8,7 +8,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// link is what joins interfaces.
+// link is a link that joins interfaces.
 type link struct {
 	name, kind string
 	rate       int64
@@ -23,11 +23,11 @@ type socket struct {
 	up   *socket // one that it is joined with, and that stands for both; nil for itself
 	link *link
 	rate int64
-	// cloud says that it is where a network of others begins.
+	// cloud says that a network of another site begins here.
 	cloud bool
 }
 
-// root is the one that stands for all that are joined.
+// root returns the socket that represents all sockets joined with s.
 func (s *socket) root() *socket {
 	for s.up != nil {
 		if s.up.up != nil {
@@ -44,9 +44,9 @@ func join(a, b *socket) {
 	}
 }
 
-// wire makes links of wires: all wires that meet at one interface, or at the
+// makeLinks makes links of wires: all wires that meet at one interface, or at the
 // interfaces of one switch, are one link.
-func (d *draft) wire(wires []*wire) {
+func (d *draft) makeLinks(wires []*wire) {
 	byKey, isSwitch := map[string]*socket{}, map[*socket]string{}
 	for _, c := range d.components {
 		for _, p := range c.ports {
@@ -101,16 +101,17 @@ func (d *draft) wire(wires []*wire) {
 			}
 		}
 	}
-	d.links = slices.DeleteFunc(d.links, d.useless)
+	d.links = slices.DeleteFunc(d.links, d.removeUseless)
 	d.nameLinks()
 }
 
-// isSwitch tells whether a component joins what is plugged into it. A cloud does
-// not: it stands for a network of others.
+// isSwitch reports whether a component joins the wires connected to it. A cloud does not,
+// since it stands for a network of another site.
 func (c *component) isSwitch() bool { return c.drained && !c.node.cloud }
 
-// useless takes the interfaces off a link that carries nothing.
-func (d *draft) useless(l *link) bool {
+// removeUseless removes the interfaces of a link that cannot carry traffic, and reports
+// whether it did.
+func (d *draft) removeUseless(l *link) bool {
 	carries := func(p *socket) bool { return p.role != "control" && !p.cloud }
 	if slices.ContainsFunc(l.ports, carries) {
 		return false
@@ -122,8 +123,8 @@ func (d *draft) useless(l *link) bool {
 	return true
 }
 
-// nameLinks gives each link a name, its capacity and its kind. One that stands for
-// one of the advertisement keeps that one's component_id.
+// nameLinks gives each link a name, its capacity and its type. One that corresponds to a
+// link of the advertisement keeps its component_id.
 func (d *draft) nameLinks() {
 	var given names
 	keys := map[string]bool{}
@@ -135,10 +136,10 @@ func (d *draft) nameLinks() {
 			merged, lost = merged+1, lost+len(l.wires)
 			fallthrough
 		case err != nil || u.Type != urn.Link || keys[u.Key()]:
-			l.name = given.give(cmp.Or(l.name, "link"))
+			l.name = given.unique(cmp.Or(l.name, "link"))
 		default:
 			keys[u.Key()] = true
-			l.name = given.give(u.String())
+			l.name = given.unique(u.String())
 		}
 		for _, p := range l.ports {
 			l.rate = max(l.rate, p.rate)

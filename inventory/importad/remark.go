@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// remarks are what an operator is told, counted by what it is.
+// remarks are messages for an operator, counted by subject.
 type remarks struct {
 	order []string
 	by    map[string]*remark
@@ -16,10 +16,10 @@ type remark struct {
 	examples []string
 }
 
-// maxExamples is how many examples a remark names.
+// maxExamples is the number of examples in a remark.
 const maxExamples = 5
 
-// add counts what, n times, with an example, which is one line, or "".
+// add counts n things of a kind, with an example in one line, or "".
 func (r *remarks) add(what, example string, n int) {
 	x := r.by[what]
 	if x == nil {
@@ -36,7 +36,7 @@ func (r *remarks) add(what, example string, n int) {
 	}
 }
 
-// lines are the remarks, one line each.
+// lines returns the remarks, one per line.
 func (r *remarks) lines() (list []string) {
 	for _, what := range r.order {
 		x := r.by[what]

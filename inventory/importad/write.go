@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file is an inventory as it is written.
+// file is an inventory in the form in which it is written.
 type file struct {
 	Provider          string          `yaml:"provider"`
 	DefaultSliverType string          `yaml:"default_sliver_type"`
@@ -82,14 +82,14 @@ type filePort struct {
 	Address  string `yaml:"public_ipv4,omitempty"`
 }
 
-// number is written as it is.
+// number is text that is written as a YAML number.
 type number string
 
 func (n number) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(n)}, nil
 }
 
-// short is a list that stands in one line, if that is not long.
+// short is a list that is written in one line if it is short enough.
 type short []string
 
 func (s short) MarshalYAML() (any, error) {
@@ -105,7 +105,7 @@ func (p filePort) MarshalYAML() (any, error) {
 	return inLine(plain(p))
 }
 
-// capacity is a number of slots, told or guessed.
+// capacity is a number of slots, stated or estimated.
 type capacity struct {
 	slots   int64
 	guessed bool
@@ -178,7 +178,7 @@ func (d *draft) head(b *bytes.Buffer, remarks []string) {
 
 func (d *draft) file() file {
 	f := file{
-		Provider: d.o.Provider, DefaultSliverType: d.usual().name, Managers: short{d.manager.String()},
+		Provider: d.o.Provider, DefaultSliverType: d.defaultType().name, Managers: short{d.manager.String()},
 		UnknownImage: "default", CrossLinks: "refuse", LinkTypes: short{"*"}, HardwareTypes: d.hardware,
 	}
 	for _, l := range d.locations {

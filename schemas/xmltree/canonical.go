@@ -14,7 +14,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Method is a canonicalization; comments are never part of it.
+// Method is a canonicalization method; all omit comments.
 type Method int
 
 // The methods.
@@ -28,31 +28,30 @@ const (
 	ExclusiveC14N10
 )
 
-// Canonical octets may be so many times as long as the document, and these
-// bytes longer: a character that must be escaped grows up to sixfold, but no
-// document consists of such.
+// Canonical octets may have canonicalGrowth times the document's length plus
+// canonicalRoom. An escaped character grows up to sixfold, but real documents have few
+// of them.
 const (
 	canonicalGrowth = 4
 	canonicalRoom   = 64 << 10
 )
 
-// growthError says that canonical octets would be too many.
+// growthError is the error for too many canonical octets.
 type growthError struct{ text string }
 
 func (e *growthError) Error() string { return e.text }
 
-// Breaks is the rule of growth.
+// BrokenRule returns the rule of growth.
 func (e *growthError) BrokenRule() rule.Rule { return rule.Growth }
 
 var errClosed = errors.New("the document has been closed: canonical octets are only to be had while it is being read")
 
-// Canonical is the canonical form of e with everything below it, except the
-// element without and everything below that one (nil: nothing is left out).
-// Namespaces, and for the inclusive methods xml: attributes, of the elements
-// around e are inherited as the method says. It works only inside the function
-// given to Parse. It fails for a relative namespace name, for elements of
-// another document, and where the octets would be many more than the document
-// has: ExclusiveC14N10 can repeat the name of a namespace for every element.
+// Canonical returns the canonical form of e with its content, except the element
+// without and its content (nil: nothing is left out). It inherits namespaces and, for
+// the inclusive methods, xml: attributes of the elements around e. It works only inside
+// the function given to Parse. It fails for a relative namespace name, for an element
+// of another document, and for too many octets: ExclusiveC14N10 can repeat the name of
+// a namespace for every element.
 func (d *Doc) Canonical(e *Element, m Method, without *Element) ([]byte, error) {
 	mode := map[Method]C.int{C14N10: C.XML_C14N_1_0, C14N11: C.XML_C14N_1_1, ExclusiveC14N10: C.XML_C14N_EXCLUSIVE_1_0}
 	how, ok := mode[m]
@@ -88,7 +87,7 @@ func (d *Doc) holds(e *Element) bool {
 	return e != nil && e.Index >= 0 && e.Index < len(d.elements) && d.elements[e.Index] == e
 }
 
-// inside tells whether e lies strictly below outer.
+// inside reports whether e is a descendant of outer.
 func inside(e, outer *Element) bool {
 	for p := e.Parent; p != nil; p = p.Parent {
 		if p == outer {

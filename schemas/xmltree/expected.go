@@ -8,16 +8,16 @@ import (
 	"patchbay/schemas"
 )
 
-// grammar is what messages tell of a schema: which attributes and children an
-// element may have. It knows as much of XML Schema as our own files use.
+// grammar knows the attributes and children that an element may have, for messages. It
+// reads the part of XML Schema that our own files use.
 type grammar struct {
 	// declared are the global declarations, by what they declare ("element",
 	// "complexType", "group", "attributeGroup") and their name.
 	declared map[string]map[Name]declaration
 }
 
-// declaration is an element of a schema file and the namespace that the file
-// declares in, which for a file without one is that of the including file.
+// declaration is an element of a schema file with its target namespace; a file without
+// one has that of the including file.
 type declaration struct {
 	*Element
 	space string
@@ -66,8 +66,8 @@ func (g *grammar) read(file, space string, seen map[Name]bool) error {
 	})
 }
 
-// resolve is what the attribute by of d (ref or type) names; our files refer only to
-// their own namespace, without a prefix.
+// resolve returns the declaration named by the attribute by of d (ref or type). Our files
+// refer only to their own namespace, without a prefix.
 func (g *grammar) resolve(what string, d declaration, by string) (declaration, bool) {
 	name, given := d.Attr("", by)
 	if !given || strings.Contains(name, ":") {
@@ -77,8 +77,8 @@ func (g *grammar) resolve(what string, d declaration, by string) (declaration, b
 	return to, ok
 }
 
-// of is the declaration of e, found by way of the elements around it: a child
-// that its parent does not know is judged by the global declaration.
+// of returns the declaration of e, found through its ancestors. A child that its parent
+// does not declare has the global declaration.
 func (g *grammar) of(e *Element) (declaration, bool) {
 	if e.Parent != nil {
 		if parent, ok := g.of(e.Parent); ok {
@@ -99,7 +99,7 @@ func (d declaration) name() string {
 	return name
 }
 
-// content is the complexType of an element's declaration.
+// content returns the complexType of an element's declaration.
 func (g *grammar) content(d declaration) (declaration, bool) {
 	for _, c := range d.Elements() {
 		if c.Local == "complexType" {
@@ -109,8 +109,8 @@ func (g *grammar) content(d declaration) (declaration, bool) {
 	return g.resolve("complexType", d, "type")
 }
 
-// children are the declarations of the elements that one may hold, and whether
-// it may hold those of other namespaces.
+// children returns the declarations of an element's children, and whether children of
+// other namespaces are allowed.
 func (g *grammar) children(d declaration) (found []declaration, foreign bool) {
 	var walk func(d declaration)
 	walk = func(d declaration) {
@@ -139,8 +139,7 @@ func (g *grammar) children(d declaration) (found []declaration, foreign bool) {
 	return found, foreign
 }
 
-// attributes are the names of the attributes that an element may have, those
-// that it must have first.
+// attributes returns the names of an element's attributes, required ones first.
 func (g *grammar) attributes(d declaration) []string {
 	var must, may []string
 	var walk func(d declaration)

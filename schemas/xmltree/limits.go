@@ -10,8 +10,8 @@ import (
 type Limits struct {
 	// Bytes is the size of the text; default 8 MiB.
 	Bytes int
-	// Depth is how deep elements nest, the root being 1; default and at most 240,
-	// a little less than libxml2's own limit.
+	// Depth is the nesting of elements, the root being 1; default and maximum 240,
+	// slightly less than libxml2's own limit.
 	Depth int
 	// Elements counts elements, comments, processing instructions and CDATA
 	// sections together; default 200,000. A document holds at most twice as many
@@ -24,18 +24,18 @@ type Limits struct {
 	// all elements around it; default 250. The cost of Canonical grows with its
 	// square.
 	Namespaces int
-	// NamespaceBytes is the length of a namespace's name as it is written; by
-	// default only Bytes limits it. It is written once, but compared, and by
-	// ExclusiveC14N10 repeated, with every element that uses it.
+	// NamespaceBytes is the length of a namespace name as written; by default only
+	// Bytes limits it. Each element that uses the name costs time to compare it, and
+	// in ExclusiveC14N10 space to repeat it.
 	NamespaceBytes int
 }
 
-// DefaultLimits are what Limits of which nothing is said come to.
+// DefaultLimits returns the defaults of Limits.
 func DefaultLimits() Limits {
 	return Limits{Bytes: 8 << 20, Depth: 240, Elements: 200_000, Attrs: 100, Namespaces: 250, NamespaceBytes: 1 << 30}
 }
 
-// HighestLimits are as far as Limits can be set; what is beyond is cut to them.
+// HighestLimits returns the maxima of Limits; larger values are reduced to them.
 func HighestLimits() Limits {
 	return Limits{Bytes: 1 << 30, Depth: 240, Elements: 1 << 28, Attrs: 10_000, Namespaces: 10_000, NamespaceBytes: 1 << 30}
 }
@@ -57,19 +57,19 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// LimitError says which limit a document exceeds.
+// LimitError is the error for a document that exceeds a limit.
 type LimitError struct {
 	// Limit is what was counted, in plural: bytes, elements, …
 	Limit string
 	Max   int
-	// Line and Column are where the limit was passed, both counted from 1 and the
-	// column in characters; 0 for the size.
+	// Line and Column are where the limit was exceeded, counted from 1, the column in
+	// characters; 0 for the size.
 	Line, Column int
-	// Rule is what stands behind the limit.
+	// Rule is the rule of the limit.
 	Rule rule.Rule
 }
 
-// Breaks is Rule.
+// BrokenRule returns Rule.
 func (e *LimitError) BrokenRule() rule.Rule { return e.Rule }
 
 func (e *LimitError) Error() string {
@@ -79,17 +79,17 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("line %d: the document has more than %d %s", e.Line, e.Max, e.Limit)
 }
 
-// SyntaxError says why a text is not a document that Parse reads.
+// SyntaxError is the error for text that is not a document that Parse accepts.
 type SyntaxError struct {
-	// Line and Column count from 1, the column in characters; both are 0 where
-	// no place is concerned.
+	// Line and Column count from 1, the column in characters; both are 0 for an error
+	// without a place.
 	Line, Column int
 	Msg          string
-	// Rule is the one that is broken; empty for what could not be read without it.
+	// Rule is the broken rule; empty for malformed text.
 	Rule rule.Rule
 }
 
-// Breaks is Rule.
+// BrokenRule returns Rule.
 func (e *SyntaxError) BrokenRule() rule.Rule { return e.Rule }
 
 func (e *SyntaxError) Error() string {

@@ -15,13 +15,13 @@ import (
 	"patchbay/schemas"
 )
 
-// shown bounds how much of a document's own words a message repeats, in bytes.
+// shown is the number of bytes of the document's own text in a message.
 const shown = 60
 
-// longest bounds a message, in bytes.
+// longest is the maximal length of a message in bytes.
 const longest = 800
 
-// What libxml2's texts are made of.
+// Patterns of libxml2's messages.
 var (
 	ofAttribute = regexp.MustCompile(`^Element '[^']*', attribute '(?:\{[^'}]*\})?([^'{}]*)': `)
 	ofElement   = regexp.MustCompile(`^Element '[^']*': `)
@@ -33,8 +33,8 @@ var (
 	namespaces  = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// finding puts what libxml2 found into words. Places are those of the
-// attributes of elements that were asked for before.
+// finding rewrites a message of libxml2. places caches the places of the attributes of
+// elements.
 func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text string) Finding {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "�")
 	if element < 0 || element >= len(d.elements) {
@@ -64,7 +64,7 @@ func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text
 	return f
 }
 
-// quoteOrBrace is what stands before the local name of an attribute in a text.
+// quoteOrBrace returns what precedes the local name of an attribute in a message.
 func quoteOrBrace(a Attr) string {
 	if a.Space == "" {
 		return "'"
@@ -72,7 +72,7 @@ func quoteOrBrace(a Attr) string {
 	return "}"
 }
 
-// words makes the message about one element, or one attribute of it.
+// words builds the message about one element, or one attribute of it.
 type words struct {
 	s    *Schema
 	e    *Element
@@ -120,7 +120,7 @@ func (w words) message(code int) string {
 	case C.XML_SCHEMAV_CVC_MAXINCLUSIVE_VALID:
 		return w.facet(bound, "is too big; the most is %s")
 	}
-	// Rare ones, such as a wrong xsi:type, in libxml2's own words.
+	// Rare errors, such as a wrong xsi:type, keep libxml2's own words.
 	rest := ofElement.ReplaceAllString(ofAttribute.ReplaceAllString(w.text, ""), "")
 	rest = cut(namespaces.ReplaceAllString(rest, ""), 200)
 	if w.a != nil {
@@ -129,8 +129,8 @@ func (w words) message(code int) string {
 	return tag + ": " + rest
 }
 
-// facet says how a value breaks a limit, which re finds in the text; libxml2
-// cuts a text that repeats a very long value.
+// facet says how a value breaks a limit, which re finds in the text. libxml2 truncates
+// a message with a very long value.
 func (w words) facet(re *regexp.Regexp, how string) string {
 	m := re.FindStringSubmatch(w.text)
 	if m == nil {
@@ -139,7 +139,7 @@ func (w words) facet(re *regexp.Regexp, how string) string {
 	return w.value() + " " + fmt.Sprintf(how, strings.ReplaceAll(m[1], "'", ""))
 }
 
-// value is the attribute with its value, or the element with its text.
+// value returns the attribute with its value, or the element with its text.
 func (w words) value() string {
 	if w.a != nil {
 		return fmt.Sprintf("%s=%q", cut(spelled(w.a.Prefix, w.a.Local), shown), cut(w.a.Value, shown))
@@ -147,7 +147,7 @@ func (w words) value() string {
 	return fmt.Sprintf("%q in <%s>", cut(strings.TrimSpace(w.e.Text()), shown), cut(w.e.spelled(), shown))
 }
 
-// content is about elements that are not expected, or missing.
+// content describes unexpected or missing elements.
 func (w words) content(tag string) string {
 	missing := strings.HasPrefix(w.text, "Element '"+qualified(w.e.Name)+"': Missing child element(s)")
 	parent := w.e
@@ -194,7 +194,7 @@ func (w words) content(tag string) string {
 	return what + "; allowed: " + list
 }
 
-// qualified is a name as libxml2 writes it.
+// qualified returns a name as libxml2 writes it.
 func qualified(n Name) string {
 	if n.Space == "" {
 		return n.Local
@@ -206,7 +206,7 @@ func (w words) root(tag string) string {
 	return fmt.Sprintf("%s of the namespace %q cannot be the root; begin with <rspec xmlns=%q type=…>", tag, cut(w.e.Space, 2*shown), schemas.Namespace)
 }
 
-// typeWords says what a value of a type of XML Schema looks like.
+// typeWords describes the values of a type of XML Schema.
 func typeWords(name string) string {
 	switch name {
 	case "boolean":
@@ -225,7 +225,7 @@ func typeWords(name string) string {
 	return "of the type " + name
 }
 
-// attributes says which attributes e may have.
+// attributes lists the attributes that e may have.
 func (s *Schema) attributes(e *Element) string {
 	g := s.grammar()
 	decl, ok := g.of(e)
@@ -239,7 +239,7 @@ func (s *Schema) attributes(e *Element) string {
 	return "allowed: " + strings.Join(names, ", ")
 }
 
-// children says which children e may have, and whether foreign ones.
+// children returns the children that e may have, and whether foreign ones may occur.
 func (s *Schema) children(e *Element) (names []string, foreign bool) {
 	g := s.grammar()
 	decl, ok := g.of(e)
@@ -253,7 +253,7 @@ func (s *Schema) children(e *Element) (names []string, foreign bool) {
 	return names, foreign
 }
 
-// likeIn is the tag of a child of e in the same namespace.
+// likeIn returns the tag of a child of e in the same namespace.
 func likeIn(e *Element, local string) string {
 	return "<" + cut(spelled(e.Prefix, local), shown) + ">"
 }
@@ -267,7 +267,7 @@ func spelled(prefix, local string) string {
 	return prefix + ":" + local
 }
 
-// cut bounds s to n bytes.
+// cut shortens s to n bytes.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -275,5 +275,5 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// collapse is the white space rule of XML Schema's token.
+// collapse applies the white space rule of XML Schema's token.
 func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -10,8 +10,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// readingOf is what of a text is parsed, and how. A reader without Doctype
-// replaces entities, one without OneRoot stops where the root ends.
+// readingOf returns the text and options for the parser. Without Doctype it replaces
+// entities, and without OneRoot it stops at the end of the root.
 func readingOf(text []byte) ([]byte, parser.Option) {
 	options := parser.Option(parserOptions)
 	if !rule.Doctype.Broken(true) {
@@ -26,7 +26,7 @@ func readingOf(text []byte) ([]byte, parser.Option) {
 	return text, options
 }
 
-// roomFor is how long canonical octets of a document may be.
+// roomFor returns the maximal length of a document's canonical octets.
 func roomFor(source []byte) int {
 	if !rule.Growth.Broken(true) {
 		return 1 << 30

@@ -4,8 +4,8 @@ package xmltree
 
 import "github.com/lestrrat-go/libxml2/parser"
 
-// readingOf is what of a text is parsed, and how.
+// readingOf returns the text and options for the parser.
 func readingOf(text []byte) ([]byte, parser.Option) { return text, parserOptions }
 
-// roomFor is how long canonical octets of a document may be.
+// roomFor returns the maximal length of a document's canonical octets.
 func roomFor(source []byte) int { return canonicalGrowth*len(source) + canonicalRoom }

@@ -25,10 +25,10 @@ import (
 // Doc is one parsed document.
 type Doc struct {
 	Root *Element
-	// Source is the text that was parsed: the bytes given to Parse without
-	// what stood in front of the document, and with version 1.1 read as 1.0.
+	// Source is the parsed text: the bytes given to Parse without what preceded the
+	// document, and with version 1.1 written as 1.0.
 	Source []byte
-	// Offset is the number of bytes that stood in front of the document.
+	// Offset is the number of bytes that preceded the document.
 	Offset int
 
 	elements []*Element
@@ -37,18 +37,18 @@ type Doc struct {
 	flat     *C.xt_doc  // nil once Parse has returned
 }
 
-// Places are counted by scan, so BigLines is not asked for; NoCDATA merges CDATA
-// sections into text.
+// Places are counted by scan, so BigLines is not set; NoCDATA merges CDATA sections into
+// text.
 const parserOptions = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseNoWarning |
 	parser.XMLParseIgnoreEnc | parser.XMLParseNoCDATA
 
-// largeDocument is the size in bytes of a document after which C gives its memory
-// back to the system: it would keep hundreds of megabytes for the next one.
+// largeDocument is the size in bytes of a document after which C returns its free memory
+// to the system; otherwise it would keep hundreds of megabytes.
 const largeDocument = 1 << 20
 
-// Parse reads b and lends the document to f, whose error it returns. The
-// document's tree may be kept, its canonical octets are only to be had inside f.
-// Other errors are *SyntaxError and *LimitError.
+// Parse parses b and calls f with the document, whose error it returns. The tree may be
+// kept; canonical octets are available only inside f. Other errors are *SyntaxError and
+// *LimitError.
 func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	start()
 	lim = lim.withDefaults()
@@ -97,11 +97,11 @@ func (d *Doc) close() {
 	d.flat = nil
 }
 
-// lineInside is how libxml2 names a line in its messages.
+// lineInside matches the line number in libxml2's messages.
 var lineInside = regexp.MustCompile(` line \d+`)
 
-// syntaxError says what is wrong with text, which begins at offset cut of b:
-// the first error, since what follows is often only its consequence.
+// syntaxError returns the first error in text, which begins at offset cut of b; later
+// errors are often its consequences.
 func syntaxError(b, text []byte, cut int) error {
 	var x C.xt_mistake
 	C.xt_diagnose((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
@@ -124,9 +124,9 @@ func syntaxError(b, text []byte, cut int) error {
 	return e
 }
 
-// checkDeclarations refuses declarations of namespaces that are well-formed but
-// break Namespaces in XML: other readers refuse them, and libxml2 drops them.
-// It is only asked where libxml2 had something to say of namespaces.
+// checkDeclarations refuses namespace declarations that are well-formed but break
+// Namespaces in XML: other readers refuse them, and libxml2 drops them. It is called
+// only if libxml2 reports a problem with namespaces.
 func checkDeclarations(text []byte, tags []startTag) error {
 	var x C.xt_mistake
 	C.xt_diagnose_namespaces((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
@@ -140,7 +140,7 @@ func checkDeclarations(text []byte, tags []startTag) error {
 	return &SyntaxError{Line: int(t.line), Column: int(t.column), Msg: fmt.Sprintf("a namespace is declared as it must not be (%s); leave that declaration out", msg), Rule: rule.Namespaced}
 }
 
-// build makes the Go tree of the flat one.
+// build builds the Go tree from the flat copy.
 func (d *Doc) build() error {
 	flat, tags := d.flat, d.tags
 	if int(flat.nelements) != len(tags) {
@@ -205,8 +205,8 @@ func (d *Doc) build() error {
 	return nil
 }
 
-// checkNames refuses what is well-formed but breaks Namespaces in XML, which
-// libxml2 only warns of: it leaves a colon in the name of an unbound prefix.
+// checkNames refuses names that are well-formed but break Namespaces in XML. libxml2 only
+// warns and leaves a colon in the name of an unbound prefix.
 func checkNames(e *Element) error {
 	if prefix, _, found := strings.Cut(e.Local, ":"); rule.Namespaced.Broken(found) {
 		return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of <%.80s> is not declared; add xmlns:%.40s=…", e.Local, prefix), Rule: rule.Namespaced}

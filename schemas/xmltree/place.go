@@ -10,7 +10,7 @@ type place struct{ line, column int }
 
 var newline = []byte{'\n'}
 
-// over moves the place over s.
+// over advances the place over s.
 func (p *place) over(s []byte) {
 	if n := bytes.Count(s, newline); n > 0 {
 		p.line += n
@@ -22,18 +22,18 @@ func (p *place) over(s []byte) {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// placeOf is the place of an offset in the bytes given to Parse. A byte order
-// mark has no width, for no editor shows it.
+// placeOf returns the place of an offset in the bytes given to Parse. A byte order mark
+// has no width, because editors do not show it.
 func placeOf(b []byte, offset int) place {
 	p := place{1, 1}
 	p.over(bytes.TrimPrefix(b[:offset], []byte(byteOrderMark)))
 	return p
 }
 
-// startTag is where one start tag begins: its offset in Doc.Source, and its place.
+// startTag is the position of a start tag: its offset in Doc.Source and its place.
 type startTag struct{ at, line, column int32 }
 
-// attributes are the places of the attributes of e, in the order of e.Attrs.
+// attributes returns the places of the attributes of e, in the order of e.Attrs.
 func (d *Doc) attributes(e *Element) []place {
 	t := d.tags[e.Index]
 	p := place{int(t.line), int(t.column)}
@@ -62,8 +62,8 @@ func (d *Doc) attributes(e *Element) []place {
 	return found
 }
 
-// declaresNamespace tells whether an attribute's name, with what follows it,
-// is xmlns or begins with xmlns:.
+// declaresNamespace reports whether an attribute is a namespace declaration; name may be
+// followed by other text.
 func declaresNamespace(name []byte) bool {
 	return bytes.HasPrefix(name, []byte("xmlns")) && (len(name) == 5 || name[5] == ':' || name[5] == '=' || name[5] <= ' ')
 }

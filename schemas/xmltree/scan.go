@@ -6,13 +6,11 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// scan walks over the markup of s and holds it against the limits before
-// libxml2 builds anything. It returns where every start tag begins, s itself
-// beginning at p.
+// scan reads the markup of s and checks the limits before libxml2 builds anything. It
+// returns the positions of all start tags; s begins at the place p.
 //
-// On a well-formed text its counts are exact. On any other they are exact up to
-// the first error, which is as far as libxml2 goes; there scan may stop early,
-// for the error is libxml2's to report.
+// On a well-formed text its counts are exact. On any other they are exact up to the first
+// error, where libxml2 stops; scan may stop there, too, and leaves the report to libxml2.
 func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 	var (
 		tags      = make([]startTag, 0, 64)
@@ -92,8 +90,8 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 	}
 }
 
-// skip is the length of s up to and with end, searched from offset from; -1
-// when it does not come.
+// skip returns the length of s up to and including end, searched from an offset; -1 if it
+// is missing.
 func skip(s []byte, from int, end string) int {
 	i := bytes.Index(s[min(from, len(s)):], []byte(end))
 	if i < 0 {
@@ -108,7 +106,7 @@ type tag struct {
 	empty                   bool
 }
 
-// scanTag counts the attributes of the start tag at the beginning of s.
+// scanTag counts the attributes of the start tag at the start of s.
 func scanTag(s []byte) (t tag) {
 	name := 0 // where the name before the next = begins
 	declares := false

@@ -14,18 +14,18 @@ import (
 	"patchbay/schemas"
 )
 
-// Schema is one of the embedded schemas. It is compiled when it is first
-// needed, lives as long as the process, and may be used by many goroutines.
+// Schema is one of the embedded schemas. It is compiled at its first use, lives as long
+// as the process, and is safe for concurrent use.
 type Schema struct {
 	compile func() C.xmlSchemaPtr
 	grammar func() *grammar // for messages
 }
 
-// base makes a name of package schemas absolute, so that libxml2 can resolve
-// what the files include.
+// base makes a name of package schemas absolute, so that libxml2 can resolve the includes
+// of a file.
 const base = "patchbay-schema:///"
 
-// compiling lets one schema be compiled at a time.
+// compiling guards the compiler of schemas.
 var compiling sync.Mutex
 
 func newSchema(file string) *Schema {
@@ -61,16 +61,16 @@ func ofKinds(file func(schemas.Kind) string) map[schemas.Kind]*Schema {
 	return all
 }
 
-// Core is the schema of documents of kind k that leaves all extensions alone;
-// nil for an unknown kind.
+// Core returns the schema for documents of kind k that ignores all extensions; nil for an
+// unknown kind.
 func Core(k schemas.Kind) *Schema { return core[k] }
 
-// Known is the schema of documents of kind k that judges the extensions of
-// schemas.Catalogue, too; nil for an unknown kind.
+// Known returns the schema for documents of kind k that also checks the extensions of
+// schemas.Catalogue; nil for an unknown kind.
 func Known(k schemas.Kind) *Schema { return known[k] }
 
-// start prepares libxml2; it is called by every way into it, for the entity
-// loader is the process's.
+// start initializes libxml2. Every entry point calls it, because the entity loader belongs
+// to the whole process.
 var start = sync.OnceFunc(func() {
 	names := schemas.Names()
 	C.xt_init(C.int(len(names)))
@@ -79,13 +79,13 @@ var start = sync.OnceFunc(func() {
 		if err != nil {
 			panic("xmltree: " + err.Error())
 		}
-		// Both copies are kept for ever.
+		// C keeps both copies forever.
 		C.xt_serve(C.CString(base+name), (*C.char)(C.CBytes(text)), C.size_t(len(text)))
 	}
 })
 
-// loads tells whether the loader serves url to the parser of a document. It is
-// for tests, which cannot call C.
+// loads reports whether the loader returns url to the parser of a document. It is for
+// tests, which cannot call C.
 func loads(url string) bool {
 	start()
 	s := C.CString(url)

@@ -10,9 +10,9 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// prepare checks encoding and declaration of b, and cuts what may stand in
-// front of a document: the answer is the text to parse and the number of bytes
-// cut. The text is b's own bytes unless they declare XML 1.1.
+// prepare checks the encoding and the declaration of b and removes what may precede a
+// document. It returns the text to parse and the number of bytes removed. The text
+// shares the bytes of b unless they declare XML 1.1.
 func prepare(b []byte) (text []byte, cut int, err error) {
 	switch {
 	case bytes.HasPrefix(b, []byte("\xfe\xff")) || bytes.HasPrefix(b, []byte("\xff\xfe")):

@@ -14,8 +14,8 @@ type Attr struct {
 // Node is a child of an element: *Element, Text, Comment or PI.
 type Node interface{}
 
-// Text is character data. CDATA sections and references are merged into it, so
-// two Texts never follow each other.
+// Text is character data. CDATA sections and references are merged into it, so two Texts
+// are never adjacent.
 type Text string
 
 // Comment is the text between <!-- and -->.
@@ -33,14 +33,14 @@ type Element struct {
 	Children []Node
 	// Parent is nil for the root.
 	Parent *Element
-	// Line and Column are where the start tag begins, counted from 1 in the bytes
-	// given to Parse; the column counts characters.
+	// Line and Column are the start of the start tag, counted from 1 in the bytes given
+	// to Parse; the column counts characters.
 	Line, Column int
 	// Index counts elements in document order from 0, the root.
 	Index int
 }
 
-// Attr is the value of an attribute; space is empty for an unprefixed one.
+// Attr returns the value of an attribute; space is empty for an unprefixed one.
 func (e *Element) Attr(space, local string) (string, bool) {
 	for i := range e.Attrs {
 		if a := &e.Attrs[i]; a.Local == local && a.Space == space {
@@ -50,7 +50,7 @@ func (e *Element) Attr(space, local string) (string, bool) {
 	return "", false
 }
 
-// Elements are the children that are elements.
+// Elements returns the children that are elements.
 func (e *Element) Elements() []*Element {
 	var out []*Element
 	for _, c := range e.Children {
@@ -61,7 +61,7 @@ func (e *Element) Elements() []*Element {
 	return out
 }
 
-// Text is all character data below e, in document order.
+// Text returns all character data below e, in document order.
 func (e *Element) Text() string {
 	if len(e.Children) == 1 {
 		if t, ok := e.Children[0].(Text); ok {

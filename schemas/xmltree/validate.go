@@ -14,34 +14,33 @@ import (
 	"patchbay/schemas"
 )
 
-// MaxFindings is how many findings about one document are told.
+// MaxFindings is the number of findings reported about one document.
 const MaxFindings = 100
 
-// maxPieces is into how many pieces comments may cut the text of an element that
-// holds no elements: libxml2 joins them in a time that grows with the square.
+// maxPieces is the number of pieces into which comments may split the text of an element
+// without child elements: libxml2 joins them in quadratic time.
 const maxPieces = 1000
 
-// maxRepeated is how many bytes of names of namespaces may be handled for each
-// byte of a document: libxml2 compares and copies the whole name with every
-// element and attribute. Real documents need one or two in each pass.
+// maxRepeated is the number of bytes of namespace names handled per byte of a document:
+// libxml2 compares and copies the whole name with every element and attribute. Real
+// documents need one or two in each pass.
 const maxRepeated = 32
 
-// passes is how often a document is judged at most, each time without the
-// elements that were not expected before.
+// passes is the maximal number of times that a document is checked, each time without
+// the elements that were unexpected before.
 const passes = 8
 
-// Finding is one thing that a schema has against a document.
+// Finding is one violation of a schema.
 type Finding struct {
-	// Line and Column are where the attribute or the start tag concerned begins,
-	// counted from 1 in the bytes given to Parse; the column counts characters.
-	// Both are 0 for what concerns no place.
+	// Line and Column are the start of the attribute or the start tag, counted from 1 in
+	// the bytes given to Parse; the column counts characters. Both are 0 for a finding
+	// without a place.
 	Line, Column int
-	// Element is the name of the element concerned, as the document spells it.
+	// Element is the name of the element, as the document spells it.
 	Element string
-	// Attribute is the name of the attribute concerned, if one is.
+	// Attribute is the name of the attribute, if the finding is about one.
 	Attribute string
-	// Msg says what is wrong and what would have been accepted, in one line of
-	// bounded length.
+	// Msg says what is wrong and what would be accepted, in one line of limited length.
 	Msg string
 }
 
@@ -52,7 +51,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Msg)
 }
 
-// UnknownKindError says why a document is judged by no schema.
+// UnknownKindError says why there is no schema for a document.
 type UnknownKindError struct {
 	Line, Column int
 	Msg          string
@@ -60,9 +59,9 @@ type UnknownKindError struct {
 
 func (e *UnknownKindError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Msg) }
 
-// Validate reads text and judges it by the schema of its kind and by those of
-// the extensions that are known. Kind "" is the one that the root's type
-// attribute names. No findings: the document is valid.
+// Validate parses text and checks it with the schema of its kind and those of the known
+// extensions. Kind "" takes the kind from the root's type attribute. Without findings the
+// document is valid.
 //
 // Errors are *SyntaxError and *LimitError, as those of Parse, and, for kind "",
 // *UnknownKindError for a document that is no RSpec of GENI version 3 or has an
@@ -86,8 +85,7 @@ func Validate(text []byte, kind schemas.Kind, lim Limits) ([]Finding, error) {
 	return found, err
 }
 
-// Kind is the kind of RSpec that the root says it is. The error is an
-// *UnknownKindError.
+// Kind returns the kind of RSpec that the root states. The error is an *UnknownKindError.
 func (d *Doc) Kind() (schemas.Kind, error) {
 	no := func(format string, args ...any) (schemas.Kind, error) {
 		return "", &UnknownKindError{d.Root.Line, d.Root.Column, fmt.Sprintf(format, args...)}
@@ -106,9 +104,9 @@ func (d *Doc) Kind() (schemas.Kind, error) {
 	return k, nil
 }
 
-// Validate judges the document by s and tells at most MaxFindings findings, in
-// document order; a last one tells of more. It works only inside the function
-// given to Parse and panics once that has returned.
+// Validate checks the document with s and returns at most MaxFindings findings in
+// document order, and one more that counts the rest. It works only inside the function
+// given to Parse and panics after that has returned.
 func (d *Doc) Validate(s *Schema) []Finding {
 	compiled := s.compile()
 	d.mu.Lock()
@@ -131,12 +129,12 @@ func (d *Doc) Validate(s *Schema) []Finding {
 	for _, x := range unsafe.Slice(c.found, int(c.n)) {
 		found = append(found, d.finding(s, places, int(x.code), int(x.element), C.GoString(x.text)))
 	}
-	return told(found, int(c.more), c.failed != 0)
+	return sortedFindings(found, int(c.more), c.failed != 0)
 }
 
-// told puts findings in order, each once, and says at the end what is not among
-// them: so many more, or all that was not judged for want of memory.
-func told(found []Finding, more int, failed bool) []Finding {
+// sortedFindings sorts findings, removes duplicates, and adds one that counts the missing ones or
+// reports that memory was insufficient.
+func sortedFindings(found []Finding, more int, failed bool) []Finding {
 	known := make(map[Finding]bool, len(found))
 	found = slices.DeleteFunc(found, func(f Finding) bool {
 		again := known[f]
@@ -154,8 +152,8 @@ func told(found []Finding, more int, failed bool) []Finding {
 	return found
 }
 
-// affordable is how often the document may be judged, and the first element that
-// uses its longest name of a namespace, for itself or an attribute.
+// affordable returns how often the document may be checked, and the first element that
+// uses its longest namespace name, for itself or an attribute.
 func (d *Doc) affordable() (times int, first *Element, size int) {
 	repeated := 1
 	size = -1
@@ -173,7 +171,7 @@ func (d *Doc) affordable() (times int, first *Element, size int) {
 	return min(passes, maxRepeated*len(d.Source)/repeated), first, size
 }
 
-// chopped is an element whose text is in too many pieces, if there is one.
+// chopped returns an element whose text is in too many pieces, nil if there is none.
 func (d *Doc) chopped() *Element {
 	for _, e := range d.elements {
 		pieces := 0

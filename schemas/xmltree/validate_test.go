@@ -123,7 +123,7 @@ func TestFindingsAreTold(t *testing.T) {
 		{"memory is short", nil, 0, true, []Finding{short}},
 		{"memory is short after a finding", []Finding{a}, 0, true, []Finding{a, short}},
 	} {
-		if diff := cmp.Diff(tt.want, told(tt.found, tt.more, tt.failed)); diff != "" {
+		if diff := cmp.Diff(tt.want, sortedFindings(tt.found, tt.more, tt.failed)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.rule, diff)
 		}
 	}
