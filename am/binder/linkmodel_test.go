@@ -161,7 +161,7 @@ func (m *linkModel) checkBound(t *rapid.T, r *rspec.Request, b Binding) {
 // the components of interfaces.
 func (m *linkModel) checkTaken(t *rapid.T, l *rspec.Link, ends []am.Interface, on map[string]*inventory.Component) {
 	for _, in := range ends {
-		// passes tells whether something between in and other, or any other,
+		// passes reports whether something between in and other, or any other,
 		// passes the network.
 		passes := func(other string) bool {
 			if other != "" {
@@ -187,7 +187,7 @@ func (m *linkModel) checkTaken(t *rapid.T, l *rspec.Link, ends []am.Interface, o
 	}
 }
 
-// possible tells whether a request of one link between two bound components
+// possible reports whether a request of one link between two bound components
 // has a pair of interfaces on one physical link with room.
 func (m *linkModel) possible(from, to *inventory.Component, capacity int64) bool {
 	for _, p := range from.Interfaces {

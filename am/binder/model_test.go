@@ -46,7 +46,7 @@ func (m *model) free(c *inventory.Component) int {
 	return int(am.Fits(c.Capacity, used, c.SliverTypes[0].Needs, 1000))
 }
 
-// room tells whether a group of alike nodes fits beside what the model and the
+// room reports whether a group of alike nodes fits beside what the model and the
 // request's earlier nodes, taken, hold.
 func (m *model) room(c *inventory.Component, of string, alone bool, need am.Amount, nodes int, taken []am.Sliver) bool {
 	if !m.serves(c) {

@@ -96,7 +96,7 @@ func parseKey(block *pem.Block) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// belongs tells whether the certificate der names the public half of key. The
+// belongs reports whether the certificate der names the public half of key. The
 // encoding of a public key stands in its certificate as it is.
 func belongs(key crypto.Signer, der []byte) bool {
 	var public []byte

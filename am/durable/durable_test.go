@@ -18,7 +18,7 @@ import (
 const writerEnv = "PATCHBAY_TEST_DURABLE_WRITER"
 
 func TestMain(m *testing.M) {
-	disk.Stage()
+	disk.InstallFilter()
 	if path := os.Getenv(writerEnv); path != "" {
 		for n := 1; n <= 3; n++ {
 			fmt.Println(n, WriteFile(path, content(n), 0o640))
@@ -72,7 +72,7 @@ func begin(t *testing.T) (dir, path string) {
 // TestPowerCuts looks at what the disk may hold after each call.
 func TestPowerCuts(t *testing.T) {
 	dir, path := begin(t)
-	before, err := disk.Before(dir)
+	before, err := disk.TakeSnapshot(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestPowerCuts(t *testing.T) {
 		t.Fatalf("%v: %q", err, log.Said())
 	}
 	cuts := 0
-	for cut := range log.Cuts(before, 1, 8) {
+	for cut := range log.Outcomes(before, 1, 8) {
 		cuts++
 		b, ok := cut.Files()["file"]
 		if n := version(b); !ok || n < acknowledged(cut.Said) {

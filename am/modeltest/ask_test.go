@@ -8,7 +8,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// do makes a call and holds its answer against what the model says.
+// do makes a call and compares the answer with the model.
 func (l *run) do(c *caller, a ask) {
 	now, after := l.now(), l.model.clone()
 	codes := after.judge(a, now, l.room)
@@ -16,12 +16,12 @@ func (l *run) do(c *caller, a ask) {
 	l.touched = a.slice
 	got := l.send(c, a)
 	l.tell("%s → %d %s", a, got.code, got.output)
-	if len(codes) > 0 && len(l.room.over) > 0 && (bool(got.unheard) || got.code == am.Success) {
+	if len(codes) > 0 && len(l.room.over) > 0 && (bool(got.unanswered) || got.code == am.Success) {
 		after = l.model.clone()
 		codes = after.judge(a, now, l.room.ended())
 	}
 	switch {
-	case bool(got.unheard):
+	case bool(got.unanswered):
 		if len(codes) == 0 {
 			l.maybe = after
 		}
@@ -35,7 +35,7 @@ func (l *run) do(c *caller, a ask) {
 	}
 }
 
-// send puts a call into the words of its version.
+// send encodes a call for its version of the API.
 func (l *run) send(c *caller, a ask) answer {
 	var o []xmlrpc.Member
 	if a.effort {
@@ -89,7 +89,7 @@ func users(c *caller) []xmlrpc.Value {
 	return []xmlrpc.Value{xmlrpc.Struct{opt("urn", c.who.urn.String()), opt("keys", strs(key))}}
 }
 
-// learn reads which slivers and components new nodes got.
+// learn reads from an answer which slivers and components new nodes got.
 func (l *run) learn(after *plain, a ask, got answer) {
 	if a.nodes == nil {
 		return

@@ -11,30 +11,30 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// A caller is a person with a credential over a slice, who calls one version of
-// the API or the other.
+// caller is a user with a credential over a slice who calls one version of the API or
+// the other.
 type caller struct {
 	site       *site
-	who        *person
+	who        *user
 	slice      string // URN
 	credential string
 }
 
-// answer is an envelope taken apart. Of a call during which the process died,
-// nobody heard anything but that the connection broke.
+// answer is a decoded reply. If the process ended during the call, the caller only
+// knows that the connection broke.
 type answer struct {
 	code   am.Code
 	detail int
 	output string
 	value  xmlrpc.Value
 	cause  error
-	unheard
+	unanswered
 }
 
-type unheard bool
+type unanswered bool
 
-// told is a sliver as an answer tells of it.
-type told struct {
+// sliverReport is a sliver as an answer describes it.
+type sliverReport struct {
 	urn, client, state, allocation string
 	expires                        time.Time
 	err                            string
@@ -55,19 +55,19 @@ func (c *caller) v2(method string, args ...xmlrpc.Value) answer {
 	return c.call(2, method, append([]xmlrpc.Value{c.slice, strs(c.credential)}, args...)...)
 }
 
-// allocate asks for nodes in version 3.
+// allocate requests nodes in version 3.
 func (c *caller) allocate(rspec string, options ...xmlrpc.Member) answer {
 	c.site.t.Helper()
 	return c.call(3, "Allocate", c.slice, creds(c.credential), rspec, opts(options...))
 }
 
-// create asks for nodes in version 2.
+// create requests nodes in version 2.
 func (c *caller) create(rspec string, users []xmlrpc.Value, options ...xmlrpc.Member) answer {
 	c.site.t.Helper()
 	return c.v2("CreateSliver", rspec, users, xmlrpc.Struct(options))
 }
 
-// advertised is the advertisement.
+// advertised returns the advertisement.
 func (c *caller) advertised() answer {
 	c.site.t.Helper()
 	return c.call(3, "ListResources", creds(c.who.credential), opts())
@@ -82,7 +82,7 @@ func (c *caller) call(version int, method string, params ...xmlrpc.Value) (a ans
 	}
 	resp := s.api.Serve(s.context, version, api.Request{ID: s.nextID(), Chain: c.who.chain, Body: body})
 	if s.isDead() {
-		return answer{unheard: true}
+		return answer{unanswered: true}
 	}
 	body = resp.Body
 	if resp.Gzip {
@@ -109,8 +109,8 @@ func (c *caller) call(version int, method string, params ...xmlrpc.Value) (a ans
 	return a
 }
 
-// slivers are those that any method of version 3 tells of.
-func (a answer) slivers() (all []told) {
+// slivers returns the slivers that an answer of version 3 describes.
+func (a answer) slivers() (all []sliverReport) {
 	list, ok := a.value.([]xmlrpc.Value)
 	if !ok {
 		list, _ = get(a.value, "geni_slivers").([]xmlrpc.Value)
@@ -118,12 +118,12 @@ func (a answer) slivers() (all []told) {
 	text := func(v xmlrpc.Value, name string) string { s, _ := get(v, name).(string); return s }
 	for _, v := range list {
 		expires, _ := time.Parse(time.RFC3339, text(v, "geni_expires"))
-		all = append(all, told{text(v, "geni_sliver_urn"), text(v, "geni_client_id"), text(v, "geni_operational_status"), text(v, "geni_allocation_status"), expires, text(v, "geni_error")})
+		all = append(all, sliverReport{text(v, "geni_sliver_urn"), text(v, "geni_client_id"), text(v, "geni_operational_status"), text(v, "geni_allocation_status"), expires, text(v, "geni_error")})
 	}
 	return all
 }
 
-// manifest is the RSpec of an answer in either version.
+// manifest returns the RSpec of an answer in either version.
 func (a answer) manifest() string {
 	if s, ok := a.value.(string); ok {
 		return s
@@ -154,7 +154,7 @@ func creds(texts ...string) []xmlrpc.Value {
 	return list
 }
 
-// opts are options with the RSpec version that every method may have.
+// opts returns options with the RSpec version that every method accepts.
 func opts(m ...xmlrpc.Member) xmlrpc.Struct {
 	return append(xmlrpc.Struct{opt("geni_rspec_version", xmlrpc.Struct{opt("type", "geni"), opt("version", "3")})}, m...)
 }

@@ -105,12 +105,12 @@ func (l *run) credential(slice string) (c *caller, until time.Time, elsewhere bo
 	lasts := []time.Duration{2 * time.Hour, 8 * time.Hour, forever, forever, forever}[l.rand.IntN(5)]
 	switch l.rand.IntN(12) {
 	case 0: // bob, with what alice has handed on
-		return s.as(s.people.bob, slice, s.people.handed(s.t, slice, forever, lasts)), began.Add(lasts), false
+		return s.as(s.sharedUsers.bob, slice, s.sharedUsers.delegatedCredential(s.t, slice, forever, lasts)), began.Add(lasts), false
 	case 1:
-		if l.rand.IntN(2) == 0 { // alice's own in bob's hands
-			return s.as(s.people.bob, slice, s.people.over(s.t, slice, forever)), time.Time{}, false
+		if l.rand.IntN(2) == 0 { // bob uses alice's credential
+			return s.as(s.sharedUsers.bob, slice, s.sharedUsers.over(s.t, slice, forever)), time.Time{}, false
 		}
-		return s.as(s.people.alice, slice, s.people.over(s.t, "other", forever)), began.Add(forever), true
+		return s.as(s.sharedUsers.alice, slice, s.sharedUsers.over(s.t, "other", forever)), began.Add(forever), true
 	}
 	return s.alice(slice, lasts), began.Add(lasts), false
 }

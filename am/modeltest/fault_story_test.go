@@ -39,7 +39,7 @@ var story = []chapter{
 	{"start", func(t *tale) error { return t.act("one", "geni_start") }},
 	{"restart", func(t *tale) error { return t.act("one", "geni_restart") }},
 	{"other users", func(t *tale) error {
-		both := append(users(t.as("one")), users(t.s.as(t.w.people.bob, "one", ""))...)
+		both := append(users(t.as("one")), users(t.s.as(t.w.sharedUsers.bob, "one", ""))...)
 		return t.act("one", "geni_update_users", opt("geni_users", both))
 	}},
 	{"CreateSliver", func(t *tale) error {
@@ -70,17 +70,17 @@ var story = []chapter{
 
 // tale is one telling of the story.
 type tale struct {
-	w    *world
+	w    *environment
 	s    *site
 	now  string // what the chapter is called
-	over bool   // the story is told; guarded by the world's lock
+	over bool   // the story has ended; guarded by the environment's lock
 
 	chapter atomic.Int32
 	felt    atomic.Bool // what was to go wrong went wrong
 
-	refused map[int]bool // chapters that were refused, and those left out
-	unheard map[int]bool // chapters of which nobody knows whether they happened
-	wrong   []string     // what must never be
+	refused    map[int]bool // chapters that were refused, and those left out
+	unanswered map[int]bool // chapters of which nobody knows whether they happened
+	wrong      []string     // what must never be
 }
 
 var errUnknown = errors.New("nobody knows")
@@ -88,7 +88,7 @@ var errUnknown = errors.New("nobody knows")
 // heard is what a caller makes of an answer.
 func (t *tale) heard(a answer) error {
 	switch {
-	case bool(a.unheard), errors.Is(a.cause, store.ErrInDoubt):
+	case bool(a.unanswered), errors.Is(a.cause, store.ErrInDoubt):
 		return errUnknown
 	case a.code != am.Success:
 		if a.output == "" {
@@ -126,14 +126,14 @@ func (t *tale) sliver(slice, client string) []string {
 // process where one has died.
 func (t *tale) tell(without map[int]bool) {
 	t.s = t.w.open()
-	t.refused, t.unheard = union(without, nil), map[int]bool{}
+	t.refused, t.unanswered = union(without, nil), map[int]bool{}
 	for i, c := range story {
 		t.chapter.Store(int32(i))
 		t.now = c.what
 		if !without[i] {
 			switch err := c.do(t); {
 			case errors.Is(err, errUnknown), err != nil && t.s.isDead():
-				t.unheard[i] = true
+				t.unanswered[i] = true
 			case err != nil:
 				t.refused[i] = true
 			}
@@ -177,10 +177,10 @@ func (t *tale) look() {
 			t.wrong = append(t.wrong, fmt.Sprintf("after %s %s holds %d slivers, and there is room for %d", t.now, c.Name, on[c.Name], room[c.Name]))
 		}
 	}
-	for rack, r := range t.w.racks {
+	for fakeProvider, r := range t.w.providers {
 		for _, id := range r.present() {
 			if _, task := tasks[id]; slivers[id].URN.IsZero() && !task {
-				t.wrong = append(t.wrong, fmt.Sprintf("after %s %s has %s, and nobody knows of it", t.now, rack, id))
+				t.wrong = append(t.wrong, fmt.Sprintf("after %s %s has %s, and nobody knows of it", t.now, fakeProvider, id))
 			}
 		}
 		r.with(func() { t.wrong, r.broken = append(t.wrong, r.broken...), nil })
@@ -193,7 +193,7 @@ func (t *tale) end() map[string]string {
 	slivers, _ := t.s.records()
 	for id, x := range slivers {
 		line := fmt.Sprintf("%v, frozen %v, on %v, restarted %d, %d accounts", x.Status, x.Frozen, x.Desired.On, x.Desired.RestartSerial, len(x.Desired.Accounts))
-		for _, r := range t.w.racks {
+		for _, r := range t.w.providers {
 			r.with(func() {
 				if m := r.machines[id]; m != nil {
 					line += fmt.Sprintf("; machine on %v: %s, restarted %s, %d accounts", m.is.Text(provider.AttrComponent) == x.Component.Name,
@@ -229,8 +229,8 @@ func (t *tale) back() {
 	t.w.mu.Lock()
 	t.over, t.w.before, t.w.after = true, nil, nil
 	t.w.mu.Unlock()
-	for _, r := range t.w.racks {
-		r.with(func() { r.conduct = nil })
+	for _, r := range t.w.providers {
+		r.with(func() { r.behaviour = nil })
 	}
 	for _, slice := range []string{"one", "two", "three", "four"} {
 		if err := t.s.thaw(slice); err == nil {
@@ -242,9 +242,9 @@ func (t *tale) back() {
 	for what := range t.end() {
 		t.wrong = append(t.wrong, what+" is left when all was given back")
 	}
-	for rack, r := range t.w.racks {
+	for fakeProvider, r := range t.w.providers {
 		if left := r.present(); len(left) > 0 {
-			t.wrong = append(t.wrong, fmt.Sprintf("%s has %v left when all was given back", rack, left))
+			t.wrong = append(t.wrong, fmt.Sprintf("%s has %v left when all was given back", fakeProvider, left))
 		}
 	}
 	t.s.stop()
@@ -252,26 +252,26 @@ func (t *tale) back() {
 
 // telling is what came of one.
 type telling struct {
-	end              map[string]string
-	refused, unheard []int
-	wrong            []string
-	felt             bool // what was to go wrong went wrong
+	end                 map[string]string
+	refused, unanswered []int
+	wrong               []string
+	felt                bool // what was to go wrong went wrong
 }
 
-// listen tells the story once, in a bubble of its own. disturb prepares the world.
+// listen runs the story once, in its own bubble. disturb prepares the environment.
 func listen(t *testing.T, without map[int]bool, disturb func(*tale)) (x telling) {
 	t.Helper()
-	live(t, func(w *world) {
+	live(t, func(w *environment) {
 		w.asks = map[string]bool{"cloud": true}
-		told := &tale{w: w}
+		sliverReport := &tale{w: w}
 		if disturb != nil {
-			disturb(told)
+			disturb(sliverReport)
 		}
-		told.tell(without)
+		sliverReport.tell(without)
 		synctest.Wait()
-		x.end = told.end()
-		told.back()
-		x.felt, x.refused, x.unheard, x.wrong = told.felt.Load(), slices.Sorted(maps.Keys(told.refused)), slices.Sorted(maps.Keys(told.unheard)), told.wrong
+		x.end = sliverReport.end()
+		sliverReport.back()
+		x.felt, x.refused, x.unanswered, x.wrong = sliverReport.felt.Load(), slices.Sorted(maps.Keys(sliverReport.refused)), slices.Sorted(maps.Keys(sliverReport.unanswered)), sliverReport.wrong
 	})
 	return x
 }
@@ -296,14 +296,14 @@ func (r references) without(t *testing.T, chapters []int) map[string]string {
 	return r[k]
 }
 
-// agrees tells whether a telling ended as it may: as the undisturbed story without
+// agrees reports whether a telling ended as it may: as the undisturbed story without
 // what was refused, each chapter of which nobody knows being there or not, but for
 // slivers that have failed with a reason. differs is how not.
 func (r references) agrees(t *testing.T, x telling) (failed int, differs string) {
 	t.Helper()
-	for choice := range 1 << len(x.unheard) {
+	for choice := range 1 << len(x.unanswered) {
 		without := slices.Clone(x.refused)
-		for i, c := range x.unheard {
+		for i, c := range x.unanswered {
 			if choice&(1<<i) != 0 {
 				without = append(without, c)
 			}

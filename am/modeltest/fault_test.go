@@ -18,8 +18,8 @@ import (
 // TestStory: undisturbed, every chapter works, and it ends as told here.
 func TestStory(t *testing.T) {
 	x := listen(t, nil, nil)
-	if len(x.refused)+len(x.unheard)+len(x.wrong) > 0 {
-		t.Errorf("refused %v, unheard %v, wrong %v", x.refused, x.unheard, x.wrong)
+	if len(x.refused)+len(x.unanswered)+len(x.wrong) > 0 {
+		t.Errorf("refused %v, unheard %v, wrong %v", x.refused, x.unanswered, x.wrong)
 	}
 	made := "{geni_provisioned geni_ready}, frozen false, on true, restarted 0, 0 accounts; machine on true: on, restarted 0, 0 accounts"
 	want := map[string]string{
@@ -58,7 +58,7 @@ func through(t *testing.T, rows []row, limit int) {
 		if share := max(1, limit/len(kinds)); !require.Long() && len(all) > share {
 			every = len(all) / share
 		}
-		done, refused, unheard, failed := 0, 0, 0, 0
+		done, refused, unanswered, failed := 0, 0, 0, 0
 		for n := i % every; n < len(all); n += every {
 			t.Run(all[n].kind+" at "+all[n].at, func(t *testing.T) {
 				x := listen(t, nil, all[n].disturb)
@@ -70,16 +70,16 @@ func through(t *testing.T, rows []row, limit int) {
 				}
 				lost, differs := ends.agrees(t, x)
 				if differs != "" {
-					t.Errorf("refused %v, unheard %v:\n%s", x.refused, x.unheard, differs)
+					t.Errorf("refused %v, unheard %v:\n%s", x.refused, x.unanswered, differs)
 				}
 				refused += min(1, len(x.refused))
-				unheard += min(1, len(x.unheard))
+				unanswered += min(1, len(x.unanswered))
 				failed += min(1, lost)
 				done++
 			})
 		}
 		total += done
-		t.Logf("%4d of %4d rows: %s; told with a refusal in %d, with no answer in %d, with failed slivers in %d", done, len(all), kind, refused, unheard, failed)
+		t.Logf("%4d of %4d rows: %s; told with a refusal in %d, with no answer in %d, with failed slivers in %d", done, len(all), kind, refused, unanswered, failed)
 	}
 	t.Logf("%d rows, compared with %d undisturbed ends; %d came to what was to go wrong", total, len(ends), felt)
 	if felt < total*9/10 { // how often providers are looked at varies a little
@@ -92,9 +92,9 @@ func through(t *testing.T, rows []row, limit int) {
 func TestEveryWriteFails(t *testing.T) {
 	t.Parallel()
 	first, last := 0, 0
-	listen(t, nil, func(told *tale) {
-		told.w.before = func(n int) error {
-			if told.s != nil && first == 0 {
+	listen(t, nil, func(sliverReport *tale) {
+		sliverReport.w.before = func(n int) error {
+			if sliverReport.s != nil && first == 0 {
 				first = n // not what opening writes
 			}
 			last = n
@@ -105,10 +105,10 @@ func TestEveryWriteFails(t *testing.T) {
 	for n := first; n <= last; n++ {
 		at := fmt.Sprint("write ", n)
 		fails := func(times int) func(*tale) {
-			return func(told *tale) {
-				told.w.before = func(m int) error {
+			return func(sliverReport *tale) {
+				sliverReport.w.before = func(m int) error {
 					if m >= n && m < n+times {
-						told.felt.Store(true)
+						sliverReport.felt.Store(true)
 						return errSpoilt
 					}
 					return nil
@@ -118,20 +118,20 @@ func TestEveryWriteFails(t *testing.T) {
 		rows = append(rows,
 			row{"it fails", at, fails(1)},
 			row{"it fails, and the next five", at, fails(6)},
-			row{"the process ends before it", at, func(told *tale) {
-				told.w.before = func(m int) error {
+			row{"the process ends before it", at, func(sliverReport *tale) {
+				sliverReport.w.before = func(m int) error {
 					if m == n {
-						told.felt.Store(true)
-						told.s.die()
+						sliverReport.felt.Store(true)
+						sliverReport.s.die()
 					}
 					return nil
 				}
 			}},
-			row{"the process ends after it", at, func(told *tale) {
-				told.w.after = func(m int) {
+			row{"the process ends after it", at, func(sliverReport *tale) {
+				sliverReport.w.after = func(m int) {
 					if m == n {
-						told.felt.Store(true)
-						told.s.die()
+						sliverReport.felt.Store(true)
+						sliverReport.s.die()
 					}
 				}
 			}})
@@ -142,7 +142,7 @@ func TestEveryWriteFails(t *testing.T) {
 // wrongs are what can go wrong with a call of a provider, by its action, in words
 // for the table. Garbage is, to those above inventory/provider, a call that
 // failed, or a resource of which nothing is known now.
-var wrongs = map[string]map[conduct]string{
+var wrongs = map[string]map[behaviour]string{
 	"get": {
 		fails: "fails, or its answer is garbage", busy: "has garbage for each resource", hangs: "times out", forgets: "answers in part",
 	},
@@ -160,24 +160,24 @@ var wrongs = map[string]map[conduct]string{
 func TestEveryProviderCallFails(t *testing.T) {
 	t.Parallel()
 	type call struct {
-		rack, action string
-		n, chapter   int
+		fakeProvider, action string
+		n, chapter           int
 	}
 	var mu sync.Mutex
 	var calls []call
-	watch := func(told *tale, f func(c call) conduct) {
-		for name, r := range told.w.racks {
-			r.conduct = func(n int, action string, _ []string) conduct {
-				return f(call{name, action, n, int(told.chapter.Load())})
+	watch := func(sliverReport *tale, f func(c call) behaviour) {
+		for name, r := range sliverReport.w.providers {
+			r.behaviour = func(n int, action string, _ []string) behaviour {
+				return f(call{name, action, n, int(sliverReport.chapter.Load())})
 			}
 		}
 	}
-	listen(t, nil, func(told *tale) {
-		watch(told, func(c call) conduct {
+	listen(t, nil, func(sliverReport *tale) {
+		watch(sliverReport, func(c call) behaviour {
 			mu.Lock()
 			defer mu.Unlock()
 			calls = append(calls, c)
-			return obeys
+			return succeeds
 		})
 	})
 	var rows []row
@@ -188,31 +188,31 @@ func TestEveryProviderCallFails(t *testing.T) {
 				continue
 			}
 		}
-		at := fmt.Sprintf("call %d of %s, in %s", c.n, c.rack, story[c.chapter].what)
+		at := fmt.Sprintf("call %d of %s, in %s", c.n, c.fakeProvider, story[c.chapter].what)
 		for _, what := range slices.Sorted(maps.Keys(wrongs[c.action])) {
-			rows = append(rows, row{fmt.Sprintf("a %s %s", c.action, wrongs[c.action][what]), at, func(told *tale) {
-				watch(told, func(now call) conduct {
-					if now.rack == c.rack && now.n == c.n {
-						told.felt.Store(true)
+			rows = append(rows, row{fmt.Sprintf("a %s %s", c.action, wrongs[c.action][what]), at, func(sliverReport *tale) {
+				watch(sliverReport, func(now call) behaviour {
+					if now.fakeProvider == c.fakeProvider && now.n == c.n {
+						sliverReport.felt.Store(true)
 						return what
 					}
-					return obeys
+					return succeeds
 				})
 			}})
 		}
-		rows = append(rows, row{"the provider is away for a minute from a " + c.action + " on", at, func(told *tale) {
+		rows = append(rows, row{"the provider is away for a minute from a " + c.action + " on", at, func(sliverReport *tale) {
 			var since time.Time
-			watch(told, func(now call) conduct {
+			watch(sliverReport, func(now call) behaviour {
 				mu.Lock()
 				defer mu.Unlock()
-				if now.rack == c.rack && now.n == c.n {
+				if now.fakeProvider == c.fakeProvider && now.n == c.n {
 					since = time.Now()
-					told.felt.Store(true)
+					sliverReport.felt.Store(true)
 				}
-				if now.rack == c.rack && now.n >= c.n && time.Since(since) < time.Minute {
+				if now.fakeProvider == c.fakeProvider && now.n >= c.n && time.Since(since) < time.Minute {
 					return fails
 				}
-				return obeys
+				return succeeds
 			})
 		}})
 	}

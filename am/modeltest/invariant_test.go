@@ -111,7 +111,7 @@ func (l *run) check() {
 	if ad.code != am.Success {
 		l.fail("ListResources: %d %s", ad.code, ad.output)
 	}
-	told := free(ad.manifest())
+	sliverReport := free(ad.manifest())
 	for _, c := range l.inv.Components {
 		l.room.kind[c.Name] = c.SliverTypes[0].Name
 		left := capacityOf(c) - on[c.Name]
@@ -123,8 +123,8 @@ func (l *run) check() {
 			l.room.over[c.Name] = max(0, l.room.over[c.Name]-more)
 		}
 		left = max(0, left)
-		if l.room.free[c.Name] = left; told[c.Name] != left {
-			l.fail("the advertisement has room for %d on %s, want %d", told[c.Name], c.Name, left)
+		if l.room.free[c.Name] = left; sliverReport[c.Name] != left {
+			l.fail("the advertisement has room for %d on %s, want %d", sliverReport[c.Name], c.Name, left)
 		}
 	}
 
@@ -135,7 +135,7 @@ func (l *run) check() {
 
 	// What is there has a sliver, or a task that removes it; and providers were
 	// treated as they are promised to be.
-	for name, r := range l.racks {
+	for name, r := range l.providers {
 		for _, id := range r.present() {
 			x, ok := records[id]
 			if _, task := tasks[id]; !ok || x.Status.Allocation == am.Unallocated && !task {
@@ -158,19 +158,19 @@ func (l *run) check() {
 // real holds what is told of a node that nobody works on against the machine.
 func (l *run) real(n *plainNode, id string) {
 	if l.halves[id] {
-		for _, r := range l.racks {
+		for _, r := range l.providers {
 			r.with(func() {
-				if r.machines[id] != nil && r.machines[id].is.Text(provider.AttrEnsure) == provider.Present && !r.machines[id].ghost {
+				if r.machines[id] != nil && r.machines[id].is.Text(provider.AttrEnsure) == provider.Present && !r.machines[id].reappeared {
 					l.fail("node %s, sliver %s, was given up, and something of it is left", n.client, id)
 				}
 			})
 		}
 	}
-	if n.state != "on" && n.state != "off" || l.spoilt[id] {
+	if n.state != "on" && n.state != "off" || l.damaged[id] {
 		return
 	}
 	live := false
-	for _, r := range l.racks {
+	for _, r := range l.providers {
 		r.with(func() {
 			m := r.machines[id]
 			if m != nil && m.is.Text(provider.AttrComponent) == n.component && m.failed == "" &&

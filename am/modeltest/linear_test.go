@@ -29,9 +29,9 @@ type done struct {
 
 // crowd lets callers use a few slices at once, and gives the history of their
 // calls. One write in ten fails.
-func crowd(t *testing.T, seed uint64, callers, calls int) []porcupine.Operation {
+func noteDoubleUse(t *testing.T, seed uint64, callers, calls int) []porcupine.Operation {
 	t.Helper()
-	w := newWorld(t, offer)
+	w := newEnvironment(t, offer)
 	w.ahead = time.Until(began)
 	w.believed = w.ahead
 	w.company = true
@@ -130,13 +130,13 @@ func (s *site) one(a ask) (out done) {
 //
 // PATCHBAY_HISTORIES says how many histories.
 func TestHistoriesAreLinearizable(t *testing.T) {
-	known(t)
+	loadUsers(t)
 	rounds := setting(t, "PATCHBAY_HISTORIES", 8)
 	seed := require.Seed(t)
 	operations, codes := 0, map[string]int{}
 	began := time.Now()
 	for round := range rounds {
-		history := crowd(t, seed+uint64(round), 24, 12)
+		history := noteDoubleUse(t, seed+uint64(round), 24, 12)
 		operations += len(history)
 		for _, o := range history {
 			codes[fmt.Sprintf("%s %d", o.Input.(ask).method, o.Output.(done).code)]++

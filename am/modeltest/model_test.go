@@ -27,7 +27,7 @@ const lifetime = 120
 
 // run is one life: a site, and the model of what it has promised.
 type run struct {
-	*world
+	*environment
 	site  *site
 	alice *caller
 	model *plain
@@ -41,15 +41,15 @@ type run struct {
 	// touched is the slice of the last call.
 	touched string
 	// spoilt are machines that something has happened to that nobody asked for.
-	spoilt map[string]bool
+	damaged map[string]bool
 	// halves are machines that were to be made, and of which nothing may be left, since
 	// that was given up.
 	halves map[string]bool
 	// took is how long the last step did.
 	took time.Duration
-	// ghosts counts machines that came back; drifted says that one was switched off.
-	ghosts  int
-	drifted bool
+	// reappearances counts machines that reappeared; drifted says that one was switched off.
+	reappearances int
+	drifted       bool
 	// held counts the slivers on each component, as of the last look.
 	held map[string]int
 
@@ -63,7 +63,7 @@ type run struct {
 // leases that are short, so that much happens in little time.
 var shortLeases = plainLeases{allocated: 5 * time.Minute, allocatedMax: 20 * time.Minute, provisioned: time.Hour, provisionedMax: 4 * time.Hour, margin: 5 * time.Minute}
 
-// TestModel lives many lives: random calls of both versions by several people,
+// TestModel runs many sites: random calls of both versions by several users,
 // operators' orders, providers that fail in every way, time, clocks, crashes and
 // full disks. After every step the aggregate is held against the model, and at
 // the end of each life nothing may be left.
@@ -98,7 +98,7 @@ func TestModel(t *testing.T) {
 				}
 			}()
 			done += lifetime
-			live(t, func(w *world) { (&run{world: w}).live(seed, uint64(number)) })
+			live(t, func(w *environment) { (&run{environment: w}).live(seed, uint64(number)) })
 		})
 	}
 	t.Logf("seed %d: %d steps in %d lives, %v", seed, done, lives, time.Since(began).Round(time.Millisecond))
@@ -126,11 +126,11 @@ func (l *run) live(seed, number uint64) {
 	for _, n := range []string{"s1", "s2", "s3"} {
 		l.model.slices[n] = &plainSlice{name: n}
 	}
-	for _, r := range l.racks {
-		r.conduct = nil
+	for _, r := range l.providers {
+		r.behaviour = nil
 		r.pace = time.Duration(l.rand.IntN(20)) * time.Second
 	}
-	l.spoilt, l.halves = map[string]bool{}, map[string]bool{}
+	l.damaged, l.halves = map[string]bool{}, map[string]bool{}
 	l.begin()
 	l.check()
 	for l.steps < lifetime {
@@ -139,7 +139,7 @@ func (l *run) live(seed, number uint64) {
 	l.end()
 }
 
-// begin opens a process over what there is.
+// begin opens a process over the environment.
 func (l *run) begin() {
 	l.mu.Lock()
 	l.before, l.after = nil, nil
@@ -149,7 +149,7 @@ func (l *run) begin() {
 	l.alice = l.site.alice("s1", forever)
 }
 
-// step is one thing that happens, and what must be so afterwards.
+// step does one random action and checks the invariants afterwards.
 func (l *run) step() {
 	l.steps++
 	start := time.Now()
@@ -167,13 +167,13 @@ func (l *run) step() {
 	case n < 82:
 		l.wait()
 	case n < 87:
-		l.weather()
+		l.setProviderFaults()
 	case n < 90:
-		l.mischief()
+		l.machineFault()
 	case n < 92:
 		l.setClock()
 	case n < 95 || l.shut() != "" && l.rand.IntN(4) == 0:
-		l.hands()
+		l.operatorAction()
 	case n < 96:
 		l.fullDisk()
 	case n < 98:
@@ -181,30 +181,30 @@ func (l *run) step() {
 		l.site.stop()
 		l.begin()
 	default:
-		l.doom()
+		l.scheduleCrash()
 	}
 	synctest.Wait()
 	if l.site.isDead() {
-		l.resurrect()
+		l.reopenAfterCrash()
 		synctest.Wait()
 	}
 	l.took = time.Since(start)
 	l.check()
 }
 
-// end gives everything back, and then nothing may be left.
+// end deletes everything and checks that nothing is left.
 func (l *run) end() {
 	l.tell("the end")
 	l.mu.Lock()
 	l.before, l.after = nil, nil
 	l.mu.Unlock()
-	for _, r := range l.racks {
-		r.with(func() { r.conduct = nil })
+	for _, r := range l.providers {
+		r.with(func() { r.behaviour = nil })
 	}
 	l.site.settle(30 * time.Minute)
 	time.Sleep(130 * time.Second) // a look that hangs still, which takes a minute, and two sweeps
 	synctest.Wait()
-	clear(l.spoilt) // all has been seen
+	clear(l.damaged) // all has been seen
 	l.check()
 	for n, s := range l.model.slices {
 		if s.shut {
@@ -235,14 +235,14 @@ func (l *run) end() {
 	if err != nil {
 		l.fail("the store: %v", err)
 	}
-	if l.ghosts > 0 {
+	if l.reappearances > 0 {
 		time.Sleep(30 * time.Minute) // what came back is seen, and removed
 	}
-	for n, r := range l.racks {
+	for n, r := range l.providers {
 		r.with(func() {
 			for id, m := range r.machines {
 				if m.is.Text(provider.AttrEnsure) == provider.Present {
-					l.fail("%s has %s left; it came back: %v", n, id, m.ghost)
+					l.fail("%s has %s left; it came back: %v", n, id, m.reappeared)
 				}
 			}
 		})

@@ -14,13 +14,13 @@ import (
 // words of its own: who has what, until when, and what each call must answer.
 // It shares no table with the aggregate.
 
-// plain is all that the site has promised.
+// plain is the model: all that the site has reserved.
 type plain struct {
 	slices map[string]*plainSlice
 	leases plainLeases
 }
 
-// plainLeases are the limits that this site tells its users.
+// plainLeases are the lease limits that this site documents.
 type plainLeases struct {
 	allocated, allocatedMax, provisioned, provisionedMax, margin time.Duration
 }
@@ -53,7 +53,7 @@ var wire = map[string]string{
 	"on": "geni_ready", "stopping": "geni_stopping", "updating": "geni_updating_users", "broken": "geni_failed",
 }
 
-// allowed is what each action does in each state; what is missing is refused.
+// allowed maps state and action to the next state; missing combinations are refused.
 var allowed = map[string]map[string]string{
 	"geni_start":                 {"making": "making", "off": "starting", "starting": "starting", "on": "on", "updating": "updating"},
 	"geni_stop":                  {"making": "making", "off": "off", "on": "stopping", "stopping": "stopping"},
@@ -62,14 +62,13 @@ var allowed = map[string]map[string]string{
 	"geni_updating_users_cancel": {"updating": "on"},
 }
 
-// becomes is what the work of a provider may lead to, one step at a time.
+// becomes maps a state to the states to which a provider may take it in one step.
 var becomes = map[string][]string{
 	"making": {"off", "broken"}, "starting": {"on", "broken"}, "stopping": {"off", "broken"}, "updating": {"on", "broken"},
 	"on": {"broken"}, "off": {"broken"},
 }
 
-// mayBecome tells whether a provider may have taken a node from one state to
-// another.
+// mayBecome reports whether a provider may have taken a node from its state to another.
 func (n *plainNode) mayBecome(to string) bool {
 	seen := []string{n.state}
 	if n.state == "making" && n.on { // it never waits to be started
@@ -105,7 +104,7 @@ func (p *plain) clone() *plain {
 	return q
 }
 
-// pass lets go of what is over.
+// pass removes what has expired.
 func (p *plain) pass(now time.Time) {
 	for _, s := range p.slices {
 		if !s.shut {
@@ -133,7 +132,7 @@ type ask struct {
 	nodes      []askedNode
 }
 
-// String is the call in a line.
+// String returns the call in one line.
 func (a ask) String() string {
 	text := fmt.Sprintf("v%d %s %s", a.version, a.method, a.slice)
 	add := func(format string, args ...any) { text += " " + fmt.Sprintf(format, args...) }
@@ -169,8 +168,8 @@ func (a ask) String() string {
 // askedNode is a node of a request; where is a component, if that is bound.
 type askedNode struct{ client, kind, where string }
 
-// room says for how many nodes components are free, and how many more they will
-// be free for when they have been cleaned.
+// room is for how many nodes components are free, and for how many more they will be
+// free after cleaning.
 type room struct {
 	free     map[string]int
 	kind     map[string]string
@@ -183,7 +182,7 @@ type room struct {
 	over map[string]int
 }
 
-// ended is the room when all that is over is ended.
+// ended returns the room after all expired slivers were removed.
 func (r room) ended() room {
 	r.free = maps.Clone(r.free)
 	for c, n := range r.over {
@@ -192,8 +191,8 @@ func (r room) ended() room {
 	return r
 }
 
-// fits tells whether the nodes can be had; if not, whether waiting for what is
-// being cleaned is all that stands against what they are bound to.
+// fits reports whether nodes can be allocated; if not, codes tell whether only cleaning
+// prevents it.
 func (r room) fits(nodes []askedNode) (ok bool, codes []am.Code) {
 	left, any := map[string]int{}, map[string]int{}
 	for i, n := range nodes {
@@ -234,8 +233,8 @@ func (r room) fits(nodes []askedNode) (ok bool, codes []am.Code) {
 	return false, []am.Code{am.TooBig, am.Busy}
 }
 
-// judge says what a call must be answered: Success, and then what it has
-// changed is changed in p, or one of several refusals, and nothing is.
+// judge returns the expected codes of a call: Success, with the change made in p, or
+// one of several refusals without a change.
 func (p *plain) judge(a ask, now time.Time, r room) []am.Code {
 	no := func(c ...am.Code) []am.Code { return c }
 	s := p.slices[a.slice]
@@ -336,7 +335,7 @@ func (p *plain) judge(a ask, now time.Time, r room) []am.Code {
 	return nil
 }
 
-// one is what a call does to one node.
+// one returns what a call does to one node.
 func (p *plain) one(n *plainNode, a ask, now time.Time) (am.Code, func()) {
 	switch a.method {
 	case "Provision":
@@ -394,8 +393,8 @@ func (p *plain) one(n *plainNode, a ask, now time.Time) (am.Code, func()) {
 	}
 }
 
-// reserve is Allocate and CreateSliver. The components are chosen by the
-// aggregate, so the nodes get them when its answer is read.
+// reserve models Allocate and CreateSliver. The aggregate chooses the components, so
+// the nodes get them when its answer is read.
 func (p *plain) reserve(s *plainSlice, a ask, now time.Time, r room) []am.Code {
 	if a.method == "CreateSliver" && len(s.nodes) > 0 {
 		return []am.Code{am.Exists}
@@ -426,7 +425,7 @@ func (p *plain) reserve(s *plainSlice, a ask, now time.Time, r room) []am.Code {
 	return nil
 }
 
-// long is the lease of a node that is made.
+// long returns the lease of a new node.
 func (p *plain) long(now, credential, wish time.Time) time.Time {
 	if !wish.IsZero() {
 		return first(wish, now.Add(p.leases.provisionedMax), credential)
@@ -437,8 +436,8 @@ func (p *plain) long(now, credential, wish time.Time) time.Time {
 	return first(now.Add(p.leases.provisioned), credential)
 }
 
-// shutDown freezes a slice: what runs is switched off, what is being made will
-// be off.
+// shutDown freezes a slice: running nodes are switched off, and nodes in the making
+// will be off.
 func (s *plainSlice) shutDown() {
 	s.shut = true
 	for _, n := range s.nodes {
@@ -470,7 +469,7 @@ func only(all []*plainNode, keep func(*plainNode) bool) (some []*plainNode) {
 	return some
 }
 
-// first is the earliest of some times, in whole seconds.
+// first returns the earliest of some times, in whole seconds.
 func first(t time.Time, more ...time.Time) time.Time {
 	for _, x := range more {
 		if x.Before(t) {
@@ -480,5 +479,5 @@ func first(t time.Time, more ...time.Time) time.Time {
 	return t.UTC().Truncate(time.Second)
 }
 
-// uuid is the name part of a sliver's URN.
+// uuid returns the name part of a sliver's URN.
 func uuid(sliver string) string { return sliver[strings.LastIndexByte(sliver, '+')+1:] }

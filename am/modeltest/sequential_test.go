@@ -12,15 +12,15 @@ import (
 	"patchbay/am"
 )
 
-// part is a sliver to the checker; expires is in seconds.
+// part is a sliver for the linearizability checker; expires is in seconds.
 type part struct {
 	urn, client, component string
 	made                   bool
 	expires                int64
 }
 
-// state is what a site has promised, to the checker. It never changes; each
-// call makes another. Its key says all of it.
+// state is the site's state for the checker. It is immutable: each call makes a new
+// one. Its key contains all of it.
 type state struct {
 	slices map[string][]part // live slivers, by slice
 	shut   map[string]bool
@@ -49,10 +49,10 @@ func (s *state) seal() *state {
 	return s
 }
 
-// kinds are the components of the offer and what they serve.
+// kinds are the components of the offer with their sliver types.
 var kinds = map[string]string{"pc1": "raw-pc", "pc2": "raw-pc", "pc3": "raw-pc", "pc4": "raw-pc", "host1": "vm", "host2": "vm"}
 
-// free is what each component has left, while nothing has left yet.
+// free returns the free slots of each component.
 func (s *state) free() map[string]int {
 	out := map[string]int{}
 	for c := range kinds {
@@ -66,7 +66,7 @@ func (s *state) free() map[string]int {
 	return out
 }
 
-// sequential is the site to one caller at a time.
+// sequential is the model of a site with one caller at a time.
 var sequential = porcupine.Model{
 	Init: func() any {
 		return (&state{slices: map[string][]part{}, shut: map[string]bool{}, leaving: map[string]int{}}).seal()
@@ -92,7 +92,7 @@ var sequential = porcupine.Model{
 	DescribeState: func(s any) string { return s.(*state).key },
 }
 
-// step tells whether a call may be answered so, and what is true then.
+// step reports whether a call may get that answer, and returns the state after it.
 func (s *state) step(a ask, d done) (bool, *state) {
 	all := s.slices[a.slice]
 	if d.code == am.DBError {
@@ -191,7 +191,7 @@ func (s *state) allocate(a ask, d done) (bool, *state) {
 	return true, to.seal()
 }
 
-// sameParts tells whether two lists hold the same slivers.
+// sameParts reports whether two lists contain the same slivers.
 func sameParts(a, b []part) bool {
 	if len(a) != len(b) {
 		return false

@@ -32,12 +32,11 @@ import (
 	"patchbay/rspec"
 )
 
-// offer is what the site of most tests has: few enough components that
-// everybody wants the same.
+// offer is the inventory of most tests: few components, so that calls compete for them.
 var offer = offerOf("pc1..pc4", "3", "3")
 
-// offerOf is an inventory with some exclusive components, and two shared ones
-// with so many slots each.
+// offerOf returns an inventory with some exclusive components, and two shared ones with
+// so many slots each.
 func offerOf(exclusive, slots1, slots2 string) string {
 	return strings.NewReplacer("EXCLUSIVE", exclusive, "SLOTS1", slots1, "SLOTS2", slots2).Replace(`
 provider: metal
@@ -78,18 +77,18 @@ components:
 `)
 }
 
-// world is what outlives the process of a site: its file, the machines of its
-// providers, and the clock.
-type world struct {
-	t      testing.TB
-	people *everybody
-	dir    string
-	file   string
-	inv    *inventory.Inventory
-	racks  map[string]*rack // by the provider's name
-	limits work.Limits
-	leases service.Leases // the usual ones if zero
-	log    *slog.Logger
+// environment is what outlives the process of a site: the store's file, the machines of
+// its providers, and the clock.
+type environment struct {
+	t           testing.TB
+	sharedUsers *testUsers
+	dir         string
+	file        string
+	inv         *inventory.Inventory
+	providers   map[string]*fakeProvider // by the provider's name
+	limits      work.Limits
+	leases      service.Leases // the usual ones if zero
+	log         *slog.Logger
 	// company lets decisions share a write, which needs a clock that goes on.
 	company bool
 	// context is that of calls.
@@ -97,7 +96,7 @@ type world struct {
 	// asks are the providers that are asked before something is promised.
 	asks map[string]bool
 
-	began time.Time  // when the world did
+	began time.Time  // when the environment was made
 	mu    sync.Mutex // guards what follows
 	// ahead is how far the host's clock is before the time that goes by, and believed
 	// how far the site's time shall be.
@@ -110,9 +109,9 @@ type world struct {
 	after  func(n int)
 }
 
-// site is one process: all rooms, put together over a world.
+// site is one process: all packages, connected over an environment.
 type site struct {
-	*world
+	*environment
 	store      *store.Store
 	index      *binder.Index
 	svc        *service.Service
@@ -129,38 +128,37 @@ type site struct {
 
 var errDead = errors.New("the process is dead")
 
-// live runs f in a bubble, where time costs nothing. Nothing of the process may
-// be left when it ends.
-func live(t *testing.T, f func(*world)) {
+// live runs f in a synctest bubble. Nothing of the process may be left when it ends.
+func live(t *testing.T, f func(*environment)) {
 	t.Helper()
-	known(t) // outside: it is for all tests
+	loadUsers(t) // outside: it is for all tests
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(began))
-		f(newWorld(t, offer))
+		f(newEnvironment(t, offer))
 	})
 }
 
-// newWorld is a world without a process.
-func newWorld(t testing.TB, offer string) *world {
+// newEnvironment returns an environment without a process.
+func newEnvironment(t testing.TB, offer string) *environment {
 	t.Helper()
-	w := &world{t: t, people: known(t), dir: scratch(t), began: time.Now(), racks: map[string]*rack{}, log: slog.New(slog.NewTextHandler(io.Discard, nil)), context: t.Context()}
+	w := &environment{t: t, sharedUsers: loadUsers(t), dir: scratch(t), began: time.Now(), providers: map[string]*fakeProvider{}, log: slog.New(slog.NewTextHandler(io.Discard, nil)), context: t.Context()}
 	w.file = filepath.Join(w.dir, "store")
 	w.offer(offer)
 	return w
 }
 
-// offer sets what the site has, and makes racks for the providers it names.
-func (w *world) offer(text string) {
+// offer sets the inventory, and makes the providers that it names.
+func (w *environment) offer(text string) {
 	w.t.Helper()
 	var err error
 	if w.inv, err = inventory.Parse([]byte(text), "inventory.yaml", authority); err != nil {
 		w.t.Fatal(err)
 	}
 	for _, c := range w.inv.Components {
-		r := w.racks[c.Provider]
+		r := w.providers[c.Provider]
 		if r == nil {
-			r = newRack()
-			w.racks[c.Provider] = r
+			r = newFakeProvider()
+			w.providers[c.Provider] = r
 		}
 		if c.Exclusive {
 			r.with(func() { r.single[c.Name] = true })
@@ -168,8 +166,8 @@ func (w *world) offer(text string) {
 	}
 }
 
-// scratch is a folder in memory where there is one: what is tested is not the
-// disk, and thousands of steps write.
+// scratch returns a folder in memory if there is one, since thousands of steps write
+// and the disk is not under test.
 func scratch(t testing.TB) string {
 	t.Helper()
 	const memory = "/dev/shm"
@@ -184,31 +182,31 @@ func scratch(t testing.TB) string {
 	return dir
 }
 
-// now is what the site's time shall be.
-func (w *world) now() time.Time {
+// now returns the expected time of the site.
+func (w *environment) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.believed)
 }
 
-// host reads the host's clocks, of which one may be set.
-func (w *world) host() (wall time.Time, steady time.Duration) {
+// host reads the host's clocks; the wall clock can be set.
+func (w *environment) host() (wall time.Time, steady time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.ahead), time.Hour + time.Since(w.began)
 }
 
-func (w *world) nextID() string {
+func (w *environment) nextID() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
 	return fmt.Sprintf("call-%d", w.calls)
 }
 
-// open starts a process, which works until stop or kill.
-func (w *world) open() *site {
+// open starts a process, which runs until stop or kill.
+func (w *environment) open() *site {
 	w.t.Helper()
-	s := &site{world: w, died: make(chan struct{}), ended: make(chan error, 1)}
+	s := &site{environment: w, died: make(chan struct{}), ended: make(chan error, 1)}
 	must := func(err error) {
 		w.t.Helper()
 		if err != nil {
@@ -237,7 +235,7 @@ func (w *world) open() *site {
 	s.runner = work.New(work.Config{
 		Store: s.store, Components: s.component, Log: w.log, Limits: w.limits,
 		ProviderNames: func() []string { return []string{"metal", "cloud"} }, RemoveOrphans: true,
-		Providers: func(name string) (work.Provider, error) { return w.racks[name], nil },
+		Providers: func(name string) (work.Provider, error) { return w.providers[name], nil },
 	})
 	reading := rspec.ReadOptions{Managers: []urn.URN{w.inv.Manager}, LinkTypes: w.inv.LinkTypes}
 	again := reading
@@ -245,7 +243,7 @@ func (w *world) open() *site {
 	var prober service.Prober
 	if len(w.asks) > 0 {
 		prober = dryrun.New(dryrun.Config{Components: s.component, Log: w.log,
-			Providers: func(name string) (dryrun.Provider, bool) { return w.racks[name], w.asks[name] }})
+			Providers: func(name string) (dryrun.Provider, bool) { return w.providers[name], w.asks[name] }})
 	}
 	s.svc = service.New(service.Config{
 		Store: s.store, Index: s.index, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Wake: s.runner.Wake, EndLeases: s.runner.EndLeases,
@@ -255,7 +253,7 @@ func (w *world) open() *site {
 		Store: s.store, Inventory: s.index.Inventory, Wake: s.runner.Wake, Manifest: s.svc.Inspect,
 		AllocatedMax: w.leases.AllocatedMax, ProvisionedMax: w.leases.ProvisionedMax,
 	})
-	s.api = api.New(s.svc, credentials.New(w.people.anchors, credentials.Config{}), api.Config{
+	s.api = api.New(s.svc, credentials.New(w.sharedUsers.anchors, credentials.Config{}), api.Config{
 		Manager: w.inv.Manager, PublicURL: "https://am.example.org", SoftwareVersion: "test", Reading: reading, Now: s.clock.Now,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -274,7 +272,7 @@ func (s *site) component(u urn.URN) (string, string, bool) {
 	return c.Name, c.Provider, true
 }
 
-// write counts the writes of the store and lets them fail.
+// write counts the writes of the store and makes some fail.
 func (s *site) write() error {
 	if s.isDead() {
 		return errDead
@@ -293,8 +291,8 @@ func (s *site) write() error {
 	return err
 }
 
-// publication tells the world when a write begins, and when it is done, before anybody
-// is answered.
+// publication notifies the environment when a write begins, and when it is done, before
+// any caller gets an answer.
 type publication struct {
 	s        *site
 	writes   disk.Writes
@@ -320,8 +318,8 @@ func (p *publication) Publish() {
 	}
 }
 
-// die ends the process here: nothing is written any more, and nobody hears of
-// what was. Call kill to see the rest of it off.
+// die ends the process here: nothing more is written or answered. Call kill to clean
+// up.
 func (s *site) die() {
 	if !s.dead.Swap(true) {
 		close(s.died)
@@ -330,7 +328,7 @@ func (s *site) die() {
 
 func (s *site) isDead() bool { return s.dead.Load() }
 
-// kill ends the process without a word, wherever it is.
+// kill ends the process at once, wherever it is.
 func (s *site) kill() {
 	s.die()
 	if s.cancel == nil {
@@ -365,15 +363,15 @@ func (s *site) stop() {
 	s.dead.Store(true) // a call would find nobody
 }
 
-// as is a person with a credential over a slice.
-func (s *site) as(who *person, slice, credential string) *caller {
+// as returns a caller: a user with a credential over a slice.
+func (s *site) as(who *user, slice, credential string) *caller {
 	return &caller{s, who, name("slice", slice), credential}
 }
 
-// alice calls with her own credential over a slice.
+// alice returns a caller with alice's own credential over a slice.
 func (s *site) alice(slice string, lasts time.Duration) *caller {
 	s.t.Helper()
-	return s.as(s.people.alice, slice, s.people.over(s.t, slice, lasts))
+	return s.as(s.sharedUsers.alice, slice, s.sharedUsers.over(s.t, slice, lasts))
 }
 
 // thaw lifts the shutdown of a slice, as an operator does.
@@ -382,7 +380,7 @@ func (s *site) thaw(slice string) error {
 	return err
 }
 
-// records are all slivers and tasks there are, by the sliver's name.
+// records returns all slivers and tasks by the sliver's name.
 func (s *site) records() (slivers map[string]am.Sliver, tasks map[string]am.Task) {
 	s.t.Helper()
 	slivers, tasks = map[string]am.Sliver{}, map[string]am.Task{}
@@ -397,7 +395,7 @@ func (s *site) records() (slivers map[string]am.Sliver, tasks map[string]am.Task
 	return slivers, tasks
 }
 
-// shut tells which slices are shut down, by name.
+// shut returns the names of the slices that are shut down.
 func (s *site) shut() map[string]bool {
 	s.t.Helper()
 	shut := map[string]bool{}
@@ -410,8 +408,8 @@ func (s *site) shut() map[string]bool {
 	return shut
 }
 
-// settle lets time pass until there is no more work, and tells whether that
-// comes within limit.
+// settle lets time pass until no work is left, and reports whether that happens within
+// limit.
 func (s *site) settle(limit time.Duration) bool {
 	s.t.Helper()
 	for end := time.Now().Add(limit); ; time.Sleep(time.Second) {

@@ -29,7 +29,7 @@ const (
 )
 
 func init() {
-	disk.Stage()
+	disk.InstallFilter()
 	if path := os.Getenv(storyEnv); path != "" {
 		first := 0
 		_, _ = fmt.Sscan(os.Getenv(storyFrom), &first)
@@ -258,7 +258,7 @@ func sound(t *testing.T, path string) {
 	}
 }
 
-// long tells whether whole tables are asked for; else they are drawn from.
+// long reports whether whole tables are asked for; else they are drawn from.
 func long() bool { return require.Long() }
 
 // rows bounds a table: it takes every nth row so that there are about limit, of
@@ -372,11 +372,11 @@ func TestPowerCutsAfterARestart(t *testing.T) {
 		t.Run(b.what, func(t *testing.T) {
 			t.Parallel()
 			text := b.text(t)
-			var all []iter.Seq[disk.Cut]
+			var all []iter.Seq[disk.Outcome]
 			ends := []disk.Fault{{Errno: unix.EIO}, {Do: disk.None, Kill: true}}
 			for n, syncs := 0, 1; n < syncs*len(ends); n++ {
 				dir, path := shelf(t, text)
-				before, err := disk.Before(dir)
+				before, err := disk.TakeSnapshot(dir)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -397,8 +397,8 @@ func TestPowerCutsAfterARestart(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				all = append(all, func(yield func(disk.Cut) bool) {
-					for c := range append(log, rest...).Cuts(before, uint64(n), draws()) {
+				all = append(all, func(yield func(disk.Outcome) bool) {
+					for c := range append(log, rest...).Outcomes(before, uint64(n), draws()) {
 						if first := c.Event - len(log); first >= 0 && first < 40 && !yield(c) { // later all is as without a restart
 							return
 						}
@@ -419,7 +419,7 @@ func TestPowerCuts(t *testing.T) {
 			t.Parallel()
 			dir, path := shelf(t, b.text(t))
 			defer os.RemoveAll(dir)
-			before, err := disk.Before(dir)
+			before, err := disk.TakeSnapshot(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -427,7 +427,7 @@ func TestPowerCuts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.cuts(t, log.Cuts(before, 1, draws()))
+			b.cuts(t, log.Outcomes(before, 1, draws()))
 		})
 	}
 }
@@ -441,7 +441,7 @@ func draws() int {
 }
 
 // cuts verifies images, or as many of them as there is time for.
-func (b book) cuts(t *testing.T, all ...iter.Seq[disk.Cut]) {
+func (b book) cuts(t *testing.T, all ...iter.Seq[disk.Outcome]) {
 	t.Helper()
 	total, seen, made := 0, 0, 0
 	for _, log := range all {

@@ -58,7 +58,7 @@ func open(t testing.TB, o Options) *Store {
 	return s
 }
 
-// isClosed tells whether Close was called.
+// isClosed reports whether Close was called.
 func (s *Store) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

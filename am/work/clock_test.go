@@ -143,7 +143,7 @@ func TestLeasesEndBeforeProvidersMayBeCalled(t *testing.T) {
 	})
 }
 
-// over tells whether a sliver's lease was ended.
+// over reports whether a sliver's lease was ended.
 func (e *env) over(name string) bool {
 	s := e.sliver(name)
 	return s.URN.IsZero() || s.Status.Allocation == am.Unallocated

@@ -71,7 +71,7 @@ func removing(t *testing.T, givenUp bool, look func(n int, r provider.Resource) 
 	return looks
 }
 
-// nothingLeft tells whether the double has removed it: meanwhile it is absent, changing.
+// nothingLeft reports whether the double has removed it: meanwhile it is absent, changing.
 func nothingLeft(r provider.Resource) bool {
 	return provider.Gone(r) && r.Text(provider.AttrState) == ""
 }

@@ -17,10 +17,10 @@ type Provider interface {
 	Set(ctx context.Context, u []provider.Update, noop bool) ([]provider.Change, error)
 	// Parallel is how many sets may run at once.
 	Parallel() int
-	// Reports tells whether the attribute can be set and is shown by Get, so
+	// Reports reports whether the attribute can be set and is shown by Get, so
 	// that the two can be compared.
 	Reports(attribute string) bool
-	// Accepts tells whether the attribute can be set, shown or not.
+	// Accepts reports whether the attribute can be set, shown or not.
 	Accepts(attribute string) bool
 }
 

@@ -13,7 +13,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Checker says what it finds, and counts.
+// Checker prints what it finds, and counts errors.
 type Checker struct {
 	Out    io.Writer
 	Err    io.Writer    // what providers say meanwhile
@@ -47,7 +47,7 @@ func (k *Checker) line(verdict, what, format string, args ...any) {
 	fmt.Fprintf(k.Out, "%-8s %s\n", verdict, display.Printable(text))
 }
 
-// Errors has a line for each error that is joined in err.
+// Errors prints each error that is joined in err.
 func (k *Checker) Errors(err error) {
 	if f, ok := errors.AsType[*yamlfile.Error](err); ok {
 		for _, p := range f.Problems {
@@ -76,7 +76,7 @@ func (k *Checker) Verdict() bool {
 	return false
 }
 
-// Life ask for the whole life of a node.
+// Life are the options for a test that creates a node.
 type Life struct {
 	Component  string
 	SliverType string

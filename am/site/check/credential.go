@@ -12,8 +12,8 @@ import (
 	"patchbay/credentials/dsig"
 )
 
-// credential shows what a credential says and whether it is as it was signed;
-// only a server with its trust folder knows whether to believe the signers.
+// credential prints the content of a credential and whether its signature is intact.
+// Only a server with its trust folder knows whether the signers are trusted.
 func (k *Checker) credential(name string, text []byte) {
 	text = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))) // as the server does
 	chain, err := dsig.Verify(text, dsig.Options{SHA1: k.credentials().SHA1Signatures})
@@ -36,7 +36,7 @@ func (k *Checker) credential(name string, text []byte) {
 	}
 }
 
-// word is one credential of a chain: what stands in it, and who signed that.
+// word is one credential of a chain and its signer.
 type word struct {
 	Type    string `xml:"type"`
 	Owner   string `xml:"owner_gid"`
@@ -83,7 +83,7 @@ func readWords(chain []dsig.Signed) (words, error) {
 
 func (w word) kind() string { return strings.ToLower(strings.TrimSpace(w.Type)) }
 
-// end is when the first of them is over.
+// end returns when the first of them expires.
 func (l words) end() time.Time {
 	end := l[0].expires
 	for _, w := range l[1:] {
@@ -94,7 +94,7 @@ func (l words) end() time.Time {
 	return end
 }
 
-// says is what a chain grants; "" for nothing.
+// says returns what a chain grants; "" for nothing.
 func (l words) says() string {
 	w := l[0]
 	switch role := strings.TrimSpace(w.Role); {
@@ -112,7 +112,7 @@ func (l words) says() string {
 	return text
 }
 
-// remedy says how to get a chain anew.
+// remedy says how to get a new chain.
 func (l words) remedy() string {
 	switch {
 	case l[0].kind() != "privilege":

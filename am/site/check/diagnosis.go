@@ -16,7 +16,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// diagnosis is all there is to say about one file.
+// diagnosis holds all findings about one file.
 type diagnosis struct {
 	name             string
 	text             []byte
@@ -25,7 +25,7 @@ type diagnosis struct {
 	errors, warnings int
 }
 
-// diagnostic is one thing to say about a place in a file.
+// diagnostic is one finding about a place in a file.
 type diagnostic struct {
 	line, column int // counted from 1; 0 if unknown
 	isError      bool
@@ -134,12 +134,12 @@ func reasons(list []binder.Reason, isError bool) (all []notice) {
 	return all
 }
 
-// nobodys is the slice in which a request is checked.
+// nobodys returns the slice in which a request is checked.
 func nobodys(inv *inventory.Inventory) urn.URN {
 	return urn.URN{Authority: inv.Authority, Type: urn.Slice, Name: "check"}
 }
 
-// place is LINE or LINE:COLUMN.
+// place returns LINE or LINE:COLUMN.
 func (d diagnostic) place() string {
 	if d.column == 0 {
 		return strconv.Itoa(d.line)
@@ -147,7 +147,7 @@ func (d diagnostic) place() string {
 	return fmt.Sprintf("%d:%d", d.line, d.column)
 }
 
-// excerpts shows lines of a text with a mark below a column.
+// excerpts prints lines of a text with a mark below a column.
 type excerpts struct {
 	text []byte
 	line int // of text[0]
@@ -160,9 +160,8 @@ func newExcerpts(text []byte) *excerpts {
 // excerptWidth is how many characters of a line are shown.
 const excerptWidth = 100
 
-// at shows one line, indented and numbered; below it a mark if column is not 0.
-// Lines must be asked for in ascending order. The answer is empty for a line
-// that is not there.
+// at returns one line, indented and numbered, with a mark below it if column is not 0.
+// Ask for lines in ascending order. It returns "" for a line that does not exist.
 func (x *excerpts) at(line, column int) string {
 	for ; x.line < line; x.line++ {
 		end := bytes.IndexByte(x.text, '\n')

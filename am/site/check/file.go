@@ -21,7 +21,7 @@ import (
 // standardInput is what - is called in messages.
 const standardInput = "standard input"
 
-// File checks one file or folder for what it is.
+// File checks one file or folder; it detects the type from the content.
 func (k *Checker) File(ctx context.Context, name string) {
 	if name == "-" {
 		text, err := io.ReadAll(io.LimitReader(os.Stdin, maxDocument))
@@ -76,7 +76,7 @@ func (k *Checker) File(ctx context.Context, name string) {
 	k.text(ctx, name, text)
 }
 
-// text checks what stands in a file for what it is.
+// text checks the content of a file; it detects the type.
 func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
@@ -96,7 +96,8 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	}
 }
 
-// yaml tells configurations, inventories and policies by their keys.
+// yaml detects configurations, inventories, policies and maintenance files by their
+// keys, and checks them.
 func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {

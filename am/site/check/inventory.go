@@ -21,8 +21,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// inForce compares an inventory, as it is in its file, with what is in force, and
-// tells what it means for slivers that are there.
+// inForce compares the inventory file with the inventory in force, and prints what it
+// means for existing slivers.
 func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
 	r, served, err := c.ReloadMeans(ctx, inv, k.usable(c.Providers))
 	switch {
@@ -71,7 +71,8 @@ func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.In
 	}
 }
 
-// usable tells what is wrong with a provider, of those that were checked.
+// usable returns a function that says why a provider, of those that were checked,
+// cannot be used.
 func (k *Checker) usable(dir string) func(name string) error {
 	return func(name string) error {
 		if k.found[name] != nil {
@@ -110,8 +111,7 @@ func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 	return inv
 }
 
-// maintenance checks the file that says what is out of service; inv is nil where
-// it is not known.
+// maintenance checks the maintenance file; inv is nil if it is unknown.
 func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	p, err := maintenance.Read(file)
 	if err != nil {
@@ -149,8 +149,8 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	}
 }
 
-// isMaintenance tells a maintenance file from a configuration, which has other
-// keys.
+// isMaintenance reports whether a document is a maintenance file, which has other keys
+// than a configuration.
 func isMaintenance(doc *yaml.Node) bool {
 	var top struct{ Lockdown, Planned, Drained yaml.Node }
 	return doc.Decode(&top) == nil && (top.Lockdown.Kind != 0 || top.Planned.Kind != 0 || top.Drained.Kind != 0)

@@ -19,10 +19,10 @@ import (
 	"patchbay/inventory"
 )
 
-// Subject is the user whose rights check explains.
+// Subject is the user whose rights are explained, and the slice.
 type Subject struct{ User, Slice string }
 
-// policy tells each rule of a site as a sentence, and what is wrong with them.
+// policy prints each rule of a site as a sentence, and the mistakes in them.
 func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 	rules, err := c.LoadPolicy(inv)
 	if err != nil {
@@ -41,8 +41,8 @@ func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 	}
 }
 
-// policyFile checks a file as the policy of the site at hand: rules mean something
-// only with an inventory.
+// policyFile checks a file as the policy of the site in the current configuration:
+// rules need an inventory.
 func (k *Checker) policyFile(name string) {
 	if k.Config == nil {
 		k.bad(name, "this is a policy, which is checked with its site; name that with --config")
@@ -55,13 +55,15 @@ func (k *Checker) policyFile(name string) {
 	}
 }
 
-// isPolicy tells a policy from a configuration, which has other keys.
+// isPolicy reports whether a document is a policy, which has other keys than a
+// configuration.
 func isPolicy(doc *yaml.Node) bool {
 	var top struct{ Rules, Otherwise yaml.Node }
 	return doc.Decode(&top) == nil && (top.Rules.Kind != 0 || top.Otherwise.Kind != 0)
 }
 
-// authorities are those for whom the trust folder speaks, and all below them.
+// authorities returns the authorities that the trust folder covers, and those below
+// them.
 func (k *Checker) authorities(c *site.Config) (all []string) {
 	a, _, err := cert.NewFolder(c.Trusted, c.Credentials.Certificates()).Load(time.Now())
 	if err != nil {
@@ -73,7 +75,7 @@ func (k *Checker) authorities(c *site.Config) (all []string) {
 	return all
 }
 
-// Explain tells what a user may do at a site.
+// Explain prints what a user may do at a site.
 func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	c, err := site.ReadConfig(file)
 	if err != nil {
@@ -140,8 +142,7 @@ func (k *Checker) knownUser(c *site.Config, user urn.URN) {
 	}
 }
 
-// knownSlice warns of a slice that the trial authority of the site would have to
-// know, and does not.
+// knownSlice warns of a slice of the site's trial authority that does not exist.
 func (k *Checker) knownSlice(c *site.Config, slice urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	if slice.IsZero() {
@@ -153,7 +154,7 @@ func (k *Checker) knownSlice(c *site.Config, slice urn.URN) {
 	}
 }
 
-// leasesOf are the limits that hold beside those of rules.
+// leasesOf returns the configured lease limits, which apply beside those of rules.
 func leasesOf(c *site.Config) string {
 	l := c.Leases
 	return fmt.Sprintf("beside that, for all: a reservation %s, by Renew up to %s; the first lease %s, at most %s; never longer than the credential",
@@ -169,8 +170,7 @@ func (k *Checker) mayCome(c *site.Config, user urn.URN) bool {
 	return false
 }
 
-// names are the user and slice that were asked about; a bare name is one of the
-// trial authority.
+// names returns the user and slice; a bare name is one of the trial authority.
 func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	read := func(text, kind string) (urn.URN, error) {
 		if !strings.Contains(text, "+") && !strings.HasPrefix(strings.ToLower(text), "urn:") {
@@ -192,7 +192,7 @@ func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	return user, slice, err
 }
 
-// held tells what the user holds now, or why that is not known.
+// held prints what the user holds now, or why that is unknown.
 func (k *Checker) held(c *site.Config, slice urn.URN, h policy.Held, err error) {
 	if errors.Is(err, site.ErrNothingHeld) {
 		k.good("", "held now: nothing, for %v", err)

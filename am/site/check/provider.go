@@ -17,8 +17,8 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// author checks a provider as its author needs it: by the whole suite, and with
-// --life by the life of a node.
+// author checks a provider for its author: with the whole suite, and with --life by
+// creating a node.
 func (k *Checker) author(ctx context.Context, file string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	p, err := provider.Open(file, log)
@@ -59,8 +59,8 @@ func (k *Checker) author(ctx context.Context, file string) {
 	}
 }
 
-// candidate is the node to be made. Nobody else may have its component, nor get
-// it meanwhile: done gives it free. The error says why not, and what to do.
+// candidate returns the node to create. Its component must have no other user; done
+// releases it. The error says why there is none, and what to do.
 func (k *Checker) candidate(ctx context.Context, p *provider.Provider) (node provider.Resource, done func(), err error) {
 	done = func() {}
 	node = provider.Resource{provider.AttrComponent: k.Life.Component}
@@ -107,8 +107,8 @@ func (k *Checker) candidate(ctx context.Context, p *provider.Provider) (node pro
 	return node, done, nil
 }
 
-// siteOf is the site that a provider belongs to: the one in whose folder it
-// lies, or else the one named; nil for none.
+// siteOf returns the site of a provider: the one in whose folder it is, else the named
+// one; nil for none.
 func (k *Checker) siteOf(p *provider.Provider) (*site.Config, error) {
 	if k.Config != nil && sameFile(k.Config.Providers, p.Dir) {
 		return k.Config, nil
@@ -145,9 +145,9 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 	return inv.Components[i], nil
 }
 
-// Hold keeps a site from giving c to anybody until done. That needs its state
-// for ourselves: what a running server knows of the inventory may be older than
-// the file, so drained: true there is no promise.
+// Hold keeps a site from allocating c until done. That needs exclusive access to its
+// state: a running server may use an older inventory than the file, so drained: true in
+// the file is no guarantee.
 func Hold(config *site.Config, c *inventory.Component) (done func(), err error) {
 	s, err := config.OpenState() // made if nothing was ever promised
 	if err != nil {
@@ -168,8 +168,7 @@ func Hold(config *site.Config, c *inventory.Component) (done func(), err error) 
 	return done, nil
 }
 
-// free asks the provider itself whether there is a node on a component that
-// holds only one.
+// free asks the provider whether a node exists on a component that holds only one.
 func free(ctx context.Context, p *provider.Provider, component string, alone bool) error {
 	all, err := p.Get(ctx, nil)
 	if err != nil || !alone {

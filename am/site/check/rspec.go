@@ -25,8 +25,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// document checks an RSpec of any kind. What would be refused is an error; what
-// the schemas have against it, and what is taken with a remark, is a warning.
+// document checks an RSpec of any kind. What would be refused is an error; schema
+// violations, and what is accepted with a remark, are warnings.
 func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	kind, findings, err := judge(text)
 	if err != nil || kind == schemas.Request {
@@ -47,7 +47,8 @@ func (k *Checker) document(ctx context.Context, name string, text []byte) {
 // bytes; a site limits requests by itself.
 const maxDocument = 256 << 20
 
-// judge asks the schemas about a document of the kind that its root tells.
+// judge validates a document against the schema of its kind, which the root element
+// names.
 func judge(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err error) {
 	limits := xmltree.Limits{Bytes: maxDocument, Elements: maxDocument / 16}
 	err = xmltree.Parse(text, limits, func(d *xmltree.Doc) (err error) {
@@ -59,9 +60,9 @@ func judge(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err erro
 	return kind, findings, err
 }
 
-// request reads a request as the site would, looks whether it would fit on what is
-// in service now if nobody else were there, and asks the providers that Allocate would
-// ask.
+// request reads a request as the site would, checks whether it would fit on the
+// components in service if there were no other slivers, and asks the providers that
+// Allocate would ask.
 func (k *Checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
 	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site nobody says that they cannot be made
 	var inv *inventory.Inventory
@@ -108,8 +109,8 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	}
 }
 
-// bind looks whether a request would fit on a site on which nobody else is, without
-// what a plan has out of service now, and what would be done otherwise than it asks.
+// bind checks whether a request would fit on a site without slivers and without what a
+// plan has out of service, and records what would differ from the request.
 func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan) (b binder.Binding, ok bool) {
 	if len(req.Nodes) == 0 {
 		if r.errors > 0 {
@@ -156,9 +157,8 @@ func wholes(b binder.Binding) (all []notice) {
 	return all
 }
 
-// report prints a diagnosis in the order of the file, each line of the file that
-// is concerned below what is said about it. A warning that is the same in
-// several places is told at the first.
+// report prints a diagnosis in the order of the file, with each concerned line below
+// its findings. A warning that is the same in several places is printed at the first.
 func (k *Checker) report(r *diagnosis) {
 	slices.SortStableFunc(r.list, func(a, b diagnostic) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
@@ -209,10 +209,10 @@ func alsoAt(places []string) string {
 	return "; also at " + strings.Join(places, ", ")
 }
 
-// ask asks the providers whose metadata say probe: true whether they would make
-// what was bound. What they cannot make at all is an error; what they would not
-// make now, and that one has no answer, is a warning. The names are of those that
-// were asked and have nothing against it.
+// ask asks the providers whose metadata say probe: true whether they would make what
+// was bound. What they can never make is an error; what they cannot make now, or a
+// missing answer, is a warning. It returns the names of the providers that would make
+// it.
 func (k *Checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	providers, _ := provider.Load(k.Config.Providers, log) // what is wrong with one is said by the check of the site

@@ -23,10 +23,10 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// slowGet is how long a get may take without a remark.
+// slowGet is the time of a get above which check remarks on it.
 const slowGet = time.Second
 
-// Site checks a configuration and all it names.
+// Site checks a configuration and all files that it names.
 func (k *Checker) Site(ctx context.Context, file string) {
 	c, err := site.ReadConfig(file)
 	if err != nil {
@@ -86,8 +86,8 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	k.hooks(ctx, c)
 }
 
-// trialAuthority warns of one that is for a site of another name: its users
-// would be strangers.
+// trialAuthority warns of a trial authority for a site of another name: its users would
+// not be trusted.
 func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	a, err := trial.Open(dir)
 	switch {
@@ -123,7 +123,7 @@ func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 	}
 }
 
-// provider asks a provider for a resource that nobody has made.
+// provider asks a provider for a resource that does not exist.
 func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	const remedy = "run it by hand, as PROVIDER.md says"
 	name := "check-" + strings.ToLower(rand.Text())
@@ -150,8 +150,8 @@ func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	}
 }
 
-// detail is an error as an operator needs it: for experimenters, a provider's
-// says only to look into the log.
+// detail returns an error with the provider's details, which the error text for
+// experimenters omits.
 func detail(err error) string {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		return e.Detail()
@@ -159,8 +159,8 @@ func detail(err error) string {
 	return err.Error()
 }
 
-// serverKeys checks that the server's certificates load, are those of their
-// keys, are not over, and are for the host in the public URL.
+// serverKeys checks that the server's certificates load, match their keys, have not
+// expired, and are valid for the host in the public URL.
 func (k *Checker) serverKeys(c *site.Config, host string) {
 	t, err := mtls.New(c.TLS(slog.New(slog.DiscardHandler)))
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"patchbay/am/store"
 )
 
-// store looks at all that the site has promised: by itself, or through the one that
-// serves it.
+// store checks the whole store: directly, or through the server of the site.
 func (k *Checker) store(ctx context.Context, c *site.Config) {
 	if left, err := c.Beside(site.LeftMarks); err == nil && len(left) > 0 {
 		k.warn(c.State, "left over by what was killed: %s; remove it, unless something is at work on it", strings.Join(left, ", "))
@@ -67,7 +66,7 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 // large is from when on an audit should have been put away.
 const large = 1 << 30
 
-// Audit tells how the audit is: that it can be written, and what it covers.
+// Audit checks that the audit can be written, and prints what it covers.
 func (k *Checker) Audit(c *site.Config) {
 	if err := c.CheckAudit(); err != nil {
 		k.Errors(err)
@@ -108,8 +107,8 @@ func (k *Checker) Audit(c *site.Config) {
 	}
 }
 
-// clock looks at what the site knows of the time, and tells by which time leases
-// count, if that is not simply the host's.
+// clock checks the site's clock, and prints which time leases follow if it is not the
+// host's.
 func (k *Checker) clock(ctx context.Context, c *site.Config) {
 	if err := clock.Check(c.ClockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		k.bad("", "%v", err)

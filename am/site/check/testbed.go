@@ -15,7 +15,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// testbed checks what a local testbed needs beside its provider; false says that
+// testbed checks what a local testbed needs beside its provider. It returns false if
 // its provider need not be asked.
 func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, wrong error) bool {
 	if mistakes, ok := errors.AsType[*yamlfile.Error](wrong); ok {
@@ -53,8 +53,9 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 	return false
 }
 
-// missingImages are those that the inventory offers on components of a provider,
-// and that are not there. A testbed that does not tell which are is believed.
+// missingImages returns the images that the inventory offers on components of a
+// provider and that do not exist. A testbed that does not list its images is not
+// checked.
 func missingImages(provider string, inv *inventory.Inventory, there []string) (missing []string) {
 	if inv == nil || len(there) == 0 {
 		return nil
@@ -71,9 +72,8 @@ func missingImages(provider string, inv *inventory.Inventory, there []string) (m
 	return missing
 }
 
-// agree warns of what the inventory promises and a testbed's settings do not keep,
-// and the other way round. What is offered by other providers alone is no affair
-// of the testbed.
+// agree warns of differences between the inventory and a testbed's settings. What only
+// other providers offer does not concern the testbed.
 func (k *Checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
 	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
 		return
@@ -104,8 +104,8 @@ func (k *Checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile
 	}
 }
 
-// nodesOf is how many nodes of a provider may be reserved at one time, as far as slots
-// limit them: an allocated node has no port yet.
+// nodesOf returns how many nodes of a provider may be reserved at one time, as far as
+// slots limit them: an allocated node has no port yet.
 func nodesOf(provider string, inv *inventory.Inventory) (most int64) {
 	for _, c := range inv.Components {
 		if c.Provider != provider {
@@ -122,8 +122,8 @@ func nodesOf(provider string, inv *inventory.Inventory) (most int64) {
 	return most
 }
 
-// settingLines are the lines of a YAML file at which keys stand, and the names in
-// their lists.
+// settingLines are the lines of the keys in a YAML file, and of the names in their
+// lists.
 type settingLines struct {
 	file  string
 	lines map[string]int
@@ -155,7 +155,7 @@ func linesOf(file string) settingLines {
 	return s
 }
 
-// at is FILE:LINE of a key, or of a name in its list; FILE alone where it is not.
+// at returns FILE:LINE of a key, or of a name in its list; FILE alone if there is none.
 func (s settingLines) at(key string, name ...string) string {
 	line := s.lines[key]
 	if len(name) > 0 && s.lines[key+" "+name[0]] > 0 {

@@ -16,7 +16,7 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// credentials is what the site that is checked accepts, or else any site.
+// credentials returns which credentials the checked site accepts, or else the defaults.
 func (k *Checker) credentials() site.CredentialsConfig {
 	if k.Config != nil {
 		return k.Config.Credentials
@@ -59,7 +59,7 @@ func (k *Checker) trustFolder(dir string) {
 	}
 }
 
-// revocationList tells whose a CRL is, and how old.
+// revocationList prints the issuer and age of a CRL.
 func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	issuer := l.Issuer()
 	made := false
@@ -84,7 +84,7 @@ func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	}
 }
 
-// denial tells what a line of the deny list hits.
+// denial prints which certificates a line of the deny list concerns.
 func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 	at := display.Place(d.File, d.Line)
 	effect := a.Effect(d)
@@ -115,7 +115,7 @@ func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 	}
 }
 
-// list names files, each once.
+// list returns names of files without duplicates.
 func list(names []string) string {
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
@@ -123,7 +123,7 @@ func list(names []string) string {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// besides warns of files that are of no use as they are.
+// besides warns of files in the trust folder that have no effect.
 func (k *Checker) besides(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -18,12 +18,12 @@ import (
 	"patchbay/am/urn"
 )
 
-// serverCertificateLife is that of the certificates that Site makes. Clients
-// register them, so they last.
+// serverCertificateLife is the validity of the certificates that Site makes. It is
+// long, because clients register them.
 const serverCertificateLife = 10 * 365 * 24 * time.Hour
 
-// serverPair makes a key of kind "ecdsa" or "rsa" and a certificate for it that
-// it signs itself, both PEM.
+// serverPair makes a key of kind "ecdsa" or "rsa" and a self-signed certificate for it,
+// both PEM.
 func serverPair(kind string, manager urn.URN, hosts []string, ips []net.IP, now time.Time) (certificate, key []byte, err error) {
 	var signer crypto.Signer
 	usage := x509.KeyUsageDigitalSignature

@@ -22,7 +22,7 @@ const (
 	Local     = "local"
 )
 
-// Options say what site to make.
+// Options describe the site to make.
 type Options struct {
 	Dir       string // the folder, new or empty
 	Authority string
@@ -33,7 +33,7 @@ type Options struct {
 	Program   string // the path of patchbay-local
 }
 
-// Site makes a site, and says in words what it offers.
+// Site makes a site, and returns a description of what it offers.
 func Site(ctx context.Context, o Options) (Offer, error) {
 	offer, err := o.offer(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func Site(ctx context.Context, o Options) (Offer, error) {
 	return offer, nil
 }
 
-// RequireEmpty makes sure that dir is empty or not there, and touches nothing.
+// RequireEmpty fails unless dir is empty or does not exist. It changes nothing.
 func RequireEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -68,7 +68,7 @@ func RequireEmpty(dir string) error {
 	return fmt.Errorf("%s %s and was left as it is; give a new folder", dir, what)
 }
 
-// write makes the site, with the files of its offer.
+// write writes the files of the site, with those of its offer.
 func (o *Options) write(ctx context.Context, offer []site.File, now time.Time) error {
 	var host string
 	if o.PublicURL != "" {

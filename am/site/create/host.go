@@ -15,7 +15,7 @@ import (
 	"patchbay/inventory"
 )
 
-// hostFacts is this host as a component of an inventory.
+// hostFacts returns this host as a component of an inventory.
 func hostFacts(ctx context.Context) inventory.Host {
 	release := osRelease()
 	return inventory.Host{
@@ -24,7 +24,7 @@ func hostFacts(ctx context.Context) inventory.Host {
 	}
 }
 
-// componentName is the first label of a host's name, or host1.
+// componentName returns the first label of a host's name, or host1.
 func componentName(host string) string {
 	label, _, _ := strings.Cut(strings.ToLower(host), ".")
 	if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || label[0] == '-' {
@@ -33,7 +33,7 @@ func componentName(host string) string {
 	return label
 }
 
-// osRelease is what os-release(5) says of this host's system.
+// osRelease returns the os-release(5) of this host.
 func osRelease() map[string]string {
 	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		if text, err := os.ReadFile(file); err == nil {
@@ -54,7 +54,7 @@ func parseOSRelease(text string) map[string]string {
 	return m
 }
 
-// memory is this host's memory in bytes, 0 when it is not known.
+// memory returns this host's memory in bytes; 0 if it is unknown.
 func memory() int64 {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
@@ -70,7 +70,7 @@ func memory() int64 {
 	return 0
 }
 
-// freeDisk is what is free where a folder is, in bytes, 0 when it is not known.
+// freeDisk returns the free bytes of a folder's file system; 0 if they are unknown.
 func freeDisk(dir string) int64 {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {

@@ -29,7 +29,7 @@ var sampleRequest []byte
 //go:embed policy.yaml
 var SamplePolicy []byte
 
-// Offer is what a new site has for experimenters, in words.
+// Offer describes what a new site has for experimenters.
 type Offer struct {
 	Inventory, Request, Policy string
 
@@ -55,7 +55,7 @@ func (o *Options) offer(ctx context.Context) (Offer, error) {
 	}, nil
 }
 
-// localRequest asks for two containers.
+// localRequest returns a request for two containers.
 const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
     xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd">
   <node client_id="server" exclusive="false">
@@ -67,7 +67,7 @@ const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources
 </rspec>
 `
 
-// localOffer offers containers of this host. Their doors are at the host of the
+// localOffer offers containers of this host. Their SSH endpoints are at the host of the
 // public URL, and listen where the server does.
 func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 	public := o.PublicURL
@@ -98,8 +98,8 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 	}, nil
 }
 
-// localPolicy is SamplePolicy with one rule in force, by which no user takes all of
-// a host from the others.
+// localPolicy returns SamplePolicy with one rule in force, so that no user takes all of
+// a host.
 func localPolicy(host inventory.Host) []byte {
 	const end = "# otherwise: refuse"
 	text := strings.Replace(string(SamplePolicy), "\n# rules:\n", "\nrules:\n", 1)
@@ -116,8 +116,8 @@ const everybody = `  # In force: nobody has more than half of the places of this
 #
 `
 
-// instanceName names the testbed of a site, so that two sites on one host never
-// touch, whatever they are called.
+// instanceName returns the name of a site's testbed. It is unique, so that two sites on
+// one host never interfere.
 func instanceName(authority string) string {
 	const most = 11
 	label, _, _ := strings.Cut(topAuthority(authority), ".")
@@ -136,7 +136,7 @@ func instanceName(authority string) string {
 	return label + "-" + hex.EncodeToString(b[:])
 }
 
-// topAuthority is an authority without its sub-authorities.
+// topAuthority returns an authority without its sub-authorities.
 func topAuthority(a string) string {
 	top, _, _ := strings.Cut(a, ":")
 	return top

@@ -18,7 +18,7 @@ import (
 const writerEnv = "PATCHBAY_TEST_DISK_WRITER"
 
 func TestMain(m *testing.M) {
-	Stage()
+	InstallFilter()
 	if dir := os.Getenv(writerEnv); dir != "" {
 		write(dir)
 		return
@@ -215,7 +215,7 @@ func TestCuts(t *testing.T) {
 	folder := Event{Call: Call{Kind: Sync, Path: "/x"}, file: 9}
 	failed := sync
 	failed.Err = unix.EIO
-	old := Start{"/x", map[string]seen{"/x/f": {1, data('0')}}}
+	old := Snapshot{"/x", map[string]seen{"/x/f": {1, data('0')}}}
 	for _, tt := range []struct {
 		rule string
 		log  Log
@@ -234,7 +234,7 @@ func TestCuts(t *testing.T) {
 		{"what was said is known", Log{w('1'), sync, {Said: "x"}}, []string{"f=11"}, nil},
 	} {
 		got := map[string]bool{}
-		for c := range tt.log.Cuts(old, 1, 8) {
+		for c := range tt.log.Outcomes(old, 1, 8) {
 			end := len(tt.log)
 			if tt.log[end-1].Said != "" {
 				end--

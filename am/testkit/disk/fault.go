@@ -31,7 +31,7 @@ type Call struct {
 	Size   int64  // what it truncates to
 }
 
-// Portion is how much of a call is done.
+// Portion is how much of a call is carried out.
 type Portion int
 
 // Portions of a call. Only writes have halves: of others, half is nothing.
@@ -43,7 +43,7 @@ const (
 
 func (p Portion) String() string { return [...]string{"whole", "half", "nothing"}[p] }
 
-// Fault is what becomes of a call; the zero Fault is none.
+// Fault is what happens instead of a call; the zero Fault lets the call succeed.
 type Fault struct {
 	Do    Portion
 	Kill  bool       // then the process is killed, or
@@ -61,8 +61,8 @@ func (f Fault) String() string {
 	return s
 }
 
-// Event is what happened: a call and what became of it, or, with Said, a piece
-// that the process has written to its standard output.
+// Event is a call and its result, or, with Said, text that the process has written to
+// its standard output.
 type Event struct {
 	Call
 	Done int        // bytes written
@@ -72,13 +72,13 @@ type Event struct {
 	file uint64 // which file it was, however it is called
 }
 
-// ok tells whether the call's whole effect was there.
+// ok reports whether the call had its whole effect.
 func (e *Event) ok() bool { return e.Err == 0 }
 
-// Log is what happened, in order.
+// Log is the events in order.
 type Log []Event
 
-// Said is all that was written to standard output.
+// Said returns all that was written to standard output.
 func (l Log) Said() string {
 	var s string
 	for _, e := range l {
@@ -87,7 +87,7 @@ func (l Log) Said() string {
 	return s
 }
 
-// Calls is how many calls were made.
+// Calls returns the number of calls.
 func (l Log) Calls() int {
 	n := 0
 	for _, e := range l {

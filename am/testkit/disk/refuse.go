@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Refuse makes each write of this process to the file path fail, with EBADF, until
-// again is called: for so long its open descriptor may only read. The descriptor
-// keeps its number, its place and its locks, and must not be closed meanwhile.
-func Refuse(path string) (again func() error, err error) {
+// Refuse makes each write of this process to the file path fail with EBADF until
+// restore is called: meanwhile its open descriptor is read-only. The descriptor keeps
+// its number, position and locks, and must not be closed meanwhile.
+func Refuse(path string) (restore func() error, err error) {
 	fd, err := writable(path)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func Refuse(path string) (again func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	again = func() error { return errors.Join(unix.Dup3(kept, fd, unix.O_CLOEXEC), unix.Close(kept)) }
+	restore = func() error { return errors.Join(unix.Dup3(kept, fd, unix.O_CLOEXEC), unix.Close(kept)) }
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(kept))
@@ -31,21 +31,21 @@ func Refuse(path string) (again func() error, err error) {
 	if err := unix.Dup3(int(f.Fd()), fd, unix.O_CLOEXEC); err != nil {
 		return nil, errors.Join(err, unix.Close(kept))
 	}
-	return again, nil
+	return restore, nil
 }
 
-// Writes lets writes of this process to a file fail. An observer of a store calls Begin
-// when a change is staged, and End when it is published or rolled back.
+// Writes makes writes of this process to a file fail. An observer of a store calls
+// Begin when a change is staged, and End when it is published or rolled back.
 type Writes struct {
 	Path string
-	// Fail is asked before each write; with an error the write fails.
+	// Fail is called before each write; if it returns an error the write fails.
 	Fail func() error
 
-	begun bool
-	again func() error
+	begun   bool
+	restore func() error
 }
 
-// Begin is before a write, which has one beginning.
+// Begin is called before a write.
 func (w *Writes) Begin() {
 	if w.begun {
 		return
@@ -55,24 +55,24 @@ func (w *Writes) Begin() {
 		return
 	}
 	var err error
-	if w.again, err = Refuse(w.Path); err != nil {
+	if w.restore, err = Refuse(w.Path); err != nil {
 		panic(err)
 	}
 }
 
-// End is after a write.
+// End is called after a write.
 func (w *Writes) End() {
 	w.begun = false
-	if w.again == nil {
+	if w.restore == nil {
 		return
 	}
-	if err := w.again(); err != nil {
+	if err := w.restore(); err != nil {
 		panic(err)
 	}
-	w.again = nil
+	w.restore = nil
 }
 
-// writable is the one descriptor by which this process may write to a file.
+// writable returns the one descriptor with which this process may write to a file.
 func writable(path string) (fd int, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

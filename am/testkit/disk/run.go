@@ -18,16 +18,16 @@ import (
 
 // Options of a Run.
 type Options struct {
-	// Folder is where files count, at any depth.
+	// Folder is the folder whose files are watched, at any depth.
 	Folder string
-	// Decide says what becomes of a call; nil is no fault. It is called by one
-	// goroutine, and the process waits meanwhile.
+	// Decide returns the fault of a call; nil means no faults. One goroutine calls it,
+	// and the process waits meanwhile.
 	Decide func(Call) Fault
 }
 
-// Run runs a program to its end, or to its death by a fault, and tells what
-// happened and what cmd.Wait said. The program may be any; its children are
-// looked at, too. Standard output must be set, if at all, by cmd.Stdout.
+// Run runs a program to its end, or until a fault kills it, and returns the events and
+// the result of cmd.Wait. The calls of its children are watched too. To capture
+// standard output set cmd.Stdout.
 func Run(cmd *exec.Cmd, o Options) (Log, error) {
 	folder, err := filepath.EvalSymlinks(o.Folder)
 	if err != nil {
@@ -43,7 +43,7 @@ func Run(cmd *exec.Cmd, o Options) (Log, error) {
 		cmd.Env = os.Environ()
 	}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, theirs)
-	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", stageEnv, 2+len(cmd.ExtraFiles)), programEnv+"="+cmd.Path)
+	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", filterEnv, 2+len(cmd.ExtraFiles)), programEnv+"="+cmd.Path)
 	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // with the race detector, programs else end a second later
 	cmd.Path = "/proc/self/exe"
 	if cmd.SysProcAttr == nil {
@@ -54,7 +54,7 @@ func Run(cmd *exec.Cmd, o Options) (Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{folder: folder, decide: o.Decide}
+	w := &supervisor{folder: folder, decide: o.Decide}
 	if err := w.listen(ours, cmd.Process.Pid); err != nil {
 		_ = cmd.Process.Kill()
 		return nil, errors.Join(err, cmd.Wait())
@@ -68,11 +68,11 @@ func Run(cmd *exec.Cmd, o Options) (Log, error) {
 	return w.log, exit
 }
 
-// listen gets the listener of the process's filter.
-func (w *watch) listen(socket *os.File, pid int) error {
+// listen receives the listener of the process's seccomp filter.
+func (w *supervisor) listen(socket *os.File, pid int) error {
 	var number [8]byte
 	if n, err := socket.Read(number[:]); err != nil || n != len(number) {
-		return fmt.Errorf("the stage did not get ready: its program must call disk.Stage (%w)", err)
+		return fmt.Errorf("the program did not install the filter: it must call disk.InstallFilter (%w)", err)
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -86,8 +86,8 @@ func (w *watch) listen(socket *os.File, pid int) error {
 	return err
 }
 
-// Available skips the test where the kernel, or what surrounds it, does not let
-// one process be the disk of another.
+// Available skips the test if the kernel, or a sandbox, does not allow one process to
+// supervise the system calls of another.
 func Available(t testing.TB) {
 	t.Helper()
 	log, err := Run(exec.Command("/bin/sh", "-c", `echo x >"$0/x"`, t.TempDir()), Options{Folder: t.TempDir()})
@@ -100,8 +100,8 @@ func Available(t testing.TB) {
 	t.Skipf("cannot watch a process: %v", err)
 }
 
-// below tells whether a path is in the folder, or the folder.
-func (w *watch) below(path string) bool {
+// below reports whether a path is the folder or in it.
+func (w *supervisor) below(path string) bool {
 	rest, ok := strings.CutPrefix(path, w.folder)
 	return ok && (rest == "" || rest[0] == '/')
 }

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootPackages are what the guest has beside Debian's minimum: what tests call,
-// and what a host usually has.
+// rootPackages are installed in the guest beside Debian's minimum: programs that tests
+// use, and that a host usually has.
 const rootPackages = "openssh-client,openssh-server,rsync,sudo,procps,iproute2,iputils-ping,e2fsprogs,kmod,jq,openssl,busybox-static,runc,git," +
 	"libxml2,mmdebstrap,netbase,ca-certificates,python3,bzip2,xz-utils,zstd,make,strace,less,man-db,locales"
 
-// cache is the folder of what the guest is made of.
+// cache is the folder with the files of which guests are made.
 type cache struct {
 	dir     string
 	host    string // programs of packages that are not installed, unpacked
@@ -29,7 +29,7 @@ type cache struct {
 	lock    *os.File
 }
 
-// openCache makes what is missing. Several guests may use it at once.
+// openCache opens the cache and adds missing files. Several guests may use it at once.
 func openCache(ctx context.Context, dir string) (*cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func openCache(ctx context.Context, dir string) (*cache, error) {
 	return c, nil
 }
 
-// Close lets others change the cache.
+// Close releases the lock on the cache.
 func (c *cache) Close() error { return c.lock.Close() }
 
 func (c *cache) fill(ctx context.Context) error {
@@ -81,8 +81,8 @@ func (c *cache) fill(ctx context.Context) error {
 	return errors.Join(err, c.makeRoot(ctx))
 }
 
-// fetch downloads the packages that are not installed and unpacks them beside
-// the system's own programs, which it leaves as they are.
+// fetch downloads the packages that are not installed and unpacks them into the cache;
+// the system is not changed.
 func (c *cache) fetch(ctx context.Context) error {
 	fmt.Fprintln(os.Stderr, "guest: fetching QEMU and Debian's cloud kernel")
 	names, err := packages(ctx)
@@ -130,9 +130,8 @@ func (c *cache) fetch(ctx context.Context) error {
 	return os.Rename(work, c.host)
 }
 
-// packages are those that QEMU, mmdebstrap and the kernel consist of and that
-// are not installed. The kernel is always among them, for a system may keep its
-// own elsewhere.
+// packages returns the packages of QEMU, mmdebstrap and the kernel that are not
+// installed. The kernel is always included, since a system may keep its own elsewhere.
 func packages(ctx context.Context) ([]string, error) {
 	depends, err := output(ctx, "apt-cache", "depends", "linux-image-cloud-amd64")
 	if err != nil {
@@ -155,7 +154,7 @@ func packages(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// program is the command for an installed program, or for one in the cache.
+// program returns the command for an installed program, or for one in the cache.
 func (c *cache) program(ctx context.Context, name string, args ...string) *exec.Cmd {
 	if path, err := exec.LookPath(name); err == nil {
 		return exec.CommandContext(ctx, path, args...)

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// programs are built on the host and are in the guest's PATH, with cgo or
-// without it, as make builds them.
+// programs are built on the host, with and without cgo as make does, and are in the
+// guest's PATH.
 var programs = map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"}
 
-// stage puts into dir what the guest's disk holds: the source tree, the
-// programs and the tests, compiled. It gives the commands that run the tests.
-func stage(ctx context.Context, dir string, o options) (commands []string, err error) {
+// writeContent copies to dir the content of the guest's disk: the source tree, the
+// programs and the compiled tests. It returns the commands that run the tests.
+func writeContent(ctx context.Context, dir string, o options) (commands []string, err error) {
 	top, err := output(ctx, "go", "env", "GOMOD")
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func stage(ctx context.Context, dir string, o options) (commands []string, err e
 	return commands, nil
 }
 
-// abs is a folder as the user means it: in the folder of the call.
+// abs returns a folder relative to the folder of the call as an absolute path.
 func abs(source, folder string) string {
 	if path, err := filepath.Abs(folder); err == nil {
 		return path
@@ -107,10 +107,10 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, b, i.Mode().Perm())
 }
 
-// makeDisk makes the image of the guest's disk by way of the folder dir, and
-// gives the commands that run the tests on it.
+// makeDisk makes the image of the guest's disk in the folder dir, and returns the
+// commands that run the tests on it.
 func makeDisk(ctx context.Context, dir, image string, o options) ([]string, error) {
-	commands, err := stage(ctx, dir, o)
+	commands, err := writeContent(ctx, dir, o)
 	if err != nil {
 		return nil, err
 	}

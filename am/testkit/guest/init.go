@@ -27,7 +27,7 @@ const (
 	report   = "/dev/ttyS1" // the host reads there what came of it
 )
 
-// bootInside is PID 1. It does not return.
+// bootInside runs as PID 1 of the guest. It does not return.
 func bootInside() {
 	status, o, err := 0, orders{}, error(nil)
 	if o, err = prepare(); err == nil {
@@ -48,7 +48,7 @@ func bootInside() {
 	select {}
 }
 
-// prepare makes a system of the disks and goes there.
+// prepare mounts the disks and changes to the new root.
 func prepare() (o orders, err error) {
 	for _, m := range [][3]string{{"proc", "/proc", "proc"}, {"sys", "/sys", "sysfs"}, {"dev", "/dev", "devtmpfs"}} {
 		// The kernel may have mounted /dev itself.
@@ -103,7 +103,7 @@ func prepare() (o orders, err error) {
 	if err := os.WriteFile("/run-orders.json", text, 0o600); err != nil {
 		return o, err
 	}
-	return o, furnish(o)
+	return o, mountSystem(o)
 }
 
 func load(path string) error {
@@ -130,8 +130,8 @@ func mountDisk(device, at string) error {
 	return nil
 }
 
-// furnish mounts what a Debian system has, with the control groups asked for.
-func furnish(o orders) error {
+// mountSystem mounts what a Debian system has, with the requested cgroup version.
+func mountSystem(o orders) error {
 	type mount struct{ source, at, kind, data string }
 	mounts := []mount{
 		{"tmpfs", "/run", "tmpfs", "mode=755"}, {"shm", "/dev/shm", "tmpfs", "mode=1777"},
@@ -176,8 +176,8 @@ func furnish(o orders) error {
 	return exec.Command("ip", "link", "set", "lo", "up").Run()
 }
 
-// startRunner starts the child that runs the commands, and collects all
-// processes that die until it has ended.
+// startRunner starts the child that runs the commands, and reaps all processes until it
+// has ended.
 func startRunner() (int, error) {
 	tty, err := os.OpenFile(console, os.O_RDWR, 0)
 	if err != nil {
@@ -204,7 +204,7 @@ func startRunner() (int, error) {
 	}
 }
 
-// runInside runs the commands and gives the first exit status that is not 0.
+// runInside runs the commands and returns the first exit status that is not 0.
 func runInside() int {
 	text, err := os.ReadFile("/run-orders.json")
 	var o orders
@@ -243,8 +243,8 @@ func runInside() int {
 	return first
 }
 
-// goInside stands in for Go where a test builds one of our programs: it was
-// built on the host, and is copied to where -o says.
+// goInside replaces Go in tests that build one of our programs: the program was built
+// on the host, and is copied to the path after -o.
 func goInside(args []string) int {
 	folder, err := os.Getwd()
 	for i, arg := range args {

@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// modules are what the kernel loads before the root file system is there, or
-// could not load by itself. Those that a kernel does not have as a module are
-// built into it, or tests will say what they miss.
+// modules are the kernel modules that are needed before the root file system is
+// mounted, or that the kernel does not load itself. Modules that a kernel lacks are
+// built in, or tests will fail for lack of them.
 var modules = []string{
 	"virtio_pci", "virtio_blk", "virtio_rng", "overlay", "loop", "tun", "veth", "bridge", "vsock", "vsock_loopback",
 }
 
-// orders are what the guest reads in its initrd.
+// orders are the instructions that the guest reads in its initrd.
 type orders struct {
 	CGroup   string
 	Commands []string
@@ -71,7 +71,7 @@ func writeInitrd(path string, modulesDir string, o orders) error {
 	return f.Close()
 }
 
-// archive writes cpio's "newc" form, which the kernel unpacks.
+// archive writes cpio's "newc" format, which the kernel unpacks.
 type archive struct {
 	w   *bufio.Writer
 	n   int // files so far
@@ -107,7 +107,7 @@ func (a *archive) close() error {
 	return a.w.Flush()
 }
 
-// moduleFiles are the files of modules, each after those that it needs.
+// moduleFiles returns the files of modules, each after its dependencies.
 func moduleFiles(dir string, names []string) ([]string, error) {
 	at := make(map[string]string)
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -146,7 +146,7 @@ func moduleFiles(dir string, names []string) ([]string, error) {
 	return list, nil
 }
 
-// dependencies are the modules that a module says it needs.
+// dependencies returns the modules that a module file names as its dependencies.
 func dependencies(path string) ([]string, error) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -21,7 +21,7 @@ type machine struct {
 	status  string // file where the guest writes what came of its commands
 }
 
-// boot runs the guest to its end and gives the exit status of its commands.
+// boot runs the guest to its end and returns the exit status of its commands.
 func (m machine) boot(ctx context.Context, w io.Writer) (int, error) {
 	o := m.options
 	// A busy host may keep the emulated timer from ticking while the kernel tests it.
@@ -71,7 +71,7 @@ func (m machine) boot(ctx context.Context, w io.Writer) (int, error) {
 	return status, nil
 }
 
-// plain takes out what a serial line adds to ends of lines.
+// plain removes what a serial line adds to ends of lines.
 type plain struct{ w io.Writer }
 
 func (p plain) Write(b []byte) (int, error) {

@@ -76,7 +76,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run does all that happens on the host.
+// run does the work on the host.
 func run(ctx context.Context, args []string) (status int, err error) {
 	var o options
 	commands, err := o.parse(args)
@@ -111,7 +111,7 @@ func run(ctx context.Context, args []string) (status int, err error) {
 	return m.boot(ctx, os.Stdout)
 }
 
-// prepareDisk sees to it that there is a disk, and gives the commands that run
+// prepareDisk makes the disk if it does not exist, and returns the commands that run
 // the tests on it.
 func prepareDisk(ctx context.Context, o *options, dir string) ([]string, error) {
 	if o.disk == "" {
@@ -126,8 +126,7 @@ func prepareDisk(ctx context.Context, o *options, dir string) ([]string, error) 
 	return nil, nil
 }
 
-// output runs a program and gives what it printed, or an error that says what
-// it complained of.
+// output runs a program and returns its output, or an error with its error messages.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	var complaints strings.Builder

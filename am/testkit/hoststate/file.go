@@ -36,7 +36,7 @@ func (k *taker) takeRoots() error {
 	return nil
 }
 
-// tellsOfOurs tells whether a mark is written in a small file, or a link leads to
+// tellsOfOurs reports whether a mark is written in a small file, or a link leads to
 // one.
 func (k *taker) tellsOfOurs(path string, i fs.FileInfo) bool {
 	if i.Mode().Type() == fs.ModeSymlink {

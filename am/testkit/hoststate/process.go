@@ -88,7 +88,7 @@ func read(pid int) *process {
 // unwaited ends the line of a process that has ended.
 const unwaited = " that nobody has waited for"
 
-// descends tells whether the process is a child of this one, or of one.
+// descends reports whether the process is a child of this one, or of one.
 func descends(p *process, byID map[int]*process) bool {
 	for range len(byID) {
 		parent := byID[p.parent]
@@ -103,7 +103,7 @@ func descends(p *process, byID map[int]*process) bool {
 	return false
 }
 
-// marked tells whether something that the process has bears a mark.
+// marked reports whether something that the process has bears a mark.
 func (k *taker) marked(p *process, programs []fs.FileInfo) bool {
 	for _, name := range []string{"cmdline", "environ", "cgroup", "mountinfo"} {
 		// mountinfo of a process that is in the test's own mount namespace

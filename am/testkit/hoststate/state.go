@@ -131,12 +131,12 @@ func (k *taker) put(format string, args ...any) {
 	}
 }
 
-// ours tells whether a text bears a mark of the test's own things.
+// ours reports whether a text bears a mark of the test's own things.
 func (k *taker) ours(text string) bool {
 	return bears(text, k.options.Only)
 }
 
-// bears tells whether a mark is in the text, and not as part of a longer
+// bears reports whether a mark is in the text, and not as part of a longer
 // number or word: x-t1 is not in x-t10.
 func bears(text string, marks []string) bool {
 	for _, mark := range marks {

@@ -78,7 +78,7 @@ func Shared(t testing.TB, elems ...string) string {
 	return path
 }
 
-// Required tells whether PATCHBAY_REQUIRE names name.
+// Required reports whether PATCHBAY_REQUIRE names name.
 func Required(name string) bool {
 	return slices.ContainsFunc(strings.Split(os.Getenv("PATCHBAY_REQUIRE"), ","), func(s string) bool {
 		return strings.TrimSpace(s) == name

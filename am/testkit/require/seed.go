@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Long tells whether PATCHBAY_LONG asks for long tests with new random numbers,
+// Long reports whether PATCHBAY_LONG asks for long tests with new random numbers,
 // as make check-full does. Else tests are short, and draw the same each time.
 func Long() bool { return os.Getenv("PATCHBAY_LONG") != "" }
 

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// sector is what a disk writes whole or not at all, in bytes.
+// sector is the unit, in bytes, that a disk writes completely or not at all.
 const sector = 512
 
-// Cut is what a power cut may leave.
-type Cut struct {
+// Outcome is one possible content of the disk after a power failure.
+type Outcome struct {
 	Event int    // how many events were before it
 	What  string // what became of that which was not synced
 	Said  string // what had been written to standard output
@@ -24,8 +24,8 @@ type Cut struct {
 	image func() map[string][]byte
 }
 
-// Start is what was in a folder before a log began, as Cuts needs it.
-type Start struct {
+// Snapshot is the content of a folder before a log began, for Outcomes.
+type Snapshot struct {
 	folder string
 	files  map[string]seen
 }
@@ -35,10 +35,10 @@ type seen struct {
 	data []byte
 }
 
-// Before takes all files of a folder as lasting.
-func Before(folder string) (Start, error) {
+// TakeSnapshot reads all files of a folder, which count as synced.
+func TakeSnapshot(folder string) (Snapshot, error) {
 	folder, err := filepath.EvalSymlinks(folder)
-	s := Start{folder, map[string]seen{}}
+	s := Snapshot{folder, map[string]seen{}}
 	if err != nil {
 		return s, err
 	}
@@ -52,14 +52,14 @@ func Before(folder string) (Start, error) {
 	})
 }
 
-// Cuts gives what power cuts after each event may leave. Of what was not synced
-// by then there is nothing, all, all but the first, all but the last, only the
-// last, the last in part, and, as often as random says, any part, drawn by seed.
-// A write for which a sync failed may be lost from then on, whatever is synced
-// later: that is how Linux has it. A Cut is valid until the next.
-func (l Log) Cuts(before Start, seed uint64, random int) iter.Seq[Cut] {
-	return func(yield func(Cut) bool) {
-		d := newPlatter(before)
+// Outcomes yields what power failures after each event may leave. Of the writes that
+// were not synced by then it keeps none, all, all but the first, all but the last, only
+// the last, part of the last, and, random times, a random part drawn by seed. A write
+// for which a sync failed may be lost from then on, whatever is synced later, as on
+// Linux. An Outcome is valid until the next.
+func (l Log) Outcomes(before Snapshot, seed uint64, random int) iter.Seq[Outcome] {
+	return func(yield func(Outcome) bool) {
+		d := newDiskState(before)
 		draw := rand.New(rand.NewPCG(seed, 0))
 		said, told := "", -1
 		for n := range len(l) + 1 {
@@ -69,13 +69,13 @@ func (l Log) Cuts(before Start, seed uint64, random int) iter.Seq[Cut] {
 					continue // nothing that lasts has changed
 				}
 			}
-			waits := d.waits()
+			waits := d.pending()
 			if told == 0 && len(waits) == 0 && n < len(l) {
 				continue // as before it
 			}
 			told = len(waits)
-			for _, v := range variants(waits, random, draw) {
-				if !yield(Cut{n, v.what, said, func() map[string][]byte { return d.image(v.keep) }}) {
+			for _, v := range selections(waits, random, draw) {
+				if !yield(Outcome{n, v.what, said, func() map[string][]byte { return d.image(v.keep) }}) {
 					return
 				}
 			}
@@ -83,45 +83,45 @@ func (l Log) Cuts(before Start, seed uint64, random int) iter.Seq[Cut] {
 	}
 }
 
-// change is one change of a file or of names, waiting to last or lasting.
+// change is one change of a file or of names, synced or not.
 type change struct {
 	e     *Event
 	lasts bool
 	lost  bool // a sync of it has failed: no later one helps
 }
 
-// platter is what a disk holds.
-type platter struct {
+// diskState is the content of a disk.
+type diskState struct {
 	folder  string
 	names   map[string]uint64 // lasting
 	files   map[uint64][]byte // what lasts at the beginning of changes
 	changes []*change
 }
 
-func newPlatter(before Start) *platter {
-	d := &platter{folder: before.folder, names: map[string]uint64{}, files: map[uint64][]byte{}}
+func newDiskState(before Snapshot) *diskState {
+	d := &diskState{folder: before.folder, names: map[string]uint64{}, files: map[uint64][]byte{}}
 	for path, s := range before.files {
 		d.names[path], d.files[s.file] = s.file, bytes.Clone(s.data)
 	}
 	return d
 }
 
-// note takes an event, and tells whether it may matter.
-func (d *platter) note(e *Event) bool {
+// note applies an event, and reports whether it may matter.
+func (d *diskState) note(e *Event) bool {
 	switch e.Kind {
 	case "":
 		return false
 	case Sync:
 		for _, c := range d.changes {
 			switch {
-			case c.lasts || !c.of(e):
+			case c.lasts || !c.isSyncedBy(e):
 			case !e.ok():
 				c.lost = true
 			case !c.lost:
 				c.lasts = true
 			}
 		}
-		d.settle()
+		d.forgetSynced()
 	case Write:
 		if e.Done == 0 {
 			return false
@@ -136,8 +136,9 @@ func (d *platter) note(e *Event) bool {
 	return true
 }
 
-// of tells whether a sync is of what has changed: the file, or the folder of a name.
-func (c *change) of(sync *Event) bool {
+// isSyncedBy reports whether a sync covers the change: it is of the file, or of the
+// folder of the name.
+func (c *change) isSyncedBy(sync *Event) bool {
 	switch c.e.Kind {
 	case Rename, Link:
 		return filepath.Dir(c.e.To) == sync.Path
@@ -147,8 +148,9 @@ func (c *change) of(sync *Event) bool {
 	return c.e.file == sync.file
 }
 
-// settle forgets changes that last, as far as nothing before them may be lost.
-func (d *platter) settle() {
+// forgetSynced removes synced changes from the list, as far as no unsynced change
+// precedes them.
+func (d *diskState) forgetSynced() {
 	n := 0
 	for n < len(d.changes) && d.changes[n].lasts {
 		d.changes[n].apply(d.names, d.files, nil)
@@ -157,7 +159,7 @@ func (d *platter) settle() {
 	d.changes = d.changes[n:]
 }
 
-func (d *platter) waits() (w []*change) {
+func (d *diskState) pending() (w []*change) {
 	for _, c := range d.changes {
 		if !c.lasts {
 			w = append(w, c)
@@ -166,9 +168,9 @@ func (d *platter) waits() (w []*change) {
 	return w
 }
 
-// image is what is on the disk if of the changes that do not last those are
-// there for which keep has sectors; nil stands for all of them.
-func (d *platter) image(keep map[*change]func(sector int) bool) map[string][]byte {
+// image returns the content of the disk if, of the unsynced changes, only those in keep
+// are there, with the sectors for which keep returns true; nil keeps all.
+func (d *diskState) image(keep map[*change]func(sector int) bool) map[string][]byte {
 	names, files := maps.Clone(d.names), map[uint64][]byte{}
 	for file, data := range d.files {
 		files[file] = bytes.Clone(data)
@@ -220,15 +222,15 @@ func (c *change) apply(names map[string]uint64, files map[uint64][]byte, sectors
 	}
 }
 
-// variant is one choice of what is there of changes that wait.
-type variant struct {
+// selection is one choice of the unsynced changes that reach the disk.
+type selection struct {
 	what string
 	keep map[*change]func(int) bool
 }
 
-func variants(waits []*change, random int, draw *rand.Rand) []variant {
-	choose := func(what string, of func(n int) bool) variant {
-		v := variant{what, map[*change]func(int) bool{}}
+func selections(waits []*change, random int, draw *rand.Rand) []selection {
+	choose := func(what string, of func(n int) bool) selection {
+		v := selection{what, map[*change]func(int) bool{}}
 		for n, c := range waits {
 			if of(n) {
 				v.keep[c] = nil
@@ -237,7 +239,7 @@ func variants(waits []*change, random int, draw *rand.Rand) []variant {
 		return v
 	}
 	last := len(waits) - 1
-	all := []variant{choose("nothing", func(int) bool { return false })}
+	all := []selection{choose("nothing", func(int) bool { return false })}
 	if last < 0 {
 		return all
 	}
@@ -264,11 +266,11 @@ func variants(waits []*change, random int, draw *rand.Rand) []variant {
 	return all
 }
 
-// Files are the contents of files by their paths below the folder.
-func (c Cut) Files() map[string][]byte { return c.image() }
+// Files returns the contents of files by their paths below the folder.
+func (c Outcome) Files() map[string][]byte { return c.image() }
 
 // Make writes the files into a folder.
-func (c Cut) Make(folder string) error {
+func (c Outcome) Make(folder string) error {
 	for name, data := range c.image() {
 		path := filepath.Join(folder, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -7,9 +7,9 @@ import (
 	"patchbay/am"
 )
 
-// resurrect opens a new process where one has died, perhaps after a while, and
-// finds out what came of the call of which nobody heard.
-func (l *run) resurrect() {
+// reopenAfterCrash opens a new process after a crash, perhaps after a delay, and
+// determines whether the interrupted call was carried out.
+func (l *run) reopenAfterCrash() {
 	l.site.kill()
 	if l.rand.IntN(3) == 0 {
 		time.Sleep(time.Duration(l.rand.IntN(3600)) * time.Second)
@@ -22,7 +22,7 @@ func (l *run) resurrect() {
 	records, _ := l.site.records()
 	l.maybe.pass(l.now())
 	l.model.pass(l.now())
-	switch why := l.differs(l.maybe, records); {
+	switch why := l.difference(l.maybe, records); {
 	case why == "":
 		l.tell("  the call that nobody heard of was done")
 		l.model = l.maybe
@@ -32,9 +32,9 @@ func (l *run) resurrect() {
 	l.maybe = nil
 }
 
-// differs says what of the records does not agree with a model; nothing if all
-// does. New nodes of the model take their names from the records.
-func (l *run) differs(p *plain, records map[string]am.Sliver) string {
+// difference returns how the records differ from a model; "" if they agree. New nodes
+// of the model get their names from the records.
+func (l *run) difference(p *plain, records map[string]am.Sliver) string {
 	live := 0
 	for _, x := range records {
 		if x.Status.Allocation == am.Unallocated || !x.Live(l.now()) {

@@ -11,35 +11,35 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// conduct is how a provider answers one call.
-type conduct int
+// behaviour is how a provider answers one call.
+type behaviour int
 
 const (
-	obeys    conduct = iota // does all of it at once
-	slow                    // accepts, and takes a while
-	fails                   // the call fails, and nothing was done
-	busy                    // each resource is refused for now
-	refuses                 // each resource is refused for good
-	dies                    // does it, and then the call fails
-	halfway                 // does the first half, and then the call fails
-	lies                    // says that it is done, and it is not
-	hangs                   // does nothing until the time is over
-	late                    // does it, but answers only when the time is over
-	crowded                 // had no place until the time was over
-	forgets                 // does it, and does not mention half of it
-	breaks                  // makes it, and it comes out broken
-	slowly                  // does it at once, and takes a while to say what it has seen
-	disowns                 // knows nothing of what it shall remove
-	conducts                // how many there are
+	succeeds   behaviour = iota // does all of it at once
+	slow                        // accepts, and takes a while
+	fails                       // the call fails, and nothing was done
+	busy                        // each resource is refused for now
+	refuses                     // each resource is refused for good
+	dies                        // does it, and then the call fails
+	halfway                     // does the first half, and then the call fails
+	lies                        // says that it is done, and it is not
+	hangs                       // does nothing until the time is over
+	late                        // does it, but answers only when the time is over
+	crowded                     // had no place until the time was over
+	forgets                     // does it, and does not mention half of it
+	breaks                      // makes it, and it comes out broken
+	slowly                      // does it at once, and takes a while to say what it has seen
+	disowns                     // knows nothing of what it shall remove
+	behaviours                  // how many there are
 )
 
-var conductNames = [...]string{"obeys", "slow", "fails", "busy", "refuses", "dies", "halfway", "lies", "hangs", "late", "crowded", "forgets", "breaks", "slowly", "disowns"}
+var behaviourNames = [...]string{"obeys", "slow", "fails", "busy", "refuses", "dies", "halfway", "lies", "hangs", "late", "crowded", "forgets", "breaks", "slowly", "disowns"}
 
-func (c conduct) String() string { return conductNames[c] }
+func (c behaviour) String() string { return behaviourNames[c] }
 
-// rack is a provider and its machines, which are there whatever becomes of the
+// fakeProvider is a provider and its machines, which outlive the process of the
 // aggregate.
-type rack struct {
+type fakeProvider struct {
 	// places is how many sets may run at once.
 	places int
 	// pace is how long a slow change takes.
@@ -53,42 +53,41 @@ type rack struct {
 	setting  map[string]bool              // in a set now
 	calls    int
 	// conduct says how to answer call number n; nil obeys.
-	conduct func(n int, action string, names []string) conduct
+	behaviour func(n int, action string, names []string) behaviour
 	// broken are promises to providers that were not kept.
 	broken []string
 }
 
 // machine is one resource.
 type machine struct {
-	is     provider.Resource
-	until  time.Time // changing until then
-	failed string    // why it is no good
-	ghost  bool      // it was gone, and came back
+	is         provider.Resource
+	until      time.Time // changing until then
+	failed     string    // why it is no good
+	reappeared bool      // it was gone, and came back
 }
 
-func newRack() *rack {
-	return &rack{single: map[string]bool{}, places: 2, pace: 3 * time.Second, machines: map[string]*machine{}, gone: map[string]provider.Resource{}, setting: map[string]bool{}}
+func newFakeProvider() *fakeProvider {
+	return &fakeProvider{single: map[string]bool{}, places: 2, pace: 3 * time.Second, machines: map[string]*machine{}, gone: map[string]provider.Resource{}, setting: map[string]bool{}}
 }
 
-func (r *rack) Parallel() int { return r.places }
+func (r *fakeProvider) Parallel() int { return r.places }
 
-func (r *rack) Reports(attribute string) bool { return attribute != provider.AttrSetup }
+func (r *fakeProvider) Reports(attribute string) bool { return attribute != provider.AttrSetup }
 
-func (r *rack) Accepts(string) bool { return true }
+func (r *fakeProvider) Accepts(string) bool { return true }
 
-func (r *rack) with(f func()) {
+func (r *fakeProvider) with(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f()
 }
 
-// present are the names of the machines that are there, without those that
-// came back.
-func (r *rack) present() (names []string) {
+// present returns the names of existing machines, without those that reappeared.
+func (r *fakeProvider) present() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for n, m := range r.machines {
-		if !m.ghost && (m.is.Text(provider.AttrEnsure) == provider.Present || time.Now().Before(m.until)) {
+		if !m.reappeared && (m.is.Text(provider.AttrEnsure) == provider.Present || time.Now().Before(m.until)) {
 			names = append(names, n)
 		}
 	}
@@ -96,20 +95,20 @@ func (r *rack) present() (names []string) {
 	return names
 }
 
-// begin counts a call and says how to answer it.
-func (r *rack) begin(action string, names []string) conduct {
+// begin counts a call and returns how to answer it.
+func (r *fakeProvider) begin(action string, names []string) behaviour {
 	r.calls++
-	if r.conduct == nil {
-		return obeys
+	if r.behaviour == nil {
+		return succeeds
 	}
-	return r.conduct(r.calls, action, names)
+	return r.behaviour(r.calls, action, names)
 }
 
 func failure(format string, args ...any) *provider.Error {
 	return &provider.Error{Kind: provider.Failed, Msg: fmt.Sprintf(format, args...), Temporary: true}
 }
 
-func (r *rack) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
+func (r *fakeProvider) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
 	r.mu.Lock()
 	c := r.begin("get", names)
 	r.mu.Unlock()
@@ -134,11 +133,11 @@ func (r *rack) Get(ctx context.Context, names []string) (map[string]provider.Res
 			}
 		}
 	})
-	return out, r.linger(ctx, c)
+	return out, r.delay(ctx, c)
 }
 
-// linger takes its time, if it is so.
-func (r *rack) linger(ctx context.Context, c conduct) error {
+// delay waits if the behaviour is slow.
+func (r *fakeProvider) delay(ctx context.Context, c behaviour) error {
 	if c != slowly {
 		return nil
 	}
@@ -150,7 +149,7 @@ func (r *rack) linger(ctx context.Context, c conduct) error {
 	}
 }
 
-func (r *rack) show(name string) provider.Resource {
+func (r *fakeProvider) show(name string) provider.Resource {
 	m := r.machines[name]
 	if m == nil {
 		return provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent}
@@ -172,7 +171,7 @@ func (r *rack) show(name string) provider.Resource {
 	return is
 }
 
-func (r *rack) Set(ctx context.Context, us []provider.Update, noop bool) ([]provider.Change, error) {
+func (r *fakeProvider) Set(ctx context.Context, us []provider.Update, noop bool) ([]provider.Change, error) {
 	var names []string
 	for _, u := range us {
 		names = append(names, u.Name)
@@ -206,7 +205,7 @@ func (r *rack) Set(ctx context.Context, us []provider.Update, noop bool) ([]prov
 		return nil, &provider.Error{Kind: provider.Failed, Temporary: true, Err: fmt.Errorf("set %w: %w", provider.ErrNoPlace, ctx.Err())}
 	}
 	changes := r.apply(us, c, noop)
-	if err := r.linger(ctx, c); err != nil {
+	if err := r.delay(ctx, c); err != nil {
 		return nil, err
 	}
 	switch c {
@@ -219,7 +218,7 @@ func (r *rack) Set(ctx context.Context, us []provider.Update, noop bool) ([]prov
 	return changes, nil
 }
 
-func (r *rack) apply(us []provider.Update, c conduct, noop bool) (changes []provider.Change) {
+func (r *fakeProvider) apply(us []provider.Update, c behaviour, noop bool) (changes []provider.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, u := range us {
@@ -244,7 +243,7 @@ func (r *rack) apply(us []provider.Update, c conduct, noop bool) (changes []prov
 	return changes
 }
 
-func (r *rack) change(u provider.Update, c conduct) {
+func (r *fakeProvider) change(u provider.Update, c behaviour) {
 	m := r.machines[u.Name]
 	absent := u.Should.Text(provider.AttrEnsure) == provider.Absent
 	if m == nil {
@@ -253,7 +252,7 @@ func (r *rack) change(u provider.Update, c conduct) {
 		}
 		m = &machine{is: provider.Resource{provider.AttrName: u.Name}}
 		r.machines[u.Name] = m
-		r.crowd(u)
+		r.noteDoubleUse(u)
 	}
 	maps.Copy(m.is, u.Should)
 	delete(m.is, provider.AttrSetup)
@@ -266,14 +265,14 @@ func (r *rack) change(u provider.Update, c conduct) {
 	}
 }
 
-// crowd notes a machine that is made where another one is.
-func (r *rack) crowd(u provider.Update) {
+// noteDoubleUse records a machine that is made where another one exists.
+func (r *fakeProvider) noteDoubleUse(u provider.Update) {
 	where := u.Should.Text(provider.AttrComponent)
 	if !r.single[where] {
 		return
 	}
 	for n, other := range r.machines {
-		if n != u.Name && !other.ghost && other.is.Text(provider.AttrComponent) == where {
+		if n != u.Name && !other.reappeared && other.is.Text(provider.AttrComponent) == where {
 			r.broken = append(r.broken, fmt.Sprintf("%s is made on %s, where %s still is", u.Name, where, n))
 		}
 	}

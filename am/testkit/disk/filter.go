@@ -14,26 +14,29 @@ import (
 // stageEnv makes a test's program a stage: the descriptor of its socket, and the
 // program to become.
 const (
-	stageEnv   = "PATCHBAY_TEST_DISK_STAGE"
+	// filterEnv tells InstallFilter the descriptor of its socket and the program to
+	// execute.
+	filterEnv  = "PATCHBAY_TEST_DISK_STAGE"
 	programEnv = "PATCHBAY_TEST_DISK_PROGRAM"
 )
 
-// Stage does nothing, unless Run has started this process: then it puts the
-// filter on itself and becomes the program that was asked for.
-func Stage() {
-	word := os.Getenv(stageEnv)
+// InstallFilter does nothing unless Run has started this process: then it installs the
+// seccomp filter and executes the requested program.
+func InstallFilter() {
+	word := os.Getenv(filterEnv)
 	if word == "" {
 		return
 	}
 	program := os.Getenv(programEnv)
-	os.Unsetenv(stageEnv)
+	os.Unsetenv(filterEnv)
 	os.Unsetenv(programEnv)
-	fmt.Fprintln(os.Stderr, become(word, program))
+	fmt.Fprintln(os.Stderr, installAndExec(word, program))
 	os.Exit(125)
 }
 
-// become returns only if it could not.
-func become(word, program string) error {
+// installAndExec installs the filter and executes the program; it returns only on
+// failure.
+func installAndExec(word, program string) error {
 	socket, err := strconv.Atoi(word)
 	if err != nil {
 		return err
@@ -44,7 +47,7 @@ func become(word, program string) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot set no_new_privs: %w", err)
 	}
-	filter := watched()
+	filter := filterProgram()
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	var number uint64
 	var answer byte
@@ -64,8 +67,8 @@ func become(word, program string) error {
 	return fmt.Errorf("cannot become %s: %w", program, syscall.Exec(program, os.Args, env))
 }
 
-// kinds are the calls that are looked at. Those that copy from file to file
-// inside the kernel are refused, so that the program writes instead.
+// kinds are the watched system calls. Those that copy between files inside the kernel
+// are refused, so that the program uses writes instead.
 var kinds = map[uint32]Kind{
 	unix.SYS_WRITE:           Write,
 	unix.SYS_PWRITE64:        Write,
@@ -83,8 +86,9 @@ var kinds = map[uint32]Kind{
 
 const refused Kind = "refused"
 
-// watched is the filter: the kernel asks about kinds, and lets all else go.
-func watched() []unix.SockFilter {
+// filterProgram returns the filter: the kernel asks about kinds, and allows all other
+// calls.
+func filterProgram() []unix.SockFilter {
 	const number = 0 // of the call, in struct seccomp_data
 	b := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}
 	left := uint8(len(kinds))

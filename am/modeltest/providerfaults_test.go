@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// wait lets time go by.
+// wait lets a random duration pass.
 func (l *run) wait() {
 	d, _ := time.ParseDuration(l.pick("20ms", "1s", "5s", "5s", "30s", "30s", "2m", "2m", "4m", "12m", "50m"))
 	d += time.Duration(l.rand.IntN(1000)) * time.Millisecond
@@ -19,11 +19,11 @@ func (l *run) wait() {
 	}
 }
 
-// weather says how providers behave from now on.
-func (l *run) weather() {
-	var list []conduct
+// setProviderFaults sets how the providers behave from now on.
+func (l *run) setProviderFaults() {
+	var list []behaviour
 	rate := []int{0, 0, 20, 50, 90}[l.rand.IntN(5)]
-	for c := slow; c < conducts; c++ {
+	for c := slow; c < behaviours; c++ {
 		if l.rand.IntN(3) == 0 {
 			list = append(list, c)
 		}
@@ -31,12 +31,12 @@ func (l *run) weather() {
 	if l.rand.IntN(3) == 0 { // what comes too late is worth more than one share
 		list = append(list, slowly, slowly, slowly)
 	}
-	for name, r := range l.racks {
+	for name, r := range l.providers {
 		own := rand.New(rand.NewPCG(l.rand.Uint64(), 1))
 		r.with(func() {
-			r.conduct = func(n int, action string, names []string) conduct {
+			r.behaviour = func(n int, action string, names []string) behaviour {
 				if len(list) == 0 || own.IntN(100) >= rate {
-					return obeys
+					return succeeds
 				}
 				c := list[own.IntN(len(list))]
 				return c
@@ -52,7 +52,7 @@ func (l *run) weather() {
 
 var errDisk = errors.New("no space left on device")
 
-// fullDisk lets some writes fail.
+// fullDisk makes some writes of the store fail.
 func (l *run) fullDisk() {
 	left := 1 + l.rand.IntN(4)
 	l.tell("the disk is full for %d writes", left)
@@ -68,8 +68,8 @@ func (l *run) fullDisk() {
 	}
 }
 
-// doom lets the process die at one of the next writes, before it or after it.
-func (l *run) doom() {
+// scheduleCrash makes the process end at one of the next writes, before or after it.
+func (l *run) scheduleCrash() {
 	left, after := 1+l.rand.IntN(6), l.rand.IntN(2) == 0
 	l.tell("it will die at write %d, after it: %v", left, after)
 	s := l.site

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch answers the kernel about the calls of a process. One goroutine owns it.
-type watch struct {
+// supervisor answers the kernel about the system calls of a process. One goroutine owns
+// it.
+type supervisor struct {
 	listener int
 	folder   string
 	decide   func(Call) Fault
@@ -50,7 +51,7 @@ func ioctl(fd int, what uintptr, arg unsafe.Pointer) error {
 }
 
 // serve answers until all processes under the filter have ended.
-func (w *watch) serve() error {
+func (w *supervisor) serve() error {
 	defer unix.Close(w.listener)
 	for {
 		poll := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}}
@@ -68,7 +69,7 @@ func (w *watch) serve() error {
 		} else if err != nil {
 			return fmt.Errorf("cannot take a call: %w", err)
 		}
-		a, reply := w.judge(&q)
+		a, reply := w.handle(&q)
 		if !reply {
 			continue
 		}
@@ -81,10 +82,10 @@ func (w *watch) serve() error {
 
 var goOn = answer{flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 
-// judge does what a call asks for, or what is decided instead. There is no reply
-// to the dead.
-func (w *watch) judge(q *question) (a answer, reply bool) {
-	e, fd, err := w.look(q)
+// handle carries out a call, or the decided fault instead. reply is false if the
+// process has ended.
+func (w *supervisor) handle(q *question) (a answer, reply bool) {
+	e, fd, err := w.readCall(q)
 	if fd >= 0 {
 		defer unix.Close(fd)
 	}
@@ -120,9 +121,9 @@ func (w *watch) judge(q *question) (a answer, reply bool) {
 	return answer{value: int64(e.Done)}, true
 }
 
-// look reads what a call is about. Its Kind is empty if it is none of ours. The
-// descriptor, if not -1, is our own of the open file.
-func (w *watch) look(q *question) (e Event, fd int, err error) {
+// readCall reads the arguments of a call. Kind is empty if the call is not watched. The
+// descriptor, if not -1, is this process's own of the open file.
+func (w *supervisor) readCall(q *question) (e Event, fd int, err error) {
 	kind := kinds[uint32(q.call)]
 	switch kind {
 	case Rename, Link:
@@ -181,14 +182,14 @@ func (e Event) open(q *question) (Event, int, error) {
 	return e, fd, nil
 }
 
-// inode is 0 for what is not there.
+// inode returns the inode of a path; 0 if it does not exist.
 func inode(path string) uint64 {
 	var st unix.Stat_t
 	_ = unix.Lstat(path, &st)
 	return st.Ino
 }
 
-// place is where the next write of an open file goes.
+// place returns the position of the next write of an open file.
 func place(fd int, st *unix.Stat_t) int64 {
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && flags&unix.O_APPEND != 0 {
 		return st.Size
@@ -197,7 +198,7 @@ func place(fd int, st *unix.Stat_t) int64 {
 	return at
 }
 
-// do does a portion of the call.
+// do carries out a portion of the call.
 func (e *Event) do(p Portion, fd int, q *question) {
 	data := e.Data
 	switch {
@@ -237,7 +238,7 @@ func descriptor(thread uint32, fd int32) string {
 	return fmt.Sprintf("/proc/%d/fd/%d", thread, fd)
 }
 
-// name is the path that a thread means by a folder's descriptor and a text.
+// name returns the path that a thread means by a folder's descriptor and a text.
 func name(thread uint32, dir, text uint64) (string, error) {
 	b, err := memory(thread, text, unix.PathMax)
 	if err != nil {
@@ -260,7 +261,7 @@ func name(thread uint32, dir, text uint64) (string, error) {
 	return filepath.Join(at, filepath.Base(path)), nil
 }
 
-// memory reads n bytes of a thread's memory, or those up to the end of what it has.
+// memory reads n bytes of a thread's memory, or those up to the end of the mapping.
 func memory(thread uint32, from, n uint64) ([]byte, error) {
 	b := make([]byte, n)
 	if n == 0 {
@@ -283,7 +284,7 @@ func memory(thread uint32, from, n uint64) ([]byte, error) {
 	return b[:got], nil
 }
 
-// process is the process of a thread.
+// process returns the process of a thread.
 func process(thread uint32) int {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
 	for line := range strings.Lines(string(status)) {

@@ -16,7 +16,7 @@ import (
 
 // What operators do, and what happens to their hosts and machines.
 
-// order gives an order that leads to a model, if it is carried out.
+// order carries out an operator's order and sets the model to after if it succeeds.
 func (l *run) order(what string, after *plain, do func(context.Context) error) {
 	full := l.full.Load()
 	err := do(l.context)
@@ -32,8 +32,8 @@ func (l *run) order(what string, after *plain, do func(context.Context) error) {
 	}
 }
 
-// hands is something that an operator does.
-func (l *run) hands() {
+// operatorAction does a random action of an operator.
+func (l *run) operatorAction() {
 	n := l.pick("s1", "s2", "s3")
 	if down := l.shut(); down != "" && l.rand.IntN(4) > 0 {
 		n = down
@@ -81,7 +81,7 @@ func (l *run) hands() {
 	}
 }
 
-// shut is a slice that is shut down, or nothing.
+// shut returns a slice that is shut down; "" if there is none.
 func (l *run) shut() string {
 	for _, n := range slices.Sorted(maps.Keys(l.model.slices)) {
 		if l.model.slices[n].shut {
@@ -94,7 +94,7 @@ func (l *run) shut() string {
 // offers are inventories that the site may have, one after the other.
 var offers = []string{offer, offerOf("pc1..pc3", "3", "2"), offerOf("pc1..pc5", "5", "3"), offerOf("pc2..pc4", "1", "3")}
 
-// reload puts another inventory in force. What there is stays.
+// reload puts another inventory in force. Existing slivers stay.
 func (l *run) reload() {
 	full := l.full.Load()
 	l.offer(offers[l.rand.IntN(len(offers))])
@@ -108,8 +108,8 @@ func (l *run) reload() {
 	}
 }
 
-// setClock sets the host's clock. The site's time goes on as it was, unless an
-// operator says that the new one is right.
+// setClock sets the host's clock. The site's time continues unless an operator confirms
+// the new time.
 func (l *run) setClock() {
 	ahead := []time.Duration{0, 0, 2 * time.Hour, -3 * time.Hour, 40 * 24 * time.Hour}[l.rand.IntN(5)]
 	l.mu.Lock()
@@ -131,8 +131,8 @@ func (l *run) setClock() {
 	l.tell("and is believed")
 }
 
-// overdue tells whether a lease is over that could not be ended yet: set back, the
-// clock would give it to its owner again.
+// overdue reports whether a lease is over that was not ended yet: if the clock is set
+// back, the lease would run again.
 func (l *run) overdue() bool {
 	records, _ := l.site.records()
 	for _, x := range records {
@@ -143,30 +143,30 @@ func (l *run) overdue() bool {
 	return false
 }
 
-// mischief happens to a machine: it goes away, breaks, is switched off by hand,
-// or comes back that was said to be gone.
-func (l *run) mischief() {
-	r := l.racks[l.pick("metal", "cloud")]
+// machineFault changes a random machine: it disappears, fails, is switched off, or
+// reappears after its removal.
+func (l *run) machineFault() {
+	r := l.providers[l.pick("metal", "cloud")]
 	records, _ := l.site.records()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l.rand.IntN(3) == 0 {
 		for _, id := range slices.Sorted(maps.Keys(r.gone)) {
-			if _, known := records[id]; known || r.machines[id] != nil || r.setting[id] || l.ghosts >= 10 {
+			if _, known := records[id]; known || r.machines[id] != nil || r.setting[id] || l.reappearances >= 10 {
 				continue
 			}
 			l.tell("%s is there again", id)
-			r.machines[id] = &machine{is: r.gone[id], ghost: true}
-			l.ghosts++
+			r.machines[id] = &machine{is: r.gone[id], reappeared: true}
+			l.reappearances++
 			return
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.machines)) {
 		m := r.machines[id]
-		if r.setting[id] || m.ghost || m.is.Text(provider.AttrEnsure) == provider.Absent || l.rand.IntN(2) > 0 {
+		if r.setting[id] || m.reappeared || m.is.Text(provider.AttrEnsure) == provider.Absent || l.rand.IntN(2) > 0 {
 			continue
 		}
-		l.spoilt[id] = true
+		l.damaged[id] = true
 		what := l.pick("vanishes", "breaks")
 		if !l.drifted && m.is.Text(provider.AttrPower) == provider.On { // once, for it is brought back but once an hour
 			what = "is switched off"
@@ -185,7 +185,7 @@ func (l *run) mischief() {
 	}
 }
 
-// capacityOf is how many nodes a component holds.
+// capacityOf returns how many nodes a component holds.
 func capacityOf(c *inventory.Component) int {
 	if c.Exclusive {
 		return 1

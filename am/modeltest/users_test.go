@@ -13,22 +13,23 @@ import (
 
 const authority = "example.org"
 
-// began is when every test begins; certificates and credentials count from it.
+// began is the time at which every test begins; certificates and credentials are
+// relative to it.
 var began = pki.Now
 
-// person is somebody who calls.
-type person struct {
+// user is a caller of the API with certificate and credential.
+type user struct {
 	urn        urn.URN
 	chain      [][]byte
 	credential string // over himself
 	entity     *pki.Entity
 }
 
-// everybody is who there is in all tests. Signing takes long and none of it
-// depends on a test.
-type everybody struct {
+// testUsers are the users and certificates of all tests. They are made once, because
+// signing is slow and does not depend on the test.
+type testUsers struct {
 	anchors    *cert.Anchors
-	alice, bob *person // alice owns all slices
+	alice, bob *user // alice owns all slices
 	root       *pki.Entity
 
 	mu     sync.Mutex
@@ -36,8 +37,8 @@ type everybody struct {
 }
 
 var (
-	gather sync.Once
-	people *everybody
+	makeUsers   sync.Once
+	sharedUsers *testUsers
 )
 
 // usual are the privileges that slice authorities give to owners.
@@ -45,51 +46,51 @@ var usual = []string{"refresh", "embed", "bind", "control", "info"}
 
 func name(kind, n string) string { return "urn:publicid:IDN+" + authority + "+" + kind + "+" + n }
 
-// issue makes a certificate that was good long before all began: the clock may
-// be set back.
+// issue makes a certificate that is valid long before began, since the clock may be set
+// back.
 func issue(t testing.TB, issuer *pki.Entity, urn, key string) *pki.Entity {
 	t.Helper()
 	return pki.Issue(t, issuer, pki.Subject{URIs: []string{urn}, Key: key, CA: issuer == nil, From: began.AddDate(0, -3, 0)})
 }
 
-// known gives everybody.
-func known(t testing.TB) *everybody {
+// loadUsers returns the shared users, and makes them at the first call.
+func loadUsers(t testing.TB) *testUsers {
 	t.Helper()
-	gather.Do(func() {
+	makeUsers.Do(func() {
 		root := issue(t, nil, name("authority", "sa"), "rsa1")
-		p := &everybody{anchors: pki.Anchors(root), root: root, signed: map[string]string{}}
-		someone := func(who, key string) *person {
+		p := &testUsers{anchors: pki.Anchors(root), root: root, signed: map[string]string{}}
+		someone := func(who, key string) *user {
 			e := issue(t, root, name("user", who), key)
-			x := &person{urn: e.URN, chain: pki.Raw(e, root), entity: e}
+			x := &user{urn: e.URN, chain: pki.Raw(e, root), entity: e}
 			x.credential = pki.Credential{Owner: []*pki.Entity{e, root}, Target: []*pki.Entity{e, root}, Signer: []*pki.Entity{root},
 				Privileges: usual, Expires: stamp(began.AddDate(0, 11, 0))}.Signed(t)
 			return x
 		}
 		p.alice, p.bob = someone("alice", "rsa2"), someone("bob", "rsa3")
-		people = p
+		sharedUsers = p
 	})
-	if people == nil {
-		t.Fatal("the people of the tests could not be made")
+	if sharedUsers == nil {
+		t.Fatal("the users of the tests could not be made")
 	}
-	return people
+	return sharedUsers
 }
 
-// over is alice's credential over a slice, until a time after began.
-func (p *everybody) over(t testing.TB, slice string, lasts time.Duration) string {
+// over returns alice's credential over a slice, valid for a time after began.
+func (p *testUsers) over(t testing.TB, slice string, lasts time.Duration) string {
 	t.Helper()
 	return p.once(fmt.Sprintf("%s %v", slice, lasts), func() string { return p.own(t, slice, lasts).Signed(t) })
 }
 
-func (p *everybody) own(t testing.TB, slice string, lasts time.Duration) pki.Credential {
+func (p *testUsers) own(t testing.TB, slice string, lasts time.Duration) pki.Credential {
 	t.Helper()
 	target := issue(t, p.root, name("slice", slice), "rsa4")
 	return pki.Credential{Owner: []*pki.Entity{p.alice.entity, p.root}, Target: []*pki.Entity{target, p.root}, Signer: []*pki.Entity{p.root},
 		Privileges: usual, Expires: stamp(began.Add(lasts))}
 }
 
-// handed is alice's credential handed on to bob, who may then use the slice
-// until a time that is no later than her own.
-func (p *everybody) handed(t testing.TB, slice string, lasts, his time.Duration) string {
+// delegatedCredential returns alice's credential over a slice delegated to bob, whose
+// part ends no later than hers.
+func (p *testUsers) delegatedCredential(t testing.TB, slice string, lasts, his time.Duration) string {
 	t.Helper()
 	return p.once(fmt.Sprintf("%s %v %v", slice, lasts, his), func() string {
 		parent := p.own(t, slice, lasts)
@@ -100,7 +101,7 @@ func (p *everybody) handed(t testing.TB, slice string, lasts, his time.Duration)
 	})
 }
 
-func (p *everybody) once(key string, make func() string) string {
+func (p *testUsers) once(key string, make func() string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.signed[key] == "" {
@@ -109,5 +110,5 @@ func (p *everybody) once(key string, make func() string) string {
 	return p.signed[key]
 }
 
-// stamp is a time as the API writes it.
+// stamp returns a time as the API writes it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
