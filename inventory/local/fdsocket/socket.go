@@ -40,8 +40,8 @@ func Connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// Listen makes a listening socket at path, in place of what is there, with the
-// permissions mode from the first moment on. Closing it leaves the path.
+// Listen creates a listening socket at path with the permissions mode, replacing an
+// existing file. Close leaves the path.
 func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !os.IsNotExist(err) {

@@ -47,9 +47,9 @@ func Ports(root string, first, last int, rest time.Duration) *Folder {
 	}
 }
 
-// locked calls do while no other process or goroutine is in the folder, which is
-// made unless it is there, with a descriptor of the folder. It is closed to all
-// but root, for whoever can open a folder can lock it.
+// locked calls do while it holds the lock of the folder, against other processes and
+// goroutines. It creates a missing folder, and passes its descriptor. The folder is
+// accessible to root only, because any process that can open a folder can lock it.
 func (f *Folder) locked(do func(dir *os.File) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +82,8 @@ func (f *Folder) locked(do func(dir *os.File) error) error {
 // stopped there.
 var lockPatience = 20 * time.Second
 
-// lock waits for the folder, and tells whether it is still the one at its path.
+// lock waits for the lock of the folder, and reports whether the folder is still at its
+// path.
 func lock(dir *os.File) (same bool, err error) {
 	end := time.Now().Add(lockPatience)
 	for ; ; time.Sleep(time.Millisecond) {
@@ -262,8 +263,8 @@ func (f *Folder) Claim(n uint32, holder string) error {
 	})
 }
 
-// Release gives n back, which then rests. Releasing what the holder does not
-// hold does nothing.
+// Release releases n, which is then not reused for some time. If the holder does not hold
+// n, nothing happens.
 func (f *Folder) Release(n uint32, holder string) error {
 	return f.locked(func(dir *os.File) error {
 		c, err := f.read(strconv.FormatUint(uint64(n), 10))
@@ -288,9 +289,9 @@ func (f *Folder) free(c held) error {
 	return f.link(c.n, rest{now.Add(f.rest), now, instanceOf(c.holder)}.text())
 }
 
-// Sweep releases the numbers of an instance that keep does not want, and gives
-// out again what has rested: for what this instance released, as long as numbers
-// rest now. problems tell of what is no claim: it stays.
+// Sweep releases the numbers of an instance for which keep returns false, and frees
+// released numbers whose time is over, by the instance's present setting. problems lists
+// files that are no claims; they stay.
 func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error) {
 	err = f.locked(func(dir *os.File) error {
 		problems, err = f.each(dir, instance, func(c held) error {
@@ -304,8 +305,7 @@ func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool)
 	return problems, err
 }
 
-// each does something with every claim, and clears away what has rested, as the
-// instance sees it.
+// each calls do with every claim, and frees released numbers whose time is over.
 func (f *Folder) each(dir *os.File, instance string, do func(held) error) (problems []error, err error) {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {

@@ -40,7 +40,7 @@ func IDs(root string) (*Folder, error) {
 	return f, nil
 }
 
-// subordinate reads what a file gives to accounts: ACCOUNT:FIRST:COUNT a line.
+// subordinate parses /etc/subuid or /etc/subgid, with ACCOUNT:FIRST:COUNT in each line.
 func subordinate(path string) ([]span, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -116,7 +116,7 @@ func Remove(path string) error {
 	return nil
 }
 
-// Equal tells whether two files are the same namespace.
+// Equal reports whether two files are the same namespace.
 func Equal(a, b *os.File) bool {
 	x, err1 := a.Stat()
 	y, err2 := b.Stat()
@@ -137,7 +137,7 @@ func List[T any](what string, read func() ([]T, error)) ([]T, error) {
 	}
 }
 
-// IPNet is the prefix as the netlink library takes it.
+// IPNet converts a prefix for the netlink library.
 func IPNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

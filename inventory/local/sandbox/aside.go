@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aside runs f on a thread that ends with it, so that what f does to its thread
-// is gone afterwards. The main thread would not end, and is passed by.
+// aside runs f on a thread that ends with f, so that changes to the thread have no
+// further effect. The main thread is not used, since it cannot end.
 func aside(f func() error) error {
 	done := make(chan error)
 	go func() {

@@ -2,7 +2,7 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// allowed are the calls that nodes may make whatever the arguments are.
+// allowed are the system calls that nodes may make with any arguments.
 var allowed = []uint32{
 	// Files, folders, pipes, waiting for them.
 	unix.SYS_CHDIR,

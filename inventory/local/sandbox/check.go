@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check tries whether this kernel can do what Node and Gateway ask of it, on a
-// thread that ends afterwards. The error tells what it cannot do.
+// Check tests whether this kernel supports Node and Gateway, on a thread that ends
+// afterwards. It returns what is not supported.
 func Check() error { return aside(check) }
 
 func check() error {
