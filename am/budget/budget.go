@@ -1,7 +1,7 @@
 // Package budget shares an amount of memory among callers, so that no caller takes
 // all of it.
 //
-// It counts and never waits: whoever gets nothing is told to come back.
+// It counts and never waits: callers answer a refused request with "try again later".
 package budget
 
 import (
@@ -12,8 +12,8 @@ import (
 // Part is the share of a budget that one caller may have: a quarter.
 const Part = 4
 
-// Budget is a number of bytes that callers share. All methods may be called at the
-// same time.
+// Budget is a number of bytes that callers share. All methods may be called
+// concurrently.
 type Budget struct {
 	most, perCaller, reserve int64
 
@@ -22,8 +22,8 @@ type Budget struct {
 	by   map[string]int64 // by caller
 }
 
-// New shares most bytes. A caller may have a quarter of them, and the largest single
-// amount in any case; another quarter is the reserve for small amounts.
+// New returns a budget of most bytes. A caller may take a quarter of them, and the
+// largest single amount in any case. Another quarter is the reserve for small amounts.
 func New(most, largest int64) *Budget {
 	part := most / Part
 	return &Budget{
@@ -32,16 +32,16 @@ func New(most, largest int64) *Budget {
 	}
 }
 
-// PerCaller gives each caller n, whatever the others have.
+// PerCaller returns a budget that gives each caller n, independently of others.
 func PerCaller(n int) *Budget {
 	return &Budget{most: math.MaxInt64, perCaller: int64(n), by: make(map[string]int64)}
 }
 
-// Reserve is how many bytes large amounts leave free.
+// Reserve returns the number of bytes that large amounts must leave free.
 func (b *Budget) Reserve() int64 { return b.reserve }
 
-// Take gives n further bytes to a caller; false when there is no room for them, or
-// fewer than free bytes would be left.
+// Take gives n more bytes to a caller. It returns false if the caller's share or the
+// budget is used up, or if fewer than free bytes would be left.
 func (b *Budget) Take(caller string, n, free int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +59,7 @@ func (b *Budget) Give(caller string, n int64) {
 	b.add(caller, -n)
 }
 
-// Used is how many bytes are given out.
+// Used returns the number of bytes in use.
 func (b *Budget) Used() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Doubt says why the host's clock is not believed.
+// Doubt is the reason why the host's clock is not trusted.
 type Doubt string
 
 const (
@@ -31,11 +31,11 @@ const (
 	early = 15 * time.Minute
 )
 
-// Options are those of a Clock.
+// Options are the settings of a Clock.
 type Options struct {
-	// File keeps what is known over a restart; "" for nothing.
+	// File keeps the state over a restart; "" for none.
 	File string
-	// Jump is how far the host's clock may be moved at once, DefaultJump when 0.
+	// Jump is the largest trusted change of the host's clock at once; 0 for DefaultJump.
 	Jump time.Duration
 	// Log is slog.Default when nil.
 	Log *slog.Logger
@@ -43,7 +43,7 @@ type Options struct {
 	Host Host
 }
 
-// Clock tells the site's time. All methods may be called at the same time.
+// Clock provides the site's time. All methods may be called concurrently.
 type Clock struct {
 	opt     Options
 	changed chan struct{} // holds one when Run has something to keep
@@ -57,25 +57,26 @@ type Clock struct {
 	lost   string    // why the file was of no use
 }
 
-// State is what a Clock shows.
+// State is a reading of a Clock.
 type State struct {
 	// Site is the time by which leases count, Host that of the host's clock.
 	Site, Host time.Time
 	// Doubt is NoDoubt if they are the same; else it began at Since, by the site's time.
 	Doubt Doubt
 	Since time.Time
-	// Lost says why what was known of the time before could not be read, so that the
-	// host's clock was taken; "" if it could, and after Believe.
+	// Lost is the reason why the saved state could not be read, so that the host's clock
+	// was used; "" if it could be read, and after Believe.
 	Lost string
 }
 
-// Ahead is how far the host's clock is ahead of the site's time; negative behind.
+// Ahead returns how far the host's clock is ahead of the site's time; negative if it is
+// behind.
 func (s State) Ahead() time.Duration { return s.Host.Sub(s.Site) }
 
-// IsSettling tells whether the doubt ends by itself, soon after a boot.
+// IsSettling reports whether the doubt will end automatically, soon after a boot.
 func (s State) IsSettling() bool { return s.Doubt == Booted && s.Ahead() >= 0 }
 
-// Reason says in words why there is a doubt.
+// Reason describes the reason of the doubt.
 func (s State) Reason() string {
 	switch {
 	case s.IsSettling():
@@ -86,9 +87,9 @@ func (s State) Reason() string {
 	return "it was set, and not by the time that has gone by"
 }
 
-// Open makes a Clock that goes on from what its file says. If the file is missing or
-// broken, it takes the host's clock, and logs an error for a broken one. Open fails on
-// a host without a steady clock, or if the file cannot be opened.
+// Open returns a Clock that continues from the time in its file. If the file is missing
+// or broken, it uses the host's clock, and logs an error for a broken one. Open fails
+// on a host without a steady clock, or if the file cannot be opened.
 func Open(o Options) (*Clock, error) {
 	o.Jump = cmp.Or(o.Jump, DefaultJump)
 	if o.Log == nil {
@@ -118,12 +119,12 @@ func Open(o Options) (*Clock, error) {
 	default:
 		c.boot(before, wall, steady)
 	}
-	c.look(wall, steady)
+	c.advance(wall, steady)
 	return c, nil
 }
 
-// boot goes on from the last known time after a boot. How long the host was down is
-// not known. A clock that had jumped ahead, and still is there, stays in doubt.
+// boot continues after a boot from the last known time, because it is unknown how long
+// the host was down. A clock that had jumped ahead, and still is ahead, stays in doubt.
 func (c *Clock) boot(before record, wall time.Time, steady time.Duration) {
 	c.site, c.steady, c.doubt, c.since = before.Site, steady, Booted, before.Site
 	if before.Doubt == Jumped && before.Host.After(before.Site) && !wall.Before(before.Host) {
@@ -131,11 +132,11 @@ func (c *Clock) boot(before record, wall time.Time, steady time.Duration) {
 	}
 }
 
-// Now is the site's time.
+// Now returns the site's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.look(c.opt.Host.Read())
+	return c.advance(c.opt.Host.Read())
 }
 
 // State shows both clocks.
@@ -148,12 +149,12 @@ func (c *Clock) State() State {
 
 // state is what the clock shows for a reading. The caller has mu.
 func (c *Clock) state(wall time.Time, steady time.Duration) State {
-	site := c.look(wall, steady)
+	site := c.advance(wall, steady)
 	return State{Site: site, Host: wall, Doubt: c.doubt, Since: c.since, Lost: c.lost}
 }
 
-// Believe takes the host's clock, whatever it shows, and gives what was before and
-// what is.
+// Believe trusts the host's clock, whatever it shows, and returns the states before and
+// after.
 func (c *Clock) Believe() (before, now State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,31 +162,31 @@ func (c *Clock) Believe() (before, now State) {
 	before = c.state(wall, steady)
 	c.follow(wall, steady)
 	c.lost = ""
-	c.poke()
+	c.wake()
 	return before, State{Site: wall, Host: wall}
 }
 
-// look gives the site's time for a reading. The caller has mu.
-func (c *Clock) look(wall time.Time, steady time.Duration) time.Time {
+// advance updates and returns the site's time for a reading. The caller has mu.
+func (c *Clock) advance(wall time.Time, steady time.Duration) time.Time {
 	site := c.site.Add(steady - c.steady)
 	ahead := wall.Sub(site)
-	if (ahead > c.opt.Jump || ahead < -c.opt.Jump) && !c.believed(ahead, steady) {
+	if (ahead > c.opt.Jump || ahead < -c.opt.Jump) && !c.isTrusted(ahead, steady) {
 		if c.doubt == NoDoubt {
 			c.site, c.steady, c.doubt, c.since = site, steady, Jumped, site
-			c.poke()
+			c.wake()
 		}
 		return site
 	}
 	if c.doubt != NoDoubt {
-		c.poke()
+		c.wake()
 	}
 	c.follow(wall, steady)
 	return wall
 }
 
-// believed tells whether a host's clock that is far ahead of the site's time, or
+// isTrusted reports whether a host's clock that is far ahead of the site's time, or
 // behind it, is taken all the same.
-func (c *Clock) believed(ahead, steady time.Duration) bool {
+func (c *Clock) isTrusted(ahead, steady time.Duration) bool {
 	if c.doubt == Booted {
 		return ahead > 0 && (steady >= settled || c.opt.Host.Synced())
 	}
@@ -196,7 +197,7 @@ func (c *Clock) follow(wall time.Time, steady time.Duration) {
 	c.site, c.steady, c.doubt, c.since = wall, steady, NoDoubt, time.Time{}
 }
 
-func (c *Clock) poke() {
+func (c *Clock) wake() {
 	select {
 	case c.changed <- struct{}{}:
 	default:

@@ -2,11 +2,11 @@
 // that jumps. A jump is not believed until an operator says so, for time that was
 // promised must not go by in a moment, nor last for years.
 //
-// The host has two clocks. The wall clock tells what time it is, and can be set.
-// The steady one (CLOCK_BOOTTIME) counts from the boot on, also while the host is
-// suspended, and cannot. As long as both go along with each other, up to a limit,
-// the site's time is the wall clock's; small corrections are followed. When they
-// part, the site's time goes on by the steady clock from what it was, in doubt:
+// The host has two clocks. The wall clock shows the time of day and can be set. The
+// steady clock (CLOCK_BOOTTIME) counts from the boot, even while the host is suspended,
+// and cannot be set. While both agree within a limit, the site's time is the wall
+// clock's, including small corrections. When they disagree, the site's time continues by
+// the steady clock, and the host's clock is in doubt:
 //
 //	     ┌──── within the limit, or Believe ────┐
 //	     v                                      │
@@ -14,20 +14,19 @@
 //	     ^
 //	     └── ahead, and synchronized or two minutes after the boot ── Booted
 //
-// What is known is kept over a restart in a small File. Within one boot the steady
-// clock tells how much time has gone by meanwhile, whatever happened to the wall
-// clock. Over a boot nothing tells that. So the last known time goes on (Booted) until
-// the host's clock is not before it, and a time service has set it or the boot was two
-// minutes ago: clocks of machines are often hours wrong until then, and years with a
-// dead battery. A clock that had jumped ahead before the boot and still is there
-// stays Jumped.
+// A small file keeps the state over a restart. Within one boot the steady clock shows the
+// time that has passed, independently of the wall clock. After a reboot that time is
+// unknown. So the last known time continues (Booted) until two conditions hold: the
+// host's clock is not before it; and a time service has set the clock, or the boot was two
+// minutes ago. Until then clocks are often wrong by hours, or by years with a dead
+// battery. A clock that had jumped ahead before the boot and still is ahead stays Jumped.
 //
-// A jump in the first 15 minutes of a boot is believed when the kernel says that the
-// clock is synchronized, for that is what time services do then. Later only an
-// operator can say which of the two is right.
+// A jump in the first 15 minutes after a boot is trusted if the kernel reports a
+// synchronized clock, because time services set the clock then. Later only an operator
+// can decide which clock is right.
 //
-// The package never waits for a lease, and times nothing but leases and what is
-// compared with them: timeouts and logs are the runtime's.
+// The package does not wait for leases. Only leases, and times that are compared with
+// them, use it; timeouts and logs use the runtime's clock.
 //
 // # Decisions
 //

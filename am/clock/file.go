@@ -15,7 +15,7 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// record is what the file holds: both clocks at one moment.
+// record is the content of the file: both clocks at one moment.
 type record struct {
 	Site   time.Time     `json:"site"`
 	Host   time.Time     `json:"host"`
@@ -25,10 +25,10 @@ type record struct {
 	Since  time.Time     `json:"since,omitzero"`
 }
 
-// latest is after any time of a site.
+// latest is later than any time of a site.
 var latest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// parse reads a record. It fails on one that no clock has written.
+// parse parses a record. It fails on a record that no clock has written.
 func parse(text []byte) (r record, err error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return r, err
@@ -52,7 +52,7 @@ func parse(text []byte) (r record, err error) {
 	return r, nil
 }
 
-// brokenError says that the file is there and makes no sense.
+// brokenError means that the file exists but is invalid.
 type brokenError struct {
 	path string
 	err  error
@@ -60,11 +60,11 @@ type brokenError struct {
 
 func (e *brokenError) Error() string { return fmt.Sprintf("%s is broken: %v", e.path, e.err) }
 
-// maxFile is more than the file ever has, in bytes.
+// maxFile limits the size of the file, in bytes.
 const maxFile = 4 << 10
 
-// Check reads the file of a Clock, which may be in use. The error is fs.ErrNotExist if
-// there is none; it is broken; or it cannot be read.
+// Check reads the file of a Clock, which may be in use. It returns fs.ErrNotExist if
+// the file is missing, and an error if it is broken or unreadable.
 func Check(file string) error {
 	_, err := load(file)
 	if broken, ok := errors.AsType[*brokenError](err); ok {
@@ -73,8 +73,8 @@ func Check(file string) error {
 	return err
 }
 
-// load reads the file. The error is fs.ErrNotExist if there is none, a
-// *brokenError, or that it cannot be read.
+// load reads the file. It returns fs.ErrNotExist if the file is missing, a *brokenError
+// if it is invalid, or the error of the file system.
 func load(path string) (r record, err error) {
 	if path == "" {
 		return r, os.ErrNotExist
@@ -101,7 +101,7 @@ func load(path string) (r record, err error) {
 	return r, nil
 }
 
-// Save writes the file: whole, or not at all. It is on the disk when Save returns.
+// Save writes the file atomically. The file is on the disk when Save returns.
 func (c *Clock) Save() error {
 	if c.opt.File == "" {
 		return nil
@@ -110,7 +110,7 @@ func (c *Clock) Save() error {
 	defer c.saving.Unlock()
 	c.mu.Lock()
 	wall, steady := c.opt.Host.Read()
-	site := c.look(wall, steady)
+	site := c.advance(wall, steady)
 	r := record{Site: site.UTC(), Host: wall.UTC(), Boot: c.opt.Host.Boot, Steady: steady, Doubt: c.doubt, Since: c.since.UTC()}
 	c.mu.Unlock()
 	text, err := json.Marshal(r)

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is what a host knows of time.
+// Host provides the clocks of a host.
 type Host struct {
 	// Boot names the present boot; "" if that is not known.
 	Boot string
 	// Read gives the wall clock, and how long ago the boot was, suspended time
 	// included.
 	Read func() (wall time.Time, steady time.Duration)
-	// Synced tells whether a time service vouches for the wall clock.
+	// Synced reports whether a time service vouches for the wall clock.
 	Synced func() bool
 }
 
-// System is the host of this process. The error is that it has no steady clock.
+// System returns the host of this process. It fails if the host has no steady clock.
 func System() (Host, error) {
 	if _, err := sinceBoot(); err != nil {
 		return Host{}, fmt.Errorf("the time since the boot (CLOCK_BOOTTIME) cannot be read: %w; a kernel of Linux 2.6.39 or later has it", err)
@@ -59,8 +59,8 @@ func sinceBoot() (time.Duration, error) {
 	return time.Duration(t.Nano()), err
 }
 
-// synced asks the kernel, which time services tell; setting the clock by hand takes
-// it back.
+// synced asks the kernel whether a time service has synchronized the clock. Setting the
+// clock by hand clears that state.
 func synced() bool {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)

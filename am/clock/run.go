@@ -14,8 +14,8 @@ const (
 	remind = time.Hour
 )
 
-// Run looks at the clocks until ctx ends: it logs doubts and their end, and keeps the
-// File.
+// Run checks the clocks until ctx ends: it logs doubts and their end, and saves the
+// file.
 func (c *Clock) Run(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
@@ -52,7 +52,7 @@ func (c *Clock) Run(ctx context.Context) {
 	}
 }
 
-// log tells which time counts now.
+// log logs which time is in force.
 func (c *Clock) log(s State) {
 	log := c.opt.Log.With("site", s.Site, "host", s.Host)
 	switch {

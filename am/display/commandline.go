@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// AsRoot is a command line for root, as this user types it, who may have called sudo.
+// AsRoot returns a command line that runs as root, with sudo if this user is not root.
 func AsRoot(words ...string) string {
 	if uid := os.Getenv("SUDO_UID"); os.Geteuid() != 0 || uid != "" && uid != "0" {
 		words = append([]string{"sudo"}, words...)
@@ -13,17 +13,18 @@ func AsRoot(words ...string) string {
 	return ShellLine(words)
 }
 
-// Program is how this program was called, for commands that run as printed.
+// Program is the name by which this program was called, so that printed commands run
+// unchanged.
 var Program = os.Args[0]
 
-// Command is a command line of this program that a person may copy.
+// Command returns a command line of this program, for a person to copy.
 func Command(args ...string) string { return ShellLine(append([]string{Program}, args...)) }
 
 // ConfigName is the file name of a site's configuration, unless the operator chose another.
 const ConfigName = "patchbay.yaml"
 
-// CommandAt is the same about the site whose configuration is file. It names the folder
-// where that is enough.
+// CommandAt is Command for the site whose configuration is file. It names only the
+// folder where that suffices.
 func CommandAt(file string, args ...string) string {
 	if filepath.Base(file) == ConfigName {
 		file = filepath.Dir(file)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ErrTooLong is a time that is none any more.
+// ErrTooLong is the error for a duration above the limit.
 var ErrTooLong = errors.New("longer than 36500d")
 
-// ParseDuration reads 90s, 10m, 24h, and also days: 30d, 1d12h.
+// ParseDuration parses durations such as 90s, 10m, 24h, and also days: 30d, 1d12h.
 func ParseDuration(s string) (time.Duration, error) {
 	bad := fmt.Errorf("%q is not a time like 30s, 10m, 24h or 30d", s)
 	rest := strings.TrimSpace(s)

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Printable is text without what a terminal would obey: an aggregate's words
-// are a stranger's.
+// Printable returns text without the control characters that a terminal would
+// interpret, because texts of an aggregate are not trusted.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
@@ -30,7 +30,7 @@ func Count(n int, what string) string {
 
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Place is a file and, if there is one, a line in it.
+// Place returns a file and, if there is one, a line in it.
 func Place(file string, line int) string {
 	if line == 0 {
 		return file
@@ -38,7 +38,7 @@ func Place(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// Duration prints a time as people say it: 30d, 23h50m, 10m, 1.5s.
+// Duration formats a duration: 30d, 23h50m, 10m, 1.5s.
 func Duration(d time.Duration) string {
 	if d >= 48*time.Hour && d%(24*time.Hour) == 0 {
 		return fmt.Sprintf("%dd", d/(24*time.Hour))
@@ -53,7 +53,7 @@ func Duration(d time.Duration) string {
 	return s
 }
 
-// Size is a number of bytes for people.
+// Size formats a number of bytes.
 func Size(n int64) string {
 	switch {
 	case n < 10<<10:
@@ -64,7 +64,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// Line is a text that may come from anybody, for one line of a terminal.
+// Line returns an untrusted text for one line of a terminal.
 func Line(s string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(Printable(s))
 }

@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// ask asks one provider about all slivers of a batch.
+// ask runs a dry run at one provider for all slivers of a batch.
 func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 	out := make([]*am.Error, len(b.slivers))
 	all := func(err error) []*am.Error {
@@ -20,7 +20,7 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 		}
 		return out
 	}
-	if p.refuseSilent(b, out) { // the request cannot be served as it is, whatever is said of the others
+	if p.refuseSilent(b, out) { // the request fails anyway
 		return out
 	}
 	line := p.line(b.name)
@@ -46,7 +46,7 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 			continue
 		}
 		s := b.slivers[i]
-		s.Desired.Present = true // as Provision will promise
+		s.Desired.Present = true // as Provision will set it
 		should := provider.DesiredNode(&s, b.components[i], s.Hostname, p.cfg.Interfaces)
 		if steps := provider.Setup(&s); len(steps) > 0 {
 			should[provider.AttrSetup] = steps
@@ -61,7 +61,7 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 		updates = append(updates, provider.Update{Name: name, Is: provider.Resource{provider.AttrEnsure: provider.Present}, Should: provider.Resource{provider.AttrEnsure: provider.Absent}})
 	}
 	failed := p.dryRun(ctx, b, updates, asked, out)
-	// Whatever it answers, and also if it does not, it may have done it.
+	// Whether it answers or not, it may have created the resources.
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), clearing)
@@ -79,9 +79,9 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 	return out
 }
 
-// dryRun is one set that changes nothing. It writes what is said of the slivers asked
-// into out, or returns why there is no answer. It waits for its turn, and asks nothing
-// when one of their components did not answer meanwhile.
+// dryRun makes one set call that changes nothing. It writes the answer about each
+// sliver into out, or returns why there is none. It waits for its turn, and makes no
+// call if one of the components did not answer meanwhile.
 func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update, asked []int, out []*am.Error) error {
 	turn := p.line(b.name).turn
 	select {
@@ -109,13 +109,13 @@ func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update
 	return nil
 }
 
-// catch notices what a dry run has really made, and takes it away.
+// catch finds resources that a dry run has really created, and removes them.
 func (p *Prober) catch(ctx context.Context, b *batch, before, after map[string]provider.Result) {
 	var made []string
 	for _, s := range b.slivers {
 		name := s.URN.Name
 		was, is := before[name], after[name]
-		if was.Err == nil && provider.Gone(was.Resource) && is.Err == nil && !provider.Gone(is.Resource) && !b.moved(s) {
+		if was.Err == nil && provider.Gone(was.Resource) && is.Err == nil && !provider.Gone(is.Resource) && !b.isChanged(s) {
 			made = append(made, name)
 		}
 	}

@@ -1,18 +1,17 @@
 // Package dryrun asks providers for a dry run before something is reserved.
 //
-//	slivers ── by provider ─┬─> get ─> set, noop ─> get ─┬─> an error for each that cannot be had
+//	slivers ── by provider ─┬─> get ─> set, noop ─> get ─┬─> an error for each that cannot be created
 //	                        └─> get ─> set, noop ─> get ─┘
 //
-// Each provider whose metadata say probe: true gets one batch with all chosen
-// resources of the slice. If it has no answer to that, their components are not asked
-// about again for a minute. The providers are asked at the same time
-// and in bounded time; nothing is held meanwhile but the reservation, whose
-// lease ends soon after. A provider that did not only say what it would do, but
-// did it, is found out by the second get: what it made is removed, and it is not
-// asked again until the next start.
+// Each provider whose metadata say probe: true gets one batch with all chosen resources
+// of the slice. If it does not answer, it is not asked about their components again for a
+// minute. The dry runs of several providers run concurrently, with a time limit.
+// Meanwhile only the reservation exists, whose lease ends soon after. The second get
+// shows whether a provider has really created resources. These are removed, and that
+// provider gets no more dry runs until the next start.
 //
-// The package makes no promise and reads no store. PROVIDER.md in package
-// provider tells authors what a dry run is.
+// The package makes no reservation and reads no store. PROVIDER.md in package provider
+// describes dry runs for authors.
 //
 // # Decisions
 //

@@ -63,7 +63,7 @@ type behaviour struct {
 	Stays bool
 }
 
-// twin tells whether another node has the client_id of the one called name.
+// twin reports whether another node has the client_id of the one called name.
 func twin(nodes map[string]map[string]any, name string, id any) bool {
 	for other, n := range nodes {
 		if other != name && n["client_id"] == id {
@@ -128,7 +128,7 @@ func behaves(stem string) (b behaviour) {
 	return b
 }
 
-// removes tells whether the input of a call is of a set that removes nodes for real.
+// removes reports whether the input of a call is of a set that removes nodes for real.
 func removes(input []byte) bool {
 	return bytes.Contains(input, []byte(`"ensure":"absent"}`)) && bytes.Contains(input, []byte(`"noop":false`))
 }

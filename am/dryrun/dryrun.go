@@ -11,41 +11,40 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// DefaultLimit is how long a probe may take.
+// DefaultLimit is the default of Config.Limit.
 const DefaultLimit = 30 * time.Second
 
-// atOnce is how many probes a provider may have at once; others wait in line.
+// atOnce is the number of concurrent probes of a provider; others wait.
 const atOnce = 8
 
-// clearing is how long it may take to see and to remove what a dry run has made.
+// clearing limits the time to find and remove resources that a dry run has created.
 const clearing = 10 * time.Second
 
-// Provider can say what it would do. See provider.Provider.
+// Provider can answer dry runs. See provider.Provider.
 type Provider interface {
 	Get(ctx context.Context, names []string) (map[string]provider.Result, error)
 	Set(ctx context.Context, u []provider.Update, noop bool) ([]provider.Change, error)
 }
 
-// Config is what a Prober works with.
+// Config holds the parts and settings of a Prober.
 type Config struct {
-	// Components tells a component's name and its provider's name, where a sliver's
-	// record does not. It must be quick, and may be called from several goroutines;
-	// so may the other two.
+	// Components returns the names of a component and its provider for a sliver's record
+	// without them. It must be quick. This function and the next two may be called
+	// concurrently.
 	Components func(urn.URN) (component, provider string, ok bool)
-	// Interfaces tells what a physical interface is called on its component; nil,
-	// or nothing for one that it does not know: the URN tells.
+	// Interfaces returns the name of a physical interface on its component. If it is nil
+	// or returns "", the name comes from the URN.
 	Interfaces func(urn.URN) string
-	// Providers finds a provider that wants to be asked; not ok for every other.
+	// Providers returns a provider that wants dry runs; ok is false for any other.
 	Providers func(name string) (p Provider, ok bool)
-	// Log receives a line for each provider that is not asked any more, and for
-	// each dry run of which nobody can tell what it has left behind; nil is
-	// slog.Default.
+	// Log receives a line for each provider that gets no more dry runs, and for each dry
+	// run that may have left resources behind; nil is slog.Default.
 	Log *slog.Logger
-	// Limit is how long a probe may take; zero is DefaultLimit.
+	// Limit limits the duration of a probe; zero is DefaultLimit.
 	Limit time.Duration
 }
 
-// Prober asks. Its methods may be called at the same time.
+// Prober makes dry runs at providers. Its methods may be called concurrently.
 type Prober struct {
 	cfg Config
 
@@ -55,13 +54,13 @@ type Prober struct {
 	silences map[string]*silence // by the component's key
 }
 
-// line is where probes of one provider wait.
+// line limits the concurrent probes of one provider.
 type line struct {
 	probes chan struct{} // a place for each that may run
 	turn   chan struct{} // the place of the dry run that may run
 }
 
-// New makes a Prober.
+// New returns a Prober.
 func New(c Config) *Prober {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -72,12 +71,12 @@ func New(c Config) *Prober {
 	return &Prober{cfg: c, deaf: map[string]bool{}, lines: map[string]line{}, silences: map[string]*silence{}}
 }
 
-// Longest is how long a Probe takes at most, with the removal of what should not
-// have been made.
+// Timeout returns the maximum duration of Probe, including the removal of resources
+// that a dry run has created.
 func (p *Prober) Timeout() time.Duration { return p.cfg.Limit + 2*clearing }
 
-// Asks tells whether the provider of a component wants to be asked before
-// something on it is promised. It waits for nothing.
+// WantsProbe reports whether the provider of a component wants a dry run before a
+// reservation. It does not wait.
 func (p *Prober) WantsProbe(component urn.URN) bool {
 	_, name, ok := p.cfg.Components(component)
 	if !ok {
@@ -106,7 +105,7 @@ func (p *Prober) line(name string) line {
 	return p.lines[name]
 }
 
-// batch is what one provider is asked about.
+// batch holds the slivers of one provider.
 type batch struct {
 	name       string
 	provider   Provider
@@ -114,27 +113,26 @@ type batch struct {
 	components []string
 	places     []int    // in what Probe was given
 	leaving    []string // nodes that are being removed
-	moved      func(am.Sliver) bool
+	isChanged  func(am.Sliver) bool
 }
 
-// Probe asks whether the slivers, which are of one slice, could be made now. It
-// gives an error for each, in their order, nil for those against which nothing
-// is known, and for those whose providers do not want to be asked.
+// Probe asks by dry runs whether the slivers, which belong to one slice, could be created
+// now. It returns an error for each, in the same order; nil if its provider can create
+// it or wants no dry runs.
 //
-// SearchFailed, Refused, Unsupported, TooBig and ErrorCode are about that sliver alone:
-// its provider says that it is unknown, forbidden, unsupported, full or failed, and Msg
-// is what it says.
-// ServerError and TimedOut mean that the provider did not answer, and all slivers of
-// that provider have the error. About their components the provider is not asked again
-// for a minute: such an error comes at once, and says until when.
+// SearchFailed, Refused, Unsupported, TooBig and ErrorCode concern that sliver alone: its
+// provider reports that it is unknown, forbidden, unsupported, full or failed, and Msg is
+// the provider's text. ServerError and TimedOut mean that the provider did not answer;
+// all slivers of that provider have the error. The provider is not asked about their
+// components again for a minute: such an error comes at once, and names the time.
 //
-// A sliver that has moved, as the caller tells when Probe asks, may be there for
-// other reasons than the dry run, and is not removed.
+// A sliver for which isChanged returns true may exist for other reasons than the dry
+// run, so its resource is not removed.
 //
-// Leaving are slivers of the same slice that are being removed. They are in the dry
-// run as absent, for a provider may not have heard of that yet, and would compare
+// The slivers in leaving are of the same slice and are being removed. The dry run
+// includes them as absent, because the provider may not know that yet and would compare
 // the new nodes with them.
-func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, moved func(am.Sliver) bool) []*am.Error {
+func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChanged func(am.Sliver) bool) []*am.Error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Limit)
 	defer cancel()
 	out := make([]*am.Error, len(slivers))
@@ -147,7 +145,7 @@ func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, moved 
 	}
 	for _, b := range batches {
 		calls.Go(func() {
-			b.moved = moved
+			b.isChanged = isChanged
 			for i, err := range p.ask(ctx, b) {
 				out[b.places[i]] = err
 			}
@@ -157,7 +155,7 @@ func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, moved 
 	return out
 }
 
-// batches sorts slivers by their providers.
+// batches groups slivers by their providers.
 func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 	all := map[string]*batch{}
 	for i, s := range slivers {
@@ -181,8 +179,8 @@ func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 	return all
 }
 
-// place is the component of a sliver and its provider, as it was bound, whatever the
-// inventory says by now.
+// place returns the component of a sliver and its provider at the time of the binding,
+// even if the inventory has changed.
 func (p *Prober) place(s *am.Sliver) (component, provider string, ok bool) {
 	if s.Provider != "" {
 		return s.ComponentName, s.Provider, true

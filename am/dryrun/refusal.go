@@ -10,8 +10,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// unanswered is a call that failed as a whole. The words of a provider are for
-// experimenters; what the host says of it is not.
+// unanswered returns the error for a call that failed as a whole. It contains the
+// provider's message, which is for experimenters, but not the host's error.
 func unanswered(name string, err error) *am.Error {
 	text := fmt.Sprintf("its provider %s did not answer", name)
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Msg != "" {
@@ -31,7 +31,7 @@ func unanswered(name string, err error) *am.Error {
 	return &am.Error{Code: code, Msg: text + "; " + remedy, Err: err}
 }
 
-// refused is what a provider says of one resource.
+// refused returns the error for a provider's answer about one resource.
 func refused(e *provider.Error) *am.Error {
 	code, detail := am.ErrorCode, am.Detail(0)
 	switch e.Kind {

@@ -11,13 +11,13 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// quiet is how long components about which there was no answer are not asked about
-// again. A dry run that hangs keeps all others of its provider waiting, for seconds, so a
-// few such components must not be asked about again and again.
+// quiet is the time in which components without an answer are not probed again. A dry
+// run that hangs delays all others of its provider for seconds, so a few such
+// components must not be probed again and again.
 const quiet = time.Minute
 
-// silence is a dry run that had no answer, as it counts for one component of it. It is
-// the error of a request that asks for the component again too soon.
+// silence records for one component that a dry run had no answer. It is the error of
+// further requests for the component.
 type silence struct {
 	component urn.URN
 	err       error
@@ -27,8 +27,8 @@ type silence struct {
 func (s *silence) Error() string { return s.err.Error() }
 func (s *silence) Unwrap() error { return s.err }
 
-// Silent are the components that are not asked about now, since a dry run with them had
-// no answer less than a minute ago.
+// Unanswering returns the components that are not probed now, because a dry run with
+// them had no answer less than a minute ago.
 func (p *Prober) Unanswering() (components []urn.URN) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,8 +40,8 @@ func (p *Prober) Unanswering() (components []urn.URN) {
 	return components
 }
 
-// refuseSilent writes an error into out for each sliver whose component is not asked
-// about now, and tells whether there is one.
+// refuseSilent writes an error into out for each sliver whose component is not probed
+// now, and reports whether there is one.
 func (p *Prober) refuseSilent(b *batch, out []*am.Error) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,8 +53,8 @@ func (p *Prober) refuseSilent(b *batch, out []*am.Error) (any bool) {
 	return any
 }
 
-// remember keeps that there was no answer about the components of the slivers asked.
-// What is over is dropped, so there is at most one silence for each component.
+// remember records that there was no answer about the components of the probed slivers.
+// It removes old records, so each component has at most one.
 func (p *Prober) remember(b *batch, asked []int, err error) {
 	now := time.Now()
 	p.mu.Lock()
@@ -66,10 +66,10 @@ func (p *Prober) remember(b *batch, asked []int, err error) {
 	}
 }
 
-// isSilence tells whether a dry run that failed after some time says something
-// of what was asked about. A provider that gives the reason has answered. A
-// caller who goes, or comes late, must not make a component unusable for others:
-// where the time of the call was over, it counts if it was long enough.
+// isSilence reports whether the failure of a dry run counts against its components. A
+// provider that gives a reason has answered. A caller that disconnects or comes late
+// must not make a component unusable for others. So a timeout of the call counts only
+// if the dry run ran long enough.
 func isSilence(ctx context.Context, err error, took time.Duration) bool {
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Err == nil {
 		return false

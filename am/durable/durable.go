@@ -12,9 +12,9 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// WriteFile replaces the file path, or makes it, with exactly the mode perm. When
-// it returns without an error, the new content survives a loss of power. A symbolic
-// link at path is replaced, not followed.
+// WriteFile replaces or creates the file path with exactly the mode perm. After a
+// return without an error, the new content survives a loss of power. A symbolic link at
+// path is replaced, not followed.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	dir := filepath.Dir(path)
 	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(perm))
@@ -39,8 +39,9 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Unfinished says of which file in a folder a file called name is what a killed
-// WriteFile left; empty if it is none. Such a file may be removed when nobody writes.
+// Unfinished returns the name of the file for which a killed WriteFile has left the
+// file called name; "" if it is not such a file. It may be removed when no process
+// writes there.
 func Unfinished(name string) (of string) {
 	of, isHidden := strings.CutPrefix(name, ".")
 	plain := strings.TrimRight(of, "0123456789")

@@ -21,8 +21,8 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// Drain is how long a descendant may hold the streams open after the executable itself
-// has ended.
+// Drain is the time that a descendant may hold the streams open after the executable
+// itself has ended.
 const Drain = 250 * time.Millisecond
 
 // ExitError is the error of an executable that ended with another status than 0.
@@ -48,9 +48,8 @@ type Command struct {
 	Stderr io.Writer
 }
 
-// RunAsOwner has the executable run as the user to whom files in a folder are to belong,
-// when the server is root and that is another user: root runs nothing that somebody else
-// may change.
+// RunAsOwner runs the executable as the user who owns files in a folder, if the server
+// is root and that is another user: root must not run a program that others can change.
 func (c *Command) RunAsOwner(dir string) error {
 	uid, gid, ok, err := fileowner.Other(dir)
 	if err != nil || !ok {
@@ -124,7 +123,8 @@ func (c *Command) Run(ctx context.Context) (held bool, err error) {
 	return held, waited
 }
 
-// streams makes a stream for each writer, and the ends for standard output and error.
+// streams creates a stream for each writer, and returns the ends for standard output
+// and error.
 func (c *Command) streams() (all []*stream, ends []*os.File, err error) {
 	for _, to := range []io.Writer{c.Stdout, c.Stderr} {
 		if to == nil {
@@ -201,18 +201,18 @@ func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, e
 	}
 }
 
-// environment is all that the executable sees of the server's, and Env.
+// environment returns the environment: PATH, HOME, LANG and Env.
 func (c *Command) environment() []string {
 	return append([]string{"PATH=" + SearchPath(), "HOME=" + cmp.Or(c.Home, os.Getenv("HOME"), "/"), "LANG=C.UTF-8"}, c.Env...)
 }
 
-// SearchPath is PATH in the environment of executables.
+// SearchPath returns PATH in the environment of executables.
 func SearchPath() string {
 	return cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
-// blame says what of the program's mode or first line keeps it from being started;
-// "" where neither is at fault.
+// blame returns which part of the program's mode or first line prevents its start; ""
+// if neither does.
 func blame(path string, err error) string {
 	if info, statErr := os.Stat(path); statErr == nil && errors.Is(err, unix.EACCES) {
 		switch {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPipe is the most that a pipe may hold of what was written.
+// maxPipe limits the bytes that a pipe may hold.
 const maxPipe = 1 << 20
 
-// stream carries what an executable writes.
+// stream copies the output of an executable to a writer.
 type stream struct {
 	from *os.File
 	to   io.Writer
@@ -20,8 +20,8 @@ type stream struct {
 	held bool // once done is closed: another process still holds the other end
 }
 
-// carry copies everything to its end, or to that of the time that drain gives. An
-// error of the writer goes to full.
+// carry copies everything until the end of the output, or until the deadline that drain
+// sets. It sends an error of the writer to full.
 func (s *stream) carry(full chan<- error) {
 	defer close(s.done)
 	defer s.from.Close()
@@ -48,8 +48,8 @@ func (s *stream) write(b []byte, full chan<- error) bool {
 	return err == nil
 }
 
-// rest copies what is in the pipe when time is over, and tells whether that was all: the
-// server may have had no processor, or its log no room, in that time.
+// rest copies the data that are in the pipe at the deadline, and reports whether that
+// was all: until then the server may have lacked a processor, or its log space.
 func (s *stream) rest(b []byte, full chan<- error) (all bool) {
 	raw, err := s.from.SyscallConn()
 	if err != nil {

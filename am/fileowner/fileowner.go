@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// config is the file by which the folder of a site is known.
+// config is the file that marks the folder of a site.
 const config = "patchbay.yaml"
 
-// Of is the user, and the group, to whom files in the folder dir are to belong when
-// root writes them: the owner of the site's folder or, outside of sites and in a site of
-// root, of dir. Of folders that are not there yet it is the owner of the one above. A
-// link counts for its owner, but one that root has made in a folder of root is followed.
+// Of returns the user and the group that own files in the folder dir when root writes
+// them: the owner of the site's folder or, outside of sites and in a site of root, of
+// dir. For a missing folder it is the owner of the one above. It does not follow links,
+// except those of root in a folder of root.
 func Of(dir string) (uid, gid int, err error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -76,8 +76,8 @@ func open(at int, name string, flags int) (fd int, info unix.Stat_t, err error) 
 	return fd, info, err
 }
 
-// Folder is the folder of a file that may be a link, for As: that of the link or, if
-// that is root's, of what it leads to.
+// Folder returns the folder of a file, for As. If the file is a symbolic link of root,
+// it returns the folder of the link's target.
 func Folder(file string) string {
 	if _, _, ok, err := Other(filepath.Dir(file)); ok || err != nil {
 		return filepath.Dir(file)
@@ -88,7 +88,7 @@ func Folder(file string) string {
 	return filepath.Dir(file)
 }
 
-// Other is the user and the group of Of if the process is root and that is another
+// Other returns the user and the group of Of if the process is root and that is another
 // user.
 func Other(dir string) (uid, gid int, ok bool, err error) {
 	if os.Geteuid() != 0 {
@@ -98,10 +98,10 @@ func Other(dir string) (uid, gid int, ok bool, err error) {
 	return uid, gid, uid != 0, err
 }
 
-// As calls f, which writes in the folder dir. If the process is root and the files are
-// to belong to another user, the kernel treats what f does with files as that user's:
-// what it makes belongs to them, and what they may not do fails. This holds for f's own
-// goroutine, which is not the caller's, and not for programs that f starts.
+// As calls f, which writes in the folder dir. If the process is root and another user
+// owns the files there, the kernel applies that user's rights to f's file operations:
+// new files belong to that user, and forbidden ones fail. This holds only for the
+// goroutine of f, which is not the caller's, and not for programs that f starts.
 func As(dir string, f func() error) error {
 	uid, gid, ok, err := Other(dir)
 	if err != nil {
@@ -126,7 +126,7 @@ func As(dir string, f func() error) error {
 	return <-done
 }
 
-// become has the kernel take this thread for a user's when it comes to files.
+// become makes the kernel apply a user's file rights to this thread.
 func become(uid, gid int) error {
 	_, _, _ = syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0) // of this thread alone; where it is forbidden root has no groups of use
 	_, _ = unix.SetfsgidRetGid(gid)

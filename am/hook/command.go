@@ -14,14 +14,14 @@ import (
 	"patchbay/am/executable"
 )
 
-// maxSaid is how much of what a hook says is kept, in bytes.
-const maxSaid = 2048
+// maxOutput limits the output of a hook that is kept for messages, in bytes.
+const maxOutput = 2048
 
 // command is a hook that is an executable.
 type command struct{ *Hook }
 
-// send runs the executable. When send returns, nothing of its process group is alive.
-// Exit status 0 means taken.
+// send runs the executable. When send returns, no process of its group is alive. Exit
+// status 0 means that the event was taken.
 func (c *command) send(ctx context.Context, e Event) error {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -51,10 +51,10 @@ func (c *command) send(ctx context.Context, e Event) error {
 	return fmt.Errorf("%w%s", err, said.quote())
 }
 
-// close does nothing: nothing is kept.
+// close does nothing, because nothing is kept open.
 func (c *command) close() {}
 
-// Executable tells why a file cannot be a hook's command; nil if it can.
+// Executable returns why a file cannot be a hook's command; nil if it can.
 func Executable(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -72,14 +72,14 @@ func Executable(path string) error {
 	return nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the bytes that are written to it.
 type tail struct{ end []byte }
 
-// Write takes everything, so that nobody waits for it to be read.
+// Write accepts everything, so that the writer never blocks.
 func (t *tail) Write(b []byte) (int, error) {
 	n := len(b)
-	b = b[max(0, n-maxSaid):]
-	if over := len(t.end) + len(b) - maxSaid; over > 0 {
+	b = b[max(0, n-maxOutput):]
+	if over := len(t.end) + len(b) - maxOutput; over > 0 {
 		t.end = append(t.end[:0], t.end[over:]...)
 	}
 	t.end = append(t.end, b...)

@@ -110,7 +110,7 @@ func TestCommandsThatDoNotTakeTheEvent(t *testing.T) {
 				t.Error(err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("got %v, want %s", err, c.want)
-			case err != nil && len(err.Error()) > 4*maxSaid:
+			case err != nil && len(err.Error()) > 4*maxOutput:
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})

@@ -1,33 +1,32 @@
 // Package hook notifies executables and URLs of events, at least once and in order
 // within a slice.
 //
-// A change and the events that tell of it are one transaction: the store asks Outbox,
-// a pure function from records before and after to messages, and writes both or
-// neither. So nothing is told that did not last, and nothing that lasts is untold,
-// whatever ends the server.
+// A change and its events are one transaction: the store calls Outbox, a pure function
+// from the records before and after to messages, and writes both or neither. So there is
+// an event for each durable change, and for no other, even after a crash.
 //
 //	decision ─> change set ─> Outbox ─> one write ─┬─> answer of the call
 //	                                               └─> reader ─> worker of each hook
 //	                                                               │ send ─┬─ taken ─> note in the store ─> the next
-//	leases that will end ─> Sliver.NotifiedEnd ─> Outbox                  │       └─ not ───> again, later
+//	leases that will end ─> Sliver.NotifiedEnd ─> Outbox           │       └─ not ───> again, later
 //
 // A worker sends the events of its hook one by one, in order. An event that is not taken
-// keeps back those of its slice alone, which take turns with the others. The next event
-// of a slice is sent only when the store has noted the last: after a crash a hook gets
-// again, under the same id, at most the last event of a slice.
+// delays only those of its slice, which take turns with the others. The next event of a
+// slice is sent only after the store has recorded the last one. So after a crash a hook
+// receives at most the last event of a slice again, with the same id.
 //
-// Who fails for long must not fill the disk. Beyond 100,000 events, or an age of 7
-// days, the oldest are lost: the log and Lost tell. Events wait for hooks by name: one
-// that is no longer configured loses its claims at the next start, and one that is new
-// hears what comes after.
+// A hook that fails must not fill the disk. Beyond 100,000 events, or an age of 7 days,
+// the oldest are dropped, which the log and Lost report. Events are stored by the names
+// of hooks. The events of a hook that is no longer configured are removed at the next
+// start; a new hook receives only later events.
 //
-// An executable gets the event as JSON on standard input, an environment of its own and
-// a time, and takes the event by ending with 0. A URL gets a POST, signed if there is
-// a secret, and takes it with a status 2xx; redirects are not followed, and no proxy is
-// asked. Event is the form, which only grows.
+// An executable receives the event as JSON on standard input, in an environment of its
+// own and with a timeout. Exit status 0 means that it took the event. A URL receives a
+// POST, signed if there is a secret, and takes the event with a status 2xx. Redirects are
+// not followed, and no proxy is used. Members of Event may be added, never removed.
 //
-// The package never refuses a change and never makes one but noting that leases' ends
-// were told. It answers no section of the AM API: this is for the site.
+// The package never refuses a change. The only change it makes is to record that hooks
+// were notified of the end of a lease. It implements no section of the AM API.
 //
 // # Decisions
 //

@@ -51,7 +51,7 @@ func reserved(slice, name string) am.Sliver {
 	return am.Sliver{
 		URN: sliverURN(name), Slice: sliceURN(slice), ClientID: name,
 		Component: urn.MustParse("urn:publicid:IDN+testbed.example.org+node+pc1"),
-		Creator:   urn.MustParse("urn:publicid:IDN+example.org+user+ada"),
+		Creator:   urn.MustParse("urn:publicid:IDN+example.org+user+alice"),
 		Status:    am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation},
 		Expires:   noon.Add(time.Hour),
 	}

@@ -5,23 +5,22 @@ import (
 	"time"
 )
 
-// Word says what happened.
+// Word is a kind of event.
 type Word string
 
 // Words. Shutdown and Thawed are about a slice, all others about a sliver.
 const (
-	// Allocated: the sliver is promised. A dry run that its provider refuses
-	// promises nothing.
+	// Allocated: the sliver is reserved. A refused dry run reserves nothing.
 	Allocated Word = "allocated"
 	// Ready: the sliver has become geni_ready; new keys of a running one do not count.
 	Ready Word = "ready"
-	// Failed: the sliver has become geni_failed; Event.Error is why.
+	// Failed: the sliver has become geni_failed; Event.Error is the reason.
 	Failed Word = "failed"
-	// Expiring: the sliver, which is provisioned, is near the end of its lease. It is
-	// told once for each end, so again after Renew.
+	// Expiring: the lease of the provisioned sliver will end soon. It is sent once for
+	// each end, so again after Renew.
 	Expiring Word = "expiring"
-	// Released: the promise has ended, by Delete, the end of the lease or an
-	// operator. What was made of it may still be there.
+	// Released: the reservation has ended, by Delete, the end of the lease or an operator.
+	// The provider may still have to remove the resource.
 	Released Word = "released"
 	// Shutdown: the slice is frozen.
 	Shutdown Word = "shutdown"
@@ -31,21 +30,20 @@ const (
 	Renewed Word = "renewed"
 	// Gone: nothing is left of a released sliver, and its component is free.
 	Gone Word = "gone"
-	// Thawed: a slice is not frozen any more.
+	// Thawed: the slice is no longer frozen.
 	Thawed Word = "thawed"
 )
 
-// Words are all there are, in the order of a life.
+// Words are all kinds of events, in the order of a sliver's life.
 var Words = []Word{Allocated, Ready, Failed, Expiring, Renewed, Shutdown, Thawed, Released, Gone}
 
-// Usual are what a hook is told that does not say what it wants.
+// Usual are the events for a hook that does not configure any.
 var Usual = []Word{Allocated, Ready, Failed, Expiring, Released, Shutdown}
 
-// Event is what a hook gets, as one JSON object. Members are added, never taken
-// away; what does not apply is absent.
+// Event is sent to a hook as one JSON object. Members may be added but never removed;
+// those that do not apply are absent.
 type Event struct {
-	// ID is this event's among those of all sites, and the same whenever it is
-	// delivered again.
+	// ID is unique among the events of all sites, and the same in each delivery.
 	ID string `json:"id"`
 	// At is when it happened.
 	At    time.Time `json:"at"`
@@ -63,22 +61,21 @@ type Event struct {
 	// State is the state afterwards, as the AM API spells it: the operational one of
 	// a provisioned sliver, else that of its allocation.
 	State string `json:"state,omitempty"`
-	// Error is what is wrong with the sliver.
+	// Error is the sliver's error.
 	Error string `json:"error,omitempty"`
-	// Reason is what brought it about, as the journal calls it: the method, "lease
-	// over", or an operator's command.
+	// Reason is the cause, as in the journal: the method, "lease over", or an operator's
+	// command.
 	Reason string `json:"reason,omitempty"`
-	// By is the URN of the caller, or the name of the operator; absent if the
-	// aggregate did it by itself.
+	// By is the URN of the caller, or the name of the operator; absent if the aggregate
+	// itself made the change.
 	By string `json:"by,omitempty"`
-	// Text is what an operator gave as the reason, and what else the journal says of
-	// the command.
+	// Text is the operator's reason, with the journal's other text about the command.
 	Text string `json:"text,omitempty"`
 	// Request is the id of the call, as in the log and the audit.
 	Request string `json:"request,omitempty"`
 }
 
-// wants tells whether the hook is told of w.
+// wants reports whether the hook receives events of kind w.
 func (h *Hook) wants(w Word) bool {
 	if len(h.Events) == 0 {
 		return slices.Contains(Usual, w)

@@ -11,10 +11,9 @@ const (
 	DefaultTimeout = 30 * time.Second
 )
 
-// Hook is one that is told of events: an executable or a URL.
+// Hook is a receiver of events: an executable or a URL.
 type Hook struct {
-	// Name tells it from the others, also after a restart: events that wait are for
-	// hooks by name.
+	// Name identifies the hook, even after a restart: waiting events are stored by name.
 	Name string
 	// Command is the path of an executable; URL, where to POST. One of them is set.
 	Command, URL string
@@ -26,16 +25,16 @@ type Hook struct {
 	// CA is a PEM file with the certificates that vouch for URL, instead of those
 	// that the host trusts; "" for these.
 	CA string
-	// Events are what it is told; Usual if there are none.
+	// Events are the kinds of events that it receives; Usual if empty.
 	Events []Word
-	// Before is how long before the end of a lease it is told Expiring.
+	// Before is the time before the end of a lease at which it receives Expiring.
 	Before time.Duration
-	// Timeout is how long one delivery may take.
+	// Timeout limits the duration of one delivery.
 	Timeout time.Duration
 }
 
-// sender hands one event over. It returns nil when the event was taken, and
-// otherwise what an operator can do something about. It ends soon after ctx.
+// sender delivers one event. It returns nil when the event was taken, and otherwise an
+// error that an operator can act on. It returns soon after ctx ends.
 type sender interface {
 	send(ctx context.Context, e Event) error
 	// close frees what is kept between deliveries.

@@ -11,9 +11,9 @@ import (
 	"patchbay/am/urn"
 )
 
-// befores are how long before the end of a lease hooks want to know of it, each once,
-// the shortest first.
-func befores(hooks []Hook) (all []time.Duration) {
+// noticeTimes returns the times before the end of a lease at which hooks want a notice,
+// each once, shortest first.
+func noticeTimes(hooks []Hook) (all []time.Duration) {
 	for i := range hooks {
 		if hooks[i].wants(Expiring) {
 			all = append(all, hooks[i].Before)
@@ -23,28 +23,28 @@ func befores(hooks []Hook) (all []time.Duration) {
 	return slices.Compact(all)
 }
 
-// due tells whether hooks have to be told at time now that the lease of s will end,
-// and which before has come.
+// due reports whether hooks must be notified now that the lease of s will end, and
+// returns the notice time that was reached.
 func (r *Runner) due(s *am.Sliver, now time.Time) (time.Duration, bool) {
 	if s.Status.Allocation != am.Provisioned || s.Frozen || !s.Live(now) {
 		return 0, false
 	}
-	for _, b := range r.befores {
+	for _, b := range r.noticeTimes {
 		if !now.Before(s.Expires.Add(-b)) {
-			return b, !told(s) || b < s.NotifiedBefore
+			return b, !isNotified(s) || b < s.NotifiedBefore
 		}
 	}
 	return 0, false
 }
 
-// watchLeases has hooks told of the ends of leases until ctx ends.
+// watchLeases notifies hooks of leases that will end, until ctx ends.
 func (r *Runner) watchLeases(ctx context.Context) {
-	if len(r.befores) == 0 {
+	if len(r.noticeTimes) == 0 {
 		return
 	}
 	for {
 		began := time.Now()
-		err := r.lookAtLeases(ctx)
+		err := r.checkLeases(ctx)
 		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 			return
 		}
@@ -52,7 +52,7 @@ func (r *Runner) watchLeases(ctx context.Context) {
 			r.cfg.Log.Error("cannot tell hooks of leases that end", "error", err)
 		}
 		// Thousands may be near their ends for days: looking takes a 50th of the time.
-		pause := max(r.limits.Tick, min(50*time.Since(began), r.befores[0]/10))
+		pause := max(r.limits.Tick, min(50*time.Since(began), r.noticeTimes[0]/10))
 		select {
 		case <-ctx.Done():
 			return
@@ -61,12 +61,12 @@ func (r *Runner) watchLeases(ctx context.Context) {
 	}
 }
 
-// lookAtLeases tells of all leases that are near their ends now, in batches.
-func (r *Runner) lookAtLeases(ctx context.Context) error {
+// checkLeases notifies hooks of all leases that will end soon, in batches.
+func (r *Runner) checkLeases(ctx context.Context) error {
 	for {
 		var near []urn.URN
 		err := r.cfg.Store.Read(func(v *store.View) error {
-			until := v.Now().Add(r.befores[len(r.befores)-1])
+			until := v.Now().Add(r.noticeTimes[len(r.noticeTimes)-1])
 			return v.Ending(until, func(s am.Sliver) bool {
 				if _, due := r.due(&s, v.Now()); due {
 					near = append(near, s.URN)
@@ -75,7 +75,7 @@ func (r *Runner) lookAtLeases(ctx context.Context) error {
 			})
 		})
 		if err == nil && len(near) > 0 {
-			err = r.tellEnds(ctx, near)
+			err = r.markExpiring(ctx, near)
 		}
 		if err != nil || len(near) < r.limits.Batch {
 			return err
@@ -83,9 +83,9 @@ func (r *Runner) lookAtLeases(ctx context.Context) error {
 	}
 }
 
-// tellEnds notes in the records of those slivers that are due that hooks have been
-// told, which is what the outbox tells them of.
-func (r *Runner) tellEnds(ctx context.Context, slivers []urn.URN) error {
+// markExpiring records in slivers that are due that hooks are notified. The outbox
+// posts the events for that change.
+func (r *Runner) markExpiring(ctx context.Context, slivers []urn.URN) error {
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, u := range slivers {
 			s, _, err := v.Sliver(u)

@@ -12,9 +12,9 @@ import (
 
 // still is a bench with hooks that want to know of ends of leases, which are looked
 // at by the test alone.
-func still(t *testing.T, d *diary, befores ...time.Duration) *bench {
+func still(t *testing.T, d *diary, noticeTimes ...time.Duration) *bench {
 	var hooks []Hook
-	for _, b := range befores {
+	for _, b := range noticeTimes {
 		hooks = append(hooks, Hook{Name: b.String(), Events: []Word{Expiring}, Before: b})
 	}
 	b := newBench(t, hooks...)
@@ -33,7 +33,7 @@ func ready(name string, in time.Duration) am.Sliver {
 func (b *bench) looked() {
 	b.t.Helper()
 	for range 2 {
-		if err := b.runner.lookAtLeases(b.t.Context()); err != nil {
+		if err := b.runner.checkLeases(b.t.Context()); err != nil {
 			b.t.Fatal(err)
 		}
 	}

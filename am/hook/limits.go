@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Limits are the runner's times and counts. A zero field is its default.
+// Limits are the runner's times and counts. A zero field stands for its default, which
+// its comment names.
 type Limits struct {
 	// RetryMin and RetryMax bound the wait before an event is delivered again, 1 s
 	// and 5 min.
@@ -34,8 +35,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// backoff is how long to wait after the nth failure, the first being 1: doubling
-// up to a limit, a quarter more or less.
+// backoff returns the wait after the nth failure, beginning with 1: it doubles up to a
+// limit, plus or minus a quarter.
 func (l Limits) backoff(n int) time.Duration {
 	d := l.RetryMin
 	for ; n > 1 && d < l.RetryMax; n-- {

@@ -12,10 +12,11 @@ import (
 	"patchbay/am/urn"
 )
 
-// maxText is how much of an error an event tells, in bytes.
+// maxText limits an error text in an event, in bytes.
 const maxText = 2048
 
-// Outbox is what a store posts of each change for the hooks of a site. It is pure.
+// Outbox returns the function that makes the messages for hooks from a change of the
+// store. It is pure.
 func Outbox(site string, hooks []Hook) func(store.Change) []store.Message {
 	if len(hooks) == 0 {
 		return nil
@@ -23,10 +24,10 @@ func Outbox(site string, hooks []Hook) func(store.Change) []store.Message {
 	return func(c store.Change) []store.Message {
 		o := &outbox{site: site, hooks: hooks, change: c, causes: causes(c.Journal)}
 		for _, x := range c.Slices {
-			o.slice(x)
+			o.compareSlice(x)
 		}
 		for _, x := range c.Slivers {
-			o.sliver(x)
+			o.compareSliver(x)
 		}
 		return o.posted
 	}
@@ -41,7 +42,7 @@ type outbox struct {
 	posted []store.Message
 }
 
-// causes are the journal entries by the keys of what they are about.
+// causes returns the journal entries by the keys of the slices and slivers concerned.
 func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	m := map[string]*am.JournalEntry{}
 	for i := range journal {
@@ -54,64 +55,66 @@ func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	return m
 }
 
-func (o *outbox) slice(x store.Diff[am.Slice]) {
+func (o *outbox) compareSlice(x store.Diff[am.Slice]) {
 	frozen := func(s *am.Slice) bool { return s != nil && !s.Shutdown.IsZero() }
 	switch was, now := frozen(x.Before), frozen(x.After); {
 	case now && !was:
-		o.aboutSlice(Shutdown, x.After)
+		o.postSlice(Shutdown, x.After)
 	case was && !now:
-		o.aboutSlice(Thawed, x.Before)
+		o.postSlice(Thawed, x.Before)
 	}
 }
 
-// promised tells whether somebody was promised the sliver: its record is neither
-// there for a dry run only, nor kept until nothing is left.
-func promised(s *am.Sliver) bool {
+// isReserved reports whether the sliver is reserved: it is neither in a dry run nor
+// released.
+func isReserved(s *am.Sliver) bool {
 	return s != nil && s.Status.Allocation != am.Unallocated && s.ProbedUntil.IsZero()
 }
 
-func in(s *am.Sliver, states ...am.OperationalState) bool {
+func hasState(s *am.Sliver, states ...am.OperationalState) bool {
 	return s != nil && s.Status.Allocation == am.Provisioned && slices.Contains(states, s.Status.Operational)
 }
 
-// sliver tells of one, in the order of a life.
-func (o *outbox) sliver(x store.Diff[am.Sliver]) {
+// compareSliver posts the events of one sliver's change, in the order of a sliver's
+// life.
+func (o *outbox) compareSliver(x store.Diff[am.Sliver]) {
 	was, now := x.Before, x.After
-	held := promised(was)
-	if !held && promised(now) {
-		o.about(Allocated, now)
+	held := isReserved(was)
+	if !held && isReserved(now) {
+		o.postSliver(Allocated, now)
 	}
-	if in(now, am.Ready) && !in(was, am.Ready, am.UpdatingUsers) {
-		o.about(Ready, now)
+	if hasState(now, am.Ready) && !hasState(was, am.Ready, am.UpdatingUsers) {
+		o.postSliver(Ready, now)
 	}
-	if in(now, am.Failed) && !in(was, am.Failed) {
-		o.about(Failed, now)
+	if hasState(now, am.Failed) && !hasState(was, am.Failed) {
+		o.postSliver(Failed, now)
 	}
-	if held && promised(now) && now.Status.Allocation == was.Status.Allocation && !now.Expires.Equal(was.Expires) {
-		o.about(Renewed, now)
+	if held && isReserved(now) && now.Status.Allocation == was.Status.Allocation && !now.Expires.Equal(was.Expires) {
+		o.postSliver(Renewed, now)
 	}
-	if promised(now) && told(now) && !(was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd) && was.NotifiedBefore == now.NotifiedBefore) {
+	if isReserved(now) && isNotified(now) && !(was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd) && was.NotifiedBefore == now.NotifiedBefore) {
 		o.expiring(was, now)
 	}
-	if held && !promised(now) {
+	if held && !isReserved(now) {
 		after := *was
 		if now != nil {
 			after = *now
 		}
 		after.Status.Allocation = am.Unallocated
-		o.about(Released, &after)
+		o.postSliver(Released, &after)
 	}
 	if now == nil && (held || was.Status.Allocation == am.Unallocated) {
 		after := *was
 		after.Status.Allocation = am.Unallocated
-		o.about(Gone, &after)
+		o.postSliver(Gone, &after)
 	}
 }
 
-// told tells whether anybody has been told that the lease will end.
-func told(s *am.Sliver) bool { return !s.NotifiedEnd.IsZero() && s.NotifiedEnd.Equal(s.Expires) }
+// isNotified reports whether a hook was notified of the end of the current lease.
+func isNotified(s *am.Sliver) bool { return !s.NotifiedEnd.IsZero() && s.NotifiedEnd.Equal(s.Expires) }
 
-// expiring tells those hooks that wanted to know by now and have not been told.
+// expiring posts Expiring to the hooks whose notice time was reached and that were not
+// notified before.
 func (o *outbox) expiring(was, now *am.Sliver) {
 	again := was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd)
 	o.post(o.listeners(Expiring, func(h *Hook) bool {
@@ -119,18 +122,18 @@ func (o *outbox) expiring(was, now *am.Sliver) {
 	}), Expiring, now)
 }
 
-func (o *outbox) about(w Word, s *am.Sliver) { o.post(o.listeners(w, nil), w, s) }
+func (o *outbox) postSliver(w Word, s *am.Sliver) { o.post(o.listeners(w, nil), w, s) }
 
-func (o *outbox) aboutSlice(w Word, s *am.Slice) {
+func (o *outbox) postSlice(w Word, s *am.Slice) {
 	if to := o.listeners(w, nil); len(to) > 0 {
 		e := Event{Slice: s.URN.String()}
-		o.because(&e, s.URN)
+		o.addCause(&e, s.URN)
 		o.send(to, w, s.URN, e)
 	}
 }
 
-// listeners are the hooks that want w, and of these only those that only accepts;
-// nil accepts all.
+// listeners returns the hooks that want w and that only accepts; a nil only accepts
+// all.
 func (o *outbox) listeners(w Word, only func(*Hook) bool) (to []string) {
 	for i := range o.hooks {
 		if h := &o.hooks[i]; h.wants(w) && (only == nil || only(h)) {
@@ -140,7 +143,7 @@ func (o *outbox) listeners(w Word, only func(*Hook) bool) (to []string) {
 	return to
 }
 
-// post tells of a sliver.
+// post sends an event about a sliver.
 func (o *outbox) post(to []string, w Word, s *am.Sliver) {
 	if len(to) == 0 {
 		return
@@ -153,12 +156,12 @@ func (o *outbox) post(to []string, w Word, s *am.Sliver) {
 		Slice: s.Slice.String(), Sliver: s.URN.String(), ClientID: s.ClientID, Component: s.Component.String(),
 		Creator: s.Creator.String(), Expires: s.Expires.UTC(), State: state, Error: s.Error[:min(len(s.Error), maxText)],
 	}
-	o.because(&e, s.URN)
+	o.addCause(&e, s.URN)
 	o.send(to, w, s.Slice, e)
 }
 
-// because tells what brought an event about, and who.
-func (o *outbox) because(e *Event, about urn.URN) {
+// addCause adds the cause of an event and its user.
+func (o *outbox) addCause(e *Event, about urn.URN) {
 	cause := o.causes[about.Key()]
 	if cause == nil {
 		return
@@ -181,8 +184,8 @@ func (o *outbox) send(to []string, w Word, slice urn.URN, e Event) {
 	o.posted = append(o.posted, store.Message{At: e.At, Slice: slice, To: to, Text: text})
 }
 
-// read makes the event of a message. Its id is made of the message's, which may
-// come again in a store that was restored from a backup, and of what it tells.
+// read returns the event of a message. Its id is made from the message's id and the
+// content, because a store restored from a backup may use a message id again.
 func read(id string, m store.Message) (Event, error) {
 	var e Event
 	if err := json.Unmarshal(m.Text, &e); err != nil {

@@ -106,11 +106,11 @@ func TestWithoutHooksThereIsNoOutbox(t *testing.T) {
 func TestEventsLookAsWritten(t *testing.T) {
 	b := newBench(t, Hook{Name: "all", Events: Words})
 	b.open()
-	ada, slice := urn.MustParse("urn:publicid:IDN+example.org+user+ada"), am.Slice{URN: sliceURN("s"), Created: noon}
+	alice, slice := urn.MustParse("urn:publicid:IDN+example.org+user+alice"), am.Slice{URN: sliceURN("s"), Created: noon}
 	step := func(f func(cs *store.ChangeSet)) {
 		b.commit(func(*store.View) (cs store.ChangeSet, err error) { f(&cs); return cs, nil })
 	}
-	entry := am.JournalEntry{At: noon, Event: "Allocate", Request: "4711", Caller: ada, Slice: slice.URN, Slivers: []urn.URN{sliverURN("a")}}
+	entry := am.JournalEntry{At: noon, Event: "Allocate", Request: "4711", Caller: alice, Slice: slice.URN, Slivers: []urn.URN{sliverURN("a")}}
 	a := reserved("s", "a")
 	step(func(cs *store.ChangeSet) { cs.PutSlice(slice); cs.PutSliver(a); cs.Log(entry) })
 	a = running(a, am.Ready)
@@ -122,10 +122,10 @@ func TestEventsLookAsWritten(t *testing.T) {
 		cs.PutSliver(a)
 		cs.Log(am.JournalEntry{At: noon, Event: "gave up", Slice: slice.URN, Slivers: entry.Slivers, Text: a.Error})
 	})
-	slice.Shutdown, slice.ShutdownBy = noon, ada
+	slice.Shutdown, slice.ShutdownBy = noon, alice
 	step(func(cs *store.ChangeSet) {
 		cs.PutSlice(slice)
-		cs.Log(am.JournalEntry{At: noon, Event: "Shutdown", Request: "4712", Caller: ada, Slice: slice.URN})
+		cs.Log(am.JournalEntry{At: noon, Event: "Shutdown", Request: "4712", Caller: alice, Slice: slice.URN})
 	})
 	slice.Shutdown = time.Time{}
 	step(func(cs *store.ChangeSet) {

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// trouble is how long to wait before the store is asked again for what it could
+	// retryDelay is how long to wait before the store is asked again for what it could
 	// not do.
-	trouble = time.Second
+	retryDelay = time.Second
 	// trimEvery is how often old events are looked for.
 	trimEvery = time.Minute
 )
 
-// reader hands messages of the store to the workers, and drops those that nobody takes.
+// reader passes messages of the store to the workers, and drops those that are too old
+// or too many.
 type reader struct {
 	*Runner
 	seen string // the id of the last message read
@@ -38,7 +39,7 @@ func (r *reader) run(ctx context.Context) error {
 			return err
 		case err != nil:
 			r.cfg.Log.Error("cannot read or drop the events that hooks are to be told of", "error", err)
-			wait = trouble
+			wait = retryDelay
 		}
 		t := time.NewTimer(wait)
 		select {
@@ -50,8 +51,7 @@ func (r *reader) run(ctx context.Context) error {
 	}
 }
 
-// scan reads the messages that were not read yet. Those for hooks that there are no
-// more lose their claim.
+// scan reads new messages. It removes messages for hooks that are no longer configured.
 func (r *reader) scan(ctx context.Context) error {
 	for {
 		read := 0
@@ -87,7 +87,7 @@ func (r *reader) scan(ctx context.Context) error {
 	}
 }
 
-// worker is that of a hook by its name, or nil.
+// worker returns the worker of a hook by its name, or nil.
 func (r *Runner) worker(name string) *worker {
 	for _, w := range r.workers {
 		if w.hook.Name == name {

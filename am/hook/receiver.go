@@ -69,7 +69,7 @@ func (r *receiver) send(ctx context.Context, e Event) error {
 		return withoutURL(err)
 	}
 	defer resp.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(resp.Body, maxSaid))
+	said, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput))
 	switch {
 	case resp.StatusCode/100 == 2: // it is taken, whatever else is said
 		return nil
@@ -81,14 +81,14 @@ func (r *receiver) send(ctx context.Context, e Event) error {
 	return fmt.Errorf("it answers %d%s", resp.StatusCode, quote(said))
 }
 
-// close gives up connections.
+// close closes the connections.
 func (r *receiver) close() {
 	if r.client != nil {
 		r.client.CloseIdleConnections()
 	}
 }
 
-// open makes the client, once it can.
+// open creates the HTTP client at the first use.
 func (r *receiver) open() (*http.Client, error) {
 	if r.client != nil {
 		return r.client, nil
@@ -117,7 +117,8 @@ func onlyHTTP1() *http.Protocols {
 	return p
 }
 
-// withoutURL keeps the URL, which may hold a secret, out of the log.
+// withoutURL removes the URL from an error, because it may contain a secret and errors
+// are logged.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -125,15 +126,15 @@ func withoutURL(err error) error {
 	return err
 }
 
-// Sign is the signature of a body under a key, as SignatureHeader holds it.
+// Sign returns the signature of a body under a key, in the form of SignatureHeader.
 func Sign(key, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(body)
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// ReadSecret reads the key of signatures: the file's bytes without line ends at
-// the end.
+// ReadSecret reads the key of signatures: the file's bytes without line breaks at the
+// end.
 func ReadSecret(file string) ([]byte, error) {
 	key, err := readFile(file, maxSecret)
 	if err != nil {
@@ -146,7 +147,7 @@ func ReadSecret(file string) ([]byte, error) {
 	return key, nil
 }
 
-// ReadCA reads certificates that vouch for a URL.
+// ReadCA reads the certificates of the authorities that are trusted for a URL.
 func ReadCA(file string) (*x509.CertPool, error) {
 	text, err := readFile(file, 1<<20)
 	if err != nil {

@@ -119,7 +119,7 @@ func TestAnswersThatTakeNothing(t *testing.T) {
 				t.Error(err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("got %v, want %s", err, c.want)
-			case err != nil && (strings.Contains(err.Error(), "hidden") || len(err.Error()) > 4*maxSaid):
+			case err != nil && (strings.Contains(err.Error(), "hidden") || len(err.Error()) > 4*maxOutput):
 				t.Errorf("the error tells too much: %.200s", err)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"patchbay/am/store"
 )
 
-// Config is what a Runner works with.
+// Config holds the parts and settings of a Runner.
 type Config struct {
 	// Store has the Outbox of the same hooks in its Options.
 	Store *store.Store
@@ -21,25 +21,25 @@ type Config struct {
 	Limits Limits
 }
 
-// Runner delivers what the store has posted.
+// Runner delivers the messages that the store has posted.
 type Runner struct {
-	cfg     Config
-	limits  Limits
-	posted  chan struct{} // holds one while there may be new messages
-	befores []time.Duration
-	sender  func(*Hook) sender // (*Hook).sender, but in tests
+	cfg         Config
+	limits      Limits
+	posted      chan struct{} // holds one while there may be new messages
+	noticeTimes []time.Duration
+	sender      func(*Hook) sender // (*Hook).sender, but in tests
 
 	workers       []*worker // in the order of the hooks
 	waiting, lost atomic.Int64
 }
 
-// New makes a Runner, which watches the store. Only one may work on it. The error
+// New returns a Runner, which observes the store. A store may have only one. The error
 // is the store's.
 func New(c Config) (*Runner, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), posted: make(chan struct{}, 1), befores: befores(c.Hooks), sender: (*Hook).sender}
+	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), posted: make(chan struct{}, 1), noticeTimes: noticeTimes(c.Hooks), sender: (*Hook).sender}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
 		r.workers = append(r.workers, &worker{r: r, hook: h, wake: make(chan struct{}, 1), waiting: map[string]*backlog{}, state: State{Name: h.Name}})
@@ -47,17 +47,17 @@ func New(c Config) (*Runner, error) {
 	return r, c.Store.Observe(&watcher{runner: r})
 }
 
-// Waiting is how many events some hook has yet to take.
+// Waiting returns the number of events that some hook has yet to take.
 func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
 
-// Lost is how many events were dropped since the start because too many waited, or
+// Lost returns the number of events dropped since the start, because too many waited or
 // for too long.
 func (r *Runner) Lost() int { return int(r.lost.Load()) }
 
-// Failing is how many hooks did not take the last event that they were told.
+// Failing returns the number of hooks that did not take their last event.
 func (r *Runner) Failing() int { return len(r.names(func(s State, _ bool) bool { return s.Failing })) }
 
-// States tells how each hook does, in the order of Config.Hooks.
+// States returns the state of each hook, in the order of Config.Hooks.
 func (r *Runner) States() []State {
 	all := make([]State, 0, len(r.workers))
 	for _, w := range r.workers {
@@ -66,8 +66,8 @@ func (r *Runner) States() []State {
 	return all
 }
 
-// names are those of the hooks that f holds for, which is told whether the hook is being
-// told of something.
+// names returns the names of the hooks for which f returns true; busy means that an
+// event is being delivered.
 func (r *Runner) names(f func(s State, busy bool) bool) (names []string) {
 	for _, w := range r.workers {
 		w.mu.Lock()
@@ -79,10 +79,9 @@ func (r *Runner) names(f func(s State, busy bool) bool) (names []string) {
 	return names
 }
 
-// Run delivers until ctx ends, or the store is closed, which is store.ErrClosed.
-// Deliveries under way then have a moment to end. When Run returns, none is
-// running and nothing is written any more; what was not taken is delivered by the
-// next Run.
+// Run delivers events until ctx ends, or the store is closed, which is store.ErrClosed.
+// Deliveries in progress then have Limits.Grace to end. When Run returns, no delivery
+// runs and nothing is written any more. The next Run delivers the remaining events.
 func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup
@@ -93,7 +92,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return err
 }
 
-// deliver is Run, but for the ends of leases.
+// deliver is Run without the notices of leases.
 func (r *Runner) deliver(ctx context.Context) error {
 	delivering, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
@@ -115,7 +114,7 @@ func (r *Runner) deliver(ctx context.Context) error {
 	return err
 }
 
-// watcher is told of each change of the store by its committer.
+// watcher observes the store and wakes the reader after each change with messages.
 type watcher struct {
 	runner *Runner
 	staged bool // messages; the committer's
@@ -129,7 +128,7 @@ func (w *watcher) Stage(cs store.ChangeSet) {
 
 func (w *watcher) Publish() {
 	if w.staged {
-		poke(w.runner.posted)
+		wake(w.runner.posted)
 	}
 	w.staged = false
 }

@@ -10,34 +10,34 @@ import (
 	"patchbay/am/store"
 )
 
-// quietTime is how often at most the log tells of one hook that fails.
-const quietTime = time.Minute
+// logPause is the minimum time between two log lines about a failing hook.
+const logPause = time.Minute
 
 // entry is a message of a slice, by the slice's key and the message's id.
 type entry struct{ slice, id string }
 
-// backlog is what a hook has yet to take of a slice: ids of messages, the oldest first.
-// There is at least one.
+// backlog holds the ids of the messages of a slice that a hook has yet to take, oldest
+// first. It is never empty.
 type backlog struct {
 	ids      []string
 	failures int       // of the first
 	due      time.Time // of a slice whose first event was not taken
 }
 
-// worker delivers to one hook what is posted for it, in order. An event that is not
-// taken keeps back only those of its slice.
+// worker delivers the messages for one hook in order. An event that is not taken delays
+// only those of its slice.
 type worker struct {
 	r    *Runner
 	hook *Hook
 	wake chan struct{} // holds one while there may be new messages
 
-	mu      sync.Mutex
-	waiting map[string]*backlog // by the slice's key
-	retried bool                // the last delivery was one more attempt
-	busy    bool                // an event is being delivered or noted
-	state   State               // but Waiting
-	silent  time.Time           // until when the log tells nothing
-	unsaid  int                 // failures since the last line in the log
+	mu         sync.Mutex
+	waiting    map[string]*backlog // by the slice's key
+	retried    bool                // the last delivery was one more attempt
+	busy       bool                // an event is being delivered or noted
+	state      State               // but Waiting
+	mutedUntil time.Time           // until when the log tells nothing
+	unlogged   int                 // failures since the last line in the log
 }
 
 // add appends a message.
@@ -50,11 +50,11 @@ func (w *worker) add(e entry) {
 		w.waiting[e.slice] = b
 	}
 	b.ids = append(b.ids, e.id)
-	poke(w.wake)
+	wake(w.wake)
 }
 
-// next is what to deliver now, or until when to wait. Events that were refused and
-// others take turns, so that neither stops the other.
+// next returns the entry to deliver now, or the time to wait until. Refused events and
+// new ones alternate, so that neither blocks the other.
 func (w *worker) next(now time.Time) (e entry, ok bool, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,8 +76,8 @@ func (w *worker) next(now time.Time) (e entry, ok bool, until time.Time) {
 	return e, w.busy, until
 }
 
-// taken removes an entry that was taken or is gone.
-func (w *worker) taken(e entry) {
+// markTaken removes an entry that was taken or dropped.
+func (w *worker) markTaken(e entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
@@ -94,8 +94,9 @@ func (w *worker) shorten(slice string, b *backlog) {
 	}
 }
 
-// refused blocks the slice of an entry that was not taken, and gives how often it failed.
-func (w *worker) refused(e entry) (failures int) {
+// markRefused blocks the slice of an entry that was not taken, and returns how often
+// the entry failed.
+func (w *worker) markRefused(e entry) (failures int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
@@ -108,7 +109,7 @@ func (w *worker) refused(e entry) (failures int) {
 	return b.failures
 }
 
-// drop forgets the messages up to an id.
+// drop removes the messages up to an id.
 func (w *worker) drop(until string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,8 +120,8 @@ func (w *worker) drop(until string) {
 	}
 }
 
-// run delivers until ctx ends or the store is closed. Deliveries and what is noted of
-// them may go on until delivering ends.
+// run delivers until ctx ends or the store is closed. Deliveries, and the records of
+// their results, may continue until delivering ends.
 func (w *worker) run(ctx, delivering context.Context) {
 	s := w.r.sender(w.hook)
 	defer s.close()
@@ -138,23 +139,23 @@ func (w *worker) run(ctx, delivering context.Context) {
 		}
 		err := w.deliver(delivering, s, e)
 		if err == nil {
-			w.well()
+			w.recovered()
 			err = w.note(ctx, e.id)
 		} else if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrClosed) {
-			if failures := w.refused(e); ctx.Err() == nil {
+			if failures := w.markRefused(e); ctx.Err() == nil {
 				w.failed(e, failures, err)
 			}
 			continue
 		}
 		if errors.Is(err, store.ErrClosed) || err != nil && ctx.Err() != nil {
-			poke(w.r.posted) // whoever reads it sees that the store is closed
+			wake(w.r.posted) // whoever reads it sees that the store is closed
 			return
 		}
-		w.taken(e)
+		w.markTaken(e)
 	}
 }
 
-// deliver sends one event. The error is store.ErrNotFound when it is gone.
+// deliver sends one event. It returns store.ErrNotFound if the event was dropped.
 func (w *worker) deliver(ctx context.Context, s sender, e entry) error {
 	var event Event
 	err := w.r.cfg.Store.Read(func(v *store.View) error {
@@ -172,9 +173,9 @@ func (w *worker) deliver(ctx context.Context, s sender, e entry) error {
 	return s.send(ctx, event)
 }
 
-// note has the store know that an event was taken, and tries until it does or ctx has
-// ended. Only then the next event of the slice is delivered: so what is delivered again
-// after a crash is the last event of a slice at most.
+// note records in the store that an event was taken, and retries until ctx ends. The
+// next event of the slice is delivered only after that, so a crash repeats at most the
+// last event of a slice.
 func (w *worker) note(ctx context.Context, id string) error {
 	for {
 		deleted := 0
@@ -193,12 +194,12 @@ func (w *worker) note(ctx context.Context, id string) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(trouble):
+		case <-time.After(retryDelay):
 		}
 	}
 }
 
-// failed tells of a delivery that failed.
+// failed logs a failed delivery.
 func (w *worker) failed(e entry, failures int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -207,18 +208,18 @@ func (w *worker) failed(e entry, failures int, err error) {
 		s.Failing, s.Since, s.Failures = true, time.Now(), 0
 	}
 	s.Failures++
-	w.unsaid++
+	w.unlogged++
 	s.Error = err.Error()
 	s.Error = strings.ToValidUTF8(s.Error[:min(len(s.Error), maxText)], "")
-	if now := time.Now(); now.After(w.silent) {
-		w.r.cfg.Log.Warn("a hook did not take an event; it will be told again", "hook", w.hook.Name, "event", e.id, "slice", e.slice,
-			"attempt", failures, "failures", w.unsaid, "error", err)
-		w.silent, w.unsaid = now.Add(quietTime), 0
+	if now := time.Now(); now.After(w.mutedUntil) {
+		w.r.cfg.Log.Warn("a hook did not take an event; it will be sent again", "hook", w.hook.Name, "event", e.id, "slice", e.slice,
+			"attempt", failures, "failures", w.unlogged, "error", err)
+		w.mutedUntil, w.unlogged = now.Add(logPause), 0
 	}
 }
 
-// well tells of a hook that works again.
-func (w *worker) well() {
+// recovered logs that a hook takes events again.
+func (w *worker) recovered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state.Failing && w.retried {
@@ -227,21 +228,21 @@ func (w *worker) well() {
 	w.state = State{Name: w.hook.Name}
 }
 
-// State is how a hook does.
+// State describes how a hook works.
 type State struct {
 	Name string
-	// Waiting is how many events it has yet to take, that of which it is just being told
-	// included.
+	// Waiting is the number of events that it has yet to take, including the one that is
+	// being delivered.
 	Waiting int
-	// Failing says that it did not take the last event that it was told; then it has
-	// refused Failures of them since Since, the last one with Error.
+	// Failing means that it did not take its last event. Then it has refused Failures
+	// events since Since, the last one with Error.
 	Failing  bool
 	Since    time.Time `json:",omitzero"`
 	Failures int       `json:",omitempty"`
 	Error    string    `json:",omitempty"`
 }
 
-// current is the state now.
+// current returns the current state.
 func (w *worker) current() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,7 +253,7 @@ func (w *worker) current() State {
 	return s
 }
 
-func poke(c chan struct{}) {
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

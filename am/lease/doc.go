@@ -6,10 +6,9 @@
 //	Release ─┬─ allocated:   nothing was ever made ─────────────> Forget
 //	         └─ provisioned: desired absent, a task to remove it ─ … ─> Forget
 //
-// A released sliver's record stays as the reservation of its component until
-// its provider has confirmed that nothing is left; the room that talks to
-// providers then calls Forget.
+// A released sliver's record keeps its component reserved until the provider has
+// confirmed that nothing is left. Then package work calls Forget.
 //
-// It answers AM API v3, "Delete" and "Sliver allocation states"; it never
-// commits, waits or looks at a clock.
+// The package implements AM API v3, "Delete" and "Sliver allocation states". It never
+// commits, waits or reads a clock.
 package lease

@@ -16,15 +16,13 @@
 //	    since: 2030-01-31T08:00:00Z
 //	    by: root
 //
-// A Lockdown counts while it is there: nothing new is begun anywhere. A Window
-// counts from its beginning to its end, for its components or the whole site:
-// nobody gets a sliver there, and leases that are given before end when it
-// begins. A Drain counts while it is there: its components keep the slivers they
-// have and take no new ones. What runs already goes on in all.
+// During a Lockdown the site accepts no new work. A Window applies from its beginning to
+// its end, to its components or the whole site: no sliver is placed there, and leases
+// that are granted before it end when it begins. A Drain applies until it is removed: its
+// components keep their slivers and take no new ones. Running slivers always continue.
 //
-// A Plan is read once and never changes, so that it may be asked from anywhere;
-// the time is always an argument. Editing a file leaves its comments and the
-// order of its entries alone.
+// A Plan never changes after it is read, so it may be used concurrently; the time is
+// always an argument. Edits of the file keep its comments and the order of its entries.
 //
 // # Decisions
 //

@@ -22,16 +22,16 @@ import (
 const header = `What is out of service, by patchbay lockdown, maintenance and drain. It may be
 edited; a served site heeds it at once, and patchbay check explains mistakes.`
 
-// Draft is a file being edited.
+// Draft is a file that is being edited.
 type Draft struct {
 	// Plan is what the file said before.
 	Plan *Plan
 	top  *yaml.Node // the mapping of the file
 }
 
-// Change edits a file, or makes it, in one step: another Change waits, and a
-// reader sees the whole of it or nothing. A file with mistakes is not touched.
-// It gives what the file says now. If edit gives an error, nothing is changed.
+// Change edits a file, or creates it, atomically: another Change waits, and a reader
+// sees the old or the new content. It does not touch a file with mistakes. It returns
+// the new plan. If edit returns an error, nothing is changed.
 func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	folder := fileowner.Folder(file)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
@@ -55,7 +55,7 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	}
 	doc, p, err := parse(text, file)
 	if err != nil {
-		return nil, fmt.Errorf("%w\nmend that first; nothing was changed", err)
+		return nil, fmt.Errorf("%w\ncorrect that first; nothing was changed", err)
 	}
 	d := &Draft{Plan: p, top: yamlfile.Deref(doc.Content[0])}
 	if yamlfile.IsNull(d.top) {
@@ -83,7 +83,7 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	return p, fileowner.As(folder, func() error { return durable.WriteFile(file, b.Bytes(), mode) })
 }
 
-// SetLockdown begins a lockdown, or changes it.
+// SetLockdown starts a lockdown, or changes it.
 func (d *Draft) SetLockdown(l Lockdown) {
 	d.set("lockdown", mapping("text", quoted(l.Text), "since", stamp(l.Since)))
 }
@@ -91,7 +91,7 @@ func (d *Draft) SetLockdown(l Lockdown) {
 // LiftLockdown ends the lockdown.
 func (d *Draft) LiftLockdown() { d.set("lockdown", nil) }
 
-// Add plans a window.
+// Add adds a window.
 func (d *Draft) Add(w Window) {
 	var fields []any
 	if len(w.Components) > 0 {
@@ -100,7 +100,7 @@ func (d *Draft) Add(w Window) {
 	d.append("planned", mapping(append(fields, "from", stamp(w.From), "until", stamp(w.Until), "text", quoted(w.Text))...))
 }
 
-// Remove drops the windows that are not to be kept.
+// Remove removes the windows for which drop returns true.
 func (d *Draft) Remove(drop func(*Window) bool) {
 	d.filter("planned", func(i int, _ *yaml.Node) bool {
 		// What was added since it was read is kept.
@@ -117,8 +117,8 @@ func (d *Draft) AddDrain(x Drain) {
 	d.append("drained", mapping(append(fields, "since", stamp(x.Since), "by", quoted(x.By))...))
 }
 
-// Undrain takes back what drains the components of these names, and leaves the
-// others drained.
+// Undrain ends the drain of the components with these names; other components stay
+// drained.
 func (d *Draft) Undrain(names []string) {
 	lifted := map[string]bool{}
 	for _, name := range names {
@@ -154,8 +154,8 @@ func (d *Draft) append(key string, entry *yaml.Node) {
 	list.Content = append(list.Content, entry)
 }
 
-// filter drops the entries under a key that are not to be kept, and the key with
-// the last of them.
+// filter removes the entries under a key for which keep returns false, and the key with
+// the last entry.
 func (d *Draft) filter(key string, keep func(i int, n *yaml.Node) bool) {
 	list := d.list(key)
 	if list == nil {
@@ -172,7 +172,7 @@ func (d *Draft) filter(key string, keep func(i int, n *yaml.Node) bool) {
 	}
 }
 
-// list is the list under a key; nil if there is none.
+// list returns the list under a key; nil if there is none.
 func (d *Draft) list(key string) *yaml.Node {
 	if i := find(d.top, key); i >= 0 {
 		if n := yamlfile.Deref(d.top.Content[i+1]); n.Kind == yaml.SequenceNode {
@@ -182,7 +182,8 @@ func (d *Draft) list(key string) *yaml.Node {
 	return nil
 }
 
-// find is where a mapping has a key, its value behind it; -1 for nowhere.
+// find returns the index of a key in a mapping, which precedes its value; -1 if it is
+// missing.
 func find(m *yaml.Node, key string) int {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
@@ -192,7 +193,7 @@ func find(m *yaml.Node, key string) int {
 	return -1
 }
 
-// flow is a list in one line.
+// flow returns a list on one line.
 func flow(items []string) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
 	for _, x := range items {
@@ -201,7 +202,7 @@ func flow(items []string) *yaml.Node {
 	return list
 }
 
-// set puts value under a key, or drops the key if it is nil.
+// set sets the value of a key, or removes the key if value is nil.
 func (d *Draft) set(key string, value *yaml.Node) {
 	c, i := d.top.Content, find(d.top, key)
 	switch {

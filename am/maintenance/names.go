@@ -18,8 +18,8 @@ const (
 	maxText    = 500     // bytes
 )
 
-// CheckText says what is wrong with a text for experimenters: it stands in
-// answers that old clients show as they are.
+// CheckText returns what is wrong with a text for experimenters. Old clients show
+// answers unchanged, so it must be one line of ASCII.
 func CheckText(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -38,13 +38,13 @@ func CheckText(text string) error {
 	return nil
 }
 
-// isName tells whether an operator can have the name.
+// isName reports whether a component can have the name.
 func isName(name string) bool {
 	return len(name) <= maxName && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// Spread makes names of a component or a range: pc1..pc20, or pc001..pc100. A
-// range of more than room names is an error that says so.
+// Spread returns the names of a component or a range: pc1..pc20, or pc001..pc100. It
+// fails for a range of more than room names.
 func Spread(written string, room int) ([]string, error) {
 	if len(written) > maxName {
 		return nil, fmt.Errorf("the name %.40q… is longer than %d bytes", written, maxName)

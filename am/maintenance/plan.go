@@ -6,18 +6,16 @@ import (
 	"time"
 )
 
-// Plan is what a file says. A nil Plan says nothing. All methods may be called
-// at the same time.
+// Plan is a parsed maintenance file. A nil Plan is empty. All methods may be called
+// concurrently.
 type Plan struct {
-	// Lockdown says that the site takes no new work; nil if it does.
+	// Lockdown is set while the site accepts no new work.
 	Lockdown *Lockdown
 	// Planned are the windows in the order of the file.
 	Planned []*Window
-	// Drained are the components that take nothing new until that is taken back, in
-	// the order of the file.
+	// Drained are the drains, in the order of the file.
 	Drained []*Drain
-	// Fingerprint tells two texts apart: the SHA-256 of the file in hexadecimal,
-	// empty if there is none.
+	// Fingerprint is the SHA-256 of the file in hexadecimal; "" if there is no file.
 	Fingerprint string
 
 	whole   []*Window            // those of the whole site
@@ -26,15 +24,15 @@ type Plan struct {
 	moments []time.Time // when one begins or ends, ascending
 }
 
-// Lockdown is an operator's word that nothing new may begin.
+// Lockdown means that an operator has stopped all new work.
 type Lockdown struct {
 	// Text is one line for experimenters.
 	Text string
-	// Since is when it was said; zero if the file does not tell.
+	// Since is when it began; zero if the file does not contain it.
 	Since time.Time
 }
 
-// Window is planned maintenance: from From on, and no longer at Until.
+// Window is a planned maintenance from From until before Until.
 type Window struct {
 	// Components are names, and ranges such as pc1..pc4, as they are written; none
 	// is the whole site.
@@ -49,13 +47,13 @@ type Window struct {
 	names []string // of Components, ranges spread
 }
 
-// Drain says that components keep the slivers they have and take no new ones.
+// Drain means that components keep the slivers they have and take no new ones.
 type Drain struct {
 	// Components are names, and ranges such as pc1..pc4, as they are written.
 	Components []string
 	// Text is one line for operators; it may be empty.
 	Text string
-	// Since is when, and By by whom, it was said, if the file tells.
+	// Since is the time and By the user of the drain, if the file contains them.
 	Since time.Time
 	By    string
 	// Line is where it stands in the file.
@@ -72,8 +70,8 @@ func Hold(component, text string, since time.Time) *Drain {
 	return &Drain{Components: []string{component}, Text: text, Since: since, Orphaned: true, names: []string{component}}
 }
 
-// With is the plan with more components drained, and locked down by l if it is not
-// already and l is not nil. What the file says comes first. The plan stays as it is.
+// With returns a plan with more drained components, and with the lockdown l if it has
+// none and l is not nil. Entries of the file come first. It does not change p.
 func (p *Plan) With(l *Lockdown, more []*Drain) *Plan {
 	if l == nil && len(more) == 0 {
 		return p
@@ -91,7 +89,8 @@ func (p *Plan) Drain(component string) *Drain {
 	return p.drained[component]
 }
 
-// DrainedNames counts the names that are drained; one that stands twice counts twice.
+// DrainedNames returns the number of drained names; a name that occurs twice counts
+// twice.
 func (p *Plan) DrainedNames() (n int) {
 	if p == nil {
 		return 0
@@ -102,10 +101,10 @@ func (p *Plan) DrainedNames() (n int) {
 	return n
 }
 
-// InForce tells whether the window counts at a time.
+// InForce reports whether the window applies at a time.
 func (w *Window) InForce(now time.Time) bool { return !now.Before(w.From) && now.Before(w.Until) }
 
-// prepare makes the plan ready to be asked.
+// prepare builds the indexes of the plan.
 func (p *Plan) prepare() {
 	p.named, p.drained = map[string][]*Window{}, map[string]*Drain{}
 	for _, d := range p.Drained {
@@ -130,8 +129,8 @@ func (p *Plan) prepare() {
 	p.moments = slices.CompactFunc(p.moments, time.Time.Equal)
 }
 
-// On is the window in force on a component at a time, of several the one that
-// ends last; nil for none.
+// On returns the window in force on a component at a time; of several, the one that
+// ends last; nil if there is none.
 func (p *Plan) On(component string, now time.Time) (found *Window) {
 	p.each(component, func(w *Window) {
 		if w.InForce(now) && (found == nil || w.Until.After(found.Until)) {
@@ -141,8 +140,8 @@ func (p *Plan) On(component string, now time.Time) (found *Window) {
 	return found
 }
 
-// Next is the window that begins first on a component after a time; nil for
-// none.
+// Next returns the window that begins first on a component after a time; nil if there
+// is none.
 func (p *Plan) Next(component string, now time.Time) (found *Window) {
 	p.each(component, func(w *Window) {
 		if w.From.After(now) && (found == nil || w.From.Before(found.From)) {
@@ -152,7 +151,7 @@ func (p *Plan) Next(component string, now time.Time) (found *Window) {
 	return found
 }
 
-// Of are all windows that concern a component, whenever they are.
+// Of returns all windows of a component, past and future.
 func (p *Plan) Of(component string) (all []*Window) {
 	p.each(component, func(w *Window) { all = append(all, w) })
 	return all
@@ -169,8 +168,8 @@ func (p *Plan) each(component string, f func(*Window)) {
 	}
 }
 
-// Steady is the time around now in which no window begins or ends: from its
-// first moment to before its last. Zero is without end.
+// Steady returns the period around now in which no window begins or ends. A zero time
+// means that it has no end on that side.
 func (p *Plan) Steady(now time.Time) (from, until time.Time) {
 	if p == nil {
 		return from, until
@@ -188,8 +187,7 @@ func (p *Plan) Steady(now time.Time) (from, until time.Time) {
 	return from, until
 }
 
-// Unknown gives, for each window and each drain that names components which the
-// site does not have, the first of them.
+// Unknown is a name that no component has, and the line of its entry.
 func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
 	if p == nil {
 		return nil
@@ -211,8 +209,8 @@ func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
 	return all
 }
 
-// DrainedWithout gives the names that are drained and that the site does not have, in
-// the order of the file and each once, but at most so many.
+// DrainedWithout returns the drained names that the site does not have, in the order of
+// the file, each once, and at most the given number.
 func (p *Plan) DrainedWithout(have func(name string) bool, most int) (names []string) {
 	if p == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Read reads a file; one that is not there says nothing. An error is what the
-// file system says, or a *yamlfile.Error.
+// Read reads a file; a missing file is an empty plan. The error is that of the file
+// system, or a *yamlfile.Error.
 func Read(file string) (*Plan, error) {
 	text, err := yamlfile.Load(file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,7 @@ func Parse(text []byte, file string) (*Plan, error) {
 	return p, err
 }
 
-// parse gives the document, too, for those who edit it.
+// parse also returns the document, for editing.
 func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 	r := &reader{Reader: yamlfile.Reader{File: file}}
 	sum := sha256.Sum256(text)
@@ -48,7 +48,7 @@ func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 	return doc, p, nil
 }
 
-// reader knows how much may be out of service.
+// reader counts the names of all windows, to limit them.
 type reader struct {
 	yamlfile.Reader
 	names int // of all windows
@@ -71,7 +71,7 @@ func (r *reader) plan(n *yaml.Node, p *Plan) {
 	})
 }
 
-// entries are those of a list, as many as there may be.
+// entries returns the entries of a list, up to the limit.
 func (r *reader) entries(n *yaml.Node, key, of string) []*yaml.Node {
 	switch {
 	case n.Kind != yaml.SequenceNode && !yamlfile.IsNull(n):

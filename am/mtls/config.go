@@ -18,7 +18,7 @@ type KeyPair struct {
 	KeyFile string
 }
 
-// Config is what an operator decides about the listener.
+// Config holds the settings of the listener.
 type Config struct {
 	// Keys are the server's key pairs, at most one of each algorithm. With an
 	// ECDSA and an RSA pair a client gets the one it can use; clients too old
@@ -41,7 +41,7 @@ type Config struct {
 	OnHandshakeError func(remote net.Addr, err error)
 }
 
-// Validate says whether key pairs are named at all; New looks into the files.
+// Validate checks that key pairs are configured; New reads the files.
 func (c Config) Validate() error {
 	if len(c.Keys) == 0 {
 		return errors.New("no server certificate is configured: give at least one pair of certificate and key files")

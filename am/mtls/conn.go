@@ -152,12 +152,12 @@ func (c *Conn) LocalAddr() net.Addr { return c.raw.LocalAddr() }
 // RemoteAddr is the inner connection's.
 func (c *Conn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
 
-// NetConn is the inner connection, for who has put it there; to read from it or
-// write to it breaks the session.
+// NetConn returns the inner connection, for the listener that created it. Reading from
+// it or writing to it breaks the session.
 func (c *Conn) NetConn() net.Conn { return c.raw }
 
-// handshake makes sure that the handshake is done. The deadlines that net/http
-// has set, which cover the header too, are as they were when it is over.
+// handshake runs the handshake if it is not done. Afterwards it restores the deadlines
+// of net/http, which also cover the header.
 func (c *Conn) handshake() error {
 	c.hsMu.Lock()
 	defer c.hsMu.Unlock()
@@ -179,9 +179,9 @@ func (c *Conn) handshake() error {
 	return err
 }
 
-// pump repeats op, giving it what the peer sends and sending what it leaves to
-// be sent, until it is done. It returns the bytes that op gave the caller. What
-// costs much is done in turn with others in line, if there is one.
+// pump repeats op until it is done. It passes the peer's bytes to op and sends the
+// bytes that op leaves. It returns the number of bytes that op gave the caller. If line
+// is not nil, each op waits for its turn there.
 func (c *Conn) pump(op func(s session, in []byte) (result, error), line *line) (int, error) {
 	var in []byte
 	var buf *inBuffer
@@ -226,14 +226,14 @@ func (c *Conn) pump(op func(s session, in []byte) (result, error), line *line) (
 	}
 }
 
-// inTurn is do when it is the connection's turn.
+// inTurn is do with a turn in the line.
 func (c *Conn) inTurn(l *line, op func(session) (result, error)) (result, error) {
 	l.enter(c.source)
 	defer l.leave()
 	return c.do(op)
 }
 
-// do runs one operation on the session, unless that is freed or broken.
+// do runs one operation on the session, unless the session is freed or broken.
 func (c *Conn) do(op func(session) (result, error)) (result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,8 +248,8 @@ func (c *Conn) do(op func(session) (result, error)) (result, error) {
 	return r, err
 }
 
-// flush sends the bytes that wait, unless a writer is at work: they go out
-// with the next of its records.
+// flush sends waiting bytes, unless a writer is active: they are then sent with its
+// next record.
 func (c *Conn) flush() error {
 	if !c.outMu.TryLock() {
 		return nil
@@ -258,7 +258,7 @@ func (c *Conn) flush() error {
 	return c.drain(session.drain)
 }
 
-// goodbye sends a close_notify, and whatever alert still waits.
+// goodbye sends a close_notify, and an alert that still waits.
 func (c *Conn) goodbye() error {
 	if !c.outMu.TryLock() {
 		return nil

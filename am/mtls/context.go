@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Context holds the server's keys and whatever else all connections share. Its
-// methods may be called from several goroutines.
+// Context holds the server's keys and the other data that all connections share. Its
+// methods may be called concurrently.
 type Context struct {
 	cfg  Config
 	live atomic.Int64
@@ -53,10 +53,10 @@ func (c *Context) Reload() error {
 	return nil
 }
 
-// Live is the number of connections whose memory in OpenSSL is not freed yet.
+// Live returns the number of connections whose memory in OpenSSL is not freed yet.
 func (c *Context) Live() int64 { return c.live.Load() }
 
-// Close frees the keys. Live connections go on; new ones are closed as soon as
+// Close frees the keys. Existing connections continue; new ones are closed as soon as
 // they are accepted.
 func (c *Context) Close() {
 	c.mu.Lock()
@@ -68,7 +68,7 @@ func (c *Context) Close() {
 	c.ring.free()
 }
 
-// newSession makes a session with the present keys.
+// newSession returns a session with the current keys.
 func (c *Context) newSession() (session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (c *Context) free(s session) {
 	c.live.Add(-1)
 }
 
-// report tells the operator of a connection that came to nothing.
+// report passes the error of a failed handshake to OnHandshakeError.
 func (c *Context) report(remote net.Addr, err error) {
 	if c.cfg.OnHandshakeError != nil {
 		c.cfg.OnHandshakeError(remote, err)

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// deadlines are those of a connection. Until its handshake is done, none is
-// later than the handshake may take; then they are what they were set to.
+// deadlines are the deadlines of a connection. Until the handshake is done, none is
+// later than the end of the time for the handshake; then the ones that were set apply.
 type deadlines struct {
 	mu          sync.Mutex
 	bound       time.Time // zero when there is none, or the handshake is done
 	read, write time.Time // as they were set
 }
 
-// bind sets the time until which the handshake must be done.
+// bind sets the latest end of the handshake.
 func (d *deadlines) bind(raw net.Conn, bound time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -22,7 +22,7 @@ func (d *deadlines) bind(raw net.Conn, bound time.Time) {
 	raw.SetDeadline(bound)
 }
 
-// lift ends what bind began.
+// lift removes the limit of bind.
 func (d *deadlines) lift(raw net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,7 +34,7 @@ func (d *deadlines) lift(raw net.Conn) {
 	raw.SetWriteDeadline(d.write)
 }
 
-// within is t, or the bound if that is earlier. The caller holds mu.
+// within returns t, or the limit if that is earlier. The caller holds mu.
 func (d *deadlines) within(t time.Time) time.Time {
 	if !d.bound.IsZero() && (t.IsZero() || d.bound.Before(t)) {
 		return d.bound

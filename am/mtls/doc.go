@@ -11,23 +11,22 @@
 //	                 │        └ memory BIOs: bytes in, bytes out, no sockets
 //	                 └ net.Conn of the inner listener
 //
-// What a handshake here proves is that the peer holds the private key of the
-// first certificate of [Conn.PeerChain]. It proves nothing about the chain:
-// not who signed it, not whether it has expired, not whose name it bears. The
-// room that decides answers in the protocol of the call, so that users get a
-// message rather than an alert. Refused with an alert are only peers whose
-// handshake would prove nothing or cost too much: no certificate, a key that
-// does not sign for it, is too weak, too large or of a strange kind, more than
-// ten certificates or 64 KiB of them, TLS below 1.2.
+// A handshake proves that the peer holds the private key of the first certificate of
+// [Conn.PeerChain]. It proves nothing about the chain: neither its issuer, nor its expiry,
+// nor its names. Package credentials checks these, and the answer to the call reports the
+// result, so that users get a message instead of a TLS alert. Only peers whose handshake
+// would prove nothing or cost too much get an alert: without a certificate; with a key
+// that does not match it, or that is too weak, too large or of an unknown type; with more
+// than ten certificates or 64 KiB of them; with TLS below 1.2.
 //
-// The package never resumes a session (the peer's intermediates would be lost
-// and its chain never looked at again), never renegotiates, sends no list of
-// authorities it knows, uses no finalizers, and returns no error of a single
-// connection from Accept. It sets no deadline but that of its goodbye, and that
-// of the handshake, after which those that were set before count again.
+// The package never resumes a session, because the peer's intermediates would be lost
+// and its chain not be checked again. It never renegotiates, sends no list of accepted
+// authorities and uses no finalizers. Accept returns no error of a single connection. The
+// package sets only the deadlines of the handshake and of its close_notify; after the
+// handshake it restores the previous ones.
 //
-// Handshakes cost a thousand times what anything else here does. As many as
-// there are processors compute at a time, and addresses take turns.
+// A handshake takes a thousand times the work of anything else here. So at most one per
+// processor computes at a time, and addresses take turns.
 //
 // The main types are [Context] (keys, and what all connections share) and
 // [Conn]. A handler, whose http.Request.TLS is nil, gets the latter by

@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// maxPEM bounds what is read of a certificate or key file.
+// maxPEM limits the size of a certificate or key file.
 const maxPEM = 1 << 20
 
-// readKey reads a private key, provided nobody but its owner and its group may.
+// readKey reads a private key. It fails if users other than the owner and the group may
+// read it.
 func readKey(file string) ([]byte, error) {
 	return readPEM(file, func(mode os.FileMode) error {
 		if mode.Perm()&0o037 == 0 {
@@ -25,8 +26,8 @@ func readCertificates(file string) ([]byte, error) {
 	return readPEM(file, func(os.FileMode) error { return nil })
 }
 
-// readPEM reads a regular file whose mode the caller allows. The mode is that
-// of the open file, so what is judged is what is read.
+// readPEM reads a regular file whose mode allow accepts. It checks the mode of the open
+// file, so that it is the mode of the file that is read.
 func readPEM(file string, allow func(os.FileMode) error) ([]byte, error) {
 	// A FIFO must not hold up the start: it opens at once and is then refused.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// InTurn runs f, which costs much on behalf of the peer at remote, in the line in
+// InTurn runs f, which needs much computation for the peer at remote, in the line in
 // which handshakes wait, too. f must not wait for the peer.
 func (c *Context) InTurn(remote net.Addr, f func()) {
 	c.line.enter(turnOf(remote))
@@ -15,10 +15,9 @@ func (c *Context) InTurn(remote net.Addr, f func()) {
 	f()
 }
 
-// line is where handshakes wait for a processor: at most as many as there are
-// processors compute at a time, or a flood of them would starve the connections
-// that live. Addresses take turns, so that the flood of one keeps no other
-// waiting. The zero value is ready.
+// line is the queue of handshakes that wait for a processor. At most one per processor
+// computes at a time; more would starve existing connections. Addresses take turns, so
+// that many handshakes of one address do not delay others. The zero value is ready.
 type line struct {
 	mu      sync.Mutex
 	busy    int
@@ -26,7 +25,7 @@ type line struct {
 	turns   []netip.Addr                   // those who wait, each once
 }
 
-// enter returns when it is the caller's turn; leave is called after the work.
+// enter returns when it is the caller's turn; call leave after the work.
 func (l *line) enter(source netip.Addr) {
 	l.mu.Lock()
 	if l.busy < runtime.GOMAXPROCS(0) {
@@ -46,7 +45,7 @@ func (l *line) enter(source netip.Addr) {
 	<-turn
 }
 
-// leave gives the turn to the next in line.
+// leave passes the turn to the next one in line.
 func (l *line) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,8 +65,8 @@ func (l *line) leave() {
 	l.turns = append(l.turns, source)
 }
 
-// turnOf is whose turn a connection takes: an IPv4 address's, or an IPv6
-// network's of 64 bits.
+// turnOf returns the network by which a connection takes turns: an IPv4 address, or an
+// IPv6 network of 64 bits.
 func turnOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

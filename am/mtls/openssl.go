@@ -25,7 +25,7 @@ import (
 	"unsafe"
 )
 
-// Error is a refusal by OpenSSL, in its words.
+// Error is an error of OpenSSL, with its text.
 type Error struct {
 	Op     string // "handshake", "read" or "write"
 	Reason string
@@ -91,8 +91,8 @@ func (k keyring) add(p KeyPair) (C.int, error) {
 
 func (k keyring) free() { C.mtls_context_free(k.ctx) }
 
-// session is an SSL object with its two memory BIOs. It is not safe for
-// concurrent use, and freed exactly once.
+// session is an SSL object with its two memory BIOs. It is not safe for concurrent use,
+// and must be freed exactly once.
 type session struct{ ssl *C.SSL }
 
 var errNoMemory = errors.New("OpenSSL is out of memory")
@@ -108,7 +108,7 @@ func (k keyring) newSession() (session, error) {
 
 func (s session) free() { C.mtls_free(s.ssl) }
 
-// state is how an operation of a session ended.
+// state is the result state of an operation.
 type state int
 
 const (
@@ -138,7 +138,7 @@ func goResult(op string, r C.mtls_result) (result, error) {
 // address passes the runtime's pointer check only when it is spelled inside
 // the call itself. in and out are buffers of this package.
 
-// handshake goes on with the handshake, given bytes in of the peer.
+// handshake continues the handshake with bytes in of the peer.
 func (s session) handshake(in []byte) (result, error) {
 	return goResult("handshake", C.mtls_handshake(s.ssl, unsafe.Pointer(unsafe.SliceData(in)), C.int(len(in))))
 }
@@ -181,7 +181,7 @@ func (s session) peers() [][]byte {
 	}
 }
 
-// goText takes over a text that C allocated.
+// goText converts and frees a text that C allocated.
 func goText(s *C.char) string {
 	if s == nil {
 		return ""

@@ -27,7 +27,7 @@ const prefix = "urn:publicid:"
 // ErrMalformed is wrapped by every error of Parse.
 var ErrMalformed = errors.New("malformed URN")
 
-// URN is one parsed name. The zero value is no name; see IsZero.
+// URN is one parsed name. The zero value names nothing; see IsZero.
 type URN struct {
 	// Authority is the naming authority with its sub-authorities, joined by colons.
 	Authority string
@@ -79,7 +79,7 @@ func MustParse(s string) URN {
 	return u
 }
 
-// ValidAuthority tells whether s may stand as the authority of a URN: labels
+// ValidAuthority reports whether s may stand as the authority of a URN: labels
 // of letters, digits, dots, hyphens and underscores, joined by colons.
 func ValidAuthority(s string) bool { return validAuthority(s) }
 
@@ -122,7 +122,7 @@ func (u URN) String() string {
 	return prefix + "IDN+" + u.Authority + "+" + u.Type + "+" + u.Name
 }
 
-// IsZero tells whether u names nothing.
+// IsZero reports whether u names nothing.
 func (u URN) IsZero() bool { return u == URN{} }
 
 // Key is the folded spelling: equal URNs have equal keys, others never.
@@ -140,7 +140,7 @@ func (u URN) Key() string {
 	return prefix + "IDN+" + Lower(u.Authority) + "+" + u.Type + "+" + name
 }
 
-// Equal tells whether u and v name the same thing (see Key).
+// Equal reports whether u and v name the same thing (see Key).
 func (u URN) Equal(v URN) bool { return u == v || u.Key() == v.Key() }
 
 // MarshalText prints u for JSON and YAML.
@@ -159,7 +159,7 @@ func (u *URN) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Covers tells whether authority parent may speak for authority child: it is
+// Covers reports whether parent is authority over child: it is
 // the same, or child is one of its sub-authorities, label by label.
 func Covers(parent, child string) bool {
 	if parent == "" || len(child) < len(parent) || !strings.EqualFold(parent, child[:len(parent)]) {
@@ -168,7 +168,7 @@ func Covers(parent, child string) bool {
 	return len(child) == len(parent) || child[len(parent)] == ':'
 }
 
-// SameManager tells whether u names the same aggregate as v, where
+// SameManager reports whether u names the same aggregate as v, where
 // +authority+cm and +authority+am are two spellings of one manager.
 func SameManager(u, v URN) bool {
 	return isManager(u) && isManager(v) && strings.EqualFold(u.Authority, v.Authority)

@@ -1,6 +1,6 @@
 package xmlrpc
 
-// Limits bound what a decoder accepts. A zero field means its default.
+// Limits limit what a decoder accepts. A zero field means its default.
 type Limits struct {
 	// Depth is how deep arrays and structs may nest, the parameter itself
 	// being 1; by default 32.
@@ -89,7 +89,7 @@ func (r *reader) response() (v Value, fault *Fault) {
 	return v, fault
 }
 
-// params reads up to and with </params>.
+// params reads up to and including </params>.
 func (r *reader) params() []Value {
 	all := []Value{}
 	for r.opens("param", "params") {
@@ -100,7 +100,7 @@ func (r *reader) params() []Value {
 	return all
 }
 
-// fault turns the value of a <fault> into the error that it means.
+// fault converts the value of a <fault> to an error.
 func (r *reader) fault(v Value) *Fault {
 	s, _ := v.(Struct)
 	code, _ := s.Get("faultCode")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// part is value at a step of the way, which messages name.
+// part reads a value at a step of the path, which messages contain.
 func (r *reader) part(at step, depth int) Value {
 	r.path = append(r.path, at)
 	v := r.value(depth)
@@ -16,7 +16,7 @@ func (r *reader) part(at step, depth int) Value {
 	return v
 }
 
-// value reads what follows <value>, up to and with </value>.
+// value reads the rest of <value>, up to and including </value>.
 func (r *reader) value(depth int) Value {
 	if r.values++; r.values > r.lim.Values {
 		r.invalid("more than %d values", r.lim.Values)
@@ -36,7 +36,7 @@ func (r *reader) value(depth int) Value {
 	return v
 }
 
-// typed reads what follows <kind>, up to and with </kind>.
+// typed reads the rest of <kind>, up to and including </kind>.
 func (r *reader) typed(kind string, depth int) Value {
 	switch kind {
 	case "struct":
@@ -58,7 +58,7 @@ func (r *reader) typed(kind string, depth int) Value {
 	return v
 }
 
-// scalar reads s, which has no blanks around it, as a value of kind.
+// scalar parses s, which has no surrounding blanks, as a value of kind.
 func scalar(kind, s string) (v Value, ok bool) {
 	switch kind {
 	case "int", "i4":
@@ -83,7 +83,7 @@ func scalar(kind, s string) (v Value, ok bool) {
 	}
 }
 
-// moment reads a time; one without offset is taken as UTC.
+// moment parses a time; one without offset is UTC.
 func moment(s string) (Value, bool) {
 	for _, layout := range [...]string{
 		"20060102T15:04:05",

@@ -32,7 +32,7 @@ type Fault struct {
 
 func (f *Fault) Error() string { return fmt.Sprintf("fault %d: %s", f.Code, f.Text) }
 
-// SyntaxError is an answer that cannot be read.
+// SyntaxError means that an answer cannot be read.
 type SyntaxError struct {
 	// Code is one of the fault codes.
 	Code int

@@ -9,8 +9,7 @@ import (
 // libraries declare it for calls that are mostly plain ASCII.
 const latin1Name = "iso-8859-1"
 
-// encodingOf is the character set that an XML declaration names, if it names one.
-// inst is what stands between <?xml and ?>.
+// encodingOf returns the character set that an XML declaration names, if it names one.
 func encodingOf(inst string) (set string, named bool) {
 	_, after, named := strings.Cut(inst, "encoding")
 	after = trim(strings.TrimPrefix(trim(after), "="))
@@ -37,8 +36,8 @@ func declaresLatin1(b []byte) bool {
 	return strings.ToLower(set) == latin1Name
 }
 
-// firstControl is the index of the first byte that is NUL or one of the controls from
-// 0x80 to 0x9F, or -1. No text of ISO-8859-1 has them: whoever sends them means
+// firstControl returns the index of the first byte that is NUL or one of the controls
+// from 0x80 to 0x9F, or -1. No text in ISO-8859-1 has them; they show that the text is
 // windows-1252 or UTF-8.
 func firstControl(b []byte) int {
 	for i, c := range b {
@@ -49,7 +48,7 @@ func firstControl(b []byte) int {
 	return -1
 }
 
-// fromLatin1 is a text of ISO-8859-1 in UTF-8.
+// fromLatin1 converts a text from ISO-8859-1 to UTF-8.
 func fromLatin1(b []byte) []byte {
 	more := 0
 	for _, c := range b {

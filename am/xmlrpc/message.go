@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// quote makes foreign text fit for a message: ASCII, one line, not long.
+// quote makes foreign text safe for a message: ASCII, one line, short.
 func quote(s string) string {
 	s, dots := cut(s, 40)
 	return strconv.QuoteToASCII(s) + dots
@@ -26,11 +26,11 @@ func cut(s string, most int) (head, dots string) {
 	return strings.ToValidUTF8(s[:most], ""), "..."
 }
 
-// trim takes off what XML calls white space.
+// trim removes the white space of XML at both ends.
 func trim(s string) string { return strings.Trim(s, " \t\r\n") }
 
-// step is one part of the way to a value, for messages: a member's name, or a
-// count of items or parameters.
+// step is one part of the path to a value, for messages: a member's name, or the number
+// of an item or parameter.
 type step struct {
 	name string
 	kind string

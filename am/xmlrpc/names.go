@@ -1,10 +1,10 @@
 package xmlrpc
 
-// nameSet finds members of one name; it grows a map only for structs that are
+// nameSet detects members with the same name. It uses a map only for structs that are
 // larger than those of any API.
 type nameSet struct{ seen map[string]bool }
 
-// add notes name as the next member after those in s, and tells whether it is new.
+// add records name as the next member after those in s, and reports whether it is new.
 func (n *nameSet) add(s Struct, name string) bool {
 	const few = 16
 	if len(s) < few {

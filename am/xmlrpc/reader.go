@@ -45,9 +45,9 @@ func newReader(b []byte, lim Limits) *reader {
 	return &reader{d: d, in: in, latin1: latin1, lim: lim.orDefault()}
 }
 
-// refersToSurrogate tells whether the raw text of a token holds a reference to
-// half of a surrogate pair, which XML forbids (XML 1.0, "Legal Character") and
-// encoding/xml reads as U+FFFD.
+// refersToSurrogate reports whether the raw text of a token refers to half of a
+// surrogate pair. XML forbids that (XML 1.0, "Legal Character"), and encoding/xml reads
+// it as U+FFFD.
 func refersToSurrogate(raw []byte) bool {
 	if bytes.HasPrefix(raw, []byte("<![CDATA[")) {
 		return false
@@ -69,8 +69,8 @@ func refersToSurrogate(raw []byte) bool {
 	}
 }
 
-// firstBad is the index of the first byte that is NUL or no part of a
-// character in UTF-8, or -1.
+// firstBad returns the index of the first byte that is NUL or not part of a UTF-8
+// character, or -1.
 func firstBad(b []byte) int {
 	if utf8.Valid(b) {
 		return bytes.IndexByte(b, 0)
@@ -85,8 +85,8 @@ func firstBad(b []byte) int {
 	return -1
 }
 
-// token is the next start tag, end tag or text; nil at the end of the document, and
-// after an error.
+// token returns the next start tag, end tag or text; nil at the end of the document,
+// and after an error.
 func (r *reader) token() xml.Token {
 	for r.err == nil {
 		r.in.token = r.d.InputOffset()
@@ -122,7 +122,7 @@ func (r *reader) token() xml.Token {
 	return nil
 }
 
-// declared looks at the XML declaration.
+// declared checks the XML declaration.
 func (r *reader) declared(inst string) {
 	if r.begun {
 		r.refuse(FaultParse, "the XML declaration is not at the beginning")
@@ -172,13 +172,13 @@ func (r *reader) chars(parent string, mustBeBlank bool) (text, child string) {
 	}
 }
 
-// next is the name of the next element inside of parent, or "" when parent ends.
+// next returns the name of the next element in parent, or "" at the end of parent.
 func (r *reader) next(parent string) string {
 	_, child := r.chars(parent, true)
 	return child
 }
 
-// opens reads either <name>, and is true, or </parent>.
+// opens reads <name> and returns true, or reads </parent> and returns false.
 func (r *reader) opens(name, parent string) bool {
 	got := r.next(parent)
 	if got != "" && got != name {
@@ -187,7 +187,7 @@ func (r *reader) opens(name, parent string) bool {
 	return got == name
 }
 
-// open reads <name>, which is not optional.
+// open reads <name>, which is required.
 func (r *reader) open(name, parent string) {
 	if !r.opens(name, parent) {
 		r.invalid("<%s> has no <%s>", parent, name)
@@ -232,7 +232,7 @@ func (r *reader) root(name string) {
 	}
 }
 
-// end makes sure that nothing follows the root element.
+// end checks that nothing follows the root element.
 func (r *reader) end() {
 	for t := r.token(); t != nil; t = r.token() {
 		if c, text := t.(xml.CharData); !text || !blank(c) {
@@ -241,7 +241,7 @@ func (r *reader) end() {
 	}
 }
 
-// syntax gives an error of the tokenizer our own form.
+// syntax converts an error of the tokenizer to ours.
 func (r *reader) syntax(err error) {
 	switch e := err.(type) {
 	case *xml.SyntaxError:
@@ -255,7 +255,7 @@ func (r *reader) syntax(err error) {
 
 func (r *reader) invalid(format string, args ...any) { r.refuse(FaultInvalid, format, args...) }
 
-// refuse notes what is wrong, unless something was wrong already.
+// refuse records an error, unless there is one already.
 func (r *reader) refuse(code int, format string, args ...any) {
 	if r.err == nil {
 		line, _ := r.d.InputPos()
@@ -267,7 +267,7 @@ func (r *reader) refuse(code int, format string, args ...any) {
 // attributes, and the tokenizer spends far more on one than its bytes.
 const maxTag = 4096
 
-// input feeds the tokenizer, and stops inside of a tag that never ends.
+// input feeds the tokenizer, and fails inside a tag that is too long.
 type input struct {
 	b     []byte
 	pos   int
@@ -292,7 +292,7 @@ func (in *input) ReadByte() (byte, error) {
 	return c, nil
 }
 
-// Read is what makes an input an io.Reader; the tokenizer reads by byte.
+// Read makes input an io.Reader; the tokenizer reads by byte.
 func (in *input) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -312,5 +312,5 @@ func label(n xml.Name) string {
 	return n.Local
 }
 
-// blank tells whether t is nothing but what XML calls white space.
+// blank reports whether t is only white space of XML.
 func blank(t []byte) bool { return len(bytes.Trim(t, " \t\r\n")) == 0 }

@@ -15,11 +15,11 @@ type Member struct {
 	Value Value
 }
 
-// Struct is an XML-RPC struct. Its members keep their order, and no two have
-// one name.
+// Struct is an XML-RPC struct. Its members keep their order, and their names are
+// unique.
 type Struct []Member
 
-// Get is the value of the member called name.
+// Get returns the value of the member called name.
 func (s Struct) Get(name string) (Value, bool) {
 	for i := range s {
 		if s[i].Name == name {
@@ -35,8 +35,8 @@ type Call struct {
 	Params []Value
 }
 
-// ValidMethod tells whether s may name a method: letters, digits, underscore,
-// dot, colon and slash, 255 at most.
+// ValidMethod reports whether s can be the name of a method: letters, digits,
+// underscore, dot, colon and slash, at most 255.
 func ValidMethod(s string) bool {
 	if s == "" || len(s) > 255 {
 		return false
