@@ -150,7 +150,7 @@ func (s *Site) serveClock(w http.ResponseWriter, _ *http.Request) {
 	s.writeClock(w, ClockAnswer{Now: s.clock.State()})
 }
 
-// trustClock answers POST /clock, for `patchbay clock --believe`: the site trusts the
+// trustClock answers POST /clock, for `patchbay clock --trust`: the site trusts the
 // host's clock again.
 func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
 	order, ok := readOrder(w, r)

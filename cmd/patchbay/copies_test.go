@@ -116,7 +116,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	has(t, refusesToServe(t, staging), ways...)
 	alive()
 	refused(ways, "check")
-	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"clock", "--believe"},
+	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"clock", "--trust"},
 		{"check", "--life", "pc1", filepath.Join(k.dir, "providers", "simulated.prov")}} {
 		refused(ways, args...)
 	}
@@ -126,7 +126,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 		}
 	}
 
-	refused([]string{"is served (process ", "stop it first"}, "move")
+	refused([]string{"is served (process ", "stop that one first"}, "move")
 	alive()
 
 	// One who moves it and then serves the other one again does no harm, either.
@@ -134,9 +134,9 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	if code, out := at("move"); code != 0 {
 		t.Fatal(out)
 	} else {
-		has(t, out, "is the store of the site from now on", "Do not serve the one that it was copied from any more")
+		has(t, out, "is the database of the site from now on", "Do not serve the original any more")
 	}
-	if code, out := at("move"); code != 0 || !strings.Contains(out, "is no copy; nothing was changed") {
+	if code, out := at("move"); code != 0 || !strings.Contains(out, "is not a copy; nothing was changed") {
 		t.Errorf("move of what is no copy: %d %s", code, out)
 	}
 	if code, out := at("journal"); code != 0 || strings.Count(out, "move") != 1 {
@@ -281,7 +281,7 @@ func TestServeReadOnly(t *testing.T) {
 	if _, out := at("slivers"); strings.Count(out, "ready") != 2 {
 		t.Errorf("the slivers of the copy:\n%s", out)
 	}
-	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--believe"}, {"release", "--orphans", "x"}} {
+	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--trust"}, {"release", "--orphans", "x"}} {
 		code, out := at(args...)
 		if code != 1 {
 			t.Errorf("%q: exit status %d", args, code)

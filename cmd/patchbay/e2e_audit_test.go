@@ -316,11 +316,11 @@ func (s *served) asksWho(t *testing.T, alice *insider) {
 		code int
 		want []string
 	}{
-		{"by address, now", []string{held.Addresses[0]}, 0, []string{"slice        " + alice.sliceURN, "user         " + alice.urn(), "sliver       " + held.Sliver, "it has it still", "Allocate, request ", "SHA-256 "}},
+		{"by address, now", []string{held.Addresses[0]}, 0, []string{"slice        " + alice.sliceURN, "user         " + alice.urn(), "sliver       " + held.Sliver, "until        now", "Allocate, request ", "SHA-256 "}},
 		{"by door", []string{held.Doors[0]}, 0, []string{"as           " + held.Doors[0]}},
 		{"at the very moment", []string{held.Doors[0], "--at", held.At}, 0, []string{held.Sliver}},
-		{"before", []string{held.Addresses[0], "--at", since.Add(-time.Hour).In(time.FixedZone("", 3600)).Format("2006-01-02 15:04 -0700")}, 1, []string{"Nobody was at", "The audit covers", "before that", "The first one there after", held.Sliver}},
-		{"nobody", []string{"203.0.113.9:80"}, 1, []string{"Nobody was at 203.0.113.9:80", "Without the port"}},
+		{"before", []string{held.Addresses[0], "--at", since.Add(-time.Hour).In(time.FixedZone("", 3600)).Format("2006-01-02 15:04 -0700")}, 1, []string{"No sliver had", "The audit covers", "before that", "The first sliver after", held.Sliver}},
+		{"nobody", []string{"203.0.113.9:80"}, 1, []string{"No sliver had 203.0.113.9:80", "leave out the port"}},
 		{"as JSON", []string{held.Addresses[0], "--json"}, 0, []string{`"user": "` + alice.urn() + `"`, `"credentials": [`}},
 		{"from a file", []string{held.Addresses[0], filepath.Join(s.dir, "audit.log")}, 0, []string{held.Sliver}},
 	} {

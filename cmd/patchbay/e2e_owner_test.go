@@ -116,7 +116,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 		[]string{"tool", "portal", "--for", "alice"},
 		[]string{"import", ad, "--authority", s.name, "-o", in("other.yaml")},
 		[]string{"draw", in("request.xml"), "--svg", in("request.svg")},
-		[]string{"check"}, []string{"clock", "--believe"}, []string{"maintenance", "pc3", "--reason", "new disks", "--for", "1h"},
+		[]string{"check"}, []string{"clock", "--trust"}, []string{"maintenance", "pc3", "--reason", "new disks", "--for", "1h"},
 	)
 
 	// By mistake.
@@ -135,7 +135,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 	all(nil, verb("up", in("request.xml"), "--slice", "mine"), verb("status"), verb("extend", "mine", "2h"), verb("down", "mine"))
 	settled()
 	all(nil, []string{"tasks"})
-	if now := say(nil, "clock"); !strings.Contains(now, "Leases count by the host's clock") {
+	if now := say(nil, "clock"); !strings.Contains(now, "Leases follow the host's clock") {
 		t.Error(now)
 	}
 	s.stop()

@@ -14,20 +14,19 @@ import (
 	"patchbay/am/display"
 )
 
-const whoLong = `Answer whose an address was: which sliver had ADDRESS, or what is behind PORT of it,
-at some time, with its slice, its user, who spoke for the user, and the call by
-which it was reserved. IPv6 addresses with a port are in brackets. A port of an
-address is one that nodes are reached by from outside (a door), or one that they
-appear as outside where several share an address; say it where you know it.
+const whoLong = `Find who used an IP address at a given time: the sliver with ADDRESS, or with PORT of it,
+its slice, its user, the tool that spoke for the user, and the call that reserved it. IPv6
+addresses with a port are in brackets. PORT is a login port at the gateway, or a source
+port of nodes that share an address outside; give it if you know it.
 
-The time of --at is like 2026-11-20T14:05:00+01:00, "2026-11-20 14:05 +0100" or
-seconds since 1970, and means all of that second; now if it is not given.
+The time of --at is like 2026-11-20T14:05:00+01:00, "2026-11-20 14:05 +0100" or seconds
+since 1970, and means that whole second. The default is now.
 
-The audit of the site of --config is read, with what was moved away from it
-beside it (audit.log.1, audit.log.2.gz, audit.log-20261120), or the FILEs that are
-named instead. The site may be served meanwhile.
+It reads the audit of the site of --config, with rotated files beside it (audit.log.1,
+audit.log.2.gz, audit.log-20261120), or the given FILEs. It works with and without a
+running server.
 
-The exit status is 0 if somebody was found, 1 if nobody.`
+The exit status is 0 if a user was found, else 1.`
 
 type whoOptions struct {
 	site  siteFlag
@@ -40,7 +39,7 @@ type whoOptions struct {
 
 func (o *whoOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.At, "at", "", "the time, with its zone; now if it is not given")
+	fs.StringVar(&o.At, "at", "", "the time, with its zone (default: now)")
 	fs.BoolVar(&o.JSON, "json", false, "print one JSON object")
 }
 
@@ -58,7 +57,7 @@ func (o *whoOptions) Validate(args []string) (err error) {
 			return fmt.Errorf("--at %w", err)
 		}
 		if o.at.After(now) {
-			return fmt.Errorf("--at %s is in the future, of which nothing is written", o.At)
+			return fmt.Errorf("--at %s is in the future; give a time until now", o.At)
 		}
 	}
 	return nil
@@ -88,7 +87,7 @@ func (o *whoOptions) Run(_ context.Context, c console) error {
 	return nil
 }
 
-// audits are the files to read, oldest first.
+// audits returns the audit files to read, oldest first.
 func (o *whoOptions) audits() ([]string, error) {
 	if len(o.files) > 0 {
 		return audit.InOrder(o.files)
@@ -100,10 +99,11 @@ func (o *whoOptions) audits() ([]string, error) {
 	return audit.Files(config.Audit)
 }
 
+// printAnswer prints the holders of an address.
 func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
 	at := display.Time(a.At)
 	if len(a.Holders) == 0 {
-		printNobody(w, a, p)
+		printNoHolder(w, a, p)
 		return
 	}
 	fmt.Fprintf(w, "%s at %s:\n", a.Place, at)
@@ -115,14 +115,14 @@ func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
 		fmt.Fprintf(w, "\nand %s more.\n", display.Count(a.More, "sliver"))
 	}
 	if a.Shared {
-		fmt.Fprintf(w, "\nThey shared %s and differed by the port. Ask whoever complains for the port\nfrom which their machine was reached, and add it: %s:PORT\n", a.Place, bracketed(p))
+		fmt.Fprintf(w, "\nThey shared %s with different ports. Ask the person who complained for the source\nport, and add it: %s:PORT\n", a.Place, bracketed(p))
 	}
 }
 
-// exact is moment with what there is of fractions of a second.
+// exact returns a time with fractions of a second.
 func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// bracketed is an address as it stands before a port.
+// bracketed returns an address in the form before a port.
 func bracketed(p audit.Place) string {
 	if p.Addr.Is6() {
 		return "[" + p.Addr.String() + "]"
@@ -130,6 +130,7 @@ func bracketed(p audit.Place) string {
 	return p.String()
 }
 
+// printHolder prints a sliver that had an address.
 func printHolder(w io.Writer, h *audit.Holder) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "  %-12s %s\n", name, display.Printable(fmt.Sprintf(format, args...)))
@@ -145,16 +146,16 @@ func printHolder(w io.Writer, h *audit.Holder) {
 	row("since", "%s", exact(h.Since))
 	switch {
 	case !h.Seen.IsZero() && h.Until.IsZero():
-		row("until", "not known: the audit ends at %s", exact(h.Seen))
+		row("until", "unknown: the audit ends at %s", exact(h.Seen))
 	case !h.Seen.IsZero():
 		row("until", "some time between %s and %s, when no lines were written", exact(h.Seen), exact(h.Until))
 	case h.Until.IsZero():
-		row("until", "it has it still")
+		row("until", "now")
 	default:
 		row("until", "%s", exact(h.Until))
 	}
 	if h.Maybe {
-		row("", "It may have ended before the time you ask for, or begun after it.")
+		row("", "It may have ended before the given time, or begun after it.")
 	}
 	switch c := h.Call; {
 	case c != nil:
@@ -166,26 +167,27 @@ func printHolder(w io.Writer, h *audit.Holder) {
 			row("credential", "SHA-256 %s", f)
 		}
 	case h.Request != "":
-		row("reserved by", "request %s, whose line is not in these files", h.Request)
+		row("reserved by", "request %s, which is not in these files", h.Request)
 	}
 }
 
-func printNobody(w io.Writer, a *audit.Answer, p audit.Place) {
+// printNoHolder prints that no sliver had an address, with those before and after.
+func printNoHolder(w io.Writer, a *audit.Answer, p audit.Place) {
 	if a.From.IsZero() {
-		fmt.Fprintf(w, "Nobody is known at %s: there is no audit yet.\n", a.Place)
+		fmt.Fprintf(w, "No user of %s is known: there is no audit yet.\n", a.Place)
 		return
 	}
-	fmt.Fprintf(w, "Nobody was at %s at %s.\nThe audit covers %s to %s.\n", a.Place, display.Time(a.At), display.Time(a.From), display.Time(a.To))
+	fmt.Fprintf(w, "No sliver had %s at %s.\nThe audit covers %s to %s.\n", a.Place, display.Time(a.At), display.Time(a.From), display.Time(a.To))
 	if p.Host != "" {
-		fmt.Fprintf(w, "%s is no IP address, so it was looked for among the host names of logins.\n", p.Host)
+		fmt.Fprintf(w, "%s is not an IP address; it was compared with the host names of logins.\n", p.Host)
 	}
 	if a.At.Before(a.From) {
-		fmt.Fprintln(w, "What you ask for is before that; name the files that were put away as arguments.")
+		fmt.Fprintln(w, "The given time is before that; give the archived audit files as arguments.")
 	}
 	for _, n := range []struct {
 		what   string
 		holder *audit.Holder
-	}{{"The last one there before", a.Before}, {"The first one there after", a.After}} {
+	}{{"The last sliver before", a.Before}, {"The first sliver after", a.After}} {
 		if n.holder != nil {
 			fmt.Fprintf(w, "\n%s:\n", n.what)
 			printHolder(w, n.holder)
@@ -195,5 +197,5 @@ func printNobody(w io.Writer, a *audit.Answer, p audit.Place) {
 		return
 	}
 	p.Port = 0
-	fmt.Fprintf(w, "\nWithout the port, all are told who shared the address: %s\n", p)
+	fmt.Fprintf(w, "\nTo list all slivers that shared the address, leave out the port: %s\n", p)
 }

@@ -38,8 +38,8 @@ func TestPastMoment(t *testing.T) {
 	}
 }
 
-// TestWhoIsToldReadably is a golden of each kind of answer.
-func TestWhoIsToldReadably(t *testing.T) {
+// TestWhoAnswers compares each kind of answer with its text.
+func TestWhoAnswers(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	alice := audit.Holder{
 		Sliver: "urn:publicid:IDN+example.org+sliver+1", Slice: "urn:publicid:IDN+example.org+slice+s", User: "urn:publicid:IDN+example.org+user+alice",
@@ -64,7 +64,7 @@ func TestWhoIsToldReadably(t *testing.T) {
   component    urn:publicid:IDN+example.org+node+pc1
   as           198.51.100.7:40000-40127
   since        2026-11-20T12:00:00Z
-  until        it has it still
+  until        now
   reserved by  Allocate, request 0011223344556677, at 2026-11-20T11:59:00.000Z, from 192.0.2.9:5000
   credential   SHA-256 f00d
 
@@ -75,23 +75,23 @@ func TestWhoIsToldReadably(t *testing.T) {
   as           198.51.100.7:40000-40127
   since        2026-11-20T12:00:00Z
   until        some time between 2026-11-20T13:00:00Z and 2026-11-20T14:00:00Z, when no lines were written
-               It may have ended before the time you ask for, or begun after it.
-  reserved by  request 0011223344556677, whose line is not in these files
+               It may have ended before the given time, or begun after it.
+  reserved by  request 0011223344556677, which is not in these files
 
 and 1 sliver more.
 
-They shared 198.51.100.7 and differed by the port. Ask whoever complains for the port
-from which their machine was reached, and add it: 198.51.100.7:PORT
+They shared 198.51.100.7 with different ports. Ask the person who complained for the source
+port, and add it: 198.51.100.7:PORT
 `},
-		{"nobody", audit.Answer{Place: "198.51.100.7", At: noon, From: noon.Add(time.Hour), To: noon.Add(2 * time.Hour)}, `Nobody was at 198.51.100.7 at 2026-11-20T12:00:00Z.
+		{"nobody", audit.Answer{Place: "198.51.100.7", At: noon, From: noon.Add(time.Hour), To: noon.Add(2 * time.Hour)}, `No sliver had 198.51.100.7 at 2026-11-20T12:00:00Z.
 The audit covers 2026-11-20T13:00:00Z to 2026-11-20T14:00:00Z.
-What you ask for is before that; name the files that were put away as arguments.
+The given time is before that; give the archived audit files as arguments.
 `},
-		{"a name", audit.Answer{Place: "pc1.example.org", At: noon, From: noon, To: noon.Add(time.Hour)}, `Nobody was at pc1.example.org at 2026-11-20T12:00:00Z.
+		{"a name", audit.Answer{Place: "pc1.example.org", At: noon, From: noon, To: noon.Add(time.Hour)}, `No sliver had pc1.example.org at 2026-11-20T12:00:00Z.
 The audit covers 2026-11-20T12:00:00Z to 2026-11-20T13:00:00Z.
-pc1.example.org is no IP address, so it was looked for among the host names of logins.
+pc1.example.org is not an IP address; it was compared with the host names of logins.
 `},
-		{"no audit", audit.Answer{Place: "198.51.100.7", At: noon}, "Nobody is known at 198.51.100.7: there is no audit yet.\n"},
+		{"no audit", audit.Answer{Place: "198.51.100.7", At: noon}, "No user of 198.51.100.7 is known: there is no audit yet.\n"},
 	} {
 		place, err := audit.ParsePlace(c.answer.Place)
 		if err != nil {

@@ -72,7 +72,7 @@ func TestOrdersInDoubt(t *testing.T) {
 	} {
 		answer.Store(&tt.answer)
 		for _, args := range [][]string{
-			{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--believe"}, {"release", "--orphans", "x"},
+			{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--trust"}, {"release", "--orphans", "x"},
 		} {
 			code, out := tell(t, append(args, "--config", dir)...)
 			if code != 1 || !strings.Contains(out, doubt) || !strings.Contains(out, "journal --since 10m --config "+dir) || !strings.Contains(out, tt.want) || strings.Contains(out, "or root") {

@@ -63,11 +63,11 @@ func TestAuditTellsOfOrdersWhoseGiversLeave(t *testing.T) {
 	if n := acts(t, dir, "reload", audit.Operator()); n != 1 {
 		t.Errorf("one reload by command is told %d times", n)
 	}
-	if code, out := tell(t, "clock", "--believe", "--config", dir); code != 0 {
+	if code, out := tell(t, "clock", "--trust", "--config", dir); code != 0 {
 		t.Error(out)
 	}
 	if n := acts(t, dir, "clock believed", audit.Operator()); n != 0 {
-		t.Errorf("what was believed already is told %d times", n)
+		t.Errorf("what was already trusted is told %d times", n)
 	}
 	s.stop()
 }

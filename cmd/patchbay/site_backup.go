@@ -20,14 +20,13 @@ import (
 	"patchbay/am/store"
 )
 
-const backupLong = `Write what a site has promised into FILE: all slices and slivers, their requests,
-the work to do and the journal, as they are at one moment. The site may be served
-meanwhile, and nobody waits. FILE is made beside its place, looked at as a whole,
-and gets its name only then; it is readable by its owner alone. FILE - is standard
-output. What a backup has left that was killed, the next one in that folder removes.
+const backupLong = `Write a copy of the database into FILE: slices, slivers, requests, pending tasks and the
+journal, as of one moment. It works with and without a running server, and does not delay
+calls. FILE gets its name after the copy was checked; only its owner can read it. FILE -
+is standard output. Leftovers of an interrupted backup are removed by the next one.
 
-patchbay restore brings it back. Configuration, inventory, keys, trusted
-certificates and the audit are files of their own; copy them as any others.`
+To restore it: patchbay restore. Configuration, inventory, keys, trusted certificates and
+the audit are separate files; copy them like any others.`
 
 type backupOptions struct {
 	site  siteFlag
@@ -37,7 +36,7 @@ type backupOptions struct {
 
 func (o *backupOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.BoolVar(&o.Force, "force", false, "overwrite FILE if it is there")
+	fs.BoolVar(&o.Force, "force", false, "overwrite an existing FILE")
 }
 
 func (o *backupOptions) Validate(args []string) (err error) {
@@ -53,7 +52,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	folder := os.TempDir()
 	if o.file != "-" {
 		folder = filepath.Dir(o.file)
-		if err := o.admit(config); err != nil {
+		if err := o.checkPlace(config); err != nil {
 			return err
 		}
 	}
@@ -61,7 +60,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	var f *os.File
 	err = fileowner.As(folder, func() (err error) { f, err = newBackup(folder); return err })
 	if err != nil {
-		return fmt.Errorf("cannot make the backup: %w; name a file in a folder that can be written", err)
+		return fmt.Errorf("cannot create the backup: %w; name a file in a writable folder", err)
 	}
 	defer f.Close() // its lock lasts until then
 	defer os.Remove(f.Name())
@@ -81,7 +80,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 		noteBackup(config, c.err)
 		return nil
 	}
-	if err := fileowner.As(folder, func() error { return o.settle(f.Name()) }); err != nil {
+	if err := fileowner.As(folder, func() error { return o.publish(f.Name()) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "%s, in %s.\n", backupLine(report), o.file)
@@ -89,15 +88,15 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	return nil
 }
 
-// noteBackup notes that a backup was made, for patchbay_last_backup_timestamp_seconds.
-func noteBackup(config *site.Config, told io.Writer) {
+// noteBackup records the time of the backup for patchbay_last_backup_timestamp_seconds.
+func noteBackup(config *site.Config, stderr io.Writer) {
 	if err := site.MarkBackup(config); err != nil {
-		fmt.Fprintf(told, "warning  the backup is good, but the time of the last one cannot be noted for /metrics: %v\n", err)
+		fmt.Fprintf(stderr, "warning  the backup is good, but its time cannot be recorded for /metrics: %v\n", err)
 	}
 }
 
-// admit refuses a place for the backup that is taken.
-func (o *backupOptions) admit(c *site.Config) error {
+// checkPlace refuses FILE if it exists, unless --force allows to overwrite it.
+func (o *backupOptions) checkPlace(c *site.Config) error {
 	info, err := os.Stat(o.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -106,28 +105,29 @@ func (o *backupOptions) admit(c *site.Config) error {
 		return err
 	}
 	if state, err := os.Stat(c.State); err == nil && os.SameFile(info, state) {
-		return fmt.Errorf("%s is what is to be kept; name another file", o.file)
+		return fmt.Errorf("%s is the database itself; name another file", o.file)
 	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file; name one that is, or will be", o.file)
 	}
 	if !o.Force {
-		return o.taken()
+		return o.existsError()
 	}
 	return nil
 }
 
-func (o *backupOptions) taken() error {
-	return fmt.Errorf("%s is there already; name another file, or overwrite it with --force", o.file)
+// existsError returns the error for a FILE that exists.
+func (o *backupOptions) existsError() error {
+	return fmt.Errorf("%s exists already; name another file, or overwrite it with --force", o.file)
 }
 
-// settle gives the backup its name, durably.
-func (o *backupOptions) settle(temporary string) error {
+// publish gives the backup its name, durably.
+func (o *backupOptions) publish(temporary string) error {
 	err := os.ErrExist
 	if !o.Force {
-		// A link, unlike a new name, overwrites nothing; some file systems know none.
+		// link, unlike rename, does not overwrite; some file systems have no links.
 		if err = os.Link(temporary, o.file); errors.Is(err, fs.ErrExist) {
-			return o.taken()
+			return o.existsError()
 		}
 	}
 	if err != nil {
@@ -138,14 +138,14 @@ func (o *backupOptions) settle(temporary string) error {
 	return durable.SyncFolder(filepath.Dir(o.file))
 }
 
-// takeBackup writes a site's store into f, and looks at what is there then.
+// takeBackup copies a site's database into f, and checks the copy.
 func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report, error) {
 	err := site.Stream(ctx, c, "/backup", f)
 	if errors.Is(err, site.ErrNotServed) {
 		if has, err := c.HasState(); err != nil {
 			return nil, err
 		} else if !has {
-			return nil, fmt.Errorf("there is no %s: the site has promised nothing yet", c.State)
+			return nil, fmt.Errorf("there is no %s: the site was never served", c.State)
 		}
 		err = store.Backup(c.State, f)
 	}
@@ -157,50 +157,49 @@ func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report,
 	}
 	report, err := store.Check(f.Name())
 	if err == nil && report.Site != "" && report.Site != c.Authority {
-		err = fmt.Errorf("it is of the site %s, not of %s; name that site's configuration", report.Site, c.Authority)
+		err = fmt.Errorf("it belongs to the site %s, not to %s; give that site's configuration", report.Site, c.Authority)
 	}
 	if err == nil {
 		err = report.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the backup was not kept, for it would be no good: %w; keep older ones, and see what the check command says", err)
+		return nil, fmt.Errorf("the backup was removed because it is damaged: %w; keep older ones, and run patchbay check", err)
 	}
 	return report, nil
 }
 
-// backupLine tells what is in a backup.
+// backupLine returns a line about the content of a backup.
 func backupLine(r *store.Report) string {
 	return fmt.Sprintf("Backup of %s: %s, %s, revision %d, %s",
 		r.Site, display.Count(r.Records[store.Slices], "slice"), display.Count(r.Records[store.Slivers], "sliver"), r.Revision, display.Size(r.Size))
 }
 
-// unfinished is how the names of backups begin that are being made.
+// unfinished is the beginning of the names of unfinished backups.
 const unfinished = "patchbay-backup-unfinished-"
 
-// newBackup makes the file of a backup in a folder. While it is open a lock tells
-// others that it is being made. The lock is a shared one, for the look at what was
-// written takes one, too.
+// newBackup creates the file of an unfinished backup in a folder. Its lock keeps other
+// commands from removing it. The lock is shared, since checking the copy takes one, too.
 func newBackup(folder string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(folder, unfinished+"*")
 		if err != nil {
 			return nil, err
 		}
-		// Where there are no locks, nobody removes anything.
+		// Without locks in the file system, no command removes leftovers.
 		locked := syscall.Flock(int(f.Fd()), syscall.LOCK_SH)
 		if locked != nil || isAt(f, f.Name()) {
 			return f, nil
 		}
-		f.Close() // it was removed before it had its lock
+		f.Close() // another command removed it before it was locked
 	}
 }
 
-// removeUnfinished removes from a folder what backups of this user have left that were
-// killed, and tells of it.
-func removeUnfinished(folder string, told io.Writer) {
+// removeUnfinished removes leftovers of this user's interrupted backups from a folder, and
+// reports them.
+func removeUnfinished(folder string, stderr io.Writer) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return // a backup cannot be made there, and says so
+		return // creating the backup reports the error
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), unfinished) || !e.Type().IsRegular() {
@@ -208,12 +207,13 @@ func removeUnfinished(folder string, told io.Writer) {
 		}
 		name := filepath.Join(folder, e.Name())
 		if removeUnlocked(name) {
-			fmt.Fprintf(told, "patchbay: removed %q, which a backup has left that was killed\n", name)
+			fmt.Fprintf(stderr, "patchbay: removed %q, left by an interrupted backup\n", name)
 		}
 	}
 }
 
-// removeUnlocked removes a file of this user that nobody has a lock on.
+// removeUnlocked removes a file of this user that is not locked, and reports whether it
+// did.
 func removeUnlocked(name string) bool {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -236,7 +236,7 @@ func removeUnlocked(name string) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && isAt(f, name) && os.Remove(name) == nil
 }
 
-// isAt tells whether an open file still has a name.
+// isAt reports whether an open file still has a name.
 func isAt(f *os.File, name string) bool {
 	there, err := os.Lstat(name)
 	if err != nil {

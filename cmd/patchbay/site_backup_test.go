@@ -107,7 +107,7 @@ func (k *keeper) audited() map[string]int {
 func TestBackupAndRestore(t *testing.T) {
 	k := newKeeper(t)
 	file, state := k.path("b.db"), k.path("state.db")
-	k.no([]string{"backup", file}, "the site has promised nothing yet")
+	k.no([]string{"backup", file}, "the site was never served")
 
 	s := serve(t, k.dir)
 	k.allocate(s, "first")
@@ -119,15 +119,15 @@ func TestBackupAndRestore(t *testing.T) {
 	if err != nil || first.Err() != nil || first.Records[store.Slivers] != 2 {
 		t.Errorf("the backup is %+v, %v", first, err)
 	}
-	k.no([]string{"backup", file}, "is there already", "--force")
-	k.no([]string{"backup", "--force", state}, "is what is to be kept")
+	k.no([]string{"backup", file}, "exists already", "--force")
+	k.no([]string{"backup", "--force", state}, "is the database itself")
 	k.no([]string{"backup", "--force", k.path("providers")}, "not a regular file")
-	k.no([]string{"backup", k.path("nowhere/b")}, "cannot make the backup")
+	k.no([]string{"backup", k.path("nowhere/b")}, "cannot create the backup")
 	k.ok([]string{"backup", "--force", file}, "1 slice")
 	if out := k.ok([]string{"backup", "-"}, "Backup of testbed.example.org: 1 slice, 2 slivers"); len(out) < int(first.Size) {
 		t.Errorf("standard output has %d bytes", len(out))
 	}
-	k.no([]string{"restore", k.path("nosuch")}, "there is no store "+k.path("nosuch")+"; name the file of a backup")
+	k.no([]string{"restore", k.path("nosuch")}, "there is no file "+k.path("nosuch")+"; name the file of a backup")
 	k.no([]string{"restore", file}, "another process holds it; is a server running on it?", "Stop it first")
 	k.ok([]string{"check"}, "1 slice, 2 slivers, revision ", "all records and indexes agree")
 
@@ -138,13 +138,13 @@ func TestBackupAndRestore(t *testing.T) {
 	later := k.path("later.db")
 	k.ok([]string{"backup", later}, "2 slices, 4 slivers")
 	before := readFile(t, state)
-	k.no([]string{"restore", file}, "1 would be forgotten, slices that the backup has not:\n  urn:publicid:IDN+testbed.example.org+slice+second",
-		"2 would be forgotten, slivers that the backup has not:\n  second/", " of urn:publicid:IDN+testbed.example.org+user+alice, until 20", "nothing was changed", "--yes")
+	k.no([]string{"restore", file}, "1 slices are not in the backup and would be lost:\n  urn:publicid:IDN+testbed.example.org+slice+second",
+		"2 slivers are not in the backup and would be lost:\n  second/", " of urn:publicid:IDN+testbed.example.org+user+alice, until 20", "nothing was changed", "--yes")
 	if readFile(t, state) != before {
 		t.Error("a restore that was refused has changed something")
 	}
 	told := k.audited()
-	k.ok([]string{"restore", "--yes", file}, "1 slice, 2 slivers, revision", "What it was before is in "+state+".before-restore-")
+	k.ok([]string{"restore", "--yes", file}, "1 slice, 2 slivers, revision", "The previous database is in "+state+".before-restore-")
 	now, err := store.Check(state)
 	was, err2 := store.Check(later)
 	if err := errors.Join(err, err2); err != nil || now.Err() != nil || now.Records[store.Slivers] != 2 || now.Revision <= was.Revision {
@@ -185,11 +185,11 @@ func TestBackupAndRestore(t *testing.T) {
 	k.no([]string{"backup", "--force", file}, "damaged")
 	seen := now.Revision
 	damaged := readFile(t, state)
-	k.no([]string{"restore", later}, "What is there now cannot be read", "nobody knows what was promised since", "nothing was changed; add --yes to restore and discard whatever was reserved since")
+	k.no([]string{"restore", later}, "The present database cannot be read", "the changes since the backup are unknown", "nothing was changed; add --yes to restore and discard whatever was reserved since")
 	if readFile(t, state) != damaged {
 		t.Error("a restore that was refused has changed something")
 	}
-	k.ok([]string{"restore", "--yes", later}, "What is there now cannot be read", "2 slices, 4 slivers")
+	k.ok([]string{"restore", "--yes", later}, "The present database cannot be read", "2 slices, 4 slivers")
 	if now, err = store.Check(state); err != nil || now.Err() != nil || now.Revision <= seen || now.Records[store.Slices] != 2 {
 		t.Errorf("the state is %+v, %v", now, err)
 	}
@@ -199,7 +199,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if err := os.Remove(state); err != nil {
 		t.Fatal(err)
 	}
-	k.ok([]string{"restore", file}, "Nothing is there now, so nobody knows what was promised since the backup.", "1 slice, 2 slivers")
+	k.ok([]string{"restore", file}, "There is no database now, so the changes since the backup are unknown.", "1 slice, 2 slivers")
 	seen = now.Revision
 	if now, err = store.Check(state); err != nil || now.Err() != nil || now.Revision <= seen {
 		t.Errorf("the state is %+v, %v", now, err)
@@ -246,7 +246,7 @@ func TestRestoreRefuses(t *testing.T) {
 			k.clean()
 		})
 	}
-	k.no([]string{"restore", "--yes", k.path("nothing.db")}, "there is no store "+k.path("nothing.db"))
+	k.no([]string{"restore", "--yes", k.path("nothing.db")}, "there is no file "+k.path("nothing.db"))
 	other.no([]string{"restore", file}, "is of the site testbed.example.org, not of other.example.org")
 	other.clean()
 	k.ok([]string{"restore", file}, "2 slivers") // nothing would be forgotten

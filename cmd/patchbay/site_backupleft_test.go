@@ -48,7 +48,7 @@ func TestBackupRemovesWhatAKilledOneLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	out := k.ok([]string{"backup", filepath.Join(folder, "b.db")}, fmt.Sprintf("removed %q", killed)+", which a backup has left that was killed", "Backup of testbed.example.org")
+	out := k.ok([]string{"backup", filepath.Join(folder, "b.db")}, fmt.Sprintf("removed %q", killed)+", left by an interrupted backup", "Backup of testbed.example.org")
 	if strings.Count(out, "removed ") != 1 || isThere(killed) || !isThere(elses) || !isThere(place("2")) || !isThere(place("3")) || !isThere(other.Name()) {
 		t.Errorf("there is %v, and it says\n%s", left(t, folder), out)
 	}

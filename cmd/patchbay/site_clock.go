@@ -14,22 +14,22 @@ import (
 	"patchbay/am/site"
 )
 
-const clockLong = `Tell by which time the site's leases count. It is the host's clock, as long as that
-goes along with the time that really goes by. When the host's clock jumps by more
-than clock_jump, it is not believed: leases go on, and end when the time they were
-promised for has gone by. That ends by itself when the clock is set right, or with
---believe, if it is right now: leases that are over by then end at once.
+const clockLong = `Show which clock leases follow, and whether the host's clock is trusted. Leases follow the
+host's clock while it agrees with the monotonic clock. After a jump of more than
+clock_jump the host's clock is not trusted: leases keep their remaining time. That ends
+automatically when the clock is corrected, or with --trust if it is right: then leases
+that are over end at once.
 
-The site may be served meanwhile or not.`
+It works with and without a running server.`
 
 type clockOptions struct {
-	site    siteFlag
-	Believe bool
+	site  siteFlag
+	Trust bool
 }
 
 func (o *clockOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.BoolVar(&o.Believe, "believe", false, "take the host's clock, whatever it shows")
+	fs.BoolVar(&o.Trust, "trust", false, "trust the host's clock from now on")
 }
 
 func (o *clockOptions) Validate(args []string) error { return noArguments(args) }
@@ -42,25 +42,25 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 	a, err := o.ask(ctx, config)
 	served := !errors.Is(err, site.ErrNotServed)
 	if !served {
-		a, err = o.look(config)
+		a, err = o.readUnserved(config)
 	}
 	if err != nil {
 		return err
 	}
-	if o.Believe {
+	if o.Trust {
 		if !served && a.Doubted() {
 			recordAct(ctx, c, config, site.ClockBelieved, a.Summary())
 		}
-		o.tellBelieved(c, a)
+		o.printTrusted(c, a)
 		return nil
 	}
-	o.tell(c, a)
+	o.print(c, a)
 	return nil
 }
 
 // ask asks a served site.
 func (o *clockOptions) ask(ctx context.Context, config *site.Config) (a site.ClockAnswer, err error) {
-	if o.Believe {
+	if o.Trust {
 		err = site.Order(ctx, config, "/clock", site.ServerCommand{Operator: audit.Operator()}, &a)
 	} else {
 		err = site.Ask(ctx, config, "/clock", &a)
@@ -68,14 +68,14 @@ func (o *clockOptions) ask(ctx context.Context, config *site.Config) (a site.Clo
 	return a, err
 }
 
-// look opens what a site has that is not served.
-func (o *clockOptions) look(config *site.Config) (a site.ClockAnswer, err error) {
+// readUnserved reads, and with --trust changes, the clock of a site that is not served.
+func (o *clockOptions) readUnserved(config *site.Config) (a site.ClockAnswer, err error) {
 	t, err := config.OpenClock(nil)
 	if err != nil {
 		return a, err
 	}
 	a.Now = t.State()
-	if o.Believe {
+	if o.Trust {
 		a.Before, a.Now = t.Believe()
 	}
 	has, err := config.HasState()
@@ -84,10 +84,10 @@ func (o *clockOptions) look(config *site.Config) (a site.ClockAnswer, err error)
 	}
 	if has {
 		open := config.LookAtState
-		if o.Believe {
+		if o.Trust {
 			open = config.OpenState
 		}
-		s, err := open() // so nobody serves it
+		s, err := open() // fails if a server holds it
 		if err != nil {
 			return a, err
 		}
@@ -96,33 +96,35 @@ func (o *clockOptions) look(config *site.Config) (a site.ClockAnswer, err error)
 			return a, err
 		}
 	}
-	if o.Believe {
+	if o.Trust {
 		err = t.Save()
 	}
 	return a, err
 }
 
-func (o *clockOptions) tellBelieved(c console, a site.ClockAnswer) {
+// printTrusted prints what --trust has changed.
+func (o *clockOptions) printTrusted(c console, a site.ClockAnswer) {
 	if !a.Doubted() {
-		fmt.Fprintf(c.out, "The host's clock was believed already; it is %s.\n", display.Time(a.Now.Host))
+		fmt.Fprintf(c.out, "The host's clock was already trusted; it is %s.\n", display.Time(a.Now.Host))
 		return
 	}
 	if a.Before.Doubt == clock.NoDoubt {
-		fmt.Fprintf(c.out, "The host's clock is right, you say; it is %s. What is known of the time is written anew.\n", display.Time(a.Now.Host))
+		fmt.Fprintf(c.out, "The host's clock is trusted; it is %s. The lost record of the time was replaced.\n", display.Time(a.Now.Host))
 		return
 	}
-	fmt.Fprintf(c.out, "Leases count by the host's clock again: it is %s, not %s.\n", display.Time(a.Now.Host), display.Time(a.Before.Site))
+	fmt.Fprintf(c.out, "Leases follow the host's clock again: it is %s, not %s.\n", display.Time(a.Now.Host), display.Time(a.Before.Site))
 	if a.Over > 0 {
-		fmt.Fprintf(c.out, "The leases of %s are over by that.\n", display.Count(a.Over, "sliver"))
+		fmt.Fprintf(c.out, "The leases of %s have ended by that.\n", display.Count(a.Over, "sliver"))
 	}
 }
 
-func (o *clockOptions) tell(c console, a site.ClockAnswer) {
+// print prints which clock leases follow, and why.
+func (o *clockOptions) print(c console, a site.ClockAnswer) {
 	s := a.Now
 	if s.Doubt == clock.NoDoubt {
-		fmt.Fprintf(c.out, "Leases count by the host's clock: it is %s.\n", display.Time(s.Site))
+		fmt.Fprintf(c.out, "Leases follow the host's clock: it is %s.\n", display.Time(s.Site))
 		if s.Lost != "" {
-			fmt.Fprintf(c.out, "What was known of the time before is lost, so nobody could compare: %s.\nSee that the clock is right, then type: %s\n", s.Lost, o.site.hint("clock", "--believe"))
+			fmt.Fprintf(c.out, "The record of the time is lost, so the clock could not be checked: %s.\nCheck that the clock is right, then run: %s\n", s.Lost, o.site.hint("clock", "--trust"))
 		}
 		return
 	}
@@ -130,15 +132,15 @@ func (o *clockOptions) tell(c console, a site.ClockAnswer) {
 	if apart < 0 {
 		direction, apart = "behind", -apart
 	}
-	fmt.Fprintf(c.out, "The host's clock is not believed: %s.\n\n", s.Reason())
-	fmt.Fprintf(c.out, "  leases count by   %s\n  the host's clock  %s, %s %s\n  since             %s\n\n",
+	fmt.Fprintf(c.out, "The host's clock is not trusted: %s.\n\n", s.Reason())
+	fmt.Fprintf(c.out, "  leases follow     %s\n  the host's clock  %s, %s %s\n  since             %s\n\n",
 		display.Time(s.Site), display.Time(s.Host), display.Duration(apart.Round(time.Second)), direction+" that", display.Time(s.Since))
 	if s.IsSettling() {
-		fmt.Fprintln(c.out, "This ends by itself, two minutes after the boot at the latest.")
+		fmt.Fprintln(c.out, "This ends automatically, two minutes after the boot at the latest.")
 		return
 	}
-	fmt.Fprintf(c.out, "If the host's clock is wrong, set it right: the doubt ends when the two are no more\nthan clock_jump apart. If it is right, type: %s\n", o.site.hint("clock", "--believe"))
+	fmt.Fprintf(c.out, "If the host's clock is wrong, correct it: it is trusted again when the two differ by at\nmost clock_jump. If it is right, run: %s\n", o.site.hint("clock", "--trust"))
 	if a.Over > 0 {
-		fmt.Fprintf(c.out, "By the host's clock the leases of %s are over: they would end at once.\n", display.Count(a.Over, "sliver"))
+		fmt.Fprintf(c.out, "By the host's clock the leases of %s are over; they would end at once.\n", display.Count(a.Over, "sliver"))
 	}
 }

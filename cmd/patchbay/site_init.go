@@ -19,11 +19,11 @@ import (
 	"patchbay/am/urn"
 )
 
-const initLong = `Make a site in DIR, a folder that is new or empty: configuration, inventory,
-server certificates, the trust folder, a provider, and a private trial
-authority whose users the site trusts. Nothing is asked, but at a terminal
-whether nodes of the local testbed shall reach the network outside, and nothing
-leaves the host; every file is commented and meant to be edited.`
+const initLong = `Create a site in DIR, a new or empty folder: configuration, inventory, server
+certificates, the trust folder, a provider, and a private trial authority whose users the
+site trusts. With --provider local it asks (at a terminal) whether nodes may reach the
+Internet; otherwise it asks nothing. It sends nothing over the network. Every file is
+commented and meant to be edited.`
 
 type initOptions struct {
 	Dir       string
@@ -33,15 +33,15 @@ type initOptions struct {
 	PublicURL string
 	Outbound  string
 
-	asks bool // it is a command, so somebody may be there to ask
+	asks bool // ask at a terminal; false in tests
 }
 
 func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Authority, "authority", "", "the site's name in URNs, unique in its federation (default: the host's full name)")
-	fs.StringVar(&o.Provider, "provider", create.Simulated, "who makes slivers: local, whose nodes are containers of this host, or simulated, whose nodes pretend to exist (others go into the site's folder providers/ later)")
+	fs.StringVar(&o.Provider, "provider", create.Simulated, "the provider: local, with containers of this host as nodes, or simulated (add others to the site's folder providers/ later)")
 	fs.StringVar(&o.Listen, "listen", "", "address and port for clients (default: the port of --public-url, or :8443)")
 	fs.StringVar(&o.PublicURL, "public-url", "", "https://HOST:PORT as clients reach it (default: the host's full name and the port)")
-	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes of the local testbed reach the network outside, through this host (default: asked at a terminal, else no)")
+	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes of the local testbed may reach the Internet through this host (default: asked at a terminal, else no)")
 	o.asks = true
 }
 
@@ -79,7 +79,7 @@ func (o *initOptions) Validate(args []string) (err error) {
 	return nil
 }
 
-// portOf is the port that a URL names, empty if it names none.
+// portOf returns the port of a URL, or "".
 func portOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -92,10 +92,10 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	note := ""
 	if o.Authority == "" {
 		if o.Authority = site.FullName(ctx); o.Authority == "" || !urn.ValidAuthority(o.Authority) {
-			return errors.New("this host has no name of its own to name the site by; give one, for example --authority testbed.example.org")
+			return errors.New("this host has no full name for the site; give one, for example --authority testbed.example.org")
 		}
 		if !strings.Contains(o.Authority, ".") {
-			note = fmt.Sprintf("The site is named %s after this host. Before it joins a federation, make it again\nwith --authority and a name that nobody else has, like testbed.example.org.\n\n", o.Authority)
+			note = fmt.Sprintf("The site is named %s after this host. Before it joins a federation, create it again\nwith --authority and a unique name, like testbed.example.org.\n\n", o.Authority)
 		}
 	}
 	dir, err := filepath.Abs(o.Dir)
@@ -124,23 +124,23 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-const initDone = `Made the site %[1]s in %[2]s:
+const initDone = `Created the site %[1]s in %[2]s:
 
   patchbay.yaml     its configuration
-  inventory.yaml    what it offers: %[3]s
-  policy.yaml       who may have what of it: %[10]s
-  trusted/          whose users may come: now those of authority/
-  providers/        who makes slivers: %[4]s
+  inventory.yaml    nodes and links: %[3]s
+  policy.yaml       rules for users: %[10]s
+  trusted/          trusted authorities: at first authority/
+  providers/        programs that create slivers: %[4]s
   server-*.pem      the server's certificates and keys; clients that check the
                     server trust both server-ecdsa.pem and server-rsa.pem
   authority/        the trial authority; keep it private
-  request.xml       what an experimenter may ask for: %[5]s
+  request.xml       an example of a request: %[5]s
 
 %[6]s%[7]s  %[8]s
   %[9]s
 `
 
-// start says how to get nodes, and to serve the site in dir with the command serve.
+// start returns how to prepare the nodes and serve the site in dir. serve is the command.
 func (o *initOptions) start(dir, helper, serve string) string {
 	if o.Provider == create.Simulated {
 		return "Next:\n  " + serve + "\nand in another terminal:\n"
@@ -153,7 +153,8 @@ func (o *initOptions) start(dir, helper, serve string) string {
 	return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command()...), serve)
 }
 
-// clientsAt says where clients will find the site.
+// clientsAt returns a note with the URL of the site, and a warning if other machines cannot
+// reach it.
 func (o *initOptions) clientsAt(ctx context.Context) string {
 	public := o.PublicURL
 	if public == "" {
@@ -168,9 +169,9 @@ func (o *initOptions) clientsAt(ctx context.Context) string {
 		if site.IsLoopbackName(u.Hostname()) {
 			verb = "reach"
 		}
-		remedy := "make the site again with --public-url"
+		remedy := "create the site again with --public-url"
 		if o.PublicURL != "" {
-			remedy = "make the site again with another --public-url"
+			remedy = "create the site again with another --public-url"
 		}
 		return fmt.Sprintf("Clients will use %s.\nClients elsewhere cannot %s %s: set public_url in %s, or %s.\n\n",
 			public, verb, u.Hostname(), site.ConfigName, remedy)
@@ -178,30 +179,30 @@ func (o *initOptions) clientsAt(ctx context.Context) string {
 	return fmt.Sprintf("Clients will use %s.\n\n", public)
 }
 
-const startAsUser = `See whether this host can run nodes:
+const startAsUser = `Check that this host can run nodes:
   %[1]s
-Next, start what makes them:
+Next, start the program that runs them:
   %[2]s
 in another terminal:
   %[3]s
 and in a third:
 `
 
-const startAsRoot = `See whether this host can run nodes:
+const startAsRoot = `Check that this host can run nodes:
   %[1]s
-Next, start serving; as root, that starts what makes them, too:
+Next, start the server; as root it also starts the program that runs nodes:
   %[3]s
 To start it separately:
   %[2]s
 And in another terminal:
 `
 
-const outboundQuestion = `Shall nodes reach the network outside, IPv4 only, through this host and by its
-address? They will not reach private networks, nor this host. It can be changed
-later: outbound in providers/local.yaml. [y/N] `
+const outboundQuestion = `May nodes reach the Internet (IPv4 only) through this host, with its address? They will
+not reach private networks or this host. To change it later, set outbound in
+providers/local.yaml. [y/N] `
 
-// askOutbound asks at a terminal, once; what is not clearly a yes is a no, and so
-// is everything where nobody can be asked.
+// askOutbound asks once at a terminal, and returns yes or no. Without a terminal it returns
+// no.
 func askOutbound(in *os.File, out io.Writer) string {
 	if !toTerminal(in) || !toTerminal(out) {
 		return "no"

@@ -10,15 +10,13 @@ import (
 	"patchbay/am/store"
 )
 
-const moveLong = `Make a copy of a site the site. A server acts on nodes by what its store promises, so
-two servers with copies of one store would remove each other's nodes. Therefore the
-store remembers its file and its machine: mv within a file system is noticed by
-nobody, but a store that was copied (cp, rsync, another disk, another machine) is
-refused until this command is run for the copy.
+const moveLong = `Let a copy of a site take its place. Two servers with copies of one database would remove
+each other's nodes. Therefore the database stores its file and machine: after mv within a
+file system it still works, but a copy (cp, rsync, another disk or machine) is refused
+until this command is run for it.
 
-Make sure first that the site it was copied from is not served any more: on this
-machine the command looks for its server, on others it cannot. This site must not be
-served meanwhile. To look at a copy, use: patchbay serve --read-only`
+First stop the server of the original site. The command finds it only on this machine. The
+copy must not be served either. To inspect a copy: patchbay serve --read-only`
 
 type moveOptions struct{ site siteFlag }
 
@@ -41,11 +39,11 @@ func (o *moveOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if report.Copy == "" {
-		fmt.Fprintf(c.out, "%s is no copy; nothing was changed.\n", config.State)
+		fmt.Fprintf(c.out, "%s is not a copy; nothing was changed.\n", config.State)
 		return nil
 	}
 	if by := site.StoreHolder(report.Inode); by != "" {
-		return fmt.Errorf("the site that this one was copied from is served %s, and two servers must not act on the same nodes; stop it first", by)
+		return fmt.Errorf("the original of this copy is served %s, and two servers must not change the same nodes; stop that one first", by)
 	}
 	s, err := store.Open(config.State, store.Options{Site: config.Authority, Move: true})
 	if err != nil {
@@ -55,6 +53,6 @@ func (o *moveOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	recordAct(ctx, c, config, "move", report.Copy)
-	fmt.Fprintf(c.out, "%s is the store of the site from now on.\nDo not serve the one that it was copied from any more: both would act on the same nodes.\n", config.State)
+	fmt.Fprintf(c.out, "%s is the database of the site from now on.\nDo not serve the original any more: both would change the same nodes.\n", config.State)
 	return nil
 }

@@ -18,18 +18,16 @@ import (
 	"patchbay/am/store"
 )
 
-const restoreLong = `Put a backup in the place of what a site has promised. FILE is looked at as a
-whole first, and must be of this site. What the site has promised since, and would
-be forgotten, is told; then --yes is needed, and so it is where the present state is
-damaged, so that nobody knows. The present state is kept beside the new one, under a
-name that ends with the time. One that is not damaged and yet cannot be opened, as
-another site's or a later program's, is not replaced.
+const restoreLong = `Restore a site's database from a backup. FILE is checked first, and must belong to this
+site. It lists the changes since the backup, which would be lost, and then needs --yes. It
+also needs --yes if the present database is damaged. The present database is kept beside
+the new one, with the time at the end of its name. An undamaged database that cannot be
+opened, of another site or a later version, is not replaced.
 
-The site must not be served meanwhile. When it is served again, it looks after
-each sliver of the backup. It promises nothing before its providers have told what
-they have, or half a minute has gone by. A node with resources that the backup does not
-know of takes no new slivers. patchbay nodes --orphans lists these orphans, and patchbay
-release --orphans removes them.`
+The site must not be served meanwhile. Then the server manages the slivers of the backup.
+It takes no new requests until its providers have reported what exists, or 30 s have
+passed. Nodes with resources that are not in the backup take no new slivers; patchbay
+nodes --orphans lists these resources, and patchbay release --orphans removes them.`
 
 type restoreOptions struct {
 	site siteFlag
@@ -39,7 +37,7 @@ type restoreOptions struct {
 
 func (o *restoreOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.BoolVar(&o.Yes, "yes", false, "restore even if what was promised since is forgotten")
+	fs.BoolVar(&o.Yes, "yes", false, "restore even if changes since the backup are lost")
 }
 
 func (o *restoreOptions) Validate(args []string) (err error) {
@@ -53,7 +51,7 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if _, err := os.Stat(o.file); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no store %s; name the file of a backup", o.file)
+		return fmt.Errorf("there is no file %s; name the file of a backup", o.file)
 	}
 	present, broken, err := presentState(config)
 	if err != nil {
@@ -67,8 +65,8 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return errors.Join(err, r.Discard(), closeState(present))
 	}
-	// It is there before the backup is in force: a mark too many makes the next start
-	// wait for a moment, one too few gives away what is in use.
+	// The mark is written before the backup is in use: a needless mark delays the next
+	// start, a missing one could reserve nodes that are in use.
 	if err := site.MarkRestored(config); err != nil {
 		return errors.Join(err, r.Discard(), closeState(present))
 	}
@@ -81,17 +79,17 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "%s, is what the site has promised from now on.\n", backupLine(r.Report))
 	if kept != "" {
-		fmt.Fprintf(c.out, "What it was before is in %s.\n", kept)
+		fmt.Fprintf(c.out, "The previous database is in %s.\n", kept)
 	}
-	if err := tellAudit(config); err != nil {
-		fmt.Fprintf(c.err, "patchbay: it is done, but the audit does not tell of it yet: %v\n", err)
+	if err := updateAudit(config); err != nil {
+		fmt.Fprintf(c.err, "patchbay: it is done, but it cannot be recorded in the audit yet: %v\n", err)
 	}
 	return nil
 }
 
-// presentState opens what would be replaced, so that nobody serves it. broken is
-// the damage for which it cannot be read; both are nil if nothing is there. The audit
-// gets the lines that it still lacks.
+// presentState opens the database that would be replaced, so that no server can open it. If
+// it is damaged, broken is the reason; without a database both are nil. It also writes
+// missing lines of the audit.
 func presentState(c *site.Config) (s *store.Store, broken, err error) {
 	if _, err := os.Lstat(c.State); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -103,7 +101,7 @@ func presentState(c *site.Config) (s *store.Store, broken, err error) {
 	case errors.Is(err, store.ErrBroken):
 		return nil, err, nil
 	case err != nil:
-		return nil, nil, fmt.Errorf("what is there now is not damaged, so it is not replaced: %w; nothing was changed; if it is to be given up, move it away", err)
+		return nil, nil, fmt.Errorf("the present database is not damaged, so it is not replaced: %w; nothing was changed; to discard it, move it away", err)
 	}
 	log, err := audit.Open(c.Audit, s, audit.Options{})
 	if err == nil {
@@ -118,6 +116,7 @@ func presentState(c *site.Config) (s *store.Store, broken, err error) {
 	return s, nil, nil
 }
 
+// closeState closes a database, if there is one.
 func closeState(s *store.Store) error {
 	if s == nil {
 		return nil
@@ -125,11 +124,11 @@ func closeState(s *store.Store) error {
 	return s.Close()
 }
 
-// compare tells what would be forgotten, and refuses it without --yes. after is the
-// last revision that was ever given.
+// compare lists what would be lost, and fails without --yes. It returns the last revision
+// that was ever used.
 func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restoration, present *store.Store, broken error) (after store.Rev, err error) {
 	if after, err = audit.Seen(config.Audit); err != nil {
-		return 0, fmt.Errorf("cannot read how far the audit is: %w", err)
+		return 0, fmt.Errorf("cannot read the last revision of the audit: %w", err)
 	}
 	var d difference
 	if present != nil {
@@ -139,7 +138,7 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 		}
 	}
 	if broken != nil {
-		fmt.Fprintf(c.out, "What is there now cannot be read, so nobody knows what was promised since the backup: %v\n", broken)
+		fmt.Fprintf(c.out, "The present database cannot be read, so the changes since the backup are unknown: %v\n", broken)
 		if !o.Yes {
 			return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard whatever was reserved since")
 		}
@@ -147,7 +146,7 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 	}
 	if present == nil {
 		if _, lost := config.HasState(); lost != nil {
-			fmt.Fprintln(c.out, "Nothing is there now, so nobody knows what was promised since the backup.")
+			fmt.Fprintln(c.out, "There is no database now, so the changes since the backup are unknown.")
 		}
 		return after, nil
 	}
@@ -158,8 +157,8 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 	return max(after, d.revision), nil
 }
 
-// tellAudit has the audit tell of the restore, as it would at the next start.
-func tellAudit(c *site.Config) error {
+// updateAudit writes the restore into the audit, as the next start would.
+func updateAudit(c *site.Config) error {
 	s, err := c.OpenState()
 	if err != nil {
 		return err
@@ -171,20 +170,20 @@ func tellAudit(c *site.Config) error {
 	return errors.Join(s.Close(), log.Close())
 }
 
-// maxDifferences is how many names of a kind are told.
+// maxDifferences is the number of names printed of each kind.
 const maxDifferences = 20
 
-// difference is what a backup and the present state of a site do not share.
+// difference is what differs between a backup and the present database, as lines to print.
 type difference struct {
-	revision store.Rev // of the present state
-	slices   []string  // that the backup has not; all are as people are told of them
-	slivers  []string  // the same
-	changed  []string  // slivers of both that have changed since
-	back     []string  // slivers of the backup that are gone since
-	lifted   []string  // slices of both that have been shut down since
+	revision store.Rev // of the present database
+	slices   []string  // only in the present database
+	slivers  []string  // only in the present database
+	changed  []string  // slivers in both, changed since the backup
+	back     []string  // slivers only in the backup
+	lifted   []string  // slices in both, shut down since the backup
 }
 
-// differenceOf compares what would be restored with the present state.
+// differenceOf compares a backup with the present database.
 func differenceOf(r *store.Restoration, present *store.Store) (d difference, err error) {
 	slices, slivers := map[string]bool{}, map[string]bool{} // slices: whether they are shut down
 	err = r.Read(func(v *store.View) error {
@@ -236,7 +235,7 @@ func differenceOf(r *store.Restoration, present *store.Store) (d difference, err
 	return d, err
 }
 
-// sliverLine tells what a sliver is, and whom it hurts if it is lost.
+// sliverLine returns a line about a sliver: its node, user and state.
 func sliverLine(s *am.Sliver) string {
 	on := s.ComponentName
 	if on == "" {
@@ -254,21 +253,22 @@ func sliverLine(s *am.Sliver) string {
 	return display.Line(line)
 }
 
-// loses tells whether somebody would miss something.
+// loses reports whether a restore changes anything for users.
 func (d *difference) loses() bool {
 	return len(d.slices)+len(d.slivers)+len(d.changed)+len(d.back)+len(d.lifted) > 0
 }
 
+// print prints the differences of each kind.
 func (d *difference) print(w io.Writer) {
 	for _, x := range []struct {
 		names []string
 		what  string
 	}{
-		{d.slices, "would be forgotten, slices that the backup has not"},
-		{d.slivers, "would be forgotten, slivers that the backup has not"},
-		{d.changed, "would be as they were, slivers that have changed since"},
-		{d.back, "would be back, slivers that have been released since"},
-		{d.lifted, "would be their users' again, with what was on, slices that have been shut down since"},
+		{d.slices, "slices are not in the backup and would be lost"},
+		{d.slivers, "slivers are not in the backup and would be lost"},
+		{d.changed, "slivers have changed and would be as before"},
+		{d.back, "slivers were released and would exist again"},
+		{d.lifted, "slices were shut down and would be usable again"},
 	} {
 		if len(x.names) == 0 {
 			continue

@@ -13,22 +13,20 @@ import (
 	"patchbay/am/site"
 )
 
-const serveLong = `Serve a site until SIGINT or SIGTERM: calls in progress are finished, then the
-work on slivers is put down where it will be taken up again. A second signal
-ends at once.
+const serveLong = `Serve a site until SIGINT or SIGTERM. Then calls in progress are finished, and unfinished
+work on slivers is saved and resumed at the next start. A second signal ends at once.
 
-The trust folder, with its CRLs and its deny list, is read again when it changes,
-and so are the maintenance file and the policy, with its lists of those who have
-accepted terms. SIGHUP reads them, the inventory and the server's certificates again,
-and opens the audit again; patchbay reload takes over the inventory and tells what
-that means. A changed configuration needs a new start.
+Changes of the trust folder (with CRLs and the deny list), the maintenance file and the
+policy (with lists of accepted terms) take effect automatically. SIGHUP also reloads the
+inventory and the server's certificates, and reopens the audit; patchbay reload reloads
+the inventory and shows the effect. A changed configuration needs a restart.
 
-A copy of a site is refused, as two servers would act on the same nodes: patchbay move
-makes it the site. With --read-only nothing is acted on: calls and commands that look
-are answered, all others are refused, and no file of the site is changed.
+A copy of a site is refused, since two servers would change the same nodes; see patchbay
+move. With --read-only the server answers calls and commands that read, refuses all
+others, and changes no file of the site.
 
-One line on standard output tells the URL when calls are answered; the log goes
-to standard error.`
+When calls are answered, it prints a line with the URL to standard output. The log goes to
+standard error.`
 
 type serveOptions struct {
 	site     siteFlag
@@ -37,9 +35,9 @@ type serveOptions struct {
 }
 
 func (o *serveOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.ReadOnly, "read-only", false, "only show what the site has promised, or a copy of it; change nothing")
+	fs.BoolVar(&o.ReadOnly, "read-only", false, "only show the site, or a copy of it; change nothing")
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.Listen, "listen", "", "address and port for clients, instead of the configured one; port 0 for any free one")
+	fs.StringVar(&o.Listen, "listen", "", "address and port for clients, instead of the configured ones; port 0 is any free port")
 }
 
 func (o *serveOptions) Validate(args []string) error {
@@ -71,7 +69,7 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 		config = look
 	}
 	log := config.Log.New(c.err)
-	hup := make(chan os.Signal, 1) // before it opens: one that came sooner would end the process
+	hup := make(chan os.Signal, 1) // before site.Open: an earlier SIGHUP would end the process
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	s, err := site.Open(ctx, config, log)
@@ -82,6 +80,6 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 	return s.Run(ctx, hup)
 }
 
-// memoryTarget is from how many bytes on the garbage collector works harder, rather
-// than let the heap grow to twice what is in use. GOMEMLIMIT sets another.
+// memoryTarget is the soft memory limit in bytes, above which the garbage collector runs
+// more often. GOMEMLIMIT sets another.
 const memoryTarget = 320 << 20

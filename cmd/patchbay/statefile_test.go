@@ -44,7 +44,7 @@ func TestRestoreReplacesNothingGood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k.no([]string{"restore", "--yes", file}, "what is there now is not damaged, so it is not replaced", tt.want, "move it away")
+			k.no([]string{"restore", "--yes", file}, "the present database is not damaged, so it is not replaced", tt.want, "move it away")
 			if now, err := os.Lstat(state); err != nil || !os.SameFile(before, now) {
 				t.Errorf("there is %v now, %v", now, err)
 			}
@@ -64,8 +64,8 @@ func TestRestoreOverADamagedRecord(t *testing.T) {
 	k.ok([]string{"backup", file}, "2 slivers")
 	write(t, state, flipped(readFile(t, state), `"Generation":`))
 	k.no([]string{"serve"}, "a stored record is damaged", "restore a backup")
-	k.no([]string{"restore", file}, "What is there now cannot be read", "a stored record is damaged", "add --yes")
-	k.ok([]string{"restore", "--yes", file}, "1 slice, 2 slivers", "What it was before is in ")
+	k.no([]string{"restore", file}, "The present database cannot be read", "a stored record is damaged", "add --yes")
+	k.ok([]string{"restore", "--yes", file}, "1 slice, 2 slivers", "The previous database is in ")
 	k.ok([]string{"check"}, "all records and indexes agree")
 	k.clean()
 }

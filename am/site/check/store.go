@@ -127,8 +127,8 @@ func (k *Checker) clock(ctx context.Context, c *site.Config) {
 	case err != nil:
 		k.bad(file, "the clock of the site cannot be looked at: %v", err)
 	case s.Doubt != clock.NoDoubt:
-		k.warn(file, "the host's clock is not believed: %s; leases count by %s, and it shows %s; see: patchbay clock", s.Reason(), display.Time(s.Site), display.Time(s.Host))
+		k.warn(file, "the host's clock is not trusted: %s; leases count by %s, and it shows %s; see: patchbay clock", s.Reason(), display.Time(s.Site), display.Time(s.Host))
 	case s.Lost != "":
-		k.warn(file, "%s; leases count by the host's clock, which shows %s; see that it is right, then type: patchbay clock --believe", s.Lost, display.Time(s.Host))
+		k.warn(file, "%s; leases count by the host's clock, which shows %s; see that it is right, then type: patchbay clock --trust", s.Lost, display.Time(s.Host))
 	}
 }
