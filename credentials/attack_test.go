@@ -187,7 +187,7 @@ func count(t *testing.T, rows []attack) {
 		len(rows), len(rules), len(rows), unreadable)
 }
 
-// nothing tells whether there is no rule that could be switched off.
+// nothing reports whether there is no rule that could be switched off.
 func (a attack) nothing() bool { return a.rule == rule.Readable || a.rule == rule.Presented }
 
 func (a attack) title() string {

@@ -89,7 +89,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// sameParts tells whether two texts have the same parts in another order.
+// sameParts reports whether two texts have the same parts in another order.
 func sameParts(a, b string) bool {
 	count := map[string]int{}
 	for p := range strings.SplitSeq(a, "; ") {

@@ -38,10 +38,10 @@ type Component struct {
 	Line int
 }
 
-// Offers tells whether slivers of type t can be made on c.
+// Offers reports whether slivers of type t can be made on c.
 func (c *Component) Offers(t *SliverType) bool { return slices.Contains(c.SliverTypes, t) }
 
-// Wired tells whether the inventory knows how c is joined to others. The network
+// Wired reports whether the inventory knows how c is joined to others. The network
 // of a component that is not wired is its provider's affair: nothing of it is
 // chosen or counted.
 func (c *Component) Wired() bool { return slices.ContainsFunc(c.Interfaces, (*Interface).Carries) }

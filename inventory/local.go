@@ -23,7 +23,7 @@ type Host struct {
 	// Memory is its memory and Disk what is free for nodes, in bytes; unknown
 	// where not above zero.
 	Memory, Disk int64
-	// Outbound tells whether nodes reach the network outside.
+	// Outbound reports whether nodes reach the network outside.
 	Outbound bool
 }
 

@@ -44,9 +44,9 @@ func everywhere(file string) []string { return []string{file, file, file} }
 // published ones. Each must explain something in the tests below.
 type difference struct {
 	reason string
-	// wider tells whether we allow what a remark of xmllint is about.
+	// wider reports whether we allow what a remark of xmllint is about.
 	wider func(k schemas.Kind, r remark) bool
-	// stricter tells whether nothing published speaks of an element, so that what
+	// stricter reports whether nothing published speaks of an element, so that what
 	// it holds is not judged either.
 	stricter func(k schemas.Kind, e *xmltree.Element) bool
 }
@@ -219,7 +219,7 @@ func (c *comparison) judge(t *testing.T, mode string, docs []document) (judged, 
 	return judged, invalid
 }
 
-// inside tells whether e, or an element around it, is so.
+// inside reports whether e, or an element around it, is so.
 func inside(e *xmltree.Element, k schemas.Kind, so func(schemas.Kind, *xmltree.Element) bool) bool {
 	return e != nil && (so(k, e) || inside(e.Parent, k, so))
 }

@@ -174,7 +174,7 @@ func mutants(t *testing.T, docs []document) []document {
 	return out
 }
 
-// interesting tells whether a schema is known for a namespace, by us or published.
+// interesting reports whether a schema is known for a namespace, by us or published.
 func interesting(space string) bool {
 	return space == schemas.Namespace || slices.ContainsFunc(schemas.Catalogue(), func(x schemas.Extension) bool { return x.Namespace == space })
 }

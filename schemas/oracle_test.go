@@ -192,7 +192,7 @@ func (t *tree) meant(r remark) []*xmltree.Element {
 	return all
 }
 
-// told tells whether we have a finding on one of the elements.
+// told reports whether we have a finding on one of the elements.
 func (t *tree) told(elements []*xmltree.Element) bool {
 	return slices.ContainsFunc(t.found, func(f xmltree.Finding) bool { return slices.Contains(elements, t.element(f)) })
 }

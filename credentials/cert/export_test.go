@@ -7,7 +7,7 @@ func LoadAnchors(dir string) (*Anchors, []Problem, error) {
 	return NewFolder(dir, Options{}).Load(time.Now())
 }
 
-// PrintDN prints a name; SameDN tells whether such a text names the same.
+// PrintDN prints a name; SameDN reports whether such a text names the same.
 func PrintDN(der []byte) string {
 	d, err := readDN(der)
 	if err != nil {

@@ -55,7 +55,7 @@ type Signed struct {
 	Signer *cert.Certificate
 	// Others are the other certificates of the signature, perhaps its chain.
 	Others []*cert.Certificate
-	// SHA1 tells whether digest or signature use it.
+	// SHA1 reports whether digest or signature use it.
 	SHA1 bool
 	// Signatures is how many the document holds, those for nothing in the chain
 	// included.

@@ -227,7 +227,7 @@ func checkSVG(svg string) error {
 	}
 }
 
-// checkTerminal tells whether a text could do anything to a terminal.
+// checkTerminal reports whether a text could do anything to a terminal.
 func checkTerminal(text string) error {
 	for i, r := range text {
 		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x2069) {

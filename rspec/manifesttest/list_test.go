@@ -198,12 +198,12 @@ func (r *rest) content(e *elem, p *pair) {
 	}
 }
 
-// isBlank tells whether text says nothing, not even by references.
+// isBlank reports whether text says nothing, not even by references.
 func (r *rest) isBlank(said string) bool {
 	return strings.Trim(strings.NewReplacer("&#32;", "", "&#10;", "", "&#9;", "", "&#13;", "").Replace(said), blank) == ""
 }
 
-// isFact tells whether a child is told by the aggregate.
+// isFact reports whether a child is told by the aggregate.
 func (r *rest) isFact(e *elem, p *pair) bool {
 	if e == nil {
 		return false

@@ -35,7 +35,7 @@ func perturb(d *doc, seed uint64) []byte {
 	return []byte(out)
 }
 
-// chance tells whether to do something of a kind now.
+// chance reports whether to do something of a kind now.
 func (p *perturber) chance(kind string) bool {
 	r, ok := p.ratio[kind]
 	if !ok {

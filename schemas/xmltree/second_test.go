@@ -281,7 +281,7 @@ var knownDifferences = []struct {
 	in      string
 	libxml2 string
 	theirs  string
-	// applies tells whether e, or what is around or below it, is such a place.
+	// applies reports whether e, or what is around or below it, is such a place.
 	applies func(m Method, e *etree.Element) bool
 }{
 	{
@@ -292,7 +292,7 @@ var knownDifferences = []struct {
 	},
 }
 
-// near tells whether f holds for e, an element around it, or one below it.
+// near reports whether f holds for e, an element around it, or one below it.
 func near(e *etree.Element, f func(*etree.Element) bool) bool {
 	for p := e.Parent(); p != nil; p = p.Parent() {
 		if f(p) {
