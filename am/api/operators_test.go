@@ -47,7 +47,7 @@ func TestOperatorsBesideCallers(t *testing.T) {
 		operator := fmt.Sprint("operator", n)
 		others.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(n), 1))
-			count := func(what string, n *atomic.Int64, done operate.Done, err error) {
+			count := func(what string, n *atomic.Int64, done operate.Result, err error) {
 				if err == nil {
 					n.Add(int64(len(done.Slices)))
 				} else if _, ok := errors.AsType[*operate.RefusedError](err); !ok {
@@ -143,13 +143,13 @@ func TestOperatorsBesideCallers(t *testing.T) {
 
 	for _, slice := range slices {
 		operations.Release(t.Context(), operate.Release{Targets: []string{slice}, Frozen: true, Operator: "dora"})
-		operations.Thaw(t.Context(), operate.Thaw{Slice: slice, GiveBack: true, Operator: "dora"})
+		operations.Thaw(t.Context(), operate.Thaw{Slice: slice, ReleaseExpired: true, Operator: "dora"})
 	}
 	s.settle()
 	s.settle()
 	for _, what := range []string{"slices", "slivers", "tasks"} {
 		var b countingWriter
-		if err := operations.Lines(what, operate.Filter{}, &b); err != nil || b != 0 {
+		if err := operations.WriteList(what, operate.Filter{}, &b); err != nil || b != 0 {
 			t.Errorf("%d bytes of %s are left, %v", b, what, err)
 		}
 	}

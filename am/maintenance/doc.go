@@ -27,5 +27,5 @@
 // # Decisions
 //
 //   - broken file: the last good content stays in force. At a start the site is locked down,
-//     because running slivers still need care: [patchbay/am/site.upkeep].
+//     because running slivers still need care: [patchbay/am/site.maintenanceFile].
 package maintenance

@@ -376,7 +376,7 @@ func (s *site) alice(slice string, lasts time.Duration) *caller {
 
 // thaw lifts the shutdown of a slice, as an operator does.
 func (s *site) thaw(slice string) error {
-	_, err := s.operations.Thaw(s.context, operate.Thaw{Slice: name("slice", slice), GiveBack: true, Operator: "olga"})
+	_, err := s.operations.Thaw(s.context, operate.Thaw{Slice: name("slice", slice), ReleaseExpired: true, Operator: "olga"})
 	return err
 }
 

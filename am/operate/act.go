@@ -15,17 +15,17 @@ import (
 	"patchbay/am/urn"
 )
 
-// Done is the result of an order, slice by slice.
-type Done struct {
+// Result is the result of an order, slice by slice.
+type Result struct {
 	// At is when it was done, by the site's clock.
-	At     time.Time `json:"at"`
-	Slices []Acted   `json:"slices"`
+	At     time.Time     `json:"at"`
+	Slices []SliceResult `json:"slices"`
 	// Warnings are remarks on what was done.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Acted is what an order did to one slice.
-type Acted struct {
+// SliceResult is what an order did to one slice.
+type SliceResult struct {
 	Slice   urn.URN `json:"slice"`
 	Slivers int     `json:"slivers"`
 	// Nodes counts the provisioned slivers; only Thaw sets it.
@@ -95,21 +95,21 @@ type Thaw struct {
 	Slice string `json:"slice"`
 	// Extend prolongs leases that end earlier to this time; zero changes none.
 	Extend End `json:"extend,omitzero"`
-	// GiveBack releases slivers whose leases are over and not extended.
-	GiveBack bool   `json:"give_back,omitempty"`
-	Text     string `json:"text,omitempty"`
-	Operator string `json:"operator"`
+	// ReleaseExpired releases slivers whose leases are over and not extended.
+	ReleaseExpired bool   `json:"release_expired,omitempty"`
+	Text           string `json:"text,omitempty"`
+	Operator       string `json:"operator"`
 }
 
 // Release releases the slivers of an order, all or none. Providers remove the resources
 // afterwards; until they confirm, components stay held. With Preview nothing is
 // changed. Errors: *RefusedError, those of the store.
-func (d *Operations) Release(ctx context.Context, o Release) (Done, error) {
-	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Done) error {
+func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
+	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		if !t.record.Shutdown.IsZero() && !o.Frozen {
 			return refuse("slice %s was shut down at %s by %s, and is kept for inspection; release it with --frozen, or thaw it", t.slice, t.record.Shutdown.Format(time.RFC3339), t.record.ShutdownBy)
 		}
-		a := Acted{Slice: t.slice, Slivers: len(t.slivers), Shutdown: !t.record.Shutdown.IsZero()}
+		a := SliceResult{Slice: t.slice, Slivers: len(t.slivers), Shutdown: !t.record.Shutdown.IsZero()}
 		for i := range t.slivers {
 			t.slivers[i].Frozen = false
 			if t.slivers[i].Status.Allocation == am.Provisioned {
@@ -120,7 +120,7 @@ func (d *Operations) Release(ctx context.Context, o Release) (Done, error) {
 			}
 		}
 		done.Slices = append(done.Slices, a)
-		t.event, t.look = am.EventDelete, o.Preview
+		t.event, t.preview = am.EventDelete, o.Preview
 		return lease.Release(v, cs, t.slivers, am.EventDelete, "")
 	})
 	if errors.Is(err, errPreview) {
@@ -133,8 +133,8 @@ func (d *Operations) Release(ctx context.Context, o Release) (Done, error) {
 // restrict an operator; the result warns of what exceeds them. Provision keeps the end
 // that a reservation gets. A lease that is over is continued if its sliver still
 // exists, for then the sliver still holds its component. Errors: as of Release.
-func (d *Operations) Renew(ctx context.Context, o Renew) (Done, error) {
-	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Done) error {
+func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
+	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		now := v.Now()
 		until, err := o.at(now)
 		if err != nil {
@@ -162,7 +162,7 @@ func (d *Operations) Renew(ctx context.Context, o Renew) (Done, error) {
 		t.event, t.text = am.EventRenew, "until "+until.Format(time.RFC3339)
 		t.record.Serial++
 		cs.PutSlice(t.record)
-		done.Slices = append(done.Slices, Acted{Slice: t.slice, Slivers: len(t.slivers), Expires: until})
+		done.Slices = append(done.Slices, SliceResult{Slice: t.slice, Slivers: len(t.slivers), Expires: until})
 		return nil
 	})
 }
@@ -175,7 +175,7 @@ const maxLease = 100 * 365 * 24 * time.Hour
 const maxWarnings = 20
 
 // warn adds warnings about a lease that an experimenter could not have got.
-func (d *Operations) warn(done *Done, x *am.Sliver, until, now time.Time) {
+func (d *Operations) warn(done *Result, x *am.Sliver, until, now time.Time) {
 	note := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
 		if len(done.Warnings) < maxWarnings && !slices.Contains(done.Warnings, text) {
@@ -200,18 +200,18 @@ func (d *Operations) warn(done *Done, x *am.Sliver, until, now time.Time) {
 
 // Thaw lifts the shutdown of a slice: its users get its nodes back, switched off, and
 // leases run again. It is refused if a lease is over, because its node would be
-// released at once, unless the order extends the lease or sets GiveBack. Errors: as of
+// released at once, unless the order extends the lease or sets ReleaseExpired. Errors: as of
 // Release.
-func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Done, err error) {
-	if err := check(o.Operator, o.Text); err != nil {
+func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) {
+	if err := checkOperator(o.Operator, o.Text); err != nil {
 		return done, err
 	}
-	slice, err := d.thawable(o.Slice)
+	slice, err := d.findThawable(o.Slice)
 	if err != nil {
 		return done, err
 	}
 	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-		done = Done{At: v.Now().UTC()}
+		done = Result{At: v.Now().UTC()}
 		var extend time.Time
 		if !o.Extend.IsZero() {
 			if extend, err = o.Extend.at(v.Now()); err != nil {
@@ -225,16 +225,16 @@ func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Done, err error) {
 		if err != nil {
 			return store.ChangeSet{}, err
 		}
-		if !o.GiveBack {
-			if err := allLive(slice, slivers, v.Now()); err != nil {
+		if !o.ReleaseExpired {
+			if err := requireLive(slice, slivers, v.Now()); err != nil {
 				return store.ChangeSet{}, err
 			}
 		}
-		a, text := Acted{Slice: slice}, ""
+		a, text := SliceResult{Slice: slice}, ""
 		if !extend.IsZero() {
 			text = "no lease ends before " + extend.Format(time.RFC3339)
 		}
-		e := am.JournalEntry{At: v.Now().UTC(), Event: EventThaw, Operator: o.Operator, Slice: slice, Text: joined(text, o.Text)}
+		e := am.JournalEntry{At: v.Now().UTC(), Event: EventThaw, Operator: o.Operator, Slice: slice, Text: journalText(text, o.Text)}
 		for i := range slivers {
 			x := &slivers[i]
 			e.Slivers = append(e.Slivers, x.URN)
@@ -253,16 +253,16 @@ func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Done, err error) {
 				d.warn(&done, x, extend, v.Now())
 			}
 		}
-		done.Slices = []Acted{a}
+		done.Slices = []SliceResult{a}
 		cs.Log(e)
 		return cs, nil
 	})
 	return done, err
 }
 
-// allLive fails if the lease of a sliver is over, so that a thaw would release its node
+// requireLive fails if the lease of a sliver is over, so that a thaw would release its node
 // at once.
-func allLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
+func requireLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
 	over, first := 0, time.Time{}
 	for i := range slivers {
 		x := &slivers[i]
@@ -282,9 +282,9 @@ func allLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
 // EventThaw is the journal's event for a lifted shutdown.
 const EventThaw = "thaw"
 
-// thawable returns the slice to thaw; of several with the same name, the one that is
+// findThawable returns the slice to thaw; of several with the same name, the one that is
 // shut down.
-func (d *Operations) thawable(said string) (slice urn.URN, err error) {
+func (d *Operations) findThawable(said string) (slice urn.URN, err error) {
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		var down []urn.URN
 		found, err := findSlice(v, said)

@@ -164,7 +164,7 @@ func TestRenewWhatIsOver(t *testing.T) {
 
 func TestThaw(t *testing.T) {
 	s := newSite(t)
-	done, err := s.Thaw(t.Context(), operate.Thaw{Slice: "frozen", GiveBack: true, Operator: "dora"})
+	done, err := s.Thaw(t.Context(), operate.Thaw{Slice: "frozen", ReleaseExpired: true, Operator: "dora"})
 	if err != nil || len(done.Slices) != 1 || done.Slices[0].Slivers != 1 || !done.Slices[0].Expires.Equal(now.Add(-time.Hour)) || s.woken.Load() != 1 {
 		t.Errorf("%+v, %v, woken %d", done, err, s.woken.Load())
 	}

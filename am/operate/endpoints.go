@@ -27,22 +27,22 @@ const (
 //	GET /slices?slice=PATTERN&limit=N   and /slivers, /nodes, /tasks, /journal, /usage: rows,
 //	                        one JSON object a line; the query is a Filter's
 //	GET /inspect?slice=URN  the manifest of a slice, of one that was shut down, too
-//	POST /release           a Release, answered by a Done; and /renew, /thaw, /note
+//	POST /release           a Release, answered by a Result; and /renew, /thaw, /note
 //
 // A refused request gets status 422 with the reason as its text; a malformed one
 // gets 400.
 func Endpoints(d *Operations) map[string]http.Handler { return endpoints(d, maxReaders) }
 
 func endpoints(d *Operations, readers int) map[string]http.Handler {
-	c := &listServer{operations: d, places: make(chan struct{}, readers)}
+	c := &listServer{operations: d, slots: make(chan struct{}, readers)}
 	doors := map[string]http.Handler{
 		"GET /inspect":  http.HandlerFunc(c.inspect),
-		"POST /release": order(func(r *http.Request, o Release) (Done, error) { return d.Release(r.Context(), o) }),
-		"POST /renew":   order(func(r *http.Request, o Renew) (Done, error) { return d.Renew(r.Context(), o) }),
-		"POST /thaw":    order(func(r *http.Request, o Thaw) (Done, error) { return d.Thaw(r.Context(), o) }),
-		"POST /note":    order(func(r *http.Request, o Note) (Done, error) { return d.Note(r.Context(), o) }),
+		"POST /release": orderHandler(func(r *http.Request, o Release) (Result, error) { return d.Release(r.Context(), o) }),
+		"POST /renew":   orderHandler(func(r *http.Request, o Renew) (Result, error) { return d.Renew(r.Context(), o) }),
+		"POST /thaw":    orderHandler(func(r *http.Request, o Thaw) (Result, error) { return d.Thaw(r.Context(), o) }),
+		"POST /note":    orderHandler(func(r *http.Request, o Note) (Result, error) { return d.Note(r.Context(), o) }),
 	}
-	for _, what := range Lists {
+	for _, what := range ListNames {
 		doors["GET /"+what] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.list(w, r, what) })
 	}
 	return doors
@@ -51,7 +51,7 @@ func endpoints(d *Operations, readers int) map[string]http.Handler {
 // listServer serves lists and manifests, a limited number at one time.
 type listServer struct {
 	operations *Operations
-	places     chan struct{}
+	slots      chan struct{}
 }
 
 func (c *listServer) list(w http.ResponseWriter, r *http.Request, what string) {
@@ -60,7 +60,7 @@ func (c *listServer) list(w http.ResponseWriter, r *http.Request, what string) {
 	if err == nil {
 		f, err = ParseFilter(q)
 	}
-	c.answer(w, r, "application/x-ndjson", err, func() ([]byte, error) { return c.operations.list(what, f) })
+	c.answer(w, r, "application/x-ndjson", err, func() ([]byte, error) { return c.operations.listLines(what, f) })
 }
 
 func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
@@ -82,8 +82,8 @@ func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string,
 		return
 	}
 	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
 	case <-r.Context().Done():
 		return
 	}
@@ -98,9 +98,9 @@ func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string,
 	w.Write(all) // who asked may have left
 }
 
-// order returns a handler that reads an order, carries it out and answers with its
+// orderHandler returns a handler that reads an order, carries it out and answers with its
 // result.
-func order[T any](do func(*http.Request, T) (Done, error)) http.Handler {
+func orderHandler[T any](do func(*http.Request, T) (Result, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var o T
 		if err := ReadOrder(w, r, maxOrder, &o); err != nil {

@@ -59,7 +59,7 @@ func TestDoors(t *testing.T) {
 		{"POST", "/renew", `{"targets":["exp-a"],"for":60,"operator":"dora"}`, 200, `"expires":"2030-01-02T12:01:00Z"`},
 		{"POST", "/thaw", `{"slice":"frozen","operator":"dora"}`, 422, "1 of 1 leases are over"},
 		{"POST", "/thaw", `{"slice":"frozen","operator":"dora","extend":{"for":60,"until":"2030-01-03T00:00:00Z"}}`, 422, "give one"},
-		{"POST", "/thaw", `{"slice":"frozen","give_back":true,"operator":"dora"}`, 200, `"slivers":1`},
+		{"POST", "/thaw", `{"slice":"frozen","release_expired":true,"operator":"dora"}`, 200, `"slivers":1`},
 		{"POST", "/thaw", `{"slice":"frozen","operator":"dora"}`, 422, "not shut down"},
 		{"POST", "/thaw", `{"slce":"frozen"}`, 400, `unknown field "slce"`},
 		{"POST", "/thaw", ``, 400, "cannot be read"},

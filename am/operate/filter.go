@@ -138,15 +138,15 @@ const maxRange = 1000
 // newComponents parses patterns of components, including ranges such as pc1..pc4.
 func newComponents(text string) (all patterns) {
 	for _, p := range newPatterns(text) {
-		names, err := maintenance.Spread(p.said, maxRange)
-		if err != nil || p.glob || p.whole {
+		names, err := maintenance.Spread(p.original, maxRange)
+		if err != nil || p.hasWildcard || p.isURN {
 			all = append(all, p)
 			continue
 		}
 		for _, name := range names {
 			one := newPattern(name)
 			if len(names) > 1 {
-				one.within = p.said
+				one.inRange = p.original
 			}
 			all = append(all, one)
 		}
@@ -157,7 +157,7 @@ func newComponents(text string) (all patterns) {
 // newSlices parses patterns of slices, including SLICE/CLIENT_ID.
 func newSlices(text string) (all patterns) {
 	for _, p := range newPatterns(text) {
-		if slice, node, one := strings.Cut(p.said, "/"); one && !p.whole {
+		if slice, node, one := strings.Cut(p.original, "/"); one && !p.isURN {
 			of := newPattern(node)
 			p = newPattern(slice)
 			p.node = &of
@@ -167,60 +167,62 @@ func newSlices(text string) (all patterns) {
 	return all
 }
 
-// sliver reports whether a sliver matches.
-func (a patterns) sliver(x *am.Sliver) bool {
-	return slices.ContainsFunc(a, func(p pattern) bool { return p.urn(x.Slice) && (p.node == nil || p.node.name(x.ClientID)) })
+// matchSliver reports whether a sliver matches.
+func (a patterns) matchSliver(x *am.Sliver) bool {
+	return slices.ContainsFunc(a, func(p pattern) bool {
+		return p.matchesURN(x.Slice) && (p.node == nil || p.node.matchesName(x.ClientID))
+	})
 }
 
-// perSliver reports whether a pattern selects single slivers of a slice.
-func (a patterns) perSliver() bool {
+// selectSlivers reports whether a pattern selects single slivers of a slice.
+func (a patterns) selectSlivers() bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.node != nil })
 }
 
-// all reports whether everything matches.
-func (a patterns) all() bool {
-	return len(a) == 0 || slices.ContainsFunc(a, pattern.all)
+// matchAll reports whether everything matches.
+func (a patterns) matchAll() bool {
+	return len(a) == 0 || slices.ContainsFunc(a, pattern.matchesAll)
 }
 
-// name reports whether a name matches.
-func (a patterns) name(s string) bool {
-	return slices.ContainsFunc(a, func(p pattern) bool { return p.name(s) })
+// matchName reports whether a name matches.
+func (a patterns) matchName(s string) bool {
+	return slices.ContainsFunc(a, func(p pattern) bool { return p.matchesName(s) })
 }
 
-// urn reports whether a URN, or its name, matches.
-func (a patterns) urn(u urn.URN) bool {
-	return slices.ContainsFunc(a, func(p pattern) bool { return p.urn(u) })
+// matchURN reports whether a URN, or its name, matches.
+func (a patterns) matchURN(u urn.URN) bool {
+	return slices.ContainsFunc(a, func(p pattern) bool { return p.matchesURN(u) })
 }
 
 // pattern is one pattern of a list.
 type pattern struct {
-	said   string
-	within string // the range that it is of
-	text   string
-	node   *pattern // of the client_id of slivers; nil for all of them
-	whole  bool     // of the URN, not of the name
-	glob   bool
+	original    string
+	inRange     string // the range that it is of
+	text        string
+	node        *pattern // of the client_id of slivers; nil for all of them
+	isURN       bool     // of the URN, not of the name
+	hasWildcard bool
 }
 
 func newPattern(text string) pattern {
-	return pattern{said: text, text: strings.ToLower(text), whole: strings.HasPrefix(strings.ToLower(text), "urn:"), glob: strings.ContainsAny(text, "*?")}
+	return pattern{original: text, text: strings.ToLower(text), isURN: strings.HasPrefix(strings.ToLower(text), "urn:"), hasWildcard: strings.ContainsAny(text, "*?")}
 }
 
-// all reports whether everything matches.
-func (p pattern) all() bool { return p.node == nil && (p.text == "" || p.text == "*") }
+// matchesAll reports whether everything matches.
+func (p pattern) matchesAll() bool { return p.node == nil && (p.text == "" || p.text == "*") }
 
-// name reports whether a name matches.
-func (p pattern) name(s string) bool {
+// matchesName reports whether a name matches.
+func (p pattern) matchesName(s string) bool {
 	s = strings.ToLower(s)
-	return p.text == "" || p.text == s || p.glob && matches(p.text, s)
+	return p.text == "" || p.text == s || p.hasWildcard && matches(p.text, s)
 }
 
-// urn reports whether a URN, or its name, matches.
-func (p pattern) urn(u urn.URN) bool {
-	if p.whole {
-		return p.name(u.String())
+// matchesURN reports whether a URN, or its name, matches.
+func (p pattern) matchesURN(u urn.URN) bool {
+	if p.isURN {
+		return p.matchesName(u.String())
 	}
-	return p.name(u.Name)
+	return p.matchesName(u.Name)
 }
 
 // matches reports whether s matches a pattern with * and ?. Its time is at most the

@@ -28,7 +28,7 @@ func TestMatchesModel(t *testing.T) {
 func TestPatternsCannotCostMuch(t *testing.T) {
 	p := newPattern(strings.Repeat("*a", maxPattern/2-1) + "b")
 	done := make(chan bool)
-	go func() { done <- p.name(strings.Repeat("a", 100_000)) }()
+	go func() { done <- p.matchesName(strings.Repeat("a", 100_000)) }()
 	select {
 	case got := <-done:
 		if got {
@@ -57,10 +57,10 @@ func FuzzParseFilter(f *testing.F) {
 		}
 		for _, word := range []string{a.Slice, a.User} {
 			p := newPattern(word)
-			if !p.glob && word != "" && !p.name(word) {
+			if !p.hasWildcard && word != "" && !p.matchesName(word) {
 				t.Errorf("%q is not itself", word)
 			}
-			if ok, err := path.Match(p.text, "exp"); err == nil && ok && p.glob && !strings.ContainsAny(p.text, `[\`) && !p.name("exp") {
+			if ok, err := path.Match(p.text, "exp"); err == nil && ok && p.hasWildcard && !strings.ContainsAny(p.text, `[\`) && !p.matchesName("exp") {
 				t.Errorf("%q does not match", word)
 			}
 		}

@@ -11,16 +11,16 @@ import (
 // Journal lists entries of the journal, oldest first; with a limit the latest. Errors:
 // as of Slices.
 func (d *Operations) Journal(f Filter, row func(Entry) error) error {
-	w := d.where(f)
+	w := d.parseFilter(f)
 	p := &page[Entry]{row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
 		if f.Limit == 0 {
-			err := v.Journal(func(e am.JournalEntry) bool { return !w.entry(&e) || p.add(entryRow(&e)) })
+			err := v.Journal(func(e am.JournalEntry) bool { return !w.matchesEntry(&e) || p.add(entryRow(&e)) })
 			return cmp.Or(p.err, err)
 		}
 		var last []am.JournalEntry
 		err := v.JournalBackwards(func(e am.JournalEntry) bool {
-			if w.entry(&e) {
+			if w.matchesEntry(&e) {
 				last = append(last, e)
 			}
 			return len(last) < f.Limit
@@ -34,24 +34,24 @@ func (d *Operations) Journal(f Filter, row func(Entry) error) error {
 	})
 }
 
-// entry reports whether a journal entry matches. The user is the caller or the
+// matchesEntry reports whether a journal entry matches. The user is the caller or the
 // operator; the state is the event.
-func (w *where) entry(e *am.JournalEntry) bool {
+func (w *parsedFilter) matchesEntry(e *am.JournalEntry) bool {
 	first := e.At
 	if !e.Since.IsZero() {
 		first = e.Since
 	}
-	if e.At.Before(w.Since) || !w.Until.IsZero() && !first.Before(w.Until) || !(w.slice.all() || w.slice.urn(e.Slice)) || !w.state.all() && !w.state.name(e.Event) {
+	if e.At.Before(w.Since) || !w.Until.IsZero() && !first.Before(w.Until) || !(w.slice.matchAll() || w.slice.matchURN(e.Slice)) || !w.state.matchAll() && !w.state.matchName(e.Event) {
 		return false
 	}
-	if !(w.user.all() || w.user.urn(e.Caller) || w.user.urn(e.Speaker) || w.user.name(e.Operator)) {
+	if !(w.user.matchAll() || w.user.matchURN(e.Caller) || w.user.matchURN(e.Speaker) || w.user.matchName(e.Operator)) {
 		return false
 	}
-	if w.sliver.all() {
+	if w.sliver.matchAll() {
 		return true
 	}
 	for _, u := range e.Slivers {
-		if w.sliver.urn(u) {
+		if w.sliver.matchURN(u) {
 			return true
 		}
 	}

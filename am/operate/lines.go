@@ -9,47 +9,47 @@ import (
 	"patchbay/am"
 )
 
-// Lists are the names of the lists.
-var Lists = []string{"slices", "slivers", "nodes", "tasks", "journal", "usage"}
+// ListNames are the names of the lists.
+var ListNames = []string{"slices", "slivers", "nodes", "tasks", "journal", "usage"}
 
 // maxList limits the bytes of a list.
 const maxList = 64 << 20
 
-// Lines writes a list, one JSON object a line, in ASCII without control characters. It
+// WriteList writes a list, one JSON object a line, in ASCII without control characters. It
 // reads everything before it writes. Errors: as of Slices, and those of w.
-func (d *Operations) Lines(what string, f Filter, w io.Writer) error {
-	text, err := d.list(what, f)
+func (d *Operations) WriteList(what string, f Filter, w io.Writer) error {
+	text, err := d.listLines(what, f)
 	if err == nil {
 		_, err = w.Write(text)
 	}
 	return err
 }
 
-// list returns the lines of a list.
-func (d *Operations) list(what string, f Filter) ([]byte, error) {
+// listLines returns the lines of a list.
+func (d *Operations) listLines(what string, f Filter) ([]byte, error) {
 	var text bytes.Buffer
 	var err error
 	switch what {
 	case "slices":
-		err = d.Slices(f, encoder[Slice](&text))
+		err = d.Slices(f, lineEncoder[Slice](&text))
 	case "slivers":
-		err = d.Slivers(f, encoder[Sliver](&text))
+		err = d.Slivers(f, lineEncoder[Sliver](&text))
 	case "nodes":
-		err = d.Nodes(f, encoder[Node](&text))
+		err = d.Nodes(f, lineEncoder[Node](&text))
 	case "tasks":
-		err = d.Tasks(f, encoder[Task](&text))
+		err = d.Tasks(f, lineEncoder[Task](&text))
 	case "journal":
-		err = d.Journal(f, encoder[Entry](&text))
+		err = d.Journal(f, lineEncoder[Entry](&text))
 	case "usage":
-		err = d.Usage(f, encoder[Usage](&text))
+		err = d.Usage(f, lineEncoder[Usage](&text))
 	default:
-		err = refuse("there is no list %.40q%s", what, didYouMean(what, slices.Clone(Lists)))
+		err = refuse("there is no list %.40q%s", what, didYouMean(what, slices.Clone(ListNames)))
 	}
 	return text.Bytes(), err
 }
 
-// encoder returns a function that appends a row to a list as a line.
-func encoder[T any](list *bytes.Buffer) func(T) error {
+// lineEncoder returns a function that appends a row to a list as a line.
+func lineEncoder[T any](list *bytes.Buffer) func(T) error {
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)
 	e.SetEscapeHTML(false)

@@ -30,12 +30,12 @@ func (p *page[T]) add(t T) bool {
 	return p.limit == 0 || p.n < p.limit
 }
 
-// list passes the rows that each adds to a page to row, all from one view. Errors:
+// queryRows passes the rows that each adds to a page to row, all from one view. Errors:
 // *RefusedError, those of row, those of the store.
-func list[T any](d *Operations, f Filter, row func(T) error, each func(*where, *store.View, *page[T]) error) error {
-	w, p := d.where(f), &page[T]{limit: f.Limit, row: row}
+func queryRows[T any](d *Operations, f Filter, row func(T) error, each func(*parsedFilter, *store.View, *page[T]) error) error {
+	w, p := d.parseFilter(f), &page[T]{limit: f.Limit, row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
-		if err := w.known(v); err != nil {
+		if err := w.requireKnown(v); err != nil {
 			return err
 		}
 		err := each(w, v, p)
@@ -43,8 +43,8 @@ func list[T any](d *Operations, f Filter, row func(T) error, each func(*where, *
 	})
 }
 
-// where is a filter with parsed patterns.
-type where struct {
+// parsedFilter is a filter with parsed patterns.
+type parsedFilter struct {
 	Filter
 	slice, sliver, user, component, provider patterns
 	state                                    patterns
@@ -52,12 +52,12 @@ type where struct {
 	plan                                     *maintenance.Plan
 }
 
-func (d *Operations) where(f Filter) *where {
-	return &where{f, newSlices(f.Slice), newPatterns(f.Sliver), newPatterns(f.User), newComponents(f.Component), newPatterns(f.Provider), newPatterns(f.State), d.cfg.Inventory(), d.cfg.Plan()}
+func (d *Operations) parseFilter(f Filter) *parsedFilter {
+	return &parsedFilter{f, newSlices(f.Slice), newPatterns(f.Sliver), newPatterns(f.User), newComponents(f.Component), newPatterns(f.Provider), newPatterns(f.State), d.cfg.Inventory(), d.cfg.Plan()}
 }
 
-// on returns the name of the component of a sliver, and its provider.
-func (w *where) on(x *am.Sliver) (name, provider string) {
+// componentOf returns the name of the component of a sliver, and its provider.
+func (w *parsedFilter) componentOf(x *am.Sliver) (name, provider string) {
 	name, provider = cmp.Or(x.ComponentName, x.Component.Name), x.Provider
 	if c, ok := w.inv.Home(x); ok {
 		name, provider = c.Name, cmp.Or(provider, c.Provider)
@@ -66,33 +66,33 @@ func (w *where) on(x *am.Sliver) (name, provider string) {
 }
 
 // inPeriod reports whether a time is in the requested period.
-func (w *where) inPeriod(t time.Time) bool {
+func (w *parsedFilter) inPeriod(t time.Time) bool {
 	return !t.Before(w.Since) && (w.Until.IsZero() || t.Before(w.Until))
 }
 
 // matchesSliver reports whether a sliver matches.
-func (w *where) matchesSliver(x *am.Sliver, now time.Time) bool {
-	name, provider := w.on(x)
-	return (w.slice.all() || w.slice.sliver(x)) &&
-		(w.sliver.all() || w.sliver.urn(x.URN) || w.sliver.name(x.ClientID)) &&
-		(w.user.all() || w.user.urn(x.Creator) || !x.Speaker.IsZero() && w.user.urn(x.Speaker)) &&
-		(w.component.all() || w.component.urn(x.Component) || w.component.name(name)) &&
-		(w.provider.all() || w.provider.name(provider)) &&
-		(w.state.all() || w.state.name(StateOf(x, now))) &&
+func (w *parsedFilter) matchesSliver(x *am.Sliver, now time.Time) bool {
+	name, provider := w.componentOf(x)
+	return (w.slice.matchAll() || w.slice.matchSliver(x)) &&
+		(w.sliver.matchAll() || w.sliver.matchURN(x.URN) || w.sliver.matchName(x.ClientID)) &&
+		(w.user.matchAll() || w.user.matchURN(x.Creator) || !x.Speaker.IsZero() && w.user.matchURN(x.Speaker)) &&
+		(w.component.matchAll() || w.component.matchURN(x.Component) || w.component.matchName(name)) &&
+		(w.provider.matchAll() || w.provider.matchName(provider)) &&
+		(w.state.matchAll() || w.state.matchName(StateOf(x, now))) &&
 		(w.EndsBefore.IsZero() || x.Expires.Before(w.EndsBefore) && !x.Frozen) &&
 		w.inPeriod(x.Created)
 }
 
-// perSliver reports whether the filter has a condition on slivers.
-func (w *where) perSliver() bool {
-	return !w.sliver.all() || !w.user.all() || !w.component.all() || !w.provider.all() || w.slice.perSliver() || !w.state.all() || !w.EndsBefore.IsZero()
+// selectsSlivers reports whether the filter has a condition on slivers.
+func (w *parsedFilter) selectsSlivers() bool {
+	return !w.sliver.matchAll() || !w.user.matchAll() || !w.component.matchAll() || !w.provider.matchAll() || w.slice.selectSlivers() || !w.state.matchAll() || !w.EndsBefore.IsZero()
 }
 
 // eachSlice calls f with each matching slice and its slivers, earliest first.
-func (w *where) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more bool, err error)) error {
+func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more bool, err error)) error {
 	var failed error
 	err := v.Slices(func(s am.Slice) bool {
-		if !w.slice.all() && !w.slice.urn(s.URN) || w.Shutdown && s.Shutdown.IsZero() {
+		if !w.slice.matchAll() && !w.slice.matchURN(s.URN) || w.Shutdown && s.Shutdown.IsZero() {
 			return true
 		}
 		all, err := v.SliversOf(s.URN)
@@ -113,11 +113,11 @@ func (w *where) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more boo
 // selects slices that have a matching one. Errors: *RefusedError, those of row, those
 // of the store.
 func (d *Operations) Slices(f Filter, row func(Slice) error) error {
-	return list(d, f, row, func(w *where, v *store.View, p *page[Slice]) error {
+	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Slice]) error {
 		of := *w
 		of.Since, of.Until = time.Time{}, time.Time{} // are about the slice
 		return w.eachSlice(v, func(s am.Slice, all []am.Sliver) (bool, error) {
-			if !w.inPeriod(s.Created) || w.perSliver() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return of.matchesSliver(&x, v.Now()) }) {
+			if !w.inPeriod(s.Created) || w.selectsSlivers() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return of.matchesSliver(&x, v.Now()) }) {
 				return true, nil
 			}
 			return p.add(sliceRow(&s, all, v.Now())), nil
@@ -148,7 +148,7 @@ func sliceRow(s *am.Slice, all []am.Sliver, now time.Time) Slice {
 // Slivers lists slivers by the URN of their slice, and within it in the order of
 // reservation. Errors: as of Slices.
 func (d *Operations) Slivers(f Filter, row func(Sliver) error) error {
-	return list(d, f, row, func(w *where, v *store.View, p *page[Sliver]) error {
+	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Sliver]) error {
 		return w.eachSlice(v, func(_ am.Slice, all []am.Sliver) (bool, error) {
 			for i := range all {
 				x := &all[i]
@@ -174,7 +174,7 @@ func (d *Operations) Slivers(f Filter, row func(Sliver) error) error {
 	})
 }
 
-func (w *where) sliverRow(x *am.Sliver, now time.Time) Sliver {
+func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 	r := Sliver{
 		URN: x.URN, Slice: x.Slice, ClientID: x.ClientID, Component: x.Component, SliverType: x.SliverType, Image: x.Image,
 		State: StateOf(x, now), Allocation: x.Status.Allocation, Operational: x.Status.Operational, Frozen: x.Frozen,
@@ -185,7 +185,7 @@ func (w *where) sliverRow(x *am.Sliver, now time.Time) Sliver {
 		ended := am.After(x.Status, am.EventExpire)
 		r.Allocation, r.Operational = ended.Allocation, ended.Operational
 	}
-	r.ComponentName, r.Provider = w.on(x)
+	r.ComponentName, r.Provider = w.componentOf(x)
 	if x.PublicAddress.IsValid() {
 		r.Addresses = append([]string{x.PublicAddress.String()}, r.Addresses...)
 	}
@@ -195,12 +195,12 @@ func (w *where) sliverRow(x *am.Sliver, now time.Time) Sliver {
 // Tasks lists the unfinished work of providers, by sliver. The filter's times apply to
 // the beginning of a task. Errors: as of Slices.
 func (d *Operations) Tasks(f Filter, row func(Task) error) error {
-	return list(d, f, row, func(w *where, v *store.View, p *page[Task]) error {
+	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Task]) error {
 		of := *w
 		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{} // are about the task
 		var failed error
 		err := v.Tasks(func(t am.Task) bool {
-			if !w.state.all() && !w.state.name(string(t.Goal)) || !w.inPeriod(t.Since) {
+			if !w.state.matchAll() && !w.state.matchName(string(t.Goal)) || !w.inPeriod(t.Since) {
 				return true
 			}
 			r := Task{Sliver: t.Sliver, Goal: t.Goal, Attempt: t.Attempt, Next: t.NotBefore, Since: t.Since, Request: t.Request}
@@ -216,7 +216,7 @@ func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 				return true
 			}
 			r.Slice, r.ClientID, r.Error = x.Slice, x.ClientID, x.Error
-			r.ComponentName, r.Provider = w.on(&x)
+			r.ComponentName, r.Provider = w.componentOf(&x)
 			return p.add(r)
 		})
 		return cmp.Or(failed, err)
@@ -226,48 +226,50 @@ func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 // maxNames limits the names that are searched for a similar one.
 const maxNames = 10_000
 
-// known refuses a filter that names, without wildcards, something that does not exist.
-func (w *where) known(v *store.View) error {
+// requireKnown refuses a filter that names, without wildcards, something that does not exist.
+func (w *parsedFilter) requireKnown(v *store.View) error {
 	for _, p := range w.slice {
-		if p.glob || p.text == "" {
+		if p.hasWildcard || p.text == "" {
 			continue
 		}
-		if _, err := findSlice(v, p.said); err != nil {
+		if _, err := findSlice(v, p.original); err != nil {
 			return err
 		}
 	}
-	missing := slices.DeleteFunc(slices.Clone(w.component), func(p pattern) bool { return p.all() || p.glob || w.onSite(p) || w.plan.Drain(p.said) != nil })
+	missing := slices.DeleteFunc(slices.Clone(w.component), func(p pattern) bool {
+		return p.matchesAll() || p.hasWildcard || w.inInventory(p) || w.plan.Drain(p.original) != nil
+	})
 	if len(missing) == 0 {
 		return nil
 	}
 	err := v.Slivers(func(x am.Sliver) bool { // they may have left the inventory
-		missing = slices.DeleteFunc(missing, func(p pattern) bool { return p.urn(x.Component) })
+		missing = slices.DeleteFunc(missing, func(p pattern) bool { return p.matchesURN(x.Component) })
 		return len(missing) > 0
 	})
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	if span := missing[0].within; span != "" {
+	if span := missing[0].inRange; span != "" {
 		of := func(all patterns) (n int) {
 			for _, p := range all {
-				if p.within == span {
+				if p.inRange == span {
 					n++
 				}
 			}
 			return n
 		}
-		return refuse("there is no component %s; of the %d in %s, %d are missing, so correct the range", missing[0].said, of(w.component), span, of(missing))
+		return refuse("there is no component %s; of the %d in %s, %d are missing, so correct the range", missing[0].original, of(w.component), span, of(missing))
 	}
-	return noComponent(w.inv, missing[0].said)
+	return noComponent(w.inv, missing[0].original)
 }
 
-// onSite reports whether the inventory has the named component.
-func (w *where) onSite(p pattern) bool {
-	if _, ok := w.inv.ComponentNamed(p.said); ok {
+// inInventory reports whether the inventory has the named component.
+func (w *parsedFilter) inInventory(p pattern) bool {
+	if _, ok := w.inv.ComponentNamed(p.original); ok {
 		return true
 	}
 	return slices.ContainsFunc(w.inv.Components, func(c *inventory.Component) bool {
-		return p.urn(c.URN) || p.name(c.Name)
+		return p.matchesURN(c.URN) || p.matchesName(c.Name)
 	})
 }
 

@@ -22,7 +22,7 @@ import (
 // operators rely, and that nothing of a client or a provider reaches a terminal.
 func TestLinesAreStable(t *testing.T) {
 	s := newSite(t)
-	for _, what := range operate.Lists {
+	for _, what := range operate.ListNames {
 		text := s.lines(what, operate.Filter{})
 		golden(t, what+".jsonl", text)
 		for i, r := range text {
@@ -142,7 +142,7 @@ func TestSlipsInFilters(t *testing.T) {
 		{"nodes", operate.Filter{Component: "pc1.."}, `"pc1.." is not a range; write its first and its last name, such as pc1..pc20`},
 		{"sliver", operate.Filter{}, `there is no list "sliver"; did you mean slivers?`},
 	} {
-		err := s.Lines(c.what, c.f, &strings.Builder{})
+		err := s.WriteList(c.what, c.f, &strings.Builder{})
 		if _, refused := errors.AsType[*operate.RefusedError](err); refused != (c.want != "") || refused && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %+v: %v, want %q", c.what, c.f, err, c.want)
 		}

@@ -15,27 +15,27 @@ import (
 const (
 	// maxHolders is how many of the slices on one node are listed.
 	maxHolders = 100
-	// maxStray is how many names are listed that are drained and no component has.
-	maxStray = 1000
+	// maxDrainedNames is how many names are listed that are drained and no component has.
+	maxDrainedNames = 1000
 )
 
-// load is what slivers take of a component.
-type load struct {
-	urn      urn.URN
-	name     string // as it was called, and who makes its slivers
-	provider string
-	used     am.Amount
-	slivers  int
-	removing int
-	closed   bool // to other slices, by a sliver that wants to be alone
-	meant    bool // a sliver on it is asked for
-	holders  map[string]*Holder
+// componentLoad is what slivers take of a component.
+type componentLoad struct {
+	urn       urn.URN
+	name      string // as it was called, and who makes its slivers
+	provider  string
+	used      am.Amount
+	slivers   int
+	removing  int
+	exclusive bool // to other slices, by a sliver that wants to be alone
+	matched   bool // a sliver on it is asked for
+	holders   map[string]*Holder
 }
 
-func (l *load) add(x *am.Sliver, now time.Time) {
+func (l *componentLoad) addSliver(x *am.Sliver, now time.Time) {
 	l.used = l.used.Add(x.Amount)
 	l.slivers++
-	l.closed = l.closed || x.Exclusive
+	l.exclusive = l.exclusive || x.Exclusive
 	if !x.Live(now) {
 		l.removing++
 	}
@@ -61,16 +61,16 @@ func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 	if d.cfg.Orphans != nil {
 		orphans = d.cfg.Orphans()
 	}
-	return list(d, f, row, func(w *where, v *store.View, p *page[Node]) error {
+	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Node]) error {
 		loads, err := w.loads(v)
 		if err != nil {
 			return err
 		}
-		of := w.ofSlivers()
-		asks := of.perSliver() || !of.slice.all()
+		of := w.sliverFilter()
+		asks := of.selectsSlivers() || !of.slice.matchAll()
 		for _, r := range w.nodes(loads, v.Now()) {
 			l := loads[r.Component.Key()]
-			if asks && (l == nil || !l.meant) || !w.wantsNode(&r) {
+			if asks && (l == nil || !l.matched) || !w.wantsNode(&r) {
 				continue
 			}
 			r.Orphans = orphans[[2]string{r.Provider, r.Name}]
@@ -82,8 +82,8 @@ func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 	})
 }
 
-// ofSlivers returns the part of a filter for nodes that concerns their slivers.
-func (w *where) ofSlivers() *where {
+// sliverFilter returns the part of a filter for nodes that concerns their slivers.
+func (w *parsedFilter) sliverFilter() *parsedFilter {
 	of := *w
 	of.state, of.Since, of.Until = nil, time.Time{}, time.Time{}
 	of.component, of.provider = nil, nil
@@ -91,8 +91,8 @@ func (w *where) ofSlivers() *where {
 }
 
 // loads returns what slivers take, by component.
-func (w *where) loads(v *store.View) (map[string]*load, error) {
-	loads, of := map[string]*load{}, w.ofSlivers()
+func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
+	loads, of := map[string]*componentLoad{}, w.sliverFilter()
 	err := v.Slivers(func(x am.Sliver) bool {
 		on := x.Component
 		if c, ok := w.inv.Home(&x); ok {
@@ -100,11 +100,11 @@ func (w *where) loads(v *store.View) (map[string]*load, error) {
 		}
 		l := loads[on.Key()]
 		if l == nil {
-			l = &load{urn: on, name: cmp.Or(x.ComponentName, x.Component.Name), provider: x.Provider, holders: map[string]*Holder{}}
+			l = &componentLoad{urn: on, name: cmp.Or(x.ComponentName, x.Component.Name), provider: x.Provider, holders: map[string]*Holder{}}
 			loads[on.Key()] = l
 		}
-		l.add(&x, v.Now())
-		l.meant = l.meant || of.matchesSliver(&x, v.Now())
+		l.addSliver(&x, v.Now())
+		l.matched = l.matched || of.matchesSliver(&x, v.Now())
 		return true
 	})
 	return loads, err
@@ -112,11 +112,11 @@ func (w *where) loads(v *store.View) (map[string]*load, error) {
 
 // nodes returns the components of the inventory, the missing ones with slivers, and the
 // drained names that no component has.
-func (w *where) nodes(loads map[string]*load, now time.Time) (all []Node) {
+func (w *parsedFilter) nodes(loads map[string]*componentLoad, now time.Time) (all []Node) {
 	known, names := map[string]bool{}, map[string]bool{}
-	add := func(r Node, c *inventory.Component, l *load) {
+	add := func(r Node, c *inventory.Component, l *componentLoad) {
 		known[r.Component.Key()], names[r.Name] = true, true
-		r.carry(l)
+		r.setLoad(l)
 		if d := w.plan.Drain(r.Name); d != nil {
 			r.Drained, r.DrainedText, r.DrainedBy, r.DrainedSince = "command", d.Text, d.By, d.Since
 			if d.Orphaned {
@@ -131,35 +131,35 @@ func (w *where) nodes(loads map[string]*load, now time.Time) (all []Node) {
 			if c.Drained {
 				r.Drained = "inventory"
 			}
-			r.State = stateOf(&r, c, l)
+			r.State = nodeState(&r, c, l)
 		}
 		all = append(all, r)
 	}
 	for _, c := range w.inv.Components {
 		add(Node{Component: c.URN, Name: c.Name, Provider: c.Provider, Exclusive: c.Exclusive, Capacity: Amount(c.Capacity)}, c, loads[c.URN.Key()])
 	}
-	gone := slices.SortedFunc(maps.Values(loads), func(a, b *load) int { return cmp.Compare(a.urn.String(), b.urn.String()) })
+	gone := slices.SortedFunc(maps.Values(loads), func(a, b *componentLoad) int { return cmp.Compare(a.urn.String(), b.urn.String()) })
 	for _, l := range gone {
 		if !known[l.urn.Key()] {
 			add(Node{Component: l.urn, Name: l.name, Provider: l.provider}, nil, l)
 		}
 	}
 	have := func(name string) bool { _, ok := w.inv.ComponentNamed(name); return ok || names[name] }
-	for _, name := range w.plan.DrainedWithout(have, maxStray) {
+	for _, name := range w.plan.DrainedWithout(have, maxDrainedNames) {
 		add(Node{Name: name}, nil, nil)
 	}
 	return all
 }
 
 // wantsNode reports whether a node matches the conditions on nodes.
-func (w *where) wantsNode(r *Node) bool {
-	return (w.state.all() || w.state.name(r.State)) &&
-		(w.component.all() || w.component.urn(r.Component) || w.component.name(r.Name)) &&
-		(w.provider.all() || w.provider.name(r.Provider))
+func (w *parsedFilter) wantsNode(r *Node) bool {
+	return (w.state.matchAll() || w.state.matchName(r.State)) &&
+		(w.component.matchAll() || w.component.matchURN(r.Component) || w.component.matchName(r.Name)) &&
+		(w.provider.matchAll() || w.provider.matchName(r.Provider))
 }
 
-// carry sets what slivers take of the node.
-func (r *Node) carry(l *load) {
+// setLoad sets what slivers take of the node.
+func (r *Node) setLoad(l *componentLoad) {
 	if l == nil {
 		return
 	}
@@ -176,7 +176,7 @@ func (r *Node) carry(l *load) {
 // NodeStates are the states of a node.
 var NodeStates = []string{"missing", "drained", "maintenance", "cleaning", "held", "full", "used", "free"}
 
-func stateOf(r *Node, c *inventory.Component, l *load) string {
+func nodeState(r *Node, c *inventory.Component, l *componentLoad) string {
 	switch {
 	case r.Drained != "":
 		return "drained"
@@ -186,7 +186,7 @@ func stateOf(r *Node, c *inventory.Component, l *load) string {
 		return "free"
 	case l.removing == l.slivers:
 		return "cleaning"
-	case c.Exclusive || l.closed:
+	case c.Exclusive || l.exclusive:
 		return "held"
 	}
 	for _, t := range c.SliverTypes {

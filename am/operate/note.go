@@ -14,24 +14,24 @@ import (
 // Note is an operator's action outside any slice that was done elsewhere, such as in a
 // file, and is to be journalled.
 type Note struct {
-	// Event is one of Notes.
+	// Event is one of NoteEvents.
 	Event    string `json:"event"`
 	Text     string `json:"text,omitempty"`
 	Operator string `json:"operator"`
 }
 
-// Notes are the events that a Note may have.
-var Notes = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock believed", "move"}
+// NoteEvents are the events that a Note may have.
+var NoteEvents = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock believed", "move"}
 
 // maxNote limits the bytes of a note's text, which may list many components.
 const maxNote = 2000
 
 // Note writes an action into the journal. Errors: as of Release.
-func (d *Operations) Note(ctx context.Context, n Note) (done Done, err error) {
-	if !slices.Contains(Notes, n.Event) {
-		return done, refuse("the journal knows no act %.40q%s", n.Event, didYouMean(n.Event, Notes))
+func (d *Operations) Note(ctx context.Context, n Note) (done Result, err error) {
+	if !slices.Contains(NoteEvents, n.Event) {
+		return done, refuse("the journal knows no act %.40q%s", n.Event, didYouMean(n.Event, NoteEvents))
 	}
-	if err := check(n.Operator, ""); err != nil {
+	if err := checkOperator(n.Operator, ""); err != nil {
 		return done, err
 	}
 	if strings.ContainsFunc(n.Text, unicode.IsControl) {
@@ -45,7 +45,7 @@ func (d *Operations) Note(ctx context.Context, n Note) (done Done, err error) {
 		n.Text = n.Text[:cut] + "..."
 	}
 	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-		done = Done{At: v.Now().UTC()}
+		done = Result{At: v.Now().UTC()}
 		cs.Log(am.JournalEntry{At: done.At, Event: n.Event, Operator: n.Operator, Text: n.Text})
 		return cs, nil
 	})

@@ -180,7 +180,7 @@ func (s *site) commit(d store.Decision) {
 func (s *site) lines(what string, f operate.Filter) string {
 	s.t.Helper()
 	var b strings.Builder
-	if err := s.Lines(what, f, &b); err != nil {
+	if err := s.WriteList(what, f, &b); err != nil {
 		s.t.Fatalf("%s %+v: %v", what, f, err)
 	}
 	return b.String()

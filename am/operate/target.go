@@ -20,8 +20,8 @@ const (
 	maxOperator = 100 // bytes
 )
 
-// check refuses an order whose operator or text does not fit the journal.
-func check(operator, text string) error {
+// checkOperator refuses an order whose operator or text does not fit the journal.
+func checkOperator(operator, text string) error {
 	switch {
 	case operator == "":
 		return refuse("the order does not say who gives it")
@@ -35,8 +35,8 @@ func check(operator, text string) error {
 	return nil
 }
 
-// joined returns a text for the journal: what was done, and why.
-func joined(what, why string) string {
+// journalText returns a text for the journal: what was done, and why.
+func journalText(what, why string) string {
 	if what == "" || why == "" {
 		return what + why
 	}
@@ -56,12 +56,12 @@ type target struct {
 	slivers []am.Sliver
 	event   am.Event // for the journal
 	text    string   // what it says of the event
-	look    bool     // nothing is to be changed
+	preview bool     // nothing is to be changed
 }
 
 // act applies f to each slice that targets name, in one decision.
-func (d *Operations) act(ctx context.Context, targets []string, operator, text string, f func(*store.View, *store.ChangeSet, *target, *Done) error) (done Done, err error) {
-	if err := check(operator, text); err != nil {
+func (d *Operations) act(ctx context.Context, targets []string, operator, text string, f func(*store.View, *store.ChangeSet, *target, *Result) error) (done Result, err error) {
+	if err := checkOperator(operator, text); err != nil {
 		return done, err
 	}
 	all, err := d.find(targets)
@@ -69,22 +69,22 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 		return done, err
 	}
 	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-		done = Done{At: v.Now().UTC()}
+		done = Result{At: v.Now().UTC()}
 		look := false
 		for _, n := range all {
-			t, err := n.now(v)
+			t, err := n.resolve(v)
 			if err == nil {
 				err = f(v, &cs, &t, &done)
 			}
 			if err != nil {
 				return store.ChangeSet{}, err
 			}
-			e := am.JournalEntry{At: v.Now().UTC(), Event: string(t.event), Operator: operator, Slice: t.slice, Text: joined(t.text, text)}
+			e := am.JournalEntry{At: v.Now().UTC(), Event: string(t.event), Operator: operator, Slice: t.slice, Text: journalText(t.text, text)}
 			for _, x := range t.slivers {
 				e.Slivers = append(e.Slivers, x.URN)
 			}
 			cs.Log(e)
-			look = t.look
+			look = t.preview
 		}
 		if look {
 			return store.ChangeSet{}, errPreview
@@ -181,8 +181,8 @@ func findTarget(v *store.View, said string) (named, error) {
 	return n, err
 }
 
-// now returns the target as the decision finds it.
-func (n *named) now(v *store.View) (t target, err error) {
+// resolve returns the target as the decision finds it.
+func (n *named) resolve(v *store.View) (t target, err error) {
 	t.slice = n.slice
 	t.record, _, err = v.Slice(n.slice)
 	if errors.Is(err, store.ErrNotFound) {

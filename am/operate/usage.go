@@ -35,7 +35,7 @@ type Usage struct {
 // now at the latest. The filters for slices and users apply, the others do not. Errors: those of row,
 // those of the store.
 func (d *Operations) Usage(f Filter, row func(Usage) error) error {
-	w := d.where(f)
+	w := d.parseFilter(f)
 	return d.cfg.Store.Read(func(v *store.View) error {
 		until := v.Now()
 		if !f.Until.IsZero() && f.Until.Before(until) {
@@ -43,7 +43,7 @@ func (d *Operations) Usage(f Filter, row func(Usage) error) error {
 		}
 		count := newUsageCount(f.Since, until)
 		err := v.Journal(func(e am.JournalEntry) bool {
-			if w.slice.all() || w.slice.urn(e.Slice) {
+			if w.slice.matchAll() || w.slice.matchURN(e.Slice) {
 				count.addEntry(&e)
 			}
 			return true
@@ -52,7 +52,7 @@ func (d *Operations) Usage(f Filter, row func(Usage) error) error {
 			return err
 		}
 		err = v.Slivers(func(x am.Sliver) bool {
-			if w.slice.all() || w.slice.sliver(&x) {
+			if w.slice.matchAll() || w.slice.matchSliver(&x) {
 				count.addHeld(&x)
 			}
 			return true
@@ -62,7 +62,7 @@ func (d *Operations) Usage(f Filter, row func(Usage) error) error {
 		}
 		p := &page[Usage]{limit: f.Limit, row: row}
 		for _, r := range count.rows() {
-			if (w.user.all() || w.user.urn(r.User)) && !p.add(r) {
+			if (w.user.matchAll() || w.user.matchURN(r.User)) && !p.add(r) {
 				break
 			}
 		}
@@ -116,9 +116,9 @@ func (c *usageCount) addEntry(e *am.JournalEntry) {
 		case string(am.EventDelete), string(am.EventExpire):
 			delete(c.open, s.Key())
 			if !known {
-				c.add(urn.URN{}, e.Slice, c.first, e.At, true)
+				c.addPeriod(urn.URN{}, e.Slice, c.first, e.At, true)
 			} else if !h.from.IsZero() {
-				c.add(h.user, e.Slice, h.from, e.At, false)
+				c.addPeriod(h.user, e.Slice, h.from, e.At, false)
 			}
 		}
 	}
@@ -134,11 +134,11 @@ func (c *usageCount) addHeld(x *am.Sliver) {
 	if from.IsZero() {
 		from = x.Created
 	}
-	c.add(x.Creator, x.Slice, from, c.until, false)
+	c.addPeriod(x.Creator, x.Slice, from, c.until, false)
 }
 
-// add counts one sliver, as far as it was held in the period.
-func (c *usageCount) add(user, slice urn.URN, from, to time.Time, incomplete bool) {
+// addPeriod counts one sliver, as far as it was held in the period.
+func (c *usageCount) addPeriod(user, slice urn.URN, from, to time.Time, incomplete bool) {
 	if from.Before(c.since) {
 		from = c.since
 	}

@@ -64,7 +64,7 @@ type timeAnswer struct{ Now time.Time }
 
 // List writes the rows of a list (slivers, nodes, …) to w, one JSON object a line.
 func (h AdminClient) List(ctx context.Context, what string, f operate.Filter, w io.Writer) error {
-	return h.Read(ctx, "/"+what+"?"+f.Query().Encode(), w, func(d *operate.Operations) error { return d.Lines(what, f, w) })
+	return h.Read(ctx, "/"+what+"?"+f.Query().Encode(), w, func(d *operate.Operations) error { return d.WriteList(what, f, w) })
 }
 
 // Read copies the answer of a served site to what. If the site is not served, or a
@@ -76,7 +76,7 @@ func (h AdminClient) Read(ctx context.Context, what string, w io.Writer, look fu
 		}
 	}
 	if h.Backup == "" {
-		return h.look(look)
+		return h.withFiles(look)
 	}
 	said := h.Backup
 	done, err := h.copyBackup()
@@ -84,20 +84,20 @@ func (h AdminClient) Read(ctx context.Context, what string, w io.Writer, look fu
 		return err
 	}
 	defer done()
-	return InWordsOf(h.look(look), h.Backup, said)
+	return ReplacePath(h.withFiles(look), h.Backup, said)
 }
 
-// look calls look with the files of a site that is not served.
-func (h AdminClient) look(look func(*operate.Operations) error) error {
-	d, st, err := h.openOperations(h.Config.LookAtState)
+// withFiles calls look with the files of a site that is not served.
+func (h AdminClient) withFiles(look func(*operate.Operations) error) error {
+	d, st, err := h.openOperations(h.Config.OpenStateReadOnly)
 	if err != nil {
 		return err
 	}
 	return errors.Join(look(d), st.Close())
 }
 
-// InWordsOf replaces the path of a copy in an error by the name that the operator gave.
-func InWordsOf(err error, file, said string) error {
+// ReplacePath replaces the path of a copy in an error by the name that the operator gave.
+func ReplacePath(err error, file, said string) error {
 	if err == nil || !strings.Contains(err.Error(), file) {
 		return err
 	}
@@ -141,7 +141,7 @@ func (h *AdminClient) copyBackup() (done func(), err error) {
 
 // Act sends an order to a served site, or carries it out with do on the files of a site
 // that is not served. served reports which.
-func Act[T any](ctx context.Context, h AdminClient, what string, order T, do func(*operate.Operations, context.Context, T) (operate.Done, error)) (done operate.Done, served bool, err error) {
+func Act[T any](ctx context.Context, h AdminClient, what string, order T, do func(*operate.Operations, context.Context, T) (operate.Result, error)) (done operate.Result, served bool, err error) {
 	if err := Order(ctx, h.Config, "/"+what, order, &done); !errors.Is(err, ErrNotServed) {
 		return done, true, err
 	}
@@ -179,7 +179,7 @@ func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate
 		Manifest: func(slice urn.URN) ([]byte, error) {
 			return service.New(service.Config{
 				Store: st, Index: binder.NewIndex(inv), GeneratedBy: "patchbay " + SoftwareVersion(),
-				ASCIIManifests: c.ASCIIManifests, ManifestExtensions: c.ManifestExtensions, Reading: c.Reading(inv),
+				ASCIIManifests: c.ASCIIManifests, ManifestExtensions: c.ManifestExtensions, Reading: c.ReadOptions(inv),
 			}).Inspect(slice)
 		},
 	}), st, nil
@@ -270,7 +270,7 @@ func exchange(ctx context.Context, c *Config, method, what string, body []byte, 
 	case isNotRunning(err):
 		return ErrNotServed
 	}
-	return askError(ctx, socketOf(c), err)
+	return askError(ctx, socketPath(c), err)
 }
 
 // Stream copies a long answer of a served site to w as it arrives. It fails if the
@@ -281,7 +281,7 @@ func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
 	case isNotRunning(err):
 		return ErrNotServed
 	case err != nil:
-		return askError(ctx, socketOf(c), err)
+		return askError(ctx, socketPath(c), err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -289,11 +289,11 @@ func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
 	}
 	out := &Output{To: w}
 	if _, err := io.Copy(out, resp.Body); err != nil {
-		if lost := out.Lost(); lost != nil {
+		if lost := out.WriteError(); lost != nil {
 			return lost
 		}
 		if ctx.Err() != nil {
-			return askError(ctx, socketOf(c), err)
+			return askError(ctx, socketPath(c), err)
 		}
 		return fmt.Errorf("the answer of the served site broke off: %w; it waits for who reads slowly only as long as it has room, so ask again, or for less", err)
 	}
@@ -304,7 +304,7 @@ func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
 // it for manifests, and operators' commands for everything.
 const SocketName = "admin.sock"
 
-func socketOf(c *Config) string { return filepath.Join(filepath.Dir(c.Origin.File), SocketName) }
+func socketPath(c *Config) string { return filepath.Join(filepath.Dir(c.Origin.File), SocketName) }
 
 // request sends one request over a new connection. sent reports that the request was
 // written completely, even if err is not nil.
@@ -328,7 +328,7 @@ func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		conn, err := fdsocket.Connect(ctx, socketOf(c))
+		conn, err := fdsocket.Connect(ctx, socketPath(c))
 		if err != nil {
 			return nil, err
 		}

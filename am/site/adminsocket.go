@@ -22,10 +22,10 @@ type adminSocket struct {
 	*net.UnixListener
 	path string
 	// of path, while the file is this server's
-	info   fs.FileInfo // of path, as long as it is ours
-	log    *slog.Logger
-	quiet  time.Time // until when nothing is said of those who are sent away; Accept's
-	turned int       // of whom nothing was said yet; Accept's
+	info       fs.FileInfo // of path, as long as it is ours
+	log        *slog.Logger
+	quietUntil time.Time // until when nothing is said of those who are sent away; Accept's
+	refused    int       // of whom nothing was said yet; Accept's
 }
 
 // warnInterval is the shortest time between two warnings about refused users.
@@ -34,11 +34,11 @@ const warnInterval = time.Minute
 // listenSocket listens at path and replaces the socket of a server that has ended. It
 // fails if a server answers there, or if path is not a socket.
 func listenSocket(path string, log *slog.Logger) (s *adminSocket, err error) {
-	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = makeSocket(path, log); return err })
+	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = createSocket(path, log); return err })
 	return s, err
 }
 
-func makeSocket(path string, log *slog.Logger) (*adminSocket, error) {
+func createSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s is there and no socket; move it away", path)
 	}
@@ -70,8 +70,8 @@ func answersAt(path string) bool {
 	return err == nil
 }
 
-// served reports whether a server of this site answers at its socket.
-func (c *Config) served() bool { return answersAt(socketOf(c)) }
+// isServed reports whether a server of this site answers at its socket.
+func (c *Config) isServed() bool { return answersAt(socketPath(c)) }
 
 // Accept returns the next connection of root or the server's user; it closes those of
 // other users.
@@ -90,11 +90,11 @@ func (s *adminSocket) Accept() (net.Conn, error) {
 			return c, nil
 		}
 		c.Close()
-		s.turned++
-		if now := time.Now(); now.After(s.quiet) {
+		s.refused++
+		if now := time.Now(); now.After(s.quietUntil) {
 			s.log.Warn("a user may not ask at the socket, only root and the server's own user may; see that its mode is 0600",
-				"socket", s.path, "user", user, "times", s.turned, "error", err)
-			s.quiet, s.turned = now.Add(warnInterval), 0
+				"socket", s.path, "user", user, "times", s.refused, "error", err)
+			s.quietUntil, s.refused = now.Add(warnInterval), 0
 		}
 	}
 }

@@ -25,8 +25,8 @@ func (c *Config) OpenClock(log *slog.Logger) (*clock.Clock, error) {
 	return clock.Open(clock.Options{File: c.ClockFile(), Jump: c.ClockJump, Log: log})
 }
 
-// LookAtState opens the store of a site that is not served, or a copy of it, read-only.
-func (c *Config) LookAtState() (*store.Store, error) {
+// OpenStateReadOnly opens the store of a site that is not served, or a copy of it, read-only.
+func (c *Config) OpenStateReadOnly() (*store.Store, error) {
 	look := *c
 	look.readOnly = true
 	return look.OpenState()
@@ -48,9 +48,9 @@ type ClockAnswer struct {
 	Over int
 }
 
-// ClockBelieved is the journal's event for an operator's order to trust the host's
+// ClockTrusted is the journal's event for an operator's order to trust the host's
 // clock.
-const ClockBelieved = "clock believed"
+const ClockTrusted = "clock believed"
 
 // Doubted reports whether the host's clock was not trusted before, or the clock's file
 // was lost.

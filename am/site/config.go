@@ -231,8 +231,8 @@ func (c *Config) resolve(dir string) {
 	}
 }
 
-// Reading returns the options with which the site reads requests.
-func (c *Config) Reading(inv *inventory.Inventory) rspec.ReadOptions {
+// ReadOptions returns the options with which the site reads requests.
+func (c *Config) ReadOptions(inv *inventory.Inventory) rspec.ReadOptions {
 	o := rspec.ReadOptions{
 		Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes,
 		CopyCrossLinks: inv.CrossLinks == inventory.Copy, Limits: c.Limits.RSpec, CheckSchemas: true,

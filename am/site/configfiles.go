@@ -28,7 +28,7 @@ func (c *Config) CheckKeyFiles() error {
 		where := c.Origin.Where(fmt.Sprintf("keys.%d", i))
 		for _, f := range [][2]string{{"certificate", pair.Certificate}, {"key", pair.Key}} {
 			if _, err := os.Stat(f[1]); err != nil {
-				errs = append(errs, &ConfigError{where, "keys", notThere(f[0], f[1], err)})
+				errs = append(errs, &ConfigError{where, "keys", missingMessage(f[0], f[1], err)})
 			}
 		}
 	}
@@ -40,9 +40,9 @@ func (c *Config) CheckFile(key, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return c.Origin.wrong(key, "%s", notThere("file", path, err))
+		return c.Origin.errorf(key, "%s", missingMessage("file", path, err))
 	case info.IsDir():
-		return c.Origin.wrong(key, "%s is a folder; name a file", path)
+		return c.Origin.errorf(key, "%s is a folder; name a file", path)
 	}
 	return nil
 }
@@ -52,9 +52,9 @@ func (c *Config) CheckFolder(key, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return c.Origin.wrong(key, "%s", notThere("folder", path, err))
+		return c.Origin.errorf(key, "%s", missingMessage("folder", path, err))
 	case !info.IsDir():
-		return c.Origin.wrong(key, "%s is no folder; name the folder", path)
+		return c.Origin.errorf(key, "%s is no folder; name the folder", path)
 	}
 	return nil
 }
@@ -77,25 +77,25 @@ func (c *Config) checkWritten(key, path string, always bool) error {
 	isNew := errors.Is(err, fs.ErrNotExist)
 	if isNew || always {
 		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-			return c.Origin.wrong(key, "%s; or name a file elsewhere", notWritable(dir, err))
+			return c.Origin.errorf(key, "%s; or name a file elsewhere", notWritableMessage(dir, err))
 		}
 	}
 	switch {
 	case isNew:
 		return nil
 	case err != nil:
-		return c.Origin.wrong(key, "%v", err)
+		return c.Origin.errorf(key, "%v", err)
 	case !info.Mode().IsRegular():
-		return c.Origin.wrong(key, "%s is not a regular file; name one that is, or will be", path)
+		return c.Origin.errorf(key, "%s is not a regular file; name one that is, or will be", path)
 	}
 	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
-		return c.Origin.wrong(key, "%s", notWritable(path, err))
+		return c.Origin.errorf(key, "%s", notWritableMessage(path, err))
 	}
 	return nil
 }
 
-// notWritable returns the message for a file or folder that this process cannot write.
-func notWritable(path string, err error) string {
+// notWritableMessage returns the message for a file or folder that this process cannot write.
+func notWritableMessage(path string, err error) string {
 	if !errors.Is(err, unix.EACCES) {
 		return fmt.Sprintf("%s is not writable (%v)", path, err)
 	}
@@ -106,8 +106,8 @@ func notWritable(path string, err error) string {
 	return fmt.Sprintf("%s is not writable by user %s: %s", path, name, display.AsRoot("chown", name, path))
 }
 
-// notThere returns the message for a file or folder that cannot be read.
-func notThere(what, path string, err error) string {
+// missingMessage returns the message for a file or folder that cannot be read.
+func missingMessage(what, path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("the %s %s does not exist; make it, or correct the name", what, path)
 	}

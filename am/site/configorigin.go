@@ -87,7 +87,7 @@ func (c *Config) LogWarnings(log *slog.Logger) {
 	}
 }
 
-// wrong returns a *ConfigError for a key.
-func (o origin) wrong(key, format string, args ...any) error {
+// errorf returns a *ConfigError for a key.
+func (o origin) errorf(key, format string, args ...any) error {
 	return &ConfigError{o.Where(key), key, fmt.Sprintf(format, args...)}
 }

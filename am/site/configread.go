@@ -95,7 +95,7 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	for _, s := range settings(&c) {
 		if text := variable(s.key); text != "" {
 			if err := setText(s.value, text); err != nil {
-				errs = append(errs, c.Origin.wrong(s.key, "%v", err))
+				errs = append(errs, c.Origin.errorf(s.key, "%v", err))
 			}
 		}
 	}

@@ -22,7 +22,7 @@ type wrongFunc func(key, format string, args ...any)
 func (c *Config) Validate() error {
 	var errs []error
 	wrong := func(key, format string, args ...any) {
-		errs = append(errs, c.Origin.wrong(key, format, args...))
+		errs = append(errs, c.Origin.errorf(key, format, args...))
 	}
 	c.validateAddresses(wrong)
 	c.validateMetrics(wrong)

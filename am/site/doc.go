@@ -10,7 +10,7 @@
 //	reload.go                put a changed inventory in force
 //	orphans.go               drain and remove orphans; lockdown after a restore
 //	trust.go, policyfile.go,
-//	upkeep.go                files that are read again when they change
+//	maintenancefile.go       files that are read again when they change
 //	adminsocket.go           the admin socket: only root and the server's user
 //	endpoints.go             what the admin socket answers
 //	testbed.go, nodelock.go  local testbeds that run while the site is served

@@ -164,7 +164,7 @@ func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
 		s.log.Error("the clock's file was not written", "error", err)
 	}
 	if a.Doubted() {
-		s.recordAct(order.Operator, ClockBelieved, a.Summary())
+		s.recordAct(order.Operator, ClockTrusted, a.Summary())
 	}
 	s.writeClock(w, a)
 	s.runner.Wake()
@@ -231,7 +231,7 @@ func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 			_, err = s.policy.load(PolicySite(inv))
 		}
 		if err == nil {
-			err = report.compareSlivers(nil, inv, s.store, s.providers.usable)
+			err = report.compareSlivers(nil, inv, s.store, s.providers.checkUsable)
 		}
 	}
 	if err != nil {

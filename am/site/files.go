@@ -53,7 +53,7 @@ func OpenRegular(name string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &os.PathError{Op: "read", Path: name, Err: notRegular(kindOf(info.Mode()))}
+		err = &os.PathError{Op: "read", Path: name, Err: notRegularError(kindOf(info.Mode()))}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -61,17 +61,17 @@ func OpenRegular(name string) (*os.File, error) {
 	return f, nil
 }
 
-// notRegular is the error for a file that is a folder, a pipe or a device.
-type notRegular string
+// notRegularError is the error for a file that is a folder, a pipe or a device.
+type notRegularError string
 
-func (kind notRegular) Error() string {
+func (kind notRegularError) Error() string {
 	return fmt.Sprintf("it is not a regular file but %s; name one that is", string(kind))
 }
 
-// OrPiped adds to the error of a pipe or device that - reads standard input, for
+// SuggestPipe adds to the error of a pipe or device that - reads standard input, for
 // commands that support it.
-func OrPiped(err error) error {
-	if kind, ok := errors.AsType[notRegular](err); ok && kind != kindFolder {
+func SuggestPipe(err error) error {
+	if kind, ok := errors.AsType[notRegularError](err); ok && kind != kindFolder {
 		return fmt.Errorf("%w; or give - and pipe it in", err)
 	}
 	return err
@@ -110,11 +110,11 @@ func kindOf(m fs.FileMode) string {
 // fileStamp identifies a version of a file without reading it. For a dangling link it
 // is that of the link.
 type fileStamp struct {
-	there  bool
-	edited int64 // when its content was, as it says; ns since 1970
-	// touched is when its content, owner or mode was; nobody can set it. What could
+	exists   bool
+	modified int64 // when its content was, as it says; ns since 1970
+	// changed is when its content, owner or mode was; nobody can set it. What could
 	// not be read may be readable since.
-	touched int64
+	changed int64
 	size    int64
 	inode   uint64
 }
@@ -128,9 +128,9 @@ func stampOf(file string) fileStamp {
 	if err != nil {
 		return fileStamp{}
 	}
-	s := fileStamp{there: true, edited: info.ModTime().UnixNano(), size: info.Size()}
+	s := fileStamp{exists: true, modified: info.ModTime().UnixNano(), size: info.Size()}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.touched, s.inode = sys.Ctim.Nano(), sys.Ino
+		s.changed, s.inode = sys.Ctim.Nano(), sys.Ino
 	}
 	return s
 }

@@ -58,8 +58,8 @@ func TestStampTellsStatesApart(t *testing.T) {
 }
 
 func TestUpkeepIsWaitedForNoLongerThanAsked(t *testing.T) {
-	u := newUpkeep(filepath.Join(t.TempDir(), "maintenance.yaml"), nil, nil, nil, nil)
-	done, err := u.take(t.Context())
+	u := newMaintenanceFile(filepath.Join(t.TempDir(), "maintenance.yaml"), nil, nil, nil, nil)
+	done, err := u.lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func hookPaths(hooks []HookConfig) (paths []*string) {
 // checkHooks checks the values of hooks without opening files.
 func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 	if len(hooks) > maxHooks {
-		errs = append(errs, o.wrong("hooks", "%d are too many; have up to %d, each told of more", len(hooks), maxHooks))
+		errs = append(errs, o.errorf("hooks", "%d are too many; have up to %d, each told of more", len(hooks), maxHooks))
 	}
 	names := map[string]bool{}
 	for i := range hooks {
@@ -127,9 +127,9 @@ func checkHookURL(s string) error {
 	return nil
 }
 
-// Usable fails if the hook's command or files cannot be used. Nothing is started or
+// Check fails if the hook's command or files cannot be used. Nothing is started or
 // sent.
-func (h *HookConfig) Usable() error {
+func (h *HookConfig) Check() error {
 	if h.Command != "" {
 		return hook.Executable(h.Command)
 	}

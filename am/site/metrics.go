@@ -20,34 +20,34 @@ import (
 // callFailures counts the calls of providers that failed as a whole. The zero value is
 // ready.
 type callFailures struct {
-	mu sync.Mutex
-	of map[[2]string]int64 // by provider and action
+	mu     sync.Mutex
+	counts map[[2]string]int64 // by provider and action
 }
 
 // count adds n failures. 0 makes the metric exist before the first one.
 func (f *callFailures) count(provider, action string, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.of == nil {
-		f.of = map[[2]string]int64{}
+	if f.counts == nil {
+		f.counts = map[[2]string]int64{}
 	}
-	f.of[[2]string{provider, action}] += n
+	f.counts[[2]string{provider, action}] += n
 }
 
 func (f *callFailures) numbers(add func(float64, ...string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for by, n := range f.of {
+	for by, n := range f.counts {
 		add(float64(n), by[0], by[1])
 	}
 }
 
-// stockMaxAge is how long the numbers of slivers, tasks and components are cached, so
+// countsMaxAge is how long the numbers of slivers, tasks and components are cached, so
 // that one answer of /metrics reads the store once.
-const stockMaxAge = time.Second
+const countsMaxAge = time.Second
 
-// stock counts what the store holds.
-type stock struct {
+// storeCounts counts what the store holds.
+type storeCounts struct {
 	at             time.Time
 	slivers        map[[2]string]int // by state and provider
 	degraded       map[string]int    // by provider: slivers that are ready and have a problem
@@ -60,27 +60,27 @@ type stock struct {
 }
 
 // taking caches the last stock.
-type stockCache struct {
+type countsCache struct {
 	mu   sync.Mutex
-	last *stock
+	last *storeCounts
 }
 
-// stock returns the cached stock, or a new one if that is older than stockMaxAge.
-func (s *Site) stock() *stock {
-	s.stockCache.mu.Lock()
-	defer s.stockCache.mu.Unlock()
-	if last := s.stockCache.last; last == nil || time.Since(last.at) >= stockMaxAge {
-		s.stockCache.last = s.takeStock()
+// storeCounts returns the cached stock, or a new one if that is older than stockMaxAge.
+func (s *Site) storeCounts() *storeCounts {
+	s.countsCache.mu.Lock()
+	defer s.countsCache.mu.Unlock()
+	if last := s.countsCache.last; last == nil || time.Since(last.at) >= countsMaxAge {
+		s.countsCache.last = s.countStore()
 	}
-	return s.stockCache.last
+	return s.countsCache.last
 }
 
 // goals lists all goals of tasks.
 var goals = []am.Goal{am.GoalMake, am.GoalStart, am.GoalStop, am.GoalRestart, am.GoalUsers, am.GoalRemove, am.GoalUndo}
 
-// takeStock counts what the store and the inventory hold now.
-func (s *Site) takeStock() *stock {
-	n := &stock{at: time.Now(), slivers: map[[2]string]int{}, degraded: map[string]int{}, tasks: map[[2]string]int{}, components: map[string]int{}}
+// countStore counts what the store and the inventory hold now.
+func (s *Site) countStore() *storeCounts {
+	n := &storeCounts{at: time.Now(), slivers: map[[2]string]int{}, degraded: map[string]int{}, tasks: map[[2]string]int{}, components: map[string]int{}}
 	for name := range providersOf(s.index.Inventory()) {
 		n.degraded[name] = 0
 		for _, state := range operate.SliverStates {
@@ -128,7 +128,7 @@ func (s *Site) takeStock() *stock {
 // numbers returns all metrics except those of am/server.
 func (s *Site) numbers() []server.Number {
 	flag := func(is func() bool) func() float64 { return func() float64 { return number(is()) } }
-	return slices.Concat(s.hookNumbers(), s.providerNumbers(), s.stockNumbers(), s.fileNumbers(), []server.Number{
+	return slices.Concat(s.hookNumbers(), s.providerNumbers(), s.storeNumbers(), s.fileNumbers(), []server.Number{
 		{Name: "tls_connections", Help: "Connections whose TLS state is in memory.", Value: func() float64 { return float64(s.tls.Live()) }},
 		{Name: "trust_anchors", Help: "Certificates in the trust folder.", Value: func() float64 { return float64(len(s.anchors.Load().List())) }},
 		{Name: "audit_lines_total", Counter: true, Help: "Lines of the audit written since the start.", Value: func() float64 {
@@ -143,10 +143,10 @@ func (s *Site) numbers() []server.Number {
 			return s.clock.State().Doubt != clock.NoDoubt
 		})},
 		{Name: "policy_rules", Help: "Rules of the policy that are in force.", Value: func() float64 { return float64(s.policy.policy.Rules().Len()) }},
-		{Name: "policy_broken", Help: "1 while the policy cannot be read, so that older rules are in force; else 0.", Value: flag(s.policy.broken)},
-		{Name: "lockdown", Help: "1 while an operator has locked the site down, so that it takes no new work; else 0.", Value: flag(s.upkeep.locked.Load)},
-		{Name: "maintenance_broken", Help: "1 while the maintenance file cannot be read, so that its last valid version is in force; else 0.", Value: flag(s.upkeep.broken.Load)},
-		{Name: "maintenance_unknown", Help: "Entries of the maintenance file that name a component which the inventory does not have: one that was renamed is in service; anything but 0 needs an operator.", Value: func() float64 { return float64(s.upkeep.unknown()) }},
+		{Name: "policy_broken", Help: "1 while the policy cannot be read, so that older rules are in force; else 0.", Value: flag(s.policy.isBroken)},
+		{Name: "lockdown", Help: "1 while an operator has locked the site down, so that it takes no new work; else 0.", Value: flag(s.maintenance.locked.Load)},
+		{Name: "maintenance_broken", Help: "1 while the maintenance file cannot be read, so that its last valid version is in force; else 0.", Value: flag(s.maintenance.broken.Load)},
+		{Name: "maintenance_unknown", Help: "Entries of the maintenance file that name a component which the inventory does not have: one that was renamed is in service; anything but 0 needs an operator.", Value: func() float64 { return float64(s.maintenance.countUnknown()) }},
 		{Name: "store_broken", Help: "1 while the store accepts no changes because of damage or a failed write; else 0.", Value: flag(func() bool {
 			return s.store.Err() != nil
 		})},
@@ -192,12 +192,12 @@ func (s *Site) providerNumbers() []server.Number {
 	}
 }
 
-// stockNumbers returns the metrics of slivers, tasks and components. They have no values
+// storeNumbers returns the metrics of slivers, tasks and components. They have no values
 // while the store cannot be read, which store_broken reports.
-func (s *Site) stockNumbers() []server.Number {
-	values := func(of func(n *stock, add func(float64, ...string))) func(func(float64, ...string)) {
+func (s *Site) storeNumbers() []server.Number {
+	values := func(of func(n *storeCounts, add func(float64, ...string))) func(func(float64, ...string)) {
 		return func(add func(float64, ...string)) {
-			if n := s.stock(); n.err == nil {
+			if n := s.storeCounts(); n.err == nil {
 				of(n, add)
 			}
 		}
@@ -214,22 +214,22 @@ func (s *Site) stockNumbers() []server.Number {
 		add(float64(a.Disk<<20), "disk_bytes")
 	}
 	return []server.Number{
-		{Name: "slivers", Help: "Slivers by state and provider, those being removed included.", Labels: []string{"state", "provider"}, Values: values(func(n *stock, add func(float64, ...string)) { addPairs(n.slivers, add) })},
-		{Name: "slivers_degraded", Help: "Slivers that are ready although their provider reports a problem: geni_error of Status has it.", Labels: []string{"provider"}, Values: values(func(n *stock, add func(float64, ...string)) {
+		{Name: "slivers", Help: "Slivers by state and provider, those being removed included.", Labels: []string{"state", "provider"}, Values: values(func(n *storeCounts, add func(float64, ...string)) { addPairs(n.slivers, add) })},
+		{Name: "slivers_degraded", Help: "Slivers that are ready although their provider reports a problem: geni_error of Status has it.", Labels: []string{"provider"}, Values: values(func(n *storeCounts, add func(float64, ...string)) {
 			for name, count := range n.degraded {
 				add(float64(count), name)
 			}
 		})},
-		{Name: "tasks", Help: "Work that providers still have to do, by goal and provider.", Labels: []string{"goal", "provider"}, Values: values(func(n *stock, add func(float64, ...string)) { addPairs(n.tasks, add) })},
-		{Name: "task_oldest_seconds", Help: "Age of the oldest task; 0 if there is none.", Values: values(func(n *stock, add func(float64, ...string)) { add(n.oldest.Seconds()) })},
-		{Name: "slices", Help: "Slices that have slivers here or were shut down.", Values: values(func(n *stock, add func(float64, ...string)) { add(float64(n.slices)) })},
-		{Name: "components", Help: "Components by state, the first that holds of: missing, drained, maintenance, cleaning, held, full, used, free.", Labels: []string{"state"}, Values: values(func(n *stock, add func(float64, ...string)) {
+		{Name: "tasks", Help: "Work that providers still have to do, by goal and provider.", Labels: []string{"goal", "provider"}, Values: values(func(n *storeCounts, add func(float64, ...string)) { addPairs(n.tasks, add) })},
+		{Name: "task_oldest_seconds", Help: "Age of the oldest task; 0 if there is none.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(n.oldest.Seconds()) })},
+		{Name: "slices", Help: "Slices that have slivers here or were shut down.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(float64(n.slices)) })},
+		{Name: "components", Help: "Components by state, the first that holds of: missing, drained, maintenance, cleaning, held, full, used, free.", Labels: []string{"state"}, Values: values(func(n *storeCounts, add func(float64, ...string)) {
 			for state, count := range n.components {
 				add(float64(count), state)
 			}
 		})},
-		{Name: "capacity", Help: "Total capacity of all components, of resources that are limited.", Labels: []string{"resource"}, Values: values(func(n *stock, add func(float64, ...string)) { addAmount(n.capacity, add) })},
-		{Name: "capacity_used", Help: "Capacity that slivers use.", Labels: []string{"resource"}, Values: values(func(n *stock, add func(float64, ...string)) { addAmount(n.used, add) })},
+		{Name: "capacity", Help: "Total capacity of all components, of resources that are limited.", Labels: []string{"resource"}, Values: values(func(n *storeCounts, add func(float64, ...string)) { addAmount(n.capacity, add) })},
+		{Name: "capacity_used", Help: "Capacity that slivers use.", Labels: []string{"resource"}, Values: values(func(n *storeCounts, add func(float64, ...string)) { addAmount(n.used, add) })},
 	}
 }
 
@@ -240,7 +240,7 @@ func (s *Site) fileNumbers() []server.Number {
 		{Name: "crl_next_update_timestamp_seconds", Help: "When a CRL in the trust folder gets out of date.", Labels: []string{"file"}, Values: func(add func(float64, ...string)) {
 			next := map[string]time.Time{}
 			for _, l := range s.anchors.Load().RevocationLists() {
-				noteFirst(next, l.File, l.NextUpdate)
+				keepEarliest(next, l.File, l.NextUpdate)
 			}
 			s.addTimes(add, next)
 		}},
@@ -261,20 +261,20 @@ func (s *Site) fileNumbers() []server.Number {
 func (s *Site) certificateExpiry(add func(float64, ...string)) {
 	ends := map[string]time.Time{}
 	for _, x := range s.anchors.Load().List() {
-		noteFirst(ends, x.File, x.Certificate.NotAfter)
+		keepEarliest(ends, x.File, x.Certificate.NotAfter)
 	}
 	for _, k := range s.config.Keys {
 		text, _ := os.ReadFile(k.Certificate) // one that cannot be read has no number
 		chain, _ := cert.ParsePEM(text)
 		for _, c := range chain {
-			noteFirst(ends, k.Certificate, c.NotAfter)
+			keepEarliest(ends, k.Certificate, c.NotAfter)
 		}
 	}
 	s.addTimes(add, ends)
 }
 
-// noteFirst keeps the earliest time of a file, of those that are not zero.
-func noteFirst(times map[string]time.Time, file string, t time.Time) {
+// keepEarliest keeps the earliest time of a file, of those that are not zero.
+func keepEarliest(times map[string]time.Time, file string, t time.Time) {
 	if was, ok := times[file]; !t.IsZero() && (!ok || t.Before(was)) {
 		times[file] = t
 	}

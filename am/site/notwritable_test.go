@@ -16,11 +16,11 @@ func TestNotWritableNamesUserAndRemedy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := notWritable("/srv/site/state.db", unix.EACCES)
+	got := notWritableMessage("/srv/site/state.db", unix.EACCES)
 	if !strings.HasPrefix(got, "/srv/site/state.db is not writable by user "+me.Username+": ") || !strings.HasSuffix(got, "chown "+me.Username+" /srv/site/state.db") || os.Geteuid() != 0 && !strings.Contains(got, ": sudo ") {
 		t.Error(got)
 	}
-	if got := notWritable("/srv/site/state.db", unix.EROFS); strings.Contains(got, "chown") || !strings.Contains(got, unix.EROFS.Error()) {
+	if got := notWritableMessage("/srv/site/state.db", unix.EROFS); strings.Contains(got, "chown") || !strings.Contains(got, unix.EROFS.Error()) {
 		t.Error(got)
 	}
 }

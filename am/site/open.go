@@ -44,7 +44,7 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 		s.openRunner,
 		s.openAggregate,
 		s.reportInventory,
-		s.openUpkeep, // lockdown and maintenance
+		s.openMaintenance, // lockdown and maintenance
 		s.openServer,
 		s.openSocket,
 	} {
@@ -105,7 +105,7 @@ func (s *Site) openAggregate(context.Context) error {
 		EmptyDescribeNotFound: c.EmptyDescribe == "not-found",
 		ASCIIManifests:        c.ASCIIManifests,
 		ManifestExtensions:    c.ManifestExtensions,
-		Reading:               c.Reading(s.index.Inventory()),
+		Reading:               c.ReadOptions(s.index.Inventory()),
 		Wake:                  s.runner.Wake,
 		EndLeases:             s.runner.EndLeases,
 		Settled:               s.audit.Settled,
@@ -113,7 +113,7 @@ func (s *Site) openAggregate(context.Context) error {
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.index.Inventory),
 			Interfaces: Interfaces(s.index.Inventory),
-			Providers:  s.testbeds.await(s.providers.Probing),
+			Providers:  s.testbeds.awaitStart(s.providers.DryRunProvider),
 			Log:        s.log,
 		}),
 	})
@@ -139,7 +139,7 @@ func (s *Site) openInventory(context.Context) error {
 func (s *Site) openPolicy(context.Context) error {
 	c, inv := s.config, s.index.Inventory()
 	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
-	if err := s.policy.take(func() (*policy.Rules, error) { return c.LoadPolicy(inv) }); err != nil {
+	if err := s.policy.apply(func() (*policy.Rules, error) { return c.LoadPolicy(inv) }); err != nil {
 		return err
 	}
 	for _, o := range []store.Observer{s.index, s.policy.policy.Usage()} {
@@ -167,16 +167,16 @@ func (s *Site) logBroken(why error) {
 	s.log.Error("the store promises nothing more; calls that would change something are refused until the next start", "state", s.config.State, "error", why)
 }
 
-// openUpkeep reads the maintenance file, and locks a read-only or restored site down.
-func (s *Site) openUpkeep(ctx context.Context) error {
-	s.upkeep = newUpkeep(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
+// openMaintenance reads the maintenance file, and locks a read-only or restored site down.
+func (s *Site) openMaintenance(ctx context.Context) error {
+	s.maintenance = newMaintenanceFile(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
 	if s.config.readOnly {
-		s.upkeep.hold.lockdown = &maintenance.Lockdown{Text: errReadOnly.Error()}
+		s.maintenance.extra.lockdown = &maintenance.Lockdown{Text: errReadOnly.Error()}
 	}
 	if err := s.lockRestored(); err != nil {
 		return err
 	}
-	return s.upkeep.read(ctx)
+	return s.maintenance.read(ctx)
 }
 
 // listen opens the listeners for clients and for the admin address, and determines the
@@ -185,7 +185,7 @@ func (s *Site) listen(ctx context.Context) (err error) {
 	c := s.config
 	s.listener, err = listenTCP(c.Listen, "listen")
 	switch {
-	case errors.Is(err, syscall.EADDRINUSE) && c.served():
+	case errors.Is(err, syscall.EADDRINUSE) && c.isServed():
 		return fmt.Errorf("cannot listen at %s: this very site is served already; stop that server first", c.Listen)
 	case err != nil:
 		return err
@@ -253,7 +253,7 @@ func (*portInUseError) Unwrap() error { return syscall.EADDRINUSE }
 func (s *Site) openServer(context.Context) error {
 	c := s.config
 	s.operations = operate.New(operate.Config{
-		Store: s.store, Inventory: s.index.Inventory, Plan: s.upkeep.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
+		Store: s.store, Inventory: s.index.Inventory, Plan: s.maintenance.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
 		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Orphans: s.orphanCounts, Silent: s.runner.Silent,
 	})
 	var admit func() error
@@ -267,7 +267,7 @@ func (s *Site) openServer(context.Context) error {
 		Manager:         inv.Manager,
 		PublicURL:       s.PublicURL,
 		SoftwareVersion: SoftwareVersion(),
-		Reading:         c.Reading(inv),
+		Reading:         c.ReadOptions(inv),
 	})
 	s.server = server.New(c.Limits.Config, server.Options{
 		API:            s.api,
@@ -275,11 +275,11 @@ func (s *Site) openServer(context.Context) error {
 		Audit:          s.audit.Call,
 		PublicURL:      s.PublicURL,
 		Chain:          peerChain,
-		CallerName:     s.who,
-		Ready:          s.ready,
+		CallerName:     s.callerName,
+		Ready:          s.checkReady,
 		AllowsRemote:   s.remote.admits,
 		Manifest:       s.manifest,
-		Maintenance:    s.upkeep.stateJSON,
+		Maintenance:    s.maintenance.stateJSON,
 		Held:           s.policy.held,
 		SocketHandlers: s.endpoints(),
 		Numbers:        s.numbers(),

@@ -84,8 +84,8 @@ func blockedComponent(o *work.Orphan, inv *inventory.Inventory) (c *inventory.Co
 // lockdown when all providers have listed their resources, and has the runner compare all
 // slivers, so that resources lost since the backup are found.
 func (s *Site) drainOrphaned(ctx context.Context) {
-	err := s.upkeep.changeExtra(ctx, func(h *extraPlan) {
-		h.held = s.orphanDrains()
+	err := s.maintenance.changeExtra(ctx, func(h *extraPlan) {
+		h.drains = s.orphanDrains()
 		if h.lockdown != nil && s.allListed() {
 			h.lockdown = nil
 			s.log.Info("all providers have listed their resources, so the restored site takes new work")
@@ -236,14 +236,14 @@ func (s *Site) lockRestored() error {
 	case err != nil:
 		return err
 	}
-	s.upkeep.hold.lockdown = &maintenance.Lockdown{Text: restoredText}
+	s.maintenance.extra.lockdown = &maintenance.Lockdown{Text: restoredText}
 	s.log.Warn("the store was restored from a backup; no new work is taken until providers have listed their resources", "at_most", restoredWait)
 	return nil
 }
 
 // unlockRestored ends the lockdown of a restored site after restoredWait.
 func (s *Site) unlockRestored(ctx context.Context) {
-	if s.upkeep.shown.Load().Lockdown == nil {
+	if s.maintenance.shown.Load().Lockdown == nil {
 		return
 	}
 	select {
@@ -251,7 +251,7 @@ func (s *Site) unlockRestored(ctx context.Context) {
 		return
 	case <-time.After(restoredWait):
 	}
-	err := s.upkeep.changeExtra(ctx, func(h *extraPlan) {
+	err := s.maintenance.changeExtra(ctx, func(h *extraPlan) {
 		if h.lockdown != nil {
 			h.lockdown = nil
 			s.log.Warn("not all providers have listed their resources, so a node that is in use but not in the backup may be allocated again; fix the providers, then see patchbay nodes --orphans", "waited", restoredWait)

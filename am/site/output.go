@@ -28,9 +28,9 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Lost returns the first write error; nil if everything was written. A closed pipe is
+// WriteError returns the first write error; nil if everything was written. A closed pipe is
 // no error.
-func (o *Output) Lost() error {
+func (o *Output) WriteError() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err

@@ -29,11 +29,11 @@ type policyFile struct {
 	policy *policy.Policy
 	log    *slog.Logger
 
-	mu    sync.Mutex // guards the fields below, for a whole read
-	site  policy.Site
-	seen  string    // state of the files when they were last read
-	tried time.Time // when that was
-	wrong string    // the error of that read; "" for none
+	mu        sync.Mutex // guards the fields below, for a whole read
+	site      policy.Site
+	seen      string    // state of the files when they were last read
+	tried     time.Time // when that was
+	lastError string    // the error of that read; "" for none
 }
 
 // PolicySite returns the names that rules may use at a site with that inventory.
@@ -59,25 +59,25 @@ func PolicySite(inv *inventory.Inventory) policy.Site {
 func (c *Config) LoadPolicy(inv *inventory.Inventory) (*policy.Rules, error) {
 	if _, err := os.Lstat(c.Policy); errors.Is(err, fs.ErrNotExist) {
 		if c.Origin.has("policy") {
-			return nil, c.Origin.wrong("policy", "%s", notThere("file", c.Policy, err))
+			return nil, c.Origin.errorf("policy", "%s", missingMessage("file", c.Policy, err))
 		}
 		return nil, nil
 	}
 	return policy.Load(c.Policy, PolicySite(inv))
 }
 
-// take puts the rules that load returns in force. It loads again if the files changed
+// apply puts the rules that load returns in force. It loads again if the files changed
 // meanwhile, or if the new rules name other files.
-func (p *policyFile) take(load func() (*policy.Rules, error)) error {
+func (p *policyFile) apply(load func() (*policy.Rules, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var rules *policy.Rules
 	for range 5 {
 		before := p.state()
-		p.seen, p.tried, p.wrong = before, time.Now(), ""
+		p.seen, p.tried, p.lastError = before, time.Now(), ""
 		var err error
 		if rules, err = load(); err != nil {
-			p.wrong = err.Error()
+			p.lastError = err.Error()
 			return err
 		}
 		p.policy.SetRules(rules)
@@ -85,7 +85,7 @@ func (p *policyFile) take(load func() (*policy.Rules, error)) error {
 			break
 		}
 	}
-	p.tell(rules)
+	p.logRules(rules)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (p *policyFile) state() string {
 // read loads the files and puts their rules in force; after an error the old rules
 // stay. It does not log an error that equals told.
 func (p *policyFile) read(told string) {
-	err := p.take(func() (*policy.Rules, error) { return p.load(p.site) })
+	err := p.apply(func() (*policy.Rules, error) { return p.load(p.site) })
 	if err != nil && err.Error() != told {
 		p.log.Error("the policy cannot be read; the rules that were in force stay so; patchbay check tells more", "error", err)
 	}
@@ -119,10 +119,10 @@ func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 	return policy.Load(p.file, site)
 }
 
-// follow reads the files for a new inventory. It passes to use a function that puts the
+// reloadFor reads the files for a new inventory. It passes to use a function that puts the
 // rules in force, so that rules and inventory change at the same time. After an error
 // both stay.
-func (p *policyFile) follow(inv *inventory.Inventory, use func(rules func()) error) error {
+func (p *policyFile) reloadFor(inv *inventory.Inventory, use func(rules func()) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	site, before := PolicySite(inv), p.state()
@@ -133,20 +133,20 @@ func (p *policyFile) follow(inv *inventory.Inventory, use func(rules func()) err
 	if err := use(func() { p.policy.SetRules(rules) }); err != nil {
 		return err
 	}
-	p.site, p.seen, p.tried, p.wrong = site, before, time.Now(), ""
-	p.tell(rules)
+	p.site, p.seen, p.tried, p.lastError = site, before, time.Now(), ""
+	p.logRules(rules)
 	return nil
 }
 
-// broken reports whether the last read of the files failed.
-func (p *policyFile) broken() bool {
+// isBroken reports whether the last read of the files failed.
+func (p *policyFile) isBroken() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.wrong != ""
+	return p.lastError != ""
 }
 
-// tell logs the rules in force and the remarks about them.
-func (p *policyFile) tell(rules *policy.Rules) {
+// logRules logs the rules in force and the remarks about them.
+func (p *policyFile) logRules(rules *policy.Rules) {
 	if rules == nil {
 		return
 	}
@@ -174,7 +174,7 @@ func (p *policyFile) held(user, slice string) ([]byte, error) {
 func (p *policyFile) watch(ctx context.Context) {
 	watchFiles(ctx, 0, p.state, func(now string) {
 		p.mu.Lock()
-		changed, wrong, due := now != p.seen, p.wrong, time.Since(p.tried) >= policyRetry
+		changed, wrong, due := now != p.seen, p.lastError, time.Since(p.tried) >= policyRetry
 		p.mu.Unlock()
 		switch {
 		case changed:
@@ -198,7 +198,7 @@ func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, 
 	if err = Ask(ctx, c, "/held?"+q.Encode(), &h); !errors.Is(err, ErrNotServed) {
 		return h, err
 	}
-	s, err := c.LookAtState()
+	s, err := c.OpenStateReadOnly()
 	if err != nil {
 		return h, err
 	}

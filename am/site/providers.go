@@ -50,13 +50,13 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 	}
 	s := &ProviderSet{dir: dir, log: log, Found: found, calls: server.NewDurations("provider_call_duration_seconds", "How long calls of providers take, those that were not cancelled.", "provider", "action")}
 	for _, p := range found {
-		s.watch(p)
+		s.instrument(p)
 	}
 	return s, nil
 }
 
-// watch sets the provider's log and counts its calls.
-func (s *ProviderSet) watch(p *provider.Provider) {
+// instrument sets the provider's log and counts its calls.
+func (s *ProviderSet) instrument(p *provider.Provider) {
 	p.Log = s.log
 	s.failed.count(p.Name, "get", 0)
 	s.failed.count(p.Name, "set", 0)
@@ -158,18 +158,18 @@ func (s *ProviderSet) get(name string) (work.Provider, error) {
 	return work.Executable(p), nil
 }
 
-// Probing returns a provider that is to be asked before a reservation. It does not open
+// DryRunProvider returns a provider that is to be asked before a reservation. It does not open
 // providers, so one that is not open yet is not asked.
-func (s *ProviderSet) Probing(name string) (dryrun.Provider, bool) {
-	p := s.opened(name)
+func (s *ProviderSet) DryRunProvider(name string) (dryrun.Provider, bool) {
+	p := s.openProvider(name)
 	if p == nil || !p.Probe || !p.Has(provider.AttrEnsure) {
 		return nil, false
 	}
 	return p, true
 }
 
-// opened returns a provider that is open; nil if it is not.
-func (s *ProviderSet) opened(name string) *provider.Provider {
+// openProvider returns a provider that is open; nil if it is not.
+func (s *ProviderSet) openProvider(name string) *provider.Provider {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Found[name]
@@ -177,12 +177,12 @@ func (s *ProviderSet) opened(name string) *provider.Provider {
 
 // open returns a provider, and opens it if necessary.
 func (s *ProviderSet) open(name string) (*provider.Provider, error) {
-	if p := s.opened(name); p != nil {
+	if p := s.openProvider(name); p != nil {
 		return p, nil
 	}
 	s.opening.Lock()
 	defer s.opening.Unlock()
-	if p := s.opened(name); p != nil {
+	if p := s.openProvider(name); p != nil {
 		return p, nil
 	}
 	if name == "" || name != filepath.Base(name) {
@@ -192,7 +192,7 @@ func (s *ProviderSet) open(name string) (*provider.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.watch(p)
+	s.instrument(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Found[name] = p
@@ -245,17 +245,17 @@ func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found [
 	return found
 }
 
-// usable returns why a provider cannot be used; an open one may have lost its file.
-func (s *ProviderSet) usable(name string) error {
+// checkUsable returns why a provider cannot be used; an open one may have lost its file.
+func (s *ProviderSet) checkUsable(name string) error {
 	p, err := s.open(name)
 	if err == nil {
 		_, err = os.Stat(p.Path)
 	}
-	return Unusable(s.dir, name, err)
+	return ExplainUnusable(s.dir, name, err)
 }
 
-// Unusable adds to the error of a provider in the folder dir what to do about it.
-func Unusable(dir, name string, err error) error {
+// ExplainUnusable adds to the error of a provider in the folder dir what to do about it.
+func ExplainUnusable(dir, name string, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -27,22 +27,22 @@ type ReloadReport struct {
 	// Changes are what is otherwise; MoreChanges counts those that are left out.
 	Changes     []inventory.Change
 	MoreChanges int
-	// Meets are what it means for slivers; More counts those that are left out, and
+	// Consequences are what it means for slivers; More counts those that are left out, and
 	// Before those that were so with the inventory before.
-	Meets  []inventory.Consequence
-	More   int
-	Before int
+	Consequences     []inventory.Consequence
+	MoreConsequences int
+	OldConsequences  int
 	// Unmanaged are slivers of providers that are gone.
 	Unmanaged []unmanagedSlivers
 }
 
-// maxMeets limits each list of the answer.
-const maxMeets = 500
+// maxReported limits each list of the answer.
+const maxReported = 500
 
 // compare adds the differences between two inventories.
 func (r *ReloadReport) compare(was, now *inventory.Inventory) {
 	all := inventory.Compare(was, now)
-	r.Changes = all[:min(len(all), maxMeets)]
+	r.Changes = all[:min(len(all), maxReported)]
 	r.MoreChanges = len(all) - len(r.Changes)
 }
 
@@ -63,17 +63,17 @@ func (r *ReloadReport) compareSlivers(was, v *inventory.Inventory, s *store.Stor
 		}
 		n := len(all)
 		all = slices.DeleteFunc(all, func(c inventory.Consequence) bool { return before[key{c.What, c.Text, c.Slice}] })
-		r.Before = n - len(all)
+		r.OldConsequences = n - len(all)
 	}
-	r.Meets = all[:min(len(all), maxMeets)]
-	r.More = len(all) - len(r.Meets)
+	r.Consequences = all[:min(len(all), maxReported)]
+	r.MoreConsequences = len(all) - len(r.Consequences)
 	r.Unmanaged = findUnmanaged(slivers, usable)
 	return nil
 }
 
 // summary returns one line for log and audit.
 func (r *ReloadReport) summary() string {
-	return fmt.Sprintf("%s; slivers meet %s", display.Count(len(r.Changes)+r.MoreChanges, "change"), display.Count(len(r.Meets)+r.More, "new consequence"))
+	return fmt.Sprintf("%s; slivers meet %s", display.Count(len(r.Changes)+r.MoreChanges, "change"), display.Count(len(r.Consequences)+r.MoreConsequences, "new consequence"))
 }
 
 // Where returns the file and line of a consequence.
@@ -87,7 +87,7 @@ func (s *Site) logReload(r *ReloadReport) {
 	if r.MoreChanges > 0 {
 		s.log.Info("the inventory has more changes than are told here", "more", r.MoreChanges)
 	}
-	for _, c := range r.Meets {
+	for _, c := range r.Consequences {
 		if c.Warning {
 			s.log.Warn("inventory", "where", r.Where(c), "consequence", c.String())
 		} else {
@@ -95,8 +95,8 @@ func (s *Site) logReload(r *ReloadReport) {
 		}
 	}
 	s.logUnmanaged(r)
-	if r.More > 0 {
-		s.log.Warn("the inventory meets more slivers than are told here; patchbay check tells of the first, too", "more", r.More)
+	if r.MoreConsequences > 0 {
+		s.log.Warn("the inventory meets more slivers than are told here; patchbay check tells of the first, too", "more", r.MoreConsequences)
 	}
 }
 
@@ -113,7 +113,7 @@ func (s *Site) logUnmanaged(r *ReloadReport) {
 // putting it in force.
 func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	r := &ReloadReport{File: s.config.Inventory}
-	if err := s.sameSite(); err != nil {
+	if err := s.requireSameSite(); err != nil {
 		return r, nil, err
 	}
 	inv, err := inventory.Load(s.config.Inventory, s.config.Authority)
@@ -137,16 +137,16 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	return r, inv, nil
 }
 
-// sameSite fails if the configuration has changed in a way that needs a new start.
-func (s *Site) sameSite() error {
+// requireSameSite fails if the configuration has changed in a way that needs a new start.
+func (s *Site) requireSameSite() error {
 	c, err := ReadConfig(s.config.Origin.File)
 	switch {
 	case err != nil:
 		return err
 	case c.Authority != s.config.Authority:
-		return c.Origin.wrong("authority", "it is %s, but the site that is served is %s; a new authority is a new site, so set it back", c.Authority, s.config.Authority)
+		return c.Origin.errorf("authority", "it is %s, but the site that is served is %s; a new authority is a new site, so set it back", c.Authority, s.config.Authority)
 	case c.Inventory != s.config.Inventory:
-		return c.Origin.wrong("inventory", "it is %s, but the site that is served reads %s; another file needs a new start", c.Inventory, s.config.Inventory)
+		return c.Origin.errorf("inventory", "it is %s, but the site that is served reads %s; another file needs a new start", c.Inventory, s.config.Inventory)
 	}
 	return nil
 }
@@ -166,11 +166,11 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 		return r, err
 	}
 	was := s.index.Inventory()
-	err = s.policy.follow(inv, func(rules func()) error {
-		s.testbeds.follow(findTestbeds(s.config.Providers, providersOf(inv)))
+	err = s.policy.reloadFor(inv, func(rules func()) error {
+		s.testbeds.add(findTestbeds(s.config.Providers, providersOf(inv)))
 		return s.aggregate.SetInventory(ctx, inv, func() {
 			rules()
-			s.api.SetReading(s.config.Reading(inv))
+			s.api.SetReading(s.config.ReadOptions(inv))
 		})
 	})
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	s.retireTestbeds()
 	s.drainOrphaned(ctx)
 	s.runner.Wake()
-	err = r.compareSlivers(was, inv, s.store, s.providers.usable)
+	err = r.compareSlivers(was, inv, s.store, s.providers.checkUsable)
 	act := audit.Act{What: "reload", Text: r.summary(), Operator: operator}
 	if err != nil {
 		act.Text = display.Count(len(r.Changes)+r.MoreChanges, "change")
@@ -190,7 +190,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	}
 	s.log.Info("inventory read", "file", r.File, "components", len(inv.Components), "changes", len(r.Changes)+r.MoreChanges)
 	s.logReload(r)
-	s.upkeep.logUnknown(s.upkeep.shown.Load())
+	s.maintenance.logUnknown(s.maintenance.shown.Load())
 	s.recordLoggedInventory(inv)
 	return r, nil
 }
@@ -213,7 +213,7 @@ func (s *Site) reportInventory(ctx context.Context) error {
 	}
 	r := &ReloadReport{File: s.config.Inventory}
 	inv := s.index.Inventory()
-	if err := r.compareSlivers(nil, inv, s.store, s.providers.usable); err != nil {
+	if err := r.compareSlivers(nil, inv, s.store, s.providers.checkUsable); err != nil {
 		return err
 	}
 	if !s.isLoggedInventory(inv) {
@@ -222,7 +222,7 @@ func (s *Site) reportInventory(ctx context.Context) error {
 		return nil
 	}
 	s.logUnmanaged(r)
-	if n := len(r.Meets) + r.More; n > 0 {
+	if n := len(r.Consequences) + r.MoreConsequences; n > 0 {
 		s.log.Info("the inventory is as it was, and slivers are on what is otherwise than they were promised; patchbay check tells of it", "consequences", n)
 	}
 	return nil
@@ -270,7 +270,7 @@ func (s *Site) retireTestbeds() {
 func errorLines(err error) (lines []string) {
 	more := 0
 	for line := range strings.Lines(err.Error()) {
-		if len(lines) == maxMeets {
+		if len(lines) == maxReported {
 			more++
 			continue
 		}
@@ -282,10 +282,10 @@ func errorLines(err error) (lines []string) {
 	return lines
 }
 
-// ReloadMeans reports the effect of an inventory: from the served site, or for the
+// ReloadEffect reports the effect of an inventory: from the served site, or for the
 // slivers in the store of a site that is not served. usable returns why a provider of
 // the latter cannot be used. It fails with fs.ErrNotExist if there is no store.
-func (c *Config) ReloadMeans(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *ReloadReport, served bool, err error) {
+func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *ReloadReport, served bool, err error) {
 	r = &ReloadReport{File: c.Inventory}
 	if err := Ask(ctx, c, "/reload", r); !errors.Is(err, ErrNotServed) {
 		return r, true, err
@@ -295,7 +295,7 @@ func (c *Config) ReloadMeans(ctx context.Context, inv *inventory.Inventory, usab
 	} else if !has {
 		return r, false, fs.ErrNotExist
 	}
-	st, err := c.LookAtState()
+	st, err := c.OpenStateReadOnly()
 	if err != nil {
 		return r, false, err
 	}
@@ -316,7 +316,7 @@ func (c *Config) ReloadMeans(ctx context.Context, inv *inventory.Inventory, usab
 func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 	plan, err := maintenance.Read(s.config.Maintenance)
 	if err != nil {
-		plan = s.upkeep.shown.Load() // what it said before stays in force, and who reads it tells why
+		plan = s.maintenance.shown.Load() // what it said before stays in force, and who reads it tells why
 	}
 	renamed := func(name string) (*inventory.Component, bool) {
 		old, ok := was.ComponentNamed(name)

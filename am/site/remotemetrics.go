@@ -92,14 +92,14 @@ func (c *Config) readMetricsAccess() (*metricsAccess, error) {
 	if file := c.Metrics.TokenFile; file != "" {
 		info, err := os.Stat(file)
 		if err != nil {
-			return nil, c.Origin.wrong("metrics.token_file", "%s", notThere("file", file, err))
+			return nil, c.Origin.errorf("metrics.token_file", "%s", missingMessage("file", file, err))
 		}
 		if info.Mode().Perm()&0o077 != 0 {
-			return nil, c.Origin.wrong("metrics.token_file", "others may read the token: chmod 600 %s", file)
+			return nil, c.Origin.errorf("metrics.token_file", "others may read the token: chmod 600 %s", file)
 		}
 		token, err := hook.ReadSecret(file)
 		if err != nil {
-			return nil, c.Origin.wrong("metrics.token_file", "%v", err)
+			return nil, c.Origin.errorf("metrics.token_file", "%v", err)
 		}
 		sum := sha256.Sum256(token)
 		a.token = &sum
@@ -107,7 +107,7 @@ func (c *Config) readMetricsAccess() (*metricsAccess, error) {
 	if file := c.Metrics.ClientCA; file != "" {
 		pool, err := hook.ReadCA(file)
 		if err != nil {
-			return nil, c.Origin.wrong("metrics.client_ca", "%v", err)
+			return nil, c.Origin.errorf("metrics.client_ca", "%v", err)
 		}
 		a.tls.ClientCAs, a.tls.ClientAuth = pool, tls.RequireAndVerifyClientCert
 	}

@@ -35,7 +35,7 @@ func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	watchers.Go(func() { s.watchTrust(watching) })
-	watchers.Go(func() { s.upkeep.watch(watching) })
+	watchers.Go(func() { s.maintenance.watch(watching) })
 	watchers.Go(func() { s.policy.watch(watching) })
 	if !s.config.readOnly {
 		watchers.Go(func() { s.pruneJournal(watching) })
@@ -91,8 +91,8 @@ func (s *Site) reload(ctx context.Context) {
 	s.log.Info("the server's certificates were read again")
 }
 
-// work runs the runner until ctx ends. A read-only site has no runner.
-func (s *Site) work(ctx context.Context) error {
+// runRunner runs the runner until ctx ends. A read-only site has no runner.
+func (s *Site) runRunner(ctx context.Context) error {
 	if !s.config.readOnly {
 		return s.runner.Run(ctx)
 	}
@@ -109,7 +109,7 @@ func (s *Site) serve(ctx context.Context) error {
 	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	runnerEnded := make(chan error, 1)
 	go func() {
-		err := s.work(workers)
+		err := s.runRunner(workers)
 		s.working.Store(false)
 		if err != nil && workers.Err() == nil {
 			stop(fmt.Errorf("the runner has ended: %w", err))
@@ -172,8 +172,8 @@ func (s *Site) serve(ctx context.Context) error {
 	return errors.Join(failed, s.Close())
 }
 
-// ready returns why the site cannot serve calls.
-func (s *Site) ready() error {
+// checkReady returns why the site cannot serve calls.
+func (s *Site) checkReady() error {
 	if len(s.anchors.Load().List()) == 0 {
 		return errors.New("the trust folder holds no certificate, so nobody may call")
 	}
@@ -189,12 +189,12 @@ func (s *Site) ready() error {
 	if err := s.store.Read(func(*store.View) error { return nil }); err != nil {
 		return err
 	}
-	return s.silentProviders()
+	return s.checkProviders()
 }
 
-// silentProviders returns an error with the names of the providers that do not answer.
+// checkProviders returns an error with the names of the providers that do not answer.
 // The site answers calls all the same.
-func (s *Site) silentProviders() error {
+func (s *Site) checkProviders() error {
 	var errs []error
 	for _, p := range s.runner.Polled() {
 		if p.Silent {
@@ -216,7 +216,7 @@ func (s *Site) AdminURL() string {
 func (s *Site) openHooks() (err error) {
 	s.hooks, err = hook.New(hook.Config{Store: s.store, Hooks: s.config.hooks(), Log: s.log})
 	for i := range s.config.Hooks {
-		if err := s.config.Hooks[i].Usable(); err != nil {
+		if err := s.config.Hooks[i].Check(); err != nil {
 			s.log.Error("a hook cannot be told of anything; its events wait", "hook", s.config.Hooks[i].Name, "error", err)
 		}
 	}

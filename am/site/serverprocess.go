@@ -19,19 +19,19 @@ import (
 // IsServed reports whether a server listens at the site's admin socket, even if it does
 // not answer this user.
 func IsServed(ctx context.Context, c *Config) bool {
-	_, err := serverID(ctx, c)
+	_, err := serverProcess(ctx, c)
 	return err == nil || !isNotRunning(err)
 }
 
 // StopServer sends SIGTERM to the server of a site and waits for its end. It succeeds
 // if the site is not served. It signals no other process: see serverID and isOf.
 func StopServer(ctx context.Context, c *Config) error {
-	server, err := serverID(ctx, c)
+	server, err := serverProcess(ctx, c)
 	if isNotRunning(err) {
 		return nil
 	}
 	if err != nil {
-		return askError(ctx, socketOf(c), err)
+		return askError(ctx, socketPath(c), err)
 	}
 	pid := int(server.Pid)
 	p, err := os.FindProcess(pid) // a pidfd: later signals reach this process only
@@ -40,11 +40,11 @@ func StopServer(ctx context.Context, c *Config) error {
 	}
 	defer p.Release()
 	// The ID was still the server's if the server still answers.
-	if again, err := serverID(ctx, c); isNotRunning(err) || err == nil && *again != *server {
+	if again, err := serverProcess(ctx, c); isNotRunning(err) || err == nil && *again != *server {
 		return nil
 	}
-	if err := isOf(pid, server.Uid); err != nil {
-		return fmt.Errorf("cannot stop the server: %w; find out who listens at %s", err, socketOf(c))
+	if err := requireUser(pid, server.Uid); err != nil {
+		return fmt.Errorf("cannot stop the server: %w; find out who listens at %s", err, socketPath(c))
 	}
 	if err := p.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		return nil
@@ -61,17 +61,17 @@ func StopServer(ctx context.Context, c *Config) error {
 	return nil
 }
 
-// serverID returns the process that listens at the admin socket, and its user. It refuses
+// serverProcess returns the process that listens at the admin socket, and its user. It refuses
 // a link in the place of the socket, which may lead to any process of this host.
-func serverID(ctx context.Context, c *Config) (*unix.Ucred, error) {
+func serverProcess(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if info, err := os.Lstat(socketOf(c)); err != nil {
+	if info, err := os.Lstat(socketPath(c)); err != nil {
 		return nil, err
 	} else if info.Mode().Type() != fs.ModeSocket {
 		return nil, errors.New("it is no socket")
 	}
-	conn, err := fdsocket.Connect(ctx, socketOf(c))
+	conn, err := fdsocket.Connect(ctx, socketPath(c))
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +79,10 @@ func serverID(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	return fdsocket.Peer(conn)
 }
 
-// isOf fails unless a process runs as that user. The id of an ended process may be
+// requireUser fails unless a process runs as that user. The id of an ended process may be
 // reused while a child of it still has the socket, so the user that made the socket
 // must not get another user's process ended.
-func isOf(pid int, uid uint32) error {
+func requireUser(pid int, uid uint32) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return err

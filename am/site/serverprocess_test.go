@@ -41,7 +41,7 @@ func TestStopServerEndsNoProcessOfSomebodyElse(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			c := &Config{}
 			c.Origin.File = filepath.Join(t.TempDir(), ConfigName)
-			tt.make(t, socketOf(c))
+			tt.make(t, socketPath(c))
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			stopped := make(chan error, 1)

@@ -35,7 +35,7 @@ type Site struct {
 	runner      *work.Runner
 	hooks       *hook.Runner
 	working     atomic.Bool // the runner runs
-	stockCache  stockCache
+	countsCache countsCache
 	auth        *credentials.Authorizer
 	trusted     *cert.Folder
 	trustSeen   string     // state of the trust folder before it was first read
@@ -43,7 +43,7 @@ type Site struct {
 	staleLogged time.Time  // when stale CRLs were last looked for; guarded by reading
 	anchors     atomic.Pointer[cert.Anchors]
 	tls         *mtls.Context
-	upkeep      *upkeep
+	maintenance *maintenanceFile
 	operations  *operate.Operations
 	policy      *policyFile
 	providers   *ProviderSet

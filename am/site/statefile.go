@@ -23,8 +23,8 @@ var copyMarks = []string{".before-restore-", ".schema"}
 // LeftMarks follow the state's name in the names of unfinished files.
 var LeftMarks = []string{".new-", ".restore-"}
 
-// Beside returns the files whose names are the state's name and one of the marks.
-func (c *Config) Beside(marks []string) (names []string, err error) {
+// FilesBesideState returns the files whose names are the state's name and one of the marks.
+func (c *Config) FilesBesideState(marks []string) (names []string, err error) {
 	dir := filepath.Dir(c.State)
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +49,7 @@ func (c *Config) HasState() (bool, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err == nil, err
 	}
-	signs, err := c.Beside(copyMarks)
+	signs, err := c.FilesBesideState(copyMarks)
 	if err != nil {
 		return false, err
 	}
@@ -68,17 +68,17 @@ func (c *Config) HasState() (bool, error) {
 
 // lostStateError says that the site had a store, and the file is gone.
 type lostStateError struct {
-	state string
-	signs []string // files that show it
+	state    string
+	evidence []string // files that show it
 }
 
 func (e *lostStateError) Error() string {
 	more := ""
-	if n := len(e.signs) - 3; n > 0 {
+	if n := len(e.evidence) - 3; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	files := strings.Join(e.signs[:min(3, len(e.signs))], ", ") + more
-	return fmt.Sprintf("there is no store %s, and the site had one, as %s shows; bring a backup back with patchbay restore FILE; to begin anew and forget all promises, move away: %s", e.state, e.signs[0], files)
+	files := strings.Join(e.evidence[:min(3, len(e.evidence))], ", ") + more
+	return fmt.Sprintf("there is no store %s, and the site had one, as %s shows; bring a backup back with patchbay restore FILE; to begin anew and forget all promises, move away: %s", e.state, e.evidence[0], files)
 }
 
 // storeAhead is how many bytes of disk the store of a served site allocates in advance.
@@ -96,7 +96,7 @@ func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Sto
 	}
 	s, err := store.Open(c.State, o)
 	if errors.Is(err, store.ErrCopy) {
-		err = c.Copied(err)
+		err = c.ExplainCopy(err)
 	}
 	return s, err
 }
@@ -136,8 +136,8 @@ func (c *Config) storeOptions(now func() time.Time) store.Options {
 // errReadOnly refuses changes to a read-only site.
 var errReadOnly = am.Errorf(am.Unavailable, "this server is read-only, so nothing was changed")
 
-// Copied adds to the error about a copied store what the operator can do.
-func (c *Config) Copied(err error) error {
+// ExplainCopy adds to the error about a copied store what the operator can do.
+func (c *Config) ExplainCopy(err error) error {
 	return fmt.Errorf("%w; two servers must not act on the same nodes: if the other one is not served any more, type: %s; to look only, type: %s",
 		err, display.CommandAt(c.Origin.File, "move"), display.CommandAt(c.Origin.File, "serve", "--read-only"))
 }

@@ -203,17 +203,17 @@ type testbeds struct {
 	running sync.WaitGroup
 	started chan struct{} // closed when start has waited
 
-	mu     sync.Mutex // guards what follows
-	list   []*Testbed
-	ends   map[*Testbed]context.CancelFunc // of those that were begun
-	ctx    context.Context                 // in which they run; nil before start
-	cancel context.CancelFunc              // ends it
+	mu      sync.Mutex // guards what follows
+	list    []*Testbed
+	cancels map[*Testbed]context.CancelFunc // of those that were begun
+	ctx     context.Context                 // in which they run; nil before start
+	cancel  context.CancelFunc              // ends it
 }
 
 func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 	return &testbeds{
 		list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second,
-		started: make(chan struct{}), ends: map[*Testbed]context.CancelFunc{}, cancel: func() {},
+		started: make(chan struct{}), cancels: map[*Testbed]context.CancelFunc{}, cancel: func() {},
 	}
 }
 
@@ -228,12 +228,12 @@ func (r *testbeds) start(ctx context.Context) {
 	r.mu.Lock()
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.mu.Unlock()
-	r.begin()
+	r.startNew()
 }
 
-// begin starts the testbeds that were not started yet, and waits at most patience for
+// startNew starts the testbeds that were not started yet, and waits at most patience for
 // them.
-func (r *testbeds) begin() {
+func (r *testbeds) startNew() {
 	type beginning struct {
 		*Testbed
 		ctx context.Context
@@ -241,9 +241,9 @@ func (r *testbeds) begin() {
 	var all []beginning
 	r.mu.Lock()
 	for _, t := range r.list {
-		if r.ctx != nil && r.ends[t] == nil {
+		if r.ctx != nil && r.cancels[t] == nil {
 			b := beginning{Testbed: t}
-			b.ctx, r.ends[t] = context.WithCancel(r.ctx)
+			b.ctx, r.cancels[t] = context.WithCancel(r.ctx)
 			all = append(all, b)
 		}
 	}
@@ -297,20 +297,20 @@ func (r *testbeds) replaceWhenEnded(ctx context.Context, t *Testbed, log *slog.L
 	}
 }
 
-// follow adds the testbeds of list that do not run yet, and starts them.
-func (r *testbeds) follow(list []*Testbed) {
+// add adds the testbeds of list that do not run yet, and starts them.
+func (r *testbeds) add(list []*Testbed) {
 	r.mu.Lock()
 	for _, t := range list {
-		if !r.has(t.Provider) {
+		if !r.hasProvider(t.Provider) {
 			r.list = append(slices.Clip(r.list), t)
 		}
 	}
 	r.mu.Unlock()
-	r.begin()
+	r.startNew()
 }
 
-// has reports whether a provider is one of the testbeds; r.mu is held.
-func (r *testbeds) has(provider string) bool {
+// hasProvider reports whether a provider is one of the testbeds; r.mu is held.
+func (r *testbeds) hasProvider(provider string) bool {
 	return slices.ContainsFunc(r.list, func(t *Testbed) bool { return t.Provider == provider })
 }
 
@@ -322,38 +322,38 @@ func (r *testbeds) retire(needed map[string]bool) {
 		if needed[t.Provider] {
 			return false
 		}
-		if end := r.ends[t]; end != nil {
+		if end := r.cancels[t]; end != nil {
 			r.log.Info("nothing needs the local testbed any more", "provider", t.Provider, "instance", t.Instance)
 			end()
 		}
-		delete(r.ends, t)
+		delete(r.cancels, t)
 		t.unlock()
 		return true
 	})
 }
 
-// await wraps find, so that probes wait until the testbeds had time to start. Else the
+// awaitStart wraps find, so that probes wait until the testbeds had time to start. Else the
 // first call would report that they do not run.
-func (r *testbeds) await(find func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
+func (r *testbeds) awaitStart(find func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
 	return func(name string) (dryrun.Provider, bool) {
 		p, ok := find(name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if ok && r.has(name) {
-			p = awaited{p, r.started}
+		if ok && r.hasProvider(name) {
+			p = awaitingProvider{p, r.started}
 		}
 		return p, ok
 	}
 }
 
-// awaited is a provider whose calls wait until started is closed. A probe begins with a
+// awaitingProvider is a provider whose calls wait until started is closed. A probe begins with a
 // get.
-type awaited struct {
+type awaitingProvider struct {
 	dryrun.Provider
 	started <-chan struct{}
 }
 
-func (a awaited) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
+func (a awaitingProvider) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
 	select {
 	case <-a.started:
 	case <-ctx.Done():

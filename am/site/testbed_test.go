@@ -341,7 +341,7 @@ func (prompt) Get(context.Context, []string) (map[string]provider.Result, error)
 
 func TestWhoIsToBeAskedFirstWaitsForTheTestbed(t *testing.T) {
 	r := newTestbeds([]*Testbed{{Provider: "local"}}, slog.New(slog.DiscardHandler))
-	find := r.await(func(name string) (dryrun.Provider, bool) { return prompt{}, name != "none" })
+	find := r.awaitStart(func(name string) (dryrun.Provider, bool) { return prompt{}, name != "none" })
 	if _, ok := find("none"); ok {
 		t.Error("one that is not there is found")
 	}
@@ -362,7 +362,7 @@ func TestWhoIsToBeAskedFirstWaitsForTheTestbed(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	r = newTestbeds(r.list, r.log)
-	own, _ = r.await(func(string) (dryrun.Provider, bool) { return prompt{}, true })("local")
+	own, _ = r.awaitStart(func(string) (dryrun.Provider, bool) { return prompt{}, true })("local")
 	own.Get(ended, nil) // or it hangs: nobody waits longer than he asked to
 }
 
@@ -375,11 +375,11 @@ func TestATestbedComesAndGoesWithTheInventory(t *testing.T) {
 	s.start(t.Context())
 	defer s.stop()
 	followed := make(chan struct{})
-	go func() { s.follow([]*Testbed{bed}); close(followed) }()
+	go func() { s.add([]*Testbed{bed}); close(followed) }()
 	pid := s.begun()
 	s.writeJSON()
 	<-followed
-	s.follow([]*Testbed{{Provider: bed.Provider}}) // it is there
+	s.add([]*Testbed{{Provider: bed.Provider}}) // it is there
 	s.retire(map[string]bool{bed.Provider: true})
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("it has ended while it is needed: %v", err)

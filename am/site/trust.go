@@ -137,15 +137,15 @@ func (s *Site) logStale(a *cert.Anchors) {
 func (s *Site) logProblems(problems []cert.Problem) {
 	for _, p := range problems {
 		level := slog.LevelWarn
-		if Revokes(p.File) {
+		if IsRevocationFile(p.File) {
 			level = slog.LevelError
 		}
 		s.log.Log(context.Background(), level, "trust folder", "problem", p.String())
 	}
 }
 
-// Revokes reports whether a file of the trust folder revokes or denies certificates.
-func Revokes(file string) bool {
+// IsRevocationFile reports whether a file of the trust folder revokes or denies certificates.
+func IsRevocationFile(file string) bool {
 	name := strings.ToLower(filepath.Base(file))
 	return filepath.Ext(name) == ".crl" || strings.TrimSuffix(name, filepath.Ext(name)) == cert.DeniedFile
 }
@@ -180,14 +180,14 @@ func trustState(dir string) string {
 // warnExpiry logs anchors that have expired or expire soon.
 func warnExpiry(a *cert.Anchors, now time.Time, log *slog.Logger) {
 	for _, x := range a.List() {
-		if x.Certificate.NotAfter.Sub(now) < Soon {
+		if x.Certificate.NotAfter.Sub(now) < ExpiryWarning {
 			log.Warn("a trusted certificate expires", "file", x.File, "name", x.Certificate.URN, "expires", x.Certificate.NotAfter)
 		}
 	}
 }
 
-// Soon is how long before its end a certificate is warned about.
-const Soon = 30 * 24 * time.Hour
+// ExpiryWarning is how long before its end a certificate is warned about.
+const ExpiryWarning = 30 * 24 * time.Hour
 
 // TLS returns the configuration of the TLS listener.
 func (c *Config) TLS(log *slog.Logger) mtls.Config {
@@ -212,10 +212,10 @@ func peerChain(c net.Conn) [][]byte {
 	return nil
 }
 
-// who returns the name under which the calls of a certificate chain are counted; "" for
+// callerName returns the name under which the calls of a certificate chain are counted; "" for
 // callers without a trusted certificate. It runs before any limit of calls, so peers
 // take turns.
-func (s *Site) who(remote net.Addr, chain [][]byte) (name string) {
+func (s *Site) callerName(remote net.Addr, chain [][]byte) (name string) {
 	s.tls.InTurn(remote, func() {
 		if u, ok := s.auth.Glance(chain, s.clock.Now()); ok {
 			name = u.Key()

@@ -124,7 +124,7 @@ func TestLifeHoldsASiteThatWasNeverServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := check.Hold(config, &inventory.Component{Name: "pc1"})
+	done, err := check.HoldComponent(config, &inventory.Component{Name: "pc1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func run(ctx context.Context, args []string, c console) int {
 	root := rootCommand(c)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if lost := out.Lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
+	if lost := out.WriteError(); lost != nil && (err == nil || errors.Is(err, lost)) {
 		err = fmt.Errorf("the command has ended, but not all of its output can be written: %w", lost)
 	}
 	return report(err, c)

@@ -75,7 +75,7 @@ func (o *drawOptions) read() (*draw.Picture, error) {
 			return nil, missingFile{o.File}
 		}
 		if err != nil {
-			return nil, site.OrPiped(err)
+			return nil, site.SuggestPipe(err)
 		}
 		defer f.Close()
 		in, name = f, o.File

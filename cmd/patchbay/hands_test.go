@@ -149,7 +149,7 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 			t.Errorf("%q: got\n%s\nwant\n%s", c.args, strings.Join(rows, "\n"), strings.Join(c.rows, "\n"))
 		}
 	}
-	for _, what := range operate.Lists {
+	for _, what := range operate.ListNames {
 		out := look(what, "--json")
 		for line := range strings.Lines(out) {
 			if !json.Valid([]byte(line)) {

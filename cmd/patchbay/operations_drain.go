@@ -198,7 +198,7 @@ func componentsOf(inv *inventory.Inventory, written string, limit int, known boo
 	}
 	c, ok := inv.Component(u)
 	if !ok {
-		return nil, site.NoComponent(inv, written)
+		return nil, site.UnknownComponent(inv, written)
 	}
 	return []string{c.Name}, nil
 }
@@ -211,7 +211,7 @@ func inInventory(inv *inventory.Inventory, written string) error {
 		if _, ok := inv.ComponentNamed(written); ok || written == "" {
 			return nil
 		}
-		err := site.NoComponent(inv, written)
+		err := site.UnknownComponent(inv, written)
 		if !strings.Contains(err.Error(), "did you mean") {
 			err = fmt.Errorf("%w; for a note: --reason", err)
 		}
@@ -226,7 +226,7 @@ func inInventory(inv *inventory.Inventory, written string) error {
 		case last != "":
 			return fmt.Errorf("the inventory has no component %q; the range ends at %s", name, last)
 		default:
-			return site.NoComponent(inv, name)
+			return site.UnknownComponent(inv, name)
 		}
 	}
 	return nil
@@ -257,7 +257,7 @@ func (o *drainOptions) reportLifted(c console, config *site.Config, inv *invento
 	}
 	for _, name := range never {
 		if _, ok := inv.ComponentNamed(name); !ok {
-			return site.NoComponent(inv, name)
+			return site.UnknownComponent(inv, name)
 		}
 	}
 	if len(never) > 0 {

@@ -93,10 +93,10 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 
 // awaitPlan returns the state of a site whose maintenance file was just written. If the site
 // is served, it fails unless the server has read the file.
-func awaitPlan(ctx context.Context, config *site.Config, plan *maintenance.Plan) (state site.UpkeepState, served bool, err error) {
-	state, served, err = site.UpkeepOf(ctx, config, plan)
+func awaitPlan(ctx context.Context, config *site.Config, plan *maintenance.Plan) (state site.MaintenanceState, served bool, err error) {
+	state, served, err = site.ReadMaintenanceState(ctx, config, plan)
 	if err == nil && served {
-		err = state.Counts(plan, config)
+		err = state.CheckInForce(plan, config)
 	}
 	if err != nil {
 		err = fmt.Errorf("it was written to %s, but: %w", config.Maintenance, err)
@@ -145,12 +145,12 @@ func (o *lockdownOptions) show(ctx context.Context, c console, config *site.Conf
 	} else {
 		fmt.Fprintln(c.out, "The site is not locked down.")
 	}
-	state, served, err := site.UpkeepOf(ctx, config, plan)
+	state, served, err := site.ReadMaintenanceState(ctx, config, plan)
 	if err != nil {
 		return err
 	}
 	if served {
-		return state.Counts(plan, config)
+		return state.CheckInForce(plan, config)
 	}
 	fmt.Fprintln(c.out, "The server is not running.")
 	return nil

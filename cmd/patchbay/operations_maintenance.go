@@ -215,12 +215,12 @@ func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error
 }
 
 // reportAdded prints the new window, and the slices with leases that reach into it.
-func (o *maintenanceOptions) reportAdded(c console, p *maintenance.Plan, s site.UpkeepState) {
+func (o *maintenanceOptions) reportAdded(c console, p *maintenance.Plan, s site.MaintenanceState) {
 	last := len(p.Planned) - 1
 	w := p.Planned[last]
 	fmt.Fprintf(c.out, "Maintenance %d is planned, of %s, from %s until %s.\n", last+1, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
 	fmt.Fprintf(c.out, "Experimenters get the reason: %s\n", w.Text)
-	affected := slices.DeleteFunc(slices.Clone(s.Reaches), func(r site.Reach) bool { return r.Planned != last })
+	affected := slices.DeleteFunc(slices.Clone(s.Affected), func(r site.AffectedSlice) bool { return r.Planned != last })
 	if len(affected) == 0 {
 		fmt.Fprintln(c.out, "No lease reaches into it.")
 		return
@@ -241,7 +241,7 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.C
 		fmt.Fprintln(c.out, "No maintenance is planned.")
 		return nil
 	}
-	s, served, err := site.UpkeepOf(ctx, config, p)
+	s, served, err := site.ReadMaintenanceState(ctx, config, p)
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.C
 			when = "now"
 		}
 		t.row(fmt.Sprint(i+1), when, display.Time(w.From)+" to "+display.Time(w.Until), site.WindowText(w), w.Text)
-		for _, r := range s.Reaches {
+		for _, r := range s.Affected {
 			if r.Planned == i {
 				t.row("", "reaches into it: "+r.String())
 			}
@@ -265,5 +265,5 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.C
 	if err := t.flush(""); err != nil || !served {
 		return err
 	}
-	return s.Counts(p, config)
+	return s.CheckInForce(p, config)
 }

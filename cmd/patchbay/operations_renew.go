@@ -74,7 +74,7 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 }
 
 // printWarnings prints the notes on what was done.
-func printWarnings(c console, done operate.Done) {
+func printWarnings(c console, done operate.Result) {
 	for _, w := range done.Warnings {
 		fmt.Fprintf(c.out, "Note: %s\n", display.Line(w))
 	}

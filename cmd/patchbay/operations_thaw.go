@@ -34,13 +34,13 @@ type thawOptions struct {
 func (o *thawOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.Extend, "extend", "", "extend leases that end before this TIME, such as 2030-01-31T12:00:00Z, or a duration from now such as 2h")
-	fs.BoolVar(&o.order.GiveBack, "yes", false, "release nodes at once whose leases have expired")
+	fs.BoolVar(&o.order.ReleaseExpired, "yes", false, "release nodes at once whose leases have expired")
 	fs.StringVar(&o.order.Text, "reason", "", "a reason of one line for the journal")
 }
 
 func (o *thawOptions) Validate(args []string) (err error) {
 	if len(args) == 0 {
-		if o.Extend != "" || o.order.Text != "" || o.order.GiveBack {
+		if o.Extend != "" || o.order.Text != "" || o.order.ReleaseExpired {
 			return fmt.Errorf("SLICE is missing; without flags, thaw lists the slices that are shut down")
 		}
 		return nil

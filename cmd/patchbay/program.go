@@ -57,7 +57,7 @@ func readInput(name string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, missingFile{name}
 	}
-	return text, site.OrPiped(err)
+	return text, site.SuggestPipe(err)
 }
 
 // missingFile says that a file that the user named is not there.

@@ -66,7 +66,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	defer os.Remove(f.Name())
 	report, err := takeBackup(ctx, config, f)
 	if err != nil {
-		return site.InWordsOf(err, f.Name(), o.file)
+		return site.ReplacePath(err, f.Name(), o.file)
 	}
 	if o.file == "-" {
 		_, err := f.Seek(0, io.SeekStart)

@@ -44,7 +44,7 @@ The exit status is 0 if nothing is wrong; warnings do not count.`
 
 type checkOptions struct {
 	site    siteFlag
-	life    check.Life
+	life    check.NodeTest
 	subject check.Subject
 	Files   []string
 }
@@ -68,7 +68,7 @@ func (o *checkOptions) Validate(args []string) error {
 }
 
 func (o *checkOptions) Run(ctx context.Context, c console) error {
-	k := &check.Checker{Out: c.out, Err: c.err, Life: o.life}
+	k := &check.Checker{Out: c.out, Err: c.err, NodeTest: o.life}
 	if o.subject.User != "" {
 		k.Explain(ctx, o.site.path(), o.subject)
 		return verdictOf(k)
@@ -107,7 +107,7 @@ func verdictOf(k *check.Checker) error {
 }
 
 // lifeFlags adds the flags of --life.
-func lifeFlags(fs *pflag.FlagSet, o *check.Life) {
+func lifeFlags(fs *pflag.FlagSet, o *check.NodeTest) {
 	fs.StringVar(&o.Component, "life", "", "with a provider: create, use and remove a node on this component, which must be free")
 	fs.StringVar(&o.SliverType, "sliver-type", "", "with --life: the sliver type, instead of the component's default")
 	fs.StringVar(&o.Image, "image", "", "with --life: the disk image, instead of the sliver type's default")
@@ -115,7 +115,7 @@ func lifeFlags(fs *pflag.FlagSet, o *check.Life) {
 }
 
 // validateLife checks the flags of --life.
-func validateLife(o *check.Life, files []string) error {
+func validateLife(o *check.NodeTest, files []string) error {
 	switch {
 	case o.Component == "" && (o.SliverType != "" || o.Image != ""):
 		return fmt.Errorf("--sliver-type and --image go with --life COMPONENT")

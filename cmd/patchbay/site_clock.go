@@ -49,7 +49,7 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 	}
 	if o.Trust {
 		if !served && a.Doubted() {
-			recordAct(ctx, c, config, site.ClockBelieved, a.Summary())
+			recordAct(ctx, c, config, site.ClockTrusted, a.Summary())
 		}
 		o.printTrusted(c, a)
 		return nil
@@ -83,7 +83,7 @@ func (o *clockOptions) readUnserved(config *site.Config) (a site.ClockAnswer, er
 		return a, err
 	}
 	if has {
-		open := config.LookAtState
+		open := config.OpenStateReadOnly
 		if o.Trust {
 			open = config.OpenState
 		}

@@ -67,25 +67,25 @@ func printReload(out io.Writer, r *site.ReloadReport) {
 		fmt.Fprintf(out, "%-8s %s\n", "warning", display.Printable(o.String()))
 	}
 	switch {
-	case len(r.Meets) == 0 && r.Before > 0:
-		fmt.Fprintf(out, "It means nothing new for slivers; patchbay check tells %s as before.\n", display.Count(r.Before, "consequence"))
+	case len(r.Consequences) == 0 && r.OldConsequences > 0:
+		fmt.Fprintf(out, "It means nothing new for slivers; patchbay check tells %s as before.\n", display.Count(r.OldConsequences, "consequence"))
 		return
-	case len(r.Meets) == 0:
+	case len(r.Consequences) == 0:
 		fmt.Fprintln(out, "No sliver is on anything that is otherwise than it was promised.")
 		return
 	}
 	fmt.Fprintln(out, "What it means for slivers that are there, and that all stay as they are:")
-	for _, c := range r.Meets {
+	for _, c := range r.Consequences {
 		severity := "note"
 		if c.Warning {
 			severity = "warning"
 		}
 		fmt.Fprintf(out, "  %-8s %s: %s\n", severity, r.Where(c), display.Printable(c.String()))
 	}
-	if r.More > 0 {
-		fmt.Fprintf(out, "  and %d more.\n", r.More)
+	if r.MoreConsequences > 0 {
+		fmt.Fprintf(out, "  and %d more.\n", r.MoreConsequences)
 	}
-	if r.Before > 0 {
-		fmt.Fprintf(out, "  as before: %s, which patchbay check tells\n", display.Count(r.Before, "consequence"))
+	if r.OldConsequences > 0 {
+		fmt.Fprintf(out, "  as before: %s, which patchbay check tells\n", display.Count(r.OldConsequences, "consequence"))
 	}
 }

@@ -94,7 +94,7 @@ func presentState(c *site.Config) (s *store.Store, broken, err error) {
 	if _, err := os.Lstat(c.State); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
-	s, err = c.LookAtState()
+	s, err = c.OpenStateReadOnly()
 	switch {
 	case errors.Is(err, store.ErrLocked):
 		return nil, nil, fmt.Errorf("%w Stop it first", err)

@@ -15,31 +15,31 @@ import (
 
 // Checker prints what it finds, and counts errors.
 type Checker struct {
-	Out    io.Writer
-	Err    io.Writer    // what providers say meanwhile
-	Config *site.Config // of the site, nil for none
-	Life   Life
-	wrong  int
+	Out      io.Writer
+	Err      io.Writer    // what providers say meanwhile
+	Config   *site.Config // of the site, nil for none
+	NodeTest NodeTest
+	wrong    int
 	// counted says that all errors are those of one document, whose report has their number.
-	counted bool
-	said    []string                      // mistakes
-	found   map[string]*provider.Provider // that can be used
+	counted         bool
+	printed         []string                      // mistakes
+	usableProviders map[string]*provider.Provider // that can be used
 }
 
-func (k *Checker) good(what, format string, args ...any) { k.line("ok", what, format, args...) }
+func (k *Checker) good(what, format string, args ...any) { k.print("ok", what, format, args...) }
 
-func (k *Checker) note(what, format string, args ...any) { k.line("note", what, format, args...) }
+func (k *Checker) note(what, format string, args ...any) { k.print("note", what, format, args...) }
 
-func (k *Checker) warn(what, format string, args ...any) { k.line("warning", what, format, args...) }
+func (k *Checker) warn(what, format string, args ...any) { k.print("warning", what, format, args...) }
 
 func (k *Checker) bad(what, format string, args ...any) {
 	k.wrong++
 	k.counted = false
-	k.said = append(k.said, strings.TrimPrefix(what+": ", ": ")+fmt.Sprintf(format, args...))
-	k.line("error", what, format, args...)
+	k.printed = append(k.printed, strings.TrimPrefix(what+": ", ": ")+fmt.Sprintf(format, args...))
+	k.print("error", what, format, args...)
 }
 
-func (k *Checker) line(verdict, what, format string, args ...any) {
+func (k *Checker) print(verdict, what, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if what != "" {
 		text = what + ": " + text
@@ -76,8 +76,8 @@ func (k *Checker) Verdict() bool {
 	return false
 }
 
-// Life are the options for a test that creates a node.
-type Life struct {
+// NodeTest are the options for a test that creates a node.
+type NodeTest struct {
 	Component  string
 	SliverType string
 	Image      string

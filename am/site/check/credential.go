@@ -21,12 +21,12 @@ func (k *Checker) credential(name string, text []byte) {
 		k.bad(name, "this is no good credential: %v; get it once more, as it was issued", err)
 		return
 	}
-	l, err := readWords(chain)
+	l, err := readChain(chain)
 	if err != nil {
 		k.bad(name, "this is no credential that can be read: %v", err)
 		return
 	}
-	switch says, end := l.says(), l.end(); {
+	switch says, end := l.describe(), l.end(); {
 	case says == "":
 		k.warn(name, "an ABAC credential of %s about the role %.100q; of ABAC only speaks-for is used, so it grants nothing", l[0].signer, l[0].Role)
 	case time.Now().After(end):
@@ -36,8 +36,8 @@ func (k *Checker) credential(name string, text []byte) {
 	}
 }
 
-// word is one credential of a chain and its signer.
-type word struct {
+// credentialInfo is one credential of a chain and its signer.
+type credentialInfo struct {
 	Type    string `xml:"type"`
 	Owner   string `xml:"owner_gid"`
 	Target  string `xml:"target_gid"`
@@ -52,11 +52,11 @@ type word struct {
 	expires time.Time
 }
 
-// words are the credentials of a chain, the outermost first.
-type words []word
+// credentialChain are the credentials of a chain, the outermost first.
+type credentialChain []credentialInfo
 
-func readWords(chain []dsig.Signed) (words, error) {
-	list := make(words, len(chain))
+func readChain(chain []dsig.Signed) (credentialChain, error) {
+	list := make(credentialChain, len(chain))
 	for i, signed := range chain {
 		w := &list[i]
 		if err := xml.Unmarshal(signed.Canonical, w); err != nil {
@@ -81,10 +81,10 @@ func readWords(chain []dsig.Signed) (words, error) {
 	return list, nil
 }
 
-func (w word) kind() string { return strings.ToLower(strings.TrimSpace(w.Type)) }
+func (w credentialInfo) kind() string { return strings.ToLower(strings.TrimSpace(w.Type)) }
 
 // end returns when the first of them expires.
-func (l words) end() time.Time {
+func (l credentialChain) end() time.Time {
 	end := l[0].expires
 	for _, w := range l[1:] {
 		if w.expires.Before(end) {
@@ -94,8 +94,8 @@ func (l words) end() time.Time {
 	return end
 }
 
-// says returns what a chain grants; "" for nothing.
-func (l words) says() string {
+// describe returns what a chain grants; "" for nothing.
+func (l credentialChain) describe() string {
 	w := l[0]
 	switch role := strings.TrimSpace(w.Role); {
 	case w.kind() == "speaksfor":
@@ -113,7 +113,7 @@ func (l words) says() string {
 }
 
 // remedy says how to get a new chain.
-func (l words) remedy() string {
+func (l credentialChain) remedy() string {
 	switch {
 	case l[0].kind() != "privilege":
 		return "have the user sign a fresh one"

@@ -55,9 +55,9 @@ func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	}
 }
 
-// problems adds the problems of the request itself. Those that differ only in the name of
+// addProblems adds the problems of the request itself. Those that differ only in the name of
 // a node, link or interface become one, at the place of the first.
-func (r *diagnosis) problems(list []rspec.Problem) {
+func (r *diagnosis) addProblems(list []rspec.Problem) {
 	type said struct {
 		isError bool
 		text    string
@@ -90,9 +90,9 @@ type notice struct {
 	isError                    bool
 }
 
-// parts adds errors and warnings about nodes and links. Equal texts become one, at the
+// addNotices adds errors and warnings about nodes and links. Equal texts become one, at the
 // first place, with all names. Places that have an error already are skipped.
-func (r *diagnosis) parts(req *rspec.Request, list []notice) {
+func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
 	type said struct {
 		kind, text string
 		isError    bool
@@ -126,16 +126,16 @@ func (r *diagnosis) parts(req *rspec.Request, list []notice) {
 	}
 }
 
-// reasons returns notices of why nodes and links cannot be allocated.
-func reasons(list []binder.Reason, isError bool) (all []notice) {
+// noticesOf returns notices of why nodes and links cannot be allocated.
+func noticesOf(list []binder.Reason, isError bool) (all []notice) {
 	for _, x := range list {
 		all = append(all, notice{x.Kind, x.ClientID, x.What, x.Text, x.Line, isError})
 	}
 	return all
 }
 
-// nobodys returns the slice in which a request is checked.
-func nobodys(inv *inventory.Inventory) urn.URN {
+// checkSlice returns the slice in which a request is checked.
+func checkSlice(inv *inventory.Inventory) urn.URN {
 	return urn.URN{Authority: inv.Authority, Type: urn.Slice, Name: "check"}
 }
 

@@ -15,16 +15,16 @@ import (
 // hostImage is the image of nodes that have the programs of this host.
 const hostImage = "host"
 
-// packages are programs that experimenters use and a small host lacks, with the Debian
+// debianPackages are programs that experimenters use and a small host lacks, with the Debian
 // package of each. Ping and sudo are in every node.
-var packages = map[string]string{
+var debianPackages = map[string]string{
 	"curl": "curl", "ethtool": "ethtool", "gcc": "gcc", "git": "git", "iperf": "iperf", "iperf3": "iperf3", "iptables": "iptables", "make": "make",
 	"nc": "netcat-openbsd", "nft": "nftables", "pip3": "python3-pip", "python3": "python3", "tcpdump": "tcpdump", "traceroute": "traceroute", "wget": "wget",
 }
 
-// lacking warns of programs in executes that nodes of the local testbed will lack,
+// addMissingPrograms warns of programs in executes that nodes of the local testbed will lack,
 // because this host, whose /usr they share, lacks them.
-func (r *diagnosis) lacking(b binder.Binding, providers, usr string) {
+func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) {
 	told := map[string]bool{}
 	local := map[string]bool{}
 	for i := range b.Nodes {
@@ -40,12 +40,12 @@ func (r *diagnosis) lacking(b binder.Binding, providers, usr string) {
 		for j, x := range n.Node.Executes {
 			for _, word := range strings.FieldsFunc(x.Command, func(c rune) bool { return strings.ContainsRune(" \t\n;&|()", c) }) {
 				program := path.Base(word)
-				if packages[program] == "" || told[program] || hasProgram(usr, program) {
+				if debianPackages[program] == "" || told[program] || hasProgram(usr, program) {
 					continue
 				}
 				told[program] = true
 				r.add(diagnostic{0, 0, false, fmt.Sprintf("node %q: its execute %d of %d uses %s, which this host lacks, and so do its nodes; on the host: apt install %s",
-					n.Node.ClientID, j+1, len(n.Node.Executes), program, packages[program])})
+					n.Node.ClientID, j+1, len(n.Node.Executes), program, debianPackages[program])})
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestProgramsThatNodesWillLack(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			var r diagnosis
-			r.lacking(binder.Binding{Nodes: []binder.Bound{{
+			r.addMissingPrograms(binder.Binding{Nodes: []binder.Bound{{
 				Node: &rspec.Node{ClientID: "a", Executes: []rspec.Execute{{Command: tt.command}}}, Component: &inventory.Component{Provider: tt.provider}, Image: tt.image,
 			}}}, providers, usr)
 			if tt.want == "" && len(r.list) > 0 || tt.want != "" && (len(r.list) != 1 || r.list[0].isError || !strings.Contains(r.list[0].text, tt.want)) {

@@ -57,20 +57,20 @@ func (k *Checker) File(ctx context.Context, name string) {
 		return
 	}
 	if strings.HasSuffix(name, provider.Suffix) {
-		k.author(ctx, name)
+		k.testProvider(ctx, name)
 		return
 	}
 	if program := strings.TrimSuffix(name, ".yaml") + provider.Suffix; program != name+provider.Suffix && fileExists(program) {
-		k.author(ctx, program) // whose metadata and settings these are
+		k.testProvider(ctx, program) // whose metadata and settings these are
 		return
 	}
-	if site.Revokes(name) { // it means something only beside the certificates
+	if site.IsRevocationFile(name) { // it means something only beside the certificates
 		k.trustFolder(filepath.Dir(name))
 		return
 	}
 	text, err := site.ReadRegular(name)
 	if err != nil {
-		k.Errors(site.OrPiped(err))
+		k.Errors(site.SuggestPipe(err))
 		return
 	}
 	k.text(ctx, name, text)

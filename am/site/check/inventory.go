@@ -21,10 +21,10 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// inForce compares the inventory file with the inventory in force, and prints what it
+// compareInForce compares the inventory file with the inventory in force, and prints what it
 // means for existing slivers.
-func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
-	r, served, err := c.ReloadMeans(ctx, inv, k.usable(c.Providers))
+func (k *Checker) compareInForce(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
+	r, served, err := c.ReloadEffect(ctx, inv, k.usableFunc(c.Providers))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return // it has not served yet
@@ -37,7 +37,7 @@ func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.In
 		who = "reload"
 	}
 	for _, line := range r.Wrong { // most of it was said already, in the words of the check
-		if !slices.Contains(k.said, line) {
+		if !slices.Contains(k.printed, line) {
 			k.bad("", "%s would refuse: %s", who, line)
 		}
 	}
@@ -50,7 +50,7 @@ func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.In
 	if r.MoreChanges > 0 {
 		k.note(r.File, "not in force yet: %s more", display.Count(r.MoreChanges, "change"))
 	}
-	for _, x := range r.Meets {
+	for _, x := range r.Consequences {
 		if x.Warning {
 			k.warn(r.Where(x), "%s", x)
 		} else {
@@ -60,8 +60,8 @@ func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.In
 	for _, o := range r.Unmanaged {
 		k.warn(c.Providers, "%s", o)
 	}
-	if r.More > 0 {
-		k.warn(r.File, "and %d more consequences for slivers", r.More)
+	if r.MoreConsequences > 0 {
+		k.warn(r.File, "and %d more consequences for slivers", r.MoreConsequences)
 	}
 	switch {
 	case served && len(r.Changes) == 0:
@@ -71,15 +71,15 @@ func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.In
 	}
 }
 
-// usable returns a function that says why a provider, of those that were checked,
+// usableFunc returns a function that says why a provider, of those that were checked,
 // cannot be used.
-func (k *Checker) usable(dir string) func(name string) error {
+func (k *Checker) usableFunc(dir string) func(name string) error {
 	return func(name string) error {
-		if k.found[name] != nil {
+		if k.usableProviders[name] != nil {
 			return nil
 		}
 		_, err := os.Stat(filepath.Join(dir, filepath.Base(name)+provider.Suffix))
-		return site.Unusable(dir, name, cmp.Or(err, errors.New("it cannot be used, as said above")))
+		return site.ExplainUnusable(dir, name, cmp.Or(err, errors.New("it cannot be used, as said above")))
 	}
 }
 
@@ -126,7 +126,7 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	}
 	if inv != nil {
 		for _, x := range p.Unknown(func(name string) bool { _, ok := inv.ComponentNamed(name); return ok }) {
-			k.bad(display.Place(file, x.Line), "%v; correct the name, or remove it: it keeps nothing out of service", site.NoComponent(inv, x.Name))
+			k.bad(display.Place(file, x.Line), "%v; correct the name, or remove it: it keeps nothing out of service", site.UnknownComponent(inv, x.Name))
 		}
 	}
 	now := time.Now()

@@ -15,7 +15,7 @@ func TestLinesOfSettings(t *testing.T) {
 		}
 	}
 	write("a: 1\n\nlist:\n  - {name: x}\n  - y\n")
-	lines := linesOf(file)
+	lines := readSettingLines(file)
 	for want, got := range map[string]string{
 		":1": lines.at("a"), ":3": lines.at("list"), ":4": lines.at("list", "x"), ":5": lines.at("list", "y"), "": lines.at("b"),
 	} {
@@ -28,7 +28,7 @@ func TestLinesOfSettings(t *testing.T) {
 	}
 	for _, text := range []string{"", "[", "- a"} {
 		write(text)
-		if got := linesOf(file).at("a"); got != file {
+		if got := readSettingLines(file).at("a"); got != file {
 			t.Errorf("%q: %s", text, got)
 		}
 	}

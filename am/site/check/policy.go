@@ -98,11 +98,11 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 		k.Errors(err)
 		return
 	}
-	if !k.mayCome(c, user) {
+	if !k.isTrustedUser(c, user) {
 		k.warn(c.Trusted, "no certificate here speaks for %s, so such a user cannot call at all", user.Authority)
 	}
-	k.knownUser(c, user)
-	k.knownSlice(c, slice)
+	k.warnUnknownUser(c, user)
+	k.warnUnknownSlice(c, slice)
 	e := rules.Explain(user, slice)
 	where := "in slices of projects that no rule names"
 	if !slice.IsZero() {
@@ -129,12 +129,12 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	for _, s := range e.May {
 		k.good("", "%s", s)
 	}
-	k.good("", "%s", leasesOf(c))
+	k.good("", "%s", leaseLimits(c))
 	k.held(c, slice, h, err)
 }
 
-// knownUser warns of a user of the site's trial authority that does not exist.
-func (k *Checker) knownUser(c *site.Config, user urn.URN) {
+// warnUnknownUser warns of a user of the site's trial authority that does not exist.
+func (k *Checker) warnUnknownUser(c *site.Config, user urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	a, err := trial.Open(dir)
 	if err == nil && strings.EqualFold(a.URN().Authority, user.Authority) && !a.HasUser(user.Name) {
@@ -142,8 +142,8 @@ func (k *Checker) knownUser(c *site.Config, user urn.URN) {
 	}
 }
 
-// knownSlice warns of a slice of the site's trial authority that does not exist.
-func (k *Checker) knownSlice(c *site.Config, slice urn.URN) {
+// warnUnknownSlice warns of a slice of the site's trial authority that does not exist.
+func (k *Checker) warnUnknownSlice(c *site.Config, slice urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	if slice.IsZero() {
 		return
@@ -154,14 +154,14 @@ func (k *Checker) knownSlice(c *site.Config, slice urn.URN) {
 	}
 }
 
-// leasesOf returns the configured lease limits, which apply beside those of rules.
-func leasesOf(c *site.Config) string {
+// leaseLimits returns the configured lease limits, which apply beside those of rules.
+func leaseLimits(c *site.Config) string {
 	l := c.Leases
 	return fmt.Sprintf("beside that, for all: a reservation %s, by Renew up to %s; the first lease %s, at most %s; never longer than the credential",
 		display.Duration(l.Allocated), display.Duration(l.AllocatedMax), display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
 }
 
-func (k *Checker) mayCome(c *site.Config, user urn.URN) bool {
+func (k *Checker) isTrustedUser(c *site.Config, user urn.URN) bool {
 	for _, a := range k.authorities(c) {
 		if urn.Covers(a, user.Authority) {
 			return true
@@ -202,14 +202,14 @@ func (k *Checker) held(c *site.Config, slice urn.URN, h policy.Held, err error) 
 		k.warn(filepath.Base(c.State), "what is held now cannot be told: %v", err)
 		return
 	}
-	text := fmt.Sprintf("held now: by the user %s", sayAmount(h.User))
+	text := fmt.Sprintf("held now: by the user %s", amountText(h.User))
 	if !slice.IsZero() {
-		text += fmt.Sprintf(", in the slice %s, in its project %s", sayAmount(h.Slice), sayAmount(h.Project))
+		text += fmt.Sprintf(", in the slice %s, in its project %s", amountText(h.Slice), amountText(h.Project))
 	}
 	k.good("", "%s", text)
 }
 
-func sayAmount(a policy.Amount) string {
+func amountText(a policy.Amount) string {
 	text := display.Count(int(a.Nodes), "node")
 	if a.Cores > 0 {
 		text += " with " + display.Count(int(a.Cores), "core")

@@ -17,29 +17,29 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// author checks a provider for its author: with the whole suite, and with --life by
+// testProvider checks a provider for its author: with the whole suite, and with --life by
 // creating a node.
-func (k *Checker) author(ctx context.Context, file string) {
+func (k *Checker) testProvider(ctx context.Context, file string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	p, err := provider.Open(file, log)
 	if err != nil {
 		k.Errors(err)
 		return
 	}
-	suite, o := providertest.Check, providertest.Options{Progress: func(step string) { k.line("", "", "%s", step) }}
-	if k.Life.Component != "" {
-		node, done, err := k.candidate(ctx, p)
+	suite, o := providertest.Check, providertest.Options{Progress: func(step string) { k.print("", "", "%s", step) }}
+	if k.NodeTest.Component != "" {
+		node, done, err := k.testNode(ctx, p)
 		if err != nil {
 			k.bad(p.Path, "no node is made: %v", err)
 			return
 		}
 		defer done()
-		suite, o.Node, o.Wait = providertest.Life, node, k.Life.Wait
+		suite, o.Node, o.Wait = providertest.Life, node, k.NodeTest.Wait
 	}
 	before := k.wrong
 	for _, f := range suite(ctx, p, o) {
 		if f.Note {
-			k.line("note", p.Path, "%s", f)
+			k.print("note", p.Path, "%s", f)
 		} else {
 			k.bad(p.Path, "%s", f)
 		}
@@ -49,21 +49,21 @@ func (k *Checker) author(ctx context.Context, file string) {
 		k.bad(p.Path, "interrupted before the end, so nothing is said of the provider; run it again")
 	case k.wrong > before:
 		fmt.Fprintln(k.Out, "\nThe words before each finding are a heading in PROVIDER.md.")
-		if k.Life.Component != "" {
+		if k.NodeTest.Component != "" {
 			fmt.Fprintln(k.Out, "A node is made only when all else is right.")
 		}
-	case k.Life.Component != "":
-		k.good(p.Path, "provider %s of type %s; a node has lived on %s and is gone", p.Name, p.Type, k.Life.Component)
+	case k.NodeTest.Component != "":
+		k.good(p.Path, "provider %s of type %s; a node has lived on %s and is gone", p.Name, p.Type, k.NodeTest.Component)
 	default:
 		k.good(p.Path, "provider %s of type %s, %s; nothing was made: --life COMPONENT does that", p.Name, p.Type, display.Count(len(p.Attributes), "attribute"))
 	}
 }
 
-// candidate returns the node to create. Its component must have no other user; done
+// testNode returns the node to create. Its component must have no other user; done
 // releases it. The error says why there is none, and what to do.
-func (k *Checker) candidate(ctx context.Context, p *provider.Provider) (node provider.Resource, done func(), err error) {
+func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node provider.Resource, done func(), err error) {
 	done = func() {}
-	node = provider.Resource{provider.AttrComponent: k.Life.Component}
+	node = provider.Resource{provider.AttrComponent: k.NodeTest.Component}
 	alone := true
 	config, err := k.siteOf(p)
 	if err != nil {
@@ -74,13 +74,13 @@ func (k *Checker) candidate(ctx context.Context, p *provider.Provider) (node pro
 		if err != nil {
 			return nil, nil, err
 		}
-		c, err := componentOf(inv, p, k.Life.Component)
+		c, err := componentOf(inv, p, k.NodeTest.Component)
 		if err != nil {
 			return nil, nil, err
 		}
 		alone = c.Exclusive
 		t := c.SliverTypes[0]
-		if name := k.Life.SliverType; name != "" {
+		if name := k.NodeTest.SliverType; name != "" {
 			named, ok := inv.SliverType(name)
 			if !ok || !c.Offers(named) {
 				return nil, nil, fmt.Errorf("%s offers no sliver type %q; leave out --sliver-type for %s", c.Name, name, t.Name)
@@ -91,16 +91,16 @@ func (k *Checker) candidate(ctx context.Context, p *provider.Provider) (node pro
 		if t.DefaultImage != nil {
 			node[provider.AttrImage] = t.DefaultImage.Name
 		}
-		if done, err = Hold(config, c); err != nil {
+		if done, err = HoldComponent(config, c); err != nil {
 			return nil, nil, err
 		}
 	}
-	for attribute, word := range map[string]string{provider.AttrSliverType: k.Life.SliverType, provider.AttrImage: k.Life.Image} {
+	for attribute, word := range map[string]string{provider.AttrSliverType: k.NodeTest.SliverType, provider.AttrImage: k.NodeTest.Image} {
 		if word != "" {
 			node[attribute] = word
 		}
 	}
-	if err := free(ctx, p, k.Life.Component, alone); err != nil {
+	if err := requireFree(ctx, p, k.NodeTest.Component, alone); err != nil {
 		done()
 		return nil, nil, err
 	}
@@ -145,10 +145,10 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 	return inv.Components[i], nil
 }
 
-// Hold keeps a site from allocating c until done. That needs exclusive access to its
+// HoldComponent keeps a site from allocating c until done. That needs exclusive access to its
 // state: a running server may use an older inventory than the file, so drained: true in
 // the file is no guarantee.
-func Hold(config *site.Config, c *inventory.Component) (done func(), err error) {
+func HoldComponent(config *site.Config, c *inventory.Component) (done func(), err error) {
 	s, err := config.OpenState() // made if nothing was ever promised
 	if err != nil {
 		return nil, fmt.Errorf("its site might give %s to somebody meanwhile; stop the server first: %w", c.Name, err)
@@ -168,8 +168,8 @@ func Hold(config *site.Config, c *inventory.Component) (done func(), err error) 
 	return done, nil
 }
 
-// free asks the provider whether a node exists on a component that holds only one.
-func free(ctx context.Context, p *provider.Provider, component string, alone bool) error {
+// requireFree asks the provider whether a node exists on a component that holds only one.
+func requireFree(ctx context.Context, p *provider.Provider, component string, alone bool) error {
 	all, err := p.Get(ctx, nil)
 	if err != nil || !alone {
 		return nil // the suite tells what is wrong with get

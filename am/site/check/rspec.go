@@ -28,7 +28,7 @@ import (
 // document checks an RSpec of any kind. What would be refused is an error; schema
 // violations, and what is accepted with a remark, are warnings.
 func (k *Checker) document(ctx context.Context, name string, text []byte) {
-	kind, findings, err := judge(text)
+	kind, findings, err := validate(text)
 	if err != nil || kind == schemas.Request {
 		k.request(ctx, name, text, findings) // says better what is wrong
 		return
@@ -47,9 +47,9 @@ func (k *Checker) document(ctx context.Context, name string, text []byte) {
 // bytes; a site limits requests by itself.
 const maxDocument = 256 << 20
 
-// judge validates a document against the schema of its kind, which the root element
+// validate validates a document against the schema of its kind, which the root element
 // names.
-func judge(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err error) {
+func validate(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err error) {
 	limits := xmltree.Limits{Bytes: maxDocument, Elements: maxDocument / 16}
 	err = xmltree.Parse(text, limits, func(d *xmltree.Doc) (err error) {
 		if kind, err = d.Kind(); err == nil {
@@ -77,11 +77,11 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 			k.Errors(err)
 			return
 		}
-		options = k.Config.Reading(inv)
+		options = k.Config.ReadOptions(inv)
 	}
 	_, problems := rspec.Check(text, options)
 	r := diagnosis{name: name, text: text}
-	r.problems(problems)
+	r.addProblems(problems)
 	options.Stored = true // what can be read of it, whatever else is wrong
 	req, err := rspec.ParseRequest(text, options)
 	var asked []string
@@ -90,8 +90,8 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 			r.add(diagnostic{0, 0, true, err.Error()})
 		}
 		if binding, ok := r.bind(req, inv, plan); ok && r.errors == 0 {
-			r.lacking(binding, k.Config.Providers, "/usr")
-			asked = k.ask(ctx, &r, req, inv, binding)
+			r.addMissingPrograms(binding, k.Config.Providers, "/usr")
+			asked = k.dryRun(ctx, &r, req, inv, binding)
 		}
 	}
 	r.addFindings(findings)
@@ -121,9 +121,9 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 	}
 	index := binder.NewIndex(inv)
 	index.SetPlan(plan, time.Now())
-	b, err := binder.Bind(req, index, nobodys(inv))
+	b, err := binder.Bind(req, index, checkSlice(inv))
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-		r.parts(req, reasons(unsatisfied.Reasons, true))
+		r.addNotices(req, noticesOf(unsatisfied.Reasons, true))
 		return b, false
 	}
 	if err != nil {
@@ -134,12 +134,12 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 	for _, x := range service.Remarks(inv, req, b) {
 		remarks = append(remarks, notice{kind: x.Kind, clientID: x.ClientID, what: x.What, text: x.Text})
 	}
-	r.parts(req, append(remarks, wholes(b)...))
+	r.addNotices(req, append(remarks, exclusiveWarnings(b)...))
 	return b, true
 }
 
-// wholes returns warnings about nodes that would take a shared component exclusively.
-func wholes(b binder.Binding) (all []notice) {
+// exclusiveWarnings returns warnings about nodes that would take a shared component exclusively.
+func exclusiveWarnings(b binder.Binding) (all []notice) {
 	seen := map[*inventory.Component]bool{}
 	for _, n := range b.Nodes {
 		if !n.Exclusive || n.Component.Exclusive || seen[n.Component] {
@@ -209,11 +209,11 @@ func alsoAt(places []string) string {
 	return "; also at " + strings.Join(places, ", ")
 }
 
-// ask asks the providers whose metadata say probe: true whether they would make what
+// dryRun asks the providers whose metadata say probe: true whether they would make what
 // was bound. What they can never make is an error; what they cannot make now, or a
 // missing answer, is a warning. It returns the names of the providers that would make
 // it.
-func (k *Checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
+func (k *Checker) dryRun(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	providers, _ := provider.Load(k.Config.Providers, log) // what is wrong with one is said by the check of the site
 	set := site.ProviderSet{Found: providers}
@@ -221,21 +221,21 @@ func (k *Checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv
 	of := site.Components(inForce)
 	for i := range b.Nodes {
 		_, name, ok := of(b.Nodes[i].Component.URN)
-		if _, asks := set.Probing(name); ok && asks && !slices.Contains(content, name) {
+		if _, asks := set.DryRunProvider(name); ok && asks && !slices.Contains(content, name) {
 			content = append(content, name)
 		}
 	}
 	if len(content) == 0 {
 		return nil
 	}
-	prober := dryrun.New(dryrun.Config{Components: of, Interfaces: site.Interfaces(inForce), Providers: set.Probing, Log: log})
-	refused := service.DryRun(ctx, prober, inv, req, nobodys(inv), b)
+	prober := dryrun.New(dryrun.Config{Components: of, Interfaces: site.Interfaces(inForce), Providers: set.DryRunProvider, Log: log})
+	refused := service.DryRun(ctx, prober, inv, req, checkSlice(inv), b)
 	for _, x := range refused {
 		lasts := x.Code == am.Unsupported
 		if !lasts {
 			x.Text += "; that is so now, and Allocate asks again"
 		}
-		r.parts(req, reasons([]binder.Reason{x}, lasts))
+		r.addNotices(req, noticesOf([]binder.Reason{x}, lasts))
 	}
 	if len(refused) > 0 {
 		return nil

@@ -78,7 +78,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	if there(c.CheckState()) {
 		k.store(ctx, c)
 		if inv != nil {
-			k.inForce(ctx, c, inv)
+			k.compareInForce(ctx, c, inv)
 		}
 	}
 	k.clock(ctx, c)
@@ -102,14 +102,14 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 
 func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir, slog.New(slog.NewTextHandler(k.Err, nil)))
-	k.found = found
+	k.usableProviders = found
 	for _, p := range problems {
 		k.Errors(p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		t, err := site.OpenTestbed(dir, name)
 		if t != nil && err == nil {
-			k.agree(t, inv, inventoryFile)
+			k.compareSettings(t, inv, inventoryFile)
 		}
 		if t == nil || k.testbed(ctx, t, inv, err) {
 			k.provider(ctx, found[name])
@@ -189,7 +189,7 @@ func (k *Checker) serverKeys(c *site.Config, host string) {
 			k.bad(pair.Certificate, "it ended on %s; put a new one in its place, then: systemctl reload patchbay", end)
 		case x.VerifyHostname(host) != nil:
 			k.warn(pair.Certificate, "it is not for %s, so jFed will refuse it; it is for %s", host, strings.Join(x.DNSNames, ", "))
-		case left < site.Soon:
+		case left < site.ExpiryWarning:
 			k.warn(pair.Certificate, "it ends on %s; put a new one in its place, then: systemctl reload patchbay", end)
 		default:
 			k.good(pair.Certificate, "%s certificate for %s, until %s", x.PublicKeyAlgorithm, strings.Join(x.DNSNames, ", "), end)

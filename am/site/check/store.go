@@ -18,7 +18,7 @@ import (
 
 // store checks the whole store: directly, or through the server of the site.
 func (k *Checker) store(ctx context.Context, c *site.Config) {
-	if left, err := c.Beside(site.LeftMarks); err == nil && len(left) > 0 {
+	if left, err := c.FilesBesideState(site.LeftMarks); err == nil && len(left) > 0 {
 		k.warn(c.State, "left over by what was killed: %s; remove it, unless something is at work on it", strings.Join(left, ", "))
 	}
 	if has, err := c.HasState(); err != nil {
@@ -41,7 +41,7 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 		return
 	}
 	if report.Copy != "" {
-		k.bad(c.State, "%v", c.Copied(errors.New(report.Copy)))
+		k.bad(c.State, "%v", c.ExplainCopy(errors.New(report.Copy)))
 	}
 	for _, p := range report.Problems {
 		k.bad(c.State, "%s; restore a backup, or report this", p)
@@ -63,8 +63,8 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 	}
 }
 
-// large is from when on an audit should have been put away.
-const large = 1 << 30
+// largeAudit is from when on an audit should have been put away.
+const largeAudit = 1 << 30
 
 // Audit checks that the audit can be written, and prints what it covers.
 func (k *Checker) Audit(c *site.Config) {
@@ -102,7 +102,7 @@ func (k *Checker) Audit(c *site.Config) {
 	if info.Mode().Perm()&0o077 != 0 {
 		k.warn(c.Audit, "others may read it, and it tells who worked here when: chmod 600 %s", c.Audit)
 	}
-	if info.Size() > large {
+	if info.Size() > largeAudit {
 		k.warn(c.Audit, "it has %s; have logrotate put it away, or move it yourself: a new one begins by itself", display.Size(info.Size()))
 	}
 }

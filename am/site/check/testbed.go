@@ -72,13 +72,13 @@ func missingImages(provider string, inv *inventory.Inventory, there []string) (m
 	return missing
 }
 
-// agree warns of differences between the inventory and a testbed's settings. What only
+// compareSettings warns of differences between the inventory and a testbed's settings. What only
 // other providers offer does not concern the testbed.
-func (k *Checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
+func (k *Checker) compareSettings(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
 	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
 		return
 	}
-	offers, keeps := linesOf(inventoryFile), linesOf(t.Settings)
+	offers, keeps := readSettingLines(inventoryFile), readSettingLines(t.Settings)
 	said, kept := inv.Outbound, inventory.No
 	if t.Outbound {
 		kept = inventory.Yes
@@ -86,7 +86,7 @@ func (k *Checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile
 	if said != kept && said != inventory.Unknown {
 		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, which is what nodes of %s get; write %s here, or %s there", said, keeps.at("outbound"), kept, t.Provider, kept, said)
 	}
-	if most := nodesOf(t.Provider, inv); t.Ports > 0 && most > int64(t.Ports) {
+	if most := maxNodes(t.Provider, inv); t.Ports > 0 && most > int64(t.Ports) {
 		k.warn(offers.at("components"), "the components of %s have room for %d nodes, but ports at %s has %d ports for their logins, so nodes may be reserved that cannot be made; widen ports there, or lower the slots here",
 			t.Provider, most, keeps.at("ports"), t.Ports)
 	}
@@ -104,9 +104,9 @@ func (k *Checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile
 	}
 }
 
-// nodesOf returns how many nodes of a provider may be reserved at one time, as far as
+// maxNodes returns how many nodes of a provider may be reserved at one time, as far as
 // slots limit them: an allocated node has no port yet.
-func nodesOf(provider string, inv *inventory.Inventory) (most int64) {
+func maxNodes(provider string, inv *inventory.Inventory) (most int64) {
 	for _, c := range inv.Components {
 		if c.Provider != provider {
 			continue
@@ -129,7 +129,7 @@ type settingLines struct {
 	lines map[string]int
 }
 
-func linesOf(file string) settingLines {
+func readSettingLines(file string) settingLines {
 	s := settingLines{file, map[string]int{}}
 	text, err := site.ReadRegular(file)
 	if err != nil {

@@ -41,7 +41,7 @@ func (k *Checker) trustFolder(dir string) {
 	if len(a.List()) == 0 {
 		k.bad(dir, "it holds no trusted certificate, so nobody may call; put the root of your federation into it as NAME.pem")
 	}
-	k.besides(dir)
+	k.warnUnusedFiles(dir)
 	for _, x := range a.List() {
 		if len(x.Covers()) == 0 && x.Certificate.URN.IsZero() {
 			continue // that is one of the problems
@@ -123,8 +123,8 @@ func list(names []string) string {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// besides warns of files in the trust folder that have no effect.
-func (k *Checker) besides(dir string) {
+// warnUnusedFiles warns of files in the trust folder that have no effect.
+func (k *Checker) warnUnusedFiles(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		file := filepath.Join(dir, e.Name())
@@ -164,7 +164,7 @@ func (k *Checker) anchor(x cert.Anchor) {
 	case bits < least:
 		k.warn(x.File, "%s covers %s, but has an RSA key of %d bits, and credentials.min_rsa_bits is %d: what it signs is refused; get a new certificate of the authority",
 			name, covers, bits, least)
-	case left < site.Soon:
+	case left < site.ExpiryWarning:
 		k.warn(x.File, "%s covers %s; it ends on %s", name, covers, end.Format(time.DateOnly))
 	default:
 		k.good(x.File, "%s covers %s, until %s", name, covers, end.Format(time.DateOnly))

@@ -22,9 +22,9 @@ import (
 // long, because clients register them.
 const serverCertificateLife = 10 * 365 * 24 * time.Hour
 
-// serverPair makes a key of kind "ecdsa" or "rsa" and a self-signed certificate for it,
+// newServerCertificate makes a key of kind "ecdsa" or "rsa" and a self-signed certificate for it,
 // both PEM.
-func serverPair(kind string, manager urn.URN, hosts []string, ips []net.IP, now time.Time) (certificate, key []byte, err error) {
+func newServerCertificate(kind string, manager urn.URN, hosts []string, ips []net.IP, now time.Time) (certificate, key []byte, err error) {
 	var signer crypto.Signer
 	usage := x509.KeyUsageDigitalSignature
 	if kind == "rsa" {

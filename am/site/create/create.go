@@ -92,7 +92,7 @@ func (o *Options) write(ctx context.Context, offer []site.File, now time.Time) e
 	files := append(offer,
 		site.File{Name: filepath.Join(site.TrustedDir, "trial.pem"), Content: authority.Certificate(), Mode: 0o644})
 	for _, kind := range []string{"ecdsa", "rsa"} {
-		certificate, key, err := serverPair(kind, manager, hosts, ips, now)
+		certificate, key, err := newServerCertificate(kind, manager, hosts, ips, now)
 		if err != nil {
 			return err
 		}

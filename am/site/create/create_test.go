@@ -34,7 +34,7 @@ func TestInstanceNames(t *testing.T) {
 func TestTheTwoServerCertificatesHaveDifferentSubjects(t *testing.T) {
 	var subjects []string
 	for _, kind := range []string{"ecdsa", "rsa"} {
-		text, _, err := serverPair(kind, urn.MustParse("urn:publicid:IDN+example.org+authority+cm"), []string{"testbed.example.org"}, nil, time.Now())
+		text, _, err := newServerCertificate(kind, urn.MustParse("urn:publicid:IDN+example.org+authority+cm"), []string{"testbed.example.org"}, nil, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestHostFacts(t *testing.T) {
 	if m["PRETTY_NAME"] != "Debian GNU/Linux 12 (bookworm)" || m["VERSION_ID"] != "12" || m["ID"] != "debian" || len(m) != 3 {
 		t.Errorf("%v", m)
 	}
-	h := hostFacts(t.Context())
+	h := describeHost(t.Context())
 	if h.Cores < 1 || h.Memory < 64<<20 || h.Disk <= 0 || h.Name == "" {
 		t.Errorf("%+v", h)
 	}

@@ -15,8 +15,8 @@ import (
 	"patchbay/inventory"
 )
 
-// hostFacts returns this host as a component of an inventory.
-func hostFacts(ctx context.Context) inventory.Host {
+// describeHost returns this host as a component of an inventory.
+func describeHost(ctx context.Context) inventory.Host {
 	release := osRelease()
 	return inventory.Host{
 		Name: componentName(site.FullName(ctx)), OSVersion: release["VERSION_ID"], OSName: release["PRETTY_NAME"],

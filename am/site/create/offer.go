@@ -78,7 +78,7 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 	if err != nil {
 		return Offer{}, err
 	}
-	host := hostFacts(ctx)
+	host := describeHost(ctx)
 	host.Outbound = o.Outbound
 	bed := local.Site{Outbound: host.Outbound, Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
 	if at, _, _ := net.SplitHostPort(o.Listen); net.ParseIP(at) != nil && !net.ParseIP(at).IsUnspecified() {
@@ -103,11 +103,11 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 func localPolicy(host inventory.Host) []byte {
 	const end = "# otherwise: refuse"
 	text := strings.Replace(string(SamplePolicy), "\n# rules:\n", "\nrules:\n", 1)
-	rule := fmt.Sprintf(everybody, host.ShareNodes(), host.Share()>>30)
+	rule := fmt.Sprintf(hostRule, host.ShareNodes(), host.Share()>>30)
 	return []byte(strings.Replace(text, end, rule+end, 1))
 }
 
-const everybody = `  # In force: nobody has more than half of the places of this host, and three
+const hostRule = `  # In force: nobody has more than half of the places of this host, and three
   # quarters of the disk that was free (ten nodes' where that is more); a container
   # takes 4G of it. Change the numbers as you like; with no rule left, put a sign before the line rules:, too.
   - name: everybody

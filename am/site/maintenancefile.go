@@ -25,34 +25,34 @@ import (
 // read at the start.
 const unreadable = "the operators of this aggregate have to mend its settings; please try again later"
 
-// upkeep keeps a served site in step with its maintenance file.
-type upkeep struct {
+// maintenanceFile keeps a served site in step with its maintenance file.
+type maintenanceFile struct {
 	file  string
 	inv   func() *inventory.Inventory // in force
 	store *store.Store
 	site  *service.Service
 	log   *slog.Logger
 
-	turn  chan struct{} // holds one who reads, and guards what follows
-	seen  fileStamp
-	plan  *maintenance.Plan // of the file, in force; nil before the first reading
-	wrong error             // with the file as it is now
-	hold  extraPlan         // in force beside it
+	reading   chan struct{} // holds one who reads, and guards what follows
+	seen      fileStamp
+	plan      *maintenance.Plan // of the file, in force; nil before the first reading
+	lastError error             // with the file as it is now
+	extra     extraPlan         // in force beside it
 
 	locked, broken atomic.Bool                      // the site takes no new work; the file cannot be read
 	shown          atomic.Pointer[maintenance.Plan] // plan and hold, for those who only look
 }
 
-func newUpkeep(file string, inv func() *inventory.Inventory, st *store.Store, site *service.Service, log *slog.Logger) *upkeep {
-	return &upkeep{file: file, inv: inv, store: st, site: site, log: log, turn: make(chan struct{}, 1)}
+func newMaintenanceFile(file string, inv func() *inventory.Inventory, st *store.Store, site *service.Service, log *slog.Logger) *maintenanceFile {
+	return &maintenanceFile{file: file, inv: inv, store: st, site: site, log: log, reading: make(chan struct{}, 1)}
 }
 
-// take waits until no other goroutine reads the file; done lets the next one read. It
+// lock waits until no other goroutine reads the file; done lets the next one read. It
 // fails when ctx ends.
-func (u *upkeep) take(ctx context.Context) (done func(), err error) {
+func (u *maintenanceFile) lock(ctx context.Context) (done func(), err error) {
 	select {
-	case u.turn <- struct{}{}:
-		return func() { <-u.turn }, nil
+	case u.reading <- struct{}{}:
+		return func() { <-u.reading }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -60,8 +60,8 @@ func (u *upkeep) take(ctx context.Context) (done func(), err error) {
 
 // read puts the maintenance file in force if it has changed. A file with mistakes
 // changes nothing; at the start it locks the site down.
-func (u *upkeep) read(ctx context.Context) error {
-	done, err := u.take(ctx)
+func (u *maintenanceFile) read(ctx context.Context) error {
+	done, err := u.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (u *upkeep) read(ctx context.Context) error {
 		return nil
 	}
 	plan, err := maintenance.Read(u.file)
-	u.wrong = err
+	u.lastError = err
 	u.broken.Store(err != nil)
 	switch {
 	case err != nil && u.plan == nil:
@@ -85,7 +85,7 @@ func (u *upkeep) read(ctx context.Context) error {
 		u.seen = now
 		return nil
 	}
-	both := plan.With(u.hold.lockdown, u.hold.held)
+	both := plan.With(u.extra.lockdown, u.extra.drains)
 	if err := u.site.SetPlan(ctx, both); err != nil {
 		return err
 	}
@@ -94,13 +94,13 @@ func (u *upkeep) read(ctx context.Context) error {
 	u.locked.Store(plan.Lockdown != nil)
 	u.shown.Store(both)
 	if !first || plan.Lockdown != nil || len(plan.Planned)+len(plan.Drained) > 0 {
-		u.tell(plan)
+		u.logPlan(plan)
 	}
 	return nil
 }
 
-// tell logs the plan in force.
-func (u *upkeep) tell(p *maintenance.Plan) {
+// logPlan logs the plan in force.
+func (u *maintenanceFile) logPlan(p *maintenance.Plan) {
 	text := ""
 	if p.Lockdown != nil {
 		text = p.Lockdown.Text
@@ -111,25 +111,25 @@ func (u *upkeep) tell(p *maintenance.Plan) {
 
 // logUnknown logs the names in the file that the inventory does not have, at each start
 // and reload, since a renamed component is in service.
-func (u *upkeep) logUnknown(p *maintenance.Plan) {
-	for _, x := range p.Unknown(u.has) {
+func (u *maintenanceFile) logUnknown(p *maintenance.Plan) {
+	for _, x := range p.Unknown(u.hasComponent) {
 		u.log.Error("the maintenance file names a component that the inventory does not have, so one that was renamed takes new work; put the right name there, or take it out",
 			"file", u.file, "line", x.Line, "component", x.Name)
 	}
 }
 
-// unknown counts the entries of the file that name a component which the inventory does
+// countUnknown counts the entries of the file that name a component which the inventory does
 // not have.
-func (u *upkeep) unknown() int { return len(u.shown.Load().Unknown(u.has)) }
+func (u *maintenanceFile) countUnknown() int { return len(u.shown.Load().Unknown(u.hasComponent)) }
 
-// has reports whether the inventory has a component of that name.
-func (u *upkeep) has(name string) bool {
+// hasComponent reports whether the inventory has a component of that name.
+func (u *maintenanceFile) hasComponent(name string) bool {
 	_, ok := u.inv().ComponentNamed(name)
 	return ok
 }
 
 // watch reads the file again when it has changed, until ctx ends.
-func (u *upkeep) watch(ctx context.Context) {
+func (u *maintenanceFile) watch(ctx context.Context) {
 	watchFiles(ctx, 0, func() string { return fmt.Sprint(stampOf(u.file)) }, func(string) {
 		if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			u.log.Error("maintenance is heeded, but it is not sure that all calls know", "error", err)
@@ -139,21 +139,21 @@ func (u *upkeep) watch(ctx context.Context) {
 
 // stateJSON returns the state for the admin socket. It reads the file first, so that
 // the caller that wrote the file knows that it is in force.
-func (u *upkeep) stateJSON(ctx context.Context) ([]byte, error) {
+func (u *maintenanceFile) stateJSON(ctx context.Context) ([]byte, error) {
 	if err := u.read(ctx); err != nil {
 		return nil, err
 	}
-	done, err := u.take(ctx)
+	done, err := u.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	plan, wrong := u.plan, u.wrong
+	plan, wrong := u.plan, u.lastError
 	done()
 	slivers, err := u.store.Slivers()
 	if err != nil {
 		return nil, err
 	}
-	s := upkeepState(plan, u.inv(), slivers, u.store.Now())
+	s := maintenanceState(plan, u.inv(), slivers, u.store.Now())
 	if wrong != nil {
 		s.Wrong = wrong.Error()
 	}
@@ -161,25 +161,25 @@ func (u *upkeep) stateJSON(ctx context.Context) ([]byte, error) {
 }
 
 // changeExtra changes what is in force beside the file, and applies it.
-func (u *upkeep) changeExtra(ctx context.Context, change func(*extraPlan)) error {
-	done, err := u.take(ctx)
+func (u *maintenanceFile) changeExtra(ctx context.Context, change func(*extraPlan)) error {
+	done, err := u.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	was := u.hold
-	if change(&u.hold); u.hold.same(was) || u.plan == nil {
+	was := u.extra
+	if change(&u.extra); u.extra.equal(was) || u.plan == nil {
 		return nil
 	}
-	u.logDrains(was.held, u.hold.held)
-	plan := u.plan.With(u.hold.lockdown, u.hold.held)
+	u.logDrains(was.drains, u.extra.drains)
+	plan := u.plan.With(u.extra.lockdown, u.extra.drains)
 	u.shown.Store(plan)
 	return u.site.SetPlan(ctx, plan)
 }
 
 // logDrains logs the components that are drained because of orphans now, and those that
 // no longer are.
-func (u *upkeep) logDrains(was, now []*maintenance.Drain) {
+func (u *maintenanceFile) logDrains(was, now []*maintenance.Drain) {
 	in := func(all []*maintenance.Drain, d *maintenance.Drain) bool {
 		return slices.ContainsFunc(all, func(x *maintenance.Drain) bool { return x.Components[0] == d.Components[0] })
 	}
@@ -195,32 +195,32 @@ func (u *upkeep) logDrains(was, now []*maintenance.Drain) {
 	}
 }
 
-// UpkeepState is the maintenance in force at a site, and the slivers that it concerns.
-type UpkeepState struct {
+// MaintenanceState is the maintenance in force at a site, and the slivers that it concerns.
+type MaintenanceState struct {
 	Fingerprint string // of the file that is in force
 	Lockdown    string // what experimenters are told; "" for none
 	Wrong       string // what is wrong with the file now; "" for nothing
 	Slices      int    // that have slivers which are more than reserved
 	Slivers     int    // of those
 	Reserved    int    // slivers that are not provisioned, and lapse
-	Reaches     []Reach
+	Affected    []AffectedSlice
 }
 
-// Reach says that a slice has slivers on a component whose planned maintenance begins
+// AffectedSlice says that a slice has slivers on a component whose planned maintenance begins
 // before their leases end.
-type Reach struct {
+type AffectedSlice struct {
 	Planned int // the window's place in the file, from 0
 	Slice   string
 	Slivers int
 	Until   time.Time // the last lease; zero for slivers that are frozen
 }
 
-// maxReaches limits the entries of the answer.
-const maxReaches = 1000
+// maxAffected limits the entries of the answer.
+const maxAffected = 1000
 
-// upkeepState returns the state for a plan, from all live slivers.
-func upkeepState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) UpkeepState {
-	s := UpkeepState{Fingerprint: p.Fingerprint}
+// maintenanceState returns the state for a plan, from all live slivers.
+func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) MaintenanceState {
+	s := MaintenanceState{Fingerprint: p.Fingerprint}
 	if p.Lockdown != nil {
 		s.Lockdown = p.Lockdown.Text
 	}
@@ -232,7 +232,7 @@ func upkeepState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sli
 		planned int
 		slice   string
 	}
-	reaches, having := map[key]Reach{}, map[string]bool{}
+	reaches, having := map[key]AffectedSlice{}, map[string]bool{}
 	for _, x := range slivers {
 		if !x.Live(now) {
 			continue
@@ -261,25 +261,25 @@ func upkeepState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sli
 		}
 	}
 	for _, r := range reaches {
-		s.Reaches = append(s.Reaches, r)
+		s.Affected = append(s.Affected, r)
 	}
-	slices.SortFunc(s.Reaches, func(a, b Reach) int {
+	slices.SortFunc(s.Affected, func(a, b AffectedSlice) int {
 		return cmp.Or(cmp.Compare(a.Planned, b.Planned), cmp.Compare(a.Slice, b.Slice))
 	})
-	s.Slices, s.Reaches = len(having), s.Reaches[:min(len(s.Reaches), maxReaches)]
+	s.Slices, s.Affected = len(having), s.Affected[:min(len(s.Affected), maxAffected)]
 	return s
 }
 
-// askUpkeep asks a served site for its state, after it has read the file.
-func askUpkeep(ctx context.Context, c *Config) (s UpkeepState, err error) {
+// askMaintenance asks a served site for its state, after it has read the file.
+func askMaintenance(ctx context.Context, c *Config) (s MaintenanceState, err error) {
 	err = Ask(ctx, c, "/maintenance", &s)
 	return s, err
 }
 
-// UpkeepOf returns the maintenance state of a site, and whether it is served. p is the
+// ReadMaintenanceState returns the maintenance state of a site, and whether it is served. p is the
 // plan in its file.
-func UpkeepOf(ctx context.Context, c *Config, p *maintenance.Plan) (s UpkeepState, served bool, err error) {
-	if s, err = askUpkeep(ctx, c); !errors.Is(err, ErrNotServed) {
+func ReadMaintenanceState(ctx context.Context, c *Config, p *maintenance.Plan) (s MaintenanceState, served bool, err error) {
+	if s, err = askMaintenance(ctx, c); !errors.Is(err, ErrNotServed) {
 		return s, true, err
 	}
 	inv, err := inventory.Load(c.Inventory, c.Authority)
@@ -293,7 +293,7 @@ func UpkeepOf(ctx context.Context, c *Config, p *maintenance.Plan) (s UpkeepStat
 		return s, false, err
 	}
 	if has {
-		st, err := c.LookAtState()
+		st, err := c.OpenStateReadOnly()
 		if err != nil {
 			return s, false, fmt.Errorf("%w; if so, it has no %s to be asked, and reads the file within a second", err, SocketName)
 		}
@@ -303,11 +303,11 @@ func UpkeepOf(ctx context.Context, c *Config, p *maintenance.Plan) (s UpkeepStat
 			return s, false, err
 		}
 	}
-	return upkeepState(p, inv, slivers, now), false, nil
+	return maintenanceState(p, inv, slivers, now), false, nil
 }
 
-// Counts fails unless a served site has put the written file in force.
-func (s *UpkeepState) Counts(p *maintenance.Plan, c *Config) error {
+// CheckInForce fails unless a served site has put the written file in force.
+func (s *MaintenanceState) CheckInForce(p *maintenance.Plan, c *Config) error {
 	switch {
 	case s.Fingerprint == p.Fingerprint:
 		return nil
@@ -325,7 +325,7 @@ func changedSince(p *maintenance.Plan, c *Config) bool {
 	return err == nil && now.Fingerprint != p.Fingerprint
 }
 
-func (r Reach) String() string {
+func (r AffectedSlice) String() string {
 	if r.Until.IsZero() {
 		return fmt.Sprintf("%s: %s, shut down and kept", r.Slice, display.Count(r.Slivers, "sliver"))
 	}
@@ -336,12 +336,12 @@ func (r Reach) String() string {
 // because of orphans.
 type extraPlan struct {
 	lockdown *maintenance.Lockdown // nil for none
-	held     []*maintenance.Drain  // by component
+	drains   []*maintenance.Drain  // by component
 }
 
-// same reports whether both are equal.
-func (h extraPlan) same(o extraPlan) bool {
-	return h.lockdown == o.lockdown && slices.EqualFunc(h.held, o.held, func(a, b *maintenance.Drain) bool {
+// equal reports whether both are equal.
+func (h extraPlan) equal(o extraPlan) bool {
+	return h.lockdown == o.lockdown && slices.EqualFunc(h.drains, o.drains, func(a, b *maintenance.Drain) bool {
 		return a.Components[0] == b.Components[0] && a.Text == b.Text && a.Since.Equal(b.Since)
 	})
 }
@@ -355,8 +355,8 @@ func DrainText(d *maintenance.Drain) string {
 	return text
 }
 
-// NoComponent returns the error for a name that no component has, with a suggestion.
-func NoComponent(inv *inventory.Inventory, name string) error {
+// UnknownComponent returns the error for a name that no component has, with a suggestion.
+func UnknownComponent(inv *inventory.Inventory, name string) error {
 	near := ""
 	if n := suggest.Word(name, componentNames(inv)); n != "" {
 		near = fmt.Sprintf("; did you mean %s?", n)

@@ -37,7 +37,7 @@ func TestWhoReachesIntoMaintenance(t *testing.T) {
 	released.Status.Allocation = am.Unallocated
 	reserved := on("f", "pc4", 7)
 	reserved.Status.Allocation = am.Allocated
-	s := upkeepState(p, inv, []am.Sliver{
+	s := maintenanceState(p, inv, []am.Sliver{
 		on("a", "pc1", 8),  // ends as it begins
 		on("b", "pc1", 9),  // reaches into the first
 		on("b", "pc2", 11), // so does this
@@ -45,11 +45,11 @@ func TestWhoReachesIntoMaintenance(t *testing.T) {
 		on("c", "gone", 14), frozen, released, reserved,
 	}, hour(6))
 	var got []string
-	for _, r := range s.Reaches {
+	for _, r := range s.Affected {
 		got = append(got, strings.TrimPrefix(r.String(), "urn:publicid:IDN+example.org+slice+"))
 	}
 	want := "b: 2 slivers, until 2030-01-01T11:00:00Z, c: 1 sliver, until 2030-01-01T14:00:00Z, d: 1 sliver, shut down and kept"
-	if strings.Join(got, ", ") != want || s.Reaches[0].Planned != 0 || s.Reaches[2].Planned != 1 {
+	if strings.Join(got, ", ") != want || s.Affected[0].Planned != 0 || s.Affected[2].Planned != 1 {
 		t.Errorf("who reaches into it: %q", got)
 	}
 	if s.Slivers != 6 || s.Slices != 4 || s.Reserved != 1 {
