@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -86,20 +85,29 @@ func TestSameBytesTwice(t *testing.T) {
 	}
 }
 
-// TestTarballAndImageRunAnywhere runs the static programs in an otherwise empty root.
-func TestTarballAndImageRunAnywhere(t *testing.T) {
+// TestImage runs the container image as container engines do: in namespaces with
+// nothing but its own files, as its own user. Its programs are those of the tarball.
+func TestImage(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
 	root := t.TempDir()
-	sh(t, "tar -xf "+glob(t, "../../dist/*-image.tar")+" -C "+root+" --wildcards '*.tar.gz' && cat "+root+"/*.tar.gz | tar -xz -C "+root)
-	user := &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: containerUser, Gid: containerUser}}
-	for _, args := range [][]string{
-		{"/usr/bin/patchbay", "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", stateFolder},
-		{"/usr/bin/patchbay", "check", "--config", stateFolder},
-	} {
-		c := exec.Command(args[0], args[1:]...)
-		c.SysProcAttr, c.Dir, c.Env = user, "/", []string{"PATH=/usr/bin:/bin"}
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
+	sh(t, "tar -xf "+glob(t, "../../dist/*-image.tar")+" -C "+root+" --wildcards '*.tar.gz' && cat "+root+"/*.tar.gz | tar -xz -C "+root+" && mkdir "+root+"/proc")
+	out := sh(t, `unshare --mount --pid --fork --kill-child --net --ipc --uts sh -ec '
+		ip link set lo up
+		mount -t proc proc "$0/proc"
+		patchbay() { chroot --userspec=`+fmt.Sprint(containerUser)+` "$0" /usr/bin/patchbay "$@"; }
+		export PATCHBAY_CONFIG=`+stateFolder+`
+		patchbay init --authority testbed.example.org --listen 127.0.0.1:8443 `+stateFolder+`
+		patchbay check
+		patchbay serve 2>/dev/null | head -n 1 &
+		timeout 60 sh -c "until test -S $0`+stateFolder+`/admin.sock; do sleep 0.1; done"
+		patchbay user alice
+		patchbay slice first --owner alice
+		patchbay call --user alice --slice first --api-version 2 CreateSliver `+stateFolder+`/request.xml --wait
+		patchbay slivers' `+root)
+	if n := strings.Count(out, " ready "); n < 2 {
+		t.Errorf("%d nodes are ready, want 2:\n%s", n, out)
 	}
 }
 
