@@ -25,9 +25,9 @@ const (
 const (
 	// DefaultJump is how far the host's clock may be moved at once.
 	DefaultJump = time.Minute
-	// settled is how long after a boot nobody waits for a time service any more.
+	// settled is how long after a boot the clock waits for a time service.
 	settled = 2 * time.Minute
-	// early is how long after a boot a time service is believed.
+	// early is how long after a boot a time service is trusted.
 	early = 15 * time.Minute
 )
 
@@ -106,7 +106,7 @@ func Open(o Options) (*Clock, error) {
 	before, err := load(o.File)
 	if broken, ok := errors.AsType[*brokenError](err); ok {
 		c.lost = broken.Error()
-		o.Log.Error("what was known of the time is lost, so the host's clock is believed; see that it is right", "error", broken)
+		o.Log.Error("the stored time is lost, so the host's clock is trusted; check that it is right", "error", broken)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func saved(t *testing.T, s *story) {
 	}
 }
 
-func believed(_ *testing.T, s *story) { s.c.Believe() }
+func trusted(_ *testing.T, s *story) { s.c.Believe() }
 
 // boots starts the host anew, off for down, with a clock that is wrong by error.
 func boots(down, wrong time.Duration) step {
@@ -117,13 +117,13 @@ func TestJumps(t *testing.T) {
 		{"a jump that is longer than a duration can be", []step{set(200 * year), set(200 * year), shows(0, Jumped)}},
 		{"a clock that comes back ends the doubt", []step{set(year), looked, passes(hour), set(-year + time.Second), shows(time.Second, NoDoubt)}},
 		{"a jump over the truth to the other side", []step{set(hour), looked, set(-2 * hour), shows(0, Jumped)}},
-		{"an operator believes, forward", []step{set(hour), looked, believed, shows(hour, NoDoubt), passes(hour), shows(hour, NoDoubt)}},
-		{"after it was believed, a jump is one again", []step{set(hour), looked, believed, set(-hour), shows(hour, Jumped)}},
+		{"an operator trusts the clock, forward", []step{set(hour), looked, trusted, shows(hour, NoDoubt), passes(hour), shows(hour, NoDoubt)}},
+		{"after it was trusted, a jump counts again", []step{set(hour), looked, trusted, set(-hour), shows(hour, Jumped)}},
 
 		{"a restart within a boot changes nothing", []step{saved, passes(hour), starts, shows(0, NoDoubt)}},
 		{"a jump while down, forward", []step{saved, passes(hour), set(year), starts, shows(0, Jumped)}},
 		{"a doubt lasts over a restart", []step{set(year), looked, saved, passes(hour), starts, shows(0, Jumped)}},
-		{"what was believed stays believed", []step{set(hour), looked, believed, saved, passes(hour), starts, shows(hour, NoDoubt)}},
+		{"a trusted clock stays trusted", []step{set(hour), looked, trusted, saved, passes(hour), starts, shows(hour, NoDoubt)}},
 		{"killed after a jump that nobody wrote down", []step{saved, passes(30 * time.Second), set(year), looked, killed, shows(0, Jumped)}},
 
 		{"a boot: the host's clock is taken", []step{saved, boots(hour, 0), passes(3 * time.Minute), shows(0, NoDoubt)}},
@@ -134,14 +134,14 @@ func TestJumps(t *testing.T) {
 		{"a dead battery: the last known time goes on", []step{saved, boots(hour, -5*year), shows(-hour, Booted), passes(hour), shows(-hour, Booted)}},
 		{"a dead battery and a time service", []step{saved, boots(hour, -5*year), passes(20 * time.Second), set(5 * year), shows(-hour, Booted), vouched, shows(0, NoDoubt)}},
 		{"a dead battery and a time service that tells the kernel nothing", []step{saved, boots(hour, -5*year), passes(20 * time.Second), set(5 * year), passes(2 * time.Minute), shows(0, NoDoubt)}},
-		{"a dead battery, and believed", []step{saved, boots(hour, -5*year), passes(hour), shows(-hour, Booted), believed, shows(-5*year, NoDoubt)}},
+		{"a dead battery, then trusted", []step{saved, boots(hour, -5*year), passes(hour), shows(-hour, Booted), trusted, shows(-5*year, NoDoubt)}},
 		{"behind, killed, and a boot with a right clock", []step{saved, boots(hour, -5*year), saved, boots(hour, 0), vouched, shows(0, NoDoubt)}},
 		{"settling, and corrected to before the last known time", []step{saved, boots(hour, 2*hour), set(-5 * hour), shows(-hour, Booted)}},
 		{"a clock that jumped ahead and is still there after a boot", []step{set(year), looked, saved, boots(hour, year), passes(hour), shows(-hour, Jumped)}},
 		{"… and is put right by a time service after the boot", []step{set(year), looked, saved, boots(hour, year), passes(time.Minute), set(-year), vouched, shows(0, NoDoubt)}},
 		{"a jump in the first minutes is a time service's", []step{boots(0, hour), passes(5 * time.Minute), set(-hour), looked, passes(time.Second), vouched, shows(0, NoDoubt)}},
-		{"a jump later is not believed, whoever vouches", []step{vouched, passes(hour), set(hour), shows(0, Jumped)}},
-		{"a jump in the first minutes by hand is not believed", []step{boots(0, 0), passes(5 * time.Minute), set(hour), shows(0, Jumped), passes(hour), vouched, shows(0, Jumped)}},
+		{"a later jump is not trusted, whatever time service vouches", []step{vouched, passes(hour), set(hour), shows(0, Jumped)}},
+		{"a jump in the first minutes by hand is not trusted", []step{boots(0, 0), passes(5 * time.Minute), set(hour), shows(0, Jumped), passes(hour), vouched, shows(0, Jumped)}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			s := &story{f: &fake{boot: "b", wall: noon, steady: hour}, file: filepath.Join(t.TempDir(), "clock.json"), truth: noon}
@@ -203,7 +203,7 @@ func TestReasons(t *testing.T) {
 		state       State
 		reason, log string
 	}{
-		{State{Doubt: Jumped, Site: noon, Host: noon.Add(hour)}, "it was set", "was set, and is not believed"},
+		{State{Doubt: Jumped, Site: noon, Host: noon.Add(hour)}, "it was set", "was set, and is not trusted"},
 		{State{Doubt: Booted, Site: noon, Host: noon.Add(-hour)}, "was behind the last known time", "level=ERROR"},
 		{State{Doubt: Booted, Site: noon, Host: noon.Add(hour)}, "has just booted", "level=WARN"},
 	} {

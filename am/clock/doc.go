@@ -1,6 +1,6 @@
 // Package clock provides the time that leases follow: the host's clock, unless
-// that jumps. A jump is not believed until an operator says so, for time that was
-// promised must not go by in a moment, nor last for years.
+// that jumps. A jump is not trusted until an operator confirms it, since a lease must
+// not end in a moment, nor last for years.
 //
 // The host has two clocks. The wall clock shows the time of day and can be set. The
 // steady clock (CLOCK_BOOTTIME) counts from the boot, even while the host is suspended,

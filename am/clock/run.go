@@ -59,10 +59,10 @@ func (c *Clock) log(s State) {
 	case s.Doubt == NoDoubt:
 		log.Info("leases count by the host's clock again")
 	case s.IsSettling():
-		log.Warn("the host has just booted, and no time service has set its clock yet; leases go on from the last known time until one has, two minutes at most")
+		log.Warn("the host has just booted, and no time service has set its clock yet; leases continue from the last known time until one has, two minutes at most")
 	case s.Doubt == Booted:
-		log.Error("the host's clock is behind the last known time, so it is not believed; leases go on from there; set the clock right, or see: patchbay clock", "since", s.Since)
+		log.Error("the host's clock is behind the last known time, so it is not trusted; leases continue from there; set the clock right, or see: patchbay clock", "since", s.Since)
 	default:
-		log.Error("the host's clock was set, and is not believed; leases count by the time that has gone by; set the clock right, or see: patchbay clock", "since", s.Since)
+		log.Error("the host's clock was set, and is not trusted; leases follow the steady clock; set the clock right, or see: patchbay clock", "since", s.Since)
 	}
 }

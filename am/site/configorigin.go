@@ -3,8 +3,6 @@ package site
 import (
 	"fmt"
 	"log/slog"
-	"os"
-	"slices"
 	"strings"
 )
 
@@ -15,6 +13,8 @@ const EnvPrefix = "PATCHBAY_"
 type origin struct {
 	File  string
 	lines map[string]int // of keys in the file
+	// variables are the values of the environment, by key.
+	variables map[string]string
 
 	warnings *[]*ConfigError // about keys of earlier releases
 }
@@ -31,7 +31,7 @@ func (e *ConfigError) Error() string {
 
 // Where returns the variable, or file and line, that a key's value came from.
 func (o origin) Where(key string) string {
-	if variable(key) != "" {
+	if o.variables[key] != "" {
 		return "environment " + envName(key)
 	}
 	for k := key; k != ""; k = parentKey(k) {
@@ -44,7 +44,7 @@ func (o origin) Where(key string) string {
 
 // has reports whether a key was set, by the file or a variable.
 func (o origin) has(key string) bool {
-	return variable(key) != "" || o.lines[key] > 0
+	return o.variables[key] != "" || o.lines[key] > 0
 }
 
 // parentKey returns the key of the section that a key belongs to; "" for a top key.
@@ -57,13 +57,18 @@ func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// variable returns the value that the environment has for a key; "" for a key in or of
-// a list.
-func variable(key string) string {
-	if !slices.ContainsFunc(settings(&Config{}), func(s setting) bool { return s.key == key }) {
-		return ""
+// settingVariables returns the values in an environment that set keys, by key. Keys in
+// lists have no variables.
+func settingVariables(environ []string) map[string]string {
+	values := make(map[string]string)
+	for _, s := range settings(&Config{}) {
+		for _, entry := range environ {
+			if value, ok := strings.CutPrefix(entry, envName(s.key)+"="); ok {
+				values[s.key] = value
+			}
+		}
 	}
-	return os.Getenv(envName(key))
+	return values
 }
 
 // warn records a warning about a key of an earlier release.

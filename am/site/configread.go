@@ -45,8 +45,16 @@ func cannotRead(file string, err error) error {
 // ReadConfig reads a site's configuration from its file and the environment, adds the
 // defaults and validates it. Errors name file and line, or the variable, and what to
 // do.
-func ReadConfig(file string) (*Config, error) {
-	text, err := readConfigFile(file)
+func ReadConfig(file string) (*Config, error) { return readConfig(file, ParseConfig) }
+
+// ReadConfigFile is ReadConfig without the environment.
+func ReadConfigFile(file string) (*Config, error) {
+	return readConfig(file, func(file string, text []byte) (*Config, error) { return parseConfig(file, text, nil) })
+}
+
+// readConfig reads the file of a configuration and parses its text.
+func readConfig(file string, parse func(file string, text []byte) (*Config, error)) (*Config, error) {
+	text, err := readConfigText(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &ConfigError{Where: file, Msg: "there is no such file; name the site's with --config, or make a site with: " + display.Command("init", "DIR")}
 	}
@@ -57,13 +65,13 @@ func ReadConfig(file string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ParseConfig(file, text)
+	return parse(file, text)
 }
 
 // maxConfig limits the bytes of a configuration.
 const maxConfig = 1 << 20
 
-func readConfigFile(file string) ([]byte, error) {
+func readConfigText(file string) ([]byte, error) {
 	f, err := OpenRegular(file)
 	if err != nil {
 		return nil, err
@@ -79,9 +87,14 @@ func readConfigFile(file string) ([]byte, error) {
 // ParseConfig does what ReadConfig does for the text of a file. Variables of the
 // environment take precedence over the file.
 func ParseConfig(file string, text []byte) (*Config, error) {
+	return parseConfig(file, text, os.Environ())
+}
+
+// parseConfig is ParseConfig with the given environment, as of os.Environ.
+func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	c := DefaultConfig()
-	c.Origin = origin{File: file, lines: make(map[string]int), warnings: new([]*ConfigError)}
-	if err := c.Origin.checkEnvironment(os.Environ()); err != nil {
+	c.Origin = origin{File: file, lines: make(map[string]int), variables: settingVariables(environ), warnings: new([]*ConfigError)}
+	if err := c.Origin.checkEnvironment(environ); err != nil {
 		return nil, err
 	}
 	top, err := c.Origin.document(text)
@@ -93,7 +106,7 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 		c.Origin.walk(top, reflect.ValueOf(&c).Elem(), "", &errs)
 	}
 	for _, s := range settings(&c) {
-		if text := variable(s.key); text != "" {
+		if text := c.Origin.variables[s.key]; text != "" {
 			if err := setText(s.value, text); err != nil {
 				errs = append(errs, c.Origin.errorf(s.key, "%v", err))
 			}
@@ -293,7 +306,7 @@ func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error
 		o.walkKeys(n, v, prefix, errs, wrong)
 	case n.Kind != yaml.ScalarNode:
 		wrong(n, "%s: it must be a single value", name)
-	case variable(name) == "":
+	case o.variables[name] == "":
 		if err := setText(v, n.Value); err != nil {
 			wrong(n, "%s: %v", name, err)
 		}

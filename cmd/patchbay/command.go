@@ -12,7 +12,7 @@ import (
 	"patchbay/am/site"
 )
 
-// run executes the command line and gives the exit status.
+// run executes the command line and returns the exit status.
 func run(ctx context.Context, args []string, c console) int {
 	out := &site.Output{To: c.out}
 	c.out = out
@@ -25,10 +25,10 @@ func run(ctx context.Context, args []string, c console) int {
 	return report(err, c)
 }
 
-// renamedFlags maps the flags that have a new name to that name.
+// renamedFlags has the new names of renamed flags.
 var renamedFlags = map[string]string{"unpromised": "orphans", "believe": "trust"}
 
-// rootCommand makes the command patchbay with all its subcommands.
+// rootCommand returns the command patchbay with all its subcommands.
 func rootCommand(c console) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "patchbay",
@@ -58,31 +58,31 @@ func rootCommand(c console) *cobra.Command {
 		use, short, long string
 		options          options
 	}{
-		{"up [REQUEST]", "Make an experiment, and show how to log in", upLong, &upOptions{}},
+		{"up [REQUEST]", "Create an experiment, and show how to log in", upLong, &upOptions{}},
 		{"ssh NODE [COMMAND …]", "Log in to a node", sshLong, &sshOptions{}},
 		{"status", "Show your experiments", statusLong, &statusOptions{}},
 		{"extend [SLICE] TIME", "Keep an experiment for longer", extendLong, &extendOptions{}},
-		{"down [SLICE …]", "Give an experiment back", downLong, &downOptions{}},
-		{"init DIR", "Make a site in a new folder", initLong, &initOptions{}},
+		{"down [SLICE …]", "Delete the nodes of an experiment", downLong, &downOptions{}},
+		{"init DIR", "Create a site in a new folder", initLong, &initOptions{}},
 		{"serve", "Serve a site", serveLong, &serveOptions{}},
-		{"user NAME …", "Make users of the trial authority", userLong, &userOptions{}},
-		{"slice NAME --owner USER", "Make a slice of the trial authority", sliceLong, &sliceOptions{}},
+		{"user NAME …", "Create users of the trial authority", userLong, &userOptions{}},
+		{"slice NAME --owner USER", "Create a slice of the trial authority", sliceLong, &sliceOptions{}},
 		{"delegate SLICE --from USER --to RECEIVER", "Delegate a slice to another user or tool", delegateLong, &delegateOptions{}},
-		{"tool NAME --for USER", "Make a tool that may speak for a user", toolLong, &toolOptions{}},
+		{"tool NAME --for USER", "Create a tool that may speak for a user", toolLong, &toolOptions{}},
 		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
-		{"demo", "See the whole life of an experiment", demoLong, &demoOptions{}},
-		{"check [FILE …]", "Explain what is wrong with a site or an RSpec", checkLong, &checkOptions{}},
-		{"import AD", "Make an inventory of an aggregate's advertisement", importLong, &importOptions{}},
+		{"demo", "Run a whole experiment, as a demonstration", demoLong, &demoOptions{}},
+		{"check [FILE …]", "Find mistakes in a site or an RSpec", checkLong, &checkOptions{}},
+		{"import AD", "Create an inventory from an advertisement", importLong, &importOptions{}},
 		{"draw FILE", "Draw a request, a manifest or an advertisement", drawLong, &drawOptions{}},
-		{"reload", "Have a running server take over the changed inventory", reloadLong, &reloadOptions{}},
-		{"lockdown [--reason TEXT]", "Take no new work", lockdownLong, &lockdownOptions{}},
+		{"reload", "Make a running server read its inventory again", reloadLong, &reloadOptions{}},
+		{"lockdown [--reason TEXT]", "Accept no new reservations", lockdownLong, &lockdownOptions{}},
 		{"maintenance [COMPONENT … --reason TEXT]", "Plan maintenance of components", maintenanceLong, &maintenanceOptions{}},
 		{"clock", "Show which clock leases follow", clockLong, &clockOptions{}},
 		{"slices [PATTERN]", "List slices", slicesLong, &slicesOptions{}},
-		{"slivers [PATTERN]", "List slivers, and who has them until when", sliversLong, &sliversOptions{}},
-		{"nodes [PATTERN]", "List nodes, and what is taken of them", nodesLong, &nodesOptions{}},
+		{"slivers [PATTERN]", "List slivers, with their users and leases", sliversLong, &sliversOptions{}},
+		{"nodes [PATTERN]", "List nodes, with their state and use", nodesLong, &nodesOptions{}},
 		{"tasks [PATTERN]", "List pending provider tasks", tasksLong, &tasksOptions{}},
-		{"journal [PATTERN]", "List what was done, and by whom", journalLong, &journalOptions{}},
+		{"journal [PATTERN]", "List past operations, with their users", journalLong, &journalOptions{}},
 		{"usage [--from TIME --until TIME]", "List node-hours by user and project", usageLong, &usageOptions{}},
 		{"manifest SLICE", "Print the manifest of a slice", manifestLong, &manifestOptions{}},
 		{"release TARGET …", "Take slivers from their users", releaseLong, &releaseOptions{}},
@@ -91,7 +91,7 @@ func rootCommand(c console) *cobra.Command {
 		{"undrain COMPONENT …", "Put drained components back into service", undrainLong, &drainOptions{lift: true}},
 		{"thaw [SLICE]", "Lift the shutdown of a slice", thawLong, &thawOptions{}},
 		{"backup FILE", "Back up the database of a site", backupLong, &backupOptions{}},
-		{"move", "Let a copy of a site take its place", moveLong, &moveOptions{}},
+		{"move", "Make a copy of a site the site", moveLong, &moveOptions{}},
 		{"restore FILE", "Restore the database of a site from a backup", restoreLong, &restoreOptions{}},
 		{"who ADDRESS[:PORT] [FILE …]", "Find who used an IP address at a given time", whoLong, &whoOptions{}},
 		{"guide [TOPIC]", "Read a guide", guideLong, &guideOptions{}},
@@ -114,6 +114,7 @@ func rootCommand(c console) *cobra.Command {
 	return root
 }
 
+// unknownCommand returns the error for a name that is no command, with a similar name.
 func unknownCommand(root *cobra.Command, name string) error {
 	root.SuggestionsMinimumDistance = 2
 	err := fmt.Errorf("there is no command %q", name)
@@ -123,7 +124,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return err
 }
 
-// report says what went wrong and gives the exit status for it.
+// report prints an error and returns the exit status for it.
 func report(err error, c console) int {
 	if err == nil {
 		return 0

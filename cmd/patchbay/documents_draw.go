@@ -17,13 +17,13 @@ import (
 )
 
 const drawLong = `Draw a request, a manifest or an advertisement of GENI RSpec version 3, or of
-ProtoGENI 2: nodes, links, states and addresses, each manager's apart.
+ProtoGENI 2: nodes, links, states and addresses, separately for each manager.
 
-Without --svg it is told in the terminal: tables of nodes, links as lines, LANs
-as trees. With --svg it is a picture that stands by itself, for a browser or a
-page. In an advertisement components of one kind are put together.
+Without --svg it prints text: tables of nodes, links as lines, LANs as trees. With --svg
+it writes a picture for browsers and web pages. Similar components of an advertisement
+are grouped.
 
-FILE may be - for the standard input.`
+FILE may be - for standard input.`
 
 type drawOptions struct {
 	File  string
@@ -33,7 +33,7 @@ type drawOptions struct {
 }
 
 func (o *drawOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.SVG, "svg", "", "write a picture to this file instead; - for the standard output")
+	fs.StringVar(&o.SVG, "svg", "", "write a picture to this file instead; - for standard output")
 	fs.IntVar(&o.Width, "width", 0, "columns of the text (default: the terminal's, or 80)")
 	fs.BoolVar(&o.ASCII, "ascii", false, "use no characters beyond ASCII in the text")
 }
@@ -46,7 +46,7 @@ func (o *drawOptions) Validate(args []string) (err error) {
 	return err
 }
 
-// drawLimits are wider than a server's: whoever draws has the document already.
+// drawLimits are larger than the limits of a server, since the document is a local file.
 var drawLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
 
 func (o *drawOptions) Run(_ context.Context, c console) error {
@@ -67,6 +67,7 @@ func (o *drawOptions) Run(_ context.Context, c console) error {
 	return errors.Join(draw.SVG(f, p), f.Close())
 }
 
+// read reads the document.
 func (o *drawOptions) read() (*draw.Picture, error) {
 	in, name := os.Stdin, "standard input"
 	if o.File != "-" {
@@ -91,7 +92,7 @@ func (o *drawOptions) read() (*draw.Picture, error) {
 	return p, nil
 }
 
-// textOptions suit the terminal that out is, if it is one.
+// textOptions returns the options for out: at a terminal its width, and colours.
 func (o *drawOptions) textOptions(out io.Writer) draw.TextOptions {
 	t := draw.TextOptions{Width: o.Width, ASCII: o.ASCII}
 	f, ok := site.FileOf(out)

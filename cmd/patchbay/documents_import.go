@@ -17,17 +17,15 @@ import (
 	"patchbay/inventory/importad"
 )
 
-const importLong = `Make an inventory of AD, the advertisement of an aggregate that is there already, as
-ListResources answers it: patchbay call --url URL -o AD ListResources. All
-component_ids are kept, so requests that users have saved still work. RSpecs of GENI
-version 3 are read, and of ProtoGENI versions 2, 0.2 and 0.1.
+const importLong = `Create an inventory from AD, the advertisement of an existing aggregate, which you get with:
+patchbay call --url URL -o AD ListResources. It keeps all component_ids, so saved requests
+still work. It reads RSpecs of GENI version 3, and of ProtoGENI versions 2, 0.2 and 0.1.
 
-An advertisement does not tell all that an inventory says. The head of the file says
-what to look over, and what was left out; patchbay check looks for mistakes then.
+An advertisement has less information than an inventory. The first lines of the result say
+what to review and what was left out. Then look for mistakes with patchbay check.
 
-The inventory is printed, or written to the file of --out, which must not be there
-yet. The site is best of the same authority as the component_ids:
-patchbay init --authority NAME.`
+It prints the inventory, or writes it to the new file of --out. Give the site the authority
+of the component_ids: patchbay init --authority NAME.`
 
 type importOptions struct {
 	Authority, Provider, Out string
@@ -36,21 +34,21 @@ type importOptions struct {
 }
 
 func (o *importOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Authority, "authority", "", "whose nodes to take, where the advertisement is of several managers")
+	fs.StringVar(&o.Authority, "authority", "", "the authority whose nodes to import, if the advertisement has nodes of several")
 	fs.StringVar(&o.Provider, "provider", "", "the provider of all components (default simulated)")
 	fs.StringVarP(&o.Out, "out", "o", "", "the file to write, instead of printing")
-	fs.BoolVar(&o.Force, "force", false, "write over the file of --out")
+	fs.BoolVar(&o.Force, "force", false, "overwrite the file of --out")
 }
 
 func (o *importOptions) Validate(args []string) (err error) {
 	if o.Force && o.Out == "" {
-		return errors.New("--force is about the file of --out, which is not given")
+		return errors.New("--force needs --out")
 	}
 	o.File, err = oneArgument(args, "the file with the advertisement")
 	return err
 }
 
-// maxAdvertisement is more than any advertisement that is read, in bytes.
+// maxAdvertisement is the largest advertisement that is read, in bytes.
 const maxAdvertisement = 64 << 20
 
 func (o *importOptions) Run(_ context.Context, c console) error {
@@ -73,15 +71,16 @@ func (o *importOptions) Run(_ context.Context, c console) error {
 	if err := o.write(s.Text); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s holds %s, %s and %s of %s.\n", o.Out, display.Count(s.Components, "component"), display.Count(s.Interfaces, "interface"), display.Count(s.Links, "link"), s.Authority)
+	fmt.Fprintf(c.out, "%s has %s, %s and %s of %s.\n", o.Out, display.Count(s.Components, "component"), display.Count(s.Interfaces, "interface"), display.Count(s.Links, "link"), s.Authority)
 	if len(s.Remarks) == 0 {
-		fmt.Fprintln(c.out, "Look it over, the provider first.")
+		fmt.Fprintln(c.out, "Review it, the provider first.")
 		return nil
 	}
-	fmt.Fprintf(c.out, "Look it over, the provider first; its head says what else:\n  %s\n", strings.Join(s.Remarks, "\n  "))
+	fmt.Fprintf(c.out, "Review it, the provider first, and these points, which its first lines repeat:\n  %s\n", strings.Join(s.Remarks, "\n  "))
 	return nil
 }
 
+// write writes the inventory to the file of --out.
 func (o *importOptions) write(text []byte) error {
 	flags := os.O_EXCL
 	if o.Force {
@@ -89,7 +88,7 @@ func (o *importOptions) write(text []byte) error {
 	}
 	f, err := openOutput(o.Out, flags)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already; name another file, or say --force to write over it", o.Out)
+		return fmt.Errorf("%s exists; choose another file, or overwrite it with --force", o.Out)
 	}
 	if err != nil {
 		return err

@@ -111,8 +111,8 @@ func (o ownSite) userFolder() string {
 	return o.dir
 }
 
-// read reads the configuration. It ignores environment variables, which name other sites.
-func (o ownSite) read() (*site.Config, error) { return site.ReadConfig(o.file()) }
+// read reads the configuration. It ignores environment variables, which are for other sites.
+func (o ownSite) read() (*site.Config, error) { return site.ReadConfigFile(o.file()) }
 
 // isLocal reports whether its nodes are containers of this host.
 func (o ownSite) isLocal() bool {

@@ -28,6 +28,7 @@ type person struct {
 	uid int
 	// sudo runs commands as root, as sudo does for the user.
 	sudo bool
+	env  []string // more environment variables of commands
 }
 
 // nobodyID is a user of every host.
@@ -99,6 +100,7 @@ func (p *person) command(words ...string) *exec.Cmd {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir = p.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "XDG_STATE_HOME=" + p.dir, "LANG=C.UTF-8"}
+	cmd.Env = append(cmd.Env, p.env...)
 	switch {
 	case p.sudo:
 		cmd.Env = append(cmd.Env, fmt.Sprint("SUDO_UID=", p.uid))
@@ -235,6 +237,18 @@ func TestUpOfANormalUser(t *testing.T) {
 	}
 	p.leavesNothing()
 	p.does([]string{"down", "--all"}, "You have no site of your own")
+}
+
+// TestOwnSiteIgnoresTheEnvironment proves that variables for other sites change neither
+// the user's own site nor the address at which commands call it.
+func TestOwnSiteIgnoresTheEnvironment(t *testing.T) {
+	p := newPerson(t)
+	p.env = []string{"PATCHBAY_PUBLIC_URL=https://127.0.0.1:1", "PATCHBAY_LISTEN=127.0.0.1:1", "PATCHBAY_AUTHORITY=other.example.org"}
+	p.does([]string{"up", "--example"}, "server  (simulated)")
+	p.does([]string{"call", "GetVersion"}, "SUCCESS")
+	p.does([]string{"status"}, "server  ready")
+	p.does([]string{"slivers"}, "lan/server")
+	p.leavesNothing()
 }
 
 // TestUpUnderSudoOnAHostThatCannotRunNodes proves that root's rights are given up where

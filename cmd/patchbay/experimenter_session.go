@@ -106,7 +106,7 @@ func (s *session) openSite(ctx context.Context) error {
 		file = o.site.path()
 	}
 	if s.config == nil && file != "" {
-		config, err := site.ReadConfig(file)
+		config, err := s.flags.site.readFile(file)
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}

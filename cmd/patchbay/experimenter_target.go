@@ -121,7 +121,7 @@ func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
 		}
 		file = at
 	}
-	return site.ReadConfig(file)
+	return f.site.readFile(file)
 }
 
 // versionedURL returns the URL for a version of the API, and the version: api if it is not

@@ -90,9 +90,20 @@ func (f *siteFlag) hint(args ...string) string {
 	return display.CommandAt(f.file, args...)
 }
 
-// read is the site's configuration.
+// readFile reads the configuration in a file. Unless the command line names the user's own
+// site, the environment does not change that site, as its server ignores it too.
+func (f *siteFlag) readFile(file string) (*site.Config, error) {
+	own, err := findOwnSite()
+	if path, pathErr := filepath.Abs(file); err == nil && pathErr == nil && !f.given() && path == own.file() {
+		return own.read()
+	}
+	return site.ReadConfig(file)
+}
+
+// read reads the site's configuration. If there is none, the error names the user's own
+// site, if that exists.
 func (f *siteFlag) read() (*site.Config, error) {
-	c, err := site.ReadConfig(f.path())
+	c, err := f.readFile(f.path())
 	if err == nil || f.given() || f.folder() != "" {
 		return c, err
 	}

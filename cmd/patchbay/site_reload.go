@@ -14,16 +14,15 @@ import (
 	"patchbay/am/site"
 )
 
-const reloadLong = `Let a served site take over its changed inventory, and read its policy with it. What
-was added can be had from now on; what was removed or drained takes nothing new. No
-sliver is lost by it: each stays what it was promised, looked after by the provider
-that has made it, until it is deleted or its lease is over.
+const reloadLong = `Make a running server read its inventory and policy again. New slivers can use what was
+added, but not what was removed or drained. Existing slivers stay as they were reserved,
+managed by the provider that created them, until they are deleted or their leases end.
 
-The answer tells what has changed, and what that means for slivers that are there,
-with their slices and the ends of their leases. With a mistake in the inventory, its
-providers or the policy nothing changes at all. patchbay check tells the same before.
+The output lists the changes, and the existing slivers that differ from the new inventory,
+with their slices and the ends of their leases. A mistake in the inventory, a provider or
+the policy changes nothing. "patchbay check" shows all this in advance.
 
-SIGHUP does the same, and tells it in the log.`
+SIGHUP does the same, and the server logs the result.`
 
 type reloadOptions struct{ site siteFlag }
 
@@ -39,23 +38,24 @@ func (o *reloadOptions) Run(ctx context.Context, c console) error {
 	var r site.ReloadReport
 	err = site.Order(ctx, config, "/reload", site.ServerCommand{Operator: audit.Operator()}, &r)
 	if errors.Is(err, site.ErrNotServed) {
-		return fmt.Errorf("the site is not served, so there is nothing to reload; it reads the inventory when it starts. What that means for slivers: %s", o.site.hint("check"))
+		return fmt.Errorf("the site is not served; it reads its inventory when it starts. See what changes for slivers with: %s", o.site.hint("check"))
 	}
 	if err != nil {
 		return err
 	}
 	if len(r.Wrong) > 0 {
-		return fmt.Errorf("nothing has changed, for there are mistakes:\n%s", strings.Join(r.Wrong, "\n"))
+		return fmt.Errorf("nothing has changed, because of these mistakes:\n%s", strings.Join(r.Wrong, "\n"))
 	}
 	printReload(c.out, &r)
 	return nil
 }
 
+// printReload prints the changes of the inventory and their consequences for slivers.
 func printReload(out io.Writer, r *site.ReloadReport) {
 	if len(r.Changes) == 0 {
-		fmt.Fprintln(out, "The inventory is as it was.")
+		fmt.Fprintln(out, "The inventory has not changed.")
 	} else {
-		fmt.Fprintln(out, "The inventory is in force. What has changed:")
+		fmt.Fprintln(out, "The server uses the new inventory. Changes:")
 	}
 	for _, c := range r.Changes {
 		fmt.Fprintf(out, "  %s\n", display.Printable(c.String()))
@@ -68,13 +68,13 @@ func printReload(out io.Writer, r *site.ReloadReport) {
 	}
 	switch {
 	case len(r.Consequences) == 0 && r.OldConsequences > 0:
-		fmt.Fprintf(out, "It means nothing new for slivers; patchbay check tells %s as before.\n", display.Count(r.OldConsequences, "consequence"))
+		fmt.Fprintf(out, "There are no new consequences for slivers; patchbay check lists %s as before.\n", display.Count(r.OldConsequences, "consequence"))
 		return
 	case len(r.Consequences) == 0:
-		fmt.Fprintln(out, "No sliver is on anything that is otherwise than it was promised.")
+		fmt.Fprintln(out, "No existing sliver differs from the inventory.")
 		return
 	}
-	fmt.Fprintln(out, "What it means for slivers that are there, and that all stay as they are:")
+	fmt.Fprintln(out, "Existing slivers that differ from the inventory; all stay as they are:")
 	for _, c := range r.Consequences {
 		severity := "note"
 		if c.Warning {
@@ -86,6 +86,6 @@ func printReload(out io.Writer, r *site.ReloadReport) {
 		fmt.Fprintf(out, "  and %d more.\n", r.MoreConsequences)
 	}
 	if r.OldConsequences > 0 {
-		fmt.Fprintf(out, "  as before: %s, which patchbay check tells\n", display.Count(r.OldConsequences, "consequence"))
+		fmt.Fprintf(out, "  as before: %s, which patchbay check lists\n", display.Count(r.OldConsequences, "consequence"))
 	}
 }
