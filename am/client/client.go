@@ -19,29 +19,28 @@ import (
 
 const (
 	defaultTimeout = 2 * time.Minute
-	maxAnswer      = 64 << 20
-	maxValues      = 2_000_000
+	maxAnswer      = 64 << 20  // bytes
+	maxValues      = 2_000_000 // XML-RPC values in an answer
 )
 
-// Config says whom to call and as whom.
+// Config holds the address of an aggregate manager and the caller's credentials for TLS.
 type Config struct {
 	// URL is where the aggregate manager listens: https, with the path of one
 	// version of the API.
 	URL string
-	// CertFile holds the caller's certificate and, after it, any of its chain,
-	// as PEM. Empty: the call is made without a certificate.
+	// CertFile holds the caller's certificate and its chain as PEM. If it is empty,
+	// the call is made without a certificate.
 	CertFile string
-	// KeyFile holds the private key as PEM, without a passphrase. Empty: the
-	// key is in CertFile.
+	// KeyFile holds the private key as PEM, without a passphrase. If it is empty,
+	// the key is in CertFile.
 	KeyFile string
-	// ServerCAFile holds certificates, as PEM, that may vouch for the server;
-	// the name in URL is then checked, too. Empty: any server certificate is
-	// accepted, as the clients of this trade do, so that whoever is between may
-	// answer in the aggregate's place.
+	// ServerCAFile holds the trusted CA certificates as PEM; the name in URL is then
+	// checked, too. If it is empty, any server certificate is accepted, as other GENI
+	// clients do, so a machine in the middle can pose as the aggregate.
 	ServerCAFile string
 	// Timeout is how long one call may take; zero means two minutes.
 	Timeout time.Duration
-	// RecordTo, if set, is given each call and answer as they went over the
+	// RecordTo, if set, receives each call and answer as they went over the
 	// wire, credentials included.
 	RecordTo io.Writer
 }
@@ -52,14 +51,14 @@ type Client struct {
 	url     *url.URL
 	http    *http.Client
 	timeout time.Duration
-	// largest bounds an answer, once its transfer is decompressed, in bytes.
+	// largest limits an answer, in bytes after HTTP decompression.
 	largest int64
 
-	recording sync.Mutex // guards what is written to record
+	recording sync.Mutex // guards writes to record
 	record    io.Writer
 }
 
-// New makes a Client. It reads the files named in cfg, and connects to nothing.
+// New returns a Client. It reads the files named in cfg, and does not connect yet.
 func New(cfg Config) (*Client, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -79,10 +78,10 @@ func New(cfg Config) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Certificates set in the Config would be parsed to choose among them.
+		// tls.Config.Certificates would be parsed, to choose one of them.
 		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return id, nil }
 	} else if cfg.KeyFile != "" {
-		return nil, errors.New("a key without a certificate is of no use: name the certificate's file, too")
+		return nil, errors.New("a key was given without a certificate: name the certificate's file, too")
 	}
 	c := &Client{url: u, timeout: cfg.Timeout, largest: maxAnswer, record: cfg.RecordTo}
 	if c.timeout <= 0 {
@@ -96,12 +95,13 @@ func New(cfg Config) (*Client, error) {
 			IdleConnTimeout:     90 * time.Second,
 			MaxIdleConnsPerHost: 16,
 		},
-		// A call is never sent on to where it was not meant to go.
+		// Redirects are not followed, since a call carries credentials.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
 }
 
+// loadRoots reads the trusted CA certificates of servers.
 func loadRoots(file string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -109,7 +109,7 @@ func loadRoots(file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate as PEM that can vouch for a server", file)
+		return nil, fmt.Errorf("%s contains no CA certificate as PEM", file)
 	}
 	return pool, nil
 }
@@ -117,11 +117,11 @@ func loadRoots(file string) (*x509.CertPool, error) {
 // Close drops the connections that are kept open.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Call makes one call. A refusal by the aggregate is a Reply, not an error; an
-// error is that no reply was had: a *xmlrpc.Fault, or one that says in words what
-// went wrong with the connection, the parameters or the answer. The Reply then holds no more than Took.
+// Call makes one call. A refusal by the aggregate is a Reply, not an error. Call fails if
+// it gets no reply: with a *xmlrpc.Fault, or with an error about the connection, the
+// parameters or the answer. Then only Took is set in the Reply.
 //
-// Parameters may also be []byte, which goes as base64.
+// Parameters may also be []byte, which is sent as base64.
 func (c *Client) Call(ctx context.Context, method string, params ...xmlrpc.Value) (Reply, error) {
 	start := time.Now()
 	r, err := c.call(ctx, method, params)
@@ -153,14 +153,14 @@ func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value)
 	return parseReply(v)
 }
 
-// send makes the exchange and gives the body of a good answer.
+// send posts a call and returns the body of an answer with status 200.
 func (c *Client) send(ctx context.Context, method string, text []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url.String(), bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "text/xml")
-	if err := c.note("> %s %s %s\n%s\n", req.Method, c.url, method, bytes.TrimSpace(text)); err != nil {
+	if err := c.recordf("> %s %s %s\n%s\n", req.Method, c.url, method, bytes.TrimSpace(text)); err != nil {
 		return nil, err
 	}
 	resp, err := c.http.Do(req)
@@ -172,7 +172,7 @@ func (c *Client) send(ctx context.Context, method string, text []byte) ([]byte, 
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	if err := c.note("< %s\n%s\n", resp.Status, bytes.TrimSpace(body)); err != nil {
+	if err := c.recordf("< %s\n%s\n", resp.Status, bytes.TrimSpace(body)); err != nil {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -184,8 +184,8 @@ func (c *Client) send(ctx context.Context, method string, text []byte) ([]byte, 
 	return body, nil
 }
 
-// note records what goes over the wire, if that is wanted.
-func (c *Client) note(format string, args ...any) error {
+// recordf writes to Config.RecordTo, if that is set.
+func (c *Client) recordf(format string, args ...any) error {
 	if c.record == nil {
 		return nil
 	}

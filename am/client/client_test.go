@@ -24,7 +24,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// aggregate is a server that answers every call with what answer gives.
+// aggregate starts a server that answers every call by answer.
 func aggregate(t *testing.T, answer http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(answer)
@@ -35,7 +35,7 @@ func aggregate(t *testing.T, answer http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-func dial(t *testing.T, cfg Config) *Client {
+func newClient(t *testing.T, cfg Config) *Client {
 	t.Helper()
 	c, err := New(cfg)
 	if err != nil {
@@ -45,11 +45,12 @@ func dial(t *testing.T, cfg Config) *Client {
 	return c
 }
 
-// with answers every call with value, in a good triple.
-func with(value any) http.HandlerFunc {
+// answerValue answers every call with success and a value.
+func answerValue(value any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.Write(triple(value)) }
 }
 
+// triple returns a successful response with a value.
 func triple(value any) []byte {
 	b, err := xmlrpc.AppendResponse(nil, xmlrpc.Struct{
 		{Name: "code", Value: xmlrpc.Struct{{Name: "geni_code", Value: 0}}},
@@ -75,7 +76,7 @@ func TestCallSendsItsParameters(t *testing.T) {
 		}
 		w.Write(triple(""))
 	})
-	c := dial(t, Config{URL: s.URL})
+	c := newClient(t, Config{URL: s.URL})
 	evil := "</name><value>1</value></member><member><name>x"
 	params := []xmlrpc.Value{"a<&>\r\n\té", 7, true, -0.5, []byte("<c/>"), []xmlrpc.Value{}, xmlrpc.Struct{{Name: evil, Value: "v"}}}
 	if _, err := c.Call(t.Context(), "M", params...); err != nil {
@@ -86,13 +87,13 @@ func TestCallSendsItsParameters(t *testing.T) {
 	}
 }
 
-func TestCallRefusesWhatCannotBeSent(t *testing.T) {
+func TestCallRefusesUnencodableParameters(t *testing.T) {
 	s := aggregate(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		t.Errorf("was sent: %s", body)
 		w.Write(triple(""))
 	})
-	c := dial(t, Config{URL: s.URL})
+	c := newClient(t, Config{URL: s.URL})
 	loop := []xmlrpc.Value{nil}
 	loop[0] = loop
 	for rule, v := range map[string]xmlrpc.Value{
@@ -108,7 +109,7 @@ func TestCallRefusesWhatCannotBeSent(t *testing.T) {
 		}
 	}
 	if _, err := c.Call(t.Context(), "<M>"); err == nil || !strings.Contains(err.Error(), "invalid method name") {
-		t.Errorf("got %v for a method that is none", err)
+		t.Errorf("got %v for an invalid method name", err)
 	}
 }
 
@@ -125,7 +126,7 @@ func TestReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, Config{URL: aggregate(t, answer(refusal)).URL})
+	c := newClient(t, Config{URL: aggregate(t, answer(refusal)).URL})
 	r, err := c.Call(t.Context(), "Status")
 	if err != nil {
 		t.Fatalf("a refusal is an error of Call: %v", err)
@@ -141,19 +142,19 @@ func TestReply(t *testing.T) {
 
 	foreign := Reply{Code: am.Forbidden, Detail: 21, AMType: "protogeni"}
 	if e, ok := errors.AsType[*am.Error](foreign.Err()); !ok || e.Detail != am.NoDetail || !strings.Contains(e.Msg, "gives no reason") {
-		t.Errorf("another's number is taken for ours: %+v", e)
+		t.Errorf("a detail of another am_type counts as ours: %+v", e)
 	}
 
 	const cut = `<methodResponse><params><param><value><struct><member><name>code</name><value><struct><member><name>geni_code</name>` +
 		`<value><int> 0 </int></value></member></struct></value></member><member><name>value</name><value>a<!-- c -->b<![CDATA[<c>]]>d</value></member>` +
 		`<member><name>output</name><value><base64>eA==</base64></value></member></struct></value></param></params></methodResponse>`
-	r, err = dial(t, Config{URL: aggregate(t, answer([]byte(cut))).URL}).Call(t.Context(), "M")
+	r, err = newClient(t, Config{URL: aggregate(t, answer([]byte(cut))).URL}).Call(t.Context(), "M")
 	if err != nil || r.Value != "ab<c>d" {
 		t.Errorf("text was cut: got %q, %v", r.Value, err)
 	}
 }
 
-func TestWhatIsNoReply(t *testing.T) {
+func TestNoReply(t *testing.T) {
 	text := func(s string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) }
 	}
@@ -177,26 +178,26 @@ func TestWhatIsNoReply(t *testing.T) {
 		answer http.HandlerFunc
 		says   string
 	}{
-		{"moved", status(307), `elsewhere; use its own URL (it named "https://example.org/other")`},
+		{"redirect", status(307), `redirects to another URL; use the aggregate manager's own URL (it named "https://example.org/other")`},
 		{"forbidden", status(403), "does not accept the client certificate"},
 		{"not found", status(404), "no aggregate manager at this path"},
-		{"no POST", status(405), "does not take XML-RPC"},
+		{"no POST", status(405), "does not accept XML-RPC"},
 		{"too large", status(413), "larger than the server accepts"},
-		{"overload", status(503), `try again later (it says: after "7")`},
-		{"front end", status(502), "does not reach it"},
+		{"overloaded", status(503), `try again later (it says: after "7")`},
+		{"proxy without server", status(502), "does not reach it"},
 		{"other", status(500), "HTTP status 500: internal server error"},
 		{"no content", status(204), "HTTP status 204"},
 		{"fault", text(string(xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: -32601, Text: "no method Foo"}))), "fault -32601: no method Foo"},
 		{"HTML", text("<!DOCTYPE html>"), "the answer cannot be read: line 1"},
 		{"nothing", text(""), "no XML document"},
 		{"cut short", text("<methodResponse><params>"), "ends inside of <params>"},
-		{"no struct", value("x"), "no struct of code, value and output"},
+		{"no struct", value("x"), "not a struct of code, value and output"},
 		{"no code", value(xmlrpc.Struct{}), "has no code"},
-		{"code of version 1", value(xmlrpc.Struct{{Name: "code", Value: 0}}), "code is no struct"},
-		{"code is a string", value(xmlrpc.Struct{{Name: "code", Value: xmlrpc.Struct{{Name: "geni_code", Value: "0"}}}}), "no int called geni_code"},
+		{"code of version 1", value(xmlrpc.Struct{{Name: "code", Value: 0}}), "code is not a struct"},
+		{"code is a string", value(xmlrpc.Struct{{Name: "code", Value: xmlrpc.Struct{{Name: "geni_code", Value: "0"}}}}), "no integer geni_code"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			r, err := dial(t, Config{URL: aggregate(t, tt.answer).URL}).Call(t.Context(), "M")
+			r, err := newClient(t, Config{URL: aggregate(t, tt.answer).URL}).Call(t.Context(), "M")
 			if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.HasPrefix(err.Error(), "M: ") {
 				t.Errorf("got %+v, %v, want %q", r, err, tt.says)
 			}
@@ -204,7 +205,7 @@ func TestWhatIsNoReply(t *testing.T) {
 	}
 }
 
-func TestAnswersAreBounded(t *testing.T) {
+func TestAnswerSizeIsLimited(t *testing.T) {
 	s := aggregate(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
@@ -214,7 +215,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			}
 		}
 	})
-	c := dial(t, Config{URL: s.URL})
+	c := newClient(t, Config{URL: s.URL})
 	c.largest = 1 << 20
 	_, err := c.Call(t.Context(), "M")
 	if err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
@@ -232,7 +233,7 @@ func TestGzipBody(t *testing.T) {
 		z.Write(triple("zipped"))
 		z.Close()
 	})
-	if r, err := dial(t, Config{URL: s.URL}).Call(t.Context(), "M"); err != nil || r.Value != "zipped" {
+	if r, err := newClient(t, Config{URL: s.URL}).Call(t.Context(), "M"); err != nil || r.Value != "zipped" {
 		t.Errorf("got %v, %v", r.Value, err)
 	}
 }
@@ -252,16 +253,16 @@ func TestContextEndsACall(t *testing.T) {
 	})
 	defer close(release)
 
-	c := dial(t, Config{URL: s.URL})
+	c := newClient(t, Config{URL: s.URL})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := c.Call(ctx, "Slow"); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "given up") {
+	if _, err := c.Call(ctx, "Slow"); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "cancelled") {
 		t.Errorf("got %v, want the context's error", err)
 	}
 	if _, err := c.Call(t.Context(), "Quick"); err != nil {
-		t.Errorf("the next call suffers: %v", err)
+		t.Errorf("the next call fails: %v", err)
 	}
-	quick := dial(t, Config{URL: s.URL, Timeout: 20 * time.Millisecond})
+	quick := newClient(t, Config{URL: s.URL, Timeout: 20 * time.Millisecond})
 	if _, err := quick.Call(t.Context(), "Slow"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer from") {
 		t.Errorf("got %v, want a timeout", err)
 	}
@@ -269,7 +270,7 @@ func TestContextEndsACall(t *testing.T) {
 
 func TestCallsShareConnections(t *testing.T) {
 	var opened atomic.Int32
-	s := httptest.NewUnstartedServer(with("x"))
+	s := httptest.NewUnstartedServer(answerValue("x"))
 	s.Config.ErrorLog = quiet
 	s.Config.ConnState = func(_ net.Conn, st http.ConnState) {
 		if st == http.StateNew {
@@ -278,7 +279,7 @@ func TestCallsShareConnections(t *testing.T) {
 	}
 	s.StartTLS()
 	defer s.Close()
-	c := dial(t, Config{URL: s.URL})
+	c := newClient(t, Config{URL: s.URL})
 	for range 5 {
 		if _, err := c.Call(t.Context(), "M"); err != nil {
 			t.Fatal(err)
@@ -300,17 +301,17 @@ func TestCallsShareConnections(t *testing.T) {
 
 func TestRecordTo(t *testing.T) {
 	var record bytes.Buffer
-	s := aggregate(t, with("the value"))
-	if _, err := dial(t, Config{URL: s.URL, RecordTo: &record}).Call(t.Context(), "Status", "the argument"); err != nil {
+	s := aggregate(t, answerValue("the value"))
+	if _, err := newClient(t, Config{URL: s.URL, RecordTo: &record}).Call(t.Context(), "Status", "the argument"); err != nil {
 		t.Fatal(err)
 	}
 	call, answer, _ := strings.Cut(record.String(), "\n< 200 OK\n")
 	if !strings.HasPrefix(call, "> POST "+s.URL+" Status\n") || !strings.Contains(call, "the argument") || !strings.Contains(answer, "the value") {
 		t.Errorf("recorded\n%s", record.String())
 	}
-	broken := dial(t, Config{URL: s.URL, RecordTo: writerFunc(func([]byte) (int, error) { return 0, errors.New("disk full") })})
+	broken := newClient(t, Config{URL: s.URL, RecordTo: writerFunc(func([]byte) (int, error) { return 0, errors.New("disk full") })})
 	if _, err := broken.Call(t.Context(), "M"); err == nil || !strings.Contains(err.Error(), "disk full") {
-		t.Errorf("got %v, want that it cannot be recorded", err)
+		t.Errorf("got %v, want the error of the recorder", err)
 	}
 }
 
@@ -318,8 +319,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestConnectionTroubleIsExplained(t *testing.T) {
-	plain := httptest.NewServer(with(""))
+func TestConnectionErrorsAreExplained(t *testing.T) {
+	plain := httptest.NewServer(answerValue(""))
 	defer plain.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -338,23 +339,23 @@ func TestConnectionTroubleIsExplained(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	demanding := httptest.NewUnstartedServer(with(""))
-	demanding.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
-	demanding.Config.ErrorLog = quiet
-	demanding.StartTLS()
-	defer demanding.Close()
-	distrustful := httptest.NewUnstartedServer(with(""))
-	distrustful.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert}
-	distrustful.Config.ErrorLog = quiet
-	distrustful.StartTLS()
-	defer distrustful.Close()
+	requiring := httptest.NewUnstartedServer(answerValue(""))
+	requiring.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	requiring.Config.ErrorLog = quiet
+	requiring.StartTLS()
+	defer requiring.Close()
+	verifying := httptest.NewUnstartedServer(answerValue(""))
+	verifying.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert}
+	verifying.Config.ErrorLog = quiet
+	verifying.StartTLS()
+	defer verifying.Close()
 
-	known := aggregate(t, with(""))
+	known := aggregate(t, answerValue(""))
 	dir := t.TempDir()
-	ca := write(t, dir, "ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.Certificate().Raw}))
+	ca := writeFile(t, dir, "ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.Certificate().Raw}))
 	id := newIdentity(t)
-	own := write(t, dir, "own.pem", id.certPEM)
-	both := write(t, dir, "both.pem", append(bytes.Clone(id.keyPEM), id.certPEM...))
+	own := writeFile(t, dir, "own.pem", id.certPEM)
+	both := writeFile(t, dir, "both.pem", append(bytes.Clone(id.keyPEM), id.certPEM...))
 	elsewhere := strings.Replace(known.URL, "127.0.0.1", "localhost", 1)
 
 	for _, tt := range []struct {
@@ -362,19 +363,19 @@ func TestConnectionTroubleIsExplained(t *testing.T) {
 		cfg  Config
 		says string // empty: it works
 	}{
-		{"nobody listens", Config{URL: "https://" + free}, "nothing listens at " + free},
+		{"closed port", Config{URL: "https://" + free}, "nothing listens at " + free},
 		{"no TLS", Config{URL: strings.Replace(plain.URL, "http:", "https:", 1)}, "does not speak TLS"},
 		{"no TLS and no HTTP", Config{URL: "https://" + ssh.Addr().String()}, "does not speak TLS"},
-		{"no certificate", Config{URL: demanding.URL}, "none was sent"},
-		{"any certificate", Config{URL: demanding.URL, CertFile: both}, ""},
-		{"untrusted certificate", Config{URL: distrustful.URL, CertFile: both}, "does not trust the authority of the client certificate"},
+		{"no certificate", Config{URL: requiring.URL}, "none was sent"},
+		{"any certificate", Config{URL: requiring.URL, CertFile: both}, ""},
+		{"untrusted certificate", Config{URL: verifying.URL, CertFile: both}, "does not trust the authority of the client certificate"},
 		{"any server", Config{URL: known.URL}, ""},
 		{"known server", Config{URL: known.URL, ServerCAFile: ca}, ""},
-		{"unknown server", Config{URL: known.URL, ServerCAFile: own}, "no authority in the given file vouches"},
+		{"unknown server", Config{URL: known.URL, ServerCAFile: own}, "no authority in the given file has issued"},
 		{"server of another name", Config{URL: elsewhere, ServerCAFile: ca}, "certificate is not for localhost"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			_, err := dial(t, tt.cfg).Call(t.Context(), "M")
+			_, err := newClient(t, tt.cfg).Call(t.Context(), "M")
 			if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
 				t.Errorf("got %v, want %q", err, tt.says)
 			}
@@ -384,7 +385,7 @@ func TestConnectionTroubleIsExplained(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	dir := t.TempDir()
-	empty := write(t, dir, "empty.pem", nil)
+	empty := writeFile(t, dir, "empty.pem", nil)
 	for rule, tt := range map[string]struct {
 		cfg  Config
 		says string
@@ -392,8 +393,8 @@ func TestNewRefuses(t *testing.T) {
 		"no URL":               {Config{}, "https://"},
 		"http":                 {Config{URL: "http://example.org"}, "https://"},
 		"malformed URL":        {Config{URL: "https://exa mple.org"}, "cannot use the URL"},
-		"key alone":            {Config{URL: "https://example.org", KeyFile: empty}, "key without a certificate"},
-		"no authority in file": {Config{URL: "https://example.org", ServerCAFile: empty}, "holds no certificate"},
+		"key alone":            {Config{URL: "https://example.org", KeyFile: empty}, "key was given without a certificate"},
+		"no authority in file": {Config{URL: "https://example.org", ServerCAFile: empty}, "contains no CA certificate"},
 		"no file":              {Config{URL: "https://example.org", ServerCAFile: filepath.Join(dir, "none")}, "none"},
 	} {
 		if _, err := New(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.says) {
@@ -402,7 +403,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, dir, name string, b []byte) string {
+func writeFile(t *testing.T, dir, name string, b []byte) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
 	if err := os.WriteFile(file, b, 0o600); err != nil {

@@ -16,7 +16,7 @@ type Credential struct {
 	Text string
 }
 
-// Credentials makes the argument of version 3 out of creds.
+// Credentials returns the credentials argument of AM API version 3.
 func Credentials(creds []Credential) []xmlrpc.Value {
 	out := make([]xmlrpc.Value, len(creds))
 	for i, c := range creds {

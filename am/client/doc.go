@@ -5,14 +5,13 @@
 //	Client ── Call ──────> Reply{Code, Detail, Output, Value, Raw}
 //	   └───── Allocate … ─> a typed result and the Reply
 //
-// Each call is one HTTP request, so that a context ends one and no other waits for
-// it. am/xmlrpc writes calls and reads answers. Nothing is retried and no answer is
-// mended: what the aggregate said is what the caller
-// gets, compressed RSpecs apart, which the typed calls unpack.
+// Each call is one HTTP request, so a context can end one call without affecting
+// others. am/xmlrpc encodes calls and decodes answers. A Client never retries a call
+// and returns answers unchanged, except that the typed calls unpack compressed RSpecs.
 //
-// A client certificate is sent as it is in its file and is never parsed, so
-// that those of the federation, which Go's parser refuses, serve here too.
+// A client certificate is sent as it is in its file and is never parsed, because Go's
+// parser refuses some certificates of the federation.
 //
-// It answers the AM API v3, "API methods", from the caller's side; methods of
-// other versions go through Call.
+// The typed calls are those of the AM API v3, "API methods". Methods of other versions
+// go through Call.
 package client

@@ -13,19 +13,18 @@ import (
 	"syscall"
 )
 
-// httpError says what the status of an answer that is not XML-RPC means here, and what
-// to do.
+// httpError returns an error that explains the HTTP status of an answer, and what to do.
 func httpError(resp *http.Response) error {
 	var text string
 	switch s := resp.StatusCode; {
 	case s >= 300 && s < 400:
-		text = fmt.Sprintf("the aggregate manager is elsewhere; use its own URL (it named %q)", resp.Header.Get("Location"))
+		text = fmt.Sprintf("the server redirects to another URL; use the aggregate manager's own URL (it named %q)", resp.Header.Get("Location"))
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
 		text = "the server does not accept the client certificate, or none was sent"
 	case s == http.StatusNotFound:
 		text = "there is no aggregate manager at this path of the URL"
 	case s == http.StatusMethodNotAllowed || s == http.StatusUnsupportedMediaType:
-		text = "what listens at this URL does not take XML-RPC calls"
+		text = "the server at this URL does not accept XML-RPC calls"
 	case s == http.StatusRequestEntityTooLarge:
 		text = "the call is larger than the server accepts"
 	case s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable:
@@ -34,42 +33,43 @@ func httpError(resp *http.Response) error {
 			text += fmt.Sprintf(" (it says: after %q)", after)
 		}
 	case s == http.StatusBadGateway || s == http.StatusGatewayTimeout:
-		text = "what stands in front of the server does not reach it"
+		text = "the proxy in front of the server does not reach it"
 	default:
 		text = strings.ToLower(http.StatusText(s))
 	}
 	return fmt.Errorf("HTTP status %d: %s", resp.StatusCode, text)
 }
 
-// explain says in words why there is no answer; err stays in the chain.
+// explain wraps err in an explanation of why there is no answer, if it is a known one.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // the method and the URL are known
 	}
-	if words := c.words(ctx, err); words != "" {
-		return fmt.Errorf("%s: %w", words, err)
+	if text := c.explanation(ctx, err); text != "" {
+		return fmt.Errorf("%s: %w", text, err)
 	}
 	return err
 }
 
-func (c *Client) words(ctx context.Context, err error) string {
+// explanation describes a failed exchange in plain words; "" for an unknown error.
+func (c *Client) explanation(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Sprintf("no answer from %s in time (%s at most); what was asked may still have been done", c.url.Host, c.timeout)
+		return fmt.Sprintf("no answer from %s within %s; the call may nevertheless have been carried out", c.url.Host, c.timeout)
 	}
 	if ctx.Err() != nil {
-		return "given up before an answer came; what was asked may still have been done"
+		return "cancelled before an answer came; the call may nevertheless have been carried out"
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
-		return alertWords(strings.TrimPrefix(e.Err.Error(), "tls: "))
+		return explainAlert(strings.TrimPrefix(e.Err.Error(), "tls: "))
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
-		return fmt.Sprintf("what listens at %s does not speak TLS", c.url.Host)
+		return fmt.Sprintf("the server at %s does not speak TLS", c.url.Host)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return serverWords(err)
+		return explainVerification(err)
 	}
 	if strings.Contains(err.Error(), "failed to parse certificate from server") {
-		return "the server's certificate has a form that Go does not read"
+		return "Go cannot parse the server's certificate"
 	}
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		return fmt.Sprintf("the name %s cannot be found", e.Name)
@@ -78,15 +78,15 @@ func (c *Client) words(ctx context.Context, err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("nothing listens at %s; start the server there, or name another one", c.url.Host)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return fmt.Sprintf("%s broke the connection", c.url.Host)
+		return fmt.Sprintf("%s closed the connection", c.url.Host)
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return fmt.Sprintf("there is no way to %s", c.url.Host)
+		return fmt.Sprintf("there is no route to %s", c.url.Host)
 	}
 	return ""
 }
 
-// alertWords explains an alert of the peer, by its name in crypto/tls.
-func alertWords(alert string) string {
+// explainAlert explains a TLS alert of the server, by its name in crypto/tls.
+func explainAlert(alert string) string {
 	switch alert {
 	case "certificate required":
 		return "the server asks for a client certificate, and none was sent"
@@ -101,21 +101,22 @@ func alertWords(alert string) string {
 	case "error decoding message":
 		return "the server cannot read the client certificate"
 	case "error decrypting message":
-		return "the server finds that the key does not belong to the client certificate"
+		return "the server reports that the key does not match the client certificate"
 	case "protocol version not supported", "handshake failure", "insufficient security level":
-		return "server and client have no version or cipher of TLS in common, or the server wants another certificate"
+		return "server and client have no version or cipher of TLS in common, or the server requires another certificate"
 	case "unrecognized name":
 		return "the server does not know the name in the URL"
 	}
-	return "the server broke off the TLS handshake"
+	return "the server ended the TLS handshake"
 }
 
-func serverWords(err error) string {
+// explainVerification explains why the server's certificate was not accepted.
+func explainVerification(err error) string {
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
 		return fmt.Sprintf("the server's certificate is not for %s", e.Host)
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
 		return "the server's certificate has expired, or is not valid yet"
 	}
-	return "no authority in the given file vouches for the server's certificate"
+	return "no authority in the given file has issued the server's certificate"
 }

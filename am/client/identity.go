@@ -14,9 +14,8 @@ import (
 	"strings"
 )
 
-// loadIdentity reads a certificate with its chain and the key of it. The
-// certificates go out byte for byte as they came in: none is parsed, for Go's
-// parser refuses those of the federation.
+// loadIdentity reads a certificate with its chain and its key. The certificates are sent
+// unchanged and never parsed, because Go's parser refuses some of the federation's.
 func loadIdentity(certFile, keyFile string) (*tls.Certificate, error) {
 	if keyFile == "" {
 		keyFile = certFile
@@ -40,7 +39,7 @@ func loadIdentity(certFile, keyFile string) (*tls.Certificate, error) {
 	}
 	for i, der := range chain {
 		if belongs(key, der) {
-			// The leaf goes first, whatever the order in the file.
+			// TLS sends the leaf first; the file may have another order.
 			copy(chain[1:i+1], chain[:i])
 			chain[0] = der
 			return &tls.Certificate{Certificate: chain, PrivateKey: key}, nil
@@ -49,6 +48,7 @@ func loadIdentity(certFile, keyFile string) (*tls.Certificate, error) {
 	return nil, fmt.Errorf("the key in %s belongs to no certificate in %s", keyFile, certFile)
 }
 
+// loadKey reads the first private key of a PEM file.
 func loadKey(file string) (crypto.Signer, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -82,9 +82,9 @@ func parseKey(block *pem.Block) (crypto.Signer, error) {
 	case "EC PRIVATE KEY":
 		key, err = x509.ParseECPrivateKey(block.Bytes)
 	case "OPENSSH PRIVATE KEY":
-		return nil, fmt.Errorf("it is for ssh; TLS wants the one that belongs to the certificate")
+		return nil, fmt.Errorf("it is for ssh; use the TLS key that belongs to the certificate")
 	default:
-		return nil, fmt.Errorf("%s is a form not known", block.Type)
+		return nil, fmt.Errorf("the PEM type %s is unknown", block.Type)
 	}
 	if err != nil {
 		return nil, err
@@ -96,8 +96,8 @@ func parseKey(block *pem.Block) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// belongs reports whether the certificate der names the public half of key. The
-// encoding of a public key stands in its certificate as it is.
+// belongs reports whether the certificate der is for key. It looks for the encoded
+// public key, which a certificate contains unchanged.
 func belongs(key crypto.Signer, der []byte) bool {
 	var public []byte
 	switch k := key.Public().(type) {

@@ -68,8 +68,8 @@ func block(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// oddAIA is an authority information access with a method that is a UUID, as
-// the federation's authorities write it: one arc of it has 128 bits.
+// oddAIA returns an authority information access extension whose method is a UUID, as
+// the federation's authorities write it: one arc of its object identifier has 128 bits.
 func oddAIA(t *testing.T) pkix.Extension {
 	t.Helper()
 	var b cryptobyte.Builder
@@ -94,18 +94,18 @@ func TestLoadIdentity(t *testing.T) {
 	id, other := newIdentity(t), newIdentity(t)
 	odd := newIdentity(t, oddAIA(t))
 	if _, err := x509.ParseCertificate(odd.der); err == nil {
-		t.Fatal("Go's parser takes the odd certificate: the test proves nothing")
+		t.Fatal("Go's parser accepts the odd certificate: the test checks nothing")
 	}
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ofRSA := identityOf(t, rsaKey)
+	rsaIdentity := identityOf(t, rsaKey)
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ofEd := identityOf(t, edKey)
+	edIdentity := identityOf(t, edKey)
 	ecDER, err := x509.MarshalECPrivateKey(id.key.(*ecdsa.PrivateKey))
 	if err != nil {
 		t.Fatal(err)
@@ -126,24 +126,24 @@ func TestLoadIdentity(t *testing.T) {
 		{"a chain", join(id.certPEM, other.certPEM), id.keyPEM, id.der, 2, ""},
 		{"a chain in the wrong order", join(other.certPEM, odd.certPEM, id.certPEM), id.keyPEM, id.der, 3, ""},
 		{"the odd extension", odd.certPEM, odd.keyPEM, odd.der, 1, ""},
-		{"RSA, PKCS 1", ofRSA.certPEM, block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey)), ofRSA.der, 1, ""},
-		{"RSA, PKCS 8", ofRSA.certPEM, ofRSA.keyPEM, ofRSA.der, 1, ""},
+		{"RSA, PKCS 1", rsaIdentity.certPEM, block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey)), rsaIdentity.der, 1, ""},
+		{"RSA, PKCS 8", rsaIdentity.certPEM, rsaIdentity.keyPEM, rsaIdentity.der, 1, ""},
 		{"EC, with parameters before", id.certPEM, join(block("EC PARAMETERS", []byte{6, 0}), block("EC PRIVATE KEY", ecDER)), id.der, 1, ""},
-		{"Ed25519", ofEd.certPEM, ofEd.keyPEM, ofEd.der, 1, ""},
-		{"another's key", id.certPEM, other.keyPEM, nil, 0, "belongs to no certificate"},
+		{"Ed25519", edIdentity.certPEM, edIdentity.keyPEM, edIdentity.der, 1, ""},
+		{"key of another certificate", id.certPEM, other.keyPEM, nil, 0, "belongs to no certificate"},
 		{"passphrase, PKCS 8", id.certPEM, block("ENCRYPTED PRIVATE KEY", []byte{1}), nil, 0, "openssl pkey -in"},
 		{"passphrase, old form", join(id.certPEM, legacy), nil, nil, 0, "protected by a passphrase"},
 		{"ssh key", id.certPEM, block("OPENSSH PRIVATE KEY", []byte{1}), nil, 0, "it is for ssh"},
-		{"another form", id.certPEM, block("DSA PRIVATE KEY", []byte{1}), nil, 0, "DSA PRIVATE KEY is a form not known"},
+		{"unknown PEM type", id.certPEM, block("DSA PRIVATE KEY", []byte{1}), nil, 0, "the PEM type DSA PRIVATE KEY is unknown"},
 		{"broken key", id.certPEM, block("PRIVATE KEY", []byte{1}), nil, 0, "cannot use the key"},
 		{"no key", id.certPEM, nil, nil, 0, "holds no private key"},
 		{"no certificate", id.keyPEM, nil, nil, 0, "holds no certificate"},
 		{"empty", []byte{}, nil, nil, 0, "holds no certificate"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			certFile, keyFile := write(t, dir, fmt.Sprint(i, ".pem"), tt.cert), ""
+			certFile, keyFile := writeFile(t, dir, fmt.Sprint(i, ".pem"), tt.cert), ""
 			if tt.key != nil {
-				keyFile = write(t, dir, fmt.Sprint(i, ".key"), tt.key)
+				keyFile = writeFile(t, dir, fmt.Sprint(i, ".key"), tt.key)
 			}
 			got, err := loadIdentity(certFile, keyFile)
 			if tt.says != "" {
@@ -165,17 +165,17 @@ func TestLoadIdentity(t *testing.T) {
 	}
 }
 
-// TestOddCertificateProvesItsKey makes a call to a server that reads the
-// federation's certificates, which Go's own cannot.
+// TestOddCertificateProvesItsKey makes a call to an OpenSSL server, which can read the
+// federation's certificates; a Go server cannot.
 func TestOddCertificateProvesItsKey(t *testing.T) {
 	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
 	server, odd := newIdentity(t), newIdentity(t, oddAIA(t))
-	serverFile := write(t, dir, "server.pem", append(server.keyPEM, server.certPEM...))
+	serverFile := writeFile(t, dir, "server.pem", append(server.keyPEM, server.certPEM...))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, openssl, "s_server", "-accept", "127.0.0.1:0", "-naccept", "1", "-cert", serverFile, "-key", serverFile,
-		"-Verify", "1", "-CAfile", write(t, dir, "ca.pem", odd.certPEM), "-verify_return_error")
+		"-Verify", "1", "-CAfile", writeFile(t, dir, "ca.pem", odd.certPEM), "-verify_return_error")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestOddCertificateProvesItsKey(t *testing.T) {
 		error
 	}
 	done := make(chan result, 1)
-	c := dial(t, Config{URL: "https://" + address, CertFile: write(t, dir, "odd.pem", append(odd.certPEM, odd.keyPEM...)), Timeout: 15 * time.Second})
+	c := newClient(t, Config{URL: "https://" + address, CertFile: writeFile(t, dir, "odd.pem", append(odd.certPEM, odd.keyPEM...)), Timeout: 15 * time.Second})
 	go func() {
 		r, err := c.Call(ctx, "GetVersion")
 		done <- result{r, err}

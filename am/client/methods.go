@@ -8,20 +8,20 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// Answer is the value of the methods that speak of a slice's slivers.
+// Answer is the value of the methods that return the slivers of a slice.
 type Answer struct {
-	// URN is the slice's, where the method tells it.
+	// URN is the slice's, if the method returns it.
 	URN string
-	// RSpec is the manifest, where the method gives one.
+	// RSpec is the manifest, if the method returns one.
 	RSpec   string
 	Slivers []Sliver
 }
 
-// The typed calls below give their result, the whole Reply, and an error: that
-// of Call, the Reply's Err if the aggregate refused, or that the value is not
-// what the API says. The Reply is filled in whenever there was one.
+// The typed calls below return their result, the whole Reply, and an error. They fail
+// with the error of Call, with Reply.Err if the aggregate refused, or if the value is
+// not as the API specifies. The Reply is set whenever there was one.
 
-// ListResources asks for the advertisement.
+// ListResources requests the advertisement.
 func (c *Client) ListResources(ctx context.Context, creds []Credential, o Options) (string, Reply, error) {
 	const method = "ListResources"
 	r, err := c.do(ctx, method, Credentials(creds), o.wire(true))
@@ -36,43 +36,43 @@ func (c *Client) ListResources(ctx context.Context, creds []Credential, o Option
 	return text, r, misread(method, err)
 }
 
-// Describe asks for the manifest and the states of slivers; urns is a slice or
-// some of its slivers, here as in the other methods.
+// Describe requests the manifest and the states of slivers. Here and in the other
+// methods, urns is a slice or some of its slivers.
 func (c *Client) Describe(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
 	return c.answer(ctx, "Describe", true, true, Strings(urns), Credentials(creds), o.wire(true))
 }
 
-// Allocate asks to reserve what the request says.
+// Allocate reserves the resources of a request RSpec.
 func (c *Client) Allocate(ctx context.Context, slice string, creds []Credential, request string, o Options) (Answer, Reply, error) {
 	return c.answer(ctx, "Allocate", false, true, slice, Credentials(creds), request, o.wire(false))
 }
 
-// Provision asks to make real what is reserved.
+// Provision creates the resources of reserved slivers.
 func (c *Client) Provision(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
 	return c.answer(ctx, "Provision", false, true, Strings(urns), Credentials(creds), o.wire(true))
 }
 
-// Status asks for the states of slivers.
+// Status requests the states of slivers.
 func (c *Client) Status(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
 	return c.answer(ctx, "Status", true, false, Strings(urns), Credentials(creds), o.wire(false))
 }
 
-// Renew asks for leases until until.
+// Renew sets the end of leases to until.
 func (c *Client) Renew(ctx context.Context, urns []string, creds []Credential, until time.Time, o Options) ([]Sliver, Reply, error) {
 	return c.slivers(ctx, "Renew", Strings(urns), Credentials(creds), Time(until), o.wire(false))
 }
 
-// PerformOperationalAction asks for an action such as geni_start.
+// PerformOperationalAction performs an action such as geni_start.
 func (c *Client) PerformOperationalAction(ctx context.Context, urns []string, creds []Credential, action string, o Options) ([]Sliver, Reply, error) {
 	return c.slivers(ctx, "PerformOperationalAction", Strings(urns), Credentials(creds), action, o.wire(false))
 }
 
-// Delete asks to release slivers.
+// Delete releases slivers.
 func (c *Client) Delete(ctx context.Context, urns []string, creds []Credential, o Options) ([]Sliver, Reply, error) {
 	return c.slivers(ctx, "Delete", Strings(urns), Credentials(creds), o.wire(false))
 }
 
-// Shutdown asks to stop a slice for good, and tells whether that was done.
+// Shutdown stops a slice permanently, and reports whether that was done.
 func (c *Client) Shutdown(ctx context.Context, slice string, creds []Credential, o Options) (bool, Reply, error) {
 	const method = "Shutdown"
 	r, err := c.do(ctx, method, slice, Credentials(creds), o.wire(false))
@@ -86,7 +86,7 @@ func (c *Client) Shutdown(ctx context.Context, slice string, creds []Credential,
 	return done, r, nil
 }
 
-// do is Call with refusals as errors.
+// do is Call that returns a refusal as an error, too.
 func (c *Client) do(ctx context.Context, method string, params ...xmlrpc.Value) (Reply, error) {
 	r, err := c.Call(ctx, method, params...)
 	if err == nil {
@@ -105,6 +105,7 @@ func (c *Client) answer(ctx context.Context, method string, withURN, withRSpec b
 	return a, r, misread(method, err)
 }
 
+// parseAnswer reads an Answer. It fails if the URN or the RSpec is required and missing.
 func parseAnswer(v xmlrpc.Value, withURN, withRSpec bool) (Answer, error) {
 	s, ok := v.(xmlrpc.Struct)
 	if !ok {
@@ -136,7 +137,7 @@ func (c *Client) slivers(ctx context.Context, method string, params ...xmlrpc.Va
 	return s, r, misread(method, err)
 }
 
-// misread says that a good answer is not what the API promises.
+// misread adds the method to an error about the value of a successful answer.
 func misread(method string, err error) error {
 	if err == nil {
 		return nil

@@ -28,7 +28,7 @@ type (
 	values = []xmlrpc.Value
 )
 
-// wire makes structs of fields, which are quicker to write.
+// wire converts fields to structs; fields are shorter to write.
 func wire(v any) xmlrpc.Value {
 	switch v := v.(type) {
 	case fields:
@@ -64,8 +64,8 @@ func wireSliver(more ...field) fields {
 		{"geni_allocation_status", "geni_allocated"}}, more...)
 }
 
-// TestMethods proves for each method what it sends, in which order, and what
-// it makes of an answer.
+// TestMethods checks for each method its parameters, their order, and how it reads an
+// answer.
 func TestMethods(t *testing.T) {
 	sliver := Sliver{URN: "urn:publicid:IDN+example.org+sliver+1", Allocation: "geni_allocated", Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
 	full := sliver
@@ -118,7 +118,7 @@ func TestMethods(t *testing.T) {
 				got, _ = xmlrpc.DecodeCall(body, xmlrpc.Limits{})
 				w.Write(triple(tt.answer))
 			})
-			v, r, err := tt.call(t.Context(), dial(t, Config{URL: s.URL}))
+			v, r, err := tt.call(t.Context(), newClient(t, Config{URL: s.URL}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,8 +131,8 @@ func TestMethods(t *testing.T) {
 			if r.Code != am.Success || !reflect.DeepEqual(r.Value, wire(tt.answer)) {
 				t.Errorf("the reply is %+v", r)
 			}
-			// The same method, with an answer that is not what it promises.
-			_, r, err = tt.call(t.Context(), dial(t, Config{URL: aggregate(t, with(1.5)).URL}))
+			// The same method, with an answer of the wrong type.
+			_, r, err = tt.call(t.Context(), newClient(t, Config{URL: aggregate(t, answerValue(1.5)).URL}))
 			if err == nil || !strings.Contains(err.Error(), tt.method+": the answer is not what the API says") || r.Value != 1.5 {
 				t.Errorf("got %+v, %v for a double", r, err)
 			}
@@ -140,7 +140,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// unordered makes maps of structs, whose members are sent in any order.
+// unordered converts structs to maps, since members may have any order.
 func unordered(v xmlrpc.Value) any {
 	switch v := wire(v).(type) {
 	case xmlrpc.Struct:
@@ -159,6 +159,7 @@ func unordered(v xmlrpc.Value) any {
 	return v
 }
 
+// packed compresses text like geni_compressed.
 func packed(text string) string {
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
@@ -181,8 +182,8 @@ func TestMalformedSlivers(t *testing.T) {
 		in   any
 		says string
 	}{
-		"a struct in place of the array": {fields{}, "come as a struct, not as an array"},
-		"nothing":                        {nil, "come as nothing"},
+		"a struct in place of the array": {fields{}, "the slivers are a struct, not an array"},
+		"nothing":                        {nil, "are nothing"},
 		"a string in the array":          {values{"x"}, "sliver 1 is a string"},
 		"no URN":                         {values{wireSliver(), without("geni_sliver_urn")}, "sliver 2: geni_sliver_urn is missing"},
 		"no state":                       {values{without("geni_allocation_status")}, "geni_allocation_status is missing"},
@@ -201,7 +202,7 @@ func TestMalformedSlivers(t *testing.T) {
 	}
 }
 
-func TestSliversTellServicesAndInterfaces(t *testing.T) {
+func TestParseServicesAndInterfaces(t *testing.T) {
 	list, err := parseSlivers(wire(values{wireSliver(
 		field{"patchbay_services", values{fields{{"step", 2}, {"kind", "execute"}, {"what", "true"}, {"state", "failed"}, {"exit", 7}, {"message", "m"}, {"output", "a\nb"}}}},
 		field{"patchbay_interfaces", values{fields{{"client_id", "n0:0"}, {"link", "lan"}, {"mac", "02:00:00:00:00:01"}, {"emulator", "tbf+vswitch"}}, fields{}}},
@@ -225,7 +226,7 @@ func TestMalformedAnswers(t *testing.T) {
 		"no URN":           {fields{{"geni_rspec", "<rspec/>"}, {"geni_slivers", values{}}}, "geni_urn is missing"},
 		"no RSpec":         {fields{{"geni_urn", slice}, {"geni_slivers", values{}}}, "geni_rspec is missing"},
 		"RSpec is no text": {fields{{"geni_urn", slice}, {"geni_rspec", "hello"}, {"geni_slivers", values{}}}, "neither XML nor"},
-		"no slivers":       {fields{{"geni_urn", slice}, {"geni_rspec", "<rspec/>"}}, "slivers come as nothing"},
+		"no slivers":       {fields{{"geni_urn", slice}, {"geni_rspec", "<rspec/>"}}, "slivers are nothing"},
 	} {
 		if a, err := parseAnswer(wire(tt.in), true, true); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: got %+v, %v, want %q", rule, a, err, tt.says)
@@ -277,7 +278,7 @@ func TestUnpack(t *testing.T) {
 
 func TestGetVersion(t *testing.T) {
 	good := fields{{"geni_api", 3}, {"geni_urn", "urn:publicid:IDN+example.org+authority+am"}}
-	v, _, err := dial(t, Config{URL: aggregate(t, with(good)).URL}).GetVersion(t.Context())
+	v, _, err := newClient(t, Config{URL: aggregate(t, answerValue(good)).URL}).GetVersion(t.Context())
 	want := Version{API: 3, URN: "urn:publicid:IDN+example.org+authority+am"}
 	if err != nil || v != want {
 		t.Errorf("got %+v, %v\nwant %+v", v, err, want)
@@ -301,8 +302,7 @@ func TestGetVersion(t *testing.T) {
 	}
 }
 
-// TestCapturedAnswers gives the typed calls what another aggregate answered to
-// a real client.
+// TestCapturedAnswers reads recorded answers of another aggregate to a real client.
 func TestCapturedAnswers(t *testing.T) {
 	dir := require.Shared(t, "captures", "v3")
 	server := func(t *testing.T, file string) *Client {
@@ -310,7 +310,7 @@ func TestCapturedAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return dial(t, Config{URL: aggregate(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(b) }).URL})
+		return newClient(t, Config{URL: aggregate(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(b) }).URL})
 	}
 	urns, ctx := []string{slice}, t.Context()
 	two := func(s []Sliver) bool {
@@ -352,11 +352,11 @@ func TestCapturedAnswers(t *testing.T) {
 		t.Errorf("Shutdown: %v, %v", done, err)
 	}
 	if _, r, err := server(t, "28-Status").Status(ctx, urns, creds, Options{}); am.CodeOf(err) != am.SearchFailed || r.Output == "" {
-		t.Errorf("Status of what was deleted: %+v, %v", r, err)
+		t.Errorf("Status of deleted slivers: %+v, %v", r, err)
 	}
 }
 
-// FuzzAnswer: no answer of an aggregate breaks the client.
+// FuzzAnswer checks that no answer of an aggregate makes the client panic.
 func FuzzAnswer(f *testing.F) {
 	f.Add(triple(fields{{"geni_urn", slice}, {"geni_rspec", packed("<rspec/>")}, {"geni_slivers", values{wireSliver()}}}))
 	f.Add(triple(fields{{"geni_api", 3}, {"geni_api_versions", fields{{"3", "u"}}}, {"geni_request_rspec_versions", values{}}}))

@@ -6,7 +6,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// User is somebody who is to log in, and the SSH keys to do it with.
+// User is an account on the nodes with its SSH keys.
 type User struct {
 	URN  string
 	Keys []string
@@ -16,16 +16,17 @@ type User struct {
 type Options struct {
 	// Compressed asks for a compressed document; the typed calls unpack it.
 	Compressed bool
-	// Users are the accounts to make or to change.
+	// Users are the accounts to create or to change.
 	Users []User
-	// End is when Allocate and Provision let the lease end.
+	// End is the end of the lease that Allocate and Provision request.
 	End time.Time
 }
 
-// Time prints t as the API wants it: UTC, whole seconds.
+// Time formats t as the API requires: UTC, whole seconds.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// wire makes the argument; withRSpec says that the method demands the format.
+// wire returns the options argument. withRSpec adds geni_rspec_version, which some
+// methods require.
 func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	s := xmlrpc.Struct{}
 	if withRSpec {
@@ -43,7 +44,7 @@ func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	return s
 }
 
-// Users makes the value of geni_users, and of users in version 2.
+// Users returns the value of geni_users, which is called users in version 2.
 func Users(users []User) []xmlrpc.Value {
 	out := make([]xmlrpc.Value, len(users))
 	for i, u := range users {
@@ -52,7 +53,7 @@ func Users(users []User) []xmlrpc.Value {
 	return out
 }
 
-// Strings makes an array of strings.
+// Strings returns an XML-RPC array of strings.
 func Strings(s []string) []xmlrpc.Value {
 	out := make([]xmlrpc.Value, len(s))
 	for i := range s {

@@ -9,22 +9,22 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// Reply is what an aggregate answered: the triple of code, value and output.
+// Reply is an aggregate's answer: the triple of code, value and output.
 type Reply struct {
 	Code am.Code
-	// Detail is the am_code, in the name space AMType; zero if there was none.
+	// Detail is the am_code, whose meaning depends on AMType; zero if there was none.
 	Detail int
 	AMType string
-	// Output is the aggregate's word to the user, on an error above all.
+	// Output is the aggregate's message to the user, mostly about an error.
 	Output string
-	// Value is the result, as it came; nil if there was none.
+	// Value is the unchanged result; nil if there was none.
 	Value xmlrpc.Value
 	// Took is the time from the call to its answer.
 	Took time.Duration
 }
 
-// Err is nil for a success, and otherwise an *am.Error with code, detail (if
-// AMType is ours) and a message that tells the code's name, too.
+// Err returns nil for a success, and otherwise an *am.Error with the code, the detail if
+// AMType is Patchbay's, and a message that begins with the code's name.
 func (r Reply) Err() error {
 	if r.Code == am.Success {
 		return nil
@@ -40,10 +40,11 @@ func (r Reply) Err() error {
 	return e
 }
 
+// parseReply reads the triple of code, value and output.
 func parseReply(v xmlrpc.Value) (Reply, error) {
 	raw, ok := v.(xmlrpc.Struct)
 	if !ok {
-		return Reply{}, errors.New("the answer is no struct of code, value and output")
+		return Reply{}, errors.New("the answer is not a struct of code, value and output")
 	}
 	var r Reply
 	code, ok := raw.Get("code")
@@ -52,12 +53,12 @@ func parseReply(v xmlrpc.Value) (Reply, error) {
 	}
 	s, ok := code.(xmlrpc.Struct)
 	if !ok {
-		return Reply{}, errors.New("the answer's code is no struct")
+		return Reply{}, errors.New("the answer's code is not a struct")
 	}
 	number, _ := s.Get("geni_code")
 	n, ok := number.(int)
 	if !ok {
-		return Reply{}, errors.New("the answer's code has no int called geni_code")
+		return Reply{}, errors.New("the answer's code has no integer geni_code")
 	}
 	r.Code = am.Code(n)
 	if d, ok := s.Get("am_code"); ok {
@@ -71,7 +72,7 @@ func parseReply(v xmlrpc.Value) (Reply, error) {
 	case nil:
 	case string:
 		r.Output = o
-	case time.Time: // one aggregate answers Renew of version 2 like this
+	case time.Time: // one aggregate implementation answers Renew of version 2 so
 		r.Output = o.Format(time.RFC3339)
 	default:
 		r.Output = fmt.Sprint(o)

@@ -11,36 +11,36 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// Sliver is one sliver as an answer tells it.
+// Sliver is one sliver of an answer.
 type Sliver struct {
 	URN string
 	// ClientID is the name in the request, if the aggregate repeats it.
 	ClientID string
-	// Allocation and Operational are the words of the API, such as geni_allocated.
+	// Allocation and Operational are states as the API spells them, such as geni_allocated.
 	Allocation, Operational string
-	// Error is what to know about a sliver that failed.
+	// Error is the reason why the sliver failed.
 	Error   string
 	Expires time.Time
-	// Services and Interfaces are what only this aggregate tells.
+	// Services and Interfaces are extensions that only Patchbay sends.
 	Services   []Service
 	Interfaces []Interface
 }
 
-// Service is what became of a step that the request asks for.
+// Service is the result of one install or execute step of the request.
 type Service struct {
 	Step, Exit                         int
 	Kind, What, State, Message, Output string
 }
 
-// Interface is an interface of a node, and by what means its link is made.
+// Interface is an interface of a node. Emulator names the technique of its link.
 type Interface struct{ ClientID, Link, MAC, Emulator string }
 
-// parseSlivers reads an array of slivers. URN, allocation state and end of
-// lease must be there; they must be for every client.
+// parseSlivers reads an array of slivers. It fails if a sliver has no URN, allocation
+// state or end of lease, which the API requires.
 func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
-		return nil, fmt.Errorf("the slivers come as %s, not as an array", kind(v))
+		return nil, fmt.Errorf("the slivers are %s, not an array", kind(v))
 	}
 	out := make([]Sliver, len(list))
 	for i, v := range list {
@@ -58,15 +58,15 @@ func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 		if out[i].Expires, err = parseTime(expires); err != nil {
 			return nil, fmt.Errorf("sliver %d: geni_expires: %w", i+1, err)
 		}
-		if err := parseTold(s, &out[i]); err != nil {
+		if err := parseExtensions(s, &out[i]); err != nil {
 			return nil, fmt.Errorf("sliver %d: %w", i+1, err)
 		}
 	}
 	return out, nil
 }
 
-// parseTold reads what only this aggregate tells.
-func parseTold(s xmlrpc.Struct, to *Sliver) error {
+// parseExtensions reads the members that only Patchbay sends.
+func parseExtensions(s xmlrpc.Struct, to *Sliver) error {
 	err := each(s, "patchbay_services", func(x xmlrpc.Struct) (err error) {
 		var v Service
 		err = members(x, false, map[string]*string{"kind": &v.Kind, "what": &v.What, "state": &v.State, "message": &v.Message, "output": &v.Output})
@@ -88,7 +88,7 @@ func parseTold(s xmlrpc.Struct, to *Sliver) error {
 	})
 }
 
-// each calls f with the structs of a list in s, if it is there.
+// each calls f with each struct of the list in member name of s, if s has it.
 func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 	v, ok := s.Get(name)
 	if !ok {
@@ -110,7 +110,7 @@ func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 	return nil
 }
 
-// members reads strings out of s, by their names.
+// members reads string members of s, by name. It fails for a missing one if must is set.
 func members(s xmlrpc.Struct, must bool, fields map[string]*string) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if err := member(s, name, fields[name], must); err != nil {
@@ -120,7 +120,7 @@ func members(s xmlrpc.Struct, must bool, fields map[string]*string) error {
 	return nil
 }
 
-// member reads a string out of s.
+// member reads one string member of s. A missing one is an error if must is set.
 func member(s xmlrpc.Struct, name string, to *string, must bool) error {
 	v, ok := s.Get(name)
 	if !ok && !must {
@@ -137,8 +137,8 @@ func member(s xmlrpc.Struct, name string, to *string, must bool) error {
 	return nil
 }
 
-// parseTime reads a time as aggregates write it: RFC 3339, or with a blank in
-// the middle, or without an offset, which then is UTC.
+// parseTime reads a time as aggregates write it: RFC 3339, also with a blank instead of
+// the T, or without an offset, which means UTC.
 func parseTime(s string) (time.Time, error) {
 	t := strings.Replace(strings.ToUpper(strings.TrimSpace(s)), " ", "T", 1)
 	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05"} {
@@ -146,10 +146,10 @@ func parseTime(s string) (time.Time, error) {
 			return at.UTC(), nil
 		}
 	}
-	return time.Time{}, errors.New("not a time: " + fmt.Sprintf("%q", s))
+	return time.Time{}, fmt.Errorf("not a time: %q", s)
 }
 
-// kind names the type of v as XML-RPC does.
+// kind returns the XML-RPC name of v's type, with its article.
 func kind(v xmlrpc.Value) string {
 	switch v.(type) {
 	case nil:

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// maxRSpec bounds a document after unpacking, in bytes.
+// maxRSpec limits an unpacked document, in bytes.
 const maxRSpec = 64 << 20
 
-// Unpack gives the text of a document that came compressed (base64 of a zlib
-// stream, AM API v3, geni_compressed). One that did not comes back as it is.
-// More than 64 MiB of text is an error.
+// Unpack returns the text of a compressed document (base64 of a zlib stream, AM API v3,
+// geni_compressed). It returns an uncompressed one unchanged, and fails for more than
+// 64 MiB of text.
 func Unpack(s string) (string, error) { return unpack(s, maxRSpec) }
 
 func unpack(s string, most int64) (string, error) {

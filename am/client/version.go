@@ -8,15 +8,15 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// Version is what an aggregate says of itself.
+// Version describes an aggregate: a part of the answer of GetVersion.
 type Version struct {
 	// API is the version spoken at this URL.
 	API int
-	// URN is the aggregate's own name, if it gives one.
+	// URN is the aggregate's own, if it sends one.
 	URN string
 }
 
-// GetVersion asks what is at the other end. It needs no credential.
+// GetVersion requests the version of the aggregate. It needs no credential.
 func (c *Client) GetVersion(ctx context.Context) (Version, Reply, error) {
 	r, err := c.do(ctx, "GetVersion")
 	if err != nil {

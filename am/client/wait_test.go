@@ -14,8 +14,8 @@ func sliverIn(name string, state am.OperationalState) Sliver {
 	return Sliver{ClientID: name, Operational: string(state)}
 }
 
-// TestWait proves when waiting ends, and how, from the answers to Status one after the
-// other; the last one stays.
+// TestWait checks when and how waiting ends for a sequence of answers to Status. The last
+// answer is repeated.
 func TestWait(t *testing.T) {
 	gone := errors.New("connection refused")
 	busy := am.Errorf(am.Busy, "busy")
@@ -23,14 +23,14 @@ func TestWait(t *testing.T) {
 		name    string
 		wanted  Wanted
 		answers []any
-		asked   int
+		polls   int
 		fails   string
 	}{
 		{"all are ready", Running, []any{[]Sliver{sliverIn("a", am.Ready), sliverIn("b", am.Ready)}}, 1, ""},
-		{"one is being made", Running, []any{[]Sliver{sliverIn("a", am.Ready), sliverIn("b", am.Configuring)}, []Sliver{sliverIn("a", am.Ready), sliverIn("b", am.Ready)}}, 2, ""},
+		{"one is being created", Running, []any{[]Sliver{sliverIn("a", am.Ready), sliverIn("b", am.Configuring)}, []Sliver{sliverIn("a", am.Ready), sliverIn("b", am.Ready)}}, 2, ""},
 		{"provisioned is notready or ready", Made, []any{[]Sliver{sliverIn("a", am.NotReady), sliverIn("b", am.Ready)}}, 1, ""},
 		{"a failed one waits for the others", Running, []any{[]Sliver{sliverIn("a", am.Failed), sliverIn("b", am.Configuring)}, []Sliver{sliverIn("a", am.Failed), sliverIn("b", am.Ready)}}, 2, "a failed: the aggregate gives no reason"},
-		{"the reason of a failure is told", Running, []any{[]Sliver{{ClientID: "a", Operational: "geni_failed", Error: "disk full"}, {URN: "urn:b", Operational: "geni_failed", Error: "no memory"}}}, 1, "a failed: disk full\nurn:b failed: no memory"},
+		{"the error contains the reason of a failure", Running, []any{[]Sliver{{ClientID: "a", Operational: "geni_failed", Error: "disk full"}, {URN: "urn:b", Operational: "geni_failed", Error: "no memory"}}}, 1, "a failed: disk full\nurn:b failed: no memory"},
 		{"slivers vanish", Running, []any{[]Sliver{sliverIn("a", am.Configuring)}, []Sliver{}}, 2, "no slivers any more"},
 		{"deleted", Gone, []any{[]Sliver{sliverIn("a", am.Failed)}, []Sliver{}}, 2, ""},
 		{"a busy aggregate is asked again", Running, []any{busy, []Sliver{sliverIn("a", am.Ready)}}, 2, ""},
@@ -39,10 +39,10 @@ func TestWait(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				asked := 0
+				polls := 0
 				_, err := Wait(t.Context(), func(context.Context) ([]Sliver, error) {
-					answer := tt.answers[min(asked, len(tt.answers)-1)]
-					asked++
+					answer := tt.answers[min(polls, len(tt.answers)-1)]
+					polls++
 					if err, ok := answer.(error); ok {
 						return nil, err
 					}
@@ -56,15 +56,15 @@ func TestWait(t *testing.T) {
 				} else if tt.fails != "" {
 					t.Errorf("succeeds, want %q", tt.fails)
 				}
-				if asked != tt.asked {
-					t.Errorf("asked %d times, want %d", asked, tt.asked)
+				if polls != tt.polls {
+					t.Errorf("polled %d times, want %d", polls, tt.polls)
 				}
 			})
 		})
 	}
 }
 
-// TestWaitEndsWithItsContext proves that nobody waits for an aggregate longer than they want.
+// TestWaitEndsWithItsContext checks that Wait ends with the cause of its context.
 func TestWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		enough := errors.New("enough")

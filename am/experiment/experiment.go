@@ -13,15 +13,15 @@ import (
 	"patchbay/rspec"
 )
 
-// Phase is a step of Apply or Delete, as its user reads it.
+// Phase is a step of Apply or Delete, as users see it.
 type Phase string
 
 // Phases of Apply and Delete, in their order.
 const (
-	Deleting     Phase = "give nodes back"
+	Deleting     Phase = "release nodes"
 	Allocating   Phase = "reserve"
-	Provisioning Phase = "make the nodes"
-	Starting     Phase = "start them"
+	Provisioning Phase = "create nodes"
+	Starting     Phase = "start nodes"
 )
 
 // Experiment is one slice at one aggregate.
@@ -37,8 +37,8 @@ type Experiment struct {
 	Progress func(Phase, []client.Sliver)
 }
 
-// busyPatience is how long Apply retries while components are being cleaned.
-const busyPatience = 3 * time.Minute
+// busyTimeout is how long Apply retries while components are being cleaned.
+const busyTimeout = 3 * time.Minute
 
 // Describe returns the manifest and the slivers of the slice. A slice without slivers
 // is not an error. Slivers without a client_id get that of the manifest.
@@ -67,7 +67,7 @@ func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 }
 
 // Clear deletes the slivers that a plan replaces or removes, and waits until they are
-// gone. What is left then was made from both requests, the one before and that of the plan.
+// gone. The remaining slivers are the same in the old request and that of the plan.
 func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 	if urns := p.delete(); len(urns) > 0 {
 		return e.Delete(ctx, urns)
@@ -75,9 +75,9 @@ func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// Apply carries out a plan for a request after Clear, and then has all slivers of the
-// slice provisioned and started, whatever state they are in. It returns when they are
-// ready. A zero end leaves the end of leases to the aggregate.
+// Apply carries out a plan for a request after Clear. It allocates the new slivers, then
+// provisions and starts all slivers of the slice, whatever state they are in. It returns
+// when they are ready. If end is zero, the aggregate chooses the end of leases.
 func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
 	if p.Has(Add, Replace) {
 		text, err := request.Only(p.allocates)
@@ -94,7 +94,7 @@ func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, 
 // allocate calls Allocate, and retries while components are being cleaned.
 func (e *Experiment) allocate(ctx context.Context, request string, end time.Time) error {
 	e.Progress(Allocating, nil)
-	for limit := time.Now().Add(busyPatience); ; {
+	for limit := time.Now().Add(busyTimeout); ; {
 		_, _, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, client.Options{End: end})
 		if am.CodeOf(err) != am.Busy || time.Now().After(limit) {
 			return err
@@ -149,6 +149,7 @@ func (e *Experiment) progressOf(phase Phase, wanted client.Wanted) func([]client
 	}
 }
 
+// urnsWhere returns the URNs of the slivers for which is returns true.
 func urnsWhere(list []client.Sliver, is func(client.Sliver) bool) (urns []string) {
 	for _, s := range list {
 		if is(s) {
@@ -195,13 +196,13 @@ func ParseRequest(text []byte, aggregate string) (*rspec.Request, error) {
 	return r, nil
 }
 
-// CheckRequest fails if a text is no request for any aggregate.
+// CheckRequest fails if text is not a valid request RSpec.
 func CheckRequest(text []byte) error {
 	_, err := rspec.ParseRequest(text, rspec.ReadOptions{CopyCrossLinks: true})
 	return err
 }
 
-// ParseStored reads a request of an earlier Apply. It returns nil if it cannot be read.
+// ParseStored reads the stored request of an earlier Apply. It returns nil if that fails.
 func ParseStored(text []byte, aggregate string) *rspec.Request {
 	r, err := parseFor(text, aggregate, true)
 	if err != nil {
@@ -210,10 +211,11 @@ func ParseStored(text []byte, aggregate string) *rspec.Request {
 	return r
 }
 
+// parseFor reads a request for the aggregate with that URN; stored marks an accepted one.
 func parseFor(text []byte, aggregate string, stored bool) (*rspec.Request, error) {
 	u, err := urn.Parse(aggregate)
 	if err != nil {
-		return nil, fmt.Errorf("the aggregate names itself %.200q, which is not a URN", aggregate)
+		return nil, fmt.Errorf("the aggregate sends %.200q as its URN, which is not a URN", aggregate)
 	}
 	return rspec.ParseRequest(text, rspec.ReadOptions{Managers: []urn.URN{u}, CopyCrossLinks: true, Stored: stored})
 }

@@ -12,23 +12,23 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Node is a node of a manifest with the way to log in to it.
+// Node is a node of a manifest with its login.
 type Node struct {
 	Name string
 	// Sliver is the URN of its sliver.
 	Sliver string
-	// Addresses are those of its interfaces, LINK ADDRESS.
+	// Addresses are those of its interfaces, each as "LINK ADDRESS".
 	Addresses []string
 	// Login is the zero value if the manifest has none that is safe to use.
 	Login Login
 	// Gateway is the SSH gateway in front of Login; the zero value for none.
 	Gateway Login
-	// Unsafe is a login of the manifest that could have another meaning to OpenSSH.
+	// Unsafe is a login of the manifest that has a special meaning to OpenSSH.
 	Unsafe string
 }
 
-// Login is an account at an SSH server. Its fields have only letters, digits and signs
-// without a meaning to OpenSSH or a shell.
+// Login is an account at an SSH server. Its fields have only letters, digits and
+// characters without a special meaning to OpenSSH or a shell.
 type Login struct {
 	User, Host string
 	Port       int
@@ -44,8 +44,8 @@ type Manifest struct {
 	Expires time.Time
 }
 
-// ReadManifest reads a manifest. Of several accounts of a node the one that is called
-// user counts, or the first where none is.
+// ReadManifest reads a manifest. If a node has several accounts, it uses the one with the
+// name user, or else the first.
 func ReadManifest(text []byte, user string) (Manifest, error) {
 	p, err := draw.Read(text, xmltree.Limits{})
 	if err != nil {
@@ -70,8 +70,8 @@ func ReadManifest(text []byte, user string) (Manifest, error) {
 	return Manifest{nodes, expires}, nil
 }
 
-// chooseLogin chooses the login of a node: the first of user, or of anybody, that is not
-// that of a gateway in front of another one.
+// chooseLogin chooses the login of a node: the first of user, or else the first of any
+// account. It skips the gateway in front of another login.
 func chooseLogin(n draw.Node, user string) (login, gateway Login, notSafe string) {
 	gateways := map[string]Login{}
 	var behind []draw.Proxy
@@ -108,7 +108,7 @@ func chooseLogin(n draw.Node, user string) (login, gateway Login, notSafe string
 	return login, gateway, notSafe
 }
 
-// String is user@host:port.
+// String returns user@host:port.
 func (l Login) String() string {
 	return l.User + "@" + net.JoinHostPort(l.Host, strconv.Itoa(l.Port))
 }
@@ -118,8 +118,8 @@ var (
 	safeHosts = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,253}[A-Za-z0-9_.])?$`)
 )
 
-// safeLogin returns a login if each part has no other meaning to OpenSSH: the host is a
-// name or an IP address, and none begins with a hyphen.
+// safeLogin returns a login if no part has a special meaning to OpenSSH: the host is a
+// name or an IP address, and no part begins with a hyphen.
 func safeLogin(user, host, port string) (Login, bool) {
 	l := Login{User: user, Host: strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), Port: 22}
 	if port != "" {

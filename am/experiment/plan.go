@@ -10,7 +10,7 @@ import (
 	"patchbay/rspec"
 )
 
-// Action is what happens to a node.
+// Action is what a plan does with a node.
 type Action string
 
 // Actions of a plan.
@@ -21,12 +21,12 @@ const (
 	Remove  Action = "remove"
 )
 
-// Change is what happens to one node, and why.
+// Change is the action on one node, and its reason.
 type Change struct {
 	Node   string
 	Action Action
 	Why    string
-	// Slivers are the URNs to delete, of a node that is replaced or removed.
+	// Slivers are the URNs to delete, of a node that is replaced or rereplaced.
 	Slivers []string
 }
 
@@ -35,8 +35,8 @@ type Change struct {
 type Plan []Change
 
 // Compare plans how the slivers of a slice become those of the request now. before is
-// the request that they were made from; nil if it is not known. It keeps a node if its
-// text is unchanged, and so are its links and all nodes at their other ends.
+// the request from which they were created; nil if it is unknown. Compare keeps a node
+// if its text, its links and all nodes at the other ends of these are unchanged.
 func Compare(before, now *rspec.Request, have []client.Sliver) Plan {
 	var p Plan
 	slivers := map[string][]client.Sliver{}
@@ -58,7 +58,7 @@ func Compare(before, now *rspec.Request, have []client.Sliver) Plan {
 	p.compareLinks(before, now, at)
 	gone := make([]Change, 0, len(slivers))
 	for name, list := range slivers {
-		gone = append(gone, Change{name, Remove, "the request does not have it any more", urnsOf(list)})
+		gone = append(gone, Change{name, Remove, "it is no longer in the request", urnsOf(list)})
 	}
 	slices.SortFunc(gone, func(a, b Change) int { return strings.Compare(a.Node, b.Node) })
 	return append(p, gone...)
@@ -73,10 +73,10 @@ func compareNode(n rspec.Piece, was map[string]rspec.Piece, have []client.Sliver
 	case len(have) == 0:
 		c.Action = Add
 		if known {
-			c.Why = "it is not there any more"
+			c.Why = "it no longer exists"
 		}
 	case !known:
-		c.Why = "it is not known from which request it was made"
+		c.Why = "the request from which it was created is unknown"
 	case old.Text != n.Text:
 		c.Why = "the node changed in the request"
 	case failed >= 0:
@@ -112,24 +112,25 @@ func (p Plan) compareLinks(before, now *rspec.Request, at map[string]int) {
 		again = false
 		for _, l := range links {
 			o, known := old[l.ClientID]
-			moved := slices.IndexFunc(l.Nodes, func(n string) bool { return p[at[n]].Action != Keep })
+			replaced := slices.IndexFunc(l.Nodes, func(n string) bool { return p[at[n]].Action != Keep })
 			switch {
 			case !known:
 				again = changed(l.Nodes, fmt.Sprintf("the link %s is new", l.ClientID)) || again
 			case o.Text != l.Text || !slices.Equal(o.Nodes, l.Nodes):
 				again = changed(l.Nodes, fmt.Sprintf("the link %s changed in the request", l.ClientID)) || again
-			case moved >= 0:
-				again = changed(l.Nodes, fmt.Sprintf("the link %s leads to %s", l.ClientID, l.Nodes[moved])) || again
+			case replaced >= 0:
+				again = changed(l.Nodes, fmt.Sprintf("the link %s connects it to %s", l.ClientID, l.Nodes[replaced])) || again
 			}
 		}
 		for id, o := range old {
 			if !slices.ContainsFunc(links, func(l rspec.Piece) bool { return l.ClientID == id }) {
-				again = changed(o.Nodes, fmt.Sprintf("the link %s is gone from the request", id)) || again
+				again = changed(o.Nodes, fmt.Sprintf("the link %s is no longer in the request", id)) || again
 			}
 		}
 	}
 }
 
+// urnsOf returns the URNs of slivers.
 func urnsOf(list []client.Sliver) []string {
 	var urns []string
 	for _, s := range list {

@@ -11,9 +11,9 @@ import (
 
 const aggregate = "urn:publicid:IDN+example.org+authority+cm"
 
-// requestOf makes a request of nodes, written NAME or NAME=TEXT, and of links, written
+// parseParts returns a request with nodes, written NAME or NAME=TEXT, and links, written
 // NAME:NODE,NODE or NAME=TEXT:NODE,NODE.
-func requestOf(t testing.TB, parts ...string) *rspec.Request {
+func parseParts(t testing.TB, parts ...string) *rspec.Request {
 	t.Helper()
 	var nodes, links strings.Builder
 	ends := map[string]string{}
@@ -32,7 +32,7 @@ func requestOf(t testing.TB, parts ...string) *rspec.Request {
 	}
 	for _, part := range parts {
 		if name, text, _ := strings.Cut(part, "="); !strings.Contains(part, ":") {
-			// Interfaces stand there whatever links there are, so that nodes are equal.
+			// A node has its interfaces in every request, so its text stays equal.
 			fmt.Fprintf(&nodes, `<node client_id=%q><!--%s-->%s</node>`, name, text, ends[name])
 		}
 	}
@@ -43,7 +43,7 @@ func requestOf(t testing.TB, parts ...string) *rspec.Request {
 	return r
 }
 
-// TestCompare proves what happens to each node when a request changes.
+// TestCompare checks the action on each node when a request changes.
 func TestCompare(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -56,20 +56,20 @@ func TestCompare(t *testing.T) {
 		{"one more node", []string{"a"}, []string{"a", "b"}, "a", "keep a, add b"},
 		{"one node less", []string{"a", "b"}, []string{"a"}, "a b", "keep a, remove b"},
 		{"a changed node alone", []string{"a", "b"}, []string{"a=x", "b"}, "a b", "replace a, keep b"},
-		{"a changed node takes the others of its link along", []string{"a", "b", "c", "l:a,b"}, []string{"a=x", "b", "c", "l:a,b"}, "a b c", "replace a, replace b, keep c"},
+		{"a changed node replaces the others on its link", []string{"a", "b", "c", "l:a,b"}, []string{"a=x", "b", "c", "l:a,b"}, "a b c", "replace a, replace b, keep c"},
 		{"and those of their links", []string{"a", "b", "c", "d", "l:a,b", "m:b,c"}, []string{"a=x", "b", "c", "d", "l:a,b", "m:b,c"}, "a b c d", "replace a, replace b, replace c, keep d"},
 		{"a changed link", []string{"a", "b", "c", "l:a,b"}, []string{"a", "b", "c", "l=x:a,b"}, "a b c", "replace a, replace b, keep c"},
-		{"a link that is gone", []string{"a", "b", "l:a,b"}, []string{"a", "b"}, "a b", "replace a, replace b"},
-		{"a node is gone from a link", []string{"a", "b", "c", "l:a,b,c"}, []string{"a", "b", "l:a,b"}, "a b c", "replace a, replace b, remove c"},
-		{"a lease that is over", []string{"a", "b"}, []string{"a", "b"}, "a", "keep a, add b"},
-		{"a lease that is over on a link", []string{"a", "b", "l:a,b"}, []string{"a", "b", "l:a,b"}, "a", "replace a, add b"},
+		{"a removed link", []string{"a", "b", "l:a,b"}, []string{"a", "b"}, "a b", "replace a, replace b"},
+		{"a node removed from a link", []string{"a", "b", "c", "l:a,b,c"}, []string{"a", "b", "l:a,b"}, "a b c", "replace a, replace b, remove c"},
+		{"an expired lease", []string{"a", "b"}, []string{"a", "b"}, "a", "keep a, add b"},
+		{"an expired lease on a link", []string{"a", "b", "l:a,b"}, []string{"a", "b", "l:a,b"}, "a", "replace a, add b"},
 		{"a failed node", []string{"a", "b"}, []string{"a", "b"}, "a b!", "keep a, replace b"},
 		{"slivers of another request", nil, []string{"a"}, "a z", "replace a, remove z"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var before *rspec.Request
 			if tt.before != nil {
-				before = requestOf(t, tt.before...)
+				before = parseParts(t, tt.before...)
 			}
 			var have []client.Sliver
 			for _, name := range strings.Fields(tt.have) {
@@ -80,7 +80,7 @@ func TestCompare(t *testing.T) {
 				have = append(have, s)
 			}
 			var got []string
-			plan := Compare(before, requestOf(t, tt.now...), have)
+			plan := Compare(before, parseParts(t, tt.now...), have)
 			for _, c := range plan {
 				got = append(got, string(c.Action)+" "+c.Node)
 				if (c.Action == Replace || c.Action == Remove) && (c.Why == "" || len(c.Slivers) != 1) {
@@ -94,8 +94,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestOtherNamespacesChangeNodes proves that equal bytes are not taken for the same where
-// a prefix means something else.
+// TestOtherNamespacesChangeNodes checks that a node with equal text is replaced if a
+// namespace prefix has another meaning.
 func TestOtherNamespacesChangeNodes(t *testing.T) {
 	read := func(space string) *rspec.Request {
 		r, err := ParseRequest([]byte(`<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:x="`+space+`"><node client_id="a"><x:y/></node></rspec>`), aggregate)
@@ -113,8 +113,8 @@ func TestOtherNamespacesChangeNodes(t *testing.T) {
 	}
 }
 
-// TestParseRequestWantsNodesOfTheAggregate proves that a request for others only is refused.
-func TestParseRequestWantsNodesOfTheAggregate(t *testing.T) {
+// TestParseRequestNeedsNodesOfTheAggregate checks that a request for others only is refused.
+func TestParseRequestNeedsNodesOfTheAggregate(t *testing.T) {
 	text := `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="a" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"/></rspec>`
 	if _, err := ParseRequest([]byte(text), aggregate); err == nil || !strings.Contains(err.Error(), "no node for this aggregate") {
 		t.Error(err)

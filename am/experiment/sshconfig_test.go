@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// manifestOf makes a manifest of one node with what stands in its services.
+// manifestOf returns a manifest of one node with the given content of its services.
 func manifestOf(name, services string) []byte {
 	var escaped strings.Builder
 	_ = xml.EscapeText(&escaped, []byte(name))
@@ -18,6 +18,7 @@ func manifestOf(name, services string) []byte {
 <node client_id="%s" sliver_id="urn:publicid:IDN+example.org+sliver+s1"><services>%s</services></node></rspec>`, escaped.String(), services)
 }
 
+// loginElement returns a login element with escaped attributes.
 func loginElement(user, host, port string) string {
 	var b strings.Builder
 	for _, a := range [][2]string{{"username", user}, {"hostname", host}, {"port", port}} {
@@ -28,13 +29,13 @@ func loginElement(user, host, port string) string {
 	return `<login authentication="ssh-keys"` + b.String() + "/>"
 }
 
-// TestTheLoginIsTheUsersOwn: of several accounts that of the user counts, by the first way.
+// TestTheLoginIsTheUsersOwn checks that the user's own first account is chosen among several.
 func TestTheLoginIsTheUsersOwn(t *testing.T) {
 	behind := `<p:proxy proxy="gw@gateway.example.org:22" for="alice@10.1.2.3:22"/>`
 	for _, tt := range []struct{ name, services, login, gateway string }{
 		{"a partner is named first", loginElement("bob", "pc1", "22") + loginElement("alice", "pc1", "22"), "alice@pc1:22", ""},
 		{"a partner is named last", loginElement("alice", "pc1", "22") + loginElement("bob", "pc2", "22"), "alice@pc1:22", ""},
-		{"only a partner", loginElement("bob", "pc1", "22") + loginElement("eve", "pc1", "22"), "bob@pc1:22", ""},
+		{"only a partner", loginElement("bob", "pc1", "22") + loginElement("root", "pc1", "22"), "bob@pc1:22", ""},
 		{"a port of its own, and a gateway", loginElement("alice", "pc1", "2001") + loginElement("alice", "10.1.2.3", "22") + behind, "alice@pc1:2001", ""},
 		{"a partner's port, and a gateway", loginElement("bob", "pc1", "2001") + loginElement("alice", "10.1.2.3", "22") + behind, "alice@10.1.2.3:22", "gw@gateway.example.org:22"},
 		{"behind a gateway, and a partner's port", loginElement("alice", "10.1.2.3", "22") + loginElement("bob", "pc1", "2001") + behind, "alice@10.1.2.3:22", "gw@gateway.example.org:22"},
@@ -53,16 +54,16 @@ func TestTheLoginIsTheUsersOwn(t *testing.T) {
 	}
 }
 
-// TestLogins proves which way into a node is taken from a manifest, and that nothing is
-// which OpenSSH could take for something else.
+// TestLogins checks which login is read from a manifest, and that none is with a special
+// meaning to OpenSSH.
 func TestLogins(t *testing.T) {
 	behind := `<p:proxy proxy="gw@gateway.example.org:22" for="me@10.1.2.3:22"/>`
 	for _, tt := range []struct{ name, services, login, gateway string }{
 		{"a login", loginElement("alice", "pc1.example.org", "2022"), "alice@pc1.example.org:2022", ""},
 		{"no port is 22", `<login authentication="ssh-keys" hostname="10.0.0.1" username="alice"/>`, "alice@10.0.0.1:22", ""},
 		{"an IPv6 address", loginElement("alice", "2001:db8::1", "22"), "alice@[2001:db8::1]:22", ""},
-		{"behind a gateway that is told first", behind + loginElement("gw", "gateway.example.org", "22") + loginElement("me", "10.1.2.3", "22"), "me@10.1.2.3:22", "gw@gateway.example.org:22"},
-		{"behind a gateway that is told last", loginElement("me", "10.1.2.3", "22") + loginElement("gw", "gateway.example.org", "22") + behind, "me@10.1.2.3:22", "gw@gateway.example.org:22"},
+		{"behind a gateway that is listed first", behind + loginElement("gw", "gateway.example.org", "22") + loginElement("me", "10.1.2.3", "22"), "me@10.1.2.3:22", "gw@gateway.example.org:22"},
+		{"behind a gateway that is listed last", loginElement("me", "10.1.2.3", "22") + loginElement("gw", "gateway.example.org", "22") + behind, "me@10.1.2.3:22", "gw@gateway.example.org:22"},
 		{"a proxy for another login", loginElement("me", "10.9.9.9", "22") + behind, "me@10.9.9.9:22", ""},
 		{"a hostile proxy", loginElement("me", "10.1.2.3", "22") + `<p:proxy proxy="gw@-oProxyCommand=id:22" for="me@10.1.2.3:22"/>`, "me@10.1.2.3:22", ""},
 		{"none", "", "", ""},
@@ -104,7 +105,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestHosts proves that each node has a name of its own that OpenSSH takes for nothing else.
+// TestHosts checks that each node has a unique alias without special meaning to OpenSSH.
 func TestHosts(t *testing.T) {
 	var nodes []Node
 	for _, name := range []string{"server", "Server", "a b", "a*b", "-x", "!x", "ünode", "", "a\nHost *"} {
@@ -120,8 +121,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestManyNodesOfOneName proves that a manifest with as many nodes of one name as it can
-// have is read in a time that does not grow with their square.
+// TestManyNodesOfOneName checks that naming very many nodes of one name does not take
+// quadratic time.
 func TestManyNodesOfOneName(t *testing.T) {
 	hosts := Hosts("exp", make([]Node, 100_000))
 	if last := hosts[len(hosts)-1].Alias; last != "node-100000.exp.patchbay" {
@@ -129,8 +130,7 @@ func TestManyNodesOfOneName(t *testing.T) {
 	}
 }
 
-// TestKnownHosts proves that keys of nodes that are gone are forgotten, and those of
-// others kept.
+// TestKnownHosts checks that the keys of deleted nodes are removed, and all others kept.
 func TestKnownHosts(t *testing.T) {
 	hosts := Hosts("exp", []Node{{Name: "server", Sliver: "urn:publicid:IDN+example.org+sliver+s2"}})
 	text := "s1.server.exp.patchbay ssh-ed25519 A\ns2.server.exp.patchbay ssh-ed25519 B\n[gateway.example.org]:22 ssh-ed25519 C\n"
@@ -139,20 +139,21 @@ func TestKnownHosts(t *testing.T) {
 	}
 }
 
-// TestWithoutAKeyOpenSSHChooses proves that keys of the agent and of ~/.ssh are offered
-// where the user's folder has none.
+// TestWithoutAKeyOpenSSHChooses checks that OpenSSH offers the keys of the agent and of
+// ~/.ssh if there is no identity file.
 func TestWithoutAKeyOpenSSHChooses(t *testing.T) {
 	hosts := Hosts("exp", []Node{{Name: "server", Login: Login{Host: "pc1.example.org", Port: 22, User: "alice"}}})
 	for key, want := range map[string]bool{"": false, "/key": true} {
 		text := string(SSHConfig(hosts, SSHFiles{key, "/known"}))
 		if !strings.Contains(text, "HostName") || strings.Contains(text, "IdentityFile") != want || strings.Contains(text, "IdentitiesOnly") != want {
-			t.Errorf("with the key %q it is\n%s", key, text)
+			t.Errorf("with the key %q the configuration is\n%s", key, text)
 		}
 	}
 }
 
-// TestSSHFilesThatCannotBeNamed proves that a path which OpenSSH reads otherwise is refused.
-func TestSSHFilesThatCannotBeNamed(t *testing.T) {
+// TestSSHFilesThatCannotBeQuoted checks that a path with a special meaning to OpenSSH is
+// refused.
+func TestSSHFilesThatCannotBeQuoted(t *testing.T) {
 	for path, ok := range map[string]bool{"/a b/key": true, "/a%b/key": true, `/a"b`: false, "/a\nb": false, "/${x}": false, `/a\b`: false} {
 		if err := (SSHFiles{Identity: path, KnownHosts: "/k"}).Check(); (err == nil) != ok {
 			t.Errorf("%q: %v", path, err)
@@ -160,8 +161,8 @@ func TestSSHFilesThatCannotBeNamed(t *testing.T) {
 	}
 }
 
-// FuzzSSHConfig holds that a manifest never puts a line into the configuration but those
-// of known keywords with values that hold nothing but names and numbers.
+// FuzzSSHConfig checks that a manifest adds only lines with known keywords to the
+// configuration, whose values contain only names and numbers.
 func FuzzSSHConfig(f *testing.F) {
 	f.Add("server", "alice", "pc1", "22", "gw@gateway:22")
 	f.Add("a\nb", "-a", "-oProxyCommand=x", "22", "gw@-o:22")
@@ -193,8 +194,8 @@ func FuzzSSHConfig(f *testing.F) {
 	})
 }
 
-// TestEveryManifestOfTheTestsIsRead reads the manifests that other tests have, of which
-// some are those of real aggregates.
+// TestEveryManifestOfTheTestsIsRead reads the manifests of other tests, some of which come
+// from real aggregates.
 func TestEveryManifestOfTheTestsIsRead(t *testing.T) {
 	files, err := filepath.Glob("../../rspec/testdata/*.manifest.xml")
 	if err != nil || len(files) == 0 {

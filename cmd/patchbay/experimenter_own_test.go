@@ -344,7 +344,7 @@ func TestUpIsInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	wait.Until(t, "nodes are being made", func() bool { return strings.Contains(out.String(), "make the nodes") })
+	wait.Until(t, "nodes are being made", func() bool { return strings.Contains(out.String(), "create nodes") })
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
