@@ -31,7 +31,7 @@ type moment struct {
 }
 
 func (m moment) serves(c *inventory.Component) bool {
-	return !c.Drained && m.plan.On(c.Name, m.now) == nil
+	return !c.Drained && m.plan.WindowAt(c.Name, m.now) == nil
 }
 
 func newLives(v *inventory.Inventory) *lives {

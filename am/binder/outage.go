@@ -38,7 +38,7 @@ func (x *Index) Advance(now time.Time) {
 // outages applies the plan as of now to the layout.
 func (x *Index) outages(now time.Time) {
 	x.now = now
-	from, until := x.plan.Steady(now)
+	from, until := x.plan.StablePeriod(now)
 	x.applyPlan(x.plan, now)
 	x.steady.Store(&steadyPeriod{from, until})
 	if len(x.undo) == 0 { // else what is staged is shown with it, or undone before
@@ -49,7 +49,7 @@ func (x *Index) outages(now time.Time) {
 // applyPlan records which windows and drains of a plan are in force.
 func (x *layout) applyPlan(p *maintenance.Plan, now time.Time) {
 	for i, c := range x.inv.Components {
-		w, drained := p.On(c.Name, now), p.Drain(c.Name) != nil
+		w, drained := p.WindowAt(c.Name, now), p.Drain(c.Name) != nil
 		if w == x.away(int32(i)) && drained == x.drainedByPlan(int32(i)) {
 			continue
 		}

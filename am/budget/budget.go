@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Part is the share of a budget that one caller may have: a quarter.
-const Part = 4
+// ShareDivisor is the share of a budget that one caller may have: a quarter.
+const ShareDivisor = 4
 
 // Budget is a number of bytes that callers share. All methods may be called
 // concurrently.
@@ -25,7 +25,7 @@ type Budget struct {
 // New returns a budget of most bytes. A caller may take a quarter of them, and the
 // largest single amount in any case. Another quarter is the reserve for small amounts.
 func New(most, largest int64) *Budget {
-	part := most / Part
+	part := most / ShareDivisor
 	return &Budget{
 		most: most, perCaller: min(most, max(part, largest+1)), reserve: max(0, min(part, most-largest-1)),
 		by: make(map[string]int64),
@@ -52,8 +52,8 @@ func (b *Budget) Take(caller string, n, free int64) bool {
 	return true
 }
 
-// Give takes n bytes back from a caller.
-func (b *Budget) Give(caller string, n int64) {
+// Release takes n bytes back from a caller.
+func (b *Budget) Release(caller string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.add(caller, -n)

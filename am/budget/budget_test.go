@@ -31,7 +31,7 @@ func TestTake(t *testing.T) {
 	}
 	b := New(1000, 100)
 	b.Take("alice", 200, b.Reserve())
-	b.Give("alice", 150)
+	b.Release("alice", 150)
 	if b.Used() != 50 || !b.Take("alice", 200, b.Reserve()) {
 		t.Errorf("what was given back is not free: %d", b.Used())
 	}

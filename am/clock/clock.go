@@ -25,10 +25,10 @@ const (
 const (
 	// DefaultJump is how far the host's clock may be moved at once.
 	DefaultJump = time.Minute
-	// settled is how long after a boot the clock waits for a time service.
-	settled = 2 * time.Minute
-	// early is how long after a boot a time service is trusted.
-	early = 15 * time.Minute
+	// settleTime is how long after a boot the clock waits for a time service.
+	settleTime = 2 * time.Minute
+	// bootPeriod is how long after a boot a time service is trusted.
+	bootPeriod = 15 * time.Minute
 )
 
 // Options are the settings of a Clock.
@@ -65,7 +65,7 @@ type State struct {
 	Doubt Doubt
 	Since time.Time
 	// Lost is the reason why the saved state could not be read, so that the host's clock
-	// was used; "" if it could be read, and after Believe.
+	// was used; "" if it could be read, and after Trust.
 	Lost string
 }
 
@@ -113,7 +113,7 @@ func Open(o Options) (*Clock, error) {
 	wall, steady := o.Host.Read()
 	switch {
 	case err != nil:
-		c.follow(wall, steady)
+		c.setToHost(wall, steady)
 	case before.Boot == o.Host.Boot && before.Boot != "" && before.Steady <= steady:
 		c.site, c.steady, c.doubt, c.since = before.Site, before.Steady, before.Doubt, before.Since
 	default:
@@ -153,14 +153,14 @@ func (c *Clock) state(wall time.Time, steady time.Duration) State {
 	return State{Site: site, Host: wall, Doubt: c.doubt, Since: c.since, Lost: c.lost}
 }
 
-// Believe trusts the host's clock, whatever it shows, and returns the states before and
+// Trust trusts the host's clock, whatever it shows, and returns the states before and
 // after.
-func (c *Clock) Believe() (before, now State) {
+func (c *Clock) Trust() (before, now State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, steady := c.opt.Host.Read()
 	before = c.state(wall, steady)
-	c.follow(wall, steady)
+	c.setToHost(wall, steady)
 	c.lost = ""
 	c.wake()
 	return before, State{Site: wall, Host: wall}
@@ -180,7 +180,7 @@ func (c *Clock) advance(wall time.Time, steady time.Duration) time.Time {
 	if c.doubt != NoDoubt {
 		c.wake()
 	}
-	c.follow(wall, steady)
+	c.setToHost(wall, steady)
 	return wall
 }
 
@@ -188,12 +188,12 @@ func (c *Clock) advance(wall time.Time, steady time.Duration) time.Time {
 // behind it, is taken all the same.
 func (c *Clock) isTrusted(ahead, steady time.Duration) bool {
 	if c.doubt == Booted {
-		return ahead > 0 && (steady >= settled || c.opt.Host.Synced())
+		return ahead > 0 && (steady >= settleTime || c.opt.Host.Synced())
 	}
-	return steady < early && c.opt.Host.Synced()
+	return steady < bootPeriod && c.opt.Host.Synced()
 }
 
-func (c *Clock) follow(wall time.Time, steady time.Duration) {
+func (c *Clock) setToHost(wall time.Time, steady time.Duration) {
 	c.site, c.steady, c.doubt, c.since = wall, steady, NoDoubt, time.Time{}
 }
 

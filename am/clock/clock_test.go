@@ -70,7 +70,7 @@ func saved(t *testing.T, s *story) {
 	}
 }
 
-func trusted(_ *testing.T, s *story) { s.c.Believe() }
+func trusted(_ *testing.T, s *story) { s.c.Trust() }
 
 // boots starts the host anew, off for down, with a clock that is wrong by error.
 func boots(down, wrong time.Duration) step {
@@ -166,11 +166,11 @@ func TestAHostWithoutBootIDStillHasItsTime(t *testing.T) {
 	}
 }
 
-func TestBelieveTellsBothTimes(t *testing.T) {
+func TestTrustReturnsBothStates(t *testing.T) {
 	f := &fake{boot: "b", wall: noon, steady: hour}
 	c := open(t, f, "")
 	f.wall = noon.Add(year)
-	before, now := c.Believe()
+	before, now := c.Trust()
 	if before.Ahead() != year || before.Doubt != Jumped || now.Ahead() != 0 || !now.Site.Equal(f.wall) {
 		t.Errorf("%+v, %+v", before, now)
 	}

@@ -8,7 +8,7 @@
 // clock's, including small corrections. When they disagree, the site's time continues by
 // the steady clock, and the host's clock is in doubt:
 //
-//	     ┌──── within the limit, or Believe ────┐
+//	     ┌──── within the limit, or Trust ──────┐
 //	     v                                      │
 //	no doubt ─── the host's clock jumps ───> Jumped
 //	     ^
@@ -31,7 +31,7 @@
 // # Decisions
 //
 //   - jumps of the host's clock: the clock follows one only if an operator confirms it or the
-//     host's clock returns. Otherwise leases would end at once or never: [Clock.Believe].
+//     host's clock returns. Otherwise leases would end at once or never: [Clock.Trust].
 //   - corrections: the clock follows them up to clock_jump, and any in the first 15 minutes after
 //     a boot once the kernel reports a synchronized clock: [DefaultJump].
 //   - restarts: within one boot the monotonic clock continues the time. After a boot the last

@@ -211,7 +211,7 @@ func TestRunTellsAndKeeps(t *testing.T) {
 				}
 			}
 			r, err := load(file)
-			if err != nil || r.Doubt != doubt || time.Since(begun)+hour-r.Steady > keep {
+			if err != nil || r.Doubt != doubt || time.Since(begun)+hour-r.Steady > saveInterval {
 				t.Errorf("written is %+v, %v", r, err)
 			}
 		}
@@ -221,7 +221,7 @@ func TestRunTellsAndKeeps(t *testing.T) {
 		said(2*time.Second, Jumped, "level=ERROR", "was set, and is not trusted")
 		said(50*time.Minute, Jumped)
 		said(11*time.Minute, Jumped, "was set, and is not trusted")
-		c.Believe()
+		c.Trust()
 		said(0, NoDoubt, "by the host's clock again")
 		jump(-hour)
 		said(2*time.Second, Jumped, "level=ERROR")

@@ -33,19 +33,19 @@ func System() (Host, error) {
 }
 
 const (
-	// together is how far apart two readings may be to count as one.
-	together = 10 * time.Millisecond
-	// readings is how often they are tried again, if the process was held up
+	// maxReadingTime is how far apart two readings may be to count as one.
+	maxReadingTime = 10 * time.Millisecond
+	// maxReadings is how often they are tried again, if the process was held up
 	// between them.
-	readings = 10
+	maxReadings = 10
 )
 
 func read() (wall time.Time, steady time.Duration) {
 	before, _ := sinceBoot()
-	for range readings {
+	for range maxReadings {
 		wall = time.Now().Round(0)
 		steady, _ = sinceBoot()
-		if steady-before < together {
+		if steady-before < maxReadingTime {
 			break
 		}
 		before = steady

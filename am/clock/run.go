@@ -6,18 +6,18 @@ import (
 )
 
 const (
-	// tick is how often the clocks are looked at where nobody asks.
-	tick = time.Second
-	// keep is how often they are written down.
-	keep = time.Minute
-	// remind is how often the log tells again of a doubt that an operator must end.
-	remind = time.Hour
+	// checkInterval is how often the clocks are looked at where nobody asks.
+	checkInterval = time.Second
+	// saveInterval is how often they are written down.
+	saveInterval = time.Minute
+	// reminderInterval is how often the log tells again of a doubt that an operator must end.
+	reminderInterval = time.Hour
 )
 
 // Run checks the clocks until ctx ends: it logs doubts and their end, and saves the
 // file.
 func (c *Clock) Run(ctx context.Context) {
-	t := time.NewTicker(tick)
+	t := time.NewTicker(checkInterval)
 	defer t.Stop()
 	var logged State
 	var reminded, saved time.Duration // by the steady clock
@@ -33,12 +33,12 @@ func (c *Clock) Run(ctx context.Context) {
 		_, steady := c.opt.Host.Read()
 		s := c.State()
 		changed := s.Doubt != logged.Doubt || s.IsSettling() != logged.IsSettling()
-		if changed || s.Doubt != NoDoubt && !s.IsSettling() && steady-reminded >= remind {
+		if changed || s.Doubt != NoDoubt && !s.IsSettling() && steady-reminded >= reminderInterval {
 			c.log(s)
 			logged, reminded = s, steady
 		}
 		unsaved = unsaved || changed
-		if unsaved || steady-saved >= keep {
+		if unsaved || steady-saved >= saveInterval {
 			save(steady)
 		}
 		select {

@@ -21,9 +21,9 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// Drain is the time that a descendant may hold the streams open after the executable
+// DrainTimeout is the time that a descendant may hold the streams open after the executable
 // itself has ended.
-const Drain = 250 * time.Millisecond
+const DrainTimeout = 250 * time.Millisecond
 
 // ExitError is the error of an executable that ended with another status than 0.
 type ExitError = exec.ExitError
@@ -85,7 +85,7 @@ func (c *Command) Run(ctx context.Context) (held bool, err error) {
 	}
 	full := make(chan error, len(streams))
 	for _, s := range streams {
-		go s.carry(full)
+		go s.copyOutput(full)
 	}
 	var stopped error
 	select {
@@ -102,7 +102,7 @@ func (c *Command) Run(ctx context.Context) (held bool, err error) {
 	waited := cmd.Wait()
 	held = errors.Is(waited, exec.ErrWaitDelay) // its input
 	for _, s := range streams {
-		s.drain()
+		s.wait()
 		held = held || s.held
 	}
 	select {
@@ -165,7 +165,7 @@ func (c *Command) start(ctx context.Context, ends []*os.File) (cmd *exec.Cmd, en
 func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, error) {
 	for {
 		cmd := exec.Command(c.Path, c.Args...)
-		cmd.Dir, cmd.Env, cmd.WaitDelay = c.Dir, c.environment(), Drain
+		cmd.Dir, cmd.Env, cmd.WaitDelay = c.Dir, c.environment(), DrainTimeout
 		// It ends with the server even if that is killed, so that no two of them ever do
 		// the same. It does not share the server's terminal.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c.Credential}
@@ -190,7 +190,7 @@ func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, e
 			if e, ok := errors.AsType[*os.PathError](err); ok {
 				err = e.Err
 			}
-			return nil, fmt.Errorf("cannot be started: %w%s", err, blame(c.Path, err))
+			return nil, fmt.Errorf("cannot be started: %w%s", err, startHint(c.Path, err))
 		}
 		// The file is still being written, or was when another process of ours was
 		// forked; either passes.
@@ -211,9 +211,9 @@ func SearchPath() string {
 	return cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
-// blame returns which part of the program's mode or first line prevents its start; ""
+// startHint returns which part of the program's mode or first line prevents its start; ""
 // if neither does.
-func blame(path string, err error) string {
+func startHint(path string, err error) string {
 	if info, statErr := os.Stat(path); statErr == nil && errors.Is(err, unix.EACCES) {
 		switch {
 		case info.Mode().Perm()&0o111 == 0:

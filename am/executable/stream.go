@@ -20,9 +20,9 @@ type stream struct {
 	held bool // once done is closed: another process still holds the other end
 }
 
-// carry copies everything until the end of the output, or until the deadline that drain
+// copyOutput copies everything until the end of the output, or until the deadline that drain
 // sets. It sends an error of the writer to full.
-func (s *stream) carry(full chan<- error) {
+func (s *stream) copyOutput(full chan<- error) {
 	defer close(s.done)
 	defer s.from.Close()
 	b := make([]byte, 32<<10)
@@ -32,7 +32,7 @@ func (s *stream) carry(full chan<- error) {
 			return
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			s.held = !s.rest(b, full)
+			s.held = !s.copyRest(b, full)
 		}
 		if err != nil {
 			return
@@ -48,9 +48,9 @@ func (s *stream) write(b []byte, full chan<- error) bool {
 	return err == nil
 }
 
-// rest copies the data that are in the pipe at the deadline, and reports whether that
+// copyRest copies the data that are in the pipe at the deadline, and reports whether that
 // was all: until then the server may have lacked a processor, or its log space.
-func (s *stream) rest(b []byte, full chan<- error) (all bool) {
+func (s *stream) copyRest(b []byte, full chan<- error) (all bool) {
 	raw, err := s.from.SyscallConn()
 	if err != nil {
 		return true
@@ -77,8 +77,8 @@ func (s *stream) rest(b []byte, full chan<- error) (all bool) {
 	return false // it writes on and on
 }
 
-// drain waits until everything was copied, and not much longer than Drain.
-func (s *stream) drain() {
-	_ = s.from.SetReadDeadline(time.Now().Add(Drain))
+// wait waits until everything was copied, and not much longer than DrainTimeout.
+func (s *stream) wait() {
+	_ = s.from.SetReadDeadline(time.Now().Add(DrainTimeout))
 	<-s.done
 }

@@ -27,7 +27,7 @@ func (c *command) send(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
-	if err := Executable(c.Command); err != nil {
+	if err := CheckCommand(c.Command); err != nil {
 		return err
 	}
 	said := &tail{}
@@ -54,8 +54,8 @@ func (c *command) send(ctx context.Context, e Event) error {
 // close does nothing, because nothing is kept open.
 func (c *command) close() {}
 
-// Executable returns why a file cannot be a hook's command; nil if it can.
-func Executable(path string) error {
+// CheckCommand returns why a file cannot be a hook's command; nil if it can.
+func CheckCommand(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

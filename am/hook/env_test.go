@@ -193,7 +193,7 @@ func (b *bench) waiting() (list []Event) {
 	b.t.Helper()
 	err := b.store.Read(func(v *store.View) error {
 		return v.MessagesAfter("", func(id string, m store.Message) bool {
-			e, err := read(id, m)
+			e, err := decodeEvent(id, m)
 			if err != nil {
 				b.t.Error(err)
 			}

@@ -5,40 +5,40 @@ import (
 	"time"
 )
 
-// Word is a kind of event.
-type Word string
+// Kind is a kind of event.
+type Kind string
 
-// Words. Shutdown and Thawed are about a slice, all others about a sliver.
+// Kinds. Shutdown and Thawed are about a slice, all others about a sliver.
 const (
 	// Allocated: the sliver is reserved. A refused dry run reserves nothing.
-	Allocated Word = "allocated"
+	Allocated Kind = "allocated"
 	// Ready: the sliver has become geni_ready; new keys of a running one do not count.
-	Ready Word = "ready"
+	Ready Kind = "ready"
 	// Failed: the sliver has become geni_failed; Event.Error is the reason.
-	Failed Word = "failed"
+	Failed Kind = "failed"
 	// Expiring: the lease of the provisioned sliver will end soon. It is sent once for
 	// each end, so again after Renew.
-	Expiring Word = "expiring"
+	Expiring Kind = "expiring"
 	// Released: the reservation has ended, by Delete, the end of the lease or an operator.
 	// The provider may still have to remove the resource.
-	Released Word = "released"
+	Released Kind = "released"
 	// Shutdown: the slice is frozen.
-	Shutdown Word = "shutdown"
+	Shutdown Kind = "shutdown"
 
 	// Renewed: the lease of the sliver ends at another time, later or earlier; the
 	// first long lease, which Provision gives, does not count.
-	Renewed Word = "renewed"
+	Renewed Kind = "renewed"
 	// Gone: nothing is left of a released sliver, and its component is free.
-	Gone Word = "gone"
+	Gone Kind = "gone"
 	// Thawed: the slice is no longer frozen.
-	Thawed Word = "thawed"
+	Thawed Kind = "thawed"
 )
 
-// Words are all kinds of events, in the order of a sliver's life.
-var Words = []Word{Allocated, Ready, Failed, Expiring, Renewed, Shutdown, Thawed, Released, Gone}
+// Kinds are all kinds of events, in the order of a sliver's life.
+var Kinds = []Kind{Allocated, Ready, Failed, Expiring, Renewed, Shutdown, Thawed, Released, Gone}
 
-// Usual are the events for a hook that does not configure any.
-var Usual = []Word{Allocated, Ready, Failed, Expiring, Released, Shutdown}
+// DefaultKinds are the events for a hook that does not configure any.
+var DefaultKinds = []Kind{Allocated, Ready, Failed, Expiring, Released, Shutdown}
 
 // Event is sent to a hook as one JSON object. Members may be added but never removed;
 // those that do not apply are absent.
@@ -47,7 +47,7 @@ type Event struct {
 	ID string `json:"id"`
 	// At is when it happened.
 	At    time.Time `json:"at"`
-	Event Word      `json:"event"`
+	Event Kind      `json:"event"`
 	// Site is the authority of the site in URNs.
 	Site string `json:"site,omitempty"`
 	// Slice, Sliver, Component and Creator are URNs.
@@ -76,9 +76,9 @@ type Event struct {
 }
 
 // wants reports whether the hook receives events of kind w.
-func (h *Hook) wants(w Word) bool {
+func (h *Hook) wants(w Kind) bool {
 	if len(h.Events) == 0 {
-		return slices.Contains(Usual, w)
+		return slices.Contains(DefaultKinds, w)
 	}
 	return slices.Contains(h.Events, w)
 }

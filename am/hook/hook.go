@@ -25,8 +25,8 @@ type Hook struct {
 	// CA is a PEM file with the certificates that vouch for URL, instead of those
 	// that the host trusts; "" for these.
 	CA string
-	// Events are the kinds of events that it receives; Usual if empty.
-	Events []Word
+	// Events are the kinds of events that it receives; DefaultKinds if empty.
+	Events []Kind
 	// Before is the time before the end of a lease at which it receives Expiring.
 	Before time.Duration
 	// Timeout limits the duration of one delivery.

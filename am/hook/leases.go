@@ -23,9 +23,9 @@ func noticeTimes(hooks []Hook) (all []time.Duration) {
 	return slices.Compact(all)
 }
 
-// due reports whether hooks must be notified now that the lease of s will end, and
+// dueNotice reports whether hooks must be notified now that the lease of s will end, and
 // returns the notice time that was reached.
-func (r *Runner) due(s *am.Sliver, now time.Time) (time.Duration, bool) {
+func (r *Runner) dueNotice(s *am.Sliver, now time.Time) (time.Duration, bool) {
 	if s.Status.Allocation != am.Provisioned || s.Frozen || !s.Live(now) {
 		return 0, false
 	}
@@ -68,7 +68,7 @@ func (r *Runner) checkLeases(ctx context.Context) error {
 		err := r.cfg.Store.Read(func(v *store.View) error {
 			until := v.Now().Add(r.noticeTimes[len(r.noticeTimes)-1])
 			return v.Ending(until, func(s am.Sliver) bool {
-				if _, due := r.due(&s, v.Now()); due {
+				if _, due := r.dueNotice(&s, v.Now()); due {
 					near = append(near, s.URN)
 				}
 				return len(near) < r.limits.Batch
@@ -95,7 +95,7 @@ func (r *Runner) markExpiring(ctx context.Context, slivers []urn.URN) error {
 			if err != nil {
 				return cs, err
 			}
-			if before, due := r.due(&s, v.Now()); due {
+			if before, due := r.dueNotice(&s, v.Now()); due {
 				s.NotifiedEnd, s.NotifiedBefore = s.Expires, before
 				cs.PutSliver(s)
 			}

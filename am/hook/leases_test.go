@@ -15,7 +15,7 @@ import (
 func still(t *testing.T, d *diary, noticeTimes ...time.Duration) *bench {
 	var hooks []Hook
 	for _, b := range noticeTimes {
-		hooks = append(hooks, Hook{Name: b.String(), Events: []Word{Expiring}, Before: b})
+		hooks = append(hooks, Hook{Name: b.String(), Events: []Kind{Expiring}, Before: b})
 	}
 	b := newBench(t, hooks...)
 	b.take, b.still = d.take, true
@@ -124,7 +124,7 @@ func TestEachHookIsToldAtItsOwnTime(t *testing.T) {
 // Many ends at one moment are told in several changes.
 func TestManyLeasesEndTogether(t *testing.T) {
 	var d diary
-	b := newBench(t, Hook{Name: "h", Events: []Word{Expiring}, Before: time.Hour})
+	b := newBench(t, Hook{Name: "h", Events: []Kind{Expiring}, Before: time.Hour})
 	b.limits.Batch = 7
 	b.take = d.take
 	b.start()

@@ -122,9 +122,9 @@ func (o *outbox) expiring(was, now *am.Sliver) {
 	}), Expiring, now)
 }
 
-func (o *outbox) postSliver(w Word, s *am.Sliver) { o.post(o.listeners(w, nil), w, s) }
+func (o *outbox) postSliver(w Kind, s *am.Sliver) { o.post(o.listeners(w, nil), w, s) }
 
-func (o *outbox) postSlice(w Word, s *am.Slice) {
+func (o *outbox) postSlice(w Kind, s *am.Slice) {
 	if to := o.listeners(w, nil); len(to) > 0 {
 		e := Event{Slice: s.URN.String()}
 		o.addCause(&e, s.URN)
@@ -134,7 +134,7 @@ func (o *outbox) postSlice(w Word, s *am.Slice) {
 
 // listeners returns the hooks that want w and that only accepts; a nil only accepts
 // all.
-func (o *outbox) listeners(w Word, only func(*Hook) bool) (to []string) {
+func (o *outbox) listeners(w Kind, only func(*Hook) bool) (to []string) {
 	for i := range o.hooks {
 		if h := &o.hooks[i]; h.wants(w) && (only == nil || only(h)) {
 			to = append(to, h.Name)
@@ -144,7 +144,7 @@ func (o *outbox) listeners(w Word, only func(*Hook) bool) (to []string) {
 }
 
 // post sends an event about a sliver.
-func (o *outbox) post(to []string, w Word, s *am.Sliver) {
+func (o *outbox) post(to []string, w Kind, s *am.Sliver) {
 	if len(to) == 0 {
 		return
 	}
@@ -175,7 +175,7 @@ func (o *outbox) addCause(e *Event, about urn.URN) {
 	}
 }
 
-func (o *outbox) send(to []string, w Word, slice urn.URN, e Event) {
+func (o *outbox) send(to []string, w Kind, slice urn.URN, e Event) {
 	e.At, e.Event, e.Site = o.change.At.UTC(), w, o.site
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -184,9 +184,9 @@ func (o *outbox) send(to []string, w Word, slice urn.URN, e Event) {
 	o.posted = append(o.posted, store.Message{At: e.At, Slice: slice, To: to, Text: text})
 }
 
-// read returns the event of a message. Its id is made from the message's id and the
+// decodeEvent returns the event of a message. Its id is made from the message's id and the
 // content, because a store restored from a backup may use a message id again.
-func read(id string, m store.Message) (Event, error) {
+func decodeEvent(id string, m store.Message) (Event, error) {
 	var e Event
 	if err := json.Unmarshal(m.Text, &e); err != nil {
 		return e, fmt.Errorf("event %s cannot be read: %w", id, err)

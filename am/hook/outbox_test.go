@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func toldOf(hooks []Hook, before, after *am.Sliver) (list []string) {
 	c := store.Change{At: noon, Slivers: []store.Diff[am.Sliver]{{Before: before, After: after}}}
 	for _, m := range Outbox(site, hooks)(c) {
-		e, _ := read("1", m)
+		e, _ := decodeEvent("1", m)
 		list = append(list, string(e.Event))
 	}
 	return list
@@ -77,7 +77,7 @@ func TestWhatIsToldOfASliver(t *testing.T) {
 			if c.before == nil && c.after == nil {
 				return // the store tells of no such change
 			}
-			if diff := cmp.Diff(c.want, toldOf([]Hook{{Name: "all", Events: Words, Before: time.Hour}}, c.before, c.after)); diff != "" {
+			if diff := cmp.Diff(c.want, toldOf([]Hook{{Name: "all", Events: Kinds, Before: time.Hour}}, c.before, c.after)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -87,9 +87,9 @@ func TestWhatIsToldOfASliver(t *testing.T) {
 func TestAHookHearsTheUsualUnlessItSaysWhatItWants(t *testing.T) {
 	a := reserved("s", "a")
 	for _, c := range []struct {
-		events []Word
+		events []Kind
 		want   []string
-	}{{nil, []string{"released"}}, {[]Word{Gone}, []string{"gone"}}, {[]Word{Ready}, nil}} {
+	}{{nil, []string{"released"}}, {[]Kind{Gone}, []string{"gone"}}, {[]Kind{Ready}, nil}} {
 		if diff := cmp.Diff(c.want, toldOf([]Hook{{Name: "h", Events: c.events}}, &a, nil)); diff != "" {
 			t.Errorf("%v: %s", c.events, diff)
 		}
@@ -104,7 +104,7 @@ func TestWithoutHooksThereIsNoOutbox(t *testing.T) {
 
 // The form of events is for those outside, and stays.
 func TestEventsLookAsWritten(t *testing.T) {
-	b := newBench(t, Hook{Name: "all", Events: Words})
+	b := newBench(t, Hook{Name: "all", Events: Kinds})
 	b.open()
 	alice, slice := urn.MustParse("urn:publicid:IDN+example.org+user+alice"), am.Slice{URN: sliceURN("s"), Created: noon}
 	step := func(f func(cs *store.ChangeSet)) {
@@ -157,7 +157,7 @@ func TestIDsAreUniqueAlsoAfterABackupWasRestored(t *testing.T) {
 		return Outbox(site, []Hook{{Name: "h"}, {Name: "i"}})(store.Change{At: at, Slivers: []store.Diff[am.Sliver]{{After: &s}}})[0]
 	}
 	id := func(key string, m store.Message) string {
-		e, err := read(key, m)
+		e, err := decodeEvent(key, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("0000000000000001-0000", []byte(`{"event":"ready","at":"2030-01-02T12:00:00Z"}`))
 	f.Add("", []byte(`[`))
 	f.Fuzz(func(t *testing.T, id string, text []byte) {
-		e, err := read(id, store.Message{Text: text})
+		e, err := decodeEvent(id, store.Message{Text: text})
 		if err == nil && e.ID == "" {
 			t.Error("an event without an id")
 		}

@@ -102,7 +102,7 @@ func TestAnotherHookHearsOnlyWhatComesAfter(t *testing.T) {
 func TestTooManyEventsLoseTheOldest(t *testing.T) {
 	var d diary
 	var heal atomic.Bool
-	b := newBench(t, Hook{Name: "down"}, Hook{Name: "works", Events: []Word{Allocated}})
+	b := newBench(t, Hook{Name: "down"}, Hook{Name: "works", Events: []Kind{Allocated}})
 	b.limits.Events, b.limits.Batch = 32, 10
 	b.take = func(ctx context.Context, hook string, e Event) error {
 		if hook == "down" && !heal.Load() {

@@ -140,7 +140,7 @@ func (w *worker) run(ctx, delivering context.Context) {
 		err := w.deliver(delivering, s, e)
 		if err == nil {
 			w.recovered()
-			err = w.note(ctx, e.id)
+			err = w.recordTaken(ctx, e.id)
 		} else if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrClosed) {
 			if failures := w.markRefused(e); ctx.Err() == nil {
 				w.failed(e, failures, err)
@@ -161,7 +161,7 @@ func (w *worker) deliver(ctx context.Context, s sender, e entry) error {
 	err := w.r.cfg.Store.Read(func(v *store.View) error {
 		m, err := v.Message(e.id)
 		if err == nil {
-			event, err = read(e.id, m)
+			event, err = decodeEvent(e.id, m)
 		}
 		return err
 	})
@@ -173,10 +173,10 @@ func (w *worker) deliver(ctx context.Context, s sender, e entry) error {
 	return s.send(ctx, event)
 }
 
-// note records in the store that an event was taken, and retries until ctx ends. The
+// recordTaken records in the store that an event was taken, and retries until ctx ends. The
 // next event of the slice is delivered only after that, so a crash repeats at most the
 // last event of a slice.
-func (w *worker) note(ctx context.Context, id string) error {
+func (w *worker) recordTaken(ctx context.Context, id string) error {
 	for {
 		deleted := 0
 		err := w.r.cfg.Store.Commit(context.WithoutCancel(ctx), func(v *store.View) (cs store.ChangeSet, err error) {

@@ -65,8 +65,8 @@ type Drain struct {
 	names []string // of Components, ranges spread
 }
 
-// Hold returns a drain of one component on which its provider has orphans.
-func Hold(component, text string, since time.Time) *Drain {
+// NewOrphanDrain returns a drain of one component on which its provider has orphans.
+func NewOrphanDrain(component, text string, since time.Time) *Drain {
 	return &Drain{Components: []string{component}, Text: text, Since: since, Orphaned: true, names: []string{component}}
 }
 
@@ -101,8 +101,8 @@ func (p *Plan) DrainedNames() (n int) {
 	return n
 }
 
-// InForce reports whether the window applies at a time.
-func (w *Window) InForce(now time.Time) bool { return !now.Before(w.From) && now.Before(w.Until) }
+// IsInForce reports whether the window applies at a time.
+func (w *Window) IsInForce(now time.Time) bool { return !now.Before(w.From) && now.Before(w.Until) }
 
 // prepare builds the indexes of the plan.
 func (p *Plan) prepare() {
@@ -129,21 +129,21 @@ func (p *Plan) prepare() {
 	p.moments = slices.CompactFunc(p.moments, time.Time.Equal)
 }
 
-// On returns the window in force on a component at a time; of several, the one that
+// WindowAt returns the window in force on a component at a time; of several, the one that
 // ends last; nil if there is none.
-func (p *Plan) On(component string, now time.Time) (found *Window) {
-	p.each(component, func(w *Window) {
-		if w.InForce(now) && (found == nil || w.Until.After(found.Until)) {
+func (p *Plan) WindowAt(component string, now time.Time) (found *Window) {
+	p.eachWindow(component, func(w *Window) {
+		if w.IsInForce(now) && (found == nil || w.Until.After(found.Until)) {
 			found = w
 		}
 	})
 	return found
 }
 
-// Next returns the window that begins first on a component after a time; nil if there
+// NextWindow returns the window that begins first on a component after a time; nil if there
 // is none.
-func (p *Plan) Next(component string, now time.Time) (found *Window) {
-	p.each(component, func(w *Window) {
+func (p *Plan) NextWindow(component string, now time.Time) (found *Window) {
+	p.eachWindow(component, func(w *Window) {
 		if w.From.After(now) && (found == nil || w.From.Before(found.From)) {
 			found = w
 		}
@@ -151,13 +151,13 @@ func (p *Plan) Next(component string, now time.Time) (found *Window) {
 	return found
 }
 
-// Of returns all windows of a component, past and future.
-func (p *Plan) Of(component string) (all []*Window) {
-	p.each(component, func(w *Window) { all = append(all, w) })
+// Windows returns all windows of a component, past and future.
+func (p *Plan) Windows(component string) (all []*Window) {
+	p.eachWindow(component, func(w *Window) { all = append(all, w) })
 	return all
 }
 
-func (p *Plan) each(component string, f func(*Window)) {
+func (p *Plan) eachWindow(component string, f func(*Window)) {
 	if p == nil {
 		return
 	}
@@ -168,9 +168,9 @@ func (p *Plan) each(component string, f func(*Window)) {
 	}
 }
 
-// Steady returns the period around now in which no window begins or ends. A zero time
+// StablePeriod returns the period around now in which no window begins or ends. A zero time
 // means that it has no end on that side.
-func (p *Plan) Steady(now time.Time) (from, until time.Time) {
+func (p *Plan) StablePeriod(now time.Time) (from, until time.Time) {
 	if p == nil {
 		return from, until
 	}

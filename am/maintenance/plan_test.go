@@ -21,8 +21,8 @@ func planOf(windows ...*Window) *Plan {
 
 func TestNoPlan(t *testing.T) {
 	var p *Plan
-	from, until := p.Steady(epoch)
-	if p.On("pc1", epoch) != nil || p.Next("pc1", epoch) != nil || !from.IsZero() || !until.IsZero() || p.Unknown(nil) != nil {
+	from, until := p.StablePeriod(epoch)
+	if p.WindowAt("pc1", epoch) != nil || p.NextWindow("pc1", epoch) != nil || !from.IsZero() || !until.IsZero() || p.Unknown(nil) != nil {
 		t.Error("nothing says something")
 	}
 }
@@ -64,7 +64,7 @@ func TestWindowsModel(t *testing.T) {
 						next = w
 					}
 				}
-				gotOn, gotNext := p.On(name, now), p.Next(name, now)
+				gotOn, gotNext := p.WindowAt(name, now), p.NextWindow(name, now)
 				if (gotOn == nil) != (on == nil) || on != nil && !gotOn.Until.Equal(on.Until) {
 					t.Fatalf("%s at %v: On is %+v, want %+v", name, now, gotOn, on)
 				}
@@ -78,7 +78,7 @@ func TestWindowsModel(t *testing.T) {
 		// Nothing changes within a steady time.
 		for half := range 70 {
 			now := epoch.Add(time.Duration(half) * 30 * time.Second)
-			from, until := p.Steady(now)
+			from, until := p.StablePeriod(now)
 			if from.After(now) || !until.IsZero() && !until.After(now) {
 				t.Fatalf("%v is not within %v and %v", now, from, until)
 			}
@@ -100,7 +100,7 @@ func BenchmarkSteady(b *testing.B) {
 	}
 	p := planOf(windows...)
 	for b.Loop() {
-		p.Steady(minute(777))
+		p.StablePeriod(minute(777))
 	}
 }
 
@@ -108,7 +108,7 @@ func BenchmarkSteady(b *testing.B) {
 // that the file's word comes first, and that its plan stays as it is.
 func TestWithHoldsMore(t *testing.T) {
 	const locked, drained = "lockdown: {text: power}\n", "drained: [{components: [pc1], text: fan}]\nplanned: [{components: [pc2], from: 2030-01-01T00:00:00Z, until: 2030-01-02T00:00:00Z, text: disks}]\n"
-	held := []*Drain{Hold("pc1", "found", minute(0)), Hold("pc3", "found", minute(0))}
+	held := []*Drain{NewOrphanDrain("pc1", "found", minute(0)), NewOrphanDrain("pc3", "found", minute(0))}
 	for _, tt := range []struct {
 		rule, file string
 		lockdown   *Lockdown
@@ -145,7 +145,7 @@ func TestWithHoldsMore(t *testing.T) {
 		if got := say(q); got != tt.want || say(p) != before || q.Fingerprint != p.Fingerprint {
 			t.Errorf("%s: %q, want %q; the file's was %q and is %q", tt.rule, got, tt.want, before, say(p))
 		}
-		if (q.On("pc2", minute(1)) != nil) != (tt.file == drained) {
+		if (q.WindowAt("pc2", minute(1)) != nil) != (tt.file == drained) {
 			t.Errorf("%s: the windows are not those of the file", tt.rule)
 		}
 	}

@@ -191,7 +191,7 @@ func FuzzParse(f *testing.F) {
 		names := 0
 		for _, w := range p.Planned {
 			names += len(w.names)
-			if !w.Until.After(w.From) || CheckText(w.Text) != nil || p.On(first(w), w.From) == nil {
+			if !w.Until.After(w.From) || CheckText(w.Text) != nil || p.WindowAt(first(w), w.From) == nil {
 				t.Fatalf("%+v", w)
 			}
 		}

@@ -123,7 +123,7 @@ func (l *run) setClock() {
 	l.mu.Lock()
 	l.believed = l.ahead
 	l.mu.Unlock()
-	l.site.clock.Believe()
+	l.site.clock.Trust()
 	if err := l.site.clock.Save(); err != nil {
 		l.fail("the clock: %v", err)
 	}

@@ -193,7 +193,7 @@ func (d *Operations) warn(done *Result, x *am.Sliver, until, now time.Time) {
 	if c, ok := d.cfg.Inventory().Home(x); ok {
 		name = c.Name
 	}
-	if w := d.cfg.Plan().Next(name, now); w != nil && until.After(w.From) {
+	if w := d.cfg.Plan().NextWindow(name, now); w != nil && until.After(w.From) {
 		note("maintenance of %s begins at %s: %s", name, w.From.Format(time.RFC3339), w.Text)
 	}
 }

@@ -123,7 +123,7 @@ func (w *parsedFilter) nodes(loads map[string]*componentLoad, now time.Time) (al
 				r.Drained = "orphans"
 			}
 		}
-		if m := w.plan.On(r.Name, now); m != nil {
+		if m := w.plan.WindowAt(r.Name, now); m != nil {
 			r.MaintenanceUntil, r.MaintenanceText = m.Until, m.Text
 		}
 		r.State = "missing"

@@ -21,7 +21,7 @@ type Note struct {
 }
 
 // NoteEvents are the events that a Note may have.
-var NoteEvents = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock believed", "move"}
+var NoteEvents = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock trusted", "move"}
 
 // maxNote limits the bytes of a note's text, which may list many components.
 const maxNote = 2000

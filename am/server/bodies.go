@@ -26,7 +26,7 @@ func (b bodies) read(r io.Reader, caller string, announced, limit int64) (body [
 		whole = min(whole, announced+1)
 	}
 	var taken int64
-	release = func() { b.Give(caller, taken) }
+	release = func() { b.Release(caller, taken) }
 	grow := func(n int64) error {
 		free := b.Reserve()
 		if taken == 0 {

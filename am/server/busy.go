@@ -33,7 +33,7 @@ func (s *Server) admit(p *peer) (release func(), limit string) {
 		return nil, limitPerCaller
 	}
 	caller := p.caller
-	return func() { s.callers.Give(caller, 1) }, ""
+	return func() { s.callers.Release(caller, 1) }, ""
 }
 
 // answerBusy answers SERVERBUSY, on which clients retry automatically; they do not

@@ -116,7 +116,7 @@ func New(c Config, o Options) *Server {
 		callers: budget.PerCaller(c.MaxCallsPerCaller),
 		changes: newRates(c.MaxChangesPerMinute, c.MaxChangesBurst),
 		bodies:  bodies{budget.New(c.MaxBodies, c.MaxBody)},
-		answers: newAnswerMemory(c.MaxAnswers, c.MaxAnswers/budget.Part),
+		answers: newAnswerMemory(c.MaxAnswers, c.MaxAnswers/budget.ShareDivisor),
 	}
 	s.limiter = newConnLimiter(c.MaxConnections, c.MaxConnectionsPerAddress, c.MaxConnectionsPerCertificate, s.connectionClosed)
 	s.metrics = newMetrics(o, s.limiter)

@@ -56,7 +56,7 @@ func (s *Service) componentName(x *am.Sliver) string {
 // maintenance.
 func (s *Service) checkMaintenance(now time.Time, x *am.Sliver) error {
 	name := s.componentName(x)
-	if w := s.plan.Load().On(name, now); w != nil {
+	if w := s.plan.Load().WindowAt(name, now); w != nil {
 		return am.Errorf(am.Unavailable, "sliver %s is on %s, which is under maintenance until %s: %s", x.URN, name, w.Until.Format(time.RFC3339), w.Text).About(x.URN)
 	}
 	return nil
@@ -65,7 +65,7 @@ func (s *Service) checkMaintenance(now time.Time, x *am.Sliver) error {
 // nextMaintenance returns the next maintenance that begins before the end of a sliver's
 // lease; nil if there is none.
 func (s *Service) nextMaintenance(now, end time.Time, x *am.Sliver) *maintenance.Window {
-	if w := s.plan.Load().Next(s.componentName(x), now); w != nil && w.From.Before(end) {
+	if w := s.plan.Load().NextWindow(s.componentName(x), now); w != nil && w.From.Before(end) {
 		return w
 	}
 	return nil

@@ -93,7 +93,7 @@ func (m *Memory) hold(caller string, n int64) (release func(), err error) {
 	if !m.budget.Take(caller, n, min(spareFactor*n, m.budget.Reserve())) {
 		return nil, am.Errorf(am.ServerBusy, "too many large requests are being processed, yours or those of others; try again later")
 	}
-	return func() { m.budget.Give(caller, n) }, nil
+	return func() { m.budget.Release(caller, n) }, nil
 }
 
 // HoldText is Hold for a request that has not been parsed: it estimates its elements.

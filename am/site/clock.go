@@ -50,7 +50,7 @@ type ClockAnswer struct {
 
 // ClockTrusted is the journal's event for an operator's order to trust the host's
 // clock.
-const ClockTrusted = "clock believed"
+const ClockTrusted = "clock trusted"
 
 // Doubted reports whether the host's clock was not trusted before, or the clock's file
 // was lost.

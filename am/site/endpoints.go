@@ -158,7 +158,7 @@ func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var a ClockAnswer
-	a.Before, a.Now = s.clock.Believe()
+	a.Before, a.Now = s.clock.Trust()
 	s.log.Warn("an operator has confirmed the host's clock", "site", a.Before.Site, "host", a.Before.Host, "operator", order.Operator)
 	if err := s.clock.Save(); err != nil {
 		s.log.Error("the clock's file was not written", "error", err)

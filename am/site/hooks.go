@@ -86,7 +86,7 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 			wrong("%s: secret and ca go with url", h.Name)
 		}
 		for _, w := range h.Events {
-			if slices.Contains(hook.Words, hook.Word(w)) {
+			if slices.Contains(hook.Kinds, hook.Kind(w)) {
 				continue
 			}
 			hint := "known are: " + eventWords()
@@ -107,7 +107,7 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 // eventWords lists all events for a message.
 func eventWords() string {
 	var list []string
-	for _, w := range hook.Words {
+	for _, w := range hook.Kinds {
 		list = append(list, string(w))
 	}
 	return strings.Join(list, ", ")
@@ -131,7 +131,7 @@ func checkHookURL(s string) error {
 // sent.
 func (h *HookConfig) Check() error {
 	if h.Command != "" {
-		return hook.Executable(h.Command)
+		return hook.CheckCommand(h.Command)
 	}
 	var errs []error
 	if h.Secret != "" {

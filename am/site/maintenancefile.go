@@ -247,7 +247,7 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 		if !ok {
 			continue
 		}
-		for _, w := range p.Of(c.Name) {
+		for _, w := range p.Windows(c.Name) {
 			if !w.Until.After(now) || !x.Frozen && !x.Expires.After(w.From) {
 				continue
 			}

@@ -126,7 +126,7 @@ func (s *Site) orphanDrains() (drains []*maintenance.Drain) {
 		if more := len(f.names) - 1; more > 0 {
 			text = fmt.Sprintf("its provider has the orphan %.100q and %d more there", f.names[0], more)
 		}
-		drains = append(drains, maintenance.Hold(name, text, f.since))
+		drains = append(drains, maintenance.NewOrphanDrain(name, text, f.since))
 	}
 	slices.SortFunc(drains, func(a, b *maintenance.Drain) int { return cmp.Compare(a.Components[0], b.Components[0]) })
 	return drains

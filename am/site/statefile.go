@@ -110,7 +110,7 @@ func (c *Config) hooks() []hook.Hook {
 			Before: h.Before, Timeout: h.Timeout,
 		}
 		for _, w := range h.Events {
-			x.Events = append(x.Events, hook.Word(w))
+			x.Events = append(x.Events, hook.Kind(w))
 		}
 		if x.Before == 0 {
 			x.Before = hook.DefaultBefore

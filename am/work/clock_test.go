@@ -83,8 +83,8 @@ func TestLeasesHoldWhateverTheHostsClockDoes(t *testing.T) {
 	}
 }
 
-// TestBelievedClockEndsLeases has an operator say that the host's clock is right.
-func TestBelievedClockEndsLeases(t *testing.T) {
+// TestTrustedClockEndsLeases has an operator say that the host's clock is right.
+func TestTrustedClockEndsLeases(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		var h host
 		c := h.clock(t)
@@ -97,7 +97,7 @@ func TestBelievedClockEndsLeases(t *testing.T) {
 		if e.sliver("a-1").Status != ready {
 			t.Fatal("a lease ended by a clock that nobody believes")
 		}
-		c.Believe()
+		c.Trust()
 		e.within(2*time.Second, "a-1 is gone", func() bool { return !e.exists("a-1") })
 		if e.sliver("a-2").Status != ready {
 			t.Error("a lease ended that was longer")

@@ -252,7 +252,7 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.C
 		switch {
 		case !w.Until.After(now):
 			when = "over"
-		case w.InForce(now):
+		case w.IsInForce(now):
 			when = "now"
 		}
 		t.row(fmt.Sprint(i+1), when, display.Time(w.From)+" to "+display.Time(w.Until), site.WindowText(w), w.Text)

@@ -52,7 +52,7 @@ func TestAuditTellsOfOrdersWhoseGiversLeave(t *testing.T) {
 	leave(t, dir, "/reload", `{"operator":"alice"}`)
 	want("reload", "alice", 1)
 	leave(t, dir, "/clock", `{"operator":"alice"}`)
-	want("clock believed", "alice", 1)
+	want("clock trusted", "alice", 1)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestAuditTellsOfOrdersWhoseGiversLeave(t *testing.T) {
 	if code, out := tell(t, "clock", "--trust", "--config", dir); code != 0 {
 		t.Error(out)
 	}
-	if n := acts(t, dir, "clock believed", audit.Operator()); n != 0 {
+	if n := acts(t, dir, "clock trusted", audit.Operator()); n != 0 {
 		t.Errorf("what was already trusted is told %d times", n)
 	}
 	s.stop()

@@ -76,7 +76,7 @@ func (o *clockOptions) readUnserved(config *site.Config) (a site.ClockAnswer, er
 	}
 	a.Now = t.State()
 	if o.Trust {
-		a.Before, a.Now = t.Believe()
+		a.Before, a.Now = t.Trust()
 	}
 	has, err := config.HasState()
 	if err != nil {

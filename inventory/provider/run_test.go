@@ -143,7 +143,7 @@ type slowLog struct {
 
 func (l slowLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l slowLog) Handle(ctx context.Context, r slog.Record) error {
-	l.first.Do(func() { time.Sleep(3 * executable.Drain) })
+	l.first.Do(func() { time.Sleep(3 * executable.DrainTimeout) })
 	return l.memory.Handle(ctx, r)
 }
 

@@ -135,7 +135,7 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 		switch {
 		case !w.Until.After(now):
 			k.warn(at, "maintenance of %s, from %s, is over; remove it", site.WindowText(w), span)
-		case w.InForce(now):
+		case w.IsInForce(now):
 			k.warn(at, "%s is under maintenance, from %s: %s", site.WindowText(w), span, w.Text)
 		default:
 			k.good(at, "maintenance of %s, from %s", site.WindowText(w), span)
