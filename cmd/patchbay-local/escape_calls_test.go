@@ -79,13 +79,13 @@ func callAttempts() []attempt {
 		"uts": unix.CLONE_NEWUTS, "ipc": unix.CLONE_NEWIPC, "cgroup": unix.CLONE_NEWCGROUP,
 	}
 	for _, name := range sortedKeys(spaces) {
-		add("name spaces", "EPERM", map[string]func() string{
+		add("namespaces", "EPERM", map[string]func() string{
 			"unshare " + name: one(unix.SYS_UNSHARE, spaces[name]),
 			// With the flags of a thread but no memory in common: EINVAL where it were let through.
 			"clone " + name: one(unix.SYS_CLONE, spaces[name]|unix.CLONE_THREAD, 0, 0, 0, 0),
 		})
 	}
-	add("name spaces", "EPERM", map[string]func() string{
+	add("namespaces", "EPERM", map[string]func() string{
 		"unshare time":            one(unix.SYS_UNSHARE, unix.CLONE_NEWTIME),
 		"setns to its own":        func() string { return setns("/proc/self/ns/net") },
 		"unshare as an account":   one(unix.SYS_UNSHARE, unix.CLONE_NEWUSER),
@@ -94,7 +94,7 @@ func callAttempts() []attempt {
 		"unshare with all at one": one(unix.SYS_UNSHARE, unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWPID),
 	})
 	all[len(all)-1].as = alice
-	add("name spaces", "ENOSYS", map[string]func() string{"clone3": one(unix.SYS_CLONE3, 0, 0)})
+	add("namespaces", "ENOSYS", map[string]func() string{"clone3": one(unix.SYS_CLONE3, 0, 0)})
 	add("the kernel", "EPERM", map[string]func() string{
 		"bpf":                one(unix.SYS_BPF, 0, 0, 0),
 		"perf_event_open":    one(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0, 0),

@@ -25,7 +25,7 @@ func processAttempts() []attempt {
 		{"PID 1", "read its memory", "EPERM", 0, func() string { return memory(unix.SYS_PROCESS_VM_READV) }},
 		{"PID 1", "write its memory", "EPERM", 0, func() string { return memory(unix.SYS_PROCESS_VM_WRITEV) }},
 		{"PID 1", "take its listening socket: pidfd_getfd", "EPERM", 0, takeDescriptor},
-		{"PID 1", "enter its name spaces: setns of a pidfd", "EPERM", 0, func() string {
+		{"PID 1", "enter its namespaces: setns of a pidfd", "EPERM", 0, func() string {
 			fd, err := unix.PidfdOpen(1, 0)
 			if err != nil {
 				return "pidfd_open: " + said(err)

@@ -19,27 +19,27 @@ const (
 	pidsPart    = 4
 )
 
-// spared returns the limits of all nodes together on a host of this size.
-func spared(memory, pids int64) Limits {
+// sharedLimits returns the limits of all nodes together on a host of this size.
+func sharedLimits(memory, pids int64) Limits {
 	back := min(max(memory/memoryPart, memoryLeast), memory/2)
 	return Limits{Memory: memory - back, PIDs: int(pids - pids/pidsPart)}
 }
 
-// bound sets the limits of the group of all nodes in one hierarchy.
-func bound(h hierarchy, dir string) error {
+// limitAll sets the limits of the group of all nodes in one hierarchy.
+func limitAll(h hierarchy, dir string) error {
 	memory, pids := hostMemory(), int64(math.MaxInt64)
 	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
-		pids = min(pids, within(file))
+		pids = min(pids, readLimit(file))
 	}
 	// In a container the root group may have limits itself.
 	file := "/memory.limit_in_bytes"
 	if h.v2 {
 		file = "/memory.max"
 	}
-	memory, pids = min(memory, within(h.path+file)), min(pids, within(h.path+"/pids.max"))
-	l := spared(memory, pids)
+	memory, pids = min(memory, readLimit(h.path+file)), min(pids, readLimit(h.path+"/pids.max"))
+	l := sharedLimits(memory, pids)
 	if h.has("memory") {
-		// Nodes of an earlier version may use more already.
+		// Nodes of an earlier version may already use more.
 		if err := setMemory(h, dir, l.Memory); err != nil && !errors.Is(err, unix.EBUSY) {
 			return err
 		}
@@ -67,8 +67,8 @@ func hostMemory() int64 {
 	return int64(info.Totalram) * int64(info.Unit)
 }
 
-// within returns the limit in a file, or none if the file is missing.
-func within(path string) int64 {
+// readLimit returns the limit in a file, or none if the file is missing.
+func readLimit(path string) int64 {
 	b, err := os.ReadFile(path)
 	if n, bad := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && bad == nil && n > 0 {
 		return n

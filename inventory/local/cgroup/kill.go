@@ -72,7 +72,7 @@ func (t *Tree) PIDs(id string) ([]int, error) {
 	var pids []int
 	for _, h := range t.all {
 		for _, leaf := range []string{"", initLeaf, jobsLeaf} {
-			in, err := listed(filepath.Join(t.dir(h, id, leaf), "cgroup.procs"))
+			in, err := readPIDs(filepath.Join(t.dir(h, id, leaf), "cgroup.procs"))
 			if err != nil {
 				return nil, err
 			}
@@ -85,8 +85,8 @@ func (t *Tree) PIDs(id string) ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-// listed returns the processes in a cgroup.procs file, or none if it is missing.
-func listed(file string) (pids []int, err error) {
+// readPIDs returns the processes in a cgroup.procs file, or none if it is missing.
+func readPIDs(file string) (pids []int, err error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil, nil // ENODEV: the group was just removed

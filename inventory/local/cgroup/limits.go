@@ -39,7 +39,7 @@ func reserve(pids int) int { return min(max(pids/8, 16), 32, pids/2) }
 func (t *Tree) Update(id string, l Limits) error {
 	cpu, memory := t.with("cpu"), t.with("memory")
 	dir := t.dir(cpu, id)
-	if err := errors.Join(setCPU(cpu, dir, l.CPUs), weigh(cpu, dir, max(l.Weight, 1))); err != nil {
+	if err := errors.Join(setCPU(cpu, dir, l.CPUs), setWeight(cpu, dir, max(l.Weight, 1))); err != nil {
 		return err
 	}
 	if err := setMemory(memory, t.dir(memory, id), l.Memory); err != nil {
@@ -72,8 +72,8 @@ func setCPU(h hierarchy, dir string, cpus float64) error {
 	return write(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 }
 
-// weigh sets the weight of a group as a multiple of the default.
-func weigh(h hierarchy, dir string, times int) error {
+// setWeight sets the weight of a group as a multiple of the default.
+func setWeight(h hierarchy, dir string, times int) error {
 	if h.v2 {
 		return write(dir, "cpu.weight", strconv.Itoa(100*times))
 	}
@@ -90,7 +90,7 @@ func setMemory(h hierarchy, dir string, bytes int64) error {
 			return err
 		}
 		// The OOM killer ends one whole process, never the whole node.
-		return errors.Join(present(write(dir, "memory.swap.max", swap)), write(dir, "memory.oom.group", "0"))
+		return errors.Join(ignoreMissing(write(dir, "memory.swap.max", swap)), write(dir, "memory.oom.group", "0"))
 	}
 	most, sockets := "-1", "-1"
 	if bytes > 0 {
@@ -98,23 +98,23 @@ func setMemory(h hierarchy, dir string, bytes int64) error {
 	}
 	// Version 1 counts socket memory of all protocols in this file, separately from
 	// memory.
-	if err := present(write(dir, "memory.kmem.tcp.limit_in_bytes", sockets)); err != nil {
+	if err := ignoreMissing(write(dir, "memory.kmem.tcp.limit_in_bytes", sockets)); err != nil {
 		return err
 	}
 	// The limit with swap must never be below the limit without, so the order of writing
 	// depends on the old values.
 	const ram, both = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 	if write(dir, ram, most) == nil {
-		return present(write(dir, both, most))
+		return ignoreMissing(write(dir, both, most))
 	}
-	if err := present(write(dir, both, most)); err != nil {
+	if err := ignoreMissing(write(dir, both, most)); err != nil {
 		return err
 	}
 	return write(dir, ram, most)
 }
 
-// present returns err, or nil if the kernel was built without the file.
-func present(err error) error {
+// ignoreMissing returns err, or nil if the kernel was built without the file.
+func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -118,7 +118,7 @@ func (t *Tree) OOMKills(id string) (int64, error) {
 // PID 1 is no job. The error is fs.ErrNotExist if there is none.
 func (t *Tree) KillLargest(id string) (pid int, name string, err error) {
 	procs := filepath.Join(t.dir(t.with("pids"), id, jobsLeaf), "cgroup.procs")
-	pids, err := listed(procs)
+	pids, err := readPIDs(procs)
 	var most int64
 	for _, p := range pids {
 		if n := resident(p); n > most {
@@ -131,11 +131,11 @@ func (t *Tree) KillLargest(id string) (pid int, name string, err error) {
 	// The pid may have been reused: open a pidfd and check again.
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return 0, "", fmt.Errorf("cannot take hold of process %d: %w", pid, err)
+		return 0, "", fmt.Errorf("cannot open process %d: %w", pid, err)
 	}
 	defer unix.Close(fd)
 	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
-	if pids, err = listed(procs); err != nil || !slices.Contains(pids, pid) {
+	if pids, err = readPIDs(procs); err != nil || !slices.Contains(pids, pid) {
 		return 0, "", errors.Join(err, fs.ErrNotExist)
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {

@@ -39,14 +39,14 @@ func job(t *testing.T, tree *Tree, id string, c *exec.Cmd) {
 	}
 }
 
-func TestMemoryOfAGroupIsSeen(t *testing.T) {
-	tree := open(t, "cg-memory")
+func TestMemoryOfAGroup(t *testing.T) {
+	tree := openTree(t, "cg-memory")
 	must(t, tree.Make("a", Limits{Memory: 32 << 20, PIDs: 64}))
 	m, err := tree.Memory("a")
 	if err != nil || m.Limit != 32<<20 || m.Files != 0 || m.Stalled != 0 {
 		t.Fatalf("%+v, %v: want a group with its limit, and nothing in it", m, err)
 	}
-	// More of a file than it has room for.
+	// A file larger than the group's limit.
 	c := exec.Command("sh", "-c", `read go; head -c 64M /dev/zero > "$0"; read end`, filepath.Join(t.TempDir(), "file"))
 	in, err := c.StdinPipe()
 	must(t, err)
@@ -66,13 +66,13 @@ func TestMemoryOfAGroupIsSeen(t *testing.T) {
 	}
 }
 
-func TestTheLargestJobIsEnded(t *testing.T) {
-	tree := open(t, "cg-largest")
+func TestKillLargest(t *testing.T) {
+	tree := openTree(t, "cg-largest")
 	must(t, tree.Make("a", Limits{PIDs: 64}))
 	if _, _, err := tree.KillLargest("a"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a group without jobs: %v", err)
 	}
-	// PID 1 is larger than all, and is not among jobs.
+	// PID 1 is larger than all jobs, and is not one of them.
 	first := exec.Command("sh", "-c", `x=$(head -c 30000000 /dev/zero | tr '\0' x); echo; read end`)
 	hold, err := first.StdinPipe()
 	must(t, err)
@@ -119,7 +119,7 @@ func TestTheLargestJobIsEnded(t *testing.T) {
 	_ = first.Wait()
 }
 
-// Groups of version 2 count what is below them, those of version 1 only themselves.
+// Groups of version 2 include the counts of the groups below, those of version 1 do not.
 func TestOOMKillsOfBothVersions(t *testing.T) {
 	for version, c := range map[string]struct {
 		v2    bool

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// v2 makes a folder that looks like the root of a tree of version 2.
+// v2 creates a folder that looks like the root of a version 2 tree.
 func v2(t *testing.T, controllers string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -17,7 +17,7 @@ func v2(t *testing.T, controllers string) string {
 	return dir
 }
 
-func TestMountsTellWhereTheControllersAre(t *testing.T) {
+func TestDetectFindsControllers(t *testing.T) {
 	const one = `31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
 32 31 0:29 / /c/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
 35 31 0:32 / /c/memory rw - cgroup cgroup rw,memory

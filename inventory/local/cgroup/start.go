@@ -13,9 +13,9 @@ import (
 )
 
 // Start starts a process in the groups of PID 1 of id; it is never outside of them.
-// Version 2 supports that. In version 1, where threads have groups of their own, a thread
-// moves there, starts the process and ends. That avoids a delay of up to 15 ms, because
-// the kernel synchronizes all processes when one of them moves.
+// Version 2 supports that. In version 1, where threads have groups, a thread moves there,
+// starts the process and ends. Moving the process itself can take up to 15 ms, because
+// the kernel synchronizes all processes.
 func (t *Tree) Start(id string, c *exec.Cmd) error {
 	done := make(chan error, 1)
 	go onThread(func() { done <- t.start(id, c) })

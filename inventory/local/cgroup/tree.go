@@ -90,8 +90,8 @@ func (t *Tree) leaf(h hierarchy, id string) string {
 	return t.dir(h, id)
 }
 
-// insist calls f again if another instance removed the common parent during f.
-func insist(f func() error) (err error) {
+// retryMissing calls f again if another instance removed the common parent during f.
+func retryMissing(f func() error) (err error) {
 	for range 100 {
 		if err = f(); !errors.Is(err, os.ErrNotExist) {
 			break
@@ -103,7 +103,7 @@ func insist(f func() error) (err error) {
 func (t *Tree) makeParents() error {
 	t.parents.Lock()
 	defer t.parents.Unlock()
-	return insist(func() error {
+	return retryMissing(func() error {
 		for _, h := range t.all {
 			for _, dir := range []string{h.path, filepath.Join(h.path, t.parent), t.dir(h)} {
 				if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -114,8 +114,8 @@ func (t *Tree) makeParents() error {
 				}
 			}
 			if t.parent == nodesParent {
-				if err := bound(h, filepath.Join(h.path, t.parent)); err != nil {
-					return fmt.Errorf("cannot bound what all nodes may have together: %w", err)
+				if err := limitAll(h, filepath.Join(h.path, t.parent)); err != nil {
+					return fmt.Errorf("cannot limit all nodes together: %w", err)
 				}
 			}
 		}
@@ -129,14 +129,14 @@ func enable(h hierarchy, dir string, controllers []string) error {
 		return nil
 	}
 	if err := write(dir, "cgroup.subtree_control", "+"+strings.Join(controllers, " +")); err != nil {
-		return fmt.Errorf("cannot have limits below %s: %w; a group that has processes of its own cannot hand limits on", dir, err)
+		return fmt.Errorf("cannot set limits below %s: %w; a group that contains processes cannot have limited groups below it", dir, err)
 	}
 	return nil
 }
 
 // Make creates the groups of id with limits. They must not exist.
 func (t *Tree) Make(id string, limits Limits) error {
-	return insist(func() error {
+	return retryMissing(func() error {
 		err := t.make(id, limits)
 		if err == nil || errors.Is(err, os.ErrExist) {
 			return err
@@ -171,7 +171,7 @@ func (t *Tree) make(id string, limits Limits) error {
 			}
 		}
 		if h.has("cpu") {
-			if err := weigh(h, t.dir(h, id, initLeaf), 10); err != nil {
+			if err := setWeight(h, t.dir(h, id, initLeaf), 10); err != nil {
 				return err
 			}
 		}

@@ -21,8 +21,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// open is the groups of a test's own instance, which go with it.
-func open(t testing.TB, instance string) *Tree {
+// openTree returns the groups of a test instance, which end with the test.
+func openTree(t testing.TB, instance string) *Tree {
 	t.Helper()
 	require.Root(t)
 	tree, err := Open(instance)
@@ -49,8 +49,8 @@ func end(tree *Tree, id string) error {
 	return errors.Join(tree.Kill(ctx, id), tree.Remove(ctx, id))
 }
 
-// versionOne is the groups as on a host without version 2; it skips where there
-// is no version 1.
+// versionOne returns the groups as on a host without version 2. It skips the test if
+// there is no version 1.
 func versionOne(t *testing.T, instance string) *Tree {
 	t.Helper()
 	require.Root(t)
@@ -72,9 +72,9 @@ func versionOne(t *testing.T, instance string) *Tree {
 	return tree
 }
 
-// both runs f with the groups of this host, and with those of version 1.
-func both(t *testing.T, instance string, f func(t *testing.T, tree *Tree)) {
-	t.Run("AsMounted", func(t *testing.T) { f(t, open(t, instance)) })
+// onBothVersions runs f with the groups of this host, and with those of version 1.
+func onBothVersions(t *testing.T, instance string, f func(t *testing.T, tree *Tree)) {
+	t.Run("AsMounted", func(t *testing.T) { f(t, openTree(t, instance)) })
 	t.Run("VersionOneOnly", func(t *testing.T) { f(t, versionOne(t, instance+"1")) })
 }
 
@@ -86,8 +86,8 @@ func shell(t testing.TB, tree *Tree, id, line string) *exec.Cmd {
 	return c
 }
 
-func TestLifeOfAGroup(t *testing.T) {
-	both(t, "node-cg", func(t *testing.T, tree *Tree) {
+func TestGroupLifecycle(t *testing.T) {
+	onBothVersions(t, "node-cg", func(t *testing.T, tree *Tree) {
 		must(t, tree.Make("a", Limits{CPUs: 0.5, Memory: 64 << 20, PIDs: 64}))
 		if err := tree.Make("a", Limits{}); !errors.Is(err, os.ErrExist) {
 			t.Errorf("a second group of that name: %v", err)
@@ -136,9 +136,9 @@ func TestLifeOfAGroup(t *testing.T) {
 	})
 }
 
-// TestKillIsFasterThanForks ends a group whose processes start others all the time.
+// TestKillIsFasterThanForks kills a group whose processes start others all the time.
 func TestKillIsFasterThanForks(t *testing.T) {
-	both(t, "node-forks", func(t *testing.T, tree *Tree) {
+	onBothVersions(t, "node-forks", func(t *testing.T, tree *Tree) {
 		must(t, tree.Make("a", Limits{PIDs: 100}))
 		c := shell(t, tree, "a", `f() { f | f & }; while :; do f; done`)
 		time.Sleep(50 * time.Millisecond)
@@ -147,7 +147,7 @@ func TestKillIsFasterThanForks(t *testing.T) {
 	})
 }
 
-// limit reads the file of the group that has the controller, by version.
+// limit reads the file of the group with the controller, by version.
 func limit(t *testing.T, tree *Tree, controller, one, two string, names ...string) string {
 	t.Helper()
 	for _, h := range tree.all {
@@ -166,7 +166,7 @@ func limit(t *testing.T, tree *Tree, controller, one, two string, names ...strin
 }
 
 func TestLimitsAreSetAndChanged(t *testing.T) {
-	both(t, "node-limits", func(t *testing.T, tree *Tree) {
+	onBothVersions(t, "node-limits", func(t *testing.T, tree *Tree) {
 		must(t, tree.Make("a", Limits{}))
 		for _, c := range []struct {
 			limits                  Limits
@@ -208,16 +208,16 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 	})
 }
 
-// TestAllNodesTogetherLeaveTheHostRoom looks at the group that the nodes of all
-// instances are in, and at that of programs, which have no share in its limits.
-func TestAllNodesTogetherLeaveTheHostRoom(t *testing.T) {
-	both(t, "node-sum", func(t *testing.T, tree *Tree) {
+// TestSharedLimitsLeaveRoomForHost checks the group of the nodes of all instances, and
+// that of programs, which is not limited by it.
+func TestSharedLimitsLeaveRoomForHost(t *testing.T) {
+	onBothVersions(t, "node-sum", func(t *testing.T, tree *Tree) {
 		memory, err := strconv.ParseInt(limit(t, tree, "memory", "memory.limit_in_bytes", "memory.max", ".."), 10, 64)
 		if host := hostMemory(); err != nil || memory > host-host/memoryPart || memory < host/2 {
 			t.Errorf("all nodes may have %d bytes of memory (%v) of the host's %d", memory, err, host)
 		}
 		pids, err := strconv.ParseInt(limit(t, tree, "pids", "pids.max", "pids.max", ".."), 10, 64)
-		if host := min(within("/proc/sys/kernel/pid_max"), within("/proc/sys/kernel/threads-max")); err != nil || pids > host-host/pidsPart || pids < host/2 {
+		if host := min(readLimit("/proc/sys/kernel/pid_max"), readLimit("/proc/sys/kernel/threads-max")); err != nil || pids > host-host/pidsPart || pids < host/2 {
 			t.Errorf("all nodes may have %d processes (%v) of the host's %d", pids, err, host)
 		}
 		if got, err := tree.SharedLimits(); err != nil || got.Memory != memory || int64(got.PIDs) != pids {
@@ -232,21 +232,21 @@ func TestAllNodesTogetherLeaveTheHostRoom(t *testing.T) {
 	}
 }
 
-func TestWhatAHostSpares(t *testing.T) {
+func TestSharedLimitsBySize(t *testing.T) {
 	for _, tt := range []struct{ memory, pids, forMemory, forPIDs int64 }{
 		{24 << 30, 32768, 21 << 30, 24576},
 		{2 << 30, 65536, 3 << 29, 49152},
 		{512 << 20, 1000, 256 << 20, 750},
 	} {
-		if got := spared(tt.memory, tt.pids); got.Memory != tt.forMemory || int64(got.PIDs) != tt.forPIDs {
+		if got := sharedLimits(tt.memory, tt.pids); got.Memory != tt.forMemory || int64(got.PIDs) != tt.forPIDs {
 			t.Errorf("a host with %d bytes and %d processes spares %+v", tt.memory, tt.pids, got)
 		}
 	}
 }
 
-// TestInitHasItsTurnBeforeJobs compares what the kernel weighs.
-func TestInitHasItsTurnBeforeJobs(t *testing.T) {
-	both(t, "node-weight", func(t *testing.T, tree *Tree) {
+// TestInitHasHigherWeightThanJobs reads the weights from the kernel.
+func TestInitHasHigherWeightThanJobs(t *testing.T) {
+	onBothVersions(t, "node-weight", func(t *testing.T, tree *Tree) {
 		must(t, tree.Make("a", Limits{CPUs: 0.5}))
 		weight := func(leaf string) int {
 			n, err := strconv.Atoi(limit(t, tree, "cpu", "cpu.shares", "cpu.weight", "a", leaf))
@@ -266,9 +266,9 @@ func TestInitHasItsTurnBeforeJobs(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeFrozenIsThawed has a freezer that never ends, as where a
-// process hangs in the kernel: what it holds by then must not stay still.
-func TestWhatCannotBeFrozenIsThawed(t *testing.T) {
+// TestFailedFreezeThaws uses a freezer that never finishes, as if a process hung in the
+// kernel: the group must be thawed again.
+func TestFailedFreezeThaws(t *testing.T) {
 	tree := &Tree{parent: nodesParent, instance: "i", all: []hierarchy{{path: t.TempDir(), controllers: []string{"freezer"}}}}
 	dir := tree.dir(tree.all[0], "a")
 	must(t, os.MkdirAll(dir, 0o755))
@@ -284,11 +284,10 @@ func TestWhatCannotBeFrozenIsThawed(t *testing.T) {
 	}
 }
 
-// TestJobsFilesWorkInsideAUserNameSpace is the experiment on which the agent is
-// built: a process that is nobody on the host moves another, and itself,
-// through files opened outside.
-func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
-	both(t, "node-jobs", func(t *testing.T, tree *Tree) {
+// TestJobsFilesWorkInUserNamespace tests what the agent relies on: a process without
+// rights on the host moves another, and itself, through files opened outside.
+func TestJobsFilesWorkInUserNamespace(t *testing.T) {
+	onBothVersions(t, "node-jobs", func(t *testing.T, tree *Tree) {
 		must(t, tree.Make("a", Limits{PIDs: 64}))
 		files, err := tree.Jobs("a")
 		must(t, err)
@@ -299,7 +298,7 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 			}
 		}
 		if len(files) != len(split) {
-			t.Fatalf("%d files, want one of each of the %d hierarchies that tell jobs from process 1", len(files), len(split))
+			t.Fatalf("%d files, want one of each of the %d hierarchies that have init and jobs", len(files), len(split))
 		}
 		for _, f := range files {
 			defer f.Close()
@@ -312,8 +311,8 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 			return all
 		}
 		mapped := []syscall.SysProcIDMap{{HostID: 0x7fe00000, Size: 65536}}
-		// Process 1 moves a child by the number it has in there; then a child
-		// moves itself and starts another.
+		// Process 1 moves a child by its number in the namespace; then a child moves
+		// itself and starts another.
 		c := exec.Command("sh", "-c", "sleep 60 & "+to("$!")+" && sh -c '"+to("0")+" && sleep 60; :' & wait")
 		c.ExtraFiles = files
 		c.SysProcAttr = &syscall.SysProcAttr{
@@ -348,9 +347,9 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 	})
 }
 
-// TestMakeWhileOthersClose makes groups while other instances come and go, and
-// take their parents with them.
-func TestMakeWhileOthersClose(t *testing.T) {
+// TestMakeWhileOtherInstancesClose creates groups while other instances are opened and
+// closed, and remove the parents.
+func TestMakeWhileOtherInstancesClose(t *testing.T) {
 	require.Root(t)
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -373,8 +372,8 @@ func TestMakeWhileOthersClose(t *testing.T) {
 	wg.Wait()
 }
 
-func TestRemoveWaitsAndGivesUp(t *testing.T) {
-	tree := open(t, "node-wait")
+func TestRemoveWaitsUntilContextEnds(t *testing.T) {
+	tree := openTree(t, "node-wait")
 	must(t, tree.Make("a", Limits{}))
 	c := shell(t, tree, "a", "exec sleep 100")
 	go c.Wait()

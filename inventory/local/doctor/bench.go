@@ -31,15 +31,15 @@ const groups = "doctor"
 
 var serial atomic.Int64
 
-// bench holds the resources of an examination.
-type bench struct {
+// resources holds the resources of an examination.
+type resources struct {
 	place Place
 	name  string // unique on this host; identifies the process that created a resource
 	dir   string // temporary folder, once it was requested
 }
 
-// maker identifies this process, also after its end.
-func maker() string {
+// processName identifies this process, also after its end.
+func processName() string {
 	pid := os.Getpid()
 	return strconv.Itoa(pid) + "-" + started(pid)
 }
@@ -62,15 +62,15 @@ func started(pid int) string {
 }
 
 // id returns the name for resources of this examination.
-func (b *bench) id() string {
+func (b *resources) id() string {
 	if b.name == "" {
-		b.name = maker() + "-" + strconv.FormatInt(serial.Add(1), 10)
+		b.name = processName() + "-" + strconv.FormatInt(serial.Add(1), 10)
 	}
 	return b.name
 }
 
 // stateDisk returns the folder that determines the disk of the state.
-func (b *bench) stateDisk() string {
+func (b *resources) stateDisk() string {
 	dir := b.place.State
 	for dir != "" && dir != "/" && dir != "." {
 		if i, err := os.Stat(dir); err == nil && i.IsDir() {
@@ -82,7 +82,7 @@ func (b *bench) stateDisk() string {
 }
 
 // scratch returns an empty folder on the disk of the state, accessible to root only.
-func (b *bench) scratch() (string, *trouble) {
+func (b *resources) scratch() (string, *trouble) {
 	if b.dir != "" {
 		return b.dir, nil
 	}
@@ -104,14 +104,14 @@ func (b *bench) scratch() (string, *trouble) {
 }
 
 // clear removes all created resources. Mounts of children end with them.
-func (b *bench) clear() {
+func (b *resources) clear() {
 	if b.dir != "" {
 		os.RemoveAll(b.dir)
 	}
 }
 
 // tree opens the cgroups of examinations, and removes those whose processes are gone.
-func (b *bench) tree(ctx context.Context) (*cgroup.Tree, error) {
+func (b *resources) tree(ctx context.Context) (*cgroup.Tree, error) {
 	t, err := cgroup.Open(groups)
 	if err != nil {
 		return nil, err

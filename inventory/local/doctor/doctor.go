@@ -54,31 +54,31 @@ type check struct {
 	name, doing string
 	needed      bool
 	asRoot      bool // needs root
-	try         func(context.Context, *bench) (words string, t *trouble)
+	try         func(context.Context, *resources) (words string, t *trouble)
 }
 
 func checks() []check {
 	return []check{
-		{"root", "asking for the rights of root", true, false, tryRoot},
+		{"root", "checking for root", true, false, tryRoot},
 		{"confinement", "installing the filter of system calls that nodes get", true, true, tryConfinement},
 		{"tracing", "reading kernel.yama.ptrace_scope", true, false, tryTracing},
 		{"namespaces", "starting a process in namespaces of its own, with 65536 ids", true, true, tryNamespaces},
-		{"limits", "holding processes to limits of memory, number and time, and ending them", true, true, tryLimits},
+		{"limits", "limiting memory, number and processor time of processes, and ending them", true, true, tryLimits},
 		{"overlay", "mounting an overlay on files with shifted owners", true, true, tryOverlay},
-		{"disk", "making a file a disk, mounting it, filling it", true, true, tryDisk},
+		{"disk", "mounting a file as a disk and filling it", true, true, tryDisk},
 		{"separation", "becoming a user without rights", true, true, trySeparation},
-		{"usr", "looking whether /usr can be shared with nodes", true, false, tryUsr},
+		{"usr", "checking whether /usr can be shared with nodes", true, false, tryUsr},
 		{"room", "counting free memory and disk", true, false, tryRoom},
 		{"ports", "listening on the ports of nodes", true, false, tryPorts},
 		{"clock", "reading the clock", true, false, tryClock},
-		{"links", "joining network namespaces by a bridge", false, true, inOwnNetwork("links")},
+		{"links", "connecting network namespaces by a bridge", false, true, inOwnNetwork("links")},
 		{"capacity", "limiting a link's capacity in the kernel (tbf)", false, true, inOwnNetwork("capacity")},
 		{"delay", "delaying a link in the kernel (netem)", false, true, inOwnNetwork("delay")},
-		{"tunnel", "making a tunnel device, for the program that delays links", false, true, inOwnNetwork("tunnel")},
-		{"kernel", "asking how much the kernel has for all nodes and this host together", false, false, tryKernel},
-		{"storms", "bounding what circles in rings of links, by nftables", false, true, inOwnNetwork("storms")},
-		{"outside", "leading a node to a network outside, past this host", false, true, tryOutside},
-		{"tools", "looking which usual programs nodes will lack", false, false, tryTools},
+		{"tunnel", "making a tunnel device, for the switch process that delays links", false, true, inOwnNetwork("tunnel")},
+		{"kernel", "reading the kernel's limits for all nodes and this host together", false, false, tryKernel},
+		{"storms", "limiting broadcast storms in loops of links, by nftables", false, true, inOwnNetwork("storms")},
+		{"outside", "connecting a node to an outside network", false, true, tryOutside},
+		{"tools", "checking which common programs nodes will lack", false, false, tryTools},
 		{"settings", "", false, false, trySettings},
 		{"untested", "", false, false, tryNothing},
 	}
@@ -95,17 +95,17 @@ func examine(ctx context.Context, place Place, list []check, progress func(Findi
 	if progress == nil {
 		progress = func(Finding) {}
 	}
-	b := &bench{place: place}
+	b := &resources{place: place}
 	defer b.clear()
 	var findings []Finding
 	for _, c := range list {
 		if c.asRoot && os.Geteuid() != 0 {
 			continue
 		}
-		f := Finding{Name: c.name, Action: c.doing, Needed: c.needed || place.asks(c.name), Note: c.name == "tools" || c.name == "untested"}
+		f := Finding{Name: c.name, Action: c.doing, Needed: c.needed || place.requests(c.name), Note: c.name == "tools" || c.name == "untested"}
 		words, t := c.try(ctx, b)
-		if t != nil && place.asks(c.name) {
-			t.Remedy = place.instead(c.name, t.Remedy)
+		if t != nil && place.requests(c.name) {
+			t.Remedy = place.addAlternative(c.name, t.Remedy)
 		}
 		if t != nil {
 			f.Message, f.Remedy = t.Words, t.Remedy

@@ -18,7 +18,7 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// traces are what examinations could leave on the host.
+// traces returns what examinations could leave on the host.
 func traces(t *testing.T, dir string) []string {
 	t.Helper()
 	var found []string
@@ -57,8 +57,9 @@ func traces(t *testing.T, dir string) []string {
 	return found
 }
 
-// gone waits until nothing is left: the kernel takes some of it a moment later.
-func gone(t *testing.T, dir string) {
+// waitNoTraces waits until no trace is left: the kernel removes some of them with a
+// delay.
+func waitNoTraces(t *testing.T, dir string) {
 	t.Helper()
 	var found []string
 	for range 1500 {
@@ -70,27 +71,27 @@ func gone(t *testing.T, dir string) {
 	t.Errorf("left behind:\n%s", strings.Join(found, "\n"))
 }
 
-func TestThisHostIsFit(t *testing.T) {
+func TestThisHostPasses(t *testing.T) {
 	require.Root(t)
 	require.NetNS(t)
 	dir := t.TempDir()
-	var told []Finding
-	found := Examine(t.Context(), Place{State: filepath.Join(dir, "not", "yet"), First: 10000, Last: 10019}, func(f Finding) { told = append(told, f) })
+	var reported []Finding
+	found := Examine(t.Context(), Place{State: filepath.Join(dir, "not", "yet"), First: 10000, Last: 10019}, func(f Finding) { reported = append(reported, f) })
 	if err := CheckNeeded(found); err != nil {
 		t.Error(err)
 	}
 	if CheckNeeded(nil) == nil {
 		t.Error("a host that was not examined is fit")
 	}
-	if !slices.Equal(found, told) || len(found) != len(checks()) {
-		t.Errorf("told %d findings, answered %d", len(told), len(found))
+	if !slices.Equal(found, reported) || len(found) != len(checks()) {
+		t.Errorf("reported %d findings, returned %d", len(reported), len(found))
 	}
 	for _, f := range found {
 		if f.Needed && !f.OK || f.Message == "" || f.OK != (f.Remedy == "") {
 			t.Errorf("%+v", f)
 		}
 	}
-	gone(t, dir)
+	waitNoTraces(t, dir)
 	if es, _ := os.ReadDir(dir); len(es) != 0 {
 		t.Errorf("left in the folder: %v", es)
 	}
@@ -107,11 +108,11 @@ func TestSeveralExaminationsAtOnce(t *testing.T) {
 			}
 		})
 	}
-	if found := handicap(t, "all", dir, &syscall.SysProcAttr{}, nil); CheckNeeded(found) != nil {
+	if found := examineHandicapped(t, "all", dir, &syscall.SysProcAttr{}, nil); CheckNeeded(found) != nil {
 		t.Errorf("another process: %v", CheckNeeded(found))
 	}
 	wg.Wait()
-	gone(t, dir)
+	waitNoTraces(t, dir)
 }
 
 func TestKilledExaminationsLeaveNothing(t *testing.T) {
@@ -131,10 +132,10 @@ func TestKilledExaminationsLeaveNothing(t *testing.T) {
 	if err := CheckNeeded(Examine(t.Context(), Place{State: dir}, nil)); err != nil {
 		t.Error(err)
 	}
-	gone(t, dir)
+	waitNoTraces(t, dir)
 }
 
-func TestEachCheckFailsInItsOwnWords(t *testing.T) {
+func TestEachCheckReportsItsFailure(t *testing.T) {
 	require.Root(t)
 	ownMounts := &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 	call := func(number int, errno syscall.Errno) string { return fmt.Sprintf("call:%d:%d", number, errno) }
@@ -146,7 +147,7 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 		attr          *syscall.SysProcAttr
 		env           []string
 		handicaps     []string
-		words, remedy string // parts of what is said
+		words, remedy string // parts of the message and the remedy
 	}{
 		{"NotRoot", "root", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, nil, nil,
 			"this is user 65534", "sudo patchbay-local doctor"},
@@ -197,7 +198,7 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 		{"NoBoundForStorms", "storms", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
 			"nftables cannot bound what comes from nodes", "nft_limit; without it"},
 		{"NoWayOutside", "outside", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
-			"nodes cannot be led", "nft_masq"},
+			"nodes cannot be connected", "nft_masq"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +207,7 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 			if c.attr != nil {
 				*attr = *c.attr
 			}
-			found := handicap(t, c.check, dir, attr, c.env, c.handicaps...)
+			found := examineHandicapped(t, c.check, dir, attr, c.env, c.handicaps...)
 			if len(found) != 1 {
 				t.Fatalf("found %+v", found)
 			}
@@ -214,7 +215,7 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 				t.Errorf("%+v\nwant words with %q, a remedy with %q", f, c.words, c.remedy)
 			}
 			if err := CheckNeeded(found); (err == nil) == found[0].Needed || found[0].Needed && !strings.Contains(err.Error(), c.remedy) {
-				t.Errorf("Fit says %v", err)
+				t.Errorf("CheckNeeded: %v", err)
 			}
 			if es, _ := os.ReadDir(dir); len(es) != 0 {
 				t.Errorf("left in the folder: %v", es)
@@ -223,15 +224,15 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 	}
 }
 
-func TestLimitsThatDoNotBindAreNoticed(t *testing.T) {
+func TestLimitsWithoutEffectAreReported(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()
-	found := handicap(t, "unlimited", dir, &syscall.SysProcAttr{}, nil)
-	for range 5 { // where others keep the processors busy, nobody gets much of them
+	found := examineHandicapped(t, "unlimited", dir, &syscall.SysProcAttr{}, nil)
+	for range 5 { // on a busy host the group gets little processor time anyway
 		if last := found[len(found)-1]; !last.OK {
 			break
 		}
-		found = handicap(t, "unlimited", dir, &syscall.SysProcAttr{}, nil)
+		found = examineHandicapped(t, "unlimited", dir, &syscall.SysProcAttr{}, nil)
 	}
 	want := []string{"limited to 64 MiB of memory took 192 MiB", "limited to 24 processes took 96", "limited to 0.2 processors took"}
 	for i, w := range want {
@@ -239,12 +240,12 @@ func TestLimitsThatDoNotBindAreNoticed(t *testing.T) {
 			t.Errorf("without limit %d: %+v, want %q", i, found, w)
 		}
 	}
-	gone(t, dir)
+	waitNoTraces(t, dir)
 }
 
-func TestWithoutRootWhatCanBeTold(t *testing.T) {
+func TestChecksWithoutRoot(t *testing.T) {
 	require.Root(t)
-	found := handicap(t, "all", "/var", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, nil)
+	found := examineHandicapped(t, "all", "/var", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, nil)
 	var names []string
 	for _, f := range found {
 		names = append(names, f.Name)
@@ -253,9 +254,9 @@ func TestWithoutRootWhatCanBeTold(t *testing.T) {
 		}
 	}
 	if want := []string{"root", "tracing", "usr", "room", "ports", "clock", "kernel", "tools", "settings", "untested"}; !slices.Equal(names, want) {
-		t.Errorf("told of %q, want %q", names, want)
+		t.Errorf("reported %q, want %q", names, want)
 	}
 	if err := CheckNeeded(found); err == nil || !strings.Contains(err.Error(), "sudo patchbay-local doctor") {
-		t.Errorf("Fit says %v", err)
+		t.Errorf("CheckNeeded: %v", err)
 	}
 }

@@ -19,14 +19,14 @@ import (
 // ownMounts are the attributes of a child with its own mount namespace.
 func ownMounts() *syscall.SysProcAttr { return &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} }
 
-func tryOverlay(ctx context.Context, b *bench) (string, *trouble) {
+func tryOverlay(ctx context.Context, b *resources) (string, *trouble) {
 	dir, t := b.scratch()
 	if t != nil {
 		return "", t
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	ns, end, t := held(ctx)
+	ns, end, t := probeUserNamespace(ctx)
 	if t != nil {
 		return "", t
 	}
@@ -34,16 +34,16 @@ func tryOverlay(ctx context.Context, b *bench) (string, *trouble) {
 	return probe(ctx, ownMounts(), []*os.File{ns}, "overlay", dir)
 }
 
-// shifted mounts path again at to, with the owners mapped by the user namespace in
+// mountShifted mounts path again at to, with the owners mapped by the user namespace in
 // descriptor 3.
-func shifted(path, to string) *trouble {
+func mountShifted(path, to string) *trouble {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		remedy := container
 		if errors.Is(err, unix.ENOSYS) {
 			remedy = "use a newer kernel: nodes need open_tree, mount_setattr and overlays on idmapped mounts, as Debian 12 has them"
 		}
-		return bad("mount "+path+" a second time", err, remedy)
+		return failedTo("mount "+path+" a second time", err, remedy)
 	}
 	defer unix.Close(fd)
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_RDONLY, Userns_fd: 3})
@@ -55,10 +55,10 @@ func shifted(path, to string) *trouble {
 		case errors.Is(err, unix.ENOSYS):
 			remedy = "use a newer kernel: nodes need mount_setattr, as Debian 12 has it"
 		}
-		return bad("shift the owners of "+path, err, remedy)
+		return failedTo("shift the owners of "+path, err, remedy)
 	}
 	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return bad("mount "+path+" with other owners", err, container)
+		return failedTo("mount "+path+" with other owners", err, container)
 	}
 	return nil
 }
@@ -67,30 +67,30 @@ func probeOverlay(args []string) (string, *trouble) {
 	dir := filepath.Join(args[0], "overlay")
 	for _, d := range []string{"", "lower", "shifted", "usr", "upper", "work", "merged"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			return "", bad("make a folder", err, "make room on the disk: df "+args[0])
+			return "", failedTo("make a folder", err, "make room on the disk: df "+args[0])
 		}
 	}
 	path := func(name string) string { return filepath.Join(dir, name) }
 	file := path("lower/file")
 	if err := errors.Join(os.WriteFile(file, []byte("one"), 0o644), os.Chown(file, 1000, 1000),
 		os.Chown(path("upper"), base, base), os.Chown(path("work"), base, base)); err != nil {
-		return "", bad("give a file another owner", err, "put the state on a file system that keeps owners, such as ext4: patchbay-local up --state DIR SETTINGS")
+		return "", failedTo("give a file another owner", err, "put the state on a file system that keeps owners, such as ext4: patchbay-local up --state DIR SETTINGS")
 	}
-	if t := shifted(path("lower"), path("shifted")); t != nil {
+	if t := mountShifted(path("lower"), path("shifted")); t != nil {
 		return "", t
 	}
-	if t := shifted("/usr", path("usr")); t != nil {
+	if t := mountShifted("/usr", path("usr")); t != nil {
 		return "", t
 	}
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", path("shifted"), path("upper"), path("work"))
 	if err := unix.Mount("overlay", path("merged"), "overlay", unix.MS_NODEV, options); err != nil {
 		switch {
 		case errors.Is(err, unix.ENODEV):
-			return "", bad("mount an overlay", err, "modprobe overlay")
+			return "", failedTo("mount an overlay", err, "modprobe overlay")
 		case errors.Is(err, unix.EINVAL):
-			return "", bad("mount an overlay on files with shifted owners", err, "use a newer kernel, such as Debian 12's, and a state folder that is no overlay itself (df -T "+args[0]+")")
+			return "", failedTo("mount an overlay on files with shifted owners", err, "use a newer kernel, such as Debian 12's, and a state folder that is no overlay itself (df -T "+args[0]+")")
 		}
-		return "", bad("mount an overlay", err, container)
+		return "", failedTo("mount an overlay", err, container)
 	}
 	owner := func(name string) (uint32, error) {
 		var st unix.Stat_t
@@ -102,7 +102,7 @@ func probeOverlay(args []string) (string, *trouble) {
 		return "", &trouble{fmt.Sprintf("through an overlay a file of user 1000 belongs to %d instead of %d (%v)", uid, base+1000, err), wrong}
 	}
 	if err := os.WriteFile(path("merged/file"), []byte("two"), 0o644); err != nil {
-		return "", bad("write through an overlay", err, wrong)
+		return "", failedTo("write through an overlay", err, wrong)
 	}
 	if uid, err := owner("upper/file"); err != nil || uid != base+1000 {
 		return "", &trouble{fmt.Sprintf("a file that was written through an overlay belongs to %d instead of %d (%v)", uid, base+1000, err), wrong}
@@ -113,7 +113,7 @@ func probeOverlay(args []string) (string, *trouble) {
 	return "overlays on files with shifted owners work, also on /usr", nil
 }
 
-func tryDisk(ctx context.Context, b *bench) (string, *trouble) {
+func tryDisk(ctx context.Context, b *resources) (string, *trouble) {
 	for _, name := range []string{"mke2fs", "e2fsck"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return "", &trouble{"the program " + name + ", which formats or checks the disks of nodes, is not installed", "apt install e2fsprogs"}
@@ -136,16 +136,16 @@ func probeDisk(args []string) (string, *trouble) {
 		err = errors.Join(f.Truncate(diskSize), os.Mkdir(at, 0o700))
 	}
 	if err != nil {
-		return "", bad("make a file with holes", err, "make room, or choose another folder: patchbay-local up --state DIR SETTINGS")
+		return "", failedTo("make a file with holes", err, "make room, or choose another folder: patchbay-local up --state DIR SETTINGS")
 	}
 	defer f.Close()
 	device, err := node.AttachLoop(f)
 	if err != nil {
-		remedy := "modprobe loop; and look who uses loop devices: losetup -l"
+		remedy := "modprobe loop; and list the loop devices in use: losetup -l"
 		if forbidden(err) {
 			remedy = container
 		}
-		return "", bad("make a file a disk", err, remedy)
+		return "", failedTo("use a file as a disk", err, remedy)
 	}
 	if out, err := exec.Command("mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-O", "^has_journal", "-m", "0", device.Name()).CombinedOutput(); err != nil {
 		device.Close()
@@ -157,23 +157,23 @@ func probeDisk(args []string) (string, *trouble) {
 		if errors.Is(err, unix.ENODEV) {
 			remedy = "modprobe ext4"
 		}
-		return "", bad("mount a file as a disk", err, remedy)
+		return "", failedTo("mount a file as a disk", err, remedy)
 	}
 	device.Close() // from now on the mount holds it
 	filled := os.WriteFile(filepath.Join(at, "full"), make([]byte, 2*diskSize), 0o600)
 	if err := unix.Unmount(at, 0); err != nil {
-		return "", bad("unmount a disk", err, container)
+		return "", failedTo("unmount a disk", err, container)
 	}
 	if !errors.Is(filled, unix.ENOSPC) {
 		return "", &trouble{fmt.Sprintf("a disk of %d MiB took more than that (%v)", diskSize>>20, filled), "use another kernel"}
 	}
 	if out, err := exec.Command("e2fsck", "-fn", path).CombinedOutput(); err != nil {
-		return "", &trouble{fmt.Sprintf("e2fsck finds a disk damaged that was just made: %v: %.300s", err, out), "look at the disk of this host: dmesg"}
+		return "", &trouble{fmt.Sprintf("e2fsck finds errors on a new disk: %v: %.300s", err, out), "check the disk of this host: dmesg"}
 	}
-	return "files become disks of their own, with their own end", nil
+	return "files can be mounted as disks of limited size", nil
 }
 
-func tryUsr(context.Context, *bench) (string, *trouble) {
+func tryUsr(context.Context, *resources) (string, *trouble) {
 	if err := image.CheckMerged("/"); err != nil {
 		return "", &trouble{err.Error(), "apt install usrmerge"}
 	}

@@ -10,25 +10,25 @@ import (
 	"patchbay/inventory/local/sysctl"
 )
 
-func tryKernel(context.Context, *bench) (string, *trouble) {
+func tryKernel(context.Context, *resources) (string, *trouble) {
 	limits, err := sysctl.Limits()
 	if err != nil {
-		return "", bad("ask the kernel", err, "look whether /proc is mounted")
+		return "", failedTo("ask the kernel", err, "check whether /proc is mounted")
 	}
-	return kernel(limits, os.Geteuid() == 0)
+	return checkKernel(limits, os.Geteuid() == 0)
 }
 
 // meanings are the consequences of each exhausted limit.
 var meanings = []struct{ part, words string }{
-	{"kernel.", "processes: one node's can keep all others, and this host, from starting any"},
-	{"file-max", "open files: one node's can keep all others, and who is not root here, from opening any"},
-	{"bpf_jit_limit", "filters: one node's can keep all others, and who is not root here, from installing any; then no node starts"},
-	{"p_mem", "memory of sockets: what some nodes leave unread cuts the connections of others, and of this host"},
-	{"gc_thresh", "neighbours: some nodes of large LANs are not found"},
+	{"kernel.", "processes: those of one node can keep all others, and this host, from starting any"},
+	{"file-max", "open files: those of one node can keep all others, and users of this host other than root, from opening any"},
+	{"bpf_jit_limit", "filters: those of one node can keep all others, and users of this host other than root, from installing any; then no node starts"},
+	{"p_mem", "memory of sockets: unread data of some nodes can cut connections of others and of this host"},
+	{"gc_thresh", "neighbours: in large LANs some nodes cannot be reached"},
 }
 
-// kernel checks which limits "up" raises, and which it cannot.
-func kernel(limits []sysctl.Limit, root bool) (string, *trouble) {
+// checkKernel checks which limits "up" raises, and which it cannot.
+func checkKernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 	var raised, low, remedies []string
 	for _, l := range limits {
 		switch {
@@ -51,9 +51,9 @@ func kernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 	}
 	switch {
 	case len(low) > 0:
-		return "", &trouble{"the kernel has little for many nodes, and up cannot change that: " + strings.Join(low, "; "), "on the machine itself: " + strings.Join(remedies, "; ")}
+		return "", &trouble{"the kernel's limits are too low for many nodes, and up cannot raise them: " + strings.Join(low, "; "), "on the machine itself: " + strings.Join(remedies, "; ")}
 	case len(raised) > 0:
-		return "too low for many nodes, but up raises them, and clean sets them back: " + strings.Join(raised, ", "), nil
+		return "too low for many nodes, but up raises them, and clean restores them: " + strings.Join(raised, ", "), nil
 	}
-	return "there is enough of processes, open files, filters, memory of sockets and neighbours", nil
+	return "the limits of processes, open files, filters, memory of sockets and neighbours are high enough", nil
 }

@@ -22,24 +22,24 @@ const (
 	tryCPUs   = 0.2
 )
 
-func tryLimits(ctx context.Context, b *bench) (string, *trouble) {
-	return limits(ctx, b, cgroup.Limits{CPUs: tryCPUs, Memory: tryMemory, PIDs: tryPIDs})
+func tryLimits(ctx context.Context, b *resources) (string, *trouble) {
+	return checkLimits(ctx, b, cgroup.Limits{CPUs: tryCPUs, Memory: tryMemory, PIDs: tryPIDs})
 }
 
-// limits tests a group with limits l.
-func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
+// checkLimits tests a group with limits l.
+func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	t, err := b.tree(ctx)
 	if err != nil {
-		return "", &trouble{err.Error(), writable(err, "mount -t cgroup2 none /sys/fs/cgroup")}
+		return "", &trouble{err.Error(), cgroupRemedy(err, "mount -t cgroup2 none /sys/fs/cgroup")}
 	}
 	defer t.Close()
 	g := group{t, b.id()}
 	if err := t.Make(g.id, l); err != nil { // also the first write, if another doctor created the tree
-		return "", &trouble{err.Error(), writable(err, "look who else manages groups here: systemd-cgls")}
+		return "", &trouble{err.Error(), cgroupRemedy(err, "find out what else manages groups here: systemd-cgls")}
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -47,12 +47,12 @@ func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
 		t.Kill(ctx, g.id)
 		t.Remove(ctx, g.id)
 	}()
-	for _, binds := range [...]func(context.Context) *trouble{g.memory, g.time, g.number, g.end} {
+	for _, binds := range [...]func(context.Context) *trouble{g.checkMemory, g.checkTime, g.checkNumber, g.checkKill} {
 		if t := binds(ctx); t != nil {
 			return "", t
 		}
 	}
-	words := fmt.Sprintf("control groups (%s) hold memory, processes and processor time, and end processes", t.Version())
+	words := fmt.Sprintf("control groups (%s) limit memory, processes and processor time, and end processes", t.Version())
 	if all, err := t.SharedLimits(); err == nil {
 		words += fmt.Sprintf("; all nodes together may have %s of memory and %d processes", size(all.Memory), all.PIDs)
 		if n := b.place.PIDs; n > 0 {
@@ -62,8 +62,8 @@ func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
 	return words, nil
 }
 
-// writable returns the remedy for read-only groups, or the other one.
-func writable(err error, other string) string {
+// cgroupRemedy returns the remedy for read-only groups, or the other one.
+func cgroupRemedy(err error, other string) string {
 	if forbidden(err) || errors.Is(err, unix.EROFS) {
 		other = "mount -o remount,rw /sys/fs/cgroup"
 	}
@@ -91,7 +91,7 @@ func (g group) start(ctx context.Context, args ...string) (*child, *trouble) {
 // disabled is the remedy for a limit without effect.
 const disabled = "boot the kernel without cgroup_disable (cat /proc/cmdline), or use one with that controller, such as Debian's"
 
-func (g group) memory(ctx context.Context) *trouble {
+func (g group) checkMemory(ctx context.Context) *trouble {
 	c, t := g.start(ctx, "eat", strconv.Itoa(3*tryMemory))
 	if t != nil {
 		return t
@@ -106,7 +106,7 @@ func (g group) memory(ctx context.Context) *trouble {
 	return nil
 }
 
-func (g group) number(ctx context.Context) *trouble {
+func (g group) checkNumber(ctx context.Context) *trouble {
 	c, t := g.start(ctx, "fork", strconv.Itoa(4*tryPIDs))
 	if t != nil {
 		return t
@@ -118,7 +118,7 @@ func (g group) number(ctx context.Context) *trouble {
 	return nil
 }
 
-func (g group) time(ctx context.Context) *trouble {
+func (g group) checkTime(ctx context.Context) *trouble {
 	const spin = 400 * time.Millisecond
 	c, t := g.start(ctx, "spin", spin.String())
 	if t != nil {
@@ -126,7 +126,7 @@ func (g group) time(ctx context.Context) *trouble {
 	}
 	began := time.Now()
 	if _, _, err := c.wait(); err != nil {
-		return &trouble{"a process in a group did not end well: " + err.Error(), container}
+		return &trouble{"a process in a group failed: " + err.Error(), container}
 	}
 	took := time.Since(began)
 	// The kernel counts in periods of 100 ms.
@@ -137,7 +137,7 @@ func (g group) time(ctx context.Context) *trouble {
 	return nil
 }
 
-func (g group) end(ctx context.Context) *trouble {
+func (g group) checkKill(ctx context.Context) *trouble {
 	c, t := g.start(ctx, "hold")
 	if t != nil {
 		return t
@@ -149,7 +149,7 @@ func (g group) end(ctx context.Context) *trouble {
 		return &trouble{"the processes of a group could not be ended", container}
 	}
 	if err := g.Remove(ctx, g.id); err != nil {
-		return &trouble{err.Error(), "look what is in that group: cat its cgroup.procs"}
+		return &trouble{err.Error(), "list that group: cat its cgroup.procs"}
 	}
 	return nil
 }

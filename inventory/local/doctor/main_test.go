@@ -17,8 +17,8 @@ import (
 	"patchbay/inventory/local/cgroup"
 )
 
-// The test's program is run again as a probe, and as a host where something is
-// amiss: handicapped, with the name of a check, a folder and handicaps.
+// The test binary runs again as a probe, and with handicaps: handicapped, with the name
+// of a check, a folder and handicaps.
 const handicapped = "handicapped"
 
 func TestMain(m *testing.M) {
@@ -28,15 +28,15 @@ func TestMain(m *testing.M) {
 	case handicapped:
 		handicappedMain(os.Args[1], os.Args[2], os.Args[3:])
 	}
-	// Under the race detector each of the many children would sleep a second at
-	// its end.
+	// With the race detector, each of the many children would sleep for a second at its
+	// end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }
 
-// handicappedMain lays the handicaps on itself and on all it starts, and tries
-// one check, or all. A handicap is mount:WHAT, cap:NUMBER, call:NUMBER:ERRNO
-// or arg:NUMBER:INDEX:BITS:ERRNO.
+// handicappedMain applies the handicaps to itself and its children, and runs one check,
+// or all. A handicap is mount:WHAT, cap:NUMBER, call:NUMBER:ERRNO or
+// arg:NUMBER:INDEX:BITS:ERRNO.
 func handicappedMain(name, dir string, handicaps []string) {
 	runtime.LockOSThread()
 	for _, h := range handicaps {
@@ -73,7 +73,7 @@ func handicappedMain(name, dir string, handicaps []string) {
 			found = append(found, examine(context.Background(), place, []check{c}, nil)...)
 		case name == "unlimited" && c.name == "limits":
 			for _, l := range []cgroup.Limits{{PIDs: tryPIDs, CPUs: tryCPUs}, {Memory: tryMemory, CPUs: tryCPUs}, {Memory: tryMemory, PIDs: tryPIDs}} {
-				c.try = func(ctx context.Context, b *bench) (string, *trouble) { return limits(ctx, b, l) }
+				c.try = func(ctx context.Context, b *resources) (string, *trouble) { return checkLimits(ctx, b, l) }
 				found = append(found, examine(context.Background(), place, []check{c}, nil)...)
 			}
 		}
@@ -85,7 +85,7 @@ func handicappedMain(name, dir string, handicaps []string) {
 	os.Exit(0)
 }
 
-// drop takes a capability from this thread and what it starts.
+// drop drops a capability from this thread and its children.
 func drop(capability int) error {
 	if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); err != nil {
 		return err
@@ -101,8 +101,8 @@ func drop(capability int) error {
 	return unix.Capset(&h, &d[0])
 }
 
-// refuse makes a system call fail, on all threads: always, or where an argument
-// has one of these bits.
+// refuse makes a system call fail on all threads: always, or if an argument has one of
+// these bits.
 func refuse(call, argument, bits, errno int) error {
 	const load, equal, set, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	f := []unix.SockFilter{{Code: load, K: 0}}
@@ -123,8 +123,8 @@ func refuse(call, argument, bits, errno int) error {
 	return nil
 }
 
-// handicap examines a host where something is amiss.
-func handicap(t *testing.T, name, dir string, attr *syscall.SysProcAttr, env []string, handicaps ...string) []Finding {
+// examineHandicapped runs checks with handicaps, in a child process.
+func examineHandicapped(t *testing.T, name, dir string, attr *syscall.SysProcAttr, env []string, handicaps ...string) []Finding {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Args = append([]string{handicapped, name, dir}, handicaps...)

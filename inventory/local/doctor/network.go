@@ -20,13 +20,13 @@ import (
 // in temporary network namespaces.
 
 // inOwnNetwork runs the named probe in a network namespace of its own.
-func inOwnNetwork(name string) func(context.Context, *bench) (string, *trouble) {
-	return func(ctx context.Context, _ *bench) (string, *trouble) {
+func inOwnNetwork(name string) func(context.Context, *resources) (string, *trouble) {
+	return func(ctx context.Context, _ *resources) (string, *trouble) {
 		return probe(ctx, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}, nil, name)
 	}
 }
 
-func tryOutside(ctx context.Context, _ *bench) (string, *trouble) {
+func tryOutside(ctx context.Context, _ *resources) (string, *trouble) {
 	// In the host's own network, whose firewall is read.
 	return probe(ctx, &syscall.SysProcAttr{}, nil, "outside")
 }
@@ -48,8 +48,8 @@ func probeLinks([]string) (string, *trouble) {
 	return "bridges and pairs of network devices work: nodes can be linked", nil
 }
 
-// ability tests a mechanism of links; what is its name in fabric.
-func ability(what, words, module, without string) func([]string) (string, *trouble) {
+// probeMechanism tests a mechanism of links; what is its name in fabric.
+func probeMechanism(what, words, module, without string) func([]string) (string, *trouble) {
 	return func([]string) (string, *trouble) {
 		a, err := fabric.Probe(context.Background())
 		why := a.Missing[what]
@@ -74,26 +74,26 @@ func probeTunnel([]string) (string, *trouble) {
 		if errors.Is(err, fs.ErrNotExist) {
 			remedy = "modprobe tun"
 		}
-		return "", &trouble{words, remedy + "; without it links have latency, and properties that differ between pairs of nodes, only where the kernel has them"}
+		return "", &trouble{words, remedy + "; without it links have latency only if the kernel supports it, and no properties that differ between pairs of nodes"}
 	}
 	f.Close()
-	const works = "tunnels work: a program can delay and lose the packets of links"
+	const works = "tunnels work: a switch process can delay and lose the packets of links"
 	frames, err := vswitch.Measure(measureTime)
 	if err != nil {
 		return works + fmt.Sprintf("; how much it carries could not be measured: %v", err), nil
 	}
-	return works + fmt.Sprintf("; on this host, as busy as it is now, it carries about %.1f Gbit/s of full frames over one link, and what is more is lost", frames*1514*8/1e9), nil
+	return works + fmt.Sprintf("; on this host, as busy as it is now, it carries about %.1f Gbit/s of full frames over one link, more is lost", frames*1514*8/1e9), nil
 }
 
 func probeOutside([]string) (string, *trouble) {
 	if err := egress.SelfTest(); err != nil {
 		return "", &trouble{
-			fmt.Sprintf("nodes cannot be led to the network outside: %v", err),
+			fmt.Sprintf("nodes cannot be connected to the outside network: %v", err),
 			remedyFor(err.Error(), "modprobe veth nf_tables nft_ct nft_masq nft_connlimit nft_limit nft_fib_ipv4 nft_reject_ipv4") + "; it is for sites with outbound: yes",
 		}
 	}
 	for _, o := range egress.Obstacles() {
 		return "", &trouble{o.Message, o.Remedy + "; it is for sites with outbound: yes"}
 	}
-	return "nodes can be led to the network outside, and kept from all else (for sites with outbound: yes)", nil
+	return "nodes can be connected to the outside network, and to nothing else (for sites with outbound: yes)", nil
 }

@@ -52,7 +52,7 @@ func (c *child) wait() (words string, t *trouble, err error) {
 	}
 	var a answer
 	if err := json.Unmarshal([]byte(c.out.String()), &a); err != nil {
-		return "", nil, fmt.Errorf("a probe answered %.100q; is this patchbay-local itself?", c.out.String())
+		return "", nil, fmt.Errorf("a probe answered %.100q; the program is not patchbay-local", c.out.String())
 	}
 	return a.Words, a.Trouble, nil
 }
@@ -77,16 +77,16 @@ func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, 
 	words, t, err := c.wait()
 	switch {
 	case caller.Err() != nil:
-		return "", &trouble{"the examination was stopped", "let it go on to its end"}
+		return "", &trouble{"the examination was stopped", "run it again, and do not interrupt it"}
 	case ctx.Err() != nil:
-		return "", &trouble{fmt.Sprintf("it did not end within %v", patience), "look what keeps this host busy: top"}
+		return "", &trouble{fmt.Sprintf("it did not end within %v", patience), "find out what keeps this host busy: top"}
 	case err != nil:
 		return "", &trouble{err.Error(), container}
 	}
 	return words, t
 }
 
-// container is the remedy if something forbids what the kernel can do.
+// container is the remedy if something forbids what the kernel supports.
 const container = "if this host is a container, give it all rights (docker run --privileged --cgroupns=host), or use a host of its own"
 
 // ChildMain is the main function of the children of an examination. It does not return.
@@ -120,12 +120,12 @@ func probes() map[string]func([]string) (string, *trouble) {
 		"links":      probeLinks,
 		"tunnel":     probeTunnel,
 		"outside":    probeOutside,
-		"capacity": ability("tbf", "the kernel can limit the capacity of links", "modprobe sch_tbf",
+		"capacity": probeMechanism("tbf", "the kernel can limit the capacity of links", "modprobe sch_tbf",
 			"without it requests that ask for a capacity are refused"),
-		"delay": ability("netem", "the kernel can delay and lose the packets of links", "modprobe sch_netem",
-			"without it a program does it over tunnel devices, as exactly, with more work for the processors"),
-		"storms": ability("inflow", "nftables can bound what circles in rings of links", "modprobe nf_tables nf_tables_bridge nft_limit",
-			"without it a node that is in two links can take the host's processors from all others"),
+		"delay": probeMechanism("netem", "the kernel can delay and lose the packets of links", "modprobe sch_netem",
+			"without it a switch process does it over tunnel devices, as exactly, with more processor time"),
+		"storms": probeMechanism("inflow", "nftables can limit broadcast storms in loops of links", "modprobe nf_tables nf_tables_bridge nft_limit",
+			"without it a node with two links can use up the host's processors"),
 	}
 }
 
@@ -135,8 +135,8 @@ func probeHold([]string) (string, *trouble) {
 	return "", nil
 }
 
-// bad returns the trouble of a failed step.
-func bad(step string, err error, remedy string) *trouble {
+// failedTo returns the trouble of a failed step.
+func failedTo(step string, err error, remedy string) *trouble {
 	return &trouble{fmt.Sprintf("cannot %s: %v", step, err), remedy}
 }
 

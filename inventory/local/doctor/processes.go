@@ -13,27 +13,27 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-func tryRoot(context.Context, *bench) (string, *trouble) {
+func tryRoot(context.Context, *resources) (string, *trouble) {
 	if uid := os.Geteuid(); uid != 0 {
 		return "", &trouble{fmt.Sprintf("this is user %d; nodes need root, and so does most of this examination", uid), "sudo patchbay-local doctor"}
 	}
 	return "this is root", nil
 }
 
-func tryConfinement(context.Context, *bench) (string, *trouble) {
+func tryConfinement(context.Context, *resources) (string, *trouble) {
 	if err := sandbox.Check(); err != nil {
 		return "", &trouble{err.Error(), "use a kernel with CONFIG_SECCOMP_FILTER, as Debian's have; " + container}
 	}
 	return fmt.Sprintf("forbidden calls of %s programs are refused", runtime.GOARCH), nil
 }
 
-func tryTracing(context.Context, *bench) (string, *trouble) {
-	return tracing("/proc/sys/kernel/yama/ptrace_scope")
+func tryTracing(context.Context, *resources) (string, *trouble) {
+	return checkTracing("/proc/sys/kernel/yama/ptrace_scope")
 }
 
-// tracing reads who may trace processes. A node's processes trace their children at the
+// checkTracing reads who may trace processes. A node's processes trace their children at the
 // start, so a restriction to root of the host would stop them all.
-func tracing(file string) (string, *trouble) {
+func checkTracing(file string) (string, *trouble) {
 	text, err := os.ReadFile(file)
 	scope := strings.TrimSpace(string(text))
 	switch {
@@ -42,7 +42,7 @@ func tracing(file string) (string, *trouble) {
 	case scope == "2":
 		return "", &trouble{"kernel.yama.ptrace_scope is 2, so no program can be run in nodes", "sysctl kernel.yama.ptrace_scope=1"}
 	case scope == "3":
-		return "", &trouble{"kernel.yama.ptrace_scope is 3, so no program can be run in nodes", "it cannot be taken back before the next boot: write kernel.yama.ptrace_scope=1 into /etc/sysctl.d, where it is set, and boot"}
+		return "", &trouble{"kernel.yama.ptrace_scope is 3, so no program can be run in nodes", "it cannot be lowered before the next boot: write kernel.yama.ptrace_scope=1 into /etc/sysctl.d, where it is set, and boot"}
 	}
 	return "processes may trace their children: kernel.yama.ptrace_scope is " + scope, nil
 }
@@ -62,9 +62,9 @@ var kinds = [...]struct {
 	{unix.CLONE_NEWCGROUP, "cgroup", "max_cgroup_namespaces"},
 }
 
-// apart returns the attributes of a process in these namespaces, with the ids of probes
+// inNamespaces returns the attributes of a process in these namespaces, with the ids of probes
 // if a user namespace is among them.
-func apart(flags uintptr) *syscall.SysProcAttr {
+func inNamespaces(flags uintptr) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: flags}
 	if flags&unix.CLONE_NEWUSER != 0 {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: base, Size: 65536}}
@@ -74,18 +74,18 @@ func apart(flags uintptr) *syscall.SysProcAttr {
 	return a
 }
 
-func tryNamespaces(ctx context.Context, b *bench) (string, *trouble) {
+func tryNamespaces(ctx context.Context, b *resources) (string, *trouble) {
 	var all uintptr
 	for _, k := range kinds {
 		all |= k.flag
 	}
-	words, t := probe(ctx, apart(all), nil, "namespaces")
+	words, t := probe(ctx, inNamespaces(all), nil, "namespaces")
 	if t == nil {
 		return words, nil
 	}
 	// Find the one that fails.
 	for _, k := range kinds {
-		if _, one := probe(ctx, apart(k.flag), nil, "namespaces", k.name); one == nil {
+		if _, one := probe(ctx, inNamespaces(k.flag), nil, "namespaces", k.name); one == nil {
 			continue
 		}
 		if n, err := os.ReadFile("/proc/sys/user/" + k.most); err == nil && strings.TrimSpace(string(n)) == "0" {
@@ -105,31 +105,31 @@ func probeNamespaces(args []string) (string, *trouble) {
 		return "", &trouble{fmt.Sprintf("the first process of a pid namespace is number %d", pid), container}
 	}
 	if err := unix.Setresuid(65535, 65535, 0); err != nil {
-		return "", bad("become user 65535 of a user namespace", err, "see to it that nothing else limits user ids, such as a container around us")
+		return "", failedTo("become user 65535 of a user namespace", err, "check whether a container around us limits user ids")
 	}
 	if err := unix.Setresuid(0, 0, 0); err != nil {
-		return "", bad("become root of a user namespace again", err, container)
+		return "", failedTo("become root of a user namespace again", err, container)
 	}
 	if err := unix.Sethostname([]byte("probe")); err != nil {
-		return "", bad("give a uts namespace a name", err, container)
+		return "", failedTo("give a uts namespace a name", err, container)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return "", bad("keep the mounts of a mount namespace apart", err, container)
+		return "", failedTo("keep the mounts of a mount namespace apart", err, container)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return "", bad("mount proc of a pid namespace", err, "something is mounted over parts of /proc, as containers do; "+container)
+		return "", failedTo("mount proc of a pid namespace", err, "something is mounted over parts of /proc, as containers do; "+container)
 	}
 	return "user, pid, net, mount, uts, ipc and cgroup namespaces work", nil
 }
 
-func trySeparation(ctx context.Context, b *bench) (string, *trouble) {
+func trySeparation(ctx context.Context, b *resources) (string, *trouble) {
 	dir, t := b.scratch()
 	if t != nil {
 		return "", t
 	}
 	secret := dir + "/secret"
 	if err := os.WriteFile(secret, nil, 0o600); err != nil {
-		return "", bad("write to "+dir, err, "make room, or choose another folder: patchbay-local up --state DIR SETTINGS")
+		return "", failedTo("write to "+dir, err, "make room, or choose another folder: patchbay-local up --state DIR SETTINGS")
 	}
 	return probe(ctx, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: base, Gid: base}}, nil, "separation", secret)
 }
@@ -148,11 +148,11 @@ func probeSeparation(args []string) (string, *trouble) {
 	return fmt.Sprintf("user %d has no rights", base), nil
 }
 
-// held returns the user namespace of probes, which lives as long as the child.
-func held(ctx context.Context) (ns *os.File, end func(), t *trouble) {
-	c, err := start(ctx, apart(unix.CLONE_NEWUSER), nil, "hold")
+// probeUserNamespace returns the user namespace of probes, which lives as long as the child.
+func probeUserNamespace(ctx context.Context) (ns *os.File, end func(), t *trouble) {
+	c, err := start(ctx, inNamespaces(unix.CLONE_NEWUSER), nil, "hold")
 	if err != nil {
-		return nil, nil, bad("make a user namespace", err, container)
+		return nil, nil, failedTo("make a user namespace", err, container)
 	}
 	ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", c.cmd.Process.Pid))
 	end = func() {
@@ -163,7 +163,7 @@ func held(ctx context.Context) (ns *os.File, end func(), t *trouble) {
 	}
 	if err != nil {
 		end()
-		return nil, nil, bad("open a user namespace", err, "mount /proc: mount -t proc proc /proc")
+		return nil, nil, failedTo("open a user namespace", err, "mount /proc: mount -t proc proc /proc")
 	}
 	return ns, end, nil
 }

@@ -21,14 +21,14 @@ const (
 	leastDisk   = 512 << 20
 )
 
-func tryRoom(_ context.Context, b *bench) (string, *trouble) {
-	return room(b.stateDisk(), "/proc/meminfo", leastMemory, leastDisk)
+func tryRoom(_ context.Context, b *resources) (string, *trouble) {
+	return checkRoom(b.stateDisk(), "/proc/meminfo", leastMemory, leastDisk)
 }
 
-func room(dir, meminfo string, memory, disk int64) (string, *trouble) {
+func checkRoom(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	text, err := os.ReadFile(meminfo)
 	if err != nil {
-		return "", bad("read the free memory", err, "mount -t proc proc /proc")
+		return "", failedTo("read the free memory", err, "mount -t proc proc /proc")
 	}
 	free := int64(-1)
 	for line := range strings.Lines(string(text)) {
@@ -39,20 +39,20 @@ func room(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return "", bad("read the free space of "+dir, err, "choose another folder: patchbay-local up --state DIR SETTINGS")
+		return "", failedTo("read the free space of "+dir, err, "choose another folder: patchbay-local up --state DIR SETTINGS")
 	}
 	space := int64(st.Bavail) * st.Bsize
 	words := fmt.Sprintf("%s of memory and, for %s, %s of disk are free", size(free), dir, size(space))
 	_, reserve, _ := node.DiskLeft(dir)
 	switch {
 	case free < memory:
-		return "", &trouble{words + "; nodes need at least " + size(memory) + " of memory", "end something (ps aux --sort -rss | head), or use a larger host"}
+		return "", &trouble{words + "; nodes need at least " + size(memory) + " of memory", "end other programs (ps aux --sort -rss | head), or use a larger host"}
 	case space < max(disk, reserve):
 		return "", &trouble{words + "; nodes need at least " + size(max(disk, reserve)) + " of disk", "make room (du -xh / | sort -h | tail), or choose another folder: patchbay-local up --state DIR SETTINGS"}
 	case st.Files > 0 && st.Ffree < 10000:
 		return "", &trouble{fmt.Sprintf("only %d files can be made on the disk of %s", st.Ffree, dir), "remove files there, or choose another folder: patchbay-local up --state DIR SETTINGS"}
 	}
-	return words + "; no node is made with the last " + size(reserve) + " of the disk", nil
+	return words + "; no node is created with the last " + size(reserve) + " of the disk", nil
 }
 
 // size formats a number of bytes.
@@ -66,10 +66,10 @@ func size(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-func tryPorts(ctx context.Context, b *bench) (string, *trouble) {
+func tryPorts(ctx context.Context, b *resources) (string, *trouble) {
 	p := b.place
 	if p.First == 0 {
-		return "not asked for: no range of ports was given", nil
+		return "not tested: no range of ports was given", nil
 	}
 	if p.First < 1 || p.Last > 65535 || p.First > p.Last {
 		return "", &trouble{fmt.Sprintf("%d-%d is no range of ports", p.First, p.Last), "give one within 1-65535, such as 20000-29999"}
@@ -100,14 +100,14 @@ func tryPorts(ctx context.Context, b *bench) (string, *trouble) {
 	case last != nil && !errors.Is(last, unix.EADDRINUSE):
 		return "", &trouble{fmt.Sprintf("cannot listen on %s: %v", where, last), "give an address of this host, such as one that this prints: ip -brief address"}
 	case p.Running && free == 0:
-		return fmt.Sprintf("none of the ports %d-%d is free on %s, but the testbed runs and has some of them", p.First, p.Last, where), nil
+		return fmt.Sprintf("none of the ports %d-%d is free on %s, but the testbed runs and uses some of them", p.First, p.Last, where), nil
 	case free == 0:
-		return "", &trouble{fmt.Sprintf("none of the ports %d-%d is free on %s", p.First, p.Last, where), "give another range, or look who has them: ss -tlnp"}
+		return "", &trouble{fmt.Sprintf("none of the ports %d-%d is free on %s", p.First, p.Last, where), "give another range, or find out which program uses them: ss -tlnp"}
 	}
 	if p.Gateway != 0 && !p.Running {
 		s, err := l.Listen(ctx, "tcp", net.JoinHostPort(p.Address, strconv.Itoa(p.Gateway)))
 		if err != nil {
-			return "", bad(fmt.Sprintf("listen on port %d, which the gateway is to have,", p.Gateway), err, "name another gateway_port in the settings, or look who has it: ss -tlnp")
+			return "", failedTo(fmt.Sprintf("listen on port %d of the gateway", p.Gateway), err, "set another gateway_port in the settings, or find out which program uses it: ss -tlnp")
 		}
 		s.Close()
 	}
@@ -130,10 +130,10 @@ func outgoing(first, last int) string {
 	if last < low || first > high {
 		return ""
 	}
-	return fmt.Sprintf("; connections of this host take some of them, too, unless told not to: sysctl -w net.ipv4.ip_local_reserved_ports=%d-%d", first, last)
+	return fmt.Sprintf("; outgoing connections of this host may use some of them, unless reserved: sysctl -w net.ipv4.ip_local_reserved_ports=%d-%d", first, last)
 }
 
-func tryClock(context.Context, *bench) (string, *trouble) { return clock(time.Now(), built()) }
+func tryClock(context.Context, *resources) (string, *trouble) { return checkClock(time.Now(), built()) }
 
 // built returns a time that is surely past: when this program was written to the disk.
 func built() time.Time {
@@ -148,15 +148,15 @@ func built() time.Time {
 	return i.ModTime()
 }
 
-func clock(now, past time.Time) (string, *trouble) {
+func checkClock(now, past time.Time) (string, *trouble) {
 	// A file may come from a host whose clock is slightly ahead.
 	if now.Year() < 2025 || now.Before(past.Add(-48*time.Hour)) {
 		return "", &trouble{fmt.Sprintf("the clock says %s, and this program is from %s", now.UTC().Format(time.RFC3339), past.UTC().Format(time.RFC3339)),
-			"set it (timedatectl set-ntp true, or date -s): leases, certificates and logs go by it"}
+			"set it (timedatectl set-ntp true, or date -s): leases, certificates and logs depend on it"}
 	}
 	return "it is " + now.UTC().Format(time.RFC3339), nil
 }
 
-func tryNothing(context.Context, *bench) (string, *trouble) {
-	return "whether nodes come back after a boot of this host, what happens when its own memory is full, and whether clients reach its ports through your firewall", nil
+func tryNothing(context.Context, *resources) (string, *trouble) {
+	return "whether nodes return after a boot of this host, what happens when its memory is full, and whether clients reach its ports through your firewall", nil
 }

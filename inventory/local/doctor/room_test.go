@@ -25,7 +25,7 @@ func TestRoom(t *testing.T) {
 		{"TooLittleDisk", meminfo, 1, 1 << 60, "of disk", "du -xh"},
 		{"NoProc", dir + "/none", 1, 1, "cannot read the free memory", "mount -t proc"},
 	} {
-		words, bad := room(dir, c.meminfo, c.memory, c.disk)
+		words, bad := checkRoom(dir, c.meminfo, c.memory, c.disk)
 		if bad == nil {
 			bad = &trouble{words, ""}
 		}
@@ -47,17 +47,17 @@ func TestPorts(t *testing.T) {
 		place         Place
 		words, remedy string
 	}{
-		{"NotAsked", Place{}, "not asked for", ""},
+		{"NotRequested", Place{}, "not tested", ""},
 		{"Taken", Place{Address: "127.0.0.1", First: taken, Last: taken}, "none of the ports", "ss -tlnp"},
 		{"TakenByTheTestbed", Place{Address: "127.0.0.1", First: taken, Last: taken, Running: true, Gateway: taken}, "the testbed runs", ""},
-		{"GatewayTaken", Place{Address: "127.0.0.1", First: 10000, Last: 10009, Gateway: taken}, "which the gateway is to have", "gateway_port"},
+		{"GatewayTaken", Place{Address: "127.0.0.1", First: 10000, Last: 10009, Gateway: taken}, "of the gateway", "gateway_port"},
 		{"NotOurAddress", Place{Address: "192.0.2.1", First: 10000, Last: 10009}, "192.0.2.1 is no address of this host", "ip -brief address"},
 		{"NoAddress", Place{Address: "192.0.2", First: 10000, Last: 10009}, "cannot listen on 192.0.2", "ip -brief address"},
 		{"Backwards", Place{First: 2, Last: 1}, "2-1 is no range", "20000-29999"},
 		{"TooHigh", Place{First: 65000, Last: 70000}, "65000-70000 is no range", "20000-29999"},
 		{"Negative", Place{First: -1, Last: 5}, "is no range", "20000-29999"},
 	} {
-		words, bad := tryPorts(t.Context(), &bench{place: c.place})
+		words, bad := tryPorts(t.Context(), &resources{place: c.place})
 		if bad == nil {
 			bad = &trouble{words, ""}
 		}
@@ -80,10 +80,10 @@ func TestTracing(t *testing.T) {
 			if err := os.WriteFile(file, []byte(scope), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, bad := tracing(file); (bad != nil) != (remedy != "") || bad != nil && !strings.Contains(bad.Remedy, remedy) {
+			if _, bad := checkTracing(file); (bad != nil) != (remedy != "") || bad != nil && !strings.Contains(bad.Remedy, remedy) {
 				t.Errorf("%q: %+v", scope, bad)
 			}
-		} else if _, bad := tracing(file + "-none"); bad != nil {
+		} else if _, bad := checkTracing(file + "-none"); bad != nil {
 			t.Errorf("a kernel without it: %+v", bad)
 		}
 	}
@@ -101,7 +101,7 @@ func TestClock(t *testing.T) {
 		{"LongBefore", past.Add(-72 * time.Hour), false},
 		{"Epoch", time.Unix(0, 0), false},
 	} {
-		if _, bad := clock(c.now, past); (bad == nil) != c.ok {
+		if _, bad := checkClock(c.now, past); (bad == nil) != c.ok {
 			t.Errorf("%s: got %+v", c.name, bad)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"patchbay/inventory/local/fabric"
 )
 
-// asks reports whether the settings request what a check tests.
-func (p *Place) asks(name string) bool {
+// requests reports whether the settings request what a check tests.
+func (p *Place) requests(name string) bool {
 	switch name {
 	case "delay":
 		return p.Emulator == fabric.Netem
@@ -23,8 +23,8 @@ func (p *Place) asks(name string) bool {
 	return false
 }
 
-// instead returns the remedy and the alternative in the settings.
-func (p *Place) instead(name, remedy string) string {
+// addAlternative returns the remedy and the alternative in the settings.
+func (p *Place) addAlternative(name, remedy string) string {
 	for _, aside := range [...]string{"; without it", "; it is for"} {
 		remedy, _, _ = strings.Cut(remedy, aside)
 	}
@@ -34,14 +34,14 @@ func (p *Place) instead(name, remedy string) string {
 	return remedy + "; or set emulator: auto, for the settings ask for " + p.Emulator
 }
 
-func trySettings(_ context.Context, b *bench) (string, *trouble) {
+func trySettings(_ context.Context, b *resources) (string, *trouble) {
 	if len(b.place.Misfits) > 0 {
-		return "", &trouble{"some do not go together", strings.Join(b.place.Misfits, "\n         ")}
+		return "", &trouble{"some settings conflict", strings.Join(b.place.Misfits, "\n         ")}
 	}
 	if b.place.First == 0 {
-		return "not asked for: no settings were given", nil
+		return "not tested: no settings were given", nil
 	}
-	return "they go together, as far as can be told here; patchbay check --config compares them with the inventory", nil
+	return "no conflicts found; patchbay check --config compares them with the inventory", nil
 }
 
 // tools are programs that experimenters expect, with their Debian packages, in the order
@@ -52,10 +52,10 @@ var tools = [...][2]string{
 	{"ethtool", "ethtool"}, {"tc", "iproute2"}, {"sudo", "sudo"}, {"vim", "vim"},
 }
 
-func tryTools(context.Context, *bench) (string, *trouble) { return lacking("/usr"), nil }
+func tryTools(context.Context, *resources) (string, *trouble) { return missingTools("/usr"), nil }
 
-// lacking returns the tools that are missing below usr, which nodes share.
-func lacking(usr string) string {
+// missingTools returns the tools that are missing below usr, which nodes share.
+func missingTools(usr string) string {
 	var all, lack, packages []string
 	for _, tool := range tools {
 		found := false
@@ -72,8 +72,8 @@ func lacking(usr string) string {
 		all = append(all, tool[0])
 	}
 	if len(lack) == 0 {
-		return "nodes of the image host have the usual programs: " + strings.Join(all, ", ")
+		return "nodes of the image host have the common programs: " + strings.Join(all, ", ")
 	}
 	return "nodes of the image host have what is installed here, and this host lacks " + strings.Join(lack, ", ") +
-		" (nodes get a small sudo and ping of the testbed's own all the same). Before a class: apt install " + strings.Join(packages, " ")
+		" (nodes always have the testbed's small sudo and ping). Before a class: apt install " + strings.Join(packages, " ")
 }

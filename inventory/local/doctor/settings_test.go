@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestWhatSettingsAskForIsNeeded: what a host may lack else keeps it from being fit
-// where the settings ask for it.
-func TestWhatSettingsAskForIsNeeded(t *testing.T) {
-	no := func(context.Context, *bench) (string, *trouble) {
-		return "", &trouble{"there is none", "make one; without it nobody is worse off; it is for others"}
+// TestRequestedChecksAreNeeded covers checks that are needed only if the settings request
+// what they test.
+func TestRequestedChecksAreNeeded(t *testing.T) {
+	no := func(context.Context, *resources) (string, *trouble) {
+		return "", &trouble{"there is none", "make one; without it nodes work; it is for others"}
 	}
 	var list []check
 	for _, name := range []string{"delay", "tunnel", "outside"} {
@@ -43,7 +43,7 @@ func TestWhatSettingsAskForIsNeeded(t *testing.T) {
 	}
 }
 
-func TestSettingsThatDoNotGoTogetherKeepNobodyOut(t *testing.T) {
+func TestConflictingSettingsAreReported(t *testing.T) {
 	list := []check{{"settings", "", false, false, trySettings}}
 	f := examine(t.Context(), Place{Misfits: []string{"one; drop it", "two; drop it"}}, list, nil)[0]
 	if f.OK || f.Needed || !strings.Contains(f.Remedy, "one; drop it\n") || !strings.Contains(f.Remedy, "two; drop it") {
@@ -54,7 +54,7 @@ func TestSettingsThatDoNotGoTogetherKeepNobodyOut(t *testing.T) {
 	}
 }
 
-func TestToolsThatNodesWillLack(t *testing.T) {
+func TestMissingTools(t *testing.T) {
 	usr := t.TempDir()
 	for i, tool := range tools {
 		dir := filepath.Join(usr, []string{"bin", "sbin", "local/bin"}[i%3])
@@ -69,16 +69,16 @@ func TestToolsThatNodesWillLack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := lacking(usr); !strings.Contains(got, "lacks curl (") || !strings.HasSuffix(got, ": apt install curl") {
+	if got := missingTools(usr); !strings.Contains(got, "lacks curl (") || !strings.HasSuffix(got, ": apt install curl") {
 		t.Errorf("without curl: %s", got)
 	}
 	for _, dir := range []string{"bin", "sbin", "local/bin"} {
 		os.Chmod(filepath.Join(usr, dir, "curl"), 0o755)
 	}
-	if got := lacking(usr); strings.Contains(got, "lack") {
+	if got := missingTools(usr); strings.Contains(got, "lack") {
 		t.Errorf("with all: %s", got)
 	}
-	if got := lacking(t.TempDir()); !strings.Contains(got, "apt install iproute2 iputils-ping traceroute") || !strings.HasSuffix(got, "tcpdump iperf3 iptables ethtool sudo vim") {
+	if got := missingTools(t.TempDir()); !strings.Contains(got, "apt install iproute2 iputils-ping traceroute") || !strings.HasSuffix(got, "tcpdump iperf3 iptables ethtool sudo vim") {
 		t.Errorf("with none: %s", got)
 	}
 }

@@ -2,9 +2,8 @@ package fdsocket
 
 import "testing"
 
-// The other end may close as soon as it has the message: it was sent all the
-// same.
-func TestSendSucceedsThoughTheReceiverCloses(t *testing.T) {
+// The other end may close as soon as it has the message. The send still succeeds.
+func TestSendSucceedsIfReceiverCloses(t *testing.T) {
 	for range 3000 {
 		ours, file, err := Pair()
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxFiles is the most files of one message.
+// MaxFiles is the most files in one message.
 const MaxFiles = 64
 
 const header = 4
@@ -37,8 +37,8 @@ func Pair() (*Conn, *os.File, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot make a pair of sockets: %w", err)
 	}
-	theirs := os.NewFile(uintptr(fds[1]), "wire")
-	ours, err := FromFile(os.NewFile(uintptr(fds[0]), "wire"))
+	theirs := os.NewFile(uintptr(fds[1]), "socket")
+	ours, err := FromFile(os.NewFile(uintptr(fds[0]), "socket"))
 	if err != nil {
 		return nil, nil, errors.Join(err, theirs.Close())
 	}
@@ -81,7 +81,7 @@ func Peer(c syscall.Conn) (cred *unix.Ucred, err error) {
 	}
 	controlled := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
 	if err = errors.Join(controlled, err); err != nil {
-		return nil, fmt.Errorf("cannot find out who is at the other end of a socket: %w", err)
+		return nil, fmt.Errorf("cannot read the credentials of the other end of a socket: %w", err)
 	}
 	return cred, nil
 }
@@ -95,7 +95,7 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	if err != nil {
 		return err
 	}
-	return descend(files, make([]int, 0, len(files)), func(fds []int) error {
+	return withDescriptors(files, make([]int, 0, len(files)), func(fds []int) error {
 		var rights []byte
 		if len(fds) > 0 {
 			rights = unix.UnixRights(fds...)
@@ -124,9 +124,9 @@ func message(v any) ([]byte, error) {
 	return text, nil
 }
 
-// descend calls f with the descriptors of files. It does not use os.File.Fd, which would
-// make them blocking for all their users.
-func descend(files []*os.File, fds []int, f func([]int) error) error {
+// withDescriptors calls f with the descriptors of files. It does not use os.File.Fd,
+// which makes a file blocking for all its users.
+func withDescriptors(files []*os.File, fds []int, f func([]int) error) error {
 	if len(files) == 0 {
 		return f(fds)
 	}
@@ -134,7 +134,7 @@ func descend(files []*os.File, fds []int, f func([]int) error) error {
 	if err != nil {
 		return err
 	}
-	controlled := raw.Control(func(fd uintptr) { err = descend(files[1:], append(fds, int(fd)), f) })
+	controlled := raw.Control(func(fd uintptr) { err = withDescriptors(files[1:], append(fds, int(fd)), f) })
 	return errors.Join(controlled, err)
 }
 
@@ -155,7 +155,7 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 	}
 	n, on, flags, _, err := c.c.ReadMsgUnix(head[:], room)
 	if on > 0 {
-		if got, err = opened(room[:on], err); err != nil {
+		if got, err = receivedFiles(room[:on], err); err != nil {
 			return got, err
 		}
 	}
@@ -168,7 +168,7 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 		return got, fmt.Errorf("more than %d files came with a message", files)
 	}
 	if _, err := io.ReadFull(c.c, head[n:]); err != nil {
-		return got, unexpected(err)
+		return got, unexpectedEOF(err)
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if int64(size) > int64(limit) {
@@ -195,23 +195,23 @@ func (c *Conn) read(size int) ([]byte, error) {
 		n, err := c.c.Read(text[len(text):min(size, cap(text))])
 		text = text[:len(text)+n]
 		if err != nil {
-			return nil, unexpected(err)
+			return nil, unexpectedEOF(err)
 		}
 	}
 	return text, nil
 }
 
-// unexpected returns the error for an end within a message.
-func unexpected(err error) error {
+// unexpectedEOF returns the error for an end within a message.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// opened returns the files of control messages. They are close-on-exec and not blocking,
+// receivedFiles returns the files of control messages. They are close-on-exec and not blocking,
 // unless the other end made them blocking.
-func opened(control []byte, err error) ([]*os.File, error) {
+func receivedFiles(control []byte, err error) ([]*os.File, error) {
 	messages, parsing := unix.ParseSocketControlMessage(control)
 	err = errors.Join(err, parsing)
 	var files []*os.File

@@ -19,7 +19,7 @@ import (
 
 const limit = 1000
 
-// pair is a Conn, and the peer's end as bare bytes.
+// pair returns a Conn, and the peer's raw socket.
 func pair(t testing.TB) (*fdsocket.Conn, *net.UnixConn) {
 	t.Helper()
 	ours, file, err := fdsocket.Pair()
@@ -42,12 +42,12 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// frame is a message with its length.
+// frame returns a message with its length.
 func frame(text string) string {
 	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
 }
 
-// send sends bytes with descriptors beside them.
+// send sends bytes with descriptors.
 func send(t testing.TB, c *net.UnixConn, text string, fds ...int) {
 	t.Helper()
 	var rights []byte
@@ -58,15 +58,15 @@ func send(t testing.TB, c *net.UnixConn, text string, fds ...int) {
 	check(t, err)
 }
 
-// open is the number of descriptors that this process has.
-func open(t testing.TB) int {
+// openDescriptors returns the number of open descriptors of this process.
+func openDescriptors(t testing.TB) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
 	check(t, err)
 	return len(list)
 }
 
-func TestMessagesArriveWithTheirFiles(t *testing.T) {
+func TestMessagesArriveWithFiles(t *testing.T) {
 	a, file, err := fdsocket.Pair()
 	check(t, err)
 	defer a.Close()
@@ -158,7 +158,7 @@ func TestHostilePeers(t *testing.T) {
 		{"FilesThenNoJSON", 1, func(t testing.TB, c *net.UnixConn) { send(t, c, frame(`{`), fd) }, "cannot be read"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			before := open(t)
+			before := openDescriptors(t)
 			ours, theirs := pair(t)
 			c.send(t, theirs)
 			theirs.Close()
@@ -179,14 +179,14 @@ func TestHostilePeers(t *testing.T) {
 				f.Close()
 			}
 			ours.Close()
-			if after := open(t); after != before {
+			if after := openDescriptors(t); after != before {
 				t.Errorf("%d descriptors before, %d after", before, after)
 			}
 		})
 	}
 }
 
-func TestDeadlineEndsAMessageThatDoesNotCome(t *testing.T) {
+func TestReceiveDeadline(t *testing.T) {
 	ours, theirs := pair(t)
 	send(t, theirs, frame(`"x"`)[:6])
 	check(t, ours.SetDeadline(time.Now().Add(20*time.Millisecond)))
@@ -196,7 +196,7 @@ func TestDeadlineEndsAMessageThatDoesNotCome(t *testing.T) {
 	}
 }
 
-func TestDeadlineEndsASendThatIsNotRead(t *testing.T) {
+func TestSendDeadline(t *testing.T) {
 	ours, _ := pair(t)
 	check(t, ours.SetDeadline(time.Now().Add(20*time.Millisecond)))
 	if err := ours.Send(strings.Repeat("x", 1<<22)); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -204,7 +204,7 @@ func TestDeadlineEndsASendThatIsNotRead(t *testing.T) {
 	}
 }
 
-func TestSendToAPeerThatAnsweredAndWent(t *testing.T) {
+func TestReceiveAfterPeerClosed(t *testing.T) {
 	ours, theirs := pair(t)
 	send(t, theirs, frame(`"no"`))
 	theirs.CloseRead()
@@ -225,9 +225,8 @@ func TestSendRefusesTooManyFiles(t *testing.T) {
 	}
 }
 
-// A file that is sent is shared with whoever receives it: one that does not
-// block must not begin to.
-func TestSendLeavesFilesAsTheyAre(t *testing.T) {
+// A file that is sent is shared with the receiver: it must not become non-blocking.
+func TestSendKeepsFilesBlocking(t *testing.T) {
 	ours, theirs := pair(t)
 	defer theirs.Close()
 	r, w, err := os.Pipe()
@@ -249,11 +248,11 @@ func TestSendLeavesFilesAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestPeerIsWhoConnected(t *testing.T) {
-	path := filepath.Join(t.TempDir(), strings.Repeat("long", 40)) // longer than a socket's path may be
+func TestPeerCredentials(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("long", 40)) // longer than the kernel's limit for a socket's path
 	check(t, os.Mkdir(path, 0o755))
 	path = filepath.Join(path, "sock")
-	for range 2 { // again in the place of the first
+	for range 2 { // the second replaces the first
 		l, err := fdsocket.Listen(path, 0o640)
 		check(t, err)
 		defer l.Close()
@@ -281,7 +280,7 @@ func TestPeerIsWhoConnected(t *testing.T) {
 	}
 }
 
-func TestFromFileRefusesWhatIsNoUnixSocket(t *testing.T) {
+func TestFromFileRefusesOtherSockets(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	check(t, err)
 	if _, err := fdsocket.FromFile(f); err == nil {
@@ -306,7 +305,7 @@ func FuzzReceive(f *testing.F) {
 		if len(text) == 0 {
 			return
 		}
-		before := open(t)
+		before := openDescriptors(t)
 		ours, theirs := pair(t)
 		fds := make([]int, sent)
 		for i := range fds {
@@ -330,7 +329,7 @@ func FuzzReceive(f *testing.F) {
 			f.Close()
 		}
 		ours.Close()
-		if after := open(t); after != before {
+		if after := openDescriptors(t); after != before {
 			t.Errorf("%d descriptors before, %d after", before, after)
 		}
 	})

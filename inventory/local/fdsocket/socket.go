@@ -27,12 +27,12 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 // Connect is Dial for bytes. Its error does not contain the path.
 func Connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	var c net.Conn
-	err := through(path, func(short string) (err error) {
+	err := withShortPath(path, func(short string) (err error) {
 		c, err = new(net.Dialer).DialContext(ctx, "unix", short)
 		return err
 	})
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err // without the short path, which says nothing
+		err = op.Err // without the short path, which means nothing to the reader
 	}
 	if err != nil {
 		return nil, err
@@ -47,13 +47,13 @@ func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	if err := os.Remove(fresh); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	// What bind makes has the socket's mode, less the umask: never more than mode.
+	// The new file gets the mode of the socket, less the umask: never more than mode.
 	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		controlled := raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), uint32(mode.Perm())) })
 		return errors.Join(controlled, err)
 	}}
 	var made net.Listener
-	err := through(fresh, func(short string) (err error) {
+	err := withShortPath(fresh, func(short string) (err error) {
 		made, err = private.Listen(context.Background(), "unix", short)
 		return err
 	})
@@ -73,7 +73,7 @@ func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	return l, nil
 }
 
-func through(path string, f func(short string) error) error {
+func withShortPath(path string, f func(short string) error) error {
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err

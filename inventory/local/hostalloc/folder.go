@@ -14,32 +14,32 @@ import (
 	"time"
 )
 
-// ErrTaken says that a number is somebody else's, or rests.
+// ErrTaken means that a number has another holder, or rests.
 var ErrTaken = errors.New("is taken")
 
-// ErrNone says that no number is free.
+// ErrNone means that no number is free.
 var ErrNone = errors.New("no number is free")
 
-// Folder is one kind of numbers. Its methods may be called from any goroutine
-// and by several processes at once.
+// Folder holds the claims of one kind of numbers. Goroutines and processes may use it at
+// the same time.
 type Folder struct {
 	dir         string
 	what        string // in errors
 	first, last uint32
 	step        uint32
-	rest        time.Duration // of a released number
+	rest        time.Duration // before a released number is free again
 	avoid       []span
 	now         func() time.Time
 
 	mu   sync.Mutex // held while in the folder; guards next
-	next uint32     // where to look first
+	next uint32     // where the search begins
 }
 
-// span are numbers from first on, before end.
+// span is a range of numbers from first on, before end.
 type span struct{ first, end uint64 }
 
-// Ports are the ports first to last of the claims below root; a released one
-// rests.
+// Ports returns the folder of claims on the ports first to last, below root. Released
+// ports rest.
 func Ports(root string, first, last int, rest time.Duration) *Folder {
 	return &Folder{
 		dir: filepath.Join(root, "ports"), what: "port", first: uint32(first), last: uint32(last), step: 1,
@@ -47,10 +47,10 @@ func Ports(root string, first, last int, rest time.Duration) *Folder {
 	}
 }
 
-// locked calls do while it holds the lock of the folder, against other processes and
+// withLock calls do while it holds the lock of the folder, against other processes and
 // goroutines. It creates a missing folder, and passes its descriptor. The folder is
 // accessible to root only, because any process that can open a folder can lock it.
-func (f *Folder) locked(do func(dir *os.File) error) error {
+func (f *Folder) withLock(do func(dir *os.File) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
@@ -62,7 +62,7 @@ func (f *Folder) locked(do func(dir *os.File) error) error {
 		}
 		dir, err := os.Open(f.dir)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // removed by another, which found it empty
+			continue // another process removed the empty folder
 		}
 		if err != nil {
 			return err
@@ -78,8 +78,7 @@ func (f *Folder) locked(do func(dir *os.File) error) error {
 	}
 }
 
-// lockPatience is far longer than any process of ours is in a folder, unless it was
-// stopped there.
+// lockPatience is far longer than a process needs the lock, unless it was stopped.
 var lockPatience = 20 * time.Second
 
 // lock waits for the lock of the folder, and reports whether the folder is still at its
@@ -92,7 +91,7 @@ func lock(dir *os.File) (same bool, err error) {
 			break
 		}
 		if time.Now().After(end) {
-			return false, fmt.Errorf("cannot lock %s: another process has held it for %v; lsof %s tells which, end that", dir.Name(), lockPatience, dir.Name())
+			return false, fmt.Errorf("cannot lock %s: another process has held it for %v; lsof %s names it; end that process", dir.Name(), lockPatience, dir.Name())
 		}
 	}
 	if err != nil {
@@ -109,17 +108,17 @@ func lock(dir *os.File) (same bool, err error) {
 	return err == nil && os.SameFile(ours, there), err
 }
 
-// Allocate gives the holder a free number that fits; nil takes any. Where none is free
-// it takes the one that has the shortest time left to rest. The error wraps ErrNone
-// when there is none.
+// Allocate gives the holder a free number that fits; nil accepts any. If none is free, it
+// takes the resting number with the shortest time left. The error wraps ErrNone if all
+// are taken.
 func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error) {
 	if !isHolder(holder) {
 		return 0, fmt.Errorf("%q cannot hold a %s", holder, f.what)
 	}
 	var taken uint32
-	err := f.locked(func(dir *os.File) error {
+	err := f.withLock(func(dir *os.File) error {
 		ok, err := f.takeNext(holder, fits, &taken)
-		if !ok && err == nil { // perhaps one has rested
+		if !ok && err == nil { // the rest of some may be over
 			_, err = f.each(dir, instanceOf(holder), nil)
 			if err == nil {
 				ok, err = f.takeNext(holder, fits, &taken)
@@ -139,14 +138,14 @@ func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error)
 	return taken, err
 }
 
-// takeNext looks through all numbers once.
+// takeNext tries all numbers once.
 func (f *Folder) takeNext(holder string, fits func(uint32) bool, taken *uint32) (bool, error) {
 	n := f.next
 	for range uint64(f.last-f.first)/uint64(f.step) + 1 {
 		if n < f.first || n > f.last {
 			n = f.first
 		}
-		if ok, err := f.try(n, holder, fits); ok || err != nil {
+		if ok, err := f.tryNumber(n, holder, fits); ok || err != nil {
 			*taken, f.next = n, n+f.step
 			return ok, err
 		}
@@ -155,19 +154,19 @@ func (f *Folder) takeNext(holder string, fits func(uint32) bool, taken *uint32) 
 	return false, nil
 }
 
-// takeResting takes the number that rests and has the shortest time left.
+// takeResting takes the resting number with the shortest time left.
 func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool, taken *uint32) (bool, error) {
 	all, err := f.claims(dir)
 	if err != nil {
 		return false, err
 	}
-	resting := slices.DeleteFunc(all, func(c held) bool { return c.holder != "" || !f.offers(c.n) })
-	slices.SortFunc(resting, func(a, b held) int { return a.rest.until.Compare(b.rest.until) })
+	resting := slices.DeleteFunc(all, func(c claim) bool { return c.holder != "" || !f.offers(c.n) })
+	slices.SortFunc(resting, func(a, b claim) int { return a.rest.until.Compare(b.rest.until) })
 	for _, c := range resting {
 		if err := os.Remove(f.path(c.n)); err != nil {
 			return false, err
 		}
-		if ok, err := f.try(c.n, holder, fits); ok || err != nil {
+		if ok, err := f.tryNumber(c.n, holder, fits); ok || err != nil {
 			*taken = c.n
 			return ok, err
 		}
@@ -178,7 +177,7 @@ func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool
 	return false, nil
 }
 
-// Free is how many numbers Allocate could still give away, with those that rest.
+// Free returns how many numbers Allocate can still give out, including those that rest.
 func (f *Folder) Free() (left int, err error) {
 	for n := uint64(f.first); n <= uint64(f.last); n += uint64(f.step) {
 		if f.offers(uint32(n)) {
@@ -188,7 +187,7 @@ func (f *Folder) Free() (left int, err error) {
 	if _, err := os.Lstat(f.dir); errors.Is(err, os.ErrNotExist) {
 		return left, nil
 	}
-	err = f.locked(func(dir *os.File) error {
+	err = f.withLock(func(dir *os.File) error {
 		all, err := f.claims(dir)
 		for _, c := range all {
 			if c.holder != "" && f.offers(c.n) {
@@ -200,13 +199,13 @@ func (f *Folder) Free() (left int, err error) {
 	return left, err
 }
 
-// offers reports whether n is among the numbers that are given away.
+// offers reports whether Allocate may give out n.
 func (f *Folder) offers(n uint32) bool {
-	return n >= f.first && n <= f.last && (n-f.first)%f.step == 0 && !f.avoided(n)
+	return n >= f.first && n <= f.last && (n-f.first)%f.step == 0 && !f.isAvoided(n)
 }
 
-// claims are all that can be read.
-func (f *Folder) claims(dir *os.File) (all []held, err error) {
+// claims returns all readable claims.
+func (f *Folder) claims(dir *os.File) (all []claim, err error) {
 	if _, err := dir.Seek(0, io.SeekStart); err != nil { // it may have been read before
 		return nil, err
 	}
@@ -219,9 +218,9 @@ func (f *Folder) claims(dir *os.File) (all []held, err error) {
 	return all, err
 }
 
-// try makes n the holder's if it is free and fits.
-func (f *Folder) try(n uint32, holder string, fits func(uint32) bool) (bool, error) {
-	if f.avoided(n) {
+// tryNumber gives n to the holder if it is free and fits.
+func (f *Folder) tryNumber(n uint32, holder string, fits func(uint32) bool) (bool, error) {
+	if f.isAvoided(n) {
 		return false, nil
 	}
 	if err := f.link(n, holder); errors.Is(err, os.ErrExist) {
@@ -235,16 +234,16 @@ func (f *Folder) try(n uint32, holder string, fits func(uint32) bool) (bool, err
 	return false, os.Remove(f.path(n))
 }
 
-// Claim makes exactly n the holder's, or leaves it so. The error wraps ErrTaken
-// when it is another's.
+// Claim gives n to the holder. It succeeds if the holder has n already. The error wraps
+// ErrTaken if n has another holder.
 func (f *Folder) Claim(n uint32, holder string) error {
 	if !isHolder(holder) {
 		return fmt.Errorf("%q cannot hold a %s", holder, f.what)
 	}
-	if f.step > 1 && (n < f.first || n > f.last || (n-f.first)%f.step != 0) || f.avoided(n) {
-		return fmt.Errorf("%s %d %w: it is not one of those that may be used", f.what, n, ErrTaken)
+	if f.step > 1 && (n < f.first || n > f.last || (n-f.first)%f.step != 0) || f.isAvoided(n) {
+		return fmt.Errorf("%s %d %w: it is not in the range to allocate from", f.what, n, ErrTaken)
 	}
-	return f.locked(func(dir *os.File) error {
+	return f.withLock(func(dir *os.File) error {
 		err := f.link(n, holder)
 		if errors.Is(err, os.ErrExist) {
 			c, err := f.read(strconv.FormatUint(uint64(n), 10))
@@ -266,7 +265,7 @@ func (f *Folder) Claim(n uint32, holder string) error {
 // Release releases n, which is then not reused for some time. If the holder does not hold
 // n, nothing happens.
 func (f *Folder) Release(n uint32, holder string) error {
-	return f.locked(func(dir *os.File) error {
+	return f.withLock(func(dir *os.File) error {
 		c, err := f.read(strconv.FormatUint(uint64(n), 10))
 		if errors.Is(err, os.ErrNotExist) || err == nil && c.holder != holder {
 			return nil
@@ -278,9 +277,9 @@ func (f *Folder) Release(n uint32, holder string) error {
 	})
 }
 
-// free lets a number rest, or go at once. If the program is killed here, it does not
-// rest.
-func (f *Folder) free(c held) error {
+// free starts the rest of a number, or removes its claim. If the program is killed here,
+// the number does not rest.
+func (f *Folder) free(c claim) error {
 	err := os.Remove(f.path(c.n))
 	if err != nil || f.rest <= 0 {
 		return err
@@ -293,8 +292,8 @@ func (f *Folder) free(c held) error {
 // released numbers whose time is over, by the instance's present setting. problems lists
 // files that are no claims; they stay.
 func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error) {
-	err = f.locked(func(dir *os.File) error {
-		problems, err = f.each(dir, instance, func(c held) error {
+	err = f.withLock(func(dir *os.File) error {
+		problems, err = f.each(dir, instance, func(c claim) error {
 			if instanceOf(c.holder) == instance && !keep(c.holder, c.n) {
 				return f.free(c)
 			}
@@ -306,7 +305,7 @@ func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool)
 }
 
 // each calls do with every claim, and frees released numbers whose time is over.
-func (f *Folder) each(dir *os.File, instance string, do func(held) error) (problems []error, err error) {
+func (f *Folder) each(dir *os.File, instance string, do func(claim) error) (problems []error, err error) {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err
@@ -316,7 +315,7 @@ func (f *Folder) each(dir *os.File, instance string, do func(held) error) (probl
 		switch {
 		case bad != nil:
 			problems = append(problems, bad)
-		case c.holder == "" && !f.resting(c.rest, instance):
+		case c.holder == "" && !f.isResting(c.rest, instance):
 			err = errors.Join(err, os.Remove(f.path(c.n)))
 		case c.holder != "" && do != nil:
 			err = errors.Join(err, do(c))
@@ -330,7 +329,7 @@ func (f *Folder) Close() error {
 	if _, err := os.Lstat(f.dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return f.locked(func(*os.File) error {
+	return f.withLock(func(*os.File) error {
 		err := os.Remove(f.dir)
 		if errors.Is(err, syscall.ENOTEMPTY) {
 			return nil
@@ -339,7 +338,7 @@ func (f *Folder) Close() error {
 	})
 }
 
-func (f *Folder) avoided(n uint32) bool {
+func (f *Folder) isAvoided(n uint32) bool {
 	first, end := uint64(n), uint64(n)+uint64(f.step)
 	for _, s := range f.avoid {
 		if first < s.end && s.first < end {
@@ -349,10 +348,10 @@ func (f *Folder) avoided(n uint32) bool {
 	return false
 }
 
-// resting reports whether a rest is not over. One that would last longer than any can
-// was made by another clock. One of the instance itself lasts no longer than numbers
-// rest now, which may be less than when it began.
-func (f *Folder) resting(r rest, instance string) bool {
+// isResting reports whether a rest is not over. A rest longer than longestRest was
+// written with another clock, so it does not count. A rest of the instance itself ends by
+// the instance's present setting, which may be shorter.
+func (f *Folder) isResting(r rest, instance string) bool {
 	until := r.until
 	if r.instance == instance && instance != "" && r.released.Add(f.rest).Before(until) {
 		until = r.released.Add(f.rest)
@@ -367,7 +366,7 @@ func (f *Folder) path(n uint32) string {
 
 func (f *Folder) link(n uint32, text string) error { return os.Symlink(text, f.path(n)) }
 
-// instanceOf is the instance of a holder.
+// instanceOf returns the instance of a holder.
 func instanceOf(holder string) string {
 	return holder[:max(0, strings.IndexAny(holder, "/:"))]
 }

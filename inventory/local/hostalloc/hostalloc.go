@@ -12,20 +12,20 @@ import (
 // longestRest is longer than any setting allows.
 const longestRest = 25 * time.Hour
 
-// restMark begins the text of a number that rests; no holder begins so.
+// restMark begins the text of a claim that rests; no holder begins with it.
 const restMark = "~"
 
 const maxHolder = 128
 
-// held is one claim, read.
-type held struct {
+// claim is one parsed claim.
+type claim struct {
 	n      uint32
-	holder string // empty: it rests
+	holder string // empty if it rests
 	rest   rest
 }
 
-// rest is how a released number rests. The text of its claim is restMark, the time
-// in seconds until which it rests, and when it was released by which instance:
+// rest is the rest of a released number. The text of its claim is restMark, the end of
+// the rest and the time of release, in seconds, and the instance:
 // ~UNTIL,RELEASED,INSTANCE. Earlier versions wrote ~UNTIL.
 type rest struct {
 	until, released time.Time
@@ -54,13 +54,13 @@ func readRest(text string) (r rest, ok bool) {
 	switch {
 	case len(words) == 1:
 		return rest{until: times[0]}, true
-	case len(words) == 3 && words[2] != "" && word(words[2]):
+	case len(words) == 3 && words[2] != "" && isWord(words[2]):
 		return rest{times[0], times[1], words[2]}, true
 	}
 	return r, false
 }
 
-func (c held) String() string {
+func (c claim) String() string {
 	if c.holder == "" {
 		return "it rests until " + c.rest.until.Format(time.TimeOnly)
 	}
@@ -68,28 +68,28 @@ func (c held) String() string {
 }
 
 // read reads the claim in a file of the folder.
-func (f *Folder) read(name string) (held, error) {
+func (f *Folder) read(name string) (claim, error) {
 	path := filepath.Join(f.dir, name)
 	text, err := os.Readlink(path)
 	if os.IsNotExist(err) {
-		return held{}, err
+		return claim{}, err
 	}
 	n, numErr := strconv.ParseUint(name, 10, 32)
 	if err == nil && numErr == nil && strconv.FormatUint(n, 10) == name {
 		if isHolder(text) {
-			return held{n: uint32(n), holder: text}, nil
+			return claim{n: uint32(n), holder: text}, nil
 		}
 		if r, ok := readRest(text); ok {
-			return held{n: uint32(n), rest: r}, nil
+			return claim{n: uint32(n), rest: r}, nil
 		}
 	}
-	return held{}, fmt.Errorf("%s is not a claim of the testbed; look who made it, and remove it when nobody needs it", path)
+	return claim{}, fmt.Errorf("%s is not a claim of the testbed; find out what created it, and remove it if it is not needed", path)
 }
 
-// isHolder accepts INSTANCE/NODE and INSTANCE:WHAT.
+// isHolder reports whether s is INSTANCE/NODE or INSTANCE:WHAT.
 func isHolder(s string) bool {
 	i := strings.IndexAny(s, "/:")
-	return len(s) <= maxHolder && i > 0 && i < len(s)-1 && word(s[:i]) && word(s[i+1:])
+	return len(s) <= maxHolder && i > 0 && i < len(s)-1 && isWord(s[:i]) && isWord(s[i+1:])
 }
 
-func word(s string) bool { return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" }
+func isWord(s string) bool { return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" }

@@ -34,7 +34,7 @@ func testIDs(t testing.TB) *Folder {
 	return f
 }
 
-func TestTakeHoldRelease(t *testing.T) {
+func TestAllocateClaimRelease(t *testing.T) {
 	f := testIDs(t)
 	a, err := f.Allocate("x/a", nil)
 	if err != nil || a != firstID {
@@ -59,7 +59,7 @@ func TestTakeHoldRelease(t *testing.T) {
 		{"below all", f.Claim(Size, "x/a"), ErrTaken},
 		{"above all", f.Claim(lastID+Size, "x/a"), ErrTaken},
 		{"release another's", f.Release(b, "x/a"), nil},
-		{"release nobody's", f.Release(lastID, "x/a"), nil},
+		{"release a free number", f.Release(lastID, "x/a"), nil},
 		{"release", f.Release(a, "x/a"), nil},
 		{"release once more", f.Release(a, "x/a"), nil},
 		{"it is still another's", f.Claim(b, "y/b"), nil},
@@ -79,7 +79,7 @@ func TestTakeHoldRelease(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIsPassedOver(t *testing.T) {
+func TestUnfitNumbersAreSkipped(t *testing.T) {
 	f := Ports(t.TempDir(), 100, 104, 0)
 	f.avoid = []span{{100, 102}, {103, 104}}
 	var asked []uint32
@@ -125,9 +125,9 @@ func TestPortsRest(t *testing.T) {
 	}
 }
 
-// A port that rests is given out when no other is left: the one with the shortest
-// time left that fits.
-func TestPortThatRestsIsTakenWhenNoOtherIsLeft(t *testing.T) {
+// A resting port is given out when no other is left: the one with the shortest time left
+// that fits.
+func TestRestingPortIsTakenLast(t *testing.T) {
 	f, now := Ports(t.TempDir(), 100, 103, time.Minute), time.Now()
 	f.now = func() time.Time { return now }
 	for range 4 {
@@ -163,10 +163,10 @@ func TestPortThatRestsIsTakenWhenNoOtherIsLeft(t *testing.T) {
 	}
 }
 
-// A shorter rest counts for the ports of its instance that rest already, and so does
-// none, with which an instance is cleaned away. What other instances and earlier
-// versions released rests as it was noted.
-func TestShorterRestCountsForPortsThatRest(t *testing.T) {
+// A shorter rest, or none, as when an instance is removed, also applies to resting ports
+// of the same instance. Ports that other instances and earlier versions released rest as
+// recorded.
+func TestShorterRestAppliesToRestingPorts(t *testing.T) {
 	for _, tt := range []struct {
 		rest  time.Duration
 		after time.Duration
@@ -240,7 +240,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-func TestFolderGoesWhenEmpty(t *testing.T) {
+func TestCloseRemovesEmptyFolder(t *testing.T) {
 	f := testIDs(t)
 	if err := f.Close(); err != nil {
 		t.Errorf("no folder: %v", err)
@@ -280,12 +280,12 @@ func TestSubordinate(t *testing.T) {
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := subordinate(path)
+		got, err := readSubordinate(path)
 		if (err == nil) != tt.ok || tt.ok && !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %v, %v", tt.text, got, err)
 		}
 	}
-	if got, err := subordinate(path + "x"); got != nil || err != nil {
+	if got, err := readSubordinate(path + "x"); got != nil || err != nil {
 		t.Errorf("no file: %v, %v", got, err)
 	}
 	f := testIDs(t)
@@ -298,7 +298,7 @@ func TestSubordinate(t *testing.T) {
 	}
 }
 
-// child takes and gives back for a while, and keeps some.
+// child allocates and releases numbers for some time, and keeps some.
 func child(root, holder string) {
 	f, err := IDs(root)
 	for i := 0; i < 60 && err == nil; i++ {
@@ -345,8 +345,7 @@ func TestTwoProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestModel compares the folder with a map, with processes that are replaced at
-// any time.
+// TestModel compares the folder with a map, while processes are replaced at any time.
 func TestModel(t *testing.T) {
 	dir, round := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -365,7 +364,7 @@ func TestModel(t *testing.T) {
 				h := holder()
 				n, err := f.Allocate(h, nil)
 				fits := slices.DeleteFunc([]uint32{1, 2, 3, 4, 5, 6}, func(n uint32) bool { return !free(n) })
-				if len(fits) == 0 { // then those that have the shortest time left to rest
+				if len(fits) == 0 { // then the resting ones with the shortest time left
 					for i := range rest {
 						if model[i] == "" && !slices.ContainsFunc(fits, func(o uint32) bool { return rest[o].Before(rest[i]) }) {
 							fits = append(slices.DeleteFunc(fits, func(o uint32) bool { return rest[o].After(rest[i]) }), i)
@@ -419,8 +418,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestLockThatIsNotReleasedIsAnError: whoever holds it may be stopped for good.
-func TestLockThatIsNotReleasedIsAnError(t *testing.T) {
+// TestLockTimesOut covers a process that was stopped while it held the lock.
+func TestLockTimesOut(t *testing.T) {
 	f := testIDs(t)
 	a, err := f.Allocate("x/a", nil)
 	if err != nil {
@@ -434,7 +433,7 @@ func TestLockThatIsNotReleasedIsAnError(t *testing.T) {
 	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(10*time.Second, func() { dir.Close() }) // or the test would wait without end
+	time.AfterFunc(10*time.Second, func() { dir.Close() }) // otherwise the test would never end
 	defer func(was time.Duration) { lockPatience = was }(lockPatience)
 	lockPatience = 20 * time.Millisecond
 	if err := f.Claim(a, "x/a"); err == nil || !strings.Contains(err.Error(), "lsof "+f.dir) {

@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// Size is how many user ids, and group ids, a claim is for.
+// Size is the number of user ids, and of group ids, in a claim.
 const Size = 65536
 
-// The user ids of nodes: between those that systemd gives to its containers,
-// which end below, and the negative ones of old programs.
+// The range of user ids of nodes: above the ids of systemd's containers, and below the
+// negative ids of old programs.
 const (
 	firstID = 0x70000000
 	lastID  = 0x7ffd0000
 )
 
-// IDs are blocks of Size user and group ids of the claims below root, each
-// called by its first. Those that /etc/subuid and /etc/subgid give to accounts
-// are left alone.
+// IDs returns the folder of claims on blocks of Size user and group ids, below root. A
+// block is named by its first id. Blocks that overlap those of accounts in /etc/subuid
+// and /etc/subgid are not given out.
 func IDs(root string) (*Folder, error) {
 	f := &Folder{
 		dir: filepath.Join(root, "ids"), what: "block of user ids", first: firstID, last: lastID, step: Size,
 		now: time.Now,
 	}
 	for _, path := range []string{"/etc/subuid", "/etc/subgid"} {
-		given, err := subordinate(path)
+		given, err := readSubordinate(path)
 		if err != nil {
 			return nil, err
 		}
@@ -40,8 +40,8 @@ func IDs(root string) (*Folder, error) {
 	return f, nil
 }
 
-// subordinate parses /etc/subuid or /etc/subgid, with ACCOUNT:FIRST:COUNT in each line.
-func subordinate(path string) ([]span, error) {
+// readSubordinate parses /etc/subuid or /etc/subgid, with ACCOUNT:FIRST:COUNT in each line.
+func readSubordinate(path string) ([]span, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -59,12 +59,12 @@ func subordinate(path string) ([]span, error) {
 		}
 		f := strings.Split(line, ":")
 		if len(f) != 3 {
-			return nil, fmt.Errorf("%s:%d: is not like account:100000:65536; mend it, or nodes could get the user ids of an account", path, n)
+			return nil, fmt.Errorf("%s:%d: is not like account:100000:65536; correct it, or nodes could get the user ids of an account", path, n)
 		}
 		first, err1 := strconv.ParseUint(f[1], 10, 32)
 		count, err2 := strconv.ParseUint(f[2], 10, 64)
 		if err1 != nil || err2 != nil || count > math.MaxUint32+1 {
-			return nil, fmt.Errorf("%s:%d: %q is no range of user ids; mend it, or nodes could get the user ids of an account", path, n, f[1]+":"+f[2])
+			return nil, fmt.Errorf("%s:%d: %q is no range of user ids; correct it, or nodes could get the user ids of an account", path, n, f[1]+":"+f[2])
 		}
 		all = append(all, span{first, first + count})
 	}

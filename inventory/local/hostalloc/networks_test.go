@@ -2,7 +2,7 @@ package hostalloc
 
 import "testing"
 
-func TestNetworksAreGivenOnce(t *testing.T) {
+func TestNetworksAreAllocatedOnce(t *testing.T) {
 	f := Networks(t.TempDir(), 2)
 	fits := func(n uint32) bool { return n != 1 }
 	if n, err := f.Allocate("x:outbound", fits); err != nil || n != 2 {

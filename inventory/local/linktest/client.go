@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Port is where servers listen unless they are told otherwise, with TCP and UDP.
+// Port is the default TCP and UDP port of servers.
 const Port = 7373
 
 // client measures one server.
@@ -22,13 +22,13 @@ type client struct {
 	boot    string // the server's
 }
 
-// ask opens a connection, sends what is asked for, and calls f with the server's
-// first answer. The connection ends with f, and with ctx.
-func (c *client) ask(ctx context.Context, r request, f func(*session) error) error {
+// connect opens a connection, sends the request, and calls f with the server's first
+// answer. It closes the connection when f returns or ctx ends.
+func (c *client) connect(ctx context.Context, r request, f func(*session) error) error {
 	d := net.Dialer{Timeout: lineTime}
 	conn, err := d.DialContext(ctx, "tcp", c.address)
 	if err != nil {
-		return fmt.Errorf("nobody answers: %w; start \"patchbay-linktest serve\" there", err)
+		return fmt.Errorf("no answer: %w; start \"patchbay-linktest serve\" there", err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -50,14 +50,14 @@ type session struct {
 	first answer
 }
 
-// listen reads an answer that comes within a time.
+// listen reads an answer that arrives within d.
 func (s *session) listen(d time.Duration) (answer, error) {
 	var a answer
 	if err := s.SetReadDeadline(time.Now().Add(d)); err != nil {
 		return answer{}, err
 	}
 	if err := readLine(s.in, &a); err != nil {
-		return answer{}, fmt.Errorf("the server has no answer: %w", err)
+		return answer{}, fmt.Errorf("cannot read the server's answer: %w", err)
 	}
 	if a.Error != "" {
 		return answer{}, fmt.Errorf("the server says: %s", clip(a.Error))
@@ -67,8 +67,8 @@ func (s *session) listen(d time.Duration) (answer, error) {
 
 // send measures a TCP stream to the server.
 func (c *client) send(ctx context.Context, d time.Duration) (r Stream, err error) {
-	err = c.ask(ctx, request{Kind: kindSend, Time: d}, func(s *session) error {
-		defer s.drop()
+	err = c.connect(ctx, request{Kind: kindSend, Time: d}, func(s *session) error {
+		defer s.reset()
 		go sendStream(s.TCPConn, d) // ends when the connection is closed
 		a, err := s.listen(d + 2*lineTime)
 		switch {
@@ -85,8 +85,8 @@ func (c *client) send(ctx context.Context, d time.Duration) (r Stream, err error
 
 // receive measures a TCP stream from the server.
 func (c *client) receive(ctx context.Context, d time.Duration) (r Stream, err error) {
-	err = c.ask(ctx, request{Kind: kindReceive, Time: d}, func(s *session) error {
-		defer s.drop()
+	err = c.connect(ctx, request{Kind: kindReceive, Time: d}, func(s *session) error {
+		defer s.reset()
 		got, err := receiveStream(s.TCPConn, d)
 		if err != nil {
 			return err
@@ -97,8 +97,8 @@ func (c *client) receive(ctx context.Context, d time.Duration) (r Stream, err er
 	return r, err
 }
 
-// drop closes the connection at once, with all that waits in it.
-func (s *session) drop() {
+// reset closes the connection at once and discards unsent data.
+func (s *session) reset() {
 	_ = s.SetLinger(0)
 	s.Close()
 }
@@ -111,11 +111,11 @@ func (c *client) stream(s stream) (Stream, error) {
 	return Stream{Goodput: goodput, Line: line}, nil
 }
 
-// count measures datagrams to the server.
-func (c *client) count(ctx context.Context, p pace) (t DatagramStats, err error) {
-	err = c.ask(ctx, p.request(kindCount), func(s *session) error {
+// sendDatagrams measures datagrams to the server.
+func (c *client) sendDatagrams(ctx context.Context, p pace) (t DatagramStats, err error) {
+	err = c.connect(ctx, p.request(kindCount), func(s *session) error {
 		if s.first.Port < 1 || s.first.Port > 65535 {
-			return errNonsense
+			return errInvalidResult
 		}
 		out, err := net.ListenUDP("udp", nil)
 		if err != nil {
@@ -135,7 +135,7 @@ func (c *client) count(ctx context.Context, p pace) (t DatagramStats, err error)
 		case err != nil:
 			return err
 		case a.Tally == nil || a.Tally.Received < 0 || a.Tally.Received > sent:
-			return errNonsense
+			return errInvalidResult
 		}
 		t = *a.Tally
 		return nil
@@ -143,8 +143,8 @@ func (c *client) count(ctx context.Context, p pace) (t DatagramStats, err error)
 	return t, err
 }
 
-// datagrams measures datagrams from the server.
-func (c *client) datagrams(ctx context.Context, p pace) (t DatagramStats, err error) {
+// receiveDatagrams measures datagrams from the server.
+func (c *client) receiveDatagrams(ctx context.Context, p pace) (t DatagramStats, err error) {
 	u, err := listenUDP(nil)
 	if err != nil {
 		return DatagramStats{}, err
@@ -155,7 +155,7 @@ func (c *client) datagrams(ctx context.Context, p pace) (t DatagramStats, err er
 	}
 	r := p.request(kindDatagram)
 	r.Port, r.Token = u.port(), p.token
-	err = c.ask(ctx, r, func(s *session) error {
+	err = c.connect(ctx, r, func(s *session) error {
 		defer context.AfterFunc(ctx, func() { u.Close() })()
 		t, err = p.collect(u, c.peer.Addr(), func() (int, error) {
 			a, err := s.listen(2*p.time + 2*lineTime)
@@ -166,13 +166,13 @@ func (c *client) datagrams(ctx context.Context, p pace) (t DatagramStats, err er
 	return t, err
 }
 
-var errNonsense = errors.New("the other side's result makes no sense")
+var errInvalidResult = errors.New("the other side sent an invalid result")
 
 func (p pace) request(kind string) request {
 	return request{Kind: kind, Time: p.time, Packets: p.packets, Size: p.size, Burst: p.burst, Rate: p.rate}
 }
 
-// withPort is host:port, with what addr does not say.
+// withPort returns addr as host:port, with the default port if addr has none.
 func withPort(addr string) string {
 	if _, _, err := net.SplitHostPort(addr); err == nil {
 		return addr

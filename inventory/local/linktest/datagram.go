@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A datagram begins so; what follows is of no meaning.
+// headerSize is the size of a datagram's header; the rest of the datagram has no meaning.
 //
 //	0  magic    4 bytes
 //	4  type     1 byte
-//	8  token    8 bytes: whose measurement it is of
+//	8  token    8 bytes: identifies the measurement
 //	16 number   8 bytes
-//	24 arrived  8 bytes: when an echo came to the server, ns since 1970
-//	32 left     8 bytes: when it went back
+//	24 arrived  8 bytes: when an echo arrived at the server, ns since 1970
+//	32 left     8 bytes: when the answer left
 const headerSize = 40
 
 const magic = "pbg1"
@@ -40,7 +40,7 @@ type header struct {
 	arrived, left int64
 }
 
-func (h header) put(b []byte) {
+func (h header) marshal(b []byte) {
 	copy(b, magic)
 	b[4], b[5], b[6], b[7] = h.kind, 0, 0, 0
 	binary.BigEndian.PutUint64(b[8:], h.token)
@@ -59,11 +59,11 @@ func parseHeader(b []byte) (header, bool) {
 	}, true
 }
 
-// socket is a UDP socket that tells when datagrams arrived.
+// socket is a UDP socket that reports when datagrams arrived.
 type socket struct {
 	*net.UDPConn
 	oob      [128]byte
-	overflow atomic.Uint32 // datagrams that it had no room for
+	overflow atomic.Uint32 // datagrams dropped because its buffer was full
 }
 
 const receiveBuffer = 8 << 20 // bytes
@@ -73,8 +73,8 @@ func listenUDP(at *net.UDPAddr) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = control(c, func(fd int) error {
-		// Only root of a node's network gets what it asks for, and others less.
+	err = withDescriptor(c, func(fd int) error {
+		// Only root of a node's network may exceed the system's maximum.
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 		}
@@ -90,18 +90,18 @@ func listenUDP(at *net.UDPAddr) (*socket, error) {
 	return &socket{UDPConn: c}, nil
 }
 
-// port is the port that it listens at.
+// port returns the local port.
 func (s *socket) port() int { return s.LocalAddr().(*net.UDPAddr).Port }
 
 // receive reads one datagram into b; at is when the kernel got it.
 func (s *socket) receive(b []byte) (n int, from netip.AddrPort, at time.Time, err error) {
 	n, oobn, _, from, err := s.ReadMsgUDPAddrPort(b, s.oob[:])
-	return n, from, s.told(s.oob[:oobn]), err
+	return n, from, s.readControl(s.oob[:oobn]), err
 }
 
-// told reads what the kernel says of a datagram: when it came, and how many
-// others the socket had no room for.
-func (s *socket) told(oob []byte) time.Time {
+// readControl returns the arrival time of a datagram. It also stores how many datagrams
+// the socket has dropped.
+func (s *socket) readControl(oob []byte) time.Time {
 	at := time.Now()
 	messages, _ := unix.ParseSocketControlMessage(oob)
 	for _, m := range messages {
@@ -116,8 +116,8 @@ func (s *socket) told(oob []byte) time.Time {
 	return at
 }
 
-// control does something with a connection's descriptor.
-func control(c syscall.Conn, f func(fd int) error) error {
+// withDescriptor calls f with the connection's descriptor.
+func withDescriptor(c syscall.Conn, f func(fd int) error) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
@@ -129,9 +129,9 @@ func control(c syscall.Conn, f func(fd int) error) error {
 	return inner
 }
 
-// boot tells one run of a kernel from all others: two processes for which it is
-// the same have one clock.
-func boot() string {
+// bootID returns an identifier of this boot of the kernel. Processes with the same
+// identifier share one clock.
+func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
@@ -139,7 +139,7 @@ func boot() string {
 	return strings.TrimSpace(string(text))
 }
 
-// frameSize is what a datagram takes on the line, as queues count it: with the
+// frameSize returns the size of a datagram on the line, as queues count it: with the
 // headers of UDP, IP and Ethernet, and without checksum and gap.
 func frameSize(payload int, to netip.Addr) int { return payload + 8 + ipHeader(to) + 14 }
 
@@ -150,4 +150,4 @@ func ipHeader(a netip.Addr) int {
 	return 40
 }
 
-var errNoRoom = errors.New("the system does not take datagrams for long")
+var errNoRoom = errors.New("the system's send queues stayed full")

@@ -6,20 +6,20 @@
 //	client$ patchbay-linktest server --time 3s
 //
 // Each measurement is a TCP connection that begins with a line of JSON from the
-// client and one from the server; numbered datagrams go beside it. Who receives
-// measures, so that no queue of the sender is counted:
+// client and one from the server. Numbered datagrams are sent in parallel. The
+// receiver measures, so that no queue of the sender counts:
 //
-//   - a TCP stream, from a third of its time on, with the rate on the line as it
-//     follows from the size of segments and their headers;
-//   - echoes, with the kernel's time of arrival; the time that the server needed
-//     is taken off. On one host, with one clock, each direction is told alone;
+//   - a TCP stream without the first third of its time. The rate on the line is
+//     computed from the size of segments and their headers;
+//   - echoes, with the kernel's time of arrival. The server's own time is
+//     subtracted. On one host, with one clock, each direction has its own result;
 //   - paced datagrams, also as bursts that the kernel cuts into packets
-//     (UDP_SEGMENT). The average length of runs of lost packets tells whether
-//     packets were lost or whole bursts.
+//     (UDP_SEGMENT). The average number of packets lost in a row shows whether
+//     single packets or whole bursts were lost.
 //
-// Both ends may be hostile: lines, times, rates and numbers of packets are
-// bounded, datagrams are only sent to where a TCP connection came from, and an
-// echo is never longer than what asked for it.
+// Both ends may be hostile. So lines, times, rates and numbers of packets are
+// limited. Datagrams are sent only to the address of a TCP connection, and an echo
+// is never longer than its request.
 //
 // # Decisions
 //

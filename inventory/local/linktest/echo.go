@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// echoes is what came of echoes, by their number.
+// echoes holds the results of echoes, by number.
 type echoes struct {
 	token uint64
 	left  []time.Time
@@ -20,8 +20,9 @@ type echoes struct {
 	longest time.Duration // of trip
 }
 
-// take reads an answer that came at some time.
-func (e *echoes) take(b []byte, at time.Time) {
+// add records an answer that arrived at a given time. It ignores invalid and repeated
+// answers.
+func (e *echoes) add(b []byte, at time.Time) {
 	h, ok := parseHeader(b)
 	if !ok || h.kind != typeAnswer || h.token != e.token || h.number >= uint64(len(e.left)) || e.done[h.number] {
 		return
@@ -38,7 +39,7 @@ func (e *echoes) take(b []byte, at time.Time) {
 	e.in = append(e.in, at.Sub(back))
 }
 
-// Spaces between echoes, and how many there are.
+// Interval and number of echoes.
 const (
 	echoSpace  = 10 * time.Millisecond
 	leastEchos = 20
@@ -46,8 +47,8 @@ const (
 	echoSize   = 64 // bytes
 )
 
-// echo measures how long datagrams take. The first ones, which learn the way,
-// do not count.
+// echo measures the delay of datagrams. The first ones do not count, because address
+// resolution delays them.
 func (c *client) echo(ctx context.Context, d time.Duration) (Delay, error) {
 	s, err := listenUDP(nil)
 	if err != nil {
@@ -67,7 +68,7 @@ func (c *client) echo(ctx context.Context, d time.Duration) (Delay, error) {
 	next := time.Now()
 	for end := next.Add(time.Duration(n)*echoSpace + patience); len(e.trip) < n; {
 		if now := time.Now(); len(e.left) < n && !now.Before(next) {
-			header{kind: typeEcho, token: e.token, number: uint64(len(e.left))}.put(question)
+			header{kind: typeEcho, token: e.token, number: uint64(len(e.left))}.marshal(question)
 			e.left = append(e.left, time.Now())
 			if err := sendOne(s.UDPConn, question, c.peer); err != nil {
 				return Delay{}, err
@@ -91,28 +92,28 @@ func (c *client) echo(ctx context.Context, d time.Duration) (Delay, error) {
 			return Delay{}, err
 		}
 		if from.Addr().Unmap() == c.peer.Addr().Unmap() {
-			e.take(buffer[:got], at)
+			e.add(buffer[:got], at)
 		}
 	}
-	r := Delay{Sent: n, Answered: len(e.trip), Trip: spread(e.trip)}
+	r := Delay{Sent: n, Answered: len(e.trip), Trip: spreadOf(e.trip)}
 	if r.Answered == 0 {
 		return Delay{}, errors.New("no echo came back")
 	}
-	if c.boot != "" && c.boot == boot() {
-		out, in := spread(e.out), spread(e.in)
+	if c.boot != "" && c.boot == bootID() {
+		out, in := spreadOf(e.out), spreadOf(e.in)
 		r.Out, r.In = &out, &in
 	}
 	return r, nil
 }
 
-// learn sends echoes until one comes back.
+// learn sends echoes until one comes back, so that addresses are resolved.
 func (c *client) learn(s *socket) error {
 	token, err := newToken()
 	if err != nil {
 		return err
 	}
 	question, buffer := make([]byte, echoSize), make([]byte, 64<<10)
-	header{kind: typeEcho, token: token}.put(question)
+	header{kind: typeEcho, token: token}.marshal(question)
 	for end := time.Now().Add(lineTime); time.Now().Before(end); {
 		if err := sendOne(s.UDPConn, question, c.peer); err != nil {
 			return err
@@ -129,7 +130,7 @@ func (c *client) learn(s *socket) error {
 	return errors.New("TCP goes through, but no UDP echo comes back")
 }
 
-func spread(all []time.Duration) Spread {
+func spreadOf(all []time.Duration) Spread {
 	if len(all) == 0 {
 		return Spread{}
 	}

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-func TestRequestsThatAServerRefuses(t *testing.T) {
+func TestServerRefusesInvalidRequests(t *testing.T) {
 	addr := serve(t)
 	for _, tt := range []struct{ name, line, want string }{
 		{"known", `{"kind":"hello"}`, `"boot"`},
-		{"unknown", `{"kind":"reboot"}`, "no measurement"},
-		{"no JSON", `GET / HTTP/1.0`, "not understood"},
+		{"unknown", `{"kind":"reboot"}`, "unknown kind"},
+		{"no JSON", `GET / HTTP/1.0`, "cannot read the other side"},
 		{"long", strings.Repeat("x", maxLine+1), "longer than"},
 		{"no time", `{"kind":"receive"}`, "the time"},
 		{"negative time", `{"kind":"send","time":-1}`, "the time"},
@@ -49,7 +49,7 @@ func TestRequestsThatAServerRefuses(t *testing.T) {
 	}
 }
 
-func TestServerTakesNoMoreThanItsClients(t *testing.T) {
+func TestServerLimitsClients(t *testing.T) {
 	addr := serve(t)
 	for range maxClients {
 		c, err := net.Dial("tcp", addr)
@@ -64,7 +64,7 @@ func TestServerTakesNoMoreThanItsClients(t *testing.T) {
 	}
 }
 
-func TestAnEchoIsAsLongAsWhatAskedForIt(t *testing.T) {
+func TestEchoIsNotLongerThanRequest(t *testing.T) {
 	addr := serve(t)
 	c, err := net.Dial("udp", addr)
 	if err != nil {
@@ -76,7 +76,7 @@ func TestAnEchoIsAsLongAsWhatAskedForIt(t *testing.T) {
 		c.Write(b) // none of them is answered
 	}
 	question := make([]byte, 50)
-	header{kind: typeEcho, token: 1, number: 2}.put(question)
+	header{kind: typeEcho, token: 1, number: 2}.marshal(question)
 	c.Write(question)
 	c.SetReadDeadline(time.Now().Add(5 * time.Second))
 	n, err := c.Read(buffer)
@@ -86,8 +86,8 @@ func TestAnEchoIsAsLongAsWhatAskedForIt(t *testing.T) {
 	}
 }
 
-// lying is a server that answers each connection with lines of its own.
-func lying(t *testing.T, lines string) string {
+// lyingServer starts a server that answers each connection with the given lines.
+func lyingServer(t *testing.T, lines string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -111,19 +111,19 @@ func lying(t *testing.T, lines string) string {
 	return l.Addr().String()
 }
 
-func TestServersThatLie(t *testing.T) {
+func TestClientRejectsInvalidResults(t *testing.T) {
 	for _, tt := range []struct{ name, lines, part, want string }{
-		{"no answer", "", PartTCP, "no answer"},
+		{"no answer", "", PartTCP, "the server's answer"},
 		{"endless line", strings.Repeat("x", 1<<16), PartTCP, "longer than"},
-		{"another protocol", "HTTP/1.0 400\n", PartTCP, "not understood"},
+		{"another protocol", "HTTP/1.0 400\n", PartTCP, "cannot read the other side"},
 		{"words for the terminal", `{"error":"\u001b[2Jgone\nok"}` + "\n", PartTCP, `says: \x1b[2Jgone\nok`},
 		{"no result", "{}\n{}\n", PartTCP, "lacks the result"},
-		{"nonsense", "{}\n" + `{"stream":{"bytes":-5}}` + "\n", PartTCP, "makes no sense"},
-		{"more than was sent", "{}\n" + `{"tally":{"received":1000000}}` + "\n", PartUDP, "makes no sense"},
-		{"less than nothing", "{}\n" + `{"tally":{"received":-1}}` + "\n", PartUDP, "makes no sense"},
+		{"nonsense", "{}\n" + `{"stream":{"bytes":-5}}` + "\n", PartTCP, "invalid result"},
+		{"more than was sent", "{}\n" + `{"tally":{"received":1000000}}` + "\n", PartUDP, "invalid result"},
+		{"less than nothing", "{}\n" + `{"tally":{"received":-1}}` + "\n", PartUDP, "invalid result"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			addr := lying(t, tt.lines)
+			addr := lyingServer(t, tt.lines)
 			if tt.lines == "" {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
@@ -145,7 +145,7 @@ func TestServersThatLie(t *testing.T) {
 	}
 }
 
-func TestMeasuringEndsWithItsContext(t *testing.T) {
+func TestMeasureEndsWithContext(t *testing.T) {
 	addr := serve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -184,22 +184,22 @@ func FuzzLine(f *testing.F) {
 
 func FuzzDatagram(f *testing.F) {
 	question := make([]byte, headerSize)
-	header{kind: typeAnswer, token: 7, number: 1, arrived: 10, left: 20}.put(question)
+	header{kind: typeAnswer, token: 7, number: 1, arrived: 10, left: 20}.marshal(question)
 	f.Add(question)
 	f.Add(question[:20])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, ok := parseHeader(b)
 		if ok {
 			again := append([]byte(nil), b...)
-			h.put(again)
+			h.marshal(again)
 			if got, ok := parseHeader(again); !ok || got != h {
 				t.Errorf("%+v is read again as %+v", h, got)
 			}
 		}
 		e := &echoes{token: 7, left: []time.Time{time.Unix(0, 1), time.Unix(0, 2)}, done: make([]bool, 2)}
 		at := time.Unix(0, 1000)
-		e.take(b, at)
-		e.take(b, at)
+		e.add(b, at)
+		e.add(b, at)
 		if len(e.trip) > 1 {
 			t.Error("one number counts twice")
 		}
@@ -211,12 +211,12 @@ func FuzzDatagram(f *testing.F) {
 	})
 }
 
-func TestOfASpread(t *testing.T) {
+func TestSpread(t *testing.T) {
 	var all []time.Duration
 	for i := range 100 {
 		all = append(all, time.Duration(100-i)*time.Millisecond)
 	}
-	if got := fmt.Sprint(spread(all)); got != "51.00 ms (least 1.00, 95% below 96.00)" {
+	if got := fmt.Sprint(spreadOf(all)); got != "51.00 ms (least 1.00, 95% below 96.00)" {
 		t.Error(got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// serve starts a server on the loopback and gives its address.
+// serve starts a server on the loopback and returns its address.
 func serve(t testing.TB) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -34,7 +34,7 @@ func serve(t testing.TB) string {
 	return ""
 }
 
-func TestAllPartsOnTheLoopback(t *testing.T) {
+func TestAllPartsOnLoopback(t *testing.T) {
 	addr := serve(t)
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{addr, "--time", "200ms", "--udp=4M", "--json"}, &out); err != nil {
@@ -59,7 +59,7 @@ func TestAllPartsOnTheLoopback(t *testing.T) {
 		if y.Sent < 50 || y.Received+y.Overflow < y.Sent || y.Twice > 0 {
 			t.Errorf("%s: %+v", name, y)
 		}
-		// A sender that is held up sends no more for that.
+		// A delayed sender does not catch up.
 		if name[0] == 'u' && y.Rate > 1.5*4e6 {
 			t.Errorf("%s: came with %.0f bit/s", name, y.Rate)
 		}
@@ -70,7 +70,7 @@ func TestAllPartsOnTheLoopback(t *testing.T) {
 	}
 }
 
-func TestNothingIsLostTwoMeasureAtOnce(t *testing.T) {
+func TestTwoClientsAtOnce(t *testing.T) {
 	addr := serve(t)
 	results := make(chan error, 2)
 	for range 2 {
@@ -89,10 +89,10 @@ func TestNothingIsLostTwoMeasureAtOnce(t *testing.T) {
 	}
 }
 
-func TestTallyTellsLossAndRuns(t *testing.T) {
+func TestTallyCountsLossAndRuns(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
-		came      string // of the numbers from 0 on: x came, 2 came twice
+		came      string // one character a number, from 0 on: x received, 2 received twice
 		sent      int
 		loss, run float64
 		received  int
@@ -114,7 +114,7 @@ func TestTallyTellsLossAndRuns(t *testing.T) {
 					c.add(uint64(i), time.Unix(0, int64(i)))
 				}
 			}
-			c.add(100, time.Unix(1, 0)) // numbers that nobody may send
+			c.add(100, time.Unix(1, 0)) // numbers out of range
 			c.add(math.MaxUint64, time.Unix(1, 0))
 			got := c.tally(tt.sent, 100)
 			if got.Loss != tt.loss || got.Run != tt.run || got.Received != tt.received || got.Twice != tt.twice {
@@ -124,7 +124,7 @@ func TestTallyTellsLossAndRuns(t *testing.T) {
 	}
 }
 
-func TestRateOfWhatCame(t *testing.T) {
+func TestRateOfReceivedPackets(t *testing.T) {
 	c := newCounter(1000, 100*time.Millisecond)
 	for i := range 1000 { // a burst, and then one each millisecond
 		at := time.Unix(1, 0)
@@ -138,7 +138,7 @@ func TestRateOfWhatCame(t *testing.T) {
 	}
 }
 
-func TestRatesOfAStreamCountHeaders(t *testing.T) {
+func TestStreamRatesCountHeaders(t *testing.T) {
 	for _, tt := range []struct {
 		peer   string
 		stamps bool
@@ -154,10 +154,10 @@ func TestRatesOfAStreamCountHeaders(t *testing.T) {
 	}
 }
 
-func TestWordsThatAreRefused(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	for _, tt := range []struct{ words, want string }{
-		{"", "say which address"},
-		{"a b", "say which address"},
+		{"", "an address to measure"},
+		{"a b", "an address to measure"},
 		{"serve a b", "serve takes an address"},
 		{"serve --time 1s", "serve takes an address"},
 		{"a --nonsense", "--help"},
@@ -167,7 +167,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 		{"a --udp 1000G", "is no rate"},
 		{"a --time 1h", "the time is not"},
 		{"a --time 1ms", "the time is not"},
-		{"a --only tcp,nothing", `no part "nothing"`},
+		{"a --only tcp,nothing", `unknown part "nothing"`},
 		{"a --udp 1M --size 10", "the size"},
 		{"127.0.0.1:1 --time 1s", "patchbay-linktest serve"},
 	} {

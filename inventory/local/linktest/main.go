@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Argv0 is the name by which the program is this one.
+// Argv0 is the name under which the testbed's binary runs this program.
 const Argv0 = "patchbay-linktest"
 
 const usage = `patchbay-linktest measures the network between two machines.
@@ -34,8 +34,7 @@ ADDRESS is a name or an address, with :PORT if it is not %d. Options:
                  loss in per cent
 `
 
-// Main runs the program with the words after its name. It ends with its context,
-// and with SIGINT and SIGTERM.
+// Main runs the program with its arguments. It ends on SIGINT and SIGTERM.
 func Main(args []string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -54,12 +53,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	f.StringVar(&only, "only", "", "")
 	f.BoolVar(&asJSON, "json", false, "")
 	var words []string
-	for rest := args; ; { // options may come before and after the words
+	for rest := args; ; { // options may come before and after other arguments
 		if err := f.Parse(rest); errors.Is(err, flag.ErrHelp) {
 			_, err = fmt.Fprintf(out, usage, Port)
 			return err
 		} else if err != nil {
-			return fmt.Errorf("%w; \"patchbay-linktest --help\" tells what there is", err)
+			return fmt.Errorf("%w; \"patchbay-linktest --help\" lists the options", err)
 		}
 		if f.NArg() == 0 {
 			break
@@ -73,7 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return Serve(ctx, strings.Join(words[1:], ""), nil)
 	case len(words) != 1:
-		return errors.New("say which address to measure, or serve; \"patchbay-linktest --help\" tells more")
+		return errors.New("an address to measure, or serve, is missing; see \"patchbay-linktest --help\"")
 	}
 	var err error
 	if o.Rate, err = parseRate(udp); err != nil {

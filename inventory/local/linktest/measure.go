@@ -16,7 +16,7 @@ const (
 	PartBursts = "bursts"
 )
 
-// Options say what is measured. The zero value measures all.
+// Options selects what to measure. The zero value measures everything.
 type Options struct {
 	Time time.Duration // of each part and direction; 3 s if 0, at most a minute
 	Rate float64       // of paced datagrams on the line, bit/s; 0: half of what TCP reached, at most 10 Mbit/s
@@ -36,21 +36,21 @@ type Result struct {
 	Bursts *PerDirection[DatagramStats] `json:"bursts,omitempty"`
 }
 
-// PerDirection is a figure of each direction.
+// PerDirection holds a result for each direction.
 type PerDirection[T any] struct {
 	Out T `json:"out"`
 	In  T `json:"in"`
 }
 
-// Stream is the rate of a TCP stream, bit/s: of its payload, and on the line,
-// which is what a link's capacity bounds.
+// Stream is the rate of a TCP stream in bit/s: of its payload, and on the line. A link's
+// capacity limits the rate on the line.
 type Stream struct {
 	Goodput float64 `json:"goodput"`
 	Line    float64 `json:"line"`
 }
 
-// Delay is the time that datagrams need: there and back, and each way alone
-// where both ends have one clock, that of their host.
+// Delay is the delay of datagrams: of the round trip, and of each direction if both ends
+// have the same clock.
 type Delay struct {
 	Sent     int     `json:"sent"`
 	Answered int     `json:"answered"`
@@ -59,7 +59,7 @@ type Delay struct {
 	In       *Spread `json:"in,omitempty"`
 }
 
-// Spread is how times lie, ms.
+// Spread is the distribution of delays, in ms.
 type Spread struct {
 	Least  float64 `json:"least"`
 	Median float64 `json:"median"`
@@ -68,11 +68,11 @@ type Spread struct {
 
 func (o Options) wants(part string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, part) }
 
-// filled has what was left out, and refuses what cannot be.
-func (o Options) filled() (Options, error) {
+// withDefaults fills in the defaults, and returns an error for an invalid option.
+func (o Options) withDefaults() (Options, error) {
 	for _, p := range o.Only {
 		if !slices.Contains([]string{PartTCP, PartDelay, PartUDP, PartBursts}, p) {
-			return o, fmt.Errorf("there is no part %q; there are tcp, delay, udp and bursts", clip(p))
+			return o, fmt.Errorf("unknown part %q; the parts are tcp, delay, udp and bursts", clip(p))
 		}
 	}
 	if o.Time == 0 {
@@ -90,15 +90,15 @@ func (o Options) filled() (Options, error) {
 	return o, pace{packets: 1, size: o.Size, burst: burst, rate: o.Rate}.check()
 }
 
-// Measure measures the link to a server, part after part. Without an error the
-// result has all parts that were asked for.
+// Measure measures the link to a server, one part after the other. Without an error the
+// result has all requested parts.
 func Measure(ctx context.Context, addr string, o Options) (Result, error) {
-	o, err := o.filled()
+	o, err := o.withDefaults()
 	if err != nil {
 		return Result{}, err
 	}
 	c := &client{address: withPort(addr)}
-	if err := c.ask(ctx, request{Kind: kindHello}, func(*session) error { return nil }); err != nil {
+	if err := c.connect(ctx, request{Kind: kindHello}, func(*session) error { return nil }); err != nil {
 		return Result{}, fmt.Errorf("cannot measure %s: %w", clip(c.address), err)
 	}
 	r := Result{Server: c.address}
@@ -112,15 +112,15 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 			return err
 		}},
 		{PartTCP, func() (err error) {
-			r.TCP, err = both(ctx, o.Time, c.send, c.receive)
+			r.TCP, err = inBothDirections(ctx, o.Time, c.send, c.receive)
 			return err
 		}},
 		{PartUDP, func() (err error) {
-			r.UDP, err = both(ctx, c.pace(o, &r, 1), c.count, c.datagrams)
+			r.UDP, err = inBothDirections(ctx, c.pace(o, &r, 1), c.sendDatagrams, c.receiveDatagrams)
 			return err
 		}},
 		{PartBursts, func() (err error) {
-			r.Bursts, err = both(ctx, c.pace(o, &r, burst), c.count, c.datagrams)
+			r.Bursts, err = inBothDirections(ctx, c.pace(o, &r, burst), c.sendDatagrams, c.receiveDatagrams)
 			return err
 		}},
 	} {
@@ -129,7 +129,7 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 		}
 		if err := part.do(); err != nil {
 			if ctx.Err() != nil {
-				err = errors.New("it was stopped")
+				err = errors.New("the measurement was stopped")
 			}
 			return Result{}, fmt.Errorf("cannot measure %s of %s: %w", part.name, clip(c.address), err)
 		}
@@ -137,8 +137,8 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 	return r, nil
 }
 
-// both measures one way and then the other.
-func both[A, T any](ctx context.Context, a A, out, in func(context.Context, A) (T, error)) (*PerDirection[T], error) {
+// inBothDirections measures out, then in.
+func inBothDirections[A, T any](ctx context.Context, a A, out, in func(context.Context, A) (T, error)) (*PerDirection[T], error) {
 	var w PerDirection[T]
 	var err error
 	if w.Out, err = out(ctx, a); err != nil {
@@ -150,7 +150,7 @@ func both[A, T any](ctx context.Context, a A, out, in func(context.Context, A) (
 	return &w, nil
 }
 
-// pace is how datagrams are sent for the options and what TCP reached.
+// pace returns how to send datagrams, from the options and the measured TCP rate.
 func (c *client) pace(o Options, r *Result, burst int) pace {
 	rate := o.Rate
 	if rate == 0 {

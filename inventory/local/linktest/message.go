@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Limits of what a peer may ask for or tell.
+// Limits of what a peer may request or report.
 const (
 	maxLine    = 4 << 10 // bytes
 	maxTime    = time.Minute
@@ -19,7 +19,7 @@ const (
 	minSize    = headerSize
 	maxSize    = 9000 - 28
 	maxBurst   = 64               // packets that the kernel cuts from one buffer
-	lineTime   = 30 * time.Second // what is lost four times over, as on bad links, takes 15 s
+	lineTime   = 30 * time.Second // TCP needs 15 s to deliver a segment that is lost four times
 )
 
 // Kinds of measurement, from the client's side.
@@ -31,7 +31,7 @@ const (
 	kindDatagram = "datagram" // datagrams to the client
 )
 
-// request is the client's line.
+// request is the client's first line.
 type request struct {
 	Kind    string        `json:"kind"`
 	Time    time.Duration `json:"time,omitempty"` // ns
@@ -40,15 +40,15 @@ type request struct {
 	Burst   int           `json:"burst,omitempty"` // datagrams a system call
 	Rate    float64       `json:"rate,omitempty"`  // on the line, bit/s
 	Port    int           `json:"port,omitempty"`  // where datagrams go
-	Token   uint64        `json:"token,omitempty"` // what they bear
+	Token   uint64        `json:"token,omitempty"` // their token
 }
 
-// answer is the server's line.
+// answer is a line of the server.
 type answer struct {
 	Error  string         `json:"error,omitempty"`
-	Boot   string         `json:"boot,omitempty"`  // which run of which kernel the server is in
+	Boot   string         `json:"boot,omitempty"`  // identifies the boot of the server's kernel
 	Port   int            `json:"port,omitempty"`  // where the client's datagrams go
-	Token  uint64         `json:"token,omitempty"` // what they are to bear
+	Token  uint64         `json:"token,omitempty"` // their token
 	Stream *stream        `json:"stream,omitempty"`
 	Tally  *DatagramStats `json:"tally,omitempty"`
 	Sent   int            `json:"sent,omitempty"`
@@ -60,7 +60,7 @@ func (r request) check() error {
 	case r.Kind == kindHello:
 		return nil
 	case r.Kind != kindSend && r.Kind != kindReceive && !paced:
-		return fmt.Errorf("there is no measurement %q", clip(r.Kind))
+		return fmt.Errorf("unknown kind of measurement %q", clip(r.Kind))
 	case r.Time <= 0 || r.Time > maxTime:
 		return fmt.Errorf("the time is not between 0 and %v", maxTime)
 	case !paced:
@@ -92,12 +92,12 @@ func readLine(in *bufio.Reader, message any) error {
 		return err
 	}
 	if err := json.Unmarshal(line, message); err != nil {
-		return errors.New("the other side's line is not understood: it speaks another version, or is no patchbay-linktest")
+		return errors.New("cannot read the other side's line: it is another version, or not patchbay-linktest")
 	}
 	return nil
 }
 
-// clip makes foreign text fit for a message.
+// clip quotes and shortens text of the other side for a message.
 func clip(s string) string {
 	s = strconv.QuoteToASCII(s[:min(len(s), 200)])
 	return s[1 : len(s)-1]

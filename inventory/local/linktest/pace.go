@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pace is how datagrams are sent.
+// pace describes how to send datagrams.
 type pace struct {
 	packets int
 	size    int           // of the payload, bytes
 	burst   int           // packets of one system call
 	rate    float64       // on the line, bit/s
-	time    time.Duration // at most twice so long
+	time    time.Duration // the planned time; sending ends after twice that
 	token   uint64
 }
 
@@ -33,20 +33,20 @@ func (p pace) check() error {
 		return fmt.Errorf("the size of packets is not between %d and %d bytes", minSize, maxSize)
 	case p.burst < 1 || p.burst > maxBurst || p.burst*p.size > 65000:
 		return fmt.Errorf("a burst is more than %d packets or 65000 bytes", maxBurst)
-	case !(p.rate > 0 && p.rate <= maxRate): // not a number, too
+	case !(p.rate > 0 && p.rate <= maxRate): // also refuses NaN
 		return fmt.Errorf("the rate is not between 0 and %.0f bit/s", maxRate)
 	}
 	return nil
 }
 
-// lag is by how much a sender may be late and catch up: longer pauses of a busy
-// host would else become bursts that queues on the way drop.
+// lag is the delay that a sender makes up for. After a longer pause of a busy host it
+// does not, because queues on the way would drop the burst.
 const lag = 2 * time.Millisecond
 
-// send sends numbered datagrams and tells how many went. It stops when ctx ends.
+// send sends numbered datagrams and returns their number. It stops when ctx ends.
 func (p pace) send(ctx context.Context, c *net.UDPConn, to netip.AddrPort) (sent int, err error) {
 	if p.burst > 1 {
-		err := control(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, p.size) })
+		err := withDescriptor(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, p.size) })
 		if err != nil {
 			return 0, fmt.Errorf("the kernel does not cut bursts of datagrams into packets: %w", err)
 		}
@@ -70,7 +70,7 @@ func (p pace) send(ctx context.Context, c *net.UDPConn, to netip.AddrPort) (sent
 		}
 		n := min(p.burst, p.packets-sent)
 		for i := range n {
-			header{kind: typeNumbered, token: p.token, number: uint64(sent + i)}.put(buffer[i*p.size:])
+			header{kind: typeNumbered, token: p.token, number: uint64(sent + i)}.marshal(buffer[i*p.size:])
 		}
 		if err := sendOne(c, buffer[:n*p.size], to); err != nil {
 			return sent, err

@@ -11,8 +11,8 @@ func (r Result) Print(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(out, "%s\tthere\tback\n", clip(r.Server))
 	if t := r.TCP; t != nil {
-		fmt.Fprintf(out, "TCP\t%s\t%s\n", rate(t.Out.Goodput), rate(t.In.Goodput))
-		fmt.Fprintf(out, "  with headers\t%s\t%s\n", rate(t.Out.Line), rate(t.In.Line))
+		fmt.Fprintf(out, "TCP\t%s\t%s\n", formatRate(t.Out.Goodput), formatRate(t.In.Goodput))
+		fmt.Fprintf(out, "  with headers\t%s\t%s\n", formatRate(t.Out.Line), formatRate(t.In.Line))
 	}
 	if d := r.Delay; d != nil {
 		if d.Out != nil && d.In != nil {
@@ -21,7 +21,7 @@ func (r Result) Print(w io.Writer) error {
 		fmt.Fprintf(out, "there and back\t%s\t%d of %d echoes\n", d.Trip, d.Answered, d.Sent)
 	}
 	if u := r.UDP; u != nil {
-		fmt.Fprintf(out, "UDP that came\t%s\t%s\n", rate(u.Out.Rate), rate(u.In.Rate))
+		fmt.Fprintf(out, "UDP that came\t%s\t%s\n", formatRate(u.Out.Rate), formatRate(u.In.Rate))
 		fmt.Fprintf(out, "  lost\t%s\t%s\n", u.Out, u.In)
 	}
 	if b := r.Bursts; b != nil {
@@ -30,7 +30,7 @@ func (r Result) Print(w io.Writer) error {
 	return out.Flush()
 }
 
-func rate(v float64) string {
+func formatRate(v float64) string {
 	switch {
 	case v >= 1e9:
 		return fmt.Sprintf("%.2f Gbit/s", v/1e9)

@@ -16,8 +16,8 @@ import (
 // Limits of a server.
 const (
 	maxClients = 32
-	quiet      = 250 * time.Millisecond // no more datagrams are on the way after that
-	patience   = 3 * time.Second        // but at most so long
+	quiet      = 250 * time.Millisecond // after that, no datagram is on the way any more
+	patience   = 3 * time.Second        // limit for all waiting for datagrams on the way
 )
 
 // server answers clients. Echoes come to one socket, and each connection has a
@@ -26,19 +26,19 @@ type server struct {
 	listener *net.TCPListener
 	udp      *socket
 	boot     string
-	clients  chan struct{} // has room for as many as may be there
+	clients  chan struct{} // a semaphore for maxClients
 	work     sync.WaitGroup
 }
 
-// Serve answers those who measure at a TCP and a UDP port until ctx ends. addr
-// is host:port, or what of that is not the default: all addresses and Port.
-// ready is told the address, if it is not nil.
+// Serve answers clients at a TCP and a UDP port until ctx ends. addr is host:port; the
+// defaults are all addresses and Port. Serve passes the address to ready, if that is not
+// nil.
 func Serve(ctx context.Context, addr string, ready func(net.Addr)) error {
 	at, err := net.ResolveTCPAddr("tcp", withPort(addr))
 	if err != nil {
 		return fmt.Errorf("cannot serve at %s: %w", clip(addr), err)
 	}
-	s := &server{boot: boot(), clients: make(chan struct{}, maxClients)}
+	s := &server{boot: bootID(), clients: make(chan struct{}, maxClients)}
 	if s.listener, err = net.ListenTCP("tcp", at); err != nil {
 		return fmt.Errorf("cannot serve: %w", err)
 	}
@@ -90,7 +90,7 @@ func Serve(ctx context.Context, addr string, ready func(net.Addr)) error {
 	}
 }
 
-// serve does what one connection asks for.
+// serve handles one connection.
 func (s *server) serve(ctx context.Context, c *net.TCPConn) error {
 	if err := c.SetReadDeadline(time.Now().Add(lineTime)); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (s *server) serve(ctx context.Context, c *net.TCPConn) error {
 	return writeLine(c, answer{Boot: s.boot})
 }
 
-// send sends datagrams to where the connection comes from.
+// send sends datagrams to the address of the client's connection.
 func (s *server) send(ctx context.Context, c *net.TCPConn, r request) error {
 	if r.Port < 1 || r.Port > 65535 {
 		return errors.New("the port for datagrams is not between 1 and 65535")
@@ -142,7 +142,7 @@ func (s *server) send(ctx context.Context, c *net.TCPConn, r request) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.work.Go(func() { // a client that goes away wants no more
+	s.work.Go(func() { // stop when the client has gone
 		_ = c.SetReadDeadline(time.Now().Add(2*r.Time + lineTime))
 		_, _ = c.Read(make([]byte, 1))
 		cancel()
@@ -155,8 +155,8 @@ func (s *server) send(ctx context.Context, c *net.TCPConn, r request) error {
 	return writeLine(c, answer{Sent: sent})
 }
 
-// count counts datagrams to a port of their own until the client says, by a line,
-// that all are sent.
+// count counts datagrams at a new port until the client reports, in a line, how many it
+// sent.
 func (s *server) count(ctx context.Context, c *net.TCPConn, in *bufio.Reader, r request) error {
 	u, err := listenUDP(nil)
 	if err != nil {
@@ -196,11 +196,11 @@ func (s *server) echo() {
 		}
 		h, ok := parseHeader(buffer[:n])
 		switch {
-		case err != nil: // of one datagram, or for a while
+		case err != nil: // an error of one datagram, or a temporary one
 			time.Sleep(time.Millisecond)
 		case ok && h.kind == typeEcho:
 			h.kind, h.arrived, h.left = typeAnswer, at.UnixNano(), time.Now().UnixNano()
-			h.put(buffer[:n])
+			h.marshal(buffer[:n])
 			_, _ = s.udp.WriteToUDPAddrPort(buffer[:n], from)
 		}
 	}

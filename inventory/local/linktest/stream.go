@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stream is what was received of a TCP stream.
+// stream is what a receiver measured of a TCP stream.
 type stream struct {
-	Bytes    int64         `json:"bytes"`    // in their order, as the receiver read them
+	Bytes    int64         `json:"bytes"`    // delivered in order to the receiver
 	Time     time.Duration `json:"time"`     // ns
-	Segments int           `json:"segments"` // that came, in whatever order, meanwhile
+	Segments int           `json:"segments"` // received in the same time, in any order
 	Segment  int           `json:"segment"`  // bytes of a full segment
-	Stamps   bool          `json:"stamps"`   // segments bear the option of time stamps
+	Stamps   bool          `json:"stamps"`   // segments have the timestamp option
 }
 
-// rates are those of the payload and on the line, bit/s. On the line full segments
-// count, with the headers of Ethernet, IP and TCP, but without checksum and gap,
-// as in the kernel's queues. A lost segment holds up many that came, so that over
-// a short time the payload tells less of a slow link.
+// rates returns the rates of the payload and on the line, in bit/s. On the line full
+// segments count, with the headers of Ethernet, IP and TCP, but without checksum and gap,
+// as in the kernel's queues. A lost segment delays the delivery of later ones, so over a
+// short time the payload rate of a slow link is too low.
 func (s stream) rates(peer netip.Addr) (goodput, line float64) {
 	if s.Time <= 0 || s.Segment <= 0 {
 		return 0, 0
@@ -36,15 +36,15 @@ func (s stream) rates(peer netip.Addr) (goodput, line float64) {
 
 func (s stream) check() error {
 	if s.Bytes < 0 || s.Time < 0 || s.Time > 2*maxTime || s.Segments < 0 || s.Segment < 0 || s.Segment > 1<<20 {
-		return errNonsense
+		return errInvalidResult
 	}
 	return nil
 }
 
 const streamBuffer = 256 << 10 // bytes
 
-// receiveStream reads from c until the time is over, from the first bytes on.
-// The first third does not count: there a stream finds out how fast it may go.
+// receiveStream reads from c for d after the first bytes. The first third does not count,
+// because TCP is still increasing its rate.
 func receiveStream(c *net.TCPConn, d time.Duration) (stream, error) {
 	buffer := make([]byte, streamBuffer)
 	if err := c.SetReadDeadline(time.Now().Add(lineTime)); err != nil {
@@ -61,7 +61,7 @@ func receiveStream(c *net.TCPConn, d time.Duration) (stream, error) {
 	var mark, last sample
 	for total := int64(n); ; total += int64(n) {
 		if mark.at.IsZero() && time.Since(began) >= d/3 {
-			if mark, err = take(c, total); err != nil {
+			if mark, err = takeSample(c, total); err != nil {
 				return stream{}, err
 			}
 		}
@@ -73,7 +73,7 @@ func receiveStream(c *net.TCPConn, d time.Duration) (stream, error) {
 	if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
 		return stream{}, errors.New("the other side ended the stream before its time")
 	}
-	if last, err = take(c, last.bytes); err != nil || mark.at.IsZero() {
+	if last, err = takeSample(c, last.bytes); err != nil || mark.at.IsZero() {
 		return stream{}, err
 	}
 	return stream{
@@ -82,16 +82,16 @@ func receiveStream(c *net.TCPConn, d time.Duration) (stream, error) {
 	}, nil
 }
 
-// sample is how far a stream was at one moment.
+// sample is the progress of a stream at one moment.
 type sample struct {
 	at    time.Time
 	bytes int64
 	info  *unix.TCPInfo
 }
 
-func take(c *net.TCPConn, bytes int64) (s sample, err error) {
+func takeSample(c *net.TCPConn, bytes int64) (s sample, err error) {
 	s.bytes = bytes
-	err = control(c, func(fd int) (err error) {
+	err = withDescriptor(c, func(fd int) (err error) {
 		s.at = time.Now()
 		s.info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		return err
@@ -99,11 +99,11 @@ func take(c *net.TCPConn, bytes int64) (s sample, err error) {
 	return s, err
 }
 
-// sendStream writes to c until the other side has enough, or the time of d and
-// some more is over.
+// sendStream writes to c until the other side closes the connection, at most for d and
+// lineTime.
 func sendStream(c *net.TCPConn, d time.Duration) {
-	// What is not sent yet waits here, where it costs nothing, and not in the kernel.
-	_ = control(c, func(fd int) error {
+	// Unsent data waits here, not in the kernel's memory.
+	_ = withDescriptor(c, func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, streamBuffer)
 	})
 	if c.SetWriteDeadline(time.Now().Add(d+lineTime)) != nil {

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// DatagramStats is what came of numbered datagrams that went one way.
+// DatagramStats is the result for numbered datagrams in one direction.
 type DatagramStats struct {
 	Sent     int     `json:"sent"`
 	Received int     `json:"received"`
 	Loss     float64 `json:"loss"` // per cent of those sent
-	// Run is the average length of runs of lost packets, 0 if none was lost: just
-	// above 1 when each packet has its own luck, the length of a burst when the
-	// packets of one share it.
+	// Run is the average number of packets lost in a row, 0 if none was lost. It is about
+	// 1 if packets are lost independently, and the length of a burst if whole bursts are
+	// lost.
 	Run      float64 `json:"run"`
-	Rate     float64 `json:"rate"`     // what came, on the line, bit/s
-	Twice    int     `json:"twice"`    // packets that came more than once
-	Overflow int     `json:"overflow"` // packets lost in the receiver, which was too slow: no fault of the link
+	Rate     float64 `json:"rate"`     // of received packets, on the line, bit/s
+	Twice    int     `json:"twice"`    // packets received more than once
+	Overflow int     `json:"overflow"` // packets lost in the receiver, which was too slow; the link did not lose them
 }
 
 // counter counts numbered datagrams as they arrive.
@@ -27,12 +27,12 @@ type counter struct {
 	twice    int
 	began    time.Time // arrival of the first
 	mark     time.Time // arrival of the first that counts for the rate
-	marked   int       // how many had come by then
+	marked   int       // how many had arrived by then
 	last     time.Time
 	skip     time.Duration // from the first on, for the rate
 }
 
-// newCounter counts packets of numbers below n.
+// newCounter returns a counter for packets with numbers below n.
 func newCounter(n int, skip time.Duration) *counter {
 	return &counter{seen: make([]uint64, (n+63)/64), packets: n, skip: skip}
 }
@@ -57,8 +57,8 @@ func (c *counter) add(number uint64, at time.Time) {
 	c.last = at
 }
 
-// tally tells what came of the first sent packets, of which each takes so many
-// bytes of the line.
+// tally returns the statistics of the first sent packets, each of which takes frame bytes
+// on the line.
 func (c *counter) tally(sent, frame int) DatagramStats {
 	sent = min(sent, c.packets)
 	t := DatagramStats{Sent: sent, Received: min(c.received, sent), Twice: c.twice}
@@ -80,8 +80,8 @@ func (c *counter) tally(sent, frame int) DatagramStats {
 	return t
 }
 
-// collect counts the datagrams of a measurement from an address until sent has
-// told how many went, and no more come.
+// collect counts the datagrams of a measurement from an address. It ends when sent has
+// returned how many were sent, and no more arrive.
 func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (DatagramStats, error) {
 	if err := u.SetReadDeadline(time.Now().Add(2*p.time + 2*lineTime)); err != nil {
 		return DatagramStats{}, err
@@ -92,7 +92,7 @@ func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (Dat
 	go func() {
 		defer close(ended)
 		total, failed = sent()
-		// What is still on the way comes before there is quiet.
+		// Datagrams that are still on the way arrive within quiet.
 		_ = u.SetReadDeadline(time.Now().Add(quiet))
 	}()
 	got := newCounter(p.packets, p.time/3)
@@ -114,12 +114,12 @@ func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (Dat
 		if last.IsZero() {
 			last = time.Now().Add(patience)
 		}
-		if next := time.Now().Add(quiet); next.Before(last) { // each one starts the wait anew
+		if next := time.Now().Add(quiet); next.Before(last) { // each datagram restarts the wait
 			_ = u.SetReadDeadline(next)
 		}
 	}
 	if <-ended; failed == nil && (total < got.received || total > p.packets) {
-		failed = errNonsense
+		failed = errInvalidResult
 	}
 	if failed != nil {
 		return DatagramStats{}, failed

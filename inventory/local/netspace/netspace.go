@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// own is the network namespace of the calling thread.
-const own = "/proc/thread-self/ns/net"
+// ownNamespace is the path of the calling thread's network namespace.
+const ownNamespace = "/proc/thread-self/ns/net"
 
-// Inside calls f on a thread that is in the network namespace, nil for a new one,
-// and ends with f. The main thread would not end, and is not used.
+// Inside calls f on a thread in the network namespace, or in a new one if space is nil.
+// The thread ends with f. Inside does not use the main thread, which cannot end.
 func Inside(space *os.File, f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: a thread that is locked ends with its goroutine
+		runtime.LockOSThread() // never unlocked: a locked thread ends with its goroutine
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			done <- Inside(space, f) // while this holds the main thread, it goes elsewhere
+			done <- Inside(space, f) // while this goroutine holds the main thread, f runs on another
 			return
 		}
 		var err error
@@ -46,27 +46,27 @@ func Inside(space *os.File, f func() error) error {
 	return <-done
 }
 
-// New makes a namespace that ends with the last use of the file.
+// New creates a namespace that exists as long as the file is open or in use.
 func New() (f *os.File, err error) {
 	err = Inside(nil, func() error {
-		f, err = os.Open(own)
+		f, err = os.Open(ownNamespace)
 		return err
 	})
 	return f, err
 }
 
-// Make opens the namespace that is mounted at path, or makes one there.
+// Make opens the namespace that is mounted at path, or creates one there.
 func Make(path string) (*os.File, error) {
 	if f, err := Open(path); !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make the place of a network namespace: %w", err)
+		return nil, fmt.Errorf("cannot create the mount point of a network namespace: %w", err)
 	}
 	f.Close()
 	err = Inside(nil, func() error {
-		if err := unix.Mount(own, path, "", unix.MS_BIND, ""); err != nil {
+		if err := unix.Mount(ownNamespace, path, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("cannot keep a network namespace at %s: %w", path, err)
 		}
 		return nil
@@ -77,9 +77,9 @@ func Make(path string) (*os.File, error) {
 	return Open(path)
 }
 
-// Open opens the namespace that is mounted at path. A file without one is
-// fs.ErrNotExist: a boot leaves it, and so does the end of somebody's mount
-// namespace.
+// Open opens the namespace that is mounted at path. If the file has no mount, the error
+// is fs.ErrNotExist: so it is after a boot, and after the end of the mount namespace that
+// held the mount.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -87,7 +87,7 @@ func Open(path string) (*os.File, error) {
 	}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot look at %s: %w", path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("cannot check %s: %w", path, err), f.Close())
 	}
 	if st.Type != unix.NSFS_MAGIC {
 		return nil, errors.Join(fs.ErrNotExist, f.Close())
@@ -95,7 +95,8 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Remove takes the namespace away from path, mounted more than once or not at all.
+// Remove unmounts the namespace at path, however often it is mounted, and removes the
+// file.
 func Remove(path string) error {
 	for {
 		f, err := Open(path)
@@ -111,7 +112,7 @@ func Remove(path string) error {
 		}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot remove the place of a network namespace: %w", err)
+		return fmt.Errorf("cannot remove the mount point of a network namespace: %w", err)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ func Equal(a, b *os.File) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// List reads a list from the kernel, again if it changed while it was read.
+// List reads a list from the kernel, and repeats that if the list changed meanwhile.
 func List[T any](what string, read func() ([]T, error)) ([]T, error) {
 	const times = 10
 	for try := 1; ; try++ {

@@ -1,5 +1,5 @@
 // Package ping is ping with the output of iputils, for nodes whose image has none.
-// It uses the sockets that need no rights (net.ipv4.ping_group_range), so every
+// It uses sockets that need no privileges (net.ipv4.ping_group_range), so every
 // user of a node may run it.
 //
 // It has the options that scripts use: -c -i -w -W -s -t -I -q -n -4 -6. Names

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// options are the words of a call.
+// options are the parsed command line.
 type options struct {
 	count    int           // 0: until it is interrupted
 	interval time.Duration // between requests
@@ -30,7 +30,7 @@ var errUsage = errors.New(usage)
 
 const maxSize = 65507
 
-// parse reads the words of a call; options may come before and after the host.
+// parse parses the command line. Options may come before and after the host.
 func parse(args []string) (*options, error) {
 	o := &options{interval: time.Second, wait: 10 * time.Second, size: 56}
 	for len(args) > 0 {

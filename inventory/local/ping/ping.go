@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// Argv0 is the name by which the program is this one.
+// Argv0 is the name under which the testbed's binary runs this program.
 const Argv0 = "ping"
 
-// Main runs the program with the words after its name, and returns its status: 0
-// where an answer came, 1 where none did, 2 for all else. It ends with SIGINT.
+// Main runs the program with its arguments, and returns its exit status: 0 if an answer
+// came, 1 if none did, 2 for other errors. It ends on SIGINT.
 func Main(args []string, out, complaints io.Writer) int {
 	o, err := parse(args)
 	if err != nil {
@@ -62,18 +62,18 @@ func (o *options) resolve(ctx context.Context) (netip.Addr, error) {
 	return all[0], nil
 }
 
-// pinger is one run.
+// pinger is the state of one run.
 type pinger struct {
 	*options
 	out  io.Writer
 	s    *socket
 	to   netip.Addr
-	name string // how lines call it
+	name string // the host in output lines
 
 	begun    time.Time
 	sent     int
-	left     map[uint16]time.Time // of requests without an answer
-	done     map[uint16]bool      // the last ones that have one
+	left     map[uint16]time.Time // when each unanswered request left
+	done     map[uint16]bool      // recently answered requests
 	received int
 	twice    int
 	wrong    int
@@ -109,7 +109,7 @@ func (o *options) run(ctx context.Context, out io.Writer) (bool, error) {
 	return p.received > 0, nil
 }
 
-// loop sends and receives.
+// loop sends requests and handles answers until the run ends.
 func (p *pinger) loop(ctx context.Context) error {
 	payload, buffer := make([]byte, p.size), make([]byte, 64<<10)
 	for i := range payload {
@@ -142,14 +142,14 @@ func (p *pinger) loop(ctx context.Context) error {
 			return err
 		}
 		if a != nil {
-			p.take(a, time.Now())
+			p.handle(a, time.Now())
 		}
 	}
 	return nil
 }
 
-// lastWait is how long to wait for the answer to the last request: as long as -W
-// says, or, as with iputils, twice the longest time that an answer took.
+// lastWait returns how long to wait for the answer to the last request: the time of -W,
+// or, as with iputils, twice the longest time that an answer took.
 func (p *pinger) lastWait() time.Duration {
 	longest := 0.0
 	for _, t := range p.trips {
@@ -172,14 +172,14 @@ func (p *pinger) request(payload []byte) error {
 	case errors.Is(err, syscall.EMSGSIZE):
 		return errors.New("sendmsg: message too long")
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOBUFS), err == nil:
-		return nil // an earlier error of the socket, or a queue that is full: as if lost
+		return nil // an earlier error of the socket, or a full queue: as if lost
 	}
 	fmt.Fprintf(p.out, "ping: sendmsg: %v\n", err)
 	return nil
 }
 
-// take handles an answer that came at a time.
-func (p *pinger) take(a *answer, at time.Time) {
+// handle counts and prints an answer that arrived at a given time.
+func (p *pinger) handle(a *answer, at time.Time) {
 	left, open := p.left[a.number]
 	if a.wrong != "" {
 		if !open {

@@ -40,8 +40,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What is printed has the form that scripts know of iputils.
-func TestOutputIsThatOfIputils(t *testing.T) {
+// The output has the form that scripts know from iputils.
+func TestOutputMatchesIputils(t *testing.T) {
 	var out strings.Builder
 	now := time.Now()
 	p := &pinger{options: &options{host: "b"}, out: &out, name: "b (10.0.0.2)", begun: now, sent: 5, done: map[uint16]bool{},
@@ -51,7 +51,7 @@ func TestOutputIsThatOfIputils(t *testing.T) {
 		{number: 1, size: 64, ttl: 63}, {number: 2, size: 64, ttl: 64}, {number: 2, size: 64, ttl: 64}, {number: 9, size: 64},
 		{number: 3, from: by, wrong: "Destination Host Unreachable"}, {number: 3, from: by, wrong: "Destination Host Unreachable"},
 	} {
-		p.take(a, now)
+		p.handle(a, now)
 	}
 	p.statistics()
 	got, _, _ := strings.Cut(out.String(), ", time ")
@@ -70,8 +70,8 @@ From 10.0.0.1 icmp_seq=3 Destination Host Unreachable
 	}
 }
 
-// TestFloodOfOtherMessages proves that a neighbour who sends what is no answer, such as
-// extended echo replies, does not keep ping from going on.
+// TestFloodOfOtherMessages sends messages that are no answers, such as extended echo
+// replies. They must not keep ping from continuing.
 func TestFloodOfOtherMessages(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestFloodOfOtherMessages(t *testing.T) {
 	}
 }
 
-// FuzzExtendedError reads what the kernel gives with an error of a socket.
+// FuzzExtendedError parses what the kernel returns with a socket error.
 func FuzzExtendedError(f *testing.F) {
 	f.Add(make([]byte, 32), true)
 	f.Add([]byte{111, 0, 0, 0, 2, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 10, 0, 0, 1}, false)

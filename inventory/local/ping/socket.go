@@ -37,7 +37,7 @@ func open(to netip.Addr, o *options) (*socket, error) {
 	}
 	var err error
 	if s.fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, protocol); err != nil {
-		return nil, fmt.Errorf("socket: %s", words(err))
+		return nil, fmt.Errorf("socket: %s", errorText(err))
 	}
 	if err := s.prepare(to, o); err != nil {
 		unix.Close(s.fd)
@@ -66,13 +66,13 @@ func (s *socket) prepare(to netip.Addr, o *options) error {
 		return err
 	}
 	if err := unix.Connect(s.fd, sockaddr(to)); err != nil {
-		return fmt.Errorf("connect: %s", words(err))
+		return fmt.Errorf("connect: %s", errorText(err))
 	}
 	return nil
 }
 
-// words returns the text of an error as the C library writes it.
-func words(err error) string {
+// errorText returns the text of an error as the C library writes it.
+func errorText(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]
 }
@@ -100,7 +100,7 @@ func (s *socket) send(number uint16, payload []byte) error {
 	return err
 }
 
-// answer is what came for a request.
+// answer is an answer or an ICMP error for a request.
 type answer struct {
 	number uint16
 	size   int        // bytes, with the ICMP header
@@ -109,8 +109,8 @@ type answer struct {
 	wrong  string     // why there is no answer: "Destination Host Unreachable"
 }
 
-// receive waits for an answer until a time; nil when none came, however much of something
-// else comes.
+// receive waits for an answer until a time. It returns nil if none came, whatever else
+// arrives.
 func (s *socket) receive(until time.Time, b []byte) (*answer, error) {
 	for {
 		left := time.Until(until)
@@ -136,7 +136,7 @@ func (s *socket) read(b []byte, flags int) (*answer, error) {
 	control := make([]byte, 512)
 	n, nc, _, from, err := unix.Recvmsg(s.fd, b, control, flags|unix.MSG_DONTWAIT)
 	if err != nil {
-		// EAGAIN, or an error that is in the queue, too
+		// EAGAIN, or an error that is also in the error queue
 		return nil, nil
 	}
 	if n < headerSize {
@@ -189,7 +189,7 @@ func extendedError(b []byte, v6 bool) (string, netip.Addr) {
 		if errno == unix.EHOSTUNREACH { // no host answered for the address
 			return "Destination Host Unreachable", netip.Addr{}
 		}
-		return words(errno), netip.Addr{}
+		return errorText(errno), netip.Addr{}
 	}
 	return reason(kind, code, v6), by
 }

@@ -4,9 +4,9 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// allowedHere are the calls of this architecture alone that nodes may make: the
-// old forms of others, and what the kernel asks of the processor. Calls of the
-// x32 kind have numbers of their own, from 1<<30 on, and are in no list.
+// allowedHere returns the calls that nodes may make on this architecture only: old forms
+// of other calls, and calls about the processor. x32 calls have their own numbers, from
+// 1<<30 on, and are in no list.
 func allowedHere() []uint32 {
 	return []uint32{
 		unix.SYS_ACCESS,
@@ -51,7 +51,7 @@ func allowedHere() []uint32 {
 	}
 }
 
-// forbiddenHere are the calls of this architecture alone that are refused.
+// forbiddenHere returns the forbidden calls that only this architecture has.
 func forbiddenHere() []uint32 {
 	return []uint32{
 		unix.SYS_IOPERM,
@@ -59,5 +59,5 @@ func forbiddenHere() []uint32 {
 	}
 }
 
-// vswitchAllowedHere are the calls of this architecture alone that the vswitch may make.
+// vswitchAllowedHere returns the calls of this architecture that the vswitch may make.
 func vswitchAllowedHere() []uint32 { return []uint32{unix.SYS_EPOLL_WAIT} }

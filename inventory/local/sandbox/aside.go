@@ -6,18 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aside runs f on a thread that ends with f, so that changes to the thread have no
-// further effect. The main thread is not used, since it cannot end.
-func aside(f func() error) error {
+// onThread runs f on a thread that ends with f, so that changes to the thread have no
+// further effect. It does not use the main thread, which cannot end.
+func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: a thread that is locked ends with its goroutine
+		runtime.LockOSThread() // never unlocked: a locked thread ends with its goroutine
 		if unix.Gettid() != unix.Getpid() {
 			done <- f()
 			return
 		}
 		defer runtime.UnlockOSThread()
-		done <- aside(f) // while this holds the main thread, it goes elsewhere
+		done <- onThread(f) // while this goroutine holds the main thread, f runs on another
 	}()
 	return <-done
 }

@@ -119,7 +119,7 @@ var allowed = []uint32{
 	unix.SYS_PKEY_MPROTECT,
 	unix.SYS_SET_MEMPOLICY,
 
-	// Processes and threads; debuggers and their like see their own user's.
+	// Processes and threads; debuggers see only processes of their own user.
 	unix.SYS_EXECVE,
 	unix.SYS_EXECVEAT,
 	unix.SYS_EXIT,
@@ -188,7 +188,7 @@ var allowed = []uint32{
 	unix.SYS_TGKILL,
 	unix.SYS_TKILL,
 
-	// Users, groups, and giving rights up.
+	// Users, groups, and dropping rights.
 	unix.SYS_CAPGET,
 	unix.SYS_CAPSET,
 	unix.SYS_CHROOT,
@@ -213,7 +213,7 @@ var allowed = []uint32{
 	unix.SYS_SETREUID,
 	unix.SYS_SETUID,
 
-	// Network. Making sockets is examined.
+	// Network. The creation of sockets is in examined.
 	unix.SYS_ACCEPT,
 	unix.SYS_ACCEPT4,
 	unix.SYS_BIND,
@@ -231,7 +231,7 @@ var allowed = []uint32{
 	unix.SYS_SETSOCKOPT,
 	unix.SYS_SHUTDOWN,
 
-	// Messages, semaphores, shared memory: in a name space of the node's own.
+	// Messages, semaphores, shared memory: in a namespace of the node.
 	unix.SYS_MQ_GETSETATTR,
 	unix.SYS_MQ_NOTIFY,
 	unix.SYS_MQ_OPEN,

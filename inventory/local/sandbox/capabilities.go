@@ -7,17 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A capability is a part of the rights of root in a node.
+// A capability is one right of root, and whether root in a node has it.
 type capability struct {
 	number int
 	keep   bool
 	why    string
 }
 
-// capabilities says of each whether root in a node has it. All are good only in
-// the node's own name spaces, which is why so many can stay; what goes would
-// do nothing there, or reaches the agent, or parts of the kernel that tenants
-// need not see.
+// capabilities returns all capabilities. They only work in the node's own namespaces,
+// which is why so many can stay. Those that are dropped would do nothing there, or reach
+// the agent or parts of the kernel that tenants need not reach.
 func capabilities() []capability {
 	const keep, drop = true, false
 	return []capability{
@@ -33,13 +32,13 @@ func capabilities() []capability {
 		{unix.CAP_NET_RAW, keep, "ping, tcpdump, packet generators"},
 		{unix.CAP_NET_ADMIN, keep, "addresses, routes, firewalls: experiments are about networks"},
 		{unix.CAP_SYS_CHROOT, keep, "chroot: sshd, debootstrap"},
-		{unix.CAP_AUDIT_WRITE, keep, "programs that want to log in somebody ask for it"},
+		{unix.CAP_AUDIT_WRITE, keep, "programs that log users in need it"},
 		{unix.CAP_SETFCAP, keep, "packages that set capabilities of files, as ping's does"},
 
-		{unix.CAP_SYS_ADMIN, drop, "mounts, name spaces, filters without no_new_privs"},
-		{unix.CAP_SYS_PTRACE, drop, "would open the agent, PID 1, to root; debuggers of one's own processes need none"},
+		{unix.CAP_SYS_ADMIN, drop, "mounts, namespaces, filters without no_new_privs"},
+		{unix.CAP_SYS_PTRACE, drop, "would let root trace the agent, PID 1; debuggers of one's own processes need no capability"},
 		{unix.CAP_DAC_READ_SEARCH, drop, "open_by_handle_at; DAC_OVERRIDE reads all files already"},
-		{unix.CAP_MKNOD, drop, "devices cannot be made in a user name space"},
+		{unix.CAP_MKNOD, drop, "devices cannot be made in a user namespace"},
 		{unix.CAP_SYS_MODULE, drop, "the kernel's code is the host's"},
 		{unix.CAP_SYS_RAWIO, drop, "hardware is the host's"},
 		{unix.CAP_SYS_BOOT, drop, "the host's power; a node is restarted by the testbed"},
@@ -52,7 +51,7 @@ func capabilities() []capability {
 		{unix.CAP_WAKE_ALARM, drop, "wakes the host"},
 		{unix.CAP_BLOCK_SUSPEND, drop, "keeps the host awake"},
 		{unix.CAP_LINUX_IMMUTABLE, drop, "only counts for root of the host; could keep files from being removed"},
-		{unix.CAP_LEASE, drop, "holds up others who open a file"},
+		{unix.CAP_LEASE, drop, "delays other processes that open a file"},
 		{unix.CAP_IPC_LOCK, drop, "only counts for root of the host; memory is limited"},
 		{unix.CAP_IPC_OWNER, drop, "shared memory of other users: no ordinary program asks for it"},
 		{unix.CAP_NET_BROADCAST, drop, "the kernel does not use it"},
@@ -66,15 +65,15 @@ func capabilities() []capability {
 	}
 }
 
-// dropCapabilities leaves this thread those that are kept, permitted and
-// effective and in the bounding set. None is inheritable or ambient: programs
-// of root get the bounding set anyway, and those of others shall get nothing.
+// dropCapabilities leaves this thread only the kept capabilities, in the permitted,
+// effective and bounding sets. None is inheritable or ambient: programs of root get the
+// bounding set anyway, and those of other users must get none.
 func dropCapabilities() error {
 	kept := make(map[int]bool)
 	for _, c := range capabilities() {
 		kept[c.number] = c.keep
 	}
-	// Newer kernels may know more than we do; the first that is unknown to the kernel ends the row.
+	// Newer kernels may have more capabilities; EINVAL means that the kernel has no more.
 	for n := 0; ; n++ {
 		_, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(n), 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {

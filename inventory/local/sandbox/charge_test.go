@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hoard takes all inotify instances that it can get, and keeps them until its
+// takeAllInotify takes all inotify instances that it can get, and keeps them until its
 // input ends.
-func hoard() {
+func takeAllInotify() {
 	n := 0
 	for ; n < 100_000; n++ {
 		if _, err := unix.InotifyInit1(unix.IN_CLOEXEC); err != nil {
@@ -24,8 +24,8 @@ func hoard() {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// One node that takes all it can must leave the host and other nodes theirs.
-func TestChargedNodesShareNothing(t *testing.T) {
+// A node that uses up its limits must not reduce those of the host and of other nodes.
+func TestNodesShareNoUserLimits(t *testing.T) {
 	const nodes = 2
 	for i := range nodes {
 		c := nodeChild(t, "hoard")
@@ -68,7 +68,7 @@ func TestChargedNodesShareNothing(t *testing.T) {
 	}
 }
 
-func TestNothingIsChargedToRoot(t *testing.T) {
+func TestNamespaceOwnerIsNotRoot(t *testing.T) {
 	for _, uid := range []int{0, -1} {
 		if err := WithNamespaceOwner(uid, func() error { return nil }); err == nil {
 			t.Errorf("%d was taken", uid)

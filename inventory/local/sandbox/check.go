@@ -8,7 +8,7 @@ import (
 
 // Check tests whether this kernel supports Node and Gateway, on a thread that ends
 // afterwards. It returns what is not supported.
-func Check() error { return aside(check) }
+func Check() error { return onThread(check) }
 
 func check() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -17,7 +17,7 @@ func check() error {
 	if err := install(nodeFilter(), 0); err != nil {
 		return fmt.Errorf("system calls cannot be filtered: %w (the kernel needs CONFIG_SECCOMP_FILTER, and a container around us must allow seccomp)", err)
 	}
-	// Without flags unshare does nothing and succeeds, but for the filter.
+	// Without flags, unshare does nothing and succeeds if no filter forbids it.
 	if err := unix.Unshare(0); err != unix.EPERM {
 		return fmt.Errorf("a filter of system calls was installed and does not work: a forbidden call answered %v", err)
 	}

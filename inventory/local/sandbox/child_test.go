@@ -11,11 +11,11 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// The test binary runs again as a child that gives up rights and tries things.
-// The word says what the child does.
+// The test binary runs again as a child that drops rights and makes attempts. Its
+// argument names what the child does.
 const childWord = "CONFINE_CHILD"
 
-// hostID is the first of the ids of children, out of the range of nodes.
+// hostID is the first user id of children, outside of the range of nodes.
 const hostID = 0x6fff0000
 
 func TestMain(m *testing.M) {
@@ -26,8 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// nodeChild is a child that is root of a user name space and of the others that
-// a node has.
+// nodeChild returns a child that is root in the namespaces of a node.
 func nodeChild(t *testing.T, word string, args ...string) *exec.Cmd {
 	t.Helper()
 	require.Root(t)
@@ -51,7 +50,7 @@ func child(t *testing.T, word string, args ...string) *exec.Cmd {
 	return c
 }
 
-// lines reads "name: what came" lines.
+// lines parses lines of the form "name: result".
 func lines(out []byte) map[string]string {
 	got := make(map[string]string)
 	for line := range strings.Lines(string(out)) {

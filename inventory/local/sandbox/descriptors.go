@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CloseOnExec marks all descriptors from first on to be closed by exec, also
-// those that somebody before us left open.
+// CloseOnExec marks all descriptors from first on as close-on-exec, also inherited ones.
 func CloseOnExec(first int) error {
 	if err := unix.CloseRange(uint(first), math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("cannot mark descriptors to be closed by exec: %w", err)

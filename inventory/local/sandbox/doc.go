@@ -3,21 +3,20 @@
 //
 // System calls are filtered by allow-lists. The lists of names are shared
 // (calls.go, forbidden.go), the numbers are those of golang.org/x/sys/unix, and
-// each architecture adds what only it has (arch_*.go). What a node may call:
+// each architecture adds its own calls (arch_*.go). The calls of a node:
 //
-//	listed as allowed     goes through
-//	listed as examined    goes through or not, by its arguments (examined.go)
-//	listed as forbidden   EPERM: the kernel would answer so to who has no rights
-//	anything else         ENOSYS: as if the kernel were older; programs fall back
-//	another architecture  the process is killed: the lists are of numbers, and
-//	                      its numbers mean other calls
+//	listed as allowed     is allowed
+//	listed as examined    depends on its arguments (examined.go)
+//	listed as forbidden   EPERM, as the kernel answers callers without rights
+//	anything else         ENOSYS, as if the kernel were older; programs fall back
+//	another architecture  kills the process, because its numbers mean other calls
 //
-// The lists of the gateway and of the vswitch (servercalls.go) are
-// short parts of the nodes'; there the rest is EPERM, what is forbidden in nodes
-// kills, and so do exec and ptrace.
+// The lists of the gateway and of the vswitch (servercalls.go) are short subsets
+// of the nodes' lists. There the rest is EPERM. Calls that are forbidden in nodes
+// kill the process, and so do exec and ptrace.
 //
-// A test holds the lists against all numbers that golang.org/x/sys/unix knows,
-// so that a new call is a decision and not an accident.
+// A test compares the lists with all numbers that golang.org/x/sys/unix has, so
+// that each new call is decided on.
 //
 // # Decisions
 //

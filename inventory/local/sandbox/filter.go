@@ -7,14 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A block is a piece of a filter that always ends in a return. Blocks are put
-// together from the end to the start, so that jumps only need lengths.
+// A block is a part of a filter that always ends in a return. Blocks are assembled from
+// the end to the start, so a jump needs only the length of the block that it skips.
 type block []unix.SockFilter
 
-// Where the kernel puts what a filter may look at (struct seccomp_data). Of
-// arguments we only read the low half, at the lower address on both
-// architectures: everything that we compare is an int or unsigned int to the
-// kernel, which ignores the high half, too.
+// Offsets in struct seccomp_data. Of arguments only the low half is read, which is at the
+// lower address on both architectures: all compared arguments are int or unsigned int, so
+// the kernel also ignores the high half.
 const (
 	offNumber = 0
 	offArch   = 4
@@ -40,11 +39,11 @@ func load(off uint32, b block) block {
 	return append(block{{Code: codeLoad, K: off}}, b...)
 }
 
-// argument loads argument i, from 0, for the conditions of b.
+// argument loads argument i, counted from 0, for the conditions of b.
 func argument(i uint32, b block) block { return load(offArgs+8*i, b) }
 
-// branch goes on with yes where the condition holds for what is loaded, else
-// with no; both find it still loaded.
+// branch continues with yes if the condition holds for the loaded value, else with no.
+// The value stays loaded.
 func branch(condition uint16, v uint32, yes, no block) block {
 	b := make(block, 0, 2+len(no)+len(yes))
 	if len(no) <= longestBranch {
@@ -56,7 +55,7 @@ func branch(condition uint16, v uint32, yes, no block) block {
 	return append(append(b, no...), yes...)
 }
 
-// oneOf goes on with yes where what is loaded is one of values.
+// oneOf continues with yes if the loaded value is one of values.
 func oneOf(values []uint32, yes, no block) block {
 	b := no
 	for _, v := range values {
@@ -65,14 +64,14 @@ func oneOf(values []uint32, yes, no block) block {
 	return b
 }
 
-// A rule says what becomes of a call.
+// A rule is the decision for a call.
 type rule struct {
 	call uint32
 	then block
 }
 
-// same makes equal rules of calls.
-func same(then block, calls ...[]uint32) []rule {
+// rulesFor returns the same rule for each of the calls.
+func rulesFor(then block, calls ...[]uint32) []rule {
 	var rules []rule
 	for _, c := range calls {
 		for _, call := range c {
@@ -82,11 +81,11 @@ func same(then block, calls ...[]uint32) []rule {
 	return rules
 }
 
-// filter is the whole filter: rules, in any order, and rest for calls without
-// one. A call of another architecture kills the process.
+// filter returns a whole filter: rules, in any order, and rest for calls without a rule.
+// A call of another architecture kills the process.
 func filter(rules []rule, rest block) block {
 	rules = slices.SortedFunc(slices.Values(rules), func(a, b rule) int { return cmp.Compare(a.call, b.call) })
-	// Neighbours that share a fate become one range, from its first call on.
+	// Neighbouring calls with equal rules become one range.
 	ranges := []rule{{0, rest}}
 	from := func(call uint32, then block) {
 		last := &ranges[len(ranges)-1]
@@ -107,8 +106,7 @@ func filter(rules []rule, rest block) block {
 	return load(offArch, branch(ifEqual, auditArch, load(offNumber, tree(ranges)), kill()))
 }
 
-// tree finds the range of the loaded number in as few steps as a balanced tree
-// needs.
+// tree returns a binary search for the range of the loaded number.
 func tree(ranges []rule) block {
 	if len(ranges) == 1 {
 		return ranges[0].then
@@ -117,16 +115,17 @@ func tree(ranges []rule) block {
 	return branch(ifAtLeast, ranges[half].call, tree(ranges[half:]), tree(ranges[:half]))
 }
 
-// narrow is the filter of a process that serves: it may call these, what rules
-// say, and nothing else. Calls that are deadly or forbidden to nodes kill it.
-func narrow(rules []rule, deadly []uint32, these ...[]uint32) block {
+// serverFilter returns the filter of a server process. It may make the calls in these and
+// those that rules allow. The calls in deadly, and those that are forbidden to nodes,
+// kill it.
+func serverFilter(rules []rule, deadly []uint32, these ...[]uint32) block {
 	settled := make(map[uint32]bool)
 	for _, r := range rules {
 		settled[r.call] = true
 	}
-	// The first that speaks of a call decides.
+	// The first rule for a call decides.
 	add := func(then block, calls ...[]uint32) {
-		for _, r := range same(then, calls...) {
+		for _, r := range rulesFor(then, calls...) {
 			if !settled[r.call] {
 				settled[r.call] = true
 				rules = append(rules, r)

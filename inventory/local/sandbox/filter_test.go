@@ -10,13 +10,13 @@ import (
 )
 
 // A seen is what a filter sees of a call.
-type seen struct {
+type callData struct {
 	number, arch uint32
 	args         [6]uint64
 }
 
-// run runs a filter as the kernel does, and counts the steps.
-func run(b block, s seen) (verdict uint32, steps int) {
+// runFilter runs a filter as the kernel does, and counts the steps.
+func runFilter(b block, s callData) (verdict uint32, steps int) {
 	var a uint32
 	word := func(off uint32) uint32 {
 		switch {
@@ -58,7 +58,7 @@ func run(b block, s seen) (verdict uint32, steps int) {
 	}
 }
 
-func wordOf(verdict uint32) string {
+func verdictName(verdict uint32) string {
 	switch verdict & unix.SECCOMP_RET_ACTION_FULL {
 	case unix.SECCOMP_RET_ALLOW:
 		return "allow"
@@ -70,14 +70,14 @@ func wordOf(verdict uint32) string {
 	return fmt.Sprintf("%#x", verdict)
 }
 
-// The tree must answer for each number what its list says.
-func TestNodeFilterAnswersAsTheListsSay(t *testing.T) {
+// The filter must decide each call as its list says.
+func TestNodeFilterFollowsLists(t *testing.T) {
 	b := nodeFilter()
 	want := make(map[uint32]string)
-	for _, r := range same(allow(), allowed, allowedHere()) {
+	for _, r := range rulesFor(allow(), allowed, allowedHere()) {
 		want[r.call] = "allow"
 	}
-	for _, r := range same(nil, forbidden(), forbiddenHere()) {
+	for _, r := range rulesFor(nil, forbidden(), forbiddenHere()) {
 		want[r.call] = "EPERM"
 	}
 	for _, r := range examined() {
@@ -89,8 +89,8 @@ func TestNodeFilterAnswersAsTheListsSay(t *testing.T) {
 		if !ok {
 			expected = "ENOSYS"
 		}
-		verdict, steps := run(b, seen{number: n, arch: auditArch})
-		if got := wordOf(verdict); expected != "" && got != expected {
+		verdict, steps := runFilter(b, callData{number: n, arch: auditArch})
+		if got := verdictName(verdict); expected != "" && got != expected {
 			t.Errorf("call %d: %s, want %s", n, got, expected)
 		}
 		longest = max(longest, steps)
@@ -114,8 +114,8 @@ func TestFilterKillsOtherArchitectures(t *testing.T) {
 				continue
 			}
 			for _, n := range []uint32{0, 1, 20, 172} {
-				if got, _ := run(b, seen{number: n, arch: arch}); wordOf(got) != "kill" {
-					t.Errorf("%s: call %d of architecture %#x: %s, want kill", name, n, arch, wordOf(got))
+				if got, _ := runFilter(b, callData{number: n, arch: arch}); verdictName(got) != "kill" {
+					t.Errorf("%s: call %d of architecture %#x: %s, want kill", name, n, arch, verdictName(got))
 				}
 			}
 		}
@@ -180,8 +180,8 @@ func TestNodeArguments(t *testing.T) {
 		{"Clone3", unix.SYS_CLONE3, [6]uint64{}, "ENOSYS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			verdict, _ := run(b, seen{c.call, auditArch, c.args})
-			if got := wordOf(verdict); got != c.want {
+			verdict, _ := runFilter(b, callData{c.call, auditArch, c.args})
+			if got := verdictName(verdict); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
@@ -250,17 +250,17 @@ func TestGatewayArguments(t *testing.T) {
 		{"X32", 1<<30 | 1, [6]uint64{}, "ENOSYS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			verdict, _ := run(b, seen{c.call, auditArch, c.args})
-			if got := wordOf(verdict); got != c.want {
+			verdict, _ := runFilter(b, callData{c.call, auditArch, c.args})
+			if got := verdictName(verdict); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-// Whatever the rules are, the tree finds what a plain search finds, and all
-// jumps land.
-func TestTreeFindsWhatASearchFinds(t *testing.T) {
+// For any rules, the tree finds the same rule as a linear search, and all jumps are in
+// range.
+func TestTreeMatchesLinearSearch(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		var rules []rule
@@ -282,7 +282,7 @@ func TestTreeFindsWhatASearchFinds(t *testing.T) {
 			if !ok {
 				expected = 9
 			}
-			if got, _ := run(b, seen{number: n, arch: auditArch}); got != expected {
+			if got, _ := runFilter(b, callData{number: n, arch: auditArch}); got != expected {
 				t.Fatalf("call %d: %d, want %d, of %d rules", n, got, expected, len(rules))
 			}
 		}

@@ -2,9 +2,9 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// forbidden are the calls that nodes are refused (EPERM) although their
-// kernel has them: each reaches the host, or parts of the kernel that nobody
-// needs inside a node and in which holes are found again and again.
+// forbidden returns the calls that nodes are refused with EPERM, although the kernel has
+// them. Each reaches the host, or parts of the kernel that nodes do not need and that
+// often have vulnerabilities.
 func forbidden() []uint32 {
 	return []uint32{
 		// Mounts, and other roots than the one we made; chroot is allowed.
@@ -20,17 +20,17 @@ func forbidden() []uint32 {
 		unix.SYS_PIVOT_ROOT,
 		unix.SYS_UMOUNT2,
 
-		// Name spaces: a new user name space would give all capabilities back.
+		// Namespaces: a new user namespace would restore all capabilities.
 		unix.SYS_SETNS,
 		unix.SYS_UNSHARE,
 
-		// Files by number instead of by name: out of the root.
+		// Files by handle instead of by name, also outside of the root.
 		unix.SYS_OPEN_BY_HANDLE_AT,
 		// Watches of whole file systems.
 		unix.SYS_FANOTIFY_INIT,
 		unix.SYS_FANOTIFY_MARK,
 
-		// Keys have no name space of their own that would hold.
+		// Keys have no namespace that would isolate them.
 		unix.SYS_ADD_KEY,
 		unix.SYS_KEYCTL,
 		unix.SYS_REQUEST_KEY,
@@ -64,7 +64,7 @@ func forbidden() []uint32 {
 		unix.SYS_SYSLOG,
 		unix.SYS_VHANGUP,
 
-		// The node's name is the testbed's to give.
+		// The testbed sets the name of a node.
 		unix.SYS_SETDOMAINNAME,
 		unix.SYS_SETHOSTNAME,
 	}

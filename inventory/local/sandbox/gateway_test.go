@@ -27,9 +27,9 @@ import (
 
 const gatewayID = hostID + 1
 
-// gatewayServes is a small gateway: it confines itself and then does what the
-// real one does, tells of each thing what came, and waits for the end of its input.
-func gatewayServes() {
+// fakeGateway restricts itself like the gateway, and then does what the gateway does. It
+// prints the result of each step, and waits for the end of its input.
+func fakeGateway() {
 	four, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(err)
 	one, err := net.Dial("tcp", four.Addr().String())
@@ -50,7 +50,7 @@ func gatewayServes() {
 	must(unix.Listen(spare, 1))
 	must(Gateway(gatewayID, gatewayID))
 
-	say := func(name string, err error) { fmt.Printf("%s: %s\n", name, said(err)) }
+	say := func(name string, err error) { fmt.Printf("%s: %s\n", name, resultOf(err)) }
 	say("serve", echo(four, one))
 	passed, err := net.FileListener(file)
 	if err == nil {
@@ -66,15 +66,15 @@ func gatewayServes() {
 	say("random", err)
 	say("deadline", deadline())
 
-	for _, a := range forbiddenToGateway(spare) {
+	for _, a := range gatewayAttempts(spare) {
 		say(a.name, a.try())
 	}
 	fmt.Println("state: ready")
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// said is a short word for an error.
-func said(err error) string {
+// resultOf returns a short name for an error.
+func resultOf(err error) string {
 	var e syscall.Errno
 	if errors.As(err, &e) {
 		return unix.ErrnoName(e)
@@ -82,8 +82,8 @@ func said(err error) string {
 	return errorName(err)
 }
 
-// forbiddenToGateway is the table of attempts; listener is a socket that listens.
-func forbiddenToGateway(listener int) []attempt {
+// gatewayAttempts returns the forbidden attempts; listener is a listening socket.
+func gatewayAttempts(listener int) []attempt {
 	return []attempt{
 		{"open", "EPERM", func() error { _, err := os.Open("/etc/passwd"); return err }},
 		{"open /proc", "EPERM", func() error { _, err := os.Open("/proc/self/status"); return err }},
@@ -109,7 +109,7 @@ func forbiddenToGateway(listener int) []attempt {
 	}
 }
 
-// echo sends something through c, which waits to be accepted by l, and back.
+// echo sends data through c, which waits to be accepted by l, and back.
 func echo(l net.Listener, c net.Conn) error {
 	defer l.Close()
 	served := make(chan error, 1)
@@ -135,7 +135,7 @@ func echo(l net.Listener, c net.Conn) error {
 	return errors.Join(err, <-served)
 }
 
-// threads makes many threads at once, and lets them end.
+// threads starts many threads at once, and lets them end.
 func threads() error {
 	var all sync.WaitGroup
 	for range 30 {
@@ -148,8 +148,7 @@ func threads() error {
 	return nil
 }
 
-// memory takes and gives back memory, while goroutines that never yield are
-// stopped by signals.
+// memory allocates and frees memory, while signals preempt goroutines that never yield.
 func memory() error {
 	var stop, held = make(chan struct{}), [][]byte{}
 	go func() {
@@ -217,13 +216,13 @@ func deadline() error {
 }
 
 func TestGateway(t *testing.T) {
-	serverTest(t, "gateway", forbiddenToGateway(-1), "serve", "passed listener", "threads", "memory", "pipe",
+	testServer(t, "gateway", gatewayAttempts(-1), "serve", "passed listener", "threads", "memory", "pipe",
 		"files over a pair", "window size", "random", "deadline")
 }
 
-// serverTest runs the child of that word, which confines itself, and holds what it
-// says against what it must be able to do and what it must not.
-func serverTest(t *testing.T, word string, cannot []attempt, can ...string) {
+// testServer runs the named child, which restricts itself, and compares its results with
+// the attempts that must fail and the steps that must work.
+func testServer(t *testing.T, word string, cannot []attempt, can ...string) {
 	t.Helper()
 	require.Root(t)
 	c := child(t, word)
@@ -288,7 +287,7 @@ func serverTest(t *testing.T, word string, cannot []attempt, can ...string) {
 	}
 }
 
-// statuses are those of all threads of a process.
+// statuses returns the status of each thread of a process.
 func statuses(pid int) []map[string]string {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	var all []map[string]string
@@ -315,7 +314,7 @@ func ownerOf(path string) int {
 	return int(s.Uid)
 }
 
-// deadly are the calls that kill the gateway.
+// deadly returns the calls that kill the gateway.
 func deadly() map[string]func() {
 	call := func(n uintptr, args ...uintptr) func() { return func() { _ = call(n, args...)() } }
 	return map[string]func(){
@@ -338,8 +337,9 @@ func deadly() map[string]func() {
 	}
 }
 
-// serverDies is a server, its first argument, that makes the deadly call of its second.
-func serverDies() {
+// makeDeadlyCall restricts itself as the server in its first argument, and makes the
+// deadly call in its second.
+func makeDeadlyCall() {
 	switch os.Args[1] {
 	case "gateway":
 		must(Gateway(gatewayID, gatewayID))
@@ -350,16 +350,16 @@ func serverDies() {
 	fmt.Println("lives")
 }
 
-func TestServersDieOf(t *testing.T) {
+func TestDeadlyCallsKillServers(t *testing.T) {
 	require.Root(t)
 	for _, server := range []string{"gateway", "vswitch"} {
 		for name := range deadly() {
-			t.Run(server+"/"+name, func(t *testing.T) { diesOfSeccomp(t, child(t, "dies", server, name)) })
+			t.Run(server+"/"+name, func(t *testing.T) { expectSIGSYS(t, child(t, "dies", server, name)) })
 		}
 	}
 }
 
-func diesOfSeccomp(t *testing.T, c *exec.Cmd) {
+func expectSIGSYS(t *testing.T, c *exec.Cmd) {
 	t.Helper()
 	out, err := c.CombinedOutput()
 	if s, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || !s.Signaled() || s.Signal() != unix.SIGSYS {

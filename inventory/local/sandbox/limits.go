@@ -14,9 +14,9 @@ type limit struct {
 	soft, hard uint64
 }
 
-// limits are the resource limits of all processes of nodes. The amounts that
-// matter (memory, processes, disk, processor) are bounded by the node's groups
-// and its disk; these keep the shell that started the testbed from leaking its own.
+// limits returns the resource limits of all processes of nodes. Cgroups and the disk of a
+// node limit memory, processes, disk and processor. These limits replace those of the
+// shell that started the testbed.
 func limits() []limit {
 	return []limit{
 		{"core", unix.RLIMIT_CORE, 0, 0}, // the handler of core dumps is a program of the host
@@ -37,12 +37,12 @@ func limits() []limit {
 	}
 }
 
-// SetLimits sets the resource limits of nodes for this process and what it starts.
-// Where the host allows less than that, its own maximum stays.
+// SetLimits sets the resource limits of nodes for this process and its children. If the
+// host's maximum is lower, that stays.
 func SetLimits() error {
 	for _, l := range limits() {
 		err := unix.Prlimit(0, l.resource, &unix.Rlimit{Cur: l.soft, Max: l.hard}, nil)
-		if err == unix.EPERM { // more than there is, and no right to raise it
+		if err == unix.EPERM { // above the hard limit, without the right to raise it
 			var now unix.Rlimit
 			if err = unix.Prlimit(0, l.resource, nil, &now); err == nil {
 				hard := min(l.hard, now.Max)

@@ -13,9 +13,9 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// limitsThen sets the limits, after lowering the most of descriptors to the
-// argument, and shows what a program finds that it starts.
-func limitsThen() {
+// printLimits sets the limits, after lowering the maximum of descriptors to its argument,
+// and prints the limits of a program that it starts.
+func printLimits() {
 	if os.Args[1] != "" {
 		var most uint64
 		_, err := fmt.Sscan(os.Args[1], &most)
@@ -56,12 +56,12 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestEveryLimitIsDecided(t *testing.T) {
+func TestEveryLimitIsListed(t *testing.T) {
 	names, err := os.ReadFile("/proc/self/limits")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One line of the file is a title; pending signals stay the host's.
+	// One line of the file is a header; pending signals keep the host's limit.
 	if got, want := len(limits())+1, strings.Count(string(names), "\n")-1; got != want {
 		t.Errorf("%d limits are decided of %d", got, want)
 	}
@@ -97,7 +97,7 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What was tried stayed on its thread.
+	// The check changed only its own thread.
 	if err := exec.Command("/bin/sh", "-c", "grep -q '^NoNewPrivs:.0' /proc/self/status").Run(); err != nil {
 		t.Errorf("a child of the process has no_new_privs: %v", err)
 	}

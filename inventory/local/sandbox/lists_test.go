@@ -18,12 +18,12 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// leftOut are the calls that do not exist for nodes (ENOSYS), and why. Programs
-// that use them also run on kernels without them.
-func leftOut() map[string]string {
+// unlisted returns the calls that are in no list, so that nodes get ENOSYS, and the
+// reasons. Programs that use them also run on kernels without them.
+func unlisted() map[string]string {
 	return map[string]string{
 		"SYS_CLONE3":                  "its flags lie in memory, out of the filter's sight; the C library falls back on clone",
-		"SYS_CACHESTAT":               "tells what others have in the page cache; no ordinary program asks",
+		"SYS_CACHESTAT":               "shows which pages of others are cached; no ordinary program needs it",
 		"SYS_FILE_GETATTR":            "newer than the programs of today's images",
 		"SYS_FILE_SETATTR":            "newer than the programs of today's images",
 		"SYS_IO_CANCEL":               "see io_setup",
@@ -34,7 +34,7 @@ func leftOut() map[string]string {
 		"SYS_IO_SUBMIT":               "see io_setup",
 		"SYS_KCMP":                    "for checkpoints",
 		"SYS_LISTMOUNT":               "programs fall back on /proc/self/mountinfo",
-		"SYS_LISTNS":                  "about name spaces",
+		"SYS_LISTNS":                  "about namespaces",
 		"SYS_LOOKUP_DCOOKIE":          "gone from kernels",
 		"SYS_LSM_GET_SELF_ATTR":       "security modules are the host's",
 		"SYS_LSM_LIST_MODULES":        "security modules are the host's",
@@ -71,8 +71,8 @@ func leftOut() map[string]string {
 	}
 }
 
-// parsed are the files of the package in dir that count on arch, without tests.
-func parsed(t *testing.T, dir, arch, pattern string) []*ast.File {
+// parseFiles parses the package's files in dir for arch, without tests.
+func parseFiles(t *testing.T, dir, arch, pattern string) []*ast.File {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, pattern))
 	if err != nil {
@@ -101,15 +101,15 @@ func parsed(t *testing.T, dir, arch, pattern string) []*ast.File {
 	return files
 }
 
-// known are all calls that golang.org/x/sys/unix knows on arch.
-func known(t *testing.T, arch string) map[string]int {
+// knownCalls returns all calls of arch in golang.org/x/sys/unix.
+func knownCalls(t *testing.T, arch string) map[string]int {
 	t.Helper()
 	out, err := exec.Command(require.Tool(t, "go"), "list", "-f", "{{.Dir}}", "golang.org/x/sys/unix").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	calls := make(map[string]int)
-	for _, f := range parsed(t, strings.TrimSpace(string(out)), arch, "zsysnum_linux_*.go") {
+	for _, f := range parseFiles(t, strings.TrimSpace(string(out)), arch, "zsysnum_linux_*.go") {
 		ast.Inspect(f, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok {
@@ -126,11 +126,11 @@ func known(t *testing.T, arch string) map[string]int {
 	return calls
 }
 
-// listed are the calls named in each function or variable of the package that is a list, on arch.
-func listed(t *testing.T, arch string, names ...string) map[string][]string {
+// listedCalls returns the calls in each named function or variable, on arch.
+func listedCalls(t *testing.T, arch string, names ...string) map[string][]string {
 	t.Helper()
 	lists := make(map[string][]string)
-	for _, f := range parsed(t, ".", arch, "*.go") {
+	for _, f := range parseFiles(t, ".", arch, "*.go") {
 		for _, d := range f.Decls {
 			name := ""
 			switch d := d.(type) {
@@ -161,18 +161,17 @@ func listed(t *testing.T, arch string, names ...string) map[string][]string {
 	return lists
 }
 
-// Both architectures are judged by their sources, so that either machine
-// proves both.
-func TestEveryCallIsDecidedOnce(t *testing.T) {
-	reasons := leftOut()
+// The test reads the sources of both architectures, so it covers both on either machine.
+func TestEveryCallIsInOneList(t *testing.T) {
+	reasons := unlisted()
 	used := make(map[string]bool)
 	for _, arch := range []string{"amd64", "arm64"} {
-		calls := known(t, arch)
+		calls := knownCalls(t, arch)
 		if len(calls) < 300 {
 			t.Fatalf("%s: only %d calls are known", arch, len(calls))
 		}
 		where := make(map[string][]string)
-		for list, names := range listed(t, arch, "allowed", "allowedHere", "forbidden", "forbiddenHere", "examined") {
+		for list, names := range listedCalls(t, arch, "allowed", "allowedHere", "forbidden", "forbiddenHere", "examined") {
 			for _, name := range names {
 				where[name] = append(where[name], list)
 			}
@@ -199,11 +198,11 @@ func TestEveryCallIsDecidedOnce(t *testing.T) {
 	}
 }
 
-// What is forbidden, or examined for nodes, must not slip into the lists of the
+// Calls that are forbidden, or examined for nodes, must not be in the lists of the
 // gateway and the vswitch.
-func TestServersHaveNothingThatNodesLack(t *testing.T) {
+func TestServersMayOnlyMakeCallsOfNodes(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
-		lists := listed(t, arch, "allowed", "allowedHere", "serverAllowed", "serverKilled", "gatewayAllowed", "gatewayExamined",
+		lists := listedCalls(t, arch, "allowed", "allowedHere", "serverAllowed", "serverKilled", "gatewayAllowed", "gatewayExamined",
 			"vswitchAllowed", "vswitchAllowedHere", "vswitchExamined", "ownThreads")
 		nodes := slices.Concat(lists["allowed"], lists["allowedHere"])
 		for who, own := range map[string][2][]string{
@@ -213,7 +212,7 @@ func TestServersHaveNothingThatNodesLack(t *testing.T) {
 		} {
 			for _, name := range own[0] {
 				if !slices.Contains(nodes, name) {
-					t.Errorf("%s: %s is allowed to %s and not to nodes", arch, name, who)
+					t.Errorf("%s: %s is allowed for %s but not for nodes", arch, name, who)
 				}
 			}
 			all := slices.Sorted(slices.Values(slices.Concat(own[0], own[1])))
@@ -226,7 +225,7 @@ func TestServersHaveNothingThatNodesLack(t *testing.T) {
 	}
 }
 
-func TestEveryCapabilityIsDecidedOnce(t *testing.T) {
+func TestEveryCapabilityIsListedOnce(t *testing.T) {
 	seen := make(map[int]bool)
 	for _, c := range capabilities() {
 		if seen[c.number] || c.why == "" {

@@ -12,18 +12,18 @@ import (
 
 func children() map[string]func() {
 	return map[string]func(){
-		"node":    confinedThen,
-		"gateway": gatewayServes,
-		"dies":    serverDies,
-		"vswitch": vswitchServes,
-		"limits":  limitsThen,
-		"hoard":   hoard,
+		"node":    execRestricted,
+		"gateway": fakeGateway,
+		"dies":    makeDeadlyCall,
+		"vswitch": fakeVSwitch,
+		"limits":  printLimits,
+		"hoard":   takeAllInotify,
 	}
 }
 
-// confinedThen confines itself as a stage of a node does, and execs what its
-// arguments say: another child's word, or a program.
-func confinedThen() {
+// execRestricted restricts itself as a stage of a node does, and executes its arguments:
+// another child's name, or a program.
+func execRestricted() {
 	must(SetLimits())
 	must(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	must(unix.Mount("proc", "/proc", "proc", 0, ""))
@@ -47,7 +47,7 @@ func must(err error) {
 	}
 }
 
-// An attempt is something that root in a node tries, and what must come of it.
+// An attempt is something that root in a node tries, and its expected result.
 type attempt struct {
 	name string
 	want string

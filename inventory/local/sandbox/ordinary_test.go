@@ -8,8 +8,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// What ordinary programs do must work under the filter and without the
-// capabilities. Each line runs in an empty folder as root of the node.
+// Ordinary programs must work under the filter and without the capabilities. Each line
+// runs in an empty folder as root of the node.
 func TestNodeCan(t *testing.T) {
 	const hello = `printf '#include <pthread.h>\n#include <stdio.h>\nstatic void *f(void *p){puts("good");return p;}\nint main(void){pthread_t t;pthread_create(&t,0,f,0);pthread_join(t,0);return 0;}\n' > hello.c && gcc -g -pthread -o hello hello.c`
 	const loopback = `ip link set lo up && `
@@ -72,10 +72,10 @@ socket.socketpair(); print("good")'`, "good"},
 	}
 }
 
-// nodeFolder is a folder that belongs to root of a child.
+// nodeFolder returns a folder that belongs to root of a child.
 func nodeFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "confine") // t.TempDir lies in a folder of the host's root alone
+	dir, err := os.MkdirTemp("", "confine") // t.TempDir is in a folder that only root of the host can enter
 	if err != nil {
 		t.Fatal(err)
 	}

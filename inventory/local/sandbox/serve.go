@@ -11,32 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Gateway makes the whole process, with all its threads, what the SSH gateway
-// may be: user uid and group gid, both not 0, without other groups; no
-// capabilities, no_new_privs, nobody's to look into, the gateway's filter.
-// Descriptors it holds stay usable, and others can be received; by itself it can
-// then make threads and pipes only, no files and no sockets. Any exec kills it. It needs root. After an error the process is
-// something between and must end.
-func Gateway(uid, gid int) error { return serve("gateway", uid, gid, gatewayFilter(os.Getpid())) }
+// Gateway restricts the whole process, with all its threads, to what the SSH gateway may
+// do: user uid and group gid, both not 0, no other groups, no capabilities, no_new_privs,
+// not dumpable, and the gateway's filter. It can use its descriptors and receive others,
+// and create threads and pipes, but no files and no sockets. Any exec kills it. Gateway
+// needs root. After an error the process is partly restricted and must end.
+func Gateway(uid, gid int) error { return restrict("gateway", uid, gid, gatewayFilter(os.Getpid())) }
 
-// VSwitch makes the whole process, with all its threads, what the vswitch
-// may be: as Gateway, with the vswitch's filter. Descriptors it holds stay usable,
-// and others can be received; by itself it can then make threads only. It must
-// have made what it waits with. It needs root. After an error the process is
-// something between and must end.
-func VSwitch(uid, gid int) error { return serve("vswitch", uid, gid, vswitchFilter(os.Getpid())) }
+// VSwitch is like Gateway, with the vswitch's filter: the process can use its
+// descriptors, receive others, and create threads only. It must have created its epoll
+// descriptors before.
+func VSwitch(uid, gid int) error { return restrict("vswitch", uid, gid, vswitchFilter(os.Getpid())) }
 
-// serve makes the whole process, with all its threads, one that serves others
-// with what it was given: user uid and group gid without other groups, no
-// capabilities, no_new_privs, nobody's to look into, the filter b.
-func serve(name string, uid, gid int, b block) error {
+// restrict restricts the whole process, with all its threads: user uid and group gid, no
+// other groups, no capabilities, no_new_privs, not dumpable, and the filter b.
+func restrict(name string, uid, gid int, b block) error {
 	if uid <= 0 || gid <= 0 {
 		return fmt.Errorf("the %s cannot run as user %d, group %d: both must be above 0", name, uid, gid)
 	}
-	_, _ = time.Now().Zone() // reads the time zone's file while that can be opened
+	_, _ = time.Now().Zone() // reads the time zone's file while the process can still open it
 
-	// Package syscall does it for all threads; package unix would for groups
-	// only do it for this one. With root's user id go all capabilities.
+	// Package syscall changes all threads, package unix only this one. All capabilities
+	// go with root's user id.
 	if err := syscall.Setgroups(nil); err != nil {
 		return fmt.Errorf("cannot give up groups: %w (it needs root)", err)
 	}
@@ -46,13 +42,13 @@ func serve(name string, uid, gid int, b block) error {
 	if err := syscall.Setresuid(uid, uid, uid); err != nil {
 		return fmt.Errorf("cannot become user %d: %w", uid, err)
 	}
-	if err := noCapabilities(); err != nil {
+	if err := checkNoCapabilities(); err != nil {
 		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("cannot close the process to others: %w", err)
+		return fmt.Errorf("cannot make the process not dumpable: %w", err)
 	}
-	// What is set on this thread the filter takes along to the others.
+	// The filter copies no_new_privs of this thread to the others.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -64,16 +60,16 @@ func serve(name string, uid, gid int, b block) error {
 	return nil
 }
 
-// noCapabilities says whether they went with the user id, as they do unless
-// somebody set the bits that prevent it.
-func noCapabilities() error {
+// checkNoCapabilities returns an error if the process still has capabilities. They go
+// with the user id, unless secure bits prevent it.
+func checkNoCapabilities() error {
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &sets[0]); err != nil {
 		return fmt.Errorf("cannot ask for capabilities: %w", err)
 	}
 	for _, s := range sets {
 		if s.Permitted|s.Effective != 0 {
-			return errors.New("capabilities outlived the change of user: start the program without secure bits")
+			return errors.New("capabilities are left after the change of user: start the program without secure bits")
 		}
 	}
 	return nil

@@ -2,14 +2,14 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// serverAllowed are the calls that the gateway and the vswitch may make whatever the
-// arguments are: what the Go runtime goes on doing, and what is done with what is
-// open. Nothing here takes a path.
+// serverAllowed returns the calls that the gateway and the vswitch may make with any
+// arguments: what the Go runtime needs, and what works on open descriptors. None takes a
+// path.
 func serverAllowed() []uint32 {
 	return []uint32{
-		// What is open.
+		// Open descriptors.
 		unix.SYS_CLOSE,
-		unix.SYS_PREAD64, // the runtime looks at its processor limit
+		unix.SYS_PREAD64, // the runtime reads its processor limit
 		unix.SYS_READ,
 		unix.SYS_RECVMSG,
 		unix.SYS_WRITE,
@@ -36,7 +36,7 @@ func serverAllowed() []uint32 {
 		unix.SYS_SET_ROBUST_LIST,
 		unix.SYS_SIGALTSTACK,
 
-		// Asking.
+		// Queries.
 		unix.SYS_CLOCK_GETTIME,
 		unix.SYS_GETPID,
 		unix.SYS_GETRANDOM,
@@ -45,10 +45,9 @@ func serverAllowed() []uint32 {
 	}
 }
 
-// gatewayAllowed are the calls that the gateway may make beside these: what
-// sockets, pipes and terminals that are open need. Listeners and connections come
-// from the Keeper and, through it, from agents. A gateway in wrong hands can reach
-// nothing by itself.
+// gatewayAllowed returns the other calls that the gateway may make, for open sockets,
+// pipes and terminals. The Manager passes it listeners and connections, also those to
+// agents. An attacker who controls the gateway can open nothing.
 func gatewayAllowed() []uint32 {
 	return []uint32{
 		unix.SYS_ACCEPT4,
@@ -74,13 +73,14 @@ func gatewayAllowed() []uint32 {
 	}
 }
 
-// vswitchAllowed are those of the vswitch: it answers its Manager, and sets its timers.
+// vswitchAllowed returns the other calls that the vswitch may make: it answers its
+// Manager, and sets its timers.
 func vswitchAllowed() []uint32 {
 	return []uint32{unix.SYS_SENDMSG, unix.SYS_TIMERFD_SETTIME}
 }
 
-// serverKilled are calls that kill the gateway and the vswitch, beside those that
-// nodes are refused: no mistake of ours leads there.
+// serverKilled returns the calls that kill the gateway and the vswitch, besides those
+// that nodes are refused. Only an attack leads to them.
 func serverKilled() []uint32 {
 	return []uint32{
 		unix.SYS_CHROOT,
@@ -94,18 +94,18 @@ func serverKilled() []uint32 {
 	}
 }
 
-// gatewayExamined are the calls that depend on the arguments; pid is the
-// gateway's process.
+// gatewayExamined returns the rules for calls with arguments; pid is the gateway's
+// process.
 func gatewayExamined(pid int) []rule {
 	no := refuse(unix.EPERM)
 	only := func(i uint32, values ...uint32) block { return argument(i, oneOf(values, allow(), no)) }
 	return append(ownThreads(pid), []rule{
-		// No owner of signals, no leases, no notifications.
+		// Without owner of signals, leases and notifications.
 		{unix.SYS_FCNTL, only(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD,
 			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
 		// The size of a terminal, and whether it is one.
 		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCGPTN)},
-		// A listener that was shut down could connect in this way.
+		// A listener that was shut down could connect with this flag.
 		{unix.SYS_SENDMSG, argument(2, branch(ifAnyBit, unix.MSG_FASTOPEN, no, allow()))},
 		// What the net package sets on TCP connections.
 		{unix.SYS_SETSOCKOPT, argument(1, branch(ifEqual, unix.SOL_SOCKET,
@@ -116,8 +116,8 @@ func gatewayExamined(pid int) []rule {
 	}...)
 }
 
-// ownThreads are the rules for what the Go runtime does with threads and memory in a
-// process that serves.
+// ownThreads returns the rules for what the Go runtime does with threads and memory in a
+// server process.
 func ownThreads(pid int) []rule {
 	no := refuse(unix.EPERM)
 	notExecutable := argument(2, branch(ifAnyBit, unix.PROT_EXEC, no, allow()))
@@ -125,7 +125,7 @@ func ownThreads(pid int) []rule {
 		// Threads, but no processes.
 		{unix.SYS_CLONE, argument(0, branch(ifAnyBit, newSpaces, no,
 			branch(ifAnyBit, unix.CLONE_THREAD, allow(), no)))},
-		// The runtime preempts its own threads so.
+		// The runtime preempts its threads with it.
 		{unix.SYS_TGKILL, argument(0, branch(ifEqual, uint32(pid), allow(), no))},
 		{unix.SYS_MMAP, notExecutable},
 		{unix.SYS_MPROTECT, notExecutable},
@@ -134,19 +134,19 @@ func ownThreads(pid int) []rule {
 	}
 }
 
-// gatewayFilter is the filter of the gateway, process pid.
+// gatewayFilter returns the filter of the gateway, process pid.
 func gatewayFilter(pid int) block {
-	return narrow(gatewayExamined(pid), serverKilled(), serverAllowed(), gatewayAllowed())
+	return serverFilter(gatewayExamined(pid), serverKilled(), serverAllowed(), gatewayAllowed())
 }
 
-// vswitchExamined are the calls that depend on the arguments; pid is the vswitch's
+// vswitchExamined returns the rules for calls with arguments; pid is the vswitch's
 // process.
 func vswitchExamined(pid int) []rule {
 	return append(ownThreads(pid), rule{unix.SYS_FCNTL, argument(1, oneOf(
 		[]uint32{unix.F_DUPFD_CLOEXEC, unix.F_GETFL, unix.F_SETFL}, allow(), refuse(unix.EPERM)))})
 }
 
-// vswitchFilter is the filter of the vswitch, process pid.
+// vswitchFilter returns the filter of the vswitch, process pid.
 func vswitchFilter(pid int) block {
-	return narrow(vswitchExamined(pid), serverKilled(), serverAllowed(), vswitchAllowed(), vswitchAllowedHere())
+	return serverFilter(vswitchExamined(pid), serverKilled(), serverAllowed(), vswitchAllowed(), vswitchAllowedHere())
 }

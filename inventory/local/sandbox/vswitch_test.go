@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vswitchServes is a small switch process: it makes what it waits with, confines itself and
-// then does what the real one does, tells of each thing what came, and waits for
-// the end of its input.
-func vswitchServes() {
+// fakeVSwitch creates its epoll descriptor, restricts itself like the vswitch, and then
+// does what the vswitch does. It prints the result of each step, and waits for the end of
+// its input.
+func fakeVSwitch() {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	must(err)
 	timer, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
@@ -31,22 +31,22 @@ func vswitchServes() {
 	}
 	must(VSwitch(gatewayID, gatewayID))
 
-	say := func(name string, err error) { fmt.Printf("%s: %s\n", name, said(err)) }
+	say := func(name string, err error) { fmt.Printf("%s: %s\n", name, resultOf(err)) }
 	say("files over a pair", passFiles(pair, device))
-	say("double", double(int(device.Fd())))
-	say("timer", ring(epoll, timer))
+	say("double", duplicate(int(device.Fd())))
+	say("timer", waitForTimer(epoll, timer))
 	say("threads", threads())
 	say("memory", memory())
-	say("mapping", mapping())
-	for _, a := range forbiddenToVSwitch() {
+	say("mapping", mapMemory())
+	for _, a := range vswitchAttempts() {
 		say(a.name, a.try())
 	}
 	fmt.Println("state: ready")
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// double is another descriptor of the same file that does not block.
-func double(fd int) error {
+// duplicate makes another descriptor of the same file, non-blocking.
+func duplicate(fd int) error {
 	other, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return err
@@ -54,8 +54,8 @@ func double(fd int) error {
 	return errors.Join(unix.SetNonblock(other, true), unix.Close(other))
 }
 
-// ring sets a timer and waits for it.
-func ring(epoll, timer int) error {
+// waitForTimer sets a timer and waits for it.
+func waitForTimer(epoll, timer int) error {
 	when := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(time.Millisecond))}
 	if err := unix.TimerfdSettime(timer, 0, &when, nil); err != nil {
 		return err
@@ -72,8 +72,8 @@ func ring(epoll, timer int) error {
 	}
 }
 
-// mapping takes memory of its own and gives it back.
-func mapping() error {
+// mapMemory maps memory and unmaps it.
+func mapMemory() error {
 	b, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return err
@@ -82,8 +82,8 @@ func mapping() error {
 	return unix.Munmap(b)
 }
 
-// forbiddenToVSwitch is the table of attempts.
-func forbiddenToVSwitch() []attempt {
+// vswitchAttempts returns the forbidden attempts.
+func vswitchAttempts() []attempt {
 	return []attempt{
 		{"open", "EPERM", func() error { _, err := os.Open("/etc/passwd"); return err }},
 		{"open /proc", "EPERM", func() error { _, err := os.Open("/proc/self/status"); return err }},
@@ -114,5 +114,5 @@ func forbiddenToVSwitch() []attempt {
 }
 
 func TestVSwitch(t *testing.T) {
-	serverTest(t, "vswitch", forbiddenToVSwitch(), "files over a pair", "double", "timer", "threads", "memory", "mapping")
+	testServer(t, "vswitch", vswitchAttempts(), "files over a pair", "double", "timer", "threads", "memory", "mapping")
 }

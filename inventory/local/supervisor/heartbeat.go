@@ -2,13 +2,13 @@ package supervisor
 
 import "time"
 
-// Heartbeat finds out whether a process still answers. It pings, waits for the
-// answer, and looks at the wait once every Every. A process hangs when so many
-// looks in a row as Limit says found the same ping unanswered.
+// Heartbeat finds out whether a process still answers. It sends a ping and checks for the
+// answer once every Every. A process hangs if Limit checks in a row found the same ping
+// unanswered.
 //
-// Only looks that took place are counted, not the time between them. So a process
-// is not blamed when the clock jumps, when the whole machine is suspended, or when
-// this process itself got no processor: each of these costs it one look at most.
+// Heartbeat counts checks, not the time between them. So a process does not count as
+// hanging when the clock jumps, when the whole machine is suspended, or when this process
+// itself got no processor: each of these costs one check at most.
 type Heartbeat struct {
 	Every time.Duration
 	Limit int
@@ -17,18 +17,17 @@ type Heartbeat struct {
 // DefaultHeartbeat notices a process that hangs within ten seconds.
 var DefaultHeartbeat = Heartbeat{Every: time.Second, Limit: 8}
 
-// Watch pings until stop is closed. ping returns when the answer has come, or when
-// none can come any more. Watch calls report with true when the process hangs, and
-// with false when it answers again after that. The ping that got no answer stays
-// open: no other one is sent before it has returned.
+// Watch pings until stop is closed. ping returns when the answer has come, or when none
+// can come any more. Watch calls report with true when the process hangs, and with false
+// when it answers again. It sends no other ping before the unanswered one has returned.
 func (h Heartbeat) Watch(stop <-chan struct{}, ping func(), report func(hangs bool)) {
 	tick := time.NewTicker(h.Every)
 	defer tick.Stop()
 	h.watch(stop, tick.C, ping, report)
 }
 
-// watch is Watch with the times of its looks.
-func (h Heartbeat) watch(stop <-chan struct{}, looks <-chan time.Time, ping func(), report func(hangs bool)) {
+// watch is Watch with its checks triggered by a channel.
+func (h Heartbeat) watch(stop <-chan struct{}, ticks <-chan time.Time, ping func(), report func(hangs bool)) {
 	answered := make(chan struct{}, 1)
 	open, missed := false, 0
 	for {
@@ -41,7 +40,7 @@ func (h Heartbeat) watch(stop <-chan struct{}, looks <-chan time.Time, ping func
 			}
 			missed = 0
 			continue
-		case <-looks:
+		case <-ticks:
 		}
 		if !open {
 			open = true
@@ -52,7 +51,7 @@ func (h Heartbeat) watch(stop <-chan struct{}, looks <-chan time.Time, ping func
 			continue
 		}
 		select {
-		case <-answered: // it came with the look, which then blames nobody
+		case <-answered: // it came together with the tick, so the tick does not count
 			answered <- struct{}{}
 			continue
 		default:

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// lastOutputTime is how long the output of a process that has ended is waited
-// for: what it started may hold the other end of the pipe.
+// lastOutputTime is how long Wait waits for the output of a process that has ended: its
+// children may hold the other end of the pipe.
 const lastOutputTime = 100 * time.Millisecond
 
 const (
@@ -20,7 +20,7 @@ const (
 	defaultMaxLine = 64 << 10
 )
 
-// Command says how to start a child process. It runs in the folder /.
+// Command describes how to start a child process. It runs in the folder /.
 type Command struct {
 	Path string
 	Args []string // with the name of the program first
@@ -30,12 +30,10 @@ type Command struct {
 	// Attr may have Pdeathsig: then the process ends with this one, and not with
 	// the thread that started it.
 	Attr syscall.SysProcAttr
-	// Stdout says that the standard output is logged, too, and not only the
-	// standard error.
+	// Stdout adds the standard output to the log. The standard error is always logged.
 	Stdout bool
-	// Log is called with each line of its output. The rest of a line of more than
-	// MaxLine bytes is dropped, and so is what is more than LinesPerSecond. Zero is
-	// 64 KiB and no limit.
+	// Log is called with each line of output. The rest of a line beyond MaxLine bytes is
+	// dropped, and so are lines beyond LinesPerSecond. Zero means 64 KiB and no limit.
 	Log            func(line []byte)
 	MaxLine        int
 	LinesPerSecond int
@@ -109,7 +107,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Exited is closed when the process has ended and its output is logged.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// IsRunning tells whether the process has not ended yet.
+// IsRunning reports whether the process has not ended yet.
 func (p *Process) IsRunning() bool {
 	select {
 	case <-p.exited:
@@ -135,8 +133,8 @@ func (p *Process) RunTime() time.Duration {
 // Kill ends the process at once. It does not wait for the end.
 func (p *Process) Kill() { _ = p.cmd.Process.Kill() } // it may have ended by itself
 
-// Stop asks the process to end with SIGTERM, and kills it after patience. It
-// waits for the end, and tells whether the process had to be killed.
+// Stop sends SIGTERM, and kills the process after patience. It waits for the end, and
+// reports whether it had to kill the process.
 func (p *Process) Stop(patience time.Duration) (killed bool) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 	select {
@@ -149,16 +147,16 @@ func (p *Process) Stop(patience time.Duration) (killed bool) {
 	return true
 }
 
-// Backoff is the pause before a process that ended by itself is started again:
-// First, and twice as long each time up to Longest. After a process that ran for
-// longer than Settled it is First again.
+// Backoff is the pause before a process that has ended is started again. The pause is
+// First, and doubles each time up to Longest. After a process that ran longer than
+// Settled it is First again.
 type Backoff struct {
 	First, Longest, Settled time.Duration
 
 	last time.Duration
 }
 
-// Next is the pause after a process that has lived so long.
+// Next returns the pause after a process that ran for the time lived.
 func (b *Backoff) Next(lived time.Duration) time.Duration {
 	if lived > b.Settled {
 		b.last = 0
@@ -167,9 +165,9 @@ func (b *Backoff) Next(lived time.Duration) time.Duration {
 	return b.last
 }
 
-// Run calls run, which runs a process until it ends, again and again, with the
-// pauses of b between, until stop is closed or ended returns false. It calls ended
-// after each run with the error of run and the pause that follows.
+// Run calls run, which runs a process until it ends, again and again, with pauses
+// between, until stop is closed or ended returns false. It calls ended after each run
+// with the error of run and the pause that follows.
 func (b Backoff) Run(stop <-chan struct{}, run func() error, ended func(err error, pause time.Duration) bool) {
 	for {
 		started := time.Now()
@@ -211,12 +209,12 @@ func logLines(output io.Reader, c Command) {
 	}
 }
 
-// pipeReader reads a pipe. After the deadline of reading it still returns what is
-// in the pipe already: on a busy host the reader comes late, and the last output
-// says why the process has ended.
+// pipeReader reads a pipe. After the read deadline it still returns what is already in
+// the pipe: on a busy host the reader may be late, and the last output says why the
+// process has ended.
 type pipeReader struct {
 	*os.File
-	left int // bytes to read after the deadline, for another process may write on
+	left int // bytes to read after the deadline; the limit is for a pipe into which another process still writes
 }
 
 func (r *pipeReader) Read(b []byte) (int, error) {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestMain lets the program run again as a child that does what its name says.
+// TestMain runs the test binary as a child process, whose task is its name.
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case "child-obeys":
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Fprintln(os.Stderr, "ready")
 		time.Sleep(time.Hour) // "select {}" would be reported as a deadlock
-	case "child-parent": // starts a grandchild that is to end with it
+	case "child-parent": // starts a grandchild that must end with it
 		p, err := Start(Command{Path: "/proc/self/exe", Args: []string{"child-ignores"}, Attr: syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}, Log: func([]byte) {}})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -82,7 +82,7 @@ func shell(line string, o *output) Command {
 
 func TestLastOutputIsLogged(t *testing.T) {
 	o := newOutput()
-	// A process of another one keeps the pipe open.
+	// A process of another parent keeps the pipe open.
 	c := shell("sleep 1000 & echo $!; seq 1 2000; exit 3", o)
 	c.Stdout = true
 	p := start(t, c)
@@ -97,7 +97,7 @@ func TestLastOutputIsLogged(t *testing.T) {
 	}
 }
 
-func TestLongAndManyLinesAreCut(t *testing.T) {
+func TestOutputIsLimited(t *testing.T) {
 	o := newOutput()
 	c := shell("printf '%02000d\n' 7; seq 1 2000", o)
 	c.Stdout, c.MaxLine, c.LinesPerSecond = true, 100, 10
@@ -126,7 +126,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-func TestProcessEndsWithItsParentOnly(t *testing.T) {
+func TestProcessEndsWithItsParentProcess(t *testing.T) {
 	o := newOutput()
 	p := start(t, Command{Path: "/proc/self/exe", Args: []string{"child-parent"}, Log: o.log})
 	<-o.first
@@ -139,15 +139,15 @@ func TestProcessEndsWithItsParentOnly(t *testing.T) {
 	}
 	p.Kill()
 	p.Wait()
-	for end := time.Now().Add(30 * time.Second); runs(pid); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); isRunning(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it goes on without its parent")
 		}
 	}
 }
 
-// runs tells whether there is a process that is no zombie.
-func runs(pid int) bool {
+// isRunning reports whether the process exists and is no zombie.
+func isRunning(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(b), ") Z ")
 }
@@ -177,7 +177,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestKeep(t *testing.T) {
+func TestBackoffRun(t *testing.T) {
 	b := Backoff{First: time.Nanosecond, Longest: time.Nanosecond, Settled: time.Hour}
 	runs, broken := 0, errors.New("broken")
 	run := func() error { runs++; return broken }

@@ -1,20 +1,21 @@
 // Package sysctl raises kernel limits that all nodes of a host share, and restores
 // them.
 //
-// Each setting has one value for every testbed of the host, computed of the host's
-// memory alone: so it does not matter which testbed raises it first, or sets it
-// back last. Nothing is ever lowered. What the settings bound is, for the most part,
-// memory that is charged to the nodes, so the limits of their groups (package cgroup)
-// are what protects the host. What waits in connections that nobody has accepted is
-// charged to none: tcp_mem alone bounds it, so that is a quarter of the memory.
+// Each setting has the same value for every testbed of the host, computed from the
+// host's memory alone. So it does not matter which testbed raises it first, or
+// restores it last. No setting is ever lowered. Most of these settings limit memory
+// that is also charged to the nodes, so the limits of their groups (package cgroup)
+// protect the host. Data in unaccepted connections is charged to no node: only
+// tcp_mem limits it, so tcp_mem is a quarter of the memory.
 //
-//	net.ipv?.neigh.default.gc_thresh?  which address is at which MAC address: one table
+//	net.ipv?.neigh.default.gc_thresh?  the MAC addresses of neighbours: one table
 //	                                   for all networks, of 1,024 entries by default,
-//	                                   which 33 nodes of a LAN fill that all talk
+//	                                   which 33 nodes of a LAN fill if all exchange
+//	                                   packets
 //	kernel.pid_max, kernel.threads-max processes and threads
 //	fs.file-max                        open files
-//	net.core.bpf_jit_limit             compiled filters: who finds it used up can
-//	                                   install no filter of sockets or system calls,
-//	                                   and so starts no node, gateway or relay
-//	net.ipv4.tcp_mem, udp_mem          what waits in sockets
+//	net.core.bpf_jit_limit             compiled filters: without it no filter of
+//	                                   sockets or system calls can be installed, and
+//	                                   no node, gateway or vswitch can start
+//	net.ipv4.tcp_mem, udp_mem          data in sockets
 package sysctl

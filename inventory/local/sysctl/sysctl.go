@@ -22,27 +22,27 @@ import (
 // root is the folder of the kernel's settings.
 const root = "/proc/sys"
 
-// File is the name of the note of what was raised.
+// File is the name of the file that records which settings were raised.
 const File = "sysctl.json"
 
-// values are the numbers of one setting, one for most.
+// values are the numbers of one setting; most settings have one.
 type values []int64
 
-// setting is what one setting must be at least.
+// setting is a kernel setting and its minimum.
 type setting struct {
 	name string // as sysctl(8) writes it
 	want values
 }
 
-// settings are for a host with so much memory, in bytes.
+// settings returns the settings for a host with so many bytes of memory.
 func settings(memory int64) []setting {
 	const (
 		mostPIDs = 1 << 22  // the kernel takes no more
 		thread   = 32 << 10 // a thread takes at least that much
 		openFile = 256
-		// filters leaves the kernel's modules, which on amd64 live in the same
-		// 1008 MiB, an eighth of that; where it is another place, it is larger and
-		// the limit, half of it by default, is above this.
+		// filters leaves an eighth of the 1008 MiB to the kernel's modules, which on
+		// amd64 live in the same region. Other architectures have a larger region, and
+		// their default, half of it, is above this limit.
 		filters = 896 << 20
 	)
 	sockets := func(memory int64) values {
@@ -53,9 +53,10 @@ func settings(memory int64) []setting {
 		{"kernel.pid_max", values{mostPIDs}},
 		{"kernel.threads-max", values{min(memory/thread, mostPIDs)}},
 		{"fs.file-max", values{memory / openFile}},
-		// A connection is charged to the node that accepts it. What waits in others
-		// counts for nobody, so all of TCP gets a quarter: as much as nodes may have
-		// in sockets where these count apart (package cgroup).
+		// A connection is charged to the node that accepts it. Data in unaccepted
+		// connections is charged to no node, so all of TCP gets a quarter of the memory:
+		// as much as nodes may have in sockets where these count separately (package
+		// cgroup).
 		{"net.ipv4.tcp_mem", sockets(memory / 4)},
 		{"net.ipv4.udp_mem", sockets(memory)},
 	}
@@ -63,9 +64,10 @@ func settings(memory int64) []setting {
 		list = append(list, setting{"net.core.bpf_jit_limit", values{filters}})
 	}
 	for _, family := range []string{"ipv4", "ipv6"} {
-		// For 300 nodes of a LAN that all talk; below the first nothing is forgotten,
-		// above the second what is older than 5 s, above the third nothing is learned.
-		// What a scan can take of the host's memory stays below 100 MB.
+		// Enough for 300 nodes of a LAN that all exchange packets. Below the first
+		// threshold the kernel keeps all entries, above the second it drops those older
+		// than 5 s, above the third it adds none. A scan can take less than 100 MB of the
+		// host's memory.
 		for i, n := range []int64{1 << 15, 1 << 16, 1 << 17} {
 			list = append(list, setting{fmt.Sprintf("net.%s.neigh.default.gc_thresh%d", family, i+1), values{n}})
 		}
@@ -73,19 +75,19 @@ func settings(memory int64) []setting {
 	return list
 }
 
-// ofHost are the settings for this host.
-func ofHost() ([]setting, error) {
+// hostSettings returns the settings for this host.
+func hostSettings() ([]setting, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
-		return nil, fmt.Errorf("cannot tell how much memory this host has: %w", err)
+		return nil, fmt.Errorf("cannot read how much memory this host has: %w", err)
 	}
 	return settings(int64(info.Totalram) * int64(info.Unit)), nil
 }
 
-// note is what was raised: written before that is done. A loss of power takes both,
-// so nothing is synced.
-type note struct {
-	// Boot is the kernel's boot_id; another kernel has forgotten all.
+// record lists the raised settings. It is written before they are raised. A power failure
+// undoes both, so it is not synced.
+type record struct {
+	// Boot is the kernel's boot_id. After a reboot the record no longer holds.
 	Boot   string            `json:"boot"`
 	Raised map[string]raised `json:"raised"`
 }
@@ -95,11 +97,11 @@ type raised struct {
 	Set values `json:"set"`
 }
 
-// Raise raises what is too small. What was is noted in the folder, for Restore, and
-// logged. What is missing is somebody else's, as in a container, and left alone. The
-// error has a line for each setting that could not be raised.
+// Raise raises settings that are too low. It logs them, and records the old values in the
+// folder for Restore. It skips missing settings, which belong to another host, as in a
+// container. The error has a line for each setting that could not be raised.
 func Raise(folder string, log *slog.Logger) error {
-	list, err := ofHost()
+	list, err := hostSettings()
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func Raise(folder string, log *slog.Logger) error {
 }
 
 func raise(root string, list []setting, folder string, log *slog.Logger) error {
-	n, err := readNote(folder)
+	n, err := readRecord(folder)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func raise(root string, list []setting, folder string, log *slog.Logger) error {
 		}
 		if err := set.write(root, s.name); err != nil {
 			all = append(all, fmt.Errorf("%w; on the machine itself: %s", err, s.command()))
-			// Nothing was raised that could be set back.
+			// Nothing was raised, so nothing needs to be restored.
 			if delete(n.Raised, s.name); noted {
 				n.Raised[s.name] = before
 			}
@@ -143,16 +145,16 @@ func raise(root string, list []setting, folder string, log *slog.Logger) error {
 		done = append(done, fmt.Sprintf("%s=%s (was %s)", s.name, set, now))
 	}
 	if len(done) > 0 {
-		log.Info("limits of the kernel are raised for the nodes; clean sets them back", "set", strings.Join(done, ", "))
+		log.Info("limits of the kernel are raised for the nodes; clean restores them", "set", strings.Join(done, ", "))
 	}
 	return errors.Join(all...)
 }
 
-// Restore sets back what Raise did, but not what somebody else has changed since.
+// Restore restores the values before Raise, except for settings that were changed since.
 func Restore(folder string) error { return restore(root, folder) }
 
 func restore(root, folder string) error {
-	n, err := readNote(folder)
+	n, err := readRecord(folder)
 	if err != nil {
 		return err
 	}
@@ -175,26 +177,26 @@ func restore(root, folder string) error {
 		}
 	}
 	if err := os.Remove(filepath.Join(folder, File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot forget what the kernel's limits were: %w", err)
+		return fmt.Errorf("cannot remove the record of the kernel's old limits: %w", err)
 	}
 	return nil
 }
 
-// A Limit is a setting as it is.
+// A Limit is the current state of a setting.
 type Limit struct {
 	Name, Now, Want string
-	// Enough tells that Raise leaves it as it is.
+	// Enough means that Raise leaves it as it is.
 	Enough bool
-	// Err is why it cannot be read or changed; fs.ErrNotExist where it is somebody
-	// else's. It is told without a change.
+	// Err is why it cannot be read or changed. It is fs.ErrNotExist if the setting
+	// belongs to another host. Limits finds it out without a change.
 	Err error
 	// Remedy is the command that raises it.
 	Remedy string
 }
 
-// Limits looks at all settings and changes none.
+// Limits returns the state of all settings and changes none.
 func Limits() ([]Limit, error) {
-	list, err := ofHost()
+	list, err := hostSettings()
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +219,7 @@ func limits(root string, list []setting) (all []Limit) {
 	return all
 }
 
-// command is what an operator types.
+// command returns the command with which an operator raises the setting.
 func (s setting) command() string { return fmt.Sprintf("sysctl -w %s='%s'", s.name, s.want) }
 
 func (v values) atLeast(want values) values {
@@ -260,34 +262,34 @@ func (v values) write(root, name string) error {
 	return nil
 }
 
-// readNote reads what was raised since the host was booted.
-func readNote(folder string) (note, error) {
+// readRecord reads the settings that were raised since the host was booted.
+func readRecord(folder string) (record, error) {
 	boot, err := os.ReadFile(root + "/kernel/random/boot_id")
 	if err != nil {
-		return note{}, fmt.Errorf("cannot tell since when this host runs: %w", err)
+		return record{}, fmt.Errorf("cannot read the id of this boot: %w", err)
 	}
-	none := note{strings.TrimSpace(string(boot)), map[string]raised{}}
+	none := record{strings.TrimSpace(string(boot)), map[string]raised{}}
 	b, err := os.ReadFile(filepath.Join(folder, File))
 	if errors.Is(err, fs.ErrNotExist) {
 		return none, nil
 	}
 	if err != nil {
-		return note{}, fmt.Errorf("cannot read what the kernel's limits were: %w", err)
+		return record{}, fmt.Errorf("cannot read the record of the kernel's old limits: %w", err)
 	}
-	var n note
+	var n record
 	if json.Unmarshal(b, &n) != nil || n.Boot != none.Boot || n.Raised == nil {
 		return none, nil
 	}
 	return n, nil
 }
 
-func (n note) write(folder string) error {
+func (n record) write(folder string) error {
 	b, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
 	if err := durable.WriteFile(filepath.Join(folder, File), append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("cannot note what the kernel's limits were: %w", err)
+		return fmt.Errorf("cannot record the kernel's old limits: %w", err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// fakeRoot are settings in a folder.
+// fakeRoot returns a folder with settings.
 func fakeRoot(t *testing.T, all map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -18,19 +18,19 @@ func fakeRoot(t *testing.T, all map[string]string) string {
 		if err := os.MkdirAll(filepath.Dir(path(dir, name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		setTo(t, dir, name, text)
+		setFile(t, dir, name, text)
 	}
 	return dir
 }
 
-func setTo(t *testing.T, dir, name, text string) {
+func setFile(t *testing.T, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(path(dir, name), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func want(t *testing.T, when, dir, name, want string) {
+func expectSetting(t *testing.T, when, dir, name, want string) {
 	t.Helper()
 	if got, err := read(dir, name); err != nil || got.String() != want {
 		t.Errorf("%s: %s is %v, %v, want %s", when, name, got, err, want)
@@ -39,18 +39,18 @@ func want(t *testing.T, when, dir, name, want string) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// few are settings of some shapes: one number, several, and one that is missing.
-var few = []setting{
+// fewSettings has settings of several shapes: one number, several, and a missing one.
+var fewSettings = []setting{
 	{"kernel.pid_max", values{4096}},
 	{"net.ipv4.tcp_mem", values{100, 200, 300}},
 	{"net.ipv6.neigh.default.gc_thresh1", values{7}},
 }
 
-func TestWhatIsRaisedIsSetBack(t *testing.T) {
+func TestRestoreRestoresRaisedSettings(t *testing.T) {
 	for _, tt := range []struct {
 		name                     string
 		pids, sockets            string
-		between                  string // what somebody else sets pid_max to
+		between                  string // the value to which another program sets pid_max
 		raisedPIDs, raisedSocket string
 		leftPIDs                 string
 	}{
@@ -63,21 +63,21 @@ func TestWhatIsRaisedIsSetBack(t *testing.T) {
 			folder := t.TempDir()
 			dir := fakeRoot(t, map[string]string{"kernel.pid_max": tt.pids, "net.ipv4.tcp_mem": tt.sockets})
 			for range 2 {
-				if err := raise(dir, few, folder, quiet); err != nil {
+				if err := raise(dir, fewSettings, folder, quiet); err != nil {
 					t.Fatal(err)
 				}
-				want(t, "raised", dir, "kernel.pid_max", tt.raisedPIDs)
-				want(t, "raised", dir, "net.ipv4.tcp_mem", tt.raisedSocket)
+				expectSetting(t, "raised", dir, "kernel.pid_max", tt.raisedPIDs)
+				expectSetting(t, "raised", dir, "net.ipv4.tcp_mem", tt.raisedSocket)
 			}
 			if tt.between != "" {
-				setTo(t, dir, "kernel.pid_max", tt.between)
+				setFile(t, dir, "kernel.pid_max", tt.between)
 			}
 			for range 2 {
 				if err := restore(dir, folder); err != nil {
 					t.Fatal(err)
 				}
-				want(t, "set back", dir, "kernel.pid_max", tt.leftPIDs)
-				want(t, "set back", dir, "net.ipv4.tcp_mem", strings.Join(strings.Fields(tt.sockets), " "))
+				expectSetting(t, "set back", dir, "kernel.pid_max", tt.leftPIDs)
+				expectSetting(t, "set back", dir, "net.ipv4.tcp_mem", strings.Join(strings.Fields(tt.sockets), " "))
 			}
 			if list, err := os.ReadDir(folder); err != nil || len(list) > 0 {
 				t.Errorf("left are %v, %v", list, err)
@@ -86,22 +86,22 @@ func TestWhatIsRaisedIsSetBack(t *testing.T) {
 	}
 }
 
-// TestWhatWasIsNotedBeforeItIsRaised has a folder that nothing can be noted in.
-func TestWhatWasIsNotedBeforeItIsRaised(t *testing.T) {
+// TestOldValuesAreRecordedFirst uses a folder in which no record can be written.
+func TestOldValuesAreRecordedFirst(t *testing.T) {
 	dir := fakeRoot(t, map[string]string{"kernel.pid_max": "512"})
-	if err := raise(dir, few, filepath.Join(t.TempDir(), "missing"), quiet); err == nil {
+	if err := raise(dir, fewSettings, filepath.Join(t.TempDir(), "missing"), quiet); err == nil {
 		t.Error("no error, though nothing can be noted")
 	}
-	want(t, "not noted", dir, "kernel.pid_max", "512")
+	expectSetting(t, "not noted", dir, "kernel.pid_max", "512")
 }
 
-// TestWhatCannotBeRaisedIsExplained has a setting that refuses to be written, as the
-// kernel does with what is too large.
-func TestWhatCannotBeRaisedIsExplained(t *testing.T) {
+// TestErrorNamesCommandToRaise uses a setting that refuses to be written, as the kernel
+// refuses values that are too large.
+func TestErrorNamesCommandToRaise(t *testing.T) {
 	folder := t.TempDir()
 	dir := fakeRoot(t, map[string]string{"kernel.pid_max": "512", "net.ipv4.tcp_mem": "1 2 3"})
-	// A file of the kernel that reads as a number and takes no other.
-	stubborn := append([]setting{{"kernel.random.entropy_avail", values{1 << 40}}}, few...)
+	// A read-only file of the kernel with a number.
+	stubborn := append([]setting{{"kernel.random.entropy_avail", values{1 << 40}}}, fewSettings...)
 	if err := os.MkdirAll(filepath.Join(dir, "kernel/random"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +112,9 @@ func TestWhatCannotBeRaisedIsExplained(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "\n") > 0 || !strings.Contains(err.Error(), "sysctl -w kernel.random.entropy_avail='1099511627776'") {
 		t.Errorf("error %v, want one line with the command", err)
 	}
-	want(t, "the others", dir, "kernel.pid_max", "4096")
-	want(t, "the others", dir, "net.ipv4.tcp_mem", "100 200 300")
-	n, err := readNote(folder)
+	expectSetting(t, "the others", dir, "kernel.pid_max", "4096")
+	expectSetting(t, "the others", dir, "net.ipv4.tcp_mem", "100 200 300")
+	n, err := readRecord(folder)
 	if _, noted := n.Raised["kernel.random.entropy_avail"]; err != nil || noted || len(n.Raised) != 2 {
 		t.Errorf("noted are %v, %v, want the two that were raised", n.Raised, err)
 	}
@@ -124,13 +124,13 @@ func TestWhatCannotBeRaisedIsExplained(t *testing.T) {
 			t.Errorf("what cannot be raised: %+v", l)
 		case l.Name == "kernel.pid_max" && (!l.Enough || l.Err != nil):
 			t.Errorf("what was raised: %+v", l)
-		case l.Name == few[2].name && !missing:
+		case l.Name == fewSettings[2].name && !missing:
 			t.Errorf("what is missing: %+v", l)
 		}
 	}
 }
 
-func TestOfAnotherBootNothingIsSetBack(t *testing.T) {
+func TestRecordOfAnotherBootIsIgnored(t *testing.T) {
 	folder := t.TempDir()
 	dir := fakeRoot(t, map[string]string{"kernel.pid_max": "4096"})
 	for _, text := range []string{
@@ -143,14 +143,14 @@ func TestOfAnotherBootNothingIsSetBack(t *testing.T) {
 		if err := restore(dir, folder); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
-		want(t, text, dir, "kernel.pid_max", "4096")
+		expectSetting(t, text, dir, "kernel.pid_max", "4096")
 	}
 }
 
-// TestHostsOfAllSizesAreLeftRoom computes what is asked of the kernel: what nodes may
-// have beyond it must be bounded by their memory. TCP also holds what counts for nobody,
-// so it has a part only.
-func TestHostsOfAllSizesAreLeftRoom(t *testing.T) {
+// TestSettingsLeaveRoomOnAnyHost computes the settings for hosts of several sizes. Memory
+// beyond them must be charged to nodes. TCP also has memory that is charged to no node,
+// so its limit is only a part.
+func TestSettingsLeaveRoomOnAnyHost(t *testing.T) {
 	for _, tt := range []struct {
 		memory              int64
 		threads, files, tcp string
