@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"patchbay/am"
 	"patchbay/am/operate"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
@@ -16,17 +18,17 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// completion is a command line to complete.
+// completion is a command line that the shell completes.
 type completion struct {
 	ctx     context.Context
 	cmd     *cobra.Command
 	options options
 	site    siteFlag
-	args    []string // before the word
+	args    []string // the arguments before the word
 }
 
-// completer returns the possible words at a place of a command line, or false if any
-// file name is possible.
+// completer returns the possible words at a place of a command line; false means that the
+// shell completes names of files.
 type completer func(*completion) (words []string, ok bool)
 
 // argumentWords are the completers of arguments, by command. Other commands take files.
@@ -39,11 +41,17 @@ var argumentWords = map[string]completer{
 	"guide": someOf(guideTopics()...), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
-// flagWords are the completers of flag values, by flag, or by command and flag. Other
-// flags take files.
+// flagFiles are the flags whose values are files or folders.
+var flagFiles = []string{"backup", "bundle", "ca", "config", "credential", "keep", "list", "out", "output", "ssh-key", "svg"}
+
+// flagWords are the completers of flag values, by flag, or by command and flag. The values
+// of other flags cannot be completed, except flagFiles.
 var flagWords = map[string]completer{
 	"user": (*completion).users, "owner": (*completion).users, "delegate from": (*completion).users, "delegate to": (*completion).users, "tool for": (*completion).users,
-	"slice": (*completion).siteSlices, "call slice": (*completion).ownedSlices, "up slice": (*completion).ownedSlices, "component": (*completion).components, "provider": (*completion).providers,
+	"call login": (*completion).users,
+	"slice":      (*completion).siteSlices, "call slice": (*completion).ownedSlices, "up slice": (*completion).ownedSlices, "check slice": (*completion).ownedSlices, "user slice": someOf(),
+	"component": (*completion).components, "check life": (*completion).components, "check sliver-type": (*completion).sliverTypes, "check image": (*completion).images,
+	"provider": (*completion).providers, "journal event": someOf(journalEvents()...),
 	"init provider": someOf(create.Local, create.Simulated), "demo provider": someOf(create.Local, create.Simulated),
 	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"),
 }
@@ -71,20 +79,29 @@ func complete(cmd *cobra.Command, o options) {
 		name, states := list.stateFlag()
 		words[name] = someOf(states...)
 	}
-	for key, f := range words {
-		command, name, special := strings.Cut(key, " ")
-		if !special {
-			name = key
-			if words[cmd.Name()+" "+key] != nil {
-				continue
-			}
-		} else if command != cmd.Name() {
-			continue
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		values := words[cmd.Name()+" "+f.Name]
+		if values == nil {
+			values = words[f.Name]
 		}
-		if cmd.Flags().Lookup(name) != nil {
-			cobra.CheckErr(cmd.RegisterFlagCompletionFunc(name, with(f)))
+		switch {
+		case f.NoOptDefVal != "" || values == nil && slices.Contains(flagFiles, f.Name):
+			return
+		case values == nil:
+			values = someOf()
 		}
+		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(f.Name, with(values)))
+	})
+}
+
+// journalEvents returns the events that operators look for in the journal.
+func journalEvents() []string {
+	events := append([]string{operate.EventThaw}, operate.NoteEvents...)
+	for _, e := range []am.Event{am.EventAllocate, am.EventProvision, am.EventRenew, am.EventDelete, am.EventExpire, am.EventShutdown, am.EventDone, am.EventGaveUp, am.EventLost} {
+		events = append(events, string(e))
 	}
+	slices.Sort(events)
+	return events
 }
 
 // someOf returns a completer with fixed words.
@@ -116,6 +133,7 @@ func (x *completion) callArguments() ([]string, bool) {
 	return nil, true
 }
 
+// users returns the users of the site's trial authority.
 func (x *completion) users() ([]string, bool) {
 	names := x.site.userNames()
 	return names, len(names) > 0
@@ -157,18 +175,39 @@ func (x *completion) siteSlices() (names []string, ok bool) {
 
 // components returns the components of the inventory.
 func (x *completion) components() (names []string, ok bool) {
-	config, err := x.site.read()
-	if err != nil {
-		return nil, true
-	}
-	inv, err := inventory.Load(config.Inventory, config.Authority)
-	if err != nil {
-		return nil, true
-	}
-	for _, c := range inv.Components {
+	for _, c := range x.inventory().Components {
 		names = append(names, c.Name)
 	}
 	return names, true
+}
+
+// sliverTypes returns the sliver types of the inventory.
+func (x *completion) sliverTypes() (names []string, ok bool) {
+	for _, t := range x.inventory().SliverTypes {
+		names = append(names, t.Name)
+	}
+	return names, true
+}
+
+// images returns the disk images of the inventory.
+func (x *completion) images() (names []string, ok bool) {
+	for _, i := range x.inventory().Images {
+		names = append(names, i.Name)
+	}
+	return names, true
+}
+
+// inventory returns the inventory of the site, or an empty one if it cannot be read.
+func (x *completion) inventory() *inventory.Inventory {
+	config, err := x.site.read()
+	if err != nil {
+		return &inventory.Inventory{}
+	}
+	inv, err := inventory.Load(config.Inventory, config.Authority)
+	if err != nil {
+		return &inventory.Inventory{}
+	}
+	return inv
 }
 
 // providers returns the providers of the site.

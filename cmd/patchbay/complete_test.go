@@ -1,11 +1,75 @@
 package main
 
 import (
+	"io"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// TestShellsCompleteWords proves what can stand at places of command lines of a site.
+// TestEveryFlagHasKnownCompletion proves what the shell offers for each flag with a value:
+// files, words of the site or fixed words, or nothing. A new flag must be added here.
+func TestEveryFlagHasKnownCompletion(t *testing.T) {
+	want := map[string][]string{
+		"files": {"backup", "bundle", "ca", "config", "credential", "keep", "list", "out", "output", "ssh-key", "svg"},
+		"words": {"user", "owner", "delegate from", "delegate to", "tool for", "login", "slice", "component", "provider", "life", "sliver-type", "image",
+			"event", "state", "goal", "outbound", "api-version"},
+		"nothing": {"at", "authority", "ends-before", "expires", "extend", "for", "from", "lift", "limit", "listen", "option", "public-url", "reason", "since", "speaking-for",
+			"timeout", "until", "url", "wait", "width", "sliver", "import provider", "user slice"},
+	}
+	kindOf := func(cmd, flag string) (kinds []string) {
+		for _, name := range []string{cmd + " " + flag, flag} {
+			for kind, flags := range want {
+				if slices.Contains(flags, name) {
+					kinds = append(kinds, kind)
+				}
+			}
+			if kinds != nil {
+				break
+			}
+		}
+		return kinds
+	}
+	dir := prepared(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
+	addSlivers(t, dir)
+	for _, cmd := range rootCommand(console{io.Discard, io.Discard}).Commands() {
+		cmd.SetContext(t.Context())
+		if cmd.Flags().Lookup("config") != nil {
+			if err := cmd.Flags().Set("config", dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			kinds := kindOf(cmd.Name(), f.Name)
+			if f.NoOptDefVal != "" {
+				return
+			}
+			if len(kinds) != 1 {
+				t.Errorf("patchbay %s --%s: its completion must be one kind, not %q", cmd.Name(), f.Name, kinds)
+				return
+			}
+			got := "files"
+			if complete, registered := cmd.GetFlagCompletionFunc(f.Name); registered {
+				words, directive := complete(cmd, nil, "")
+				switch {
+				case directive == cobra.ShellCompDirectiveDefault:
+				case len(words) > 0:
+					got = "words"
+				default:
+					got = "nothing"
+				}
+			}
+			if got != kinds[0] {
+				t.Errorf("patchbay %s --%s completes %s, want %s", cmd.Name(), f.Name, got, kinds[0])
+			}
+		})
+	}
+}
+
+// TestShellsCompleteWords proves which words the shell offers at places of command lines.
 func TestShellsCompleteWords(t *testing.T) {
 	dir := prepared(t, []string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "first", "--owner", "alice"}, []string{"slice", "second", "--owner", "bob"})
 	full := stocked(t)
@@ -31,6 +95,15 @@ func TestShellsCompleteWords(t *testing.T) {
 		{dir, "slivers --component vm1", "vm1"},
 		{dir, "slivers --provider ", "simulated"},
 		{dir, "tasks --goal ma", "make"},
+		{dir, "journal --event M", ""},
+		{dir, "journal --event R", "Renew"},
+		{dir, "journal --event cl", "clock believed"},
+		{dir, "check --user ", "alice bob"},
+		{dir, "check --user alice --slice ", "first second"},
+		{dir, "check --life vm1", "vm1"},
+		{dir, "check --sliver-type ", "raw-pc vm"},
+		{"", "draw --width ", ""},
+		{"", "draw --svg ", files},
 		{full, "manifest ", "first frozen second"},
 		{full, "release f", "first frozen"},
 		{full, "slivers --slice s", "second"},

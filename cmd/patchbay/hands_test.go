@@ -25,10 +25,19 @@ import (
 // escapes are what a client may write, and a terminal obey.
 const escapes = "n\x1b[2J\u202e\u009b1m\tz"
 
-// stocked is a site that is not served and holds something.
+// stocked creates a site with slivers, which is not served.
 func stocked(t testing.TB) string {
 	t.Helper()
 	dir := made(t)
+	addSlivers(t, dir)
+	return dir
+}
+
+// addSlivers adds three slices with a sliver each to the database of a site: first;
+// second, whose sliver has failed and a name with control characters; and frozen, which
+// was shut down.
+func addSlivers(t testing.TB, dir string) {
+	t.Helper()
 	inv, err := inventory.Load(filepath.Join(dir, "inventory.yaml"), "testbed.example.org")
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +74,6 @@ func stocked(t testing.TB) string {
 	if err := errors.Join(err, st.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }
 
 // plain holds that a terminal has nothing to obey.

@@ -17,8 +17,8 @@ entries, the latest last; --limit sets another number. The argument selects slic
 
 The journal is in the database. To find the user of an IP address, see patchbay who.` + listLong
 
-// journalEvents explains the names of events when none was found.
-const journalEvents = `Events are named after calls (Allocate, Provision, Renew, Delete, Shutdown, geni_start),
+// eventsHelp explains the names of events when none was found.
+const eventsHelp = `Events are named after calls (Allocate, Provision, Renew, Delete, Shutdown, geni_start),
 lease over, done, gave up, lost or drift, and after commands (thaw, drain, undrain,
 lockdown, maintenance, restore). The event of release is Delete.`
 
@@ -43,7 +43,7 @@ func (o *journalOptions) Run(ctx context.Context, c console) error {
 	head = append(head, "TEXT")
 	nothing := "The journal has no such entry."
 	if o.filter.State != "" {
-		nothing += "\n" + journalEvents
+		nothing += "\n" + eventsHelp
 	}
 	return show(ctx, &o.listOptions, c, nothing, head, func(t *table, e *operate.Entry) {
 		by := t.name(e.Caller)
