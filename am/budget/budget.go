@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// ShareDivisor is the share of a budget that one caller may have: a quarter.
+// ShareDivisor is the number by which a budget is divided to get a caller's share.
 const ShareDivisor = 4
 
 // Budget is a number of bytes that callers share. All methods may be called
@@ -19,7 +19,7 @@ type Budget struct {
 
 	mu   sync.Mutex
 	used int64
-	by   map[string]int64 // by caller
+	by   map[string]int64 // bytes in use, by caller
 }
 
 // New returns a budget of most bytes. A caller may take a quarter of them, and the
@@ -40,7 +40,7 @@ func PerCaller(n int) *Budget {
 // Reserve returns the number of bytes that large amounts must leave free.
 func (b *Budget) Reserve() int64 { return b.reserve }
 
-// Take gives n more bytes to a caller. It returns false if the caller's share or the
+// Take reserves n more bytes for a caller. It returns false if the caller's share or the
 // budget is used up, or if fewer than free bytes would be left.
 func (b *Budget) Take(caller string, n, free int64) bool {
 	b.mu.Lock()
@@ -52,7 +52,7 @@ func (b *Budget) Take(caller string, n, free int64) bool {
 	return true
 }
 
-// Release takes n bytes back from a caller.
+// Release returns n bytes of a caller to the budget.
 func (b *Budget) Release(caller string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

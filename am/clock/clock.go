@@ -47,14 +47,14 @@ type Options struct {
 type Clock struct {
 	opt     Options
 	changed chan struct{} // holds one when Run has something to keep
-	saving  sync.Mutex    // one writes the file at a time
+	saving  sync.Mutex    // held while the file is written
 
 	mu     sync.Mutex // guards what follows
 	site   time.Time  // the site's time when the steady clock was at steady
 	steady time.Duration
 	doubt  Doubt
 	since  time.Time // the site's time when doubt began
-	lost   string    // why the file was of no use
+	lost   string    // why the saved state could not be read
 }
 
 // State is a reading of a Clock.
@@ -147,7 +147,7 @@ func (c *Clock) State() State {
 	return c.state(wall, steady)
 }
 
-// state is what the clock shows for a reading. The caller has mu.
+// state returns the state for a reading. The caller holds mu.
 func (c *Clock) state(wall time.Time, steady time.Duration) State {
 	site := c.advance(wall, steady)
 	return State{Site: site, Host: wall, Doubt: c.doubt, Since: c.since, Lost: c.lost}
@@ -166,7 +166,7 @@ func (c *Clock) Trust() (before, now State) {
 	return before, State{Site: wall, Host: wall}
 }
 
-// advance updates and returns the site's time for a reading. The caller has mu.
+// advance updates and returns the site's time for a reading. The caller holds mu.
 func (c *Clock) advance(wall time.Time, steady time.Duration) time.Time {
 	site := c.site.Add(steady - c.steady)
 	ahead := wall.Sub(site)
@@ -184,8 +184,8 @@ func (c *Clock) advance(wall time.Time, steady time.Duration) time.Time {
 	return wall
 }
 
-// isTrusted reports whether a host's clock that is far ahead of the site's time, or
-// behind it, is taken all the same.
+// isTrusted reports whether the host's clock is trusted although it is far ahead of the
+// site's time, or far behind it.
 func (c *Clock) isTrusted(ahead, steady time.Duration) bool {
 	if c.doubt == Booted {
 		return ahead > 0 && (steady >= settleTime || c.opt.Host.Synced())
@@ -193,10 +193,12 @@ func (c *Clock) isTrusted(ahead, steady time.Duration) bool {
 	return steady < bootPeriod && c.opt.Host.Synced()
 }
 
+// setToHost sets the site's time to the host's clock and ends a doubt.
 func (c *Clock) setToHost(wall time.Time, steady time.Duration) {
 	c.site, c.steady, c.doubt, c.since = wall, steady, NoDoubt, time.Time{}
 }
 
+// wake makes Run save the file.
 func (c *Clock) wake() {
 	select {
 	case c.changed <- struct{}{}:

@@ -79,7 +79,7 @@ func load(path string) (r record, err error) {
 	if path == "" {
 		return r, os.ErrNotExist
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // nobody may write to a pipe
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // must not wait for the writer of a pipe
 	if err != nil {
 		return r, err
 	}

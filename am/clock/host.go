@@ -13,10 +13,10 @@ import (
 type Host struct {
 	// Boot names the present boot; "" if that is not known.
 	Boot string
-	// Read gives the wall clock, and how long ago the boot was, suspended time
+	// Read returns the wall clock, and the time since the boot, suspended time
 	// included.
 	Read func() (wall time.Time, steady time.Duration)
-	// Synced reports whether a time service vouches for the wall clock.
+	// Synced reports whether a time service has synchronized the wall clock.
 	Synced func() bool
 }
 
@@ -33,13 +33,14 @@ func System() (Host, error) {
 }
 
 const (
-	// maxReadingTime is how far apart two readings may be to count as one.
+	// maxReadingTime is how long reading both clocks may take.
 	maxReadingTime = 10 * time.Millisecond
-	// maxReadings is how often they are tried again, if the process was held up
-	// between them.
+	// maxReadings is how often read tries again when the process was interrupted
+	// between the clocks.
 	maxReadings = 10
 )
 
+// read reads the wall clock and the time since the boot at nearly the same moment.
 func read() (wall time.Time, steady time.Duration) {
 	before, _ := sinceBoot()
 	for range maxReadings {
@@ -53,6 +54,7 @@ func read() (wall time.Time, steady time.Duration) {
 	return wall, steady
 }
 
+// sinceBoot returns the time since the boot, suspended time included.
 func sinceBoot() (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)

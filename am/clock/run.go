@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// checkInterval is how often the clocks are looked at where nobody asks.
+	// checkInterval is how often Run compares the clocks.
 	checkInterval = time.Second
-	// saveInterval is how often they are written down.
+	// saveInterval is how often Run saves the file.
 	saveInterval = time.Minute
-	// reminderInterval is how often the log tells again of a doubt that an operator must end.
+	// reminderInterval is how often Run logs again a doubt that an operator must end.
 	reminderInterval = time.Hour
 )
 
@@ -20,7 +20,7 @@ func (c *Clock) Run(ctx context.Context) {
 	t := time.NewTicker(checkInterval)
 	defer t.Stop()
 	var logged State
-	var reminded, saved time.Duration // by the steady clock
+	var reminded, saved time.Duration // when the doubt was last logged and the file saved, by the steady clock
 	unsaved, failed := true, false
 	save := func(steady time.Duration) {
 		err := c.Save()

@@ -36,7 +36,7 @@ type Command struct {
 	Dir string
 	// Home is HOME in the environment; "" for the server's.
 	Home string
-	// Env is what the environment holds besides PATH, HOME and LANG.
+	// Env are variables of the environment besides PATH, HOME and LANG.
 	Env []string
 	// Credential is the user to run as; nil for the server's.
 	Credential *syscall.Credential
@@ -66,8 +66,9 @@ func (c *Command) RunAsOwner(dir string) error {
 // returns, nothing of that group is alive and no descriptor is open. The executable is
 // killed when the server ends.
 //
-// held says that another process still holds the streams open. The error is why the
-// executable could not be started, that of ctx or of Stdout, or an *ExitError.
+// held means that another process still holds the streams open. Run fails with the reason
+// why the executable could not be started, with the error of ctx or of Stdout, or with an
+// *ExitError.
 func (c *Command) Run(ctx context.Context) (held bool, err error) {
 	streams, ends, err := c.streams()
 	if err != nil {
@@ -94,19 +95,19 @@ func (c *Command) Run(ctx context.Context) (held bool, err error) {
 	case <-ctx.Done():
 		stopped = ctx.Err()
 	}
-	// Not reaped yet, so the number of the group cannot be another process's.
+	// The process is not reaped yet, so no other group can have its number.
 	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 	if stopped != nil {
 		err = <-ended
 	}
 	waited := cmd.Wait()
-	held = errors.Is(waited, exec.ErrWaitDelay) // its input
+	held = errors.Is(waited, exec.ErrWaitDelay) // a process holds the input open
 	for _, s := range streams {
 		s.wait()
 		held = held || s.held
 	}
 	select {
-	case tooMuch := <-full: // it ended before it could be stopped
+	case tooMuch := <-full: // the executable ended before it could be stopped
 		if stopped == nil {
 			stopped = tooMuch
 		}
@@ -117,7 +118,7 @@ func (c *Command) Run(ctx context.Context) (held bool, err error) {
 		return held, stopped
 	case err != nil:
 		return held, err
-	case errors.Is(waited, exec.ErrWaitDelay): // it ended well
+	case errors.Is(waited, exec.ErrWaitDelay): // the executable itself succeeded
 		return held, nil
 	}
 	return held, waited
@@ -162,12 +163,13 @@ func (c *Command) start(ctx context.Context, ends []*os.File) (cmd *exec.Cmd, en
 	return cmd, exit, err
 }
 
+// tryToStart starts the executable, and retries while its file is being written.
 func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, error) {
 	for {
 		cmd := exec.Command(c.Path, c.Args...)
 		cmd.Dir, cmd.Env, cmd.WaitDelay = c.Dir, c.environment(), DrainTimeout
-		// It ends with the server even if that is killed, so that no two of them ever do
-		// the same. It does not share the server's terminal.
+		// It ends with the server even if that is killed: otherwise the next server could
+		// start a second one. It does not share the server's terminal.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c.Credential}
 		if c.Stdin != nil {
 			cmd.Stdin = bytes.NewReader(c.Stdin)
@@ -176,17 +178,17 @@ func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, e
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// It gets no file that the server's parent has left open or that a library of C
-		// opens.
+		// It must not inherit files that the server's parent left open or a C library
+		// opened.
 		if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-			return nil, fmt.Errorf("cannot be started without our open files: %w", err)
+			return nil, fmt.Errorf("cannot be started without the server's open files: %w", err)
 		}
 		err := cmd.Start()
 		if err == nil {
 			return cmd, nil
 		}
 		if !errors.Is(err, unix.ETXTBSY) {
-			// Experimenters may get to read this: where the file is, is not for them.
+			// Experimenters may read this error, so it must not contain the file's path.
 			if e, ok := errors.AsType[*os.PathError](err); ok {
 				err = e.Err
 			}
@@ -232,7 +234,7 @@ func startHint(path string, err error) string {
 	first, _, _ := strings.Cut(string(head[:n]), "\n")
 	switch script := strings.HasPrefix(first, "#!"); {
 	case script && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOEXEC)):
-		return fmt.Sprintf(": the interpreter in its first line, %.100q, is not there or no program; correct that line", first)
+		return fmt.Sprintf(": the interpreter in its first line, %.100q, does not exist or is not a program; correct that line", first)
 	case !script && errors.Is(err, unix.ENOEXEC):
 		return "; begin it with a line such as #!/bin/sh"
 	}

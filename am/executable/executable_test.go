@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// program makes an executable file and the command that runs it.
+// program creates an executable file and returns the command that runs it.
 func program(t *testing.T, text string, mode os.FileMode) (*Command, *bytes.Buffer) {
 	t.Helper()
 	dir, out := t.TempDir(), &bytes.Buffer{}
@@ -30,7 +30,7 @@ func program(t *testing.T, text string, mode os.FileMode) (*Command, *bytes.Buff
 	return &Command{Path: path, Dir: dir, Stdout: out}, out
 }
 
-// limited is a writer that takes few bytes.
+// limited is a writer that fails after some bytes.
 type limited struct{ left int }
 
 var errTooMuch = errors.New("too much")
@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 		{"does not read its input", "#!/bin/sh\nexec <&-\n", 0o755, nil, false, ""},
 		{"leaves a process of its group", "#!/bin/sh\nsleep 1000 &\n", 0o755, nil, false, ""},
 		{"leaves a process of another session", "#!/bin/sh\nsetsid sh -c 'echo $$ >left; exec sleep 1000' &\nuntil test -s left; do :; done\n", 0o755, nil, true, ""},
-		{"no interpreter", "#!/nowhere/sh\n", 0o755, nil, false, `the interpreter in its first line, "#!/nowhere/sh", is not there`},
+		{"no interpreter", "#!/nowhere/sh\n", 0o755, nil, false, `the interpreter in its first line, "#!/nowhere/sh", does not exist`},
 		{"no first line", "echo\n", 0o755, nil, false, "begin it with a line such as #!/bin/sh"},
 		{"not executable", "#!/bin/sh\n", 0o644, nil, false, "chmod +x it"},
 	} {
@@ -79,22 +79,22 @@ func TestRun(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-					t.Errorf("what has a session of its own did not live on: %v", err)
+					t.Errorf("a process in a session of its own did not survive: %v", err)
 				}
 			}
 		})
 	}
 }
 
-func TestEnvironmentHoldsNothingOfTheServers(t *testing.T) {
+func TestEnvironmentExcludesTheServersVariables(t *testing.T) {
 	t.Setenv("PASSWORD", "secret")
 	c, out := program(t, "#!/usr/bin/env -S sh -c 'tr \"\\\\0\" \"\\\\n\" </proc/self/environ'\n", 0o755)
-	c.Env, c.Home = []string{"MORE=1"}, "/home/them"
+	c.Env, c.Home = []string{"MORE=1"}, "/home/alice"
 	if _, err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	got := strings.Fields(out.String())
-	for _, want := range []string{"HOME=/home/them", "LANG=C.UTF-8", "MORE=1", "PATH=" + SearchPath()} {
+	for _, want := range []string{"HOME=/home/alice", "LANG=C.UTF-8", "MORE=1", "PATH=" + SearchPath()} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q has no %s", got, want)
 		}
@@ -104,19 +104,19 @@ func TestEnvironmentHoldsNothingOfTheServers(t *testing.T) {
 	}
 }
 
-// TestWhatHangsIsEndedWithItsGroup: also a child that heeds no other signal.
-func TestWhatHangsIsEndedWithItsGroup(t *testing.T) {
+// TestHangingGroupIsKilled checks that a child that ignores other signals is killed, too.
+func TestHangingGroupIsKilled(t *testing.T) {
 	c, _ := program(t, "#!/bin/sh\ntrap '' TERM INT\nsh -c 'trap \"\" TERM; echo $$; exec >/dev/null; exec sleep 1000' &\nwait\n", 0o755)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	said := make(writer, 1)
-	c.Stdout = said
+	output := make(writer, 1)
+	c.Stdout = output
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.Run(ctx)
 		ended <- err
 	}()
-	text := <-said
+	text := <-output
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
@@ -125,7 +125,7 @@ func TestWhatHangsIsEndedWithItsGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for { // killed, and reaped by whoever inherited it
+	for { // until it is killed, and reaped by the process that inherited it
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if _, state, _ := strings.Cut(string(stat), ") "); err != nil || strings.HasPrefix(state, "Z") || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			return
@@ -133,7 +133,7 @@ func TestWhatHangsIsEndedWithItsGroup(t *testing.T) {
 	}
 }
 
-// writer hands on what is written.
+// writer sends the written text to the channel.
 type writer chan string
 
 func (w writer) Write(b []byte) (int, error) {

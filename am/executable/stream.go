@@ -17,11 +17,11 @@ type stream struct {
 	from *os.File
 	to   io.Writer
 	done chan struct{}
-	held bool // once done is closed: another process still holds the other end
+	held bool // another process still holds the other end; valid after done is closed
 }
 
-// copyOutput copies everything until the end of the output, or until the deadline that drain
-// sets. It sends an error of the writer to full.
+// copyOutput copies everything until the end of the output, or until the deadline that
+// wait sets. It sends an error of the writer to full.
 func (s *stream) copyOutput(full chan<- error) {
 	defer close(s.done)
 	defer s.from.Close()
@@ -40,6 +40,7 @@ func (s *stream) copyOutput(full chan<- error) {
 	}
 }
 
+// write writes b, and reports whether that succeeded. It sends an error to full.
 func (s *stream) write(b []byte, full chan<- error) bool {
 	_, err := s.to.Write(b)
 	if err != nil {
@@ -48,8 +49,8 @@ func (s *stream) write(b []byte, full chan<- error) bool {
 	return err == nil
 }
 
-// copyRest copies the data that are in the pipe at the deadline, and reports whether that
-// was all: until then the server may have lacked a processor, or its log space.
+// copyRest copies the data that are in the pipe at the deadline, and reports whether the
+// output ends there. Until the deadline the server may have lacked processor time.
 func (s *stream) copyRest(b []byte, full chan<- error) (all bool) {
 	raw, err := s.from.SyscallConn()
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *stream) copyRest(b []byte, full chan<- error) (all bool) {
 			}
 		}
 	}
-	return false // it writes on and on
+	return false // a process still writes
 }
 
 // wait waits until everything was copied, and not much longer than DrainTimeout.

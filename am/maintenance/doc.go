@@ -1,6 +1,5 @@
 // Package maintenance reads and changes the file of lockdown, maintenance windows
-// and components out of service. What it says stands in one file, which commands
-// write and operators may edit:
+// and components out of service. Commands write this file, and operators may edit it:
 //
 //	lockdown:
 //	  text: the power will be cut
@@ -18,7 +17,7 @@
 //
 // During a Lockdown the site accepts no new work. A Window applies from its beginning to
 // its end, to its components or the whole site: no sliver is placed there, and leases
-// that are granted before it end when it begins. A Drain applies until it is removed: its
+// that are granted before it end at its beginning. A Drain applies until it is removed: its
 // components keep their slivers and take no new ones. Running slivers always continue.
 //
 // A Plan never changes after it is read, so it may be used concurrently; the time is

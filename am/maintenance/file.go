@@ -20,18 +20,18 @@ import (
 )
 
 const header = `What is out of service, by patchbay lockdown, maintenance and drain. It may be
-edited; a served site heeds it at once, and patchbay check explains mistakes.`
+edited; a running server applies it at once, and patchbay check explains mistakes.`
 
 // Draft is a file that is being edited.
 type Draft struct {
-	// Plan is what the file said before.
+	// Plan is the content before the changes.
 	Plan *Plan
 	top  *yaml.Node // the mapping of the file
 }
 
 // Change edits a file, or creates it, atomically: another Change waits, and a reader
-// sees the old or the new content. It does not touch a file with mistakes. It returns
-// the new plan. If edit returns an error, nothing is changed.
+// sees the old or the new content. It returns the new plan. It changes nothing if the
+// file has mistakes or edit returns an error.
 func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	folder := fileowner.Folder(file)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
@@ -75,7 +75,7 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 		return nil, err
 	}
 	if b.Len() > maxFile {
-		return nil, fmt.Errorf("%s would be larger than %d MiB; remove what is over first\nnothing was changed", file, maxFile>>20)
+		return nil, fmt.Errorf("%s would be larger than %d MiB; remove entries that have ended first\nnothing was changed", file, maxFile>>20)
 	}
 	if p, err = Parse(b.Bytes(), file); err != nil {
 		return nil, fmt.Errorf("%w\nnothing was changed", err)
@@ -103,7 +103,7 @@ func (d *Draft) Add(w Window) {
 // Remove removes the windows for which drop returns true.
 func (d *Draft) Remove(drop func(*Window) bool) {
 	d.filter("planned", func(i int, _ *yaml.Node) bool {
-		// What was added since it was read is kept.
+		// Entries that were added since it was read are kept.
 		return i >= len(d.Plan.Planned) || !drop(d.Plan.Planned[i])
 	})
 }
@@ -120,9 +120,9 @@ func (d *Draft) AddDrain(x Drain) {
 // Undrain ends the drain of the components with these names; other components stay
 // drained.
 func (d *Draft) Undrain(names []string) {
-	lifted := map[string]bool{}
+	remove := map[string]bool{}
 	for _, name := range names {
-		lifted[name] = true
+		remove[name] = true
 	}
 	d.filter("drained", func(i int, n *yaml.Node) bool {
 		if i >= len(d.Plan.Drained) {
@@ -131,7 +131,7 @@ func (d *Draft) Undrain(names []string) {
 		x := d.Plan.Drained[i]
 		var left []string
 		for _, name := range x.names {
-			if !lifted[name] {
+			if !remove[name] {
 				left = append(left, name)
 			}
 		}
@@ -222,6 +222,7 @@ func (d *Draft) set(key string, value *yaml.Node) {
 	}
 }
 
+// mapping returns a YAML mapping of keys and their values, which alternate in fields.
 func mapping(fields ...any) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode}
 	for i := 0; i < len(fields); i += 2 {
@@ -230,18 +231,21 @@ func mapping(fields ...any) *yaml.Node {
 	return m
 }
 
+// scalar returns a YAML string.
 func scalar(text string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(text)
 	return n
 }
 
+// quoted returns a YAML string in double quotes.
 func quoted(text string) *yaml.Node {
 	n := scalar(text)
 	n.Style = yaml.DoubleQuotedStyle
 	return n
 }
 
+// stamp returns a YAML timestamp.
 func stamp(t time.Time) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!timestamp", Value: t.UTC().Format(time.RFC3339)}
 }

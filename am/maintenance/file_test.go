@@ -182,7 +182,7 @@ func TestNothingIsWrittenThatIsNotReadAgain(t *testing.T) {
 		d.SetLockdown(Lockdown{Text: strings.Repeat("y", 200), Since: minute(0)})
 		return nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "would be larger than 1 MiB; remove what is over first") {
+	if err == nil || !strings.Contains(err.Error(), "would be larger than 1 MiB; remove entries that have ended first") {
 		t.Errorf("%v", err)
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != long {

@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/nameset"
 )
 
-// Bounds of a file. They stop a slip from filling the memory.
+// Limits of a file. They keep a mistake from filling the memory.
 const (
 	maxFile    = 1 << 20 // bytes
 	maxWindows = 1000
@@ -23,7 +23,7 @@ const (
 func CheckText(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return fmt.Errorf("the text is empty; say in a line what goes on, for experimenters read it")
+		return fmt.Errorf("the text is empty; write one line that experimenters can read")
 	case len(text) > maxText:
 		return fmt.Errorf("the text has %d bytes; at most %d are shown", len(text), maxText)
 	}
@@ -32,7 +32,7 @@ func CheckText(text string) error {
 		case c < ' ' || c == 0x7f:
 			return fmt.Errorf("the text must be one line without control characters")
 		case c > '~':
-			return fmt.Errorf("the text must be plain ASCII, for old clients fail on all else")
+			return fmt.Errorf("the text must be plain ASCII, because old clients fail on other characters")
 		}
 	}
 	return nil
@@ -58,7 +58,7 @@ func Spread(written string, room int) ([]string, error) {
 	case r.Len() == 0:
 		return nil, fmt.Errorf("%q is not a range; write its first and its last name, such as pc1..pc20", written)
 	case r.Len() > room:
-		return nil, fmt.Errorf("%q makes %d names, and there is room for %d; name fewer", written, r.Len(), max(room, 0))
+		return nil, fmt.Errorf("%q makes %d names, and the limit allows %d more; name fewer", written, r.Len(), max(room, 0))
 	}
 	return slices.AppendSeq(make([]string, 0, r.Len()), r.Names()), nil
 }

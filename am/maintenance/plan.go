@@ -18,10 +18,10 @@ type Plan struct {
 	// Fingerprint is the SHA-256 of the file in hexadecimal; "" if there is no file.
 	Fingerprint string
 
-	whole   []*Window            // those of the whole site
-	named   map[string][]*Window // the others, by component
-	drained map[string]*Drain
-	moments []time.Time // when one begins or ends, ascending
+	whole   []*Window            // windows of the whole site
+	named   map[string][]*Window // other windows, by component
+	drained map[string]*Drain    // by component
+	moments []time.Time          // beginnings and ends of windows, ascending
 }
 
 // Lockdown means that an operator has stopped all new work.
@@ -34,14 +34,14 @@ type Lockdown struct {
 
 // Window is a planned maintenance from From until before Until.
 type Window struct {
-	// Components are names, and ranges such as pc1..pc4, as they are written; none
-	// is the whole site.
+	// Components are names, and ranges such as pc1..pc4, as they are written. If there
+	// are none, the window applies to the whole site.
 	Components []string
 	// From and Until are whole seconds in UTC.
 	From, Until time.Time
 	// Text is one line for experimenters.
 	Text string
-	// Line is where it stands in the file.
+	// Line is its line in the file.
 	Line int
 
 	names []string // of Components, ranges spread
@@ -56,7 +56,7 @@ type Drain struct {
 	// Since is the time and By the user of the drain, if the file contains them.
 	Since time.Time
 	By    string
-	// Line is where it stands in the file.
+	// Line is its line in the file.
 	Line int
 	// Orphaned says that the components are drained because their provider has orphans
 	// there. Such a drain is in no file and ends with the last orphan.
@@ -65,7 +65,7 @@ type Drain struct {
 	names []string // of Components, ranges spread
 }
 
-// NewOrphanDrain returns a drain of one component on which its provider has orphans.
+// NewOrphanDrain returns a drain of a component on which its provider has orphans.
 func NewOrphanDrain(component, text string, since time.Time) *Drain {
 	return &Drain{Components: []string{component}, Text: text, Since: since, Orphaned: true, names: []string{component}}
 }
@@ -81,7 +81,7 @@ func (p *Plan) With(l *Lockdown, more []*Drain) *Plan {
 	return q
 }
 
-// Drain is what drains a component; nil for nothing.
+// Drain returns the drain of a component; nil if it is not drained.
 func (p *Plan) Drain(component string) *Drain {
 	if p == nil {
 		return nil
@@ -120,7 +120,7 @@ func (p *Plan) prepare() {
 			p.whole = append(p.whole, w)
 		}
 		for _, name := range w.names {
-			if all := p.named[name]; len(all) == 0 || all[len(all)-1] != w { // named once more
+			if all := p.named[name]; len(all) == 0 || all[len(all)-1] != w { // else w names it twice
 				p.named[name] = append(all, w)
 			}
 		}
@@ -157,12 +157,13 @@ func (p *Plan) Windows(component string) (all []*Window) {
 	return all
 }
 
+// eachWindow calls f with each window of a component.
 func (p *Plan) eachWindow(component string, f func(*Window)) {
 	if p == nil {
 		return
 	}
-	for _, of := range [][]*Window{p.whole, p.named[component]} {
-		for _, w := range of {
+	for _, windows := range [][]*Window{p.whole, p.named[component]} {
+		for _, w := range windows {
 			f(w)
 		}
 	}
@@ -187,12 +188,12 @@ func (p *Plan) StablePeriod(now time.Time) (from, until time.Time) {
 	return from, until
 }
 
-// Unknown is a name that no component has, and the line of its entry.
+// Unknown returns the first name of each entry that no component has.
 func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
 	if p == nil {
 		return nil
 	}
-	look := func(line int, names []string) {
+	addFirst := func(line int, names []string) {
 		for _, name := range names {
 			if !have(name) {
 				all = append(all, Unknown{line, name})
@@ -201,10 +202,10 @@ func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
 		}
 	}
 	for _, w := range p.Planned {
-		look(w.Line, w.names)
+		addFirst(w.Line, w.names)
 	}
 	for _, d := range p.Drained {
-		look(d.Line, d.names)
+		addFirst(d.Line, d.names)
 	}
 	return all
 }
@@ -215,21 +216,21 @@ func (p *Plan) DrainedWithout(have func(name string) bool, most int) (names []st
 	if p == nil {
 		return nil
 	}
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	for _, d := range p.Drained {
 		for _, name := range d.names {
 			if len(names) == most {
 				return names
 			}
-			if !told[name] && !have(name) {
-				names, told[name] = append(names, name), true
+			if !seen[name] && !have(name) {
+				names, seen[name] = append(names, name), true
 			}
 		}
 	}
 	return names
 }
 
-// Unknown is a name that no component has, and the line of the entry that says it.
+// Unknown is a name that no component has, and the line of its entry.
 type Unknown struct {
 	Line int
 	Name string

@@ -21,7 +21,7 @@ func Read(file string) (*Plan, error) {
 		return &Plan{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read what maintenance there is: %w", err)
+		return nil, fmt.Errorf("cannot read the maintenance file: %w", err)
 	}
 	return Parse(text, file)
 }
@@ -48,12 +48,13 @@ func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 	return doc, p, nil
 }
 
-// reader counts the names of all windows, to limit them.
+// reader reads a file. It counts the names of all entries, to limit them.
 type reader struct {
 	yamlfile.Reader
-	names int // of all windows
+	names int // of all entries
 }
 
+// plan reads the top level of a file.
 func (r *reader) plan(n *yaml.Node, p *Plan) {
 	r.Fields(n, "the file", []string{"lockdown", "planned", "drained"}, func(key string, n *yaml.Node) {
 		switch key {
@@ -78,33 +79,35 @@ func (r *reader) entries(n *yaml.Node, key, of string) []*yaml.Node {
 		r.Wrong(n, "%s must be a list of %s", key, of)
 		return nil
 	case len(n.Content) > maxWindows:
-		r.Wrong(n, "%s has %d entries; the limit is %d, so remove those that are over", key, len(n.Content), maxWindows)
+		r.Wrong(n, "%s has %d entries; the limit is %d, so remove those that have ended", key, len(n.Content), maxWindows)
 		return nil
 	}
 	return n.Content
 }
 
+// lockdown reads the entry of a lockdown.
 func (r *reader) lockdown(n *yaml.Node) *Lockdown {
 	l := &Lockdown{}
-	if yamlfile.IsNull(n) { // it might have been meant
+	if yamlfile.IsNull(n) { // the operator may have meant a lockdown
 		r.Wrong(n, "lockdown has no text; give it one, or remove the line")
 		return l
 	}
-	told := false
+	hasText := false
 	r.Fields(n, "lockdown", []string{"text", "since"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "text":
-			l.Text, told = r.text(n), true
+			l.Text, hasText = r.text(n), true
 		case "since":
 			l.Since = r.time(n, key)
 		}
 	})
-	if !told && n.Kind == yaml.MappingNode {
-		r.Wrong(n, "lockdown has no text; add one, for experimenters read it")
+	if !hasText && n.Kind == yaml.MappingNode {
+		r.Wrong(n, "lockdown has no text; add one that experimenters can read")
 	}
 	return l
 }
 
+// window reads an entry of planned maintenance.
 func (r *reader) window(n *yaml.Node) *Window {
 	n = yamlfile.Deref(n)
 	w := &Window{Line: n.Line}
@@ -137,6 +140,7 @@ func (r *reader) window(n *yaml.Node) *Window {
 	return w
 }
 
+// drain reads an entry of drained components.
 func (r *reader) drain(n *yaml.Node) *Drain {
 	n = yamlfile.Deref(n)
 	d := &Drain{Line: n.Line}
@@ -152,7 +156,7 @@ func (r *reader) drain(n *yaml.Node) *Drain {
 			d.Since = r.time(n, key)
 		case "by":
 			if d.By = n.Value; n.Kind != yaml.ScalarNode || !isName(n.Value) {
-				r.Wrong(n, "by must be the name of whoever says so, in one line")
+				r.Wrong(n, "by must be the name of an operator, in one line")
 			}
 		}
 	})
@@ -162,7 +166,7 @@ func (r *reader) drain(n *yaml.Node) *Drain {
 	return d
 }
 
-// components reads names and ranges; a single one is a list of one.
+// components reads names and ranges, as written and spread. A scalar is a list of one.
 func (r *reader) components(n *yaml.Node) (written, names []string) {
 	var list []*yaml.Node
 	if n.Kind != yaml.MappingNode {
@@ -189,6 +193,7 @@ func (r *reader) components(n *yaml.Node) (written, names []string) {
 	return written, names
 }
 
+// text reads a text for experimenters.
 func (r *reader) text(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || yamlfile.IsNull(n) {
 		r.Wrong(n, "text must be a text")
@@ -200,9 +205,10 @@ func (r *reader) text(n *yaml.Node) string {
 	return n.Value
 }
 
-// The years in which maintenance can sensibly be.
+// Years of maintenance that are accepted.
 const firstYear, lastYear = 1990, 9999
 
+// time reads a time with its zone; what names it in messages.
 func (r *reader) time(n *yaml.Node, what string) time.Time {
 	t, err := time.Parse(time.RFC3339, n.Value)
 	if t = t.UTC().Truncate(time.Second); n.Kind != yaml.ScalarNode || err != nil || t.Year() < firstYear || t.Year() > lastYear {

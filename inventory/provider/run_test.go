@@ -206,7 +206,7 @@ func TestPathIsNotTold(t *testing.T) {
 
 func TestFirstLineIsToBlame(t *testing.T) {
 	for _, tt := range []struct{ rule, text, want string }{
-		{"no such interpreter", "#!/nowhere/pyhton3\n", `the interpreter in its first line, "#!/nowhere/pyhton3", is not there`},
+		{"no such interpreter", "#!/nowhere/pyhton3\n", `the interpreter in its first line, "#!/nowhere/pyhton3", does not exist`},
 		{"env finds none", "#!/usr/bin/env pyhton3\n", "exit status 127, so what it wrote does not count; 127 means that a program was not found"},
 		{"carriage return", "#!/bin/sh\r\nexit 0\r\n", `"#!/bin/sh\r"`},
 		{"a folder", "#! /\n", `"#! /"`},
