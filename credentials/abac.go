@@ -17,6 +17,7 @@ type abacRule struct {
 	tails []tail
 }
 
+// tail is one principal, role or linked role that has the role of the head.
 type tail struct {
 	principal     keyID
 	role, linking string
@@ -26,16 +27,16 @@ type tail struct {
 // can name the form that a speaks-for credential may not use.
 func readABAC(e *xmltree.Element) (*abacRule, error) {
 	if e == nil {
-		return nil, refuse(rule.Readable, am.CredentialInvalid, "it is of the type abac but holds no <abac>")
+		return nil, refuse(rule.Readable, am.CredentialInvalid, "it is of the type abac but contains no <abac>")
 	}
 	var r abacReader
-	parts := r.parts(r.one(r.parts(e, "rt0"), "abac", "rt0"), "version", "head", "tail")
+	parts := r.parts(r.exactlyOne(r.parts(e, "rt0"), "abac", "rt0"), "version", "head", "tail")
 	version := r.text(parts, "rt0", "version", true)
 	if r.err == nil && rule.ABACVersion.Broken(version != "1.1") {
-		r.err = refuse(rule.ABACVersion, am.CredentialInvalid, "its ABAC rule is of the version %.40q, only 1.1 is read", version)
+		r.err = refuse(rule.ABACVersion, am.CredentialInvalid, "its ABAC rule has the version %.40q, but only 1.1 is supported", version)
 	}
 	a := &abacRule{}
-	if a.head, a.role, _ = r.role(r.one(parts, "rt0", "head"), false); r.err == nil && a.role == "" {
+	if a.head, a.role, _ = r.role(r.exactlyOne(parts, "rt0", "head"), false); r.err == nil && a.role == "" {
 		r.err = refuse(rule.Readable, am.CredentialInvalid, "the head of its ABAC rule has no role")
 	}
 	for _, e := range parts["tail"] {
@@ -52,7 +53,7 @@ func readABAC(e *xmltree.Element) (*abacRule, error) {
 // abacReader reads the parts of a rule. After an error it reads nothing more.
 type abacReader struct{ err error }
 
-// role reads a head or a tail; a tail may also have a linking role.
+// role returns the parts of a head or a tail; only a tail may have a linking role.
 func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, role, linking string) {
 	names := []string{"ABACprincipal", "role"}
 	if isTail {
@@ -62,7 +63,7 @@ func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, rol
 	if r.err != nil {
 		return principal, "", ""
 	}
-	p := r.one(parts, e.Local, "ABACprincipal")
+	p := r.exactlyOne(parts, e.Local, "ABACprincipal")
 	role, linking = r.text(parts, e.Local, "role", false), r.text(parts, e.Local, "linking_role", false)
 	id := r.text(r.parts(p, "keyid", "mnemonic"), "ABACprincipal", "keyid", true)
 	principal, ok := parseKeyID(id)
@@ -72,10 +73,10 @@ func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, rol
 	return principal, role, linking
 }
 
-// parts sorts the children of e, which may have only these names.
+// parts returns the children of e by name. Children with other names are an error.
 func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xmltree.Element {
 	if r.err == nil {
-		r.err = blankText(e)
+		r.err = checkBlankText(e)
 	}
 	if r.err != nil {
 		return nil
@@ -85,15 +86,17 @@ func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xm
 		if known := c.Space == "" && slices.Contains(names, c.Local); known {
 			parts[c.Local] = append(parts[c.Local], c)
 		} else if rule.ABACForm.Broken(true) {
-			r.err = refuse(rule.ABACForm, am.CredentialInvalid, "its ABAC rule holds <%.40s> in <%s>, where it cannot stand", c.Local, e.Local)
+			r.err = refuse(rule.ABACForm, am.CredentialInvalid, "its ABAC rule contains <%.40s> in <%s>, where it is not allowed", c.Local, e.Local)
 			return nil
 		}
 	}
 	return parts
 }
 
-func (r *abacReader) one(parts map[string][]*xmltree.Element, in, name string) *xmltree.Element {
-	const noneOrMany = "its ABAC rule holds %d <%s> in <%s> instead of one"
+// exactlyOne returns the only element of that name among the parts of in; nil after an
+// error.
+func (r *abacReader) exactlyOne(parts map[string][]*xmltree.Element, in, name string) *xmltree.Element {
+	const noneOrMany = "its ABAC rule contains %d <%s> in <%s> instead of one"
 	n := len(parts[name])
 	switch {
 	case r.err != nil:
@@ -112,8 +115,8 @@ func (r *abacReader) text(parts map[string][]*xmltree.Element, in, name string, 
 	if len(parts[name]) == 0 && !required {
 		return ""
 	}
-	if e := r.one(parts, in, name); r.err == nil {
-		text, r.err = leaf(e)
+	if e := r.exactlyOne(parts, in, name); r.err == nil {
+		text, r.err = leafText(e)
 	}
 	return text
 }

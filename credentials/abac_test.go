@@ -89,7 +89,7 @@ func FuzzReadContent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := readContent(dsig.Signed{Canonical: []byte(text)})
 		if err != nil {
-			if _, ok := err.(*fault); ok && strings.ContainsAny(err.Error(), "\r\n") {
+			if _, ok := err.(*refusal); ok && strings.ContainsAny(err.Error(), "\r\n") {
 				t.Fatalf("not one line: %q", err)
 			}
 			return

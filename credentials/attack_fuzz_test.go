@@ -66,7 +66,7 @@ func FuzzDelegate(f *testing.F) {
 		return replace(f, doc, "<name>control</name><can_delegate>true", "<name>control</name><can_delegate>false")
 	}
 	good := parent.Signed(f)
-	element, signature := between(good, "<credential ", "</credential>"), between(good, "<Signature ", "</Signature>")
+	element, signature := intermediates(good, "<credential ", "</credential>"), intermediates(good, "<Signature ", "</Signature>")
 	callers := []credentials.Caller{w.caller(f, w.bob), w.caller(f, w.tool)}
 	for _, who := range []*pki.Entity{w.bob, w.tool} {
 		for _, privileges := range [][]string{{"bind"}, {"*"}, {"control"}, {"bind", "sa"}} {

@@ -52,17 +52,17 @@ func callerAttacks(t *testing.T, w *world) []attack {
 	}
 	loose := good.calls(der(pki.Subject{URIs: []string{aliceURN}, Extra: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3, 4}, Value: []byte{4, 0}}}}))
 	return []attack{
-		{32, "client with a URN in the CN only", rule.NamesSomebody, "", good.calls(der(pki.Subject{CN: aliceURN})), named(aliceURN)},
-		{32, "client without URN, alice's in the CN", rule.NamesSomebody, "", good.calls(der(pki.Subject{URIs: []string{uuid}, CN: aliceURN})), named(uuid, aliceURN)},
-		{32, "client of two URNs, alice's first", rule.NamesOne, "", named(aliceURN, bobURN), named(aliceURN, aliceURN)},
-		{32, "client of two URNs of one name, a user's and a tool's", rule.NamesOne, "", named(aliceURN, strings.Replace(aliceURN, "user", "tool", 1)), named(aliceURN, uuid)},
-		{32, "client with a malformed URN before alice's", rule.NamesWell, "", named("urn:publicid:IDN+example.org", aliceURN), named("https://example.org", aliceURN)},
-		{25, "client with alice's URN and a blank, before alice's", rule.NamesWell, "", named(aliceURN+" ", aliceURN), named(aliceURN)},
-		{25, "client with an encoded NUL behind alice's name", rule.NamesWell, "", named(aliceURN+"%00.example.net", aliceURN), named(aliceURN)},
+		{32, "client with a URN in the CN only", rule.HasURN, "", good.calls(der(pki.Subject{CN: aliceURN})), named(aliceURN)},
+		{32, "client without URN, alice's in the CN", rule.HasURN, "", good.calls(der(pki.Subject{URIs: []string{uuid}, CN: aliceURN})), named(uuid, aliceURN)},
+		{32, "client of two URNs, alice's first", rule.SingleURN, "", named(aliceURN, bobURN), named(aliceURN, aliceURN)},
+		{32, "client of two URNs of one name, a user's and a tool's", rule.SingleURN, "", named(aliceURN, strings.Replace(aliceURN, "user", "tool", 1)), named(aliceURN, uuid)},
+		{32, "client with a malformed URN before alice's", rule.URNsWellFormed, "", named("urn:publicid:IDN+example.org", aliceURN), named("https://example.org", aliceURN)},
+		{25, "client with alice's URN and a blank, before alice's", rule.URNsWellFormed, "", named(aliceURN+" ", aliceURN), named(aliceURN)},
+		{25, "client with an encoded NUL behind alice's name", rule.URNsWellFormed, "", named(aliceURN+"%00.example.net", aliceURN), named(aliceURN)},
 		{32, "client is a slice", rule.CallerKind, "", own(w.slice), own(w.alice)},
 		{32, "client is a node", rule.CallerKind, "", own(node), own(w.alice)},
 		{32, "client is an authority, with a credential of its own", rule.AuthorityAlone, "", own(w.sa), own(w.tool)},
-		{32, "client with a critical extension that nobody knows", rule.Evaluated, "", critical(1, 2, 3, 4), loose},
+		{32, "client with a critical extension that nobody knows", rule.CriticalExtensions, "", critical(1, 2, 3, 4), loose},
 		{23, "client with a certificate of 64 KiB", rule.CertificateSize, "", good.calls(w.alice.Raw, make([]byte, cert.MaxBytes)), good.calls(w.alice.Raw, make([]byte, 1024))},
 		{23, "client with eleven certificates", rule.CertificateCount, "", good.calls(slices.Repeat([][]byte{w.alice.Raw}, 11)...), good.calls(slices.Repeat([][]byte{w.alice.Raw}, 10)...)},
 		{32, "client with no certificate", rule.Presented, "", good.calls([][]byte{}...), good},
@@ -109,7 +109,7 @@ func chainAttacks(t *testing.T, w *world) []attack {
 		{11, "client issued by an authority with CA:FALSE", rule.IssuerIsCA, "", as(func(s *pki.Subject) { s.CA = false }), below(ma)},
 		{11, "client issued by a key that is not for certificates", rule.IssuerKeyUsage, "", as(usage(x509.KeyUsageDigitalSignature)), as(usage(x509.KeyUsageCertSign))},
 		{11, "client with more between it and its root than may be", rule.PathLength, "", good.calls(pki.DER(t, sub, alice), sub.Raw).trusts(short, w.sa), good.calls(pki.DER(t, short, alice)).trusts(short, w.sa)},
-		{11, "client below critical name constraints", rule.Evaluated, "", as(func(s *pki.Subject) { s.Extra = []pkix.Extension{constraints} }), below(ma)},
+		{11, "client below critical name constraints", rule.CriticalExtensions, "", as(func(s *pki.Subject) { s.Extra = []pkix.Extension{constraints} }), below(ma)},
 		{32, "client not covered by its root", rule.Namespace, "", good.calls(pki.DER(t, net, alice), net.Raw).trusts(w.sa, net), shows(netOwn.Signed(t)).calls(netAlice.Raw).trusts(w.sa, net)},
 		{32, "client of a root that names nobody", rule.Namespace, "", nameless(t, w, good, nil), nameless(t, w, good, []string{"example.org"})},
 		{32, "client issued by an authority that lies outside its root", rule.Namespace, "", as(func(s *pki.Subject) { s.URIs = []string{"urn:publicid:IDN+example.net+authority+ma"} }), below(ma)},
@@ -174,7 +174,7 @@ func dateAttacks(t *testing.T, w *world) []attack {
 	for _, p := range parts {
 		rows = append(rows,
 			attack{14, "expired certificate of " + p.name, rule.CertificateExpired, "", p.make(past), p.make(pki.Subject{})},
-			attack{14, "not yet valid certificate of " + p.name, rule.CertificateBegun, "", p.make(future), p.make(pki.Subject{})})
+			attack{14, "not yet valid certificate of " + p.name, rule.CertificateStarted, "", p.make(future), p.make(pki.Subject{})})
 	}
 	// All that an anchor issued ends with it, although it lies in the trust folder.
 	old := issue(nil, past, saURN, "rsa1", true)
@@ -209,10 +209,10 @@ func keyAttacks(t *testing.T, w *world) []attack {
 		{20, "client's certificate with an empty signature", rule.CertificateSignature, "", good.calls(pki.Resigned(t, der, nil)), good.calls(der)},
 		{20, "client's certificate signed with a method that is not on the list", rule.CertificateSignature, "", algorithm(x509.SHA256WithRSAPSS), algorithm(x509.SHA384WithRSA)},
 		{20, "client's certificate signed with SHA-1", rule.CertificateDigest, "", algorithm(x509.SHA1WithRSA), algorithm(x509.SHA256WithRSA)},
-		{20, "client's key is RSA of 1024 bits", rule.KeySize, "", key("rsa1024"), key("rsa2")},
+		{20, "client's key is RSA of 1024 bits", rule.MinKeySize, "", key("rsa1024"), key("rsa2")},
 		{20, "client's key is on a curve that is not on the list", rule.KeyKind, "", key("p224"), key("p256")},
-		{23, "client's key is RSA of 8200 bits", rule.KeyNotHuge, "", key("rsa8200"), key("rsa2")},
-		{23, "client's issuer has a key of 8200 bits", rule.KeyNotHuge, "", good.calls(pki.DER(t, large, alice), large.Raw), good.calls(der)},
+		{23, "client's key is RSA of 8200 bits", rule.MaxKeySize, "", key("rsa8200"), key("rsa2")},
+		{23, "client's issuer has a key of 8200 bits", rule.MaxKeySize, "", good.calls(pki.DER(t, large, alice), large.Raw), good.calls(der)},
 	}
 }
 
@@ -266,7 +266,7 @@ func revocationAttacks(t *testing.T, w *world) []attack {
 		{33, "client whose issuer was revoked", rule.NotRevoked, "", under(below, "sa.crl", pki.CRL(t, w.sa, ma)), under(below, "sa.crl", pki.CRL(t, w.sa, w.bob))},
 		{33, "slice whose number its issuer revoked", rule.NotRevoked, "", under(good, "sa.crl", pki.CRL(t, w.sa, w.slice)), under(good, "sa.crl", pki.CRL(t, w.sa, w.other))},
 		{33, "anchor that the operator denies", rule.NotRevoked, "", denied(good, saURN), denied(good, strings.Replace(saURN, "+sa", "+am", 1))},
-		{33, "client denied by fingerprint, with something added to its certificate", rule.NothingAdded, "",
+		{33, "client denied by fingerprint, with something added to its certificate", rule.NoTrailingData, "",
 			denied(tail, "sha256:"+old.Fingerprint()), denied(good, "sha256:"+old.Fingerprint())},
 		{33, "client denied by fingerprint, with the other signature of the same key", rule.NotRevoked, "", twinOf(t, w, true), twinOf(t, w, false)},
 	}

@@ -97,7 +97,7 @@ func delegationAttacks(t *testing.T, w *world) []attack {
 		{19, "parent signed by a user", rule.SignerIsAuthority, rule.SignerSigns, bob(func(c chain) { c[1].Signer = list{w.alice, w.sa} }), good},
 		{19, "parent signed by an authority that is not the slice's", rule.SignerCovers, "", bob(func(c chain) { c[1].Signer = list{net} }).trusts(w.sa, net), good.trusts(w.sa, net)},
 		{19, "parent of a user whom nobody vouches for", rule.Anchored, "", holder(eve, net), holder(eve, net).trusts(w.sa, net)},
-		{24, "element inside a name in the parent", rule.Leaf, "", bob(func(c chain) {
+		{24, "element inside a name in the parent", rule.TextOnly, "", bob(func(c chain) {
 			c[0].Edit = func(doc string) string {
 				return replace(t, doc, aliceURN+"</owner_urn>", aliceURN+"<b/></owner_urn>")
 			}
@@ -106,8 +106,8 @@ func delegationAttacks(t *testing.T, w *world) []attack {
 		{19, "parent of a kind that is not read", rule.Kind, rule.OneKind, bob(func(c chain) { c[1].Type = "capability" }), good},
 		{19, "word for a tool that holds another as parent", rule.OnlyPrivileges, rule.OneSignature, speech(w.oldSpeaksFor().Element()), speech("")},
 		{19, "loop, six levels", rule.Chain, "", loop(6), loop(5)},
-		{31, "delegated credential replayed by the one who delegated it", rule.OwnerCalls, "", good.calls(w.alice.Raw), good.calls(w.bob.Raw)},
-		{17, "parent's owner_urn of another", rule.NameWritten, "", bob(func(c chain) { c[1].OwnerURN = bobURN }), good},
+		{31, "delegated credential replayed by the one who delegated it", rule.CallerIsOwner, "", good.calls(w.alice.Raw), good.calls(w.bob.Raw)},
+		{17, "parent's owner_urn of another", rule.MatchingName, "", bob(func(c chain) { c[1].OwnerURN = bobURN }), good},
 		{14, "expired certificate of the parent's owner", rule.CertificateExpired, "", bob(func(c chain) { c[1].Owner = expired(aliceURN, "rsa2") }), good},
 		{14, "expired certificate of who delegates", rule.CertificateExpired, "", signer(expired(aliceURN, "rsa2")...), good},
 		{14, "expired certificate of the new owner", rule.CertificateExpired, "", bob(func(c chain) { c[0].Owner = expired(bobURN, "rsa4") }), good},

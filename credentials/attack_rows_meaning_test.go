@@ -132,18 +132,18 @@ func targetAttacks(t *testing.T, w *world) []attack {
 	encoded := pki.User(t, w.sa, "urn:publicid:IDN+example.org+slice+%731", "rsa3")
 	escaped := pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+%61lice", "rsa2")
 	return []attack{
-		{16, "credential of another slice", rule.TargetAsked, "", on(w.other, w.sa), on(w.slice, w.sa)},
-		{13, "credential of the slice of that name in a sub-authority", rule.TargetAsked, "", on(labSlice), on(w.slice)},
-		{25, "credential of a slice whose name is percent-encoded", rule.TargetAsked, "", on(encoded), about(on(encoded), encoded.URN.String())},
-		{16, "user credential as slice credential", rule.TargetAsked, "", on(w.alice), on(w.slice)},
-		{16, "authority's credential as slice credential", rule.TargetAsked, "", on(w.sa), on(w.slice)},
+		{16, "credential of another slice", rule.MatchingTarget, "", on(w.other, w.sa), on(w.slice, w.sa)},
+		{13, "credential of the slice of that name in a sub-authority", rule.MatchingTarget, "", on(labSlice), on(w.slice)},
+		{25, "credential of a slice whose name is percent-encoded", rule.MatchingTarget, "", on(encoded), about(on(encoded), encoded.URN.String())},
+		{16, "user credential as slice credential", rule.MatchingTarget, "", on(w.alice), on(w.slice)},
+		{16, "authority's credential as slice credential", rule.MatchingTarget, "", on(w.sa), on(w.slice)},
 		{16, "user credential for a call about the user, as if it were a slice", rule.TargetIsSlice, "", about(on(w.alice), aliceURN), about(on(w.slice), sliceURN)},
 		{16, "right to list resources used on a slice", rule.RightOverSlice, "", info(credentials.RightListResources), info(credentials.RightDescribe)},
-		{16, "credential of another user", rule.OwnerCalls, "", w.one(t, func(c *pki.Credential) { c.Owner = []*pki.Entity{w.bob} }), good},
-		{31, "intercepted credential replayed by another user", rule.OwnerCalls, "", good.calls(w.bob.Raw), good.calls(w.alice.Raw)},
-		{31, "intercepted credential replayed by a tool", rule.OwnerCalls, "", good.calls(w.tool.Raw), good.calls(w.alice.Raw, w.sa.Raw)},
-		{31, "intercepted credential replayed by the user of that name in a sub-authority", rule.OwnerCalls, "", good.calls(pki.User(t, w.sa, labAlice, "rsa2").Raw), good.calls(w.alice.Raw)},
-		{25, "credential replayed by a user whose name is percent-encoded", rule.OwnerCalls, "", good.calls(escaped.Raw), good.calls(w.alice.Raw)},
+		{16, "credential of another user", rule.CallerIsOwner, "", w.one(t, func(c *pki.Credential) { c.Owner = []*pki.Entity{w.bob} }), good},
+		{31, "intercepted credential replayed by another user", rule.CallerIsOwner, "", good.calls(w.bob.Raw), good.calls(w.alice.Raw)},
+		{31, "intercepted credential replayed by a tool", rule.CallerIsOwner, "", good.calls(w.tool.Raw), good.calls(w.alice.Raw, w.sa.Raw)},
+		{31, "intercepted credential replayed by the user of that name in a sub-authority", rule.CallerIsOwner, "", good.calls(pki.User(t, w.sa, labAlice, "rsa2").Raw), good.calls(w.alice.Raw)},
+		{25, "credential replayed by a user whose name is percent-encoded", rule.CallerIsOwner, "", good.calls(escaped.Raw), good.calls(w.alice.Raw)},
 		{16, "credential of a type that is not read", rule.Kind, "", w.one(t, func(c *pki.Credential) { c.Type = "capability" }), good},
 		{16, "credential labelled as nobody does", rule.Label, "", labelled("geni_foo", "3"), labelled("geni_unknown", "0")},
 		{16, "credential labelled with a version that is not", rule.Label, "", labelled("geni_sfa", "4"), labelled("geni_sfa", "2")},
@@ -168,14 +168,14 @@ func nameAttacks(t *testing.T, w *world) []attack {
 	two := pki.Issue(t, w.sa, pki.Subject{URIs: []string{sliceURN, w.other.URN.String()}, Key: "rsa3"})
 	bare := w.edited(t, "<owner_urn>"+aliceURN+"</owner_urn>", "")
 	rows := []attack{
-		{17, "owner_gid of the caller, owner_urn of another", rule.NameWritten, "", owner(w.alice, bobURN), owner(w.alice, aliceURN)},
-		{17, "owner_gid of another, owner_urn of the caller", rule.NameWritten, rule.OwnerCalls, owner(w.bob, aliceURN), owner(w.alice, aliceURN)},
-		{17, "target_gid of the slice, target_urn of another", rule.NameWritten, "", slice(w.other.URN.String()), slice(sliceURN)},
-		{17, "target_gid of another slice, target_urn of the slice", rule.NameWritten, rule.TargetAsked, target(w.other, sliceURN), slice(sliceURN)},
-		{17, "owner_urn that is no URN", rule.NameWritten, "", owner(w.alice, "alice"), bare},
-		{32, "owner_gid with a URN in the CN only", rule.NamesSomebody, "", owner(nobody, aliceURN), good},
-		{32, "target_gid with a URN in the CN only", rule.NamesSomebody, "", target(nothing, sliceURN), good},
-		{32, "target_gid of two URNs", rule.NamesOne, "", target(two, sliceURN), good},
+		{17, "owner_gid of the caller, owner_urn of another", rule.MatchingName, "", owner(w.alice, bobURN), owner(w.alice, aliceURN)},
+		{17, "owner_gid of another, owner_urn of the caller", rule.MatchingName, rule.CallerIsOwner, owner(w.bob, aliceURN), owner(w.alice, aliceURN)},
+		{17, "target_gid of the slice, target_urn of another", rule.MatchingName, "", slice(w.other.URN.String()), slice(sliceURN)},
+		{17, "target_gid of another slice, target_urn of the slice", rule.MatchingName, rule.MatchingTarget, target(w.other, sliceURN), slice(sliceURN)},
+		{17, "owner_urn that is no URN", rule.MatchingName, "", owner(w.alice, "alice"), bare},
+		{32, "owner_gid with a URN in the CN only", rule.HasURN, "", owner(nobody, aliceURN), good},
+		{32, "target_gid with a URN in the CN only", rule.HasURN, "", target(nothing, sliceURN), good},
+		{32, "target_gid of two URNs", rule.SingleURN, "", target(two, sliceURN), good},
 	}
 	for _, odd := range []struct{ why, name string }{
 		{"percent-encoding", "urn:publicid:IDN+example.org+slice+%731"},
@@ -191,7 +191,7 @@ func nameAttacks(t *testing.T, w *world) []attack {
 		{"a blank inside", strings.Replace(sliceURN, "+s1", "+s 1", 1)},
 		{"a type in capitals", strings.Replace(sliceURN, "+slice+", "+Slice+", 1)},
 	} {
-		rows = append(rows, attack{25, "target_urn with " + odd.why, rule.NameWritten, "", slice(odd.name), slice("URN:publicid:IDN+EXAMPLE.org+slice+S1")})
+		rows = append(rows, attack{25, "target_urn with " + odd.why, rule.MatchingName, "", slice(odd.name), slice("URN:publicid:IDN+EXAMPLE.org+slice+S1")})
 	}
 	return rows
 }
@@ -208,7 +208,9 @@ func privilegeAttacks(t *testing.T, w *world) []attack {
 		many = append(many, fmt.Sprint("p", i))
 	}
 	none := w.one(t, func(c *pki.Credential) {
-		c.Edit = func(doc string) string { return replace(t, doc, between(doc, "<privileges>", "</privileges>"), "") }
+		c.Edit = func(doc string) string {
+			return replace(t, doc, intermediates(doc, "<privileges>", "</privileges>"), "")
+		}
 	})
 	as := func(s scene, r credentials.Right) scene { s.right = r; return s }
 	return []attack{
@@ -242,7 +244,7 @@ func formAttacks(t *testing.T, w *world) []attack {
 	good := w.signed(t, w.sa)
 	without := func(from, to, by string) scene {
 		return w.one(t, func(c *pki.Credential) {
-			c.Edit = func(doc string) string { return replace(t, doc, between(doc, from, to), by) }
+			c.Edit = func(doc string) string { return replace(t, doc, intermediates(doc, from, to), by) }
 		})
 	}
 	gid := "<owner_gid>" + pki.PEM(w.alice) + "</owner_gid>"
@@ -257,7 +259,7 @@ func formAttacks(t *testing.T, w *world) []attack {
 		{17, "two names of the target", rule.Cardinality, "", edit("<target_urn>", "<target_urn>"+w.other.URN.String()+"</target_urn><target_urn>"), good},
 		{15, "two expiries", rule.Cardinality, "", edit("<expires>", "<expires>2026-11-21T11:00:00Z</expires><expires>"), good},
 		{15, "expiry with an offset of fifteen hours", rule.ExpiryOffset, "", w.one(t, func(c *pki.Credential) { c.Expires = "2026-11-22T12:00:00+15:00" }), w.one(t, func(c *pki.Credential) { c.Expires = "2026-11-22T12:00:00+14:00" })},
-		{24, "element inside a name", rule.Leaf, "", edit("+slice+s1</target_urn>", "+slice+s1<b/></target_urn>"), edit("+slice+s1</target_urn>", "+slice+s1\n </target_urn>")},
+		{24, "element inside a name", rule.TextOnly, "", edit("+slice+s1</target_urn>", "+slice+s1<b/></target_urn>"), edit("+slice+s1</target_urn>", "+slice+s1\n </target_urn>")},
 		{24, "text between the elements", rule.BlankBetween, "", edit("<uuid/>", sliceURN+"<uuid/>"), edit("<uuid/>", "\n <uuid/>")},
 		{26, "owner_urn in a foreign namespace", rule.Names, "", edit("<owner_urn>", `<owner_urn xmlns="urn:x">`), edit("<owner_urn>", `<owner_urn xmlns:x="urn:x">`)},
 		{26, "list of privileges in a foreign namespace", rule.Names, "", edit("<privileges>", `<privileges xmlns="urn:x">`), edit("<privileges>", `<privileges xmlns:x="urn:x">`)},

@@ -43,10 +43,10 @@ func outsideAttacks(t *testing.T, w *world) []attack {
 	others := with(func(c *pki.Credential) { c.Target = []*pki.Entity{w.other, w.sa} }).documents[0].Text
 	forged := w.sliceCredential()
 	forged.ID = "ref9"
-	cred := between(others, "<credential ", "</credential>")
+	cred := intermediates(others, "<credential ", "</credential>")
 	delegated := signedByXmlsec1(t, xmlsec1, signedByXmlsec1(t, xmlsec1, pki.Nest(w.handedOn(w.bob)...).Unsigned(), "ref0", "rsa1", profile.template("ref0"), w.sa), "ref1", "rsa2", profile.template("ref1"), w.alice)
 	honest := shows(delegated).by(w.bob)
-	outer := between(delegated[strings.LastIndex(delegated, "<Signature "):], "<Signature ", "</Signature>")
+	outer := intermediates(delegated[strings.LastIndex(delegated, "<Signature "):], "<Signature ", "</Signature>")
 	fake := pki.Issue(t, nil, pki.Subject{URIs: []string{saURN}, CN: "another name of the sa", Key: "rsa5", CA: true})
 	byFake := signedByXmlsec1(t, xmlsec1, own.Unsigned(), "ref0", "rsa5", profile.template("ref0"), fake)
 	shown := func(certificates ...*pki.Entity) string {
@@ -61,21 +61,21 @@ func outsideAttacks(t *testing.T, w *world) []attack {
 	return slices.Concat(outsideMeaning(t, w, xmlsec1), []attack{
 		{1, "slice changed", rule.Digest, "", shows(strings.NewReplacer(pki.PEM(w.other), pki.PEM(w.slice), "slice+s2</target_urn>", "slice+s1</target_urn>").Replace(others)), good},
 		{1, "SignedInfo changed", rule.Signature, "", edit(transform, ""), good},
-		{2, "signature removed", rule.Signed, "", claims(w.sa, replace(t, doc, between(doc, "<Signature ", "</Signature>"), "")), good},
+		{2, "signature removed", rule.Signed, "", claims(w.sa, replace(t, doc, intermediates(doc, "<Signature ", "</Signature>"), "")), good},
 		{3, "signed one in extensions of the forged", rule.Signed, "", claims(w.sa, replace(t, others, cred, replace(t, forged.Element(), "</credential>", "<extensions>"+cred+"</extensions></credential>"))), good},
 		{3, "signed one behind the forged", rule.Cardinality, rule.Signed, claims(w.sa, replace(t, others, cred, forged.Element()+cred)), good},
 		{4, "xml:id twice", rule.OneID, "", inside(`<x Id="ref0"/>`), inside(`<x Id="ref1"/>`)},
 		{5, "by xpointer", rule.Signed, "", claims(w.sa, templated(`URI="#ref0"`, `URI="#xpointer(id('ref0'))"`).documents[0].Text), good},
 		{6, "outer signature removed", rule.Signed, "", claims(w.alice, replace(t, delegated, outer, "")).by(w.bob), honest},
 		{7, "self-made key", rule.Anchored, "", shows(byFake), good},
-		{8, "trusted certificate beside a forged key", rule.Signature, "", shows(replace(t, byFake, between(byFake, "<X509Data>", "</X509Data>"), keyValue(t, fake)+shown(w.sa))), good},
-		{9, "trusted certificate first, forged key second", rule.Anchored, "", shows(replace(t, byFake, between(byFake, "<X509Data>", "</X509Data>"), shown(w.sa, fake))), edit(between(doc, "<X509Data>", "</X509Data>"), shown(fake, w.sa))},
+		{8, "trusted certificate beside a forged key", rule.Signature, "", shows(replace(t, byFake, intermediates(byFake, "<X509Data>", "</X509Data>"), keyValue(t, fake)+shown(w.sa))), good},
+		{9, "trusted certificate first, forged key second", rule.Anchored, "", shows(replace(t, byFake, intermediates(byFake, "<X509Data>", "</X509Data>"), shown(w.sa, fake))), edit(intermediates(doc, "<X509Data>", "</X509Data>"), shown(fake, w.sa))},
 		{15, "expired", rule.CredentialExpired, "", with(func(c *pki.Credential) { c.Expires = "2026-11-21T12:00:00Z" }), with(func(c *pki.Credential) { c.Expires = "2026-11-21T12:00:01Z" })},
 		{20, "HMAC with the public key as secret", rule.Algorithm, "", shows(hmacByXmlsec1(t, xmlsec1, own.Unsigned(), profile, w.sa)), good},
 		{21, "XPath", rule.Parameters, rule.Transform, templated(transform, transform+xpath), good},
 		{22, "DOCTYPE", rule.Doctype, "", edit("<signed-credential ", "<!DOCTYPE signed-credential><signed-credential "), good},
 		{23, "deep nesting", rule.Depth, "", inside(strings.Repeat("<x>", dsig.DefaultLimits.Depth) + strings.Repeat("</x>", dsig.DefaultLimits.Depth)), good},
-		{24, "comment in a name, the signature stays good", rule.Leaf, "", edit("+slice+s1</target_urn>", "+slice+s<!-- x -->1</target_urn>"), edit("<uuid/>", "<!-- x --><uuid/>")},
+		{24, "comment in a name, the signature stays good", rule.TextOnly, "", edit("+slice+s1</target_urn>", "+slice+s<!-- x -->1</target_urn>"), edit("<uuid/>", "<!-- x --><uuid/>")},
 		{26, "prefixed credential", rule.Names, "", with(func(c *pki.Credential) {
 			c.Edit = strings.NewReplacer("<credential ", `<x:credential xmlns:x="urn:x" `, "</credential>", "</x:credential>").Replace
 		}), good},
@@ -100,7 +100,7 @@ func hmacByXmlsec1(t testing.TB, xmlsec1, doc string, a algorithm, e *pki.Entity
 		t.Fatal(err)
 	}
 	template := replace(t, a.template("ref0"), a.method, "http://www.w3.org/2000/09/xmldsig#hmac-sha1")
-	keys := between(template, "<KeyInfo>", "</KeyInfo>")
+	keys := intermediates(template, "<KeyInfo>", "</KeyInfo>")
 	signed := filledByXmlsec1(t, xmlsec1, doc, "ref0", replace(t, template, keys, ""), "--hmackey", secret)
 	return replace(t, signed, "</Signature>", "<KeyInfo><X509Data><X509Certificate>"+base64.StdEncoding.EncodeToString(e.Raw)+"</X509Certificate></X509Data></KeyInfo></Signature>")
 }

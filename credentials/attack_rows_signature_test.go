@@ -51,7 +51,7 @@ func changes(t *testing.T, w *world) []attack {
 	credential := w.sliceCredential()
 	doc := credential.Signed(t)
 	good := shows(doc)
-	sig := between(doc, "<Signature ", "</Signature>")
+	sig := intermediates(doc, "<Signature ", "</Signature>")
 	edit := func(old, by string) scene { return shows(replace(t, doc, old, by)) }
 	of := func(c pki.Credential, change func(*pki.Credential)) pki.Credential { change(&c); return c }
 	bobs := of(credential, func(c *pki.Credential) { c.Owner = []*pki.Entity{w.bob} }).Signed(t)
@@ -59,7 +59,7 @@ func changes(t *testing.T, w *world) []attack {
 	poor := of(credential, func(c *pki.Credential) { c.Privileges = []string{"info"} }).Signed(t)
 	old := of(credential, func(c *pki.Credential) { c.Expires = "2026-11-20T12:00:00Z" }).Signed(t)
 	value := func(doc string) func([]byte) []byte { // the value that another document is signed with
-		b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(strings.NewReplacer("<SignatureValue>", "", "</SignatureValue>", "").Replace(between(doc, "<SignatureValue>", "</SignatureValue>"))), ""))
+		b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(strings.NewReplacer("<SignatureValue>", "", "</SignatureValue>", "").Replace(intermediates(doc, "<SignatureValue>", "</SignatureValue>"))), ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +96,8 @@ func changes(t *testing.T, w *world) []attack {
 		{2, "signatures absent", rule.Signed, "", claims(w.sa, replace(t, credential.Unsigned(), "<signatures/>", "")), good},
 		{2, "Signature empty", rule.Readable, "", edit(sig, `<Signature xmlns="http://www.w3.org/2000/09/xmldsig#"/>`), good},
 		{2, "SignatureValue empty", rule.Signature, "", shows(pki.Forgery{Value: func([]byte) []byte { return nil }}.Signed(t, credential.Unsigned(), "ref0", w.sa)), good},
-		{2, "SignatureValue absent", rule.Readable, "", edit(between(doc, "<SignatureValue>", "</SignatureValue>"), ""), good},
-		{2, "SignedInfo absent", rule.Readable, "", edit(between(doc, "<SignedInfo>", "</SignedInfo>"), ""), good},
+		{2, "SignatureValue absent", rule.Readable, "", edit(intermediates(doc, "<SignatureValue>", "</SignatureValue>"), ""), good},
+		{2, "SignedInfo absent", rule.Readable, "", edit(intermediates(doc, "<SignedInfo>", "</SignedInfo>"), ""), good},
 
 		{6, "outer credential not signed, its parent is", rule.Signed, "", claims(w.alice, pki.Sign(t, pki.Nest(w.handedOn(w.bob)...).Unsigned(), "ref0", false, w.sa)).by(w.bob), honest},
 		{6, "outer credential signed, its parent is not", rule.Signed, "", claims(w.sa, pki.Sign(t, pki.Nest(w.handedOn(w.bob)...).Unsigned(), "ref1", false, w.alice, w.sa)).by(w.bob), honest},
@@ -115,7 +115,7 @@ func wrappings(t *testing.T, w *world) []attack {
 	held := w.sliceCredential() // for the slice s2
 	held.Target = []*pki.Entity{w.other, w.sa}
 	others := held.Signed(t)
-	cred := between(others, "<credential ", "</credential>")
+	cred := intermediates(others, "<credential ", "</credential>")
 	wanted := w.sliceCredential()
 	wanted.ID = "ref9"
 	forged := wanted.Element()
@@ -129,7 +129,7 @@ func wrappings(t *testing.T, w *world) []attack {
 		c.Edit = func(doc string) string { return within(doc, "<extensions>"+extension+"</extensions>") }
 		return shows(c.Signed(t))
 	}
-	mine := between(doc, "<credential ", "</credential>")
+	mine := intermediates(doc, "<credential ", "</credential>")
 	marked := func(id string) scene {
 		return shows(pki.Forgery{Edit: func(s string) string { return replace(t, s, ` xml:id="Sig_ref0"`, id) }}.Signed(t, w.sliceCredential().Unsigned(), "ref0", w.sa))
 	}
@@ -193,7 +193,7 @@ func references(t *testing.T, w *world) []attack {
 		{5, "to the root by xpointer", rule.Signed, "", claims(w.sa, uri(` URI="#xpointer(/)"`)), good},
 		{5, "to the parent instead", rule.SignedOnce, rule.Signed, claims(w.alice, pki.Sign(t, again(delegated, "#ref0", w.alice, w.sa), "ref0", false, w.sa)).by(w.bob), honest},
 		{5, "to two things", rule.Cardinality, "", shows(pki.Forgery{Edit: func(s string) string {
-			return replace(t, s, "</Reference>", "</Reference>"+replace(t, between(s, "<Reference ", "</Reference>"), "#ref0", "#ref9"))
+			return replace(t, s, "</Reference>", "</Reference>"+replace(t, intermediates(s, "<Reference ", "</Reference>"), "#ref0", "#ref9"))
 		}}.Signed(t, w.sliceCredential().Unsigned(), "ref0", w.sa)), good},
 		{5, "two signatures of one credential", rule.SignedOnce, "", shows(again(doc, "#ref0", w.sa)), shows(again(doc, "#x", w.sa))},
 		{21, "to another host", rule.Reference, "", shows(uri(` URI="http://127.0.0.1:1/x"`)), good},
@@ -225,9 +225,9 @@ func keys(t *testing.T, w *world) []attack {
 		{7, "self-made chain", rule.Anchored, "", by(underStranger, underStranger, stranger), good},
 		{7, "self-made chain with the trusted certificate at its end", rule.Anchored, "", by(underStranger, underStranger, stranger, w.sa), good},
 		{8, "forged key in KeyValue beside the trusted certificate", rule.Signature, "", shows(strings.ReplaceAll(by(fake, w.sa).documents[0].Text, "<KeyInfo>", "<KeyInfo>"+value)), edit("<KeyInfo>", "<KeyInfo>"+value)},
-		{8, "forged key in KeyValue alone", rule.Readable, "", edit(between(doc, "<X509Data>", "</X509Data>"), value), good},
-		{8, "name of a trusted key alone", rule.Readable, "", edit(between(doc, "<X509Data>", "</X509Data>"), "<KeyName>"+saURN+"</KeyName>"), edit("<X509Data>", "<KeyName>x</KeyName><X509Data>")},
-		{8, "subject and number of a trusted certificate alone", rule.Readable, "", edit(between(doc, "<X509Certificate>", "</X509Certificate>"), "<X509SubjectName>"+saURN+"</X509SubjectName>"), edit("<X509Data>", "<X509Data><X509SubjectName>x</X509SubjectName><X509IssuerSerial/>")},
+		{8, "forged key in KeyValue alone", rule.Readable, "", edit(intermediates(doc, "<X509Data>", "</X509Data>"), value), good},
+		{8, "name of a trusted key alone", rule.Readable, "", edit(intermediates(doc, "<X509Data>", "</X509Data>"), "<KeyName>"+saURN+"</KeyName>"), edit("<X509Data>", "<KeyName>x</KeyName><X509Data>")},
+		{8, "subject and number of a trusted certificate alone", rule.Readable, "", edit(intermediates(doc, "<X509Certificate>", "</X509Certificate>"), "<X509SubjectName>"+saURN+"</X509SubjectName>"), edit("<X509Data>", "<X509Data><X509SubjectName>x</X509SubjectName><X509IssuerSerial/>")},
 		{9, "trusted certificate first, forged key second", rule.Anchored, "", by(fake, w.sa, fake), by(w.sa, w.sa, fake)},
 		{9, "forged key first, trusted certificate second", rule.Anchored, "", by(fake, fake, w.sa), by(w.sa, fake, w.sa)},
 		{9, "trusted certificate first, a user's key second", rule.SignerIsAuthority, rule.SignerSigns, by(w.bob, w.sa, w.bob), by(w.sa, w.sa, w.bob)},
@@ -235,7 +235,7 @@ func keys(t *testing.T, w *world) []attack {
 		{21, "key that is encrypted", rule.KeyInfo, "", edit("<X509Data>", `<EncryptedKey xmlns="http://www.w3.org/2001/04/xmlenc#"/><X509Data>`), good},
 		{23, "eleven certificates", rule.SignerCount, "", certificates(10, empty), certificates(9, empty)},
 		{23, "three thousand certificates", rule.SignerCount, "", certificates(3000, empty), good},
-		{23, "seventeen signatures", rule.Crowd, "", edit("</Signature>", "</Signature>"+surplus(16)), edit("</Signature>", "</Signature>"+surplus(15))},
+		{23, "seventeen signatures", rule.SignatureCount, "", edit("</Signature>", "</Signature>"+surplus(16)), edit("</Signature>", "</Signature>"+surplus(15))},
 		{23, "six credentials inside each other", rule.Chain, "", shows(pki.Delegated(t, w.loop(6)...)), shows(pki.Delegated(t, w.loop(5)...)).by(w.alice)},
 	}
 }
@@ -360,28 +360,28 @@ func leavesWithMarks(t *testing.T, w *world) []attack {
 	}
 	const name, mark = "+slice+s1</target_urn>", "<!-- x -->"
 	return []attack{
-		{24, "comment in a name, the signature stays good", rule.Leaf, "", after(name, "+slice+s<!-- x -->1</target_urn>"), after("<uuid/>", "<!-- x --><uuid/>")},
-		{24, "comment in front of a name", rule.Leaf, "", after("<target_urn>", "<target_urn>"+mark), after("<target_urn>", mark+"<target_urn>")},
-		{24, "comment behind a name", rule.Leaf, "", after("</owner_urn>", mark+"</owner_urn>"), after("</owner_urn>", "</owner_urn>"+mark)},
-		{24, "comment in a privilege", rule.Leaf, "", after("<name>info", "<name>in"+mark+"fo"), after("<privilege>", "<privilege>"+mark)},
-		{24, "comment in the expiry", rule.Leaf, "", after("<expires>", "<expires>"+mark), good},
-		{24, "comment in a GID", rule.Leaf, "", after("-----BEGIN", mark+"-----BEGIN"), good},
-		{24, "comment in the type", rule.Leaf, "", after("privilege</type>", mark+"privilege</type>"), good},
-		{24, "comment in a leaf that is not read", rule.Leaf, "", after("<serial>", "<serial>"+mark), good},
-		{24, "comment in a name, signed with it", rule.Leaf, "", before(name, "+slice+s<!-- x -->1</target_urn>"), before(name, "+slice+s1\n </target_urn>")},
-		{24, "processing instruction in a name, signed with it", rule.Leaf, "", before(name, "+slice+s<?x?>1</target_urn>"), before("<uuid/>", "<?x?><uuid/>")},
-		{24, "processing instruction in a name", rule.Leaf, rule.Digest, after(name, "+slice+s<?x?>1</target_urn>"), good},
-		{24, "CDATA in a name, the signature stays good", rule.Leaf, "", after(name, "+slice+<![CDATA[s1]]></target_urn>"), after(name, "+slice+s&#49;</target_urn>")},
-		{24, "CDATA in a name, signed with it", rule.Leaf, "", before(name, "+slice+<![CDATA[s1]]></target_urn>"), before(name, "+slice+s&#x31;</target_urn>")},
-		{24, "empty CDATA between elements", rule.Leaf, "", after("<uuid/>", "<![CDATA[]]><uuid/>"), good},
+		{24, "comment in a name, the signature stays good", rule.TextOnly, "", after(name, "+slice+s<!-- x -->1</target_urn>"), after("<uuid/>", "<!-- x --><uuid/>")},
+		{24, "comment in front of a name", rule.TextOnly, "", after("<target_urn>", "<target_urn>"+mark), after("<target_urn>", mark+"<target_urn>")},
+		{24, "comment behind a name", rule.TextOnly, "", after("</owner_urn>", mark+"</owner_urn>"), after("</owner_urn>", "</owner_urn>"+mark)},
+		{24, "comment in a privilege", rule.TextOnly, "", after("<name>info", "<name>in"+mark+"fo"), after("<privilege>", "<privilege>"+mark)},
+		{24, "comment in the expiry", rule.TextOnly, "", after("<expires>", "<expires>"+mark), good},
+		{24, "comment in a GID", rule.TextOnly, "", after("-----BEGIN", mark+"-----BEGIN"), good},
+		{24, "comment in the type", rule.TextOnly, "", after("privilege</type>", mark+"privilege</type>"), good},
+		{24, "comment in a leaf that is not read", rule.TextOnly, "", after("<serial>", "<serial>"+mark), good},
+		{24, "comment in a name, signed with it", rule.TextOnly, "", before(name, "+slice+s<!-- x -->1</target_urn>"), before(name, "+slice+s1\n </target_urn>")},
+		{24, "processing instruction in a name, signed with it", rule.TextOnly, "", before(name, "+slice+s<?x?>1</target_urn>"), before("<uuid/>", "<?x?><uuid/>")},
+		{24, "processing instruction in a name", rule.TextOnly, rule.Digest, after(name, "+slice+s<?x?>1</target_urn>"), good},
+		{24, "CDATA in a name, the signature stays good", rule.TextOnly, "", after(name, "+slice+<![CDATA[s1]]></target_urn>"), after(name, "+slice+s&#49;</target_urn>")},
+		{24, "CDATA in a name, signed with it", rule.TextOnly, "", before(name, "+slice+<![CDATA[s1]]></target_urn>"), before(name, "+slice+s&#x31;</target_urn>")},
+		{24, "empty CDATA between elements", rule.TextOnly, "", after("<uuid/>", "<![CDATA[]]><uuid/>"), good},
 		{24, "text beside the credential", rule.BlankBetween, "", after("<signatures>", sliceURN+"<signatures>"), after("<signatures>", "\n<signatures>")},
 		{24, "text beside the signature", rule.BlankBetween, "", after("<signatures>", "<signatures>"+sliceURN), after("<signatures>", "<signatures>\n")},
 		{24, "text in the signature", rule.BlankBetween, "", after("<KeyInfo>", "x<KeyInfo>"), after("<KeyInfo>", "\n<KeyInfo>")},
 		{24, "text beside the key", rule.BlankBetween, "", after("<X509Data>", "x<X509Data>"), after("<X509Data>", "\n<X509Data>")},
 		{24, "text beside the signer's certificate", rule.BlankBetween, "", after("<X509Data>", "<X509Data>x"), after("<X509Data>", "<X509Data>\n")},
-		{24, "comment in the DigestValue", rule.Leaf, rule.Signature, after("<DigestValue>", "<DigestValue><?x?>"), after("<DigestValue>", "<!-- x --><DigestValue>")},
-		{24, "comment in the SignatureValue", rule.Leaf, "", after("<SignatureValue>", "<SignatureValue>"+mark), after("<SignatureValue>", mark+"<SignatureValue>")},
-		{24, "comment in the signer's certificate", rule.Leaf, "", after("<X509Certificate>", "<X509Certificate>"+mark), after("<X509Certificate>", mark+"<X509Certificate>")},
+		{24, "comment in the DigestValue", rule.TextOnly, rule.Signature, after("<DigestValue>", "<DigestValue><?x?>"), after("<DigestValue>", "<!-- x --><DigestValue>")},
+		{24, "comment in the SignatureValue", rule.TextOnly, "", after("<SignatureValue>", "<SignatureValue>"+mark), after("<SignatureValue>", mark+"<SignatureValue>")},
+		{24, "comment in the signer's certificate", rule.TextOnly, "", after("<X509Certificate>", "<X509Certificate>"+mark), after("<X509Certificate>", mark+"<X509Certificate>")},
 	}
 }
 

@@ -65,7 +65,7 @@ func abacAttacks(t *testing.T, w *world) []attack {
 	})
 	without := func(from, to string) scene {
 		return word(func(s *pki.SpeaksFor) {
-			s.Edit = func(doc string) string { return replace(t, doc, between(doc, from, to), "") }
+			s.Edit = func(doc string) string { return replace(t, doc, intermediates(doc, from, to), "") }
 		})
 	}
 	role := func(name string) scene { return word(func(s *pki.SpeaksFor) { s.Role = name }) }
@@ -76,15 +76,15 @@ func abacAttacks(t *testing.T, w *world) []attack {
 	}
 	alice, bob := pki.KeyID(t, w.alice), pki.KeyID(t, w.bob)
 	good := word(func(*pki.SpeaksFor) {})
-	unsigned := good.with(replace(t, good.documents[0].Text, between(good.documents[0].Text, "<Signature ", "</Signature>"), ""))
+	unsigned := good.with(replace(t, good.documents[0].Text, intermediates(good.documents[0].Text, "<Signature ", "</Signature>"), ""))
 	unsigned.pretended = w.alice
 	evil := claims("urn:publicid:IDN+example.org+tool+evil", "rsa5", w.tool)
 	bobs := shows(w.speaksFor().Signed(t), w.owned(t, w.bob)).calls(w.tool.Raw).forUser(bobURN)
 	claimant := claims(aliceURN, "rsa5", w.alice) // alice by name, with a key of another
 	return []attack{
-		{29, "word for another tool", rule.SpeechOfTool, "", good.calls(second.Raw), good.calls(w.tool.Raw, w.sa.Raw)},
-		{29, "word copied to a tool of the same name", rule.SpeechOfTool, "", good.calls(pki.User(t, w.sa, toolURN, "rsa5").Raw), good.calls(pki.User(t, w.sa, toolURN, "rsa6").Raw)},
-		{29, "word copied to an authority", rule.SpeechOfTool, "", good.calls(w.sa.Raw), word(func(s *pki.SpeaksFor) { s.Tool = w.sa }).calls(w.sa.Raw)},
+		{29, "word for another tool", rule.PermissionForKey, "", good.calls(second.Raw), good.calls(w.tool.Raw, w.sa.Raw)},
+		{29, "word copied to a tool of the same name", rule.PermissionForKey, "", good.calls(pki.User(t, w.sa, toolURN, "rsa5").Raw), good.calls(pki.User(t, w.sa, toolURN, "rsa6").Raw)},
+		{29, "word copied to an authority", rule.PermissionForKey, "", good.calls(w.sa.Raw), word(func(s *pki.SpeaksFor) { s.Tool = w.sa }).calls(w.sa.Raw)},
 		{29, "head of another user", rule.HeadSigns, "", word(func(s *pki.SpeaksFor) { s.Head = bob }), word(func(s *pki.SpeaksFor) { s.Head = strings.ToUpper(alice) })},
 		{29, "head and role of another user", rule.HeadSigns, rule.RoleOfSigner, word(func(s *pki.SpeaksFor) { s.Head, s.Role = bob, "speaks_for_"+bob }), good},
 		{29, "role of another id", rule.RoleOfSigner, "", role("speaks_for_" + bob), role("speaks_for_" + strings.ToUpper(alice))},
@@ -103,8 +103,8 @@ func abacAttacks(t *testing.T, w *world) []attack {
 		{26, "second head in a foreign namespace", rule.ABACForm, "", edit("<tail>", `<head xmlns="urn:x"/><tail>`), good},
 		{26, "rule in a foreign namespace", rule.Names, "", foreign, edit("<abac>", `<abac xmlns:x="urn:x">`)},
 		{24, "text beside the head's principal", rule.BlankBetween, "", edit("<head>", "<head>x"), edit("<head>", "<head>\n")},
-		{24, "element inside a key id", rule.Leaf, "", edit("</keyid>", "<b/></keyid>"), edit("</keyid>", "\n</keyid>")},
-		{29, "word of the type of the older form", rule.OneReading, rule.Readable, edit("<type>abac", "<type>speaksfor"), good},
+		{24, "element inside a key id", rule.TextOnly, "", edit("</keyid>", "<b/></keyid>"), edit("</keyid>", "\n</keyid>")},
+		{29, "word of the type of the older form", rule.Unambiguous, rule.Readable, edit("<type>abac", "<type>speaksfor"), good},
 		{29, "word of the type of privileges", rule.Readable, "", edit("<type>abac", "<type>privilege"), good},
 		{29, "no rule", rule.Readable, "", without("<abac>", "</abac>"), good},
 		{29, "no role", rule.Readable, "", without("<role>", "</role>"), good},
@@ -117,14 +117,14 @@ func abacAttacks(t *testing.T, w *world) []attack {
 		{29, "signed by the tool, with the user's certificate", rule.Signature, "", byTool(t, w), good},
 		{29, "signed by the tool in the user's name", rule.Anchored, "", signer(pki.User(t, nil, aliceURN, "rsa6")), good},
 		{29, "signed by a stranger's alice", rule.Namespace, "", signer(pki.User(t, stranger, aliceURN, "rsa5"), stranger).trusts(w.sa, stranger), good.trusts(w.sa, stranger)},
-		{29, "signed by another user", rule.SpeechOfUser, rule.OwnerCalls, signer(w.bob, w.sa), signer(w.alice)},
+		{29, "signed by another user", rule.PermissionOfUser, rule.CallerIsOwner, signer(w.bob, w.sa), signer(w.alice)},
 		{29, "signer's certificate expired", rule.CertificateExpired, "", signer(dated(now.Add(-2*time.Hour), now.Add(-time.Minute))...), signer(dated(now.Add(-2*time.Hour), now.Add(time.Minute))...)},
-		{29, "signer's certificate not yet valid", rule.CertificateBegun, "", signer(dated(now.Add(time.Hour), now.Add(2*time.Hour))...), signer(dated(now.Add(-time.Hour), now.Add(2*time.Hour))...)},
-		{29, "option of a third user", rule.SpeechOfUser, "", good.forUser(bobURN), good},
-		{29, "option and credential of a third user", rule.SpeechOfUser, rule.OwnerCalls, bobs, good},
-		{13, "option of the user of that name in a sub-authority", rule.SpeechOfUser, "", good.forUser(labAlice), good.forUser(strings.Replace(aliceURN, "alice", "ALICE", 1))},
-		{25, "option of a user whose name is percent-encoded", rule.SpeechOfUser, "", good.forUser("urn:publicid:IDN+example.org+user+%61lice"), good.forUser(strings.Replace(aliceURN, "example", "Example", 1))},
-		{30, "tool's certificate claims the key of the tail", rule.SpeechOfTool, "", good.calls(evil.Raw), word(func(s *pki.SpeaksFor) { s.Tool = evil }).calls(evil.Raw)},
+		{29, "signer's certificate not yet valid", rule.CertificateStarted, "", signer(dated(now.Add(time.Hour), now.Add(2*time.Hour))...), signer(dated(now.Add(-time.Hour), now.Add(2*time.Hour))...)},
+		{29, "option of a third user", rule.PermissionOfUser, "", good.forUser(bobURN), good},
+		{29, "option and credential of a third user", rule.PermissionOfUser, rule.CallerIsOwner, bobs, good},
+		{13, "option of the user of that name in a sub-authority", rule.PermissionOfUser, "", good.forUser(labAlice), good.forUser(strings.Replace(aliceURN, "alice", "ALICE", 1))},
+		{25, "option of a user whose name is percent-encoded", rule.PermissionOfUser, "", good.forUser("urn:publicid:IDN+example.org+user+%61lice"), good.forUser(strings.Replace(aliceURN, "example", "Example", 1))},
+		{30, "tool's certificate claims the key of the tail", rule.PermissionForKey, "", good.calls(evil.Raw), word(func(s *pki.SpeaksFor) { s.Tool = evil }).calls(evil.Raw)},
 		{30, "signer's certificate claims the key of the head", rule.HeadSigns, "", word(func(s *pki.SpeaksFor) { s.Signer, s.Head = []*pki.Entity{claimant}, alice }), signer(claimant)},
 		{30, "signer's certificate claims the key of the role", rule.RoleOfSigner, "", word(func(s *pki.SpeaksFor) { s.Signer, s.Role = []*pki.Entity{claimant}, "speaks_for_"+alice }), signer(claimant)},
 	}
@@ -140,7 +140,7 @@ func (s scene) with(doc string) scene {
 // signedAgain has a second signature, which refers to nothing that is there.
 func signedAgain(t *testing.T, s scene) scene {
 	doc := s.documents[0].Text
-	signature := between(doc, "<Signature ", "</Signature>")
+	signature := intermediates(doc, "<Signature ", "</Signature>")
 	elsewhere := strings.NewReplacer(`URI="#ref0"`, `URI="#ref7"`, `xml:id="Sig_ref0"`, `xml:id="Sig_ref7"`)
 	return s.with(replace(t, doc, "</signatures>", elsewhere.Replace(signature)+"</signatures>"))
 }
@@ -165,26 +165,26 @@ func oldFormAttacks(t *testing.T, w *world) []attack {
 	}
 	good := word(func(*pki.Credential) {})
 	mine := pki.User(t, nil, aliceURN, "rsa5")
-	abac := between(w.speaksFor().Unsigned(t), "<abac>", "</abac>")
+	abac := intermediates(w.speaksFor().Unsigned(t), "<abac>", "</abac>")
 	bobs := shows(w.oldSpeaksFor().Signed(t), w.owned(t, w.bob)).calls(w.tool.Raw).forUser(bobURN)
 	return []attack{
-		{29, "old form, copied to another tool", rule.SpeechOfTool, rule.SpeechNamesTool, good.calls(renamed("rsa5").Raw), good},
-		{29, "old form, copied to a tool of the same name", rule.SpeechOfTool, "", good.calls(pki.User(t, w.sa, toolURN, "rsa5").Raw), good},
-		{29, "old form, copied to a tool of the same key", rule.SpeechNamesTool, "", good.calls(renamed("rsa6").Raw), good.calls(pki.User(t, w.sa, toolURN, "rsa6").Raw)},
-		{29, "old form, signed by the tool", rule.SpeechByTarget, rule.SpeechByUser, signer(w.tool, w.sa), good},
-		{29, "old form, signed by the authority", rule.SpeechByTarget, rule.SpeechByUser, signer(w.sa), good},
-		{29, "old form, signed by another user", rule.SpeechByTarget, "", signer(w.bob, w.sa), signer(w.alice)},
-		{29, "old form, signed with another key in the user's name", rule.SpeechByTarget, "", signer(pki.User(t, w.sa, aliceURN, "rsa5")), signer(pki.User(t, w.sa, aliceURN, "rsa2"))},
+		{29, "old form, copied to another tool", rule.PermissionForKey, rule.PermissionForTool, good.calls(renamed("rsa5").Raw), good},
+		{29, "old form, copied to a tool of the same name", rule.PermissionForKey, "", good.calls(pki.User(t, w.sa, toolURN, "rsa5").Raw), good},
+		{29, "old form, copied to a tool of the same key", rule.PermissionForTool, "", good.calls(renamed("rsa6").Raw), good.calls(pki.User(t, w.sa, toolURN, "rsa6").Raw)},
+		{29, "old form, signed by the tool", rule.PermissionByTarget, rule.PermissionByUser, signer(w.tool, w.sa), good},
+		{29, "old form, signed by the authority", rule.PermissionByTarget, rule.PermissionByUser, signer(w.sa), good},
+		{29, "old form, signed by another user", rule.PermissionByTarget, "", signer(w.bob, w.sa), signer(w.alice)},
+		{29, "old form, signed with another key in the user's name", rule.PermissionByTarget, "", signer(pki.User(t, w.sa, aliceURN, "rsa5")), signer(pki.User(t, w.sa, aliceURN, "rsa2"))},
 		{29, "old form, the user made the certificate itself", rule.Anchored, "", word(func(c *pki.Credential) { c.Target, c.Signer = list{mine}, list{mine} }), good},
 		{29, "old form, the tool made the certificate itself", rule.Anchored, "", word(func(c *pki.Credential) { c.Owner = list{pki.User(t, nil, toolURN, "rsa6")} }), good},
-		{29, "old form, owner_urn of another tool", rule.NameWritten, "", word(func(c *pki.Credential) { c.OwnerURN = renamed("rsa5").URN.String() }), good},
+		{29, "old form, owner_urn of another tool", rule.MatchingName, "", word(func(c *pki.Credential) { c.OwnerURN = renamed("rsa5").URN.String() }), good},
 		{29, "old form, expired", rule.CredentialExpired, "", word(func(c *pki.Credential) { c.Expires = "2026-11-21T12:00:00Z" }), word(func(c *pki.Credential) { c.Expires = "2026-11-21T12:00:01Z" })},
 		{29, "old form, two signatures", rule.OneSignature, "", signedAgain(t, good), good},
-		{29, "old form, that holds the rule of the new", rule.OneReading, "", word(func(c *pki.Credential) {
+		{29, "old form, that holds the rule of the new", rule.Unambiguous, "", word(func(c *pki.Credential) {
 			c.Edit = func(doc string) string { return replace(t, doc, "<privileges>", abac+"<privileges>") }
 		}), good},
-		{29, "old form, option of a third user", rule.SpeechOfUser, "", good.forUser(bobURN), good},
-		{29, "old form, option and credential of a third user", rule.SpeechOfUser, rule.OwnerCalls, bobs, good},
+		{29, "old form, option of a third user", rule.PermissionOfUser, "", good.forUser(bobURN), good},
+		{29, "old form, option and credential of a third user", rule.PermissionOfUser, rule.CallerIsOwner, bobs, good},
 	}
 }
 
@@ -205,19 +205,19 @@ func speakerAttacks(t *testing.T, w *world) []attack {
 	}
 	own := shows(w.owned(t, w.tool)).calls(w.tool.Raw)
 	return []attack{
-		{29, "option that is no URN", rule.SpokenIsUser, "", own.forUser("alice"), own.forUser(toolURN)},
-		{29, "option with a blank behind", rule.SpokenIsUser, "", own.forUser(aliceURN + " "), own.forUser("")},
-		{29, "word of a slice", rule.SpokenIsUser, rule.SpeechByUser, named(w.slice), named(w.bob)},
-		{29, "word of an authority", rule.SpokenIsUser, rule.SpeechByUser, named(w.sa), named(w.alice)},
-		{29, "word of the tool for itself, in alice's name", rule.SpeechByUser, rule.SpeechOfUser, named(w.tool).forUser(aliceURN), good},
-		{29, "word of the authority, in alice's name", rule.SpeechByUser, rule.SpeechOfUser, named(w.sa).forUser(aliceURN), good},
+		{29, "option that is no URN", rule.SpeakingForUser, "", own.forUser("alice"), own.forUser(toolURN)},
+		{29, "option with a blank behind", rule.SpeakingForUser, "", own.forUser(aliceURN + " "), own.forUser("")},
+		{29, "word of a slice", rule.SpeakingForUser, rule.PermissionByUser, named(w.slice), named(w.bob)},
+		{29, "word of an authority", rule.SpeakingForUser, rule.PermissionByUser, named(w.sa), named(w.alice)},
+		{29, "word of the tool for itself, in alice's name", rule.PermissionByUser, rule.PermissionOfUser, named(w.tool).forUser(aliceURN), good},
+		{29, "word of the authority, in alice's name", rule.PermissionByUser, rule.PermissionOfUser, named(w.sa).forUser(aliceURN), good},
 		{29, "word for a user", rule.SpeakerKind, "", by(w.bob), by(w.tool)},
 		{29, "word for a tool that the operator does not list", rule.SpeakerListed, "", listed(good, "urn:publicid:IDN+example.org+tool+second"), listed(good, toolURN)},
 		{29, "word for a list in which nobody is", rule.SpeakerListed, "", listed(good, "portal"), listed(good, "portal", strings.Replace(toolURN, "example", "EXAMPLE", 1))},
 		{29, "no word at all", rule.Presented, "", shows(w.sliceCredential().Signed(t)).calls(w.tool.Raw).forUser(aliceURN), good},
 		{29, "word alone", rule.Presented, "", shows(word(w.alice, w.tool)).calls(w.tool.Raw).forUser(aliceURN), good},
-		{29, "word without the option", rule.OwnerCalls, "", good.forUser(""), good.forUser(aliceURN)},
-		{29, "word with another's credential", rule.OwnerCalls, "", shows(word(w.alice, w.tool), w.owned(t, w.bob)).calls(w.tool.Raw).forUser(aliceURN), good},
-		{29, "word with the tool's own credential", rule.OwnerCalls, "", shows(word(w.alice, w.tool), w.owned(t, w.tool)).calls(w.tool.Raw).forUser(aliceURN), good},
+		{29, "word without the option", rule.CallerIsOwner, "", good.forUser(""), good.forUser(aliceURN)},
+		{29, "word with another's credential", rule.CallerIsOwner, "", shows(word(w.alice, w.tool), w.owned(t, w.bob)).calls(w.tool.Raw).forUser(aliceURN), good},
+		{29, "word with the tool's own credential", rule.CallerIsOwner, "", shows(word(w.alice, w.tool), w.owned(t, w.tool)).calls(w.tool.Raw).forUser(aliceURN), good},
 	}
 }

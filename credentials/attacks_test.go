@@ -15,7 +15,7 @@ import (
 func TestOddButGoodCredentials(t *testing.T) {
 	w := newWorld(t)
 	delegated := pki.Delegated(t, w.handedOn(w.bob)...)
-	torn := replace(t, delegated, between(delegated, `<credential xml:id="ref1">`, "</parent></credential>"), between(delegated, `<credential xml:id="ref0">`, "</credential>"))
+	torn := replace(t, delegated, intermediates(delegated, `<credential xml:id="ref1">`, "</parent></credential>"), intermediates(delegated, `<credential xml:id="ref0">`, "</credential>"))
 	for name, s := range map[string]scene{
 		"nothing wrong": w.signed(t, w.sa),
 		"white space and a byte order mark around": shows(" \r\n\ufeff\n" + w.sliceCredential().Signed(t) + "\n\n"),

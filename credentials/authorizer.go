@@ -27,13 +27,13 @@ const DefaultCacheSize = 4096
 
 // Config is the operator's settings. The zero value is the strictest.
 type Config struct {
-	// SHA1Signatures accepts credentials signed with SHA-1, as those of gcf and of
-	// old Emulab sites are.
+	// SHA1Signatures accepts credentials signed with SHA-1, which gcf and old Emulab
+	// sites still issue.
 	SHA1Signatures bool
 	// SHA1Certificates accepts certificates signed with SHA-1.
 	SHA1Certificates bool
 	// MinRSABits is the smallest RSA key of a certificate; 0 means 2048, and
-	// below 1024 nothing verifies.
+	// below 1024 no signature verifies.
 	MinRSABits int
 	// Signers are further authorities that may sign credentials, by the last part of
 	// their URN, beside sa, ma, ca, ch and root. Case does not matter.
@@ -75,13 +75,13 @@ type Authorizer struct {
 // trust is one generation of anchors with everything verified under it, so that no
 // result outlives its anchor.
 type trust struct {
-	anchors    *cert.Anchors
-	statements *cert.Cache[*statement]
-	callers    *cert.Cache[knownCaller]
-	glanced    *cert.Cache[time.Time] // when Glance last failed for a chain
+	anchors      *cert.Anchors
+	statements   *cert.Cache[*statement]
+	callers      *cert.Cache[cachedCaller]
+	failedChains *cert.Cache[time.Time] // when IdentifyCheaply last failed for a chain
 }
 
-// New makes an Authorizer that trusts the given anchors.
+// New returns an Authorizer that trusts the given anchors.
 func New(a *cert.Anchors, c Config) *Authorizer {
 	z := &Authorizer{
 		certificates: cert.Options{SHA1: c.SHA1Certificates, MinRSABits: c.MinRSABits},
@@ -116,7 +116,7 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 	}
 	z.trust.Store(&trust{
 		anchors: a, statements: cert.NewCache[*statement](z.cacheSize),
-		callers: cert.NewCache[knownCaller](z.cacheSize), glanced: cert.NewCache[time.Time](z.cacheSize),
+		callers: cert.NewCache[cachedCaller](z.cacheSize), failedChains: cert.NewCache[time.Time](z.cacheSize),
 	})
 }
 
@@ -127,21 +127,21 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 // right covers. The error is a *DeniedError.
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
 	t := z.trust.Load()
-	if c.generation != t.anchors.Generation() && len(c.shown) > 0 {
-		c = z.identify(t, c.shown, untrustedBudget, now) // the anchors have changed since
+	if c.generation != t.anchors.Generation() && len(c.rawChain) > 0 {
+		c = z.identify(t, c.rawChain, untrustedBudget, now) // the anchors have changed since
 	}
-	c = z.complete(t, c, p, now)
+	c = z.completeChain(t, c, p, now)
 	if err := checkCaller(c, now); err != nil {
 		return Grant{}, err
 	}
-	_, known := table[r]
+	_, known := allowedBy[r]
 	switch {
 	case !known:
 		return Grant{}, deny(rule.Presented, am.NoDetail, "there is no right %.40q", string(r))
 	case len(p) == 0:
 		return Grant{}, deny(rule.Presented, am.MissingArgs, "no credential was presented; get one from your slice authority")
 	case rule.CredentialCount.Broken(len(p) > MaxCredentials):
-		return Grant{}, deny(rule.CredentialCount, am.CredentialInvalid, "%d credentials were presented, at most %d are read", len(p), MaxCredentials)
+		return Grant{}, deny(rule.CredentialCount, am.CredentialInvalid, "%d credentials were presented, at most %d are allowed", len(p), MaxCredentials)
 	}
 	user, err := z.speakingFor(c, speakingFor)
 	if err != nil {
@@ -157,34 +157,37 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 		if err := g.speakFor(user, c, list); err != nil {
 			return Grant{}, err
 		}
-		z.examineAgain(x, p, list, c.issuers(), g.speech.issuers)
+		z.examineAgain(x, p, list, c.issuers(), g.speaksFor.issuers)
 	}
-	return g.hold(list)
+	return g.addCredentials(list)
 }
 
-// hold adds the credentials that carry the right to the grant. If there are none, the error lists the reasons.
-func (g Grant) hold(list []examined) (Grant, error) {
+// addCredentials returns the grant with the credentials that carry its right. If there
+// are none, the error lists the reasons.
+func (g Grant) addCredentials(list []examined) (Grant, error) {
 	for i, e := range list {
 		err := e.err
 		if err == nil {
-			err = e.admits(g)
+			err = e.checkCall(g)
 		}
 		switch {
-		case err == nil && e.speech == nil:
-			g.held = append(g.held, held{number: i + 1, statement: e.statement})
+		case err == nil && e.permission == nil:
+			g.credentials = append(g.credentials, usableCredential{number: i + 1, statement: e.statement})
 		case err != nil:
 			g.reasons = append(g.reasons, reasonOf(i+1, err))
 		}
 	}
 	switch {
-	case len(g.held) > 0:
+	case len(g.credentials) > 0:
 		return g, nil
 	case len(g.reasons) == 0:
-		return Grant{}, deny(rule.Presented, am.CredentialInvalid, "beside the speaks-for credential there is none that gives %s a right; present that user's credential too", g.caller)
+		return Grant{}, deny(rule.Presented, am.CredentialInvalid, "only a speaks-for credential was presented; present also a credential that gives %s a right", g.caller)
 	}
 	return Grant{}, &DeniedError{Reasons: g.reasons}
 }
 
+// checkCaller refuses a caller that has an error, was not identified, or whose chain has
+// expired since.
 func checkCaller(c Caller, now time.Time) error {
 	switch {
 	case c.Err != nil:
@@ -197,22 +200,23 @@ func checkCaller(c Caller, now time.Time) error {
 	return nil
 }
 
-// admits checks what can differ between calls.
-func (s *statement) admits(g Grant) error {
+// checkCall checks owner and privileges against the call. These checks are repeated for
+// a cached credential.
+func (s *statement) checkCall(g Grant) error {
 	switch {
-	case rule.OwnerCalls.Broken(s.speech != nil && g.speech == nil):
-		return refuse(rule.OwnerCalls, am.CredentialMismatch, "it lets a tool speak for %s, but the option geni_speaking_for does not name that user", s.speech.user)
-	case s.speech != nil:
-		return nil // another one was taken
-	case rule.OwnerCalls.Broken(!s.owner.Equal(g.caller) && !g.speaker.IsZero()):
-		return refuse(rule.OwnerCalls, am.CredentialMismatch, "it belongs to %s, but geni_speaking_for names %s; present a credential of that user", s.owner, g.caller)
-	case rule.OwnerCalls.Broken(!s.owner.Equal(g.caller) && g.caller.Type == urn.Tool):
-		return refuse(rule.OwnerCalls, am.CredentialMismatch, "it belongs to %s, but %s is calling; have it delegated to the tool, or %s", s.owner, g.caller, howToSpeak)
-	case rule.OwnerCalls.Broken(!s.owner.Equal(g.caller)):
-		return refuse(rule.OwnerCalls, am.CredentialMismatch, "it belongs to %s, but %s is calling", s.owner, g.caller)
-	case rule.Privilege.Broken(g.right.overSlice() && !g.right.carriedBy(s.names())):
-		return refuse(rule.Privilege, am.NoDetail, "its privileges (%.100q) do not allow %s; one of %s would",
-			strings.Join(s.names(), ", "), g.right, strings.Join(table[g.right], ", "))
+	case rule.CallerIsOwner.Broken(s.permission != nil && g.speaksFor == nil):
+		return refuse(rule.CallerIsOwner, am.CredentialMismatch, "it lets a tool speak for %s, but the option geni_speaking_for does not name that user", s.permission.user)
+	case s.permission != nil:
+		return nil // speaks-for credentials carry no right of their own
+	case rule.CallerIsOwner.Broken(!s.owner.Equal(g.caller) && !g.speaker.IsZero()):
+		return refuse(rule.CallerIsOwner, am.CredentialMismatch, "it belongs to %s, but geni_speaking_for names %s; present a credential of that user", s.owner, g.caller)
+	case rule.CallerIsOwner.Broken(!s.owner.Equal(g.caller) && g.caller.Type == urn.Tool):
+		return refuse(rule.CallerIsOwner, am.CredentialMismatch, "it belongs to %s, but %s is calling; have it delegated to the tool, or %s", s.owner, g.caller, howToSpeak)
+	case rule.CallerIsOwner.Broken(!s.owner.Equal(g.caller)):
+		return refuse(rule.CallerIsOwner, am.CredentialMismatch, "it belongs to %s, but %s is calling", s.owner, g.caller)
+	case rule.Privilege.Broken(g.right.isOverSlice() && !g.right.isAllowedBy(s.privilegeNames())):
+		return refuse(rule.Privilege, am.NoDetail, "its privileges (%.100q) do not allow %s; one of these is needed: %s",
+			strings.Join(s.privilegeNames(), ", "), g.right, strings.Join(allowedBy[g.right], ", "))
 	}
 	return nil
 }

@@ -19,21 +19,22 @@ type Caller struct {
 	URN urn.URN
 	// Chain is the verified chain of its certificate.
 	Chain cert.Chain
-	// Err says, in one line for the user, why the certificate is not accepted. Such a
-	// caller may only use methods that need no credentials.
+	// Err is one line for the user that says why the certificate is not accepted. A
+	// caller with an error may only use methods that need no credentials.
 	Err error
 
-	// leaf is the certificate of a user or tool that has no chain to an anchor with
-	// the certificates shown; nil after any other error.
+	// leaf is the certificate of a user or tool for which the client sent no chain to an
+	// anchor; nil after any other error. others are the further certificates sent.
 	leaf   *cert.Certificate
 	others []*cert.Certificate
 
-	// generation identifies the anchors used; shown is the chain as received.
+	// generation identifies the anchors used; rawChain is the chain as received.
 	generation string
-	shown      [][]byte
+	rawChain   [][]byte
 }
 
-// issuers returns the certificates that came with the caller's own.
+// issuers returns the other certificates that the client sent, or those of the verified
+// chain.
 func (c Caller) issuers() []*cert.Certificate {
 	if len(c.Chain) > 0 {
 		return c.Chain[1:]
@@ -41,16 +42,16 @@ func (c Caller) issuers() []*cert.Certificate {
 	return c.others
 }
 
-// Limits of the search for missing issuers of a caller in credentials.
+// Limits of the search in credentials for missing issuers of a caller.
 const (
 	maxBorrowed      = 4
 	maxBorrowedBytes = 256 << 10
 )
 
-// complete identifies a caller whose client sent an incomplete chain, if verified
+// completeChain identifies a caller whose client sent an incomplete chain, if verified
 // credentials of the same owner contain the missing certificates. It examines only a
 // few credentials, since it works for callers without a trusted certificate.
-func (z *Authorizer) complete(t *trust, c Caller, p []Presented, now time.Time) Caller {
+func (z *Authorizer) completeChain(t *trust, c Caller, p []Presented, now time.Time) Caller {
 	if c.leaf == nil {
 		return c
 	}
@@ -73,68 +74,69 @@ func (z *Authorizer) complete(t *trust, c Caller, p []Presented, now time.Time) 
 	return c
 }
 
-const tooMuchShown = "the client showed more than %d certificates or %d bytes"
+const chainTooLarge = "the client sent more than %d certificates or %d bytes"
 
-// Identify verifies the certificates of a TLS peer, in DER, its own first. It accepts
-// any bytes; an error is in Caller.Err.
+// Identify verifies the certificates of a TLS peer, in DER, its own first. It returns
+// errors in Caller.Err.
 func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	t := z.trust.Load()
-	if err := checkShown(rawChain); err != nil {
+	if err := checkRawChain(rawChain); err != nil {
 		return Caller{Err: err}
 	}
 	key := chainKey(rawChain)
-	c, ok := t.known(key, now)
+	c, ok := t.cached(key, now)
 	if !ok {
 		c = z.identifyNew(t, key, rawChain, untrustedBudget, now)
 	}
-	c.generation, c.shown = t.anchors.Generation(), rawChain
+	c.generation, c.rawChain = t.anchors.Generation(), rawChain
 	return c
 }
 
-// glanceAgain is the time in which Glance does not repeat a failed check of a chain.
-const glanceAgain = time.Minute
+// cheapRetry is the time in which IdentifyCheaply does not repeat a failed check of a
+// chain.
+const cheapRetry = time.Minute
 
-// Glance is a cheap Identify for counting callers before they are served. It examines
-// few certificates, and the same unknown chain only once a minute. Some callers are
-// known to it only after Identify.
-func (z *Authorizer) Glance(rawChain [][]byte, now time.Time) (urn.URN, bool) {
+// IdentifyCheaply returns the name of a caller, for limits that apply before a call is
+// served. It examines few certificates, and the same unknown chain only once a minute.
+// It finds some callers only after Identify has cached them.
+func (z *Authorizer) IdentifyCheaply(rawChain [][]byte, now time.Time) (urn.URN, bool) {
 	t := z.trust.Load()
-	if checkShown(rawChain) != nil {
+	if checkRawChain(rawChain) != nil {
 		return urn.URN{}, false
 	}
 	key := chainKey(rawChain)
-	c, ok := t.known(key, now)
+	c, ok := t.cached(key, now)
 	if ok {
 		return c.URN, true
 	}
-	if at, ok := t.glanced.Get(key); ok && !now.Before(at) && now.Sub(at) < glanceAgain {
+	if at, ok := t.failedChains.Get(key); ok && !now.Before(at) && now.Sub(at) < cheapRetry {
 		return urn.URN{}, false
 	}
-	if c = z.identifyNew(t, key, rawChain, glanceBudget, now); c.Err != nil {
-		t.glanced.Put(key, now)
+	if c = z.identifyNew(t, key, rawChain, cheapBudget, now); c.Err != nil {
+		t.failedChains.Put(key, now)
 	}
 	return c.URN, c.Err == nil
 }
 
-// checkShown refuses chains that are empty or too large.
-func checkShown(rawChain [][]byte) error {
+// checkRawChain refuses chains that are empty or too large.
+func checkRawChain(rawChain [][]byte) error {
 	size := 0
 	for _, raw := range rawChain {
 		size += len(raw)
 	}
 	switch {
 	case len(rawChain) == 0:
-		return refuse(rule.Presented, am.CredentialInvalid, "no client certificate was shown; use the one your authority issued to you")
+		return refuse(rule.Presented, am.CredentialInvalid, "the client sent no certificate; use the one that your authority issued to you")
 	case rule.CertificateCount.Broken(len(rawChain) > cert.MaxCertificates):
-		return refuse(rule.CertificateCount, am.CredentialInvalid, tooMuchShown, cert.MaxCertificates, cert.MaxBytes)
+		return refuse(rule.CertificateCount, am.CredentialInvalid, chainTooLarge, cert.MaxCertificates, cert.MaxBytes)
 	case rule.CertificateSize.Broken(size > cert.MaxBytes):
-		return refuse(rule.CertificateSize, am.CredentialInvalid, tooMuchShown, cert.MaxCertificates, cert.MaxBytes)
+		return refuse(rule.CertificateSize, am.CredentialInvalid, chainTooLarge, cert.MaxCertificates, cert.MaxBytes)
 	}
 	return nil
 }
 
-// known returns the cached caller of a chain while it is valid.
-func (t *trust) known(key [sha256.Size]byte, now time.Time) (Caller, bool) {
+// cached returns the cached caller of a chain while it is valid.
+func (t *trust) cached(key [sha256.Size]byte, now time.Time) (Caller, bool) {
 	c, ok := t.callers.Get(key)
 	return c.Caller, ok && !now.Before(c.since) && now.Before(c.Chain.Expires())
 }
@@ -143,17 +145,18 @@ func (t *trust) known(key [sha256.Size]byte, now time.Time) (Caller, bool) {
 func (z *Authorizer) identifyNew(t *trust, key [sha256.Size]byte, rawChain [][]byte, budget int, now time.Time) Caller {
 	c := z.identify(t, rawChain, budget, now)
 	if c.Err == nil {
-		t.callers.Put(key, knownCaller{Caller: c, since: now})
+		t.callers.Put(key, cachedCaller{Caller: c, since: now})
 	}
 	return c
 }
 
-// knownCaller is a caller with the time of its identification.
-type knownCaller struct {
+// cachedCaller is a caller with the time of its identification.
+type cachedCaller struct {
 	Caller
 	since time.Time
 }
 
+// identify verifies a chain without the cache.
 func (z *Authorizer) identify(t *trust, rawChain [][]byte, budget int, now time.Time) Caller {
 	leaf, err := cert.Parse(rawChain[0])
 	if err != nil {
@@ -181,6 +184,8 @@ func (z *Authorizer) identify(t *trust, rawChain [][]byte, budget int, now time.
 	return Caller{URN: leaf.URN, Chain: chain}
 }
 
+// chainKey returns the cache key of a chain: a hash of all its certificates with their
+// lengths.
 func chainKey(rawChain [][]byte) [sha256.Size]byte {
 	h := sha256.New()
 	var n [8]byte

@@ -11,16 +11,16 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// sameKind checks that all levels of a delegation are privilege credentials; others
+// checkKinds checks that all levels of a delegation are privilege credentials; others
 // have different content and cannot be delegated.
-func sameKind(levels []level) error {
+func checkKinds(levels []level) error {
 	kind := levels[0].kind
 	if rule.OnlyPrivileges.Broken(len(levels) > 1 && kind != kindPrivilege) {
-		return refuse(rule.OnlyPrivileges, am.CredentialInvalid, "it is of the type %s and holds a parent; only privileges can be delegated", kind)
+		return refuse(rule.OnlyPrivileges, am.CredentialInvalid, "it is of the type %s and contains a parent; only privileges can be delegated", kind)
 	}
 	for i, l := range levels {
 		if rule.OneKind.Broken(l.kind != kind) {
-			return ofParent(i-1, refuse(rule.OneKind, am.CredentialInvalid, "it is of the type %s, but its parent of the type %s", kind, l.kind))
+			return inParent(i-1, refuse(rule.OneKind, am.CredentialInvalid, "it is of the type %s, but its parent of the type %s", kind, l.kind))
 		}
 	}
 	return nil
@@ -43,36 +43,36 @@ func checkDelegation(child, parent level) error {
 		return refuse(rule.NoLonger, am.CredentialUntrusted, "it lasts until %s, longer than its parent, which expires %s; delegate it again for no longer",
 			child.expires.Format(time.RFC3339), parent.expires.Format(time.RFC3339))
 	}
-	handed := map[string]bool{} // what the parent lets be delegated, in lower case
+	delegable := map[string]bool{} // the parent's privileges, in lower case
 	for _, p := range parent.privileges {
-		handed[strings.ToLower(p.name)] = p.delegate
+		delegable[strings.ToLower(p.name)] = p.delegate
 	}
 	for _, p := range child.privileges {
 		// p can be delegated further, since the parent's privilege can be.
-		if rule.Delegable.Broken(!handed["*"] && !handed[strings.ToLower(p.name)]) {
+		if rule.Delegable.Broken(!delegable["*"] && !delegable[strings.ToLower(p.name)]) {
 			return refuse(rule.Delegable, am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without", p.name, owner.URN)
 		}
 	}
 	return nil
 }
 
-// ofParent names the credential of a chain that an error is about; the outermost, 0,
-// needs no name.
-func ofParent(i int, err error) error {
+// inParent adds the position in the chain to an error about credential i: "its parent: …".
+// The outermost credential, 0, needs none.
+func inParent(i int, err error) error {
 	if i == 0 {
 		return err
 	}
 	return refuse(rule.Of(err), detailOf(err), "its parent%s: %v", strings.Repeat("'s parent", i-1), err)
 }
 
-// maySign checks that the signer is an authority that covers the target. Its
+// checkSigner checks that the signer is an authority that covers the target. Its
 // certificate is verified elsewhere.
-func (z *Authorizer) maySign(signer, target *cert.Certificate) error {
+func (z *Authorizer) checkSigner(signer, target *cert.Certificate) error {
 	switch {
 	case rule.SignerIsAuthority.Broken(signer.URN.Type != urn.Authority):
-		return refuse(rule.SignerIsAuthority, am.CredentialUntrusted, "it is signed by %s, which is no authority", signer.Name())
+		return refuse(rule.SignerIsAuthority, am.CredentialUntrusted, "it is signed by %s, which is not an authority", signer.Name())
 	case rule.SignerCovers.Broken(!urn.Covers(signer.URN.Authority, target.URN.Authority)):
-		return refuse(rule.SignerCovers, am.CredentialUntrusted, "it is signed by %s, which does not speak for %s", signer.URN, target.URN)
+		return refuse(rule.SignerCovers, am.CredentialUntrusted, "it is signed by %s, whose authority does not cover %s", signer.URN, target.URN)
 	case rule.SignerSigns.Broken(!slices.Contains(z.signers, strings.ToLower(signer.URN.Name))):
 		return refuse(rule.SignerSigns, am.CredentialUntrusted, "it is signed by %s, which is not among the authorities that sign credentials (%s)",
 			signer.URN, strings.Join(z.signers, ", "))

@@ -93,7 +93,7 @@ func TestParentOfTheTypeABAC(t *testing.T) {
 		return strings.Replace(c.Unsigned(), `"ref0"`, `"`+id+`"`, 1)
 	}
 	inner := func(doc, id string) string {
-		return strings.Replace(between(doc, "<credential ", "</credential>"), `"ref0"`, `"`+id+`"`, 1)
+		return strings.Replace(intermediates(doc, "<credential ", "</credential>"), `"ref0"`, `"`+id+`"`, 1)
 	}
 	abac := pki.SpeaksFor{Signer: own, Tool: eve}.Unsigned(t)
 	middle := level("ref1", inner(abac, "ref2"))

@@ -55,14 +55,15 @@ func (e *DeniedError) Error() string {
 func (e *DeniedError) Detail() am.Detail {
 	best, rank := am.NoDetail, -1
 	for _, r := range e.Reasons {
-		if n := nearness[r.Detail]; n > rank {
+		if n := distanceRank[r.Detail]; n > rank {
 			best, rank = r.Detail, n
 		}
 	}
 	return best
 }
 
-var nearness = map[am.Detail]int{
+// distanceRank orders the codes: the higher, the closer the credential came to a grant.
+var distanceRank = map[am.Detail]int{
 	am.MissingArgs:         0,
 	am.CredentialInvalid:   1,
 	am.CredentialUntrusted: 2,
@@ -71,35 +72,36 @@ var nearness = map[am.Detail]int{
 	am.NoDetail:            5,
 }
 
+// deny returns a refusal of the caller or of the whole list.
 func deny(r rule.Rule, detail am.Detail, format string, args ...any) *DeniedError {
 	return &DeniedError{Reasons: []Reason{{Detail: detail, Rule: r, Text: fmt.Sprintf(format, args...)}}}
 }
 
-// reasonOf converts an error to a reason.
+// reasonOf converts an error about a credential to a reason; 0 is the caller.
 func reasonOf(credential int, err error) Reason {
 	return Reason{Credential: credential, Detail: detailOf(err), Rule: rule.Of(err), Text: err.Error()}
 }
 
-// fault is a refusal without the number of its credential.
-type fault struct {
+// refusal is the error for one credential or certificate, without its number.
+type refusal struct {
 	detail am.Detail
 	rule   rule.Rule
 	text   string
 }
 
-func (f *fault) Error() string { return f.text }
+func (f *refusal) Error() string { return f.text }
 
 // BrokenRule returns the broken rule.
-func (f *fault) BrokenRule() rule.Rule { return f.rule }
+func (f *refusal) BrokenRule() rule.Rule { return f.rule }
 
-// refuse returns a refusal by a rule.
-func refuse(r rule.Rule, detail am.Detail, format string, args ...any) *fault {
-	return &fault{rule: r, detail: detail, text: fmt.Sprintf(format, args...)}
+// refuse returns the refusal of input that breaks a rule.
+func refuse(r rule.Rule, detail am.Detail, format string, args ...any) *refusal {
+	return &refusal{rule: r, detail: detail, text: fmt.Sprintf(format, args...)}
 }
 
-// detailOf maps errors of cert and dsig to detailed codes.
+// detailOf returns the detailed code of an error of this package, cert or dsig.
 func detailOf(err error) am.Detail {
-	if f, ok := errors.AsType[*fault](err); ok {
+	if f, ok := errors.AsType[*refusal](err); ok {
 		return f.detail
 	}
 	if e, ok := errors.AsType[*cert.Error](err); ok {

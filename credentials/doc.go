@@ -1,29 +1,28 @@
 // Package credentials turns a client certificate and the credentials of a call
 // into a verified right, or explains the refusal.
 //
-// An Authorizer holds one generation of trust anchors. Identify says who is at
-// the other end of a TLS connection; Authorize checks the credentials that
-// caller presents for one method and gives a Grant. A Grant has no exported
-// fields and its zero value grants nothing, so whoever asks for one in a
-// signature has it proven: Grant.Over names the slice and says until when.
+// An Authorizer contains one generation of trust anchors. Identify returns the caller at
+// the other end of a TLS connection. Authorize checks the credentials that the caller
+// presents for one method and returns a Grant. A Grant has no exported fields and its
+// zero value grants nothing. A function with a Grant as parameter thus gets a verified
+// right. Grant.Over checks that it covers a slice and returns until when.
 //
 //	raw chain ── Identify ── Caller ──┐
 //	                                  ├── Authorize ── Grant ── Over(slice) ── expiry
 //	documents ── dsig.Verify ── read ─┘
 //
-// Whatever is read of a credential is read from the octets its signature
-// covers, parsed again; what kind it is, its signed type says and not the label
-// it came with. The credential must be unexpired, owned by the caller, and
-// signed by an authority that may speak for its target; the chains of signer,
-// owner and target must lead to an anchor. One good credential suffices; a
-// DeniedError carries the reason for each.
+// A credential is parsed from the bytes that its signature covers. Its kind is the signed
+// type, not the label that the client sent. The credential must be unexpired, belong to
+// the caller, and be signed by an authority that covers its target. The chains of signer,
+// owner and target must lead to an anchor. One valid credential suffices. A DeniedError
+// contains the reason for each invalid one.
 //
 // # Delegation
 //
-// A credential with a parent is signed by the parent's owner: same name, same
-// key. It gives only privileges that the parent lets be delegated (*, all of
-// them), over the same certificate of the same target, and lasts no longer. So
-// upwards, five levels at most, to one that an authority signed. Only users and
+// A credential with a parent is signed by the parent's owner: same name, same key. It
+// contains only privileges that the parent allows to delegate (* allows all of them). It
+// has the same target with the same certificate, and expires no later. The outermost
+// parent is signed by an authority. A chain has at most five levels. Only users and
 // tools delegate.
 //
 // # Who may call
@@ -34,48 +33,50 @@
 //
 // # Speaking for a user
 //
-// Where the option geni_speaking_for names a user other than the caller, one
-// credential must say that the caller may speak for that user; then the right
-// is the user's, all other credentials must be the user's, and Grant.Speaker
-// tells who speaks. It comes in two forms:
+// If the option geni_speaking_for names a user other than the caller, one credential
+// must let the caller speak for that user. Then the right is the user's, all other
+// credentials must belong to the user, and Grant.Speaker returns the caller. Such a
+// credential has one of two forms:
 //
-//	type       who signs   who may speak                     what else
+//	type       signer      speaker                           further conditions
 //	abac       the user    the tail's key, and no role       head and role name the signer's key
 //	speaksfor  the user    the owner, by name and key        the target is the user, by name and key
 //
-// Keys are named by the SHA-1 of the key itself; what a certificate says of it
-// is not read. Tools and authorities may speak, or those whom Config.Speakers
-// lists. No other ABAC rule is of any use here, and without the option none is:
-// it is passed over with a reason.
+// A key is identified by the SHA-1 of the key itself, not by the key identifier in its
+// certificate. Tools and authorities may speak for users; if Config.Speakers lists
+// names, only these may. Other ABAC rules are refused with a reason, and so are
+// speaks-for credentials without the option.
 //
 // # Where certificates come from
 //
-// The certificates between a leaf and its anchor may come with the TLS
-// connection, in a GID or in a signature, of any level of a delegated
-// credential, for leaves of all kinds: TLS clients send any prefix of their
-// chain. What lies above a user may also come with the signature of the
-// speaks-for credential.
+// TLS clients often send only part of their chain. So the certificates between a leaf
+// and its anchor may come from the TLS connection, from a GID, or from a signature, at
+// any level of a delegated credential. This holds for leaves of all kinds. Certificates
+// above a user may also come from the signature of the speaks-for credential.
 //
-// # What is remembered
+// # Caches
 //
-// A verified credential is kept by the SHA-256 of its exact bytes, in a bounded
-// store that belongs to one generation of anchors, until something in it
-// expires. Owner, target, method and time, of a speaks-for credential the user
-// and the tool's key, are checked on every call all the same. Refusals are not
-// kept, but Glance's for a minute. A Caller that was identified under other anchors is identified again.
+// A verified credential is cached by the SHA-256 of its exact bytes until it, or a
+// certificate of its chains, expires. The cache is bounded and belongs to one generation
+// of anchors. Owner, target, method and time are checked on every call, and so are user
+// and tool of a speaks-for credential. Refusals are not cached, except those of
+// IdentifyCheaply for a minute. A Caller identified under other anchors is identified
+// again.
 //
-// # What a call may cost
+// # Limits of a call
 //
-// A credential has at most MaxBytes, 100 privileges, and what dsig's limits say.
-// Checks of signatures, of credentials and of certificates, are paid from one
-// budget for each call, the costlier kinds of keys more (cert.Budget): it holds
-// for 32 credentials with long chains of RSA, and ends a hostile call after some
-// 0.1 s. A stranger's certificate, and the credentials that may show who issued
-// it, four and 256 kB at most, have a fifth of that; Glance, which is asked before it
-// is known whether a call may be served at all, has a twelfth of a stranger's. What is remembered costs nothing.
+// A credential has at most MaxBytes, 100 privileges, and the limits of package dsig. All
+// signature checks of a call, on credentials and certificates, share one budget, in
+// which expensive keys count more (cert.Budget). It suffices for 32 credentials with
+// long RSA chains, and ends a hostile call after about 0.1 s. A caller without a trusted
+// certificate has a fifth of it, and only its first four credentials, at most 256 kB,
+// are searched for missing issuers. IdentifyCheaply runs before a call is admitted and
+// has a twelfth of that fifth. Cached results cost nothing.
 //
-// It answers the GENI AM API's sections on credentials and on privileges.
-// The table from rights to privileges is in right.go.
+// # Specifications
+//
+// The sections of the GENI AM API on credentials and on privileges. The table of rights
+// and privileges is in right.go.
 //
 // # Decisions
 //

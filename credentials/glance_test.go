@@ -17,7 +17,7 @@ func TestGlanceKnowsCallers(t *testing.T) {
 	for name, raw := range map[string][][]byte{
 		"a user": pki.Raw(w.alice), "a user with a chain": pki.Raw(carol, sub, w.sa), "a tool": pki.Raw(w.tool),
 	} {
-		if u, ok := w.z.Glance(raw, now); !ok || !u.Equal(w.z.Identify(raw, now).URN) {
+		if u, ok := w.z.IdentifyCheaply(raw, now); !ok || !u.Equal(w.z.Identify(raw, now).URN) {
 			t.Errorf("%s: %s, %t", name, u, ok)
 		}
 	}
@@ -26,13 +26,13 @@ func TestGlanceKnowsCallers(t *testing.T) {
 	between := pki.Authority(t, dear, "urn:publicid:IDN+example.net:lab+authority+ca", "p521")
 	raw := pki.Raw(pki.User(t, between, "urn:publicid:IDN+example.net:lab+user+dave", "rsa6"), between)
 	w.z.SetAnchors(pki.Anchors(w.sa, dear))
-	if u, ok := w.z.Glance(raw, now); ok {
+	if u, ok := w.z.IdentifyCheaply(raw, now); ok {
 		t.Fatalf("%s is known at a glance: the test proves nothing", u)
 	}
 	if c := w.z.Identify(raw, now); c.Err != nil {
 		t.Errorf("what Glance does not know Identify refuses: %v", c.Err)
 	}
-	if u, ok := w.z.Glance(raw, now); !ok || u.Name != "dave" {
+	if u, ok := w.z.IdentifyCheaply(raw, now); !ok || u.Name != "dave" {
 		t.Errorf("not known after Identify: %s, %t", u, ok)
 	}
 }
@@ -45,7 +45,9 @@ func TestGlanceRemembersStrangers(t *testing.T) {
 		start = w.sa.NotBefore
 	}
 	early := start.Add(-5*time.Minute - time.Second) // an issuer's clock may run ahead of ours
-	ask := func(after time.Duration) (urn.URN, bool) { return w.z.Glance(pki.Raw(w.alice), early.Add(after)) }
+	ask := func(after time.Duration) (urn.URN, bool) {
+		return w.z.IdentifyCheaply(pki.Raw(w.alice), early.Add(after))
+	}
 	if u, ok := ask(0); ok {
 		t.Fatalf("%s is known before the certificate begins", u)
 	}
@@ -62,7 +64,7 @@ func TestGlanceRemembersStrangers(t *testing.T) {
 	if _, ok := ask(30 * time.Second); !ok {
 		t.Error("remembered beyond the anchors that did not vouch for it")
 	}
-	if u, ok := w.z.Glance(nil, now); ok {
+	if u, ok := w.z.IdentifyCheaply(nil, now); ok {
 		t.Errorf("nobody is %s", u)
 	}
 }

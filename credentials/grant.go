@@ -12,17 +12,18 @@ import (
 // Grant is a verified right of a caller. Only Authorize makes one; the zero Grant
 // belongs to no caller and grants nothing.
 type Grant struct {
-	caller  urn.URN
-	speaker urn.URN    // zero when nobody speaks for the caller
-	speech  *statement // what lets the speaker speak
-	right   Right
-	expires time.Time // of the chain of whoever is connected, and of the speech
-	held    []held
-	reasons []Reason // of the credentials that are not held
+	caller      urn.URN
+	speaker     urn.URN    // the tool that speaks for the caller; zero if there is none
+	speaksFor   *statement // what lets the speaker speak
+	right       Right
+	expires     time.Time // of the chain of whoever is connected, and of the speech
+	credentials []usableCredential
+	reasons     []Reason // of the credentials that are not held
 }
 
-// held is a credential of the caller that carries the right.
-type held struct {
+// usableCredential is a credential of the caller that carries the right; number counts
+// from 1 in the order presented.
+type usableCredential struct {
 	number int
 	*statement
 }
@@ -45,7 +46,7 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
 		return time.Time{}, deny(rule.Presented, am.CredentialInvalid, "no credential was checked")
 	}
-	if rule.RightOverSlice.Broken(!g.right.overSlice()) {
+	if rule.RightOverSlice.Broken(!g.right.isOverSlice()) {
 		return time.Time{}, deny(rule.RightOverSlice, am.CredentialMismatch, "%s gives no right over a slice", g.right)
 	}
 	if rule.TargetIsSlice.Broken(slice.Type != urn.Slice) {
@@ -53,9 +54,9 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	}
 	var latest time.Time
 	reasons := append([]Reason(nil), g.reasons...)
-	for _, h := range g.held {
-		if rule.TargetAsked.Broken(!h.target.Equal(slice)) {
-			reasons = append(reasons, Reason{Credential: h.number, Detail: am.CredentialMismatch, Rule: rule.TargetAsked, Text: h.mismatch(slice)})
+	for _, h := range g.credentials {
+		if rule.MatchingTarget.Broken(!h.target.Equal(slice)) {
+			reasons = append(reasons, Reason{Credential: h.number, Detail: am.CredentialMismatch, Rule: rule.MatchingTarget, Text: h.mismatch(slice)})
 			continue
 		}
 		if until := earlier(h.until, g.expires); until.After(latest) {
@@ -72,12 +73,12 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 // Fingerprints returns the SHA-256 sums, in hexadecimal, of the credentials that carry
 // the right and of the speaks-for credential, for the audit log.
 func (g Grant) Fingerprints() []string {
-	list := make([]string, len(g.held), len(g.held)+1)
-	for i, h := range g.held {
+	list := make([]string, len(g.credentials), len(g.credentials)+1)
+	for i, h := range g.credentials {
 		list[i] = h.fingerprint
 	}
-	if g.speech != nil {
-		list = append(list, g.speech.fingerprint)
+	if g.speaksFor != nil {
+		list = append(list, g.speaksFor.fingerprint)
 	}
 	return list
 }
@@ -85,14 +86,15 @@ func (g Grant) Fingerprints() []string {
 // SHA1 reports whether a credential or a certificate of a chain is signed with SHA-1,
 // for the log.
 func (g Grant) SHA1() bool {
-	for _, h := range g.held {
+	for _, h := range g.credentials {
 		if h.sha1 {
 			return true
 		}
 	}
-	return g.speech != nil && g.speech.sha1
+	return g.speaksFor != nil && g.speaksFor.sha1
 }
 
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

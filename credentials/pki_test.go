@@ -74,7 +74,7 @@ func replace(t testing.TB, s, old, by string) string {
 	return strings.Replace(s, old, by, 1)
 }
 
-func between(s, from, to string) string {
+func intermediates(s, from, to string) string {
 	i := strings.Index(s, from)
 	return s[i : i+strings.Index(s[i:], to)+len(to)]
 }

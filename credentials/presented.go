@@ -27,7 +27,7 @@ type Presented struct {
 // Fingerprint returns the SHA-256 of the document in hexadecimal, as in
 // Grant.Fingerprints.
 func (p Presented) Fingerprint() string {
-	key := sum(trim(p.Text))
+	key := sha256Of(trimDocument(p.Text))
 	return hex.EncodeToString(key[:])
 }
 
@@ -48,7 +48,7 @@ type examined struct {
 const (
 	callBudget      = 4096
 	untrustedBudget = 768
-	glanceBudget    = 64
+	cheapBudget     = 64
 )
 
 // examination is the common input for examining all credentials of one call.
@@ -61,7 +61,7 @@ type examination struct {
 // examine verifies one credential or returns the cached result. The certificates
 // beside it may be issuers; they are verified, so their origin does not matter.
 func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certificate) (*statement, error) {
-	text := trim(p.Text)
+	text := trimDocument(p.Text)
 	switch {
 	case rule.Label.Broken(!slices.Contains(knownTypes, strings.ToLower(p.Type))):
 		return nil, refuse(rule.Label, am.CredentialInvalid, "credentials of the type %.40q are not used here, only geni_sfa and geni_abac", p.Type)
@@ -72,8 +72,8 @@ func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certific
 	case text == "":
 		return nil, refuse(rule.Presented, am.CredentialInvalid, "it is empty")
 	}
-	key := sum(text)
-	if s, ok := x.statements.Get(key); ok && s.holds(x.now) {
+	key := sha256Of(text)
+	if s, ok := x.statements.Get(key); ok && s.isValid(x.now) {
 		return s, nil
 	}
 	if rule.Budget.Broken(x.budget.IsSpent()) {
@@ -104,8 +104,8 @@ func (z *Authorizer) examineAgain(x examination, p []Presented, list []examined,
 	}
 }
 
-// sum returns the SHA-256 of a document without copying it.
-func sum(text string) (key [sha256.Size]byte) {
+// sha256Of returns the SHA-256 of a document without copying it.
+func sha256Of(text string) (key [sha256.Size]byte) {
 	h := sha256.New()
 	var part [1024]byte
 	for len(text) > 0 {
@@ -117,7 +117,7 @@ func sum(text string) (key [sha256.Size]byte) {
 	return key
 }
 
-// trim removes white space and a byte order mark around a document.
-func trim(s string) string {
+// trimDocument removes white space and a byte order mark around a document.
+func trimDocument(s string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "\ufeff"))
 }

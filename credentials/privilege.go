@@ -21,23 +21,24 @@ type privilege struct {
 	delegate bool
 }
 
+// readPrivileges reads <privileges>; it ignores unknown elements of a privilege.
 func readPrivileges(e *xmltree.Element) ([]privilege, error) {
-	if err := blankText(e); err != nil {
+	if err := checkBlankText(e); err != nil {
 		return nil, err
 	}
 	var list []privilege
 	seen := map[string]bool{}
 	for _, p := range e.Elements() {
 		if rule.Names.Broken(p.Name != (xmltree.Name{Local: "privilege"})) {
-			return nil, refuse(rule.Names, am.CredentialInvalid, "its privileges hold <%.40s>", p.Local)
+			return nil, refuse(rule.Names, am.CredentialInvalid, "its privileges contain <%.40s>", p.Local)
 		}
-		if err := blankText(p); err != nil {
+		if err := checkBlankText(p); err != nil {
 			return nil, err
 		}
 		var name, delegate string
 		var names, delegates int
 		for _, child := range p.Elements() {
-			v, err := leaf(child)
+			v, err := leafText(child)
 			if err != nil {
 				return nil, err
 			}
@@ -53,13 +54,13 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 		key := strings.ToLower(name)
 		switch {
 		case rule.PrivilegeCount.Broken(len(list) == maxPrivileges):
-			return nil, refuse(rule.PrivilegeCount, am.CredentialInvalid, "it holds more than %d privileges", maxPrivileges)
+			return nil, refuse(rule.PrivilegeCount, am.CredentialInvalid, "it contains more than %d privileges", maxPrivileges)
 		case rule.PrivilegeForm.Broken(names != 1 || name == "" || delegates > 1):
 			return nil, refuse(rule.PrivilegeForm, am.CredentialInvalid, "a privilege must have one name and at most one can_delegate")
 		case rule.PrivilegeName.Broken(!isPrivilegeName(name)):
-			return nil, refuse(rule.PrivilegeName, am.CredentialInvalid, "it holds the privilege %.40q, which is no name of 1 to %d visible characters of ASCII", name, maxPrivilegeName)
+			return nil, refuse(rule.PrivilegeName, am.CredentialInvalid, "it contains the privilege %.40q, but a name must have 1 to %d visible ASCII characters", name, maxPrivilegeName)
 		case rule.CanDelegate.Broken(delegates == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0"):
-			return nil, refuse(rule.CanDelegate, am.CredentialInvalid, "a privilege has the can_delegate %.40q", delegate)
+			return nil, refuse(rule.CanDelegate, am.CredentialInvalid, "a privilege has the can_delegate %.40q, which is neither true nor false", delegate)
 		case rule.PrivilegeOnce.Broken(seen[key]):
 			return nil, refuse(rule.PrivilegeOnce, am.CredentialInvalid, "the privilege %.40q is listed twice", name)
 		}

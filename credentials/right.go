@@ -22,37 +22,38 @@ const (
 	RightShutdown                 Right = "Shutdown"
 )
 
+// The privileges, in lower case, that allow methods of three kinds.
 var (
-	reading = []string{"*", "embed", "control", "sa", "info", "pi", "authority"}
-	writing = []string{"*", "embed", "control", "sa", "bind", "instantiate", "pi", "authority"}
-	halting = []string{"*", "embed", "control", "sa", "instantiate", "pi", "authority"}
+	readingPrivileges  = []string{"*", "embed", "control", "sa", "info", "pi", "authority"}
+	changingPrivileges = []string{"*", "embed", "control", "sa", "bind", "instantiate", "pi", "authority"}
+	shutdownPrivileges = []string{"*", "embed", "control", "sa", "instantiate", "pi", "authority"}
 )
 
-// table lists the privileges that carry a right; any one of them suffices. An empty row
-// requires any credential of the caller. The table is the union of what gcf, SFA and
-// Emulab accept, since no specification defines one.
-var table = map[Right][]string{
+// allowedBy lists the privileges that carry a right; any one of them suffices. For a right
+// without privileges any credential of the caller suffices. The table is the union of
+// those of gcf, SFA and Emulab, since no specification defines one.
+var allowedBy = map[Right][]string{
 	RightListResources:            nil,
-	RightDescribe:                 reading,
-	RightStatus:                   reading,
-	RightAllocate:                 writing,
-	RightProvision:                writing,
-	RightPerformOperationalAction: writing,
-	RightRenew:                    writing,
-	RightDelete:                   writing,
-	RightShutdown:                 halting,
+	RightDescribe:                 readingPrivileges,
+	RightStatus:                   readingPrivileges,
+	RightAllocate:                 changingPrivileges,
+	RightProvision:                changingPrivileges,
+	RightPerformOperationalAction: changingPrivileges,
+	RightRenew:                    changingPrivileges,
+	RightDelete:                   changingPrivileges,
+	RightShutdown:                 shutdownPrivileges,
 }
 
 // Rights returns all rights in alphabetic order.
-func Rights() []Right { return slices.Sorted(maps.Keys(table)) }
+func Rights() []Right { return slices.Sorted(maps.Keys(allowedBy)) }
 
-// overSlice reports whether r is a right over a slice.
-func (r Right) overSlice() bool { return len(table[r]) > 0 }
+// isOverSlice reports whether r is a right over a slice.
+func (r Right) isOverSlice() bool { return len(allowedBy[r]) > 0 }
 
-// carriedBy reports whether one of the privileges, in any case, carries r.
-func (r Right) carriedBy(privileges []string) bool {
+// isAllowedBy reports whether one of the privileges, in any case, carries r.
+func (r Right) isAllowedBy(privileges []string) bool {
 	for _, p := range privileges {
-		if slices.Contains(table[r], strings.ToLower(p)) {
+		if slices.Contains(allowedBy[r], strings.ToLower(p)) {
 			return true
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// speech is a user's permission for a tool to act for them.
-type speech struct {
+// permission is a user's permission for a tool to act in the user's name.
+type permission struct {
 	user    urn.URN
 	tool    urn.URN // zero in ABAC, which identifies tools by key
 	toolKey keyID
@@ -21,20 +21,20 @@ const (
 	howToSpeak = "name a user in geni_speaking_for and present the speaks-for credential that the user signed"
 )
 
-// abac reads a rule as the permission to speak for its signer. It refuses all other
+// verifyABAC reads a rule as the permission to speak for its signer. It refuses all other
 // rules, because ABAC is used for nothing else.
-func (w *witnesses) abac(l level, s *statement) error {
+func (w *certificateVerifier) verifyABAC(l level, s *statement) error {
 	r := l.rule
 	named, isSpeaksFor := strings.CutPrefix(r.role, rolePrefix)
 	user, isKey := parseKeyID(named)
 	signer := keyID(l.Signer.KeyID())
 	switch {
 	case rule.RoleSpeaks.Broken(!isSpeaksFor):
-		return refuse(rule.RoleSpeaks, am.CredentialInvalid, "its ABAC rule is about the role %.60q; of ABAC only speaks-for is used here", r.role)
+		return refuse(rule.RoleSpeaks, am.CredentialInvalid, "its ABAC rule is about the role %.60q; only speaks-for rules are supported", r.role)
 	case rule.OneSignature.Broken(l.Signatures != 1):
 		return refuse(rule.OneSignature, am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
 	case rule.OneTail.Broken(len(r.tails) != 1):
-		return refuse(rule.OneTail, am.CredentialInvalid, "its ABAC rule names %d tails; a speaks-for credential names one tool", len(r.tails))
+		return refuse(rule.OneTail, am.CredentialInvalid, "its ABAC rule has %d tails; a speaks-for credential names one tool", len(r.tails))
 	case rule.TailIsKey.Broken(r.tails[0].role != "" || r.tails[0].linking != ""):
 		return refuse(rule.TailIsKey, am.CredentialInvalid, "its ABAC rule lets the members of a role speak (%.60q); a speaks-for credential names one tool by its key", r.tails[0].role)
 	case rule.HeadSigns.Broken(r.head != signer):
@@ -43,13 +43,13 @@ func (w *witnesses) abac(l level, s *statement) error {
 	case rule.RoleOfSigner.Broken(!isKey || user != signer):
 		return refuse(rule.RoleOfSigner, am.CredentialUntrusted, "its ABAC rule is about the role %.60q, but its signer can only give the role %s%s", r.role, rolePrefix, signer)
 	}
-	s.speech = &speech{toolKey: r.tails[0].principal}
-	return w.user(l, s)
+	s.permission = &permission{toolKey: r.tails[0].principal}
+	return w.verifyUser(l, s)
 }
 
-// speaksFor reads the older form: the owner is the tool, and the target is the user,
+// verifySpeaksFor reads the older form: the owner is the tool, and the target is the user,
 // who signed it.
-func (w *witnesses) speaksFor(l level, s *statement) error {
+func (w *certificateVerifier) verifySpeaksFor(l level, s *statement) error {
 	tool, user := l.owner[0], l.target[0]
 	if err := l.checkNames(); err != nil {
 		return err
@@ -57,33 +57,33 @@ func (w *witnesses) speaksFor(l level, s *statement) error {
 	switch {
 	case rule.OneSignature.Broken(l.Signatures != 1):
 		return refuse(rule.OneSignature, am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
-	case rule.SpeechByTarget.Broken(!l.Signer.URN.Equal(user.URN) || !sameKey(l.Signer, user)):
-		return refuse(rule.SpeechByTarget, am.CredentialUntrusted, "it lets a tool speak for %s, but is signed by %s; only the user, with the key in the target_gid, can do so",
+	case rule.PermissionByTarget.Broken(!l.Signer.URN.Equal(user.URN) || !sameKey(l.Signer, user)):
+		return refuse(rule.PermissionByTarget, am.CredentialUntrusted, "it lets a tool speak for %s, but is signed by %s; only the user, with the key in the target_gid, can do so",
 			user.URN, l.Signer.Name())
 	}
-	for _, part := range []witness{{"target", user}, {"owner", tool}} {
-		if _, err := w.vouch(part, s); err != nil {
+	for _, part := range []roleCertificate{{"target", user}, {"owner", tool}} {
+		if _, err := w.verify(part, s); err != nil {
 			return err
 		}
 	}
-	s.speech = &speech{tool: tool.URN, toolKey: tool.KeyID()}
-	if err := w.user(l, s); err != nil {
+	s.permission = &permission{tool: tool.URN, toolKey: tool.KeyID()}
+	if err := w.verifyUser(l, s); err != nil {
 		return err
 	}
-	s.speech.user = user.URN
+	s.permission.user = user.URN
 	return nil
 }
 
-// user adds the signer to a speech.
-func (w *witnesses) user(l level, s *statement) error {
-	if rule.SpeechByUser.Broken(l.Signer.URN.Type != urn.User) {
-		return refuse(rule.SpeechByUser, am.CredentialUntrusted, "it is signed by %s, which is no user; only a user can let a tool speak for itself", l.Signer.Name())
+// verifyUser verifies the signer, which must be a user, and stores it in the permission.
+func (w *certificateVerifier) verifyUser(l level, s *statement) error {
+	if rule.PermissionByUser.Broken(l.Signer.URN.Type != urn.User) {
+		return refuse(rule.PermissionByUser, am.CredentialUntrusted, "it is signed by %s, which is no user; only a user can let a tool speak for itself", l.Signer.Name())
 	}
-	chain, err := w.vouch(witness{"signer", l.Signer}, s)
+	chain, err := w.verify(roleCertificate{"signer", l.Signer}, s)
 	if err != nil {
 		return err
 	}
-	s.speech.user, s.issuers = l.Signer.URN, between(chain)
+	s.permission.user, s.issuers = l.Signer.URN, intermediates(chain)
 	return nil
 }
 
@@ -97,31 +97,31 @@ func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 			return urn.URN{}, deny(rule.AuthorityAlone, am.CredentialInvalid, "%s is an authority, which has no rights of its own; connect with the certificate of a user, or %s", c.URN, howToSpeak)
 		}
 		return urn.URN{}, nil
-	case rule.SpokenIsUser.Broken(err != nil || u.Type != urn.User):
-		return urn.URN{}, deny(rule.SpokenIsUser, am.CredentialMismatch, "geni_speaking_for is %.100q, which is no URN of a user; name the user of a speaks-for credential, or leave the option out", option)
+	case rule.SpeakingForUser.Broken(err != nil || u.Type != urn.User):
+		return urn.URN{}, deny(rule.SpeakingForUser, am.CredentialMismatch, "geni_speaking_for is %.100q, which is no URN of a user; name the user of a speaks-for credential, or leave the option out", option)
 	case rule.SpeakerListed.Broken(z.speakers != nil && !z.speakers[c.URN.Key()]):
-		return urn.URN{}, deny(rule.SpeakerListed, am.CredentialUntrusted, "%s is not among those that this server lets speak for users; ask its operator, or leave geni_speaking_for out", c.URN)
+		return urn.URN{}, deny(rule.SpeakerListed, am.CredentialUntrusted, "%s is not listed as a speaker for users on this server; ask its operator, or leave geni_speaking_for out", c.URN)
 	case rule.SpeakerKind.Broken(z.speakers == nil && c.URN.Type != urn.Tool && c.URN.Type != urn.Authority):
-		return urn.URN{}, deny(rule.SpeakerKind, am.CredentialMismatch, "geni_speaking_for names %s, but %s is neither a tool nor an authority, and speaks-for is for these; leave the option out", u, c.URN)
+		return urn.URN{}, deny(rule.SpeakerKind, am.CredentialMismatch, "geni_speaking_for names %s, but %s is neither a tool nor an authority, and only these can speak for users; leave the option out", u, c.URN)
 	}
 	return u, nil
 }
 
-// speakFor turns the grant into one of the user, with the first credential that lets
-// the caller speak for that user.
+// speakFor makes the user the owner of the grant and the caller its speaker. It uses the
+// first credential that lets the caller speak for that user, and fails without one.
 func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 	key := keyID(c.Chain[0].KeyID())
 	var tried []Reason
 	for i, e := range list {
 		err := e.err
 		switch {
-		case err == nil && e.speech == nil:
+		case err == nil && e.permission == nil:
 			continue
 		case err == nil:
-			err = e.speech.admits(c, key, user)
+			err = e.permission.checkCall(c, key, user)
 		}
 		if err == nil {
-			g.caller, g.speaker, g.speech = e.speech.user, c.URN, e.statement
+			g.caller, g.speaker, g.speaksFor = e.permission.user, c.URN, e.statement
 			g.expires = earlier(g.expires, e.until)
 			return nil
 		}
@@ -132,20 +132,21 @@ func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 		detail = (&DeniedError{tried}).Detail()
 		broken = tried[slices.IndexFunc(tried, func(r Reason) bool { return r.Detail == detail })].Rule
 	}
-	denied := deny(broken, detail, "geni_speaking_for names %s, but no good speaks-for credential of that user for %s was presented", user, c.URN)
+	denied := deny(broken, detail, "geni_speaking_for names %s, but no valid speaks-for credential of that user for %s was presented", user, c.URN)
 	denied.Reasons = append(denied.Reasons, tried...)
 	return denied
 }
 
-// admits checks what can differ between calls.
-func (s *speech) admits(c Caller, key keyID, user urn.URN) error {
+// checkCall checks user and tool against the call. These checks are repeated for a cached
+// credential.
+func (s *permission) checkCall(c Caller, key keyID, user urn.URN) error {
 	switch {
-	case rule.SpeechOfUser.Broken(!s.user.Equal(user)):
-		return refuse(rule.SpeechOfUser, am.CredentialMismatch, "it lets a tool speak for %s, but geni_speaking_for names %s", s.user, user)
-	case rule.SpeechOfTool.Broken(s.toolKey != key):
-		return refuse(rule.SpeechOfTool, am.CredentialMismatch, "it lets the key %s speak for %s, but %s is calling with the key %s; have the user sign one for that", s.toolKey, s.user, c.URN, key)
-	case rule.SpeechNamesTool.Broken(!s.tool.IsZero() && !s.tool.Equal(c.URN)):
-		return refuse(rule.SpeechNamesTool, am.CredentialMismatch, "it lets %s speak for %s, but %s is calling", s.tool, s.user, c.URN)
+	case rule.PermissionOfUser.Broken(!s.user.Equal(user)):
+		return refuse(rule.PermissionOfUser, am.CredentialMismatch, "it lets a tool speak for %s, but geni_speaking_for names %s", s.user, user)
+	case rule.PermissionForKey.Broken(s.toolKey != key):
+		return refuse(rule.PermissionForKey, am.CredentialMismatch, "it lets the key %s speak for %s, but %s is calling with the key %s; have the user sign a credential for this key", s.toolKey, s.user, c.URN, key)
+	case rule.PermissionForTool.Broken(!s.tool.IsZero() && !s.tool.Equal(c.URN)):
+		return refuse(rule.PermissionForTool, am.CredentialMismatch, "it lets %s speak for %s, but %s is calling", s.tool, s.user, c.URN)
 	}
 	return nil
 }

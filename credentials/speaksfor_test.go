@@ -132,7 +132,7 @@ func TestOperatorListsSpeakers(t *testing.T) {
 		s.Tool = e
 		return s.Signed(t)
 	}
-	listed := "is not among those"
+	listed := "is not listed as a speaker"
 	for _, tt := range []struct {
 		speakers []string
 		caller   *pki.Entity

@@ -17,11 +17,11 @@ import (
 type statement struct {
 	owner, target urn.URN
 	privileges    []privilege
-	// speech is the content of a speaks-for credential, which has no target and no
-	// privileges; nil for others.
-	speech *speech
-	// issuers are the verified certificates between the anchor and the owner, or the
-	// user who lets a tool speak.
+	// permission is the content of a speaks-for credential; nil for others. With it
+	// target and privileges are empty.
+	permission *permission
+	// issuers are the verified certificates between the anchor and the owner, or between
+	// the anchor and the user that lets a tool speak.
 	issuers []*cert.Certificate
 	// since is the time of verification. until is the earliest expiry of the
 	// credential, its parents and all certificates of their chains.
@@ -30,9 +30,11 @@ type statement struct {
 	sha1         bool
 }
 
-func (s *statement) holds(now time.Time) bool { return !now.Before(s.since) && now.Before(s.until) }
+// isValid reports whether now is within the period of validity.
+func (s *statement) isValid(now time.Time) bool { return !now.Before(s.since) && now.Before(s.until) }
 
-func (s *statement) names() []string {
+// privilegeNames returns the names of the privileges.
+func (s *statement) privilegeNames() []string {
 	list := make([]string, len(s.privileges))
 	for i, p := range s.privileges {
 		list[i] = p.name
@@ -40,7 +42,7 @@ func (s *statement) names() []string {
 	return list
 }
 
-// mismatch says why the statement is not about a slice; empty if it is.
+// mismatch returns the text of the refusal for a slice that is not the target.
 func (s *statement) mismatch(slice urn.URN) string {
 	if s.target.Type != urn.Slice {
 		return "it is on the " + s.target.Type + " " + s.target.String() + "; present the credential of the slice " + slice.String()
@@ -48,7 +50,7 @@ func (s *statement) mismatch(slice urn.URN) string {
 	return "it is for the slice " + s.target.String() + ", not for " + slice.String()
 }
 
-// level is one credential of a delegation chain, or the only credential.
+// level is one credential of a delegation chain; without delegation there is one.
 type level struct {
 	dsig.Signed
 	content
@@ -63,16 +65,16 @@ func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certi
 		return nil, err
 	}
 	levels := make([]level, len(chain))
-	w := witnesses{options: z.certificates, anchors: x.anchors, now: x.now}
+	w := certificateVerifier{options: z.certificates, anchors: x.anchors, now: x.now}
 	w.options.Budget = x.budget
 	s := &statement{since: x.now}
 	for i, signed := range chain {
 		c, err := readContent(signed)
 		if err != nil {
-			return nil, ofParent(i, err)
+			return nil, inParent(i, err)
 		}
 		if rule.CredentialExpired.Broken(!x.now.Before(c.expires)) {
-			return nil, ofParent(i, refuse(rule.CredentialExpired, am.CredentialExpired, "expired %s; %s", c.expires.Format(time.RFC3339), c.again(i < len(chain)-1)))
+			return nil, inParent(i, refuse(rule.CredentialExpired, am.CredentialExpired, "expired %s; %s", c.expires.Format(time.RFC3339), c.renewalHint(i < len(chain)-1)))
 		}
 		if i == 0 || c.expires.Before(s.until) {
 			s.until = c.expires
@@ -85,16 +87,16 @@ func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certi
 		}
 	}
 	w.others = append(w.others, beside...)
-	if err := sameKind(levels); err != nil {
+	if err := checkKinds(levels); err != nil {
 		return nil, err
 	}
 	switch levels[0].kind {
 	case kindABAC:
-		err = w.abac(levels[0], s)
+		err = w.verifyABAC(levels[0], s)
 	case kindSpeaksFor:
-		err = w.speaksFor(levels[0], s)
+		err = w.verifySpeaksFor(levels[0], s)
 	default:
-		err = z.privileges(levels, &w, s)
+		err = z.verifyPrivileges(levels, &w, s)
 	}
 	if err != nil {
 		return nil, err
@@ -102,8 +104,8 @@ func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certi
 	return s, nil
 }
 
-// again says how to get a new credential.
-func (c content) again(delegated bool) string {
+// renewalHint returns a text that says how to get a new credential.
+func (c content) renewalHint(delegated bool) string {
 	switch {
 	case c.kind != kindPrivilege:
 		return "have the user sign a fresh one"
@@ -113,30 +115,30 @@ func (c content) again(delegated bool) string {
 	return "get a fresh one from its authority"
 }
 
-// privileges checks a chain of privilege credentials from the outermost inwards.
-func (z *Authorizer) privileges(levels []level, w *witnesses, s *statement) error {
+// verifyPrivileges checks a chain of privilege credentials from the outermost inwards.
+func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s *statement) error {
 	for i, l := range levels {
 		if err := l.checkNames(); err != nil {
-			return ofParent(i, err)
+			return inParent(i, err)
 		}
 		if i > 0 {
 			if err := checkDelegation(levels[i-1], l); err != nil {
-				return ofParent(i-1, err)
+				return inParent(i-1, err)
 			}
 		}
 	}
 	root := levels[len(levels)-1]
-	if err := z.maySign(root.Signer, root.target[0]); err != nil {
-		return ofParent(len(levels)-1, err)
+	if err := z.checkSigner(root.Signer, root.target[0]); err != nil {
+		return inParent(len(levels)-1, err)
 	}
 	for i, l := range levels {
-		for _, part := range []witness{{"signer", l.Signer}, {"target", l.target[0]}, {"owner", l.owner[0]}} {
-			chain, err := w.vouch(part, s)
+		for _, part := range []roleCertificate{{"signer", l.Signer}, {"target", l.target[0]}, {"owner", l.owner[0]}} {
+			chain, err := w.verify(part, s)
 			if err != nil {
-				return ofParent(i, err)
+				return inParent(i, err)
 			}
 			if i == 0 {
-				s.issuers = between(chain) // of the last one, the owner
+				s.issuers = intermediates(chain) // the owner comes last
 			}
 		}
 	}
@@ -144,23 +146,23 @@ func (z *Authorizer) privileges(levels []level, w *witnesses, s *statement) erro
 	return nil
 }
 
-// witnesses verify the certificates of one document. They use its other certificates
+// certificateVerifier verify the certificates of one document. They use its other certificates
 // as possible issuers.
-type witnesses struct {
+type certificateVerifier struct {
 	others  []*cert.Certificate
 	anchors *cert.Anchors
 	options cert.Options
 	now     time.Time
 }
 
-// witness is a certificate with its role in a credential.
-type witness struct {
+// roleCertificate is a certificate with its role in a credential: signer, target or owner.
+type roleCertificate struct {
 	role string
 	*cert.Certificate
 }
 
-// vouch finds the chain of a certificate and limits the statement's validity to it.
-func (w *witnesses) vouch(part witness, s *statement) (cert.Chain, error) {
+// verify finds the chain of a certificate and limits the statement's validity to it.
+func (w *certificateVerifier) verify(part roleCertificate, s *statement) (cert.Chain, error) {
 	chain, err := cert.Verify(part.Certificate, w.others, w.anchors, w.options, w.now)
 	if err != nil {
 		return nil, refuse(rule.Of(err), detailOf(err), "its %s is not accepted: %v", part.role, err)
@@ -170,8 +172,8 @@ func (w *witnesses) vouch(part witness, s *statement) (cert.Chain, error) {
 	return chain, nil
 }
 
-// between returns the certificates of a chain between leaf and anchor.
-func between(chain cert.Chain) []*cert.Certificate {
+// intermediates returns the certificates of a chain between leaf and anchor.
+func intermediates(chain cert.Chain) []*cert.Certificate {
 	if len(chain) < 3 {
 		return nil
 	}
@@ -180,25 +182,25 @@ func between(chain cert.Chain) []*cert.Certificate {
 
 // checkNames compares the names in the credential with those in the certificates.
 func (l level) checkNames() error {
-	if err := sameName("owner", l.ownerURN, l.owner[0]); err != nil {
+	if err := checkName("owner", l.ownerURN, l.owner[0]); err != nil {
 		return err
 	}
-	return sameName("target", l.targetURN, l.target[0])
+	return checkName("target", l.targetURN, l.target[0])
 }
 
-// sameName compares a name in the credential with that in the certificate.
-func sameName(role, written string, c *cert.Certificate) error {
+// checkName compares the name for that role in the credential with the certificate.
+func checkName(role, written string, c *cert.Certificate) error {
 	if err := c.NameErr(); err != nil {
 		return refuse(rule.Of(err), am.CredentialInvalid, "the certificate of its %s has %v", role, err)
 	}
-	if rule.NamesSomebody.Broken(c.URN.IsZero()) {
-		return refuse(rule.NamesSomebody, am.CredentialInvalid, "the certificate of its %s holds no URN", role)
+	if rule.HasURN.Broken(c.URN.IsZero()) {
+		return refuse(rule.HasURN, am.CredentialInvalid, "the certificate of its %s contains no URN", role)
 	}
 	if written == "" {
 		return nil
 	}
-	if u, err := urn.Parse(written); rule.NameWritten.Broken(err != nil || !u.Equal(c.URN)) {
-		return refuse(rule.NameWritten, am.CredentialMismatch, "its %s_urn is %.100q, but the certificate is that of %s", role, written, c.URN)
+	if u, err := urn.Parse(written); rule.MatchingName.Broken(err != nil || !u.Equal(c.URN)) {
+		return refuse(rule.MatchingName, am.CredentialMismatch, "its %s_urn is %.100q, but the certificate is that of %s", role, written, c.URN)
 	}
 	return nil
 }

@@ -217,7 +217,7 @@ func peerChain(c net.Conn) [][]byte {
 // take turns.
 func (s *Site) callerName(remote net.Addr, chain [][]byte) (name string) {
 	s.tls.InTurn(remote, func() {
-		if u, ok := s.auth.Glance(chain, s.clock.Now()); ok {
+		if u, ok := s.auth.IdentifyCheaply(chain, s.clock.Now()); ok {
 			name = u.Key()
 		}
 	})

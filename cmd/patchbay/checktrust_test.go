@@ -60,7 +60,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 		"ok       denied:8: "+f.urn("authority", "ma")+": counts for an authority of that URN below fed.pem",
 		"ok       denied:9: serial 7777 of "+f.urn("authority", "ma")+": counts for an authority of that URN below fed.pem",
 		"warning  fed.pem: "+sub.urn+" is revoked by denied:6, so it is not trusted",
-		"warning  Denied.txt: it is ignored: the deny list is named denied",
+		"warning  Denied.txt: it is ignored: the deny list must be named denied",
 		"warning  more.CRL: it is ignored: only *.crl",
 	)
 	if one := lines(0, filepath.Join(dir, "fed.crl")); one != out {
@@ -71,7 +71,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	put("fed.crl", f.crl(root)[:200])
 	put("strange.crl", "hello")
 	out = lines(1, dir)
-	has(t, out, "error    denied: line 2: ", "error    fed.crl: ", "error    strange.crl: it holds no CRL", "\n3 errors.", "ok       denied:1: ")
+	has(t, out, "error    denied: line 2: ", "error    fed.crl: ", "error    strange.crl: it contains no CRL", "\n3 errors.", "ok       denied:1: ")
 
 	os.Remove(filepath.Join(dir, "strange.crl"))
 	put("denied", root.urn+"\n"+other.urn+"\n")

@@ -162,7 +162,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	}
 	works("at first", "user")
 	works("at first", "friend")
-	refused("not trusted yet", "stranger", "which is no authority this server trusts")
+	refused("not trusted yet", "stranger", "which is not an authority that this server trusts")
 
 	// CRLs.
 	s.trust("fed.crl", f.crl(sa, user))
@@ -213,7 +213,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 
 	// Anchors and whom they may speak for.
 	s.trust("other.pem", readFile(t, nameless.cert))
-	refused("an anchor without URN", "stranger", "does not let speak for any authority")
+	refused("an anchor without URN", "stranger", "which covers no authority on this server")
 	s.trust("other.authorities", "other.example.com\n")
 	refused("another authority listed", "stranger", "speaks only for other.example.com")
 	s.trust("other.authorities", "# whom it speaks for\nother.example.net\n")
@@ -223,7 +223,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	s.trust("other.pem", readFile(t, theirSA.cert))
 	works("the authority between is the anchor", "stranger")
 	s.trust("other.pem", "")
-	refused("no anchor", "stranger", "no authority this server trusts")
+	refused("no anchor", "stranger", "not an authority that this server trusts")
 	works("all the while", "user")
 
 	// SIGHUP reads it, too.

@@ -69,6 +69,7 @@ func (a *Anchors) store(key [sha256.Size]byte, chain Chain, now time.Time) {
 // certificates become one anchor that covers the authorities of both.
 func NewAnchors(list ...Anchor) *Anchors { return newAnchors(list, nil, nil) }
 
+// newAnchors returns a generation with these anchors and revocations.
 func newAnchors(list []Anchor, lists []*RevocationList, denied []Denial) *Anchors {
 	a := &Anchors{byHash: map[[sha256.Size]byte]int{}, bySubject: map[string][]int{}, verified: NewCache[verified](maxCached), shared: NewCache[*Certificate](maxCached)}
 	var distinct []Anchor
@@ -121,6 +122,7 @@ func (a *Anchors) Generation() string { return a.generation }
 // List returns the anchors that are not revoked, in the order they were read.
 func (a *Anchors) List() []Anchor { return slices.Clone(a.list) }
 
+// find returns the anchor with that certificate.
 func (a *Anchors) find(c *Certificate) (Anchor, bool) {
 	i, ok := a.byHash[c.hash]
 	if !ok {

@@ -47,7 +47,7 @@ func TestTrustFolder(t *testing.T) {
 	for _, p := range problems {
 		text = append(text, filepath.Base(p.File)+": "+p.Text)
 	}
-	for _, want := range []string{"junk.pem: certificate 1: not base64", "half.pem: certificate 2: ", "half.pem: certificate 1: ", "list the authorities it may speak for in half.authorities", "badlist.authorities: line 2: "} {
+	for _, want := range []string{"junk.pem: certificate 1: not base64", "half.pem: certificate 2: ", "half.pem: certificate 1: ", "list the authorities that it covers in half.authorities", "badlist.authorities: line 2: "} {
 		if !strings.Contains(strings.Join(text, "\n"), want) {
 			t.Errorf("no problem %q among\n%s", want, strings.Join(text, "\n"))
 		}
@@ -82,7 +82,7 @@ func TestTrustFolderNamesTheRemedy(t *testing.T) {
 		want  string
 	}{
 		{"DER", map[string]string{"a.pem": string(a.Certificate.Raw)}, "openssl x509 -inform DER -in a.pem -out a-converted.pem"},
-		{"PrivateKey", map[string]string{"a.pem": pki.PEM(a) + "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}, "IT HOLDS A PRIVATE KEY"},
+		{"PrivateKey", map[string]string{"a.pem": pki.PEM(a) + "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}, "IT CONTAINS A PRIVATE KEY"},
 		{"URNInAList", map[string]string{"a.pem": pki.PEM(nameless), "a.authorities": saURN + "\n"}, "write only the authority in it: example.org"},
 		{"NothingInIt", map[string]string{"a.pem": ""}, "put a certificate in PEM form into it"},
 	} {

@@ -49,8 +49,8 @@ func Parse(der []byte) (*Certificate, error) {
 		x.Raw = bytes.Clone(der)
 		x.RawTBSCertificate = tbs
 	}
-	if rule.NothingAdded.Broken(!hasNothingAdded(x.Raw)) {
-		return nil, refuseText(rule.NothingAdded, "something stands behind the signature, or some of its bits are unused")
+	if rule.NoTrailingData.Broken(!hasNothingAdded(x.Raw)) {
+		return nil, refuseText(rule.NoTrailingData, "it has data after the signature, or unused bits in it")
 	}
 	c := &Certificate{Certificate: x, hash: sha256.Sum256(x.Raw)}
 	c.readNames()
@@ -106,7 +106,7 @@ func (c *Certificate) readNames() {
 			var value cryptobyte.String
 			var tag asn1.Tag
 			if !names.ReadAnyASN1(&value, &tag) {
-				c.setNameErr(rule.NamesWell, "malformed alternative names")
+				c.setNameErr(rule.URNsWellFormed, "malformed alternative names")
 				return
 			}
 			if tag == uriTag {
@@ -116,25 +116,29 @@ func (c *Certificate) readNames() {
 	}
 }
 
+// readURI sets the URN if the alternative name is one. A second, different URN is an
+// error.
 func (c *Certificate) readURI(s string) {
 	if _, ok := cutPrefixFold(s, "urn:publicid:"); !ok || c.nameErr != nil {
 		return
 	}
 	u, err := urn.Parse(s)
 	switch {
-	case rule.NamesWell.Broken(err != nil):
-		c.setNameErr(rule.NamesWell, "%v", err)
+	case rule.URNsWellFormed.Broken(err != nil):
+		c.setNameErr(rule.URNsWellFormed, "%v", err)
 	case c.URN.IsZero():
 		c.URN = u
-	case rule.NamesOne.Broken(!c.URN.Equal(u)):
-		c.setNameErr(rule.NamesOne, "two URNs, %s and %s", c.URN, u)
+	case rule.SingleURN.Broken(!c.URN.Equal(u)):
+		c.setNameErr(rule.SingleURN, "two URNs, %s and %s", c.URN, u)
 	}
 }
 
+// setNameErr makes the names of the certificate invalid.
 func (c *Certificate) setNameErr(broken rule.Rule, format string, args ...any) {
 	c.URN, c.nameErr = urn.URN{}, &Error{Reason: NoName, Rule: broken, Certificate: c, Text: fmt.Sprintf(format, args...)}
 }
 
+// cutPrefixFold is strings.CutPrefix that ignores case.
 func cutPrefixFold(s, prefix string) (string, bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return "", false

@@ -166,6 +166,7 @@ func ParseRevocationList(der []byte) (*RevocationList, error) {
 	return l, nil
 }
 
+// readAlgorithm sets the signature algorithm.
 func (l *RevocationList) readAlgorithm(element cryptobyte.String) error {
 	var algorithm cryptobyte.String
 	var oid asn1.ObjectIdentifier
@@ -211,6 +212,7 @@ func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
 	return nil
 }
 
+// entryExtensions refuses extensions of an entry that change its meaning.
 func entryExtensions(list, serial cryptobyte.String) error {
 	return eachExtension(list, func(oid asn1.ObjectIdentifier, critical bool, value cryptobyte.String) error {
 		switch {
@@ -220,10 +222,10 @@ func entryExtensions(list, serial cryptobyte.String) error {
 				return errListShape
 			}
 			if reason == 8 {
-				return fmt.Errorf("it takes the revocation of %X back, as only an addition to another CRL does; get the whole list of its issuer", serial)
+				return fmt.Errorf("it withdraws the revocation of %X, so it is a delta CRL; get the complete list of its issuer", serial)
 			}
 		case oid.Equal(oidCertificateIssuer):
-			return errors.New("it is an indirect CRL, which speaks for other issuers; get the list of each issuer")
+			return errors.New("it is an indirect CRL, with entries of other issuers; get the list of each issuer")
 		case critical:
 			return fmt.Errorf("its entry %X has a critical extension %s that is not evaluated here", serial, oid)
 		}
@@ -231,6 +233,7 @@ func entryExtensions(list, serial cryptobyte.String) error {
 	})
 }
 
+// readExtensions sets the key ID of the issuer and refuses lists that are not complete.
 func (l *RevocationList) readExtensions(tbs *cryptobyte.String, version int64) error {
 	var wrapped, list cryptobyte.String
 	var present bool
@@ -246,9 +249,9 @@ func (l *RevocationList) readExtensions(tbs *cryptobyte.String, version int64) e
 	return eachExtension(list, func(oid asn1.ObjectIdentifier, critical bool, value cryptobyte.String) error {
 		switch {
 		case oid.Equal(oidDelta):
-			return errors.New("it is a delta CRL, only an addition to another; get the whole list of its issuer")
+			return errors.New("it is a delta CRL; get the complete list of its issuer")
 		case oid.Equal(oidDistributionPoint):
-			return errors.New("it is for some certificates only, or speaks for other issuers (issuing distribution point); get the whole list of its issuer")
+			return errors.New("it covers only some certificates, or those of other issuers (issuing distribution point); get the complete list of its issuer")
 		case oid.Equal(oidAuthorityKeyID):
 			l.keyID = string(value)
 		case oid.Equal(oidCRLNumber):
@@ -259,7 +262,7 @@ func (l *RevocationList) readExtensions(tbs *cryptobyte.String, version int64) e
 	})
 }
 
-// eachExtension calls f for each extension of a list.
+// eachExtension calls f for each extension of a list, and returns the first error.
 func eachExtension(list cryptobyte.String, f func(oid asn1.ObjectIdentifier, critical bool, value cryptobyte.String) error) error {
 	for !list.Empty() {
 		var extension, value cryptobyte.String
@@ -277,10 +280,12 @@ func eachExtension(list cryptobyte.String, f func(oid asn1.ObjectIdentifier, cri
 	return nil
 }
 
+// isTime reports whether the next element is a time.
 func isTime(s cryptobyte.String) bool {
 	return s.PeekASN1Tag(cbasn1.UTCTime) || s.PeekASN1Tag(cbasn1.GeneralizedTime)
 }
 
+// readTime reads a time in either of the two forms of ASN.1.
 func readTime(s *cryptobyte.String, t *time.Time) bool {
 	if s.PeekASN1Tag(cbasn1.UTCTime) {
 		return s.ReadASN1UTCTime(t)

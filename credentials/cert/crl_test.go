@@ -177,7 +177,7 @@ func TestCRLForms(t *testing.T) {
 		{"indirect, or in part", crl{revoke: one, extensions: []pkix.Extension{extension(true, 28, 0x30, 3, 0x84, 1, 0xff)}}, "distribution point"},
 		{"reason", crl{revoke: one, entry: []pkix.Extension{extension(false, 21, 10, 1, 1)}}, ""},
 		{"reason, critical", crl{revoke: one, entry: []pkix.Extension{extension(true, 21, 10, 1, 6)}}, ""},
-		{"revocation taken back", crl{revoke: one, entry: []pkix.Extension{extension(false, 21, 10, 1, 8)}}, "takes the revocation of 03E8 back"},
+		{"revocation taken back", crl{revoke: one, entry: []pkix.Extension{extension(false, 21, 10, 1, 8)}}, "withdraws the revocation of 03E8"},
 		{"malformed reason", crl{revoke: one, entry: []pkix.Extension{extension(false, 21, 2, 1, 8)}}, "cannot be read"},
 		{"date of invalidity", crl{revoke: one, entry: []pkix.Extension{extension(false, 24, 5, 0)}}, ""},
 		{"entry of another issuer", crl{revoke: one, entry: []pkix.Extension{extension(true, 29, 0x30, 0)}}, "indirect"},

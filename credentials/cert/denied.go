@@ -94,7 +94,7 @@ func parseDenial(s string) (d Denial, err error) {
 	switch d.urn.Type {
 	case urn.User, urn.Tool, urn.Slice, urn.Authority:
 		if strings.Contains(d.urn.Name, "*") {
-			return d, fmt.Errorf("%s: a * stands for nobody here; write a line for each name, or the URN of an authority to keep out all that it issued", d.urn)
+			return d, fmt.Errorf("%s: * is not a wildcard here; write a line for each name, or the URN of an authority to deny every certificate that it issued", d.urn)
 		}
 		return d, nil
 	}
@@ -104,8 +104,8 @@ func parseDenial(s string) (d Denial, err error) {
 // parseSerial parses the text after the word serial: NUMBER of ISSUER.
 func (d *Denial) parseSerial(s string) error {
 	number, s, _ := strings.Cut(strings.TrimSpace(s), " ")
-	of, issuer, _ := strings.Cut(strings.TrimSpace(s), " ")
-	if issuer = strings.TrimSpace(issuer); !strings.EqualFold(of, "of") || issuer == "" {
+	word, issuer, _ := strings.Cut(strings.TrimSpace(s), " ")
+	if issuer = strings.TrimSpace(issuer); !strings.EqualFold(word, "of") || issuer == "" {
 		return errors.New("after serial there must be NUMBER of ISSUER, as openssl x509 -noout -serial -issuer -nameopt RFC2253 prints them")
 	}
 	digits := strings.ReplaceAll(number, ":", "")
@@ -128,7 +128,7 @@ func (d *Denial) parseSerial(s string) error {
 			return err
 		}
 		if d.issuer.Type != urn.Authority {
-			return fmt.Errorf("%s is no authority, so it issues nothing", d.issuer)
+			return fmt.Errorf("%s is not an authority, so it issues no certificates", d.issuer)
 		}
 		return nil
 	}
@@ -223,7 +223,7 @@ func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 		return nil, nil, fmt.Errorf("%s: the deny list cannot be read: %w; correct it, or remove it", file, err)
 	}
 	if err != nil {
-		return f.list, []Problem{{File: file, Text: err.Error() + "; what it said before stays in force"}}, nil
+		return f.list, []Problem{{File: file, Text: err.Error() + "; its former content stays in force"}}, nil
 	}
 	list, problems := parseDenied(file, text)
 	now := newDenials(list)
@@ -235,10 +235,10 @@ func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	}
 	switch {
 	case len(problems) > 0:
-		problems[len(problems)-1].Text += "; the other lines are in force, and so is what the list said before, until it is good again"
+		problems[len(problems)-1].Text += "; the other lines are in force, and the former entries stay in force until all lines are valid"
 		list = append(list, gone...)
 	case len(gone) > 0 && !bytes.HasSuffix(text, []byte("\n")):
-		problems = []Problem{{File: file, Text: "it is empty, or its last line has no end, so it may be half written: what it said before stays in force, too; to let somebody in again end the last line, or remove the file"}}
+		problems = []Problem{{File: file, Text: "it is empty, or its last line has no line end, so it may be truncated: the former entries stay in force, too; to remove an entry end the last line, or remove the file"}}
 		list = append(list, gone...)
 	}
 	return list, problems, nil

@@ -42,6 +42,7 @@ func (e *Error) Error() string { return e.Text }
 // BrokenRule returns Rule.
 func (e *Error) BrokenRule() rule.Rule { return e.Rule }
 
+// refuse returns the refusal of a certificate; the text begins with its name.
 func refuse(r Reason, broken rule.Rule, c *Certificate, format string, args ...any) *Error {
 	return &Error{Reason: r, Rule: broken, Certificate: c, Text: c.Name() + " " + fmt.Sprintf(format, args...)}
 }

@@ -34,21 +34,21 @@ func IsTrustFile(name string) bool {
 	return name == DeniedFile || misnamed(name) != ""
 }
 
-// misnamed says why a file that seems to be intended for a trust folder is ignored;
-// it is empty for all others.
+// misnamed returns why a file that seems to be intended for a trust folder is ignored,
+// or "" if the file is read or unrelated.
 func misnamed(name string) string {
 	lower := strings.ToLower(name)
 	ext := filepath.Ext(lower)
 	switch ext {
 	case ".crt", ".cer", ".cert", ".der":
-		return "it is ignored: only *.pem counts; rename it if it is in PEM form, or convert it with: openssl x509 -inform DER -in " + name + " -out " + strings.TrimSuffix(name, filepath.Ext(name)) + ".pem"
+		return "it is ignored: only *.pem is read; rename it if it is in PEM form, or convert it with: openssl x509 -inform DER -in " + name + " -out " + strings.TrimSuffix(name, filepath.Ext(name)) + ".pem"
 	case ".pem", ".crl", ".authorities":
 		if filepath.Ext(name) != ext {
-			return "it is ignored: only *" + ext + ", in small letters, counts; rename it"
+			return "it is ignored: only *" + ext + ", in small letters, is read; rename it"
 		}
 	case "", ".txt", ".list", ".lst", ".conf", ".csv", ".pub":
 		if strings.TrimSuffix(lower, ext) == DeniedFile && name != DeniedFile {
-			return "it is ignored: the deny list is named " + DeniedFile + " and nothing else, so this file refuses nothing; rename it"
+			return "it is ignored: the deny list must be named " + DeniedFile + "; rename it"
 		}
 	}
 	return ""
@@ -141,7 +141,7 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 		return nil, problems
 	}
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
-		problem(file, "IT HOLDS A PRIVATE KEY, which must never lie here: whoever reads it can act as its owner; move it away, and replace it if others could read it")
+		problem(file, "IT CONTAINS A PRIVATE KEY, which must not be in this folder: everybody who can read it can act as its owner; move it away, and replace it if others could read it")
 		if !bytes.Contains(text, beginOf(certificateLabel)) {
 			return nil, problems
 		}
@@ -152,7 +152,7 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 		return nil, problems
 	}
 	if bytes.Contains(text, beginOf(listLabel)) {
-		problem(file, "it holds a CRL, which counts only in a file named *.crl; move it there")
+		problem(file, "it contains a CRL, which is read only from a file named *.crl; move it there")
 		if !bytes.Contains(text, beginOf(certificateLabel)) {
 			return nil, problems
 		}
@@ -178,7 +178,7 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 			problem(file, "certificate %d: %s has %v", i+1, c.Name(), c.nameErr)
 		}
 		if c.URN.IsZero() && len(authorities) == 0 && listErr == nil {
-			problem(file, "certificate %d: %s names no authority, so it authorizes none; list the authorities it may speak for in %s",
+			problem(file, "certificate %d: %s names no authority, so it can certify no name; list the authorities that it covers in %s",
 				i+1, c.Name(), filepath.Base(companion))
 		}
 		list = append(list, anchor)
@@ -192,7 +192,7 @@ func isDER(text []byte) bool {
 	return err == nil
 }
 
-// byteOrderMark is what some editors write at the start of a text.
+// byteOrderMark is the UTF-8 mark that some editors write at the start of a text.
 var byteOrderMark = []byte("\ufeff")
 
 // readFile reads a regular file; reading a pipe could block forever.
@@ -235,10 +235,10 @@ func readAuthorities(file string) ([]string, error) {
 			continue
 		}
 		if u, err := urn.Parse(name); err == nil {
-			return nil, fmt.Errorf("line %d: %q is a whole URN; write only the authority in it: %s", n, name, u.Authority)
+			return nil, fmt.Errorf("line %d: %q is a complete URN; write only the authority in it: %s", n, name, u.Authority)
 		}
 		if !urn.ValidAuthority(name) {
-			return nil, fmt.Errorf("line %d: %q is no authority such as example.org or example.org:project", n, name)
+			return nil, fmt.Errorf("line %d: %q is not an authority such as example.org or example.org:project", n, name)
 		}
 		list = append(list, name)
 	}

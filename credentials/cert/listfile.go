@@ -84,6 +84,7 @@ func (f listFile) replacedNewer(l *RevocationList, here []*RevocationList) *Revo
 	return nil
 }
 
+// hasList reports whether a list with the same bytes as l is among lists.
 func hasList(lists []*RevocationList, l *RevocationList) bool {
 	return slices.ContainsFunc(lists, func(m *RevocationList) bool { return m.hash == l.hash })
 }
@@ -97,9 +98,9 @@ func readList(der []byte, o Options, room int, now time.Time) (*RevocationList, 
 	case usesSHA1(l.algorithm) && !o.SHA1:
 		return nil, fmt.Errorf("the CRL of %s is signed with SHA-1, which this server does not accept; ask for one with SHA-256, or allow SHA-1 for certificates", short(l.Issuer()))
 	case l.ThisUpdate.After(now.Add(maxClockSkew)):
-		return nil, fmt.Errorf("the CRL of %s is from the future, %s; wait, or correct the clock", short(l.Issuer()), l.ThisUpdate.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("the CRL of %s begins in the future, at %s; wait, or correct the clock", short(l.Issuer()), l.ThisUpdate.UTC().Format(time.RFC3339))
 	case l.Len() > room:
-		return nil, fmt.Errorf("the CRL of %s has %d entries, with which all CRLs would have more than %d; remove what is not needed", short(l.Issuer()), l.Len(), maxListEntries)
+		return nil, fmt.Errorf("the CRL of %s has %d entries, so all CRLs together would have more than %d; remove CRLs that are not needed", short(l.Issuer()), l.Len(), maxListEntries)
 	}
 	return l, nil
 }
@@ -116,7 +117,7 @@ func listParts(text []byte) (parts [][]byte, err error) {
 		parts = append(parts, der)
 	}
 	if err == nil && len(parts) == 0 {
-		err = errors.New("it holds no CRL")
+		err = errors.New("it contains no CRL")
 	}
 	return parts, err
 }

@@ -7,10 +7,10 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// readSubject shows what happens without rule.NamesSomebody: it takes the common name
+// readSubject shows what happens without rule.HasURN: it takes the common name
 // as a URN if there is none among the alternative names.
 func (c *Certificate) readSubject() {
-	if u, err := urn.Parse(c.Subject.CommonName); err == nil && c.nameErr == nil && c.URN.IsZero() && !rule.NamesSomebody.Broken(true) {
+	if u, err := urn.Parse(c.Subject.CommonName); err == nil && c.nameErr == nil && c.URN.IsZero() && !rule.HasURN.Broken(true) {
 		c.URN = u
 	}
 }

@@ -21,14 +21,15 @@ const (
 
 var parentMark = []byte("-----parent-----")
 
+// beginOf returns the first line of a PEM block.
 func beginOf(label string) []byte { return []byte("-----BEGIN " + label + "-----") }
 
 // ParsePEM reads the certificates of a GID, leaf first. It accepts three forms: PEM
 // blocks with or without text around them, old SFA's blocks joined by
 // -----parent-----, and bare base64 of the DER. Duplicates are dropped.
 //
-// It is an error when there is no certificate, when one cannot be read, or
-// beyond MaxBytes of text and MaxCertificates blocks.
+// It fails if there is no certificate, if one cannot be parsed, or if there are more than
+// MaxBytes of text or MaxCertificates blocks.
 func ParsePEM(text []byte) ([]*Certificate, error) {
 	if rule.CertificateSize.Broken(len(text) > MaxBytes) {
 		return nil, refuseText(rule.CertificateSize, "certificates of %d bytes, at most %d are read", len(text), MaxBytes)
@@ -95,6 +96,7 @@ func splitBlocks(text []byte, label string, most int) (blocks [][]byte, err erro
 	}
 }
 
+// parseBase64 parses a certificate from the text of a PEM block.
 func parseBase64(text []byte) (*Certificate, error) {
 	der, err := decodeBase64(text)
 	if err != nil {
@@ -103,6 +105,7 @@ func parseBase64(text []byte) (*Certificate, error) {
 	return Parse(der)
 }
 
+// decodeBase64 decodes base64 with white space anywhere.
 func decodeBase64(text []byte) ([]byte, error) {
 	text = bytes.Join(bytes.Fields(text), nil)
 	der := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
@@ -113,6 +116,7 @@ func decodeBase64(text []byte) ([]byte, error) {
 	return der[:n], nil
 }
 
+// contains reports whether a certificate with the same bytes as c is in the list.
 func contains(list []*Certificate, c *Certificate) bool {
 	return slices.ContainsFunc(list, func(d *Certificate) bool { return d.hash == c.hash })
 }

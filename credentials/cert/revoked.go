@@ -38,6 +38,7 @@ type revoked struct {
 // certificatesByName maps the names of subjects to certificates.
 type certificatesByName map[string][]*Certificate
 
+// byName indexes the certificates of anchors by subject.
 func byName(anchors []Anchor) certificatesByName {
 	n := certificatesByName{}
 	for _, a := range anchors {
@@ -62,8 +63,8 @@ func (n certificatesByName) signersOf(l *RevocationList) (signers []*Certificate
 	return signers
 }
 
-// signatureProblem says why a list is not from the issuer that it names; it is
-// empty if the issuer is unknown or has signed it.
+// signatureProblem returns why a list is not from the issuer that it names; "" if the
+// issuer is unknown or has signed it.
 func (n certificatesByName) signatureProblem(l *RevocationList) string {
 	claimed := n[l.issuerKey]
 	if len(claimed) == 0 || len(n.signersOf(l)) > 0 {
@@ -78,16 +79,16 @@ func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revo
 		lists: lists, byIssuer: map[string][]*RevocationList{}, denied: newDenials(denied),
 		byHash: map[[sha256.Size]byte]int{}, files: byName(anchors), aliases: map[string][]urn.URN{}, unanchored: map[string]Denial{},
 	}
-	here := map[string]bool{}
+	anchorURNs := map[string]bool{}
 	for _, a := range anchors {
 		if u := a.Certificate.URN; !u.IsZero() {
 			key := nameAndKey(a.Certificate)
 			r.aliases[key] = append(r.aliases[key], u)
-			here[u.Key()] = true
+			anchorURNs[u.Key()] = true
 		}
 	}
 	for _, d := range r.denied {
-		if !d.issuer.IsZero() && !here[d.issuer.Key()] {
+		if !d.issuer.IsZero() && !anchorURNs[d.issuer.Key()] {
 			r.unanchored[unanchoredKey(*d.serial, d.issuer)] = d
 		}
 	}
@@ -104,8 +105,8 @@ func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revo
 		again = false
 		for _, a := range anchors {
 			for _, issuer := range r.files.possibleIssuers(a.Certificate) {
-				i, struck := r.byHash[issuer.hash]
-				if _, done := r.byHash[a.Certificate.hash]; done || !struck || r.anchors[i].Line == 0 || !hasIssued(issuer, a.Certificate) {
+				i, isRevoked := r.byHash[issuer.hash]
+				if _, done := r.byHash[a.Certificate.hash]; done || !isRevoked || r.anchors[i].Line == 0 || !hasIssued(issuer, a.Certificate) {
 					continue
 				}
 				r.addRevokedAnchor(a, r.anchors[i].File, r.anchors[i].Line)
@@ -121,6 +122,7 @@ func hasIssued(issuer, c *Certificate) bool {
 	return CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
+// addRevokedAnchor adds an anchor that this file and line revoke.
 func (r *revoked) addRevokedAnchor(a Anchor, file string, line int) {
 	r.byHash[a.Certificate.hash] = len(r.anchors)
 	r.anchors = append(r.anchors, RevokedAnchor{a, file, line})
@@ -144,10 +146,10 @@ func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) 
 	return "", 0, false
 }
 
-// findDenial looks c up in the deny list. An issuer may have several certificates
-// for one key with different URNs, and the client chooses which one it shows. So the
-// URNs of all anchors with that key count. If neither the issuer in an entry nor the
-// one shown is an anchor, they are taken as the same if they have one authority.
+// findDenial returns the entry of the deny list for c. An issuer may have several
+// certificates for one key with different URNs, and the client chooses which one it
+// sends. So the URNs of all anchors with that key are tried. If neither the issuer in an
+// entry nor the issuer of c is an anchor, they match if they have the same authority.
 func (r *revoked) findDenial(c *Certificate, name string, issuer *Certificate) (Denial, bool) {
 	if len(r.denied) == 0 {
 		return Denial{}, false
@@ -169,6 +171,8 @@ func (r *revoked) findDenial(c *Certificate, name string, issuer *Certificate) (
 	return d, ok
 }
 
+// unanchoredKey returns the key of revoked.unanchored for a serial number and the
+// authority of its issuer.
 func unanchoredKey(serial string, issuer urn.URN) string {
 	return urn.URN{Authority: issuer.Authority, Type: urn.Authority, Name: hex.EncodeToString([]byte(serial))}.Key()
 }
@@ -233,7 +237,7 @@ func (r *revoked) checkIssuers(c *Certificate) *Error {
 // refuseRevoked reports only the base name of the list, since callers may be untrusted.
 func refuseRevoked(c *Certificate, file string, line int) *Error {
 	if line > 0 {
-		return refuse(Revoked, rule.NotRevoked, c, "is refused by the operator of this server, in the list %s; ask there why", filepath.Base(file))
+		return refuse(Revoked, rule.NotRevoked, c, "is refused by the operator of this server, in the list %s; ask the operator for the reason", filepath.Base(file))
 	}
 	return refuse(Revoked, rule.NotRevoked, c, "is revoked by its issuer, in the list %s; ask it for a new certificate", filepath.Base(file))
 }
@@ -247,7 +251,7 @@ func (r *revoked) lines() (lines []string) {
 		lines = append(lines, "denied "+key+"\n")
 	}
 	for _, s := range r.anchors {
-		lines = append(lines, "struck "+s.Certificate.Fingerprint()+"\n")
+		lines = append(lines, "revoked "+s.Certificate.Fingerprint()+"\n")
 	}
 	return lines
 }
@@ -274,7 +278,7 @@ type Effect struct {
 	// no anchor is revoked, the entry has no effect yet. A fingerprint may be of any
 	// certificate, so it has all anchors.
 	Anchors []Anchor
-	// IsIntermediate says that the entry names an authority by a URN that no anchor
+	// IsIntermediate reports whether the entry names an authority by a URN that no anchor
 	// has. It applies to an authority with that URN below an anchor, and not to
 	// certificates that the Anchors issue themselves.
 	IsIntermediate bool

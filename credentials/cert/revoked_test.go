@@ -120,14 +120,14 @@ func TestCRLsThatDoNotCount(t *testing.T) {
 	}{
 		{"good", all.pem(t, root), cert.Options{}, ""},
 		{"late", late.pem(t, root), cert.Options{}, ""},
-		{"from the future", future.pem(t, root), cert.Options{}, "CRL 1: the CRL of CN=urn:publicid:IDN\\+example.org\\+authority\\+sa is from the future"},
+		{"from the future", future.pem(t, root), cert.Options{}, "CRL 1: the CRL of CN=urn:publicid:IDN\\+example.org\\+authority\\+sa begins in the future"},
 		{"SHA-1", sha1.pem(t, root), cert.Options{}, "SHA-1"},
 		{"SHA-1 by the switch", sha1.pem(t, root), cert.Options{SHA1: true}, ""},
 		{"delta", delta.pem(t, root), cert.Options{}, "delta"},
 		{"signed by another key", forged.pem(t, root), cert.Options{}, "the key of " + saURN + " has not signed it"},
 		{"good one before one of an issuer whose key usage is not for CRLs", all.pem(t, root) + crl{}.pem(t, noLists), cert.Options{}, ""},
-		{"empty", "", cert.Options{}, "it holds no CRL"},
-		{"a certificate", pki.PEM(root), cert.Options{}, "it holds no CRL"},
+		{"empty", "", cert.Options{}, "it contains no CRL"},
+		{"a certificate", pki.PEM(root), cert.Options{}, "it contains no CRL"},
 		{"no base64", "-----BEGIN X509 CRL-----\n!\n-----END X509 CRL-----\n", cert.Options{}, "CRL 1: it cannot be read"},
 		{"cut off", all.pem(t, root)[:300], cert.Options{}, "without END line"},
 		{"good one before a bad one", all.pem(t, root) + delta.pem(t, root), cert.Options{}, "CRL 2: it is a delta"},
@@ -156,7 +156,7 @@ func TestCRLsThatDoNotCount(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, map[string]string{"root.pem": pki.PEM(root) + all.pem(t, root)})
 		_, problems, _ := cert.LoadAnchors(dir)
-		if len(problems) != 1 || !strings.Contains(problems[0].Text, "only in a file named *.crl") {
+		if len(problems) != 1 || !strings.Contains(problems[0].Text, "only from a file named *.crl") {
 			t.Errorf("problems %v", problems)
 		}
 	})
@@ -338,10 +338,10 @@ func TestBrokenListsKeepWhatTheySaid(t *testing.T) {
 
 		{"denied", "denied", aliceURN + "\n" + bobURN + "\n", "ab", ""},
 		{"a line was cut", "denied", aliceURN + "\nurn:publicid:IDN+exam", "ab", "line 2"},
-		{"another line and one that was cut", "denied", carol.URN.String() + "\nurn:publicid:IDN+exam", "abc", "stays in force\x00what the list said before"},
+		{"another line and one that was cut", "denied", carol.URN.String() + "\nurn:publicid:IDN+exam", "abc", "stays in force\x00former entries stay in force"},
 		{"good again", "denied", bobURN + "\n", "b", ""},
 		{"no end of the last line, but all is there", "denied", bobURN + "\n" + aliceURN, "ab", ""},
-		{"cut within a name", "denied", bobURN + "\n" + aliceURN[:len(aliceURN)-1], "ab", "half written\x00stays in force"},
+		{"cut within a name", "denied", bobURN + "\n" + aliceURN[:len(aliceURN)-1], "ab", "truncated\x00stays in force"},
 		{"cut to nothing", "denied", "\x00empty", "ab", "it is empty\x00stays in force"},
 		{"a blank line is good", "denied", "\n", "", ""},
 		{"bad lines beside good ones", "denied", "nonsense\n" + aliceURN, "a", "line 1"},
@@ -559,9 +559,9 @@ func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
 func TestFilesThatSeemToBeMeantAreNamed(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	for name, want := range map[string]string{
-		"denied.txt": "the deny list is named denied", "Denied": "the deny list is named denied", "DENIED.LST": "the deny list is named denied",
+		"denied.txt": "the deny list must be named denied", "Denied": "the deny list must be named denied", "DENIED.LST": "the deny list must be named denied",
 		"x.CRL": "only *.crl, in small letters", "y.PEM": "only *.pem, in small letters", "root.Authorities": "only *.authorities, in small letters",
-		"z.crt": "only *.pem counts", "z.CER": "only *.pem counts", "z.der": "only *.pem counts",
+		"z.crt": "only *.pem is read", "z.CER": "only *.pem is read", "z.der": "only *.pem is read",
 		"README": "", "denied~": "", "denied.bak": "", ".denied.swp": "", "CATedCACerts.pem": "", "root.pem.old": "",
 	} {
 		dir := t.TempDir()

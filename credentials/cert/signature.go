@@ -51,7 +51,7 @@ func checkDigest(key any, alg x509.SignatureAlgorithm, digest, sig []byte) error
 		if !usesRSA(alg) {
 			return errors.New("the algorithm is not for an RSA key")
 		}
-		if rule.KeyNotHuge.Broken(k.N.BitLen() > MaxRSABits) {
+		if rule.MaxKeySize.Broken(k.N.BitLen() > MaxRSABits) {
 			return fmt.Errorf("RSA key of %d bits, at most %d", k.N.BitLen(), MaxRSABits)
 		}
 		if rsa.VerifyPKCS1v15(k, hash, digest, sig) != nil {
@@ -92,10 +92,10 @@ func checkKey(c *Certificate, o Options) *Error {
 			least = DefaultMinRSABits
 		}
 		switch bits := k.N.BitLen(); {
-		case rule.KeySize.Broken(bits < least):
-			return refuse(WeakKey, rule.KeySize, c, "has an RSA key of %d bits, at least %d are needed; ask its authority for a certificate with a new key", bits, least)
-		case rule.KeyNotHuge.Broken(bits > MaxRSABits):
-			return refuse(WeakKey, rule.KeyNotHuge, c, "has an RSA key of %d bits, at most %d are read", bits, MaxRSABits)
+		case rule.MinKeySize.Broken(bits < least):
+			return refuse(WeakKey, rule.MinKeySize, c, "has an RSA key of %d bits, at least %d are needed; ask its authority for a certificate with a new key", bits, least)
+		case rule.MaxKeySize.Broken(bits > MaxRSABits):
+			return refuse(WeakKey, rule.MaxKeySize, c, "has an RSA key of %d bits, at most %d are read", bits, MaxRSABits)
 		}
 	case *ecdsa.PublicKey:
 		accepted = isAcceptedCurve(k.Curve)

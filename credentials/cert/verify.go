@@ -70,8 +70,8 @@ func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now
 	if leaf.nameErr != nil {
 		return nil, refuse(NoName, leaf.nameErr.Rule, leaf, "has %v", leaf.nameErr)
 	}
-	if rule.NamesSomebody.Broken(leaf.URN.IsZero()) {
-		return nil, refuse(NoName, rule.NamesSomebody, leaf, "holds no URN among its alternative names")
+	if rule.HasURN.Broken(leaf.URN.IsZero()) {
+		return nil, refuse(NoName, rule.HasURN, leaf, "contains no URN among its alternative names")
 	}
 	s := search{others: others, anchors: a, options: o, now: now, checks: maxChecks}
 	chain := s.extend(leaf, nil)
@@ -82,6 +82,8 @@ func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now
 	return chain, nil
 }
 
+// cacheKey returns a hash of everything that Verify's result depends on, except anchors
+// and time.
 func cacheKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]byte {
 	b := make([]byte, 0, (1+len(others))*sha256.Size+5)
 	b = append(b, leaf.hash[:]...)
@@ -151,7 +153,7 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.anchors.revoked.checkIssuers(c); e != nil {
 		return s.fail(len(path), e)
 	}
-	return s.failUntrusted(path, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is no authority this server trusts", short(c.Issuer.String())))
+	return s.failUntrusted(path, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", short(c.Issuer.String())))
 }
 
 // tryIssuer tries issuer as the issuer of the path's last certificate.
@@ -184,19 +186,20 @@ func (s *search) checkSelf(c *Certificate) *Error {
 	switch {
 	case rule.CertificateExpired.Broken(s.now.After(c.NotAfter)):
 		return refuse(Expired, rule.CertificateExpired, c, "expired %s", c.NotAfter.UTC().Format(time.RFC3339))
-	case rule.CertificateBegun.Broken(s.now.Before(c.NotBefore.Add(-maxClockSkew))):
-		return refuse(NotYetValid, rule.CertificateBegun, c, "is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
+	case rule.CertificateStarted.Broken(s.now.Before(c.NotBefore.Add(-maxClockSkew))):
+		return refuse(NotYetValid, rule.CertificateStarted, c, "is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
 	case c.nameErr != nil && !s.isAnchor(c):
 		return refuse(NoName, c.nameErr.Rule, c, "has %v", c.nameErr)
 	}
 	for _, ext := range c.Extensions {
-		if rule.Evaluated.Broken(ext.Critical && !isEvaluated(ext.Id)) {
-			return refuse(Unsupported, rule.Evaluated, c, "has a critical extension %s that this server does not evaluate", ext.Id)
+		if rule.CriticalExtensions.Broken(ext.Critical && !isEvaluated(ext.Id)) {
+			return refuse(Unsupported, rule.CriticalExtensions, c, "has a critical extension %s that this server does not evaluate", ext.Id)
 		}
 	}
 	return checkKey(c, s.options)
 }
 
+// isAnchor reports whether c is an anchor that is not revoked.
 func (s *search) isAnchor(c *Certificate) bool {
 	_, ok := s.anchors.find(c)
 	return ok
@@ -226,13 +229,13 @@ func checkIssuer(c *Certificate, anchor bool, below int) *Error {
 	isCA := c.BasicConstraintsValid && c.IsCA
 	switch {
 	case rule.IssuerIsCA.Broken(!isCA && !anchor):
-		return refuse(NotIssuer, rule.IssuerIsCA, c, "issued a certificate but is no CA")
+		return refuse(NotIssuer, rule.IssuerIsCA, c, "issued a certificate but is not a CA")
 	case rule.IssuerKeyUsage.Broken(c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0):
 		return refuse(NotIssuer, rule.IssuerKeyUsage, c, "issued a certificate but its key usage does not allow it")
 	case rule.PathLength.Broken(isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && below > c.MaxPathLen):
 		return refuse(NotIssuer, rule.PathLength, c, "allows only %d certificates between it and the last", c.MaxPathLen)
 	case rule.IssuerIsAuthority.Broken(!c.URN.IsZero() && c.URN.Type != urn.Authority):
-		return refuse(NotIssuer, rule.IssuerIsAuthority, c, "issued a certificate but is no authority")
+		return refuse(NotIssuer, rule.IssuerIsAuthority, c, "issued a certificate but is not an authority")
 	}
 	return nil
 }
@@ -249,23 +252,26 @@ func checkNames(path Chain, anchor Anchor) *Error {
 		}
 		if rule.Namespace.Broken(!isCovered(scope, c.URN.Authority)) {
 			if len(scope) == 0 {
-				return refuse(Namespace, rule.Namespace, c, "is issued under %s, which this server does not let speak for any authority", anchor.Certificate.Name())
+				return refuse(Namespace, rule.Namespace, c, "is issued under %s, which covers no authority on this server", anchor.Certificate.Name())
 			}
-			return refuse(Namespace, rule.Namespace, c, "is issued under %s, which speaks only for %s", path[i+1].Name(), strings.Join(scope, ", "))
+			return refuse(Namespace, rule.Namespace, c, "is issued under %s, which covers only %s", path[i+1].Name(), strings.Join(scope, ", "))
 		}
 		scope = []string{c.URN.Authority}
 	}
 	return nil
 }
 
+// isCovered reports whether one of the authorities in scope includes the authority.
 func isCovered(scope []string, authority string) bool {
 	return slices.ContainsFunc(scope, func(s string) bool { return urn.Covers(s, authority) })
 }
 
+// usesSHA1 reports whether the signature algorithm uses SHA-1.
 func usesSHA1(alg x509.SignatureAlgorithm) bool {
 	return alg == x509.SHA1WithRSA || alg == x509.ECDSAWithSHA1
 }
 
+// short cuts a text for messages to 100 bytes.
 func short(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "…"

@@ -54,12 +54,12 @@ func chains() []chainRow {
 		{"anchor without URN, another listed", []step{with(authority("example.org"), noURN), user("example.org")}, cert.Options{}, []string{"example.net"}, rule.Namespace},
 		{"anchor with URN, another listed too", []step{authority("example.org"), user("example.net")}, cert.Options{}, []string{"example.net"}, ""},
 
-		{"intermediate with two URNs", []step{authority("example.org"), with(sub, func(s *step) { s.URIs = append(s.URIs, "urn:publicid:IDN+example.net+authority+sa") }), user("example.org:lab")}, cert.Options{}, nil, rule.NamesOne},
+		{"intermediate with two URNs", []step{authority("example.org"), with(sub, func(s *step) { s.URIs = append(s.URIs, "urn:publicid:IDN+example.net+authority+sa") }), user("example.org:lab")}, cert.Options{}, nil, rule.SingleURN},
 
 		{"SHA-1 allowed", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.Algorithm = x509.SHA1WithRSA })}, cert.Options{SHA1: true}, nil, ""},
 		{"SHA-1 of the anchor itself does not matter", []step{with(authority("example.org"), func(s *step) { s.Algorithm = x509.SHA1WithRSA }), user("example.org")}, cert.Options{}, nil, ""},
 		{"RSA 1024 allowed", []step{authority("example.org"), with(user("example.org"), key("rsa1024"))}, cert.Options{MinRSABits: 1024}, nil, ""},
-		{"RSA 1024 anchor refused", []step{with(authority("example.org"), key("rsa1024")), user("example.org")}, cert.Options{}, nil, rule.KeySize},
+		{"RSA 1024 anchor refused", []step{with(authority("example.org"), key("rsa1024")), user("example.org")}, cert.Options{}, nil, rule.MinKeySize},
 		{"P-256", []step{with(authority("example.org"), key("p256")), user("example.org")}, cert.Options{}, nil, ""},
 		{"P-384", []step{with(authority("example.org"), key("p384")), with(user("example.org"), key("p256"))}, cert.Options{}, nil, ""},
 	}

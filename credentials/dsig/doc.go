@@ -8,22 +8,22 @@
 //	  <signatures> <Signature>… Reference URI="#ref0" …</Signature>+ </signatures>
 //	</signed-credential>
 //
-// Every credential in that chain must be the object of exactly one signature
-// with exactly one Reference, by algorithms of a short list. What comes back
-// are the canonical octets that were digested; whoever wants to know what a
-// credential says must read it from these alone.
+// Exactly one signature must cover each credential of the chain. It must have exactly
+// one Reference and use algorithms of a short list. Verify returns the canonical bytes
+// that were digested. Callers must read the content of a credential only from these.
 //
-// Refused are names in the wrong namespace, an id given twice in any spelling,
-// CDATA, comments inside text, text between elements, references to anything but
-// a credential of the chain, transforms and parameters beyond the profile, and
-// key material other than certificates where it would be followed. Each refusal
-// names its rule (package rule). Keys are taken from certificates only; whether a
-// certificate is trusted is not decided here.
+// Verify refuses names in the wrong namespace, ids that occur twice in any spelling,
+// CDATA, comments inside text, and text between elements. It also refuses references to
+// anything but a credential of the chain, and transforms, parameters and key material
+// outside the profile. Each refusal names its rule (package rule). Keys are taken from
+// certificates only. Whether a certificate is trusted is decided in package cert.
 //
-// Sign makes the form that Verify reads.
+// Sign writes the form that Verify reads.
 //
-// It answers XML Signature Syntax and Processing as far as the GENI AM API's
-// credentials use it.
+// # Specifications
+//
+// XML Signature Syntax and Processing, as far as the credentials of the GENI AM API use
+// it.
 //
 // # Decisions
 //

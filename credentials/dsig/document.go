@@ -25,69 +25,69 @@ type document struct {
 	signatures []*xmltree.Element
 }
 
-// readShape reads the structure and checks cardinality, namespaces and ids.
-func readShape(doc *xmltree.Doc) (document, error) {
+// readDocument reads the structure and checks the number of elements, namespaces and ids.
+func readDocument(doc *xmltree.Doc) (document, error) {
 	var d document
 	root := doc.Root
-	if !is(root, plain("signed-credential")) {
+	if !hasName(root, noNamespace("signed-credential")) {
 		broken := rule.Readable
 		if root.Local == "signed-credential" {
 			broken = rule.Names
 		}
 		return d, refuse(Malformed, broken, "the document is a %s, not a signed-credential", describe(root))
 	}
-	// A CDATA section leaves canonical octets as they were, so it could be
-	// added to a signed document; no authority writes one.
-	if rule.Leaf.Broken(bytes.Contains(doc.Source, []byte("<![CDATA["))) {
-		return d, refuse(Malformed, rule.Leaf, "a signed credential may not hold CDATA")
+	// A CDATA section does not change the canonical bytes, so anybody could add one to a
+	// signed document. No authority writes one.
+	if rule.TextOnly.Broken(bytes.Contains(doc.Source, []byte("<![CDATA["))) {
+		return d, refuse(Malformed, rule.TextOnly, "a signed credential must not contain CDATA")
 	}
 	if err := checkIDs(root); err != nil {
 		return d, err
 	}
-	if err := blankBetween(root); err != nil {
+	if err := checkBlankText(root); err != nil {
 		return d, err
 	}
 	var top, signatures *xmltree.Element
 	for _, e := range root.Elements() {
 		switch {
-		case is(e, plain("credential")) && top == nil:
+		case hasName(e, noNamespace("credential")) && top == nil:
 			top = e
-		case is(e, plain("signatures")) && signatures == nil:
+		case hasName(e, noNamespace("signatures")) && signatures == nil:
 			signatures = e
-		case misplaced(e, "", "credential", "signatures").Broken(true):
-			return d, refuse(Malformed, misplaced(e, "", "credential", "signatures"), "line %d: unexpected or repeated %s below the root", e.Line, describe(e))
+		case misplacedRule(e, "", "credential", "signatures").Broken(true):
+			return d, refuse(Malformed, misplacedRule(e, "", "credential", "signatures"), "line %d: unexpected or repeated %s below the root", e.Line, describe(e))
 		}
 	}
 	if top == nil {
 		return d, refuse(Malformed, rule.Readable, "there is no credential in the signed-credential")
 	}
-	if err := d.follow(top); err != nil {
+	if err := d.collectChain(top); err != nil {
 		return d, err
 	}
 	if signatures == nil {
 		return d, nil
 	}
-	if err := blankBetween(signatures); err != nil {
+	if err := checkBlankText(signatures); err != nil {
 		return d, err
 	}
 	for _, s := range signatures.Elements() {
-		if is(s, ds("Signature")) {
+		if hasName(s, dsName("Signature")) {
 			d.signatures = append(d.signatures, s)
-		} else if broken := misplaced(s, nsDS, "Signature"); broken.Broken(true) {
+		} else if broken := misplacedRule(s, nsDS, "Signature"); broken.Broken(true) {
 			return d, refuse(Malformed, broken, "line %d: %s among the signatures", s.Line, describe(s))
 		}
 	}
-	if rule.Crowd.Broken(len(d.signatures) > maxSignatures) {
-		return d, refuse(Malformed, rule.Crowd, "more than %d signatures", maxSignatures)
+	if rule.SignatureCount.Broken(len(d.signatures) > maxSignatures) {
+		return d, refuse(Malformed, rule.SignatureCount, "more than %d signatures", maxSignatures)
 	}
 	return d, nil
 }
 
-// follow collects the chain credential, parent, credential, …
-func (d *document) follow(e *xmltree.Element) error {
+// collectChain adds credential e, the credential in its parent, and so on to the chain.
+func (d *document) collectChain(e *xmltree.Element) error {
 	for e != nil {
 		if rule.Chain.Broken(len(d.chain) == maxChain) {
-			return refuse(Malformed, rule.Chain, "more than %d credentials inside each other", maxChain)
+			return refuse(Malformed, rule.Chain, "more than %d nested credentials", maxChain)
 		}
 		id, ok := e.Attr(nsXML, "id")
 		if rule.OwnID.Broken(!ok || id == "" || id != strings.TrimSpace(id)) {
@@ -97,25 +97,25 @@ func (d *document) follow(e *xmltree.Element) error {
 			return err
 		}
 		d.chain, d.ids = append(d.chain, e), append(d.ids, id)
-		parent, err := atMostOne(e, plain("parent"))
+		parent, err := atMostOne(e, noNamespace("parent"))
 		if err != nil || parent == nil {
 			return err
 		}
 		inner := parent.Elements()
 		broken := rule.Readable
 		if len(inner) > 0 {
-			broken = misplaced(inner[0], "", "credential")
+			broken = misplacedRule(inner[0], "", "credential")
 		}
-		if len(inner) == 0 || broken.Broken(len(inner) != 1 || !is(inner[0], plain("credential"))) {
-			return refuse(Malformed, broken, "line %d: a parent must hold exactly one credential", parent.Line)
+		if len(inner) == 0 || broken.Broken(len(inner) != 1 || !hasName(inner[0], noNamespace("credential"))) {
+			return refuse(Malformed, broken, "line %d: a parent must contain exactly one credential", parent.Line)
 		}
 		e = inner[0]
 	}
 	return nil
 }
 
-// concerns reports whether a signature refers to a credential of the chain, or might:
-// one without a clear reference does.
+// concerns reports whether a signature may refer to a credential of the chain. A
+// signature without a clear reference may do so.
 func (d *document) concerns(signature *xmltree.Element) bool {
 	isClear, concerned := false, false
 	var walk func(e *xmltree.Element)
@@ -168,55 +168,59 @@ func checkIDs(root *xmltree.Element) error {
 // breaking the signature, and a reader of the original would see the name split.
 // It skips extensions, which are never read.
 func checkLeaves(e *xmltree.Element) error {
-	leaf, mark := true, false
+	isLeaf, hasComment := true, false
 	for _, c := range e.Children {
 		switch c := c.(type) {
 		case *xmltree.Element:
-			leaf = false
-			if c.Name == plain("extensions") || is(c, plain("parent")) {
+			isLeaf = false
+			if c.Name == noNamespace("extensions") || hasName(c, noNamespace("parent")) {
 				continue
 			}
 			if err := checkLeaves(c); err != nil {
 				return err
 			}
 		case xmltree.Comment, xmltree.PI:
-			mark = true
+			hasComment = true
 		}
 	}
-	if rule.Leaf.Broken(leaf && mark) {
-		return refuse(Malformed, rule.Leaf, "line %d: a comment or processing instruction inside %s", e.Line, describe(e))
+	if rule.TextOnly.Broken(isLeaf && hasComment) {
+		return refuse(Malformed, rule.TextOnly, "line %d: a comment or processing instruction inside %s", e.Line, describe(e))
 	}
 	return nil
 }
 
-// blankBetween refuses text between elements, where nothing is signed. No authority
+// checkBlankText refuses text between elements, where nothing is signed. No authority
 // writes any, so the document is damaged.
-func blankBetween(e *xmltree.Element) error {
+func checkBlankText(e *xmltree.Element) error {
 	for _, c := range e.Children {
 		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {
-			return refuse(Malformed, rule.BlankBetween, "line %d: %s holds text between its elements", e.Line, describe(e))
+			return refuse(Malformed, rule.BlankBetween, "line %d: %s contains text between its elements", e.Line, describe(e))
 		}
 	}
 	return nil
 }
 
-func plain(local string) xmltree.Name { return xmltree.Name{Local: local} }
+// noNamespace returns a name without namespace, as those of credentials are.
+func noNamespace(local string) xmltree.Name { return xmltree.Name{Local: local} }
 
-func ds(local string) xmltree.Name { return xmltree.Name{Space: nsDS, Local: local} }
+// dsName returns a name in the namespace of signatures.
+func dsName(local string) xmltree.Name { return xmltree.Name{Space: nsDS, Local: local} }
 
-// is reports whether e has that name.
-func is(e *xmltree.Element, name xmltree.Name) bool {
+// hasName reports whether e has that name.
+func hasName(e *xmltree.Element, name xmltree.Name) bool {
 	return e.Local == name.Local && !rule.Names.Broken(e.Space != name.Space)
 }
 
-// misplaced returns the rule that forbids e among elements of these names.
-func misplaced(e *xmltree.Element, space string, names ...string) rule.Rule {
+// misplacedRule returns the rule that forbids e where only elements of these names may
+// occur.
+func misplacedRule(e *xmltree.Element, space string, names ...string) rule.Rule {
 	if e.Space != space && slices.Contains(names, e.Local) {
 		return rule.Names
 	}
 	return rule.Cardinality
 }
 
+// describe returns the name of e for messages, shortened, without its namespace.
 func describe(e *xmltree.Element) string {
 	name := e.Local
 	if len(name) > 40 {
@@ -237,7 +241,7 @@ func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) 
 		if c.Local != name.Local {
 			continue
 		}
-		if broken := misplaced(c, name.Space, name.Local); broken.Broken(!is(c, name) || found != nil) {
+		if broken := misplacedRule(c, name.Space, name.Local); broken.Broken(!hasName(c, name) || found != nil) {
 			return nil, refuse(Malformed, broken, "line %d: unexpected or repeated %s in %s", c.Line, describe(c), describe(e))
 		}
 		if found == nil {
@@ -247,6 +251,7 @@ func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) 
 	return found, nil
 }
 
+// exactlyOne is atMostOne that fails if there is no such child.
 func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) {
 	c, err := atMostOne(e, name)
 	if err == nil && c == nil {
@@ -255,11 +260,11 @@ func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error)
 	return c, err
 }
 
-// text returns the content of a leaf.
-func text(e *xmltree.Element) (string, error) {
+// leafText returns the text of an element that may contain nothing else.
+func leafText(e *xmltree.Element) (string, error) {
 	for _, c := range e.Children {
-		if _, ok := c.(xmltree.Text); rule.Leaf.Broken(!ok) {
-			return "", refuse(Malformed, rule.Leaf, "line %d: %s may hold only text", e.Line, describe(e))
+		if _, ok := c.(xmltree.Text); rule.TextOnly.Broken(!ok) {
+			return "", refuse(Malformed, rule.TextOnly, "line %d: %s may contain only text", e.Line, describe(e))
 		}
 	}
 	return e.Text(), nil

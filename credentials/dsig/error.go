@@ -36,11 +36,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // BrokenRule returns Rule.
 func (e *Error) BrokenRule() rule.Rule { return e.Rule }
 
+// refuse returns the refusal of a document that breaks a rule.
 func refuse(r Reason, broken rule.Rule, format string, args ...any) *Error {
 	return &Error{Reason: r, Rule: broken, Text: fmt.Sprintf(format, args...)}
 }
 
-// unread returns the error for a document that another package could not read.
-func unread(what string, err error) *Error {
+// wrapError returns the error for a document that another package could not read.
+func wrapError(what string, err error) *Error {
 	return &Error{Reason: Malformed, Rule: rule.Of(err), Text: what + ": " + err.Error(), Err: err}
 }

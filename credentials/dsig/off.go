@@ -20,13 +20,13 @@ import (
 // is off.
 var Pretended *cert.Certificate
 
-// Signature methods that are followed only without rule.Algorithm.
+// Signature methods that are accepted only while rule.Algorithm is off.
 const (
 	byHMAC x509.SignatureAlgorithm = 1000 + iota
 	byNothing
 )
 
-// unlisted are the algorithms accepted beside the lists without that rule.
+// unlisted are the further algorithms that are accepted while rule.Algorithm is off.
 var unlisted = map[string]any{
 	nsMore + "md5":           crypto.MD5,
 	nsMore + "rsa-md5":       x509.MD5WithRSA,
@@ -56,9 +56,9 @@ func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bu
 	return Signed{Canonical: canonical, Signer: Pretended}, err
 }
 
-// made reports whether the key of c made a signature. It follows methods outside the
-// list as written: HMAC takes the public key, which is not secret, as its secret.
-func made(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
+// isSignedWith reports whether the key of c made a signature. It also
+// verifies methods outside the list: HMAC takes the public key as its secret.
+func isSignedWith(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
 	if rule.Algorithm.Broken(true) {
 		return cert.CheckSignature(c.PublicKey, method, info, value) == nil
 	}

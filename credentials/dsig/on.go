@@ -20,7 +20,7 @@ func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bu
 	return s.check(doc, e, budget)
 }
 
-// made reports whether the key of c made a signature.
-func made(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
+// isSignedWith reports whether the key of c made a signature.
+func isSignedWith(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
 	return cert.CheckSignature(c.PublicKey, method, info, value) == nil
 }

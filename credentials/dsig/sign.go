@@ -21,29 +21,28 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// SignOptions choose how to sign.
+// SignOptions select the signature method.
 type SignOptions struct {
-	// SHA1 signs by rsa-sha1, for readers that know nothing newer.
+	// SHA1 selects rsa-sha1, for software that supports nothing newer.
 	SHA1 bool
-	// Hash is SHA-256, 384 or 512 for an RSA key; 0 means SHA-256. That of an
-	// ECDSA key goes with its curve.
+	// Hash is SHA-256, 384 or 512 for an RSA key; 0 means SHA-256. For an ECDSA key the
+	// curve determines the hash.
 	Hash crypto.Hash
 }
 
-// Sign signs the credential with that xml:id and gives the document with one
-// more Signature in <signatures>, which must be there, empty or not. The method
-// is rsa-sha256 unless the options say otherwise, or for an ECDSA key the one
-// that fits its curve. chain holds the certificate of the key, first, and those
-// a reader may need to trust it.
+// Sign signs the credential with that xml:id and returns the document with a Signature
+// added to <signatures>, which must exist. An RSA key signs with rsa-sha256 unless the
+// options select another hash. An ECDSA key signs with the hash of its curve's size. chain
+// is the certificate of the key, followed by those that a verifier may need.
 func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o SignOptions) ([]byte, error) {
 	m, err := chooseMethod(key, o)
 	if err != nil {
 		return nil, err
 	}
 	if len(chain) == 0 {
-		return nil, errors.New("cannot sign without a certificate")
+		return nil, errors.New("cannot sign: no certificate is given")
 	}
-	s := signing{method: m, id: id, chain: chain}
+	s := unsignedSignature{method: m, id: id, chain: chain}
 	err = xmltree.Parse(doc, DefaultLimits, func(d *xmltree.Doc) error {
 		e := findCredential(d.Root, id)
 		if e == nil {
@@ -56,14 +55,14 @@ func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o
 	if err != nil {
 		return nil, err
 	}
-	unsigned, err := insert(doc, s.element(nil))
+	unsigned, err := insertSignature(doc, s.element(nil))
 	if err != nil {
 		return nil, err
 	}
 	var info []byte
 	err = xmltree.Parse(unsigned, DefaultLimits, func(d *xmltree.Doc) error {
 		signatures := d.Root.Elements()[len(d.Root.Elements())-1].Elements()
-		e, err := exactlyOne(signatures[len(signatures)-1], ds("SignedInfo"))
+		e, err := exactlyOne(signatures[len(signatures)-1], dsName("SignedInfo"))
 		if err != nil {
 			return err
 		}
@@ -82,21 +81,24 @@ func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o
 			return nil, err
 		}
 	}
-	return insert(doc, s.element(value))
+	return insertSignature(doc, s.element(value))
 }
 
-// method is one way of signing, with the names it has on paper.
+// method is a signature method: the URIs of its algorithms, and its hash.
 type method struct {
 	signature, digest string
 	hash              crypto.Hash
 }
 
+// sum returns the digest of b.
 func (m method) sum(b []byte) []byte {
 	h := m.hash.New()
 	h.Write(b)
 	return h.Sum(nil)
 }
 
+// chooseMethod returns the method for a key. It fails for keys and hashes that Verify
+// does not accept.
 func chooseMethod(key crypto.Signer, o SignOptions) (method, error) {
 	sha256 := method{digest: nsEnc + "sha256", hash: crypto.SHA256}
 	switch k := key.Public().(type) {
@@ -125,18 +127,20 @@ func chooseMethod(key crypto.Signer, o SignOptions) (method, error) {
 			return method{nsMore + "ecdsa-sha512", nsEnc + "sha512", crypto.SHA512}, nil
 		}
 	}
-	return method{}, errors.New("cannot sign with this kind of key")
+	return method{}, errors.New("cannot sign with this kind of key or this hash")
 }
 
-// signing is one Signature element in the making.
-type signing struct {
+// unsignedSignature is the content of a Signature element without the signature value.
+type unsignedSignature struct {
 	method method
 	id     string
 	chain  []*cert.Certificate
 	digest []byte
 }
 
-func (s signing) element(value []byte) []byte {
+// element returns the Signature element with this signature value. With nil it has an
+// empty one, so that its SignedInfo can be signed.
+func (s unsignedSignature) element(value []byte) []byte {
 	var b bytes.Buffer
 	id := html.EscapeString(s.id)
 	fmt.Fprintf(&b, `<Signature xmlns="%s" xml:id="Sig_%s">
@@ -154,16 +158,16 @@ func (s signing) element(value []byte) []byte {
   <SignatureValue>%s</SignatureValue>
   <KeyInfo>
     <X509Data>
-`, nsDS, id, c14n10, s.method.signature, id, enveloped, s.method.digest, base64.StdEncoding.EncodeToString(s.digest), lines(value))
+`, nsDS, id, c14n10, s.method.signature, id, enveloped, s.method.digest, base64.StdEncoding.EncodeToString(s.digest), base64Lines(value))
 	for _, c := range s.chain {
-		fmt.Fprintf(&b, "      <X509Certificate>%s</X509Certificate>\n", lines(c.Raw))
+		fmt.Fprintf(&b, "      <X509Certificate>%s</X509Certificate>\n", base64Lines(c.Raw))
 	}
 	b.WriteString("    </X509Data>\n  </KeyInfo>\n</Signature>")
 	return b.Bytes()
 }
 
-// lines is base64 broken as other signers break it.
-func lines(raw []byte) string {
+// base64Lines returns raw in base64, in lines of 64 characters, as other signers write it.
+func base64Lines(raw []byte) string {
 	s := base64.StdEncoding.EncodeToString(raw)
 	var b strings.Builder
 	for len(s) > 64 {
@@ -175,18 +179,19 @@ func lines(raw []byte) string {
 	return b.String()
 }
 
-// insert puts the element last into <signatures>.
-func insert(doc, element []byte) ([]byte, error) {
+// insertSignature adds a Signature element at the end of <signatures>.
+func insertSignature(doc, element []byte) ([]byte, error) {
 	head, tail, found := cutLast(doc, []byte("</signatures>"))
 	if !found {
 		if head, tail, found = cutLast(doc, []byte("<signatures/>")); !found {
-			return nil, errors.New("cannot sign: there is no <signatures> to hold the signature")
+			return nil, errors.New("cannot sign: the document has no <signatures>")
 		}
 		head = append(head[:len(head):len(head)], "<signatures>"...)
 	}
 	return slices.Concat(head, element, []byte("</signatures>"), tail), nil
 }
 
+// cutLast is bytes.Cut around the last sep.
 func cutLast(b, sep []byte) (before, after []byte, found bool) {
 	i := bytes.LastIndex(b, sep)
 	if i < 0 {
@@ -195,8 +200,9 @@ func cutLast(b, sep []byte) (before, after []byte, found bool) {
 	return b[:i], b[i+len(sep):], true
 }
 
+// findCredential returns the credential with that xml:id in e; nil if there is none.
 func findCredential(e *xmltree.Element, id string) *xmltree.Element {
-	if have, _ := e.Attr(nsXML, "id"); have == id && e.Name == plain("credential") {
+	if have, _ := e.Attr(nsXML, "id"); have == id && e.Name == noNamespace("credential") {
 		return e
 	}
 	for _, c := range e.Elements() {
@@ -207,13 +213,14 @@ func findCredential(e *xmltree.Element, id string) *xmltree.Element {
 	return nil
 }
 
-// xmlSignature turns an ASN.1 signature into two numbers of size bytes, joined.
+// xmlSignature converts an ECDSA signature from ASN.1 to the form of XML signatures: two
+// numbers of size bytes each, one after the other.
 func xmlSignature(der []byte, size int) ([]byte, error) {
 	in := cryptobyte.String(der)
 	var seq cryptobyte.String
 	r, s := new(big.Int), new(big.Int)
 	if !in.ReadASN1(&seq, asn1.SEQUENCE) || !seq.ReadASN1Integer(r) || !seq.ReadASN1Integer(s) {
-		return nil, errors.New("cannot sign: the key gave a malformed signature")
+		return nil, errors.New("cannot sign: the key returned a malformed signature")
 	}
 	out := make([]byte, 2*size)
 	r.FillBytes(out[:size])

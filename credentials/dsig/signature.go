@@ -13,7 +13,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// signature is one Signature element, read by the profile.
+// signature is a Signature element that follows the profile.
 type signature struct {
 	info             *xmltree.Element // SignedInfo
 	canonicalization xmltree.Method
@@ -27,17 +27,17 @@ type signature struct {
 	sha1             bool
 }
 
-// readSignature refuses everything outside the profile.
+// readSignature parses a Signature element and refuses everything outside the profile.
 func readSignature(e *xmltree.Element, o Options) (*signature, error) {
-	if err := only(e, "SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
+	if err := checkChildren(e, "SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
 		return nil, err
 	}
-	if err := blankBetween(e); err != nil {
+	if err := checkBlankText(e); err != nil {
 		return nil, err
 	}
 	s := &signature{}
 	var err error
-	if s.info, err = exactlyOne(e, ds("SignedInfo")); err != nil {
+	if s.info, err = exactlyOne(e, dsName("SignedInfo")); err != nil {
 		return nil, err
 	}
 	if err := s.readInfo(); err != nil {
@@ -46,7 +46,7 @@ func readSignature(e *xmltree.Element, o Options) (*signature, error) {
 	if s.value, err = base64Child(e, "SignatureValue"); err != nil {
 		return nil, err
 	}
-	keys, err := exactlyOne(e, ds("KeyInfo"))
+	keys, err := exactlyOne(e, dsName("KeyInfo"))
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,9 @@ func readSignature(e *xmltree.Element, o Options) (*signature, error) {
 	return s, nil
 }
 
+// readInfo parses SignedInfo: the algorithms and the only Reference.
 func (s *signature) readInfo() error {
-	if err := only(s.info, "CanonicalizationMethod", "SignatureMethod", "Reference"); err != nil {
+	if err := checkChildren(s.info, "CanonicalizationMethod", "SignatureMethod", "Reference"); err != nil {
 		return err
 	}
 	var err error
@@ -70,11 +71,11 @@ func (s *signature) readInfo() error {
 	if s.method, err = algorithm(s.info, "SignatureMethod", signatureMethods); err != nil {
 		return err
 	}
-	reference, err := exactlyOne(s.info, ds("Reference"))
+	reference, err := exactlyOne(s.info, dsName("Reference"))
 	if err != nil {
 		return err
 	}
-	if err := only(reference, "Transforms", "DigestMethod", "DigestValue"); err != nil {
+	if err := checkChildren(reference, "Transforms", "DigestMethod", "DigestValue"); err != nil {
 		return err
 	}
 	s.uri, _ = reference.Attr("", "URI")
@@ -91,25 +92,25 @@ func (s *signature) readInfo() error {
 	return err
 }
 
-// readTransforms accepts the enveloped-signature transform, which does nothing
-// here because signatures lie outside credentials, and then one
-// canonicalization. Without one it is Canonical XML 1.0.
+// readTransforms sets the canonicalization of the credential, by default Canonical XML
+// 1.0. Before it the transform enveloped-signature is allowed. It has no effect, because
+// signatures are outside credentials.
 func (s *signature) readTransforms(reference *xmltree.Element) error {
 	s.transform = xmltree.C14N10
-	transforms, err := atMostOne(reference, ds("Transforms"))
+	transforms, err := atMostOne(reference, dsName("Transforms"))
 	if err != nil || transforms == nil {
 		return err
 	}
 	list := transforms.Elements()
 	for i, t := range list {
-		if broken := misplaced(t, nsDS, "Transform"); !is(t, ds("Transform")) && broken.Broken(true) {
+		if broken := misplacedRule(t, nsDS, "Transform"); !hasName(t, dsName("Transform")) && broken.Broken(true) {
 			return refuse(Unsupported, broken, "line %d: unexpected %s among the transforms", t.Line, describe(t))
 		}
 		name, _ := t.Attr("", "Algorithm")
 		method, isC14N := canonicalizations[name]
 		switch {
 		case rule.Parameters.Broken(len(t.Elements()) > 0):
-			return refuse(Unsupported, rule.Parameters, "line %d: a transform with parameters", t.Line)
+			return refuse(Unsupported, rule.Parameters, "line %d: a transform has parameters", t.Line)
 		case i == 0 && name == enveloped:
 		case i == len(list)-1 && isC14N:
 			s.transform = method
@@ -123,31 +124,30 @@ func (s *signature) readTransforms(reference *xmltree.Element) error {
 	return nil
 }
 
-// readKeys collects the certificates. Bare keys and names beside them are not
-// even looked at.
+// readKeys reads the certificates. It ignores keys and key names beside them.
 func (s *signature) readKeys(keys *xmltree.Element) error {
-	if err := blankBetween(keys); err != nil {
+	if err := checkBlankText(keys); err != nil {
 		return err
 	}
 	for _, e := range keys.Elements() {
 		switch {
-		case is(e, ds("X509Data")):
-		case is(e, ds("KeyValue")), is(e, ds("KeyName")):
+		case hasName(e, dsName("X509Data")):
+		case hasName(e, dsName("KeyValue")), hasName(e, dsName("KeyName")):
 			continue
 		case rule.KeyInfo.Broken(true):
-			return refuse(Unsupported, rule.KeyInfo, "line %d: %s is not accepted as key", e.Line, describe(e))
+			return refuse(Unsupported, rule.KeyInfo, "line %d: %s is not accepted as a key", e.Line, describe(e))
 		}
-		if err := blankBetween(e); err != nil {
+		if err := checkBlankText(e); err != nil {
 			return err
 		}
 		for _, c := range e.Elements() {
-			if !is(c, ds("X509Certificate")) {
+			if !hasName(c, dsName("X509Certificate")) {
 				continue
 			}
 			if rule.SignerCount.Broken(len(s.certificates) == cert.MaxCertificates) {
 				return refuse(Unsupported, rule.SignerCount, "a signature with more than %d certificates", cert.MaxCertificates)
 			}
-			content, err := text(c)
+			content, err := leafText(c)
 			if err != nil {
 				return err
 			}
@@ -155,15 +155,16 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 		}
 	}
 	if len(s.certificates) == 0 {
-		return refuse(Unsupported, rule.Readable, "line %d: the signature holds no certificate", keys.Line)
+		return refuse(Unsupported, rule.Readable, "line %d: the signature contains no certificate", keys.Line)
 	}
 	return nil
 }
 
-// algorithm reads the child e/name, which may have no parameters, by a list.
+// algorithm returns the list's value for the algorithm in the child of that name. It
+// refuses parameters and algorithms that are not in the list.
 func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, error) {
 	var zero T
-	c, err := exactlyOne(e, ds(name))
+	c, err := exactlyOne(e, dsName(name))
 	if err != nil {
 		return zero, err
 	}
@@ -171,19 +172,20 @@ func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, er
 	found, ok := lookup(list, value)
 	switch {
 	case rule.Parameters.Broken(len(c.Elements()) > 0):
-		return zero, refuse(Unsupported, rule.Parameters, "line %d: a %s with parameters", c.Line, name)
+		return zero, refuse(Unsupported, rule.Parameters, "line %d: a %s has parameters", c.Line, name)
 	case rule.Algorithm.Broken(!ok):
 		return zero, refuse(Unsupported, rule.Algorithm, "line %d: the %s %.80q is not accepted", c.Line, name, value)
 	}
 	return found, nil
 }
 
+// base64Child decodes the text of the only child of that name.
 func base64Child(e *xmltree.Element, name string) ([]byte, error) {
-	c, err := exactlyOne(e, ds(name))
+	c, err := exactlyOne(e, dsName(name))
 	if err != nil {
 		return nil, err
 	}
-	content, err := text(c)
+	content, err := leafText(c)
 	if err != nil {
 		return nil, err
 	}
@@ -194,17 +196,17 @@ func base64Child(e *xmltree.Element, name string) ([]byte, error) {
 	return b, nil
 }
 
-// only refuses children other than the named ones.
-func only(e *xmltree.Element, names ...string) error {
+// checkChildren refuses children with other names than these of the signature namespace.
+func checkChildren(e *xmltree.Element, names ...string) error {
 next:
 	for _, c := range e.Elements() {
 		for _, name := range names {
-			if is(c, ds(name)) {
+			if hasName(c, dsName(name)) {
 				continue next
 			}
 		}
 		broken := rule.Profile
-		if misplaced(c, nsDS, names...) == rule.Names {
+		if misplacedRule(c, nsDS, names...) == rule.Names {
 			broken = rule.Names
 		}
 		if !broken.Broken(true) {
@@ -215,8 +217,8 @@ next:
 	return nil
 }
 
-// asn1Signature turns the two numbers of an XML signature by ECDSA, joined,
-// into the sequence that the standard library reads.
+// asn1Signature converts an ECDSA signature from the form of XML signatures, two numbers
+// of equal length, to the ASN.1 sequence that the standard library reads.
 func asn1Signature(value []byte) ([]byte, error) {
 	if len(value) == 0 || len(value)%2 != 0 || len(value) > 2*66 {
 		return nil, refuse(BadSignature, rule.Signature, "the signature value has the wrong length for ECDSA")

@@ -11,22 +11,23 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Options are what an operator may allow, and the limits of a document.
+// Options are the operator's settings and the limits of a document.
 type Options struct {
 	// SHA1 accepts SHA-1 as digest and in the signature.
 	SHA1 bool
-	// Limits bound the document; zero fields take the defaults of DefaultLimits.
+	// Limits bound the document; zero fields have the values of DefaultLimits.
 	Limits xmltree.Limits
-	// Budget is what the checks of signatures are paid from.
+	// Budget limits the signature checks.
 	Budget *cert.Budget
 }
 
-// DefaultLimits bound a signed credential. Canonicalization costs elements times
-// the square of the namespaces in scope: 10,000 and 64 of them, in 50 kB, took a
-// third of a second. Authorities write some hundreds and three, with names of
-// fifty bytes.
+// DefaultLimits bound a signed credential. The time of canonicalization is proportional
+// to the elements and to the square of the namespaces in scope: 10,000 elements and 64
+// namespaces, in 50 kB, took a third of a second. Authorities write some hundred elements
+// and three namespaces, with names of fifty bytes.
 var DefaultLimits = xmltree.Limits{Bytes: 1 << 20, Depth: 32, Elements: 4000, Attrs: 32, Namespaces: 20, NamespaceBytes: 256}
 
+// limits returns the limits with the defaults filled in.
 func (o Options) limits() xmltree.Limits {
 	l := o.Limits
 	for _, v := range []struct {
@@ -44,27 +45,27 @@ func (o Options) limits() xmltree.Limits {
 	return l
 }
 
-// Signed is one credential and who signed it.
+// Signed is one verified credential with its signer.
 type Signed struct {
 	// ID is its xml:id.
 	ID string
-	// Canonical are the octets that were digested, a document of their own.
-	// Nothing of the original document may be believed but these.
+	// Canonical is the credential in the canonical form that was digested, as a document
+	// of its own. No other part of the original document is proven.
 	Canonical []byte
-	// Signer is the certificate whose key made the signature. It is not yet trusted.
+	// Signer is the certificate whose key made the signature. It is not yet verified.
 	Signer *cert.Certificate
-	// Others are the other certificates of the signature, perhaps its chain.
+	// Others are the other certificates of the signature, possibly its chain.
 	Others []*cert.Certificate
-	// SHA1 reports whether digest or signature use it.
+	// SHA1 reports whether the digest or the signature uses SHA-1.
 	SHA1 bool
-	// Signatures is how many the document holds, those for nothing in the chain
-	// included.
+	// Signatures is the number of signatures in the document, including those that cover
+	// nothing of the chain.
 	Signatures int
 }
 
-// Verify checks the signatures of a signed credential and gives every
-// credential of its chain with the octets that were signed, outermost first.
-// All of them are signed, or it is an error; the error is always an *Error.
+// Verify checks the signatures of a signed credential. It returns every credential of
+// the chain with the signed bytes, outermost first. It fails unless all of them are
+// signed; the error is always an *Error.
 func Verify(doc []byte, o Options) ([]Signed, error) {
 	var signed []Signed
 	err := xmltree.Parse(doc, o.limits(), func(d *xmltree.Doc) error {
@@ -78,18 +79,19 @@ func Verify(doc []byte, o Options) ([]Signed, error) {
 	if e, ok := err.(*Error); ok {
 		return nil, e
 	}
-	return nil, unread("cannot be read", err)
+	return nil, wrapError("cannot be read", err)
 }
 
+// verify is Verify for a parsed document.
 func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
-	d, err := readShape(doc)
+	d, err := readDocument(doc)
 	if err != nil {
 		return nil, err
 	}
-	of := make([]*signature, len(d.chain))
+	signatures := make([]*signature, len(d.chain)) // by credential
 	for _, e := range d.signatures {
-		// A signature for something else than the chain proves nothing and
-		// harms nobody: it is passed over, whatever it looks like.
+		// A signature over something outside the chain proves nothing and does no harm,
+		// so it is ignored even if it is malformed.
 		if !d.concerns(e) {
 			continue
 		}
@@ -101,18 +103,18 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 			if rule.Reference.Broken(s.uri != "#"+id) {
 				continue
 			}
-			if rule.SignedOnce.Broken(of[i] != nil) {
+			if rule.SignedOnce.Broken(signatures[i] != nil) {
 				return nil, refuse(Unsigned, rule.SignedOnce, "the credential %.60q is signed twice", id)
 			}
-			of[i] = s
+			signatures[i] = s
 		}
 	}
 	signed := make([]Signed, len(d.chain))
 	for i, e := range d.chain {
-		if rule.Signed.Broken(of[i] == nil) {
+		if rule.Signed.Broken(signatures[i] == nil) {
 			return nil, refuse(Unsigned, rule.Signed, "the credential %.60q is not signed", d.ids[i])
 		}
-		if signed[i], err = examine(of[i], doc, e, o.Budget); err != nil {
+		if signed[i], err = examine(signatures[i], doc, e, o.Budget); err != nil {
 			return nil, err
 		}
 		signed[i].ID, signed[i].Signatures = d.ids[i], len(d.signatures)
@@ -120,11 +122,12 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 	return signed, nil
 }
 
-// check proves that the signature is over exactly the element e.
+// check verifies that the signature covers exactly the element e, and returns what it
+// proves.
 func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	canonical, err := doc.Canonical(e, s.transform, nil)
 	if err != nil {
-		return Signed{}, unread("it is not read", err)
+		return Signed{}, wrapError("it is not read", err)
 	}
 	h := s.digest.New()
 	h.Write(canonical)
@@ -133,7 +136,7 @@ func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bud
 	}
 	info, err := doc.Canonical(s.info, s.canonicalization, nil)
 	if err != nil {
-		return Signed{}, unread("it is not read", err)
+		return Signed{}, wrapError("it is not read", err)
 	}
 	signer, others, err := s.findSigner(info, budget)
 	if err != nil {
@@ -142,8 +145,8 @@ func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bud
 	return Signed{Canonical: canonical, Signer: signer, Others: others, SHA1: s.sha1}, nil
 }
 
-// findSigner is the certificate whose key made the signature. Usually it is
-// the first; its place says nothing.
+// findSigner returns the certificate whose key made the signature, and the others.
+// Usually it is the first, but the order is not specified, so each is tried.
 func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.Certificate, others []*cert.Certificate, err error) {
 	value := s.value
 	if isECDSA(s.method) {
@@ -170,18 +173,18 @@ func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.C
 		if !budget.Take(c.PublicKey) {
 			return nil, nil, &Error{Reason: Unsupported, Rule: rule.Budget, Text: "its signature is not checked: " + cert.ErrBudget.Error(), Err: cert.ErrBudget}
 		}
-		if !rule.Signature.Broken(!made(c, s.method, info, value)) {
+		if !rule.Signature.Broken(!isSignedWith(c, s.method, info, value)) {
 			return c, append(list[:i:i], list[i+1:]...), nil
 		}
 	}
 	if unreadable != nil {
-		return nil, nil, &Error{Reason: BadSignature, Rule: rule.Signature, Text: "a certificate of the signature cannot be read, and no other one made it", Err: unreadable}
+		return nil, nil, &Error{Reason: BadSignature, Rule: rule.Signature, Text: "a certificate of the signature cannot be read, and the signature was not made with the key of another one", Err: unreadable}
 	}
-	return nil, nil, refuse(BadSignature, rule.Signature, "the signature was not made by the key of its certificate")
+	return nil, nil, refuse(BadSignature, rule.Signature, "the signature was not made with the key of its certificate")
 }
 
-// decodeBase64 reads base64 with white space anywhere, and nothing in the bits
-// that its end leaves over.
+// decodeBase64 decodes base64 with white space anywhere. It refuses bits that are left
+// over at the end and not zero, so that a value has only one form.
 func decodeBase64(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(strings.Join(strings.Fields(s), ""))
 	if err != nil {

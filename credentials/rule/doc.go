@@ -1,14 +1,13 @@
 // Package rule names every rule by which a document, a certificate or a credential
 // is refused.
 //
-//	if rule.Digest.Broken(sum != said) { … refuse, naming rule.Digest … }
+//	if rule.Digest.Broken(sum != want) { … refuse, naming rule.Digest … }
 //
-// In every program Broken is the condition itself; there is nothing that could
-// switch a rule off. Only a test built with the tag attack has Without, and with
-// it shows of each attack that without the one rule it would have been accepted,
-// and so that it is refused for the right reason. What such a test's reader does
-// where a rule is off, such as to follow HMAC, stands in the files off.go, which
-// no program is built of.
+// In every program Broken returns its argument, and no rule can be switched off. Only
+// tests built with the tag attack have the function Without. They show that each
+// attack is accepted without its rule, and so is refused for the right reason. The
+// files off.go contain the code that accepts such input, for example HMAC signatures.
+// No program is built from these files.
 //
 // # Decisions
 //

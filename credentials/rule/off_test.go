@@ -8,7 +8,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-func TestWithoutTheRuleItIsNotBroken(t *testing.T) {
+func TestWithoutTheRuleNothingIsBroken(t *testing.T) {
 	rule.Without(func() {
 		if rule.Digest.Broken(true) || rule.Signed.Broken(true) {
 			t.Error("broken while it is off")

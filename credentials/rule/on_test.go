@@ -10,7 +10,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-func TestBrokenIsWhatWasFound(t *testing.T) {
+func TestBrokenReturnsItsArgument(t *testing.T) {
 	for _, found := range []bool{true, false} {
 		if rule.Digest.Broken(found) != found {
 			t.Errorf("found %v, broken %v", found, !found)
@@ -18,9 +18,9 @@ func TestBrokenIsWhatWasFound(t *testing.T) {
 	}
 }
 
-// TestNothingSwitchesARuleOff shows that what does so in tests is in no program:
-// it is in files that are not built without the tag.
-func TestNothingSwitchesARuleOff(t *testing.T) {
+// TestProgramsCannotSwitchRulesOff shows that the files off.go are built only with the
+// tag attack.
+func TestProgramsCannotSwitchRulesOff(t *testing.T) {
 	for _, dir := range []string{".", "../dsig", "../../schemas/xmltree"} {
 		p, err := build.Default.ImportDir(dir, 0)
 		if err != nil {

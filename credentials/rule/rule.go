@@ -1,4 +1,5 @@
 package rule
 
-// Rule is one reason for a refusal, in words for people.
+// Rule is a requirement on the input, as a sentence for people. A refusal names the rule
+// that the input breaks.
 type Rule string
