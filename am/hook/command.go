@@ -14,7 +14,7 @@ import (
 	"patchbay/am/executable"
 )
 
-// maxOutput limits the output of a hook that is kept for messages, in bytes.
+// maxOutput limits the part of a hook's output that is kept for messages, in bytes.
 const maxOutput = 2048
 
 // command is a hook that is an executable.
@@ -30,8 +30,8 @@ func (c *command) send(ctx context.Context, e Event) error {
 	if err := CheckCommand(c.Command); err != nil {
 		return err
 	}
-	said := &tail{}
-	run := &executable.Command{Path: c.Command, Dir: c.Dir, Stdin: append(text, '\n'), Stdout: said, Env: []string{
+	output := &tail{}
+	run := &executable.Command{Path: c.Command, Dir: c.Dir, Stdin: append(text, '\n'), Stdout: output, Env: []string{
 		"PATCHBAY_EVENT=" + string(e.Event),
 		"PATCHBAY_EVENT_ID=" + e.ID,
 		"PATCHBAY_EVENT_HOOK=" + c.Name,
@@ -48,24 +48,24 @@ func (c *command) send(ctx context.Context, e Event) error {
 	case errors.Is(err, ctx.Err()):
 		err = fmt.Errorf("did not end in time: %w", err)
 	}
-	return fmt.Errorf("%w%s", err, said.quote())
+	return fmt.Errorf("%w%s", err, output.quote())
 }
 
 // close does nothing, because nothing is kept open.
 func (c *command) close() {}
 
-// CheckCommand returns why a file cannot be a hook's command; nil if it can.
+// CheckCommand fails if a file cannot be a hook's command.
 func CheckCommand(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("the executable %s is not there; make it, or correct command", path)
+		return fmt.Errorf("the executable %s does not exist; create it, or correct command", path)
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no file; name an executable", path)
+		return fmt.Errorf("%s is not a file; name an executable", path)
 	case info.Mode().Perm()&0o002 != 0:
-		return fmt.Errorf("everybody may change the executable %s, which runs with the rights of the server; take that away: chmod o-w", path)
+		return fmt.Errorf("everybody may change the executable %s, which runs with the rights of the server; forbid that: chmod o-w", path)
 	case unix.Access(path, unix.X_OK) != nil:
 		return fmt.Errorf("this user may not execute %s; give it the right: chmod +x", path)
 	}
@@ -86,13 +86,15 @@ func (t *tail) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// quote is what was said, for a message.
+// quote returns the end of the output as a part of a message.
 func (t *tail) quote() string { return quote(t.end) }
 
-func quote(said []byte) string {
-	said = bytes.TrimSpace(said)
-	if len(said) == 0 {
+// quote returns the end of a receiver's output as a part of a message; "" if there is
+// none.
+func quote(output []byte) string {
+	output = bytes.TrimSpace(output)
+	if len(output) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; it said %q", said[max(0, len(said)-500):])
+	return fmt.Sprintf("; its output: %q", output[max(0, len(output)-500):])
 }

@@ -131,7 +131,7 @@ func TestCommandsThatCannotBeStarted(t *testing.T) {
 	}
 	for _, c := range []struct{ name, path, want string }{
 		{"Good", good.Command, ""},
-		{"Missing", filepath.Join(good.Dir, "absent"), "is not there; make it, or correct command"},
+		{"Missing", filepath.Join(good.Dir, "absent"), "does not exist; create it, or correct command"},
 		{"Folder", good.Dir, "is no file"},
 		{"EverybodyMayWrite", write("x", "#!/bin/sh\n", 0o777), "chmod o-w"},
 		{"NotExecutable", write("x", "#!/bin/sh\n", 0o644), "chmod +x"},

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Kind is a kind of event.
+// Kind is the kind of an event.
 type Kind string
 
-// Kinds. Shutdown and Thawed are about a slice, all others about a sliver.
+// Kinds of events. Shutdown and Thawed are about a slice, all others about a sliver.
 const (
 	// Allocated: the sliver is reserved. A refused dry run reserves nothing.
 	Allocated Kind = "allocated"

@@ -15,15 +15,15 @@ const (
 type Hook struct {
 	// Name identifies the hook, even after a restart: waiting events are stored by name.
 	Name string
-	// Command is the path of an executable; URL, where to POST. One of them is set.
+	// Command is the path of an executable, URL the target of a POST. One of them is set.
 	Command, URL string
 	// Dir is the working directory of Command.
 	Dir string
 	// Secret is a file with the key of signatures for URL; "" for none. It is read
 	// for each delivery.
 	Secret string
-	// CA is a PEM file with the certificates that vouch for URL, instead of those
-	// that the host trusts; "" for these.
+	// CA is a PEM file with the CA certificates that are trusted for URL; "" for those
+	// of the host.
 	CA string
 	// Events are the kinds of events that it receives; DefaultKinds if empty.
 	Events []Kind
@@ -37,10 +37,11 @@ type Hook struct {
 // error that an operator can act on. It returns soon after ctx ends.
 type sender interface {
 	send(ctx context.Context, e Event) error
-	// close frees what is kept between deliveries.
+	// close releases the resources that are kept between deliveries.
 	close()
 }
 
+// sender returns the sender for the hook.
 func (h *Hook) sender() sender {
 	if h.URL != "" {
 		return &receiver{hook: h}

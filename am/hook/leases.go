@@ -23,8 +23,8 @@ func noticeTimes(hooks []Hook) (all []time.Duration) {
 	return slices.Compact(all)
 }
 
-// dueNotice reports whether hooks must be notified now that the lease of s will end, and
-// returns the notice time that was reached.
+// dueNotice returns the notice time that the lease of s has reached, and reports whether
+// hooks must be notified now.
 func (r *Runner) dueNotice(s *am.Sliver, now time.Time) (time.Duration, bool) {
 	if s.Status.Allocation != am.Provisioned || s.Frozen || !s.Live(now) {
 		return 0, false
@@ -49,9 +49,9 @@ func (r *Runner) watchLeases(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			r.cfg.Log.Error("cannot tell hooks of leases that end", "error", err)
+			r.cfg.Log.Error("cannot notify hooks of leases that end", "error", err)
 		}
-		// Thousands may be near their ends for days: looking takes a 50th of the time.
+		// Thousands of leases may be near their ends for days: checking takes a 50th of the time.
 		pause := max(r.limits.Tick, min(50*time.Since(began), r.noticeTimes[0]/10))
 		select {
 		case <-ctx.Done():
@@ -83,7 +83,7 @@ func (r *Runner) checkLeases(ctx context.Context) error {
 	}
 }
 
-// markExpiring records in slivers that are due that hooks are notified. The outbox
+// markExpiring records in due slivers that hooks are notified. The outbox
 // posts the events for that change.
 func (r *Runner) markExpiring(ctx context.Context, slivers []urn.URN) error {
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {

@@ -9,21 +9,22 @@ import (
 // Limits are the runner's times and counts. A zero field stands for its default, which
 // its comment names.
 type Limits struct {
-	// RetryMin and RetryMax bound the wait before an event is delivered again, 1 s
+	// RetryMin and RetryMax limit the wait before an event is delivered again, 1 s
 	// and 5 min.
 	RetryMin, RetryMax time.Duration
-	// Grace is how long deliveries under way may go on when the runner is stopped, 5 s.
+	// Grace is how long running deliveries may continue when the runner is stopped, 5 s.
 	Grace time.Duration
 	// Events is how many events may wait, 100,000, and Age for how long, 7 d. Beyond
-	// either the oldest are lost.
+	// either the oldest are dropped.
 	Events int
 	Age    time.Duration
-	// Tick is how often leases are looked at, 2 s.
+	// Tick is how often leases are checked, 2 s.
 	Tick time.Duration
-	// Batch is how many records one decision changes, 500.
+	// Batch is how many records one decision changes at most, 500.
 	Batch int
 }
 
+// withDefaults replaces zero fields by their defaults.
 func (l Limits) withDefaults() Limits {
 	l.RetryMin = cmp.Or(l.RetryMin, time.Second)
 	l.RetryMax = cmp.Or(l.RetryMax, 5*time.Minute)

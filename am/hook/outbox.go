@@ -55,6 +55,7 @@ func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	return m
 }
 
+// compareSlice posts the event of one slice's change.
 func (o *outbox) compareSlice(x store.Diff[am.Slice]) {
 	frozen := func(s *am.Slice) bool { return s != nil && !s.Shutdown.IsZero() }
 	switch was, now := frozen(x.Before), frozen(x.After); {
@@ -71,6 +72,7 @@ func isReserved(s *am.Sliver) bool {
 	return s != nil && s.Status.Allocation != am.Unallocated && s.ProbedUntil.IsZero()
 }
 
+// hasState reports whether a sliver is provisioned and in one of the states.
 func hasState(s *am.Sliver, states ...am.OperationalState) bool {
 	return s != nil && s.Status.Allocation == am.Provisioned && slices.Contains(states, s.Status.Operational)
 }
@@ -117,24 +119,26 @@ func isNotified(s *am.Sliver) bool { return !s.NotifiedEnd.IsZero() && s.Notifie
 // notified before.
 func (o *outbox) expiring(was, now *am.Sliver) {
 	again := was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd)
-	o.post(o.listeners(Expiring, func(h *Hook) bool {
+	o.post(o.subscribers(Expiring, func(h *Hook) bool {
 		return h.Before >= now.NotifiedBefore && !(again && h.Before >= was.NotifiedBefore)
 	}), Expiring, now)
 }
 
-func (o *outbox) postSliver(w Kind, s *am.Sliver) { o.post(o.listeners(w, nil), w, s) }
+// postSliver posts an event about a sliver to all hooks that want it.
+func (o *outbox) postSliver(w Kind, s *am.Sliver) { o.post(o.subscribers(w, nil), w, s) }
 
+// postSlice posts an event about a slice to all hooks that want it.
 func (o *outbox) postSlice(w Kind, s *am.Slice) {
-	if to := o.listeners(w, nil); len(to) > 0 {
+	if to := o.subscribers(w, nil); len(to) > 0 {
 		e := Event{Slice: s.URN.String()}
 		o.addCause(&e, s.URN)
 		o.send(to, w, s.URN, e)
 	}
 }
 
-// listeners returns the hooks that want w and that only accepts; a nil only accepts
-// all.
-func (o *outbox) listeners(w Kind, only func(*Hook) bool) (to []string) {
+// subscribers returns the names of the hooks that receive events of kind w and for which
+// only, if it is not nil, returns true.
+func (o *outbox) subscribers(w Kind, only func(*Hook) bool) (to []string) {
 	for i := range o.hooks {
 		if h := &o.hooks[i]; h.wants(w) && (only == nil || only(h)) {
 			to = append(to, h.Name)
@@ -143,7 +147,7 @@ func (o *outbox) listeners(w Kind, only func(*Hook) bool) (to []string) {
 	return to
 }
 
-// post sends an event about a sliver.
+// post adds a message about a sliver for the hooks named to.
 func (o *outbox) post(to []string, w Kind, s *am.Sliver) {
 	if len(to) == 0 {
 		return
@@ -175,11 +179,12 @@ func (o *outbox) addCause(e *Event, about urn.URN) {
 	}
 }
 
+// send adds a message with an event for the hooks named to.
 func (o *outbox) send(to []string, w Kind, slice urn.URN, e Event) {
 	e.At, e.Event, e.Site = o.change.At.UTC(), w, o.site
 	text, err := json.Marshal(e)
 	if err != nil {
-		panic(fmt.Sprintf("an event cannot be written: %v", err)) // it holds texts and times only
+		panic(fmt.Sprintf("an event cannot be written: %v", err)) // impossible: it contains only texts and times
 	}
 	o.posted = append(o.posted, store.Message{At: e.At, Slice: slice, To: to, Text: text})
 }

@@ -9,10 +9,9 @@ import (
 )
 
 const (
-	// retryDelay is how long to wait before the store is asked again for what it could
-	// not do.
+	// retryDelay is the wait before a failed read or write of the store is repeated.
 	retryDelay = time.Second
-	// trimEvery is how often old events are looked for.
+	// trimEvery is how often events that are too old are dropped.
 	trimEvery = time.Minute
 )
 
@@ -23,7 +22,7 @@ type reader struct {
 	seen string // the id of the last message read
 }
 
-// run works until ctx ends, or the store is closed, which is store.ErrClosed.
+// run works until ctx ends, or the store is closed: then it returns store.ErrClosed.
 func (r *reader) run(ctx context.Context) error {
 	for trimAt := time.Now(); ; {
 		err := r.scan(ctx)
@@ -38,7 +37,7 @@ func (r *reader) run(ctx context.Context) error {
 		case errors.Is(err, store.ErrClosed):
 			return err
 		case err != nil:
-			r.cfg.Log.Error("cannot read or drop the events that hooks are to be told of", "error", err)
+			r.cfg.Log.Error("cannot read or drop the events for hooks", "error", err)
 			wait = retryDelay
 		}
 		t := time.NewTimer(wait)
@@ -55,7 +54,7 @@ func (r *reader) run(ctx context.Context) error {
 func (r *reader) scan(ctx context.Context) error {
 	for {
 		read := 0
-		orphans := map[string][]string{}
+		unconfigured := map[string][]string{}
 		err := r.cfg.Store.Read(func(v *store.View) error {
 			return v.MessagesAfter(r.seen, func(id string, m store.Message) bool {
 				r.waiting.Add(1)
@@ -63,7 +62,7 @@ func (r *reader) scan(ctx context.Context) error {
 					if w := r.worker(name); w != nil {
 						w.add(entry{m.Slice.Key(), id})
 					} else {
-						orphans[id] = append(orphans[id], name)
+						unconfigured[id] = append(unconfigured[id], name)
 					}
 				}
 				read++
@@ -71,10 +70,10 @@ func (r *reader) scan(ctx context.Context) error {
 				return read < r.limits.Batch
 			})
 		})
-		if err == nil && len(orphans) > 0 {
+		if err == nil && len(unconfigured) > 0 {
 			deleted := 0
 			err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-				deleted, err = store.Taken(v, &cs, orphans)
+				deleted, err = store.Taken(v, &cs, unconfigured)
 				return cs, err
 			})
 			if err == nil {
@@ -101,7 +100,7 @@ func (r *Runner) worker(name string) *worker {
 func (r *reader) trim(ctx context.Context) error {
 	keep := r.limits.Events
 	if r.Waiting() > keep {
-		keep -= keep / 16 // or each new message would drop one more
+		keep -= keep / 16 // otherwise each new message would cause another commit
 	}
 	for {
 		until, n, waiting := "", 0, r.Waiting()
@@ -129,7 +128,7 @@ func (r *reader) trim(ctx context.Context) error {
 		}
 		r.waiting.Add(int64(-n))
 		r.lost.Add(int64(n))
-		r.cfg.Log.Error("hooks did not take events in time, so the oldest are lost; see why the hooks fail",
+		r.cfg.Log.Error("hooks did not take events in time, so the oldest are dropped; see why the hooks fail",
 			"lost", n, "oldest", oldest, "waiting", r.Waiting(), "failing", r.names(func(s State, _ bool) bool { return s.Failing }))
 		if n < r.limits.Batch {
 			return nil

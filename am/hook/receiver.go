@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// maxHeader bounds the header of an answer, in bytes.
+	// maxHeader limits the header of an answer, in bytes.
 	maxHeader = 64 << 10
-	// minSecret and maxSecret are how long the key of signatures may be, in bytes.
+	// minSecret and maxSecret limit the length of the key of signatures, in bytes.
 	minSecret, maxSecret = 16, 4096
 )
 
@@ -37,7 +37,7 @@ const (
 // receiver is a hook that is a URL.
 type receiver struct {
 	hook   *Hook
-	client *http.Client // made at the first delivery
+	client *http.Client // created at the first delivery
 }
 
 // send posts the event. Any status 2xx means taken.
@@ -69,16 +69,16 @@ func (r *receiver) send(ctx context.Context, e Event) error {
 		return withoutURL(err)
 	}
 	defer resp.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput))
 	switch {
-	case resp.StatusCode/100 == 2: // it is taken, whatever else is said
+	case resp.StatusCode/100 == 2: // taken, whatever the body is
 		return nil
 	case resp.StatusCode/100 == 3:
-		return fmt.Errorf("it answers %d and points elsewhere, which is not followed; correct url", resp.StatusCode)
+		return fmt.Errorf("it answers %d with a redirect, which is not followed; correct url", resp.StatusCode)
 	case err != nil:
-		return fmt.Errorf("it answers %d and breaks off: %w", resp.StatusCode, err)
+		return fmt.Errorf("it answers %d and then fails: %w", resp.StatusCode, err)
 	}
-	return fmt.Errorf("it answers %d%s", resp.StatusCode, quote(said))
+	return fmt.Errorf("it answers %d%s", resp.StatusCode, quote(answer))
 }
 
 // close closes the connections.
@@ -101,7 +101,7 @@ func (r *receiver) open() (*http.Client, error) {
 		}
 	}
 	r.client = &http.Client{
-		// No proxy: events go where the operator says, whatever the environment.
+		// No proxy, so that variables of the environment cannot redirect events.
 		Transport: &http.Transport{
 			TLSClientConfig: config, MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
 			MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, Protocols: onlyHTTP1(),
@@ -111,6 +111,7 @@ func (r *receiver) open() (*http.Client, error) {
 	return r.client, nil
 }
 
+// onlyHTTP1 returns the protocols of the client: HTTP/1, without HTTP/2.
 func onlyHTTP1() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
@@ -155,11 +156,12 @@ func ReadCA(file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate that can be read; put the PEM of the authority there", file)
+		return nil, fmt.Errorf("%s contains no certificate that can be read; put the PEM of the authority there", file)
 	}
 	return pool, nil
 }
 
+// readFile reads a file. It fails for one of more than most bytes.
 func readFile(file string, most int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {

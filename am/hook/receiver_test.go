@@ -77,16 +77,16 @@ func TestAnswersThatTakeNothing(t *testing.T) {
 	}{
 		{"NoContentTakes", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, ""},
 		{"TenMegabytesTakeToo", func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 10<<20)) }, ""},
-		{"ServerErrorDoesNot", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "the disk is full", 500) }, `answers 500; it said "the disk is full"`},
+		{"ServerErrorDoesNot", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "the disk is full", 500) }, `answers 500; its output: "the disk is full"`},
 		{"NorOneWithTenMegabytes", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500); w.Write(make([]byte, 10<<20)) }, "answers 500"},
 		{"NorNotFound", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "answers 404"},
 		{"RedirectIsNotFollowed", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
-		}, "points elsewhere, which is not followed"},
+		}, "with a redirect, which is not followed"},
 		{"NorToAFile", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "file:///etc/passwd")
 			w.WriteHeader(302)
-		}, "answers 302 and points elsewhere"},
+		}, "answers 302 with a redirect"},
 		{"Closing", func(w http.ResponseWriter, _ *http.Request) {
 			c, _, _ := w.(http.Hijacker).Hijack()
 			c.Close()

@@ -27,10 +27,10 @@ type Runner struct {
 	limits      Limits
 	posted      chan struct{} // holds one while there may be new messages
 	noticeTimes []time.Duration
-	sender      func(*Hook) sender // (*Hook).sender, but in tests
+	sender      func(*Hook) sender // (*Hook).sender; tests replace it
 
-	workers       []*worker // in the order of the hooks
-	waiting, lost atomic.Int64
+	workers       []*worker    // in the order of the hooks
+	waiting, lost atomic.Int64 // events
 }
 
 // New returns a Runner, which observes the store. A store may have only one. The error
@@ -79,7 +79,7 @@ func (r *Runner) names(f func(s State, busy bool) bool) (names []string) {
 	return names
 }
 
-// Run delivers events until ctx ends, or the store is closed, which is store.ErrClosed.
+// Run delivers events until ctx ends, or the store is closed: then it returns store.ErrClosed.
 // Deliveries in progress then have Limits.Grace to end. When Run returns, no delivery
 // runs and nothing is written any more. The next Run delivers the remaining events.
 func (r *Runner) Run(ctx context.Context) error {
@@ -106,7 +106,7 @@ func (r *Runner) deliver(ctx context.Context) error {
 	if err != nil {
 		cutOff()
 	} else if hooks := r.names(func(_ State, busy bool) bool { return busy }); len(hooks) > 0 {
-		r.cfg.Log.Info("stopping: waiting for hooks that are being told of something; what they do not take is told again after the next start",
+		r.cfg.Log.Info("stopping: waiting for running hooks; events that they do not take are sent again after the next start",
 			"hooks", hooks, "at_most", r.limits.Grace)
 	}
 	defer time.AfterFunc(r.limits.Grace, cutOff).Stop()
@@ -117,15 +117,17 @@ func (r *Runner) deliver(ctx context.Context) error {
 // watcher observes the store and wakes the reader after each change with messages.
 type watcher struct {
 	runner *Runner
-	staged bool // messages; the committer's
+	staged bool // there are staged messages; only the committer uses it
 }
 
+// Stage notes whether a change set has messages.
 func (w *watcher) Stage(cs store.ChangeSet) {
 	for _, x := range cs.Put {
 		w.staged = w.staged || x.Key.Kind == store.Events
 	}
 }
 
+// Publish wakes the reader if there are staged messages.
 func (w *watcher) Publish() {
 	if w.staged {
 		wake(w.runner.posted)
@@ -133,4 +135,5 @@ func (w *watcher) Publish() {
 	w.staged = false
 }
 
+// Rollback forgets staged messages.
 func (w *watcher) Rollback() { w.staged = false }

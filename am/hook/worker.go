@@ -21,7 +21,7 @@ type entry struct{ slice, id string }
 type backlog struct {
 	ids      []string
 	failures int       // of the first
-	due      time.Time // of a slice whose first event was not taken
+	due      time.Time // when to deliver the first again, if it failed
 }
 
 // worker delivers the messages for one hook in order. An event that is not taken delays
@@ -33,10 +33,10 @@ type worker struct {
 
 	mu         sync.Mutex
 	waiting    map[string]*backlog // by the slice's key
-	retried    bool                // the last delivery was one more attempt
-	busy       bool                // an event is being delivered or noted
-	state      State               // but Waiting
-	mutedUntil time.Time           // until when the log tells nothing
+	retried    bool                // the last delivery was a repeated one
+	busy       bool                // an event is being delivered or recorded
+	state      State               // without Waiting
+	mutedUntil time.Time           // until then failures are not logged
 	unlogged   int                 // failures since the last line in the log
 }
 
@@ -59,7 +59,7 @@ func (w *worker) next(now time.Time) (e entry, ok bool, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	until = now.Add(time.Hour)
-	var fresh, again entry // the oldest event that was not refused, and what is to be tried again first
+	var fresh, again entry // the oldest event that was not refused, and the refused one that is due first
 	for slice, b := range w.waiting {
 		switch {
 		case b.failures > 0 && b.due.Before(until):
@@ -81,7 +81,7 @@ func (w *worker) markTaken(e entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
-	if b := w.waiting[e.slice]; b != nil && b.ids[0] == e.id { // or it was dropped meanwhile
+	if b := w.waiting[e.slice]; b != nil && b.ids[0] == e.id { // else it was dropped meanwhile
 		w.shorten(e.slice, b)
 	}
 }
@@ -148,7 +148,7 @@ func (w *worker) run(ctx, delivering context.Context) {
 			continue
 		}
 		if errors.Is(err, store.ErrClosed) || err != nil && ctx.Err() != nil {
-			wake(w.r.posted) // whoever reads it sees that the store is closed
+			wake(w.r.posted) // so the reader sees that the store is closed
 			return
 		}
 		w.markTaken(e)
@@ -190,7 +190,7 @@ func (w *worker) recordTaken(ctx context.Context, id string) error {
 		if errors.Is(err, store.ErrClosed) {
 			return err
 		}
-		w.r.cfg.Log.Error("cannot note which event a hook has taken; it may get it again", "hook", w.hook.Name, "event", id, "error", err)
+		w.r.cfg.Log.Error("cannot record that a hook has taken an event; it may receive the event again", "hook", w.hook.Name, "event", id, "error", err)
 		select {
 		case <-ctx.Done():
 			return err
@@ -253,6 +253,7 @@ func (w *worker) current() State {
 	return s
 }
 
+// wake puts a value into c unless it holds one.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

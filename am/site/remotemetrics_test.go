@@ -23,7 +23,7 @@ func TestWhatMonitorsMustShowIsRefused(t *testing.T) {
 		{"Short", "secret", 0o600, false, "shorter than 16 bytes"},
 		{"Empty", "", 0o600, false, "shorter than 16 bytes"},
 		{"Missing", "", 0, false, "does not exist"},
-		{"NoCertificate", "hello", 0o644, true, "holds no certificate that can be read"},
+		{"NoCertificate", "hello", 0o644, true, "contains no certificate that can be read"},
 		{"MissingCertificate", "", 0, true, "the certificates cannot be read: open "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
