@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -57,6 +58,7 @@ func image(r release) error {
 	}
 	c = c.DeepCopy()
 	c.Created = v1.Time{Time: r.date}
+	c.Architecture, c.OS = runtime.GOARCH, "linux"
 	c.Config = v1.Config{
 		User:         fmt.Sprintf("%d:%[1]d", containerUser),
 		WorkingDir:   stateFolder,

@@ -93,6 +93,7 @@ func TestImage(t *testing.T) {
 	}
 	root := t.TempDir()
 	sh(t, "tar -xf "+glob(t, "../../dist/*-image.tar")+" -C "+root+" --wildcards '*.tar.gz' && cat "+root+"/*.tar.gz | tar -xz -C "+root+" && mkdir "+root+"/proc")
+	sh(t, "tar -xOf "+glob(t, "../../dist/*-image.tar")+` --wildcards 'sha256:*' | jq -e '.os == "linux" and .architecture != "" and .config.User != ""' `)
 	out := sh(t, `unshare --mount --pid --fork --kill-child --net --ipc --uts sh -ec '
 		ip link set lo up
 		mount -t proc proc "$0/proc"
