@@ -123,7 +123,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 	s.start()
 	all(nil,
 		caller("Allocate", in("request.xml"), "-o", in("manifest.xml")), caller("Provision"),
-		[]string{"slices"}, []string{"slivers"}, []string{"nodes"}, []string{"tasks"}, []string{"journal"}, []string{"manifest", "lab"},
+		[]string{"slices"}, []string{"slivers"}, []string{"nodes"}, []string{"tasks"}, []string{"journal"}, []string{"usage"}, []string{"manifest", "lab"},
 		[]string{"renew", "lab", "--for", "2h"}, []string{"reload"}, []string{"backup", in("served.db")},
 		[]string{"lockdown", "--reason", "back soon"}, []string{"lockdown", "--lift"}, []string{"drain", "pc2", "--reason", "broken"},
 		caller("Shutdown"), []string{"thaw", "lab"},
@@ -181,7 +181,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 	}
 
 	for name, why := range map[string]string{
-		"demo": "makes a site of its own", "who": "only reads", "ssh": "only runs ssh", "version": "has no site", "help": "has no site", "completion": "has no site",
+		"demo": "makes a site of its own", "who": "only reads", "ssh": "only runs ssh", "version": "has no site", "guide": "has no site", "help": "has no site", "completion": "has no site",
 	} {
 		if tried[name] {
 			t.Errorf("%s is tried, although it %s", name, why)
