@@ -32,13 +32,13 @@ func BenchmarkAllocateDelete(b *testing.B) {
 }
 
 func benchmarkPairs(b *testing.B, clients int) {
-	s := newServed(b, "testbed.example.org", nil, nil)
+	s := newServedSite(b, "testbed.example.org", nil, nil)
 	edit(b, filepath.Join(s.dir, "inventory.yaml"), "- names: pc1..pc12\n", "- names: pc101..pc1100\n")
 	if dir := os.Getenv(benchProgram); dir != "" {
 		s.bin = dir
 	}
 	for i := range clients {
-		s.enlist(fmt.Sprint("u", i))
+		s.createUser(fmt.Sprint("u", i))
 	}
 	s.start()
 	var mu sync.Mutex
@@ -64,7 +64,7 @@ func benchmarkPairs(b *testing.B, clients int) {
 	var all, ready sync.WaitGroup
 	begin := make(chan bool)
 	for i := range clients {
-		me := s.insider(fmt.Sprint("u", i))
+		me := s.newAuditUser(fmt.Sprint("u", i))
 		pair, err := tls.LoadX509KeyPair(me.certFile, me.keyFile)
 		if err != nil {
 			b.Fatal(err)

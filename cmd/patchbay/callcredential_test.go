@@ -92,7 +92,7 @@ func TestToolSpeaksForUser(t *testing.T) {
 	if err := me.addCredential(abac); err != nil {
 		t.Fatal(err)
 	}
-	has(t, strings.Join(me.expired(time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC), false), "\n"), "the ABAC credential in "+abac+" expired on 2030-01-02")
+	wantTexts(t, strings.Join(me.expired(time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC), false), "\n"), "the ABAC credential in "+abac+" expired on 2030-01-02")
 }
 
 func TestSpeakingForMustBeAUser(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// TestCheckSaysWhenAServersCertificateEnds: and what to do about it.
-func TestCheckSaysWhenAServersCertificateEnds(t *testing.T) {
+// TestCheckReportsExpiryOfServerCertificate: and what to do about it.
+func TestCheckReportsExpiryOfServerCertificate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "site")
-	if code, out := tell(t, "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", dir); code != 0 {
+	if code, out := runCommand(t, "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", dir); code != 0 {
 		t.Fatal(out)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -55,7 +55,7 @@ func TestCheckSaysWhenAServersCertificateEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, out := tell(t, "check", "--config", dir)
-		has(t, strings.ReplaceAll(out, dir+"/", ""), tt.want+template.NotAfter.UTC().Format(time.DateOnly)+"; put a new one in its place, then: systemctl reload patchbay")
+		_, out := runCommand(t, "check", "--config", dir)
+		wantTexts(t, strings.ReplaceAll(out, dir+"/", ""), tt.want+template.NotAfter.UTC().Format(time.DateOnly)+"; put a new one in its place, then: systemctl reload patchbay")
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCheckSaysWhatACredentialGrants(t *testing.T) {
-	tell(t, "version") // builds our programs, before we leave the module
+	runCommand(t, "version") // builds our programs, before we leave the module
 	const (
 		alice, bob, third = "urn:publicid:IDN+fed.example.org+user+alice", "urn:publicid:IDN+fed.example.org+user+bob", "urn:publicid:IDN+fed.example.org+user+third"
 		portal            = "urn:publicid:IDN+fed.example.org+tool+portal"
@@ -47,11 +47,11 @@ func TestCheckSaysWhatACredentialGrants(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			write(t, filepath.Join(dir, "x.xml"), c.text)
-			code, out := tell(t, "check", "x.xml")
+			code, out := runCommand(t, "check", "x.xml")
 			if code != c.code {
 				t.Errorf("exit status %d, want %d", code, c.code)
 			}
-			has(t, out, c.want)
+			wantTexts(t, out, c.want)
 		})
 	}
 }

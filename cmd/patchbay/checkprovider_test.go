@@ -16,9 +16,9 @@ import (
 	"patchbay/inventory"
 )
 
-// rack copies the worked providers of PROVIDER.md into a folder, and gives the path of
+// installExampleProviders copies the worked providers of PROVIDER.md into a folder, and gives the path of
 // the one in shell.
-func rack(t testing.TB, dir string) string {
+func installExampleProviders(t testing.TB, dir string) string {
 	t.Helper()
 	require.Tool(t, "jq") // they use that
 	require.Tool(t, "python3")
@@ -31,22 +31,22 @@ func rack(t testing.TB, dir string) string {
 	return filepath.Join(dir, "rack.prov")
 }
 
-// quick makes the simulated nodes of a site quick.
-func quick(t testing.TB, site string) string {
+// removeSimulatedDelays makes the simulated nodes of a site quick.
+func removeSimulatedDelays(t testing.TB, site string) string {
 	t.Helper()
 	edit(t, filepath.Join(site, "providers", "simulated.yaml"), "timing:\n  make: 2s\n  start: 1500ms\n  stop: 500ms\n  restart: 2s\n  users: 200ms\n  remove: 500ms\n  install: 1s    # each archive, when the node is on for the first time\n  execute: 300ms # each command\n",
 		"timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s, install: 0s, execute: 0s}\n")
 	return filepath.Join(site, "providers", "simulated.prov")
 }
 
-// outside runs the real program and gives its exit status and what it printed.
-func outside(t testing.TB, args ...string) (int, string) {
+// runProgram runs the real program and gives its exit status and what it printed.
+func runProgram(t testing.TB, args ...string) (int, string) {
 	t.Helper()
-	return in(t, t.TempDir(), args...) // not in a site
+	return runProgramIn(t, t.TempDir(), args...) // not in a site
 }
 
-// in does the same in a folder.
-func in(t testing.TB, dir string, args ...string) (int, string) {
+// runProgramIn does the same in a folder.
+func runProgramIn(t testing.TB, dir string, args ...string) (int, string) {
 	t.Helper()
 	bin, err := programs()
 	if err != nil {
@@ -61,18 +61,18 @@ func in(t testing.TB, dir string, args ...string) (int, string) {
 	return c.ProcessState.ExitCode(), string(out)
 }
 
-func TestCheckMakesNoNodeWhereSomebodyIs(t *testing.T) {
+func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t, "fed.example.org")
-	s := newServed(t, "testbed.example.org", f, nil)
-	file := quick(t, s.dir)
+	s := newServedSite(t, "testbed.example.org", f, nil)
+	file := removeSimulatedDelays(t, s.dir)
 	refused := func(component string, says ...string) {
 		t.Helper()
-		code, out := outside(t, "check", "--life", component, file)
+		code, out := runProgram(t, "check", "--life", component, file)
 		if code != 1 || strings.Contains(out, "make it") {
 			t.Errorf("exit status %d:\n%s", code, out)
 		}
-		has(t, out, append(says, "no node is made: ")...)
+		wantTexts(t, out, append(says, "no node is made: ")...)
 	}
 	refused("pc77", "the inventory has no component pc77")
 	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
@@ -104,7 +104,7 @@ func TestCheckMakesNoNodeWhereSomebodyIs(t *testing.T) {
 	}
 	refused("pc4", "pc4 is in use: the provider tells of node n1 there")
 
-	code, out := outside(t, "check", "--life", "pc5", file)
+	code, out := runProgram(t, "check", "--life", "pc5", file)
 	if code != 0 {
 		t.Errorf("a free component: exit status %d:\n%s", code, out)
 	}
@@ -112,15 +112,15 @@ func TestCheckMakesNoNodeWhereSomebodyIs(t *testing.T) {
 	s.start()
 	edit(t, filepath.Join(s.dir, "inventory.yaml"), "  - names: pc1..pc12\n", "  - names: pc1..pc12\n    drained: true\n")
 	refused("pc5", "might give pc5 to somebody meanwhile; stop the server first")
-	_, out = in(t, made(t), "check", "--life", "pc5", file) // another site is at hand
-	has(t, out, "no node is made: its site might give pc5 to somebody meanwhile")
+	_, out = runProgramIn(t, newSite(t), "check", "--life", "pc5", file) // another site is at hand
+	wantTexts(t, out, "no node is made: its site might give pc5 to somebody meanwhile")
 	s.stop()
 }
 
-// TestLifeHoldsASiteThatWasNeverServed: one that has promised nothing yet cannot
+// TestCheckLifeLocksSiteNeverServed: one that has promised nothing yet cannot
 // be started meanwhile either.
-func TestLifeHoldsASiteThatWasNeverServed(t *testing.T) {
-	config, err := site.ReadConfig(filepath.Join(made(t), site.ConfigName))
+func TestCheckLifeLocksSiteNeverServed(t *testing.T) {
+	config, err := site.ReadConfig(filepath.Join(newSite(t), site.ConfigName))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,19 +10,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// checked runs check on one document and gives what it prints, without the
+// checkDocument runs check on one document and gives what it prints, without the
 // folder of the file.
-func checked(t *testing.T, config, text string) (code int, out string) {
+func checkDocument(t *testing.T, config, text string) (code int, out string) {
 	t.Helper()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "some.xml")
 	write(t, file, text)
-	code, out = tell(t, "check", "--config", config, file)
+	code, out = runCommand(t, "check", "--config", config, file)
 	return code, strings.ReplaceAll(out, folder+"/", "")
 }
 
 func TestCheckReportsLikeACompiler(t *testing.T) {
-	code, out := checked(t, made(t), `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
+	code, out := checkDocument(t, newSite(t), `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
 	<node client_id="a" exclusive="maybe" pi_tag="é">
 		<interface client_id="a:0"><ip address="10.0.0.300"/></interface>
 	</node>
@@ -51,9 +51,9 @@ some.xml: 4 errors, 2 warnings
 	}
 }
 
-func TestCheckTellsErrorsFromWarnings(t *testing.T) {
+func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 	const ns = `xmlns="http://www.geni.net/resources/rspec/3"`
-	dir := made(t)
+	dir := newSite(t)
 	for _, c := range []struct {
 		name, text string
 		code       int
@@ -78,11 +78,11 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 		{"ControlCharactersAreNotPrinted", `<rspec type="request" ` + ns + `><node client_id="a&#x85;" exclusive="&#x9b;31m"/></rspec>`, 1, "error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			code, out := checked(t, dir, c.text)
+			code, out := checkDocument(t, dir, c.text)
 			if code != c.code {
 				t.Errorf("exit status %d, want %d", code, c.code)
 			}
-			has(t, out, c.want)
+			wantTexts(t, out, c.want)
 			if strings.ContainsAny(out, "\u0085\u009b") || strings.Contains(out, ": line ") {
 				t.Errorf("control characters are printed, or the line twice: %q", out)
 			}
@@ -90,8 +90,8 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 	}
 }
 
-// TestEachMistakeIsToldOnce, where it is, with all whom it concerns.
-func TestEachMistakeIsToldOnce(t *testing.T) {
+// TestEachMistakeIsReportedOnce, where it is, with all whom it concerns.
+func TestEachMistakeIsReportedOnce(t *testing.T) {
 	const ns = `xmlns="http://www.geni.net/resources/rspec/3"`
 	nodes := func(n int, attrs, in string) (s string) {
 		for i := range n {
@@ -99,7 +99,7 @@ func TestEachMistakeIsToldOnce(t *testing.T) {
 		}
 		return s
 	}
-	dir := made(t)
+	dir := newSite(t)
 	for _, tt := range []struct {
 		rule, in string
 		want     []string
@@ -114,25 +114,25 @@ func TestEachMistakeIsToldOnce(t *testing.T) {
 		{"no such place for it", nodes(1, "", `<x:blockstore xmlns:x="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`), []string{"some.xml:2:23: warning: ", "asks for a blockstore"}, "error:"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			_, out := checked(t, dir, `<rspec type="request" `+ns+">\n"+tt.in+"</rspec>")
-			has(t, out, tt.want...)
+			_, out := checkDocument(t, dir, `<rspec type="request" `+ns+">\n"+tt.in+"</rspec>")
+			wantTexts(t, out, tt.want...)
 			if strings.Contains(out, tt.not) {
 				t.Errorf("%q is told:\n%s", tt.not, out)
 			}
 		})
 	}
 	edit(t, filepath.Join(dir, "inventory.yaml"), "exclusive_on_shared: grant", "exclusive_on_shared: share")
-	_, out := checked(t, dir, `<rspec type="request" `+ns+">\n"+nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`)+"</rspec>")
-	has(t, out, `some.xml:2:22: warning: node "n0": exclusive="true" is not possible here: vm1 is shared`)
+	_, out := checkDocument(t, dir, `<rspec type="request" `+ns+">\n"+nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`)+"</rspec>")
+	wantTexts(t, out, `some.xml:2:22: warning: node "n0": exclusive="true" is not possible here: vm1 is shared`)
 }
 
 // TestCheckNamesTheFileAndTheRemedy for what a tired operator mistypes.
 func TestCheckNamesTheFileAndTheRemedy(t *testing.T) {
-	dir, _ := madeLocal(t)
+	dir, _ := initLocal(t)
 	told := func(want ...string) {
 		t.Helper()
-		_, out := tell(t, "check", "--config", dir)
-		has(t, out, want...)
+		_, out := runCommand(t, "check", "--config", dir)
+		wantTexts(t, out, want...)
 	}
 	settings := filepath.Join(dir, "providers", "local.yaml")
 	good := readFile(t, settings)
@@ -149,22 +149,22 @@ func TestCheckNamesTheFileAndTheRemedy(t *testing.T) {
 	write(t, config, readFile(t, config)+"\nlistenn: x\n")
 	told("unknown key listenn", `"bad name" cannot stand in a URN`, "\n2 errors.\n")
 	write(t, config, before)
-	_, out := tell(t, "check", filepath.Join(dir, "nofile"))
-	has(t, out, "nofile: there is no such file or folder; ", "\n1 error.\n")
+	_, out := runCommand(t, "check", filepath.Join(dir, "nofile"))
+	wantTexts(t, out, "nofile: there is no such file or folder; ", "\n1 error.\n")
 	pem := filepath.Join(t.TempDir(), "x.pem")
 	write(t, pem, "-----BEGIN CERTIFICATE-----\nabc\n")
-	_, out = tell(t, "check", pem)
-	has(t, out, "without END line; it is damaged, or cut off: copy the whole file again")
-	_, out = tell(t, "check", "--config", dir, "--user", "nobody")
-	has(t, out, `there is no user "nobody"; correct the name, or make the user with: `)
-	_, out = tell(t, "check", "--config", dir, "--user", "urn:x")
-	has(t, out, "--user: malformed URN")
+	_, out = runCommand(t, "check", pem)
+	wantTexts(t, out, "without END line; it is damaged, or cut off: copy the whole file again")
+	_, out = runCommand(t, "check", "--config", dir, "--user", "nobody")
+	wantTexts(t, out, `there is no user "nobody"; correct the name, or make the user with: `)
+	_, out = runCommand(t, "check", "--config", dir, "--user", "urn:x")
+	wantTexts(t, out, "--user: malformed URN")
 }
 
 // TestProvidersAreAskedAboutRequests holds that a request is checked by a dry run,
 // as Allocate makes one, where a provider wants that.
 func TestProvidersAreAskedAboutRequests(t *testing.T) {
-	dir := made(t)
+	dir := newSite(t)
 	settings := filepath.Join(dir, "providers", "simulated.yaml")
 	const any = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">` + "\n" + `<node client_id="a" exclusive="true"/></rspec>`
 	bound := strings.Replace(any, "/></rspec>", ` component_id="urn:publicid:IDN+testbed.example.org+node+pc1"/></rspec>`, 1)
@@ -172,11 +172,11 @@ func TestProvidersAreAskedAboutRequests(t *testing.T) {
 		return "components: [{name: pc1, behaviour: refuse, on: [probe], kind: " + kind + "}]\n"
 	}
 	before := "components: []\n"
-	code, out := checked(t, dir, bound)
+	code, out := checkDocument(t, dir, bound)
 	if code != 0 {
 		t.Error(out)
 	}
-	has(t, out, "it fits when enough is free\n")
+	wantTexts(t, out, "it fits when enough is free\n")
 	edit(t, settings, "probe: false", "probe: true")
 	for _, c := range []struct {
 		rule, text, behaviour string
@@ -191,11 +191,11 @@ func TestProvidersAreAskedAboutRequests(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			edit(t, settings, before, c.behaviour)
 			before = c.behaviour
-			code, out := checked(t, dir, c.text)
+			code, out := checkDocument(t, dir, c.text)
 			if code != c.code {
 				t.Errorf("exit status %d, want %d", code, c.code)
 			}
-			has(t, out, c.want)
+			wantTexts(t, out, c.want)
 		})
 	}
 }

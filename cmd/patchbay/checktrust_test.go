@@ -17,15 +17,15 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	other := f.issue("urn:publicid:IDN+other.example.net+authority+ca", true, nil)
 	user := f.issue(f.urn("user", "alice"), false, root)
 	dir := t.TempDir()
-	tell(t, "version") // builds our programs, before we leave the module
-	t.Chdir(dir)       // where no site is
+	runCommand(t, "version") // builds our programs, before we leave the module
+	t.Chdir(dir)             // where no site is
 	put := func(name, text string) {
 		t.Helper()
 		write(t, filepath.Join(dir, name), text)
 	}
 	lines := func(want int, args ...string) string {
 		t.Helper()
-		code, out := tell(t, append([]string{"check"}, args...)...)
+		code, out := runCommand(t, append([]string{"check"}, args...)...)
 		if code != want {
 			t.Errorf("exit status %d, want %d:\n%s", code, want, out)
 		}
@@ -47,7 +47,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	put("Denied.txt", "")
 	put("more.CRL", "")
 	out := lines(0, dir)
-	has(t, out,
+	wantTexts(t, out,
 		"ok       fed.crl: CRL of "+root.urn+" with 1 entry, made on "+today+"; the next is due on "+soon,
 		"ok       fed.crl: CRL of "+sub.urn+" with 0 entries, made on ",
 		"ok       strange.crl: CRL of "+subject(user)+" with 0 entries, made on "+today+"; no certificate in this folder is its issuer",
@@ -71,13 +71,13 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	put("fed.crl", f.crl(root)[:200])
 	put("strange.crl", "hello")
 	out = lines(1, dir)
-	has(t, out, "error    denied: line 2: ", "error    fed.crl: ", "error    strange.crl: it contains no CRL", "\n3 errors.", "ok       denied:1: ")
+	wantTexts(t, out, "error    denied: line 2: ", "error    fed.crl: ", "error    strange.crl: it contains no CRL", "\n3 errors.", "ok       denied:1: ")
 
 	os.Remove(filepath.Join(dir, "strange.crl"))
 	put("denied", root.urn+"\n"+other.urn+"\n")
 	put("fed.crl", f.oldCRL(root))
 	out = lines(1, dir)
-	has(t, out, "warning  fed.crl: CRL of "+root.urn, "a new one was due on 2020-01-08: what it lists stays revoked",
+	wantTexts(t, out, "warning  fed.crl: CRL of "+root.urn, "a new one was due on 2020-01-08: what it lists stays revoked",
 		"it holds no trusted certificate")
 	if n := len(regexp.MustCompile(`(?m)^warning  \S+\.pem: \S+ is revoked by denied:`).FindAllString(out, -1)); n != 3 {
 		t.Errorf("%d anchors are revoked, want 3:\n%s", n, out)

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// tell runs a command line in this process and gives its exit status and all
+// runCommand runs a command line in this process and gives its exit status and all
 // that it said.
-func tell(t testing.TB, args ...string) (int, string) {
+func runCommand(t testing.TB, args ...string) (int, string) {
 	t.Helper()
 	dir, err := programs() // init looks for patchbay-local
 	if err != nil {
@@ -28,10 +28,10 @@ func tell(t testing.TB, args ...string) (int, string) {
 	return code, out.String()
 }
 
-// made is a folder with a new site.
-func made(t testing.TB) string {
+// newSite is a folder with a new site.
+func newSite(t testing.TB) string {
 	t.Helper()
-	return prepared(t)
+	return newSiteWith(t)
 }
 
 // templates are sites that were made once, by the commands after init: the keys of
@@ -42,8 +42,8 @@ var templates struct {
 	made   map[string]string
 }
 
-// prepared is a copy of a site that init and then some commands made.
-func prepared(t testing.TB, commands ...[]string) string {
+// newSiteWith is a copy of a site that init and then some commands made.
+func newSiteWith(t testing.TB, commands ...[]string) string {
 	t.Helper()
 	templates.Lock()
 	defer templates.Unlock()
@@ -57,11 +57,11 @@ func prepared(t testing.TB, commands ...[]string) string {
 			templates.made = map[string]string{}
 		}
 		dir := filepath.Join(templates.folder, fmt.Sprint(len(templates.made)))
-		if code, out := tell(t, "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", dir); code != 0 {
+		if code, out := runCommand(t, "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", dir); code != 0 {
 			t.Fatalf("init: %d\n%s", code, out)
 		}
 		for _, args := range commands {
-			if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+			if code, out := runCommand(t, append(args, "--config", dir)...); code != 0 {
 				t.Fatal(out)
 			}
 		}
@@ -74,7 +74,7 @@ func prepared(t testing.TB, commands ...[]string) string {
 	return dir
 }
 
-func has(t testing.TB, text string, parts ...string) {
+func wantTexts(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
 		if !strings.Contains(text, p) {

@@ -24,10 +24,10 @@ func shellWords(line string) (words []string) {
 // TestEveryCommandHasAGroupAndExamples proves that help lists each command in a group, and
 // that its examples are command lines of it.
 func TestEveryCommandHasAGroupAndExamples(t *testing.T) {
-	if code, out := tell(t, "--help"); code != 0 {
+	if code, out := runCommand(t, "--help"); code != 0 {
 		t.Error(out)
 	} else {
-		has(t, out, "For experimenters:\n  call ", "To set up and keep a site:\n", "To operate a site:\n", "Users and slices of the trial authority:\n", "Documents:\n",
+		wantTexts(t, out, "For experimenters:\n  call ", "To set up and keep a site:\n", "To operate a site:\n", "Users and slices of the trial authority:\n", "Documents:\n",
 			"completion  Generate the autocompletion script", "patterns ")
 	}
 	free := []string{"version", "help", "completion", "patterns"}
@@ -60,11 +60,11 @@ func TestEveryCommandHasAGroupAndExamples(t *testing.T) {
 
 // TestListsExplainPatternsOnce proves that commands that list refer to one help topic.
 func TestListsExplainPatternsOnce(t *testing.T) {
-	if code, out := tell(t, "help", "patterns"); code != 0 || !strings.Contains(out, "A PATTERN is a name or a URN, in which * stands for any") {
+	if code, out := runCommand(t, "help", "patterns"); code != 0 || !strings.Contains(out, "A PATTERN is a name or a URN, in which * stands for any") {
 		t.Errorf("help patterns: %d %s", code, out)
 	}
 	for _, name := range []string{"slices", "slivers", "nodes", "tasks", "journal"} {
-		_, out := tell(t, name, "--help")
+		_, out := runCommand(t, name, "--help")
 		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), "patchbay help patterns") || strings.Contains(out, "* stands for any") {
 			t.Errorf("%s --help: %s", name, out)
 		}

@@ -33,7 +33,7 @@ func TestEveryFlagHasKnownCompletion(t *testing.T) {
 		}
 		return kinds
 	}
-	dir := prepared(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
+	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
 	addSlivers(t, dir)
 	for _, cmd := range rootCommand(console{io.Discard, io.Discard}).Commands() {
 		cmd.SetContext(t.Context())
@@ -71,8 +71,8 @@ func TestEveryFlagHasKnownCompletion(t *testing.T) {
 
 // TestShellsCompleteWords proves which words the shell offers at places of command lines.
 func TestShellsCompleteWords(t *testing.T) {
-	dir := prepared(t, []string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "first", "--owner", "alice"}, []string{"slice", "second", "--owner", "bob"})
-	full := stocked(t)
+	dir := newSiteWith(t, []string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "first", "--owner", "alice"}, []string{"slice", "second", "--owner", "bob"})
+	full := newSiteWithSlivers(t)
 	const files = "default" // the shell completes names of files
 	for _, c := range []struct{ site, line, want string }{
 		{dir, "call ", "Allocate Delete Describe GetVersion ListResources PerformOperationalAction Provision Renew Shutdown Status start stop restart"},
@@ -120,7 +120,7 @@ func TestShellsCompleteWords(t *testing.T) {
 		if c.site != "" {
 			args = append(args, "--config", c.site)
 		}
-		code, out := tell(t, append(append(args, words[1:last]...), words[last])...)
+		code, out := runCommand(t, append(append(args, words[1:last]...), words[last])...)
 		list, ending, _ := strings.Cut(out, ":")
 		got := strings.Join(strings.Fields(list), " ")
 		if strings.HasPrefix(ending, "0") {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// atTerminal runs a command line at a terminal into which an answer is typed. It returns
+// runAtTerminal runs a command line at a terminal into which an answer is typed. It returns
 // the exit status and the text on the terminal.
-func atTerminal(t *testing.T, answer string, args ...string) (int, string) {
+func runAtTerminal(t *testing.T, answer string, args ...string) (int, string) {
 	t.Helper()
 	master, terminal := newTerminal(t)
 	in := os.Stdin
@@ -32,8 +32,8 @@ func atTerminal(t *testing.T, answer string, args ...string) (int, string) {
 // TestIrreversibleCommandsAskAtATerminal checks which commands ask, and that nothing is
 // changed without a yes.
 func TestIrreversibleCommandsAskAtATerminal(t *testing.T) {
-	dir := prepared(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
-	quick(t, dir)
+	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
+	removeSimulatedDelays(t, dir)
 	s := serve(t, dir)
 	call := func(args ...string) []string {
 		return append([]string{"call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first"}, args...)
@@ -60,19 +60,19 @@ func TestIrreversibleCommandsAskAtATerminal(t *testing.T) {
 		{"release, yes", "y", release, 0, []string{"[y/N]", "Released: 2 slivers"}, no},
 		{"release --yes", "n", append(release, "--yes"), 0, []string{"Released: 2 slivers"}, "[y/N]"},
 	} {
-		code, out := tell(t, allocate...) // what is there already is refused
+		code, out := runCommand(t, allocate...) // what is there already is refused
 		if code != 0 && !strings.Contains(out, "ALREADYEXISTS") {
 			t.Log(out)
 		}
-		code, out = atTerminal(t, c.answer, c.args...)
+		code, out = runAtTerminal(t, c.answer, c.args...)
 		if code != c.code || strings.Contains(out, c.lacks) {
 			t.Errorf("%s: exit status %d, want %d, and not %q in:\n%s", c.rule, code, c.code, c.lacks, out)
 		}
-		has(t, strings.ReplaceAll(out, "\r\n", "\n"), c.has...)
+		wantTexts(t, strings.ReplaceAll(out, "\r\n", "\n"), c.has...)
 	}
 	// Without a terminal no command asks.
-	tell(t, allocate...)
-	if code, out := tell(t, call("Delete")...); code != 0 || strings.Contains(out, "[y/N]") {
+	runCommand(t, allocate...)
+	if code, out := runCommand(t, call("Delete")...); code != 0 || strings.Contains(out, "[y/N]") {
 		t.Errorf("without a terminal: %d %s", code, out)
 	}
 }
@@ -80,8 +80,8 @@ func TestIrreversibleCommandsAskAtATerminal(t *testing.T) {
 // TestVerbsAskAtATerminal checks that up asks before it changes nodes, and down before it
 // deletes them, and that neither does anything without a yes.
 func TestVerbsAskAtATerminal(t *testing.T) {
-	dir := prepared(t, []string{"user", "alice"})
-	quick(t, dir)
+	dir := newSiteWith(t, []string{"user", "alice"})
+	removeSimulatedDelays(t, dir)
 	s := serve(t, dir)
 	verb := func(args ...string) []string { return append(args, "--url", s.url, "--config", dir) }
 	one, two := filepath.Join(t.TempDir(), "one.xml"), filepath.Join(t.TempDir(), "two.xml")
@@ -106,10 +106,10 @@ func TestVerbsAskAtATerminal(t *testing.T) {
 		{"down of one, yes", "y", verb("down", "other"), 0, []string{"[y/N]", "are deleted"}, "nothing was changed"},
 		{"down --yes", "n", verb("down", "--yes"), 0, []string{"are deleted"}, "[y/N]"},
 	} {
-		code, out := atTerminal(t, c.answer, c.args...)
+		code, out := runAtTerminal(t, c.answer, c.args...)
 		if code != c.code || strings.Contains(out, c.lacks) {
 			t.Errorf("%s: exit status %d, want %d, and not %q in:\n%s", c.rule, code, c.code, c.lacks, out)
 		}
-		has(t, out, c.has...)
+		wantTexts(t, out, c.has...)
 	}
 }

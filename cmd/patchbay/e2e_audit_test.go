@@ -27,30 +27,30 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// insider is somebody with a slice at a served site, by the trial authority.
-type insider struct {
+// auditUser is somebody with a slice at a served site, by the trial authority.
+type auditUser struct {
 	*client.Client
 	*caller
 	home string
 }
 
-func (in *insider) urn() string {
+func (in *auditUser) urn() string {
 	return "urn:publicid:IDN+testbed.example.org+user+" + filepath.Base(in.home)
 }
 
-// enlist makes a user with a slice of the same name.
-func (s *served) enlist(name string) {
+// createUser makes a user with a slice of the same name.
+func (s *servedSite) createUser(name string) {
 	s.t.Helper()
 	for _, args := range [][]string{{"user", name}, {"slice", name, "--owner", name}} {
-		if code, out := tell(s.t, append(args, "--config", s.dir)...); code != 0 {
+		if code, out := runCommand(s.t, append(args, "--config", s.dir)...); code != 0 {
 			s.t.Fatal(out)
 		}
 	}
 }
 
-func (s *served) insider(name string) *insider {
+func (s *servedSite) newAuditUser(name string) *auditUser {
 	s.t.Helper()
-	in := &insider{home: filepath.Join(s.dir, "users", name)}
+	in := &auditUser{home: filepath.Join(s.dir, "users", name)}
 	var err error
 	if in.caller, err = readCaller([]string{in.home}, name); err != nil {
 		s.t.Fatal(err)
@@ -63,7 +63,7 @@ func (s *served) insider(name string) *insider {
 }
 
 // auditLines are those of the site's audit, and of what was moved away from it.
-func (s *served) auditLines() (all []audit.Line) {
+func (s *servedSite) auditLines() (all []audit.Line) {
 	s.t.Helper()
 	files, err := audit.Files(filepath.Join(s.dir, "audit.log"))
 	if err != nil {
@@ -95,11 +95,11 @@ func (s *served) auditLines() (all []audit.Line) {
 // In the end each change that it has kept has its line in the audit, once, and each
 // change that a client was told of, too.
 func TestAuditAfterCrashes(t *testing.T) {
-	s := newServed(t, "testbed.example.org", nil, nil)
-	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	s := newServedSite(t, "testbed.example.org", nil, nil)
+	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	const workers, crashes = 4, 6
 	for i := range workers {
-		s.enlist(fmt.Sprint("u", i))
+		s.createUser(fmt.Sprint("u", i))
 	}
 	var done atomic.Int64 // changes that clients were told of
 	for n := range crashes {
@@ -107,7 +107,7 @@ func TestAuditAfterCrashes(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var working sync.WaitGroup
 		for i := range workers {
-			in := s.insider(fmt.Sprint("u", i))
+			in := s.newAuditUser(fmt.Sprint("u", i))
 			working.Go(func() {
 				for ctx.Err() == nil {
 					if _, r, err := in.Allocate(ctx, in.sliceURN, in.forSlice(), soakRequest, client.Options{}); err == nil && r.Code == am.Success {
@@ -184,16 +184,16 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`<signed-credential|<SignatureValue|X509Certificate`),
 }
 
-// TestNoSecretsAreTold goes through a life with all that the server says turned
+// TestNoSecretsInOutput goes through a life with all that the server says turned
 // on, and looks for what it should not say.
-func TestNoSecretsAreTold(t *testing.T) {
-	s := newServed(t, "testbed.example.org", nil, nil)
-	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+func TestNoSecretsInOutput(t *testing.T) {
+	s := newServedSite(t, "testbed.example.org", nil, nil)
+	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	edit(t, filepath.Join(s.dir, "patchbay.yaml"), "# log:\n#   format: text          # or json\n#   level: info ", "log:\n  level: debug ")
-	s.enlist("alice")
-	s.enlist("attacker")
+	s.createUser("alice")
+	s.createUser("attacker")
 	s.start()
-	alice, attacker := s.insider("alice"), s.insider("attacker")
+	alice, attacker := s.newAuditUser("alice"), s.newAuditUser("attacker")
 	ctx, all := t.Context(), []string{alice.sliceURN}
 	var told strings.Builder
 	say := func(what string, r client.Reply, want am.Code) {
@@ -236,7 +236,7 @@ func TestNoSecretsAreTold(t *testing.T) {
 	r, _ = alice.Call(ctx, "Allocate", 7)
 	fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
 
-	t.Run("Who", func(t *testing.T) { s.asksWho(t, alice) })
+	t.Run("Who", func(t *testing.T) { s.checkWho(t, alice) })
 
 	if _, r, err := alice.Delete(ctx, all, alice.forSlice(), client.Options{}); err != nil {
 		t.Error(err, r.Output)
@@ -287,8 +287,8 @@ func TestNoSecretsAreTold(t *testing.T) {
 	}
 }
 
-// asksWho runs patchbay who beside the server, about the node that alice has.
-func (s *served) asksWho(t *testing.T, alice *insider) {
+// checkWho runs patchbay who beside the server, about the node that alice has.
+func (s *servedSite) checkWho(t *testing.T, alice *auditUser) {
 	who := func(args ...string) (int, string) {
 		c := exec.Command(filepath.Join(s.bin, "patchbay"), append([]string{"who", "--config", s.dir}, args...)...)
 		out, err := c.CombinedOutput()
@@ -328,7 +328,7 @@ func (s *served) asksWho(t *testing.T, alice *insider) {
 		if code != c.code {
 			t.Errorf("%s: exit status %d, want %d", c.rule, code, c.code)
 		}
-		has(t, out, c.want...)
+		wantTexts(t, out, c.want...)
 	}
 	for _, args := range [][]string{{}, {"a b"}, {"192.0.2.1", "--at", "2026-11-20 14:05"}, {"192.0.2.1", "--at", "9999-01-01T00:00:00Z"}, {"192.0.2.1", "--at", "yesterday"}} {
 		if code, out := who(args...); code != 2 {

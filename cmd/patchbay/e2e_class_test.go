@@ -19,15 +19,15 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// student is one of a class, in the folder that was unpacked from the bundle.
-type student struct {
+// classMember is one of a class, in the folder that was unpacked from the bundle.
+type classMember struct {
 	name, slice, dir string
 	key              string // the private SSH key
 	url              string
 }
 
 // unpack unpacks a bundle into a new folder, as its user does elsewhere.
-func unpack(t testing.TB, file, name, slice string) *student {
+func unpack(t testing.TB, file, name, slice string) *classMember {
 	t.Helper()
 	z, err := zip.OpenReader(file)
 	if err != nil {
@@ -55,7 +55,7 @@ func unpack(t testing.TB, file, name, slice string) *student {
 			t.Fatal(err)
 		}
 	}
-	s := &student{name: name, slice: slice, dir: filepath.Join(root, name)}
+	s := &classMember{name: name, slice: slice, dir: filepath.Join(root, name)}
 	s.key = filepath.Join(s.dir, "id_ed25519")
 	where := readFile(t, filepath.Join(s.dir, "aggregate.yaml"))
 	m := regexp.MustCompile(`(?m)^url: (\S+)$`).FindStringSubmatch(where)
@@ -67,7 +67,7 @@ func unpack(t testing.TB, file, name, slice string) *student {
 }
 
 // call runs the program in the student's folder, which knows of no site.
-func (s *student) call(t testing.TB, args ...string) string {
+func (s *classMember) call(t testing.TB, args ...string) string {
 	t.Helper()
 	bin, err := programs()
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *student) call(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// publish has the site of a configuration say that it is at url.
-func publish(t testing.TB, dir, url string) {
+// setPublicURL has the site of a configuration say that it is at url.
+func setPublicURL(t testing.TB, dir, url string) {
 	t.Helper()
 	file := filepath.Join(dir, "patchbay.yaml")
 	text := readFile(t, file)
@@ -94,25 +94,25 @@ func publish(t testing.TB, dir, url string) {
 	write(t, file, listen.ReplaceAllString(text, "${0}\npublic_url: "+url))
 }
 
-func TestBundleIsAllThatAUserNeedsElsewhere(t *testing.T) {
-	dir := prepared(t)
-	quick(t, dir)
-	publish(t, dir, serve(t, dir).url)
+func TestBundleSufficesOnAnotherMachine(t *testing.T) {
+	dir := newSiteWith(t)
+	removeSimulatedDelays(t, dir)
+	setPublicURL(t, dir, serve(t, dir).url)
 	keys := filepath.Join(t.TempDir(), "mine.pub")
 	write(t, keys, sshKey(t)+"\n")
 	list := filepath.Join(filepath.Dir(keys), "class.txt")
 	write(t, list, "alice\nbob mine.pub\n")
 	bundles := filepath.Join(t.TempDir(), "bundles")
-	if code, out := tell(t, "user", "--list", list, "--slice", "lab1", "--bundle", bundles, "--config", dir); code != 0 {
+	if code, out := runCommand(t, "user", "--list", list, "--slice", "lab1", "--bundle", bundles, "--config", dir); code != 0 {
 		t.Fatal(out)
 	}
 	for _, name := range []string{"alice", "bob"} {
 		s := unpack(t, filepath.Join(bundles, name+".zip"), name, "lab1-"+name)
-		has(t, s.call(t, "Allocate", "request.xml"), " allocated ")
-		has(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
-		has(t, s.call(t, "Delete"), " unallocated ")
+		wantTexts(t, s.call(t, "Allocate", "request.xml"), " allocated ")
+		wantTexts(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
+		wantTexts(t, s.call(t, "Delete"), " unallocated ")
 		// They cannot make a slice, and have only one.
-		if code, out := tell(t, "up", "--user", s.dir, filepath.Join(s.dir, "request.xml")); code != 0 || !strings.Contains(out, "down --user "+s.dir+" lab1-"+name) {
+		if code, out := runCommand(t, "up", "--user", s.dir, filepath.Join(s.dir, "request.xml")); code != 0 || !strings.Contains(out, "down --user "+s.dir+" lab1-"+name) {
 			t.Errorf("up: %d\n%s", code, out)
 		}
 		info, err := os.Stat(filepath.Join(s.dir, name+"-key.pem"))
@@ -129,7 +129,7 @@ func TestBundleIsAllThatAUserNeedsElsewhere(t *testing.T) {
 			}
 		}
 		readme := readFile(t, filepath.Join(s.dir, "README.txt"))
-		has(t, readme, "patchbay up --user . --slice lab1-"+name+" request.xml", "patchbay ssh --user . NODE", "patchbay down --user . lab1-"+name,
+		wantTexts(t, readme, "patchbay up --user . --slice lab1-"+name+" request.xml", "patchbay ssh --user . NODE", "patchbay down --user . lab1-"+name,
 			"omni -c omni_config -a "+s.url+" -V 3 --usercredfile "+name+"-usercred.xml --slicecredfile slices/lab1-"+name+"-cred.xml")
 		for _, f := range regexp.MustCompile(`[a-z0-9_/-]+\.(xml|pem|pub)|omni_config|id_ed25519`).FindAllString(readme, -1) {
 			if _, err := os.Stat(filepath.Join(s.dir, f)); err != nil {
@@ -149,14 +149,14 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 	for _, tool := range []string{"ssh-keygen", "ssh-agent", "ssh-add"} {
 		require.Tool(t, tool)
 	}
-	before := s.census()
+	before := s.hostState()
 	const request = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
   <node client_id="server"><sliver_type name="container"/></node>
 </rspec>
 `
 	write(t, filepath.Join(s.dir, "request.xml"), request)
 	s.start()
-	publish(t, s.dir, s.url)
+	setPublicURL(t, s.dir, s.url)
 
 	keys, bundles := t.TempDir(), filepath.Join(t.TempDir(), "bundles")
 	var list strings.Builder
@@ -171,9 +171,9 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 		list.WriteString("\n")
 	}
 	write(t, filepath.Join(keys, "class.txt"), list.String())
-	s.does("user", "--list", filepath.Join(keys, "class.txt"), "--slice", "lab1", "--bundle", bundles)
+	s.runOK("user", "--list", filepath.Join(keys, "class.txt"), "--slice", "lab1", "--bundle", bundles)
 
-	students := make([]*student, class)
+	students := make([]*classMember, class)
 	for i := range students {
 		name := fmt.Sprintf("student_%d", i)
 		students[i] = unpack(t, filepath.Join(bundles, name+".zip"), name, fmt.Sprintf("lab1-student-%d", i))
@@ -184,7 +184,7 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 			write(t, filepath.Join(students[i].dir, "request.xml"), strings.Replace(request, "<node ", `<node exclusive="true" `, 1))
 		}
 	}
-	together := func(what string, list []*student, does func(*student) error) {
+	together := func(what string, list []*classMember, does func(*classMember) error) {
 		t.Helper()
 		began, problems := time.Now(), make([]error, len(list))
 		var all sync.WaitGroup
@@ -197,15 +197,15 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 		}
 		t.Logf("%s of %d students: %.1f s", what, len(list), time.Since(began).Seconds())
 	}
-	together("up", students, func(who *student) error {
-		return who.gets("next:  patchbay ssh --user . server\n", "patchbay", "up", "--user", ".", "--slice", who.slice, "request.xml")
+	together("up", students, func(who *classMember) error {
+		return who.wantOutput("next:  patchbay ssh --user . server\n", "patchbay", "up", "--user", ".", "--slice", who.slice, "request.xml")
 	})
-	together("ssh", students, (*student).logsIn)
-	together("down", students[forget:], func(who *student) error {
-		return who.gets("Slice "+who.slice+": all nodes are deleted.\n", "patchbay", "down", "--user", ".", who.slice)
+	together("ssh", students, (*classMember).logIn)
+	together("down", students[forget:], func(who *classMember) error {
+		return who.wantOutput("Slice "+who.slice+": all nodes are deleted.\n", "patchbay", "down", "--user", ".", who.slice)
 	})
 	began := time.Now()
-	wait.Until(t, "only nodes that were forgotten are left", func() bool { return strings.Count(s.does("slices", "lab1-*"), "lab1-student-") == forget })
+	wait.Until(t, "only nodes that were forgotten are left", func() bool { return strings.Count(s.runOK("slices", "lab1-*"), "lab1-student-") == forget })
 	t.Logf("until their files are gone, too: %.1f s", time.Since(began).Seconds())
 	if out, err := exec.Command("sh", "-c", "patchbay slices 'lab1-*' --config "+s.dir+" | awk 'NR > 1 {print $1}' | xargs -r patchbay release --config "+s.dir).CombinedOutput(); err != nil {
 		t.Fatalf("release: %v\n%s", err, out)
@@ -216,8 +216,8 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 	hoststate.Await(t, before, time.Minute)
 }
 
-// gets runs a command in the student's folder, which must succeed and print want.
-func (s *student) gets(want string, command ...string) error {
+// wantOutput runs a command in the student's folder, which must succeed and print want.
+func (s *classMember) wantOutput(want string, command ...string) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = s.dir
 	out, err := cmd.CombinedOutput()
@@ -227,12 +227,12 @@ func (s *student) gets(want string, command ...string) error {
 	return nil
 }
 
-// logsIn logs in to the node as README.txt says, and finds the student's own account. A
+// logIn logs in to the node as README.txt says, and finds the student's own account. A
 // key that the student brought is in an agent, which ends with the command.
-func (s *student) logsIn() error {
+func (s *classMember) logIn() error {
 	command := []string{"patchbay", "ssh", "--user", ".", "server", "id -un; geni-get slice_urn"}
 	if filepath.Dir(s.key) != s.dir {
 		command = append([]string{"ssh-agent", "sh", "-c", `ssh-add -q "$0" && "$@"; status=$?; kill $SSH_AGENT_PID; exit $status`, s.key}, command...)
 	}
-	return s.gets(s.name+"\nurn:publicid:IDN+class.example.org+slice+"+s.slice+"\n", command...)
+	return s.wantOutput(s.name+"\nurn:publicid:IDN+class.example.org+slice+"+s.slice+"\n", command...)
 }

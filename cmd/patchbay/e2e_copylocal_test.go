@@ -23,31 +23,31 @@ import (
 // goes on with the nodes.
 func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	s := newLocalSite(t, "copied.example.org")
-	before := s.census()
-	s.people("first")
+	before := s.hostState()
+	s.createUsers("first")
 	s.start()
-	s.begin(filepath.Join(s.dir, "request.xml"), 2)
-	door := s.doors()["server"]
-	s.says("alice", door, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
-	s.does("renew", "first", "--for", "10s")
+	s.createNodes(filepath.Join(s.dir, "request.xml"), 2)
+	door := s.logins()["server"]
+	s.wantOutput("alice", door, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
+	s.runOK("renew", "first", "--for", "10s")
 	staging := filepath.Join(t.TempDir(), "staging")
 	if err := execute("cp", "-a", s.dir, staging); err != nil {
 		t.Fatal(err)
 	}
-	s.does("renew", "first", "--for", "3h")
+	s.runOK("renew", "first", "--for", "3h")
 	alive := func() {
 		t.Helper()
 		if out := s.call("Status"); strings.Count(out, "geni_ready") != 2 {
 			t.Errorf("the nodes of the served site:\n%s", out)
 		}
-		s.says("alice", door, "kill -0 $(cat pid) && echo alive", "alive\n")
+		s.wantOutput("alice", door, "kill -0 $(cat pid) && echo alive", "alive\n")
 	}
 
-	has(t, refusesToServe(t, staging), "it is a copy", "patchbay move --config "+staging)
+	wantTexts(t, serveRefused(t, staging), "it is a copy", "patchbay move --config "+staging)
 	alive()
 	at := func(args ...string) string {
 		t.Helper()
-		code, out := tell(t, append(args, "--config", staging)...)
+		code, out := runCommand(t, append(args, "--config", staging)...)
 		if code != 0 {
 			t.Fatalf("%q: %d\n%s", args, code, out)
 		}
@@ -61,7 +61,7 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has(t, refusesToServe(t, staging), "another server (process "+strconv.Itoa(s.cmd.Process.Pid)+": ", "serve --config "+filepath.Join(s.dir, site.ConfigName), ") acts on the nodes of the local testbed "+s.instance)
+	wantTexts(t, serveRefused(t, staging), "another server (process "+strconv.Itoa(s.cmd.Process.Pid)+": ", "serve --config "+filepath.Join(s.dir, site.ConfigName), ") acts on the nodes of the local testbed "+s.instance)
 	alive()
 
 	s.kill()
@@ -73,9 +73,9 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	s.await("geni_ready", 2)
 	wait.Until(t, "a login by the moved server", func() bool { _, err := s.ssh("alice", door, "true"); return err == nil })
 	alive()
-	has(t, refusesToServe(t, live), "acts on the nodes of the local testbed")
+	wantTexts(t, serveRefused(t, live), "acts on the nodes of the local testbed")
 	s.call("Delete")
-	wait.Until(t, "all is given back", func() bool { return !strings.Contains(s.does("slivers"), "first") })
+	wait.Until(t, "all is given back", func() bool { return !strings.Contains(s.runOK("slivers"), "first") })
 	s.stop()
 	s.local("clean")
 	if _, err := os.Lstat(local.SiteLock(local.Socket(s.instance))); !errors.Is(err, fs.ErrNotExist) {

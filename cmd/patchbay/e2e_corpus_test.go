@@ -32,9 +32,9 @@ const (
 	corpusFailed = "failed"
 )
 
-// play allocates a request, makes it, starts it, tries its links, looks at its
+// runRequest allocates a request, makes it, starts it, tries its links, looks at its
 // steps, and gives it back.
-func (s *corpusSite) play(ctx context.Context, number int, r *corpusRequest) (o corpusOutcome) {
+func (s *corpusSite) runRequest(ctx context.Context, number int, r *corpusRequest) (o corpusOutcome) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	broken := func(what string, err error) corpusOutcome {
@@ -66,20 +66,20 @@ func (s *corpusSite) play(ctx context.Context, number int, r *corpusRequest) (o 
 	if _, _, err := s.client.Provision(ctx, urns, creds, client.Options{Users: []client.User{user}}); err != nil {
 		return broken("Provision", err)
 	}
-	if _, err := s.settle(ctx, urns, creds, am.NotReady); err != nil {
+	if _, err := s.awaitState(ctx, urns, creds, am.NotReady); err != nil {
 		return broken("Provision", err)
 	}
 	if _, _, err := s.client.PerformOperationalAction(ctx, urns, creds, string(am.ActionStart), client.Options{}); err != nil {
 		return broken("start", err)
 	}
-	if _, err := s.settle(ctx, urns, creds, am.Ready); err != nil {
+	if _, err := s.awaitState(ctx, urns, creds, am.Ready); err != nil {
 		return broken("start", err)
 	}
 	a, _, err := s.client.Describe(ctx, urns, creds, client.Options{})
 	if err != nil {
 		return broken("Describe", err)
 	}
-	if err := s.tryLinks(ctx, a.RSpec, &o); err != nil {
+	if err := s.checkLinks(ctx, a.RSpec, &o); err != nil {
 		return broken("links", err)
 	}
 	slivers, err := s.stepsDone(ctx, urns, creds)
@@ -99,8 +99,8 @@ func (s *corpusSite) play(ctx context.Context, number int, r *corpusRequest) (o 
 	return o
 }
 
-// settle waits until all slivers are in a state.
-func (s *corpusSite) settle(ctx context.Context, urns []string, creds []client.Credential, state am.OperationalState) ([]client.Sliver, error) {
+// awaitState waits until all slivers are in a state.
+func (s *corpusSite) awaitState(ctx context.Context, urns []string, creds []client.Credential, state am.OperationalState) ([]client.Sliver, error) {
 	for {
 		a, _, err := s.client.Status(ctx, urns, creds, client.Options{})
 		if err != nil {
@@ -110,10 +110,10 @@ func (s *corpusSite) settle(ctx context.Context, urns []string, creds []client.C
 		switch {
 		case other < 0:
 			return a.Slivers, nil
-		case failed(a.Slivers):
+		case anyFailed(a.Slivers):
 			return nil, fmt.Errorf("%s is %s: %s", a.Slivers[other].ClientID, a.Slivers[other].Operational, a.Slivers[other].Error)
 		}
-		if err := pause(ctx); err != nil {
+		if err := sleep(ctx); err != nil {
 			return nil, fmt.Errorf("%s is %s", a.Slivers[other].ClientID, a.Slivers[other].Operational)
 		}
 	}
@@ -133,7 +133,7 @@ func (s *corpusSite) stepsDone(ctx context.Context, urns []string, creds []clien
 		if !going || time.Now().After(end) {
 			return a.Slivers, nil
 		}
-		if err := pause(ctx); err != nil {
+		if err := sleep(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -165,8 +165,8 @@ const greets = `greet() {
 }
 `
 
-// tryLinks sends traffic from each end of each link to the next, and back.
-func (s *corpusSite) tryLinks(ctx context.Context, manifest string, o *corpusOutcome) error {
+// checkLinks sends traffic from each end of each link to the next, and back.
+func (s *corpusSite) checkLinks(ctx context.Context, manifest string, o *corpusOutcome) error {
 	var doc corpusDocument
 	if err := xml.Unmarshal([]byte(manifest), &doc); err != nil {
 		return err
@@ -254,20 +254,20 @@ func TestOnHostCorpusRequestsRun(t *testing.T) {
 	var group sync.WaitGroup
 	places := make(chan struct{}, 4)
 	for i, r := range requests {
-		if r.alone() {
+		if r.isExclusive() {
 			continue
 		}
 		places <- struct{}{}
 		group.Go(func() {
 			defer func() { <-places }()
-			outcomes[i] = s.play(t.Context(), i, r)
+			outcomes[i] = s.runRequest(t.Context(), i, r)
 		})
 	}
 	group.Wait()
 	s.awaitEmpty()
 	for i, r := range requests {
-		if r.alone() {
-			outcomes[i] = s.play(t.Context(), i, r)
+		if r.isExclusive() {
+			outcomes[i] = s.runRequest(t.Context(), i, r)
 			s.awaitEmpty()
 		}
 	}
@@ -278,7 +278,7 @@ func TestOnHostCorpusRequestsRun(t *testing.T) {
 	for i, o := range outcomes {
 		r := requests[i]
 		counts[o.kind]++
-		fmt.Fprintf(w, "%s\t%d\t%d of %d\t%s\t%s%s\n", r.name, len(r.doc.Nodes), o.linksRight, len(r.doc.Links), o.stepWords(), o.kind, shortened(o.words))
+		fmt.Fprintf(w, "%s\t%d\t%d of %d\t%s\t%s%s\n", r.name, len(r.doc.Nodes), o.linksRight, len(r.doc.Links), o.stepSummary(), o.kind, shortText(o.words))
 		if o.kind == corpusFailed || o.linksRight != o.links {
 			t.Errorf("%s: %s: %s", r.name, o.kind, o.words)
 		}
@@ -302,8 +302,8 @@ func (s *corpusSite) awaitEmpty() {
 	})
 }
 
-// stepWords sums up what became of steps.
-func (o *corpusOutcome) stepWords() string {
+// stepSummary sums up what became of steps.
+func (o *corpusOutcome) stepSummary() string {
 	var words []string
 	for _, state := range slices.Sorted(maps.Keys(o.steps)) {
 		words = append(words, fmt.Sprintf("%d %s", o.steps[state], state))
@@ -311,8 +311,8 @@ func (o *corpusOutcome) stepWords() string {
 	return strings.Join(words, ", ")
 }
 
-// shortened is a reason that fits into a table.
-func shortened(words string) string {
+// shortText is a reason that fits into a table.
+func shortText(words string) string {
 	if words == "" {
 		return ""
 	}

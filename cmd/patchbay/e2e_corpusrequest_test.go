@@ -80,7 +80,7 @@ func readCorpus(t *testing.T) (list []*corpusRequest) {
 			return component.ReplaceAllString(node, "")
 		})
 		r := &corpusRequest{name: f.Name(), text: text}
-		if xml.Unmarshal([]byte(r.text), &r.doc) != nil || len(r.doc.Links) == 0 && r.steps() == 0 {
+		if xml.Unmarshal([]byte(r.text), &r.doc) != nil || len(r.doc.Links) == 0 && r.stepCount() == 0 {
 			continue
 		}
 		list = append(list, r)
@@ -88,8 +88,8 @@ func readCorpus(t *testing.T) (list []*corpusRequest) {
 	return list
 }
 
-// steps counts what is to be installed and executed.
-func (r *corpusRequest) steps() (n int) {
+// stepCount counts what is to be installed and executed.
+func (r *corpusRequest) stepCount() (n int) {
 	for _, node := range r.doc.Nodes {
 		for _, s := range node.Services {
 			n += len(s.Installs) + len(s.Executes)
@@ -111,9 +111,9 @@ func (r *corpusRequest) managers() (list []string) {
 	return slices.DeleteFunc(list, func(m string) bool { return !strings.HasPrefix(m, "urn:publicid:IDN+") })
 }
 
-// alone tells whether a node must share its component, of which there is one,
+// isExclusive tells whether a node must share its component, of which there is one,
 // with no other slice.
-func (r *corpusRequest) alone() bool {
+func (r *corpusRequest) isExclusive() bool {
 	for _, n := range r.doc.Nodes {
 		if n.Exclusive == "true" || n.Exclusive == "1" {
 			return true

@@ -78,7 +78,7 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 	edit(t, s.settings, "dns: []", "dns: ["+netlab.Names+"]")
 	edit(t, s.settings, "services_wait: 30s", "services_wait: 2s")
 	s.start()
-	s.enter()
+	s.createUser()
 	return s
 }
 
@@ -101,7 +101,7 @@ func (s *corpusSite) start() {
 	if err := os.WriteFile(ca, s.lab.CA, 0o644); err != nil {
 		s.t.Fatal(err)
 	}
-	s.url = "https://" + s.outside("127.0.0.1:8443")
+	s.url = "https://" + s.outsideAddress("127.0.0.1:8443")
 	s.cmd = exec.Command("unshare", "--mount", "sh", "-c", `[ ! -e "$2" ] || mount --bind "$1" "$2"; shift 2; exec "$@"`, "sh", ca, authorityFile,
 		filepath.Join(s.bin, "patchbay"), "serve", "--config", filepath.Join(s.dir, "patchbay.yaml"), "--listen", "127.0.0.1:8443")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
@@ -110,8 +110,8 @@ func (s *corpusSite) start() {
 	}
 }
 
-// outside is an address of this host that leads to one in the lab.
-func (s *corpusSite) outside(inside string) string {
+// outsideAddress is an address of this host that leads to one in the lab.
+func (s *corpusSite) outsideAddress(inside string) string {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -151,8 +151,8 @@ func (s *corpusSite) dial(address string) (c net.Conn, err error) {
 	return c, err
 }
 
-// enter makes the user and waits until the site answers.
-func (s *corpusSite) enter() {
+// createUser makes the user and waits until the site answers.
+func (s *corpusSite) createUser() {
 	t := s.t
 	t.Helper()
 	var unlock func()

@@ -14,16 +14,16 @@ func TestOnHostLoginThroughAGateway(t *testing.T) {
 	s := newLocalSite(t, "gateway.example.org")
 	edit(t, s.settings, "publish: both", "publish: gateway")
 	s.start()
-	publish(t, s.dir, s.url)
+	setPublicURL(t, s.dir, s.url)
 	request := filepath.Join(s.dir, "lan.xml")
 	write(t, request, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
   <node client_id="server"><sliver_type name="container"/></node>
 </rspec>
 `)
-	s.does("user", "alice")
-	s.does("up", request, "--user", "alice")
+	s.runOK("user", "alice")
+	s.runOK("up", request, "--user", "alice")
 	config := filepath.Join(s.dir, "users", "alice", "ssh_config")
-	has(t, readFile(t, config), "ProxyJump")
+	wantTexts(t, readFile(t, config), "ProxyJump")
 	if out, err := exec.Command(filepath.Join(s.bin, "patchbay"), "ssh", "--config", s.dir, "--user", "alice", "server", "id", "-un").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "alice" {
 		t.Errorf("patchbay ssh: %v\n%s", err, out)
 	}
@@ -46,5 +46,5 @@ func TestOnHostLoginThroughAGateway(t *testing.T) {
 	if readFile(t, copied) != readFile(t, request) {
 		t.Error("the file has changed on its way")
 	}
-	s.does("down", "--user", "alice", "--yes")
+	s.runOK("down", "--user", "alice", "--yes")
 }

@@ -18,19 +18,19 @@ import (
 // geniLibForms are the habits of geni-lib: credentials as base64 with an int
 // for the version, and an advertisement and manifests it can convert. That
 // every answer is HTTP 200 with its envelope, call sees.
-func geniLibForms(t *testing.T, s *strangersSite) {
-	old, v := s.visit(t, "genilib", 2), s.visit(t, "genilib", 3)
+func geniLibForms(t *testing.T, s *clientTestSite) {
+	old, v := s.newClient(t, "genilib", 2), s.newClient(t, "genilib", 3)
 	slice, cred, _ := v.slice("genilib", 3)
 	packed := func(documents ...string) (list []xmlrpc.Value) {
 		for _, d := range documents {
-			list = append(list, xmlrpc.Struct{with("geni_type", "geni_sfa"), with("geni_version", 3), with("geni_value", sent64(d))})
+			list = append(list, xmlrpc.Struct{option("geni_type", "geni_sfa"), option("geni_version", 3), option("geni_value", asBase64(d))})
 		}
 		return list
 	}
 	mine, grant := packed(string(v.Credential)), packed(cred)
-	call := func(v *visitor, want am.Code, method string, params ...xmlrpc.Value) xmlrpc.Value {
+	call := func(v *wireClient, want am.Code, method string, params ...xmlrpc.Value) xmlrpc.Value {
 		t.Helper()
-		a := v.post(inBase64(t, method, params...))
+		a := v.post(encodeWithBase64(t, method, params...))
 		if a.code != want {
 			t.Fatalf("%s of version %d: code %d %.300q, want %d", method, v.version, a.code, a.output, want)
 		}
@@ -38,8 +38,8 @@ func geniLibForms(t *testing.T, s *strangersSite) {
 	}
 
 	// The advertisement, by bare strings, structs, and base64.
-	for _, list := range [][]xmlrpc.Value{mine, {sent64(v.Credential)}, v.creds(string(v.Credential)), {string(v.Credential)}} {
-		for _, x := range []*visitor{old, v} {
+	for _, list := range [][]xmlrpc.Value{mine, {asBase64(v.Credential)}, v.creds(string(v.Credential)), {string(v.Credential)}} {
+		for _, x := range []*wireClient{old, v} {
 			ad := x.rspec(call(x, am.Success, "ListResources", list, rspec3("GENI")), "advertisement")
 			for _, n := range ad.Nodes {
 				if n.Available == nil || !slices.Contains([]string{"true", "false"}, n.Available.Now) {
@@ -57,11 +57,11 @@ func geniLibForms(t *testing.T, s *strangersSite) {
 	}
 	// Errors are envelopes with output, for those who read it at every error.
 	call(v, am.BadArgs, "ListResources", []xmlrpc.Value{}, rspec3("GENI"))
-	call(v, am.BadVersion, "ListResources", mine, xmlrpc.Struct{with("geni_rspec_version", xmlrpc.Struct{with("type", "GENI"), with("version", 99)})})
+	call(v, am.BadVersion, "ListResources", mine, xmlrpc.Struct{option("geni_rspec_version", xmlrpc.Struct{option("type", "GENI"), option("version", 99)})})
 	call(v, am.SearchFailed, "Status", urns(slice), grant, xmlrpc.Struct{})
 	call(v, am.Forbidden, "Status", urns(slice), mine, xmlrpc.Struct{})
 
-	request := ask(`<node client_id="n"><sliver_type name="raw-pc"/><interface client_id="n:0"/></node>`, `<node client_id="m"><sliver_type name="raw-pc"/><interface client_id="m:0"/></node>`,
+	request := requestOf(`<node client_id="n"><sliver_type name="raw-pc"/><interface client_id="n:0"/></node>`, `<node client_id="m"><sliver_type name="raw-pc"/><interface client_id="m:0"/></node>`,
 		`<link client_id="l"><interface_ref client_id="n:0"/><interface_ref client_id="m:0"/></link>`)
 	whole := func(manifest xmlrpc.Value, withLogin bool) {
 		t.Helper()
@@ -92,11 +92,11 @@ func geniLibForms(t *testing.T, s *strangersSite) {
 		}
 	}
 	// Its tables of aggregates mostly point at version 2.
-	whole(call(old, am.Success, "CreateSliver", slice, packed(cred), request, accounts(v.User), xmlrpc.Struct{}), false)
+	whole(call(old, am.Success, "CreateSliver", slice, packed(cred), request, userAccounts(v.User), xmlrpc.Struct{}), false)
 	wait.Until(t, "ready", func() bool {
 		return member(call(old, am.Success, "SliverStatus", slice, packed(cred), xmlrpc.Struct{}), "geni_status") == "ready"
 	})
-	whole(call(old, am.Success, "ListResources", packed(cred), rspec3("GENI", with("geni_slice_urn", slice))), true)
+	whole(call(old, am.Success, "ListResources", packed(cred), rspec3("GENI", option("geni_slice_urn", slice))), true)
 	whole(member(call(v, am.Success, "Describe", urns(slice), grant, rspec3("GENI")), "geni_rspec"), true)
 	later := time.Now().Add(30 * time.Hour).UTC().Format("2006-01-02T15:04:05.000000+00:00")
 	call(old, am.Success, "RenewSliver", slice, packed(cred), later, xmlrpc.Struct{})
@@ -108,30 +108,30 @@ func geniLibForms(t *testing.T, s *strangersSite) {
 	for method, params := range map[string][]xmlrpc.Value{
 		"PerformAggregateAction": {"action", xmlrpc.Struct{}}, "Update": {slice, urns(slice), grant, request, xmlrpc.Struct{}}, "Cancel": {urns(slice), grant, xmlrpc.Struct{}},
 		"CreateImage": {slice, "x", slice, grant, xmlrpc.Struct{}}, "DeleteImage": {slice, grant, xmlrpc.Struct{}}, "ListImages": {v.URN.String(), grant, xmlrpc.Struct{}},
-		"CreateSliver": {slice, grant, request, accounts(v.User), xmlrpc.Struct{}}, "Resolve": {slice},
+		"CreateSliver": {slice, grant, request, userAccounts(v.User), xmlrpc.Struct{}}, "Resolve": {slice},
 	} {
-		if a := v.post(inBase64(t, method, params...)); a.fault == nil || a.fault.Code != xmlrpc.FaultMethod {
+		if a := v.post(encodeWithBase64(t, method, params...)); a.fault == nil || a.fault.Code != xmlrpc.FaultMethod {
 			t.Errorf("%s is answered by %v, code %d", method, a.fault, a.code)
 		}
 	}
 }
 
-// mark stands before text that goes over the wire as base64.
-const mark = "base64:"
+// base64Mark stands before text that goes over the wire as base64.
+const base64Mark = "base64:"
 
-// sent64 is a document that inBase64 sends as base64.
-func sent64[T string | []byte](document T) xmlrpc.Value { return mark + string(document) }
+// asBase64 is a document that inBase64 sends as base64.
+func asBase64[T string | []byte](document T) xmlrpc.Value { return base64Mark + string(document) }
 
-// inBase64 writes a call whose marked strings are base64, which our own encoder
+// encodeWithBase64 writes a call whose marked strings are base64, which our own encoder
 // never writes.
-func inBase64(t testing.TB, method string, params ...xmlrpc.Value) string {
+func encodeWithBase64(t testing.TB, method string, params ...xmlrpc.Value) string {
 	t.Helper()
 	b, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return regexp.MustCompile(`(?s)<string>`+mark+`(.*?)</string>`).ReplaceAllStringFunc(string(b), func(s string) string {
-		s = strings.TrimSuffix(strings.TrimPrefix(s, "<string>"+mark), "</string>")
+	return regexp.MustCompile(`(?s)<string>`+base64Mark+`(.*?)</string>`).ReplaceAllStringFunc(string(b), func(s string) string {
+		s = strings.TrimSuffix(strings.TrimPrefix(s, "<string>"+base64Mark), "</string>")
 		return "<base64>" + base64.StdEncoding.EncodeToString([]byte(html.UnescapeString(s))) + "</base64>"
 	})
 }

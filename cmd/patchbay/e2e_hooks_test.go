@@ -89,7 +89,7 @@ func (r *hookReceiver) set(away bool, hangs chan struct{}) {
 // operators and time, through a restart, a kill and a receiver that is away.
 func TestHooks(t *testing.T) {
 	const secret = "of sixteen bytes, or more"
-	o := newOperated(t)
+	o := newOperatedSite(t)
 	r := newHookReceiver(t, secret)
 	for name, text := range map[string]string{"key": secret + "\n", "hook": "#!/bin/sh\necho \"$PATCHBAY_EVENT\" >>told\n"} {
 		if err := os.WriteFile(filepath.Join(o.dir, name), []byte(text), 0o700); err != nil {
@@ -101,12 +101,12 @@ func TestHooks(t *testing.T) {
 	edit(t, file, "# hooks: []", "hooks:\n  - {name: file, command: hook}\n  - {name: portal, url: \""+r.server.URL+"/events\", secret: key, events: ["+
 		strings.Join([]string{"allocated", "ready", "expiring", "renewed", "shutdown", "thawed", "released", "gone"}, ", ")+"]}")
 	o.start()
-	c := o.as(o.user, false)
+	c := o.client(o.user, false)
 	ctx := t.Context()
 	slice, cred := o.slice("told")
 
 	r.set(true, nil) // away, and nobody waits for it
-	o.ready(c, slice, cred)
+	o.awaitReady(c, slice, cred)
 	r.set(false, nil)
 	wait.Until(t, "the receiver is told when it is back", func() bool { return len(r.words()) == 2 })
 
@@ -130,7 +130,7 @@ func TestHooks(t *testing.T) {
 		return status == 0
 	})
 	o.start()
-	c = o.as(o.user, false)
+	c = o.client(o.user, false)
 	if _, reply, _ := c.Delete(ctx, []string{slice}, cred, client.Options{}); reply.Code != am.Success {
 		t.Fatal(reply.Output)
 	}

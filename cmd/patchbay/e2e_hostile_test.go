@@ -24,9 +24,9 @@ import (
 // PATCHBAY_RACE is set, against everything that a client can send. The cases
 // are in the files e2e_hostile*_test.go, one for each layer of the protocol.
 
-// siegeConfig makes the server's patience short enough to be seen to end. The
+// hostileTestConfig makes the server's patience short enough to be seen to end. The
 // race detector makes everything slower, so it gets more of it.
-func siegeConfig() string {
+func hostileTestConfig() string {
 	seconds := 1
 	if os.Getenv("PATCHBAY_RACE") != "" {
 		seconds = 4
@@ -41,38 +41,38 @@ stop_timeout: 3s
 `, 6*seconds, 6*seconds, 15*seconds, 6*seconds)
 }
 
-// mega is a megabyte; the race detector makes reading many times as slow, so
+// largeSize is a megabyte; the race detector makes reading many times as slow, so
 // beside it what is large is a fourth as large.
-var mega = func() int {
+var largeSize = func() int {
 	if os.Getenv("PATCHBAY_RACE") != "" {
 		return 1 << 18
 	}
 	return 1 << 20
 }()
 
-// siege is a served site, somebody who works there, and two with a certificate
+// hostileTest is a served site, somebody who works there, and two with a certificate
 // and credentials in good order who do not: one who sends what is wrong, and one
 // who only holds what he gets.
-type siege struct {
-	*strangersSite
+type hostileTest struct {
+	*clientTestSite
 	good, bad, idle *worker
-	forged          *forger
+	forged          *certificateForger
 	// canary is a file that no document may bring into being.
 	canary string
 }
 
 // worker is a visitor with a slice.
 type worker struct {
-	*visitor
+	*wireClient
 	slice, cred string
 }
 
-func newSiege(t *testing.T) *siege {
+func newHostileTest(t *testing.T) *hostileTest {
 	t.Helper()
-	s := newServed(t, "testbed.example.org", nil, nil)
-	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	s := newServedSite(t, "testbed.example.org", nil, nil)
+	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	file := filepath.Join(s.dir, "patchbay.yaml")
-	if err := os.WriteFile(file, append([]byte(readFile(t, file)), siegeConfig()...), 0o644); err != nil {
+	if err := os.WriteFile(file, append([]byte(readFile(t, file)), hostileTestConfig()...), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.start()
@@ -80,28 +80,28 @@ func newSiege(t *testing.T) *siege {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &siege{strangersSite: &strangersSite{s, a}, canary: filepath.Join(t.TempDir(), "canary")}
+	g := &hostileTest{clientTestSite: &clientTestSite{s, a}, canary: filepath.Join(t.TempDir(), "canary")}
 	hire := func(name string) *worker {
-		w := &worker{visitor: g.visit(t, name, 3)}
+		w := &worker{wireClient: g.newClient(t, name, 3)}
 		w.http.Timeout = time.Minute
-		w.slice, w.cred, _ = w.visitor.slice(name, 2)
+		w.slice, w.cred, _ = w.wireClient.slice(name, 2)
 		return w
 	}
 	g.good, g.bad, g.idle = hire("alice"), hire("attacker"), hire("idle")
-	g.forged = newForger(t, g)
+	g.forged = newCertificateForger(t, g)
 	return g
 }
 
-// still demands that the server lives and serves a good client over a
+// wantWorking demands that the server lives and serves a good client over a
 // connection of its own, in all that matters: who it is, what it offers, and a
 // reservation that is made and given back.
-func (s *siege) still(t *testing.T) {
+func (s *hostileTest) wantWorking(t *testing.T) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Fatalf("the server is gone: %v", err)
 	}
 	s.good.http.CloseIdleConnections()
-	v := *s.good.visitor
+	v := *s.good.wireClient
 	v.t = t
 	if got := member(v.want("GetVersion", am.Success), "geni_api"); got != 3 {
 		t.Errorf("GetVersion: geni_api is %v", got)
@@ -114,23 +114,23 @@ func (s *siege) still(t *testing.T) {
 	v.want("Delete", am.Success, urns(s.good.slice), v.creds(s.good.cred), xmlrpc.Struct{})
 }
 
-// door is the address that clients connect to.
-func (s *siege) door() string { return strings.TrimPrefix(s.url, "https://") }
+// address is the address that clients connect to.
+func (s *hostileTest) address() string { return strings.TrimPrefix(s.url, "https://") }
 
-// knock connects from the loopback address 127.0.0.host, without TLS.
-func (s *siege) knock(host byte) (*net.TCPConn, error) {
+// connect connects from the loopback address 127.0.0.host, without TLS.
+func (s *hostileTest) connect(host byte) (*net.TCPConn, error) {
 	d := net.Dialer{Timeout: time.Minute, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host)}}
-	c, err := d.Dial("tcp", s.door())
+	c, err := d.Dial("tcp", s.address())
 	if err != nil {
 		return nil, err
 	}
 	return c.(*net.TCPConn), nil
 }
 
-// enter connects with a certificate and finishes the handshake, as far as the
+// connectTLS connects with a certificate and finishes the handshake, as far as the
 // client's side can tell.
-func (s *siege) enter(host byte, id tls.Certificate) (*tls.Conn, error) {
-	c, err := s.knock(host)
+func (s *hostileTest) connectTLS(host byte, id tls.Certificate) (*tls.Conn, error) {
+	c, err := s.connect(host)
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +143,8 @@ func (s *siege) enter(host byte, id tls.Certificate) (*tls.Conn, error) {
 	return t, nil
 }
 
-// as is a client for HTTP that shows these certificates.
-func (s *siege) as(t *testing.T, change func(*tls.Config)) *http.Client {
+// httpClient is a client for HTTP that shows these certificates.
+func (s *hostileTest) httpClient(t *testing.T, change func(*tls.Config)) *http.Client {
 	c := &tls.Config{InsecureSkipVerify: true}
 	change(c)
 	h := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: c, DisableCompression: true}}
@@ -156,7 +156,7 @@ func (s *siege) as(t *testing.T, change func(*tls.Config)) *http.Client {
 // serves others all the while is asked after each.
 type attack struct {
 	name string
-	run  func(t *testing.T, s *siege)
+	run  func(t *testing.T, s *hostileTest)
 }
 
 // TestHostileClients plays every case against one served program, and all of them
@@ -166,16 +166,16 @@ type attack struct {
 // While the first cases of a round are played, hundreds of connections stand
 // that take all the time they are given.
 func TestHostileClients(t *testing.T) {
-	s := newSiege(t)
-	s.still(t)
-	w := &watch{s: s}
-	w.settle(t, "at first")
+	s := newHostileTest(t)
+	s.wantWorking(t)
+	w := &resourceWatch{s: s}
+	w.awaitIdle(t, "at first")
 	rounds := []int{1000}
 	if require.Long() {
 		rounds = append(rounds, 5000)
 	}
 	for round, connections := range rounds {
-		gone := s.besiege(t)
+		gone := s.startPatientAttacks(t)
 		for _, layer := range []struct {
 			name  string
 			cases []attack
@@ -188,30 +188,30 @@ func TestHostileClients(t *testing.T) {
 					t.Run(a.name, func(t *testing.T) {
 						s.forged.t = t
 						a.run(t, s)
-						s.still(t)
+						s.wantWorking(t)
 					})
 				}
 			})
 		}
 		gone()
-		w.settle(t, fmt.Sprintf("after round %d", round+1))
-		w.read(t)
+		w.awaitIdle(t, fmt.Sprintf("after round %d", round+1))
+		w.checkLog(t)
 	}
 	if len(rounds) > 1 {
-		w.flat(t)
+		w.wantNoGrowth(t)
 	}
 	if _, err := os.Stat(s.canary); err == nil {
 		t.Errorf("a document has made the file %s", s.canary)
 	}
-	s.stopUnderSiege(t)
+	s.stopUnderAttack(t)
 }
 
-// stopUnderSiege ends the server while hostile connections of each kind stand:
+// stopUnderAttack ends the server while hostile connections of each kind stand:
 // it must go in good order all the same.
-func (s *siege) stopUnderSiege(t *testing.T) {
+func (s *hostileTest) stopUnderAttack(t *testing.T) {
 	t.Helper()
 	var open []net.Conn
-	for _, p := range patients() {
+	for _, p := range patientAttacks() {
 		for range 3 {
 			c, err := p.open(s)
 			if err != nil {
@@ -221,7 +221,7 @@ func (s *siege) stopUnderSiege(t *testing.T) {
 			open = append(open, c)
 		}
 	}
-	s.still(t)
+	s.wantWorking(t)
 	ended := make(chan error, 1)
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	go func() { ended <- s.cmd.Wait() }()
@@ -234,7 +234,7 @@ func (s *siege) stopUnderSiege(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Errorf("the server did not stop beside %d hostile connections", len(open))
 	}
-	log := []byte(s.logged())
+	log := []byte(s.newLog())
 	for _, word := range []string{"panic", "fatal error", "DATA RACE", "runtime error", "concurrent map"} {
 		if i := bytes.Index(log, []byte(word)); i >= 0 {
 			t.Errorf("the log tells of a %s:\n%s", word, log[i:min(len(log), i+2000)])

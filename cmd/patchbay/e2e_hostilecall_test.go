@@ -13,10 +13,10 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// posted is a case that posts one body and must be answered in one of the ways
+// postAttack is a case that posts one body and must be answered in one of the ways
 // that want names, with no more words than an operator wants to read.
-func posted(name, want string, body func(t *testing.T, s *siege) string) attack {
-	return attack{name, func(t *testing.T, s *siege) {
+func postAttack(name, want string, body func(t *testing.T, s *hostileTest) string) attack {
+	return attack{name, func(t *testing.T, s *hostileTest) {
 		got, output := s.outcome(s.bad.http, strings.NewReader(body(t, s)))
 		if !strings.Contains(", "+want+", ", ", "+got+", ") {
 			t.Errorf("%s: %.300s; want %s", got, output, want)
@@ -27,13 +27,13 @@ func posted(name, want string, body func(t *testing.T, s *siege) string) attack 
 	}}
 }
 
-// valued is a call of GetVersion with one parameter.
-func valued(value string) string {
+// getVersionWith is a call of GetVersion with one parameter.
+func getVersionWith(value string) string {
 	return "<methodCall><methodName>GetVersion</methodName><params><param>" + value + "</param></params></methodCall>"
 }
 
-// laughs declares entities that stand for ten of the one before, nine times.
-func laughs(root, inside string) string {
+// expandingEntities declares entities that stand for ten of the one before, nine times.
+func expandingEntities(root, inside string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<?xml version=\"1.0\"?>\n<!DOCTYPE %s [<!ENTITY l0 \"lol\">", root)
 	for i := range 9 {
@@ -45,8 +45,8 @@ func laughs(root, inside string) string {
 // base64Text is a text in base64.
 func base64Text(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-// deflated is what inflates to n zeros.
-func deflated(n int) string {
+// deflatedZeros is what inflates to n zeros.
+func deflatedZeros(n int) string {
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
 	zeros := make([]byte, 1<<20)
@@ -63,62 +63,62 @@ func callAttacks() []attack {
 	var all []attack
 	for _, x := range []struct{ name, want, body string }{
 		{"no body", "fault", ""},
-		{"blanks only", "fault", strings.Repeat(" \n", mega)},
+		{"blanks only", "fault", strings.Repeat(" \n", largeSize)},
 		{"a byte order mark only", "fault", "\ufeff"},
-		{"16 MB of <", "fault", strings.Repeat("<", 16*mega)},
-		{"16 MB of &", "fault", strings.Repeat("&", 16*mega)},
-		{"5 million start tags", "fault", strings.Repeat("<a>", 5*mega)},
+		{"16 MB of <", "fault", strings.Repeat("<", 16*largeSize)},
+		{"16 MB of &", "fault", strings.Repeat("&", 16*largeSize)},
+		{"5 million start tags", "fault", strings.Repeat("<a>", 5*largeSize)},
 		{"an answer instead of a call", "fault", "<methodResponse><params><param>" + empty + "</param></params></methodResponse>"},
-		{"two calls", "fault", valued(empty) + valued(empty)},
+		{"two calls", "fault", getVersionWith(empty) + getVersionWith(empty)},
 		{"UTF-16", "fault", "\xff\xfe<\x00m\x00"},
-		{"UTF-7 declared", "fault", `<?xml version="1.0" encoding="UTF-7"?>` + valued(empty)},
-		{"bytes that are not UTF-8", "fault", valued("<value>\xc3\x28</value>")},
-		{"UTF-8 that is longer than it must be", "fault", valued("<value>\xc0\xae\xc0\xae</value>")},
-		{"NUL", "fault", valued("<value>a\x00b</value>")},
-		{"a reference to NUL", "fault", valued("<value>&#0;</value>")},
-		{"a reference to a surrogate", "fault", valued("<value>&#xD800;</value>")},
-		{"a reference beyond Unicode", "fault", valued("<value>&#x110000;</value>")},
-		{"a reference of 1 MB", "fault, code 1", valued("<value>&#x" + strings.Repeat("0", mega) + "41;</value>")},
-		{"DOCTYPE", "fault", `<!DOCTYPE methodCall>` + valued(empty)},
-		{"an external entity", "fault", `<!DOCTYPE methodCall [<!ENTITY x SYSTEM "file:///etc/passwd">]>` + valued("<value>&x;</value>")},
-		{"a parameter entity", "fault", `<!DOCTYPE methodCall [<!ENTITY % x SYSTEM "http://127.0.0.1:1/x.dtd"> %x;]>` + valued(empty)},
-		{"a billion laughs", "fault", laughs("methodCall", valued("<value>&l9;</value>"))},
-		{"arrays in each other, 100,000 deep", "fault", valued(strings.Repeat("<value><array><data>", 100000) + strings.Repeat("</data></array></value>", 100000))},
-		{"arrays in each other, 33 deep", "fault", valued(strings.Repeat("<value><array><data>", 33) + strings.Repeat("</data></array></value>", 33))},
-		{"structs in each other, 100,000 deep and not ended", "fault", valued(strings.Repeat("<value><struct><member><name>a</name>", 100000))},
-		{"300,000 values", "fault", valued("<value><array><data>" + strings.Repeat("<value/>", 300000) + "</data></array></value>")},
-		{"150,000 members", "code 0", valued("<value><struct>" + many(150000, "<member><name>%d</name><value/></member>") + "</struct></value>")},
-		{"a member named twice", "fault", valued("<value><struct>" + strings.Repeat("<member><name>a</name><value/></member>", 2) + "</struct></value>")},
+		{"UTF-7 declared", "fault", `<?xml version="1.0" encoding="UTF-7"?>` + getVersionWith(empty)},
+		{"bytes that are not UTF-8", "fault", getVersionWith("<value>\xc3\x28</value>")},
+		{"UTF-8 that is longer than it must be", "fault", getVersionWith("<value>\xc0\xae\xc0\xae</value>")},
+		{"NUL", "fault", getVersionWith("<value>a\x00b</value>")},
+		{"a reference to NUL", "fault", getVersionWith("<value>&#0;</value>")},
+		{"a reference to a surrogate", "fault", getVersionWith("<value>&#xD800;</value>")},
+		{"a reference beyond Unicode", "fault", getVersionWith("<value>&#x110000;</value>")},
+		{"a reference of 1 MB", "fault, code 1", getVersionWith("<value>&#x" + strings.Repeat("0", largeSize) + "41;</value>")},
+		{"DOCTYPE", "fault", `<!DOCTYPE methodCall>` + getVersionWith(empty)},
+		{"an external entity", "fault", `<!DOCTYPE methodCall [<!ENTITY x SYSTEM "file:///etc/passwd">]>` + getVersionWith("<value>&x;</value>")},
+		{"a parameter entity", "fault", `<!DOCTYPE methodCall [<!ENTITY % x SYSTEM "http://127.0.0.1:1/x.dtd"> %x;]>` + getVersionWith(empty)},
+		{"a billion laughs", "fault", expandingEntities("methodCall", getVersionWith("<value>&l9;</value>"))},
+		{"arrays in each other, 100,000 deep", "fault", getVersionWith(strings.Repeat("<value><array><data>", 100000) + strings.Repeat("</data></array></value>", 100000))},
+		{"arrays in each other, 33 deep", "fault", getVersionWith(strings.Repeat("<value><array><data>", 33) + strings.Repeat("</data></array></value>", 33))},
+		{"structs in each other, 100,000 deep and not ended", "fault", getVersionWith(strings.Repeat("<value><struct><member><name>a</name>", 100000))},
+		{"300,000 values", "fault", getVersionWith("<value><array><data>" + strings.Repeat("<value/>", 300000) + "</data></array></value>")},
+		{"150,000 members", "code 0", getVersionWith("<value><struct>" + repeated(150000, "<member><name>%d</name><value/></member>") + "</struct></value>")},
+		{"a member named twice", "fault", getVersionWith("<value><struct>" + strings.Repeat("<member><name>a</name><value/></member>", 2) + "</struct></value>")},
 		{"100,000 parameters", "fault", "<methodCall><methodName>GetVersion</methodName><params>" + strings.Repeat("<param>"+empty+"</param>", 100000) + "</params></methodCall>"},
-		{"an integer of 1 MB", "fault", valued("<value><int>" + strings.Repeat("9", mega) + "</int></value>")},
-		{"a double of 1 MB", "fault, code 1", valued("<value><double>" + strings.Repeat("9", mega) + "</double></value>")},
-		{"a double with an exponent of 1 MB", "fault, code 1", valued("<value><double>1e" + strings.Repeat("9", mega) + "</double></value>")},
-		{"a time of 1 MB", "fault", valued("<value><dateTime.iso8601>" + strings.Repeat("2", mega) + "</dateTime.iso8601></value>")},
-		{"base64 that is none", "fault", valued("<value><base64>" + strings.Repeat("*", mega) + "</base64></value>")},
-		{"10 MB of base64", "code 1, fault", valued("<value><base64>" + strings.Repeat("AAAA", 10*mega/4) + "</base64></value>")},
-		{"a comment of 10 MB that does not end", "fault", "<!--" + strings.Repeat("- ", 5*mega)},
-		{"10 MB of ]", "code 1, fault", valued("<value><string><![CDATA[" + strings.Repeat("]", 10*mega) + "]]></string></value>")},
-		{"a million comments", "code 0", strings.Repeat("<!---->", mega) + valued(empty)},
-		{"a million processing instructions", "code 0", strings.Repeat("<?a?>", mega) + valued(empty)},
-		{"100,000 attributes", "fault", "<methodCall" + many(100000, ` a%d=""`) + ">" + strings.TrimPrefix(valued(empty), "<methodCall>")},
-		{"an attribute of 10 MB", "fault", `<methodCall a="` + strings.Repeat("x", 10*mega) + `">` + strings.TrimPrefix(valued(empty), "<methodCall>")},
-		{"a tag of 10 MB", "fault", "<" + strings.Repeat("x", 10*mega) + ">"},
-		{"a method of 1 MB", "fault", "<methodCall><methodName>" + strings.Repeat("x", mega) + "</methodName></methodCall>"},
-		{"a method with lines for the log", "fault", "<methodCall><methodName>GetVersion\n" + injected + " time=2030-01-01\n</methodName></methodCall>"},
+		{"an integer of 1 MB", "fault", getVersionWith("<value><int>" + strings.Repeat("9", largeSize) + "</int></value>")},
+		{"a double of 1 MB", "fault, code 1", getVersionWith("<value><double>" + strings.Repeat("9", largeSize) + "</double></value>")},
+		{"a double with an exponent of 1 MB", "fault, code 1", getVersionWith("<value><double>1e" + strings.Repeat("9", largeSize) + "</double></value>")},
+		{"a time of 1 MB", "fault", getVersionWith("<value><dateTime.iso8601>" + strings.Repeat("2", largeSize) + "</dateTime.iso8601></value>")},
+		{"base64 that is none", "fault", getVersionWith("<value><base64>" + strings.Repeat("*", largeSize) + "</base64></value>")},
+		{"10 MB of base64", "code 1, fault", getVersionWith("<value><base64>" + strings.Repeat("AAAA", 10*largeSize/4) + "</base64></value>")},
+		{"a comment of 10 MB that does not end", "fault", "<!--" + strings.Repeat("- ", 5*largeSize)},
+		{"10 MB of ]", "code 1, fault", getVersionWith("<value><string><![CDATA[" + strings.Repeat("]", 10*largeSize) + "]]></string></value>")},
+		{"a million comments", "code 0", strings.Repeat("<!---->", largeSize) + getVersionWith(empty)},
+		{"a million processing instructions", "code 0", strings.Repeat("<?a?>", largeSize) + getVersionWith(empty)},
+		{"100,000 attributes", "fault", "<methodCall" + repeated(100000, ` a%d=""`) + ">" + strings.TrimPrefix(getVersionWith(empty), "<methodCall>")},
+		{"an attribute of 10 MB", "fault", `<methodCall a="` + strings.Repeat("x", 10*largeSize) + `">` + strings.TrimPrefix(getVersionWith(empty), "<methodCall>")},
+		{"a tag of 10 MB", "fault", "<" + strings.Repeat("x", 10*largeSize) + ">"},
+		{"a method of 1 MB", "fault", "<methodCall><methodName>" + strings.Repeat("x", largeSize) + "</methodName></methodCall>"},
+		{"a method with lines for the log", "fault", "<methodCall><methodName>GetVersion\n" + injectionMark + " time=2030-01-01\n</methodName></methodCall>"},
 		{"a method for a shell", "fault", "<methodCall><methodName>$(reboot)`reboot`;reboot</methodName></methodCall>"},
 		{"a method with formats", "fault", "<methodCall><methodName>%s%n%x%!d(string=hi)</methodName></methodCall>"},
 		{"a method of the library", "fault", "<methodCall><methodName>system.multicall</methodName></methodCall>"},
-		{"nil", "code 0, code 1, fault", valued("<value><nil/></value>")},
+		{"nil", "code 0, code 1, fault", getVersionWith("<value><nil/></value>")},
 	} {
-		all = append(all, posted(x.name, x.want, func(*testing.T, *siege) string { return x.body }))
+		all = append(all, postAttack(x.name, x.want, func(*testing.T, *hostileTest) string { return x.body }))
 	}
 	list := func(name, want string, options xmlrpc.Struct) attack {
-		return posted(name, want, func(t *testing.T, s *siege) string {
+		return postAttack(name, want, func(t *testing.T, s *hostileTest) string {
 			return encoded(t, "ListResources", s.bad.creds(string(s.bad.Credential)), append(rspec3("GENI"), options...))
 		})
 	}
 	named := func(name, want, method string, urns func() []xmlrpc.Value) attack {
-		return posted(name, want, func(t *testing.T, s *siege) string {
+		return postAttack(name, want, func(t *testing.T, s *hostileTest) string {
 			return encoded(t, method, urns(), s.bad.creds(s.bad.cred), rspec3("GENI"))
 		})
 	}
@@ -134,33 +134,33 @@ func callAttacks() []attack {
 	return append(all,
 		list("10,000 options that do not exist", "code 0", func() (o xmlrpc.Struct) {
 			for i := range 10000 {
-				o = append(o, with(fmt.Sprint("x", i), strings.Repeat("y", 100)))
+				o = append(o, option(fmt.Sprint("x", i), strings.Repeat("y", 100)))
 			}
 			return o
 		}()),
-		list("compressed, in a word", "code 1", xmlrpc.Struct{with("geni_compressed", "perhaps")}),
-		list("compressed, in 1 MB", "code 1", xmlrpc.Struct{with("geni_compressed", strings.Repeat("1", mega))}),
-		list("compressed, in a struct", "code 1", xmlrpc.Struct{with("geni_compressed", xmlrpc.Struct{with("a", 1)})}),
-		list("compressed, 2", "code 1", xmlrpc.Struct{with("geni_compressed", 2)}),
-		list("compressed, and asked for as it should be", "code 0", xmlrpc.Struct{with("geni_compressed", true)}),
-		posted("an RSpec of an unknown kind, with lines for the log", "code 4", func(t *testing.T, s *siege) string {
-			return encoded(t, "ListResources", s.bad.creds(string(s.bad.Credential)), rspec3("x\n"+injected))
+		list("compressed, in a word", "code 1", xmlrpc.Struct{option("geni_compressed", "perhaps")}),
+		list("compressed, in 1 MB", "code 1", xmlrpc.Struct{option("geni_compressed", strings.Repeat("1", largeSize))}),
+		list("compressed, in a struct", "code 1", xmlrpc.Struct{option("geni_compressed", xmlrpc.Struct{option("a", 1)})}),
+		list("compressed, 2", "code 1", xmlrpc.Struct{option("geni_compressed", 2)}),
+		list("compressed, and asked for as it should be", "code 0", xmlrpc.Struct{option("geni_compressed", true)}),
+		postAttack("an RSpec of an unknown kind, with lines for the log", "code 4", func(t *testing.T, s *hostileTest) string {
+			return encoded(t, "ListResources", s.bad.creds(string(s.bad.Credential)), rspec3("x\n"+injectionMark))
 		}),
 		named("10,001 slivers", "code 1, code 6", "Status", times(10001, sliver)),
 		named("100,000 slivers", "code 1, code 6", "Describe", times(100000, sliver)),
-		named("a sliver of 1 MB", "code 1, code 3, code 12", "Status", func() []xmlrpc.Value { return urns(sliver + strings.Repeat("x", mega)) }),
+		named("a sliver of 1 MB", "code 1, code 3, code 12", "Status", func() []xmlrpc.Value { return urns(sliver + strings.Repeat("x", largeSize)) }),
 		named("a sliver whose name is a path", "code 1, code 3, code 12", "Delete", func() []xmlrpc.Value { return urns(sliver + "../../state.db") }),
 		named("a sliver with NUL", "code 1, code 3, code 12", "Delete", func() []xmlrpc.Value { return urns(sliver + "a%00b") }),
-		named("a sliver with lines for the log", "code 1, code 3, code 12", "Delete", func() []xmlrpc.Value { return urns(sliver + "a\n" + injected + "\r\n" + injected) }),
+		named("a sliver with lines for the log", "code 1, code 3, code 12", "Delete", func() []xmlrpc.Value { return urns(sliver + "a\n" + injectionMark + "\r\n" + injectionMark) }),
 		named("a slice of another authority", "code 3", "Status", func() []xmlrpc.Value { return urns("urn:publicid:IDN+other.example.org+slice+x") }),
 		named("no slivers at all", "code 1", "Status", func() []xmlrpc.Value { return nil }),
-		attack{"times beyond all calendars", absurdTimes},
-		attack{"somebody else's slice", foreign},
+		attack{"times beyond all calendars", checkExtremeTimes},
+		attack{"somebody else's slice", checkForeignSlices},
 	)
 }
 
-// many is a text for each number below n.
-func many(n int, format string) string {
+// repeated is a text for each number below n.
+func repeated(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, format, i)
@@ -168,8 +168,8 @@ func many(n int, format string) string {
 	return b.String()
 }
 
-// absurdTimes asks for leases that no credential gives and no clock shows.
-func absurdTimes(t *testing.T, s *siege) {
+// checkExtremeTimes asks for leases that no credential gives and no clock shows.
+func checkExtremeTimes(t *testing.T, s *hostileTest) {
 	for _, end := range []xmlrpc.Value{
 		"99999999999999-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "0000-00-00T00:00:00Z", "1969-01-01T00:00:00Z", "2030-02-30T00:00:00Z",
 		"2030-01-01T25:00:00Z", strings.Repeat("2", 1<<20), -1, "now", "", "2030-01-01T00:00:00." + strings.Repeat("9", 1<<20) + "Z", xmlrpc.Struct{},
@@ -181,9 +181,9 @@ func absurdTimes(t *testing.T, s *siege) {
 	}
 }
 
-// foreign tries everything with one's own credentials on what a good client holds.
-func foreign(t *testing.T, s *siege) {
-	v := *s.good.visitor
+// checkForeignSlices tries everything with one's own credentials on what a good client holds.
+func checkForeignSlices(t *testing.T, s *hostileTest) {
+	v := *s.good.wireClient
 	v.t = t
 	made := v.want("Allocate", am.Success, s.good.slice, v.creds(s.good.cred), soakRequest, xmlrpc.Struct{})
 	sliver := sliverNames(v.slivers(made))[0]
@@ -210,31 +210,31 @@ func foreign(t *testing.T, s *siege) {
 // crowdAttacks are those of many at once.
 func crowdAttacks(connections int) []attack {
 	return []attack{
-		{"100 calls of one caller at once", func(t *testing.T, s *siege) {
+		{"100 calls of one caller at once", func(t *testing.T, s *hostileTest) {
 			list := encoded(t, "ListResources", s.bad.creds(string(s.bad.Credential)), rspec3("GENI"))
-			s.together(t, 100, list, "code 0, code -32001")
+			s.postConcurrently(t, 100, list, "code 0, code -32001")
 		}},
-		{"100 reservations of one slice at once", func(t *testing.T, s *siege) {
-			s.together(t, 100, encoded(t, "Allocate", s.bad.slice, s.bad.creds(s.bad.cred), soakRequest, xmlrpc.Struct{}), "code 0, code 14, code 17, code -32001")
+		{"100 reservations of one slice at once", func(t *testing.T, s *hostileTest) {
+			s.postConcurrently(t, 100, encoded(t, "Allocate", s.bad.slice, s.bad.creds(s.bad.cred), soakRequest, xmlrpc.Struct{}), "code 0, code 14, code 17, code -32001")
 			s.outcome(s.bad.http, strings.NewReader(encoded(t, "Delete", urns(s.bad.slice), s.bad.creds(s.bad.cred), xmlrpc.Struct{})))
 		}},
-		{"24 calls of 8 MB at once", func(t *testing.T, s *siege) {
-			s.together(t, 24, valued("<value><string>"+strings.Repeat("x", 8<<20)+"</string></value>"), "code 1, code -32001, cut")
+		{"24 calls of 8 MB at once", func(t *testing.T, s *hostileTest) {
+			s.postConcurrently(t, 24, getVersionWith("<value><string>"+strings.Repeat("x", 8<<20)+"</string></value>"), "code 1, code -32001, cut")
 		}},
-		{"50 certificates of one person", func(t *testing.T, s *siege) {
+		{"50 certificates of one person", func(t *testing.T, s *hostileTest) {
 			list := encoded(t, "ListResources", s.bad.creds(string(s.bad.Credential)), rspec3("GENI"))
 			var wg sync.WaitGroup
 			for range 50 {
-				id := s.forged.vouched(s.forged.curve(), nil)
+				id := s.forged.issuedByAuthority(s.forged.newECKey(), nil)
 				wg.Go(func() {
-					if got, output := s.outcome(s.holder(t, id), strings.NewReader(list)); got != "code 0" && got != "code -32001" {
+					if got, output := s.outcome(s.httpClientOf(t, id), strings.NewReader(list)); got != "code 0" && got != "code -32001" {
 						t.Errorf("%s %.300s", got, output)
 					}
 				})
 			}
-			s.still(t)
+			s.wantWorking(t)
 			wg.Wait()
 		}},
-		{fmt.Sprintf("%d connections", connections), func(t *testing.T, s *siege) { s.flood(t, connections) }},
+		{fmt.Sprintf("%d connections", connections), func(t *testing.T, s *hostileTest) { s.flood(t, connections) }},
 	}
 }

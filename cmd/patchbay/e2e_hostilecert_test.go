@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// forger makes certificates, some of which the site's authority has signed.
-type forger struct {
+// certificateForger makes certificates, some of which the site's authority has signed.
+type certificateForger struct {
 	t         *testing.T // of the case that is played
 	authority *x509.Certificate
 	signer    crypto.Signer
@@ -24,18 +24,18 @@ type forger struct {
 	serial    int64
 }
 
-func newForger(t *testing.T, s *siege) *forger {
+func newCertificateForger(t *testing.T, s *hostileTest) *certificateForger {
 	t.Helper()
 	dir := filepath.Join(s.dir, "authority")
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "authority.pem"), filepath.Join(dir, "authority.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &forger{t: t, authority: pair.Leaf, signer: pair.PrivateKey.(crypto.Signer), user: s.bad.URN.String(), serial: 1 << 40}
+	return &certificateForger{t: t, authority: pair.Leaf, signer: pair.PrivateKey.(crypto.Signer), user: s.bad.URN.String(), serial: 1 << 40}
 }
 
-// curve is a new key, quick to make.
-func (f *forger) curve() crypto.Signer {
+// newECKey is a new key, quick to make.
+func (f *certificateForger) newECKey() crypto.Signer {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		f.t.Fatal(err)
@@ -44,14 +44,14 @@ func (f *forger) curve() crypto.Signer {
 }
 
 // key is one of the fixed keys of the credentials' tests.
-func (f *forger) key(name string) crypto.Signer {
+func (f *certificateForger) key(name string) crypto.Signer {
 	f.t.Helper()
 	return parseKey(f.t, []byte(readFile(f.t, filepath.Join("..", "..", "credentials", "testdata", "keys", name))))
 }
 
-// make is a certificate of a user as the site's authority issues them, but for
+// newCertificate is a certificate of a user as the site's authority issues them, but for
 // what change does; it is signed by parent, or by itself.
-func (f *forger) make(key crypto.Signer, parent *x509.Certificate, signer crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
+func (f *certificateForger) newCertificate(key crypto.Signer, parent *x509.Certificate, signer crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
 	f.t.Helper()
 	f.serial++
 	name, err := url.Parse(f.user)
@@ -76,14 +76,14 @@ func (f *forger) make(key crypto.Signer, parent *x509.Certificate, signer crypto
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// vouched is one that the site's authority has signed.
-func (f *forger) vouched(key crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
+// issuedByAuthority is one that the site's authority has signed.
+func (f *certificateForger) issuedByAuthority(key crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
 	f.t.Helper()
-	return f.make(key, f.authority, f.signer, change)
+	return f.newCertificate(key, f.authority, f.signer, change)
 }
 
-// followed is c with these certificates behind it.
-func followed(c tls.Certificate, more ...[]byte) tls.Certificate {
+// withChain is c with these certificates behind it.
+func withChain(c tls.Certificate, more ...[]byte) tls.Certificate {
 	c.Certificate = append(c.Certificate[:1:1], more...)
 	return c
 }

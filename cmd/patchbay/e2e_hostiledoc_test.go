@@ -13,10 +13,10 @@ import (
 // credentialAttacks present documents instead of the credential of one's own
 // slice. That credential itself opens the slice, so it is they that are refused.
 func credentialAttacks() []attack {
-	describe := func(t *testing.T, s *siege, creds ...xmlrpc.Value) string {
+	describe := func(t *testing.T, s *hostileTest, creds ...xmlrpc.Value) string {
 		return encoded(t, "Describe", urns(s.bad.slice), creds, rspec3("GENI"))
 	}
-	all := []attack{posted("its own", "code 0", func(t *testing.T, s *siege) string { return describe(t, s, s.bad.creds(s.bad.cred)...) })}
+	all := []attack{postAttack("its own", "code 0", func(t *testing.T, s *hostileTest) string { return describe(t, s, s.bad.creds(s.bad.cred)...) })}
 	// edited are its own credentials after a change.
 	for _, x := range []struct {
 		name, want string
@@ -25,72 +25,74 @@ func credentialAttacks() []attack {
 		{"half of it", "code 3", func(c string) string { return c[:len(c)/2] }},
 		{"it twice in a row", "code 3", func(c string) string { return c + c }},
 		{"nothing", "code 1, code 3", func(string) string { return "" }},
-		{"blanks", "code 3", func(string) string { return strings.Repeat(" ", mega) }},
-		{"1 MB of <", "code 3", func(string) string { return strings.Repeat("<", mega) }},
+		{"blanks", "code 3", func(string) string { return strings.Repeat(" ", largeSize) }},
+		{"1 MB of <", "code 3", func(string) string { return strings.Repeat("<", largeSize) }},
 		{"300,000 start tags", "code 3", func(string) string { return strings.Repeat("<a>", 300000) }},
 		{"NUL behind it", "code 3, fault", func(c string) string { return c + "\ufffe" }},
-		{"DOCTYPE", "code 3", func(c string) string { return doctyped(c, `<!DOCTYPE signed-credential>`) }},
+		{"DOCTYPE", "code 3", func(c string) string { return withDoctype(c, `<!DOCTYPE signed-credential>`) }},
 		{"an external entity", "code 3", func(c string) string {
-			return doctyped(c, `<!DOCTYPE signed-credential [<!ENTITY x SYSTEM "file:///etc/passwd">]>`)
+			return withDoctype(c, `<!DOCTYPE signed-credential [<!ENTITY x SYSTEM "file:///etc/passwd">]>`)
 		}},
 		{"an external DTD", "code 3", func(c string) string {
-			return doctyped(c, `<!DOCTYPE signed-credential SYSTEM "http://127.0.0.1:1/x.dtd">`)
+			return withDoctype(c, `<!DOCTYPE signed-credential SYSTEM "http://127.0.0.1:1/x.dtd">`)
 		}},
-		{"a billion laughs", "code 3", func(c string) string { return laughs("signed-credential", undeclared(c)) }},
+		{"a billion laughs", "code 3", func(c string) string { return expandingEntities("signed-credential", withoutDeclaration(c)) }},
 		{"laughs in an owner", "code 3", func(c string) string {
-			return laughs("signed-credential", strings.Replace(undeclared(c), "<owner_urn>", "<owner_urn>&l9;", 1))
+			return expandingEntities("signed-credential", strings.Replace(withoutDeclaration(c), "<owner_urn>", "<owner_urn>&l9;", 1))
 		}},
 		{"XInclude", "code 3", func(c string) string {
-			return replaced(c, "<credential", `<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="file:///etc/passwd" parse="text"/><credential`)
+			return replaceFirst(c, "<credential", `<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="file:///etc/passwd" parse="text"/><credential`)
 		}},
 		{"a style sheet", "code 0, code 3", func(c string) string {
-			return doctyped(c, `<?xml-stylesheet href="http://127.0.0.1:1/x.xsl"?>`)
+			return withDoctype(c, `<?xml-stylesheet href="http://127.0.0.1:1/x.xsl"?>`)
 		}},
 		{"elements in each other, 100,000 deep", "code 3", func(c string) string {
-			return replaced(c, "<owner_urn>", strings.Repeat("<a>", 100000)+strings.Repeat("</a>", 100000)+"<owner_urn>")
+			return replaceFirst(c, "<owner_urn>", strings.Repeat("<a>", 100000)+strings.Repeat("</a>", 100000)+"<owner_urn>")
 		}},
 		{"elements in each other, 230 deep", "code 3", func(c string) string {
-			return replaced(c, "<owner_urn>", strings.Repeat("<a>", 230)+strings.Repeat("</a>", 230)+"<owner_urn>")
+			return replaceFirst(c, "<owner_urn>", strings.Repeat("<a>", 230)+strings.Repeat("</a>", 230)+"<owner_urn>")
 		}},
-		{"100,000 attributes", "code 3", func(c string) string { return replaced(c, "<owner_urn", "<owner_urn"+many(100000, ` a%d=""`)) }},
+		{"100,000 attributes", "code 3", func(c string) string { return replaceFirst(c, "<owner_urn", "<owner_urn"+repeated(100000, ` a%d=""`)) }},
 		{"100,000 namespaces", "code 3", func(c string) string {
-			return replaced(c, "<owner_urn", "<owner_urn"+many(100000, ` xmlns:a%d="urn:x"`))
+			return replaceFirst(c, "<owner_urn", "<owner_urn"+repeated(100000, ` xmlns:a%d="urn:x"`))
 		}},
 		{"an attribute of 5 MB", "code 3", func(c string) string {
-			return replaced(c, "<owner_urn", `<owner_urn a="`+strings.Repeat("x", 5*mega)+`"`)
+			return replaceFirst(c, "<owner_urn", `<owner_urn a="`+strings.Repeat("x", 5*largeSize)+`"`)
 		}},
-		{"an owner of 5 MB", "code 3", func(c string) string { return replaced(c, "<owner_urn>", "<owner_urn>"+strings.Repeat("x", 5*mega)) }},
+		{"an owner of 5 MB", "code 3", func(c string) string {
+			return replaceFirst(c, "<owner_urn>", "<owner_urn>"+strings.Repeat("x", 5*largeSize))
+		}},
 		{"100,000 privileges", "code 3", func(c string) string {
-			return replaced(c, "<privileges>", "<privileges>"+strings.Repeat("<privilege><name>*</name><can_delegate>1</can_delegate></privilege>", 100000))
+			return replaceFirst(c, "<privileges>", "<privileges>"+strings.Repeat("<privilege><name>*</name><can_delegate>1</can_delegate></privilege>", 100000))
 		}},
 		{"10,000 certificates", "code 3", func(c string) string {
-			return replaced(c, "<X509Certificate>", strings.Repeat("<X509Certificate>QUJD</X509Certificate>", 10000)+"<X509Certificate>")
+			return replaceFirst(c, "<X509Certificate>", strings.Repeat("<X509Certificate>QUJD</X509Certificate>", 10000)+"<X509Certificate>")
 		}},
 		{"a certificate of 5 MB", "code 3", func(c string) string {
-			return replaced(c, "<X509Certificate>", "<X509Certificate>"+strings.Repeat("QUJD", 5*mega/4))
+			return replaceFirst(c, "<X509Certificate>", "<X509Certificate>"+strings.Repeat("QUJD", 5*largeSize/4))
 		}},
 		{"an owner's certificate of 5 MB", "code 3", func(c string) string {
-			return replaced(c, "<owner_gid>", "<owner_gid>"+strings.Repeat("QUJD\n", mega))
+			return replaceFirst(c, "<owner_gid>", "<owner_gid>"+strings.Repeat("QUJD\n", largeSize))
 		}},
 		{"a signature of 5 MB", "code 3", func(c string) string {
-			return replaced(c, "<SignatureValue>", "<SignatureValue>"+strings.Repeat("QUJD", 5*mega/4))
+			return replaceFirst(c, "<SignatureValue>", "<SignatureValue>"+strings.Repeat("QUJD", 5*largeSize/4))
 		}},
-		{"10,000 references", "code 3", func(c string) string { return doubled(c, "Reference", 10000) }},
+		{"10,000 references", "code 3", func(c string) string { return repeatElement(c, "Reference", 10000) }},
 		{"10,000 transforms", "code 3", func(c string) string {
-			return replaced(c, "<Transforms>", "<Transforms>"+strings.Repeat(`<Transform Algorithm="http://www.w3.org/2000/09/xmldsig#enveloped-signature"/>`, 10000))
+			return replaceFirst(c, "<Transforms>", "<Transforms>"+strings.Repeat(`<Transform Algorithm="http://www.w3.org/2000/09/xmldsig#enveloped-signature"/>`, 10000))
 		}},
 		{"a transform by XSLT", "code 3", func(c string) string {
-			return replaced(c, "<Transforms>", `<Transforms><Transform Algorithm="http://www.w3.org/TR/1999/REC-xslt-19991116"/>`)
+			return replaceFirst(c, "<Transforms>", `<Transforms><Transform Algorithm="http://www.w3.org/TR/1999/REC-xslt-19991116"/>`)
 		}},
-		{"500 signatures", "code 3", func(c string) string { return doubled(c, "Signature", 500) }},
-		{"1,000 credentials in one", "code 3", func(c string) string { return doubled(c, "credential", 1000) }},
-		{"what inflates to 64 MB", "code 3", func(string) string { return deflated(64 << 20) }},
+		{"500 signatures", "code 3", func(c string) string { return repeatElement(c, "Signature", 500) }},
+		{"1,000 credentials in one", "code 3", func(c string) string { return repeatElement(c, "credential", 1000) }},
+		{"what inflates to 64 MB", "code 3", func(string) string { return deflatedZeros(64 << 20) }},
 		{"lines for the log", "code 3", func(c string) string {
-			return replaced(c, "<owner_urn>", "<owner_urn>\n"+injected+"\r\n"+injected)
+			return replaceFirst(c, "<owner_urn>", "<owner_urn>\n"+injectionMark+"\r\n"+injectionMark)
 		}},
 		{"somebody else's", "code 3", nil},
 	} {
-		all = append(all, posted(x.name, x.want, func(t *testing.T, s *siege) string {
+		all = append(all, postAttack(x.name, x.want, func(t *testing.T, s *hostileTest) string {
 			if x.edit == nil {
 				return describe(t, s, s.bad.creds(s.good.cred)...)
 			}
@@ -108,24 +110,26 @@ func credentialAttacks() []attack {
 		return all
 	}
 	return append(all,
-		posted("33 credentials", "code 1, code 3", func(t *testing.T, s *siege) string { return describe(t, s, s.bad.creds(list(33, s.bad.cred)...)...) }),
-		posted("32 of 480 kB", "code 3", func(t *testing.T, s *siege) string {
+		postAttack("33 credentials", "code 1, code 3", func(t *testing.T, s *hostileTest) string {
+			return describe(t, s, s.bad.creds(list(33, s.bad.cred)...)...)
+		}),
+		postAttack("32 of 480 kB", "code 3", func(t *testing.T, s *hostileTest) string {
 			return describe(t, s, s.bad.creds(list(32, strings.Replace(s.bad.cred, "<owner_urn>", "<owner_urn>"+strings.Repeat("x", 480<<10), 1))...)...)
 		}),
-		posted("32 of 1 MB", "http 413, cut", func(t *testing.T, s *siege) string {
+		postAttack("32 of 1 MB", "http 413, cut", func(t *testing.T, s *hostileTest) string {
 			return describe(t, s, s.bad.creds(list(32, strings.Repeat("x", 1<<20))...)...)
 		}),
-		posted("31 that are none and one that is", "code 0", func(t *testing.T, s *siege) string {
+		postAttack("31 that are none and one that is", "code 0", func(t *testing.T, s *hostileTest) string {
 			return describe(t, s, append(s.bad.creds(list(31, strings.Repeat("<a>", 1000))...), s.bad.creds(s.bad.cred)...)...)
 		}),
-		posted("of a type of 1 MB", "code 1, code 3", func(t *testing.T, s *siege) string {
-			return describe(t, s, labelled(strings.Repeat("x", mega), "3", s.bad.cred))
+		postAttack("of a type of 1 MB", "code 1, code 3", func(t *testing.T, s *hostileTest) string {
+			return describe(t, s, labelledCredential(strings.Repeat("x", largeSize), "3", s.bad.cred))
 		}),
-		posted("in bytes", "code 0", func(t *testing.T, s *siege) string {
-			body := describe(t, s, labelled("geni_sfa", "3", "HERE"))
+		postAttack("in bytes", "code 0", func(t *testing.T, s *hostileTest) string {
+			body := describe(t, s, labelledCredential("geni_sfa", "3", "HERE"))
 			return strings.Replace(body, "<string>HERE</string>", "<base64>"+base64Text(s.bad.cred)+"</base64>", 1)
 		}),
-		attack{"cut after each of 60 parts", func(t *testing.T, s *siege) {
+		attack{"cut after each of 60 parts", func(t *testing.T, s *hostileTest) {
 			for i := range 60 {
 				c := s.bad.cred[:len(strings.TrimSpace(s.bad.cred))*i/60]
 				if got, output := s.outcome(s.bad.http, strings.NewReader(describe(t, s, s.bad.creds(c)...))); got != "code 3" && got != "code 1" {
@@ -133,7 +137,7 @@ func credentialAttacks() []attack {
 				}
 			}
 		}},
-		attack{"a letter in each of 60 places", func(t *testing.T, s *siege) {
+		attack{"a letter in each of 60 places", func(t *testing.T, s *hostileTest) {
 			signed := strings.Index(s.bad.cred, "</credential>")
 			for i := range 60 {
 				at := signed * i / 60
@@ -150,22 +154,24 @@ func credentialAttacks() []attack {
 	)
 }
 
-// undeclared is a document without its XML declaration.
-func undeclared(c string) string {
+// withoutDeclaration is a document without its XML declaration.
+func withoutDeclaration(c string) string {
 	if strings.HasPrefix(c, "<?xml") {
 		_, c, _ = strings.Cut(c, "?>")
 	}
 	return c
 }
 
-// doctyped is a document with something between declaration and root.
-func doctyped(c, text string) string { return `<?xml version="1.0"?>` + text + undeclared(c) }
+// withDoctype is a document with something between declaration and root.
+func withDoctype(c, text string) string {
+	return `<?xml version="1.0"?>` + text + withoutDeclaration(c)
+}
 
-// replaced puts text in the place of the first mark.
-func replaced(c, mark, text string) string { return strings.Replace(c, mark, text, 1) }
+// replaceFirst puts text in the place of the first mark.
+func replaceFirst(c, mark, text string) string { return strings.Replace(c, mark, text, 1) }
 
-// doubled is a document with n of an element where it had one.
-func doubled(c, name string, n int) string {
+// repeatElement is a document with n of an element where it had one.
+func repeatElement(c, name string, n int) string {
 	begin, end := strings.Index(c, "<"+name+" "), strings.Index(c, "</"+name+">")
 	if begin < 0 {
 		begin = strings.Index(c, "<"+name+">")
@@ -187,7 +193,7 @@ func requestAttacks() []attack {
 	const refused, handled = "code 1", "code 0, code 1, code 4, code 6, code 7, code 12, code 13"
 	var all []attack
 	add := func(name, want, request string) {
-		all = append(all, attack{name, func(t *testing.T, s *siege) { s.request(t, want, request) }})
+		all = append(all, attack{name, func(t *testing.T, s *hostileTest) { s.request(t, want, request) }})
 	}
 	node := func(inside string) string {
 		return requestHead + `<node client_id="n" exclusive="false"><sliver_type name="vm"/>` + inside + `</node></rspec>`
@@ -202,27 +208,27 @@ func requestAttacks() []attack {
 		add(fmt.Sprintf("formats, of %d kB", size>>10), handled, requestHead+`<node client_id="n" exclusive="`+strings.Repeat("%n%s", size/4)+`"/></rspec>`)
 	}
 	add("no document", refused, "")
-	add("3 MB of <", refused, strings.Repeat("<", 3*mega))
+	add("3 MB of <", refused, strings.Repeat("<", 3*largeSize))
 	add("elements in each other, 100,000 deep", "code 1, code 6", node(strings.Repeat("<a>", 100000)+strings.Repeat("</a>", 100000)))
-	add("100,000 nodes", "code 6", requestHead+many(100000, `<node client_id="n%d"/>`)+"</rspec>")
-	add("9,000 nodes", "code 6, code 12", requestHead+many(9000, `<node client_id="n%d" exclusive="true"/>`)+"</rspec>")
-	add("9,000 links of one node", handled, requestHead+fmt.Sprintf(vmNode, "n")+many(9000, `<link client_id="l%d"><interface_ref client_id="n:0"/></link>`)+"</rspec>")
-	add("100,000 attributes", "code 1, code 6", requestHead+"<node"+many(100000, ` a%d=""`)+"/></rspec>")
-	add("100,000 namespaces", "code 1, code 6", requestHead+"<node"+many(100000, ` xmlns:a%d="urn:x"`)+"/></rspec>")
+	add("100,000 nodes", "code 6", requestHead+repeated(100000, `<node client_id="n%d"/>`)+"</rspec>")
+	add("9,000 nodes", "code 6, code 12", requestHead+repeated(9000, `<node client_id="n%d" exclusive="true"/>`)+"</rspec>")
+	add("9,000 links of one node", handled, requestHead+fmt.Sprintf(vmNode, "n")+repeated(9000, `<link client_id="l%d"><interface_ref client_id="n:0"/></link>`)+"</rspec>")
+	add("100,000 attributes", "code 1, code 6", requestHead+"<node"+repeated(100000, ` a%d=""`)+"/></rspec>")
+	add("100,000 namespaces", "code 1, code 6", requestHead+"<node"+repeated(100000, ` xmlns:a%d="urn:x"`)+"/></rspec>")
 	add("DOCTYPE", refused, "<!DOCTYPE rspec>"+node(""))
-	add("a billion laughs", refused, laughs("rspec", node("&l9;")))
+	add("a billion laughs", refused, expandingEntities("rspec", node("&l9;")))
 	add("an external entity", refused, `<!DOCTYPE rspec [<!ENTITY x SYSTEM "file:///etc/passwd">]>`+node("&x;"))
 	add("a schema from elsewhere", "code 0", strings.Replace(node(""), "<rspec ", `<rspec xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://127.0.0.1:1/x.xsd urn:x file:///etc/passwd" `, 1))
 	add("XInclude", handled, node(`<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="file:///etc/passwd" parse="text"/>`))
-	add("an execute of 1 MB", handled, node(`<services><execute shell="sh" command="`+strings.Repeat("x", mega)+`"/></services>`))
+	add("an execute of 1 MB", handled, node(`<services><execute shell="sh" command="`+strings.Repeat("x", largeSize)+`"/></services>`))
 	add("10,000 executes", handled, node("<services>"+strings.Repeat(`<execute shell="sh" command="true"/>`, 10000)+"</services>"))
 	add("installs from here", handled, node(`<services><install url="file:///etc/passwd" install_path="/../../.."/><install url="http://127.0.0.1:1/" install_path="/"/></services>`))
-	all = append(all, attack{"names for shells, paths and formats", oddNames}, attack{"accounts that are none", accountsThatAreNone})
+	all = append(all, attack{"names for shells, paths and formats", checkHostileNames}, attack{"accounts that are none", checkInvalidAccounts})
 	return all
 }
 
 // request asks for a document's slivers, and gives back what it was given.
-func (s *siege) request(t *testing.T, want, request string) {
+func (s *hostileTest) request(t *testing.T, want, request string) {
 	t.Helper()
 	got, output := s.outcome(s.bad.http, strings.NewReader(encoded(t, "Allocate", s.bad.slice, s.bad.creds(s.bad.cred), request, xmlrpc.Struct{})))
 	if !strings.Contains(", "+want+", ", ", "+got+", ") {
@@ -232,20 +238,20 @@ func (s *siege) request(t *testing.T, want, request string) {
 		t.Errorf("%d bytes to tell of %s", len(output), got)
 	}
 	if got == "code 0" {
-		s.giveBack(t)
+		s.deleteSlivers(t)
 	}
 }
 
-func (s *siege) giveBack(t *testing.T) {
+func (s *hostileTest) deleteSlivers(t *testing.T) {
 	t.Helper()
 	if got, output := s.outcome(s.bad.http, strings.NewReader(encoded(t, "Delete", urns(s.bad.slice), s.bad.creds(s.bad.cred), xmlrpc.Struct{}))); got != "code 0" {
 		t.Errorf("Delete: %s %s", got, output)
 	}
 }
 
-// oddNames gives nodes, images and hosts names that are commands, paths, formats
+// checkHostileNames gives nodes, images and hosts names that are commands, paths, formats
 // and options, and brings those that are taken all the way through the provider.
-func oddNames(t *testing.T, s *siege) {
+func checkHostileNames(t *testing.T, s *hostileTest) {
 	for i, name := range []string{
 		"$(touch " + s.canary + ")", "`touch " + s.canary + "`", "; touch " + s.canary + " ;", "| touch " + s.canary, "a\ntouch " + s.canary + "\n",
 		"../../../../../.." + s.canary, "/etc/passwd", "..", ".", "-rf", "--help", "%s%n%x", "{{.}}", "${HOME}", "a\"b'c", "\\u0000", "&lt;script&gt;",
@@ -277,36 +283,36 @@ func oddNames(t *testing.T, s *siege) {
 				continue
 			}
 			if strings.Contains(request, `client_id="n"`) { // not the node's own name
-				s.giveBack(t)
+				s.deleteSlivers(t)
 				continue
 			}
-			s.through(t, name)
+			s.provisionAndDelete(t, name)
 		}
 	}
 }
 
-// through has a reservation provisioned, waits until its provider has spoken, and
+// provisionAndDelete has a reservation provisioned, waits until its provider has spoken, and
 // gives it back.
-func (s *siege) through(t *testing.T, name string) {
+func (s *hostileTest) provisionAndDelete(t *testing.T, name string) {
 	t.Helper()
-	users := with("geni_users", accounts(s.bad.User))
+	users := option("geni_users", userAccounts(s.bad.User))
 	if got, output := s.outcome(s.bad.http, strings.NewReader(encoded(t, "Provision", urns(s.bad.slice), s.bad.creds(s.bad.cred), rspec3("GENI", users)))); got != "code 0" {
 		t.Errorf("%.40q: Provision: %s %s", name, got, output)
 	}
-	v := *s.bad.visitor
+	v := *s.bad.wireClient
 	v.t = t
 	wait.Until(t, "the provider has spoken of "+name, func() bool {
 		a := v.want("Status", am.Success, urns(s.bad.slice), v.creds(s.bad.cred), xmlrpc.Struct{})
 		return member(v.slivers(a)[0], "geni_operational_status") != "geni_pending_allocation"
 	})
-	s.giveBack(t)
+	s.deleteSlivers(t)
 }
 
-// accountsThatAreNone asks for accounts whose names and keys are something else.
-func accountsThatAreNone(t *testing.T, s *siege) {
+// checkInvalidAccounts asks for accounts whose names and keys are something else.
+func checkInvalidAccounts(t *testing.T, s *hostileTest) {
 	key := strings.TrimSpace(string(s.bad.SSHPublicKey))
 	user := func(urn string, keys ...xmlrpc.Value) xmlrpc.Value {
-		return xmlrpc.Struct{with("urn", urn), with("keys", keys)}
+		return xmlrpc.Struct{option("urn", urn), option("keys", keys)}
 	}
 	const prefix = "urn:publicid:IDN+testbed.example.org+user+"
 	repeat := func(n int, x xmlrpc.Value) (all []xmlrpc.Value) {
@@ -325,7 +331,7 @@ func accountsThatAreNone(t *testing.T, s *siege) {
 		"no URN":                    {user("attacker", key)},
 		"no key":                    {user(prefix+"attacker", "no key")},
 		"a key with a command":      {user(prefix+"attacker", `command="touch `+s.canary+`" `+key)},
-		"a key with a second line":  {user(prefix+"attacker", key+"\n"+injected+" ssh-rsa AAAA")},
+		"a key with a second line":  {user(prefix+"attacker", key+"\n"+injectionMark+" ssh-rsa AAAA")},
 		"a key with a long comment": {user(prefix+"attacker", key+strings.Repeat(" x", 1<<20))},
 		"a key of 1 MB":             {user(prefix+"attacker", "ssh-rsa "+strings.Repeat("A", 1<<20))},
 		"a number for a key":        {user(prefix+"attacker", 1)},
@@ -338,13 +344,13 @@ func accountsThatAreNone(t *testing.T, s *siege) {
 		if allocated != "code 0" {
 			t.Fatalf("Allocate: %s %s", allocated, output)
 		}
-		got, output := s.outcome(s.bad.http, strings.NewReader(encoded(t, "Provision", urns(s.bad.slice), s.bad.creds(s.bad.cred), rspec3("GENI", with("geni_users", users)))))
+		got, output := s.outcome(s.bad.http, strings.NewReader(encoded(t, "Provision", urns(s.bad.slice), s.bad.creds(s.bad.cred), rspec3("GENI", option("geni_users", users)))))
 		if got != "code 0" && got != "code 1" && got != "code 6" && got != "code 13" {
 			t.Errorf("%s: %s %.300s", what, got, output)
 		}
 		if len(output) > 16<<10 {
 			t.Errorf("%s: %d bytes to tell of %s", what, len(output), got)
 		}
-		s.giveBack(t)
+		s.deleteSlivers(t)
 	}
 }

@@ -81,8 +81,8 @@ func httpAttacks() []attack {
 		{"something else expected", "POST /am/3.0 HTTP/1.1\r\n" + host + "Expect: a-miracle\r\nContent-Length: 0\r\n\r\n", "417"},
 		{"a body that ends too early", "POST /am/3.0 HTTP/1.0\r\nContent-Length: 100\r\n\r\nabc", "400"},
 	} {
-		all = append(all, attack{x.name, func(t *testing.T, s *siege) {
-			c, err := s.enter(2, s.bad.identity)
+		all = append(all, attack{x.name, func(t *testing.T, s *hostileTest) {
+			c, err := s.connectTLS(2, s.bad.identity)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,15 +106,15 @@ func httpAttacks() []attack {
 		}})
 	}
 	return append(all,
-		attack{"two lengths in two ways", smuggled},
-		attack{"200 calls before the first answer", pipelined},
+		attack{"two lengths in two ways", checkRequestSmuggling},
+		attack{"200 calls before the first answer", checkPipelining},
 	)
 }
 
-// smuggled gives a body two lengths. The chunks count, and the connection ends
+// checkRequestSmuggling gives a body two lengths. The chunks count, and the connection ends
 // with that call: what follows is nobody's request.
-func smuggled(t *testing.T, s *siege) {
-	c, err := s.enter(2, s.bad.identity)
+func checkRequestSmuggling(t *testing.T, s *hostileTest) {
+	c, err := s.connectTLS(2, s.bad.identity)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,9 +139,9 @@ func smuggled(t *testing.T, s *siege) {
 	}
 }
 
-// pipelined demands that many calls on one connection are answered in their order.
-func pipelined(t *testing.T, s *siege) {
-	c, err := s.enter(2, s.bad.identity)
+// checkPipelining demands that many calls on one connection are answered in their order.
+func checkPipelining(t *testing.T, s *hostileTest) {
+	c, err := s.connectTLS(2, s.bad.identity)
 	if err != nil {
 		t.Fatal(err)
 	}

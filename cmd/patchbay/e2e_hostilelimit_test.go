@@ -19,17 +19,17 @@ import (
 // lets go.
 func limitAttacks() []attack {
 	return []attack{
-		{"calls of one caller that do not end", func(t *testing.T, s *siege) {
-			s.unended(t, "max_calls_per_caller", s.idle.identity, s.idle.identity, 90)
+		{"calls of one caller that do not end", func(t *testing.T, s *hostileTest) {
+			s.startUnfinishedCalls(t, "max_calls_per_caller", s.idle.identity, s.idle.identity, 90)
 		}},
-		{"calls of strangers that do not end", func(t *testing.T, s *siege) {
-			strangers := func() tls.Certificate { return s.forged.make(s.forged.curve(), nil, nil, nil) }
-			s.unended(t, "max_calls_per_caller", strangers(), strangers(), 90)
+		{"calls of strangers that do not end", func(t *testing.T, s *hostileTest) {
+			strangers := func() tls.Certificate { return s.forged.newCertificate(s.forged.newECKey(), nil, nil, nil) }
+			s.startUnfinishedCalls(t, "max_calls_per_caller", strangers(), strangers(), 90)
 		}},
-		{"large bodies of one caller that do not end", largeBodies},
-		{"200 connections of one certificate", func(t *testing.T, s *siege) {
-			s.crowd(t, "max_connections_per_certificate", 200, 1, func(host byte) (net.Conn, error) {
-				c, err := s.enter(host, s.idle.identity)
+		{"large bodies of one caller that do not end", checkLargeBodies},
+		{"200 connections of one certificate", func(t *testing.T, s *hostileTest) {
+			s.wantConnectionLimit(t, "max_connections_per_certificate", 200, 1, func(host byte) (net.Conn, error) {
+				c, err := s.connectTLS(host, s.idle.identity)
 				if err != nil {
 					return nil, err
 				}
@@ -37,17 +37,17 @@ func limitAttacks() []attack {
 				return c, err
 			})
 		}},
-		{"400 connections of one address", func(t *testing.T, s *siege) {
-			s.crowd(t, "max_connections_per_address", 400, 1, func(host byte) (net.Conn, error) { return s.knock(host) })
+		{"400 connections of one address", func(t *testing.T, s *hostileTest) {
+			s.wantConnectionLimit(t, "max_connections_per_address", 400, 1, func(host byte) (net.Conn, error) { return s.connect(host) })
 		}},
-		{"3,000 connections of 20 addresses", func(t *testing.T, s *siege) {
-			s.crowd(t, "max_connections", 3000, 20, func(host byte) (net.Conn, error) { return s.knock(host) })
+		{"3,000 connections of 20 addresses", func(t *testing.T, s *hostileTest) {
+			s.wantConnectionLimit(t, "max_connections", 3000, 20, func(host byte) (net.Conn, error) { return s.connect(host) })
 		}},
 	}
 }
 
-// limited is how often the server says that it has kept a limit.
-func (s *siege) limited(t *testing.T, limit string) int {
+// limitCount is how often the server says that it has kept a limit.
+func (s *hostileTest) limitCount(t *testing.T, limit string) int {
 	t.Helper()
 	_, metrics := get(t, s.admin+"/metrics")
 	_, rest, ok := strings.Cut(metrics, "\npatchbay_limited_total{limit=\""+limit+"\"} ")
@@ -62,10 +62,10 @@ func (s *siege) limited(t *testing.T, limit string) int {
 	return int(n)
 }
 
-// asks is what comes of a call by the holder of a certificate.
-func (s *siege) asks(t *testing.T, id tls.Certificate) string {
+// callOutcome is what comes of a call by the holder of a certificate.
+func (s *hostileTest) callOutcome(t *testing.T, id tls.Certificate) string {
 	t.Helper()
-	h := s.holder(t, id)
+	h := s.httpClientOf(t, id)
 	defer h.CloseIdleConnections()
 	got, output := s.outcome(h, strings.NewReader(encoded(t, "GetVersion")))
 	if got == "code -32001" && !strings.Contains(output, "again") {
@@ -74,11 +74,11 @@ func (s *siege) asks(t *testing.T, id tls.Certificate) string {
 	return got
 }
 
-// unended begins n calls that never come whole, with the certificate by, and
+// startUnfinishedCalls begins n calls that never come whole, with the certificate by, and
 // sees that the next, with the certificate as, is answered SERVERBUSY.
-func (s *siege) unended(t *testing.T, limit string, by, as tls.Certificate, n int) {
+func (s *hostileTest) startUnfinishedCalls(t *testing.T, limit string, by, as tls.Certificate, n int) {
 	t.Helper()
-	before := s.limited(t, limit)
+	before := s.limitCount(t, limit)
 	var held []net.Conn
 	defer func() {
 		for _, c := range held {
@@ -87,7 +87,7 @@ func (s *siege) unended(t *testing.T, limit string, by, as tls.Certificate, n in
 	}()
 	// Those that the server's patience ends are begun again.
 	begin := func() {
-		c, err := s.enter(8, by)
+		c, err := s.connectTLS(8, by)
 		if err == nil {
 			_, err = io.WriteString(c, "POST /am/3.0 HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n<")
 			held = append(held, c)
@@ -100,7 +100,7 @@ func (s *siege) unended(t *testing.T, limit string, by, as tls.Certificate, n in
 		begin()
 	}
 	wait.Until(t, "SERVERBUSY", func() bool {
-		if s.asks(t, as) == "code -32001" {
+		if s.callOutcome(t, as) == "code -32001" {
 			return true
 		}
 		for range 10 { // sooner than it ends them, on a slow host, too
@@ -108,27 +108,27 @@ func (s *siege) unended(t *testing.T, limit string, by, as tls.Certificate, n in
 		}
 		return false
 	})
-	if s.limited(t, limit) == before {
+	if s.limitCount(t, limit) == before {
 		t.Errorf("the metrics do not tell of %s", limit)
 	}
-	s.still(t)
-	if got := s.asks(t, s.bad.identity); got != "code 0" {
+	s.wantWorking(t)
+	if got := s.callOutcome(t, s.bad.identity); got != "code 0" {
 		t.Errorf("another caller: %s", got)
 	}
 	for _, c := range held {
 		c.Close()
 	}
-	wait.Until(t, "served again", func() bool { return s.asks(t, as) == "code 0" })
+	wait.Until(t, "served again", func() bool { return s.callOutcome(t, as) == "code 0" })
 }
 
-// largeBodies has one caller send calls almost to their end: what others may
+// checkLargeBodies has one caller send calls almost to their end: what others may
 // send does not become less.
-func largeBodies(t *testing.T, s *siege) {
+func checkLargeBodies(t *testing.T, s *hostileTest) {
 	const size, calls = 12 << 20, 8
 	text := strings.Repeat(" ", size)
 	var sending sync.WaitGroup
 	for range calls {
-		c, err := s.enter(8, s.idle.identity)
+		c, err := s.connectTLS(8, s.idle.identity)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,9 +137,9 @@ func largeBodies(t *testing.T, s *siege) {
 			io.WriteString(c, fmt.Sprintf("POST /am/3.0 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size+1)+text) // it may be cut off
 		})
 	}
-	s.still(t)
+	s.wantWorking(t)
 	sending.Wait()
-	s.still(t)
+	s.wantWorking(t)
 	for range 2 {
 		if got, output := s.outcome(s.bad.http, strings.NewReader(strings.Repeat(" ", 4<<20)+encoded(t, "GetVersion"))); got != "code 0" {
 			t.Errorf("a call of 4 MB of another: %s %s", got, output)
@@ -147,11 +147,11 @@ func largeBodies(t *testing.T, s *siege) {
 	}
 }
 
-// crowd opens n connections from so many addresses and keeps them: the limit
+// wantConnectionLimit opens n connections from so many addresses and keeps them: the limit
 // is kept, and one more from the same address is served.
-func (s *siege) crowd(t *testing.T, limit string, n, addresses int, open func(host byte) (net.Conn, error)) {
+func (s *hostileTest) wantConnectionLimit(t *testing.T, limit string, n, addresses int, open func(host byte) (net.Conn, error)) {
 	t.Helper()
-	before := s.limited(t, limit)
+	before := s.limitCount(t, limit)
 	const first = 20
 	held := make([]net.Conn, n)
 	defer func() {
@@ -179,9 +179,9 @@ func (s *siege) crowd(t *testing.T, limit string, n, addresses int, open func(ho
 	}
 	close(turns)
 	opening.Wait()
-	s.still(t)
-	wait.Until(t, "the metrics tell of "+limit, func() bool { return s.limited(t, limit) > before })
-	c, err := s.enter(first, s.bad.identity)
+	s.wantWorking(t)
+	wait.Until(t, "the metrics tell of "+limit, func() bool { return s.limitCount(t, limit) > before })
+	c, err := s.connectTLS(first, s.bad.identity)
 	if err != nil {
 		t.Fatalf("one more of the same address: %v", err)
 	}

@@ -36,7 +36,7 @@ func encoded(t testing.TB, method string, params ...xmlrpc.Value) string {
 
 // outcome posts a body and tells in a few words what came of it: "code 3",
 // "fault", "http 413", or "cut" for a connection that ended before an answer.
-func (s *siege) outcome(h *http.Client, body io.Reader) (outcome, output string) {
+func (s *hostileTest) outcome(h *http.Client, body io.Reader) (outcome, output string) {
 	resp, err := h.Post(s.url+"/am/3.0", "text/xml", body)
 	if err != nil {
 		return "cut", err.Error()
@@ -61,7 +61,7 @@ func (s *siege) outcome(h *http.Client, body io.Reader) (outcome, output string)
 }
 
 // helloOf is what a client sends first.
-func (s *siege) helloOf(t testing.TB) []byte {
+func (s *hostileTest) helloOf(t testing.TB) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	defer ours.Close()
@@ -77,8 +77,8 @@ func (s *siege) helloOf(t testing.TB) []byte {
 	return append(head, rest...)
 }
 
-// ends demands that the server closes c, whatever it sends before.
-func ends(t *testing.T, what string, c net.Conn) {
+// wantEnd demands that the server closes c, whatever it sends before.
+func wantEnd(t *testing.T, what string, c net.Conn) {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -92,13 +92,13 @@ func reset(c *net.TCPConn) {
 	c.Close()
 }
 
-// crumbs sends what is written first in records of one byte each.
-type crumbs struct {
+// byteWriter sends what is written first in records of one byte each.
+type byteWriter struct {
 	net.Conn
 	once sync.Once
 }
 
-func (c *crumbs) Write(p []byte) (n int, err error) {
+func (c *byteWriter) Write(p []byte) (n int, err error) {
 	first := false
 	c.once.Do(func() { first = true })
 	if !first {
@@ -119,9 +119,9 @@ func tlsAttacks() []attack {
 	const closed, forbidden, welcome = "cut", "code 3", "code 0"
 	// Each shows a certificate, or none, and is told what GetVersion and
 	// ListResources with a good credential answer.
-	show := func(version, list string, id func(t *testing.T, s *siege) *tls.Certificate, change ...func(*tls.Config)) func(t *testing.T, s *siege) {
-		return func(t *testing.T, s *siege) {
-			h := s.as(t, func(c *tls.Config) {
+	show := func(version, list string, id func(t *testing.T, s *hostileTest) *tls.Certificate, change ...func(*tls.Config)) func(t *testing.T, s *hostileTest) {
+		return func(t *testing.T, s *hostileTest) {
+			h := s.httpClient(t, func(c *tls.Config) {
 				if x := id(t, s); x != nil {
 					c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return x, nil }
 				}
@@ -139,86 +139,86 @@ func tlsAttacks() []attack {
 			}
 		}
 	}
-	own := func(_ *testing.T, s *siege) *tls.Certificate { return &s.bad.identity }
-	made := func(f func(f *forger) tls.Certificate) func(t *testing.T, s *siege) *tls.Certificate {
-		return func(t *testing.T, s *siege) *tls.Certificate {
+	own := func(_ *testing.T, s *hostileTest) *tls.Certificate { return &s.bad.identity }
+	made := func(f func(f *certificateForger) tls.Certificate) func(t *testing.T, s *hostileTest) *tls.Certificate {
+		return func(t *testing.T, s *hostileTest) *tls.Certificate {
 			x := f(s.forged)
 			return &x
 		}
 	}
 	return []attack{
 		{"its own certificate is welcome", show(welcome, welcome, own)},
-		{"leaf only", show(welcome, welcome, func(_ *testing.T, s *siege) *tls.Certificate {
-			x := followed(s.bad.identity)
+		{"leaf only", show(welcome, welcome, func(_ *testing.T, s *hostileTest) *tls.Certificate {
+			x := withChain(s.bad.identity)
 			return &x
 		})},
-		{"no certificate", show(closed, closed, func(*testing.T, *siege) *tls.Certificate { return nil })},
-		{"self-signed", show(welcome, forbidden, made(func(f *forger) tls.Certificate { return f.make(f.curve(), nil, nil, nil) }))},
-		{"another authority's", show(welcome, forbidden, made(func(f *forger) tls.Certificate {
-			key := f.curve()
-			ca := f.make(key, nil, nil, func(x *x509.Certificate) {
+		{"no certificate", show(closed, closed, func(*testing.T, *hostileTest) *tls.Certificate { return nil })},
+		{"self-signed", show(welcome, forbidden, made(func(f *certificateForger) tls.Certificate { return f.newCertificate(f.newECKey(), nil, nil, nil) }))},
+		{"another authority's", show(welcome, forbidden, made(func(f *certificateForger) tls.Certificate {
+			key := f.newECKey()
+			ca := f.newCertificate(key, nil, nil, func(x *x509.Certificate) {
 				x.Subject, x.IsCA, x.URIs, x.KeyUsage = f.authority.Subject, true, f.authority.URIs, x509.KeyUsageCertSign
 			})
 			parent, err := x509.ParseCertificate(ca.Certificate[0])
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			return followed(f.make(f.curve(), parent, key, nil), ca.Certificate[0])
+			return withChain(f.newCertificate(f.newECKey(), parent, key, nil), ca.Certificate[0])
 		}))},
-		{"signed by a user", show(welcome, forbidden, made(func(f *forger) tls.Certificate {
-			key := f.curve()
-			user := f.vouched(key, nil)
+		{"signed by a user", show(welcome, forbidden, made(func(f *certificateForger) tls.Certificate {
+			key := f.newECKey()
+			user := f.issuedByAuthority(key, nil)
 			parent, err := x509.ParseCertificate(user.Certificate[0])
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			return followed(f.make(f.curve(), parent, key, nil), user.Certificate[0], f.authority.Raw)
+			return withChain(f.newCertificate(f.newECKey(), parent, key, nil), user.Certificate[0], f.authority.Raw)
 		}))},
-		{"expired", show(welcome, forbidden, made(func(f *forger) tls.Certificate {
-			return f.vouched(f.curve(), func(x *x509.Certificate) { x.NotAfter = time.Now().Add(-time.Minute) })
+		{"expired", show(welcome, forbidden, made(func(f *certificateForger) tls.Certificate {
+			return f.issuedByAuthority(f.newECKey(), func(x *x509.Certificate) { x.NotAfter = time.Now().Add(-time.Minute) })
 		}))},
-		{"not yet valid", show(welcome, forbidden, made(func(f *forger) tls.Certificate {
-			return f.vouched(f.curve(), func(x *x509.Certificate) { x.NotBefore = time.Now().Add(30 * time.Minute) })
+		{"not yet valid", show(welcome, forbidden, made(func(f *certificateForger) tls.Certificate {
+			return f.issuedByAuthority(f.newECKey(), func(x *x509.Certificate) { x.NotBefore = time.Now().Add(30 * time.Minute) })
 		}))},
-		{"without URN", show(welcome, forbidden, made(func(f *forger) tls.Certificate {
-			return f.vouched(f.curve(), func(x *x509.Certificate) { x.URIs = nil })
+		{"without URN", show(welcome, forbidden, made(func(f *certificateForger) tls.Certificate {
+			return f.issuedByAuthority(f.newECKey(), func(x *x509.Certificate) { x.URIs = nil })
 		}))},
-		{"somebody else's certificate, and another key", show(closed, closed, func(_ *testing.T, s *siege) *tls.Certificate {
+		{"somebody else's certificate, and another key", show(closed, closed, func(_ *testing.T, s *hostileTest) *tls.Certificate {
 			x := s.good.identity
 			x.PrivateKey, x.Leaf = s.bad.identity.PrivateKey, nil
 			return &x
 		})},
-		{"1024 bits, with the switch off", show(welcome, forbidden, made(func(f *forger) tls.Certificate {
-			return f.vouched(f.key("rsa1024.pem"), nil)
+		{"1024 bits, with the switch off", show(welcome, forbidden, made(func(f *certificateForger) tls.Certificate {
+			return f.issuedByAuthority(f.key("rsa1024.pem"), nil)
 		}))},
-		{"SHA-1, with the switch off", show(welcome, forbidden, made(func(f *forger) tls.Certificate {
-			return f.vouched(f.key("rsa1.pem"), func(x *x509.Certificate) { x.SignatureAlgorithm = x509.SHA1WithRSA })
+		{"SHA-1, with the switch off", show(welcome, forbidden, made(func(f *certificateForger) tls.Certificate {
+			return f.issuedByAuthority(f.key("rsa1.pem"), func(x *x509.Certificate) { x.SignatureAlgorithm = x509.SHA1WithRSA })
 		}))},
-		{"8200 bits", show(closed, closed, made(func(f *forger) tls.Certificate { return f.vouched(f.key("rsa8200.pem"), nil) }))},
-		{"P-224, which Go cannot even show", func(t *testing.T, s *siege) {
-			id := s.forged.vouched(s.forged.key("p224.pem"), nil)
-			h := s.as(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{id} })
+		{"8200 bits", show(closed, closed, made(func(f *certificateForger) tls.Certificate { return f.issuedByAuthority(f.key("rsa8200.pem"), nil) }))},
+		{"P-224, which Go cannot even show", func(t *testing.T, s *hostileTest) {
+			id := s.forged.issuedByAuthority(s.forged.key("p224.pem"), nil)
+			h := s.httpClient(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{id} })
 			if got, _ := s.outcome(h, strings.NewReader(encoded(t, "GetVersion"))); got != closed {
 				t.Errorf("GetVersion: %s", got)
 			}
 		}},
-		{"10 certificates", show(welcome, welcome, made(func(f *forger) tls.Certificate {
-			id := f.vouched(f.curve(), nil)
+		{"10 certificates", show(welcome, welcome, made(func(f *certificateForger) tls.Certificate {
+			id := f.issuedByAuthority(f.newECKey(), nil)
 			for range 9 {
 				id.Certificate = append(id.Certificate, f.authority.Raw)
 			}
 			return id
 		}))},
-		{"11 certificates", show(closed, closed, made(func(f *forger) tls.Certificate {
-			id := f.vouched(f.curve(), nil)
+		{"11 certificates", show(closed, closed, made(func(f *certificateForger) tls.Certificate {
+			id := f.issuedByAuthority(f.newECKey(), nil)
 			for range 10 {
 				id.Certificate = append(id.Certificate, f.authority.Raw)
 			}
 			return id
 		}))},
-		{"a chain of 70 kB", show(closed, closed, made(func(f *forger) tls.Certificate {
-			id := f.vouched(f.curve(), nil)
-			large := f.make(f.curve(), nil, nil, func(x *x509.Certificate) {
+		{"a chain of 70 kB", show(closed, closed, made(func(f *certificateForger) tls.Certificate {
+			id := f.issuedByAuthority(f.newECKey(), nil)
+			large := f.newCertificate(f.newECKey(), nil, nil, func(x *x509.Certificate) {
 				for i := range 500 {
 					x.EmailAddresses = append(x.EmailAddresses, fmt.Sprintf("%040d@example.org", i))
 				}
@@ -228,34 +228,34 @@ func tlsAttacks() []attack {
 			}
 			return id
 		}))},
-		{"one certificate of 10,000 names", show(closed, closed, made(func(f *forger) tls.Certificate {
-			return f.vouched(f.curve(), func(x *x509.Certificate) {
+		{"one certificate of 10,000 names", show(closed, closed, made(func(f *certificateForger) tls.Certificate {
+			return f.issuedByAuthority(f.newECKey(), func(x *x509.Certificate) {
 				for i := range 10000 {
 					x.EmailAddresses = append(x.EmailAddresses, fmt.Sprintf("%d@example.org", i))
 				}
 			})
 		}))},
-		{"bytes behind it that are no certificate", show(closed, closed, made(func(f *forger) tls.Certificate {
-			return followed(f.vouched(f.curve(), nil), []byte(strings.Repeat("A", 1000)))
+		{"bytes behind it that are no certificate", show(closed, closed, made(func(f *certificateForger) tls.Certificate {
+			return withChain(f.issuedByAuthority(f.newECKey(), nil), []byte(strings.Repeat("A", 1000)))
 		}))},
 		{"TLS 1.1", show(closed, closed, own, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS11, tls.VersionTLS11 })},
 		{"TLS 1.0", show(closed, closed, own, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 })},
 		{"TLS 1.2", show(welcome, welcome, own, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 })},
 		{"HTTP/2 by ALPN", show(welcome, welcome, own, func(c *tls.Config) { c.NextProtos = []string{"h2", "http/1.1"} })},
 		{"a server name with a path in it", show(welcome, welcome, own, func(c *tls.Config) { c.ServerName = "../../etc/passwd" })},
-		{"resumption", resumption},
-		{"renegotiation", renegotiation},
-		{"a greeting in records of one byte", func(t *testing.T, s *siege) {
-			raw, err := s.knock(2)
+		{"resumption", checkResumption},
+		{"renegotiation", checkRenegotiation},
+		{"a greeting in records of one byte", func(t *testing.T, s *hostileTest) {
+			raw, err := s.connect(2)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer raw.Close()
-			c := tls.Client(&crumbs{Conn: raw}, &tls.Config{Certificates: []tls.Certificate{s.bad.identity}, InsecureSkipVerify: true})
+			c := tls.Client(&byteWriter{Conn: raw}, &tls.Config{Certificates: []tls.Certificate{s.bad.identity}, InsecureSkipVerify: true})
 			c.SetDeadline(time.Now().Add(time.Minute))
 			c.Handshake() // it may be refused as well
 		}},
-		{"what is no TLS", func(t *testing.T, s *siege) {
+		{"what is no TLS", func(t *testing.T, s *hostileTest) {
 			hello := s.helloOf(t)
 			for what, text := range map[string]string{
 				"HTTP":                  "POST /am/3.0 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
@@ -271,7 +271,7 @@ func tlsAttacks() []attack {
 				"a greeting twice":      string(hello) + string(hello),
 				"a greeting, then HTTP": string(hello) + "GET / HTTP/1.1\r\n\r\n",
 			} {
-				c, err := s.knock(2)
+				c, err := s.connect(2)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -288,7 +288,7 @@ func tlsAttacks() []attack {
 				c.Close()
 			}
 		}},
-		{"every bit of a greeting changed", func(t *testing.T, s *siege) {
+		{"every bit of a greeting changed", func(t *testing.T, s *hostileTest) {
 			hello := s.helloOf(t)
 			var wg sync.WaitGroup
 			defer wg.Wait()
@@ -299,7 +299,7 @@ func tlsAttacks() []attack {
 					for i := range turns {
 						b := append([]byte(nil), hello...)
 						b[i/8%len(b)] ^= 1 << (i % 8)
-						if c, err := s.knock(2); err == nil {
+						if c, err := s.connect(2); err == nil {
 							c.Write(b)
 							reset(c)
 						}
@@ -310,17 +310,17 @@ func tlsAttacks() []attack {
 				turns <- i
 			}
 		}},
-		{"a reset in each phase", resets},
-		{"goodbyes", goodbyes},
+		{"a reset in each phase", checkResets},
+		{"goodbyes", checkConnectionEnds},
 	}
 }
 
-// resumption demands that a client that could resume makes a whole handshake.
-func resumption(t *testing.T, s *siege) {
+// checkResumption demands that a client that could resume makes a whole handshake.
+func checkResumption(t *testing.T, s *hostileTest) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		cache := tls.NewLRUClientSessionCache(8)
 		for range 3 {
-			c, err := tls.Dial("tcp", s.door(), &tls.Config{
+			c, err := tls.Dial("tcp", s.address(), &tls.Config{
 				Certificates: []tls.Certificate{s.bad.identity}, InsecureSkipVerify: true, ClientSessionCache: cache, MaxVersion: version,
 				ServerName: "testbed.example.org",
 			})
@@ -339,15 +339,15 @@ func resumption(t *testing.T, s *siege) {
 	}
 }
 
-// renegotiation has openssl ask for another handshake on a connection that stands.
-func renegotiation(t *testing.T, s *siege) {
+// checkRenegotiation has openssl ask for another handshake on a connection that stands.
+func checkRenegotiation(t *testing.T, s *hostileTest) {
 	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, "cert"), s.bad.Certificate, 0o600)
 	os.WriteFile(filepath.Join(dir, "key"), s.bad.Key, 0o600)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, openssl, "s_client", "-tls1_2", "-connect", s.door(), "-cert", filepath.Join(dir, "cert"), "-key", filepath.Join(dir, "key"))
+	c := exec.CommandContext(ctx, openssl, "s_client", "-tls1_2", "-connect", s.address(), "-cert", filepath.Join(dir, "cert"), "-key", filepath.Join(dir, "key"))
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -364,14 +364,14 @@ func renegotiation(t *testing.T, s *siege) {
 	c.Wait()
 }
 
-// resets ends twenty connections with an RST in each phase of their lives.
-func resets(t *testing.T, s *siege) {
+// checkResets ends twenty connections with an RST in each phase of their lives.
+func checkResets(t *testing.T, s *hostileTest) {
 	hello := s.helloOf(t)
 	list := encoded(t, "ListResources", s.bad.creds(string(s.bad.Credential)), rspec3("GENI"))
 	call := post("/am/3.0", list)
 	inside := func(text string, read int) func() {
 		return func() {
-			c, err := s.enter(2, s.bad.identity)
+			c, err := s.connectTLS(2, s.bad.identity)
 			if err != nil {
 				return
 			}
@@ -382,7 +382,7 @@ func resets(t *testing.T, s *siege) {
 	}
 	outside := func(b []byte, read int) func() {
 		return func() {
-			c, err := s.knock(2)
+			c, err := s.connect(2)
 			if err != nil {
 				return
 			}
@@ -405,11 +405,11 @@ func resets(t *testing.T, s *siege) {
 	wg.Wait()
 }
 
-// goodbyes are connections that end by halves, or do not end when they said so.
-func goodbyes(t *testing.T, s *siege) {
+// checkConnectionEnds are connections that end by halves, or do not end when they said so.
+func checkConnectionEnds(t *testing.T, s *hostileTest) {
 	version := post("/am/3.0", encoded(t, "GetVersion"))
 	enter := func() *tls.Conn {
-		c, err := s.enter(2, s.bad.identity)
+		c, err := s.connectTLS(2, s.bad.identity)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,35 +417,35 @@ func goodbyes(t *testing.T, s *siege) {
 	}
 	c := enter()
 	c.CloseWrite() // close_notify first of all
-	ends(t, "close_notify before a call", c)
+	wantEnd(t, "close_notify before a call", c)
 
 	c = enter()
 	io.WriteString(c, version)
 	c.CloseWrite()
-	ends(t, "close_notify behind a call", c)
+	wantEnd(t, "close_notify behind a call", c)
 
 	c = enter()
 	io.WriteString(c, version[:len(version)-10])
 	c.CloseWrite()
-	ends(t, "close_notify within a call", c)
+	wantEnd(t, "close_notify within a call", c)
 
 	c = enter()
 	io.WriteString(c, version)
 	c.NetConn().(*net.TCPConn).CloseWrite() // an end without close_notify
-	ends(t, "an end without close_notify", c)
+	wantEnd(t, "an end without close_notify", c)
 
 	c = enter()
 	c.CloseWrite()
 	c.NetConn().Write([]byte("\x17\x03\x03\x00\x20" + strings.Repeat("x", 32))) // it goes on all the same
-	ends(t, "bytes behind close_notify", c)
+	wantEnd(t, "bytes behind close_notify", c)
 
 	c = enter()
 	c.NetConn().Write([]byte("\x17\x03\x03\x00\x20" + strings.Repeat("x", 32)))
-	ends(t, "a record that nobody sealed", c)
+	wantEnd(t, "a record that nobody sealed", c)
 
 	c = enter()
 	c.NetConn().Write([]byte("\x15\x03\x03\x00\x02\x02\x00"))
-	ends(t, "an alert in the clear", c)
+	wantEnd(t, "an alert in the clear", c)
 	if got := s.good.call("GetVersion"); got.code != am.Success {
 		t.Errorf("GetVersion: %d %s", got.code, got.output)
 	}

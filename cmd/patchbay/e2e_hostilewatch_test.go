@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// vitals are what a process holds, as seen from outside.
-type vitals struct {
+// resources are what a process holds, as seen from outside.
+type resources struct {
 	descriptors, threads, goroutines, sessions, children int
 	resident                                             int // kB
 }
 
-func (v vitals) String() string {
+func (v resources) String() string {
 	return fmt.Sprintf("%d descriptors, %d threads, %d goroutines, %d TLS sessions, %d children, %d MB resident",
 		v.descriptors, v.threads, v.goroutines, v.sessions, v.children, v.resident>>10)
 }
 
-// watch looks after the vitals of the served program.
-type watch struct {
-	s       *siege
-	first   vitals
-	settled []vitals
+// resourceWatch looks after the vitals of the served program.
+type resourceWatch struct {
+	s       *hostileTest
+	first   resources
+	settled []resources
 	logged  int // bytes of the log that were read
 }
 
-func (w *watch) look(t *testing.T) (v vitals) {
+func (w *resourceWatch) measure(t *testing.T) (v resources) {
 	t.Helper()
 	proc := fmt.Sprintf("/proc/%d", w.s.cmd.Process.Pid)
 	open, err := os.ReadDir(proc + "/fd")
@@ -72,15 +72,15 @@ func (w *watch) look(t *testing.T) (v vitals) {
 	return v
 }
 
-// settle waits until nothing is left of the connections and of the work.
-func (w *watch) settle(t *testing.T, when string) {
+// awaitIdle waits until nothing is left of the connections and of the work.
+func (w *resourceWatch) awaitIdle(t *testing.T, when string) {
 	t.Helper()
 	w.s.good.http.CloseIdleConnections()
 	w.s.bad.http.CloseIdleConnections()
 	first := len(w.settled) == 0
-	var v vitals
+	var v resources
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		v = w.look(t)
+		v = w.measure(t)
 		// The connection that asks for the metrics has goroutines, too.
 		if v.sessions == 0 && v.children == 0 && (first || v.descriptors <= w.first.descriptors+8 && v.goroutines <= w.first.goroutines+8) {
 			break
@@ -96,16 +96,16 @@ func (w *watch) settle(t *testing.T, when string) {
 	t.Logf("%s: %v", when, v)
 }
 
-// flat demands that the second round has cost no more than the first. Memory
+// wantNoGrowth demands that the second round has cost no more than the first. Memory
 // that is free goes back to the system when the collector next runs, which is
 // every two minutes in a process that does nothing.
-func (w *watch) flat(t *testing.T) {
+func (w *resourceWatch) wantNoGrowth(t *testing.T) {
 	t.Helper()
 	const slack = 32 << 10 // kB
 	one, two := w.settled[1], w.settled[2]
 	limit := one.resident*13/10 + slack
 	for end := time.Now().Add(3 * time.Minute); two.resident > limit && time.Now().Before(end); time.Sleep(time.Second) {
-		two = w.look(t)
+		two = w.measure(t)
 	}
 	if two.resident > limit {
 		t.Errorf("%d MB are resident after the second round, more than %d MB: after the first it were %d MB", two.resident>>10, limit>>10, one.resident>>10)
@@ -117,13 +117,13 @@ func (w *watch) flat(t *testing.T) {
 	}
 }
 
-// injected is the beginning of a line that only a hostile document brings into
+// injectionMark is the beginning of a line that only a hostile document brings into
 // the log.
-const injected = "INJECTED"
+const injectionMark = "INJECTED"
 
-// read goes through what is new in the log: every line is the server's own, and
+// checkLog goes through what is new in the log: every line is the server's own, and
 // none is longer than an operator can bear.
-func (w *watch) read(t *testing.T) {
+func (w *resourceWatch) checkLog(t *testing.T) {
 	t.Helper()
 	const longest = 64 << 10
 	f, err := os.Open(w.s.log.Name())

@@ -18,7 +18,7 @@ import (
 
 // jfedScript is the automated test of jFed, step by step and with everything it
 // asserts, by sliver URNs where it uses them.
-func jfedScript(t *testing.T, v *visitor, slice, cred string) {
+func jfedScript(t *testing.T, v *wireClient, slice, cred string) {
 	grant := v.creds(cred)
 	mine := v.creds(string(v.Credential))
 
@@ -82,7 +82,7 @@ func jfedScript(t *testing.T, v *visitor, slice, cred string) {
 	// 5. A fresh slice.
 	v.fails("a fresh slice", "Status", urns(slice), grant, xmlrpc.Struct{})
 	for _, compressed := range []bool{true, false} {
-		d := v.want("Describe", am.Success, urns(slice), grant, rspec3("geni", with("geni_compressed", compressed)))
+		d := v.want("Describe", am.Success, urns(slice), grant, rspec3("geni", option("geni_compressed", compressed)))
 		text := member(d, "geni_rspec").(string)
 		if packed := !strings.HasPrefix(text, "<"); packed != compressed {
 			t.Errorf("asked for compressed %v, packed %v", compressed, packed)
@@ -102,7 +102,7 @@ func jfedScript(t *testing.T, v *visitor, slice, cred string) {
 	if len(slivers) != 1 {
 		t.Fatalf("%d slivers of one node", len(slivers))
 	}
-	v.every(slivers, "geni_allocation_status", "geni_allocated")
+	v.wantEvery(slivers, "geni_allocation_status", "geni_allocated")
 	sliver := sliverNames(slivers)[0]
 	one := func(value xmlrpc.Value) xmlrpc.Struct {
 		t.Helper()
@@ -116,7 +116,7 @@ func jfedScript(t *testing.T, v *visitor, slice, cred string) {
 	checkManifest(t, member(allocated, "geni_rspec").(string), sliver)
 
 	// 7. Provision by sliver URN: at once provisioned.
-	provisioned := v.want("Provision", am.Success, urns(sliver), grant, rspec3("geni", with("geni_users", accounts(v.User))))
+	provisioned := v.want("Provision", am.Success, urns(sliver), grant, rspec3("geni", option("geni_users", userAccounts(v.User))))
 	now := one(provisioned)
 	if member(now, "geni_allocation_status") != "geni_provisioned" {
 		t.Errorf("provisioned: %v", now)
@@ -179,7 +179,7 @@ func jfedScript(t *testing.T, v *visitor, slice, cred string) {
 	}
 	manifest := member(d, "geni_rspec").(string)
 	checkManifest(t, manifest, sliver)
-	has(t, manifest, fmt.Sprintf("username=%q", v.URN.Name), strings.Fields(string(v.SSHPublicKey))[1])
+	wantTexts(t, manifest, fmt.Sprintf("username=%q", v.URN.Name), strings.Fields(string(v.SSHPublicKey))[1])
 	// 12. Renew to five minutes more: Status shows the very text that was sent.
 	before, err := time.Parse(time.RFC3339, member(one(v.want("Status", am.Success, urns(sliver), grant, xmlrpc.Struct{})), "geni_expires").(string))
 	if err != nil {

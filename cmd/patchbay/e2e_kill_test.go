@@ -30,8 +30,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// kills is how often a server is killed, PATCHBAY_KILLS or few.
-func kills(t *testing.T, variable string, few int) int {
+// killCount is how often a server is killed, PATCHBAY_KILLS or few.
+func killCount(t *testing.T, variable string, few int) int {
 	t.Helper()
 	text := os.Getenv(variable)
 	if text == "" {
@@ -44,9 +44,9 @@ func kills(t *testing.T, variable string, few int) int {
 	return n
 }
 
-// book is what one caller was told about its slice. It belongs to the caller's
+// sliceRecord is what one caller was told about its slice. It belongs to the caller's
 // goroutine, and to the test between rounds.
-type book struct {
+type sliceRecord struct {
 	slice string
 	cred  []client.Credential
 	// slivers are those that were acknowledged, with the ends of their leases.
@@ -60,13 +60,13 @@ type book struct {
 	stuck bool
 }
 
-// killing is what callers of both versions do to a server that is killed again and
+// killTest is what callers of both versions do to a server that is killed again and
 // again.
-type killing struct {
+type killTest struct {
 	t        *testing.T
-	s        *served
+	s        *servedSite
 	user     *identity
-	books    []*book
+	books    []*sliceRecord
 	rnd      *rand.Rand
 	answered atomic.Int64
 	acks     map[string]int // of each method
@@ -79,20 +79,20 @@ const (
 	oneTooMany = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"><sliver_type name="none"/></node></rspec>`
 )
 
-func newKilling(t *testing.T, s *served, f *federation, root *identity, callers int) *killing {
+func newKillTest(t *testing.T, s *servedSite, f *federation, root *identity, callers int) *killTest {
 	t.Helper()
-	k := &killing{t: t, s: s, rnd: rand.New(rand.NewPCG(require.Seed(t), 0)), acks: map[string]int{}}
+	k := &killTest{t: t, s: s, rnd: rand.New(rand.NewPCG(require.Seed(t), 0)), acks: map[string]int{}}
 	k.user = f.issue(f.urn("user", "alice"), false, root)
 	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // quick to make
 	for i := range callers {
 		x := f.issue(f.urn("slice", fmt.Sprintf("s%d", i)), false, root)
-		k.books = append(k.books, &book{slice: x.urn, cred: signed(f.sign(statement{owner: k.user, target: x, privileges: []string{"*"}}, root)), slivers: map[string]time.Time{}})
+		k.books = append(k.books, &sliceRecord{slice: x.urn, cred: signedCredentials(f.sign(statement{owner: k.user, target: x, privileges: []string{"*"}}, root)), slivers: map[string]time.Time{}})
 	}
 	return k
 }
 
-// version2 is a client of the older API.
-func (k *killing) version2() *client.Client {
+// newV2Client is a client of the older API.
+func (k *killTest) newV2Client() *client.Client {
 	c, err := client.New(client.Config{URL: k.s.url + "/am/2.0", CertFile: k.user.cert, KeyFile: k.user.key, Timeout: time.Minute})
 	if err != nil {
 		k.t.Fatal(err)
@@ -101,15 +101,15 @@ func (k *killing) version2() *client.Client {
 	return c
 }
 
-// load calls for all slices at once until the server is killed. strike is what happens
+// runLoad calls for all slices at once until the server is killed. strike is what happens
 // first.
-func (k *killing) load(strike func()) {
-	c, old, before := k.s.as(k.user, false), k.version2(), k.answered.Load()
+func (k *killTest) runLoad(strike func()) {
+	c, old, before := k.s.client(k.user, false), k.newV2Client(), k.answered.Load()
 	var callers sync.WaitGroup
 	for _, b := range k.books {
 		rnd := rand.New(rand.NewPCG(k.rnd.Uint64(), 1))
 		callers.Go(func() {
-			for k.step(c, old, b, rnd) {
+			for k.runStep(c, old, b, rnd) {
 			}
 		})
 	}
@@ -133,8 +133,8 @@ func (k *killing) load(strike func()) {
 	k.s.kill()
 }
 
-// step makes one call, and tells whether it was answered.
-func (k *killing) step(c, old *client.Client, b *book, rnd *rand.Rand) bool {
+// runStep makes one call, and tells whether it was answered.
+func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand) bool {
 	ctx := context.Background()
 	pick := func(methods ...string) string { return methods[rnd.IntN(len(methods))] }
 	if b.down {
@@ -219,10 +219,10 @@ func (k *killing) step(c, old *client.Client, b *book, rnd *rand.Rand) bool {
 	return true
 }
 
-// compare holds what the server says of each slice against what was acknowledged, and
+// compareRecords holds what the server says of each slice against what was acknowledged, and
 // each machine against its owners. Then the server is believed.
-func (k *killing) compare(round int) {
-	t, c := k.t, k.s.as(k.user, false)
+func (k *killTest) compareRecords(round int) {
+	t, c := k.t, k.s.client(k.user, false)
 	owner := map[string]string{}
 	for _, b := range k.books {
 		open := b.open
@@ -277,8 +277,8 @@ func (k *killing) compare(round int) {
 	}
 }
 
-// quiet waits until the server has no work left.
-func (k *killing) quiet() {
+// awaitIdle waits until the server has no work left.
+func (k *killTest) awaitIdle() {
 	k.t.Helper()
 	wait.Until(k.t, "no work left", func() bool {
 		resp, err := http.Get(k.s.admin + "/metrics")
@@ -292,8 +292,8 @@ func (k *killing) quiet() {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// has gives the nodes that the site's provider has.
-func (s *served) has(name string) map[string]bool {
+// providerNodes gives the nodes that the site's provider has.
+func (s *servedSite) providerNodes(name string) map[string]bool {
 	s.t.Helper()
 	cmd := exec.Command("./"+name+provider.Suffix, "ral_action=get")
 	cmd.Dir = filepath.Join(s.dir, "providers")
@@ -318,9 +318,9 @@ func (s *served) has(name string) map[string]bool {
 	return there
 }
 
-// balance looks at a store that is not served: it is sound, and its slivers are what
+// checkStore looks at a store that is not served: it is sound, and its slivers are what
 // the provider has.
-func (s *served) balance(round int, has map[string]bool) {
+func (s *servedSite) checkStore(round int, has map[string]bool) {
 	s.t.Helper()
 	file := filepath.Join(s.dir, "state.db")
 	report, err := store.Check(file)
@@ -357,7 +357,7 @@ func (s *served) balance(round int, has map[string]bool) {
 }
 
 // thaw lifts each shutdown as an operator would.
-func (k *killing) thaw() {
+func (k *killTest) thaw() {
 	for _, b := range k.books {
 		if !b.down {
 			continue
@@ -368,7 +368,7 @@ func (k *killing) thaw() {
 		b.down = false
 	}
 	// Whatever of it is there is theirs again.
-	c := k.s.as(k.user, false)
+	c := k.s.client(k.user, false)
 	for _, b := range k.books {
 		a, _, err := c.Describe(k.t.Context(), []string{b.slice}, b.cred, client.Options{})
 		if err != nil {
@@ -384,9 +384,9 @@ func (k *killing) thaw() {
 }
 
 // release gives everything back, and waits until it is free.
-func (k *killing) release() {
+func (k *killTest) release() {
 	k.t.Helper()
-	c := k.s.as(k.user, false)
+	c := k.s.client(k.user, false)
 	for _, b := range k.books {
 		if _, r, err := c.Delete(k.t.Context(), []string{b.slice}, b.cred, client.Options{}); r.Code != am.SearchFailed && err != nil {
 			k.t.Errorf("Delete: %v", err)
@@ -394,7 +394,7 @@ func (k *killing) release() {
 		clear(b.slivers)
 		b.made = false
 	}
-	k.quiet()
+	k.awaitIdle()
 }
 
 // TestKilledUnderLoad kills the server while callers of both versions of the API, who
@@ -403,37 +403,37 @@ func (k *killing) release() {
 // what another does, the store is sound, and the provider has what slivers are there for
 // and nothing else.
 func TestKilledUnderLoad(t *testing.T) {
-	rounds := kills(t, "PATCHBAY_KILLS", 8)
+	rounds := killCount(t, "PATCHBAY_KILLS", 8)
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
-	s := newServed(t, "testbed.example.org", f, root)
-	s.settings("timing: {make: 30ms, start: 20ms, stop: 20ms, restart: 20ms, users: 20ms, remove: 30ms}\n")
-	k := newKilling(t, s, f, root, 24)
+	s := newServedSite(t, "testbed.example.org", f, root)
+	s.appendSettings("timing: {make: 30ms, start: 20ms, stop: 20ms, restart: 20ms, users: 20ms, remove: 30ms}\n")
+	k := newKillTest(t, s, f, root, 24)
 	begun := time.Now()
 	for round := range rounds {
 		s.start()
-		k.load(func() { time.Sleep(50*time.Millisecond + time.Duration(k.rnd.IntN(600))*time.Millisecond) })
+		k.runLoad(func() { time.Sleep(50*time.Millisecond + time.Duration(k.rnd.IntN(600))*time.Millisecond) })
 		s.start()
-		k.compare(round)
-		k.quiet()
-		k.compare(round)
+		k.compareRecords(round)
+		k.awaitIdle()
+		k.compareRecords(round)
 		s.kill()
-		s.balance(round, s.has("simulated"))
+		s.checkStore(round, s.providerNodes("simulated"))
 		if t.Failed() {
 			t.FailNow()
 		}
 		s.start()
-		k.compare(round)
+		k.compareRecords(round)
 		k.thaw()
 		if round%4 == 3 || round == rounds-1 {
 			k.release()
 		}
 		s.stop()
 	}
-	if has := s.has("simulated"); len(has) > 0 {
+	if has := s.providerNodes("simulated"); len(has) > 0 {
 		t.Errorf("in the end the provider has %v", has)
 	}
-	s.balance(rounds, nil)
+	s.checkStore(rounds, nil)
 	t.Logf("killed %d times under load and as often at rest in %v: %d calls answered, of them acknowledged %v", rounds, time.Since(begun).Round(time.Second), k.answered.Load(), k.acks)
 	for _, method := range []string{"Allocate", "CreateSliver", "Provision", "Renew", "Delete"} {
 		if k.acks[method] == 0 {

@@ -46,18 +46,18 @@ func (s *localSite) serve() {
 // PATCHBAY_LOCAL_KILLS times or 3: every other time what owns the nodes is killed
 // first. In the end this host has nothing that it had not before.
 func TestOnHostKilledUnderLoad(t *testing.T) {
-	rounds := kills(t, "PATCHBAY_LOCAL_KILLS", 3)
+	rounds := killCount(t, "PATCHBAY_LOCAL_KILLS", 3)
 	s := newLocalSite(t, "killed.example.org")
-	before := s.census()
+	before := s.hostState()
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
 	write(t, filepath.Join(s.dir, "trusted", "theirs.pem"), readFile(t, root.cert))
-	k := newKilling(t, s.served, f, root, 6)
+	k := newKillTest(t, s.servedSite, f, root, 6)
 	begun, ups := time.Now(), 0
 	for round := range rounds {
 		s.serve()
 		k.thaw()
-		k.load(func() {
+		k.runLoad(func() {
 			time.Sleep(200*time.Millisecond + time.Duration(k.rnd.IntN(1500))*time.Millisecond)
 			if pid := s.upPID(); round%2 == 1 && pid > 0 {
 				ups++
@@ -66,12 +66,12 @@ func TestOnHostKilledUnderLoad(t *testing.T) {
 			}
 		})
 		s.serve()
-		k.compare(round)
-		k.quiet()
-		k.compare(round)
-		has := s.has("local")
+		k.compareRecords(round)
+		k.awaitIdle()
+		k.compareRecords(round)
+		has := s.providerNodes("local")
 		s.kill()
-		s.balance(round, has)
+		s.checkStore(round, has)
 		if t.Failed() {
 			t.FailNow()
 		}
@@ -79,11 +79,11 @@ func TestOnHostKilledUnderLoad(t *testing.T) {
 	s.serve()
 	k.thaw()
 	k.release()
-	if has := s.has("local"); len(has) > 0 {
+	if has := s.providerNodes("local"); len(has) > 0 {
 		t.Errorf("in the end the provider has %v", has)
 	}
 	s.stop()
-	s.balance(rounds, nil)
+	s.checkStore(rounds, nil)
 	s.local("clean")
 	hoststate.Await(t, before, time.Minute)
 	t.Logf("killed %d times under load, the testbed %d times before its server, and as often at rest in %v: %d calls answered, of them acknowledged %v",

@@ -23,8 +23,8 @@ import (
 	"patchbay/inventory/local"
 )
 
-// fitHost asks for a host on which the local testbed can run.
-func fitHost(t testing.TB) {
+// requireLocalHost asks for a host on which the local testbed can run.
+func requireLocalHost(t testing.TB) {
 	t.Helper()
 	require.Root(t)
 	require.SSH(t)
@@ -45,20 +45,20 @@ func fitHost(t testing.TB) {
 // localSite is a site on the local testbed, served by the real program as root,
 // with users of its trial authority.
 type localSite struct {
-	*served
+	*servedSite
 	settings string
 	instance string
 }
 
 func newLocalSite(t *testing.T, name string) *localSite {
 	t.Helper()
-	fitHost(t)
+	requireLocalHost(t)
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &localSite{served: &served{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}}
-	if code, out := tell(t, "init", "--authority", name, "--provider", "local", "--listen", "127.0.0.1:0", s.dir); code != 0 {
+	s := &localSite{servedSite: &servedSite{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}}
+	if code, out := runCommand(t, "init", "--authority", name, "--provider", "local", "--listen", "127.0.0.1:0", s.dir); code != 0 {
 		t.Fatal(out)
 	}
 	s.settings = filepath.Join(s.dir, "providers", "local.yaml")
@@ -76,7 +76,7 @@ func newLocalSite(t *testing.T, name string) *localSite {
 		s.clean()
 		if t.Failed() {
 			const most = 12000
-			text := routine.ReplaceAllString(readFile(t, s.log.Name()), "")
+			text := routineLine.ReplaceAllString(readFile(t, s.log.Name()), "")
 			t.Logf("the server's log, without routine, ends with:\n%s", text[max(0, len(text)-most):])
 		}
 		s.log.Close()
@@ -84,8 +84,8 @@ func newLocalSite(t *testing.T, name string) *localSite {
 	return s
 }
 
-// routine are lines of a log that tell of what went well.
-var routine = regexp.MustCompile(`(?m)^.* (msg=call .* code=0 |msg="gateway: login|msg="task done").*\n`)
+// routineLine are lines of a log that tell of what went well.
+var routineLine = regexp.MustCompile(`(?m)^.* (msg=call .* code=0 |msg="gateway: login|msg="task done").*\n`)
 
 // clean removes all of the testbed, once it has ended with its server.
 func (s *localSite) clean() {
@@ -116,16 +116,16 @@ func (s *localSite) local(command string, args ...string) string {
 // call is a call of alice's about the slice first, which must succeed.
 func (s *localSite) call(args ...string) string {
 	s.t.Helper()
-	code, out := tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "--urns"}, args...)...)
+	code, out := runCommand(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "--urns"}, args...)...)
 	if code != 0 {
 		s.t.Fatalf("%v: %d\n%s", args, code, out)
 	}
 	return out
 }
 
-// begin reserves what a request asks for, has so many nodes of it made, starts them
+// createNodes reserves what a request asks for, has so many nodes of it made, starts them
 // before they are made, and waits until they are ready.
-func (s *localSite) begin(request string, slivers int) {
+func (s *localSite) createNodes(request string, slivers int) {
 	s.t.Helper()
 	s.call("Allocate", request)
 	s.call("Provision")
@@ -148,8 +148,8 @@ func (s *localSite) await(state string, slivers int) {
 	})
 }
 
-// doors are the logins in the manifest, by node.
-func (s *localSite) doors() map[string]login {
+// logins are the logins in the manifest, by node.
+func (s *localSite) logins() map[string]login {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "manifest.xml")
 	s.call("-o", file, "Describe")
@@ -187,8 +187,8 @@ func (s *localSite) session(ctx context.Context, user string, l login, command s
 		user+"@"+l.host, command)
 }
 
-// says holds what a command in a node says.
-func (s *localSite) says(user string, l login, command, want string) {
+// wantOutput holds what a command in a node says.
+func (s *localSite) wantOutput(user string, l login, command, want string) {
 	s.t.Helper()
 	if got, err := s.ssh(user, l, command); err != nil || got != want {
 		s.t.Errorf("%s at %s: %s: %q, %v; want %q", user, l.node, command, got, err, want)
@@ -199,39 +199,39 @@ func (s *localSite) says(user string, l login, command, want string) {
 // the program as an operator starts it, alice's calls, OpenSSH.
 func TestOnHostLife(t *testing.T) {
 	s := newLocalSite(t, "life.example.org")
-	before := s.census()
-	s.people("first")
-	s.does("user", "bob")
+	before := s.hostState()
+	s.createUsers("first")
+	s.runOK("user", "bob")
 	s.start()
-	has(t, s.call("Allocate", filepath.Join(s.dir, "request.xml")), "geni_allocated")
+	wantTexts(t, s.call("Allocate", filepath.Join(s.dir, "request.xml")), "geni_allocated")
 	s.call("Provision")
 	s.await("geni_notready", 2)
-	if doors := s.doors(); len(doors) > 0 {
+	if doors := s.logins(); len(doors) > 0 {
 		t.Errorf("doors of nodes that are off: %v", doors)
 	}
 	s.call("PerformOperationalAction", "start")
 	s.await("geni_ready", 2)
-	doors := s.doors()
+	doors := s.logins()
 	server, client := doors["server"], doors["client"]
 	if server.port == "" || client.port == "" || server.port == client.port || server.host != "127.0.0.1" {
 		t.Fatalf("doors %v", doors)
 	}
-	s.says("alice", server, "id -un; hostname", "alice\nserver\n")
-	s.says("alice", client, "id -un; hostname", "alice\nclient\n")
+	s.wantOutput("alice", server, "id -un; hostname", "alice\nserver\n")
+	s.wantOutput("alice", client, "id -un; hostname", "alice\nclient\n")
 	if _, err := s.ssh("alice", server, "exit 7"); err == nil || !strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("exit 7: %v", err)
 	}
 	if _, err := s.ssh("bob", server, "true"); err == nil {
 		t.Error("bob is let in before he has an account")
 	}
-	s.says("alice", server, "echo kept > note; sync; nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
+	s.wantOutput("alice", server, "echo kept > note; sync; nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
 
 	// Inside.
-	s.says("alice", server, "geni-get client_id; geni-get slice_urn", "server\nurn:publicid:IDN+life.example.org+slice+first\n")
+	s.wantOutput("alice", server, "geni-get client_id; geni-get slice_urn", "server\nurn:publicid:IDN+life.example.org+slice+first\n")
 	if out, err := s.ssh("alice", server, "geni-get manifest"); err != nil || !strings.Contains(out, `client_id="client"`) || !strings.Contains(out, `type="manifest"`) {
 		t.Errorf("geni-get manifest: %.300q, %v", out, err)
 	}
-	s.says("alice", server, "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR client hostname", "client\n")
+	s.wantOutput("alice", server, "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR client hostname", "client\n")
 
 	// The server is killed, and all that it has started with it; the nodes live on.
 	s.kill()
@@ -244,15 +244,15 @@ func TestOnHostLife(t *testing.T) {
 		_, err := s.ssh("alice", server, "true")
 		return err == nil
 	})
-	s.says("alice", server, "kill -0 $(cat pid) && echo alive", "alive\n")
+	s.wantOutput("alice", server, "kill -0 $(cat pid) && echo alive", "alive\n")
 
 	// Restart: files and host keys stay, processes do not.
 	s.call("PerformOperationalAction", "restart")
 	s.await("geni_ready", 2)
-	if again := s.doors(); again["server"] != server {
+	if again := s.logins(); again["server"] != server {
 		t.Errorf("the door was %v and is %v", server, again["server"])
 	}
-	s.says("alice", server, "cat note; kill -0 $(cat pid) 2>/dev/null || echo gone", "kept\ngone\n")
+	s.wantOutput("alice", server, "cat note; kill -0 $(cat pid) 2>/dev/null || echo gone", "kept\ngone\n")
 
 	// Another user, and one less: who has no keys has no account.
 	update := func(keys ...string) {
@@ -265,14 +265,14 @@ func TestOnHostLife(t *testing.T) {
 		s.await("geni_ready", 2)
 	}
 	update(strings.TrimSpace(readFile(t, filepath.Join(s.dir, "users", "bob", "id_ed25519.pub"))))
-	s.says("bob", client, "id -un", "bob\n")
+	s.wantOutput("bob", client, "id -un", "bob\n")
 	update()
 	if _, err := s.ssh("bob", client, "true"); err == nil {
 		t.Error("bob is let in without an account")
 	}
-	s.says("alice", client, "id -un", "alice\n")
+	s.wantOutput("alice", client, "id -un", "alice\n")
 
-	has(t, s.local("list"), "server", "client")
+	wantTexts(t, s.local("list"), "server", "client")
 	s.call("Delete")
 	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
 	if _, err := s.ssh("alice", server, "true"); err == nil {
@@ -287,14 +287,14 @@ func TestOnHostLife(t *testing.T) {
 // a testbed that root has started.
 func TestOnHostSiteWithoutRights(t *testing.T) {
 	s := newLocalSite(t, "plain.example.org")
-	s.people("first")
+	s.createUsers("first")
 	const nobody = 65534
-	s.openTo(nobody)
-	s.up()
+	s.changeOwner(nobody)
+	s.startNodes()
 	s.start()
-	s.begin(filepath.Join(s.dir, "request.xml"), 2)
-	door := s.doors()["client"]
-	s.says("alice", door, "hostname; geni-get slice_urn", "client\nurn:publicid:IDN+plain.example.org+slice+first\n")
+	s.createNodes(filepath.Join(s.dir, "request.xml"), 2)
+	door := s.logins()["client"]
+	s.wantOutput("alice", door, "hostname; geni-get slice_urn", "client\nurn:publicid:IDN+plain.example.org+slice+first\n")
 	if out, err := s.ssh("alice", door, "geni-get manifest"); err != nil || !strings.Contains(out, `type="manifest"`) {
 		t.Errorf("geni-get manifest: %.300q, %v", out, err)
 	}
@@ -306,8 +306,8 @@ func TestOnHostSiteWithoutRights(t *testing.T) {
 	}
 }
 
-// up runs the testbed until the test ends.
-func (s *localSite) up() {
+// startNodes runs the testbed until the test ends.
+func (s *localSite) startNodes() {
 	s.t.Helper()
 	up := exec.Command(filepath.Join(s.bin, "patchbay-local"), "up", s.settings)
 	up.Stderr = s.log
@@ -325,29 +325,29 @@ func (s *localSite) up() {
 	})
 }
 
-// TestOnHostProviderKeepsTheContract has the suite for providers make, use, kill
+// TestOnHostProviderFollowsContract has the suite for providers make, use, kill
 // and remove nodes of the local testbed.
-func TestOnHostProviderKeepsTheContract(t *testing.T) {
+func TestOnHostProviderFollowsContract(t *testing.T) {
 	s := newLocalSite(t, "contract.example.org")
-	s.up()
+	s.startNodes()
 	settings, err := local.ReadSettings(s.settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, out := tell(t, "check", "--config", s.dir)
+	code, out := runCommand(t, "check", "--config", s.dir)
 	if code != 0 {
 		t.Error("check finds something wrong")
 	}
-	has(t, out, "the local testbed "+s.instance+" runs", "provider local of type node")
-	code, out = tell(t, "check", "--config", s.dir, "--life", settings.Component, strings.TrimSuffix(s.settings, ".yaml")+".prov")
+	wantTexts(t, out, "the local testbed "+s.instance+" runs", "provider local of type node")
+	code, out = runCommand(t, "check", "--config", s.dir, "--life", settings.Component, strings.TrimSuffix(s.settings, ".yaml")+".prov")
 	if code != 0 {
 		t.Errorf("the suite finds something wrong:\n%s", out)
 	}
-	has(t, out, "a node has lived on "+settings.Component+" and is gone")
+	wantTexts(t, out, "a node has lived on "+settings.Component+" and is gone")
 }
 
-// openTo gives the site to a user, who will serve it.
-func (s *localSite) openTo(uid uint32) {
+// changeOwner gives the site to a user, who will serve it.
+func (s *localSite) changeOwner(uid uint32) {
 	s.t.Helper()
 	must := func(err error) {
 		s.t.Helper()
@@ -370,7 +370,7 @@ func (s *localSite) openTo(uid uint32) {
 // TestOnHostDemo plays it with the real programs, and then stops it in
 // the middle; the host is as before each time.
 func TestOnHostDemo(t *testing.T) {
-	fitHost(t)
+	requireLocalHost(t)
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
@@ -384,14 +384,14 @@ func TestOnHostDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	has(t, string(out), "I am alice on server", "I am alice on near", "I am alice on far", "I am bob on server", "written before the restart", "greet.pl",
+	wantTexts(t, string(out), "I am alice on server", "I am alice on near", "I am alice on far", "I am bob on server", "written before the restart", "greet.pl",
 		"hello from server to 10.0.0.2", "hello from server to 10.0.0.3", "processes 0 (were ", "files 0 (")
 	if strings.Contains(string(out), "processes 0 (were 0)") {
 		t.Errorf("it has counted nothing while the nodes were up:\n%s", out)
 	}
-	demoMeasured(t, string(out))
+	checkDemoMeasurements(t, string(out))
 	hoststate.Await(t, before, time.Minute)
-	has(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
+	wantTexts(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
 
 	// Whoever reads it leaves in the middle.
 	cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
@@ -430,9 +430,9 @@ func TestOnHostDemo(t *testing.T) {
 	}
 }
 
-// demoMeasured holds that what the demonstration measured has the right order of
+// checkDemoMeasurements holds that what the demonstration measured has the right order of
 // magnitude, in each direction.
-func demoMeasured(t *testing.T, out string) {
+func checkDemoMeasurements(t *testing.T, out string) {
 	t.Helper()
 	rows := regexp.MustCompile(`(?m)^ +(near|far|server) +(near|far|server) +([0-9.]+) Mbit/s +([0-9.]+) Mbit/s +([0-9.]+) ms +([0-9.]+) ms$`).FindAllStringSubmatch(out, -1)
 	if len(rows) != 4 {

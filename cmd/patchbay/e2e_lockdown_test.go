@@ -21,9 +21,9 @@ import (
 // reserve and give back: when the command has returned nothing is reserved any
 // more, what runs goes on, and so it stays over a restart.
 func TestLockdownWhileClientsAllocate(t *testing.T) {
-	o := newOperated(t)
+	o := newOperatedSite(t)
 	ctx := t.Context()
-	c := o.as(o.user, false)
+	c := o.client(o.user, false)
 	code := func(what string, r client.Reply, want am.Code) {
 		t.Helper()
 		if r.Code != want {
@@ -32,14 +32,14 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 	}
 	request := func(id string) string { return strings.Replace(soakRequest, `"n"`, strconv.Quote(id), 1) }
 	old, oldCred := o.slice("old")
-	o.ready(c, old, oldCred)
+	o.awaitReady(c, old, oldCred)
 
 	var stop, returned atomic.Bool
 	var reserved, refused, late atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 8 {
 		u, cred := o.slice(fmt.Sprint("load", i))
-		c := o.as(o.user, false)
+		c := o.client(o.user, false)
 		wg.Go(func() {
 			for n := 0; !stop.Load(); n++ {
 				after := returned.Load()
@@ -65,7 +65,7 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 		})
 	}
 	wait.Until(t, "some have reserved", func() bool { return reserved.Load() >= 16 })
-	has(t, o.does("lockdown", "--reason", "power cut"), "New reservations are refused from now on.")
+	wantTexts(t, o.runOK("lockdown", "--reason", "power cut"), "New reservations are refused from now on.")
 	locked := time.Now()
 	returned.Store(true)
 	wait.Until(t, "all are refused", func() bool { return refused.Load() >= 64 })
@@ -82,7 +82,7 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 		code("Renew "+when, r, am.Success)
 		_, r, _ = c.PerformOperationalAction(ctx, []string{old}, oldCred, "geni_restart", client.Options{})
 		code("geni_restart "+when, r, am.Success)
-		o.state(c, old, oldCred, "geni_ready")
+		o.wantState(c, old, oldCred, "geni_ready")
 		_, r, _ = c.Allocate(ctx, old, oldCred, request("more"), client.Options{})
 		code("Allocate "+when, r, am.Unavailable)
 	}
@@ -98,18 +98,18 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 		}
 	}
 	o.start()
-	c = o.as(o.user, false)
+	c = o.client(o.user, false)
 	still("after a restart")
 	_, r, _ := c.Delete(ctx, []string{old}, oldCred, client.Options{})
 	code("Delete", r, am.Success)
-	o.does("lockdown", "--lift")
+	o.runOK("lockdown", "--lift")
 	_, r, _ = c.Allocate(ctx, old, oldCred, request("again"), client.Options{})
 	code("Allocate when it is lifted", r, am.Success)
 }
 
 // allocated gives when reservations were decided, by the journal of a site that
 // is not served.
-func (s *served) allocated() (all []time.Time) {
+func (s *servedSite) allocated() (all []time.Time) {
 	s.t.Helper()
 	st, err := store.Open(filepath.Join(s.dir, "state.db"), store.Options{})
 	if err != nil {

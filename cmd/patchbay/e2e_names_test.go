@@ -77,7 +77,7 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 	for _, w := range hostileWords {
 		words = append(words, strings.ReplaceAll(w, "%c", canary))
 	}
-	s.people("first")
+	s.createUsers("first")
 	// As many nodes as there are words, however little disk is free.
 	write(t, filepath.Join(s.dir, "policy.yaml"), "rules: []\n")
 	s.start()
@@ -85,7 +85,7 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 	for _, w := range linesOfWords {
 		w = strings.ReplaceAll(w, "%c", canary)
 		write(t, request, namesRequest([]string{w}))
-		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "Allocate", request)
+		code, out := runCommand(t, "call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "Allocate", request)
 		if code == 0 || !strings.Contains(out, "client_id is not one line") || strings.Contains(out, w) {
 			t.Errorf("%q: %d\n%s", w, code, out)
 		}
@@ -97,7 +97,7 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 	s.call("PerformOperationalAction", "start")
 	wait.Until(t, "all nodes are ready", func() bool { return strings.Count(s.call("Status"), "geni_ready") >= len(words) })
 
-	doors := s.doors()
+	doors := s.logins()
 	for _, w := range words {
 		at, ok := doors[w]
 		if !ok {

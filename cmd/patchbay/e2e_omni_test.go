@@ -20,7 +20,7 @@ import (
 // of the automated test of jFed, and the forms of geni-lib.
 func TestClientScripts(t *testing.T) {
 	t.Parallel()
-	s := newStrangersSite(t, "timing: {make: 1s, start: 1s, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
+	s := newClientTestSite(t, "timing: {make: 1s, start: 1s, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
 	for _, version := range []int{2, 3} {
 		t.Run(fmt.Sprintf("OmniVersion%d", version), func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +29,7 @@ func TestClientScripts(t *testing.T) {
 	}
 	t.Run("JFed", func(t *testing.T) {
 		t.Parallel()
-		v := s.visit(t, "jfed", 3)
+		v := s.newClient(t, "jfed", 3)
 		slice, cred, _ := v.slice("jfed", 3)
 		jfedScript(t, v, slice, cred)
 	})
@@ -39,16 +39,16 @@ func TestClientScripts(t *testing.T) {
 	})
 }
 
-// omni does what the acceptance tests of omni do, with the assertions they
+// omniTest does what the acceptance tests of omni do, with the assertions they
 // make; its methods are named by what is done in both versions.
-type omni struct {
-	*visitor
+type omniTest struct {
+	*wireClient
 	prefix string
 }
 
 // omniAcceptance is the whole suite for one version of the API.
-func omniAcceptance(t *testing.T, s *strangersSite, version int) {
-	o := &omni{s.visit(t, fmt.Sprintf("omni%d", version), version), fmt.Sprintf("v%d-", version)}
+func omniAcceptance(t *testing.T, s *clientTestSite, version int) {
+	o := &omniTest{s.newClient(t, fmt.Sprintf("omni%d", version), version), fmt.Sprintf("v%d-", version)}
 	o.getVersion()
 	o.listResources()
 	o.badCredentials()
@@ -62,8 +62,8 @@ func omniAcceptance(t *testing.T, s *strangersSite, version int) {
 	o.shutdown()
 }
 
-// typed is a member that must be of type T, as Python would name it.
-func typed[T any](o *visitor, v xmlrpc.Value, name string) T {
+// memberAs is a member that must be of type T, as Python would name it.
+func memberAs[T any](o *wireClient, v xmlrpc.Value, name string) T {
 	o.t.Helper()
 	x, ok := member(v, name).(T)
 	if !ok {
@@ -72,20 +72,20 @@ func typed[T any](o *visitor, v xmlrpc.Value, name string) T {
 	return x
 }
 
-func (o *omni) getVersion() {
+func (o *omniTest) getVersion() {
 	a := o.call("GetVersion")
-	if member(a.top, "geni_api") != o.version || typed[int](o.visitor, a.value, "geni_api") != o.version {
+	if member(a.top, "geni_api") != o.version || memberAs[int](o.wireClient, a.value, "geni_api") != o.version {
 		o.t.Errorf("geni_api is %v and %v", member(a.top, "geni_api"), member(a.value, "geni_api"))
 	}
-	versions := typed[xmlrpc.Struct](o.visitor, a.value, "geni_api_versions")
-	typed[string](o.visitor, versions, fmt.Sprint(o.version))
+	versions := memberAs[xmlrpc.Struct](o.wireClient, a.value, "geni_api_versions")
+	memberAs[string](o.wireClient, versions, fmt.Sprint(o.version))
 	for _, list := range []string{"geni_request_rspec_versions", "geni_ad_rspec_versions"} {
 		known := false
-		for _, v := range typed[[]xmlrpc.Value](o.visitor, a.value, list) {
-			typ, number := typed[string](o.visitor, v, "type"), typed[string](o.visitor, v, "version")
-			typed[string](o.visitor, v, "schema")
-			typed[string](o.visitor, v, "namespace")
-			typed[[]xmlrpc.Value](o.visitor, v, "extensions")
+		for _, v := range memberAs[[]xmlrpc.Value](o.wireClient, a.value, list) {
+			typ, number := memberAs[string](o.wireClient, v, "type"), memberAs[string](o.wireClient, v, "version")
+			memberAs[string](o.wireClient, v, "schema")
+			memberAs[string](o.wireClient, v, "namespace")
+			memberAs[[]xmlrpc.Value](o.wireClient, v, "extensions")
 			known = known || strings.EqualFold(typ, "GENI") && number == "3"
 		}
 		if !known {
@@ -95,15 +95,15 @@ func (o *omni) getVersion() {
 	if o.version < 3 {
 		return
 	}
-	if n := typed[int](o.visitor, a.value, "geni_single_allocation"); n != 0 && n != 1 {
+	if n := memberAs[int](o.wireClient, a.value, "geni_single_allocation"); n != 0 && n != 1 {
 		o.t.Errorf("geni_single_allocation is %d", n)
 	}
-	if w := typed[string](o.visitor, a.value, "geni_allocate"); !slices.Contains([]string{"geni_single", "geni_disjoint", "geni_many"}, w) {
+	if w := memberAs[string](o.wireClient, a.value, "geni_allocate"); !slices.Contains([]string{"geni_single", "geni_disjoint", "geni_many"}, w) {
 		o.t.Errorf("geni_allocate is %q", w)
 	}
 	sfa := false
-	for _, c := range typed[[]xmlrpc.Value](o.visitor, a.value, "geni_credential_types") {
-		typ, number := typed[string](o.visitor, c, "geni_type"), typed[string](o.visitor, c, "geni_version")
+	for _, c := range memberAs[[]xmlrpc.Value](o.wireClient, a.value, "geni_credential_types") {
+		typ, number := memberAs[string](o.wireClient, c, "geni_type"), memberAs[string](o.wireClient, c, "geni_version")
 		sfa = sfa || typ == "geni_sfa" && (number == "2" || number == "3")
 	}
 	if !sfa {
@@ -111,10 +111,10 @@ func (o *omni) getVersion() {
 	}
 }
 
-func (o *omni) user() []xmlrpc.Value { return o.creds(string(o.Credential)) }
+func (o *omniTest) user() []xmlrpc.Value { return o.creds(string(o.Credential)) }
 
 // plain is the RSpec of a value, unpacked if it was asked for compressed.
-func (o *omni) plain(v xmlrpc.Value) string {
+func (o *omniTest) plain(v xmlrpc.Value) string {
 	o.t.Helper()
 	text, ok := v.(string)
 	if !ok {
@@ -127,12 +127,12 @@ func (o *omni) plain(v xmlrpc.Value) string {
 	return text
 }
 
-func (o *omni) listResources() {
+func (o *omniTest) listResources() {
 	for _, options := range [][]xmlrpc.Member{
-		{with("geni_compressed", true), with("arbitrary_option", "x"), with("another", []xmlrpc.Value{1, xmlrpc.Struct{}})},
-		{with("geni_compressed", false)},
-		{with("geni_compressed", true), with("geni_available", true)},
-		{with("geni_compressed", false), with("geni_available", true)},
+		{option("geni_compressed", true), option("arbitrary_option", "x"), option("another", []xmlrpc.Value{1, xmlrpc.Struct{}})},
+		{option("geni_compressed", false)},
+		{option("geni_compressed", true), option("geni_available", true)},
+		{option("geni_compressed", false), option("geni_available", true)},
 	} {
 		value := o.want("ListResources", am.Success, o.user(), rspec3("geni", options...))
 		if packed := !strings.HasPrefix(value.(string), "<"); packed != options[0].Value {
@@ -150,8 +150,8 @@ func (o *omni) listResources() {
 	}
 }
 
-// stranger is a user of an authority that the site does not trust.
-func stranger(t testing.TB) trial.User {
+// newForeignUser is a user of an authority that the site does not trust.
+func newForeignUser(t testing.TB) trial.User {
 	t.Helper()
 	a, err := trial.Create(t.TempDir()+"/authority", "elsewhere.example.org", time.Now())
 	if err != nil {
@@ -164,19 +164,19 @@ func stranger(t testing.TB) trial.User {
 	return u
 }
 
-func (o *omni) badCredentials() {
+func (o *omniTest) badCredentials() {
 	mine := string(o.Credential)
 	altered := regexp.MustCompile(`(<signed-credential[^>]*>)`).ReplaceAllString(mine, "$1<foo />")
 	if altered == mine {
 		o.t.Fatal("the credential is as it was")
 	}
-	untrusted := string(stranger(o.t).Credential)
+	untrusted := string(newForeignUser(o.t).Credential)
 	for what, document := range map[string]string{
 		"without its first character": mine[1:], "with an element more": altered, "of an untrusted authority": untrusted,
 	} {
 		o.fails("a credential "+what, "ListResources", o.creds(document), rspec3("GENI"))
 		if o.version == 3 { // omni names what it cannot read so
-			o.fails("a credential "+what+", labelled unknown", "ListResources", []xmlrpc.Value{labelled("geni_unknown", "0", document)}, rspec3("GENI"))
+			o.fails("a credential "+what+", labelled unknown", "ListResources", []xmlrpc.Value{labelledCredential("geni_unknown", "0", document)}, rspec3("GENI"))
 		}
 	}
 	if o.version < 3 {
@@ -184,36 +184,36 @@ func (o *omni) badCredentials() {
 	}
 	// The suite makes up a type by adding to the right one; that must fail. What
 	// omni itself calls unknown must work: see delegate.
-	o.fails("a type that nobody knows", "ListResources", []xmlrpc.Value{labelled("geni_sfaBROKEN", "3", mine)}, rspec3("GENI"))
-	o.fails("only types that nobody knows", "ListResources", []xmlrpc.Value{labelled("geni_sfaBROKEN", "3", mine), labelled("random", "1", mine)}, rspec3("GENI"))
-	o.want("ListResources", am.Success, []xmlrpc.Value{labelled("geni_sfaBROKEN", "3", mine), labelled("geni_unknown", "0", mine)}, rspec3("GENI"))
+	o.fails("a type that nobody knows", "ListResources", []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", mine)}, rspec3("GENI"))
+	o.fails("only types that nobody knows", "ListResources", []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", mine), labelledCredential("random", "1", mine)}, rspec3("GENI"))
+	o.want("ListResources", am.Success, []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", mine), labelledCredential("geni_unknown", "0", mine)}, rspec3("GENI"))
 }
 
 // options that omni sends with a method that makes something.
-func (o *omni) options(more ...xmlrpc.Member) xmlrpc.Struct {
-	return rspec3("GENI", append([]xmlrpc.Member{with("bogus_option", "x")}, more...)...)
+func (o *omniTest) options(more ...xmlrpc.Member) xmlrpc.Struct {
+	return rspec3("GENI", append([]xmlrpc.Member{option("bogus_option", "x")}, more...)...)
 }
 
 // create makes what is asked for, with all assertions of that; names are those
 // of the slivers, in version 3.
-func (o *omni) create(slice, cred, request string, expires time.Time) (manifest document, names []string) {
+func (o *omniTest) create(slice, cred, request string, expires time.Time) (manifest document, names []string) {
 	o.t.Helper()
 	if o.version == 2 {
-		v := o.want("CreateSliver", am.Success, slice, o.creds(cred), request, accounts(o.User), o.options())
+		v := o.want("CreateSliver", am.Success, slice, o.creds(cred), request, userAccounts(o.User), o.options())
 		return o.rspec(v, "manifest"), nil
 	}
 	v := o.want("Allocate", am.Success, slice, o.creds(cred), request, o.options())
 	slivers := o.slivers(v)
-	o.every(slivers, "geni_allocation_status", "geni_allocated")
+	o.wantEvery(slivers, "geni_allocation_status", "geni_allocated")
 	if len(slivers) == 0 || len(o.rspec(member(v, "geni_rspec"), "manifest").All)+len(o.rspec(member(v, "geni_rspec"), "manifest").Nodes) == 0 {
 		o.t.Error("Allocate answers no sliver, or an empty manifest")
 	}
 	o.until(slivers, func(t time.Time) bool { return !t.After(expires.Add(time.Second)) })
 	names = sliverNames(slivers)
 
-	v = o.want("Provision", am.Success, urns(slice), o.creds(cred), o.options(with("geni_users", accounts(o.User))))
+	v = o.want("Provision", am.Success, urns(slice), o.creds(cred), o.options(option("geni_users", userAccounts(o.User))))
 	slivers = o.slivers(v)
-	o.every(slivers, "geni_allocation_status", "geni_provisioned")
+	o.wantEvery(slivers, "geni_allocation_status", "geni_provisioned")
 	o.sameNames("Provision", slivers, names)
 	manifest = o.rspec(member(v, "geni_rspec"), "manifest")
 	// One upon the other, and nobody waits.
@@ -232,7 +232,7 @@ func (o *omni) create(slice, cred, request string, expires time.Time) (manifest 
 	return manifest, names
 }
 
-func (o *omni) sameNames(what string, slivers []xmlrpc.Struct, want []string) {
+func (o *omniTest) sameNames(what string, slivers []xmlrpc.Struct, want []string) {
 	o.t.Helper()
 	got, want := sliverNames(slivers), slices.Clone(want)
 	slices.Sort(got)
@@ -243,7 +243,7 @@ func (o *omni) sameNames(what string, slivers []xmlrpc.Struct, want []string) {
 }
 
 // until checks when slivers expire.
-func (o *omni) until(slivers []xmlrpc.Struct, ok func(time.Time) bool) {
+func (o *omniTest) until(slivers []xmlrpc.Struct, ok func(time.Time) bool) {
 	o.t.Helper()
 	for _, s := range slivers {
 		text := member(s, "geni_expires").(string)
@@ -254,15 +254,15 @@ func (o *omni) until(slivers []xmlrpc.Struct, ok func(time.Time) bool) {
 }
 
 // contents is the manifest of a slice, in the words of either version.
-func (o *omni) contents(slice string, credentials []xmlrpc.Value, more ...xmlrpc.Member) said {
+func (o *omniTest) contents(slice string, credentials []xmlrpc.Value, more ...xmlrpc.Member) wireReply {
 	if o.version == 2 {
-		return o.call("ListResources", credentials, o.options(append(more, with("geni_slice_urn", slice))...))
+		return o.call("ListResources", credentials, o.options(append(more, option("geni_slice_urn", slice))...))
 	}
 	return o.call("Describe", urns(slice), credentials, o.options(more...))
 }
 
 // manifest is contents that must succeed.
-func (o *omni) manifest(slice, cred string, more ...xmlrpc.Member) document {
+func (o *omniTest) manifest(slice, cred string, more ...xmlrpc.Member) document {
 	o.t.Helper()
 	a := o.contents(slice, o.creds(cred), more...)
 	if a.code != am.Success {
@@ -279,7 +279,7 @@ func (o *omni) manifest(slice, cred string, more ...xmlrpc.Member) document {
 }
 
 // matches demands the same client_ids, and component_ids where they were bound.
-func (o *omni) matches(what string, request string, manifest document, bound bool) {
+func (o *omniTest) matches(what string, request string, manifest document, bound bool) {
 	o.t.Helper()
 	o.asked(request, func(clients, components []string) {
 		gotClients, gotComponents := manifest.ids()
@@ -292,7 +292,7 @@ func (o *omni) matches(what string, request string, manifest document, bound boo
 	})
 }
 
-func (o *omni) asked(request string, use func(clients, components []string)) {
+func (o *omniTest) asked(request string, use func(clients, components []string)) {
 	var clients, components []string
 	for _, m := range regexp.MustCompile(`<node ([^>]*)>`).FindAllStringSubmatch(request, -1) {
 		if id := regexp.MustCompile(`client_id="([^"]*)"`).FindStringSubmatch(m[1]); id != nil {
@@ -309,25 +309,25 @@ func (o *omni) asked(request string, use func(clients, components []string)) {
 
 // status is SliverStatus, or Status, with all assertions; the result is what a
 // client sees as the state.
-func (o *omni) status(slice, cred string) (states []string) {
+func (o *omniTest) status(slice, cred string) (states []string) {
 	o.t.Helper()
 	if o.version == 2 {
 		v := o.want("SliverStatus", am.Success, slice, o.creds(cred), o.options())
-		typed[string](o.visitor, v, "geni_urn")
-		states = append(states, typed[string](o.visitor, v, "geni_status"))
-		resources := typed[[]xmlrpc.Value](o.visitor, v, "geni_resources")
+		memberAs[string](o.wireClient, v, "geni_urn")
+		states = append(states, memberAs[string](o.wireClient, v, "geni_status"))
+		resources := memberAs[[]xmlrpc.Value](o.wireClient, v, "geni_resources")
 		if len(resources) == 0 {
 			o.t.Error("SliverStatus lists no resources")
 		}
 		for _, r := range resources {
 			for _, name := range []string{"geni_urn", "geni_status", "geni_error"} {
-				typed[string](o.visitor, r, name)
+				memberAs[string](o.wireClient, r, name)
 			}
 		}
 		return states
 	}
 	v := o.want("Status", am.Success, urns(slice), o.creds(cred), o.options())
-	if u := typed[string](o.visitor, v, "geni_urn"); u != slice {
+	if u := memberAs[string](o.wireClient, v, "geni_urn"); u != slice {
 		o.t.Errorf("Status is of %s", u)
 	}
 	for _, s := range o.slivers(v) {
@@ -340,7 +340,7 @@ func (o *omni) status(slice, cred string) (states []string) {
 }
 
 // renew sends a time as omni does, and sees that it is kept.
-func (o *omni) renew(slice, cred string, to time.Time) {
+func (o *omniTest) renew(slice, cred string, to time.Time) {
 	o.t.Helper()
 	text := to.UTC().Format("2006-01-02T15:04:05+00:00")
 	if o.version == 2 {
@@ -354,7 +354,7 @@ func (o *omni) renew(slice, cred string, to time.Time) {
 	o.until(o.slivers(o.want("Status", am.Success, urns(slice), o.creds(cred), o.options())), same)
 }
 
-func (o *omni) remove(slice, cred string, want int) {
+func (o *omniTest) remove(slice, cred string, want int) {
 	o.t.Helper()
 	if o.version == 2 {
 		if v := o.want("DeleteSliver", am.Success, slice, o.creds(cred), o.options()); v != true {
@@ -363,14 +363,14 @@ func (o *omni) remove(slice, cred string, want int) {
 		return
 	}
 	slivers := o.slivers(o.want("Delete", am.Success, urns(slice), o.creds(cred), o.options()))
-	o.every(slivers, "geni_allocation_status", "geni_unallocated")
+	o.wantEvery(slivers, "geni_allocation_status", "geni_unallocated")
 	if len(slivers) != want {
 		o.t.Errorf("Delete lists %d slivers, want %d", len(slivers), want)
 	}
 }
 
 // gone is what the suite demands of a slice that has nothing here.
-func (o *omni) gone(slice, cred string) {
+func (o *omniTest) gone(slice, cred string) {
 	o.t.Helper()
 	if o.version == 2 {
 		o.fails("nothing there", "SliverStatus", slice, o.creds(cred), o.options())
@@ -397,31 +397,31 @@ const rspecHead = `<?xml version="1.0" encoding="UTF-8"?>
  xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd" type="request">
 `
 
-func ask(nodes ...string) string { return rspecHead + strings.Join(nodes, "\n") + "\n</rspec>\n" }
+func requestOf(nodes ...string) string { return rspecHead + strings.Join(nodes, "\n") + "\n</rspec>\n" }
 
-func bound(id, component string) string {
+func boundNode(id, component string) string {
 	const site = "urn:publicid:IDN+testbed.example.org+"
 	return `<node client_id="` + id + `" component_manager_id="` + site + `authority+cm" component_id="` + site + `node+` + component + `" exclusive="true"><sliver_type name="raw-pc"/></node>`
 }
 
-func unbound(id string) string {
+func unboundNode(id string) string {
 	return `<node client_id="` + id + `" exclusive="false"><sliver_type name="vm"/></node>`
 }
 
 // own is a bound node, n of 1 to 5, that no other script asks for: they share
 // one site, and unbound nodes come from its beginning.
-func (o *omni) own(id string, n int) string {
-	return bound(id, fmt.Sprintf("pc%d", 10+5*(o.version-2)+n))
+func (o *omniTest) own(id string, n int) string {
+	return boundNode(id, fmt.Sprintf("pc%d", 10+5*(o.version-2)+n))
 }
 
-func (o *omni) createSliver() {
+func (o *omniTest) createSliver() {
 	slice, cred, expires := o.slice(o.prefix+"life", 7)
-	request := ask(o.own("left", 1), o.own("right", 2))
+	request := requestOf(o.own("left", 1), o.own("right", 2))
 	o.gone(slice, cred)
 	manifest, slivers := o.create(slice, cred, request, expires)
 	o.matches("what was made", request, manifest, true)
 	o.status(slice, cred)
-	second := o.manifest(slice, cred, with("geni_compressed", true))
+	second := o.manifest(slice, cred, option("geni_compressed", true))
 	if a := o.contents(slice, o.user()); a.code == am.Success {
 		o.t.Error("the user credential passes for one of the slice")
 	}
@@ -444,13 +444,13 @@ func (o *omni) createSliver() {
 }
 
 // versionThree is what the suite does with single slivers.
-func (o *omni) versionThree(slice, cred string, slivers []string) {
+func (o *omniTest) versionThree(slice, cred string, slivers []string) {
 	grant := o.creds(cred)
-	if a := o.call("ListResources", grant, o.options(with("geni_slice_urn", slice))); a.code == am.Success {
+	if a := o.call("ListResources", grant, o.options(option("geni_slice_urn", slice))); a.code == am.Success {
 		o.t.Error("ListResources takes a slice in version 3")
 	}
 	o.fails("Describe of nothing", "Describe", []xmlrpc.Value{}, grant, o.options())
-	o.manifest(slice, cred, with("geni_compressed", false))
+	o.manifest(slice, cred, option("geni_compressed", false))
 
 	one := slivers[:1]
 	o.sameNames("Status of one", o.slivers(o.want("Status", am.Success, urns(one...), grant, o.options())), one)
@@ -470,14 +470,14 @@ func (o *omni) versionThree(slice, cred string, slivers []string) {
 	}
 }
 
-func (o *omni) neverExisted() {
+func (o *omniTest) neverExisted() {
 	slice, cred, _ := o.slice(o.prefix+"non", 7)
 	o.gone(slice, cred)
 }
 
 // multiSlice has three slices with different requests, and no credential of one is of use for another.
-func (o *omni) multiSlice() {
-	requests := []string{ask(o.own("a", 3)), ask(o.own("a", 4), o.own("b", 5)), ask(unbound("x"), unbound("y"))}
+func (o *omniTest) multiSlice() {
+	requests := []string{requestOf(o.own("a", 3)), requestOf(o.own("a", 4), o.own("b", 5)), requestOf(unboundNode("x"), unboundNode("y"))}
 	urns, creds := make([]string, len(requests)), make([]string, len(requests))
 	expires := make([]time.Time, len(requests))
 	for i, request := range requests {
@@ -504,41 +504,41 @@ func (o *omni) multiSlice() {
 }
 
 // secondAllocate does what geni_allocate promises: one slice, several calls.
-func (o *omni) secondAllocate() {
+func (o *omniTest) secondAllocate() {
 	slice, cred, expires := o.slice(o.prefix+"second", 7)
-	o.create(slice, cred, ask(unbound("a")), expires)
+	o.create(slice, cred, requestOf(unboundNode("a")), expires)
 	if o.version == 2 {
-		if a := o.call("CreateSliver", slice, o.creds(cred), ask(unbound("b")), []xmlrpc.Value{}, o.options()); a.code != am.Exists {
+		if a := o.call("CreateSliver", slice, o.creds(cred), requestOf(unboundNode("b")), []xmlrpc.Value{}, o.options()); a.code != am.Exists {
 			o.t.Errorf("CreateSliver again: %d %s", a.code, a.output)
 		}
 		o.remove(slice, cred, 1)
 		return
 	}
 	word := member(o.want("GetVersion", am.Success), "geni_allocate")
-	a := o.call("Allocate", slice, o.creds(cred), ask(unbound("b"), unbound("c")), o.options())
+	a := o.call("Allocate", slice, o.creds(cred), requestOf(unboundNode("b"), unboundNode("c")), o.options())
 	if single := word == "geni_single"; single == (a.code == am.Success) {
 		o.t.Fatalf("geni_allocate is %v, and a second Allocate answers %d %s", word, a.code, a.output)
 	}
 	if m := o.rspec(member(a.value, "geni_rspec"), "manifest"); len(m.Nodes) != 2 {
 		o.t.Errorf("the manifest of the second Allocate has %d nodes, want its own 2", len(m.Nodes))
 	}
-	o.matches("both together", ask(unbound("a"), unbound("b"), unbound("c")), o.manifest(slice, cred), false)
+	o.matches("both together", requestOf(unboundNode("a"), unboundNode("b"), unboundNode("c")), o.manifest(slice, cred), false)
 	// Only what was reserved is provisioned, and single slivers can go.
 	v := o.want("Provision", am.Success, urns(slice), o.creds(cred), o.options())
 	o.sameNames("Provision of the rest", o.slivers(v), sliverNames(o.slivers(a.value)))
 	o.want("Delete", am.Success, urns(sliverNames(o.slivers(a.value))[0]), o.creds(cred), o.options())
-	o.matches("one less", ask(unbound("a"), unbound("c")), o.manifest(slice, cred), false)
+	o.matches("one less", requestOf(unboundNode("a"), unboundNode("c")), o.manifest(slice, cred), false)
 	o.remove(slice, cred, 2)
 }
 
-func (o *omni) badRequests() {
+func (o *omniTest) badRequests() {
 	slice, cred, _ := o.slice(o.prefix+"bad", 7)
-	good := ask(unbound("a"))
+	good := requestOf(unboundNode("a"))
 	for what, request := range map[string]string{
 		"an empty file": "", "the end tag is none": strings.Replace(good, "</rspec>", "<rspec>", 1), "a manifest": strings.Replace(good, `type="request"`, `type="manifest"`, 1),
 	} {
 		if o.version == 2 {
-			o.fails(what, "CreateSliver", slice, o.creds(cred), request, accounts(o.User), o.options())
+			o.fails(what, "CreateSliver", slice, o.creds(cred), request, userAccounts(o.User), o.options())
 		} else {
 			o.fails(what, "Allocate", slice, o.creds(cred), request, o.options())
 		}
@@ -548,10 +548,10 @@ func (o *omni) badRequests() {
 
 // delegate looks into a slice by a credential that its owner has handed on,
 // with the label that omni puts on such.
-func (o *omni) delegate() {
-	owner := o.site.visit(o.t, fmt.Sprintf("owner%d", o.version), o.version)
+func (o *omniTest) delegate() {
+	owner := o.site.newClient(o.t, fmt.Sprintf("owner%d", o.version), o.version)
 	slice, cred, expires := owner.slice(o.prefix+"given", 7)
-	(&omni{owner, o.prefix}).create(slice, cred, ask(unbound("a")), expires)
+	(&omniTest{owner, o.prefix}).create(slice, cred, requestOf(unboundNode("a")), expires)
 	handed, err := trial.Delegate([]byte(cred), owner.User, o.Certificate, time.Time{})
 	if err != nil {
 		o.t.Fatal(err)
@@ -559,13 +559,13 @@ func (o *omni) delegate() {
 	if a := o.contents(slice, o.creds(cred)); a.code != am.Forbidden {
 		o.t.Errorf("another's credential: %d %s", a.code, a.output)
 	}
-	o.matches("a slice that was handed on", ask(unbound("a")), o.manifest(slice, string(handed)), false)
+	o.matches("a slice that was handed on", requestOf(unboundNode("a")), o.manifest(slice, string(handed)), false)
 	if o.version == 3 {
-		a := o.contents(slice, []xmlrpc.Value{labelled("geni_unknown", "0", string(handed))}, with("geni_compressed", true))
+		a := o.contents(slice, []xmlrpc.Value{labelledCredential("geni_unknown", "0", string(handed))}, option("geni_compressed", true))
 		if a.code != am.Success {
 			o.t.Fatalf("labelled as omni does: %d %s", a.code, a.output)
 		}
-		if a := o.contents(slice, []xmlrpc.Value{labelled("geni_sfaBROKEN", "3", string(handed))}); a.code != am.Forbidden {
+		if a := o.contents(slice, []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", string(handed))}); a.code != am.Forbidden {
 			o.t.Errorf("labelled as nobody does: %d %s", a.code, a.output)
 		}
 	}
@@ -573,9 +573,9 @@ func (o *omni) delegate() {
 }
 
 // scaling has the same unbound request in several slices, and waits until all are ready.
-func (o *omni) scaling() {
+func (o *omniTest) scaling() {
 	const n = 3
-	request := ask(unbound("a"), unbound("b"))
+	request := requestOf(unboundNode("a"), unboundNode("b"))
 	var urnOf, credOf [n]string
 	for i := range n {
 		slice, cred, expires := o.slice(fmt.Sprintf("%sscale%d", o.prefix, i), 7)
@@ -598,9 +598,9 @@ func (o *omni) scaling() {
 }
 
 // shutdown stops a slice for good; nothing of it can be used by its owner then.
-func (o *omni) shutdown() {
+func (o *omniTest) shutdown() {
 	slice, cred, expires := o.slice(o.prefix+"down", 7)
-	o.create(slice, cred, ask(unbound("a")), expires)
+	o.create(slice, cred, requestOf(unboundNode("a")), expires)
 	if v := o.want("Shutdown", am.Success, slice, o.creds(cred), o.options()); v != true {
 		o.t.Errorf("Shutdown answers %v", v)
 	}
@@ -612,7 +612,7 @@ func (o *omni) shutdown() {
 		}
 		return
 	}
-	o.fails("shut down", "Allocate", slice, o.creds(cred), ask(unbound("b")), o.options())
+	o.fails("shut down", "Allocate", slice, o.creds(cred), requestOf(unboundNode("b")), o.options())
 	o.fails("shut down", "Renew", urns(slice), o.creds(cred), expires.Add(-time.Hour).UTC().Format(time.RFC3339), o.options())
 	o.fails("shut down", "Delete", urns(slice), o.creds(cred), o.options())
 }

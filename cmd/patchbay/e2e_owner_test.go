@@ -39,9 +39,9 @@ func ownedByRoot(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// TestRootLeavesNothingOfItsOwnInASite runs each command as root on a site of another
+// TestRootOwnsNothingInUserSite runs each command as root on a site of another
 // user, who can go on with it. A command that is not in its table fails it.
-func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
+func TestRootOwnsNothingInUserSite(t *testing.T) {
 	require.Root(t)
 	bin, err := programs()
 	if err != nil {
@@ -54,7 +54,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 		}
 	}
 	const nobody = 65534
-	s := &served{t: t, bin: bin, name: "testbed.example.org", dir: filepath.Join(t.TempDir(), "site")}
+	s := &servedSite{t: t, bin: bin, name: "testbed.example.org", dir: filepath.Join(t.TempDir(), "site")}
 	must(os.Mkdir(s.dir, 0o755))
 	must(os.Chown(s.dir, nobody, nobody))
 	for _, dir := range []string{filepath.Dir(filepath.Dir(s.dir)), bin} {
@@ -109,7 +109,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 	}
 
 	all(nil, []string{"init", "--authority", s.name, "--provider", "simulated", "--public-url", "https://am.example.org:8443", s.dir})
-	quick(t, s.dir)
+	removeSimulatedDelays(t, s.dir)
 	all(nil,
 		[]string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "lab", "--owner", "alice"},
 		[]string{"delegate", "lab", "--from", "alice", "--to", "bob"}, []string{"delegate", "lab", "--from", "alice", "--to", "bob", "-o", in("lent.xml")},

@@ -17,7 +17,7 @@ import (
 )
 
 // fileSize is the size of a file of the site.
-func (s *served) fileSize(name string) int64 {
+func (s *servedSite) fileSize(name string) int64 {
 	s.t.Helper()
 	info, err := os.Stat(filepath.Join(s.dir, name))
 	if err != nil {
@@ -38,9 +38,9 @@ func junkDelete(t testing.TB) string {
 	return encoded(t, "Delete", []xmlrpc.Value{slice}, client.Credentials(junk), xmlrpc.Struct{})
 }
 
-// wroteLittle checks that audit and log have grown by less than 50 kB in so many calls,
+// wantFewLogs checks that audit and log have grown by less than 50 kB in so many calls,
 // from so many bytes before.
-func (s *served) wroteLittle(calls int, before int64) {
+func (s *servedSite) wantFewLogs(calls int, before int64) {
 	s.t.Helper()
 	grown := s.fileSize("audit.log") + s.fileSize("log") - before
 	s.t.Logf("%d calls have audit and log grow by %d bytes", calls, grown)
@@ -49,14 +49,14 @@ func (s *served) wroteLittle(calls int, before int64) {
 	}
 }
 
-// TestStrangersWriteLittle has somebody whom no anchor vouches for send changing calls
+// TestCallersWithoutCertificateWriteFewLogs has somebody whom no anchor vouches for send changing calls
 // as fast as they can. Audit and log count them in a few lines.
-func TestStrangersWriteLittle(t *testing.T) {
+func TestCallersWithoutCertificateWriteFewLogs(t *testing.T) {
 	const connections, calls = 8, 400
-	s := newServed(t, "testbed.example.org", nil, nil)
+	s := newServedSite(t, "testbed.example.org", nil, nil)
 	s.start()
-	f := &forger{t: t, user: "urn:publicid:IDN+testbed.example.org+user+attacker"}
-	id := f.make(f.curve(), nil, nil, nil)
+	f := &certificateForger{t: t, user: "urn:publicid:IDN+testbed.example.org+user+attacker"}
+	id := f.newCertificate(f.newECKey(), nil, nil, nil)
 	before := s.fileSize("audit.log") + s.fileSize("log")
 	body := junkDelete(t)
 	var all sync.WaitGroup
@@ -78,7 +78,7 @@ func TestStrangersWriteLittle(t *testing.T) {
 	all.Wait()
 	s.stop()
 
-	s.wroteLittle(calls, before)
+	s.wantFewLogs(calls, before)
 	counted := 0
 	for _, l := range s.auditLines() {
 		if l.Event == "call" {
@@ -93,14 +93,14 @@ func TestStrangersWriteLittle(t *testing.T) {
 	}
 }
 
-// TestChangesHaveARate has a user send changing calls as fast as they can, which are all
+// TestChangesAreRateLimited has a user send changing calls as fast as they can, which are all
 // refused. Beyond the burst they are told to come back, and leave no line each.
-func TestChangesHaveARate(t *testing.T) {
+func TestChangesAreRateLimited(t *testing.T) {
 	const calls, burst = 400, 5
 	t.Setenv(envBurst, fmt.Sprint(burst))
 	t.Setenv("PATCHBAY_LIMITS_MAX_CHANGES_PER_MINUTE", "1")
-	s := newStrangersSite(t, "")
-	attacker, alice := s.visit(t, "attacker", 3), s.visit(t, "alice", 3)
+	s := newClientTestSite(t, "")
+	attacker, alice := s.newClient(t, "attacker", 3), s.newClient(t, "alice", 3)
 	slice, cred, _ := alice.slice("s", 2)
 	before := s.fileSize("audit.log") + s.fileSize("log")
 	c, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{Certificates: []tls.Certificate{attacker.identity}, InsecureSkipVerify: true})
@@ -131,7 +131,7 @@ func TestChangesHaveARate(t *testing.T) {
 	alice.want("Delete", am.Success, urns(slice), alice.creds(cred), xmlrpc.Struct{})
 	s.stop()
 
-	s.wroteLittle(calls, before)
+	s.wantFewLogs(calls, before)
 	lines := 0
 	for _, l := range s.auditLines() {
 		if l.Event == "call" && strings.HasSuffix(l.Caller, "+attacker") {

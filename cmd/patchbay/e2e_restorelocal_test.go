@@ -19,19 +19,19 @@ import (
 // that was given back since is failed, in words that say so.
 func TestOnHostRestoredSite(t *testing.T) {
 	s := newLocalSite(t, "restored.example.org")
-	before := s.census()
-	s.people("first", "late", "other")
+	before := s.hostState()
+	s.createUsers("first", "late", "other")
 	request := filepath.Join(s.dir, "request.xml")
 	s.start()
-	s.begin(request, 2)
-	kept := s.doors()["server"]
-	s.says("alice", kept, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
+	s.createNodes(request, 2)
+	kept := s.logins()["server"]
+	s.wantOutput("alice", kept, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
 	backup := filepath.Join(t.TempDir(), "backup.db")
-	s.does("backup", backup)
+	s.runOK("backup", backup)
 
 	// Since then one node is given back, and another is made.
 	var rows [2]operate.Sliver
-	for i, line := range strings.SplitN(strings.TrimSpace(s.does("slivers", "first", "--json")), "\n", 2) {
+	for i, line := range strings.SplitN(strings.TrimSpace(s.runOK("slivers", "first", "--json")), "\n", 2) {
 		if err := json.Unmarshal([]byte(line), &rows[i]); err != nil {
 			t.Fatal(err)
 		}
@@ -59,23 +59,23 @@ func TestOnHostRestoredSite(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	late := list[0]
-	s.says("alice", late, "echo late", "late\n")
+	s.wantOutput("alice", late, "echo late", "late\n")
 
 	s.stop()
-	has(t, s.does("restore", "--yes", backup), "late", "is what the site has promised from now on")
+	wantTexts(t, s.runOK("restore", "--yes", backup), "late", "is what the site has promised from now on")
 	s.start()
 	wait.Until(t, "it is known what there is", func() bool {
-		return strings.Count(s.does("nodes", "--orphans"), "its node takes no new slivers") == 2
+		return strings.Count(s.runOK("nodes", "--orphans"), "its node takes no new slivers") == 2
 	})
-	has(t, s.does("nodes"), "drained", "2 orphans: nodes --orphans")
+	wantTexts(t, s.runOK("nodes"), "drained", "2 orphans: nodes --orphans")
 	wait.Until(t, "what was lost is failed", func() bool { return strings.Contains(s.call("Status"), "geni_failed") })
-	has(t, s.call("Status"), "geni_ready", "its provider does not have it any more")
-	if doors := s.doors(); doors["server"] != kept || doors["client"].port != "" {
+	wantTexts(t, s.call("Status"), "geni_ready", "its provider does not have it any more")
+	if doors := s.logins(); doors["server"] != kept || doors["client"].port != "" {
 		t.Errorf("the doors are %v, want %v alone", doors, kept)
 	}
-	s.opens(kept)
-	s.says("alice", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
-	s.opens(late) // nobody has said that it is to go
+	s.awaitLogin(kept)
+	s.wantOutput("alice", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
+	s.awaitLogin(late) // nobody has said that it is to go
 	code, out := s.asAlice("other", "Allocate", request)
 	if code == 0 || !strings.Contains(out, "TOOBIG (6)") || !strings.Contains(out, "in service") {
 		t.Errorf("Allocate on a host with orphaned nodes: exit status %d\n%s", code, out)
@@ -83,7 +83,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 
 	// An operator has them removed.
 	var lost []string
-	for line := range strings.Lines(s.does("nodes", "--orphans", "--json")) {
+	for line := range strings.Lines(s.runOK("nodes", "--orphans", "--json")) {
 		var row site.OrphanRow
 		if err := json.Unmarshal([]byte(line), &row); err != nil || row.Provider != "local" || !row.Holds || row.Released {
 			t.Errorf("%s, %v", line, err)
@@ -93,15 +93,15 @@ func TestOnHostRestoredSite(t *testing.T) {
 	if len(lost) != 2 {
 		t.Fatalf("orphans: %v", lost)
 	}
-	has(t, s.does("release", "--orphans", lost[0], lost[1]), "Gone: "+lost[0], "Gone: "+lost[1])
+	wantTexts(t, s.runOK("release", "--orphans", lost[0], lost[1]), "Gone: "+lost[0], "Gone: "+lost[1])
 	if _, err := s.ssh("alice", late, "true"); err == nil {
 		t.Error("a node that was removed is open")
 	}
-	has(t, s.does("nodes", "--orphans"), "Providers have reported no orphans")
+	wantTexts(t, s.runOK("nodes", "--orphans"), "Providers have reported no orphans")
 	if code, out := s.asAlice("other", "Allocate", request); code != 0 {
 		t.Errorf("Allocate of what is free: exit status %d\n%s", code, out)
 	}
-	s.says("alice", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
+	s.wantOutput("alice", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
 
 	// What was lost is given back like anything else.
 	s.call("Delete")
@@ -109,9 +109,9 @@ func TestOnHostRestoredSite(t *testing.T) {
 		t.Error(out)
 	}
 	wait.Until(t, "all is given back", func() bool {
-		return !strings.Contains(s.local("list"), "server") && !strings.Contains(s.does("slivers"), "first")
+		return !strings.Contains(s.local("list"), "server") && !strings.Contains(s.runOK("slivers"), "first")
 	})
-	if has := s.has("local"); len(has) > 0 {
+	if has := s.providerNodes("local"); len(has) > 0 {
 		t.Errorf("in the end the provider has %v", has)
 	}
 	s.stop()

@@ -20,7 +20,7 @@ import (
 
 // rotate has logrotate do at once what our file tells it to do for the site. Without
 // logrotate it renames the audit as that would.
-func (s *served) rotate() {
+func (s *servedSite) rotate() {
 	s.t.Helper()
 	program, err := exec.LookPath("logrotate")
 	if err != nil {
@@ -46,11 +46,11 @@ func (s *served) rotate() {
 // TestRotationLosesNoLine rotates the audit while calls change something: each change
 // has its line, once, in one of the files.
 func TestRotationLosesNoLine(t *testing.T) {
-	s := newServed(t, "testbed.example.org", nil, nil)
-	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
-	s.enlist("alice")
+	s := newServedSite(t, "testbed.example.org", nil, nil)
+	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	s.createUser("alice")
 	s.start()
-	alice := s.insider("alice")
+	alice := s.newAuditUser("alice")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var done atomic.Int64

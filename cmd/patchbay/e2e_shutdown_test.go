@@ -10,9 +10,9 @@ import (
 
 const nodeN = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n"/></rspec>`
 
-// operated is a served site with an experimenter, and an operator who works at it.
-type operated struct {
-	*served
+// operatedSite is a served site with an experimenter, and an operator who works at it.
+type operatedSite struct {
+	*servedSite
 	t    *testing.T
 	f    *federation
 	root *identity
@@ -20,25 +20,25 @@ type operated struct {
 	mine []client.Credential // over the user himself
 }
 
-func newOperated(t *testing.T) *operated {
+func newOperatedSite(t *testing.T) *operatedSite {
 	t.Helper()
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
 	user := f.issue(f.urn("user", "alice"), false, root)
-	o := &operated{newServed(t, "testbed.example.org", f, root), t, f, root, user, signed(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, root))}
-	o.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	o := &operatedSite{newServedSite(t, "testbed.example.org", f, root), t, f, root, user, signedCredentials(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, root))}
+	o.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	o.start()
 	return o
 }
 
 // slice issues a slice and a credential over it.
-func (o *operated) slice(name string) (urn string, cred []client.Credential) {
+func (o *operatedSite) slice(name string) (urn string, cred []client.Credential) {
 	x := o.f.issue(o.f.urn("slice", name), false, o.root)
-	return x.urn, signed(o.f.sign(statement{owner: o.user, target: x, privileges: []string{"*"}}, o.root))
+	return x.urn, signedCredentials(o.f.sign(statement{owner: o.user, target: x, privileges: []string{"*"}}, o.root))
 }
 
-// does runs an operator's command that ends well, and gives what it says.
-func (o *operated) does(args ...string) string {
+// runOK runs an operator's command that ends well, and gives what it says.
+func (o *operatedSite) runOK(args ...string) string {
 	o.t.Helper()
 	out, errs, status := o.patchbay(append(args, "--config", o.dir)...)
 	if status != 0 {
@@ -47,8 +47,8 @@ func (o *operated) does(args ...string) string {
 	return out
 }
 
-// ready reserves a node, has it made and switched on.
-func (o *operated) ready(c *client.Client, slice string, cred []client.Credential) {
+// awaitReady reserves a node, has it made and switched on.
+func (o *operatedSite) awaitReady(c *client.Client, slice string, cred []client.Credential) {
 	o.t.Helper()
 	ctx := o.t.Context()
 	code := func(what string, r client.Reply) {
@@ -61,13 +61,13 @@ func (o *operated) ready(c *client.Client, slice string, cred []client.Credentia
 	code("Allocate", r)
 	_, r, _ = c.Provision(ctx, []string{slice}, cred, client.Options{})
 	code("Provision", r)
-	o.state(c, slice, cred, "geni_notready")
+	o.wantState(c, slice, cred, "geni_notready")
 	_, r, _ = c.PerformOperationalAction(ctx, []string{slice}, cred, "geni_start", client.Options{})
 	code("geni_start", r)
-	o.state(c, slice, cred, "geni_ready")
+	o.wantState(c, slice, cred, "geni_ready")
 }
 
-func (o *operated) state(c *client.Client, slice string, cred []client.Credential, want string) {
+func (o *operatedSite) wantState(c *client.Client, slice string, cred []client.Credential, want string) {
 	o.t.Helper()
 	wait.Until(o.t, want, func() bool {
 		a, _, _ := c.Status(o.t.Context(), []string{slice}, cred, client.Options{})

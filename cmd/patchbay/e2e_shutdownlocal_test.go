@@ -23,8 +23,8 @@ const twoLinked = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="re
 // acrossLink is what a node says that reaches right over the link.
 const acrossLink = `getent hosts right | cut -d ' ' -f 1; ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR right hostname`
 
-// census is what this host has of the site.
-func (s *localSite) census() hoststate.State {
+// hostState is what this host has of the site.
+func (s *localSite) hostState() hoststate.State {
 	s.t.Helper()
 	c, err := hoststate.Take(hoststate.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
 	if err != nil {
@@ -33,29 +33,29 @@ func (s *localSite) census() hoststate.State {
 	return c
 }
 
-// people makes alice, and slices of hers.
-func (s *localSite) people(slices ...string) {
+// createUsers makes alice, and slices of hers.
+func (s *localSite) createUsers(slices ...string) {
 	s.t.Helper()
-	s.does("user", "alice")
+	s.runOK("user", "alice")
 	for _, name := range slices {
-		s.does("slice", name, "--owner", "alice")
+		s.runOK("slice", name, "--owner", "alice")
 	}
 }
 
-// does runs an operator's command that ends well, and gives what it says.
-func (s *localSite) does(args ...string) string {
+// runOK runs an operator's command that ends well, and gives what it says.
+func (s *localSite) runOK(args ...string) string {
 	s.t.Helper()
-	code, out := tell(s.t, append(args, "--config", s.dir)...)
+	code, out := runCommand(s.t, append(args, "--config", s.dir)...)
 	if code != 0 {
 		s.t.Fatalf("%q: exit status %d\n%s", args, code, out)
 	}
 	return out
 }
 
-// refused runs one that ends with status 1, and gives what it says.
-func (s *localSite) refused(args ...string) string {
+// runRefused runs one that ends with status 1, and gives what it says.
+func (s *localSite) runRefused(args ...string) string {
 	s.t.Helper()
-	code, out := tell(s.t, append(args, "--config", s.dir)...)
+	code, out := runCommand(s.t, append(args, "--config", s.dir)...)
 	if code != 1 {
 		s.t.Fatalf("%q: exit status %d\n%s", args, code, out)
 	}
@@ -65,11 +65,11 @@ func (s *localSite) refused(args ...string) string {
 // asAlice is a call of alice's about a slice, however it ends.
 func (s *localSite) asAlice(slice string, args ...string) (int, string) {
 	s.t.Helper()
-	return tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", slice, "--urns"}, args...)...)
+	return runCommand(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", slice, "--urns"}, args...)...)
 }
 
-// opens waits until a door lets alice in.
-func (s *localSite) opens(l login) {
+// awaitLogin waits until a door lets alice in.
+func (s *localSite) awaitLogin(l login) {
 	s.t.Helper()
 	var err error
 	defer func() {
@@ -83,11 +83,11 @@ func (s *localSite) opens(l login) {
 	})
 }
 
-// frozen waits until all of a slice's slivers are frozen and off, and their nodes, too.
-func (s *localSite) frozen(slice string, nodes ...string) {
+// wantFrozen waits until all of a slice's slivers are frozen and off, and their nodes, too.
+func (s *localSite) wantFrozen(slice string, nodes ...string) {
 	s.t.Helper()
 	wait.Until(s.t, slice+" is off", func() bool {
-		return strings.Count(s.does("slivers", slice), "frozen, notready") == len(nodes)
+		return strings.Count(s.runOK("slivers", slice), "frozen, notready") == len(nodes)
 	})
 	list := s.local("list")
 	for _, node := range nodes {
@@ -103,16 +103,16 @@ func (s *localSite) frozen(slice string, nodes ...string) {
 // which is shut down while it is made and then released, this host keeps nothing.
 func TestOnHostShutdown(t *testing.T) {
 	s := newLocalSite(t, "frozen.example.org")
-	before := s.census()
-	s.people("first", "second")
+	before := s.hostState()
+	s.createUsers("first", "second")
 	request := filepath.Join(t.TempDir(), "linked.xml")
 	write(t, request, twoLinked)
 	s.start()
-	s.begin(request, 2)
-	doors := s.doors()
+	s.createNodes(request, 2)
+	doors := s.logins()
 	left, right := doors["left"], doors["right"]
-	s.says("alice", left, acrossLink, "10.0.9.2\nright\n")
-	s.says("alice", left, "echo evidence > note; sync", "")
+	s.wantOutput("alice", left, acrossLink, "10.0.9.2\nright\n")
+	s.wantOutput("alice", left, "echo evidence > note; sync", "")
 	session := s.session(t.Context(), "alice", left, "sleep 1000")
 	if err := session.Start(); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestOnHostShutdown(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the session of a node that was shut down goes on")
 	}
-	s.frozen("first", "left", "right")
+	s.wantFrozen("first", "left", "right")
 	shut := func() {
 		t.Helper()
 		for _, door := range []login{left, right} {
@@ -162,7 +162,7 @@ func TestOnHostShutdown(t *testing.T) {
 	if code, out := s.asAlice("second", "--api-version", "2", "SliverStatus"); code != 0 || !strings.Contains(out, "geni_status: shutdown") {
 		t.Errorf("SliverStatus of a frozen slice: exit status %d\n%s", code, out)
 	}
-	s.frozen("second", "server", "client")
+	s.wantFrozen("second", "server", "client")
 
 	// A crash of server and testbed opens nothing.
 	s.kill()
@@ -171,31 +171,31 @@ func TestOnHostShutdown(t *testing.T) {
 	})
 	s.start()
 	wait.Until(t, "the testbed runs", func() bool { return (&site.Testbed{Instance: s.instance}).Runs(t.Context(), local.Socket) })
-	s.frozen("first", "left", "right")
-	s.frozen("second", "server", "client")
+	s.wantFrozen("first", "left", "right")
+	s.wantFrozen("second", "server", "client")
 	shut()
 
 	// What operators see.
-	has(t, s.does("slices", "--shutdown"), "first", "second", "shut down, 2 notready", "alice")
-	has(t, s.does("slivers", "--slice", "first"), "left", "right", "frozen, notready")
-	has(t, s.does("manifest", "first"), `client_id="left"`, `client_id="between"`, `address="10.0.9.2"`, `type="manifest"`)
-	has(t, s.does("journal", "--event", "Shutdown"), "first", "second", "alice")
-	has(t, s.refused("release", "second"), "was shut down", "--frozen")
+	wantTexts(t, s.runOK("slices", "--shutdown"), "first", "second", "shut down, 2 notready", "alice")
+	wantTexts(t, s.runOK("slivers", "--slice", "first"), "left", "right", "frozen, notready")
+	wantTexts(t, s.runOK("manifest", "first"), `client_id="left"`, `client_id="between"`, `address="10.0.9.2"`, `type="manifest"`)
+	wantTexts(t, s.runOK("journal", "--event", "Shutdown"), "first", "second", "alice")
+	wantTexts(t, s.runRefused("release", "second"), "was shut down", "--frozen")
 
 	// One is given back to its user: door, keys, disk and link are as they were.
-	has(t, s.does("thaw", "first", "--reason", "all is well"), "no longer shut down; it has 2 slivers", "The nodes are off")
+	wantTexts(t, s.runOK("thaw", "first", "--reason", "all is well"), "no longer shut down; it has 2 slivers", "The nodes are off")
 	s.await("geni_notready", 2)
 	shut()
 	s.call("PerformOperationalAction", "start")
 	s.await("geni_ready", 2)
-	if again := s.doors(); again["left"] != left || again["right"] != right {
+	if again := s.logins(); again["left"] != left || again["right"] != right {
 		t.Errorf("the doors were %v and are %v", doors, again)
 	}
-	s.opens(left)
-	s.says("alice", left, "cat note; "+acrossLink, "evidence\n10.0.9.2\nright\n")
+	s.awaitLogin(left)
+	s.wantOutput("alice", left, "cat note; "+acrossLink, "evidence\n10.0.9.2\nright\n")
 
 	// The other is released.
-	has(t, s.does("release", "second", "--frozen", "--reason", "looked into"), "Released: 2 slivers", "stays shut down")
+	wantTexts(t, s.runOK("release", "second", "--frozen", "--reason", "looked into"), "Released: 2 slivers", "stays shut down")
 	wait.Until(t, "its nodes are gone", func() bool {
 		list := s.local("list")
 		return !strings.Contains(list, "client") && !strings.Contains(list, "server")
@@ -203,7 +203,7 @@ func TestOnHostShutdown(t *testing.T) {
 	if code, out := s.asAlice("second", "Allocate", request); code == 0 || !strings.Contains(out, "was shut down") {
 		t.Errorf("Allocate in a slice that stays shut down: exit status %d\n%s", code, out)
 	}
-	s.says("alice", left, acrossLink, "10.0.9.2\nright\n")
+	s.wantOutput("alice", left, acrossLink, "10.0.9.2\nright\n")
 	s.call("Delete")
 	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "left") })
 	s.stop()

@@ -41,7 +41,7 @@ func (f *federation) oldCRL(issuer *identity, revoked ...*identity) string {
 }
 
 // trust puts a file into the trust folder in one step; "" removes it.
-func (s *served) trust(name, text string) {
+func (s *servedSite) trust(name, text string) {
 	s.t.Helper()
 	file := filepath.Join(s.dir, "trusted", name)
 	if text == "" {
@@ -54,13 +54,13 @@ func (s *served) trust(name, text string) {
 	}
 }
 
-func (s *served) logged() string {
+func (s *servedSite) newLog() string {
 	s.t.Helper()
 	return readFile(s.t, s.log.Name())
 }
 
-// counted puts a forwarder before the server that counts connections.
-func (s *served) counted() *atomic.Int64 {
+// countConnections puts a forwarder before the server that counts connections.
+func (s *servedSite) countConnections() *atomic.Int64 {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -102,7 +102,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	user, friend := f.issue(f.urn("user", "alice"), false, sa), f.issue(f.urn("user", "friend"), false, sa)
 	slice := f.issue(f.urn("slice", "s1"), false, sa)
 	grant := func(g *federation, owner, target, signer *identity) []client.Credential {
-		return signed(g.sign(statement{owner: owner, target: target, privileges: []string{"*"}}, signer))
+		return signedCredentials(g.sign(statement{owner: owner, target: target, privileges: []string{"*"}}, signer))
 	}
 	// Somebody else's authority without URN, with its own users.
 	g := newFederation(t, "other.example.net")
@@ -112,17 +112,17 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	theirSA := g.issue(g.urn("authority", "sa"), true, nameless)
 	stranger := g.issue(g.urn("user", "anna"), false, theirSA)
 
-	s := newServed(t, "testbed.example.org", f, root)
+	s := newServedSite(t, "testbed.example.org", f, root)
 	s.start()
-	connections := s.counted()
+	connections := s.countConnections()
 	type caller struct {
 		c    *client.Client
 		cred []client.Credential
 	}
 	callers := map[string]caller{
-		"user":     {s.as(user, true), grant(f, user, user, sa)},
-		"friend":   {s.as(friend, true), grant(f, friend, friend, sa)},
-		"stranger": {s.as(stranger, true), grant(g, stranger, stranger, theirSA)},
+		"user":     {s.client(user, true), grant(f, user, user, sa)},
+		"friend":   {s.client(friend, true), grant(f, friend, friend, sa)},
+		"stranger": {s.client(stranger, true), grant(g, stranger, stranger, theirSA)},
 	}
 	call := func(who string) client.Reply {
 		t.Helper()
@@ -171,7 +171,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	whole := f.crl(sa, user, friend)
 	s.trust("fed.crl", whole[:len(whole)/2])
 	wait.Until(t, "the half is noticed", func() bool {
-		return strings.Contains(s.logged(), "without END line") && strings.Contains(s.logged(), "stays in force")
+		return strings.Contains(s.newLog(), "without END line") && strings.Contains(s.newLog(), "stays in force")
 	})
 	refused("half a CRL", "user", "revoked")
 	works("half a CRL", "friend")
@@ -182,7 +182,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	works("without CRL", "friend")
 	s.trust("fed.crl", f.oldCRL(sa, user))
 	refused("a CRL that is out of date", "user", "revoked")
-	wait.Until(t, "the old CRL is told of", func() bool { return strings.Contains(s.logged(), "a CRL is out of date") })
+	wait.Until(t, "the old CRL is told of", func() bool { return strings.Contains(s.newLog(), "a CRL is out of date") })
 	s.trust("fed.crl", f.crl(root)+f.crl(sa, slice))
 	overSlice(am.Forbidden)
 	works("the slice is revoked, not its user", "user")
@@ -247,7 +247,7 @@ func TestChainsOverTheWire(t *testing.T) {
 	f := newFederation(t, "fed.example.org")
 	keys := []string{f.issue("urn:publicid:IDN+x+authority+sa", true, nil).key, f.issue("urn:publicid:IDN+x+authority+sa", true, nil).key}
 	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"}
-	s := newServed(t, "testbed.example.org", f, nil)
+	s := newServedSite(t, "testbed.example.org", f, nil)
 	const names = "URI.1=https://fed.example.org/xmlrpc\nURI.2=URN\nemail.1=ops@example.org\nURI.3=UUID\n" // old Emulab
 	table := []struct {
 		rule   string
@@ -285,7 +285,7 @@ func TestChainsOverTheWire(t *testing.T) {
 		}
 		f.names, f.key = names, ""
 		user := f.issue("urn:publicid:IDN+"+tt.user+"+user+u", false, above)
-		creds[i] = signed(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, above))
+		creds[i] = signedCredentials(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, above))
 		shown := ""
 		slices.Reverse(chain)
 		for j, x := range append([]*identity{user}, chain...) {
@@ -303,7 +303,7 @@ func TestChainsOverTheWire(t *testing.T) {
 	s.start()
 	for i, tt := range table {
 		t.Run(tt.rule, func(t *testing.T) {
-			c := s.as(&users[i], true)
+			c := s.client(&users[i], true)
 			if r, err := c.Call(t.Context(), "GetVersion"); err != nil || r.Code != am.Success {
 				t.Errorf("GetVersion is for everybody: %d %v", r.Code, err)
 			}
@@ -343,10 +343,10 @@ func TestOldCertificates(t *testing.T) {
 	} {
 		f.keyAlg, f.signing = x.key, x.signing
 		user := f.issue(f.urn("user", "u"), false, root)
-		made[name] = old{user, signed(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, root)), x.why}
+		made[name] = old{user, signedCredentials(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, root)), x.why}
 	}
 	for _, allowed := range []bool{false, true} {
-		s := newServed(t, "testbed.example.org", f, root)
+		s := newServedSite(t, "testbed.example.org", f, root)
 		if allowed {
 			file := filepath.Join(s.dir, "patchbay.yaml")
 			text := readFile(t, file) + "\ncredentials: {sha1_certificates: true, min_rsa_bits: 1024}\n"
@@ -355,7 +355,7 @@ func TestOldCertificates(t *testing.T) {
 		s.start()
 		for name, x := range made {
 			t.Run(fmt.Sprintf("%s, allowed %v", name, allowed), func(t *testing.T) {
-				c := s.as(x.user, true)
+				c := s.client(x.user, true)
 				if r, err := c.Call(t.Context(), "GetVersion"); err != nil || r.Code != am.Success {
 					t.Fatalf("GetVersion: %d %v", r.Code, err)
 				}
@@ -371,7 +371,7 @@ func TestOldCertificates(t *testing.T) {
 				}
 			})
 		}
-		if got := strings.Contains(s.logged(), "sha1=true"); got != allowed {
+		if got := strings.Contains(s.newLog(), "sha1=true"); got != allowed {
 			t.Errorf("allowed %v: the use of SHA-1 is in the log: %v", allowed, got)
 		}
 		s.stop()

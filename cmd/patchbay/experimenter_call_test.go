@@ -176,7 +176,7 @@ func TestExpiredCredentialsNameTheRemedy(t *testing.T) {
 		t.Errorf("it has expired too early: %v", got)
 	}
 	command := "patchbay slice s1 --owner alice --config " + dir
-	has(t, strings.Join(me.expired(end, false), "\n"), "slice+s1 expired on 2030-01-02", command)
+	wantTexts(t, strings.Join(me.expired(end, false), "\n"), "slice+s1 expired on 2030-01-02", command)
 	if got := me.expired(end, true); len(got) != 1 || strings.Contains(got[0], "expired") || !strings.HasSuffix(got[0], command) {
 		t.Errorf("where the aggregate has said it: %q", got)
 	}
@@ -188,7 +188,7 @@ func TestExpiredCredentialsNameTheRemedy(t *testing.T) {
 	}
 }
 
-func TestAnswersAreShownForPeople(t *testing.T) {
+func TestAnswersArePrintedAsTables(t *testing.T) {
 	sliver := xmlrpc.Struct{
 		{Name: "geni_sliver_urn", Value: "urn:publicid:IDN+a+sliver+1"}, {Name: "geni_allocation_status", Value: "geni_allocated"},
 		{Name: "geni_expires", Value: "2026-01-01T00:00:00Z"}, {Name: "geni_error", Value: ""},
@@ -279,7 +279,7 @@ func TestShellWords(t *testing.T) {
 	}
 }
 
-func TestDataIsNotShown(t *testing.T) {
+func TestDataURLsAreShortened(t *testing.T) {
 	for what, want := range map[string]string{"data:application/gzip;base64,H4sI": "data:application/gzip;base64,…", "echo data:a,b": "echo data:a,b"} {
 		if got := shortData(what); got != want {
 			t.Errorf("%s: %s, want %s", what, got, want)

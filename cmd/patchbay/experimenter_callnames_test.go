@@ -59,9 +59,9 @@ func TestNodesAreNamedByTheirManifest(t *testing.T) {
 	}
 }
 
-// TestLoginsAreCommandsThatWork: the port of a node comes before its gateway, and the
+// TestLoginCommandsWork: the port of a node comes before its gateway, and the
 // gateway is shown the key, too.
-func TestLoginsAreCommandsThatWork(t *testing.T) {
+func TestLoginCommandsWork(t *testing.T) {
 	const proxy = `<p:proxy xmlns:p="http://jfed.iminds.be/proxy/1.0" proxy="gateway@am.example.org:20000" for="alice@n1-f3:22"/>`
 	const port = `<login authentication="ssh-keys" hostname="am.example.org" port="20011" username="alice"/>`
 	const inside = `<login authentication="ssh-keys" hostname="n1-f3" port="22" username="alice"/>`

@@ -9,24 +9,24 @@ import (
 // TestCallFindsTheOwnSite proves that call without flags uses the site that up has made for
 // the user, and that a site that is named comes first.
 func TestCallFindsTheOwnSite(t *testing.T) {
-	dir := prepared(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
+	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
 	s := serve(t, dir)
 	edit(t, filepath.Join(dir, "patchbay.yaml"), "# public_url: https://testbed.example.org:8443", "public_url: "+strings.TrimSuffix(s.url, "/"))
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
-	if code, out := tell(t, "call", "GetVersion"); code != 1 || !strings.Contains(out, "no aggregate given: use --url https://HOST:PORT/am/3.0, or --config with a site of this host") {
+	if code, out := runCommand(t, "call", "GetVersion"); code != 1 || !strings.Contains(out, "no aggregate given: use --url https://HOST:PORT/am/3.0, or --config with a site of this host") {
 		t.Errorf("without a site: %d %s", code, out)
 	}
 	if err := execute("ln", "-s", dir, filepath.Join(state, "patchbay")); err != nil {
 		t.Fatal(err)
 	}
-	if code, out := tell(t, "call", "status"); code != 1 || !strings.Contains(out, "Status: SEARCHFAILED (12)") {
+	if code, out := runCommand(t, "call", "status"); code != 1 || !strings.Contains(out, "Status: SEARCHFAILED (12)") {
 		t.Errorf("with a site of their own: %d %s", code, out)
 	}
-	if code, out := tell(t, "slices"); code == 0 || !strings.Contains(out, "or for the site that up has made for you: --config "+filepath.Join(state, "patchbay")) {
+	if code, out := runCommand(t, "slices"); code == 0 || !strings.Contains(out, "or for the site that up has made for you: --config "+filepath.Join(state, "patchbay")) {
 		t.Errorf("an operator's command: %d %s", code, out)
 	}
-	if code, out := tell(t, "call", "--config", t.TempDir(), "GetVersion"); code == 0 {
+	if code, out := runCommand(t, "call", "--config", t.TempDir(), "GetVersion"); code == 0 {
 		t.Errorf("--config is passed over: %s", out)
 	}
 }

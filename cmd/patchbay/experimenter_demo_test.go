@@ -21,23 +21,23 @@ import (
 
 func TestDemoShowsAnExperiment(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kept")
-	code, out := tell(t, "demo", "--provider", "simulated", "--keep", dir)
+	code, out := runCommand(t, "demo", "--provider", "simulated", "--keep", dir)
 	if code != 0 {
 		t.Fatal(out)
 	}
-	has(t, out, "24 nodes, 24 of them free", "far:0     10.0.0.3", "Allocate request.xml", "3 notready", "3 ready", "ssh -i", "SEARCHFAILED (12)", "24 nodes free, as before", "patchbay serve --config")
+	wantTexts(t, out, "24 nodes, 24 of them free", "far:0     10.0.0.3", "Allocate request.xml", "3 notready", "3 ready", "ssh -i", "SEARCHFAILED (12)", "24 nodes free, as before", "patchbay serve --config")
 	for i := range 13 {
-		has(t, out, fmt.Sprintf("\n%2d. ", i+1))
+		wantTexts(t, out, fmt.Sprintf("\n%2d. ", i+1))
 	}
 	for _, name := range []string{"request.svg", "manifest.svg"} {
-		has(t, out, "The picture: "+filepath.Join(dir, name))
-		has(t, readFile(t, filepath.Join(dir, name)), "<svg", "far")
+		wantTexts(t, out, "The picture: "+filepath.Join(dir, name))
+		wantTexts(t, readFile(t, filepath.Join(dir, name)), "<svg", "far")
 	}
-	if code, out := tell(t, "check", "--config", dir); code != 0 {
+	if code, out := runCommand(t, "check", "--config", dir); code != 0 {
 		t.Errorf("the kept site: %s", out)
 	}
 	// A second demonstration there shows no step, and nothing of the first one.
-	code, out = tell(t, "demo", "--provider", "simulated", "--keep", dir)
+	code, out = runCommand(t, "demo", "--provider", "simulated", "--keep", dir)
 	if want := "patchbay: " + dir + " holds a site already and was left as it is; give a new folder\n"; code != 1 || out != want {
 		t.Errorf("in a folder with a site: %d %q, want %q", code, out, want)
 	}
@@ -100,7 +100,7 @@ func unpackedFile(text string) (string, error) {
 
 // TestDemoSaysWhyItSimulates has the doctor say this and that.
 func TestDemoSaysWhyItSimulates(t *testing.T) {
-	tell(t, "version") // builds our programs, and puts them on the PATH
+	runCommand(t, "version") // builds our programs, and puts them on the PATH
 	stand := t.TempDir()
 	t.Setenv("PATH", stand+":"+os.Getenv("PATH"))
 	doctor := func(text string) {
@@ -136,7 +136,7 @@ func TestDemoSaysWhyItSimulates(t *testing.T) {
 // TestAsSomebodyElse runs the program without the rights of root.
 func TestAsSomebodyElse(t *testing.T) {
 	require.Root(t)
-	tell(t, "version")
+	runCommand(t, "version")
 	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
@@ -165,17 +165,17 @@ func TestAsSomebodyElse(t *testing.T) {
 	if err == nil {
 		t.Error("it plays on the local testbed without root")
 	}
-	has(t, out, "that needs root; run it as root, or with sudo")
+	wantTexts(t, out, "that needs root; run it as root, or with sudo")
 
 	site := filepath.Join(open, "site")
 	if out, err = run("init", "--provider", "local", "--authority", "a.example.org", site); err != nil {
 		t.Fatal(out)
 	}
 	bin := "sudo " + open + "/patchbay-local "
-	has(t, out, "\n  "+bin+"doctor\n", "\n  "+bin+"up "+site+"/providers/local.yaml\nin another terminal:\n")
+	wantTexts(t, out, "\n  "+bin+"doctor\n", "\n  "+bin+"up "+site+"/providers/local.yaml\nin another terminal:\n")
 }
 
-func TestStockCountsWhatIsLeft(t *testing.T) {
+func TestLeftoversAreCounted(t *testing.T) {
 	const instance = "no-such-testbed"
 	if got := countLeftovers(instance); got != (leftovers{}) {
 		t.Errorf("of nothing there is %+v", got)
@@ -207,14 +207,14 @@ func TestStockCountsWhatIsLeft(t *testing.T) {
 }
 
 func TestRestlessSettingsArePutBack(t *testing.T) {
-	dir, _ := madeLocal(t)
+	dir, _ := initLocal(t)
 	file := filepath.Join(dir, "providers", "local.yaml")
 	before := readFile(t, file)
 	d := &demo{dir: dir}
 	if err := d.openTestbed(); err != nil {
 		t.Fatal(err)
 	}
-	has(t, readFile(t, file), "\nport_rest: 0s\n")
+	wantTexts(t, readFile(t, file), "\nport_rest: 0s\n")
 	if string(d.settings) != before {
 		t.Error("the settings as before are not known")
 	}

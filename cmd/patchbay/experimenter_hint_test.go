@@ -8,7 +8,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-func TestInsteadNamesWhatThereIs(t *testing.T) {
+func TestSuggestionsNameExistingFiles(t *testing.T) {
 	for _, c := range []struct {
 		want string
 		have []string
@@ -45,7 +45,7 @@ func TestMethodHints(t *testing.T) {
 	}
 }
 
-func TestFailedCallsSayWhatWasOverlooked(t *testing.T) {
+func TestFailedCallsNameTheRemedy(t *testing.T) {
 	refused := errors.New("refused")
 	for _, c := range []struct {
 		rule string

@@ -20,8 +20,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// person runs our programs as some user of this host, who has nothing but an empty folder.
-type person struct {
+// ownSiteUser runs our programs as some user of this host, who has nothing but an empty folder.
+type ownSiteUser struct {
 	t        *testing.T
 	bin, dir string
 	// uid is another user than that of this process, if it is not 0.
@@ -31,17 +31,17 @@ type person struct {
 	env  []string // more environment variables of commands
 }
 
-// nobodyID is a user of every host.
-const nobodyID = 65534
+// unprivilegedID is a user of every host.
+const unprivilegedID = 65534
 
-// newPerson makes the folder of a person who is not root, if this process can do that.
-func newPerson(t *testing.T) *person {
+// newOwnSiteUser makes the folder of a person who is not root, if this process can do that.
+func newOwnSiteUser(t *testing.T) *ownSiteUser {
 	t.Helper()
 	from, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &person{t: t, bin: t.TempDir(), dir: t.TempDir()}
+	p := &ownSiteUser{t: t, bin: t.TempDir(), dir: t.TempDir()}
 	for _, name := range []string{"patchbay", "patchbay-local"} {
 		if err := execute("cp", filepath.Join(from, name), p.bin); err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func newPerson(t *testing.T) *person {
 		}
 	}
 	if os.Geteuid() == 0 {
-		p.uid = nobodyID
+		p.uid = unprivilegedID
 		if err := os.Chown(p.dir, p.uid, p.uid); err != nil {
 			t.Fatal(err)
 		}
@@ -66,10 +66,10 @@ func newPerson(t *testing.T) *person {
 	return p
 }
 
-func (p *person) state() string { return filepath.Join(p.dir, "patchbay") }
+func (p *ownSiteUser) state() string { return filepath.Join(p.dir, "patchbay") }
 
 // rootsSite is the folder of the site that root has for the person.
-func (p *person) rootsSite() string {
+func (p *ownSiteUser) rootsSite() string {
 	p.t.Helper()
 	dir, err := rootsSite(fmt.Sprint(p.uid))
 	if err != nil {
@@ -79,12 +79,12 @@ func (p *person) rootsSite() string {
 }
 
 // run runs a command line of ours.
-func (p *person) run(args ...string) (out string, code int) {
+func (p *ownSiteUser) run(args ...string) (out string, code int) {
 	p.t.Helper()
 	return p.program(append([]string{filepath.Join(p.bin, "patchbay")}, args...)...)
 }
 
-func (p *person) program(words ...string) (out string, code int) {
+func (p *ownSiteUser) program(words ...string) (out string, code int) {
 	p.t.Helper()
 	cmd := p.command(words...)
 	text, err := cmd.CombinedOutput()
@@ -96,7 +96,7 @@ func (p *person) program(words ...string) (out string, code int) {
 }
 
 // command is a command line in the person's folder.
-func (p *person) command(words ...string) *exec.Cmd {
+func (p *ownSiteUser) command(words ...string) *exec.Cmd {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir = p.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "XDG_STATE_HOME=" + p.dir, "LANG=C.UTF-8"}
@@ -110,19 +110,19 @@ func (p *person) command(words ...string) *exec.Cmd {
 	return cmd
 }
 
-// does is run for a command line that must succeed and print texts.
-func (p *person) does(args []string, texts ...string) string {
+// runOK is run for a command line that must succeed and print texts.
+func (p *ownSiteUser) runOK(args []string, texts ...string) string {
 	p.t.Helper()
 	out, code := p.run(args...)
 	if code != 0 {
 		p.t.Fatalf("%q: exit status %d:\n%s", args, code, out)
 	}
-	has(p.t, out, texts...)
+	wantTexts(p.t, out, texts...)
 	return out
 }
 
 // processes are those of this host that have the person's folder in their command lines.
-func (p *person) processes() (list []string) {
+func (p *ownSiteUser) processes() (list []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		if text, err := os.ReadFile(f); err == nil && (strings.Contains(string(text), p.dir) || strings.Contains(string(text), p.rootsSite())) {
@@ -132,10 +132,10 @@ func (p *person) processes() (list []string) {
 	return list
 }
 
-// leavesNothing proves that down --all leaves neither files nor processes.
-func (p *person) leavesNothing() {
+// wantNothingLeft proves that down --all leaves neither files nor processes.
+func (p *ownSiteUser) wantNothingLeft() {
 	p.t.Helper()
-	p.does([]string{"down", "--all"}, "Your own site was removed")
+	p.runOK([]string{"down", "--all"}, "Your own site was removed")
 	if list := p.processes(); len(list) > 0 {
 		p.t.Errorf("processes are left: %q", list)
 	}
@@ -152,7 +152,7 @@ func (p *person) leavesNothing() {
 }
 
 // kill ends the server of the person's site at once.
-func (p *person) kill() {
+func (p *ownSiteUser) kill() {
 	p.t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -175,32 +175,32 @@ func (p *person) kill() {
 	}
 }
 
-// TestUpOfANormalUser proves that who is not root gets a site of their own with simulated
+// TestUpWithoutRoot proves that who is not root gets a site of their own with simulated
 // nodes, which outlives the command, comes back after its server was killed, also on
 // another port, and leaves nothing.
-func TestUpOfANormalUser(t *testing.T) {
-	p := newPerson(t)
-	p.does([]string{"status"}, "You have no experiment. Begin with:", "up --example")
-	p.does([]string{"down"}, "You have no experiment.")
+func TestUpWithoutRoot(t *testing.T) {
+	p := newOwnSiteUser(t)
+	p.runOK([]string{"status"}, "You have no experiment. Begin with:", "up --example")
+	p.runOK([]string{"down"}, "You have no experiment.")
 	if out, code := p.run("ssh", "server"); code != 1 || !strings.Contains(out, "up --example") {
 		t.Errorf("%d: %s", code, out)
 	}
 	if entries, _ := os.ReadDir(p.dir); len(entries) > 0 {
 		t.Errorf("commands that only look have made %v", entries)
 	}
-	p.does([]string{"up", "--example"}, "Nodes are simulated", "real ones need root: sudo", "server  (simulated)  lan 10.0.0.1", "next:")
-	p.does([]string{"up", "--example"}, "Nothing to change in the slice lan.")
+	p.runOK([]string{"up", "--example"}, "Nodes are simulated", "real ones need root: sudo", "server  (simulated)  lan 10.0.0.1", "next:")
+	p.runOK([]string{"up", "--example"}, "Nothing to change in the slice lan.")
 	if out, code := p.run("ssh", "server"); code != 1 || !strings.Contains(out, "simulated, so there is nothing to log in to") {
 		t.Errorf("%d: %s", code, out)
 	}
-	p.does([]string{"call", "GetVersion"}, "SUCCESS")
+	p.runOK([]string{"call", "GetVersion"}, "SUCCESS")
 	// What is printed about this site runs as printed.
 	out, _ := p.run("status", "--user", "guest")
 	_, hint, ok := strings.Cut(strings.TrimSpace(out), "create one with: ")
 	if !ok {
 		t.Fatalf("no hint in %s", out)
 	}
-	p.does(strings.Fields(hint)[1:], "User urn:publicid:IDN+")
+	p.runOK(strings.Fields(hint)[1:], "User urn:publicid:IDN+")
 	if err := os.RemoveAll(filepath.Join(p.state(), site.UsersDir, "guest")); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestUpOfANormalUser(t *testing.T) {
 	}
 
 	p.kill() // as a host that boots does
-	p.does([]string{"status"}, "Slice lan", "server  ready", "client  ready")
+	p.runOK([]string{"status"}, "Slice lan", "server  ready", "client  ready")
 
 	p.kill()
 	config, err := site.ReadConfig(filepath.Join(p.state(), site.ConfigName))
@@ -222,7 +222,7 @@ func TestUpOfANormalUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	p.does([]string{"status"}, "server  ready")
+	p.runOK([]string{"status"}, "server  ready")
 	if now, err := site.ReadConfig(filepath.Join(p.state(), site.ConfigName)); err != nil || now.Listen == config.Listen || now.PublicURL != "https://"+now.Listen {
 		t.Errorf("the port: %v, %v", now, err)
 	}
@@ -235,43 +235,43 @@ func TestUpOfANormalUser(t *testing.T) {
 	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "the server of your own site ended at once") || !strings.Contains(out, "inventory.yaml:1") || !strings.Contains(out, "down --all") {
 		t.Errorf("%d: %s", code, out)
 	}
-	p.leavesNothing()
-	p.does([]string{"down", "--all"}, "You have no site of your own")
+	p.wantNothingLeft()
+	p.runOK([]string{"down", "--all"}, "You have no site of your own")
 }
 
 // TestOwnSiteIgnoresTheEnvironment proves that variables for other sites change neither
 // the user's own site nor the address at which commands call it.
 func TestOwnSiteIgnoresTheEnvironment(t *testing.T) {
-	p := newPerson(t)
+	p := newOwnSiteUser(t)
 	p.env = []string{"PATCHBAY_PUBLIC_URL=https://127.0.0.1:1", "PATCHBAY_LISTEN=127.0.0.1:1", "PATCHBAY_AUTHORITY=other.example.org"}
-	p.does([]string{"up", "--example"}, "server  (simulated)")
-	p.does([]string{"call", "GetVersion"}, "SUCCESS")
-	p.does([]string{"status"}, "server  ready")
-	p.does([]string{"slivers"}, "lan/server")
-	p.leavesNothing()
+	p.runOK([]string{"up", "--example"}, "server  (simulated)")
+	p.runOK([]string{"call", "GetVersion"}, "SUCCESS")
+	p.runOK([]string{"status"}, "server  ready")
+	p.runOK([]string{"slivers"}, "lan/server")
+	p.wantNothingLeft()
 }
 
 // TestUpUnderSudoOnAHostThatCannotRunNodes proves that root's rights are given up where
 // they are of no use: the site is then the user's, and simulated.
 func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
 	require.Root(t)
-	p := newPerson(t)
+	p := newOwnSiteUser(t)
 	p.sudo = true
 	t.Setenv("PATH", t.TempDir()) // it has no ssh
-	p.does([]string{"up", "--example"}, "this host cannot run real ones:", "there is no ssh on the PATH", "server  (simulated)")
-	p.belongs(p.state(), nobodyID)
+	p.runOK([]string{"up", "--example"}, "this host cannot run real ones:", "there is no ssh on the PATH", "server  (simulated)")
+	p.wantOwner(p.state(), unprivilegedID)
 	if exists(p.rootsSite()) {
 		t.Error("there is a site of root")
 	}
-	p.does([]string{"status"}, "server  ready")
-	p.leavesNothing()
+	p.runOK([]string{"status"}, "server  ready")
+	p.wantNothingLeft()
 }
 
-// TestRootObeysNoSiteOfAnother proves that neither the site nor the keys go where another
+// TestRootIgnoresSitesOfOtherUsers proves that neither the site nor the keys go where another
 // user has the say.
-func TestRootObeysNoSiteOfAnother(t *testing.T) {
+func TestRootIgnoresSitesOfOtherUsers(t *testing.T) {
 	require.Root(t)
-	p := newPerson(t)
+	p := newOwnSiteUser(t)
 	own := ownSite{dir: filepath.Join(p.dir, "patchbay")}
 	if err := own.checkOwners(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534; unset XDG_STATE_HOME") {
 		t.Error(err)
@@ -299,15 +299,15 @@ func TestRootObeysNoSiteOfAnother(t *testing.T) {
 	}
 }
 
-// TestSSHGoesByTheManifestThatIsKept proves that ssh, status and down say so when the
+// TestSSHUsesStoredManifest proves that ssh, status and down say so when the
 // aggregate does not answer, and that ssh goes on with the login it knows.
-func TestSSHGoesByTheManifestThatIsKept(t *testing.T) {
-	dir := prepared(t, []string{"user", "alice"})
-	quick(t, dir)
+func TestSSHUsesStoredManifest(t *testing.T) {
+	dir := newSiteWith(t, []string{"user", "alice"})
+	removeSimulatedDelays(t, dir)
 	s := serve(t, dir)
 	request, folder := filepath.Join(t.TempDir(), "one.xml"), filepath.Join(t.TempDir(), "alice")
 	write(t, request, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web"/></rspec>`)
-	if code, out := tell(t, "up", request, "--url", s.url, "--config", dir); code != 0 {
+	if code, out := runCommand(t, "up", request, "--url", s.url, "--config", dir); code != 0 {
 		t.Fatal(out)
 	}
 	if err := execute("cp", "-a", filepath.Join(dir, "users", "alice"), folder); err != nil {
@@ -320,16 +320,16 @@ func TestSSHGoesByTheManifestThatIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	code, out := tell(t, "ssh", "--user", folder, "web", "hostname")
+	code, out := runCommand(t, "ssh", "--user", folder, "web", "hostname")
 	if code != 7 {
 		t.Errorf("exit status %d, want that of ssh, 7", code)
 	}
-	has(t, out, "nothing listens at 127.0.0.1", "The login is from the stored manifest.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
+	wantTexts(t, out, "nothing listens at 127.0.0.1", "The login is from the stored manifest.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
 	for _, verb := range []string{"status", "down"} {
-		if code, out := tell(t, verb, "--user", folder); code != 1 || !strings.Contains(out, "slice one: ") || !strings.Contains(out, "nothing listens at 127.0.0.1") {
+		if code, out := runCommand(t, verb, "--user", folder); code != 1 || !strings.Contains(out, "slice one: ") || !strings.Contains(out, "nothing listens at 127.0.0.1") {
 			t.Errorf("%s: %d: %s", verb, code, out)
 		}
-		if code, out := tell(t, verb, "--url", s.url, "--config", dir); code != 1 || !strings.Contains(out, "the site is not running; start it with: "+display.CommandAt(dir, "serve")) {
+		if code, out := runCommand(t, verb, "--url", s.url, "--config", dir); code != 1 || !strings.Contains(out, "the site is not running; start it with: "+display.CommandAt(dir, "serve")) {
 			t.Errorf("%s: %d: %s", verb, code, out)
 		}
 	}
@@ -338,7 +338,7 @@ func TestSSHGoesByTheManifestThatIsKept(t *testing.T) {
 // TestUpIsInterrupted proves that a Ctrl-C leaves what was reserved, says so, and that the
 // same command goes on.
 func TestUpIsInterrupted(t *testing.T) {
-	p := newPerson(t)
+	p := newOwnSiteUser(t)
 	cmd, out := p.command(filepath.Join(p.bin, "patchbay"), "up", "--example"), new(wait.Buffer)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -351,14 +351,14 @@ func TestUpIsInterrupted(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("it succeeds")
 	}
-	has(t, out.String(), "interrupted", "2 nodes of the slice lan stay reserved", "repeat the command to continue", "down lan")
-	p.does([]string{"up", "--example"}, "server  (simulated)")
-	p.leavesNothing()
+	wantTexts(t, out.String(), "interrupted", "2 nodes of the slice lan stay reserved", "repeat the command to continue", "down lan")
+	p.runOK([]string{"up", "--example"}, "server  (simulated)")
+	p.wantNothingLeft()
 }
 
 // TestTwoUpsAtOnce proves that two commands at once make one site and two experiments.
 func TestTwoUpsAtOnce(t *testing.T) {
-	p := newPerson(t)
+	p := newOwnSiteUser(t)
 	results := make(chan string, 2)
 	for _, name := range []string{"one", "two"} {
 		go func() {
@@ -371,13 +371,13 @@ func TestTwoUpsAtOnce(t *testing.T) {
 			t.Error(out)
 		}
 	}
-	p.does([]string{"status"}, "Slice one", "Slice two")
-	p.leavesNothing()
+	p.runOK([]string{"status"}, "Slice one", "Slice two")
+	p.wantNothingLeft()
 }
 
-// TestOwnSiteIsMadeAgainAfterAnInterruption proves that what an up that was killed while
+// TestOwnSiteIsRecreatedAfterInterruption proves that what an up that was killed while
 // it made the site has left is no obstacle, and that files of others are.
-func TestOwnSiteIsMadeAgainAfterAnInterruption(t *testing.T) {
+func TestOwnSiteIsRecreatedAfterInterruption(t *testing.T) {
 	for name, ok := range map[string]bool{site.InventoryName: true, "letters.txt": false} {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, name), "half\n")
@@ -389,8 +389,8 @@ func TestOwnSiteIsMadeAgainAfterAnInterruption(t *testing.T) {
 	}
 }
 
-// belongs proves that all that is in a folder, and the folder, belongs to a user.
-func (p *person) belongs(dir string, uid uint32) {
+// wantOwner proves that all that is in a folder, and the folder, belongs to a user.
+func (p *ownSiteUser) wantOwner(dir string, uid uint32) {
 	p.t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -410,13 +410,13 @@ func (p *person) belongs(dir string, uid uint32) {
 // TestOnHostUpToDown plays the first minute on real nodes: as root for a user who called
 // sudo, who then logs in without it, and at the end nothing is left on the host.
 func TestOnHostUpToDown(t *testing.T) {
-	fitHost(t)
-	p := newPerson(t)
-	as := func(sudo bool) *person { p.sudo = sudo; return p }
+	requireLocalHost(t)
+	p := newOwnSiteUser(t)
+	as := func(sudo bool) *ownSiteUser { p.sudo = sudo; return p }
 	t.Cleanup(func() { p.sudo = true })
 	// No link in the user's folder leads root elsewhere.
 	elsewhere := t.TempDir()
-	if err := errors.Join(os.Symlink(elsewhere, p.state()), os.Lchown(p.state(), nobodyID, nobodyID)); err != nil {
+	if err := errors.Join(os.Symlink(elsewhere, p.state()), os.Lchown(p.state(), unprivilegedID, unprivilegedID)); err != nil {
 		t.Fatal(err)
 	}
 	if out, code := as(true).run("up", "--example"); code != 1 || !strings.Contains(out, "permission denied") {
@@ -428,14 +428,14 @@ func TestOnHostUpToDown(t *testing.T) {
 	if err := os.Remove(p.state()); err != nil {
 		t.Fatal(err)
 	}
-	p.does([]string{"down", "--all"}, "Your own site was removed")
+	p.runOK([]string{"down", "--all"}, "Your own site was removed")
 
-	as(true).does([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
+	as(true).runOK([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
 
 	// The site is root's alone, with the programs that root runs; of what is in the user's
 	// folder everything is theirs, and root obeys nothing in it.
-	p.belongs(p.rootsSite(), 0)
-	p.belongs(p.state(), nobodyID)
+	p.wantOwner(p.rootsSite(), 0)
+	p.wantOwner(p.state(), unprivilegedID)
 	for _, name := range []string{site.ConfigName, site.ProvidersDir, site.AuthorityDir} {
 		if exists(filepath.Join(p.state(), name)) {
 			t.Errorf("the user's folder has %s", name)
@@ -455,30 +455,30 @@ func TestOnHostUpToDown(t *testing.T) {
 		t.Error("nothing of the testbed is counted")
 	}
 
-	if out := as(false).does([]string{"ssh", "server", "hostname"}); out != "server\n" {
+	if out := as(false).runOK([]string{"ssh", "server", "hostname"}); out != "server\n" {
 		t.Errorf("hostname says %q", out)
 	}
 	if out, code := p.run("ssh", "server", "exit 7"); code != 7 {
 		t.Errorf("exit status %d, want that of ssh, 7: %s", code, out)
 	}
-	p.does([]string{"status"}, "server  ready", "client  ready")
-	p.does([]string{"call", "Status"}, "SUCCESS")
-	config := strings.TrimSpace(p.does([]string{"ssh", "--print-config"}))
+	p.runOK([]string{"status"}, "server  ready", "client  ready")
+	p.runOK([]string{"call", "Status"}, "SUCCESS")
+	config := strings.TrimSpace(p.runOK([]string{"ssh", "--print-config"}))
 	write(t, filepath.Join(p.dir, "note"), "from outside\n")
 	if out, code := p.program("scp", "-q", "-F", config, "note", "server.lan.patchbay:"); code != 0 {
 		t.Fatal(out)
 	}
-	p.does([]string{"ssh", "server", "cat note"}, "from outside")
+	p.runOK([]string{"ssh", "server", "cat note"}, "from outside")
 
 	// What the request does not change stays as it is; a new node has a new host key.
 	changed := filepath.Join(p.dir, "lan.xml")
 	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
-	as(true).does([]string{"up", changed, "--yes"}, "keep  server", "add   third")
-	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
+	as(true).runOK([]string{"up", changed, "--yes"}, "keep  server", "add   third")
+	as(false).runOK([]string{"ssh", "server", "cat note"}, "from outside")
 	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"><!-- --></node></rspec>`, 1))
-	p.does([]string{"ssh", "third", "hostname"}, "third")
-	as(true).does([]string{"up", changed, "--yes"}, "replace  third   the node changed in the request")
-	as(false).does([]string{"ssh", "third", "hostname"}, "third")
+	p.runOK([]string{"ssh", "third", "hostname"}, "third")
+	as(true).runOK([]string{"up", changed, "--yes"}, "replace  third   the node changed in the request")
+	as(false).runOK([]string{"ssh", "third", "hostname"}, "third")
 
 	// Without root, what needs root says so.
 	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "which need root; use: sudo") {
@@ -491,16 +491,16 @@ func TestOnHostUpToDown(t *testing.T) {
 	if out, code := p.run("ssh", "server"); code == 0 || !strings.Contains(out, "start it with: sudo") || !strings.Contains(out, "Connection refused") {
 		t.Errorf("ssh goes by the manifest that is kept: %d: %s", code, out)
 	}
-	as(true).does([]string{"status"}, "server  ready")
-	as(false).does([]string{"ssh", "server", "cat note"}, "from outside")
+	as(true).runOK([]string{"status"}, "server  ready")
+	as(false).runOK([]string{"ssh", "server", "cat note"}, "from outside")
 
-	as(false).does([]string{"extend", "3h"}, "in 27h")
-	p.does([]string{"down"}, "Slice lan: all nodes are deleted.")
+	as(false).runOK([]string{"extend", "3h"}, "in 27h")
+	p.runOK([]string{"down"}, "Slice lan: all nodes are deleted.")
 	for _, name := range []string{"note", "lan.xml"} {
 		if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	as(true).leavesNothing()
+	as(true).wantNothingLeft()
 	wait.Until(t, "nothing is left on the host", func() bool { return countLeftovers(bed.Instance) == (leftovers{}) })
 }

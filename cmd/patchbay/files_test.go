@@ -9,8 +9,8 @@ import (
 	"patchbay/am/site"
 )
 
-// TestPipesAreRefusedWithTheRemedy that there is: - where it is taken.
-func TestPipesAreRefusedWithTheRemedy(t *testing.T) {
+// TestPipesAreRefused that there is: - where it is taken.
+func TestPipesAreRefused(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -20,7 +20,7 @@ func TestPipesAreRefusedWithTheRemedy(t *testing.T) {
 		t.Errorf("where - is not taken: %v", err)
 	}
 	for _, args := range [][]string{{"check", pipe}, {"draw", pipe}} {
-		code, out := tell(t, args...)
+		code, out := runCommand(t, args...)
 		if code == 0 || !strings.Contains(out, refused+remedy) {
 			t.Errorf("%q: %d %s", args, code, out)
 		}

@@ -23,11 +23,11 @@ import (
 // by twelve clients at once, and the slowest call of another user while ten clients
 // send calls that are refused. Sixteen large Allocates fill the slice; most are refused.
 func BenchmarkUserAgainstAll(b *testing.B) {
-	s := newServed(b, "testbed.example.org", nil, nil)
-	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	s := newServedSite(b, "testbed.example.org", nil, nil)
+	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	for _, name := range []string{"attacker", "alice"} {
 		for _, args := range [][]string{{"user", name}, {"slice", name + "s", "--owner", name}} {
-			if code, out := tell(b, append(args, "--config", s.dir)...); code != 0 {
+			if code, out := runCommand(b, append(args, "--config", s.dir)...); code != 0 {
 				b.Fatal(out)
 			}
 		}

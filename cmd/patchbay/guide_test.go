@@ -17,8 +17,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// pages returns the files whose commands are tested, by name.
-func pages(t *testing.T) map[string]string {
+// guideFiles returns the files whose commands are tested, by name.
+func guideFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("guide/*.md")
 	if err != nil {
@@ -33,22 +33,22 @@ func pages(t *testing.T) map[string]string {
 
 // TestGuideShowsEachTopic proves that the command lists and prints each guide.
 func TestGuideShowsEachTopic(t *testing.T) {
-	_, list := tell(t, "guide")
-	for name := range pages(t) {
+	_, list := runCommand(t, "guide")
+	for name := range guideFiles(t) {
 		if name == "README" {
 			continue
 		}
-		code, out := tell(t, "guide", name)
+		code, out := runCommand(t, "guide", name)
 		title, _, _ := strings.Cut(out, "\n")
 		if code != 0 || !strings.HasPrefix(title, "# ") || strings.Contains(out, "```") {
 			t.Errorf("patchbay guide %s: %d\n%s", name, code, out)
 		}
-		has(t, "\n"+list, "\n"+name, title[2:])
+		wantTexts(t, "\n"+list, "\n"+name, title[2:])
 	}
-	if code, out := tell(t, "guide", "contract"); code != 0 || !strings.Contains(out, "ral_action=get") {
+	if code, out := runCommand(t, "guide", "contract"); code != 0 || !strings.Contains(out, "ral_action=get") {
 		t.Error(code, out)
 	}
-	if code, out := tell(t, "guide", "experimentr"); code != 1 || !strings.Contains(out, "did you mean experimenter?") {
+	if code, out := runCommand(t, "guide", "experimentr"); code != 1 || !strings.Contains(out, "did you mean experimenter?") {
 		t.Error(code, out)
 	}
 }
@@ -62,7 +62,7 @@ var linkedFile = regexp.MustCompile(`\]\(([\w./-]+)[)#]`)
 // TestGuides runs the commands of README.md and of each guide as they are written, each
 // page in a new folder, on simulated nodes.
 func TestGuides(t *testing.T) {
-	for name, file := range pages(t) {
+	for name, file := range guideFiles(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if line := wideLine.FindString(readFile(t, file)); line != "" {
@@ -83,8 +83,8 @@ func TestGuides(t *testing.T) {
 
 // TestOnHostGuides runs the same with the commands for root, which make real nodes.
 func TestOnHostGuides(t *testing.T) {
-	fitHost(t)
-	for name, file := range pages(t) {
+	requireLocalHost(t)
+	for name, file := range guideFiles(t) {
 		if !strings.Contains(readFile(t, file), "\n```sh root") {
 			continue
 		}
@@ -192,7 +192,7 @@ func freePorts(t *testing.T) (port int) {
 
 // TestPictureOfTheExample holds the picture in README.md against what draw makes.
 func TestPictureOfTheExample(t *testing.T) {
-	code, svg := tell(t, "draw", "--svg", "-", "examples/lan.xml")
+	code, svg := runCommand(t, "draw", "--svg", "-", "examples/lan.xml")
 	if code != 0 || svg != readFile(t, "guide/lan.svg") {
 		t.Error("make it again: bin/patchbay draw --svg cmd/patchbay/guide/lan.svg cmd/patchbay/examples/lan.xml")
 	}

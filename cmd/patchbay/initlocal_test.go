@@ -16,21 +16,21 @@ import (
 	"patchbay/inventory/local"
 )
 
-// madeLocal is a folder with a new site on the local testbed.
-func madeLocal(t testing.TB, args ...string) (dir, out string) {
+// initLocal is a folder with a new site on the local testbed.
+func initLocal(t testing.TB, args ...string) (dir, out string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "site")
-	code, out := tell(t, append([]string{"init", "--authority", "Testbed-of-Ours.example.org", "--provider", "local", "--listen", "127.0.0.1:0", dir}, args...)...)
+	code, out := runCommand(t, append([]string{"init", "--authority", "Testbed-of-Ours.example.org", "--provider", "local", "--listen", "127.0.0.1:0", dir}, args...)...)
 	if code != 0 {
 		t.Fatalf("init: %d\n%s", code, out)
 	}
 	return dir, out
 }
 
-// TestInitLocalLeavesOthersTheirPart finds rules in force in a new site: no user may
+// TestInitLocalSharesTheHost finds rules in force in a new site: no user may
 // have all places of the host, or all that the inventory says of its disk.
-func TestInitLocalLeavesOthersTheirPart(t *testing.T) {
-	dir, out := madeLocal(t)
+func TestInitLocalSharesTheHost(t *testing.T) {
+	dir, out := initLocal(t)
 	inv, err := inventory.Load(filepath.Join(dir, "inventory.yaml"), "Testbed-of-Ours.example.org")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestInitLocalLeavesOthersTheirPart(t *testing.T) {
 }
 
 func TestInitLocal(t *testing.T) {
-	dir, out := madeLocal(t)
+	dir, out := initLocal(t)
 	for name, mode := range map[string]fs.FileMode{"providers/local.prov": 0o755, "providers/local.yaml": 0o644, "inventory.yaml": 0o644, "request.xml": 0o644} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", name, info, err)
@@ -108,23 +108,23 @@ func TestInitLocal(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sudo = "sudo "
 	}
-	has(t, out, "containers of this host", "\n  "+sudo+helper+" up "+settings+"\n", "\n  "+sudo+helper+" doctor\n", "request.xml", "patchbay serve --config "+dir)
+	wantTexts(t, out, "containers of this host", "\n  "+sudo+helper+" up "+settings+"\n", "\n  "+sudo+helper+" doctor\n", "request.xml", "patchbay serve --config "+dir)
 
-	code, out := tell(t, "check", "--config", dir)
+	code, out := runCommand(t, "check", "--config", dir)
 	if code != 0 {
 		t.Errorf("check: %d", code)
 	}
-	has(t, out, "1 component (0 exclusive), 1 sliver type, 1 image", "the local testbed "+s.Instance+" does not run", "up "+settings, "doctor")
+	wantTexts(t, out, "1 component (0 exclusive), 1 sliver type, 1 image", "the local testbed "+s.Instance+" does not run", "up "+settings, "doctor")
 	edit(t, settings, "publish: both", "publish: nowhere")
-	code, out = tell(t, "check", "--config", dir)
+	code, out = runCommand(t, "check", "--config", dir)
 	if code == 0 {
 		t.Error("wrong settings pass")
 	}
-	has(t, out, `local.yaml:`, `publish is "nowhere"`)
+	wantTexts(t, out, `local.yaml:`, `publish is "nowhere"`)
 }
 
-func TestInitLocalAsAsked(t *testing.T) {
-	dir, _ := madeLocal(t, "--public-url", "https://lab.example.org:8443", "--listen", ":0")
+func TestInitLocalWithFlags(t *testing.T) {
+	dir, _ := initLocal(t, "--public-url", "https://lab.example.org:8443", "--listen", ":0")
 	s, err := local.ReadSettings(filepath.Join(dir, "providers", "local.yaml"))
 	if err != nil || s.PublicHost != "lab.example.org" || s.Listen.IsValid() {
 		t.Errorf("doors at %q, listening at %v; %v", s.PublicHost, s.Listen, err)
@@ -138,27 +138,27 @@ func TestInitLocalAsAsked(t *testing.T) {
 		{[]string{"--provider", "lokal"}, "init can set up local and simulated"},
 	} {
 		dir := filepath.Join(t.TempDir(), "site")
-		code, out := tell(t, append([]string{"init", "--authority", "a.example.org", dir}, tt.args...)...)
+		code, out := runCommand(t, append([]string{"init", "--authority", "a.example.org", dir}, tt.args...)...)
 		if _, err := os.Stat(dir); code != 2 && code != 1 || err == nil {
 			t.Errorf("%v: exit status %d, folder %v", tt.args, code, err)
 		}
-		has(t, out, tt.want)
+		wantTexts(t, out, tt.want)
 	}
 }
 
 // TestSampleRequestsAreGranted allocates what init writes, in both kinds of site.
 func TestSampleRequestsAreGranted(t *testing.T) {
-	site, _ := madeLocal(t)
+	site, _ := initLocal(t)
 	edit(t, filepath.Join(site, "providers", "local.prov"), " local --name", "  local --name") // not ours to start
 	edit(t, filepath.Join(site, "providers", "local.yaml"), "probe: true", "probe: false")     // so nobody could be asked
-	for _, dir := range []string{made(t), site} {
+	for _, dir := range []string{newSite(t), site} {
 		for _, args := range [][]string{{"user", "alice"}, {"slice", "first", "--owner", "alice"}} {
-			if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+			if code, out := runCommand(t, append(args, "--config", dir)...); code != 0 {
 				t.Fatal(out)
 			}
 		}
 		s := serve(t, dir)
-		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
+		code, out := runCommand(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
 		if code != 0 || strings.Count(out, "geni_allocated") < 2 {
 			t.Errorf("%d %s", code, out)
 		}

@@ -45,11 +45,11 @@ func logins(manifest string) ([]login, error) {
 	return out, nil
 }
 
-func failed(slivers []client.Sliver) bool {
+func anyFailed(slivers []client.Sliver) bool {
 	return slices.ContainsFunc(slivers, func(s client.Sliver) bool { return s.Operational == string(am.Failed) })
 }
 
-func pause(ctx context.Context) error {
+func sleep(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestNobodyDumpsCores lets the real program run a provider that tells how
+// TestNoCoreDumps lets the real program run a provider that tells how
 // large a core it might leave.
-func TestNobodyDumpsCores(t *testing.T) {
+func TestNoCoreDumps(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// through asks a socket.
-func through(t *testing.T, socket, path string) (int, string) {
+// getFromSocket asks a socket.
+func getFromSocket(t *testing.T, socket, path string) (int, string) {
 	t.Helper()
 	c := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -36,7 +36,7 @@ func through(t *testing.T, socket, path string) (int, string) {
 
 // TestProvidersGetManifests asks a served site as a provider would.
 func TestProvidersGetManifests(t *testing.T) {
-	dir := prepared(t, aliceAndFirst...)
+	dir := newSiteWith(t, aliceAndFirst...)
 	socket := filepath.Join(dir, "admin.sock")
 	// What a server that was killed leaves behind is replaced.
 	stale, err := net.Listen("unix", socket)
@@ -49,7 +49,7 @@ func TestProvidersGetManifests(t *testing.T) {
 	if info, err := os.Stat(socket); err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Fatalf("the socket: %v, %v", info, err)
 	}
-	code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
+	code, out := runCommand(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "alice"), "--slice", "first", "--urns", "Allocate", filepath.Join(dir, "request.xml"))
 	if code != 0 {
 		t.Fatal(out)
 	}
@@ -58,15 +58,15 @@ func TestProvidersGetManifests(t *testing.T) {
 		t.Fatalf("no slivers in %s", out)
 	}
 	path := "/manifest?sliver=" + url.QueryEscape(slivers[0])
-	code, text := through(t, socket, path)
+	code, text := getFromSocket(t, socket, path)
 	if code != 200 {
 		t.Fatalf("%d %s", code, text)
 	}
-	has(t, text, `type="manifest"`, slivers[0], slivers[1])
-	if code, text = through(t, socket, path+"x"); code != 404 {
+	wantTexts(t, text, `type="manifest"`, slivers[0], slivers[1])
+	if code, text = getFromSocket(t, socket, path+"x"); code != 404 {
 		t.Errorf("a sliver that is not there: %d %s", code, text)
 	}
-	if code, text = through(t, socket, "/manifest?sliver=pc1"); code != 400 {
+	if code, text = getFromSocket(t, socket, "/manifest?sliver=pc1"); code != 400 {
 		t.Errorf("no URN: %d %s", code, text)
 	}
 	if code, _ = get(t, s.admin+path); code != 404 {
@@ -80,9 +80,9 @@ func TestProvidersGetManifests(t *testing.T) {
 	other := filepath.Join(dir, "other.yaml")
 	write(t, other, readFile(t, filepath.Join(dir, "patchbay.yaml"))+"\nproviders: more\nstate: other.db\naudit: other.log\n")
 	second := serve(t, other)
-	has(t, second.out.String(), "another server answers at "+socket)
+	wantTexts(t, second.out.String(), "another server answers at "+socket)
 	second.stop()
-	if code, text := through(t, socket, path); code != 200 {
+	if code, text := getFromSocket(t, socket, path); code != 200 {
 		t.Errorf("after a second server: %d %s", code, text)
 	}
 	if code := s.stop(); code != 0 {
@@ -92,5 +92,5 @@ func TestProvidersGetManifests(t *testing.T) {
 	if len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
-	has(t, s.out.String(), "stopping")
+	wantTexts(t, s.out.String(), "stopping")
 }

@@ -85,7 +85,7 @@ func TestAlertRulesFireWhenTheyShould(t *testing.T) {
 	}
 	tests := readFile(t, "monitoring/alerts_test.yaml")
 	for _, name := range names {
-		has(t, tests, `alertname="`+name+`"`)
+		wantTexts(t, tests, `alertname="`+name+`"`)
 	}
 	if len(names) < 10 {
 		t.Errorf("only %d alerts were found", len(names))
@@ -117,21 +117,21 @@ func dashboardQueries(t *testing.T) (list []string) {
 }
 
 // serveWith serves a site in this process, of whose configuration something was changed.
-func serveWith(t *testing.T, dir string, change func(*site.Config)) *serving {
+func serveWith(t *testing.T, dir string, change func(*site.Config)) *serverProcess {
 	t.Helper()
 	config, err := site.ReadConfig(filepath.Join(dir, "patchbay.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	change(config)
-	s := &serving{dir: dir, out: new(wait.Buffer)}
+	s := &serverProcess{dir: dir, out: new(wait.Buffer)}
 	ctx, cancel := context.WithCancel(context.Background())
 	served, err := site.Open(ctx, config, config.Log.New(s.out))
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
-	m := announced.FindStringSubmatch(served.Announcement())
+	m := listeningLine.FindStringSubmatch(served.Announcement())
 	s.url, s.admin = m[1], m[2]
 	ended := make(chan error, 1)
 	go func() { ended <- served.Run(ctx, nil) }()
@@ -148,7 +148,7 @@ func serveWith(t *testing.T, dir string, change func(*site.Config)) *serving {
 }
 
 // remoteMetrics waits for the address at which monitors on other hosts are answered.
-func (s *serving) remoteMetrics(t *testing.T) (address string) {
+func (s *serverProcess) remoteMetrics(t *testing.T) (address string) {
 	t.Helper()
 	told := regexp.MustCompile(`metrics are served to other hosts" address=(\S+)`)
 	wait.Until(t, "the listener for monitors", func() bool {
@@ -186,9 +186,9 @@ func writeCRL(t *testing.T, dir string, next time.Time) {
 	write(t, filepath.Join(dir, "trusted", "trial.crl"), string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})))
 }
 
-// unreliable puts a script before the simulated provider of a site. While the file dead
+// addFailureSwitch puts a script before the simulated provider of a site. While the file dead
 // is there each call fails, and while the file hang is there none ends.
-func unreliable(t *testing.T, dir string) (file func(name string, there bool)) {
+func addFailureSwitch(t *testing.T, dir string) (file func(name string, there bool)) {
 	t.Helper()
 	folder := filepath.Join(dir, "providers")
 	edit(t, filepath.Join(folder, "simulated.prov"), "#!/bin/sh\n", "#!/bin/sh\nwhile [ -e hang ]; do sleep 0.1; done\nif [ -e dead ]; then exit 1; fi\n")
@@ -210,7 +210,7 @@ type prometheus struct {
 }
 
 // startPrometheus scrapes a site over TLS with its token, and evaluates the alert rules.
-func startPrometheus(t *testing.T, s *serving) *prometheus {
+func startPrometheus(t *testing.T, s *serverProcess) *prometheus {
 	t.Helper()
 	program, dir := require.Tool(t, "prometheus"), t.TempDir()
 	rules, err := filepath.Abs(alertsFile)
@@ -248,12 +248,12 @@ scrape_configs:
 			t.Logf("prometheus said:\n%s", log)
 		}
 	})
-	wait.Until(t, "prometheus has scraped the site", func() bool { return p.has(`up{job="patchbay"} == 1`) })
+	wait.Until(t, "prometheus has scraped the site", func() bool { return p.hasResult(`up{job="patchbay"} == 1`) })
 	return p
 }
 
-// has tells whether a query has a result.
-func (p *prometheus) has(query string) bool {
+// hasResult tells whether a query has a result.
+func (p *prometheus) hasResult(query string) bool {
 	p.t.Helper()
 	resp, err := http.Get(p.url + "/api/v1/query?query=" + url.QueryEscape(query))
 	if err != nil {
@@ -268,16 +268,16 @@ func (p *prometheus) has(query string) bool {
 	return len(answer.Data.Result) > 0
 }
 
-// TestADeadProviderIsSeen: metrics, /readyz, the alert, Status and patchbay slivers tell
+// TestMetricsShowFailingProvider: metrics, /readyz, the alert, Status and patchbay slivers tell
 // of a provider that dies, or hangs, and of its return. Nobody calls it meanwhile. The
 // site polls its providers more often than others do, but is otherwise one like theirs.
-func TestADeadProviderIsSeen(t *testing.T) {
+func TestMetricsShowFailingProvider(t *testing.T) {
 	require.Tool(t, "prometheus")
-	k, s, alice := readySite(t)
+	k, s, alice := serveReadySite(t)
 	if code := s.stop(); code != 0 {
 		t.Fatal(s.out)
 	}
-	file := unreliable(t, k.dir)
+	file := addFailureSwitch(t, k.dir)
 	writeToken(t, k.dir)
 	s = serveWith(t, k.dir, func(c *site.Config) {
 		c.PollProviders = time.Second
@@ -290,7 +290,7 @@ func TestADeadProviderIsSeen(t *testing.T) {
 			t.Fatalf("before it is %s, Status says:\n%s", trouble, out)
 		}
 		file(trouble, true)
-		wait.Until(t, "the alert when it is "+trouble, func() bool { return p.has(firing) })
+		wait.Until(t, "the alert when it is "+trouble, func() bool { return p.hasResult(firing) })
 		if status, out := get(t, s.admin+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(out, "not ready: provider simulated has not answered since 20") {
 			t.Errorf("%s: readyz answers %d %s", trouble, status, out)
 		}
@@ -305,19 +305,19 @@ func TestADeadProviderIsSeen(t *testing.T) {
 		if _, out := alice(s.url, "Status"); strings.Count(out, said) != 2 || strings.Count(out, "geni_ready") != 2 {
 			t.Errorf("%s: Status says:\n%s", trouble, out)
 		}
-		k.ok([]string{"slivers"}, "its provider simulated has not answered")
+		k.runOK([]string{"slivers"}, "its provider simulated has not answered")
 		file(trouble, false)
-		wait.Until(t, "the end of the alert", func() bool { return !p.has(firing) })
+		wait.Until(t, "the end of the alert", func() bool { return !p.hasResult(firing) })
 		wait.Until(t, "it is ready again", func() bool { status, _ := get(t, s.admin+"/readyz"); return status == http.StatusOK })
 	}
-	has(t, s.out.String(), "a provider does not answer", "a provider answers again")
+	wantTexts(t, s.out.String(), "a provider does not answer", "a provider answers again")
 }
 
 // TestMonitoringUsesMetricsThatExist holds the metrics of a served site against the
 // rules of Prometheus, and against what the alerts and the dashboard ask for.
 func TestMonitoringUsesMetricsThatExist(t *testing.T) {
-	k, s, alice := readySite(t)
-	k.ok([]string{"backup", filepath.Join(t.TempDir(), "backup.db")})
+	k, s, alice := serveReadySite(t)
+	k.runOK([]string{"backup", filepath.Join(t.TempDir(), "backup.db")})
 	next := time.Now().Add(48 * time.Hour)
 	writeCRL(t, k.dir, next)
 	script := k.path("providers/simulated.prov")
@@ -392,9 +392,9 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 // TestMetricsForOtherHosts: nobody reads them without the proof that is asked for, and
 // nothing else is there.
 func TestMetricsForOtherHosts(t *testing.T) {
-	dir := prepared(t, []string{"user", "alice"})
+	dir := newSiteWith(t, []string{"user", "alice"})
 	token, stranger := writeToken(t, dir), filepath.Join(t.TempDir(), "stranger")
-	if code, out := tell(t, "init", "--authority", "other.example.org", "--listen", "127.0.0.1:0", stranger); code != 0 {
+	if code, out := runCommand(t, "init", "--authority", "other.example.org", "--listen", "127.0.0.1:0", stranger); code != 0 {
 		t.Fatal(out)
 	}
 	alice, err := tls.LoadX509KeyPair(filepath.Join(dir, "users/alice/alice-cert.pem"), filepath.Join(dir, "users/alice/alice-key.pem"))
@@ -465,7 +465,7 @@ func TestMetricsForOtherHosts(t *testing.T) {
 }
 
 // metricsSite serves a site whose metrics other hosts can read by these proofs.
-func metricsSite(t *testing.T, dir string, token, ca bool) *serving {
+func metricsSite(t *testing.T, dir string, token, ca bool) *serverProcess {
 	t.Helper()
 	return serveWith(t, dir, func(c *site.Config) {
 		c.Metrics.Listen = "127.0.0.1:0"

@@ -34,7 +34,7 @@ func TestPastMoment(t *testing.T) {
 			t.Errorf("%q is taken", text)
 			continue
 		}
-		has(t, err.Error(), word)
+		wantTexts(t, err.Error(), word)
 	}
 }
 
@@ -105,7 +105,7 @@ pc1.example.org is not an IP address; it was compared with the host names of log
 	}
 }
 
-func TestCheckTellsOfTheAudit(t *testing.T) {
+func TestCheckReportsTheAudit(t *testing.T) {
 	dir := t.TempDir()
 	c := &site.Config{Audit: filepath.Join(dir, "audit.log")}
 	tell := func() string {
@@ -114,13 +114,13 @@ func TestCheckTellsOfTheAudit(t *testing.T) {
 		k.Audit(c)
 		return out.String()
 	}
-	has(t, tell(), "ok ", "begins when the site is served")
+	wantTexts(t, tell(), "ok ", "begins when the site is served")
 	for _, what := range []string{"lockdown", "thaw"} {
 		if err := audit.Note(c.Audit, audit.Act{What: what, Operator: "root"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	has(t, tell(), "ok ", "lines since 20", "Z in 1 file, ")
+	wantTexts(t, tell(), "ok ", "lines since 20", "Z in 1 file, ")
 	if err := os.Rename(c.Audit, c.Audit+".1"); err != nil {
 		t.Fatal(err)
 	}
@@ -130,23 +130,23 @@ func TestCheckTellsOfTheAudit(t *testing.T) {
 	if err := os.Chmod(c.Audit, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	has(t, tell(), "Z in 2 files, ", "warning ", "others may read it", "chmod 600")
+	wantTexts(t, tell(), "Z in 2 files, ", "warning ", "others may read it", "chmod 600")
 	if err := os.Remove(c.Audit); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(c.Audit, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	has(t, tell(), "error ", "is not a regular file")
+	wantTexts(t, tell(), "error ", "is not a regular file")
 }
 
-func TestActsOfOperatorsAreInTheAudit(t *testing.T) {
-	dir := made(t)
+func TestOperatorCommandsAreAudited(t *testing.T) {
+	dir := newSite(t)
 	for _, args := range [][]string{
 		{"lockdown", "--reason", "new disks"}, {"lockdown"}, {"lockdown", "--lift"}, {"lockdown", "--lift"},
 		{"maintenance", "pc1", "--from", "1h", "--until", "2h", "--reason", "swap"}, {"maintenance"}, {"maintenance", "--lift", "1"},
 	} {
-		if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+		if code, out := runCommand(t, append(args, "--config", dir)...); code != 0 {
 			t.Fatal(args, out)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheSamplePolicyFitsAFreshSiteWhenUncommented(t *testing.T) {
-	k := newKeeper(t)
+	k := newBackupTest(t)
 	file := k.path("policy.yaml")
 	var text strings.Builder
 	begun := false
@@ -21,7 +21,7 @@ func TestTheSamplePolicyFitsAFreshSiteWhenUncommented(t *testing.T) {
 	explained := func(sample string, want ...string) {
 		t.Helper()
 		write(t, file, sample)
-		k.ok([]string{"check", file}, want...)
+		k.runOK([]string{"check", file}, want...)
 	}
 	explained(text.String(), `rule "guests", for example.net:**+user+*: nothing new: This site is for members`, `rule "students", for example.org:course-*+user+*`, "users that match no rule may reserve nothing")
 

@@ -51,7 +51,7 @@ func upgrade(t *testing.T, site string) {
 	}
 	command := func(args ...string) string {
 		t.Helper()
-		code, out := tell(t, append(args, "--config", site)...)
+		code, out := runCommand(t, append(args, "--config", site)...)
 		if code != 0 {
 			t.Fatalf("%s: exit status %d\n%s", args[0], code, out)
 		}
@@ -78,19 +78,19 @@ func upgrade(t *testing.T, site string) {
 
 // recordRelease makes a site and archives it.
 func recordRelease(t *testing.T, file string) {
-	site := prepared(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
-	quick(t, site)
+	site := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
+	removeSimulatedDelays(t, site)
 	s := serve(t, site)
 	for _, args := range [][]string{{"Allocate", filepath.Join(site, "request.xml")}, {"Provision", "--wait"}, {"Shutdown", "--yes"}} {
-		if code, out := tell(t, append([]string{"call", "--url", s.url, "--user", filepath.Join(site, "users/alice"), "--slice", "first"}, args...)...); code != 0 {
+		if code, out := runCommand(t, append([]string{"call", "--url", s.url, "--user", filepath.Join(site, "users/alice"), "--slice", "first"}, args...)...); code != 0 {
 			t.Fatalf("%s: %s", args[0], out)
 		}
 	}
 	for name, args := range map[string][]string{"slivers.json": {"slivers", "--slice", "first", "--json"}, "manifest.xml": {"manifest", "first"}} {
 		var out string
 		wait.Until(t, "the nodes are off", func() bool {
-			_, out = tell(t, append(args, "--config", site)...)
-			_, tasks := tell(t, "tasks", "--json", "--config", site)
+			_, out = runCommand(t, append(args, "--config", site)...)
+			_, tasks := runCommand(t, "tasks", "--json", "--config", site)
 			return tasks == ""
 		})
 		if err := os.WriteFile(filepath.Join(site, name), []byte(out), 0o644); err != nil {

@@ -9,8 +9,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// factsOf are the lines of a manifest that tell where its nodes are, and of what kind.
-func factsOf(manifest string) string {
+// nodeFacts are the lines of a manifest that tell where its nodes are, and of what kind.
+func nodeFacts(manifest string) string {
 	var kept []string
 	for line := range strings.Lines(manifest) {
 		if strings.Contains(line, "component_id=") || strings.Contains(line, "disk_image") {
@@ -27,7 +27,7 @@ func factsOf(manifest string) string {
 // TestHangupReloads has SIGHUP read the inventory and the certificates again; what is
 // wrong changes nothing.
 func TestHangupReloads(t *testing.T) {
-	k := newKeeper(t)
+	k := newBackupTest(t)
 	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	hangUp := func(lines ...string) {

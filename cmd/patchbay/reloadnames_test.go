@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// manyComponents is an inventory of machines with long component_ids.
-func manyComponents(n int, named, id string) string {
+// componentsYAML is an inventory of machines with long component_ids.
+func componentsYAML(n int, named, id string) string {
 	var b strings.Builder
 	b.WriteString("sliver_types:\n  - {name: raw-pc}\ncomponents:\n")
 	for i := range n {
@@ -18,11 +18,11 @@ func manyComponents(n int, named, id string) string {
 	return b.String()
 }
 
-// TestALargeReloadIsToldWithinBounds changes everything of a large site: what is told
+// TestLargeReloadReportIsLimited changes everything of a large site: what is told
 // has an end, says how much more there is, and can be read by the command.
-func TestALargeReloadIsToldWithinBounds(t *testing.T) {
+func TestLargeReloadReportIsLimited(t *testing.T) {
 	const n, drained, told = 15_000, 900, 500
-	dir := made(t)
+	dir := newSite(t)
 	file := filepath.Join(dir, "inventory.yaml")
 	write := func(text string) {
 		t.Helper()
@@ -31,7 +31,7 @@ func TestALargeReloadIsToldWithinBounds(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("x", 150)
-	write(manyComponents(n, "n", "old-"+long))
+	write(componentsYAML(n, "n", "old-"+long))
 	var drains strings.Builder
 	drains.WriteString("drained:\n")
 	for i := range drained {
@@ -39,16 +39,16 @@ func TestALargeReloadIsToldWithinBounds(t *testing.T) {
 	}
 	s := serve(t, dir)
 	defer s.stop()
-	write(manyComponents(n, "n", "new-"+long))
-	code, out := tell(t, "reload", "--config", dir)
+	write(componentsYAML(n, "n", "new-"+long))
+	code, out := runCommand(t, "reload", "--config", dir)
 	if lines := strings.Count(out, "\n"); code != 0 || lines > told+10 || !strings.Contains(out, fmt.Sprintf("and %d more", n-told)) {
 		t.Errorf("every component_id is another: %d, %d lines\n%.2000s", code, lines, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "maintenance.yaml"), []byte(drains.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	write(manyComponents(n, "renamed", "new-"+long))
-	code, out = tell(t, "reload", "--config", dir)
+	write(componentsYAML(n, "renamed", "new-"+long))
+	code, out = runCommand(t, "reload", "--config", dir)
 	if lines := strings.Count(out, "\n"); code != 1 || lines > told+10 || !strings.Contains(out, fmt.Sprintf("and %d more", drained-told)) {
 		t.Errorf("every drained name is another: %d, %d lines\n%.2000s", code, lines, out)
 	}

@@ -14,8 +14,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// acts counts the lines of a site's audit that tell of an act by an operator.
-func acts(t testing.TB, dir, what, operator string) int {
+// countAudited counts the lines of a site's audit that tell of an act by an operator.
+func countAudited(t testing.TB, dir, what, operator string) int {
 	t.Helper()
 	n := 0
 	for line := range strings.Lines(readFile(t, filepath.Join(dir, "audit.log"))) {
@@ -26,10 +26,10 @@ func acts(t testing.TB, dir, what, operator string) int {
 	return n
 }
 
-// leave gives an order and does not wait for the answer.
-func leave(t testing.TB, dir, what, order string) {
+// sendAndLeave gives an order and does not wait for the answer.
+func sendAndLeave(t testing.TB, dir, what, order string) {
 	t.Helper()
-	conn, err := net.Dial("unix", socketOf(t, dir))
+	conn, err := net.Dial("unix", socketPath(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,34 +39,34 @@ func leave(t testing.TB, dir, what, order string) {
 	}
 }
 
-// TestAuditTellsOfOrdersWhoseGiversLeave holds that a served site itself writes who
+// TestAuditRecordsCommandsOfDisconnectedClients holds that a served site itself writes who
 // had it reload, or believe a clock, once: whoever gave the order may be gone.
-func TestAuditTellsOfOrdersWhoseGiversLeave(t *testing.T) {
-	dir := made(t)
-	ahead(t, dir, "1h")
+func TestAuditRecordsCommandsOfDisconnectedClients(t *testing.T) {
+	dir := newSite(t)
+	advanceClock(t, dir, "1h")
 	s := serve(t, dir)
 	want := func(what, operator string, n int) {
 		t.Helper()
-		wait.Until(t, fmt.Sprintf("the audit has %d of %s by %s", n, what, operator), func() bool { return acts(t, dir, what, operator) >= n })
+		wait.Until(t, fmt.Sprintf("the audit has %d of %s by %s", n, what, operator), func() bool { return countAudited(t, dir, what, operator) >= n })
 	}
-	leave(t, dir, "/reload", `{"operator":"alice"}`)
+	sendAndLeave(t, dir, "/reload", `{"operator":"alice"}`)
 	want("reload", "alice", 1)
-	leave(t, dir, "/clock", `{"operator":"alice"}`)
+	sendAndLeave(t, dir, "/clock", `{"operator":"alice"}`)
 	want("clock trusted", "alice", 1)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	want("reload", "SIGHUP", 1)
-	if code, out := tell(t, "reload", "--config", dir); code != 0 {
+	if code, out := runCommand(t, "reload", "--config", dir); code != 0 {
 		t.Error(out)
 	}
-	if n := acts(t, dir, "reload", audit.Operator()); n != 1 {
+	if n := countAudited(t, dir, "reload", audit.Operator()); n != 1 {
 		t.Errorf("one reload by command is told %d times", n)
 	}
-	if code, out := tell(t, "clock", "--trust", "--config", dir); code != 0 {
+	if code, out := runCommand(t, "clock", "--trust", "--config", dir); code != 0 {
 		t.Error(out)
 	}
-	if n := acts(t, dir, "clock trusted", audit.Operator()); n != 0 {
+	if n := countAudited(t, dir, "clock trusted", audit.Operator()); n != 0 {
 		t.Errorf("what was already trusted is told %d times", n)
 	}
 	s.stop()
@@ -77,7 +77,7 @@ func TestAuditTellsOfOrdersWhoseGiversLeave(t *testing.T) {
 func TestReloadWaitsForNoPipe(t *testing.T) {
 	for _, name := range []string{"inventory.yaml", site.ConfigName, "providers/simulated.yaml"} {
 		t.Run(name, func(t *testing.T) {
-			dir := made(t)
+			dir := newSite(t)
 			config, err := site.ReadConfig(filepath.Join(dir, site.ConfigName))
 			if err != nil {
 				t.Fatal(err)

@@ -17,33 +17,33 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// story is what a script of testdata/script works at: a site, its server in this
+// script is what a script of testdata/script works at: a site, its server in this
 // process, and what the last command has printed.
-type story struct {
+type script struct {
 	*testscript.TestScript
 	t      testing.TB
 	dir    string
-	server *serving
+	server *serverProcess
 	out    string
 }
 
 // words are how many arguments commands have that do not have any number, and
 // positive are those that ! cannot stand before.
 var (
-	words    = map[string]int{"stock": 0, "nowhere": 0, "get": 1, "halt": 0, "like": 1, "facts": 2, "find": 2, "over": 0, "rack": 0, "ends": 1, "ahead": 1}
-	positive = []string{"site", "stock", "nowhere", "misused", "halt", "facts", "find", "over", "rack", "edit", "write", "ahead"}
+	argumentCounts = map[string]int{"stock": 0, "nowhere": 0, "get": 1, "halt": 0, "like": 1, "facts": 2, "find": 2, "over": 0, "rack": 0, "ends": 1, "ahead": 1}
+	notNegatable   = []string{"site", "stock", "nowhere", "misused", "halt", "facts", "find", "over", "rack", "edit", "write", "ahead"}
 )
 
-// moment is a time as commands print it.
-var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+// timeText is a time as commands print it.
+var timeText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
-// commands are those of the scripts, beside testscript's own. With ! before it, a
+// scriptCommands are those of the scripts, beside testscript's own. With ! before it, a
 // command must fail, and a text must not be there. Text is compared as it stands; the
 // texts behind => are what a command must print.
-var commands = map[string]func(y *story, neg bool, args []string){
+var scriptCommands = map[string]func(y *script, neg bool, args []string){
 	// site [SLICE...] makes a site in $SITE with simulated nodes that take no time, with
 	// the user alice and slices of hers, and goes there.
-	"site": func(y *story, _ bool, args []string) {
+	"site": func(y *script, _ bool, args []string) {
 		var lines [][]string
 		if len(args) > 0 {
 			lines = append(lines, []string{"user", "alice"})
@@ -51,28 +51,28 @@ var commands = map[string]func(y *story, neg bool, args []string){
 		for _, name := range args {
 			lines = append(lines, []string{"slice", name, "--owner", "alice"})
 		}
-		dir := prepared(y.t, lines...)
-		quick(y.t, dir)
-		y.enter(dir)
+		dir := newSiteWith(y.t, lines...)
+		removeSimulatedDelays(y.t, dir)
+		y.setSite(dir)
 	},
 	// stock makes a site that holds slivers of the slices first, second and frozen.
-	"stock": func(y *story, _ bool, _ []string) { y.enter(stocked(y.t)) },
+	"stock": func(y *script, _ bool, _ []string) { y.setSite(newSiteWithSlivers(y.t)) },
 	// nowhere leaves the site: commands are on none from now on.
-	"nowhere": func(y *story, _ bool, _ []string) { y.dir = "" },
+	"nowhere": func(y *script, _ bool, _ []string) { y.dir = "" },
 	// patchbay COMMAND... runs a command line, on the site unless it names another.
-	"patchbay": func(y *story, neg bool, args []string) { y.expects(failure[neg], "patchbay", args) },
+	"patchbay": func(y *script, neg bool, args []string) { y.runAndCheck(negatedStatus[neg], "patchbay", args) },
 	// misused COMMAND... runs one that nobody can mean: its exit status is 2.
-	"misused": func(y *story, _ bool, args []string) { y.expects(2, "patchbay", args) },
+	"misused": func(y *script, _ bool, args []string) { y.runAndCheck(2, "patchbay", args) },
 	// alice METHOD... makes a call of alice's, about the slice first unless it names another.
-	"alice": func(y *story, neg bool, args []string) { y.expects(failure[neg], "alice", args) },
+	"alice": func(y *script, neg bool, args []string) { y.runAndCheck(negatedStatus[neg], "alice", args) },
 	// portal METHOD... is such a call by a tool that speaks for alice.
-	"portal": func(y *story, neg bool, args []string) { y.expects(failure[neg], "portal", args) },
+	"portal": func(y *script, neg bool, args []string) { y.runAndCheck(negatedStatus[neg], "portal", args) },
 	// get PATH asks the admin listener; what is not 200 is a failure.
-	"get": func(y *story, neg bool, args []string) { y.expects(failure[neg], "get", args) },
+	"get": func(y *script, neg bool, args []string) { y.runAndCheck(negatedStatus[neg], "get", args) },
 	// serve [FLAG...] serves the site; with !, it must refuse to.
-	"serve": func(y *story, neg bool, args []string) {
+	"serve": func(y *script, neg bool, args []string) {
 		if neg {
-			y.out = refusesToServe(y.t, y.dir, args...)
+			y.out = serveRefused(y.t, y.dir, args...)
 			return
 		}
 		y.server = serve(y.t, y.dir, args...)
@@ -80,38 +80,38 @@ var commands = map[string]func(y *story, neg bool, args []string){
 		y.Setenv("HOST", strings.TrimPrefix(y.server.url, "https://"))
 	},
 	// halt ends the server, which prints its log.
-	"halt": func(y *story, _ bool, _ []string) {
+	"halt": func(y *script, _ bool, _ []string) {
 		if code := y.server.stop(); code != 0 {
 			y.Fatalf("serve ended with %d:\n%s", code, y.server.out)
 		}
 		y.out = y.server.out.String()
 	},
 	// says [-count=N] TEXT... looks for texts in what the last command has printed.
-	"says": func(y *story, neg bool, args []string) {
-		y.expected(neg, args)
-		if problem := found(y.out, neg, args); problem != "" {
+	"says": func(y *script, neg bool, args []string) {
+		y.checkTexts(neg, args)
+		if problem := findTexts(y.out, neg, args); problem != "" {
 			y.Fatalf("%s in:\n%s", problem, y.out)
 		}
 	},
 	// like PATTERN holds what the last command has printed against a regular expression,
 	// whose ^ and $ are the ends of lines.
-	"like": func(y *story, neg bool, args []string) {
+	"like": func(y *script, neg bool, args []string) {
 		if regexp.MustCompile("(?m)"+args[0]).MatchString(y.out) == neg {
 			y.Fatalf("%q matches: %v, in:\n%s", args[0], neg, y.out)
 		}
 	},
 	// in FILE [-count=N] TEXT... looks for texts in a file.
-	"in": func(y *story, neg bool, args []string) {
-		y.expected(neg, args[1:])
+	"in": func(y *script, neg bool, args []string) {
+		y.checkTexts(neg, args[1:])
 		text := y.ReadFile(args[0])
-		if problem := found(text, neg, args[1:]); problem != "" {
+		if problem := findTexts(text, neg, args[1:]); problem != "" {
 			y.Fatalf("%s in %s:\n%s", problem, args[0], text)
 		}
 	},
 	// log TEXT... waits for texts in the server's log.
-	"log": func(y *story, neg bool, args []string) {
-		y.expected(neg, args)
-		log := func() string { return found(y.server.out.String(), neg, args) }
+	"log": func(y *script, neg bool, args []string) {
+		y.checkTexts(neg, args)
+		log := func() string { return findTexts(y.server.out.String(), neg, args) }
 		if neg {
 			y.out = y.server.out.String()
 			if problem := log(); problem != "" {
@@ -123,26 +123,26 @@ var commands = map[string]func(y *story, neg bool, args []string){
 	},
 	// until [-count=N] TEXT COMMAND... repeats a command until it prints the text; with !,
 	// until it does not.
-	"until": func(y *story, neg bool, args []string) {
+	"until": func(y *script, neg bool, args []string) {
 		n := 1
 		if strings.HasPrefix(args[0], "-count=") {
 			n = 2
 		}
-		y.expected(neg, args[:n])
+		y.checkTexts(neg, args[:n])
 		wait.Clear(y.t, func() string {
 			y.run(args[n], args[n+1:])
-			return found(y.out, neg, args[:n])
+			return findTexts(y.out, neg, args[:n])
 		})
 	},
 	// facts MANIFEST MANIFEST demands that both tell of the same nodes.
-	"facts": func(y *story, _ bool, args []string) {
-		facts := func(file string) string { return factsOf(strings.ReplaceAll(y.ReadFile(file), "><", ">\n<")) }
+	"facts": func(y *script, _ bool, args []string) {
+		facts := func(file string) string { return nodeFacts(strings.ReplaceAll(y.ReadFile(file), "><", ">\n<")) }
 		if was, is := facts(args[0]), facts(args[1]); was != is || was == "" {
 			y.Fatalf("the manifest tells\n%s\nand told\n%s", is, was)
 		}
 	},
 	// find NAME PATTERN has $NAME stand for the first part of what the last command printed.
-	"find": func(y *story, _ bool, args []string) {
+	"find": func(y *script, _ bool, args []string) {
 		m := regexp.MustCompile(args[1]).FindStringSubmatch(y.out)
 		if m == nil {
 			y.Fatalf("no %s in:\n%s", args[1], y.out)
@@ -150,8 +150,8 @@ var commands = map[string]func(y *story, neg bool, args []string){
 		y.Setenv(args[0], m[1])
 	},
 	// over waits until each time that the last command printed is over.
-	"over": func(y *story, _ bool, _ []string) {
-		moments := moment.FindAllString(y.out, -1)
+	"over": func(y *script, _ bool, _ []string) {
+		moments := timeText.FindAllString(y.out, -1)
 		if len(moments) == 0 {
 			y.Fatalf("no time in:\n%s", y.out)
 		}
@@ -162,27 +162,27 @@ var commands = map[string]func(y *story, neg bool, args []string){
 		}
 	},
 	// rack gives the site the worked providers of PROVIDER.md.
-	"rack": func(y *story, _ bool, _ []string) { rack(y.t, y.MkAbs("providers")) },
+	"rack": func(y *script, _ bool, _ []string) { installExampleProviders(y.t, y.MkAbs("providers")) },
 	// ends DURATION demands that the first time that the last command printed is so far
 	// ahead, or more; with !, less.
-	"ends": func(y *story, neg bool, args []string) {
+	"ends": func(y *script, neg bool, args []string) {
 		d, err := time.ParseDuration(args[0])
 		y.Check(err)
-		text := moment.FindString(y.out)
+		text := timeText.FindString(y.out)
 		if end, err := time.Parse(time.RFC3339, text); err != nil || time.Until(end) < d != neg {
 			y.Fatalf("it ends at %q, %v", text, err)
 		}
 	},
 	// edit FILE OLD NEW... replaces the first OLD by lines.
-	"edit": func(y *story, _ bool, args []string) {
+	"edit": func(y *script, _ bool, args []string) {
 		edit(y.t, y.MkAbs(args[0]), args[1], strings.Join(args[2:], "\n"))
 	},
 	// write FILE LINE... writes a file.
-	"write": func(y *story, _ bool, args []string) {
+	"write": func(y *script, _ bool, args []string) {
 		write(y.t, y.MkAbs(args[0]), strings.Join(args[1:], "\n")+"\n")
 	},
 	// ahead DURATION has what the site knows of the time be so far in the future.
-	"ahead": func(y *story, _ bool, args []string) { ahead(y.t, y.dir, args[0]) },
+	"ahead": func(y *script, _ bool, args []string) { advanceClock(y.t, y.dir, args[0]) },
 }
 
 func write(t testing.TB, file, text string) {
@@ -192,8 +192,8 @@ func write(t testing.TB, file, text string) {
 	}
 }
 
-// enter makes a folder the story's site.
-func (y *story) enter(dir string) {
+// setSite makes a folder the story's site.
+func (y *script) setSite(dir string) {
 	y.dir = dir
 	y.Setenv("SITE", dir)
 	y.Check(y.Chdir(dir))
@@ -202,8 +202,8 @@ func (y *story) enter(dir string) {
 	}
 }
 
-// expected checks that texts expect something: of an empty one there is always one.
-func (y *story) expected(neg bool, texts []string) {
+// checkTexts checks that texts expect something: of an empty one there is always one.
+func (y *script) checkTexts(neg bool, texts []string) {
 	rest := texts
 	if len(texts) > 0 && regexp.MustCompile(`^-\w+=`).MatchString(texts[0]) {
 		if rest = texts[1:]; neg || !regexp.MustCompile(`^-count=\d+$`).MatchString(texts[0]) {
@@ -215,8 +215,8 @@ func (y *story) expected(neg bool, texts []string) {
 	}
 }
 
-// found says which text is missing, or with neg is there.
-func found(in string, neg bool, texts []string) string {
+// findTexts says which text is missing, or with neg is there.
+func findTexts(in string, neg bool, texts []string) string {
 	want := -1
 	for _, text := range texts {
 		if n, ok := strings.CutPrefix(text, "-count="); ok {
@@ -236,7 +236,7 @@ func found(in string, neg bool, texts []string) string {
 }
 
 // run runs a command and keeps what it prints.
-func (y *story) run(command string, args []string) (code int) {
+func (y *script) run(command string, args []string) (code int) {
 	switch command {
 	case "get":
 		if code, y.out = get(y.t, y.server.admin+args[0]); code == http.StatusOK {
@@ -257,32 +257,32 @@ func (y *story) run(command string, args []string) (code int) {
 	default:
 		y.Fatalf("there is no command %s", command)
 	}
-	code, y.out = tell(y.t, args...)
+	code, y.out = runCommand(y.t, args...)
 	y.Logf("%s", y.out)
 	return code
 }
 
-// failure is the exit status of a command with ! before it, or without.
-var failure = map[bool]int{true: 1}
+// negatedStatus is the exit status of a command with ! before it, or without.
+var negatedStatus = map[bool]int{true: 1}
 
-// expects runs a command, which must end with a status and print what is behind =>.
-func (y *story) expects(status int, command string, args []string) {
+// runAndCheck runs a command, which must end with a status and print what is behind =>.
+func (y *script) runAndCheck(status int, command string, args []string) {
 	var texts []string
 	if i := slices.Index(args, "=>"); i >= 0 {
 		args, texts = args[:i], args[i+1:]
-		y.expected(false, texts)
+		y.checkTexts(false, texts)
 	}
 	if code := y.run(command, args); code != status {
 		y.Fatalf("exit status %d, want %d", code, status)
 	}
-	if problem := found(y.out, false, texts); problem != "" {
+	if problem := findTexts(y.out, false, texts); problem != "" {
 		y.Fatalf("%s", problem)
 	}
 }
 
-// variablesAreSet fails if a script reads a variable that it has not: testscript takes
+// checkVariables fails if a script reads a variable that it has not: testscript takes
 // that for an empty text, which is everywhere.
-func variablesAreSet(t *testing.T) {
+func checkVariables(t *testing.T) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
@@ -307,24 +307,24 @@ func variablesAreSet(t *testing.T) {
 // TestScripts plays the stories of testdata/script: command lines as operators and
 // experimenters type them.
 func TestScripts(t *testing.T) {
-	tell(t, "version") // builds our programs before several at once ask for them
-	variablesAreSet(t)
+	runCommand(t, "version") // builds our programs before several at once ask for them
+	checkVariables(t)
 	t.Setenv("XDG_STATE_HOME", t.TempDir()) // where a site of one's own would be
 	p := testscript.Params{Dir: "testdata/script", WorkdirRoot: t.TempDir(), Setup: func(env *testscript.Env) error {
 		env.Setenv("NL", "\n")
 		env.Setenv("ESC", "\x1b")
-		env.Values["story"] = &story{t: env.T().(testing.TB)}
+		env.Values["story"] = &script{t: env.T().(testing.TB)}
 		return nil
 	}, Cmds: map[string]func(*testscript.TestScript, bool, []string){}}
-	for name, run := range commands {
+	for name, run := range scriptCommands {
 		p.Cmds[name] = func(ts *testscript.TestScript, neg bool, args []string) {
-			y := ts.Value("story").(*story)
+			y := ts.Value("story").(*script)
 			y.TestScript = ts
 			said := args
 			if i := slices.Index(args, "=>"); i >= 0 && name == "get" {
 				said = args[:i]
 			}
-			if n, ok := words[name]; ok && n != len(said) || neg && slices.Contains(positive, name) {
+			if n, ok := argumentCounts[name]; ok && n != len(said) || neg && slices.Contains(notNegatable, name) {
 				ts.Fatalf("%s is not used so: %q", name, args)
 			}
 			run(y, neg, args)

@@ -13,8 +13,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// keeper is a site with a user and two slices, whose operator makes backups.
-type keeper struct {
+// backupTest is a site with a user and two slices, whose operator makes backups.
+type backupTest struct {
 	t    *testing.T
 	dir  string
 	site func(args ...string) (int, string)
@@ -23,39 +23,39 @@ type keeper struct {
 // aliceAndFirst make a user and her slice.
 var aliceAndFirst = [][]string{{"user", "alice"}, {"slice", "first", "--owner", "alice"}}
 
-func newKeeper(t *testing.T) *keeper {
-	dir := prepared(t, append(aliceAndFirst, []string{"slice", "second", "--owner", "alice"})...)
-	return &keeper{t, dir, func(args ...string) (int, string) { return tell(t, append(args, "--config", dir)...) }}
+func newBackupTest(t *testing.T) *backupTest {
+	dir := newSiteWith(t, append(aliceAndFirst, []string{"slice", "second", "--owner", "alice"})...)
+	return &backupTest{t, dir, func(args ...string) (int, string) { return runCommand(t, append(args, "--config", dir)...) }}
 }
 
-func (k *keeper) path(name string) string { return filepath.Join(k.dir, name) }
+func (k *backupTest) path(name string) string { return filepath.Join(k.dir, name) }
 
-// ok runs a command that must work.
-func (k *keeper) ok(args []string, parts ...string) string {
+// runOK runs a command that must work.
+func (k *backupTest) runOK(args []string, parts ...string) string {
 	k.t.Helper()
 	code, out := k.site(args...)
 	if code != 0 {
 		k.t.Fatalf("%q: exit status %d\n%s", args, code, out)
 	}
-	has(k.t, out, parts...)
+	wantTexts(k.t, out, parts...)
 	return out
 }
 
-// no runs a command that must be refused.
-func (k *keeper) no(args []string, parts ...string) {
+// runRefused runs a command that must be refused.
+func (k *backupTest) runRefused(args []string, parts ...string) {
 	k.t.Helper()
 	code, out := k.site(args...)
 	if code != 1 {
 		k.t.Errorf("%q: exit status %d", args, code)
 	}
-	has(k.t, out, parts...)
+	wantTexts(k.t, out, parts...)
 }
 
 // call makes a call of alice's about the slice first, or another that is named, which
 // must succeed.
-func (k *keeper) call(s *serving, args ...string) string {
+func (k *backupTest) call(s *serverProcess, args ...string) string {
 	k.t.Helper()
-	code, out := tell(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/alice"), "--slice", "first", "--urns"}, args...)...)
+	code, out := runCommand(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/alice"), "--slice", "first", "--urns"}, args...)...)
 	if code != 0 {
 		k.t.Fatal(out)
 	}
@@ -63,13 +63,13 @@ func (k *keeper) call(s *serving, args ...string) string {
 }
 
 // allocate has alice reserve the nodes of her request for a slice.
-func (k *keeper) allocate(s *serving, slice string) {
+func (k *backupTest) allocate(s *serverProcess, slice string) {
 	k.t.Helper()
 	k.call(s, "--slice", slice, "Allocate", k.path("request.xml"))
 }
 
-// clean looks whether nothing half-made is left.
-func (k *keeper) clean() {
+// wantNoLeftovers looks whether nothing half-made is left.
+func (k *backupTest) wantNoLeftovers() {
 	k.t.Helper()
 	for _, pattern := range []string{"*.new-*", "*.restore-*", "*.new", unfinished + "*"} {
 		left, err := filepath.Glob(k.path(pattern))
@@ -84,8 +84,8 @@ func (k *keeper) clean() {
 	}
 }
 
-// audited counts the lines of the audit by the entry of the journal that they tell.
-func (k *keeper) audited() map[string]int {
+// auditLines counts the lines of the audit by the entry of the journal that they tell.
+func (k *backupTest) auditLines() map[string]int {
 	k.t.Helper()
 	lines := map[string]int{}
 	for line := range strings.Lines(readFile(k.t, k.path("audit.log"))) {
@@ -105,13 +105,13 @@ func (k *keeper) audited() map[string]int {
 // TestBackupAndRestore goes the way of an operator: a backup of a served site, a
 // restore after more was promised, and one over a state that is damaged.
 func TestBackupAndRestore(t *testing.T) {
-	k := newKeeper(t)
+	k := newBackupTest(t)
 	file, state := k.path("b.db"), k.path("state.db")
-	k.no([]string{"backup", file}, "the site was never served")
+	k.runRefused([]string{"backup", file}, "the site was never served")
 
 	s := serve(t, k.dir)
 	k.allocate(s, "first")
-	k.ok([]string{"backup", file}, "Backup of testbed.example.org: 1 slice, 2 slivers, revision ", ", in "+file)
+	k.runOK([]string{"backup", file}, "Backup of testbed.example.org: 1 slice, 2 slivers, revision ", ", in "+file)
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the backup is %v, %v", info, err)
 	}
@@ -119,32 +119,32 @@ func TestBackupAndRestore(t *testing.T) {
 	if err != nil || first.Err() != nil || first.Records[store.Slivers] != 2 {
 		t.Errorf("the backup is %+v, %v", first, err)
 	}
-	k.no([]string{"backup", file}, "exists already", "--force")
-	k.no([]string{"backup", "--force", state}, "is the database itself")
-	k.no([]string{"backup", "--force", k.path("providers")}, "not a regular file")
-	k.no([]string{"backup", k.path("nowhere/b")}, "cannot create the backup")
-	k.ok([]string{"backup", "--force", file}, "1 slice")
-	if out := k.ok([]string{"backup", "-"}, "Backup of testbed.example.org: 1 slice, 2 slivers"); len(out) < int(first.Size) {
+	k.runRefused([]string{"backup", file}, "exists already", "--force")
+	k.runRefused([]string{"backup", "--force", state}, "is the database itself")
+	k.runRefused([]string{"backup", "--force", k.path("providers")}, "not a regular file")
+	k.runRefused([]string{"backup", k.path("nowhere/b")}, "cannot create the backup")
+	k.runOK([]string{"backup", "--force", file}, "1 slice")
+	if out := k.runOK([]string{"backup", "-"}, "Backup of testbed.example.org: 1 slice, 2 slivers"); len(out) < int(first.Size) {
 		t.Errorf("standard output has %d bytes", len(out))
 	}
-	k.no([]string{"restore", k.path("nosuch")}, "there is no file "+k.path("nosuch")+"; name the file of a backup")
-	k.no([]string{"restore", file}, "another process holds it; is a server running on it?", "Stop it first")
-	k.ok([]string{"check"}, "1 slice, 2 slivers, revision ", "all records and indexes agree")
+	k.runRefused([]string{"restore", k.path("nosuch")}, "there is no file "+k.path("nosuch")+"; name the file of a backup")
+	k.runRefused([]string{"restore", file}, "another process holds it; is a server running on it?", "Stop it first")
+	k.runOK([]string{"check"}, "1 slice, 2 slivers, revision ", "all records and indexes agree")
 
 	k.allocate(s, "second")
 	if code := s.stop(); code != 0 {
 		t.Fatalf("serve ended with %d:\n%s", code, s.out)
 	}
 	later := k.path("later.db")
-	k.ok([]string{"backup", later}, "2 slices, 4 slivers")
+	k.runOK([]string{"backup", later}, "2 slices, 4 slivers")
 	before := readFile(t, state)
-	k.no([]string{"restore", file}, "1 slices are not in the backup and would be lost:\n  urn:publicid:IDN+testbed.example.org+slice+second",
+	k.runRefused([]string{"restore", file}, "1 slices are not in the backup and would be lost:\n  urn:publicid:IDN+testbed.example.org+slice+second",
 		"2 slivers are not in the backup and would be lost:\n  second/", " of urn:publicid:IDN+testbed.example.org+user+alice, until 20", "nothing was changed", "--yes")
 	if readFile(t, state) != before {
 		t.Error("a restore that was refused has changed something")
 	}
-	told := k.audited()
-	k.ok([]string{"restore", "--yes", file}, "1 slice, 2 slivers, revision", "The previous database is in "+state+".before-restore-")
+	told := k.auditLines()
+	k.runOK([]string{"restore", "--yes", file}, "1 slice, 2 slivers, revision", "The previous database is in "+state+".before-restore-")
 	now, err := store.Check(state)
 	was, err2 := store.Check(later)
 	if err := errors.Join(err, err2); err != nil || now.Err() != nil || now.Records[store.Slivers] != 2 || now.Revision <= was.Revision {
@@ -166,7 +166,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	s.stop()
 	restores := strings.Count(readFile(t, k.path("audit.log")), `"what":"restore"`)
-	for id, n := range k.audited() {
+	for id, n := range k.auditLines() {
 		if n != 1 {
 			t.Errorf("the entry %s has %d lines", id, n)
 		}
@@ -180,26 +180,26 @@ func TestBackupAndRestore(t *testing.T) {
 	if err := os.Truncate(state, 5000); err != nil {
 		t.Fatal(err)
 	}
-	k.no([]string{"check"}, "damaged")
-	k.no([]string{"serve"}, "it is damaged or no store", "restore a backup")
-	k.no([]string{"backup", "--force", file}, "damaged")
+	k.runRefused([]string{"check"}, "damaged")
+	k.runRefused([]string{"serve"}, "it is damaged or no store", "restore a backup")
+	k.runRefused([]string{"backup", "--force", file}, "damaged")
 	seen := now.Revision
 	damaged := readFile(t, state)
-	k.no([]string{"restore", later}, "The present database cannot be read", "the changes since the backup are unknown", "nothing was changed; add --yes to restore and discard whatever was reserved since")
+	k.runRefused([]string{"restore", later}, "The present database cannot be read", "the changes since the backup are unknown", "nothing was changed; add --yes to restore and discard whatever was reserved since")
 	if readFile(t, state) != damaged {
 		t.Error("a restore that was refused has changed something")
 	}
-	k.ok([]string{"restore", "--yes", later}, "The present database cannot be read", "2 slices, 4 slivers")
+	k.runOK([]string{"restore", "--yes", later}, "The present database cannot be read", "2 slices, 4 slivers")
 	if now, err = store.Check(state); err != nil || now.Err() != nil || now.Revision <= seen || now.Records[store.Slices] != 2 {
 		t.Errorf("the state is %+v, %v", now, err)
 	}
-	k.ok([]string{"check"}, "2 slices, 4 slivers")
+	k.runOK([]string{"check"}, "2 slices, 4 slivers")
 
 	// And then it is gone.
 	if err := os.Remove(state); err != nil {
 		t.Fatal(err)
 	}
-	k.ok([]string{"restore", file}, "There is no database now, so the changes since the backup are unknown.", "1 slice, 2 slivers")
+	k.runOK([]string{"restore", file}, "There is no database now, so the changes since the backup are unknown.", "1 slice, 2 slivers")
 	seen = now.Revision
 	if now, err = store.Check(state); err != nil || now.Err() != nil || now.Revision <= seen {
 		t.Errorf("the state is %+v, %v", now, err)
@@ -208,24 +208,24 @@ func TestBackupAndRestore(t *testing.T) {
 	if code := s.stop(); code != 0 || strings.Contains(s.out.String(), "the store is older than the audit") {
 		t.Errorf("serve ended with %d:\n%s", code, s.out)
 	}
-	for id, n := range k.audited() {
+	for id, n := range k.auditLines() {
 		if n != 1 {
 			t.Errorf("the entry %s has %d lines", id, n)
 		}
 	}
-	k.clean()
+	k.wantNoLeftovers()
 }
 
 // TestRestoreRefuses: what is no whole backup of this site changes nothing.
 func TestRestoreRefuses(t *testing.T) {
-	k := newKeeper(t)
+	k := newBackupTest(t)
 	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	s.stop()
 	file, state := k.path("b.db"), k.path("state.db")
-	k.ok([]string{"backup", file}, "2 slivers")
+	k.runOK([]string{"backup", file}, "2 slivers")
 	good, before := readFile(t, file), readFile(t, state)
-	other := newKeeper(t)
+	other := newBackupTest(t)
 	edit(t, other.path("patchbay.yaml"), "authority: testbed.example.org", "authority: other.example.org")
 	for _, tt := range []struct {
 		rule, text, want string
@@ -233,28 +233,28 @@ func TestRestoreRefuses(t *testing.T) {
 		{"cut off", good[:len(good)-4096], "damaged"},
 		{"garbage", strings.Repeat("garbage\n", 4096), "damaged or no store"},
 		{"empty", "", "it is empty"},
-		{"a bit turned over", flipped(good, `"Generation":`), "sum"},
+		{"a bit turned over", flipBit(good, `"Generation":`), "sum"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			k := &keeper{t, k.dir, k.site}
+			k := &backupTest{t, k.dir, k.site}
 			bad := k.path("bad.db")
 			write(t, bad, tt.text)
-			k.no([]string{"restore", "--yes", bad}, tt.want, bad)
+			k.runRefused([]string{"restore", "--yes", bad}, tt.want, bad)
 			if readFile(t, state) != before {
 				t.Error("the state was changed")
 			}
-			k.clean()
+			k.wantNoLeftovers()
 		})
 	}
-	k.no([]string{"restore", "--yes", k.path("nothing.db")}, "there is no file "+k.path("nothing.db"))
-	other.no([]string{"restore", file}, "is of the site testbed.example.org, not of other.example.org")
-	other.clean()
-	k.ok([]string{"restore", file}, "2 slivers") // nothing would be forgotten
-	k.clean()
+	k.runRefused([]string{"restore", "--yes", k.path("nothing.db")}, "there is no file "+k.path("nothing.db"))
+	other.runRefused([]string{"restore", file}, "is of the site testbed.example.org, not of other.example.org")
+	other.wantNoLeftovers()
+	k.runOK([]string{"restore", file}, "2 slivers") // nothing would be forgotten
+	k.wantNoLeftovers()
 }
 
-// flipped is text with a bit of the byte before the last place of what turned over.
-func flipped(text, what string) string {
+// flipBit is text with a bit of the byte before the last place of what turned over.
+func flipBit(text, what string) string {
 	b := []byte(text)
 	b[strings.LastIndex(text, what)-1] ^= 1
 	return string(b)

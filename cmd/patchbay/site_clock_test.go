@@ -11,9 +11,9 @@ import (
 	"patchbay/am/clock"
 )
 
-// ahead has what a site knew before a boot be so far in the future, so that the
+// advanceClock has what a site knew before a boot be so far in the future, so that the
 // host's clock is behind it.
-func ahead(t testing.TB, dir, text string) {
+func advanceClock(t testing.TB, dir, text string) {
 	t.Helper()
 	d, err := time.ParseDuration(text)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"patchbay/am/site"
 )
 
-func TestInitMakesASiteThatChecksOut(t *testing.T) {
-	dir := made(t)
+func TestInitCreatesValidSite(t *testing.T) {
+	dir := newSite(t)
 	for name, mode := range map[string]fs.FileMode{
 		"authority": 0o700 | fs.ModeDir, "authority/authority.key": 0o600, "server-rsa-key.pem": 0o600,
 		"server-ecdsa-key.pem": 0o600, "patchbay.yaml": 0o644, "inventory.yaml": 0o644,
@@ -42,11 +42,11 @@ func TestInitMakesASiteThatChecksOut(t *testing.T) {
 			t.Errorf("the %s certificate has a key of %s", kind, got)
 		}
 	}
-	code, out := tell(t, "check", "--config", dir)
+	code, out := runCommand(t, "check", "--config", dir)
 	if code != 0 || strings.Contains(out, "error") {
 		t.Errorf("check: %d\n%s", code, out)
 	}
-	has(t, out, "24 components (20 exclusive)", "covers testbed.example.org and below", "provider simulated of type node", "RSA certificate", "ECDSA certificate")
+	wantTexts(t, out, "24 components (20 exclusive)", "covers testbed.example.org and below", "provider simulated of type node", "RSA certificate", "ECDSA certificate")
 }
 
 func TestPrintedCommandsRunAsPrinted(t *testing.T) {
@@ -54,20 +54,20 @@ func TestPrintedCommandsRunAsPrinted(t *testing.T) {
 	defer func() { display.Program = before }()
 	display.Program = "../my tools/patchbay"
 	dir := filepath.Join(t.TempDir(), "my site")
-	code, out := tell(t, "init", "--authority", "testbed.example.org", "--public-url", "https://testbed:8443", dir)
+	code, out := runCommand(t, "init", "--authority", "testbed.example.org", "--public-url", "https://testbed:8443", dir)
 	if code != 0 {
 		t.Fatal(out)
 	}
 	file := "'" + dir + "'"
-	has(t, out, "'../my tools/patchbay' serve --config "+file, "'../my tools/patchbay' slice first --owner alice --config "+file,
+	wantTexts(t, out, "'../my tools/patchbay' serve --config "+file, "'../my tools/patchbay' slice first --owner alice --config "+file,
 		"Clients will use https://testbed:8443", "cannot resolve testbed", "--public-url", "request.xml")
-	_, out = tell(t, "user", "alice", "--config", dir)
-	has(t, out, "'../my tools/patchbay' slice first --owner alice --config "+file)
-	_, out = tell(t, "slice", "first", "--owner", "alice", "--config", dir)
-	has(t, out, "'../my tools/patchbay' call --user alice --slice first --config "+file)
-	_, out = tell(t, "serve", "--colour")
-	has(t, out, "see: '../my tools/patchbay' serve --help")
-	if code, out := tell(t, "check", "--config", dir, filepath.Join(dir, "request.xml")); code != 0 {
+	_, out = runCommand(t, "user", "alice", "--config", dir)
+	wantTexts(t, out, "'../my tools/patchbay' slice first --owner alice --config "+file)
+	_, out = runCommand(t, "slice", "first", "--owner", "alice", "--config", dir)
+	wantTexts(t, out, "'../my tools/patchbay' call --user alice --slice first --config "+file)
+	_, out = runCommand(t, "serve", "--colour")
+	wantTexts(t, out, "see: '../my tools/patchbay' serve --help")
+	if code, out := runCommand(t, "check", "--config", dir, filepath.Join(dir, "request.xml")); code != 0 {
 		t.Error(out)
 	}
 }

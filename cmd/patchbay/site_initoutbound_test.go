@@ -12,14 +12,14 @@ import (
 	"patchbay/inventory/local"
 )
 
-func TestInitWritesWhetherNodesReachTheNetworkOutside(t *testing.T) {
+func TestInitWritesOutbound(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
 		want bool
 	}{
 		{nil, false}, {[]string{"--outbound", "no"}, false}, {[]string{"--outbound", "yes"}, true},
 	} {
-		dir, _ := madeLocal(t, tt.args...)
+		dir, _ := initLocal(t, tt.args...)
 		s, err := local.ReadSettings(filepath.Join(dir, "providers", "local.yaml"))
 		if err != nil {
 			t.Fatal(err)

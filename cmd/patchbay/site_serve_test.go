@@ -15,19 +15,19 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// serving is `patchbay serve` in this process.
-type serving struct {
+// serverProcess is `patchbay serve` in this process.
+type serverProcess struct {
 	dir, url, admin string
 	out             *wait.Buffer
 	stop            func() int
 }
 
-var announced = regexp.MustCompile(`listening on (https://\S+), admin (http://\S+)`)
+var listeningLine = regexp.MustCompile(`listening on (https://\S+), admin (http://\S+)`)
 
-func serve(t testing.TB, dir string, args ...string) *serving {
+func serve(t testing.TB, dir string, args ...string) *serverProcess {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &serving{dir: dir, out: new(wait.Buffer)}
+	s := &serverProcess{dir: dir, out: new(wait.Buffer)}
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), console{s.out, s.out})
@@ -38,7 +38,7 @@ func serve(t testing.TB, dir string, args ...string) *serving {
 	})
 	t.Cleanup(func() { s.stop() })
 	wait.Until(t, "the announcement", func() bool {
-		m := announced.FindStringSubmatch(s.out.String())
+		m := listeningLine.FindStringSubmatch(s.out.String())
 		if m == nil {
 			select {
 			case code := <-ended:
@@ -65,26 +65,26 @@ func get(t testing.TB, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// eager is a reader of a command's output who acts upon a word in it.
-type eager struct {
+// writerFunc is a reader of a command's output who acts upon a word in it.
+type writerFunc struct {
 	*wait.Buffer
 	word string
 	act  func()
 }
 
-func (e eager) Write(p []byte) (int, error) {
+func (e writerFunc) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), e.word) {
 		e.act()
 	}
 	return e.Buffer.Write(p)
 }
 
-// TestHangupIsHeededFromTheFirstWord sends SIGHUP as soon as a server says where it is.
-func TestHangupIsHeededFromTheFirstWord(t *testing.T) {
+// TestHangupIsHandledFromStart sends SIGHUP as soon as a server says where it is.
+func TestHangupIsHandledFromStart(t *testing.T) {
 	guard := make(chan os.Signal, 1) // or a signal that nobody heeds ends the tests
 	signal.Notify(guard, syscall.SIGHUP)
 	defer signal.Stop(guard)
-	out, dir := new(wait.Buffer), made(t)
+	out, dir := new(wait.Buffer), newSite(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
@@ -94,7 +94,7 @@ func TestHangupIsHeededFromTheFirstWord(t *testing.T) {
 			}
 			<-guard // it has come
 		}
-		ended <- run(ctx, []string{"serve", "--config", dir}, console{eager{out, "listening on", hangUp}, out})
+		ended <- run(ctx, []string{"serve", "--config", dir}, console{writerFunc{out, "listening on", hangUp}, out})
 	}()
 	wait.Until(t, "it is heeded", func() bool { return strings.Contains(out.String(), "the audit was opened again") })
 	stop()

@@ -29,10 +29,10 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	const workers = 4
-	dir := made(t)
+	dir := newSite(t)
 	for i := range workers {
 		for _, args := range [][]string{{"user", fmt.Sprint("u", i)}, {"slice", fmt.Sprint("s", i), "--owner", fmt.Sprint("u", i)}} {
-			if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+			if code, out := runCommand(t, append(args, "--config", dir)...); code != 0 {
 				t.Fatal(out)
 			}
 		}

@@ -14,15 +14,15 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// TestRestoreReplacesNothingGood: what cannot be opened and is not damaged stays, with
+// TestRestoreKeepsUndamagedDatabase: what cannot be opened and is not damaged stays, with
 // --yes too.
-func TestRestoreReplacesNothingGood(t *testing.T) {
-	k := newKeeper(t)
+func TestRestoreKeepsUndamagedDatabase(t *testing.T) {
+	k := newBackupTest(t)
 	file, state := k.path("b.db"), k.path("state.db")
 	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	s.stop()
-	k.ok([]string{"backup", file}, "2 slivers")
+	k.runOK([]string{"backup", file}, "2 slivers")
 	good := readFile(t, state)
 	for _, tt := range []struct {
 		rule string
@@ -30,13 +30,13 @@ func TestRestoreReplacesNothingGood(t *testing.T) {
 		want string
 	}{
 		{"of a later program", func() error {
-			return inMeta(state, "schema", binary.BigEndian.AppendUint64(nil, 99))
+			return writeMeta(state, "schema", binary.BigEndian.AppendUint64(nil, 99))
 		}, "it has schema 99"},
-		{"of another site", func() error { return inMeta(state, "site", []byte("other.example.org")) }, "other.example.org"},
+		{"of another site", func() error { return writeMeta(state, "site", []byte("other.example.org")) }, "other.example.org"},
 		{"a pipe", func() error { return errors.Join(os.Remove(state), syscall.Mkfifo(state, 0o600)) }, "it is a directory, pipe or device"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			k := &keeper{t, k.dir, k.site}
+			k := &backupTest{t, k.dir, k.site}
 			if err := errors.Join(os.RemoveAll(state), os.WriteFile(state, []byte(good), 0o600), tt.make()); err != nil {
 				t.Fatal(err)
 			}
@@ -44,11 +44,11 @@ func TestRestoreReplacesNothingGood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k.no([]string{"restore", "--yes", file}, "the present database is not damaged, so it is not replaced", tt.want, "move it away")
+			k.runRefused([]string{"restore", "--yes", file}, "the present database is not damaged, so it is not replaced", tt.want, "move it away")
 			if now, err := os.Lstat(state); err != nil || !os.SameFile(before, now) {
 				t.Errorf("there is %v now, %v", now, err)
 			}
-			k.clean()
+			k.wantNoLeftovers()
 		})
 	}
 }
@@ -56,22 +56,22 @@ func TestRestoreReplacesNothingGood(t *testing.T) {
 // TestRestoreOverADamagedRecord: a state that opens and cannot be read is replaced as
 // one that does not open.
 func TestRestoreOverADamagedRecord(t *testing.T) {
-	k := newKeeper(t)
+	k := newBackupTest(t)
 	file, state := k.path("b.db"), k.path("state.db")
 	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	s.stop()
-	k.ok([]string{"backup", file}, "2 slivers")
-	write(t, state, flipped(readFile(t, state), `"Generation":`))
-	k.no([]string{"serve"}, "a stored record is damaged", "restore a backup")
-	k.no([]string{"restore", file}, "The present database cannot be read", "a stored record is damaged", "add --yes")
-	k.ok([]string{"restore", "--yes", file}, "1 slice, 2 slivers", "The previous database is in ")
-	k.ok([]string{"check"}, "all records and indexes agree")
-	k.clean()
+	k.runOK([]string{"backup", file}, "2 slivers")
+	write(t, state, flipBit(readFile(t, state), `"Generation":`))
+	k.runRefused([]string{"serve"}, "a stored record is damaged", "restore a backup")
+	k.runRefused([]string{"restore", file}, "The present database cannot be read", "a stored record is damaged", "add --yes")
+	k.runOK([]string{"restore", "--yes", file}, "1 slice, 2 slivers", "The previous database is in ")
+	k.runOK([]string{"check"}, "all records and indexes agree")
+	k.wantNoLeftovers()
 }
 
-// inMeta sets a key among what a store says of itself.
-func inMeta(path, key string, value []byte) error {
+// writeMeta sets a key among what a store says of itself.
+func writeMeta(path, key string, value []byte) error {
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
 		return err
@@ -91,17 +91,17 @@ func TestServedStoreIsDamaged(t *testing.T) {
 		{"its first pages", 0, 2}, {"all but its first pages", 2, 1000},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			k := newKeeper(t)
+			k := newBackupTest(t)
 			state := k.path("state.db")
 			s := serve(t, k.dir)
 			k.allocate(s, "first")
 			if status, text := get(t, s.admin+"/readyz"); status != http.StatusOK {
 				t.Fatalf("before, it is %d %s", status, text)
 			}
-			if err := noise(state, tt.from, tt.to); err != nil {
+			if err := overwritePages(state, tt.from, tt.to); err != nil {
 				t.Fatal(err)
 			}
-			code, out := tell(t, "call", "--url", s.url, "--user", k.path("users/alice"), "--slice", "second", "Allocate", k.path("request.xml"))
+			code, out := runCommand(t, "call", "--url", s.url, "--user", k.path("users/alice"), "--slice", "second", "Allocate", k.path("request.xml"))
 			if code == 0 || !regexp.MustCompile(`DBERROR|SERVERERROR`).MatchString(out) {
 				t.Errorf("a call ended with %d:\n%s", code, out)
 			}
@@ -111,8 +111,8 @@ func TestServedStoreIsDamaged(t *testing.T) {
 			if _, text := get(t, s.admin+"/metrics"); !regexp.MustCompile(`(?m)^\S*store_broken 1$`).MatchString(text) {
 				t.Errorf("no number tells of it:\n%s", text)
 			}
-			k.no([]string{"check"}, "damaged")
-			k.no([]string{"backup", k.path("b.db")}, "damaged")
+			k.runRefused([]string{"check"}, "damaged")
+			k.runRefused([]string{"backup", k.path("b.db")}, "damaged")
 			s.stop()
 			if log := s.out.String(); !strings.Contains(log, "the store promises nothing more") || strings.Contains(log, "panic:") {
 				t.Errorf("the log is:\n%s", log)
@@ -121,8 +121,8 @@ func TestServedStoreIsDamaged(t *testing.T) {
 	}
 }
 
-// noise writes over some pages of a file, up to its end.
-func noise(path string, from, to int) error {
+// overwritePages writes over some pages of a file, up to its end.
+func overwritePages(path string, from, to int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err

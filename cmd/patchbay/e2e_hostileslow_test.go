@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// patient is a connection that takes its time.
-type patient struct {
+// patientAttack is a connection that takes its time.
+type patientAttack struct {
 	name string
 	many int // at once
-	open func(s *siege) (net.Conn, error)
+	open func(s *hostileTest) (net.Conn, error)
 	// drip, if any, is done now and then while the connection stands.
 	drip func(c net.Conn, turn int)
 	// unread says that the client does not take what it is sent.
 	unread bool
 }
 
-// patients are all ways we know to hold a connection without being served.
-func patients() []patient {
+// patientAttacks are all ways we know to hold a connection without being served.
+func patientAttacks() []patientAttack {
 	// They come from several addresses, so that no limit but time ends them.
 	var turn atomic.Int64
 	host := func() byte { return byte(3 + turn.Add(1)%5) }
-	outside := func(part func(hello []byte) []byte) func(s *siege) (net.Conn, error) {
-		return func(s *siege) (net.Conn, error) {
-			c, err := s.knock(host())
+	outside := func(part func(hello []byte) []byte) func(s *hostileTest) (net.Conn, error) {
+		return func(s *hostileTest) (net.Conn, error) {
+			c, err := s.connect(host())
 			if err != nil {
 				return nil, err
 			}
@@ -38,9 +38,9 @@ func patients() []patient {
 			return c, nil
 		}
 	}
-	inside := func(text string) func(s *siege) (net.Conn, error) {
-		return func(s *siege) (net.Conn, error) {
-			c, err := s.enter(host(), s.idle.identity)
+	inside := func(text string) func(s *hostileTest) (net.Conn, error) {
+		return func(s *hostileTest) (net.Conn, error) {
+			c, err := s.connectTLS(host(), s.idle.identity)
 			if err != nil {
 				return nil, err
 			}
@@ -49,9 +49,9 @@ func patients() []patient {
 		}
 	}
 	// Answers that nobody takes fill all buffers between here and there.
-	unread := func(s *siege) (net.Conn, error) {
+	unread := func(s *hostileTest) (net.Conn, error) {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host())}}
-		raw, err := d.Dial("tcp", s.door())
+		raw, err := d.Dial("tcp", s.address())
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func patients() []patient {
 		return func(c net.Conn, turn int) { io.WriteString(c, text[turn%len(text):turn%len(text)+1]) }
 	}
 	const crowd, some, few = 60, 8, 3
-	return []patient{
+	return []patientAttack{
 		{"silent", crowd, outside(func([]byte) []byte { return nil }), nil, false},
 		{"one byte of a greeting", crowd, outside(func(h []byte) []byte { return h[:1] }), nil, false},
 		{"half a greeting", crowd, outside(func(h []byte) []byte { return h[:len(h)/2] }), nil, false},
@@ -102,18 +102,18 @@ func patients() []patient {
 	}
 }
 
-// besiege opens many of each. The function that it returns waits until the server
+// startPatientAttacks opens many of each. The function that it returns waits until the server
 // has got rid of every one.
-func (s *siege) besiege(t *testing.T) (gone func()) {
+func (s *hostileTest) startPatientAttacks(t *testing.T) (gone func()) {
 	t.Helper()
 	type one struct {
-		patient
+		patientAttack
 		c net.Conn
 	}
 	var mu sync.Mutex
 	var all []one
 	var opening sync.WaitGroup
-	for _, p := range patients() {
+	for _, p := range patientAttacks() {
 		opening.Go(func() {
 			for range p.many {
 				c, err := p.open(s)
@@ -129,7 +129,7 @@ func (s *siege) besiege(t *testing.T) (gone func()) {
 	}
 	opening.Wait()
 	t.Logf("%d connections stand", len(all))
-	s.still(t)
+	s.wantWorking(t)
 	stop := make(chan bool)
 	var dripping, ending sync.WaitGroup
 	for _, x := range all {
@@ -148,9 +148,9 @@ func (s *siege) besiege(t *testing.T) (gone func()) {
 		ending.Go(func() {
 			defer x.c.Close()
 			if x.unread { // reading would end the attack
-				s.gone(t, x.name, x.c)
+				s.wantClosed(t, x.name, x.c)
 			} else {
-				ends(t, x.name, x.c)
+				wantEnd(t, x.name, x.c)
 			}
 		})
 	}
@@ -161,9 +161,9 @@ func (s *siege) besiege(t *testing.T) (gone func()) {
 	}
 }
 
-// gone demands that the server's end of a connection is closed, as the kernel
+// wantClosed demands that the server's end of a connection is closed, as the kernel
 // tells it, for a client that does not read would not notice.
-func (s *siege) gone(t *testing.T, what string, c net.Conn) {
+func (s *hostileTest) wantClosed(t *testing.T, what string, c net.Conn) {
 	t.Helper()
 	tell := func(a net.Addr) string {
 		x := a.(*net.TCPAddr)

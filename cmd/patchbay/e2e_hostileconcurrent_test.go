@@ -11,21 +11,21 @@ import (
 	"testing"
 )
 
-// holder is a client for HTTP that shows this certificate.
-func (s *siege) holder(t *testing.T, id tls.Certificate) *http.Client {
-	return s.as(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{id} })
+// httpClientOf is a client for HTTP that shows this certificate.
+func (s *hostileTest) httpClientOf(t *testing.T, id tls.Certificate) *http.Client {
+	return s.httpClient(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{id} })
 }
 
-// together posts a body n times at once, over connections of their own, while a
+// postConcurrently posts a body n times at once, over connections of their own, while a
 // good client works. Each must be answered in one of the ways that want names.
-func (s *siege) together(t *testing.T, n int, body, want string) {
+func (s *hostileTest) postConcurrently(t *testing.T, n int, body, want string) {
 	t.Helper()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	count := map[string]int{}
 	for range n {
 		wg.Go(func() {
-			h := s.holder(t, s.bad.identity)
+			h := s.httpClientOf(t, s.bad.identity)
 			defer h.CloseIdleConnections()
 			got, output := s.outcome(h, strings.NewReader(body))
 			mu.Lock()
@@ -35,22 +35,22 @@ func (s *siege) together(t *testing.T, n int, body, want string) {
 			}
 		})
 	}
-	s.still(t)
+	s.wantWorking(t)
 	wg.Wait()
 	t.Logf("%v", count)
 }
 
 // flood opens n connections in turn, a few at a time and of every kind, some of
 // which end well and most of which do not.
-func (s *siege) flood(t *testing.T, n int) {
+func (s *hostileTest) flood(t *testing.T, n int) {
 	t.Helper()
 	const atOnce = 16
 	hello := s.helloOf(t)
 	version := post("/am/3.0", encoded(t, "GetVersion"))
-	nobody := s.forged.make(s.forged.curve(), nil, nil, nil)
+	nobody := s.forged.newCertificate(s.forged.newECKey(), nil, nil, nil)
 	var served, refused atomic.Int64
 	call := func(host byte, id tls.Certificate, read bool) {
-		c, err := s.enter(host, id)
+		c, err := s.connectTLS(host, id)
 		if err != nil {
 			refused.Add(1)
 			return
@@ -67,7 +67,7 @@ func (s *siege) flood(t *testing.T, n int) {
 		served.Add(1)
 	}
 	send := func(host byte, b []byte, end func(*net.TCPConn)) {
-		if c, err := s.knock(host); err == nil {
+		if c, err := s.connect(host); err == nil {
 			c.Write(b)
 			end(c)
 		}
@@ -94,7 +94,7 @@ func (s *siege) flood(t *testing.T, n int) {
 	}
 	for i := range n {
 		if i == n/2 {
-			s.still(t)
+			s.wantWorking(t)
 		}
 		turns <- i
 	}

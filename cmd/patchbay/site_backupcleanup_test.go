@@ -15,8 +15,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// left lists the unfinished backups in a folder.
-func left(t *testing.T, folder string) []string {
+// unfinishedBackups lists the unfinished backups in a folder.
+func unfinishedBackups(t *testing.T, folder string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, unfinished+"*"))
 	if err != nil {
@@ -25,10 +25,10 @@ func left(t *testing.T, folder string) []string {
 	return names
 }
 
-// TestBackupRemovesWhatAKilledOneLeft, and nothing else: not what is being made by
+// TestBackupRemovesLeftoversOfKilledBackup, and nothing else: not what is being made by
 // another, and not what only has such a name.
-func TestBackupRemovesWhatAKilledOneLeft(t *testing.T) {
-	k := newKeeper(t)
+func TestBackupRemovesLeftoversOfKilledBackup(t *testing.T) {
+	k := newBackupTest(t)
 	site := serve(t, k.dir)
 	k.allocate(site, "first")
 	folder := t.TempDir()
@@ -48,12 +48,12 @@ func TestBackupRemovesWhatAKilledOneLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	out := k.ok([]string{"backup", filepath.Join(folder, "b.db")}, fmt.Sprintf("removed %q", killed)+", left by an interrupted backup", "Backup of testbed.example.org")
-	if strings.Count(out, "removed ") != 1 || isThere(killed) || !isThere(elses) || !isThere(place("2")) || !isThere(place("3")) || !isThere(other.Name()) {
-		t.Errorf("there is %v, and it says\n%s", left(t, folder), out)
+	out := k.runOK([]string{"backup", filepath.Join(folder, "b.db")}, fmt.Sprintf("removed %q", killed)+", left by an interrupted backup", "Backup of testbed.example.org")
+	if strings.Count(out, "removed ") != 1 || pathExists(killed) || !pathExists(elses) || !pathExists(place("2")) || !pathExists(place("3")) || !pathExists(other.Name()) {
+		t.Errorf("there is %v, and it says\n%s", unfinishedBackups(t, folder), out)
 	}
 	other.Close()
-	k.ok([]string{"backup", filepath.Join(folder, "c.db")}, fmt.Sprintf("removed %q", other.Name()))
+	k.runOK([]string{"backup", filepath.Join(folder, "c.db")}, fmt.Sprintf("removed %q", other.Name()))
 
 	if os.Geteuid() == 0 {
 		if err := os.WriteFile(killed, nil, 0o600); err != nil {
@@ -62,13 +62,13 @@ func TestBackupRemovesWhatAKilledOneLeft(t *testing.T) {
 		if err := os.Chown(killed, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
-		if out := k.ok([]string{"backup", "--force", filepath.Join(folder, "c.db")}); strings.Contains(out, "removed ") || !isThere(killed) {
+		if out := k.runOK([]string{"backup", "--force", filepath.Join(folder, "c.db")}); strings.Contains(out, "removed ") || !pathExists(killed) {
 			t.Errorf("what another user has left: %s", out)
 		}
 	}
 }
 
-func isThere(name string) bool {
+func pathExists(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil
 }
@@ -77,15 +77,15 @@ func isThere(name string) bool {
 // times or 30, every other one while its file is there: under the name that was asked
 // for is nothing, or a whole backup, and the next one removes what is left beside it.
 func TestKilledBackup(t *testing.T) {
-	rounds := kills(t, "PATCHBAY_BACKUP_KILLS", 30)
-	o := newOperated(t)
-	c := o.as(o.user, false)
+	rounds := killCount(t, "PATCHBAY_BACKUP_KILLS", 30)
+	o := newOperatedSite(t)
+	c := o.client(o.user, false)
 	slice, cred := o.slice("kept")
-	o.ready(c, slice, cred)
+	o.awaitReady(c, slice, cred)
 	folder := t.TempDir()
 	file := filepath.Join(folder, "backup.db")
 	whole := func() bool {
-		if !isThere(file) {
+		if !pathExists(file) {
 			return false
 		}
 		report, err := store.Check(file)
@@ -98,21 +98,21 @@ func TestKilledBackup(t *testing.T) {
 		return true
 	}
 	began, finished, halves := time.Now(), 0, 0
-	o.does("backup", file)
+	o.runOK("backup", file)
 	took := time.Since(began)
 	for round := range rounds {
 		force := round%4 >= 2
 		if !force {
 			os.Remove(file)
 		}
-		was := isThere(file)
+		was := pathExists(file)
 		args := []string{"backup", file, "--config", o.dir}
 		if force {
 			args = append(args, "--force")
 		}
-		before := left(t, folder)
+		before := unfinishedBackups(t, folder)
 		fresh := func() bool {
-			return slices.ContainsFunc(left(t, folder), func(name string) bool { return !slices.Contains(before, name) })
+			return slices.ContainsFunc(unfinishedBackups(t, folder), func(name string) bool { return !slices.Contains(before, name) })
 		}
 		cmd := exec.Command(filepath.Join(o.bin, "patchbay"), args...)
 		if err := cmd.Start(); err != nil {
@@ -146,8 +146,8 @@ func TestKilledBackup(t *testing.T) {
 		out, errs, status = o.patchbay("backup", "--force", file, "--config", o.dir)
 		return status == 0
 	})
-	if !whole() || len(left(t, folder)) > 0 {
-		t.Errorf("after the next backup there is %v beside it: %s%s", left(t, folder), out, errs)
+	if !whole() || len(unfinishedBackups(t, folder)) > 0 {
+		t.Errorf("after the next backup there is %v beside it: %s%s", unfinishedBackups(t, folder), out, errs)
 	}
 	t.Logf("%d killed within %v each: %d times a whole one was there, %d had left something", rounds, took.Round(time.Millisecond), finished, halves)
 }

@@ -32,22 +32,22 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// trap sees whether anybody connects to an address or opens a file that only
+// fetchDetector sees whether anybody connects to an address or opens a file that only
 // documents name.
-type trap struct {
+type fetchDetector struct {
 	url, file   string
 	connections atomic.Int64
 	listener    net.Listener
 	watch       int
 }
 
-func newTrap(t *testing.T) *trap {
+func newFetchDetector(t *testing.T) *fetchDetector {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &trap{url: "http://" + l.Addr().String(), file: filepath.Join(t.TempDir(), "trap"), listener: l}
+	p := &fetchDetector{url: "http://" + l.Addr().String(), file: filepath.Join(t.TempDir(), "trap"), listener: l}
 	if err := os.WriteFile(p.file, []byte("<!ELEMENT r ANY>"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +78,9 @@ func newTrap(t *testing.T) *trap {
 	return p
 }
 
-// sprung tells how often the trap was touched since it was asked last. A
+// accesses tells how often the trap was touched since it was asked last. A
 // connection of its own comes behind all others in the listener's queue.
-func (p *trap) sprung(t *testing.T) (connections, files int) {
+func (p *fetchDetector) accesses(t *testing.T) (connections, files int) {
 	t.Helper()
 	c, err := net.Dial("tcp", p.listener.Addr().String())
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *trap) sprung(t *testing.T) (connections, files int) {
 }
 
 // A door is where documents come in.
-type door struct {
+type documentReader struct {
 	name string
 	// good is a document that is let in.
 	good string
@@ -114,7 +114,7 @@ type door struct {
 	tool bool
 }
 
-func doors(t *testing.T) []door {
+func documentReaders(t *testing.T) []documentReader {
 	t.Helper()
 	root := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+sa", "rsa1")
 	user := pki.User(t, root, "urn:publicid:IDN+example.net+user+alice", "rsa2")
@@ -136,13 +136,13 @@ func doors(t *testing.T) []door {
 			if err := os.WriteFile(file, text, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if code, out := tell(t, "check", file); code != 0 {
+			if code, out := runCommand(t, "check", file); code != 0 {
 				return errors.New(out)
 			}
 			return nil
 		}
 	}
-	return []door{
+	return []documentReader{
 		{"call", `<methodCall><methodName>GetVersion</methodName><params><param><value>x</value></param></params></methodCall>`, func(text []byte) error {
 			_, err := xmlrpc.DecodeCall(text, xmlrpc.Limits{})
 			return err
@@ -181,18 +181,18 @@ var (
 	firstTag    = regexp.MustCompile(`^<([a-zA-Z-]+)([^>]*)>`)
 )
 
-// intrusion is what is put into a good document; %h stands for the trap's URL, %f
+// insertion is what is put into a good document; %h stands for the trap's URL, %f
 // for the file of its own.
-type intrusion struct{ rule, before, attributes, inside string }
+type insertion struct{ rule, before, attributes, inside string }
 
-func (a intrusion) put(good string, p *trap) string {
+func (a insertion) insertInto(good string, p *fetchDetector) string {
 	names := strings.NewReplacer("%h", p.url, "%f", p.file)
 	m := firstTag.FindStringSubmatchIndex(declaration.ReplaceAllString(good, ""))
 	good = declaration.ReplaceAllString(good, "")
 	return names.Replace(a.before) + good[:m[3]] + names.Replace(a.attributes) + good[m[3]:m[1]] + names.Replace(a.inside) + good[m[1]:]
 }
 
-var documentTypes = []intrusion{
+var documentTypes = []insertion{
 	{"a document type", `<!DOCTYPE r>`, "", ""},
 	{"a document type after a declaration", `<?xml version="1.0"?><!DOCTYPE r>`, "", ""},
 	{"a document type after a comment", `<!-- c --><!DOCTYPE r [ ]>`, "", ""},
@@ -210,7 +210,7 @@ var documentTypes = []intrusion{
 	{"an entity in an attribute", `<!DOCTYPE r [<!ENTITY x "y">]>`, ` z="&x;"`, ""},
 	{"attributes by default", `<!DOCTYPE r [<!ATTLIST methodCall a CDATA "b">]>`, "", ""},
 	{"a notation", `<!DOCTYPE r [<!NOTATION n SYSTEM "%h/n"><!ENTITY u SYSTEM "%h/u" NDATA n>]>`, "", ""},
-	{"entities that multiply", laughing(10), "", "&l9;"},
+	{"entities that multiply", nestedEntities(10), "", "&l9;"},
 	{"a large entity often", `<!DOCTYPE r [<!ENTITY x "` + strings.Repeat("x", 50_000) + `">]>`, "", strings.Repeat("&x;", 50_000)},
 	{"an entity that holds itself", `<!DOCTYPE r [<!ENTITY a "&b;"><!ENTITY b "&a;">]>`, "", "&a;"},
 	{"an entity that was not declared", "", "", "&x;"},
@@ -218,9 +218,9 @@ var documentTypes = []intrusion{
 	{"a document type inside of the document", "", "", `<!DOCTYPE r SYSTEM "%h/r.dtd">`},
 }
 
-// laughing is a document type of entities each of which is the one before it, so
+// nestedEntities is a document type of entities each of which is the one before it, so
 // often.
-func laughing(times int) string {
+func nestedEntities(times int) string {
 	text := `<!DOCTYPE r [<!ENTITY l0 "ha">`
 	for i := 1; i < 10; i++ {
 		text += fmt.Sprintf(`<!ENTITY l%d "%s">`, i, strings.Repeat(fmt.Sprintf("&l%d;", i-1), times))
@@ -228,8 +228,8 @@ func laughing(times int) string {
 	return text + "]>"
 }
 
-// pointers name places outside; whether they are let in is for each door to say.
-var pointers = []intrusion{
+// externalReferences name places outside; whether they are let in is for each door to say.
+var externalReferences = []insertion{
 	{"inclusion of a file", "", "", `<i:include xmlns:i="http://www.w3.org/2001/XInclude" href="file://%f" parse="text"/>`},
 	{"inclusion of a page", "", "", `<i:include xmlns:i="http://www.w3.org/2001/XInclude" href="%h/i"><i:fallback/></i:include>`},
 	{"whereabouts of schemas", "", ` xmlns:s="http://www.w3.org/2001/XMLSchema-instance" s:schemaLocation="` + rspec.Namespace + ` %h/s.xsd urn:x file://%f"`, ""},
@@ -242,7 +242,7 @@ var pointers = []intrusion{
 	{"a namespace that is a page", "", ` xmlns:x="%h/ns"`, ""},
 }
 
-func inUTF16(order binary.AppendByteOrder, mark bool) func(string) []byte {
+func toUTF16(order binary.AppendByteOrder, mark bool) func(string) []byte {
 	return func(text string) (out []byte) {
 		if mark {
 			text = "\ufeff" + text
@@ -254,41 +254,41 @@ func inUTF16(order binary.AppendByteOrder, mark bool) func(string) []byte {
 	}
 }
 
-func declaring(name, inside string) func(string) []byte {
+func declareEncoding(name, inside string) func(string) []byte {
 	return func(text string) []byte {
-		return []byte(`<?xml version="1.0" encoding="` + name + `"?>` + intrusion{inside: inside}.put(text, &trap{}))
+		return []byte(`<?xml version="1.0" encoding="` + name + `"?>` + insertion{inside: inside}.insertInto(text, &fetchDetector{}))
 	}
 }
 
 // encodings are other ways to write a good document.
 var encodings = map[string]func(text string) []byte{
-	"UTF-16 with a mark, little end first": inUTF16(binary.LittleEndian, true),
-	"UTF-16 with a mark, big end first":    inUTF16(binary.BigEndian, true),
-	"UTF-16 without a mark":                inUTF16(binary.BigEndian, false),
-	"UTF-16 that is declared":              declaring("UTF-16", ""),
-	"Latin 1":                              declaring("ISO-8859-1", "<!-- \xe9 -->"),
-	"Latin 1 that is only declared":        declaring("ISO-8859-1", ""),
-	"UTF-7":                                declaring("UTF-7", "<!-- +ADw- -->"),
-	"EBCDIC":                               declaring("EBCDIC-CP-US", ""),
-	"an encoding that is a file":           declaring("/etc/passwd", ""),
-	"a byte that is no UTF-8":              declaring("UTF-8", "<!-- \xff -->"),
-	"overlong UTF-8":                       declaring("UTF-8", "<!-- \xc0\xbc -->"),
-	"half of a pair":                       declaring("UTF-8", "<!-- \xed\xa0\x80 -->"),
-	"NUL":                                  declaring("UTF-8", "\x00"),
+	"UTF-16 with a mark, little end first": toUTF16(binary.LittleEndian, true),
+	"UTF-16 with a mark, big end first":    toUTF16(binary.BigEndian, true),
+	"UTF-16 without a mark":                toUTF16(binary.BigEndian, false),
+	"UTF-16 that is declared":              declareEncoding("UTF-16", ""),
+	"Latin 1":                              declareEncoding("ISO-8859-1", "<!-- \xe9 -->"),
+	"Latin 1 that is only declared":        declareEncoding("ISO-8859-1", ""),
+	"UTF-7":                                declareEncoding("UTF-7", "<!-- +ADw- -->"),
+	"EBCDIC":                               declareEncoding("EBCDIC-CP-US", ""),
+	"an encoding that is a file":           declareEncoding("/etc/passwd", ""),
+	"a byte that is no UTF-8":              declareEncoding("UTF-8", "<!-- \xff -->"),
+	"overlong UTF-8":                       declareEncoding("UTF-8", "<!-- \xc0\xbc -->"),
+	"half of a pair":                       declareEncoding("UTF-8", "<!-- \xed\xa0\x80 -->"),
+	"NUL":                                  declareEncoding("UTF-8", "\x00"),
 }
 
-// sizes are more than any door lets in.
-var sizes = []intrusion{
+// largeDocuments are more than any door lets in.
+var largeDocuments = []insertion{
 	{"depth", "", "", strings.Repeat("<a>", 500_000) + strings.Repeat("</a>", 500_000)},
 	{"depth without ends", "", "", strings.Repeat("<a>", 1_000_000)},
-	{"attributes of one element", "", manyAttributes(20_000), ""},
-	{"namespaces of one element", "", strings.ReplaceAll(manyAttributes(20_000), " a", " xmlns:a"), ""},
-	{"namespaces around an element", "", "", namespacesAround(2000)},
+	{"attributes of one element", "", attributesText(20_000), ""},
+	{"namespaces of one element", "", strings.ReplaceAll(attributesText(20_000), " a", " xmlns:a"), ""},
+	{"namespaces around an element", "", "", nestNamespaces(2000)},
 	{"elements", "", "", strings.Repeat("<a/>", 2_100_000)},
 	{"elements with attributes", "", "", strings.Repeat("<a b=''/>", 2_100_000)},
 }
 
-func namespacesAround(n int) string {
+func nestNamespaces(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, `<a xmlns:p%d="u:u">`, i)
@@ -296,7 +296,7 @@ func namespacesAround(n int) string {
 	return b.String() + strings.Repeat("</a>", n)
 }
 
-func manyAttributes(n int) string {
+func attributesText(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, ` a%d="u:u"`, i)
@@ -304,12 +304,12 @@ func manyAttributes(n int) string {
 	return b.String()
 }
 
-// TestDocumentsAtAllDoors gives each door what must not come in, and watches
+// TestHostileDocumentsAtAllReaders gives each door what must not come in, and watches
 // whether anything is fetched.
-func TestDocumentsAtAllDoors(t *testing.T) {
-	p := newTrap(t)
+func TestHostileDocumentsAtAllReaders(t *testing.T) {
+	p := newFetchDetector(t)
 	tried := 0
-	refuse := func(t *testing.T, d door, rule string, text []byte) {
+	refuse := func(t *testing.T, d documentReader, rule string, text []byte) {
 		t.Helper()
 		tried++
 		err := d.open(text)
@@ -320,16 +320,16 @@ func TestDocumentsAtAllDoors(t *testing.T) {
 			t.Errorf("%s: the refusal has %d bytes", rule, len(err.Error()))
 		}
 	}
-	for _, d := range doors(t) {
+	for _, d := range documentReaders(t) {
 		t.Run(d.name, func(t *testing.T) {
 			if err := d.open([]byte(d.good)); err != nil {
 				t.Fatalf("the good document is refused: %v", err)
 			}
-			if text := (intrusion{before: `<?xml version="1.0" encoding="utf-8"?><!-- é -->`}).put(d.good, p); d.open([]byte(text)) != nil {
+			if text := (insertion{before: `<?xml version="1.0" encoding="utf-8"?><!-- é -->`}).insertInto(d.good, p); d.open([]byte(text)) != nil {
 				t.Errorf("UTF-8 is refused: %v", d.open([]byte(text)))
 			}
 			for _, a := range documentTypes {
-				refuse(t, d, a.rule, []byte(a.put(d.good, p)))
+				refuse(t, d, a.rule, []byte(a.insertInto(d.good, p)))
 			}
 			for rule, write := range encodings {
 				if strings.HasPrefix(rule, "Latin 1") && (d.name == "call" || d.name == "answer") {
@@ -337,16 +337,16 @@ func TestDocumentsAtAllDoors(t *testing.T) {
 				}
 				refuse(t, d, rule, write(declaration.ReplaceAllString(d.good, "")))
 			}
-			for _, a := range pointers {
+			for _, a := range externalReferences {
 				tried++
-				_ = d.open([]byte(a.put(d.good, p)))
+				_ = d.open([]byte(a.insertInto(d.good, p)))
 			}
 			if !d.client {
-				for _, a := range sizes {
+				for _, a := range largeDocuments {
 					if d.tool && strings.HasPrefix(a.rule, "elements") {
 						continue
 					}
-					refuse(t, d, a.rule, []byte(a.put(d.good, p)))
+					refuse(t, d, a.rule, []byte(a.insertInto(d.good, p)))
 				}
 			}
 			if d.name == "credential" {
@@ -355,7 +355,7 @@ func TestDocumentsAtAllDoors(t *testing.T) {
 					refuse(t, d, "a reference to "+at, []byte(strings.Replace(d.good, `URI="#ref0"`, `URI="`+to+`"`, 1)))
 				}
 			}
-			if connections, files := p.sprung(t); connections != 0 || files != 0 {
+			if connections, files := p.accesses(t); connections != 0 || files != 0 {
 				t.Errorf("%d connections were made and the file was opened %d times", connections, files)
 			}
 		})
@@ -363,10 +363,10 @@ func TestDocumentsAtAllDoors(t *testing.T) {
 	t.Logf("%d documents", tried)
 }
 
-// TestTheTrapIsOne touches the trap, and lets a reader that fetches touch it.
-func TestTheTrapIsOne(t *testing.T) {
-	p := newTrap(t)
-	if connections, files := p.sprung(t); connections != 0 || files != 0 {
+// TestFetchDetectorDetects touches the trap, and lets a reader that fetches touch it.
+func TestFetchDetectorDetects(t *testing.T) {
+	p := newFetchDetector(t)
+	if connections, files := p.accesses(t); connections != 0 || files != 0 {
 		t.Errorf("untouched: %d connections, %d files", connections, files)
 	}
 	c, err := net.Dial("tcp", p.listener.Addr().String())
@@ -377,7 +377,7 @@ func TestTheTrapIsOne(t *testing.T) {
 	if _, err := os.ReadFile(p.file); err != nil {
 		t.Fatal(err)
 	}
-	if connections, files := p.sprung(t); connections != 1 || files != 1 {
+	if connections, files := p.accesses(t); connections != 1 || files != 1 {
 		t.Errorf("touched: %d connections, %d files", connections, files)
 	}
 	lint, err := exec.LookPath("xmllint")
@@ -389,9 +389,9 @@ func TestTheTrapIsOne(t *testing.T) {
 			continue
 		}
 		cmd := exec.Command(lint, "--noent", "-")
-		cmd.Stdin = strings.NewReader(a.put("<r></r>", p))
+		cmd.Stdin = strings.NewReader(a.insertInto("<r></r>", p))
 		cmd.Run()
-		if _, files := p.sprung(t); files == 0 {
+		if _, files := p.accesses(t); files == 0 {
 			t.Error("a reader that replaces entities did not open the file")
 		}
 	}
@@ -420,18 +420,18 @@ func TestSettingsThatMultiply(t *testing.T) {
 			return err
 		},
 		"components": func(text string) error {
-			_, err := inventory.Parse([]byte("components:\n"+under(text)), "inventory.yaml", "example.org")
+			_, err := inventory.Parse([]byte("components:\n"+indent(text)), "inventory.yaml", "example.org")
 			return err
 		},
 		"settings of local nodes": func(text string) error { _, err := local.ReadSettings(file("local.yaml", text)); return err },
 		"metadata of a provider": func(text string) error {
 			program := file("rack.prov", "#!/bin/sh\nexit 1\n")
-			file("rack.yaml", "provider:\n"+under(text))
+			file("rack.yaml", "provider:\n"+indent(text))
 			_, err := provider.Open(program, nil)
 			return err
 		},
 		"check": func(text string) error {
-			if code, out := tell(t, "check", file("some.yaml", text)); code != 0 {
+			if code, out := runCommand(t, "check", file("some.yaml", text)); code != 0 {
 				return errors.New(out)
 			}
 			return nil
@@ -457,4 +457,4 @@ func TestSettingsThatMultiply(t *testing.T) {
 	}
 }
 
-func under(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
+func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }

@@ -17,9 +17,9 @@ import (
 	"patchbay/am/experiment"
 )
 
-// strangeAggregate serves an aggregate that answers each call with a code and members of a value,
+// serveReply serves an aggregate that answers each call with a code and members of a value,
 // and returns its URL.
-func strangeAggregate(t *testing.T, code int, members string) string {
+func serveReply(t *testing.T, code int, members string) string {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `<methodResponse><params><param><value><struct><member><name>code</name><value><struct><member><name>geni_code</name><value><int>%d</int></value></member></struct></value></member>`+
 			`<member><name>value</name><value><struct>%s</struct></value></member><member><name>output</name><value/></member></struct></value></param></params></methodResponse>`, code, members)
@@ -32,8 +32,8 @@ func strangeAggregate(t *testing.T, code int, members string) string {
 // made does not run commands by an ssh_config in it, and that OpenSSH does not write host
 // keys through a link, even if the aggregate tells nothing of the slice.
 func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
-	dir := prepared(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"})
-	aggregate := strangeAggregate(t, 12, "")
+	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"})
+	aggregate := serveReply(t, 12, "")
 	folder := filepath.Join(t.TempDir(), "from-a-stranger")
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join(dir, "users", "alice"))); err != nil {
 		t.Fatal(err)
@@ -74,14 +74,14 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	isOurs()
 }
 
-// TestManifestsThatCannotBeReadAreNotKept proves that an aggregate cannot make a user's
+// TestUnreadableManifestsAreNotStored proves that an aggregate cannot make a user's
 // folder useless by one bad answer.
-func TestManifestsThatCannotBeReadAreNotKept(t *testing.T) {
-	folder := filepath.Join(prepared(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"}), "users", "alice")
+func TestUnreadableManifestsAreNotStored(t *testing.T) {
+	folder := filepath.Join(newSiteWith(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"}), "users", "alice")
 	kept := filepath.Join(folder, "slices", "lab.manifest.xml")
 	const good = `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"/>`
 	for _, manifest := range []string{"", "&lt;rspec", "&lt;!DOCTYPE r [&lt;!ENTITY x SYSTEM 'file:///etc/passwd'>]>&lt;rspec>&amp;x;&lt;/rspec>"} {
-		url := strangeAggregate(t, 0, `<member><name>geni_rspec</name><value>`+manifest+`</value></member><member><name>geni_urn</name><value>urn:publicid:IDN+example.org+slice+lab</value></member>`+
+		url := serveReply(t, 0, `<member><name>geni_rspec</name><value>`+manifest+`</value></member><member><name>geni_urn</name><value>urn:publicid:IDN+example.org+slice+lab</value></member>`+
 			`<member><name>geni_slivers</name><value><array><data><value><struct><member><name>geni_sliver_urn</name><value>urn:publicid:IDN+example.org+sliver+1</value></member>`+
 			`<member><name>geni_client_id</name><value>web</value></member><member><name>geni_allocation_status</name><value>geni_provisioned</value></member>`+
 			`<member><name>geni_expires</name><value>2030-01-01T00:00:00Z</value></member><member><name>geni_operational_status</name><value>geni_ready</value></member></struct></value></data></array></value></member>`)

@@ -22,13 +22,13 @@ import (
 	"patchbay/inventory"
 )
 
-// escapes are what a client may write, and a terminal obey.
-const escapes = "n\x1b[2J\u202e\u009b1m\tz"
+// controlText are what a client may write, and a terminal obey.
+const controlText = "n\x1b[2J\u202e\u009b1m\tz"
 
-// stocked creates a site with slivers, which is not served.
-func stocked(t testing.TB) string {
+// newSiteWithSlivers creates a site with slivers, which is not served.
+func newSiteWithSlivers(t testing.TB) string {
 	t.Helper()
-	dir := made(t)
+	dir := newSite(t)
 	addSlivers(t, dir)
 	return dir
 }
@@ -58,7 +58,7 @@ func addSlivers(t testing.TB, dir string) {
 				Status: am.Status{Allocation: am.Provisioned, Operational: am.Ready}, Created: now, Creator: user, Expires: now.Add(3*time.Hour + 10*time.Second), Generation: 1,
 			}
 			if i == 1 {
-				x.ClientID, x.Error, x.Status.Operational = escapes, "the provider says "+escapes, am.Failed
+				x.ClientID, x.Error, x.Status.Operational = controlText, "the provider says "+controlText, am.Failed
 				cs.PutTask(am.Task{Sliver: x.URN, Generation: 1, Goal: am.GoalRestart, Attempt: 3, NotBefore: now.Add(time.Hour), Since: now})
 			}
 			if i == 2 {
@@ -67,7 +67,7 @@ func addSlivers(t testing.TB, dir string) {
 			cs.PutSlice(s)
 			cs.PutDocument(am.Document{ID: x.Document, Slice: slice, Received: now, Text: []byte(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="web"/></rspec>`)})
 			cs.PutSliver(x)
-			cs.Log(am.JournalEntry{At: now, Event: "Allocate", Caller: user, Slice: slice, Slivers: []urn.URN{x.URN}, Text: escapes})
+			cs.Log(am.JournalEntry{At: now, Event: "Allocate", Caller: user, Slice: slice, Slivers: []urn.URN{x.URN}, Text: controlText})
 		}
 		return cs, nil
 	})
@@ -76,8 +76,8 @@ func addSlivers(t testing.TB, dir string) {
 	}
 }
 
-// plain holds that a terminal has nothing to obey.
-func plain(t *testing.T, what, out string) {
+// wantPrintable holds that a terminal has nothing to obey.
+func wantPrintable(t *testing.T, what, out string) {
 	t.Helper()
 	if i := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
 		t.Errorf("%s prints %q", what, out[max(0, i-20):])
@@ -87,14 +87,14 @@ func plain(t *testing.T, what, out string) {
 // TestOperatorsListWithoutServer looks at a site that is not served, and at a
 // backup of it.
 func TestOperatorsListWithoutServer(t *testing.T) {
-	dir := stocked(t)
+	dir := newSiteWithSlivers(t)
 	look := func(args ...string) string {
 		t.Helper()
-		code, out := tell(t, append(args, "--config", dir)...)
+		code, out := runCommand(t, append(args, "--config", dir)...)
 		if code != 0 {
 			t.Errorf("%q: %d\n%s", args, code, out)
 		}
-		plain(t, fmt.Sprint(args), out)
+		wantPrintable(t, fmt.Sprint(args), out)
 		return out
 	}
 	columns := regexp.MustCompile(` {2,}`)
@@ -168,8 +168,8 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 			t.Errorf("%s: nothing", what)
 		}
 	}
-	has(t, look("manifest", "frozen"), `type="manifest"`, `client_id="web"`, "sliver+s2")
-	has(t, look("thaw"), "slice+frozen  shut down at", "1 sliver")
+	wantTexts(t, look("manifest", "frozen"), `type="manifest"`, `client_id="web"`, "sliver+s2")
+	wantTexts(t, look("thaw"), "slice+frozen  shut down at", "1 sliver")
 
 	// A backup is looked into where it lies, and stays as it is.
 	scratch := t.TempDir()
@@ -185,8 +185,8 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has(t, look("slivers", "--backup", backup), "first/web", "frozen/web")
-	has(t, look("manifest", "first", "--backup", backup), `type="manifest"`)
+	wantTexts(t, look("slivers", "--backup", backup), "first/web", "frozen/web")
+	wantTexts(t, look("manifest", "first", "--backup", backup), `type="manifest"`)
 	if now, err := os.ReadFile(backup); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("the backup has changed, %v", err)
 	}
@@ -212,12 +212,12 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 		{[]string{"slivers", "--backup", damaged}, "cannot open the store " + damaged + ": "},
 		{[]string{"slivers", "--backup", filepath.Join(dir, "patchbay.yaml")}, "cannot open the store"},
 	} {
-		if code, out := tell(t, append(c.args, "--config", dir)...); code != 1 || !strings.Contains(out, c.want) {
+		if code, out := runCommand(t, append(c.args, "--config", dir)...); code != 1 || !strings.Contains(out, c.want) {
 			t.Errorf("%q: %d %s", c.args, code, out)
 		}
 	}
 	for _, what := range []string{"import", "draw"} {
-		if code, out := tell(t, what, pipe); code != 1 || !strings.Contains(out, "not a regular file") {
+		if code, out := runCommand(t, what, pipe); code != 1 || !strings.Contains(out, "not a regular file") {
 			t.Errorf("%s: %d %s", what, code, out)
 		}
 	}

@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// TestTwoCommandsThatMakeTheSameUsersAtOnce: one waits for the other, both succeed, and
+// TestConcurrentUserCommandsAgree: one waits for the other, both succeed, and
 // each user has a certificate with its own key.
-func TestTwoCommandsThatMakeTheSameUsersAtOnce(t *testing.T) {
-	dir := made(t)
+func TestConcurrentUserCommandsAgree(t *testing.T) {
+	dir := newSite(t)
 	names := []string{"alice", "bob"}
 	var both sync.WaitGroup
 	for range 2 {
 		both.Go(func() {
 			args := append([]string{"user", "--slice", "lab1", "--config", dir}, names...)
-			if code, out := tell(t, args...); code != 0 {
+			if code, out := runCommand(t, args...); code != 0 {
 				t.Error(out)
 			}
 		})

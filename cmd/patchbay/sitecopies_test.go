@@ -24,11 +24,11 @@ func copySite(t *testing.T, dir string) (copied string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	os.Remove(filepath.Join(copied, site.SocketName))
-	addLine(t, filepath.Join(copied, site.ConfigName), "providers: "+filepath.Join(dir, "providers"))
+	appendLine(t, filepath.Join(copied, site.ConfigName), "providers: "+filepath.Join(dir, "providers"))
 	return copied
 }
 
-func addLine(t *testing.T, file, line string) {
+func appendLine(t *testing.T, file, line string) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
@@ -40,8 +40,8 @@ func addLine(t *testing.T, file, line string) {
 	}
 }
 
-// refusesToServe is what serve says, which must end by itself.
-func refusesToServe(t testing.TB, dir string, args ...string) string {
+// serveRefused is what serve says, which must end by itself.
+func serveRefused(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -50,18 +50,18 @@ func refusesToServe(t testing.TB, dir string, args ...string) string {
 	go func() {
 		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), console{out, out})
 	}()
-	wait.Until(t, "serve ends, or serves", func() bool { return len(ended) > 0 || announced.MatchString(out.String()) })
+	wait.Until(t, "serve ends, or serves", func() bool { return len(ended) > 0 || listeningLine.MatchString(out.String()) })
 	stop()
-	if code := <-ended; code != 1 || announced.MatchString(out.String()) {
+	if code := <-ended; code != 1 || listeningLine.MatchString(out.String()) {
 		t.Errorf("serve of %s ended with %d:\n%s", dir, code, out)
 	}
 	return out.String()
 }
 
-// readySite is a served site on whose simulated nodes the slice first is ready.
-func readySite(t *testing.T) (k *keeper, s *serving, alice func(url string, args ...string) (int, string)) {
+// serveReadySite is a served site on whose simulated nodes the slice first is ready.
+func serveReadySite(t *testing.T) (k *backupTest, s *serverProcess, alice func(url string, args ...string) (int, string)) {
 	t.Helper()
-	k = newKeeper(t)
+	k = newBackupTest(t)
 	settings := k.path("providers/simulated.yaml")
 	write(t, settings, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	home := filepath.Join(t.TempDir(), "alice") // it stays when the site moves
@@ -69,7 +69,7 @@ func readySite(t *testing.T) (k *keeper, s *serving, alice func(url string, args
 		t.Fatal(err)
 	}
 	alice = func(url string, args ...string) (int, string) {
-		return tell(t, append([]string{"call", "--url", url, "--user", home, "--slice", "first", "--urns"}, args...)...)
+		return runCommand(t, append([]string{"call", "--url", url, "--user", home, "--slice", "first", "--urns"}, args...)...)
 	}
 	s = serve(t, k.dir)
 	k.allocate(s, "first")
@@ -89,31 +89,31 @@ func readySite(t *testing.T) (k *keeper, s *serving, alice func(url string, args
 // operator does who tries a new version. Leases of the copy are over soon, so it
 // would remove the nodes.
 func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
-	k, s, alice := readySite(t)
-	k.ok([]string{"renew", "first", "--for", "10s"})
+	k, s, alice := serveReadySite(t)
+	k.runOK([]string{"renew", "first", "--for", "10s"})
 	staging := copySite(t, k.dir)
-	k.ok([]string{"renew", "first", "--for", "3h"})
+	k.runOK([]string{"renew", "first", "--for", "3h"})
 	alive := func() {
 		t.Helper()
 		if _, out := alice(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
 			t.Fatalf("the nodes of the served site:\n%s", out)
 		}
-		if n := len((&served{t: t, dir: k.dir}).has("simulated")); n != 2 {
+		if n := len((&servedSite{t: t, dir: k.dir}).providerNodes("simulated")); n != 2 {
 			t.Fatalf("the provider has %d nodes", n)
 		}
 	}
 	ways := []string{"state.db: it is a copy: the site was served with the file of inode ", "patchbay move --config " + staging, "patchbay serve --read-only --config " + staging}
-	at := func(args ...string) (int, string) { return tell(t, append(args, "--config", staging)...) }
+	at := func(args ...string) (int, string) { return runCommand(t, append(args, "--config", staging)...) }
 	refused := func(parts []string, args ...string) {
 		t.Helper()
 		code, out := at(args...)
 		if code != 1 {
 			t.Errorf("%q: exit status %d", args, code)
 		}
-		has(t, out, parts...)
+		wantTexts(t, out, parts...)
 	}
 
-	has(t, refusesToServe(t, staging), ways...)
+	wantTexts(t, serveRefused(t, staging), ways...)
 	alive()
 	refused(ways, "check")
 	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"clock", "--trust"},
@@ -134,7 +134,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	if code, out := at("move"); code != 0 {
 		t.Fatal(out)
 	} else {
-		has(t, out, "is the database of the site from now on", "Do not serve the original any more")
+		wantTexts(t, out, "is the database of the site from now on", "Do not serve the original any more")
 	}
 	if code, out := at("move"); code != 0 || !strings.Contains(out, "is not a copy; nothing was changed") {
 		t.Errorf("move of what is no copy: %d %s", code, out)
@@ -143,24 +143,24 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 		t.Errorf("the journal: %d %s", code, out)
 	}
 	s = serve(t, k.dir)
-	has(t, refusesToServe(t, staging), "another server (process ", ") uses the providers in "+k.path("providers"))
+	wantTexts(t, serveRefused(t, staging), "another server (process ", ") uses the providers in "+k.path("providers"))
 	alive()
 
 	// The lock ends with the server, and then the copy is the site.
 	s.stop()
 	moved := serve(t, staging)
 	wait.Until(t, "the copy ends its leases", func() bool { _, out := alice(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
-	has(t, refusesToServe(t, k.dir), ") uses the providers in ")
+	wantTexts(t, serveRefused(t, k.dir), ") uses the providers in ")
 	moved.stop()
 }
 
 // TestMovedSites stops a site, makes another folder of it in the ways that operators
 // know, and serves that: the nodes are ready as before, unless it is a copy.
 func TestMovedSites(t *testing.T) {
-	k, s, alice := readySite(t)
+	k, s, alice := serveReadySite(t)
 	s.stop()
 	backup := filepath.Join(t.TempDir(), "backup.db")
-	k.ok([]string{"backup", backup})
+	k.runOK([]string{"backup", backup})
 	for _, tt := range []struct {
 		rule   string
 		make   func(from, to string) error
@@ -190,15 +190,15 @@ func TestMovedSites(t *testing.T) {
 				}()
 			}
 			if tt.before != nil {
-				if code, out := tell(t, append(tt.before, "--config", dir)...); code != 0 {
+				if code, out := runCommand(t, append(tt.before, "--config", dir)...); code != 0 {
 					t.Fatal(out)
 				}
 			}
 			if tt.copy {
-				has(t, refusesToServe(t, dir), "it is a copy")
+				wantTexts(t, serveRefused(t, dir), "it is a copy")
 				return
 			}
-			if code, out := tell(t, "check", "--config", dir); code != 0 {
+			if code, out := runCommand(t, "check", "--config", dir); code != 0 {
 				t.Errorf("check: %d\n%s", code, out)
 			}
 			s := serve(t, dir)
@@ -219,8 +219,8 @@ func execute(words ...string) error {
 	return nil
 }
 
-// tree tells the files of a folder apart, without its socket.
-func tree(t *testing.T, dir string) (files map[string]string) {
+// readTree tells the files of a folder apart, without its socket.
+func readTree(t *testing.T, dir string) (files map[string]string) {
 	t.Helper()
 	files = map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -240,15 +240,15 @@ func tree(t *testing.T, dir string) (files map[string]string) {
 // TestServeReadOnly serves a copy of a live site to look at it: what looks is answered,
 // all else is refused in words, and neither a file nor a node changes.
 func TestServeReadOnly(t *testing.T) {
-	k, s, alice := readySite(t)
+	k, s, alice := serveReadySite(t)
 	staging := copySite(t, k.dir)
-	before := tree(t, staging)
+	before := readTree(t, staging)
 	t.Setenv("TMPDIR", t.TempDir())
 	look := serve(t, staging, "--listen", "127.0.0.1:0", "--read-only")
 	if code, body := get(t, look.admin+"/readyz"); code != 200 {
 		t.Errorf("it is not ready: %s", body)
 	}
-	live := tree(t, k.path("providers"))
+	live := readTree(t, k.path("providers"))
 	const why = "this server is read-only"
 	manifest := k.path("request.xml")
 	for _, args := range [][]string{{"GetVersion"}, {"ListResources"}, {"Describe"}, {"Status"}, {"--api-version", "2", "SliverStatus"}} {
@@ -257,7 +257,7 @@ func TestServeReadOnly(t *testing.T) {
 			t.Errorf("%q: exit status %d\n%s", args, code, out)
 		}
 		if args[0] == "GetVersion" {
-			has(t, out, why)
+			wantTexts(t, out, why)
 		}
 	}
 	for _, args := range [][]string{
@@ -269,10 +269,10 @@ func TestServeReadOnly(t *testing.T) {
 			t.Errorf("%q: exit status %d", args, code)
 		}
 		if args[0] != "Provision" { // refused for the states of the slivers
-			has(t, out, "UNAVAILABLE (11)", why)
+			wantTexts(t, out, "UNAVAILABLE (11)", why)
 		}
 	}
-	at := func(args ...string) (int, string) { return tell(t, append(args, "--config", staging)...) }
+	at := func(args ...string) (int, string) { return runCommand(t, append(args, "--config", staging)...) }
 	for _, args := range [][]string{{"slices"}, {"slivers"}, {"nodes"}, {"tasks"}, {"journal"}, {"manifest", "first"}, {"clock"}} {
 		if code, out := at(args...); code != 0 {
 			t.Errorf("%q: exit status %d\n%s", args, code, out)
@@ -286,7 +286,7 @@ func TestServeReadOnly(t *testing.T) {
 		if code != 1 {
 			t.Errorf("%q: exit status %d", args, code)
 		}
-		has(t, out, why)
+		wantTexts(t, out, why)
 	}
 	if _, out := alice(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
 		t.Errorf("the nodes of the served site:\n%s", out)
@@ -307,11 +307,11 @@ func TestServeReadOnly(t *testing.T) {
 			}
 		}
 	}
-	same(before, tree(t, staging))
-	same(live, tree(t, k.path("providers")))
+	same(before, readTree(t, staging))
+	same(live, readTree(t, k.path("providers")))
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
 		t.Errorf("it has left %v, %v", left, err)
 	}
-	has(t, refusesToServe(t, k.dir, "--read-only"), "another process holds it; is a server running on it?")
-	has(t, refusesToServe(t, made(t), "--read-only"), "the site has no store yet")
+	wantTexts(t, serveRefused(t, k.dir, "--read-only"), "another process holds it; is a server running on it?")
+	wantTexts(t, serveRefused(t, newSite(t), "--read-only"), "the site has no store yet")
 }

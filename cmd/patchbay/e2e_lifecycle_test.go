@@ -67,8 +67,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// served is a site served by the real program.
-type served struct {
+// servedSite is a site served by the real program.
+type servedSite struct {
 	t    testing.TB
 	dir  string
 	bin  string
@@ -81,14 +81,14 @@ type served struct {
 	log   *os.File
 }
 
-// newServed makes a site named name with simulated nodes that trusts f.
-func newServed(t testing.TB, name string, f *federation, root *identity) *served {
+// newServedSite makes a site named name with simulated nodes that trusts f.
+func newServedSite(t testing.TB, name string, f *federation, root *identity) *servedSite {
 	t.Helper()
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &served{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}
+	s := &servedSite{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}
 	out, err := exec.Command(filepath.Join(bin, "patchbay"), "init", "--authority", name, "--public-url", "https://am.example.org:8443", s.dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("init: %v\n%s", err, out)
@@ -113,13 +113,13 @@ func newServed(t testing.TB, name string, f *federation, root *identity) *served
 }
 
 // timing replaces the simulated provider's settings.
-func (s *served) settings(text string) {
+func (s *servedSite) appendSettings(text string) {
 	s.t.Helper()
 	write(s.t, filepath.Join(s.dir, "providers", "simulated.yaml"), text)
 }
 
 // start serves, and waits for the line that says where.
-func (s *served) start() {
+func (s *servedSite) start() {
 	s.t.Helper()
 	s.cmd = exec.Command(filepath.Join(s.bin, "patchbay"), "serve", "--config", filepath.Join(s.dir, "patchbay.yaml"), "--listen", "127.0.0.1:0")
 	s.cmd.Stderr = s.log
@@ -145,7 +145,7 @@ func (s *served) start() {
 	_, s.admin, _ = strings.Cut(strings.TrimSpace(line), ", admin ")
 }
 
-func (s *served) kill() {
+func (s *servedSite) kill() {
 	if s.cmd != nil {
 		s.cmd.Process.Signal(syscall.SIGKILL)
 		s.cmd.Wait()
@@ -154,7 +154,7 @@ func (s *served) kill() {
 }
 
 // stop ends the server as an operator would.
-func (s *served) stop() {
+func (s *servedSite) stop() {
 	s.t.Helper()
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	if err := s.cmd.Wait(); err != nil {
@@ -163,8 +163,8 @@ func (s *served) stop() {
 	s.cmd = nil
 }
 
-// as is a client with an identity's certificate; with the chain or leaf only.
-func (s *served) as(id *identity, chain bool) *client.Client {
+// client is a client with an identity's certificate; with the chain or leaf only.
+func (s *servedSite) client(id *identity, chain bool) *client.Client {
 	s.t.Helper()
 	file := id.cert
 	if chain {
@@ -178,7 +178,7 @@ func (s *served) as(id *identity, chain bool) *client.Client {
 	return c
 }
 
-func signed(texts ...string) []client.Credential {
+func signedCredentials(texts ...string) []client.Credential {
 	var list []client.Credential
 	for _, t := range texts {
 		list = append(list, client.Credential{Text: t})
@@ -241,14 +241,14 @@ func TestOutsideLife(t *testing.T) {
 			userCred := f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, issuer)
 			sliceCred := f.sign(statement{owner: user, target: slice, privileges: []string{"*"}}, issuer)
 
-			s := newServed(t, "testbed.example.org", f, root)
-			s.settings("timing: {make: 1s, start: 1s, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
+			s := newServedSite(t, "testbed.example.org", f, root)
+			s.appendSettings("timing: {make: 1s, start: 1s, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
 			s.start()
 			shown := user.cert
 			if tt.chain {
 				shown = user.full
 			}
-			jfedScript(t, (&strangersSite{s, nil}).receive(t, trial.User{
+			jfedScript(t, (&clientTestSite{s, nil}).newClientOf(t, trial.User{
 				URN: urn.MustParse(user.urn), Certificate: []byte(readFile(t, shown)), Key: []byte(readFile(t, user.key)), Credential: []byte(userCred), SSHPublicKey: []byte(sshKey(t)),
 			}, 3), slice.urn, sliceCred)
 			s.stop()
@@ -260,7 +260,7 @@ func TestOutsideLife(t *testing.T) {
 func checkManifest(t *testing.T, manifest, sliver string) {
 	t.Helper()
 	_, theirs, _ := strings.Cut(oneNode, `<node client_id="theirs"`)
-	has(t, manifest, `<node client_id="theirs"`+theirs, "<!-- one node -->", `<j:location x="100.0" y="50.5"/>`, "client_id='node0'",
+	wantTexts(t, manifest, `<node client_id="theirs"`+theirs, "<!-- one node -->", `<j:location x="100.0" y="50.5"/>`, "client_id='node0'",
 		`sliver_id="`+sliver+`"`, "http://www.geni.net/resources/rspec/3/manifest.xsd", `type="manifest"`)
 }
 
@@ -272,12 +272,12 @@ func TestHangingNode(t *testing.T) {
 	user := f.issue(f.urn("user", "alice"), false, root)
 	hung := f.issue(f.urn("slice", "hung"), false, root)
 	grant := func(x *identity) []client.Credential {
-		return signed(f.sign(statement{owner: user, target: x, privileges: []string{"*"}}, root))
+		return signedCredentials(f.sign(statement{owner: user, target: x, privileges: []string{"*"}}, root))
 	}
-	s := newServed(t, "testbed.example.org", f, root)
-	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\ncomponents: [{name: pc3, behaviour: hang}]\n")
+	s := newServedSite(t, "testbed.example.org", f, root)
+	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\ncomponents: [{name: pc3, behaviour: hang}]\n")
 	s.start()
-	c := s.as(user, true)
+	c := s.client(user, true)
 	begin := func(slice, component string, cred []client.Credential) {
 		t.Helper()
 		request := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n" component_id="urn:publicid:IDN+testbed.example.org+node+` + component + `"/></rspec>`
@@ -333,7 +333,7 @@ func TestHangingNode(t *testing.T) {
 	}
 	_, metrics := get(t, s.admin+"/metrics")
 	for _, action := range []string{"get", "set"} {
-		has(t, metrics, `patchbay_provider_call_duration_seconds_count{action="`+action+`",provider="simulated"}`)
+		wantTexts(t, metrics, `patchbay_provider_call_duration_seconds_count{action="`+action+`",provider="simulated"}`)
 	}
 	// A server that is killed takes the provider that hangs along.
 	s.kill()
@@ -347,7 +347,7 @@ func TestHangingNode(t *testing.T) {
 }
 
 // patchbay runs the built program and gives what it wrote and its exit status.
-func (s *served) patchbay(args ...string) (stdout, stderr string, status int) {
+func (s *servedSite) patchbay(args ...string) (stdout, stderr string, status int) {
 	s.t.Helper()
 	var out, errs bytes.Buffer
 	c := exec.Command(filepath.Join(s.bin, "patchbay"), args...)

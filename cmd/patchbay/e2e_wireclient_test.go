@@ -28,31 +28,31 @@ import (
 	"patchbay/credentials/trial"
 )
 
-// strangersSite is a site as strangers find it: the served program, whose users and
+// clientTestSite is a site as strangers find it: the served program, whose users and
 // slices come from its own trial authority, and which is called by the URLs
 // that it tells.
-type strangersSite struct {
-	*served
+type clientTestSite struct {
+	*servedSite
 	authority *trial.Authority
 }
 
-// newStrangersSite serves a site named testbed.example.org whose provider has these settings.
-func newStrangersSite(t testing.TB, settings string) *strangersSite {
+// newClientTestSite serves a site named testbed.example.org whose provider has these settings.
+func newClientTestSite(t testing.TB, settings string) *clientTestSite {
 	t.Helper()
-	s := newServed(t, "testbed.example.org", nil, nil)
-	s.settings(settings)
+	s := newServedSite(t, "testbed.example.org", nil, nil)
+	s.appendSettings(settings)
 	s.start()
 	a, err := trial.Open(filepath.Join(s.dir, "authority"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &strangersSite{s, a}
+	return &clientTestSite{s, a}
 }
 
-// visitor is a user who calls the aggregate at one version of the API.
-type visitor struct {
+// wireClient is a user who calls the aggregate at one version of the API.
+type wireClient struct {
 	t    testing.TB
-	site *strangersSite
+	site *clientTestSite
 	trial.User
 	identity tls.Certificate
 	version  int
@@ -60,18 +60,18 @@ type visitor struct {
 	http     *http.Client
 }
 
-// visit makes a user and has them call.
-func (s *strangersSite) visit(t testing.TB, name string, version int) *visitor {
+// newClient makes a user and has them call.
+func (s *clientTestSite) newClient(t testing.TB, name string, version int) *wireClient {
 	t.Helper()
 	u, err := s.authority.User(name, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.receive(t, u, version)
+	return s.newClientOf(t, u, version)
 }
 
-// receive has a user ask where the version is spoken and go there.
-func (s *strangersSite) receive(t testing.TB, u trial.User, version int) *visitor {
+// newClientOf has a user ask where the version is spoken and go there.
+func (s *clientTestSite) newClientOf(t testing.TB, u trial.User, version int) *wireClient {
 	t.Helper()
 	// Go's parser refuses certificates of the federation, so none is parsed.
 	var id tls.Certificate
@@ -83,7 +83,7 @@ func (s *strangersSite) receive(t testing.TB, u trial.User, version int) *visito
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &visitor{t: t, site: s, User: u, identity: id, version: version, url: s.url + "/"}
+	v := &wireClient{t: t, site: s, User: u, identity: id, version: version, url: s.url + "/"}
 	v.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		// The name of the site is of the examples: its door is here.
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -124,7 +124,7 @@ func parseKey(t testing.TB, text []byte) crypto.Signer {
 }
 
 // slice makes a slice of the visitor's that lasts for days, with its credential.
-func (v *visitor) slice(name string, days int) (slice, credential string, expires time.Time) {
+func (v *wireClient) slice(name string, days int) (slice, credential string, expires time.Time) {
 	v.t.Helper()
 	x, err := v.site.authority.Slice(name, v.URN.Name, time.Now().Add(time.Duration(days)*24*time.Hour), time.Now())
 	if err != nil {
@@ -133,8 +133,8 @@ func (v *visitor) slice(name string, days int) (slice, credential string, expire
 	return x.URN.String(), string(x.Credential), x.Expires
 }
 
-// said is an answer.
-type said struct {
+// wireReply is an answer.
+type wireReply struct {
 	code   am.Code
 	value  xmlrpc.Value
 	output string
@@ -143,7 +143,7 @@ type said struct {
 }
 
 // call demands what every client does of every answer, and leaves the code to the caller.
-func (v *visitor) call(method string, params ...xmlrpc.Value) said {
+func (v *wireClient) call(method string, params ...xmlrpc.Value) wireReply {
 	v.t.Helper()
 	body, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
 	if err != nil {
@@ -152,7 +152,7 @@ func (v *visitor) call(method string, params ...xmlrpc.Value) said {
 	return v.post(string(body))
 }
 
-func (v *visitor) post(body string) said {
+func (v *wireClient) post(body string) wireReply {
 	v.t.Helper()
 	req, err := http.NewRequest(http.MethodPost, v.url, strings.NewReader(body))
 	if err != nil {
@@ -178,11 +178,11 @@ func (v *visitor) post(body string) said {
 
 // read takes an answer apart: code, value and output are always there, and of
 // the types that clients compare with.
-func (v *visitor) read(text []byte) said {
+func (v *wireClient) read(text []byte) wireReply {
 	v.t.Helper()
 	value, err := xmlrpc.DecodeResponse(text, xmlrpc.Limits{})
 	if f, ok := err.(*xmlrpc.Fault); ok {
-		return said{code: -1, output: f.Text, fault: f}
+		return wireReply{code: -1, output: f.Text, fault: f}
 	}
 	if err != nil {
 		v.t.Fatal(err)
@@ -192,7 +192,7 @@ func (v *visitor) read(text []byte) said {
 	_, ok2 := member(top, "code", "am_code").(int)
 	_, ok3 := member(top, "code", "am_type").(string)
 	output, ok4 := member(top, "output").(string)
-	a := said{am.Code(code), member(top, "value"), output, top, nil}
+	a := wireReply{am.Code(code), member(top, "value"), output, top, nil}
 	if !ok || !ok1 || !ok2 || !ok3 || !ok4 || a.value == nil || code != 0 && output == "" {
 		v.t.Fatalf("an envelope that is not whole: code %v, output %.200q", member(top, "code"), output)
 	}
@@ -200,7 +200,7 @@ func (v *visitor) read(text []byte) said {
 }
 
 // want is the value of a call that must answer one of these codes.
-func (v *visitor) want(method string, code am.Code, params ...xmlrpc.Value) xmlrpc.Value {
+func (v *wireClient) want(method string, code am.Code, params ...xmlrpc.Value) xmlrpc.Value {
 	v.t.Helper()
 	a := v.call(method, params...)
 	if a.code != code {
@@ -210,7 +210,7 @@ func (v *visitor) want(method string, code am.Code, params ...xmlrpc.Value) xmlr
 }
 
 // fails demands that a call fails, in the envelope.
-func (v *visitor) fails(what, method string, params ...xmlrpc.Value) {
+func (v *wireClient) fails(what, method string, params ...xmlrpc.Value) {
 	v.t.Helper()
 	if a := v.call(method, params...); a.code <= am.Success {
 		v.t.Errorf("%s: %s answers code %d %.200q, and must fail", what, method, a.code, a.output)
@@ -218,19 +218,19 @@ func (v *visitor) fails(what, method string, params ...xmlrpc.Value) {
 }
 
 // creds are credentials in the form of the visitor's version.
-func (v *visitor) creds(documents ...string) []xmlrpc.Value {
+func (v *wireClient) creds(documents ...string) []xmlrpc.Value {
 	list := []xmlrpc.Value{}
 	for _, d := range documents {
 		if v.version == 2 {
 			list = append(list, d)
 		} else {
-			list = append(list, labelled("geni_sfa", "3", d))
+			list = append(list, labelledCredential("geni_sfa", "3", d))
 		}
 	}
 	return list
 }
 
-func labelled(typ, version, document string) xmlrpc.Value {
+func labelledCredential(typ, version, document string) xmlrpc.Value {
 	return xmlrpc.Struct{{Name: "geni_type", Value: typ}, {Name: "geni_version", Value: version}, {Name: "geni_value", Value: document}}
 }
 
@@ -247,12 +247,12 @@ func rspec3(typ string, more ...xmlrpc.Member) xmlrpc.Struct {
 	return append(xmlrpc.Struct{{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: typ}, {Name: "version", Value: "3"}}}}, more...)
 }
 
-func with(name string, value xmlrpc.Value) xmlrpc.Member {
+func option(name string, value xmlrpc.Value) xmlrpc.Member {
 	return xmlrpc.Member{Name: name, Value: value}
 }
 
-// accounts is geni_users for one user with one key.
-func accounts(u trial.User) []xmlrpc.Value {
+// userAccounts is geni_users for one user with one key.
+func userAccounts(u trial.User) []xmlrpc.Value {
 	key := strings.TrimSpace(string(u.SSHPublicKey))
 	return []xmlrpc.Value{xmlrpc.Struct{{Name: "urn", Value: u.URN.String()}, {Name: "keys", Value: []xmlrpc.Value{key}}}}
 }
@@ -267,7 +267,7 @@ func member(v xmlrpc.Value, names ...string) xmlrpc.Value {
 }
 
 // slivers are the sliver structs of any method's value of version 3.
-func (v *visitor) slivers(value xmlrpc.Value) (all []xmlrpc.Struct) {
+func (v *wireClient) slivers(value xmlrpc.Value) (all []xmlrpc.Struct) {
 	v.t.Helper()
 	list, ok := value.([]xmlrpc.Value)
 	if !ok {
@@ -301,8 +301,8 @@ func sliverNames(slivers []xmlrpc.Struct) (all []string) {
 	return all
 }
 
-// every demands that each of them has this in a member.
-func (v *visitor) every(slivers []xmlrpc.Struct, name, value string) {
+// wantEvery demands that each of them has this in a member.
+func (v *wireClient) wantEvery(slivers []xmlrpc.Struct, name, value string) {
 	v.t.Helper()
 	for _, s := range slivers {
 		if got := member(s, name); got != value {
@@ -344,7 +344,7 @@ type nodeXML struct {
 
 // rspec reads an RSpec as the acceptance tests do: it is well-formed, also in
 // lower case, says what it is, and names the schema of that.
-func (v *visitor) rspec(value xmlrpc.Value, typ string) (d document) {
+func (v *wireClient) rspec(value xmlrpc.Value, typ string) (d document) {
 	v.t.Helper()
 	text, ok := value.(string)
 	if !ok {
@@ -383,14 +383,14 @@ func (d document) ids() (clients, components []string) {
 	return clients, components
 }
 
-// hand is a TLS connection on which HTTP is written by hand.
-type hand struct {
+// rawHTTP is a TLS connection on which HTTP is written by hand.
+type rawHTTP struct {
 	t testing.TB
 	net.Conn
 	in *bufio.Reader
 }
 
-func (v *visitor) byHand(change func(*tls.Config)) *hand {
+func (v *wireClient) rawConnection(change func(*tls.Config)) *rawHTTP {
 	v.t.Helper()
 	c := &tls.Config{Certificates: []tls.Certificate{v.identity}, InsecureSkipVerify: true}
 	if change != nil {
@@ -402,26 +402,26 @@ func (v *visitor) byHand(change func(*tls.Config)) *hand {
 	}
 	conn.SetDeadline(time.Now().Add(time.Minute))
 	v.t.Cleanup(func() { conn.Close() })
-	return &hand{v.t, conn, bufio.NewReader(conn)}
+	return &rawHTTP{v.t, conn, bufio.NewReader(conn)}
 }
 
-func (h *hand) write(text string) {
+func (h *rawHTTP) write(text string) {
 	h.t.Helper()
 	if _, err := h.Write([]byte(text)); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-// answered is an HTTP answer as an old client reads it: a head, and as many
+// rawResponse is an HTTP answer as an old client reads it: a head, and as many
 // bytes as that says.
-type answered struct {
+type rawResponse struct {
 	status string // the whole first line
 	head   map[string]string
 	body   []byte
 }
 
 // read is strict: without the length of the body it does not know where it ends.
-func (h *hand) read() (a answered) {
+func (h *rawHTTP) read() (a rawResponse) {
 	h.t.Helper()
 	a.head = map[string]string{}
 	for {
@@ -454,8 +454,8 @@ func (h *hand) read() (a answered) {
 	return a
 }
 
-// ended demands that the server has closed, with nothing left unread.
-func (h *hand) ended() {
+// wantClosed demands that the server has closed, with nothing left unread.
+func (h *rawHTTP) wantClosed() {
 	h.t.Helper()
 	if rest, err := io.ReadAll(h.in); err != nil || len(rest) > 0 {
 		h.t.Errorf("after the answer: %d bytes, %v", len(rest), err)

@@ -10,10 +10,10 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// TestServeForgetsOldEntries: what is older than journal_keep goes while the site
+// TestServeDeletesOldJournalEntries: what is older than journal_keep goes while the site
 // is served, however much it is; the rest stays.
-func TestServeForgetsOldEntries(t *testing.T) {
-	dir := made(t)
+func TestServeDeletesOldJournalEntries(t *testing.T) {
+	dir := newSite(t)
 	state := filepath.Join(dir, "state.db")
 	s, err := store.Open(state, store.Options{Site: "testbed.example.org"})
 	if err != nil {
@@ -38,7 +38,7 @@ func TestServeForgetsOldEntries(t *testing.T) {
 	wait.Until(t, "old entries are removed", func() bool {
 		return strings.Contains(site.out.String(), "old entries of the journal were removed")
 	})
-	has(t, site.out.String(), "entries=522")
+	wantTexts(t, site.out.String(), "entries=522")
 	site.stop()
 	r, err := store.Check(state)
 	if err != nil || r.Err() != nil || r.Records[store.Journal] != 3 {

@@ -27,12 +27,12 @@ import (
 // also for a key that is added later, and after a restart.
 func TestTrap20ReadyIsAPromise(t *testing.T) {
 	t.Parallel()
-	s := newStrangersSite(t, "timing: {make: 100ms, start: 2s, stop: 100ms, restart: 2s, users: 2s, remove: 50ms}\njitter: 0\n")
-	v := s.visit(t, "alice", 3)
+	s := newClientTestSite(t, "timing: {make: 100ms, start: 2s, stop: 100ms, restart: 2s, users: 2s, remove: 50ms}\njitter: 0\n")
+	v := s.newClient(t, "alice", 3)
 	slice, cred, _ := v.slice("promise", 2)
 	request := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n"/></rspec>`
 	v.want("Allocate", am.Success, slice, v.creds(cred), request, xmlrpc.Struct{})
-	v.want("Provision", am.Success, urns(slice), v.creds(cred), rspec3("GENI", with("geni_users", accounts(v.User))))
+	v.want("Provision", am.Success, urns(slice), v.creds(cred), rspec3("GENI", option("geni_users", userAccounts(v.User))))
 	act := func(action string, more ...xmlrpc.Member) {
 		t.Helper()
 		v.want("PerformOperationalAction", am.Success, urns(slice), v.creds(cred), action, xmlrpc.Struct(more))
@@ -64,7 +64,7 @@ func TestTrap20ReadyIsAPromise(t *testing.T) {
 	} {
 		if tt.action == "geni_update_users" {
 			keys = append(keys, strings.Fields(string(friend.SSHPublicKey))[1])
-			act(tt.action, with("geni_users", accounts(friend)))
+			act(tt.action, option("geni_users", userAccounts(friend)))
 		} else {
 			act(tt.action)
 		}
@@ -73,7 +73,7 @@ func TestTrap20ReadyIsAPromise(t *testing.T) {
 		if len(waited) != 1 || waited[0] != tt.through {
 			t.Errorf("%s: on the way it was %q, want %s: the promise was not seen to be kept", tt.action, waited, tt.through)
 		}
-		node := providersNode(t, s)
+		node := checkSlowProvider(t, s)
 		if node.Power != "on" || now.Before(node.ReadyAt) {
 			t.Errorf("%s: ready at %s, but the node with its power %s is so only at %s", tt.action, now, node.Power, node.ReadyAt)
 		}
@@ -91,19 +91,19 @@ func TestTrap20ReadyIsAPromise(t *testing.T) {
 	}
 }
 
-// pretended is what the simulated provider knows of a node.
-type pretended struct {
+// trapNode is what the simulated provider knows of a node.
+type trapNode struct {
 	Power   string    `json:"power"`
 	Users   []string  `json:"users"`
 	ReadyAt time.Time `json:"ready_at"`
 }
 
-// providersNode is the last state that the provider wrote down of its node.
-func providersNode(t *testing.T, s *strangersSite) (last pretended) {
+// checkSlowProvider is the last state that the provider wrote down of its node.
+func checkSlowProvider(t *testing.T, s *clientTestSite) (last trapNode) {
 	t.Helper()
 	for line := range strings.SplitSeq(readFile(t, filepath.Join(s.dir, "providers", "simulated.state", "log")), "\n") {
 		var entry struct {
-			Node *pretended `json:"node"`
+			Node *trapNode `json:"node"`
 		}
 		if json.Unmarshal([]byte(line), &entry) == nil && entry.Node != nil {
 			last = *entry.Node
@@ -132,7 +132,7 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 		}
 	}
 	cred := f.sign(statement{owner: user, target: slice, privileges: []string{"*"}}, project)
-	s := newServed(t, "testbed.example.org", f, root)
+	s := newServedSite(t, "testbed.example.org", f, root)
 	s.start()
 
 	post := func(path, method string, params ...xmlrpc.Value) string {
@@ -142,14 +142,14 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 		}
 		return fmt.Sprintf("POST %s HTTP/1.0\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 	}
-	grant := []xmlrpc.Value{labelled("geni_sfa", "3", cred)}
+	grant := []xmlrpc.Value{labelledCredential("geni_sfa", "3", cred)}
 	for _, chain := range []struct {
 		name string
 		args []string
 	}{{"leaf", nil}, {"leaf and its chain", []string{"-cert_chain", user.full}}} {
 		for _, version := range [][]string{{"-tls1_3"}, {"-tls1_2"}, {"-tls1_2", "-cipher", "AES128-SHA"}} {
 			what := chain.name + " " + strings.Join(version, " ")
-			ask := func(request string) said {
+			ask := func(request string) wireReply {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
@@ -164,7 +164,7 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 				if !bytes.Contains(head, []byte(" 200 ")) {
 					t.Fatalf("%s: %s", what, head)
 				}
-				return (&visitor{t: t}).read(body)
+				return (&wireClient{t: t}).read(body)
 			}
 			if a := ask(post("/am/3.0", "GetVersion")); a.code != am.Success {
 				t.Errorf("%s: GetVersion: %d %s", what, a.code, a.output)
@@ -183,8 +183,8 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 // answer with its length; chunks of a client are taken all the same.
 func TestTrap33OldHTTP(t *testing.T) {
 	t.Parallel()
-	s := newStrangersSite(t, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
-	v := s.visit(t, "alice", 3)
+	s := newClientTestSite(t, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	v := s.newClient(t, "alice", 3)
 	encode := func(method string, params ...xmlrpc.Value) string {
 		b, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
 		if err != nil {
@@ -197,7 +197,7 @@ func TestTrap33OldHTTP(t *testing.T) {
 	head := func(first, more string, body string) string {
 		return fmt.Sprintf("%s\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n%s\r\n%s", first, len(body), more, body)
 	}
-	right := func(what string, a answered) {
+	right := func(what string, a rawResponse) {
 		t.Helper()
 		if !strings.Contains(a.status, " 200 ") {
 			t.Errorf("%s: %s", what, a.status)
@@ -208,16 +208,16 @@ func TestTrap33OldHTTP(t *testing.T) {
 		}
 	}
 	for name, body := range map[string]string{"a short answer": short, "a long answer": long} {
-		h := v.byHand(nil)
+		h := v.rawConnection(nil)
 		h.write(head("POST /am/3.0 HTTP/1.0", "", body))
 		a := h.read()
 		right("HTTP 1.0, "+name, a)
 		if !strings.HasPrefix(a.status, "HTTP/1.0 ") && !strings.HasPrefix(a.status, "HTTP/1.1 ") {
 			t.Errorf("status line %q", a.status)
 		}
-		h.ended()
+		h.wantClosed()
 
-		h = v.byHand(nil)
+		h = v.rawConnection(nil)
 		for range 2 {
 			h.write(head("POST /xmlrpc/am/3.0/ HTTP/1.0", "Connection: keep-alive\r\n", body))
 			if a = h.read(); !strings.EqualFold(a.head["connection"], "keep-alive") {
@@ -239,13 +239,13 @@ func TestTrap33OldHTTP(t *testing.T) {
 		}
 		right("HTTP 1.1 with gzip, "+name, a)
 		for _, size := range []int{1, 100, 1 << 20} {
-			chunked := v.byHand(nil) // each is the last of its connection
+			chunked := v.rawConnection(nil) // each is the last of its connection
 			chunked.write("POST /am/3.0 HTTP/1.1\r\nHost: am.example.org\r\nContent-Type: text/xml\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks(body, size))
 			if a = chunked.read(); a.head["connection"] != "close" {
 				t.Errorf("chunks of %d bytes, %s: Connection is %q", size, name, a.head["connection"])
 			}
 			right(fmt.Sprintf("chunks of %d bytes, %s", size, name), a)
-			chunked.ended()
+			chunked.wantClosed()
 		}
 		h.write(head("POST /am/3.0 HTTP/1.1", "Host: am.example.org\r\nExpect: 100-continue\r\n", body))
 		if a = h.read(); strings.Contains(a.status, " 100 ") {
@@ -254,13 +254,13 @@ func TestTrap33OldHTTP(t *testing.T) {
 		right("after 100 Continue, "+name, a)
 		h.write(head("POST /am/3.0 HTTP/1.1", "Host: am.example.org\r\nConnection: close\r\n", body))
 		right("the last one, "+name, h.read())
-		h.ended()
+		h.wantClosed()
 	}
 	// Refusals below XML-RPC have their length, too.
 	for _, tt := range []struct{ request, status string }{
 		{"GET /am/3.0 HTTP/1.0\r\n\r\n", "405"}, {head("POST /nowhere HTTP/1.0", "", short), "404"}, {head("POST /am/2.0 HTTP/1.0", "Content-Encoding: gzip\r\n", short), "415"},
 	} {
-		h := v.byHand(nil)
+		h := v.rawConnection(nil)
 		h.write(tt.request)
 		if a := h.read(); !strings.Contains(a.status, " "+tt.status+" ") || len(a.body) == 0 {
 			t.Errorf("%q: %s with %d bytes", strings.SplitN(tt.request, "\r\n", 2)[0], a.status, len(a.body))
@@ -278,7 +278,7 @@ func TestTrap33OldHTTP(t *testing.T) {
 			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}
 		},
 	} {
-		h := v.byHand(change)
+		h := v.rawConnection(change)
 		h.write(head("POST /am/3.0 HTTP/1.1", "Host: am.example.org\r\n", short))
 		right(name, h.read())
 	}

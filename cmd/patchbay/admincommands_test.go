@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// socketOf is the path of a site's socket, through the folder's descriptor: the kernel
+// socketPath is the path of a site's socket, through the folder's descriptor: the kernel
 // takes 107 bytes.
-func socketOf(t testing.TB, dir string) string {
+func socketPath(t testing.TB, dir string) string {
 	t.Helper()
 	f, err := os.Open(dir)
 	if err != nil {
@@ -26,11 +26,11 @@ func socketOf(t testing.TB, dir string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/admin.sock", f.Fd())
 }
 
-// answering is a site at whose socket somebody answers each request with f.
-func answering(t *testing.T, f func(r *http.Request, c net.Conn)) (dir string) {
+// serveSocket is a site at whose socket somebody answers each request with f.
+func serveSocket(t *testing.T, f func(r *http.Request, c net.Conn)) (dir string) {
 	t.Helper()
-	dir = made(t)
-	l, err := net.Listen("unix", socketOf(t, dir))
+	dir = newSite(t)
+	l, err := net.Listen("unix", socketPath(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,12 +52,12 @@ func answering(t *testing.T, f func(r *http.Request, c net.Conn)) (dir string) {
 	return dir
 }
 
-// TestOrdersInDoubt gives orders of which no answer comes: they may have been done,
+// TestCommandsWithoutAnswerAreInDoubt gives orders of which no answer comes: they may have been done,
 // which is said, and how to look. A question without an answer has done nothing.
-func TestOrdersInDoubt(t *testing.T) {
+func TestCommandsWithoutAnswerAreInDoubt(t *testing.T) {
 	const doubt = "It may have been done, or be done yet: before you say it again, look with: "
 	var answer atomic.Pointer[func(net.Conn)]
-	dir := answering(t, func(r *http.Request, c net.Conn) {
+	dir := serveSocket(t, func(r *http.Request, c net.Conn) {
 		io.Copy(io.Discard, r.Body)
 		(*answer.Load())(c)
 	})
@@ -74,23 +74,23 @@ func TestOrdersInDoubt(t *testing.T) {
 		for _, args := range [][]string{
 			{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--trust"}, {"release", "--orphans", "x"},
 		} {
-			code, out := tell(t, append(args, "--config", dir)...)
+			code, out := runCommand(t, append(args, "--config", dir)...)
 			if code != 1 || !strings.Contains(out, doubt) || !strings.Contains(out, "journal --since 10m --config "+dir) || !strings.Contains(out, tt.want) || strings.Contains(out, "or root") {
 				t.Errorf("%s: %q: %d %s", tt.rule, args, code, out)
 			}
 		}
 		for _, args := range [][]string{{"slivers"}, {"nodes", "--orphans"}, {"clock"}} {
-			if code, out := tell(t, append(args, "--config", dir)...); code != 1 || strings.Contains(out, "may have been done") {
+			if code, out := runCommand(t, append(args, "--config", dir)...); code != 1 || strings.Contains(out, "may have been done") {
 				t.Errorf("%s: %q: %d %s", tt.rule, args, code, out)
 			}
 		}
 	}
 }
 
-// TestWhoDoesNotWaitIsToldOfTheDoubt interrupts an order that the site was told.
-func TestWhoDoesNotWaitIsToldOfTheDoubt(t *testing.T) {
+// TestInterruptedCommandsReportDoubt interrupts an order that the site was told.
+func TestInterruptedCommandsReportDoubt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
-	dir := answering(t, func(r *http.Request, c net.Conn) {
+	dir := serveSocket(t, func(r *http.Request, c net.Conn) {
 		if r.URL.Path == "/release" {
 			interrupt()
 			io.Copy(io.Discard, c) // until it hangs up
@@ -100,7 +100,7 @@ func TestWhoDoesNotWaitIsToldOfTheDoubt(t *testing.T) {
 	if code := run(ctx, []string{"release", "first", "--config", dir}, console{&out, &out}); code != 1 {
 		t.Errorf("exit status %d", code)
 	}
-	has(t, out.String(), "you have not waited for the answer", "It may have been done")
+	wantTexts(t, out.String(), "you have not waited for the answer", "It may have been done")
 }
 
 // TestOutputThatCannotBeWritten holds that a full disk behind the output is told as
@@ -111,11 +111,11 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		t.Skip("no /dev/full: ", err)
 	}
 	defer full.Close()
-	served := answering(t, func(r *http.Request, c net.Conn) {
+	served := serveSocket(t, func(r *http.Request, c net.Conn) {
 		row := `{"urn":"urn:publicid:IDN+example.org+slice+first","slivers":0,"created":"2030-01-01T00:00:00Z"}` + "\n"
 		io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"+row)
 	})
-	for where, dir := range map[string]string{"served": served, "not served": stocked(t)} {
+	for where, dir := range map[string]string{"served": served, "not served": newSiteWithSlivers(t)} {
 		for _, args := range [][]string{{"slices", "--json"}, {"slices"}, {"slivers", "--json"}} {
 			var out bytes.Buffer
 			code := run(t.Context(), append(args, "--config", dir), console{full, &out})
@@ -125,7 +125,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if code := run(t.Context(), []string{"release", "first", "--config", stocked(t)}, console{full, &out}); code != 1 || !strings.Contains(out.String(), "the command has ended, but") {
+	if code := run(t.Context(), []string{"release", "first", "--config", newSiteWithSlivers(t)}, console{full, &out}); code != 1 || !strings.Contains(out.String(), "the command has ended, but") {
 		t.Errorf("release: %d %s", code, out.String())
 	}
 	reader, left, err := os.Pipe()
@@ -135,7 +135,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	reader.Close()
 	defer left.Close()
 	out.Reset()
-	if code := run(t.Context(), []string{"release", "first", "--config", stocked(t)}, console{left, &out}); code != 0 || out.Len() > 0 {
+	if code := run(t.Context(), []string{"release", "first", "--config", newSiteWithSlivers(t)}, console{left, &out}); code != 0 || out.Len() > 0 {
 		t.Errorf("release for a reader that has left: %d %s", code, out.String())
 	}
 }
