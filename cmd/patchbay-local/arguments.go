@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takes wants at least so many arguments, which are called so, and at most so
-// many, where -1 is any number.
-func takes(least, most int, names ...string) cobra.PositionalArgs {
+// argumentCount checks the number of arguments: at least least and at most most, where -1
+// means no limit. names are those of the arguments.
+func argumentCount(least, most int, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
@@ -19,7 +19,7 @@ func takes(least, most int, names ...string) cobra.PositionalArgs {
 			}
 			return fmt.Errorf("%s %s missing; type: %s\nsee: %s --help", strings.Join(names[len(args):least], " and "), verb, c.UseLine(), c.CommandPath())
 		case most >= 0 && len(args) > most:
-			return fmt.Errorf("%q is too much; type: %s\nsee: %s --help", args[most], c.UseLine(), c.CommandPath())
+			return fmt.Errorf("unexpected argument %q; type: %s\nsee: %s --help", args[most], c.UseLine(), c.CommandPath())
 		}
 		return nil
 	}

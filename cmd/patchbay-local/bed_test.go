@@ -32,12 +32,12 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// bedTime is what a test waits for a testbed, or for a node, at most.
+// bedTime is the time limit for a testbed, or a node.
 const bedTime = 30 * time.Second
 
-// bed is a testbed of a test's own: the real program with a state folder of its
-// own. What it leaves on the host when the test is over fails the test.
-type bed struct {
+// testSite is a testbed of one test: the real program with its own state folder. The test
+// fails if anything is left on the host afterwards.
+type testSite struct {
 	instance, dir, state, settings string
 	provider                       *provider.Provider
 	key                            string // file of the private key of all users
@@ -49,34 +49,34 @@ type bed struct {
 	logs *os.File
 }
 
-// newBed starts a testbed whose instance has that name. Settings are lines of
-// NAME.yaml with values that differ from the default, at the outer level.
-func newBed(t testing.TB, instance string, settings ...string) *bed {
+// newTestSite starts a testbed with this instance name. settings are top-level lines of
+// NAME.yaml that replace the defaults.
+func newTestSite(t testing.TB, instance string, settings ...string) *testSite {
 	t.Helper()
-	return newBedIn(t, nil, instance, settings...)
+	return newTestSiteIn(t, nil, instance, settings...)
 }
 
-// newBedIn is newBed on the host of a lab; ssh then runs there, too.
-func newBedIn(t testing.TB, in *netlab.Lab, instance string, settings ...string) *bed {
+// newTestSiteIn is newBed on the host of a lab; ssh then runs there, too.
+func newTestSiteIn(t testing.TB, in *netlab.Lab, instance string, settings ...string) *testSite {
 	t.Helper()
-	b := makeBed(t, instance, t.TempDir(), settings...)
+	b := prepareTestSite(t, instance, t.TempDir(), settings...)
 	b.in = in
-	before := b.census()
+	before := b.hostState()
 	t.Cleanup(func() { b.clean(before) })
 	b.start()
 	return b
 }
 
-// makeBed makes all of a testbed in a folder, or finds it there, but starts
-// nothing.
-func makeBed(t testing.TB, instance, dir string, settings ...string) *bed {
+// prepareTestSite creates the files of a testbed in a folder, or finds them there, but
+// starts nothing.
+func prepareTestSite(t testing.TB, instance, dir string, settings ...string) *testSite {
 	t.Helper()
 	require.Root(t)
-	b := &bed{
+	b := &testSite{
 		instance: instance, dir: dir, state: filepath.Join(dir, "state"), settings: filepath.Join(dir, "local.yaml"),
 		key: filepath.Join(dir, "id_ed25519"), t: t,
 	}
-	// t.TempDir makes folders that everybody may enter, as those of a site are not.
+	// t.TempDir makes folders that all users may enter, unlike those of a site.
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func makeBed(t testing.TB, instance, dir string, settings ...string) *bed {
 	return b
 }
 
-func (b *bed) makeKey() {
+func (b *testSite) makeKey() {
 	b.t.Helper()
 	secret := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	signer, err := ssh.NewSignerFromKey(secret)
@@ -129,10 +129,10 @@ func (b *bed) makeKey() {
 	b.publicKey = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 }
 
-func (b *bed) census() hoststate.State {
+func (b *testSite) hostState() hoststate.State {
 	b.t.Helper()
 	c, err := hoststate.Take(hoststate.Options{
-		// What is claimed is told by names of instances; the folders stay.
+		// Claims are found by the instance in their text; the folders stay.
 		Only: []string{b.instance, b.dir}, Roots: []string{local.Folder, testbed.Root},
 	})
 	if err != nil {
@@ -141,8 +141,8 @@ func (b *bed) census() hoststate.State {
 	return c
 }
 
-// start starts up and waits until it answers.
-func (b *bed) start() {
+// start starts "up" and waits until it answers.
+func (b *testSite) start() {
 	b.t.Helper()
 	b.up = exec.Command(binary(), "up", "--state", b.state, b.settings)
 	b.up.Stdout, b.up.Stderr = b.logs, b.logs
@@ -160,21 +160,20 @@ func (b *bed) start() {
 			b.t.Fatal("up ended at once")
 		default:
 		}
-		_, err := b.ask(local.Request{Action: local.ActionList})
+		_, err := b.request(local.Request{Action: local.ActionList})
 		return err == nil
 	})
 }
 
-// stop ends up with a signal. Its nodes run on.
-func (b *bed) stop(s syscall.Signal) {
+// stop ends "up" with a signal. Its nodes run on.
+func (b *testSite) stop(s syscall.Signal) {
 	b.t.Helper()
 	_ = b.up.Process.Signal(s)
 	wait.Until(b.t, "the end of up", func() bool { return b.up.Process.Signal(syscall.Signal(0)) != nil })
 }
 
-// restart ends up with a signal, starts it anew, and waits until it knows of
-// all nodes how they are.
-func (b *bed) restart(s syscall.Signal) {
+// restart ends "up" with a signal, starts it again, and waits until it reports all nodes.
+func (b *testSite) restart(s syscall.Signal) {
 	b.t.Helper()
 	b.stop(s)
 	b.start()
@@ -188,8 +187,8 @@ func (b *bed) restart(s syscall.Signal) {
 	})
 }
 
-// clean removes everything, and demands that nothing is left.
-func (b *bed) clean(before hoststate.State) {
+// clean removes everything, and fails the test if anything is left.
+func (b *testSite) clean(before hoststate.State) {
 	b.stop(syscall.SIGTERM)
 	c := exec.Command(binary(), "clean", "--state", b.state, b.settings)
 	var out bytes.Buffer
@@ -205,15 +204,15 @@ func (b *bed) clean(before hoststate.State) {
 	hoststate.Await(b.t, before, 30*time.Second)
 }
 
-// ask asks the testbed's socket, as root.
-func (b *bed) ask(r local.Request) (local.Answer, error) {
+// request sends a request to the testbed's socket, as root.
+func (b *testSite) request(r local.Request) (local.Answer, error) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), bedTime)
 	defer cancel()
 	return local.Call(ctx, local.Socket(b.instance), r)
 }
 
-// user is an item of the attribute users: an account that the bed's key opens.
-func (b *bed) user(login string) string {
+// user returns an item of the attribute users: an account with the site's key.
+func (b *testSite) user(login string) string {
 	text, err := json.Marshal(map[string]any{
 		"login": login, "urn": "urn:publicid:IDN+example.org+user+" + login, "keys": []string{b.publicKey},
 	})
@@ -223,30 +222,30 @@ func (b *bed) user(login string) string {
 	return string(text)
 }
 
-// node makes a node that is on, with the account alice, and waits until it is
-// ready. More are attributes beside those, or instead of them.
-func (b *bed) node(t testing.TB, name string, more provider.Resource) provider.Resource {
+// node creates a node that is on, with the account alice, and waits until it is ready.
+// more has additional or different attributes.
+func (b *testSite) node(t testing.TB, name string, more provider.Resource) provider.Resource {
 	t.Helper()
 	all := provider.Resource{"power": "on", "users": []string{b.user("alice")}, "slice_urn": "urn:publicid:IDN+example.org+slice+" + b.instance}
 	for key, value := range more {
 		all[key] = value
 	}
-	b.must(t, name, node("localhost", all))
+	b.set(t, name, node("localhost", all))
 	return b.await(t, name, provider.StateReady)
 }
 
-// must asks for a node to be so, without waiting.
-func (b *bed) must(t testing.TB, name string, should provider.Resource) {
+// set requests a state of a node, without waiting.
+func (b *testSite) set(t testing.TB, name string, should provider.Resource) {
 	t.Helper()
-	must(t, b.provider, name, should)
+	mustSetNode(t, b.provider, name, should)
 }
 
 // await waits until a node is in the state.
-func (b *bed) await(t testing.TB, name, state string) provider.Resource {
+func (b *testSite) await(t testing.TB, name, state string) provider.Resource {
 	t.Helper()
 	var r provider.Resource
 	wait.Until(t, name+" is "+state, func() bool {
-		r = look(t, b.provider, name)
+		r = getNode(t, b.provider, name)
 		if stateOf(r) == provider.StateFailed && state != provider.StateFailed {
 			t.Fatalf("%s is %s, want %s: %v", name, stateOf(r), state, r)
 		}
@@ -256,17 +255,17 @@ func (b *bed) await(t testing.TB, name, state string) provider.Resource {
 }
 
 // remove removes a node and waits until it is gone.
-func (b *bed) remove(t testing.TB, name string) {
+func (b *testSite) remove(t testing.TB, name string) {
 	t.Helper()
-	b.must(t, name, provider.Resource{"ensure": "absent"})
+	b.set(t, name, provider.Resource{"ensure": "absent"})
 	b.await(t, name, provider.Absent)
 }
 
-// sshArgs are the options and the address of a login, as OpenSSH's client takes
-// them: by the node's own endpoint.
-func (b *bed) sshArgs(t testing.TB, name, login string) []string {
+// sshArgs returns the options and the address of OpenSSH's client for a login at the
+// node's own endpoint.
+func (b *testSite) sshArgs(t testing.TB, name, login string) []string {
 	t.Helper()
-	endpoints := look(t, b.provider, name).List(provider.AttrLogin)
+	endpoints := getNode(t, b.provider, name).List(provider.AttrLogin)
 	if len(endpoints) == 0 {
 		t.Fatalf("%s has no endpoint", name)
 	}
@@ -280,9 +279,9 @@ func (b *bed) sshArgs(t testing.TB, name, login string) []string {
 	}
 }
 
-// ssh runs a command in a node as alice, by OpenSSH's client, and is what it
-// wrote; an error tells its status. Options of the client may come first.
-func (b *bed) ssh(t testing.TB, name string, args ...string) (string, error) {
+// ssh runs a command in a node as alice, with OpenSSH's client, and returns its output;
+// the error contains the status. args may begin with options.
+func (b *testSite) ssh(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	options := slices.IndexFunc(args, func(s string) bool { return !strings.HasPrefix(s, "-") })
 	args = slices.Concat(args[:max(options, 0)], b.sshArgs(t, name, "alice"), args[max(options, 0):])
@@ -296,8 +295,7 @@ func (b *bed) ssh(t testing.TB, name string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// nodesOutliveUp: a node runs on when up is killed, and what is entered waits for
-// what is typed.
+// nodesOutliveUp: nodes and commands in them run on when "up" is killed.
 func nodesOutliveUp(t *testing.T, a *arena) {
 	a.restart(syscall.SIGKILL)
 	if out, err := a.ssh(t, nodeA, "echo still here"); err != nil || out != "still here\n" {
@@ -317,8 +315,8 @@ func nodesOutliveUp(t *testing.T, a *arena) {
 	}
 }
 
-// set changes a line of the settings, for the next start.
-func (b *bed) set(t testing.TB, line string) {
+// changeSetting changes a line of the settings, for the next start.
+func (b *testSite) changeSetting(t testing.TB, line string) {
 	t.Helper()
 	key, _, _ := strings.Cut(line, ":")
 	text, err := os.ReadFile(b.settings)

@@ -23,7 +23,7 @@ such as:
 
   #!/bin/sh
   exec patchbay-local behind --name racked --provider ./rack.real "$@"`,
-		Args: takes(1, 1, "ral_action=ACTION"),
+		Args: argumentCount(1, 1, "ral_action=ACTION"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return local.RunBehind(".", name, other, args[0], os.Stdin, os.Stdout)
 		},
@@ -32,7 +32,7 @@ such as:
 	c.Flags().StringVar(&other, "provider", "", "the other provider's executable")
 	for _, flag := range []string{"name", "provider"} {
 		if err := c.MarkFlagRequired(flag); err != nil {
-			panic(err) // the flag was made above
+			panic(err) // the flag was defined above
 		}
 	}
 	return c

@@ -20,18 +20,18 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// BenchmarkLocal makes nodes, logs in and removes them, beside Debian's runc
-// where that is there, and prints all figures as one table: make bench B=Local.
+// BenchmarkLocal creates nodes, logs in and removes them. It does the same with Debian's
+// runc, if that is installed, and prints all figures as one table: make bench B=Local.
 //
-// Created is a node that runs from a disk of its own and has its endpoints, but no
-// account; ready is one with an account whose login was proven. Both are as the
-// testbed tells them to the manager.
+// A node is created when it runs from its own disk and has endpoints, without an account.
+// It is ready when the login of an account is proven. Both are measured as the testbed
+// reports them to the manager.
 func BenchmarkLocal(b *testing.B) {
 	var figures benchTable
 	b.Run("First", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			b.StopTimer()
-			t := newBed(b, "bench-f"+strconv.Itoa(i))
+			t := newTestSite(b, "bench-f"+strconv.Itoa(i))
 			began := time.Now()
 			b.StartTimer()
 			t.node(b, nodeID(0), nil)
@@ -40,7 +40,7 @@ func BenchmarkLocal(b *testing.B) {
 			b.StartTimer()
 		}
 	})
-	t := newBed(b, "bench-l")
+	t := newTestSite(b, "bench-l")
 	t.node(b, nodeID(0), nil) // the image is there from here on, and the disk
 	t.remove(b, nodeID(0))
 	for _, n := range []int{1, 20, 100, 300} {
@@ -76,22 +76,22 @@ func milliseconds(since time.Time) float64 { return float64(time.Since(since).Mi
 
 func nodeID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", i) }
 
-// measure makes n nodes, once without and once with an account, and removes them.
-func (b *bed) measure(tb *testing.B, n int, figures *benchTable) {
+// measure creates n nodes, once without and once with an account, and removes them.
+func (b *testSite) measure(tb *testing.B, n int, figures *benchTable) {
 	count := strconv.Itoa(n)
 	add := func(what, unit string, value float64) { figures.add(what, count, unit, value) }
 	began := time.Now()
-	b.make(tb, n, []string{})
+	b.makeNodes(tb, n, []string{})
 	add("created, with a disk and endpoints", "ms", milliseconds(began))
 	began = time.Now()
-	b.unmake(tb, n)
+	b.removeNodes(tb, n)
 	add("deleted, without accounts", "ms", milliseconds(began))
 	began, used := time.Now(), b.processorTime()
-	b.make(tb, n, []string{b.user("alice")})
+	b.makeNodes(tb, n, []string{b.user("alice")})
 	add("ready: account made, login proven", "ms", milliseconds(began))
 	add("ready: processor time of all that", "ms", float64((b.processorTime() - used).Milliseconds()))
 	tb.StopTimer()
-	time.Sleep(time.Second) // what is told later has been told
+	time.Sleep(time.Second) // lets delayed reports arrive
 	b.measureMemory(tb, add)
 	began = time.Now()
 	all, err := b.provider.Get(tb.Context(), nil)
@@ -104,13 +104,13 @@ func (b *bed) measure(tb *testing.B, n int, figures *benchTable) {
 	add("the provider's set", "ms", milliseconds(began))
 	tb.StartTimer()
 	began = time.Now()
-	b.unmake(tb, n)
+	b.removeNodes(tb, n)
 	add("deleted", "ms", milliseconds(began))
 }
 
-// measureMemory tells what the processes of the testbed take, and its nodes.
-func (b *bed) measureMemory(tb *testing.B, add func(what, unit string, value float64)) {
-	a, err := b.ask(local.Request{Action: local.ActionList})
+// measureMemory measures the memory of the testbed's processes and of its nodes.
+func (b *testSite) measureMemory(tb *testing.B, add func(what, unit string, value float64)) {
+	a, err := b.request(local.Request{Action: local.ActionList})
 	var list local.List
 	if err == nil {
 		err = json.Unmarshal(a.Output, &list)
@@ -134,15 +134,15 @@ func (b *bed) measureMemory(tb *testing.B, add func(what, unit string, value flo
 	add("gateway, resident", "kB", float64(kilobytes(tb, b.gatewayPID(tb), "status", "VmRSS:")))
 }
 
-// processorTime is what up and the processes of nodes and gateway have used; on
-// a busy host it tells more than the time that went by. The kernel's own work
-// for them is only half in it.
-func (b *bed) processorTime() time.Duration {
+// processorTime returns the processor time of "up", the nodes' processes and the gateway.
+// On a busy host it says more than elapsed time. It contains only a part of the kernel's
+// work for them.
+func (b *testSite) processorTime() time.Duration {
 	const tick = 10 * time.Millisecond
 	var used time.Duration
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.up.Process.Pid))
 	_, after, _ := strings.Cut(string(text), ") ")
-	for _, field := range strings.Fields(after)[11:15] { // of itself and of children that ended
+	for _, field := range strings.Fields(after)[11:15] { // of the process and its ended children
 		n, _ := strconv.Atoi(field)
 		used += time.Duration(n) * tick
 	}
@@ -174,8 +174,8 @@ func kilobytes(t testing.TB, pid int, file, name string) int {
 	return n
 }
 
-// gatewayPID is the child of up that is the gateway.
-func (b *bed) gatewayPID(tb testing.TB) int {
+// gatewayPID returns the pid of the gateway, a child of "up".
+func (b *testSite) gatewayPID(tb testing.TB) int {
 	tb.Helper()
 	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.up.Process.Pid))
 	for _, path := range all {
@@ -191,8 +191,8 @@ func (b *bed) gatewayPID(tb testing.TB) int {
 	return 0
 }
 
-// setAll asks n nodes at once, through the provider.
-func (b *bed) setAll(tb *testing.B, n int, ensure string, should provider.Resource) {
+// setAll sets n nodes at once, through the provider.
+func (b *testSite) setAll(tb *testing.B, n int, ensure string, should provider.Resource) {
 	tb.Helper()
 	updates := make([]provider.Update, n)
 	for i := range updates {
@@ -204,28 +204,28 @@ func (b *bed) setAll(tb *testing.B, n int, ensure string, should provider.Resour
 	}
 }
 
-// make makes n nodes of one slice and waits until all are ready.
-func (b *bed) make(tb *testing.B, n int, users []string) {
+// makeNodes creates n nodes of one slice and waits until all are ready.
+func (b *testSite) makeNodes(tb *testing.B, n int, users []string) {
 	tb.Helper()
 	b.setAll(tb, n, provider.Absent, node("localhost", provider.Resource{
 		"power": "on", "users": users, "slice_urn": "urn:publicid:IDN+example.org+slice+" + b.instance,
 	}))
-	b.until(tb, func(state map[string]int) bool { return state[provider.StateReady] == n })
+	b.waitStates(tb, func(state map[string]int) bool { return state[provider.StateReady] == n })
 }
 
-// unmake removes n nodes and waits until nothing is left of them.
-func (b *bed) unmake(tb *testing.B, n int) {
+// removeNodes removes n nodes and waits until they are gone.
+func (b *testSite) removeNodes(tb *testing.B, n int) {
 	tb.Helper()
 	b.setAll(tb, n, provider.Present, provider.Resource{"ensure": provider.Absent})
-	b.until(tb, func(state map[string]int) bool { return len(state) == 0 })
+	b.waitStates(tb, func(state map[string]int) bool { return len(state) == 0 })
 }
 
-// until waits for numbers of nodes by state. It asks the socket itself, which
-// disturbs less than a provider's process each time.
-func (b *bed) until(tb *testing.B, enough func(state map[string]int) bool) {
+// waitStates waits for numbers of nodes by state. It uses the socket itself, which costs
+// less than a provider's process each time.
+func (b *testSite) waitStates(tb *testing.B, enough func(state map[string]int) bool) {
 	tb.Helper()
 	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
-		a, err := b.ask(local.Request{Action: local.ActionGet, Input: json.RawMessage(`{}`)})
+		a, err := b.request(local.Request{Action: local.ActionGet, Input: json.RawMessage(`{}`)})
 		var got struct {
 			Resources []struct{ State, Message string }
 		}
@@ -249,7 +249,7 @@ func (b *bed) until(tb *testing.B, enough func(state map[string]int) bool) {
 }
 
 // agentExec runs true in a node, without any client.
-func (b *bed) agentExec(tb *testing.B, name string) {
+func (b *testSite) agentExec(tb *testing.B, name string) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), bedTime)
 	defer cancel()
@@ -272,8 +272,8 @@ func (b *bed) agentExec(tb *testing.B, name string) {
 	}
 }
 
-// benchRunc does with Debian's runc what it can do of the same: containers that
-// share this host's programs, without a disk, a login, or any agent.
+// benchRunc does the same with Debian's runc as far as possible: containers that share
+// this host's programs, without disk, login, or agent.
 func benchRunc(b *testing.B, figures *benchTable) {
 	if _, err := exec.LookPath("runc"); err != nil {
 		b.Skip("runc is not installed (apt install runc); the table is without it")

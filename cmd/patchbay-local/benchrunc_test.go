@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// runc is Debian's runc with a bundle and a state folder of a benchmark's own.
+// runc runs Debian's runc with the benchmark's own bundle and state folder.
 type runc struct{ bundle, state string }
 
-// newRunc makes a bundle like the image of the local testbed: this host's
-// programs, read-only, in a root that shares nothing else.
+// newRunc creates a bundle like the image of the local testbed: this host's programs,
+// read-only, in a root that shares nothing else.
 func newRunc(b *testing.B) runc {
 	b.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "bench-runc")
@@ -66,7 +66,8 @@ func (r runc) name(i int) string { return fmt.Sprintf("bench-runc-%d-%d", os.Get
 
 func (r runc) run(args ...string) error {
 	c := exec.Command("runc", append([]string{"--root", r.state}, args...)...)
-	// A container keeps the files of its start: no pipe, whose end would be waited for.
+	// A container keeps its standard streams open, so they must not be pipes that a
+	// reader waits for.
 	out, err := os.CreateTemp("", "bench-runc")
 	if err != nil {
 		return err

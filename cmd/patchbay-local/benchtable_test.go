@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// benchTable is figures by what they tell, and of how many nodes.
+// benchTable holds figures by name and number of nodes.
 type benchTable []figure
 
 type figure struct {

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// A boot cannot be had in one test: am/testkit/guest runs one of the first
-// two, cuts the power, and runs the third on the same disk. PATCHBAY_BOOT is a
-// folder on it.
+// One test cannot contain a boot: am/testkit/guest runs one of the first two tests, cuts
+// the power, and runs the third on the same disk. PATCHBAY_BOOT is a folder on it.
 func bootSite(t *testing.T) *crashSite {
 	t.Helper()
 	dir := os.Getenv("PATCHBAY_BOOT")
@@ -29,39 +28,38 @@ func TestBeforeThePowerCut(t *testing.T) {
 	s := bootSite(t)
 	s.start()
 	random := rand.New(rand.NewPCG(1, 1))
-	var wishes []*crashWish
+	var wishes []*desiredNode
 	for _, client := range []string{"stays", "is-off", "goes", "is-half"} {
-		w := &crashWish{Name: crashName(random), Client: client, On: true, Users: []string{"alice"}}
+		w := &desiredNode{Name: crashName(random), Client: client, On: true, Users: []string{"alice"}}
 		wishes = append(wishes, w)
 	}
 	for _, w := range wishes[:3] {
-		s.insist(w)
+		s.setUntilAccepted(w)
 	}
-	s.settle(wishes[:3])
+	s.waitSettled(wishes[:3])
 	wishes[1].On = false
-	s.insist(wishes[1])
-	s.settle(wishes[:3])
+	s.setUntilAccepted(wishes[1])
+	s.waitSettled(wishes[:3])
 	syscall.Sync()
-	// These are accepted, and then the power is cut.
+	// These are accepted before the power is cut.
 	wishes[2].Removed = true
-	keepWishes(s, wishes)
-	s.insist(wishes[2])
-	s.insist(wishes[3])
+	saveDesired(s, wishes)
+	s.setUntilAccepted(wishes[2])
+	s.setUntilAccepted(wishes[3])
 }
 
-// Nothing is synced but what the testbed and the node sync themselves. The
-// image has just been made.
+// Only the testbed and the node sync files. The image is new.
 func TestBeforeASuddenPowerCut(t *testing.T) {
 	s := bootSite(t)
 	s.start()
-	wishes := []*crashWish{{Name: crashName(rand.New(rand.NewPCG(1, 2))), Client: "first", On: true, Users: []string{"alice"}}}
-	s.insist(wishes[0])
-	s.settle(wishes)
-	keepWishes(s, wishes)
+	wishes := []*desiredNode{{Name: crashName(rand.New(rand.NewPCG(1, 2))), Client: "first", On: true, Users: []string{"alice"}}}
+	s.setUntilAccepted(wishes[0])
+	s.waitSettled(wishes)
+	saveDesired(s, wishes)
 }
 
-// keepWishes writes down for the next boot what was asked.
-func keepWishes(s *crashSite, wishes []*crashWish) {
+// saveDesired saves the desired nodes for the test after the boot.
+func saveDesired(s *crashSite, wishes []*desiredNode) {
 	s.t.Helper()
 	b, err := json.Marshal(wishes)
 	if err != nil {
@@ -82,7 +80,7 @@ func keepWishes(s *crashSite, wishes []*crashWish) {
 func TestAfterThePowerCut(t *testing.T) {
 	s := bootSite(t)
 	b, err := os.ReadFile(filepath.Join(s.dir, "wishes.json"))
-	var wishes []*crashWish
+	var wishes []*desiredNode
 	if err == nil {
 		err = json.Unmarshal(b, &wishes)
 	}
@@ -90,17 +88,17 @@ func TestAfterThePowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.settle(wishes)
+	s.waitSettled(wishes)
 	if s.healed > 0 {
 		t.Errorf("%d nodes said that they failed", s.healed)
 	}
-	for _, w := range wishes { // the files of those that are off must be there, too
+	for _, w := range wishes { // the files of nodes that are off must exist, too
 		if !w.On && !w.Removed {
 			w.On = true
-			s.insist(w)
+			s.setUntilAccepted(w)
 		}
 	}
-	s.settle(wishes)
+	s.waitSettled(wishes)
 	s.removeAll(wishes)
 	s.stop(syscall.SIGTERM)
 }

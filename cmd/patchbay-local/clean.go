@@ -21,7 +21,7 @@ func cleanCommand() *cobra.Command {
 		Long: `Remove everything of a testbed from this host: its nodes with all their files,
 its images and keys, the networks of its links, and its user ids and ports. The settings stay.
 Stop "patchbay-local up" first. This cannot be undone.`,
-		Args: takes(1, 1, "SETTINGS"),
+		Args: argumentCount(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needRoot(); err != nil {
 				return err
@@ -39,7 +39,7 @@ Stop "patchbay-local up" first. This cannot be undone.`,
 				return err
 			}
 			if nothing {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "There was nothing in %s, where the state of the testbed %s would be.\nIf up ran with --state DIR, say that here, too: its nodes and files are there.\n", o.State, o.Settings.Instance)
+				_, err = fmt.Fprintf(c.OutOrStdout(), "There was nothing in %s, where the state of the testbed %s would be.\nIf up ran with --state DIR, add that flag here, too: its nodes and files are there.\n", o.State, o.Settings.Instance)
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "Nothing of the testbed %s is left in %s, nor elsewhere on this host; it had %s.\n", o.Settings.Instance, o.State, countNodes(n))

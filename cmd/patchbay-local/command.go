@@ -41,7 +41,7 @@ from standard input and write the answer to standard output.
 
 NAME.yaml in the working directory holds the settings, NAME.state the nodes.
 The server calls this through a file NAME.prov.`,
-		Args: takes(1, 1, "ral_action=ACTION"),
+		Args: argumentCount(1, 1, "ral_action=ACTION"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return simulated.Run(".", o.name, args[0], os.Stdin, os.Stdout)
 		},

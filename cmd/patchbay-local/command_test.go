@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHelpListsCommandsForPeople proves that help leaves out what only provider files call,
-// and that these still have help of their own.
+// TestHelpListsCommandsForPeople: help omits the commands that only provider files call,
+// but these have help of their own.
 func TestHelpListsCommandsForPeople(t *testing.T) {
 	help := func(args ...string) string {
 		var b bytes.Buffer

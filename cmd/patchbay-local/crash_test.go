@@ -16,11 +16,11 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// TestKillsLeaveNothingHalf runs the real testbed under load and kills one of
-// its processes, or all, at random instants, as often as PATCHBAY_KILLS says.
-// After each, everything must become as last asked, or say that it failed; now
-// and then all is removed, and the host must be as before.
-func TestKillsLeaveNothingHalf(t *testing.T) {
+// TestRecoveryFromKills runs the real testbed under load and kills one of its processes,
+// or all, at random instants, PATCHBAY_KILLS times. After each kill, every node must
+// reach its last requested state, or report that it failed. Sometimes all nodes are
+// removed, and the host must be as before.
+func TestRecoveryFromKills(t *testing.T) {
 	kills := number(t, "PATCHBAY_KILLS", 12)
 	seed := require.Seed(t)
 	t.Logf("PATCHBAY_KILLS=%d", kills)
@@ -30,13 +30,13 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		s.killAll()
 		_ = exec.Command(binary(), "clean", "--state", s.state, s.settings).Run()
 	})
-	untouched := s.everything()
+	untouched := s.hostState()
 	s.start()
-	// What stays from the first node on, such as the image, is no leak.
-	w := &crashWish{Name: crashName(random), Client: "first", Place: 9, On: true, Users: []string{"alice"}}
-	s.insist(w)
-	s.settle([]*crashWish{w})
-	s.removeAll([]*crashWish{w})
+	// What stays after the first node, such as the image, is no leak.
+	w := &desiredNode{Name: crashName(random), Client: "first", Place: 9, On: true, Users: []string{"alice"}}
+	s.setUntilAccepted(w)
+	s.waitSettled([]*desiredNode{w})
+	s.removeAll([]*desiredNode{w})
 	s.stop(syscall.SIGTERM)
 	empty := s.awaitFiles(untouched)
 	s.start()
@@ -48,12 +48,12 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	for n := range kills {
 		time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
 		killed[s.kill(random)]++
-		s.revive()
-		if n != kills-1 && random.IntN(3) == 0 { // the next kill meets what is still being mended
+		s.startIfDead()
+		if n != kills-1 && random.IntN(3) == 0 { // the next kill comes during the recovery
 			continue
 		}
-		load.hold(func(wishes []*crashWish) {
-			s.settle(wishes)
+		load.pause(func(wishes []*desiredNode) {
+			s.waitSettled(wishes)
 			if n%10 != 9 && n != kills-1 {
 				return
 			}
@@ -66,7 +66,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 			break
 		}
 	}
-	load.hold(s.removeAll)
+	load.pause(s.removeAll)
 	load.stop()
 	s.stop(syscall.SIGTERM)
 	if out, err := exec.Command(binary(), "clean", "--state", s.state, s.settings).CombinedOutput(); err != nil {
@@ -89,29 +89,29 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// crashLoad asks for nodes and changes of nodes all the time: one goroutine for
-// each of a few places.
+// crashLoad creates and changes nodes all the time: one goroutine for each of several
+// places.
 type crashLoad struct {
 	s      *crashSite
 	paused atomic.Bool
-	gate   sync.RWMutex // a place holds it for reading while it asks
+	gate   sync.RWMutex // held for reading during a request
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	mu     sync.Mutex // guards the rest
-	places []*crashWish
+	places []*desiredNode
 	asked  int
 }
 
 func startLoad(s *crashSite, places int, seed uint64) *crashLoad {
 	ctx, cancel := context.WithCancel(s.t.Context())
-	l := &crashLoad{s: s, cancel: cancel, places: make([]*crashWish, places)}
+	l := &crashLoad{s: s, cancel: cancel, places: make([]*desiredNode, places)}
 	for i := range places {
 		random := rand.New(rand.NewPCG(seed, uint64(i)+2))
 		l.done.Go(func() {
 			for ctx.Err() == nil {
 				if !l.paused.Load() {
 					l.gate.RLock()
-					s.insist(l.next(i, random))
+					s.setUntilAccepted(l.next(i, random))
 					l.gate.RUnlock()
 				}
 				time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
@@ -121,14 +121,14 @@ func startLoad(s *crashSite, places int, seed uint64) *crashLoad {
 	return l
 }
 
-// next changes what is wished in a place.
-func (l *crashLoad) next(i int, r *rand.Rand) *crashWish {
+// next changes the desired node of a place.
+func (l *crashLoad) next(i int, r *rand.Rand) *desiredNode {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked++
 	w := l.places[i]
 	if w == nil || w.Removed {
-		w = &crashWish{Name: crashName(r), Client: fmt.Sprintf("node%d", i), Place: i, On: r.IntN(4) > 0, Users: []string{"alice"}}
+		w = &desiredNode{Name: crashName(r), Client: fmt.Sprintf("node%d", i), Place: i, On: r.IntN(4) > 0, Users: []string{"alice"}}
 		l.places[i] = w
 		return w
 	}
@@ -145,17 +145,17 @@ func (l *crashLoad) next(i int, r *rand.Rand) *crashWish {
 	return w
 }
 
-// hold keeps everybody from asking while f runs, with what is wished. Who asks
-// just now goes on until that is accepted.
-func (l *crashLoad) hold(f func(wishes []*crashWish)) {
+// pause stops new requests, waits for those in progress, and calls f with the desired
+// nodes.
+func (l *crashLoad) pause(f func(wishes []*desiredNode)) {
 	l.paused.Store(true)
 	defer l.paused.Store(false)
 	for !l.gate.TryLock() {
-		l.s.revive()
+		l.s.startIfDead()
 		time.Sleep(time.Millisecond)
 	}
 	defer l.gate.Unlock()
-	var wishes []*crashWish
+	var wishes []*desiredNode
 	for _, w := range l.places {
 		if w != nil {
 			wishes = append(wishes, w)

@@ -8,26 +8,26 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// crashLinks are the links of all nodes of a crash site: a plain one and one that
-// the kernel alone cannot make everywhere. The number is of their network.
+// crashLinks are the links of all nodes of a crash site: a plain one, and one that needs
+// the vswitch on some hosts. The number selects the network.
 var crashLinks = map[string]int{"lan": 1, "slow": 2}
 
-func (w *crashWish) interfaces() []string {
+func (w *desiredNode) interfaces() []string {
 	item := func(link, more string) string {
 		return fmt.Sprintf(`{"client_id":"%s:%s","link":%q,"slice":"urn:publicid:IDN+example.org+slice+crash","addresses":["%s/24"]%s}`, w.Client, link, link, w.address(link), more)
 	}
 	return []string{item("lan", ""), item("slow", `,"properties":[{"latency":1}]`)}
 }
 
-func (w *crashWish) address(link string) string {
+func (w *desiredNode) address(link string) string {
 	return fmt.Sprintf("10.9.%d.%d", crashLinks[link], w.Place+1)
 }
 
-// meet goes from one node that is on to all others by all links, and says whom it
-// cannot reach.
-func (s *crashSite) meet(wishes []*crashWish) string {
+// unreachable pings all running nodes from one of them over all links, and returns those
+// that do not answer.
+func (s *crashSite) unreachable(wishes []*desiredNode) string {
 	s.t.Helper()
-	var from *crashWish
+	var from *desiredNode
 	var to []string
 	for _, w := range wishes {
 		if w.Removed || !w.On {
@@ -45,7 +45,7 @@ func (s *crashSite) meet(wishes []*crashWish) string {
 	}
 	slices.Sort(to)
 	if !slices.Contains(from.Users, "alice") {
-		return "" // the bed's client is alice
+		return "" // the test's client is alice
 	}
 	r, err := s.provider.Get(s.t.Context(), []string{from.Name})
 	if err != nil || len(r[from.Name].Resource.List(provider.AttrLogin)) == 0 {

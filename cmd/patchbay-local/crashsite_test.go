@@ -31,21 +31,21 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// settleTime is what the crash test waits for at most. Nodes need far less; an
-// emulated processor with everything at once does not.
+// settleTime is the time limit of the crash test. Nodes need far less, but an emulated
+// processor under load does not.
 const settleTime = 90 * time.Second
 
-// crashWish is what was last asked of one node.
-type crashWish struct {
+// desiredNode is the last requested state of one node.
+type desiredNode struct {
 	Name, Client string
-	Place        int // tells its addresses
+	Place        int // determines its addresses
 	Removed, On  bool
 	Serial       int
 	Users        []string
 	Marked       []string // users who have a file in their home
 }
 
-func (w *crashWish) resource(s *crashSite) provider.Resource {
+func (w *desiredNode) resource(s *crashSite) provider.Resource {
 	if w.Removed {
 		return provider.Resource{provider.AttrName: w.Name, provider.AttrEnsure: provider.Absent}
 	}
@@ -74,15 +74,15 @@ func crashName(r *rand.Rand) string {
 
 // crashSite is a testbed whose processes are killed.
 type crashSite struct {
-	*bed
+	*testSite
 	signer ssh.Signer
 	healed int // nodes that were restarted after they had failed
 }
 
-// newCrashSite makes a testbed in dir, or finds it there.
+// newCrashSite creates a testbed in dir, or finds it there.
 func newCrashSite(t *testing.T, instance, dir string) *crashSite {
 	t.Helper()
-	s := &crashSite{bed: makeBed(t, instance, dir, "sliver_types:\n- name: container\n  cpus: 1\n  memory: 128M\n  disk: 64M")}
+	s := &crashSite{testSite: prepareTestSite(t, instance, dir, "sliver_types:\n- name: container\n  cpus: 1\n  memory: 128M\n  disk: 64M")}
 	text, err := os.ReadFile(s.key)
 	if err == nil {
 		s.signer, err = ssh.ParsePrivateKey(text)
@@ -99,10 +99,9 @@ func newCrashSite(t *testing.T, instance, dir string) *crashSite {
 	return s
 }
 
-// everything is a census with the state folder, but without images, which stay,
-// and the note of a setting of the host that other testbeds share, which comes
-// and goes with them.
-func (s *crashSite) everything() hoststate.State {
+// hostState returns the host's state with the state folder, but without images, which
+// stay, and without the record of raised sysctls, which other testbeds share.
+func (s *crashSite) hostState() hoststate.State {
 	s.t.Helper()
 	c, err := hoststate.Take(hoststate.Options{
 		Only:   []string{s.instance, s.dir, binary()},
@@ -120,13 +119,12 @@ func (s *crashSite) awaitAll(before hoststate.State) {
 	hoststate.Await(s.t, before, 20*time.Second)
 }
 
-// awaitFiles waits until nothing but files is more than before, and gives what
-// there is then.
+// awaitFiles waits until only files are additional to before, and returns the state then.
 func (s *crashSite) awaitFiles(before hoststate.State) hoststate.State {
 	s.t.Helper()
 	var now hoststate.State
 	wait.Clear(s.t, func() string {
-		now = s.everything()
+		now = s.hostState()
 		lines := slices.DeleteFunc(hoststate.Diff(before, now), func(line string) bool {
 			kind, _, _ := strings.Cut(strings.TrimPrefix(line, "new: "), " ")
 			return slices.Contains([]string{"file", "folder", "link"}, kind)
@@ -139,17 +137,16 @@ func (s *crashSite) awaitFiles(before hoststate.State) hoststate.State {
 	return now
 }
 
-// revive starts the testbed again if it is dead.
-func (s *crashSite) revive() {
+// startIfDead starts the testbed if it is dead.
+func (s *crashSite) startIfDead() {
 	s.t.Helper()
 	if s.up.Process.Signal(syscall.Signal(0)) != nil {
 		s.start()
 	}
 }
 
-// insist asks until it is accepted: whoever was killed meanwhile, the same call
-// works in the end.
-func (s *crashSite) insist(w *crashWish) {
+// setUntilAccepted repeats a set until it is accepted, whatever was killed meanwhile.
+func (s *crashSite) setUntilAccepted(w *desiredNode) {
 	should := w.resource(s)
 	var last error
 	for deadline := time.Now().Add(settleTime); time.Now().Before(deadline) && !s.t.Failed(); time.Sleep(10 * time.Millisecond) {
@@ -170,34 +167,33 @@ func (s *crashSite) insist(w *crashWish) {
 		last = err
 	}
 	if s.t.Failed() {
-		return // the reason is told already
+		return // the reason was reported already
 	}
 	s.t.Errorf("node %s: was not accepted within %v: %v", w.Name, settleTime, last)
 }
 
-// settle waits until all is as wished and can be used. A node that was killed
-// just now may say for a moment that it is ready; what it says of itself when
-// it can be used must be right at once.
-func (s *crashSite) settle(wishes []*crashWish) {
+// waitSettled waits until all nodes are as desired and can be used. A node that was just
+// killed may briefly report ready.
+func (s *crashSite) waitSettled(wishes []*desiredNode) {
 	s.t.Helper()
 	wait.Clear(s.t, func() string {
-		s.revive()
+		s.startIfDead()
 		if problem := s.unsettled(wishes); problem != "" {
 			return problem
 		}
-		return s.visitAll(wishes)
+		return s.loginAll(wishes)
 	})
 }
 
-// visitAll logs in to all nodes that are on, as everybody, and says who cannot.
-func (s *crashSite) visitAll(wishes []*crashWish) string {
+// loginAll logs in to all running nodes as each user, and returns the failures.
+func (s *crashSite) loginAll(wishes []*desiredNode) string {
 	s.t.Helper()
 	for _, w := range wishes {
 		if w.Removed || !w.On {
 			continue
 		}
 		for _, login := range w.Users {
-			err := s.visit(w, login)
+			err := s.login(w, login)
 			if _, isWrong := errors.AsType[*wrongError](err); isWrong {
 				s.t.Fatalf("node %s, account %s: %v", w.Name, login, err)
 			}
@@ -206,17 +202,17 @@ func (s *crashSite) visitAll(wishes []*crashWish) string {
 			}
 		}
 	}
-	return s.meet(wishes)
+	return s.unreachable(wishes)
 }
 
-// wrongError says that a node is not the one that it was.
+// wrongError means that a node is not the same as before.
 type wrongError struct{ text string }
 
 func (e *wrongError) Error() string { return e.text }
 
-// unsettled says what is not yet as it was asked; nothing if all is. A node that
-// says it failed is restarted, as an experimenter would.
-func (s *crashSite) unsettled(wishes []*crashWish) string {
+// unsettled returns what is not yet as desired, or "". It restarts a failed node, as an
+// experimenter would.
+func (s *crashSite) unsettled(wishes []*desiredNode) string {
 	found, err := s.provider.Get(s.t.Context(), nil)
 	if err != nil {
 		return err.Error()
@@ -236,7 +232,7 @@ func (s *crashSite) unsettled(wishes []*crashWish) string {
 			s.t.Logf("node %s failed: %s", w.Name, is.Text(provider.AttrMessage))
 			s.healed++
 			w.Serial++
-			s.insist(w)
+			s.setUntilAccepted(w)
 			return "node " + w.Name + " failed: " + is.Text(provider.AttrMessage)
 		case is.Text(provider.AttrState) != provider.StateReady || len(provider.Diff(is, w.resource(s))) > 0:
 			return fmt.Sprintf("node %s is %s (%s) and differs in %v", w.Name, is.Text(provider.AttrState), is.Text(provider.AttrMessage),
@@ -252,9 +248,8 @@ func (s *crashSite) unsettled(wishes []*crashWish) string {
 	return ""
 }
 
-// visit logs in at the node's own endpoint, and looks whether a file that was
-// written at an earlier visit is there.
-func (s *crashSite) visit(w *crashWish, login string) error {
+// login logs in at the node's own endpoint, and checks for a file of an earlier login.
+func (s *crashSite) login(w *desiredNode, login string) error {
 	found, err := s.provider.Get(s.t.Context(), []string{w.Name})
 	if err != nil {
 		return err
@@ -307,17 +302,16 @@ func (s *crashSite) visit(w *crashWish, login string) error {
 }
 
 // removeAll removes the nodes and waits until they are gone.
-func (s *crashSite) removeAll(wishes []*crashWish) {
+func (s *crashSite) removeAll(wishes []*desiredNode) {
 	s.t.Helper()
 	for _, w := range wishes {
 		w.Removed = true
-		s.insist(w)
+		s.setUntilAccepted(w)
 	}
-	s.settle(wishes)
+	s.waitSettled(wishes)
 }
 
-// victims are the processes of this testbed, by what they are. Those that run
-// inside nodes are "inside".
+// victims returns the processes of this testbed by kind; those inside nodes are "inside".
 func (s *crashSite) victims() map[string][]int {
 	found := make(map[string][]int)
 	var programs []fs.FileInfo
@@ -360,7 +354,7 @@ func (s *crashSite) victims() map[string][]int {
 	return found
 }
 
-// kill kills one process of a random kind, or all of them, and says which.
+// kill kills one process of a random kind, or all of them, and returns the kind.
 func (s *crashSite) kill(r *rand.Rand) string {
 	kinds := []string{"call", "up", "up", "gateway", "vswitch", "stage", "stage", "agent", "everything"}
 	kind := kinds[r.IntN(len(kinds))]

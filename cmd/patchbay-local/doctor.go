@@ -23,7 +23,7 @@ func doctorCommand() *cobra.Command {
 		Long: `Test what nodes need of this host by doing it, and remove everything afterwards.
 With SETTINGS it also tests the ports and the state folder of that testbed. The
 exit status is 0 if nodes can run here.`,
-		Args: takes(0, 1, "SETTINGS"),
+		Args: argumentCount(0, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			place := doctor.Place{State: testbed.Root}
 			if site.state != "" {
@@ -34,7 +34,7 @@ exit status is 0 if nodes can run here.`,
 				if err != nil {
 					return err
 				}
-				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort, Gateway: s.GatewayPort, Running: runs(c.Context(), s.Instance),
+				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort, Gateway: s.GatewayPort, Running: isRunning(c.Context(), s.Instance),
 					Emulator: string(s.Emulator), Outbound: s.Outbound, Misfits: s.Misfits()}
 				for _, kind := range s.SliverTypes {
 					place.PIDs = max(place.PIDs, kind.PIDs)
@@ -59,13 +59,13 @@ exit status is 0 if nodes can run here.`,
 				return exitStatus(1)
 			}
 			if err != nil && len(args) == 1 {
-				return errors.New("nodes cannot live on this host as the settings ask until that is changed")
+				return errors.New("nodes cannot run on this host with these settings until that is fixed")
 			}
 			if err != nil {
-				return errors.New("nodes cannot live on this host until that is changed")
+				return errors.New("nodes cannot run on this host until that is fixed")
 			}
 			if !quiet {
-				fmt.Fprintln(out, "Nodes can live on this host.")
+				fmt.Fprintln(out, "Nodes can run on this host.")
 			}
 			return nil
 		},
@@ -75,9 +75,9 @@ exit status is 0 if nodes can run here.`,
 	return c
 }
 
-// runs tells whether somebody listens at a testbed's socket, whether or not we
-// may ask.
-func runs(ctx context.Context, instance string) bool {
+// isRunning reports whether a process listens at the testbed's socket, even if this user
+// may not call it.
+func isRunning(ctx context.Context, instance string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	_, err := local.Call(ctx, local.Socket(instance), local.Request{Action: local.ActionList})

@@ -21,7 +21,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// exitStatus is the status that the program ends with, without a message.
+// exitStatus is an error that sets the exit status, without a message.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -37,7 +37,7 @@ The node's own PID 1 starts the command, so it is confined like all processes
 there. Only the bytes of this terminal reach the node. As with ssh, the session
 ends when no process holds its output open. To leave a command in the
 background, type 'COMMAND >/dev/null 2>&1 &'.`,
-		Args: takes(2, -1, "SETTINGS", "NODE"),
+		Args: argumentCount(2, -1, "SETTINGS", "NODE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 2 && args[2] == "--" {
 				args = slices.Delete(args, 2, 3)
@@ -68,7 +68,7 @@ background, type 'COMMAND >/dev/null 2>&1 &'.`,
 	return c
 }
 
-// inTerminal runs cmd on a terminal of the node's, shown on this one.
+// inTerminal runs cmd on a terminal of the node, connected to this one.
 func inTerminal(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) error {
 	p, err := agent.Exec(ctx, conn, cmd, nil)
 	if err != nil {
@@ -92,7 +92,7 @@ func inTerminal(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) err
 	}()
 	go io.Copy(p.Terminal, os.Stdin)
 	io.Copy(os.Stdout, p.Terminal) // ends with an error when the last process has closed it
-	return ended(p)
+	return waitExit(p)
 }
 
 func setSize(f *os.File, size *unix.Winsize) {
@@ -103,7 +103,8 @@ func setSize(f *os.File, size *unix.Winsize) {
 	_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, size) })
 }
 
-// rawTerminal hands all keys on as they are typed.
+// rawTerminal switches this terminal to raw mode, and returns a function that restores
+// it.
 func rawTerminal() (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(0, unix.TCGETS)
 	if err != nil {
@@ -121,7 +122,7 @@ func rawTerminal() (restore func(), err error) {
 	return func() { _ = unix.IoctlSetTermios(0, unix.TCSETS, before) }, nil
 }
 
-// withPipes runs cmd with pipes: files of the host stay out of the node.
+// withPipes runs cmd with pipes, so that no files of the host are open in the node.
 func withPipes(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) error {
 	var theirs, ours []*os.File
 	defer func() {
@@ -130,7 +131,7 @@ func withPipes(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) erro
 		}
 	}()
 	for i := range 3 {
-		// Not those of os.Pipe, which do not block: programs expect that they do.
+		// os.Pipe makes non-blocking pipes, but programs expect blocking ones.
 		var ends [2]int
 		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 			return fmt.Errorf("cannot make a pipe: %w", err)
@@ -158,11 +159,11 @@ func withPipes(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) erro
 	copies.Go(func() { io.Copy(os.Stdout, ours[1]) })
 	copies.Go(func() { io.Copy(os.Stderr, ours[2]) })
 	copies.Wait()
-	return ended(p)
+	return waitExit(p)
 }
 
-// ended waits for the end and makes it this program's.
-func ended(p *agent.Process) error {
+// waitExit waits for the end of p and returns its exit status as an error.
+func waitExit(p *agent.Process) error {
 	exit, err := p.Wait()
 	switch {
 	case err != nil:

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// foreign makes a call of 32-bit programs: getpid.
+// foreign makes a system call of 32-bit programs: getpid.
 func foreign() string {
 	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	copy(page, []byte{
 		0xb8, 20, 0, 0, 0, // mov eax, 20
@@ -18,7 +18,7 @@ func foreign() string {
 		0xc3, // ret
 	})
 	if err := unix.Mprotect(page, unix.PROT_READ|unix.PROT_EXEC); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	code := unsafe.Pointer(unsafe.SliceData(page))
 	entry := unsafe.Pointer(&code) // a func is a pointer to a pointer to code

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// texts keeps what calls point to.
+// texts keeps the arguments of calls alive.
 var texts []*byte
 
-// text is a text as an argument of a call.
+// text returns a pointer to a text, as an argument of a call.
 func text(s string) uintptr {
 	b := &append([]byte(s), 0)[0]
 	texts = append(texts, b)
@@ -21,8 +21,8 @@ func text(s string) uintptr {
 
 const here = ^uintptr(99) // AT_FDCWD
 
-// callAttempts are calls of the kernel that reach the host. Their arguments are
-// such that they would fail, or do nothing, where they were let through.
+// callAttempts returns system calls that reach the host. With these arguments they would
+// fail, or do nothing, if they were allowed.
 func callAttempts() []attempt {
 	var all []attempt
 	add := func(what, must string, tries map[string]func() string) {
@@ -134,16 +134,16 @@ func callAttempts() []attempt {
 		"acct":                        one(unix.SYS_ACCT, text("/nonexistent")),
 		"quotactl":                    one(unix.SYS_QUOTACTL, 0, text("/nonexistent"), 0, 0),
 		"quotactl_fd":                 one(unix.SYS_QUOTACTL_FD, ^uintptr(0), 0, 0, 0),
-		"settimeofday":                func() string { return said(unix.Settimeofday(&unix.Timeval{Usec: 2e6})) },
-		"clock_settime":               func() string { return said(unix.ClockSettime(unix.CLOCK_REALTIME, &unix.Timespec{Nsec: 2e9})) },
+		"settimeofday":                func() string { return errnoText(unix.Settimeofday(&unix.Timeval{Usec: 2e6})) },
+		"clock_settime":               func() string { return errnoText(unix.ClockSettime(unix.CLOCK_REALTIME, &unix.Timespec{Nsec: 2e9})) },
 		"adjtimex":                    one(unix.SYS_ADJTIMEX, 0),
 		"clock_adjtime":               one(unix.SYS_CLOCK_ADJTIME, 0, 0),
 		"the kernel's log":            one(unix.SYS_SYSLOG, 10, 0, 0),
 		"vhangup":                     one(unix.SYS_VHANGUP),
 		"sethostname":                 one(unix.SYS_SETHOSTNAME, text("x"), 1),
 		"setdomainname":               one(unix.SYS_SETDOMAINNAME, text("x"), 1),
-		"a block device":              func() string { return said(unix.Mknod("/tmp/disk", unix.S_IFBLK|0o600, int(unix.Mkdev(254, 0)))) },
-		"a character device":          func() string { return said(unix.Mknod("/dev/mem", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 1)))) },
+		"a block device":              func() string { return errnoText(unix.Mknod("/tmp/disk", unix.S_IFBLK|0o600, int(unix.Mkdev(254, 0)))) },
+		"a character device":          func() string { return errnoText(unix.Mknod("/dev/mem", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 1)))) },
 		"real time":                   func() string { return schedule(unix.SCHED_FIFO) },
 		"freeze the disk":             func() string { return ioctlOf("/var/tmp", 0xc0045877) },
 		"freeze /usr":                 func() string { return ioctlOf("/usr/bin", 0xc0045877) },
@@ -168,7 +168,7 @@ func callAttempts() []attempt {
 		}
 	}
 	all = append(all, attempt{"the host", "first in the processor's queue", "EACCES | EPERM", 0, func() string {
-		return said(unix.Setpriority(unix.PRIO_PROCESS, 0, -20))
+		return errnoText(unix.Setpriority(unix.PRIO_PROCESS, 0, -20))
 	}})
 	return append(all, callAttemptsHere(one)...)
 }
@@ -220,9 +220,9 @@ func netlinks() string {
 func setns(path string) string {
 	fd, err := unix.Open(path, unix.O_RDONLY, 0)
 	if err != nil {
-		return "open: " + said(err)
+		return "open: " + errnoText(err)
 	}
-	return said(unix.Setns(fd, 0))
+	return errnoText(unix.Setns(fd, 0))
 }
 
 func openByHandle() string {
@@ -232,13 +232,13 @@ func openByHandle() string {
 	}
 	root, err := unix.Open("/", unix.O_RDONLY, 0)
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	_, err = unix.OpenByHandleAt(root, h, unix.O_RDONLY)
-	return said(err)
+	return errnoText(err)
 }
 
-// unknownCalls makes all calls from where the lists end.
+// unknownCalls makes all calls above the numbers of the lists.
 func unknownCalls() string {
 	for number := uintptr(473); number < 1024; number++ {
 		if got := raw(number); got != "ENOSYS" {
@@ -249,13 +249,13 @@ func unknownCalls() string {
 }
 
 func schedule(policy uint32) string {
-	return said(unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy, Priority: 1}, 0))
+	return errnoText(unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy, Priority: 1}, 0))
 }
 
 func ioctlOf(path string, request uintptr) string {
 	fd, err := unix.Open(path, unix.O_RDONLY, 0)
 	if err != nil {
-		return "open: " + said(err)
+		return "open: " + errnoText(err)
 	}
 	return raw(unix.SYS_IOCTL, uintptr(fd), request, text("x"))
 }
@@ -267,35 +267,35 @@ func immutable() string {
 	}
 	fd, err := unix.Open(path, unix.O_RDONLY, 0)
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
-	return said(unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, unix.STATX_ATTR_IMMUTABLE))
+	return errnoText(unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, unix.STATX_ATTR_IMMUTABLE))
 }
 
 func limit(resource int) string {
 	var l unix.Rlimit
 	if err := unix.Prlimit(0, resource, nil, &l); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	l.Max++
-	return said(unix.Prlimit(0, resource, &l, nil))
+	return errnoText(unix.Prlimit(0, resource, &l, nil))
 }
 
 func bigPipe() string {
 	var p [2]int
 	if err := unix.Pipe(p[:]); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	_, err := unix.FcntlInt(uintptr(p[0]), unix.F_SETPIPE_SZ, 64<<20)
-	return said(err)
+	return errnoText(err)
 }
 
 func write(path, content string) string {
 	fd, err := unix.Open(path, unix.O_WRONLY, 0)
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	defer unix.Close(fd)
 	_, err = unix.Write(fd, []byte(content))
-	return said(err)
+	return errnoText(err)
 }

@@ -21,7 +21,7 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// fileAttempts are attempts to find, read or write by name what is the host's.
+// fileAttempts returns attempts to find, read or write files of the host by name.
 func fileAttempts() []attempt {
 	reads := func(path string) func() string {
 		return func() string {
@@ -46,17 +46,17 @@ func fileAttempts() []attempt {
 			if err == nil {
 				unix.Close(fd)
 			}
-			return said(err)
+			return errnoText(err)
 		}})
 	}
 	all = append(all,
 		attempt{"devices", "all that is in /dev", "full null pts/ptmx random tty urandom zero", 0, devices},
-		attempt{"devices", "chmod of the host's /dev/null", "EPERM", 0, func() string { return said(unix.Chmod("/dev/null", 0)) }},
-		attempt{"devices", "chown of the host's /dev/zero", "EPERM", 0, func() string { return said(unix.Chown("/dev/zero", 0, 0)) }},
+		attempt{"devices", "chmod of the host's /dev/null", "EPERM", 0, func() string { return errnoText(unix.Chmod("/dev/null", 0)) }},
+		attempt{"devices", "chown of the host's /dev/zero", "EPERM", 0, func() string { return errnoText(unix.Chown("/dev/zero", 0, 0)) }},
 		attempt{"devices", "a time on the host's /dev/full", "EPERM", 0, func() string {
-			return said(unix.Utimes("/dev/full", []unix.Timeval{{}, {}}))
+			return errnoText(unix.Utimes("/dev/full", []unix.Timeval{{}, {}}))
 		}},
-		attempt{"devices", "remove /dev/random", "EBUSY", 0, func() string { return said(unix.Unlink("/dev/random")) }},
+		attempt{"devices", "remove /dev/random", "EBUSY", 0, func() string { return errnoText(unix.Unlink("/dev/random")) }},
 	)
 	for _, name := range []string{
 		"cmdline", "config.gz", "diskstats", "kallsyms", "kcore", "keys", "kmsg", "kpagecgroup", "kpagecount", "kpageflags", "latency_stats",
@@ -70,7 +70,7 @@ func fileAttempts() []attempt {
 	for _, name := range []string{"root", "cwd", "exe", "fd/0", "fd/3", "ns/net", "ns/mnt", "ns/user", "ns/pid", "map_files/0"} {
 		all = append(all, attempt{"/proc/1", "follow " + name, "EACCES | EPERM | ENOENT", 0, func() string {
 			_, err := unix.Open("/proc/1/"+name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
-			return said(err)
+			return errnoText(err)
 		}})
 	}
 	all = append(all,
@@ -102,7 +102,7 @@ func fileAttempts() []attempt {
 			if err != nil {
 				b = []byte("0\n")
 			}
-			return write("/proc/sys/"+name, string(b)) // what it is already
+			return write("/proc/sys/"+name, string(b)) // its present value
 		}})
 	}
 	return append(all,
@@ -123,11 +123,11 @@ func fileAttempts() []attempt {
 		attempt{"files", "out of a root by an open folder (double chroot)", "the node's root", 0, doubleChroot},
 		attempt{"files", "above the root by ..", "the node's root", 0, func() string { return sameRoot("/../../../../..") }},
 		attempt{"files", "the program, for writing", "EROFS | ETXTBSY", 0, func() string { return write("/run/patchbay/bin/patchbay-local", "x") }},
-		attempt{"files", "the program, removed", "EROFS", 0, func() string { return said(unix.Unlink("/run/patchbay/bin/patchbay-local")) }},
-		attempt{"files", "the program, replaced", "EROFS | EXDEV", 0, func() string { return said(os.Rename("/etc/hostname", "/run/patchbay/bin/patchbay-local")) }},
-		attempt{"files", "the program, chmod", "EROFS", 0, func() string { return said(unix.Chmod("/run/patchbay/bin/patchbay-local", 0o777)) }},
+		attempt{"files", "the program, removed", "EROFS", 0, func() string { return errnoText(unix.Unlink("/run/patchbay/bin/patchbay-local")) }},
+		attempt{"files", "the program, replaced", "EROFS | EXDEV", 0, func() string { return errnoText(os.Rename("/etc/hostname", "/run/patchbay/bin/patchbay-local")) }},
+		attempt{"files", "the program, chmod", "EROFS", 0, func() string { return errnoText(unix.Chmod("/run/patchbay/bin/patchbay-local", 0o777)) }},
 		attempt{"files", "the program by /proc/PID/exe of a process of ours", "EROFS", 0, overwriteExe},
-		attempt{"files", "the program by a link to it", "EXDEV", 0, func() string { return said(unix.Link("/run/patchbay/bin/patchbay-local", "/run/patchbay/link")) }},
+		attempt{"files", "the program by a link to it", "EXDEV", 0, func() string { return errnoText(unix.Link("/run/patchbay/bin/patchbay-local", "/run/patchbay/link")) }},
 		attempt{"files", "a sparse file of 8 EB", "EFBIG", 0, sparse},
 		attempt{"files", "/usr/bin/env, which becomes the node's own copy", "done", 0, changeEnv},
 		attempt{"geni-get", "key, as root", "a key", 0, geniKey},
@@ -141,9 +141,9 @@ func fileAttempts() []attempt {
 // openError is the error of a call, without the path.
 func openError(err error) string {
 	if e, ok := err.(*fs.PathError); ok {
-		return said(e.Err)
+		return errnoText(e.Err)
 	}
-	return said(err)
+	return errnoText(err)
 }
 
 func listed(path string) string {
@@ -157,7 +157,7 @@ func listed(path string) string {
 	return entries[0].Name() + " and more"
 }
 
-// links are the links in folders that can be read.
+// links returns the targets of links in readable folders.
 func links(pattern string) string {
 	var found []string
 	paths, _ := filepath.Glob(pattern + "/*")
@@ -192,7 +192,7 @@ func orNone(list []string) string {
 	return strings.Join(list, " ")
 }
 
-// devices are all devices and files in /dev, without terminals.
+// devices returns all devices and files in /dev, except terminals.
 func devices() string {
 	var all []string
 	filepath.WalkDir("/dev", func(path string, d fs.DirEntry, err error) error {
@@ -204,8 +204,8 @@ func devices() string {
 	return strings.Join(all, " ")
 }
 
-// writable are the files below a folder that can be opened for writing, and are
-// not /dev/null.
+// writable returns the files below a folder that can be opened for writing, except
+// /dev/null.
 func writable(root string, skip func(path string) bool) []string {
 	var all []string
 	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -244,8 +244,7 @@ func writableProc() string {
 
 func writableSys() string { return orNone(writable("/sys", func(string) bool { return false })) }
 
-// writableSysctl leaves out those that each network or IPC name space has of its
-// own.
+// writableSysctl skips the settings that each network or IPC namespace has of its own.
 func writableSysctl() string {
 	own := []string{"msgmax", "msgmnb", "msgmni", "sem", "shm_rmid_forced", "shmall", "shmmax", "shmmni"}
 	return orNone(writable("/proc/sys", func(path string) bool {
@@ -254,7 +253,7 @@ func writableSysctl() string {
 	}))
 }
 
-// findCanary looks for a file whose name only the host has.
+// findCanary searches for a file whose name exists only on the host.
 func findCanary() string {
 	var found []string
 	filepath.WalkDir("/", func(path string, d fs.DirEntry, err error) error {
@@ -269,12 +268,12 @@ func findCanary() string {
 	return orNone(found)
 }
 
-// hidden tells which of the texts that the node must not see are in files.
+// hidden returns which of the hidden texts are in files.
 func hidden(paths ...string) string {
 	var found []string
 	for _, path := range paths {
 		b, _ := os.ReadFile(path)
-		if path == "/proc/self/environ" { // where we are told of them
+		if path == "/proc/self/environ" { // which contains them for this test
 			b, _, _ = bytes.Cut(b, []byte(escapeFacts))
 		}
 		for _, s := range told.Hidden {
@@ -286,8 +285,8 @@ func hidden(paths ...string) string {
 	return orNone(found)
 }
 
-// groups are lines of /proc/self/cgroup that tell more than the node's own root
-// and the place of its jobs beside it.
+// groups returns lines of /proc/self/cgroup that show more than the node's own root and
+// its jobs.
 func groups() string {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -320,10 +319,10 @@ func passwords() string {
 func sameRoot(path string) string {
 	var root, other unix.Stat_t
 	if err := unix.Stat("/", &root); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	if err := unix.Stat(path, &other); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	if root.Dev != other.Dev || root.Ino != other.Ino {
 		return "another folder"
@@ -331,34 +330,34 @@ func sameRoot(path string) string {
 	return "the node's root"
 }
 
-// doubleChroot leaves a root by a folder that was opened outside of it, and goes
-// up as far as it goes.
+// doubleChroot leaves a root through a folder that was opened outside of it, and goes up
+// as far as possible.
 func doubleChroot() string {
 	var root, top unix.Stat_t
 	if err := unix.Stat("/", &root); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	fd, err := unix.Open("/", unix.O_RDONLY, 0)
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	dir, err := os.MkdirTemp("/var/tmp", "root")
 	if err != nil {
 		return err.Error()
 	}
 	if err := unix.Chroot(dir); err != nil {
-		return "chroot: " + said(err)
+		return "chroot: " + errnoText(err)
 	}
 	if err := unix.Fchdir(fd); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	for range 100 {
 		if err := unix.Chdir(".."); err != nil {
-			return said(err)
+			return errnoText(err)
 		}
 	}
 	if err := unix.Stat(".", &top); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	if root.Dev != top.Dev || root.Ino != top.Ino {
 		return "another folder"
@@ -366,8 +365,8 @@ func doubleChroot() string {
 	return "the node's root"
 }
 
-// overwriteExe keeps the program of a process of the testbed's open over its
-// end, and then opens it for writing.
+// overwriteExe keeps the executable of a testbed process open until the process has
+// ended, and then opens it for writing.
 func overwriteExe() string {
 	c := exec.Command("/run/patchbay/bin/patchbay-local", "sftp")
 	c.Args[0] = "patchbay-agent"
@@ -381,9 +380,9 @@ func overwriteExe() string {
 	}
 	defer in.Close()
 	var fd int
-	for range 200 { // until it has become that program
+	for range 200 { // until it has executed that program
 		if fd, err = unix.Open(fmt.Sprintf("/proc/%d/exe", c.Process.Pid), unix.O_RDONLY, 0); err != nil {
-			return "exe: " + said(err)
+			return "exe: " + errnoText(err)
 		}
 		if path, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); strings.Contains(path, "patchbay-local") {
 			break
@@ -400,7 +399,7 @@ func overwriteExe() string {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return said(err)
+	return errnoText(err)
 }
 
 func sparse() string {
@@ -437,7 +436,7 @@ func geniKey() string {
 	return fmt.Sprintf("%v %s", err, out)
 }
 
-// geniFlood tells how the testbed ends a question that has no end.
+// geniFlood sends an endless request and returns how the testbed ends it.
 func geniFlood() string {
 	c, err := net.Dial("unix", "/run/patchbay/geni")
 	if err != nil {
@@ -459,7 +458,7 @@ func geniFlood() string {
 	return "closed"
 }
 
-// ownCommands tells whether what is in /usr/local are links to our program and nothing else.
+// ownCommands reports whether /usr/local contains only links to our program.
 func ownCommands() string {
 	var others []string
 	for name := range strings.FieldsSeq(globbed("/usr/local/bin/*", "/usr/local/sbin/*")) {

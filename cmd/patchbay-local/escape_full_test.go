@@ -21,9 +21,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// tasks are what the program of the tests does in a node by a word. They take as
-// much of something as there is, and say how much that was. Those that hold it
-// do so until their input ends.
+// tasks are functions of the test program in a node, by name. Each takes as much as
+// possible of one resource and returns how much. Those that hold it do so until their
+// input ends.
 var tasks = map[string]func() string{
 	"listen":    listenInside,
 	"disk":      func() string { return fill("/var/tmp/full") },
@@ -33,15 +33,15 @@ var tasks = map[string]func() string{
 	"dev":       func() string { return fill("/dev/full2") },
 	"memory":    fillMemory,
 	"mappings":  fillMappings,
-	"thrash":    thrash,
+	"thrash":    useAllMemory,
 	"forks":     func() string { return hold(forks) },
 	"processor": spin,
-	"files":     func() string { return take(openFile) },
-	"terminals": func() string { return hold(func() string { return take(openTerminal) }) },
-	"inotify":   func() string { return hold(func() string { return take(openInotify) }) },
-	"pending":   func() string { return hold(func() string { return take(queueSignal) }) },
-	"queues":    func() string { return hold(func() string { return take(openQueue()) }) },
-	"timers":    func() string { return hold(func() string { return take(openTimer) }) },
+	"files":     func() string { return takeAll(openFile) },
+	"terminals": func() string { return hold(func() string { return takeAll(openTerminal) }) },
+	"inotify":   func() string { return hold(func() string { return takeAll(openInotify) }) },
+	"pending":   func() string { return hold(func() string { return takeAll(queueSignal) }) },
+	"queues":    func() string { return hold(func() string { return takeAll(openQueue()) }) },
+	"timers":    func() string { return hold(func() string { return takeAll(openTimer) }) },
 	"datagrams": datagrams,
 	"names":     oddNames,
 	"filters":   func() string { return hold(attachFilters) },
@@ -60,10 +60,10 @@ var tasks = map[string]func() string{
 	"flood-arp":     func() string { return flood(floodARP) },
 	"flood-udp":     func() string { return flood(floodUDP) },
 	"delete-links":  deleteLinks,
-	"ask-all-along": askAllAlong,
+	"ask-all-along": sendEchoes,
 }
 
-// listenInside has sockets that nobody outside of this node can reach.
+// listenInside listens at sockets that are unreachable from outside the node.
 func listenInside() string {
 	_, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(told.PeerPort)))
 	if err == nil {
@@ -81,8 +81,8 @@ func hold(f func() string) string {
 	return ""
 }
 
-// take takes something again and again until there is no more.
-func take(one func() error) string {
+// takeAll takes a resource again and again until there is no more.
+func takeAll(one func() error) string {
 	l := unix.Rlimit{}
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) == nil {
 		l.Cur = l.Max
@@ -90,7 +90,7 @@ func take(one func() error) string {
 	}
 	for n := 0; ; n++ {
 		if err := one(); err != nil || n == 1_000_000 {
-			return fmt.Sprint(n, " ", said(err))
+			return fmt.Sprint(n, " ", errnoText(err))
 		}
 	}
 }
@@ -148,7 +148,7 @@ func fillMappings() string {
 	for range 1_000_000 {
 		_, _, e := unix.RawSyscall6(unix.SYS_MMAP, 0, 1<<40, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE, ^uintptr(0), 0)
 		if e != 0 {
-			return said(e)
+			return errnoText(e)
 		}
 	}
 	return "more than 1,000,000 TB"
@@ -167,7 +167,7 @@ func forks() string {
 	return "5000"
 }
 
-// spin burns what processor time there is for a time, and says how much it was.
+// spin uses all available processor time for a duration, and returns how much it was.
 func spin() string {
 	var all []*exec.Cmd
 	began := time.Now()
@@ -211,7 +211,7 @@ func openInotify() error {
 	return err
 }
 
-// queueSignal leaves a signal pending, which is blocked.
+// queueSignal leaves a blocked signal pending.
 func queueSignal() error {
 	const signal = 40
 	set := unix.Sigset_t{}
@@ -252,7 +252,7 @@ func openQueue() func() error {
 	}
 }
 
-// datagrams lets datagrams wait in sockets, and counts what does.
+// datagrams leaves datagrams waiting in sockets, and counts them.
 func datagrams() string {
 	var readers []int
 	l := unix.Rlimit{}
@@ -276,7 +276,7 @@ func datagrams() string {
 		readers = append(readers, fd)
 		at, e := unix.Getsockname(fd)
 		if e != nil {
-			return said(e)
+			return errnoText(e)
 		}
 		for range 3 {
 			_ = unix.Sendto(writer, block, 0, at)
@@ -293,7 +293,7 @@ func datagrams() string {
 		}
 	}
 	if len(readers) < 1000 {
-		return fmt.Sprint(len(readers), " sockets ", said(err))
+		return fmt.Sprint(len(readers), " sockets ", errnoText(err))
 	}
 	if waits > 100<<20 {
 		return fmt.Sprint(waits>>20, " MB")
@@ -301,7 +301,7 @@ func datagrams() string {
 	return "no more than its share"
 }
 
-// oddNames makes a deep tree of the longest names, with bytes that are no text.
+// oddNames creates a deep tree of names of maximum length, with bytes that are not text.
 func oddNames() string {
 	name := strings.Repeat("\n\x1b[31m\xff", 36)
 	name += strings.Repeat("x", 255-len(name))
@@ -327,7 +327,7 @@ func oddNames() string {
 	return "made"
 }
 
-// orphans leaves PID 1 many children that have ended.
+// orphans leaves many ended children to PID 1.
 func orphans() string {
 	for range 100 {
 		if err := exec.Command("/bin/sh", "-c", "true & true & true &").Run(); err != nil {
@@ -350,9 +350,8 @@ func orphans() string {
 	return "they stay"
 }
 
-// exhaust takes all that can be taken in one node, and looks how the other one
-// and the host are.
-func (a *arena) exhaust(t *testing.T, tt *table) {
+// exhaustNode uses up all resources in one node, and checks the other node and the host.
+func (a *arena) exhaustNode(t *testing.T, tt *table) {
 	t.Helper()
 	alive := func(what string) {
 		t.Helper()
@@ -372,7 +371,7 @@ func (a *arena) exhaust(t *testing.T, tt *table) {
 	most := a.task(nodeA, "files")
 	tt.row(t, "exhaustion", "open files", "EMFILE | exit status 137", most[strings.LastIndexByte(most, ' ')+1:])
 	alive("exhaustion")
-	tt.row(t, "exhaustion", "what the host stores for the disk", "no more than its size", atMost(a.stored(t, nodeA), 97<<20))
+	tt.row(t, "exhaustion", "what the host stores for the disk", "no more than its size", atMost(a.diskUsage(t, nodeA), 97<<20))
 
 	line, stop := a.background(t, nodeA, "forks")
 	tt.row(t, "exhaustion", "processes", "EAGAIN", line[strings.LastIndexByte(line, ' ')+1:])
@@ -380,8 +379,8 @@ func (a *arena) exhaust(t *testing.T, tt *table) {
 	stop()
 	_, _ = a.enter(nodeA, nil, "kill -9 -1") // which ends itself, too
 	alive("every process killed")
-	// What one node takes of a kind that the kernel counts for users must not be
-	// taken from another.
+	// One node must not use up resources that the kernel counts per user for another
+	// node.
 	for _, row := range []struct {
 		task, must string
 		most       int
@@ -408,20 +407,20 @@ func (a *arena) exhaust(t *testing.T, tt *table) {
 		}
 		tt.row(t, row.task, "and in the other node at the same time", "as many", got)
 		if host := map[string]func() error{"inotify": openInotify, "terminals": openTerminal, "timers": openTimer}[row.task]; host != nil {
-			tt.row(t, row.task, "and on the host at the same time", "done", said(host()))
+			tt.row(t, row.task, "and on the host at the same time", "done", errnoText(host()))
 		}
 		for _, stop := range stops {
 			stop()
 		}
 	}
-	tt.row(t, "the log", "of what PID 1 says, on the host", "no more than its size", atMost(size(t, filepath.Join(a.bed.state, "nodes", nodeA, "log")), 64<<10))
+	tt.row(t, "the log", "of what PID 1 says, on the host", "no more than its size", atMost(size(t, filepath.Join(a.testSite.state, "nodes", nodeA, "log")), 64<<10))
 }
 
-// owned judges the files of a node as they are on the host.
-func (a *arena) owned(t *testing.T, tt *table) {
+// checkOwners checks the owners of a node's files on the host.
+func (a *arena) checkOwners(t *testing.T, tt *table) {
 	t.Helper()
 	for path, must := range map[string]string{"": "drwx------ 0", "nodes": "drwx------ 0", "nodes/" + nodeA: "drwx------ 0", "nodes/" + nodeA + "/disk.img": "-rw------- 0", "nodes/" + nodeA + "/agent.sock": "Srw------- 0"} {
-		info, err := os.Lstat(filepath.Join(a.bed.state, path))
+		info, err := os.Lstat(filepath.Join(a.testSite.state, path))
 		got := errorText(err)
 		if err == nil {
 			got = fmt.Sprint(info.Mode(), " ", info.Sys().(*syscall.Stat_t).Uid)
@@ -451,11 +450,11 @@ func (a *arena) owned(t *testing.T, tt *table) {
 	}
 }
 
-// stored is how much the host stores for a node's disk, in bytes.
-func (a *arena) stored(t *testing.T, name string) int64 {
+// diskUsage returns the bytes that the host stores for a node's disk.
+func (a *arena) diskUsage(t *testing.T, name string) int64 {
 	t.Helper()
 	var st unix.Stat_t
-	if err := unix.Stat(filepath.Join(a.bed.state, "nodes", name, "disk.img"), &st); err != nil {
+	if err := unix.Stat(filepath.Join(a.testSite.state, "nodes", name, "disk.img"), &st); err != nil {
 		t.Fatal(err)
 	}
 	return st.Blocks * 512
@@ -477,8 +476,8 @@ func atMost(n, most int64) string {
 	return "no more than its size"
 }
 
-// removed removes the node that was filled.
-func (a *arena) removed(t *testing.T, tt *table) {
+// removeFullNode removes the node that was filled.
+func (a *arena) removeFullNode(t *testing.T, tt *table) {
 	t.Helper()
 	began := time.Now()
 	a.remove(t, nodeA)
@@ -487,12 +486,12 @@ func (a *arena) removed(t *testing.T, tt *table) {
 		got = took.String()
 	}
 	tt.row(t, "afterwards", "the node is removed", "in no time", got)
-	tt.row(t, "afterwards", "the other one stays", provider.StateReady, stateOf(look(t, a.provider, nodeB)))
+	tt.row(t, "afterwards", "the other one stays", provider.StateReady, stateOf(getNode(t, a.provider, nodeB)))
 }
 
-// thrash leaves next to no room for this program's own text, of which it then
-// needs all, again and again: without help it would never end.
-func thrash() string {
+// useAllMemory leaves hardly any memory for the program's own code, which it then needs
+// again and again: without intervention it would never end.
+func useAllMemory() string {
 	text, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return err.Error()
@@ -506,7 +505,7 @@ func thrash() string {
 		return err.Error()
 	}
 	const spare = 6 << 20 // of the 192 MB that a node has here
-	b := make([]byte, 192<<20-spare-int(own()))
+	b := make([]byte, 192<<20-spare-int(ownMemory()))
 	for i := 0; i < len(b); i += 4096 {
 		b[i] = 1
 	}
@@ -519,8 +518,8 @@ func thrash() string {
 	return fmt.Sprint("goes on for ever ", sum, b[0])
 }
 
-// own is how much memory the processes of the node have, in bytes, beside files.
-func own() (bytes int64) {
+// ownMemory returns the memory of the node's processes in bytes, without files.
+func ownMemory() (bytes int64) {
 	files, _ := filepath.Glob("/proc/[0-9]*/statm")
 	for _, file := range files {
 		text, _ := os.ReadFile(file)

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processAttempts are attempts on PID 1, on processes and sockets of the host and
-// of other nodes, and on rights.
+// processAttempts returns attempts on PID 1, on processes and sockets of the host and of
+// other nodes, and on rights.
 func processAttempts() []attempt {
 	all := []attempt{
 		{"PID 1", "ptrace: attach", "EPERM", 0, func() string { return raw(unix.SYS_PTRACE, unix.PTRACE_ATTACH, 1) }},
 		{"PID 1", "ptrace: seize", "EPERM", 0, func() string { return raw(unix.SYS_PTRACE, unix.PTRACE_SEIZE, 1) }},
 		{"PID 1", "its limits: prlimit", "EPERM", 0, func() string {
-			return said(unix.Prlimit(1, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3}, nil))
+			return errnoText(unix.Prlimit(1, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3}, nil))
 		}},
 		{"PID 1", "read its memory", "EPERM", 0, func() string { return memory(unix.SYS_PROCESS_VM_READV) }},
 		{"PID 1", "write its memory", "EPERM", 0, func() string { return memory(unix.SYS_PROCESS_VM_WRITEV) }},
@@ -28,15 +28,15 @@ func processAttempts() []attempt {
 		{"PID 1", "enter its namespaces: setns of a pidfd", "EPERM", 0, func() string {
 			fd, err := unix.PidfdOpen(1, 0)
 			if err != nil {
-				return "pidfd_open: " + said(err)
+				return "pidfd_open: " + errnoText(err)
 			}
-			return said(unix.Setns(fd, unix.CLONE_NEWNS|unix.CLONE_NEWPID))
+			return errnoText(unix.Setns(fd, unix.CLONE_NEWNS|unix.CLONE_NEWPID))
 		}},
 		{"PID 1", "every signal, by kill", "done", 0, func() string { return signals(func(s unix.Signal) error { return unix.Kill(1, s) }) }},
 		{"PID 1", "every signal, to each of its threads", "done", 0, signalThreads},
 		{"PID 1", "every signal, queued", "done", 0, func() string { return signals(queue) }},
-		{"PID 1", "every signal, as an account", "EPERM", alice, func() string { return said(unix.Kill(1, unix.SIGKILL)) }},
-		{"PID 1", "less urgent, as an account", "EPERM", alice, func() string { return said(unix.Setpriority(unix.PRIO_PROCESS, 1, 19)) }},
+		{"PID 1", "every signal, as an account", "EPERM", alice, func() string { return errnoText(unix.Kill(1, unix.SIGKILL)) }},
+		{"PID 1", "less urgent, as an account", "EPERM", alice, func() string { return errnoText(unix.Setpriority(unix.PRIO_PROCESS, 1, 19)) }},
 		{"processes", "the host's testbed, by its id there", "not seen", 0, func() string {
 			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", told.HostPID))
 			if strings.Contains(string(b), "local.yaml") {
@@ -74,8 +74,8 @@ func processAttempts() []attempt {
 			}
 			return fmt.Sprintf("%q %v", b, err)
 		}},
-		{"rights", "a user id above them", "EINVAL", 0, func() string { return said(unix.Setuid(65536)) }},
-		{"rights", "a file for a user id above them", "EINVAL", 0, func() string { return said(os.Chown("/var/tmp", 70000, 0).(*os.PathError).Err) }},
+		{"rights", "a user id above them", "EINVAL", 0, func() string { return errnoText(unix.Setuid(65536)) }},
+		{"rights", "a file for a user id above them", "EINVAL", 0, func() string { return errnoText(os.Chown("/var/tmp", 70000, 0).(*os.PathError).Err) }},
 		{"rights", "groups of the host", "0", 0, func() string {
 			g, err := os.Getgroups()
 			return strings.Trim(fmt.Sprint(slices.DeleteFunc(g, func(n int) bool { return n == 0 }), err), "[]<nil> ") + "0"
@@ -135,23 +135,23 @@ func memory(call uintptr) string {
 func takeDescriptor() string {
 	fd, err := unix.PidfdOpen(1, 0)
 	if err != nil {
-		return "pidfd_open: " + said(err)
+		return "pidfd_open: " + errnoText(err)
 	}
 	_, err = unix.PidfdGetfd(fd, 3, 0)
-	return said(err)
+	return errnoText(err)
 }
 
-// signals sends each signal and gives the first error.
+// signals sends each signal and returns the first error.
 func signals(send func(unix.Signal) error) string {
 	for s := unix.Signal(1); s <= 64; s++ {
 		if err := send(s); err != nil {
-			return fmt.Sprintf("%v: %s", s, said(err))
+			return fmt.Sprintf("%v: %s", s, errnoText(err))
 		}
 	}
 	return "done"
 }
 
-// queue sends a signal with a value, as faults of the kernel come.
+// queue sends a signal with a value, as the kernel does for faults.
 func queue(s unix.Signal) error {
 	var info [128]byte
 	*(*int32)(unsafe.Pointer(&info[0])) = int32(s)
@@ -180,7 +180,8 @@ func signalThreads() string {
 	return "done"
 }
 
-// foreignProcesses are those whose command line names what only others run.
+// foreignProcesses returns processes whose command line shows that they are outside of
+// the node.
 func foreignProcesses() string {
 	var found []string
 	entries, _ := os.ReadDir("/proc")
@@ -197,20 +198,20 @@ func raiseCapability() string {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&header, &sets[0]); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	sets[0].Permitted |= 1 << unix.CAP_SYS_ADMIN
 	sets[0].Effective |= 1 << unix.CAP_SYS_ADMIN
-	return said(unix.Capset(&header, &sets[0]))
+	return errnoText(unix.Capset(&header, &sets[0]))
 }
 
-// connect is what becomes of a connection.
+// connect returns the result of a connection.
 func connect(network, address string) string {
 	c, err := net.DialTimeout(network, address, 2*time.Second)
 	if err != nil {
 		for _, e := range []unix.Errno{unix.ECONNREFUSED, unix.ENETUNREACH, unix.EACCES, unix.EPERM} {
 			if strings.HasSuffix(err.Error(), e.Error()) {
-				return said(e)
+				return errnoText(e)
 			}
 		}
 		return err.Error()
@@ -223,8 +224,8 @@ func connect(network, address string) string {
 func credentials() string {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	rights := unix.UnixCredentials(&unix.Ucred{Pid: int32(os.Getpid()), Uid: 0, Gid: 0})
-	return said(unix.Sendmsg(fds[0], []byte("x"), rights, nil, 0))
+	return errnoText(unix.Sendmsg(fds[0], []byte("x"), rights, nil, 0))
 }

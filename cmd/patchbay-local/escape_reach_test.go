@@ -13,18 +13,18 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// oneNode is a testbed with one node, nodeA.
+// oneNode starts a testbed with one node, nodeA.
 func oneNode(t *testing.T, instance string, settings ...string) *arena {
 	t.Helper()
-	a := &arena{bed: newBed(t, instance, settings...)}
+	a := &arena{testSite: newTestSite(t, instance, settings...)}
 	a.node(t, nodeA, nil)
 	return a
 }
 
-// TestOneNode shows on one testbed with one node what needs no other.
+// TestOneNode runs tests that need only one node.
 func TestOneNode(t *testing.T) {
 	require.Root(t)
-	shared := shareFiles(t) // which are there before the node
+	shared := shareFiles(t) // created before the node
 	a := oneNode(t, "one-t")
 	for _, tt := range []struct {
 		name string
@@ -32,14 +32,14 @@ func TestOneNode(t *testing.T) {
 	}{
 		{"Disks", disksAreHidden}, {"Tools", toolsRun}, {"Linktest", linktestIsInNodes},
 		{"Shared", func(t *testing.T, a *arena) { nodesReadWhatEverybodyMayRead(t, a, shared) }},
-		{"Fragments", fragmentsAreBounded}, {"Sysctls", sysctlsOfNodes}, {"Words", wordsOfARunningTestbed}, {"Restart", nodesOutliveUp},
+		{"Fragments", fragmentsAreBounded}, {"Sysctls", sysctlsOfNodes}, {"Words", errorMessagesWhileRunning}, {"Restart", nodesOutliveUp},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, a) })
 	}
 }
 
-// sysctlsOfNodes shows that root of a node changes what labs change, and nothing
-// that bounds memory of the kernel or keeps others from logging in.
+// sysctlsOfNodes: root of a node can change what labs change, but no limit of kernel
+// memory, and nothing that prevents other users' logins.
 func sysctlsOfNodes(t *testing.T, a *arena) {
 	row := func(path, value, must string) {
 		path = "/proc/sys/" + path
@@ -67,7 +67,7 @@ func sysctlsOfNodes(t *testing.T, a *arena) {
 			t.Errorf("writable: %q, %v", out, err)
 		}
 	})
-	// A device that comes later has the same bounds.
+	// A later device has the same limits.
 	t.Run("a new device", func(t *testing.T) {
 		out, err := a.enter(nodeA, nil, "ip link add name dummy9 type veth peer name dummy8 && cd /proc/sys/net && echo 2 > ipv4/conf/dummy9/rp_filter && cat ipv4/conf/dummy9/rp_filter && echo 9 > ipv4/neigh/dummy9/unres_qlen")
 		if !strings.HasPrefix(out, "2\n") || !strings.Contains(out, "Read-only file system") {
@@ -84,8 +84,8 @@ func sysctlsOfNodes(t *testing.T, a *arena) {
 	}
 }
 
-// fragmentsAreBounded: the memory for fragments counts for nobody, so its bound
-// must hold.
+// fragmentsAreBounded: memory for fragments is charged to no node, so its limit must
+// hold.
 func fragmentsAreBounded(t *testing.T, a *arena) {
 	a.copyProgram(t, nodeA, programOfTests(t))
 	if out := a.task(nodeA, "fragments"); out != "bounded" {
@@ -93,8 +93,8 @@ func fragmentsAreBounded(t *testing.T, a *arena) {
 	}
 }
 
-// fragments raises the bounds for fragments and sends more of them than the
-// default is. First, a packet in pieces arrives as it does with honest nodes.
+// fragments raises the limits for fragments and sends more than the default allows.
+// Before that, a fragmented packet arrives as in any node.
 func fragments() string {
 	if got := wholeOfPieces(); got != "whole" {
 		return "a packet in pieces: " + got
@@ -103,7 +103,7 @@ func fragments() string {
 	raised := write(high, "1073741824")
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW)
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	packet := make([]byte, 60000)
 	packet[0] = 0x45
@@ -113,7 +113,7 @@ func fragments() string {
 	for id := range 500 { // 30 MB
 		packet[4], packet[5] = byte((id+1)>>8), byte(id+1)
 		if err := unix.Sendto(fd, packet, 0, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-			return said(err)
+			return errnoText(err)
 		}
 	}
 	var waiting, memory int
@@ -135,42 +135,42 @@ func fragments() string {
 	return "bounded"
 }
 
-// wholeOfPieces sends a datagram that is larger than what lo then carries.
+// wholeOfPieces sends a datagram that is larger than the MTU of lo.
 func wholeOfPieces() string {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	lo, err := unix.NewIfreq("lo")
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	lo.SetUint32(1500)
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFMTU, lo); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	self, err := unix.Getsockname(fd)
 	if err == nil {
 		err = unix.Sendto(fd, make([]byte, 20000), 0, self)
 	}
 	if err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	n, _, err := unix.Recvfrom(fd, make([]byte, 30000), unix.MSG_DONTWAIT)
 	if err != nil || n != 20000 {
-		return fmt.Sprint(n, " ", said(err))
+		return fmt.Sprint(n, " ", errnoText(err))
 	}
 	lo.SetUint32(65536)
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFMTU, lo); err != nil {
-		return said(err)
+		return errnoText(err)
 	}
 	return "whole"
 }
 
-// shareFiles makes a folder below the host's /usr with files of many modes.
+// shareFiles creates a folder below the host's /usr with files of many modes.
 func shareFiles(t *testing.T) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/usr/share", "patchbay-test-")
@@ -202,9 +202,8 @@ func shareFile(t *testing.T, path string, mode os.FileMode) {
 	}
 }
 
-// nodesReadWhatEverybodyMayRead: below the host's /usr root of a node reads what
-// every user of the host may read, also where a file or its mode came after the
-// node.
+// nodesReadWhatEverybodyMayRead: below the host's /usr, root of a node can read what
+// every user of the host can read, also if a file or its mode is newer than the node.
 func nodesReadWhatEverybodyMayRead(t *testing.T, a *arena, dir string) {
 	if err := os.Chmod(filepath.Join(dir, "later"), 0o600); err != nil {
 		t.Fatal(err)
@@ -282,7 +281,7 @@ func disksAreHidden(t *testing.T, a *arena) {
 	}
 }
 
-// toolsRun: what labs run still runs in nodes, as root.
+// toolsRun: the programs of labs work in nodes, as root.
 func toolsRun(t *testing.T, a *arena) {
 	for _, tt := range []struct{ tool, line, want string }{
 		{"busybox", "busybox ping -c 1 127.0.0.1", "1 packets received"},

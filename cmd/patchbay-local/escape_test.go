@@ -32,29 +32,28 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// An attempt to get out of a node, or at what is none of its business. The
-// program of the tests is copied into a real node, and makes it there.
+// An attempt to leave a node, or to reach what a node must not reach. The test binary is
+// copied into a real node, and makes it there.
 type attempt struct {
 	what, how string
-	must      string // what the answer must be; words between " | " are alternatives
+	must      string // the expected answers, separated by " | "
 	as        int    // user id inside the node
 	try       func() string
 }
 
-// allowed tells whether an answer is one that must be.
+// allowed reports whether an answer is expected.
 func (a attempt) allowed(got string) bool {
 	return slices.Contains(strings.Split(a.must, " | "), got)
 }
 
-// What the program of the tests is told in its environment where it runs in a
-// node: which attempt to make, or "all", and what it may look for.
+// Environment of the test binary in a node: the attempt to make, or "all", and the facts.
 const (
 	escapeVariable = "PATCHBAY_ESCAPE"
 	escapeFacts    = "PATCHBAY_ESCAPE_FACTS"
 )
 
-// facts are what a node could only know of the host by breaking out, and is told
-// so that it can look for it.
+// facts are things of the host that a node could only know by breaking out. The node gets
+// them so that it can search for them.
 type facts struct {
 	Canary   string   // in the names of files on the host
 	Hidden   []string // texts that the node must not see anywhere
@@ -63,7 +62,7 @@ type facts struct {
 	Abstract string // of a socket on the host
 	Peer     string // of a socket in the other node
 	PeerPort int
-	Address  string        // at which a peer is reached by a link
+	Address  string        // of a peer on a link
 	Device   string        // of the node, which is on that link
 	Time     time.Duration // for which something is done
 }
@@ -87,7 +86,7 @@ func init() {
 		fmt.Print(askAll())
 		os.Exit(0)
 	}
-	// Never on the host, which some attempts would hurt if root made them.
+	// Never on the host, where some attempts would do harm as root.
 	if b, err := os.ReadFile("/proc/1/cmdline"); err != nil || !strings.HasPrefix(string(b), agent.Argv0) {
 		fmt.Println("this is no node")
 		os.Exit(1)
@@ -122,7 +121,7 @@ func init() {
 	os.Exit(0)
 }
 
-// tryAlone makes an attempt in a process of its own.
+// tryAlone makes an attempt in its own process.
 func tryAlone(i, uid int) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -145,13 +144,13 @@ func tryAlone(i, uid int) string {
 	return string(out)
 }
 
-// attempts are all that are made inside a node, in their order.
+// attempts returns all attempts inside a node, in order.
 func attempts() []attempt {
 	return slices.Concat(callAttempts(), fileAttempts(), processAttempts())
 }
 
-// said is the answer of a call.
-func said(err error) string {
+// errnoText returns the result of a call as text.
+func errnoText(err error) string {
 	if err == nil {
 		return "done"
 	}
@@ -167,18 +166,18 @@ func raw(number uintptr, args ...uintptr) string {
 	copy(six[:], args)
 	_, _, e := unix.RawSyscall6(number, six[0], six[1], six[2], six[3], six[4], six[5])
 	if e != 0 {
-		return said(e)
+		return errnoText(e)
 	}
 	return "done"
 }
 
-// table collects what was tried, to be printed.
+// table collects attempts and results for printing.
 type table struct {
 	mu   sync.Mutex
 	rows [][3]string
 }
 
-// row judges an answer in a test of its own, and keeps it.
+// row checks an answer in a subtest, and records it.
 func (tt *table) row(t *testing.T, what, how, must, got string) {
 	t.Helper()
 	t.Run(strings.ReplaceAll(what+": "+how, "/", "|"), func(t *testing.T) {
@@ -205,7 +204,7 @@ func (tt *table) print(t *testing.T) {
 	t.Logf("%d attempts:\n%s", len(tt.rows), b.String())
 }
 
-// smallTypes are nodes that are soon full.
+// smallTypes are sliver types with low limits.
 const smallTypes = `sliver_types: [{name: container, cpus: 1, memory: 192M, pids: 160, disk: 96M}]`
 
 const (
@@ -213,18 +212,17 @@ const (
 	nodeB = "00000000-0000-4000-8000-00000000e5cb"
 )
 
-// arena is a testbed with two nodes of different slices, in which the program of
-// the tests lies.
+// arena is a testbed with two nodes of different slices, which contain the test binary.
 type arena struct {
-	*bed
+	*testSite
 	facts facts
 }
 
 func newArena(t *testing.T, instance string) *arena {
 	t.Helper()
-	a := &arena{bed: newBed(t, instance, smallTypes)}
+	a := &arena{testSite: newTestSite(t, instance, smallTypes)}
 	for i, name := range []string{nodeA, nodeB} {
-		a.must(t, name, node("localhost", provider.Resource{
+		a.set(t, name, node("localhost", provider.Resource{
 			"power": "on", "users": []string{a.user("alice")}, "hostname": string(rune('a' + i)),
 			"slice_urn": "urn:publicid:IDN+example.org+slice+" + strconv.Itoa(i),
 		}))
@@ -245,8 +243,8 @@ func (a *arena) copyProgram(t testing.TB, name string, program []byte) {
 	}
 }
 
-// programOfTests is the program of the tests for nodes: this one or, where it is
-// slow because it looks for races, another one of the same sources.
+// programOfTests returns the test binary for nodes: this one or, if this one has the slow
+// race detector, another build.
 func programOfTests(t *testing.T) []byte {
 	t.Helper()
 	path := "/proc/self/exe"
@@ -274,7 +272,7 @@ func (a *arena) enter(name string, input []byte, line string) (string, error) {
 	return string(out), err
 }
 
-// command runs the program of the tests in a node, as root.
+// command runs the test binary in a node, as root.
 func (a *arena) command(name, word string) string {
 	text, err := json.Marshal(a.facts)
 	if err != nil {
@@ -283,7 +281,7 @@ func (a *arena) command(name, word string) string {
 	return fmt.Sprintf("%s=%s %s='%s' GOMAXPROCS=2 /var/tmp/escape", escapeVariable, word, escapeFacts, text)
 }
 
-// task runs one of tasks in a node, as root, and gives what it said.
+// task runs one of tasks in a node, as root, and returns its output.
 func (a *arena) task(name, word string) string {
 	out, err := a.enter(name, nil, a.command(name, word))
 	if err != nil {
@@ -292,13 +290,13 @@ func (a *arena) task(name, word string) string {
 	return out
 }
 
-// TestNothingGetsOut makes every attempt of the table in a node. What it shows
-// is for the kernel that it runs on.
+// TestNothingGetsOut makes every attempt of the table in a node. Its result holds for the
+// running kernel.
 func TestNothingGetsOut(t *testing.T) {
 	a := newArena(t, "escape-in")
 	var tt table
-	a.tell(t)
-	before := hostFacts(t, a.bed)
+	a.createTargets(t)
+	before := hostFacts(t, a.testSite)
 	out, err := a.enter(nodeA, nil, a.command(nodeA, "all"))
 	var answers []string
 	if err != nil || json.Unmarshal([]byte(out), &answers) != nil {
@@ -310,25 +308,25 @@ func TestNothingGetsOut(t *testing.T) {
 	for way, got := range a.descriptors(t) {
 		tt.row(t, "descriptors", way, "0 1 2", got)
 	}
-	a.owned(t, &tt)
-	a.exhaust(t, &tt)
+	a.checkOwners(t, &tt)
+	a.exhaustNode(t, &tt)
 	for _, name := range []string{nodeA, nodeB} {
 		got, err := a.ssh(t, name, "echo alive")
 		tt.row(t, "afterwards", "a login at "+name[len(name)-4:], "alive", strings.TrimSpace(got)+errorText(err))
 	}
-	a.removed(t, &tt)
-	after := hostFacts(t, a.bed)
+	a.removeFullNode(t, &tt)
+	after := hostFacts(t, a.testSite)
 	for _, fact := range sortedKeys(before) {
 		tt.row(t, "afterwards", "the host's "+fact, before[fact], after[fact])
 	}
 	tt.print(t)
 }
 
-// descriptors are those that processes inherit, by the way they are started.
+// descriptors returns the inherited descriptors of processes, by the way they are
+// started.
 func (a *arena) descriptors(t *testing.T) map[string]string {
 	t.Helper()
-	// That by which bash lists the folder is gone when they are looked at; 255
-	// is its own.
+	// The descriptor with which bash lists the folder is already closed; 255 is its own.
 	const list = `for f in /proc/$$/fd/*; do [ -L $f ] && [ $f != /proc/$$/fd/255 ] && echo -n "${f##*/} "; done; true`
 	found := map[string]string{}
 	say := func(way, out string, err error) { found[way] = strings.TrimSpace(out) + errorText(err) }
@@ -364,9 +362,9 @@ func (a *arena) descriptors(t *testing.T) map[string]string {
 	return found
 }
 
-// tell makes what the attempts look for: a file and sockets of the host, and
+// createTargets creates what the attempts search for: a file and sockets of the host, and
 // sockets in the other node.
-func (a *arena) tell(t *testing.T) {
+func (a *arena) createTargets(t *testing.T) {
 	t.Helper()
 	a.facts = facts{
 		Canary: "canary" + a.instance, HostPID: a.up.Process.Pid, Abstract: "@" + a.instance, Peer: "@peer" + a.instance,
@@ -407,7 +405,7 @@ func (a *arena) background(t *testing.T, name, word string) (line string, stop f
 		t.Fatal(err)
 	}
 	stop = sync.OnceFunc(func() {
-		in.Close() // the task lets go of what it has, and ends
+		in.Close() // the task releases what it holds
 		late := time.AfterFunc(5*time.Second, func() { _ = c.Process.Kill() })
 		defer late.Stop()
 		_ = c.Wait()
@@ -421,9 +419,9 @@ func (a *arena) background(t *testing.T, name, word string) (line string, stop f
 }
 
 // list asks for all nodes.
-func (b *bed) list(t *testing.T) local.List {
+func (b *testSite) list(t *testing.T) local.List {
 	t.Helper()
-	answer, err := b.ask(local.Request{Action: local.ActionList})
+	answer, err := b.request(local.Request{Action: local.ActionList})
 	var l local.List
 	if err != nil || json.Unmarshal(answer.Output, &l) != nil {
 		t.Fatalf("list: %v, %+v", err, answer)
@@ -431,8 +429,8 @@ func (b *bed) list(t *testing.T) local.List {
 	return l
 }
 
-// hostFacts are what no attempt may change.
-func hostFacts(t *testing.T, b *bed) map[string]string {
+// hostFacts returns values that no attempt may change.
+func hostFacts(t *testing.T, b *testSite) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, name := range []string{

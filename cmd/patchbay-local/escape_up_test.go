@@ -26,15 +26,15 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Users of the host who ask at the socket: the owner of the settings, as the
-// manager is, and somebody else.
+// Users of the host that call the socket: the owner of the settings, as the manager is,
+// and another user.
 const (
 	managerUser  = 65531
 	strangerUser = 65532
 )
 
-// askAs asks the testbed as a user of the host, from a process of its own.
-func (b *bed) askAs(t *testing.T, uid uint32, requests []local.Request) []string {
+// askAs sends requests to the testbed as a user of the host, from its own process.
+func (b *testSite) askAs(t *testing.T, uid uint32, requests []local.Request) []string {
 	t.Helper()
 	input, err := json.Marshal(requests)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *bed) askAs(t *testing.T, uid uint32, requests []local.Request) []string
 	return answers
 }
 
-// askAll asks what is read, and gives the answers.
+// askAll sends the requests on its input, and prints the answers.
 func askAll() string {
 	var requests []local.Request
 	if err := json.NewDecoder(os.Stdin).Decode(&requests); err != nil {
@@ -77,8 +77,7 @@ func askAll() string {
 	return string(text)
 }
 
-// setOf is a set of one node, as the manager asks, with some attributes that are
-// hostile.
+// setOf returns a set of one node, as the manager sends it, with some hostile attributes.
 func setOf(name string, more map[string]any) local.Request {
 	should := map[string]any{"ensure": "present", "component": "localhost", "power": "off"}
 	for key, value := range more {
@@ -99,7 +98,7 @@ func account(login string, keys ...string) map[string]any {
 	return map[string]any{"users": []string{string(item)}}
 }
 
-// refusal is what became of a request: refused with words, or not.
+// refusal returns whether a request was refused, with the message.
 func refusal(answer string) string {
 	var a struct {
 		Changes []struct {
@@ -118,9 +117,9 @@ func refusal(answer string) string {
 	return "accepted"
 }
 
-// TestUpWithstandsTheHostile lets the manager's user, strangers, and a node
-// whose PID 1 was taken over do their worst.
-func TestUpWithstandsTheHostile(t *testing.T) {
+// TestUpWithstandsHostileCallers attacks "up" as the manager's user, as other users, and
+// as a node with a hostile PID 1.
+func TestUpWithstandsHostileCallers(t *testing.T) {
 	a := newArena(t, "escape-up")
 	if err := os.Chown(a.settings, managerUser, 0); err != nil {
 		t.Fatal(err)
@@ -186,7 +185,7 @@ func (a *arena) hostileAsks(t *testing.T, tt *table) {
 	add("an action that is none", local.Request{Action: "../list"})
 	add("the agent of a node, which is root's", local.Request{Action: local.ActionAgent, Name: nodeB})
 	add("a request of 17 MB", local.Request{Action: local.ActionSet, Input: json.RawMessage(`"` + strings.Repeat("x", 17<<20) + `"`)})
-	// These are the experimenter's own affair.
+	// These affect only the experimenter.
 	asks = append(asks, ask{"a key with options, for its own account", "accepted", setOf(name, account("alice", `command="x",no-pty `+a.publicKey))},
 		ask{"a client_id that turns the line round", "accepted", setOf(nodeB, map[string]any{"power": "on", "client_id": "\u202eevil\u2028"})})
 
@@ -219,7 +218,7 @@ func (a *arena) hostileAsks(t *testing.T, tt *table) {
 	a.remove(t, name)
 }
 
-// hostilePeers connect and do not ask.
+// hostilePeers connects without sending a request.
 func (a *arena) hostilePeers(t *testing.T, tt *table) {
 	t.Helper()
 	var open []net.Conn
@@ -228,7 +227,7 @@ func (a *arena) hostilePeers(t *testing.T, tt *table) {
 			c.Close()
 		}
 	}()
-	for range 1000 { // more than wait to be taken are refused by the kernel
+	for range 1000 { // the kernel refuses more than the queue holds
 		c, err := net.DialTimeout("unix", local.Socket(a.instance), 5*time.Millisecond)
 		if err != nil {
 			break
@@ -240,13 +239,13 @@ func (a *arena) hostilePeers(t *testing.T, tt *table) {
 	for _, c := range open {
 		c.Close()
 	}
-	_, err := a.ask(local.Request{Action: local.ActionList})
+	_, err := a.request(local.Request{Action: local.ActionList})
 	tt.row(t, "at the socket", "up to 1000 that are slow, then an honest one", "answered", strings.TrimSuffix("answered "+errorText(err), " "))
 	t.Logf("%d connections were made at once", n)
 }
 
-// worst is what a PID 1 that was taken over says to whoever connects.
-func worst(dir string) map[string]func(c *fdsocket.Conn, raw net.Conn) {
+// hostileAnswers are the answers of a hostile PID 1 to its callers.
+func hostileAnswers(dir string) map[string]func(c *fdsocket.Conn, raw net.Conn) {
 	hello := map[string]any{"Node": nodeA, "Facts": map[string]any{}, "Exit": map[string]any{}}
 	files := func(open ...func() (*os.File, error)) func(*fdsocket.Conn, net.Conn) {
 		return func(c *fdsocket.Conn, _ net.Conn) {
@@ -300,11 +299,11 @@ func worst(dir string) map[string]func(c *fdsocket.Conn, raw net.Conn) {
 	}
 }
 
-// hostileAgent puts doubles in the place of a node's agent, and shows that the
-// other node and the testbed do not mind.
+// hostileAgent replaces a node's agent by hostile doubles; the other node and the testbed
+// must be unaffected.
 func (a *arena) hostileAgent(t *testing.T, tt *table) {
 	t.Helper()
-	path := filepath.Join(a.bed.state, "nodes", nodeA, "agent.sock")
+	path := filepath.Join(a.testSite.state, "nodes", nodeA, "agent.sock")
 	if err := os.Rename(path, path+".true"); err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +332,7 @@ func (a *arena) hostileAgent(t *testing.T, tt *table) {
 	}()
 	var times []time.Duration
 	ssh := require.SSH(t)
-	answers := worst(a.dir)
+	answers := hostileAnswers(a.dir)
 	args := a.sshArgs(t, nodeA, "alice")
 	for i, how := range sortedKeys(answers) {
 		mu.Lock()
@@ -342,7 +341,7 @@ func (a *arena) hostileAgent(t *testing.T, tt *table) {
 		// The testbed, the gateway and root talk to the double.
 		ctx, cancel := context.WithCancel(t.Context())
 		var wait sync.WaitGroup
-		a.must(t, nodeA, provider.Resource{"users": []string{a.user("alice"), a.user(fmt.Sprint("guest", i))}})
+		a.set(t, nodeA, provider.Resource{"users": []string{a.user("alice"), a.user(fmt.Sprint("guest", i))}})
 		for _, c := range []*exec.Cmd{
 			exec.CommandContext(ctx, ssh, append(slices.Clone(args), "true")...),
 			exec.CommandContext(ctx, ssh, append(slices.Clone(args), "-N", "-W", "127.0.0.1:1")...),
@@ -353,7 +352,7 @@ func (a *arena) hostileAgent(t *testing.T, tt *table) {
 		got := "answered"
 		for range 10 {
 			began := time.Now()
-			if r := look(t, a.provider, nodeB); stateOf(r) != provider.StateReady {
+			if r := getNode(t, a.provider, nodeB); stateOf(r) != provider.StateReady {
 				got = stateOf(r)
 			}
 			times = append(times, time.Since(began))
@@ -375,7 +374,7 @@ func (a *arena) hostileAgent(t *testing.T, tt *table) {
 		t.Fatal(err)
 	}
 	a.restart(syscall.SIGTERM)
-	a.must(t, nodeA, provider.Resource{"users": []string{a.user("alice")}})
+	a.set(t, nodeA, provider.Resource{"users": []string{a.user("alice")}})
 	a.await(t, nodeA, provider.StateReady)
 	out, err := a.ssh(t, nodeA, "echo alive")
 	tt.row(t, "PID 1 taken over answers", "then the true one", "alive", strings.TrimSpace(out)+errorText(err))

@@ -27,19 +27,20 @@ import (
 
 const nodeC = "00000000-0000-4000-8000-00000000e5cc"
 
-// Where the program of the tests runs again on the host, as nobody.
+// The test binary runs again here on the host, as an unprivileged user.
 func init() {
 	if os.Getenv("PATCHBAY_SANDBOX") != "" {
-		fmt.Print(said(sandbox()))
+		fmt.Print(errnoText(sandbox()))
 		os.Exit(0)
 	}
 }
 
-// mostFilters is how many attachFilters attaches at most: 40 MB of machine code.
+// mostFilters is the maximum number of filters that attachFilters attaches: 40 MB of
+// machine code.
 const mostFilters = 600
 
-// attachFilters attaches filters to sockets, the largest that there are, and where
-// these have no room smaller ones.
+// attachFilters attaches filters to sockets: the largest possible, then smaller ones
+// while there is memory.
 func attachFilters() string {
 	n := 0
 	for size := 4096; size > 0 && n < mostFilters; {
@@ -82,22 +83,22 @@ func sandbox() error {
 	return nil
 }
 
-// TestNodesLeaveOthersRoom has nodes take what the kernel counts for nobody, or for
-// all nodes together.
-func TestNodesLeaveOthersRoom(t *testing.T) {
+// TestNodesCannotUseUpHostLimits: nodes use what the kernel charges to no user, or to all
+// nodes together.
+func TestNodesCannotUseUpHostLimits(t *testing.T) {
 	require.Root(t)
-	// A sixtieth of what the kernel has by default, so that it is soon full.
-	lowered(t, "/proc/sys/net/core/bpf_jit_limit", "16777216")
-	lowered(t, "/proc/sys/net/ipv4/tcp_mem", "10000 20000 30000") // other testbeds may have raised it
+	// A sixtieth of the kernel's default, so that it is soon full.
+	lowerSetting(t, "/proc/sys/net/core/bpf_jit_limit", "16777216")
+	lowerSetting(t, "/proc/sys/net/ipv4/tcp_mem", "10000 20000 30000") // other testbeds may have raised it
 	a := newArena(t, "room-t")
 	t.Run("Filters", func(t *testing.T) { filtersLeaveRoom(t, a) })
 	t.Run("Connections", func(t *testing.T) { connectionsAreBounded(t, a) })
 	t.Run("Processes", func(t *testing.T) { processesLeaveRoom(t, a) })
 }
 
-// lowered sets a setting of the host before a testbed changes it. When the test is
-// over, the testbed's clean must have put that back.
-func lowered(t *testing.T, setting, low string) {
+// lowerSetting lowers a setting of the host before a testbed changes it. After the test,
+// the testbed's clean must have restored it.
+func lowerSetting(t *testing.T, setting, low string) {
 	t.Helper()
 	usual, err := os.ReadFile(setting)
 	if err != nil {
@@ -116,8 +117,8 @@ func lowered(t *testing.T, setting, low string) {
 	})
 }
 
-// filtersLeaveRoom has one node attach more filters than the kernel had room for
-// before up raised that.
+// filtersLeaveRoom: one node attaches more filters than the kernel allowed before "up"
+// raised the limit.
 func filtersLeaveRoom(t *testing.T, a *arena) {
 	if n, _ := a.background(t, nodeA, "filters"); n != fmt.Sprint(mostFilters) {
 		t.Errorf("after %s filters in a node there is no room for more", n)
@@ -136,7 +137,7 @@ func filtersLeaveRoom(t *testing.T, a *arena) {
 	a.remove(t, nodeC)
 }
 
-// fillBacklog leaves data waiting in connections that nobody accepts.
+// fillBacklog leaves data waiting in unaccepted connections.
 func fillBacklog() string {
 	const address = "127.0.0.1:9000"
 	l, err := net.Listen("tcp", address)
@@ -144,7 +145,7 @@ func fillBacklog() string {
 		return err.Error()
 	}
 	got := make(chan string)
-	go func() { // with a neighbour that is accepted
+	go func() { // together with an accepted connection
 		c, err := l.Accept()
 		if err != nil {
 			got <- err.Error()
@@ -167,7 +168,7 @@ func fillBacklog() string {
 			}
 			continue
 		}
-		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)) // what has no room is left out
+		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)) // stops when the buffer is full
 		n, _ := c.Write(block)
 		sent += n
 		c.Close()
@@ -175,9 +176,8 @@ func fillBacklog() string {
 	return fmt.Sprint(sent)
 }
 
-// connectionsAreBounded has a node keep data in connections that it never accepts.
-// These count for nobody, so what all of TCP may have must leave the host most of
-// its memory.
+// connectionsAreBounded: a node keeps data in unaccepted connections. That memory is
+// charged to no node, so the limit of all of TCP must leave the host most of its memory.
 func connectionsAreBounded(t *testing.T, a *arena) {
 	before := tcpPages(t)
 	sent, _ := a.background(t, nodeA, "backlog")
@@ -200,7 +200,7 @@ func connectionsAreBounded(t *testing.T, a *arena) {
 	}
 }
 
-// tcpPages is what TCP takes of the host's memory.
+// tcpPages returns the pages that TCP uses on the host.
 func tcpPages(t *testing.T) (pages int) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/net/sockstat")
@@ -215,8 +215,8 @@ func tcpPages(t *testing.T) (pages int) {
 	return pages
 }
 
-// processesLeaveRoom has two nodes use up what all nodes together may have: then the
-// host, the testbed and a new gateway go on.
+// processesLeaveRoom: two nodes use up the processes of all nodes together. The host, the
+// testbed and a new gateway continue to work.
 func processesLeaveRoom(t *testing.T, a *arena) {
 	limits, _ := filepath.Glob("/sys/fs/cgroup/pids/patchbay-local/" + a.instance + "/pids.max")
 	if len(limits) == 0 {
@@ -225,7 +225,7 @@ func processesLeaveRoom(t *testing.T, a *arena) {
 	if len(limits) != 1 {
 		t.Fatalf("the instance's group has the limits %q", limits)
 	}
-	// As little as the two need, and less than the two may have (160 each).
+	// Enough for the two nodes, but less than their own limits (160 each).
 	const together = "180"
 	if err := os.WriteFile(limits[0], []byte(together), 0); err != nil {
 		t.Fatal(err)
@@ -244,15 +244,14 @@ func processesLeaveRoom(t *testing.T, a *arena) {
 	if n := len(a.list(t).Nodes); n != 2 {
 		t.Errorf("the testbed tells of %d nodes", n)
 	}
-	// Another gateway has to start all its threads now, without what the one before
-	// leaves.
+	// A new gateway must now start all its threads, without those of the previous one.
 	if err := os.WriteFile(limits[0], []byte("100"), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(a.gatewayPID(t), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	endpoint := look(t, a.provider, nodeA).List(provider.AttrLogin)[0]
+	endpoint := getNode(t, a.provider, nodeA).List(provider.AttrLogin)[0]
 	wait.Clear(t, func() string {
 		banner := ""
 		c, err := net.DialTimeout("tcp", endpoint, bedTime)
@@ -268,9 +267,9 @@ func processesLeaveRoom(t *testing.T, a *arena) {
 	})
 }
 
-// TestNodesThatFillTheDiskLeaveTheStoreRoom has nodes fill the disk that they and
-// the store of a site are on: the store goes on, and new nodes are refused.
-func TestNodesThatFillTheDiskLeaveTheStoreRoom(t *testing.T) {
+// TestFullDiskLeavesRoomForStore: nodes fill the disk that they share with the store of a
+// site. The store continues to work, and new nodes are refused.
+func TestFullDiskLeavesRoomForStore(t *testing.T) {
 	require.Root(t)
 	// The nodes may have 96 MB each, on a disk with less than both.
 	dir, disk := t.TempDir(), filepath.Join(t.TempDir(), "disk.img")
@@ -301,15 +300,15 @@ func TestNodesThatFillTheDiskLeaveTheStoreRoom(t *testing.T) {
 	if err := change(0); err != nil {
 		t.Fatal(err)
 	}
-	a := &arena{bed: makeBed(t, "full-disk", dir, smallTypes)}
-	before := a.census()
+	a := &arena{testSite: prepareTestSite(t, "full-disk", dir, smallTypes)}
+	before := a.hostState()
 	t.Cleanup(func() { a.clean(before) })
 	a.start()
 	for _, name := range []string{nodeA, nodeB} {
 		a.node(t, name, nil)
 	}
 	for _, name := range []string{nodeA, nodeB} {
-		// What the host could not store is lost to the node, as where a disk breaks.
+		// Data that the host could not store is lost to the node, as on a broken disk.
 		_, _ = a.enter(name, nil, "head -c 90M /dev/zero > /var/tmp/full; sync")
 	}
 	var st unix.Statfs_t
@@ -322,10 +321,10 @@ func TestNodesThatFillTheDiskLeaveTheStoreRoom(t *testing.T) {
 		}
 	}
 	should := node("localhost", provider.Resource{"power": "on", "users": []string{a.user("alice")}, "slice_urn": "urn:publicid:IDN+example.org+slice+full"})
-	if c, err := ask(t, a.provider, nodeC, should); err != nil || c.Err == nil || !strings.Contains(c.Err.Error(), "no room left for another node") {
+	if c, err := setNode(t, a.provider, nodeC, should); err != nil || c.Err == nil || !strings.Contains(c.Err.Error(), "no room left for another node") {
 		t.Errorf("another node: %+v, %v", c, err)
 	}
-	// Where one is removed, there is room again.
+	// After one is removed, there is space again.
 	a.remove(t, nodeA)
 	a.node(t, nodeC, nil)
 }

@@ -32,7 +32,7 @@ To offer it to experimenters, add it to inventory.yaml, under images and in the
 sliver type. Existing nodes keep their images.`,
 		Example: `  patchbay-local image add mysite/providers/local.yaml debian-12
   patchbay-local image add mysite/providers/local.yaml router --from router.tar.xz`,
-		Args: takes(2, 2, "SETTINGS", "NAME"),
+		Args: argumentCount(2, 2, "SETTINGS", "NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := site.images(args[0])
 			if err != nil {
@@ -41,7 +41,7 @@ sliver type. Existing nodes keep their images.`,
 			if err := s.Add(c.Context(), args[1], from, c.ErrOrStderr()); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "The image %s is there. Name it in inventory.yaml, under images and in the sliver type.\n", args[1])
+			_, err = fmt.Fprintf(c.OutOrStdout(), "The image %s is created. Name it in inventory.yaml, under images and in the sliver type.\n", args[1])
 			return err
 		},
 	}
@@ -55,7 +55,7 @@ func imageListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list SETTINGS",
 		Short: "List the images",
-		Args:  takes(1, 1, "SETTINGS"),
+		Args:  argumentCount(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := site.images(args[0])
 			if err != nil {
@@ -82,7 +82,7 @@ func imageRemoveCommand() *cobra.Command {
 		Short: "Remove an image",
 		Long: `Remove an image, so that no new node can use it. Nodes that use it keep it. Its
 files are deleted at a start of the testbed when no node uses them.`,
-		Args: takes(2, 2, "SETTINGS", "NAME"),
+		Args: argumentCount(2, 2, "SETTINGS", "NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := site.images(args[0])
 			if err != nil {
@@ -95,7 +95,7 @@ files are deleted at a start of the testbed when no node uses them.`,
 	return c
 }
 
-// images are the images of the testbed of a settings file.
+// images opens the image store of the testbed of a settings file.
 func (f *siteFlags) images(settings string) (*image.Store, error) {
 	if err := needRoot(); err != nil {
 		return nil, err

@@ -8,14 +8,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// typed is a command that is typed in a node, and what comes of it.
+// typed is a command line in a node, with its expected result.
 type typed struct {
 	line, want string // of both outputs, in one
 	status     int
 }
 
-// types runs each line as alice in a node, without a terminal.
-func (b *bed) types(t *testing.T, name string, lines []typed) {
+// runLines runs each line as alice in a node, without a terminal.
+func (b *testSite) runLines(t *testing.T, name string, lines []typed) {
 	t.Helper()
 	for _, l := range lines {
 		args := append(b.sshArgs(t, name, "alice"), "exec 2>&1; "+l.line)
@@ -26,31 +26,31 @@ func (b *bed) types(t *testing.T, name string, lines []typed) {
 	}
 }
 
-// TestWhatIsInANode logs in to a node of the image host, and to one of an image that
-// has nothing, and uses what every node has.
-func TestWhatIsInANode(t *testing.T) {
+// TestProgramsInNodes logs in to a node of the image host, and to one of a minimal image,
+// and runs the programs that every node has.
+func TestProgramsInNodes(t *testing.T) {
 	s := newLoginSite(t, "inside-t")
 	s.node(t, nodeA, provider.Resource{"hostname": "a", "client_id": "a"})
 	t.Run("Figures", func(t *testing.T) { s.figuresInside(t) })
 	t.Run("NotThere", func(t *testing.T) {
-		s.types(t, nodeA, []typed{
-			{"sudo reboot", byDesign("reboot"), 1},
-			{"systemctl status ssh", byDesign("systemctl"), 1},
-			{"mount -t tmpfs tmpfs /mnt", byDesign("mount"), 1},
+		s.runLines(t, nodeA, []typed{
+			{"sudo reboot", unsupportedMessage("reboot"), 1},
+			{"systemctl status ssh", unsupportedMessage("systemctl"), 1},
+			{"mount -t tmpfs tmpfs /mnt", unsupportedMessage("mount"), 1},
 			{"mount | grep -c ' on / '", "1\n", 0},
 		})
 	})
 	t.Run("Motd", func(t *testing.T) {
 		c := &client{ctx: t.Context(), config: "none"}
 		x := c.terminal(t, 24, 80, s.sshArgs(t, nodeA, "alice")[2:]...)
-		x.shows("This is a, a container of a Patchbay testbed.")
-		x.shows("1 CPU, 512 MiB memory, 4096 MiB disk, 1000 processes")
-		x.shows("outside (geni_restart)")
-		x.types("exit 3\n")
-		if got := x.ends(); got != 3 {
+		x.expect("This is a, a container of a Patchbay testbed.")
+		x.expect("1 CPU, 512 MiB memory, 4096 MiB disk, 1000 processes")
+		x.expect("outside (geni_restart)")
+		x.write("exit 3\n")
+		if got := x.wait(); got != 3 {
 			t.Errorf("the shell ended with %d", got)
 		}
-		s.types(t, nodeA, []typed{{"true", "", 0}}) // and only there
+		s.runLines(t, nodeA, []typed{{"true", "", 0}}) // only in nodeA
 	})
 	t.Run("Sudo", func(t *testing.T) { s.sudoInside(t) })
 	t.Run("NothingInTheImage", func(t *testing.T) {
@@ -65,17 +65,17 @@ func TestWhatIsInANode(t *testing.T) {
 			{"$P/ping -6 -c 1 ::1 | head -1; $P/ping -c 2 -w 5 -i 0.01 ::1 >/dev/null && echo answered", "PING ::1(::1) 56 data bytes\nanswered\n", 0},
 			{"$P/ping -c 1 nosuchhost", "ping: nosuchhost: Name or service not known\n", 2},
 			{"$P/ping -c 1 192.0.2.1", "ping: connect: Network is unreachable\n", 2},
-			{"$P/reboot", byDesign("reboot"), 1},
+			{"$P/reboot", unsupportedMessage("reboot"), 1},
 		}
 		for i := range lines {
 			lines[i].line = strings.ReplaceAll(lines[i].line, "$P", "/usr/local/bin")
 		}
-		s.types(t, nodeB, lines)
+		s.runLines(t, nodeB, lines)
 	})
 }
 
-// byDesign is what a command that cannot work in a node says.
-func byDesign(name string) string {
+// unsupportedMessage is the output of a command that cannot work in a node.
+func unsupportedMessage(name string) string {
 	return name + ": " + map[string]string{
 		"reboot":    "a node cannot shut down or reboot itself, by design: restart it from outside with the action geni_restart; its files are kept",
 		"systemctl": "there is no systemd in a node, by design: start the program itself, such as setsid PROGRAM >/tmp/log 2>&1 </dev/null &, or in an execute of the request",
@@ -83,9 +83,9 @@ func byDesign(name string) string {
 	}[name] + "\n"
 }
 
-// figuresInside: programs tell of the node, not of the host.
+// figuresInside: programs show the figures of the node, not of the host.
 func (s *loginSite) figuresInside(t *testing.T) {
-	s.types(t, nodeA, []typed{
+	s.runLines(t, nodeA, []typed{
 		{"nproc", "1\n", 0},
 		{"free -m | awk '/Mem/ {print $2, ($3+$4+$6 >= 510), ($3 < 100)}'; free -h | awk '/Mem/ {print $2}'", "512 1 1\n512Mi\n", 0},
 		{"free -x", "free: usage: free [-b|-k|-m|-g|-h]; this is the testbed's free, which shows this node's memory\n", 1},
@@ -95,7 +95,7 @@ func (s *loginSite) figuresInside(t *testing.T) {
 
 func (s *loginSite) sudoInside(t *testing.T) {
 	const usage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's sudo: no passwords, no sudoers, no other options"
-	s.types(t, nodeA, []typed{
+	s.runLines(t, nodeA, []typed{
 		{"readlink $(which sudo)", "/run/patchbay/bin/sudo\n", 0},
 		{"sudo id", "uid=0(root) gid=0(root) groups=0(root)\n", 0},
 		{"sudo -n sh -c 'exit 7'", "", 7},
@@ -119,12 +119,12 @@ func (s *loginSite) sudoInside(t *testing.T) {
 		{"sudo useradd -m carol && sudo -u carol sudo -n id -u; sudo userdel -r carol 2>/dev/null", "sudo: carol is not an account of the experiment and may not use sudo\n", 0},
 	})
 	root := finish(exec.CommandContext(t.Context(), "ssh", append(s.sshArgs(t, nodeA, "root"), "id -u")...), nil)
-	root.says(t, "0\n")
-	s.must(t, nodeA, provider.Resource{"users": []string{}})
+	root.expectOutput(t, "0\n")
+	s.set(t, nodeA, provider.Resource{"users": []string{}})
 	s.await(t, nodeA, provider.StateReady)
 	if err := s.enter(nodeA, "test ! -d /home/alice || setpriv --reuid 10000 --clear-groups sudo id && exit 1; exit 0"); err != nil {
 		t.Error("a former account is root by sudo: ", err)
 	}
-	s.must(t, nodeA, provider.Resource{"users": []string{s.user("alice")}})
+	s.set(t, nodeA, provider.Resource{"users": []string{s.user("alice")}})
 	s.await(t, nodeA, provider.StateReady)
 }

@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// BenchmarkLinks measures links as TestLinksAreAsAsked does, for longer and
+// BenchmarkLinks measures links as TestLinksHaveRequestedProperties does, for longer and
 // strictly: within 5 %, 1 ms and 5 %, 1.5 points. It prints what was asked and
 // what was measured as one table: make bench B=Links.
 func BenchmarkLinks(b *testing.B) {
@@ -21,7 +21,7 @@ func BenchmarkLinks(b *testing.B) {
 	var rows []measured
 	for _, emulator := range []string{"auto", "vswitch"} {
 		b.Run(emulator, func(b *testing.B) {
-			s := newBed(b, "links-b"+emulator[:1], "emulator: "+emulator).join(b, "shaped", 0, drawnLinks())
+			s := newTestSite(b, "links-b"+emulator[:1], "emulator: "+emulator).join(b, "shaped", 0, testLinks())
 			for b.Loop() {
 				got := s.measure(b, emulator, exactly)
 				for _, r := range got {
@@ -41,7 +41,7 @@ func BenchmarkLinks(b *testing.B) {
 // as the testbed tells it to the manager.
 func BenchmarkLAN(b *testing.B) {
 	var figures benchTable
-	t := newBed(b, "bench-lan")
+	t := newTestSite(b, "bench-lan")
 	t.node(b, nodeID(0), nil) // the image is there from here on, and the disk
 	t.remove(b, nodeID(0))
 	for _, n := range []int{1, 20, 100, 300} {
@@ -62,7 +62,7 @@ func BenchmarkLAN(b *testing.B) {
 						t.measureLAN(b, n, kind, &figures)
 					}
 					began = time.Now()
-					t.unmake(b, n)
+					t.removeNodes(b, n)
 					figures.add("deleted, "+kind, count, "ms", milliseconds(began))
 				}
 			}
@@ -72,7 +72,7 @@ func BenchmarkLAN(b *testing.B) {
 }
 
 // makeLAN makes n nodes at once and waits until all are ready.
-func (b *bed) makeLAN(tb *testing.B, n int, kind string) {
+func (b *testSite) makeLAN(tb *testing.B, n int, kind string) {
 	tb.Helper()
 	slice := "urn:publicid:IDN+example.org+slice+" + b.instance
 	updates := make([]provider.Update, n)
@@ -102,12 +102,12 @@ func (b *bed) makeLAN(tb *testing.B, n int, kind string) {
 	if err != nil {
 		tb.Fatalf("set: %v", err)
 	}
-	b.until(tb, func(state map[string]int) bool { return state[provider.StateReady] == n })
+	b.waitStates(tb, func(state map[string]int) bool { return state[provider.StateReady] == n })
 }
 
 // measureLAN tells what asking for all interfaces takes, and that the first and
 // the last node reach each other.
-func (b *bed) measureLAN(tb *testing.B, n int, kind string, figures *benchTable) {
+func (b *testSite) measureLAN(tb *testing.B, n int, kind string, figures *benchTable) {
 	tb.StopTimer()
 	defer tb.StartTimer()
 	began := time.Now()

@@ -13,7 +13,7 @@ import (
 // inNodes gives nodes of the site the program of the tests.
 func (s *linkSite) inNodes(t testing.TB, program []byte, letters ...string) *arena {
 	t.Helper()
-	a := &arena{bed: s.bed}
+	a := &arena{testSite: s.testSite}
 	for _, letter := range letters {
 		a.copyProgram(t, s.id(letter), program)
 	}
@@ -23,15 +23,15 @@ func (s *linkSite) inNodes(t testing.TB, program []byte, letters ...string) *are
 // Root of a node does what it likes to its own side of a link. Links of other
 // slices are as before meanwhile, and what goes to and from the node itself is
 // still what its link allows.
-func TestNodeCannotBendItsLinks(t *testing.T) {
+func TestNodeCannotChangeItsLinks(t *testing.T) {
 	require.Root(t)
 	require.TUN(t)
 	const slow = 10e6
-	ten := asked{capacity: slow / 1000}
-	late := asked{latency: 10}
-	b := newBed(t, "links-bend")
-	others := b.join(t, "others", 0, []drawn{between("capacity", ten, ten), between("latency", late, late)})
-	s := b.join(t, "hostile", 10, []drawn{between("capacity", ten, ten), between("latency", late, late)})
+	ten := linkProperties{capacity: slow / 1000}
+	late := linkProperties{latency: 10}
+	b := newTestSite(t, "links-bend")
+	others := b.join(t, "others", 0, []testLink{between("capacity", ten, ten), between("latency", late, late)})
+	s := b.join(t, "hostile", 10, []testLink{between("capacity", ten, ten), between("latency", late, late)})
 	inside := s.inNodes(t, programOfTests(t), "a")
 	inside.facts.Time = 2 * time.Second
 
@@ -97,7 +97,7 @@ func TestNodeCannotBendItsLinks(t *testing.T) {
 		}
 		stand(t, others, "others")
 		// The node has its links again after a restart.
-		b.must(t, s.id("a"), provider.Resource{"restart_serial": "1"})
+		b.set(t, s.id("a"), provider.Resource{"restart_serial": "1"})
 		b.await(t, s.id("a"), provider.StateReady)
 		s.serve(t, "a")
 		stand(t, s, "its own after a restart")

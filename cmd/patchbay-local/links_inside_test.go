@@ -217,20 +217,20 @@ func floodUDP(netlink.Link) (func() error, error) {
 	}, nil
 }
 
-// asking is what askAllAlong says: when each question left and when its answer
+// echoTimes is what askAllAlong says: when each question left and when its answer
 // came, in ns since 1970; 0 if none came.
-type asking struct{ Left, Came []int64 }
+type echoTimes struct{ Left, Came []int64 }
 
 const askSpace = 5 * time.Millisecond
 
-// askAllAlong sends echoes to a server of patchbay-linktest for a time.
-func askAllAlong() string {
+// sendEchoes sends echoes to a server of patchbay-linktest for a time.
+func sendEchoes() string {
 	c, err := net.Dial("udp", told.Address)
 	if err != nil {
 		return err.Error()
 	}
 	n := int(told.Time / askSpace)
-	a := asking{Left: make([]int64, n), Came: make([]int64, n)}
+	a := echoTimes{Left: make([]int64, n), Came: make([]int64, n)}
 	var mu sync.Mutex
 	go func() {
 		b := make([]byte, 100)

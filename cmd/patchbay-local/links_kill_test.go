@@ -21,7 +21,7 @@ import (
 )
 
 // childrenOf are the processes of up that run under a name.
-func (b *bed) childrenOf(name string) []int {
+func (b *testSite) childrenOf(name string) []int {
 	var found []int
 	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.up.Process.Pid))
 	for _, path := range all {
@@ -36,9 +36,9 @@ func (b *bed) childrenOf(name string) []int {
 	return found
 }
 
-// rest is the longest time without an answer from a moment on, and how many
+// longestPause is the longest time without an answer from a moment on, and how many
 // questions after it had none.
-func (a asking) rest(from time.Time) (longest time.Duration, lost int) {
+func (a echoTimes) longestPause(from time.Time) (longest time.Duration, lost int) {
 	last := from
 	came := slices.Sorted(slices.Values(a.Came))
 	for _, ns := range came {
@@ -59,12 +59,12 @@ func (a asking) rest(from time.Time) (longest time.Duration, lost int) {
 
 // awaitSame waits until there is nothing more than before, whatever numbers
 // processes and sockets have now.
-func (b *bed) awaitSame(t *testing.T, before hoststate.State) {
+func (b *testSite) awaitSame(t *testing.T, before hoststate.State) {
 	t.Helper()
 	numbers := regexp.MustCompile(`[0-9]+`)
 	wait.Clear(t, func() string {
 		more := make(map[string]int)
-		for _, line := range hoststate.Diff(before, b.census()) {
+		for _, line := range hoststate.Diff(before, b.hostState()) {
 			way, what, _ := strings.Cut(line, ": ")
 			more[numbers.ReplaceAllString(what, "N")] += map[string]int{"new": 1, "gone": -1}[way]
 		}
@@ -76,18 +76,18 @@ func (b *bed) awaitSame(t *testing.T, before hoststate.State) {
 	})
 }
 
-// TestFlowsComeBack kills what makes links while traffic goes over them.
-func TestFlowsComeBack(t *testing.T) {
+// TestFlowsRecoverFromKills kills what makes links while traffic goes over them.
+func TestFlowsRecoverFromKills(t *testing.T) {
 	require.Root(t)
 	require.TUN(t)
-	b := newBed(t, "links-kill", "emulator: vswitch")
-	s := b.join(t, "flows", 0, []drawn{
-		between("relayed", asked{latency: 5}, asked{latency: 5}),
-		between("shaped", asked{capacity: 10e3}, asked{capacity: 10e3}),
-		between("plain", asked{}, asked{}),
+	b := newTestSite(t, "links-kill", "emulator: vswitch")
+	s := b.join(t, "flows", 0, []testLink{
+		between("relayed", linkProperties{latency: 5}, linkProperties{latency: 5}),
+		between("shaped", linkProperties{capacity: 10e3}, linkProperties{capacity: 10e3}),
+		between("plain", linkProperties{}, linkProperties{}),
 	})
 	s.inNodes(t, programOfTests(t), "a")
-	before := b.census()
+	before := b.hostState()
 	for _, tt := range []struct {
 		name string
 		kill func(t *testing.T) // returns when all is said to be well again
@@ -128,14 +128,14 @@ func TestFlowsComeBack(t *testing.T) {
 			most := tt.most + time.Since(killed)
 			for _, link := range []string{"relayed", "shaped", "plain"} {
 				text, err := asks[link].wait()
-				var a asking
+				var a echoTimes
 				if err == nil {
 					err = json.Unmarshal([]byte(strings.TrimPrefix(text, "begun\n")), &a)
 				}
 				if err != nil {
 					t.Fatalf("%s: %v: %.200s", link, err, text)
 				}
-				out, lost := a.rest(killed)
+				out, lost := a.longestPause(killed)
 				emulator := s.item(t, "b", link).Emulator
 				t.Logf("%s, made by %s: no answer for %v, %d lost", link, emulator, out.Round(time.Millisecond), lost)
 				if out > most {

@@ -57,7 +57,7 @@ func (t tolerance) withinLoss(asked, got float64) (string, bool) {
 }
 
 // part measures what is asked of a link of one kind, between two of its nodes.
-type part func(ctx context.Context, l drawn, there pair, t tolerance) ([]measured, error)
+type part func(ctx context.Context, l testLink, there pair, t tolerance) ([]measured, error)
 
 // measure measures all that is asked of the links, and that what is asked of one
 // direction is not done to the other. Times come first, one after another, then
@@ -65,7 +65,7 @@ type part func(ctx context.Context, l drawn, there pair, t tolerance) ([]measure
 func (s *linkSite) measure(t testing.TB, emulator string, by tolerance) []measured {
 	t.Helper()
 	type job struct {
-		l     drawn
+		l     testLink
 		there pair
 		part
 		alone bool
@@ -75,18 +75,18 @@ func (s *linkSite) measure(t testing.TB, emulator string, by tolerance) []measur
 		for i := range l.nodes {
 			for j := i + 1; j < len(l.nodes); j++ {
 				there := pair(l.nodes[i:i+1] + l.nodes[j:j+1])
-				ways := [2]asked{l.asked[there], l.asked[there.back()]}
-				any := func(f func(asked) bool) bool { return f(ways[0]) || f(ways[1]) }
-				if any(func(a asked) bool { return a.latency > 0 }) {
+				ways := [2]linkProperties{l.asked[there], l.asked[there.back()]}
+				any := func(f func(linkProperties) bool) bool { return f(ways[0]) || f(ways[1]) }
+				if any(func(a linkProperties) bool { return a.latency > 0 }) {
 					jobs[0] = append(jobs[0], job{l, there, s.latencies, true})
 				}
-				if any(func(a asked) bool { return a.loss > 0 }) {
+				if any(func(a linkProperties) bool { return a.loss > 0 }) {
 					jobs[1] = append(jobs[1], job{l, there, s.losses, false})
 				}
-				if any(func(a asked) bool { return a.capacity > 0 }) {
+				if any(func(a linkProperties) bool { return a.capacity > 0 }) {
 					phase := 2
 					// Those of a LAN share what goes to one node.
-					if len(l.nodes) > 2 || any(func(a asked) bool { return a == asked{} || a.capacity > 20e3 }) {
+					if len(l.nodes) > 2 || any(func(a linkProperties) bool { return a == linkProperties{} || a.capacity > 20e3 }) {
 						phase = 3
 					}
 					jobs[phase] = append(jobs[phase], job{l, there, s.capacities, phase == 3})
@@ -124,7 +124,9 @@ func (s *linkSite) measure(t testing.TB, emulator string, by tolerance) []measur
 	}
 	// As the links were drawn.
 	slices.SortStableFunc(rows, func(x, y measured) int {
-		at := func(m measured) int { return slices.IndexFunc(s.links, func(l drawn) bool { return l.name == m.link }) }
+		at := func(m measured) int {
+			return slices.IndexFunc(s.links, func(l testLink) bool { return l.name == m.link })
+		}
 		return at(x) - at(y)
 	})
 	for i := range rows {
@@ -133,7 +135,7 @@ func (s *linkSite) measure(t testing.TB, emulator string, by tolerance) []measur
 	return rows
 }
 
-func (s *linkSite) latencies(ctx context.Context, l drawn, there pair, t tolerance) ([]measured, error) {
+func (s *linkSite) latencies(ctx context.Context, l testLink, there pair, t tolerance) ([]measured, error) {
 	r, err := s.linktest(ctx, there, l.name, "--only", "delay", "--time", (t.time / 3).String())
 	if err != nil {
 		return nil, err
@@ -152,7 +154,7 @@ func (s *linkSite) latencies(ctx context.Context, l drawn, there pair, t toleran
 
 // losses measures loss of packets that come one by one, and of those that the
 // kernel cuts from bursts: there each must have its own luck, too.
-func (s *linkSite) losses(ctx context.Context, l drawn, there pair, t tolerance) ([]measured, error) {
+func (s *linkSite) losses(ctx context.Context, l testLink, there pair, t tolerance) ([]measured, error) {
 	const size, least = 100, 1500
 	rate := 4e6
 	for _, p := range []pair{there, there.back()} {
@@ -181,7 +183,7 @@ func (s *linkSite) losses(ctx context.Context, l drawn, there pair, t tolerance)
 
 // capacities measures what goes through, and that a direction of which nothing
 // is asked takes several times as much as the other.
-func (s *linkSite) capacities(ctx context.Context, l drawn, there pair, t tolerance) ([]measured, error) {
+func (s *linkSite) capacities(ctx context.Context, l testLink, there pair, t tolerance) ([]measured, error) {
 	rates, err := s.rates(ctx, l, there, t)
 	if err != nil {
 		return nil, err
@@ -194,7 +196,7 @@ func (s *linkSite) capacities(ctx context.Context, l drawn, there pair, t tolera
 		case want > 0:
 			off, good := t.withinCapacity(want, rates[i])
 			all = append(all, measured{"", l.name, p, "capacity", fmt.Sprintf("%g Mbit/s", want/1e6), got, off, good})
-		case l.asked[p] == asked{} && other <= 20e6:
+		case l.asked[p] == linkProperties{} && other <= 20e6:
 			all = append(all, measured{"", l.name, p, "capacity", "as is", got, "", rates[i] > 3*other})
 		}
 	}
@@ -203,7 +205,7 @@ func (s *linkSite) capacities(ctx context.Context, l drawn, there pair, t tolera
 
 // rates are those on the line that go through each way, bit/s: of TCP, or where
 // loss or latency would slow down TCP, of datagrams that are half as many again.
-func (s *linkSite) rates(ctx context.Context, l drawn, there pair, t tolerance) ([2]float64, error) {
+func (s *linkSite) rates(ctx context.Context, l testLink, there pair, t tolerance) ([2]float64, error) {
 	a, b := l.asked[there], l.asked[there.back()]
 	if a.latency+a.loss+b.latency+b.loss == 0 {
 		length := t.time
@@ -217,7 +219,7 @@ func (s *linkSite) rates(ctx context.Context, l drawn, there pair, t tolerance) 
 		return [2]float64{r.TCP.Out.Line, r.TCP.In.Line}, nil
 	}
 	var got [2]float64
-	for i, x := range []asked{a, b} {
+	for i, x := range []linkProperties{a, b} {
 		if x.capacity == 0 || i == 1 && a.capacity == b.capacity {
 			continue
 		}
@@ -226,13 +228,13 @@ func (s *linkSite) rates(ctx context.Context, l drawn, there pair, t tolerance) 
 			return [2]float64{}, err
 		}
 		for j, rate := range []float64{r.UDP.Out.Rate, r.UDP.In.Rate} {
-			if []asked{a, b}[j].capacity == x.capacity {
+			if []linkProperties{a, b}[j].capacity == x.capacity {
 				got[j] = rate
 			}
 		}
 	}
 	// Packets may be lost before or after they wait for their turn.
-	for i, x := range []asked{a, b} {
+	for i, x := range []linkProperties{a, b} {
 		if full := float64(x.capacity) * 1000; x.loss > 0 && got[i] < full {
 			got[i] = min(got[i]/(1-x.loss/100), full)
 		}

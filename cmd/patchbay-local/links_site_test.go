@@ -21,15 +21,15 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// asked is what a link is asked to do to frames that go one way; what is 0 is
+// linkProperties is what a link is asked to do to frames that go one way; what is 0 is
 // not asked.
-type asked struct {
+type linkProperties struct {
 	capacity int64   // kbit/s
 	latency  float64 // ms
 	loss     float64 // per cent
 }
 
-func (a asked) String() string {
+func (a linkProperties) String() string {
 	var words []string
 	if a.capacity > 0 {
 		words = append(words, fmt.Sprintf("%g Mbit/s", float64(a.capacity)/1000))
@@ -53,29 +53,29 @@ func (p pair) back() pair { return p[1:] + p[:1] }
 
 func (p pair) String() string { return string(p[:1]) + "→" + string(p[1:]) }
 
-// drawn is a link of a test, as a request draws it.
-type drawn struct {
+// testLink is a link of a test, as a request draws it.
+type testLink struct {
 	name  string
 	nodes string // a letter each
-	asked map[pair]asked
+	asked map[pair]linkProperties
 }
 
 // between is a link between a and b that does the same both ways, or not.
-func between(name string, there, back asked) drawn {
-	return drawn{name, "ab", map[pair]asked{"ab": there, "ba": back}}
+func between(name string, there, back linkProperties) testLink {
+	return testLink{name, "ab", map[pair]linkProperties{"ab": there, "ba": back}}
 }
 
 // linkSite is a testbed with nodes of one letter each that are joined by links.
 type linkSite struct {
-	*bed
-	links []drawn
+	*testSite
+	links []testLink
 	slice string
 	first int // the number of the node a
 }
 
 // join makes the nodes of the links, which are of one slice, and starts a server
 // of patchbay-linktest in each. Nodes of a site have numbers from first on.
-func (b *bed) join(t testing.TB, slice string, first int, links []drawn) *linkSite {
+func (b *testSite) join(t testing.TB, slice string, first int, links []testLink) *linkSite {
 	t.Helper()
 	s := b.draw(slice, first, links)
 	s.makeNodes(t)
@@ -85,8 +85,8 @@ func (b *bed) join(t testing.TB, slice string, first int, links []drawn) *linkSi
 	return s
 }
 
-func (b *bed) draw(slice string, first int, links []drawn) *linkSite {
-	return &linkSite{bed: b, links: links, slice: "urn:publicid:IDN+example.org+slice+" + slice, first: first}
+func (b *testSite) draw(slice string, first int, links []testLink) *linkSite {
+	return &linkSite{testSite: b, links: links, slice: "urn:publicid:IDN+example.org+slice+" + slice, first: first}
 }
 
 func (s *linkSite) letters() []string {
@@ -102,7 +102,7 @@ func (s *linkSite) id(letter string) string { return nodeID(s.first + int(letter
 
 // address is that of a node on one of the links.
 func (s *linkSite) address(letter, link string) string {
-	i := slices.IndexFunc(s.links, func(l drawn) bool { return l.name == link })
+	i := slices.IndexFunc(s.links, func(l testLink) bool { return l.name == link })
 	return fmt.Sprintf("10.7.%d.%d", i, int(letter[0]-'a')+1)
 }
 
@@ -118,7 +118,7 @@ func (s *linkSite) node(letter string) provider.Resource {
 		}
 		var properties []map[string]any
 		for _, to := range strings.Split(l.nodes, "") {
-			if a := l.asked[pair(letter+to)]; a != (asked{}) {
+			if a := l.asked[pair(letter+to)]; a != (linkProperties{}) {
 				properties = append(properties, map[string]any{
 					"to": []string{to + ":" + l.name}, "capacity": a.capacity, "latency": a.latency, "packet_loss": a.loss,
 				})
@@ -165,7 +165,7 @@ func (s *linkSite) makeNodes(t testing.TB) {
 // item is what the testbed tells of a node's interface.
 func (s *linkSite) item(t testing.TB, letter, link string) (i linkItem) {
 	t.Helper()
-	for _, text := range look(t, s.provider, s.id(letter)).List("interfaces") {
+	for _, text := range getNode(t, s.provider, s.id(letter)).List("interfaces") {
 		if err := json.Unmarshal([]byte(text), &i); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -191,7 +191,7 @@ type linkItem struct {
 
 // start runs a program in a node as root, without a shell, until the node, the
 // program or ctx ends.
-func (b *bed) startIn(ctx context.Context, id string, argv []string, env ...string) (*insideJob, error) {
+func (b *testSite) startIn(ctx context.Context, id string, argv []string, env ...string) (*insideJob, error) {
 	c, err := fdsocket.Dial(ctx, filepath.Join(b.state, "nodes", id, "agent.sock"))
 	if err != nil {
 		return nil, err
@@ -278,7 +278,7 @@ func (s *linkSite) linktest(ctx context.Context, p pair, link string, words ...s
 	return r, err
 }
 
-func (b *bed) linktestAt(ctx context.Context, id, address string, words ...string) (linktest.Result, error) {
+func (b *testSite) linktestAt(ctx context.Context, id, address string, words ...string) (linktest.Result, error) {
 	argv := append([]string{linktestInside, address, "--json"}, words...)
 	var r linktest.Result
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {

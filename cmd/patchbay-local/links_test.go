@@ -10,35 +10,35 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// drawnLinks are links of all kinds, for what makes them: all properties alone
+// testLinks are links of all kinds, for what makes them: all properties alone
 // and together, each direction alone, and of a LAN.
-func drawnLinks() []drawn {
-	same := func(name string, a asked) drawn { return between(name, a, a) }
-	oneWay := func(name string, a asked) drawn { return between(name, a, asked{}) }
-	ten := asked{capacity: 10e3}
-	return []drawn{
-		same("1 Mbit", asked{capacity: 1e3}), same("10 Mbit", ten),
-		same("100 Mbit", asked{capacity: 100e3}), same("1000 Mbit", asked{capacity: 1000e3}),
+func testLinks() []testLink {
+	same := func(name string, a linkProperties) testLink { return between(name, a, a) }
+	oneWay := func(name string, a linkProperties) testLink { return between(name, a, linkProperties{}) }
+	ten := linkProperties{capacity: 10e3}
+	return []testLink{
+		same("1 Mbit", linkProperties{capacity: 1e3}), same("10 Mbit", ten),
+		same("100 Mbit", linkProperties{capacity: 100e3}), same("1000 Mbit", linkProperties{capacity: 1000e3}),
 		oneWay("10 Mbit there", ten),
-		between("10 there, 100 back", ten, asked{capacity: 100e3}),
-		same("1 %", asked{loss: 1}), same("5 %", asked{loss: 5}), same("10 %", asked{loss: 10}),
-		oneWay("10 % there", asked{loss: 10}),
-		same("10 Mbit, 5 %", asked{capacity: 10e3, loss: 5}),
-		{"LAN of 10 Mbit", "abc", map[pair]asked{"ab": ten, "ac": ten, "ba": ten, "bc": ten, "ca": ten, "cb": ten}},
-		same("1 ms", asked{latency: 1}), same("10 ms", asked{latency: 10}), same("100 ms", asked{latency: 100}),
-		oneWay("10 ms there", asked{latency: 10}),
-		same("10 Mbit, 10 ms", asked{capacity: 10e3, latency: 10}),
-		between("all, each way its own", asked{10e3, 20, 1}, asked{20e3, 5, 5}),
-		drawn{"LAN of pairs", "abc", map[pair]asked{
+		between("10 there, 100 back", ten, linkProperties{capacity: 100e3}),
+		same("1 %", linkProperties{loss: 1}), same("5 %", linkProperties{loss: 5}), same("10 %", linkProperties{loss: 10}),
+		oneWay("10 % there", linkProperties{loss: 10}),
+		same("10 Mbit, 5 %", linkProperties{capacity: 10e3, loss: 5}),
+		{"LAN of 10 Mbit", "abc", map[pair]linkProperties{"ab": ten, "ac": ten, "ba": ten, "bc": ten, "ca": ten, "cb": ten}},
+		same("1 ms", linkProperties{latency: 1}), same("10 ms", linkProperties{latency: 10}), same("100 ms", linkProperties{latency: 100}),
+		oneWay("10 ms there", linkProperties{latency: 10}),
+		same("10 Mbit, 10 ms", linkProperties{capacity: 10e3, latency: 10}),
+		between("all, each way its own", linkProperties{10e3, 20, 1}, linkProperties{20e3, 5, 5}),
+		testLink{"LAN of pairs", "abc", map[pair]linkProperties{
 			"ab": {capacity: 10e3}, "ba": {capacity: 10e3}, "ac": {latency: 10}, "ca": {latency: 20}, "bc": {loss: 5}, "cb": {latency: 5, loss: 10},
 		}},
 	}
 }
 
-// TestLinksAreAsAsked sends real traffic between real nodes, over links made by
+// TestLinksHaveRequestedProperties sends real traffic between real nodes, over links made by
 // each of the means that this host has. BenchmarkLinks measures the same, and is
 // strict.
-func TestLinksAreAsAsked(t *testing.T) {
+func TestLinksHaveRequestedProperties(t *testing.T) {
 	require.Root(t)
 	require.TUN(t)
 	emulators := []string{"auto", "vswitch"}
@@ -47,8 +47,8 @@ func TestLinksAreAsAsked(t *testing.T) {
 	drop["vswitch"] = append([]string{"10 Mbit", "5 %", "1000 Mbit", "10 Mbit there", "10 there, 100 back", "10 ms there", "10 Mbit, 10 ms", "LAN of pairs"}, drop["auto"]...)
 	sites := make(map[string]*linkSite)
 	for _, emulator := range emulators {
-		all := slices.DeleteFunc(drawnLinks(), func(l drawn) bool { return slices.Contains(drop[emulator], l.name) })
-		sites[emulator] = newBed(t, "links-"+emulator[:2], "emulator: "+emulator).join(t, "shaped", 0, all)
+		all := slices.DeleteFunc(testLinks(), func(l testLink) bool { return slices.Contains(drop[emulator], l.name) })
+		sites[emulator] = newTestSite(t, "links-"+emulator[:2], "emulator: "+emulator).join(t, "shaped", 0, all)
 	}
 	// What waits for the clock does so together.
 	results := make(map[string]chan []measured)
@@ -73,8 +73,8 @@ func TestLinksAreAsAsked(t *testing.T) {
 // What no means can do is refused before anything is reserved, by name.
 func TestImpossibleLatencyIsRefused(t *testing.T) {
 	require.Root(t)
-	b := newBed(t, "links-no")
-	s := b.draw("refused", 0, []drawn{between("slow", asked{latency: 61_000}, asked{})})
+	b := newTestSite(t, "links-no")
+	s := b.draw("refused", 0, []testLink{between("slow", linkProperties{latency: 61_000}, linkProperties{})})
 	for _, dry := range []bool{true, false} {
 		changes, err := b.provider.Set(t.Context(), s.updates(), dry)
 		if err != nil || len(changes) != 2 {
@@ -94,7 +94,7 @@ func TestImpossibleLatencyIsRefused(t *testing.T) {
 		}
 	}
 	for _, letter := range s.letters() {
-		if r := look(t, b.provider, s.id(letter)); !provider.Gone(r) {
+		if r := getNode(t, b.provider, s.id(letter)); !provider.Gone(r) {
 			s.remove(t, s.id(letter))
 		}
 	}

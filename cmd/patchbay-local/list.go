@@ -23,7 +23,7 @@ func listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list SETTINGS",
 		Short: "List the nodes and endpoints of a testbed, or its links",
-		Args:  takes(1, 1, "SETTINGS"),
+		Args:  argumentCount(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
 			defer cancel()
@@ -50,7 +50,7 @@ func listCommand() *cobra.Command {
 	return c
 }
 
-// show prints an answer.
+// show decodes an answer and prints it with write.
 func show[T any](out io.Writer, a local.Answer, write func(io.Writer, T) error) error {
 	var answer T
 	if err := json.Unmarshal(a.Output, &answer); err != nil {
@@ -59,7 +59,8 @@ func show[T any](out io.Writer, a local.Answer, write func(io.Writer, T) error) 
 	return write(out, answer)
 }
 
-// askTestbed asks the testbed of a settings file; an error of its answer is an error.
+// askTestbed sends a request to the testbed of a settings file. An error in the answer is
+// returned as an error.
 func askTestbed(ctx context.Context, settings string, r local.Request) (local.Answer, error) {
 	s, err := readSettings(settings)
 	if err != nil {
@@ -73,7 +74,7 @@ func askTestbed(ctx context.Context, settings string, r local.Request) (local.An
 		return a, fmt.Errorf("the testbed %s does not run; start it with: %s", s.Instance, local.UpCommand("patchbay-local", settings))
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return a, fmt.Errorf("only root and the owner of %s may ask the testbed %s: run it with sudo", settings, s.Instance)
+		return a, fmt.Errorf("only root and the owner of %s may call the testbed %s: run it with sudo", settings, s.Instance)
 	}
 	if err != nil {
 		return a, err
@@ -84,7 +85,7 @@ func askTestbed(ctx context.Context, settings string, r local.Request) (local.An
 	return a, nil
 }
 
-// countNodes counts them in words.
+// countNodes returns "1 node" or "N nodes".
 func countNodes(n int) string {
 	if n == 1 {
 		return "1 node"
@@ -100,7 +101,7 @@ func printList(out io.Writer, l local.List) error {
 	}
 	for _, n := range l.Nodes {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d\n", n.Name, printable(n.ClientID), printable(lastPart(n.SliceURN)), n.State, n.Power,
-			dash(strings.Join(n.Users, ",")), dash(strings.Join(n.Login, ",")), dashZero(n.PID), n.PIDs, megabytes(n.Memory), megabytes(n.Disk), n.Base)
+			dash(strings.Join(n.Users, ",")), dash(strings.Join(n.Login, ",")), dashZero(n.PID), n.PIDs, formatMegabytes(n.Memory), formatMegabytes(n.Disk), n.Base)
 	}
 	if len(l.Endpoints) > 0 {
 		fmt.Fprintln(w, "\nENDPOINT OF\tLEADS TO\tLOGIN")
@@ -119,7 +120,8 @@ func printList(out io.Writer, l local.List) error {
 	return nil
 }
 
-// printable is text of an experimenter's for a terminal.
+// printable returns an experimenter's text without characters that could control a
+// terminal.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -146,4 +148,4 @@ func dashZero(n int) string {
 
 func lastPart(urn string) string { return urn[strings.LastIndexByte(urn, '+')+1:] }
 
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+func formatMegabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

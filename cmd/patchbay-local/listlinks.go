@@ -10,7 +10,7 @@ import (
 	"patchbay/inventory/local"
 )
 
-// printLinks shows the interfaces of all nodes, those of a link together.
+// printLinks prints the interfaces of all nodes, grouped by link.
 func printLinks(out io.Writer, links []local.ListedLink) error {
 	if len(links) == 0 {
 		_, err := fmt.Fprintln(out, "No node has an interface for links.")
@@ -20,7 +20,7 @@ func printLinks(out io.Writer, links []local.ListedLink) error {
 		return slices.Compare([]string{a.SliceURN, a.Link, a.ClientID, a.Node, a.Interface}, []string{b.SliceURN, b.Link, b.ClientID, b.Node, b.Interface})
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SLICE\tLINK\tNODE\tINTERFACE\tDEVICE\tADDRESS\tMADE BY\tASKED\tFROM NODE\tTO NODE\tDROPPED TO NODE\tLOST FOR WANT OF TIME")
+	fmt.Fprintln(w, "SLICE\tLINK\tNODE\tINTERFACE\tDEVICE\tADDRESS\tEMULATOR\tREQUESTED\tFROM NODE\tTO NODE\tDROPPED TO NODE\tLOST BY OVERLOAD")
 	for _, i := range slices.SortedStableFunc(slices.Values(links), order) {
 		link := printable(i.Link)
 		if i.SharedVLAN != "" {
@@ -28,22 +28,23 @@ func printLinks(out io.Writer, links []local.ListedLink) error {
 		}
 		from, to, dropped, overruns := "-", "-", "-", "-"
 		if c := i.Counters; c != nil {
-			from, to = traffic(c.TxPackets, c.TxBytes), traffic(c.RxPackets, c.RxBytes)
-			dropped, overruns = packets(c.Dropped), packets(c.Overruns)
+			from, to = formatTraffic(c.TxPackets, c.TxBytes), formatTraffic(c.RxPackets, c.RxBytes)
+			dropped, overruns = formatPackets(c.Dropped), formatPackets(c.Overruns)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(lastPart(i.SliceURN)), link, printable(i.ClientID), printable(i.InterfaceID), i.Interface,
-			dash(strings.Join(i.Addresses, ",")), dash(i.Emulator), dash(askedOf(i.Properties, i.OmittedProperties)), from, to, dropped, overruns)
+			dash(strings.Join(i.Addresses, ",")), dash(i.Emulator), dash(formatProperties(i.Properties, i.OmittedProperties)), from, to, dropped, overruns)
 	}
 	return w.Flush()
 }
 
-// mostTold is how many properties of an interface, and names in each, a line has.
-const mostTold = 3
+// maxShown is the maximum number of properties of an interface, and of names in each, in
+// a line.
+const maxShown = 3
 
-// askedOf says what frames that leave an interface are to meet.
-func askedOf(properties []local.ListedProperty, untold int) string {
+// formatProperties formats the requested properties of frames that leave an interface.
+func formatProperties(properties []local.ListedProperty, untold int) string {
 	var all []string
-	for _, p := range properties[:min(len(properties), mostTold)] {
+	for _, p := range properties[:min(len(properties), maxShown)] {
 		var words []string
 		if p.Capacity > 0 {
 			words = append(words, fmt.Sprintf("%d kbit/s", p.Capacity))
@@ -56,7 +57,7 @@ func askedOf(properties []local.ListedProperty, untold int) string {
 		}
 		text := strings.Join(words, ", ")
 		if len(p.To) > 0 {
-			text += " to " + names(p.To)
+			text += " to " + formatNames(p.To)
 		}
 		all = append(all, text)
 	}
@@ -64,14 +65,14 @@ func askedOf(properties []local.ListedProperty, untold int) string {
 		all = append(all, fmt.Sprintf("%d more (--json)", more))
 	}
 	if untold > 0 {
-		all = append(all, fmt.Sprintf("%d that the answer has no room for", untold))
+		all = append(all, fmt.Sprintf("%d more that the answer leaves out", untold))
 	}
 	return strings.Join(all, "; ")
 }
 
-func names(ids []string) string {
+func formatNames(ids []string) string {
 	var all []string
-	for _, id := range ids[:min(len(ids), mostTold)] {
+	for _, id := range ids[:min(len(ids), maxShown)] {
 		all = append(all, printable(id))
 	}
 	text := strings.Join(all, ", ")
@@ -81,19 +82,19 @@ func names(ids []string) string {
 	return text
 }
 
-func packets(n uint64) string {
+func formatPackets(n uint64) string {
 	if n == 1 {
 		return "1 packet"
 	}
 	return fmt.Sprintf("%d packets", n)
 }
 
-func traffic(n, bytes uint64) string {
+func formatTraffic(n, bytes uint64) string {
 	switch {
 	case bytes < 1000:
-		return fmt.Sprintf("%s, %d bytes", packets(n), bytes)
+		return fmt.Sprintf("%s, %d bytes", formatPackets(n), bytes)
 	case bytes < 1e6:
-		return fmt.Sprintf("%s, %.1f kB", packets(n), float64(bytes)/1e3)
+		return fmt.Sprintf("%s, %.1f kB", formatPackets(n), float64(bytes)/1e3)
 	}
-	return fmt.Sprintf("%s, %.1f MB", packets(n), float64(bytes)/1e6)
+	return fmt.Sprintf("%s, %.1f MB", formatPackets(n), float64(bytes)/1e6)
 }

@@ -7,7 +7,7 @@ import (
 	"patchbay/inventory/local"
 )
 
-func TestLinksAreListedTogether(t *testing.T) {
+func TestListGroupsLinks(t *testing.T) {
 	const slice = "urn:publicid:IDN+example.org+slice+one"
 	var out strings.Builder
 	if err := printLinks(&out, []local.ListedLink{
@@ -20,10 +20,10 @@ func TestLinksAreListedTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-SLICE  LINK              NODE  INTERFACE  DEVICE  ADDRESS                 MADE BY    ASKED                                FROM NODE           TO NODE              DROPPED TO NODE  LOST FOR WANT OF TIME
-one    -                 a     -          eth3    -                       -          -                                    -                   -                    -                -
-one    lan?[2J (office)  b     -          eth2    -                       bridge     -                                    -                   -                    -                -
-one    slow              a     -          eth1    -                       -          -                                    -                   -                    -                -
+SLICE  LINK              NODE  INTERFACE  DEVICE  ADDRESS                 EMULATOR     REQUESTED                            FROM NODE           TO NODE              DROPPED TO NODE  LOST BY OVERLOAD
+one    -                 a     -          eth3    -                       -            -                                    -                   -                    -                -
+one    lan?[2J (office)  b     -          eth2    -                       bridge       -                                    -                   -                    -                -
+one    slow              a     -          eth1    -                       -            -                                    -                   -                    -                -
 one    slow              b     b:0        eth1    10.0.1.2/24,fd00::2/64  tbf+vswitch  1000 kbit/s, 10 ms, 1 % lost to a:1  1 packet, 60 bytes  10 packets, 15.0 MB  3 packets        1 packet
 `
 	if got := "\n" + out.String(); got != want {
@@ -35,7 +35,7 @@ one    slow              b     b:0        eth1    10.0.1.2/24,fd00::2/64  tbf+vs
 	}
 }
 
-func TestWhatIsAskedIsShort(t *testing.T) {
+func TestFormatPropertiesIsShort(t *testing.T) {
 	p := func(to ...string) local.ListedProperty { return local.ListedProperty{To: to, Latency: 2.5} }
 	for _, tt := range []struct {
 		want  string
@@ -47,14 +47,14 @@ func TestWhatIsAskedIsShort(t *testing.T) {
 		{"2.5 ms to a, b, c and 2 more; 2.5 ms to ?[2J", []local.ListedProperty{p("a", "b", "c", "d", "e"), p("\x1b[2J")}},
 		{"2.5 ms to a; 2.5 ms to b; 2.5 ms to c; 2 more (--json)", []local.ListedProperty{p("a"), p("b"), p("c"), p("d"), p("e")}},
 	} {
-		if got := askedOf(tt.asked, 0); got != tt.want {
+		if got := formatProperties(tt.asked, 0); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}
-	if got := askedOf(nil, 9); got != "9 that the answer has no room for" {
+	if got := formatProperties(nil, 9); got != "9 more that the answer leaves out" {
 		t.Errorf("%q", got)
 	}
-	if got := traffic(1, 999) + "; " + traffic(12, 1500); got != "1 packet, 999 bytes; 12 packets, 1.5 kB" {
+	if got := formatTraffic(1, 999) + "; " + formatTraffic(12, 1500); got != "1 packet, 999 bytes; 12 packets, 1.5 kB" {
 		t.Errorf("counted are %s", got)
 	}
 }

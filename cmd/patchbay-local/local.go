@@ -19,7 +19,7 @@ needs no rights; "patchbay-local up" makes the nodes.
 
 NAME.yaml in the working directory holds the settings. The server calls this
 through a file NAME.prov.`,
-		Args: takes(1, 1, "ral_action=ACTION"),
+		Args: argumentCount(1, 1, "ral_action=ACTION"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return local.Run(".", name, args[0], os.Stdin, os.Stdout)
 		},

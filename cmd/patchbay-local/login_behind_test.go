@@ -72,7 +72,7 @@ func newRack(t *testing.T, s *loginSite) *rack {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	host, err := ssh.NewSignerFromKey(secret("rack"))
+	host, err := ssh.NewSignerFromKey(privateKey("rack"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +90,14 @@ func newRack(t *testing.T, s *loginSite) *rack {
 		t.Fatalf("Load: %v, %q", found, problems)
 	}
 	r.Log = slog.New(slog.DiscardHandler)
-	listener := cabled(t, ip)
+	listener := listenBehindVeth(t, ip)
 	r.port = listener.Addr().(*net.TCPAddr).Port
 	go r.serve(listener)
 	return r
 }
 
-// cabled listens in a new network namespace, to which a cable leads.
-func cabled(t *testing.T, ip string) net.Listener {
+// listenBehindVeth listens in a new network namespace, to which a cable leads.
+func listenBehindVeth(t *testing.T, ip string) net.Listener {
 	t.Helper()
 	type result struct {
 		l   net.Listener
@@ -171,7 +171,7 @@ func cabled(t *testing.T, ip string) net.Listener {
 // opens, and the command that is asked for is said back.
 func (r *rack) serve(l net.Listener) {
 	config := &ssh.ServerConfig{PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		alice, err := ssh.NewSignerFromKey(secret("alice"))
+		alice, err := ssh.NewSignerFromKey(privateKey("alice"))
 		if err == nil && (m.User() != "operator" || string(key.Marshal()) != string(alice.PublicKey().Marshal())) {
 			err = fmt.Errorf("%s may not", m.User())
 		}
@@ -214,8 +214,8 @@ func (r *rack) serve(l net.Listener) {
 	}
 }
 
-// has makes the rack tell of nodes, each with a login.
-func (r *rack) has(t testing.TB, logins map[string]string) {
+// setNodes makes the rack tell of nodes, each with a login.
+func (r *rack) setNodes(t testing.TB, logins map[string]string) {
 	t.Helper()
 	var items []string
 	for name, login := range logins {
@@ -232,13 +232,13 @@ func loginBehind(t *testing.T, s *loginSite) {
 	r := newRack(t, s)
 	const name = "14000000-0000-4000-8000-000000001074"
 	there := net.JoinHostPort(rackMachine, strconv.Itoa(r.port))
-	r.has(t, nil)
-	must(t, r.Provider, name, provider.Resource{"ensure": "present", "component": "pc1", "power": "on", "users": loginUsers(t, "alice")})
+	r.setNodes(t, nil)
+	mustSetNode(t, r.Provider, name, provider.Resource{"ensure": "present", "component": "pc1", "power": "on", "users": loginUsers(t, "alice")})
 	if asked := read(t, filepath.Join(r.dir, "asked.json")); strings.Contains(asked, "users") {
 		t.Errorf("a provider that knows no users is asked for %s", asked)
 	}
-	r.has(t, map[string]string{name: "operator@" + there})
-	is := look(t, r.Provider, name)
+	r.setNodes(t, map[string]string{name: "operator@" + there})
+	is := getNode(t, r.Provider, name)
 	logins := is.List(provider.AttrLogin)
 	if len(logins) != 2 || !strings.HasPrefix(logins[0], "operator@127.0.0.1:") || !strings.HasPrefix(logins[1], "operator@metal-") || len(is.List("users")) != 1 {
 		t.Fatalf("%v", is)
@@ -252,11 +252,11 @@ func loginBehind(t *testing.T, s *loginSite) {
 	jump := []string{"-o", "HostKeyAlias=metal", "-l", "operator", "-J", "gw", called}
 	with := func(way []string, command string) []string { return append(slices.Clone(way), command) }
 	t.Run("ByItsPort", func(t *testing.T) {
-		as("alice").ssh(with(direct, "it")...).is(t, "operator runs it\n", 7)
+		as("alice").ssh(with(direct, "it")...).expect(t, "operator runs it\n", 7)
 	})
 	t.Run("ByTheGatewayAccount", func(t *testing.T) {
-		as("alice").ssh(with(jump, "it")...).is(t, "operator runs it\n", 7)
-		as("alice").ssh("-o", "HostKeyAlias=metal", "-l", "operator", "-o", "ProxyCommand=ssh -F "+as("alice").config+" -W %h:%p gw", called, "it").is(t, "operator runs it\n", 7)
+		as("alice").ssh(with(jump, "it")...).expect(t, "operator runs it\n", 7)
+		as("alice").ssh("-o", "HostKeyAlias=metal", "-l", "operator", "-o", "ProxyCommand=ssh -F "+as("alice").config+" -W %h:%p gw", called, "it").expect(t, "operator runs it\n", 7)
 	})
 	t.Run("GatewayAccountListsIt", func(t *testing.T) {
 		if r := as("alice").ssh("gw"); !strings.Contains(r.err, called) {
@@ -274,14 +274,14 @@ func loginBehind(t *testing.T, s *loginSite) {
 		}
 	})
 	t.Run("ItsOwnServerDecidesWhoComesIn", func(t *testing.T) {
-		as("bob").ssh(with(direct, "it")...).refused(t, "Permission denied (publickey)")
+		as("bob").ssh(with(direct, "it")...).expectRefused(t, "Permission denied (publickey)")
 	})
 	t.Run("KeysUpdate", func(t *testing.T) {
 		stays := as("alice").command(t.Context(), "ssh", with(jump, "stay")...)
-		if _, err := io.ReadFull(starts(t, stays), make([]byte, len("operator runs stay\n"))); err != nil {
+		if _, err := io.ReadFull(startProgram(t, stays), make([]byte, len("operator runs stay\n"))); err != nil {
 			t.Fatal(err)
 		}
-		must(t, r.Provider, name, provider.Resource{"users": loginUsers(t, "bob")})
+		mustSetNode(t, r.Provider, name, provider.Resource{"users": loginUsers(t, "bob")})
 		if err := stays.Wait(); err == nil {
 			t.Error("the way of a key that was withdrawn stays open")
 		}
@@ -289,9 +289,9 @@ func loginBehind(t *testing.T, s *loginSite) {
 			t.Errorf("withdrawn: %+v", r)
 		}
 		// Bob gets through, to the machine's own server.
-		as("bob").ssh(with(jump, "it")...).refused(t, "Permission denied (publickey)")
-		must(t, r.Provider, name, provider.Resource{"users": loginUsers(t, "alice", "bob")})
-		as("alice").ssh(with(jump, "it")...).is(t, "operator runs it\n", 7)
+		as("bob").ssh(with(jump, "it")...).expectRefused(t, "Permission denied (publickey)")
+		mustSetNode(t, r.Provider, name, provider.Resource{"users": loginUsers(t, "alice", "bob")})
+		as("alice").ssh(with(jump, "it")...).expect(t, "operator runs it\n", 7)
 	})
 	t.Run("ForbiddenTargets", func(t *testing.T) {
 		bad := map[string]string{}
@@ -301,23 +301,23 @@ func loginBehind(t *testing.T, s *loginSite) {
 		} {
 			bad[fmt.Sprintf("15000000-0000-4000-8000-%012d", i)] = to
 		}
-		r.has(t, bad)
+		r.setNodes(t, bad)
 		for id, to := range bad {
-			is := look(t, r.Provider, id)
+			is := getNode(t, r.Provider, id)
 			if endpoints := is.List(provider.AttrLogin); len(endpoints) != 0 || !strings.Contains(is.Text(provider.AttrMessage), "may not forward to") {
 				t.Errorf("%s: endpoints %q, message %q", to, endpoints, is.Text(provider.AttrMessage))
 			}
 		}
-		r.has(t, map[string]string{name: "operator@" + there})
+		r.setNodes(t, map[string]string{name: "operator@" + there})
 	})
 	t.Run("Removed", func(t *testing.T) {
 		stays := as("alice").command(t.Context(), "ssh", with(direct, "stay")...)
-		if _, err := io.ReadFull(starts(t, stays), make([]byte, len("operator runs stay\n"))); err != nil {
+		if _, err := io.ReadFull(startProgram(t, stays), make([]byte, len("operator runs stay\n"))); err != nil {
 			t.Fatal(err)
 		}
-		must(t, r.Provider, name, provider.Resource{"ensure": "absent"})
-		r.has(t, nil)
-		if got := look(t, r.Provider, name); !provider.Gone(got) {
+		mustSetNode(t, r.Provider, name, provider.Resource{"ensure": "absent"})
+		r.setNodes(t, nil)
+		if got := getNode(t, r.Provider, name); !provider.Gone(got) {
 			t.Errorf("%v", got)
 		}
 		if stays.Wait() == nil {

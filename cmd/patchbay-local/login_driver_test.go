@@ -85,16 +85,16 @@ func (s *screen) read() {
 	}
 }
 
-// types writes as if somebody typed it.
-func (s *screen) types(text string) {
+// write writes as if somebody typed it.
+func (s *screen) write(text string) {
 	s.t.Helper()
 	if _, err := s.master.WriteString(text); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// shows waits for text, and takes all up to its end.
-func (s *screen) shows(text string) {
+// expect waits for text, and takes all up to its end.
+func (s *screen) expect(text string) {
 	s.t.Helper()
 	wait.Clear(s.t, func() string {
 		s.mu.Lock()
@@ -108,8 +108,8 @@ func (s *screen) shows(text string) {
 	})
 }
 
-// ends waits until ssh has ended, and is its status.
-func (s *screen) ends() int {
+// wait waits until ssh has ended, and is its status.
+func (s *screen) wait() int {
 	s.t.Helper()
 	wait.Until(s.t, "the end of ssh", func() bool {
 		select {

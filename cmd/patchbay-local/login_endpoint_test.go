@@ -23,16 +23,16 @@ func loginEndpoints(t *testing.T, s *loginSite) {
 	id := loginNodes["a"]
 	_, name, proxy := s.endpoints(t, "a")
 	t.Run("PortOfTheNode", func(t *testing.T) {
-		alice.ssh("a", "id -un; hostname -s").says(t, "alice\na\n")
+		alice.ssh("a", "id -un; hostname -s").expectOutput(t, "alice\na\n")
 	})
 	t.Run("PublishedGateway", func(t *testing.T) {
 		if name != "a-"+id[:8] || !strings.HasPrefix(proxy, gateway.User+"@127.0.0.1:") {
 			t.Errorf("published are %q, %q", name, proxy)
 		}
-		alice.ssh("by-a", "id -un; hostname -s").says(t, "alice\na\n")
+		alice.ssh("by-a", "id -un; hostname -s").expectOutput(t, "alice\na\n")
 	})
 	t.Run("ProxyCommandByID", func(t *testing.T) {
-		alice.ssh("-o", "ProxyCommand=ssh -F "+alice.config+" -W %h:%p gw", "-o", "HostKeyAlias=node-a", "alice@"+id, "hostname -s").says(t, "a\n")
+		alice.ssh("-o", "ProxyCommand=ssh -F "+alice.config+" -W %h:%p gw", "-o", "HostKeyAlias=node-a", "alice@"+id, "hostname -s").expectOutput(t, "a\n")
 	})
 	t.Run("GatewayAccountListsNodes", func(t *testing.T) {
 		_, other, _ := s.endpoints(t, "b")
@@ -51,7 +51,7 @@ func loginEndpoints(t *testing.T, s *loginSite) {
 			}
 		}
 		r := alice.ssh("-o", "ExitOnForwardFailure=yes", "-N", "-R", "0:127.0.0.1:1", "gw")
-		r.refused(t, "remote port forwarding failed")
+		r.expectRefused(t, "remote port forwarding failed")
 	})
 	t.Run("KeyscanShowsWhatGetSays", func(t *testing.T) {
 		s.keyscan(t, "a")
@@ -79,7 +79,7 @@ func loginEndpoints(t *testing.T, s *loginSite) {
 	})
 	t.Run("NoPasswordNoQuestion", func(t *testing.T) {
 		r := alice.ssh("-o", "PreferredAuthentications=none,password,keyboard-interactive,hostbased", "a", "true")
-		r.refused(t, "Permission denied (publickey)")
+		r.expectRefused(t, "Permission denied (publickey)")
 	})
 }
 
@@ -113,7 +113,7 @@ func (s *loginSite) keyscan(t testing.TB, hostname string) string {
 		}
 	}
 	slices.Sort(keys)
-	if is := slices.Sorted(slices.Values(look(t, s.provider, s.names[hostname]).List(provider.AttrHostKeys))); !slices.Equal(keys, is) {
+	if is := slices.Sorted(slices.Values(getNode(t, s.provider, s.names[hostname]).List(provider.AttrHostKeys))); !slices.Equal(keys, is) {
 		t.Errorf("the endpoint of %s shows %q, get tells %q", hostname, keys, is)
 	}
 	return strings.Join(keys, "\n")
@@ -150,13 +150,13 @@ func loginInside(t *testing.T, s *loginSite) {
 		})
 	})
 	t.Run("FilesFromNodeToNode", func(t *testing.T) {
-		alice.ssh("a", "head -c 300000 /dev/urandom >x; scp -q x b:y; ssh b cat y | cmp - x && echo same").says(t, "same\n")
+		alice.ssh("a", "head -c 300000 /dev/urandom >x; scp -q x b:y; ssh b cat y | cmp - x && echo same").expectOutput(t, "same\n")
 	})
 	t.Run("OtherAccountOfTheExperiment", func(t *testing.T) { // its key opens all accounts there are
-		alice.ssh("a", "ssh bob@a id -un").says(t, "bob\n")
+		alice.ssh("a", "ssh bob@a id -un").expectOutput(t, "bob\n")
 	})
 	t.Run("NoAccountThere", func(t *testing.T) {
-		bob.ssh("a", "ssh -o BatchMode=yes b true").refused(t, "Permission denied (publickey)")
+		bob.ssh("a", "ssh -o BatchMode=yes b true").expectRefused(t, "Permission denied (publickey)")
 	})
 	t.Run("OtherSliceIsNotKnown", func(t *testing.T) {
 		r := bob.ssh("a", "ssh -o BatchMode=yes c true")
@@ -189,7 +189,7 @@ func loginInside(t *testing.T, s *loginSite) {
 			if err := os.WriteFile(other.config, []byte(cfg), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			other.ssh(to, "true").refused(t, "Permission denied (publickey)")
+			other.ssh(to, "true").expectRefused(t, "Permission denied (publickey)")
 		}
 	})
 }
@@ -213,7 +213,7 @@ func loginMatrix(t *testing.T, s *loginSite) {
 				t.Run(user+"At"+way+node, func(t *testing.T) {
 					r := c.ssh(way+node, "id -un; hostname -s")
 					if may {
-						r.says(t, user+"\n"+node+"\n")
+						r.expectOutput(t, user+"\n"+node+"\n")
 					} else if r.status != 255 || r.out != "" || !strings.Contains(r.err, "Permission denied") && !strings.Contains(r.err, "stdio forwarding failed") {
 						t.Errorf("%+v", r)
 					}
@@ -221,7 +221,7 @@ func loginMatrix(t *testing.T, s *loginSite) {
 			}
 			if as := loginAccounts[node][0]; as != user {
 				t.Run(user+"As"+as+"At"+node, func(t *testing.T) {
-					c.ssh("-l", as, node, "true").refused(t, "Permission denied (publickey)")
+					c.ssh("-l", as, node, "true").expectRefused(t, "Permission denied (publickey)")
 				})
 			}
 		}
@@ -232,7 +232,7 @@ func loginMatrix(t *testing.T, s *loginSite) {
 // what is published.
 func loginRestarts(t *testing.T, s *loginSite) {
 	alice := s.client(t, "alice", "a", "b")
-	alice.ssh("a", "echo kept >file").says(t, "")
+	alice.ssh("a", "echo kept >file").expectOutput(t, "")
 	key := s.keyscan(t, "a")
 	ports := func() string {
 		own, name, proxy := s.endpoints(t, "a")
@@ -248,11 +248,11 @@ func loginRestarts(t *testing.T, s *loginSite) {
 			t.Errorf("the endpoints are %s, were %s", is, were)
 		}
 		for _, way := range []string{"a", "by-a"} {
-			alice.ssh(way, "cat file; ssh -o BatchMode=yes b hostname -s").says(t, "kept\nb\n")
+			alice.ssh(way, "cat file; ssh -o BatchMode=yes b hostname -s").expectOutput(t, "kept\nb\n")
 		}
 	}
 	t.Run("OfTheNode", func(t *testing.T) {
-		s.must(t, loginNodes["a"], provider.Resource{"restart_serial": "1"})
+		s.set(t, loginNodes["a"], provider.Resource{"restart_serial": "1"})
 		s.await(t, loginNodes["a"], provider.StateReady)
 		same(t)
 	})
@@ -268,7 +268,7 @@ func loginRestarts(t *testing.T, s *loginSite) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pids := (&crashSite{bed: s.bed}).victims()["gateway"]
+		pids := (&crashSite{testSite: s.testSite}).victims()["gateway"]
 		if len(pids) != 1 {
 			t.Fatalf("gateways are %v", pids)
 		}

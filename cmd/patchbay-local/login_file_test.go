@@ -39,9 +39,9 @@ func loginFiles(t *testing.T, s *loginSite) {
 		t.Run("Scp_"+node, func(t *testing.T) {
 			back := filepath.Join(t.TempDir(), "back")
 			name := "scp" + node
-			alice.run("scp", append(options, "-q", "-p", big, node+":"+name)...).says(t, "")
-			alice.ssh("a", "sha256sum <"+name+"; stat -c %a "+name).says(t, sum+"  -\n640\n")
-			alice.run("scp", append(options, "-q", node+":"+name, back)...).says(t, "")
+			alice.run("scp", append(options, "-q", "-p", big, node+":"+name)...).expectOutput(t, "")
+			alice.ssh("a", "sha256sum <"+name+"; stat -c %a "+name).expectOutput(t, sum+"  -\n640\n")
+			alice.run("scp", append(options, "-q", node+":"+name, back)...).expectOutput(t, "")
 			same(t, back)
 			if r := alice.run("scp", append(options, "-q", node+":nothing", back)...); r.status == 0 || !strings.Contains(r.err, "No such file") {
 				t.Errorf("what is not there: %+v", r)
@@ -59,7 +59,7 @@ func loginFiles(t *testing.T, s *loginSite) {
 			t.Errorf("%+v", r)
 		}
 		same(t, back)
-		alice.ssh("a", "cd sftp; ls; stat -c %a two; readlink link").says(t, "link\ntwo\n600\ntwo\n")
+		alice.ssh("a", "cd sftp; ls; stat -c %a two; readlink link").expectOutput(t, "link\ntwo\n600\ntwo\n")
 	})
 	t.Run("SftpWithoutRights", func(t *testing.T) {
 		r := alice.with(strings.NewReader("get /etc/shadow "+dir+"\n"), "sftp", "-q", "-b", "-", "a")
@@ -77,7 +77,7 @@ func loginFiles(t *testing.T, s *loginSite) {
 		}
 		run := func(args ...string) {
 			t.Helper()
-			finish(alice.foreign(rsync, append([]string{"-a", "-e", "ssh -F " + alice.config}, args...)...), nil).says(t, "")
+			finish(alice.externalProgram(rsync, append([]string{"-a", "-e", "ssh -F " + alice.config}, args...)...), nil).expectOutput(t, "")
 		}
 		run(from+"/", "by-a:rsync")
 		run(from+"/", "by-a:rsync") // nothing to do
@@ -164,8 +164,8 @@ func loginFiles(t *testing.T, s *loginSite) {
 	})
 }
 
-// foreign is a program that runs ssh itself.
-func (c *client) foreign(path string, args ...string) *exec.Cmd {
+// externalProgram is a program that runs ssh itself.
+func (c *client) externalProgram(path string, args ...string) *exec.Cmd {
 	cmd := c.command(c.ctx, path)
 	cmd.Args = append([]string{path}, args...)
 	return cmd

@@ -30,8 +30,8 @@ func loginForwards(t *testing.T, s *loginSite) {
 	// Every node has a server: port 22 inside.
 	t.Run("LocalPort", func(t *testing.T) {
 		port := freePort(t)
-		alice.holds(t, "-L", port+":localhost:22", "by-a")
-		if wrong := greeting("tcp", "127.0.0.1:"+port); wrong != "" {
+		alice.startForwards(t, "-L", port+":localhost:22", "by-a")
+		if wrong := checkGreeting("tcp", "127.0.0.1:"+port); wrong != "" {
 			t.Error(wrong)
 		}
 	})
@@ -43,8 +43,8 @@ func loginForwards(t *testing.T, s *loginSite) {
 			}
 			return ""
 		})
-		alice.holds(t, "-L", port+":b:22", "a")
-		wait.Clear(t, func() string { return greeting("tcp", "127.0.0.1:"+port) }) // names are remembered for 5 s
+		alice.startForwards(t, "-L", port+":b:22", "a")
+		wait.Clear(t, func() string { return checkGreeting("tcp", "127.0.0.1:"+port) }) // names are remembered for 5 s
 	})
 	t.Run("HostIsNotReached", func(t *testing.T) { // the node has lo only, and the port is open on the host
 		if r := alice.ssh("-W", outside, "a"); r.status != 255 || r.out != "" {
@@ -67,7 +67,7 @@ func loginForwards(t *testing.T, s *loginSite) {
 		for _, port := range []string{"22", "18081", "80"} {
 			second := []string{"-o", "ExitOnForwardFailure=yes", "-R", port + ":" + outside, "a", "true"}
 			if port == "18081" {
-				alice.holds(t, "-R", port+":"+outside, "a")
+				alice.startForwards(t, "-R", port+":"+outside, "a")
 			}
 			if r := alice.ssh(second...); r.status != 255 || !strings.Contains(r.err, "remote port forwarding failed") {
 				t.Errorf("port %s: %+v", port, r)
@@ -76,7 +76,7 @@ func loginForwards(t *testing.T, s *loginSite) {
 	})
 	t.Run("ManyAtOnce", func(t *testing.T) {
 		port := freePort(t)
-		alice.holds(t, "-L", port+":127.0.0.1:18084", "-R", "18084:"+outside, "a")
+		alice.startForwards(t, "-L", port+":127.0.0.1:18084", "-R", "18084:"+outside, "a")
 		errs := make(chan error)
 		const n = 50
 		for i := range n {
@@ -105,18 +105,18 @@ func loginForwards(t *testing.T, s *loginSite) {
 func loginAgent(t *testing.T, s *loginSite) {
 	socket := filepath.Join(t.TempDir(), "agent")
 	server := exec.Command(require.Tool(t, "ssh-agent"), "-D", "-a", socket)
-	starts(t, server)
+	startProgram(t, server)
 	alice := s.client(t, "alice", "a", "b")
 	alice.env = []string{"SSH_AUTH_SOCK=" + socket}
 	bob := s.client(t, "bob", "a")
 	wait.Clear(t, func() string {
-		add := alice.foreign(require.Tool(t, "ssh-add"), "-q", s.keyFile(t, "alice"))
+		add := alice.externalProgram(require.Tool(t, "ssh-add"), "-q", s.keyFile(t, "alice"))
 		if r := finish(add, nil); r.status != 0 {
 			return r.err
 		}
 		return ""
 	})
-	want := strings.Fields(line(t, "alice"))[1]
+	want := strings.Fields(publicKeyLine(t, "alice"))[1]
 	t.Run("List", func(t *testing.T) {
 		if r := alice.ssh("-A", "by-a", "ssh-add -l && ssh-add -L"); r.status != 0 || !strings.Contains(r.out, want) {
 			t.Errorf("%+v", r)
@@ -137,7 +137,7 @@ func loginAgent(t *testing.T, s *loginSite) {
 	})
 	t.Run("OnlyForItsOwner", func(t *testing.T) {
 		cmd := alice.command(t.Context(), "ssh", "-A", "a", "echo $SSH_AUTH_SOCK; sleep 600")
-		path, err := bufio.NewReader(starts(t, cmd)).ReadString('\n')
+		path, err := bufio.NewReader(startProgram(t, cmd)).ReadString('\n')
 		if path = strings.TrimSpace(path); err != nil || !strings.HasPrefix(path, "/tmp/") {
 			t.Fatalf("%q, %v", path, err)
 		}
@@ -154,18 +154,18 @@ func loginAgent(t *testing.T, s *loginSite) {
 	})
 }
 
-// holds keeps a connection with forwards until the test is over.
-func (c *client) holds(t testing.TB, args ...string) {
+// startForwards keeps a connection with forwards until the test is over.
+func (c *client) startForwards(t testing.TB, args ...string) {
 	t.Helper()
 	cmd := c.command(t.Context(), "ssh", append([]string{"-o", "ExitOnForwardFailure=yes"}, append(args, "echo forwarded; sleep 600")...)...)
 	text := make([]byte, len("forwarded\n"))
-	if _, err := io.ReadFull(starts(t, cmd), text); err != nil {
+	if _, err := io.ReadFull(startProgram(t, cmd), text); err != nil {
 		t.Fatalf("ssh %q: %v", args, err)
 	}
 }
 
-// starts starts a program that ends with the test, and is its output.
-func starts(t testing.TB, cmd *exec.Cmd) io.Reader {
+// startProgram starts a program that ends with the test, and is its output.
+func startProgram(t testing.TB, cmd *exec.Cmd) io.Reader {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -196,8 +196,8 @@ func freePort(t testing.TB) string {
 	return ""
 }
 
-// greeting says what is wrong with the greeting of an SSH server.
-func greeting(network, address string) string {
+// checkGreeting says what is wrong with the greeting of an SSH server.
+func checkGreeting(network, address string) string {
 	c, err := net.DialTimeout(network, address, clientTime)
 	if err != nil {
 		return err.Error()

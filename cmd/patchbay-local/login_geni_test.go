@@ -36,8 +36,8 @@ func loginGeni(t *testing.T, s *loginSite) {
 	} {
 		t.Run(command, func(t *testing.T) {
 			ask := "geni-get " + command
-			alice.ssh("a", ask+"; sudo -n "+ask+"; sudo -n -u nobody "+ask+"; /usr/local/bin/"+ask).says(t, strings.Repeat(want, 4))
-			bob.ssh("a", ask).says(t, want)
+			alice.ssh("a", ask+"; sudo -n "+ask+"; sudo -n -u nobody "+ask+"; /usr/local/bin/"+ask).expectOutput(t, strings.Repeat(want, 4))
+			bob.ssh("a", ask).expectOutput(t, want)
 		})
 	}
 	t.Run("geni_user", func(t *testing.T) {
@@ -49,7 +49,7 @@ func loginGeni(t *testing.T, s *loginSite) {
 		if err := json.Unmarshal([]byte(r.out), &users); err != nil || r.status != 0 {
 			t.Fatalf("%v, %+v", err, r)
 		}
-		if len(users) != 2 || users[0].Login != "alice" || users[1].URN != "urn:publicid:IDN+example.org+user+bob" || users[0].Keys[0].Key != line(t, "alice") {
+		if len(users) != 2 || users[0].Login != "alice" || users[1].URN != "urn:publicid:IDN+example.org+user+bob" || users[0].Keys[0].Key != publicKeyLine(t, "alice") {
 			t.Errorf("%+v", users)
 		}
 	})
@@ -78,10 +78,10 @@ func loginGeni(t *testing.T, s *loginSite) {
 	t.Run("KeyAsScriptsUseIt", func(t *testing.T) {
 		for _, c := range []*client{alice, bob} {
 			r := c.ssh("a", `set -e; umask 077; mkdir -p ~/s; geni-get key >~/s/id_rsa; ssh-keygen -y -f ~/s/id_rsa >~/s/id_rsa.pub; cut -d" " -f1,2 ~/s/id_rsa.pub | cmp - <(cut -d" " -f1,2 ~/.ssh/id_rsa.pub); cmp ~/s/id_rsa ~/.ssh/id_rsa; cut -d" " -f1 ~/s/id_rsa.pub`)
-			r.says(t, "ssh-rsa\n")
+			r.expectOutput(t, "ssh-rsa\n")
 		}
-		alice.ssh("a", "ssh -o BatchMode=yes -i ~/s/id_rsa -o IdentitiesOnly=yes b id -un").says(t, "alice\n")
-		alice.ssh("a", "sudo -n geni-get key | ssh-keygen -y -f /dev/stdin >/dev/null && echo good").says(t, "good\n")
+		alice.ssh("a", "ssh -o BatchMode=yes -i ~/s/id_rsa -o IdentitiesOnly=yes b id -un").expectOutput(t, "alice\n")
+		alice.ssh("a", "sudo -n geni-get key | ssh-keygen -y -f /dev/stdin >/dev/null && echo good").expectOutput(t, "good\n")
 	})
 	t.Run("KeyIsTheSameInAllNodesOfASliceOnly", func(t *testing.T) {
 		sum := func(c *client, node string) string { return c.ssh(node, "geni-get key | sha256sum").out }
@@ -101,15 +101,15 @@ func loginGeni(t *testing.T, s *loginSite) {
 	})
 	t.Run("ManagerIsAway", func(t *testing.T) { // what it told last
 		manager.Close()
-		alice.ssh("a", "geni-get manifest").says(t, manifest)
+		alice.ssh("a", "geni-get manifest").expectOutput(t, manifest)
 	})
 	t.Run("AfterARestart", func(t *testing.T) {
 		const id = "13000000-0000-4000-8000-000000001073"
 		s.add(t, id, "g", "five", provider.Resource{"users": loginUsers(t, "alice")})
 		c := s.client(t, "alice", "g")
 		before := c.ssh("g", "geni-get key").out
-		s.must(t, id, provider.Resource{"restart_serial": "1"})
+		s.set(t, id, provider.Resource{"restart_serial": "1"})
 		s.await(t, id, provider.StateReady)
-		c.ssh("g", "geni-get client_id; geni-get key").says(t, "g\n"+before)
+		c.ssh("g", "geni-get client_id; geni-get key").expectOutput(t, "g\n"+before)
 	})
 }

@@ -63,7 +63,7 @@ func loginKeys(t *testing.T, s *loginSite) {
 	for kind, path := range paths {
 		t.Run(kind, func(t *testing.T) {
 			for _, way := range []string{"k", "by-k"} {
-				with(path, way, "id -un").says(t, "alice\n")
+				with(path, way, "id -un").expectOutput(t, "alice\n")
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func loginKeys(t *testing.T, s *loginSite) {
 				t.Fatalf("%v: %s", err, out)
 			}
 		}
-		with(path, "-o", "CertificateFile="+path+"-cert.pub", "k", "true").refused(t, "Permission denied (publickey)")
+		with(path, "-o", "CertificateFile="+path+"-cert.pub", "k", "true").expectRefused(t, "Permission denied (publickey)")
 		certificate, _, _, _, err := ssh.ParseAuthorizedKey([]byte(read(t, paths["ed25519"]+"-cert.pub")))
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func loginKeys(t *testing.T, s *loginSite) {
 			path, _ := generate(t, fmt.Sprint("other", i), "-t", "ed25519")
 			args = append(args, "-i", path)
 		}
-		with(paths["ed25519"], append(args, "k", "id -un")...).says(t, "alice\n")
+		with(paths["ed25519"], append(args, "k", "id -un")...).expectOutput(t, "alice\n")
 	})
 }
 
@@ -140,7 +140,7 @@ const tokenKind, tokenUse = "sk-ssh-ed25519@openssh.com", "ssh:"
 
 func newToken(t testing.TB, name string, flags byte) *token {
 	t.Helper()
-	key := secret(name)
+	key := privateKey(name)
 	public, err := ssh.ParsePublicKey(ssh.Marshal(struct {
 		Kind string
 		Key  []byte
@@ -165,20 +165,20 @@ func (k *token) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
 	return &ssh.Signature{Format: tokenKind, Blob: ed25519.Sign(k.key, signed), Rest: rest}, nil
 }
 
-// loginAccountsComeAndGo changes who may log in at a node.
-func loginAccountsComeAndGo(t *testing.T, s *loginSite) {
+// loginAccountChanges changes who may log in at a node.
+func loginAccountChanges(t *testing.T, s *loginSite) {
 	update := func(t *testing.T, users ...string) {
 		t.Helper()
-		s.must(t, usersNode, provider.Resource{"users": users})
+		s.set(t, usersNode, provider.Resource{"users": users})
 		s.await(t, usersNode, provider.StateReady)
 	}
 	s.add(t, usersNode, "u", "three", provider.Resource{"users": loginUsers(t, "alice")})
 	alice, bob := s.client(t, "alice", "u"), s.client(t, "bob", "u")
-	bob.ssh("u", "true").refused(t, "Permission denied (publickey)")
+	bob.ssh("u", "true").expectRefused(t, "Permission denied (publickey)")
 	if r := bob.ssh("by-u", "true"); r.status != 255 {
 		t.Errorf("%+v", r)
 	}
-	alice.ssh("u", "echo hers >file").says(t, "")
+	alice.ssh("u", "echo hers >file").expectOutput(t, "")
 	var uid string
 
 	t.Run("Added", func(t *testing.T) {
@@ -187,11 +187,11 @@ func loginAccountsComeAndGo(t *testing.T, s *loginSite) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := starts(t, stays)
+		out := startProgram(t, stays)
 		_, _ = io.ReadFull(out, make([]byte, 6))
 		update(t, loginUsers(t, "alice", "bob")...)
 		for _, way := range []string{"u", "by-u"} {
-			bob.ssh(way, "id -un; sudo -n id -un").says(t, "bob\nroot\n")
+			bob.ssh(way, "id -un; sudo -n id -un").expectOutput(t, "bob\nroot\n")
 		}
 		uid = bob.ssh("u", "echo his >file; chmod 600 file; id -u").out
 		fmt.Fprintln(in, "undisturbed")
@@ -203,19 +203,19 @@ func loginAccountsComeAndGo(t *testing.T, s *loginSite) {
 		var sessions []*exec.Cmd
 		for _, args := range [][]string{{"u", "echo begun; sleep 700"}, {"by-u", "echo begun; sleep 700"}, {"-tt", "u", "echo begun; trap '' HUP TERM; sleep 700"}} {
 			c := bob.command(t.Context(), "ssh", args...)
-			if _, err := io.ReadFull(starts(t, c), make([]byte, 6)); err != nil {
+			if _, err := io.ReadFull(startProgram(t, c), make([]byte, 6)); err != nil {
 				t.Fatal(err)
 			}
 			sessions = append(sessions, c)
 		}
-		bob.ssh("u", "setsid -f nohup sleep 701 >/dev/null 2>&1; sudo -n setsid -f sleep 702 >/dev/null 2>&1 </dev/null").says(t, "")
+		bob.ssh("u", "setsid -f nohup sleep 701 >/dev/null 2>&1; sudo -n setsid -f sleep 702 >/dev/null 2>&1 </dev/null").expectOutput(t, "")
 		update(t, loginUsers(t, "alice")...)
 		for i, c := range sessions {
 			if exit, is := errors.AsType[*exec.ExitError](c.Wait()); !is || exit.ExitCode() != 255 {
 				t.Errorf("session %d ended with %v", i, exit)
 			}
 		}
-		bob.ssh("u", "true").refused(t, "Permission denied (publickey)")
+		bob.ssh("u", "true").expectRefused(t, "Permission denied (publickey)")
 		// Nothing of the account runs, what it made root's does, and its files stay.
 		r := alice.ssh("u", "getent passwd bob; ps -eo uid,args | grep -c '[s]leep 70[01]'; pgrep -c -f '^sleep 702'; sudo -n cat /home/bob/file; sudo -n pkill -f '^sleep 702'; sudo -n stat -c %u /home/bob/file; sudo -n grep -c bob /etc/shadow /etc/group /etc/sudoers.d/90-patchbay")
 		if want := "0\n1\nhis\n" + uid + "/etc/shadow:0\n/etc/group:0\n/etc/sudoers.d/90-patchbay:0\n"; r.out != want {
@@ -224,22 +224,22 @@ func loginAccountsComeAndGo(t *testing.T, s *loginSite) {
 	})
 	t.Run("ComesBackToItsFiles", func(t *testing.T) {
 		update(t, loginUsers(t, "carol", "bob", "alice")...)
-		bob.ssh("u", "id -u; cat file").says(t, uid+"his\n")
+		bob.ssh("u", "id -u; cat file").expectOutput(t, uid+"his\n")
 		if r := s.client(t, "carol", "u").ssh("u", "id -u; cat /home/bob/file"); r.status != 1 || r.out == uid || !strings.Contains(r.err, "Permission denied") {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("KeyReplacedWhileLoggedIn", func(t *testing.T) {
 		old := bob.command(t.Context(), "ssh", "u", "echo begun; sleep 703")
-		if _, err := io.ReadFull(starts(t, old), make([]byte, 6)); err != nil {
+		if _, err := io.ReadFull(startProgram(t, old), make([]byte, 6)); err != nil {
 			t.Fatal(err)
 		}
-		update(t, loginUser(t, "alice"), loginUser(t, "bob", line(t, "new")))
+		update(t, loginUser(t, "alice"), loginUser(t, "bob", publicKeyLine(t, "new")))
 		if old.Wait() == nil {
 			t.Error("the session of the old key goes on")
 		}
-		bob.ssh("u", "true").refused(t, "Permission denied (publickey)")
-		c, err := ssh.NewSignerFromKey(secret("new"))
+		bob.ssh("u", "true").expectRefused(t, "Permission denied (publickey)")
+		c, err := ssh.NewSignerFromKey(privateKey("new"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,9 +255,9 @@ func loginAccountsComeAndGo(t *testing.T, s *loginSite) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := starts(t, stays)
+		out := startProgram(t, stays)
 		_, _ = io.ReadFull(out, make([]byte, 6))
-		update(t, loginUser(t, "alice", line(t, "alice"), line(t, "second")))
+		update(t, loginUser(t, "alice", publicKeyLine(t, "alice"), publicKeyLine(t, "second")))
 		fmt.Fprintln(in, "undisturbed")
 		if text, _ := io.ReadAll(out); string(text) != "undisturbed\n" {
 			t.Errorf("%q", text)
@@ -265,16 +265,16 @@ func loginAccountsComeAndGo(t *testing.T, s *loginSite) {
 	})
 	t.Run("NoAccounts", func(t *testing.T) {
 		update(t, []string{}...)
-		alice.ssh("u", "true").refused(t, "Permission denied (publickey)")
+		alice.ssh("u", "true").expectRefused(t, "Permission denied (publickey)")
 		update(t, loginUsers(t, "alice")...)
-		alice.ssh("u", "cat file").says(t, "hers\n")
+		alice.ssh("u", "cat file").expectOutput(t, "hers\n")
 	})
 	t.Run("OwnKeysInAuthorizedKeysAreTheUsersAffair", func(t *testing.T) { // the file opens nothing
-		alice.ssh("u", "echo '"+line(t, "bob")+"' >>.ssh/authorized_keys").says(t, "")
-		bob.ssh("-l", "alice", "u", "true").refused(t, "Permission denied (publickey)")
-		update(t, loginUser(t, "alice", line(t, "alice"), line(t, "second")))
+		alice.ssh("u", "echo '"+publicKeyLine(t, "bob")+"' >>.ssh/authorized_keys").expectOutput(t, "")
+		bob.ssh("-l", "alice", "u", "true").expectRefused(t, "Permission denied (publickey)")
+		update(t, loginUser(t, "alice", publicKeyLine(t, "alice"), publicKeyLine(t, "second")))
 		r := alice.ssh("u", "grep -c . .ssh/authorized_keys; stat -c %a .ssh .ssh/authorized_keys")
-		if !strings.HasSuffix(r.out, "700\n600\n") || !strings.Contains(alice.ssh("u", "cat .ssh/authorized_keys").out, line(t, "bob")) {
+		if !strings.HasSuffix(r.out, "700\n600\n") || !strings.Contains(alice.ssh("u", "cat .ssh/authorized_keys").out, publicKeyLine(t, "bob")) {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -64,7 +64,7 @@ func loginReady(t *testing.T, s *loginSite) {
 		smallImage(t, s, "small")
 		s.add(t, smallNode, "s", "four", provider.Resource{"image": "small", "users": loginUsers(t, "alice", "bob")})
 		var published []string
-		for _, login := range look(t, s.provider, smallNode).List(provider.AttrLogin) {
+		for _, login := range getNode(t, s.provider, smallNode).List(provider.AttrLogin) {
 			if strings.HasPrefix(login, "root@") {
 				published = append(published, login)
 			}
@@ -75,44 +75,44 @@ func loginReady(t *testing.T, s *loginSite) {
 		for _, user := range []string{"alice", "bob"} {
 			c := s.client(t, user, "s")
 			for _, way := range []string{"s", "by-s"} {
-				c.ssh("-l", "root", way, "id -u; hostname").says(t, "0\ns.exp.example.org\n")
-				c.ssh(way, "id -un").says(t, user+"\n")
+				c.ssh("-l", "root", way, "id -u; hostname").expectOutput(t, "0\ns.exp.example.org\n")
+				c.ssh(way, "id -un").expectOutput(t, user+"\n")
 			}
 		}
 		alice := s.client(t, "alice", "s")
-		alice.ssh("-l", "root", "s", "echo $HOME; touch /etc/x && geni-get client_id; cat /root/.ssh/authorized_keys | grep -c ssh-ed25519").says(t, "/root\ns\n2\n")
-		s.client(t, "carol", "s").ssh("-l", "root", "s", "true").refused(t, "Permission denied (publickey)")
+		alice.ssh("-l", "root", "s", "echo $HOME; touch /etc/x && geni-get client_id; cat /root/.ssh/authorized_keys | grep -c ssh-ed25519").expectOutput(t, "/root\ns\n2\n")
+		s.client(t, "carol", "s").ssh("-l", "root", "s", "true").expectRefused(t, "Permission denied (publickey)")
 		if r := alice.with(strings.NewReader("put "+s.settings+" settings\nls -l settings\n"), "sftp", "-q", "-b", "-", "-o", "User=root", "s"); r.status != 0 {
 			t.Errorf("sftp without anything in the image: %+v", r)
 		}
-		s.must(t, smallNode, provider.Resource{"users": loginUsers(t, "bob")})
+		s.set(t, smallNode, provider.Resource{"users": loginUsers(t, "bob")})
 		s.await(t, smallNode, provider.StateReady)
-		alice.ssh("-l", "root", "s", "true").refused(t, "Permission denied (publickey)")
-		s.client(t, "bob", "s").ssh("-l", "root", "s", "grep -c ssh-ed25519 /root/.ssh/authorized_keys").says(t, "1\n")
+		alice.ssh("-l", "root", "s", "true").expectRefused(t, "Permission denied (publickey)")
+		s.client(t, "bob", "s").ssh("-l", "root", "s", "grep -c ssh-ed25519 /root/.ssh/authorized_keys").expectOutput(t, "1\n")
 	})
 	t.Run("OneAccountWithoutAShell", func(t *testing.T) {
 		s.add(t, brokenNode, "x", "four", provider.Resource{"users": loginUsers(t, "alice")})
 		alice := s.client(t, "alice", "x")
-		alice.ssh("x", "sudo -n sed -i 's,^\\(alice:.*\\):/bin/bash$,\\1:/no/shell,' /etc/passwd").says(t, "")
-		s.must(t, brokenNode, provider.Resource{"users": loginUsers(t, "alice", "bob")})
-		s.fails(t, brokenNode, "the logins do not work: account alice cannot log in", "cannot start /no/shell: no such file or directory")
+		alice.ssh("x", "sudo -n sed -i 's,^\\(alice:.*\\):/bin/bash$,\\1:/no/shell,' /etc/passwd").expectOutput(t, "")
+		s.set(t, brokenNode, provider.Resource{"users": loginUsers(t, "alice", "bob")})
+		s.expectFailed(t, brokenNode, "the logins do not work: account alice cannot log in", "cannot start /no/shell: no such file or directory")
 		if err := s.enter(brokenNode, "sed -i s,/no/shell,/bin/bash, /etc/passwd"); err != nil {
 			t.Fatal(err)
 		}
-		s.must(t, brokenNode, provider.Resource{"users": loginUsers(t, "alice")})
+		s.set(t, brokenNode, provider.Resource{"users": loginUsers(t, "alice")})
 		s.await(t, brokenNode, provider.StateReady)
-		alice.ssh("x", "id -un").says(t, "alice\n")
+		alice.ssh("x", "id -un").expectOutput(t, "alice\n")
 	})
 	t.Run("NoShell", func(t *testing.T) {
-		s.client(t, "alice", "x").ssh("x", "sudo -n chmod 0 /bin/bash").says(t, "")
-		s.must(t, brokenNode, provider.Resource{"users": loginUsers(t, "bob")})
-		s.fails(t, brokenNode, "the logins do not work: account bob cannot log in", "cannot start /bin/bash: permission denied")
+		s.client(t, "alice", "x").ssh("x", "sudo -n chmod 0 /bin/bash").expectOutput(t, "")
+		s.set(t, brokenNode, provider.Resource{"users": loginUsers(t, "bob")})
+		s.expectFailed(t, brokenNode, "the logins do not work: account bob cannot log in", "cannot start /bin/bash: permission denied")
 	})
 	t.Run("FullOfProcesses", func(t *testing.T) { // the login works, and so the mess can be cleared
 		s.add(t, fullNode, "f", "four", provider.Resource{"sliver_type": "tiny", "users": loginUsers(t, "alice")})
 		alice := s.client(t, "alice", "f")
 		// It takes each place that gets free, those of the looks below, too.
-		starts(t, alice.command(t.Context(), "ssh", "f", `perl -e 'while (1) { $p = fork; if (!defined $p) { select undef, undef, undef, 0.02 } elsif (!$p) { sleep 800; exit } }'`))
+		startProgram(t, alice.command(t.Context(), "ssh", "f", `perl -e 'while (1) { $p = fork; if (!defined $p) { select undef, undef, undef, 0.02 } elsif (!$p) { sleep 800; exit } }'`))
 		const fork = `perl -e 'defined(fork) or exit 9'`
 		wait.Clear(t, func() string {
 			if r := alice.ssh("f", fork); r.status != 9 {
@@ -120,21 +120,21 @@ func loginReady(t *testing.T, s *loginSite) {
 			}
 			return ""
 		})
-		s.must(t, fullNode, provider.Resource{"users": loginUsers(t, "alice", "bob")})
+		s.set(t, fullNode, provider.Resource{"users": loginUsers(t, "alice", "bob")})
 		s.await(t, fullNode, provider.StateReady)
 		for _, user := range []string{"alice", "bob"} {
 			for _, way := range []string{"f", "by-f"} {
-				s.client(t, user, "f").ssh(way, "echo $USER").says(t, user+"\n")
+				s.client(t, user, "f").ssh(way, "echo $USER").expectOutput(t, user+"\n")
 			}
 		}
 		alice.ssh("f", "kill -KILL -1")
-		alice.ssh("f", fork).says(t, "")
+		alice.ssh("f", fork).expectOutput(t, "")
 	})
 	t.Run("NothingBeforeItIsReady", func(t *testing.T) { // as soon as get tells an endpoint, it opens
 		const id = "12000000-0000-4000-8000-000000001072"
-		s.must(t, id, node("localhost", s.should(t, id, "q", "four", provider.Resource{"power": "on", "users": loginUsers(t, "alice")})))
+		s.set(t, id, node("localhost", s.should(t, id, "q", "four", provider.Resource{"power": "on", "users": loginUsers(t, "alice")})))
 		for end := time.Now().Add(bedTime); ; {
-			r := look(t, s.provider, id)
+			r := getNode(t, s.provider, id)
 			endpoints := r.List(provider.AttrLogin)
 			if ready := stateOf(r) == provider.StateReady; len(endpoints) > 0 {
 				s.mu.Lock()
@@ -153,11 +153,11 @@ func loginReady(t *testing.T, s *loginSite) {
 	})
 }
 
-// fails demands that the node is never ready again, and says why, without endpoints.
-func (s *loginSite) fails(t testing.TB, id string, why ...string) {
+// expectFailed demands that the node is never ready again, and says why, without endpoints.
+func (s *loginSite) expectFailed(t testing.TB, id string, why ...string) {
 	t.Helper()
 	wait.Clear(t, func() string {
-		r := look(t, s.provider, id)
+		r := getNode(t, s.provider, id)
 		switch stateOf(r) {
 		case provider.StateReady:
 			t.Fatal("it is ready")

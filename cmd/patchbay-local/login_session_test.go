@@ -48,25 +48,25 @@ func loginSessions(t *testing.T, s *loginSite) {
 		}
 	})
 	t.Run("EndOfInput", func(t *testing.T) {
-		alice.with(strings.NewReader("one\ntwo\n"), "ssh", "a", "wc -l; echo over").says(t, "2\nover\n")
-		alice.ssh("-n", "a", "cat; echo over").says(t, "over\n")
+		alice.with(strings.NewReader("one\ntwo\n"), "ssh", "a", "wc -l; echo over").expectOutput(t, "2\nover\n")
+		alice.ssh("-n", "a", "cat; echo over").expectOutput(t, "over\n")
 	})
 	t.Run("VeryLongCommand", func(t *testing.T) {
 		const n = 100 << 10
-		alice.ssh("a", "x="+strings.Repeat("x", n)+"; echo ${#x}").says(t, fmt.Sprintln(n))
+		alice.ssh("a", "x="+strings.Repeat("x", n)+"; echo ${#x}").expectOutput(t, fmt.Sprintln(n))
 	})
 	t.Run("Environment", func(t *testing.T) {
 		c := *alice
 		c.env = []string{"LANG=de_DE.UTF-8", "LC_TIME=C", "LC_MONETARY=en_IE.UTF-8", "LD_PRELOAD=/evil.so", "SECRET=yes", "PATH=" + os.Getenv("PATH")}
 		c.ssh("-o", "SendEnv=LANG LC_* SECRET", "a", `echo "$LANG|$LC_TIME|$LC_MONETARY|$SECRET|$LD_PRELOAD|$USER|$LOGNAME|$HOME|$SHELL"`).
-			says(t, "de_DE.UTF-8|C|en_IE.UTF-8|||alice|alice|/home/alice|/bin/bash\n")
-		c.ssh("-o", "SetEnv=BASH_ENV=/tmp/x", "a", `echo "$BASH_ENV"`).says(t, "\n")
-		alice.ssh("a", "echo $LANG").says(t, "C.UTF-8\n")
+			expectOutput(t, "de_DE.UTF-8|C|en_IE.UTF-8|||alice|alice|/home/alice|/bin/bash\n")
+		c.ssh("-o", "SetEnv=BASH_ENV=/tmp/x", "a", `echo "$BASH_ENV"`).expectOutput(t, "\n")
+		alice.ssh("a", "echo $LANG").expectOutput(t, "C.UTF-8\n")
 	})
 	t.Run("RootBySudoAndByKey", func(t *testing.T) {
-		alice.ssh("a", "sudo -n true && sudo -n id -un && sudo -n -u bob id -un").says(t, "root\nbob\n")
+		alice.ssh("a", "sudo -n true && sudo -n id -un && sudo -n -u bob id -un").expectOutput(t, "root\nbob\n")
 		for _, to := range []string{"a", "by-a"} {
-			alice.ssh("-l", "root", to, "id -un").says(t, "root\n")
+			alice.ssh("-l", "root", to, "id -un").expectOutput(t, "root\n")
 		}
 	})
 	t.Run("HundredMegabytes", func(t *testing.T) {
@@ -75,7 +75,7 @@ func loginSessions(t *testing.T, s *loginSite) {
 		in, out := sha256.New(), sha256.New()
 		source := io.TeeReader(io.LimitReader(rand.NewChaCha8([32]byte{1}), n), in)
 		cmd := alice.command(t.Context(), "ssh", "a", "cat")
-		count := &counted{Hash: out}
+		count := &byteCounter{Hash: out}
 		cmd.Stdin, cmd.Stdout = source, count
 		if err := cmd.Run(); err != nil || count.n != n || !bytes.Equal(in.Sum(nil), out.Sum(nil)) {
 			t.Errorf("%v; %d bytes of %d came back", err, count.n, n)
@@ -83,13 +83,13 @@ func loginSessions(t *testing.T, s *loginSite) {
 		t.Logf("100 MiB there and back took %v", time.Since(begin).Round(time.Millisecond))
 	})
 	t.Run("NohupSurvivesLogout", func(t *testing.T) {
-		alice.ssh("a", "nohup sleep 1234 >/dev/null 2>&1 & echo $! >nohup.pid").says(t, "")
-		alice.ssh("a", "sleep 0.2; kill -0 $(cat nohup.pid) && kill $(cat nohup.pid) && echo lived").says(t, "lived\n")
+		alice.ssh("a", "nohup sleep 1234 >/dev/null 2>&1 & echo $! >nohup.pid").expectOutput(t, "")
+		alice.ssh("a", "sleep 0.2; kill -0 $(cat nohup.pid) && kill $(cat nohup.pid) && echo lived").expectOutput(t, "lived\n")
 	})
 	t.Run("AnsibleLikeUse", func(t *testing.T) {
-		alice.ssh("-C", "-o", "KbdInteractiveAuthentication=no", "a", `/bin/sh -c 'echo ~alice && sleep 0'`).says(t, "/home/alice\n")
+		alice.ssh("-C", "-o", "KbdInteractiveAuthentication=no", "a", `/bin/sh -c 'echo ~alice && sleep 0'`).expectOutput(t, "/home/alice\n")
 		alice.ssh("a", `/bin/sh -c '( umask 77 && mkdir -p "`+"` echo ~/.ansible/tmp `"+`" && mkdir "`+"` echo ~/.ansible/tmp/t-1 `"+`" && echo t="`+"` echo ~/.ansible/tmp/t-1 `"+`" ) && sleep 0'`).
-			says(t, "t=/home/alice/.ansible/tmp/t-1\n")
+			expectOutput(t, "t=/home/alice/.ansible/tmp/t-1\n")
 		module := s.file("module")
 		if err := os.WriteFile(module, []byte("#!/bin/sh\necho '{\"changed\": false, \"who\": \"'$(id -un)'\"}'\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -98,26 +98,26 @@ func loginSessions(t *testing.T, s *loginSite) {
 		if r.status != 0 {
 			t.Fatalf("%+v", r)
 		}
-		alice.ssh("a", `/bin/sh -c 'chmod u+x /home/alice/.ansible/tmp/t-1/ /home/alice/.ansible/tmp/t-1/module && sleep 0'`).says(t, "")
+		alice.ssh("a", `/bin/sh -c 'chmod u+x /home/alice/.ansible/tmp/t-1/ /home/alice/.ansible/tmp/t-1/module && sleep 0'`).expectOutput(t, "")
 		r = alice.ssh("-tt", "a", `/bin/sh -c 'sudo -H -S -n  -u root /bin/sh -c '"'"'echo BECOME-SUCCESS-x ; /home/alice/.ansible/tmp/t-1/module'"'"' && sleep 0'`)
-		r.says(t, "BECOME-SUCCESS-x\r\n{\"changed\": false, \"who\": \"root\"}\r\n")
-		alice.ssh("a", `/bin/sh -c 'rm -f -r /home/alice/.ansible/tmp/t-1/ > /dev/null 2>&1 && sleep 0'`).says(t, "")
+		r.expectOutput(t, "BECOME-SUCCESS-x\r\n{\"changed\": false, \"who\": \"root\"}\r\n")
+		alice.ssh("a", `/bin/sh -c 'rm -f -r /home/alice/.ansible/tmp/t-1/ > /dev/null 2>&1 && sleep 0'`).expectOutput(t, "")
 	})
 	t.Run("SharedConnection", func(t *testing.T) {
 		socket := s.file("control")
 		shared := func(args ...string) result {
 			return alice.ssh(append([]string{"-S", socket}, args...)...)
 		}
-		shared("-o", "ControlMaster=yes", "-o", "ControlPersist=60", "a", "true").says(t, "")
+		shared("-o", "ControlMaster=yes", "-o", "ControlPersist=60", "a", "true").expectOutput(t, "")
 		if r := shared("-O", "check", "a"); r.status != 0 || !strings.Contains(r.err, "Master running") {
 			t.Fatalf("%+v", r)
 		}
 		begin := time.Now()
 		for i := range 10 {
-			shared("a", "echo "+strconv.Itoa(i)).says(t, strconv.Itoa(i)+"\n")
+			shared("a", "echo "+strconv.Itoa(i)).expectOutput(t, strconv.Itoa(i)+"\n")
 		}
 		t.Logf("a session of a shared connection takes %v", time.Since(begin)/10)
-		alice.run("scp", "-q", "-o", "ControlPath="+socket, s.settings, "a:settings").says(t, "")
+		alice.run("scp", "-q", "-o", "ControlPath="+socket, s.settings, "a:settings").expectOutput(t, "")
 		shared("-O", "exit", "a").status0(t)
 	})
 }
@@ -129,21 +129,21 @@ func (r result) status0(t testing.TB) {
 	}
 }
 
-// is demands an output and a status.
-func (r result) is(t testing.TB, out string, status int) {
+// expect demands an output and a status.
+func (r result) expect(t testing.TB, out string, status int) {
 	t.Helper()
 	if r.status != status || r.out != out {
 		t.Errorf("status %d, output %.300q, complaint %.300q; want %d, %.300q", r.status, r.out, r.err, status, out)
 	}
 }
 
-// counted counts what is written.
-type counted struct {
+// byteCounter counts what is written.
+type byteCounter struct {
 	hash.Hash
 	n int
 }
 
-func (c *counted) Write(b []byte) (int, error) {
+func (c *byteCounter) Write(b []byte) (int, error) {
 	c.n += len(b)
 	return c.Hash.Write(b)
 }
@@ -153,19 +153,19 @@ func loginTerminals(t *testing.T, s *loginSite) {
 	alice := s.client(t, "alice", "a", "b")
 	t.Run("Shell", func(t *testing.T) {
 		x := alice.terminal(t, 24, 80, "a")
-		x.shows("$ ")
+		x.expect("$ ")
 		// The job itself says when the terminal is its own: keys typed before are the shell's.
-		x.types(`perl -e '$| = 1; $SIG{CONT} = sub { print 21*2, "\n" }; print 20*2, "\n"; sleep 600 while 1'` + "\r")
-		x.shows("40\r\n")
-		x.types("\x1a") // job control
-		x.shows("Stopped")
-		x.shows("$ ")
-		x.types("fg\r")
-		x.shows("42\r\n")
-		x.types("\x03")
-		x.shows("$ ")
-		x.types("exit 7\r")
-		if status := x.ends(); status != 7 {
+		x.write(`perl -e '$| = 1; $SIG{CONT} = sub { print 21*2, "\n" }; print 20*2, "\n"; sleep 600 while 1'` + "\r")
+		x.expect("40\r\n")
+		x.write("\x1a") // job control
+		x.expect("Stopped")
+		x.expect("$ ")
+		x.write("fg\r")
+		x.expect("42\r\n")
+		x.write("\x03")
+		x.expect("$ ")
+		x.write("exit 7\r")
+		if status := x.wait(); status != 7 {
 			t.Errorf("status %d", status)
 		}
 	})
@@ -177,8 +177,8 @@ func loginTerminals(t *testing.T, s *loginSite) {
 	})
 	t.Run("SudoAtATerminal", func(t *testing.T) {
 		x := alice.terminal(t, 24, 80, "a", "sudo id -un")
-		x.shows("root\r\n")
-		x.ends()
+		x.expect("root\r\n")
+		x.wait()
 	})
 	t.Run("FromNodeToNode", func(t *testing.T) {
 		wait.Clear(t, func() string {
@@ -189,22 +189,22 @@ func loginTerminals(t *testing.T, s *loginSite) {
 			return ""
 		})
 		x := alice.terminal(t, 44, 99, "a", "ssh -t b 'stty size; hostname -s; read line; echo got $line'")
-		x.shows("44 99\r\nb\r\n")
-		x.types("that\r")
-		x.shows("got that")
-		if status := x.ends(); status != 0 {
+		x.expect("44 99\r\nb\r\n")
+		x.write("that\r")
+		x.expect("got that")
+		if status := x.wait(); status != 0 {
 			t.Errorf("status %d", status)
 		}
 	})
 	t.Run("HangUpEndsJobs", func(t *testing.T) {
 		x := alice.terminal(t, 24, 80, "a")
-		x.shows("$ ")
-		x.types("sleep 4321 &\r")
-		x.shows("$ ")
-		x.types("nohup sleep 4322 &\r")
-		x.shows("$ ")
-		x.types("setsid -f nohup sleep 4323 >/dev/null 2>&1; echo do''ne\r")
-		x.shows("done")
+		x.expect("$ ")
+		x.write("sleep 4321 &\r")
+		x.expect("$ ")
+		x.write("nohup sleep 4322 &\r")
+		x.expect("$ ")
+		x.write("setsid -f nohup sleep 4323 >/dev/null 2>&1; echo do''ne\r")
+		x.expect("done")
 		left := func() string { return alice.ssh("a", "pgrep -fa '^sleep 432[1-3]$'").out }
 		wait.Clear(t, func() string { // until then they take signals as the shell does
 			if n := strings.Count(left(), "sleep"); n != 3 {
@@ -213,7 +213,7 @@ func loginTerminals(t *testing.T, s *loginSite) {
 			return ""
 		})
 		_ = x.cmd.Process.Kill() // the client is gone without a word
-		x.ends()
+		x.wait()
 		wait.Clear(t, func() string {
 			if jobs := left(); strings.Contains(jobs, "4321") || !strings.Contains(jobs, "4322") || !strings.Contains(jobs, "4323") {
 				return fmt.Sprintf("left are %q", jobs)

@@ -45,7 +45,7 @@ var (
 // loginSite is a testbed whose users come with OpenSSH's programs, which trust
 // nothing but the host keys that get tells.
 type loginSite struct {
-	*bed
+	*testSite
 	mu    sync.Mutex
 	names map[string]string // of nodes: id by hostname
 }
@@ -54,7 +54,7 @@ type loginSite struct {
 func newLoginSite(t *testing.T, instance string, settings ...string) *loginSite {
 	t.Helper()
 	require.SSH(t)
-	s := &loginSite{bed: newBed(t, instance, settings...), names: map[string]string{}}
+	s := &loginSite{testSite: newTestSite(t, instance, settings...), names: map[string]string{}}
 	if err := os.WriteFile(s.file("known_hosts"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -63,16 +63,16 @@ func newLoginSite(t *testing.T, instance string, settings ...string) *loginSite 
 
 func (s *loginSite) file(name string) string { return filepath.Join(s.dir, name) }
 
-// secret is a user's key: always the same.
-func secret(name string) ed25519.PrivateKey {
+// privateKey is a user's key: always the same.
+func privateKey(name string) ed25519.PrivateKey {
 	seed := sha256.Sum256([]byte("login " + name))
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// line is a user's public key.
-func line(t testing.TB, name string) string {
+// publicKeyLine is a user's public key.
+func publicKeyLine(t testing.TB, name string) string {
 	t.Helper()
-	signer, err := ssh.NewSignerFromKey(secret(name))
+	signer, err := ssh.NewSignerFromKey(privateKey(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (s *loginSite) keyFile(t testing.TB, name string) string {
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	block, err := ssh.MarshalPrivateKey(secret(name), "")
+	block, err := ssh.MarshalPrivateKey(privateKey(name), "")
 	if err == nil {
 		err = os.WriteFile(path, pem.EncodeToMemory(block), 0o600)
 	}
@@ -102,7 +102,7 @@ func (s *loginSite) keyFile(t testing.TB, name string) string {
 func loginUser(t testing.TB, login string, keys ...string) string {
 	t.Helper()
 	if keys == nil {
-		keys = []string{line(t, login)}
+		keys = []string{publicKeyLine(t, login)}
 	}
 	text, err := json.Marshal(map[string]any{"login": login, "urn": "urn:publicid:IDN+example.org+user+" + login, "keys": keys})
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *loginSite) add(t testing.TB, id, hostname, slice string, more provider.
 	s.names[hostname] = id
 	s.mu.Unlock()
 	r := s.node(t, id, s.should(t, id, hostname, slice, more))
-	s.know(t, hostname)
+	s.addKnownHost(t, hostname)
 	return r
 }
 
@@ -151,10 +151,10 @@ func (s *loginSite) addAll(t testing.TB) {
 	}
 }
 
-// know takes a node's host key from get into known_hosts.
-func (s *loginSite) know(t testing.TB, hostname string) {
+// addKnownHost takes a node's host key from get into known_hosts.
+func (s *loginSite) addKnownHost(t testing.TB, hostname string) {
 	t.Helper()
-	r := look(t, s.provider, s.names[hostname])
+	r := getNode(t, s.provider, s.names[hostname])
 	keys := r.List(provider.AttrHostKeys)
 	if len(keys) != 2 {
 		t.Fatalf("%s has host keys %q", hostname, keys)
@@ -167,7 +167,7 @@ func (s *loginSite) know(t testing.TB, hostname string) {
 // endpoints are a node's own endpoint and what the gateway account calls it.
 func (s *loginSite) endpoints(t testing.TB, hostname string) (own, byGateway, proxy string) {
 	t.Helper()
-	r := look(t, s.provider, s.names[hostname])
+	r := getNode(t, s.provider, s.names[hostname])
 	for _, login := range r.List(provider.AttrLogin) {
 		host, _, err := net.SplitHostPort(login)
 		switch {
@@ -282,16 +282,16 @@ func finish(cmd *exec.Cmd, stdin io.Reader) result {
 	return result{out.String(), complaint.String(), cmd.ProcessState.ExitCode()}
 }
 
-// says demands that a program ended well and wrote want.
-func (r result) says(t testing.TB, want string) {
+// expectOutput demands that a program ended well and wrote want.
+func (r result) expectOutput(t testing.TB, want string) {
 	t.Helper()
 	if r.status != 0 || r.out != want {
 		t.Errorf("status %d, output %.300q, complaint %.300q; want %.300q", r.status, r.out, r.err, want)
 	}
 }
 
-// refused demands that a login was refused.
-func (r result) refused(t testing.TB, why string) {
+// expectRefused demands that a login was refused.
+func (r result) expectRefused(t testing.TB, why string) {
 	t.Helper()
 	if r.status != 255 || !strings.Contains(r.err, why) {
 		t.Errorf("status %d, output %.300q, complaint %.300q; want a refusal with %q", r.status, r.out, r.err, why)
@@ -301,10 +301,10 @@ func (r result) refused(t testing.TB, why string) {
 // dial logs in with Go's client.
 func (s *loginSite) dial(t testing.TB, hostname, user string, signers ...ssh.Signer) (*ssh.Client, error) {
 	t.Helper()
-	r := look(t, s.provider, s.names[hostname])
+	r := getNode(t, s.provider, s.names[hostname])
 	own, _, _ := s.endpoints(t, hostname)
 	if len(signers) == 0 {
-		signer, err := ssh.NewSignerFromKey(secret(user))
+		signer, err := ssh.NewSignerFromKey(privateKey(user))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ func TestLogins(t *testing.T) {
 		}{
 			{"Ready", loginReady}, {"Sessions", loginSessions}, {"Files", loginFiles}, {"GeniGet", loginGeni},
 			{"OnlyOwnNodes", loginMatrix}, {"Keys", loginKeys}, {"Forwards", loginForwards}, {"Inside", loginInside},
-			{"Accounts", loginAccountsComeAndGo}, {"Endpoints", loginEndpoints}, {"Terminals", loginTerminals}, {"Behind", loginBehind},
+			{"Accounts", loginAccountChanges}, {"Endpoints", loginEndpoints}, {"Terminals", loginTerminals}, {"Behind", loginBehind},
 		} {
 			all.Go(func() {
 				places <- struct{}{}

@@ -19,14 +19,15 @@ import (
 )
 
 func main() {
-	// Keys are in memory: a core would outlive them.
+	// Memory holds private keys, which must not get into a core file.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	// A user of a node who has the rights of root, as the setuid copy gives them,
-	// gets sudo, and nothing else by another name.
+	// Inside nodes the program is installed setuid as sudo. Such a process may only be
+	// sudo, whatever its name.
 	if os.Getuid() != os.Geteuid() {
 		agent.RunCommand(agent.SudoName, os.Args[1:])
 	}
-	// The program runs again as each of its parts. Those without end do not return.
+	// The program runs again as each of its parts. Functions named Main or Stage without
+	// result do not return.
 	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:
 		nodes.Stage()
@@ -43,14 +44,14 @@ func main() {
 	case ping.Argv0:
 		os.Exit(ping.Main(os.Args[1:], os.Stdout, os.Stderr))
 	case linktest.Argv0:
-		end(linktest.Main(os.Args[1:], os.Stdout))
+		exit(linktest.Main(os.Args[1:], os.Stdout))
 	}
 	agent.RunCommand(filepath.Base(os.Args[0]), os.Args[1:])
-	end(command().Execute())
+	exit(command().Execute())
 }
 
-// end ends the program with a status that tells of err.
-func end(err error) {
+// exit ends the program with the exit status for err, and prints other errors.
+func exit(err error) {
 	status, isStatus := errors.AsType[exitStatus](err)
 	switch {
 	case err == nil:

@@ -79,7 +79,7 @@ func install(t testing.TB, settings string) *provider.Provider {
 	return found["sim"]
 }
 
-func look(t testing.TB, p *provider.Provider, name string) provider.Resource {
+func getNode(t testing.TB, p *provider.Provider, name string) provider.Resource {
 	t.Helper()
 	got, err := p.Get(t.Context(), []string{name})
 	if err != nil || got[name].Err != nil {
@@ -95,19 +95,19 @@ func stateOf(r provider.Resource) string {
 	return r.Text(provider.AttrState)
 }
 
-// ask sets one node to what should says beside what it is.
-func ask(t testing.TB, p *provider.Provider, name string, should provider.Resource) (provider.Change, error) {
+// setNode sets one node to what should says beside what it is.
+func setNode(t testing.TB, p *provider.Provider, name string, should provider.Resource) (provider.Change, error) {
 	t.Helper()
-	got, err := p.Set(t.Context(), []provider.Update{{Name: name, Is: look(t, p, name), Should: should}}, false)
+	got, err := p.Set(t.Context(), []provider.Update{{Name: name, Is: getNode(t, p, name), Should: should}}, false)
 	if err != nil {
 		return provider.Change{}, err
 	}
 	return got[0], nil
 }
 
-func must(t testing.TB, p *provider.Provider, name string, should provider.Resource) provider.Change {
+func mustSetNode(t testing.TB, p *provider.Provider, name string, should provider.Resource) provider.Change {
 	t.Helper()
-	c, err := ask(t, p, name, should)
+	c, err := setNode(t, p, name, should)
 	if err != nil || c.Err != nil {
 		t.Fatalf("set %s: %v, %v", name, err, c.Err)
 	}
@@ -120,7 +120,7 @@ func node(component string, more provider.Resource) provider.Resource {
 	return r
 }
 
-func TestPassesTheSuiteOfAuthors(t *testing.T) {
+func TestSimulatedPassesSuite(t *testing.T) {
 	providertest.Run(t, install(t, quick).Path, providertest.Options{
 		Node: provider.Resource{"component": "pc1"},
 		Wait: time.Minute,
@@ -128,7 +128,7 @@ func TestPassesTheSuiteOfAuthors(t *testing.T) {
 	})
 }
 
-func TestAsInitInstallsIt(t *testing.T) {
+func TestInstalledByInit(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{
 		"simulated.prov": simulated.Script(binary(), "simulated"), "simulated.yaml": simulated.SettingsFor("sim.lab.example.org"),
@@ -142,7 +142,7 @@ func TestAsInitInstallsIt(t *testing.T) {
 	if p == nil || len(problems) > 0 {
 		t.Fatalf("Load: %v, %q", found, problems)
 	}
-	if c := must(t, p, "n", node("pc1", nil)); c.Is["component"] != "pc1" {
+	if c := mustSetNode(t, p, "n", node("pc1", nil)); c.Is["component"] != "pc1" {
 		t.Errorf("change %+v", c)
 	}
 	if st, err := os.Stat(filepath.Join(dir, "simulated.state")); err != nil || !st.IsDir() {
@@ -152,7 +152,7 @@ func TestAsInitInstallsIt(t *testing.T) {
 
 // The process is killed at some moment of a set, again and again: the log is
 // readable each time, and in the end every node can be made and removed.
-func TestKilledInTheMiddle(t *testing.T) {
+func TestKilledDuringSet(t *testing.T) {
 	p := install(t, "timing: {make: 0s, start: 0s, remove: 0s}\n")
 	type update struct {
 		Name   string            `json:"name"`
@@ -201,7 +201,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestConcurrentSetsKeepEachOther(t *testing.T) {
+func TestConcurrentSetsAreKept(t *testing.T) {
 	p := install(t, "timing: {make: 0s, start: 0s}\n")
 	var wait sync.WaitGroup
 	for i := range 20 {

@@ -18,9 +18,9 @@ func fetch(name, path string) string {
 	return fmt.Sprintf(`exec 3<>/dev/tcp/%s/80 && printf 'GET %s HTTP/1.0\r\nHost: %[1]s\r\n\r\n' >&3 && timeout 5 tail -n 1 <&3`, name, path)
 }
 
-func TestNodesReachTheNetworkOutside(t *testing.T) {
+func TestNodesReachOutsideNetwork(t *testing.T) {
 	in := netlab.New(t, netlab.Options{Addresses: []string{"10.9.9.9"}})
-	b := newBedIn(t, in, "out-t", "outbound: yes", "dns: ["+netlab.Names+"]")
+	b := newTestSiteIn(t, in, "out-t", "outbound: yes", "dns: ["+netlab.Names+"]")
 	first, second := "00000000-0000-4000-8000-0000000000f1", "00000000-0000-4000-8000-0000000000f2"
 	b.node(t, first, nil)
 	b.node(t, second, nil)
@@ -37,7 +37,7 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 	fetches("at first", second)
 	seen := map[string]bool{}
 	for _, node := range []string{first, second} {
-		where := look(t, b.provider, node).List(provider.AttrOutside)
+		where := getNode(t, b.provider, node).List(provider.AttrOutside)
 		if len(where) != 1 || !strings.HasPrefix(where[0], netlab.Host+":") || seen[where[0]] {
 			t.Errorf("%s is said to appear outside as %q", node, where)
 			continue
@@ -57,19 +57,19 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 
 	b.restart(syscall.SIGKILL)
 	fetches("after a kill of up", first)
-	b.must(t, second, provider.Resource{"restart_serial": "1"})
+	b.set(t, second, provider.Resource{"restart_serial": "1"})
 	b.await(t, second, "ready")
 	fetches("after a restart of the node", second)
 
 	// Off: no device, no server, and the same node.
-	b.set(t, "outbound: no")
+	b.changeSetting(t, "outbound: no")
 	b.restart(syscall.SIGTERM)
 	b.await(t, first, "ready")
 	out, err := b.ssh(t, first, "cat /etc/resolv.conf; grep -c eth0: /proc/net/dev")
 	if !strings.HasSuffix(out, "\n0\n") || strings.Contains(out, "nameserver") {
 		t.Errorf("without a way outside: %q, %v", out, err)
 	}
-	b.set(t, "outbound: yes")
+	b.changeSetting(t, "outbound: yes")
 	b.restart(syscall.SIGTERM)
 	b.await(t, first, "ready")
 	fetches("on again", first)
@@ -77,15 +77,15 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 	b.remove(t, second)
 }
 
-func TestTwoTestbedsHaveTheirOwnWaysOutside(t *testing.T) {
+func TestTwoTestbedsHaveSeparateEgress(t *testing.T) {
 	in := netlab.New(t, netlab.Options{})
-	one := newBedIn(t, in, "out-a", "outbound: yes", "dns: ["+netlab.Names+"]")
-	two := newBedIn(t, in, "out-b", "outbound: yes", "dns: ["+netlab.Names+"]", "ports: 30000-30999")
+	one := newTestSiteIn(t, in, "out-a", "outbound: yes", "dns: ["+netlab.Names+"]")
+	two := newTestSiteIn(t, in, "out-b", "outbound: yes", "dns: ["+netlab.Names+"]", "ports: 30000-30999")
 	name := "00000000-0000-4000-8000-0000000000f3"
 	other := "00000000-0000-4000-8000-0000000000f4"
 	one.node(t, name, nil)
 	two.node(t, other, nil)
-	for b, node := range map[*bed]string{one: name, two: other} {
+	for b, node := range map[*testSite]string{one: name, two: other} {
 		if out, err := b.ssh(t, node, fetch("a.example.org", "/")); err != nil || out != "a.example.org/\n" {
 			t.Errorf("%s fetched %q, %v", b.instance, out, err)
 		}

@@ -22,7 +22,7 @@ func (f *siteFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.state, "state", "", "folder of the nodes' state (default: "+testbed.Root+"/INSTANCE)")
 }
 
-// read gives the settings and the absolute path of the state folder.
+// read returns the settings and the absolute path of the state folder.
 func (f *siteFlags) read(path string) (s local.Settings, state string, err error) {
 	if s, err = readSettings(path); err != nil {
 		return s, "", err

@@ -27,7 +27,7 @@ them. After a reboot of the host they are started again from their disks.
 
 SETTINGS is the provider's NAME.yaml; only root and its owner may request
 nodes. The log goes to standard error.`,
-		Args: takes(1, 1, "SETTINGS"),
+		Args: argumentCount(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needRoot(); err != nil {
 				return err
@@ -36,13 +36,13 @@ nodes. The log goes to standard error.`,
 			if err != nil {
 				return err
 			}
-			if err := isAddress(args[0], o.Settings.Listen); err != nil {
+			if err := checkListenAddress(args[0], o.Settings.Listen); err != nil {
 				return err
 			}
 			if lacks := local.Outdated(args[0]); lacks != "" {
 				o.Log.Warn("the settings are incomplete", "file", args[0], "reason", lacks)
 			}
-			signal.Ignore(syscall.SIGPIPE) // nodes need it longer than somebody reads the log
+			signal.Ignore(syscall.SIGPIPE) // nodes must run on when the reader of the log has ended
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			t, err := testbed.Open(o)
@@ -56,9 +56,9 @@ nodes. The log goes to standard error.`,
 	return c
 }
 
-// isAddress tells whether this host has the address that the settings at path
-// say to listen at; the zero one stands for all.
-func isAddress(path string, a netip.Addr) error {
+// checkListenAddress returns an error unless this host has the address listen of the
+// settings at path; the zero address means all.
+func checkListenAddress(path string, a netip.Addr) error {
 	if !a.IsValid() {
 		return nil
 	}
@@ -72,7 +72,7 @@ func isAddress(path string, a netip.Addr) error {
 	return l.Close()
 }
 
-// options are those of the testbed of a settings file.
+// options returns the options of the testbed of a settings file.
 func (f *siteFlags) options(path string) (o testbed.Options, err error) {
 	if o.Settings, o.State, err = f.read(path); err != nil {
 		return o, err

@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-func TestWordsForMistakes(t *testing.T) {
+func TestErrorMessages(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
@@ -53,12 +53,12 @@ func TestWordsForMistakes(t *testing.T) {
 	}
 }
 
-// wordsOfARunningTestbed: strangers hear who may ask, and who enters a node that
+// errorMessagesWhileRunning: strangers hear who may ask, and who enters a node that
 // is off hears that.
-func wordsOfARunningTestbed(t *testing.T, a *arena) {
-	b := a.bed
+func errorMessagesWhileRunning(t *testing.T, a *arena) {
+	b := a.testSite
 	const off = "00000000-0000-4000-8000-0000000000aa"
-	b.must(t, off, node("localhost", provider.Resource{"power": "off"}))
+	b.set(t, off, node("localhost", provider.Resource{"power": "off"}))
 	out, err := exec.Command(binary(), "enter", b.settings, off, "true").CombinedOutput()
 	if err == nil || string(out) != "error: node "+off+" is switched off\n" {
 		t.Errorf("enter: %v, %q", err, out)
@@ -85,7 +85,7 @@ func wordsOfARunningTestbed(t *testing.T, a *arena) {
 	c := exec.Command(program, "list", settings)
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := c.CombinedOutput(); err == nil || string(out) != "error: only root and the owner of "+settings+" may ask the testbed "+b.instance+": run it with sudo\n" {
+	if out, err := c.CombinedOutput(); err == nil || string(out) != "error: only root and the owner of "+settings+" may call the testbed "+b.instance+": run it with sudo\n" {
 		t.Errorf("list: %v, %q", err, out)
 	}
 }

@@ -26,11 +26,11 @@ func TestL1CompanionFileReplacesDescribe(t *testing.T) {
 	}
 }
 
-// TestDescribeIsLoggedWhereItIsWanted: the log of the one who loads the folder hears what
-// a provider writes before it is one.
-func TestDescribeIsLoggedWhereItIsWanted(t *testing.T) {
+// TestDescribeUsesLogOfLoader: the log passed to Load receives what a provider writes
+// during describe.
+func TestDescribeUsesLogOfLoader(t *testing.T) {
 	dir := t.TempDir()
-	lay(t, dir, "rack", "", double{Stderr: "error: no route to 10.9.9.9\n", Exit: 1})
+	installDouble(t, dir, "rack", "", double{Stderr: "error: no route to 10.9.9.9\n", Exit: 1})
 	var log strings.Builder
 	if _, problems := Load(dir, slog.New(slog.NewJSONHandler(&log, nil))); len(problems) != 1 || !strings.HasPrefix(log.String(), "{") || !strings.Contains(log.String(), `"level":"ERROR","msg":"no route to 10.9.9.9","provider":"rack","action":"describe"`) {
 		t.Errorf("problems %v, log %s", problems, log.String())
@@ -80,9 +80,9 @@ func TestL2RejectedWithFileAndReasonWhileOthersLoad(t *testing.T) {
 		{"a-twice", double{}, without("type: node", "type: node\n  name: good"), ""},
 	}
 	dir := t.TempDir()
-	lay(t, dir, "good", nodeMetadata, double{})
+	installDouble(t, dir, "good", nodeMetadata, double{})
 	for _, b := range bad {
-		lay(t, dir, b.name, b.companion, b.d)
+		installDouble(t, dir, b.name, b.companion, b.d)
 	}
 	write(t, filepath.Join(dir, "b-plain.prov"), "#!/bin/sh\n", 0o644)
 	write(t, filepath.Join(dir, "b-open.prov"), "#!/bin/sh\n", 0o777)
@@ -126,7 +126,7 @@ func TestL2RejectedWithFileAndReasonWhileOthersLoad(t *testing.T) {
 }
 
 func TestL3MoreResourcesThanAsked(t *testing.T) {
-	p := answering(t, `{"resources": [{"name":"a"},{"name":"b","cpu":"2","ghost":{"x":1}},{"name":"c"},{"name":"d"},{"name":"e"}]}`)
+	p := openAnswering(t, `{"resources": [{"name":"a"},{"name":"b","cpu":"2","ghost":{"x":1}},{"name":"c"},{"name":"d"},{"name":"e"}]}`)
 	got, err := p.Get(t.Context(), []string{"a", "b"})
 	if err != nil || len(got) != 5 {
 		t.Fatalf("Get = %v, %v; want five resources", got, err)
@@ -141,7 +141,7 @@ func TestL3MoreResourcesThanAsked(t *testing.T) {
 }
 
 func TestL4ErrorOfOneResource(t *testing.T) {
-	p := answering(t, `{"resources": [{"name":"a","error":{"message":"no\u0000such\nnode","kind":"unknown"}},{"name":"b"}]}`)
+	p := openAnswering(t, `{"resources": [{"name":"a","error":{"message":"no\u0000such\nnode","kind":"unknown"}},{"name":"b"}]}`)
 	got, err := p.Get(t.Context(), []string{"a", "b"})
 	if err != nil || got["b"].Err != nil {
 		t.Fatalf("Get = %v, %v; want b to be well", got, err)
@@ -154,7 +154,7 @@ func TestL4ErrorOfOneResource(t *testing.T) {
 
 var update = []Update{{Name: "a", Is: Resource{"name": "a", "ensure": "absent"}, Should: Resource{"ensure": "present"}}}
 
-func TestExperimentersAreNotToldWhatOnlyTheHostUnderstands(t *testing.T) {
+func TestMessagesHideDetailsOfHost(t *testing.T) {
 	for _, tt := range []struct {
 		d    double
 		says string
@@ -205,7 +205,7 @@ func TestL5OutputOfAFailedProcessDoesNotCount(t *testing.T) {
 }
 
 func TestL6TopLevelErrorBeatsChanges(t *testing.T) {
-	p := answering(t, `{"changes": [{"name":"a","ensure":{"is":"present","was":"absent"}}], "error": {"message":"not you","kind":"forbidden"}}`)
+	p := openAnswering(t, `{"changes": [{"name":"a","ensure":{"is":"present","was":"absent"}}], "error": {"message":"not you","kind":"forbidden"}}`)
 	got, err := p.Set(t.Context(), update, false)
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Kind != Forbidden || e.Temporary || e.Msg != "not you" || e.Err != nil {
@@ -240,7 +240,7 @@ func TestL7FloodOfLinesIsCut(t *testing.T) {
 }
 
 func TestL8NothingDiffersNothingStarts(t *testing.T) {
-	p := answering(t, `{}`)
+	p := openAnswering(t, `{}`)
 	is := Resource{"name": "a", "ensure": "present", "cpu": "1", "users": []string{`{"login":"u","keys":[]}`}}
 	got, err := p.Set(t.Context(), []Update{
 		{Name: "a", Is: is, Should: Resource{"ensure": "present", "cpu": "1", "image": "", "users": []string{`{"keys": [], "login": "u"}`}}},
@@ -256,7 +256,7 @@ func TestL8NothingDiffersNothingStarts(t *testing.T) {
 }
 
 func TestL9ShouldHoldsOnlyWhatDiffers(t *testing.T) {
-	p := answering(t, `{"changes":[]}`)
+	p := openAnswering(t, `{"changes":[]}`)
 	_, err := p.Set(t.Context(), []Update{{
 		Name:   "a",
 		Is:     Resource{"name": "a", "cpu": "1", "image": "A"},
@@ -273,7 +273,7 @@ func TestL9ShouldHoldsOnlyWhatDiffers(t *testing.T) {
 
 func TestL10NoopIsSentAsAsked(t *testing.T) {
 	for _, noop := range []bool{true, false} {
-		p := answering(t, `{"derive": true}`)
+		p := openAnswering(t, `{"derive": true}`)
 		got, err := p.Set(t.Context(), update, noop)
 		want := []Change{{Name: "a", Is: Resource{"ensure": "present"}, Was: Resource{"ensure": "absent"}}}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -286,7 +286,7 @@ func TestL10NoopIsSentAsAsked(t *testing.T) {
 }
 
 func TestL11DeriveFillsInTheRest(t *testing.T) {
-	p := answering(t, `{"derive": true, "changes": [{"name":"a","cpu":{"is":"3","was":"1"}},{"name":"bonus","cpu":{"is":"2","was":null}}]}`)
+	p := openAnswering(t, `{"derive": true, "changes": [{"name":"a","cpu":{"is":"3","was":"1"}},{"name":"bonus","cpu":{"is":"2","was":null}}]}`)
 	got, err := p.Set(t.Context(), []Update{
 		{Name: "a", Is: Resource{"cpu": "1"}, Should: Resource{"cpu": "2"}},
 		{Name: "b", Is: Resource{"cpu": "1", "image": "A"}, Should: Resource{"cpu": "2", "image": "A", "fast": true}},
@@ -304,7 +304,7 @@ func TestL11DeriveFillsInTheRest(t *testing.T) {
 func TestL12DeriveOfAbsentIsEnsureAlone(t *testing.T) {
 	u := Update{Name: "a", Is: Resource{"ensure": "present", "image": "A"}, Should: Resource{"ensure": "absent", "image": "B"}}
 	want := Change{Name: "a", Is: Resource{"ensure": "absent"}, Was: Resource{"ensure": "present"}}
-	p := answering(t, `{"derive": true}`)
+	p := openAnswering(t, `{"derive": true}`)
 	got, err := p.Set(t.Context(), []Update{u}, false)
 	if diff := cmp.Diff([]Change{want}, got); diff != "" || err != nil {
 		t.Errorf("Set: %v (-want +got):\n%s", err, diff)
@@ -312,7 +312,7 @@ func TestL12DeriveOfAbsentIsEnsureAlone(t *testing.T) {
 }
 
 func TestL13OneOfThreeUpdatesFails(t *testing.T) {
-	p := answering(t, `{"changes": [{"name":"c","cpu":{"is":"2","was":"1"}},{"name":"b","error":{"message":"no room"}},{"name":"a","cpu":{"is":"2","was":"1"}}]}`)
+	p := openAnswering(t, `{"changes": [{"name":"c","cpu":{"is":"2","was":"1"}},{"name":"b","error":{"message":"no room"}},{"name":"a","cpu":{"is":"2","was":"1"}}]}`)
 	one := Resource{"cpu": "1"}
 	two := Resource{"cpu": "2"}
 	got, err := p.Set(t.Context(), []Update{{"a", one, two}, {"b", one, two}, {"c", one, two}}, false)
@@ -326,7 +326,7 @@ func TestL13OneOfThreeUpdatesFails(t *testing.T) {
 	}
 }
 
-func TestL14WhatAProviderGetsToSee(t *testing.T) {
+func TestL14EnvironmentOfProvider(t *testing.T) {
 	t.Setenv("PATCHBAY_SECRET", "hush")
 	p := open(t, "", double{Stdout: nodeMetadata})
 	got := calls(t, p)
@@ -364,7 +364,7 @@ func TestL15MalformedAnswersFailTheCall(t *testing.T) {
 		{"neither of changes, derive, error", `{}`, "none of"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			p := bare(t)
+			p := nodeProvider(t)
 			got, err := p.readSet([]byte(tt.answer), []setUpdate{{Name: "a"}})
 			e, ok := errors.AsType[*Error](err)
 			if !ok || e.Kind != Failed || !e.Temporary || e.Err == nil || !strings.Contains(e.Detail(), tt.says) || got != nil {
@@ -375,7 +375,7 @@ func TestL15MalformedAnswersFailTheCall(t *testing.T) {
 }
 
 func TestL15AnErrorExcusesAHalfChange(t *testing.T) {
-	got, err := bare(t).readSet([]byte(`{"changes":[{"name":"a","cpu":{"is":"1"},"error":{"kind":"odd"}}]}`), nil)
+	got, err := nodeProvider(t).readSet([]byte(`{"changes":[{"name":"a","cpu":{"is":"1"},"error":{"kind":"odd"}}]}`), nil)
 	want := []Change{{Name: "a", Err: &Error{Kind: Failed, Temporary: true}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("readSet: %v (-want +got):\n%s", err, diff)
@@ -397,8 +397,8 @@ func TestL16Types(t *testing.T) {
 	}
 }
 
-// bare is a provider of nodes that is never run.
-func bare(t testing.TB) *Provider {
+// nodeProvider returns a provider of nodes that is never run.
+func nodeProvider(t testing.TB) *Provider {
 	t.Helper()
 	m, err := parseMetadata([]byte(nodeMetadata))
 	if err != nil {
@@ -412,12 +412,12 @@ func bare(t testing.TB) *Provider {
 }
 
 func TestMissingResources(t *testing.T) {
-	p := answering(t, `{"resources":[]}`)
+	p := openAnswering(t, `{"resources":[]}`)
 	got, err := p.Get(t.Context(), []string{"a"})
 	if err != nil || !Gone(got["a"].Resource) || got["a"].Err != nil || !got["a"].LeftOut {
 		t.Errorf("with ensure: %v, %v; want absent, left out", got, err)
 	}
-	p = answering(t, `{"resources":[{"name":"a","ensure":"absent"}]}`)
+	p = openAnswering(t, `{"resources":[{"name":"a","ensure":"absent"}]}`)
 	if got, err = p.Get(t.Context(), []string{"a"}); err != nil || got["a"].LeftOut {
 		t.Errorf("called absent: %v, %v; want that it was not left out", got, err)
 	}
@@ -429,7 +429,7 @@ func TestMissingResources(t *testing.T) {
 }
 
 func TestGetSplitsLongLists(t *testing.T) {
-	p := answering(t, `{"resources":[]}`)
+	p := openAnswering(t, `{"resources":[]}`)
 	names := make([]string, 2*MaxNames+1)
 	for i := range names {
 		names[i] = "n" + strings.Repeat("x", i)
@@ -443,10 +443,10 @@ func TestGetSplitsLongLists(t *testing.T) {
 	}
 }
 
-// TestSetSplitsLongTexts: a run reads little enough, but for what one resource alone
-// takes, and no sign of it is written in more than it must.
+// TestSetSplitsLongTexts: the input of a run is limited, except for one large update, and
+// contains no unnecessary escapes.
 func TestSetSplitsLongTexts(t *testing.T) {
-	p := answering(t, `{"derive":true}`)
+	p := openAnswering(t, `{"derive":true}`)
 	many := make([]Update, 5)
 	for i := range many {
 		many[i] = Update{Name: fmt.Sprint(i), Should: Resource{"image": strings.Repeat("<&>", 1<<20)}}
@@ -477,7 +477,7 @@ func TestActionsNotOffered(t *testing.T) {
 	}
 }
 
-func TestOneSetForEachPlace(t *testing.T) {
+func TestParallelLimitsSets(t *testing.T) {
 	p := open(t, nodeMetadata, double{})
 	p.places <- struct{}{} // the only place is taken
 	ctx, cancel := context.WithCancel(t.Context())

@@ -29,7 +29,7 @@ type answer struct {
 func (p *Provider) read(text []byte, action, list string, entry func(*answer) error) (sawList, derive bool, err error) {
 	a := &answer{walker: walk(text), p: p, log: p.logger().With("provider", p.Name, "action", action)}
 	var top *Error
-	if err = valid(text); err == nil {
+	if err = checkJSON(text); err == nil {
 		err = a.members(func(key string) error {
 			switch key {
 			case list:
@@ -53,8 +53,8 @@ func (p *Provider) read(text []byte, action, list string, entry func(*answer) er
 	return sawList, derive, nil
 }
 
-// valid returns an error unless text is one JSON value.
-func valid(text []byte) error {
+// checkJSON returns an error unless text is one JSON value.
+func checkJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("is not UTF-8")
 	}
@@ -89,14 +89,14 @@ func (a *answer) error(e **Error) error {
 	}
 	var m map[string]json.RawMessage
 	var msg, kind string
-	if json.Unmarshal(raw, &m) != nil || optional(m["message"], &msg) != nil || optional(m["kind"], &kind) != nil {
+	if json.Unmarshal(raw, &m) != nil || decodeOptional(m["message"], &msg) != nil || decodeOptional(m["kind"], &kind) != nil {
 		return errors.New("has an error that is not an object of message and kind, both strings")
 	}
 	*e = reported(kind, msg)
 	return nil
 }
 
-func optional(raw json.RawMessage, s *string) error {
+func decodeOptional(raw json.RawMessage, s *string) error {
 	if raw == nil {
 		return nil
 	}

@@ -17,17 +17,17 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// The test binary is also the provider under test: a link to it, NAME.prov,
-// called with ral_action=…, does what NAME.double says.
+// The test binary is also the tested provider: a link to it, NAME.prov, called with
+// ral_action=…, behaves as NAME.double describes.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "ral_action=") {
-		act()
+		runDouble()
 		return
 	}
 	os.Exit(require.NoLeaks(m))
 }
 
-// double is how the provider behaves.
+// double describes how the provider behaves.
 type double struct {
 	Stdout, Stderr string
 	Exit           int
@@ -38,19 +38,19 @@ type double struct {
 	Child          string // "group" or "session": leaves a process behind that holds its streams
 }
 
-// seen is what the provider was given, one line a call in NAME.seen.
-type seen struct {
+// doubleCall is the input of one call, a line in NAME.seen.
+type doubleCall struct {
 	Args  []string
 	Stdin string
 	Env   []string
 	Dir   string
 }
 
-func act() {
+func runDouble() {
 	stem := strings.TrimSuffix(os.Args[0], Suffix)
 	in, _ := io.ReadAll(os.Stdin)
 	dir, _ := os.Getwd()
-	line, _ := json.Marshal(seen{os.Args[1:], string(in), os.Environ(), dir})
+	line, _ := json.Marshal(doubleCall{os.Args[1:], string(in), os.Environ(), dir})
 	f, err := os.OpenFile(stem+".seen", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		panic(err)
@@ -105,15 +105,15 @@ provider:
     state: {type: "enum[pending,changing,ready,failed]", kind: r}
 `
 
-// lay puts a provider into dir: the link, its behaviour, and its companion
+// installDouble creates a provider in dir: the link, its behaviour, and its companion
 // file unless that is empty.
-func lay(t *testing.T, dir, name, companion string, d double) {
+func installDouble(t *testing.T, dir, name, companion string, d double) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	behave(t, dir, name, d)
+	setBehaviour(t, dir, name, d)
 	if companion != "" {
 		write(t, filepath.Join(dir, name+".yaml"), companion, 0o644)
 	}
@@ -122,7 +122,7 @@ func lay(t *testing.T, dir, name, companion string, d double) {
 	}
 }
 
-func behave(t *testing.T, dir, name string, d double) {
+func setBehaviour(t *testing.T, dir, name string, d double) {
 	t.Helper()
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -141,11 +141,11 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// open is a provider that behaves like d.
+// open returns a provider that behaves like d.
 func open(t *testing.T, metadata string, d double) *Provider {
 	t.Helper()
 	dir := t.TempDir()
-	lay(t, dir, "double", metadata, d)
+	installDouble(t, dir, "double", metadata, d)
 	p, err := Open(filepath.Join(dir, "double.prov"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -153,22 +153,22 @@ func open(t *testing.T, metadata string, d double) *Provider {
 	return p
 }
 
-// answering is a provider of nodes that always answers so.
-func answering(t *testing.T, stdout string) *Provider {
+// openAnswering returns a provider of nodes that always gives this answer.
+func openAnswering(t *testing.T, stdout string) *Provider {
 	t.Helper()
 	return open(t, nodeMetadata, double{Stdout: stdout})
 }
 
-// calls is what the provider was given so far.
-func calls(t *testing.T, p *Provider) []seen {
+// calls returns the calls of the provider so far.
+func calls(t *testing.T, p *Provider) []doubleCall {
 	t.Helper()
 	text, err := os.ReadFile(strings.TrimSuffix(p.Path, Suffix) + ".seen")
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	var all []seen
+	var all []doubleCall
 	for line := range bytes.Lines(text) {
-		var s seen
+		var s doubleCall
 		if err := json.Unmarshal(line, &s); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 // earlier runs.
 func (p *Provider) Get(ctx context.Context, names []string) (map[string]Result, error) {
 	found := map[string]Result{}
-	if err := p.offers("get"); err != nil {
+	if err := p.checkOffered("get"); err != nil {
 		return found, err
 	}
 	if names == nil {
@@ -36,7 +36,7 @@ func (p *Provider) Get(ctx context.Context, names []string) (map[string]Result, 
 
 func (p *Provider) getSome(ctx context.Context, names []string, found map[string]Result) (err error) {
 	begun := time.Now()
-	defer func() { p.ended("get", begun, err) }()
+	defer func() { p.reportEnd("get", begun, err) }()
 	in, err := json.Marshal(struct {
 		Names []string `json:"names"`
 	}{names})
@@ -47,36 +47,36 @@ func (p *Provider) getSome(ctx context.Context, names []string, found map[string
 	if err != nil {
 		return p.unusable("get", err)
 	}
-	told, err := p.readGet(out)
+	parsed, err := p.readGet(out)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if _, ok := told[name]; ok {
+		if _, ok := parsed[name]; ok {
 			continue
 		}
 		if p.Has(AttrEnsure) {
-			told[name] = Result{Resource: Resource{AttrName: name, AttrEnsure: Absent}, LeftOut: true}
+			parsed[name] = Result{Resource: Resource{AttrName: name, AttrEnsure: Absent}, LeftOut: true}
 		} else {
-			told[name] = Result{Err: reported(string(Unknown), fmt.Sprintf("provider %s knows no %s %s", p.Name, p.Type, name)), LeftOut: true}
+			parsed[name] = Result{Err: reported(string(Unknown), fmt.Sprintf("provider %s knows no %s %s", p.Name, p.Type, name)), LeftOut: true}
 		}
 	}
-	maps.Copy(found, told)
+	maps.Copy(found, parsed)
 	return nil
 }
 
 // readGet parses the answer to a get. Its error is always an *Error.
 func (p *Provider) readGet(text []byte) (map[string]Result, error) {
-	told := map[string]Result{}
+	parsed := map[string]Result{}
 	saw, _, err := p.read(text, "get", "resources", func(a *answer) error {
 		name, r, err := a.resource()
 		if err != nil {
 			return err
 		}
-		if _, twice := told[name]; twice {
+		if _, twice := parsed[name]; twice {
 			return fmt.Errorf("has the resource %q twice", clean(name, 100))
 		}
-		told[name] = r
+		parsed[name] = r
 		return nil
 	})
 	if err == nil && !saw {
@@ -85,7 +85,7 @@ func (p *Provider) readGet(text []byte) (map[string]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return told, nil
+	return parsed, nil
 }
 
 // resource parses one entry of resources.

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inspector is a provider that writes down what it finds itself to be. Its
-// shell reads of itself, for what a shell does with its signals while it starts
-// a program is not ours.
+// inspector is a provider that records its own environment. It reads it without a shell's
+// own changes, because a shell changes its signals while it starts a program.
 const inspector = `#!/bin/sh
 while read -r line; do echo "$line"; done </proc/$$/status >STATE/status
 read -r line </proc/$$/stat; echo "$line" >STATE/stat
@@ -24,9 +23,9 @@ if (exec </dev/tty) 2>/dev/null; then echo yes >STATE/terminal; fi
 echo '{"resources":[]}'
 `
 
-// TestWhatAProviderInherits opens files in every way before a provider is run,
-// and looks at what the provider got of them and of all else.
-func TestWhatAProviderInherits(t *testing.T) {
+// TestProviderInheritsNothing opens files in every way before it runs a provider, and
+// checks what the provider inherits.
+func TestProviderInheritsNothing(t *testing.T) {
 	dir, state := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "double.prov"), strings.ReplaceAll(inspector, "STATE", state), 0o755)
 	write(t, filepath.Join(dir, "double.yaml"), nodeMetadata, 0o644)
@@ -120,8 +119,8 @@ func TestWhatAProviderInherits(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers reads what no provider means to write: it is refused as a
-// whole, or it concerns its own resource alone.
+// TestHostileAnswers parses invalid answers: each is refused as a whole, or affects only
+// its own resource.
 func TestHostileAnswers(t *testing.T) {
 	whole := func(items string) string { return `{"resources":[` + items + `]}` }
 	deep := strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 9000)
@@ -164,7 +163,7 @@ func TestHostileAnswers(t *testing.T) {
 		{"white space everywhere", " \n" + `{ "resources" : [ { "name" : "a" , "cpu" : "1" } ] }` + strings.Repeat(" ", 1<<16), good, "1"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			got, err := bare(t).readGet([]byte(tt.answer))
+			got, err := nodeProvider(t).readGet([]byte(tt.answer))
 			a, told := got["a"]
 			switch is := map[bool]string{true: refused}[err != nil]; {
 			case tt.want == refused:
@@ -185,9 +184,9 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestHostileAnswersCostNoMoreThanTheirSize reads the largest answers and counts
-// what they leave allocated on the way.
-func TestHostileAnswersCostNoMoreThanTheirSize(t *testing.T) {
+// TestHostileAnswersUseLimitedMemory parses the largest answers and measures the
+// allocated memory.
+func TestHostileAnswersUseLimitedMemory(t *testing.T) {
 	const size = 4 << 20
 	fill := func(before, item, after string) string {
 		return before + strings.Repeat(item, (size-len(before)-len(after))/len(item)) + after
@@ -204,7 +203,7 @@ func TestHostileAnswersCostNoMoreThanTheirSize(t *testing.T) {
 			b := []byte(text)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := bare(t).readGet(b)
+			_, err := nodeProvider(t).readGet(b)
 			runtime.ReadMemStats(&after)
 			if used := after.TotalAlloc - before.TotalAlloc; used > 8*size {
 				t.Errorf("%d bytes were allocated for an answer of %d", used, len(b))

@@ -92,9 +92,9 @@ func marshalPlain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// wires returns the MAC addresses and emulators in items, by client_id. Of two items
+// macsAndEmulators returns the MAC addresses and emulators in items, by client_id. Of two items
 // about one interface the first counts.
-func wires(items []string) (macs, emulators map[string]string) {
+func macsAndEmulators(items []string) (macs, emulators map[string]string) {
 	note := func(m *map[string]string, id, text string, ok bool) {
 		if _, twice := (*m)[id]; twice || !ok {
 			return

@@ -130,7 +130,7 @@ func readCompanion(path string) ([]byte, error) {
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is not a regular file; put one in its place", path)
 	}
-	if err := notWritableByAll(path); err != nil {
+	if err := checkNotWorldWritable(path); err != nil {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxCompanion+1))
@@ -154,11 +154,11 @@ func (p *Provider) apply(m *metadata) error {
 		p.Name = m.Name
 	}
 	switch {
-	case !word(p.Name):
+	case !isName(p.Name):
 		return fmt.Errorf("name %q is not letters, digits, dots, hyphens and underscores", clean(p.Name, 80))
 	case m.Type == "":
 		return errors.New("type is missing; add type: node")
-	case !word(m.Type):
+	case !isName(m.Type):
 		return fmt.Errorf("type %q is not a word", clean(m.Type, 80))
 	case m.Invoke != "json":
 		return fmt.Errorf("invoke is %q; only invoke: json is known", clean(m.Invoke, 80))
@@ -260,7 +260,7 @@ func (p *Provider) applyAttributes(m *metadata) error {
 		switch {
 		case name == "ral" || strings.HasPrefix(name, "ral_") || strings.HasPrefix(name, "__"):
 			return fmt.Errorf("attribute %s: ral, ral_… and __… are reserved; rename it", clean(name, 80))
-		case name == "error" || name == "derive" || !word(name):
+		case name == "error" || name == "derive" || !isName(name):
 			return fmt.Errorf("attribute %q cannot be called so; rename it", clean(name, 80))
 		case a.Kind != "r" && a.Kind != "w" && a.Kind != "rw":
 			return fmt.Errorf("attribute %s: kind %q is none of r, w, rw", name, clean(a.Kind, 80))
@@ -276,9 +276,9 @@ func (p *Provider) applyAttributes(m *metadata) error {
 	return nil
 }
 
-// word reports whether s is a valid name: letters, digits, underscores, and inside also
+// isName reports whether s is a valid name: letters, digits, underscores, and inside also
 // dots and hyphens.
-func word(s string) bool {
+func isName(s string) bool {
 	if s == "" || len(s) > maxNameLength {
 		return false
 	}

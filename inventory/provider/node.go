@@ -157,14 +157,14 @@ func ObservedNode(r Resource) am.Observed {
 	o := am.Observed{
 		State:     r.Text(AttrState),
 		Message:   clean(r.Text(AttrMessage), maxMessage),
-		Addresses: keep(r.List(AttrAddresses), maxAddresses, address),
-		Outside:   keep(r.List(AttrOutside), maxOutside, isOutside),
-		Logins:    keep(r.List(AttrLogin), maxLogins, isEndpoint),
-		HostKeys:  keep(r.List(AttrHostKeys), maxHostKeys, isHostKey),
+		Addresses: firstValid(r.List(AttrAddresses), maxAddresses, isAddress),
+		Outside:   firstValid(r.List(AttrOutside), maxOutside, isOutside),
+		Logins:    firstValid(r.List(AttrLogin), maxLogins, isEndpoint),
+		HostKeys:  firstValid(r.List(AttrHostKeys), maxHostKeys, isHostKey),
 		Accounts:  accounts(r.List(AttrUsers)),
 		Services:  services(r.List(AttrServices)),
 	}
-	o.MACs, o.Emulators = wires(r.List(AttrInterfaces))
+	o.MACs, o.Emulators = macsAndEmulators(r.List(AttrInterfaces))
 	if o.State == "" {
 		o.State = StateReady
 	}
@@ -174,7 +174,7 @@ func ObservedNode(r Resource) am.Observed {
 	return o
 }
 
-func keep(items []string, limit int, valid func(string) bool) []string {
+func firstValid(items []string, limit int, valid func(string) bool) []string {
 	var out []string
 	for _, s := range items {
 		if len(out) == limit {
@@ -187,7 +187,7 @@ func keep(items []string, limit int, valid func(string) bool) []string {
 	return out
 }
 
-func address(s string) bool {
+func isAddress(s string) bool {
 	a, err := netip.ParseAddr(s)
 	return err == nil && a.Zone() == ""
 }
@@ -195,7 +195,7 @@ func address(s string) bool {
 // isOutside reports whether s is an address, or address:port-port with the smaller port
 // first; IPv6 addresses are then in brackets.
 func isOutside(s string) bool {
-	if address(s) {
+	if isAddress(s) {
 		return true
 	}
 	ap, last, ok := strings.Cut(s, "-")
@@ -213,7 +213,7 @@ func isEndpoint(s string) bool {
 		return false
 	}
 	if user, rest, ok := strings.Cut(s, "@"); ok {
-		if !word(user) {
+		if !isName(user) {
 			return false
 		}
 		s = rest
@@ -223,7 +223,7 @@ func isEndpoint(s string) bool {
 		return false
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0 && (isHostname(host) || address(host))
+	return err == nil && n > 0 && (isHostname(host) || isAddress(host))
 }
 
 func isHostname(s string) bool {
@@ -257,11 +257,11 @@ func accounts(items []string) []am.Account {
 	var out []am.Account
 	for _, s := range items {
 		var a account
-		if len(out) == maxAccounts || json.Unmarshal([]byte(s), &a) != nil || !word(a.Login) {
+		if len(out) == maxAccounts || json.Unmarshal([]byte(s), &a) != nil || !isName(a.Login) {
 			continue
 		}
 		who, _ := urn.Parse(a.URN) // an account need not have a user
-		a.Keys = keep(a.Keys, maxKeys, func(k string) bool { return k != "" && clean(k, len(k)) == k })
+		a.Keys = firstValid(a.Keys, maxKeys, func(k string) bool { return k != "" && clean(k, len(k)) == k })
 		out = append(out, am.Account{Login: a.Login, User: who, Keys: a.Keys})
 	}
 	return out

@@ -42,7 +42,7 @@ func TestDesiredNode(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("DesiredNode (-want +got):\n%s", diff)
 	}
-	// What was asked for, reported back, reads as what was promised.
+	// The requested state, reported back, equals the desired state.
 	if !PowerOn(got) || Gone(got) {
 		t.Errorf("power %v, gone %v", PowerOn(got), Gone(got))
 	}
@@ -89,7 +89,7 @@ func TestDesiredInterfaces(t *testing.T) {
 	if diff := cmp.Diff(want, got.List(AttrInterfaces)); diff != "" {
 		t.Errorf("by their URNs (-want +got):\n%s", diff)
 	}
-	// Every key that is written is one that is compared.
+	// Each key that is written is also compared.
 	for _, item := range want {
 		var m map[string]any
 		if err := json.Unmarshal([]byte(item), &m); err != nil {
@@ -106,7 +106,7 @@ func TestDesiredInterfaces(t *testing.T) {
 	}
 }
 
-func TestInterfacesTellPropertiesAndSharedVLANs(t *testing.T) {
+func TestInterfacesHavePropertiesAndSharedVLANs(t *testing.T) {
 	s := &am.Sliver{
 		URN: urn.MustParse("urn:publicid:IDN+example.org+sliver+0b1c"), Slice: urn.MustParse("urn:publicid:IDN+example.org+slice+s"), Desired: am.Desired{Present: true},
 		Interfaces: []am.Interface{

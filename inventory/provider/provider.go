@@ -85,7 +85,7 @@ func Load(dir string, log *slog.Logger) (map[string]*Provider, []error) {
 	if err != nil {
 		return found, []error{err}
 	}
-	if err := notWritableByAll(dir); err != nil {
+	if err := checkNotWorldWritable(dir); err != nil {
 		return found, []error{err}
 	}
 	entries, err := os.ReadDir(dir) // sorted by name
@@ -119,7 +119,7 @@ func Open(path string, log *slog.Logger) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := runnable(path); err != nil {
+	if err := checkExecutable(path); err != nil {
 		return nil, err
 	}
 	stem := strings.TrimSuffix(filepath.Base(path), Suffix)
@@ -164,16 +164,16 @@ func (p *Provider) Timeout(action string) time.Duration {
 	return p.set
 }
 
-func (p *Provider) offers(action string) *Error {
+func (p *Provider) checkOffered(action string) *Error {
 	if slices.Contains(p.actions, action) {
 		return nil
 	}
 	return &Error{Kind: Failed, Msg: fmt.Sprintf("provider %s does not offer %s", p.Name, action), Err: errors.ErrUnsupported}
 }
 
-// runnable returns an error unless path is an executable regular file that only its owner
+// checkExecutable returns an error unless path is an executable regular file that only its owner
 // can change.
-func runnable(path string) error {
+func checkExecutable(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -184,10 +184,10 @@ func runnable(path string) error {
 	case st.Mode().Perm()&0o111 == 0:
 		return fmt.Errorf("%s: is not executable; chmod +x it, or rename it if it is no provider", path)
 	}
-	return notWritableByAll(path)
+	return checkNotWorldWritable(path)
 }
 
-func notWritableByAll(path string) error {
+func checkNotWorldWritable(path string) error {
 	st, err := os.Stat(path)
 	if err == nil && st.Mode().Perm()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0 {
 		err = fmt.Errorf("%s: anybody on this host can change it; chmod o-w it", path)

@@ -72,14 +72,14 @@ func Diff(is, should Resource) Resource {
 	}
 	d := Resource{}
 	for name, want := range should {
-		if name != AttrName && !same(name, is[name], want) {
+		if name != AttrName && !equalValues(name, is[name], want) {
 			d[name] = want
 		}
 	}
 	return d
 }
 
-func same(attribute string, a, b Value) bool {
+func equalValues(attribute string, a, b Value) bool {
 	switch b := b.(type) {
 	case nil:
 		return a == nil
@@ -119,9 +119,9 @@ func canonical(attribute string, items []string) []string {
 		}
 		switch attribute {
 		case AttrUsers:
-			out[i] = reencode(lowercase(s), account.complete)
+			out[i] = reencode(dropUppercaseKeys(s), account.complete)
 		case AttrInterfaces:
-			out[i] = reencode(lowercase(s), func(p port) port { return p })
+			out[i] = reencode(dropUppercaseKeys(s), func(p port) port { return p })
 		default:
 			out[i] = reencode(s, func(m map[string]any) map[string]any { return m })
 		}
@@ -130,9 +130,9 @@ func canonical(attribute string, items []string) []string {
 	return out
 }
 
-// lowercase removes keys with upper-case letters from an item, because the decoder would
+// dropUppercaseKeys removes keys with upper-case letters from an item, because the decoder would
 // accept VLAN for vlan.
-func lowercase(item string) string {
+func dropUppercaseKeys(item string) string {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal([]byte(item), &keys) != nil {
 		return item

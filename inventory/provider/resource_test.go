@@ -73,7 +73,7 @@ func TestValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := bare(t)
+		p := nodeProvider(t)
 		p.Attributes["v"] = Attribute{Type: typ, Kind: "rw"}
 		var logged []string
 		p.Log = slog.New(memory{&logged})
@@ -95,7 +95,7 @@ func TestValues(t *testing.T) {
 }
 
 func TestWriteOnlyIsNotRead(t *testing.T) {
-	got, err := bare(t).readGet([]byte(`{"resources":[{"name":"a","setup":7,"Resources":[]}],"Error":{}}`))
+	got, err := nodeProvider(t).readGet([]byte(`{"resources":[{"name":"a","setup":7,"Resources":[]}],"Error":{}}`))
 	if diff := cmp.Diff(map[string]Result{"a": {Resource: Resource{"name": "a"}}}, got); diff != "" || err != nil {
 		t.Errorf("readGet: %v (-want +got):\n%s", err, diff)
 	}
@@ -114,7 +114,7 @@ func TestBoundsOnCounts(t *testing.T) {
 		"members": `{"resources":[{"name":"a"` + many.String() + `}]}`,
 		"entries": `{"resources":[` + entries.String() + `{"name":"a"}]}`,
 	} {
-		if got, err := bare(t).readGet([]byte(text)); err == nil {
+		if got, err := nodeProvider(t).readGet([]byte(text)); err == nil {
 			t.Errorf("%s: %d resources, want a failure", rule, len(got))
 		}
 	}
@@ -130,7 +130,7 @@ func FuzzAnswers(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	p := bare(f)
+	p := nodeProvider(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if json.Valid(text) {
 			checkWalk(t, text)
@@ -200,7 +200,7 @@ func checkResource(t *testing.T, p *Provider, r Resource) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := a.Type.decode(raw); err != nil || !same(name, again, v) {
+		if again, err := a.Type.decode(raw); err != nil || !equalValues(name, again, v) {
 			t.Fatalf("%s: %v is no %v: %v", name, v, a.Type, err)
 		}
 	}
@@ -219,7 +219,7 @@ func FuzzMetadata(f *testing.F) {
 		if p.apply(m) != nil {
 			return
 		}
-		if p.Parallel < 1 || p.get <= 0 || p.set <= 0 || !p.Has(AttrName) || !word(p.Name) {
+		if p.Parallel < 1 || p.get <= 0 || p.set <= 0 || !p.Has(AttrName) || !isName(p.Name) {
 			t.Fatalf("accepted %+v", p)
 		}
 		for name, a := range p.Attributes {

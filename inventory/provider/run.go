@@ -29,8 +29,8 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	defer cancel()
 	begun := time.Now()
 	end, _ := ctx.Deadline()
-	out := &bounded{max: c.answer}
-	stderr := &lines{log: p.logger().With("provider", p.Name, "action", c.action)}
+	out := &limitedBuffer{max: c.answer}
+	stderr := &stderrLog{log: p.logger().With("provider", p.Name, "action", c.action)}
 	cmd := &executable.Command{Path: p.Path, Args: []string{"ral_action=" + c.action}, Dir: p.Dir, Stdin: c.in, Stdout: out, Stderr: stderr}
 	if err := cmd.RunAsOwner(p.Dir); err != nil { // the provider writes to its own folder
 		return nil, err
@@ -59,20 +59,20 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	return out.buf.Bytes(), nil
 }
 
-// ended reports the end of a call to Ended.
-func (p *Provider) ended(action string, begun time.Time, err error) {
+// reportEnd reports the end of a call to Ended.
+func (p *Provider) reportEnd(action string, begun time.Time, err error) {
 	if p.Ended != nil && !errors.Is(err, context.Canceled) {
 		p.Ended(action, time.Since(begun), err)
 	}
 }
 
-// bounded is a buffer of up to max bytes.
-type bounded struct {
+// limitedBuffer is a buffer of up to max bytes.
+type limitedBuffer struct {
 	buf bytes.Buffer
 	max int
 }
 
-func (b *bounded) Write(s []byte) (int, error) {
+func (b *limitedBuffer) Write(s []byte) (int, error) {
 	if b.buf.Len()+len(s) > b.max {
 		return 0, fmt.Errorf("wrote more than %d bytes", b.max)
 	}

@@ -23,7 +23,7 @@ func quick(set string) string {
 	return strings.Replace(nodeMetadata, "type: node", "type: node\n  timeouts: {set: "+set+", get: "+set+"}", 1)
 }
 
-// childOf is the process that the provider left behind.
+// childOf returns the process that the provider left behind.
 func childOf(t *testing.T, p *Provider) int {
 	t.Helper()
 	text, err := os.ReadFile(strings.TrimSuffix(p.Path, Suffix) + ".child")
@@ -37,7 +37,7 @@ func childOf(t *testing.T, p *Provider) int {
 	return pid
 }
 
-// alive tells whether pid still runs; a dead one that nobody has reaped does not.
+// alive reports whether pid still runs; a zombie does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -47,7 +47,7 @@ func alive(pid int) bool {
 	return after == "" || after[0] != 'Z' && after[0] != 'X'
 }
 
-func dies(pid int) bool {
+func waitDead(pid int) bool {
 	for range 3000 {
 		if !alive(pid) {
 			return true
@@ -65,13 +65,13 @@ func TestTimeLimitEndsTheWholeGroup(t *testing.T) {
 	} else if !strings.Contains(e.Detail(), "did not end within the 1.5s it had") {
 		t.Errorf("operators read %q, not how long it had", e.Detail())
 	}
-	if pid := childOf(t, p); !dies(pid) {
+	if pid := childOf(t, p); !waitDead(pid) {
 		t.Errorf("process %d outlived the call", pid)
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
-func TestCallerGivesUp(t *testing.T) {
+func TestCancelledCall(t *testing.T) {
 	p := open(t, nodeMetadata, double{Hang: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
@@ -80,7 +80,7 @@ func TestCallerGivesUp(t *testing.T) {
 	}
 }
 
-func TestEndedReportsWhyACallFailedAsAWhole(t *testing.T) {
+func TestEndedReportsErrorOfCall(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		d      double
@@ -117,7 +117,7 @@ func TestEndedReportsWhyACallFailedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestADetachedProcessDoesNotHoldUpTheCall(t *testing.T) {
+func TestDetachedProcessDoesNotDelayCall(t *testing.T) {
 	p := open(t, nodeMetadata, double{Stdout: `{"resources":[{"name":"a"}]}`, Child: "session"})
 	var logged []string
 	p.Log = slog.New(memory{&logged})
@@ -135,7 +135,7 @@ func TestADetachedProcessDoesNotHoldUpTheCall(t *testing.T) {
 	}
 }
 
-// slowLog takes its time for the first line, as a disk may that is busy.
+// slowLog delays the first line, like a busy disk.
 type slowLog struct {
 	memory
 	first *sync.Once
@@ -147,9 +147,9 @@ func (l slowLog) Handle(ctx context.Context, r slog.Record) error {
 	return l.memory.Handle(ctx, r)
 }
 
-// TestWhatIsReadLateIsNotLost: it is not the provider that is slow, so nothing is
-// left out of what it wrote, and it is not blamed.
-func TestWhatIsReadLateIsNotLost(t *testing.T) {
+// TestSlowLogLosesNoOutput: the log is slow, not the provider, so all output is kept and
+// the call succeeds.
+func TestSlowLogLosesNoOutput(t *testing.T) {
 	p := open(t, nodeMetadata, double{Stdout: `{"resources":[]}`, Stderr: strings.Repeat("info: a line"+strings.Repeat(" and more", 5)+"\n", 900) + "info: the last\n"})
 	var logged []string
 	p.Log = slog.New(slowLog{memory{&logged}, new(sync.Once)})
@@ -169,10 +169,10 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 		}
 		return len(entries)
 	}
-	good := answering(t, `{"resources":[]}`)
+	good := openAnswering(t, `{"resources":[]}`)
 	bad := open(t, nodeMetadata, double{Flood: 17 << 20})
 	slow := open(t, quick("30ms"), double{Hang: true})
-	broken := answering(t, "")
+	broken := openAnswering(t, "")
 	if err := os.Remove(broken.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +193,8 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	}
 }
 
-func TestPathIsNotTold(t *testing.T) {
-	p := answering(t, "")
+func TestErrorsHidePath(t *testing.T) {
+	p := openAnswering(t, "")
 	if err := os.Remove(p.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestPathIsNotTold(t *testing.T) {
 	}
 }
 
-func TestFirstLineIsToBlame(t *testing.T) {
+func TestErrorNamesMissingInterpreter(t *testing.T) {
 	for _, tt := range []struct{ rule, text, want string }{
 		{"no such interpreter", "#!/nowhere/pyhton3\n", `the interpreter in its first line, "#!/nowhere/pyhton3", does not exist`},
 		{"env finds none", "#!/usr/bin/env pyhton3\n", "exit status 127, so what it wrote does not count; 127 means that a program was not found"},
@@ -222,7 +222,7 @@ func TestFirstLineIsToBlame(t *testing.T) {
 	}
 }
 
-func TestModeIsToBlame(t *testing.T) {
+func TestErrorNamesWrongMode(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/x.yaml", nodeMetadata, 0o644)
 	write(t, dir+"/x.prov", "#!/bin/sh\necho '{\"resources\":[]}'\n", 0o755)
@@ -242,9 +242,9 @@ func TestModeIsToBlame(t *testing.T) {
 	}
 }
 
-// TestADryRunHasAPlaceOfItsOwn: one that hangs keeps other dry runs waiting, but
-// no set, and neither of them starts anything that has no place.
-func TestADryRunHasAPlaceOfItsOwn(t *testing.T) {
+// TestDryRunHasItsOwnPlace: a dry run that hangs delays other dry runs, but no set, and
+// none starts without a place.
+func TestDryRunHasItsOwnPlace(t *testing.T) {
 	p := open(t, nodeMetadata, double{Hang: true}) // parallel is 1
 	ctx, cancel := context.WithCancel(t.Context())
 	var hanging sync.WaitGroup
@@ -276,9 +276,10 @@ func TestADryRunHasAPlaceOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestAnEndingThreadKillsNoProvider: the kernel kills a child when the thread that
-// started it ends, and a goroutine that ends with its thread locked ends that thread.
-func TestAnEndingThreadKillsNoProvider(t *testing.T) {
+// TestEndingThreadKillsNoProvider: the kernel sends the parent-death signal when the
+// thread that started the child ends, and a goroutine that ends with its thread locked
+// ends that thread.
+func TestEndingThreadKillsNoProvider(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/x.yaml", nodeMetadata, 0o644)
 	write(t, dir+"/x.prov", "#!/bin/sh\necho > begun.$$\nread go < go\necho '{\"resources\":[]}'\n", 0o755)
@@ -324,7 +325,7 @@ func TestAnEndingThreadKillsNoProvider(t *testing.T) {
 	}
 }
 
-// endThreads ends many threads of this process, those that were idle before others.
+// endThreads ends many threads of this process, idle ones first.
 func endThreads() {
 	var ending sync.WaitGroup
 	all := make(chan struct{})

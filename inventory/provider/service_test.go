@@ -62,7 +62,7 @@ func TestReportsOfServices(t *testing.T) {
 	}
 }
 
-// TestOutputsAreBounded fills a node's services, the failed ones last.
+// TestOutputsAreBounded fills a node's services with output, the failed ones last.
 func TestOutputsAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 3*maxOutput)
 	var items []string
@@ -106,8 +106,8 @@ func TestEmulators(t *testing.T) {
 	}
 }
 
-// FuzzObservedNode holds what a provider says of services and interfaces within
-// its bounds, fit to be stored and told.
+// FuzzObservedNode checks that services and interfaces of any report are within their
+// limits.
 func FuzzObservedNode(f *testing.F) {
 	f.Add(`{"kind":"install","state":"failed","exit":2,"message":"404 Not\nFound","output":"a\r\nb\n"}`, `{"client_id":"a","mac":"02:00:00:00:00:01","emulator":"tbf"}`)
 	f.Add(`{"state":"done","output":"\u001b[2J\ud800"}`, `{"client_id":"a","emulator":{}}`)
@@ -133,7 +133,8 @@ func FuzzObservedNode(f *testing.F) {
 		if len(o.MACs) > 1 || len(o.Emulators) > 1 {
 			t.Fatalf("%v, %v", o.MACs, o.Emulators)
 		}
-		// What is stored is read as it was, or every look would be a change.
+		// Stored values parse to the same values, otherwise each poll would find a
+		// change.
 		var again am.Observed
 		b, err := json.Marshal(o)
 		if err == nil {

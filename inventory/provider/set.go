@@ -41,7 +41,7 @@ type setUpdate struct {
 // until the next Get; the changes are those of earlier runs. ErrNoPlace means that
 // nothing was run.
 func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Change, error) {
-	if err := p.offers("set"); err != nil {
+	if err := p.checkOffered("set"); err != nil {
 		return nil, err
 	}
 	changes := make([]Change, len(updates))
@@ -72,8 +72,8 @@ func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Chan
 		return nil, p.noPlace(ctx.Err())
 	}
 	for some := range slices.Chunk(todo, MaxNames) {
-		told, err := p.setSome(ctx, some, noop)
-		for _, c := range told {
+		done, err := p.setSome(ctx, some, noop)
+		for _, c := range done {
 			if i, asked := index[c.Name]; asked {
 				changes[i] = c
 			} else {
@@ -119,7 +119,7 @@ func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) 
 	} else {
 		changes, err = p.readSet(out, updates)
 	}
-	p.ended("set", begun, err)
+	p.reportEnd("set", begun, err)
 	return changes, err
 }
 

@@ -13,15 +13,15 @@ const (
 	maxLines = 1000
 )
 
-// lines logs standard error, one event a line.
-type lines struct {
+// stderrLog logs standard error, one event a line.
+type stderrLog struct {
 	log   *slog.Logger
 	line  []byte // the start of the incomplete line, up to maxLine
 	begun bool
 	count int
 }
 
-func (l *lines) Write(b []byte) (int, error) {
+func (l *stderrLog) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {
 		part, rest, ended := bytes.Cut(b, []byte{'\n'})
@@ -36,7 +36,7 @@ func (l *lines) Write(b []byte) (int, error) {
 }
 
 // flush logs the incomplete line.
-func (l *lines) flush() {
+func (l *stderrLog) flush() {
 	if !l.begun {
 		return
 	}

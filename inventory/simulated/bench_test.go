@@ -11,8 +11,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// bench is a simulation under a clock of its own; a hang or a death ends the
-// call by panicking.
+// bench is a simulation with its own clock; a hang or a death ends the call with a panic.
 type bench struct {
 	*simulation
 	t   *testing.T
@@ -38,8 +37,8 @@ func setUp(t *testing.T, text string) *bench {
 	return b
 }
 
-// ask sends updates as JSON and returns the changes by name.
-func (b *bench) ask(noop bool, updates string) (changes map[string]map[string]any, end error) {
+// accept sends updates as JSON and returns the changes by name.
+func (b *bench) accept(noop bool, updates string) (changes map[string]map[string]any, end error) {
 	b.t.Helper()
 	defer func() {
 		if r := recover(); r != nil {
@@ -71,9 +70,9 @@ func (b *bench) ask(noop bool, updates string) (changes map[string]map[string]an
 	return changes, nil
 }
 
-func (b *bench) must(updates string) {
+func (b *bench) mustSet(updates string) {
 	b.t.Helper()
-	changes, err := b.ask(false, updates)
+	changes, err := b.accept(false, updates)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -84,7 +83,7 @@ func (b *bench) must(updates string) {
 	}
 }
 
-func (b *bench) look(name string) provider.Resource {
+func (b *bench) getNode(name string) provider.Resource {
 	b.t.Helper()
 	o := b.get([]string{name})
 	r, ok := o["resources"].([]provider.Resource)
@@ -94,8 +93,8 @@ func (b *bench) look(name string) provider.Resource {
 	return r[0]
 }
 
-func (b *bench) state1(name string) string { // "absent", or the state
-	r := b.look(name)
+func (b *bench) stateOf(name string) string { // "absent", or the state
+	r := b.getNode(name)
 	if provider.Gone(r) {
 		return provider.Absent
 	}
@@ -105,11 +104,11 @@ func (b *bench) state1(name string) string { // "absent", or the state
 func (b *bench) expect(after time.Duration, name, state string) {
 	b.t.Helper()
 	b.now = b.now.Add(after)
-	if got := b.state1(name); got != state {
-		b.t.Fatalf("%s is %s at %s, want %s: %v", name, got, b.now.Format("05.000"), state, b.look(name))
+	if got := b.stateOf(name); got != state {
+		b.t.Fatalf("%s is %s at %s, want %s: %v", name, got, b.now.Format("05.000"), state, b.getNode(name))
 	}
 }
 
-func made(name, component, power string) string {
+func nodeUpdate(name, component, power string) string {
 	return fmt.Sprintf(`{"name":%q,"is":{"ensure":"absent"},"should":{"ensure":"present","component":%q,"power":%q}}`, name, component, power)
 }

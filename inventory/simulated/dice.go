@@ -8,44 +8,44 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// dice are the random numbers of one operation: the same for the same seed,
-// component and number of the operation, whatever happens elsewhere.
-func dice(seed uint64, component string, draw int) *rand.Rand {
+// newRandom returns the random numbers of one operation: always the same for the same
+// seed, component and number of the operation.
+func newRandom(seed uint64, component string, draw int) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(component))
 	return rand.New(rand.NewPCG(seed, h.Sum64()+uint64(draw)))
 }
 
-// behaviour is how the operation goes, and of what kind it is if it is a refusal:
-// as set up for the component, or as the dice fall.
+// behaviour returns how the operation goes, and the kind of a refusal: as configured for
+// the component, or by chance.
 func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, provider.Kind) {
 	fall := r.Float64() // always drawn, so that times stay the same
-	if b, kind := s.setUp(h, op); b != well {
+	if b, kind := s.configuredBehaviour(h, op); b != normal {
 		return b, kind
 	}
 	if op == opRemove {
-		return well, ""
+		return normal, ""
 	}
 	for _, b := range behaviours {
 		if fall -= s.Chance[b]; fall < 0 {
 			return b, ""
 		}
 	}
-	return well, ""
+	return normal, ""
 }
 
-// setUp is how the operation goes as it was set up for the component.
-func (s *settings) setUp(h history, op operation) (behaviour, provider.Kind) {
+// configuredBehaviour returns how the operation goes by the component's configuration.
+func (s *settings) configuredBehaviour(h history, op operation) (behaviour, provider.Kind) {
 	for _, c := range s.Components {
-		if c.Name == h.Component && c.misbehaves(op, h.Bad) {
+		if c.Name == h.Component && c.isMisbehaving(op, h.Bad) {
 			return c.Behaviour, c.Kind
 		}
 	}
-	return well, ""
+	return normal, ""
 }
 
-// lasts is how long the operations take together.
-func (s *settings) lasts(r *rand.Rand, b behaviour, ops ...operation) time.Duration {
+// duration returns the time of the operations together.
+func (s *settings) duration(r *rand.Rand, b behaviour, ops ...operation) time.Duration {
 	var d float64
 	for _, op := range ops {
 		d += float64(s.Timing[op])

@@ -8,27 +8,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestNoopSaysTheSameAndDoesNothing(t *testing.T) {
+func TestNoopAnswersAlikeAndChangesNothing(t *testing.T) {
 	b := setUp(t, "components: [{name: bad, behaviour: refuse}, {name: dead, behaviour: die}, {name: hung, behaviour: hang}]")
-	all := "[" + made("a", "pc1", "on") + "," + made("b", "bad", "on") + "]"
-	dry, err := b.ask(true, all)
-	if err != nil || b.state1("a") != "absent" {
-		t.Fatalf("after a dry run a is %s, %v", b.state1("a"), err)
+	all := "[" + nodeUpdate("a", "pc1", "on") + "," + nodeUpdate("b", "bad", "on") + "]"
+	dry, err := b.accept(true, all)
+	if err != nil || b.stateOf("a") != "absent" {
+		t.Fatalf("after a dry run a is %s, %v", b.stateOf("a"), err)
 	}
-	wet, err := b.ask(false, all)
+	wet, err := b.accept(false, all)
 	if diff := cmp.Diff(wet, dry); diff != "" || err != nil {
 		t.Errorf("dry and real run differ: %v\n%s", err, diff)
 	}
-	if _, err := b.ask(true, "["+made("c", "dead", "on")+","+made("d", "hung", "on")+"]"); err != nil {
+	if _, err := b.accept(true, "["+nodeUpdate("c", "dead", "on")+","+nodeUpdate("d", "hung", "on")+"]"); err != nil {
 		t.Errorf("a dry run %v", err)
 	}
 }
 
-func TestDryRunsMisbehaveWhenToldTo(t *testing.T) {
+func TestMisbehaviourInDryRuns(t *testing.T) {
 	b := setUp(t, "components: [{name: shy, behaviour: refuse, on: [probe], kind: failed}, {name: gone, behaviour: refuse, kind: unknown}, {name: dead, behaviour: die, on: [probe]}, {name: hung, behaviour: hang, on: [probe]}]")
 	kind := func(noop bool, name, component string) any {
 		t.Helper()
-		changes, err := b.ask(noop, "["+made(name, component, "on")+"]")
+		changes, err := b.accept(noop, "["+nodeUpdate(name, component, "on")+"]")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,32 +44,32 @@ func TestDryRunsMisbehaveWhenToldTo(t *testing.T) {
 		}
 	}
 	for component, end := range map[string]error{"dead": errDie, "hung": errHang} {
-		if _, err := b.ask(true, "["+made(component, component, "on")+"]"); err != end {
+		if _, err := b.accept(true, "["+nodeUpdate(component, component, "on")+"]"); err != end {
 			t.Errorf("%s: a dry run %v", component, err)
 		}
-		if b.state1(component) != "absent" {
+		if b.stateOf(component) != "absent" {
 			t.Errorf("%s: a dry run has made it", component)
 		}
-		if _, err := b.ask(false, "["+made(component, component, "on")+"]"); err != nil {
+		if _, err := b.accept(false, "["+nodeUpdate(component, component, "on")+"]"); err != nil {
 			t.Errorf("%s: the real run %v", component, err)
 		}
 	}
 }
 
-// TestARefusalHasItsOwnKind: a component may be listed for several operations.
-func TestARefusalHasItsOwnKind(t *testing.T) {
+// TestKindOfRefusal: a component may be listed for several operations.
+func TestKindOfRefusal(t *testing.T) {
 	b := setUp(t, "components: [{name: pc3, behaviour: refuse, on: [start], kind: failed}, {name: pc3, behaviour: refuse, on: [make], kind: unknown, times: 1}, {name: pc3, behaviour: refuse, on: [probe]}]")
 	for _, tt := range []struct {
 		what, update string
 		noop         bool
 		kind         any
 	}{
-		{"dry run", made("n", "pc3", "off"), true, "forbidden"},
-		{"make", made("n", "pc3", "off"), false, "unknown"},
-		{"make again", made("n", "pc3", "off"), false, nil},
+		{"dry run", nodeUpdate("n", "pc3", "off"), true, "forbidden"},
+		{"make", nodeUpdate("n", "pc3", "off"), false, "unknown"},
+		{"make again", nodeUpdate("n", "pc3", "off"), false, nil},
 		{"start", `{"name":"n","should":{"power":"on"}}`, false, "failed"},
 	} {
-		changes, err := b.ask(tt.noop, "["+tt.update+"]")
+		changes, err := b.accept(tt.noop, "["+tt.update+"]")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,55 +81,55 @@ func TestARefusalHasItsOwnKind(t *testing.T) {
 
 func TestMisbehaviour(t *testing.T) {
 	set := func(b *bench, updates ...string) error {
-		_, err := b.ask(false, "["+strings.Join(updates, ",")+"]")
+		_, err := b.accept(false, "["+strings.Join(updates, ",")+"]")
 		return err
 	}
 	start := `{"name":"n","should":{"power":"on"}}`
 	remove := `{"name":"n","should":{"ensure":"absent"}}`
-	node := made("n", "pc3", "off")
-	other := made("o", "pc1", "off")
+	node := nodeUpdate("n", "pc3", "off")
+	other := nodeUpdate("o", "pc1", "off")
 
 	t.Run("slow takes longer", func(t *testing.T) {
 		b := setUp(t, "slow_factor: 3\ncomponents: [{name: pc3, behaviour: slow}]")
-		b.must("[" + node + "]")
+		b.mustSet("[" + node + "]")
 		b.expect(5999*time.Millisecond, "n", "changing")
 		b.expect(time.Millisecond, "n", "ready")
 	})
 	t.Run("fail ends in failed and can be removed", func(t *testing.T) {
 		b := setUp(t, "components: [{name: pc3, behaviour: fail}]")
-		b.must("[" + node + "]")
+		b.mustSet("[" + node + "]")
 		b.expect(time.Second, "n", "changing")
 		b.expect(time.Second, "n", "failed")
-		if got := b.look("n").Text("message"); got != "pc3 could not be installed; this failure is simulated" {
+		if got := b.getNode("n").Text("message"); got != "pc3 could not be installed; this failure is simulated" {
 			t.Errorf("message %q", got)
 		}
-		b.must("[" + start + "]")
+		b.mustSet("[" + start + "]")
 		b.expect(time.Minute, "n", "failed")
-		b.must("[" + remove + "]")
+		b.mustSet("[" + remove + "]")
 		b.expect(time.Minute, "n", "absent")
 	})
 	t.Run("fail to start, then start well", func(t *testing.T) {
 		b := setUp(t, "components: [{name: pc3, behaviour: fail, times: 1, on: [start]}]")
-		b.must("[" + node + "]")
+		b.mustSet("[" + node + "]")
 		b.expect(2*time.Second, "n", "ready")
-		b.must("[" + start + "]")
+		b.mustSet("[" + start + "]")
 		b.expect(2*time.Second, "n", "failed")
-		b.must(`[{"name":"n","should":{"power":"off"}}]`)
+		b.mustSet(`[{"name":"n","should":{"power":"off"}}]`)
 		b.expect(2*time.Second, "n", "ready")
-		b.must("[" + start + "]")
+		b.mustSet("[" + start + "]")
 		b.expect(2*time.Second, "n", "ready")
 	})
 	t.Run("fail to remove, then remove well", func(t *testing.T) {
 		b := setUp(t, "components: [{name: pc3, behaviour: fail, times: 1, on: [remove]}]")
-		b.must("[" + node + "]")
-		b.must("[" + remove + "]")
+		b.mustSet("[" + node + "]")
+		b.mustSet("[" + remove + "]")
 		b.expect(2*time.Second, "n", "failed")
-		b.must("[" + remove + "]")
+		b.mustSet("[" + remove + "]")
 		b.expect(2*time.Second, "n", "absent")
 	})
 	t.Run("refuse", func(t *testing.T) {
 		b := setUp(t, "components: [{name: pc3, behaviour: refuse}]")
-		changes, err := b.ask(false, "["+node+","+other+"]")
+		changes, err := b.accept(false, "["+node+","+other+"]")
 		if e, _ := changes["n"]["error"].(map[string]any); err != nil || e["kind"] != "forbidden" || changes["o"]["error"] != nil {
 			t.Errorf("%v, %v", changes, err)
 		}
@@ -149,20 +149,20 @@ func TestMisbehaviour(t *testing.T) {
 	})
 	t.Run("die accepts and does not answer", func(t *testing.T) {
 		b := setUp(t, "components: [{name: pc3, behaviour: die, on: [make]}]")
-		if err := set(b, other, node, made("never", "pc4", "off")); err != errDie {
+		if err := set(b, other, node, nodeUpdate("never", "pc4", "off")); err != errDie {
 			t.Fatalf("set %v", err)
 		}
 		b.expect(0, "o", "changing")
 		b.expect(2*time.Second, "n", "ready")
 		b.expect(0, "never", "absent")
-		b.must("[" + start + "]")
+		b.mustSet("[" + start + "]")
 	})
 	t.Run("lose", func(t *testing.T) {
 		b := setUp(t, "lose_after: 5s\ncomponents: [{name: pc3, behaviour: lose, times: 1}]")
-		b.must("[" + node + "]")
+		b.mustSet("[" + node + "]")
 		b.expect(6999*time.Millisecond, "n", "ready")
 		b.expect(time.Millisecond, "n", "absent")
-		b.must("[" + node + "]")
+		b.mustSet("[" + node + "]")
 		b.expect(time.Minute, "n", "ready")
 	})
 }

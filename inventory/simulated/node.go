@@ -16,7 +16,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// node is one simulated node as it was last accepted; its line in the log.
+// node is one simulated node in its last accepted state; it is a line in the log.
 type node struct {
 	Name          string   `json:"name"`
 	Component     string   `json:"component"`
@@ -30,24 +30,24 @@ type node struct {
 	RestartSerial string   `json:"restart_serial,omitempty"`
 	Users         []string `json:"users,omitempty"`
 	Interfaces    []string `json:"interfaces,omitempty"`
-	// Steps are its services, and StepsAt when they begin or began; zero until the
-	// node is on for the first time.
+	// Steps are its services, and StepsAt is when they begin or began. StepsAt is zero
+	// until the node is first switched on.
 	Steps   []step    `json:"steps,omitempty"`
 	StepsAt time.Time `json:"steps_at,omitzero"`
 	Doing   operation `json:"doing"`
-	// ReadyAt is when Doing is over.
+	// ReadyAt is when Doing ends.
 	ReadyAt time.Time `json:"ready_at"`
-	// Fails is why the node is failed once Doing is over.
+	// Fails is why the node is failed after Doing.
 	Fails string `json:"fails,omitempty"`
 	// LostAt is when the node vanishes.
 	LostAt time.Time `json:"lost_at,omitzero"`
-	// Place numbers the nodes there are, for their addresses.
+	// Place is a number for the node's address, unique among existing nodes.
 	Place int `json:"place"`
 	Port  int `json:"port"`
 }
 
-// gone tells whether nothing is left of the node.
-func (n *node) gone(now time.Time) bool {
+// isGone reports whether the node is removed or lost.
+func (n *node) isGone(now time.Time) bool {
 	if n.Doing == opRemove && n.Fails == "" && !now.Before(n.ReadyAt) {
 		return true
 	}
@@ -59,13 +59,13 @@ var doing = map[operation]string{
 	opRestart: "rebooting", opUsers: "updating accounts", opRemove: "wiping",
 }
 
-// wish is what a component that misbehaves could not do, for experimenters.
-var wish = map[operation]string{
+// failedAction is what a misbehaving component could not do, for experimenters.
+var failedAction = map[operation]string{
 	opMake: "be installed", opStart: "boot", opStop: "shut down",
 	opRestart: "reboot", opUsers: "take its new accounts or settings", opRemove: "be wiped",
 }
 
-// report is what get says of a node that is not gone.
+// report returns the result of get for a node that is not gone.
 func (n *node) report(now time.Time, domain string) provider.Resource {
 	r := provider.Resource{
 		provider.AttrName:          n.Name,
@@ -79,7 +79,7 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 		provider.AttrClientID:      n.ClientID,
 		provider.AttrSliceURN:      n.SliceURN,
 		provider.AttrSliverURN:     n.SliverURN,
-		provider.AttrUsers:         list(n.Users),
+		provider.AttrUsers:         nonNil(n.Users),
 		provider.AttrInterfaces:    n.ports(),
 		provider.AttrState:         provider.StateReady,
 		provider.AttrAddresses:     []string{address(n.Place)},
@@ -106,15 +106,15 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 	return r
 }
 
-func list(l []string) []string {
+func nonNil(l []string) []string {
 	if l == nil {
 		return []string{}
 	}
 	return l
 }
 
-// ports are the interfaces as asked for, each with a hardware address, and by what
-// means its link is made.
+// ports returns the requested interfaces, each with a MAC address and the emulator of its
+// link.
 func (n *node) ports() []string {
 	all := make([]string, 0, len(n.Interfaces))
 	for _, text := range n.Interfaces {
@@ -134,14 +134,14 @@ func (n *node) ports() []string {
 	return all
 }
 
-// hardwareAddress is of the kind that every site gives out by itself (bit 1 of
-// the first octet), always the same for an interface of a node.
+// hardwareAddress returns a locally administered address (bit 1 of the first octet),
+// always the same for an interface of a node.
 func hardwareAddress(node, clientID string) string {
 	sum := sha256.Sum256([]byte("interface " + clientID + " of " + node))
 	return net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String()
 }
 
-// hostPart makes a label of a host name out of any text.
+// hostPart converts any text to a label of a host name.
 func hostPart(s string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' {
@@ -151,8 +151,8 @@ func hostPart(s string) string {
 	}, strings.ToLower(s)), "-.")
 }
 
-// ranges are for documentation (RFC 5737) and, when those are all in use, for
-// benchmarks (RFC 2544): addresses that are nobody's.
+// ranges are addresses for documentation (RFC 5737) and, when those are all in use, for
+// benchmarks (RFC 2544). No real host has them.
 var ranges = []struct {
 	first string
 	size  int
@@ -172,7 +172,7 @@ func address(place int) string {
 	return ""
 }
 
-// hostKey has the form of an Ed25519 key; nobody knows a private half.
+// hostKey returns a text in the form of an Ed25519 key, without a private key.
 func hostKey(name string) string {
 	const kind = "ssh-ed25519"
 	sum := sha256.Sum256([]byte("host key of " + name))

@@ -14,17 +14,17 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// shown is how many mistakes one message tells.
+// shown is the number of mistakes in one message.
 const shown = 5
 
-// parser reads the settings.
+// parser parses the settings.
 type parser struct {
 	yamlfile.Reader
 	settings
 }
 
-// parseSettings reads the text over the defaults. The error is one line with a
-// sentence for each mistake, each beginning FILE:LINE.
+// parseSettings parses the text over the defaults. The error is one line with a sentence
+// for each mistake, each beginning FILE:LINE.
 func parseSettings(text []byte, file string) (settings, error) {
 	p := &parser{yamlfile.Reader{File: file}, defaults()}
 	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
@@ -51,7 +51,7 @@ func (p *parser) top(n *yaml.Node) {
 		case "domain":
 			p.Domain = p.Text(n, key)
 		case "timing":
-			p.fields(n, "timing", words(operations), func(op string, n *yaml.Node) {
+			p.fields(n, "timing", stringsOf(operations), func(op string, n *yaml.Node) {
 				p.Timing[operation(op)] = p.time(n, op)
 			})
 		case "jitter":
@@ -76,7 +76,7 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
-// fields is Fields where nothing may stand.
+// fields is Fields, but accepts an empty value.
 func (p *parser) fields(n *yaml.Node, what string, keys []string, f func(key string, n *yaml.Node)) {
 	if !yamlfile.IsNull(n) {
 		p.Fields(n, what, keys, f)
@@ -110,8 +110,8 @@ func (p *parser) component(item *yaml.Node) {
 	case p.Mistakes() > before:
 	case c.Name == "":
 		p.Wrong(item, "a component has no name; add one, such as name: pc3")
-	case c.Behaviour == well:
-		p.Wrong(item, "component %s has no behaviour; add one of %s", c.Name, strings.Join(words(behaviours), ", "))
+	case c.Behaviour == normal:
+		p.Wrong(item, "component %s has no behaviour; add one of %s", c.Name, strings.Join(stringsOf(behaviours), ", "))
 	case c.Times > 0 && slices.Contains(c.On, opProbe):
 		p.Wrong(item, "component %s has times together with probe, and nobody counts dry runs, which change nothing; drop times, or write what it does in dry runs as a component of its own", c.Name)
 	case c.Behaviour != fail && c.Behaviour != slow && (slices.Contains(c.On, opInstall) || slices.Contains(c.On, opExecute)):
@@ -126,7 +126,7 @@ func (p *parser) component(item *yaml.Node) {
 func (p *parser) chance(n *yaml.Node) {
 	sum, before := 0.0, p.Mistakes()
 	p.Chance = map[behaviour]float64{}
-	p.fields(n, "chance", words(behaviours), func(b string, n *yaml.Node) {
+	p.fields(n, "chance", stringsOf(behaviours), func(b string, n *yaml.Node) {
 		p.Chance[behaviour(b)] = p.number(n, "the chance of "+b, 0, 1)
 		sum += p.Chance[behaviour(b)]
 	})
@@ -135,12 +135,12 @@ func (p *parser) chance(n *yaml.Node) {
 	}
 }
 
-// choose is one of words; there may be none.
+// choose returns the value of n, which must be one of have.
 func choose[T ~string](p *parser, n *yaml.Node, what string, have []T) T {
 	if n = yamlfile.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(have, T(n.Value)) {
 		return T(n.Value)
 	}
-	p.Unknown(n, what, words(have))
+	p.Unknown(n, what, stringsOf(have))
 	return ""
 }
 
@@ -162,7 +162,7 @@ func (p *parser) time(n *yaml.Node, what string) duration {
 	return duration(d)
 }
 
-// value is a scalar as it is written, short enough to be shown.
+// value returns a scalar as it is written, shortened for a message.
 func value(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -173,7 +173,7 @@ func value(n *yaml.Node) string {
 	return fmt.Sprintf("%.40s", n.Value)
 }
 
-func words[T ~string](all []T) []string {
+func stringsOf[T ~string](all []T) []string {
 	list := make([]string, len(all))
 	for i, w := range all {
 		list[i] = string(w)

@@ -14,7 +14,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// maxInput is the most that is read of one call, in bytes.
+// maxInput is the maximum input of one call, in bytes.
 const maxInput = 64 << 20
 
 // simulation is one call of the provider.
@@ -26,10 +26,10 @@ type simulation struct {
 	die   func()
 }
 
-// Run is one call of the simulated provider called name, whose settings and
-// state lie in dir: it takes the argument ral_action=…, reads in and writes
-// the answer to out. What is wrong with settings or state is reported in the
-// answer; the error is for calls that cannot be answered at all.
+// Run handles one call of the simulated provider name, whose settings and state are in
+// dir. It takes the argument ral_action=…, reads in and writes the answer to out.
+// Mistakes in the settings or the state are reported in the answer. The error is for
+// calls that cannot be answered.
 func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 	if name == "" || name[0] == '.' || strings.ContainsRune(name, '/') {
 		return fmt.Errorf("%q cannot be the name of a provider", name)
@@ -105,12 +105,12 @@ func answer(out io.Writer, o object) error {
 	return err
 }
 
-// failed is an error in an answer or in one of its entries.
+// failed returns the error of an answer or of one of its entries.
 func failed(kind provider.Kind, err error) object {
 	return object{"error": object{"message": err.Error(), "kind": kind}}
 }
 
-// get answers for the names, or for all nodes when there are none.
+// get returns the answer for the names, or for all nodes if there are none.
 func (s *simulation) get(names []string) object {
 	st, err := openState(s.state, false)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *simulation) get(names []string) object {
 		}
 	}
 	for _, name := range names {
-		if n := st.nodes[name]; n != nil && !n.gone(now) {
+		if n := st.nodes[name]; n != nil && !n.isGone(now) {
 			resources = append(resources, n.report(now, s.Domain))
 		} else {
 			resources = append(resources, provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent})

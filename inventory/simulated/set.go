@@ -12,14 +12,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// update is one resource of a set. What is counts as the log has it, so the
-// caller's is is not read.
+// update is one resource of a set. Its is is not read, because the log has the current
+// state.
 type update struct {
 	Name   string `json:"name"`
 	Should should `json:"should"`
 }
 
-// should is what differs; nil where nothing was asked.
+// should holds the requested changes; nil means no change.
 type should struct {
 	Ensure        *string   `json:"ensure"`
 	Power         *string   `json:"power"`
@@ -36,8 +36,8 @@ type should struct {
 	Setup         *[]string `json:"setup"`
 }
 
-// set accepts the updates one by one. A hang or a death in the middle leaves
-// those before it accepted.
+// set accepts the updates one after the other. If it hangs or dies in the middle, the
+// earlier ones are accepted.
 func (s *simulation) set(updates []update, noop bool) object {
 	st, err := openState(s.state, !noop)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *simulation) set(updates []update, noop bool) object {
 		if b == die {
 			s.die()
 		}
-		st.close() // or nobody could even get
+		st.close() // so that gets still work
 		s.hang()
 	}
 	if !noop {
@@ -82,18 +82,18 @@ func (s *simulation) set(updates []update, noop bool) object {
 	return object{"changes": changes}
 }
 
-// seed settles which dice are thrown.
+// seed sets the seed: of the settings, of the log, or a new one.
 func (s *simulation) seed(st *state) error {
 	switch {
 	case s.Seed != 0:
 		st.seed = s.Seed
 	case st.seed == 0:
-		return st.put(line{Seed: rand.Uint64() | 1})
+		return st.append(line{Seed: rand.Uint64() | 1})
 	}
 	return nil
 }
 
-// refusalError is the outcome of one update that is not accepted.
+// refusalError is the reason why an update is not accepted.
 type refusalError struct {
 	kind provider.Kind
 	text string
@@ -105,7 +105,7 @@ func refused(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
 
-// refusal is why a component does not do what it was set up to refuse.
+// refusal returns the error of a component that is configured to refuse.
 func refusal(component string, op operation, kind provider.Kind) error {
 	switch kind {
 	case provider.Unknown:
@@ -113,46 +113,45 @@ func refusal(component string, op operation, kind provider.Kind) error {
 	case provider.Unsupported:
 		return refused(kind, "nothing like that can be made on %s; this refusal is simulated", component)
 	case provider.Failed:
-		return refused(kind, "%s cannot %s now; this refusal is simulated", component, wish[op])
+		return refused(kind, "%s cannot %s now; this refusal is simulated", component, failedAction[op])
 	}
-	return refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, wish[op])
+	return refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, failedAction[op])
 }
 
-// accept puts one update into the state. Its change is nil when there is
-// nothing to do. A dry run neither hangs nor dies, unless that was set up for
-// dry runs.
+// accept applies one update to the state. Its change is nil if there is nothing to do. A
+// dry run hangs or dies only if that is configured for dry runs.
 func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (object, behaviour, error) {
 	old := st.nodes[u.Name]
-	if old != nil && old.gone(now) {
+	if old != nil && old.isGone(now) {
 		old = nil
 	}
 	n, ops, err := next(old, u)
 	if err != nil || len(ops) == 0 {
-		return nil, well, err
+		return nil, normal, err
 	}
 	h := st.histories[n.Component]
 	h.Component = n.Component
-	r := dice(st.seed, h.Component, h.Draws)
+	r := newRandom(st.seed, h.Component, h.Draws)
 	b, kind := s.behaviour(h, ops[0], r)
-	lasts := s.lasts(r, b, ops...)
+	lasts := s.duration(r, b, ops...)
 	h.Draws++
 	if old == nil && u.Should.Setup != nil {
 		var bad bool
-		if n.Steps, bad = s.steps(*u.Should.Setup, h, r); bad && b == well {
+		if n.Steps, bad = s.steps(*u.Should.Setup, h, r); bad && b == normal {
 			h.Bad++
 		}
 	}
-	if b != well {
+	if b != normal {
 		h.Bad++
 	}
-	if err := st.put(line{Component: &h}); err != nil {
+	if err := st.append(line{Component: &h}); err != nil {
 		return nil, b, err
 	}
-	end := b // what becomes of the call
-	if c, ok := s.inProbe(n.Component); noop && ok {
+	end := b // how the call ends
+	if c, ok := s.probeBehaviour(n.Component); noop && ok {
 		b, end, kind = c.Behaviour, c.Behaviour, c.Kind
 	} else if noop {
-		end = well
+		end = normal
 	}
 	switch b {
 	case refuse:
@@ -161,40 +160,40 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 		return nil, end, nil
 	}
 	if old == nil {
-		st.settle(n, now)
+		st.place(n, now)
 	}
-	n.do(old, ops[0], b, now, lasts)
+	n.start(old, ops[0], b, now, lasts)
 	if b == lose {
 		n.LostAt = n.ReadyAt.Add(time.Duration(s.LoseAfter))
 	}
-	return changed(old, n, now), end, st.put(line{Node: n})
+	return changed(old, n, now), end, st.append(line{Node: n})
 }
 
-// do begins an operation on a node, which was old before, that lasts so long.
-func (n *node) do(old *node, op operation, b behaviour, now time.Time, lasts time.Duration) {
+// start starts an operation of the given duration on a node; old is its earlier state.
+func (n *node) start(old *node, op operation, b behaviour, now time.Time, lasts time.Duration) {
 	n.Doing, n.ReadyAt = op, now.Add(lasts)
 	if old != nil && old.ReadyAt.After(now) && op != opRemove {
 		n.ReadyAt = old.ReadyAt.Add(lasts)
 	}
 	switch {
 	case old != nil && old.Fails != "" && old.Doing == opMake && op != opRemove:
-		n.Doing, n.ReadyAt = opMake, old.ReadyAt // what was never made stays failed
+		n.Doing, n.ReadyAt = opMake, old.ReadyAt // a node that was never made stays failed
 	case b == fail:
-		n.Fails = fmt.Sprintf("%s could not %s; this failure is simulated", n.Component, wish[op])
+		n.Fails = fmt.Sprintf("%s could not %s; this failure is simulated", n.Component, failedAction[op])
 	default:
 		n.Fails = ""
 	}
-	n.begin()
+	n.scheduleSteps()
 }
 
-// settle gives a new node its place and its port.
-func (s *state) settle(n *node, now time.Time) {
+// place assigns a place and a port to a new node.
+func (s *state) place(n *node, now time.Time) {
 	if s.places == nil {
-		s.places, s.crowd = map[int]bool{}, map[string]int{}
+		s.places, s.nodesOn = map[int]bool{}, map[string]int{}
 		for _, other := range s.nodes {
-			if !other.gone(now) {
+			if !other.isGone(now) {
 				s.places[other.Place] = true
-				s.crowd[other.Component]++
+				s.nodesOn[other.Component]++
 			}
 		}
 	}
@@ -202,13 +201,13 @@ func (s *state) settle(n *node, now time.Time) {
 	}
 	s.places[n.Place], s.lowest = true, n.Place+1
 	n.Port = 22
-	if s.crowd[n.Component]++; s.crowd[n.Component] > 1 {
+	if s.nodesOn[n.Component]++; s.nodesOn[n.Component] > 1 {
 		n.Port = 20000 + n.Place%40000
 	}
 }
 
-// next is the node as asked for, and what must be done to it, the weightiest
-// first. old is nil when there is none.
+// next returns the requested node, and the operations for it, the main one first. old is
+// nil for a new node.
 func next(old *node, u update) (*node, []operation, error) {
 	if u.Name == "" {
 		return nil, nil, refused(provider.Failed, "a node needs a name")
@@ -225,9 +224,9 @@ func next(old *node, u update) (*node, []operation, error) {
 		return nil, nil, refused(provider.Failed, "node %s is being removed", u.Name)
 	}
 	if old == nil {
-		return fresh(u)
+		return newNode(u)
 	}
-	if changes(w.Component, old.Component) || changes(w.SliverType, old.SliverType) || changes(w.Image, old.Image) {
+	if differs(w.Component, old.Component) || differs(w.SliverType, old.SliverType) || differs(w.Image, old.Image) {
 		return nil, nil, refused(provider.Failed, "component, sliver_type and image of node %s cannot be changed; remove it first", u.Name)
 	}
 	if renames(w.ClientID, old.ClientID) || renames(w.SliceURN, old.SliceURN) || renames(w.SliverURN, old.SliverURN) {
@@ -237,36 +236,36 @@ func next(old *node, u update) (*node, []operation, error) {
 	return n, ops, nil
 }
 
-// change is a node that is there as asked for, and what must be done to it.
+// change returns the requested state of an existing node, and the operations for it.
 func change(old *node, u update) (*node, []operation) {
 	w, n := u.Should, *old
 	var ops []operation
-	n.take(w)
+	n.assign(w)
 	switch {
-	case changes(w.Power, old.Power) && *w.Power == provider.On:
+	case differs(w.Power, old.Power) && *w.Power == provider.On:
 		ops = append(ops, opStart)
-	case changes(w.Power, old.Power):
+	case differs(w.Power, old.Power):
 		ops = append(ops, opStop)
-	case changes(w.RestartSerial, old.RestartSerial) && old.Power == provider.On:
+	case differs(w.RestartSerial, old.RestartSerial) && old.Power == provider.On:
 		ops = append(ops, opRestart)
 	}
 	if !slices.Equal(n.Users, old.Users) {
 		ops = append(ops, opUsers)
 	}
-	if len(ops) == 0 && u.touches(old) {
+	if len(ops) == 0 && u.changesOther(old) {
 		ops = append(ops, opUsers) // a small change, done as quickly
 	}
 	return &n, ops
 }
 
-// fresh is a node that is not there yet.
-func fresh(u update) (*node, []operation, error) {
+// newNode returns a requested node that does not exist yet.
+func newNode(u update) (*node, []operation, error) {
 	w := u.Should
 	if w.Ensure == nil {
 		return nil, nil, refused(provider.Unknown, "there is no node %s", u.Name)
 	}
 	n := &node{Name: u.Name, Power: provider.On}
-	n.take(w)
+	n.assign(w)
 	if n.Component == "" {
 		return nil, nil, refused(provider.Failed, "node %s needs a component", u.Name)
 	}
@@ -276,23 +275,23 @@ func fresh(u update) (*node, []operation, error) {
 	return n, []operation{opMake}, nil
 }
 
-// touches tells whether the update changes anything that takes no operation of
-// its own.
-func (u update) touches(old *node) bool {
+// changesOther reports whether the update changes any attribute without its own
+// operation.
+func (u update) changesOther(old *node) bool {
 	w := u.Should
-	return changes(w.Hostname, old.Hostname) || changes(w.ClientID, old.ClientID) ||
-		changes(w.SliceURN, old.SliceURN) || changes(w.SliverURN, old.SliverURN) || changes(w.RestartSerial, old.RestartSerial) ||
+	return differs(w.Hostname, old.Hostname) || differs(w.ClientID, old.ClientID) ||
+		differs(w.SliceURN, old.SliceURN) || differs(w.SliverURN, old.SliverURN) || differs(w.RestartSerial, old.RestartSerial) ||
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, old.Interfaces)
 }
 
-func changes(want *string, is string) bool { return want != nil && *want != is }
+func differs(want *string, is string) bool { return want != nil && *want != is }
 
-// renames tells whether a name that is known is to be another. A node that was
-// made by an earlier version is told its names once.
-func renames(want *string, is string) bool { return is != "" && changes(want, is) }
+// renames reports whether a known name changes. A node of an earlier version has no names
+// yet, and gets them once.
+func renames(want *string, is string) bool { return is != "" && differs(want, is) }
 
-// take gives the node all that was asked for.
-func (n *node) take(w should) {
+// assign sets the requested attributes.
+func (n *node) assign(w should) {
 	for to, from := range map[*string]*string{
 		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
 		&n.ClientID: w.ClientID, &n.SliceURN: w.SliceURN, &n.SliverURN: w.SliverURN,
@@ -310,7 +309,7 @@ func assign[T any](to, from *T) {
 	}
 }
 
-// changed is the entry in changes: every writable attribute that is not as it was.
+// changed returns the entry in changes: all writable attributes that have changed.
 func changed(old, n *node, now time.Time) object {
 	c := object{}
 	was := provider.Resource{provider.AttrEnsure: provider.Absent}

@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// operation is something that a set makes a node do.
+// operation is something that a set does to a node.
 type operation string
 
 const (
@@ -22,7 +22,7 @@ const (
 	opRestart operation = "restart"
 	opUsers   operation = "users"
 	opRemove  operation = "remove"
-	// opInstall and opExecute are the services of a node, each by itself.
+	// opInstall and opExecute are the services of a node.
 	opInstall operation = "install"
 	opExecute operation = "execute"
 	// opProbe is a dry run of any of the others.
@@ -31,16 +31,16 @@ const (
 
 var (
 	operations = []operation{opMake, opStart, opStop, opRestart, opUsers, opRemove, opInstall, opExecute}
-	// occasions are when a component may misbehave.
+	// occasions are the operations in which a component may misbehave.
 	occasions = append(slices.Clone(operations), opProbe)
 	kinds     = []provider.Kind{provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Failed}
 )
 
-// behaviour is a way to go wrong.
+// behaviour is a way to misbehave.
 type behaviour string
 
 const (
-	well   behaviour = ""
+	normal behaviour = ""
 	slow   behaviour = "slow"
 	fail   behaviour = "fail"
 	refuse behaviour = "refuse"
@@ -63,7 +63,7 @@ type settings struct {
 	Chance     map[behaviour]float64
 }
 
-// component is one that misbehaves.
+// component is the configuration of a misbehaving component.
 type component struct {
 	Name      string
 	Behaviour behaviour
@@ -93,9 +93,9 @@ func defaults() settings {
 	}
 }
 
-// readSettings reads the file over the defaults; no file is all defaults. Its
-// error is one line, which names the file without its folder: it may reach
-// experimenters.
+// readSettings reads the file over the defaults; without a file it returns the defaults.
+// Its error is one line that names the file without its folder, because experimenters may
+// see it.
 func readSettings(path string) (settings, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -111,8 +111,8 @@ func readSettings(path string) (settings, error) {
 	return parseSettings(text, file)
 }
 
-// inProbe is how a dry run about a component goes, where that is set up apart.
-func (s *settings) inProbe(name string) (component, bool) {
+// probeBehaviour returns the configuration for dry runs on a component, if it has one.
+func (s *settings) probeBehaviour(name string) (component, bool) {
 	for _, c := range s.Components {
 		if c.Name == name && slices.Contains(c.On, opProbe) {
 			return c, true
@@ -121,9 +121,9 @@ func (s *settings) inProbe(name string) (component, bool) {
 	return component{}, false
 }
 
-// misbehaves tells whether the component was set up to go wrong in op, having
-// done so before a number of times.
-func (c component) misbehaves(op operation, before int) bool {
+// isMisbehaving reports whether the component is configured to misbehave in op, after it
+// has done so before times.
+func (c component) isMisbehaving(op operation, before int) bool {
 	if c.Times > 0 && before >= c.Times {
 		return false
 	}

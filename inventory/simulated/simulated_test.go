@@ -18,66 +18,66 @@ import (
 func TestLifeOfANode(t *testing.T) {
 	b := setUp(t, "")
 	b.expect(0, "a", "absent")
-	b.must("[" + made("a", "PC_1", "off") + "]")
+	b.mustSet("[" + nodeUpdate("a", "PC_1", "off") + "]")
 	b.expect(0, "a", "changing")
 	b.expect(1999*time.Millisecond, "a", "changing")
 	b.expect(time.Millisecond, "a", "ready")
-	if got := b.look("a"); got["login"] != nil || got["host_keys"] != nil {
+	if got := b.getNode("a"); got["login"] != nil || got["host_keys"] != nil {
 		t.Errorf("has endpoints while it is off: %v", got)
 	}
-	b.must(`[{"name":"a","should":{"power":"on"}}]`)
+	b.mustSet(`[{"name":"a","should":{"power":"on"}}]`)
 	b.expect(1499*time.Millisecond, "a", "changing")
 	b.expect(time.Millisecond, "a", "ready")
-	up := b.look("a")
+	up := b.getNode("a")
 	if diff := cmp.Diff([]string{"pc-1.sim.example.org:22"}, up["login"]); diff != "" {
 		t.Errorf("login (-want +got):\n%s", diff)
 	}
 	if o := provider.ObservedNode(up); len(o.Logins) != 1 || len(o.HostKeys) != 1 || len(o.Addresses) != 1 {
 		t.Errorf("a manager would read %+v", o)
 	}
-	b.must(`[{"name":"a","should":{"restart_serial":"1"}}]`)
-	if b.expect(1999*time.Millisecond, "a", "changing"); b.look("a")["login"] != nil {
+	b.mustSet(`[{"name":"a","should":{"restart_serial":"1"}}]`)
+	if b.expect(1999*time.Millisecond, "a", "changing"); b.getNode("a")["login"] != nil {
 		t.Error("has endpoints while it restarts")
 	}
 	b.expect(time.Millisecond, "a", "ready")
-	b.must(`[{"name":"a","should":{"users":["{\"login\":\"u\"}"]}}]`)
-	if b.expect(199*time.Millisecond, "a", "changing"); b.look("a")["login"] == nil {
+	b.mustSet(`[{"name":"a","should":{"users":["{\"login\":\"u\"}"]}}]`)
+	if b.expect(199*time.Millisecond, "a", "changing"); b.getNode("a")["login"] == nil {
 		t.Error("lost its endpoints while accounts are updated")
 	}
 	b.expect(time.Millisecond, "a", "ready")
-	b.must(`[{"name":"a","should":{"power":"off"}}]`)
+	b.mustSet(`[{"name":"a","should":{"power":"off"}}]`)
 	b.expect(500*time.Millisecond, "a", "ready")
-	b.must(`[{"name":"a","should":{"hostname":"web","client_id":"w","slice_urn":"S","sliver_urn":"V","interfaces":["{}"],"restart_serial":"2"}}]`)
+	b.mustSet(`[{"name":"a","should":{"hostname":"web","client_id":"w","slice_urn":"S","sliver_urn":"V","interfaces":["{}"],"restart_serial":"2"}}]`)
 	b.expect(time.Second, "a", "ready")
 	want := provider.Resource{
 		"name": "a", "ensure": "present", "power": "off", "restart_serial": "2", "component": "PC_1", "sliver_type": "", "image": "",
 		"hostname": "web", "client_id": "w", "slice_urn": "S", "sliver_urn": "V", "users": []string{`{"login":"u"}`}, "interfaces": []string{"{}"}, "state": "ready", "addresses": []string{"192.0.2.1"},
 	}
-	if diff := cmp.Diff(want, b.look("a")); diff != "" {
+	if diff := cmp.Diff(want, b.getNode("a")); diff != "" {
 		t.Errorf("in the end (-want +got):\n%s", diff)
 	}
 	gone := `[{"name":"a","should":{"ensure":"absent"}}]`
-	b.must(gone)
+	b.mustSet(gone)
 	b.expect(499*time.Millisecond, "a", "changing")
-	b.must(gone) // again, which does not start it anew
+	b.mustSet(gone) // again, which does not start it anew
 	b.expect(time.Millisecond, "a", "absent")
-	b.must(gone)
+	b.mustSet(gone)
 	b.expect(0, "a", "absent")
 }
 
 func TestRefusals(t *testing.T) {
 	b := setUp(t, "")
-	b.must("[" + made("a", "pc1", "on") + "," + made("leaving", "pc2", "on") + "]")
-	b.must(`[{"name":"leaving","should":{"ensure":"absent"}}]`)
-	b.must(`[{"name":"told","should":{"ensure":"present","component":"pc3","client_id":"w"}}]`)
-	changes, err := b.ask(false, `[
+	b.mustSet("[" + nodeUpdate("a", "pc1", "on") + "," + nodeUpdate("leaving", "pc2", "on") + "]")
+	b.mustSet(`[{"name":"leaving","should":{"ensure":"absent"}}]`)
+	b.mustSet(`[{"name":"told","should":{"ensure":"present","component":"pc3","client_id":"w"}}]`)
+	changes, err := b.accept(false, `[
 		{"name":"nobody","should":{"power":"on"}},
 		{"name":"homeless","should":{"ensure":"present"}},
 		{"name":"a","should":{"image":"other"}},
 		{"name":"leaving","should":{"power":"off"}},
 		{"name":"told","should":{"client_id":"other"}},
 		{"should":{"ensure":"present"}},
-		`+made("b", "pc1", "on")+`]`)
+		`+nodeUpdate("b", "pc1", "on")+`]`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,14 +86,14 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%q: %v, want kind %s", name, changes[name], kind)
 		}
 	}
-	if changes["b"]["error"] != nil || b.state1("b") != "changing" {
+	if changes["b"]["error"] != nil || b.stateOf("b") != "changing" {
 		t.Errorf("b was not accepted beside them: %v", changes["b"])
 	}
-	if b.look("b")["login"] != nil {
+	if b.getNode("b")["login"] != nil {
 		t.Error("b has endpoints too early")
 	}
 	b.now = b.now.Add(time.Minute)
-	if a, b := b.look("a").List("login"), b.look("b").List("login"); slices.Equal(a, b) || len(b) != 1 {
+	if a, b := b.getNode("a").List("login"), b.getNode("b").List("login"); slices.Equal(a, b) || len(b) != 1 {
 		t.Errorf("two nodes of one component have the endpoints %v and %v", a, b)
 	}
 }
@@ -102,8 +102,8 @@ func TestInterfacesHaveHardwareAddresses(t *testing.T) {
 	b := setUp(t, "")
 	ports := []string{`{"client_id":"a:0","link":"l","vlan":101,"addresses":["10.128.0.1/24"]}`, `{"client_id":"a:\u003c1"}`, `{"role":"control","public_address":"192.0.2.10"}`, `eth7`}
 	asked, _ := json.Marshal(ports)
-	b.must(`[{"name":"a","should":{"ensure":"present","component":"pc1","interfaces":` + string(asked) + `}},{"name":"b","should":{"ensure":"present","component":"pc1","interfaces":` + string(asked) + `}}]`)
-	a, other := b.look("a"), b.look("b")
+	b.mustSet(`[{"name":"a","should":{"ensure":"present","component":"pc1","interfaces":` + string(asked) + `}},{"name":"b","should":{"ensure":"present","component":"pc1","interfaces":` + string(asked) + `}}]`)
+	a, other := b.getNode("a"), b.getNode("b")
 	macs := provider.ObservedNode(a).MACs
 	if len(macs) != 2 || !strings.HasPrefix(macs["a:0"], "02:") || macs["a:0"] == macs["a:<1"] || macs["a:<1"] == "" {
 		t.Errorf("hardware addresses %v of %q", macs, a["interfaces"])
@@ -119,13 +119,13 @@ func TestInterfacesHaveHardwareAddresses(t *testing.T) {
 		t.Errorf("would be asked again for %q, is %q", diff, a["interfaces"])
 	}
 	b.now = b.now.Add(time.Hour)
-	b.must(`[{"name":"a","should":{"power":"off"}}]`)
-	if diff := cmp.Diff(macs, provider.ObservedNode(b.look("a")).MACs); diff != "" {
+	b.mustSet(`[{"name":"a","should":{"power":"off"}}]`)
+	if diff := cmp.Diff(macs, provider.ObservedNode(b.getNode("a")).MACs); diff != "" {
 		t.Errorf("they do not last (-before +after):\n%s", diff)
 	}
 }
 
-func TestAddressesAreNobodys(t *testing.T) {
+func TestAddressesAreReserved(t *testing.T) {
 	seen := map[string]bool{}
 	for place := range 100_000 {
 		a := address(place)
@@ -144,7 +144,7 @@ func TestAddressesAreNobodys(t *testing.T) {
 
 func TestZeroTimesAreReadyAtOnce(t *testing.T) {
 	b := setUp(t, "timing: {make: 0s, start: 0s}")
-	b.must("[" + made("a", "pc1", "on") + "]")
+	b.mustSet("[" + nodeUpdate("a", "pc1", "on") + "]")
 	b.expect(0, "a", "ready")
 }
 

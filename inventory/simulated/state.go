@@ -13,26 +13,25 @@ import (
 	"time"
 )
 
-// compactAbove is the size in bytes from which a log that is mostly past is
-// written anew.
+// compactAbove is the size in bytes above which a mostly outdated log is rewritten.
 const compactAbove = 256 << 10
 
-// line is one line of the log; the last one about a thing counts.
+// line is one line of the log; the last one about a node or component counts.
 type line struct {
 	Seed      uint64   `json:"seed,omitempty"`
 	Node      *node    `json:"node,omitempty"`
 	Component *history `json:"component,omitempty"`
 }
 
-// history is what dice and settings need to know of a component's past.
+// history is the past of a component that the random numbers and the settings need.
 type history struct {
 	Component string `json:"name"`
-	// Draws counts its operations, Bad those that were set up to go wrong.
+	// Draws counts its operations, Bad those in which it misbehaved by configuration.
 	Draws int `json:"draws"`
 	Bad   int `json:"bad,omitempty"`
 }
 
-// state is the log, read. It belongs to one call, which holds the lock.
+// state is the parsed log. It belongs to one call, which holds the lock.
 type state struct {
 	dir       string
 	lock      *os.File
@@ -40,16 +39,16 @@ type state struct {
 	nodes     map[string]*node
 	histories map[string]history
 	size      int64  // bytes of whole lines in the log
-	lines     int    // how many those are
-	news      []byte // lines to append
+	lines     int    // number of these lines
+	pending   []byte // lines to append
 
-	// What settle needs, made when the first node is settled.
-	places map[int]bool   // taken
-	lowest int            // no place below is free
-	crowd  map[string]int // nodes of each component
+	// Used by place, created when the first node is placed.
+	places  map[int]bool   // places in use
+	lowest  int            // no place below is free
+	nodesOn map[string]int // nodes of each component
 }
 
-// openState takes the lock, shared or exclusive, and reads the log.
+// openState acquires the lock, shared or exclusive, and reads the log.
 func openState(dir string, exclusive bool) (*state, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func openState(dir string, exclusive bool) (*state, error) {
 	return s, nil
 }
 
-// close lets go of the lock.
+// close releases the lock.
 func (s *state) close() error { return s.lock.Close() }
 
 func (s *state) path() string { return filepath.Join(s.dir, "log") }
@@ -93,7 +92,7 @@ func (s *state) read() error {
 	}
 	for {
 		one, rest, whole := bytes.Cut(text, []byte{'\n'})
-		if !whole { // nothing, or what a killed process left
+		if !whole { // nothing, or an incomplete line of a killed process
 			return nil
 		}
 		s.lines++
@@ -103,11 +102,11 @@ func (s *state) read() error {
 		if err := json.Unmarshal(one, &l); err != nil {
 			return fmt.Errorf("%s:%d: %w; remove the folder to start anew", s.path(), s.lines, err)
 		}
-		s.take(l)
+		s.apply(l)
 	}
 }
 
-func (s *state) take(l line) {
+func (s *state) apply(l line) {
 	if l.Seed != 0 {
 		s.seed = l.Seed
 	}
@@ -119,22 +118,22 @@ func (s *state) take(l line) {
 	}
 }
 
-// put changes the state and remembers the line for save.
-func (s *state) put(l line) error {
+// append changes the state and keeps the line for save.
+func (s *state) append(l line) error {
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	s.take(l)
-	s.news = append(append(s.news, b...), '\n')
+	s.apply(l)
+	s.pending = append(append(s.pending, b...), '\n')
 	s.lines++
 	return nil
 }
 
-// save appends what was put. It does not wait for the disk: a simulation may
-// forget its nodes when the host loses power.
+// save appends the kept lines to the log. It does not sync, because a simulation may lose
+// its nodes at a power failure.
 func (s *state) save(now time.Time) error {
-	if len(s.news) == 0 {
+	if len(s.pending) == 0 {
 		return nil
 	}
 	f, err := os.OpenFile(s.path(), os.O_CREATE|os.O_WRONLY, 0o600)
@@ -142,25 +141,25 @@ func (s *state) save(now time.Time) error {
 		return err
 	}
 	defer f.Close()
-	if err := f.Truncate(s.size); err != nil { // an unfinished line goes
+	if err := f.Truncate(s.size); err != nil { // removes an incomplete line
 		return err
 	}
-	if _, err := f.WriteAt(s.news, s.size); err != nil {
+	if _, err := f.WriteAt(s.pending, s.size); err != nil {
 		return err
 	}
-	s.size += int64(len(s.news))
-	s.news = nil
+	s.size += int64(len(s.pending))
+	s.pending = nil
 	if s.size > compactAbove && s.lines > 100+3*len(s.live(now)) {
 		return s.compact(now)
 	}
 	return f.Close()
 }
 
-// live are the nodes that are not gone, by name.
+// live returns the nodes that are not gone, by name.
 func (s *state) live(now time.Time) []*node {
 	var all []*node
 	for _, n := range s.nodes {
-		if !n.gone(now) {
+		if !n.isGone(now) {
 			all = append(all, n)
 		}
 	}
@@ -168,7 +167,7 @@ func (s *state) live(now time.Time) []*node {
 	return all
 }
 
-// compact replaces the log by one that holds only what still counts.
+// compact replaces the log by one with only the current lines.
 func (s *state) compact(now time.Time) error {
 	short := &state{dir: s.dir, nodes: map[string]*node{}, histories: map[string]history{}}
 	all := []line{{Seed: s.seed}}
@@ -179,12 +178,12 @@ func (s *state) compact(now time.Time) error {
 		all = append(all, line{Node: n})
 	}
 	for _, l := range all {
-		if err := short.put(l); err != nil {
+		if err := short.append(l); err != nil {
 			return err
 		}
 	}
 	next := s.path() + ".next"
-	if err := os.WriteFile(next, short.news, 0o600); err != nil {
+	if err := os.WriteFile(next, short.pending, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(next, s.path())

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-func TestTheSameSeedIsTheSameCourse(t *testing.T) {
+func TestSameSeedSameBehaviour(t *testing.T) {
 	course := func(seed uint64) (all []string) {
 		b := setUp(t, "chance: {fail: 0.3, refuse: 0.2, slow: 0.1}")
 		b.Seed, b.Jitter = seed, 0.5
 		for i := range 40 {
 			name := fmt.Sprint("n", i)
-			changes, err := b.ask(false, "["+made(name, fmt.Sprint("pc", i%7), "on")+"]")
+			changes, err := b.accept(false, "["+nodeUpdate(name, fmt.Sprint("pc", i%7), "on")+"]")
 			if err != nil {
 				t.Fatal(err)
 			}
 			b.now = b.now.Add(10 * time.Second)
-			all = append(all, fmt.Sprintf("%t %s", changes[name]["error"] != nil, b.state1(name)))
+			all = append(all, fmt.Sprintf("%t %s", changes[name]["error"] != nil, b.stateOf(name)))
 		}
 		return all
 	}
@@ -36,18 +36,19 @@ func TestTheSameSeedIsTheSameCourse(t *testing.T) {
 	for _, s := range append(one, two...) {
 		count[s]++
 	}
-	// 80 throws: 24 fail and 16 refused are due; half as many would be a wonder.
+	// Of 80 operations, 24 should fail and 16 be refused; half as many are very
+	// improbable.
 	if count["false failed"] < 6 || count["true absent"] < 5 || count["false ready"] < 5 {
 		t.Errorf("chances are not met: %v", count)
 	}
 }
 
-func TestNoSeedKeepsTheOneItDrew(t *testing.T) {
+func TestRandomSeedIsKept(t *testing.T) {
 	b := setUp(t, "")
 	b.Seed = 0
-	b.must("[" + made("a", "pc1", "on") + "]")
+	b.mustSet("[" + nodeUpdate("a", "pc1", "on") + "]")
 	first := seedOf(t, b)
-	b.must("[" + made("b", "pc1", "on") + "]")
+	b.mustSet("[" + nodeUpdate("b", "pc1", "on") + "]")
 	if again := seedOf(t, b); first == 0 || first != again {
 		t.Errorf("seeds %d and %d", first, again)
 	}
@@ -63,20 +64,20 @@ func seedOf(t *testing.T, b *bench) uint64 {
 	return s.seed
 }
 
-func TestTornLineDoesNotCount(t *testing.T) {
+func TestIncompleteLineIsIgnored(t *testing.T) {
 	b := setUp(t, "")
-	b.must("[" + made("a", "pc1", "on") + "]")
+	b.mustSet("[" + nodeUpdate("a", "pc1", "on") + "]")
 	path := filepath.Join(b.state, "log")
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.must("[" + made("b", "pc2", "on") + "]")
+	b.mustSet("[" + nodeUpdate("b", "pc2", "on") + "]")
 	both, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whatever part of the second call reached the file, the first counts and
+	// For each part of the second call that reached the file, the first call counts and
 	// the next one works.
 	for cut := len(whole); cut < len(both); cut++ {
 		if err := os.WriteFile(path, both[:cut], 0o600); err != nil {
@@ -84,31 +85,31 @@ func TestTornLineDoesNotCount(t *testing.T) {
 		}
 		b.expect(0, "a", "changing")
 		b.expect(0, "b", "absent")
-		b.must("[" + made("c", "pc3", "on") + "]")
+		b.mustSet("[" + nodeUpdate("c", "pc3", "on") + "]")
 		b.expect(0, "a", "changing")
 		b.expect(0, "c", "changing")
 	}
 }
 
-func TestSpoiledLogIsSaid(t *testing.T) {
+func TestInvalidLogIsReported(t *testing.T) {
 	b := setUp(t, "")
-	b.must("[" + made("a", "pc1", "on") + "]")
+	b.mustSet("[" + nodeUpdate("a", "pc1", "on") + "]")
 	if err := os.WriteFile(filepath.Join(b.state, "log"), []byte("{}\nnonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.ask(false, "["+made("a", "pc1", "on")+"]"); err == nil || !strings.Contains(err.Error(), "log:2:") {
+	if _, err := b.accept(false, "["+nodeUpdate("a", "pc1", "on")+"]"); err == nil || !strings.Contains(err.Error(), "log:2:") {
 		t.Errorf("set: %v, want file and line", err)
 	}
 }
 
 func TestLogIsCompacted(t *testing.T) {
 	b := setUp(t, "")
-	b.must("[" + made("stays", "pc0", "on") + "]")
+	b.mustSet("[" + nodeUpdate("stays", "pc0", "on") + "]")
 	big := strings.Repeat("x", 20<<10)
 	for i := range 25 {
 		name := fmt.Sprint("n", i)
-		b.must("[" + made(name, "pc1", "off") + `,{"name":"` + name + `","should":{"users":["` + big + `"]}}]`)
-		b.must(`[{"name":"` + name + `","should":{"ensure":"absent"}}]`)
+		b.mustSet("[" + nodeUpdate(name, "pc1", "off") + `,{"name":"` + name + `","should":{"users":["` + big + `"]}}]`)
+		b.mustSet(`[{"name":"` + name + `","should":{"ensure":"absent"}}]`)
 		b.now = b.now.Add(time.Minute)
 	}
 	st, err := os.Stat(filepath.Join(b.state, "log"))

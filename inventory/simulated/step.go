@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// patience is how long a node that runs commands is not ready for their sake.
+// patience is the maximum time for which running commands delay a node's readiness.
 const patience = 30 * time.Second
 
 // Kinds of services.
@@ -18,8 +18,7 @@ const (
 	execute = "execute"
 )
 
-// step is a service of a node: what was asked, as far as it matters, and how it
-// will go.
+// step is a service of a node: its kind and how it will go.
 type step struct {
 	Kind  string        `json:"kind"`
 	Lasts time.Duration `json:"lasts"`
@@ -27,8 +26,8 @@ type step struct {
 	Fails string        `json:"fails,omitempty"`
 }
 
-// steps reads the items of setup and settles how they will go. What cannot be read
-// fails. bad tells whether one was set up to misbehave.
+// steps parses the items of setup and decides how they will go. Invalid items fail. bad
+// reports whether one misbehaves by configuration.
 func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, bad bool) {
 	for _, item := range items {
 		var asked struct{ Kind, URL, Command string }
@@ -40,8 +39,8 @@ func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, b
 		if asked.Kind == install {
 			x.Kind, op = install, opInstall
 		}
-		b, _ := s.setUp(h, op)
-		x.Lasts = s.lasts(r, b, op)
+		b, _ := s.configuredBehaviour(h, op)
+		x.Lasts = s.duration(r, b, op)
 		bad = bad || b == slow || b == fail
 		switch {
 		case x.Fails != "" || b != fail && !strings.Contains(asked.URL+asked.Command, "fail"):
@@ -55,10 +54,10 @@ func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, b
 	return all, bad
 }
 
-// begin lets the steps of a node begin when it is on for the first time, at n.ReadyAt.
-// It is ready later then: when all is installed, and the commands have ended or have
-// had their time.
-func (n *node) begin() {
+// scheduleSteps starts the steps of a node at n.ReadyAt, when it is first switched on. It
+// delays n.ReadyAt until all is installed, and the commands have ended or patience is
+// over.
+func (n *node) scheduleSteps() {
 	if len(n.Steps) == 0 || !n.StepsAt.IsZero() || n.Power != provider.On || n.Fails != "" {
 		return
 	}
@@ -83,7 +82,7 @@ type report struct {
 	Output  string `json:"output,omitempty"`
 }
 
-// services are the reports on the steps at a time, and what is being done then.
+// services returns the reports on the steps at a time, and what the node is doing then.
 func (n *node) services(now time.Time) (items []string, doing string) {
 	at := n.StepsAt
 	for _, x := range n.Steps {

@@ -9,9 +9,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// declared is the type of each attribute of a node, and whether the manager
+// expectedAttributes holds the type of each attribute of a node, and whether the manager
 // sets it (rw), only reads it (r), or only writes it (w).
-var declared = map[string][2]string{
+var expectedAttributes = map[string][2]string{
 	provider.AttrName:          {"string", ""},
 	provider.AttrEnsure:        {"enum[present,absent]", "rw"},
 	provider.AttrPower:         {"enum[on,off]", "rw"},
@@ -37,28 +37,28 @@ var declared = map[string][2]string{
 	provider.AttrServices:      {"array[string]", "r"},
 }
 
-// lacking says what cannot be had from a provider without the attribute.
-var lacking = map[string]string{
+// consequences says what a provider without the attribute cannot do.
+var consequences = map[string]string{
 	provider.AttrPower:         "nodes cannot be stopped and started",
 	provider.AttrRestartSerial: "nodes cannot be restarted",
-	provider.AttrUsers:         "nobody can be given a login",
+	provider.AttrUsers:         "no user can get a login",
 	provider.AttrInterfaces:    "nodes get neither links nor public addresses",
 	provider.AttrSetup:         "nothing is installed or executed on nodes",
-	provider.AttrLogin:         "nobody is told where to log in",
+	provider.AttrLogin:         "users do not learn where to log in",
 	provider.AttrState:         "a node counts as ready as soon as get knows it",
-	provider.AttrMessage:       "nobody is told why a node failed",
+	provider.AttrMessage:       "users do not learn why a node failed",
 }
 
 func (s *suite) checkAttributes() {
 	if s.p.Type != provider.TypeNode {
-		s.note(ruleAttributes, "the type is %s, of which this suite knows only the general rules", s.p.Type)
+		s.note(ruleAttributes, "the type is %s; this suite checks only the general rules of it", s.p.Type)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.p.Attributes)) {
 		a := s.p.Attributes[name]
-		want, known := declared[name]
+		want, known := expectedAttributes[name]
 		if !known {
-			s.note(ruleAttributes, "%s is not asked for by anybody", name)
+			s.note(ruleAttributes, "Patchbay does not use %s", name)
 			continue
 		}
 		if got := a.Type.String(); !sameType(got, want[0]) {
@@ -73,17 +73,18 @@ func (s *suite) checkAttributes() {
 			s.wrong(ruleAttributes, "%s is missing", name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(lacking)) {
+	for _, name := range slices.Sorted(maps.Keys(consequences)) {
 		if !s.p.Has(name) {
-			s.note(ruleAttributes, "%s is missing, so %s", name, lacking[name])
+			s.note(ruleAttributes, "%s is missing, so %s", name, consequences[name])
 		}
 	}
 	if s.p.Has(provider.AttrSetup) && !s.p.Has(provider.AttrServices) {
-		s.note(ruleServices, "services is missing, so nobody is told what failed of setup")
+		s.note(ruleServices, "services is missing, so users do not learn which steps of setup failed")
 	}
 }
 
-// sameType ignores the order of an enum's options and allows more of them.
+// sameType reports whether two types are equal. It ignores the order of an enum's options
+// and allows additional ones.
 func sameType(got, want string) bool {
 	a, err1 := provider.ParseType(got)
 	b, err2 := provider.ParseType(want)
@@ -91,7 +92,7 @@ func sameType(got, want string) bool {
 	return err1 == nil && err2 == nil && a.Base == b.Base && !slices.ContainsFunc(b.Options, lacks)
 }
 
-// checkNode looks for what a manager would leave out.
+// checkNode reports values that the manager would drop.
 func (s *suite) checkNode(name string, r provider.Resource) {
 	if s.p.Type != provider.TypeNode || provider.Gone(r) {
 		return
@@ -104,8 +105,8 @@ func (s *suite) checkNode(name string, r provider.Resource) {
 		{provider.AttrAddresses, len(o.Addresses)}, {provider.AttrOutside, len(o.Outside)}, {provider.AttrLogin, len(o.Logins)},
 		{provider.AttrHostKeys, len(o.HostKeys)}, {provider.AttrUsers, len(o.Accounts)},
 	} {
-		if told := len(r.List(c.attribute)); told != c.used {
-			s.wrong(ruleAttributes, "%s of %s has %d items of which only %d can be used: %q", c.attribute, name, told, c.used, r.List(c.attribute))
+		if got := len(r.List(c.attribute)); got != c.used {
+			s.wrong(ruleAttributes, "%s of %s has %d items of which only %d can be used: %q", c.attribute, name, got, c.used, r.List(c.attribute))
 		}
 	}
 	for _, item := range r.List(provider.AttrInterfaces) {
@@ -124,12 +125,12 @@ func (s *suite) checkNode(name string, r provider.Resource) {
 			s.wrong(ruleInterfaces, "emulator of interface %.80q of %s is not like tbf+netem: %.80q", i.ClientID, name, fmt.Sprint(i.Emulator))
 		}
 	}
-	for n, told := range o.Services {
-		if told.State == "" {
+	for n, report := range o.Services {
+		if report.State == "" {
 			s.wrong(ruleServices, "item %d of services of %s has no state, or cannot be read: %.200q", n+1, name, r.List(provider.AttrServices)[n])
 		}
 	}
-	if told := r.Text(provider.AttrProxy); told != o.Proxy {
-		s.wrong(ruleAttributes, "proxy of %s is not user@host:port: %q", name, told)
+	if got := r.Text(provider.AttrProxy); got != o.Proxy {
+		s.wrong(ruleAttributes, "proxy of %s is not user@host:port: %q", name, got)
 	}
 }

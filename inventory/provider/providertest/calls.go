@@ -13,15 +13,15 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// get is a call that is watched.
+// get calls get and checks its duration.
 func (s *suite) get(names ...string) (map[string]provider.Result, error) {
-	defer s.clock("get", time.Now())
+	defer s.checkDuration("get", time.Now())
 	return s.p.Get(s.ctx, names)
 }
 
-// everything is a get without names; ok is false if it fails. A provider may say that
-// it cannot tell of all it has; then the answer is nil.
-func (s *suite) everything() (all map[string]provider.Result, ok bool) {
+// getAll gets all resources; ok is false if that fails. If the provider cannot list them,
+// all is nil.
+func (s *suite) getAll() (all map[string]provider.Result, ok bool) {
 	all, err := s.get()
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Kind == provider.Unsupported && e.Err == nil {
 		s.note(ruleGet, "it cannot list all its resources: %v; so its orphans are never found", detail(err))
@@ -33,14 +33,14 @@ func (s *suite) everything() (all map[string]provider.Result, ok bool) {
 	return all, err == nil
 }
 
-// set is a call that is watched.
+// set calls set and checks its duration.
 func (s *suite) set(noop bool, updates ...provider.Update) ([]provider.Change, error) {
-	defer s.clock("set", time.Now())
+	defer s.checkDuration("set", time.Now())
 	return s.p.Set(s.ctx, updates, noop)
 }
 
-// outcome is the error of a set, or the first of its changes.
-func outcome(changes []provider.Change, err error) error {
+// firstError returns the error of a set, or the first error in its changes.
+func firstError(changes []provider.Change, err error) error {
 	for _, c := range changes {
 		if err == nil && c.Err != nil {
 			err = c.Err
@@ -49,16 +49,17 @@ func outcome(changes []provider.Change, err error) error {
 	return err
 }
 
-// clock tells of calls that are nearly too slow; those that are, fail.
-func (s *suite) clock(action string, begun time.Time) {
+// checkDuration notes calls that take more than half of their time limit. Calls beyond
+// the limit fail anyway.
+func (s *suite) checkDuration(action string, begun time.Time) {
 	took, limit := time.Since(begun), s.p.Timeout(action)
 	if took > limit/2 && took < limit {
 		s.note(ruleState, "a %s took %v of the %v it may take; answer sooner, or raise timeouts in the metadata", action, took.Round(time.Millisecond), limit)
 	}
 }
 
-// listener hears what a provider writes to standard error, and what is said
-// about its calls.
+// listener turns log records of the provider package, and the provider's standard error,
+// into findings.
 type listener struct {
 	slog.Handler
 	s *suite
@@ -90,9 +91,9 @@ func (l listener) Handle(ctx context.Context, r slog.Record) error {
 	case strings.HasPrefix(text, "a number stands for a string"):
 		l.s.note(ruleGet, "%s is a number, %s, where text belongs; put it into quotes", attributes["attribute"], attributes["value"])
 	case strings.HasPrefix(text, "an attribute cannot be used"), strings.HasPrefix(text, "the call of a provider has no usable answer"):
-		return nil // the call's error tells it, and calls that are killed were to be
+		return nil // the error of the call reports it, and some calls are killed on purpose
 	case strings.HasPrefix(text, "wrote more lines"):
-		l.s.note(ruleCalls, "it %s; say less", text)
+		l.s.note(ruleCalls, "it %s; write less", text)
 	case r.Level >= slog.LevelWarn:
 		l.s.note(ruleCalls, "standard error has a warning or an error: %.200q; a line counts as a warning unless it begins with debug:, info: or error:", text)
 	}
@@ -102,8 +103,8 @@ func (l listener) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// trace looks at an answer for what is tolerated and yet not right. What makes
-// it unusable is the call's error.
+// trace notes mistakes in an answer that the manager tolerates. Other mistakes are errors
+// of the call.
 func (s *suite) trace(action string, out []byte) {
 	var answer struct {
 		Error     json.RawMessage
@@ -121,7 +122,7 @@ func (s *suite) trace(action string, out []byte) {
 			switch {
 			case name == provider.AttrName || name == "error":
 			case !ok:
-				s.note(action, "the answer has %.80q, which the metadata do not declare, so nobody sees it; declare it or leave it out", name)
+				s.note(action, "the answer has %.80q, which the metadata do not declare, so it is ignored; declare it or leave it out", name)
 			case action == "get" && a.Kind == "w":
 				s.note(action, "the answer has %s, which is declared to be only written (w); leave it out", name)
 			}

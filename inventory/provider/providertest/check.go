@@ -13,33 +13,33 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Check looks at the metadata, gets everything, gets names nobody has, some at
-// once and many in one call, and makes dry runs of making nodes. It changes
-// nothing, and finds out when the provider does.
+// Check checks the metadata, gets all resources, unused names, several at once and many
+// in one call, and makes dry runs that create nodes. It changes nothing, and reports if
+// the provider does.
 func Check(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	s := newSuite(ctx, p, o)
-	return s.around(s.check)
+	return s.run(s.check)
 }
 
 func (s *suite) check() {
-	s.begin("look at the metadata")
+	s.progress("check the metadata")
 	s.checkAttributes()
-	s.begin("get what there is")
+	s.progress("get all resources")
 	if !s.checkGet() {
 		return
 	}
-	s.begin("get several at once, and 1,000 names in one call")
+	s.progress("get several at once, and 1,000 names in one call")
 	s.checkMany()
 	if s.failed() {
 		return
 	}
-	s.begin("make dry runs")
+	s.progress("make dry runs")
 	s.checkNoop()
 }
 
-// checkGet tells whether get can be relied on.
+// checkGet tests get, and reports whether further checks can rely on it.
 func (s *suite) checkGet() bool {
-	all, ok := s.everything()
+	all, ok := s.getAll()
 	if !ok {
 		return false
 	}
@@ -52,7 +52,7 @@ func (s *suite) checkGet() bool {
 		names = append(names, name)
 		s.checkNode(name, all[name].Resource)
 	}
-	nobody := unheardOf()
+	nobody := unusedName()
 	some, err := s.get(append(names[:min(len(names), 5)], nobody)...)
 	if err != nil {
 		s.wrong(ruleGet, "asked by name: %v", detail(err))
@@ -61,33 +61,32 @@ func (s *suite) checkGet() bool {
 	switch r := some[nobody]; {
 	case r.Err != nil && r.Err.Kind == provider.Unknown && !s.p.Has(provider.AttrEnsure):
 	case r.Err != nil:
-		s.wrong(ruleGet, "asked for a name nobody has: %v; answer that it is absent", detail(r.Err))
+		s.wrong(ruleGet, "asked for an unused name: %v; answer that it is absent", detail(r.Err))
 	case !provider.Gone(r.Resource):
-		s.wrong(ruleGet, "says that %s is there, a name nobody has; answer that it is absent", nobody)
+		s.wrong(ruleGet, "reports that %s exists, an unused name; answer that it is absent", nobody)
 	}
 	return true
 }
 
-// checkMany asks several times at once, and for as many names as there can be
-// in a call.
+// checkMany makes several gets at once, and one with the maximum number of names.
 func (s *suite) checkMany() {
 	var calls sync.WaitGroup
 	for range 4 {
 		calls.Go(func() {
-			if _, err := s.get(unheardOf()); err != nil {
+			if _, err := s.get(unusedName()); err != nil {
 				s.wrong(ruleCalls, "of several gets at once one fails: %v; let them run beside each other", detail(err))
 			}
 		})
 	}
 	calls.Wait()
-	if _, err := s.get(unheardOfNames(provider.MaxNames)...); err != nil {
+	if _, err := s.get(unusedNames(provider.MaxNames)...); err != nil {
 		s.wrong(ruleGet, "asked for %d names at once, the most there may be: %v", provider.MaxNames, detail(err))
 	}
 }
 
-// checkNoop asks what making nodes would do, which must do nothing.
+// checkNoop makes dry runs that create nodes, which must do nothing.
 func (s *suite) checkNoop() {
-	good := s.making(s.o.Node)
+	good := s.newUpdate(s.o.Node)
 	change, err := s.dryRun(good)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
@@ -98,12 +97,12 @@ func (s *suite) checkNoop() {
 	case s.o.Node != nil && change.Err != nil:
 		s.wrong(ruleNoop, "it refuses to make the node that may be made: %v", detail(change.Err))
 	}
-	if s.deaf {
-		return // more would be made
+	if s.ignoresNoop {
+		return // otherwise it would create more nodes
 	}
-	bad := s.making(nil)
+	bad := s.newUpdate(nil)
 	both, err := s.set(true, good, bad)
-	s.lookAfter(good, bad)
+	s.checkNothingChanged(good, bad)
 	switch {
 	case err != nil:
 		s.wrong(ruleErrors, "a component that it does not have fails the whole call: %v; give that resource's entry in changes an error, and do the others", detail(err))
@@ -111,22 +110,22 @@ func (s *suite) checkNoop() {
 	case both[0].Err != nil && change.Err == nil:
 		s.wrong(ruleSet, "a node is refused because another one in the call cannot be made: %v; do every update you can", detail(both[0].Err))
 	}
-	if !s.deaf {
+	if !s.ignoresNoop {
 		s.checkBatch(change)
 	}
-	if s.o.Node != nil && !s.deaf && !s.failed() {
+	if s.o.Node != nil && !s.ignoresNoop && !s.failed() {
 		s.checkProperties()
 	}
 }
 
-// checkBatch makes dry runs of as many updates as there can be in a call.
+// checkBatch makes a dry run of the maximum number of updates in a call.
 func (s *suite) checkBatch(alone provider.Change) {
 	updates := make([]provider.Update, provider.MaxNames)
 	for i := range updates {
-		updates[i] = s.making(s.o.Node)
+		updates[i] = s.newUpdate(s.o.Node)
 	}
 	changes, err := s.set(true, updates...)
-	s.lookAfter(updates...)
+	s.checkNothingChanged(updates...)
 	if err != nil {
 		s.wrong(ruleNoop, "asked for %d updates at once, the most there may be: %v", len(updates), detail(err))
 		return
@@ -138,14 +137,14 @@ func (s *suite) checkBatch(alone provider.Change) {
 		}
 	}
 	if mute > 0 && len(alone.Is) > 0 {
-		s.wrong(ruleNoop, "asked for %d updates at once, it says nothing of %d; list each in changes, or answer derive: true", len(updates), mute)
+		s.wrong(ruleNoop, "asked for %d updates at once, it reports nothing about %d; list each in changes, or answer derive: true", len(updates), mute)
 	}
 }
 
-// dryRun makes a dry run of one update, and looks that nothing came of it.
+// dryRun makes a dry run of one update, and checks that it changed nothing.
 func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 	changes, err := s.set(true, u)
-	seen := s.lookAfter(u)
+	seen := s.checkNothingChanged(u)
 	if err != nil {
 		switch e, ok := errors.AsType[*provider.Error](err); {
 		case errors.Is(err, errors.ErrUnsupported):
@@ -157,19 +156,19 @@ func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 		return provider.Change{}, err
 	}
 	if c := changes[0]; c.Err == nil && len(c.Is) == 0 {
-		s.wrong(ruleNoop, "the answer tells no change; list it in changes, or answer derive: true")
+		s.wrong(ruleNoop, "the answer has no change; list it in changes, or answer derive: true")
 	}
 	return changes[0], seen
 }
 
-// lookAfter looks whether a dry run of updates, whatever it answered, has really
-// changed something. What it has made is removed. The error is why nobody knows.
-func (s *suite) lookAfter(updates ...provider.Update) error {
+// checkNothingChanged checks whether a dry run of updates has changed anything, and
+// removes what it created. The error means that get failed.
+func (s *suite) checkNothingChanged(updates ...provider.Update) error {
 	names := make([]string, len(updates))
 	for i, u := range updates {
 		names[i] = u.Name
 	}
-	// What is there must be seen and removed also when somebody has interrupted us.
+	// This must also run after an interruption.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
 	defer cancel()
 	after, err := s.p.Get(ctx, names)
@@ -185,7 +184,7 @@ func (s *suite) lookAfter(updates ...provider.Update) error {
 		switch r := after[u.Name]; {
 		case r.Err != nil || !s.differs(u.Is, r.Resource):
 		case provider.Gone(u.Is):
-			made = append(made, provider.Update{Name: u.Name, Is: r.Resource, Should: removed})
+			made = append(made, provider.Update{Name: u.Name, Is: r.Resource, Should: shouldBeAbsent})
 		default:
 			changed = u.Name
 		}
@@ -193,7 +192,7 @@ func (s *suite) lookAfter(updates ...provider.Update) error {
 	if changed == "" && len(made) == 0 {
 		return nil
 	}
-	s.deaf = true
+	s.ignoresNoop = true
 	const remedy = "obey ral.noop: answer, and do nothing"
 	switch len(made) {
 	case 0:
@@ -204,14 +203,14 @@ func (s *suite) lookAfter(updates ...provider.Update) error {
 	default:
 		s.wrong(ruleNoop, "it has really made %d nodes; %s", len(made), remedy)
 	}
-	if err := outcome(s.p.Set(ctx, made, false)); err != nil {
-		s.note(ruleNoop, "of what a dry run has made not all can be removed: %v; see to %s by hand", detail(err), some(made))
+	if err := firstError(s.p.Set(ctx, made, false)); err != nil {
+		s.note(ruleNoop, "of what a dry run has made not all can be removed: %v; remove %s by hand", detail(err), firstNames(made))
 	}
 	return nil
 }
 
-// some are the first names of what was made.
-func some(made []provider.Update) string {
+// firstNames returns the names of the first updates.
+func firstNames(made []provider.Update) string {
 	const shown = 5
 	var names []string
 	for _, u := range made[:min(len(made), shown)] {
@@ -223,7 +222,7 @@ func some(made []provider.Update) string {
 	return strings.Join(names, ", ")
 }
 
-// differs tells whether anything that can be set is not the same in both.
+// differs reports whether any attribute that can be set differs.
 func (s *suite) differs(a, b provider.Resource) bool {
 	if provider.Gone(a) || provider.Gone(b) {
 		return provider.Gone(a) != provider.Gone(b)
@@ -231,22 +230,23 @@ func (s *suite) differs(a, b provider.Resource) bool {
 	return len(s.writable(provider.Diff(a, b)))+len(s.writable(provider.Diff(b, a))) > 0
 }
 
-// writable leaves out what nobody sets.
+// writable removes attributes that the manager does not set.
 func (s *suite) writable(r provider.Resource) provider.Resource {
 	maps.DeleteFunc(r, func(name string, _ provider.Value) bool { return s.p.Attributes[name].Kind != "rw" })
 	return r
 }
 
-// sliceURN is the slice of all nodes that are asked for.
+// sliceURN is the slice of all requested nodes.
 const sliceURN = "urn:publicid:IDN+example.org+slice+slice0"
 
-// making asks for the node that may be made, or for one that cannot be there.
-func (s *suite) making(node provider.Resource) provider.Update {
-	name := unheardOf()
+// newUpdate returns an update that creates the given node, or, without one, a node on a
+// component that cannot exist.
+func (s *suite) newUpdate(node provider.Resource) provider.Update {
+	name := unusedName()
 	r := provider.Resource{
 		provider.AttrComponent: "no-such-component", provider.AttrPower: provider.On, provider.AttrRestartSerial: "0",
 		provider.AttrHostname: "node0", provider.AttrClientID: "node0", provider.AttrSliceURN: sliceURN, provider.AttrSliverURN: "urn:publicid:IDN+example.org+sliver+" + name,
-		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"` + sliceURN + `","addresses":["10.128.0.1/24"],` + asksNothing + `}`},
+		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"` + sliceURN + `","addresses":["10.128.0.1/24"],` + noProperties + `}`},
 		provider.AttrSetup:      []string{succeeds, fails},
 	}
 	maps.Copy(r, node)

@@ -18,8 +18,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// The test binary is also the provider under test, as in package provider: a
-// link to it is a provider of nodes with one fault, named in NAME.fault.
+// The test binary is also the tested provider, as in package provider: a link to it is a
+// provider of nodes with one fault, named in NAME.fault.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "ral_action=") {
 		d, err := readDouble()
@@ -58,8 +58,8 @@ provider:
     services: {type: "array[string]", kind: r}
 `
 
-// lay lays down a provider with a fault, its metadata changed from old to new.
-func lay(t *testing.T, fault, old, new string) *provider.Provider {
+// installDouble creates a provider with a fault, and replaces old by new in its metadata.
+func installDouble(t *testing.T, fault, old, new string) *provider.Provider {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -331,8 +331,7 @@ func (d *double) set(input []byte) (object, error) {
 	return object{"derive": true, "changes": changes}, nil
 }
 
-// update takes one update over, or says why not. The nodes of a dry run are
-// not kept.
+// update applies one update, or returns why not. It does not keep the nodes of a dry run.
 func (d *double) update(u asked, noop bool) object {
 	old, there := d.nodes[u.Name]
 	if u.Should["ensure"] == "absent" {
@@ -391,7 +390,7 @@ func (d *double) update(u asked, noop bool) object {
 	return nil
 }
 
-// services is what became of the two steps that every node is made with.
+// services returns the reports on the two steps of each created node.
 func (d *double) services() []string {
 	good, bad := `{"kind":"execute","state":"done","exit":0}`, `{"kind":"execute","state":"failed","exit":7,"message":"it ended with status 7"}`
 	switch d.fault {
@@ -411,7 +410,8 @@ func (d *double) services() []string {
 	return []string{good, bad}
 }
 
-// save writes the state; torn, so that a reader or a death in the middle finds half of it.
+// save writes the state in two parts, so that a reader, or a kill in between, finds half
+// of it.
 func (d *double) save() error {
 	text, err := json.Marshal(d.nodes)
 	if err != nil {

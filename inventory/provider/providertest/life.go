@@ -12,94 +12,94 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// errEnd ends a life of which a step went wrong; the finding is written down.
+// errEnd ends a life after a failed step, whose finding is recorded.
 var errEnd = errors.New("cannot go on")
 
-// Accounts that a life gives and takes.
+// Accounts that Life creates and removes.
 const (
 	alice = `{"login":"alice","urn":"urn:publicid:IDN+example.org+user+alice","keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f alice"]}`
 	bob   = `{"login":"bob","urn":"urn:publicid:IDN+example.org+user+bob","keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA bob"]}`
 )
 
-// Life is Check and, if that finds nothing wrong, the whole life of the node of
-// the options: it is made, made once more, restarted, given accounts and left
-// one of them, switched off and on, and removed twice. Before each step there is
-// a dry run, whose answer must be that of the step, and after it get must say
-// so. Then another node is made on the same component while the provider is
-// killed in the middle, and that is removed, too.
+// Life runs Check and, if that finds no error, takes the node of the options through its
+// whole life. The node is created, created again, restarted, given two accounts of which
+// one is removed, switched off and on, and removed twice. Before each step Life makes a
+// dry run, whose answer must match that of the step; after it get must report the new
+// state. Then Life creates another node on the same component and removes it, and kills
+// the provider meanwhile.
 //
-// Nothing is left, whatever happened; where that cannot be, a finding says so.
-// When ctx ends it clears up and returns; what is found then says nothing of the
-// provider, and only notes are told.
+// Life removes everything it created, and reports what it cannot remove. When ctx ends,
+// Life cleans up and returns only notes, because further findings would not be the
+// provider's fault.
 func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	s := newSuite(ctx, p, o)
-	return s.around(func() {
+	return s.run(func() {
 		s.check()
 		switch {
-		case s.failed() || s.over():
+		case s.failed() || s.interrupted():
 		case p.Type != provider.TypeNode:
 			s.wrong(ruleAttributes, "the type is %s; only the life of a node is known", p.Type)
 		default:
-			s.live()
+			s.runLife()
 		}
 	})
 }
 
-func (s *suite) live() {
-	made := s.making(s.o.Node)
-	if s.shapes {
-		made = shaped(made)
+func (s *suite) runLife() {
+	made := s.newUpdate(s.o.Node)
+	if s.acceptsProperties {
+		made = withProperties(made)
 	}
 	set := func(attribute string, v provider.Value) provider.Resource { return provider.Resource{attribute: v} }
 	for _, step := range []struct {
 		does   string
 		should provider.Resource
 	}{
-		{making, made.Should},
+		{stepMake, made.Should},
 		{"restart it", set(provider.AttrRestartSerial, "1")},
 		{"give it two accounts", set(provider.AttrUsers, []string{alice, bob})},
 		{"take one account away", set(provider.AttrUsers, []string{bob})},
 		{"switch it off", set(provider.AttrPower, provider.Off)},
 		{"switch it on", set(provider.AttrPower, provider.On)},
-		{removing, removed},
+		{stepRemove, shouldBeAbsent},
 	} {
 		err := s.step(step.does, made.Name, step.should)
-		if err == nil && step.does == making {
-			if r, seen := s.look(step.does, made.Name); seen == nil {
+		if err == nil && step.does == stepMake {
+			if r, seen := s.getNode(step.does, made.Name); seen == nil {
 				s.checkShaping(made.Name, r)
 			}
-			s.listed(made.Name)
+			s.checkListed(made.Name)
 			if err = s.makeAgain(made); err == nil {
 				err = s.checkServices(made.Name, made.Should.List(provider.AttrSetup))
 			}
 		}
-		if err != nil || s.over() {
+		if err != nil || s.interrupted() {
 			s.clear(made.Name)
 			return
 		}
 	}
 	s.removeAgain(made.Name)
-	if killed := s.making(s.o.Node); !s.failed() && !s.over() && s.kill(killed) != nil {
+	if killed := s.newUpdate(s.o.Node); !s.failed() && !s.interrupted() && s.testKills(killed) != nil {
 		s.clear(killed.Name)
 	}
 }
 
-// Steps that are spoken of in several places.
+// Names of steps that are used in several places.
 const (
-	making   = "make it"
-	removing = "remove it"
+	stepMake   = "make it"
+	stepRemove = "remove it"
 )
 
-var removed = provider.Resource{provider.AttrEnsure: provider.Absent}
+var shouldBeAbsent = provider.Resource{provider.AttrEnsure: provider.Absent}
 
-// step asks for should and waits until it is so.
+// step requests should and waits until get reports it.
 func (s *suite) step(does, name string, should provider.Resource) error {
 	should = maps.Clone(should)
 	maps.DeleteFunc(should, func(attribute string, _ provider.Value) bool { return !s.p.Has(attribute) })
 	if len(should) == 0 {
-		return nil // not a provider that can
+		return nil // the provider lacks the attribute
 	}
-	is, err := s.look(does, name)
+	is, err := s.getNode(does, name)
 	if err != nil {
 		return err
 	}
@@ -107,10 +107,10 @@ func (s *suite) step(does, name string, should provider.Resource) error {
 	if len(u.Should) == 0 {
 		return nil
 	}
-	s.begin(does)
+	s.progress(does)
 	var dry *provider.Change
-	if !s.deaf {
-		if c, err := s.dryRun(u); err == nil && !s.deaf {
+	if !s.ignoresNoop {
+		if c, err := s.dryRun(u); err == nil && !s.ignoresNoop {
 			dry = &c
 		}
 	}
@@ -123,12 +123,12 @@ func (s *suite) step(does, name string, should provider.Resource) error {
 		s.wrong(ruleSet, "%s: %v", does, detail(c.Err))
 		return errEnd
 	case s.checkChange(does, u, c) && dry != nil:
-		s.compare(does, u, *dry, c)
+		s.compareDryRun(does, u, *dry, c)
 	}
 	return s.await(does, name, should)
 }
 
-// apply makes the update for real, and looks at it meanwhile.
+// apply makes the update, with gets in parallel.
 func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	var beside sync.WaitGroup
 	done := make(chan struct{})
@@ -160,10 +160,10 @@ func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	return changes[0], nil
 }
 
-// checkChange tells whether an answer says what was asked.
+// checkChange reports whether the answer contains the requested change.
 func (s *suite) checkChange(does string, u provider.Update, c provider.Change) bool {
 	if len(c.Is) == 0 {
-		s.wrong(ruleSet, "%s: the answer tells no change; list it in changes, or answer derive: true", does)
+		s.wrong(ruleSet, "%s: the answer has no change; list it in changes, or answer derive: true", does)
 		return false
 	}
 	for _, name := range slices.Sorted(maps.Keys(u.Should)) {
@@ -172,11 +172,11 @@ func (s *suite) checkChange(does string, u provider.Update, c provider.Change) b
 		case s.p.Attributes[name].Kind != "rw":
 			continue
 		case !ok:
-			s.wrong(ruleSet, "%s: changes do not tell %s, which was asked for; list it with is and was, or answer derive: true", does, name)
+			s.wrong(ruleSet, "%s: changes lack %s, which was requested; list it with is and was, or answer derive: true", does, name)
 		case !equal(name, is, u.Should[name]):
-			s.wrong(ruleSet, "%s: changes tell that %s is %q, and asked for was %q; what cannot be so is an error", does, name, is, u.Should[name])
+			s.wrong(ruleSet, "%s: changes report that %s is %q, but %q was requested; report an error instead", does, name, is, u.Should[name])
 		case !equal(name, c.Was[name], u.Is[name]):
-			s.wrong(ruleSet, "%s: changes tell that %s was %q, but get said %q", does, name, c.Was[name], u.Is[name])
+			s.wrong(ruleSet, "%s: changes report that %s was %q, but get reported %q", does, name, c.Was[name], u.Is[name])
 		default:
 			continue
 		}
@@ -185,8 +185,8 @@ func (s *suite) checkChange(does string, u provider.Update, c provider.Change) b
 	return true
 }
 
-// compare looks whether a dry run has answered what the real one did.
-func (s *suite) compare(does string, u provider.Update, dry, c provider.Change) {
+// compareDryRun checks that the dry run gave the same answer as the real run.
+func (s *suite) compareDryRun(does string, u provider.Update, dry, c provider.Change) {
 	if dry.Err != nil {
 		s.wrong(ruleNoop, "%s: it answered the error %q, and the real run succeeded; answer what a real run would", does, detail(dry.Err))
 		return
@@ -213,7 +213,7 @@ func equal(attribute string, a, b provider.Value) bool {
 	return len(provider.Diff(as, bs)) == 0 && len(provider.Diff(bs, as)) == 0
 }
 
-func (s *suite) look(does, name string) (provider.Resource, error) {
+func (s *suite) getNode(does, name string) (provider.Resource, error) {
 	got, err := s.get(name)
 	if err != nil {
 		s.wrong(ruleGet, "%s: %v", does, detail(err))
@@ -229,7 +229,7 @@ func (s *suite) look(does, name string) (provider.Resource, error) {
 // await polls until the node is as it should be, has failed, or time is up.
 func (s *suite) await(does, name string, should provider.Resource) error {
 	for end := time.Now().Add(s.o.Wait); ; {
-		r, err := s.look(does, name)
+		r, err := s.getNode(does, name)
 		if err != nil {
 			return err
 		}
@@ -243,10 +243,10 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 			s.wrong(ruleState, "%s: it failed: %s", does, provider.ObservedNode(r).Message)
 			return errEnd
 		case state == provider.StateReady:
-			s.wrong(ruleState, "%s: it is ready, but get does not say %v", does, left)
+			s.wrong(ruleState, "%s: it is ready, but get does not report %v", does, left)
 			return errEnd
 		case time.Now().After(end):
-			s.wrong(ruleState, "%s: still %s after %v", does, said(state), s.o.Wait)
+			s.wrong(ruleState, "%s: still %s after %v", does, stateText(state), s.o.Wait)
 			return errEnd
 		}
 		if !s.pause() {
@@ -256,19 +256,19 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 	}
 }
 
-// checkEndpoints looks at a node that is as it should be, on or off.
+// checkEndpoints checks a node that has reached its desired state, on or off.
 func (s *suite) checkEndpoints(name string, r provider.Resource) {
 	s.checkNode(name, r)
 	switch endpoints := r.List(provider.AttrLogin); {
 	case provider.Gone(r) || !s.p.Has(provider.AttrLogin):
 	case r.Text(provider.AttrPower) == provider.Off && len(endpoints) > 0:
-		s.wrong(ruleAttributes, "login of %s is told while it is switched off; tell it only while it can be used", name)
+		s.wrong(ruleAttributes, "login of %s is reported while it is switched off; report it only while it can be used", name)
 	case provider.PowerOn(r) && len(endpoints) == 0:
-		s.note(ruleAttributes, "%s is ready and switched on, but login is not told, so nobody can log in", name)
+		s.note(ruleAttributes, "%s is ready and switched on, but login is not reported, so no user can log in", name)
 	}
 }
 
-func said(state string) string {
+func stateText(state string) string {
 	if state == "" {
 		return "absent"
 	}

@@ -7,42 +7,41 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// The interface that every node is asked to have, and what its link may ask for.
+// The properties in the interface of each created node: none, or some.
 const (
-	asksNothing = `"properties":[]`
-	asksMuch    = `"properties":[{"capacity":10000,"latency":10}]`
+	noProperties   = `"properties":[]`
+	someProperties = `"properties":[{"capacity":10000,"latency":10}]`
 )
 
-// shaped is an update whose interfaces ask for properties.
-func shaped(u provider.Update) provider.Update {
+// withProperties changes u so that its interfaces request properties.
+func withProperties(u provider.Update) provider.Update {
 	list := slices.Clone(u.Should.List(provider.AttrInterfaces))
 	for n := range list {
-		list[n] = strings.Replace(list[n], asksNothing, asksMuch, 1)
+		list[n] = strings.Replace(list[n], noProperties, someProperties, 1)
 	}
 	u.Should[provider.AttrInterfaces] = list
 	return u
 }
 
-// checkProperties asks for a link that is slower than others. One who cannot make
-// it says so, and then in the kind that is for that.
+// checkProperties requests a link with capacity and latency. A provider without them must
+// refuse that with the kind unsupported.
 func (s *suite) checkProperties() {
 	if !s.p.Has(provider.AttrInterfaces) {
 		return
 	}
-	c, err := s.dryRun(shaped(s.making(s.o.Node)))
+	c, err := s.dryRun(withProperties(s.newUpdate(s.o.Node)))
 	switch {
 	case err != nil:
 	case c.Err == nil:
-		s.shapes = true
+		s.acceptsProperties = true
 	case c.Err.Kind != provider.Unsupported:
 		s.wrong(ruleInterfaces, "a capacity and a latency of a link are refused as %s: %v; if you cannot make them, the kind is unsupported", c.Err.Kind, detail(c.Err))
 	}
 }
 
-// checkShaping looks whether a node whose properties were accepted tells by what
-// means its link is made.
+// checkShaping checks that a node with accepted properties reports its emulator.
 func (s *suite) checkShaping(name string, r provider.Resource) {
-	if s.shapes && len(provider.ObservedNode(r).Emulators) == 0 {
-		s.note(ruleInterfaces, "a capacity and a latency of a link of %s are accepted, and no emulator tells by what means; if links are not shaped, refuse such nodes with the kind unsupported", name)
+	if s.acceptsProperties && len(provider.ObservedNode(r).Emulators) == 0 {
+		s.note(ruleInterfaces, "a capacity and a latency of a link of %s are accepted, but no emulator is reported; if links are not shaped, refuse such nodes with the kind unsupported", name)
 	}
 }

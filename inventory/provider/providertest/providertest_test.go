@@ -21,14 +21,14 @@ var options = Options{
 	Poll: 20 * time.Millisecond,
 }
 
-// example copies the worked provider of PROVIDER.md in shell to where it may run.
+// example copies the shell example of PROVIDER.md to a folder where it can run.
 func example(t *testing.T) string {
 	t.Helper()
 	return exampleOf(t, "jq", "rack.prov", "rack.yaml")
 }
 
-// exampleOf copies the files of a worked provider, which needs a tool, to where they
-// may run.
+// exampleOf copies the files of an example, which needs a tool, to a folder where they
+// can run.
 func exampleOf(t *testing.T, tool string, files ...string) string {
 	t.Helper()
 	require.Tool(t, tool)
@@ -45,7 +45,7 @@ func exampleOf(t *testing.T, tool string, files ...string) string {
 	return filepath.Join(dir, files[0])
 }
 
-func TestTheExamplesAreRight(t *testing.T) {
+func TestExamplesPass(t *testing.T) {
 	for name, path := range map[string]func(t *testing.T) string{
 		"rack":  example,
 		"power": func(t *testing.T) string { return exampleOf(t, "python3", "power.prov") },
@@ -58,7 +58,7 @@ func TestTheExamplesAreRight(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range Life(t.Context(), p, options) {
-				// It is as short as can be, so it leaves out what PROVIDER.md says may be.
+				// The example is minimal, so it lacks optional parts.
 				if !f.Note || !strings.Contains(f.Text, "is missing, so ") {
 					t.Errorf("%v", f)
 				}
@@ -70,7 +70,7 @@ func TestTheExamplesAreRight(t *testing.T) {
 	}
 }
 
-func TestThePageShowsTheExample(t *testing.T) {
+func TestPageShowsExamples(t *testing.T) {
 	page, err := os.ReadFile("../PROVIDER.md")
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestThePageShowsTheExample(t *testing.T) {
 	}
 }
 
-func TestTheDescribeOfThePageIsMetadata(t *testing.T) {
+func TestDescribeOfPageIsValid(t *testing.T) {
 	page, err := os.ReadFile("../PROVIDER.md")
 	if err != nil {
 		t.Fatal(err)
@@ -108,8 +108,8 @@ func TestTheDescribeOfThePageIsMetadata(t *testing.T) {
 	}
 }
 
-// TestFindingsAreUnderHeadingsOfThePage keeps the names of rules true.
-func TestFindingsAreUnderHeadingsOfThePage(t *testing.T) {
+// TestRulesAreHeadingsOfPage checks that each rule is a heading of PROVIDER.md.
+func TestRulesAreHeadingsOfPage(t *testing.T) {
 	page, err := os.ReadFile("../PROVIDER.md")
 	if err != nil {
 		t.Fatal(err)
@@ -121,21 +121,21 @@ func TestFindingsAreUnderHeadingsOfThePage(t *testing.T) {
 	}
 }
 
-func TestAGoodProviderHasNoFindings(t *testing.T) {
-	p := lay(t, "", "", "")
+func TestGoodProviderHasNoFindings(t *testing.T) {
+	p := installDouble(t, "", "", "")
 	if got := Life(t.Context(), p, options); len(got) != 0 {
 		t.Errorf("findings: %v", got)
 	}
 	if got := Check(t.Context(), p, Options{}); len(got) != 0 {
 		t.Errorf("findings without a node: %v", got)
 	}
-	if got := Life(t.Context(), lay(t, "shapes nothing", "", ""), options); len(got) != 0 {
+	if got := Life(t.Context(), installDouble(t, "shapes nothing", "", ""), options); len(got) != 0 {
 		t.Errorf("findings of one that refuses what it cannot make: %v", got)
 	}
 }
 
-func TestL10ADryRunThatChangesSomethingIsFlagged(t *testing.T) {
-	p := lay(t, "noop", "", "")
+func TestL10ChangingDryRunIsReported(t *testing.T) {
+	p := installDouble(t, "noop", "", "")
 	got := Check(t.Context(), p, options)
 	if len(got) != 1 || got[0].Rule != ruleNoop || got[0].Note || !strings.Contains(got[0].Text, "has really made") {
 		t.Errorf("findings %v, want one", got)
@@ -146,12 +146,12 @@ func TestL10ADryRunThatChangesSomethingIsFlagged(t *testing.T) {
 	}
 }
 
-// TestOneFaultIsOneFinding breaks the good provider in one respect at a time.
+// TestOneFaultIsOneFinding adds one fault at a time to the good provider.
 func TestOneFaultIsOneFinding(t *testing.T) {
 	for _, tt := range []struct{ fault, old, new, rule, says string }{
 		{"get fails", "", "", ruleGet, "exit status 1"},
-		{"ghost", "", "", ruleGet, "a name nobody has; answer that it is absent"},
-		{"denies", "", "", ruleGet, "a name nobody has: not there; answer that it is absent"},
+		{"ghost", "", "", ruleGet, "an unused name; answer that it is absent"},
+		{"denies", "", "", ruleGet, "an unused name: not there; answer that it is absent"},
 		{"twice", "", "", ruleGet, `has the resource "a" twice`},
 		{"few names", "", "", ruleGet, "asked for 1000 names at once"},
 		{"hides", "", "", ruleGet, "asked for everything, it leaves out"},
@@ -174,39 +174,39 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 
 		{"no emulator", "", "", ruleInterfaces, `emulator of interface "node0:if0" of`},
 		{"refuses properties", "", "", ruleInterfaces, "are refused as failed"},
-		{"few services", "", "", ruleServices, "was made with 2 services, and get tells of 1"},
+		{"few services", "", "", ruleServices, "was made with 2 services, and get reports 1"},
 		{"odd services", "", "", ruleServices, "has no state, or cannot be read"},
 		{"mixed services", "", "", ruleServices, "are not in the order of setup: item 1"},
 		{"endless services", "", "", ruleServices, "have not ended after"},
-		{"good services", "", "", ruleServices, "the command exit 7 is told to be done, with exit 0"},
-		{"bad services", "", "", ruleServices, "the command true is told to be failed, with exit 7"},
+		{"good services", "", "", ruleServices, "the command exit 7 is reported as done, with exit 0"},
+		{"bad services", "", "", ruleServices, "the command true is reported as failed, with exit 7"},
 
 		{"noop", "", "", ruleNoop, "has really made"},
 		{"noop two", "", "", ruleNoop, "has really made"},
 		{"noop many", "", "", ruleNoop, "has really made 1000 nodes"},
 		{"noop removes", "", "", ruleNoop, "has really changed"},
 		{"noop fails", "", "", ruleNoop, "exit status 1"},
-		{"noop mute", "", "", ruleNoop, "the answer tells no change"},
+		{"noop mute", "", "", ruleNoop, "the answer has no change"},
 		{"noop guesses", "", "", ruleNoop, `make it: it answered that power becomes "off", and in the real run it became "on"`},
 		{"timid", "", "", ruleNoop, `give it two accounts: it answered the error "better not"`},
 		{"picky", "", "", ruleNoop, "it refuses to make the node that may be made: not today"},
 		{"few updates", "", "", ruleNoop, "asked for 1000 updates at once, the most there may be"},
-		{"forgets many", "", "", ruleNoop, "asked for 1000 updates at once, it says nothing of 1000"},
+		{"forgets many", "", "", ruleNoop, "asked for 1000 updates at once, it reports nothing about 1000"},
 
 		{"", "parallel: 4", "parallel: 4\n  actions: [get]", ruleSet, "actions leaves it out"},
 		{"strict", "", "", ruleSet, "remove it once more: not there; removing what is not there succeeds"},
 		{"once", "", "", ruleSet, "make it once more: it exists; asking for what is so already succeeds"},
 		{"none or all", "", "", ruleSet, "do every update you can"},
-		{"mute", "", "", ruleSet, "the answer tells no change"},
-		{"tells less", "", "", ruleSet, "changes do not tell component"},
-		{"tells other", "", "", ruleSet, `power is "on", and asked for was "off"`},
-		{"tells other past", "", "", ruleSet, `power was "off", but get said "on"`},
+		{"mute", "", "", ruleSet, "the answer has no change"},
+		{"tells less", "", "", ruleSet, "changes lack component"},
+		{"tells other", "", "", ruleSet, `power is "on", but "off" was requested`},
+		{"tells other past", "", "", ruleSet, `power was "off", but get reported "on"`},
 		{"refuses", "", "", ruleSet, "not you"},
 		{"empty", "", "", ruleSet, "none of changes, derive and error"},
 		{"all or nothing", "", "", ruleErrors, "fails the whole call: one of them is wrong"},
 
 		{"slow", "set: 20s", "set: 2s", ruleState, "set took more than"},
-		{"unplugged", "", "", ruleState, "make it: it is ready, but get does not say map[interfaces:"},
+		{"unplugged", "", "", ruleState, "make it: it is ready, but get does not report map[interfaces:"},
 		{"forgets", "", "", ruleState, "make it: still absent"},
 		{"never ready", "", "", ruleState, "still in state changing"},
 		{"fails", "", "", ruleState, "it failed: no disk"},
@@ -216,7 +216,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
 			t.Parallel()
 			var wrong []Finding
-			for _, f := range Life(t.Context(), lay(t, tt.fault, tt.old, tt.new), options) {
+			for _, f := range Life(t.Context(), installDouble(t, tt.fault, tt.old, tt.new), options) {
 				if !f.Note {
 					wrong = append(wrong, f)
 				}
@@ -228,20 +228,20 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 	}
 }
 
-// TestWhatIsToleratedIsANote does the same with faults that do no harm.
-func TestWhatIsToleratedIsANote(t *testing.T) {
+// TestToleratedFaultsAreNotes does the same with harmless faults.
+func TestToleratedFaultsAreNotes(t *testing.T) {
 	for _, tt := range []struct{ fault, old, new, rule, says string }{
 		{"", "    restart_serial: {}\n", "", ruleAttributes, "restart_serial is missing, so nodes cannot be restarted"},
-		{"", "    proxy: {kind: r}\n", "    proxy: {kind: r}\n    colour: {}\n", ruleAttributes, "colour is not asked for by anybody"},
-		{"no services", "    services: {type: \"array[string]\", kind: r}\n", "", ruleServices, "services is missing, so nobody is told what failed of setup"},
-		{"no shaping", "", "", ruleInterfaces, "no emulator tells by what means"},
-		{"no endpoint", "", "", ruleAttributes, "nobody can log in"},
+		{"", "    proxy: {kind: r}\n", "    proxy: {kind: r}\n    colour: {}\n", ruleAttributes, "Patchbay does not use colour"},
+		{"no services", "    services: {type: \"array[string]\", kind: r}\n", "", ruleServices, "services is missing, so users do not learn which steps of setup failed"},
+		{"no shaping", "", "", ruleInterfaces, "no emulator is reported"},
+		{"no endpoint", "", "", ruleAttributes, "no user can log in"},
 		{"tells by name", "", "", ruleGet, "it cannot list all its resources: ask by name"},
 		{"number", "", "", ruleGet, "put it into quotes"},
 		{"undeclared", "", "", ruleGet, `"colour", which the metadata do not declare`},
 		{"tells what is written", "", "", ruleGet, "only written"},
 		{"talks", "", "", ruleCalls, `"now at work"; a line counts as a warning`},
-		{"floods", "", "", ruleCalls, "wrote more lines to standard error than are kept; say less"},
+		{"floods", "", "", ruleCalls, "wrote more lines to standard error than are kept; write less"},
 		{"litters", "", "", ruleFiles, `"other.state" appeared`},
 		{"odd kind", "", "", ruleErrors, `no kind "missing"`},
 		{"no message", "", "", ruleErrors, "no message"},
@@ -250,7 +250,7 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 	} {
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
 			t.Parallel()
-			got := Life(t.Context(), lay(t, tt.fault, tt.old, tt.new), options)
+			got := Life(t.Context(), installDouble(t, tt.fault, tt.old, tt.new), options)
 			if len(got) != 1 || !got[0].Note || got[0].Rule != tt.rule || !strings.Contains(got[0].Text, tt.says) {
 				t.Errorf("findings %q, want one note under %q that says %q", got, tt.rule, tt.says)
 			}
@@ -258,10 +258,10 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 	}
 }
 
-// TestWhatTheManagerLogsIsNotTheProvidersWord: what is logged about calls is not
-// taken for what the provider writes to standard error. Both come by one way, so
-// what the manager says is known by how it begins.
-func TestWhatTheManagerLogsIsNotTheProvidersWord(t *testing.T) {
+// TestLogOfManagerIsNotStandardError: log records about calls must not count as the
+// provider's standard error. Both arrive in one log, so the suite recognizes the former by
+// their beginning.
+func TestLogOfManagerIsNotStandardError(t *testing.T) {
 	own := regexp.MustCompile(`standard error has a warning or an error: "([^"]*)`)
 	for fault, words := range map[string][]string{ // what it writes itself
 		"bad state":  nil,              // "an attribute cannot be used"
@@ -273,7 +273,7 @@ func TestWhatTheManagerLogsIsNotTheProvidersWord(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			got := Life(t.Context(), lay(t, fault, "", ""), options)
+			got := Life(t.Context(), installDouble(t, fault, "", ""), options)
 			if len(got) == 0 {
 				t.Fatal("no findings")
 			}
@@ -290,16 +290,16 @@ func TestWhatTheManagerLogsIsNotTheProvidersWord(t *testing.T) {
 	}
 }
 
-// TestAnInterruptIsNoFinding ends lives in the middle, as by Ctrl-C.
-func TestAnInterruptIsNoFinding(t *testing.T) {
-	for _, at := range []string{"get what there is", "make dry runs", "make it", "switch it off", "remove it, and kill it in the middle"} {
+// TestInterruptIsNoFinding interrupts a life in the middle, as Ctrl-C does.
+func TestInterruptIsNoFinding(t *testing.T) {
+	for _, at := range []string{"get all resources", "make dry runs", "make it", "switch it off", "remove it, and kill it in the middle"} {
 		for _, after := range []time.Duration{0, 7 * time.Millisecond} {
 			if after > 0 && !strings.Contains(at, "make") {
 				continue
 			}
 			t.Run(fmt.Sprint(at, " ", after), func(t *testing.T) {
 				t.Parallel()
-				p := lay(t, "", "", "")
+				p := installDouble(t, "", "", "")
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				o := options
@@ -322,11 +322,11 @@ func TestAnInterruptIsNoFinding(t *testing.T) {
 	}
 }
 
-func TestProgressIsTold(t *testing.T) {
+func TestProgressIsReported(t *testing.T) {
 	var steps []string
 	o := options
 	o.Progress = func(step string) { steps = append(steps, step) }
-	Life(t.Context(), lay(t, "", "", ""), o)
+	Life(t.Context(), installDouble(t, "", "", ""), o)
 	for _, want := range []string{"make dry runs", "make it", "make it once more", "take one account away", "remove it, and kill it in the middle", "remove it once more"} {
 		if !strings.Contains("|"+strings.Join(steps, "|")+"|", "|"+want+"|") {
 			t.Errorf("%q is not among the steps %q", want, steps)
@@ -334,9 +334,9 @@ func TestProgressIsTold(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftWhateverHappened(t *testing.T) {
+func TestLifeRemovesEverything(t *testing.T) {
 	for _, fault := range []string{"", "never ready", "deaf", "fails", "once", "noop", "noop two", "noop many", "noop then fails"} {
-		p := lay(t, fault, "", "")
+		p := installDouble(t, fault, "", "")
 		Life(t.Context(), p, options)
 		if all, err := p.Get(t.Context(), nil); err != nil || len(all) != 0 {
 			t.Errorf("fault %q: left behind: %v, %v", fault, all, err)
@@ -344,7 +344,7 @@ func TestNothingIsLeftWhateverHappened(t *testing.T) {
 	}
 }
 
-// recorder is a test that only takes notes.
+// recorder is a T that records errors.
 type recorder struct {
 	*testing.T
 	errors []string
@@ -361,7 +361,7 @@ func TestRunReports(t *testing.T) {
 		t.Errorf("a provider that is not there: %q, want one error", r.errors)
 	}
 	r = &recorder{T: t}
-	Run(r, lay(t, "strict", "", "").Path, options)
+	Run(r, installDouble(t, "strict", "", "").Path, options)
 	if len(r.errors) != 1 || !strings.Contains(r.errors[0], "once more") {
 		t.Errorf("a provider with one fault: %q, want one error", r.errors)
 	}

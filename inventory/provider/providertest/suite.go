@@ -16,32 +16,32 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Finding is one thing that is not as PROVIDER.md says.
+// Finding is one violation of PROVIDER.md.
 type Finding struct {
 	// Rule is the heading in PROVIDER.md.
 	Rule string
-	// Text is what was seen and what to do about it, in one line.
+	// Text is the problem and the remedy, in one line.
 	Text string
-	// Note says that the provider may be used all the same.
+	// Note means that the provider can still be used.
 	Note bool
 }
 
 func (f Finding) String() string { return f.Rule + ": " + f.Text }
 
-// Options say what may be done to a real provider.
+// Options limit what the suite may do.
 type Options struct {
-	// Node is a node that may be made and removed again: component, and image,
-	// sliver_type or whatever else the provider needs. Without it nothing is made.
+	// Node is a node that the suite may create and remove: component, and image,
+	// sliver_type or whatever else the provider needs. Without it nothing is created.
 	Node provider.Resource
-	// Wait is how long one operation may take; zero is ten minutes.
+	// Wait is the time limit of one operation; zero means ten minutes.
 	Wait time.Duration
-	// Poll is how often get asks meanwhile; zero is a second.
+	// Poll is the time between gets while an operation runs; zero means a second.
 	Poll time.Duration
-	// Progress is told what begins now, in a few words; nil tells nobody.
+	// Progress, if not nil, is called with the name of each step as it begins.
 	Progress func(step string)
 }
 
-// T is what Run needs of a *testing.T.
+// T is the part of *testing.T that Run needs.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -49,8 +49,8 @@ type T interface {
 	Context() context.Context
 }
 
-// Run opens the provider and reports every finding of Check, or of Life when
-// the options allow it, through t.
+// Run opens the provider and reports through t each finding of Check, or of Life if the
+// options have a node.
 func Run(t T, path string, o Options) {
 	t.Helper()
 	p, err := provider.Open(path, nil)
@@ -71,7 +71,7 @@ func Run(t T, path string, o Options) {
 	}
 }
 
-// The headings of PROVIDER.md that findings are under.
+// The headings of PROVIDER.md in findings.
 const (
 	ruleFiles      = "Files"
 	ruleCalls      = "Calls"
@@ -87,21 +87,21 @@ const (
 
 // suite collects findings about one provider.
 type suite struct {
-	ctx    context.Context
-	over   func() bool // somebody has interrupted us
-	p      *provider.Provider
-	o      Options
-	deaf   bool // a dry run changes something
-	shapes bool // it accepts properties of links
+	ctx               context.Context
+	interrupted       func() bool // reports whether the caller has interrupted the suite
+	p                 *provider.Provider
+	o                 Options
+	ignoresNoop       bool // a dry run changes something
+	acceptsProperties bool // it accepts properties of links
 
-	quiet bool // what is found was to be expected
+	quiet bool // errors are expected now and not recorded
 
 	mu       sync.Mutex // guards what follows
 	findings []Finding
-	told     map[string]bool // by rule and what was said, whatever about
+	reported map[string]bool // by rule and format
 }
 
-// newSuite watches p through what it writes.
+// newSuite returns a suite that observes p's log and answers.
 func newSuite(ctx context.Context, p *provider.Provider, o Options) *suite {
 	if o.Wait == 0 {
 		o.Wait = 10 * time.Minute
@@ -110,7 +110,7 @@ func newSuite(ctx context.Context, p *provider.Provider, o Options) *suite {
 		o.Poll = time.Second
 	}
 	watched := *p
-	s := &suite{ctx: ctx, over: func() bool { return ctx.Err() != nil }, p: &watched, o: o, told: map[string]bool{}}
+	s := &suite{ctx: ctx, interrupted: func() bool { return ctx.Err() != nil }, p: &watched, o: o, reported: map[string]bool{}}
 	watched.Log = s.listen(p.Log)
 	watched.Trace = s.trace
 	return s
@@ -119,33 +119,34 @@ func newSuite(ctx context.Context, p *provider.Provider, o Options) *suite {
 func (s *suite) wrong(rule, format string, args ...any) { s.find(rule, false, format, args) }
 func (s *suite) note(rule, format string, args ...any)  { s.find(rule, true, format, args) }
 
-// find notes a finding. The same about something else is one mistake, too, and
-// told once. What goes wrong when somebody has interrupted us is nobody's fault.
+// find records a finding. It records each kind of finding once, whatever node it is
+// about. After an interruption it records notes only.
 func (s *suite) find(rule string, note bool, format string, args []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.told[rule+format] || (s.quiet || s.over()) && !note {
+	if s.reported[rule+format] || (s.quiet || s.interrupted()) && !note {
 		return
 	}
-	s.told[rule+format] = true
+	s.reported[rule+format] = true
 	s.findings = append(s.findings, Finding{rule, fmt.Sprintf(format, args...), note})
 }
 
-// failed tells whether anything wrong was found.
+// failed reports whether an error was found.
 func (s *suite) failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.findings, func(f Finding) bool { return !f.Note })
 }
 
-func (s *suite) begin(step string) {
+func (s *suite) progress(step string) {
 	if s.o.Progress != nil {
 		s.o.Progress(step)
 	}
 }
 
-// around runs f and looks what new files it left in the provider's folder.
-func (s *suite) around(f func()) []Finding {
+// run runs f and returns the findings. It also notes new files of other names in the
+// provider's folder.
+func (s *suite) run(f func()) []Finding {
 	before := map[string]bool{}
 	for _, name := range s.files() {
 		before[name] = true
@@ -168,7 +169,7 @@ func (s *suite) files() (names []string) {
 	return names
 }
 
-// detail is an error as its provider's author needs it.
+// detail returns the error text for the provider's author.
 func detail(err error) string {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		return e.Detail()
@@ -176,18 +177,18 @@ func detail(err error) string {
 	return err.Error()
 }
 
-// unheardOf is a name like those the manager gives, which nobody has.
-func unheardOf() string { return uuid.NewString() }
+// unusedName returns a UUID that no node has.
+func unusedName() string { return uuid.NewString() }
 
-func unheardOfNames(n int) []string {
+func unusedNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = unheardOf()
+		names[i] = unusedName()
 	}
 	return names
 }
 
-// pause waits for the next look, and tells whether nobody has interrupted it.
+// pause waits until the next poll. It returns false if the suite is interrupted.
 func (s *suite) pause() bool {
 	select {
 	case <-time.After(s.o.Poll):
