@@ -30,7 +30,7 @@ func TestErrorMessages(t *testing.T) {
 		{"enter", "error: SETTINGS and NODE are missing; type: patchbay-local enter SETTINGS NODE [--] [COMMAND]"},
 		{"enter local.yaml", "error: NODE is missing"},
 		{"image add local.yaml", "error: NAME is missing"},
-		{"list local.yaml more", `error: "more" is too much; type: patchbay-local list SETTINGS`},
+		{"list local.yaml more", `error: unexpected argument "more"; type: patchbay-local list SETTINGS`},
 		{"list nofile.yaml", "error: nofile.yaml does not exist; SETTINGS is the local.yaml"},
 		{"clean --state " + state + " nofile.yaml", "error: nofile.yaml does not exist"},
 		{"up --state " + state + " listen.yaml", "error: listen.yaml: listen is 192.0.2.1, which is no address of this host; write one that this prints: ip -brief address"},
