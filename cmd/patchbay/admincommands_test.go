@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// socketPath is the path of a site's socket, through the folder's descriptor: the kernel
-// takes 107 bytes.
+// socketPath returns the path of a site's socket through the descriptor of its folder,
+// since the kernel accepts at most 107 bytes.
 func socketPath(t testing.TB, dir string) string {
 	t.Helper()
 	f, err := os.Open(dir)
@@ -26,7 +26,7 @@ func socketPath(t testing.TB, dir string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/admin.sock", f.Fd())
 }
 
-// serveSocket is a site at whose socket somebody answers each request with f.
+// serveSocket creates a site and answers the requests to its socket with f.
 func serveSocket(t *testing.T, f func(r *http.Request, c net.Conn)) (dir string) {
 	t.Helper()
 	dir = newSite(t)
@@ -52,8 +52,9 @@ func serveSocket(t *testing.T, f func(r *http.Request, c net.Conn)) (dir string)
 	return dir
 }
 
-// TestCommandsWithoutAnswerAreInDoubt gives orders of which no answer comes: they may have been done,
-// which is said, and how to look. A question without an answer has done nothing.
+// TestCommandsWithoutAnswerAreInDoubt proves that a command without an answer reports
+// that the server may have done it, and how to find out. A query without an answer has
+// changed nothing.
 func TestCommandsWithoutAnswerAreInDoubt(t *testing.T) {
 	const doubt = "It may have been done, or be done yet: before you say it again, look with: "
 	var answer atomic.Pointer[func(net.Conn)]
@@ -87,13 +88,14 @@ func TestCommandsWithoutAnswerAreInDoubt(t *testing.T) {
 	}
 }
 
-// TestInterruptedCommandsReportDoubt interrupts an order that the site was told.
+// TestInterruptedCommandsReportDoubt interrupts a command after the server has received
+// it.
 func TestInterruptedCommandsReportDoubt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	dir := serveSocket(t, func(r *http.Request, c net.Conn) {
 		if r.URL.Path == "/release" {
 			interrupt()
-			io.Copy(io.Discard, c) // until it hangs up
+			io.Copy(io.Discard, c) // until the client closes the connection
 		}
 	})
 	var out bytes.Buffer
@@ -103,8 +105,8 @@ func TestInterruptedCommandsReportDoubt(t *testing.T) {
 	wantTexts(t, out.String(), "you have not waited for the answer", "It may have been done")
 }
 
-// TestOutputThatCannotBeWritten holds that a full disk behind the output is told as
-// that, of a served site and of one that is not.
+// TestOutputThatCannotBeWritten proves that a full disk is reported as such, with and
+// without a running server.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

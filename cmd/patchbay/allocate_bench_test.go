@@ -22,9 +22,9 @@ import (
 // benchProgram names a folder whose program patchbay is measured instead of this one.
 const benchProgram = "PATCHBAY_BENCH_PROGRAM"
 
-// BenchmarkAllocateDelete is pairs of calls over the wire with connections kept alive,
-// from clients with a slice each, at a served site of 1,000 nodes. Calls are counted.
-// Times are of one call; memory is the anonymous memory of the server afterwards.
+// BenchmarkAllocateDelete measures pairs of calls over kept connections, from clients
+// with a slice each, at a site of 1,000 nodes. It counts calls and reports the time of
+// one; the memory is the server's anonymous memory afterwards.
 func BenchmarkAllocateDelete(b *testing.B) {
 	for _, clients := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(clients), func(b *testing.B) { benchmarkPairs(b, clients) })

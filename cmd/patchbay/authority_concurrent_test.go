@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestConcurrentUserCommandsAgree: one waits for the other, both succeed, and
-// each user has a certificate with its own key.
+// TestConcurrentUserCommandsAgree proves that one command waits for the other, both
+// succeed, and each user's certificate matches the key.
 func TestConcurrentUserCommandsAgree(t *testing.T) {
 	dir := newSite(t)
 	names := []string{"alice", "bob"}

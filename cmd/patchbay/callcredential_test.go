@@ -12,14 +12,14 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// speaksFor is a document that says what an ABAC credential says, unsigned.
+// speaksFor has the content of an ABAC credential, unsigned.
 const speaksFor = `<?xml version="1.0"?>
 <signed-credential><credential xml:id="ref0"><type>abac</type><serial/><owner_gid/><target_gid/><uuid/><expires>2030-01-02T03:04:05Z</expires>
 <abac><rt0><version>1.1</version><head><ABACprincipal><keyid>11</keyid></ABACprincipal><role>speaks_for_11</role></head>
 <tail><ABACprincipal><keyid>22</keyid></ABACprincipal></tail></rt0></abac></credential></signed-credential>`
 
-// TestToolSpeaksForUser: what a tool sends for a user has the right labels in
-// version 3, none in version 2, and names the user in both.
+// TestToolSpeaksForUser proves that the credentials that a tool sends for a user have the
+// right labels in version 3, none in version 2, and name the user in both.
 func TestToolSpeaksForUser(t *testing.T) {
 	const alice, slice = "urn:publicid:IDN+a.example.org+user+alice", "urn:publicid:IDN+a.example.org+slice+s1"
 	dir := t.TempDir()
@@ -107,8 +107,8 @@ func TestSpeakingForMustBeAUser(t *testing.T) {
 	}
 }
 
-// TestVersionOfURL: the version is what --api-version says, else the URL, else
-// 3, and the URL follows.
+// TestVersionOfURL proves that the version is that of --api-version, else of the URL,
+// else 3, and that the URL is changed to match.
 func TestVersionOfURL(t *testing.T) {
 	for _, c := range []struct {
 		url     string

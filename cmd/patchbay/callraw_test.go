@@ -38,12 +38,12 @@ func TestRawAnswersCannotControlATerminal(t *testing.T) {
 			master, terminal := newTerminal(t)
 			shown := make(chan string)
 			go func() {
-				text, _ := io.ReadAll(master) // ends with an error when nobody has the terminal any more
+				text, _ := io.ReadAll(master) // ends with an error when the terminal is closed
 				shown <- string(text)
 			}()
 			call(terminal, terminal)
 			terminal.Close()
-			text := strings.ReplaceAll(<-shown, "\r\n", "\n") // of the terminal's driver
+			text := strings.ReplaceAll(<-shown, "\r\n", "\n") // added by the terminal's driver
 			for _, r := range text {
 				if unicode.IsControl(r) && r != '\n' {
 					t.Errorf("the terminal gets %U in %q", r, text)

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// TestCheckReportsExpiryOfServerCertificate: and what to do about it.
+// TestCheckReportsExpiryOfServerCertificate proves that check reports the end of a server
+// certificate, and what to do.
 func TestCheckReportsExpiryOfServerCertificate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "site")
 	if code, out := runCommand(t, "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", dir); code != 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCheckSaysWhatACredentialGrants(t *testing.T) {
-	runCommand(t, "version") // builds our programs, before we leave the module
+	runCommand(t, "version") // builds our programs before the change of folder
 	const (
 		alice, bob, third = "urn:publicid:IDN+fed.example.org+user+alice", "urn:publicid:IDN+fed.example.org+user+bob", "urn:publicid:IDN+fed.example.org+user+third"
 		portal            = "urn:publicid:IDN+fed.example.org+tool+portal"
@@ -25,7 +25,7 @@ func TestCheckSaysWhatACredentialGrants(t *testing.T) {
 	root := []*pki.Entity{sa}
 	good := level(a, root, late).Signed(t)
 	dir := t.TempDir()
-	t.Chdir(dir) // where no site is
+	t.Chdir(dir) // a folder without a site
 	for _, c := range []struct {
 		name, text string
 		code       int

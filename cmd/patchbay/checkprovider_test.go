@@ -16,11 +16,11 @@ import (
 	"patchbay/inventory"
 )
 
-// installExampleProviders copies the worked providers of PROVIDER.md into a folder, and gives the path of
-// the one in shell.
+// installExampleProviders copies the example providers of PROVIDER.md into a folder, and
+// returns the path of the one in shell.
 func installExampleProviders(t testing.TB, dir string) string {
 	t.Helper()
-	require.Tool(t, "jq") // they use that
+	require.Tool(t, "jq") // the examples need it
 	require.Tool(t, "python3")
 	for _, name := range []string{"rack.prov", "rack.yaml", "power.prov"} {
 		text := readFile(t, filepath.Join("../../inventory/provider/testdata", name))
@@ -31,7 +31,7 @@ func installExampleProviders(t testing.TB, dir string) string {
 	return filepath.Join(dir, "rack.prov")
 }
 
-// removeSimulatedDelays makes the simulated nodes of a site quick.
+// removeSimulatedDelays removes the delays of a site's simulated nodes.
 func removeSimulatedDelays(t testing.TB, site string) string {
 	t.Helper()
 	edit(t, filepath.Join(site, "providers", "simulated.yaml"), "timing:\n  make: 2s\n  start: 1500ms\n  stop: 500ms\n  restart: 2s\n  users: 200ms\n  remove: 500ms\n  install: 1s    # each archive, when the node is on for the first time\n  execute: 300ms # each command\n",
@@ -39,13 +39,15 @@ func removeSimulatedDelays(t testing.TB, site string) string {
 	return filepath.Join(site, "providers", "simulated.prov")
 }
 
-// runProgram runs the real program and gives its exit status and what it printed.
+// runProgram runs the built program in a new folder, and returns its exit status and
+// output.
 func runProgram(t testing.TB, args ...string) (int, string) {
 	t.Helper()
-	return runProgramIn(t, t.TempDir(), args...) // not in a site
+	return runProgramIn(t, t.TempDir(), args...)
 }
 
-// runProgramIn does the same in a folder.
+// runProgramIn runs the built program in a folder, and returns its exit status and
+// output.
 func runProgramIn(t testing.TB, dir string, args ...string) (int, string) {
 	t.Helper()
 	bin, err := programs()
@@ -80,7 +82,7 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Promised, and nothing there yet.
+	// Reserved, but not created yet.
 	st, err := store.Open(config.State, store.Options{Site: config.Authority})
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +97,7 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 	}
 	refused("pc3", "pc3 is held by "+name(urn.Sliver, "x").String())
 
-	// There, whoever made it.
+	// It exists, but belongs to no sliver.
 	c := exec.Command(file, "ral_action=set")
 	c.Dir = filepath.Dir(file)
 	c.Stdin = strings.NewReader(`{"updates":[{"name":"n1","is":{"ensure":"absent"},"should":{"ensure":"present","component":"pc4"}}],"ral":{"noop":false}}`)
@@ -108,17 +110,17 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 	if code != 0 {
 		t.Errorf("a free component: exit status %d:\n%s", code, out)
 	}
-	// What drained: true in the file says, the running server may not know.
+	// The running server has not read drained: true in the file yet.
 	s.start()
 	edit(t, filepath.Join(s.dir, "inventory.yaml"), "  - names: pc1..pc12\n", "  - names: pc1..pc12\n    drained: true\n")
 	refused("pc5", "might give pc5 to somebody meanwhile; stop the server first")
-	_, out = runProgramIn(t, newSite(t), "check", "--life", "pc5", file) // another site is at hand
+	_, out = runProgramIn(t, newSite(t), "check", "--life", "pc5", file) // in the folder of another site
 	wantTexts(t, out, "no node is made: its site might give pc5 to somebody meanwhile")
 	s.stop()
 }
 
-// TestCheckLifeLocksSiteNeverServed: one that has promised nothing yet cannot
-// be started meanwhile either.
+// TestCheckLifeLocksSiteNeverServed proves that check --life locks a site without a
+// database too: it cannot be started meanwhile.
 func TestCheckLifeLocksSiteNeverServed(t *testing.T) {
 	config, err := site.ReadConfig(filepath.Join(newSite(t), site.ConfigName))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// checkDocument runs check on one document and gives what it prints, without the
-// folder of the file.
+// checkDocument runs check on one document, and returns its exit status and output
+// without the folder of the file.
 func checkDocument(t *testing.T, config, text string) (code int, out string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -90,7 +90,8 @@ func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 	}
 }
 
-// TestEachMistakeIsReportedOnce, where it is, with all whom it concerns.
+// TestEachMistakeIsReportedOnce proves that a mistake is reported once, at its place,
+// with all slivers that it affects.
 func TestEachMistakeIsReportedOnce(t *testing.T) {
 	const ns = `xmlns="http://www.geni.net/resources/rspec/3"`
 	nodes := func(n int, attrs, in string) (s string) {
@@ -126,7 +127,8 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 	wantTexts(t, out, `some.xml:2:22: warning: node "n0": exclusive="true" is not possible here: vm1 is shared`)
 }
 
-// TestCheckNamesTheFileAndTheRemedy for what a tired operator mistypes.
+// TestCheckNamesTheFileAndTheRemedy proves that messages about common typing mistakes
+// name the file and what to do.
 func TestCheckNamesTheFileAndTheRemedy(t *testing.T) {
 	dir, _ := initLocal(t)
 	told := func(want ...string) {
@@ -161,8 +163,8 @@ func TestCheckNamesTheFileAndTheRemedy(t *testing.T) {
 	wantTexts(t, out, "--user: malformed URN")
 }
 
-// TestProvidersAreAskedAboutRequests holds that a request is checked by a dry run,
-// as Allocate makes one, where a provider wants that.
+// TestProvidersAreAskedAboutRequests proves that check makes a dry run of a request, as
+// Allocate does, if a provider supports that.
 func TestProvidersAreAskedAboutRequests(t *testing.T) {
 	dir := newSite(t)
 	settings := filepath.Join(dir, "providers", "simulated.yaml")

@@ -15,8 +15,8 @@ var (
 
 var lineNumbers = regexp.MustCompile(`:[0-9]+`)
 
-// TestSettingsThatMustAgreeAreCompared holds that the check of a site warns where
-// its inventory promises what the local testbed does not keep.
+// TestSettingsThatMustAgreeAreCompared proves that check warns where the inventory offers
+// what the local testbed is not configured to provide.
 func TestSettingsThatMustAgreeAreCompared(t *testing.T) {
 	dir, _ := initLocal(t)
 	inv, settings := filepath.Join(dir, "inventory.yaml"), filepath.Join(dir, "providers", "local.yaml")

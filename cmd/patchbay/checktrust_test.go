@@ -17,8 +17,8 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	other := f.issue("urn:publicid:IDN+other.example.net+authority+ca", true, nil)
 	user := f.issue(f.urn("user", "alice"), false, root)
 	dir := t.TempDir()
-	runCommand(t, "version") // builds our programs, before we leave the module
-	t.Chdir(dir)             // where no site is
+	runCommand(t, "version") // builds our programs before the change of folder
+	t.Chdir(dir)             // a folder without a site
 	put := func(name, text string) {
 		t.Helper()
 		write(t, filepath.Join(dir, name), text)

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// runCommand runs a command line in this process and gives its exit status and all
-// that it said.
+// runCommand runs a command line in this process, and returns its exit status and all
+// output.
 func runCommand(t testing.TB, args ...string) (int, string) {
 	t.Helper()
-	dir, err := programs() // init looks for patchbay-local
+	dir, err := programs() // init needs patchbay-local
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,21 +28,22 @@ func runCommand(t testing.TB, args ...string) (int, string) {
 	return code, out.String()
 }
 
-// newSite is a folder with a new site.
+// newSite creates a site and returns its folder.
 func newSite(t testing.TB) string {
 	t.Helper()
 	return newSiteWith(t)
 }
 
-// templates are sites that were made once, by the commands after init: the keys of
-// their authorities and users take seconds.
+// templates are sites created once, by init and further commands, since keys take
+// seconds. Tests get copies.
 var templates struct {
 	sync.Mutex
-	folder string // empty if no test asked for one
+	folder string // empty until the first site is created
 	made   map[string]string
 }
 
-// newSiteWith is a copy of a site that init and then some commands made.
+// newSiteWith returns the folder of a copy of a site on which some commands were run
+// after init.
 func newSiteWith(t testing.TB, commands ...[]string) string {
 	t.Helper()
 	templates.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// shellWords splits a command line in which only single quotes quote.
+// shellWords splits a command line that has no quotes but single ones.
 func shellWords(line string) (words []string) {
 	for i, part := range strings.Split(line, "'") {
 		if i%2 == 1 {
@@ -45,7 +45,7 @@ func TestEveryCommandHasAGroupAndExamples(t *testing.T) {
 				t.Errorf("%s: the example %q is no command line of it", name, line)
 				continue
 			}
-			// A command of its own, for flags keep what an example before has set.
+			// A new command, since flags keep the values of the example before.
 			root := rootCommand(console{io.Discard, io.Discard})
 			own, _, err := root.Find(words[1:2])
 			if err == nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// runAtTerminal runs a command line at a terminal into which an answer is typed. It returns
-// the exit status and the text on the terminal.
+// runAtTerminal runs a command line at a terminal and types an answer. It returns the
+// exit status and the text on the terminal.
 func runAtTerminal(t *testing.T, answer string, args ...string) (int, string) {
 	t.Helper()
 	master, terminal := newTerminal(t)
@@ -60,7 +60,7 @@ func TestIrreversibleCommandsAskAtATerminal(t *testing.T) {
 		{"release, yes", "y", release, 0, []string{"[y/N]", "Released: 2 slivers"}, no},
 		{"release --yes", "n", append(release, "--yes"), 0, []string{"Released: 2 slivers"}, "[y/N]"},
 	} {
-		code, out := runCommand(t, allocate...) // what is there already is refused
+		code, out := runCommand(t, allocate...) // refused, since the slivers exist
 		if code != 0 && !strings.Contains(out, "ALREADYEXISTS") {
 			t.Log(out)
 		}

@@ -32,8 +32,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// fetchDetector sees whether anybody connects to an address or opens a file that only
-// documents name.
+// fetchDetector counts connections to an address and opens of a file that only documents
+// name.
 type fetchDetector struct {
 	url, file   string
 	connections atomic.Int64
@@ -78,8 +78,8 @@ func newFetchDetector(t *testing.T) *fetchDetector {
 	return p
 }
 
-// accesses tells how often the trap was touched since it was asked last. A
-// connection of its own comes behind all others in the listener's queue.
+// accesses returns the connections and opens since the last call. Its own connection is
+// last in the listener's queue.
 func (p *fetchDetector) accesses(t *testing.T) (connections, files int) {
 	t.Helper()
 	c, err := net.Dial("tcp", p.listener.Addr().String())
@@ -94,23 +94,23 @@ func (p *fetchDetector) accesses(t *testing.T) (connections, files int) {
 	buffer := make([]byte, 64<<10)
 	switch n, err := unix.Read(p.watch, buffer); {
 	case err == nil:
-		files = n / unix.SizeofInotifyEvent // the file itself is watched, so that no name follows
+		files = n / unix.SizeofInotifyEvent // the watch is on the file, so no name follows
 	case !errors.Is(err, unix.EAGAIN):
 		t.Fatal(err)
 	}
 	return int(p.connections.Swap(0)) - 1, files
 }
 
-// A door is where documents come in.
+// documentReader is a part of the program that reads documents.
 type documentReader struct {
 	name string
-	// good is a document that is let in.
+	// good is a document that it accepts.
 	good string
 	open func(text []byte) error
-	// client is a door of the client's side, which reads what its own server
-	// answers and its own files: there a document type is passed over.
+	// client says that it reads answers of the client's own server, or its own files; it
+	// ignores document types.
 	client bool
-	// tool is a door of an operator's tool, which reads the largest advertisements.
+	// tool says that it is an operator's tool, which reads the largest advertisements.
 	tool bool
 }
 
@@ -126,10 +126,10 @@ func documentReaders(t *testing.T) []documentReader {
 	}.Signed(t)
 	request := `<rspec type="request" xmlns="` + rspec.Namespace + `"><node client_id="a"><sliver_type name="vm"/></node></rspec>`
 	manager := rspec.ReadOptions{Managers: []urn.URN{urn.MustParse("urn:publicid:IDN+example.org+authority+cm")}, CheckSchemas: true}
-	if _, err := programs(); err != nil { // in the folder of the source
+	if _, err := programs(); err != nil { // from the folder of the source
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir()) // where no site is that the check would take for meant
+	t.Chdir(t.TempDir()) // a folder without a site, which check would use
 	check := func(name string) func(text []byte) error {
 		file := filepath.Join(t.TempDir(), name)
 		return func(text []byte) error {
@@ -181,8 +181,8 @@ var (
 	firstTag    = regexp.MustCompile(`^<([a-zA-Z-]+)([^>]*)>`)
 )
 
-// insertion is what is put into a good document; %h stands for the trap's URL, %f
-// for the file of its own.
+// insertion is a text to insert into a good document; %h is the detector's URL, %f its
+// file.
 type insertion struct{ rule, before, attributes, inside string }
 
 func (a insertion) insertInto(good string, p *fetchDetector) string {
@@ -218,8 +218,7 @@ var documentTypes = []insertion{
 	{"a document type inside of the document", "", "", `<!DOCTYPE r SYSTEM "%h/r.dtd">`},
 }
 
-// nestedEntities is a document type of entities each of which is the one before it, so
-// often.
+// nestedEntities returns a document type with entities that each refer to the one before.
 func nestedEntities(times int) string {
 	text := `<!DOCTYPE r [<!ENTITY l0 "ha">`
 	for i := 1; i < 10; i++ {
@@ -228,7 +227,8 @@ func nestedEntities(times int) string {
 	return text + "]>"
 }
 
-// externalReferences name places outside; whether they are let in is for each door to say.
+// externalReferences name external documents. Some readers accept them, but none may
+// fetch them.
 var externalReferences = []insertion{
 	{"inclusion of a file", "", "", `<i:include xmlns:i="http://www.w3.org/2001/XInclude" href="file://%f" parse="text"/>`},
 	{"inclusion of a page", "", "", `<i:include xmlns:i="http://www.w3.org/2001/XInclude" href="%h/i"><i:fallback/></i:include>`},
@@ -277,7 +277,7 @@ var encodings = map[string]func(text string) []byte{
 	"NUL":                                  declareEncoding("UTF-8", "\x00"),
 }
 
-// largeDocuments are more than any door lets in.
+// largeDocuments exceed the limits of every reader.
 var largeDocuments = []insertion{
 	{"depth", "", "", strings.Repeat("<a>", 500_000) + strings.Repeat("</a>", 500_000)},
 	{"depth without ends", "", "", strings.Repeat("<a>", 1_000_000)},
@@ -304,8 +304,8 @@ func attributesText(n int) string {
 	return b.String()
 }
 
-// TestHostileDocumentsAtAllReaders gives each door what must not come in, and watches
-// whether anything is fetched.
+// TestHostileDocumentsAtAllReaders proves that every reader refuses hostile documents and
+// fetches nothing that they name.
 func TestHostileDocumentsAtAllReaders(t *testing.T) {
 	p := newFetchDetector(t)
 	tried := 0
@@ -333,7 +333,7 @@ func TestHostileDocumentsAtAllReaders(t *testing.T) {
 			}
 			for rule, write := range encodings {
 				if strings.HasPrefix(rule, "Latin 1") && (d.name == "call" || d.name == "answer") {
-					continue // XML-RPC in ISO-8859-1 is taken
+					continue // accepted: XML-RPC in ISO-8859-1
 				}
 				refuse(t, d, rule, write(declaration.ReplaceAllString(d.good, "")))
 			}
@@ -363,7 +363,8 @@ func TestHostileDocumentsAtAllReaders(t *testing.T) {
 	t.Logf("%d documents", tried)
 }
 
-// TestFetchDetectorDetects touches the trap, and lets a reader that fetches touch it.
+// TestFetchDetectorDetects proves that the detector sees a connection, an open, and a
+// reader that fetches.
 func TestFetchDetectorDetects(t *testing.T) {
 	p := newFetchDetector(t)
 	if connections, files := p.accesses(t); connections != 0 || files != 0 {
@@ -397,7 +398,7 @@ func TestFetchDetectorDetects(t *testing.T) {
 	}
 }
 
-// TestSettingsThatMultiply gives whoever reads YAML aliases of aliases.
+// TestSettingsThatMultiply proves that readers of YAML refuse nested aliases.
 func TestSettingsThatMultiply(t *testing.T) {
 	bomb := "l0: &l0 [ha, ha, ha, ha, ha, ha, ha, ha, ha, ha]\n"
 	for i := 1; i < 12; i++ {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestReadAggregate proves what aggregate.yaml of a user's folder may say.
+// TestReadAggregate proves which contents of aggregate.yaml are valid.
 func TestReadAggregate(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := readAggregate(dir); !errors.Is(err, fs.ErrNotExist) {

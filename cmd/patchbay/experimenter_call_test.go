@@ -14,7 +14,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// credentialFor is a document that says what a credential says, unsigned.
+// credentialFor returns an unsigned credential for a target.
 func credentialFor(kind, target string) string {
 	return `<signed-credential><credential xml:id="ref0"><type>privilege</type>
 <owner_urn>urn:publicid:IDN+a.example.org+user+alice</owner_urn>
@@ -238,7 +238,7 @@ func TestAnswersArePrintedAsTables(t *testing.T) {
 	}
 }
 
-// TestOutputOfStepsIsShort holds whose output is shown, and how much of it.
+// TestOutputOfStepsIsShort proves which steps show output, and how much.
 func TestOutputOfStepsIsShort(t *testing.T) {
 	step := func(n int, state, output string) xmlrpc.Value {
 		return xmlrpc.Struct{{Name: "step", Value: n}, {Name: "kind", Value: "execute"}, {Name: "state", Value: state}, {Name: "output", Value: output}}

@@ -59,8 +59,8 @@ func TestNodesAreNamedByTheirManifest(t *testing.T) {
 	}
 }
 
-// TestLoginCommandsWork: the port of a node comes before its gateway, and the
-// gateway is shown the key, too.
+// TestLoginCommandsWork proves that the port of a node comes before its gateway, and that
+// the gateway gets the key too.
 func TestLoginCommandsWork(t *testing.T) {
 	const proxy = `<p:proxy xmlns:p="http://jfed.iminds.be/proxy/1.0" proxy="gateway@am.example.org:20000" for="alice@n1-f3:22"/>`
 	const port = `<login authentication="ssh-keys" hostname="am.example.org" port="20011" username="alice"/>`

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestCallFindsTheOwnSite proves that call without flags uses the site that up has made for
-// the user, and that a site that is named comes first.
+// TestCallFindsTheOwnSite proves that call without flags uses the user's own site, and
+// that a named site takes precedence.
 func TestCallFindsTheOwnSite(t *testing.T) {
 	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "first", "--owner", "alice"})
 	s := serve(t, dir)

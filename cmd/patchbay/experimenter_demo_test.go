@@ -36,7 +36,8 @@ func TestDemoShowsAnExperiment(t *testing.T) {
 	if code, out := runCommand(t, "check", "--config", dir); code != 0 {
 		t.Errorf("the kept site: %s", out)
 	}
-	// A second demonstration there shows no step, and nothing of the first one.
+	// A second demonstration in the folder runs no step, and removes nothing of the
+	// first.
 	code, out = runCommand(t, "demo", "--provider", "simulated", "--keep", dir)
 	if want := "patchbay: " + dir + " holds a site already and was left as it is; give a new folder\n"; code != 1 || out != want {
 		t.Errorf("in a folder with a site: %d %q, want %q", code, out, want)
@@ -45,8 +46,8 @@ func TestDemoShowsAnExperiment(t *testing.T) {
 
 var update = flag.Bool("update", false, "write what is made from other files anew")
 
-// TestDemoInstallsItsServer holds that the archive in the request is made of the
-// program beside it.
+// TestDemoInstallsItsServer proves that the archive in the request has the program beside
+// it.
 func TestDemoInstallsItsServer(t *testing.T) {
 	program, err := os.ReadFile("testdata/greet.pl")
 	if err != nil {
@@ -78,7 +79,7 @@ func TestDemoInstallsItsServer(t *testing.T) {
 	}
 }
 
-// unpackedFile is the only file of an archive.
+// unpackedFile returns the only file of an archive.
 func unpackedFile(text string) (string, error) {
 	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
 	if err != nil {
@@ -98,9 +99,9 @@ func unpackedFile(text string) (string, error) {
 	return string(b), nil
 }
 
-// TestDemoSaysWhyItSimulates has the doctor say this and that.
+// TestDemoSaysWhyItSimulates proves that demo prints why the host cannot run nodes.
 func TestDemoSaysWhyItSimulates(t *testing.T) {
-	runCommand(t, "version") // builds our programs, and puts them on the PATH
+	runCommand(t, "version") // builds our programs, and adds them to the PATH
 	stand := t.TempDir()
 	t.Setenv("PATH", stand+":"+os.Getenv("PATH"))
 	doctor := func(text string) {
@@ -133,7 +134,7 @@ func TestDemoSaysWhyItSimulates(t *testing.T) {
 	}
 }
 
-// TestAsSomebodyElse runs the program without the rights of root.
+// TestAsSomebodyElse runs demo without the rights of root.
 func TestAsSomebodyElse(t *testing.T) {
 	require.Root(t)
 	runCommand(t, "version")

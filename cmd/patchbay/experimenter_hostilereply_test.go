@@ -28,9 +28,9 @@ func serveReply(t *testing.T, code int, members string) string {
 	return s.URL
 }
 
-// TestSSHUsesOnlyItsOwnConfiguration proves that a user's folder which somebody else has
-// made does not run commands by an ssh_config in it, and that OpenSSH does not write host
-// keys through a link, even if the aggregate tells nothing of the slice.
+// TestSSHUsesOnlyItsOwnConfiguration proves that a user's folder that another user has
+// created runs no commands by its ssh_config, and that OpenSSH writes no host keys
+// through a link, even if the aggregate does not answer.
 func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	dir := newSiteWith(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"})
 	aggregate := serveReply(t, 12, "")
@@ -74,8 +74,8 @@ func TestSSHUsesOnlyItsOwnConfiguration(t *testing.T) {
 	isOurs()
 }
 
-// TestUnreadableManifestsAreNotStored proves that an aggregate cannot make a user's
-// folder useless by one bad answer.
+// TestUnreadableManifestsAreNotStored proves that one bad answer of an aggregate does not
+// break a user's folder.
 func TestUnreadableManifestsAreNotStored(t *testing.T) {
 	folder := filepath.Join(newSiteWith(t, []string{"user", "alice"}, []string{"slice", "lab", "--owner", "alice"}), "users", "alice")
 	kept := filepath.Join(folder, "slices", "lab.manifest.xml")
@@ -98,8 +98,8 @@ func TestUnreadableManifestsAreNotStored(t *testing.T) {
 	}
 }
 
-// TestNodeNamesAreNoFlags proves that a command line to copy does not take the name of a
-// node for a flag.
+// TestNodeNamesAreNoFlags proves that printed command lines do not use the name of a node
+// as a flag.
 func TestNodeNamesAreNoFlags(t *testing.T) {
 	for name, want := range map[string]string{"web": "web", "--ca=x": "ca-x.lab", "-": "node.lab"} {
 		if got := sshName(experiment.Hosts("lab", []experiment.Node{{Name: name}})[0]); got != want {
@@ -108,8 +108,8 @@ func TestNodeNamesAreNoFlags(t *testing.T) {
 	}
 }
 
-// TestStrangersDoNotControlTerminals proves that neither names of files in a user's folder
-// nor names of nodes in a manifest reach a terminal as they are.
+// TestStrangersDoNotControlTerminals proves that names of files in a user's folder, and
+// of nodes in a manifest, are escaped for terminals.
 func TestStrangersDoNotControlTerminals(t *testing.T) {
 	o := &experimenterFlags{}
 	o.AddFlags(pflag.NewFlagSet("up", pflag.ContinueOnError))

@@ -20,21 +20,22 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// ownSiteUser runs our programs as some user of this host, who has nothing but an empty folder.
+// ownSiteUser runs our programs as a user of this host with an empty folder.
 type ownSiteUser struct {
 	t        *testing.T
 	bin, dir string
-	// uid is another user than that of this process, if it is not 0.
+	// uid is the user, if not 0; otherwise the user of this process.
 	uid int
 	// sudo runs commands as root, as sudo does for the user.
 	sudo bool
 	env  []string // more environment variables of commands
 }
 
-// unprivilegedID is a user of every host.
+// unprivilegedID is a user that every host has.
 const unprivilegedID = 65534
 
-// newOwnSiteUser makes the folder of a person who is not root, if this process can do that.
+// newOwnSiteUser creates the folder of a user; not root's, if this process may change
+// users.
 func newOwnSiteUser(t *testing.T) *ownSiteUser {
 	t.Helper()
 	from, err := programs()
@@ -68,7 +69,7 @@ func newOwnSiteUser(t *testing.T) *ownSiteUser {
 
 func (p *ownSiteUser) state() string { return filepath.Join(p.dir, "patchbay") }
 
-// rootsSite is the folder of the site that root has for the person.
+// rootsSite returns the folder of root's site for the user.
 func (p *ownSiteUser) rootsSite() string {
 	p.t.Helper()
 	dir, err := rootsSite(fmt.Sprint(p.uid))
@@ -78,7 +79,7 @@ func (p *ownSiteUser) rootsSite() string {
 	return dir
 }
 
-// run runs a command line of ours.
+// run runs patchbay.
 func (p *ownSiteUser) run(args ...string) (out string, code int) {
 	p.t.Helper()
 	return p.program(append([]string{filepath.Join(p.bin, "patchbay")}, args...)...)
@@ -95,7 +96,7 @@ func (p *ownSiteUser) program(words ...string) (out string, code int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// command is a command line in the person's folder.
+// command returns a command that runs in the user's folder.
 func (p *ownSiteUser) command(words ...string) *exec.Cmd {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir = p.dir
@@ -110,7 +111,7 @@ func (p *ownSiteUser) command(words ...string) *exec.Cmd {
 	return cmd
 }
 
-// runOK is run for a command line that must succeed and print texts.
+// runOK runs patchbay, which must succeed and print texts.
 func (p *ownSiteUser) runOK(args []string, texts ...string) string {
 	p.t.Helper()
 	out, code := p.run(args...)
@@ -121,7 +122,7 @@ func (p *ownSiteUser) runOK(args []string, texts ...string) string {
 	return out
 }
 
-// processes are those of this host that have the person's folder in their command lines.
+// processes returns the command lines on this host that name the user's folders.
 func (p *ownSiteUser) processes() (list []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -132,7 +133,7 @@ func (p *ownSiteUser) processes() (list []string) {
 	return list
 }
 
-// wantNothingLeft proves that down --all leaves neither files nor processes.
+// wantNothingLeft proves that down --all leaves no files and no processes.
 func (p *ownSiteUser) wantNothingLeft() {
 	p.t.Helper()
 	p.runOK([]string{"down", "--all"}, "Your own site was removed")
@@ -151,7 +152,7 @@ func (p *ownSiteUser) wantNothingLeft() {
 	}
 }
 
-// kill ends the server of the person's site at once.
+// kill kills the server of the user's site.
 func (p *ownSiteUser) kill() {
 	p.t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -175,9 +176,9 @@ func (p *ownSiteUser) kill() {
 	}
 }
 
-// TestUpWithoutRoot proves that who is not root gets a site of their own with simulated
-// nodes, which outlives the command, comes back after its server was killed, also on
-// another port, and leaves nothing.
+// TestUpWithoutRoot proves that up without root creates a site with simulated nodes. The
+// site outlives the command, restarts after its server was killed, also on another port,
+// and down --all removes everything.
 func TestUpWithoutRoot(t *testing.T) {
 	p := newOwnSiteUser(t)
 	p.runOK([]string{"status"}, "You have no experiment. Begin with:", "up --example")
@@ -194,7 +195,7 @@ func TestUpWithoutRoot(t *testing.T) {
 		t.Errorf("%d: %s", code, out)
 	}
 	p.runOK([]string{"call", "GetVersion"}, "SUCCESS")
-	// What is printed about this site runs as printed.
+	// Printed command lines work as printed.
 	out, _ := p.run("status", "--user", "guest")
 	_, hint, ok := strings.Cut(strings.TrimSpace(out), "create one with: ")
 	if !ok {
@@ -209,7 +210,7 @@ func TestUpWithoutRoot(t *testing.T) {
 		t.Errorf("the folder: %v %v", info, err)
 	}
 
-	p.kill() // as a host that boots does
+	p.kill() // like a reboot of the host
 	p.runOK([]string{"status"}, "Slice lan", "server  ready", "client  ready")
 
 	p.kill()
@@ -251,13 +252,13 @@ func TestOwnSiteIgnoresTheEnvironment(t *testing.T) {
 	p.wantNothingLeft()
 }
 
-// TestUpUnderSudoOnAHostThatCannotRunNodes proves that root's rights are given up where
-// they are of no use: the site is then the user's, and simulated.
+// TestUpUnderSudoOnAHostThatCannotRunNodes proves that up gives up the rights of root if
+// it does not need them: the site is the user's, and simulated.
 func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
 	require.Root(t)
 	p := newOwnSiteUser(t)
 	p.sudo = true
-	t.Setenv("PATH", t.TempDir()) // it has no ssh
+	t.Setenv("PATH", t.TempDir()) // without ssh
 	p.runOK([]string{"up", "--example"}, "this host cannot run real ones:", "there is no ssh on the PATH", "server  (simulated)")
 	p.wantOwner(p.state(), unprivilegedID)
 	if exists(p.rootsSite()) {
@@ -267,8 +268,8 @@ func TestUpUnderSudoOnAHostThatCannotRunNodes(t *testing.T) {
 	p.wantNothingLeft()
 }
 
-// TestRootIgnoresSitesOfOtherUsers proves that neither the site nor the keys go where another
-// user has the say.
+// TestRootIgnoresSitesOfOtherUsers proves that root creates neither a site nor keys in
+// folders of other users.
 func TestRootIgnoresSitesOfOtherUsers(t *testing.T) {
 	require.Root(t)
 	p := newOwnSiteUser(t)
@@ -299,8 +300,8 @@ func TestRootIgnoresSitesOfOtherUsers(t *testing.T) {
 	}
 }
 
-// TestSSHUsesStoredManifest proves that ssh, status and down say so when the
-// aggregate does not answer, and that ssh goes on with the login it knows.
+// TestSSHUsesStoredManifest proves that ssh, status and down report an aggregate that
+// does not answer, and that ssh uses the stored login.
 func TestSSHUsesStoredManifest(t *testing.T) {
 	dir := newSiteWith(t, []string{"user", "alice"})
 	removeSimulatedDelays(t, dir)
@@ -335,8 +336,8 @@ func TestSSHUsesStoredManifest(t *testing.T) {
 	}
 }
 
-// TestUpIsInterrupted proves that a Ctrl-C leaves what was reserved, says so, and that the
-// same command goes on.
+// TestUpIsInterrupted proves that an interrupted up keeps and reports its reservations,
+// and that the same command continues.
 func TestUpIsInterrupted(t *testing.T) {
 	p := newOwnSiteUser(t)
 	cmd, out := p.command(filepath.Join(p.bin, "patchbay"), "up", "--example"), new(wait.Buffer)
@@ -356,7 +357,8 @@ func TestUpIsInterrupted(t *testing.T) {
 	p.wantNothingLeft()
 }
 
-// TestTwoUpsAtOnce proves that two commands at once make one site and two experiments.
+// TestTwoUpsAtOnce proves that two concurrent commands create one site and two
+// experiments.
 func TestTwoUpsAtOnce(t *testing.T) {
 	p := newOwnSiteUser(t)
 	results := make(chan string, 2)
@@ -375,13 +377,13 @@ func TestTwoUpsAtOnce(t *testing.T) {
 	p.wantNothingLeft()
 }
 
-// TestOwnSiteIsRecreatedAfterInterruption proves that what an up that was killed while
-// it made the site has left is no obstacle, and that files of others are.
+// TestOwnSiteIsRecreatedAfterInterruption proves that up removes what a killed up has
+// left of a new site, but no other files.
 func TestOwnSiteIsRecreatedAfterInterruption(t *testing.T) {
 	for name, ok := range map[string]bool{site.InventoryName: true, "letters.txt": false} {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, name), "half\n")
-		t.Setenv("PATH", "/nonexistent") // it gets no further than to look for our programs
+		t.Setenv("PATH", "/nonexistent") // it fails to find our programs
 		err := ownSite{dir: dir}.create(t.Context(), console{new(wait.Buffer), new(wait.Buffer)})
 		if err == nil || strings.Contains(err.Error(), "not empty") == ok || exists(filepath.Join(dir, name)) == ok {
 			t.Errorf("%s: %v", name, err)
@@ -389,7 +391,7 @@ func TestOwnSiteIsRecreatedAfterInterruption(t *testing.T) {
 	}
 }
 
-// wantOwner proves that all that is in a folder, and the folder, belongs to a user.
+// wantOwner proves that a folder and everything in it belongs to a user.
 func (p *ownSiteUser) wantOwner(dir string, uid uint32) {
 	p.t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -407,14 +409,14 @@ func (p *ownSiteUser) wantOwner(dir string, uid uint32) {
 	}
 }
 
-// TestOnHostUpToDown plays the first minute on real nodes: as root for a user who called
-// sudo, who then logs in without it, and at the end nothing is left on the host.
+// TestOnHostUpToDown runs up, ssh and down with real nodes: as root for a user who called
+// sudo, then without sudo. At the end nothing is left on the host.
 func TestOnHostUpToDown(t *testing.T) {
 	requireLocalHost(t)
 	p := newOwnSiteUser(t)
 	as := func(sudo bool) *ownSiteUser { p.sudo = sudo; return p }
 	t.Cleanup(func() { p.sudo = true })
-	// No link in the user's folder leads root elsewhere.
+	// A link in the user's folder does not lead root elsewhere.
 	elsewhere := t.TempDir()
 	if err := errors.Join(os.Symlink(elsewhere, p.state()), os.Lchown(p.state(), unprivilegedID, unprivilegedID)); err != nil {
 		t.Fatal(err)
@@ -432,8 +434,8 @@ func TestOnHostUpToDown(t *testing.T) {
 
 	as(true).runOK([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
 
-	// The site is root's alone, with the programs that root runs; of what is in the user's
-	// folder everything is theirs, and root obeys nothing in it.
+	// The site belongs to root, with the programs that root runs. Everything in the
+	// user's folder belongs to the user, and root runs nothing in it.
 	p.wantOwner(p.rootsSite(), 0)
 	p.wantOwner(p.state(), unprivilegedID)
 	for _, name := range []string{site.ConfigName, site.ProvidersDir, site.AuthorityDir} {
@@ -470,7 +472,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	}
 	p.runOK([]string{"ssh", "server", "cat note"}, "from outside")
 
-	// What the request does not change stays as it is; a new node has a new host key.
+	// Nodes that the request does not change stay; a new node has a new host key.
 	changed := filepath.Join(p.dir, "lan.xml")
 	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
 	as(true).runOK([]string{"up", changed, "--yes"}, "keep  server", "add   third")
@@ -480,7 +482,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	as(true).runOK([]string{"up", changed, "--yes"}, "replace  third   the node changed in the request")
 	as(false).runOK([]string{"ssh", "third", "hostname"}, "third")
 
-	// Without root, what needs root says so.
+	// Commands that need root report that without it.
 	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "which need root; use: sudo") {
 		t.Errorf("%d: %s", code, out)
 	}

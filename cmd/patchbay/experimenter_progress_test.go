@@ -9,8 +9,8 @@ import (
 	"patchbay/am/experiment"
 )
 
-// TestProgress proves that a terminal has one line drawn again, colours only where they are
-// wanted, and that everything else has one plain line for each phase.
+// TestProgress proves that a terminal gets one line that is redrawn, with colours unless
+// disabled, and other output one plain line for each phase.
 func TestProgress(t *testing.T) {
 	for name, tt := range map[string]struct {
 		terminal, colours bool

@@ -67,10 +67,9 @@ func (a *failingAggregate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const keptRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="keep"/><node client_id="change"/></rspec>`
 
-// TestUpStoresTheRequestOfExistingNodes proves that an up which ends half-way leaves
-// the request from which the nodes were made: the old one until what changes is deleted, and
-// the new one before anything is allocated. Otherwise the next up would take nodes of the
-// one request for those of the other.
+// TestUpStoresTheRequestOfExistingNodes proves that a failed up stores the request of the
+// existing nodes: the old one until changed nodes are deleted, then the new one.
+// Otherwise the next up would compare nodes with the wrong request.
 func TestUpStoresTheRequestOfExistingNodes(t *testing.T) {
 	changed := strings.Replace(keptRequest, `"change"/>`, `"change"><!-- another --></node>`, 1)
 	for _, tt := range []struct{ fails, kept string }{{"Delete", keptRequest}, {"Allocate", changed}, {"Status", keptRequest}} {

@@ -11,8 +11,9 @@ import (
 	"patchbay/am/site"
 )
 
-// TestAggregateAndUserAreFoundInOneOrder proves which aggregate and which user call and the
-// verbs mean: --url, --config, the user's folder, the site in the current folder, the own one.
+// TestAggregateAndUserAreFoundInOneOrder proves the order in which commands look for the
+// aggregate and the user: --url, --config, the user's folder, the site in the current
+// folder, the user's own site.
 func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }
@@ -44,7 +45,7 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		rule, cwd, state, args string
-		url, user, ca          string // user and CA from root on
+		url, user, ca          string // user and CA are relative to the root of the test
 		fails                  string
 	}{
 		{"--url, and no user of the site here", "here", "own", "--url https://x.example.org", "https://x.example.org/am/3.0", "", "", ""},

@@ -9,7 +9,8 @@ import (
 	"patchbay/am/site"
 )
 
-// TestPipesAreRefused that there is: - where it is taken.
+// TestPipesAreRefused proves that commands refuse pipes as files, and suggest - where
+// they accept it.
 func TestPipesAreRefused(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -18,10 +18,10 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// BenchmarkUserAgainstAll is what one user can take from all others with a slice that
-// is as full as the limits allow: the memory of the server while the slice is described
-// by twelve clients at once, and the slowest call of another user while ten clients
-// send calls that are refused. Sixteen large Allocates fill the slice; most are refused.
+// BenchmarkUserAgainstAll measures how much one user with a full slice can slow down
+// others. It reports the server's memory while twelve clients describe the slice, and the
+// slowest call of another user during refused calls of ten clients. Sixteen large
+// Allocates fill the slice; most are refused.
 func BenchmarkUserAgainstAll(b *testing.B) {
 	s := newServedSite(b, "testbed.example.org", nil, nil)
 	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
@@ -38,7 +38,7 @@ func BenchmarkUserAgainstAll(b *testing.B) {
 	body := func(me *benchUser, method string, args ...xmlrpc.Value) []byte {
 		return []byte(encoded(b, method, append(append([]xmlrpc.Value{}, args...), client.Credentials(me.forSlice()), version)...))
 	}
-	// ask makes one call, and gives its code.
+	// ask makes one call, and returns its code.
 	ask := func(me *benchUser, keep bool, body []byte) am.Code {
 		c := &http.Client{Transport: &http.Transport{TLSClientConfig: me.tls, DisableKeepAlives: !keep}, Timeout: time.Minute}
 		defer c.CloseIdleConnections()
@@ -134,7 +134,7 @@ func BenchmarkUserAgainstAll(b *testing.B) {
 	}
 }
 
-// benchUser is a user who calls by requests made beforehand.
+// benchUser is a user with prepared requests.
 type benchUser struct {
 	*caller
 	tls *tls.Config

@@ -129,7 +129,7 @@ func runGuide(t *testing.T, file, kinds string) {
 	script := guidePorts.ReplaceAllStringFunc(guideScript(t, file, kinds), func(port string) string { return free[port] })
 	home, tools := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(tools, "script"), script)
-	// sudo would take the PATH away. The test is root's where a guide needs root.
+	// sudo would drop the PATH. The test runs as root if the guide needs root.
 	write(t, filepath.Join(tools, "sudo"), "#!/bin/sh\nexec \"$@\"\n")
 	if err := os.Chmod(filepath.Join(tools, "sudo"), 0o755); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func runGuide(t *testing.T, file, kinds string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// What was started in the background keeps the output, so Wait waits for it, too.
+	// Not cmd.Wait: it would wait for background processes, which hold the output open.
 	status, err := cmd.Process.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 	_ = cmd.Wait()
@@ -190,7 +190,7 @@ func freePorts(t *testing.T) (port int) {
 	return port
 }
 
-// TestPictureOfTheExample holds the picture in README.md against what draw makes.
+// TestPictureOfTheExample compares the picture in README.md with the output of draw.
 func TestPictureOfTheExample(t *testing.T) {
 	code, svg := runCommand(t, "draw", "--svg", "-", "examples/lan.xml")
 	if code != 0 || svg != readFile(t, "guide/lan.svg") {

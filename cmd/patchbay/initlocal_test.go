@@ -16,7 +16,8 @@ import (
 	"patchbay/inventory/local"
 )
 
-// initLocal is a folder with a new site on the local testbed.
+// initLocal creates a site with the local testbed, and returns its folder and the output
+// of init.
 func initLocal(t testing.TB, args ...string) (dir, out string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "site")
@@ -27,8 +28,8 @@ func initLocal(t testing.TB, args ...string) (dir, out string) {
 	return dir, out
 }
 
-// TestInitLocalSharesTheHost finds rules in force in a new site: no user may
-// have all places of the host, or all that the inventory says of its disk.
+// TestInitLocalSharesTheHost proves that the policy of a new site limits each user: none
+// may reserve all slots of the host, or all of its disk.
 func TestInitLocalSharesTheHost(t *testing.T) {
 	dir, out := initLocal(t)
 	inv, err := inventory.Load(filepath.Join(dir, "inventory.yaml"), "Testbed-of-Ours.example.org")
@@ -51,7 +52,7 @@ func TestInitLocalSharesTheHost(t *testing.T) {
 	if permit.Within(policy.Amount{Disk: max(all.Disk, 10*one.Disk) + 1}) == nil {
 		t.Errorf("one user may have %dM of disk", all.Disk+1)
 	}
-	// The rules that are there as comments stand before it, once their signs are gone.
+	// The rules in comments come before the active one, once they are uncommented.
 	text, err := os.ReadFile(filepath.Join(dir, site.PolicyName))
 	if err != nil {
 		t.Fatal(err)
@@ -146,11 +147,12 @@ func TestInitLocalWithFlags(t *testing.T) {
 	}
 }
 
-// TestSampleRequestsAreGranted allocates what init writes, in both kinds of site.
+// TestSampleRequestsAreGranted allocates the request that init writes, in both kinds of
+// site.
 func TestSampleRequestsAreGranted(t *testing.T) {
 	site, _ := initLocal(t)
-	edit(t, filepath.Join(site, "providers", "local.prov"), " local --name", "  local --name") // not ours to start
-	edit(t, filepath.Join(site, "providers", "local.yaml"), "probe: true", "probe: false")     // so nobody could be asked
+	edit(t, filepath.Join(site, "providers", "local.prov"), " local --name", "  local --name") // the testbed of the host must not be started
+	edit(t, filepath.Join(site, "providers", "local.yaml"), "probe: true", "probe: false")     // and must not be called
 	for _, dir := range []string{newSite(t), site} {
 		for _, args := range [][]string{{"user", "alice"}, {"slice", "first", "--owner", "alice"}} {
 			if code, out := runCommand(t, append(args, "--config", dir)...); code != 0 {

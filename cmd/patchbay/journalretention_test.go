@@ -10,8 +10,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// TestServeDeletesOldJournalEntries: what is older than journal_keep goes while the site
-// is served, however much it is; the rest stays.
+// TestServeDeletesOldJournalEntries proves that a running server deletes all entries
+// older than journal_keep, and only those.
 func TestServeDeletesOldJournalEntries(t *testing.T) {
 	dir := newSite(t)
 	state := filepath.Join(dir, "state.db")

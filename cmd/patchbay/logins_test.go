@@ -12,10 +12,10 @@ import (
 	"patchbay/am/client"
 )
 
-// login is one door of a node.
+// login is one SSH endpoint of a node.
 type login struct{ node, user, host, port string }
 
-// logins are the doors in a manifest, one for each node that has some.
+// logins returns the first SSH endpoint of each node in a manifest.
 func logins(manifest string) ([]login, error) {
 	var doc struct {
 		Nodes []struct {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNoCoreDumps lets the real program run a provider that tells how
-// large a core it might leave.
+// TestNoCoreDumps proves that providers inherit a core size of 0. The provider reports
+// its limit.
 func TestNoCoreDumps(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -21,7 +21,7 @@ func TestNoCoreDumps(t *testing.T) {
 	if err := os.WriteFile(provider, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// It describes nothing, so that the check fails.
+	// The provider has no describe, so the check fails.
 	out, _ := exec.Command(filepath.Join(bin, "patchbay"), "check", provider).CombinedOutput()
 	text, err := os.ReadFile(told)
 	if err != nil {

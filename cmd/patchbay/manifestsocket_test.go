@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// getFromSocket asks a socket.
+// getFromSocket sends a GET request to a socket, and returns the status and the body.
 func getFromSocket(t *testing.T, socket, path string) (int, string) {
 	t.Helper()
 	c := http.Client{Transport: &http.Transport{
@@ -34,11 +34,11 @@ func getFromSocket(t *testing.T, socket, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// TestProvidersGetManifests asks a served site as a provider would.
+// TestProvidersGetManifests requests manifests from a running server, as a provider does.
 func TestProvidersGetManifests(t *testing.T) {
 	dir := newSiteWith(t, aliceAndFirst...)
 	socket := filepath.Join(dir, "admin.sock")
-	// What a server that was killed leaves behind is replaced.
+	// A socket that a killed server has left is replaced.
 	stale, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,8 @@ func TestProvidersGetManifests(t *testing.T) {
 		t.Errorf("the admin listener gives manifests to everybody on this host: %d", code)
 	}
 
-	// A second server in the folder, with a state and providers of its own, leaves it alone.
+	// A second server in the folder, with another database and other providers, does not
+	// replace it.
 	if err := os.CopyFS(filepath.Join(dir, "more"), os.DirFS(filepath.Join(dir, "providers"))); err != nil {
 		t.Fatal(err)
 	}

@@ -36,8 +36,8 @@ const (
 	dashboardFile = "monitoring/dashboard.json"
 )
 
-// metric is the sum of the values of a metric whose labels have all of these, each as
-// NAME="VALUE", in the text of /metrics. The metric must be there.
+// metric returns the sum of the values of a metric in the text of /metrics that have all
+// these labels, each NAME="VALUE". It fails without the metric.
 func metric(t testing.TB, text, name string, labels ...string) (sum float64) {
 	t.Helper()
 	found := false
@@ -64,7 +64,7 @@ lines:
 	return sum
 }
 
-// promtool runs it, and returns what it printed.
+// promtool runs promtool, and returns its output.
 func promtool(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(require.Tool(t, "promtool"), args...)
@@ -92,7 +92,7 @@ func TestAlertRulesFireWhenTheyShould(t *testing.T) {
 	}
 }
 
-// dashboardQueries are the queries of the dashboard, as Prometheus gets them.
+// dashboardQueries returns the queries of the dashboard, with its variables replaced.
 func dashboardQueries(t *testing.T) (list []string) {
 	t.Helper()
 	var d struct {
@@ -116,7 +116,7 @@ func dashboardQueries(t *testing.T) (list []string) {
 	return list
 }
 
-// serveWith serves a site in this process, of whose configuration something was changed.
+// serveWith serves a site in this process, with a changed configuration.
 func serveWith(t *testing.T, dir string, change func(*site.Config)) *serverProcess {
 	t.Helper()
 	config, err := site.ReadConfig(filepath.Join(dir, "patchbay.yaml"))
@@ -147,7 +147,8 @@ func serveWith(t *testing.T, dir string, change func(*site.Config)) *serverProce
 	return s
 }
 
-// remoteMetrics waits for the address at which monitors on other hosts are answered.
+// remoteMetrics waits for the address of the metrics listener for other hosts, and
+// returns it.
 func (s *serverProcess) remoteMetrics(t *testing.T) (address string) {
 	t.Helper()
 	told := regexp.MustCompile(`metrics are served to other hosts" address=(\S+)`)
@@ -161,7 +162,7 @@ func (s *serverProcess) remoteMetrics(t *testing.T) (address string) {
 	return address
 }
 
-// writeToken writes the token of a site.
+// writeToken writes and returns the token of a site.
 func writeToken(t *testing.T, dir string) (token string) {
 	t.Helper()
 	token = strings.Repeat("0123456789abcdef", 4)
@@ -171,7 +172,7 @@ func writeToken(t *testing.T, dir string) (token string) {
 	return token
 }
 
-// writeCRL has the trial authority of a site issue an empty CRL.
+// writeCRL writes an empty CRL of the site's trial authority.
 func writeCRL(t *testing.T, dir string, next time.Time) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "authority", "authority.pem"), filepath.Join(dir, "authority", "authority.key"))
@@ -186,8 +187,8 @@ func writeCRL(t *testing.T, dir string, next time.Time) {
 	write(t, filepath.Join(dir, "trusted", "trial.crl"), string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})))
 }
 
-// addFailureSwitch puts a script before the simulated provider of a site. While the file dead
-// is there each call fails, and while the file hang is there none ends.
+// addFailureSwitch wraps the simulated provider of a site in a script. While the file
+// dead exists, each call fails; while the file hang exists, calls do not end.
 func addFailureSwitch(t *testing.T, dir string) (file func(name string, there bool)) {
 	t.Helper()
 	folder := filepath.Join(dir, "providers")
@@ -203,7 +204,7 @@ func addFailureSwitch(t *testing.T, dir string) (file func(name string, there bo
 	}
 }
 
-// prometheus is one that scrapes a site.
+// prometheus is a Prometheus server that scrapes a site.
 type prometheus struct {
 	t   *testing.T
 	url string
@@ -228,7 +229,7 @@ scrape_configs:
     static_configs: [{targets: [%q]}]
 `, rules, filepath.Join(s.dir, "metrics.token"), filepath.Join(s.dir, "server-ecdsa.pem"), s.remoteMetrics(t)))
 	promtool(t, "", "check", "config", filepath.Join(dir, "prometheus.yml"))
-	l, err := net.Listen("tcp", "127.0.0.1:0") // it does not tell which port it took
+	l, err := net.Listen("tcp", "127.0.0.1:0") // Prometheus does not report a chosen port
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,12 +253,12 @@ scrape_configs:
 	return p
 }
 
-// hasResult tells whether a query has a result.
+// hasResult reports whether a query has a result.
 func (p *prometheus) hasResult(query string) bool {
 	p.t.Helper()
 	resp, err := http.Get(p.url + "/api/v1/query?query=" + url.QueryEscape(query))
 	if err != nil {
-		return false // it is about to start
+		return false // it is starting
 	}
 	defer resp.Body.Close()
 	var answer struct{ Data struct{ Result []any } }
@@ -268,9 +269,9 @@ func (p *prometheus) hasResult(query string) bool {
 	return len(answer.Data.Result) > 0
 }
 
-// TestMetricsShowFailingProvider: metrics, /readyz, the alert, Status and patchbay slivers tell
-// of a provider that dies, or hangs, and of its return. Nobody calls it meanwhile. The
-// site polls its providers more often than others do, but is otherwise one like theirs.
+// TestMetricsShowFailingProvider proves that metrics, /readyz, the alert, Status and
+// patchbay slivers show a provider that fails or hangs, and its return, without any call.
+// The site polls its providers more often than usual.
 func TestMetricsShowFailingProvider(t *testing.T) {
 	require.Tool(t, "prometheus")
 	k, s, alice := serveReadySite(t)
@@ -313,8 +314,8 @@ func TestMetricsShowFailingProvider(t *testing.T) {
 	wantTexts(t, s.out.String(), "a provider does not answer", "a provider answers again")
 }
 
-// TestMonitoringUsesMetricsThatExist holds the metrics of a served site against the
-// rules of Prometheus, and against what the alerts and the dashboard ask for.
+// TestMonitoringUsesMetricsThatExist checks the metrics of a running server with
+// promtool, and that it has each metric that alerts and the dashboard use.
 func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 	k, s, alice := serveReadySite(t)
 	k.runOK([]string{"backup", filepath.Join(t.TempDir(), "backup.db")})
@@ -389,8 +390,8 @@ func TestMonitoringUsesMetricsThatExist(t *testing.T) {
 	}
 }
 
-// TestMetricsForOtherHosts: nobody reads them without the proof that is asked for, and
-// nothing else is there.
+// TestMetricsForOtherHosts proves that the listener for other hosts serves only metrics,
+// and only with the configured token or certificate.
 func TestMetricsForOtherHosts(t *testing.T) {
 	dir := newSiteWith(t, []string{"user", "alice"})
 	token, stranger := writeToken(t, dir), filepath.Join(t.TempDir(), "stranger")
@@ -464,7 +465,8 @@ func TestMetricsForOtherHosts(t *testing.T) {
 	}
 }
 
-// metricsSite serves a site whose metrics other hosts can read by these proofs.
+// metricsSite serves a site whose metrics other hosts can read with a token, a
+// certificate or both.
 func metricsSite(t *testing.T, dir string, token, ca bool) *serverProcess {
 	t.Helper()
 	return serveWith(t, dir, func(c *site.Config) {

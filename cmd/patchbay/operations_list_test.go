@@ -22,7 +22,7 @@ import (
 	"patchbay/inventory"
 )
 
-// controlText are what a client may write, and a terminal obey.
+// controlText has characters that a client may send, and that control terminals.
 const controlText = "n\x1b[2J\u202e\u009b1m\tz"
 
 // newSiteWithSlivers creates a site with slivers, which is not served.
@@ -76,7 +76,7 @@ func addSlivers(t testing.TB, dir string) {
 	}
 }
 
-// wantPrintable holds that a terminal has nothing to obey.
+// wantPrintable fails if the output has control characters.
 func wantPrintable(t *testing.T, what, out string) {
 	t.Helper()
 	if i := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
@@ -84,8 +84,8 @@ func wantPrintable(t *testing.T, what, out string) {
 	}
 }
 
-// TestOperatorsListWithoutServer looks at a site that is not served, and at a
-// backup of it.
+// TestOperatorsListWithoutServer proves that lists work on a site that is not served, and
+// on a backup.
 func TestOperatorsListWithoutServer(t *testing.T) {
 	dir := newSiteWithSlivers(t)
 	look := func(args ...string) string {
@@ -108,7 +108,7 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 	}
 	for _, c := range []struct {
 		args []string
-		rows []string // cells, without the time of the day
+		rows []string // cells; times are replaced
 	}{
 		{[]string{"slices"}, []string{
 			"SLICE|SLIVERS|STATES|FIRST END|USERS",
@@ -171,7 +171,7 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 	wantTexts(t, look("manifest", "frozen"), `type="manifest"`, `client_id="web"`, "sliver+s2")
 	wantTexts(t, look("thaw"), "slice+frozen  shut down at", "1 sliver")
 
-	// A backup is looked into where it lies, and stays as it is.
+	// A list reads a backup in place, and does not change it.
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
 	backup := filepath.Join(dir, "copy.db")

@@ -38,7 +38,7 @@ func TestPastMoment(t *testing.T) {
 	}
 }
 
-// TestWhoAnswers compares each kind of answer with its text.
+// TestWhoAnswers compares each kind of answer of who with its text.
 func TestWhoAnswers(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	alice := audit.Holder{

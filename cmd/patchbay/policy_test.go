@@ -25,7 +25,7 @@ func TestTheSamplePolicyFitsAFreshSiteWhenUncommented(t *testing.T) {
 	}
 	explained(text.String(), `rule "guests", for example.net:**+user+*: nothing new: This site is for members`, `rule "students", for example.org:course-*+user+*`, "users that match no rule may reserve nothing")
 
-	// What has two signs needs a file first.
+	// Lines with two # need a file first.
 	write(t, k.path("terms-accepted"), "")
 	all := strings.NewReplacer("# sliver_types:", "sliver_types:", "# components:", "components:", "# terms:", "terms:").Replace(text.String())
 	explained(all, "only vm on only vm1..vm4", "once accepted https://testbed.example.org/terms")

@@ -10,10 +10,10 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// TestReleases brings the site of each release up to date. testdata/releases/VERSION.tar.gz
-// is the folder of a site that the release has left behind, with a slice that was shut
-// down, since its leases never end, and what it showed of that slice: slivers.json and
-// manifest.xml. With -update the test records the newest release of CHANGELOG.md.
+// TestReleases updates a site of each release. testdata/releases/VERSION.tar.gz is the
+// site's folder, with a slice that was shut down, since its leases do not end, and the
+// output of the release for that slice: slivers.json and manifest.xml. With -update the
+// test records the newest release of CHANGELOG.md.
 func TestReleases(t *testing.T) {
 	versions := regexp.MustCompile(`(?m)^## (\d+\.\d+\.\d+)`).FindAllStringSubmatch(readFile(t, "../../CHANGELOG.md"), -1)
 	if len(versions) == 0 {
@@ -37,13 +37,13 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// upgrade serves the site of an earlier release, and compares what it shows.
+// upgrade serves the site of an earlier release, and compares what it lists.
 func upgrade(t *testing.T, site string) {
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An upgrade leaves the programs where they were.
+	// The update keeps the paths of the programs.
 	prov := filepath.Join(site, "providers", "simulated.prov")
 	text := regexp.MustCompile(`exec \S+/patchbay-local`).ReplaceAllLiteralString(readFile(t, prov), "exec "+filepath.Join(bin, "patchbay-local"))
 	if err := os.WriteFile(prov, []byte(text), 0o755); err != nil {

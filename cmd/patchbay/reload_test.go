@@ -9,7 +9,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// nodeFacts are the lines of a manifest that tell where its nodes are, and of what kind.
+// nodeFacts returns the lines of a manifest with the places and types of its nodes.
 func nodeFacts(manifest string) string {
 	var kept []string
 	for line := range strings.Lines(manifest) {
@@ -24,8 +24,8 @@ func nodeFacts(manifest string) string {
 	return strings.Join(kept, "")
 }
 
-// TestHangupReloads has SIGHUP read the inventory and the certificates again; what is
-// wrong changes nothing.
+// TestHangupReloads proves that SIGHUP reloads the inventory and the certificates, and
+// that mistakes change nothing.
 func TestHangupReloads(t *testing.T) {
 	k := newBackupTest(t)
 	s := serve(t, k.dir)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// componentsYAML is an inventory of machines with long component_ids.
+// componentsYAML returns an inventory of machines with long component_ids.
 func componentsYAML(n int, named, id string) string {
 	var b strings.Builder
 	b.WriteString("sliver_types:\n  - {name: raw-pc}\ncomponents:\n")
@@ -18,8 +18,8 @@ func componentsYAML(n int, named, id string) string {
 	return b.String()
 }
 
-// TestLargeReloadReportIsLimited changes everything of a large site: what is told
-// has an end, says how much more there is, and can be read by the command.
+// TestLargeReloadReportIsLimited changes the whole inventory of a large site: the report
+// is limited, counts what it leaves out, and the command can read it.
 func TestLargeReloadReportIsLimited(t *testing.T) {
 	const n, drained, told = 15_000, 900, 500
 	dir := newSite(t)

@@ -14,7 +14,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// countAudited counts the lines of a site's audit that tell of an act by an operator.
+// countAudited counts the lines of a site's audit for an operator's command.
 func countAudited(t testing.TB, dir, what, operator string) int {
 	t.Helper()
 	n := 0
@@ -26,7 +26,7 @@ func countAudited(t testing.TB, dir, what, operator string) int {
 	return n
 }
 
-// sendAndLeave gives an order and does not wait for the answer.
+// sendAndLeave sends a command to the server and does not wait for the answer.
 func sendAndLeave(t testing.TB, dir, what, order string) {
 	t.Helper()
 	conn, err := net.Dial("unix", socketPath(t, dir))
@@ -39,8 +39,8 @@ func sendAndLeave(t testing.TB, dir, what, order string) {
 	}
 }
 
-// TestAuditRecordsCommandsOfDisconnectedClients holds that a served site itself writes who
-// had it reload, or believe a clock, once: whoever gave the order may be gone.
+// TestAuditRecordsCommandsOfDisconnectedClients proves that the server audits a reload,
+// or an order to trust the clock, exactly once, even if the client has disconnected.
 func TestAuditRecordsCommandsOfDisconnectedClients(t *testing.T) {
 	dir := newSite(t)
 	advanceClock(t, dir, "1h")
@@ -72,8 +72,8 @@ func TestAuditRecordsCommandsOfDisconnectedClients(t *testing.T) {
 	s.stop()
 }
 
-// TestReloadWaitsForNoPipe holds that a pipe to which nobody writes keeps neither a
-// reload, nor those that follow, nor the stop.
+// TestReloadWaitsForNoPipe proves that a pipe without a writer blocks neither a reload,
+// nor later ones, nor the stop.
 func TestReloadWaitsForNoPipe(t *testing.T) {
 	for _, name := range []string{"inventory.yaml", site.ConfigName, "providers/simulated.yaml"} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestReloadWaitsForNoPipe(t *testing.T) {
 			}
 			s := serve(t, dir)
 			file := filepath.Join(dir, name)
-			if name == "providers/simulated.yaml" { // one that is open is not read again
+			if name == "providers/simulated.yaml" { // a file that is open is not read again
 				file = filepath.Join(dir, "providers", "other.yaml")
 				script := readFile(t, filepath.Join(dir, "providers", "simulated.prov"))
 				if err := os.WriteFile(filepath.Join(dir, "providers", "other.prov"), []byte(script), 0o700); err != nil {

@@ -17,8 +17,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// script is what a script of testdata/script works at: a site, its server in this
-// process, and what the last command has printed.
+// script runs a script of testdata/script: it has a site, a server in this process, and
+// the output of the last command.
 type script struct {
 	*testscript.TestScript
 	t      testing.TB
@@ -27,8 +27,8 @@ type script struct {
 	out    string
 }
 
-// words are how many arguments commands have that do not have any number, and
-// positive are those that ! cannot stand before.
+// argumentCounts has the numbers of arguments of commands that do not accept any number.
+// notNegatable are the commands that do not accept ! before them.
 var (
 	argumentCounts = map[string]int{"stock": 0, "nowhere": 0, "get": 1, "halt": 0, "like": 1, "facts": 2, "find": 2, "over": 0, "rack": 0, "ends": 1, "ahead": 1}
 	notNegatable   = []string{"site", "stock", "nowhere", "misused", "halt", "facts", "find", "over", "rack", "edit", "write", "ahead"}
@@ -37,12 +37,12 @@ var (
 // timeText is a time as commands print it.
 var timeText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
-// scriptCommands are those of the scripts, beside testscript's own. With ! before it, a
-// command must fail, and a text must not be there. Text is compared as it stands; the
-// texts behind => are what a command must print.
+// scriptCommands are the commands of scripts beyond testscript's own. After ! a command
+// must fail, or a text must be missing. Texts are compared exactly; texts after => must
+// be in the output.
 var scriptCommands = map[string]func(y *script, neg bool, args []string){
-	// site [SLICE...] makes a site in $SITE with simulated nodes that take no time, with
-	// the user alice and slices of hers, and goes there.
+	// site [SLICE...] creates a site in $SITE with simulated nodes without delays, the
+	// user alice and their slices, and changes to its folder.
 	"site": func(y *script, _ bool, args []string) {
 		var lines [][]string
 		if len(args) > 0 {
@@ -55,21 +55,23 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 		removeSimulatedDelays(y.t, dir)
 		y.setSite(dir)
 	},
-	// stock makes a site that holds slivers of the slices first, second and frozen.
+	// stock creates a site with slivers in the slices first, second and frozen.
 	"stock": func(y *script, _ bool, _ []string) { y.setSite(newSiteWithSlivers(y.t)) },
-	// nowhere leaves the site: commands are on none from now on.
+	// nowhere leaves the site: later commands use none.
 	"nowhere": func(y *script, _ bool, _ []string) { y.dir = "" },
-	// patchbay COMMAND... runs a command line, on the site unless it names another.
+	// patchbay COMMAND... runs a command line, for the script's site unless it names
+	// another.
 	"patchbay": func(y *script, neg bool, args []string) { y.runAndCheck(negatedStatus[neg], "patchbay", args) },
-	// misused COMMAND... runs one that nobody can mean: its exit status is 2.
+	// misused COMMAND... runs a wrong command line, whose exit status must be 2.
 	"misused": func(y *script, _ bool, args []string) { y.runAndCheck(2, "patchbay", args) },
-	// alice METHOD... makes a call of alice's, about the slice first unless it names another.
+	// alice METHOD... makes a call as alice, about the slice first unless it names
+	// another.
 	"alice": func(y *script, neg bool, args []string) { y.runAndCheck(negatedStatus[neg], "alice", args) },
-	// portal METHOD... is such a call by a tool that speaks for alice.
+	// portal METHOD... makes such a call as a tool that speaks for alice.
 	"portal": func(y *script, neg bool, args []string) { y.runAndCheck(negatedStatus[neg], "portal", args) },
-	// get PATH asks the admin listener; what is not 200 is a failure.
+	// get PATH gets a path from the admin listener; any status but 200 is a failure.
 	"get": func(y *script, neg bool, args []string) { y.runAndCheck(negatedStatus[neg], "get", args) },
-	// serve [FLAG...] serves the site; with !, it must refuse to.
+	// serve [FLAG...] serves the site; after !, serve must fail.
 	"serve": func(y *script, neg bool, args []string) {
 		if neg {
 			y.out = serveRefused(y.t, y.dir, args...)
@@ -79,28 +81,28 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 		y.Setenv("URL", y.server.url)
 		y.Setenv("HOST", strings.TrimPrefix(y.server.url, "https://"))
 	},
-	// halt ends the server, which prints its log.
+	// halt stops the server; its output is the log.
 	"halt": func(y *script, _ bool, _ []string) {
 		if code := y.server.stop(); code != 0 {
 			y.Fatalf("serve ended with %d:\n%s", code, y.server.out)
 		}
 		y.out = y.server.out.String()
 	},
-	// says [-count=N] TEXT... looks for texts in what the last command has printed.
+	// says [-count=N] TEXT... requires texts in the output of the last command.
 	"says": func(y *script, neg bool, args []string) {
 		y.checkTexts(neg, args)
 		if problem := findTexts(y.out, neg, args); problem != "" {
 			y.Fatalf("%s in:\n%s", problem, y.out)
 		}
 	},
-	// like PATTERN holds what the last command has printed against a regular expression,
-	// whose ^ and $ are the ends of lines.
+	// like PATTERN matches the output of the last command with a regular expression,
+	// whose ^ and $ match at lines.
 	"like": func(y *script, neg bool, args []string) {
 		if regexp.MustCompile("(?m)"+args[0]).MatchString(y.out) == neg {
 			y.Fatalf("%q matches: %v, in:\n%s", args[0], neg, y.out)
 		}
 	},
-	// in FILE [-count=N] TEXT... looks for texts in a file.
+	// in FILE [-count=N] TEXT... requires texts in a file.
 	"in": func(y *script, neg bool, args []string) {
 		y.checkTexts(neg, args[1:])
 		text := y.ReadFile(args[0])
@@ -108,7 +110,7 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 			y.Fatalf("%s in %s:\n%s", problem, args[0], text)
 		}
 	},
-	// log TEXT... waits for texts in the server's log.
+	// log TEXT... waits until texts are in the server's log.
 	"log": func(y *script, neg bool, args []string) {
 		y.checkTexts(neg, args)
 		log := func() string { return findTexts(y.server.out.String(), neg, args) }
@@ -121,8 +123,8 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 		}
 		wait.Clear(y.t, log)
 	},
-	// until [-count=N] TEXT COMMAND... repeats a command until it prints the text; with !,
-	// until it does not.
+	// until [-count=N] TEXT COMMAND... repeats a command until its output has the text;
+	// after !, until it does not.
 	"until": func(y *script, neg bool, args []string) {
 		n := 1
 		if strings.HasPrefix(args[0], "-count=") {
@@ -134,14 +136,15 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 			return findTexts(y.out, neg, args[:n])
 		})
 	},
-	// facts MANIFEST MANIFEST demands that both tell of the same nodes.
+	// facts MANIFEST MANIFEST requires that both manifests describe the same nodes.
 	"facts": func(y *script, _ bool, args []string) {
 		facts := func(file string) string { return nodeFacts(strings.ReplaceAll(y.ReadFile(file), "><", ">\n<")) }
 		if was, is := facts(args[0]), facts(args[1]); was != is || was == "" {
 			y.Fatalf("the manifest tells\n%s\nand told\n%s", is, was)
 		}
 	},
-	// find NAME PATTERN has $NAME stand for the first part of what the last command printed.
+	// find NAME PATTERN sets $NAME to the first group of PATTERN in the output of the
+	// last command.
 	"find": func(y *script, _ bool, args []string) {
 		m := regexp.MustCompile(args[1]).FindStringSubmatch(y.out)
 		if m == nil {
@@ -149,7 +152,7 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 		}
 		y.Setenv(args[0], m[1])
 	},
-	// over waits until each time that the last command printed is over.
+	// over waits until all times in the output of the last command have passed.
 	"over": func(y *script, _ bool, _ []string) {
 		moments := timeText.FindAllString(y.out, -1)
 		if len(moments) == 0 {
@@ -161,10 +164,10 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 			wait.Until(y.t, text+" is over", func() bool { return time.Now().After(at) })
 		}
 	},
-	// rack gives the site the worked providers of PROVIDER.md.
+	// rack installs the example providers of PROVIDER.md.
 	"rack": func(y *script, _ bool, _ []string) { installExampleProviders(y.t, y.MkAbs("providers")) },
-	// ends DURATION demands that the first time that the last command printed is so far
-	// ahead, or more; with !, less.
+	// ends DURATION requires that the first time in the output of the last command is at
+	// least so far ahead; after !, less.
 	"ends": func(y *script, neg bool, args []string) {
 		d, err := time.ParseDuration(args[0])
 		y.Check(err)
@@ -181,7 +184,7 @@ var scriptCommands = map[string]func(y *script, neg bool, args []string){
 	"write": func(y *script, _ bool, args []string) {
 		write(y.t, y.MkAbs(args[0]), strings.Join(args[1:], "\n")+"\n")
 	},
-	// ahead DURATION has what the site knows of the time be so far in the future.
+	// ahead DURATION moves the stored time of the site's clock into the future.
 	"ahead": func(y *script, _ bool, args []string) { advanceClock(y.t, y.dir, args[0]) },
 }
 
@@ -192,7 +195,7 @@ func write(t testing.TB, file, text string) {
 	}
 }
 
-// setSite makes a folder the story's site.
+// setSite makes a folder the script's site.
 func (y *script) setSite(dir string) {
 	y.dir = dir
 	y.Setenv("SITE", dir)
@@ -202,7 +205,7 @@ func (y *script) setSite(dir string) {
 	}
 }
 
-// checkTexts checks that texts expect something: of an empty one there is always one.
+// checkTexts fails for texts that match anything, such as an empty one.
 func (y *script) checkTexts(neg bool, texts []string) {
 	rest := texts
 	if len(texts) > 0 && regexp.MustCompile(`^-\w+=`).MatchString(texts[0]) {
@@ -215,7 +218,7 @@ func (y *script) checkTexts(neg bool, texts []string) {
 	}
 }
 
-// findTexts says which text is missing, or with neg is there.
+// findTexts returns which text is missing, or after ! present; "" if all are right.
 func findTexts(in string, neg bool, texts []string) string {
 	want := -1
 	for _, text := range texts {
@@ -235,7 +238,7 @@ func findTexts(in string, neg bool, texts []string) string {
 	return ""
 }
 
-// run runs a command and keeps what it prints.
+// run runs a command and stores its output.
 func (y *script) run(command string, args []string) (code int) {
 	switch command {
 	case "get":
@@ -262,10 +265,10 @@ func (y *script) run(command string, args []string) (code int) {
 	return code
 }
 
-// negatedStatus is the exit status of a command with ! before it, or without.
+// negatedStatus is the expected exit status of a command with or without ! before it.
 var negatedStatus = map[bool]int{true: 1}
 
-// runAndCheck runs a command, which must end with a status and print what is behind =>.
+// runAndCheck runs a command, checks its exit status, and requires the texts after =>.
 func (y *script) runAndCheck(status int, command string, args []string) {
 	var texts []string
 	if i := slices.Index(args, "=>"); i >= 0 {
@@ -280,8 +283,8 @@ func (y *script) runAndCheck(status int, command string, args []string) {
 	}
 }
 
-// checkVariables fails if a script reads a variable that it has not: testscript takes
-// that for an empty text, which is everywhere.
+// checkVariables fails if a script uses a variable that is not set: testscript replaces
+// it by an empty text, which is in any output.
 func checkVariables(t *testing.T) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -304,12 +307,12 @@ func checkVariables(t *testing.T) {
 	}
 }
 
-// TestScripts plays the stories of testdata/script: command lines as operators and
+// TestScripts runs the scripts of testdata/script: command lines as operators and
 // experimenters type them.
 func TestScripts(t *testing.T) {
-	runCommand(t, "version") // builds our programs before several at once ask for them
+	runCommand(t, "version") // builds our programs, before scripts need them concurrently
 	checkVariables(t)
-	t.Setenv("XDG_STATE_HOME", t.TempDir()) // where a site of one's own would be
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // for users' own sites
 	p := testscript.Params{Dir: "testdata/script", WorkdirRoot: t.TempDir(), Setup: func(env *testscript.Env) error {
 		env.Setenv("NL", "\n")
 		env.Setenv("ESC", "\x1b")

@@ -13,14 +13,14 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// backupTest is a site with a user and two slices, whose operator makes backups.
+// backupTest is a site with a user and two slices for tests of backups.
 type backupTest struct {
 	t    *testing.T
 	dir  string
 	site func(args ...string) (int, string)
 }
 
-// aliceAndFirst make a user and her slice.
+// aliceAndFirst are commands that create the user alice and the slice first.
 var aliceAndFirst = [][]string{{"user", "alice"}, {"slice", "first", "--owner", "alice"}}
 
 func newBackupTest(t *testing.T) *backupTest {
@@ -30,7 +30,7 @@ func newBackupTest(t *testing.T) *backupTest {
 
 func (k *backupTest) path(name string) string { return filepath.Join(k.dir, name) }
 
-// runOK runs a command that must work.
+// runOK runs a command that must succeed.
 func (k *backupTest) runOK(args []string, parts ...string) string {
 	k.t.Helper()
 	code, out := k.site(args...)
@@ -41,7 +41,7 @@ func (k *backupTest) runOK(args []string, parts ...string) string {
 	return out
 }
 
-// runRefused runs a command that must be refused.
+// runRefused runs a command that must fail with exit status 1.
 func (k *backupTest) runRefused(args []string, parts ...string) {
 	k.t.Helper()
 	code, out := k.site(args...)
@@ -51,7 +51,7 @@ func (k *backupTest) runRefused(args []string, parts ...string) {
 	wantTexts(k.t, out, parts...)
 }
 
-// call makes a call of alice's about the slice first, or another that is named, which
+// call makes a call as alice, about the slice first unless args name another. The call
 // must succeed.
 func (k *backupTest) call(s *serverProcess, args ...string) string {
 	k.t.Helper()
@@ -62,13 +62,13 @@ func (k *backupTest) call(s *serverProcess, args ...string) string {
 	return out
 }
 
-// allocate has alice reserve the nodes of her request for a slice.
+// allocate reserves the nodes of the sample request in a slice, as alice.
 func (k *backupTest) allocate(s *serverProcess, slice string) {
 	k.t.Helper()
 	k.call(s, "--slice", slice, "Allocate", k.path("request.xml"))
 }
 
-// wantNoLeftovers looks whether nothing half-made is left.
+// wantNoLeftovers fails if unfinished files are left.
 func (k *backupTest) wantNoLeftovers() {
 	k.t.Helper()
 	for _, pattern := range []string{"*.new-*", "*.restore-*", "*.new", unfinished + "*"} {
@@ -84,7 +84,7 @@ func (k *backupTest) wantNoLeftovers() {
 	}
 }
 
-// auditLines counts the lines of the audit by the entry of the journal that they tell.
+// auditLines returns the number of lines in the audit for each journal entry.
 func (k *backupTest) auditLines() map[string]int {
 	k.t.Helper()
 	lines := map[string]int{}
@@ -102,8 +102,8 @@ func (k *backupTest) auditLines() map[string]int {
 	return lines
 }
 
-// TestBackupAndRestore goes the way of an operator: a backup of a served site, a
-// restore after more was promised, and one over a state that is damaged.
+// TestBackupAndRestore backs up a served site, restores it after further reservations,
+// and over a damaged database.
 func TestBackupAndRestore(t *testing.T) {
 	k := newBackupTest(t)
 	file, state := k.path("b.db"), k.path("state.db")
@@ -176,7 +176,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("%d lines tell of the restore; lost are %v", restores, told)
 	}
 
-	// What is there is damaged.
+	// Restore over a damaged database.
 	if err := os.Truncate(state, 5000); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	k.runOK([]string{"check"}, "2 slices, 4 slivers")
 
-	// And then it is gone.
+	// Restore without a database.
 	if err := os.Remove(state); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,8 @@ func TestBackupAndRestore(t *testing.T) {
 	k.wantNoLeftovers()
 }
 
-// TestRestoreRefuses: what is no whole backup of this site changes nothing.
+// TestRestoreRefuses proves that anything but a complete backup of this site is refused
+// and changes nothing.
 func TestRestoreRefuses(t *testing.T) {
 	k := newBackupTest(t)
 	s := serve(t, k.dir)
@@ -249,11 +250,12 @@ func TestRestoreRefuses(t *testing.T) {
 	k.runRefused([]string{"restore", "--yes", k.path("nothing.db")}, "there is no file "+k.path("nothing.db"))
 	other.runRefused([]string{"restore", file}, "is of the site testbed.example.org, not of other.example.org")
 	other.wantNoLeftovers()
-	k.runOK([]string{"restore", file}, "2 slivers") // nothing would be forgotten
+	k.runOK([]string{"restore", file}, "2 slivers") // nothing is lost
 	k.wantNoLeftovers()
 }
 
-// flipBit is text with a bit of the byte before the last place of what turned over.
+// flipBit returns text with one bit changed in the byte before the last occurrence of
+// what.
 func flipBit(text, what string) string {
 	b := []byte(text)
 	b[strings.LastIndex(text, what)-1] ^= 1

@@ -15,7 +15,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// unfinishedBackups lists the unfinished backups in a folder.
+// unfinishedBackups returns the unfinished backups in a folder.
 func unfinishedBackups(t *testing.T, folder string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, unfinished+"*"))
@@ -25,8 +25,8 @@ func unfinishedBackups(t *testing.T, folder string) []string {
 	return names
 }
 
-// TestBackupRemovesLeftoversOfKilledBackup, and nothing else: not what is being made by
-// another, and not what only has such a name.
+// TestBackupRemovesLeftoversOfKilledBackup proves that backup removes unfinished backups
+// of killed commands, but no file of a running one and no other file with such a name.
 func TestBackupRemovesLeftoversOfKilledBackup(t *testing.T) {
 	k := newBackupTest(t)
 	site := serve(t, k.dir)
@@ -73,9 +73,9 @@ func pathExists(name string) bool {
 	return err == nil
 }
 
-// TestKilledBackup kills backups of a served site at any moment, PATCHBAY_BACKUP_KILLS
-// times or 30, every other one while its file is there: under the name that was asked
-// for is nothing, or a whole backup, and the next one removes what is left beside it.
+// TestKilledBackup kills backups of a served site at random moments,
+// PATCHBAY_BACKUP_KILLS times or 30, and every other one while its file exists. The named
+// file is then missing or complete, and the next backup removes leftovers.
 func TestKilledBackup(t *testing.T) {
 	rounds := killCount(t, "PATCHBAY_BACKUP_KILLS", 30)
 	o := newOperatedSite(t)
@@ -141,7 +141,7 @@ func TestKilledBackup(t *testing.T) {
 		}
 	}
 	var out, errs string
-	wait.Until(t, "a backup is made", func() (done bool) { // the site may still be at the last one
+	wait.Until(t, "a backup is made", func() (done bool) { // the server may still run the last one
 		var status int
 		out, errs, status = o.patchbay("backup", "--force", file, "--config", o.dir)
 		return status == 0

@@ -11,8 +11,8 @@ import (
 	"patchbay/am/clock"
 )
 
-// advanceClock has what a site knew before a boot be so far in the future, so that the
-// host's clock is behind it.
+// advanceClock moves the stored time of a site's clock into the future, so that the
+// host's clock is behind it after a boot.
 func advanceClock(t testing.TB, dir, text string) {
 	t.Helper()
 	d, err := time.ParseDuration(text)

@@ -59,7 +59,7 @@ func TestInitAsksAtATerminalOnly(t *testing.T) {
 	}
 }
 
-// newTerminal gives both ends of a pseudo-terminal.
+// newTerminal returns both ends of a pseudo-terminal.
 func newTerminal(t *testing.T) (master, terminal *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)

@@ -15,7 +15,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// serverProcess is `patchbay serve` in this process.
+// serverProcess is the command serve, run in this process.
 type serverProcess struct {
 	dir, url, admin string
 	out             *wait.Buffer
@@ -65,7 +65,7 @@ func get(t testing.TB, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// writerFunc is a reader of a command's output who acts upon a word in it.
+// writerFunc passes output on, and calls a function when a text appears in it.
 type writerFunc struct {
 	*wait.Buffer
 	word string
@@ -79,9 +79,9 @@ func (e writerFunc) Write(p []byte) (int, error) {
 	return e.Buffer.Write(p)
 }
 
-// TestHangupIsHandledFromStart sends SIGHUP as soon as a server says where it is.
+// TestHangupIsHandledFromStart sends SIGHUP as soon as a server prints its address.
 func TestHangupIsHandledFromStart(t *testing.T) {
-	guard := make(chan os.Signal, 1) // or a signal that nobody heeds ends the tests
+	guard := make(chan os.Signal, 1) // otherwise an unhandled signal ends the tests
 	signal.Notify(guard, syscall.SIGHUP)
 	defer signal.Stop(guard)
 	out, dir := new(wait.Buffer), newSite(t)
@@ -92,7 +92,7 @@ func TestHangupIsHandledFromStart(t *testing.T) {
 			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 				t.Error(err)
 			}
-			<-guard // it has come
+			<-guard // the signal has arrived
 		}
 		ended <- run(ctx, []string{"serve", "--config", dir}, console{writerFunc{out, "listening on", hangUp}, out})
 	}()

@@ -15,8 +15,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// copySite copies a site with cp -a. The copy uses the providers of the first one, and
-// so its nodes.
+// copySite copies a site with cp -a. The copy uses the providers, and so the nodes, of
+// the original.
 func copySite(t *testing.T, dir string) (copied string) {
 	t.Helper()
 	copied = filepath.Join(t.TempDir(), "staging")
@@ -40,7 +40,7 @@ func appendLine(t *testing.T, file, line string) {
 	}
 }
 
-// serveRefused is what serve says, which must end by itself.
+// serveRefused runs serve, which must fail, and returns its output.
 func serveRefused(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -58,13 +58,13 @@ func serveRefused(t testing.TB, dir string, args ...string) string {
 	return out.String()
 }
 
-// serveReadySite is a served site on whose simulated nodes the slice first is ready.
+// serveReadySite serves a site with simulated nodes on which the slice first is ready.
 func serveReadySite(t *testing.T) (k *backupTest, s *serverProcess, alice func(url string, args ...string) (int, string)) {
 	t.Helper()
 	k = newBackupTest(t)
 	settings := k.path("providers/simulated.yaml")
 	write(t, settings, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
-	home := filepath.Join(t.TempDir(), "alice") // it stays when the site moves
+	home := filepath.Join(t.TempDir(), "alice") // outside the site, which moves
 	if err := os.CopyFS(home, os.DirFS(k.path("users/alice"))); err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +85,8 @@ func serveReadySite(t *testing.T) (k *backupTest, s *serverProcess, alice func(u
 	return k, s, alice
 }
 
-// TestTwoServersDoNotActOnTheSameNodes serves a site and then a copy of it, as an
-// operator does who tries a new version. Leases of the copy are over soon, so it
-// would remove the nodes.
+// TestTwoServersDoNotActOnTheSameNodes serves a site and then a copy of it, as for a test
+// of a new version. Leases in the copy end soon, so it would remove the nodes.
 func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	k, s, alice := serveReadySite(t)
 	k.runOK([]string{"renew", "first", "--for", "10s"})
@@ -129,7 +128,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	refused([]string{"is served (process ", "stop that one first"}, "move")
 	alive()
 
-	// One who moves it and then serves the other one again does no harm, either.
+	// Moving it and then serving the original again does no harm either.
 	s.stop()
 	if code, out := at("move"); code != 0 {
 		t.Fatal(out)
@@ -146,7 +145,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	wantTexts(t, serveRefused(t, staging), "another server (process ", ") uses the providers in "+k.path("providers"))
 	alive()
 
-	// The lock ends with the server, and then the copy is the site.
+	// The lock ends with the server; then the copy can become the site.
 	s.stop()
 	moved := serve(t, staging)
 	wait.Until(t, "the copy ends its leases", func() bool { _, out := alice(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
@@ -154,8 +153,8 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	moved.stop()
 }
 
-// TestMovedSites stops a site, makes another folder of it in the ways that operators
-// know, and serves that: the nodes are ready as before, unless it is a copy.
+// TestMovedSites stops a site, moves or copies its folder in the usual ways, and serves
+// the result: the nodes are ready as before, unless it is a copy.
 func TestMovedSites(t *testing.T) {
 	k, s, alice := serveReadySite(t)
 	s.stop()
@@ -164,7 +163,7 @@ func TestMovedSites(t *testing.T) {
 	for _, tt := range []struct {
 		rule   string
 		make   func(from, to string) error
-		before []string // command for the new folder
+		before []string // a command for the new folder
 		copy   bool
 	}{
 		{"mv", os.Rename, nil, false},
@@ -219,7 +218,7 @@ func execute(words ...string) error {
 	return nil
 }
 
-// readTree tells the files of a folder apart, without its socket.
+// readTree returns the files of a folder and their contents, without the socket.
 func readTree(t *testing.T, dir string) (files map[string]string) {
 	t.Helper()
 	files = map[string]string{}
@@ -237,8 +236,8 @@ func readTree(t *testing.T, dir string) (files map[string]string) {
 	return files
 }
 
-// TestServeReadOnly serves a copy of a live site to look at it: what looks is answered,
-// all else is refused in words, and neither a file nor a node changes.
+// TestServeReadOnly serves a copy of a running site with --read-only: queries work,
+// everything else is refused with a reason, and no file and no node changes.
 func TestServeReadOnly(t *testing.T) {
 	k, s, alice := serveReadySite(t)
 	staging := copySite(t, k.dir)
@@ -268,7 +267,7 @@ func TestServeReadOnly(t *testing.T) {
 		if code != 1 {
 			t.Errorf("%q: exit status %d", args, code)
 		}
-		if args[0] != "Provision" { // refused for the states of the slivers
+		if args[0] != "Provision" { // refused because of the states of the slivers
 			wantTexts(t, out, "UNAVAILABLE (11)", why)
 		}
 	}

@@ -15,11 +15,11 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// soakRequest is small enough that all workers always fit.
+// soakRequest is so small that the requests of all workers fit.
 const soakRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="n" exclusive="false"><sliver_type name="vm"/></node></rspec>`
 
-// TestSoak reserves, makes and gives back for PATCHBAY_SOAK, or two seconds:
-// every call succeeds, nothing is left afterwards, and memory stays flat.
+// TestSoak allocates, provisions and deletes for the duration PATCHBAY_SOAK, or two
+// seconds. Every call must succeed, nothing may be left, and memory must not grow.
 func TestSoak(t *testing.T) {
 	length := 2 * time.Second
 	if s := os.Getenv("PATCHBAY_SOAK"); s != "" {
@@ -51,7 +51,7 @@ func TestSoak(t *testing.T) {
 		}
 		defer c.Close()
 		creds, urns := me.forSlice(), []string{me.sliceURN}
-		var made time.Time // seldom, for what is being removed still takes its place
+		var made time.Time // rarely, since removal takes time
 		for time.Now().Before(until) {
 			if _, _, err := c.Allocate(t.Context(), me.sliceURN, creds, soakRequest, client.Options{}); err != nil {
 				return fmt.Errorf("allocate: %w", err)
@@ -96,7 +96,7 @@ func TestSoak(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	spell(length / 4) // caches fill
+	spell(length / 4) // until caches are full
 	before := heap()
 	spell(length * 3 / 4)
 	after := heap()

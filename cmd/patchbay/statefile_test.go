@@ -14,8 +14,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// TestRestoreKeepsUndamagedDatabase: what cannot be opened and is not damaged stays, with
-// --yes too.
+// TestRestoreKeepsUndamagedDatabase proves that restore keeps a database that cannot be
+// opened but is not damaged, even with --yes.
 func TestRestoreKeepsUndamagedDatabase(t *testing.T) {
 	k := newBackupTest(t)
 	file, state := k.path("b.db"), k.path("state.db")
@@ -53,8 +53,8 @@ func TestRestoreKeepsUndamagedDatabase(t *testing.T) {
 	}
 }
 
-// TestRestoreOverADamagedRecord: a state that opens and cannot be read is replaced as
-// one that does not open.
+// TestRestoreOverADamagedRecord proves that restore replaces a database that opens but
+// has a damaged record.
 func TestRestoreOverADamagedRecord(t *testing.T) {
 	k := newBackupTest(t)
 	file, state := k.path("b.db"), k.path("state.db")
@@ -70,7 +70,7 @@ func TestRestoreOverADamagedRecord(t *testing.T) {
 	k.wantNoLeftovers()
 }
 
-// writeMeta sets a key among what a store says of itself.
+// writeMeta sets a key in the meta bucket of a database.
 func writeMeta(path, key string, value []byte) error {
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
@@ -81,12 +81,12 @@ func writeMeta(path, key string, value []byte) error {
 	}), db.Close())
 }
 
-// TestServedStoreIsDamaged writes noise over the store of a site that is served: it
-// lives, is not ready, tells why, and promises nothing more.
+// TestServedStoreIsDamaged overwrites pages of a served database: the server keeps
+// running, is not ready, reports why, and accepts no reservations.
 func TestServedStoreIsDamaged(t *testing.T) {
 	for _, tt := range []struct {
 		rule     string
-		from, to int // pages
+		from, to int // the pages to overwrite
 	}{
 		{"its first pages", 0, 2}, {"all but its first pages", 2, 1000},
 	} {
@@ -121,7 +121,7 @@ func TestServedStoreIsDamaged(t *testing.T) {
 	}
 }
 
-// overwritePages writes over some pages of a file, up to its end.
+// overwritePages overwrites some pages of a file, up to its end.
 func overwritePages(path string, from, to int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
