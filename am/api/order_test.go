@@ -89,7 +89,7 @@ func TestTheGraverMistakeIsTold(t *testing.T) {
 		{"Delete", nil, "ready", join(shapes, []mistake{options}, standing, []mistake{absent, effort})},
 		{"Provision", nil, "allocated", join(shapes, []mistake{options}, standing, []mistake{
 			absent, version, effort, soon,
-			{"users that are none", set("geni_users", "ann"), am.BadArgs, "geni_users"},
+			{"users that are none", set("geni_users", "alice"), am.BadArgs, "geni_users"},
 			past,
 			{"one is provisioned", state("ready"), am.Unsupported, "geni_ready"},
 		})},
@@ -105,7 +105,7 @@ func TestTheGraverMistakeIsTold(t *testing.T) {
 			{"an action that is a number", third(7), am.BadArgs, "argument action"}, options,
 		}, standing, []mistake{
 			absent, effort,
-			{"users that are none", set("geni_users", "ann"), am.BadArgs, "geni_users"},
+			{"users that are none", set("geni_users", "alice"), am.BadArgs, "geni_users"},
 			{"an unknown action", third("reboot"), am.Unsupported, "reboot"},
 			{"no users", func(a *attempt) {
 				if o, ok := a.options.(xmlrpc.Struct); ok {

@@ -88,7 +88,7 @@ func (s *site) commit(extra ...am.JournalEntry) string {
 	id := fmt.Sprintf("call%d", s.calls)
 	s.change(func(cs *store.ChangeSet) {
 		cs.Log(am.JournalEntry{
-			At: s.now, Event: "geni_start", Request: id, Method: "PerformOperationalAction", API: 3, Remote: "192.0.2.1:1", Caller: name("user", "ann"),
+			At: s.now, Event: "geni_start", Request: id, Method: "PerformOperationalAction", API: 3, Remote: "192.0.2.1:1", Caller: name("user", "alice"),
 			Speaker: name("tool", "portal"), Credentials: []string{"f00d"}, Slice: name("slice", "s"), Slivers: []urn.URN{name("sliver", "a"), name("sliver", "b")},
 		})
 		for _, e := range extra {
@@ -111,7 +111,7 @@ func (s *site) change(f func(*store.ChangeSet)) {
 
 // answered writes the line of a call.
 func (s *site) answered(id string) {
-	s.log.Call(Call{ID: id, Method: "Allocate", API: 3, Caller: name("user", "ann"), Slice: name("slice", "s"), Slivers: 2})
+	s.log.Call(Call{ID: id, Method: "Allocate", API: 3, Caller: name("user", "alice"), Slice: name("slice", "s"), Slivers: 2})
 }
 
 // lines are those of the audit and of what was moved away, oldest first.
@@ -167,7 +167,7 @@ func TestCallHasOneLine(t *testing.T) {
 	s := newSite(t)
 	id := s.commit()
 	s.log.Call(Call{
-		ID: id, Method: "Allocate", API: 3, Remote: "[2001:db8::1]:40", Caller: name("user", "ann"), Speaker: name("tool", "portal"), Slice: name("slice", "s"),
+		ID: id, Method: "Allocate", API: 3, Remote: "[2001:db8::1]:40", Caller: name("user", "alice"), Speaker: name("tool", "portal"), Slice: name("slice", "s"),
 		Slivers: 3, Credentials: []string{"f00d", "beef"}, Code: 7, Detail: am.OutOfRange, Output: "no \u201croom\u201d\n",
 	})
 	s.log.Call(Call{ID: "x", Method: "Delete", API: 2, Fault: true, Code: -32602, Output: strings.Repeat("é", maxOutput)})
@@ -178,7 +178,7 @@ func TestCallHasOneLine(t *testing.T) {
 	}
 	want := `{"at":"2026-11-20T12:00:00.000Z","event":"open","settled":0,"seen":0}
 {"at":"2026-11-20T12:00:00.000Z","event":"call","id":"call1","method":"Allocate","api":3,"remote":"[2001:db8::1]:40",` +
-		`"caller":"urn:publicid:IDN+example.org+user+ann","speaker":"urn:publicid:IDN+example.org+tool+portal","slice":"urn:publicid:IDN+example.org+slice+s","slivers":3,` +
+		`"caller":"urn:publicid:IDN+example.org+user+alice","speaker":"urn:publicid:IDN+example.org+tool+portal","slice":"urn:publicid:IDN+example.org+slice+s","slivers":3,` +
 		`"credentials":["f00d","beef"],"code":7,"detail":19,"output":"no \u201croom\u201d\n","journal":["0000000000000001-0000"],"settled":1,"seen":1}
 {"at":"2026-11-20T12:00:00.000Z","event":"call","id":"x","method":"Delete","api":2,"fault":true,"code":-32602,"output":"` + strings.Repeat(`\u00e9`, maxOutput/2) + `..."}
 {"at":"2026-11-20T12:00:00.000Z","event":"act","what":"lockdown","operator":"root","text":"closed"}
@@ -241,7 +241,7 @@ func TestCrashLosesNoLineOfAChange(t *testing.T) {
 	s.wants("open", "start", "call call2", "call call1 recovered")
 	l := s.lines()[3]
 	if l.At != "2026-11-20T12:00:00.000Z" || l.Method != "PerformOperationalAction" || l.API != 3 || l.Remote != "192.0.2.1:1" || l.Slivers != 2 ||
-		l.Caller != name("user", "ann").String() || l.Speaker != name("tool", "portal").String() || l.Credentials[0] != "f00d" || *l.Code != 0 {
+		l.Caller != name("user", "alice").String() || l.Speaker != name("tool", "portal").String() || l.Credentials[0] != "f00d" || *l.Code != 0 {
 		t.Errorf("recovered: %+v", l)
 	}
 	s.crash()
@@ -359,7 +359,7 @@ func TestSignOfLife(t *testing.T) {
 func TestWhatSliversHold(t *testing.T) {
 	s := newSite(t)
 	sliver := func(n string, o am.Observed) am.Sliver {
-		return am.Sliver{URN: name("sliver", n), Slice: name("slice", "s"), Creator: name("user", "ann"), Speaker: name("tool", "portal"), Component: name("node", "pc1"), Request: "call1", Observed: o}
+		return am.Sliver{URN: name("sliver", n), Slice: name("slice", "s"), Creator: name("user", "alice"), Speaker: name("tool", "portal"), Component: name("node", "pc1"), Request: "call1", Observed: o}
 	}
 	put := func(x am.Sliver) { s.change(func(cs *store.ChangeSet) { cs.PutSliver(x) }) }
 	drop := func(n string) { s.change(func(cs *store.ChangeSet) { cs.Remove(store.SliverKey(name("sliver", n))) }) }
@@ -370,8 +370,8 @@ func TestWhatSliversHold(t *testing.T) {
 	public.PublicAddress = netip.MustParseAddr("192.0.2.10")
 	put(public)
 	put(sliver("b", am.Observed{}))
-	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Logins: []string{"ann@Gate.example.org:2001", "bob@gate.example.org:2001"}}))
-	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Logins: []string{"ann@gate.example.org:2001"}, Message: "busy"}))
+	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Logins: []string{"alice@Gate.example.org:2001", "bob@gate.example.org:2001"}}))
+	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Logins: []string{"alice@gate.example.org:2001"}, Message: "busy"}))
 	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Outside: []string{"198.51.100.7:40000-40127"}}))
 	again, err := disk.Refuse(filepath.Join(s.dir, "state.db"))
 	if err != nil {
@@ -391,7 +391,7 @@ func TestWhatSliversHold(t *testing.T) {
 	s.wants("open", "start", "told", "holds sliver+A 192.0.2.10", "holds sliver+b 10.0.0.1 gate.example.org:2001", "holds sliver+b 10.0.0.1 198.51.100.7:40000-40127",
 		"gone sliver+b", "holds sliver+c 10.0.0.2", "gone sliver+c")
 	l := s.lines()[3]
-	if l.Slice != name("slice", "s").String() || l.User != name("user", "ann").String() || l.Speaker != name("tool", "portal").String() ||
+	if l.Slice != name("slice", "s").String() || l.User != name("user", "alice").String() || l.Speaker != name("tool", "portal").String() ||
 		l.Component != name("node", "pc1").String() || l.Request != "call1" {
 		t.Errorf("what is told of a sliver: %+v", l)
 	}

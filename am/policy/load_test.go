@@ -54,7 +54,7 @@ func load(t testing.TB, policy, accepted string) *Rules {
 }
 
 func TestLoadSaysWhatItRead(t *testing.T) {
-	r := load(t, testPolicy, "# of this year\nurn:publicid:IDN+example.org:course-net+user+ann  2026-01-02\n")
+	r := load(t, testPolicy, "# of this year\nurn:publicid:IDN+example.org:course-net+user+alice  2026-01-02\n")
 	want := []string{
 		`rule "students", for example.org:course-*+user+* in example.org:course-net: only container on only pc2..pc4, vm01..vm02; at most 10 nodes a user; at most 5 nodes a slice; at most 40 nodes a project; at most 20 cores a user; the first lease at most 2h; renewals to at most 1d12h from then; slivers live at most 3d; once accepted https://testbed.example.org/terms, by a line in accepted (case does not matter); text in refusals: Ask your teacher.`,
 		`rule "closed", for example.net:**+user+*: nothing new: You are to use the other site.`,
@@ -77,7 +77,7 @@ func TestLoadSaysWhatItRead(t *testing.T) {
 func TestLoadOfNoRules(t *testing.T) {
 	for rule, text := range map[string]string{"comments": "# none yet\n", "a key": "rules:\n", "an empty list": "rules: []\n", "allow": "otherwise: allow\n"} {
 		r := load(t, text, "")
-		if r.Len() != 0 || r.find(userURN("ann"), sliceURN("x", "y")) != nil {
+		if r.Len() != 0 || r.find(userURN("alice"), sliceURN("x", "y")) != nil {
 			t.Errorf("%s: %q", rule, r.Sentences())
 		}
 	}
@@ -233,7 +233,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		p := New(r).For(userURN("ann"), sliceURN("course-net", "s"))
+		p := New(r).For(userURN("alice"), sliceURN("course-net", "s"))
 		p.Begin()
 		p.Within(Amount{Nodes: 1, Cores: 1})
 		for _, s := range r.Sentences() {
@@ -241,7 +241,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("a sentence of several lines: %q", s)
 			}
 		}
-		r.Explain(userURN("ann"), sliceURN("course-net", "s"))
+		r.Explain(userURN("alice"), sliceURN("course-net", "s"))
 	})
 }
 

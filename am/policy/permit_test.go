@@ -36,11 +36,11 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		user, slice urn.URN
 		want        string // of Begin
 	}{
-		{"who has accepted the terms", student("ann"), net, ""},
+		{"who has accepted the terms", student("alice"), net, ""},
 		{"who has not", student("bob"), net, `[T&C-APPROVAL-MISSING] rule "students" of this site requires urn:publicid:IDN+example.org:course-net+user+bob to accept its terms of use first; Ask your teacher. Accept them here: `},
-		{"in another project", student("ann"), other, "urn:publicid:IDN+example.org:course-net+user+ann matches no rule of this site in project example.org:other, so nothing"},
-		{"of another authority", userURN("ann"), net, "urn:publicid:IDN+example.org+user+ann matches no rule of this site"},
-		{"in no project that is known", userURN("ann"), urn.URN{}, "urn:publicid:IDN+example.org+user+ann matches no rule of this site, so nothing is available to them; ask this site's operators for access"},
+		{"in another project", student("alice"), other, "urn:publicid:IDN+example.org:course-net+user+alice matches no rule of this site in project example.org:other, so nothing"},
+		{"of another authority", userURN("alice"), net, "urn:publicid:IDN+example.org+user+alice matches no rule of this site"},
+		{"in no project that is known", userURN("alice"), urn.URN{}, "urn:publicid:IDN+example.org+user+alice matches no rule of this site, so nothing is available to them; ask this site's operators for access"},
 		{"who is refused", urn.MustParse("urn:publicid:IDN+example.net:a+user+eve"), net, `rule "closed" of this site refuses this: You are to use the other site. Sorry.`},
 		{"who only looks like that", urn.MustParse("urn:publicid:IDN+example.net.evil+user+eve"), net, "urn:publicid:IDN+example.net.evil+user+eve matches no rule of this site"},
 	} {
@@ -65,10 +65,10 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 }
 
 func TestAmountsCountWhatIsHeld(t *testing.T) {
-	ann, bob := student("ann"), student("bob")
+	alice, bob := student("alice"), student("bob")
 	a, b := sliceURN("course-net", "a"), sliceURN("course-net", "b")
 	p := New(load(t, `rules: [{name: few, nodes: {user: 6, slice: 5, project: 8}, cores: {user: 10}, says: Sorry.}]`, ""))
-	p.Usage().hold(ann, a, 4, 2)
+	p.Usage().hold(alice, a, 4, 2)
 	p.Usage().hold(bob, b, 2, 1)
 	for _, tt := range []struct {
 		rule  string
@@ -78,14 +78,14 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 		cores int64
 		want  string
 	}{
-		{"up to the limit of the slice", ann, a, 1, 0, ""},
-		{"beyond that of the slice", ann, a, 2, 0, `rule "few" of this site allows at most 5 nodes for slice a at one time; 2 more, with 4 already held, are too many: request at most 1, or release some first; Sorry.`},
-		{"up to that of the user and the project", ann, b, 2, 0, ""},
-		{"beyond that of the user, in another slice", ann, b, 3, 0, "at most 6 nodes for user ann at one time; 3 more, with 4 already held"},
+		{"up to the limit of the slice", alice, a, 1, 0, ""},
+		{"beyond that of the slice", alice, a, 2, 0, `rule "few" of this site allows at most 5 nodes for slice a at one time; 2 more, with 4 already held, are too many: request at most 1, or release some first; Sorry.`},
+		{"up to that of the user and the project", alice, b, 2, 0, ""},
+		{"beyond that of the user, in another slice", alice, b, 3, 0, "at most 6 nodes for user alice at one time; 3 more, with 4 already held"},
 		{"beyond that of the project", bob, sliceURN("Course-Net", "c"), 3, 0, "at most 8 nodes for project example.org:Course-Net at one time; 3 more, with 6 already held"},
 		{"who holds nothing in another project", bob, sliceURN("x", "c"), 4, 0, ""},
-		{"up to the cores", ann, b, 1, 2, ""},
-		{"beyond the cores", ann, b, 1, 3, "at most 10 cores for user ann at one time; 3 more, with 8 already held"},
+		{"up to the cores", alice, b, 1, 2, ""},
+		{"beyond the cores", alice, b, 1, 3, "at most 10 cores for user alice at one time; 3 more, with 8 already held"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			x := p.For(tt.user, tt.slice)
@@ -99,32 +99,32 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 		})
 	}
 	none := New(load(t, `rules: [{name: none, nodes: {slice: 0}}]`, ""))
-	if err := none.For(ann, a).Within(Amount{Nodes: 1}); err == nil || !strings.Contains(err.Error(), "it allows none") {
+	if err := none.For(alice, a).Within(Amount{Nodes: 1}); err == nil || !strings.Contains(err.Error(), "it allows none") {
 		t.Errorf("a limit of nothing: %v", err)
 	}
 }
 
 func TestDiskIsCountedInItsSizes(t *testing.T) {
-	ann, a := student("ann"), sliceURN("course-net", "a")
+	alice, a := student("alice"), sliceURN("course-net", "a")
 	r := load(t, `rules: [{name: room, disk: {user: 20G}}]`, "")
 	p := New(r)
 	var cs store.ChangeSet
-	cs.PutSliver(am.Sliver{URN: a, Slice: a, Creator: ann, Amount: am.Amount{Disk: 12 << 10}, Status: am.Status{Allocation: am.Allocated}})
+	cs.PutSliver(am.Sliver{URN: a, Slice: a, Creator: alice, Amount: am.Amount{Disk: 12 << 10}, Status: am.Status{Allocation: am.Allocated}})
 	p.Usage().Stage(cs)
-	if err := p.For(ann, a).Within(Amount{Disk: 8 << 10}); err != nil {
+	if err := p.For(alice, a).Within(Amount{Disk: 8 << 10}); err != nil {
 		t.Errorf("up to the limit: %v", err)
 	}
 	if err := p.For(student("bob"), a).Within(Amount{Disk: 20 << 10}); err != nil {
 		t.Errorf("another user: %v", err)
 	}
-	const want = "at most 20G of disk for user ann at one time; 9217M more, with 12G already held, are too many: request at most 8G"
-	if err := p.For(ann, a).Within(Amount{Disk: 9<<10 + 1}); am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), want) {
+	const want = "at most 20G of disk for user alice at one time; 9217M more, with 12G already held, are too many: request at most 8G"
+	if err := p.For(alice, a).Within(Amount{Disk: 9<<10 + 1}); am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 	if text := strings.Join(r.Sentences(), "\n"); !strings.Contains(text, "at most 20G of disk a user") {
 		t.Errorf("explained as %q", text)
 	}
-	if text := r.Full(ann, a, Held{User: Amount{Nodes: 1, Disk: 20 << 10}}); !strings.Contains(text, "20G of disk") {
+	if text := r.Full(alice, a, Held{User: Amount{Nodes: 1, Disk: 20 << 10}}); !strings.Contains(text, "20G of disk") {
 		t.Errorf("who has all is told %q", text)
 	}
 }
@@ -148,7 +148,7 @@ func TestLeasesByRule(t *testing.T) {
 		{"longer than the site's", "{first: 20d, renew: 60d}", 0, 240 * time.Hour, 720 * time.Hour, "the site"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			p := New(load(t, "rules: [{name: x, says: Sorry., lease: "+tt.lease+"}]", "")).For(student("ann"), sliceURN("x", "y"))
+			p := New(load(t, "rules: [{name: x, says: Sorry., lease: "+tt.lease+"}]", "")).For(student("alice"), sliceURN("x", "y"))
 			created := now.Add(-tt.age)
 			if got := p.First(now, created, now.Add(240*time.Hour)).Sub(now); got != tt.first {
 				t.Errorf("the first lease is %s, want %s", got, tt.first)
@@ -174,7 +174,7 @@ func TestOverIsWhoHasLivedTooLong(t *testing.T) {
 		{"within the current second", "{longest: 1h}", time.Hour - time.Second/2, true},
 		{"old", "{longest: 1h}", 2 * time.Hour, true},
 	} {
-		p := New(load(t, "rules: [{name: x, lease: "+tt.lease+"}]", "")).For(student("ann"), sliceURN("x", "y"))
+		p := New(load(t, "rules: [{name: x, lease: "+tt.lease+"}]", "")).For(student("alice"), sliceURN("x", "y"))
 		err := p.Over(now, &am.Sliver{Created: now.Add(-tt.age)})
 		if (err != nil) != tt.over || tt.over && (am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), "allows no sliver to live longer than 1h")) {
 			t.Errorf("%s: %v", tt.rule, err)
@@ -192,16 +192,16 @@ func TestExplainNamesTheRule(t *testing.T) {
 		rule, refused string
 		may           int
 	}{
-		{student("ann"), "students", "[T&C-APPROVAL-MISSING]", 10},
+		{student("alice"), "students", "[T&C-APPROVAL-MISSING]", 10},
 		{urn.MustParse("urn:publicid:IDN+example.net+user+a"), "closed", "refuses this", 0},
-		{userURN("ann"), "", "matches no rule of this site", 0},
+		{userURN("alice"), "", "matches no rule of this site", 0},
 	} {
 		e := r.Explain(tt.user, sliceURN("course-net", "s"))
 		if e.Rule != tt.rule || !strings.Contains(e.Refused, tt.refused) || len(e.May) != tt.may {
 			t.Errorf("%s: %+v", tt.user, e)
 		}
 	}
-	if e := (*Rules)(nil).Explain(userURN("ann"), urn.URN{}); e.Refused != "" || len(e.May) != 1 {
+	if e := (*Rules)(nil).Explain(userURN("alice"), urn.URN{}); e.Refused != "" || len(e.May) != 1 {
 		t.Errorf("no rules: %+v", e)
 	}
 }
@@ -216,19 +216,19 @@ func TestFullTellsWhenNothingMoreMayBeHad(t *testing.T) {
 		held  Held
 		want  string
 	}{
-		{"room is left", student("ann"), slice, Held{User: Amount{Nodes: 9, Cores: 19}, Slice: Amount{Nodes: 4}, Project: Amount{Nodes: 39}}, ""},
-		{"the user is full", student("ann"), slice, Held{User: Amount{Nodes: 10}}, "at most 10 nodes for user ann at one time; 1 more, with 10 already held, are too many: release some first; Ask your teacher."},
-		{"the slice is full", student("ann"), slice, Held{Slice: Amount{Nodes: 5}}, "at most 5 nodes for slice s"},
-		{"the project is full", student("ann"), slice, Held{Project: Amount{Nodes: 41}}, "at most 40 nodes for project"},
-		{"no core is left", student("ann"), slice, Held{User: Amount{Nodes: 1, Cores: 20}}, "at most 20 cores for user ann"},
-		{"any slice", student("ann"), urn.URN{}, Held{User: Amount{Nodes: 99}, Slice: Amount{Nodes: 99}}, ""}, // the rule is for one project alone
+		{"room is left", student("alice"), slice, Held{User: Amount{Nodes: 9, Cores: 19}, Slice: Amount{Nodes: 4}, Project: Amount{Nodes: 39}}, ""},
+		{"the user is full", student("alice"), slice, Held{User: Amount{Nodes: 10}}, "at most 10 nodes for user alice at one time; 1 more, with 10 already held, are too many: release some first; Ask your teacher."},
+		{"the slice is full", student("alice"), slice, Held{Slice: Amount{Nodes: 5}}, "at most 5 nodes for slice s"},
+		{"the project is full", student("alice"), slice, Held{Project: Amount{Nodes: 41}}, "at most 40 nodes for project"},
+		{"no core is left", student("alice"), slice, Held{User: Amount{Nodes: 1, Cores: 20}}, "at most 20 cores for user alice"},
+		{"any slice", student("alice"), urn.URN{}, Held{User: Amount{Nodes: 99}, Slice: Amount{Nodes: 99}}, ""}, // the rule is for one project alone
 		{"whom the rule refuses anyway", urn.MustParse("urn:publicid:IDN+example.net+user+a"), slice, Held{User: Amount{Nodes: 99}}, ""},
 	} {
 		if got := r.Full(tt.user, tt.slice, tt.held); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: %q, want %q", tt.rule, got, tt.want)
 		}
 	}
-	if got := (*Rules)(nil).Full(student("ann"), slice, Held{}); got != "" {
+	if got := (*Rules)(nil).Full(student("alice"), slice, Held{}); got != "" {
 		t.Errorf("no rules: %q", got)
 	}
 }
@@ -244,7 +244,7 @@ func BenchmarkAdmit(b *testing.B) {
 				fmt.Fprintf(&text, "  - {name: r%d, who: \"example.org:course-%d+user+*\", nodes: {user: 10, slice: 5, project: 40}, cores: {user: 20}, sliver_types: [container], components: pc1..pc4, lease: {first: 2h}}\n", i, i)
 			}
 			p := New(load(b, text.String(), ""))
-			user, slice := urn.URN{Authority: fmt.Sprint("example.org:course-", n-1), Type: urn.User, Name: "ann"}, sliceURN("x", "y")
+			user, slice := urn.URN{Authority: fmt.Sprint("example.org:course-", n-1), Type: urn.User, Name: "alice"}, sliceURN("x", "y")
 			p.Usage().hold(user, slice, 4, 2)
 			now := time.Now()
 			b.ReportAllocs()

@@ -27,7 +27,7 @@ func TestUsageIsAPlainCount(t *testing.T) {
 		u := NewUsage()
 		published := map[string]am.Sliver{}
 		staged := maps.Clone(published)
-		users, projects := []string{"ann", "Ann", "bob"}, []string{"x", "X", "y"}
+		users, projects := []string{"alice", "Alice", "bob"}, []string{"x", "X", "y"}
 		t.Repeat(map[string]func(*rapid.T){
 			"stage": func(t *rapid.T) {
 				var cs store.ChangeSet

@@ -33,7 +33,7 @@ func (w *before) Write(b []byte) (int, error) {
 // TestAuditComesBeforeTheAnswer hands over what may have changed something, and
 // nothing else, while nobody has been told yet.
 func TestAuditComesBeforeTheAnswer(t *testing.T) {
-	ann := urn.MustParse("urn:publicid:IDN+example.org+user+ann")
+	alice := urn.MustParse("urn:publicid:IDN+example.org+user+alice")
 	slice := urn.MustParse("urn:publicid:IDN+example.org+slice+s")
 	for _, c := range []struct {
 		rule  string
@@ -41,14 +41,14 @@ func TestAuditComesBeforeTheAnswer(t *testing.T) {
 		panic bool
 		want  *audit.Call
 	}{
-		{"a call that changes", api.Event{Changes: true, Method: "Allocate", Caller: ann, Slice: slice, Slivers: 2, Credentials: []string{"f00d"}, Output: "x"}, false,
-			&audit.Call{Method: "Allocate", Caller: ann, Slice: slice, Slivers: 2, Credentials: []string{"f00d"}, Output: "x"}},
-		{"one that is refused", api.Event{Changes: true, Method: "Renew", Caller: ann, Code: am.Refused, Detail: am.OutOfRange, Err: errors.New("secret")}, false,
-			&audit.Call{Method: "Renew", Caller: ann, Code: int(am.Refused), Detail: am.OutOfRange}},
+		{"a call that changes", api.Event{Changes: true, Method: "Allocate", Caller: alice, Slice: slice, Slivers: 2, Credentials: []string{"f00d"}, Output: "x"}, false,
+			&audit.Call{Method: "Allocate", Caller: alice, Slice: slice, Slivers: 2, Credentials: []string{"f00d"}, Output: "x"}},
+		{"one that is refused", api.Event{Changes: true, Method: "Renew", Caller: alice, Code: am.Refused, Detail: am.OutOfRange, Err: errors.New("secret")}, false,
+			&audit.Call{Method: "Renew", Caller: alice, Code: int(am.Refused), Detail: am.OutOfRange}},
 		{"a fault", api.Event{Changes: true, Method: "Delete", Fault: true, Output: "no", Err: &xmlrpc.Fault{Code: xmlrpc.FaultParams, Text: "no"}}, false,
 			&audit.Call{Method: "Delete", Fault: true, Code: xmlrpc.FaultParams, Output: "no"}},
 		{"a panic", api.Event{}, true, &audit.Call{Code: int(am.ServerError), Output: "internal error; the operator finds it in the log as "}},
-		{"a call that only looks", api.Event{Method: "Status", Caller: ann, Slice: slice}, false, nil},
+		{"a call that only looks", api.Event{Method: "Status", Caller: alice, Slice: slice}, false, nil},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			w := &before{ResponseRecorder: httptest.NewRecorder()}

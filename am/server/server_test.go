@@ -379,7 +379,7 @@ func TestOneLineTellsTheCall(t *testing.T) {
 			t.Errorf("chain is %q", r.Chain)
 		}
 		return api.Response{Body: []byte("ok"), Event: api.Event{
-			Method: "Allocate", Caller: urn.MustParse("urn:publicid:IDN+example.org+user+ann"),
+			Method: "Allocate", Caller: urn.MustParse("urn:publicid:IDN+example.org+user+alice"),
 			Slice: urn.MustParse("urn:publicid:IDN+example.org+slice+s1"), Code: am.TooBig, Detail: am.InsufficientNodes,
 			Output: "no node is left", Slivers: 3, Err: errors.New("cause"), Findings: 2, Finding: "3:7: odd",
 		}}
@@ -387,7 +387,7 @@ func TestOneLineTellsTheCall(t *testing.T) {
 	do(t, "POST", s.url, "call")
 	line := s.log.last(t)
 	for key, want := range map[string]any{
-		"msg": "call", "method": "Allocate", "caller": "urn:publicid:IDN+example.org+user+ann",
+		"msg": "call", "method": "Allocate", "caller": "urn:publicid:IDN+example.org+user+alice",
 		"slice": "urn:publicid:IDN+example.org+slice+s1", "code": 6.0, "detail": 26.0, "slivers": 3.0,
 		"output": "no node is left", "error": "cause", "status": 200.0, "received": 4.0, "sent": 2.0, "api": 3.0,
 		"findings": 2.0, "finding": "3:7: odd",

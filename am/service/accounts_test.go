@@ -16,11 +16,11 @@ func account(name string, keys ...string) am.Account {
 }
 
 func TestUpdateAccounts(t *testing.T) {
-	present := []am.Account{account("ann", "a"), account("bob", "b"), account("eve", "e")}
+	present := []am.Account{account("alice", "a"), account("bob", "b"), account("eve", "e")}
 	got := updateAccounts(present, []am.Account{account("bob", "b2"), account("eve"), account("new", "n")}, []am.Account{account("bob", "b2"), account("new", "n")})
-	want := []am.Account{account("ann", "a"), account("bob", "b2"), account("new", "n")}
+	want := []am.Account{account("alice", "a"), account("bob", "b2"), account("new", "n")}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("bob's keys are replaced, eve's taken away, the new one's added, ann's stay:\n%s", d)
+		t.Errorf("bob's keys are replaced, eve's taken away, the new one's added, alice's stay:\n%s", d)
 	}
 }
 
@@ -32,7 +32,7 @@ func TestAccountsAreBoundedByTheSlice(t *testing.T) {
 	if err := limitAccounts(class, 300); err != nil {
 		t.Errorf("20 users on 300 slivers: %v", err)
 	}
-	big := []am.Account{account("ann", strings.Repeat("k", 1<<20))}
+	big := []am.Account{account("alice", strings.Repeat("k", 1<<20))}
 	if err := limitAccounts(big, 4); err != nil {
 		t.Errorf("1 MiB on 4 slivers: %v", err)
 	}

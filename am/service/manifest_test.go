@@ -56,7 +56,7 @@ func testInventory(t *testing.T) *inventory.Inventory {
 // TestFactsOfLogins holds which logins, accounts and gateways a manifest tells.
 func TestFactsOfLogins(t *testing.T) {
 	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
-	ann := am.Account{Login: "ann", User: urn.MustParse("urn:publicid:IDN+example.org+user+ann"), Keys: []string{"k"}}
+	alice := am.Account{Login: "alice", User: urn.MustParse("urn:publicid:IDN+example.org+user+alice"), Keys: []string{"k"}}
 	bob := am.Account{Login: "bob", User: urn.MustParse("urn:publicid:IDN+example.org+user+bob"), Keys: []string{"l"}}
 	for _, tt := range []struct {
 		rule     string
@@ -66,21 +66,21 @@ func TestFactsOfLogins(t *testing.T) {
 		proxies  []rspec.Proxy
 	}{
 		{"no keys, no login", nil, am.Observed{Logins: []string{"h:22"}}, nil, nil},
-		{"no door yet, no login", []am.Account{ann}, am.Observed{}, nil, nil},
-		{"one login an account", []am.Account{ann, bob}, am.Observed{Logins: []string{"h:2201"}},
-			[]rspec.Login{{Hostname: "h", Port: 2201, Username: "ann"}, {Hostname: "h", Port: 2201, Username: "bob"}}, nil},
-		{"a door with its own user", []am.Account{ann}, am.Observed{Logins: []string{"root@h:22"}},
+		{"no door yet, no login", []am.Account{alice}, am.Observed{}, nil, nil},
+		{"one login an account", []am.Account{alice, bob}, am.Observed{Logins: []string{"h:2201"}},
+			[]rspec.Login{{Hostname: "h", Port: 2201, Username: "alice"}, {Hostname: "h", Port: 2201, Username: "bob"}}, nil},
+		{"a door with its own user", []am.Account{alice}, am.Observed{Logins: []string{"root@h:22"}},
 			[]rspec.Login{{Hostname: "h", Port: 22, Username: "root"}}, nil},
-		{"a gateway is a login, too, and each proxy names both as the logins do", []am.Account{ann}, am.Observed{Logins: []string{"10.0.0.2:22"}, Proxy: "gw@g:2222"},
-			[]rspec.Login{{Hostname: "10.0.0.2", Port: 22, Username: "ann"}, {Hostname: "g", Port: 2222, Username: "gw"}},
-			[]rspec.Proxy{{Proxy: "gw@g:2222", For: "ann@10.0.0.2:22"}}},
-		{"a door on the gateway's host needs no gateway", []am.Account{ann}, am.Observed{Logins: []string{"G:20001"}, Proxy: "gw@g:2222"},
-			[]rspec.Login{{Hostname: "G", Port: 20001, Username: "ann"}}, nil},
-		{"a node may have both, the direct door first", []am.Account{ann}, am.Observed{Logins: []string{"g.example.org:20001", "n1:22"}, Proxy: "gw@g.example.org.:2222"},
-			[]rspec.Login{{Hostname: "g.example.org", Port: 20001, Username: "ann"}, {Hostname: "n1", Port: 22, Username: "ann"}, {Hostname: "g.example.org.", Port: 2222, Username: "gw"}},
-			[]rspec.Proxy{{Proxy: "gw@g.example.org.:2222", For: "ann@n1:22"}}},
-		{"one address in two spellings is one host", []am.Account{ann}, am.Observed{Logins: []string{"[2001:db8:0::1]:22"}, Proxy: "gw@[2001:db8::1]:2222"},
-			[]rspec.Login{{Hostname: "2001:db8:0::1", Port: 22, Username: "ann"}}, nil},
+		{"a gateway is a login, too, and each proxy names both as the logins do", []am.Account{alice}, am.Observed{Logins: []string{"10.0.0.2:22"}, Proxy: "gw@g:2222"},
+			[]rspec.Login{{Hostname: "10.0.0.2", Port: 22, Username: "alice"}, {Hostname: "g", Port: 2222, Username: "gw"}},
+			[]rspec.Proxy{{Proxy: "gw@g:2222", For: "alice@10.0.0.2:22"}}},
+		{"a door on the gateway's host needs no gateway", []am.Account{alice}, am.Observed{Logins: []string{"G:20001"}, Proxy: "gw@g:2222"},
+			[]rspec.Login{{Hostname: "G", Port: 20001, Username: "alice"}}, nil},
+		{"a node may have both, the direct door first", []am.Account{alice}, am.Observed{Logins: []string{"g.example.org:20001", "n1:22"}, Proxy: "gw@g.example.org.:2222"},
+			[]rspec.Login{{Hostname: "g.example.org", Port: 20001, Username: "alice"}, {Hostname: "n1", Port: 22, Username: "alice"}, {Hostname: "g.example.org.", Port: 2222, Username: "gw"}},
+			[]rspec.Proxy{{Proxy: "gw@g.example.org.:2222", For: "alice@n1:22"}}},
+		{"one address in two spellings is one host", []am.Account{alice}, am.Observed{Logins: []string{"[2001:db8:0::1]:22"}, Proxy: "gw@[2001:db8::1]:2222"},
+			[]rspec.Login{{Hostname: "2001:db8:0::1", Port: 22, Username: "alice"}}, nil},
 		{"a gateway to nowhere is not told", nil, am.Observed{Logins: []string{"h:22"}, Proxy: "gw@g:2222"}, nil, nil},
 	} {
 		f := s.nodeFacts(s.Inventory(), &am.Sliver{Desired: am.Desired{Accounts: tt.accounts}, Observed: tt.seen})
@@ -145,12 +145,12 @@ func TestSliverInfoSaysReadyAsExoGENIDoes(t *testing.T) {
 func TestFactsOfExtensions(t *testing.T) {
 	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t)), ManifestExtensions: []string{SliverInfo, VNode}}}
 	made := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	ann := urn.MustParse("urn:publicid:IDN+example.org+user+ann")
+	alice := urn.MustParse("urn:publicid:IDN+example.org+user+alice")
 	f := s.nodeFacts(s.Inventory(), &am.Sliver{
-		Component: urn.MustParse("urn:publicid:IDN+example.org+node+pc13"), Creator: ann, Created: made, Expires: made.Add(time.Hour),
+		Component: urn.MustParse("urn:publicid:IDN+example.org+node+pc13"), Creator: alice, Created: made, Expires: made.Add(time.Hour),
 		Status: am.Status{Allocation: am.Provisioned, Operational: am.Ready}, Error: "an install failed",
 	})
-	if d := cmp.Diff(&rspec.SliverInfo{Creator: ann, Created: made, Expires: made.Add(time.Hour), State: "ready", Error: "an install failed", ResourceID: "pc13"}, f.Sliver); d != "" {
+	if d := cmp.Diff(&rspec.SliverInfo{Creator: alice, Created: made, Expires: made.Add(time.Hour), State: "ready", Error: "an install failed", ResourceID: "pc13"}, f.Sliver); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff(&rspec.VNode{Name: "pc13", HardwareType: "pc-large"}, f.VNode); d != "" {
@@ -186,16 +186,16 @@ func TestFactsOfTheComponentsGateway(t *testing.T) {
 		proxies             []rspec.Proxy
 	}{
 		{"a user of its own", "{name: door, host: g, user: gw}", "",
-			[]rspec.Login{{Hostname: "h", Port: 22, Username: "ann"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "g", Port: 22, Username: "gw"}},
-			[]rspec.Proxy{{Proxy: "gw@g:22", For: "ann@h:22"}, {Proxy: "gw@g:22", For: "bob@h:22"}}},
+			[]rspec.Login{{Hostname: "h", Port: 22, Username: "alice"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "g", Port: 22, Username: "gw"}},
+			[]rspec.Proxy{{Proxy: "gw@g:22", For: "alice@h:22"}, {Proxy: "gw@g:22", For: "bob@h:22"}}},
 		{"everybody as himself", "{name: door, host: g, port: 2222}", "",
-			[]rspec.Login{{Hostname: "h", Port: 22, Username: "ann"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "g", Port: 2222, Username: "ann"}, {Hostname: "g", Port: 2222, Username: "bob"}},
-			[]rspec.Proxy{{Proxy: "ann@g:2222", For: "ann@h:22"}, {Proxy: "bob@g:2222", For: "bob@h:22"}}},
+			[]rspec.Login{{Hostname: "h", Port: 22, Username: "alice"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "g", Port: 2222, Username: "alice"}, {Hostname: "g", Port: 2222, Username: "bob"}},
+			[]rspec.Proxy{{Proxy: "alice@g:2222", For: "alice@h:22"}, {Proxy: "bob@g:2222", For: "bob@h:22"}}},
 		{"the provider knows better", "{name: door, host: g, user: gw}", "x@p:1",
-			[]rspec.Login{{Hostname: "h", Port: 22, Username: "ann"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "p", Port: 1, Username: "x"}},
-			[]rspec.Proxy{{Proxy: "x@p:1", For: "ann@h:22"}, {Proxy: "x@p:1", For: "bob@h:22"}}},
+			[]rspec.Login{{Hostname: "h", Port: 22, Username: "alice"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "p", Port: 1, Username: "x"}},
+			[]rspec.Proxy{{Proxy: "x@p:1", For: "alice@h:22"}, {Proxy: "x@p:1", For: "bob@h:22"}}},
 		{"a door on its host needs it not", "{name: door, host: h, user: gw}", "",
-			[]rspec.Login{{Hostname: "h", Port: 22, Username: "ann"}, {Hostname: "h", Port: 22, Username: "bob"}}, nil},
+			[]rspec.Login{{Hostname: "h", Port: 22, Username: "alice"}, {Hostname: "h", Port: 22, Username: "bob"}}, nil},
 	} {
 		inv, err := inventory.Parse([]byte("provider: rack\nsliver_types: [{name: vm}]\ngateways: ["+tt.gateway+"]\ncomponents: [{name: pc, exclusive: true, gateway: door}]"), "inventory.yaml", "example.org")
 		if err != nil {
@@ -204,7 +204,7 @@ func TestFactsOfTheComponentsGateway(t *testing.T) {
 		s := &Service{cfg: Config{Index: binder.NewIndex(inv)}}
 		f := s.nodeFacts(s.Inventory(), &am.Sliver{
 			Component: inv.Components[0].URN,
-			Desired:   am.Desired{Accounts: []am.Account{{Login: "ann"}, {Login: "bob"}}},
+			Desired:   am.Desired{Accounts: []am.Account{{Login: "alice"}, {Login: "bob"}}},
 			Observed:  am.Observed{Logins: []string{"h:22"}, Proxy: tt.told},
 		})
 		if d := cmp.Diff(tt.logins, f.Logins) + cmp.Diff(tt.proxies, f.Proxies); d != "" {

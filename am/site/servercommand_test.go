@@ -23,20 +23,20 @@ func TestOrderSaysWhoGivesIt(t *testing.T) {
 		"nobody":             {`{}`, "does not say who"},
 		"an empty name":      {`{"operator":""}`, "does not say who"},
 		"a long name":        {`{"operator":"` + strings.Repeat("x", maxOperator+1) + `"}`, "is longer than 100 bytes"},
-		"several lines":      {`{"operator":"ann\nbob"}`, "control characters"},
-		"no JSON":            {`ann`, "cannot be read"},
+		"several lines":      {`{"operator":"alice\nbob"}`, "control characters"},
+		"no JSON":            {`alice`, "cannot be read"},
 		"nothing":            {``, "cannot be read"},
-		"an unknown key":     {`{"operator":"ann","force":true}`, `unknown field "force"`},
-		"two names":          {`{"operator":"ann","Operator":"bob"}`, "twice"},
-		"a second order":     {`{"operator":"ann"}{"operator":"bob"}`, "something follows"},
+		"an unknown key":     {`{"operator":"alice","force":true}`, `unknown field "force"`},
+		"two names":          {`{"operator":"alice","Operator":"bob"}`, "twice"},
+		"a second order":     {`{"operator":"alice"}{"operator":"bob"}`, "something follows"},
 		"more than is right": {`{"operator":"` + strings.Repeat("x", maxSiteOrder) + `"}`, "cannot be read"},
-		"ann":                {`{"operator":"ann"}`, ""},
+		"alice":              {`{"operator":"alice"}`, ""},
 	} {
 		w := httptest.NewRecorder()
 		o, ok := readOrder(w, httptest.NewRequest(http.MethodPost, "/reload", strings.NewReader(c.body)))
 		switch {
 		case c.want == "":
-			if !ok || o.Operator != "ann" {
+			if !ok || o.Operator != "alice" {
 				t.Errorf("%s: %v %+v: %s", name, ok, o, w.Body)
 			}
 		case ok || (w.Code == http.StatusBadRequest) != strings.HasPrefix(w.Body.String(), "the order cannot be read") || w.Code >= 500 || !strings.Contains(w.Body.String(), c.want):
@@ -108,9 +108,9 @@ func TestWhyNoAnswerHasCome(t *testing.T) {
 
 // FuzzOrdersOfTheSite reads anything as an order: what is taken has nothing else in it.
 func FuzzOrdersOfTheSite(f *testing.F) {
-	f.Add(`{"operator":"ann"}`)
-	f.Add(`{"operator":"ann"} x`)
-	f.Add(`{"operator":"ann","Operator":"bob"}`)
+	f.Add(`{"operator":"alice"}`)
+	f.Add(`{"operator":"alice"} x`)
+	f.Add(`{"operator":"alice","Operator":"bob"}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, more := range []string{"", "{}", "x"} {
 			w := &discarded{header: http.Header{}}
