@@ -1,6 +1,9 @@
 package am
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Transition is one row of the table: in status From, Event leads to To.
 type Transition struct {
@@ -163,11 +166,18 @@ func refusal(s Status, e Event) error {
 	if s.Allocation != Provisioned {
 		where = string(s.Allocation)
 	}
-	var can []string
+	var can, in []string // the actions possible now; the states in which e is possible
 	for _, t := range Transitions {
 		if t.From == s && strings.HasPrefix(string(t.Event), "geni_") {
 			can = append(can, string(t.Event))
 		}
+		if t.Event == e && t.From.Allocation == Provisioned && !slices.Contains(in, string(t.From.Operational)) {
+			in = append(in, string(t.From.Operational))
+		}
+	}
+	next := s
+	if e != EventDone { // or its own refusal would ask for another
+		next = After(s, EventDone)
 	}
 	hint := "Delete is possible"
 	switch {
@@ -175,8 +185,10 @@ func refusal(s Status, e Event) error {
 		hint = "Provision it first"
 	case e == EventProvision:
 		hint = "it is provisioned already"
-	case e != EventDone && After(s, EventDone) != s && After(s, EventDone).Operational != s.Operational:
-		hint = "wait until it is " + string(After(s, EventDone).Operational)
+	case next != s && slices.Contains(in, string(next.Operational)):
+		hint = "wait until it is " + string(next.Operational)
+	case next != s && len(in) > 0:
+		hint = "it is possible in state " + strings.Join(in, " and ")
 	case len(can) > 0:
 		hint = "possible now: " + strings.Join(can, ", ")
 	}

@@ -91,7 +91,7 @@ func TestStartBeforeTheNodeIsMadeIsRemembered(t *testing.T) {
 			alice Status s2 -> d:notready
 		`,
 		"a restart is refused and changes nothing": `
-			alice PerformOperationalAction s1.a geni_restart -> UNSUPPORTED "in state geni_pending_allocation; wait until it is geni_notready"
+			alice PerformOperationalAction s1.a geni_restart -> UNSUPPORTED "in state geni_pending_allocation; it is possible in state geni_ready"
 			settle
 			alice Status s1 -> a:ready b:notready
 		`,
