@@ -28,7 +28,7 @@ func (b *binding) assignTags() {
 		case w.routed && len(pool.names) > 0:
 			at := pool.free.next(from, 1)
 			if at < 0 {
-				b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "%s; put its nodes on one component or into fewer links%s", pool.shortOf("VLANs", asked), pool.later(asked))
+				b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "%s; put its nodes on one component or into fewer links%s", pool.shortageText("VLANs", asked), pool.retryHint(asked))
 				continue
 			}
 			tag, from = pool.names[at], at+1
@@ -57,7 +57,7 @@ func (b *binding) assignPublic() {
 		}
 		at := pool.free.next(from, 1)
 		if at < 0 {
-			b.refuse(n, am.TooBig, "%s; leave routable_control_ip out%s", pool.shortOf("public addresses", asked), pool.later(asked))
+			b.refuse(n, am.TooBig, "%s; leave routable_control_ip out%s", pool.shortageText("public addresses", asked), pool.retryHint(asked))
 			continue
 		}
 		n.PublicAddress, from = pool.names[at], at+1
@@ -89,7 +89,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 		network := commonNetwork(asked)
 		if !network.IsValid() {
 			if free == nil {
-				free = newNetworks(b.x.inv.LinkAddresses, used, b.asked())
+				free = newNetworks(b.x.inv.LinkAddresses, used, b.requestedAddresses())
 			}
 			var ok bool
 			if network, ok = free.next(len(w.ends)); !ok {
@@ -98,7 +98,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 			}
 		}
 		if len(asked) > 0 && taken == nil {
-			taken = addresses(used, b.asked())
+			taken = addresses(used, b.requestedAddresses())
 		}
 		from, seen := next[network]
 		if !seen {
@@ -132,8 +132,8 @@ func addresses(lists ...[]netip.Prefix) map[netip.Addr]bool {
 	return all
 }
 
-// asked returns the addresses that the request gives to interfaces.
-func (b *binding) asked() (all []netip.Prefix) {
+// requestedAddresses returns the addresses that the request gives to interfaces.
+func (b *binding) requestedAddresses() (all []netip.Prefix) {
 	for i := range b.request.Nodes {
 		for _, in := range b.request.Nodes[i].Interfaces {
 			all = append(all, in.Addresses...)

@@ -81,17 +81,17 @@ func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, s
 
 func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*inventory.Component) *binding {
 	return &binding{
-		permit:  p,
-		avoid:   avoid,
-		x:       x,
-		request: r,
-		slice:   slice,
-		mine:    x.slices[slice.Key()],
-		nodes:   make([]node, len(r.Nodes)),
-		claims:  map[int32]claim{},
-		ports:   map[int32]port{},
-		cursors: map[search]int{},
-		said:    map[*inventory.SliverType]string{},
+		permit:    p,
+		avoid:     avoid,
+		x:         x,
+		request:   r,
+		slice:     slice,
+		mine:      x.slices[slice.Key()],
+		nodes:     make([]node, len(r.Nodes)),
+		claims:    map[int32]claim{},
+		ports:     map[int32]port{},
+		cursors:   map[search]int{},
+		freeTexts: map[*inventory.SliverType]string{},
 
 		awayCache: map[*class]*maintenance.Window{},
 	}
@@ -144,7 +144,7 @@ type binding struct {
 	flawed  bool // a link is wrong in itself
 
 	searches  int                              // for names like a wrong one
-	said      map[*inventory.SliverType]string // answers of elsewhere
+	freeTexts map[*inventory.SliverType]string // answers of elsewhere
 	awayCache map[*class]*maintenance.Window   // and of maintenanceOf
 	closed    map[*class][]string              // and of closedIn
 }
@@ -244,7 +244,7 @@ func (b *binding) bindTo(n *node, c *inventory.Component) {
 		b.refuse(n, am.Refused, "%s may not be had: %s", c.Name, b.permit.NoComponent)
 		return
 	}
-	if v := b.room(int32(c.Index), n.want()); v != fits {
+	if v := b.check(int32(c.Index), n.want()); v != fits {
 		b.refuseBound(n, c, v)
 		return
 	}

@@ -12,13 +12,13 @@ import (
 // together on one physical link after the other: at most tries times, and not
 // much longer for a request of very many nodes.
 const (
-	tries      = 8
-	triedNodes = 20_000 // in all tries together, beyond the second
+	maxTries      = 8
+	maxTriedNodes = 20_000 // in all tries together, beyond the second
 )
 
-// scans bounds how often, in a request, a physical link is looked at to find
+// maxScans bounds how often, in a request, a physical link is looked at to find
 // those worth a try.
-const scans = 100_000
+const maxScans = 100_000
 
 // retry searches for another choice than the first one, which it holds.
 type retry struct {
@@ -64,7 +64,7 @@ func (b *binding) tryOtherLinks() *binding {
 	within := map[int]*inventory.Link{}
 	r := retry{binding: b, booked: map[classKey]int{}, fitting: map[shape][]*inventory.Link{}}
 	at := b
-	for range min(tries, max(2, triedNodes/len(b.nodes))) {
+	for range min(maxTries, max(2, maxTriedNodes/len(b.nodes))) {
 		moved := map[*cluster]bool{}
 		for _, i := range at.failures(b) {
 			c := clusters[i]
@@ -95,7 +95,7 @@ func (b *binding) tryOtherLinks() *binding {
 // clusters have booked.
 func (r *retry) move(c *cluster) bool {
 	if c.links == nil {
-		c.links = r.likely(c)
+		c.links = r.likelyLinks(c)
 	}
 	book := func(sign int) {
 		for k, n := range c.needs {
@@ -106,7 +106,7 @@ func (r *retry) move(c *cluster) bool {
 	if c.on != nil {
 		book(-1)
 	}
-	for ; c.tried < len(c.links) && r.scanned < scans; c.tried++ {
+	for ; c.tried < len(c.links) && r.scanned < maxScans; c.tried++ {
 		r.scanned++
 		c.on = c.links[c.tried]
 		if r.hasRoom(c, r.booked) {
@@ -218,9 +218,9 @@ func (b *binding) clusters() []*cluster {
 	return all
 }
 
-// likely returns the physical links with components for all nodes of c: first those
+// likelyLinks returns the physical links with components for all nodes of c: first those
 // that most bound nodes linked to c can use, then in the order of the inventory.
-func (r *retry) likely(c *cluster) []*inventory.Link {
+func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	c.needs = map[classKey]int{}
 	s := shape{}
 	for _, i := range c.nodes {
@@ -249,7 +249,7 @@ func (r *retry) likely(c *cluster) []*inventory.Link {
 	if !known || len(c.needs) > 1 {
 		links = []*inventory.Link{}
 		for _, l := range r.x.inv.Links {
-			if r.scanned++; r.scanned > scans {
+			if r.scanned++; r.scanned > maxScans {
 				break
 			}
 			if c.on = l; s.most <= r.x.network.widest[l.Index] && r.hasRoom(c, nil) {
@@ -261,7 +261,7 @@ func (r *retry) likely(c *cluster) []*inventory.Link {
 			r.fitting[s] = links
 		}
 	}
-	if len(bound) > 0 && r.scanned < scans {
+	if len(bound) > 0 && r.scanned < maxScans {
 		r.scanned += len(links)
 		links = slices.Clone(links)
 		slices.SortStableFunc(links, func(x, y *inventory.Link) int { return cmp.Compare(bound[y], bound[x]) })

@@ -70,7 +70,7 @@
 //   - order of hosts: those that the slice uses, then other used ones, then empty ones. So empty
 //     hosts remain for exclusive nodes: [ownHosts].
 //   - links that do not fit: up to 8 other placements of their free nodes are tried, and 2 for
-//     requests of 10,000 nodes, to bound the time: [tries].
+//     requests of 10,000 nodes, to bound the time: [maxTries].
 //   - capacity of a link: the records of the slivers at its ends hold it, because a record of the
 //     link could disagree with them: [portHold].
 //   - property between an interface and its LAN: it takes capacity of that interface only, because

@@ -126,22 +126,22 @@ func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 	const id = "component_id"
 	switch v {
 	case drained:
-		b.refuseFor(n, id, am.TooBig, "%s is out of service; %s", c.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, id, am.TooBig, "%s is out of service; %s", c.Name, b.freeText(n.SliverType))
 	case maintained:
 		b.refuseMaintained(n, c.Name, b.x.away(int32(c.Index)), "take another component")
 	case held:
-		b.refuseFor(n, id, am.TooBig, "%s is held; %s", c.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, id, am.TooBig, "%s is held; %s", c.Name, b.freeText(n.SliverType))
 	case closed:
-		b.refuseFor(n, id, am.TooBig, `another slice has the whole of %s by exclusive="true"; try again when that slice has ended, or take another component; %s`, c.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, id, am.TooBig, `another slice has the whole of %s by exclusive="true"; try again when that slice has ended, or take another component; %s`, c.Name, b.freeText(n.SliverType))
 	case full:
 		left := am.Fits(c.Capacity, b.x.usage[c.Index].used, n.Amount, atEnd)
-		b.refuseFor(n, id, am.TooBig, "%s has room for %d %s, fewer than the request asks for; %s", c.Name, left, n.SliverType.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, id, am.TooBig, "%s has room for %d %s, fewer than the request asks for; %s", c.Name, left, n.SliverType.Name, b.freeText(n.SliverType))
 	case cleaning:
 		b.refuseFor(n, id, am.Busy, "%s is being cleaned after its last use, which usually takes up to %s; try again then", c.Name, b.x.inv.CleaningTime)
 	case taken:
 		b.refuseFor(n, id, am.BadArgs, "%s is exclusive and another node of the request is bound to it; bind only one", c.Name)
 	case occupied:
-		b.refuseFor(n, exclusive, am.Refused, `exclusive="true" needs %s empty, and other slices use it; drop exclusive="true" to share it, or take another component; %s`, c.Name, b.elsewhere(n.SliverType))
+		b.refuseFor(n, exclusive, am.Refused, `exclusive="true" needs %s empty, and other slices use it; drop exclusive="true" to share it, or take another component; %s`, c.Name, b.freeText(n.SliverType))
 	case refused:
 		b.refuseFor(n, exclusive, am.Refused, `%s is shared, and no slice can have it alone; drop exclusive="true" to share it`, c.Name)
 	}
@@ -183,16 +183,16 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	if n.hardware != "" {
 		what += " on " + n.hardware
 	}
-	others := b.elsewhere(n.SliverType)
+	others := b.freeText(n.SliverType)
 	if n.hardware == "" {
-		others = b.elsewhere(nil)
+		others = b.freeText(nil)
 	}
 	if c.away > 0 {
 		others = fmt.Sprintf("%d more under maintenance; %s", c.away, others)
 	}
 	switch away, closed := b.maintenanceOf(c), b.closedIn(c); {
 	case away != nil:
-		b.refuseMaintained(n, "every "+what, away, b.elsewhere(n.SliverType))
+		b.refuseMaintained(n, "every "+what, away, b.freeText(n.SliverType))
 	case c.serving == 0:
 		b.refuse(n, am.TooBig, "no %s is in service; %s", what, others)
 	case n.alone && c.exclusive == 0 && b.x.inv.ExclusiveOnShared == inventory.Refuse:
@@ -210,7 +210,7 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 		if c.exclusive == 0 {
 			code = am.Refused
 		}
-		b.refuseFor(n, exclusive, code, `exclusive="true" needs an empty host, and all have other users; drop exclusive="true" to share one; %s`, b.elsewhere(n.SliverType))
+		b.refuseFor(n, exclusive, code, `exclusive="true" needs an empty host, and all have other users; drop exclusive="true" to share one; %s`, b.freeText(n.SliverType))
 	default:
 		text := fmt.Sprintf("%s requested, %d free", plural(b.requested(n), n.SliverType.Name)+strings.TrimPrefix(what, n.SliverType.Name), c.slots) + b.limitOf(c)
 		if free := b.free(n.SliverType); free != "" {
@@ -291,24 +291,24 @@ func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 		return
 	}
 	if away := b.maintenanceOf(c); away != nil {
-		b.refuseMaintained(n, "every "+n.SliverType.Name, away, b.elsewhere(n.SliverType))
+		b.refuseMaintained(n, "every "+n.SliverType.Name, away, b.freeText(n.SliverType))
 		return
 	}
 	if c.exclusive == len(c.members) {
 		b.refuse(n, am.Unsupported, "%s is exclusive, so %d nodes cannot share one by colocate %.80q; drop colocate", n.SliverType.Name, size, name)
 		return
 	}
-	b.refuse(n, am.TooBig, "no host has room for the %d nodes of colocate %.80q; %s", size, name, b.elsewhere(n.SliverType))
+	b.refuse(n, am.TooBig, "no host has room for the %d nodes of colocate %.80q; %s", size, name, b.freeText(n.SliverType))
 }
 
-// elsewhere says what was free before the request, the type first at the front.
-func (b *binding) elsewhere(first *inventory.SliverType) string {
-	said, ok := b.said[first]
+// freeText says what was free before the request, the type first at the front.
+func (b *binding) freeText(first *inventory.SliverType) string {
+	said, ok := b.freeTexts[first]
 	if !ok {
 		if said = b.freeOf(first, b.x.inv.SliverTypes...); said == "" {
 			said = "nothing else is free"
 		}
-		b.said[first] = said
+		b.freeTexts[first] = said
 	}
 	return said
 }
@@ -354,7 +354,7 @@ func plural(n int, what string) string {
 // in a request, which must not keep the committer busy.
 const (
 	maxSearched = 100
-	searches    = 5
+	maxSearches = 5
 )
 
 // hint suggests the name that was probably meant, or lists the existing ones.
@@ -384,7 +384,7 @@ func (b *binding) suggestComponent(name string) string {
 // suggestName returns the name in have that is closest to name; "" if none is close, or
 // after too many searches in one request.
 func (b *binding) suggestName(name string, have []string) string {
-	if b.searches++; b.searches > searches || len(name) > 64 {
+	if b.searches++; b.searches > maxSearches || len(name) > 64 {
 		return ""
 	}
 	return suggest.Word(name, have[:min(len(have), maxSearched)])

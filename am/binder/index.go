@@ -14,21 +14,21 @@ import (
 )
 
 // Index knows what is free, from the records of slivers, as an Observer of the store.
-// Bind sees staged changes; Stock, Free, FreePublicAddresses and Version only published
+// Bind sees staged changes; Availability, Free, FreePublicAddresses and Version only published
 // ones. Its methods may be called concurrently.
 type Index struct {
 	mu sync.RWMutex // guards all but the atomics
 	*layout
-	holds map[string]hold
-	moved map[string]bool // slivers whose holds have changed since a layout is prepared; nil while none is
-	undo  []change        // since the last Publish or Rollback
-	plan  *maintenance.Plan
-	now   time.Time // for which its windows are in force
+	holds   map[string]hold
+	changed map[string]bool // slivers whose holds have changed since a layout is prepared; nil while none is
+	undo    []change        // since the last Publish or Rollback
+	plan    *maintenance.Plan
+	now     time.Time // for which its windows are in force
 
 	preparing sync.Mutex // one layout at a time
-	stock     atomic.Pointer[Stock]
+	available atomic.Pointer[Availability]
 	version   atomic.Uint64
-	steady    atomic.Pointer[steadyPeriod] // in which windows stay as they are
+	stable    atomic.Pointer[stablePeriod] // in which windows stay as they are
 }
 
 // place is the position of a component among the members of a class.
@@ -53,9 +53,9 @@ type hold struct {
 	network   *networkHold
 }
 
-// same reports whether two holds take the same.
-func (h hold) same(o hold) bool {
-	alike := h.network.same(o.network)
+// equal reports whether two holds take the same.
+func (h hold) equal(o hold) bool {
+	alike := h.network.equal(o.network)
 	h.network, o.network = nil, nil
 	return alike && h == o
 }
@@ -87,7 +87,7 @@ type change struct {
 // store.Store.Observe to fill it.
 func NewIndex(v *inventory.Inventory) *Index {
 	x := &Index{holds: map[string]hold{}}
-	x.steady.Store(&steadyPeriod{})
+	x.stable.Store(&stablePeriod{})
 	x.SetInventory(v)
 	return x
 }
@@ -120,7 +120,7 @@ func (x *Index) Stage(cs store.ChangeSet) {
 func (x *Index) Publish() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.settle()
+	x.publishTouched()
 }
 
 // Rollback undoes staged changes.
@@ -131,12 +131,12 @@ func (x *Index) Rollback() {
 	for _, c := range slices.Backward(undo) {
 		x.hold(c.sliver, c.before, c.held)
 	}
-	x.settle()
+	x.publishTouched()
 }
 
-// settle updates the published numbers of the touched components.
-func (x *Index) settle() {
-	stock, changed := x.stock.Load(), false
+// publishTouched updates the published numbers of the touched components.
+func (x *Index) publishTouched() {
+	stock, changed := x.available.Load(), false
 	for _, i := range x.touched {
 		n := x.fits(i, x.inv.Components[i].SliverTypes[0])
 		changed = stock.free[i].Swap(n) != n || changed
@@ -156,12 +156,12 @@ func (x *Index) hold(sliver string, h hold, held bool) {
 	if !ok && !held {
 		return
 	}
-	if x.moved != nil {
-		x.moved[sliver] = true
+	if x.changed != nil {
+		x.changed[sliver] = true
 	}
 	if held {
-		h = x.at(h)
-		if ok && h.same(before) {
+		h = x.locate(h)
+		if ok && h.equal(before) {
 			return
 		}
 	}

@@ -37,10 +37,10 @@ func (x *layout) arrange() {
 	for i, c := range x.inv.Components {
 		places := make([]place, 0, len(c.SliverTypes)*(1+len(c.HardwareTypes)))
 		for _, t := range c.SliverTypes {
-			places = x.enterAll(places, c, classKey{sliverType: t})
+			places = x.addMembers(places, c, classKey{sliverType: t})
 			for j, h := range c.HardwareTypes {
 				if !slices.Contains(c.HardwareTypes[:j], h) {
-					places = x.enterAll(places, c, classKey{sliverType: t, hardware: h})
+					places = x.addMembers(places, c, classKey{sliverType: t, hardware: h})
 				}
 			}
 		}
@@ -51,22 +51,22 @@ func (x *layout) arrange() {
 	}
 }
 
-// enterAll adds a component to the class of k, and to that class on each physical link
+// addMembers adds a component to the class of k, and to that class on each physical link
 // that it can use.
-func (x *layout) enterAll(places []place, c *inventory.Component, k classKey) []place {
-	places = append(places, x.enter(c, k))
+func (x *layout) addMembers(places []place, c *inventory.Component, k classKey) []place {
+	places = append(places, x.addMember(c, k))
 	for j, i := range c.Interfaces {
 		if !i.Carries() || onLink(c.Interfaces[:j], i.Link) {
 			continue
 		}
 		k.link = i.Link
-		places = append(places, x.enter(c, k))
+		places = append(places, x.addMember(c, k))
 	}
 	return places
 }
 
-// enter adds a component to a class as its last member.
-func (x *layout) enter(c *inventory.Component, k classKey) place {
+// addMember adds a component to a class as its last member.
+func (x *layout) addMember(c *inventory.Component, k classKey) place {
 	cl := x.classes[k]
 	if cl == nil {
 		cl = &class{sliverType: k.sliverType}
@@ -79,8 +79,8 @@ func (x *layout) enter(c *inventory.Component, k classKey) place {
 	return place{class: cl, at: len(cl.members) - 1}
 }
 
-// at sets the component of a hold.
-func (x *layout) at(h hold) hold {
+// locate sets the component of a hold.
+func (x *layout) locate(h hold) hold {
 	h.at = -1
 	c, ok := x.inv.Home(&am.Sliver{Component: h.component, ComponentName: h.name, Provider: h.provider})
 	if ok {

@@ -82,7 +82,7 @@ func (x *Index) networkOf(s *am.Sliver) *networkHold {
 	return &networkHold{ports, s.PublicAddress}
 }
 
-func (h *networkHold) same(o *networkHold) bool {
+func (h *networkHold) equal(o *networkHold) bool {
 	if h == nil || o == nil {
 		return h == o
 	}

@@ -6,11 +6,11 @@ import (
 	"patchbay/am/maintenance"
 )
 
-// steadyPeriod is a period in which the plan changes nothing; a zero time is unlimited.
-type steadyPeriod struct{ from, until time.Time }
+// stablePeriod is a period in which the plan changes nothing; a zero time is unlimited.
+type stablePeriod struct{ from, until time.Time }
 
 // holds reports whether t is in the period.
-func (c *steadyPeriod) holds(t time.Time) bool {
+func (c *stablePeriod) holds(t time.Time) bool {
 	return !t.Before(c.from) && (c.until.IsZero() || t.Before(c.until))
 }
 
@@ -20,29 +20,29 @@ func (x *Index) SetPlan(p *maintenance.Plan, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.plan = p
-	x.outages(now)
+	x.applyOutages(now)
 	x.version.Add(1) // a plan says more than what is free
 }
 
 // Advance applies what of the plan has begun or ended until now. Call it before each
 // read of what is free; usually it does nothing and is cheap.
 func (x *Index) Advance(now time.Time) {
-	if x.steady.Load().holds(now) {
+	if x.stable.Load().holds(now) {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.outages(now)
+	x.applyOutages(now)
 }
 
-// outages applies the plan as of now to the layout.
-func (x *Index) outages(now time.Time) {
+// applyOutages applies the plan as of now to the layout.
+func (x *Index) applyOutages(now time.Time) {
 	x.now = now
 	from, until := x.plan.StablePeriod(now)
 	x.applyPlan(x.plan, now)
-	x.steady.Store(&steadyPeriod{from, until})
+	x.stable.Store(&stablePeriod{from, until})
 	if len(x.undo) == 0 { // else what is staged is shown with it, or undone before
-		x.settle()
+		x.publishTouched()
 	}
 }
 

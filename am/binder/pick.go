@@ -29,7 +29,7 @@ const (
 
 var (
 	aloneOrder    = []int{loneNodes, ownHosts, emptyHosts}
-	aloneIfCan    = []int{loneNodes, ownHosts, openHosts, emptyHosts}
+	aloneOrShared = []int{loneNodes, ownHosts, openHosts, emptyHosts}
 	anyOrder      = []int{ownHosts, openHosts, emptyHosts, loneNodes}
 	groupOrder    = []int{ownHosts, openHosts, emptyHosts}
 	aloneTogether = []int{ownHosts, emptyHosts}
@@ -145,7 +145,7 @@ func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Comp
 	case w.nodes > 1:
 		order = groupOrder
 	case w.alone && b.sharesAll():
-		order = aloneIfCan
+		order = aloneOrShared
 	case w.alone:
 		order = aloneOrder
 	}
@@ -161,7 +161,7 @@ func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Comp
 				from = b.permit.after(c, kind, at, i)
 				continue
 			}
-			if at >= 0 && (b.room(i, w) != fits || suits != nil && !suits(b.x.inv.Components[i])) {
+			if at >= 0 && (b.check(i, w) != fits || suits != nil && !suits(b.x.inv.Components[i])) {
 				from = at + 1
 				continue
 			}

@@ -38,8 +38,8 @@ func (p *pool[K]) count(n K, sign int32) {
 	}
 }
 
-// shortOf returns the reason for a request that asks for more than the pool has free.
-func (p *pool[K]) shortOf(what string, asked int) string {
+// shortageText returns the reason for a request that asks for more than the pool has free.
+func (p *pool[K]) shortageText(what string, asked int) string {
 	total := len(p.names)
 	if free := total - p.held; free > 0 {
 		return fmt.Sprintf("the request asks for %d %s; this aggregate has %d, of which %d free", asked, what, total, free)
@@ -47,8 +47,8 @@ func (p *pool[K]) shortOf(what string, asked int) string {
 	return fmt.Sprintf("none of the %d %s of this aggregate is free for it", total, what)
 }
 
-// later returns a further remedy if waiting can help.
-func (p *pool[K]) later(asked int) string {
+// retryHint returns a further remedy if waiting can help.
+func (p *pool[K]) retryHint(asked int) string {
 	if asked > len(p.names) {
 		return ""
 	}

@@ -186,7 +186,7 @@ func (b *binding) connect(w *wire) {
 				return
 			}
 			b.claimPort(p, amounts[i], 1)
-			b.give(e, p, amounts[i])
+			b.setPort(e, p, amounts[i])
 		}
 	}
 }
@@ -205,7 +205,7 @@ func (b *binding) connectShared(w *wire, amounts []amount) {
 			return
 		}
 		b.claimPort(p, amounts[i], 1)
-		b.give(e, p, amounts[i])
+		b.setPort(e, p, amounts[i])
 	}
 }
 
@@ -250,7 +250,7 @@ func (b *binding) connectOver(w *wire, amounts []amount) {
 	for i, p := range bestRoute.ports {
 		if p != nil {
 			b.claimPort(p, amounts[i], 1)
-			b.give(w.ends[i], p, amounts[i])
+			b.setPort(w.ends[i], p, amounts[i])
 		}
 	}
 	w.routed = true
@@ -277,8 +277,8 @@ func onLink(ports []*inventory.Interface, l *inventory.Link) bool {
 	return false
 }
 
-// give records what an end got.
-func (b *binding) give(e end, p *inventory.Interface, a amount) {
+// setPort records what an end got.
+func (b *binding) setPort(e end, p *inventory.Interface, a amount) {
 	got := &b.nodes[e.node].Interfaces[e.number]
 	got.Component, got.Out, got.In = p.URN, a.out, a.in
 }

@@ -22,7 +22,7 @@ type qualities struct {
 	pairs [][]pair  // from one end to others, ascending
 	// classes are the ends among which in is the same, with their places ascending.
 	classes []peers
-	of      []int // the class of each end
+	classOf []int // the class of each end
 }
 
 // pair is a property from or to one end.
@@ -68,7 +68,7 @@ func (b *binding) assignProperties() {
 // link does not have are ignored.
 func (b *binding) qualitiesOf(w *wire) *qualities {
 	n := len(w.ends)
-	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([][]pair, n), of: make([]int, n)}
+	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([][]pair, n), classOf: make([]int, n)}
 	places := make(map[string]int, n)
 	for i, e := range w.ends {
 		places[b.clientID(e)] = i
@@ -79,16 +79,16 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 		q := qualityOf(p)
 		switch {
 		case known1 && p.Dest == "":
-			s.out[from] = s.out[from].and(q)
+			s.out[from] = s.out[from].combine(q)
 		case known2 && p.Source == "":
-			s.in[to] = s.in[to].and(q)
+			s.in[to] = s.in[to].combine(q)
 		case known1 && known2 && from != to:
 			s.pairs[from] = append(s.pairs[from], pair{to, q})
 		}
 	}
 	for from, all := range s.pairs {
 		slices.SortStableFunc(all, func(a, b pair) int { return a.to - b.to })
-		s.pairs[from] = joined(all)
+		s.pairs[from] = mergePairs(all)
 	}
 	numbers := map[quality]int{}
 	for i, q := range s.in {
@@ -99,17 +99,17 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 			s.classes = append(s.classes, peers{quality: q})
 		}
 		s.classes[c].ends = append(s.classes[c].ends, i)
-		s.of[i] = c
+		s.classOf[i] = c
 	}
 	return s
 }
 
-// joined merges pairs with the same end, in order.
-func joined(all []pair) []pair {
+// mergePairs merges pairs with the same end, in order.
+func mergePairs(all []pair) []pair {
 	out := all[:0]
 	for _, p := range all {
 		if last := len(out) - 1; last >= 0 && out[last].to == p.to {
-			out[last].quality = out[last].and(p.quality)
+			out[last].quality = out[last].combine(p.quality)
 		} else {
 			out = append(out, p)
 		}
@@ -176,10 +176,10 @@ func (s *qualities) groups(n int) []*group {
 		return g
 	}
 	apart := make(map[int]int, len(s.classes)) // how many of a class are treated apart
-	apart[s.of[n]]++
+	apart[s.classOf[n]]++
 	for _, p := range s.pairs[n] {
-		apart[s.of[p.to]]++
-		g := add(s.out[n].and(s.in[p.to]).under(p.quality), p.to, 1)
+		apart[s.classOf[p.to]]++
+		g := add(s.out[n].combine(s.in[p.to]).overriddenBy(p.quality), p.to, 1)
 		g.apart = append(g.apart, p.to)
 	}
 	for c, x := range s.classes {
@@ -188,7 +188,7 @@ func (s *qualities) groups(n int) []*group {
 			continue
 		}
 		first := slices.IndexFunc(x.ends, func(to int) bool { return !s.isApart(n, to) })
-		g := add(s.out[n].and(x.quality), x.ends[first], count)
+		g := add(s.out[n].combine(x.quality), x.ends[first], count)
 		g.classes = append(g.classes, c)
 	}
 	slices.SortFunc(all, func(a, b *group) int { return a.first - b.first })

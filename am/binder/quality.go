@@ -29,16 +29,16 @@ func percent(part float64) float64 {
 	return n
 }
 
-// and combines two qualities that both apply; the stricter value wins.
-func (s quality) and(o quality) quality {
+// combine combines two qualities that both apply; the stricter value wins.
+func (s quality) combine(o quality) quality {
 	if s.capacity == 0 || o.capacity != 0 && o.capacity < s.capacity {
 		s.capacity = o.capacity
 	}
 	return quality{s.capacity, max(s.latency, o.latency), max(s.loss, o.loss)}
 }
 
-// under returns s with the values of o, which is more specific, where o has any.
-func (s quality) under(o quality) quality {
+// overriddenBy returns s with the values of o, which is more specific, where o has any.
+func (s quality) overriddenBy(o quality) quality {
 	if o.capacity != 0 {
 		s.capacity = o.capacity
 	}

@@ -7,19 +7,19 @@ import (
 	"patchbay/inventory"
 )
 
-// Stock is an inventory with what is free of it at one time.
-type Stock struct {
+// Availability is an inventory with what is free of it at one time.
+type Availability struct {
 	inv    *inventory.Inventory
 	free   []atomic.Int32 // by component
 	public atomic.Int64   // free public addresses
 }
 
 // Inventory returns the inventory of the numbers.
-func (s *Stock) Inventory() *inventory.Inventory { return s.inv }
+func (s *Availability) Inventory() *inventory.Inventory { return s.inv }
 
 // Free returns how many slivers of its first sliver type fit on component i now, for
 // any slice: 0 if it is held exclusively, being cleaned, drained, or under maintenance.
-func (s *Stock) Free(i int) int {
+func (s *Availability) Free(i int) int {
 	if i < 0 || i >= len(s.free) {
 		return 0
 	}
@@ -27,15 +27,15 @@ func (s *Stock) Free(i int) int {
 }
 
 // FreePublicAddresses counts the public addresses that no sliver has.
-func (s *Stock) FreePublicAddresses() int { return int(s.public.Load()) }
+func (s *Availability) FreePublicAddresses() int { return int(s.public.Load()) }
 
-// Stock returns what is free at one time; it contains all or nothing of a change that
+// Availability returns what is free at one time; it contains all or nothing of a change that
 // is being published.
-func (x *Index) Stock() *Stock {
+func (x *Index) Availability() *Availability {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	now := x.stock.Load()
-	s := &Stock{inv: now.inv, free: make([]atomic.Int32, len(now.free))}
+	now := x.available.Load()
+	s := &Availability{inv: now.inv, free: make([]atomic.Int32, len(now.free))}
 	for i := range now.free {
 		s.free[i].Store(now.free[i].Load())
 	}
@@ -43,18 +43,18 @@ func (x *Index) Stock() *Stock {
 	return s
 }
 
-// Free returns Stock().Free(i).
-func (x *Index) Free(i int) int { return x.stock.Load().Free(i) }
+// Free returns Availability().Free(i).
+func (x *Index) Free(i int) int { return x.available.Load().Free(i) }
 
-// FreePublicAddresses returns Stock().FreePublicAddresses().
-func (x *Index) FreePublicAddresses() int { return x.stock.Load().FreePublicAddresses() }
+// FreePublicAddresses returns Availability().FreePublicAddresses().
+func (x *Index) FreePublicAddresses() int { return x.available.Load().FreePublicAddresses() }
 
-// Version grows whenever a result of Stock, Free or FreePublicAddresses may have
+// Version grows whenever a result of Availability, Free or FreePublicAddresses may have
 // changed.
 func (x *Index) Version() uint64 { return x.version.Load() }
 
 // Inventory returns the inventory of the index.
-func (x *Index) Inventory() *inventory.Inventory { return x.stock.Load().inv }
+func (x *Index) Inventory() *inventory.Inventory { return x.available.Load().inv }
 
 // SetInventory changes to another inventory. Slivers keep what they hold; on components
 // that v does not have they hold nothing until the component returns.
@@ -71,13 +71,13 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 	x.preparing.Lock()
 	x.mu.Lock()
 	holds := maps.Clone(x.holds)
-	x.moved = map[string]bool{}
+	x.changed = map[string]bool{}
 	x.mu.Unlock()
 	next := newLayout(v)
 	for sliver, h := range holds {
-		holds[sliver] = next.put(h)
+		holds[sliver] = next.addHold(h)
 	}
-	stock := &Stock{inv: v, free: make([]atomic.Int32, len(v.Components))}
+	stock := &Availability{inv: v, free: make([]atomic.Int32, len(v.Components))}
 	for i, c := range v.Components {
 		next.refresh(int32(i))
 		stock.free[i].Store(next.fits(int32(i), c.SliverTypes[0]))
@@ -87,40 +87,40 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 		defer x.preparing.Unlock()
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.moved = nil
+		x.changed = nil
 	}
 	set = func() {
 		defer x.preparing.Unlock()
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		for sliver := range x.moved {
+		for sliver := range x.changed {
 			if h, ok := holds[sliver]; ok {
 				next.count(h, -1)
 				next.refresh(h.at)
 				delete(holds, sliver)
 			}
 			if h, ok := x.holds[sliver]; ok {
-				h = next.put(h)
+				h = next.addHold(h)
 				next.refresh(h.at)
 				holds[sliver] = h
 			}
 		}
-		x.layout, x.holds, x.moved = next, holds, nil
+		x.layout, x.holds, x.changed = next, holds, nil
 		next.applyPlan(x.plan, x.now)
 		for _, i := range next.touched {
 			stock.free[i].Store(next.fits(i, v.Components[i].SliverTypes[0]))
 		}
 		next.touched = nil
 		stock.public.Store(next.network.freePublic())
-		x.stock.Store(stock)
+		x.available.Store(stock)
 		x.version.Add(1)
 	}
 	return set, drop
 }
 
-// put counts in this layout what a sliver holds of another one.
-func (x *layout) put(h hold) hold {
-	h = x.at(h)
+// addHold counts in this layout what a sliver holds of another one.
+func (x *layout) addHold(h hold) hold {
+	h = x.locate(h)
 	x.count(h, 1)
 	return h
 }

@@ -74,7 +74,7 @@ func knowledge(x *Index) string {
 	defer x.mu.RUnlock()
 	var b strings.Builder
 	for i, c := range x.inv.Components {
-		fmt.Fprintln(&b, c.Name, x.usage[i], x.stock.Load().free[i].Load())
+		fmt.Fprintln(&b, c.Name, x.usage[i], x.available.Load().free[i].Load())
 		for _, p := range x.places[i] {
 			fmt.Fprintln(&b, p.at, p.cleaning, p.serving, p.away, p.class.lone.at(p.at), p.class.open.at(p.at), p.class.empty.at(p.at), p.class.serving, p.class.slots, p.class.cleaning, p.class.away)
 		}
@@ -82,7 +82,7 @@ func knowledge(x *Index) string {
 	for _, of := range slices.Sorted(maps.Keys(x.slices)) {
 		fmt.Fprintln(&b, of, x.slices[of])
 	}
-	fmt.Fprintln(&b, x.network.ports, x.network.tags.holders, x.network.tags.held, x.network.public.held, x.network.widest, x.stock.Load().public.Load())
+	fmt.Fprintln(&b, x.network.ports, x.network.tags.holders, x.network.tags.held, x.network.public.held, x.network.widest, x.available.Load().public.Load())
 	for _, tag := range slices.Sorted(maps.Keys(x.network.alone)) {
 		if n := x.network.alone[tag]; n != 0 {
 			fmt.Fprintln(&b, tag, n)
@@ -179,7 +179,7 @@ func TestStockIsOfOneInventory(t *testing.T) {
 					return
 				default:
 				}
-				s := x.Stock()
+				s := x.Availability()
 				free := 1
 				if s.Inventory().Components[0].Drained {
 					free = 0
@@ -212,7 +212,7 @@ func TestStockIsOfOneMoment(t *testing.T) {
 					return
 				default:
 				}
-				if s := x.Stock(); s.Free(0) != s.Free(1) {
+				if s := x.Availability(); s.Free(0) != s.Free(1) {
 					t.Errorf("%d and %d free of two that change together", s.Free(0), s.Free(1))
 					return
 				}

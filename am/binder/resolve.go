@@ -36,7 +36,7 @@ func (b *binding) resolve(n *node) {
 
 // setTypeAndImage sets sliver type and image of a node on component c.
 func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
-	t, ok := b.named(n)
+	t, ok := b.sliverTypeOf(n)
 	if !ok {
 		return
 	}
@@ -55,7 +55,7 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 
 // setTypeAndImageUnbound sets sliver type and image of an unbound node.
 func (b *binding) setTypeAndImageUnbound(n *node) {
-	t, ok := b.named(n)
+	t, ok := b.sliverTypeOf(n)
 	if !ok {
 		return
 	}
@@ -71,15 +71,15 @@ func (b *binding) setTypeAndImageUnbound(n *node) {
 	case b.x.classes[classKey{sliverType: t, hardware: n.hardware}] != nil:
 		b.setSliverType(n, t)
 	case b.x.classes[classKey{sliverType: t}] == nil:
-		b.refuseFor(n, "sliver_type", am.Unsupported, "no component offers %s; %s", t.Name, b.elsewhere(nil))
+		b.refuseFor(n, "sliver_type", am.Unsupported, "no component offers %s; %s", t.Name, b.freeText(nil))
 	default:
 		b.refuseFor(n, "hardware_type", b.hardwareCode(n), "no component that offers %s is a %.80q%s", t.Name, n.hardware, b.hint(n.hardware, b.x.inv.HardwareTypes))
 	}
 }
 
-// named returns the sliver type that the node names, the site's default, or a permitted
+// sliverTypeOf returns the sliver type that the node names, the site's default, or a permitted
 // one instead of that.
-func (b *binding) named(n *node) (*inventory.SliverType, bool) {
+func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 	name := n.Node.SliverType
 	if name == "" {
 		t := b.x.inv.DefaultSliverType

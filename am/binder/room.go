@@ -19,9 +19,9 @@ const (
 	narrow             // its physical interfaces have too little left
 )
 
-// room decides whether w fits on component i beside everything that exists there. It
+// check decides whether w fits on component i beside everything that exists there. It
 // has all the rules; the trees only find components that are worth checking.
-func (b *binding) room(i int32, w want) verdict {
+func (b *binding) check(i int32, w want) verdict {
 	c, u, mine, claim := b.x.inv.Components[i], &b.x.usage[i], b.mine[i], b.claims[i]
 	if b.x.drained(i) {
 		return drained

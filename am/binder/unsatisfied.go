@@ -34,8 +34,8 @@ type Reason struct {
 // shown is how many different reasons an error prints, named how many nodes or
 // links that share one.
 const (
-	shown = 5
-	named = 10
+	maxReasons = 5
+	maxNames   = 10
 )
 
 // Error returns a sentence for each reason, with the names of all nodes or links that
@@ -59,7 +59,7 @@ func (e *UnsatisfiedError) Error() string {
 	}
 	var b strings.Builder
 	for i, k := range order {
-		if i == shown {
+		if i == maxReasons {
 			var more []string
 			for _, kind := range []string{"node", "link"} {
 				if left[kind] > 0 {
@@ -94,7 +94,7 @@ func places(lines []int) string {
 // Together lists nodes or links in a sentence: node "a", or nodes "a", "b" and "c".
 func Together(kind string, clientIDs []string) string {
 	var quoted []string
-	for _, id := range clientIDs[:min(len(clientIDs), named)] {
+	for _, id := range clientIDs[:min(len(clientIDs), maxNames)] {
 		quoted = append(quoted, fmt.Sprintf("%.80q", id))
 	}
 	last := len(quoted) - 1

@@ -100,7 +100,7 @@ func TestCommandsThatDoNotTakeTheEvent(t *testing.T) {
 		{"ExitZeroTakes", "exit 0", ""},
 		{"ChatterDoesNotCount", "echo all is well; echo really >&2", ""},
 		{"OtherStatusDoesNot", "exit 3", "exit status 3"},
-		{"WordsAreTold", "echo the mail server is away >&2; exit 1", `said "the mail server is away"`},
+		{"OutputIsInTheError", "echo the mail server is away >&2; exit 1", `its output: "the mail server is away"`},
 		{"MuchOutputIsCut", "head -c 300000000 /dev/zero; echo end; exit 1", `end"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestCommandsThatCannotBeStarted(t *testing.T) {
 	for _, c := range []struct{ name, path, want string }{
 		{"Good", good.Command, ""},
 		{"Missing", filepath.Join(good.Dir, "absent"), "does not exist; create it, or correct command"},
-		{"Folder", good.Dir, "is no file"},
+		{"Folder", good.Dir, "is not a file"},
 		{"EverybodyMayWrite", write("x", "#!/bin/sh\n", 0o777), "chmod o-w"},
 		{"NotExecutable", write("x", "#!/bin/sh\n", 0o644), "chmod +x"},
 		{"NoInterpreter", write("x", "exit 0\n", 0o755), "#!/bin/sh"},

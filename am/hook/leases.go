@@ -67,7 +67,7 @@ func (r *Runner) checkLeases(ctx context.Context) error {
 		var near []urn.URN
 		err := r.cfg.Store.Read(func(v *store.View) error {
 			until := v.Now().Add(r.noticeTimes[len(r.noticeTimes)-1])
-			return v.Ending(until, func(s am.Sliver) bool {
+			return v.EachEnding(until, func(s am.Sliver) bool {
 				if _, due := r.dueNotice(&s, v.Now()); due {
 					near = append(near, s.URN)
 				}

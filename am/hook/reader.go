@@ -73,7 +73,7 @@ func (r *reader) scan(ctx context.Context) error {
 		if err == nil && len(unconfigured) > 0 {
 			deleted := 0
 			err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-				deleted, err = store.Taken(v, &cs, unconfigured)
+				deleted, err = store.MarkTaken(v, &cs, unconfigured)
 				return cs, err
 			})
 			if err == nil {

@@ -167,7 +167,7 @@ func TestNobodyIsTrustedWhoIsNotVouchedFor(t *testing.T) {
 	if err := post(t, Hook{URL: strings.Replace(s.URL, "127.0.0.1", "localhost", 1), CA: ca}); err == nil {
 		t.Error("another name is accepted")
 	}
-	if err := post(t, Hook{URL: s.URL, CA: file([]byte("nothing"))}); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
+	if err := post(t, Hook{URL: s.URL, CA: file([]byte("nothing"))}); err == nil || !strings.Contains(err.Error(), "contains no certificate") {
 		t.Errorf("no certificate: %v", err)
 	}
 }

@@ -172,8 +172,8 @@ func TestStoppingWaitsAMoment(t *testing.T) {
 	<-begun
 	time.AfterFunc(50*time.Millisecond, func() { close(release) })
 	b.stop()
-	if text := log.String(); !strings.Contains(text, "waiting for hooks") || !strings.Contains(text, "hooks=[h]") {
-		t.Errorf("it said %q", text)
+	if text := log.String(); !strings.Contains(text, "waiting for running hooks") || !strings.Contains(text, "hooks=[h]") {
+		t.Errorf("the log is %q", text)
 	}
 	if left := b.waiting(); len(left) != 0 {
 		t.Errorf("what was taken while it stopped was not noted: %q", lines(left))

@@ -180,7 +180,7 @@ func (w *worker) recordTaken(ctx context.Context, id string) error {
 	for {
 		deleted := 0
 		err := w.r.cfg.Store.Commit(context.WithoutCancel(ctx), func(v *store.View) (cs store.ChangeSet, err error) {
-			deleted, err = store.Taken(v, &cs, map[string][]string{id: {w.hook.Name}})
+			deleted, err = store.MarkTaken(v, &cs, map[string][]string{id: {w.hook.Name}})
 			return cs, err
 		})
 		if err == nil {

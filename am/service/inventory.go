@@ -33,9 +33,9 @@ func (s *Service) advertiserOf(v *inventory.Inventory) *advertiser {
 }
 
 // current is the advertisement in force, and what is free of the same inventory.
-func (s *Service) current() (*advertiser, *binder.Stock) {
+func (s *Service) current() (*advertiser, *binder.Availability) {
 	for {
-		stock := s.cfg.Index.Stock()
+		stock := s.cfg.Index.Availability()
 		if a := s.advertiserOf(stock.Inventory()); a != nil {
 			return a, stock
 		}

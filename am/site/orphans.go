@@ -89,7 +89,7 @@ func (s *Site) drainOrphaned(ctx context.Context) {
 		if h.lockdown != nil && s.allListed() {
 			h.lockdown = nil
 			s.log.Info("all providers have listed their resources, so the restored site takes new work")
-			s.runner.Look()
+			s.runner.RequestSweep()
 		}
 	})
 	if err != nil && ctx.Err() == nil {

@@ -18,27 +18,27 @@ func (s brokenError) Unwrap() error { return s.error }
 
 func (s brokenError) Is(target error) bool { return target == ErrBroken }
 
-// trouble is why a store accepts no more changes; the first reason stays.
-type trouble struct {
-	why  atomic.Pointer[error]
-	told func(error) // nil for nobody
+// failure is the reason why a store accepts no more changes. The first reason stays.
+type failure struct {
+	why    atomic.Pointer[error]
+	notify func(error) // Options.Broken
 }
 
-func (t *trouble) err() error {
+func (t *failure) err() error {
 	if why := t.why.Load(); why != nil {
 		return *why
 	}
 	return nil
 }
 
-func (t *trouble) set(why error) {
-	if t.why.CompareAndSwap(nil, &why) && t.told != nil {
-		t.told(why)
+func (t *failure) set(why error) {
+	if t.why.CompareAndSwap(nil, &why) && t.notify != nil {
+		t.notify(why)
 	}
 }
 
-// meet records err if it says that the store is damaged, and returns it.
-func (t *trouble) meet(err error) error {
+// note records err if it means that the store is damaged, and returns it.
+func (t *failure) note(err error) error {
 	if errors.Is(err, ErrBroken) {
 		t.set(err)
 	}
@@ -47,7 +47,7 @@ func (t *trouble) meet(err error) error {
 
 // Err returns why the store accepts no more changes until it is opened again: damage,
 // or a write whose durability is unknown. It returns nil for a healthy store.
-func (s *Store) Err() error { return s.trouble.err() }
+func (s *Store) Err() error { return s.failure.err() }
 
 // unreadableRecord returns the error for a record that cannot be read.
 func unreadableRecord(k Key, err error) error {
@@ -65,9 +65,9 @@ func damage(p any) error {
 	return brokenError{fmt.Errorf("the file is damaged (%v); stop the server, and restore a backup", p)}
 }
 
-// guarded calls f, a function of another package, and returns its panic as an error, so
+// recoverPanic calls f, a function of another package, and returns its panic as an error, so
 // that a caller's bug does not end the committer. what names f.
-func guarded(what string, f func() error) (err error) {
+func recoverPanic(what string, f func() error) (err error) {
 	defer func() {
 		switch p := recover(); {
 		case p == nil:

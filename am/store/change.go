@@ -10,7 +10,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Kind is a kind of record; its value is the bucket.
+// Kind is the kind of a record.
 type Kind string
 
 // Kinds of record; the value is the bucket.
@@ -83,9 +83,9 @@ func (c *ChangeSet) Log(e am.JournalEntry) {
 	c.Put = append(c.Put, Record{Key{Kind: Journal}, e})
 }
 
-// number gives the journal entries their numbers. It copies the list, since the
+// numberEntries gives the journal entries their numbers. It copies the list, since the
 // decision may keep it.
-func (c *ChangeSet) number(rev Rev) {
+func (c *ChangeSet) numberEntries(rev Rev) {
 	if !slices.ContainsFunc(c.Put, func(r Record) bool { return r.Key.Kind == Journal }) {
 		return
 	}
@@ -113,7 +113,7 @@ func JournalRev(id string) (Rev, bool) {
 	return Rev(u), err == nil
 }
 
-// Remove adds keys to delete. Deleting an absent record is no error.
+// Remove adds keys to delete. Deleting an absent record is not an error.
 func (c *ChangeSet) Remove(k ...Key) { c.Delete = append(c.Delete, k...) }
 
 // Empty reports whether the change set changes nothing.

@@ -29,18 +29,18 @@ func (p Problem) String() string {
 // Report is the result of a check of a whole store.
 type Report struct {
 	Schema   uint64
-	Site     string // "" if it is nobody's yet
+	Site     string // "" if it has no site yet
 	Copy     string // why the file is a copy of the site's store; "" if it is none
 	Inode    uint64 // the recorded inode of the site's store; 0 if none is recorded
 	Revision Rev
-	// Records counts them by their kind.
+	// Records are the numbers of records by kind.
 	Records map[Kind]int
-	// Size is how many bytes of the file hold something; 0 for none.
+	// Size is the number of bytes of the file that are in use.
 	Size int64
-	// Stale says that a damaged page might have told of one more change than
-	// what was found.
+	// Stale means that one of the two meta pages is damaged, so that the last change may
+	// be missing.
 	Stale bool
-	// Problems are the first of them, More counts the others.
+	// Problems are the first problems; More counts the others.
 	Problems []Problem
 	More     int
 }
@@ -60,6 +60,7 @@ func (r *Report) Err() error {
 	return errors.Join(list...)
 }
 
+// add adds a problem, or counts it if there are too many.
 func (r *Report) add(bucket, key, format string, args ...any) {
 	if len(r.Problems) == maxProblems {
 		r.More++
@@ -95,14 +96,14 @@ func Check(path string) (*Report, error) {
 					report.Copy = differs.Error()
 				}
 			}
-			return report.look(r)
+			return report.checkAll(r)
 		})
 	})
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("there is no store %s", path)
 	case err != nil:
-		return nil, fmt.Errorf("cannot look at the store %s: %w", path, err)
+		return nil, fmt.Errorf("cannot check the store %s: %w", path, err)
 	}
 	return report, nil
 }
@@ -110,12 +111,12 @@ func Check(path string) (*Report, error) {
 // Check checks all records and indexes of an open store, like the function Check.
 func (s *Store) Check() (*Report, error) {
 	report := &Report{}
-	err := s.Read(func(v *View) error { return report.look(v.r) })
+	err := s.Read(func(v *View) error { return report.checkAll(v.r) })
 	return report, err
 }
 
-// look reads and checks everything in a store.
-func (r *Report) look(all reader) (err error) {
+// checkAll reads and checks all records and indexes of a store.
+func (r *Report) checkAll(all reader) (err error) {
 	if r.Schema, err = schemaOf(all); err != nil {
 		return err
 	}
@@ -123,8 +124,8 @@ func (r *Report) look(all reader) (err error) {
 	r.Site, r.Revision = string(all.get(metaBucket, []byte(siteName))), v.Revision()
 	r.Records = map[Kind]int{}
 	x := &checker{Report: r, v: v, indexed: map[string]bool{}, holders: map[string]holder{}}
-	records(x, Slices, func(id string, s *am.Slice) { x.named(Slices, id, s.URN.Key()) })
-	records(x, Documents, func(id string, d *am.Document) { x.named(Documents, id, d.ID) })
+	records(x, Slices, func(id string, s *am.Slice) { x.checkName(Slices, id, s.URN.Key()) })
+	records(x, Documents, func(id string, d *am.Document) { x.checkName(Documents, id, d.ID) })
 	records(x, Slivers, x.sliver)
 	records(x, Tasks, x.task)
 	records(x, Journal, x.entry)
@@ -144,7 +145,7 @@ func records[T any](x *checker, k Kind, f func(id string, record *T)) {
 			return true
 		}
 		if rev > x.Revision {
-			x.add(string(k), string(id), "it is of revision %d, and the store's last is %d", rev, x.Revision)
+			x.add(string(k), string(id), "its revision is %d, and the store's last is %d", rev, x.Revision)
 		}
 		f(string(id), &t)
 		return true

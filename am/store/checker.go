@@ -11,13 +11,13 @@ import (
 	"patchbay/am"
 )
 
-// checker keeps what is to be compared while a store is checked.
+// checker collects what the check of a store compares.
 type checker struct {
 	*Report
 	v *View
-	// indexed are the index entries that the records want.
+	// indexed are the index entries that the records need.
 	indexed map[string]bool
-	// holders are who holds each component.
+	// holders are the holders of components, by component.
 	holders map[string]holder
 }
 
@@ -27,15 +27,16 @@ type holder struct {
 	alone         bool // one of the slice's slivers is exclusive
 }
 
-// named checks that a record is stored under its own name.
-func (x *checker) named(k Kind, id, name string) {
+// checkName checks that a record is stored under its own name.
+func (x *checker) checkName(k Kind, id, name string) {
 	if id != name {
 		x.add(string(k), id, "it is the record of %q", name)
 	}
 }
 
+// sliver checks a sliver's record.
 func (x *checker) sliver(id string, s *am.Sliver) {
-	x.named(Slivers, id, s.URN.Key())
+	x.checkName(Slivers, id, s.URN.Key())
 	if x.v.Rev(SliceKey(s.Slice)) == 0 {
 		x.add(string(Slivers), id, "its slice %s has no record", s.Slice)
 	}
@@ -52,15 +53,16 @@ func (x *checker) sliver(id string, s *am.Sliver) {
 	case !held:
 		x.holders[component] = holder{slice, id, s.Exclusive}
 	case h.slice != slice && (h.alone || s.Exclusive):
-		x.add(string(Slivers), id, "it is on %s, which %s of another slice holds, and one of them is to have it alone", s.Component, h.sliver)
+		x.add(string(Slivers), id, "it is on %s, which %s of another slice holds, and one of them holds it exclusively", s.Component, h.sliver)
 	case s.Exclusive:
 		h.alone = true
 		x.holders[component] = h
 	}
 }
 
+// task checks a task's record.
 func (x *checker) task(id string, t *am.Task) {
-	x.named(Tasks, id, t.Sliver.Key())
+	x.checkName(Tasks, id, t.Sliver.Key())
 	s, _, err := x.v.Sliver(t.Sliver)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -70,10 +72,11 @@ func (x *checker) task(id string, t *am.Task) {
 	}
 }
 
+// entry checks a journal entry.
 func (x *checker) entry(id string, e *am.JournalEntry) {
-	x.named(Journal, id, e.ID)
+	x.checkName(Journal, id, e.ID)
 	if rev, ok := JournalRev(id); !ok || rev > x.Revision {
-		x.add(string(Journal), id, "it is no number of an entry up to revision %d", x.Revision)
+		x.add(string(Journal), id, "it is not the number of an entry up to revision %d", x.Revision)
 	}
 }
 
@@ -83,7 +86,7 @@ func (x *checker) indexes() {
 		x.v.r.scan(bucket, nil, nil, func(k, _ []byte) bool {
 			id := bucket + "\x00" + string(k)
 			if !x.indexed[id] {
-				x.add(bucket, readable(bucket, k), "no record wants it")
+				x.add(bucket, readable(bucket, k), "no record needs it")
 			}
 			delete(x.indexed, id)
 			return true

@@ -262,7 +262,7 @@ func TestDoubtfulWriteEndsPromises(t *testing.T) {
 		t.Errorf("the doubtful write: %v", err)
 	}
 	fails.Store(false)
-	if err := s.Commit(t.Context(), put(sliver("c", "s", 1))); !errors.Is(err, ErrNotCommitted) || errors.Is(err, ErrInDoubt) || !strings.Contains(err.Error(), "doubt") {
+	if err := s.Commit(t.Context(), put(sliver("c", "s", 1))); !errors.Is(err, ErrNotCommitted) || errors.Is(err, ErrInDoubt) || !strings.Contains(err.Error(), "is unknown whether") {
 		t.Errorf("after the doubtful write: %v", err)
 	}
 	if len(w.published) != 1 {

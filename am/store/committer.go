@@ -17,12 +17,13 @@ type committer struct {
 	revision  Rev // the last one written
 	observers []Observer
 	outbox    func(Change) []Message
-	readOnly  error // the answer to each change, if it is not nil
-	// trouble is set when a write failed and yet shows, as nobody knows whether it
-	// lasts, and when damage was met: nothing more is promised until the next start.
-	trouble *trouble
-	// groupTime is after how long the decisions of a group that have not run are left
-	// to the next group: they would delay the answers of those that have.
+	readOnly  error // the error for each change; nil if changes are accepted
+	// failure is set after damage was found, and after a failed write that is in the
+	// file, because it is unknown whether it is durable. Then no change is accepted until
+	// the next start.
+	failure *failure
+	// groupTime limits the time of a group's decisions. Those that have not run by then
+	// are left to the next group, so that they do not delay the others' answers.
 	groupTime time.Duration
 	// longest is the time of the longest decision so far, in nanoseconds.
 	longest *atomic.Int64
@@ -31,7 +32,7 @@ type committer struct {
 // commit decides, writes, publishes and answers one group in one transaction. It
 // returns, unanswered, the commits for which the group had no time left.
 func (c *committer) commit(group []*pending) (rest []*pending) {
-	if why := c.trouble.err(); why != nil {
+	if why := c.failure.err(); why != nil {
 		for _, p := range group {
 			p.answer <- fmt.Errorf("%w: %w", ErrNotCommitted, why)
 		}
@@ -43,10 +44,10 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 	case errors.Is(err, errUnchanged):
 		err = nil
 	case err != nil && g.revision != c.revision && c.hasRevision(g.revision):
-		c.trouble.set(fmt.Errorf("it is in doubt whether an earlier change has lasted; start the server again (%w)", err))
+		c.failure.set(fmt.Errorf("it is unknown whether an earlier change is durable; start the server again (%w)", err))
 		err = fmt.Errorf("%w; start the server again (%w)", ErrInDoubt, err)
 	}
-	if c.trouble.meet(err) == nil {
+	if c.failure.note(err) == nil {
 		c.revision = g.revision
 	}
 	for _, x := range c.observers {
@@ -60,7 +61,7 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 		if slices.Contains(g.rest, p) {
 			continue
 		}
-		// What was refused for a change that has not happened was refused for nothing.
+		// A refusal because of a change that is not committed is not valid either.
 		if err != nil && (g.answers[i] == nil && (p.attach == nil || !g.attached) || g.depends[i]) {
 			g.answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
@@ -73,11 +74,11 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 type groupRun struct {
 	group   []*pending
 	answers []error
-	// depends says which were decided after changes of others in the group.
+	// depends marks the decisions that ran after changes of others in the group.
 	depends  []bool
-	attached bool       // the observers have seen what is published
+	attached bool       // the new observers have seen all published records
 	revision Rev        // the last one in the transaction
-	rest     []*pending // no time was left for them
+	rest     []*pending // commits for which no time was left
 }
 
 // errUnchanged ends the transaction of a group that changes nothing.
@@ -86,7 +87,7 @@ var errUnchanged = errors.New("nothing is to be written")
 // decideAll runs the decisions of a group and applies their changes to the transaction.
 func (c *committer) decideAll(r reader, g *groupRun) error {
 	if now := (&View{r: r}).Revision(); now != c.revision {
-		return damage(fmt.Sprintf("it is of revision %d, and the last was %d", now, c.revision))
+		return damage(fmt.Sprintf("its revision is %d, and the last one was %d", now, c.revision))
 	}
 	for i, p := range g.group {
 		if p.attach != nil {
@@ -118,7 +119,7 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 			c.longest.Store(max(c.longest.Load(), int64(time.Since(start))))
 		}
 		if errors.Is(g.answers[i], ErrBroken) {
-			return g.answers[i] // nor is what others of the group want promised any more
+			return g.answers[i] // the rest of the group is refused, too
 		}
 	}
 	if g.revision == c.revision {
@@ -137,8 +138,8 @@ func (c *committer) hasRevision(revision Rev) bool {
 // decide runs one decision. It returns its change set and the operations that store it
 // as revision next; none if it changes nothing.
 func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []op, err error) {
-	v := &View{r: r, now: c.now(), read: map[Key]any{}}
-	if err = guarded("a decision", func() error { cs, err = d(v); return err }); err != nil {
+	v := &View{r: r, now: c.now(), cache: map[Key]any{}}
+	if err = recoverPanic("a decision", func() error { cs, err = d(v); return err }); err != nil {
 		return cs, nil, err
 	}
 	if cs.Empty() {
@@ -147,9 +148,9 @@ func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []
 	if c.readOnly != nil {
 		return cs, nil, c.readOnly
 	}
-	cs.number(next)
+	cs.numberEntries(next)
 	if c.outbox != nil {
-		if err := guarded("what is to be told of a change", func() error { return post(c.outbox, v, &cs, next) }); err != nil {
+		if err := recoverPanic("the outbox", func() error { return addMessages(c.outbox, v, &cs, next) }); err != nil {
 			return cs, nil, err
 		}
 	}
@@ -196,7 +197,7 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		}
 		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
 	}
-	last := make(map[Key]int, len(cs.Put)) // a record put twice is what the last one says
+	last := make(map[Key]int, len(cs.Put)) // of a record that is put twice, the last one counts
 	for i, p := range cs.Put {
 		last[p.Key] = i
 	}

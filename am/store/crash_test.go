@@ -203,9 +203,9 @@ func TestOpenRefuses(t *testing.T) {
 		spoil func(t *testing.T, path string)
 		want  string
 	}{
-		{"garbage", write([]byte(strings.Repeat("garbage\n", 4096))), "damaged or no store"},
-		{"a short text", write([]byte("hello\n")), "damaged or no store"},
-		{"zeros", write(make([]byte, 65536)), "damaged or no store"},
+		{"garbage", write([]byte(strings.Repeat("garbage\n", 4096))), "damaged or not a store"},
+		{"a short text", write([]byte("hello\n")), "damaged or not a store"},
+		{"zeros", write(make([]byte, 65536)), "damaged or not a store"},
 		{"truncated to nothing", write(nil), "it is empty"},
 		{"another program's bbolt file", func(t *testing.T, path string) {
 			db, err := bbolt.Open(path, 0o600, nil)
@@ -227,7 +227,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a bucket missing", change(func(tx *bbolt.Tx) error { return tx.Bucket(root).DeleteBucket([]byte(Tasks)) }), "missing"},
 		{"a damaged revision", change(func(tx *bbolt.Tx) error {
 			return tx.Bucket(root).Bucket([]byte(metaBucket)).Put([]byte(revisionName), []byte("x"))
-		}), "its revision is no number"},
+		}), "its revision is not a number"},
 		{"a folder", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
@@ -261,7 +261,7 @@ func TestOpenLocked(t *testing.T) {
 	}
 	defer s.Close()
 	out, _ := writer(t, path).Output()
-	if !strings.Contains(string(out), "another process holds it") {
+	if !strings.Contains(string(out), "another process has it open") {
 		t.Errorf("a second process says %q", out)
 	}
 }

@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// patience is how long to wait for another process to let go of the file.
-	patience = 2 * time.Second
-	// mapped is how many bytes of addresses are set aside for the file at least. While
-	// it fits there, no change waits for views that take long, as a backup's.
-	mapped = 1 << 30
-	// growth is by how many bytes the file grows.
-	growth = 4 << 20
+	// lockTimeout is how long to wait for another process to close the file.
+	lockTimeout = 2 * time.Second
+	// minMapSize is the least number of bytes of addresses that are mapped for the file.
+	// While the file fits there, no change waits for a long read, such as a backup.
+	minMapSize = 1 << 30
+	// growthStep is the number of bytes by which the file grows.
+	growthStep = 4 << 20
 )
 
 // database is the open bbolt file. Its transactions do not leave this package.
 type database struct {
 	db   *bbolt.DB
-	file *os.File // the one that bbolt has open
+	file *os.File // the file that bbolt has open
 	path string
 	// commit ends a write transaction; tests set another (Options.commit).
 	commit func(*bbolt.Tx) error
 	// beginning is held while a transaction begins.
 	beginning sync.Mutex
-	// stuck is why bbolt is not used any more: a panic has left its locks held.
+	// stuck is the reason why bbolt is no longer used: a panic has left its locks held.
 	stuck atomic.Pointer[error]
-	// ahead is Options.Ahead, and size that of the file when takeAhead last looked: the
-	// writer's alone.
+	// ahead is Options.Ahead, and size the file's when takeAhead last ran. Only the
+	// writer uses them.
 	ahead, size int64
 }
 
@@ -66,7 +66,7 @@ func (d *database) open() error {
 		}
 	}
 	d.db, err = bbolt.Open(d.path, 0o600, &bbolt.Options{
-		Timeout: patience, FreelistType: bbolt.FreelistMapType, InitialMmapSize: max(mapped, int(2*size)),
+		Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, InitialMmapSize: max(minMapSize, int(2*size)),
 		OpenFile: func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
 			d.file, err = os.OpenFile(name, flag, mode)
 			return d.file, err
@@ -75,10 +75,10 @@ func (d *database) open() error {
 	if err != nil {
 		return explain(err)
 	}
-	d.db.AllocSize = growth
-	err = hasName(d.path, d.file)
+	d.db.AllocSize = growthStep
+	err = checkName(d.path, d.file)
 	if err == nil {
-		err = d.db.View(known) // another process may have written since inspect
+		err = d.db.View(checkIsStore) // another process may have written since inspect
 	}
 	if err == nil {
 		err = rewriteMetaPages(d.path, d.db.Info().PageSize)
@@ -89,7 +89,7 @@ func (d *database) open() error {
 	return nil
 }
 
-// rewriteMetaPages makes sure that what is read is on the disk. A writer that was
+// rewriteMetaPages makes sure that the state that is read is on the disk. A writer that was
 // killed, or whose last sync failed, may have left bbolt's newest meta page in memory
 // only. Continuing from it would overwrite pages that the meta page on the disk still
 // needs, and a power failure could then destroy both. So both meta pages are written
@@ -108,15 +108,15 @@ func rewriteMetaPages(path string, pageSize int) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// hasName fails unless path still names the open file: a restore may have replaced it
+// checkName fails unless path still names the open file: a restore may have replaced it
 // while the lock was awaited.
-func hasName(path string, file *os.File) error {
-	there, err := os.Stat(path)
+func checkName(path string, file *os.File) error {
+	named, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	mine, err := file.Stat()
-	if err == nil && !os.SameFile(there, mine) {
+	open, err := file.Stat()
+	if err == nil && !os.SameFile(named, open) {
 		err = errors.New("it was replaced meanwhile")
 	}
 	return err
@@ -148,7 +148,7 @@ func (d *database) call(f func() error) (err error) {
 
 // view calls f with a read transaction.
 func (d *database) view(f func(*bbolt.Tx) error) error {
-	return guard(func() error {
+	return recoverFault(func() error {
 		tx, err := d.begin(false)
 		if err != nil {
 			return err
@@ -173,12 +173,12 @@ func (d *database) read(f func(reader) error) error {
 // which update returns. After any error nothing has changed, unless the commit failed
 // and the revision is nevertheless in the file.
 func (d *database) update(f func(reader) error) error {
-	return guard(func() error {
+	return recoverFault(func() error {
 		tx, err := d.begin(true)
 		if err != nil {
 			return err
 		}
-		err = guard(func() error {
+		err = recoverFault(func() error {
 			r, err := readerOf(tx)
 			if err != nil {
 				return err
@@ -186,7 +186,7 @@ func (d *database) update(f func(reader) error) error {
 			if err := f(r); err != nil {
 				return err
 			}
-			return d.inPlace()
+			return d.checkInPlace()
 		})
 		if err != nil {
 			_ = tx.Rollback()
@@ -200,10 +200,10 @@ func (d *database) update(f func(reader) error) error {
 	})
 }
 
-// inPlace fails if the open file has lost its name, since it must not be written then.
-func (d *database) inPlace() error {
-	if err := hasName(d.path, d.file); err != nil {
-		return brokenError{fmt.Errorf("the file was not at its place (%w) when a change was to be written, which would have been lost; nothing more is promised until the server is started again, not even if the file is put back: make a backup with patchbay backup before you stop the server, and restore that, or put the file back and start the server again", err)}
+// checkInPlace fails if the open file has lost its name, because writes to it would be lost.
+func (d *database) checkInPlace() error {
+	if err := checkName(d.path, d.file); err != nil {
+		return brokenError{fmt.Errorf("the file was not at its place (%w) when a change was to be written, which would have been lost; no change is accepted until the server is started again, not even if the file is put back: make a backup with patchbay backup before you stop the server, and restore that, or put the file back and start the server again", err)}
 	}
 	return nil
 }
@@ -227,9 +227,9 @@ func (d *database) close() error {
 	return d.db.Close()
 }
 
-// guard calls f and returns a fault in the mapped file as an error. Other panics
+// recoverFault calls f and returns a fault in the mapped file as an error. Other panics
 // continue.
-func guard(f func() error) (err error) {
+func recoverFault(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		switch p := recover(); {

@@ -49,7 +49,7 @@
 //   - fairness: callers take turns, and the decisions of one write take at most 20 ms together:
 //     [Store.CommitFor].
 //   - address space: the file is mapped with 1 GiB or twice its size, so that no change waits for
-//     a long read to end: [mapped].
+//     a long read to end: [minMapSize].
 //   - full disk: a served site allocates 64 MiB ahead, so that slivers can be deleted when nodes
 //     have filled the disk: [database.takeAhead].
 package store

@@ -13,17 +13,17 @@ import (
 	"patchbay/am"
 )
 
-// A stored value is its revision in eight bytes, whose first says whether a sum of
-// all else follows in four, then JSON. A document's text follows its JSON after a
-// zero byte, as received. Values that schema 1 has written have no sum.
+// A stored value is a revision of eight bytes, a checksum of four, and JSON. The first
+// byte says whether there is a checksum; values of schema 1 have none. A document's text
+// follows its JSON after a zero byte, as received.
 
-// summed is the first byte of a value with a sum; revisions never come to there.
+// checksumMark is the first byte of a value with a checksum; no revision is that large.
 const checksumMark = 1
 
-// sumSize is the length in bytes of a sum.
+// sumSize is the length of a checksum in bytes.
 const sumSize = 4
 
-var sums = crc32.MakeTable(crc32.Castagnoli)
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
 // encode returns the stored value of a record.
 func encode(rev Rev, value any) ([]byte, error) {
@@ -50,7 +50,7 @@ func encode(rev Rev, value any) ([]byte, error) {
 
 // sumOf returns the checksum of a value's revision and text.
 func sumOf(b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(b[:8], sums), sums, b[8+sumSize:])
+	return crc32.Update(crc32.Checksum(b[:8], crcTable), crcTable, b[8+sumSize:])
 }
 
 // revisionOf returns the revision of a stored value; 0 if it has none.
@@ -81,7 +81,7 @@ func decode(b []byte, v any) (Rev, error) {
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		err = fmt.Errorf("cannot read a stored record: %w", err)
-		if b[0] != checksumMark { // else it is as it was written
+		if b[0] != checksumMark { // with a checksum the record is not damaged
 			err = brokenError{err}
 		}
 		return 0, err
@@ -89,7 +89,7 @@ func decode(b []byte, v any) (Rev, error) {
 	if isDocument {
 		d.Text = bytes.Clone(document)
 	}
-	if isHead && head.Bytes == 0 { // it is of an earlier version
+	if isHead && head.Bytes == 0 { // written by an earlier version
 		head.Bytes, head.Elements = len(document), bytes.Count(document, []byte("<"))
 	}
 	return rev, nil
@@ -103,11 +103,12 @@ func unwrap(b []byte) (Rev, []byte, error) {
 	case b[0] == 0:
 		return revisionOf(b), b[8:], nil
 	case b[0] != checksumMark || binary.BigEndian.Uint32(b[8:]) != sumOf(b):
-		return 0, nil, errors.New("a stored record is damaged; its sum is another")
+		return 0, nil, errors.New("a stored record is damaged: its checksum does not match")
 	}
 	return revisionOf(b), b[8+sumSize:], nil
 }
 
+// sliceIndexKey returns the key of a sliver in the index by slice.
 func sliceIndexKey(slice, sliver string) []byte {
 	return append(append([]byte(slice), 0), sliver...)
 }
@@ -128,7 +129,7 @@ func expiryKey(t time.Time, sliver string) []byte {
 // readExpiryKey reverses expiryKey.
 func readExpiryKey(k []byte) (at time.Time, sliver string, err error) {
 	if len(k) < 8 {
-		return at, "", brokenError{fmt.Errorf("%s %q: it is no time; stop the server, and restore a backup", byExpiry, k)}
+		return at, "", brokenError{fmt.Errorf("%s %q: it is not a time; stop the server, and restore a backup", byExpiry, k)}
 	}
 	return time.Unix(0, int64(binary.BigEndian.Uint64(k))), string(k[8:]), nil
 }

@@ -20,7 +20,7 @@ func cannotOpen(path string, err error) error {
 // readUntrusted calls f, which reads a file that may be no store. bbolt panics, or
 // reads beyond the mapping, if pages are missing; both become errors.
 func readUntrusted(f func() error) error {
-	return guard(func() (err error) {
+	return recoverFault(func() (err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = damaged(fmt.Errorf("%v", p))
@@ -37,7 +37,7 @@ func sizeOf(path string) (int64, error) {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		if _, err := os.Lstat(path); err == nil {
-			return 0, errors.New("it is a link to a file that is not there; put that back")
+			return 0, errors.New("it is a link to a file that does not exist; put that file back")
 		}
 		return 0, err
 	case err != nil:
@@ -45,7 +45,7 @@ func sizeOf(path string) (int64, error) {
 	case !info.Mode().IsRegular():
 		return 0, errors.New("it is a directory, pipe or device; name a file")
 	case info.Size() == 0:
-		// A store never is. To take it for a new one would forget all promises.
+		// A store is never empty. A new one in its place would lose all records.
 		return 0, brokenError{errors.New("it is empty; restore a backup")}
 	}
 	return info.Size(), nil
@@ -60,7 +60,7 @@ func create(path string) error {
 	}
 	defer os.Remove(f.Name())
 	f.Close()
-	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{Timeout: patience})
+	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{Timeout: lockTimeout})
 	if err != nil {
 		return err
 	}
@@ -83,11 +83,11 @@ func linkNew(temporary, path string) error {
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
-// inspect reads a file without writing to it, and calls f if it is a store: with how
-// many of its pages are lost, and whether it may be stale.
+// inspect reads a file without writing to it, and calls f if it is a store. lost is the
+// number of lost pages; stale means that the last transaction may be missing.
 func inspect(path string, size int64, f func(tx *bbolt.Tx, lost int, stale bool) error) error {
-	// This way bbolt reads only the first two pages, and takes the lock.
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: patience, ReadOnly: true})
+	// In this mode bbolt reads only the first two pages, and takes the lock.
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
 	if err != nil {
 		return explain(err)
 	}
@@ -103,20 +103,20 @@ func inspect(path string, size int64, f func(tx *bbolt.Tx, lost int, stale bool)
 		return damaged(err)
 	}
 	return db.View(func(tx *bbolt.Tx) error {
-		if err := known(tx); err != nil {
+		if err := checkIsStore(tx); err != nil {
 			return err
 		}
 		return f(tx, p.lost(), stale)
 	})
 }
 
-// explain returns what an error of bbolt.Open means to an operator.
+// explain converts an error of bbolt.Open to one that operators understand.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return ErrLocked
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("this user may not write it (%w); be the user that the site is served as, or give it to this one", err)
+		return fmt.Errorf("this user may not write it (%w); run the command as the user of the server, or change the file's owner", err)
 	}
 	if _, ok := errors.AsType[*os.PathError](err); ok {
 		return err
@@ -125,14 +125,15 @@ func explain(err error) error {
 }
 
 // ErrLocked is wrapped by Open and Check when another process has the file open.
-var ErrLocked = errors.New("another process holds it; is a server running on it?")
+var ErrLocked = errors.New("another process has it open; is a server running on it?")
 
+// damaged returns the error for a file that is damaged or is not a store.
 func damaged(err error) error {
-	return brokenError{fmt.Errorf("it is damaged or no store (%w); restore a backup", err)}
+	return brokenError{fmt.Errorf("it is damaged or not a store (%w); restore a backup", err)}
 }
 
-// known fails unless the file is a store of this program.
-func known(tx *bbolt.Tx) error {
+// checkIsStore fails unless the file is a store of this program.
+func checkIsStore(tx *bbolt.Tx) error {
 	top := tx.Bucket(root)
 	if top == nil {
 		if k, _ := tx.Cursor().First(); k != nil {
@@ -156,7 +157,7 @@ func known(tx *bbolt.Tx) error {
 		}
 	}
 	if v := r.get(metaBucket, []byte(revisionName)); v != nil && len(v) != 8 {
-		return damaged(errors.New("its revision is no number"))
+		return damaged(errors.New("its revision is not a number"))
 	}
 	return nil
 }

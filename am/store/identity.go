@@ -40,7 +40,7 @@ func recordedIdentity(r reader) (is identity, ok bool) {
 	if text == nil {
 		return is, false
 	}
-	fmt.Sscan(string(text), &is.inode, &is.machine) // one that cannot be read is no file's
+	fmt.Sscan(string(text), &is.inode, &is.machine) // an unreadable identity matches no file
 	return is, true
 }
 
@@ -78,7 +78,7 @@ func (d *database) claim(o Options) (ops []op, err error) {
 		return nil, err
 	}
 	if owner != "" && owner != o.Site {
-		return nil, fmt.Errorf("it keeps the promises of site %s, not of %s; set authority back to %s, or name another file for the new site", owner, o.Site, owner)
+		return nil, fmt.Errorf("it is the store of site %s, not of %s; set authority back to %s, or name another file for the new site", owner, o.Site, owner)
 	}
 	if o.ReadOnly != nil {
 		return nil, nil

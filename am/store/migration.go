@@ -10,12 +10,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// schemaVersion is the bucket tree this program writes. Schema 1 had no bucket for
-// events and no sums of records: both come with the first change. Files of each schema
-// are in testdata.
+// schemaVersion is the schema that this program writes. Schema 1 had no bucket for events
+// and no checksums of records. Files of each schema are in testdata.
 const schemaVersion = 2
 
-// NewestSchema is the schema to which this program brings a store when it opens it.
+// NewestSchema is the schema to which Open migrates a store.
 const NewestSchema uint64 = schemaVersion
 
 // schemaOf returns the schema of the store.
@@ -51,7 +50,7 @@ func revisionOp(r Rev) op {
 	return op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(r))}
 }
 
-// migrate converts the file to the current schema and applies more, in one transaction.
+// migrate migrates the file to the current schema and applies more, in one transaction.
 // It calls keep before it changes a file of an earlier schema.
 func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 	var from uint64
@@ -61,21 +60,21 @@ func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 	}
 	if from < schemaVersion {
 		if err := keep(from); err != nil {
-			return fmt.Errorf("it has the older schema %d, and cannot be kept before it is brought to schema %d: %w; nothing was changed", from, schemaVersion, err)
+			return fmt.Errorf("it has the older schema %d, and cannot be copied before it is migrated to schema %d: %w; nothing was changed", from, schemaVersion, err)
 		}
 	}
 	err = d.update(func(r reader) error {
 		return r.apply(append(more, schemaOp(schemaVersion))...)
 	})
 	if err != nil && from < schemaVersion {
-		err = fmt.Errorf("it cannot be brought from schema %d to %d: %w; it has schema %d as before", from, schemaVersion, err, from)
+		err = fmt.Errorf("it cannot be migrated from schema %d to %d: %w; it still has schema %d", from, schemaVersion, err, from)
 	}
 	return err
 }
 
-// keep copies the file to path.schemaN before a migration. An existing copy stays if it
+// keepCopy copies the file to path.schemaN before a migration. An existing copy stays if it
 // has the same revision; a different one stays too, and the new copy gets another name.
-func (d *database) keep(schema uint64) error {
+func (d *database) keepCopy(schema uint64) error {
 	var now Rev
 	err := d.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
 	if err != nil {

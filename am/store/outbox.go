@@ -43,8 +43,8 @@ func (c *ChangeSet) PutMessage(id string, m Message) {
 	c.Put = append(c.Put, Record{MessageKey(id), m})
 }
 
-// post adds to cs, which becomes revision rev, the messages about it.
-func post(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err error) {
+// addMessages adds to cs, which becomes revision rev, the messages about it.
+func addMessages(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err error) {
 	c := Change{At: v.now}
 	if c.Slices, err = diffs[am.Slice](v, cs, Slices); err != nil {
 		return err
@@ -101,10 +101,10 @@ func diffs[T any](v *View, cs *ChangeSet, kind Kind) ([]Diff[T], error) {
 	return list, nil
 }
 
-// Taken adds to cs that receivers have taken messages; by maps the id of a message to
-// their names. Messages that all have taken are deleted and counted. Messages that no
-// longer exist are no error.
-func Taken(v *View, cs *ChangeSet, by map[string][]string) (deleted int, err error) {
+// MarkTaken records in cs that receivers have taken messages; by maps the id of a message
+// to their names. It deletes and counts the messages that all have taken, and ignores
+// messages that no longer exist.
+func MarkTaken(v *View, cs *ChangeSet, by map[string][]string) (deleted int, err error) {
 	for _, id := range slices.Sorted(maps.Keys(by)) {
 		m, err := v.Message(id)
 		if errors.Is(err, ErrNotFound) {

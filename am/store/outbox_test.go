@@ -102,7 +102,7 @@ func TestAMessageStaysUntilAllHaveTakenIt(t *testing.T) {
 	take := func(by map[string][]string) (deleted int) {
 		t.Helper()
 		commit(t, s, func(v *View) (cs ChangeSet, err error) {
-			deleted, err = Taken(v, &cs, by)
+			deleted, err = MarkTaken(v, &cs, by)
 			return cs, err
 		})
 		return deleted
@@ -153,7 +153,7 @@ func TestEndingGivesLeasesInOrder(t *testing.T) {
 	}{{5, 10, nil}, {30, 2, []string{"a", "b1"}}, {30, 9, []string{"a", "b1", "b2", "c"}}} {
 		var got []string
 		err := s.Read(func(v *View) error {
-			return v.Ending(noon.Add(time.Duration(step.minutes)*time.Minute), func(x am.Sliver) bool {
+			return v.EachEnding(noon.Add(time.Duration(step.minutes)*time.Minute), func(x am.Sliver) bool {
 				got = append(got, x.URN.Name)
 				return len(got) < step.limit
 			})

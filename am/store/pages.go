@@ -135,6 +135,7 @@ func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
 	return p.bytes(id, 1+further), native.Uint16(head[8:]), int(native.Uint16(head[10:]))
 }
 
+// freelist reads the list of free pages.
 func (p *pages) freelist(id uint64) {
 	b, kind, count := p.read(id)
 	if kind != freePage {
@@ -165,7 +166,7 @@ func (p *pages) tree(id uint64, low, high []byte) {
 		e := b[headerSize*(1+i):]
 		keys[i] = e[native.Uint32(e):][:native.Uint32(e[4:])]
 	}
-	ordered(id, keys, low, high)
+	checkOrder(id, keys, low, high)
 	keys = append(keys, high)
 	for i := range count {
 		p.tree(native.Uint64(b[headerSize*(1+i)+8:]), keys[i], keys[i+1])
@@ -197,10 +198,11 @@ func (p *pages) leaf(id uint64, b []byte, count int, low, high []byte) {
 			panic(fmt.Sprintf("page %d has an element of the kind %#x", id, flags))
 		}
 	}
-	ordered(id, keys, low, high)
+	checkOrder(id, keys, low, high)
 }
 
-func ordered(id uint64, keys [][]byte, low, high []byte) {
+// checkOrder panics unless the keys ascend within their bounds.
+func checkOrder(id uint64, keys [][]byte, low, high []byte) {
 	for i, k := range keys {
 		if i > 0 && bytes.Compare(keys[i-1], k) >= 0 || i == 0 && bytes.Compare(k, low) < 0 || high != nil && bytes.Compare(k, high) >= 0 {
 			panic(fmt.Sprintf("key %d of page %d is out of order", i, id))

@@ -9,7 +9,7 @@ import (
 // caller with many commits delays the others by one commit at a time.
 type queue struct {
 	mu      sync.Mutex
-	filled  *sync.Cond            // after size has grown, or the queue was closed
+	filled  *sync.Cond            // signalled when size grows or the queue is closed
 	waiting map[string][]*pending // by caller, oldest first
 	turns   []string              // callers with a waiting commit, in the order of their turns
 	size    int
@@ -71,6 +71,7 @@ func (q *queue) wait() *pending {
 	return q.take()
 }
 
+// take removes the next commit. The caller holds mu.
 func (q *queue) take() *pending {
 	if q.size == 0 {
 		return nil

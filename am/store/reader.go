@@ -21,10 +21,10 @@ const (
 	identityName = "identity"
 )
 
-// buckets are those that every schema has.
+// buckets are the buckets that every schema has.
 var buckets = []string{metaBucket, string(Slices), string(Slivers), string(Documents), string(Tasks), string(Journal), bySlice, byExpiry}
 
-// maxKey is how many bytes a key may have.
+// maxKey limits the bytes of a key.
 const maxKey = bbolt.MaxKeySize
 
 // op sets a key, or deletes it when value is nil.
@@ -40,14 +40,16 @@ type reader struct{ top *bbolt.Bucket }
 // broken is the value with which a reader panics.
 type broken struct{ error }
 
-func breaks() {
+// panicAsBroken converts a panic of bbolt to one with the value broken.
+func panicAsBroken() {
 	if p := recover(); p != nil {
 		panic(broken{damage(p)})
 	}
 }
 
+// readerOf returns the reader of a transaction.
 func readerOf(tx *bbolt.Tx) (reader, error) {
-	defer breaks()
+	defer panicAsBroken()
 	if top := tx.Bucket(root); top != nil {
 		return reader{top}, nil
 	}
@@ -59,7 +61,7 @@ func (r reader) bucket(name string) *bbolt.Bucket { return r.top.Bucket([]byte(n
 
 // get returns nil for an absent key.
 func (r reader) get(bucket string, key []byte) []byte {
-	defer breaks()
+	defer panicAsBroken()
 	if b := r.bucket(bucket); b != nil {
 		return b.Get(key)
 	}
@@ -83,7 +85,7 @@ func (r reader) backwards(bucket string, f func(k, v []byte) bool) {
 	}
 	c := b.Cursor()
 	step := func(move func() (k, v []byte)) (k, v []byte) {
-		defer breaks()
+		defer panicAsBroken()
 		return move()
 	}
 	for k, v := step(c.Last); k != nil && f(k, v); k, v = step(c.Prev) {
@@ -92,7 +94,7 @@ func (r reader) backwards(bucket string, f func(k, v []byte) bool) {
 
 // seek returns the first key of a scan.
 func (r reader) seek(bucket string, prefix, from []byte) (c *bbolt.Cursor, k, v []byte) {
-	defer breaks()
+	defer panicAsBroken()
 	b := r.bucket(bucket)
 	if b == nil {
 		return nil, nil, nil
@@ -105,15 +107,16 @@ func (r reader) seek(bucket string, prefix, from []byte) (c *bbolt.Cursor, k, v 
 	return c, k, v
 }
 
+// next moves a cursor to the next key.
 func next(c *bbolt.Cursor) (k, v []byte) {
-	defer breaks()
+	defer panicAsBroken()
 	return c.Next()
 }
 
 // apply applies operations in a write transaction. After an error the transaction must
 // be rolled back.
 func (r reader) apply(ops ...op) (err error) {
-	defer breaks()
+	defer panicAsBroken()
 	for _, o := range ops {
 		b := r.bucket(o.bucket)
 		if b == nil {
@@ -122,7 +125,7 @@ func (r reader) apply(ops ...op) (err error) {
 			}
 		}
 		switch {
-		case len(o.key) == 0 || len(o.key) > maxKey: // bbolt lets both be deleted
+		case len(o.key) == 0 || len(o.key) > maxKey: // bbolt would ignore their deletion
 			err = fmt.Errorf("a key has %d bytes", len(o.key))
 		case o.value == nil:
 			err = b.Delete(o.key)

@@ -58,7 +58,7 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	}{
 		{"a pipe", func(path string) error { return unix.Mkfifo(path, 0o600) }, "it is a directory, pipe or device; name a file"},
 		{"a socket", func(path string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) }, "it is a directory, pipe or device; name a file"},
-		{"a link to nothing", func(path string) error { return os.Symlink(path+"-gone", path) }, "it is a link to a file that is not there"},
+		{"a link to nothing", func(path string) error { return os.Symlink(path+"-gone", path) }, "it is a link to a file that does not exist"},
 		{"a link to itself", func(path string) error { return os.Symlink(path, path) }, "too many levels of symbolic links"},
 		{"a folder that is not there", func(path string) error { return os.Remove(filepath.Dir(path)) }, "no such file or directory"},
 	} {
@@ -212,7 +212,7 @@ func fillDisk(dir string) error {
 	return fullMigration(dir, ballast)
 }
 
-// fullMigration: what cannot be kept is not brought to another schema.
+// fullMigration checks that a file that cannot be copied is not migrated.
 func fullMigration(dir, ballast string) error {
 	z, err := os.ReadFile(oldFile(1))
 	if err != nil {
@@ -234,7 +234,7 @@ func fullMigration(dir, ballast string) error {
 		_, err = f.Write(make([]byte, 4096))
 	}
 	f.Close()
-	if _, err := Open(path, Options{Now: at}); err == nil || !strings.Contains(err.Error(), "cannot be kept") || !strings.Contains(err.Error(), "no space left") {
+	if _, err := Open(path, Options{Now: at}); err == nil || !strings.Contains(err.Error(), "cannot be copied") || !strings.Contains(err.Error(), "no space left") {
 		return fmt.Errorf("an older file on a full disk: %w", err)
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {

@@ -16,10 +16,10 @@ import (
 // Restoration is a backup that is ready to replace the store in a file: a complete,
 // checked copy beside it, of the current schema. Finish or Discard ends it.
 type Restoration struct {
-	// Report is what the backup is.
+	// Report describes the backup.
 	Report *Report
 
-	folder       string // in which root writes as its owner
+	folder       string // root writes there as the folder's owner
 	path, staged string
 	site         string
 	store        *Store
@@ -30,16 +30,16 @@ type Restoration struct {
 func Restore(path, from, site string) (_ *Restoration, err error) {
 	r := &Restoration{folder: fileowner.Folder(path), path: path, site: site}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
-		r.path = real // it is the file that is replaced, not a link to it
+		r.path = real // the file is replaced, not a link to it
 	}
 	if r.Report, err = Check(from); err != nil {
 		return nil, err
 	}
 	if err := r.Report.Err(); err != nil {
-		return nil, fmt.Errorf("%s is no whole backup: %w; take another", from, err)
+		return nil, fmt.Errorf("%s is not a complete backup: %w; take another", from, err)
 	}
 	if r.Report.Stale {
-		return nil, fmt.Errorf("%s is no whole backup: one of its first two pages is damaged; take another", from)
+		return nil, fmt.Errorf("%s is not a complete backup: one of its first two pages is damaged; take another", from)
 	}
 	if r.Report.Site != "" && r.Report.Site != site {
 		return nil, fmt.Errorf("%s is of the site %s, not of %s", from, r.Report.Site, site)
@@ -77,6 +77,7 @@ func copyBeside(path string, in io.Reader) (name string, err error) {
 	return out.Name(), nil
 }
 
+// open opens the copy as a store of the site and migrates it.
 func (r *Restoration) open() error {
 	db, err := openDatabase(r.staged)
 	if err != nil {
@@ -154,11 +155,11 @@ func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (
 		}
 	}
 	if kept == "" {
-		// Nothing was there, and what a server makes meanwhile stays.
+		// No store existed. One that a server creates meanwhile is not replaced.
 		if err := os.Link(r.staged, r.path); err == nil {
 			return "", errors.Join(os.Remove(r.staged), durable.SyncFolder(filepath.Dir(r.path)))
 		} else if errors.Is(err, os.ErrExist) {
-			return "", fmt.Errorf("somebody has made %s meanwhile; stop the server, and restore again; nothing was changed", r.path)
+			return "", fmt.Errorf("another process has created %s meanwhile; stop the server, and restore again; nothing was changed", r.path)
 		}
 	}
 	if err := os.Rename(r.staged, r.path); err != nil {
@@ -189,7 +190,7 @@ func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 				}
 				key := SliverKey(s.URN)
 				s.Restored = true
-				text, err := encode(v.Rev(key), s) // nothing that anybody did to it
+				text, err := encode(v.Rev(key), s) // keeps the revision: no user has changed it
 				ops, failed = append(ops, op{string(key.Kind), []byte(key.ID), text}), err
 				return err == nil
 			})

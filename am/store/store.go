@@ -23,7 +23,7 @@ var ErrNotCommitted = errors.New("the store could not write the change")
 // ErrInDoubt is wrapped by Commit, beside ErrNotCommitted, if the group's write failed
 // and its revision is nevertheless in the file: after the next open either all of the
 // group or nothing exists.
-var ErrInDoubt = errors.New("it is in doubt whether it has lasted")
+var ErrInDoubt = errors.New("it is unknown whether the change is durable")
 
 // ErrClosed is returned by Commit and Read after Close.
 var ErrClosed = errors.New("the store is closed")
@@ -42,25 +42,26 @@ type Options struct {
 	// GroupTime is how long the decisions of one write may take together, 20 ms when 0;
 	// the one that passes it is the group's last.
 	GroupTime time.Duration
-	// Site is the name of the site whose promises the store keeps. A new store
-	// remembers it, and is then opened for no other; "" opens any.
-	// Of a file it also remembers which one it is: a copy is refused.
+	// Site is the name of the site of the store. A new store records it, and is then
+	// opened for no other site; "" opens any. The store also records the identity of
+	// its file, so that Open refuses a copy.
 	Site string
-	// Move makes a copy the store of the site.
+	// Move makes a copy the site's store.
 	Move bool
-	// ReadOnly is the answer of Commit to each change; nil for a store that may be
-	// changed. A copy is opened, too. The file may still be brought to the schema of today.
+	// ReadOnly is the error of Commit for each change; nil for a store that may be
+	// changed. Such a store may be a copy. Open still migrates the file to the current
+	// schema.
 	ReadOnly error
-	// Outbox says what is to be told outside of a change; nil for nothing. It is
-	// called by the committer, so it is quick, waits for nothing and has no effects.
+	// Outbox returns the messages about a change; nil for none. The committer calls it,
+	// so it must be quick, must not wait and must have no side effects.
 	Outbox func(Change) []Message
-	// Ahead is how many bytes of the disk the file keeps for itself beside its size.
-	// When others have filled the disk, changes go on for so long, such as those by
-	// which slivers are deleted. There is none where the file system has no such
-	// thing, or is full already.
+	// Ahead is the number of bytes that are allocated on the disk beyond the file's
+	// size. When other programs have filled the disk, that much can still be written,
+	// such as the deletion of slivers. Nothing is allocated if the file system does not
+	// support it or is full.
 	Ahead int64
-	// Broken is told once when the store promises nothing more, with the reason that
-	// Err gives; nil for nobody. It is quick, and does not use the store.
+	// Broken, if not nil, is called once when the store stops accepting changes, with
+	// the reason that Err returns. It must be quick and must not use the store.
 	Broken func(error)
 
 	// commit replaces the commit of bbolt in tests.
@@ -71,13 +72,13 @@ type Options struct {
 type Store struct {
 	db  *database
 	opt Options
-	// trouble is why nothing more is promised, if it is so.
-	trouble *trouble
+	// failure is the reason why no more changes are accepted, if there is one.
+	failure *failure
 	queue   *queue
 	longest atomic.Int64  // see LongestDecision
 	done    chan struct{} // closed when the committer has ended
 
-	mu      sync.Mutex // guards closed, and that no read begins after it is set
+	mu      sync.Mutex // guards closed, so that no read begins after it is set
 	closed  bool
 	readers sync.WaitGroup
 }
@@ -109,10 +110,10 @@ func openStore(path string, o Options) (_ *Store, err error) {
 		db.commit = o.commit
 	}
 	db.takeAhead()
-	// Whose it is comes first: nobody else's store is brought to another schema.
+	// Check the site first: another site's store must not be migrated.
 	claimed, err := db.claim(o)
 	if err == nil {
-		err = db.migrate(db.keep, claimed)
+		err = db.migrate(db.keepCopy, claimed)
 	}
 	if err != nil {
 		return nil, cannotOpen(path, errors.Join(err, db.close()))
@@ -127,8 +128,8 @@ func start(db *database, o Options) (*Store, error) {
 	}
 	o.MaxGroup = cmp.Or(o.MaxGroup, 256)
 	o.GroupTime = cmp.Or(o.GroupTime, 20*time.Millisecond)
-	s := &Store{db: db, opt: o, trouble: &trouble{told: o.Broken}, queue: newQueue(), done: make(chan struct{})}
-	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, readOnly: o.ReadOnly, trouble: s.trouble, longest: &s.longest}
+	s := &Store{db: db, opt: o, failure: &failure{notify: o.Broken}, queue: newQueue(), done: make(chan struct{})}
+	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, readOnly: o.ReadOnly, failure: s.failure, longest: &s.longest}
 	if err := db.read(func(r reader) error { c.revision = (&View{r: r}).Revision(); return nil }); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
@@ -136,7 +137,7 @@ func start(db *database, o Options) (*Store, error) {
 	return s, nil
 }
 
-// run is the committer's goroutine: it commits all waiting decisions as one group.
+// run is the committer's goroutine. It commits all waiting decisions as one group.
 // After a group of several it lets other goroutines run as long as that brings more
 // callers: otherwise the first caller that returns would write alone while all others
 // wait. A lone caller is not delayed.
@@ -164,7 +165,7 @@ func (s *Store) run(c *committer) {
 // that of ctx if it ended before the decision's turn.
 func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
 
-// CommitFor is Commit for a caller, by any name. Callers take turns; Commit is for the
+// CommitFor is Commit on behalf of a caller with any name. Callers take turns; Commit is for the
 // site itself, which takes turns like a caller.
 func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error {
 	return s.submit(&pending{ctx: ctx, caller: caller, decide: d, answer: make(chan error, 1)})
@@ -179,6 +180,7 @@ func (s *Store) Observe(o Observer) error {
 	return s.submit(&pending{ctx: context.Background(), attach: o, answer: make(chan error, 1)})
 }
 
+// submit queues a commit and waits for its answer.
 func (s *Store) submit(p *pending) error {
 	if !s.queue.push(p) {
 		return ErrClosed
@@ -203,7 +205,7 @@ func (s *Store) reading(f func() error) error {
 	s.readers.Add(1)
 	s.mu.Unlock()
 	defer s.readers.Done()
-	return s.trouble.meet(f())
+	return s.failure.note(f())
 }
 
 // Now returns the time of the store's clock, which views use too.

@@ -18,15 +18,16 @@ var ErrNotFound = errors.New("no such record")
 type View struct {
 	r   reader
 	now time.Time
-	// read are the slices and slivers that a decision has read, as they were: to decode
-	// them once more for the indexes and the outbox would cost as much as all else. It
-	// is nil where there is no decision.
-	read map[Key]any
+	// cache holds the slices and slivers that a decision has read, unchanged. Decoding
+	// them again for the indexes and the outbox would double the cost of a decision. It
+	// is nil outside of decisions.
+	cache map[Key]any
 }
 
 // Now returns the time of the view, which is the same for all reads in it.
 func (v *View) Now() time.Time { return v.now }
 
+// get reads and decodes a record, or returns ErrNotFound.
 func get[T any](v *View, k Key) (T, Rev, error) {
 	var t T
 	b := v.r.get(string(k.Kind), []byte(k.ID))
@@ -37,8 +38,8 @@ func get[T any](v *View, k Key) (T, Rev, error) {
 	if err != nil {
 		return t, 0, unreadableRecord(k, err)
 	}
-	if v.read != nil && (k.Kind == Slivers || k.Kind == Slices) {
-		v.read[k] = t
+	if v.cache != nil && (k.Kind == Slivers || k.Kind == Slices) {
+		v.cache[k] = t
 	}
 	return t, rev, nil
 }
@@ -46,7 +47,7 @@ func get[T any](v *View, k Key) (T, Rev, error) {
 // before returns a record as it was before the decision, or ErrNotFound. It shares its
 // lists with the decision's copy.
 func before[T any](v *View, k Key) (T, error) {
-	if t, ok := v.read[k].(T); ok {
+	if t, ok := v.cache[k].(T); ok {
 		return t, nil
 	}
 	t, _, err := get[T](v, k)
@@ -118,6 +119,7 @@ func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool
 	return err
 }
 
+// each calls f with the records of a kind, beginning at the key from, until f returns false.
 func each[T any](v *View, k Kind, from []byte, f func(T) bool) (failed error) {
 	v.r.scan(string(k), nil, from, decoding(k, &failed, f))
 	return failed
@@ -169,9 +171,9 @@ func (v *View) Revision() Rev {
 	return Rev(binary.BigEndian.Uint64(b))
 }
 
-// ends calls f with the keys of slivers that have running leases, earliest end first,
+// eachEnd calls f with the keys of slivers that have running leases, earliest end first,
 // until f returns false. Frozen slivers have no end.
-func (v *View) ends(f func(at time.Time, sliver Key) bool) (err error) {
+func (v *View) eachEnd(f func(at time.Time, sliver Key) bool) (err error) {
 	v.r.scan(byExpiry, nil, nil, func(k, _ []byte) bool {
 		var at time.Time
 		var id string
@@ -181,10 +183,10 @@ func (v *View) ends(f func(at time.Time, sliver Key) bool) (err error) {
 	return err
 }
 
-// Ending calls f with each sliver whose lease ends by a time, earliest end first, until
+// EachEnding calls f with each sliver whose lease ends by a time, earliest end first, until
 // f returns false.
-func (v *View) Ending(until time.Time, f func(am.Sliver) bool) (err error) {
-	failed := v.ends(func(at time.Time, k Key) bool {
+func (v *View) EachEnding(until time.Time, f func(am.Sliver) bool) (err error) {
+	failed := v.eachEnd(func(at time.Time, k Key) bool {
 		if at.After(until) {
 			return false
 		}
@@ -198,7 +200,7 @@ func (v *View) Ending(until time.Time, f func(am.Sliver) bool) (err error) {
 // Due returns up to limit slivers whose leases are over at the view's time, earliest
 // first, and when the next lease ends (zero if none).
 func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
-	failed := v.ends(func(at time.Time, k Key) bool {
+	failed := v.eachEnd(func(at time.Time, k Key) bool {
 		if at.After(v.now) || len(due) == limit {
 			next = at
 			return false

@@ -56,7 +56,7 @@ func (l *loop) begin(ctx context.Context, c *call) {
 			is: j.is, asked: j.asked, missing: j.missing, since: j.since})
 	}
 	l.calls.Go(func() {
-		l.r.make(ctx, c)
+		l.r.perform(ctx, c)
 		select {
 		case l.results <- c:
 		case <-ctx.Done():
@@ -64,8 +64,8 @@ func (l *loop) begin(ctx context.Context, c *call) {
 	})
 }
 
-// make makes the call and records its outcomes.
-func (r *Runner) make(ctx context.Context, c *call) {
+// perform makes the call and records its outcomes.
+func (r *Runner) perform(ctx context.Context, c *call) {
 	if c.kind == findCall {
 		c.find(r.cfg.Providers)
 	} else {
@@ -96,9 +96,9 @@ func (r *Runner) make(ctx context.Context, c *call) {
 		o := &c.outcomes[n]
 		switch {
 		case o.verdict == gone && c.kind == setCall:
-			o.verdict = asked // get has the last word
+			o.verdict = setAccepted // get has the last word
 		case o.verdict == retry && !i.removes() && i.task.Attempt+1 >= r.limits.Attempts:
-			o.verdict = refuse
+			o.verdict = giveUp
 		case o.verdict == retry:
 			o.delay = r.limits.backoff(i.task.Attempt+1, i.removes())
 		}
@@ -118,7 +118,7 @@ func (c *call) find(providers func(string) (Provider, error)) {
 		text = fmt.Sprintf("its provider %q cannot be used now", c.queue.name)
 	}
 	for range c.items {
-		c.outcomes = append(c.outcomes, outcome{verdict: note, text: text})
+		c.outcomes = append(c.outcomes, outcome{verdict: unavailable, text: text})
 	}
 }
 
@@ -147,7 +147,7 @@ func (c *call) keepSettled() {
 	for n, o := range c.outcomes {
 		i := c.items[n]
 		accepted := o.is != nil && len(provider.Diff(o.is, wanted(c.provider, i))) == 0
-		if accepted && (o.verdict == done || o.verdict == refuse || o.verdict == lose) {
+		if accepted && (o.verdict == done || o.verdict == giveUp || o.verdict == lost) {
 			items, outcomes = append(items, i), append(outcomes, o)
 		}
 	}
@@ -169,7 +169,7 @@ func (c *call) set(ctx context.Context) {
 		refused[ch.Name] = ch.Err
 	}
 	for _, i := range c.items {
-		o := outcome{verdict: asked}
+		o := outcome{verdict: setAccepted}
 		if e := refused[i.name()]; e != nil {
 			o = i.failed(e)
 		}
@@ -207,7 +207,7 @@ func (l *loop) finish(c *call) {
 		j.call = nil
 		switch {
 		case j.obsolete:
-			l.drop(j.id, j)
+			l.forget(j.id, j)
 			continue
 		case j != i.job: // a newer promise: it begins anew
 			j.alone = i.job.alone
@@ -219,7 +219,7 @@ func (l *loop) finish(c *call) {
 			j.setting, j.asked, j.due = false, false, now // tried one by one
 			continue
 		}
-		l.follow(j, c.outcomes[n], now)
+		l.applyToJob(j, c.outcomes[n], now)
 	}
 	if c.unstored != nil {
 		l.r.cfg.Log.Error("cannot write down what providers said", "error", c.unstored)
@@ -234,9 +234,9 @@ func (l *loop) finishPoll(c *call) {
 		if c.unstored != nil || n >= len(c.outcomes) || j != i.job {
 			continue
 		}
-		l.stale = l.stale || c.outcomes[n].verdict == refuse
+		l.stale = l.stale || c.outcomes[n].verdict == giveUp
 		j.obsolete = true
-		l.drop(j.id, j)
+		l.forget(j.id, j)
 	}
 }
 
@@ -285,8 +285,8 @@ func (l *loop) release(c *call) {
 	}
 }
 
-// follow applies an outcome to a job in memory.
-func (l *loop) follow(j *job, o outcome, now time.Time) {
+// applyToJob applies an outcome to a job in memory.
+func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 	j.setting = false
 	if clearsError(&j.sliver, o) {
 		j.sliver.Error = ""
@@ -303,22 +303,22 @@ func (l *loop) follow(j *job, o outcome, now time.Time) {
 		}
 		j.due = now.Add(j.poll)
 		j.poll = min(j.poll*3/2, l.r.limits.PollMax)
-	case ask:
+	case needSet:
 		j.missing, j.sliver.Observed = false, o.observed
 		j.setting, j.is, j.due = true, o.is, now
-	case asked:
+	case setAccepted:
 		j.asked, j.since, j.poll, j.due = true, now, l.r.limits.PollMin, now
 	case retry:
 		j.asked, j.missing, j.since = false, false, time.Time{}
 		j.task.Attempt++
 		j.sliver.Error, j.sliver.Observed = o.text, o.observed
 		j.due = now.Add(o.delay)
-	case note:
+	case unavailable:
 		j.sliver.Error, j.due = o.text, now.Add(retryUnusable)
-	case done, gone, refuse, lose:
-		l.stale = l.stale || o.verdict == refuse // there may be something to undo
+	case done, gone, giveUp, lost:
+		l.stale = l.stale || o.verdict == giveUp // there may be something to undo
 		delete(l.jobs, j.id)
-		if o.verdict != refuse {
+		if o.verdict != giveUp {
 			delete(l.alone, j.id)
 		}
 	}

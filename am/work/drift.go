@@ -28,8 +28,8 @@ type repairs struct {
 	at map[string]time.Time // by the sliver's key
 }
 
-// recently reports whether a sliver was repaired within repairInterval.
-func (m *repairs) recently(u urn.URN) bool {
+// isRecent reports whether a sliver was repaired within repairInterval.
+func (m *repairs) isRecent(u urn.URN) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at, ok := m.at[u.Key()]
@@ -60,18 +60,18 @@ func driftOf(p Provider, s *am.Sliver, res provider.Result) []string {
 	return slices.Sorted(maps.Keys(provider.Diff(res.Resource, want)))
 }
 
-// mend has the runner reconcile a sliver that has drifted. A sliver that drifts again
+// repair has the runner reconcile a sliver that has drifted. A sliver that drifts again
 // soon is left as it is, since another program changes it, and gets an error. left is
 // the error text of a sliver that is otherwise all right.
-func (r *Runner) mend(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, left string) {
+func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, left string) {
 	what := fmt.Sprintf("%s (%s)", driftText, strings.Join(drift, ", "))
 	told := s.Error != "" && s.Error != left
 	switch {
 	case told && !slices.Contains(drift, provider.AttrPower):
 		return // it tells already why its users are not as promised
-	case told && r.repairs.recently(s.URN):
+	case told && r.repairs.isRecent(s.URN):
 		return
-	case r.repairs.recently(s.URN):
+	case r.repairs.isRecent(s.URN):
 		s.Error = what + ", again within an hour; it is left so for now"
 		return
 	}

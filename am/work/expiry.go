@@ -24,7 +24,7 @@ func (r *Runner) expire(ctx context.Context) {
 		if err != nil {
 			r.cfg.Log.Error("cannot end leases", "error", err)
 		}
-		until(ctx, pause, r.leases)
+		sleepUntil(ctx, pause, r.leases)
 	}
 }
 
@@ -41,7 +41,7 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	some := false
 	defer func() {
 		if some { // to remove what is left of them may wait until all are ended
-			signal(r.tasks)
+			wake(r.tasks)
 		}
 	}()
 	for {

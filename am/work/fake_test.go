@@ -77,7 +77,7 @@ func (d *double) wait(ctx context.Context, hang bool) error {
 	d.mu.Lock()
 	answer := d.answer
 	d.mu.Unlock()
-	return pause(ctx, answer)
+	return sleep(ctx, answer)
 }
 
 func (d *double) with(f func()) {
@@ -107,7 +107,7 @@ func (d *double) Get(ctx context.Context, names []string) (map[string]provider.R
 	if broken != nil {
 		return nil, broken
 	}
-	if err := pause(ctx, think); err != nil {
+	if err := sleep(ctx, think); err != nil {
 		return nil, err
 	}
 	if err := d.wait(ctx, hang); err != nil {

@@ -17,15 +17,15 @@ import (
 type verdict int
 
 const (
-	wait   verdict = iota // it is changing: get again
-	ask                   // it differs from the desired state: set
-	asked                 // a set has been accepted: get
-	done                  // it is in the desired state
-	gone                  // it is removed
-	retry                 // it failed, and may succeed later
-	refuse                // it failed permanently
-	lose                  // it has vanished
-	note                  // the provider cannot be called now: text says why
+	wait        verdict = iota // it is changing: get again
+	needSet                    // it differs from the desired state: set
+	setAccepted                // a set has been accepted: get
+	done                       // it is in the desired state
+	gone                       // it is removed
+	retry                      // it failed, and may succeed later
+	giveUp                     // it failed permanently
+	lost                       // it has vanished
+	unavailable                // the provider cannot be called now: text says why
 )
 
 // outcome is a verdict with its reason.
@@ -77,7 +77,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	want := wanted(p, i)
 	o := outcome{is: r, observed: observed(&i.sliver, r)}
 	if n := len(want.List(provider.AttrInterfaces)); n > provider.MaxItems {
-		o.verdict, o.text = refuse, fmt.Sprintf("it has %d interfaces, and a node can have %d; ask for fewer on each node", n, provider.MaxItems)
+		o.verdict, o.text = giveUp, fmt.Sprintf("it has %d interfaces, and a node can have %d; ask for fewer on each node", n, provider.MaxItems)
 		return o
 	}
 	state := cmp.Or(r.Text(provider.AttrState), provider.StateReady)
@@ -93,7 +93,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 			// Require a second answer.
 			o.verdict, o.vanished = wait, true
 			if i.missing {
-				o.verdict, o.text = lose, vanishedText
+				o.verdict, o.text = lost, vanishedText
 			}
 			return o
 		}
@@ -105,7 +105,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	case same && state == provider.StateReady:
 		i.achieved(p, &o)
 	case !same && !i.asked:
-		o.verdict = ask
+		o.verdict = needSet
 	case state == provider.StateFailed:
 		o.verdict, o.text = i.broke(), cmp.Or(o.observed.Message, failedText)
 	case changing:
@@ -132,7 +132,7 @@ func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	if i.since.IsZero() || time.Since(i.since) <= limit {
 		return
 	}
-	o.verdict, o.text = refuse, fmt.Sprintf("it is still changing after %v", limit)
+	o.verdict, o.text = giveUp, fmt.Sprintf("it is still changing after %v", limit)
 	if i.removes() {
 		o.verdict = retry
 	}
@@ -145,14 +145,14 @@ func (i *item) broke() verdict {
 	case i.removes():
 		return retry
 	case i.task.Goal == am.GoalUsers:
-		return lose
+		return lost
 	}
-	return refuse
+	return giveUp
 }
 
 // failed returns the outcome of a provider's error about one resource.
 func (i *item) failed(e *provider.Error) outcome {
-	o := outcome{verdict: refuse, text: e.Error(), observed: i.sliver.Observed}
+	o := outcome{verdict: giveUp, text: e.Error(), observed: i.sliver.Observed}
 	switch {
 	case i.removes() && e.Kind == provider.Unknown:
 		o.verdict = gone

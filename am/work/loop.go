@@ -118,7 +118,7 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 			case err != nil:
 				unreadable = err
 			default:
-				l.take(id, t, s, now, v.Now())
+				l.addJob(id, t, s, now, v.Now())
 			}
 			return true
 		})
@@ -132,14 +132,14 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 	for id, j := range l.jobs {
 		if j.scan != l.scans {
 			j.obsolete = true
-			l.drop(id, j)
+			l.forget(id, j)
 		}
 	}
 	return l.r.discard(ctx, outdated)
 }
 
-// take creates or renews the job of a task.
-func (l *loop) take(id string, t am.Task, s am.Sliver, now, clock time.Time) {
+// addJob creates or renews the job of a task.
+func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	old := l.jobs[id]
 	j := &job{id: id, task: t, sliver: s, scan: l.scans, due: now, poll: l.r.limits.PollMin}
 	if t.Attempt > 0 {
@@ -156,9 +156,9 @@ func (l *loop) take(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	l.jobs[id] = j
 }
 
-// drop forgets an obsolete job, unless it is in a call: its resource must not
+// forget forgets an obsolete job, unless it is in a call: its resource must not
 // be in another one until that has ended.
-func (l *loop) drop(id string, j *job) {
+func (l *loop) forget(id string, j *job) {
 	if j.call == nil {
 		delete(l.jobs, id)
 		delete(l.alone, id)
@@ -206,7 +206,7 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 			next = earlier(next, j.due)
 		case j.due.After(now):
 			next = earlier(next, j.due)
-		case !l.home(j):
+		case !l.findQueue(j):
 			homeless = append(homeless, j)
 		case j.setting:
 			j.queue.toSet = append(j.queue.toSet, j)
@@ -223,12 +223,12 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	return next
 }
 
-// home finds the queue of a job: that of the provider which made its sliver.
-func (l *loop) home(j *job) bool {
+// findQueue finds the queue of a job: that of the provider which made its sliver.
+func (l *loop) findQueue(j *job) bool {
 	if j.queue != nil {
 		return true
 	}
-	component, name, ok := l.r.place(&j.sliver)
+	component, name, ok := l.r.placeOf(&j.sliver)
 	if !ok {
 		return false
 	}

@@ -135,7 +135,7 @@ func (r *Runner) waitForList(ctx context.Context, wait time.Duration) bool {
 		if r.isRemoving() {
 			end = earlier(end, time.Now().Add(r.limits.Sweep))
 		}
-		if !until(ctx, time.Until(end), r.orphans.recheck) {
+		if !sleepUntil(ctx, time.Until(end), r.orphans.recheck) {
 			return ctx.Err() == nil
 		}
 	}
@@ -161,7 +161,7 @@ func (r *Runner) noteRemoval(name, resource string) {
 		o.RemovalRequested = time.Now()
 	}
 	r.orphans.mu.Unlock()
-	signal(r.orphans.recheck)
+	wake(r.orphans.recheck)
 }
 
 // providerNames returns the providers that the inventory or a sliver names, sorted.
@@ -174,7 +174,7 @@ func (r *Runner) providerNames() []string {
 	}
 	err := r.cfg.Store.Read(func(v *store.View) error {
 		return v.Slivers(func(s am.Sliver) bool {
-			if _, name, ok := r.place(&s); ok {
+			if _, name, ok := r.placeOf(&s); ok {
 				names[name] = true
 			}
 			return true

@@ -12,10 +12,10 @@ import (
 // placesAtOnce is how many records are filled in by one decision.
 const placesAtOnce = 1000
 
-// place returns the component, by its name, and the provider of a sliver. The record
+// placeOf returns the component, by its name, and the provider of a sliver. The record
 // has precedence, since the provider that made a node keeps it when the inventory names
 // another; the inventory serves records of earlier versions.
-func (r *Runner) place(s *am.Sliver) (component, provider string, ok bool) {
+func (r *Runner) placeOf(s *am.Sliver) (component, provider string, ok bool) {
 	if s.Provider != "" {
 		return s.ComponentName, s.Provider, true
 	}

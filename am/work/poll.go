@@ -33,8 +33,8 @@ type Polled struct {
 
 // polls are the results of the polls of all providers.
 type polls struct {
-	mu sync.Mutex
-	of map[string]*polled // by the provider's name
+	mu         sync.Mutex
+	byProvider map[string]*polled // by the provider's name
 }
 
 type polled struct {
@@ -52,7 +52,7 @@ func (r *Runner) Polled() []Polled {
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()
 	var all []Polled
-	for _, p := range r.polls.of {
+	for _, p := range r.polls.byProvider {
 		p.Silent = p.isSilent()
 		all = append(all, p.Polled)
 	}
@@ -64,7 +64,7 @@ func (r *Runner) Polled() []Polled {
 func (r *Runner) Silent(name string) (since time.Time, silent bool) {
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()
-	p := r.polls.of[name]
+	p := r.polls.byProvider[name]
 	if p == nil {
 		return time.Time{}, false
 	}
@@ -96,15 +96,15 @@ func (r *Runner) startPolls() (due []string) {
 	names := r.providerNames()
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()
-	if r.polls.of == nil {
-		r.polls.of = map[string]*polled{}
+	if r.polls.byProvider == nil {
+		r.polls.byProvider = map[string]*polled{}
 	}
-	maps.DeleteFunc(r.polls.of, func(name string, p *polled) bool { return p.running == 0 && !slices.Contains(names, name) })
+	maps.DeleteFunc(r.polls.byProvider, func(name string, p *polled) bool { return p.running == 0 && !slices.Contains(names, name) })
 	for _, name := range names {
-		p := r.polls.of[name]
+		p := r.polls.byProvider[name]
 		if p == nil {
 			p = &polled{Polled: Polled{Provider: name, Answered: time.Now()}, limit: r.limits.Silent}
-			r.polls.of[name] = p
+			r.polls.byProvider[name] = p
 		}
 		if p.running < maxPolls {
 			p.running++
@@ -121,7 +121,7 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 		limit := timeLimit(p, "get", r.limits.Get)
 		if limit > r.limits.Get { // its metadata say that it is slow
 			r.polls.mu.Lock()
-			r.polls.of[name].limit = max(r.limits.Silent, limit)
+			r.polls.byProvider[name].limit = max(r.limits.Silent, limit)
 			r.polls.mu.Unlock()
 		}
 		getting, cancel := context.WithTimeout(ctx, limit)
@@ -130,7 +130,7 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	}
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()
-	was := r.polls.of[name]
+	was := r.polls.byProvider[name]
 	was.running--
 	if ctx.Err() != nil {
 		return
@@ -144,9 +144,9 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
-// detail is an error as an operator needs it: for experimenters, a provider's says only
+// operatorText is an error as an operator needs it: for experimenters, a provider's says only
 // to look into the log.
-func detail(err error) string {
+func operatorText(err error) string {
 	if err == nil {
 		return "it has not ended a call yet"
 	}
@@ -160,10 +160,10 @@ func detail(err error) string {
 func (r *Runner) logSilence() {
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()
-	for name, p := range r.polls.of {
+	for name, p := range r.polls.byProvider {
 		if p.isSilent() && !p.logged {
 			p.logged = true
-			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", name, "silent_since", p.Answered, "error", detail(p.Err))
+			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", name, "silent_since", p.Answered, "error", operatorText(p.Err))
 		}
 	}
 }

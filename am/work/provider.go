@@ -108,7 +108,7 @@ func missingParts(p Provider, s *am.Sliver) string {
 // that the sliver does not have.
 func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	o := provider.ObservedNode(r)
-	o.MACs, o.Emulators = ofInterfaces(s, o.MACs), ofInterfaces(s, o.Emulators)
+	o.MACs, o.Emulators = keepInterfaces(s, o.MACs), keepInterfaces(s, o.Emulators)
 	o.Services = o.Services[:min(len(o.Services), len(s.Setup))]
 	if len(o.Services) == 0 {
 		o.Services = nil
@@ -116,7 +116,7 @@ func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	return o
 }
 
-func ofInterfaces(s *am.Sliver, told map[string]string) (kept map[string]string) {
+func keepInterfaces(s *am.Sliver, told map[string]string) (kept map[string]string) {
 	for _, i := range s.Interfaces {
 		if text, ok := told[i.ClientID]; ok {
 			if kept == nil {

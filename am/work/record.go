@@ -53,11 +53,11 @@ func isNews(i *item, o outcome) bool {
 	switch o.verdict {
 	case wait:
 		return clearsError(&i.sliver, o) || !reflect.DeepEqual(o.observed, i.sliver.Observed)
-	case ask:
+	case needSet:
 		return !reflect.DeepEqual(o.observed, i.sliver.Observed)
-	case note:
+	case unavailable:
 		return o.text != i.sliver.Error && i.task.Goal != am.GoalUndo
-	case asked:
+	case setAccepted:
 		return clearsError(&i.sliver, o)
 	}
 	return true
@@ -67,7 +67,7 @@ func isNews(i *item, o outcome) bool {
 // has answered since and works on it. A sliver that has failed permanently keeps its
 // error.
 func clearsError(s *am.Sliver, o outcome) bool {
-	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == asked || o.verdict == wait && !o.vanished)
+	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == setAccepted || o.verdict == wait && !o.vanished)
 }
 
 // current returns the stored sliver and task, or store.ErrNotFound if t is no longer
@@ -87,11 +87,11 @@ func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 // applyOutcome adds to cs what one outcome changes.
 func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) {
 	switch o.verdict {
-	case note:
+	case unavailable:
 		s.Error = o.text
 		cs.PutSliver(s)
 		return
-	case asked: // the resource was not read
+	case setAccepted: // the resource was not read
 		cs.PutSliver(s)
 		return
 	}
@@ -105,7 +105,7 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 		cs.Remove(store.TaskKey(s.URN))
 	case gone: // undone: the sliver stays with its error
 		cs.Remove(store.TaskKey(s.URN))
-	case refuse:
+	case giveUp:
 		event := am.EventGaveUp
 		if _, err := am.Next(s.Status, event); err != nil && (t.Goal == am.GoalStart || t.Goal == am.GoalStop) {
 			event = am.EventLost // it had been so before, and could not be put right
@@ -114,7 +114,7 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 		if t.Goal == am.GoalMake && !o.keep {
 			undo(v, cs, &s, t.Request)
 		}
-	case lose:
+	case lost:
 		event := am.EventLost
 		if _, err := am.Next(s.Status, event); err != nil {
 			event = am.EventGaveUp
@@ -153,7 +153,7 @@ func undo(v *store.View, cs *store.ChangeSet, s *am.Sliver, request string) {
 func (r *Runner) logOutcome(i *item, o outcome) {
 	log := r.cfg.Log.With("request", i.task.Request, "slice", i.sliver.Slice.String(), "sliver", i.sliver.URN.String(),
 		"goal", string(i.task.Goal), "generation", i.task.Generation)
-	if o.verdict == refuse || o.verdict == lose || o.verdict == retry {
+	if o.verdict == giveUp || o.verdict == lost || o.verdict == retry {
 		r.failures.Add(1)
 	}
 	switch o.verdict {
@@ -162,13 +162,13 @@ func (r *Runner) logOutcome(i *item, o outcome) {
 		if o.text != "" {
 			log.Warn("a promise is not kept in full", "error", o.text)
 		}
-	case refuse:
+	case giveUp:
 		log.Warn("task given up", "attempt", i.task.Attempt+1, "error", o.text)
-	case lose:
+	case lost:
 		log.Warn("resource lost", "error", o.text)
 	case retry:
 		log.Warn("task will be tried again", "attempt", i.task.Attempt+1, "after", o.delay, "error", o.text)
-	case note:
+	case unavailable:
 		if o.text != i.sliver.Error {
 			log.Warn("task waits", "error", o.text)
 		}

@@ -53,7 +53,7 @@ func (r *Runner) ReleaseOrphans(ctx context.Context, name string, resources []st
 		}
 		left = slices.DeleteFunc(slices.Sorted(maps.Keys(orphans)), func(n string) bool { return !slices.Contains(resources, n) })
 		isBeingRemoved := func(n string) bool { return failed[n] == nil }
-		if listErr != nil || !slices.ContainsFunc(left, isBeingRemoved) || pause(ctx, wait) != nil {
+		if listErr != nil || !slices.ContainsFunc(left, isBeingRemoved) || sleep(ctx, wait) != nil {
 			return left, failed, err
 		}
 	}

@@ -56,13 +56,13 @@ type Config struct {
 
 // Runner reconciles slivers with their desired state.
 type Runner struct {
-	cfg     Config
-	limits  Limits
-	tasks   chan struct{} // has a value while there may be new tasks
-	leases  chan struct{} // has a value while leases may have changed
-	looks   chan struct{} // has a value while a sweep is requested
-	repairs repairs       // of slivers that had drifted
-	polls   polls         // whether providers answer
+	cfg           Config
+	limits        Limits
+	tasks         chan struct{} // has a value while there may be new tasks
+	leases        chan struct{} // has a value while leases may have changed
+	sweepRequests chan struct{} // has a value while a sweep is requested
+	repairs       repairs       // of slivers that had drifted
+	polls         polls         // whether providers answer
 
 	orphans orphanSet
 
@@ -74,21 +74,21 @@ func New(c Config) *Runner {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), looks: make(chan struct{}, 1), orphans: orphanSet{recheck: make(chan struct{}, 1)}}
+	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), sweepRequests: make(chan struct{}, 1), orphans: orphanSet{recheck: make(chan struct{}, 1)}}
 }
 
 // Wake makes the runner read new tasks and leases from the store now. It never blocks.
 func (r *Runner) Wake() {
-	signal(r.tasks)
-	signal(r.leases)
+	wake(r.tasks)
+	wake(r.leases)
 }
 
-// Look makes the runner compare the slivers without tasks with their resources now, and
+// RequestSweep makes the runner compare the slivers without tasks with their resources now, and
 // not only at the next sweep. It never blocks.
-func (r *Runner) Look() { signal(r.looks) }
+func (r *Runner) RequestSweep() { wake(r.sweepRequests) }
 
-// signal puts a value into c unless it holds one already.
-func signal(c chan struct{}) {
+// wake puts a value into c unless it holds one already.
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

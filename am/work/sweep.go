@@ -41,7 +41,7 @@ func (r *Runner) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-		case <-r.looks:
+		case <-r.sweepRequests:
 		}
 		all, err := r.settled()
 		if err != nil {
@@ -67,7 +67,7 @@ func (r *Runner) settled() (map[string][]settled, error) {
 	err := r.cfg.Store.Read(func(v *store.View) error {
 		return v.Slivers(func(s am.Sliver) bool {
 			if isSettled(v, &s) {
-				if _, name, ok := r.place(&s); ok {
+				if _, name, ok := r.placeOf(&s); ok {
 					all[name] = append(all[name], settled{s.URN, s.Generation})
 				}
 			}
@@ -87,7 +87,7 @@ func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, all
 	calls := sweepCalls
 	for some := range slices.Chunk(all, r.limits.Names) {
 		if err := r.sweepSome(ctx, p, some, &calls); err != nil && ctx.Err() == nil {
-			r.cfg.Log.Warn("cannot look at slivers", "provider", name, "slivers", len(some), "error", detail(err))
+			r.cfg.Log.Warn("cannot look at slivers", "provider", name, "slivers", len(some), "error", operatorText(err))
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 	}
 	if len(bad) > 0 {
 		// Require a second answer.
-		if err := pause(ctx, r.limits.PollMax); err != nil {
+		if err := sleep(ctx, r.limits.PollMax); err != nil {
 			return err
 		}
 		again, err := r.get(ctx, p, bad)
@@ -196,9 +196,9 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled,
 				s.Observed = now
 				fail(v, &cs, &s, am.EventLost, text, "")
 			} else if res.Err == nil && now.State == provider.StateReady {
-				r.follow(v, &cs, p, &s, now)
+				r.recordChanges(v, &cs, p, &s, now)
 				if drift := driftOf(p, &s, res); len(drift) > 0 && s.Status == was.Status {
-					r.mend(v, &cs, &s, drift, missingParts(p, &s))
+					r.repair(v, &cs, &s, drift, missingParts(p, &s))
 				}
 			}
 			if !reflect.DeepEqual(was, s) {
@@ -223,9 +223,9 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled,
 		case !ok || s.Error == "":
 		case strings.HasPrefix(s.Error, driftText):
 			r.cfg.Log.Warn("a sliver is not as promised", "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
-			if !r.repairs.recently(s.URN) {
+			if !r.repairs.isRecent(s.URN) {
 				r.repairs.note(s.URN)
-				signal(r.tasks)
+				wake(r.tasks)
 			}
 		case s.Status.Operational == am.Failed:
 			text := "resource lost"
@@ -238,9 +238,9 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled,
 	return nil
 }
 
-// follow records the changes of an existing resource, including services that were
+// recordChanges records the changes of an existing resource, including services that were
 // still running when it became ready.
-func (r *Runner) follow(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, now am.Observed) {
+func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, now am.Observed) {
 	before := missingParts(p, s)
 	s.Observed = now
 	failed := s.StepFailure()
@@ -252,15 +252,15 @@ func (r *Runner) follow(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sl
 	}
 }
 
-// pause waits for d. It fails when ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	until(ctx, d, nil)
+// sleep waits for d. It fails when ctx ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	sleepUntil(ctx, d, nil)
 	return ctx.Err()
 }
 
-// until waits for d, or until ctx ends or wake has a value. It reports whether wake had
+// sleepUntil waits for d, or until ctx ends or wake has a value. It reports whether wake had
 // one.
-func until(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
+func sleepUntil(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -415,8 +415,8 @@ func TestLook(t *testing.T) {
 		e.start()
 		e.makeReady("a-1")
 		e.d.with(func() { delete(e.d.nodes, "a-1") })
-		e.r.Look()
-		e.r.Look()
+		e.r.RequestSweep()
+		e.r.RequestSweep()
 		e.becomes(5*time.Second, failed, "a-1")
 	})
 }
@@ -445,7 +445,7 @@ func TestProviderThatCannotRemove(t *testing.T) {
 	p := withoutEnsure{newDouble(1)}
 	i := &item{sliver: am.Sliver{URN: sliverURN("a-1")}, component: "pc1", task: am.Task{Goal: am.GoalRemove}}
 	is := provider.Resource{"name": "a-1", "power": "on", "users": []string{`{"login":"alice","keys":[]}`}}
-	if o := judge(p, i, provider.Result{Resource: is}, time.Hour); o.verdict != ask {
+	if o := judge(p, i, provider.Result{Resource: is}, time.Hour); o.verdict != needSet {
 		t.Errorf("on and open: verdict %v", o.verdict)
 	}
 	if d := provider.Diff(is, wanted(p, i)); d.Text("power") != "off" || d.List("users") == nil {

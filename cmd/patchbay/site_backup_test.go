@@ -128,7 +128,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("standard output has %d bytes", len(out))
 	}
 	k.runRefused([]string{"restore", k.path("nosuch")}, "there is no file "+k.path("nosuch")+"; name the file of a backup")
-	k.runRefused([]string{"restore", file}, "another process holds it; is a server running on it?", "Stop it first")
+	k.runRefused([]string{"restore", file}, "another process has it open; is a server running on it?", "Stop it first")
 	k.runOK([]string{"check"}, "1 slice, 2 slivers, revision ", "all records and indexes agree")
 
 	k.allocate(s, "second")
@@ -181,7 +181,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.runRefused([]string{"check"}, "damaged")
-	k.runRefused([]string{"serve"}, "it is damaged or no store", "restore a backup")
+	k.runRefused([]string{"serve"}, "it is damaged or not a store", "restore a backup")
 	k.runRefused([]string{"backup", "--force", file}, "damaged")
 	seen := now.Revision
 	damaged := readFile(t, state)
@@ -232,7 +232,7 @@ func TestRestoreRefuses(t *testing.T) {
 		rule, text, want string
 	}{
 		{"cut off", good[:len(good)-4096], "damaged"},
-		{"garbage", strings.Repeat("garbage\n", 4096), "damaged or no store"},
+		{"garbage", strings.Repeat("garbage\n", 4096), "damaged or not a store"},
 		{"empty", "", "it is empty"},
 		{"a bit turned over", flipBit(good, `"Generation":`), "sum"},
 	} {

@@ -311,6 +311,6 @@ func TestServeReadOnly(t *testing.T) {
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
 		t.Errorf("it has left %v, %v", left, err)
 	}
-	wantTexts(t, serveRefused(t, k.dir, "--read-only"), "another process holds it; is a server running on it?")
+	wantTexts(t, serveRefused(t, k.dir, "--read-only"), "another process has it open; is a server running on it?")
 	wantTexts(t, serveRefused(t, newSite(t), "--read-only"), "the site has no store yet")
 }

@@ -50,7 +50,7 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 		k.bad(c.State, "and %s more", display.Count(report.More, "problem"))
 	}
 	if report.Site != "" && report.Site != c.Authority {
-		k.bad(c.State, "it keeps the promises of site %s, not of %s; set authority back to %s, or name another file for the new site", report.Site, c.Authority, report.Site)
+		k.bad(c.State, "it is the store of site %s, not of %s; set authority back to %s, or name another file for the new site", report.Site, c.Authority, report.Site)
 	}
 	if report.Schema < store.NewestSchema {
 		k.warn(c.State, "it has schema %d of an earlier release; the server brings it to schema %d when it starts, and keeps this file as %s.schema%[1]d", report.Schema, store.NewestSchema, filepath.Base(c.State))
