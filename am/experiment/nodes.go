@@ -17,6 +17,8 @@ type Node struct {
 	Name string
 	// Sliver is the URN of its sliver.
 	Sliver string
+	// Component is the name of its component; "" if the manifest has none.
+	Component string
 	// Addresses are those of its interfaces, each as "LINK ADDRESS".
 	Addresses []string
 	// Login is the zero value if the manifest has none that is safe to use.
@@ -53,7 +55,7 @@ func ReadManifest(text []byte, user string) (Manifest, error) {
 	}
 	nodes := make([]Node, len(p.Nodes))
 	for i, n := range p.Nodes {
-		nodes[i] = Node{Name: n.Name, Sliver: n.Sliver}
+		nodes[i] = Node{Name: n.Name, Sliver: n.Sliver, Component: n.Component}
 		nodes[i].Login, nodes[i].Gateway, nodes[i].Unsafe = chooseLogin(n, user)
 	}
 	for _, l := range p.Links {

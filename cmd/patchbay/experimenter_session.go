@@ -22,6 +22,7 @@ import (
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
 	"patchbay/am/urn"
+	"patchbay/inventory"
 )
 
 // experimenterFlags are the flags of up, ssh, status, extend and down: the user and the
@@ -47,11 +48,12 @@ type session struct {
 	aggregate
 	// config is the site on this host, and trial its trial authority; nil if there is
 	// none, or this user may not read it.
-	config *site.Config
-	trial  *trialSite
-	own    *ownSite // nil unless it is the user's own
-	opened []*client.Client
-	unlock func() // set by openLocked
+	config    *site.Config
+	trial     *trialSite
+	inventory *inventory.Inventory // of config, once it is read
+	own       *ownSite             // nil unless it is the user's own
+	opened    []*client.Client
+	unlock    func() // set by openLocked
 }
 
 // errNothingYet reports that the user has no site of their own.

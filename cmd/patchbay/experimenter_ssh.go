@@ -61,8 +61,8 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if s.isSimulated() {
-		return fmt.Errorf("the nodes of this site are simulated, so there is nothing to log in to; for real ones see: %s", display.Command("up", "--help"))
+	if s.isSimulated(h) {
+		return fmt.Errorf("the node %s is simulated, so there is nothing to log in to; for real nodes see: %s", display.Line(h.Name), display.Command("up", "--help"))
 	}
 	return runSSH(c, s.file("ssh_config"), append([]string{h.Alias}, o.command...)...)
 }

@@ -19,6 +19,8 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 	"patchbay/am/site"
+	"patchbay/am/site/create"
+	"patchbay/inventory"
 )
 
 const upLong = `Create the experiment that a request RSpec describes, wait until its nodes are ready,
@@ -257,12 +259,20 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 	return experiment.Hosts(name, m.Nodes), m.Expires, nil
 }
 
-// isSimulated reports whether all nodes of the site are simulated, without logins.
-func (s *session) isSimulated() bool {
+// isSimulated reports whether the site on this host has a node simulated, without a login.
+// It reports false for nodes of which this user cannot read the provider.
+func (s *session) isSimulated(h experiment.Host) bool {
 	if s.config == nil {
 		return false
 	}
-	return exists(s.config.Providers+"/simulated.prov") && !exists(s.config.Providers+"/local.prov")
+	if s.inventory == nil {
+		var err error
+		if s.inventory, err = inventory.Load(s.config.Inventory, s.config.Authority); err != nil {
+			s.inventory = new(inventory.Inventory)
+		}
+	}
+	c, ok := s.inventory.ComponentNamed(h.Component)
+	return ok && c.Provider == create.Simulated
 }
 
 // show prints the nodes of the slice, how to log in, and what to do next.
@@ -281,7 +291,7 @@ func (x *slice) show(list []client.Sliver) error {
 			continue
 		}
 		login := s.loginCommand(h)
-		if first == "" && h.Login.Exists() {
+		if first == "" && h.Login.Exists() && !s.isSimulated(h) {
 			first = sshName(h)
 		}
 		t.row(h.Name, login, strings.Join(h.Addresses, ", "), untilOf(list, h))
@@ -295,7 +305,7 @@ func (x *slice) show(list []client.Sliver) error {
 		}
 	}
 	next := [][]string{{"status"}, {"extend", x.name, "2h"}, {"down", x.name}}
-	if first != "" && !s.isSimulated() {
+	if first != "" {
 		next = slices.Insert(next, 0, []string{"ssh", first})
 	}
 	for i, args := range next {
@@ -310,7 +320,7 @@ func (x *slice) show(list []client.Sliver) error {
 // loginCommand returns the command line that logs in to a node, or a remark.
 func (s *session) loginCommand(h experiment.Host) string {
 	switch {
-	case s.isSimulated():
+	case s.isSimulated(h):
 		return "(simulated)"
 	case h.Login.Exists():
 		return s.hint("ssh", sshName(h))
