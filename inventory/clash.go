@@ -12,17 +12,17 @@ import (
 // maxClashes is the number of clashes reported.
 const maxClashes = 20
 
-// Clash returns an error if v would give one machine to two slices. A sliver is
+// CheckClash returns an error if v would give one machine to two slices. A sliver is
 // counted at its component_id, but its provider knows the machine by the component's
 // former name. So while the sliver exists, that name must not move to another
 // component_id of the same provider, nor that of an interface within its node. The
 // error is a *yamlfile.Error for file.
-func Clash(v *Inventory, file string, slivers []am.Sliver) error {
+func CheckClash(v *Inventory, file string, slivers []am.Sliver) error {
 	var found []yamlfile.Problem
 	more := 0
 	noted := make(map[string]bool)
 	wrong := func(x *am.Sliver, what string, line int, name, id, old string) {
-		text := fmt.Sprintf("the %s name %s goes to %s, but it is the machine of a sliver of %s under %s; two could get it. Leave that name where it was until the sliver is gone", what, name, id, x.Slice, old)
+		text := fmt.Sprintf("the %s name %s moves to %s, but a sliver of %s uses that machine under %s, so two slices could get it; keep the name where it was until the sliver is deleted", what, name, id, x.Slice, old)
 		switch {
 		case noted[text]:
 		case len(found) == maxClashes:
@@ -34,17 +34,17 @@ func Clash(v *Inventory, file string, slivers []am.Sliver) error {
 	}
 	for i := range slivers {
 		x := &slivers[i]
-		home, ok := v.Home(x)
+		home, ok := v.ComponentOf(x)
 		if other, known := v.ComponentNamed(x.ComponentName); ok && known && other != home && other.Provider == x.Provider {
 			wrong(x, "component", other.Line, x.ComponentName, other.URN.String(), x.Component.String())
 		}
 		for n := range x.Interfaces {
 			in := &x.Interfaces[n]
-			port, ok := v.Port(x, in)
+			port, ok := v.InterfaceOf(x, in)
 			if !ok || home == nil || port.Component != home {
 				continue
 			}
-			if at := home.port(in.ComponentName); at != nil && at != port {
+			if at := home.interfaceNamed(in.ComponentName); at != nil && at != port {
 				wrong(x, "interface", home.Line, in.ComponentName, at.URN.String(), in.Component.String())
 			}
 		}
@@ -59,16 +59,16 @@ func Clash(v *Inventory, file string, slivers []am.Sliver) error {
 	return &yamlfile.Error{Problems: found}
 }
 
-// Renames reports whether v gives a name in was to another component_id. If not,
+// HasRenamed reports whether v gives a name in was to another component_id. If not,
 // slivers reserved under was cannot clash with v.
-func (v *Inventory) Renames(was *Inventory) bool {
+func (v *Inventory) HasRenamed(was *Inventory) bool {
 	return slices.ContainsFunc(v.Components, func(c *Component) bool {
 		old, ok := was.ComponentNamed(c.Name)
 		if !ok {
 			return false
 		}
 		return !old.URN.Equal(c.URN) || slices.ContainsFunc(c.Interfaces, func(p *Interface) bool {
-			o := old.port(p.Name)
+			o := old.interfaceNamed(p.Name)
 			return o != nil && !o.URN.Equal(p.URN)
 		})
 	})

@@ -24,7 +24,7 @@ func TestClash(t *testing.T) {
 	}{
 		{"as it was", nil, []am.Sliver{onPC, onHost}, ""},
 		{"names swapped under nobody", swapped, nil, ""},
-		{"names swapped", swapped, []am.Sliver{onPC}, "i:13: the component name pc1 goes to urn:publicid:IDN+example.org+node+h1, but it is the machine of a sliver of "},
+		{"names swapped", swapped, []am.Sliver{onPC}, "i:13: the component name pc1 moves to urn:publicid:IDN+example.org+node+h1, but a sliver of "},
 		{"names swapped, and the provider is another", swapped, []am.Sliver{another}, ""},
 		{"a new name", []string{"{name: pc1,", "{name: x, " + id + "pc1',"}, []am.Sliver{onPC}, ""},
 		{"a new component_id", []string{"{name: pc1,", "{name: pc1, " + id + "x',"}, []am.Sliver{onPC}, ""},
@@ -34,11 +34,11 @@ func TestClash(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			v := otherwise(t, tt.pairs...)
-			err := Clash(v, "i", tt.slivers)
+			err := CheckClash(v, "i", tt.slivers)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("it is %v", err)
 			}
-			if err != nil && !v.Renames(otherwise(t)) {
+			if err != nil && !v.HasRenamed(otherwise(t)) {
 				t.Error("what clashes with slivers of an inventory does not rename it")
 			}
 		})
@@ -51,7 +51,7 @@ func TestClash(t *testing.T) {
 			many = append(many, x)
 		}
 	}
-	if n := len(strings.Split(Clash(otherwise(t, swapped...), "i", many).Error(), "\n")); n != maxClashes+1 {
+	if n := len(strings.Split(CheckClash(otherwise(t, swapped...), "i", many).Error(), "\n")); n != maxClashes+1 {
 		t.Errorf("%d lines", n)
 	}
 }

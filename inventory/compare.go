@@ -89,6 +89,7 @@ type differences struct {
 	places map[[2]string]int
 }
 
+// add records a change of the named thing.
 func (d *differences) add(kind, name, text string) {
 	key := [2]string{kind, text}
 	i, ok := d.places[key]
@@ -169,6 +170,7 @@ func compareValues[T comparable](d *differences, kind string, was, now []T, text
 	compareNamed(d, kind, was, now, text, func(string, T, T) {})
 }
 
+// components compares the components, matched by URN or else by name and provider.
 func (d *differences) components(was, now *Inventory) {
 	matched := make(map[*Component]bool, len(now.Components))
 	for _, c := range now.Components {
@@ -195,6 +197,7 @@ func (d *differences) components(was, now *Inventory) {
 	}
 }
 
+// component compares the two versions of one component.
 func (d *differences) component(a, b *Component) {
 	add := func(format string, args ...any) { d.add("component", b.Name, fmt.Sprintf(format, args...)) }
 	switch {
@@ -222,7 +225,7 @@ func (d *differences) component(a, b *Component) {
 			add("its %s were %s and are %s", what, listText(a), listText(b))
 		}
 	}
-	texts("sliver types", keys(a.SliverTypes, typeName), keys(b.SliverTypes, typeName))
+	texts("sliver types", namesOf(a.SliverTypes, typeName), namesOf(b.SliverTypes, typeName))
 	texts("hardware types", a.HardwareTypes, b.HardwareTypes)
 	if a.Provider != b.Provider {
 		add("its provider was %s and is %s; each sliver keeps the provider that made it", a.Provider, b.Provider)
@@ -243,12 +246,13 @@ func (d *differences) component(a, b *Component) {
 	}
 }
 
+// sliverType compares the two versions of one sliver type.
 func (d *differences) sliverType(name string, a, b *SliverType) {
 	add := func(format string, args ...any) { d.add("sliver type", name, fmt.Sprintf(format, args...)) }
 	if a.Needs != b.Needs {
 		add("its needs were %s and are %s; existing slivers keep their amounts", amountText(a.Needs), amountText(b.Needs))
 	}
-	if !slices.Equal(keys(a.Images, imageName), keys(b.Images, imageName)) || a.DefaultImage != nil && b.DefaultImage != nil && a.DefaultImage.Name != b.DefaultImage.Name {
+	if !slices.Equal(namesOf(a.Images, imageName), namesOf(b.Images, imageName)) || a.DefaultImage != nil && b.DefaultImage != nil && a.DefaultImage.Name != b.DefaultImage.Name {
 		add("its images have changed")
 	}
 	if !slices.Equal(a.Aliases, b.Aliases) {
@@ -270,7 +274,7 @@ func (d *differences) site(a, b *Inventory) {
 		{"link_types", a.LinkTypes, b.LinkTypes},
 		{"cross_links", a.CrossLinks, b.CrossLinks},
 		{"packet_loss_unit", a.LossUnit, b.LossUnit},
-		{"outbound", a.Outbound, b.Outbound},
+		{"outbound", a.OutsideAccess, b.OutsideAccess},
 		{"link_addresses", a.LinkAddresses, b.LinkAddresses},
 	} {
 		if was, now := fmt.Sprint(x.was), fmt.Sprint(x.now); was != now {
@@ -285,6 +289,7 @@ func (d *differences) site(a, b *Inventory) {
 	}
 }
 
+// isEqual reports whether both are nil or point to equal values.
 func isEqual[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func typeName(t *SliverType) string { return t.Name }
@@ -298,6 +303,7 @@ func linkName(i *Interface) string {
 	return i.Link.Name
 }
 
+// listText joins names for messages.
 func listText(list []string) string {
 	if len(list) == 0 {
 		return "none"

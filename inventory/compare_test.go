@@ -150,7 +150,7 @@ func TestConsequences(t *testing.T) {
 		{"removed", []string{"name: pc1", "name: pc2"}, []am.Sliver{onPC},
 			[]string{"!0 pc1: it is not in the inventory, and rack manages its slivers until they are deleted; if it was only renamed, drain the new one until then" + of + one}},
 		{"removed, and no provider is known", []string{"name: pc1", "name: pc2"}, []am.Sliver{old},
-			[]string{"!0 pc1: it is not in the inventory and its provider is unknown, so its slivers cannot be removed: put it back with drained: true" + of + one}},
+			[]string{"!0 pc1: it is not in the inventory and its provider is unknown, so its slivers cannot be removed: add it again with drained: true" + of + one}},
 		{"drained", []string{"exclusive: false", "exclusive: false, drained: true"}, []am.Sliver{onHost, leaving, frozen},
 			[]string{" 13 h1: it is drained (3 slivers of urn:publicid:IDN+example.org+slice+s, 1 being removed, 1 frozen" + one}},
 		{"another URN", []string{"{name: pc1,", "{name: pc1, component_id: 'urn:publicid:IDN+example.org+node+x',"}, []am.Sliver{onPC},

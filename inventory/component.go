@@ -9,9 +9,9 @@ import (
 	"patchbay/am/urn"
 )
 
-// Component is one resource that slivers can be made on.
+// Component is a resource on which slivers can be created.
 type Component struct {
-	// Index is the component's place in Inventory.Components.
+	// Index is the component's index in Inventory.Components.
 	Index int
 	URN   urn.URN
 	Name  string
@@ -19,34 +19,36 @@ type Component struct {
 	// to their capacity.
 	Exclusive     bool
 	HardwareTypes []string
-	// SliverTypes it offers, at least one; the first is its own default.
+	// SliverTypes are those that it offers, at least one; the first is its default.
 	SliverTypes []*SliverType
-	// Capacity is the sum of what slivers may need. Of an exclusive component
-	// it is one slot.
+	// Capacity is the limit for the sum of the slivers' needs; one slot for an exclusive
+	// component.
 	Capacity am.Amount
 	Location *Location // nil if unknown
-	// Provider is the name of the provider instance that makes slivers on it.
+	// Provider is the name of the provider instance that creates slivers on it.
 	Provider string
 	Gateway  *Gateway // nil if its nodes are reached directly
-	// Interfaces are those that the inventory names.
+	// Interfaces are those listed in the inventory.
 	Interfaces []*Interface
-	// Drained components keep the slivers they have and take no new ones.
+	// Drained components keep their slivers and accept no new ones.
 	Drained bool
-	// Settings are for the provider.
+	// Settings are passed to the provider.
 	Settings map[string]string
-	// Line is where its entry begins in the file.
+	// Line is the first line of its entry in the file.
 	Line int
 }
 
-// Offers reports whether slivers of type t can be made on c.
+// Offers reports whether slivers of type t can be created on c.
 func (c *Component) Offers(t *SliverType) bool { return slices.Contains(c.SliverTypes, t) }
 
-// Wired reports whether the inventory knows how c is joined to others. The network
+// IsWired reports whether the inventory knows how c is joined to others. The network
 // of a component that is not wired is its provider's affair: nothing of it is
 // chosen or counted.
-func (c *Component) Wired() bool { return slices.ContainsFunc(c.Interfaces, (*Interface).Carries) }
+func (c *Component) IsWired() bool {
+	return slices.ContainsFunc(c.Interfaces, (*Interface).CarriesLinks)
+}
 
-// Location is where components stand.
+// Location is a geographic place of components.
 type Location struct {
 	Name string
 	// Country is an ISO 3166 code of two letters.
@@ -63,8 +65,8 @@ type Gateway struct {
 	User string // empty: each experimenter's own login
 }
 
-// Door is the gateway as host:port or user@host:port; "" for none.
-func (g *Gateway) Door() string {
+// Address is the gateway as host:port or user@host:port; "" for none.
+func (g *Gateway) Address() string {
 	if g == nil {
 		return ""
 	}

@@ -24,24 +24,25 @@ var componentKeys = []string{
 	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "interfaces", "location", "provider", "gateway", "drained", "settings",
 }
 
+// readComponents reads the section components.
 func (s *site) readComponents(n *yaml.Node) {
 	for _, item := range s.Items(n, "components") {
 		s.readComponent(item)
 	}
 }
 
-// entry is one entry of components: one component, or several equal ones.
-type entry struct {
+// componentEntry is one entry of components: one component, or several equal ones.
+type componentEntry struct {
 	Component
 	names []string
-	ports []port
+	ports []interfaceEntry
 	// id, exclusive and capacity are the nodes of these keys; nil if they are missing.
 	id, exclusive, capacity *yaml.Node
 }
 
-// readComponent reads one entry and adds its components if it has no mistakes.
+// readComponent reads one entry and adds its components if the entry is valid.
 func (s *site) readComponent(item *yaml.Node) {
-	e := &entry{Component: Component{Provider: s.provider, Line: item.Line}}
+	e := &componentEntry{Component: Component{Provider: s.provider, Line: item.Line}}
 	bad := s.Mistakes()
 	s.Fields(item, "a component", componentKeys, func(key string, n *yaml.Node) { s.readField(e, key, n) })
 	if s.Mistakes() > bad {
@@ -63,7 +64,8 @@ func (s *site) readComponent(item *yaml.Node) {
 	}
 }
 
-func (s *site) readField(e *entry, key string, n *yaml.Node) {
+// readField reads the value of one key of an entry.
+func (s *site) readField(e *componentEntry, key string, n *yaml.Node) {
 	switch key {
 	case "name":
 		switch name := s.name(n, key); {
@@ -88,13 +90,13 @@ func (s *site) readField(e *entry, key string, n *yaml.Node) {
 		e.ports = s.readInterfaces(n)
 	case "location":
 		if e.Location = s.locations[n.Value]; e.Location == nil {
-			s.Unknown(n, "location", keys(s.Locations, func(l *Location) string { return l.Name }))
+			s.Unknown(n, "location", namesOf(s.Locations, func(l *Location) string { return l.Name }))
 		}
 	case "provider":
 		e.Provider = s.name(n, key)
 	case "gateway":
 		if e.Gateway = s.gateways[n.Value]; e.Gateway == nil {
-			s.Unknown(n, "gateway", keys(s.Gateways, func(g *Gateway) string { return g.Name }))
+			s.Unknown(n, "gateway", namesOf(s.Gateways, func(g *Gateway) string { return g.Name }))
 		}
 	case "drained":
 		e.Drained = s.flag(n, key)
@@ -103,7 +105,8 @@ func (s *site) readField(e *entry, key string, n *yaml.Node) {
 	}
 }
 
-func (s *site) readTypes(e *entry, key string, n *yaml.Node) {
+// readTypes reads the hardware types or sliver types of an entry.
+func (s *site) readTypes(e *componentEntry, key string, n *yaml.Node) {
 	for _, name := range s.Texts(n, key) {
 		if key == "hardware_types" {
 			if !s.hardware[name.Value] {
@@ -117,7 +120,7 @@ func (s *site) readTypes(e *entry, key string, n *yaml.Node) {
 }
 
 // checkEntry reports missing keys and keys that contradict each other.
-func (s *site) checkEntry(item *yaml.Node, e *entry) {
+func (s *site) checkEntry(item *yaml.Node, e *componentEntry) {
 	switch {
 	case len(e.names) == 0:
 		s.Missing(item, "a component", "name")
@@ -151,14 +154,16 @@ func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 			s.Wrong(n, "component %s is too small for one %s; raise its capacity or lower what %s needs", name, t.Name, t.Name)
 			return false
 		case math.MaxInt64:
-			s.Wrong(n, "component %s is shared and nothing limits how many %s it holds; add capacity: {slots: N}", name, t.Name)
+			s.Wrong(n, "component %s is shared and has no limit for slivers of type %s; add capacity: {slots: N}", name, t.Name)
 			return false
 		}
 	}
 	return true
 }
 
-func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []port) {
+// addComponent adds a component with that name and interfaces, unless its name or URN is
+// used already.
+func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []interfaceEntry) {
 	c.Index, c.Name = len(s.Components), name
 	if c.URN.IsZero() {
 		c.URN = s.urnOf(n, urn.Node, name)
@@ -181,7 +186,7 @@ func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []port
 var looksLikeRange = regexp.MustCompile(`^(\D*)(\d+)(?:-|–|:|\.\.\.|…)(\D*)(\d+)$`)
 
 // expandRange returns the names of a range, pc1..pc20 or pc001..pc100, or the text as
-// one name. only says that n is the only entry under names.
+// one name. only reports whether n is the only entry under names.
 func (s *site) expandRange(n *yaml.Node, only bool) []string {
 	if m := looksLikeRange.FindStringSubmatch(n.Value); m != nil && (m[1] == m[3] && m[1] != "" || m[3] == "" && only) {
 		s.Wrong(n, "%q is one name; for a range write %s%s..%s%s, for one component write name: %s in an entry of its own", n.Value, m[1], m[2], m[1], m[4], n.Value)
@@ -205,7 +210,7 @@ func (s *site) expandRange(n *yaml.Node, only bool) []string {
 	return slices.AppendSeq(make([]string, 0, r.Len()), r.Names())
 }
 
-// settings reads what only the provider understands: texts by any key.
+// settings reads the provider's settings: texts with arbitrary keys.
 func (s *site) settings(n *yaml.Node) map[string]string {
 	if n.Kind != yaml.MappingNode {
 		s.Wrong(n, "settings must be a list of keys and texts")
@@ -226,7 +231,7 @@ func (s *site) settings(n *yaml.Node) map[string]string {
 	return m
 }
 
-func keys[T any](list []T, name func(T) string) []string {
+func namesOf[T any](list []T, name func(T) string) []string {
 	names := make([]string, len(list))
 	for i, x := range list {
 		names[i] = name(x)

@@ -16,10 +16,10 @@ import (
 // Consequence is an effect of an inventory on existing slivers: those of one slice
 // with the same effect for the same reasons.
 type Consequence struct {
-	// Warning says that an operator should consider or do something.
+	// Warning reports whether an operator should act or decide.
 	Warning bool
-	// What names the subject, such as components and ranges of them. Line is the first
-	// one's line in the file; 0 if it is not there.
+	// What is the subject, such as names of components and ranges of them. Line is the
+	// line of the first one in the file; 0 if the file does not contain it.
 	What string
 	Line int
 	Text string
@@ -52,8 +52,9 @@ func (c Consequence) String() string {
 	return s + ")"
 }
 
-// Consequences lists where slivers, reserved under whatever inventory, differ from v.
-// The slivers lose nothing by these differences. The list is in the order of v.
+// Consequences lists the differences between v and existing slivers, which may have been
+// reserved under other inventories. The differences change nothing about the slivers. The
+// list is in the order of v.
 func Consequences(v *Inventory, slivers []am.Sliver) []Consequence {
 	m := &consequenceBuilder{
 		v: v, held: make(map[*Component]load), taken: make(map[*Interface][2]int64), found: make(map[consequenceKey]*sliceNote),
@@ -67,12 +68,12 @@ func Consequences(v *Inventory, slivers []am.Sliver) []Consequence {
 	}
 	for i := range slivers {
 		x := &slivers[i]
-		if c, ok := v.Home(x); ok {
+		if c, ok := v.ComponentOf(x); ok {
 			all := m.held[c]
 			m.held[c] = load{all.slivers + 1, all.amount.Add(x.Amount)}
 		}
 		for n := range x.Interfaces {
-			if p, ok := v.Port(x, &x.Interfaces[n]); ok {
+			if p, ok := v.InterfaceOf(x, &x.Interfaces[n]); ok {
 				all := m.taken[p]
 				m.taken[p] = [2]int64{all[0] + x.Interfaces[n].Out, all[1] + x.Interfaces[n].In}
 			}
@@ -84,9 +85,9 @@ func Consequences(v *Inventory, slivers []am.Sliver) []Consequence {
 	return m.sorted()
 }
 
-// Home returns the component of a sliver: by its URN or, if that has changed, by name
+// ComponentOf returns the component of a sliver: by its URN or, if that has changed, by name
 // and provider.
-func (v *Inventory) Home(x *am.Sliver) (*Component, bool) {
+func (v *Inventory) ComponentOf(x *am.Sliver) (*Component, bool) {
 	if c, ok := v.Component(x.Component); ok {
 		return c, true
 	}
@@ -94,25 +95,25 @@ func (v *Inventory) Home(x *am.Sliver) (*Component, bool) {
 	return c, ok && c.Provider == x.Provider
 }
 
-// Port returns the physical interface of a sliver's interface: by its URN or, if that
+// InterfaceOf returns the physical interface of a sliver's interface: by its URN or, if that
 // has changed, by its name on the sliver's component.
-func (v *Inventory) Port(x *am.Sliver, i *am.Interface) (*Interface, bool) {
+func (v *Inventory) InterfaceOf(x *am.Sliver, i *am.Interface) (*Interface, bool) {
 	if i.Component.IsZero() {
 		return nil, false
 	}
 	if p, ok := v.Interface(i.Component); ok {
 		return p, true
 	}
-	c, ok := v.Home(x)
+	c, ok := v.ComponentOf(x)
 	if !ok || i.ComponentName == "" {
 		return nil, false
 	}
-	p := c.port(i.ComponentName)
+	p := c.interfaceNamed(i.ComponentName)
 	return p, p != nil
 }
 
-// port returns the interface of that name; nil if there is none.
-func (c *Component) port(name string) *Interface {
+// interfaceNamed returns the interface of that name; nil if there is none.
+func (c *Component) interfaceNamed(name string) *Interface {
 	n := slices.IndexFunc(c.Interfaces, func(p *Interface) bool { return p.Name == name })
 	if n < 0 {
 		return nil
@@ -140,7 +141,7 @@ type load struct {
 
 type consequenceKey struct{ what, slice string }
 
-// sliceNote is what is noted about one subject for the slivers of one slice.
+// sliceNote collects the texts about one subject for the slivers of one slice.
 type sliceNote struct {
 	Consequence
 	texts []string
@@ -216,7 +217,7 @@ func (m *consequenceBuilder) sorted() []Consequence {
 
 // noteSliver records all differences of one sliver.
 func (m *consequenceBuilder) noteSliver(x *am.Sliver) {
-	c, ok := m.v.Home(x)
+	c, ok := m.v.ComponentOf(x)
 	if !ok {
 		m.noteMissingComponent(x)
 	} else {
@@ -234,7 +235,7 @@ func (m *consequenceBuilder) noteSliver(x *am.Sliver) {
 func (m *consequenceBuilder) noteMissingComponent(x *am.Sliver) {
 	what := cmp.Or(x.ComponentName, x.Component.Name)
 	if x.Provider == "" {
-		m.note(x, true, what, 0, "it is not in the inventory and its provider is unknown, so its slivers cannot be removed: put it back with drained: true")
+		m.note(x, true, what, 0, "it is not in the inventory and its provider is unknown, so its slivers cannot be removed: add it again with drained: true")
 		return
 	}
 	m.note(x, true, what, 0, "it is not in the inventory, and %s manages its slivers until they are deleted; if it was only renamed, drain the new one until then", x.Provider)
@@ -254,8 +255,8 @@ func (m *consequenceBuilder) noteIdentity(x *am.Sliver, c *Component) {
 	if x.Provider != "" && x.Provider != c.Provider {
 		m.note(x, true, c.Name, c.Line, "its provider is %s, and %s, which must stay in the folder of providers, manages its slivers until they are deleted", c.Provider, x.Provider)
 	}
-	if x.Gateway != c.Gateway.Door() {
-		m.note(x, false, c.Name, c.Line, "its gateway is now %s, also in manifests", cmp.Or(c.Gateway.Door(), "none"))
+	if x.Gateway != c.Gateway.Address() {
+		m.note(x, false, c.Name, c.Line, "its gateway is now %s, also in manifests", cmp.Or(c.Gateway.Address(), "none"))
 	}
 }
 
@@ -292,6 +293,7 @@ func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	}
 }
 
+// exceeds reports whether more is used than the capacity; 0 is unlimited.
 func exceeds(capacity, used int64) bool { return capacity > 0 && used > capacity }
 
 // noteNetwork records changes of interfaces, links and VLANs of a sliver; c is nil if
@@ -306,7 +308,7 @@ func (m *consequenceBuilder) noteNetwork(x *am.Sliver, c *Component) {
 	}
 	for i := range x.Interfaces {
 		in := &x.Interfaces[i]
-		if p, ok := m.v.Port(x, in); ok {
+		if p, ok := m.v.InterfaceOf(x, in); ok {
 			if t := m.taken[p]; exceeds(p.Capacity, t[0]) || exceeds(p.Capacity, t[1]) {
 				note(true, p.Component.Name+" "+p.Name, p.Component.Line, "links take %d kbit/s out and %d in of its %d; they stay, and no link can be added until they fit", t[0], t[1], p.Capacity)
 			}

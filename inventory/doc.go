@@ -6,14 +6,14 @@
 //	Inventory ─┬─< SliverType ──< Image
 //	           ├─< Component ──< SliverType      what it offers
 //	           │       ├── Location, Gateway     where it is, how to reach it
-//	           │       ├── Provider              who makes slivers on it
-//	           │       └─< Interface >── Link    how it is joined to others
+//	           │       ├── Provider              the provider of its slivers
+//	           │       └─< Interface >── Link    its physical links
 //	           ├── VLAN tags, shared VLANs, addresses of links, public addresses
 //	           └── policies: unknown images, exclusive use of shared components, …
 //
-// A file is accepted completely or not at all: all mistakes in it are reported with
-// their lines and remedies, and an unknown key is a mistake. Lists contain entries
-// with a name; no name is a key.
+// A file is accepted completely or not at all. All mistakes are reported with their line
+// and a remedy; an unknown key is a mistake. Named things are entries of lists with the
+// key name, never keys themselves.
 //
 // Compare lists the differences between two inventories. Consequences lists what an
 // inventory means for existing slivers, under whatever inventory they were reserved.
@@ -21,7 +21,9 @@
 // The package does not record reservations (am/binder does), starts no provider
 // (inventory/provider does) and writes no documents (rspec does).
 //
-// It answers what the GENI RSpec v3 text says of components: component_id,
+// # Specifications
+//
+// The sections of the GENI RSpec v3 text on components: component_id,
 // exclusive, sliver_type, disk_image, hardware_type, location, interface and link.
 //
 // # Decisions

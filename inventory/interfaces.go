@@ -9,21 +9,22 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// port is an interface as an entry of components describes it, for each
-// component that the entry makes.
-type port struct {
+// interfaceEntry is an interface in an entry of components. Each component of the entry
+// gets it.
+type interfaceEntry struct {
 	Interface
 	at *yaml.Node
-	// single is the key that is for one component only, if there is one.
+	// single is the value of a key that is allowed only for one component; nil if there
+	// is none. what is the name of that key.
 	single *yaml.Node
-	what   string // the name of that key
+	what   string
 }
 
 // readInterfaces reads the interfaces of an entry of components.
-func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
+func (s *site) readInterfaces(n *yaml.Node) (ports []interfaceEntry) {
 	names := map[string]bool{}
 	for _, item := range s.Items(n, "interfaces") {
-		p := port{Interface: Interface{Role: experimentalRole}, at: item}
+		p := interfaceEntry{Interface: Interface{Role: experimentalRole}, at: item}
 		bad := s.Mistakes()
 		s.Fields(item, "an interface", []string{"name", "link", "capacity", "role", "public_ipv4", "component_id"}, func(key string, n *yaml.Node) {
 			switch key {
@@ -31,7 +32,7 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 				p.Name = s.name(n, key)
 			case "link":
 				if p.Link = s.links[n.Value]; p.Link == nil {
-					s.Unknown(n, "link", keys(s.Links, func(l *Link) string { return l.Name }))
+					s.Unknown(n, "link", namesOf(s.Links, func(l *Link) string { return l.Name }))
 				}
 			case "capacity":
 				p.Capacity = s.rate(n, key)
@@ -42,7 +43,7 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 				if p.PublicIPv4, err = netip.ParseAddr(n.Value); err != nil || !p.PublicIPv4.Is4() {
 					s.Wrong(n, "public_ipv4 must be an IPv4 address such as 192.0.2.7")
 				} else if other := s.public[p.PublicIPv4]; other == "public_addresses" {
-					s.Wrong(n, "public_ipv4 %s is among public_addresses, which go to nodes that ask; take it out there", p.PublicIPv4)
+					s.Wrong(n, "public_ipv4 %s is also in public_addresses, which are assigned to nodes that request one; remove it there", p.PublicIPv4)
 				} else if other != "" {
 					s.Wrong(n, "public_ipv4 %s is that of another interface; give each its own", p.PublicIPv4)
 				} else if s.isUsableAddress(n, "public_ipv4 ", p.PublicIPv4) {
@@ -71,8 +72,8 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 	return ports
 }
 
-// plug gives component c, which is complete, its interfaces.
-func (s *site) addInterfaces(c *Component, ports []port) {
+// addInterfaces adds the interfaces of component c, which is otherwise complete.
+func (s *site) addInterfaces(c *Component, ports []interfaceEntry) {
 	for _, p := range ports {
 		i := p.Interface
 		i.Index, i.Component = len(s.Interfaces), c

@@ -56,7 +56,7 @@ type Inventory struct {
 	Images []*Image
 	// HardwareTypes in the order of the file.
 	HardwareTypes []string
-	// LinkTypes are the types of link that the site's providers can make; nil for any.
+	// LinkTypes are the types of link that the site's providers can create; nil for any.
 	LinkTypes []string
 	Gateways  []*Gateway
 	Locations []*Location
@@ -86,10 +86,10 @@ type Inventory struct {
 	CrossLinks Choice
 	// LossUnit is the unit of packet loss in requests: InPercent or AsFraction.
 	LossUnit Choice
-	// Outbound says whether nodes reach the outside network: Yes, No or Unknown. It
+	// OutsideAccess says whether nodes reach the outside network: Yes, No or Unknown. It
 	// is only used in messages: with No, experimenters learn which parts of a request
 	// cannot work.
-	Outbound Choice
+	OutsideAccess Choice
 	// CleaningTime is the usual time to clean a component after use. It is only used
 	// in messages.
 	CleaningTime time.Duration

@@ -17,7 +17,7 @@ const (
 
 // Interface is a physical interface of a component.
 type Interface struct {
-	// Index is the interface's place in Inventory.Interfaces.
+	// Index is the interface's index in Inventory.Interfaces.
 	Index int
 	URN   urn.URN
 	// Name is unique on the component.
@@ -34,13 +34,13 @@ type Interface struct {
 	PublicIPv4 netip.Addr
 }
 
-// Carries reports whether links of experiments may use the interface: it is on a
+// CarriesLinks reports whether links of experiments may use the interface: it is on a
 // physical link and not only for control.
-func (i *Interface) Carries() bool { return i.Link != nil && i.Role != controlRole }
+func (i *Interface) CarriesLinks() bool { return i.Link != nil && i.Role != controlRole }
 
 // Link is a physical link or a switch that joins all of its interfaces.
 type Link struct {
-	// Index is the link's place in Inventory.Links.
+	// Index is the link's index in Inventory.Links.
 	Index int
 	URN   urn.URN
 	Name  string

@@ -130,7 +130,7 @@ func TestParse(t *testing.T) {
 	if i, ok := v.Interface(urn.MustParse("urn:publicid:IDN+EXAMPLE.org+interface+sw1:eth2")); !ok || i != eth2 || v.Interfaces[i.Index] != i || i.Link.Name != "edge" || i.Capacity != 100_000 || i.Role != experimentalRole || i.Component.Name != "sw1" {
 		t.Errorf("eth2 of sw1 is %+v", eth2)
 	}
-	if eth1 := v.Components[6].Interfaces[1]; eth1.Capacity != 10_000_000 || !eth1.Carries() || v.Components[6].Interfaces[0].Carries() {
+	if eth1 := v.Components[6].Interfaces[1]; eth1.Capacity != 10_000_000 || !eth1.CarriesLinks() || v.Components[6].Interfaces[0].CarriesLinks() {
 		t.Errorf("eth1 of sw2 is %+v", eth1)
 	}
 	if wan := v.Components[7].Interfaces[0]; wan.URN.Name != "border:0" || wan.Capacity != 2_500_000 || wan.PublicIPv4.String() != "192.0.2.99" || wan.Role != mixedRole {
@@ -145,8 +145,8 @@ func TestParse(t *testing.T) {
 	if shared, ok := v.SharedVLAN("exchange"); !ok || *shared != (SharedVLAN{"exchange", 1750, "to the others", true}) {
 		t.Errorf("the shared VLAN is %+v", shared)
 	}
-	if fmt.Sprint(v.LinkAddresses, v.PublicAddresses) != "172.16.0.0/16 [192.0.2.10 192.0.2.11 192.0.2.12 192.0.2.20]" || v.CrossLinks != Copy || v.LossUnit != AsFraction || v.Outbound != No {
-		t.Errorf("addresses %v and %v, policies %v, %v and %v", v.LinkAddresses, v.PublicAddresses, v.CrossLinks, v.LossUnit, v.Outbound)
+	if fmt.Sprint(v.LinkAddresses, v.PublicAddresses) != "172.16.0.0/16 [192.0.2.10 192.0.2.11 192.0.2.12 192.0.2.20]" || v.CrossLinks != Copy || v.LossUnit != AsFraction || v.OutsideAccess != No {
+		t.Errorf("addresses %v and %v, policies %v, %v and %v", v.LinkAddresses, v.PublicAddresses, v.CrossLinks, v.LossUnit, v.OutsideAccess)
 	}
 	if diff := cmp.Diff(&Monitoring{"oml", "https://example.org/oml", []Metric{{"cpu.load", "load", "percent"}, {ID: "Free_Mem"}}}, v.Monitoring); diff != "" {
 		t.Error(diff)
@@ -213,9 +213,9 @@ func TestMistakes(t *testing.T) {
 		{"key twice", "exclusive_on_shared: refuse", "provider: twice", `5: an inventory has the key "provider" twice`},
 		{"policy", "exclusive_on_shared: refuse", "exclusive_on_shared: maybe", "5: exclusive_on_shared must be grant, share or refuse"},
 		{"policy of another question", "unknown_image: default", "unknown_image: grant", "4: unknown_image must be refuse or default"},
-		{"time", "90s", "soon", "6: cleaning_time must be a time such as 30s"},
+		{"time", "90s", "soon", "6: cleaning_time must be a duration such as 30s"},
 		{"manager", "authority+am\"", "node+am\"", "7: "},
-		{"hardware type twice", "[small, large]", "[small, large, small]", `9: the hardware type "small" is here twice`},
+		{"hardware type twice", "[small, large]", "[small, large, small]", `9: the hardware type "small" is listed twice`},
 		{"hardware type unknown", "hardware_types: small", "hardware_types: smal", `31: there is no hardware type "smal"; did you mean "small"?`},
 		{"latitude alone", ", longitude: -3.730", "", "11: location hall has only one of latitude and longitude"},
 		{"latitude off the earth", "latitude: 51.04", "latitude: 91", "11: latitude must be decimal degrees from -90 to 90"},
@@ -231,7 +231,7 @@ func TestMistakes(t *testing.T) {
 		{"image unknown", "images: [debian, bsd]", "images: [debina, bsd]", `20: there is no image "debina"; did you mean "debian"?`},
 		{"default image not offered", "default_image: debian", "default_image: bsd", `25: default_image "bsd" is not among the images of vm`},
 		{"two types", "name: vm", "name: raw-pc", `21: there are two sliver types "raw-pc"`},
-		{"alias twice", "[default-vm,", "[default-vm, default-vm,", `22: the alias "default-vm" is here twice`},
+		{"alias twice", "[default-vm,", "[default-vm, default-vm,", `22: the alias "default-vm" is listed twice`},
 		{"alias of a name", "[default-vm,", "[raw-pc,", `22: alias "raw-pc" of vm is the name of a sliver type`},
 		{"size", "memory: 4G", "memory: 4X", "23: memory must be a size such as 512M"},
 		{"negative size", "memory: 4G", "memory: -4G", "23: memory must be a size"},
@@ -243,7 +243,7 @@ func TestMistakes(t *testing.T) {
 		{"exclusive is no flag", "exclusive: false", "exclusive: no", "38: exclusive must be true or false"},
 		{"capacity of an exclusive component", "    drained: true", "    capacity: {slots: 2}", "34: component pc1 is exclusive"},
 		{"too small", "memory: 65536", "memory: 4095", "37: component host08 is too small for one vm"},
-		{"no limit", "    capacity: {slots: 3, cores: 16, memory: 65536, disk: 4T}\n", "", "37: component host08 is shared and nothing limits"},
+		{"no limit", "    capacity: {slots: 3, cores: 16, memory: 65536, disk: 4T}\n", "", "37: component host08 is shared and has no limit"},
 		{"no name", "name: pc1\n    component_id", "component_id", "27: a component has no name"},
 		{"same component twice", "spare]", "host09]", `37: there are two components urn:publicid:IDN+example.org+node+host09`},
 		{"same name, other URN", "spare]", "pc1]", `37: there are two components "pc1"`},
@@ -286,14 +286,14 @@ func TestMistakes(t *testing.T) {
 		{"interface id of a range", "role: control", `component_id: "urn:publicid:IDN+example.org+interface+x"`, "44: component_id is for one interface; this entry makes 2"},
 		{"interface id of a node", "+interface+border:0", "+node+border", "50: "},
 		{"public address of an interface", "192.0.2.99", "2001:db8::1", "50: public_ipv4 must be an IPv4 address"},
-		{"public address of an interface and of the pool", "192.0.2.99", "192.0.2.11", "50: public_ipv4 192.0.2.11 is among public_addresses"},
-		{"tag too great", "250]", "4095]", `54: vlans: "4095" is no tag from 1 to 4094`},
-		{"tags backwards", "100..102", "102..100", `54: vlans: "102..100" is no tag`},
-		{"tags with a hyphen", "100..102", "100-102", `54: vlans: "100-102" is no tag from 1 to 4094 and no range of them; write it like 250 or 100..199`},
-		{"tag twice", "250]", "101]", "54: vlans: the tag 101 is here twice"},
+		{"public address of an interface and of the pool", "192.0.2.99", "192.0.2.11", "50: public_ipv4 192.0.2.11 is also in public_addresses"},
+		{"tag too great", "250]", "4095]", `54: vlans: "4095" is neither a tag from 1 to 4094`},
+		{"tags backwards", "100..102", "102..100", `54: vlans: "102..100" is neither a tag`},
+		{"tags with a hyphen", "100..102", "100-102", `54: vlans: "100-102" is neither a tag from 1 to 4094 nor a range of tags; write 250 or 100..199, for example`},
+		{"tag twice", "250]", "101]", "54: vlans: the tag 101 is listed twice"},
 		{"shared VLAN without name", "{name: exchange, ", "{", "56: a shared VLAN has no name"},
 		{"shared VLAN without tag", "tag: 1750, ", "", "56: shared VLAN exchange has no tag"},
-		{"shared VLAN with a tag of links", "tag: 1750", "tag: 250", "56: shared VLAN exchange has the tag 250, which vlans gives"},
+		{"shared VLAN with a tag of links", "tag: 1750", "tag: 250", "56: shared VLAN exchange has the tag 250, which is also in vlans"},
 		{"shared VLAN with a reserved tag", "tag: 1750", "tag: 4095", "56: tag must be from 1 to 4094"},
 		{"shared VLANs twice", "restricted: true}", "restricted: true}\n  - {name: exchange, tag: 3}", `57: there are two shared VLANs "exchange"`},
 		{"shared VLANs of one tag", "restricted: true}", "restricted: true}\n  - {name: other, tag: 1750}", "57: shared VLANs exchange and other have the same tag 1750"},
@@ -302,16 +302,16 @@ func TestMistakes(t *testing.T) {
 		{"link addresses not at the border", "172.16.0.0/16", "172.16.1.0/16", "57: link_addresses 172.16.1.0/16 is an address in a network; write the network, 172.16.0.0/16"},
 		{"link addresses too small", "172.16.0.0/16", "172.16.0.0/25", "57: link_addresses 172.16.0.0/25 is too small"},
 		{"link addresses that are others'", "172.16.0.0/16", "172.0.0.0/8", "57: link_addresses 172.0.0.0/8 has public addresses"},
-		{"public addresses", "192.0.2.20]", "192.0.2.0/24]", `58: public_addresses: "192.0.2.0/24" is no IPv4 address and no range`},
+		{"public addresses", "192.0.2.20]", "192.0.2.0/24]", `58: public_addresses: "192.0.2.0/24" is neither an IPv4 address nor a range`},
 		{"public addresses backwards", "192.0.2.10..192.0.2.12", "192.0.2.12..192.0.2.10", "58: public_addresses: "},
-		{"public address twice", "192.0.2.20]", "192.0.2.11]", "58: public_addresses: 192.0.2.11 is here twice"},
+		{"public address twice", "192.0.2.20]", "192.0.2.11]", "58: public_addresses: 192.0.2.11 is listed twice"},
 		{"too many public addresses", "192.0.2.20]", "11.0.0.0..11.255.255.255]", "58: public_addresses: "},
-		{"public address of no host", "192.0.2.20]", "0.0.0.0]", "58: public_addresses: 0.0.0.0 is in 0.0.0.0/8, by which no node is reached; take it out"},
+		{"public address of no host", "192.0.2.20]", "0.0.0.0]", "58: public_addresses: 0.0.0.0 is in 0.0.0.0/8, whose addresses cannot reach a node; remove it"},
 		{"public address of a group", "192.0.2.20]", "224.0.0.1]", "58: public_addresses: 224.0.0.1 is in 224.0.0.0/3"},
 		{"public address to all", "192.0.2.20]", "255.255.255.255]", "58: public_addresses: 255.255.255.255 is in 224.0.0.0/3"},
 		{"public address of the host itself", "192.0.2.20]", "127.0.0.1]", "58: public_addresses: 127.0.0.1 is in 127.0.0.0/8"},
-		{"public address among those of links", "192.0.2.20]", "172.16.9.1]", "58: public_addresses: 172.16.9.1 is in 172.16.0.0/16, of which links get theirs; take it out, or set link_addresses"},
-		{"public address of an interface among those of links", "192.0.2.99", "172.16.9.1", "50: public_ipv4 172.16.9.1 is in 172.16.0.0/16, of which links get theirs"},
+		{"public address among those of links", "192.0.2.20]", "172.16.9.1]", "58: public_addresses: 172.16.9.1 is in 172.16.0.0/16, the range for addresses of links; remove it, or set link_addresses"},
+		{"public address of an interface among those of links", "192.0.2.99", "172.16.9.1", "50: public_ipv4 172.16.9.1 is in 172.16.0.0/16, the range for addresses of links"},
 		{"public address of two interfaces", "public_ipv4: 192.0.2.99, component_id: \"urn:publicid:IDN+example.org+interface+border:0\"}", "public_ipv4: 192.0.2.99}\n      - {name: wan2, public_ipv4: 192.0.2.99}", "51: public_ipv4 192.0.2.99 is that of another interface; give each its own"},
 		{"links of one URN", "name: edge, type", "name: \"urn:publicid:IDN+EXAMPLE.org+link+core\", type", "53: there are two links urn:publicid:IDN+EXAMPLE.org+link+core; rename one"},
 		{"cross links", "cross_links: copy", "cross_links: stitch", "59: cross_links must be refuse or copy"},

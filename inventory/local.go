@@ -11,70 +11,69 @@ import (
 //go:embed local.yaml
 var local string
 
-// Host is what LocalText needs to know of the host whose containers are to be
-// offered.
+// Host describes the host of a new site whose nodes are containers.
 type Host struct {
 	// Name is the component's name.
 	Name string
 	// OSVersion and OSName are VERSION_ID and PRETTY_NAME of its os-release.
 	OSVersion, OSName string
-	// Cores counts its processors.
+	// Cores is the number of its processors.
 	Cores int
-	// Memory is its memory and Disk what is free for nodes, in bytes; unknown
-	// where not above zero.
+	// Memory is its memory and Disk the free space for nodes, in bytes; unknown if not
+	// above zero.
 	Memory, Disk int64
-	// Outbound reports whether nodes reach the network outside.
-	Outbound bool
+	// OutsideAccess reports whether nodes reach the network outside.
+	OutsideAccess bool
 }
 
-// What one container takes, in MiB; the same stands in local.yaml.
+// The needs of one container, in MiB; local.yaml repeats them.
 const (
 	containerMemory = 512
 	containerDisk   = 4 << 10
 )
 
-// Slots is how many containers a new site offers of the host.
+// Slots returns the number of containers that a new site offers.
 func (h Host) Slots() int { return 50 * max(h.Cores, 1) }
 
-// Share is how much disk of the host one user of a new site may have, in bytes:
-// three quarters of what is free, which one alone does not fill, but ten
-// containers' where that is more.
-func (h Host) Share() int64 { return max(h.Disk/4*3, 10*containerDisk<<20) }
+// DiskPerUser returns the disk space that one user of a new site may use, in bytes: three
+// quarters of the free space, so that one user cannot fill the disk, but at least the
+// space of ten containers.
+func (h Host) DiskPerUser() int64 { return max(h.Disk/4*3, 10*containerDisk<<20) }
 
-// ShareNodes is how many nodes one user of a new site may have: half of the places,
-// as far as containers of the usual size have room in Share.
-func (h Host) ShareNodes() int { return min(h.Slots()/2, int(h.Share()/(containerDisk<<20))) }
+// NodesPerUser returns the number of nodes that one user of a new site may have: half of
+// the slots, but no more than containers of the usual size fit into DiskPerUser.
+func (h Host) NodesPerUser() int { return min(h.Slots()/2, int(h.DiskPerUser()/(containerDisk<<20))) }
 
-// LocalText is the inventory.yaml of a new site whose nodes are containers of
-// the host, with comments that explain every key.
+// LocalText returns the inventory.yaml of a new site whose nodes are containers of the
+// host; its comments explain every key.
 func LocalText(authority string, h Host) []byte {
 	const mib = 1 << 20
 	slots := h.Slots()
 	memory, disk := 4*h.Memory/mib, 4*h.Disk/mib
-	if memory <= 0 { // let the slots decide
+	if memory <= 0 { // then only the slots limit the containers
 		memory = int64(slots) * containerMemory
 	}
 	if disk <= 0 {
 		disk = int64(slots) * containerDisk
 	}
 	outbound := No
-	if h.Outbound {
+	if h.OutsideAccess {
 		outbound = Yes
 	}
 	values := map[string]any{
 		"Outbound":  outbound,
-		"Authority": authority, "Name": quoted(h.Name), "Version": quoted(h.OSVersion), "OS": quoted(h.OSName),
-		"Slots": slots, "Memory": size(max(memory, containerMemory)), "Disk": size(max(disk, containerDisk)),
+		"Authority": authority, "Name": quoteYAML(h.Name), "Version": quoteYAML(h.OSVersion), "OS": quoteYAML(h.OSName),
+		"Slots": slots, "Memory": sizeText(max(memory, containerMemory)), "Disk": sizeText(max(disk, containerDisk)),
 	}
 	var b bytes.Buffer
 	if err := template.Must(template.New("").Delims("[[", "]]").Parse(local)).Execute(&b, values); err != nil {
-		panic(err) // the template is ours
+		panic(err) // cannot happen: the template is embedded
 	}
 	return b.Bytes()
 }
 
-// quoted is a YAML string of what can be printed in s, nothing if that is nothing.
-func quoted(s string) string {
+// quoteYAML returns the printable ASCII of s as a YAML string; "" if there is none.
+func quoteYAML(s string) string {
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return -1
@@ -87,8 +86,8 @@ func quoted(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// size writes MiB as it is read, in the largest unit that drops little.
-func size(mib int64) string {
+// sizeText formats MiB as inventories write it: in GiB from 10 GiB on, else in MiB.
+func sizeText(mib int64) string {
 	if mib >= 10<<10 {
 		return fmt.Sprintf("%dG", mib>>10)
 	}

@@ -64,7 +64,7 @@ func TestAClassHasRoom(t *testing.T) {
 	if n := am.Fits(v.Components[0].Capacity, am.Amount{}, v.DefaultSliverType.Needs, 1000); n < users*each {
 		t.Errorf("the host has room for %d containers, want %d", n, users*each)
 	}
-	if h.ShareNodes() < each {
-		t.Errorf("a user may have %d nodes, want %d", h.ShareNodes(), each)
+	if h.NodesPerUser() < each {
+		t.Errorf("a user may have %d nodes, want %d", h.NodesPerUser(), each)
 	}
 }

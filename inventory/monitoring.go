@@ -12,6 +12,7 @@ import (
 // metricID is the form of ids in Fed4FIRE's monitoring extension.
 var metricID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,49}$`)
 
+// readMonitoring reads the section monitoring.
 func (s *site) readMonitoring(n *yaml.Node) {
 	if yamlfile.IsNull(n) {
 		return
@@ -32,7 +33,7 @@ func (s *site) readMonitoring(n *yaml.Node) {
 				switch id := strings.ToLower(metric.ID); {
 				case !ok:
 				case seen[id]:
-					s.Wrong(item, "there are two metrics %q, for their case does not count; rename one", metric.ID)
+					s.Wrong(item, "there are two metrics %q (case does not matter); rename one", metric.ID)
 				default:
 					seen[id] = true
 					m.Metrics = append(m.Metrics, metric)
@@ -43,6 +44,7 @@ func (s *site) readMonitoring(n *yaml.Node) {
 	s.Monitoring = m
 }
 
+// readMetric reads one entry of metrics; ok reports whether it is valid.
 func (s *site) readMetric(item *yaml.Node) (m Metric, ok bool) {
 	bad := s.Mistakes()
 	s.Fields(item, "a metric", []string{"id", "description", "unit"}, func(key string, n *yaml.Node) {

@@ -10,6 +10,7 @@ import (
 	"patchbay/am/urn"
 )
 
+// readLinks reads the section links.
 func (s *site) readLinks(n *yaml.Node) {
 	for _, item := range s.Items(n, "links") {
 		l := &Link{Type: "ethernet"}
@@ -56,12 +57,12 @@ func (s *site) readVLANs(n *yaml.Node) {
 		first, err1 := strconv.Atoi(from)
 		last, err2 := strconv.Atoi(to)
 		if err1 != nil || err2 != nil || first < 1 || last > maxTag || last < first {
-			s.Wrong(item, "vlans: %.80q is no tag from 1 to %d and no range of them; write it like 250 or 100..199", item.Value, maxTag)
+			s.Wrong(item, "vlans: %.80q is neither a tag from 1 to %d nor a range of tags; write 250 or 100..199, for example", item.Value, maxTag)
 			continue
 		}
 		for tag := first; tag <= last; tag++ {
 			if s.tags[tag] != "" {
-				s.Wrong(item, "vlans: the tag %d is here twice; drop one", tag)
+				s.Wrong(item, "vlans: the tag %d is listed twice; remove one", tag)
 				break
 			}
 			s.tags[tag] = "vlans"
@@ -70,6 +71,7 @@ func (s *site) readVLANs(n *yaml.Node) {
 	}
 }
 
+// readSharedVLANs reads the section shared_vlans.
 func (s *site) readSharedVLANs(n *yaml.Node) {
 	for _, item := range s.Items(n, "shared_vlans") {
 		v := &SharedVLAN{}
@@ -97,7 +99,7 @@ func (s *site) readSharedVLANs(n *yaml.Node) {
 		case s.shared[v.Name] != nil:
 			s.Wrong(item, "there are two shared VLANs %q; rename one", v.Name)
 		case s.tags[v.Tag] == "vlans":
-			s.Wrong(item, "shared VLAN %s has the tag %d, which vlans gives to links of its own; take it out there", v.Name, v.Tag)
+			s.Wrong(item, "shared VLAN %s has the tag %d, which is also in vlans, the tags of private links; remove it there", v.Name, v.Tag)
 		case s.tags[v.Tag] != "":
 			s.Wrong(item, "shared VLANs %s and %s have the same tag %d; give each its own", s.tags[v.Tag], v.Name, v.Tag)
 		default:
@@ -119,7 +121,7 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
 }
 
-// readLinkAddresses requires a network of at least the size that links get, /24.
+// readLinkAddresses reads a private network of at least the size of one link's, /24.
 func (s *site) readLinkAddresses(n *yaml.Node) {
 	p, err := netip.ParsePrefix(n.Value)
 	switch {
@@ -130,7 +132,7 @@ func (s *site) readLinkAddresses(n *yaml.Node) {
 		s.Wrong(n, "link_addresses %s is an address in a network; write the network, %s", p, p.Masked())
 		return
 	case p.Bits() > 24:
-		s.Wrong(n, "link_addresses %s is too small, for a link gets a /24 or more; write a network of at most 24 bits, such as %s", p, defaultLinkAddresses)
+		s.Wrong(n, "link_addresses %s is too small, because each link gets a /24 or more; write a network with a prefix of at most 24 bits, such as %s", p, defaultLinkAddresses)
 		return
 	}
 	for _, private := range privateNetworks {
@@ -139,7 +141,7 @@ func (s *site) readLinkAddresses(n *yaml.Node) {
 			return
 		}
 	}
-	s.Wrong(n, "link_addresses %s has public addresses, and nodes would lose their way to them; write a private network such as %s", p, defaultLinkAddresses)
+	s.Wrong(n, "link_addresses %s has public addresses, which nodes could then no longer reach; write a private network such as %s", p, defaultLinkAddresses)
 }
 
 // maxAddresses protects the memory from a mistyped range.
@@ -150,17 +152,17 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
 }
 
-// isUsableAddress reports whether a node can have the address a, outside the
-// addresses of links.
+// isUsableAddress reports whether a node can have the address a. If not, it adds a problem;
+// what is the beginning of its text.
 func (s *site) isUsableAddress(n *yaml.Node, what string, a netip.Addr) bool {
 	for _, p := range reserved {
 		if p.Contains(a) {
-			s.Wrong(n, "%s%s is in %s, by which no node is reached; take it out", what, a, p)
+			s.Wrong(n, "%s%s is in %s, whose addresses cannot reach a node; remove it", what, a, p)
 			return false
 		}
 	}
 	if s.LinkAddresses.Contains(a) {
-		s.Wrong(n, "%s%s is in %s, of which links get theirs; take it out, or set link_addresses to another private network", what, a, s.LinkAddresses)
+		s.Wrong(n, "%s%s is in %s, the range for addresses of links; remove it, or set link_addresses to another private network", what, a, s.LinkAddresses)
 		return false
 	}
 	return true
@@ -176,16 +178,16 @@ func (s *site) readPublicAddresses(n *yaml.Node) {
 		first, err1 := netip.ParseAddr(from)
 		last, err2 := netip.ParseAddr(to)
 		if err1 != nil || err2 != nil || !first.Is4() || !last.Is4() || last.Less(first) {
-			s.Wrong(item, "public_addresses: %.80q is no IPv4 address and no range of them; write it like 192.0.2.7 or 192.0.2.10..192.0.2.20", item.Value)
+			s.Wrong(item, "public_addresses: %.80q is neither an IPv4 address nor a range of them; write 192.0.2.7 or 192.0.2.10..192.0.2.20, for example", item.Value)
 			continue
 		}
 		for a := first; a.IsValid() && !last.Less(a); a = a.Next() {
 			if len(s.PublicAddresses) == maxAddresses {
-				s.Wrong(item, "public_addresses: %q makes more than the %d addresses that an inventory may have", item.Value, maxAddresses)
+				s.Wrong(item, "public_addresses: with %q there are more than the %d addresses that an inventory may have", item.Value, maxAddresses)
 				return
 			}
 			if s.public[a] != "" {
-				s.Wrong(item, "public_addresses: %s is here twice; drop one", a)
+				s.Wrong(item, "public_addresses: %s is listed twice; remove one", a)
 				break
 			}
 			if !s.isUsableAddress(item, "public_addresses: ", a) {

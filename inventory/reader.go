@@ -29,6 +29,7 @@ func (r *reader) names(n *yaml.Node, what string) []*yaml.Node {
 	return slices.DeleteFunc(r.Texts(n, what), func(n *yaml.Node) bool { return r.name(n, what) == "" })
 }
 
+// flag reads true or false.
 func (r *reader) flag(n *yaml.Node, what string) bool {
 	if n.Kind != yaml.ScalarNode || n.Value != "true" && n.Value != "false" {
 		r.Wrong(n, "%s must be true or false", what)

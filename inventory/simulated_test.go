@@ -55,7 +55,7 @@ func TestSimulatedTextExamples(t *testing.T) {
 		t.Fatalf("%v\n%s%s", err, &text, &components)
 	}
 	pc30, ok := v.ComponentNamed("pc30")
-	if !ok || len(pc30.Interfaces) != 3 || pc30.Interfaces[1].URN.String() != "urn:publicid:IDN+example.org+interface+pc30:eth1" || !pc30.Wired() {
+	if !ok || len(pc30.Interfaces) != 3 || pc30.Interfaces[1].URN.String() != "urn:publicid:IDN+example.org+interface+pc30:eth1" || !pc30.IsWired() {
 		t.Errorf("pc30 is %+v", pc30)
 	}
 	if len(v.Locations) != 1 || len(v.Gateways) != 1 || len(v.Links) != 1 || len(v.Links[0].Interfaces) != 20 || len(v.VLANs) != 101 || len(v.SharedVLANs) != 1 || len(v.PublicAddresses) != 11 || v.Monitoring == nil || len(v.Monitoring.Metrics) != 1 {

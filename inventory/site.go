@@ -65,7 +65,7 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 			ExclusiveOnShared: Grant,
 			CrossLinks:        Refuse,
 			LossUnit:          InPercent,
-			Outbound:          Unknown,
+			OutsideAccess:     Unknown,
 			LinkAddresses:     defaultLinkAddresses,
 			CleaningTime:      DefaultCleaningTime,
 			byURN:             map[string]*Component{},
@@ -84,7 +84,7 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 		public:    map[netip.Addr]string{},
 	}
 	if !urn.ValidAuthority(authority) {
-		s.Wrong(nil, "the authority %q cannot stand in a URN; use a domain name", authority)
+		s.Wrong(nil, "the authority %q is not valid in a URN; use a domain name", authority)
 	} else if doc := s.Document(text); doc != nil {
 		s.readSections(doc.Content[0])
 	}
@@ -120,7 +120,7 @@ func (s *site) readSections(top *yaml.Node) {
 		{"packet_loss_unit", func(n *yaml.Node) {
 			s.LossUnit = yamlfile.Choice(&s.Reader, n, "packet_loss_unit", InPercent, AsFraction)
 		}},
-		{"outbound", func(n *yaml.Node) { s.Outbound = yamlfile.Choice(&s.Reader, n, "outbound", Unknown, Yes, No) }},
+		{"outbound", func(n *yaml.Node) { s.OutsideAccess = yamlfile.Choice(&s.Reader, n, "outbound", Unknown, Yes, No) }},
 		{"vlans", s.readVLANs},
 		{"shared_vlans", s.readSharedVLANs},
 		{"link_addresses", s.readLinkAddresses},
@@ -145,37 +145,41 @@ func (s *site) readSections(top *yaml.Node) {
 	}
 }
 
+// readManagers reads further URNs of this aggregate.
 func (s *site) readManagers(n *yaml.Node) {
 	for _, item := range s.Texts(n, "managers") {
 		u, err := urn.Parse(item.Value)
 		if err != nil || u.Type != urn.Authority {
-			s.Wrong(item, "%q is no manager's URN; write urn:publicid:IDN+AUTHORITY+authority+cm", item.Value)
+			s.Wrong(item, "%q is not a manager's URN; write urn:publicid:IDN+AUTHORITY+authority+cm", item.Value)
 			continue
 		}
 		s.Managers = append(s.Managers, u)
 	}
 }
 
+// readLinkTypes reads the types of link; * allows all.
 func (s *site) readLinkTypes(n *yaml.Node) {
-	s.LinkTypes = values(s.names(n, "link_types"))
+	s.LinkTypes = textsOf(s.names(n, "link_types"))
 	if slices.Contains(s.LinkTypes, "*") {
 		s.LinkTypes = nil
 	}
 }
 
+// readCleaningTime reads a duration above zero.
 func (s *site) readCleaningTime(n *yaml.Node) {
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d <= 0 {
-		s.Wrong(n, "cleaning_time must be a time such as 30s or 5m")
+		s.Wrong(n, "cleaning_time must be a duration such as 30s or 5m")
 		return
 	}
 	s.CleaningTime = d
 }
 
+// readHardwareTypes reads the list of hardware types.
 func (s *site) readHardwareTypes(n *yaml.Node) {
 	for _, item := range s.names(n, "hardware_types") {
 		if s.hardware[item.Value] {
-			s.Wrong(item, "the hardware type %q is here twice; drop one", item.Value)
+			s.Wrong(item, "the hardware type %q is listed twice; remove one", item.Value)
 			continue
 		}
 		s.hardware[item.Value] = true
@@ -183,6 +187,7 @@ func (s *site) readHardwareTypes(n *yaml.Node) {
 	}
 }
 
+// readLocations reads the section locations.
 func (s *site) readLocations(n *yaml.Node) {
 	for _, item := range s.Items(n, "locations") {
 		l := &Location{}
@@ -225,6 +230,7 @@ func (s *site) degrees(n *yaml.Node, what string, limit float64) string {
 	return n.Value
 }
 
+// readGateways reads the section gateways.
 func (s *site) readGateways(n *yaml.Node) {
 	for _, item := range s.Items(n, "gateways") {
 		g := &Gateway{Port: 22}
@@ -256,6 +262,6 @@ func (s *site) readGateways(n *yaml.Node) {
 	}
 }
 
-func values(nodes []*yaml.Node) []string {
-	return keys(nodes, func(n *yaml.Node) string { return n.Value })
+func textsOf(nodes []*yaml.Node) []string {
+	return namesOf(nodes, func(n *yaml.Node) string { return n.Value })
 }

@@ -56,6 +56,7 @@ type pattern struct {
 	to    *SliverType
 }
 
+// hasWildcard reports whether an alias is a pattern.
 func hasWildcard(alias string) bool { return strings.ContainsAny(alias, "*?") }
 
 // compile returns the expression of an alias. Unlike in path.Match, * matches slashes,

@@ -9,6 +9,7 @@ import (
 	"patchbay/am/urn"
 )
 
+// readImages reads the section images.
 func (s *site) readImages(n *yaml.Node) {
 	for _, item := range s.Items(n, "images") {
 		i := &Image{}
@@ -45,7 +46,8 @@ func (s *site) readImages(n *yaml.Node) {
 	}
 }
 
-// indexImage adds an image to m under its name, URN and URL. It reports whether none was used before.
+// indexImage adds an image to m under its name, URN and URL. It reports whether none of
+// them was used before.
 func (s *site) indexImage(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	for _, k := range []string{imageKey(i.Name), i.URN.Key(), i.URL} {
 		if other := m[k]; k != "" && other != nil && other != i {
@@ -66,19 +68,22 @@ func (s *site) urnOf(n *yaml.Node, kind, name string) urn.URN {
 	}
 	u := urn.URN{Authority: s.Authority, Type: kind, Name: urn.Transcribe(name)}
 	if _, err := urn.Parse(u.String()); err != nil {
-		s.Wrong(n, "%q makes no URN: %v; use another name", name, err)
+		s.Wrong(n, "%q cannot be part of a URN: %v; use another name", name, err)
 	}
 	return u
 }
 
+// urn reads a URN of that type.
 func (s *site) urn(n *yaml.Node, kind string) urn.URN {
 	u, err := urn.Parse(n.Value)
 	if err != nil || u.Type != kind {
-		s.Wrong(n, "%q is no URN of type %s; write urn:publicid:IDN+%s+%s+NAME", n.Value, kind, s.Authority, kind)
+		s.Wrong(n, "%q is not a URN of type %s; write urn:publicid:IDN+%s+%s+NAME", n.Value, kind, s.Authority, kind)
 	}
 	return u
 }
 
+// readSliverTypes reads the section sliver_types, and then the aliases, which must not be
+// names of types.
 func (s *site) readSliverTypes(n *yaml.Node) {
 	aliases := map[string]*yaml.Node{}
 	for _, item := range s.Items(n, "sliver_types") {
@@ -97,9 +102,10 @@ func (s *site) readSliverTypes(n *yaml.Node) {
 	}
 }
 
+// readSliverType reads one entry; aliases are those read so far.
 func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	t := &SliverType{Needs: am.Amount{Slots: 1}, images: map[string]*Image{}}
-	var first *yaml.Node
+	var defaultImage *yaml.Node
 	s.Fields(item, "a sliver type", []string{"name", "aliases", "needs", "images", "default_image"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
@@ -107,7 +113,7 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 		case "aliases":
 			for _, a := range s.Texts(n, "aliases") {
 				if aliases[a.Value] != nil {
-					s.Wrong(a, "the alias %q is here twice; drop one", a.Value)
+					s.Wrong(a, "the alias %q is listed twice; remove one", a.Value)
 					continue
 				}
 				aliases[a.Value] = a
@@ -122,16 +128,16 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 				}
 			}
 		case "default_image":
-			first = n
+			defaultImage = n
 		}
 	})
 	if len(t.Images) > 0 {
 		t.DefaultImage = t.Images[0]
 	}
-	if first != nil {
-		i, ok := t.Image(first.Value)
+	if defaultImage != nil {
+		i, ok := t.Image(defaultImage.Value)
 		if !ok {
-			s.Wrong(first, "default_image %q is not among the images of %s; add it there", first.Value, t.Name)
+			s.Wrong(defaultImage, "default_image %q is not among the images of %s; add it there", defaultImage.Value, t.Name)
 		}
 		t.DefaultImage = i
 	}
@@ -149,10 +155,11 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	}
 }
 
+// image finds the image that an entry names.
 func (s *site) image(n *yaml.Node) *Image {
 	i, ok := s.Image(n.Value)
 	if !ok {
-		s.Unknown(n, "image", keys(s.Images, imageName))
+		s.Unknown(n, "image", namesOf(s.Images, imageName))
 	}
 	return i
 }
@@ -174,6 +181,7 @@ func (s *site) amount(n *yaml.Node, what string, base am.Amount) am.Amount {
 	return base
 }
 
+// readDefaultSliverType reads the type for nodes that name none.
 func (s *site) readDefaultSliverType(n *yaml.Node) {
 	if t := s.sliverType(n); t != nil {
 		s.DefaultSliverType = t
@@ -185,6 +193,6 @@ func (s *site) sliverType(n *yaml.Node) *SliverType {
 	if t := s.types[n.Value]; t != nil && t.Name == n.Value {
 		return t
 	}
-	s.Unknown(n, "sliver type", keys(s.SliverTypes, typeName))
+	s.Unknown(n, "sliver type", namesOf(s.SliverTypes, typeName))
 	return nil
 }

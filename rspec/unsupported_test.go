@@ -78,8 +78,8 @@ func TestBadAttributesAreNamedPlainly(t *testing.T) {
 		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" capacity="1"/></link>`, `link "l" has a property that has no dest_id; it is ignored`},
 		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" dest_id="z" capacity="1"/></link>`, `link "l" has a property with the dest_id "z", which is none of its interfaces`},
 		{`<node client_id="a"><services><execute shell="zsh" command="x"/></services></node>`, "use sh or bash; this step will be ignored"},
-		{`<node client_id="a&b"/>`, "there is a lone &; write &amp;"},
-		{`<node client_id="a">R & D</node>`, "there is a lone &; write &amp;"},
+		{`<node client_id="a&b"/>`, "there is an & without a reference; write &amp;"},
+		{`<node client_id="a">R & D</node>`, "there is an & without a reference; write &amp;"},
 	} {
 		_, problems := Check([]byte(request(tt.in)), ours())
 		if got := strings.Join(Lines(problems), "\n"); !strings.Contains(got, tt.want) {

@@ -48,44 +48,50 @@ type Extension struct {
 	Files map[Kind]string
 }
 
-func everywhere(file string) map[Kind]string {
+// allKinds returns the files of an extension with one schema for all kinds.
+func allKinds(file string) map[Kind]string {
 	return map[Kind]string{Advertisement: file, Request: file, Manifest: file}
 }
 
-func offered(file string) map[Kind]string {
+// advertisementOnly returns the files of an extension that only advertisements use.
+func advertisementOnly(file string) map[Kind]string {
 	return map[Kind]string{Advertisement: file}
 }
 
-func granted(file string) map[Kind]string {
+// manifestOnly returns the files of an extension that only manifests use.
+func manifestOnly(file string) map[Kind]string {
 	return map[Kind]string{Manifest: file}
 }
 
-func asked(file string) map[Kind]string {
+// requestAndManifest returns the files of an extension that advertisements do not use.
+func requestAndManifest(file string) map[Kind]string {
 	return map[Kind]string{Request: file, Manifest: file}
 }
 
-func both(ad, request string) map[Kind]string {
+// twoFiles returns the files of an extension with one schema for advertisements and one
+// for requests and manifests.
+func twoFiles(ad, request string) map[Kind]string {
 	return map[Kind]string{Advertisement: ad, Request: request, Manifest: request}
 }
 
 // Catalogue returns the extensions, ordered by namespace.
 func Catalogue() []Extension {
 	return []Extension{
-		{SliceInfo, "the slice of a manifest", granted("ext/sliceinfo.xsd")},
-		{SliverInfo, "owner and times of a sliver", granted("ext/sliverinfo.xsd")},
-		{Stitching, "stitching of links across aggregates", everywhere("ext/stitch.xsd")},
-		{Proxy, "SSH gateways", asked("ext/proxy.xsd")},
-		{JFed, "where jFed draws a node", everywhere("ext/jfed.xsd")},
-		{Monitoring, "infrastructure monitoring, as aggregates write it", both("ext/monitoring-ad-f4f.xsd", "ext/monitoring-request-f4f.xsd")},
-		{OldMonitoring, "infrastructure monitoring, as the federation's text names it", both("ext/monitoring-ad-text.xsd", "ext/monitoring-request-text.xsd")},
-		{OpState, "operational states and actions", offered("ext/opstate.xsd")},
-		{SharedVLAN, "shared VLANs", both("ext/sharedvlan-geni-ad.xsd", "ext/sharedvlan-geni.xsd")},
-		{User, "accounts and their keys", asked("ext/user-geni.xsd")},
-		{Delay, "nodes that shape traffic", asked("ext/delay.xsd")},
-		{Emulab, "what Emulab's aggregates add", both("ext/emulab-ad.xsd", "ext/emulab-request.xsd")},
-		{PXE, "network boot images", everywhere("ext/pxe.xsd")},
-		{OldSharedVLAN, "shared VLANs, as jFed writes them", asked("ext/sharedvlan-protogeni.xsd")},
-		{OldUser, "accounts and their keys, as the published file names them", asked("ext/user-protogeni.xsd")},
+		{SliceInfo, "the slice of a manifest", manifestOnly("ext/sliceinfo.xsd")},
+		{SliverInfo, "owner and times of a sliver", manifestOnly("ext/sliverinfo.xsd")},
+		{Stitching, "stitching of links across aggregates", allKinds("ext/stitch.xsd")},
+		{Proxy, "SSH gateways", requestAndManifest("ext/proxy.xsd")},
+		{JFed, "where jFed draws a node", allKinds("ext/jfed.xsd")},
+		{Monitoring, "infrastructure monitoring, as aggregates write it", twoFiles("ext/monitoring-ad-f4f.xsd", "ext/monitoring-request-f4f.xsd")},
+		{OldMonitoring, "infrastructure monitoring, as the federation's text names it", twoFiles("ext/monitoring-ad-text.xsd", "ext/monitoring-request-text.xsd")},
+		{OpState, "operational states and actions", advertisementOnly("ext/opstate.xsd")},
+		{SharedVLAN, "shared VLANs", twoFiles("ext/sharedvlan-geni-ad.xsd", "ext/sharedvlan-geni.xsd")},
+		{User, "accounts and their keys", requestAndManifest("ext/user-geni.xsd")},
+		{Delay, "nodes that shape traffic", requestAndManifest("ext/delay.xsd")},
+		{Emulab, "what Emulab's aggregates add", twoFiles("ext/emulab-ad.xsd", "ext/emulab-request.xsd")},
+		{PXE, "network boot images", allKinds("ext/pxe.xsd")},
+		{OldSharedVLAN, "shared VLANs, as jFed writes them", requestAndManifest("ext/sharedvlan-protogeni.xsd")},
+		{OldUser, "accounts and their keys, as the published file names them", requestAndManifest("ext/user-protogeni.xsd")},
 	}
 }
 

@@ -23,22 +23,22 @@ var (
 	publishedExtensions = map[string][]string{
 		"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/slice-info/1":  {"", "", "groups.geni.net_exogeni_slice-info_1/slice_info.xsd"},
 		"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1": {"", "", "groups.geni.net_exogeni_sliver-info_1/sliver_info.xsd"},
-		"http://hpn.east.isi.edu/rspec/ext/stitch/0.1/":                                everywhere("hpn.east.isi.edu_rspec_ext_stitch_0.1/stitch-schema.xsd"),
-		"http://jfed.iminds.be/proxy/1.0":                                              asked("jfed.iminds.be_proxy_1.0/proxy.xsd"),
-		"http://jfed.iminds.be/rspec/ext/jfed/1":                                       everywhere("jfed.iminds.be_rspec_ext_jfed_1/jfed.xsd"),
+		"http://hpn.east.isi.edu/rspec/ext/stitch/0.1/":                                allKinds("hpn.east.isi.edu_rspec_ext_stitch_0.1/stitch-schema.xsd"),
+		"http://jfed.iminds.be/proxy/1.0":                                              requestAndManifest("jfed.iminds.be_proxy_1.0/proxy.xsd"),
+		"http://jfed.iminds.be/rspec/ext/jfed/1":                                       allKinds("jfed.iminds.be_rspec_ext_jfed_1/jfed.xsd"),
 		"http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1":                {"fed4fire_monitoring/advertisement.xsd", "fed4fire_monitoring/request.xsd", "fed4fire_monitoring/request.xsd"},
 		"http://www.geni.net/resources/rspec/ext/opstate/1":                            {"geni.net_resources_rspec_ext_opstate_1/ad.xsd", "", ""},
 		"http://www.geni.net/resources/rspec/ext/shared-vlan/1":                        {"geni.net_resources_rspec_ext_shared-vlan_1/ad-vlan.omnlib.xsd", "geni.net_resources_rspec_ext_shared-vlan_1/request-vlan.omnlib.xsd", "geni.net_resources_rspec_ext_shared-vlan_1/request-vlan.omnlib.xsd"},
-		"http://www.protogeni.net/resources/rspec/ext/delay/1":                         asked("protogeni.net_resources_rspec_ext_delay_1/request.xsd"),
+		"http://www.protogeni.net/resources/rspec/ext/delay/1":                         requestAndManifest("protogeni.net_resources_rspec_ext_delay_1/request.xsd"),
 		"http://www.protogeni.net/resources/rspec/ext/emulab/1":                        {"protogeni.net_resources_rspec_ext_emulab_1/ptop_extension.xsd", "protogeni.net_resources_rspec_ext_emulab_1/vtop_extension.xsd", "protogeni.net_resources_rspec_ext_emulab_1/vtop_extension.xsd"},
-		"http://www.protogeni.net/resources/rspec/ext/pxe/1":                           everywhere("protogeni.net_resources_rspec_ext_pxe_1/request.xsd"),
-		"http://www.protogeni.net/resources/rspec/ext/shared-vlan/1":                   asked("protogeni.net_resources_rspec_ext_shared-vlan_1/request.xsd"),
-		"http://www.protogeni.net/resources/rspec/ext/user/1":                          asked("protogeni.net_resources_rspec_ext_user_1/manifest.xsd"),
+		"http://www.protogeni.net/resources/rspec/ext/pxe/1":                           allKinds("protogeni.net_resources_rspec_ext_pxe_1/request.xsd"),
+		"http://www.protogeni.net/resources/rspec/ext/shared-vlan/1":                   requestAndManifest("protogeni.net_resources_rspec_ext_shared-vlan_1/request.xsd"),
+		"http://www.protogeni.net/resources/rspec/ext/user/1":                          requestAndManifest("protogeni.net_resources_rspec_ext_user_1/manifest.xsd"),
 	}
 )
 
-func asked(file string) []string      { return []string{"", file, file} }
-func everywhere(file string) []string { return []string{file, file, file} }
+func requestAndManifest(file string) []string { return []string{"", file, file} }
+func allKinds(file string) []string           { return []string{file, file, file} }
 
 // difference is one place where our schemas are meant to differ from the
 // published ones. Each must explain something in the tests below.

@@ -239,7 +239,7 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 				continue
 			}
 			for i, p := range n.Component.Interfaces {
-				if p.Carries() && !onLink(n.Component.Interfaces[:i], p.Link) {
+				if p.CarriesLinks() && !onLink(n.Component.Interfaces[:i], p.Link) {
 					bound[p.Link]++
 				}
 			}
@@ -309,7 +309,7 @@ func (b *binding) carries(c *inventory.Component, w want) bool {
 	var left amount
 	var out, in bool
 	for _, p := range c.Interfaces {
-		if p.Carries() && p.Link == w.within {
+		if p.CarriesLinks() && p.Link == w.within {
 			l := b.left(p)
 			left = left.add(amount{max(l.out, 0), max(l.in, 0)})
 			out, in = out || w.most.out <= l.out, in || w.most.in <= l.in

@@ -80,13 +80,13 @@ func (b *binding) refuseUnjoined(w *wire) {
 	told := map[int]bool{} // nodes, but for interfaces that are asked for
 	for _, e := range w.ends {
 		n := &b.nodes[e.node]
-		if !n.Component.Wired() || told[e.node] {
+		if !n.Component.IsWired() || told[e.node] {
 			continue
 		}
 		told[e.node] = b.portAsked(e) == nil
 		var links []string
 		for i, p := range n.Component.Interfaces {
-			if f := b.portAsked(e); p.Carries() && !onLink(n.Component.Interfaces[:i], p.Link) && (f == nil || f.Link == p.Link) {
+			if f := b.portAsked(e); p.CarriesLinks() && !onLink(n.Component.Interfaces[:i], p.Link) && (f == nil || f.Link == p.Link) {
 				links = append(links, p.Link.Name)
 				if first == nil {
 					first = p.Link
@@ -101,7 +101,7 @@ func (b *binding) refuseUnjoined(w *wire) {
 	}
 	var others []string
 	for _, p := range first.Interfaces[:min(len(first.Interfaces), maxSearched)] {
-		if len(others) <= 10 && p.Carries() && !slices.Contains(others, p.Component.Name) {
+		if len(others) <= 10 && p.CarriesLinks() && !slices.Contains(others, p.Component.Name) {
 			others = append(others, p.Component.Name)
 		}
 	}
@@ -114,7 +114,7 @@ func (b *binding) clientID(e end) string { return b.nodes[e.node].Interfaces[e.n
 // linkedInterfaces returns the interfaces of c that are on a physical link.
 func linkedInterfaces(c *inventory.Component) (all []*inventory.Interface) {
 	for _, p := range c.Interfaces {
-		if p.Carries() {
+		if p.CarriesLinks() {
 			all = append(all, p)
 		}
 	}

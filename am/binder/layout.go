@@ -56,7 +56,7 @@ func (x *layout) arrange() {
 func (x *layout) addMembers(places []place, c *inventory.Component, k classKey) []place {
 	places = append(places, x.addMember(c, k))
 	for j, i := range c.Interfaces {
-		if !i.Carries() || onLink(c.Interfaces[:j], i.Link) {
+		if !i.CarriesLinks() || onLink(c.Interfaces[:j], i.Link) {
 			continue
 		}
 		k.link = i.Link
@@ -82,7 +82,7 @@ func (x *layout) addMember(c *inventory.Component, k classKey) place {
 // locate sets the component of a hold.
 func (x *layout) locate(h hold) hold {
 	h.at = -1
-	c, ok := x.inv.Home(&am.Sliver{Component: h.component, ComponentName: h.name, Provider: h.provider})
+	c, ok := x.inv.ComponentOf(&am.Sliver{Component: h.component, ComponentName: h.name, Provider: h.provider})
 	if ok {
 		h.at = int32(c.Index)
 		h.name, h.provider = shareText(h.name, c.Name), shareText(h.provider, c.Provider)

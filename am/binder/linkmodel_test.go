@@ -113,7 +113,7 @@ func (m *linkModel) checkBound(t *rapid.T, r *rspec.Request, b Binding) {
 		}
 		for j, in := range n.Interfaces {
 			asked := r.Nodes[i].Interfaces[j]
-			if in.ClientID != asked.ClientID || len(asked.Addresses) > 0 && !slices.Equal(in.Addresses, asked.Addresses) || asked.ComponentID != "" && n.Component.Wired() && in.Component != asked.Component {
+			if in.ClientID != asked.ClientID || len(asked.Addresses) > 0 && !slices.Equal(in.Addresses, asked.Addresses) || asked.ComponentID != "" && n.Component.IsWired() && in.Component != asked.Component {
 				t.Fatalf("asked for %+v, got %+v", asked, in)
 			}
 			if p, ok := m.v.Interface(in.Component); ok && p.Component != n.Component {
@@ -192,7 +192,7 @@ func (m *linkModel) checkTaken(t *rapid.T, l *rspec.Link, ends []am.Interface, o
 func (m *linkModel) possible(from, to *inventory.Component, capacity int64) bool {
 	for _, p := range from.Interfaces {
 		for _, q := range to.Interfaces {
-			if p.Carries() && q.Carries() && p.Link == q.Link && p.Capacity-m.held(p.URN).out >= capacity && q.Capacity-m.held(q.URN).in >= capacity {
+			if p.CarriesLinks() && q.CarriesLinks() && p.Link == q.Link && p.Capacity-m.held(p.URN).out >= capacity && q.Capacity-m.held(q.URN).in >= capacity {
 				return true
 			}
 		}
@@ -309,7 +309,7 @@ func TestLinkModel(t *testing.T) {
 			},
 			"one link": func(t *rapid.T) {
 				from, to := rapid.SampledFrom(m.v.Components).Draw(t, "from"), rapid.SampledFrom(m.v.Components).Draw(t, "to")
-				if from == to || !from.Wired() || !to.Wired() {
+				if from == to || !from.IsWired() || !to.IsWired() {
 					return
 				}
 				capacity := rapid.SampledFrom([]int64{1, 40_000, 600_000, 5_000_000}).Draw(t, "capacity")

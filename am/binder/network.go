@@ -44,7 +44,7 @@ type portHold struct {
 func newNetwork(v *inventory.Inventory) network {
 	n := network{make([]port, len(v.Interfaces)), make([]int64, len(v.Links)), newPool(v.VLANs), newPool(v.PublicAddresses), map[int]int32{}}
 	for _, p := range v.Interfaces {
-		if p.Carries() {
+		if p.CarriesLinks() {
 			n.widest[p.Link.Index] = max(n.widest[p.Link.Index], capacity(p))
 		}
 	}
@@ -97,7 +97,7 @@ func (n *network) count(v *inventory.Inventory, of hold, sign int32) {
 	}
 	on := am.Sliver{Component: of.component, ComponentName: of.name, Provider: of.provider}
 	for _, p := range h.ports {
-		if i, ok := v.Port(&on, &am.Interface{Component: p.port, ComponentName: p.name}); ok {
+		if i, ok := v.InterfaceOf(&on, &am.Interface{Component: p.port, ComponentName: p.name}); ok {
 			held := &n.ports[i.Index]
 			held.out += int64(sign) * p.out
 			held.in += int64(sign) * p.in

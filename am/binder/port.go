@@ -92,7 +92,7 @@ func (b *binding) better(p, than *inventory.Interface) bool {
 func (b *binding) portOn(c *inventory.Component, l *inventory.Link, asked *inventory.Interface, a amount) (best, short *inventory.Interface) {
 	for _, p := range c.Interfaces {
 		switch {
-		case !p.Carries() || l != nil && p.Link != l || asked != nil && p != asked:
+		case !p.CarriesLinks() || l != nil && p.Link != l || asked != nil && p != asked:
 		case a.within(b.left(p)):
 			if b.better(p, best) {
 				best = p
@@ -125,7 +125,7 @@ func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, sh
 	r = route{ports: make([]*inventory.Interface, len(w.ends)), left: unlimited}
 	for i, e := range w.ends {
 		c := b.nodes[e.node].Component
-		if !c.Wired() {
+		if !c.IsWired() {
 			continue
 		}
 		p, roomiest := b.portOn(c, l, b.portAsked(e), amounts[i])
@@ -164,7 +164,7 @@ func (b *binding) connect(w *wire) {
 	leaves, wired := b.leaves(w)
 	if w.shared != nil || leaves && wired > 1 {
 		for _, e := range w.ends {
-			if p := b.portAsked(e); p != nil && !p.Carries() {
+			if p := b.portAsked(e); p != nil && !p.CarriesLinks() {
 				b.refuseLink(w, am.Unsupported, am.NoDetail, "%s of %s carries no links; leave out the component_id of interface %.80q, or name one of %s", p.Name, p.Component.Name, b.clientID(e), list(linkedInterfaces(p.Component), interfaceName))
 				return
 			}
@@ -196,7 +196,7 @@ func (b *binding) connect(w *wire) {
 func (b *binding) connectShared(w *wire, amounts []amount) {
 	for i, e := range w.ends {
 		c := b.nodes[e.node].Component
-		if !c.Wired() {
+		if !c.IsWired() {
 			continue
 		}
 		p, short := b.portOn(c, nil, b.portAsked(e), amounts[i])
@@ -215,7 +215,7 @@ func (b *binding) connectShared(w *wire, amounts []amount) {
 func (b *binding) connectOver(w *wire, amounts []amount) {
 	var first *inventory.Component
 	for _, e := range w.ends {
-		if c := b.nodes[e.node].Component; c.Wired() {
+		if c := b.nodes[e.node].Component; c.IsWired() {
 			first = c
 			break
 		}
@@ -224,7 +224,7 @@ func (b *binding) connectOver(w *wire, amounts []amount) {
 	var bestRoute route
 	var short *shortage
 	for i, p := range first.Interfaces {
-		if !p.Carries() || onLink(first.Interfaces[:i], p.Link) {
+		if !p.CarriesLinks() || onLink(first.Interfaces[:i], p.Link) {
 			continue
 		}
 		r, s, ok := b.try(w, p.Link, amounts)
@@ -260,7 +260,7 @@ func (b *binding) connectOver(w *wire, amounts []amount) {
 func (b *binding) joins(w *wire, l *inventory.Link) bool {
 	for _, e := range w.ends {
 		c := b.nodes[e.node].Component
-		if p, short := b.portOn(c, l, b.portAsked(e), amount{}); c.Wired() && p == nil && short == nil {
+		if p, short := b.portOn(c, l, b.portAsked(e), amount{}); c.IsWired() && p == nil && short == nil {
 			return false
 		}
 	}
@@ -270,7 +270,7 @@ func (b *binding) joins(w *wire, l *inventory.Link) bool {
 // onLink reports whether one of the interfaces can use l.
 func onLink(ports []*inventory.Interface, l *inventory.Link) bool {
 	for _, p := range ports {
-		if p.Carries() && p.Link == l {
+		if p.CarriesLinks() && p.Link == l {
 			return true
 		}
 	}

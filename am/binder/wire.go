@@ -171,7 +171,7 @@ func (b *binding) leaves(w *wire) (leaves bool, wired int) {
 	var seen []*inventory.Component
 	for _, e := range w.ends {
 		c := b.nodes[e.node].Component
-		if len(seen) < 2 && c.Wired() && !slices.Contains(seen, c) {
+		if len(seen) < 2 && c.IsWired() && !slices.Contains(seen, c) {
 			seen = append(seen, c)
 		}
 		leaves = leaves || c != b.nodes[w.ends[0].node].Component

@@ -190,7 +190,7 @@ func (d *Operations) warn(done *Result, x *am.Sliver, until, now time.Time) {
 		note("experimenters of slice %s could renew until %s at most (%s)", x.Slice.Name, now.Add(longest).UTC().Format(time.RFC3339), key)
 	}
 	name := x.Component.Name
-	if c, ok := d.cfg.Inventory().Home(x); ok {
+	if c, ok := d.cfg.Inventory().ComponentOf(x); ok {
 		name = c.Name
 	}
 	if w := d.cfg.Plan().NextWindow(name, now); w != nil && until.After(w.From) {

@@ -59,7 +59,7 @@ func (d *Operations) parseFilter(f Filter) *parsedFilter {
 // componentOf returns the name of the component of a sliver, and its provider.
 func (w *parsedFilter) componentOf(x *am.Sliver) (name, provider string) {
 	name, provider = cmp.Or(x.ComponentName, x.Component.Name), x.Provider
-	if c, ok := w.inv.Home(x); ok {
+	if c, ok := w.inv.ComponentOf(x); ok {
 		name, provider = c.Name, cmp.Or(provider, c.Provider)
 	}
 	return name, provider

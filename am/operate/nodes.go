@@ -95,7 +95,7 @@ func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
 	loads, of := map[string]*componentLoad{}, w.sliverFilter()
 	err := v.Slivers(func(x am.Sliver) bool {
 		on := x.Component
-		if c, ok := w.inv.Home(&x); ok {
+		if c, ok := w.inv.ComponentOf(&x); ok {
 			on = c.URN // it may have got another since
 		}
 		l := loads[on.Key()]

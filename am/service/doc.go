@@ -31,5 +31,5 @@
 //   - inventory smaller than what is held: slivers stay, and nothing new is placed until it fits:
 //     [Service.SetInventory].
 //   - name of a component with slivers: no other component may get it, because providers know
-//     machines by name: [patchbay/inventory.Clash].
+//     machines by name: [patchbay/inventory.CheckClash].
 package service

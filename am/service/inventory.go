@@ -61,12 +61,12 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with
 	ads, was := newAdvertiser(v, &s.cfg), s.offer.Load().advertiser
 	set, drop := s.cfg.Index.Prepare(v)
 	s.offer.Store(&offer{ads, was})
-	isSet, isDone, renames := false, false, v.Renames(s.Inventory())
+	isSet, isDone, renames := false, false, v.HasRenamed(s.Inventory())
 	err := s.cfg.Store.Commit(ctx, func(view *store.View) (cs store.ChangeSet, err error) {
 		if renames {
 			var all []am.Sliver
 			err := view.Slivers(func(x am.Sliver) bool { all = append(all, x); return true })
-			if err = cmp.Or(err, inventory.Clash(v, "the inventory", all)); err != nil {
+			if err = cmp.Or(err, inventory.CheckClash(v, "the inventory", all)); err != nil {
 				return cs, err
 			}
 		}
@@ -91,7 +91,7 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with
 // checkInService returns an Unavailable error for a sliver after its dry run if its
 // component was taken out of service since it was bound.
 func (s *Service) checkInService(x *am.Sliver) error {
-	if c, ok := s.Inventory().Home(x); ok && !c.Drained && c.Provider == x.Provider {
+	if c, ok := s.Inventory().ComponentOf(x); ok && !c.Drained && c.Provider == x.Provider {
 		return nil
 	}
 	return am.Errorf(am.Unavailable, "%s was taken out of service while its provider checked the request; try again", cmp.Or(x.ComponentName, x.Component.Name)).About(x.URN)
@@ -140,7 +140,7 @@ func (s *Service) FillInRecords(ctx context.Context) error {
 
 // fillIn copies the data for manifests from v to x and reports whether x has changed.
 func fillIn(v *inventory.Inventory, x *am.Sliver) bool {
-	c, ok := v.Home(x)
+	c, ok := v.ComponentOf(x)
 	if !ok {
 		return false
 	}
@@ -152,6 +152,6 @@ func fillIn(v *inventory.Inventory, x *am.Sliver) bool {
 	if i, ok := v.Image(x.Image); ok && x.ImageURN.IsZero() {
 		x.ImageURN = i.URN
 	}
-	x.Gateway = c.Gateway.Door()
+	x.Gateway = c.Gateway.Address()
 	return x.ComponentName != was.ComponentName || x.HardwareType != was.HardwareType || x.ImageURN != was.ImageURN || x.Gateway != was.Gateway
 }

@@ -46,7 +46,7 @@ func CheckLockdown(p *maintenance.Plan) error {
 // componentName returns the name of a sliver's component in the inventory, or else the
 // one in the sliver's record.
 func (s *Service) componentName(x *am.Sliver) string {
-	if c, ok := s.Inventory().Home(x); ok {
+	if c, ok := s.Inventory().ComponentOf(x); ok {
 		return c.Name
 	}
 	return cmp.Or(x.ComponentName, x.Component.Name)

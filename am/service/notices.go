@@ -107,7 +107,7 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 		n := &b.Nodes[i]
 		for _, in := range n.Interfaces {
 			bare[in.Link] = bare[in.Link] || len(in.Addresses) == 0
-			if !n.Component.Wired() {
+			if !n.Component.IsWired() {
 				unwired[in.Link] = n.Component.Name
 			}
 		}
@@ -164,7 +164,7 @@ func installer(command string) string {
 // setupRemarks names the installs of a node that cannot be fetched, and the executes that
 // need packages from the Internet, at sites whose nodes do not reach it.
 func (r *remarks) setupRemarks(n *rspec.Node) {
-	if r.inv.Outbound != inventory.No {
+	if r.inv.OutsideAccess != inventory.No {
 		return
 	}
 	for i, x := range n.Executes {

@@ -243,7 +243,7 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 			s.Slivers++
 			having[x.Slice.Key()] = true
 		}
-		c, ok := inv.Home(&x)
+		c, ok := inv.ComponentOf(&x)
 		if !ok {
 			continue
 		}

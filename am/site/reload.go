@@ -125,7 +125,7 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	}
 	slivers, err := s.store.Slivers()
 	if err == nil {
-		err = inventory.Clash(inv, s.config.Inventory, slivers)
+		err = inventory.CheckClash(inv, s.config.Inventory, slivers)
 	}
 	if err != nil {
 		return r, nil, err
@@ -201,7 +201,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 func (s *Site) reportInventory(ctx context.Context) error {
 	slivers, err := s.store.Slivers()
 	if err == nil {
-		err = inventory.Clash(s.index.Inventory(), s.config.Inventory, slivers)
+		err = inventory.CheckClash(s.index.Inventory(), s.config.Inventory, slivers)
 	}
 	if err != nil {
 		return err
@@ -301,7 +301,7 @@ func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usa
 	}
 	slivers, err := st.Slivers()
 	if err == nil {
-		if clash := inventory.Clash(inv, c.Inventory, slivers); clash != nil {
+		if clash := inventory.CheckClash(inv, c.Inventory, slivers); clash != nil {
 			r.Wrong = errorLines(clash)
 		} else {
 			err = r.compareSlivers(nil, inv, st, usable)

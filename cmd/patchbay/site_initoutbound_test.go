@@ -32,8 +32,8 @@ func TestInitWritesOutbound(t *testing.T) {
 		if tt.want {
 			told = inventory.Yes
 		}
-		if s.Outbound != tt.want || inv.Outbound != told {
-			t.Errorf("%q: the testbed has %v, the inventory %q", tt.args, s.Outbound, inv.Outbound)
+		if s.Outbound != tt.want || inv.OutsideAccess != told {
+			t.Errorf("%q: the testbed has %v, the inventory %q", tt.args, s.Outbound, inv.OutsideAccess)
 		}
 	}
 }

@@ -38,9 +38,9 @@ func Create(dir, authority string, now time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := issue(holder{
+	c, err := issue(subject{
 		urn:   urn.URN{Authority: authority, Type: urn.Authority, Name: "sa"},
-		email: "authority@" + host(authority),
+		email: "authority@" + emailDomain(authority),
 		key:   &key.PublicKey,
 		ca:    true,
 	}, nil, key, now)
@@ -84,15 +84,15 @@ func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
 // Certificate returns the authority's certificate in PEM, which servers must trust.
 func (a *Authority) Certificate() []byte { return encodeCertificate(a.cert) }
 
-func (a *Authority) name(kind, name string) urn.URN {
+func (a *Authority) newURN(kind, name string) urn.URN {
 	return urn.URN{Authority: a.cert.URN.Authority, Type: kind, Name: name}
 }
 
-func (a *Authority) email(name string) string { return name + "@" + host(a.cert.URN.Authority) }
+func (a *Authority) email(name string) string { return name + "@" + emailDomain(a.cert.URN.Authority) }
 
 // path returns the file of a user, tool or slice with a valid name.
 func (a *Authority) path(folder, name, extension string) string {
 	return filepath.Join(a.dir, folder, strings.ToLower(name)+extension)
 }
 
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -43,7 +43,7 @@ func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byt
 	}
 	var b bytes.Buffer
 	b.Write(credential[:parent.start])
-	id := parent.freeID()
+	id := parent.unusedID()
 	fmt.Fprintf(&b, `<credential xml:id="%s"><type>privilege</type><serial>%d</serial><owner_gid>%s</owner_gid><owner_urn>%s</owner_urn><target_gid>%s</target_gid><target_urn>%s</target_urn><uuid>%s</uuid><expires>%s</expires><privileges>`,
 		id, rand.Int32(), encodeChain(list), html.EscapeString(owner.String()), html.EscapeString(strings.TrimSpace(parent.TargetGID)),
 		html.EscapeString(strings.TrimSpace(parent.TargetURN)), uuid.NewString(), expires.UTC().Format(time.RFC3339))
@@ -128,7 +128,7 @@ func findCredential(document []byte) (start, end int64, err error) {
 	}
 }
 
-func (p parent) freeID() string {
+func (p parent) unusedID() string {
 	for i := 1; ; i++ {
 		if id := fmt.Sprint("ref", i); !slices.Contains(p.ids, id) {
 			return id

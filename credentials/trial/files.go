@@ -66,10 +66,10 @@ func parseKey(text []byte) (*rsa.PrivateKey, error) {
 
 // writeNew writes a new file completely or not at all. It fails if the file exists.
 func writeNew(file string, content []byte, mode fs.FileMode) error {
-	return fileowner.As(filepath.Dir(file), func() error { return makeNew(file, content, mode) })
+	return fileowner.As(filepath.Dir(file), func() error { return createFile(file, content, mode) })
 }
 
-func makeNew(file string, content []byte, mode fs.FileMode) error {
+func createFile(file string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}

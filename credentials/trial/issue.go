@@ -20,12 +20,12 @@ const (
 	rsaBits = 2048
 	// lifetime of the authority and of everything it certifies.
 	lifetime = 10 * 365 * 24 * time.Hour
-	// early is how far certificates are predated, for servers with a slow clock.
-	early = time.Hour
+	// predating is how far certificates are predated, for servers with a slow clock.
+	predating = time.Hour
 )
 
-// holder is the subject of a certificate.
-type holder struct {
+// subject is the subject of a certificate.
+type subject struct {
 	urn   urn.URN
 	email string
 	key   *rsa.PublicKey
@@ -33,13 +33,13 @@ type holder struct {
 }
 
 // issue issues a certificate, signed by the issuer, or self-signed if that is nil.
-func issue(h holder, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
+func issue(h subject, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
 	id := uuid.NewString()
 	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + id}}
 	template := &x509.Certificate{
 		SerialNumber:          newSerial(),
 		Subject:               pkix.Name{CommonName: commonName(h.urn, id)},
-		NotBefore:             now.Add(-early).UTC().Truncate(time.Second),
+		NotBefore:             now.Add(-predating).UTC().Truncate(time.Second),
 		NotAfter:              now.Add(lifetime).UTC().Truncate(time.Second),
 		URIs:                  uris,
 		EmailAddresses:        []string{h.email},

@@ -48,8 +48,8 @@ func CheckSlice(name string) error {
 	return nil
 }
 
-// host returns the part of an authority that is valid in an email address.
-func host(authority string) string {
+// emailDomain returns the part of an authority that is valid in an email address.
+func emailDomain(authority string) string {
 	top, _, _ := strings.Cut(authority, ":")
 	return top
 }

@@ -65,14 +65,14 @@ func (a *Authority) HasSlice(name string) bool {
 func (a *Authority) sliceCertificate(name, email string, now time.Time) (*cert.Certificate, error) {
 	file := a.path("slices", name, ".pem")
 	c, err := readCertificate(file)
-	if !missing(err) {
+	if !isMissing(err) {
 		return c, err
 	}
 	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
 	if err != nil {
 		return nil, err
 	}
-	c, err = issue(holder{urn: a.name(urn.Slice, name), email: email, key: &key.PublicKey}, a.cert, a.key, now)
+	c, err = issue(subject{urn: a.newURN(urn.Slice, name), email: email, key: &key.PublicKey}, a.cert, a.key, now)
 	if err != nil {
 		return nil, err
 	}

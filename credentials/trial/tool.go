@@ -24,8 +24,8 @@ func (a *Authority) Tool(name string, now time.Time) (Tool, error) {
 	defer a.mu.Unlock()
 	certificate, secret := a.path("tools", name, ".pem"), a.path("tools", name, ".key")
 	c, err := readCertificate(certificate)
-	if missing(err) {
-		made, key, err := a.certify(a.name(urn.Tool, name), now)
+	if isMissing(err) {
+		made, key, err := a.certify(a.newURN(urn.Tool, name), now)
 		if err != nil {
 			return Tool{}, err
 		}

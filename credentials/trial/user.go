@@ -50,7 +50,7 @@ func (a *Authority) UserWithKeys(name string, keys []byte, now time.Time) (User,
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.makeUser(name, keys, now); err != nil {
+	if err := a.ensureUser(name, keys, now); err != nil {
 		return User{}, err
 	}
 	c, err := a.userCertificate(name)
@@ -117,7 +117,7 @@ func ParseSSHKeys(text []byte) (lines []byte, err error) {
 // sshKeys reads the SSH keys of a user: their own, or else the one made here.
 func (a *Authority) sshKeys(name string) (private, public []byte, err error) {
 	public, err = os.ReadFile(a.path("users", name, ".pub"))
-	if !missing(err) {
+	if !isMissing(err) {
 		return nil, public, err
 	}
 	if private, err = os.ReadFile(a.path("users", name, ".ssh")); err != nil {
@@ -143,14 +143,14 @@ func (u User) sign(document []byte, id string) ([]byte, error) {
 	return dsig.Sign(document, id, key, chain, dsig.SignOptions{})
 }
 
-// makeUser makes a user who does not exist, and stores the SSH keys. It writes the
+// ensureUser makes a user who does not exist, and stores the SSH keys. It writes the
 // certificate last, which marks a complete user.
-func (a *Authority) makeUser(name string, keys []byte, now time.Time) error {
+func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 	_, err := os.Lstat(a.path("users", name, ".pem"))
-	if !missing(err) {
+	if !isMissing(err) {
 		return errors.Join(err, a.replaceSSHKeys(name, keys))
 	}
-	c, key, err := a.certify(a.name(urn.User, name), now)
+	c, key, err := a.certify(a.newURN(urn.User, name), now)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (a *Authority) makeUser(name string, keys []byte, now time.Time) error {
 	if len(keys) > 0 {
 		err = a.replaceSSHKeys(name, keys)
 	} else {
-		err = a.makeSSHKey(name)
+		err = a.createSSHKey(name)
 	}
 	if err != nil {
 		return err
@@ -171,8 +171,8 @@ func (a *Authority) makeUser(name string, keys []byte, now time.Time) error {
 	return writeNew(a.path("users", name, ".pem"), a.chainPEM(c), 0o644)
 }
 
-// makeSSHKey makes the SSH key of a user who has none.
-func (a *Authority) makeSSHKey(name string) error {
+// createSSHKey makes the SSH key of a user who has none.
+func (a *Authority) createSSHKey(name string) error {
 	_, login, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (a *Authority) replaceSSHKeys(name string, keys []byte) error {
 	if err := os.Rename(fresh, file); err != nil {
 		return err
 	}
-	if err := os.Remove(a.path("users", name, ".ssh")); err != nil && !missing(err) {
+	if err := os.Remove(a.path("users", name, ".ssh")); err != nil && !isMissing(err) {
 		return err
 	}
 	return nil
@@ -213,13 +213,13 @@ func (a *Authority) certify(u urn.URN, now time.Time) (*cert.Certificate, *rsa.P
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := issue(holder{urn: u, email: a.email(u.Name), key: &key.PublicKey}, a.cert, a.key, now)
+	c, err := issue(subject{urn: u, email: a.email(u.Name), key: &key.PublicKey}, a.cert, a.key, now)
 	return c, key, err
 }
 
 func (a *Authority) userCertificate(name string) (*cert.Certificate, error) {
 	c, err := readCertificate(a.path("users", name, ".pem"))
-	if missing(err) {
+	if isMissing(err) {
 		return nil, fmt.Errorf("there is no user %s of %s yet", name, a.URN().Authority)
 	}
 	return c, err

@@ -87,7 +87,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Msg)
 }
 
-func wrong(line int, format string, args ...any) error {
+func newError(line int, format string, args ...any) error {
 	return &Error{line, fmt.Sprintf(format, args...)}
 }
 
@@ -103,11 +103,11 @@ func read(text []byte) (ad *advertisement, err error) {
 func readRoot(root *xmltree.Element) (*advertisement, error) {
 	switch kind := attr(root, "type"); {
 	case root.Local != "rspec":
-		return nil, wrong(root.Line, "this is a document of type %.80q, not an RSpec; give the advertisement as ListResources answers it", root.Local)
+		return nil, newError(root.Line, "this is a document of type %.80q, not an RSpec; give the advertisement as ListResources answers it", root.Local)
 	case !rspecSpaces[root.Space]:
-		return nil, wrong(root.Line, "RSpecs of the namespace %.80q are not read, only those of GENI version 3 and of ProtoGENI versions 2, 0.2 and 0.1; ask the aggregate for one of these", root.Space)
+		return nil, newError(root.Line, "RSpecs of the namespace %.80q are not read, only those of GENI version 3 and of ProtoGENI versions 2, 0.2 and 0.1; ask the aggregate for one of these", root.Space)
 	case kind != "advertisement" && kind != "ad":
-		return nil, wrong(root.Line, "this RSpec is of type %.80q, not an advertisement; give what ListResources answers without a slice", kind)
+		return nil, newError(root.Line, "this RSpec is of type %.80q, not an advertisement; give what ListResources answers without a slice", kind)
 	}
 	ad := &advertisement{others: map[string]int{}}
 	for _, e := range root.Elements() {

@@ -34,7 +34,7 @@ type draft struct {
 	urls       map[string]bool
 	byType     map[string]*sliverType // by the name in the advertisement
 	typeNames  map[string]bool
-	names      names
+	names      usedNames
 	ids        map[string]bool // of components and interfaces, by key
 	addresses  map[netip.Addr]bool
 }
@@ -59,7 +59,7 @@ type component struct {
 	types     []*sliverType
 	hardware  []string
 	place     *location
-	ports     []*socket
+	ports     []*interfaceDraft
 	drained   bool
 }
 
@@ -74,7 +74,7 @@ func newDraft(o Options) *draft {
 func (d *draft) readNodes(ad *advertisement) {
 	typed := slices.ContainsFunc(d.nodes, func(n *node) bool { return len(n.types) > 0 })
 	for _, n := range d.nodes {
-		d.takeNode(n, typed)
+		d.addNode(n, typed)
 	}
 	if len(d.types) == 0 {
 		d.addDefaultType()
@@ -87,20 +87,20 @@ func (d *draft) readNodes(ad *advertisement) {
 	if len(d.types) > 1 {
 		d.remarks.add("default_sliver_type, what a node gets that names none, is not told; if your users' requests count on another, change it", d.defaultType().name, 1)
 	}
-	d.makeLinks(ad.wires)
+	d.addLinks(ad.wires)
 	for _, v := range ad.vlans {
-		d.takeVLAN(v)
+		d.addVLAN(v)
 	}
 }
 
-func (d *draft) takeNode(n *node, typed bool) {
+func (d *draft) addNode(n *node, typed bool) {
 	u, err := urn.Parse(n.id)
 	switch {
 	case err != nil || u.Type != urn.Node:
 		d.remarks.add("nodes whose component_id is no URN of a node, left out", fmt.Sprintf("%.80q", n.id), 1)
 		return
 	case d.ids[u.Key()]:
-		d.remarks.add("nodes whose component_id was there before, left out", tidyName(n.id), 1)
+		d.remarks.add("nodes whose component_id was there before, left out", validName(n.id), 1)
 		return
 	}
 	d.ids[u.Key()] = true
@@ -141,15 +141,15 @@ func (d *draft) takeNode(n *node, typed bool) {
 		d.remarks.add("components that were not available, perhaps because they were in use; they are not drained", c.name, 1)
 	}
 	for _, h := range n.hardware {
-		d.takeHardware(c, h)
+		d.addHardware(c, h)
 	}
 	c.place = d.locationOf(n)
-	d.takePorts(c, u)
+	d.addInterfaces(c, u)
 	d.components = append(d.components, c)
 }
 
-func (d *draft) takeHardware(c *component, name string) {
-	h := tidyName(name)
+func (d *draft) addHardware(c *component, name string) {
+	h := validName(name)
 	if h == "" || slices.Contains(c.hardware, h) {
 		return
 	}
@@ -201,8 +201,8 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("10.128.0.0/9"),
 }
 
-func (d *draft) takePorts(c *component, owner urn.URN) {
-	var local names
+func (d *draft) addInterfaces(c *component, owner urn.URN) {
+	var local usedNames
 	for _, p := range c.node.ports {
 		u, err := urn.Parse(p.id)
 		switch {
@@ -210,13 +210,13 @@ func (d *draft) takePorts(c *component, owner urn.URN) {
 			d.remarks.add("interfaces whose component_id is no URN of an interface, left out", fmt.Sprintf("%.80q", p.id), 1)
 			continue
 		case d.ids[u.Key()]:
-			d.remarks.add("interfaces whose component_id was there before, left out", tidyName(p.id), 1)
+			d.remarks.add("interfaces whose component_id was there before, left out", validName(p.id), 1)
 			continue
 		}
 		d.ids[u.Key()] = true
 		short := strings.TrimPrefix(u.Name, owner.Name+":")
-		s := &socket{port: p, key: u.Key(), cloud: c.node.cloud}
-		s.id, s.name = u.String(), local.unique(cmp.Or(tidyName(p.name), tidyName(short)))
+		s := &interfaceDraft{port: p, key: u.Key(), cloud: c.node.cloud}
+		s.id, s.name = u.String(), local.unique(cmp.Or(validName(p.name), validName(short)))
 		switch p.role {
 		case "control", "experimental", "mixed":
 		default:
@@ -242,14 +242,14 @@ func (d *draft) address(text string) string {
 	return a.String()
 }
 
-func (d *draft) takeVLAN(v vlan) {
-	name := tidyName(v.name)
+func (d *draft) addVLAN(v vlan) {
+	name := validName(v.name)
 	tag, err := strconv.Atoi(v.tag)
 	taken := slices.ContainsFunc(d.vlans, func(x vlan) bool { return x.name == name || x.tag == v.tag })
 	switch {
 	case name == "" || err != nil || tag < 1 || tag > 4094 || taken:
 		d.remarks.add("shared VLANs without a tag of their own, which an inventory must know; add them to shared_vlans", name, 1)
 	case len(d.vlans) < 4094:
-		d.vlans = append(d.vlans, vlan{name, strconv.Itoa(tag), tidy(v.description), v.restricted})
+		d.vlans = append(d.vlans, vlan{name, strconv.Itoa(tag), oneLine(v.description), v.restricted})
 	}
 }

@@ -11,13 +11,13 @@ import (
 
 // addSliverType adds a node's sliver type; nil if it has no name.
 func (d *draft) addSliverType(o offer) *sliverType {
-	if tidy(o.name) == "" {
+	if oneLine(o.name) == "" {
 		d.remarks.add("sliver types without a name, left out", "", 1)
 		return nil
 	}
 	t := d.byType[o.name]
 	if t == nil {
-		t = &sliverType{name: tidyName(o.name), has: map[*disk]bool{}}
+		t = &sliverType{name: validName(o.name), has: map[*disk]bool{}}
 		if d.typeNames[t.name] {
 			d.remarks.add("sliver types that have the same name as another, but for blanks and other characters: they are one here", t.name, 1)
 			t = d.types[slices.IndexFunc(d.types, func(x *sliverType) bool { return x.name == t.name })]
@@ -26,7 +26,7 @@ func (d *draft) addSliverType(o offer) *sliverType {
 			d.types = append(d.types, t)
 		}
 		d.byType[o.name] = t
-		if old := tidy(o.name); old != t.name && t.alias == "" && !strings.ContainsAny(old, "*?") {
+		if old := oneLine(o.name); old != t.name && t.alias == "" && !strings.ContainsAny(old, "*?") {
 			t.alias = old
 		}
 	}
@@ -53,7 +53,7 @@ func (d *draft) addSliverType(o offer) *sliverType {
 // addImage adds a disk image under all its names, unless it exists; nil if it cannot be
 // used.
 func (d *draft) addImage(x disk) *disk {
-	name := tidyName(cmp.Or(x.name, x.url))
+	name := validName(cmp.Or(x.name, x.url))
 	if known := d.byImage[cmp.Or(x.name, x.url)]; known != nil {
 		return known
 	}
@@ -79,8 +79,8 @@ func (d *draft) addImage(x disk) *disk {
 			return known
 		}
 	}
-	i := &disk{name: name, os: tidy(x.os), version: tidy(x.version), description: tidy(x.description), preferred: x.preferred}
-	if url := tidyName(x.url); url != "" && url != name && d.byImage[url] == nil && !d.urls[url] {
+	i := &disk{name: name, os: oneLine(x.os), version: oneLine(x.version), description: oneLine(x.description), preferred: x.preferred}
+	if url := validName(x.url); url != "" && url != name && d.byImage[url] == nil && !d.urls[url] {
 		i.url = url
 		d.urls[url] = true
 	}

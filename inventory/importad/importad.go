@@ -21,8 +21,8 @@ type Options struct {
 	File string
 }
 
-// Survey is the result of reading an advertisement.
-type Survey struct {
+// Result is the result of reading an advertisement.
+type Result struct {
 	// Text is an inventory.yaml, which loads for a site of Authority.
 	Text []byte
 	// Authority is that of URNs, Manager the aggregate as its nodes name it.
@@ -37,7 +37,7 @@ type Survey struct {
 
 // Read makes an inventory from an advertisement. It fails with an *Error or an error of
 // xmltree.Parse, with a line if there is one, or for wrong options.
-func Read(text []byte, o Options) (*Survey, error) {
+func Read(text []byte, o Options) (*Result, error) {
 	ad, err := read(text)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func Read(text []byte, o Options) (*Survey, error) {
 	if o.Provider == "" {
 		o.Provider = "simulated"
 	}
-	if o.Provider != tidyName(o.Provider) {
+	if o.Provider != validName(o.Provider) {
 		return nil, fmt.Errorf("%q cannot be the name of a provider: it is that of an executable NAME.prov, without blanks", o.Provider)
 	}
 	d := newDraft(o)
@@ -54,16 +54,16 @@ func Read(text []byte, o Options) (*Survey, error) {
 	}
 	d.readNodes(ad)
 	if len(d.components) == 0 {
-		return nil, wrong(d.nodes[0].line, "no node has a component_id that is a URN of a node (component_id=%.80q), so requests cannot have named any; write an inventory by hand", d.nodes[0].id)
+		return nil, newError(d.nodes[0].line, "no node has a component_id that is a URN of a node (component_id=%.80q), so requests cannot have named any; write an inventory by hand", d.nodes[0].id)
 	}
-	s := &Survey{
+	s := &Result{
 		Authority: d.authority, Manager: d.manager, Components: len(d.components), Links: len(d.links),
 		SliverTypes: len(d.types), Images: len(d.images), Remarks: d.remarks.lines(),
 	}
 	for _, c := range d.components {
 		s.Interfaces += len(c.ports)
 	}
-	if s.Text, err = d.text(s.Remarks); err != nil {
+	if s.Text, err = d.yamlText(s.Remarks); err != nil {
 		return nil, err
 	}
 	if _, err := inventory.Parse(s.Text, "inventory.yaml", d.authority); err != nil {
@@ -106,16 +106,16 @@ func (d *draft) chooseManager(ad *advertisement) error {
 	}
 	switch {
 	case len(ad.nodes) == 0:
-		return wrong(0, "the advertisement has no nodes%s; there is nothing to make an inventory of", otherContent(ad.others))
+		return newError(0, "the advertisement has no nodes%s; there is nothing to make an inventory of", otherContent(ad.others))
 	case len(list) == 0:
-		return wrong(ad.nodes[0].line, "no node names its manager by a URN (component_manager_id=%.80q), so nobody could ask for it by its own; ask the aggregate for RSpecs of GENI version 3", ad.nodes[0].manager)
+		return newError(ad.nodes[0].line, "no node names its manager by a URN (component_manager_id=%.80q), so nobody could ask for it by its own; ask the aggregate for RSpecs of GENI version 3", ad.nodes[0].manager)
 	case d.o.Authority == "" && len(list) > 1:
-		return wrong(0, "the advertisement is of several managers; choose one with --authority: %s", strings.Join(said, ", "))
+		return newError(0, "the advertisement is of several managers; choose one with --authority: %s", strings.Join(said, ", "))
 	}
 	chosen := list[0]
 	if d.o.Authority != "" {
 		if chosen = byAuthority[strings.ToLower(d.o.Authority)]; chosen == nil {
-			return wrong(0, "the advertisement has no nodes of %s; its managers are %s", d.o.Authority, strings.Join(said, ", "))
+			return newError(0, "the advertisement has no nodes of %s; its managers are %s", d.o.Authority, strings.Join(said, ", "))
 		}
 	}
 	d.manager, d.authority, d.nodes = chosen.urn, chosen.urn.Authority, chosen.nodes
@@ -128,7 +128,7 @@ func (d *draft) chooseManager(ad *advertisement) error {
 		d.remarks.add("nodes that name no manager by a URN, left out", "", nameless)
 	}
 	for _, name := range slices.Sorted(maps.Keys(ad.others)) {
-		d.remarks.add("elements and extensions that are not read", tidy(name), ad.others[name])
+		d.remarks.add("elements and extensions that are not read", oneLine(name), ad.others[name])
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func otherContent(others map[string]int) string {
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(others)) {
-		list = append(list, fmt.Sprintf("%d %s", others[name], tidy(name)))
+		list = append(list, fmt.Sprintf("%d %s", others[name], oneLine(name)))
 	}
 	return ", only " + strings.Join(list, ", ")
 }

@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write the goldens anew")
 
 // load reads the inventory that was made.
-func load(t testing.TB, s *Survey) *inventory.Inventory {
+func load(t testing.TB, s *Result) *inventory.Inventory {
 	t.Helper()
 	inv, err := inventory.Parse(s.Text, "inventory.yaml", s.Authority)
 	if err != nil {
@@ -76,39 +76,39 @@ func TestWhatIsKept(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		rule, text string
-		holds      func(*inventory.Inventory, *Survey) bool
+		holds      func(*inventory.Inventory, *Result) bool
 	}{
-		{"ids of nodes", nodeOf("pc1", `exclusive="true"`, ""), func(v *inventory.Inventory, s *Survey) bool {
+		{"ids of nodes", nodeOf("pc1", `exclusive="true"`, ""), func(v *inventory.Inventory, s *Result) bool {
 			c, ok := v.Component(urn.MustParse("urn:publicid:IDN+example.net+node+pc1"))
 			return ok && c.Exclusive && c.Name == "pc1" && v.Managers[0].Equal(urn.MustParse("urn:publicid:IDN+example.net+authority+cm"))
 		}},
-		{"a node without manager is its authority's", `<node component_id="urn:publicid:IDN+example.net+node+pc1" exclusive="true"/>`, func(v *inventory.Inventory, s *Survey) bool {
+		{"a node without manager is its authority's", `<node component_id="urn:publicid:IDN+example.net+node+pc1" exclusive="true"/>`, func(v *inventory.Inventory, s *Result) bool {
 			return s.Authority == "example.net" && len(v.Components) == 1
 		}},
-		{"one id is one component", nodeOf("pc1", `exclusive="true"`, "") + nodeOf("pc1", `exclusive="false"`, ""), func(v *inventory.Inventory, s *Survey) bool {
+		{"one id is one component", nodeOf("pc1", `exclusive="true"`, "") + nodeOf("pc1", `exclusive="false"`, ""), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Components) == 1 && v.Components[0].Exclusive
 		}},
-		{"one name is two components", nodeOf("a", `component_name="x"`, "") + nodeOf("b", `component_name="x"`, ""), func(v *inventory.Inventory, s *Survey) bool {
+		{"one name is two components", nodeOf("a", `component_name="x"`, "") + nodeOf("b", `component_name="x"`, ""), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Components) == 2 && v.Components[0].Name == "x" && v.Components[1].Name == "x-2"
 		}},
-		{"a name that another gets", nodeOf("a", `component_name="x"`, "") + nodeOf("b", `component_name="x-2"`, "") + nodeOf("c", `component_name="x"`, ""), func(v *inventory.Inventory, s *Survey) bool {
+		{"a name that another gets", nodeOf("a", `component_name="x"`, "") + nodeOf("b", `component_name="x-2"`, "") + nodeOf("c", `component_name="x"`, ""), func(v *inventory.Inventory, s *Result) bool {
 			return v.Components[1].Name == "x-2" && v.Components[2].Name == "x-3"
 		}},
-		{"unavailable is not drained", nodeOf("a", `exclusive="true"`, `<available now="false"/>`), func(v *inventory.Inventory, s *Survey) bool {
+		{"unavailable is not drained", nodeOf("a", `exclusive="true"`, `<available now="false"/>`), func(v *inventory.Inventory, s *Result) bool {
 			return !v.Components[0].Drained
 		}},
-		{"what offers nothing is drained, if others do", nodeOf("a", `exclusive="true"`, `<sliver_type name="x"/>`) + nodeOf("sw", `exclusive="true"`, ""), func(v *inventory.Inventory, s *Survey) bool {
+		{"what offers nothing is drained, if others do", nodeOf("a", `exclusive="true"`, `<sliver_type name="x"/>`) + nodeOf("sw", `exclusive="true"`, ""), func(v *inventory.Inventory, s *Result) bool {
 			return !v.Components[0].Drained && v.Components[1].Drained
 		}},
-		{"where nothing has a sliver type, any will do", nodeOf("a", `exclusive="true"`, ""), func(v *inventory.Inventory, s *Survey) bool {
+		{"where nothing has a sliver type, any will do", nodeOf("a", `exclusive="true"`, ""), func(v *inventory.Inventory, s *Result) bool {
 			x, ok := v.SliverType("plab-vserver")
 			return ok && x == v.DefaultSliverType && !v.Components[0].Drained
 		}},
-		{"an old name of a sliver type is an alias", nodeOf("a", `exclusive="true"`, `<sliver_type name="big vm"/>`), func(v *inventory.Inventory, s *Survey) bool {
+		{"an old name of a sliver type is an alias", nodeOf("a", `exclusive="true"`, `<sliver_type name="big vm"/>`), func(v *inventory.Inventory, s *Result) bool {
 			x, ok := v.SliverType("big vm")
 			return ok && x.Name == "big-vm"
 		}},
-		{"images by URN, by name and by URL", nodeOf("a", `exclusive="true"`, `<sliver_type name="x"><disk_image name="urn:publicid:IDN+example.org+image+one"/><disk_image name="two" default="true"/><disk_image url="https://example.org/three"/></sliver_type>`), func(v *inventory.Inventory, s *Survey) bool {
+		{"images by URN, by name and by URL", nodeOf("a", `exclusive="true"`, `<sliver_type name="x"><disk_image name="urn:publicid:IDN+example.org+image+one"/><disk_image name="two" default="true"/><disk_image url="https://example.org/three"/></sliver_type>`), func(v *inventory.Inventory, s *Result) bool {
 			for _, n := range []string{"urn:publicid:IDN+example.org+image+one", "two", "https://example.org/three", "urn:publicid:IDN+example.net+image+two"} {
 				if _, ok := v.DefaultSliverType.Image(n); !ok {
 					return false
@@ -116,39 +116,39 @@ func TestWhatIsKept(t *testing.T) {
 			}
 			return v.DefaultSliverType.DefaultImage.Name == "two"
 		}},
-		{"an image by name and by its URN is one", nodeOf("a", `exclusive="true"`, `<sliver_type name="x"><disk_image name="two"/><disk_image name="urn:publicid:IDN+example.net+image+two"/></sliver_type>`), func(v *inventory.Inventory, s *Survey) bool {
+		{"an image by name and by its URN is one", nodeOf("a", `exclusive="true"`, `<sliver_type name="x"><disk_image name="two"/><disk_image name="urn:publicid:IDN+example.net+image+two"/></sliver_type>`), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Images) == 1
 		}},
 		{"a switch is one link", nodeOf("a", `exclusive="true"`, `<sliver_type name="x"/>`+port("a:1")) + nodeOf("b", `exclusive="true"`, `<sliver_type name="x"/>`+port("b:1")) +
-			nodeOf("sw", `exclusive="true"`, port("sw:1")+port("sw:2")) + wire("a-sw", "a:1", "sw:1") + wire("b-sw", "b:1", "sw:2"), func(v *inventory.Inventory, s *Survey) bool {
+			nodeOf("sw", `exclusive="true"`, port("sw:1")+port("sw:2")) + wire("a-sw", "a:1", "sw:1") + wire("b-sw", "b:1", "sw:2"), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Links) == 1 && v.Links[0].Name == "sw" && len(v.Links[0].Interfaces) == 4
 		}},
 		{"a cloud joins nothing", nodeOf("a", `exclusive="true"`, `<sliver_type name="x"/>`+port("a:1")) + nodeOf("b", `exclusive="true"`, `<sliver_type name="x"/>`+port("b:1")) +
-			nodeOf("net", `exclusive="true"`, `<cloud/>`+port("net:1")+port("net:2")) + wire("a-net", "a:1", "net:1") + wire("b-net", "b:1", "net:2"), func(v *inventory.Inventory, s *Survey) bool {
+			nodeOf("net", `exclusive="true"`, `<cloud/>`+port("net:1")+port("net:2")) + wire("a-net", "a:1", "net:1") + wire("b-net", "b:1", "net:2"), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Links) == 2
 		}},
-		{"a link of its own keeps its id", nodeOf("a", `exclusive="true"`, port("a:1")) + nodeOf("b", `exclusive="true"`, port("b:1")) + wire("a-b", "a:1", "b:1"), func(v *inventory.Inventory, s *Survey) bool {
+		{"a link of its own keeps its id", nodeOf("a", `exclusive="true"`, port("a:1")) + nodeOf("b", `exclusive="true"`, port("b:1")) + wire("a-b", "a:1", "b:1"), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Links) == 1 && v.Links[0].URN.String() == "urn:publicid:IDN+example.net+link+a-b"
 		}},
-		{"links of one id", nodeOf("a", `exclusive="true"`, port("a:1")+port("a:2")) + nodeOf("b", `exclusive="true"`, port("b:1")+port("b:2")) + wire("a-b", "a:1", "b:1") + wire("a-b", "a:2", "b:2"), func(v *inventory.Inventory, s *Survey) bool {
+		{"links of one id", nodeOf("a", `exclusive="true"`, port("a:1")+port("a:2")) + nodeOf("b", `exclusive="true"`, port("b:1")+port("b:2")) + wire("a-b", "a:1", "b:1") + wire("a-b", "a:2", "b:2"), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Links) == 2
 		}},
-		{"a link that names one interface twice", nodeOf("a", `exclusive="true"`, port("a:1")) + wire("l", "a:1", "a:1"), func(v *inventory.Inventory, s *Survey) bool {
+		{"a link that names one interface twice", nodeOf("a", `exclusive="true"`, port("a:1")) + wire("l", "a:1", "a:1"), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Links) == 1 && len(v.Links[0].Interfaces) == 1
 		}},
-		{"interfaces of two nodes with one id", nodeOf("a", `exclusive="true"`, port("a:1")) + nodeOf("b", `exclusive="true"`, port("a:1")), func(v *inventory.Inventory, s *Survey) bool {
+		{"interfaces of two nodes with one id", nodeOf("a", `exclusive="true"`, port("a:1")) + nodeOf("b", `exclusive="true"`, port("a:1")), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Interfaces) == 1 && v.Interfaces[0].Component.Name == "a"
 		}},
-		{"interfaces with one name", nodeOf("a", `exclusive="true"`, `<interface component_name="e" component_id="urn:publicid:IDN+example.net+interface+1"/><interface component_name="e" component_id="urn:publicid:IDN+example.net+interface+2"/>`), func(v *inventory.Inventory, s *Survey) bool {
+		{"interfaces with one name", nodeOf("a", `exclusive="true"`, `<interface component_name="e" component_id="urn:publicid:IDN+example.net+interface+1"/><interface component_name="e" component_id="urn:publicid:IDN+example.net+interface+2"/>`), func(v *inventory.Inventory, s *Result) bool {
 			return len(v.Interfaces) == 2
 		}},
-		{"free slots are the capacity", nodeOf("a", `exclusive="false"`, `<hardware_type name="vm"><e:node_type type_slots="7"/></hardware_type>`), func(v *inventory.Inventory, s *Survey) bool {
+		{"free slots are the capacity", nodeOf("a", `exclusive="false"`, `<hardware_type name="vm"><e:node_type type_slots="7"/></hardware_type>`), func(v *inventory.Inventory, s *Result) bool {
 			return v.Components[0].Capacity.Slots == 7
 		}},
-		{"other elements are counted", nodeOf("a", `exclusive="true"`, "") + "<x/><x/>", func(v *inventory.Inventory, s *Survey) bool {
+		{"other elements are counted", nodeOf("a", `exclusive="true"`, "") + "<x/><x/>", func(v *inventory.Inventory, s *Result) bool {
 			return strings.Contains(strings.Join(s.Remarks, "\n"), "not read: 2 (x)")
 		}},
-		{"coordinates that are none", nodeOf("a", `exclusive="true"`, `<location country="BE" latitude="NaN" longitude="0x1p3"/>`), func(v *inventory.Inventory, s *Survey) bool {
+		{"coordinates that are none", nodeOf("a", `exclusive="true"`, `<location country="BE" latitude="NaN" longitude="0x1p3"/>`), func(v *inventory.Inventory, s *Result) bool {
 			return v.Components[0].Location.Latitude == "" && v.Components[0].Location.Longitude == ""
 		}},
 	} {

@@ -9,8 +9,8 @@ import (
 // maxText is the number of bytes kept of a text.
 const maxText = 500
 
-// tidy returns a text in one line without control characters.
-func tidy(s string) string {
+// oneLine returns a text in one line without control characters.
+func oneLine(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), maxText)], "")
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f && c < 0xa0 || c == '\u2028' || c == '\u2029' || c == '\ufeff' {
@@ -21,31 +21,31 @@ func tidy(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// tidyName converts a text to a name: visible ASCII without blanks.
-func tidyName(s string) string {
+// validName converts a text to a name: visible ASCII without blanks.
+func validName(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c <= ' ' || c >= 0x7f {
 			return '-'
 		}
 		return c
-	}, tidy(s))
+	}, oneLine(s))
 }
 
 var severalDots = regexp.MustCompile(`\.\.+`)
 
 // componentName is tidyName, but never returns a range.
 func componentName(s string) string {
-	return severalDots.ReplaceAllString(tidyName(s), ".")
+	return severalDots.ReplaceAllString(validName(s), ".")
 }
 
-// names are the names in use.
-type names struct {
+// usedNames are the names in use.
+type usedNames struct {
 	taken map[string]bool
 	next  map[string]int
 }
 
 // unique returns an unused name: the one wanted, or that with a number.
-func (n *names) unique(want string) string {
+func (n *usedNames) unique(want string) string {
 	if n.taken == nil {
 		n.taken, n.next = map[string]bool{}, map[string]int{}
 	}

@@ -13,41 +13,41 @@ type link struct {
 	name, kind string
 	rate       int64
 	wires      []*wire
-	ports      []*socket
+	ports      []*interfaceDraft
 }
 
-// socket is an interface of a component.
-type socket struct {
+// interfaceDraft is an interface of a component.
+type interfaceDraft struct {
 	port
-	key  string  // of its URN
-	up   *socket // one that it is joined with, and that stands for both; nil for itself
-	link *link
-	rate int64
+	key    string          // of its URN
+	joined *interfaceDraft // one that it is joined with, and that stands for both; nil for itself
+	link   *link
+	rate   int64
 	// cloud says that a network of another site begins here.
 	cloud bool
 }
 
 // root returns the socket that represents all sockets joined with s.
-func (s *socket) root() *socket {
-	for s.up != nil {
-		if s.up.up != nil {
-			s.up = s.up.up // halves the way for the next
+func (s *interfaceDraft) root() *interfaceDraft {
+	for s.joined != nil {
+		if s.joined.joined != nil {
+			s.joined = s.joined.joined // halves the way for the next
 		}
-		s = s.up
+		s = s.joined
 	}
 	return s
 }
 
-func join(a, b *socket) {
+func join(a, b *interfaceDraft) {
 	if a, b = a.root(), b.root(); a != b {
-		a.up = b
+		a.joined = b
 	}
 }
 
-// makeLinks makes links of wires: all wires that meet at one interface, or at the
+// addLinks makes links of wires: all wires that meet at one interface, or at the
 // interfaces of one switch, are one link.
-func (d *draft) makeLinks(wires []*wire) {
-	byKey, isSwitch := map[string]*socket{}, map[*socket]string{}
+func (d *draft) addLinks(wires []*wire) {
+	byKey, isSwitch := map[string]*interfaceDraft{}, map[*interfaceDraft]string{}
 	for _, c := range d.components {
 		for _, p := range c.ports {
 			byKey[p.key] = p
@@ -56,14 +56,14 @@ func (d *draft) makeLinks(wires []*wire) {
 			}
 		}
 	}
-	ends := make([][]*socket, len(wires))
+	ends := make([][]*interfaceDraft, len(wires))
 	for i, w := range wires {
 		for _, id := range w.ports {
 			u, err := urn.Parse(id)
 			p := byKey[u.Key()]
 			switch {
 			case err != nil || p == nil:
-				d.remarks.add("ends of links that are no interface here, left out", tidyName(id), 1)
+				d.remarks.add("ends of links that are no interface here, left out", validName(id), 1)
 				continue
 			case len(ends[i]) > 0:
 				join(p, ends[i][0])
@@ -80,16 +80,16 @@ func (d *draft) makeLinks(wires []*wire) {
 			}
 		}
 	}
-	links := map[*socket]*link{}
+	links := map[*interfaceDraft]*link{}
 	for i, w := range wires {
 		if len(ends[i]) == 0 {
-			d.remarks.add("links that are at no interface here, left out", tidyName(w.id), 1)
+			d.remarks.add("links that are at no interface here, left out", validName(w.id), 1)
 			continue
 		}
 		root := ends[i][0].root()
 		l := links[root]
 		if l == nil {
-			l = &link{name: isSwitch[root], kind: tidyName(w.kind)}
+			l = &link{name: isSwitch[root], kind: validName(w.kind)}
 			links[root] = l
 			d.links = append(d.links, l)
 		}
@@ -101,7 +101,7 @@ func (d *draft) makeLinks(wires []*wire) {
 			}
 		}
 	}
-	d.links = slices.DeleteFunc(d.links, d.removeUseless)
+	d.links = slices.DeleteFunc(d.links, d.removeIfUnusable)
 	d.nameLinks()
 }
 
@@ -109,10 +109,10 @@ func (d *draft) makeLinks(wires []*wire) {
 // since it stands for a network of another site.
 func (c *component) isSwitch() bool { return c.drained && !c.node.cloud }
 
-// removeUseless removes the interfaces of a link that cannot carry traffic, and reports
+// removeIfUnusable removes the interfaces of a link that cannot carry traffic, and reports
 // whether it did.
-func (d *draft) removeUseless(l *link) bool {
-	carries := func(p *socket) bool { return p.role != "control" && !p.cloud }
+func (d *draft) removeIfUnusable(l *link) bool {
+	carries := func(p *interfaceDraft) bool { return p.role != "control" && !p.cloud }
 	if slices.ContainsFunc(l.ports, carries) {
 		return false
 	}
@@ -126,7 +126,7 @@ func (d *draft) removeUseless(l *link) bool {
 // nameLinks gives each link a name, its capacity and its type. One that corresponds to a
 // link of the advertisement keeps its component_id.
 func (d *draft) nameLinks() {
-	var given names
+	var given usedNames
 	keys := map[string]bool{}
 	merged, lost := 0, 0
 	for _, l := range d.links {

@@ -13,11 +13,11 @@ import (
 type file struct {
 	Provider          string          `yaml:"provider"`
 	DefaultSliverType string          `yaml:"default_sliver_type"`
-	Managers          short           `yaml:"managers"`
+	Managers          flowList        `yaml:"managers"`
 	UnknownImage      string          `yaml:"unknown_image"`
 	CrossLinks        string          `yaml:"cross_links"`
-	LinkTypes         short           `yaml:"link_types"`
-	HardwareTypes     short           `yaml:"hardware_types,omitempty"`
+	LinkTypes         flowList        `yaml:"link_types"`
+	HardwareTypes     flowList        `yaml:"hardware_types,omitempty"`
 	Locations         []fileLocation  `yaml:"locations,omitempty"`
 	Images            []fileImage     `yaml:"images,omitempty"`
 	SliverTypes       []fileType      `yaml:"sliver_types,omitempty"`
@@ -43,7 +43,7 @@ type fileImage struct {
 
 type fileType struct {
 	Name         string   `yaml:"name"`
-	Aliases      short    `yaml:"aliases,omitempty"`
+	Aliases      flowList `yaml:"aliases,omitempty"`
 	Images       []string `yaml:"images,omitempty"`
 	DefaultImage string   `yaml:"default_image,omitempty"`
 }
@@ -67,8 +67,8 @@ type fileComponent struct {
 	Exclusive     bool       `yaml:"exclusive"`
 	Capacity      *capacity  `yaml:"capacity,omitempty"`
 	Drained       bool       `yaml:"drained,omitempty"`
-	SliverTypes   short      `yaml:"sliver_types,omitempty"`
-	HardwareTypes short      `yaml:"hardware_types,omitempty"`
+	SliverTypes   flowList   `yaml:"sliver_types,omitempty"`
+	HardwareTypes flowList   `yaml:"hardware_types,omitempty"`
 	Location      string     `yaml:"location,omitempty"`
 	Interfaces    []filePort `yaml:"interfaces,omitempty"`
 }
@@ -89,12 +89,12 @@ func (n number) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(n)}, nil
 }
 
-// short is a list that is written in one line if it is short enough.
-type short []string
+// flowList is a list that is written in one line if it is short enough.
+type flowList []string
 
-func (s short) MarshalYAML() (any, error) {
+func (s flowList) MarshalYAML() (any, error) {
 	if len(strings.Join(s, ", ")) < 120 {
-		return inLine([]string(s))
+		return flowNode([]string(s))
 	}
 	return []string(s), nil
 }
@@ -102,7 +102,7 @@ func (s short) MarshalYAML() (any, error) {
 // MarshalYAML writes a port in one line.
 func (p filePort) MarshalYAML() (any, error) {
 	type plain filePort
-	return inLine(plain(p))
+	return flowNode(plain(p))
 }
 
 // capacity is a number of slots, stated or estimated.
@@ -112,22 +112,22 @@ type capacity struct {
 }
 
 func (c capacity) MarshalYAML() (any, error) {
-	n, err := inLine(map[string]int64{"slots": c.slots})
+	n, err := flowNode(map[string]int64{"slots": c.slots})
 	if c.guessed {
 		n.LineComment = "not told; set what it has"
 	}
 	return n, err
 }
 
-func inLine(v any) (*yaml.Node, error) {
+func flowNode(v any) (*yaml.Node, error) {
 	n := &yaml.Node{}
 	err := n.Encode(v)
 	n.Style = yaml.FlowStyle
 	return n, err
 }
 
-// comments stand over the keys of an inventory.
-var comments = map[string]string{
+// keyComments stand over the keys of an inventory.
+var keyComments = map[string]string{
 	"provider":            "Who makes slivers, for components that do not say so themselves: NAME.prov in the\nfolder of providers.",
 	"default_sliver_type": "What a node gets that names no sliver_type.",
 	"managers":            "By what name requests called the aggregate.",
@@ -137,18 +137,18 @@ var comments = map[string]string{
 	"links":               "What joins interfaces. Capacities are kbit/s. Add vlans with the tags that links may\nhave, if they need tags.",
 }
 
-// text writes the inventory. All that is of the advertisement goes through the YAML
+// yamlText writes the inventory. All that is of the advertisement goes through the YAML
 // library, or is one line of a comment.
-func (d *draft) text(remarks []string) ([]byte, error) {
+func (d *draft) yamlText(remarks []string) ([]byte, error) {
 	var b bytes.Buffer
-	d.head(&b, remarks)
+	d.writeHeader(&b, remarks)
 	var all yaml.Node
 	if err := all.Encode(d.file()); err != nil {
 		return nil, err
 	}
 	for i := 0; i < len(all.Content); i += 2 {
 		b.WriteByte('\n')
-		all.Content[i].HeadComment = comments[all.Content[i].Value]
+		all.Content[i].HeadComment = keyComments[all.Content[i].Value]
 		e := yaml.NewEncoder(&b)
 		e.SetIndent(2)
 		if err := errors.Join(e.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: all.Content[i : i+2]}), e.Close()); err != nil {
@@ -158,11 +158,11 @@ func (d *draft) text(remarks []string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// head writes what an operator reads first.
-func (d *draft) head(b *bytes.Buffer, remarks []string) {
+// writeHeader writes what an operator reads first.
+func (d *draft) writeHeader(b *bytes.Buffer, remarks []string) {
 	from := "an advertisement"
 	if d.o.File != "" {
-		from = tidy(d.o.File)
+		from = oneLine(d.o.File)
 	}
 	fmt.Fprintf(b, `# What %s offers, made by `+"`patchbay import`"+` of %s.
 # Users' saved requests name these component_ids: keep them.
@@ -178,8 +178,8 @@ func (d *draft) head(b *bytes.Buffer, remarks []string) {
 
 func (d *draft) file() file {
 	f := file{
-		Provider: d.o.Provider, DefaultSliverType: d.defaultType().name, Managers: short{d.manager.String()},
-		UnknownImage: "default", CrossLinks: "refuse", LinkTypes: short{"*"}, HardwareTypes: d.hardware,
+		Provider: d.o.Provider, DefaultSliverType: d.defaultType().name, Managers: flowList{d.manager.String()},
+		UnknownImage: "default", CrossLinks: "refuse", LinkTypes: flowList{"*"}, HardwareTypes: d.hardware,
 	}
 	for _, l := range d.locations {
 		f.Locations = append(f.Locations, fileLocation{l.name, l.country, number(l.latitude), number(l.longitude)})
@@ -190,7 +190,7 @@ func (d *draft) file() file {
 	for _, t := range d.types {
 		x := fileType{Name: t.name}
 		if t.alias != "" && !d.typeNames[t.alias] {
-			x.Aliases = short{t.alias}
+			x.Aliases = flowList{t.alias}
 		}
 		for _, i := range t.images {
 			x.Images = append(x.Images, i.name)

@@ -59,9 +59,9 @@ func (d *Doc) Canonical(e *Element, m Method, without *Element) ([]byte, error) 
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("there is no canonicalization %d", int(m))
-	case !d.holds(e):
+	case !d.hasElement(e):
 		return nil, errors.New("cannot canonicalize an element of another document")
-	case without != nil && (!d.holds(without) || !inside(without, e)):
+	case without != nil && (!d.hasElement(without) || !isDescendant(without, e)):
 		return nil, errors.New("cannot leave out an element that is not inside the canonicalized one")
 	case without != nil:
 		skip = without.Index
@@ -72,23 +72,24 @@ func (d *Doc) Canonical(e *Element, m Method, without *Element) ([]byte, error) 
 		return nil, errClosed
 	}
 	var out *C.xmlChar
-	n := C.xt_canonical(d.flat, C.int(e.Index), C.int(skip), how, C.size_t(roomFor(d.Source)), &out)
+	n := C.xt_canonical(d.flat, C.int(e.Index), C.int(skip), how, C.size_t(canonicalLimit(d.Source)), &out)
 	switch {
 	case rule.Growth.Broken(n == C.XT_TOO_LONG):
 		return nil, &growthError{fmt.Sprintf("cannot canonicalize <%.80s>: its canonical form would be more than %d times as long as the document", e.Local, canonicalGrowth)}
 	case n < 0:
-		return nil, fmt.Errorf("cannot canonicalize <%.80s>: a namespace name in it is relative, or memory is short", e.Local)
+		return nil, fmt.Errorf("cannot canonicalize <%.80s>: a namespace name in it is relative, or memory is exhausted", e.Local)
 	}
 	defer C.xt_free_octets(out)
 	return C.GoBytes(unsafe.Pointer(out), n), nil
 }
 
-func (d *Doc) holds(e *Element) bool {
+// hasElement reports whether e is an element of d.
+func (d *Doc) hasElement(e *Element) bool {
 	return e != nil && e.Index >= 0 && e.Index < len(d.elements) && d.elements[e.Index] == e
 }
 
 // inside reports whether e is a descendant of outer.
-func inside(e, outer *Element) bool {
+func isDescendant(e, outer *Element) bool {
 	for p := e.Parent; p != nil; p = p.Parent {
 		if p == outer {
 			return true

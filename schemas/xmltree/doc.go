@@ -1,34 +1,34 @@
 // Package xmltree parses, validates and canonicalizes XML with libxml2, under
 // limits.
 //
-// Parse lends a Doc to a function and frees everything that libxml2 holds when
-// the function returns, also when it panics. The Go tree may be kept; no C
-// pointer leaves the package, and Doc.Canonical answers an error once the
-// function has returned.
+// Parse passes a Doc to a function. When the function returns or panics, Parse frees all
+// memory of libxml2. The Go tree may be kept. No C pointer leaves the package, and
+// Doc.Canonical fails once the function has returned.
 //
-// What is refused before libxml2 sees a byte: more than Limits allows, any
-// DOCTYPE, NUL bytes, text that is not UTF-8 or declares another encoding.
-// What is tolerated: a byte order mark, white space before the document, and a
-// declaration of XML 1.1, which is read as 1.0; Doc.Source is the text as it
-// was really parsed. Names must be right by Namespaces in XML 1.0 as well.
+// Before libxml2 gets the text, Parse refuses texts beyond Limits, any DOCTYPE, NUL
+// bytes, and texts that are not UTF-8 or declare another encoding. It accepts a byte
+// order mark, white space before the document, and a declaration of XML 1.1, which it
+// reads as 1.0. Doc.Source is the text that was parsed. Names must also be valid by
+// Namespaces in XML 1.0.
 //
-// Nothing outside the given bytes is ever read: the process-wide entity loader
-// of libxml2 is replaced by one that denies everything but our embedded
-// schemas, and those only to the compiler of schemas. What a document says of
-// the whereabouts of schemas is ignored.
+// The package reads nothing outside the given bytes. It replaces the entity loader of
+// libxml2 for the whole process. The new loader returns only the embedded schemas, and
+// these only to the compiler of schemas. References to schemas in documents are ignored.
 //
-// Validate goes from bytes to findings; Doc.Validate judges a document that is
-// being read. Findings are bounded in number and length, have a line and a
-// column, and inform: whether to refuse is for others to say.
+// Validate parses bytes and returns findings. Doc.Validate validates a parsed document.
+// Findings have a line and a column, and are limited in number and length. They are only
+// information; the caller decides whether to refuse the document.
 //
-// It never serializes, and knows of elements only what the schemas tell.
+// The package never serializes, and knows only those elements that the schemas define.
 //
 //	bytes ── limits, encoding ── libxml2 ── one flat copy ── Doc{Root *Element}
-//	                                ├── octets of an element: Doc.Canonical
+//	                                ├── canonical bytes of an element: Doc.Canonical
 //	                                └── findings of a schema: Doc.Validate
 //
-// It answers XML 1.0, Namespaces in XML 1.0, Canonical XML 1.0 and 1.1, and
-// Exclusive XML Canonicalization 1.0 (all without comments).
+// # Specifications
+//
+// XML 1.0, Namespaces in XML 1.0, Canonical XML 1.0 and 1.1, and Exclusive XML
+// Canonicalization 1.0 (all without comments).
 //
 // # Decisions
 //
@@ -37,7 +37,7 @@
 //   - hyphens in comments, forbidden namespace declarations: the scan refuses them, because
 //     libxml2 is slow on the first and accepts the second: [scan].
 //   - loading schemas: only the compiler of the embedded schemas may, on its own thread; documents
-//     load nothing: [loads].
-//   - content after a misplaced element: it is judged too, without that element, at most 8 times:
+//     load nothing: [isLoadable].
+//   - content after a misplaced element: it is validated too, without that element, at most 8 times:
 //     [Doc.Validate].
 package xmltree

@@ -23,6 +23,7 @@ type declaration struct {
 	space string
 }
 
+// readGrammar reads an embedded schema and the files that it includes and imports.
 func readGrammar(file string) (*grammar, error) {
 	g := &grammar{make(map[string]map[Name]declaration)}
 	if err := g.read(file, "", make(map[Name]bool)); err != nil {
@@ -31,6 +32,8 @@ func readGrammar(file string) (*grammar, error) {
 	return g, nil
 }
 
+// read adds the declarations of a file. space is the target namespace of the including
+// file; seen are the files read before, by target namespace.
 func (g *grammar) read(file, space string, seen map[Name]bool) error {
 	text, err := schemas.Read(file)
 	if err != nil {
@@ -66,22 +69,22 @@ func (g *grammar) read(file, space string, seen map[Name]bool) error {
 	})
 }
 
-// resolve returns the declaration named by the attribute by of d (ref or type). Our files
-// refer only to their own namespace, without a prefix.
-func (g *grammar) resolve(what string, d declaration, by string) (declaration, bool) {
-	name, given := d.Attr("", by)
+// resolve returns the declaration of that kind that an attribute of d names (ref or
+// type). Our files refer only to their own namespace, without a prefix.
+func (g *grammar) resolve(kind string, d declaration, attribute string) (declaration, bool) {
+	name, given := d.Attr("", attribute)
 	if !given || strings.Contains(name, ":") {
 		return declaration{}, false
 	}
-	to, ok := g.declared[what][Name{d.space, name}]
+	to, ok := g.declared[kind][Name{d.space, name}]
 	return to, ok
 }
 
-// of returns the declaration of e, found through its ancestors. A child that its parent
-// does not declare has the global declaration.
-func (g *grammar) of(e *Element) (declaration, bool) {
+// declarationOf returns the declaration of e, found through its ancestors. A child that
+// its parent does not declare has the global declaration.
+func (g *grammar) declarationOf(e *Element) (declaration, bool) {
 	if e.Parent != nil {
-		if parent, ok := g.of(e.Parent); ok {
+		if parent, ok := g.declarationOf(e.Parent); ok {
 			known, _ := g.children(parent)
 			for _, c := range known {
 				if c.space == e.Space && c.name() == e.Local {
@@ -94,13 +97,14 @@ func (g *grammar) of(e *Element) (declaration, bool) {
 	return d, ok
 }
 
+// name returns the name that d declares.
 func (d declaration) name() string {
 	name, _ := d.Attr("", "name")
 	return name
 }
 
-// content returns the complexType of an element's declaration.
-func (g *grammar) content(d declaration) (declaration, bool) {
+// complexTypeOf returns the complexType of an element's declaration.
+func (g *grammar) complexTypeOf(d declaration) (declaration, bool) {
 	for _, c := range d.Elements() {
 		if c.Local == "complexType" {
 			return declaration{c, d.space}, true
@@ -133,7 +137,7 @@ func (g *grammar) children(d declaration) (found []declaration, foreign bool) {
 			}
 		}
 	}
-	if t, ok := g.content(d); ok {
+	if t, ok := g.complexTypeOf(d); ok {
 		walk(t)
 	}
 	return found, foreign
@@ -141,7 +145,7 @@ func (g *grammar) children(d declaration) (found []declaration, foreign bool) {
 
 // attributes returns the names of an element's attributes, required ones first.
 func (g *grammar) attributes(d declaration) []string {
-	var must, may []string
+	var required, optional []string
 	var walk func(d declaration)
 	walk = func(d declaration) {
 		for _, c := range d.Elements() {
@@ -149,9 +153,9 @@ func (g *grammar) attributes(d declaration) []string {
 			switch c.Local {
 			case "attribute":
 				if use, _ := c.Attr("", "use"); use == "required" {
-					must = append(must, c.name())
+					required = append(required, c.name())
 				} else {
-					may = append(may, c.name())
+					optional = append(optional, c.name())
 				}
 			case "simpleContent", "extension":
 				walk(c)
@@ -162,8 +166,8 @@ func (g *grammar) attributes(d declaration) []string {
 			}
 		}
 	}
-	if t, ok := g.content(d); ok {
+	if t, ok := g.complexTypeOf(d); ok {
 		walk(t)
 	}
-	return append(must, may...)
+	return append(required, optional...)
 }

@@ -6,7 +6,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Limits bound what Parse accepts. A zero field takes its default.
+// Limits bound the documents that Parse accepts. A zero field has its default.
 type Limits struct {
 	// Bytes is the size of the text; default 8 MiB.
 	Bytes int
@@ -40,6 +40,7 @@ func HighestLimits() Limits {
 	return Limits{Bytes: 1 << 30, Depth: 240, Elements: 1 << 28, Attrs: 10_000, Namespaces: 10_000, NamespaceBytes: 1 << 30}
 }
 
+// withDefaults returns the limits with defaults for zero fields, and at most the maxima.
 func (l Limits) withDefaults() Limits {
 	def, highest := DefaultLimits(), HighestLimits()
 	set := func(v *int, def, highest int) {
@@ -59,11 +60,11 @@ func (l Limits) withDefaults() Limits {
 
 // LimitError is the error for a document that exceeds a limit.
 type LimitError struct {
-	// Limit is what was counted, in plural: bytes, elements, …
+	// Limit is the counted unit, in plural: bytes, elements, …
 	Limit string
 	Max   int
-	// Line and Column are where the limit was exceeded, counted from 1, the column in
-	// characters; 0 for the size.
+	// Line and Column are the place where the limit was exceeded, counted from 1, the
+	// column in characters; 0 for the size.
 	Line, Column int
 	// Rule is the rule of the limit.
 	Rule rule.Rule

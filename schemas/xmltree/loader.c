@@ -27,7 +27,7 @@ static xmlParserInputPtr load(const char *url, const char *id, xmlParserCtxtPtr 
 		xmlParserInputPtr in = xmlNewIOInputStream(ctxt, b, XML_CHAR_ENCODING_NONE);
 		if (in)
 			in->filename = (const char *)xmlStrdup((const xmlChar *)url); /* what an include is relative to */
-		/* Otherwise memory is short: newer versions have freed b, older ones leave it. It rather leaks. */
+		/* Otherwise memory is exhausted. Newer versions have freed b, older ones have not; a leak is safer than a double free. */
 		return in;
 	}
 	return NULL;

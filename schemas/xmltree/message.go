@@ -15,11 +15,11 @@ import (
 	"patchbay/schemas"
 )
 
-// shown is the number of bytes of the document's own text in a message.
-const shown = 60
+// maxQuoted is the number of bytes of the document's own text in a message.
+const maxQuoted = 60
 
-// longest is the maximal length of a message in bytes.
-const longest = 800
+// maxMessage is the maximal length of a message in bytes.
+const maxMessage = 800
 
 // Patterns of libxml2's messages.
 var (
@@ -38,10 +38,10 @@ var (
 func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text string) Finding {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "�")
 	if element < 0 || element >= len(d.elements) {
-		return Finding{Msg: cut(namespaces.ReplaceAllString(text, ""), 200)}
+		return Finding{Msg: truncate(namespaces.ReplaceAllString(text, ""), 200)}
 	}
 	e := d.elements[element]
-	f := Finding{Line: e.Line, Column: e.Column, Element: cut(e.spelled(), shown)}
+	f := Finding{Line: e.Line, Column: e.Column, Element: truncate(e.prefixedName(), maxQuoted)}
 	n := -1
 	if m := ofAttribute.FindStringSubmatch(text); m != nil {
 		n = slices.IndexFunc(e.Attrs, func(a Attr) bool {
@@ -50,17 +50,17 @@ func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text
 	}
 	if n >= 0 {
 		if places[element] == nil {
-			places[element] = d.attributes(e)
+			places[element] = d.attributePlaces(e)
 		}
 		p := places[element][n]
 		f.Line, f.Column = p.line, p.column
-		f.Attribute = cut(spelled(e.Attrs[n].Prefix, e.Attrs[n].Local), shown)
+		f.Attribute = truncate(prefixedName(e.Attrs[n].Prefix, e.Attrs[n].Local), maxQuoted)
 	}
-	w := words{s: s, e: e, text: text}
+	w := messageBuilder{s: s, e: e, text: text}
 	if n >= 0 {
 		w.a = &e.Attrs[n]
 	}
-	f.Msg = cut(w.message(code), longest)
+	f.Msg = truncate(w.message(code), maxMessage)
 	return f
 }
 
@@ -72,22 +72,24 @@ func quoteOrBrace(a Attr) string {
 	return "}"
 }
 
-// words builds the message about one element, or one attribute of it.
-type words struct {
+// messageBuilder builds the message about one element, or one attribute of it, from
+// libxml2's text.
+type messageBuilder struct {
 	s    *Schema
 	e    *Element
 	a    *Attr // nil: the element itself
 	text string
 }
 
-func (w words) message(code int) string {
-	tag := "<" + cut(w.e.spelled(), shown) + ">"
+// message returns the message for an error code of libxml2.
+func (w messageBuilder) message(code int) string {
+	tag := "<" + truncate(w.e.prefixedName(), maxQuoted) + ">"
 	switch code {
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_3_2_1, C.XML_SCHEMAV_CVC_COMPLEX_TYPE_3_2_2:
 		if w.a == nil {
 			break
 		}
-		return fmt.Sprintf("the attribute %q is not allowed on %s; %s", cut(spelled(w.a.Prefix, w.a.Local), shown), tag, w.s.attributes(w.e))
+		return fmt.Sprintf("the attribute %q is not allowed on %s; %s", truncate(prefixedName(w.a.Prefix, w.a.Local), maxQuoted), tag, w.s.attributes(w.e))
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_4:
 		if m := quoted.FindStringSubmatch(w.text); m != nil {
 			return fmt.Sprintf("%s lacks the attribute %s; add %s=\"…\"", tag, m[1], m[1])
@@ -97,20 +99,20 @@ func (w words) message(code int) string {
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_2_1:
 		return tag + " must be empty; remove what is in it"
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_2_2, C.XML_SCHEMAV_CVC_TYPE_3_1_2:
-		return tag + " holds text only; remove the elements in it"
+		return tag + " may contain only text; remove the elements in it"
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_2_3:
-		return tag + " holds text, which is not allowed between its elements; remove it"
+		return tag + " contains text, which is not allowed between its elements; remove it"
 	case C.XML_SCHEMAV_CVC_ELT_1:
 		return w.root(tag)
 	case C.XML_SCHEMAV_CVC_DATATYPE_VALID_1_2_1, C.XML_SCHEMAV_CVC_DATATYPE_VALID_1_2_2, C.XML_SCHEMAV_CVC_DATATYPE_VALID_1_2_3:
 		if m := typeName.FindStringSubmatch(w.text); m != nil {
-			return w.value() + " is not " + typeWords(m[1])
+			return w.value() + " is not " + describeType(m[1])
 		}
 		return w.value() + " is not a value that is allowed here"
 	case C.XML_SCHEMAV_CVC_ENUMERATION_VALID:
 		return w.facet(setOfValues, "is not allowed; allowed: %s")
 	case C.XML_SCHEMAV_CVC_PATTERN_VALID:
-		return w.facet(bound, "does not look as it must; it must match %s")
+		return w.facet(bound, "has the wrong form; it must match %s")
 	case C.XML_SCHEMAV_CVC_MINLENGTH_VALID:
 		return w.facet(bound, "is too short; it needs at least %s characters")
 	case C.XML_SCHEMAV_CVC_MAXLENGTH_VALID:
@@ -120,18 +122,18 @@ func (w words) message(code int) string {
 	case C.XML_SCHEMAV_CVC_MAXINCLUSIVE_VALID:
 		return w.facet(bound, "is too big; the most is %s")
 	}
-	// Rare errors, such as a wrong xsi:type, keep libxml2's own words.
+	// Rare errors, such as a wrong xsi:type, keep libxml2's own text.
 	rest := ofElement.ReplaceAllString(ofAttribute.ReplaceAllString(w.text, ""), "")
-	rest = cut(namespaces.ReplaceAllString(rest, ""), 200)
+	rest = truncate(namespaces.ReplaceAllString(rest, ""), 200)
 	if w.a != nil {
 		return w.value() + ": " + rest
 	}
 	return tag + ": " + rest
 }
 
-// facet says how a value breaks a limit, which re finds in the text. libxml2 truncates
-// a message with a very long value.
-func (w words) facet(re *regexp.Regexp, how string) string {
+// facet returns the message for a value that breaks a limit, which re finds in the text.
+// libxml2 truncates a message with a very long value, so the limit may be missing.
+func (w messageBuilder) facet(re *regexp.Regexp, how string) string {
 	m := re.FindStringSubmatch(w.text)
 	if m == nil {
 		return w.value() + " is not a value that is allowed here"
@@ -140,15 +142,15 @@ func (w words) facet(re *regexp.Regexp, how string) string {
 }
 
 // value returns the attribute with its value, or the element with its text.
-func (w words) value() string {
+func (w messageBuilder) value() string {
 	if w.a != nil {
-		return fmt.Sprintf("%s=%q", cut(spelled(w.a.Prefix, w.a.Local), shown), cut(w.a.Value, shown))
+		return fmt.Sprintf("%s=%q", truncate(prefixedName(w.a.Prefix, w.a.Local), maxQuoted), truncate(w.a.Value, maxQuoted))
 	}
-	return fmt.Sprintf("%q in <%s>", cut(strings.TrimSpace(w.e.Text()), shown), cut(w.e.spelled(), shown))
+	return fmt.Sprintf("%q in <%s>", truncate(strings.TrimSpace(w.e.Text()), maxQuoted), truncate(w.e.prefixedName(), maxQuoted))
 }
 
-// content describes unexpected or missing elements.
-func (w words) content(tag string) string {
+// content returns the message for unexpected or missing elements.
+func (w messageBuilder) content(tag string) string {
 	missing := strings.HasPrefix(w.text, "Element '"+qualified(w.e.Name)+"': Missing child element(s)")
 	parent := w.e
 	if !missing {
@@ -164,7 +166,7 @@ func (w words) content(tag string) string {
 			if strings.HasPrefix(name, "##other") {
 				foreign = true
 			} else {
-				names = append(names, likeIn(parent, namespaces.ReplaceAllString(name, "")))
+				names = append(names, childTag(parent, namespaces.ReplaceAllString(name, "")))
 			}
 		}
 	}
@@ -176,9 +178,9 @@ func (w words) content(tag string) string {
 	case w.e.Space == "" && parent.Space != "":
 		tag += " of no namespace"
 	case w.e.Space != parent.Space:
-		tag += fmt.Sprintf(" of the namespace %q", cut(w.e.Space, 2*shown))
+		tag += fmt.Sprintf(" of the namespace %q", truncate(w.e.Space, 2*maxQuoted))
 	}
-	what := fmt.Sprintf("%s is not allowed in <%s>", tag, cut(parent.spelled(), shown))
+	what := fmt.Sprintf("%s is not allowed in <%s>", tag, truncate(parent.prefixedName(), maxQuoted))
 	if list == "" {
 		names, foreign = w.s.children(parent)
 		list = strings.Join(names, ", ")
@@ -202,12 +204,13 @@ func qualified(n Name) string {
 	return "{" + n.Space + "}" + n.Local
 }
 
-func (w words) root(tag string) string {
-	return fmt.Sprintf("%s of the namespace %q cannot be the root; begin with <rspec xmlns=%q type=…>", tag, cut(w.e.Space, 2*shown), schemas.Namespace)
+// root returns the message for an element that cannot be the root.
+func (w messageBuilder) root(tag string) string {
+	return fmt.Sprintf("%s of the namespace %q cannot be the root; begin with <rspec xmlns=%q type=…>", tag, truncate(w.e.Space, 2*maxQuoted), schemas.Namespace)
 }
 
-// typeWords describes the values of a type of XML Schema.
-func typeWords(name string) string {
+// describeType describes the values of a type of XML Schema.
+func describeType(name string) string {
 	switch name {
 	case "boolean":
 		return "a boolean; write true or false"
@@ -220,7 +223,7 @@ func typeWords(name string) string {
 	case "float":
 		return "a number; write it as 0.25"
 	case "anyURI":
-		return "a URI; escape what may not stand in one"
+		return "a URI; escape the characters that are not allowed in one"
 	}
 	return "of the type " + name
 }
@@ -228,13 +231,13 @@ func typeWords(name string) string {
 // attributes lists the attributes that e may have.
 func (s *Schema) attributes(e *Element) string {
 	g := s.grammar()
-	decl, ok := g.of(e)
+	decl, ok := g.declarationOf(e)
 	if !ok {
 		return "remove it"
 	}
 	names := g.attributes(decl)
 	if len(names) == 0 {
-		return "remove it, for none is"
+		return "remove it, because it may have none"
 	}
 	return "allowed: " + strings.Join(names, ", ")
 }
@@ -242,38 +245,40 @@ func (s *Schema) attributes(e *Element) string {
 // children returns the children that e may have, and whether foreign ones may occur.
 func (s *Schema) children(e *Element) (names []string, foreign bool) {
 	g := s.grammar()
-	decl, ok := g.of(e)
+	decl, ok := g.declarationOf(e)
 	if !ok {
 		return nil, false
 	}
 	known, foreign := g.children(decl)
 	for _, c := range known {
-		names = append(names, likeIn(e, c.name()))
+		names = append(names, childTag(e, c.name()))
 	}
 	return names, foreign
 }
 
-// likeIn returns the tag of a child of e in the same namespace.
-func likeIn(e *Element, local string) string {
-	return "<" + cut(spelled(e.Prefix, local), shown) + ">"
+// childTag returns the tag of a child of e in the same namespace.
+func childTag(e *Element, local string) string {
+	return "<" + truncate(prefixedName(e.Prefix, local), maxQuoted) + ">"
 }
 
-func (e *Element) spelled() string { return spelled(e.Prefix, e.Local) }
+// prefixedName returns the name with the prefix of the document.
+func (e *Element) prefixedName() string { return prefixedName(e.Prefix, e.Local) }
 
-func spelled(prefix, local string) string {
+// prefixedName returns prefix:local, or local without a prefix.
+func prefixedName(prefix, local string) string {
 	if prefix == "" {
 		return local
 	}
 	return prefix + ":" + local
 }
 
-// cut shortens s to n bytes.
-func cut(s string, n int) string {
+// truncate shortens s to n bytes.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// collapse applies the white space rule of XML Schema's token.
-func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
+// collapseSpace applies the white space rule of XML Schema's token.
+func collapseSpace(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -10,9 +10,9 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// readingOf returns the text and options for the parser. Without Doctype it replaces
+// parserInput returns the text and options for the parser. Without Doctype it replaces
 // entities, and without OneRoot it stops at the end of the root.
-func readingOf(text []byte) ([]byte, parser.Option) {
+func parserInput(text []byte) ([]byte, parser.Option) {
 	options := parser.Option(parserOptions)
 	if !rule.Doctype.Broken(true) {
 		options |= parser.XMLParseNoEnt
@@ -26,8 +26,8 @@ func readingOf(text []byte) ([]byte, parser.Option) {
 	return text, options
 }
 
-// roomFor returns the maximal length of a document's canonical octets.
-func roomFor(source []byte) int {
+// canonicalLimit returns the maximal length of a document's canonical octets.
+func canonicalLimit(source []byte) int {
 	if !rule.Growth.Broken(true) {
 		return 1 << 30
 	}

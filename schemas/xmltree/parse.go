@@ -50,7 +50,7 @@ const largeDocument = 1 << 20
 // kept; canonical octets are available only inside f. Other errors are *SyntaxError and
 // *LimitError.
 func Parse(b []byte, lim Limits, f func(*Doc) error) error {
-	start()
+	initialize()
 	lim = lim.withDefaults()
 	if rule.Bytes.Broken(len(b) > lim.Bytes) {
 		return &LimitError{Limit: "bytes", Max: lim.Bytes, Rule: rule.Bytes}
@@ -58,11 +58,11 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	if len(b) >= largeDocument {
 		defer C.xt_trim()
 	}
-	text, cut, err := prepare(b)
+	text, cut, err := checkEncoding(b)
 	if err != nil {
 		return err
 	}
-	text, options := readingOf(text)
+	text, options := parserInput(text)
 	tags, err := scan(text, placeOf(b, cut), lim)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	}
 	flat := C.xt_flatten(*(*C.xmlDocPtr)(unsafe.Pointer(&pointer)))
 	if flat == nil {
-		return &SyntaxError{Msg: "the document holds something that cannot be read, such as an entity"}
+		return &SyntaxError{Msg: "the document contains something that cannot be read, such as an entity"}
 	}
 	d := &Doc{Source: text, Offset: cut, tags: tags, flat: flat}
 	defer d.close()
@@ -90,6 +90,7 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	return f(d)
 }
 
+// close frees the flat copy.
 func (d *Doc) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,7 +116,7 @@ func syntaxError(b, text []byte, cut int) error {
 		return " line " + strconv.Itoa(n+before)
 	})
 	if strings.Contains(msg, "EntityRef:") { // "xmlParseEntityRef: no name", "EntityRef: expecting ';'"
-		msg = "there is a lone &; write &amp;"
+		msg = "there is an & without a reference; write &amp;"
 	}
 	e := syntaxErrorAt(b, cut+min(int(x.at), len(text)), "not well-formed: "+msg)
 	if rule.OneRoot.Broken(x.behind != 0) {
@@ -134,10 +135,10 @@ func checkDeclarations(text []byte, tags []startTag) error {
 	if !rule.Namespaced.Broken(msg != "") {
 		return nil
 	}
-	// The place is inside the tag, or behind it.
+	// libxml2 reports a place inside the tag or after it.
 	i, _ := slices.BinarySearchFunc(tags, int(x.at), func(t startTag, at int) int { return int(t.at) - at })
 	t := tags[max(i-1, 0)]
-	return &SyntaxError{Line: int(t.line), Column: int(t.column), Msg: fmt.Sprintf("a namespace is declared as it must not be (%s); leave that declaration out", msg), Rule: rule.Namespaced}
+	return &SyntaxError{Line: int(t.line), Column: int(t.column), Msg: fmt.Sprintf("invalid namespace declaration (%s); remove it", msg), Rule: rule.Namespaced}
 }
 
 // build builds the Go tree from the flat copy.
@@ -216,7 +217,7 @@ func checkNames(e *Element) error {
 			return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of the attribute %.80s is not declared; add xmlns:%.40s=…", a.Local, prefix), Rule: rule.Namespaced}
 		}
 		for _, other := range e.Attrs[:i] {
-			if rule.Namespaced.Broken(a.Local == other.Local && a.Space != "" && a.Space == other.Space) { // the short one first
+			if rule.Namespaced.Broken(a.Local == other.Local && a.Space != "" && a.Space == other.Space) {
 				return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the attribute %.80s is given twice under two prefixes", a.Local), Rule: rule.Namespaced}
 			}
 		}

@@ -10,8 +10,8 @@ type place struct{ line, column int }
 
 var newline = []byte{'\n'}
 
-// over advances the place over s.
-func (p *place) over(s []byte) {
+// advance moves the place past the text s.
+func (p *place) advance(s []byte) {
 	if n := bytes.Count(s, newline); n > 0 {
 		p.line += n
 		p.column = 1
@@ -26,37 +26,37 @@ const byteOrderMark = "\xef\xbb\xbf"
 // has no width, because editors do not show it.
 func placeOf(b []byte, offset int) place {
 	p := place{1, 1}
-	p.over(bytes.TrimPrefix(b[:offset], []byte(byteOrderMark)))
+	p.advance(bytes.TrimPrefix(b[:offset], []byte(byteOrderMark)))
 	return p
 }
 
 // startTag is the position of a start tag: its offset in Doc.Source and its place.
 type startTag struct{ at, line, column int32 }
 
-// attributes returns the places of the attributes of e, in the order of e.Attrs.
-func (d *Doc) attributes(e *Element) []place {
+// attributePlaces returns the places of the attributes of e, in the order of e.Attrs.
+func (d *Doc) attributePlaces(e *Element) []place {
 	t := d.tags[e.Index]
 	p := place{int(t.line), int(t.column)}
 	tag := d.Source[t.at:]
 	found := make([]place, 0, len(e.Attrs))
-	at := 0 // where p is
+	at := 0 // offset of p in tag
 	for i := 1; i < len(tag) && len(found) < len(e.Attrs); i++ {
 		if tag[i-1] > ' ' || tag[i] <= ' ' {
 			continue
 		}
-		// A name begins here; go on behind its value.
+		// A name begins here. Continue after its value.
 		open := i + bytes.IndexAny(tag[i:], `"'`)
 		if open < i {
 			break
 		}
 		if !declaresNamespace(tag[i:open]) {
-			p.over(tag[at:i])
+			p.advance(tag[at:i])
 			at = i
 			found = append(found, p)
 		}
 		i = open + 1 + bytes.IndexByte(tag[open+1:], tag[open])
 	}
-	for len(found) < len(e.Attrs) { // never in what libxml2 accepts
+	for len(found) < len(e.Attrs) { // cannot happen in text that libxml2 accepts
 		found = append(found, p)
 	}
 	return found

@@ -25,32 +25,32 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 		if i < 0 {
 			return tags, nil
 		}
-		p.over(s[at : at+i])
+		p.advance(s[at : at+i])
 		at += i
 		rest := s[at:]
 		var n int
 		switch {
 		case bytes.HasPrefix(rest, []byte("<!--")):
-			n = skip(rest, 4, "-->")
+			n = lengthThrough(rest, 4, "-->")
 			others++
 			if i := bytes.Index(rest[4:], []byte("--")); i >= 0 && 4+i+3 != n {
-				// libxml2 would go on, and copy the comment for each further mistake.
-				p.over(rest[:4+i])
-				return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "not well-formed: -- stands inside a comment"}
+				// libxml2 would continue, and copy the comment for each further error.
+				p.advance(rest[:4+i])
+				return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "not well-formed: -- inside a comment"}
 			}
 		case bytes.HasPrefix(rest, []byte("<![CDATA[")):
-			n = skip(rest, 9, "]]>")
+			n = lengthThrough(rest, 9, "]]>")
 			others++
 		case bytes.HasPrefix(rest, []byte("<?")):
-			n = skip(rest, 2, "?>")
+			n = lengthThrough(rest, 2, "?>")
 			others++
 		case bytes.HasPrefix(rest, []byte("<!")):
 			if rule.Doctype.Broken(true) {
 				return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "a DOCTYPE or other declaration is not allowed", Rule: rule.Doctype}
 			}
-			n = skip(rest, 2, ">")
+			n = lengthThrough(rest, 2, ">")
 		case bytes.HasPrefix(rest, []byte("</")):
-			n = skip(rest, 2, ">")
+			n = lengthThrough(rest, 2, ">")
 			if depth > 0 {
 				depth--
 				inScope -= spaces[depth]
@@ -85,14 +85,14 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 		if n < 0 {
 			return tags, nil
 		}
-		p.over(s[at : at+n])
+		p.advance(s[at : at+n])
 		at += n
 	}
 }
 
-// skip returns the length of s up to and including end, searched from an offset; -1 if it
-// is missing.
-func skip(s []byte, from int, end string) int {
+// lengthThrough returns the length of s up to and including end, searched from an offset;
+// -1 if end is missing.
+func lengthThrough(s []byte, from int, end string) int {
 	i := bytes.Index(s[min(from, len(s)):], []byte(end))
 	if i < 0 {
 		return -1
@@ -100,6 +100,7 @@ func skip(s []byte, from int, end string) int {
 	return from + i + len(end)
 }
 
+// tag is what scanTag counts in a start tag.
 type tag struct {
 	size, attrs, namespaces int // size -1: no end
 	longest                 int // bytes of the longest namespace name

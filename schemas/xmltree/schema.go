@@ -21,19 +21,21 @@ type Schema struct {
 	grammar func() *grammar // for messages
 }
 
-// base makes a name of package schemas absolute, so that libxml2 can resolve the includes
+// schemaURL makes a name of package schemas absolute, so that libxml2 can resolve the includes
 // of a file.
-const base = "patchbay-schema:///"
+const schemaURL = "patchbay-schema:///"
 
 // compiling guards the compiler of schemas.
 var compiling sync.Mutex
 
+// newSchema returns a Schema for an embedded file. It panics at the first use if the file
+// is invalid.
 func newSchema(file string) *Schema {
 	compile := func() C.xmlSchemaPtr {
-		start()
+		initialize()
 		compiling.Lock()
 		defer compiling.Unlock()
-		name := C.CString(base + file)
+		name := C.CString(schemaURL + file)
 		defer C.free(unsafe.Pointer(name))
 		s := C.xt_compile(name)
 		if s == nil {
@@ -51,9 +53,10 @@ func newSchema(file string) *Schema {
 	return &Schema{sync.OnceValue(compile), sync.OnceValue(read)}
 }
 
-var core, known = ofKinds(schemas.Core), ofKinds(schemas.Known)
+var core, known = schemasByKind(schemas.Core), schemasByKind(schemas.Known)
 
-func ofKinds(file func(schemas.Kind) string) map[schemas.Kind]*Schema {
+// schemasByKind returns a Schema for each kind; file returns the name of its file.
+func schemasByKind(file func(schemas.Kind) string) map[schemas.Kind]*Schema {
 	all := make(map[schemas.Kind]*Schema)
 	for _, k := range schemas.Kinds() {
 		all[k] = newSchema(file(k))
@@ -69,9 +72,9 @@ func Core(k schemas.Kind) *Schema { return core[k] }
 // schemas.Catalogue; nil for an unknown kind.
 func Known(k schemas.Kind) *Schema { return known[k] }
 
-// start initializes libxml2. Every entry point calls it, because the entity loader belongs
+// initialize prepares libxml2. Every entry point calls it, because the entity loader belongs
 // to the whole process.
-var start = sync.OnceFunc(func() {
+var initialize = sync.OnceFunc(func() {
 	names := schemas.Names()
 	C.xt_init(C.int(len(names)))
 	for _, name := range names {
@@ -79,15 +82,15 @@ var start = sync.OnceFunc(func() {
 		if err != nil {
 			panic("xmltree: " + err.Error())
 		}
-		// C keeps both copies forever.
-		C.xt_serve(C.CString(base+name), (*C.char)(C.CBytes(text)), C.size_t(len(text)))
+		// C keeps both copies until the process ends.
+		C.xt_serve(C.CString(schemaURL+name), (*C.char)(C.CBytes(text)), C.size_t(len(text)))
 	}
 })
 
-// loads reports whether the loader returns url to the parser of a document. It is for
+// isLoadable reports whether the loader returns url to the parser of a document. It is for
 // tests, which cannot call C.
-func loads(url string) bool {
-	start()
+func isLoadable(url string) bool {
+	initialize()
 	s := C.CString(url)
 	defer C.free(unsafe.Pointer(s))
 	return C.xt_loads(s) != 0

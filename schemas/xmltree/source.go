@@ -10,17 +10,17 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// prepare checks the encoding and the declaration of b and removes what may precede a
+// checkEncoding checks the encoding and the declaration of b and removes what may precede a
 // document. It returns the text to parse and the number of bytes removed. The text
 // shares the bytes of b unless they declare XML 1.1.
-func prepare(b []byte) (text []byte, cut int, err error) {
+func checkEncoding(b []byte) (text []byte, cut int, err error) {
 	switch {
 	case bytes.HasPrefix(b, []byte("\xfe\xff")) || bytes.HasPrefix(b, []byte("\xff\xfe")):
 		return nil, 0, &SyntaxError{Msg: "the text is UTF-16; only UTF-8 is read"}
 	case bytes.IndexByte(b, 0) >= 0:
 		return nil, 0, syntaxErrorAt(b, bytes.IndexByte(b, 0), "a NUL byte is not allowed")
 	case !utf8.Valid(b):
-		return nil, 0, syntaxErrorAt(b, invalidAt(b), "the text is not UTF-8")
+		return nil, 0, syntaxErrorAt(b, invalidUTF8Offset(b), "the text is not UTF-8")
 	}
 	text = bytes.TrimLeft(bytes.TrimPrefix(b, []byte(byteOrderMark)), " \t\r\n")
 	if len(text) == 0 {
@@ -56,12 +56,14 @@ var (
 	versionAttr  = regexp.MustCompile(`[\x00-\x20]version[ \t\r\n]*=[ \t\r\n]*["']([^"']*)["']`)
 )
 
+// syntaxErrorAt returns an error with the place of an offset.
 func syntaxErrorAt(b []byte, offset int, msg string) *SyntaxError {
 	p := placeOf(b, offset)
 	return &SyntaxError{Line: p.line, Column: p.column, Msg: msg}
 }
 
-func invalidAt(b []byte) int {
+// invalidUTF8Offset returns the offset of the first byte that is not UTF-8.
+func invalidUTF8Offset(b []byte) int {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
 		if r == utf8.RuneError && n == 1 {

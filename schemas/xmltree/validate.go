@@ -40,7 +40,7 @@ type Finding struct {
 	Element string
 	// Attribute is the name of the attribute, if the finding is about one.
 	Attribute string
-	// Msg says what is wrong and what would be accepted, in one line of limited length.
+	// Msg is one line of limited length: what is wrong and what would be accepted.
 	Msg string
 }
 
@@ -51,7 +51,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Msg)
 }
 
-// UnknownKindError says why there is no schema for a document.
+// UnknownKindError is the error for a document of a kind without a schema.
 type UnknownKindError struct {
 	Line, Column int
 	Msg          string
@@ -97,7 +97,7 @@ func (d *Doc) Kind() (schemas.Kind, error) {
 	if !given {
 		return no("the rspec has no type; add type=\"request\", \"manifest\" or \"advertisement\"")
 	}
-	k := schemas.Kind(collapse(value))
+	k := schemas.Kind(collapseSpace(value))
 	if Known(k) == nil {
 		return no("the rspec has the type %.40q; known are request, manifest and advertisement", value)
 	}
@@ -114,12 +114,12 @@ func (d *Doc) Validate(s *Schema) []Finding {
 	if d.flat == nil {
 		panic("xmltree: " + errClosed.Error())
 	}
-	if e := d.chopped(); e != nil {
-		return []Finding{{e.Line, e.Column, cut(e.spelled(), shown), "", fmt.Sprintf("the text of <%s> is in more than %d pieces, and the document is not judged; take comments and processing instructions out of it", cut(e.spelled(), shown), maxPieces)}}
+	if e := d.fragmentedElement(); e != nil {
+		return []Finding{{e.Line, e.Column, truncate(e.prefixedName(), maxQuoted), "", fmt.Sprintf("the text of <%s> is in more than %d pieces, so the document is not validated; remove comments and processing instructions from it", truncate(e.prefixedName(), maxQuoted), maxPieces)}}
 	}
-	times, e, size := d.affordable()
+	times, e, size := d.allowedPasses()
 	if times == 0 {
-		return []Finding{{e.Line, e.Column, cut(e.spelled(), shown), "", fmt.Sprintf("the name of a namespace in <%s> has %d bytes, too many for all elements and attributes that use such names, and the document is not judged; give the namespace a shorter name", cut(e.spelled(), shown), size)}}
+		return []Finding{{e.Line, e.Column, truncate(e.prefixedName(), maxQuoted), "", fmt.Sprintf("the name of a namespace in <%s> has %d bytes, too many for all elements and attributes that use such names, so the document is not validated; give the namespace a shorter name", truncate(e.prefixedName(), maxQuoted), size)}}
 	}
 	var c C.xt_findings
 	C.xt_validate(d.flat, compiled, MaxFindings, C.int(times), &c)
@@ -137,24 +137,24 @@ func (d *Doc) Validate(s *Schema) []Finding {
 func sortedFindings(found []Finding, more int, failed bool) []Finding {
 	known := make(map[Finding]bool, len(found))
 	found = slices.DeleteFunc(found, func(f Finding) bool {
-		again := known[f]
+		isDuplicate := known[f]
 		known[f] = true
-		return again
+		return isDuplicate
 	})
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	if n := len(found); n > 0 && more > 0 {
 		last := found[n-1]
-		found = append(found, Finding{Line: last.Line, Column: last.Column, Msg: fmt.Sprintf("%d more findings are not told; mend those above first", more)})
+		found = append(found, Finding{Line: last.Line, Column: last.Column, Msg: fmt.Sprintf("%d more findings are not listed; fix those above first", more)})
 	}
 	if failed {
-		found = append(found, Finding{Msg: "the document cannot be judged to its end: memory is short; try again"})
+		found = append(found, Finding{Msg: "the document could not be validated to its end: out of memory; try again"})
 	}
 	return found
 }
 
-// affordable returns how often the document may be checked, and the first element that
+// allowedPasses returns how often the document may be checked, and the first element that
 // uses its longest namespace name, for itself or an attribute.
-func (d *Doc) affordable() (times int, first *Element, size int) {
+func (d *Doc) allowedPasses() (times int, first *Element, size int) {
 	repeated := 1
 	size = -1
 	for _, e := range d.elements {
@@ -171,8 +171,8 @@ func (d *Doc) affordable() (times int, first *Element, size int) {
 	return min(passes, maxRepeated*len(d.Source)/repeated), first, size
 }
 
-// chopped returns an element whose text is in too many pieces, nil if there is none.
-func (d *Doc) chopped() *Element {
+// fragmentedElement returns an element whose text is in too many pieces, nil if there is none.
+func (d *Doc) fragmentedElement() *Element {
 	for _, e := range d.elements {
 		pieces := 0
 		for i := 0; i < len(e.Children) && len(e.Children) > maxPieces; i++ {

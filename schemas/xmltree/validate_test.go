@@ -35,7 +35,7 @@ func TestFindings(t *testing.T) {
 		{"unknown attribute where there is no room", request(`<link client_id="l"><component_manager name="m" x:y="1" xmlns:x="u:x"/></link>`),
 			[]string{`2:49: the attribute "x:y" is not allowed on <component_manager>; allowed: name`}},
 		{"no attribute at all", request(`<e:routable_control_ip xmlns:e="http://www.protogeni.net/resources/rspec/ext/emulab/1" x="1"/>`),
-			[]string{`2:88: the attribute "x" is not allowed on <e:routable_control_ip>; remove it, for none is`}},
+			[]string{`2:88: the attribute "x" is not allowed on <e:routable_control_ip>; remove it, because it may have none`}},
 		{"attributes of an element that another names so too", request(`<link client_id="l"><interface_ref client_id="i" component_id="c"/></link>`),
 			[]string{`2:50: the attribute "component_id" is not allowed on <interface_ref>; allowed: client_id`}},
 		{"local declarations go by their parent", request(`<link client_id="l"><component_hop><interface_ref client_id="i" zork=""/></component_hop></link>`),
@@ -59,7 +59,7 @@ func TestFindings(t *testing.T) {
 				`2:21: <ip> is not allowed in <node>; allowed: <hardware_type>, <sliver_type>, <interface>, <services>, <location>, <relation>` + opened,
 				`2:33: <node> lacks the attribute client_id; add client_id="…"`,
 				`2:39: the attribute "zork" is not allowed on <node>; allowed: client_id, component_id, component_manager_id, component_name, exclusive, colocate`}},
-		{"text between elements", request(`<node client_id="n">text</node>`), []string{`2:1: <node> holds text, which is not allowed between its elements; remove it`}},
+		{"text between elements", request(`<node client_id="n">text</node>`), []string{`2:1: <node> contains text, which is not allowed between its elements; remove it`}},
 		{"something in what must be empty", request(`<link client_id="l"><component_manager name="m">urn</component_manager></link>`),
 			[]string{`2:21: <component_manager> must be empty; remove what is in it`}},
 		{"no boolean", request(`<node client_id="n" exclusive="yes"/>`), []string{`2:21: exclusive="yes" is not a boolean; write true or false`}},
@@ -71,7 +71,7 @@ func TestFindings(t *testing.T) {
 		{"a set that a value imitates", request(`<e:fd name="" weight="" global_operator="of the set {'a'}." xmlns:e="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`),
 			[]string{`2:25: global_operator="of the set {'a'}." is not allowed; allowed: FirstFree, OnceOnly`}},
 		{"bounds and patterns", request(`<m:monitoring enabled="1" monitoring_endpoint="e" xmlns:m="http://schemas.fed4fire.eu/schemas/rspec/ext/monitoring/1"><m:metric id="-"/></m:monitoring>`),
-			[]string{`2:129: id="-" is too short; it needs at least 2 characters`, `2:129: id="-" does not look as it must; it must match [A-Za-z][A-Za-z0-9_.\-]*`}},
+			[]string{`2:129: id="-" is too short; it needs at least 2 characters`, `2:129: id="-" has the wrong form; it must match [A-Za-z][A-Za-z0-9_.\-]*`}},
 		{"too small", request(`<e:property name="" value="" penalty="-1" xmlns:e="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`),
 			[]string{`2:30: penalty="-1" is too small; the least is 0`}},
 		{"order and children of an extension", request(`<m:monitoring enabled="1" monitoring_endpoint="e" xmlns:m="http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1"><m:zork/></m:monitoring>`),
@@ -82,7 +82,7 @@ func TestFindings(t *testing.T) {
 		{"missing child", request(`<p:rspec_proxy xmlns:p="http://jfed.iminds.be/proxy/1.0"/>`), []string{`2:1: <p:rspec_proxy> lacks a child; add <p:proxy>`}},
 		{"a misspelt child is not missing as well", request(`<p:rspec_proxy xmlns:p="http://jfed.iminds.be/proxy/1.0"><p:prox/></p:rspec_proxy>`),
 			[]string{`2:58: <p:prox> is not allowed in <p:rspec_proxy>; allowed: <p:proxy>`}},
-		{"elements in text", request(`<u:public_key xmlns:u="http://www.geni.net/resources/rspec/ext/user/1">a<b/></u:public_key>`), []string{`2:1: <u:public_key> holds text only; remove the elements in it`}},
+		{"elements in text", request(`<u:public_key xmlns:u="http://www.geni.net/resources/rspec/ext/user/1">a<b/></u:public_key>`), []string{`2:1: <u:public_key> may contain only text; remove the elements in it`}},
 		{"core elements inside unknown ones", request(`<x:y xmlns:x="u:x"><ip/><z xmlns=""><host xmlns="http://www.geni.net/resources/rspec/3"/></z></x:y>`),
 			[]string{`2:20: <ip> lacks the attribute address; add address="…"`}},
 		{"unknown elements of a known namespace", request(`<e:blockstore zork="1" xmlns:e="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`), nil},
@@ -108,7 +108,7 @@ func TestFindings(t *testing.T) {
 
 func TestFindingsAreTold(t *testing.T) {
 	a, b := Finding{Line: 1, Column: 1, Msg: "a"}, Finding{Line: 2, Column: 1, Msg: "b"}
-	short := Finding{Msg: "the document cannot be judged to its end: memory is short; try again"}
+	incomplete := Finding{Msg: "the document could not be validated to its end: out of memory; try again"}
 	for _, tt := range []struct {
 		rule   string
 		found  []Finding
@@ -119,9 +119,9 @@ func TestFindingsAreTold(t *testing.T) {
 		{"in document order", []Finding{b, a}, 0, false, []Finding{a, b}},
 		{"each once, though others are between", []Finding{a, b, a}, 0, false, []Finding{a, b}},
 		{"each once, though others are in the same place", []Finding{a, {Line: 1, Column: 1, Msg: "c"}, a}, 0, false, []Finding{a, {Line: 1, Column: 1, Msg: "c"}}},
-		{"how many more", []Finding{b, a}, 3, false, []Finding{a, b, {Line: 2, Column: 1, Msg: "3 more findings are not told; mend those above first"}}},
-		{"memory is short", nil, 0, true, []Finding{short}},
-		{"memory is short after a finding", []Finding{a}, 0, true, []Finding{a, short}},
+		{"how many more", []Finding{b, a}, 3, false, []Finding{a, b, {Line: 2, Column: 1, Msg: "3 more findings are not listed; fix those above first"}}},
+		{"out of memory", nil, 0, true, []Finding{incomplete}},
+		{"out of memory after a finding", []Finding{a}, 0, true, []Finding{a, incomplete}},
 	} {
 		if diff := cmp.Diff(tt.want, sortedFindings(tt.found, tt.more, tt.failed)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.rule, diff)
@@ -133,7 +133,7 @@ func TestFindingsNameTheirElement(t *testing.T) {
 	in := "\xef\xbb\xbf\n\n" + request("<!-- é -->é<node\n\tclient_id='n'\n  é='x'\r\n exclusive = 'no'/>")
 	found, err := Validate([]byte(in), schemas.Request, Limits{})
 	want := []Finding{
-		{3, 1, "rspec", "", "<rspec> holds text, which is not allowed between its elements; remove it"},
+		{3, 1, "rspec", "", "<rspec> contains text, which is not allowed between its elements; remove it"},
 		{6, 3, "node", "é", `the attribute "é" is not allowed on <node>; allowed: client_id, component_id, component_manager_id, component_name, exclusive, colocate`},
 		{7, 2, "node", "exclusive", `exclusive="no" is not a boolean; write true or false`},
 	}
@@ -218,7 +218,7 @@ func TestFindingsAreFewAndShort(t *testing.T) {
 			t.Errorf("%s: %d findings, %v", rule, len(found), err)
 		}
 		for _, f := range found {
-			if len(f.Msg) > longest+4 || len(f.Element) > shown+4 || len(f.Attribute) > shown+4 || strings.ContainsAny(f.Msg, "\n\r") || !utf8.ValidString(f.Msg+f.Element+f.Attribute) {
+			if len(f.Msg) > maxMessage+4 || len(f.Element) > maxQuoted+4 || len(f.Attribute) > maxQuoted+4 || strings.ContainsAny(f.Msg, "\n\r") || !utf8.ValidString(f.Msg+f.Element+f.Attribute) {
 				t.Errorf("%s: %+v", rule, f)
 			}
 		}
@@ -227,7 +227,7 @@ func TestFindingsAreFewAndShort(t *testing.T) {
 	if err != nil || len(found) != MaxFindings+1 {
 		t.Fatalf("%d findings, %v", len(found), err)
 	}
-	if last, want := found[MaxFindings], (Finding{Line: 101, Column: 1, Msg: "150 more findings are not told; mend those above first"}); last != want {
+	if last, want := found[MaxFindings], (Finding{Line: 101, Column: 1, Msg: "150 more findings are not listed; fix those above first"}); last != want {
 		t.Errorf("got %+v, want %+v", last, want)
 	}
 }
@@ -354,7 +354,7 @@ func TestSchemasAreServedToTheirCompilerAlone(t *testing.T) {
 	if err := os.WriteFile(other, []byte(`<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="u:x"><xs:element name="y"/></xs:schema>`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, where := range []string{other, "file://" + other, base + "request.xsd", "http://127.0.0.1:1/x.xsd"} {
+	for _, where := range []string{other, "file://" + other, schemaURL + "request.xsd", "http://127.0.0.1:1/x.xsd"} {
 		in := "<x:y xmlns:x='u:x' xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' xsi:schemaLocation='u:x " + where + "'/>"
 		if found, err := Validate([]byte(in), schemas.Request, Limits{}); err != nil || len(found) != 1 {
 			t.Errorf("%s: %v, %v", where, found, err)
@@ -367,10 +367,10 @@ func TestSchemasAreServedToTheirCompilerAlone(t *testing.T) {
 		}
 	})
 	for range 200 {
-		if loads(base + "request.xsd") {
+		if isLoadable(schemaURL + "request.xsd") {
 			t.Error("a document's loader gets schemas")
 		}
-		if loads(other) {
+		if isLoadable(other) {
 			t.Error("a document's loader gets files")
 		}
 	}
@@ -408,13 +408,13 @@ func FuzzValidate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		err := Parse([]byte(in), Limits{Bytes: 1 << 16}, func(d *Doc) error {
 			for _, e := range d.elements {
-				places := d.attributes(e)
+				places := d.attributePlaces(e)
 				for i, p := range places {
 					line := strings.Split(in, "\n")[p.line-1]
 					if p.line == 1 {
 						line = strings.TrimPrefix(line, byteOrderMark)
 					}
-					want := spelled(e.Attrs[i].Prefix, e.Attrs[i].Local)
+					want := prefixedName(e.Attrs[i].Prefix, e.Attrs[i].Local)
 					if got := string([]rune(line)[p.column-1:]); !strings.HasPrefix(got, want) {
 						t.Fatalf("%d:%d is %q, not the attribute %s", p.line, p.column, got, want)
 					}
@@ -426,7 +426,7 @@ func FuzzValidate(f *testing.F) {
 					t.Fatalf("with extensions less is found than %v", core)
 				}
 				for _, f := range append(core, known...) {
-					if f.Msg == "" || len(f.Msg) > longest+4 || f.Element != "" && (f.Line < 1 || f.Column < 1) {
+					if f.Msg == "" || len(f.Msg) > maxMessage+4 || f.Element != "" && (f.Line < 1 || f.Column < 1) {
 						t.Fatalf("%+v", f)
 					}
 				}

@@ -79,7 +79,7 @@ func (k *Checker) compareSettings(t *site.Testbed, inv *inventory.Inventory, inv
 		return
 	}
 	offers, keeps := readSettingLines(inventoryFile), readSettingLines(t.Settings)
-	said, kept := inv.Outbound, inventory.No
+	said, kept := inv.OutsideAccess, inventory.No
 	if t.Outbound {
 		kept = inventory.Yes
 	}

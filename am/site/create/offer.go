@@ -79,8 +79,8 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 		return Offer{}, err
 	}
 	host := describeHost(ctx)
-	host.Outbound = o.Outbound
-	bed := local.Site{Outbound: host.Outbound, Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
+	host.OutsideAccess = o.Outbound
+	bed := local.Site{Outbound: host.OutsideAccess, Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
 	if at, _, _ := net.SplitHostPort(o.Listen); net.ParseIP(at) != nil && !net.ParseIP(at).IsUnspecified() {
 		bed.Listen = at
 	}
@@ -93,7 +93,7 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 			{Name: filepath.Join(site.ProvidersDir, Local+".yaml"), Content: local.SettingsFor(bed), Mode: 0o644},
 		},
 		Inventory: "containers of this host, " + host.Name,
-		Policy:    fmt.Sprintf("now each user %d nodes and %dG of disk\n                    at one time; change the rule everybody there", host.ShareNodes(), host.Share()>>30),
+		Policy:    fmt.Sprintf("now each user %d nodes and %dG of disk\n                    at one time; change the rule everybody there", host.NodesPerUser(), host.DiskPerUser()>>30),
 		Request:   "two nodes",
 	}, nil
 }
@@ -103,7 +103,7 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 func localPolicy(host inventory.Host) []byte {
 	const end = "# otherwise: refuse"
 	text := strings.Replace(string(SamplePolicy), "\n# rules:\n", "\nrules:\n", 1)
-	rule := fmt.Sprintf(hostRule, host.ShareNodes(), host.Share()>>30)
+	rule := fmt.Sprintf(hostRule, host.NodesPerUser(), host.DiskPerUser()>>30)
 	return []byte(strings.Replace(text, end, rule+end, 1))
 }
 

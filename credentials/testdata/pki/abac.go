@@ -55,7 +55,7 @@ func (s SpeaksFor) Unsigned(t testing.TB) string {
 <head>%s<role>%s</role></head>
 <tail>%s</tail>
 </rt0></abac></credential><signatures/></signed-credential>`,
-		or(s.Expires, "2026-11-22T12:00:00Z"), principal(or(s.Head, user), "user"), or(s.Role, "speaks_for_"+user), tail)
+		withDefault(s.Expires, "2026-11-22T12:00:00Z"), principal(withDefault(s.Head, user), "user"), withDefault(s.Role, "speaks_for_"+user), tail)
 	if s.Edit != nil {
 		doc = s.Edit(doc)
 	}

@@ -31,8 +31,8 @@ func ClaimKey(t testing.TB, victim *Entity) pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 14}, Value: marshal(t, id)}
 }
 
-// outer is a certificate around what is signed.
-type outer struct {
+// asn1Certificate is a certificate around what is signed.
+type asn1Certificate struct {
 	TBS       asn1.RawValue
 	Algorithm pkix.AlgorithmIdentifier
 	Signature asn1.BitString
@@ -58,7 +58,7 @@ func marshal(t testing.TB, v any) []byte {
 // Resigned is a certificate with another signature.
 func Resigned(t testing.TB, der, signature []byte) []byte {
 	t.Helper()
-	o := parse[outer](t, der)
+	o := parse[asn1Certificate](t, der)
 	o.Signature = asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}
 	return marshal(t, o)
 }
@@ -77,7 +77,7 @@ func Forged(t testing.TB, issuer *Entity, s Subject) []byte {
 	t.Helper()
 	s.Algorithm = x509.SHA256WithRSA
 	der := DER(t, issuer, s)
-	return Resigned(t, der, CubeRoot(t, issuer, parse[outer](t, der).TBS.FullBytes))
+	return Resigned(t, der, CubeRoot(t, issuer, parse[asn1Certificate](t, der).TBS.FullBytes))
 }
 
 // CubeRoot is a signature that the key rsa-e3 of an entity never made: a cube
@@ -165,7 +165,7 @@ func Twin(t testing.TB, issuer *Entity, der []byte) []byte {
 	if !ok {
 		t.Fatalf("%s has no ECDSA key", issuer.Name())
 	}
-	pair := parse[struct{ R, S *big.Int }](t, parse[outer](t, der).Signature.Bytes)
+	pair := parse[struct{ R, S *big.Int }](t, parse[asn1Certificate](t, der).Signature.Bytes)
 	pair.S.Sub(key.Params().N, pair.S)
 	return Resigned(t, der, marshal(t, pair))
 }

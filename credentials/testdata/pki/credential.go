@@ -28,7 +28,7 @@ type Credential struct {
 	SHA1 bool
 }
 
-func or(s, otherwise string) string {
+func withDefault(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}
@@ -39,10 +39,10 @@ func or(s, otherwise string) string {
 func (c Credential) Element() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<credential xml:id="%s"><type>%s</type><serial>8</serial><owner_gid>%s</owner_gid><owner_urn>%s</owner_urn><target_gid>%s</target_gid><target_urn>%s</target_urn><uuid/><expires>%s</expires><privileges>`,
-		or(c.ID, "ref0"), or(c.Type, "privilege"), PEM(c.Owner...), or(c.OwnerURN, c.Owner[0].URN.String()),
-		PEM(c.Target...), or(c.TargetURN, c.Target[0].URN.String()), or(c.Expires, "2026-11-22T12:00:00Z"))
+		withDefault(c.ID, "ref0"), withDefault(c.Type, "privilege"), PEM(c.Owner...), withDefault(c.OwnerURN, c.Owner[0].URN.String()),
+		PEM(c.Target...), withDefault(c.TargetURN, c.Target[0].URN.String()), withDefault(c.Expires, "2026-11-22T12:00:00Z"))
 	for _, p := range c.Privileges {
-		fmt.Fprintf(&b, "<privilege><name>%s</name><can_delegate>%s</can_delegate></privilege>", p, or(c.CanDelegate, "true"))
+		fmt.Fprintf(&b, "<privilege><name>%s</name><can_delegate>%s</can_delegate></privilege>", p, withDefault(c.CanDelegate, "true"))
 	}
 	b.WriteString("</privileges>")
 	if c.Parent != "" {
@@ -66,7 +66,7 @@ func (c Credential) Unsigned() string {
 // Signed is the document with its signature.
 func (c Credential) Signed(t testing.TB) string {
 	t.Helper()
-	return Sign(t, c.Unsigned(), or(c.ID, "ref0"), c.SHA1, c.Signer...)
+	return Sign(t, c.Unsigned(), withDefault(c.ID, "ref0"), c.SHA1, c.Signer...)
 }
 
 // Nest puts every credential into the one before as its parent, the outermost

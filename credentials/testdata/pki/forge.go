@@ -43,7 +43,7 @@ func (f Forgery) Signed(t testing.TB, doc, id string, signer ...*Entity) string 
 			return value
 		}
 	}
-	digest := f.Digest(octets(t, doc, f.Method, false, func(e *xmltree.Element) bool {
+	digest := f.Digest(canonicalBytes(t, doc, f.Method, false, func(e *xmltree.Element) bool {
 		have, _ := e.Attr("http://www.w3.org/XML/1998/namespace", "id")
 		return have == id && e.Local == "credential"
 	}))
@@ -64,14 +64,14 @@ func (f Forgery) Signed(t testing.TB, doc, id string, signer ...*Entity) string 
 		t.Fatal("the document has no place for a signature")
 	}
 	doc = doc[:at] + signature + doc[at:]
-	info := octets(t, doc, xmltree.C14N10, true, func(e *xmltree.Element) bool { return e.Local == "SignedInfo" })
+	info := canonicalBytes(t, doc, xmltree.C14N10, true, func(e *xmltree.Element) bool { return e.Local == "SignedInfo" })
 	value := base64.StdEncoding.EncodeToString(f.Value(info))
 	i := strings.LastIndex(doc, "<SignatureValue>") + len("<SignatureValue>")
 	return doc[:i] + value + doc[i:]
 }
 
 // octets are those of the first, or the last, element that is meant.
-func octets(t testing.TB, doc string, m xmltree.Method, last bool, meant func(*xmltree.Element) bool) (canonical []byte) {
+func canonicalBytes(t testing.TB, doc string, m xmltree.Method, last bool, meant func(*xmltree.Element) bool) (canonical []byte) {
 	t.Helper()
 	if m == xmltree.ExclusiveC14N10 { // a longer document may have more octets
 		doc += "<!--" + strings.Repeat(" ", 1<<19) + "-->"
