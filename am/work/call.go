@@ -25,20 +25,20 @@ type call struct {
 	kind     callKind
 	queue    *queue
 	provider Provider
-	jobs     []*job // the loop's
+	jobs     []*job // used by the loop only
 	items    []*item
 	limit    time.Duration
-	alone    bool // a get of one resource whose get failed: it keeps no other waiting
+	alone    bool // a get of one resource whose get failed: it does not delay others
 	started  time.Time
-	pollAt   time.Time // of a set: when to get its resources while it runs; the loop's
-	polling  bool      // of a set: such a get runs; the loop's
-	beside   *call     // of such a get: the set
+	pollAt   time.Time // of a set: when to get its resources while it runs; used by the loop only
+	polling  bool      // of a set: such a get runs; used by the loop only
+	beside   *call     // of a get of resources in a running set: that set
 
 	// The result, set by the call's goroutine before it returns the call to the loop.
 	took     time.Duration
-	outcomes []outcome // one for each item, or none
+	outcomes []outcome // one for each item; empty if the call failed
 	err      error     // the call as a whole failed
-	trouble  error     // why there is no provider
+	trouble  error     // why no provider was found
 	unstored error     // the outcomes could not be recorded
 }
 
@@ -64,7 +64,7 @@ func (l *loop) begin(ctx context.Context, c *call) {
 	})
 }
 
-// perform makes the call and records its outcomes.
+// perform carries out a call and records its outcomes.
 func (r *Runner) perform(ctx context.Context, c *call) {
 	if c.kind == findCall {
 		c.find(r.cfg.Providers)
@@ -86,7 +86,7 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 		return
 	}
 	if c.err != nil && len(c.items) == 1 && c.kind != pollCall && !errors.Is(c.err, provider.ErrNoPlace) {
-		// Alone, it is what failed.
+		// The only resource of a call is the reason for its failure.
 		c.outcomes = []outcome{c.items[0].failed(refusal(c.queue.name, c.err))}
 	}
 	for n, i := range c.items {
@@ -96,7 +96,7 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 		o := &c.outcomes[n]
 		switch {
 		case o.verdict == gone && c.kind == setCall:
-			o.verdict = setAccepted // get has the last word
+			o.verdict = setAccepted // only a get decides that it is gone
 		case o.verdict == retry && !i.removes() && i.task.Attempt+1 >= r.limits.Attempts:
 			o.verdict = giveUp
 		case o.verdict == retry:
@@ -133,8 +133,8 @@ func (c *call) get(ctx context.Context, limits Limits) {
 		return
 	}
 	for _, i := range c.items {
-		res, told := found[i.name()]
-		res.LeftOut = res.LeftOut || !told
+		res, listed := found[i.name()]
+		res.LeftOut = res.LeftOut || !listed
 		c.outcomes = append(c.outcomes, judge(c.provider, i, res, limits.Changing))
 	}
 }
@@ -181,7 +181,7 @@ func (c *call) set(ctx context.Context) {
 // is not the provider's own is only logged.
 func refusal(name string, err error) *provider.Error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
-		if e.Kind == provider.Unknown { // it was said of the call, so it does not mean that nothing is left
+		if e.Kind == provider.Unknown { // the error of a whole call does not mean that this resource is gone
 			about := *e
 			about.Kind = provider.Failed
 			return &about
@@ -209,20 +209,20 @@ func (l *loop) finish(c *call) {
 		case j.obsolete:
 			l.forget(j.id, j)
 			continue
-		case j != i.job: // a newer promise: it begins anew
+		case j != i.job: // a newer task has replaced it
 			j.alone = i.job.alone
 			continue
 		case c.unstored != nil:
 			j.setting, j.asked, j.due = false, false, now.Add(retryUnusable)
 			continue
 		case n >= len(c.outcomes):
-			j.setting, j.asked, j.due = false, false, now // tried one by one
+			j.setting, j.asked, j.due = false, false, now // now one by one
 			continue
 		}
 		l.applyToJob(j, c.outcomes[n], now)
 	}
 	if c.unstored != nil {
-		l.r.cfg.Log.Error("cannot write down what providers said", "error", c.unstored)
+		l.r.cfg.Log.Error("cannot record the results of providers", "error", c.unstored)
 	}
 }
 
@@ -264,12 +264,12 @@ func (l *loop) release(c *call) {
 			i.job.alone = c.err != nil
 		}
 		if c.err != nil && len(c.items) > 1 {
-			log.Warn("a get failed; its resources are looked at one by one", "provider", q.name, "resources", len(c.items), "error", c.err)
+			log.Warn("a get failed; its resources are read one by one", "provider", q.name, "resources", len(c.items), "error", c.err)
 		}
 	default:
 		delete(q.sets, c)
 		if errors.Is(c.err, provider.ErrNoPlace) { // says nothing about its resources
-			log.Warn("a set had no place; its resources are looked at again", "provider", q.name, "resources", len(c.items), "error", c.err)
+			log.Warn("a set had no place; its resources are read again", "provider", q.name, "resources", len(c.items), "error", c.err)
 			return
 		}
 		for _, i := range c.items {
@@ -294,7 +294,7 @@ func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 	switch o.verdict {
 	case wait:
 		j.missing, j.sliver.Observed = o.vanished, o.observed
-		if o.vanished && j.removes() { // what hides it may last
+		if o.vanished && j.removes() { // it may stay hidden for longer
 			j.due = now.Add(l.r.limits.PollMax)
 			break
 		}
@@ -316,7 +316,7 @@ func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 	case unavailable:
 		j.sliver.Error, j.due = o.text, now.Add(retryUnusable)
 	case done, gone, giveUp, lost:
-		l.stale = l.stale || o.verdict == giveUp // there may be something to undo
+		l.stale = l.stale || o.verdict == giveUp // there may be a task to undo it
 		delete(l.jobs, j.id)
 		if o.verdict != giveUp {
 			delete(l.alone, j.id)

@@ -4,35 +4,34 @@
 // reads resources from providers, sets what differs, and records the
 // result.
 //
-//	store ── tasks ──> scan ──> job ──┬─> look (get) ─> judge ─┬─ done, gave up, lost, gone ─> record
-//	                            ^     │                        ├─ wait, retry ──────────> look, later
-//	                            │     └── apply (set) <─ ask ──┘                               │
+//	store ── tasks ──> scan ──> job ──┬─> get ──> judge ───────┬─ done, giveUp, lost, gone ──> record
+//	                            ^     │                        ├─ wait, retry ──────────> get, later
+//	                            │     └── set <── needSet ─────┘                               │
 //	                            └──────────────────────────────────────────────────────────────┘
 //	store ── leases ─> expire ── lease.Release ─> store
 //	store ── slivers > sweep ─── get ── lost, drifted ─> store
 //	providers ─────> watch orphans ─ get of all ─ without a record ─> log, removed
 //	providers ─────> poll ─────── get of nothing ─── no answer ─> log, Polled
 //
-// A sliver belongs to the provider that its record names, whatever the inventory says
-// later. What was made of one that is given up is undone, while its record stays; one
-// that fails later keeps its node. A component is free again when its provider has said
-// that nothing is left, and never before.
+// A sliver belongs to the provider that its record names, even if the inventory later
+// names another one. If a sliver cannot be created, the runner removes its remains and
+// keeps its record. A sliver that fails later keeps its node. A component is free again
+// only when its provider has reported that nothing is left.
 //
-// All that must not be forgotten is in the store: what the runner keeps in
-// memory only saves time, so it may be stopped at any line and started again.
-// A provider is asked what is before it is asked for anything, a result counts
-// only while the generation it was for is the current one, and no decision
-// waits for a provider.
+// All state that must not be lost is in the store. The state in memory only saves time,
+// so the runner may be stopped at any point and started again. The runner gets a
+// resource before it sets it. A result counts only while its generation is the current
+// one, and no decision waits for a provider.
 //
 // One resource is in at most one set at a time, and a set holds resources of one slice.
 // A provider has as many workers as it takes sets at once, and deletes go first. A set
-// that dies or does not end is read back, and its resources are tried one by one, in all
-// workers but one, so that one bad node stops nobody else. While a set of several takes
-// long, a get looks at them: what has settled is recorded before the set ends. A get
-// that takes long goes on beside the next.
+// that fails or does not end is followed by a get, and its resources are set one by one
+// in all workers but one, so that one bad node does not stop the others. While a set of
+// several takes long, a get polls them, and results are recorded before the set ends. A
+// slow get continues beside the next.
 //
-// The package never answers a client and imports no package that does. It answers
-// AM API v3, "Sliver operational states", and what the API says of expiry.
+// The package never answers a client and imports no package that does. It implements
+// AM API v3, "Sliver operational states", and the rules of the API about expiry.
 //
 // # Decisions
 //

@@ -17,8 +17,8 @@ import (
 const (
 	// driftEvent is the journal's event for a sliver that differs from its desired state.
 	driftEvent = "drift"
-	driftText  = "its provider shows it otherwise than promised"
-	// mendAgain is how long after a sliver was brought back that may be done again.
+	driftText  = "it differs from its desired state"
+	// repairInterval is the least time between two repairs of one sliver.
 	repairInterval = time.Hour
 )
 
@@ -60,19 +60,25 @@ func driftOf(p Provider, s *am.Sliver, res provider.Result) []string {
 	return slices.Sorted(maps.Keys(provider.Diff(res.Resource, want)))
 }
 
-// repair has the runner reconcile a sliver that has drifted. A sliver that drifts again
-// soon is left as it is, since another program changes it, and gets an error. left is
-// the error text of a sliver that is otherwise all right.
-func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, left string) {
+// isDrift reports whether a sliver's error text is about drift. Earlier versions wrote
+// another text.
+func isDrift(text string) bool {
+	return strings.HasPrefix(text, driftText) || strings.HasPrefix(text, "its provider shows it otherwise than promised")
+}
+
+// repair makes the runner reconcile a sliver that has drifted. A sliver that drifts again
+// soon is only given an error, since another program changes it. usual is the error text
+// of the sliver without drift.
+func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, usual string) {
 	what := fmt.Sprintf("%s (%s)", driftText, strings.Join(drift, ", "))
-	told := s.Error != "" && s.Error != left
+	explained := s.Error != "" && s.Error != usual
 	switch {
-	case told && !slices.Contains(drift, provider.AttrPower):
-		return // it tells already why its users are not as promised
-	case told && r.repairs.isRecent(s.URN):
+	case explained && !slices.Contains(drift, provider.AttrPower):
+		return // its error already explains why its users differ
+	case explained && r.repairs.isRecent(s.URN):
 		return
 	case r.repairs.isRecent(s.URN):
-		s.Error = what + ", again within an hour; it is left so for now"
+		s.Error = what + ", again within an hour of a repair; it is not repaired now"
 		return
 	}
 	goal := am.GoalStop
@@ -82,7 +88,7 @@ func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift 
 	case s.Desired.On:
 		goal = am.GoalStart
 	}
-	s.Error = what + "; it is being put right"
+	s.Error = what + "; it is being repaired"
 	s.Generation++
 	cs.PutTask(am.Task{Sliver: s.URN, Generation: s.Generation, Goal: goal, Since: v.Now()})
 	cs.Log(am.JournalEntry{At: v.Now(), Event: driftEvent, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: what})

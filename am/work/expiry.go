@@ -38,9 +38,9 @@ func (r *Runner) EndLeases(ctx context.Context) error {
 // expireDue ends the leases that are over, in batches, and returns how long to wait
 // until the next.
 func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
-	some := false
+	some := false // a lease has ended
 	defer func() {
-		if some { // to remove what is left of them may wait until all are ended
+		if some { // the removals start after all leases have ended
 			wake(r.tasks)
 		}
 	}()

@@ -130,7 +130,7 @@ func TestMoreInterfacesThanAProviderCanReport(t *testing.T) {
 		e.provision("a-1", "a-2")
 		e.becomes(time.Minute, failed, "a-1")
 		e.becomes(time.Minute, notReady, "a-2")
-		if got := e.sliver("a-1").Error; got != "it has 4097 interfaces, and a node can have 4096; ask for fewer on each node" {
+		if got := e.sliver("a-1").Error; got != "it has 4097 interfaces, and a node can have 4096; request fewer on each node" {
 			t.Errorf("error %q", got)
 		}
 		e.release("a-1", "a-2")
@@ -174,7 +174,7 @@ func TestProviderThatCannotBeToldOfInterfaces(t *testing.T) {
 		if _, told := e.d.nodes["a-1"].is[provider.AttrInterfaces]; told {
 			t.Error("it was asked for interfaces")
 		}
-		if got := e.sliver("a-1").Error; got != "its provider cannot be told of public addresses, so it is not reached at 192.0.2.10" {
+		if got := e.sliver("a-1").Error; got != "its provider does not support public addresses, so it cannot be reached at 192.0.2.10" {
 			t.Errorf("a-1: %q", got)
 		}
 		if got := e.sliver("a-2").Error; got != "" {

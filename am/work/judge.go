@@ -31,17 +31,17 @@ const (
 // outcome is a verdict with its reason.
 type outcome struct {
 	verdict  verdict
-	text     string // what went wrong, or what done leaves out, for the experimenter
+	text     string // the error, or the missing parts of a done sliver, for the experimenter
 	is       provider.Resource
 	observed am.Observed
-	vanished bool          // seen gone that should be there
-	keep     bool          // what was made stays, although it went wrong
+	vanished bool          // it should exist, and the get did not find it
+	keep     bool          // the resource stays, although it has failed
 	delay    time.Duration // before a retry
 }
 
 // item is one sliver in a call of a provider: a copy of the job when the call was made.
 type item struct {
-	job       *job // the loop's; not to be touched by a call
+	job       *job // used by the loop only, not by the call
 	sliver    am.Sliver
 	task      am.Task
 	component string
@@ -59,7 +59,7 @@ func (i *item) name() string { return i.sliver.URN.Name }
 func (i *item) removes() bool { return i.task.Goal.Removes() }
 
 const (
-	vanishedText = "its provider does not have it any more: it was removed or lost there; Delete it and allocate it anew"
+	vanishedText = "its provider no longer has it: it was removed or lost there; delete it and allocate it again"
 	failedText   = "its provider reports that it failed"
 )
 
@@ -77,7 +77,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	want := wanted(p, i)
 	o := outcome{is: r, observed: observed(&i.sliver, r)}
 	if n := len(want.List(provider.AttrInterfaces)); n > provider.MaxItems {
-		o.verdict, o.text = giveUp, fmt.Sprintf("it has %d interfaces, and a node can have %d; ask for fewer on each node", n, provider.MaxItems)
+		o.verdict, o.text = giveUp, fmt.Sprintf("it has %d interfaces, and a node can have %d; request fewer on each node", n, provider.MaxItems)
 		return o
 	}
 	state := cmp.Or(r.Text(provider.AttrState), provider.StateReady)
@@ -101,7 +101,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	same := len(diff) == 0
 	switch {
 	case same && i.removes() && !changing:
-		o.verdict = gone // such a provider can do no more
+		o.verdict = gone // switched off is all that such a provider can do
 	case same && state == provider.StateReady:
 		i.achieved(p, &o)
 	case !same && !i.asked:

@@ -145,7 +145,7 @@ func TestWhateverAProviderSays(t *testing.T) {
 				l.with(func() { l.nodes["a-1"].is["power"] = "off" })
 				time.Sleep(2 * time.Minute)
 			}
-		}, `geni_ready "its provider shows it otherwise than promised (power), again within an hour; it is left so for now"`, "off"},
+		}, `geni_ready "it differs from its desired state (power), again within an hour of a repair; it is not repaired now"`, "off"},
 		{"and an hour later once more", func(e *env, l *liar) {
 			made(e, l)
 			for range 2 {
@@ -222,7 +222,7 @@ func TestWhateverAProviderSays(t *testing.T) {
 			})
 			time.Sleep(time.Hour)
 			l.with(func() { l.look = nil })
-		}, `geni_failed "its provider does not have it any more: it was removed or lost there; Delete it and allocate it anew"`, "on"},
+		}, `geni_failed "its provider no longer has it: it was removed or lost there; delete it and allocate it again"`, "on"},
 		{"get tells of others: they are passed over", func(e *env, l *liar) {
 			l.with(func() {
 				l.more = map[string]provider.Result{"b-7": {Resource: provider.Resource{"name": "b-7", "ensure": "present", "power": "on"}}, "": {}}

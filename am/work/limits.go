@@ -40,6 +40,7 @@ type Limits struct {
 	Removals     int
 }
 
+// withDefaults replaces zero fields by their defaults.
 func (l Limits) withDefaults() Limits {
 	l.Sweep = cmp.Or(l.Sweep, 30*time.Second)
 	l.PollMin = cmp.Or(l.PollMin, 100*time.Millisecond)

@@ -11,23 +11,22 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// retryUnusable is the wait before the runner looks again for a provider that cannot be
-// used, or retries a failed write to the store.
+// retryUnusable is the wait before the runner searches again for a provider that cannot
+// be used, or retries a failed write to the store.
 const retryUnusable = time.Second
 
-// loop owns the jobs and calls. All of it belongs to the goroutine of run; calls get
-// copies.
+// loop owns the jobs and calls. Only the goroutine of run uses it; calls get copies.
 type loop struct {
 	r       *Runner
 	jobs    map[string]*job   // by the sliver's key
 	queues  map[string]*queue // by the provider's name
-	alone   map[string]bool   // slivers in a set that died or did not end, until one succeeded
+	alone   map[string]bool   // slivers to set alone: their set failed or did not end, and none has succeeded since
 	results chan *call
 	calls   sync.WaitGroup
 
-	stale     bool      // the store may hold tasks not seen yet
-	scanAfter time.Time // when the next scan may be
-	scanBy    time.Time // when it must be, called for or not
+	stale     bool      // the store may hold new tasks
+	scanAfter time.Time // earliest time of the next scan
+	scanBy    time.Time // latest time of the next scan
 	scans     int
 }
 
@@ -35,22 +34,22 @@ type loop struct {
 type job struct {
 	id     string
 	task   am.Task
-	sliver am.Sliver // as it was when the task was read, and what we wrote since
+	sliver am.Sliver // as of reading the task, with the outcomes recorded since
 	scan   int       // the last scan that saw the task
 
 	queue     *queue // nil while its component is not in the inventory
 	component string
 
-	call     *call // the call that it is in, or nil
+	call     *call // the running call with it, or nil
 	obsolete bool  // the task is gone, but the call has not ended
 	due      time.Time
-	poll     time.Duration     // how long to wait after the next look
-	alone    bool              // a get with it failed: it is asked for alone
-	setting  bool              // to be set next, not looked at
-	is       provider.Resource // what the last look showed
+	poll     time.Duration     // how long to wait after the next get
+	alone    bool              // a get with it failed: the next gets it alone
+	setting  bool              // the next call sets it; otherwise a get
+	is       provider.Resource // result of the last get
 	asked    bool              // a set for this generation was accepted
-	missing  bool              // the last look showed nothing
-	since    time.Time         // when it began to change
+	missing  bool              // the last get did not find it
+	since    time.Time         // when it was first changing
 }
 
 func newLoop(r *Runner) *loop {
@@ -60,6 +59,7 @@ func newLoop(r *Runner) *loop {
 	}
 }
 
+// run scans tasks, starts calls and applies their results, until ctx ends or the store is closed.
 func (l *loop) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.calls.Wait()
@@ -110,7 +110,7 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 			}
 			s, _, err := v.Sliver(t.Sliver)
 			switch {
-			case err == nil && s.Frozen && t.Goal == am.GoalUndo: // all is kept for inspection
+			case err == nil && s.Frozen && t.Goal == am.GoalUndo: // a frozen sliver keeps everything for inspection
 			case err == nil && known:
 				j.scan = l.scans
 			case errors.Is(err, store.ErrNotFound) || err == nil && s.Generation != t.Generation:
@@ -143,7 +143,7 @@ func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	old := l.jobs[id]
 	j := &job{id: id, task: t, sliver: s, scan: l.scans, due: now, poll: l.r.limits.PollMin}
 	if t.Attempt > 0 {
-		// No longer than a failure just now would wait: the clock may have jumped.
+		// Limit the wait, because the clock may have jumped.
 		limit := l.r.limits.RetryMax
 		if t.Goal.Removes() {
 			limit = l.r.limits.RemoveMax
@@ -156,8 +156,8 @@ func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	l.jobs[id] = j
 }
 
-// forget forgets an obsolete job, unless it is in a call: its resource must not
-// be in another one until that has ended.
+// forget removes an obsolete job, unless a call with it is running: its resource must
+// not be in a second call.
 func (l *loop) forget(id string, j *job) {
 	if j.call == nil {
 		delete(l.jobs, id)
@@ -165,7 +165,7 @@ func (l *loop) forget(id string, j *job) {
 	}
 }
 
-// discard deletes tasks that no sliver waits for any more.
+// discard deletes tasks of slivers that no longer exist or have a newer generation.
 func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
 	if len(tasks) == 0 {
 		return nil
@@ -182,7 +182,7 @@ func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
 			switch s, _, err := v.Sliver(t.Sliver); {
 			case errors.Is(err, store.ErrNotFound) || err == nil && s.Generation != now.Generation:
 				cs.Remove(store.TaskKey(t.Sliver))
-			case err != nil: // one that cannot be read may still be there
+			case err != nil: // a sliver that cannot be read may still exist
 				return cs, err
 			}
 		}
@@ -190,14 +190,14 @@ func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
 	})
 }
 
-// dispatch starts every call that may start now, and says when to come back
-// if nothing happens before.
+// dispatch starts every call that may start now, and returns when to run again if
+// nothing happens before.
 func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	next := now.Add(time.Minute)
 	for _, q := range l.queues {
 		q.toGet, q.soon, q.toSet = q.toGet[:0], q.soon[:0], q.toSet[:0]
 	}
-	var homeless []*job
+	var unplaced []*job
 	for _, j := range l.jobs {
 		switch {
 		case j.call != nil:
@@ -207,15 +207,15 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 		case j.due.After(now):
 			next = earlier(next, j.due)
 		case !l.findQueue(j):
-			homeless = append(homeless, j)
+			unplaced = append(unplaced, j)
 		case j.setting:
 			j.queue.toSet = append(j.queue.toSet, j)
 		default:
 			j.queue.toGet = append(j.queue.toGet, j)
 		}
 	}
-	if len(homeless) > 0 {
-		l.begin(ctx, &call{kind: findCall, jobs: homeless})
+	if len(unplaced) > 0 {
+		l.begin(ctx, &call{kind: findCall, jobs: unplaced})
 	}
 	for _, q := range l.queues {
 		next = earlier(next, l.start(ctx, q, now))
@@ -223,7 +223,7 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	return next
 }
 
-// findQueue finds the queue of a job: that of the provider which made its sliver.
+// findQueue sets the queue of a job: that of its sliver's provider. It returns false if none is known.
 func (l *loop) findQueue(j *job) bool {
 	if j.queue != nil {
 		return true
@@ -239,6 +239,7 @@ func (l *loop) findQueue(j *job) bool {
 	return true
 }
 
+// earlier returns the earlier time.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -9,7 +9,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// placesAtOnce is how many records are filled in by one decision.
+// placesAtOnce is how many records one decision completes.
 const placesAtOnce = 1000
 
 // placeOf returns the component, by its name, and the provider of a sliver. The record
@@ -25,7 +25,7 @@ func (r *Runner) placeOf(s *am.Sliver) (component, provider string, ok bool) {
 // recordPlaces adds component and provider to the records of earlier versions, while
 // the inventory still has them.
 func (r *Runner) recordPlaces(ctx context.Context) {
-	var open []urn.URN
+	var open []urn.URN // without a provider
 	err := r.cfg.Store.Read(func(v *store.View) error {
 		return v.Slivers(func(s am.Sliver) bool {
 			if s.Provider == "" {
@@ -61,6 +61,6 @@ func (r *Runner) recordPlaces(ctx context.Context) {
 		})
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-		r.cfg.Log.Error("cannot write down which providers have made slivers; the inventory tells until the next start", "error", err)
+		r.cfg.Log.Error("cannot record the providers of old slivers; the inventory determines them until the next start", "error", err)
 	}
 }

@@ -144,8 +144,8 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
-// operatorText is an error as an operator needs it: for experimenters, a provider's says only
-// to look into the log.
+// operatorText returns an error with its details for operators. The text of a provider's
+// error for experimenters only refers to the log.
 func operatorText(err error) string {
 	if err == nil {
 		return "it has not ended a call yet"

@@ -90,10 +90,10 @@ func missingParts(p Provider, s *am.Sliver) string {
 	}
 	var all []string
 	if s.PublicAddress.IsValid() && !p.Reports(provider.AttrInterfaces) {
-		all = append(all, fmt.Sprintf("its provider cannot be told of public addresses, so it is not reached at %s", s.PublicAddress))
+		all = append(all, fmt.Sprintf("its provider does not support public addresses, so it cannot be reached at %s", s.PublicAddress))
 	}
 	if n := len(s.Setup); n > 0 && !p.Accepts(provider.AttrSetup) {
-		all = append(all, fmt.Sprintf("its provider cannot install or execute anything, so what the request asks for, %d in number, is not done; log in and do it by hand", n))
+		all = append(all, fmt.Sprintf("its provider does not support install and execute, so %d services of the request are not done; log in and do them by hand", n))
 	}
 	if failed := s.StepFailure(); failed != "" {
 		all = append(all, failed)
@@ -116,9 +116,10 @@ func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	return o
 }
 
-func keepInterfaces(s *am.Sliver, told map[string]string) (kept map[string]string) {
+// keepInterfaces returns the texts of interfaces that the sliver has, by client_id.
+func keepInterfaces(s *am.Sliver, texts map[string]string) (kept map[string]string) {
 	for _, i := range s.Interfaces {
-		if text, ok := told[i.ClientID]; ok {
+		if text, ok := texts[i.ClientID]; ok {
 			if kept == nil {
 				kept = map[string]string{}
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// slowGet is how long a get may keep others of its provider waiting.
+	// slowGet is how long a get may delay the next one of its provider.
 	slowGet = time.Second
 	// slowSet is when, and then how often, the resources of a set of several are polled.
 	slowSet = 2 * time.Second
@@ -21,15 +21,15 @@ const (
 type queue struct {
 	name     string
 	provider Provider // nil until it was found
-	finding  bool     // a call is looking for it
+	finding  bool     // a call is searching for it
 	trouble  string   // why it cannot be used, as logged last
 
-	nextGet time.Time      // when the next get for all may start
-	gets    map[*call]bool // that run
-	sets    map[*call]bool // that run, each in a worker of its own
+	nextGet time.Time      // when the next get of several may start
+	gets    map[*call]bool // running gets
+	sets    map[*call]bool // running sets, one in each worker
 
-	toGet, toSet []*job // what is due
-	soon         []*job // polls that will be due before long
+	toGet, toSet []*job // due jobs
+	soon         []*job // jobs that will soon be due for a get
 }
 
 // start begins the calls for which there are workers, and returns when to run again.
@@ -81,9 +81,8 @@ func (l *loop) pollSets(ctx context.Context, q *queue, now time.Time) time.Time 
 	return next
 }
 
-// startGets starts one get for all due resources. A slow get continues beside the next,
-// as long as few do. A resource whose get failed is asked for alone, in one of the
-// places of slow gets.
+// startGets starts one get for all due resources. A few slow gets may continue beside
+// the next. A resource whose get failed is read alone, and counts as a slow get.
 func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time {
 	next, busy := now.Add(time.Minute), false
 	for c := range q.gets {
@@ -116,8 +115,8 @@ func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time
 	return next
 }
 
-// startSets gives the due sets to the provider's workers. Resources whose set died or
-// did not end may use all workers but one.
+// startSets starts due sets while workers are free. Resources whose set failed or did
+// not end may use all workers but one.
 func (l *loop) startSets(ctx context.Context, q *queue) {
 	workers := max(1, q.provider.Parallel())
 	alone := 0
@@ -159,21 +158,21 @@ func (l *loop) postponeConflicts(q *queue) {
 	if !slices.ContainsFunc(q.toSet, func(j *job) bool { return !j.removes() }) {
 		return
 	}
-	leaving := map[name]bool{}
+	removing := map[name]bool{}
 	for _, j := range l.jobs {
 		if j.queue == q && j.removes() && !j.asked && j.task.Attempt < l.r.limits.Attempts {
 			for _, n := range names(j) {
-				leaving[n] = true
+				removing[n] = true
 			}
 		}
 	}
 	q.toSet = slices.DeleteFunc(q.toSet, func(j *job) bool {
-		return !j.removes() && slices.ContainsFunc(names(j), func(n name) bool { return n.id != "" && leaving[n] })
+		return !j.removes() && slices.ContainsFunc(names(j), func(n name) bool { return n.id != "" && removing[n] })
 	})
 }
 
 // batches groups due resources into sets: of one slice, either all to remove or all to
-// keep; or of one resource whose set died or did not end. Removals come first, then
+// keep; or of one resource whose set failed or did not end. Removals come first, then
 // those that have waited longest.
 func (l *loop) batches(q *queue) (all [][]*job) {
 	slices.SortFunc(q.toSet, func(a, b *job) int {
@@ -189,7 +188,7 @@ func (l *loop) batches(q *queue) (all [][]*job) {
 		slice   string
 		removes bool
 	}
-	open := map[kind]int{} // places in all
+	open := map[kind]int{} // indexes in all
 	for _, j := range q.toSet {
 		k := kind{j.sliver.Slice.Key(), j.removes()}
 		n, ok := open[k]

@@ -14,11 +14,11 @@ import (
 // record records the outcomes of items in one decision. Outcomes for an older
 // generation are dropped.
 func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) error {
-	news := false
+	changed := false
 	for n, i := range items {
-		news = news || isNews(i, outcomes[n])
+		changed = changed || changesRecord(i, outcomes[n])
 	}
-	if !news {
+	if !changed {
 		return nil
 	}
 	err := r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
@@ -31,7 +31,7 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 				return cs, err
 			case outcomes[n].verdict == gone && t.Goal == am.GoalRemove:
 				left = append(left, s)
-			case isNews(i, outcomes[n]):
+			case changesRecord(i, outcomes[n]):
 				if clearsError(&s, outcomes[n]) {
 					s.Error = ""
 				}
@@ -48,8 +48,8 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 	return err
 }
 
-// isNews reports whether the outcome changes a record.
-func isNews(i *item, o outcome) bool {
+// changesRecord reports whether an outcome changes the sliver's record.
+func changesRecord(i *item, o outcome) bool {
 	switch o.verdict {
 	case wait:
 		return clearsError(&i.sliver, o) || !reflect.DeepEqual(o.observed, i.sliver.Observed)
@@ -70,8 +70,7 @@ func clearsError(s *am.Sliver, o outcome) bool {
 	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == setAccepted || o.verdict == wait && !o.vanished)
 }
 
-// current returns the stored sliver and task, or store.ErrNotFound if t is no longer
-// wanted.
+// current returns the stored sliver and task, or store.ErrNotFound if t is outdated.
 func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	s, _, err := v.Sliver(t.Sliver)
 	if err != nil {
@@ -99,16 +98,16 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 	switch o.verdict {
 	case done:
 		s.Status = am.Done(s.Status, t.Goal, s.Desired.On)
-		if s.Status.Operational != am.Failed { // a failed one stays so, even when it is switched off
+		if s.Status.Operational != am.Failed { // a failed sliver keeps its error, even when it is switched off
 			s.Error = o.text
 		}
 		cs.Remove(store.TaskKey(s.URN))
-	case gone: // undone: the sliver stays with its error
+	case gone: // after GoalUndo the sliver stays, with its error
 		cs.Remove(store.TaskKey(s.URN))
 	case giveUp:
 		event := am.EventGaveUp
 		if _, err := am.Next(s.Status, event); err != nil && (t.Goal == am.GoalStart || t.Goal == am.GoalStop) {
-			event = am.EventLost // it had been so before, and could not be put right
+			event = am.EventLost // it had existed before, and could not be repaired
 		}
 		fail(v, cs, &s, event, o.text, t.Request)
 		if t.Goal == am.GoalMake && !o.keep {
@@ -121,7 +120,7 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 		}
 		fail(v, cs, &s, event, o.text, t.Request)
 	case retry:
-		if t.Goal != am.GoalUndo { // then the earlier error matters
+		if t.Goal != am.GoalUndo { // a sliver that is undone keeps its first error
 			s.Error = o.text
 		}
 		t.Attempt++
@@ -133,7 +132,7 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 
 // fail ends the sliver's task with a failure event.
 func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, request string) {
-	if s.Status.Operational != am.Failed || s.Error == "" { // the first reason is the one that counts
+	if s.Status.Operational != am.Failed || s.Error == "" { // the first error stays
 		s.Error = text
 	}
 	s.Status = am.After(s.Status, e)
@@ -160,7 +159,7 @@ func (r *Runner) logOutcome(i *item, o outcome) {
 	case done, gone:
 		log.Info("task done", "attempt", i.task.Attempt+1)
 		if o.text != "" {
-			log.Warn("a promise is not kept in full", "error", o.text)
+			log.Warn("parts of the desired state are missing", "error", o.text)
 		}
 	case giveUp:
 		log.Warn("task given up", "attempt", i.task.Attempt+1, "error", o.text)

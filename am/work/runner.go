@@ -83,8 +83,8 @@ func (r *Runner) Wake() {
 	wake(r.leases)
 }
 
-// RequestSweep makes the runner compare the slivers without tasks with their resources now, and
-// not only at the next sweep. It never blocks.
+// RequestSweep makes the runner compare the slivers without tasks with their resources
+// now, instead of at the next sweep. It never blocks.
 func (r *Runner) RequestSweep() { wake(r.sweepRequests) }
 
 // wake puts a value into c unless it holds one already.

@@ -70,7 +70,7 @@ func TestAProviderThatKnowsNoSetup(t *testing.T) {
 		e.asks("a-2")
 		e.provision("a-1", "a-2")
 		e.becomes(time.Minute, notReady, "a-1", "a-2")
-		if got := e.sliver("a-1").Error; !strings.Contains(got, "cannot install or execute") || !strings.Contains(got, "3 in number") {
+		if got := e.sliver("a-1").Error; !strings.Contains(got, "does not support install and execute") || !strings.Contains(got, "3 services") {
 			t.Errorf("error %q", got)
 		}
 		if got := e.sliver("a-2").Error; got != "" {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,14 +27,14 @@ type settled struct {
 }
 
 // sweep compares all slivers without tasks with their resources, periodically and after
-// Look, until ctx ends.
+// RequestSweep, until ctx ends.
 func (r *Runner) sweep(ctx context.Context) {
 	// Wait before the first sweep, too: providers may be starting like this server.
 	t := time.NewTicker(r.limits.Sweep)
 	defer t.Stop()
-	var looks sync.WaitGroup
-	defer looks.Wait()
-	var looking sync.Map // providers that have not answered since the last time
+	var sweeps sync.WaitGroup
+	defer sweeps.Wait()
+	var sweeping sync.Map // providers whose sweep still runs
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,14 +44,14 @@ func (r *Runner) sweep(ctx context.Context) {
 		}
 		all, err := r.settled()
 		if err != nil {
-			r.cfg.Log.Error("cannot read the slivers to look at", "error", err)
+			r.cfg.Log.Error("cannot read the slivers to compare", "error", err)
 		}
 		for name, slivers := range all {
-			if _, busy := looking.LoadOrStore(name, true); busy {
+			if _, busy := sweeping.LoadOrStore(name, true); busy {
 				continue // a provider that hangs must not delay the others
 			}
-			looks.Go(func() {
-				defer looking.Delete(name)
+			sweeps.Go(func() {
+				defer sweeping.Delete(name)
 				if p, err := r.cfg.Providers(name); err == nil {
 					r.sweepProvider(ctx, name, p, slivers)
 				}
@@ -83,11 +82,12 @@ func isSettled(v *store.View, s *am.Sliver) bool {
 	return s.Status.Allocation == am.Provisioned && (o == am.Ready || o == am.NotReady) && v.Rev(store.TaskKey(s.URN)) == 0
 }
 
+// sweepProvider compares the slivers of one provider, in batches.
 func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, all []settled) {
 	calls := sweepCalls
 	for some := range slices.Chunk(all, r.limits.Names) {
 		if err := r.sweepSome(ctx, p, some, &calls); err != nil && ctx.Err() == nil {
-			r.cfg.Log.Warn("cannot look at slivers", "provider", name, "slivers", len(some), "error", operatorText(err))
+			r.cfg.Log.Warn("cannot compare slivers with their resources", "provider", name, "slivers", len(some), "error", operatorText(err))
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 		half := len(some) / 2
 		return errors.Join(r.sweepSome(ctx, p, some[:half], calls), r.sweepSome(ctx, p, some[half:], calls))
 	}
-	bad, err := r.unexpected(p, some, found)
+	bad, err := r.findDeviations(p, some, found)
 	if err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 	return r.recordObserved(ctx, p, some, found)
 }
 
-// unexpected returns the slivers whose resources are not as their records say.
-func (r *Runner) unexpected(p Provider, some []settled, found map[string]provider.Result) (bad []settled, err error) {
+// findDeviations returns the slivers whose resources differ from their records.
+func (r *Runner) findDeviations(p Provider, some []settled, found map[string]provider.Result) (bad []settled, err error) {
 	err = r.cfg.Store.Read(func(v *store.View) error {
 		for _, x := range some {
 			s, _, err := v.Sliver(x.urn)
@@ -142,6 +142,7 @@ func (r *Runner) unexpected(p Provider, some []settled, found map[string]provide
 	return bad, err
 }
 
+// get reads the resources of slivers. The result has an entry for each.
 func (r *Runner) get(ctx context.Context, p Provider, some []settled) (map[string]provider.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
@@ -221,8 +222,8 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled,
 		s, ok := put.Value.(am.Sliver)
 		switch {
 		case !ok || s.Error == "":
-		case strings.HasPrefix(s.Error, driftText):
-			r.cfg.Log.Warn("a sliver is not as promised", "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
+		case isDrift(s.Error):
+			r.cfg.Log.Warn("a sliver differs from its desired state", "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
 			if !r.repairs.isRecent(s.URN) {
 				r.repairs.note(s.URN)
 				wake(r.tasks)
@@ -247,7 +248,7 @@ func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s
 	switch {
 	case r.cfg.ServicesMustSucceed && failed != "":
 		fail(v, cs, s, am.EventLost, failed, "")
-	case s.Error == before, strings.HasPrefix(s.Error, driftText):
+	case s.Error == before, isDrift(s.Error):
 		s.Error = missingParts(p, s)
 	}
 }

@@ -69,7 +69,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	})
 	wantTexts(t, s.runOK("nodes"), "drained", "2 orphans: nodes --orphans")
 	wait.Until(t, "what was lost is failed", func() bool { return strings.Contains(s.call("Status"), "geni_failed") })
-	wantTexts(t, s.call("Status"), "geni_ready", "its provider does not have it any more")
+	wantTexts(t, s.call("Status"), "geni_ready", "its provider no longer has it")
 	if doors := s.logins(); doors["server"] != kept || doors["client"].port != "" {
 		t.Errorf("the doors are %v, want %v alone", doors, kept)
 	}
