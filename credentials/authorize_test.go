@@ -196,7 +196,7 @@ func TestReasonPerCredential(t *testing.T) {
 			t.Errorf("reason %d: %+v, want the detail %d", i+1, e.Reasons[i], want)
 		}
 	}
-	if !strings.Contains(e.Error(), "credential 4: expired 2026-11-21T11:59:59Z; get a fresh one from its authority") || e.Detail() != am.CredentialExpired {
+	if !strings.Contains(e.Error(), "credential 4: expired 2026-11-21T11:59:59Z; get a new one from its authority") || e.Detail() != am.CredentialExpired {
 		t.Errorf("%d: %s", e.Detail(), e)
 	}
 }

@@ -108,11 +108,11 @@ func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certi
 func (c content) renewalHint(delegated bool) string {
 	switch {
 	case c.kind != kindPrivilege:
-		return "have the user sign a fresh one"
+		return "have the user sign a new one"
 	case delegated:
 		return "have it delegated again"
 	}
-	return "get a fresh one from its authority"
+	return "get a new one from its authority"
 }
 
 // verifyPrivileges checks a chain of privilege credentials from the outermost inwards.

@@ -127,7 +127,7 @@ func openFile(path string) (_ *os.File, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("cannot open the audit: %s is not a regular file; name one that is, or will be", path)
+		return nil, fmt.Errorf("cannot open the audit: %s is not a regular file; name a regular file or a new one", path)
 	}
 	return f, nil
 }

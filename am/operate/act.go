@@ -76,14 +76,14 @@ func (e End) at(now time.Time) (time.Time, error) {
 	end := e.Until
 	if e.For != 0 {
 		if !end.IsZero() {
-			return end, refuse("the order says both until when leases last and for how long; give one")
+			return end, refuse("the order has both an end and a duration of leases; give one of them")
 		}
 		end = now.Add(time.Duration(min(max(e.For, 0), int64(maxLease/time.Second)+1)) * time.Second)
 	}
 	end = end.UTC().Truncate(time.Second)
 	switch {
 	case !end.After(now):
-		return end, refuse("the time %s is over; to end leases now, release them", end.Format(time.RFC3339))
+		return end, refuse("the time %s is in the past; to end leases now, release the slivers", end.Format(time.RFC3339))
 	case end.After(now.Add(maxLease)):
 		return end, refuse("leases cannot last longer than %d years", maxLease/(365*24*time.Hour))
 	}
@@ -141,12 +141,12 @@ func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 			return err
 		}
 		if !t.record.Shutdown.IsZero() {
-			return refuse("slice %s was shut down, so its leases do not count; thaw it with --extend", t.slice)
+			return refuse("slice %s was shut down, so its leases do not run; thaw it with --extend", t.slice)
 		}
 		for i := range t.slivers {
 			x := &t.slivers[i]
 			if now.Before(x.ProbedUntil) {
-				return refuse("the provider of %s is still being asked whether it can make it; try again in a moment", describe(x))
+				return refuse("the dry run of %s has not ended yet; try again in a moment", describe(x))
 			}
 			status, err := am.Next(x.Status, am.EventRenew)
 			if err != nil {
@@ -276,7 +276,7 @@ func requireLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
 	if over == 0 {
 		return nil
 	}
-	return refuse("in slice %s %d of %d leases are over, the first since %s, so these nodes would be given back at once, with what is on them; let them go on with --extend TIME, or say --yes", slice, over, len(slivers), first.UTC().Format(time.RFC3339))
+	return refuse("in slice %s %d of %d leases are over, the first since %s, so these nodes and their data would be released at once; extend their leases with --extend TIME, or release them with --yes", slice, over, len(slivers), first.UTC().Format(time.RFC3339))
 }
 
 // EventThaw is the journal's event for a lifted shutdown.

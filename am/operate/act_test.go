@@ -211,9 +211,9 @@ func TestOrdersAreRefused(t *testing.T) {
 		order any
 		want  string
 	}{
-		{"nothing named", release(), "nothing is named"},
+		{"nothing named", release(), "the order names nothing"},
 		{"a slice that is not there", release("exp-a", "exp-c"), "there is no slice exp-c here; did you mean exp-a?"},
-		{"a pattern", release("exp-a", "exp*"), "exp* is a pattern; an order names each slice it means"},
+		{"a pattern", release("exp-a", "exp*"), "exp* is a pattern; an order must name each slice"},
 		{"its URN", release("exp-a", name(urn.Slice, "none").String()), "there is no slice " + name(urn.Slice, "none").String()},
 		{"a sliver that is not there", release("exp-a", name(urn.Sliver, "none").String()), "there is no sliver"},
 		{"a node of a slice that is not there", release("exp-a/wob"), `has no sliver "wob"; did you mean web?`},
@@ -221,21 +221,21 @@ func TestOrdersAreRefused(t *testing.T) {
 		{"what is frozen, beside what is not", release("exp-a", "frozen"), "was shut down at 2030-01-02T11:30:00Z by " + bob.String() + ", and is kept for inspection; release it with --frozen"},
 		{"what is being removed", release("exp-a", name(urn.Sliver, "s3").String(), twice.String(), "exp-a/old"), "has no sliver"},
 		{"what is being removed, by its URN", release(twice.String(), name(urn.Sliver, "s3").String()), "sliver " + name(urn.Sliver, "s3").String() + " (exp-a/old) is being removed already"},
-		{"odd signs in a client_id", renew(time.Hour, "exp-a", name(urn.Sliver, "s8").String()), "the provider of sliver " + name(urn.Sliver, "s8").String() + " (exp-b/x\ufffd[31m\ufffd\ufffd2J\ufffd) is still being asked"},
+		{"odd signs in a client_id", renew(time.Hour, "exp-a", name(urn.Sliver, "s8").String()), "the dry run of sliver " + name(urn.Sliver, "s8").String() + " (exp-b/x\ufffd[31m\ufffd\ufffd2J\ufffd) has not ended yet"},
 		{"too many", release(strings.Split(strings.Repeat("x ", 1001), " ")...), "name at most 1000"},
-		{"a time that is over", renew(-time.Second, "exp-a"), "the time 2030-01-02T11:59:59Z is over; to end leases now, release them"},
-		{"no time", operate.Renew{Targets: []string{"exp-a"}, Operator: "dora"}, "is over"},
-		{"a negative while", operate.Renew{Targets: []string{"exp-a"}, End: operate.End{For: -1}, Operator: "dora"}, "is over"},
+		{"a time that is over", renew(-time.Second, "exp-a"), "the time 2030-01-02T11:59:59Z is in the past; to end leases now, release the slivers"},
+		{"no time", operate.Renew{Targets: []string{"exp-a"}, Operator: "dora"}, "is in the past"},
+		{"a negative while", operate.Renew{Targets: []string{"exp-a"}, End: operate.End{For: -1}, Operator: "dora"}, "is in the past"},
 		{"a time that is far", renew(200*365*24*time.Hour, "exp-a"), "longer than 100 years"},
 		{"a while without end", operate.Renew{Targets: []string{"exp-a"}, End: operate.End{For: 1 << 62}, Operator: "dora"}, "longer than 100 years"},
 		{"a lease that is frozen", renew(time.Hour, "exp-a", "frozen"), "thaw it with --extend"},
-		{"a thaw that gives nodes back", operate.Thaw{Slice: "frozen", Operator: "dora"}, "in slice " + down.String() + " 1 of 1 leases are over, the first since 2030-01-02T11:00:00Z, so these nodes would be given back at once"},
+		{"a thaw that gives nodes back", operate.Thaw{Slice: "frozen", Operator: "dora"}, "in slice " + down.String() + " 1 of 1 leases are over, the first since 2030-01-02T11:00:00Z, so these nodes and their data would be released at once"},
 		{"a slice that is not shut down", operate.Thaw{Slice: "exp-a", Operator: "dora"}, "slice " + sliceA.String() + " is not shut down"},
 		{"a slip in the name of one that is", operate.Thaw{Slice: "frosen", Operator: "dora"}, "did you mean frozen?"},
 		{"a slice to thaw that is not there", operate.Thaw{Slice: "zzzzzzzz", Operator: "dora"}, "there is no slice zzzzzzzz here"},
 		{"a sliver to thaw", operate.Thaw{Slice: name(urn.Sliver, "s6").String(), Operator: "dora"}, "is a sliver, not a slice"},
-		{"extended into the past", operate.Thaw{Slice: "frozen", Extend: operate.End{Until: now}, Operator: "dora"}, "is over"},
-		{"nobody's order", operate.Release{Targets: []string{"exp-a"}}, "who gives it"},
+		{"extended into the past", operate.Thaw{Slice: "frozen", Extend: operate.End{Until: now}, Operator: "dora"}, "is in the past"},
+		{"an order without an operator", operate.Release{Targets: []string{"exp-a"}}, "no operator's name"},
 		{"a name that a terminal obeys", operate.Thaw{Slice: "frozen", Operator: "\x1b[2J"}, "control characters"},
 		{"a text of two lines", operate.Release{Targets: []string{"exp-a"}, Operator: "dora", Text: "a\nb"}, "one line"},
 		{"a long text", operate.Renew{Targets: []string{"exp-a"}, End: operate.End{For: 60}, Operator: "dora", Text: strings.Repeat("x", 501)}, "at most 500"},
@@ -276,7 +276,7 @@ func TestSliversBeingAskedFor(t *testing.T) {
 		cs.PutSliver(x)
 		return cs, err
 	})
-	if _, err := s.Renew(t.Context(), operate.Renew{Targets: []string{sliceB.String()}, End: operate.End{For: 60}, Operator: "dora"}); err == nil || !strings.Contains(err.Error(), "still being asked") {
+	if _, err := s.Renew(t.Context(), operate.Renew{Targets: []string{sliceB.String()}, End: operate.End{For: 60}, Operator: "dora"}); err == nil || !strings.Contains(err.Error(), "has not ended yet") {
 		t.Errorf("renew: %v", err)
 	}
 	if _, err := s.Release(t.Context(), operate.Release{Targets: []string{sliceB.String()}, Operator: "dora"}); err != nil {

@@ -67,7 +67,7 @@ func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
 	q, err := ReadQuery(r)
 	for key := range q {
 		if key != "slice" {
-			err = malformed("nothing is called %.40q%s", key, didYouMean(key, []string{"slice"}))
+			err = malformed("there is no key %.40q%s", key, didYouMean(key, []string{"slice"}))
 		}
 	}
 	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.operations.Inspect(q.Get("slice")) })

@@ -84,7 +84,7 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 			*texts[key] = value
 		case times[key] != nil:
 			if *times[key], err = time.Parse(time.RFC3339, value); err != nil {
-				return f, malformed("%s is %.40q, which is no time like 2030-01-31T12:00:00Z", key, value)
+				return f, malformed("%s is %.40q; write a time like 2030-01-31T12:00:00Z", key, value)
 			}
 		case key == "shutdown":
 			if f.Shutdown, err = strconv.ParseBool(value); err != nil {
@@ -97,7 +97,7 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 			}
 			f.Limit = int(n)
 		default:
-			return f, malformed("nothing is called %.40q%s", key, didYouMean(key, slices.Concat(slices.Sorted(maps.Keys(texts)), slices.Sorted(maps.Keys(times)), []string{"shutdown", "limit"})))
+			return f, malformed("there is no key %.40q%s", key, didYouMean(key, slices.Concat(slices.Sorted(maps.Keys(texts)), slices.Sorted(maps.Keys(times)), []string{"shutdown", "limit"})))
 		}
 	}
 	return f, nil

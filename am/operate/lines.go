@@ -59,7 +59,7 @@ func lineEncoder[T any](list *bytes.Buffer) func(T) error {
 			return err
 		}
 		if list.Len()+line.Len() > maxList {
-			return refuse("the list is too long; ask for less, with a filter or a limit")
+			return refuse("the list is too long; select less with a filter or a limit")
 		}
 		list.Write(am.ASCII(line.Bytes()))
 		return nil

@@ -289,7 +289,7 @@ func noComponent(inv *inventory.Inventory, said string) error {
 // findSlice returns the slices that a URN or name matches, at least one.
 func findSlice(v *store.View, said string) ([]urn.URN, error) {
 	if said == "" {
-		return nil, refuse("it does not say which slice; name one, by its URN or name")
+		return nil, refuse("no slice is named; name one by its URN or name")
 	}
 	if u, err := urn.Parse(said); err == nil {
 		if u.Type != urn.Slice {
@@ -314,7 +314,7 @@ func findSlice(v *store.View, said string) ([]urn.URN, error) {
 	if err == nil && len(found) == 0 {
 		hint := didYouMean(said, names)
 		if hint == "" && strings.Contains(said, ",") {
-			hint = "; several stand with spaces between"
+			hint = "; separate several slices with spaces"
 		}
 		err = refuse("there is no slice %s here%s", said, hint)
 	}

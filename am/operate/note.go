@@ -29,7 +29,7 @@ const maxNote = 2000
 // Note writes an action into the journal. Errors: as of Release.
 func (d *Operations) Note(ctx context.Context, n Note) (done Result, err error) {
 	if !slices.Contains(NoteEvents, n.Event) {
-		return done, refuse("the journal knows no act %.40q%s", n.Event, didYouMean(n.Event, NoteEvents))
+		return done, refuse("the journal has no event %.40q%s", n.Event, didYouMean(n.Event, NoteEvents))
 	}
 	if err := checkOperator(n.Operator, ""); err != nil {
 		return done, err

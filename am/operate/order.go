@@ -22,11 +22,11 @@ func malformed(format string, args ...any) error {
 func ReadQuery(r *http.Request) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, malformed("the query cannot be read: %.200s; write what is odd in it as %%XX", err)
+		return nil, malformed("the query cannot be read: %.200s; write special characters as %%XX", err)
 	}
 	for key, values := range q {
 		if len(values) > 1 {
-			return nil, malformed("%.40q is asked twice; say it once", key)
+			return nil, malformed("%.40q is in the query twice; give it once", key)
 		}
 	}
 	return q, nil
@@ -66,7 +66,7 @@ func decode(text []byte, order any) error {
 		return err
 	}
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows it")
+		return errors.New("there is text after it")
 	}
 	return checkKeys(text)
 }
@@ -97,7 +97,7 @@ func checkKeys(text []byte) error {
 			if key, ok := t.(string); ok && !in.value {
 				key = strings.ToLower(key)
 				if in.keys[key] {
-					return fmt.Errorf("it says %.40q twice", key)
+					return fmt.Errorf("it has the key %.40q twice", key)
 				}
 				in.keys[key], in.value = true, true
 				continue

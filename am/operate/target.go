@@ -24,11 +24,11 @@ const (
 func checkOperator(operator, text string) error {
 	switch {
 	case operator == "":
-		return refuse("the order does not say who gives it")
+		return refuse("the order has no operator's name")
 	case len(operator) > maxOperator || strings.ContainsFunc(operator, unicode.IsControl):
 		return refuse("the name of the operator is longer than %d bytes, or has control characters", maxOperator)
 	case len(text) > maxText:
-		return refuse("the text has %d bytes; at most %d are kept", len(text), maxText)
+		return refuse("the text has %d bytes; write at most %d", len(text), maxText)
 	case strings.ContainsFunc(text, unicode.IsControl):
 		return refuse("the text must be one line without control characters")
 	}
@@ -95,15 +95,15 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 }
 
 // errPreview ends the decision of a preview without changes.
-var errPreview = errors.New("it was only a preview")
+var errPreview = errors.New("preview")
 
 // find returns what the arguments name, each slice once.
 func (d *Operations) find(targets []string) (all []named, err error) {
 	switch {
 	case len(targets) == 0:
-		return nil, refuse("nothing is named; name a slice, or slivers")
+		return nil, refuse("the order names nothing; name a slice, or slivers")
 	case len(targets) > maxTargets:
-		return nil, refuse("%d are named; name at most %d at once", len(targets), maxTargets)
+		return nil, refuse("the order names %d; name at most %d at once", len(targets), maxTargets)
 	}
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		for _, said := range targets {
@@ -160,7 +160,7 @@ func findTarget(v *store.View, said string) (named, error) {
 		slice, node, one = strings.Cut(said, "/")
 	}
 	if strings.ContainsAny(slice, "*?") {
-		return named{}, refuse("%s is a pattern; an order names each slice it means, so see first: patchbay slices '%s'", slice, slice)
+		return named{}, refuse("%s is a pattern; an order must name each slice, so list them first: patchbay slices '%s'", slice, slice)
 	}
 	u, err := findOneSlice(v, slice)
 	n := named{slice: u}
@@ -200,7 +200,7 @@ func (n *named) resolve(v *store.View) (t target, err error) {
 		}
 		switch {
 		case err == nil && len(t.slivers) == 0 && len(all) > 0:
-			err = refuse("slice %s has no slivers but those that are being removed already, %d", n.slice, len(all))
+			err = refuse("all slivers of slice %s are being removed already: %d", n.slice, len(all))
 		case err == nil && len(t.slivers) == 0:
 			err = refuse("slice %s has no slivers", n.slice)
 		}

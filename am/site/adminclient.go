@@ -134,7 +134,7 @@ func (h *AdminClient) copyBackup() (done func(), err error) {
 	}
 	if err != nil {
 		done()
-		return nil, fmt.Errorf("cannot copy the backup to look into it: %w; TMPDIR names another folder for that", err)
+		return nil, fmt.Errorf("cannot copy the backup to read it: %w; set TMPDIR to another folder", err)
 	}
 	return done, nil
 }
@@ -295,7 +295,7 @@ func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
 		if ctx.Err() != nil {
 			return askError(ctx, socketPath(c), err)
 		}
-		return fmt.Errorf("the answer of the served site broke off: %w; it waits for who reads slowly only as long as it has room, so ask again, or for less", err)
+		return fmt.Errorf("the answer of the served site broke off: %w; the site ends answers that are read too slowly, so ask again, or for less", err)
 	}
 	return nil
 }
@@ -368,7 +368,7 @@ func decode(resp *http.Response, answer any) error {
 type unreadableError struct{ err error }
 
 func (e *unreadableError) Error() string {
-	return fmt.Sprintf("the served site answers what cannot be read: %v", e.err)
+	return fmt.Sprintf("the answer of the served site cannot be read: %v", e.err)
 }
 
 // refusedError is an answer with another status than 200.
@@ -419,11 +419,11 @@ func askError(ctx context.Context, path string, err error) error {
 func noAnswerReason(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("you have not waited for the answer: %w", ctx.Err())
+		return fmt.Errorf("the command ended before the answer: %w", ctx.Err())
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("it has not answered within %s", display.Duration(askTimeout))
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isNotRunning(err):
-		return errors.New("it has gone before the answer")
+		return errors.New("it ended before it answered")
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func listenSocket(path string, log *slog.Logger) (s *adminSocket, err error) {
 
 func createSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
-		return nil, fmt.Errorf("%s is there and no socket; move it away", path)
+		return nil, fmt.Errorf("%s exists and is not a socket; move it away", path)
 	}
 	if answersAt(path) {
 		return nil, fmt.Errorf("another server answers at %s; stop it, or give this site a folder of its own", path)
@@ -92,7 +92,7 @@ func (s *adminSocket) Accept() (net.Conn, error) {
 		c.Close()
 		s.refused++
 		if now := time.Now(); now.After(s.quietUntil) {
-			s.log.Warn("a user may not ask at the socket, only root and the server's own user may; see that its mode is 0600",
+			s.log.Warn("a user was refused at the admin socket, which is only for root and the server's own user; make sure that its mode is 0600",
 				"socket", s.path, "user", user, "times", s.refused, "error", err)
 			s.quietUntil, s.refused = now.Add(warnInterval), 0
 		}

@@ -54,7 +54,7 @@ func (c *Config) CheckFolder(key, path string) error {
 	case err != nil:
 		return c.Origin.errorf(key, "%s", missingMessage("folder", path, err))
 	case !info.IsDir():
-		return c.Origin.errorf(key, "%s is no folder; name the folder", path)
+		return c.Origin.errorf(key, "%s is not a folder; name a folder", path)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (c *Config) checkWritten(key, path string, always bool) error {
 	case err != nil:
 		return c.Origin.errorf(key, "%v", err)
 	case !info.Mode().IsRegular():
-		return c.Origin.errorf(key, "%s is not a regular file; name one that is, or will be", path)
+		return c.Origin.errorf(key, "%s is not a regular file; name a regular file or a new one", path)
 	}
 	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
 		return c.Origin.errorf(key, "%s", notWritableMessage(path, err))
@@ -109,7 +109,7 @@ func notWritableMessage(path string, err error) string {
 // missingMessage returns the message for a file or folder that cannot be read.
 func missingMessage(what, path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("the %s %s does not exist; make it, or correct the name", what, path)
+		return fmt.Sprintf("the %s %s does not exist; create it, or correct the name", what, path)
 	}
-	return fmt.Sprintf("the %s cannot be looked at: %v", what, err)
+	return fmt.Sprintf("the %s cannot be read: %v", what, err)
 }

@@ -56,7 +56,7 @@ func ReadConfigFile(file string) (*Config, error) {
 func readConfig(file string, parse func(file string, text []byte) (*Config, error)) (*Config, error) {
 	text, err := readConfigText(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &ConfigError{Where: file, Msg: "there is no such file; name the site's with --config, or make a site with: " + display.Command("init", "DIR")}
+		return nil, &ConfigError{Where: file, Msg: "there is no such file; name the site's configuration with --config, or create a site with: " + display.Command("init", "DIR")}
 	}
 	if err != nil {
 		return nil, cannotRead(file, err)
@@ -247,7 +247,7 @@ func (o origin) checkEnvironment(environ []string) error {
 		} else if now := renamed[name]; now != "" {
 			msg = "this variable is now called " + now + "; rename it"
 		} else if near := suggest.Word(key, known); near != "" && !slices.Contains(known, key) {
-			msg = "this variable stands for no key; did you mean " + EnvPrefix + near + "?"
+			msg = "this variable sets no key; did you mean " + EnvPrefix + near + "?"
 		}
 		if msg != "" {
 			errs = append(errs, &ConfigError{Where: "environment " + name, Msg: msg})
@@ -268,7 +268,7 @@ func (o origin) document(text []byte) (*yaml.Node, error) {
 	case len(doc.Content) == 0:
 		return nil, nil
 	case err != nil && strings.Contains(err.Error(), "excessive aliasing"):
-		return nil, &ConfigError{Where: o.File, Msg: "its aliases (*NAME) stand for too much; write the values out"}
+		return nil, &ConfigError{Where: o.File, Msg: "its aliases (*NAME) expand to too much; write the values out"}
 	case isProviderFile(&doc):
 		return nil, &ConfigError{Where: o.File, Msg: "these are a provider's metadata and settings, not a configuration; name the site's " + ConfigName}
 	case IsInventory(&doc):

@@ -43,7 +43,7 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 	case c.Authority == "":
 		wrong("authority", "the site has no name; set authority to one like testbed.example.org")
 	case !urn.ValidAuthority(c.Authority):
-		wrong("authority", "%q cannot stand in a URN: letters, digits, dots, hyphens and underscores, with colons between sub-authorities", c.Authority)
+		wrong("authority", "%q cannot be part of a URN; use letters, digits, dots, hyphens and underscores, with colons between sub-authorities", c.Authority)
 	case IsLoopbackName(c.Authority):
 		wrong("authority", "%q means another site on every host; use a name of your own like testbed.example.org", c.Authority)
 	}
@@ -60,7 +60,7 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 		if err := CheckAddress(c.Admin); err != nil {
 			wrong("admin", "%v; write 127.0.0.1:8444, or off", err)
 		} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			wrong("admin", "%q is not a loopback address: anybody could read it; write 127.0.0.1:8444, or off; for monitors on other hosts there is the key metrics", c.Admin)
+			wrong("admin", "%q is not a loopback address, so anybody could read it; write 127.0.0.1:8444, or off; for monitors on other hosts use the key metrics", c.Admin)
 		}
 	}
 }
@@ -100,14 +100,14 @@ func (c *Config) validateFiles(wrong wrongFunc) {
 		}
 	}
 	if base := filepath.Base(c.Audit); c.Audit == "" || base == "off" {
-		wrong("audit", "the audit cannot be switched off, for it answers whose an address was; name a file like audit.log")
+		wrong("audit", "the audit cannot be switched off, because it records which user had an address; name a file like audit.log")
 	}
 }
 
 // validateCredentials checks the limits for keys, signers and the cache.
 func (c *Config) validateCredentials(wrong wrongFunc) {
 	if n := c.Credentials.MinRSABits; n < 1024 {
-		wrong("credentials.min_rsa_bits", "%d is less than 1024, which anybody can break", n)
+		wrong("credentials.min_rsa_bits", "%d is less than 1024, and such keys can be broken; write 2048 or more", n)
 	}
 	if err := (credentials.Config{Speakers: c.Credentials.Speakers}).Validate(); err != nil {
 		wrong("credentials.speakers", "%v", err)
@@ -120,7 +120,7 @@ func (c *Config) validateCredentials(wrong wrongFunc) {
 // validateTimes checks the durations outside leases and limits.
 func (c *Config) validateTimes(wrong wrongFunc) {
 	if c.ClockJump < time.Second {
-		wrong("clock_jump", "%s is less than a second, by which clocks are put right all the time; write a time like 1m", display.Duration(c.ClockJump))
+		wrong("clock_jump", "%s is less than a second, and normal clock corrections are larger; write a time like 1m", display.Duration(c.ClockJump))
 	}
 	if c.OrphansAfter <= 0 {
 		wrong("orphans_after", "it must be a time like 10m")
@@ -176,9 +176,9 @@ func (l LeasesConfig) validate(wrong wrongFunc) {
 		wrong("leases.margin", "it must not be negative")
 	}
 	if l.Allocated > l.AllocatedMax {
-		wrong("leases.allocated", "%s is longer than allocated_max, %s; lower the one or raise the other", display.Duration(l.Allocated), display.Duration(l.AllocatedMax))
+		wrong("leases.allocated", "%s is longer than allocated_max, %s; lower allocated or raise allocated_max", display.Duration(l.Allocated), display.Duration(l.AllocatedMax))
 	}
 	if l.Provisioned > l.ProvisionedMax {
-		wrong("leases.provisioned", "%s is longer than provisioned_max, %s; lower the one or raise the other", display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
+		wrong("leases.provisioned", "%s is longer than provisioned_max, %s; lower provisioned or raise provisioned_max", display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
 	}
 }

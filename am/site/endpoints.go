@@ -159,7 +159,7 @@ func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
 	}
 	var a ClockAnswer
 	a.Before, a.Now = s.clock.Trust()
-	s.log.Warn("an operator has confirmed the host's clock", "site", a.Before.Site, "host", a.Before.Host, "operator", order.Operator)
+	s.log.Warn("an operator has confirmed that the host's clock is right", "site", a.Before.Site, "host", a.Before.Host, "operator", order.Operator)
 	if err := s.clock.Save(); err != nil {
 		s.log.Error("the clock's file was not written", "error", err)
 	}
@@ -199,7 +199,7 @@ func readOrder(w http.ResponseWriter, r *http.Request) (o ServerCommand, ok bool
 	switch {
 	case err != nil:
 	case o.Operator == "":
-		err = &operate.RefusedError{Text: "the order does not say who gives it"}
+		err = &operate.RefusedError{Text: "the order has no operator's name"}
 	case len(o.Operator) > maxOperator || strings.ContainsFunc(o.Operator, unicode.IsControl):
 		err = &operate.RefusedError{Text: "the name of the operator is longer than 100 bytes, or has control characters"}
 	}
@@ -237,7 +237,7 @@ func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		report.Wrong = errorLines(err)
 		if r.Method == http.MethodPost {
-			s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
+			s.log.Error("the inventory file cannot be put in force; the previous inventory stays in force", "error", err)
 		}
 	}
 	writeJSON(w, report)

@@ -65,7 +65,7 @@ func OpenRegular(name string) (*os.File, error) {
 type notRegularError string
 
 func (kind notRegularError) Error() string {
-	return fmt.Sprintf("it is not a regular file but %s; name one that is", string(kind))
+	return fmt.Sprintf("it is not a regular file but %s; name a regular file", string(kind))
 }
 
 // SuggestPipe adds to the error of a pipe or device that - reads standard input, for

@@ -60,7 +60,7 @@ func hookPaths(hooks []HookConfig) (paths []*string) {
 // checkHooks checks the values of hooks without opening files.
 func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 	if len(hooks) > maxHooks {
-		errs = append(errs, o.errorf("hooks", "%d are too many; have up to %d, each told of more", len(hooks), maxHooks))
+		errs = append(errs, o.errorf("hooks", "%d are too many; configure at most %d, and send more events to each", len(hooks), maxHooks))
 	}
 	names := map[string]bool{}
 	for i := range hooks {
@@ -72,12 +72,12 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 		case !hookName.MatchString(h.Name):
 			wrong("number %d needs a name of letters, digits, dots, hyphens and underscores, not %.80q", i+1, h.Name)
 		case names[h.Name]:
-			wrong("two have the name %s; events wait for hooks by name", h.Name)
+			wrong("two have the name %s; give each its own name, because events are queued by name", h.Name)
 		}
 		names[h.Name] = true
 		switch {
 		case (h.Command == "") == (h.URL == ""):
-			wrong("%s needs a command or a url, one of them", h.Name)
+			wrong("%s needs either a command or a url", h.Name)
 		case h.URL != "":
 			if err := checkHookURL(h.URL); err != nil {
 				wrong("%s: %v", h.Name, err)

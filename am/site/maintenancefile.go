@@ -23,7 +23,7 @@ import (
 
 // unreadable is the reason that experimenters get while the maintenance file cannot be
 // read at the start.
-const unreadable = "the operators of this aggregate have to mend its settings; please try again later"
+const unreadable = "the operators of this aggregate have to repair its settings; please try again later"
 
 // maintenanceFile keeps a served site in step with its maintenance file.
 type maintenanceFile struct {
@@ -75,10 +75,10 @@ func (u *maintenanceFile) read(ctx context.Context) error {
 	u.broken.Store(err != nil)
 	switch {
 	case err != nil && u.plan == nil:
-		u.log.Error("the maintenance file cannot be read, so the site starts locked down; mend it, or remove it", "error", err)
+		u.log.Error("the maintenance file cannot be read, so the site starts locked down; repair the file, or remove it", "error", err)
 		plan = &maintenance.Plan{Lockdown: &maintenance.Lockdown{Text: unreadable}, Fingerprint: "unreadable"}
 	case err != nil:
-		u.log.Error("the maintenance file cannot be read; what it said stays in force", "error", err)
+		u.log.Error("the maintenance file cannot be read; its previous content stays in force", "error", err)
 		u.seen = now
 		return nil
 	case u.plan != nil && u.plan.Fingerprint == plan.Fingerprint:
@@ -113,7 +113,7 @@ func (u *maintenanceFile) logPlan(p *maintenance.Plan) {
 // and reload, since a renamed component is in service.
 func (u *maintenanceFile) logUnknown(p *maintenance.Plan) {
 	for _, x := range p.Unknown(u.hasComponent) {
-		u.log.Error("the maintenance file names a component that the inventory does not have, so one that was renamed takes new work; put the right name there, or take it out",
+		u.log.Error("the maintenance file names a component that the inventory does not have, so a renamed component takes new slivers; correct the name, or remove the entry",
 			"file", u.file, "line", x.Line, "component", x.Name)
 	}
 }
@@ -132,7 +132,7 @@ func (u *maintenanceFile) hasComponent(name string) bool {
 func (u *maintenanceFile) watch(ctx context.Context) {
 	watchFiles(ctx, 0, func() string { return fmt.Sprint(stampOf(u.file)) }, func(string) {
 		if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			u.log.Error("maintenance is heeded, but it is not sure that all calls know", "error", err)
+			u.log.Error("the maintenance file is in force, but running calls may not follow it yet", "error", err)
 		}
 	})
 }
@@ -295,7 +295,7 @@ func ReadMaintenanceState(ctx context.Context, c *Config, p *maintenance.Plan) (
 	if has {
 		st, err := c.OpenStateReadOnly()
 		if err != nil {
-			return s, false, fmt.Errorf("%w; if so, it has no %s to be asked, and reads the file within a second", err, SocketName)
+			return s, false, fmt.Errorf("%w; if so, it has no %s, and reads the file within a second", err, SocketName)
 		}
 		now = st.Now()
 		slivers, err = st.Slivers()
@@ -314,7 +314,7 @@ func (s *MaintenanceState) CheckInForce(p *maintenance.Plan, c *Config) error {
 	case changedSince(p, c):
 		return nil // by another operator, and over what p says; who wrote last is answered
 	case s.Wrong != "":
-		return fmt.Errorf("the served site cannot read what was written: %s", s.Wrong)
+		return fmt.Errorf("the served site cannot read the written file: %s", s.Wrong)
 	}
 	return fmt.Errorf("the served site does not read %s; it was started with another configuration, so start it again", c.Maintenance)
 }

@@ -43,7 +43,7 @@ func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	switch err := flock(f, lockWait); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		defer f.Close()
-		return nil, fmt.Errorf("another server%s uses the providers in %s, and two must not act on the same nodes; stop it, or give this site a folder of its own", lockHolder(f), dir)
+		return nil, fmt.Errorf("another server%s uses the providers in %s, and two must not act on the same nodes; stop that server, or give this site a folder of its own", lockHolder(f), dir)
 	case err != nil: // some network file systems know no such locks
 		log.Warn("the folder of the providers cannot be locked; make sure that no other server uses it", "folder", dir, "error", err)
 	}

@@ -164,7 +164,7 @@ func (s *Site) openRecords(context.Context) (err error) {
 
 // logBroken logs why the store accepts no more changes.
 func (s *Site) logBroken(why error) {
-	s.log.Error("the store promises nothing more; calls that would change something are refused until the next start", "state", s.config.State, "error", why)
+	s.log.Error("the store accepts no more changes; calls that would change something are refused until the next start", "state", s.config.State, "error", why)
 }
 
 // openMaintenance reads the maintenance file, and locks a read-only or restored site down.
@@ -186,7 +186,7 @@ func (s *Site) listen(ctx context.Context) (err error) {
 	s.listener, err = listenTCP(c.Listen, "listen")
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && c.isServed():
-		return fmt.Errorf("cannot listen at %s: this very site is served already; stop that server first", c.Listen)
+		return fmt.Errorf("cannot listen at %s: this site is served already; stop that server first", c.Listen)
 	case err != nil:
 		return err
 	}
@@ -227,7 +227,7 @@ func listenTCP(addr, key string) (net.Listener, error) {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, &portInUseError{addr, key}
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("cannot listen at %s: ports below 1024 need a right this user has not; choose another with the key %s", addr, key)
+		return nil, fmt.Errorf("cannot listen at %s: this user may not use ports below 1024; choose another with the key %s", addr, key)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("cannot listen at %s: this host has no such address; correct the key %s", addr, key)
 	}
@@ -240,11 +240,11 @@ type portInUseError struct{ addr, key string }
 func (e *portInUseError) Error() string {
 	switch e.key {
 	case "admin":
-		return fmt.Sprintf("cannot listen at %s for health and metrics, by default the port after that of listen: another program has that port, perhaps another site of this host; stop it, or choose another with the key admin", e.addr)
+		return fmt.Sprintf("cannot listen at %s for health and metrics, by default the port after that of listen: another program uses that port, perhaps another site of this host; stop it, or choose another with the key admin", e.addr)
 	case "listen":
-		return fmt.Sprintf("cannot listen at %s: another program has that port, perhaps another site of this host, which also takes the port after its own for health and metrics; stop it, or choose another with the key listen", e.addr)
+		return fmt.Sprintf("cannot listen at %s: another program uses that port, perhaps another site of this host, which also takes the port after its own for health and metrics; stop it, or choose another with the key listen", e.addr)
 	}
-	return fmt.Sprintf("cannot listen at %s: another program has that port; stop it, or choose another with the key %s", e.addr, e.key)
+	return fmt.Sprintf("cannot listen at %s: another program uses that port; stop it, or choose another with the key %s", e.addr, e.key)
 }
 
 func (*portInUseError) Unwrap() error { return syscall.EADDRINUSE }
@@ -301,7 +301,7 @@ func (s *Site) manifest(sliver string) ([]byte, error) {
 // store may take the socket. Without a socket the site still serves calls.
 func (s *Site) openSocket(context.Context) (err error) {
 	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
-		s.log.Warn("providers cannot ask for manifests, so their nodes will not know them", "error", err)
+		s.log.Warn("the admin socket cannot be opened; providers cannot get manifests, and commands must read the site's files", "error", err)
 	}
 	return nil
 }

@@ -88,12 +88,12 @@ func (s *Site) drainOrphaned(ctx context.Context) {
 		h.drains = s.orphanDrains()
 		if h.lockdown != nil && s.allListed() {
 			h.lockdown = nil
-			s.log.Info("all providers have listed their resources, so the restored site takes new work")
+			s.log.Info("all providers have listed their resources, so the restored site accepts reservations again")
 			s.runner.RequestSweep()
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		s.log.Error("components with orphans are drained, but calls that are running may not know yet", "error", err)
+		s.log.Error("components with orphans are drained, but running calls may still use them", "error", err)
 	}
 	if s.allListed() {
 		s.removeRestoreMark()
@@ -237,7 +237,7 @@ func (s *Site) lockRestored() error {
 		return err
 	}
 	s.maintenance.extra.lockdown = &maintenance.Lockdown{Text: restoredText}
-	s.log.Warn("the store was restored from a backup; no new work is taken until providers have listed their resources", "at_most", restoredWait)
+	s.log.Warn("the store was restored from a backup; nothing new is reserved until providers have listed their resources", "at_most", restoredWait)
 	return nil
 }
 
@@ -258,7 +258,7 @@ func (s *Site) unlockRestored(ctx context.Context) {
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		s.log.Error("the restored site takes new work, but calls that are running may not know yet", "error", err)
+		s.log.Error("the restored site accepts reservations again, but running calls may still be refused", "error", err)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestOrphanOrdersRefused(t *testing.T) {
 		{"", "EOF"},
 		{"[", "EOF"},
 		{`{"Resource":["x"]}`, "unknown field"},
-		{`{"Operator":"root","Resources":["x"]}{}`, "something follows"},
+		{`{"Operator":"root","Resources":["x"]}{}`, "there is text after it"},
 		{`{"Operator":"root","Resources":["x"],"Resources":["y"]}`, "twice"},
 		{`{"Operator":"root"}`, "names 0 resources"},
 		{`{"Operator":"root","Resources":[` + many + `]}`, "name 1 to 100"},

@@ -107,7 +107,7 @@ func (p *policyFile) state() string {
 func (p *policyFile) read(told string) {
 	err := p.apply(func() (*policy.Rules, error) { return p.load(p.site) })
 	if err != nil && err.Error() != told {
-		p.log.Error("the policy cannot be read; the rules that were in force stay so; patchbay check tells more", "error", err)
+		p.log.Error("the policy cannot be read; the previous rules stay in force; see: patchbay check", "error", err)
 	}
 }
 

@@ -46,7 +46,7 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 		return nil, errors.Join(append(missing, problems...)...)
 	}
 	for _, p := range problems {
-		log.Warn("a provider is passed over", "error", p)
+		log.Warn("a provider is ignored, because it cannot be opened", "error", p)
 	}
 	s := &ProviderSet{dir: dir, log: log, Found: found, calls: server.NewDurations("provider_call_duration_seconds", "How long calls of providers take, those that were not cancelled.", "provider", "action")}
 	for _, p := range found {
@@ -214,7 +214,7 @@ func (o unmanagedSlivers) String() string {
 	if o.Slices > 1 {
 		of += " and " + display.Count(o.Slices-1, "more slice")
 	}
-	return fmt.Sprintf("the provider %s has made %s of %s, which can be neither looked after nor removed: %s", o.Provider, display.Count(o.Slivers, "sliver"), of, o.Why)
+	return fmt.Sprintf("the provider %s has made %s of %s, which can be neither watched nor removed: %s", o.Provider, display.Count(o.Slivers, "sliver"), of, o.Why)
 }
 
 // findUnmanaged returns the unmanaged slivers, sorted by provider. usable returns why a
@@ -260,7 +260,7 @@ func ExplainUnusable(dir, name string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is not there; put it back until its slivers are gone", filepath.Join(dir, filepath.Base(name)+provider.Suffix))
+		return fmt.Errorf("%s does not exist; restore it until its slivers are gone", filepath.Join(dir, filepath.Base(name)+provider.Suffix))
 	}
-	return fmt.Errorf("%w; mend it, for its slivers need it", err)
+	return fmt.Errorf("%w; repair it, because its slivers need it", err)
 }

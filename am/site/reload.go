@@ -73,7 +73,7 @@ func (r *ReloadReport) compareSlivers(was, v *inventory.Inventory, s *store.Stor
 
 // summary returns one line for log and audit.
 func (r *ReloadReport) summary() string {
-	return fmt.Sprintf("%s; slivers meet %s", display.Count(len(r.Changes)+r.MoreChanges, "change"), display.Count(len(r.Consequences)+r.MoreConsequences, "new consequence"))
+	return fmt.Sprintf("%s; %s for slivers", display.Count(len(r.Changes)+r.MoreChanges, "change"), display.Count(len(r.Consequences)+r.MoreConsequences, "new consequence"))
 }
 
 // Where returns the file and line of a consequence.
@@ -85,7 +85,7 @@ func (s *Site) logReload(r *ReloadReport) {
 		s.log.Info("inventory", "change", c.String())
 	}
 	if r.MoreChanges > 0 {
-		s.log.Info("the inventory has more changes than are told here", "more", r.MoreChanges)
+		s.log.Info("the inventory has more changes than are logged", "more", r.MoreChanges)
 	}
 	for _, c := range r.Consequences {
 		if c.Warning {
@@ -96,7 +96,7 @@ func (s *Site) logReload(r *ReloadReport) {
 	}
 	s.logUnmanaged(r)
 	if r.MoreConsequences > 0 {
-		s.log.Warn("the inventory meets more slivers than are told here; patchbay check tells of the first, too", "more", r.MoreConsequences)
+		s.log.Warn("the inventory has more consequences for slivers than are logged; patchbay check lists the first ones, too", "more", r.MoreConsequences)
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *Site) logReload(r *ReloadReport) {
 // help them.
 func (s *Site) logUnmanaged(r *ReloadReport) {
 	for _, o := range r.Unmanaged {
-		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither looked after nor removed; put it right until they are gone",
+		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither watched nor removed; repair the provider, and keep it until they are gone",
 			"provider", o.Provider, "slivers", o.Slivers, "slice", o.Slice, "slices", o.Slices, "error", o.Why)
 	}
 }
@@ -144,9 +144,9 @@ func (s *Site) requireSameSite() error {
 	case err != nil:
 		return err
 	case c.Authority != s.config.Authority:
-		return c.Origin.errorf("authority", "it is %s, but the site that is served is %s; a new authority is a new site, so set it back", c.Authority, s.config.Authority)
+		return c.Origin.errorf("authority", "it is %s, but the served site is %s; a new authority needs a new site, so set it back to %[2]s", c.Authority, s.config.Authority)
 	case c.Inventory != s.config.Inventory:
-		return c.Origin.errorf("inventory", "it is %s, but the site that is served reads %s; another file needs a new start", c.Inventory, s.config.Inventory)
+		return c.Origin.errorf("inventory", "it is %s, but the served site reads %s; to use another file, restart the server", c.Inventory, s.config.Inventory)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	}
 	s.recordAct(act.Operator, act.What, act.Text)
 	if err != nil {
-		return r, fmt.Errorf("the inventory is in force, but what it means for slivers cannot be told: %w", err)
+		return r, fmt.Errorf("the inventory is in force, but its effect on slivers cannot be determined: %w", err)
 	}
 	s.log.Info("inventory read", "file", r.File, "components", len(inv.Components), "changes", len(r.Changes)+r.MoreChanges)
 	s.logReload(r)
@@ -223,7 +223,7 @@ func (s *Site) reportInventory(ctx context.Context) error {
 	}
 	s.logUnmanaged(r)
 	if n := len(r.Consequences) + r.MoreConsequences; n > 0 {
-		s.log.Info("the inventory is as it was, and slivers are on what is otherwise than they were promised; patchbay check tells of it", "consequences", n)
+		s.log.Info("the inventory has not changed, and some slivers differ from it; to list them: patchbay check", "consequences", n)
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 			continue // in no file, and looked at anew
 		}
 		c, _ := renamed(x.Name)
-		errs = append(errs, fmt.Errorf("%s: %s is out of service under this name, and would be in service as %s; put the new name there too, or lift it first (patchbay undrain, patchbay maintenance)",
+		errs = append(errs, fmt.Errorf("%s: %s is out of service under this name, and would be in service as %s; write the new name there too, or put it in service first (patchbay undrain, patchbay maintenance)",
 			display.Place(s.config.Maintenance, x.Line), x.Name, c.Name))
 	}
 	return errors.Join(errs...)
@@ -355,7 +355,7 @@ func (s *Site) isLoggedInventory(v *inventory.Inventory) bool {
 // recordLoggedInventory records that v was logged.
 func (s *Site) recordLoggedInventory(v *inventory.Inventory) {
 	if err := ReplaceFile(s.config.loggedInventoryFile(), fingerprintText(v), 0o644); err != nil {
-		s.log.Warn("which inventory is in force cannot be noted, so the next start tells again what it means for slivers", "error", err)
+		s.log.Warn("the fingerprint of the inventory cannot be written, so the next start logs its consequences again", "error", err)
 	}
 }
 

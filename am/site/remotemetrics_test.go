@@ -93,7 +93,7 @@ func TestATakenPortSaysWhatMayHaveIt(t *testing.T) {
 	}
 	defer l.Close()
 	for key, want := range map[string]string{
-		"admin":          "for health and metrics, by default the port after that of listen: another program has that port, perhaps another site of this host; stop it, or choose another with the key admin",
+		"admin":          "for health and metrics, by default the port after that of listen: another program uses that port, perhaps another site of this host; stop it, or choose another with the key admin",
 		"listen":         "perhaps another site of this host, which also takes the port after its own for health and metrics",
 		"metrics.listen": "choose another with the key metrics.listen",
 	} {

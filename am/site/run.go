@@ -78,14 +78,14 @@ func (s *Site) reload(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
+		s.log.Error("the inventory file cannot be put in force; the previous inventory stays in force", "error", err)
 		s.policy.read("")
 	}
 	if err := s.remote.reload(); err != nil {
-		s.log.Error("the token or certificates for metrics cannot be read; the old ones stay in force", "error", err)
+		s.log.Error("the token or certificates for metrics cannot be read; the previous ones stay in force", "error", err)
 	}
 	if err := s.tls.Reload(); err != nil {
-		s.log.Error("the server's certificates cannot be read; the old ones stay", "error", err)
+		s.log.Error("the server's certificates cannot be read; the previous ones stay in use", "error", err)
 		return
 	}
 	s.log.Info("the server's certificates were read again")
@@ -175,7 +175,7 @@ func (s *Site) serve(ctx context.Context) error {
 // checkReady returns why the site cannot serve calls.
 func (s *Site) checkReady() error {
 	if len(s.anchors.Load().List()) == 0 {
-		return errors.New("the trust folder holds no certificate, so nobody may call")
+		return errors.New("the trust folder holds no certificate, so no user may call")
 	}
 	if !s.working.Load() {
 		return errors.New("the runner does not run")
@@ -217,7 +217,7 @@ func (s *Site) openHooks() (err error) {
 	s.hooks, err = hook.New(hook.Config{Store: s.store, Hooks: s.config.hooks(), Log: s.log})
 	for i := range s.config.Hooks {
 		if err := s.config.Hooks[i].Check(); err != nil {
-			s.log.Error("a hook cannot be told of anything; its events wait", "hook", s.config.Hooks[i].Name, "error", err)
+			s.log.Error("a hook cannot be used; its events wait", "hook", s.config.Hooks[i].Name, "error", err)
 		}
 	}
 	return err
@@ -230,7 +230,7 @@ func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
 	go func() {
 		defer close(ended)
 		if err := s.hooks.Run(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("hooks are not told of anything any more; start the server again", "error", err)
+			s.log.Error("hooks receive no events any more; restart the server", "error", err)
 		}
 	}()
 	return ended

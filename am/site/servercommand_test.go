@@ -20,15 +20,15 @@ import (
 
 func TestOrderSaysWhoGivesIt(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"nobody":             {`{}`, "does not say who"},
-		"an empty name":      {`{"operator":""}`, "does not say who"},
+		"nobody":             {`{}`, "no operator's name"},
+		"an empty name":      {`{"operator":""}`, "no operator's name"},
 		"a long name":        {`{"operator":"` + strings.Repeat("x", maxOperator+1) + `"}`, "is longer than 100 bytes"},
 		"several lines":      {`{"operator":"alice\nbob"}`, "control characters"},
 		"no JSON":            {`alice`, "cannot be read"},
 		"nothing":            {``, "cannot be read"},
 		"an unknown key":     {`{"operator":"alice","force":true}`, `unknown field "force"`},
 		"two names":          {`{"operator":"alice","Operator":"bob"}`, "twice"},
-		"a second order":     {`{"operator":"alice"}{"operator":"bob"}`, "something follows"},
+		"a second order":     {`{"operator":"alice"}{"operator":"bob"}`, "there is text after it"},
 		"more than is right": {`{"operator":"` + strings.Repeat("x", maxSiteOrder) + `"}`, "cannot be read"},
 		"alice":              {`{"operator":"alice"}`, ""},
 	} {
@@ -92,10 +92,10 @@ func TestWhyNoAnswerHasCome(t *testing.T) {
 		want string
 	}{
 		{t.Context(), &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "it has not answered within 30s"},
-		{t.Context(), io.ErrUnexpectedEOF, "it has gone before the answer"},
-		{t.Context(), &net.OpError{Op: "read", Err: syscall.ECONNRESET}, "it has gone before the answer"},
+		{t.Context(), io.ErrUnexpectedEOF, "it ended before it answered"},
+		{t.Context(), &net.OpError{Op: "read", Err: syscall.ECONNRESET}, "it ended before it answered"},
 		{t.Context(), errors.New("odd"), "odd"},
-		{gone, net.ErrClosed, "you have not waited for the answer"},
+		{gone, net.ErrClosed, "the command ended before the answer"},
 	} {
 		if got := noAnswerReason(tt.ctx, tt.err).Error(); !strings.Contains(got, tt.want) {
 			t.Errorf("%v: %s, want %s", tt.err, got, tt.want)

@@ -44,7 +44,7 @@ func StopServer(ctx context.Context, c *Config) error {
 		return nil
 	}
 	if err := requireUser(pid, server.Uid); err != nil {
-		return fmt.Errorf("cannot stop the server: %w; find out who listens at %s", err, socketPath(c))
+		return fmt.Errorf("cannot stop the server: %w; find the process that listens at %s", err, socketPath(c))
 	}
 	if err := p.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		return nil
@@ -54,7 +54,7 @@ func StopServer(ctx context.Context, c *Config) error {
 	for p.Signal(syscall.Signal(0)) == nil {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the server, process %d, has not ended: %w", pid, context.Cause(ctx))
+			return fmt.Errorf("the server, process %d, has not ended yet: %w", pid, context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -92,5 +92,5 @@ func requireUser(pid int, uid uint32) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("process %d is not of user %d, who made the socket", pid, uid)
+	return fmt.Errorf("process %d does not belong to user %d, which created the socket", pid, uid)
 }

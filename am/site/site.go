@@ -79,7 +79,7 @@ const (
 func (s *Site) recordAct(operator, what, text string) {
 	_, err := s.operations.Note(context.Background(), operate.Note{Event: what, Text: text, Operator: operator})
 	if err != nil {
-		s.log.Error("the journal does not tell what an operator did", "what", what, "operator", operator, "error", err)
+		s.log.Error("an operator's action is missing in the journal; it is only in the audit", "what", what, "operator", operator, "error", err)
 		s.audit.Act(audit.Act{What: what, Text: text, Operator: operator})
 	}
 }

@@ -78,7 +78,7 @@ func (e *lostStateError) Error() string {
 		more = fmt.Sprintf(" and %d more", n)
 	}
 	files := strings.Join(e.evidence[:min(3, len(e.evidence))], ", ") + more
-	return fmt.Sprintf("there is no store %s, and the site had one, as %s shows; bring a backup back with patchbay restore FILE; to begin anew and forget all promises, move away: %s", e.state, e.evidence[0], files)
+	return fmt.Sprintf("there is no store %s, and the site had one, as %s shows; restore a backup with patchbay restore FILE; to begin with an empty store and lose all reservations, move away: %s", e.state, e.evidence[0], files)
 }
 
 // storeAhead is how many bytes of disk the store of a served site allocates in advance.
@@ -138,7 +138,7 @@ var errReadOnly = am.Errorf(am.Unavailable, "this server is read-only, so nothin
 
 // ExplainCopy adds to the error about a copied store what the operator can do.
 func (c *Config) ExplainCopy(err error) error {
-	return fmt.Errorf("%w; two servers must not act on the same nodes: if the other one is not served any more, type: %s; to look only, type: %s",
+	return fmt.Errorf("%w; two servers must not act on the same nodes: if the other copy is not served any more, type: %s; to only read, type: %s",
 		err, display.CommandAt(c.Origin.File, "move"), display.CommandAt(c.Origin.File, "serve", "--read-only"))
 }
 
@@ -179,10 +179,10 @@ func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
 		err = errors.Join(store.Backup(c.State, f), f.Close())
 	}
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("cannot copy the store to look into it: %w; TMPDIR names another folder for that", err), os.RemoveAll(dir))
+		return nil, nil, errors.Join(fmt.Errorf("cannot copy the store to read it: %w; set TMPDIR to another folder", err), os.RemoveAll(dir))
 	}
 	return &look, func() { os.RemoveAll(dir) }, nil
 }
 
 // ErrNeverServed says that the site has no store.
-var ErrNeverServed = errors.New("the site has no store yet; it gets one when it is served first")
+var ErrNeverServed = errors.New("the site has no store yet; it is created when the site is first served")

@@ -60,7 +60,7 @@ func (t *Testbed) trustedCommand() ([]string, error) {
 	trusted := *t
 	trusted.Program = filepath.Join(filepath.Dir(self), "patchbay-local")
 	if _, err := os.Stat(trusted.Program); err != nil {
-		return nil, fmt.Errorf("the site belongs to user %d, so root starts only the patchbay-local beside its own program, which is not there (%w); put it there, or start the testbed yourself: %s", uid, err, display.AsRoot(t.Command()...))
+		return nil, fmt.Errorf("the site belongs to user %d, so root starts only the patchbay-local beside its own program, and that one is missing (%w); install it there, or start the testbed yourself: %s", uid, err, display.AsRoot(t.Command()...))
 	}
 	return trusted.Command(), nil
 }
@@ -143,7 +143,7 @@ func (t *Testbed) List(ctx context.Context, socket func(instance string) string)
 	a, err := local.Call(ctx, socket(t.Instance), local.Request{Action: local.ActionList})
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return l, fmt.Errorf("only root and the owner of %s may ask the testbed %s: let the file belong to the user of the server, and start patchbay-local up again", t.Settings, t.Instance)
+		return l, fmt.Errorf("only root and the owner of %s may ask the testbed %s: give the file to the user of the server, and restart patchbay-local up", t.Settings, t.Instance)
 	case err != nil:
 		return l, err
 	case a.Error != "":
@@ -174,7 +174,7 @@ func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) stri
 		switch {
 		case ctx.Err() != nil:
 		case hangs:
-			log.Error("the local testbed hangs: it does not answer, so nodes are neither made nor removed; logins go on. Look what process it waits for, or end it with kill -9: it is then started again and loses nothing", "pid", p.PID())
+			log.Error("the local testbed hangs: it does not answer, so nodes are neither made nor removed; logins still work. Find the process that it waits for, or end it with kill -9: it is then restarted and loses nothing", "pid", p.PID())
 		default:
 			log.Info("the local testbed that hung answers again", "pid", p.PID())
 		}
@@ -259,7 +259,7 @@ func (r *testbeds) startNew() {
 				r.running.Go(func() { r.replaceWhenEnded(t.ctx, t.Testbed, log) })
 			}
 		case !errors.Is(err, local.ErrDown):
-			log.Error("the local testbed runs already, but cannot be asked", "error", err)
+			log.Error("the local testbed runs already, but does not answer requests", "error", err)
 		case !r.root:
 			log.Warn("the local testbed does not run, so its nodes cannot be made or reached; start it: " + display.AsRoot(t.Command()...))
 		default:
@@ -323,7 +323,7 @@ func (r *testbeds) retire(needed map[string]bool) {
 			return false
 		}
 		if end := r.cancels[t]; end != nil {
-			r.log.Info("nothing needs the local testbed any more", "provider", t.Provider, "instance", t.Instance)
+			r.log.Info("the local testbed is not used any more, so it is stopped", "provider", t.Provider, "instance", t.Instance)
 			end()
 		}
 		delete(r.cancels, t)
@@ -371,7 +371,7 @@ func (r *testbeds) stop() {
 
 // errStartedElsewhere says that a testbed is not started again, because another process
 // has started it.
-var errStartedElsewhere = errors.New("the local testbed was started by somebody else")
+var errStartedElsewhere = errors.New("the local testbed was started by another process")
 
 // keepRunning runs one testbed until ctx ends, and restarts it when it ends. ready is
 // closed when it answers for the first time, or has ended without.
@@ -389,7 +389,7 @@ func (r *testbeds) keepRunning(ctx context.Context, t *Testbed, log *slog.Logger
 			log.Info(err.Error())
 			return false
 		}
-		log.Error("the local testbed has ended; its nodes go on, but nobody can log in until it is back", "error", err, "again_in", pause)
+		log.Error("the local testbed has ended; its nodes continue, but logins fail until it runs again", "error", err, "again_in", pause)
 		return true
 	})
 }
@@ -435,13 +435,13 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 	case <-p.Exited():
 	case <-ctx.Done():
 		if p.Stop(r.patience) {
-			log.Error("the local testbed does not end and is killed; it puts things in order when it is started next")
+			log.Error("the local testbed does not end and is killed; it cleans up at its next start")
 		}
 	}
 	if err := p.Wait(); err != nil {
 		return err
 	}
-	return errors.New("it ended by itself")
+	return errors.New("it ended without being asked")
 }
 
 // logLine returns the level and message of a log line of the testbed, without time and

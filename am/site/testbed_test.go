@@ -146,7 +146,7 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 	}
 	wait.Until(t, "three starts", func() bool { return starts() >= 3 })
 	s.writeJSON() // as when an operator starts it by hand
-	wait.Until(t, "it is left to somebody else", func() bool { return strings.Contains(s.log.String(), "by somebody else") })
+	wait.Until(t, "it is left to the other process", func() bool { return strings.Contains(s.log.String(), "by another process") })
 	had := starts()
 	s.stop()
 	if starts() != had {
@@ -226,7 +226,7 @@ func TestRootStartsNoProgramThatTheOwnerOfASiteNames(t *testing.T) {
 	}
 	s.start(t.Context())
 	s.stop()
-	has(t, s.log.String(), "the site belongs to user 12345", "beside its own program, which is not there", "start the testbed yourself: "+s.dir+"/patchbay-local up")
+	has(t, s.log.String(), "the site belongs to user 12345", "beside its own program, and that one is missing", "start the testbed yourself: "+s.dir+"/patchbay-local up")
 	if _, err := os.Stat(filepath.Join(s.dir, "pid")); err == nil {
 		t.Error("it was started")
 	}
@@ -328,7 +328,7 @@ func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 		}
 	}()
 	s.start(t.Context())
-	has(t, s.log.String(), "level=ERROR", "runs already, but cannot be asked", "user 1000 may not use the testbed")
+	has(t, s.log.String(), "level=ERROR", "runs already, but does not answer requests", "user 1000 may not use the testbed")
 	if _, err := s.list[0].List(t.Context(), s.socket); err == nil || errors.Is(err, local.ErrDown) {
 		t.Errorf("asking: %v", err)
 	}

@@ -62,12 +62,12 @@ func (s *Site) loadAnchors() error {
 	s.trusted = cert.NewFolder(dir, s.config.Credentials.Certificates())
 	a, problems, err := s.trusted.Load(s.clock.Now())
 	if err != nil {
-		return fmt.Errorf("%w; the certificates of the authorities whose users may come belong into this folder (key trusted)", err)
+		return fmt.Errorf("%w; this folder (key trusted) needs the certificates of the authorities whose users may call", err)
 	}
 	s.logTrust(a, problems)
 	s.logStale(a)
 	if len(a.List()) == 0 {
-		return fmt.Errorf("%s holds no trusted certificate, so nobody could call; put the root of your federation, or authority/authority.pem, into it as NAME.pem", dir)
+		return fmt.Errorf("%s holds no trusted certificate, so no user could call; put the root of your federation, or authority/authority.pem, into it as NAME.pem", dir)
 	}
 	s.anchors.Store(a)
 	return nil
@@ -81,13 +81,13 @@ func (s *Site) reloadAnchors() {
 	defer func() {
 		// A mistake in this program must not end a served site over a file.
 		if r := recover(); r != nil {
-			s.log.Error("the trust folder cannot be read, by a mistake of this program; what was trusted stays trusted; take the last change of the folder back, and report this",
+			s.log.Error("the trust folder cannot be read because of a defect in this program; the previous certificates stay trusted; undo the last change of the folder, and report this",
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 		}
 	}()
 	a, problems, err := s.trusted.Load(s.clock.Now())
 	if err != nil {
-		s.log.Error("the trust folder cannot be read; what was trusted stays trusted", "error", err)
+		s.log.Error("the trust folder cannot be read; the previous certificates stay trusted", "error", err)
 		return
 	}
 	defer s.logStale(a)
@@ -100,7 +100,7 @@ func (s *Site) reloadAnchors() {
 	s.auth.SetAnchors(a)
 	s.logTrust(a, problems)
 	if len(a.List()) == 0 {
-		s.log.Error("the trust folder holds no trusted certificate: nobody may call any more", "folder", s.config.Trusted)
+		s.log.Error("the trust folder holds no trusted certificate: no user may call any more", "folder", s.config.Trusted)
 		return
 	}
 	entries := 0
@@ -125,7 +125,7 @@ func (s *Site) logStale(a *cert.Anchors) {
 	now := s.clock.Now()
 	for _, l := range a.RevocationLists() {
 		if l.IsStale(now) && !l.IsStale(s.staleLogged) {
-			s.log.Warn("a CRL is out of date; what it lists stays revoked; get a new one from its issuer", "file", l.File, "issuer", l.Issuer(), "next_update", l.NextUpdate)
+			s.log.Warn("a CRL is out of date; its entries stay revoked; get a new one from its issuer", "file", l.File, "issuer", l.Issuer(), "next_update", l.NextUpdate)
 		}
 	}
 	s.staleLogged = now

@@ -139,7 +139,7 @@ func TestPanicOverTheTrustFolderChangesNothing(t *testing.T) {
 	folder := s.trusted
 	s.trusted = nil // reading it panics
 	s.reloadAnchors()
-	if s.anchors.Load() != before || !strings.Contains(log.String(), "what was trusted stays trusted") || !strings.Contains(log.String(), "level=ERROR") {
+	if s.anchors.Load() != before || !strings.Contains(log.String(), "the previous certificates stay trusted") || !strings.Contains(log.String(), "level=ERROR") {
 		t.Errorf("after a panic: %s", log)
 	}
 	s.trusted = folder

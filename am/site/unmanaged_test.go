@@ -18,8 +18,8 @@ func TestFindUnmanaged(t *testing.T) {
 		return errors.New(name + " is broken")
 	})
 	want := []string{
-		"the provider farm has made 1 sliver of " + slice("c").String() + ", which can be neither looked after nor removed: farm is broken",
-		"the provider rack has made 3 slivers of " + slice("a").String() + " and 1 more slice, which can be neither looked after nor removed: rack is broken",
+		"the provider farm has made 1 sliver of " + slice("c").String() + ", which can be neither watched nor removed: farm is broken",
+		"the provider rack has made 3 slivers of " + slice("a").String() + " and 1 more slice, which can be neither watched nor removed: rack is broken",
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%v, want %q", got, want)

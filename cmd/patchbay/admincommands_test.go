@@ -67,9 +67,9 @@ func TestCommandsWithoutAnswerAreInDoubt(t *testing.T) {
 		answer func(c net.Conn)
 		want   string
 	}{
-		{"it goes without an answer", func(net.Conn) {}, "gone before the answer"},
-		{"its answer breaks off", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{") }, "gone before the answer"},
-		{"its answer makes no sense", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{") }, "answers what cannot be read"},
+		{"it goes without an answer", func(net.Conn) {}, "it ended before it answered"},
+		{"its answer breaks off", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{") }, "it ended before it answered"},
+		{"its answer makes no sense", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{") }, "the answer of the served site cannot be read"},
 	} {
 		answer.Store(&tt.answer)
 		for _, args := range [][]string{
@@ -102,7 +102,7 @@ func TestInterruptedCommandsReportDoubt(t *testing.T) {
 	if code := run(ctx, []string{"release", "first", "--config", dir}, console{&out, &out}); code != 1 {
 		t.Errorf("exit status %d", code)
 	}
-	wantTexts(t, out.String(), "you have not waited for the answer", "It may have been done")
+	wantTexts(t, out.String(), "the command ended before the answer", "It may have been done")
 }
 
 // TestOutputThatCannotBeWritten proves that a full disk is reported as such, with and

@@ -39,7 +39,7 @@ func TestCheckReportsExpiryOfServerCertificate(t *testing.T) {
 		left time.Duration
 		want string
 	}{
-		{-time.Hour, "error    server-ecdsa.pem: it ended on "},
+		{-time.Hour, "error    server-ecdsa.pem: it expired on "},
 		{72 * time.Hour, "warning  server-ecdsa.pem: it ends on "},
 	} {
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost", name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -57,6 +57,6 @@ func TestCheckReportsExpiryOfServerCertificate(t *testing.T) {
 			}
 		}
 		_, out := runCommand(t, "check", "--config", dir)
-		wantTexts(t, strings.ReplaceAll(out, dir+"/", ""), tt.want+template.NotAfter.UTC().Format(time.DateOnly)+"; put a new one in its place, then: systemctl reload patchbay")
+		wantTexts(t, strings.ReplaceAll(out, dir+"/", ""), tt.want+template.NotAfter.UTC().Format(time.DateOnly)+"; replace it, then: systemctl reload patchbay")
 	}
 }

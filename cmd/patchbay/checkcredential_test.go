@@ -31,7 +31,7 @@ func TestCheckSaysWhatACredentialGrants(t *testing.T) {
 		code       int
 		want       string
 	}{
-		{"Privileges", good, 0, "ok       x.xml: gives " + alice + " rights over " + slice + " until " + late + "; whether"},
+		{"Privileges", good, 0, "ok       x.xml: gives " + alice + " rights over " + slice + " until " + late + "; only the aggregate"},
 		{"WhiteSpaceAround", "\ufeff\n" + good + "\n", 0, "ok       x.xml: gives " + alice},
 		{"DelegatedTwice", pki.Delegated(t, level(e, b, late), level(b, a, late), level(a, root, late)), 0,
 			"gives " + third + " rights over " + slice + ", delegated by " + alice + " to " + bob + ", delegated by " + bob + " to " + third + " until " + late},
@@ -40,10 +40,10 @@ func TestCheckSaysWhatACredentialGrants(t *testing.T) {
 			"lets the tool with the key " + pki.KeyID(t, p[0]) + " speak for " + alice + " until " + late},
 		{"SpeaksForInTheOlderForm", pki.Credential{Type: "speaksfor", Owner: p, Target: a, Signer: a, Expires: late}.Signed(t), 0,
 			"lets " + portal + " speak for " + alice + " until " + late},
-		{"SpeaksForIsOver", pki.SpeaksFor{Signer: a, Tool: p[0], Expires: over}.Signed(t), 1, "ended on " + over + "; have the user sign a fresh one"},
+		{"SpeaksForIsOver", pki.SpeaksFor{Signer: a, Tool: p[0], Expires: over}.Signed(t), 1, "ended on " + over + "; have the user sign a new one"},
 		{"OtherABAC", pki.SpeaksFor{Signer: a, Tool: p[0], Role: "friend", Expires: late}.Signed(t), 0, "warning  x.xml: an ABAC credential of " + alice + ` about the role "friend"`},
-		{"Over", level(a, root, over).Signed(t), 1, "ended on " + over + "; get a fresh one from its authority"},
-		{"Changed", strings.Replace(good, "<name>*</name>", "<name>x</name>", 1), 1, "get it once more, as it was issued"},
+		{"Over", level(a, root, over).Signed(t), 1, "ended on " + over + "; get a new one from its authority"},
+		{"Changed", strings.Replace(good, "<name>*</name>", "<name>x</name>", 1), 1, "get it again, as it was issued"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			write(t, filepath.Join(dir, "x.xml"), c.text)

@@ -74,7 +74,7 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 		if code != 1 || strings.Contains(out, "make it") {
 			t.Errorf("exit status %d:\n%s", code, out)
 		}
-		wantTexts(t, out, append(says, "no node is made: ")...)
+		wantTexts(t, out, append(says, "no node is created: ")...)
 	}
 	refused("pc77", "the inventory has no component pc77")
 	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
@@ -104,7 +104,7 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 	if out, err := c.Output(); err != nil || strings.Contains(string(out), "error") {
 		t.Fatalf("%s %v", out, err)
 	}
-	refused("pc4", "pc4 is in use: the provider tells of node n1 there")
+	refused("pc4", "pc4 is in use: the provider reports node n1 there")
 
 	code, out := runProgram(t, "check", "--life", "pc5", file)
 	if code != 0 {
@@ -113,9 +113,9 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 	// The running server has not read drained: true in the file yet.
 	s.start()
 	edit(t, filepath.Join(s.dir, "inventory.yaml"), "  - names: pc1..pc12\n", "  - names: pc1..pc12\n    drained: true\n")
-	refused("pc5", "might give pc5 to somebody meanwhile; stop the server first")
+	refused("pc5", "could allocate pc5 meanwhile; stop the server first")
 	_, out = runProgramIn(t, newSite(t), "check", "--life", "pc5", file) // in the folder of another site
-	wantTexts(t, out, "no node is made: its site might give pc5 to somebody meanwhile")
+	wantTexts(t, out, "no node is created: its site could allocate pc5 meanwhile")
 	s.stop()
 }
 

@@ -32,7 +32,7 @@ func TestCheckReportsLikeACompiler(t *testing.T) {
 	want := `some.xml:2:22: error: node "a" has exclusive="maybe"; write true or false
      2 |  <node client_id="a" exclusive="maybe" pi_tag="é">
        |                      ^
-some.xml:2:40: warning: the attribute "pi_tag" is not allowed on <node>; allowed: client_id, component_id, component_manager_id, component_name, exclusive, colocate (by the schema; it is tolerated); also at 5:22
+some.xml:2:40: warning: the attribute "pi_tag" is not allowed on <node>; allowed: client_id, component_id, component_manager_id, component_name, exclusive, colocate (by the schema; it is accepted); also at 5:22
      2 |  <node client_id="a" exclusive="maybe" pi_tag="é">
        |                                        ^
 some.xml:3:34: error: interface "a:0": "10.0.0.300" is not an IP address; write one such as 10.0.0.1, with the netmask apart
@@ -64,7 +64,7 @@ func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 		{"ToleratedIsAWarning", `<rspec type="request" ` + ns + `><node client_id="a" x="1"/></rspec>`, 0, "1 warning\nok "},
 		{"RefusedBySite", `<rspec type="request" ` + ns + `>` + "\n" + `<node client_id="a"><sliver_type name="mainframe"/></node></rspec>`, 1, "some.xml:2:34: error: node \"a\": there is no sliver type \"mainframe\""},
 		{"SaidOnce", `<rspec type="request" ` + ns + `><node/></rspec>`, 1, "1 error, 0 warnings"},
-		{"Manifest", `<rspec type="manifest" ` + ns + `><node client_id="a" nonsense="1"/></rspec>`, 0, "ok       some.xml: a manifest"},
+		{"Manifest", `<rspec type="manifest" ` + ns + `><node client_id="a" nonsense="1"/></rspec>`, 0, "ok       some.xml: a valid manifest"},
 		{"Advertisement", `<rspec type="advertisement" ` + ns + `><node component_id="x"/></rspec>`, 0, "warning: <node> "},
 		{"UnknownType", `<rspec type="wish" ` + ns + `/>`, 1, `some.xml:1:8: error: the rspec has type "wish"`},
 		{"NoNamespace", `<rspec type="request"><node client_id="a"/></rspec>`, 1, "some.xml:1:1: error: the rspec is in no namespace; add xmlns=\"http://www.geni.net/resources/rspec/3\"\n     1 | <rspec type=\"request\"><node client_id=\"a\"/></rspec>\n       | ^\nsome.xml: 1 error, 0 warnings"},
@@ -111,7 +111,7 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 		{"a component_id that is no URN", nodes(1, `component_id="pc1"`, ""), []string{`some.xml:2:22: error: node "n0" has a component_id that is no URN`, ": 1 error, "}, "its component_id"},
 		{"wrong in the same way", nodes(3, `exclusive="maybe"`, ""), []string{`some.xml:2:22: error: node "n0" has exclusive="maybe"; write true or false; also at 3:22, 4:22`, ": 1 error, "}, "n1"},
 		{"no nodes", `<sliver xmlns="urn:openflow"/>`, []string{"the request has no nodes, only <sliver>; add a <node>"}, "None"},
-		{"a whole host", nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`), []string{`some.xml:2:22: warning: node "n0" asks for exclusive="true" and would take the whole of vm1 (10 places); drop it`}, "error:"},
+		{"a whole host", nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`), []string{`some.xml:2:22: warning: node "n0" has exclusive="true" and would take the whole of vm1 (10 places); drop it`}, "error:"},
 		{"no such place for it", nodes(1, "", `<x:blockstore xmlns:x="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`), []string{"some.xml:2:23: warning: ", "asks for a blockstore"}, "error:"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -149,14 +149,14 @@ func TestCheckNamesTheFileAndTheRemedy(t *testing.T) {
 	before := readFile(t, config)
 	edit(t, config, "authority: Testbed-of-Ours.example.org", "authority: bad name")
 	write(t, config, readFile(t, config)+"\nlistenn: x\n")
-	told("unknown key listenn", `"bad name" cannot stand in a URN`, "\n2 errors.\n")
+	told("unknown key listenn", `"bad name" cannot be part of a URN`, "\n2 errors.\n")
 	write(t, config, before)
 	_, out := runCommand(t, "check", filepath.Join(dir, "nofile"))
 	wantTexts(t, out, "nofile: there is no such file or folder; ", "\n1 error.\n")
 	pem := filepath.Join(t.TempDir(), "x.pem")
 	write(t, pem, "-----BEGIN CERTIFICATE-----\nabc\n")
 	_, out = runCommand(t, "check", pem)
-	wantTexts(t, out, "without END line; it is damaged, or cut off: copy the whole file again")
+	wantTexts(t, out, "without END line; it is damaged or cut off; copy the whole file again")
 	_, out = runCommand(t, "check", "--config", dir, "--user", "nobody")
 	wantTexts(t, out, `there is no user "nobody"; correct the name, or make the user with: `)
 	_, out = runCommand(t, "check", "--config", dir, "--user", "urn:x")
@@ -185,10 +185,10 @@ func TestProvidersAreAskedAboutRequests(t *testing.T) {
 		code                  int
 		want                  string
 	}{
-		{"nothing against it", bound, "components: []\n", 0, "it fits when enough is free; a dry run of simulated found nothing against it\n"},
+		{"nothing against it", bound, "components: []\n", 0, "it fits when enough is free; a dry run of simulated succeeded\n"},
 		{"cannot be made", bound, refuse("unsupported"), 1, `some.xml:2:1: error: node "a": on pc1 it cannot be made: nothing like that`},
 		{"cannot be had now", bound, refuse("forbidden"), 0, `some.xml:2:1: warning: node "a": pc1 is not available: `},
-		{"another can", any, refuse("unsupported"), 0, "it fits when enough is free; a dry run of simulated found nothing against it\n"},
+		{"another can", any, refuse("unsupported"), 0, "it fits when enough is free; a dry run of simulated succeeded\n"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			edit(t, settings, before, c.behaviour)

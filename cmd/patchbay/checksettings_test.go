@@ -39,7 +39,7 @@ func TestSettingsThatMustAgreeAreCompared(t *testing.T) {
 	out := lineNumbers.ReplaceAllString(warnings(), ":N")
 	wantTexts(t, out, "warning  inventory.yaml:N: outbound is yes, but providers/local.yaml:N says no, which is what nodes of local get; write no here, or yes there\n",
 		"warning  inventory.yaml:N: it offers the shared VLAN one, which shared_vlans of providers/local.yaml:N does not name, so links of nodes of local that join it are refused; add it there, or write restricted: true here\n",
-		"warning  providers/local.yaml:N: it allows the shared VLAN two, which shared_vlans of inventory.yaml:N does not offer, so nobody can ask for it; add it there with a tag, or drop it here\n")
+		"warning  providers/local.yaml:N: it allows the shared VLAN two, which shared_vlans of inventory.yaml:N does not offer, so no request can use it; add it there with a tag, or remove it here\n")
 	if n := strings.Count(out, "warning"); n != 3 {
 		t.Errorf("%d warnings, want 3:\n%s", n, out)
 	}

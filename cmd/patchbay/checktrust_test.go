@@ -51,14 +51,14 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 		"ok       fed.crl: CRL of "+root.urn+" with 1 entry, made on "+today+"; the next is due on "+soon,
 		"ok       fed.crl: CRL of "+sub.urn+" with 0 entries, made on ",
 		"ok       strange.crl: CRL of "+subject(user)+" with 0 entries, made on "+today+"; no certificate in this folder is its issuer",
-		"ok       denied:2: "+user.urn+" is refused, whatever fed.pem may say",
-		"ok       denied:3: serial 7777 of "+root.urn+" is refused, whatever fed.pem may say; its number is read as hexadecimal: 7777, in decimal 30583",
-		"warning  denied:4: urn:publicid:IDN+fed.example.orgg+user+slip hits nobody",
+		"ok       denied:2: "+user.urn+" is refused, even if signed by fed.pem",
+		"ok       denied:3: serial 7777 of "+root.urn+" is refused, even if signed by fed.pem; its number is read as hexadecimal: 7777, in decimal 30583",
+		"warning  denied:4: urn:publicid:IDN+fed.example.orgg+user+slip matches no certificate",
 		"warning  denied:5: serial 01 of CN=nobody: no trusted certificate is that issuer",
-		"ok       denied:6: "+sub.urn+" takes fed.pem away",
-		"ok       denied:7: sha256:"+strings.Repeat("ab", 32)+" is refused, whatever fed.pem, other.pem may say",
-		"ok       denied:8: "+f.urn("authority", "ma")+": counts for an authority of that URN below fed.pem",
-		"ok       denied:9: serial 7777 of "+f.urn("authority", "ma")+": counts for an authority of that URN below fed.pem",
+		"ok       denied:6: "+sub.urn+" revokes fed.pem",
+		"ok       denied:7: sha256:"+strings.Repeat("ab", 32)+" is refused, even if signed by fed.pem, other.pem",
+		"ok       denied:8: "+f.urn("authority", "ma")+": applies to an authority of that URN below fed.pem",
+		"ok       denied:9: serial 7777 of "+f.urn("authority", "ma")+": applies to an authority of that URN below fed.pem",
 		"warning  fed.pem: "+sub.urn+" is revoked by denied:6, so it is not trusted",
 		"warning  Denied.txt: it is ignored: the deny list must be named denied",
 		"warning  more.CRL: it is ignored: only *.crl",
@@ -77,7 +77,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	put("denied", root.urn+"\n"+other.urn+"\n")
 	put("fed.crl", f.oldCRL(root))
 	out = lines(1, dir)
-	wantTexts(t, out, "warning  fed.crl: CRL of "+root.urn, "a new one was due on 2020-01-08: what it lists stays revoked",
+	wantTexts(t, out, "warning  fed.crl: CRL of "+root.urn, "a new one was due on 2020-01-08: its entries stay revoked",
 		"it holds no trusted certificate")
 	if n := len(regexp.MustCompile(`(?m)^warning  \S+\.pem: \S+ is revoked by denied:`).FindAllString(out, -1)); n != 3 {
 		t.Errorf("%d anchors are revoked, want 3:\n%s", n, out)

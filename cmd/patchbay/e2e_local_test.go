@@ -343,7 +343,7 @@ func TestOnHostProviderFollowsContract(t *testing.T) {
 	if code != 0 {
 		t.Errorf("the suite finds something wrong:\n%s", out)
 	}
-	wantTexts(t, out, "a node has lived on "+settings.Component+" and is gone")
+	wantTexts(t, out, "a node was created on "+settings.Component+" and removed")
 }
 
 // changeOwner gives the site to a user, who will serve it.

@@ -39,7 +39,7 @@ func TestDemoShowsAnExperiment(t *testing.T) {
 	// A second demonstration in the folder runs no step, and removes nothing of the
 	// first.
 	code, out = runCommand(t, "demo", "--provider", "simulated", "--keep", dir)
-	if want := "patchbay: " + dir + " holds a site already and was left as it is; give a new folder\n"; code != 1 || out != want {
+	if want := "patchbay: " + dir + " has a site already and was not changed; name a new folder\n"; code != 1 || out != want {
 		t.Errorf("in a folder with a site: %d %q, want %q", code, out, want)
 	}
 }

@@ -130,7 +130,7 @@ func TestCheckReportsTheAudit(t *testing.T) {
 	if err := os.Chmod(c.Audit, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	wantTexts(t, tell(), "Z in 2 files, ", "warning ", "others may read it", "chmod 600")
+	wantTexts(t, tell(), "Z in 2 files, ", "warning ", "other users may read it", "chmod 600")
 	if err := os.Remove(c.Audit); err != nil {
 		t.Fatal(err)
 	}

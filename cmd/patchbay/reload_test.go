@@ -44,6 +44,6 @@ func TestHangupReloads(t *testing.T) {
 	if err := os.Chmod(k.path("server-rsa-key.pem"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	hangUp("the old ones stay")
+	hangUp("the previous ones stay in use")
 	k.call(s, "Status")
 }

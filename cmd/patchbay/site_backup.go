@@ -108,7 +108,7 @@ func (o *backupOptions) checkPlace(c *site.Config) error {
 		return fmt.Errorf("%s is the database itself; name another file", o.file)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file; name one that is, or will be", o.file)
+		return fmt.Errorf("%s is not a regular file; name a regular file or a new one", o.file)
 	}
 	if !o.Force {
 		return o.existsError()

@@ -114,7 +114,7 @@ func TestServedStoreIsDamaged(t *testing.T) {
 			k.runRefused([]string{"check"}, "damaged")
 			k.runRefused([]string{"backup", k.path("b.db")}, "damaged")
 			s.stop()
-			if log := s.out.String(); !strings.Contains(log, "the store promises nothing more") || strings.Contains(log, "panic:") {
+			if log := s.out.String(); !strings.Contains(log, "the store accepts no more changes") || strings.Contains(log, "panic:") {
 				t.Errorf("the log is:\n%s", log)
 			}
 		})

@@ -18,12 +18,12 @@ func (k *Checker) credential(name string, text []byte) {
 	text = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))) // as the server does
 	chain, err := dsig.Verify(text, dsig.Options{SHA1: k.credentials().SHA1Signatures})
 	if err != nil {
-		k.bad(name, "this is no good credential: %v; get it once more, as it was issued", err)
+		k.bad(name, "this is not a valid credential: %v; get it again, as it was issued", err)
 		return
 	}
 	l, err := readChain(chain)
 	if err != nil {
-		k.bad(name, "this is no credential that can be read: %v", err)
+		k.bad(name, "this credential cannot be read: %v", err)
 		return
 	}
 	switch says, end := l.describe(), l.end(); {
@@ -32,7 +32,7 @@ func (k *Checker) credential(name string, text []byte) {
 	case time.Now().After(end):
 		k.bad(name, "it %s, but ended on %s; %s", says, end.Format(time.RFC3339), l.remedy())
 	default:
-		k.good(name, "%s until %s; whether its signer is trusted, the aggregate tells", says, end.Format(time.RFC3339))
+		k.good(name, "%s until %s; only the aggregate knows whether its signer is trusted", says, end.Format(time.RFC3339))
 	}
 }
 
@@ -116,9 +116,9 @@ func (l credentialChain) describe() string {
 func (l credentialChain) remedy() string {
 	switch {
 	case l[0].kind() != "privilege":
-		return "have the user sign a fresh one"
+		return "have the user sign a new one"
 	case len(l) > 1:
 		return "have it delegated again"
 	}
-	return "get a fresh one from its authority"
+	return "get a new one from its authority"
 }

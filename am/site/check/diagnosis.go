@@ -50,7 +50,7 @@ func (r *diagnosis) hasError(line, column int) bool {
 func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	for _, f := range findings {
 		if at := [2]int{f.Line, f.Column}; !r.errorAt[at] && !r.hasError(f.Line, f.Column) {
-			r.add(diagnostic{f.Line, f.Column, false, f.Msg + " (by the schema; it is tolerated)"})
+			r.add(diagnostic{f.Line, f.Column, false, f.Msg + " (by the schema; it is accepted)"})
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (k *Checker) File(ctx context.Context, name string) {
 		k.bad(name, "there is no such file or folder; give its path, or leave it out to check the site of --config")
 		return
 	case errors.Is(err, fs.ErrPermission):
-		k.bad(name, "you have no right to read it; ask its owner, or run the command as a user who has")
+		k.bad(name, "you may not read it; ask its owner, or run the command as a user with that right")
 		return
 	case err != nil:
 		k.Errors(err)
@@ -86,7 +86,7 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	case bytes.Contains(text, []byte("-----BEGIN CERTIFICATE")):
 		k.certificates(name, text)
 	case bytes.Contains(text, []byte("PRIVATE KEY-----")):
-		k.bad(name, "this is a private key, of which there is nothing to check; keep it private, and name the certificate")
+		k.bad(name, "this is a private key, which is not checked; keep it private, and name the certificate")
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		k.document(ctx, name, text)
 	case name == standardInput:
@@ -105,7 +105,7 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 		return
 	}
 	if len(doc.Content) == 1 && doc.Content[0].Kind != yaml.MappingNode {
-		k.bad(name, "this is nothing that can be checked; what can be, is told by: %s", display.Command("check", "--help"))
+		k.bad(name, "a file of this kind cannot be checked; to list the kinds: %s", display.Command("check", "--help"))
 		return
 	}
 	if isMaintenance(&doc) {
@@ -130,7 +130,7 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 func (k *Checker) certificates(name string, text []byte) {
 	list, err := cert.ParsePEM(text)
 	if err != nil {
-		k.bad(name, "%v; it is damaged, or cut off: copy the whole file again, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----", err)
+		k.bad(name, "%v; it is damaged or cut off; copy the whole file again, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----", err)
 		return
 	}
 	for _, c := range list {

@@ -21,7 +21,7 @@ func (k *Checker) hooks(ctx context.Context, c *site.Config) {
 	}
 	served, err := c.HookStates(ctx)
 	if err != nil && !errors.Is(err, site.ErrNotServed) {
-		k.warn(c.Origin.Where("hooks"), "how the hooks do cannot be told: %v", err)
+		k.warn(c.Origin.Where("hooks"), "the state of the hooks cannot be read: %v", err)
 	}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
@@ -34,20 +34,20 @@ func (k *Checker) hooks(ctx context.Context, c *site.Config) {
 		if len(h.Events) > 0 {
 			told = strings.Join(h.Events, ", ")
 		}
-		k.good(at, "hook %s is told of %s", h.Name, told)
+		k.good(at, "hook %s receives %s", h.Name, told)
 		if state, ok := served[h.Name]; ok {
 			k.hook(at, state)
 		} else if served != nil {
-			k.note(at, "hook %s is not told of anything yet: hooks are read when the server starts", h.Name)
+			k.note(at, "hook %s receives nothing yet: hooks are read when the server starts", h.Name)
 		}
 		if info, err := os.Stat(h.Secret); err == nil && info.Mode().Perm()&0o077 != 0 {
-			k.warn(at, "hook %s: others may read its secret, and sign as this site does: chmod 600 %s", h.Name, h.Secret)
+			k.warn(at, "hook %s: other users may read its secret, and sign like this site: chmod 600 %s", h.Name, h.Secret)
 		}
 		if info, err := os.Stat(filepath.Dir(h.Command)); h.Command != "" && err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
-			k.warn(at, "hook %s: everybody may put another file in place of its command; take that away: chmod o-w %s", h.Name, filepath.Dir(h.Command))
+			k.warn(at, "hook %s: every user may replace its command; forbid that: chmod o-w %s", h.Name, filepath.Dir(h.Command))
 		}
 		if u, err := url.Parse(h.URL); err == nil && u.Scheme == "http" && !site.IsLoopbackName(u.Hostname()) {
-			k.warn(at, "hook %s: what is posted to it can be read on the way; use https", h.Name)
+			k.warn(at, "hook %s: events are posted unencrypted; use https", h.Name)
 		}
 	}
 }

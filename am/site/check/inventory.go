@@ -29,7 +29,7 @@ func (k *Checker) compareInForce(ctx context.Context, c *site.Config, inv *inven
 	case errors.Is(err, fs.ErrNotExist):
 		return // it has not served yet
 	case err != nil:
-		k.warn(c.Inventory, "what it means for slivers that are there cannot be told: %v", err)
+		k.warn(c.Inventory, "its effect on existing slivers cannot be determined: %v", err)
 		return
 	}
 	who := "serve"
@@ -67,7 +67,7 @@ func (k *Checker) compareInForce(ctx context.Context, c *site.Config, inv *inven
 	case served && len(r.Changes) == 0:
 		k.good(r.File, "in force as it is")
 	case served:
-		k.note(r.File, "what is not in force yet will be with patchbay reload, or at the next start")
+		k.note(r.File, "these changes take effect with patchbay reload, or at the next start")
 	}
 }
 
@@ -79,7 +79,7 @@ func (k *Checker) usableFunc(dir string) func(name string) error {
 			return nil
 		}
 		_, err := os.Stat(filepath.Join(dir, filepath.Base(name)+provider.Suffix))
-		return site.ExplainUnusable(dir, name, cmp.Or(err, errors.New("it cannot be used, as said above")))
+		return site.ExplainUnusable(dir, name, cmp.Or(err, errors.New("it cannot be used, see above")))
 	}
 }
 
@@ -126,7 +126,7 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	}
 	if inv != nil {
 		for _, x := range p.Unknown(func(name string) bool { _, ok := inv.ComponentNamed(name); return ok }) {
-			k.bad(display.Place(file, x.Line), "%v; correct the name, or remove it: it keeps nothing out of service", site.UnknownComponent(inv, x.Name))
+			k.bad(display.Place(file, x.Line), "%v; correct the name, or remove it: it takes nothing out of service", site.UnknownComponent(inv, x.Name))
 		}
 	}
 	now := time.Now()
@@ -142,7 +142,7 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 		}
 	}
 	for _, d := range p.Drained {
-		k.warn(display.Place(file, d.Line), "drained, so nothing new goes there: %s", site.DrainText(d))
+		k.warn(display.Place(file, d.Line), "drained, so it takes no new slivers: %s", site.DrainText(d))
 	}
 	if p.Lockdown == nil && len(p.Planned)+len(p.Drained) == 0 {
 		k.good(file, "nothing is out of service")

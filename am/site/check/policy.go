@@ -30,7 +30,7 @@ func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 		return
 	}
 	if rules == nil {
-		k.good(c.Policy, "there is none: everybody may have all that leases allow")
+		k.good(c.Policy, "there is no policy: all users may reserve everything within the lease limits")
 		return
 	}
 	for _, s := range rules.Sentences() {
@@ -45,7 +45,7 @@ func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 // rules need an inventory.
 func (k *Checker) policyFile(name string) {
 	if k.Config == nil {
-		k.bad(name, "this is a policy, which is checked with its site; name that with --config")
+		k.bad(name, "this is a policy, which is checked with its site; name the site with --config")
 		return
 	}
 	c := *k.Config
@@ -99,7 +99,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 		return
 	}
 	if !k.isTrustedUser(c, user) {
-		k.warn(c.Trusted, "no certificate here speaks for %s, so such a user cannot call at all", user.Authority)
+		k.warn(c.Trusted, "no certificate here covers %s, so this user cannot call at all", user.Authority)
 	}
 	k.warnUnknownUser(c, user)
 	k.warnUnknownSlice(c, slice)
@@ -199,7 +199,7 @@ func (k *Checker) held(c *site.Config, slice urn.URN, h policy.Held, err error) 
 		return
 	}
 	if err != nil {
-		k.warn(filepath.Base(c.State), "what is held now cannot be told: %v", err)
+		k.warn(filepath.Base(c.State), "the resources in use cannot be read: %v", err)
 		return
 	}
 	text := fmt.Sprintf("held now: by the user %s", amountText(h.User))

@@ -30,7 +30,7 @@ func (k *Checker) testProvider(ctx context.Context, file string) {
 	if k.NodeTest.Component != "" {
 		node, done, err := k.testNode(ctx, p)
 		if err != nil {
-			k.bad(p.Path, "no node is made: %v", err)
+			k.bad(p.Path, "no node is created: %v", err)
 			return
 		}
 		defer done()
@@ -46,16 +46,16 @@ func (k *Checker) testProvider(ctx context.Context, file string) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		k.bad(p.Path, "interrupted before the end, so nothing is said of the provider; run it again")
+		k.bad(p.Path, "interrupted before the end, so there is no result; run it again")
 	case k.wrong > before:
 		fmt.Fprintln(k.Out, "\nThe words before each finding are a heading in PROVIDER.md.")
 		if k.NodeTest.Component != "" {
-			fmt.Fprintln(k.Out, "A node is made only when all else is right.")
+			fmt.Fprintln(k.Out, "A node is created only if all other checks pass.")
 		}
 	case k.NodeTest.Component != "":
-		k.good(p.Path, "provider %s of type %s; a node has lived on %s and is gone", p.Name, p.Type, k.NodeTest.Component)
+		k.good(p.Path, "provider %s of type %s; a node was created on %s and removed", p.Name, p.Type, k.NodeTest.Component)
 	default:
-		k.good(p.Path, "provider %s of type %s, %s; nothing was made: --life COMPONENT does that", p.Name, p.Type, display.Count(len(p.Attributes), "attribute"))
+		k.good(p.Path, "provider %s of type %s, %s; no node was created: --life COMPONENT does that", p.Name, p.Type, display.Count(len(p.Attributes), "attribute"))
 	}
 }
 
@@ -140,7 +140,7 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 		return nil, fmt.Errorf("the inventory has no component %s; %s", name, hint)
 	}
 	if c := inv.Components[i]; c.Provider != p.Name {
-		return nil, fmt.Errorf("%s is made by the provider %s; name a component of %s, or write provider: %s at %s in the inventory", name, c.Provider, p.Name, p.Name, name)
+		return nil, fmt.Errorf("%s belongs to the provider %s; name a component of %s, or write provider: %s at %s in the inventory", name, c.Provider, p.Name, p.Name, name)
 	}
 	return inv.Components[i], nil
 }
@@ -151,14 +151,14 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 func HoldComponent(config *site.Config, c *inventory.Component) (done func(), err error) {
 	s, err := config.OpenState() // made if nothing was ever promised
 	if err != nil {
-		return nil, fmt.Errorf("its site might give %s to somebody meanwhile; stop the server first: %w", c.Name, err)
+		return nil, fmt.Errorf("its site could allocate %s meanwhile; stop the server first: %w", c.Name, err)
 	}
 	done = func() { s.Close() } // until then it cannot be served
 	slivers, err := s.Slivers()
 	if err == nil {
 		i := slices.IndexFunc(slivers, func(x am.Sliver) bool { return x.Component.Equal(c.URN) })
 		if i >= 0 && c.Exclusive {
-			err = fmt.Errorf("%s is held by %s; take a component that is free", c.Name, slivers[i].URN)
+			err = fmt.Errorf("%s is held by %s; name a free component", c.Name, slivers[i].URN)
 		}
 	}
 	if err != nil {
@@ -176,7 +176,7 @@ func requireFree(ctx context.Context, p *provider.Provider, component string, al
 	}
 	for name, r := range all {
 		if !provider.Gone(r.Resource) && r.Resource.Text(provider.AttrComponent) == component {
-			return fmt.Errorf("%s is in use: the provider tells of node %s there; take a component that is free", component, name)
+			return fmt.Errorf("%s is in use: the provider reports node %s there; name a free component", component, name)
 		}
 	}
 	return nil

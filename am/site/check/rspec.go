@@ -37,10 +37,10 @@ func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	r.addFindings(findings)
 	k.report(&r)
 	if kind == schemas.Manifest {
-		k.good(name, "a manifest that can be read; to ask for the same again change its type to request")
+		k.good(name, "a valid manifest; to request the same again, change its type to request")
 		return
 	}
-	k.good(name, "an %s that can be read", kind)
+	k.good(name, "a valid %s", kind)
 }
 
 // maxDocument is the size of an advertisement or manifest that is looked at, in
@@ -99,11 +99,11 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	switch {
 	case r.errors > 0:
 	case inv == nil:
-		k.good(name, "a request that can be read; give --config to see whether a site can serve it")
+		k.good(name, "a valid request; give --config to check whether a site can serve it")
 	default:
 		said := ""
 		if len(asked) > 0 {
-			said = "; a dry run of " + strings.Join(asked, ", ") + " found nothing against it"
+			said = "; a dry run of " + strings.Join(asked, ", ") + " succeeded"
 		}
 		k.good(name, "%s and %s for this site; it fits when enough is free%s", display.Count(len(req.Nodes), "node"), display.Count(len(req.Links), "link"), said)
 	}
@@ -152,7 +152,7 @@ func exclusiveWarnings(b binder.Binding) (all []notice) {
 			has = " (" + display.Count(int(places), "place") + ")"
 		}
 		all = append(all, notice{kind: "node", clientID: n.Node.ClientID, what: "exclusive",
-			text: fmt.Sprintf(` asks for exclusive="true" and would take the whole of %s%s; drop it to share the host with other slices`, n.Component.Name, has)})
+			text: fmt.Sprintf(` has exclusive="true" and would take the whole of %s%s; remove it to share the host with other slices`, n.Component.Name, has)})
 	}
 	return all
 }
@@ -233,7 +233,7 @@ func (k *Checker) dryRun(ctx context.Context, r *diagnosis, req *rspec.Request, 
 	for _, x := range refused {
 		lasts := x.Code == am.Unsupported
 		if !lasts {
-			x.Text += "; that is so now, and Allocate asks again"
+			x.Text += "; this may change, and Allocate asks again"
 		}
 		r.addNotices(req, noticesOf([]binder.Reason{x}, lasts))
 	}

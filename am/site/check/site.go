@@ -95,7 +95,7 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	case err != nil:
 		k.warn(dir, "the trial authority cannot be used: %v", err)
 	case !strings.EqualFold(a.URN().Authority, c.Authority):
-		k.warn(dir, "this is the trial authority of %s, but authority is %s in %s; go back to that name, or make a new site with init",
+		k.warn(dir, "this is the trial authority of %s, but authority is %s in %s; set that name again, or create a new site with init",
 			a.URN().Authority, c.Authority, c.Origin.Where("authority"))
 	}
 }
@@ -131,22 +131,22 @@ func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	answer, err := p.Get(ctx, []string{name})
 	took := time.Since(begun)
 	if err != nil {
-		k.bad(p.Path, "get fails: %s; %s; what it wrote to standard error stands above", detail(err), remedy)
+		k.bad(p.Path, "get fails: %s; %s; see above for its standard error", detail(err), remedy)
 		return
 	}
 	r := answer[name]
 	switch {
 	case r.Err != nil && !p.Has(provider.AttrEnsure) && r.Err.Kind == provider.Unknown: // as it should be
 	case r.Err != nil:
-		k.bad(p.Path, "get of %s, which nobody has made, fails: %s; it must answer that it is absent; %s", name, detail(r.Err), remedy)
+		k.bad(p.Path, "get of %s, which does not exist, fails: %s; it must answer that it is absent; %s", name, detail(r.Err), remedy)
 		return
 	case p.Has(provider.AttrEnsure) && r.Resource.Text(provider.AttrEnsure) != provider.Absent:
-		k.bad(p.Path, "get of %s, which nobody has made, says that it is %q, not absent; %s", name, r.Resource.Text(provider.AttrEnsure), remedy)
+		k.bad(p.Path, "get of %s, which does not exist, says that it is %q, not absent; %s", name, r.Resource.Text(provider.AttrEnsure), remedy)
 		return
 	}
 	k.good(p.Path, "provider %s of type %s, %s; get works", p.Name, p.Type, display.Count(len(p.Attributes), "attribute"))
 	if took > slowGet {
-		k.note(p.Path, "slow: get took %v; a change of a node takes several, and users wait for it", took.Round(100*time.Millisecond))
+		k.note(p.Path, "slow: get took %v; a change of a node calls it several times while users wait", took.Round(100*time.Millisecond))
 	}
 }
 
@@ -186,11 +186,11 @@ func (k *Checker) serverKeys(c *site.Config, host string) {
 		end := x.NotAfter.UTC().Format(time.DateOnly)
 		switch left := time.Until(x.NotAfter); {
 		case left < 0:
-			k.bad(pair.Certificate, "it ended on %s; put a new one in its place, then: systemctl reload patchbay", end)
+			k.bad(pair.Certificate, "it expired on %s; replace it, then: systemctl reload patchbay", end)
 		case x.VerifyHostname(host) != nil:
-			k.warn(pair.Certificate, "it is not for %s, so jFed will refuse it; it is for %s", host, strings.Join(x.DNSNames, ", "))
+			k.warn(pair.Certificate, "it is not valid for %s, so jFed will refuse it; it is valid for %s", host, strings.Join(x.DNSNames, ", "))
 		case left < site.ExpiryWarning:
-			k.warn(pair.Certificate, "it ends on %s; put a new one in its place, then: systemctl reload patchbay", end)
+			k.warn(pair.Certificate, "it ends on %s; replace it, then: systemctl reload patchbay", end)
 		default:
 			k.good(pair.Certificate, "%s certificate for %s, until %s", x.PublicKeyAlgorithm, strings.Join(x.DNSNames, ", "), end)
 		}

@@ -19,7 +19,7 @@ import (
 // store checks the whole store: directly, or through the server of the site.
 func (k *Checker) store(ctx context.Context, c *site.Config) {
 	if left, err := c.FilesBesideState(site.LeftMarks); err == nil && len(left) > 0 {
-		k.warn(c.State, "left over by what was killed: %s; remove it, unless something is at work on it", strings.Join(left, ", "))
+		k.warn(c.State, "left over by a killed process: %s; remove it, unless a process still uses it", strings.Join(left, ", "))
 	}
 	if has, err := c.HasState(); err != nil {
 		k.bad(c.State, "%v", err)
@@ -34,7 +34,7 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 	}
 	switch {
 	case errors.Is(err, store.ErrLocked):
-		k.warn(c.State, "the store was not looked at: %v", err)
+		k.warn(c.State, "the store was not checked: %v", err)
 		return
 	case err != nil:
 		k.bad(c.State, "%v", err)
@@ -53,7 +53,7 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 		k.bad(c.State, "it is the store of site %s, not of %s; set authority back to %s, or name another file for the new site", report.Site, c.Authority, report.Site)
 	}
 	if report.Schema < store.NewestSchema {
-		k.warn(c.State, "it has schema %d of an earlier release; the server brings it to schema %d when it starts, and keeps this file as %s.schema%[1]d", report.Schema, store.NewestSchema, filepath.Base(c.State))
+		k.warn(c.State, "it has schema %d of an earlier release; the server migrates it to schema %d when it starts, and keeps this file as %s.schema%[1]d", report.Schema, store.NewestSchema, filepath.Base(c.State))
 	}
 	if report.Stale {
 		k.warn(c.State, "one of its first two pages is damaged, as a power cut can leave it; if there was none, the last change is missing")
@@ -100,10 +100,10 @@ func (k *Checker) Audit(c *site.Config) {
 		return
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		k.warn(c.Audit, "others may read it, and it tells who worked here when: chmod 600 %s", c.Audit)
+		k.warn(c.Audit, "other users may read it, and it shows who worked here when: chmod 600 %s", c.Audit)
 	}
 	if info.Size() > largeAudit {
-		k.warn(c.Audit, "it has %s; have logrotate put it away, or move it yourself: a new one begins by itself", display.Size(info.Size()))
+		k.warn(c.Audit, "it has %s; let logrotate move it away, or move it yourself: a new one is created automatically", display.Size(info.Size()))
 	}
 }
 
@@ -125,10 +125,10 @@ func (k *Checker) clock(ctx context.Context, c *site.Config) {
 	}
 	switch s := a.Now; {
 	case err != nil:
-		k.bad(file, "the clock of the site cannot be looked at: %v", err)
+		k.bad(file, "the clock of the site cannot be read: %v", err)
 	case s.Doubt != clock.NoDoubt:
-		k.warn(file, "the host's clock is not trusted: %s; leases count by %s, and it shows %s; see: patchbay clock", s.Reason(), display.Time(s.Site), display.Time(s.Host))
+		k.warn(file, "the host's clock is not trusted: %s; leases follow %s, and it shows %s; see: patchbay clock", s.Reason(), display.Time(s.Site), display.Time(s.Host))
 	case s.Lost != "":
-		k.warn(file, "%s; leases count by the host's clock, which shows %s; see that it is right, then type: patchbay clock --trust", s.Lost, display.Time(s.Host))
+		k.warn(file, "%s; leases follow the host's clock, which shows %s; make sure that it is right, then type: patchbay clock --trust", s.Lost, display.Time(s.Host))
 	}
 }

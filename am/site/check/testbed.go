@@ -29,7 +29,7 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 		return false
 	}
 	if !fileExists(t.Settings) {
-		k.bad(t.Settings, "there is no such file, so the testbed would run with its defaults, whatever was set before; restore it, or make an empty file if the defaults are what you want")
+		k.bad(t.Settings, "there is no such file, so the testbed would run with its defaults; restore it, or create an empty file if you want the defaults")
 		return false
 	}
 	if lacks := local.Outdated(t.Settings); lacks != "" {
@@ -41,7 +41,7 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 		k.warn(t.Settings, "the local testbed %s does not run, so no node can be made; serve starts it when it runs as root, else type: %s (and %s says whether this host can run nodes)",
 			t.Instance, display.AsRoot(t.Command()...), display.AsRoot(t.Program, "doctor"))
 	case err != nil:
-		k.warn(t.Settings, "the local testbed %s runs, but cannot be asked: %v", t.Instance, err)
+		k.warn(t.Settings, "the local testbed %s runs, but does not answer requests: %v", t.Instance, err)
 	default:
 		k.good(t.Settings, "the local testbed %s runs", t.Instance)
 		for _, name := range missingImages(t.Provider, inv, list.Images) {
@@ -98,7 +98,7 @@ func (k *Checker) compareSettings(t *site.Testbed, inv *inventory.Inventory, inv
 	}
 	for _, name := range t.Shared {
 		if _, ok := inv.SharedVLAN(name); !ok {
-			k.warn(keeps.at("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so nobody can ask for it; add it there with a tag, or drop it here",
+			k.warn(keeps.at("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so no request can use it; add it there with a tag, or remove it here",
 				name, offers.at("shared_vlans"))
 		}
 	}

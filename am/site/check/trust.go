@@ -28,7 +28,7 @@ func (k *Checker) credentials() site.CredentialsConfig {
 func (k *Checker) trustFolder(dir string) {
 	a, problems, err := cert.NewFolder(dir, k.credentials().Certificates()).Load(time.Now())
 	if err != nil {
-		k.bad(dir, "%v; in this folder are the certificates of the authorities whose users may come", err)
+		k.bad(dir, "%v; this folder must have the certificates of the authorities whose users may call", err)
 		return
 	}
 	for _, p := range problems {
@@ -39,7 +39,7 @@ func (k *Checker) trustFolder(dir string) {
 		}
 	}
 	if len(a.List()) == 0 {
-		k.bad(dir, "it holds no trusted certificate, so nobody may call; put the root of your federation into it as NAME.pem")
+		k.bad(dir, "it holds no trusted certificate, so no user may call; put the root of your federation into it as NAME.pem")
 	}
 	k.warnUnusedFiles(dir)
 	for _, x := range a.List() {
@@ -72,11 +72,11 @@ func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	}
 	text := fmt.Sprintf("CRL of %s with %s, made on %s", issuer, entries, day(l.ThisUpdate))
 	if !made {
-		text += "; no certificate in this folder is its issuer: it counts for an authority of that name below one of them"
+		text += "; no certificate in this folder is its issuer: it applies to an authority of that name below one of them"
 	}
 	switch {
 	case l.IsStale(time.Now()):
-		k.warn(l.File, "%s; a new one was due on %s: what it lists stays revoked, but get the new one", text, day(l.NextUpdate))
+		k.warn(l.File, "%s; a new one was due on %s: its entries stay revoked, but get the new one", text, day(l.NextUpdate))
 	case l.NextUpdate.IsZero():
 		k.good(l.File, "%s", text)
 	default:
@@ -98,20 +98,20 @@ func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 		for _, x := range effect.RevokedAnchors {
 			names = append(names, filepath.Base(x.Anchor.File))
 		}
-		k.good(at, "%s takes %s away, with all that is issued under it%s", d.Text, list(names), reading)
+		k.good(at, "%s revokes %s, and all certificates below it%s", d.Text, list(names), reading)
 	case len(effect.Anchors) > 0:
 		for _, x := range effect.Anchors {
 			names = append(names, filepath.Base(x.File))
 		}
 		if effect.IsIntermediate {
-			k.good(at, "%s: counts for an authority of that URN below %s, which itself has another or none: what it issues without such a one in between is not touched%s", d.Text, list(names), reading)
+			k.good(at, "%s: applies to an authority of that URN below %s, which has another URN or none: other certificates of %[2]s are not affected%[3]s", d.Text, list(names), reading)
 			return
 		}
-		k.good(at, "%s is refused, whatever %s may say%s", d.Text, list(names), reading)
+		k.good(at, "%s is refused, even if signed by %s%s", d.Text, list(names), reading)
 	case d.IsSerial():
-		k.warn(at, "%s: no trusted certificate is that issuer or speaks for it; it counts only for an authority of that name below one of them%s", d.Text, reading)
+		k.warn(at, "%s: no trusted certificate is that issuer or covers it; it applies only to an authority of that name below one of them%s", d.Text, reading)
 	default:
-		k.warn(at, "%s hits nobody: no trusted certificate speaks for that authority; look for a slip", d.Text)
+		k.warn(at, "%s matches no certificate: no trusted certificate covers that authority; check the spelling", d.Text)
 	}
 }
 
@@ -132,10 +132,10 @@ func (k *Checker) warnUnusedFiles(dir string) {
 		stem := strings.TrimSuffix(file, ext)
 		switch strings.ToLower(ext) {
 		case ".key":
-			k.warn(file, "PRIVATE KEYS must never lie here; move it away")
+			k.warn(file, "private keys must not be in this folder; move it away")
 		case ".authorities":
 			if _, err := os.Stat(stem + ".pem"); errors.Is(err, fs.ErrNotExist) {
-				k.warn(file, "it says for whom %s.pem vouches, but there is no such file; give both the same name", filepath.Base(stem))
+				k.warn(file, "it lists the authorities of %s.pem, but there is no such file; give both the same name", filepath.Base(stem))
 			}
 		}
 	}
@@ -156,13 +156,13 @@ func (k *Checker) anchor(x cert.Anchor) {
 	end := x.Certificate.NotAfter.UTC()
 	switch left := time.Until(end); {
 	case left < 0:
-		k.bad(x.File, "%s ended on %s; get the authority's new certificate", name, end.Format(time.DateOnly))
+		k.bad(x.File, "%s expired on %s; get the authority's new certificate", name, end.Format(time.DateOnly))
 	case len(list) == 0 && x.Certificate.URN.IsZero():
 		k.warn(x.File, "%s has no URN; as a trusted certificate it needs its authorities in a file beside it, NAME.authorities; it ends on %s", name, end.Format(time.DateOnly))
 	case len(list) == 0:
-		k.warn(x.File, "%s is no authority, so as a trusted certificate it covers nothing; it ends on %s", name, end.Format(time.DateOnly))
+		k.warn(x.File, "%s is not an authority, so as a trusted certificate it covers nothing; it ends on %s", name, end.Format(time.DateOnly))
 	case bits < least:
-		k.warn(x.File, "%s covers %s, but has an RSA key of %d bits, and credentials.min_rsa_bits is %d: what it signs is refused; get a new certificate of the authority",
+		k.warn(x.File, "%s covers %s, but has an RSA key of %d bits, and credentials.min_rsa_bits is %d: its signatures are refused; get a new certificate of the authority",
 			name, covers, bits, least)
 	case left < site.ExpiryWarning:
 		k.warn(x.File, "%s covers %s; it ends on %s", name, covers, end.Format(time.DateOnly))

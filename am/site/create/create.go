@@ -41,9 +41,9 @@ func Site(ctx context.Context, o Options) (Offer, error) {
 	}
 	if err := o.write(ctx, offer.files, time.Now()); err != nil {
 		if left, _ := os.ReadDir(o.Dir); len(left) > 0 {
-			return offer, fmt.Errorf("cannot make the site: %w; what init has put into %s is incomplete: remove that and try again", err, o.Dir)
+			return offer, fmt.Errorf("cannot create the site: %w; the files that init wrote to %s are incomplete: remove them and try again", err, o.Dir)
 		}
-		return offer, fmt.Errorf("cannot make the site: %w; nothing was made", err)
+		return offer, fmt.Errorf("cannot create the site: %w; nothing was written", err)
 	}
 	return offer, nil
 }
@@ -55,17 +55,17 @@ func RequireEmpty(dir string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("cannot look into %s: %w", dir, err)
+		return fmt.Errorf("cannot read %s: %w", dir, err)
 	case len(entries) == 0:
 		return nil
 	}
 	what := "is not empty"
 	for _, e := range entries {
 		if e.Name() == site.ConfigName {
-			what = "holds a site already"
+			what = "has a site already"
 		}
 	}
-	return fmt.Errorf("%s %s and was left as it is; give a new folder", dir, what)
+	return fmt.Errorf("%s %s and was not changed; name a new folder", dir, what)
 }
 
 // write writes the files of the site, with those of its offer.

@@ -107,9 +107,9 @@ func localPolicy(host inventory.Host) []byte {
 	return []byte(strings.Replace(text, end, rule+end, 1))
 }
 
-const hostRule = `  # In force: nobody has more than half of the places of this host, and three
-  # quarters of the disk that was free (ten nodes' where that is more); a container
-  # takes 4G of it. Change the numbers as you like; with no rule left, put a sign before the line rules:, too.
+const hostRule = `  # In force: each user has at most half of the places of this host, and three
+  # quarters of the disk that was free (or the disk of ten nodes, if that is more); a
+  # container takes 4G. Change the numbers as you like; without any rule, comment out the line rules:, too.
   - name: everybody
     nodes: {user: %d}
     disk: {user: %dG}
