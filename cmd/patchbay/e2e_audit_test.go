@@ -27,7 +27,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// auditUser is somebody with a slice at a served site, by the trial authority.
+// auditUser is a user of a site's trial authority, with a slice.
 type auditUser struct {
 	*client.Client
 	*caller
@@ -38,7 +38,7 @@ func (in *auditUser) urn() string {
 	return "urn:publicid:IDN+testbed.example.org+user+" + filepath.Base(in.home)
 }
 
-// createUser makes a user with a slice of the same name.
+// createUser creates a user with a slice of the same name.
 func (s *servedSite) createUser(name string) {
 	s.t.Helper()
 	for _, args := range [][]string{{"user", name}, {"slice", name, "--owner", name}} {
@@ -62,7 +62,7 @@ func (s *servedSite) newAuditUser(name string) *auditUser {
 	return in
 }
 
-// auditLines are those of the site's audit, and of what was moved away from it.
+// auditLines returns the lines of the site's audit and of its rotated files.
 func (s *servedSite) auditLines() (all []audit.Line) {
 	s.t.Helper()
 	files, err := audit.Files(filepath.Join(s.dir, "audit.log"))
@@ -82,7 +82,7 @@ func (s *servedSite) auditLines() (all []audit.Line) {
 		}
 		for in := bufio.NewScanner(text); in.Scan(); {
 			var l audit.Line
-			if json.Unmarshal(in.Bytes(), &l) == nil { // else it was cut off by a crash
+			if json.Unmarshal(in.Bytes(), &l) == nil { // otherwise a crash has cut it off
 				all = append(all, l)
 			}
 		}
@@ -91,9 +91,8 @@ func (s *servedSite) auditLines() (all []audit.Line) {
 	return all
 }
 
-// TestAuditAfterCrashes kills the served program while it works, again and again.
-// In the end each change that it has kept has its line in the audit, once, and each
-// change that a client was told of, too.
+// TestAuditAfterCrashes kills the server repeatedly while it works. At the end each
+// stored change, and each change reported to a client, has exactly one line in the audit.
 func TestAuditAfterCrashes(t *testing.T) {
 	s := newServedSite(t, "testbed.example.org", nil, nil)
 	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
@@ -101,7 +100,7 @@ func TestAuditAfterCrashes(t *testing.T) {
 	for i := range workers {
 		s.createUser(fmt.Sprint("u", i))
 	}
-	var done atomic.Int64 // changes that clients were told of
+	var done atomic.Int64 // changes reported to clients
 	for n := range crashes {
 		s.start()
 		ctx, stop := context.WithCancel(t.Context())
@@ -113,7 +112,7 @@ func TestAuditAfterCrashes(t *testing.T) {
 					if _, r, err := in.Allocate(ctx, in.sliceURN, in.forSlice(), soakRequest, client.Options{}); err == nil && r.Code == am.Success {
 						done.Add(1)
 					}
-					for range 3 { // the journal joins them
+					for range 3 { // the journal joins equal ones
 						if _, r, err := in.Renew(ctx, []string{in.sliceURN}, in.forSlice(), time.Now().Add(time.Hour), client.Options{}); err == nil && r.Code == am.Success {
 							done.Add(1)
 						}
@@ -132,7 +131,7 @@ func TestAuditAfterCrashes(t *testing.T) {
 		working.Wait()
 		t.Logf("killed for the %d. time after %d changes", n+1, done.Load())
 	}
-	s.start() // which completes the audit
+	s.start() // completes the audit
 	s.stop()
 
 	state, err := store.Open(filepath.Join(s.dir, "state.db"), store.Options{})
@@ -176,7 +175,7 @@ func TestAuditAfterCrashes(t *testing.T) {
 	t.Logf("%d entries, %d of them written at the next start", entries, recovered)
 }
 
-// secrets are what must not leave the files of a site and its users.
+// secrets match texts that must stay in the files of a site and its users.
 var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`PRIVATE KEY`),
 	regexp.MustCompile(`-----BEGIN CERTIFICATE`),
@@ -184,8 +183,8 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`<signed-credential|<SignatureValue|X509Certificate`),
 }
 
-// TestNoSecretsInOutput goes through a life with all that the server says turned
-// on, and looks for what it should not say.
+// TestNoSecretsInOutput runs a whole experiment with all logging, and looks for secrets
+// in the output.
 func TestNoSecretsInOutput(t *testing.T) {
 	s := newServedSite(t, "testbed.example.org", nil, nil)
 	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
@@ -287,7 +286,7 @@ func TestNoSecretsInOutput(t *testing.T) {
 	}
 }
 
-// checkWho runs patchbay who beside the server, about the node that alice has.
+// checkWho runs patchbay who beside the server, about alice's node.
 func (s *servedSite) checkWho(t *testing.T, alice *auditUser) {
 	who := func(args ...string) (int, string) {
 		c := exec.Command(filepath.Join(s.bin, "patchbay"), append([]string{"who", "--config", s.dir}, args...)...)

@@ -19,14 +19,14 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// classMember is one of a class, in the folder that was unpacked from the bundle.
+// classMember is a user of a class, with the unpacked folder of their bundle.
 type classMember struct {
 	name, slice, dir string
 	key              string // the private SSH key
 	url              string
 }
 
-// unpack unpacks a bundle into a new folder, as its user does elsewhere.
+// unpack unpacks a bundle into a new folder, as its user does on another machine.
 func unpack(t testing.TB, file, name, slice string) *classMember {
 	t.Helper()
 	z, err := zip.OpenReader(file)
@@ -66,7 +66,7 @@ func unpack(t testing.TB, file, name, slice string) *classMember {
 	return s
 }
 
-// call runs the program in the student's folder, which knows of no site.
+// call runs patchbay in the user's folder, which is in no site.
 func (s *classMember) call(t testing.TB, args ...string) string {
 	t.Helper()
 	bin, err := programs()
@@ -82,7 +82,7 @@ func (s *classMember) call(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// setPublicURL has the site of a configuration say that it is at url.
+// setPublicURL sets public_url of a site.
 func setPublicURL(t testing.TB, dir, url string) {
 	t.Helper()
 	file := filepath.Join(dir, "patchbay.yaml")
@@ -111,7 +111,7 @@ func TestBundleSufficesOnAnotherMachine(t *testing.T) {
 		wantTexts(t, s.call(t, "Allocate", "request.xml"), " allocated ")
 		wantTexts(t, s.call(t, "Provision", "-o", "-"), fmt.Sprintf("login=%q", name))
 		wantTexts(t, s.call(t, "Delete"), " unallocated ")
-		// They cannot make a slice, and have only one.
+		// These users cannot create slices, and have only one.
 		if code, out := runCommand(t, "up", "--user", s.dir, filepath.Join(s.dir, "request.xml")); code != 0 || !strings.Contains(out, "down --user "+s.dir+" lab1-"+name) {
 			t.Errorf("up: %d\n%s", code, out)
 		}
@@ -139,10 +139,9 @@ func TestBundleSufficesOnAnotherMachine(t *testing.T) {
 	}
 }
 
-// TestOnHostAClassOfThirty has a whole class on one host at one time, made by one
-// command. Each student has a bundle unpacked elsewhere, and gives the commands of its
-// README.txt. Half of them bring their SSH keys, and half want their nodes exclusive.
-// The teacher resets those who forget to by one more command.
+// TestOnHostAClassOfThirty creates a class with one command, and runs it on one host.
+// Each user unpacks a bundle and follows its README.txt. Half of them bring SSH keys, and
+// half request exclusive nodes. One more command renews expired users.
 func TestOnHostAClassOfThirty(t *testing.T) {
 	const class, forget = 30, 3
 	s := newLocalSite(t, "class.example.org")
@@ -216,7 +215,7 @@ func TestOnHostAClassOfThirty(t *testing.T) {
 	hoststate.Await(t, before, time.Minute)
 }
 
-// wantOutput runs a command in the student's folder, which must succeed and print want.
+// wantOutput runs a command in the user's folder, which must succeed and print want.
 func (s *classMember) wantOutput(want string, command ...string) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = s.dir
@@ -227,8 +226,8 @@ func (s *classMember) wantOutput(want string, command ...string) error {
 	return nil
 }
 
-// logIn logs in to the node as README.txt says, and finds the student's own account. A
-// key that the student brought is in an agent, which ends with the command.
+// logIn logs in to the node as README.txt says, and looks for the user's account. A
+// user's own key is in an agent, which ends with the command.
 func (s *classMember) logIn() error {
 	command := []string{"patchbay", "ssh", "--user", ".", "server", "id -un; geni-get slice_urn"}
 	if filepath.Dir(s.key) != s.dir {

@@ -17,10 +17,10 @@ import (
 	"patchbay/inventory/local"
 )
 
-// TestOnHostTwoServersDoNotActOnTheSameTestbed serves a site with real nodes and then a copy
-// of it, which has providers of its own and names the same testbed: neither the copy nor
-// one that was moved too early touches a node. When the server is killed, the moved one
-// goes on with the nodes.
+// TestOnHostTwoServersDoNotActOnTheSameTestbed serves a site with real nodes and a copy
+// of it, whose providers name the same testbed. Neither the copy nor a copy that was
+// moved too early changes a node. After the server was killed, the moved copy continues
+// with the nodes.
 func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	s := newLocalSite(t, "copied.example.org")
 	before := s.hostState()
@@ -53,7 +53,7 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 		}
 		return out
 	}
-	// As move would, if the server ran on another machine.
+	// As move does if the server runs on another machine.
 	early, err := store.Open(filepath.Join(staging, "state.db"), store.Options{Site: "copied.example.org", Move: true})
 	if err == nil {
 		err = early.Close()

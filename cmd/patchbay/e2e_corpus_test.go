@@ -18,22 +18,22 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// corpusOutcome is what came of a request.
+// corpusOutcome is the result of a request.
 type corpusOutcome struct {
 	links, linksRight int
 	steps             map[string]int // by state
 	kind, words       string
 }
 
-// The kinds of outcomes, beside "refused CODE".
+// The kinds of outcomes, besides "refused CODE".
 const (
 	corpusReady  = "ready"
 	corpusErrors = "ready with errors"
 	corpusFailed = "failed"
 )
 
-// runRequest allocates a request, makes it, starts it, tries its links, looks at its
-// steps, and gives it back.
+// runRequest allocates, provisions and starts a request, checks its links and steps, and
+// deletes its slivers.
 func (s *corpusSite) runRequest(ctx context.Context, number int, r *corpusRequest) (o corpusOutcome) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
@@ -119,8 +119,8 @@ func (s *corpusSite) awaitState(ctx context.Context, urns []string, creds []clie
 	}
 }
 
-// stepsDone waits until the steps of all slivers have ended, but not for ever:
-// some are meant to run on.
+// stepsDone waits until the steps of all slivers have ended, with a limit, since some
+// never end.
 func (s *corpusSite) stepsDone(ctx context.Context, urns []string, creds []client.Credential) ([]client.Sliver, error) {
 	for end := time.Now().Add(time.Minute); ; {
 		a, _, err := s.client.Status(ctx, urns, creds, client.Options{})
@@ -139,10 +139,10 @@ func (s *corpusSite) stepsDone(ctx context.Context, urns []string, creds []clien
 	}
 }
 
-// greets connects from a node to others' port 22, and tells who answered. Where
-// several links of a node have one network, that is up to its routes; then it
-// asks at the interface who has the address, which the right MAC must answer.
-// Its arguments are the own MAC, the other's, and the other's address.
+// greets connects from a node to port 22 of other nodes, and prints who answered. If
+// several links of a node use one network, its routes choose the link; then it sends an
+// ARP request on the interface, which the right MAC must answer. Its arguments are its
+// own MAC, and the other's MAC and address.
 const greets = `greet() {
 	for i in 1 2 3 4 5; do
 		timeout 2 bash -c 'exec 3<>/dev/tcp/$0/22; IFS= read -r line <&3; [[ $line = SSH-2.0* ]]' $3 2>/dev/null && echo $1 $3 && return
@@ -238,8 +238,8 @@ func (s *corpusSite) checkLinks(ctx context.Context, manifest string, o *corpusO
 	return nil
 }
 
-// TestOnHostCorpusRequestsRun plays real requests of real people on a served site of
-// real nodes.
+// TestOnHostCorpusRequestsRun runs real requests from the field on a site with real
+// nodes.
 func TestOnHostCorpusRequestsRun(t *testing.T) {
 	requests := readCorpus(t)
 	all := os.Getenv("PATCHBAY_CORPUS_ALL") != ""
@@ -293,7 +293,7 @@ func TestOnHostCorpusRequestsRun(t *testing.T) {
 	}
 }
 
-// awaitEmpty waits until nothing of any slice is left.
+// awaitEmpty waits until no sliver is left.
 func (s *corpusSite) awaitEmpty() {
 	s.t.Helper()
 	wait.Until(s.t, "an empty site", func() bool {
@@ -302,7 +302,7 @@ func (s *corpusSite) awaitEmpty() {
 	})
 }
 
-// stepSummary sums up what became of steps.
+// stepSummary returns the numbers of steps by state.
 func (o *corpusOutcome) stepSummary() string {
 	var words []string
 	for _, state := range slices.Sorted(maps.Keys(o.steps)) {
@@ -311,7 +311,7 @@ func (o *corpusOutcome) stepSummary() string {
 	return strings.Join(words, ", ")
 }
 
-// shortText is a reason that fits into a table.
+// shortText shortens a reason for a table.
 func shortText(words string) string {
 	if words == "" {
 		return ""
@@ -322,23 +322,23 @@ func shortText(words string) string {
 	return ": " + strings.ReplaceAll(words, "\n", " ")
 }
 
-// corpusSample is what make test plays, and what comes of each.
+// corpusSample are the requests that make test runs, with their outcomes.
 var corpusSample = map[string]string{
 	"commag-rspec.xml":                                         corpusReady, // six links
 	"omn-instageni-insta-20vm-1lan.xml":                        corpusReady, // a LAN of twenty
 	"genilibgen-asymmetric-lan.xml":                            corpusReady, // capacity and latency for each pair
 	"genilibgen-asymmetric-link.xml":                           corpusReady, // loss, too
 	"omn-gpolab-32.xml":                                        corpusReady, // one network on several links
-	"portal-portal-db-postgresql-data_10.xml":                  corpusReady, // a machine that shapes for others
+	"portal-portal-db-postgresql-data_10.xml":                  corpusReady, // a shaping node in the link
 	"genilib-tools-scaleup-sample_output_rspec-ring10-1am.xml": corpusReady, // eighty steps
-	"tut-LabOne-ccnx-lab1ccn-3node-jfed-rawpc.xml":             corpusReady, // a machine of one's own
+	"tut-LabOne-ccnx-lab1ccn-3node-jfed-rawpc.xml":             corpusReady, // an exclusive machine
 	"gcf-gib-rspec-examples-install-example.xml":               corpusReady, // a script at a URL with a query
 	"omn-openflow-compute-eg-renci.xml":                        corpusErrors,
 	"emudev-protogeni-test-shaped-v2.xml":                      "refused 4",
 	"opsmon-extck-stitching-template.xml":                      "refused 12",
 }
 
-// corpusCounts is what comes of all. Errors are those of commands that need the
-// real internet, mostly to install packages; refused are older languages than
-// GENI 3, and a template without a manager.
+// corpusCounts has the numbers of all outcomes. Errors are of commands that need the
+// Internet, mostly to install packages. Refused are languages older than GENI 3, and a
+// template without a manager.
 var corpusCounts = map[string]int{corpusReady: 185, corpusErrors: 61, "refused 4": 16, "refused 12": 1}

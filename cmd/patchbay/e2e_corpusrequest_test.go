@@ -18,7 +18,8 @@ type corpusRequest struct {
 	doc        corpusDocument
 }
 
-// corpusDocument is what a request or a manifest says, in whatever namespace.
+// corpusDocument has the parts of a request or manifest that the test uses, in any
+// namespace.
 type corpusDocument struct {
 	XMLName xml.Name
 	Nodes   []struct {
@@ -75,7 +76,7 @@ func readCorpus(t *testing.T) (list []*corpusRequest) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		// Machines of other sites cannot be had here.
+		// Machines of other sites do not exist here.
 		text := elsewhere.ReplaceAllStringFunc(readFile(t, filepath.Join(dir, f.Name())), func(node string) string {
 			return component.ReplaceAllString(node, "")
 		})
@@ -88,7 +89,7 @@ func readCorpus(t *testing.T) (list []*corpusRequest) {
 	return list
 }
 
-// stepCount counts what is to be installed and executed.
+// stepCount returns the number of install and execute steps.
 func (r *corpusRequest) stepCount() (n int) {
 	for _, node := range r.doc.Nodes {
 		for _, s := range node.Services {
@@ -98,7 +99,7 @@ func (r *corpusRequest) stepCount() (n int) {
 	return n
 }
 
-// managers are all that the request names.
+// managers returns all managers that the request names.
 func (r *corpusRequest) managers() (list []string) {
 	for _, n := range r.doc.Nodes {
 		list = append(list, n.Manager)
@@ -111,8 +112,7 @@ func (r *corpusRequest) managers() (list []string) {
 	return slices.DeleteFunc(list, func(m string) bool { return !strings.HasPrefix(m, "urn:publicid:IDN+") })
 }
 
-// isExclusive tells whether a node must share its component, of which there is one,
-// with no other slice.
+// isExclusive reports whether a node needs an exclusive component, of which there is one.
 func (r *corpusRequest) isExclusive() bool {
 	for _, n := range r.doc.Nodes {
 		if n.Exclusive == "true" || n.Exclusive == "1" {
@@ -122,7 +122,7 @@ func (r *corpusRequest) isExclusive() bool {
 	return false
 }
 
-// hardware are the types of hardware that it asks for.
+// hardware returns the requested hardware types.
 func (r *corpusRequest) hardware() (list []string) {
 	for _, n := range r.doc.Nodes {
 		for _, h := range n.Hardware {
@@ -141,10 +141,11 @@ func (r *corpusRequest) sharedVLANs() (list []string) {
 	return list
 }
 
-// changesTo is how a script is called in its folder.
+// changesTo matches a command that changes to a folder and runs a script there.
 var changesTo = regexp.MustCompile(`cd (/\S+?)/? *(?:&&|;) *(?:sudo )?\./(\S+)`)
 
-// scripts are what its commands call of what it installs, as names in an archive.
+// scripts returns the scripts that its commands run from installed archives, as names in
+// an archive.
 func (r *corpusRequest) scripts() (list []string) {
 	for _, n := range r.doc.Nodes {
 		for _, s := range n.Services {

@@ -30,9 +30,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// corpusSite is a site on the local testbed that takes requests written for any
-// other site. It is served in a lab, whose internet has every name and gives
-// an archive for every URL.
+// corpusSite is a site on the local testbed that accepts requests for any other site. It
+// is served in a namespace in which every name and every URL of an archive exists.
 type corpusSite struct {
 	*localSite
 	lab    *netlab.Lab
@@ -46,7 +45,7 @@ type corpusSite struct {
 func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 	t.Helper()
 	s := &corpusSite{localSite: newLocalSite(t, "corpus.example.org"), lab: netlab.New(t, netlab.Options{Web: corpusWeb(t, requests)})}
-	// Whatever a request names is ours.
+	// The site accepts every manager that a request names.
 	managers, shared, hardware := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, r := range requests {
 		for _, h := range r.hardware() {
@@ -70,7 +69,7 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 		vlans = append(vlans, fmt.Sprintf("{name: %q, tag: %d}", name, i+2))
 	}
 	edit(t, inv, "shared_vlans: []", "shared_vlans: ["+strings.Join(vlans, ", ")+"]")
-	if err := os.WriteFile(filepath.Join(s.dir, site.PolicyName), create.SamplePolicy, 0o644); err != nil { // one user has all nodes
+	if err := os.WriteFile(filepath.Join(s.dir, site.PolicyName), create.SamplePolicy, 0o644); err != nil { // no limits: one user has all nodes
 		t.Fatal(err)
 	}
 	edit(t, s.settings, "shared_vlans: []", "shared_vlans: ["+quotedList(shared)+"]")
@@ -90,11 +89,11 @@ func quotedList(m map[string]bool) string {
 	return strings.Join(list, ", ")
 }
 
-// authorityFile is a certificate that Debian trusts; in its place the nodes have
-// that of the lab's web servers.
+// authorityFile is a certificate that Debian trusts; nodes get that of the lab's web
+// servers in its place.
 const authorityFile = "/usr/share/ca-certificates/mozilla/ISRG_Root_X1.crt"
 
-// start serves in the lab, in a mount namespace of its own.
+// start runs the server in the lab, in a separate mount namespace.
 func (s *corpusSite) start() {
 	s.t.Helper()
 	ca := filepath.Join(s.dir, "ca.pem")
@@ -110,7 +109,7 @@ func (s *corpusSite) start() {
 	}
 }
 
-// outsideAddress is an address of this host that leads to one in the lab.
+// outsideAddress returns an address of this host that forwards to one in the lab.
 func (s *corpusSite) outsideAddress(inside string) string {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -151,7 +150,7 @@ func (s *corpusSite) dial(address string) (c net.Conn, err error) {
 	return c, err
 }
 
-// createUser makes the user and waits until the site answers.
+// createUser creates the user and waits until the site answers.
 func (s *corpusSite) createUser() {
 	t := s.t
 	t.Helper()
@@ -181,7 +180,7 @@ func (s *corpusSite) createUser() {
 	})
 }
 
-// run runs a command in a node and gives its output.
+// run runs a command in a node and returns its output.
 func (s *corpusSite) run(ctx context.Context, at login, command string) (string, error) {
 	conn, err := s.dial(net.JoinHostPort(at.host, at.port))
 	if err != nil {
@@ -205,8 +204,8 @@ func (s *corpusSite) run(ctx context.Context, at login, command string) (string,
 	return string(out), err
 }
 
-// corpusWeb gives what the name in a URL promises. All archives hold the scripts
-// that the requests' commands call, each of which says that it ran.
+// corpusWeb serves a file of the kind that a URL names. All archives have the scripts
+// that the requests run; each script reports that it ran.
 func corpusWeb(t *testing.T, requests []*corpusRequest) http.Handler {
 	t.Helper()
 	names := make(map[string]bool)

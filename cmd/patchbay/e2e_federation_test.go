@@ -12,8 +12,8 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// federation is somebody else's: its certificates are made by openssl and its
-// credentials signed by xmlsec1, so nothing of ours vouches for ours.
+// federation is an independent federation: openssl creates its certificates and xmlsec1
+// signs its credentials, so that no code of ours checks itself.
 type federation struct {
 	t        testing.TB
 	dir      string
@@ -26,28 +26,28 @@ type federation struct {
 	sigAlg   string
 	digAlg   string
 	lifetime int // days
-	// names are the alternative names in their order, as openssl reads them,
-	// where UUID and URN stand for the certificate's own.
+	// names are the alternative names in order, in openssl's syntax; UUID and URN stand
+	// for the values of the certificate.
 	names string
-	// key is the file of a private key to use again, "" for a new one each.
+	// key is the file of a private key to reuse; "" for a new key each time.
 	key string
-	// signing is how certificates are signed: -sha1, for example.
+	// signing are openssl's options for signatures, such as -sha1.
 	signing []string
 }
 
-// identity is a certificate with its key and, above it, its chain.
+// identity is a certificate with its key and its chain.
 type identity struct {
 	urn             string
 	cert, key, full string // files: leaf, key, leaf with chain
 }
 
-// oddOID is the access method that authorities in the field put into the
-// authorityInfoAccess of what they issue; Go's own parser refuses its 128-bit arc.
+// oddOID is an access method in authorityInfoAccess that authorities in the field use.
+// Go's parser refuses its 128-bit arc.
 const oddOID = "2.25.305821105408246119474742976030998643995"
 
 func newFederation(t testing.TB, name string) *federation {
-	// xmlsec1 takes file names with commas between them: the folder's name, unlike
-	// that of t.TempDir, must have none.
+	// xmlsec1 separates file names by commas, so the folder's name must have none;
+	// t.TempDir's may.
 	dir, err := os.MkdirTemp("", "patchbay-federation")
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func (f *federation) urn(kind, name string) string {
 	return "urn:publicid:IDN+" + f.name + "+" + kind + "+" + name
 }
 
-// issue makes a certificate for a URN; a nil issuer makes it self-signed.
+// issue creates a certificate for a URN; without an issuer it is self-signed.
 func (f *federation) issue(urn string, ca bool, issuer *identity) *identity {
 	f.t.Helper()
 	f.serial++
@@ -91,7 +91,8 @@ func (f *federation) issue(urn string, ca bool, issuer *identity) *identity {
 	} else {
 		os.WriteFile(id.key, []byte(readFile(f.t, f.key)), 0o600)
 	}
-	// The subject must differ from level to level, as in the field; it identifies nobody.
+	// The subject must differ between levels, as in the field; nothing identifies users
+	// by it.
 	f.run(f.openssl, "req", "-new", "-key", id.key, "-out", base+".csr", "-subj", fmt.Sprintf("/CN=%s %d", f.name, f.serial))
 	args := []string{"x509", "-req", "-in", base + ".csr", "-days", fmt.Sprint(f.lifetime), "-set_serial", fmt.Sprint(1000 + f.serial), "-extfile", base + ".ext", "-out", id.cert}
 	args = append(args, f.signing...)
@@ -109,16 +110,16 @@ func (f *federation) issue(urn string, ca bool, issuer *identity) *identity {
 	return id
 }
 
-// statement is what a credential says.
+// statement is the content of a credential.
 type statement struct {
 	owner, target *identity
 	privileges    []string
 	expires       time.Time
-	// edit may change the document before it is signed.
+	// edit, if not nil, changes the document before it is signed.
 	edit func(string) string
 }
 
-// sign writes the credential and has xmlsec1 sign it.
+// sign writes the credential and signs it with xmlsec1.
 func (f *federation) sign(s statement, signer *identity) string {
 	f.t.Helper()
 	var privileges strings.Builder

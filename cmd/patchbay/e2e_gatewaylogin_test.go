@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestOnHostLoginThroughAGateway logs in to a node that has no port of its own: by
-// "patchbay ssh", and with the file that it writes for OpenSSH, also where another
-// configuration includes that.
+// TestOnHostLoginThroughAGateway logs in to a node without a port of its own, with
+// "patchbay ssh" and with its ssh_config, also if another configuration includes that.
 func TestOnHostLoginThroughAGateway(t *testing.T) {
 	s := newLocalSite(t, "gateway.example.org")
 	edit(t, s.settings, "publish: both", "publish: gateway")

@@ -15,9 +15,9 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// geniLibForms are the habits of geni-lib: credentials as base64 with an int
-// for the version, and an advertisement and manifests it can convert. That
-// every answer is HTTP 200 with its envelope, call sees.
+// geniLibForms makes calls as geni-lib does: credentials as base64 with an int as
+// version. It checks that geni-lib can convert the advertisement and manifests. call
+// checks that every answer is HTTP 200 with an envelope.
 func geniLibForms(t *testing.T, s *clientTestSite) {
 	old, v := s.newClient(t, "genilib", 2), s.newClient(t, "genilib", 3)
 	slice, cred, _ := v.slice("genilib", 3)
@@ -37,7 +37,7 @@ func geniLibForms(t *testing.T, s *clientTestSite) {
 		return a.value
 	}
 
-	// The advertisement, by bare strings, structs, and base64.
+	// The advertisement, with credentials as strings, structs and base64.
 	for _, list := range [][]xmlrpc.Value{mine, {asBase64(v.Credential)}, v.creds(string(v.Credential)), {string(v.Credential)}} {
 		for _, x := range []*wireClient{old, v} {
 			ad := x.rspec(call(x, am.Success, "ListResources", list, rspec3("GENI")), "advertisement")
@@ -55,7 +55,7 @@ func geniLibForms(t *testing.T, s *clientTestSite) {
 			}
 		}
 	}
-	// Errors are envelopes with output, for those who read it at every error.
+	// Errors are envelopes with output, which geni-lib reads.
 	call(v, am.BadArgs, "ListResources", []xmlrpc.Value{}, rspec3("GENI"))
 	call(v, am.BadVersion, "ListResources", mine, xmlrpc.Struct{option("geni_rspec_version", xmlrpc.Struct{option("type", "GENI"), option("version", 99)})})
 	call(v, am.SearchFailed, "Status", urns(slice), grant, xmlrpc.Struct{})
@@ -91,7 +91,7 @@ func geniLibForms(t *testing.T, s *clientTestSite) {
 			t.Errorf("the manifest expires %q", d.Expires)
 		}
 	}
-	// Its tables of aggregates mostly point at version 2.
+	// Its tables of aggregates mostly have URLs of version 2.
 	whole(call(old, am.Success, "CreateSliver", slice, packed(cred), request, userAccounts(v.User), xmlrpc.Struct{}), false)
 	wait.Until(t, "ready", func() bool {
 		return member(call(old, am.Success, "SliverStatus", slice, packed(cred), xmlrpc.Struct{}), "geni_status") == "ready"
@@ -104,7 +104,7 @@ func geniLibForms(t *testing.T, s *clientTestSite) {
 	call(old, am.Success, "DeleteSliver", slice, packed(cred), xmlrpc.Struct{})
 	call(old, am.SearchFailed, "DeleteSliver", slice, packed(cred), xmlrpc.Struct{})
 
-	// What later drafts and one server have is not here, and is a Fault.
+	// Methods of later drafts and of one other server are Faults.
 	for method, params := range map[string][]xmlrpc.Value{
 		"PerformAggregateAction": {"action", xmlrpc.Struct{}}, "Update": {slice, urns(slice), grant, request, xmlrpc.Struct{}}, "Cancel": {urns(slice), grant, xmlrpc.Struct{}},
 		"CreateImage": {slice, "x", slice, grant, xmlrpc.Struct{}}, "DeleteImage": {slice, grant, xmlrpc.Struct{}}, "ListImages": {v.URN.String(), grant, xmlrpc.Struct{}},
@@ -116,13 +116,13 @@ func geniLibForms(t *testing.T, s *clientTestSite) {
 	}
 }
 
-// base64Mark stands before text that goes over the wire as base64.
+// base64Mark is the prefix of text that is sent as base64.
 const base64Mark = "base64:"
 
-// asBase64 is a document that inBase64 sends as base64.
+// asBase64 returns a document that encodeWithBase64 sends as base64.
 func asBase64[T string | []byte](document T) xmlrpc.Value { return base64Mark + string(document) }
 
-// encodeWithBase64 writes a call whose marked strings are base64, which our own encoder
+// encodeWithBase64 encodes a call whose marked strings are base64, which our own encoder
 // never writes.
 func encodeWithBase64(t testing.TB, method string, params ...xmlrpc.Value) string {
 	t.Helper()

@@ -21,7 +21,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// hookReceiver is a URL that is told of events.
+// hookReceiver is a URL that receives events.
 type hookReceiver struct {
 	t      *testing.T
 	server *httptest.Server
@@ -30,7 +30,7 @@ type hookReceiver struct {
 	mu    sync.Mutex
 	told  []hook.Event
 	away  bool
-	hangs chan struct{} // while it is open, nobody is answered
+	hangs chan struct{} // until it is closed, no request is answered
 }
 
 func newHookReceiver(t *testing.T, secret string) *hookReceiver {
@@ -65,7 +65,7 @@ func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.told) == 0 || r.told[len(r.told)-1].ID != e.ID { // at least once
+	if len(r.told) == 0 || r.told[len(r.told)-1].ID != e.ID { // delivery is at least once
 		r.told = append(r.told, e)
 	}
 }
@@ -85,8 +85,9 @@ func (r *hookReceiver) set(away bool, hangs chan struct{}) {
 	r.away, r.hangs = away, hangs
 }
 
-// TestHooks has an executable and a URL told of the life of a sliver: by calls,
-// operators and time, through a restart, a kill and a receiver that is away.
+// TestHooks proves that an executable and a URL receive the events of a sliver: calls,
+// commands of operators and timeouts, across a restart, a kill and an unreachable
+// receiver.
 func TestHooks(t *testing.T) {
 	const secret = "of sixteen bytes, or more"
 	o := newOperatedSite(t)
@@ -105,7 +106,7 @@ func TestHooks(t *testing.T) {
 	ctx := t.Context()
 	slice, cred := o.slice("told")
 
-	r.set(true, nil) // away, and nobody waits for it
+	r.set(true, nil) // unreachable, and nothing waits for it
 	o.awaitReady(c, slice, cred)
 	r.set(false, nil)
 	wait.Until(t, "the receiver is told when it is back", func() bool { return len(r.words()) == 2 })
@@ -115,7 +116,7 @@ func TestHooks(t *testing.T) {
 	}
 	wait.Until(t, "it is told of the end of the lease", func() bool { return len(r.words()) == 4 })
 
-	// A hook that hangs costs a call nothing, and its events survive a kill.
+	// A hook that hangs delays no call, and its events survive a kill.
 	hangs := make(chan struct{})
 	r.set(false, hangs)
 	if _, reply, _ := c.Shutdown(ctx, slice, cred, client.Options{}); reply.Code != am.Success {
@@ -125,7 +126,8 @@ func TestHooks(t *testing.T) {
 	close(hangs)
 	r.set(false, nil)
 	wait.Until(t, "it is thawed while it is not served", func() bool {
-		// A child that the server was about to start may have held the socket for a moment more.
+		// A child that the server was starting may have held the socket for a moment
+		// longer.
 		_, _, status := o.patchbay("thaw", "told", "--config", o.dir)
 		return status == 0
 	})

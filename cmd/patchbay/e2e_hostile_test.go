@@ -24,8 +24,8 @@ import (
 // PATCHBAY_RACE is set, against everything that a client can send. The cases
 // are in the files e2e_hostile*_test.go, one for each layer of the protocol.
 
-// hostileTestConfig makes the server's patience short enough to be seen to end. The
-// race detector makes everything slower, so it gets more of it.
+// hostileTestConfig returns a configuration with short time limits. With the race
+// detector, which is slow, they are longer.
 func hostileTestConfig() string {
 	seconds := 1
 	if os.Getenv("PATCHBAY_RACE") != "" {
@@ -41,8 +41,8 @@ stop_timeout: 3s
 `, 6*seconds, 6*seconds, 15*seconds, 6*seconds)
 }
 
-// largeSize is a megabyte; the race detector makes reading many times as slow, so
-// beside it what is large is a fourth as large.
+// largeSize is the size of large texts: 1 MB, or a quarter of that with the slow race
+// detector.
 var largeSize = func() int {
 	if os.Getenv("PATCHBAY_RACE") != "" {
 		return 1 << 18
@@ -50,18 +50,17 @@ var largeSize = func() int {
 	return 1 << 20
 }()
 
-// hostileTest is a served site, somebody who works there, and two with a certificate
-// and credentials in good order who do not: one who sends what is wrong, and one
-// who only holds what he gets.
+// hostileTest is a served site with a working user and two hostile users with valid
+// certificates and credentials: one sends wrong calls, the other only holds connections.
 type hostileTest struct {
 	*clientTestSite
 	good, bad, idle *worker
 	forged          *certificateForger
-	// canary is a file that no document may bring into being.
+	// canary is a file that no document may create.
 	canary string
 }
 
-// worker is a visitor with a slice.
+// worker is a client with a slice.
 type worker struct {
 	*wireClient
 	slice, cred string
@@ -92,9 +91,8 @@ func newHostileTest(t *testing.T) *hostileTest {
 	return g
 }
 
-// wantWorking demands that the server lives and serves a good client over a
-// connection of its own, in all that matters: who it is, what it offers, and a
-// reservation that is made and given back.
+// wantWorking fails unless the server serves the working user over a new connection:
+// GetVersion, ListResources, and a reservation that is created and deleted.
 func (s *hostileTest) wantWorking(t *testing.T) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.Signal(0)); err != nil {
@@ -114,7 +112,7 @@ func (s *hostileTest) wantWorking(t *testing.T) {
 	v.want("Delete", am.Success, urns(s.good.slice), v.creds(s.good.cred), xmlrpc.Struct{})
 }
 
-// address is the address that clients connect to.
+// address returns the address for clients.
 func (s *hostileTest) address() string { return strings.TrimPrefix(s.url, "https://") }
 
 // connect connects from the loopback address 127.0.0.host, without TLS.
@@ -127,8 +125,8 @@ func (s *hostileTest) connect(host byte) (*net.TCPConn, error) {
 	return c.(*net.TCPConn), nil
 }
 
-// connectTLS connects with a certificate and finishes the handshake, as far as the
-// client's side can tell.
+// connectTLS connects with a certificate and finishes the handshake, as far as the client
+// can tell.
 func (s *hostileTest) connectTLS(host byte, id tls.Certificate) (*tls.Conn, error) {
 	c, err := s.connect(host)
 	if err != nil {
@@ -143,7 +141,7 @@ func (s *hostileTest) connectTLS(host byte, id tls.Certificate) (*tls.Conn, erro
 	return t, nil
 }
 
-// httpClient is a client for HTTP that shows these certificates.
+// httpClient returns an HTTP client with a changed TLS configuration.
 func (s *hostileTest) httpClient(t *testing.T, change func(*tls.Config)) *http.Client {
 	c := &tls.Config{InsecureSkipVerify: true}
 	change(c)
@@ -152,19 +150,17 @@ func (s *hostileTest) httpClient(t *testing.T, change func(*tls.Config)) *http.C
 	return h
 }
 
-// attack is one case. It says itself what must come of it; that the server
-// serves others all the while is asked after each.
+// attack is one case. It checks its own outcome; afterwards the test checks that the
+// server still works.
 type attack struct {
 	name string
 	run  func(t *testing.T, s *hostileTest)
 }
 
-// TestHostileClients plays every case against one served program, and all of them
-// again where PATCHBAY_LONG is set; it works
-// as a good client between any two, and looks from outside at what is left of
-// them in the process: descriptors, threads, goroutines, TLS sessions, memory.
-// While the first cases of a round are played, hundreds of connections stand
-// that take all the time they are given.
+// TestHostileClients runs every case against one server, twice if PATCHBAY_LONG is set.
+// Between cases it makes calls as a working user, and measures the process: descriptors,
+// threads, goroutines, TLS sessions, memory. During the first cases of a round hundreds
+// of slow connections are open.
 func TestHostileClients(t *testing.T) {
 	s := newHostileTest(t)
 	s.wantWorking(t)
@@ -206,8 +202,8 @@ func TestHostileClients(t *testing.T) {
 	s.stopUnderAttack(t)
 }
 
-// stopUnderAttack ends the server while hostile connections of each kind stand:
-// it must go in good order all the same.
+// stopUnderAttack stops the server while hostile connections of each kind are open; it
+// must end cleanly.
 func (s *hostileTest) stopUnderAttack(t *testing.T) {
 	t.Helper()
 	var open []net.Conn

@@ -13,8 +13,8 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// postAttack is a case that posts one body and must be answered in one of the ways
-// that want names, with no more words than an operator wants to read.
+// postAttack returns a case that posts one body, and requires one of the outcomes in want
+// with a short message.
 func postAttack(name, want string, body func(t *testing.T, s *hostileTest) string) attack {
 	return attack{name, func(t *testing.T, s *hostileTest) {
 		got, output := s.outcome(s.bad.http, strings.NewReader(body(t, s)))
@@ -27,12 +27,12 @@ func postAttack(name, want string, body func(t *testing.T, s *hostileTest) strin
 	}}
 }
 
-// getVersionWith is a call of GetVersion with one parameter.
+// getVersionWith returns a call of GetVersion with one parameter.
 func getVersionWith(value string) string {
 	return "<methodCall><methodName>GetVersion</methodName><params><param>" + value + "</param></params></methodCall>"
 }
 
-// expandingEntities declares entities that stand for ten of the one before, nine times.
+// expandingEntities declares nine entities, each of which is ten times the one before.
 func expandingEntities(root, inside string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<?xml version=\"1.0\"?>\n<!DOCTYPE %s [<!ENTITY l0 \"lol\">", root)
@@ -42,10 +42,10 @@ func expandingEntities(root, inside string) string {
 	return b.String() + "]>\n" + inside
 }
 
-// base64Text is a text in base64.
+// base64Text encodes a text in base64.
 func base64Text(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-// deflatedZeros is what inflates to n zeros.
+// deflatedZeros returns compressed data that inflates to n zeros.
 func deflatedZeros(n int) string {
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
@@ -57,7 +57,7 @@ func deflatedZeros(n int) string {
 	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-// callAttacks are those of somebody with a good certificate, in XML-RPC.
+// callAttacks returns the cases in XML-RPC, with a valid certificate.
 func callAttacks() []attack {
 	const empty = "<value><struct></struct></value>"
 	var all []attack
@@ -159,7 +159,7 @@ func callAttacks() []attack {
 	)
 }
 
-// repeated is a text for each number below n.
+// repeated returns a text for each number below n.
 func repeated(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -168,7 +168,7 @@ func repeated(n int, format string) string {
 	return b.String()
 }
 
-// checkExtremeTimes asks for leases that no credential gives and no clock shows.
+// checkExtremeTimes requests leases beyond any credential and any clock.
 func checkExtremeTimes(t *testing.T, s *hostileTest) {
 	for _, end := range []xmlrpc.Value{
 		"99999999999999-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "0000-00-00T00:00:00Z", "1969-01-01T00:00:00Z", "2030-02-30T00:00:00Z",
@@ -181,7 +181,8 @@ func checkExtremeTimes(t *testing.T, s *hostileTest) {
 	}
 }
 
-// checkForeignSlices tries everything with one's own credentials on what a good client holds.
+// checkForeignSlices calls every method about the working user's slice with the hostile
+// user's credentials.
 func checkForeignSlices(t *testing.T, s *hostileTest) {
 	v := *s.good.wireClient
 	v.t = t
@@ -207,7 +208,7 @@ func checkForeignSlices(t *testing.T, s *hostileTest) {
 	v.want("Delete", am.Success, urns(s.good.slice), v.creds(s.good.cred), xmlrpc.Struct{})
 }
 
-// crowdAttacks are those of many at once.
+// crowdAttacks returns the cases with many concurrent connections.
 func crowdAttacks(connections int) []attack {
 	return []attack{
 		{"100 calls of one caller at once", func(t *testing.T, s *hostileTest) {

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// certificateForger makes certificates, some of which the site's authority has signed.
+// certificateForger creates certificates, some of them signed by the site's authority.
 type certificateForger struct {
-	t         *testing.T // of the case that is played
+	t         *testing.T // of the current case
 	authority *x509.Certificate
 	signer    crypto.Signer
 	user      string // the URN of the hostile user
@@ -34,7 +34,7 @@ func newCertificateForger(t *testing.T, s *hostileTest) *certificateForger {
 	return &certificateForger{t: t, authority: pair.Leaf, signer: pair.PrivateKey.(crypto.Signer), user: s.bad.URN.String(), serial: 1 << 40}
 }
 
-// newECKey is a new key, quick to make.
+// newECKey returns a new key of a fast kind.
 func (f *certificateForger) newECKey() crypto.Signer {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -43,14 +43,14 @@ func (f *certificateForger) newECKey() crypto.Signer {
 	return k
 }
 
-// key is one of the fixed keys of the credentials' tests.
+// key returns one of the fixed keys of the credentials' tests.
 func (f *certificateForger) key(name string) crypto.Signer {
 	f.t.Helper()
 	return parseKey(f.t, []byte(readFile(f.t, filepath.Join("..", "..", "credentials", "testdata", "keys", name))))
 }
 
-// newCertificate is a certificate of a user as the site's authority issues them, but for
-// what change does; it is signed by parent, or by itself.
+// newCertificate returns a user's certificate as the site's authority issues it, changed
+// by change, and signed by parent or by itself.
 func (f *certificateForger) newCertificate(key crypto.Signer, parent *x509.Certificate, signer crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
 	f.t.Helper()
 	f.serial++
@@ -76,13 +76,13 @@ func (f *certificateForger) newCertificate(key crypto.Signer, parent *x509.Certi
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// issuedByAuthority is one that the site's authority has signed.
+// issuedByAuthority returns a certificate signed by the site's authority.
 func (f *certificateForger) issuedByAuthority(key crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
 	f.t.Helper()
 	return f.newCertificate(key, f.authority, f.signer, change)
 }
 
-// withChain is c with these certificates behind it.
+// withChain returns c followed by these certificates.
 func withChain(c tls.Certificate, more ...[]byte) tls.Certificate {
 	c.Certificate = append(c.Certificate[:1:1], more...)
 	return c

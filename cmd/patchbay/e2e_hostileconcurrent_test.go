@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// httpClientOf is a client for HTTP that shows this certificate.
+// httpClientOf returns an HTTP client with this certificate.
 func (s *hostileTest) httpClientOf(t *testing.T, id tls.Certificate) *http.Client {
 	return s.httpClient(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{id} })
 }
 
-// postConcurrently posts a body n times at once, over connections of their own, while a
-// good client works. Each must be answered in one of the ways that want names.
+// postConcurrently posts a body n times at once over separate connections, while the
+// working user makes calls. Each answer must be one of the outcomes in want.
 func (s *hostileTest) postConcurrently(t *testing.T, n int, body, want string) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -40,8 +40,7 @@ func (s *hostileTest) postConcurrently(t *testing.T, n int, body, want string) {
 	t.Logf("%v", count)
 }
 
-// flood opens n connections in turn, a few at a time and of every kind, some of
-// which end well and most of which do not.
+// flood opens n connections, a few at a time and of every kind; most of them end badly.
 func (s *hostileTest) flood(t *testing.T, n int) {
 	t.Helper()
 	const atOnce = 16

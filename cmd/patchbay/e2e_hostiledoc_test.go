@@ -10,14 +10,14 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// credentialAttacks present documents instead of the credential of one's own
-// slice. That credential itself opens the slice, so it is they that are refused.
+// credentialAttacks returns the cases that send a document in place of a slice
+// credential. The original credential is valid, so the change causes the refusal.
 func credentialAttacks() []attack {
 	describe := func(t *testing.T, s *hostileTest, creds ...xmlrpc.Value) string {
 		return encoded(t, "Describe", urns(s.bad.slice), creds, rspec3("GENI"))
 	}
 	all := []attack{postAttack("its own", "code 0", func(t *testing.T, s *hostileTest) string { return describe(t, s, s.bad.creds(s.bad.cred)...) })}
-	// edited are its own credentials after a change.
+	// Changed copies of the valid credential.
 	for _, x := range []struct {
 		name, want string
 		edit       func(cred string) string
@@ -154,7 +154,7 @@ func credentialAttacks() []attack {
 	)
 }
 
-// withoutDeclaration is a document without its XML declaration.
+// withoutDeclaration returns a document without its XML declaration.
 func withoutDeclaration(c string) string {
 	if strings.HasPrefix(c, "<?xml") {
 		_, c, _ = strings.Cut(c, "?>")
@@ -162,15 +162,15 @@ func withoutDeclaration(c string) string {
 	return c
 }
 
-// withDoctype is a document with something between declaration and root.
+// withDoctype returns a document with a text between declaration and root.
 func withDoctype(c, text string) string {
 	return `<?xml version="1.0"?>` + text + withoutDeclaration(c)
 }
 
-// replaceFirst puts text in the place of the first mark.
+// replaceFirst replaces the first mark by text.
 func replaceFirst(c, mark, text string) string { return strings.Replace(c, mark, text, 1) }
 
-// repeatElement is a document with n of an element where it had one.
+// repeatElement returns a document with n copies of an element.
 func repeatElement(c, name string, n int) string {
 	begin, end := strings.Index(c, "<"+name+" "), strings.Index(c, "</"+name+">")
 	if begin < 0 {
@@ -188,7 +188,7 @@ const (
 	vmNode      = `<node client_id="%s" exclusive="false"><sliver_type name="vm"/></node>`
 )
 
-// requestAttacks reserve by documents that are not what they seem.
+// requestAttacks returns the cases that allocate hostile documents.
 func requestAttacks() []attack {
 	const refused, handled = "code 1", "code 0, code 1, code 4, code 6, code 7, code 12, code 13"
 	var all []attack
@@ -227,7 +227,7 @@ func requestAttacks() []attack {
 	return all
 }
 
-// request asks for a document's slivers, and gives back what it was given.
+// request allocates a document, checks the outcome, and deletes the slivers.
 func (s *hostileTest) request(t *testing.T, want, request string) {
 	t.Helper()
 	got, output := s.outcome(s.bad.http, strings.NewReader(encoded(t, "Allocate", s.bad.slice, s.bad.creds(s.bad.cred), request, xmlrpc.Struct{})))
@@ -250,7 +250,7 @@ func (s *hostileTest) deleteSlivers(t *testing.T) {
 }
 
 // checkHostileNames gives nodes, images and hosts names that are commands, paths, formats
-// and options, and brings those that are taken all the way through the provider.
+// or options, and provisions accepted requests.
 func checkHostileNames(t *testing.T, s *hostileTest) {
 	for i, name := range []string{
 		"$(touch " + s.canary + ")", "`touch " + s.canary + "`", "; touch " + s.canary + " ;", "| touch " + s.canary, "a\ntouch " + s.canary + "\n",
@@ -291,8 +291,7 @@ func checkHostileNames(t *testing.T, s *hostileTest) {
 	}
 }
 
-// provisionAndDelete has a reservation provisioned, waits until its provider has spoken, and
-// gives it back.
+// provisionAndDelete provisions a reservation, waits for its provider, and deletes it.
 func (s *hostileTest) provisionAndDelete(t *testing.T, name string) {
 	t.Helper()
 	users := option("geni_users", userAccounts(s.bad.User))
@@ -308,7 +307,7 @@ func (s *hostileTest) provisionAndDelete(t *testing.T, name string) {
 	s.deleteSlivers(t)
 }
 
-// checkInvalidAccounts asks for accounts whose names and keys are something else.
+// checkInvalidAccounts requests accounts with invalid names and keys.
 func checkInvalidAccounts(t *testing.T, s *hostileTest) {
 	key := strings.TrimSpace(string(s.bad.SSHPublicKey))
 	user := func(urn string, keys ...xmlrpc.Value) xmlrpc.Value {

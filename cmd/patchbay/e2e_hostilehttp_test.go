@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// post is a request of HTTP 1.1 with this body.
+// post returns an HTTP 1.1 request with this body.
 func post(path, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: am.example.org\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }
 
-// exchange writes a request and reads one answer, which may come before the
-// request was sent whole.
+// exchange writes a request and reads one answer, which may come before the whole request
+// is sent.
 func exchange(c net.Conn, request string) (status int, body []byte, err error) {
 	c.SetDeadline(time.Now().Add(time.Minute))
 	go io.WriteString(c, request)
@@ -34,7 +34,7 @@ func nextAnswer(in *bufio.Reader) (status int, body []byte, err error) {
 	return resp.StatusCode, body, err
 }
 
-// httpAttacks are those of somebody with a good certificate, below XML-RPC.
+// httpAttacks returns the cases in HTTP, with a valid certificate.
 func httpAttacks() []attack {
 	var all []attack
 	version := `<methodCall><methodName>GetVersion</methodName></methodCall>`
@@ -111,8 +111,8 @@ func httpAttacks() []attack {
 	)
 }
 
-// checkRequestSmuggling gives a body two lengths. The chunks count, and the connection ends
-// with that call: what follows is nobody's request.
+// checkRequestSmuggling sends a body with two lengths. The chunks count, and the
+// connection ends after the call, so the rest is no request.
 func checkRequestSmuggling(t *testing.T, s *hostileTest) {
 	c, err := s.connectTLS(2, s.bad.identity)
 	if err != nil {
@@ -129,7 +129,7 @@ func checkRequestSmuggling(t *testing.T, s *hostileTest) {
 	in := bufio.NewReader(c)
 	status, _, err := nextAnswer(in)
 	if err != nil {
-		return // refused without a word
+		return // closed without an answer
 	}
 	if status != http.StatusOK && status != http.StatusBadRequest {
 		t.Errorf("a request with two lengths: status %d", status)
@@ -139,7 +139,7 @@ func checkRequestSmuggling(t *testing.T, s *hostileTest) {
 	}
 }
 
-// checkPipelining demands that many calls on one connection are answered in their order.
+// checkPipelining proves that many calls on one connection are answered in order.
 func checkPipelining(t *testing.T, s *hostileTest) {
 	c, err := s.connectTLS(2, s.bad.identity)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// limitAttacks fill what one caller, certificate or address may have, and all
-// there is: others are served all the same, and so is who has filled it when he
-// lets go.
+// limitAttacks returns the cases that use up the limit of a caller, a certificate, an
+// address or the server. Others must still be served, and the caller too after closing
+// connections.
 func limitAttacks() []attack {
 	return []attack{
 		{"calls of one caller that do not end", func(t *testing.T, s *hostileTest) {
@@ -46,7 +46,7 @@ func limitAttacks() []attack {
 	}
 }
 
-// limitCount is how often the server says that it has kept a limit.
+// limitCount returns how often the server has logged that it enforced a limit.
 func (s *hostileTest) limitCount(t *testing.T, limit string) int {
 	t.Helper()
 	_, metrics := get(t, s.admin+"/metrics")
@@ -62,7 +62,7 @@ func (s *hostileTest) limitCount(t *testing.T, limit string) int {
 	return int(n)
 }
 
-// callOutcome is what comes of a call by the holder of a certificate.
+// callOutcome returns the outcome of a call with a certificate.
 func (s *hostileTest) callOutcome(t *testing.T, id tls.Certificate) string {
 	t.Helper()
 	h := s.httpClientOf(t, id)
@@ -74,8 +74,8 @@ func (s *hostileTest) callOutcome(t *testing.T, id tls.Certificate) string {
 	return got
 }
 
-// startUnfinishedCalls begins n calls that never come whole, with the certificate by, and
-// sees that the next, with the certificate as, is answered SERVERBUSY.
+// startUnfinishedCalls begins n calls with the certificate by that are never complete.
+// The next call, with the certificate as, must get SERVERBUSY.
 func (s *hostileTest) startUnfinishedCalls(t *testing.T, limit string, by, as tls.Certificate, n int) {
 	t.Helper()
 	before := s.limitCount(t, limit)
@@ -85,7 +85,7 @@ func (s *hostileTest) startUnfinishedCalls(t *testing.T, limit string, by, as tl
 			c.Close()
 		}
 	}()
-	// Those that the server's patience ends are begun again.
+	// The calls that the server has ended are started again.
 	begin := func() {
 		c, err := s.connectTLS(8, by)
 		if err == nil {
@@ -103,7 +103,7 @@ func (s *hostileTest) startUnfinishedCalls(t *testing.T, limit string, by, as tl
 		if s.callOutcome(t, as) == "code -32001" {
 			return true
 		}
-		for range 10 { // sooner than it ends them, on a slow host, too
+		for range 10 { // faster than the server ends them, also on a slow host
 			begin()
 		}
 		return false
@@ -121,8 +121,8 @@ func (s *hostileTest) startUnfinishedCalls(t *testing.T, limit string, by, as tl
 	wait.Until(t, "served again", func() bool { return s.callOutcome(t, as) == "code 0" })
 }
 
-// checkLargeBodies has one caller send calls almost to their end: what others may
-// send does not become less.
+// checkLargeBodies has one user send almost complete calls; that must not reduce what
+// others may send.
 func checkLargeBodies(t *testing.T, s *hostileTest) {
 	const size, calls = 12 << 20, 8
 	text := strings.Repeat(" ", size)
@@ -134,7 +134,7 @@ func checkLargeBodies(t *testing.T, s *hostileTest) {
 		}
 		defer c.Close()
 		sending.Go(func() {
-			io.WriteString(c, fmt.Sprintf("POST /am/3.0 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size+1)+text) // it may be cut off
+			io.WriteString(c, fmt.Sprintf("POST /am/3.0 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size+1)+text) // the server may close it
 		})
 	}
 	s.wantWorking(t)
@@ -147,8 +147,8 @@ func checkLargeBodies(t *testing.T, s *hostileTest) {
 	}
 }
 
-// wantConnectionLimit opens n connections from so many addresses and keeps them: the limit
-// is kept, and one more from the same address is served.
+// wantConnectionLimit opens n connections from several addresses and keeps them: the
+// server enforces the limit, and serves one more from the same address.
 func (s *hostileTest) wantConnectionLimit(t *testing.T, limit string, n, addresses int, open func(host byte) (net.Conn, error)) {
 	t.Helper()
 	before := s.limitCount(t, limit)
@@ -168,7 +168,7 @@ func (s *hostileTest) wantConnectionLimit(t *testing.T, limit string, n, address
 			for i := range turns {
 				c, err := open(byte(first + i%addresses))
 				if err != nil {
-					continue // it had to give way
+					continue // the server has closed it
 				}
 				held[i] = c
 			}

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// patientAttack is a connection that takes its time.
+// patientAttack is a connection that is held open.
 type patientAttack struct {
 	name string
-	many int // at once
+	many int // how many at once
 	open func(s *hostileTest) (net.Conn, error)
-	// drip, if any, is done now and then while the connection stands.
+	// drip, if not nil, is called repeatedly while the connection is open.
 	drip func(c net.Conn, turn int)
-	// unread says that the client does not take what it is sent.
+	// unread says that the client does not read answers.
 	unread bool
 }
 
-// patientAttacks are all ways we know to hold a connection without being served.
+// patientAttacks returns all known ways to hold a connection without being served.
 func patientAttacks() []patientAttack {
-	// They come from several addresses, so that no limit but time ends them.
+	// They use several addresses, so that only the time limit ends them.
 	var turn atomic.Int64
 	host := func() byte { return byte(3 + turn.Add(1)%5) }
 	outside := func(part func(hello []byte) []byte) func(s *hostileTest) (net.Conn, error) {
@@ -48,7 +48,7 @@ func patientAttacks() []patientAttack {
 			return c, err
 		}
 	}
-	// Answers that nobody takes fill all buffers between here and there.
+	// Unread answers fill all buffers of the connection.
 	unread := func(s *hostileTest) (net.Conn, error) {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host())}}
 		raw, err := d.Dial("tcp", s.address())
@@ -102,8 +102,8 @@ func patientAttacks() []patientAttack {
 	}
 }
 
-// startPatientAttacks opens many of each. The function that it returns waits until the server
-// has got rid of every one.
+// startPatientAttacks opens many connections of each kind. The returned function waits
+// until the server has closed all.
 func (s *hostileTest) startPatientAttacks(t *testing.T) (gone func()) {
 	t.Helper()
 	type one struct {
@@ -147,7 +147,7 @@ func (s *hostileTest) startPatientAttacks(t *testing.T) (gone func()) {
 		}
 		ending.Go(func() {
 			defer x.c.Close()
-			if x.unread { // reading would end the attack
+			if x.unread { // a read would end the attack
 				s.wantClosed(t, x.name, x.c)
 			} else {
 				wantEnd(t, x.name, x.c)
@@ -161,8 +161,8 @@ func (s *hostileTest) startPatientAttacks(t *testing.T) (gone func()) {
 	}
 }
 
-// wantClosed demands that the server's end of a connection is closed, as the kernel
-// tells it, for a client that does not read would not notice.
+// wantClosed fails unless the server has closed its end of a connection. It asks the
+// kernel, since a client that does not read would not notice.
 func (s *hostileTest) wantClosed(t *testing.T, what string, c net.Conn) {
 	t.Helper()
 	tell := func(a net.Addr) string {

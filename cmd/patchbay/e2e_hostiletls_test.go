@@ -24,7 +24,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// encoded is the body of a call.
+// encoded returns the body of a call.
 func encoded(t testing.TB, method string, params ...xmlrpc.Value) string {
 	t.Helper()
 	b, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
@@ -34,8 +34,8 @@ func encoded(t testing.TB, method string, params ...xmlrpc.Value) string {
 	return string(b)
 }
 
-// outcome posts a body and tells in a few words what came of it: "code 3",
-// "fault", "http 413", or "cut" for a connection that ended before an answer.
+// outcome posts a body and returns the outcome: "code 3", "fault", "http 413", or "cut"
+// if the connection ended before an answer.
 func (s *hostileTest) outcome(h *http.Client, body io.Reader) (outcome, output string) {
 	resp, err := h.Post(s.url+"/am/3.0", "text/xml", body)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *hostileTest) outcome(h *http.Client, body io.Reader) (outcome, output s
 	return fmt.Sprintf("code %v", member(value, "code", "geni_code")), output
 }
 
-// helloOf is what a client sends first.
+// helloOf returns a ClientHello.
 func (s *hostileTest) helloOf(t testing.TB) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -77,7 +77,7 @@ func (s *hostileTest) helloOf(t testing.TB) []byte {
 	return append(head, rest...)
 }
 
-// wantEnd demands that the server closes c, whatever it sends before.
+// wantEnd fails unless the server closes c; it may send something before.
 func wantEnd(t *testing.T, what string, c net.Conn) {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
@@ -92,7 +92,7 @@ func reset(c *net.TCPConn) {
 	c.Close()
 }
 
-// byteWriter sends what is written first in records of one byte each.
+// byteWriter sends its first bytes in records of one byte each.
 type byteWriter struct {
 	net.Conn
 	once sync.Once
@@ -114,11 +114,11 @@ func (c *byteWriter) Write(p []byte) (n int, err error) {
 	return len(p), nil
 }
 
-// tlsAttacks are those below HTTP.
+// tlsAttacks returns the cases in TLS.
 func tlsAttacks() []attack {
 	const closed, forbidden, welcome = "cut", "code 3", "code 0"
-	// Each shows a certificate, or none, and is told what GetVersion and
-	// ListResources with a good credential answer.
+	// Each case has a certificate or none, and the expected answers to GetVersion and to
+	// ListResources with a valid credential.
 	show := func(version, list string, id func(t *testing.T, s *hostileTest) *tls.Certificate, change ...func(*tls.Config)) func(t *testing.T, s *hostileTest) {
 		return func(t *testing.T, s *hostileTest) {
 			h := s.httpClient(t, func(c *tls.Config) {
@@ -253,7 +253,7 @@ func tlsAttacks() []attack {
 			defer raw.Close()
 			c := tls.Client(&byteWriter{Conn: raw}, &tls.Config{Certificates: []tls.Certificate{s.bad.identity}, InsecureSkipVerify: true})
 			c.SetDeadline(time.Now().Add(time.Minute))
-			c.Handshake() // it may be refused as well
+			c.Handshake() // it may be refused too
 		}},
 		{"what is no TLS", func(t *testing.T, s *hostileTest) {
 			hello := s.helloOf(t)
@@ -315,7 +315,7 @@ func tlsAttacks() []attack {
 	}
 }
 
-// checkResumption demands that a client that could resume makes a whole handshake.
+// checkResumption proves that sessions are not resumed: a client makes a full handshake.
 func checkResumption(t *testing.T, s *hostileTest) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		cache := tls.NewLRUClientSessionCache(8)
@@ -339,7 +339,7 @@ func checkResumption(t *testing.T, s *hostileTest) {
 	}
 }
 
-// checkRenegotiation has openssl ask for another handshake on a connection that stands.
+// checkRenegotiation requests a new handshake on an open connection with openssl.
 func checkRenegotiation(t *testing.T, s *hostileTest) {
 	openssl := require.Tool(t, "openssl")
 	dir := t.TempDir()
@@ -364,7 +364,7 @@ func checkRenegotiation(t *testing.T, s *hostileTest) {
 	c.Wait()
 }
 
-// checkResets ends twenty connections with an RST in each phase of their lives.
+// checkResets ends twenty connections with an RST in each phase.
 func checkResets(t *testing.T, s *hostileTest) {
 	hello := s.helloOf(t)
 	list := encoded(t, "ListResources", s.bad.creds(string(s.bad.Credential)), rspec3("GENI"))
@@ -405,7 +405,7 @@ func checkResets(t *testing.T, s *hostileTest) {
 	wg.Wait()
 }
 
-// checkConnectionEnds are connections that end by halves, or do not end when they said so.
+// checkConnectionEnds closes connections in one direction only, or sends after closing.
 func checkConnectionEnds(t *testing.T, s *hostileTest) {
 	version := post("/am/3.0", encoded(t, "GetVersion"))
 	enter := func() *tls.Conn {
@@ -416,7 +416,7 @@ func checkConnectionEnds(t *testing.T, s *hostileTest) {
 		return c
 	}
 	c := enter()
-	c.CloseWrite() // close_notify first of all
+	c.CloseWrite() // close_notify first
 	wantEnd(t, "close_notify before a call", c)
 
 	c = enter()
@@ -431,12 +431,12 @@ func checkConnectionEnds(t *testing.T, s *hostileTest) {
 
 	c = enter()
 	io.WriteString(c, version)
-	c.NetConn().(*net.TCPConn).CloseWrite() // an end without close_notify
+	c.NetConn().(*net.TCPConn).CloseWrite() // closed without close_notify
 	wantEnd(t, "an end without close_notify", c)
 
 	c = enter()
 	c.CloseWrite()
-	c.NetConn().Write([]byte("\x17\x03\x03\x00\x20" + strings.Repeat("x", 32))) // it goes on all the same
+	c.NetConn().Write([]byte("\x17\x03\x03\x00\x20" + strings.Repeat("x", 32))) // it sends nevertheless
 	wantEnd(t, "bytes behind close_notify", c)
 
 	c = enter()

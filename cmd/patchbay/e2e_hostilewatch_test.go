@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// resources are what a process holds, as seen from outside.
+// resources are the resources that a process uses, measured from outside.
 type resources struct {
 	descriptors, threads, goroutines, sessions, children int
 	resident                                             int // kB
@@ -23,12 +23,12 @@ func (v resources) String() string {
 		v.descriptors, v.threads, v.goroutines, v.sessions, v.children, v.resident>>10)
 }
 
-// resourceWatch looks after the vitals of the served program.
+// resourceWatch measures the resources of the server.
 type resourceWatch struct {
 	s       *hostileTest
 	first   resources
 	settled []resources
-	logged  int // bytes of the log that were read
+	logged  int // bytes of the log already checked
 }
 
 func (w *resourceWatch) measure(t *testing.T) (v resources) {
@@ -72,7 +72,7 @@ func (w *resourceWatch) measure(t *testing.T) (v resources) {
 	return v
 }
 
-// awaitIdle waits until nothing is left of the connections and of the work.
+// awaitIdle waits until all connections and tasks have ended.
 func (w *resourceWatch) awaitIdle(t *testing.T, when string) {
 	t.Helper()
 	w.s.good.http.CloseIdleConnections()
@@ -81,7 +81,7 @@ func (w *resourceWatch) awaitIdle(t *testing.T, when string) {
 	var v resources
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		v = w.measure(t)
-		// The connection that asks for the metrics has goroutines, too.
+		// The connection for the metrics has goroutines too.
 		if v.sessions == 0 && v.children == 0 && (first || v.descriptors <= w.first.descriptors+8 && v.goroutines <= w.first.goroutines+8) {
 			break
 		}
@@ -96,9 +96,8 @@ func (w *resourceWatch) awaitIdle(t *testing.T, when string) {
 	t.Logf("%s: %v", when, v)
 }
 
-// wantNoGrowth demands that the second round has cost no more than the first. Memory
-// that is free goes back to the system when the collector next runs, which is
-// every two minutes in a process that does nothing.
+// wantNoGrowth fails if the second round uses more than the first. Go returns free memory
+// to the system with the next garbage collection, in an idle process every two minutes.
 func (w *resourceWatch) wantNoGrowth(t *testing.T) {
 	t.Helper()
 	const slack = 32 << 10 // kB
@@ -110,19 +109,18 @@ func (w *resourceWatch) wantNoGrowth(t *testing.T) {
 	if two.resident > limit {
 		t.Errorf("%d MB are resident after the second round, more than %d MB: after the first it were %d MB", two.resident>>10, limit>>10, one.resident>>10)
 	}
-	// The runtime keeps as many as were ever in C at once, more on a busy host. What
-	// leaked would be one for each of thousands of connections.
+	// The runtime keeps as many threads as were ever in C at once, more on a busy host. A
+	// leak would be one thread for each of thousands of connections.
 	if two.threads > one.threads+128 {
 		t.Errorf("%d threads after the second round, %d after the first", two.threads, one.threads)
 	}
 }
 
-// injectionMark is the beginning of a line that only a hostile document brings into
-// the log.
+// injectionMark begins a line that only a hostile document could write into the log.
 const injectionMark = "INJECTED"
 
-// checkLog goes through what is new in the log: every line is the server's own, and
-// none is longer than an operator can bear.
+// checkLog checks the new lines of the log: the server has written every one, and none is
+// too long.
 func (w *resourceWatch) checkLog(t *testing.T) {
 	t.Helper()
 	const longest = 64 << 10

@@ -16,13 +16,13 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// jfedScript is the automated test of jFed, step by step and with everything it
-// asserts, by sliver URNs where it uses them.
+// jfedScript runs jFed's automated test with all its assertions, by sliver URNs where
+// jFed uses them.
 func jfedScript(t *testing.T, v *wireClient, slice, cred string) {
 	grant := v.creds(cred)
 	mine := v.creds(string(v.Credential))
 
-	// 1. is in call: every answer has its code, value and output.
+	// 1. call checks that every answer has code, value and output.
 
 	// 2. GetVersion.
 	a := v.call("GetVersion")
@@ -96,7 +96,7 @@ func jfedScript(t *testing.T, v *wireClient, slice, cred string) {
 		}
 	}
 
-	// 6. Allocate of one node: exactly one sliver.
+	// 10. Status and Describe return the slice and that sliver.
 	allocated := v.want("Allocate", am.Success, slice, grant, oneNode, xmlrpc.Struct{})
 	slivers := v.slivers(allocated)
 	if len(slivers) != 1 {
@@ -141,7 +141,7 @@ func jfedScript(t *testing.T, v *wireClient, slice, cred string) {
 	}
 	logins(member(provisioned, "geni_rspec"))
 
-	// 8. Status until it is no longer pending.
+	// 8. Status until no longer pending.
 	var seen []string
 	state := func() string {
 		t.Helper()
@@ -180,7 +180,7 @@ func jfedScript(t *testing.T, v *wireClient, slice, cred string) {
 	manifest := member(d, "geni_rspec").(string)
 	checkManifest(t, manifest, sliver)
 	wantTexts(t, manifest, fmt.Sprintf("username=%q", v.URN.Name), strings.Fields(string(v.SSHPublicKey))[1])
-	// 12. Renew to five minutes more: Status shows the very text that was sent.
+	// 12. Renew by five minutes: Status returns exactly the time that was sent.
 	before, err := time.Parse(time.RFC3339, member(one(v.want("Status", am.Success, urns(sliver), grant, xmlrpc.Struct{})), "geni_expires").(string))
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// killCount is how often a server is killed, PATCHBAY_KILLS or few.
+// killCount returns how often a server is killed: the value of a variable, or few.
 func killCount(t *testing.T, variable string, few int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -44,24 +44,23 @@ func killCount(t *testing.T, variable string, few int) int {
 	return n
 }
 
-// sliceRecord is what one caller was told about its slice. It belongs to the caller's
-// goroutine, and to the test between rounds.
+// sliceRecord is what the server has acknowledged to one caller about its slice. It
+// belongs to the caller's goroutine, and to the test between rounds.
 type sliceRecord struct {
 	slice string
 	cred  []client.Credential
-	// slivers are those that were acknowledged, with the ends of their leases.
+	// slivers are the acknowledged slivers with the ends of their leases.
 	slivers map[string]time.Time
 	made    bool // Provision or CreateSliver was acknowledged
-	down    bool // Shutdown was
-	// open is the call that was not answered; what it asks for may be so or not.
+	down    bool // Shutdown was acknowledged
+	// open is the call without an answer, which may have been done or not.
 	open string
-	// stuck is set by an answer that only Delete gets past: the reservation of a call
-	// that was not answered.
+	// stuck says that only Delete is possible, because of a reservation by a call without
+	// an answer.
 	stuck bool
 }
 
-// killTest is what callers of both versions do to a server that is killed again and
-// again.
+// killTest has callers of both versions at a server that is killed repeatedly.
 type killTest struct {
 	t        *testing.T
 	s        *servedSite
@@ -69,13 +68,13 @@ type killTest struct {
 	books    []*sliceRecord
 	rnd      *rand.Rand
 	answered atomic.Int64
-	acks     map[string]int // of each method
+	acks     map[string]int // by method
 	mu       sync.Mutex     // guards acks
 }
 
 const (
 	twoNodes = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"/></rspec>`
-	// oneTooMany can be had in part, so nothing of it is.
+	// oneTooMany requests more nodes than exist, so nothing is allocated.
 	oneTooMany = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"><sliver_type name="none"/></node></rspec>`
 )
 
@@ -83,7 +82,7 @@ func newKillTest(t *testing.T, s *servedSite, f *federation, root *identity, cal
 	t.Helper()
 	k := &killTest{t: t, s: s, rnd: rand.New(rand.NewPCG(require.Seed(t), 0)), acks: map[string]int{}}
 	k.user = f.issue(f.urn("user", "alice"), false, root)
-	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // quick to make
+	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // fast to create
 	for i := range callers {
 		x := f.issue(f.urn("slice", fmt.Sprintf("s%d", i)), false, root)
 		k.books = append(k.books, &sliceRecord{slice: x.urn, cred: signedCredentials(f.sign(statement{owner: k.user, target: x, privileges: []string{"*"}}, root)), slivers: map[string]time.Time{}})
@@ -91,7 +90,7 @@ func newKillTest(t *testing.T, s *servedSite, f *federation, root *identity, cal
 	return k
 }
 
-// newV2Client is a client of the older API.
+// newV2Client returns a client of API version 2.
 func (k *killTest) newV2Client() *client.Client {
 	c, err := client.New(client.Config{URL: k.s.url + "/am/2.0", CertFile: k.user.cert, KeyFile: k.user.key, Timeout: time.Minute})
 	if err != nil {
@@ -101,8 +100,8 @@ func (k *killTest) newV2Client() *client.Client {
 	return c
 }
 
-// runLoad calls for all slices at once until the server is killed. strike is what happens
-// first.
+// runLoad makes calls about all slices at once until the server is killed. It calls
+// strike first.
 func (k *killTest) runLoad(strike func()) {
 	c, old, before := k.s.client(k.user, false), k.newV2Client(), k.answered.Load()
 	var callers sync.WaitGroup
@@ -119,11 +118,11 @@ func (k *killTest) runLoad(strike func()) {
 		callers.Wait()
 	}()
 	strike()
-	for end := time.After(30 * time.Second); k.answered.Load() < before+20; { // a busy host
+	for end := time.After(30 * time.Second); k.answered.Load() < before+20; { // limit for a busy host
 		select {
 		case <-time.After(time.Millisecond):
 			continue
-		case <-ended: // each slice is shut down
+		case <-ended: // all slices are shut down
 		case <-end:
 		}
 		break
@@ -133,7 +132,7 @@ func (k *killTest) runLoad(strike func()) {
 	k.s.kill()
 }
 
-// runStep makes one call, and tells whether it was answered.
+// runStep makes one call, and reports whether it was answered.
 func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand) bool {
 	ctx := context.Background()
 	pick := func(methods ...string) string { return methods[rnd.IntN(len(methods))] }
@@ -199,7 +198,7 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 	b.open = ""
 	if b.stuck = r.Code == am.Busy; r.Code != am.Success {
 		time.Sleep(time.Millisecond)
-		return true // refused, so nothing has changed
+		return true // refused, so nothing changed
 	}
 	k.mu.Lock()
 	k.acks[method]++
@@ -219,8 +218,8 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 	return true
 }
 
-// compareRecords holds what the server says of each slice against what was acknowledged, and
-// each machine against its owners. Then the server is believed.
+// compareRecords compares the server's state of each slice with the records, and each
+// node with its slivers. Then the records take the server's state.
 func (k *killTest) compareRecords(round int) {
 	t, c := k.t, k.s.client(k.user, false)
 	owner := map[string]string{}
@@ -261,7 +260,7 @@ func (k *killTest) compareRecords(round int) {
 			}
 		}
 		for u, until := range b.slivers {
-			over := !until.IsZero() && time.Now().After(until) // reservations that were being asked about
+			over := !until.IsZero() && time.Now().After(until) // the end of an unanswered Renew
 			if _, ok := there[u]; !ok && !ends && !over {
 				bad("%s was acknowledged, and is lost", u)
 			}
@@ -277,7 +276,7 @@ func (k *killTest) compareRecords(round int) {
 	}
 }
 
-// awaitIdle waits until the server has no work left.
+// awaitIdle waits until the server has no tasks.
 func (k *killTest) awaitIdle() {
 	k.t.Helper()
 	wait.Until(k.t, "no work left", func() bool {
@@ -292,7 +291,7 @@ func (k *killTest) awaitIdle() {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// providerNodes gives the nodes that the site's provider has.
+// providerNodes returns the nodes of the site's provider.
 func (s *servedSite) providerNodes(name string) map[string]bool {
 	s.t.Helper()
 	cmd := exec.Command("./"+name+provider.Suffix, "ral_action=get")
@@ -318,8 +317,8 @@ func (s *servedSite) providerNodes(name string) map[string]bool {
 	return there
 }
 
-// checkStore looks at a store that is not served: it is sound, and its slivers are what
-// the provider has.
+// checkStore checks a database that is not served: it is valid, and its slivers are the
+// provider's nodes.
 func (s *servedSite) checkStore(round int, has map[string]bool) {
 	s.t.Helper()
 	file := filepath.Join(s.dir, "state.db")
@@ -356,7 +355,7 @@ func (s *servedSite) checkStore(round int, has map[string]bool) {
 	}
 }
 
-// thaw lifts each shutdown as an operator would.
+// thaw lifts each shutdown as an operator does.
 func (k *killTest) thaw() {
 	for _, b := range k.books {
 		if !b.down {
@@ -367,7 +366,7 @@ func (k *killTest) thaw() {
 		}
 		b.down = false
 	}
-	// Whatever of it is there is theirs again.
+	// Existing slivers belong to their users again.
 	c := k.s.client(k.user, false)
 	for _, b := range k.books {
 		a, _, err := c.Describe(k.t.Context(), []string{b.slice}, b.cred, client.Options{})
@@ -383,7 +382,7 @@ func (k *killTest) thaw() {
 	}
 }
 
-// release gives everything back, and waits until it is free.
+// release deletes all slivers, and waits until their nodes are free.
 func (k *killTest) release() {
 	k.t.Helper()
 	c := k.s.client(k.user, false)
@@ -397,11 +396,11 @@ func (k *killTest) release() {
 	k.awaitIdle()
 }
 
-// TestKilledUnderLoad kills the server while callers of both versions of the API, who
-// want more nodes than there are, reserve, make, start, stop, renew, delete and shut down, PATCHBAY_KILLS times or 8,
-// and each time once more when all is quiet. What was acknowledged holds, nobody owns
-// what another does, the store is sound, and the provider has what slivers are there for
-// and nothing else.
+// TestKilledUnderLoad kills the server under load, PATCHBAY_KILLS times or 8, and each
+// time once more when it is idle. Callers of both API versions allocate, provision,
+// start, stop, renew, delete and shut down slivers, on fewer nodes than they want.
+// Acknowledged changes must survive, no node may have two owners, the database must be
+// valid, and the provider must have exactly the nodes of the slivers.
 func TestKilledUnderLoad(t *testing.T) {
 	rounds := killCount(t, "PATCHBAY_KILLS", 8)
 	f := newFederation(t, "fed.example.org")

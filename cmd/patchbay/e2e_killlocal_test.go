@@ -15,7 +15,7 @@ import (
 	"patchbay/inventory/local"
 )
 
-// upPID is the process that owns the nodes, which the server has started; 0 while
+// upPID returns the process of patchbay-local up, which the server has started; 0 if
 // there is none.
 func (s *localSite) upPID() int {
 	tasks, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -32,8 +32,8 @@ func (s *localSite) upPID() int {
 	return 0
 }
 
-// serve starts the server when the testbed of the one before has ended with it, and
-// waits for its own.
+// serve waits for the end of the last server's testbed, starts the server, and waits for
+// its testbed.
 func (s *localSite) serve() {
 	s.t.Helper()
 	runs := func() bool { return (&site.Testbed{Instance: s.instance}).Runs(s.t.Context(), local.Socket) }
@@ -43,8 +43,8 @@ func (s *localSite) serve() {
 }
 
 // TestOnHostKilledUnderLoad is TestKilledUnderLoad on the local testbed,
-// PATCHBAY_LOCAL_KILLS times or 3: every other time what owns the nodes is killed
-// first. In the end this host has nothing that it had not before.
+// PATCHBAY_LOCAL_KILLS times or 3. Every other time the process of the nodes is killed
+// first. At the end the host is as before.
 func TestOnHostKilledUnderLoad(t *testing.T) {
 	rounds := killCount(t, "PATCHBAY_LOCAL_KILLS", 3)
 	s := newLocalSite(t, "killed.example.org")

@@ -27,11 +27,11 @@ import (
 	"patchbay/credentials/trial"
 )
 
-// builds is the folder of the built programs; empty if no test asked for them.
+// builds is the folder of the built programs; empty if no test needed them.
 var builds string
 
-// programs builds both programs once for all tests that drive them from outside;
-// the server with the race detector where PATCHBAY_RACE says so.
+// programs builds our programs once for all tests, the server with the race detector if
+// PATCHBAY_RACE is set.
 var programs = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "patchbay-bin"); err != nil {
 		return "", err
@@ -55,8 +55,8 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 const envBurst = "PATCHBAY_LIMITS_MAX_CHANGES_BURST"
 
 func TestMain(m *testing.M) {
-	display.Program = "patchbay" // not the name of the test
-	// Users of tests work faster than people do; sites that tests serve let them.
+	display.Program = "patchbay" // instead of the name of the test
+	// Tests work faster than people, so the limit on changes is high.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()
 	for _, dir := range []string{builds, templates.folder} {
@@ -67,21 +67,21 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// servedSite is a site served by the real program.
+// servedSite is a site that the built program serves.
 type servedSite struct {
 	t    testing.TB
 	dir  string
 	bin  string
 	name string
 	cmd  *exec.Cmd
-	user *syscall.Credential // as whom it is served; nil: as the test
+	user *syscall.Credential // the user of the server; nil for the test's
 	url  string
-	// admin is the URL of health and metrics.
+	// admin is the URL of the admin listener.
 	admin string
 	log   *os.File
 }
 
-// newServedSite makes a site named name with simulated nodes that trusts f.
+// newServedSite creates a site with simulated nodes that trusts f.
 func newServedSite(t testing.TB, name string, f *federation, root *identity) *servedSite {
 	t.Helper()
 	bin, err := programs()
@@ -112,13 +112,13 @@ func newServedSite(t testing.TB, name string, f *federation, root *identity) *se
 	return s
 }
 
-// timing replaces the simulated provider's settings.
+// appendSettings replaces the settings of the simulated provider.
 func (s *servedSite) appendSettings(text string) {
 	s.t.Helper()
 	write(s.t, filepath.Join(s.dir, "providers", "simulated.yaml"), text)
 }
 
-// start serves, and waits for the line that says where.
+// start starts the server, and waits for the line with its addresses.
 func (s *servedSite) start() {
 	s.t.Helper()
 	s.cmd = exec.Command(filepath.Join(s.bin, "patchbay"), "serve", "--config", filepath.Join(s.dir, "patchbay.yaml"), "--listen", "127.0.0.1:0")
@@ -153,7 +153,7 @@ func (s *servedSite) kill() {
 	}
 }
 
-// stop ends the server as an operator would.
+// stop stops the server as an operator does.
 func (s *servedSite) stop() {
 	s.t.Helper()
 	s.cmd.Process.Signal(syscall.SIGTERM)
@@ -163,7 +163,7 @@ func (s *servedSite) stop() {
 	s.cmd = nil
 }
 
-// client is a client with an identity's certificate; with the chain or leaf only.
+// client returns a client with an identity's certificate, with or without the chain.
 func (s *servedSite) client(id *identity, chain bool) *client.Client {
 	s.t.Helper()
 	file := id.cert
@@ -186,7 +186,7 @@ func signedCredentials(texts ...string) []client.Credential {
 	return list
 }
 
-// sshKey is a fresh public key.
+// sshKey returns a new public key.
 func sshKey(t testing.TB) string {
 	t.Helper()
 	require.SSH(t)
@@ -208,14 +208,14 @@ const oneNode = `<?xml version="1.0" encoding="UTF-8"?>
   <node client_id="theirs" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"><sliver_type   name="x"/></node>
 </rspec>`
 
-// TestOutsideLife drives the served program as strangers do: certificates made
-// by openssl with the access method that Go's parser refuses, credentials
-// signed by xmlsec1, and the calls in the order of the automated jFed test.
+// TestOutsideLife runs a whole experiment with independent tools: openssl creates
+// certificates with the access method that Go's parser refuses, xmlsec1 signs
+// credentials, and the calls are those of jFed's automated test.
 func TestOutsideLife(t *testing.T) {
 	for _, tt := range []struct {
 		rule    string
 		chain   bool
-		sub     bool // the user's and slice's authority is a sub-authority
+		sub     bool // the authority of user and slice is a sub-authority
 		keyAlg  []string
 		sig, di string
 	}{
@@ -256,7 +256,8 @@ func TestOutsideLife(t *testing.T) {
 	}
 }
 
-// checkManifest checks that everything which is not ours stands as it was.
+// checkManifest checks that the manifest keeps everything foreign in the request
+// unchanged.
 func checkManifest(t *testing.T, manifest, sliver string) {
 	t.Helper()
 	_, theirs, _ := strings.Cut(oneNode, `<node client_id="theirs"`)
@@ -264,8 +265,8 @@ func checkManifest(t *testing.T, manifest, sliver string) {
 		`sliver_id="`+sliver+`"`, "http://www.geni.net/resources/rspec/3/manifest.xsd", `type="manifest"`)
 }
 
-// TestHangingNode has one node whose provider hangs for ever: another slice is
-// ready as soon as ever.
+// TestHangingNode has a provider that hangs for one node: another slice becomes ready
+// without delay.
 func TestHangingNode(t *testing.T) {
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
@@ -305,9 +306,9 @@ func TestHangingNode(t *testing.T) {
 	}
 	hc := grant(hung)
 	begin(hung.urn, "pc3", hc)
-	time.Sleep(300 * time.Millisecond) // it hangs by now
-	// One that waits for the other waits for its timeout, of 10 seconds; so slow may
-	// a busy host be, too, but not each time.
+	time.Sleep(300 * time.Millisecond) // it hangs by then
+	// A sliver that waits for the hanging one would need its timeout of 10 seconds. A
+	// busy host may be as slow once, but not each time.
 	for try := 1; ; try++ {
 		good := f.issue(f.urn("slice", fmt.Sprint("good", try)), false, root)
 		gc := grant(good)
@@ -335,7 +336,7 @@ func TestHangingNode(t *testing.T) {
 	for _, action := range []string{"get", "set"} {
 		wantTexts(t, metrics, `patchbay_provider_call_duration_seconds_count{action="`+action+`",provider="simulated"}`)
 	}
-	// A server that is killed takes the provider that hangs along.
+	// A killed server ends the hanging provider too.
 	s.kill()
 	wait.Until(t, "no provider left", func() bool {
 		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -346,7 +347,7 @@ func TestHangingNode(t *testing.T) {
 	})
 }
 
-// patchbay runs the built program and gives what it wrote and its exit status.
+// patchbay runs the built program, and returns its output and exit status.
 func (s *servedSite) patchbay(args ...string) (stdout, stderr string, status int) {
 	s.t.Helper()
 	var out, errs bytes.Buffer

@@ -23,7 +23,8 @@ import (
 	"patchbay/inventory/local"
 )
 
-// requireLocalHost asks for a host on which the local testbed can run.
+// requireLocalHost skips the test on a host that cannot run the local testbed, or fails
+// it if that is required.
 func requireLocalHost(t testing.TB) {
 	t.Helper()
 	require.Root(t)
@@ -84,10 +85,10 @@ func newLocalSite(t *testing.T, name string) *localSite {
 	return s
 }
 
-// routineLine are lines of a log that tell of what went well.
+// routineLine matches lines of a log about successes.
 var routineLine = regexp.MustCompile(`(?m)^.* (msg=call .* code=0 |msg="gateway: login|msg="task done").*\n`)
 
-// clean removes all of the testbed, once it has ended with its server.
+// clean removes everything of the testbed, which has ended with its server.
 func (s *localSite) clean() {
 	wait.Clear(s.t, func() string {
 		out, err := exec.Command(filepath.Join(s.bin, "patchbay-local"), "clean", s.settings).CombinedOutput()
@@ -113,7 +114,7 @@ func (s *localSite) local(command string, args ...string) string {
 	return string(out)
 }
 
-// call is a call of alice's about the slice first, which must succeed.
+// call makes a call as alice about the slice first, which must succeed.
 func (s *localSite) call(args ...string) string {
 	s.t.Helper()
 	code, out := runCommand(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "--urns"}, args...)...)
@@ -123,8 +124,8 @@ func (s *localSite) call(args ...string) string {
 	return out
 }
 
-// createNodes reserves what a request asks for, has so many nodes of it made, starts them
-// before they are made, and waits until they are ready.
+// createNodes allocates and provisions a request with so many nodes, requests their start
+// at once, and waits until they are ready.
 func (s *localSite) createNodes(request string, slivers int) {
 	s.t.Helper()
 	s.call("Allocate", request)
@@ -148,7 +149,7 @@ func (s *localSite) await(state string, slivers int) {
 	})
 }
 
-// logins are the logins in the manifest, by node.
+// logins returns the logins in the manifest, by node.
 func (s *localSite) logins() map[string]login {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "manifest.xml")
@@ -164,8 +165,8 @@ func (s *localSite) logins() map[string]login {
 	return doors
 }
 
-// ssh runs a command in a node with OpenSSH's client. Host keys are believed at
-// first sight, and then must stay.
+// ssh runs a command in a node with OpenSSH's client. It accepts a host key the first
+// time, which must then stay.
 func (s *localSite) ssh(user string, l login, command string) (string, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -180,14 +181,15 @@ func (s *localSite) ssh(user string, l login, command string) (string, error) {
 	return string(out), err
 }
 
-// session is OpenSSH's client that runs a command in a node until ctx ends.
+// session returns a command that runs OpenSSH's client with a command in a node until ctx
+// ends.
 func (s *localSite) session(ctx context.Context, user string, l login, command string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ssh", "-F", "/dev/null", "-i", filepath.Join(s.dir, "users", user, "id_ed25519"), "-p", l.port,
 		"-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile="+filepath.Join(s.dir, "known_hosts"),
 		user+"@"+l.host, command)
 }
 
-// wantOutput holds what a command in a node says.
+// wantOutput runs a command in a node, and compares its output.
 func (s *localSite) wantOutput(user string, l login, command, want string) {
 	s.t.Helper()
 	if got, err := s.ssh(user, l, command); err != nil || got != want {
@@ -195,8 +197,8 @@ func (s *localSite) wantOutput(user string, l login, command, want string) {
 	}
 }
 
-// TestOnHostLife is the whole life of an experiment on real nodes, from outside:
-// the program as an operator starts it, alice's calls, OpenSSH.
+// TestOnHostLife runs a whole experiment on real nodes with the built program, alice's
+// calls and OpenSSH.
 func TestOnHostLife(t *testing.T) {
 	s := newLocalSite(t, "life.example.org")
 	before := s.hostState()
@@ -226,14 +228,14 @@ func TestOnHostLife(t *testing.T) {
 	}
 	s.wantOutput("alice", server, "echo kept > note; sync; nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
 
-	// Inside.
+	// In the node.
 	s.wantOutput("alice", server, "geni-get client_id; geni-get slice_urn", "server\nurn:publicid:IDN+life.example.org+slice+first\n")
 	if out, err := s.ssh("alice", server, "geni-get manifest"); err != nil || !strings.Contains(out, `client_id="client"`) || !strings.Contains(out, `type="manifest"`) {
 		t.Errorf("geni-get manifest: %.300q, %v", out, err)
 	}
 	s.wantOutput("alice", server, "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR client hostname", "client\n")
 
-	// The server is killed, and all that it has started with it; the nodes live on.
+	// The server and its children are killed; the nodes continue.
 	s.kill()
 	wait.Until(t, "the testbed ends with the server", func() bool {
 		return !(&site.Testbed{Instance: s.instance}).Runs(t.Context(), local.Socket)
@@ -246,7 +248,7 @@ func TestOnHostLife(t *testing.T) {
 	})
 	s.wantOutput("alice", server, "kill -0 $(cat pid) && echo alive", "alive\n")
 
-	// Restart: files and host keys stay, processes do not.
+	// Restart keeps files and host keys, and ends processes.
 	s.call("PerformOperationalAction", "restart")
 	s.await("geni_ready", 2)
 	if again := s.logins(); again["server"] != server {
@@ -254,7 +256,7 @@ func TestOnHostLife(t *testing.T) {
 	}
 	s.wantOutput("alice", server, "cat note; kill -0 $(cat pid) 2>/dev/null || echo gone", "kept\ngone\n")
 
-	// Another user, and one less: who has no keys has no account.
+	// Adds a user, and removes one: a user without keys has no account.
 	update := func(keys ...string) {
 		t.Helper()
 		text, err := json.Marshal([]map[string]any{{"urn": "urn:publicid:IDN+life.example.org+user+bob", "keys": append([]string{}, keys...)}})
@@ -283,8 +285,8 @@ func TestOnHostLife(t *testing.T) {
 	hoststate.Await(t, before, time.Minute)
 }
 
-// TestOnHostSiteWithoutRights serves a site as somebody who may do nothing, beside
-// a testbed that root has started.
+// TestOnHostSiteWithoutRights serves a site as a user without rights, with a testbed that
+// root has started.
 func TestOnHostSiteWithoutRights(t *testing.T) {
 	s := newLocalSite(t, "plain.example.org")
 	s.createUsers("first")
@@ -325,8 +327,8 @@ func (s *localSite) startNodes() {
 	})
 }
 
-// TestOnHostProviderFollowsContract has the suite for providers make, use, kill
-// and remove nodes of the local testbed.
+// TestOnHostProviderFollowsContract runs the conformance suite for providers with the
+// local testbed.
 func TestOnHostProviderFollowsContract(t *testing.T) {
 	s := newLocalSite(t, "contract.example.org")
 	s.startNodes()
@@ -346,7 +348,7 @@ func TestOnHostProviderFollowsContract(t *testing.T) {
 	wantTexts(t, out, "a node was created on "+settings.Component+" and removed")
 }
 
-// changeOwner gives the site to a user, who will serve it.
+// changeOwner changes the owner of the site to a user that will serve it.
 func (s *localSite) changeOwner(uid uint32) {
 	s.t.Helper()
 	must := func(err error) {
@@ -356,7 +358,7 @@ func (s *localSite) changeOwner(uid uint32) {
 		}
 	}
 	must(filepath.WalkDir(s.dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || strings.HasPrefix(path, filepath.Join(s.dir, site.UsersDir)+"/") { // keys stay ours, or ssh refuses them
+		if err != nil || strings.HasPrefix(path, filepath.Join(s.dir, site.UsersDir)+"/") { // the keys keep their owner, or ssh refuses them
 			return err
 		}
 		return os.Chown(path, int(uid), int(uid))
@@ -367,8 +369,8 @@ func (s *localSite) changeOwner(uid uint32) {
 	s.user = &syscall.Credential{Uid: uid, Gid: uid}
 }
 
-// TestOnHostDemo plays it with the real programs, and then stops it in
-// the middle; the host is as before each time.
+// TestOnHostDemo runs the demonstration with the built programs, and interrupts a second
+// one. The host is as before each time.
 func TestOnHostDemo(t *testing.T) {
 	requireLocalHost(t)
 	bin, err := programs()
@@ -393,7 +395,7 @@ func TestOnHostDemo(t *testing.T) {
 	hoststate.Await(t, before, time.Minute)
 	wantTexts(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
 
-	// Whoever reads it leaves in the middle.
+	// The reader closes the pipe in the middle.
 	cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
 	reader, err := cmd.StdoutPipe()
 	if err != nil {
@@ -430,8 +432,8 @@ func TestOnHostDemo(t *testing.T) {
 	}
 }
 
-// checkDemoMeasurements holds that what the demonstration measured has the right order of
-// magnitude, in each direction.
+// checkDemoMeasurements checks the order of magnitude of the measured values, in each
+// direction.
 func checkDemoMeasurements(t *testing.T, out string) {
 	t.Helper()
 	rows := regexp.MustCompile(`(?m)^ +(near|far|server) +(near|far|server) +([0-9.]+) Mbit/s +([0-9.]+) Mbit/s +([0-9.]+) ms +([0-9.]+) ms$`).FindAllStringSubmatch(out, -1)

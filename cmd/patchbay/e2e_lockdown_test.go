@@ -17,9 +17,9 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// TestLockdownWhileClientsAllocate locks a served site down while eight clients
-// reserve and give back: when the command has returned nothing is reserved any
-// more, what runs goes on, and so it stays over a restart.
+// TestLockdownWhileClientsAllocate locks a site down while eight clients allocate and
+// delete. When the command has returned, nothing more is allocated, existing nodes
+// continue, and a restart keeps that.
 func TestLockdownWhileClientsAllocate(t *testing.T) {
 	o := newOperatedSite(t)
 	ctx := t.Context()
@@ -50,12 +50,12 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 					if after {
 						late.Add(1)
 					}
-					if n%2 == 0 { // the rest fills the slice
+					if n%2 == 0 { // the others fill the slice
 						c.Delete(context.Background(), []string{u}, cred, client.Options{})
 					}
 				case r.Code == am.Unavailable && strings.Contains(r.Output, "power cut"):
 					refused.Add(1)
-				case r.Code == am.TooBig: // all is held
+				case r.Code == am.TooBig: // all nodes are in use
 					c.Delete(context.Background(), []string{u}, cred, client.Options{})
 				default:
 					t.Errorf("Allocate: code %d %q, %v", r.Code, r.Output, err)
@@ -107,8 +107,8 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 	code("Allocate when it is lifted", r, am.Success)
 }
 
-// allocated gives when reservations were decided, by the journal of a site that
-// is not served.
+// allocated returns the times of reservations, from the journal of a site that is not
+// served.
 func (s *servedSite) allocated() (all []time.Time) {
 	s.t.Helper()
 	st, err := store.Open(filepath.Join(s.dir, "state.db"), store.Options{})

@@ -16,8 +16,8 @@ import (
 	"patchbay/rspec"
 )
 
-// hostileWords mean something to shells, paths, terminals, formats, YAML, JSON
-// and configurations of ssh. %c is a file that nobody must make.
+// hostileWords have a meaning for shells, paths, terminals, formats, YAML, JSON or ssh
+// configurations. %c is a file that must not be created.
 var hostileWords = []string{
 	"$(touch %c) `touch %c`; touch %c & touch %c | touch %c",
 	"../../../../../../../../..%c",
@@ -32,16 +32,16 @@ var hostileWords = []string{
 	"' OR \"1\"=\"1' <b>&amp;]]>\\",
 }
 
-// linesOfWords have several lines, or mean to, of which the local testbed makes
-// no node.
+// linesOfWords have several lines, or escapes for them; the local testbed refuses such
+// names.
 var linesOfWords = []string{
 	"a\nHost *\n\tProxyCommand touch %c\n",
 	"127.0.0.1 localhost\n10.0.0.1\tevil.example.org # %c",
 	"a\rb", "a\tb", "a\u0085b", "a\x7fb",
 }
 
-// namesRequest asks for a node by each word, with the word wherever a name can
-// be: of the node, its interface, image, link and path of an install.
+// namesRequest requests a node for each word, with the word as every name: of the node,
+// its interface, image and link, and the path of an install.
 func namesRequest(words []string) string {
 	attr := func(name, value string) string {
 		var b strings.Builder
@@ -62,11 +62,11 @@ func namesRequest(words []string) string {
 	return b.String()
 }
 
-// TestOnHostNamesOfDocumentsStayNames has real nodes made whose request is full of
-// words that mean something to what their names could reach.
+// TestOnHostNamesOfDocumentsStayNames creates real nodes from a request with hostile
+// names, and checks that the names reach nothing else.
 func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 	s := newLocalSite(t, "names.example.org")
-	// A short one, for client_ids are short.
+	// The path must be short, since client_ids are limited.
 	dir, err := os.MkdirTemp("", "n")
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 		words = append(words, strings.ReplaceAll(w, "%c", canary))
 	}
 	s.createUsers("first")
-	// As many nodes as there are words, however little disk is free.
+	// No limits: as many nodes as words, on any disk.
 	write(t, filepath.Join(s.dir, "policy.yaml"), "rules: []\n")
 	s.start()
 	request := filepath.Join(t.TempDir(), "request.xml")
@@ -155,15 +155,14 @@ var (
 	fileName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$`)
 )
 
-// pathsBelow holds the names of what the testbed keeps. What is inside of images
-// is the host's own.
+// pathsBelow checks the names of the testbed's files. It ignores the content of images.
 func pathsBelow(t *testing.T, dir string) {
 	t.Helper()
 	seen := 0
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			if os.IsNotExist(err) {
-				return nil // the testbed cleans up meanwhile
+				return nil // the testbed removes files meanwhile
 			}
 			return err
 		}

@@ -14,9 +14,8 @@ import (
 	"patchbay/credentials/trial"
 )
 
-// TestClientScripts has strangers at work at one served site, all at the same
-// time: what the acceptance tests of omni demand, in both versions, the order
-// of the automated test of jFed, and the forms of geni-lib.
+// TestClientScripts runs the calls of other clients at one site, concurrently: omni's
+// acceptance tests in both versions, jFed's automated test, and the forms of geni-lib.
 func TestClientScripts(t *testing.T) {
 	t.Parallel()
 	s := newClientTestSite(t, "timing: {make: 1s, start: 1s, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
@@ -38,14 +37,14 @@ func TestClientScripts(t *testing.T) {
 	})
 }
 
-// omniTest does what the acceptance tests of omni do, with the assertions they
-// make; its methods are named by what is done in both versions.
+// omniTest runs omni's acceptance tests with their assertions; its methods are named
+// after what they do in both versions.
 type omniTest struct {
 	*wireClient
 	prefix string
 }
 
-// omniAcceptance is the whole suite for one version of the API.
+// omniAcceptance runs the suite for one version of the API.
 func omniAcceptance(t *testing.T, s *clientTestSite, version int) {
 	o := &omniTest{s.newClient(t, fmt.Sprintf("omni%d", version), version), fmt.Sprintf("v%d-", version)}
 	o.getVersion()
@@ -61,7 +60,7 @@ func omniAcceptance(t *testing.T, s *clientTestSite, version int) {
 	o.shutdown()
 }
 
-// memberAs is a member that must be of type T, as Python would name it.
+// memberAs returns a member, which must have the type T.
 func memberAs[T any](o *wireClient, v xmlrpc.Value, name string) T {
 	o.t.Helper()
 	x, ok := member(v, name).(T)
@@ -112,7 +111,7 @@ func (o *omniTest) getVersion() {
 
 func (o *omniTest) user() []xmlrpc.Value { return o.creds(string(o.Credential)) }
 
-// plain is the RSpec of a value, unpacked if it was asked for compressed.
+// plain returns the RSpec of a value, decompressed if it was requested compressed.
 func (o *omniTest) plain(v xmlrpc.Value) string {
 	o.t.Helper()
 	text, ok := v.(string)
@@ -149,7 +148,7 @@ func (o *omniTest) listResources() {
 	}
 }
 
-// newForeignUser is a user of an authority that the site does not trust.
+// newForeignUser returns a user of an authority that the site does not trust.
 func newForeignUser(t testing.TB) trial.User {
 	t.Helper()
 	a, err := trial.Create(t.TempDir()+"/authority", "elsewhere.example.org", time.Now())
@@ -174,27 +173,27 @@ func (o *omniTest) badCredentials() {
 		"without its first character": mine[1:], "with an element more": altered, "of an untrusted authority": untrusted,
 	} {
 		o.fails("a credential "+what, "ListResources", o.creds(document), rspec3("GENI"))
-		if o.version == 3 { // omni names what it cannot read so
+		if o.version == 3 { // omni's label for what it cannot read
 			o.fails("a credential "+what+", labelled unknown", "ListResources", []xmlrpc.Value{labelledCredential("geni_unknown", "0", document)}, rspec3("GENI"))
 		}
 	}
 	if o.version < 3 {
 		return
 	}
-	// The suite makes up a type by adding to the right one; that must fail. What
-	// omni itself calls unknown must work: see delegate.
+	// The suite changes the right type, which must fail. The type that omni itself uses
+	// for unknown credentials must work: see delegate.
 	o.fails("a type that nobody knows", "ListResources", []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", mine)}, rspec3("GENI"))
 	o.fails("only types that nobody knows", "ListResources", []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", mine), labelledCredential("random", "1", mine)}, rspec3("GENI"))
 	o.want("ListResources", am.Success, []xmlrpc.Value{labelledCredential("geni_sfaBROKEN", "3", mine), labelledCredential("geni_unknown", "0", mine)}, rspec3("GENI"))
 }
 
-// options that omni sends with a method that makes something.
+// options returns the options that omni sends with methods that create slivers.
 func (o *omniTest) options(more ...xmlrpc.Member) xmlrpc.Struct {
 	return rspec3("GENI", append([]xmlrpc.Member{option("bogus_option", "x")}, more...)...)
 }
 
-// create makes what is asked for, with all assertions of that; names are those
-// of the slivers, in version 3.
+// create creates the slivers of a request with all assertions; names are those of the
+// slivers, in version 3.
 func (o *omniTest) create(slice, cred, request string, expires time.Time) (manifest document, names []string) {
 	o.t.Helper()
 	if o.version == 2 {
@@ -215,7 +214,7 @@ func (o *omniTest) create(slice, cred, request string, expires time.Time) (manif
 	o.wantEvery(slivers, "geni_allocation_status", "geni_provisioned")
 	o.sameNames("Provision", slivers, names)
 	manifest = o.rspec(member(v, "geni_rspec"), "manifest")
-	// One upon the other, and nobody waits.
+	// One after another, without waiting.
 	for _, action := range []string{"geni_start", "geni_restart", "geni_stop"} {
 		a := o.call("PerformOperationalAction", urns(slice), o.creds(cred), action, o.options())
 		if a.code != am.Success && a.code != am.Unsupported {
@@ -241,7 +240,7 @@ func (o *omniTest) sameNames(what string, slivers []xmlrpc.Struct, want []string
 	}
 }
 
-// until checks when slivers expire.
+// until checks the ends of leases.
 func (o *omniTest) until(slivers []xmlrpc.Struct, ok func(time.Time) bool) {
 	o.t.Helper()
 	for _, s := range slivers {
@@ -252,7 +251,7 @@ func (o *omniTest) until(slivers []xmlrpc.Struct, ok func(time.Time) bool) {
 	}
 }
 
-// contents is the manifest of a slice, in the words of either version.
+// contents gets the manifest of a slice, by the method of the version.
 func (o *omniTest) contents(slice string, credentials []xmlrpc.Value, more ...xmlrpc.Member) wireReply {
 	if o.version == 2 {
 		return o.call("ListResources", credentials, o.options(append(more, option("geni_slice_urn", slice))...))
@@ -260,7 +259,7 @@ func (o *omniTest) contents(slice string, credentials []xmlrpc.Value, more ...xm
 	return o.call("Describe", urns(slice), credentials, o.options(more...))
 }
 
-// manifest is contents that must succeed.
+// manifest is contents for a call that must succeed.
 func (o *omniTest) manifest(slice, cred string, more ...xmlrpc.Member) document {
 	o.t.Helper()
 	a := o.contents(slice, o.creds(cred), more...)
@@ -277,7 +276,8 @@ func (o *omniTest) manifest(slice, cred string, more ...xmlrpc.Member) document 
 	return o.rspec(o.plain(member(a.value, "geni_rspec")), "manifest")
 }
 
-// matches demands the same client_ids, and component_ids where they were bound.
+// matches fails unless the manifest has the same client_ids, and for bound nodes the same
+// component_ids.
 func (o *omniTest) matches(what string, request string, manifest document, bound bool) {
 	o.t.Helper()
 	o.asked(request, func(clients, components []string) {
@@ -306,8 +306,7 @@ func (o *omniTest) asked(request string, use func(clients, components []string))
 	use(clients, components)
 }
 
-// status is SliverStatus, or Status, with all assertions; the result is what a
-// client sees as the state.
+// status calls SliverStatus or Status with all assertions, and returns the states.
 func (o *omniTest) status(slice, cred string) (states []string) {
 	o.t.Helper()
 	if o.version == 2 {
@@ -338,7 +337,7 @@ func (o *omniTest) status(slice, cred string) (states []string) {
 	return states
 }
 
-// renew sends a time as omni does, and sees that it is kept.
+// renew sends a time as omni does, and checks that it is the new end.
 func (o *omniTest) renew(slice, cred string, to time.Time) {
 	o.t.Helper()
 	text := to.UTC().Format("2006-01-02T15:04:05+00:00")
@@ -368,7 +367,7 @@ func (o *omniTest) remove(slice, cred string, want int) {
 	}
 }
 
-// gone is what the suite demands of a slice that has nothing here.
+// gone checks the answers about a slice without slivers.
 func (o *omniTest) gone(slice, cred string) {
 	o.t.Helper()
 	if o.version == 2 {

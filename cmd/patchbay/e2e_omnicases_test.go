@@ -28,8 +28,8 @@ func unboundNode(id string) string {
 	return `<node client_id="` + id + `" exclusive="false"><sliver_type name="vm"/></node>`
 }
 
-// own is a bound node, n of 1 to 5, that no other script asks for: they share
-// one site, and unbound nodes come from its beginning.
+// own returns a bound node, n of 1 to 5, that no other script uses: all share one site,
+// and unbound nodes get its first components.
 func (o *omniTest) own(id string, n int) string {
 	return boundNode(id, fmt.Sprintf("pc%d", 10+5*(o.version-2)+n))
 }
@@ -63,7 +63,7 @@ func (o *omniTest) createSliver() {
 	o.gone(slice, cred)
 }
 
-// versionThree is what the suite does with single slivers.
+// versionThree runs the suite's cases with single slivers.
 func (o *omniTest) versionThree(slice, cred string, slivers []string) {
 	grant := o.creds(cred)
 	if a := o.call("ListResources", grant, o.options(option("geni_slice_urn", slice))); a.code == am.Success {
@@ -95,7 +95,8 @@ func (o *omniTest) neverExisted() {
 	o.gone(slice, cred)
 }
 
-// multiSlice has three slices with different requests, and no credential of one is of use for another.
+// multiSlice creates three slices with different requests; no credential of one is valid
+// for another.
 func (o *omniTest) multiSlice() {
 	requests := []string{requestOf(o.own("a", 3)), requestOf(o.own("a", 4), o.own("b", 5)), requestOf(unboundNode("x"), unboundNode("y"))}
 	urns, creds := make([]string, len(requests)), make([]string, len(requests))
@@ -123,7 +124,7 @@ func (o *omniTest) multiSlice() {
 	}
 }
 
-// secondAllocate does what geni_allocate promises: one slice, several calls.
+// secondAllocate checks geni_allocate: several calls for one slice.
 func (o *omniTest) secondAllocate() {
 	slice, cred, expires := o.slice(o.prefix+"second", 7)
 	o.create(slice, cred, requestOf(unboundNode("a")), expires)
@@ -143,7 +144,7 @@ func (o *omniTest) secondAllocate() {
 		o.t.Errorf("the manifest of the second Allocate has %d nodes, want its own 2", len(m.Nodes))
 	}
 	o.matches("both together", requestOf(unboundNode("a"), unboundNode("b"), unboundNode("c")), o.manifest(slice, cred), false)
-	// Only what was reserved is provisioned, and single slivers can go.
+	// Provision affects only reserved slivers, and single slivers can be deleted.
 	v := o.want("Provision", am.Success, urns(slice), o.creds(cred), o.options())
 	o.sameNames("Provision of the rest", o.slivers(v), sliverNames(o.slivers(a.value)))
 	o.want("Delete", am.Success, urns(sliverNames(o.slivers(a.value))[0]), o.creds(cred), o.options())
@@ -166,8 +167,7 @@ func (o *omniTest) badRequests() {
 	}
 }
 
-// delegate looks into a slice by a credential that its owner has handed on,
-// with the label that omni puts on such.
+// delegate reads a slice with a delegated credential, with the type that omni gives it.
 func (o *omniTest) delegate() {
 	owner := o.site.newClient(o.t, fmt.Sprintf("owner%d", o.version), o.version)
 	slice, cred, expires := owner.slice(o.prefix+"given", 7)
@@ -192,7 +192,8 @@ func (o *omniTest) delegate() {
 	o.remove(slice, string(handed), 1)
 }
 
-// scaling has the same unbound request in several slices, and waits until all are ready.
+// scaling creates the same unbound request in several slices, and waits until all are
+// ready.
 func (o *omniTest) scaling() {
 	const n = 3
 	request := requestOf(unboundNode("a"), unboundNode("b"))
@@ -206,7 +207,7 @@ func (o *omniTest) scaling() {
 	ready := map[int]string{2: "ready", 3: "geni_ready"}[o.version]
 	for i := range n {
 		wait.Until(o.t, "ready", func() bool {
-			if o.version == 3 { // version 2 starts by itself
+			if o.version == 3 { // version 2 starts automatically
 				o.call("PerformOperationalAction", urns(urnOf[i]), o.creds(credOf[i]), "geni_start", xmlrpc.Struct{})
 			}
 			return !slices.ContainsFunc(o.status(urnOf[i], credOf[i]), func(s string) bool { return s != ready })
@@ -217,7 +218,7 @@ func (o *omniTest) scaling() {
 	}
 }
 
-// shutdown stops a slice for good; nothing of it can be used by its owner then.
+// shutdown shuts a slice down; its owner can then use nothing of it.
 func (o *omniTest) shutdown() {
 	slice, cred, expires := o.slice(o.prefix+"down", 7)
 	o.create(slice, cred, requestOf(unboundNode("a")), expires)

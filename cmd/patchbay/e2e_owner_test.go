@@ -14,7 +14,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// ownedByRoot lists what belongs to root below a folder.
+// ownedByRoot returns the files of root below a folder.
 func ownedByRoot(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -39,8 +39,8 @@ func ownedByRoot(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// TestRootOwnsNothingInUserSite runs each command as root on a site of another
-// user, who can go on with it. A command that is not in its table fails it.
+// TestRootOwnsNothingInUserSite runs each command as root on a site of another user, who
+// can then continue with it. A command missing in its table fails the test.
 func TestRootOwnsNothingInUserSite(t *testing.T) {
 	require.Root(t)
 	bin, err := programs()
@@ -119,7 +119,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		[]string{"check"}, []string{"clock", "--trust"}, []string{"maintenance", "pc3", "--reason", "new disks", "--for", "1h"},
 	)
 
-	// By mistake.
+	// A server started by root by mistake.
 	s.start()
 	all(nil,
 		caller("Allocate", in("request.xml"), "-o", in("manifest.xml")), caller("Provision"),
@@ -150,7 +150,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	must(os.Rename(in("copy.db"), in("state.db")))
 	all(nil, []string{"move"})
 
-	// The site's own user goes on.
+	// The site's user continues.
 	s.user = &syscall.Credential{Uid: nobody, Gid: nobody}
 	s.start()
 	all(s.user,
@@ -160,7 +160,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	settled()
 	s.stop()
 
-	// No link that this user makes leads root elsewhere.
+	// A link of this user does not lead root elsewhere.
 	elsewhere := t.TempDir()
 	must(os.Symlink(elsewhere, in("link")))
 	must(os.Lchown(in("link"), nobody, nobody))
@@ -176,7 +176,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 			t.Errorf("%q: %v\n%s", args, err, out)
 		}
 	}
-	if found := ownedByRoot(t, elsewhere); len(found) > 1 { // beside the folder itself
+	if found := ownedByRoot(t, elsewhere); len(found) > 1 { // besides the folder itself
 		t.Errorf("root was led to write %q", found)
 	}
 

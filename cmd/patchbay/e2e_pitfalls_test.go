@@ -19,12 +19,12 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// The traps of am/api that need the served program; the others have their
-// tests there.
+// These are the pitfalls of the AM API that need the built program; am/api tests the
+// others.
 
-// TestTrap20ReadyIsAPromise: when geni_ready is told for the first time, the
-// provider has the accounts and keys, and the manifest tells the way in. So
-// also for a key that is added later, and after a restart.
+// TestTrap20ReadyIsAPromise: when geni_ready is first reported, the provider has the
+// accounts and keys, and the manifest has the login. The same holds for a key that is
+// added later, and after a restart.
 func TestTrap20ReadyIsAPromise(t *testing.T) {
 	t.Parallel()
 	s := newClientTestSite(t, "timing: {make: 100ms, start: 2s, stop: 100ms, restart: 2s, users: 2s, remove: 50ms}\njitter: 0\n")
@@ -37,7 +37,7 @@ func TestTrap20ReadyIsAPromise(t *testing.T) {
 		t.Helper()
 		v.want("PerformOperationalAction", am.Success, urns(slice), v.creds(cred), action, xmlrpc.Struct(more))
 	}
-	// The wait ends with the very first answer that tells the state.
+	// The wait ends with the first answer that reports the state.
 	await := func(state string) (manifest string, waited []string) {
 		t.Helper()
 		wait.Until(t, state, func() bool {
@@ -73,7 +73,7 @@ func TestTrap20ReadyIsAPromise(t *testing.T) {
 		if len(waited) != 1 || waited[0] != tt.through {
 			t.Errorf("%s: on the way it was %q, want %s: the promise was not seen to be kept", tt.action, waited, tt.through)
 		}
-		node := checkSlowProvider(t, s)
+		node := readSimulatedNode(t, s)
 		if node.Power != "on" || now.Before(node.ReadyAt) {
 			t.Errorf("%s: ready at %s, but the node with its power %s is so only at %s", tt.action, now, node.Power, node.ReadyAt)
 		}
@@ -91,19 +91,19 @@ func TestTrap20ReadyIsAPromise(t *testing.T) {
 	}
 }
 
-// trapNode is what the simulated provider knows of a node.
-type trapNode struct {
+// simulatedNode is a node in the simulated provider's file.
+type simulatedNode struct {
 	Power   string    `json:"power"`
 	Users   []string  `json:"users"`
 	ReadyAt time.Time `json:"ready_at"`
 }
 
-// checkSlowProvider is the last state that the provider wrote down of its node.
-func checkSlowProvider(t *testing.T, s *clientTestSite) (last trapNode) {
+// readSimulatedNode returns the node in the simulated provider's file.
+func readSimulatedNode(t *testing.T, s *clientTestSite) (last simulatedNode) {
 	t.Helper()
 	for line := range strings.SplitSeq(readFile(t, filepath.Join(s.dir, "providers", "simulated.state", "log")), "\n") {
 		var entry struct {
-			Node *trapNode `json:"node"`
+			Node *simulatedNode `json:"node"`
 		}
 		if json.Unmarshal([]byte(line), &entry) == nil && entry.Node != nil {
 			last = *entry.Node
@@ -112,9 +112,9 @@ func checkSlowProvider(t *testing.T, s *clientTestSite) (last trapNode) {
 	return last
 }
 
-// TestTrap32CertificatesOfTheFederation: the certificates that Go's own parser
-// refuses connect, as the leaf, in the chain beside it, with every version of
-// TLS and with the key exchange of old clients, and their users have rights.
+// TestTrap32CertificatesOfTheFederation: certificates that Go's parser refuses can
+// connect, as leaf and in the chain, with every version of TLS and with the key exchange
+// of old clients, and their users have their rights.
 func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t, "fed.example.org")
@@ -179,8 +179,8 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 	}
 }
 
-// TestTrap33OldHTTP: clients of HTTP 1.0 and 1.1 that know no chunks get every
-// answer with its length; chunks of a client are taken all the same.
+// TestTrap33OldHTTP: clients of HTTP 1.0 and 1.1 without chunks get every answer with its
+// length; chunks from a client are accepted.
 func TestTrap33OldHTTP(t *testing.T) {
 	t.Parallel()
 	s := newClientTestSite(t, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
@@ -193,7 +193,7 @@ func TestTrap33OldHTTP(t *testing.T) {
 		return string(b)
 	}
 	short := encode("GetVersion")
-	long := encode("ListResources", v.creds(string(v.Credential)), rspec3("GENI")) // its answer is larger than any buffer
+	long := encode("ListResources", v.creds(string(v.Credential)), rspec3("GENI")) // the answer exceeds all buffers
 	head := func(first, more string, body string) string {
 		return fmt.Sprintf("%s\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n%s\r\n%s", first, len(body), more, body)
 	}
@@ -239,7 +239,7 @@ func TestTrap33OldHTTP(t *testing.T) {
 		}
 		right("HTTP 1.1 with gzip, "+name, a)
 		for _, size := range []int{1, 100, 1 << 20} {
-			chunked := v.rawConnection(nil) // each is the last of its connection
+			chunked := v.rawConnection(nil) // each is the last request on its connection
 			chunked.write("POST /am/3.0 HTTP/1.1\r\nHost: am.example.org\r\nContent-Type: text/xml\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks(body, size))
 			if a = chunked.read(); a.head["connection"] != "close" {
 				t.Errorf("chunks of %d bytes, %s: Connection is %q", size, name, a.head["connection"])
@@ -256,7 +256,7 @@ func TestTrap33OldHTTP(t *testing.T) {
 		right("the last one, "+name, h.read())
 		h.wantClosed()
 	}
-	// Refusals below XML-RPC have their length, too.
+	// Refusals below XML-RPC have a length too.
 	for _, tt := range []struct{ request, status string }{
 		{"GET /am/3.0 HTTP/1.0\r\n\r\n", "405"}, {head("POST /nowhere HTTP/1.0", "", short), "404"}, {head("POST /am/2.0 HTTP/1.0", "Content-Encoding: gzip\r\n", short), "415"},
 	} {
@@ -266,7 +266,7 @@ func TestTrap33OldHTTP(t *testing.T) {
 			t.Errorf("%q: %s with %d bytes", strings.SplitN(tt.request, "\r\n", 2)[0], a.status, len(a.body))
 		}
 	}
-	// Nobody needs HTTP/2, the name of the server, or TLS 1.3.
+	// HTTP/2, the name of the server and TLS 1.3 are optional.
 	for name, change := range map[string]func(*tls.Config){
 		"it would speak HTTP/2": func(c *tls.Config) { c.NextProtos = []string{"h2", "http/1.1"} },
 		"names no protocol":     func(c *tls.Config) { c.NextProtos = nil },

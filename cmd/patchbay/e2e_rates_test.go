@@ -16,7 +16,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// fileSize is the size of a file of the site.
+// fileSize returns the size of a file of the site.
 func (s *servedSite) fileSize(name string) int64 {
 	s.t.Helper()
 	info, err := os.Stat(filepath.Join(s.dir, name))
@@ -26,7 +26,7 @@ func (s *servedSite) fileSize(name string) int64 {
 	return info.Size()
 }
 
-// junkDelete is a Delete of a slice with a long name, with 32 credentials that are none.
+// junkDelete returns a Delete of a slice with a long name and 32 invalid credentials.
 func junkDelete(t testing.TB) string {
 	t.Helper()
 	junk := make([]client.Credential, 32)
@@ -38,8 +38,7 @@ func junkDelete(t testing.TB) string {
 	return encoded(t, "Delete", []xmlrpc.Value{slice}, client.Credentials(junk), xmlrpc.Struct{})
 }
 
-// wantFewLogs checks that audit and log have grown by less than 50 kB in so many calls,
-// from so many bytes before.
+// wantFewLogs fails if audit and log have grown by more than 50 kB since before.
 func (s *servedSite) wantFewLogs(calls int, before int64) {
 	s.t.Helper()
 	grown := s.fileSize("audit.log") + s.fileSize("log") - before
@@ -49,8 +48,8 @@ func (s *servedSite) wantFewLogs(calls int, before int64) {
 	}
 }
 
-// TestCallersWithoutCertificateWriteFewLogs has somebody whom no anchor vouches for send changing calls
-// as fast as they can. Audit and log count them in a few lines.
+// TestCallersWithoutCertificateWriteFewLogs has a caller without a trusted certificate
+// send changing calls without pause. Audit and log count them in a few lines.
 func TestCallersWithoutCertificateWriteFewLogs(t *testing.T) {
 	const connections, calls = 8, 400
 	s := newServedSite(t, "testbed.example.org", nil, nil)
@@ -93,8 +92,9 @@ func TestCallersWithoutCertificateWriteFewLogs(t *testing.T) {
 	}
 }
 
-// TestChangesAreRateLimited has a user send changing calls as fast as they can, which are all
-// refused. Beyond the burst they are told to come back, and leave no line each.
+// TestChangesAreRateLimited has a user send changing calls without pause, all of which
+// are refused. Beyond the burst the answer is to come back later, and calls have no line
+// each.
 func TestChangesAreRateLimited(t *testing.T) {
 	const calls, burst = 400, 5
 	t.Setenv(envBurst, fmt.Sprint(burst))
@@ -126,7 +126,7 @@ func TestChangesAreRateLimited(t *testing.T) {
 	if refused < burst || busy == 0 {
 		t.Errorf("of %d calls %d are worked on and %d told to come back; want %d, and few more as time goes by", calls, refused, busy, burst)
 	}
-	attacker.want("ListResources", am.Success, attacker.creds(string(attacker.Credential)), rspec3("GENI")) // a look is never counted
+	attacker.want("ListResources", am.Success, attacker.creds(string(attacker.Credential)), rspec3("GENI")) // reading calls do not count
 	alice.want("Allocate", am.Success, slice, alice.creds(cred), soakRequest, xmlrpc.Struct{})
 	alice.want("Delete", am.Success, urns(slice), alice.creds(cred), xmlrpc.Struct{})
 	s.stop()

@@ -13,10 +13,10 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// TestOnHostRestoredSite is TestRestoredSiteGivesNothingAway with nodes that
-// run: one that the backup does not know of lives on, and keeps its host from being
-// given to anybody, until an operator has it removed. One that the backup promises and
-// that was given back since is failed, in words that say so.
+// TestOnHostRestoredSite is TestRestoredSiteGivesNothingAway with real nodes. A node that
+// the backup does not have continues, and its component stays unavailable until an
+// operator removes it. A sliver of the backup whose node was deleted since is failed,
+// with a reason.
 func TestOnHostRestoredSite(t *testing.T) {
 	s := newLocalSite(t, "restored.example.org")
 	before := s.hostState()
@@ -29,7 +29,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	s.runOK("backup", backup)
 
-	// Since then one node is given back, and another is made.
+	// Since the backup one node is deleted, and another is created.
 	var rows [2]operate.Sliver
 	for i, line := range strings.SplitN(strings.TrimSpace(s.runOK("slivers", "first", "--json")), "\n", 2) {
 		if err := json.Unmarshal([]byte(line), &rows[i]); err != nil {
@@ -75,13 +75,13 @@ func TestOnHostRestoredSite(t *testing.T) {
 	}
 	s.awaitLogin(kept)
 	s.wantOutput("alice", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
-	s.awaitLogin(late) // nobody has said that it is to go
+	s.awaitLogin(late) // nothing has removed it
 	code, out := s.asAlice("other", "Allocate", request)
 	if code == 0 || !strings.Contains(out, "TOOBIG (6)") || !strings.Contains(out, "in service") {
 		t.Errorf("Allocate on a host with orphaned nodes: exit status %d\n%s", code, out)
 	}
 
-	// An operator has them removed.
+	// An operator removes the orphans.
 	var lost []string
 	for line := range strings.Lines(s.runOK("nodes", "--orphans", "--json")) {
 		var row site.OrphanRow
@@ -103,7 +103,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	}
 	s.wantOutput("alice", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
 
-	// What was lost is given back like anything else.
+	// The failed sliver is deleted like any other.
 	s.call("Delete")
 	if code, out := s.asAlice("other", "Delete"); code != 0 {
 		t.Error(out)

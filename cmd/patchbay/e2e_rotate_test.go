@@ -18,8 +18,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// rotate has logrotate do at once what our file tells it to do for the site. Without
-// logrotate it renames the audit as that would.
+// rotate runs logrotate with our rules for the site. Without logrotate it renames the
+// audit in the same way.
 func (s *servedSite) rotate() {
 	s.t.Helper()
 	program, err := exec.LookPath("logrotate")
@@ -35,7 +35,7 @@ func (s *servedSite) rotate() {
 		}
 	}
 	rules := strings.ReplaceAll(readFile(s.t, "logrotate"), "/var/lib/patchbay", s.dir)
-	rules = regexp.MustCompile(`(?m)^\tsu .*\n`).ReplaceAllString(rules, "") // there is no such user here
+	rules = regexp.MustCompile(`(?m)^\tsu .*\n`).ReplaceAllString(rules, "") // the user does not exist here
 	file := filepath.Join(s.t.TempDir(), "patchbay")
 	write(s.t, file, rules)
 	if out, err := exec.Command(program, "--force", "--state", file+".state", file).CombinedOutput(); err != nil {
@@ -43,8 +43,8 @@ func (s *servedSite) rotate() {
 	}
 }
 
-// TestRotationLosesNoLine rotates the audit while calls change something: each change
-// has its line, once, in one of the files.
+// TestRotationLosesNoLine rotates the audit during changing calls: each change has
+// exactly one line in one of the files.
 func TestRotationLosesNoLine(t *testing.T) {
 	s := newServedSite(t, "testbed.example.org", nil, nil)
 	s.appendSettings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")

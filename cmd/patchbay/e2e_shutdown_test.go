@@ -10,14 +10,14 @@ import (
 
 const nodeN = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n"/></rspec>`
 
-// operatedSite is a served site with an experimenter, and an operator who works at it.
+// operatedSite is a served site with an experimenter and an operator.
 type operatedSite struct {
 	*servedSite
 	t    *testing.T
 	f    *federation
 	root *identity
 	user *identity
-	mine []client.Credential // over the user himself
+	mine []client.Credential // user credentials
 }
 
 func newOperatedSite(t *testing.T) *operatedSite {
@@ -31,13 +31,13 @@ func newOperatedSite(t *testing.T) *operatedSite {
 	return o
 }
 
-// slice issues a slice and a credential over it.
+// slice issues a credential for a new slice.
 func (o *operatedSite) slice(name string) (urn string, cred []client.Credential) {
 	x := o.f.issue(o.f.urn("slice", name), false, o.root)
 	return x.urn, signedCredentials(o.f.sign(statement{owner: o.user, target: x, privileges: []string{"*"}}, o.root))
 }
 
-// runOK runs an operator's command that ends well, and gives what it says.
+// runOK runs an operator's command, which must succeed, and returns its output.
 func (o *operatedSite) runOK(args ...string) string {
 	o.t.Helper()
 	out, errs, status := o.patchbay(append(args, "--config", o.dir)...)
@@ -47,7 +47,7 @@ func (o *operatedSite) runOK(args ...string) string {
 	return out
 }
 
-// awaitReady reserves a node, has it made and switched on.
+// awaitReady allocates, provisions and starts a node.
 func (o *operatedSite) awaitReady(c *client.Client, slice string, cred []client.Credential) {
 	o.t.Helper()
 	ctx := o.t.Context()

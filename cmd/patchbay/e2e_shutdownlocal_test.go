@@ -13,17 +13,17 @@ import (
 	"patchbay/inventory/local"
 )
 
-// twoLinked asks for two nodes with a link between them.
+// twoLinked requests two nodes with a link.
 const twoLinked = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
   <node client_id="left"><sliver_type name="vm"/><interface client_id="left:0"><ip address="10.0.9.1" netmask="255.255.255.0"/></interface></node>
   <node client_id="right"><sliver_type name="vm"/><interface client_id="right:0"><ip address="10.0.9.2" netmask="255.255.255.0"/></interface></node>
   <link client_id="between"><interface_ref client_id="left:0"/><interface_ref client_id="right:0"/></link>
 </rspec>`
 
-// acrossLink is what a node says that reaches right over the link.
+// acrossLink prints the address and the host name of the node right, over the link.
 const acrossLink = `getent hosts right | cut -d ' ' -f 1; ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR right hostname`
 
-// hostState is what this host has of the site.
+// hostState returns everything on this host that belongs to the site.
 func (s *localSite) hostState() hoststate.State {
 	s.t.Helper()
 	c, err := hoststate.Take(hoststate.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
@@ -33,7 +33,7 @@ func (s *localSite) hostState() hoststate.State {
 	return c
 }
 
-// createUsers makes alice, and slices of hers.
+// createUsers creates alice and their slices.
 func (s *localSite) createUsers(slices ...string) {
 	s.t.Helper()
 	s.runOK("user", "alice")
@@ -42,7 +42,7 @@ func (s *localSite) createUsers(slices ...string) {
 	}
 }
 
-// runOK runs an operator's command that ends well, and gives what it says.
+// runOK runs an operator's command, which must succeed, and returns its output.
 func (s *localSite) runOK(args ...string) string {
 	s.t.Helper()
 	code, out := runCommand(s.t, append(args, "--config", s.dir)...)
@@ -52,7 +52,7 @@ func (s *localSite) runOK(args ...string) string {
 	return out
 }
 
-// runRefused runs one that ends with status 1, and gives what it says.
+// runRefused runs a command that must fail with status 1, and returns its output.
 func (s *localSite) runRefused(args ...string) string {
 	s.t.Helper()
 	code, out := runCommand(s.t, append(args, "--config", s.dir)...)
@@ -62,13 +62,13 @@ func (s *localSite) runRefused(args ...string) string {
 	return out
 }
 
-// asAlice is a call of alice's about a slice, however it ends.
+// asAlice makes a call as alice about a slice, and returns exit status and output.
 func (s *localSite) asAlice(slice string, args ...string) (int, string) {
 	s.t.Helper()
 	return runCommand(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", slice, "--urns"}, args...)...)
 }
 
-// awaitLogin waits until a door lets alice in.
+// awaitLogin waits until alice can log in.
 func (s *localSite) awaitLogin(l login) {
 	s.t.Helper()
 	var err error
@@ -83,7 +83,8 @@ func (s *localSite) awaitLogin(l login) {
 	})
 }
 
-// wantFrozen waits until all of a slice's slivers are frozen and off, and their nodes, too.
+// wantFrozen waits until all slivers of a slice are frozen and stopped, and their nodes
+// too.
 func (s *localSite) wantFrozen(slice string, nodes ...string) {
 	s.t.Helper()
 	wait.Until(s.t, slice+" is off", func() bool {
@@ -97,10 +98,10 @@ func (s *localSite) wantFrozen(slice string, nodes ...string) {
 	}
 }
 
-// TestOnHostShutdown is TestShutdown with nodes that run, a link between them,
-// and somebody logged in: all that ends, through crashes of server and testbed, too;
-// what was on the disks is there when an operator gives the slice back. Of another,
-// which is shut down while it is made and then released, this host keeps nothing.
+// TestOnHostShutdown is TestShutdown with real nodes, a link and an open login: all of
+// these end, also across crashes of server and testbed. When an operator thaws the slice,
+// the disks are unchanged. Another slice is shut down while it is created, and then
+// released: nothing of it is left.
 func TestOnHostShutdown(t *testing.T) {
 	s := newLocalSite(t, "frozen.example.org")
 	before := s.hostState()
@@ -153,7 +154,7 @@ func TestOnHostShutdown(t *testing.T) {
 		}
 	}
 
-	// Another is shut down while it is made, to be switched on.
+	// Another slice is shut down before its nodes are ready.
 	for _, args := range [][]string{{"CreateSliver", filepath.Join(s.dir, "request.xml")}, {"Shutdown"}} {
 		if code, out := s.asAlice("second", append([]string{"--api-version", "2"}, args...)...); code != 0 {
 			t.Fatal(out)
@@ -164,7 +165,7 @@ func TestOnHostShutdown(t *testing.T) {
 	}
 	s.wantFrozen("second", "server", "client")
 
-	// A crash of server and testbed opens nothing.
+	// A crash of server and testbed gives no access.
 	s.kill()
 	wait.Until(t, "the testbed ends with the server", func() bool {
 		return !(&site.Testbed{Instance: s.instance}).Runs(t.Context(), local.Socket)
@@ -175,14 +176,14 @@ func TestOnHostShutdown(t *testing.T) {
 	s.wantFrozen("second", "server", "client")
 	shut()
 
-	// What operators see.
+	// The lists of operators.
 	wantTexts(t, s.runOK("slices", "--shutdown"), "first", "second", "shut down, 2 notready", "alice")
 	wantTexts(t, s.runOK("slivers", "--slice", "first"), "left", "right", "frozen, notready")
 	wantTexts(t, s.runOK("manifest", "first"), `client_id="left"`, `client_id="between"`, `address="10.0.9.2"`, `type="manifest"`)
 	wantTexts(t, s.runOK("journal", "--event", "Shutdown"), "first", "second", "alice")
 	wantTexts(t, s.runRefused("release", "second"), "was shut down", "--frozen")
 
-	// One is given back to its user: door, keys, disk and link are as they were.
+	// Thawed: login, keys, disk and link are as before.
 	wantTexts(t, s.runOK("thaw", "first", "--reason", "all is well"), "no longer shut down; it has 2 slivers", "The nodes are off")
 	s.await("geni_notready", 2)
 	shut()
@@ -194,7 +195,7 @@ func TestOnHostShutdown(t *testing.T) {
 	s.awaitLogin(left)
 	s.wantOutput("alice", left, "cat note; "+acrossLink, "evidence\n10.0.9.2\nright\n")
 
-	// The other is released.
+	// The other slice is released.
 	wantTexts(t, s.runOK("release", "second", "--frozen", "--reason", "looked into"), "Released: 2 slivers", "stays shut down")
 	wait.Until(t, "its nodes are gone", func() bool {
 		list := s.local("list")

@@ -17,7 +17,7 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// crl has openssl make the list of what issuer revokes.
+// crl creates a CRL of an issuer with openssl.
 func (f *federation) crl(issuer *identity, revoked ...*identity) string {
 	f.t.Helper()
 	f.serial++
@@ -32,7 +32,7 @@ func (f *federation) crl(issuer *identity, revoked ...*identity) string {
 	return f.run(f.openssl, "ca", "-gencrl", "-config", base, "-keyfile", issuer.key, "-cert", issuer.cert)
 }
 
-// oldCRL is one of 2020.
+// oldCRL creates a CRL that expired in 2020.
 func (f *federation) oldCRL(issuer *identity, revoked ...*identity) string {
 	f.t.Helper()
 	f.crl(issuer, revoked...)
@@ -40,7 +40,7 @@ func (f *federation) oldCRL(issuer *identity, revoked ...*identity) string {
 		"-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200108000000Z")
 }
 
-// trust puts a file into the trust folder in one step; "" removes it.
+// trust writes a file into the trust folder atomically; "" removes it.
 func (s *servedSite) trust(name, text string) {
 	s.t.Helper()
 	file := filepath.Join(s.dir, "trusted", name)
@@ -59,7 +59,7 @@ func (s *servedSite) newLog() string {
 	return readFile(s.t, s.log.Name())
 }
 
-// countConnections puts a forwarder before the server that counts connections.
+// countConnections puts a forwarder in front of the server, which counts connections.
 func (s *servedSite) countConnections() *atomic.Int64 {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,9 +89,8 @@ func (s *servedSite) countConnections() *atomic.Int64 {
 	return &n
 }
 
-// TestTrustChangesWhileServing changes everything in the trust folder of a
-// served site, with lists made by openssl, and sees the next calls over the
-// same connections answered by what the folder says then.
+// TestTrustChangesWhileServing changes everything in the trust folder of a served site,
+// with CRLs made by openssl. The next calls over the same connections follow the changes.
 func TestTrustChangesWhileServing(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFederation(t, "fed.example.org")
@@ -104,7 +103,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	grant := func(g *federation, owner, target, signer *identity) []client.Credential {
 		return signedCredentials(g.sign(statement{owner: owner, target: target, privileges: []string{"*"}}, signer))
 	}
-	// Somebody else's authority without URN, with its own users.
+	// Another federation, whose authority has no URN.
 	g := newFederation(t, "other.example.net")
 	g.key, g.names = root.key, "email.1=ops@example.org\nURI.1=UUID\n"
 	nameless := g.issue("", true, nil)
@@ -211,7 +210,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	s.trust("denied", "")
 	works("no deny list", "user")
 
-	// Anchors and whom they may speak for.
+	// Anchors with the authorities that they may sign for.
 	s.trust("other.pem", readFile(t, nameless.cert))
 	refused("an anchor without URN", "stranger", "which covers no authority on this server")
 	s.trust("other.authorities", "other.example.com\n")
@@ -226,7 +225,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	refused("no anchor", "stranger", "not an authority that this server trusts")
 	works("all the while", "user")
 
-	// SIGHUP reads it, too.
+	// SIGHUP reads the folder too.
 	s.trust("denied", friend.urn+"\n")
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
@@ -239,9 +238,9 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	s.stop()
 }
 
-// TestChainsOverTheWire shows chains of two to four certificates in part, as clients
-// do, and chains below roots without URN; what is missing may come with the credentials.
-// What a chain must keep is proven in credentials/cert.
+// TestChainsOverTheWire sends chains of two to four certificates in part, as clients do,
+// and chains below roots without URN. The missing certificates may be in the credentials.
+// The tests of credentials/cert check the rules for chains.
 func TestChainsOverTheWire(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t, "fed.example.org")
@@ -251,11 +250,11 @@ func TestChainsOverTheWire(t *testing.T) {
 	const names = "URI.1=https://fed.example.org/xmlrpc\nURI.2=URN\nemail.1=ops@example.org\nURI.3=UUID\n" // old Emulab
 	table := []struct {
 		rule   string
-		levels []string // authorities from the root, "" for a certificate without URN
-		anchor int      // which of them is in the folder
-		listed string   // its .authorities
+		levels []string // authorities from the root; "" for one without URN
+		anchor int      // the index of the anchor in the folder
+		listed string   // its .authorities file
 		user   string   // authority of the user
-		shows  int      // certificates; 0 for all
+		shows  int      // certificates sent; 0 for all
 		want   am.Code
 		says   string
 	}{
@@ -269,13 +268,13 @@ func TestChainsOverTheWire(t *testing.T) {
 		{"root without URN, a part of the name listed", []string{"", "n.example:pq"}, 0, "n.example:p", "n.example:pq", 0, am.Forbidden, "speaks only for n.example:p"},
 		{"root without URN, one below listed", []string{"", "o.example:p"}, 0, "o.example", "o.example:p", 0, am.Success, ""},
 	}
-	users := make([]identity, len(table)) // full is what they show
+	users := make([]identity, len(table)) // full is the file they send
 	creds := make([][]client.Credential, len(table))
 	for i, tt := range table {
 		var chain []*identity
 		var above *identity
 		for j, l := range tt.levels {
-			f.key = keys[j%2] // RSA, for xmlsec1; another than the level above
+			f.key = keys[j%2] // RSA, for xmlsec1; different from the level above
 			f.names = names
 			if l == "" {
 				f.names = "URI.1=UUID\n"
@@ -307,7 +306,7 @@ func TestChainsOverTheWire(t *testing.T) {
 			if r, err := c.Call(t.Context(), "GetVersion"); err != nil || r.Code != am.Success {
 				t.Errorf("GetVersion is for everybody: %d %v", r.Code, err)
 			}
-			for range 2 { // the second time from memory
+			for range 2 { // the second time from a cache
 				_, r, _ := c.ListResources(t.Context(), creds[i], client.Options{})
 				if r.Code != tt.want || !strings.Contains(r.Output, tt.says) {
 					t.Errorf("%d %q, want %d %q", r.Code, r.Output, tt.want, tt.says)
@@ -318,8 +317,8 @@ func TestChainsOverTheWire(t *testing.T) {
 	s.stop()
 }
 
-// TestOldCertificates shows what users with certificates of old get: by the
-// switches they work, without them they are told, by the protocol, why not.
+// TestOldCertificates proves that outdated certificates work with the right setting, and
+// are otherwise refused with the reason in the answer.
 func TestOldCertificates(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t, "fed.example.org")
@@ -329,7 +328,7 @@ func TestOldCertificates(t *testing.T) {
 	type old struct {
 		user *identity
 		cred []client.Credential
-		why  string // it is refused without switch
+		why  string // the reason without the setting
 	}
 	made := map[string]old{}
 	for name, x := range map[string]struct {

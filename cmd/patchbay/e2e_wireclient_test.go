@@ -28,15 +28,15 @@ import (
 	"patchbay/credentials/trial"
 )
 
-// clientTestSite is a site as strangers find it: the served program, whose users and
-// slices come from its own trial authority, and which is called by the URLs
-// that it tells.
+// clientTestSite is a site as other clients see it: a served program with users and
+// slices of its trial authority, called by the URLs that it reports.
 type clientTestSite struct {
 	*servedSite
 	authority *trial.Authority
 }
 
-// newClientTestSite serves a site named testbed.example.org whose provider has these settings.
+// newClientTestSite serves the site testbed.example.org with these settings of the
+// provider.
 func newClientTestSite(t testing.TB, settings string) *clientTestSite {
 	t.Helper()
 	s := newServedSite(t, "testbed.example.org", nil, nil)
@@ -60,7 +60,7 @@ type wireClient struct {
 	http     *http.Client
 }
 
-// newClient makes a user and has them call.
+// newClient creates a user, and returns a client for them.
 func (s *clientTestSite) newClient(t testing.TB, name string, version int) *wireClient {
 	t.Helper()
 	u, err := s.authority.User(name, time.Now())
@@ -70,10 +70,10 @@ func (s *clientTestSite) newClient(t testing.TB, name string, version int) *wire
 	return s.newClientOf(t, u, version)
 }
 
-// newClientOf has a user ask where the version is spoken and go there.
+// newClientOf returns a client that gets the URL of the version from GetVersion.
 func (s *clientTestSite) newClientOf(t testing.TB, u trial.User, version int) *wireClient {
 	t.Helper()
-	// Go's parser refuses certificates of the federation, so none is parsed.
+	// Go's parser refuses certificates of the federation, so the client parses none.
 	var id tls.Certificate
 	for block, rest := pem.Decode(u.Certificate); block != nil; block, rest = pem.Decode(rest) {
 		id.Certificate = append(id.Certificate, block.Bytes)
@@ -85,7 +85,7 @@ func (s *clientTestSite) newClientOf(t testing.TB, u trial.User, version int) *w
 	}
 	v := &wireClient{t: t, site: s, User: u, identity: id, version: version, url: s.url + "/"}
 	v.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-		// The name of the site is of the examples: its door is here.
+		// The name of the site does not resolve; connect to its address.
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, here.Host)
 		},
@@ -103,7 +103,7 @@ func (s *clientTestSite) newClientOf(t testing.TB, u trial.User, version int) *w
 	return v
 }
 
-// parseKey reads a private key in any of the usual forms.
+// parseKey reads a private key in any usual form.
 func parseKey(t testing.TB, text []byte) crypto.Signer {
 	t.Helper()
 	block, _ := pem.Decode(text)
@@ -123,7 +123,7 @@ func parseKey(t testing.TB, text []byte) crypto.Signer {
 	return k.(crypto.Signer)
 }
 
-// slice makes a slice of the visitor's that lasts for days, with its credential.
+// slice creates a slice for some days, with its credential.
 func (v *wireClient) slice(name string, days int) (slice, credential string, expires time.Time) {
 	v.t.Helper()
 	x, err := v.site.authority.Slice(name, v.URN.Name, time.Now().Add(time.Duration(days)*24*time.Hour), time.Now())
@@ -133,7 +133,7 @@ func (v *wireClient) slice(name string, days int) (slice, credential string, exp
 	return x.URN.String(), string(x.Credential), x.Expires
 }
 
-// wireReply is an answer.
+// wireReply is a decoded answer.
 type wireReply struct {
 	code   am.Code
 	value  xmlrpc.Value
@@ -142,7 +142,8 @@ type wireReply struct {
 	fault  *xmlrpc.Fault
 }
 
-// call demands what every client does of every answer, and leaves the code to the caller.
+// call makes a call and checks what every client requires of an answer; the caller checks
+// the code.
 func (v *wireClient) call(method string, params ...xmlrpc.Value) wireReply {
 	v.t.Helper()
 	body, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
@@ -176,8 +177,8 @@ func (v *wireClient) post(body string) wireReply {
 	return v.read(text)
 }
 
-// read takes an answer apart: code, value and output are always there, and of
-// the types that clients compare with.
+// read decodes an answer: code, value and output are always present, with the types that
+// clients expect.
 func (v *wireClient) read(text []byte) wireReply {
 	v.t.Helper()
 	value, err := xmlrpc.DecodeResponse(text, xmlrpc.Limits{})
@@ -199,7 +200,7 @@ func (v *wireClient) read(text []byte) wireReply {
 	return a
 }
 
-// want is the value of a call that must answer one of these codes.
+// want makes a call that must answer with a code, and returns its value.
 func (v *wireClient) want(method string, code am.Code, params ...xmlrpc.Value) xmlrpc.Value {
 	v.t.Helper()
 	a := v.call(method, params...)
@@ -209,7 +210,7 @@ func (v *wireClient) want(method string, code am.Code, params ...xmlrpc.Value) x
 	return a.value
 }
 
-// fails demands that a call fails, in the envelope.
+// fails makes a call that must fail with an envelope.
 func (v *wireClient) fails(what, method string, params ...xmlrpc.Value) {
 	v.t.Helper()
 	if a := v.call(method, params...); a.code <= am.Success {
@@ -217,7 +218,7 @@ func (v *wireClient) fails(what, method string, params ...xmlrpc.Value) {
 	}
 }
 
-// creds are credentials in the form of the visitor's version.
+// creds returns credentials in the form of the client's version.
 func (v *wireClient) creds(documents ...string) []xmlrpc.Value {
 	list := []xmlrpc.Value{}
 	for _, d := range documents {
@@ -242,7 +243,7 @@ func urns(list ...string) []xmlrpc.Value {
 	return out
 }
 
-// rspec3 are options that ask for GENI 3, with the type as the client wrote it.
+// rspec3 returns options that request GENI 3, with the type as the client spells it.
 func rspec3(typ string, more ...xmlrpc.Member) xmlrpc.Struct {
 	return append(xmlrpc.Struct{{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: typ}, {Name: "version", Value: "3"}}}}, more...)
 }
@@ -251,13 +252,13 @@ func option(name string, value xmlrpc.Value) xmlrpc.Member {
 	return xmlrpc.Member{Name: name, Value: value}
 }
 
-// userAccounts is geni_users for one user with one key.
+// userAccounts returns geni_users for one user with one key.
 func userAccounts(u trial.User) []xmlrpc.Value {
 	key := strings.TrimSpace(string(u.SSHPublicKey))
 	return []xmlrpc.Value{xmlrpc.Struct{{Name: "urn", Value: u.URN.String()}, {Name: "keys", Value: []xmlrpc.Value{key}}}}
 }
 
-// member walks through structs.
+// member returns a member of nested structs.
 func member(v xmlrpc.Value, names ...string) xmlrpc.Value {
 	for _, n := range names {
 		s, _ := v.(xmlrpc.Struct)
@@ -266,7 +267,7 @@ func member(v xmlrpc.Value, names ...string) xmlrpc.Value {
 	return v
 }
 
-// slivers are the sliver structs of any method's value of version 3.
+// slivers returns the sliver structs of the value of any method of version 3.
 func (v *wireClient) slivers(value xmlrpc.Value) (all []xmlrpc.Struct) {
 	v.t.Helper()
 	list, ok := value.([]xmlrpc.Value)
@@ -301,7 +302,7 @@ func sliverNames(slivers []xmlrpc.Struct) (all []string) {
 	return all
 }
 
-// wantEvery demands that each of them has this in a member.
+// wantEvery fails unless a member of each sliver has this value.
 func (v *wireClient) wantEvery(slivers []xmlrpc.Struct, name, value string) {
 	v.t.Helper()
 	for _, s := range slivers {
@@ -311,7 +312,7 @@ func (v *wireClient) wantEvery(slivers []xmlrpc.Struct, name, value string) {
 	}
 }
 
-// document is what a client sees of an RSpec.
+// document is the part of an RSpec that clients read.
 type document struct {
 	XMLName xml.Name
 	Type    string    `xml:"type,attr"`
@@ -342,8 +343,8 @@ type nodeXML struct {
 	} `xml:"http://www.geni.net/resources/rspec/3 services>login"`
 }
 
-// rspec reads an RSpec as the acceptance tests do: it is well-formed, also in
-// lower case, says what it is, and names the schema of that.
+// rspec reads an RSpec as the acceptance tests do: it must be well-formed, also in lower
+// case, and have its type and schema.
 func (v *wireClient) rspec(value xmlrpc.Value, typ string) (d document) {
 	v.t.Helper()
 	text, ok := value.(string)
@@ -370,7 +371,7 @@ func (v *wireClient) rspec(value xmlrpc.Value, typ string) (d document) {
 	return d
 }
 
-// ids are the sets of client_ids and component_ids of all nodes.
+// ids returns the sets of client_ids and component_ids of all nodes.
 func (d document) ids() (clients, components []string) {
 	for _, n := range d.Nodes {
 		clients = append(clients, n.Client)
@@ -383,7 +384,7 @@ func (d document) ids() (clients, components []string) {
 	return clients, components
 }
 
-// rawHTTP is a TLS connection on which HTTP is written by hand.
+// rawHTTP is a TLS connection with hand-written HTTP.
 type rawHTTP struct {
 	t testing.TB
 	net.Conn
@@ -412,15 +413,15 @@ func (h *rawHTTP) write(text string) {
 	}
 }
 
-// rawResponse is an HTTP answer as an old client reads it: a head, and as many
-// bytes as that says.
+// rawResponse is an HTTP answer as an old client reads it: a head, and a body of its
+// Content-Length.
 type rawResponse struct {
 	status string // the whole first line
 	head   map[string]string
 	body   []byte
 }
 
-// read is strict: without the length of the body it does not know where it ends.
+// read fails without a Content-Length, since it cannot find the end of the body.
 func (h *rawHTTP) read() (a rawResponse) {
 	h.t.Helper()
 	a.head = map[string]string{}
@@ -454,7 +455,7 @@ func (h *rawHTTP) read() (a rawResponse) {
 	return a
 }
 
-// wantClosed demands that the server has closed, with nothing left unread.
+// wantClosed fails unless the server has closed the connection and sent nothing more.
 func (h *rawHTTP) wantClosed() {
 	h.t.Helper()
 	if rest, err := io.ReadAll(h.in); err != nil || len(rest) > 0 {
@@ -475,7 +476,7 @@ func gunzip(t testing.TB, b []byte) []byte {
 	return out
 }
 
-// chunks is a body in chunks of n bytes.
+// chunks returns a body in chunks of n bytes.
 func chunks(body string, n int) string {
 	var b strings.Builder
 	for len(body) > 0 {
