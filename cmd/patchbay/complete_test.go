@@ -97,7 +97,7 @@ func TestShellsCompleteWords(t *testing.T) {
 		{dir, "tasks --goal ma", "make"},
 		{dir, "journal --event M", ""},
 		{dir, "journal --event R", "Renew"},
-		{dir, "journal --event cl", "clock believed"},
+		{dir, "journal --event cl", "clock trusted"},
 		{dir, "check --user ", "alice bob"},
 		{dir, "check --user alice --slice ", "first second"},
 		{dir, "check --life vm1", "vm1"},
