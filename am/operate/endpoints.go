@@ -11,12 +11,12 @@ import (
 	"patchbay/am/urn"
 )
 
-// Bounds of those who ask.
+// Limits of requests.
 const (
 	// maxReaders limits the lists and manifests that are made or sent at one time;
 	// further requests wait.
 	maxReaders = 8
-	// slowReader is how long one may take to be read.
+	// slowReader limits the time in which a client reads one of them.
 	slowReader = 5 * time.Minute
 	// maxOrder is the length of an order in bytes.
 	maxOrder = 1 << 20
@@ -35,7 +35,7 @@ func Endpoints(d *Operations) map[string]http.Handler { return endpoints(d, maxR
 
 func endpoints(d *Operations, readers int) map[string]http.Handler {
 	c := &listServer{operations: d, slots: make(chan struct{}, readers)}
-	doors := map[string]http.Handler{
+	handlers := map[string]http.Handler{
 		"GET /inspect":  http.HandlerFunc(c.inspect),
 		"POST /release": orderHandler(func(r *http.Request, o Release) (Result, error) { return d.Release(r.Context(), o) }),
 		"POST /renew":   orderHandler(func(r *http.Request, o Renew) (Result, error) { return d.Renew(r.Context(), o) }),
@@ -43,9 +43,9 @@ func endpoints(d *Operations, readers int) map[string]http.Handler {
 		"POST /note":    orderHandler(func(r *http.Request, o Note) (Result, error) { return d.Note(r.Context(), o) }),
 	}
 	for _, what := range ListNames {
-		doors["GET /"+what] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.list(w, r, what) })
+		handlers["GET /"+what] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.list(w, r, what) })
 	}
-	return doors
+	return handlers
 }
 
 // listServer serves lists and manifests, a limited number at one time.
@@ -93,9 +93,9 @@ func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string,
 		return
 	}
 	w.Header().Set("Content-Type", kind)
-	// A server that does not move its limit keeps to the one it has.
+	// If the server cannot change the deadline, its own one applies.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowReader))
-	w.Write(all) // who asked may have left
+	w.Write(all) // the client may have closed the connection
 }
 
 // orderHandler returns a handler that reads an order, carries it out and answers with its
@@ -113,7 +113,7 @@ func orderHandler[T any](do func(*http.Request, T) (Result, error)) http.Handler
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(done) // who asked may have left
+		json.NewEncoder(w).Encode(done) // the client may have closed the connection
 	})
 }
 

@@ -115,7 +115,7 @@ func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (m
 func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Slice]) error {
 		of := *w
-		of.Since, of.Until = time.Time{}, time.Time{} // are about the slice
+		of.Since, of.Until = time.Time{}, time.Time{} // they apply to the slice
 		return w.eachSlice(v, func(s am.Slice, all []am.Sliver) (bool, error) {
 			if !w.inPeriod(s.Created) || w.selectsSlivers() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return of.matchesSliver(&x, v.Now()) }) {
 				return true, nil
@@ -181,7 +181,7 @@ func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 		Created: x.Created, Expires: x.Expires, Creator: x.Creator, Speaker: x.Speaker, Error: x.Error,
 		Addresses: x.Observed.Addresses, Logins: x.Observed.Logins,
 	}
-	if r.State == StateExpired { // for everybody else it is not there
+	if r.State == StateExpired { // calls of the API do not show it any more
 		ended := am.After(x.Status, am.EventExpire)
 		r.Allocation, r.Operational = ended.Allocation, ended.Operational
 	}
@@ -197,7 +197,7 @@ func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Task]) error {
 		of := *w
-		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{} // are about the task
+		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{} // they apply to the task
 		var failed error
 		err := v.Tasks(func(t am.Task) bool {
 			if !w.state.matchAll() && !w.state.matchName(string(t.Goal)) || !w.inPeriod(t.Since) {
@@ -242,7 +242,7 @@ func (w *parsedFilter) requireKnown(v *store.View) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	err := v.Slivers(func(x am.Sliver) bool { // they may have left the inventory
+	err := v.Slivers(func(x am.Sliver) bool { // components with slivers may have left the inventory
 		missing = slices.DeleteFunc(missing, func(p pattern) bool { return p.matchesURN(x.Component) })
 		return len(missing) > 0
 	})

@@ -15,20 +15,20 @@ import (
 const (
 	// maxHolders is how many of the slices on one node are listed.
 	maxHolders = 100
-	// maxDrainedNames is how many names are listed that are drained and no component has.
+	// maxDrainedNames limits the listed drained names that no component has.
 	maxDrainedNames = 1000
 )
 
-// componentLoad is what slivers take of a component.
+// componentLoad is the load of slivers on a component.
 type componentLoad struct {
 	urn       urn.URN
-	name      string // as it was called, and who makes its slivers
+	name      string // its last known name and its provider
 	provider  string
 	used      am.Amount
 	slivers   int
 	removing  int
-	exclusive bool // to other slices, by a sliver that wants to be alone
-	matched   bool // a sliver on it is asked for
+	exclusive bool // a sliver uses the component exclusively
+	matched   bool // a sliver on it matches the filter
 	holders   map[string]*Holder
 }
 
@@ -96,7 +96,7 @@ func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
 	err := v.Slivers(func(x am.Sliver) bool {
 		on := x.Component
 		if c, ok := w.inv.ComponentOf(&x); ok {
-			on = c.URN // it may have got another since
+			on = c.URN // the component may have a new URN since
 		}
 		l := loads[on.Key()]
 		if l == nil {

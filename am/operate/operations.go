@@ -59,7 +59,7 @@ func New(c Config) *Operations {
 // changed.
 type RefusedError struct {
 	Text      string
-	malformed bool // its form, so that nothing else was looked at
+	malformed bool // the request is malformed, so its content was not checked
 }
 
 func (e *RefusedError) Error() string { return e.Text }

@@ -43,10 +43,10 @@ func journalText(what, why string) string {
 	return what + ": " + why
 }
 
-// named is what one argument names: a slice, or some slivers of one.
+// named is the meaning of one argument: a slice, or some slivers of it.
 type named struct {
 	slice   urn.URN
-	slivers []urn.URN // none is the whole slice
+	slivers []urn.URN // none for the whole slice
 }
 
 // target is one slice in an order, as the decision finds it.
@@ -55,8 +55,8 @@ type target struct {
 	record  am.Slice
 	slivers []am.Sliver
 	event   am.Event // for the journal
-	text    string   // what it says of the event
-	preview bool     // nothing is to be changed
+	text    string   // what the entry says about the event
+	preview bool     // the order changes nothing
 }
 
 // act applies f to each slice that targets name, in one decision.

@@ -20,12 +20,11 @@ import (
 // mistake.
 type adminSocket struct {
 	*net.UnixListener
-	path string
-	// of path, while the file is this server's
-	info       fs.FileInfo // of path, as long as it is ours
+	path       string
+	info       fs.FileInfo // of path; another server may have replaced the file since
 	log        *slog.Logger
-	quietUntil time.Time // until when nothing is said of those who are sent away; Accept's
-	refused    int       // of whom nothing was said yet; Accept's
+	quietUntil time.Time // no warning about refused users before this time; used by Accept only
+	refused    int       // refused connections since the last warning; used by Accept only
 }
 
 // warnInterval is the shortest time between two warnings about refused users.
@@ -81,7 +80,7 @@ func (s *adminSocket) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		user := -1 // not known
+		user := -1 // unknown
 		peer, err := fdsocket.Peer(c)
 		if err == nil {
 			user = int(peer.Uid)

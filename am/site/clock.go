@@ -27,9 +27,9 @@ func (c *Config) OpenClock(log *slog.Logger) (*clock.Clock, error) {
 
 // OpenStateReadOnly opens the store of a site that is not served, or a copy of it, read-only.
 func (c *Config) OpenStateReadOnly() (*store.Store, error) {
-	look := *c
-	look.readOnly = true
-	return look.OpenState()
+	readOnly := *c
+	readOnly.readOnly = true
+	return readOnly.OpenState()
 }
 
 // OpenState opens the store of a site that is not served, with the site's clock.

@@ -22,7 +22,7 @@ import (
 // endpoints returns the handlers of the admin socket that package server does not have
 // itself.
 func (s *Site) endpoints() map[string]http.Handler {
-	doors := operate.Endpoints(s.operations)
+	handlers := operate.Endpoints(s.operations)
 	for pattern, h := range map[string]http.Handler{
 		"GET /time":        http.HandlerFunc(s.serveTime),
 		"GET /clock":       http.HandlerFunc(s.serveClock),
@@ -35,18 +35,18 @@ func (s *Site) endpoints() map[string]http.Handler {
 		"GET /backup":      s.backupEndpoint(),
 		"GET /check-store": http.HandlerFunc(s.serveStoreCheck),
 	} {
-		doors[pattern] = withoutQuery(h)
+		handlers[pattern] = withoutQuery(h)
 	}
 	if s.config.readOnly {
-		for pattern := range doors {
+		for pattern := range handlers {
 			if strings.HasPrefix(pattern, http.MethodPost) {
-				doors[pattern] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				handlers[pattern] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					operate.Fail(w, &operate.RefusedError{Text: errReadOnly.Error()})
 				})
 			}
 		}
 	}
-	return doors
+	return handlers
 }
 
 // writeJSON answers a request with v as JSON.

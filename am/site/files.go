@@ -111,9 +111,9 @@ func kindOf(m fs.FileMode) string {
 // is that of the link.
 type fileStamp struct {
 	exists   bool
-	modified int64 // when its content was, as it says; ns since 1970
-	// changed is when its content, owner or mode was; nobody can set it. What could
-	// not be read may be readable since.
+	modified int64 // modification time (mtime), in ns since 1970
+	// changed is the change time (ctime) of content, owner or mode. Users cannot set it, and
+	// it shows that a file may have become readable.
 	changed int64
 	size    int64
 	inode   uint64

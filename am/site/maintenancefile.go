@@ -33,14 +33,14 @@ type maintenanceFile struct {
 	site  *service.Service
 	log   *slog.Logger
 
-	reading   chan struct{} // holds one who reads, and guards what follows
+	reading   chan struct{} // held while the file is read; guards the fields below
 	seen      fileStamp
-	plan      *maintenance.Plan // of the file, in force; nil before the first reading
-	lastError error             // with the file as it is now
-	extra     extraPlan         // in force beside it
+	plan      *maintenance.Plan // content of the file in force; nil before the first read
+	lastError error             // of the last read of the file; nil if it succeeded
+	extra     extraPlan         // in force in addition to plan
 
 	locked, broken atomic.Bool                      // the site takes no new work; the file cannot be read
-	shown          atomic.Pointer[maintenance.Plan] // plan and hold, for those who only look
+	shown          atomic.Pointer[maintenance.Plan] // plan and extra combined, readable without the lock
 }
 
 func newMaintenanceFile(file string, inv func() *inventory.Inventory, st *store.Store, site *service.Service, log *slog.Logger) *maintenanceFile {
@@ -198,11 +198,11 @@ func (u *maintenanceFile) logDrains(was, now []*maintenance.Drain) {
 // MaintenanceState is the maintenance in force at a site, and the slivers that it concerns.
 type MaintenanceState struct {
 	Fingerprint string // of the file that is in force
-	Lockdown    string // what experimenters are told; "" for none
-	Wrong       string // what is wrong with the file now; "" for nothing
-	Slices      int    // that have slivers which are more than reserved
-	Slivers     int    // of those
-	Reserved    int    // slivers that are not provisioned, and lapse
+	Lockdown    string // the reason for experimenters; "" for none
+	Wrong       string // error of the file's current content; "" for none
+	Slices      int    // slices with provisioned slivers
+	Slivers     int    // provisioned slivers
+	Reserved    int    // slivers that are only allocated, and will expire
 	Affected    []AffectedSlice
 }
 
@@ -312,7 +312,7 @@ func (s *MaintenanceState) CheckInForce(p *maintenance.Plan, c *Config) error {
 	case s.Fingerprint == p.Fingerprint:
 		return nil
 	case changedSince(p, c):
-		return nil // by another operator, and over what p says; who wrote last is answered
+		return nil // another operator has written the file since and gets the answer
 	case s.Wrong != "":
 		return fmt.Errorf("the served site cannot read the written file: %s", s.Wrong)
 	}

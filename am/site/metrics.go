@@ -46,20 +46,20 @@ func (f *callFailures) numbers(add func(float64, ...string)) {
 // that one answer of /metrics reads the store once.
 const countsMaxAge = time.Second
 
-// storeCounts counts what the store holds.
+// storeCounts counts the records of the store and the components.
 type storeCounts struct {
 	at             time.Time
 	slivers        map[[2]string]int // by state and provider
 	degraded       map[string]int    // by provider: slivers that are ready and have a problem
 	tasks          map[[2]string]int // by goal and provider
-	oldest         time.Duration     // since the oldest task is to be done
+	oldest         time.Duration     // age of the oldest task
 	slices         int
 	components     map[string]int // by state
 	capacity, used operate.Amount
 	err            error
 }
 
-// taking caches the last stock.
+// countsCache caches the last counts.
 type countsCache struct {
 	mu   sync.Mutex
 	last *storeCounts

@@ -13,12 +13,12 @@ import (
 type Output struct {
 	To  io.Writer
 	mu  sync.Mutex
-	err error // of the first that could not be written
+	err error // the first write error
 }
 
 func (o *Output) Write(b []byte) (int, error) {
 	n, err := o.To.Write(b)
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // who has read enough misses nothing
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader has closed the pipe on purpose
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.err == nil {

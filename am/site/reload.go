@@ -24,11 +24,11 @@ import (
 type ReloadReport struct {
 	File  string // the inventory
 	Wrong []string
-	// Changes are what is otherwise; MoreChanges counts those that are left out.
+	// Changes are the differences; MoreChanges counts those that are left out.
 	Changes     []inventory.Change
 	MoreChanges int
-	// Consequences are what it means for slivers; More counts those that are left out, and
-	// Before those that were so with the inventory before.
+	// Consequences are the effects on slivers. MoreConsequences counts those that are left out,
+	// and OldConsequences those that the previous inventory had, too.
 	Consequences     []inventory.Consequence
 	MoreConsequences int
 	OldConsequences  int
@@ -160,7 +160,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	defer s.reloading.Unlock()
 	r, inv, err := s.tryInventory()
 	if err == nil {
-		err = ctx.Err() // reading may have taken until after the end
+		err = ctx.Err() // ctx may have ended while files were read
 	}
 	if err != nil {
 		return r, err
@@ -249,7 +249,7 @@ func (s *Site) watchTestbeds(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			if s.reloading.TryLock() { // one that is being taken over has its testbeds before it counts
+			if s.reloading.TryLock() { // during a reload testbeds start before the inventory is in force
 				s.retireTestbeds()
 				s.reloading.Unlock()
 			}
@@ -316,7 +316,7 @@ func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usa
 func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 	plan, err := maintenance.Read(s.config.Maintenance)
 	if err != nil {
-		plan = s.maintenance.shown.Load() // what it said before stays in force, and who reads it tells why
+		plan = s.maintenance.shown.Load() // its previous content stays in force; its reader logs the error
 	}
 	renamed := func(name string) (*inventory.Component, bool) {
 		old, ok := was.ComponentNamed(name)
@@ -328,7 +328,7 @@ func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 	var errs []error
 	for _, x := range plan.Unknown(func(name string) bool { _, ok := renamed(name); return !ok }) {
 		if x.Line == 0 {
-			continue // in no file, and looked at anew
+			continue // a drain because of orphans, which follows the inventory
 		}
 		c, _ := renamed(x.Name)
 		errs = append(errs, fmt.Errorf("%s: %s is out of service under this name, and would be in service as %s; write the new name there too, or put it in service first (patchbay undrain, patchbay maintenance)",

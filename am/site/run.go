@@ -116,13 +116,13 @@ func (s *Site) serve(ctx context.Context) error {
 		}
 		runnerEnded <- err
 	}()
-	telling, stopTelling := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopTelling()
-	told := make(chan struct{})
+	hooksContext, stopHooks := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopHooks()
+	hooksEnded := make(chan struct{})
 	if s.config.readOnly {
-		close(told)
+		close(hooksEnded)
 	} else {
-		told = s.runHooks(telling)
+		hooksEnded = s.runHooks(hooksContext)
 	}
 	var tending sync.WaitGroup
 	tending.Go(func() { s.audit.Run(workers) })
@@ -164,8 +164,8 @@ func (s *Site) serve(ctx context.Context) error {
 	}
 	stopWorkers()
 	<-runnerEnded
-	stopTelling()
-	<-told
+	stopHooks()
+	<-hooksEnded
 	tending.Wait()
 	s.testbeds.stop()
 	s.audit.Stop()
@@ -263,10 +263,10 @@ func (s *Site) pruneJournal(ctx context.Context) {
 
 // pruneOnce removes all old entries, a batch at a time.
 func (s *Site) pruneOnce(ctx context.Context) {
-	forgotten := 0
+	removed := 0
 	for {
 		n, err := s.store.PruneJournal(ctx, s.store.Now().Add(-s.config.JournalKeep), s.audit.Settled(), pruneBatch)
-		forgotten += n
+		removed += n
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 			s.log.Warn("old entries of the journal cannot be removed; they stay until the next hour", "error", err)
 		}
@@ -278,8 +278,8 @@ func (s *Site) pruneOnce(ctx context.Context) {
 		case <-time.After(pruneRest):
 		}
 	}
-	if forgotten > 0 {
-		s.log.Info("old entries of the journal were removed", "entries", forgotten, "journal_keep", s.config.JournalKeep)
+	if removed > 0 {
+		s.log.Info("old entries of the journal were removed", "entries", removed, "journal_keep", s.config.JournalKeep)
 	}
 }
 

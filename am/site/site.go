@@ -47,7 +47,7 @@ type Site struct {
 	operations  *operate.Operations
 	policy      *policyFile
 	providers   *ProviderSet
-	index       *binder.Index // and the inventory in force
+	index       *binder.Index // holds the inventory in force, too
 	aggregate   *service.Service
 	api         *api.API
 	reloading   sync.Mutex // held while an inventory is put in force
@@ -56,7 +56,7 @@ type Site struct {
 	admin       net.Listener   // nil for none
 	remote      *remoteMetrics // for monitors on other hosts, nil for none
 	socket      *adminSocket   // nil for none
-	testbeds    *testbeds      // the local ones, which live as long as the site is served
+	testbeds    *testbeds      // the local testbeds, which run while the site is served
 	locked      io.Closer      // the lock of the providers, nil for none
 	PublicURL   string         // for clients
 	LocalURL    string         // of the listener

@@ -91,7 +91,7 @@ func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Sto
 	}
 	o := c.storeOptions(now)
 	o.Broken = broken
-	if broken != nil { // it is served, and not only looked at
+	if broken != nil { // the site is served
 		o.Ahead = storeAhead
 	}
 	s, err := store.Open(c.State, o)
@@ -171,17 +171,17 @@ func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	look := *c
-	look.readOnly = true
-	look.State, look.Audit = filepath.Join(dir, "state.db"), filepath.Join(dir, "audit.log")
-	f, err := os.OpenFile(look.State, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	readOnly := *c
+	readOnly.readOnly = true
+	readOnly.State, readOnly.Audit = filepath.Join(dir, "state.db"), filepath.Join(dir, "audit.log")
+	f, err := os.OpenFile(readOnly.State, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		err = errors.Join(store.Backup(c.State, f), f.Close())
 	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("cannot copy the store to read it: %w; set TMPDIR to another folder", err), os.RemoveAll(dir))
 	}
-	return &look, func() { os.RemoveAll(dir) }, nil
+	return &readOnly, func() { os.RemoveAll(dir) }, nil
 }
 
 // ErrNeverServed says that the site has no store.

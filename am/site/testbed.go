@@ -35,8 +35,8 @@ type Testbed struct {
 	Instance string
 	Outbound bool     // its nodes reach the network outside
 	Shared   []string // the shared VLANs that it allows
-	Ports    int      // how many nodes may have a login port of their own; 0: they need none
-	lock     *os.File // of the server that acts on its nodes; nil where it is not held
+	Ports    int      // the largest number of nodes with a login port; 0 if nodes need none
+	lock     *os.File // the lock of the server that acts on its nodes; nil if this server has not locked it
 }
 
 // Command returns the command that starts it.
@@ -167,7 +167,7 @@ func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string)
 func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) string, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-p.Exited(); cancel() }()
-	ping := func() { // asks for as little as possible; an error is an answer, too
+	ping := func() { // asks for an unknown node, the cheapest request; an error is an answer, too
 		_, _ = local.Call(ctx, socket(t.Instance), local.Request{Action: local.ActionGet, Input: json.RawMessage(`{"names":["none"]}`)})
 	}
 	supervisor.DefaultHeartbeat.Watch(p.Exited(), ping, func(hangs bool) {
@@ -314,7 +314,7 @@ func (r *testbeds) hasProvider(provider string) bool {
 	return slices.ContainsFunc(r.list, func(t *Testbed) bool { return t.Provider == provider })
 }
 
-// retire stops the testbeds that are not in used.
+// retire stops the testbeds of providers that are not in needed.
 func (r *testbeds) retire(needed map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

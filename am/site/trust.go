@@ -95,7 +95,7 @@ func (s *Site) reloadAnchors() {
 		s.logProblems(problems)
 		return
 	}
-	s.staleLogged = time.Time{} // of a new state all is told
+	s.staleLogged = time.Time{} // log all stale CRLs of the new state
 	s.anchors.Store(a)
 	s.auth.SetAnchors(a)
 	s.logTrust(a, problems)
@@ -154,7 +154,7 @@ func IsRevocationFile(file string) bool {
 // until ctx ends.
 func (s *Site) watchTrust(ctx context.Context) {
 	state := func() string { return trustState(s.config.Trusted) }
-	seen, last := s.trustSeen, time.Now() // what has changed while the site was opened counts, too
+	seen, last := s.trustSeen, time.Now() // so that changes since the site was opened are noticed
 	watchFiles(ctx, trustLatest, state, func(now string) {
 		if now != seen || time.Since(last) >= trustInterval {
 			seen, last = now, time.Now()

@@ -16,14 +16,14 @@ import (
 // Checker prints what it finds, and counts errors.
 type Checker struct {
 	Out      io.Writer
-	Err      io.Writer    // what providers say meanwhile
+	Err      io.Writer    // messages of providers
 	Config   *site.Config // of the site, nil for none
 	NodeTest NodeTest
 	wrong    int
 	// counted says that all errors are those of one document, whose report has their number.
 	counted         bool
-	printed         []string                      // mistakes
-	usableProviders map[string]*provider.Provider // that can be used
+	printed         []string                      // the text of each error
+	usableProviders map[string]*provider.Provider // by name
 }
 
 func (k *Checker) good(what, format string, args ...any) { k.print("ok", what, format, args...) }

@@ -149,7 +149,7 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 // state: a running server may use an older inventory than the file, so drained: true in
 // the file is no guarantee.
 func HoldComponent(config *site.Config, c *inventory.Component) (done func(), err error) {
-	s, err := config.OpenState() // made if nothing was ever promised
+	s, err := config.OpenState() // created if the site has no store yet
 	if err != nil {
 		return nil, fmt.Errorf("its site could allocate %s meanwhile; stop the server first: %w", c.Name, err)
 	}
@@ -172,7 +172,7 @@ func HoldComponent(config *site.Config, c *inventory.Component) (done func(), er
 func requireFree(ctx context.Context, p *provider.Provider, component string, alone bool) error {
 	all, err := p.Get(ctx, nil)
 	if err != nil || !alone {
-		return nil // the suite tells what is wrong with get
+		return nil // the suite reports errors of get
 	}
 	for name, r := range all {
 		if !provider.Gone(r.Resource) && r.Resource.Text(provider.AttrComponent) == component {

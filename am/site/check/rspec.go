@@ -30,7 +30,7 @@ import (
 func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	kind, findings, err := validate(text)
 	if err != nil || kind == schemas.Request {
-		k.request(ctx, name, text, findings) // says better what is wrong
+		k.request(ctx, name, text, findings) // it reports errors more precisely
 		return
 	}
 	r := diagnosis{name: name, text: text}
@@ -64,7 +64,7 @@ func validate(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err e
 // components in service if there were no other slivers, and asks the providers that
 // Allocate would ask.
 func (k *Checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
-	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site nobody says that they cannot be made
+	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site they are assumed to be possible
 	var inv *inventory.Inventory
 	var plan *maintenance.Plan
 	if k.Config != nil {
@@ -82,7 +82,7 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	_, problems := rspec.Check(text, options)
 	r := diagnosis{name: name, text: text}
 	r.addProblems(problems)
-	options.Stored = true // what can be read of it, whatever else is wrong
+	options.Stored = true // accept everything readable, so that more errors are found
 	req, err := rspec.ParseRequest(text, options)
 	var asked []string
 	if err == nil && inv != nil {
@@ -163,7 +163,7 @@ func (k *Checker) report(r *diagnosis) {
 	slices.SortStableFunc(r.list, func(a, b diagnostic) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
 	})
-	again := map[string][]string{} // where else a warning is due
+	again := map[string][]string{} // the places of each warning
 	for _, d := range r.list {
 		if !d.isError {
 			again[d.text] = append(again[d.text], d.place())
@@ -175,7 +175,7 @@ func (k *Checker) report(r *diagnosis) {
 		if !d.isError {
 			places := again[text]
 			if places == nil {
-				continue // told already
+				continue // printed already
 			}
 			again[text] = nil
 			text += alsoAt(places[1:])
@@ -215,7 +215,7 @@ func alsoAt(places []string) string {
 // it.
 func (k *Checker) dryRun(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
-	providers, _ := provider.Load(k.Config.Providers, log) // what is wrong with one is said by the check of the site
+	providers, _ := provider.Load(k.Config.Providers, log) // errors of providers are reported by the check of the site
 	set := site.ProviderSet{Found: providers}
 	inForce := func() *inventory.Inventory { return inv }
 	of := site.Components(inForce)

@@ -25,7 +25,7 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 		k.bad(c.State, "%v", err)
 		return
 	} else if !has {
-		return // nothing was promised yet
+		return // the site has reserved nothing yet
 	}
 	var report *store.Report
 	err := site.Ask(ctx, c, "/check-store", &report)

@@ -18,8 +18,8 @@ import (
 	"patchbay/inventory/simulated"
 )
 
-// sampleRequest is for machines and virtual ones; on shared hosts alone,
-// exclusive="true" in it would shut everybody else out.
+// sampleRequest asks for a machine and a virtual machine. A site of shared hosts only
+// must not use it: its exclusive="true" would take a whole host.
 //
 //go:embed request.xml
 var sampleRequest []byte
