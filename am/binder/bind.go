@@ -28,19 +28,19 @@ type Bound struct {
 	// Shared says that the node shares a component that the request wants exclusively
 	// (inventory.Share).
 	Shared bool
-	// Amount is what the sliver takes of the component.
+	// Amount is the amount of the component's resources that the sliver takes.
 	Amount am.Amount
-	// Interfaces are what the node's interfaces get, in its order.
+	// Interfaces are the network resources of the node's interfaces, in its order.
 	Interfaces []am.Interface
 	// PublicAddress is one of the site's public addresses; zero for none.
 	PublicAddress netip.Addr
-	// Asked says that the request leaves no other component: it names this one,
+	// Asked means that the request allows no other component: it names this one,
 	// or one of its interfaces, or a node there with which it shares a host.
 	Asked bool
 }
 
 // Bind chooses components for all own nodes of r for slice, and network resources for
-// its links. used are the addresses that the slice has already, with their networks. It
+// its links. used are the addresses that the slice already has, with their networks. It
 // fails with an *UnsatisfiedError. It reserves nothing: the index learns of the slivers
 // from the store, so call Bind inside the decision that stores them.
 func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
@@ -79,6 +79,7 @@ func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, s
 	return out, nil
 }
 
+// newBinding returns the state of a Bind that has not chosen anything.
 func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*inventory.Component) *binding {
 	return &binding{
 		permit:    p,
@@ -132,16 +133,16 @@ type binding struct {
 	slice   urn.URN
 	permit  Permit
 	avoid   []*inventory.Component
-	mine    map[int32]share // what the slice has already
-	own     []int32         // see ownComponents
+	mine    map[int32]share // what the slice already holds, by component
+	own     []int32         // result of ownComponents
 	nodes   []node
 	wires   []wire
 	claims  map[int32]claim // what this request has taken, by component
 	ports   map[int32]port  // and by physical interface
 	cursors map[search]int
-	barred  map[search]bool // answers of forbidden
+	barred  map[search]bool // results of forbidden
 	reasons []Reason
-	flawed  bool // a link is wrong in itself
+	flawed  bool // the request has a mistake in a link
 
 	searches  int                              // for names like a wrong one
 	freeTexts map[*inventory.SliverType]string // answers of elsewhere
@@ -164,9 +165,9 @@ type node struct {
 	bound      bool   // to a component, by the request
 	done       bool   // bound, or refused with a reason
 	refused    bool
-	portsAsked []*inventory.Interface // of its interfaces, each nil for any; nil for none
-	within     *inventory.Link        // that it has to use; nil for any
-	traffic    traffic                // what it takes of it
+	portsAsked []*inventory.Interface // requested physical interfaces, by interface; nil for any
+	within     *inventory.Link        // physical link that it must use; nil for any
+	traffic    traffic                // what it takes of that link
 }
 
 // makeInterfaces copies the interfaces of the request before anything is chosen.
@@ -181,7 +182,7 @@ func (n *node) makeInterfaces() {
 	}
 }
 
-// want is what a node, or a group of nodes on one host, needs together.
+// want is the need of a node, or of a group of nodes on one host.
 type want struct {
 	amount am.Amount
 	nodes  int32
@@ -190,6 +191,7 @@ type want struct {
 	traffic
 }
 
+// want returns the need of the node alone.
 func (n *node) want() want { return want{n.Amount, 1, n.alone, n.within, n.traffic} }
 
 // take gives component i to n.
@@ -241,7 +243,7 @@ func (b *binding) bindBound() {
 // bindTo binds n to component c, or refuses it with the reason.
 func (b *binding) bindTo(n *node, c *inventory.Component) {
 	if !b.permit.component(int32(c.Index)) {
-		b.refuse(n, am.Refused, "%s may not be had: %s", c.Name, b.permit.NoComponent)
+		b.refuse(n, am.Refused, "%s is not available: %s", c.Name, b.permit.NoComponent)
 		return
 	}
 	if v := b.check(int32(c.Index), n.want()); v != fits {

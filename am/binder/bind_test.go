@@ -163,11 +163,11 @@ func TestBind(t *testing.T) {
 		{"unknown type", nil, []string{"type=vn"}, "a:1 12/0", `node "a": there is no sliver type "vn"; did you mean "vm"?`},
 		{"unknown type, nothing near", nil, []string{"type=quantum"}, "a:1 12/0", "there are raw-pc, vm, big-vm, orphan"},
 		{"type on no component", nil, []string{"type=orphan"}, "a:1 13/0", "no component offers orphan; 3 raw-pcs, 12 vms, 6 big-vms free"},
-		{"type not on that component", nil, []string{"on=pc1 type=vm"}, "a:1 13/0", "pc1 offers no vm but raw-pc"},
+		{"type not on that component", nil, []string{"on=pc1 type=vm"}, "a:1 13/0", "pc1 does not offer vm, but raw-pc"},
 		{"unknown component", nil, []string{"on=pc11"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
 		{"component of another authority", nil, []string{"on=urn:publicid:IDN+other.org+node+pc1"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
 		{"unknown component, nothing near", nil, []string{"on=zzzzzz"}, "a:1 12/0", "the advertisement lists what there is"},
-		{"component_id is no URN", nil, []string{"on=urn:pc1"}, "a:1 1/0", "its component_id is no URN"},
+		{"component_id is not a URN", nil, []string{"on=urn:pc1"}, "a:1 1/0", "its component_id is not a URN"},
 		{"authority of a component ignores case", nil, []string{"on=urn:publicid:IDN+EXAMPLE.org+node+pc1"}, "a=pc1/raw-pc/ubuntu!", ""},
 
 		{"image by name", nil, []string{"type=raw-pc image=debian"}, "a=pc1/raw-pc/debian!", ""},
@@ -184,7 +184,7 @@ func TestBind(t *testing.T) {
 		{"unknown hardware type", nil, []string{"hw=larg"}, "a:1 12/0", `no component that offers raw-pc is a "larg"; did you mean "large"?`},
 		{"hardware type without such slivers", nil, []string{"hw=small type=vm"}, "a:1 13/0", ""},
 		{"hardware type of no component", nil, []string{"hw=unused"}, "a:1 13/0", ""},
-		{"bound to other hardware", nil, []string{"on=pc1 hw=large"}, "a:1 13/0", `pc1 is no "large" but small`},
+		{"bound to other hardware", nil, []string{"on=pc1 hw=large"}, "a:1 13/0", `pc1 is not a "large", but small`},
 		{"hardware type used up", []string{"s pc3 raw-pc"}, []string{"hw=large type=raw-pc"}, "a:1 6/26", "no raw-pc on large is free: 1 of 1 are held; 2 raw-pcs, 12 vms, 6 big-vms free"},
 
 		{"bound before unbound", nil, []string{"", "on=pc1"}, "a=pc2/raw-pc/ubuntu! b=pc1/raw-pc/ubuntu!", ""},

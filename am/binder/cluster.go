@@ -7,16 +7,15 @@ import (
 	"patchbay/inventory"
 )
 
-// Where the ordinary choice puts the nodes of a link where nothing joins them,
-// or where there is too little room, the nodes that may go anywhere are tried
-// together on one physical link after the other: at most tries times, and not
-// much longer for a request of very many nodes.
+// If the first choice puts the nodes of a link on components that no physical link joins,
+// or that have too little capacity, the unbound nodes are tried together on one physical
+// link after the other, at most maxTries times and less often for very many nodes.
 const (
 	maxTries      = 8
 	maxTriedNodes = 20_000 // in all tries together, beyond the second
 )
 
-// maxScans bounds how often, in a request, a physical link is looked at to find
+// maxScans limits how often, in a request, a physical link is checked to find
 // those worth a try.
 const maxScans = 100_000
 
@@ -41,9 +40,9 @@ type cluster struct {
 	nodes []int
 	wires []*wire           // those that end at one of them
 	needs map[classKey]int  // how many components of each class
-	links []*inventory.Link // to be tried, the likeliest first; nil: not looked for yet
-	tried int               // how many of links are behind us
-	on    *inventory.Link   // that is being tried, or nil
+	links []*inventory.Link // links to try, the likeliest first; nil before likelyLinks
+	tried int               // how many of links were tried
+	on    *inventory.Link   // the link that is being tried, or nil
 }
 
 // onlyLinks reports whether all reasons are about links, so that another choice of

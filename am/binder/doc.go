@@ -1,8 +1,8 @@
 // Package binder chooses components for the nodes of a request, or explains why
-// none fits. The choice is pure: it depends on the request, the slice, the
-// inventory and the slivers there are, and on nothing else. Its cost follows the
-// request, not the inventory. It gives links what they take of the network, too:
-// physical interfaces, VLANs and addresses.
+// none fits. The choice is pure: it depends only on the request, the slice, the
+// inventory and the existing slivers. Its cost grows with the request, not with the
+// inventory. It also assigns network resources to links: physical interfaces, VLANs
+// and addresses.
 //
 //	inventory.Inventory ──> Index <── Stage, Publish, Rollback ── store
 //	                          │
@@ -29,12 +29,13 @@
 //     uses, then any in use, then an empty one; then an exclusive component. So
 //     hosts fill up before others are opened.
 //   - Among equals the first in the inventory is taken.
-//   - A released sliver holds its component until it is clean: bound nodes are
-//     told to wait, others pass by.
-//   - What the Permit of a caller leaves out is passed by; who asks for it, or
-//     for what is free only there, is refused in the Permit's words.
-//   - A drained component takes nothing new, nor does one under maintenance
-//     (SetPlan, Advance): bound nodes are told until when, others pass by.
+//   - A released sliver holds its component until it is clean. A node that names the
+//     component is refused with BUSY; other nodes skip it.
+//   - Components that the Permit of a caller excludes are skipped. A request that names
+//     one, or could only be met there, is refused with the text of the Permit.
+//   - A drained component takes no new slivers, nor does one under maintenance (SetPlan,
+//     Advance). A node that names it is refused, with the end of the maintenance; other
+//     nodes skip it.
 //
 // For links, when all nodes have components that are wired (inventory):
 //
@@ -42,8 +43,8 @@
 //     the one at its destination. Of one link an interface takes the largest that
 //     leaves it and the largest that arrives at it; different links add up. One
 //     between an interface and all others takes of that interface only. What
-//     stays on one component takes nothing, and so do tunnels. Where components
-//     are not wired, it is the provider's affair.
+//     stays on one component takes nothing, and so do tunnels. If components
+//     are not wired, the provider decides.
 //   - One physical link has to join all wired ends: the one whose interfaces
 //     fewer links use, then the one with more left, then the first. An interface
 //     of the request may name its own.
@@ -54,14 +55,14 @@
 //   - An interface without address gets the lowest free one of its link's
 //     network; a link without addresses gets the lowest network, /24 or larger,
 //     that its slice does not use.
-//   - What a released sliver took of the network is held, too, until it is clean.
+//   - A released sliver also holds its network resources until it is clean.
 //
-// The index may get another inventory (Prepare): slivers hold on to the component of
-// their URN, or else to the one that their provider knows by the same name, and what is
-// held counts on by the new capacities and kinds.
+// The index may change to another inventory (Prepare): slivers keep the component of
+// their URN, or else the one with the same name at their provider. Their amounts then
+// count against the new capacities.
 //
-// It never reads the store, a clock or a provider; who has a clock tells it the
-// time (Advance).
+// The package never reads the store, a clock or a provider; callers pass the time
+// (Advance).
 //
 // # Decisions
 //

@@ -34,7 +34,7 @@ func (b *binding) refuseFor(n *node, what string, c am.Code, format string, args
 	b.reasons = append(b.reasons, r)
 }
 
-// refuseLink records why a link cannot be made.
+// refuseLink records why a link cannot be created.
 func (b *binding) refuseLink(w *wire, c am.Code, d am.Detail, format string, args ...any) {
 	w.failed = true
 	what := ""
@@ -77,13 +77,13 @@ func linkSuffix(p *inventory.Interface) string {
 func (b *binding) refuseUnjoined(w *wire) {
 	var where []string
 	var first *inventory.Link
-	told := map[int]bool{} // nodes, but for interfaces that are asked for
+	seen := map[int]bool{} // nodes, except with requested interfaces
 	for _, e := range w.ends {
 		n := &b.nodes[e.node]
-		if !n.Component.IsWired() || told[e.node] {
+		if !n.Component.IsWired() || seen[e.node] {
 			continue
 		}
-		told[e.node] = b.portAsked(e) == nil
+		seen[e.node] = b.portAsked(e) == nil
 		var links []string
 		for i, p := range n.Component.Interfaces {
 			if f := b.portAsked(e); p.CarriesLinks() && !onLink(n.Component.Interfaces[:i], p.Link) && (f == nil || f.Link == p.Link) {
@@ -301,25 +301,25 @@ func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 	b.refuse(n, am.TooBig, "no host has room for the %d nodes of colocate %.80q; %s", size, name, b.freeText(n.SliverType))
 }
 
-// freeText says what was free before the request, the type first at the front.
+// freeText returns the free slivers before the request as text, those of type first first.
 func (b *binding) freeText(first *inventory.SliverType) string {
-	said, ok := b.freeTexts[first]
+	text, ok := b.freeTexts[first]
 	if !ok {
-		if said = b.freeOf(first, b.x.inv.SliverTypes...); said == "" {
-			said = "nothing else is free"
+		if text = b.freeOf(first, b.x.inv.SliverTypes...); text == "" {
+			text = "nothing else is free"
 		}
-		b.freeTexts[first] = said
+		b.freeTexts[first] = text
 	}
-	return said
+	return text
 }
 
-// free says what is free of types other than t; "" if nothing is.
+// free returns the free slivers of types other than t as text; "" if there are none.
 func (b *binding) free(t *inventory.SliverType) string {
 	others := slices.DeleteFunc(slices.Clone(b.x.inv.SliverTypes), func(o *inventory.SliverType) bool { return o == t })
 	return b.freeOf(nil, others...)
 }
 
-// freeOf says how many slivers are free, for up to three types that have room: first, if
+// freeOf returns how many slivers are free, for up to three types that have room: first, if
 // it is not nil, and others.
 func (b *binding) freeOf(first *inventory.SliverType, others ...*inventory.SliverType) string {
 	var all []string

@@ -13,7 +13,7 @@ import (
 	"patchbay/inventory"
 )
 
-// Index knows what is free, from the records of slivers, as an Observer of the store.
+// Index computes what is free from the records of slivers, as an Observer of the store.
 // Bind sees staged changes; Availability, Free, FreePublicAddresses and Version only published
 // ones. Its methods may be called concurrently.
 type Index struct {
@@ -68,6 +68,7 @@ type usage struct {
 	cleaning  part  // of these, what is released
 }
 
+// part is the part of a component's slivers that is being cleaned.
 type part struct {
 	amount             am.Amount
 	slivers, exclusive int32

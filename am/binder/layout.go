@@ -14,11 +14,11 @@ import (
 type layout struct {
 	inv     *inventory.Inventory
 	classes map[classKey]*class
-	places  [][]place // where each component stands in its classes
+	places  [][]place // the places of each component in its classes
 	usage   []usage   // of each component
 	network network
 	slices  map[string]map[int32]share // slice → component → its part
-	touched []int32                    // components of which other numbers are to be shown; some twice
+	touched []int32                    // components whose published numbers may change; some twice
 	windows []*maintenance.Window      // in force, by component; nil if none ever was
 	drains  []bool                     // by the plan, by component; nil with windows
 }

@@ -70,7 +70,7 @@ func (b *binding) forbidden(n *node, c *class, w want, least int32, suits func(*
 		b.barred[s] = barred
 	}
 	if barred {
-		b.refuse(n, am.Refused, "no %s that may be had is free: %s", n.SliverType.Name, b.permit.NoComponent)
+		b.refuse(n, am.Refused, "no available %s is free: %s", n.SliverType.Name, b.permit.NoComponent)
 	}
 	return barred
 }

@@ -175,7 +175,7 @@ func (b *binding) connect(w *wire) {
 		b.connectShared(w, amounts)
 	case leaves && wired > 1:
 		b.connectOver(w, amounts)
-	default: // on one component, or or the provider decides
+	default: // on one component, or the provider decides
 		for i, e := range w.ends {
 			p := b.portAsked(e)
 			if p == nil {

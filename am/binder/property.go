@@ -6,19 +6,19 @@ import (
 	"patchbay/am"
 )
 
-// Bounds on what the properties of links come to. A request of a few thousand
-// properties towards whole LANs could else stand for the square of them.
+// Limits on the properties of links. A few thousand properties towards whole LANs could
+// otherwise become their square.
 const (
 	maxProperties  = 256      // of one interface
-	maxNamed       = 16 << 10 // bytes of client_ids in them, so that a provider can report an item
-	maxPropertySum = 4 << 20  // bytes of all in a request, about
+	maxNamed       = 16 << 10 // bytes of client_ids in the properties of one interface
+	maxPropertySum = 4 << 20  // approximate bytes of all properties of a request
 	maxQualities   = 1 << 18  // steps for one link
 )
 
 // qualities are the properties of one link, by the positions of its ends.
 type qualities struct {
-	out   []quality // of what leaves an end, whereto
-	in    []quality // of what arrives at an end, wherefrom
+	out   []quality // of frames that leave an end, to any other
+	in    []quality // of frames that arrive at an end, from any other
 	pairs [][]pair  // from one end to others, ascending
 	// classes are the ends among which in is the same, with their places ascending.
 	classes []peers
@@ -31,6 +31,7 @@ type pair struct {
 	quality
 }
 
+// peers are the ends at which arriving frames have the same quality.
 type peers struct {
 	quality
 	ends []int
@@ -46,17 +47,17 @@ func (b *binding) assignProperties() {
 		}
 		s := b.qualitiesOf(w)
 		if len(w.ends)*len(s.classes) > maxQualities {
-			b.refuseLink(w, am.TooBig, am.NoDetail, "its properties ask for something else at each of %d of its %s, which is too much for one link; make several links of it", len(s.classes), plural(len(w.ends), "interface"))
+			b.refuseLink(w, am.TooBig, am.NoDetail, "its properties differ at %d of its %s, which is too much for one link; split it into several links", len(s.classes), plural(len(w.ends), "interface"))
 			continue
 		}
 		for n, e := range w.ends {
 			list, size, ok := s.leaving(n, w, func(n int) string { return b.clientID(w.ends[n]) })
 			if !ok {
-				b.refuseLink(w, am.TooBig, am.NoDetail, "its properties treat the other interfaces in too many ways for %.80q; at most %d different properties, and %d bytes of names in them, can be told of one interface; make several links of it", b.clientID(e), maxProperties, maxNamed)
+				b.refuseLink(w, am.TooBig, am.NoDetail, "its interface %.80q needs too many different properties: at most %d, with %d bytes of names, are possible; split it into several links", b.clientID(e), maxProperties, maxNamed)
 				break
 			}
 			if left -= size; left < 0 {
-				b.refuseLink(w, am.TooBig, am.NoDetail, "the properties of all links come to more than %d bytes; write fewer different ones, or ask for less in one request", maxPropertySum)
+				b.refuseLink(w, am.TooBig, am.NoDetail, "the properties of all links have more than %d bytes; write fewer different ones, or request less at once", maxPropertySum)
 				return
 			}
 			b.nodes[e.node].Interfaces[e.number].Properties = list
@@ -156,6 +157,7 @@ func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Pr
 	return list, names + 64*len(list), true
 }
 
+// property returns the property of frames to the named interfaces; to all if there are none.
 func property(s quality, to []string) am.Property {
 	return am.Property{To: to, Capacity: s.capacity, Latency: s.latency, Loss: s.loss}
 }

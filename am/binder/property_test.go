@@ -166,11 +166,11 @@ func TestTooManyDifferentProperties(t *testing.T) {
 		text string // of the refusal; none
 	}{
 		{"as many as there may be", fill(bigLAN(maxProperties+1), func(i, j int) (rspec.Property, bool) { return wish("", "", int64(j+1), 0, 0), i == 0 }), ""},
-		{"one more", fill(bigLAN(maxProperties+2), func(i, j int) (rspec.Property, bool) { return wish("", "", int64(j+1), 0, 0), i == 0 }), "in too many ways"},
+		{"one more", fill(bigLAN(maxProperties+2), func(i, j int) (rspec.Property, bool) { return wish("", "", int64(j+1), 0, 0), i == 0 }), "too many different properties"},
 		{"each as it arrives", toLAN(maxProperties - 10), ""},
-		{"each as it arrives, and all together too much", toLAN(maxProperties + 1), "come to more than"},
-		{"each as it arrives, and too much for one", toLAN(maxProperties + 2), "in too many ways"},
-		{"the square of many", toLAN(600), "something else at each of 600"},
+		{"each as it arrives, and all together too much", toLAN(maxProperties + 1), "have more than"},
+		{"each as it arrives, and too much for one", toLAN(maxProperties + 2), "too many different properties"},
+		{"the square of many", toLAN(600), "its properties differ at 600"},
 	} {
 		_, err := Bind(tt.r, x, slice("s"))
 		var e *UnsatisfiedError

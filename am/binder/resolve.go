@@ -22,7 +22,7 @@ func (b *binding) resolve(n *node) {
 	}
 	u, err := urn.Parse(n.Node.ComponentID)
 	if err != nil {
-		b.refuseFor(n, "component_id", am.BadArgs, "its component_id is no URN: %.200q%s", n.Node.ComponentID, b.suggestComponent(n.Node.ComponentID))
+		b.refuseFor(n, "component_id", am.BadArgs, "its component_id is not a URN: %.200q%s", n.Node.ComponentID, b.suggestComponent(n.Node.ComponentID))
 		return
 	}
 	c, ok := b.x.inv.Component(u)
@@ -45,9 +45,9 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	}
 	switch {
 	case !c.Offers(t):
-		b.refuseFor(n, "sliver_type", am.Unsupported, "%s offers no %s but %s", c.Name, t.Name, list(c.SliverTypes, typeName))
+		b.refuseFor(n, "sliver_type", am.Unsupported, "%s does not offer %s, but %s", c.Name, t.Name, list(c.SliverTypes, typeName))
 	case n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware):
-		b.refuseFor(n, "hardware_type", b.hardwareCode(n), "%s is no %.80q but %s", c.Name, n.hardware, list(c.HardwareTypes, identity))
+		b.refuseFor(n, "hardware_type", b.hardwareCode(n), "%s is not a %.80q, but %s", c.Name, n.hardware, list(c.HardwareTypes, identity))
 	default:
 		b.setSliverType(n, t)
 	}
@@ -111,7 +111,7 @@ func (b *binding) hardwareCode(n *node) am.Code {
 // setSliverType gives n sliver type t and the image that it asks for.
 func (b *binding) setSliverType(n *node, t *inventory.SliverType) {
 	if !b.permit.sliverType(t) {
-		b.refuseFor(n, "sliver_type", am.Refused, "%s may not be had: %s", t.Name, b.permit.NoSliverType)
+		b.refuseFor(n, "sliver_type", am.Refused, "%s is not available: %s", t.Name, b.permit.NoSliverType)
 		return
 	}
 	n.SliverType, n.Amount, n.Image = t, t.Needs, ""

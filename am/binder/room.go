@@ -2,21 +2,21 @@ package binder
 
 import "patchbay/am"
 
-// verdict says whether something fits on a component, or why not.
+// verdict is whether a need fits on a component, or why not.
 type verdict int
 
 const (
 	fits       verdict = iota
 	drained            // out of service
 	maintained         // under planned maintenance
-	held               // exclusive, and somebody has it
-	cleaning           // will fit when what was released is clean
-	taken              // exclusive, and this request has it already
-	closed             // shared, and another slice has it for itself
-	occupied           // wanted alone, and another slice is there
-	refused            // wanted alone, and the site does not grant that
-	full               // shared, and too little is left
-	narrow             // its physical interfaces have too little left
+	held               // exclusive, and another sliver holds it
+	cleaning           // will fit when released slivers are removed
+	taken              // exclusive, and another node of this request has it
+	closed             // shared, and another slice holds it exclusively
+	occupied           // requested exclusively, and another slice uses it
+	refused            // requested exclusively, and the site does not grant that
+	full               // shared, and too little capacity is left
+	narrow             // its physical interfaces have too little capacity left
 )
 
 // check decides whether w fits on component i beside everything that exists there. It
@@ -43,7 +43,7 @@ func (b *binding) check(i int32, w want) verdict {
 		}
 		return fits
 	}
-	// What others have here, and how much of that is only being cleaned.
+	// Slivers of other slices here, and how many of them are only being cleaned.
 	others := u.slivers - mine.slivers
 	othersCleaning := u.cleaning.slivers - mine.cleaning
 	closing := u.exclusive - mine.exclusive

@@ -9,15 +9,15 @@ import (
 	"patchbay/am"
 )
 
-// UnsatisfiedError says why a request cannot be bound. Nothing of the request is bound
+// UnsatisfiedError is the reason why a request cannot be bound. None of its nodes is bound
 // then.
 type UnsatisfiedError struct {
-	// Reasons has one for each node or link concerned, what lasts before what passes:
+	// Reasons has one for each node or link concerned, permanent before temporary ones:
 	// Reasons[0] has the code for the whole.
 	Reasons []Reason
 }
 
-// Reason says why one node cannot be bound, or one link not made.
+// Reason is the reason why one node cannot be bound, or one link not created.
 type Reason struct {
 	Kind     string // "node" or "link"
 	ClientID string
@@ -27,7 +27,7 @@ type Reason struct {
 	// What is the attribute or element of the node or link that is concerned, such as
 	// component_id; empty for it as a whole.
 	What string
-	// Text says what is in the way and what would have fitted, without the name.
+	// Text is the obstacle and what would fit, without the name of the node or link.
 	Text string
 }
 

@@ -10,13 +10,12 @@ import (
 	"patchbay/rspec"
 )
 
-// wire is a link of the request, in terms of its nodes.
+// wire is a link of the request with its ends at nodes.
 type wire struct {
 	*rspec.Link
 	ends  []end
 	flows []flow
-	// shared is the VLAN it joins, nil for none; tunnel says that it is no
-	// affair of physical links.
+	// shared is the VLAN it joins, nil for none. A tunnel uses no physical links.
 	shared *inventory.SharedVLAN
 	tunnel bool
 	routed bool // it runs over a physical link
@@ -45,10 +44,12 @@ type amount struct{ out, in int64 }
 // of a site do not overflow.
 const unlimited = 1 << 40
 
+// sum adds two capacities, up to unlimited.
 func sum(a, b int64) int64 { return min(a+b, unlimited) }
 
 func (a amount) add(b amount) amount { return amount{sum(a.out, b.out), sum(a.in, b.in)} }
 
+// within reports whether a is at most b in both directions.
 func (a amount) within(b amount) bool { return a.out <= b.out && a.in <= b.in }
 
 // readWires converts the links of the request to wires, and records mistakes in the
