@@ -21,6 +21,13 @@ type entry struct {
 // configuration is the only file that operators change in place.
 const configuration = "/etc/logrotate.d/patchbay"
 
+// installedLinks replaces links to files of the source by links to the installed ones.
+var installedLinks = strings.NewReplacer(
+	"](cmd/patchbay/guide/", "](guide/",
+	"](inventory/provider/PROVIDER.md", "](PROVIDER.md",
+	"[ARCHITECTURE.md](ARCHITECTURE.md)", "ARCHITECTURE.md of the source",
+)
+
 // tree is what gets installed. Programs are those in the folder programs of r.built;
 // texts are compressed where Debian's policy demands it.
 func tree(r release, programs string, compress bool) ([]entry, error) {
@@ -60,6 +67,9 @@ func tree(r release, programs string, compress bool) ([]entry, error) {
 			data, err := os.ReadFile(name)
 			if err != nil {
 				return nil, err
+			}
+			if filepath.Ext(name) == ".md" {
+				data = []byte(installedLinks.Replace(string(data)))
 			}
 			e := entry{from.to, data, from.mode}
 			if strings.HasSuffix(from.to, "/") {

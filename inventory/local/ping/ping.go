@@ -38,6 +38,10 @@ func Main(args []string, out, complaints io.Writer) int {
 	return 0
 }
 
+// loginNetwork has the addresses of nodes without a common link, in each node's /etc/hosts.
+// They lead to the SSH servers of these nodes, but are this node's own.
+var loginNetwork = netip.MustParsePrefix("127.64.0.0/16")
+
 // resolve finds the address of the host.
 func (o *options) resolve(ctx context.Context) (netip.Addr, error) {
 	network := "ip"
@@ -85,6 +89,9 @@ func (o *options) run(ctx context.Context, out io.Writer) (bool, error) {
 	to, err := o.resolve(ctx)
 	if err != nil {
 		return false, err
+	}
+	if loginNetwork.Contains(to) {
+		return false, fmt.Errorf("%s shares no link with this node; only ssh reaches it", o.host)
 	}
 	s, err := open(to, o)
 	if err != nil {
