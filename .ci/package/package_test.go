@@ -68,7 +68,7 @@ func TestPackage(t *testing.T) {
 		patchbay slivers --config `+site+` --json | jq -r .urn | sort | diff /root/before -
 		dpkg -P patchbay; rm -rf `+site+``)
 	first := []string{"../../README.md", "../../cmd/patchbay/guide/operator.md"} // they install, and make the site
-	last := []string{"../../cmd/patchbay/guide/class.md"} // it makes and removes a site of its own
+	last := []string{"../../cmd/patchbay/guide/class.md"}                        // it makes and removes a site of its own
 	others := slices.DeleteFunc(matches(t, "../../cmd/patchbay/guide/*.md"), func(page string) bool {
 		return slices.Contains(first, page) || slices.Contains(last, page)
 	})
