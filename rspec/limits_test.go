@@ -123,7 +123,7 @@ func TestLongNamesOfNamespacesAreNotLetIn(t *testing.T) {
 		t.Errorf("got %.200v", err)
 	}
 	o.Stored = true
-	if r := mustParse(t, in, o); len(r.Nodes) != 1 || len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Msg, "not judged") {
+	if r := mustParse(t, in, o); len(r.Nodes) != 1 || len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Msg, "not validated") {
 		t.Errorf("got %v", r.Findings)
 	}
 }

@@ -34,6 +34,7 @@ type advertisement struct {
 	others map[string]int // children of the root that are not read, by name
 }
 
+// node is a node of an advertisement.
 type node struct {
 	line                         int
 	id, manager, name            string
@@ -53,6 +54,7 @@ type offer struct {
 	images []disk
 }
 
+// disk is a disk image.
 type disk struct {
 	name, url, os, version, description string
 	preferred                           bool
@@ -60,7 +62,7 @@ type disk struct {
 
 type port struct{ id, name, role, address string }
 
-// wire is a link.
+// wire is a link as the advertisement describes it, usually from a node to a switch.
 type wire struct {
 	id, kind string
 	managers []string
@@ -73,8 +75,8 @@ type vlan struct {
 	restricted             bool
 }
 
-// Error says why a text is not an advertisement that can be read. Line is 0 for an error
-// without a place.
+// Error is the error for a text that is not a readable advertisement. Line is 0 if the
+// error has no place.
 type Error struct {
 	Line int
 	Msg  string
@@ -91,7 +93,7 @@ func newError(line int, format string, args ...any) error {
 	return &Error{line, fmt.Sprintf(format, args...)}
 }
 
-// read reads a document. It fails with an *Error or an error of xmltree.Parse.
+// read parses an advertisement. It fails with an *Error or an error of xmltree.Parse.
 func read(text []byte) (ad *advertisement, err error) {
 	err = xmltree.Parse(text, readLimits, func(d *xmltree.Doc) (err error) {
 		ad, err = readRoot(d.Root)
@@ -100,14 +102,15 @@ func read(text []byte) (ad *advertisement, err error) {
 	return ad, err
 }
 
+// readRoot reads the children of <rspec> and counts those that it does not know.
 func readRoot(root *xmltree.Element) (*advertisement, error) {
 	switch kind := attr(root, "type"); {
 	case root.Local != "rspec":
-		return nil, newError(root.Line, "this is a document of type %.80q, not an RSpec; give the advertisement as ListResources answers it", root.Local)
+		return nil, newError(root.Line, "this is a document of type %.80q, not an RSpec; use the advertisement that ListResources returns", root.Local)
 	case !rspecSpaces[root.Space]:
 		return nil, newError(root.Line, "RSpecs of the namespace %.80q are not read, only those of GENI version 3 and of ProtoGENI versions 2, 0.2 and 0.1; ask the aggregate for one of these", root.Space)
 	case kind != "advertisement" && kind != "ad":
-		return nil, newError(root.Line, "this RSpec is of type %.80q, not an advertisement; give what ListResources answers without a slice", kind)
+		return nil, newError(root.Line, "this RSpec is of type %.80q, not an advertisement; use the answer of ListResources without a slice", kind)
 	}
 	ad := &advertisement{others: map[string]int{}}
 	for _, e := range root.Elements() {

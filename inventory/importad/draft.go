@@ -39,8 +39,10 @@ type draft struct {
 	addresses  map[netip.Addr]bool
 }
 
+// location is an entry of locations.
 type location struct{ name, country, latitude, longitude string }
 
+// sliverType is an entry of sliver_types.
 type sliverType struct {
 	name, alias string
 	images      []*disk
@@ -50,6 +52,7 @@ type sliverType struct {
 	nodes       int
 }
 
+// component is an entry of components, made from node.
 type component struct {
 	node      *node
 	name, id  string
@@ -63,6 +66,7 @@ type component struct {
 	drained   bool
 }
 
+// newDraft returns an empty draft.
 func newDraft(o Options) *draft {
 	return &draft{
 		o: o, isHardware: map[string]bool{}, byPlace: map[location]*location{}, byImage: map[string]*disk{}, urls: map[string]bool{},
@@ -85,7 +89,7 @@ func (d *draft) readNodes(ad *advertisement) {
 		}
 	}
 	if len(d.types) > 1 {
-		d.remarks.add("default_sliver_type, what a node gets that names none, is not told; if your users' requests count on another, change it", d.defaultType().name, 1)
+		d.remarks.add("default_sliver_type, the type of nodes that name none, is not in the advertisement; change it if your users' requests need another", d.defaultType().name, 1)
 	}
 	d.addLinks(ad.wires)
 	for _, v := range ad.vlans {
@@ -93,6 +97,8 @@ func (d *draft) readNodes(ad *advertisement) {
 	}
 }
 
+// addNode adds a component for a node. typed reports whether any node has sliver types; if
+// so, a node without one is drained.
 func (d *draft) addNode(n *node, typed bool) {
 	u, err := urn.Parse(n.id)
 	switch {
@@ -100,14 +106,14 @@ func (d *draft) addNode(n *node, typed bool) {
 		d.remarks.add("nodes whose component_id is no URN of a node, left out", fmt.Sprintf("%.80q", n.id), 1)
 		return
 	case d.ids[u.Key()]:
-		d.remarks.add("nodes whose component_id was there before, left out", validName(n.id), 1)
+		d.remarks.add("nodes whose component_id occurs twice, left out", validName(n.id), 1)
 		return
 	}
 	d.ids[u.Key()] = true
 	c := &component{node: n, id: u.String()}
 	want := componentName(cmp.Or(n.name, u.Name))
 	if c.name = d.names.unique(cmp.Or(want, "node")); c.name != n.name && n.name != "" {
-		d.remarks.add("components with another name than in the advertisement, where it is there twice or cannot be one", c.name, 1)
+		d.remarks.add("components with another name than in the advertisement, where it occurs twice or is invalid", c.name, 1)
 	}
 	switch n.exclusive {
 	case "true", "1":
@@ -132,9 +138,9 @@ func (d *draft) addNode(n *node, typed bool) {
 	if !c.exclusive {
 		if c.slots = n.slots; c.slots == 0 {
 			c.slots, c.guessed = 10, true
-			d.remarks.add("shared components that tell no capacity; here it is 10 slots", c.name, 1)
+			d.remarks.add("shared components without a capacity in the advertisement; here it is 10 slots", c.name, 1)
 		} else {
-			d.remarks.add("shared components with the slots that were free; set what they really have", c.name, 1)
+			d.remarks.add("shared components with the number of slots that were free; set the real number", c.name, 1)
 		}
 	}
 	if n.unavailable {
@@ -148,13 +154,14 @@ func (d *draft) addNode(n *node, typed bool) {
 	d.components = append(d.components, c)
 }
 
+// addHardware adds a hardware type to a component.
 func (d *draft) addHardware(c *component, name string) {
 	h := validName(name)
 	if h == "" || slices.Contains(c.hardware, h) {
 		return
 	}
 	if h != name {
-		d.remarks.add("hardware types with another name than in the advertisement, which cannot be one", h, 1)
+		d.remarks.add("hardware types with another name than in the advertisement, where it is invalid", h, 1)
 	}
 	if !d.isHardware[h] {
 		d.isHardware[h] = true
@@ -201,6 +208,7 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("10.128.0.0/9"),
 }
 
+// addInterfaces adds the interfaces of a component; owner is the component's URN.
 func (d *draft) addInterfaces(c *component, owner urn.URN) {
 	var local usedNames
 	for _, p := range c.node.ports {
@@ -210,7 +218,7 @@ func (d *draft) addInterfaces(c *component, owner urn.URN) {
 			d.remarks.add("interfaces whose component_id is no URN of an interface, left out", fmt.Sprintf("%.80q", p.id), 1)
 			continue
 		case d.ids[u.Key()]:
-			d.remarks.add("interfaces whose component_id was there before, left out", validName(p.id), 1)
+			d.remarks.add("interfaces whose component_id occurs twice, left out", validName(p.id), 1)
 			continue
 		}
 		d.ids[u.Key()] = true
@@ -235,20 +243,21 @@ func (d *draft) address(text string) string {
 	a, err := netip.ParseAddr(text)
 	bad := err != nil || !a.Is4() || d.addresses[a] || slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
 	if bad {
-		d.remarks.add("public addresses of interfaces that cannot be, left out", fmt.Sprintf("%.40q", text), 1)
+		d.remarks.add("invalid public addresses of interfaces, left out", fmt.Sprintf("%.40q", text), 1)
 		return ""
 	}
 	d.addresses[a] = true
 	return a.String()
 }
 
+// addVLAN adds a shared VLAN if it has a name and a tag of its own.
 func (d *draft) addVLAN(v vlan) {
 	name := validName(v.name)
 	tag, err := strconv.Atoi(v.tag)
 	taken := slices.ContainsFunc(d.vlans, func(x vlan) bool { return x.name == name || x.tag == v.tag })
 	switch {
 	case name == "" || err != nil || tag < 1 || tag > 4094 || taken:
-		d.remarks.add("shared VLANs without a tag of their own, which an inventory must know; add them to shared_vlans", name, 1)
+		d.remarks.add("shared VLANs without a tag of their own, which an inventory needs; add them to shared_vlans", name, 1)
 	case len(d.vlans) < 4094:
 		d.vlans = append(d.vlans, vlan{name, strconv.Itoa(tag), oneLine(v.description), v.restricted})
 	}

@@ -19,7 +19,7 @@ func (d *draft) addSliverType(o offer) *sliverType {
 	if t == nil {
 		t = &sliverType{name: validName(o.name), has: map[*disk]bool{}}
 		if d.typeNames[t.name] {
-			d.remarks.add("sliver types that have the same name as another, but for blanks and other characters: they are one here", t.name, 1)
+			d.remarks.add("sliver types whose names differ only in invalid characters; they are one here", t.name, 1)
 			t = d.types[slices.IndexFunc(d.types, func(x *sliverType) bool { return x.name == t.name })]
 		} else {
 			d.typeNames[t.name] = true
@@ -101,7 +101,7 @@ func (d *draft) addDefaultType() {
 		}
 	}
 	d.types = append(d.types, t)
-	d.remarks.add("sliver type made up, since the advertisement has none; it stands for whatever requests say", t.name, 1)
+	d.remarks.add("sliver type added, since the advertisement has none; it accepts every type that a request names", t.name, 1)
 }
 
 // defaultType returns the sliver type for nodes that name none: raw-pc, as GENI defines,

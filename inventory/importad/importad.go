@@ -15,7 +15,7 @@ type Options struct {
 	// Authority is that of the manager whose nodes are read; "" if there is only one
 	// manager.
 	Authority string
-	// Provider makes slivers on all components; "" means "simulated".
+	// Provider is the provider of all components; "" means "simulated".
 	Provider string
 	// File is the advertisement's name, for the head of the text.
 	File string
@@ -25,13 +25,12 @@ type Options struct {
 type Result struct {
 	// Text is an inventory.yaml, which loads for a site of Authority.
 	Text []byte
-	// Authority is that of URNs, Manager the aggregate as its nodes name it.
+	// Authority is the authority in the URNs, Manager the URN of the aggregate in its nodes.
 	Authority string
 	Manager   urn.URN
 	// Components, Interfaces, Links, SliverTypes and Images count the entries of the text.
 	Components, Interfaces, Links, SliverTypes, Images int
-	// Remarks say, one per line, what an operator must check, and what was left out and
-	// why.
+	// Remarks are lines for the operator: what to check, and what was left out and why.
 	Remarks []string
 }
 
@@ -46,7 +45,7 @@ func Read(text []byte, o Options) (*Result, error) {
 		o.Provider = "simulated"
 	}
 	if o.Provider != validName(o.Provider) {
-		return nil, fmt.Errorf("%q cannot be the name of a provider: it is that of an executable NAME.prov, without blanks", o.Provider)
+		return nil, fmt.Errorf("%q is not valid as the name of a provider: it is NAME of an executable NAME.prov, without blanks", o.Provider)
 	}
 	d := newDraft(o)
 	if err := d.chooseManager(ad); err != nil {
@@ -67,7 +66,7 @@ func Read(text []byte, o Options) (*Result, error) {
 		return nil, err
 	}
 	if _, err := inventory.Parse(s.Text, "inventory.yaml", d.authority); err != nil {
-		return nil, fmt.Errorf("what was made of the advertisement is no inventory, by a mistake of this program; report this: %w", err)
+		return nil, fmt.Errorf("the resulting inventory is invalid, which is a bug of this program; please report it: %w", err)
 	}
 	return s, nil
 }
@@ -96,26 +95,26 @@ func (d *draft) chooseManager(ad *advertisement) error {
 		}
 		m.nodes = append(m.nodes, n)
 	}
-	var said []string
+	var summaries []string
 	for _, m := range list {
-		if len(said) == 20 {
-			said = append(said, fmt.Sprintf("and %d more", len(list)-20))
+		if len(summaries) == 20 {
+			summaries = append(summaries, fmt.Sprintf("and %d more", len(list)-20))
 			break
 		}
-		said = append(said, fmt.Sprintf("%s (%d)", m.urn.Authority, len(m.nodes)))
+		summaries = append(summaries, fmt.Sprintf("%s (%d)", m.urn.Authority, len(m.nodes)))
 	}
 	switch {
 	case len(ad.nodes) == 0:
 		return newError(0, "the advertisement has no nodes%s; there is nothing to make an inventory of", otherContent(ad.others))
 	case len(list) == 0:
-		return newError(ad.nodes[0].line, "no node names its manager by a URN (component_manager_id=%.80q), so nobody could ask for it by its own; ask the aggregate for RSpecs of GENI version 3", ad.nodes[0].manager)
+		return newError(ad.nodes[0].line, "no node names its manager by a URN (component_manager_id=%.80q), so requests could not name the aggregate; ask the aggregate for RSpecs of GENI version 3", ad.nodes[0].manager)
 	case d.o.Authority == "" && len(list) > 1:
-		return newError(0, "the advertisement is of several managers; choose one with --authority: %s", strings.Join(said, ", "))
+		return newError(0, "the advertisement is of several managers; choose one with --authority: %s", strings.Join(summaries, ", "))
 	}
 	chosen := list[0]
 	if d.o.Authority != "" {
 		if chosen = byAuthority[strings.ToLower(d.o.Authority)]; chosen == nil {
-			return newError(0, "the advertisement has no nodes of %s; its managers are %s", d.o.Authority, strings.Join(said, ", "))
+			return newError(0, "the advertisement has no nodes of %s; its managers are %s", d.o.Authority, strings.Join(summaries, ", "))
 		}
 	}
 	d.manager, d.authority, d.nodes = chosen.urn, chosen.urn.Authority, chosen.nodes
@@ -143,7 +142,7 @@ func managerOf(n *node) (urn.URN, bool) {
 	return urn.URN{Authority: u.Authority, Type: urn.Authority, Name: "cm"}, err == nil
 }
 
-// otherContent says what an advertisement contains instead of nodes.
+// otherContent returns a text that lists what an advertisement contains instead of nodes.
 func otherContent(others map[string]int) string {
 	if len(others) == 0 {
 		return ""

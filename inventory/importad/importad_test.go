@@ -266,7 +266,7 @@ func FuzzRead(f *testing.F) {
 }
 
 // A node that names no sliver type gets raw-pc where there is one, or else what most
-// nodes offer; and an operator is told so.
+// nodes offer; and a remark reports it.
 func TestUsualSliverType(t *testing.T) {
 	for _, tt := range []struct {
 		rule, want string
@@ -290,9 +290,9 @@ func TestUsualSliverType(t *testing.T) {
 			if v := load(t, s); v.DefaultSliverType.Name != tt.want {
 				t.Errorf("it is %v", v.DefaultSliverType.Name)
 			}
-			told := strings.Contains(strings.Join(s.Remarks, "\n"), "change it: 1 ("+tt.want+")")
-			if told != (s.SliverTypes > 1) {
-				t.Errorf("told: %v", told)
+			remarked := strings.Contains(strings.Join(s.Remarks, "\n"), "need another: 1 ("+tt.want+")")
+			if remarked != (s.SliverTypes > 1) {
+				t.Errorf("remarked: %v", remarked)
 			}
 		})
 	}

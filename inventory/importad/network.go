@@ -16,7 +16,8 @@ type link struct {
 	ports      []*interfaceDraft
 }
 
-// interfaceDraft is an interface of a component.
+// interfaceDraft is an interface of a component. Interfaces on the same link form a tree
+// in a union-find structure.
 type interfaceDraft struct {
 	port
 	key    string          // of its URN
@@ -27,17 +28,18 @@ type interfaceDraft struct {
 	cloud bool
 }
 
-// root returns the socket that represents all sockets joined with s.
+// root returns the interface that represents all interfaces joined with s.
 func (s *interfaceDraft) root() *interfaceDraft {
 	for s.joined != nil {
 		if s.joined.joined != nil {
-			s.joined = s.joined.joined // halves the way for the next
+			s.joined = s.joined.joined // path halving shortens later searches
 		}
 		s = s.joined
 	}
 	return s
 }
 
+// join puts a and b on the same link.
 func join(a, b *interfaceDraft) {
 	if a, b = a.root(), b.root(); a != b {
 		a.joined = b
@@ -63,7 +65,7 @@ func (d *draft) addLinks(wires []*wire) {
 			p := byKey[u.Key()]
 			switch {
 			case err != nil || p == nil:
-				d.remarks.add("ends of links that are no interface here, left out", validName(id), 1)
+				d.remarks.add("ends of links without an interface in this inventory, left out", validName(id), 1)
 				continue
 			case len(ends[i]) > 0:
 				join(p, ends[i][0])
@@ -72,7 +74,7 @@ func (d *draft) addLinks(wires []*wire) {
 			p.rate = max(p.rate, w.rate[id])
 		}
 	}
-	for _, real := range []bool{true, false} { // links are called after switches, rather than after other networks
+	for _, real := range []bool{true, false} { // name a link after its switch, else after another network
 		for _, c := range d.components {
 			if c.isSwitch() && len(c.ports) > 0 && (!real || slices.Contains(c.hardware, "switch")) {
 				root := c.ports[0].root()
@@ -83,7 +85,7 @@ func (d *draft) addLinks(wires []*wire) {
 	links := map[*interfaceDraft]*link{}
 	for i, w := range wires {
 		if len(ends[i]) == 0 {
-			d.remarks.add("links that are at no interface here, left out", validName(w.id), 1)
+			d.remarks.add("links without an interface in this inventory, left out", validName(w.id), 1)
 			continue
 		}
 		root := ends[i][0].root()
@@ -147,9 +149,9 @@ func (d *draft) nameLinks() {
 		l.kind = cmp.Or(l.kind, "ethernet")
 	}
 	if merged > 0 {
-		d.remarks.add(fmt.Sprintf("links that stand for %d of the advertisement, for all wires at a switch or an interface are one here; the component_ids of those are gone", lost), "", merged)
+		d.remarks.add(fmt.Sprintf("links merged from %d of the advertisement, because all links at one switch or interface are one here; the component_ids of those are lost", lost), "", merged)
 	}
 	if len(d.links) > 0 {
-		d.remarks.add("links with the capacities of the advertisement, which may be what was free; set what they really have", "", len(d.links))
+		d.remarks.add("links with the capacities of the advertisement, which may be only the free part; set the real capacities", "", len(d.links))
 	}
 }

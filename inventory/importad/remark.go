@@ -11,6 +11,7 @@ type remarks struct {
 	by    map[string]*remark
 }
 
+// remark is the number of things with one remark, and examples of them.
 type remark struct {
 	count    int
 	examples []string

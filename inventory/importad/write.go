@@ -114,11 +114,12 @@ type capacity struct {
 func (c capacity) MarshalYAML() (any, error) {
 	n, err := flowNode(map[string]int64{"slots": c.slots})
 	if c.guessed {
-		n.LineComment = "not told; set what it has"
+		n.LineComment = "not in the advertisement; set the real number"
 	}
 	return n, err
 }
 
+// flowNode returns v as YAML in one line.
 func flowNode(v any) (*yaml.Node, error) {
 	n := &yaml.Node{}
 	err := n.Encode(v)
@@ -128,17 +129,17 @@ func flowNode(v any) (*yaml.Node, error) {
 
 // keyComments stand over the keys of an inventory.
 var keyComments = map[string]string{
-	"provider":            "Who makes slivers, for components that do not say so themselves: NAME.prov in the\nfolder of providers.",
-	"default_sliver_type": "What a node gets that names no sliver_type.",
-	"managers":            "By what name requests called the aggregate.",
+	"provider":            "The provider of components that name none: NAME.prov in the folder of providers.",
+	"default_sliver_type": "The sliver type of nodes that name none.",
+	"managers":            "The URN of the aggregate in existing requests.",
 	"unknown_image":       "Requests may name images that are not listed; \"refuse\" refuses them.",
 	"cross_links":         "A link to a node of another aggregate: \"refuse\" it, or \"copy\" it and do nothing.",
-	"link_types":          "The kinds of link that the provider can make; all, for the advertisement does not tell.",
-	"links":               "What joins interfaces. Capacities are kbit/s. Add vlans with the tags that links may\nhave, if they need tags.",
+	"link_types":          "The types of link that the provider can create; all, because the advertisement lists none.",
+	"links":               "Physical links and switches. Capacities are in kbit/s. If links need VLAN tags, add\nvlans with the tags that they may have.",
 }
 
-// yamlText writes the inventory. All that is of the advertisement goes through the YAML
-// library, or is one line of a comment.
+// yamlText writes the inventory. Texts of the advertisement are written by the YAML
+// library, or in one line of a comment, so that they cannot add keys.
 func (d *draft) yamlText(remarks []string) ([]byte, error) {
 	var b bytes.Buffer
 	d.writeHeader(&b, remarks)
@@ -158,24 +159,25 @@ func (d *draft) yamlText(remarks []string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// writeHeader writes what an operator reads first.
+// writeHeader writes the comment at the start, with the remarks for the operator.
 func (d *draft) writeHeader(b *bytes.Buffer, remarks []string) {
 	from := "an advertisement"
 	if d.o.File != "" {
 		from = oneLine(d.o.File)
 	}
-	fmt.Fprintf(b, `# What %s offers, made by `+"`patchbay import`"+` of %s.
+	fmt.Fprintf(b, `# The resources of %s, created by `+"`patchbay import`"+` from %s.
 # Users' saved requests name these component_ids: keep them.
 #
-# Look over it before you serve it, and then let `+"`patchbay check`"+` look:
-#   - authority in patchbay.yaml is best %[1]s, as in the component_ids
-#   - the provider: who makes slivers on these components
+# Review this file before you serve it, then run `+"`patchbay check`"+`:
+#   - authority in patchbay.yaml should be %[1]s, as in the component_ids
+#   - the provider, which creates slivers on these components
 `, d.authority, from)
 	for _, r := range remarks {
 		fmt.Fprintf(b, "#   - %s\n", r)
 	}
 }
 
+// file returns the inventory in the form in which it is written.
 func (d *draft) file() file {
 	f := file{
 		Provider: d.o.Provider, DefaultSliverType: d.defaultType().name, Managers: flowList{d.manager.String()},
@@ -212,6 +214,7 @@ func (d *draft) file() file {
 	return f
 }
 
+// file returns the component in the form in which it is written.
 func (c *component) file() fileComponent {
 	x := fileComponent{Name: c.name, ID: c.id, Exclusive: c.exclusive, Drained: c.drained, HardwareTypes: c.hardware}
 	if c.slots > 0 {
