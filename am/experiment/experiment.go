@@ -35,6 +35,8 @@ type Experiment struct {
 	// Progress is called when a phase begins, and then with the slivers of each
 	// answer while it lasts.
 	Progress func(Phase, []client.Sliver)
+	// Notices, if not nil, is called with the aggregate's remarks about an allocated request.
+	Notices func(string)
 }
 
 // busyTimeout is how long Apply retries while components are being cleaned.
@@ -95,7 +97,10 @@ func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, 
 func (e *Experiment) allocate(ctx context.Context, request string, end time.Time) error {
 	e.Progress(Allocating, nil)
 	for limit := time.Now().Add(busyTimeout); ; {
-		_, _, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, client.Options{End: end})
+		_, reply, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, client.Options{End: end})
+		if err == nil && reply.Output != "" && e.Notices != nil {
+			e.Notices(reply.Output)
+		}
 		if am.CodeOf(err) != am.Busy || time.Now().After(limit) {
 			return err
 		}

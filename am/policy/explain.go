@@ -196,6 +196,28 @@ func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	return e
 }
 
+// CheckSlice refuses user to hold whole in slice, in place of all that the slice holds now.
+// held is what is held now. The error is an *am.Error with code Refused.
+func (r *Rules) CheckSlice(user, slice urn.URN, held Held, whole Amount) error {
+	x := r.find(user, slice)
+	if x == nil {
+		return nil
+	}
+	p := &Permit{rule: x, user: user, slice: slice}
+	if err := p.Begin(); err != nil {
+		return err
+	}
+	others := Held{User: held.User.without(held.Slice), Project: held.Project.without(held.Slice)}
+	for i, c := range counted {
+		if n := c.of(whole); n > 0 {
+			if err := p.checkLimit(others, i, x.limits[i], n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Full returns why the limits of the user's rule allow no further node in slice besides
 // what is held; "" if they allow one. If only nodes without cores are still allowed, it
 // returns the reason for nodes with cores. A zero slice stands for any slice.

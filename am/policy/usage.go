@@ -15,6 +15,11 @@ type Amount struct{ Nodes, Cores, Disk int64 }
 // Held is what is held now: by a user, in a slice, and in its project.
 type Held struct{ User, Slice, Project Amount }
 
+// without returns the part of an amount that exceeds another.
+func (a Amount) without(b Amount) Amount {
+	return Amount{max(0, a.Nodes-b.Nodes), max(0, a.Cores-b.Cores), max(0, a.Disk-b.Disk)}
+}
+
 // Usage counts what users, slices and projects hold. It observes the store, so that
 // decisions see earlier staged changes. All methods may be called concurrently.
 type Usage struct {

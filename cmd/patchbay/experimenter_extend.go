@@ -81,8 +81,11 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	}
 	defer s.close()
 	if o.slice == "" {
-		have := s.experiments()
-		if len(have) != 1 {
+		have := s.usable()
+		if len(have) == 0 {
+			return fmt.Errorf("there are no nodes; begin with: %s", s.hint("up", "--example"))
+		}
+		if len(have) > 1 {
 			return fmt.Errorf("several slices could be meant; name one of: %s", strings.Join(have, ", "))
 		}
 		o.slice = have[0]

@@ -327,7 +327,7 @@ func TestSSHUsesStoredManifest(t *testing.T) {
 	}
 	wantTexts(t, out, "nothing listens at 127.0.0.1", "The login is from the stored manifest.", "it runs -F "+folder+"/ssh_config web.one.patchbay hostname")
 	for _, verb := range []string{"status", "down"} {
-		if code, out := runCommand(t, verb, "--user", folder); code != 1 || !strings.Contains(out, "slice one: ") || !strings.Contains(out, "nothing listens at 127.0.0.1") {
+		if code, out := runCommand(t, verb, "--user", folder); code != 1 || !strings.Contains(out, "nothing listens at 127.0.0.1") {
 			t.Errorf("%s: %d: %s", verb, code, out)
 		}
 		if code, out := runCommand(t, verb, "--url", s.url, "--config", dir); code != 1 || !strings.Contains(out, "the site is not running; start it with: "+display.CommandAt(dir, "serve")) {

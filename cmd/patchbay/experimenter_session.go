@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -171,7 +173,7 @@ func (s *session) hint(args ...string) string {
 // explain adds, to an error of an aggregate that does not run, the command that starts it.
 func (s *session) explain(err error) error {
 	switch {
-	case !errors.Is(err, syscall.ECONNREFUSED):
+	case !errors.Is(err, syscall.ECONNREFUSED) || s.flags.URL != "" && !s.flags.site.given():
 		return err
 	case s.own != nil && s.own.userFolder() != "":
 		return fmt.Errorf("%w\nyour own site is not running, as after a reboot; start it with: %s", err, display.AsRoot(display.Program, "status"))
@@ -179,6 +181,13 @@ func (s *session) explain(err error) error {
 		return fmt.Errorf("%w\nthe site is not running; start it with: %s", err, display.CommandAt(s.config.Origin.File, "serve"))
 	}
 	return err
+}
+
+// isUnreachable reports whether an error means that no call reaches the aggregate.
+func isUnreachable(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
+	return network || verification
 }
 
 // openLocked is open, and locks the user's folder until close.
@@ -214,6 +223,7 @@ type slice struct {
 	*experiment.Experiment
 	session *session
 	name    string
+	owner   string // URN of the user, "" if unknown
 }
 
 // sliceFile returns the path of a file of a slice.
@@ -245,7 +255,7 @@ func (s *session) openSlice(name string, life time.Duration, begin bool) (*slice
 	s.opened = append(s.opened, c)
 	return &slice{&experiment.Experiment{
 		Client: c, Slice: me.sliceURN, Credentials: me.forSlice(), Users: me.users(), Progress: func(experiment.Phase, []client.Sliver) {},
-	}, s, name}, nil
+	}, s, name, me.owner()}, nil
 }
 
 // renewCredentials writes the credentials of the user and a slice that are missing or end
@@ -309,6 +319,19 @@ func (s *session) experiments() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return display.Line(name) != name })
 }
 
+// delegated returns the slices that another user has delegated to this one, except those in
+// which up has created nodes.
+func (s *session) delegated() []string {
+	mine := s.experiments()
+	return slices.DeleteFunc(slicesIn(s.dir), func(name string) bool {
+		text, err := site.ReadRegular(s.sliceFile(name, "-cred.xml"))
+		return err != nil || !isLent(text) || slices.Contains(mine, name) || display.Line(name) != name
+	})
+}
+
+// usable returns experiments and delegated.
+func (s *session) usable() []string { return append(s.experiments(), s.delegated()...) }
+
 // write writes a file of the slice into the user's folder.
 func (x *slice) write(suffix string, text []byte) error {
 	return site.ReplaceFile(x.session.sliceFile(x.name, suffix), text, 0o600)
@@ -327,7 +350,7 @@ func (x *slice) forget() error {
 // writeSSH writes ssh_config and known_hosts from the manifests of all slices.
 func (s *session) writeSSH() error {
 	var all []experiment.Host
-	for _, name := range s.experiments() {
+	for _, name := range s.usable() {
 		hosts, _, err := s.hosts(name)
 		if err != nil {
 			return err

@@ -74,7 +74,7 @@ func (s *session) printConfig(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if len(s.experiments()) == 0 {
+	if len(s.usable()) == 0 {
 		return fmt.Errorf("there is no experiment yet; begin with: %s", s.hint("up", "--example"))
 	}
 	if err := s.writeSSH(); err != nil {
@@ -93,12 +93,16 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	}
 	defer unlock()
 	var asked error
-	for _, x := range s.experiments() {
+	for _, x := range s.usable() {
 		sl, err := s.openSlice(x, 0, false)
 		if err == nil {
 			_, err = sl.refresh(ctx)
 		}
-		asked = errors.Join(asked, s.explain(err))
+		if isUnreachable(err) { // so are the others
+			asked = s.explain(err)
+			break
+		}
+		asked = errors.Join(asked, err)
 	}
 	// Even without new manifests: an ssh_config from the creator of the folder could make
 	// ssh run any command.
@@ -106,7 +110,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 		return h, err
 	}
 	var all, found []experiment.Host
-	for _, x := range s.experiments() {
+	for _, x := range s.usable() {
 		hosts, _, err := s.hosts(x)
 		if err != nil {
 			return h, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer s.close()
-	names := s.experiments()
+	names := s.usable()
 	if len(names) == 0 {
 		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", s.hint("up", "--example"))
 		return err
@@ -43,7 +44,11 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 		if i > 0 {
 			fmt.Fprintln(c.out)
 		}
-		failed = errors.Join(failed, s.status(ctx, name))
+		err := s.status(ctx, name)
+		if isUnreachable(err) { // so are the others
+			return s.explain(errors.Join(failed, errors.Unwrap(err)))
+		}
+		failed = errors.Join(failed, err)
 	}
 	return s.explain(failed)
 }
@@ -62,7 +67,15 @@ func (s *session) status(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", name, err)
 	}
-	fmt.Fprintf(s.out, "Slice %s\n", name)
+	if slices.Contains(s.delegated(), name) {
+		fmt.Fprintf(s.out, "Slice %s, delegated to you\n", name)
+		if len(a.Slivers) == 0 {
+			_, err := fmt.Fprintln(s.out, "  It has no nodes.")
+			return errors.Join(err, x.forget())
+		}
+	} else {
+		fmt.Fprintf(s.out, "Slice %s\n", name)
+	}
 	if len(a.Slivers) == 0 {
 		why := "They were deleted, or released by an operator"
 		if !expires.IsZero() && !time.Now().Before(expires) {

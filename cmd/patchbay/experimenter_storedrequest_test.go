@@ -81,7 +81,7 @@ func TestUpStoresTheRequestOfExistingNodes(t *testing.T) {
 		}
 		defer c.Close()
 		dir := t.TempDir()
-		x := &slice{&experiment.Experiment{Client: c, Slice: "urn:publicid:IDN+example.org+slice+s"}, &session{console: console{io.Discard, io.Discard}, flags: &experimenterFlags{}, dir: dir}, "s"}
+		x := &slice{&experiment.Experiment{Client: c, Slice: "urn:publicid:IDN+example.org+slice+s"}, &session{console: console{io.Discard, io.Discard}, flags: &experimenterFlags{}, dir: dir}, "s", ""}
 		x.session.flags.site.flags = pflag.NewFlagSet("up", pflag.ContinueOnError)
 		file := filepath.Join(dir, "slices", "s.request.xml")
 		if err := site.ReplaceFile(file, []byte(keptRequest), 0o600); err != nil {

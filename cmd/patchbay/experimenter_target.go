@@ -16,6 +16,7 @@ import (
 
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
+	"patchbay/inventory/suggest"
 )
 
 // target is the aggregate and the user of a command line.
@@ -203,7 +204,7 @@ func (f *targetFlags) namedUser(name string) (string, error) {
 			return folder, nil
 		}
 	}
-	if f.makeUser != nil {
+	if f.makeUser != nil && suggest.Word(name, f.site.userNames()) == "" {
 		if made, err := f.makeUser(name); made != "" || err != nil {
 			return made, err
 		}

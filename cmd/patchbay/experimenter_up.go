@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,9 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 	"patchbay/am/site"
+	"patchbay/am/site/check"
 	"patchbay/am/site/create"
+	"patchbay/am/urn"
 	"patchbay/inventory"
 )
 
@@ -33,7 +36,9 @@ containers of this host, and the site is in root's state folder. Your keys stay 
 state folder, so that the other commands work without sudo.
 
 Repeat the command with a changed request: it shows which nodes it keeps, adds, replaces
-and removes, and asks first. Repeat it after a failure: it continues.`
+and removes, and asks first. Replaced nodes lose their files, and are gone if the site
+refuses the new ones. For a site of this host, up checks the request before it deletes any
+node. Repeat the command after a failure: it continues.`
 
 //go:embed examples/lan.xml
 var exampleRequest string
@@ -106,11 +111,21 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer s.close()
-	x, err := s.openSlice(o.sliceFor(s), o.life, true)
+	name := o.sliceFor(s)
+	if base := filepath.Base(o.request); o.Slice == "" && name != strings.TrimSuffix(base, filepath.Ext(base)) {
+		fmt.Fprintf(c.err, "The name of the slice is %s.\n", name)
+	}
+	credential := s.sliceFile(name, "-cred.xml")
+	isNew := !exists(credential)
+	x, err := s.openSlice(name, o.life, true)
 	if err != nil {
 		return err
 	}
-	return s.explain(o.apply(ctx, x, text))
+	err = o.apply(ctx, x, text)
+	if err != nil && isNew && !exists(s.sliceFile(name, ".request.xml")) { // nothing is reserved
+		err = errors.Join(err, removeFile(credential))
+	}
+	return s.explain(err)
 }
 
 // sliceFor returns the name of the slice: that of --slice, the only slice of a user who
@@ -149,7 +164,13 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if plan.Has(experiment.Keep, experiment.Replace, experiment.Remove) {
 		if !plan.Has(experiment.Add, experiment.Replace, experiment.Remove) {
 			fmt.Fprintf(c.err, "Nothing to change in the slice %s.\n", x.name)
-		} else if err := o.confirm(c, x.name, plan); err != nil {
+		}
+	}
+	if err := o.check(ctx, x, plan, text); err != nil {
+		return err
+	}
+	if plan.Has(experiment.Keep, experiment.Replace, experiment.Remove) && plan.Has(experiment.Add, experiment.Replace, experiment.Remove) {
+		if err := o.confirm(c, x.name, plan); err != nil {
 			return err
 		}
 	}
@@ -173,6 +194,28 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 		fmt.Fprintf(c.err, "The site gives the nodes until %s, which is less than --for %s.\n", timeAndDistance(given, time.Now()), o.For)
 	}
 	return x.show(answer.Slivers)
+}
+
+// check prints warnings about the request, if this user may read the site's files or else
+// when the site reports them. It fails if the plan would delete nodes, and the site would
+// refuse the new ones.
+func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, text []byte) error {
+	s := x.session
+	if !plan.Has(experiment.Add, experiment.Replace) {
+		return nil
+	}
+	if s.config == nil {
+		x.Notices = func(text string) { fmt.Fprintf(s.err, "The site reports: %s\n", display.Line(text)) }
+		return nil
+	}
+	r := check.SliceRequest{Name: o.request, Text: text}
+	r.User, _ = urn.Parse(x.owner) // the zero value skips the policy
+	r.Slice, _ = urn.Parse(x.Slice)
+	k := &check.Checker{Out: s.err, Err: s.err, Config: s.config}
+	if deletes := plan.Has(experiment.Replace, experiment.Remove); !k.SliceRequest(ctx, r, deletes) && deletes {
+		return errors.New("nothing was changed, since the site would refuse the new nodes")
+	}
+	return nil
 }
 
 // carryOut applies the plan and shows its progress. After a failure its error says which
@@ -222,7 +265,7 @@ func (o *upOptions) confirm(c console, slice string, plan experiment.Plan) error
 		return err
 	}
 	if plan.Has(experiment.Replace, experiment.Remove) {
-		fmt.Fprintln(c.err, "All files on nodes that are replaced or removed are lost.")
+		fmt.Fprintln(c.err, "All files on nodes that are replaced or removed are lost. If the site then refuses the new nodes, the old ones are gone.")
 	}
 	return agree(c, o.Yes, "Change it?")
 }

@@ -89,7 +89,7 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 		if err := service.CheckLockdown(plan); err != nil {
 			r.add(diagnostic{0, 0, true, err.Error()})
 		}
-		if binding, ok := r.bind(req, inv, plan); ok && r.errors == 0 {
+		if binding, ok := r.bind(req, inv, plan, binder.Permit{}); ok && r.errors == 0 {
 			r.addMissingPrograms(binding, k.Config.Providers, "/usr")
 			asked = k.dryRun(ctx, &r, req, inv, binding)
 		}
@@ -110,8 +110,9 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 }
 
 // bind checks whether a request would fit on a site without slivers and without what a
-// plan has out of service, and records what would differ from the request.
-func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan) (b binder.Binding, ok bool) {
+// plan has out of service, and records what would differ from the request. It binds only
+// what is allowed.
+func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan, allowed binder.Permit) (b binder.Binding, ok bool) {
 	if len(req.Nodes) == 0 {
 		if r.errors > 0 {
 			return b, false // that is why
@@ -121,7 +122,7 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 	}
 	index := binder.NewIndex(inv)
 	index.SetPlan(plan, time.Now())
-	b, err := binder.Bind(req, index, checkSlice(inv))
+	b, err := allowed.Bind(nil, req, index, checkSlice(inv))
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 		r.addNotices(req, noticesOf(unsatisfied.Reasons, true))
 		return b, false
@@ -160,6 +161,16 @@ func exclusiveWarnings(b binder.Binding) (all []notice) {
 // report prints a diagnosis in the order of the file, with each concerned line below
 // its findings. A warning that is the same in several places is printed at the first.
 func (k *Checker) report(r *diagnosis) {
+	k.printFindings(r)
+	if len(r.list) > 0 {
+		fmt.Fprintf(k.Out, "%s: %s, %s\n", display.Printable(r.name), display.Count(r.errors, "error"), display.Count(r.warnings, "warning"))
+	}
+	k.wrong += r.errors
+	k.counted = k.wrong == r.errors
+}
+
+// printFindings is report without the number of findings.
+func (k *Checker) printFindings(r *diagnosis) {
 	slices.SortStableFunc(r.list, func(a, b diagnostic) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
 	})
@@ -190,11 +201,6 @@ func (k *Checker) report(r *diagnosis) {
 		}
 		fmt.Fprintf(k.Out, "%s: %s: %s\n%s", display.Printable(where), severity, display.Printable(text), lines.at(d.line, d.column))
 	}
-	if len(r.list) > 0 {
-		fmt.Fprintf(k.Out, "%s: %s, %s\n", display.Printable(r.name), display.Count(r.errors, "error"), display.Count(r.warnings, "warning"))
-	}
-	k.wrong += r.errors
-	k.counted = k.wrong == r.errors
 }
 
 // alsoAt lists further places, the first few of them.

@@ -1,0 +1,77 @@
+package check
+
+import (
+	"context"
+	"slices"
+
+	"patchbay/am"
+	"patchbay/am/binder"
+	"patchbay/am/maintenance"
+	"patchbay/am/policy"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// SliceRequest is a request that becomes the whole content of a slice.
+type SliceRequest struct {
+	Name string // for messages
+	Text []byte
+	// User owns the slice. Zero values skip the policy.
+	User, Slice urn.URN
+}
+
+// SliceRequest prints the warnings about a request. With deciding it also prints the errors:
+// why the site would refuse it even without other slivers, or by the policy. It reports
+// whether there are none. It skips a site whose files the caller may not read.
+func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding bool) bool {
+	inv, err := inventory.Load(k.Config.Inventory, k.Config.Authority)
+	if err != nil {
+		return true
+	}
+	plan, err := maintenance.Read(k.Config.Maintenance)
+	if err != nil {
+		return true
+	}
+	options := k.Config.ReadOptions(inv)
+	_, problems := rspec.Check(x.Text, options)
+	r := diagnosis{name: x.Name, text: x.Text}
+	r.addProblems(problems)
+	options.Stored = true // reads a request with problems, too
+	if req, err := rspec.ParseRequest(x.Text, options); err == nil {
+		k.decide(ctx, &r, x, req, inv, plan)
+	}
+	if _, findings, err := validate(x.Text); err == nil {
+		r.addFindings(findings)
+	}
+	if !deciding {
+		r.list = slices.DeleteFunc(r.list, func(d diagnostic) bool { return d.isError })
+	}
+	k.printFindings(&r)
+	return r.errors == 0
+}
+
+// decide adds the errors of the inventory and the policy.
+func (k *Checker) decide(ctx context.Context, r *diagnosis, x SliceRequest, req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan) {
+	var allowed binder.Permit
+	rules, err := k.Config.LoadPolicy(inv)
+	if err != nil || x.User.IsZero() {
+		rules = nil
+	}
+	permit := policy.New(rules).For(x.User, x.Slice)
+	allowed.Components, allowed.NoComponent = permit.Components()
+	allowed.SliverTypes, allowed.NoSliverType = permit.SliverTypes()
+	binding, ok := r.bind(req, inv, plan, allowed)
+	held, err := k.Config.Held(ctx, x.User, x.Slice)
+	if !ok || err != nil {
+		return
+	}
+	var all am.Amount
+	for _, b := range binding.Nodes {
+		all = all.Add(b.Amount)
+	}
+	whole := policy.Amount{Nodes: int64(len(req.Nodes)), Cores: all.Cores, Disk: all.Disk}
+	if err := rules.CheckSlice(x.User, x.Slice, held, whole); err != nil {
+		r.add(diagnostic{isError: true, text: err.Error()})
+	}
+}
