@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -185,9 +184,8 @@ func (s *session) explain(err error) error {
 
 // isUnreachable reports whether an error means that no call reaches the aggregate.
 func isUnreachable(err error) bool {
-	_, network := errors.AsType[net.Error](err)
-	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
-	return network || verification
+	_, ok := errors.AsType[net.Error](err)
+	return ok
 }
 
 // openLocked is open, and locks the user's folder until close.
