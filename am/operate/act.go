@@ -284,10 +284,10 @@ const EventThaw = "thaw"
 
 // findThawable returns the slice to thaw; of several with the same name, the one that is
 // shut down.
-func (d *Operations) findThawable(said string) (slice urn.URN, err error) {
+func (d *Operations) findThawable(arg string) (slice urn.URN, err error) {
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		var down []urn.URN
-		found, err := findSlice(v, said)
+		found, err := findSlice(v, arg)
 		if e, ok := errors.AsType[*RefusedError](err); ok {
 			var names []string
 			failed := v.Slices(func(s am.Slice) bool {
@@ -296,8 +296,8 @@ func (d *Operations) findThawable(said string) (slice urn.URN, err error) {
 				}
 				return true
 			})
-			if near := didYouMean(said, names); near != "" {
-				return cmp.Or(failed, refuse("there is no slice %s here%s", said, near))
+			if near := didYouMean(arg, names); near != "" {
+				return cmp.Or(failed, refuse("there is no slice %s here%s", arg, near))
 			}
 			return cmp.Or[error](failed, e)
 		}
@@ -313,7 +313,7 @@ func (d *Operations) findThawable(said string) (slice urn.URN, err error) {
 		case len(down) == 0:
 			err = refuse("slice %s is not shut down", found[0])
 		case len(down) > 1:
-			err = ambiguous(said, down)
+			err = ambiguous(arg, down)
 		default:
 			slice = down[0]
 		}
@@ -322,10 +322,11 @@ func (d *Operations) findThawable(said string) (slice urn.URN, err error) {
 	return slice, err
 }
 
-func ambiguous(said string, found []urn.URN) error {
+// ambiguous returns the error for a name that several slices have.
+func ambiguous(arg string, found []urn.URN) error {
 	names := make([]string, 0, len(found))
 	for _, u := range found[:min(len(found), 10)] {
 		names = append(names, u.String())
 	}
-	return refuse("%d slices have the name %s: %s; name one by its URN", len(found), said, strings.Join(names, ", "))
+	return refuse("%d slices have the name %s: %s; name one by its URN", len(found), arg, strings.Join(names, ", "))
 }

@@ -6,17 +6,16 @@
 //	        <─ rows, a JSON object a line ─┘
 //	command ── order ──> Endpoints ──> Operations ── one decision ─> store
 //
-// A list is of one consistent view. It is made in memory before the first of it is
-// sent, so a slow reader holds nothing of the store; how many lists there are at one
-// time, and how long one may be, is bounded. An order is all or nothing, stands in the journal with the name of the
-// operator, and is refused in plain words with the remedy.
+// A list comes from one consistent view. It is made in memory before it is sent, so a slow
+// reader holds no transaction of the store. The number of lists at one time and their
+// length are limited. An order changes all its slivers or none. The journal records it with
+// the name of the operator. A refusal says what to do.
 //
-// What an operator does needs no credential, and none binds it. The same code
-// works in the served site, behind its socket, and in a command over the store
-// of a site that is not served.
+// Operators need no credential. The same code runs in the served site, behind its socket,
+// and in a command that opens the store of a site that is not served.
 //
-// It lifts what AM API v3, "Shutdown", leaves to operators. It never asks a
-// provider.
+// It lifts the shutdown of a slice, which AM API v3, "Shutdown", leaves to operators. It
+// never calls a provider.
 //
 // # Decisions
 //

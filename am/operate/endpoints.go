@@ -119,10 +119,10 @@ func orderHandler[T any](do func(*http.Request, T) (Result, error)) http.Handler
 
 // Inspect returns the manifest of a slice, by its URN or name, even of one that was
 // shut down. Errors: *RefusedError, those of the store.
-func (d *Operations) Inspect(said string) ([]byte, error) {
+func (d *Operations) Inspect(arg string) ([]byte, error) {
 	var slice urn.URN
 	err := d.cfg.Store.Read(func(v *store.View) (err error) {
-		slice, err = findOneSlice(v, said)
+		slice, err = findOneSlice(v, arg)
 		return err
 	})
 	if err != nil {

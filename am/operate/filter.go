@@ -34,7 +34,7 @@ type Filter struct {
 	Limit int
 }
 
-// Bounds of a question.
+// Limits of a filter.
 const (
 	maxPattern = 1024 // bytes
 	maxLimit   = 1 << 31
@@ -106,6 +106,8 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 // maxSuggested limits the length of a word for which a similar one is suggested.
 const maxSuggested = 100
 
+// didYouMean returns a suggestion for a misspelt word, to append to a message; "" for
+// none.
 func didYouMean(word string, have []string) string {
 	if len(word) > maxSuggested {
 		return ""

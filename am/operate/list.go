@@ -273,9 +273,9 @@ func (w *parsedFilter) inInventory(p pattern) bool {
 	})
 }
 
-func noComponent(inv *inventory.Inventory, said string) error {
-	if strings.Contains(said, "..") {
-		if _, err := maintenance.Spread(said, maxRange); err != nil {
+func noComponent(inv *inventory.Inventory, arg string) error {
+	if strings.Contains(arg, "..") {
+		if _, err := maintenance.Spread(arg, maxRange); err != nil {
 			return refuse("%v", err)
 		}
 	}
@@ -283,15 +283,15 @@ func noComponent(inv *inventory.Inventory, said string) error {
 	for _, c := range inv.Components[:min(len(inv.Components), maxNames)] {
 		names = append(names, c.Name)
 	}
-	return refuse("there is no component %s%s", said, didYouMean(said, names))
+	return refuse("there is no component %s%s", arg, didYouMean(arg, names))
 }
 
 // findSlice returns the slices that a URN or name matches, at least one.
-func findSlice(v *store.View, said string) ([]urn.URN, error) {
-	if said == "" {
+func findSlice(v *store.View, arg string) ([]urn.URN, error) {
+	if arg == "" {
 		return nil, refuse("no slice is named; name one by its URN or name")
 	}
-	if u, err := urn.Parse(said); err == nil {
+	if u, err := urn.Parse(arg); err == nil {
 		if u.Type != urn.Slice {
 			return nil, refuse("%s is a %s, not a slice", u, u.Type)
 		}
@@ -303,7 +303,7 @@ func findSlice(v *store.View, said string) ([]urn.URN, error) {
 	var found []urn.URN
 	var names []string
 	err := v.Slices(func(s am.Slice) bool {
-		if strings.EqualFold(s.URN.Name, said) {
+		if strings.EqualFold(s.URN.Name, arg) {
 			found = append(found, s.URN)
 		}
 		if len(names) < maxNames {
@@ -312,11 +312,11 @@ func findSlice(v *store.View, said string) ([]urn.URN, error) {
 		return true
 	})
 	if err == nil && len(found) == 0 {
-		hint := didYouMean(said, names)
-		if hint == "" && strings.Contains(said, ",") {
+		hint := didYouMean(arg, names)
+		if hint == "" && strings.Contains(arg, ",") {
 			hint = "; separate several slices with spaces"
 		}
-		err = refuse("there is no slice %s here%s", said, hint)
+		err = refuse("there is no slice %s here%s", arg, hint)
 	}
 	return found, err
 }

@@ -106,8 +106,8 @@ func (d *Operations) find(targets []string) (all []named, err error) {
 		return nil, refuse("the order names %d; name at most %d at once", len(targets), maxTargets)
 	}
 	err = d.cfg.Store.Read(func(v *store.View) error {
-		for _, said := range targets {
-			n, err := findTarget(v, said)
+		for _, arg := range targets {
+			n, err := findTarget(v, arg)
 			if err != nil {
 				return err
 			}
@@ -132,21 +132,21 @@ func (d *Operations) find(targets []string) (all []named, err error) {
 
 // findOneSlice returns the slice that a URN or a name matches; it fails if there are
 // several.
-func findOneSlice(v *store.View, said string) (urn.URN, error) {
-	found, err := findSlice(v, said)
+func findOneSlice(v *store.View, arg string) (urn.URN, error) {
+	found, err := findSlice(v, arg)
 	switch {
 	case err != nil:
 		return urn.URN{}, err
 	case len(found) > 1:
-		return urn.URN{}, ambiguous(said, found)
+		return urn.URN{}, ambiguous(arg, found)
 	}
 	return found[0], nil
 }
 
 // findTarget parses one argument: the URN of a slice or a sliver, NAME of a slice, or
 // NAME/CLIENT_ID.
-func findTarget(v *store.View, said string) (named, error) {
-	if u, err := urn.Parse(said); err == nil && u.Type == urn.Sliver {
+func findTarget(v *store.View, arg string) (named, error) {
+	if u, err := urn.Parse(arg); err == nil && u.Type == urn.Sliver {
 		x, _, err := v.Sliver(u)
 		if errors.Is(err, store.ErrNotFound) {
 			err = refuse("there is no sliver %s here", u)
@@ -155,9 +155,9 @@ func findTarget(v *store.View, said string) (named, error) {
 	} else if err == nil && u.Type != urn.Slice {
 		return named{}, refuse("%s is a %s; name a slice, or slivers", u, u.Type)
 	}
-	slice, node, one := said, "", false
-	if !strings.HasPrefix(strings.ToLower(said), "urn:") {
-		slice, node, one = strings.Cut(said, "/")
+	slice, node, one := arg, "", false
+	if !strings.HasPrefix(strings.ToLower(arg), "urn:") {
+		slice, node, one = strings.Cut(arg, "/")
 	}
 	if strings.ContainsAny(slice, "*?") {
 		return named{}, refuse("%s is a pattern; an order must name each slice, so list them first: patchbay slices '%s'", slice, slice)

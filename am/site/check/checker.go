@@ -26,12 +26,16 @@ type Checker struct {
 	usableProviders map[string]*provider.Provider // by name
 }
 
+// good prints a check that succeeded.
 func (k *Checker) good(what, format string, args ...any) { k.print("ok", what, format, args...) }
 
+// note prints a remark.
 func (k *Checker) note(what, format string, args ...any) { k.print("note", what, format, args...) }
 
+// warn prints a warning.
 func (k *Checker) warn(what, format string, args ...any) { k.print("warning", what, format, args...) }
 
+// bad prints an error and counts it.
 func (k *Checker) bad(what, format string, args ...any) {
 	k.wrong++
 	k.counted = false
