@@ -1,44 +1,62 @@
 // Command patchbay is a GENI/Fed4FIRE aggregate manager and the tools of its
 // operators and experimenters.
 //
-//	patchbay up REQUEST    make an experiment, on a site of one's own where no other is named
-//	patchbay ssh NODE      log in to a node of it
-//	patchbay status        show one's experiments
-//	patchbay extend TIME   keep one for longer
-//	patchbay down          give it back
-//	patchbay init DIR      make a site: configuration, inventory, keys, trial authority
-//	patchbay serve         serve it
-//	patchbay user NAME     make a user of the trial authority, ready for clients
-//	patchbay slice NAME    make a slice and its owner's credential
-//	patchbay call METHOD   call an aggregate manager, this one or any other
-//	patchbay demo          see the whole life of an experiment
-//	patchbay check         explain what is wrong with a site or an RSpec
-//	patchbay draw FILE     draw an RSpec, in the terminal or as SVG
-//	patchbay move          make a copy of a site the site
-//	patchbay version       print the version
+// For experimenters:
+//
+//	up         create an experiment, on a site of the user's own if no other is named
+//	ssh        log in to a node of it
+//	status     show the user's experiments
+//	extend     keep an experiment for longer
+//	down       delete the nodes of an experiment
+//	call       call an aggregate manager, this one or any other
+//	demo       run a whole experiment, as a demonstration
+//
+// To set up and keep a site:
+//
+//	init       create a site: configuration, inventory, keys, trial authority
+//	serve      serve it
+//	check      find mistakes in a site or an RSpec
+//	reload     make a running server read its inventory again
+//	backup     back up the database; restore restores it
+//	move       make a copy of a site the site
+//	clock      show which clock leases follow
+//
+// To operate a site:
+//
+//	slices, slivers, nodes, tasks, journal, usage    list
+//	manifest   print the manifest of a slice
+//	who        find who used an IP address
+//	release    delete slivers of users; renew changes the end of leases
+//	drain      take components out of service; undrain puts them back
+//	maintenance, lockdown                            stop new reservations
+//	thaw       lift the shutdown of a slice
+//
+// Users and slices of the trial authority: user, slice, delegate, tool. Documents: import,
+// draw, guide. Others: version, help, completion, and the help topic patterns.
 //
 // A site is a folder:
 //
 //	patchbay.yaml          the configuration (site.Config)
-//	inventory.yaml         what the site offers
-//	request.xml            what an experimenter may ask for, a sample
-//	trusted/*.pem          whose users may come; re-read when it changes
-//	providers/NAME.prov    executables that make slivers
+//	inventory.yaml         the components that the site offers
+//	policy.yaml            which users may reserve what
+//	request.xml            a sample request
+//	trusted/*.pem          the authorities whose users may call; read again when it changes
+//	providers/NAME.prov    executables that create slivers
 //	server-*.pem           the server's certificates and keys
-//	state.db               what was promised
-//	admin.sock             where providers get manifests, while it is served
+//	state.db               the database
+//	admin.sock             the socket for operators and providers, while the server runs
 //	authority/             the trial authority: keep it private
-//	users/NAME/            what a trial user needs: keys, credentials, omni_config, where the site is
+//	users/NAME/            the files of a trial user: keys, credentials, omni_config, aggregate.yaml
 //
-// In a user's folder up keeps, for each slice, slices/NAME.request.xml and
-// NAME.manifest.xml, and ssh_config and known_hosts for OpenSSH. A site of one's own is
+// In a user's folder up stores, for each slice, slices/NAME.request.xml and
+// NAME.manifest.xml, and ssh_config and known_hosts for OpenSSH. A user's own site is
 // the folder patchbay in XDG_STATE_HOME.
 //
-// This package knows flags; package am/site opens and serves the site. Every
-// subcommand is an options struct in a file of its own. The first word of a file's
+// This package has the flags and the output; package am/site opens and serves the site.
+// Every subcommand is an options struct in a file of its own. The first word of a file's
 // name is the group of its commands: site, operations, experimenter, documents, or
 // authority, which is the trial authority.
 //
-// Exit status: 0 success; 1 it did not work, also a call that the aggregate
+// Exit status: 0 success; 1 a failure, also a call that the aggregate
 // refused; 2 wrong usage or configuration.
 package main

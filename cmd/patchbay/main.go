@@ -10,8 +10,7 @@ import (
 )
 
 func main() {
-	// Credentials and keys are in memory, and in that of providers, which inherit
-	// this: a core would outlive them.
+	// No core dumps: memory has credentials and keys. Providers inherit the limit.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], console{os.Stdout, os.Stderr})

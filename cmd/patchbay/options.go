@@ -15,18 +15,18 @@ import (
 	"patchbay/am/site"
 )
 
-// console is where a command speaks to its user.
+// console has the standard output and standard error of a command.
 type console struct{ out, err io.Writer }
 
-// options are those of one subcommand.
+// options are the flags and arguments of one subcommand.
 type options interface {
 	AddFlags(*pflag.FlagSet)
-	// Validate takes the arguments that are no flags. Its error is one of usage.
+	// Validate checks the flags, and takes the other arguments. Its error is a usage error.
 	Validate(args []string) error
 	Run(context.Context, console) error
 }
 
-// usageError is a command line that makes no sense.
+// usageError is the error of a wrong command line; it adds where to find help.
 type usageError struct {
 	cmd *cobra.Command
 	err error
@@ -41,18 +41,18 @@ func (e *usageError) Error() string {
 	return fmt.Sprintf("%s\nsee: %s", text, display.Command(append(path[1:], "--help")...))
 }
 
-// exitError ends the program with a status when all has been said.
+// exitError ends the program with a status and without a message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// siteFlag is the --config that most subcommands have.
+// siteFlag is the flag --config of most subcommands.
 type siteFlag struct {
 	file  string
 	flags *pflag.FlagSet
 }
 
-// given tells whether the user named the site, with the flag or its variable.
+// given reports whether the user named the site, by the flag or its variable.
 func (f *siteFlag) given() bool {
 	return f.flags.Changed("config") || os.Getenv(site.EnvPrefix+"CONFIG") != ""
 }
@@ -66,7 +66,7 @@ func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.file, "config", file, "the site's configuration, or its folder; also PATCHBAY_CONFIG")
 }
 
-// path is the configuration file meant.
+// path returns the path of the configuration file.
 func (f *siteFlag) path() string {
 	if isFolder(f.file) {
 		return filepath.Join(f.file, site.ConfigName)
@@ -74,7 +74,7 @@ func (f *siteFlag) path() string {
 	return f.file
 }
 
-// folder is the folder of the site that is meant; empty if there is no such site.
+// folder returns the folder of the site; "" if there is no such site.
 func (f *siteFlag) folder() string {
 	if info, err := os.Stat(f.path()); err != nil || info.IsDir() {
 		return ""
@@ -82,9 +82,9 @@ func (f *siteFlag) folder() string {
 	return filepath.Dir(f.path())
 }
 
-// hint is a command line about the same site.
+// hint returns a command line for the same site.
 func (f *siteFlag) hint(args ...string) string {
-	if !f.given() && f.file == site.ConfigName { // else it was found, and is the own one
+	if !f.given() && f.file == site.ConfigName { // otherwise it is the user's own site, found without --config
 		return display.Command(args...)
 	}
 	return display.CommandAt(f.file, args...)
@@ -113,6 +113,7 @@ func (f *siteFlag) read() (*site.Config, error) {
 	return nil, err
 }
 
+// noArguments returns an error for arguments, and suggests --config for the folder of a site.
 func noArguments(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -123,6 +124,7 @@ func noArguments(args []string) error {
 	return fmt.Errorf("it takes no argument, not %q", args[0])
 }
 
+// oneArgument returns the only argument. It fails for any other number; what names it.
 func oneArgument(args []string, what string) (string, error) {
 	if len(args) != 1 {
 		return "", fmt.Errorf("it takes one argument, %s", what)

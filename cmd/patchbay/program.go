@@ -20,8 +20,8 @@ import (
 	"patchbay/am/site"
 )
 
-// findProgram is the absolute path of one of our own programs: beside this one,
-// or else on the PATH.
+// findProgram returns the absolute path of one of our programs: beside this one, or else
+// on the PATH.
 func findProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {
@@ -60,13 +60,13 @@ func readInput(name string) ([]byte, error) {
 	return text, site.SuggestPipe(err)
 }
 
-// missingFile says that a file that the user named is not there.
+// missingFile is the error for a file that does not exist.
 type missingFile struct{ name string }
 
 func (e missingFile) Error() string { return "there is no file " + e.name }
 func (e missingFile) Unwrap() error { return fs.ErrNotExist }
 
-// toTerminal tells whether w is a terminal.
+// toTerminal reports whether w is a terminal.
 func toTerminal(w io.Writer) bool {
 	f, ok := site.FileOf(w)
 	if !ok {
@@ -76,13 +76,13 @@ func toTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// confirmed asks a question at a terminal, and tells whether the answer is yes. Where in or
-// out is no terminal there is no one to ask, and it returns true.
+// confirmed asks a question at a terminal, and reports whether the answer is yes. If in or
+// out is no terminal it asks nothing and returns true.
 func confirmed(in *os.File, out io.Writer, question string) bool {
 	return !toTerminal(in) || !toTerminal(out) || answersYes(in, out, question)
 }
 
-// answersYes asks a question and tells whether the answer is clearly yes.
+// answersYes asks a question and reports whether the answer is clearly yes.
 func answersYes(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprint(out, question)
 	const most = 100 // bytes of an answer
@@ -94,7 +94,7 @@ func answersYes(in io.Reader, out io.Writer, question string) bool {
 	return false
 }
 
-// openPrivate is openOutput for a file that nobody else may read.
+// openPrivate is openOutput for a file that only its owner may read.
 func openPrivate(name string, flags int) (f *os.File, err error) {
 	err = fileowner.As(filepath.Dir(name), func() (err error) {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|flags, 0o600)
@@ -103,16 +103,16 @@ func openPrivate(name string, flags int) (f *os.File, err error) {
 	return f, err
 }
 
-// startServer serves a site in the background, with program: in a session of its own, with its output
-// in log, and with any free port for the admin listener. It goes on when this process
-// ends; ended tells when it does so sooner.
+// startServer starts program as the server of a site: in a new session, with its output in
+// log, a free port for the admin listener, and no other settings from the environment. It
+// outlives this process; ended receives an error if it ends before.
 func startServer(program, config string, log *os.File) (ended <-chan error, err error) {
 	cmd := exec.Command(program, "serve", "--config", config)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, site.EnvPrefix) }), site.EnvPrefix+"ADMIN=127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// Whoever called us may have left files open: a pipe or a lock would be held as long
-	// as the site is served.
+	// The caller of this process may have left files open. The server must not hold their
+	// pipes and locks.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("cannot start the server without the files that are open: %w", err)
 	}
@@ -130,7 +130,7 @@ func startServer(program, config string, log *os.File) (ended <-chan error, err 
 	return done, nil
 }
 
-// runHelper runs another of our programs and returns what it writes.
+// runHelper runs another of our programs and returns its output.
 func runHelper(ctx context.Context, name string, args ...string) (string, error) {
 	program, err := findProgram(name)
 	if err != nil {
@@ -140,9 +140,9 @@ func runHelper(ctx context.Context, name string, args ...string) (string, error)
 	return string(out), err
 }
 
-// runSSH runs OpenSSH with our standard streams and gives its exit status, 255 where it
-// was killed. config is its configuration, whose owner root becomes for it: OpenSSH runs
-// programs that are named there.
+// runSSH runs OpenSSH with our standard streams and returns its exit status as an
+// exitError, 255 if it was killed. config is its configuration. Root runs it as the owner
+// of that file, since OpenSSH runs programs named there.
 func runSSH(c console, config string, args ...string) error {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
@@ -155,7 +155,7 @@ func runSSH(c console, config string, args ...string) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, plainWriter(c.out), plainWriter(c.err)
-	// A Ctrl-C is for ssh and what runs in the node.
+	// Without a context: a Ctrl-C is for ssh and the command in the node.
 	err = cmd.Run()
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		if e.ExitCode() < 0 {
@@ -166,8 +166,8 @@ func runSSH(c console, config string, args ...string) error {
 	return err
 }
 
-// plainWriter is the file under a writer, where there is one, so that a program which
-// gets it sees a terminal as one.
+// plainWriter returns the file under a writer, or the writer itself if it has none. A child
+// process recognizes a terminal only by its file.
 func plainWriter(w io.Writer) io.Writer {
 	if f, ok := site.FileOf(w); ok {
 		return f
@@ -175,7 +175,8 @@ func plainWriter(w io.Writer) io.Writer {
 	return w
 }
 
-// removeFile removes a file of the owner of its folder; one that is gone is no error.
+// removeFile removes a file with the rights of the owner of its folder. It succeeds if the
+// file does not exist.
 func removeFile(name string) error {
 	err := fileowner.As(filepath.Dir(name), func() error { return os.Remove(name) })
 	if errors.Is(err, fs.ErrNotExist) {
