@@ -49,7 +49,7 @@ func BenchmarkLAN(b *testing.B) {
 			for b.Loop() {
 				count := strconv.Itoa(n)
 				var without float64
-				for _, kind := range []string{"on no link", "on one LAN", "on one LAN, shaped", "on one LAN, relayed"} {
+				for _, kind := range []string{"on no link", "on one LAN", "on one LAN, shaped", "on one LAN, vswitch"} {
 					began, used := time.Now(), t.processorTime()
 					t.makeLAN(b, n, kind)
 					took := milliseconds(began)
@@ -85,7 +85,7 @@ func (b *testSite) makeLAN(tb *testing.B, n int, kind string) {
 			switch {
 			case strings.HasSuffix(kind, "shaped"):
 				properties = `,"properties":[{"capacity":100000}]`
-			case strings.HasSuffix(kind, "relayed"): // and all go to the next by another way
+			case strings.HasSuffix(kind, "vswitch"): // the vswitch also carries a second link to the next node
 				properties = fmt.Sprintf(`,"properties":[{"latency":1},{"to":["n%d:0"],"latency":2}]`, (i+1)%n)
 			}
 			should["interfaces"] = []string{fmt.Sprintf(`{"client_id":"n%d:0","link":"lan","slice":%q,"addresses":["10.7.%d.%d/16"]%s}`,

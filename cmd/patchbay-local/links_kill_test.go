@@ -82,7 +82,7 @@ func TestFlowsRecoverFromKills(t *testing.T) {
 	require.TUN(t)
 	b := newTestSite(t, "links-kill", "emulator: vswitch")
 	s := b.join(t, "flows", 0, []testLink{
-		between("relayed", linkProperties{latency: 5}, linkProperties{latency: 5}),
+		between("delayed", linkProperties{latency: 5}, linkProperties{latency: 5}),
 		between("shaped", linkProperties{capacity: 10e3}, linkProperties{capacity: 10e3}),
 		between("plain", linkProperties{}, linkProperties{}),
 	})
@@ -106,7 +106,7 @@ func TestFlowsRecoverFromKills(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			asks := make(map[string]*insideJob)
-			for _, link := range []string{"relayed", "shaped", "plain"} {
+			for _, link := range []string{"delayed", "shaped", "plain"} {
 				facts, err := json.Marshal(facts{Address: s.address("b", link) + ":7373", Time: 5 * time.Second})
 				if err == nil {
 					asks[link], err = s.startIn(t.Context(), s.id("a"), []string{"/var/tmp/escape"},
@@ -119,14 +119,14 @@ func TestFlowsRecoverFromKills(t *testing.T) {
 			}
 			stream := make(chan error, 1)
 			go func() {
-				_, err := s.linktest(t.Context(), "ab", "relayed", "--only", "tcp", "--time", "3s")
+				_, err := s.linktest(t.Context(), "ab", "delayed", "--only", "tcp", "--time", "3s")
 				stream <- err
 			}()
 			time.Sleep(time.Second)
 			killed := time.Now()
 			tt.kill(t)
 			most := tt.most + time.Since(killed)
-			for _, link := range []string{"relayed", "shaped", "plain"} {
+			for _, link := range []string{"delayed", "shaped", "plain"} {
 				text, err := asks[link].wait()
 				var a echoTimes
 				if err == nil {

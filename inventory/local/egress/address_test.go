@@ -36,8 +36,8 @@ func TestUplinksDoNotTouch(t *testing.T) {
 	}
 }
 
-// TestSpans compares with asking each network.
-func TestSpans(t *testing.T) {
+// TestComplementOfNetworks compares with asking each network.
+func TestComplementOfNetworks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var networks []netip.Prefix
 		for range rapid.IntRange(0, 12).Draw(t, "n") {

@@ -18,8 +18,8 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// server is a name server of a test's own at an address of the internet: it
-// answers with what f gives, if that is anything.
+// server starts a name server at an address of the lab's Internet. It sends the answers
+// that f returns.
 func server(t testing.TB, b *netlab.Lab, address string, f func(question []byte) [][]byte) {
 	t.Helper()
 	var c net.PacketConn
@@ -47,8 +47,8 @@ func question(id uint16, size int) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, id), bytes.Repeat([]byte{'q'}, size-2)...)
 }
 
-// asked sends a question from a node and waits for the answer.
-func asked(node *os.File, q []byte, within time.Duration) ([]byte, error) {
+// query sends a query from a node and returns the answer.
+func query(node *os.File, q []byte, within time.Duration) ([]byte, error) {
 	c, err := dialIn(node, "udp4", netip.AddrPortFrom(Gateway(), domain).String())
 	if err != nil {
 		return nil, err
@@ -68,12 +68,12 @@ const (
 	second = "198.51.100.32"
 )
 
-func TestQuestionsArePassedOnUnread(t *testing.T) {
+func TestQueriesAreForwardedUnparsed(t *testing.T) {
 	t.Parallel()
 	b := netlab.New(t, netlab.Options{Addresses: []string{first}})
 	server(t, b, first, func(q []byte) [][]byte {
 		switch id := binary.BigEndian.Uint16(q); id {
-		case 2: // somebody else's answer comes first
+		case 2: // an answer of another server comes first
 			return [][]byte{question(3, 20), q[:11], q}
 		case 4:
 			return [][]byte{question(4, mostQuestion+1)}
@@ -100,14 +100,14 @@ func TestQuestionsArePassedOnUnread(t *testing.T) {
 		if !tt.want {
 			patience = 500*time.Millisecond + time.Duration(len(tt.q)/leastQuestion)*time.Millisecond
 		}
-		a, err := asked(node, tt.q, patience)
+		a, err := query(node, tt.q, patience)
 		if got := err == nil && bytes.Equal(a, tt.q); got != tt.want {
 			t.Errorf("%s: %d bytes, %v", tt.rule, len(a), err)
 		}
 	}
 }
 
-func TestServersStandInForEachOther(t *testing.T) {
+func TestSecondServerAnswers(t *testing.T) {
 	t.Parallel()
 	b := netlab.New(t, netlab.Options{Addresses: []string{first, second}})
 	var mu sync.Mutex
@@ -122,18 +122,18 @@ func TestServersStandInForEachOther(t *testing.T) {
 	})
 	server(t, b, second, func(q []byte) [][]byte { return [][]byte{append(q, '2')} })
 	o := options(t, b, "out-t")
-	// Nobody listens at the first; the second takes its time.
+	// No server listens at the first address; the second is slow.
 	o.Servers = []netip.Addr{netip.MustParseAddr(netlab.Router), netip.MustParseAddr(first), netip.MustParseAddr(second)}
 	node := attach(t, open(t, o), 1)
 	q := question(1, 20)
-	for _, within := range []time.Duration{30 * time.Second, serverTime * 9 / 10} { // the one that answered is asked first
-		if a, err := asked(node, q, within); err != nil || string(a) != string(q)+"2" {
+	for _, within := range []time.Duration{30 * time.Second, serverTime * 9 / 10} { // the server that answered is tried first
+		if a, err := query(node, q, within); err != nil || string(a) != string(q)+"2" {
 			t.Errorf("%q, %v", a, err)
 		}
 	}
 }
 
-func TestQuestionsOfOneNodeLeaveRoomForOthers(t *testing.T) {
+func TestQueriesOfOneNodeAreLimited(t *testing.T) {
 	b := netlab.New(t, netlab.Options{Addresses: []string{first}})
 	var mu sync.Mutex
 	waiting := map[string]bool{}
@@ -159,7 +159,7 @@ func TestQuestionsOfOneNodeLeaveRoomForOthers(t *testing.T) {
 		_, _ = c.Write(q)
 	}
 	wait.Success(t, "the other node", func() error { // which asks again, as programs do
-		_, err := asked(other, question(1, 20), 2*time.Second)
+		_, err := query(other, question(1, 20), 2*time.Second)
 		return err
 	})
 	under := func() int {
@@ -254,8 +254,8 @@ func TestServersOfTheHost(t *testing.T) {
 	}
 }
 
-// All nodes of one owner have a share, however many they are.
-func TestOwnersShareNames(t *testing.T) {
+// All nodes of one owner share a limit.
+func TestQueriesOfOneOwnerAreLimited(t *testing.T) {
 	const each = 32
 	s := newShares()
 	taken := 0

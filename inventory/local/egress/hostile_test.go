@@ -18,8 +18,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// raw sends IPv4 packets that a node's root makes, to be closed with the test.
-func raw(t *testing.T, node *os.File) func(packet []byte) {
+// rawSender returns a function that sends IPv4 packets made by a node's root.
+func rawSender(t *testing.T, node *os.File) func(packet []byte) {
 	t.Helper()
 	fd := -1
 	err := netspace.Inside(node, func() (err error) {
@@ -43,7 +43,7 @@ func raw(t *testing.T, node *os.File) func(packet []byte) {
 	}
 }
 
-// packet has a header without a sum, which the kernel makes.
+// packet returns a packet whose header checksum the kernel computes.
 func packet(from, to netip.Addr, kind byte, id, fragment uint16, payload []byte) []byte {
 	b := []byte{0x45, 0}
 	b = binary.BigEndian.AppendUint16(b, uint16(20+len(payload)))
@@ -55,9 +55,9 @@ func packet(from, to netip.Addr, kind byte, id, fragment uint16, payload []byte)
 	return append(b, payload...)
 }
 
-// TestFragmentsOfOneNodeLeaveRoom has a node that sends first parts of packets
-// only, from its own address and from others.
-func TestFragmentsOfOneNodeLeaveRoom(t *testing.T) {
+// TestFragmentsOfOneNodeAreLimited: a node sends only first fragments, from its own
+// address and from others.
+func TestFragmentsOfOneNodeAreLimited(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	web := netip.MustParseAddr(netlab.Web)
 	var server net.PacketConn
@@ -65,7 +65,7 @@ func TestFragmentsOfOneNodeLeaveRoom(t *testing.T) {
 	defer server.Close()
 	e := open(t, options(t, b, "out-t"))
 	bad, good := attach(t, e, 1), attach(t, e, 2)
-	send := raw(t, bad)
+	send := rawSender(t, bad)
 	for _, own := range []bool{true, false} {
 		stop, stopped := make(chan struct{}), make(chan struct{})
 		flood := func(n int) {
@@ -110,16 +110,16 @@ func TestFragmentsOfOneNodeLeaveRoom(t *testing.T) {
 	}
 }
 
-// TestNodesAddNothingToWhatOthersSend has a node that sends the second part of
-// another's packet.
-func TestNodesAddNothingToWhatOthersSend(t *testing.T) {
+// TestNodesCannotInjectFragments: a node sends the second fragment of another node's
+// packet.
+func TestNodesCannotInjectFragments(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	web := netip.MustParseAddr(netlab.Web)
 	var server net.PacketConn
 	must(t, b.Outside(func() (err error) { server, err = net.ListenPacket("udp4", netlab.Web+":9"); return err }))
 	defer server.Close()
 	e := open(t, options(t, b, "out-t"))
-	bad, good := raw(t, attach(t, e, 1)), raw(t, attach(t, e, 2))
+	bad, good := rawSender(t, attach(t, e, 1)), rawSender(t, attach(t, e, 2))
 	first := packet(Address(2), web, unix.IPPROTO_UDP, 77, 0x2000, append([]byte{0, 9, 0, 9, 0, 48, 0, 0}, make([]byte, 16)...))
 	second := packet(Address(2), web, unix.IPPROTO_UDP, 77, 3, make([]byte, 24))
 	bad(second)
@@ -137,9 +137,9 @@ func TestNodesAddNothingToWhatOthersSend(t *testing.T) {
 	}
 }
 
-// TestErrorsAreOfTheOwnConnections has a node that tells a server outside, by an
-// ICMP error, that another node's port is closed.
-func TestErrorsAreOfTheOwnConnections(t *testing.T) {
+// TestNodesCannotForgeICMPErrors: a node sends a server outside an ICMP error about
+// another node's port.
+func TestNodesCannotForgeICMPErrors(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	var server, errs net.PacketConn
 	err := b.Outside(func() (err error) {
@@ -168,7 +168,7 @@ func TestErrorsAreOfTheOwnConnections(t *testing.T) {
 	about[10], about[11] = sum(about[:20])
 	icmp := append([]byte{3, 3, 0, 0, 0, 0, 0, 0}, about...)
 	icmp[2], icmp[3] = sum(icmp)
-	send := raw(t, bad)
+	send := rawSender(t, bad)
 	for range 10 {
 		send(packet(Address(1), web, unix.IPPROTO_ICMP, 1, 0, icmp))
 	}
@@ -184,7 +184,7 @@ func TestErrorsAreOfTheOwnConnections(t *testing.T) {
 	if _, err := c.Read(buf); err != nil {
 		t.Errorf("the connection of the other node: %v", err)
 	}
-	// What comes from outside about a node's own connections gets to it.
+	// ICMP errors about a node's own connections reach it.
 	server.Close()
 	wait.Success(t, "an error from outside", func() error {
 		if _, err := c.Write([]byte("x")); errors.Is(err, syscall.ECONNREFUSED) {
@@ -198,7 +198,7 @@ func TestErrorsAreOfTheOwnConnections(t *testing.T) {
 	})
 }
 
-// sum is the checksum of the internet protocols.
+// sum returns the Internet checksum.
 func sum(b []byte) (high, low byte) {
 	n := uint32(0)
 	for i := range b {

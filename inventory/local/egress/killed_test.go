@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child opens the exit and moves nodes in and out until it is killed, or all is
-// removed and begins anew.
+// child opens the Router, attaches and detaches nodes until it is killed, or removes all
+// and begins again.
 func child(folder string) error {
 	for round := 1; ; round++ {
 		e, err := Open(Options{Folder: folder, Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(netlab.Names)}})
@@ -63,7 +63,7 @@ func child(folder string) error {
 	}
 }
 
-func TestKillsLeaveNothingHalf(t *testing.T) {
+func TestRecoveryAfterKill(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	dir := t.TempDir()
 	var nodes []*os.File
@@ -114,7 +114,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		}
 		e.Close()
 	}
-	// A kill that hits a write leaves a file of its own.
+	// A kill during a write leaves a temporary file.
 	must(t, os.WriteFile(filepath.Join(o.Folder, "."+changesFile+"123"), nil, 0o600))
 	for range 2 { // again does nothing
 		must(t, b.Do(func() error { return Remove(o.Folder, o.Instance) }))
@@ -125,10 +125,10 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	hoststate.Await(t, before, 30*time.Second)
 }
 
-// TestHalfMadeWayIsMadeAnew takes from a way what its making does last: the route
-// back to the node, as a kill leaves it when the device is up already.
-func TestHalfMadeWayIsMadeAnew(t *testing.T) {
-	_, e := opened(t)
+// TestIncompletePortIsRecreated removes the last part of a node's port: the route back to
+// the node, as after a kill.
+func TestIncompletePortIsRecreated(t *testing.T) {
+	_, e := openInNewLab(t)
 	node := attach(t, e, 7)
 	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		l, err := mustLink(h, port(7))

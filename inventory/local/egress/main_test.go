@@ -20,7 +20,7 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// space is a namespace as a node has one, without the node.
+// space returns a network namespace in place of a node.
 func space(t testing.TB) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ns")
@@ -43,7 +43,7 @@ func space(t testing.TB) *os.File {
 	return f
 }
 
-// options of an exit of the lab's host.
+// options returns the options of a Router of the lab's host.
 func options(t testing.TB, b *netlab.Lab, instance string) Options {
 	t.Helper()
 	o := Options{
@@ -76,7 +76,7 @@ func attach(t testing.TB, e *Router, number int) *os.File {
 	return node
 }
 
-// client is a web client in a node, which asks for names as the node does.
+// client returns a web client in a node, which resolves names as the node does.
 func client(node *os.File) *http.Client {
 	dial := func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = netspace.Inside(node, func() error {
@@ -110,7 +110,7 @@ func fetch(node *os.File, url string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// serve listens in a namespace and greets whoever connects.
+// serve listens in a namespace and sends each connection a greeting.
 func serve(t testing.TB, space *os.File, address string) {
 	t.Helper()
 	var l net.Listener
@@ -132,8 +132,8 @@ func serve(t testing.TB, space *os.File, address string) {
 	}()
 }
 
-// greeted connects and reads what a server of serve says.
-func greeted(space *os.File, address string) error {
+// readGreeting connects and reads the greeting of serve.
+func readGreeting(space *os.File, address string) error {
 	c, err := dialIn(space, "tcp4", address)
 	if err != nil {
 		return err
@@ -155,8 +155,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// opened is an exit of the host of a new lab.
-func opened(t testing.TB) (*netlab.Lab, *Router) {
+// openInNewLab opens a Router on the host of a new lab.
+func openInNewLab(t testing.TB) (*netlab.Lab, *Router) {
 	t.Helper()
 	b := netlab.New(t, netlab.Options{})
 	return b, open(t, options(t, b, "out-t"))

@@ -9,9 +9,9 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// NodeNetwork that leave while connections are being forgotten wait for one further list
-// of them together, and each has its error.
-func TestConnectionsOfManyNodesAreForgottenTogether(t *testing.T) {
+// Nodes that are detached while conntrack entries are being removed wait for one further
+// removal together, and each gets its own error.
+func TestConntrackOfNodesIsRemovedTogether(t *testing.T) {
 	const many = 100
 	var f forgets
 	var mu sync.Mutex

@@ -13,7 +13,7 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-func TestBlocksOfPorts(t *testing.T) {
+func TestPortBlocks(t *testing.T) {
 	taken := map[uint16]int{}
 	for n := 1; n <= PortBlocks; n++ {
 		first, last := portsOf(0, n)
@@ -32,7 +32,7 @@ func TestBlocksOfPorts(t *testing.T) {
 	}
 }
 
-// dialFrom connects from a port of the node's own choice, 0 for any.
+// dialFrom connects from a given local port, 0 for any.
 func dialFrom(node *os.File, network string, port int, address string) (c net.Conn, err error) {
 	err = netspace.Inside(node, func() error {
 		d := net.Dialer{Timeout: 2 * time.Second}
@@ -48,9 +48,9 @@ func dialFrom(node *os.File, network string, port int, address string) (c net.Co
 	return c, err
 }
 
-// TestPortsTellTheNode lets nodes of two exits on one host, whose numbers are the
-// same, choose their ports, and looks from where they come outside.
-func TestPortsTellTheNode(t *testing.T) {
+// TestPortIdentifiesNode: nodes of two Routers on one host, with equal numbers, choose
+// their ports; the outside sees different ports.
+func TestPortIdentifiesNode(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	var stream net.Listener
 	var datagrams net.PacketConn
@@ -85,7 +85,7 @@ func TestPortsTellTheNode(t *testing.T) {
 				t.Errorf("%s of node %d came from port %d, which is not of %d to %d", what, x.number, p, low, high)
 			}
 		}
-		// All choose the same ports.
+		// All nodes choose the same ports.
 		for port := 40000; port < 40003; port++ {
 			c, err := dialFrom(node, "tcp4", port, netlab.Web+":7")
 			must(t, err)
@@ -107,8 +107,8 @@ func TestPortsTellTheNode(t *testing.T) {
 	}
 }
 
-func TestBlockThatIsFull(t *testing.T) {
-	_, e := opened(t)
+func TestFullPortBlock(t *testing.T) {
+	_, e := openInNewLab(t)
 	node, other := attach(t, e, 1), attach(t, e, 2)
 	for port := 40000; port < 40000+blockSize; port++ {
 		c, err := dialFrom(node, "tcp4", port, netlab.Web+":80")
@@ -134,8 +134,8 @@ func TestBlockThatIsFull(t *testing.T) {
 	}
 }
 
-// TestPortsThatAreTakenOnTheHost has two exits whose nodes have the same block.
-func TestPortsThatAreTakenOnTheHost(t *testing.T) {
+// TestConflictingPortsOnHost: two Routers have nodes with the same port block.
+func TestConflictingPortsOnHost(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	var server net.Listener
 	must(t, b.Outside(func() (err error) { server, err = net.Listen("tcp4", netlab.Web+":7"); return err }))

@@ -22,8 +22,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// TestBlockedNetworksAreRefused has a server at an address of each, which the
-// host reaches, and next to some of them one that nodes may reach.
+// TestBlockedNetworksAreRefused: a server in each blocked network is reachable from the
+// host only, and one next to some of them also from nodes.
 func TestBlockedNetworksAreRefused(t *testing.T) {
 	blocked := []string{
 		"0.1.2.3", "10.255.255.255", "100.127.255.254", "100.64.77.77", "169.254.169.254", "172.16.0.1", "172.31.255.254",
@@ -59,7 +59,7 @@ func TestBlockedNetworksAreRefused(t *testing.T) {
 	}
 }
 
-func TestNothingOfTheHostIsReached(t *testing.T) {
+func TestHostIsUnreachable(t *testing.T) {
 	t.Parallel()
 	b := netlab.New(t, netlab.Options{})
 	serve(t, b.Space(), "0.0.0.0:81")
@@ -67,11 +67,11 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	node := attach(t, e, 1)
 	own, _ := uplink(e.options.Number)
 	for _, a := range []string{netlab.Host, own.Addr().String(), "127.0.0.1", Gateway().String()} {
-		if err := greeted(node, a+":81"); err == nil {
+		if err := readGreeting(node, a+":81"); err == nil {
 			t.Errorf("%s was reached", a)
 		}
 	}
-	// Also when the exit is in wrong hands: the host's own filter holds.
+	// Even if the egress namespace is compromised, the host's own filter holds.
 	var sink net.PacketConn
 	must(t, b.Do(func() (err error) { sink, err = net.ListenPacket("udp4", ":9"); return err }))
 	defer sink.Close()
@@ -87,7 +87,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	}
 	must(t, b.AddAddress(netip.MustParsePrefix("203.0.113.77/24")))
 	wait.Success(t, "an address that the host gets later", func() error {
-		err := greeted(node, "203.0.113.77:81")
+		err := readGreeting(node, "203.0.113.77:81")
 		if !errors.Is(err, syscall.EHOSTUNREACH) {
 			return fmt.Errorf("not refused: %w", err)
 		}
@@ -95,29 +95,29 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	})
 }
 
-func TestNodesAreApart(t *testing.T) {
+func TestNodesAreSeparate(t *testing.T) {
 	t.Parallel()
-	b, e := opened(t)
+	b, e := openInNewLab(t)
 	one, two := attach(t, e, 1), attach(t, e, 2)
 	serve(t, two, ":80")
-	if err := greeted(two, Address(2).String()+":80"); err != nil {
+	if err := readGreeting(two, Address(2).String()+":80"); err != nil {
 		t.Fatalf("the server does not work: %v", err)
 	}
-	if err := greeted(one, Address(2).String()+":80"); !errors.Is(err, syscall.EHOSTUNREACH) {
+	if err := readGreeting(one, Address(2).String()+":80"); !errors.Is(err, syscall.EHOSTUNREACH) {
 		t.Errorf("one node reached another: %v", err)
 	}
-	// Nobody from outside gets in either, not even the host.
+	// No outside host can connect either, not even the lab's host.
 	_, behind := uplink(e.options.Number)
 	err := b.Do(func() error {
 		return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(NodeNetwork()), Gw: behind.Addr().AsSlice()})
 	})
 	must(t, err)
-	if err := greeted(b.Space(), Address(2).String()+":80"); err == nil {
+	if err := readGreeting(b.Space(), Address(2).String()+":80"); err == nil {
 		t.Error("the host reached a node")
 	}
 }
 
-// TestNodesHaveOneAddress lets root of a node take others.
+// TestNodesHaveOneAddress: root of a node uses other addresses.
 func TestNodesHaveOneAddress(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	var sink net.PacketConn
@@ -165,9 +165,8 @@ func TestNodesHaveOneAddress(t *testing.T) {
 	}
 }
 
-// TestHostPassesOnForNodesOnly has a network behind the host, to which the host
-// let nobody pass before.
-func TestHostPassesOnForNodesOnly(t *testing.T) {
+// TestHostForwardsForNodesOnly: the host did not forward before to a network behind it.
+func TestHostForwardsForNodesOnly(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	behind := space(t)
 	err := b.Do(func() error {
@@ -225,7 +224,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	if arrives() {
 		t.Error("the host passes on for strangers")
 	}
-	// Somebody wants it for all: that is not to be held up, nor set back.
+	// An administrator enables forwarding for all devices: that must stay.
 	must(t, b.Do(func() error { return kernel([2]string{"ipv4/ip_forward", "1"}) }))
 	wait.Success(t, "forwarding that somebody else has switched on", func() error {
 		if !arrives() {
@@ -239,7 +238,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	}
 }
 
-// stateOf is all that can be seen of us on the lab's host.
+// stateOf returns everything of the Routers on the lab's host.
 func stateOf(t *testing.T, b *netlab.Lab) (all []string) {
 	t.Helper()
 	err := b.Do(func() error {
@@ -269,7 +268,7 @@ func stateOf(t *testing.T, b *netlab.Lab) (all []string) {
 	return all
 }
 
-func TestTwoExitsShareAHost(t *testing.T) {
+func TestTwoRoutersOnOneHost(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	one, two := options(t, b, "out-a"), options(t, b, "out-b")
 	two.Number = 1
@@ -291,7 +290,7 @@ func TestTwoExitsShareAHost(t *testing.T) {
 	}
 }
 
-func TestExitIsFoundAgain(t *testing.T) {
+func TestRouterIsReopened(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	o := options(t, b, "out-t")
 	e := open(t, o)
@@ -311,7 +310,7 @@ func TestExitIsFoundAgain(t *testing.T) {
 	if after := stateOf(t, b); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("there is %q, was %q", after, before)
 	}
-	// A node that is attached again keeps what its root has made of it.
+	// A reattached node keeps the changes of its root.
 	err = netspace.Inside(node, func() error {
 		l, err := netlink.LinkByName(Interface)
 		if err != nil {
@@ -336,7 +335,7 @@ func TestExitIsFoundAgain(t *testing.T) {
 	}
 }
 
-func TestExitIsMended(t *testing.T) {
+func TestRouterIsRepaired(t *testing.T) {
 	t.Parallel()
 	b := netlab.New(t, netlab.Options{})
 	o := options(t, b, "out-t")
@@ -373,7 +372,7 @@ func TestExitIsMended(t *testing.T) {
 			return err
 		})
 	}
-	// And the filter: nobody would miss it.
+	// The filter, whose loss no user would notice.
 	for what, take := range map[string]func(c *nftables.Conn){
 		"the filter":           func(c *nftables.Conn) { c.DelTable(e.table.table) },
 		"its rules":            func(c *nftables.Conn) { c.FlushTable(e.table.table) },
@@ -410,7 +409,7 @@ func TestExitIsMended(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := greeted(node, "10.0.0.1:80"); !errors.Is(err, syscall.EHOSTUNREACH) {
+			if err := readGreeting(node, "10.0.0.1:80"); !errors.Is(err, syscall.EHOSTUNREACH) {
 				return fmt.Errorf("not refused: %v", err)
 			}
 			_, err = fetch(node, "http://"+netlab.Web)
@@ -419,8 +418,8 @@ func TestExitIsMended(t *testing.T) {
 	}
 }
 
-func TestNodesComeBackAndGo(t *testing.T) {
-	_, e := opened(t)
+func TestNodesReattachAndDetach(t *testing.T) {
+	_, e := openInNewLab(t)
 	for range 10 { // its namespace ends, and the next one begins at once
 		node := attach(t, e, 7)
 		if _, err := fetch(node, "http://"+netlab.Web); err != nil {
@@ -457,9 +456,9 @@ func TestNodesComeBackAndGo(t *testing.T) {
 	}
 }
 
-func TestOneNodeCannotTakeAllConnections(t *testing.T) {
+func TestConnectionsOfOneNodeAreLimited(t *testing.T) {
 	t.Parallel()
-	b, e := opened(t)
+	b, e := openInNewLab(t)
 	node, other := attach(t, e, 1), attach(t, e, 2)
 	before, start := connections(t, b), time.Now()
 	flood := func() {
@@ -506,8 +505,8 @@ func connections(t *testing.T, b *netlab.Lab) (n int) {
 	return n
 }
 
-// TestLostPinIsMadeAgain has somebody unmount it, or the host boot.
-func TestLostPinIsMadeAgain(t *testing.T) {
+// TestLostMountIsRecreated: the mount is removed, as by an administrator or a boot.
+func TestLostMountIsRecreated(t *testing.T) {
 	b := netlab.New(t, netlab.Options{})
 	o := options(t, b, "out-t")
 	e := open(t, o)

@@ -16,16 +16,16 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-func TestThisHostCanLeadNodesOutside(t *testing.T) {
+func TestSelfTest(t *testing.T) {
 	require.NetNS(t)
-	for range 3 { // nothing of the last one is in the way
+	for range 3 { // the previous run leaves nothing behind
 		must(t, SelfTest())
 	}
 }
 
-func TestFirewallsThatAreInTheWay(t *testing.T) {
+func TestObstacles(t *testing.T) {
 	t.Parallel()
-	b, e := opened(t)
+	b, e := openInNewLab(t)
 	node := attach(t, e, 1)
 	drops := nftables.ChainPolicyDrop
 	for _, tt := range []struct {
@@ -80,9 +80,9 @@ func TestFirewallsThatAreInTheWay(t *testing.T) {
 	}
 }
 
-// A host behind somebody's NAT has no public address: only its routes tell which
-// of its devices leads outside, and they must tell at once.
-func TestWaysOfAHostWithPrivateAddresses(t *testing.T) {
+// A host behind NAT has no public address: only its routes show at once which of its
+// devices lead outside.
+func TestUplinksOfHostWithPrivateAddresses(t *testing.T) {
 	require.NetNS(t)
 	var spaces []*os.File
 	for range 3 {

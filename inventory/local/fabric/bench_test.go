@@ -22,7 +22,7 @@ func BenchmarkRemoveRing(b *testing.B) {
 					for j := range l.Ends {
 						l.Ends[j].ID = fmt.Sprint("e", i, "-", j)
 					}
-					put(b, h, l)
+					setLink(b, h, l)
 					names = append(names, l.Name)
 				}
 				b.StartTimer()

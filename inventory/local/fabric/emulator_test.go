@@ -23,7 +23,7 @@ var (
 
 const a, b, c = "node1/0", "node2/0", "node3/0"
 
-// ends are the names of the ends of a lan.
+// ends returns the names of the ends of a lan.
 func ends(n int) (names []string) {
 	for _, e := range lan("s1", n).Ends {
 		names = append(names, e.ID)
@@ -31,7 +31,7 @@ func ends(n int) (names []string) {
 	return names
 }
 
-func TestMeans(t *testing.T) {
+func TestEmulatorOfLink(t *testing.T) {
 	all := func(s Shape) []Shape { return []Shape{s} }
 	for _, tc := range []struct {
 		name   string
@@ -39,7 +39,7 @@ func TestMeans(t *testing.T) {
 		forced string
 		n      int
 		shapes []Shape
-		want   string // the means, or the property that is refused
+		want   string // the emulator, or the refused property
 		reason string // a part of the reason
 	}{
 		{"NothingAsked", nothing, Auto, 3, nil, "bridge", ""},
@@ -106,7 +106,7 @@ func TestMeans(t *testing.T) {
 	}
 }
 
-func TestPairsAreBounded(t *testing.T) {
+func TestPathsAreLimited(t *testing.T) {
 	pairs := func(n int, s Shape) Link {
 		l := lan("s1", n)
 		for i := range n {
@@ -173,8 +173,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What a plan does to each pair is what was asked of it, found in the plainest way.
-func TestPlansDoWhatWasAsked(t *testing.T) {
+// Each pair gets from the plan what was requested, compared with a simple computation.
+func TestPlansMatchRequestedShapes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 5).Draw(t, "ends")
 		l := lan("s1", n)
@@ -208,22 +208,22 @@ func TestPlansDoWhatWasAsked(t *testing.T) {
 				var want asked
 				least := 0
 				for _, s := range l.Shapes {
-					if rank(s) == 3 && s.Only && has(s.From, from.ID) && has(s.To, to.ID) {
+					if rank(s) == 3 && s.Only && containsID(s.From, from.ID) && containsID(s.To, to.ID) {
 						least = 3
 					}
 				}
 				for level := least; level < 4; level++ {
 					for _, s := range l.Shapes {
-						if rank(s) == level && has(s.From, from.ID) && has(s.To, to.ID) {
+						if rank(s) == level && containsID(s.From, from.ID) && containsID(s.To, to.ID) {
 							want.add(s)
 						}
 					}
 				}
 				got := asked{rate: p.ports[j].tbf, delay: p.ports[j].netem.delay, loss: p.ports[j].netem.loss}
 				for level := range 4 {
-					for k := len(p.paths) - 1; k >= 0; k-- { // the first of equals counts
+					for k := len(p.paths) - 1; k >= 0; k-- { // the first of equal ones counts
 						s := Shape{From: p.paths[k].From, To: p.paths[k].To}
-						if rank(s) == level && has(s.From, from.ID) && has(s.To, to.ID) {
+						if rank(s) == level && containsID(s.From, from.ID) && containsID(s.To, to.ID) {
 							got = asked{rate: p.ports[j].tbf + p.paths[k].Rate/1000, delay: p.paths[k].Delay, loss: p.paths[k].Loss}
 						}
 					}
@@ -247,7 +247,7 @@ func rank(s Shape) int {
 	return n
 }
 
-func has(list []string, id string) bool {
+func containsID(list []string, id string) bool {
 	for _, s := range list {
 		if s == id {
 			return true
@@ -256,7 +256,7 @@ func has(list []string, id string) bool {
 	return len(list) == 0
 }
 
-func TestMeansThatAreForcedAndLack(t *testing.T) {
+func TestForcedEmulatorIsMissing(t *testing.T) {
 	for _, tt := range []struct {
 		can      Features
 		emulator string

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// raw sends frames that a node's root makes.
-func raw(t testing.TB, n *node) (send func(frame []byte)) {
+// rawSender returns a function that sends frames made by a node's root.
+func rawSender(t testing.TB, n *node) (send func(frame []byte)) {
 	t.Helper()
 	fd, index := -1, 0
 	n.do(func() (err error) {
@@ -41,11 +41,11 @@ func raw(t testing.TB, n *node) (send func(frame []byte)) {
 	}
 }
 
-// Root of a node can hand its card pieces of many packets, and leave out of how
-// many. They are cut all the same before what loses packets.
-func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
+// Root of a node can pass large segments to its interface without their segment size.
+// They are cut before the device that loses packets.
+func TestSegmentsOfUnknownSizeAreCut(t *testing.T) {
 	h := open(t, Auto)
-	nodes := buildCut(t, h, lan("s1", 2))
+	nodes := buildWithSegmentation(t, h, lan("s1", 2))
 	var fd, index int
 	nodes[0].do(func() (err error) {
 		i, err := net.InterfaceByName("eth1")
@@ -81,7 +81,7 @@ func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
 				head = binary.NativeEndian.AppendUint16(head, uint16(n))
 			}
 			frame := append(append(head, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0), ip...)
-			before := received(t, h, kindCutEnd)
+			before := countReceived(t, h, kindCutEnd)
 			for range 10 {
 				err := unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Halen: 6, Protocol: htons(unix.ETH_P_IP)})
 				if err == unix.EINVAL && c.kind == unix.VIRTIO_NET_HDR_GSO_UDP_L4 {
@@ -91,7 +91,7 @@ func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
 			}
 			var got uint64
 			for range 2000 {
-				if got = received(t, h, kindCutEnd) - before; got >= 10*pieces {
+				if got = countReceived(t, h, kindCutEnd) - before; got >= 10*pieces {
 					break
 				}
 				time.Sleep(5 * time.Millisecond)
@@ -103,8 +103,8 @@ func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
 	}
 }
 
-// received counts the packets that came in at devices of a kind.
-func received(t *testing.T, h *Host, kind string) (n uint64) {
+// countReceived returns the packets received by devices of a kind.
+func countReceived(t *testing.T, h *Host, kind string) (n uint64) {
 	t.Helper()
 	list, err := h.slices["s1"].net.nl.LinkList()
 	must(t, err)
@@ -116,15 +116,15 @@ func received(t *testing.T, h *Host, kind string) (n uint64) {
 	return n
 }
 
-// learned counts what the bridges of a slice know.
-func learned(t *testing.T, h *Host) int {
+// countLearned returns the number of addresses that the bridges of a slice have learned.
+func countLearned(t *testing.T, h *Host) int {
 	t.Helper()
 	list, err := h.slices["s1"].net.nl.NeighListExecute(netlink.Ndmsg{Family: unix.AF_BRIDGE})
 	must(t, err)
 	return len(list)
 }
 
-func TestBridgesDoNotLearnWithoutBounds(t *testing.T) {
+func TestBridgesLimitLearning(t *testing.T) {
 	for _, bounded := range []bool{true, false} {
 		h := open(t, Auto)
 		if bounded && !h.features.limitsLearning {
@@ -136,7 +136,7 @@ func TestBridgesDoNotLearnWithoutBounds(t *testing.T) {
 			l.Shapes = []Shape{{Rate: 1_000_000}}
 		}
 		nodes := build(t, h, l)
-		send := raw(t, nodes[0])
+		send := rawSender(t, nodes[0])
 		frame := make([]byte, 60)
 		for i := range 20_000 {
 			copy(frame, []byte{2, 0, 0, 0, 0, 2, 2, 7})
@@ -145,14 +145,14 @@ func TestBridgesDoNotLearnWithoutBounds(t *testing.T) {
 			send(frame)
 		}
 		time.Sleep(20 * time.Millisecond)
-		got := learned(t, h)
+		got := countLearned(t, h)
 		if most := maxLearned + 20; bounded && (got > most || got < 1000) || !bounded && got > 100 {
 			t.Errorf("bounded %v: bridges learned %d addresses", bounded, got)
 		}
-		if !reaches(t, nodes[1], address(2), nodes[2], address(3), long) || !reaches(t, nodes[0], address(1), nodes[2], address(3), long) {
+		if !isReachable(t, nodes[1], address(2), nodes[2], address(3), long) || !isReachable(t, nodes[0], address(1), nodes[2], address(3), long) {
 			t.Errorf("bounded %v: the nodes do not reach each other", bounded)
 		}
-		// One that has another address now is reached all the same.
+		// An end with a changed address is still reachable.
 		nodes[2].do(func() error {
 			l, err := netlink.LinkByName("eth1")
 			if err != nil {
@@ -160,19 +160,19 @@ func TestBridgesDoNotLearnWithoutBounds(t *testing.T) {
 			}
 			return netlink.LinkSetHardwareAddr(l, []byte{2, 9, 9, 9, 9, 9})
 		})
-		if !reaches(t, nodes[2], address(3), nodes[1], address(2), long) || !reaches(t, nodes[1], address(2), nodes[2], address(3), long) {
+		if !isReachable(t, nodes[2], address(3), nodes[1], address(2), long) || !isReachable(t, nodes[1], address(2), nodes[2], address(3), long) {
 			t.Errorf("bounded %v: a node with another MAC address is not reached", bounded)
 		}
-		dropAll(t, h)
+		removeAllNetworks(t, h)
 	}
 }
 
-// Nothing of the fabric answers a node: it has no address that one could ask for, and
-// what is sent to the devices' own MAC addresses stays without an answer.
+// No device of the fabric answers a node: none has an IP address, and packets to the
+// devices' own MAC addresses get no answer.
 func TestFabricDoesNotAnswer(t *testing.T) {
 	h := open(t, Auto)
 	nodes := build(t, h, lan("s1", 1, Shape{}))
-	lossy := buildCut(t, h, lan("s2", 2))
+	lossy := buildWithSegmentation(t, h, lan("s2", 2))
 	for _, tc := range []struct {
 		slice, link string
 		n           *node
@@ -183,7 +183,7 @@ func TestFabricDoesNotAnswer(t *testing.T) {
 			return err
 		})
 		must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}))
-		send := raw(t, tc.n)
+		send := rawSender(t, tc.n)
 		devices, err := h.slices[tc.slice].net.nl.LinkList()
 		must(t, err)
 		for _, d := range devices {
@@ -221,10 +221,10 @@ func TestFabricDoesNotAnswer(t *testing.T) {
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
-func TestDropDoesNotWaitForThoseWhoLook(t *testing.T) {
+func TestRemoveDoesNotWaitForReaders(t *testing.T) {
 	h := open(t, Auto)
 	nodes := build(t, h, lan("s1", 2))
-	f, err := os.Open(h.path("s1")) // as a node's mount namespace may
+	f, err := os.Open(h.path("s1")) // as a node's mount namespace may hold it
 	must(t, err)
 	defer f.Close()
 	must(t, h.RemoveNetwork(context.Background(), "s1"))
@@ -236,14 +236,14 @@ func TestDropDoesNotWaitForThoseWhoLook(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentCalls(t *testing.T) {
 	h := open(t, Auto)
 	l := lan("s1", 300)
 	var nodes []*node
 	for range l.Ends {
 		nodes = append(nodes, newNode(t))
 	}
-	put(t, h, l)
+	setLink(t, h, l)
 	var group sync.WaitGroup
 	for i, e := range l.Ends {
 		group.Go(func() {
@@ -254,7 +254,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	group.Wait()
 	for _, pair := range [][2]int{{1, 300}, {300, 1}, {150, 151}} {
-		if !reaches(t, nodes[pair[0]-1], address(pair[0]), nodes[pair[1]-1], address(pair[1]), long) {
+		if !isReachable(t, nodes[pair[0]-1], address(pair[0]), nodes[pair[1]-1], address(pair[1]), long) {
 			t.Errorf("node %d does not reach node %d", pair[0], pair[1])
 		}
 	}
@@ -263,7 +263,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestWaitingForASliceEnds(t *testing.T) {
+func TestWaitForSliceEndsWithContext(t *testing.T) {
 	h := open(t, Auto)
 	_, unlock, err := h.lockSlice(context.Background(), "s1")
 	must(t, err)
@@ -276,7 +276,7 @@ func TestWaitingForASliceEnds(t *testing.T) {
 	build(t, h, lan("s2", 1)) // others do not wait
 }
 
-func TestLinksThatAreNone(t *testing.T) {
+func TestInvalidLinks(t *testing.T) {
 	h := &Host{options: Options{Emulator: Auto}, features: everything, slices: make(map[string]*slice)}
 	ctx := context.Background()
 	for _, tc := range []struct {

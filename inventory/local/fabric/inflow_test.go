@@ -8,12 +8,12 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// most is how many frames a port that is bounded lets through in a time.
-func most(d time.Duration) uint64 {
+// maxFrames returns the maximum number of frames through a limited port in a duration.
+func maxFrames(d time.Duration) uint64 {
 	return inflowBurst + uint64(d.Seconds()*inflowRate) + inflowRate/20
 }
 
-func bounding(t testing.TB, h *Host) {
+func needInflow(t testing.TB, h *Host) {
 	t.Helper()
 	if !h.Features().Inflow {
 		t.Skip(h.Features().Missing["inflow"])
@@ -30,7 +30,7 @@ func frameOf(to, from []byte) []byte {
 	return f
 }
 
-func TestWhatCanCircleIsBounded(t *testing.T) {
+func TestInflowLimitsCirclingFrames(t *testing.T) {
 	const frames = 60_000
 	for _, tt := range []struct {
 		name     string
@@ -47,13 +47,13 @@ func TestWhatCanCircleIsBounded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := open(t, tt.means)
-			bounding(t, h)
+			needInflow(t, h)
 			l := lan("s1", 2)
 			if tt.means != Auto {
 				l.Shapes = []Shape{{Loss: 0.0001}}
 			}
 			nodes := build(t, h, l)
-			send, frame := raw(t, nodes[0]), frameOf(tt.to, tt.from)
+			send, frame := rawSender(t, nodes[0]), frameOf(tt.to, tt.from)
 			before, start := counters(t, h), time.Now()
 			for range frames {
 				send(frame)
@@ -69,20 +69,20 @@ func TestWhatCanCircleIsBounded(t *testing.T) {
 				}
 				return
 			}
-			if got > most(took) {
-				t.Errorf("%d of %d frames in %v came through, want at most %d", got, frames, took, most(took))
+			if got > maxFrames(took) {
+				t.Errorf("%d of %d frames in %v came through, want at most %d", got, frames, took, maxFrames(took))
 			}
-			if passed := uint64(frames) - cut; passed > most(took) {
+			if passed := uint64(frames) - cut; passed > maxFrames(took) {
 				t.Errorf("%d of %d frames are counted as cut", cut, frames)
 			}
 		})
 	}
 }
 
-// TestRingsAreBounded has two nodes that join two links to a ring.
-func TestRingsAreBounded(t *testing.T) {
+// TestInflowLimitsRings: two nodes join two links to a ring.
+func TestInflowLimitsRings(t *testing.T) {
 	h := open(t, Auto)
-	bounding(t, h)
+	needInflow(t, h)
 	first, second := lan("s1", 2), lan("s1", 2)
 	second.Name = "other"
 	for i := range second.Ends {
@@ -90,7 +90,7 @@ func TestRingsAreBounded(t *testing.T) {
 		e.ID, e.IfName, e.MAC[0], e.Addresses = e.ID+"b", "eth2", 6, nil
 	}
 	nodes := build(t, h, first)
-	put(t, h, second)
+	setLink(t, h, second)
 	plug(t, h, second, nodes)
 	for _, n := range nodes {
 		n.do(func() error {
@@ -115,7 +115,7 @@ func TestRingsAreBounded(t *testing.T) {
 			return netlink.LinkSetUp(ring)
 		})
 	}
-	send, frame := raw(t, nodes[0]), frameOf(group, foreignMAC)
+	send, frame := rawSender(t, nodes[0]), frameOf(group, foreignMAC)
 	for range 400 {
 		send(frame)
 	}
@@ -125,20 +125,20 @@ func TestRingsAreBounded(t *testing.T) {
 	time.Sleep(500 * time.Millisecond)
 	after, took := counters(t, h), time.Since(start)
 	for id, c := range after {
-		if got := c.RxPackets - before[id].RxPackets; got > most(took) {
-			t.Errorf("%s got %d frames in %v, want at most %d", id, got, took, most(took))
+		if got := c.RxPackets - before[id].RxPackets; got > maxFrames(took) {
+			t.Errorf("%s got %d frames in %v, want at most %d", id, got, took, maxFrames(took))
 		}
 	}
 }
 
-func TestBoundsFollowTheLink(t *testing.T) {
+func TestInflowFollowsLink(t *testing.T) {
 	h := open(t, Auto)
-	bounding(t, h)
+	needInflow(t, h)
 	l := lan("s1", 3)
-	put(t, h, l)
+	setLink(t, h, l)
 	second := lan("s1", 600)
 	second.Name = "other"
-	put(t, h, second)
+	setLink(t, h, second)
 	known := func() int {
 		m, err := h.slices["s1"].net.readOwn()
 		must(t, err)
@@ -149,19 +149,19 @@ func TestBoundsFollowTheLink(t *testing.T) {
 	}
 	l.Ends = l.Ends[:2]
 	l.Ends[1].MAC = foreignMAC
-	put(t, h, l)
+	setLink(t, h, l)
 	if got := known(); got != 602 {
 		t.Errorf("after an end went the rules know %d ports, want 602", got)
 	}
 	nodes := []*node{newNode(t), newNode(t)}
 	plug(t, h, l, nodes)
-	send, frame := raw(t, nodes[0]), frameOf(group, ownMAC)
+	send, frame := rawSender(t, nodes[0]), frameOf(group, ownMAC)
 	for range 2 * inflowRate {
 		send(frame)
 	}
 	// As after a crash.
 	h.slices["s1"].own = nil
-	put(t, h, l)
+	setLink(t, h, l)
 	if got := known(); got != 602 {
 		t.Errorf("after a crash the rules know %d ports, want 602", got)
 	}
@@ -172,7 +172,7 @@ func TestBoundsFollowTheLink(t *testing.T) {
 	if got := known(); got != 600 {
 		t.Errorf("without the link the rules know %d ports, want 600", got)
 	}
-	put(t, h, l) // with the names of before
+	setLink(t, h, l) // with the names of before
 	if got := known(); got != 602 {
 		t.Errorf("with the link again the rules know %d ports, want 602", got)
 	}

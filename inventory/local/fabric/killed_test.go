@@ -13,29 +13,29 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// cutting is in the place of a means: links are put by putCut.
+// cutting is used as an emulator: links are set by setLinkWithSegmentation.
 const cutting = "cut"
 
 const killedVariable = "FABRIC_TEST_FOLDER"
 
-// killedNodes are the nodes of the process that is killed, from descriptor 3 on.
+// killedNodes returns the nodes of the process that is killed, from descriptor 3 on.
 const killedNodes = 4
 
-// killedLinks are what it makes, changes and removes.
+// killedLinks are the links that it creates, changes and removes.
 func killedLinks(forced string) []Link {
 	shape := Shape{Rate: 100_000}
 	if forced == VSwitch {
 		shape.Loss = 0.01
 	}
 	a, b := lan("s1", 3), lan("s1", 3, shape)
-	c := sharing("s2", 4, 1, "v")
+	c := sharedLink("s2", 4, 1, "v")
 	d := Link{Slice: "s1", Name: "second", Shared: "v", Ends: []End{end(1)}, Shapes: []Shape{shape}}
 	d.Ends[0].ID, d.Ends[0].IfName, d.Ends[0].Addresses = "node1/1", "eth2", nil
 	return []Link{a, b, c, d}
 }
 
-// busy works on networks until it is killed.
-func busy() {
+// workUntilKilled changes networks until it is killed.
+func workUntilKilled() {
 	forced := os.Getenv("FABRIC_TEST_EMULATOR")
 	h, err := Open(options(os.Getenv(killedVariable), emulatorOf(forced)))
 	if err != nil {
@@ -57,7 +57,7 @@ func busy() {
 		case 1, 2:
 			err = h.RemoveLinks(ctx, l.Slice, l.Name)
 		default:
-			if err = putAs(forced, h, l); err != nil {
+			if err = setLinkWith(forced, h, l); err != nil {
 				break
 			}
 			for _, e := range l.Ends {
@@ -80,22 +80,22 @@ func emulatorOf(forced string) string {
 	return forced
 }
 
-func putAs(forced string, h *Host, l Link) (err error) {
+func setLinkWith(forced string, h *Host, l Link) (err error) {
 	if forced == cutting {
-		_, err = putCut(h, l)
+		_, err = setLinkWithSegmentation(h, l)
 	} else {
 		_, err = h.SetLink(context.Background(), l)
 	}
 	return err
 }
 
-// nodeOf is the number of the node that an end is of, from 0.
+// nodeOf returns the number of the end's node, from 0.
 func nodeOf(e End) (i int) {
 	fmt.Sscanf(e.ID, "node%d/", &i)
 	return i - 1
 }
 
-func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
+func TestRecoveryAfterKill(t *testing.T) {
 	require.NetNS(t)
 	for _, forced := range []string{cutting, VSwitch} {
 		t.Run(forced, func(t *testing.T) {
@@ -129,24 +129,24 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 				}
 				h2, err := Open(options(h.options.Folder, emulatorOf(forced)))
 				must(t, err)
-				if round%2 == 0 { // what is wanted now
+				if round%2 == 0 { // the currently requested links
 					links := killedLinks(forced)
 					for _, l := range links[1:] {
-						must(t, putAs(forced, h2, l))
+						must(t, setLinkWith(forced, h2, l))
 						for _, e := range l.Ends {
 							if err := h2.AttachEnd(ctx, l.Slice, l.Name, e.ID, nodes[nodeOf(e)].file); err != nil {
 								t.Fatalf("round %d: %v", round, err)
 							}
 						}
 					}
-					if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) || !reaches(t, nodes[1], address(2), nodes[2], address(3), long) {
+					if !isReachable(t, nodes[0], address(1), nodes[1], address(2), long) || !isReachable(t, nodes[1], address(2), nodes[2], address(3), long) {
 						t.Errorf("round %d: nodes do not reach each other", round)
 					}
 					if got := nodes[0].interfaces(); got != "eth1 eth2" && got != "eth2 eth1" {
 						t.Errorf("round %d: the first node has %q", round, got)
 					}
 				}
-				dropAll(t, h2)
+				removeAllNetworks(t, h2)
 				for i, n := range nodes {
 					if got := n.interfaces(); got != "" {
 						t.Errorf("round %d: after all was dropped node %d has %q", round, i+1, got)

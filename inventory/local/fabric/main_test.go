@@ -23,12 +23,12 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if os.Getenv(killedVariable) != "" {
-		busy()
+		workUntilKilled()
 	}
 	os.Exit(m.Run())
 }
 
-// options are those of a Host whose switch process is this test binary.
+// options returns the options of a Host whose switch process is this test binary.
 func options(folder, emulator string) Options {
 	program, err := os.Executable()
 	if err != nil {
@@ -41,8 +41,8 @@ func options(folder, emulator string) Options {
 	}
 }
 
-// open is a Host in a fresh folder. When the test ends all slices are dropped, and
-// nothing may be left.
+// open returns a Host in a new folder. At the end of the test all networks are removed,
+// and nothing may be left.
 func open(t testing.TB, emulator string) *Host {
 	t.Helper()
 	require.NetNS(t)
@@ -52,7 +52,7 @@ func open(t testing.TB, emulator string) *Host {
 	h, err := Open(options(folder, emulator))
 	must(t, err)
 	t.Cleanup(func() {
-		dropAll(t, h)
+		removeAllNetworks(t, h)
 		if err := h.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
@@ -63,7 +63,7 @@ func open(t testing.TB, emulator string) *Host {
 	return h
 }
 
-func dropAll(t testing.TB, h *Host) {
+func removeAllNetworks(t testing.TB, h *Host) {
 	t.Helper()
 	names, err := h.Slices()
 	must(t, err)
@@ -74,7 +74,7 @@ func dropAll(t testing.TB, h *Host) {
 	}
 }
 
-// node is a network namespace that stands in for a node.
+// node is a network namespace in place of a node.
 type node struct {
 	testing.TB
 	file *os.File
@@ -94,7 +94,7 @@ func newNamespace(t testing.TB) *os.File {
 	return f
 }
 
-// restart gives the node a new namespace and lets the old one die.
+// restart gives the node a new namespace, and releases the old one.
 func (n *node) restart() {
 	old := n.file
 	n.file = newNamespace(n)
@@ -109,7 +109,7 @@ func (n *node) do(f func() error) {
 	}
 }
 
-// udp is a socket in the node; close it.
+// udp opens a socket in the node, which the caller closes.
 func (n *node) udp(addr string) *net.UDPConn {
 	n.Helper()
 	var c *net.UDPConn
@@ -121,7 +121,7 @@ func (n *node) udp(addr string) *net.UDPConn {
 	return c
 }
 
-// interfaces are the names of those that the node has, without lo.
+// interfaces returns the names of the node's interfaces, without lo.
 func (n *node) interfaces() string {
 	var names []string
 	n.do(func() error {
@@ -136,8 +136,8 @@ func (n *node) interfaces() string {
 	return strings.Join(names, " ")
 }
 
-// tell describes an interface of the node.
-func (n *node) tell(name string) string {
+// describe describes an interface of the node.
+func (n *node) describe(name string) string {
 	var text string
 	n.do(func() error {
 		i, err := net.InterfaceByName(name)
@@ -158,7 +158,7 @@ func (n *node) tell(name string) string {
 	return text
 }
 
-// end number i of a link has the address 10.0.0.i and fd00::i.
+// end returns end number i of a link, with the addresses 10.0.0.i and fd00::i.
 func end(i int) End {
 	return End{
 		ID:     fmt.Sprintf("node%d/0", i),
@@ -173,7 +173,7 @@ func end(i int) End {
 
 func address(i int) string { return fmt.Sprintf("10.0.%d.%d", i>>8, i&255) }
 
-// lan is a link of n ends.
+// lan returns a link of n ends.
 func lan(slice string, n int, shapes ...Shape) Link {
 	l := Link{Slice: slice, Name: "lan", Shapes: shapes}
 	for i := 1; i <= n; i++ {
@@ -182,10 +182,10 @@ func lan(slice string, n int, shapes ...Shape) Link {
 	return l
 }
 
-// build puts a link and plugs it into new nodes.
+// build sets a link and attaches new nodes.
 func build(t testing.TB, h *Host, l Link) []*node {
 	t.Helper()
-	put(t, h, l)
+	setLink(t, h, l)
 	var nodes []*node
 	for range l.Ends {
 		nodes = append(nodes, newNode(t))
@@ -194,7 +194,7 @@ func build(t testing.TB, h *Host, l Link) []*node {
 	return nodes
 }
 
-func put(t testing.TB, h *Host, l Link) string {
+func setLink(t testing.TB, h *Host, l Link) string {
 	t.Helper()
 	emulator, err := h.SetLink(context.Background(), l)
 	if err != nil {
@@ -203,9 +203,9 @@ func put(t testing.TB, h *Host, l Link) string {
 	return emulator
 }
 
-// putCut puts a link that asks at most for a capacity, and cuts what the kernel sends
-// in one piece, which links otherwise only do where the kernel has netem.
-func putCut(h *Host, l Link) (emulator string, err error) {
+// setLinkWithSegmentation sets a link with at most a capacity, and cuts large segments,
+// which links otherwise do only with netem.
+func setLinkWithSegmentation(h *Host, l Link) (emulator string, err error) {
 	ctx := context.Background()
 	p, err := decide(l, h.features, Auto)
 	if err != nil {
@@ -226,11 +226,11 @@ func putCut(h *Host, l Link) (emulator string, err error) {
 	return p.emulator, h.makeLink(ctx, s, &made{link: l, plan: p, shaped: make(map[string]shaper)})
 }
 
-// buildCut is build with what putCut puts.
-func buildCut(t testing.TB, h *Host, l Link) []*node {
+// buildWithSegmentation is build with setLinkWithSegmentation.
+func buildWithSegmentation(t testing.TB, h *Host, l Link) []*node {
 	t.Helper()
 	nodes := build(t, h, l)
-	if _, err := putCut(h, l); err != nil {
+	if _, err := setLinkWithSegmentation(h, l); err != nil {
 		t.Fatal(err)
 	}
 	return nodes
@@ -245,8 +245,9 @@ func plug(t testing.TB, h *Host, l Link, nodes []*node) {
 	}
 }
 
-// reaches tells whether a datagram from one address gets to another within the time.
-func reaches(t testing.TB, a *node, from string, b *node, to string, patience time.Duration) bool {
+// isReachable reports whether a datagram from one address reaches another within the
+// time.
+func isReachable(t testing.TB, a *node, from string, b *node, to string, patience time.Duration) bool {
 	t.Helper()
 	in, out := b.udp(addrPort(to)), a.udp(addrPort(from))
 	defer in.Close()

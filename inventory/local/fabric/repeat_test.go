@@ -17,29 +17,29 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-func TestRestartedNodesArePluggedAgain(t *testing.T) {
+func TestRestartedNodesAreAttachedAgain(t *testing.T) {
 	h := open(t, Auto)
 	l := lan("s1", 2)
 	nodes := build(t, h, l)
 	for range 10 {
-		// The old namespace dies when the kernel finds the time.
+		// The kernel removes the old namespace with a delay.
 		nodes[1].restart()
 		plug(t, h, l, nodes)
-		if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+		if !isReachable(t, nodes[0], address(1), nodes[1], address(2), long) {
 			t.Fatal("a node that was restarted is not reached")
 		}
 	}
-	// Restarted as the first thing that happens in its namespace's last moment.
+	// Restarted while the kernel removes the old namespace.
 	keep := nodes[1].file
 	nodes[1].file = newNamespace(t)
 	plug(t, h, l, nodes)
 	keep.Close()
-	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+	if !isReachable(t, nodes[0], address(1), nodes[1], address(2), long) {
 		t.Error("a node whose old namespace is still there is not reached")
 	}
 }
 
-func TestPlugLeavesWhatRootOfTheNodeDid(t *testing.T) {
+func TestAttachKeepsChangesOfRoot(t *testing.T) {
 	h := open(t, Auto)
 	l := lan("s1", 2)
 	nodes := build(t, h, l)
@@ -58,13 +58,13 @@ func TestPlugLeavesWhatRootOfTheNodeDid(t *testing.T) {
 	change(func(l netlink.Link) error { return netlink.LinkSetName(l, "mine") })
 	change(func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, []byte{2, 9, 9, 9, 9, 9}) })
 	change(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 9000) })
-	want := nodes[0].tell("mine")
-	put(t, h, l)
+	want := nodes[0].describe("mine")
+	setLink(t, h, l)
 	plug(t, h, l, nodes)
-	if got := nodes[0].tell("mine"); got != want || nodes[0].interfaces() != "mine" {
+	if got := nodes[0].describe("mine"); got != want || nodes[0].interfaces() != "mine" {
 		t.Errorf("the node has %s: %s, want only mine: %s", nodes[0].interfaces(), got, want)
 	}
-	// What is missing is made, also where another has the name.
+	// A missing interface is created, even if another has its name.
 	change(func(l netlink.Link) error { return netlink.LinkDel(l) })
 	nodes[0].do(func() error {
 		a := netlink.NewLinkAttrs()
@@ -74,15 +74,15 @@ func TestPlugLeavesWhatRootOfTheNodeDid(t *testing.T) {
 		return netlink.LinkAdd(v)
 	})
 	plug(t, h, l, nodes)
-	if got, want := nodes[0].tell("eth1"), "02:00:00:00:00:01 1500 [10.0.0.1/16 fd00::1/64] up=true"; got != want {
+	if got, want := nodes[0].describe("eth1"), "02:00:00:00:00:01 1500 [10.0.0.1/16 fd00::1/64] up=true"; got != want {
 		t.Errorf("the interface that was removed is\n %s, want\n %s", got, want)
 	}
-	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+	if !isReachable(t, nodes[0], address(1), nodes[1], address(2), long) {
 		t.Error("the nodes do not reach each other")
 	}
 }
 
-func TestChangesKeepWhatIsPlugged(t *testing.T) {
+func TestChangesKeepAttachedInterfaces(t *testing.T) {
 	h := open(t, Auto)
 	l := lan("s1", 3)
 	nodes := build(t, h, l)
@@ -95,7 +95,7 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 			return netlink.AddrAdd(e, &netlink.Addr{IPNet: netspace.IPNet(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 8, 0, byte(i)}), 24))})
 		})
 	}
-	before := []string{nodes[0].tell("eth1"), nodes[1].tell("eth1")}
+	before := []string{nodes[0].describe("eth1"), nodes[1].describe("eth1")}
 	cut := Shape{To: []string{"node1/0", "node2/0"}, Loss: 0.001}
 	for i, c := range []struct {
 		forced string
@@ -115,7 +115,7 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 		h.options.Emulator = c.forced
 		put := func(h *Host, l Link) (string, error) { return h.SetLink(context.Background(), l) }
 		if c.forced == cutting {
-			put = putCut
+			put = setLinkWithSegmentation
 		}
 		next := lan("s1", c.ends, c.shapes...)
 		for again := range 2 { // twice is as once
@@ -123,12 +123,12 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 				t.Errorf("step %d: the means are %s, %v; want %s", i, got, err, c.want)
 			}
 			plug(t, h, next, nodes[:c.ends])
-			if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) || !reaches(t, nodes[1], address(2), nodes[0], address(1), long) {
+			if !isReachable(t, nodes[0], address(1), nodes[1], address(2), long) || !isReachable(t, nodes[1], address(2), nodes[0], address(1), long) {
 				t.Errorf("step %d, time %d: the nodes do not reach each other", i, again)
 			}
 		}
 		for j := range before {
-			if got := nodes[j].tell("eth1"); got != before[j] {
+			if got := nodes[j].describe("eth1"); got != before[j] {
 				t.Errorf("step %d: node %d has\n %s, want\n %s", i, j+1, got, before[j])
 			}
 		}
@@ -146,7 +146,7 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 func TestNetworksAreAdopted(t *testing.T) {
 	h := open(t, Auto)
 	l := lan("s1", 2, Shape{Rate: 100_000})
-	nodes := buildCut(t, h, l)
+	nodes := buildWithSegmentation(t, h, l)
 	gone := lan("s1", 2)
 	gone.Name = "gone"
 	for i := range gone.Ends {
@@ -154,15 +154,15 @@ func TestNetworksAreAdopted(t *testing.T) {
 		gone.Ends[i].IfName = "eth2"
 		gone.Ends[i].Addresses = nil
 	}
-	put(t, h, gone)
+	setLink(t, h, gone)
 	plug(t, h, gone, nodes)
-	before := nodes[0].tell("eth1")
+	before := nodes[0].describe("eth1")
 	must(t, h.Close())
 	ctx := context.Background()
 	if _, err := h.SetLink(ctx, l); err != ErrClosed {
 		t.Errorf("Put after Close: %v", err)
 	}
-	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+	if !isReachable(t, nodes[0], address(1), nodes[1], address(2), long) {
 		t.Error("after Close the link is dead")
 	}
 
@@ -177,21 +177,21 @@ func TestNetworksAreAdopted(t *testing.T) {
 	}
 	must(t, h2.RemoveLinks(ctx, "s1", "gone"))
 	l.Shapes = nil
-	put(t, h2, l)
+	setLink(t, h2, l)
 	plug(t, h2, l, nodes)
-	if got := nodes[0].tell("eth1"); got != before || nodes[0].interfaces() != "eth1" {
+	if got := nodes[0].describe("eth1"); got != before || nodes[0].interfaces() != "eth1" {
 		t.Errorf("the node has %s: %s, want only eth1: %s", nodes[0].interfaces(), got, before)
 	}
-	if got := received(t, h2, kindCutEnd); got != 0 {
+	if got := countReceived(t, h2, kindCutEnd); got != 0 {
 		t.Errorf("a device of before the crash is still there: it has received %d packets", got)
 	}
 	must(t, h2.RemoveNetwork(ctx, "s1"))
 	h.closed = false // so that the end of the test finds nothing to drop
 }
 
-// A removal dooms devices one by one before they go all together. What was wanted
-// again after a kill in between must not go with the next removal.
-func TestRemovalThatWasInterrupted(t *testing.T) {
+// A removal marks devices one by one before it removes them together. After a kill in
+// between, devices that are needed again must survive the next removal.
+func TestInterruptedRemoval(t *testing.T) {
 	h := open(t, Auto)
 	l := lan("s1", 2)
 	nodes := build(t, h, l)
@@ -206,39 +206,39 @@ func TestRemovalThatWasInterrupted(t *testing.T) {
 	h2, err := Open(options(h.options.Folder, Auto))
 	must(t, err)
 	t.Cleanup(func() { h2.Close() })
-	put(t, h2, l)
+	setLink(t, h2, l)
 	plug(t, h2, l, nodes)
 	other := Link{Slice: "s1", Name: "other", Ends: []End{{ID: "x", MAC: l.Ends[0].MAC, IfName: "eth2"}}}
-	put(t, h2, other)
+	setLink(t, h2, other)
 	must(t, h2.RemoveLinks(context.Background(), "s1", "other"))
-	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+	if !isReachable(t, nodes[0], address(1), nodes[1], address(2), long) {
 		t.Error("the removal of another link took the link away")
 	}
 }
 
-func TestPinsThatAreNone(t *testing.T) {
+func TestInvalidMounts(t *testing.T) {
 	h := open(t, Auto)
 	ctx := context.Background()
 	path := filepath.Join(h.options.Folder, "slices", "s1")
-	// After a boot, a file without a mount is there.
+	// After a boot there is a file without a mount.
 	must(t, os.WriteFile(path, nil, 0o600))
 	if err := h.AttachEnd(ctx, "s1", "lan", "node1/0", newNode(t).file); err == nil {
 		t.Error("an end of no link is plugged")
 	}
 	l := lan("s1", 2)
 	nodes := build(t, h, l)
-	// A mount that went with somebody's mount namespace: the Host that is running
-	// still holds the old network.
+	// The mount ended with its mount namespace, but the running Host still holds the old
+	// network.
 	must(t, unix.Unmount(path, unix.MNT_DETACH))
-	put(t, h, l)
+	setLink(t, h, l)
 	plug(t, h, l, nodes)
-	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+	if !isReachable(t, nodes[0], address(1), nodes[1], address(2), long) {
 		t.Error("the nodes do not reach each other in the network that was made again")
 	}
 	if got := nodes[0].interfaces(); got != "eth1" {
 		t.Errorf("the node has %q", got)
 	}
-	// And one that is gone when the network shall be dropped.
+	// The mount is missing when the network is removed.
 	must(t, unix.Unmount(path, unix.MNT_DETACH))
 	must(t, h.RemoveNetwork(ctx, "s1"))
 	if err := h.RemoveNetwork(ctx, "s1"); err != nil {

@@ -57,7 +57,7 @@ func TestQueueingDisciplines(t *testing.T) {
 	}
 }
 
-// The kernel must take every capacity as it was asked.
+// The kernel must accept every capacity exactly.
 func TestKernelKeepsCapacities(t *testing.T) {
 	h := open(t, Auto)
 	l := lan("s1", 2)
@@ -83,7 +83,7 @@ func TestKernelKeepsCapacities(t *testing.T) {
 	}
 }
 
-// What waits in netem is the host's memory, whatever a node sends.
+// Packets in netem use the host's memory, so their number is limited.
 func TestNetemsQueueIsBounded(t *testing.T) {
 	for _, mtu := range []int{leastMTU, usualMTU, mostMTU} {
 		s := shaper{delay: maxDelay, mtu: mtu}

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// payload and headers are of full frames with the usual MTU: Ethernet, IPv4, UDP.
+// payload and headers are the sizes of full frames with the usual MTU: Ethernet, IPv4,
+// UDP.
 const payload, headers = 1472, 42
 
 // control sets a socket's integer option.
@@ -26,9 +27,9 @@ func control(t testing.TB, c *net.UDPConn, level, option, value int) {
 	}
 }
 
-// within tries some times: what takes time, and what must not be lost, suffers from
-// all else that runs on the host. One good time shows that it is not the link.
-func within(t testing.TB, try func() error) {
+// retry repeats a measurement, because a busy host disturbs it. One success shows that
+// the link is correct.
+func retry(t testing.TB, try func() error) {
 	t.Helper()
 	for tries := 1; ; tries++ {
 		err := try()
@@ -43,10 +44,10 @@ func within(t testing.TB, try func() error) {
 	}
 }
 
-// flows wants a rate in Mbit/s between two shares of it.
-func flows(t testing.TB, a *node, from string, b *node, to string, mbit, least, most float64, pause time.Duration) {
+// expectRate measures a rate and compares it with a range, as shares of mbit.
+func expectRate(t testing.TB, a *node, from string, b *node, to string, mbit, least, most float64, pause time.Duration) {
 	t.Helper()
-	within(t, func() error {
+	retry(t, func() error {
 		got := rate(t, a, from, b, to, 200*time.Millisecond, pause)
 		if got < mbit*least || got > mbit*most {
 			return fmt.Errorf("%v Mbit/s let %.2f through", mbit, got)
@@ -55,9 +56,8 @@ func flows(t testing.TB, a *node, from string, b *node, to string, mbit, least, 
 	})
 }
 
-// flood sends datagrams until stop, many at a time: the kernel cuts them
-// (UDP_SEGMENT), at the last moment if nobody asks for it before. Without a pause
-// between them it is as fast as it can.
+// flood sends datagrams until stop, many in one call: the kernel cuts them (UDP_SEGMENT),
+// as late as possible. Without a pause it sends at full speed.
 func flood(t testing.TB, from *node, addr string, to netip.AddrPort, many int, pause time.Duration) (stop func() (sent int64)) {
 	t.Helper()
 	c := from.udp(addrPort(addr))
@@ -91,7 +91,7 @@ func flood(t testing.TB, from *node, addr string, to netip.AddrPort, many int, p
 	}
 }
 
-// sink counts what arrives at a node.
+// sink counts the datagrams that arrive at a node.
 type sink struct {
 	addr  netip.AddrPort
 	bytes atomic.Int64
@@ -116,14 +116,14 @@ func newSink(t testing.TB, n *node, addr string) *sink {
 	return s
 }
 
-// rate measures what gets from one node to another, in Mbit/s of frames, when more
-// is sent.
+// rate returns the rate at which frames arrive from another node, in Mbit/s, when more is
+// sent.
 func rate(t testing.TB, a *node, from string, b *node, to string, window, pause time.Duration) float64 {
 	t.Helper()
 	s := newSink(t, b, to)
 	stop := flood(t, a, from, s.addr, 16, pause)
 	defer stop()
-	// What a bucket has saved goes first.
+	// Skip the saved tokens of a bucket.
 	time.Sleep(200 * time.Millisecond)
 	start, first := time.Now(), s.bytes.Load()
 	time.Sleep(window)

@@ -10,7 +10,7 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// vswitchHost is a Host that uses the vswitch.
+// vswitchHost returns a Host that uses the vswitch.
 func vswitchHost(t *testing.T) *Host {
 	t.Helper()
 	require.NetNS(t)
@@ -20,8 +20,8 @@ func vswitchHost(t *testing.T) *Host {
 	return h
 }
 
-// The vswitch of each slice has its own place, while it has one.
-func TestVSwitchesArePlacedBySlice(t *testing.T) {
+// SetLimits is called for the vswitch of each slice while it runs.
+func TestSetLimitsPerSlice(t *testing.T) {
 	h := vswitchHost(t)
 	ctx := context.Background()
 	placed := make(map[string]int)
@@ -42,13 +42,13 @@ func TestVSwitchesArePlacedBySlice(t *testing.T) {
 		return nil
 	}
 	one, two := lan("s1", 2, Shape{Delay: time.Millisecond}), lan("s2", 2, Shape{Delay: time.Millisecond})
-	put(t, h, one)
-	put(t, h, two)
+	setLink(t, h, one)
+	setLink(t, h, two)
 	if len(placed) != 2 || placed["s1"] == placed["s2"] {
 		t.Errorf("placed: %v", placed)
 	}
 	one.Shapes = nil // needs no vswitch
-	put(t, h, one)
+	setLink(t, h, one)
 	if placed["s1"] != 0 || placed["s2"] == 0 {
 		t.Errorf("without need of the vswitch: %v", placed)
 	}
@@ -61,8 +61,7 @@ func TestVSwitchesArePlacedBySlice(t *testing.T) {
 	}
 }
 
-// Closing a TAP that is to stay takes no time, and nothing of an earlier vswitch is
-// in the way of the next.
+// Closing a persistent TAP is fast, and an earlier vswitch does not disturb the next.
 func TestTAPsOutliveTheirVSwitch(t *testing.T) {
 	h := vswitchHost(t)
 	l := lan("s1", 12, Shape{Delay: time.Millisecond, Loss: 0.01})
@@ -85,18 +84,18 @@ func TestTAPsOutliveTheirVSwitch(t *testing.T) {
 	must(t, err)
 	h2.features.Netem = false
 	t.Cleanup(func() { h2.Close() })
-	put(t, h2, l)
+	setLink(t, h2, l)
 	plug(t, h2, l, nodes)
-	if !reaches(t, nodes[0], address(1), nodes[11], address(12), long) {
+	if !isReachable(t, nodes[0], address(1), nodes[11], address(12), long) {
 		t.Error("with the next vswitch nothing goes through")
 	}
 	l.Shapes = []Shape{{Delay: time.Millisecond}}
-	put(t, h2, l)
-	if !reaches(t, nodes[0], address(1), nodes[11], address(12), long) {
+	setLink(t, h2, l)
+	if !isReachable(t, nodes[0], address(1), nodes[11], address(12), long) {
 		t.Error("with other TAPs nothing goes through")
 	}
 	l.Ends = l.Ends[:2]
-	put(t, h2, l)
+	setLink(t, h2, l)
 	if got := count(h2); got != 2 {
 		t.Errorf("two ends have %d TAPs", got)
 	}
@@ -104,21 +103,21 @@ func TestTAPsOutliveTheirVSwitch(t *testing.T) {
 	h.closed = false // so that the end of the test finds nothing to drop
 }
 
-// What a switch process cannot take in time is counted at the end that sent it.
+// Frames that the switch process cannot handle in time are counted at the sending end.
 func TestOverrunsAreCounted(t *testing.T) {
 	h := vswitchHost(t)
 	pids := make(chan int, 1)
 	h.options.SetLimits = func(_ string, pid int) error { pids <- pid; return nil }
 	l := lan("s1", 2, Shape{Delay: time.Millisecond})
 	nodes := build(t, h, l)
-	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+	if !isReachable(t, nodes[0], address(1), nodes[1], address(2), long) {
 		t.Fatal("nothing goes through")
 	}
 	if c := counters(t, h)[l.Ends[0].ID]; c.Overruns != 0 {
 		t.Errorf("before it is too much: %+v", c)
 	}
 	pid := <-pids
-	must(t, syscall.Kill(pid, syscall.SIGSTOP)) // as a host that is too slow
+	must(t, syscall.Kill(pid, syscall.SIGSTOP)) // as on a host that is too slow
 	to := newSink(t, nodes[1], address(2))
 	stop := flood(t, nodes[0], address(1), to.addr, 1, 0)
 	time.Sleep(100 * time.Millisecond)

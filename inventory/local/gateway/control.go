@@ -93,7 +93,7 @@ func (s *sender) send(v any, files ...*os.File) error {
 	return s.c.Send(v, files...)
 }
 
-var errNoKeeper = errors.New("the testbed is not running")
+var errNoManager = errors.New("the testbed is not running")
 
 // connectionRequests are the gateway's requests to the Manager for connections. There are
 // at most maxAsks at a time and maxNodeAsks for one node, so that a node that does not
@@ -133,7 +133,7 @@ func (a *connectionRequests) request(ctx context.Context, s *sender, kind, node 
 	if a.closed {
 		a.mu.Unlock()
 		a.release(node)
-		return nil, errNoKeeper
+		return nil, errNoManager
 	}
 	a.number++
 	number := a.number
@@ -141,7 +141,7 @@ func (a *connectionRequests) request(ctx context.Context, s *sender, kind, node 
 	a.open[number] = &pendingRequest{node, answer}
 	a.mu.Unlock()
 	if err := s.send(gatewayMessage{Number: number, Kind: kind, Node: node}); err != nil {
-		a.deliver(order{Number: number, Error: errNoKeeper.Error()}, nil)
+		a.deliver(order{Number: number, Error: errNoManager.Error()}, nil)
 	}
 	select {
 	case r := <-answer:
@@ -237,6 +237,6 @@ func (a *connectionRequests) close() {
 	}
 	a.mu.Unlock()
 	for _, number := range numbers {
-		a.deliver(order{Number: number, Error: errNoKeeper.Error()}, nil)
+		a.deliver(order{Number: number, Error: errNoManager.Error()}, nil)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A client that never goes does not keep its place when the server has gone.
+// A client that stays connected does not keep its place when the server has gone.
 func TestExchangeEnds(t *testing.T) {
 	pair := func() (near, far net.Conn) {
 		l := listen(t)
@@ -42,8 +42,8 @@ func TestExchangeEnds(t *testing.T) {
 	}
 }
 
-// Raw connections, which anybody can open, take no place of logins.
-func TestRawConnectionsHaveTheirOwnPlaces(t *testing.T) {
+// Raw connections, which any host can open, use no place of logins.
+func TestRawConnectionsUseNoLoginPlaces(t *testing.T) {
 	g := &gateway{endpoints: map[string]*endpoint{"n1": {node: "n1", address: "192.0.2.1:22", accounts: map[string][][]byte{"alice": {[]byte("key")}}}},
 		conns: make(map[*login]struct{}), loginsByLimit: make(map[string]int), loginsByShare: make(map[string]int)}
 	for i := range maxNodeLogins {

@@ -20,28 +20,28 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// The test binary runs again as the gateway, on doubles of the nodes: what an
-// agent would do in a node the test's process does on this host.
+// The test binary runs again as the gateway, with fake nodes: the test's process does on
+// this host what an agent would do in a node.
 func TestMain(m *testing.M) {
 	if os.Args[0] == Argv0 {
 		signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
-		if err := run(os.NewFile(3, "control"), doubles{}, confined, stderrLog()); err != nil {
+		if err := run(os.NewFile(3, "control"), fakeNodes{}, fakeRestrict, stderrLog()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	// Under nohup the shells of doubles would be started with it ignored.
+	// Under nohup, the shells would start with SIGHUP ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
 
-// gatewayUser is whom the gateway becomes where the tests run as root.
+// gatewayUser is the user id of the gateway where the tests run as root.
 const gatewayUser = 0x7ffdfff0
 
-func confined(uid, gid int) error {
+func fakeRestrict(uid, gid int) error {
 	if uid != gatewayUser {
-		return nil // without root nothing can be given up
+		return nil // without root there are no rights to drop
 	}
 	return sandbox.Gateway(uid, gid)
 }
@@ -58,10 +58,10 @@ type told struct {
 	Exit  *agent.Exit
 }
 
-// doubles is the gateway's side.
-type doubles struct{}
+// fakeNodes is the gateway's side of the fake nodes.
+type fakeNodes struct{}
 
-func (doubles) call(c *fdsocket.Conn, a ask, files ...*os.File) (*os.File, error) {
+func (fakeNodes) call(c *fdsocket.Conn, a ask, files ...*os.File) (*os.File, error) {
 	if err := c.Send(a, files...); err != nil {
 		return nil, err
 	}
@@ -79,14 +79,14 @@ func (doubles) call(c *fdsocket.Conn, a ask, files ...*os.File) (*os.File, error
 	return got[0], nil
 }
 
-func (d doubles) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
+func (d fakeNodes) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
 	f, err := d.call(c, ask{Op: "exec", Command: &cmd}, stdio...)
 	if err != nil {
 		c.Close()
 		return nil, err
 	}
 	if f != nil {
-		// As the agent's own package does: its reads can be interrupted.
+		// As in package agent: its reads can be interrupted.
 		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ func (d doubles) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, 
 	return &doubleCommand{c, f}, nil
 }
 
-func (d doubles) dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
+func (d fakeNodes) dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
 	defer c.Close()
 	f, err := d.call(c, ask{Op: "dial", Network: network, Address: address, User: user})
 	if err != nil {
@@ -107,7 +107,7 @@ func (d doubles) dial(ctx context.Context, c *fdsocket.Conn, network, address, u
 	return fileConn(f)
 }
 
-func (d doubles) listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
+func (d fakeNodes) listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
 	defer c.Close()
 	f, err := d.call(c, ask{Op: "listen", Network: network, Address: address, User: owner})
 	if err != nil {
@@ -143,10 +143,10 @@ func (p *doubleCommand) Close() error {
 type node struct {
 	t    testing.TB
 	home string
-	line string // all commands are this one, unless it is empty
+	line string // replaces every command line, unless it is empty
 }
 
-// connect is what the Manager's DialAgent does.
+// connect replaces the Manager's DialAgent.
 func (n *node) connect() (*fdsocket.Conn, error) {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {

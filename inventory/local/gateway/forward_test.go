@@ -22,7 +22,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// echo answers each connection with what it says, in capitals, once it ends.
+// echo answers each connection, once its input ends, with the input in capitals.
 func echo(t testing.TB, l net.Listener) {
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -40,8 +40,8 @@ func echo(t testing.TB, l net.Listener) {
 	}()
 }
 
-// shout says text at an address and returns the answer.
-func shout(network, address, text string) (string, error) {
+// exchangeText sends text to an address and returns the answer.
+func exchangeText(network, address, text string) (string, error) {
 	nc, err := net.Dial(network, address)
 	if err != nil {
 		return "", err
@@ -59,7 +59,7 @@ func answerOf(nc net.Conn, text string) (string, error) {
 	return string(b), err
 }
 
-// master starts a connection that others of p's commands control.
+// master starts a connection that other commands control.
 func (c *client) master(args ...string) (control []string) {
 	c.t.Helper()
 	socket := filepath.Join(c.dir, "m")
@@ -87,8 +87,7 @@ func (c *client) master(args ...string) (control []string) {
 	return control
 }
 
-// freePort is a port at which nobody listens, of those that the kernel gives to
-// nobody who asks for any.
+// freePort returns a free port outside of the kernel's range of ephemeral ports.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
@@ -104,7 +103,7 @@ func freePort(t testing.TB) int {
 
 func TestForwardingToTheNode(t *testing.T) {
 	t.Parallel()
-	s, _, p := alone(t)
+	s, _, p := newSiteWithClient(t)
 	there := listen(t)
 	echo(t, there)
 	path := filepath.Join(s.home("n1"), "socket")
@@ -119,13 +118,13 @@ func TestForwardingToTheNode(t *testing.T) {
 	for name, port := range map[string]int{"L": tcp, "LtoUnix": stream} {
 		t.Run(name, func(t *testing.T) {
 			wait.Holds(t, func() bool {
-				got, _ := shout("tcp", fmt.Sprintf("127.0.0.1:%d", port), "hello")
+				got, _ := exchangeText("tcp", fmt.Sprintf("127.0.0.1:%d", port), "hello")
 				return got == "HELLO"
 			}, func() string { return "nothing comes back" })
 		})
 	}
 	t.Run("NothingListens", func(t *testing.T) {
-		if got, err := shout("tcp", fmt.Sprintf("127.0.0.1:%d", dead), "hello"); got != "" {
+		if got, err := exchangeText("tcp", fmt.Sprintf("127.0.0.1:%d", dead), "hello"); got != "" {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
@@ -149,21 +148,21 @@ func TestForwardingToTheNode(t *testing.T) {
 
 func TestForwardingFromTheNode(t *testing.T) {
 	t.Parallel()
-	s, _, p := alone(t)
+	s, _, p := newSiteWithClient(t)
 	here := listen(t)
 	echo(t, here)
 	fixed := freePort(t)
 	path := filepath.Join(s.home("n1"), "socket")
 	control := p.master("-R", fmt.Sprintf("%d:127.0.0.1:%d", fixed, portOf(here)), "-R", fmt.Sprintf("%s:127.0.0.1:%d", path, portOf(here)), "node")
 	says := func(network, address string) string {
-		got, err := shout(network, address, "hello")
+		got, err := exchangeText(network, address, "hello")
 		if err != nil {
 			return err.Error()
 		}
 		return got
 	}
 	at := fmt.Sprintf("127.0.0.1:%d", fixed)
-	// The client answers to commands before the node listens.
+	// The client accepts control commands before the node listens.
 	for network, address := range map[string]string{"tcp": at, "unix": path} {
 		wait.Holds(t, func() bool { return says(network, address) == "HELLO" }, func() string {
 			return network + " " + address + ": " + says(network, address)
@@ -182,15 +181,15 @@ func TestForwardingFromTheNode(t *testing.T) {
 		if r := p.run("ssh", append(control, "cancel", "-R", c.spec, "node")...); r.status != 0 {
 			t.Errorf("cancel %s: %+v", c.spec, r)
 		}
-		wait.Holds(t, func() bool { _, err := shout("tcp", c.at, ""); return err != nil }, func() string { return c.at + " still listens" })
+		wait.Holds(t, func() bool { _, err := exchangeText("tcp", c.at, ""); return err != nil }, func() string { return c.at + " still listens" })
 	}
 	p.run("ssh", append(control, "exit", "node")...)
-	wait.Holds(t, func() bool { _, err := shout("unix", path, ""); return err != nil }, func() string { return "the Unix socket still listens" })
+	wait.Holds(t, func() bool { _, err := exchangeText("unix", path, ""); return err != nil }, func() string { return "the Unix socket still listens" })
 }
 
 func TestAgentForwarding(t *testing.T) {
 	t.Parallel()
-	_, _, p := alone(t)
+	_, _, p := newSiteWithClient(t)
 	require.Tool(t, "ssh-add")
 	ring := sshagent.NewKeyring()
 	k := newKey(t)
@@ -231,9 +230,9 @@ func TestAgentForwarding(t *testing.T) {
 	}
 }
 
-// A listener that was cancelled leaves nothing behind in its connection.
+// A cancelled listener leaves nothing in its connection.
 func TestCancelledForwardsLeaveNothing(t *testing.T) {
-	_, m, alice, stop := near(t)
+	_, m, alice, stop := startInProcess(t)
 	defer stop()
 	nc, err := net.Dial("tcp", m.public.Addr().String())
 	if err != nil {
@@ -261,7 +260,7 @@ func TestCancelledForwardsLeaveNothing(t *testing.T) {
 	})
 }
 
-// A node that is slow to listen holds up its connections once, not for each request.
+// A node that listens slowly delays a connection once, not for each request.
 func TestSlowListening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs, err := fdsocket.Pair()

@@ -25,9 +25,9 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// near is a gateway in the test's own process, so that what it holds can be
+// startInProcess starts a gateway in the test's own process, so that its resources can be
 // counted, with one node "n1".
-func near(t testing.TB) (k *Manager, m *machine, alice key, stop func()) {
+func startInProcess(t testing.TB) (k *Manager, m *testNode, alice key, stop func()) {
 	t.Helper()
 	dir := t.TempDir()
 	n := &node{t: t, home: dir}
@@ -43,14 +43,14 @@ func near(t testing.TB) (k *Manager, m *machine, alice key, stop func()) {
 	}
 	var both sync.WaitGroup
 	both.Go(func() {
-		if err := run(theirs, doubles{}, func(int, int) error { return nil }, quiet()); err != nil {
+		if err := run(theirs, fakeNodes{}, func(int, int) error { return nil }, quiet()); err != nil {
 			t.Error(err)
 		}
 	})
 	both.Go(func() { k.receiveMessages(k.current, ours) })
 	k.sendState(k.current, ours)
 	alice = newKey(t)
-	m = &machine{host: newKey(t), public: listen(t)}
+	m = &testNode{host: newKey(t), public: listen(t)}
 	m.endpoint = Endpoint{Node: "n1", HostKey: m.host.pem, Accounts: []Account{{"alice", []string{alice.line}}}}
 	if err := k.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		t.Fatal(err)
@@ -73,11 +73,10 @@ func descriptors(t testing.TB) int {
 	return len(list)
 }
 
-// Everything that a client can leave half done is tried; afterwards the gateway
-// holds as many descriptors and goroutines as before. It runs alone, for what
-// others hold would be counted.
-func TestNothingIsLeft(t *testing.T) {
-	k, m, alice, stop := near(t)
+// Clients leave everything half done; afterwards the gateway has as many descriptors and
+// goroutines as before. The test runs alone, because the counts include other tests.
+func TestClientsLeaveNothing(t *testing.T) {
+	k, m, alice, stop := startInProcess(t)
 	address := m.public.Addr().String()
 	try := func() {
 		c, err := dial(address, "alice", alice, m.host)
@@ -138,11 +137,11 @@ func TestNothingIsLeft(t *testing.T) {
 		if _, err := dial(address, "alice", newKey(t), m.host); err == nil {
 			t.Error("a wrong key opened the endpoint")
 		}
-		if err := k.VerifyLogin(proof(t), "n1"); err != nil {
+		if err := k.VerifyLogin(verifyContext(t), "n1"); err != nil {
 			t.Error(err)
 		}
 	}
-	try() // what is made once is there
+	try() // creates what is created only once
 	time.Sleep(50 * time.Millisecond)
 	goroutines, files := runtime.NumGoroutine(), descriptors(t)
 	for range 10 {
@@ -161,8 +160,8 @@ func TestNothingIsLeft(t *testing.T) {
 	stop()
 }
 
-// Whoever fills the room of those who have not logged in pushes out himself.
-func TestGuests(t *testing.T) {
+// A source that fills the places of connections without login loses its own connections.
+func TestConnectionsWithoutLogin(t *testing.T) {
 	var w pendingConns
 	var closed atomic.Int64
 	enter := func(source string) *pendingConn { return w.add(source, &silent{closed: &closed}) }
@@ -183,7 +182,7 @@ func TestGuests(t *testing.T) {
 		t.Errorf("%d in all, %d of the honest one", w.n, len(w.by["192.0.2.1"]))
 	}
 	w.remove(honest)
-	w.remove(honest) // it may have been pushed out before
+	w.remove(honest) // it may have been evicted before
 	if w.n != maxPending-1 {
 		t.Errorf("%d after one left", w.n)
 	}
@@ -199,8 +198,8 @@ type silent struct {
 
 func (s *silent) Close() error { s.closed.Add(1); return nil }
 
-// Half-open, dripping and senseless connections, more than there is room for,
-// do not keep an honest client out.
+// More half-open, slow and invalid connections than there are places do not keep an
+// honest client out.
 func TestHonestClientGetsThrough(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
@@ -216,7 +215,7 @@ func TestHonestClientGetsThrough(t *testing.T) {
 		}
 		defer nc.Close()
 		switch i % 3 {
-		case 0: // says nothing
+		case 0: // sends nothing
 		case 1:
 			all.Go(func() { // one byte at a time
 				for _, b := range []byte(strings.Repeat("SSH-2.0-drip", 100)) {
@@ -245,12 +244,13 @@ func TestHonestClientGetsThrough(t *testing.T) {
 	}
 	close(stop)
 	all.Wait()
-	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
+	if err := s.manager.VerifyLogin(verifyContext(t), "n1"); err != nil {
 		t.Error(err)
 	}
 }
 
-// A client that logged in can ask for much, but it gets little, and others all.
+// A logged-in client may send many requests, but they use few resources, and other
+// clients are unaffected.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
@@ -266,7 +266,7 @@ func TestFloods(t *testing.T) {
 	}
 	works := func(t *testing.T) {
 		t.Helper()
-		if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
+		if err := s.manager.VerifyLogin(verifyContext(t), "n1"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -366,9 +366,9 @@ type zeroes struct{}
 
 func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
 
-// Of those that send what nobody reads the one that does it most is ended, in a
-// slice and in all; what moves is not counted.
-func TestStalls(t *testing.T) {
+// At the limit of unread data, of a slice or of all, the connection with the most is
+// ended. Data that is still being read does not count.
+func TestUnreadDataEndsConnection(t *testing.T) {
 	g := &gateway{log: quiet()}
 	s := &g.backlogs
 	ended := make(chan *login, 8)
@@ -406,7 +406,7 @@ func TestStalls(t *testing.T) {
 	modest.transport.backlog.received(maxSliceUnread / 8)
 	greedy.transport.backlog.received(maxSliceUnread / 4)
 	wait(greedy)
-	// Each slice has room, but not all together.
+	// Each slice is below its limit, but not all together.
 	var flows []*flow
 	most, f3 := make("most")
 	f3.begin(1, true)
@@ -426,21 +426,21 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// One who fills all windows of two connections that nobody reads takes little of
-// the gateway's memory, and whose node is slow with twenty is not ended.
-func TestUnreadForwards(t *testing.T) {
+// A client that fills all windows of two unread connections uses little memory of the
+// gateway. One whose node reads twenty connections slowly is not ended.
+func TestUnreadForwardsUseLittleMemory(t *testing.T) {
 	s, _, _ := newSite(t)
 	alice := newKey(t)
 	m := s.add("n1", Account{"alice", []string{alice.line}})
 	slow := s.add("n2", Account{"alice", []string{alice.line}})
 	slow.endpoint.Slice = "another"
-	if err := s.keeper.SetEndpoint(slow.endpoint, slow.public, nil); err != nil {
+	if err := s.manager.SetEndpoint(slow.endpoint, slow.public, nil); err != nil {
 		t.Fatal(err)
 	}
 	pid := s.gatewayPID()
 	deaf := listen(t)
 	defer deaf.Close()
-	fill := func(m *machine, channels int) *ssh.Client {
+	fill := func(m *testNode, channels int) *ssh.Client {
 		c, err := dial(m.public.Addr().String(), "alice", alice, m.host)
 		if err != nil {
 			t.Fatal(err)
@@ -469,7 +469,7 @@ func TestUnreadForwards(t *testing.T) {
 	if _, _, err := honest.SendRequest("keepalive@openssh.com", true, nil); err != nil {
 		t.Error("the one with a slow node was ended:", err)
 	}
-	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
+	if err := s.manager.VerifyLogin(verifyContext(t), "n1"); err != nil {
 		t.Error(err)
 	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -482,14 +482,14 @@ func TestUnreadForwards(t *testing.T) {
 	t.Logf("at most %d kB", most)
 	info, _ := debug.ReadBuildInfo()
 	if slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return // the detector needs more than what it watches
+		return // the race detector uses more memory than the limit
 	}
 	if most == 0 || most > 300<<10 {
 		t.Errorf("it took %d kB", most)
 	}
 }
 
-// Beyond the limits of an account and a node nobody gets in, and others do.
+// Logins beyond the limits of an account or a node are refused, and others succeed.
 func TestLimitsOfLogins(t *testing.T) {
 	g := &gateway{
 		endpoints: map[string]*endpoint{}, keys: index{}, conns: map[*login]struct{}{}, loginsByLimit: map[string]int{}, loginsByShare: map[string]int{},
@@ -528,16 +528,16 @@ func TestLimitsOfLogins(t *testing.T) {
 	}
 }
 
-// A slice that takes all places loses its own, oldest first: by whatever keys and
-// nodes it took them. Others and proofs get in.
-func TestFullGateway(t *testing.T) {
+// A slice at the limit loses its own oldest logins, whatever keys and nodes they use.
+// Logins of others and of VerifyLogin succeed.
+func TestSliceAtLimitLosesItsOldestLogins(t *testing.T) {
 	g := &gateway{
 		log: quiet(), endpoints: map[string]*endpoint{}, keys: index{}, conns: map[*login]struct{}{}, loginsByLimit: map[string]int{}, loginsByShare: map[string]int{},
 		verificationKeys: map[string]map[fingerprint]bool{},
 	}
 	mine, proof := []byte("mine"), []byte("proof")
 	keys := func(slice string, n int) [][]byte {
-		list := [][]byte{mine} // anybody may list it
+		list := [][]byte{mine} // any user may list it
 		for i := range n {
 			list = append(list, fmt.Append(nil, slice, i))
 		}

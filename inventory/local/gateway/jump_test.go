@@ -12,13 +12,13 @@ func TestGatewayAccountLeadsToNodesOfTheKey(t *testing.T) {
 	one := s.add("n1", Account{"alice", []string{alice.line}})
 	two := s.add("n2", Account{"bob", []string{bob.line}}, Account{"alice", []string{alice.line}})
 	three := s.add("n3", Account{"bob", []string{bob.line}})
-	if err := s.keeper.SetEndpoint(three.endpoint, nil, nil); err != nil { // the gateway is its only way
+	if err := s.manager.SetEndpoint(three.endpoint, nil, nil); err != nil { // reachable only through the gateway account
 		t.Fatal(err)
 	}
-	// The same plain name twice, for Bob.
+	// Two nodes with the same short name, for Bob.
 	four := s.add("n4", Account{"bob", []string{bob.line}})
 	four.endpoint.Names = []string{"n3.other.example.org"}
-	if err := s.keeper.SetEndpoint(four.endpoint, nil, nil); err != nil {
+	if err := s.manager.SetEndpoint(four.endpoint, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	hosts := map[string]key{"n1": one.host, "n2": two.host, "n3": three.host, "n3.slice.example.org": three.host, "n1.slice.example.org": one.host, "n4": four.host}
@@ -42,7 +42,7 @@ func TestGatewayAccountLeadsToNodesOfTheKey(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := s.client(c.key)
-			p.knows("gw", port, host, "\tUser "+c.gateway+"\n\tLogLevel INFO")
+			p.addKnownHost("gw", port, host, "\tUser "+c.gateway+"\n\tLogLevel INFO")
 			for name, k := range hosts {
 				p.append("known_hosts", name+" "+k.line+"\n")
 			}
@@ -55,34 +55,34 @@ func TestGatewayAccountLeadsToNodesOfTheKey(t *testing.T) {
 	t.Run("AmbiguousName", func(t *testing.T) {
 		four.endpoint.Names = []string{"twin.a.example.org"}
 		three.endpoint.Names = []string{"twin.b.example.org"}
-		for _, m := range []*machine{three, four} {
-			if err := s.keeper.SetEndpoint(m.endpoint, nil, nil); err != nil {
+		for _, m := range []*testNode{three, four} {
+			if err := s.manager.SetEndpoint(m.endpoint, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		p := s.client(bob)
-		p.knows("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
+		p.addKnownHost("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
 		if r := p.run("ssh", "-W", "twin:22", "gw"); r.status != 255 || !strings.Contains(r.err, "twin.a.example.org (n4), twin.b.example.org (n3)") {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("OtherPort", func(t *testing.T) {
 		p := s.client(alice)
-		p.knows("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
+		p.addKnownHost("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
 		if r := p.run("ssh", "-W", "n1:80", "gw"); r.status != 255 || !strings.Contains(r.err, "only port 22") {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("W", func(t *testing.T) {
 		p := s.client(alice)
-		p.knows("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
+		p.addKnownHost("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
 		if r := p.runWith([]byte("SSH-2.0-test\r\n"), "ssh", "-W", "n1:22", "gw"); !strings.HasPrefix(r.out, version) {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("Shell", func(t *testing.T) {
 		p := s.client(alice)
-		p.knows("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
+		p.addKnownHost("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
 		for _, args := range [][]string{{"gw"}, {"gw", "true"}, {"-tt", "gw"}, {"-s", "gw", "sftp"}} {
 			r := p.run("ssh", args...)
 			if r.status != 1 || !strings.Contains(r.out+r.err, "-J gateway@") || !strings.Contains(r.out+r.err, "Your nodes: n1.slice.example.org n2.slice.example.org") {
@@ -99,21 +99,21 @@ func TestEndpointsWithAnAddress(t *testing.T) {
 	far := s.add("far", Account{"alice", []string{alice.line}})
 	public := listen(t)
 	near := Endpoint{Node: "near", Names: []string{"near.example.org"}, Accounts: far.endpoint.Accounts, Address: far.public.Addr().String()}
-	if err := s.keeper.SetEndpoint(near, public, nil); err != nil {
+	if err := s.manager.SetEndpoint(near, public, nil); err != nil {
 		t.Fatal(err)
 	}
 	p := s.client(alice)
-	p.knows("near", portOf(public), far.host, "\tUser alice")
+	p.addKnownHost("near", portOf(public), far.host, "\tUser alice")
 	if r := p.run("ssh", "near", "echo $USER"); r.out != "alice\n" {
 		t.Errorf("by its port: %+v", r)
 	}
-	p.knows("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
+	p.addKnownHost("gw", port, host, "\tUser "+User+"\n\tLogLevel INFO")
 	p.append("known_hosts", "near.example.org "+far.host.line+"\n")
 	if r := p.run("ssh", "-J", "gw", "alice@near.example.org", "echo $USER"); r.out != "alice\n" {
 		t.Errorf("by the gateway account: %+v", r)
 	}
 	q := s.client(newKey(t))
-	q.knows("near", portOf(public), far.host, "\tUser alice")
+	q.addKnownHost("near", portOf(public), far.host, "\tUser alice")
 	if r := q.run("ssh", "near", "true"); r.status != 255 || !strings.Contains(r.err, "Permission denied") {
 		t.Errorf("wrong key: %+v", r)
 	}

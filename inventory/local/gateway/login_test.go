@@ -23,7 +23,7 @@ func TestOnlyTheKeyOfTheAccountOpensTheEndpoint(t *testing.T) {
 	for _, c := range []struct {
 		name, user string
 		key        key
-		at         *machine
+		at         *testNode
 		opens      bool
 	}{
 		{"RightKey", "alice", alice, one, true},
@@ -39,7 +39,7 @@ func TestOnlyTheKeyOfTheAccountOpensTheEndpoint(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := s.client(c.key)
-			p.knows("node", c.at.port, c.at.host, "")
+			p.addKnownHost("node", c.at.port, c.at.host, "")
 			r := p.run("ssh", c.user+"@node", "echo $USER")
 			switch {
 			case c.opens && (r.status != 0 || r.out != c.user+"\n"):
@@ -68,22 +68,22 @@ func ecdsaKey(t testing.TB) key {
 	return key{pem.EncodeToMemory(block), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), signer}
 }
 
-// Clients that do not know Ed25519 find another host key.
+// Clients without Ed25519 get another host key.
 func TestEndpointShowsEachHostKey(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	alice, old := newKey(t), ecdsaKey(t)
 	m := s.add("n1", Account{"alice", []string{alice.line}})
 	m.endpoint.HostKey = slices.Concat(m.host.pem, old.pem)
-	if err := s.keeper.SetEndpoint(m.endpoint, m.public, nil); err != nil {
+	if err := s.manager.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
+	if err := s.manager.VerifyLogin(verifyContext(t), "n1"); err != nil {
 		t.Error(err)
 	}
 	for algorithm, host := range map[string]key{"ecdsa-sha2-nistp256": old, "ssh-ed25519": m.host} {
 		p := s.client(alice)
-		p.knows("n1", m.port, host, "\tUser alice")
+		p.addKnownHost("n1", m.port, host, "\tUser alice")
 		if r := p.run("ssh", "-o", "HostKeyAlgorithms="+algorithm, "n1", "true"); r.status != 0 {
 			t.Errorf("%s: %+v", algorithm, r)
 		}
@@ -95,13 +95,13 @@ func TestEndpointShowsEachHostKey(t *testing.T) {
 	}
 }
 
-// What a user was refused for can be read in the log.
+// The log has the reason of each refused login.
 func TestFailedLoginsAreLogged(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	m := s.add("n1", Account{"alice", []string{newKey(t).line}})
 	p := s.client(newKey(t))
-	p.knows("n1", m.port, m.host, "\tUser alice")
+	p.addKnownHost("n1", m.port, m.host, "\tUser alice")
 	if r := p.run("ssh", "n1", "true"); r.status != 255 {
 		t.Fatalf("a stranger: %+v", r)
 	}

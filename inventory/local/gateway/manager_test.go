@@ -8,16 +8,16 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// An endpoint that the gateway refuses stays as it was, with its listener, and can be
-// put again with the same one.
-func TestEndpointThatIsRefused(t *testing.T) {
-	k, m, alice, stop := near(t)
+// An endpoint that the gateway refuses keeps its state and its listener, and SetEndpoint
+// can be called again with the same listener.
+func TestRefusedEndpointKeepsState(t *testing.T) {
+	k, m, alice, stop := startInProcess(t)
 	defer stop()
 	was, fresh := listen(t), listen(t)
 	defer fresh.Close()
 	d := m.endpoint
 	d.Node = "n2"
-	// The gateway does not have what the Manager believes.
+	// The gateway's state differs from the Manager's.
 	k.endpoints["n2"] = &servedEndpoint{endpoint: d, public: was}
 	if err := k.SetEndpoint(d, was, nil); err == nil {
 		t.Fatal("the gateway keeps a listener that it does not have")

@@ -66,7 +66,7 @@ func TestKeyLines(t *testing.T) {
 	}
 }
 
-// What a peer sends about a session changes nothing that it may not.
+// What a peer sends about a session changes only what it may.
 func FuzzSession(f *testing.F) {
 	for _, term := range []string{"xterm", strings.Repeat("x", 200<<10)} {
 		f.Add("pty-req", ssh.Marshal(struct {
@@ -101,14 +101,13 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// What a peer wants forwarded is an address, and nothing else.
+// A forwarding request can only contain an address.
 func FuzzForward(f *testing.F) {
 	f.Add(ssh.Marshal(tcpForward{"localhost", 80}))
 	f.Add(ssh.Marshal(unixForward{"/tmp/x"}))
 	f.Add(ssh.Marshal(tcpOpen{"n1", 22, "127.0.0.1", 1}))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		// Without a node to listen in nothing is opened: whatever gets that far
-		// fails there.
+		// Without a node nothing is opened: the request fails at that point.
 		g := &gateway{agents: nowhere{}, manager: &sender{}}
 		g.requests.close()
 		c := &login{g: g, user: "alice"}

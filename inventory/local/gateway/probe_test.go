@@ -9,15 +9,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// probed is a peer that may answer.
-type probed struct {
+// testPeer is a peer that may answer.
+type testPeer struct {
 	ssh.Conn
 	asked   atomic.Int32
 	answers func()
 	closed  chan struct{}
 }
 
-func (a *probed) SendRequest(string, bool, []byte) (bool, []byte, error) {
+func (a *testPeer) SendRequest(string, bool, []byte) (bool, []byte, error) {
 	a.asked.Add(1)
 	if a.answers == nil {
 		<-a.closed
@@ -27,11 +27,11 @@ func (a *probed) SendRequest(string, bool, []byte) (bool, []byte, error) {
 	return false, nil, nil
 }
 
-// An idle peer is kept as long as it answers, and let go of when it does not.
+// An idle peer stays connected while it answers, and is disconnected when it does not.
 func TestIdlePeers(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			peer := &probed{closed: make(chan struct{})}
+			peer := &testPeer{closed: make(chan struct{})}
 			c := &login{conn: &ssh.ServerConn{Conn: peer}, transport: &throttledConn{}}
 			if answers {
 				peer.answers = func() { c.transport.lastReceived.Store(time.Now().UnixNano()) }

@@ -13,8 +13,8 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// A node that does not answer holds up its own users, and no other node.
-func TestDeafNodeHoldsUpNoOther(t *testing.T) {
+// A node that does not answer delays its own users, but no other node.
+func TestHangingNodeDelaysNoOther(t *testing.T) {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 	cancel()
 	deaf.Wait()
 	a.close()
-	if _, err := a.request(t.Context(), s, askAgent, "good"); err != errNoKeeper {
+	if _, err := a.request(t.Context(), s, askAgent, "good"); err != errNoManager {
 		t.Error(err)
 	}
 	if len(a.nodes) != 0 || len(a.open) != 0 || len(a.slots) != 0 {
@@ -81,9 +81,9 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// The Manager gives connections only to nodes that have an endpoint, and ends a
-// gateway that asks without end or says what means nothing.
-func TestKeeperTrustsNoGateway(t *testing.T) {
+// The Manager connects only to nodes with an endpoint, and ends a gateway that sends
+// endless or invalid requests.
+func TestManagerDoesNotTrustGateway(t *testing.T) {
 	for name, words := range map[string]func(*sender){
 		"Nonsense": func(s *sender) { s.send(gatewayMessage{Kind: "root"}) },
 		"TooLong": func(s *sender) {
@@ -134,7 +134,7 @@ func TestKeeperTrustsNoGateway(t *testing.T) {
 	}
 }
 
-// A peer that asks for more than it may is read on only in time.
+// A peer with too many requests is read at a limited rate.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far, err := newPipeConn()

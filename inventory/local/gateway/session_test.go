@@ -22,19 +22,20 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// alone is a site with one node and one client that may log in as "alice" at "node".
-func alone(t testing.TB) (*site, *machine, *client) {
+// newSiteWithClient returns a site with one node and one client that may log in as
+// "alice" at "node".
+func newSiteWithClient(t testing.TB) (*site, *testNode, *client) {
 	t.Helper()
 	s, _, _ := newSite(t)
 	k := newKey(t)
 	m := s.add("n1", Account{"alice", []string{k.line}})
 	p := s.client(k)
-	p.knows("node", m.port, m.host, "\tUser alice")
+	p.addKnownHost("node", m.port, m.host, "\tUser alice")
 	return s, m, p
 }
 
-// typed is a program at a terminal.
-type typed struct {
+// terminalProgram is a program at a terminal.
+type terminalProgram struct {
 	t      testing.TB
 	master *os.File
 	cmd    *exec.Cmd
@@ -43,14 +44,14 @@ type typed struct {
 	said bytes.Buffer
 }
 
-// at runs ssh at a terminal of its own.
-func (c *client) at(rows, cols uint16, args ...string) *typed {
+// startAt runs ssh at its own terminal.
+func (c *client) startAt(rows, cols uint16, args ...string) *terminalProgram {
 	c.t.Helper()
 	master, slave, err := openTerminal(&agent.Terminal{Rows: rows, Cols: cols})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	p := &typed{t: c.t, master: master, cmd: c.command(c.t.Context(), "ssh", args...)}
+	p := &terminalProgram{t: c.t, master: master, cmd: c.command(c.t.Context(), "ssh", args...)}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
 	p.cmd.Env = append(p.cmd.Env, "TERM=xterm-256color", "LANG=C.UTF-8", "LC_TEST=given")
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -81,21 +82,21 @@ func (c *client) at(rows, cols uint16, args ...string) *typed {
 	return p
 }
 
-func (p *typed) text() string {
+func (p *terminalProgram) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.said.String()
 }
 
-func (p *typed) write(text string) {
+func (p *terminalProgram) write(text string) {
 	p.t.Helper()
 	if _, err := p.master.WriteString(text); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// until waits until text was said.
-func (p *typed) until(text string) {
+// until waits until the output contains text.
+func (p *terminalProgram) until(text string) {
 	p.t.Helper()
 	wait.Holds(p.t, func() bool { return strings.Contains(p.text(), text) }, func() string {
 		return fmt.Sprintf("%q was not said, but %q", text, p.text())
@@ -104,8 +105,8 @@ func (p *typed) until(text string) {
 
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	_, _, p := alone(t)
-	s := p.at(31, 97, "-o", "SendEnv=LANG LC_* PATH_TO_EVIL", "node")
+	_, _, p := newSiteWithClient(t)
+	s := p.startAt(31, 97, "-o", "SendEnv=LANG LC_* PATH_TO_EVIL", "node")
 	s.write("PS1='> '; stty -echo\n")
 	s.until("> ")
 	for _, c := range []struct{ name, command, want string }{
@@ -145,10 +146,10 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// The client's modes come to the agent, which sets them before anything runs.
+// The agent gets the client's terminal modes and sets them before the command runs.
 func TestTerminalModes(t *testing.T) {
 	t.Parallel()
-	_, _, p := alone(t)
+	_, _, p := newSiteWithClient(t)
 	const xoff = "2800000001" // the opcode 40 and 1
 	for _, on := range []bool{true, false} {
 		// The client sends the modes of its own terminal.
@@ -178,16 +179,16 @@ func TestTerminalModes(t *testing.T) {
 	}
 }
 
-// A terminal is hung up when its client vanishes; what runs without one finds
-// its input closed.
+// When a client vanishes, its terminal hangs up; a command without a terminal reads the
+// end of its input.
 func TestClientVanishes(t *testing.T) {
 	t.Parallel()
-	s, _, p := alone(t)
+	s, _, p := newSiteWithClient(t)
 	file := func(name string) func() bool {
 		return func() bool { _, err := os.Stat(filepath.Join(s.home("n1"), name)); return err == nil }
 	}
 	t.Run("Terminal", func(t *testing.T) {
-		s := p.at(24, 80, "-t", "node", "trap 'echo > hung; exit' HUP; echo ready; while :; do sleep 0.05; done")
+		s := p.startAt(24, 80, "-t", "node", "trap 'echo > hung; exit' HUP; echo ready; while :; do sleep 0.05; done")
 		s.until("ready")
 		s.cmd.Process.Kill()
 		wait.Holds(t, file("hung"), func() string { return "no SIGHUP came" })
@@ -215,10 +216,10 @@ func TestClientVanishes(t *testing.T) {
 	})
 }
 
-// What a shell leaves behind at its terminal does not keep the session open.
+// Background processes of a shell do not keep its session open.
 func TestTerminalEndsWithItsShell(t *testing.T) {
 	t.Parallel()
-	_, _, p := alone(t)
+	_, _, p := newSiteWithClient(t)
 	start := time.Now()
 	r := p.run("ssh", "-tt", "node", "(trap '' HUP; exec sleep 60) & setsid sleep 60 & sleep 0.1; echo end; exit 6")
 	if r.status != 6 || r.out != "end\r\n" || time.Since(start) > 30*time.Second {
@@ -226,7 +227,7 @@ func TestTerminalEndsWithItsShell(t *testing.T) {
 	}
 }
 
-// random is n bytes that nothing can guess, and their sum.
+// random returns n random bytes and their checksum.
 func random(t testing.TB, n int) ([]byte, string) {
 	t.Helper()
 	b := make([]byte, n)
@@ -236,7 +237,7 @@ func random(t testing.TB, n int) ([]byte, string) {
 
 func TestFiftyMegabytesBothWays(t *testing.T) {
 	t.Parallel()
-	_, _, p := alone(t)
+	_, _, p := newSiteWithClient(t)
 	b, sum := random(t, 50<<20)
 	r := p.runWith(b, "ssh", "node", "tee copy | sha256sum >&2; cat copy; exit 3")
 	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(r.out))); got != sum || !strings.HasPrefix(r.err, sum) || r.status != 3 {
@@ -248,30 +249,30 @@ func TestFiftyMegabytesBothWays(t *testing.T) {
 	}
 }
 
-// channelNotes notes what is said on a channel.
-type channelNotes struct {
+// channelRecorder records what is sent on a channel.
+type channelRecorder struct {
 	ssh.Channel
 	said []string
 }
 
-func (o *channelNotes) SendRequest(name string, wantReply bool, payload []byte) (bool, error) {
+func (o *channelRecorder) SendRequest(name string, wantReply bool, payload []byte) (bool, error) {
 	o.said = append(o.said, name)
 	return true, nil
 }
 
-func (o *channelNotes) CloseWrite() error {
+func (o *channelRecorder) CloseWrite() error {
 	o.said = append(o.said, "end of output")
 	return nil
 }
 
-func (o *channelNotes) Close() error {
+func (o *channelRecorder) Close() error {
 	o.said = append(o.said, "close")
 	return nil
 }
 
-// A client may close a session as soon as its output has ended, which must not
-// lose how the command ended.
-func TestHowItEndedIsToldBeforeTheOutputEnds(t *testing.T) {
+// A client may close a session as soon as its output has ended, so the exit status must
+// be sent before.
+func TestExitStatusPrecedesEndOfOutput(t *testing.T) {
 	for _, row := range []struct {
 		end  agent.Exit
 		want string
@@ -279,7 +280,7 @@ func TestHowItEndedIsToldBeforeTheOutputEnds(t *testing.T) {
 		{agent.Exit{Status: 3}, "exit-status"},
 		{agent.Exit{Signal: 9}, "exit-signal"},
 	} {
-		var o channelNotes
+		var o channelRecorder
 		(&session{ch: &o}).sendExit(row.end)
 		if len(o.said) < 2 || o.said[0] != row.want || o.said[len(o.said)-1] != "close" {
 			t.Errorf("%+v: said %q", row.end, o.said)
@@ -287,9 +288,9 @@ func TestHowItEndedIsToldBeforeTheOutputEnds(t *testing.T) {
 	}
 }
 
-// What a terminal holds is read also by a gateway that had no processor for as
-// long as it waits for last words.
-func TestLastWordsThatAreReadLate(t *testing.T) {
+// The last output of a terminal is also read by a gateway that got no processor until the
+// read deadline.
+func TestLastOutputIsReadLate(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +307,7 @@ func TestLastWordsThatAreReadLate(t *testing.T) {
 
 func TestSubsystemsAndX11AreRefused(t *testing.T) {
 	t.Parallel()
-	_, _, p := alone(t)
+	_, _, p := newSiteWithClient(t)
 	if r := p.run("ssh", "-s", "node", "netconf"); r.status == 0 || !strings.Contains(r.err, "subsystem request failed") {
 		t.Errorf("%+v", r)
 	}

@@ -24,14 +24,14 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// site is a Manager with nodes n1, n2, … and what OpenSSH's clients need to use
-// them: keys, known hosts, a configuration.
+// site is a Manager with nodes n1, n2, … and the files of OpenSSH's clients: keys, known
+// hosts, a configuration.
 type site struct {
-	t      testing.TB
-	dir    string
-	keeper *Manager
-	log    *logBuffer
-	pids   chan int // of each gateway that was started
+	t       testing.TB
+	dir     string
+	manager *Manager
+	log     *logBuffer
+	pids    chan int // of each gateway that was started
 
 	mu    sync.Mutex
 	nodes map[string]*node
@@ -54,7 +54,7 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// key is a key pair: PEM and a line.
+// key is a key pair: a PEM private key and a public key line.
 type key struct {
 	pem    []byte
 	line   string
@@ -78,7 +78,7 @@ func newKey(t testing.TB) key {
 	return key{pem.EncodeToMemory(block), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), signer}
 }
 
-// sshKey is the private key of k.
+// sshKey returns the private key of k.
 func sshKey(k key) (any, error) { return ssh.ParseRawPrivateKey(k.pem) }
 
 func listen(t testing.TB) *net.TCPListener {
@@ -107,7 +107,7 @@ func newSite(t testing.TB) (s *site, port int, host key) {
 	if os.Geteuid() == 0 {
 		id = gatewayUser
 	}
-	s.keeper, err = Start(context.Background(), Options{
+	s.manager, err = Start(context.Background(), Options{
 		Program: program, UID: id, GID: id, Gateway: l, HostKey: host.pem,
 		DialAgent: func(ctx context.Context, name string) (*fdsocket.Conn, error) {
 			s.mu.Lock()
@@ -125,7 +125,7 @@ func newSite(t testing.TB) (s *site, port int, host key) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.keeper.end(true)
+		s.manager.end(true)
 		if text := s.log.String(); strings.Contains(text, "goroutine ") || strings.Contains(text, "DATA RACE") {
 			t.Error("the gateway panicked, or has a race")
 		}
@@ -136,7 +136,7 @@ func newSite(t testing.TB) (s *site, port int, host key) {
 	return s, port, host
 }
 
-// gatewayPID is the process of the newest gateway.
+// gatewayPID returns the pid of the latest gateway.
 func (s *site) gatewayPID() int {
 	s.t.Helper()
 	select {
@@ -148,18 +148,18 @@ func (s *site) gatewayPID() int {
 	}
 }
 
-// machine is a node with its endpoint.
-type machine struct {
+// testNode is a node with its endpoint.
+type testNode struct {
 	endpoint Endpoint
 	host     key
 	public   *net.TCPListener
 	port     int
 }
 
-// add makes a node with a public endpoint.
-func (s *site) add(name string, accounts ...Account) *machine {
+// add creates a node with a public endpoint.
+func (s *site) add(name string, accounts ...Account) *testNode {
 	s.t.Helper()
-	m := &machine{host: newKey(s.t), public: listen(s.t)}
+	m := &testNode{host: newKey(s.t), public: listen(s.t)}
 	m.port = portOf(m.public)
 	m.endpoint = Endpoint{Node: name, Slice: "slice", Names: []string{name + ".slice.example.org"}, Accounts: accounts, HostKey: m.host.pem}
 	home := filepath.Join(s.dir, name)
@@ -169,7 +169,7 @@ func (s *site) add(name string, accounts ...Account) *machine {
 	s.mu.Lock()
 	s.nodes[name] = &node{t: s.t, home: home}
 	s.mu.Unlock()
-	if err := s.keeper.SetEndpoint(m.endpoint, m.public, nil); err != nil {
+	if err := s.manager.SetEndpoint(m.endpoint, m.public, nil); err != nil {
 		s.t.Fatal(err)
 	}
 	return m
@@ -177,7 +177,7 @@ func (s *site) add(name string, accounts ...Account) *machine {
 
 func (s *site) home(name string) string { return filepath.Join(s.dir, name) }
 
-// client runs OpenSSH's programs as somebody with a key.
+// client runs OpenSSH's programs as a user with a key.
 type client struct {
 	t      testing.TB
 	dir    string
@@ -228,8 +228,8 @@ func (c *client) append(name, text string) {
 	}
 }
 
-// knows adds a host to the configuration and its key to the known ones.
-func (c *client) knows(name string, port int, host key, more string) {
+// addKnownHost adds a host to the configuration and its key to the known ones.
+func (c *client) addKnownHost(name string, port int, host key, more string) {
 	c.t.Helper()
 	c.append("known_hosts", name+" "+host.line+"\n")
 	c.append("config", fmt.Sprintf("Host %s\n\tHostName 127.0.0.1\n\tPort %d\n\tHostKeyAlias %s\n%s\n", name, port, name, more))
@@ -242,7 +242,7 @@ func (c *client) command(ctx context.Context, program string, args ...string) *e
 	return cmd
 }
 
-// result is how a program ended.
+// result is the output and status of a program.
 type result struct {
 	out, err string
 	status   int

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// What is asked for in a connection by the gateway account is paid by the
-// connection that carries it: what the inner one would not read would pile up.
-func TestPaceInAChannel(t *testing.T) {
+// Requests in a forwarded connection are charged to the outer connection, which would
+// otherwise collect unread data.
+func TestForwardedRequestsSlowOuterConnection(t *testing.T) {
 	near, far, err := newPipeConn()
 	if err != nil {
 		t.Fatal(err)
@@ -31,13 +31,13 @@ func TestPaceInAChannel(t *testing.T) {
 	}
 }
 
-// full is a channel with much to read.
+// full is a channel with endless data.
 type full struct{ ssh.Channel }
 
 func (full) Read(b []byte) (int, error) { return len(b), nil }
 
-// Connections by the gateway account that are not read are bounded, too.
-func TestStallsInChannels(t *testing.T) {
+// Unread data in connections through the gateway account is limited, too.
+func TestUnreadDataInForwardedConnections(t *testing.T) {
 	g := &gateway{log: quiet()}
 	ended := make(chan string, 2)
 	carrier := func(name string) *login {

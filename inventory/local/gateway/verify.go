@@ -131,7 +131,7 @@ func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
 		if !g.addConnection() {
 			near.Close()
 			far.Close()
-			return nil, errNoKeeper
+			return nil, errNoManager
 		}
 		go func() {
 			defer g.removeConnection()

@@ -12,38 +12,38 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-func proof(t testing.TB) context.Context {
+func verifyContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func TestProofLogsInAsEachAccount(t *testing.T) {
+func TestVerifyLoginTriesEachAccount(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	m := s.add("n1", Account{"alice", []string{newKey(t).line}}, Account{"bob", []string{newKey(t).line}})
-	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
+	if err := s.manager.VerifyLogin(verifyContext(t), "n1"); err != nil {
 		t.Error("with a public endpoint:", err)
 	}
-	if err := s.keeper.SetEndpoint(m.endpoint, nil, nil); err != nil {
+	if err := s.manager.SetEndpoint(m.endpoint, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.keeper.VerifyLogin(proof(t), "n1"); err != nil {
+	if err := s.manager.VerifyLogin(verifyContext(t), "n1"); err != nil {
 		t.Error("without a public endpoint:", err)
 	}
-	if err := s.keeper.VerifyLogin(proof(t), "n2"); err == nil {
+	if err := s.manager.VerifyLogin(verifyContext(t), "n2"); err == nil {
 		t.Error("a node without an endpoint is proven")
 	}
 	s.mu.Lock()
 	delete(s.nodes, "n1")
 	s.mu.Unlock()
-	if err := s.keeper.VerifyLogin(proof(t), "n1"); err == nil || !strings.Contains(err.Error(), "alice") {
+	if err := s.manager.VerifyLogin(verifyContext(t), "n1"); err == nil || !strings.Contains(err.Error(), "alice") {
 		t.Error("a node without an agent is proven:", err)
 	}
 }
 
-// A login is proven by a shell that was started, whatever its owner made of it.
-func TestProofWithAShellThatFails(t *testing.T) {
+// VerifyLogin succeeds when the shell was started, whatever the user's start-up files do.
+func TestVerifyLoginWithFailingShell(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	s.add("n1", Account{"alice", []string{newKey(t).line}})
@@ -55,40 +55,39 @@ func TestProofWithAShellThatFails(t *testing.T) {
 		s.mu.Lock()
 		s.nodes["n1"] = &node{t: t, home: s.home("n1"), line: line}
 		s.mu.Unlock()
-		if err := s.keeper.VerifyLogin(proof(t), "n1"); (err == nil) != proven {
+		if err := s.manager.VerifyLogin(verifyContext(t), "n1"); (err == nil) != proven {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
 }
 
-func TestProofOfAnAddress(t *testing.T) {
+func TestVerifyLoginAtAddress(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	far := s.add("far", Account{"alice", []string{newKey(t).line}})
 	d := Endpoint{Node: "near", Address: far.public.Addr().String()}
 	public := listen(t)
 	for _, l := range []net.Listener{public, nil} {
-		if err := s.keeper.SetEndpoint(d, l, nil); err != nil {
+		if err := s.manager.SetEndpoint(d, l, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.keeper.VerifyLogin(proof(t), "near"); err != nil {
+		if err := s.manager.VerifyLogin(verifyContext(t), "near"); err != nil {
 			t.Error(err)
 		}
 	}
 	deaf := listen(t)
 	d.Address = deaf.Addr().String()
 	deaf.Close()
-	if err := s.keeper.SetEndpoint(d, nil, nil); err != nil {
+	if err := s.manager.SetEndpoint(d, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.keeper.VerifyLogin(proof(t), "near"); err == nil {
+	if err := s.manager.VerifyLogin(verifyContext(t), "near"); err == nil {
 		t.Error("an address where nothing listens is proven")
 	}
 }
 
-// The keys of proofs are gone with the proof: a gateway that is asked for many
-// at the same time answers all of them.
-func TestManyProofs(t *testing.T) {
+// VerifyLogin removes its key afterwards, and many concurrent calls succeed.
+func TestConcurrentVerifyLogins(t *testing.T) {
 	t.Parallel()
 	require.SSH(t)
 	s, _, _ := newSite(t)
@@ -99,7 +98,7 @@ func TestManyProofs(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {
-			if err := s.keeper.VerifyLogin(proof(t), fmt.Sprintf("n%d", i)); err != nil {
+			if err := s.manager.VerifyLogin(verifyContext(t), fmt.Sprintf("n%d", i)); err != nil {
 				t.Error(err)
 			}
 		})

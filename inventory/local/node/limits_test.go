@@ -73,13 +73,13 @@ func TestGatewayAndVSwitchCgroups(t *testing.T) {
 		t.Errorf("nodes %v %v", ids, err)
 	}
 	if err := h.LimitVSwitch("../x", os.Getpid(), Limits{}); err == nil {
-		t.Error("a relay of a slice that is a path was placed")
+		t.Error("SetLimits accepted a slice name that is a path")
 	}
 	if err := h.RemoveVSwitchGroup("../x"); err == nil {
-		t.Error("a relay of a slice that is a path was left")
+		t.Error("RemoveLimits accepted a slice name that is a path")
 	}
 	if err := h.RemoveVSwitchGroup("s1"); err == nil {
-		t.Error("the group of a relay that lives was removed")
+		t.Error("the group of a running vswitch was removed")
 	}
 	if err := h.KillHelpers(t.Context()); err != nil {
 		t.Error(err)
@@ -95,7 +95,7 @@ func TestGatewayAndVSwitchCgroups(t *testing.T) {
 }
 
 func TestVSwitchCgroupsAreRemoved(t *testing.T) {
-	h := openHost(t, "node-relays")
+	h := openHost(t, "node-vswitches")
 	for _, slice := range []string{"s1", "s2"} {
 		child := startSleeper(t)
 		must(t, h.LimitVSwitch(slice, child, Limits{Memory: 64 << 20, PIDs: 64}))

@@ -11,7 +11,9 @@ import (
 // Names of cgroups that do not belong to nodes. No node id can be one of them.
 const (
 	gatewayGroup = "gateway"
-	vswitchGroup = "relay." // followed by the slice; node ids contain no dot
+	// vswitchGroup is followed by the slice; node ids contain no dot. It keeps its earlier
+	// name, so that groups of switch processes that still run are found.
+	vswitchGroup = "relay."
 )
 
 // checkName reports whether name has only letters, digits and hyphens. Names become folders and

@@ -22,16 +22,20 @@ import (
 
 const maxForeignEndpoints = 2000
 
+// endpointPrefix begins the ids of endpoints. Like the folder doors of the state, it
+// keeps its earlier name, because existing testbeds have stored it.
+const endpointPrefix = "door-"
+
 // foreignEndpointID returns the endpoint's id on this host. It differs from all node ids,
 // which are UUIDs.
 func foreignEndpointID(providerName, name string) string {
 	sum := sha256.Sum256([]byte(providerName + "\x00" + name))
-	return "door-" + hex.EncodeToString(sum[:16])
+	return endpointPrefix + hex.EncodeToString(sum[:16])
 }
 
 // endpointName returns the endpoint's host name at the gateway account.
 func (d *foreignEndpoint) endpointName() string {
-	return endpointName(d.Hostname, strings.TrimPrefix(d.id, "door-"))
+	return endpointName(d.Hostname, strings.TrimPrefix(d.id, endpointPrefix))
 }
 
 // loadForeignEndpoints reads the saved endpoints.

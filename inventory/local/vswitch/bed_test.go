@@ -28,11 +28,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testUID is nobody's.
+// testUID is an unused user id.
 const testUID = 0x6fff0002
 
-// host stands in for a node: a network name space whose only card is the TAP of
-// a port.
+// host is a network namespace in place of a node; its only interface is the TAP of a
+// port.
 type host struct {
 	t       testing.TB
 	number  int
@@ -41,21 +41,21 @@ type host struct {
 	jobs    chan func()
 }
 
-// needTAPs asks for what hosts are made of.
+// needTAPs skips the test without root and TAP devices.
 func needTAPs(t testing.TB) {
 	t.Helper()
 	require.NetNS(t)
 	require.TUN(t)
 }
 
-// newHost makes host number n, with the address 10.9.0.n.
+// newHost creates host number n, with the address 10.9.0.n.
 func newHost(t testing.TB, n int, segment bool) *host {
 	t.Helper()
 	needTAPs(t)
 	h := &host{t: t, number: n, segment: segment, address: netip.AddrFrom4([4]byte{10, 9, byte(n >> 8), byte(n)}), jobs: make(chan func())}
 	made := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with it
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		made <- err
 		for f := range h.jobs {
@@ -74,19 +74,19 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// do runs f in the name space.
+// do runs f in the namespace.
 func (h *host) do(f func() error) error {
 	done := make(chan error)
 	h.jobs <- func() { done <- f() }
 	return <-done
 }
 
-// port is the host's end of a link.
+// port returns the host's end of a link.
 func (h *host) port() Port {
 	return Port{ID: fmt.Sprint("p", h.number), Open: h.open, MTU: 1500}
 }
 
-// open makes the card.
+// open creates the TAP.
 func (h *host) open() (f *os.File, err error) {
 	err = h.do(func() error {
 		if f, err = OpenTAP("eth0", h.segment); err != nil {
@@ -98,7 +98,7 @@ func (h *host) open() (f *os.File, err error) {
 }
 
 func (h *host) configure() error {
-	// The same after it was made again, for others remember it.
+	// The same address after a recreation, because other hosts remember it.
 	if err := setMAC("eth0", address(h.number)); err != nil {
 		return err
 	}
@@ -114,12 +114,12 @@ func (h *host) configure() error {
 	return setFlags("eth0", unix.IFF_UP)
 }
 
-// setFlags sets an interface of the calling thread's name space up, or down.
+// setFlags sets an interface of the calling thread's namespace up, or down.
 func setFlags(name string, flags uint16) error {
 	return ioctl(name, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(flags); return nil })
 }
 
-// setMAC sets the address of an interface of the calling thread's name space.
+// setMAC sets the address of an interface of the calling thread's namespace.
 func setMAC(name string, m mac) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -152,7 +152,7 @@ func ioctl(name string, call uint, fill func(*unix.Ifreq) error) error {
 	return err
 }
 
-// deleteLink deletes an interface of the calling thread's name space.
+// deleteLink deletes an interface of the calling thread's namespace.
 func deleteLink(name string) error {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
@@ -182,7 +182,7 @@ func deleteLink(name string) error {
 	return nil
 }
 
-// cpuOf is the processor time that a process has used.
+// cpuOf returns the processor time of a process.
 func cpuOf(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -212,7 +212,7 @@ func (h *host) udpAt(address string) *net.UDPConn {
 	return u
 }
 
-// dialUDP is a socket whose packets go to another host.
+// dialUDP opens a socket to another host.
 func (h *host) dialUDP(to *host, port int) *net.UDPConn { return h.dialUDPAt(to.at(port)) }
 
 func (h *host) dialUDPAt(address string) *net.UDPConn {
@@ -223,7 +223,7 @@ func (h *host) dialUDPAt(address string) *net.UDPConn {
 	return c.(*net.UDPConn)
 }
 
-// logBuffer keeps what is logged.
+// logBuffer keeps the log.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -241,8 +241,8 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// newKeeper makes a Manager whose process is this binary.
-func newKeeper(t testing.TB) (k *Manager, pids chan int, log *logBuffer) {
+// newManager creates a Manager whose switch process is this binary.
+func newManager(t testing.TB) (k *Manager, pids chan int, log *logBuffer) {
 	t.Helper()
 	require.Root(t)
 	program, err := os.Executable()
@@ -259,7 +259,7 @@ func newKeeper(t testing.TB) (k *Manager, pids chan int, log *logBuffer) {
 	return k, pids, log
 }
 
-// lanOf joins hosts by a link, and lets each find the others.
+// lanOf connects hosts by a link, and waits until each can reach the others.
 func lanOf(t testing.TB, k *Manager, paths []Path, hosts ...*host) {
 	t.Helper()
 	l := Link{ID: "lan", Paths: paths}
@@ -269,8 +269,8 @@ func lanOf(t testing.TB, k *Manager, paths []Path, hosts ...*host) {
 	must(t, k.SetLink(t.Context(), l))
 }
 
-// probe sends packets that tell when they went, pause apart, and returns how long
-// each that arrived was on its way.
+// probe sends packets with their sending time, pause apart, and returns the delay of each
+// that arrived.
 func probe(t testing.TB, from, to *host, n int, pause time.Duration) []time.Duration {
 	t.Helper()
 	const port = 7001
@@ -293,7 +293,7 @@ func probe(t testing.TB, from, to *host, n int, pause time.Duration) []time.Dura
 		now := time.Since(start)
 		return int(binary.NativeEndian.Uint64(b)), now - time.Duration(binary.NativeEndian.Uint64(b[8:])), nil
 	}
-	// The first finds the address.
+	// The first packet resolves the address.
 	for tries := 0; ; tries++ {
 		send(0)
 		in.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
@@ -312,7 +312,7 @@ func probe(t testing.TB, from, to *host, n int, pause time.Duration) []time.Dura
 			next = next.Add(pause)
 			time.Sleep(time.Until(next))
 		}
-		time.Sleep(2 * time.Second) // what has not come by then is lost
+		time.Sleep(2 * time.Second) // later packets count as lost
 		in.SetReadDeadline(time.Now())
 	}()
 	var took []time.Duration

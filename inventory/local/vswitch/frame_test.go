@@ -28,7 +28,7 @@ func headOf(b []byte) head {
 	return head{b[0], b[1], get(2), get(4), get(6), get(8)}
 }
 
-// tcp4, tcp6 are long TCP frames, with tags before the packet.
+// tcp4 and tcp6 return long TCP frames, with tags before the packet.
 func tcp4(tags, payload int) []byte {
 	b := tagged(tags, unix.ETH_P_IP)
 	ip := make([]byte, 20)
@@ -142,8 +142,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Frames from nodes are any bytes. Whatever they are, what is passed on has a
-// header by which the kernel can find what it says.
+// Frames from nodes contain any bytes. Forwarded ones have a valid header.
 func FuzzFrame(f *testing.F) {
 	f.Add(append(head{1, 1, 54, 1448, 34, 16}.bytes(), tcp4(0, 3000)...), true)
 	f.Add(append(head{1, 4, 74, 1428, 54, 16}.bytes(), tcp6(3000, unix.IPPROTO_DSTOPTS)...), true)

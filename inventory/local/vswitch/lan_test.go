@@ -14,7 +14,7 @@ func (b *bench) port(id string) *port {
 	return nil
 }
 
-// send has a frame come at a port.
+// send delivers a frame to a port.
 func (b *bench) send(id string, f []byte) { b.lan.receive(b.now, b.port(id), f) }
 
 func (b *bench) arrived(id string) (ids []int) {
@@ -47,7 +47,7 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-func TestUnknownAddressesGoToAll(t *testing.T) {
+func TestUnknownAddressesAreFlooded(t *testing.T) {
 	b := newBench(plan{Ports: plannedPorts(4)}, never)
 	b.send("p0", frameOf(address(9), address(1), 1, 60))
 	b.send("p1", frameOf(address(1), address(2), 2, 60)) // p0 has it
@@ -61,9 +61,8 @@ func TestUnknownAddressesGoToAll(t *testing.T) {
 	}
 }
 
-// A port that claims ever new addresses pushes out its own only, and takes no
-// more memory.
-func TestAddressesOfAPortAreBounded(t *testing.T) {
+// A port that uses ever new addresses evicts only its own, and uses no more memory.
+func TestLearnedAddressesAreLimited(t *testing.T) {
 	b := newBench(plan{Ports: plannedPorts(3)}, never)
 	b.send("p1", frameOf(address(9), address(60001), 1, 60))
 	for i := range 50000 {
@@ -76,7 +75,7 @@ func TestAddressesOfAPortAreBounded(t *testing.T) {
 	if got := b.arrived("p2"); len(got) != 1 {
 		t.Errorf("%d frames for p1 came to p2", len(got)-1)
 	}
-	// Two ports that fight for addresses fill nothing, either.
+	// Two ports that use the same addresses do not fill the table, either.
 	for i := range 50000 {
 		b.send([]string{"p0", "p1"}[i%2], frameOf(address(9), address(i/2%300), i, 60))
 	}
@@ -101,7 +100,7 @@ func TestRateIsExact(t *testing.T) {
 			b.send("p0", frameOf(address(1), address(2), i, bytes))
 		}
 		b.until(1 << 62)
-		// Each frame may begin up to one ns late here.
+		// Each frame may be up to one ns late here.
 		took := b.out[len(b.out)-1].at
 		want := float64(frames) * bytes * 8 * 1e9 / float64(rate)
 		if len(b.out) != frames || float64(took) < want-1 || float64(took) > want+frames {
@@ -110,8 +109,8 @@ func TestRateIsExact(t *testing.T) {
 	}
 }
 
-// In front of a rate waits what can leave soon, and a delay holds any number.
-func TestQueueBeforeARateIsShort(t *testing.T) {
+// The queue before a rate holds what can leave soon; a delay holds any number.
+func TestQueueBeforeRateIsShort(t *testing.T) {
 	for _, c := range []struct {
 		rate        int64
 		least, most int // frames
@@ -128,7 +127,7 @@ func TestQueueBeforeARateIsShort(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestMemoryIsLimited(t *testing.T) {
 	p := plan{Ports: plannedPorts(6), Paths: make([]Path, 6)}
 	for i := range p.Paths {
 		p.Paths[i] = Path{From: []string{p.Ports[i].ID}, Delay: maxDelay}
@@ -136,7 +135,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	b := newBench(p, never)
 	f := frameOf(mac{255}, address(2), 1, 1514)
 	for _, n := range p.Ports {
-		for full := b.full(); b.full() == full; {
+		for full := b.fullDrops(); b.fullDrops() == full; {
 			b.send(n.ID, f)
 		}
 	}
@@ -147,23 +146,23 @@ func TestMemoryIsBounded(t *testing.T) {
 	if taken > maxBytes || taken < maxBytes*99/100 || most > maxPathBytes || most < maxPathBytes*99/100 {
 		t.Errorf("frames take %d bytes, at most %d on a path", taken, most)
 	}
-	b.until(2 * int64(maxDelay)) // all of it comes back
+	b.until(2 * int64(maxDelay)) // all memory is released
 	b.stock.trim()
 	if left := b.stock.room.left.Load(); left != maxBytes {
 		t.Errorf("%d bytes did not come back", maxBytes-left)
 	}
 }
 
-// full is how often a frame found no room on its way to a port.
-func (b *bench) full() (n uint64) {
+// fullDrops returns how many frames were dropped because a queue was full.
+func (b *bench) fullDrops() (n uint64) {
 	for _, p := range b.lan.ports {
 		n += p.counts.Full
 	}
 	return n
 }
 
-// A path with little on it takes little memory.
-func TestSmallQueuesAreSmall(t *testing.T) {
+// A path with few frames uses little memory.
+func TestShortQueuesUseLittleMemory(t *testing.T) {
 	b := newBench(plan{Ports: plannedPorts(2), Paths: []Path{{Delay: 1000}}}, never)
 	b.send("p0", frameOf(address(1), address(2), 1, 1514))
 	if n := b.lan.paths[0].queue.bytes; n != classSize(0) {
@@ -175,14 +174,14 @@ func TestSmallQueuesAreSmall(t *testing.T) {
 	}
 }
 
-func TestLinkThatChanges(t *testing.T) {
+func TestChangedLink(t *testing.T) {
 	slow := Path{To: []string{"p1"}, Delay: 1000}
 	before := plan{Ports: plannedPorts(2), Paths: []Path{slow}}
 	for _, c := range []struct {
 		rule    string
 		after   plan
 		arrives bool // what was on its way
-		known   bool // where p1's address is
+		known   bool // whether p1's address is still known
 	}{
 		{"Same", before, true, true},
 		{"PortMore", plan{Ports: plannedPorts(3), Paths: []Path{{Delay: 5}, slow}}, true, true},

@@ -16,7 +16,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// descriptors is the number of those that a process has.
+// descriptors returns the number of open descriptors of a process.
 func descriptors(t testing.TB, pid int) int {
 	t.Helper()
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -24,8 +24,8 @@ func descriptors(t testing.TB, pid int) int {
 	return len(list)
 }
 
-// gone waits for the end of a process.
-func gone(t testing.TB, pid int) {
+// waitGone waits for the end of a process.
+func waitGone(t testing.TB, pid int) {
 	t.Helper()
 	for range 3000 {
 		if syscall.Kill(pid, 0) != nil {
@@ -36,8 +36,8 @@ func gone(t testing.TB, pid int) {
 	t.Errorf("process %d lives", pid)
 }
 
-func TestProcessLivesWithItsLinks(t *testing.T) {
-	k, pids, _ := newKeeper(t)
+func TestProcessRunsWhileThereAreLinks(t *testing.T) {
+	k, pids, _ := newManager(t)
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
 	if len(pids) > 0 {
 		t.Error("a process without links")
@@ -49,13 +49,13 @@ func TestProcessLivesWithItsLinks(t *testing.T) {
 	lanOf(t, k, []Path{{Delay: time.Millisecond}}, a, b)
 	probe(t, a, b, 1, 0)
 	must(t, k.RemoveLink(t.Context(), "lan"))
-	gone(t, pid)
-	// The device went with it, so that it can be made again.
+	waitGone(t, pid)
+	// The device was removed too, so that it can be created again.
 	lanOf(t, k, nil, a, b)
 	pid = <-pids
 	probe(t, a, b, 1, 0)
 	must(t, k.Close())
-	gone(t, pid)
+	waitGone(t, pid)
 	must(t, k.Close())
 	for name, err := range map[string]error{
 		"Put": k.SetLink(t.Context(), Link{ID: "x"}), "Remove": k.RemoveLink(t.Context(), "x"),
@@ -71,7 +71,7 @@ func TestProcessLivesWithItsLinks(t *testing.T) {
 }
 
 func TestNothingLeaks(t *testing.T) {
-	k, pids, _ := newKeeper(t)
+	k, pids, _ := newManager(t)
 	var hosts []*host
 	for n := range 5 {
 		hosts = append(hosts, newHost(t, n+1, true))
@@ -100,8 +100,8 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-func TestLinksThatCannotBe(t *testing.T) {
-	k, pids, _ := newKeeper(t)
+func TestInvalidLinks(t *testing.T) {
+	k, pids, _ := newManager(t)
 	h, fast := newHost(t, 1, true), newHost(t, 2, false)
 	null := func() (*os.File, error) { return os.Open(os.DevNull) }
 	many := make([]Port, maxPorts+1)
@@ -152,7 +152,7 @@ func TestLinksThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestVSwitchThatDoesNotStart(t *testing.T) {
+func TestFailedStart(t *testing.T) {
 	h := newHost(t, 1, true)
 	for name, o := range map[string]Options{
 		"NoProgram":    {Program: "/nonexistent"},
@@ -179,32 +179,32 @@ func TestVSwitchThatDoesNotStart(t *testing.T) {
 
 // A switch process that hangs is killed by the next change, and its successor has that
 // change and all others.
-func TestVSwitchThatHangsIsReplaced(t *testing.T) {
-	k, pids, _ := newKeeper(t)
+func TestHangingVSwitchIsReplacedAtChange(t *testing.T) {
+	k, pids, _ := newManager(t)
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
 	lanOf(t, k, nil, a, b)
 	pid := <-pids
-	stopAll(t, pid)
+	stopProcess(t, pid)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	must(t, k.SetLink(ctx, Link{ID: "other", Ports: []Port{newHost(t, 3, true).port()}}))
-	gone(t, pid)
+	waitGone(t, pid)
 	if got := len(probe(t, a, b, 3, 0)); got != 3 {
 		t.Errorf("%d of 3 arrived", got)
 	}
 }
 
-// A switch process that hangs while nothing is changed is noticed, too: its successor
-// carries the frames, and the log says so.
-func TestVSwitchThatHangsIsNoticedWithoutAChange(t *testing.T) {
-	k, pids, log := newKeeper(t)
+// A switch process that hangs without a change is also noticed: its successor forwards
+// the frames, and it is logged.
+func TestHangingVSwitchIsNoticed(t *testing.T) {
+	k, pids, log := newManager(t)
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
 	lanOf(t, k, nil, a, b)
 	pid := <-pids
-	stopAll(t, pid)
-	gone(t, pid)
+	stopProcess(t, pid)
+	waitGone(t, pid)
 	<-pids
-	within(t, func() error {
+	retry(t, func() error {
 		if got := len(probe(t, a, b, 3, 0)); got != 3 {
 			return fmt.Errorf("%d of 3 arrived", got)
 		}
@@ -215,8 +215,8 @@ func TestVSwitchThatHangsIsNoticedWithoutAChange(t *testing.T) {
 	}
 }
 
-// What a switch process in wrong hands says hurts nobody but its own slice.
-func TestAnswersOfAHostileVSwitch(t *testing.T) {
+// A compromised switch process can only affect its own slice.
+func TestHostileVSwitchAffectsOnlyItsSlice(t *testing.T) {
 	for _, c := range []struct {
 		rule, text string
 		refused    bool
@@ -247,16 +247,16 @@ func TestAnswersOfAHostileVSwitch(t *testing.T) {
 	}
 }
 
-// An interface that somebody deletes under the vswitch ends only its own port, and
-// is made again by the next SetLink.
-func TestDeviceThatGoes(t *testing.T) {
-	k, pids, _ := newKeeper(t)
+// An interface that is deleted during use ends only its own port, and the next SetLink
+// creates it again.
+func TestDeletedDevice(t *testing.T) {
+	k, pids, _ := newManager(t)
 	a, b, c := newHost(t, 1, true), newHost(t, 2, true), newHost(t, 3, true)
 	lanOf(t, k, nil, a, b, c)
 	pid := <-pids
 	probe(t, a, c, 1, 0)
 	must(t, c.do(func() error { return deleteLink("eth0") }))
-	within(t, func() error {
+	retry(t, func() error {
 		if got := len(probe(t, a, b, 50, time.Millisecond)); got < 45 {
 			return fmt.Errorf("%d of 50 arrived between the others", got)
 		}
@@ -277,9 +277,9 @@ func TestDeviceThatGoes(t *testing.T) {
 	}
 }
 
-// A card that is down for a while is no end.
-func TestDeviceThatIsDown(t *testing.T) {
-	k, _, _ := newKeeper(t)
+// A device that is down for some time does not end its port.
+func TestDeviceThatIsDownForSomeTime(t *testing.T) {
+	k, _, _ := newManager(t)
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
 	lanOf(t, k, nil, a, b)
 	probe(t, a, b, 1, 0)
@@ -289,7 +289,7 @@ func TestDeviceThatIsDown(t *testing.T) {
 		out.Write([]byte("x"))
 	}
 	var p Counters
-	for range 3000 { // until the vswitch has tried
+	for range 3000 { // until the vswitch has tried to use it
 		counts, err := k.Counters(t.Context())
 		must(t, err)
 		if p = counts["lan"]["p2"]; p.Bad > 0 {
@@ -306,20 +306,20 @@ func TestDeviceThatIsDown(t *testing.T) {
 	}
 }
 
-// The process ends with the connection, whatever becomes of its Manager.
+// The process ends with its connection, whatever happens to the Manager.
 func TestProcessEndsWithItsConnection(t *testing.T) {
-	k, pids, _ := newKeeper(t)
+	k, pids, _ := newManager(t)
 	lanOf(t, k, nil, newHost(t, 1, true), newHost(t, 2, true))
 	pid := <-pids
 	k.turn <- struct{}{}
 	k.process.conn.Close()
 	k.unlock()
-	gone(t, pid)
+	waitGone(t, pid)
 }
 
-// More ports than files that go with a message, in one name space.
+// More ports than files in one message, in one namespace.
 func TestManyPorts(t *testing.T) {
-	k, pids, _ := newKeeper(t)
+	k, pids, _ := newManager(t)
 	h := newHost(t, 1, true)
 	var ports []Port
 	for i := range 2*fdsocket.MaxFiles + 10 {
@@ -342,9 +342,9 @@ func TestManyPorts(t *testing.T) {
 	}
 }
 
-// Changes, questions and deaths at the same time.
-func TestAllAtOnce(t *testing.T) {
-	k, pids, _ := newKeeper(t)
+// Changes, queries and kills at the same time.
+func TestConcurrentChangesAndDeaths(t *testing.T) {
+	k, pids, _ := newManager(t)
 	var all sync.WaitGroup
 	for n := range 4 {
 		h := newHost(t, n+1, true)
@@ -371,7 +371,7 @@ func TestAllAtOnce(t *testing.T) {
 	for deaths := 0; ; {
 		select {
 		case pid := <-pids:
-			if deaths++; deaths < attempts { // one change may meet them all
+			if deaths++; deaths < attempts { // one change may fail for all of them
 				time.Sleep(50 * time.Millisecond)
 				syscall.Kill(pid, syscall.SIGKILL)
 			}

@@ -19,7 +19,7 @@ type delivery struct {
 	id, bytes int
 }
 
-// model is what a link ought to do, in the plainest way.
+// model is a simple model of a link.
 type model struct {
 	plan  plan
 	draws *rand.Rand
@@ -41,7 +41,7 @@ type modelFrame struct {
 	id, bytes int
 }
 
-// path is the most specific for a pair, -1 if there is none.
+// path returns the most specific path of a pair, or -1 if there is none.
 func (m *model) path(from, to int) int {
 	best, specific := -1, -1
 	for i, p := range m.plan.Paths {
@@ -65,7 +65,7 @@ func (m *model) path(from, to int) int {
 
 func (m *model) send(now int64, from int, source, to mac, id, bytes int) {
 	m.known[source] = from
-	group := make([][]int, len(m.plan.Paths)+1) // by path, the first is for none
+	group := make([][]int, len(m.plan.Paths)+1) // by path; the first is for ports without a path
 	var order []int
 	add := func(port int) {
 		p := m.path(from, port) + 1
@@ -141,7 +141,7 @@ func (m *model) lose(i int, ports []int) []int {
 	return left
 }
 
-// until lets all arrive that is due.
+// until delivers all due frames.
 func (m *model) until(now int64) {
 	for {
 		next := -1
@@ -164,7 +164,7 @@ func (m *model) until(now int64) {
 
 func address(n int) mac { return mac{2, 0, 0, 0, byte(n >> 8), byte(n)} }
 
-// frameOf is a frame that carries a number.
+// frameOf returns a frame that carries a number.
 func frameOf(to, from mac, id, bytes int) []byte {
 	b := make([]byte, max(bytes, ethernetSize+4))
 	copy(b, to[:])
@@ -175,7 +175,7 @@ func frameOf(to, from mac, id, bytes int) []byte {
 
 func idOf(b []byte) int { return int(binary.BigEndian.Uint32(b[ethernetSize:])) }
 
-// bench is a link without devices, on a clock of the test's.
+// bench is a link without devices, with the test's own clock.
 type bench struct {
 	lan      *lan
 	schedule schedule
@@ -214,10 +214,9 @@ func plannedPorts(n int) []plannedPort {
 	return ports
 }
 
-// Frames arrive exactly when, where and in which order the model says, and are
-// lost by the same draws. Times are such that no two paths have frames due at
-// the same time.
-func TestLinkIsAsItsModel(t *testing.T) {
+// Frames arrive exactly when, where and in which order the model says, with the same
+// random losses. No two paths have frames due at the same time.
+func TestLinkMatchesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ports := rapid.IntRange(1, 5).Draw(t, "ports")
 		p := plan{Ports: plannedPorts(ports)}
@@ -280,8 +279,8 @@ func TestLinkIsAsItsModel(t *testing.T) {
 	})
 }
 
-// compareDeliveries compares in order; what leaves at once at several ports may do
-// so in any order.
+// compareDeliveries compares in order; simultaneous frames at several ports may be in any
+// order.
 func compareDeliveries(t *rapid.T, got, want []delivery) {
 	for _, list := range [][]delivery{got, want} {
 		slices.SortStableFunc(list, func(a, b delivery) int {

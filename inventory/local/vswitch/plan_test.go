@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A plan that was checked can be laid out and used, whatever it is.
+// Every checked plan can be used.
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte(`{"Ports":[{"ID":"a","MTU":1500},{"ID":"b","MTU":1400}],"Paths":[{"From":["a"],"To":["b","b"],"Delay":5,"Loss":0.5,"Rate":1000}]}`), []byte(`{}`))
 	f.Add([]byte(`{"Ports":[{"ID":"a","MTU":68}],"Paths":[{},{"Rate":100}]}`), []byte(`{"Ports":[{"ID":"b","MTU":68},{"ID":"a","MTU":68}],"Headers":true}`))

@@ -25,9 +25,9 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// within tries some times: what takes time can be held up by all else that runs on
-// the host. One good time shows that it is not the vswitch.
-func within(t *testing.T, try func() error) {
+// retry repeats a measurement, because a busy host disturbs it. One success shows that
+// the vswitch is correct.
+func retry(t *testing.T, try func() error) {
 	t.Helper()
 	for tries := 1; ; tries++ {
 		err := try()
@@ -42,9 +42,9 @@ func within(t *testing.T, try func() error) {
 	}
 }
 
-// The vswitch dies under traffic: flows come back, nothing is left of it.
+// The vswitch dies under traffic: flows recover, and nothing of it is left.
 func TestVSwitchIsReplacedUnderTraffic(t *testing.T) {
-	k, pids, log := newKeeper(t)
+	k, pids, log := newManager(t)
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
 	lanOf(t, k, []Path{{Delay: 5 * time.Millisecond}}, a, b)
 	pid := <-pids
@@ -103,8 +103,8 @@ func TestVSwitchIsReplacedUnderTraffic(t *testing.T) {
 	}
 }
 
-// stopAll stops a process and waits until all its threads have stopped.
-func stopAll(t testing.TB, pid int) {
+// stopProcess stops a process and waits until all its threads have stopped.
+func stopProcess(t testing.TB, pid int) {
 	t.Helper()
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	for range 1000 {
@@ -125,13 +125,13 @@ func stopAll(t testing.TB, pid int) {
 	t.Fatal("the process does not stop")
 }
 
-// Whoever floods holds nobody up for more than its turn: of a full card's frames a
-// few go before the one of another, and fewer if each goes to many.
-func TestTurns(t *testing.T) {
+// A flood delays other ports by one turn at most: a few frames of a full device come
+// first, and fewer if each goes to many ports.
+func TestPortsTakeTurns(t *testing.T) {
 	needTAPs(t)
 	for name, c := range map[string]struct{ others, most int }{"ToOne": {0, 3 * turnReads}, "ToMany": {turnWrites + 10, 4}} {
 		t.Run(name, func(t *testing.T) {
-			k, pids, _ := newKeeper(t)
+			k, pids, _ := newManager(t)
 			flooder, other, to := newHost(t, 1, true), newHost(t, 2, true), newHost(t, 3, true)
 			l := Link{ID: "lan", Ports: []Port{flooder.port(), other.port(), to.port()}}
 			for i := range c.others {
@@ -149,7 +149,7 @@ func TestTurns(t *testing.T) {
 				many = flooder.dialUDPAt("10.9.255.255:7005")
 			}
 			for range 2 {
-				stopAll(t, pid)
+				stopProcess(t, pid)
 				for range 400 {
 					many.Write([]byte("many"))
 				}
@@ -172,9 +172,9 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// What floods between two does not take the room of others.
-func TestFloodOfOthers(t *testing.T) {
-	k, _, _ := newKeeper(t)
+// A flood between two ports does not use the memory of others.
+func TestFloodDoesNotAffectOthers(t *testing.T) {
+	k, _, _ := newManager(t)
 	var hosts []*host
 	for n := range 4 {
 		hosts = append(hosts, newHost(t, n+1, true))
@@ -183,7 +183,7 @@ func TestFloodOfOthers(t *testing.T) {
 	lanOf(t, k, []Path{{To: []string{"p2"}, Delay: delay, Rate: 10e6}, {To: []string{"p4"}, Delay: delay, Rate: 10e6}}, hosts...)
 	stop := flood(t, hosts[0], hosts[1])
 	defer stop()
-	within(t, func() error {
+	retry(t, func() error {
 		took := probe(t, hosts[2], hosts[3], 200, time.Millisecond)
 		if len(took) < 190 {
 			return fmt.Errorf("%d of 200 arrived", len(took))
@@ -198,7 +198,7 @@ func TestFloodOfOthers(t *testing.T) {
 	}
 }
 
-// flood sends as much as goes until it is stopped.
+// flood sends at full speed until it is stopped.
 func flood(t testing.TB, from, to *host) (stop func()) {
 	t.Helper()
 	probe(t, from, to, 1, 0)
@@ -219,11 +219,10 @@ func flood(t testing.TB, from, to *host) (stop func()) {
 	return func() { close(over); <-ended }
 }
 
-// Root in a node can hand its card any frame, with any header that its kernel
-// lets through.
-func TestMadFramesOfANode(t *testing.T) {
+// Root in a node can send any frame, with any header that its kernel accepts.
+func TestInvalidFramesOfNode(t *testing.T) {
 	for _, segment := range []bool{true, false} {
-		k, pids, _ := newKeeper(t)
+		k, pids, _ := newManager(t)
 		a, b := newHost(t, 1, segment), newHost(t, 2, segment)
 		lanOf(t, k, []Path{{Delay: time.Millisecond}}, a, b)
 		<-pids
