@@ -124,3 +124,13 @@ func (c *Clock) Save() error {
 	}
 	return nil
 }
+
+// removeUnfinished removes temporary files of the clock's file. An error is only logged.
+func (c *Clock) removeUnfinished() {
+	if c.opt.File == "" {
+		return
+	}
+	if err := fileowner.As(filepath.Dir(c.opt.File), func() error { return durable.RemoveUnfinished(c.opt.File) }); err != nil {
+		c.opt.Log.Warn("temporary files of the clock stay", "error", err)
+	}
+}

@@ -15,8 +15,9 @@ const (
 )
 
 // Run checks the clocks until ctx ends: it logs doubts and their end, and saves the
-// file.
+// file. It removes temporary files that killed programs have left.
 func (c *Clock) Run(ctx context.Context) {
+	c.removeUnfinished()
 	t := time.NewTicker(checkInterval)
 	defer t.Stop()
 	var logged State

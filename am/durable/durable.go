@@ -39,6 +39,18 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// RemoveUnfinished removes what killed calls of WriteFile for path have left. No process
+// may write path meanwhile.
+func RemoveUnfinished(path string) error {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		if Unfinished(e.Name()) == filepath.Base(path) {
+			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), e.Name())))
+		}
+	}
+	return err
+}
+
 // Unfinished returns the name of the file for which a killed WriteFile has left the
 // file called name; "" if it is not such a file. It may be removed when no process
 // writes there.

@@ -144,6 +144,9 @@ func (s *Site) serve(ctx context.Context) error {
 		go func() { served <- s.server.ServeSocket(s.socket) }()
 	}
 
+	if err := notifySystemd("READY=1"); err != nil {
+		s.log.Warn("systemd does not know that the site is served", "error", err)
+	}
 	var failed error
 	select {
 	case <-ctx.Done():
@@ -153,6 +156,7 @@ func (s *Site) serve(ctx context.Context) error {
 	case failed = <-served:
 		serving--
 	}
+	_ = notifySystemd("STOPPING=1") // only for display
 	s.log.Info("stopping: no new calls, finishing those in progress")
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
 	defer cancel()
@@ -184,6 +188,9 @@ func (s *Site) checkReady() error {
 		return err
 	}
 	if err := s.store.Err(); err != nil {
+		return err
+	}
+	if err := s.store.CheckPlace(); err != nil {
 		return err
 	}
 	if err := s.store.Read(func(*store.View) error { return nil }); err != nil {

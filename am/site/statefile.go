@@ -173,6 +173,7 @@ func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
 	}
 	readOnly := *c
 	readOnly.readOnly = true
+	readOnly.Metrics = MetricsConfig{} // the site itself may use its address
 	readOnly.State, readOnly.Audit = filepath.Join(dir, "state.db"), filepath.Join(dir, "audit.log")
 	f, err := os.OpenFile(readOnly.State, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {

@@ -49,6 +49,15 @@ func (t *failure) note(err error) error {
 // or a write whose durability is unknown. It returns nil for a healthy store.
 func (s *Store) Err() error { return s.failure.err() }
 
+// CheckPlace fails while the store's path does not name its open file: the next change
+// would be refused.
+func (s *Store) CheckPlace() error {
+	if err := checkName(s.db.path, s.db.file); err != nil {
+		return fmt.Errorf("the store's file is not at its place: %w; put it back, or make a backup with patchbay backup before you stop the server", err)
+	}
+	return nil
+}
+
 // unreadableRecord returns the error for a record that cannot be read.
 func unreadableRecord(k Key, err error) error {
 	if errors.Is(err, ErrBroken) {

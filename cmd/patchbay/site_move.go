@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -53,6 +54,6 @@ func (o *moveOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	recordAct(ctx, c, config, "move", report.Copy)
-	fmt.Fprintf(c.out, "%s is the database of the site from now on.\nDo not serve the original any more: both would change the same nodes.\n", config.State)
+	fmt.Fprintf(c.out, "%s is the database of the site from now on.\nDo not serve the original any more: both would change the same nodes. On its host:\n  systemctl disable --now patchbay, and move the original's %s away\n", config.State, filepath.Base(config.State))
 	return nil
 }

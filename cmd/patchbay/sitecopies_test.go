@@ -133,7 +133,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	if code, out := at("move"); code != 0 {
 		t.Fatal(out)
 	} else {
-		wantTexts(t, out, "is the database of the site from now on", "Do not serve the original any more")
+		wantTexts(t, out, "is the database of the site from now on", "Do not serve the original any more", "systemctl disable --now patchbay, and move the original's state.db away")
 	}
 	if code, out := at("move"); code != 0 || !strings.Contains(out, "is not a copy; nothing was changed") {
 		t.Errorf("move of what is no copy: %d %s", code, out)
@@ -241,6 +241,13 @@ func readTree(t *testing.T, dir string) (files map[string]string) {
 func TestServeReadOnly(t *testing.T) {
 	k, s, alice := serveReadySite(t)
 	staging := copySite(t, k.dir)
+	write(t, filepath.Join(staging, "token"), "0123456789abcdef")
+	if err := os.Chmod(filepath.Join(staging, "token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The live site has the address of the metrics.
+	write(t, filepath.Join(staging, "patchbay.yaml"), readFile(t, filepath.Join(staging, "patchbay.yaml"))+
+		"\nmetrics: {listen: "+strings.TrimPrefix(s.admin, "http://")+", token_file: token}\n")
 	before := readTree(t, staging)
 	t.Setenv("TMPDIR", t.TempDir())
 	look := serve(t, staging, "--listen", "127.0.0.1:0", "--read-only")
