@@ -13,7 +13,7 @@ type KeyPair struct {
 	// that clients need to reach a root they know.
 	CertFile string
 	// KeyFile holds the private key of that certificate, without a pass
-	// phrase. Nobody but its owner and its group may read it: mode 0600 or 0640.
+	// phrase. Only its owner and its group may read it: mode 0600 or 0640.
 	// It may be the same file as CertFile.
 	KeyFile string
 }
@@ -35,7 +35,7 @@ type Config struct {
 	// done, however late the deadlines of the connection are; 0 for none.
 	HandshakeTimeout time.Duration
 
-	// OnHandshakeError, if not nil, is told of every connection that ended
+	// OnHandshakeError, if not nil, is called for every connection that ended
 	// before its handshake was done, with an error that wraps an *Error, a
 	// net.Error or io.EOF. Connections call it, several at once.
 	OnHandshakeError func(remote net.Addr, err error)

@@ -13,12 +13,12 @@ const (
 	maxRecord = 16 << 10
 	// maxWrite is the most that is encrypted at once.
 	maxWrite = maxRecord
-	// maxReplies bounds what a peer can make us send by anything but requests:
+	// maxReplies limits what a peer can make the server send except by requests:
 	// answers to key updates and to offers of a renegotiation, in bytes over
 	// the life of a connection. Honest peers need a few dozen.
 	maxReplies = 4 << 10
-	// goodbyeTimeout is how long Close tries to send its close_notify.
-	goodbyeTimeout = 5 * time.Second
+	// closeNotifyTimeout is how long Close tries to send its close_notify.
+	closeNotifyTimeout = 5 * time.Second
 )
 
 // Buffers for one read of the inner connection, and for a write's records with
@@ -45,13 +45,13 @@ type Conn struct {
 	hsMu   sync.Mutex // held during the handshake
 	hsDone bool
 	hsErr  error
-	source netip.Addr // who waits in line for the handshake's work
+	source netip.Addr // address of the peer, for its turn in the line
 	dates  deadlines
 
 	inMu sync.Mutex // held by the reader, so that bytes are fed in their order
 
 	outMu  sync.Mutex // held from encryption to sending, so that records keep their order
-	outErr error      // why nothing goes out any more: records are lost, or the goodbye is said
+	outErr error      // why no more is sent: a write failed, or close_notify was sent
 
 	mu      sync.Mutex // never held over network I/O
 	ssl     session
@@ -73,7 +73,7 @@ func (c *Conn) PeerChain() [][]byte {
 
 // Read reads decrypted bytes. It returns io.EOF after the peer's close_notify,
 // and also when the peer ends the connection without one, as many clients do:
-// HTTP knows by itself whether a message was cut short.
+// HTTP itself detects whether a message was cut short.
 func (c *Conn) Read(p []byte) (int, error) {
 	if err := c.handshake(); err != nil {
 		return 0, err
@@ -87,7 +87,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		before := c.waiting
 		r, err := s.read(p, in)
 		if c.replies += r.pending - before; err == nil && c.replies > maxReplies {
-			err = &Error{Op: "read", Reason: "the peer asks for new keys again and again"}
+			err = &Error{Op: "read", Reason: "the peer requests too many key updates"}
 		}
 		return r, err
 	}, nil)
@@ -125,16 +125,16 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
-// CloseWrite sends a close_notify, after which Read goes on and Write returns
+// CloseWrite sends a close_notify, after which Read continues and Write returns
 // net.ErrClosed. net/http calls it to let an answer arrive before it drops the
 // rest of a request's body.
-func (c *Conn) CloseWrite() error { return c.goodbye() }
+func (c *Conn) CloseWrite() error { return c.sendCloseNotify() }
 
 // Close sends a close_notify if that can be done in a few seconds and no writer
 // is at work, closes the inner connection, which ends every Read and Write, and
 // frees the memory in OpenSSL at once. A second Close returns net.ErrClosed.
 func (c *Conn) Close() error {
-	c.goodbye() // best effort: the peer may be gone
+	c.sendCloseNotify() // best effort: the peer may be gone
 	err := c.raw.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,10 +146,10 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// LocalAddr is the inner connection's.
+// LocalAddr returns the address of the inner connection.
 func (c *Conn) LocalAddr() net.Addr { return c.raw.LocalAddr() }
 
-// RemoteAddr is the inner connection's.
+// RemoteAddr returns the remote address of the inner connection.
 func (c *Conn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
 
 // NetConn returns the inner connection, for the listener that created it. Reading from
@@ -221,7 +221,7 @@ func (c *Conn) pump(op func(s session, in []byte) (result, error), line *line) (
 		if n == 0 && err != nil {
 			return 0, err
 		}
-		// An error that came with bytes comes again without.
+		// An error that came with bytes is returned again by the next Read.
 		in = buf[:n]
 	}
 }
@@ -258,8 +258,8 @@ func (c *Conn) flush() error {
 	return c.drain(session.drain)
 }
 
-// goodbye sends a close_notify, and an alert that still waits.
-func (c *Conn) goodbye() error {
+// sendCloseNotify sends a close_notify, and an alert that still waits.
+func (c *Conn) sendCloseNotify() error {
 	if !c.outMu.TryLock() {
 		return nil
 	}
@@ -276,7 +276,7 @@ func (c *Conn) goodbye() error {
 		return nil
 	}
 	c.mu.Unlock()
-	c.raw.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
+	c.raw.SetWriteDeadline(time.Now().Add(closeNotifyTimeout))
 	err := c.drain(last)
 	c.outErr = net.ErrClosed
 	return err

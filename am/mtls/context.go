@@ -33,8 +33,8 @@ func New(cfg Config) (*Context, error) {
 	return &Context{cfg: cfg, ring: ring}, nil
 }
 
-// Reload reads the key files again, for connections accepted from now on; those
-// that live go on with the keys they have. On an error, as from New, the
+// Reload reads the key files again, for connections accepted from now on. Existing
+// ones continue with their keys. On an error, as from New, the
 // present keys stay. After Close it returns net.ErrClosed.
 func (c *Context) Reload() error {
 	ring, err := newKeyring(c.cfg)

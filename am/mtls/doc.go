@@ -34,7 +34,7 @@
 // http.Server.ReadHeaderTimeout covers the handshake too, which is done by the
 // first Read; without it a silent peer stays for ever.
 //
-// It answers AM API v3, "Authentication": clients authenticate with SSL
+// It implements AM API v3, "Authentication": clients authenticate with SSL
 // certificates.
 //
 // # Decisions

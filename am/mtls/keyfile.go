@@ -17,7 +17,7 @@ func readKey(file string) ([]byte, error) {
 		if mode.Perm()&0o037 == 0 {
 			return nil
 		}
-		return fmt.Errorf("its mode %#o lets others at the key: run chmod 0600 %s (or 0640)", mode.Perm(), file)
+		return fmt.Errorf("its mode %#o lets other users read the key: run chmod 0600 %s (or 0640)", mode.Perm(), file)
 	})
 }
 

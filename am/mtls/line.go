@@ -21,8 +21,8 @@ func (c *Context) InTurn(remote net.Addr, f func()) {
 type line struct {
 	mu      sync.Mutex
 	busy    int
-	waiting map[netip.Addr][]chan struct{} // by address, who came first first
-	turns   []netip.Addr                   // those who wait, each once
+	waiting map[netip.Addr][]chan struct{} // by address, oldest first
+	turns   []netip.Addr                   // waiting addresses in the order of their turns, each once
 }
 
 // enter returns when it is the caller's turn; call leave after the work.

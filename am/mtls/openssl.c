@@ -18,8 +18,8 @@ enum {
 	MAX_RSA_BITS = 8192,
 	MAX_RSA_EXPONENT_BITS = 64,
 
-	// The strength of RSA-1024, in bits as NIST counts them. Whoever judges the
-	// chain may ask for more, and can say so in words instead of an alert.
+	// The strength of RSA-1024, in bits as NIST counts them. The code that checks the
+	// chain may require more, and can report that in a message instead of an alert.
 	MIN_STRENGTH = 80,
 };
 
@@ -42,9 +42,9 @@ static char *why(void)
 	return strdup(text);
 }
 
-// weigh says whether the peer's key can prove anything at a bearable cost. It
+// check_key checks that the peer's key is strong enough and not too expensive. It
 // returns X509_V_OK or the error whose alert fits, with a text in the error queue.
-static int weigh(EVP_PKEY *key)
+static int check_key(EVP_PKEY *key)
 {
 	int bits;
 
@@ -85,12 +85,12 @@ static int weigh(EVP_PKEY *key)
 	return X509_V_OK;
 }
 
-// accept_any stands in for the verification of the chain, which is not done
+// accept_any replaces the verification of the chain, which is not done
 // here. It judges only the key whose possession the handshake is to prove, and
 // the length of the chain.
 static int accept_any(X509_STORE_CTX *x, void *unused)
 {
-	int verdict = weigh(X509_get0_pubkey(X509_STORE_CTX_get0_cert(x)));
+	int verdict = check_key(X509_get0_pubkey(X509_STORE_CTX_get0_cert(x)));
 	int n = sk_X509_num(X509_STORE_CTX_get0_untrusted(x));
 
 	if (verdict == X509_V_OK && n > MAX_CHAIN_CERTS) {
@@ -125,8 +125,8 @@ SSL_CTX *mtls_context_new(int sha1, char **reason)
 	}
 	SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
 		SSL_OP_CIPHER_SERVER_PREFERENCE);
-	// A resumed session has lost the peer's intermediates, and nobody would
-	// look at its certificates again.
+	// A resumed session has lost the peer's intermediates, and its
+	// certificates would not be checked again.
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 		SSL_MODE_RELEASE_BUFFERS);
@@ -289,7 +289,7 @@ mtls_result mtls_shutdown(SSL *ssl, void *out, int out_len)
 	mtls_result r = { MTLS_DONE, 0, 0, 0, NULL };
 
 	ERR_clear_error();
-	// 0 means that the peer has not said goodbye yet; nobody waits for that.
+	// 0 means that the peer has not sent close_notify yet, which is not awaited.
 	SSL_shutdown(ssl);
 	take(ssl, &r, out, out_len);
 	ERR_clear_error();

@@ -89,6 +89,7 @@ func (k keyring) add(p KeyPair) (C.int, error) {
 	return 0, fmt.Errorf("cannot use the private key in %s: %s", p.KeyFile, why)
 }
 
+// free frees the SSL_CTX when its last session is freed.
 func (k keyring) free() { C.mtls_context_free(k.ctx) }
 
 // session is an SSL object with its two memory BIOs. It is not safe for concurrent use,
@@ -97,7 +98,7 @@ type session struct{ ssl *C.SSL }
 
 var errNoMemory = errors.New("OpenSSL is out of memory")
 
-// newSession keeps the keyring's SSL_CTX alive until it is freed.
+// newSession returns a session. It keeps the keyring's SSL_CTX alive until it is freed.
 func (k keyring) newSession() (session, error) {
 	s := session{C.mtls_new(k.ctx)}
 	if s.ssl == nil {
@@ -114,7 +115,7 @@ type state int
 const (
 	done state = C.MTLS_DONE
 	more state = C.MTLS_MORE // it needs bytes from the peer
-	eof  state = C.MTLS_EOF  // the peer has said goodbye
+	eof  state = C.MTLS_EOF  // the peer has sent close_notify
 )
 
 // result is the outcome of an operation that did not fail.
@@ -125,6 +126,7 @@ type result struct {
 	pending int // bytes for the peer that still wait
 }
 
+// goResult converts a result of C.
 func goResult(op string, r C.mtls_result) (result, error) {
 	g := result{state(r.state), int(r.n), int(r.out), int(r.pending)}
 	if r.state == C.MTLS_FAILED {
@@ -155,7 +157,7 @@ func (s session) write(p, out []byte) (result, error) {
 		unsafe.Pointer(unsafe.SliceData(out)), C.int(len(out))))
 }
 
-// shutdown writes a goodbye into out.
+// shutdown writes a close_notify into out.
 func (s session) shutdown(out []byte) result {
 	r, _ := goResult("", C.mtls_shutdown(s.ssl, unsafe.Pointer(unsafe.SliceData(out)), C.int(len(out))))
 	return r

@@ -12,8 +12,8 @@
 enum {
 	MTLS_DONE,   // n bytes, or the handshake, are done
 	MTLS_MORE,   // feed it more bytes from the peer
-	MTLS_EOF,    // the peer said goodbye (close_notify)
-	MTLS_FAILED, // for good; why says why
+	MTLS_EOF,    // the peer sent close_notify
+	MTLS_FAILED, // permanently; why is the reason
 };
 
 typedef struct {

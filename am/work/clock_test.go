@@ -95,7 +95,7 @@ func TestTrustedClockEndsLeases(t *testing.T) {
 		h.set(11 * time.Hour)
 		time.Sleep(time.Minute)
 		if e.sliver("a-1").Status != ready {
-			t.Fatal("a lease ended by a clock that nobody believes")
+			t.Fatal("a lease ended by an untrusted clock")
 		}
 		c.Trust()
 		e.within(2*time.Second, "a-1 is gone", func() bool { return !e.exists("a-1") })

@@ -14,6 +14,7 @@ const (
 	defaultValues = 200_000
 )
 
+// orDefault replaces zero fields by their defaults.
 func (l Limits) orDefault() Limits {
 	if l.Depth <= 0 {
 		l.Depth = defaultDepth
@@ -49,6 +50,7 @@ func DecodeResponse(b []byte, lim Limits) (Value, error) {
 	return v, nil
 }
 
+// call reads a methodCall.
 func (r *reader) call() Call {
 	r.root("methodCall")
 	r.open("methodName", "methodCall")
@@ -64,6 +66,7 @@ func (r *reader) call() Call {
 	return c
 }
 
+// response reads a methodResponse.
 func (r *reader) response() (v Value, fault *Fault) {
 	r.root("methodResponse")
 	name := r.next("methodResponse")

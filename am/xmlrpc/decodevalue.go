@@ -77,14 +77,14 @@ func scalar(kind, s string) (v Value, ok bool) {
 		b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(s), ""))
 		return b, err == nil
 	case "dateTime.iso8601":
-		return moment(s)
+		return parseTime(s)
 	default: // nil and ex:nil
 		return nil, s == ""
 	}
 }
 
-// moment parses a time; one without offset is UTC.
-func moment(s string) (Value, bool) {
+// parseTime parses a time; one without offset is UTC.
+func parseTime(s string) (Value, bool) {
 	for _, layout := range [...]string{
 		"20060102T15:04:05",
 		"20060102T15:04:05Z07:00",
@@ -98,6 +98,7 @@ func moment(s string) (Value, bool) {
 	return nil, false
 }
 
+// structure reads the rest of <struct>.
 func (r *reader) structure(depth int) Value {
 	s := Struct{}
 	var names nameSet
@@ -114,6 +115,7 @@ func (r *reader) structure(depth int) Value {
 	return s
 }
 
+// array reads the rest of <array>.
 func (r *reader) array(depth int) Value {
 	a := []Value{}
 	r.open("data", "array")

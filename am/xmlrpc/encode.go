@@ -57,6 +57,7 @@ func AppendFault(b []byte, f *Fault) []byte {
 	return append(b, "</string></value></member></struct></value></fault></methodResponse>\n"...)
 }
 
+// appendValue appends a value; depth is the number of enclosing values.
 func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 	if depth > defaultDepth {
 		return b, fmt.Errorf("deeper than %d", defaultDepth)
@@ -108,6 +109,7 @@ func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 	return append(b, "</value>"...), err
 }
 
+// appendStruct appends a struct.
 func appendStruct(b []byte, s Struct, depth int) ([]byte, error) {
 	var names nameSet
 	var err error
@@ -168,7 +170,7 @@ func AppendText(b []byte, s string) []byte {
 	return append(b, s[done:]...)
 }
 
-// asIs says which bytes stand for themselves in character data.
+// asIs reports which bytes need no escape in character data.
 var asIs = func() (t [256]bool) {
 	for c := ' '; c <= 0x7f; c++ {
 		t[c] = c != '&' && c != '<' && c != '>'
@@ -177,4 +179,5 @@ var asIs = func() (t [256]bool) {
 	return t
 }()
 
+// fits32 reports whether n fits into 32 bits.
 func fits32(n int) bool { return int(int32(n)) == n }

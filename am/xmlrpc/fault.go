@@ -17,9 +17,9 @@ const (
 	FaultMethod = -32601
 	// FaultParams: the number of parameters is wrong.
 	FaultParams = -32602
-	// FaultInternal: the server broke.
+	// FaultInternal: the server has an internal error.
 	FaultInternal = -32603
-	// FaultSystem: the server cannot serve now.
+	// FaultSystem: the server cannot answer calls now.
 	FaultSystem = -32400
 )
 

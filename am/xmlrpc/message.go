@@ -19,6 +19,7 @@ func plain(s string) string {
 	return s[1:len(s)-1] + dots
 }
 
+// cut returns at most most bytes of s, and dots if s is longer.
 func cut(s string, most int) (head, dots string) {
 	if len(s) <= most {
 		return s, ""
@@ -37,6 +38,7 @@ type step struct {
 	n    int
 }
 
+// where returns a path as text for a message.
 func where(path []step) string {
 	var b strings.Builder
 	for _, s := range path {

@@ -20,7 +20,7 @@ type reader struct {
 	values int
 	begun  bool   // no XML declaration may follow
 	latin1 bool   // it was written in ISO-8859-1, and is UTF-8 now
-	path   []step // where we are, for messages
+	path   []step // the current position, for messages
 	err    *SyntaxError
 }
 
