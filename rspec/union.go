@@ -30,7 +30,7 @@ func newUnion(r *Request, s *splices, more bool) *union {
 	if !more {
 		return m
 	}
-	m.seen = map[fingerprint]int{surroundingKey(s.doc.before()): 1, surroundingKey(s.doc.after()): 1}
+	m.seen = map[fingerprint]int{surroundingKey(s.doc.prologue()): 1, surroundingKey(s.doc.epilogue()): 1}
 	for _, e := range r.shareable() {
 		m.seen[contentKey(s.doc, e)]++
 	}
@@ -229,9 +229,9 @@ func surroundingKey(text []byte) fingerprint {
 	return sha256.Sum256(append([]byte("around\x00"), text...))
 }
 
-// before returns the text between the XML declaration and the root, after the
+// prologue returns the text between the XML declaration and the root, after the
 // text behind the root; both without surrounding blanks.
-func (d *document) before() []byte {
+func (d *document) prologue() []byte {
 	head := d.src[:d.spans[0].start]
 	if len(head) > 5 && bytes.HasPrefix(head, []byte("<?xml")) && isSpace(head[5]) {
 		head = head[bytes.Index(head, []byte("?>"))+2:]
@@ -239,7 +239,7 @@ func (d *document) before() []byte {
 	return bytes.TrimSpace(head)
 }
 
-func (d *document) after() []byte { return bytes.TrimSpace(d.src[d.spans[0].end:]) }
+func (d *document) epilogue() []byte { return bytes.TrimSpace(d.src[d.spans[0].end:]) }
 
 // write joins the parts to one document.
 func (m *union) write(o ManifestOptions) ([]byte, error) {
@@ -250,11 +250,11 @@ func (m *union) write(o ManifestOptions) ([]byte, error) {
 		if err := s.sortEdits(); err != nil {
 			return nil, err
 		}
-		more = m.appendAround(more, s.doc.before())
+		more = m.appendAround(more, s.doc.prologue())
 		if at := s.doc.spans[0]; !at.selfClosing() {
 			more = s.appendRange(more, at.open, at.closing)
 		}
-		more = m.appendAround(more, s.doc.after())
+		more = m.appendAround(more, s.doc.epilogue())
 		if len(more) > maxManifest {
 			return nil, ErrTooLarge
 		}

@@ -81,7 +81,7 @@ func (l *Log) recordAgain(ctx context.Context) {
 	if !due {
 		return
 	}
-	if err := l.store.Commit(ctx, h.all); err != nil {
+	if err := l.store.Commit(ctx, h.readAll); err != nil {
 		l.mu.Lock()
 		l.mustRecordAgain = true
 		l.mu.Unlock()

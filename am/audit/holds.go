@@ -40,9 +40,9 @@ type held struct {
 	again bool
 }
 
-// all is a decision that changes nothing. When the committer publishes it, what all
+// readAll is a decision that changes nothing. When the committer publishes it, what all
 // slivers hold is written again.
-func (h *holdings) all(v *store.View) (none store.ChangeSet, err error) {
+func (h *holdings) readAll(v *store.View) (none store.ChangeSet, err error) {
 	var all store.ChangeSet
 	if err := v.Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true }); err != nil {
 		return none, err

@@ -72,7 +72,7 @@ type tail struct {
 	enough bool
 }
 
-func (t *tail) take(x *Line) {
+func (t *tail) addLine(x *Line) {
 	for _, id := range x.Journal {
 		if rev, ok := store.JournalRev(id); ok && rev > t.Settled {
 			t.have[id] = true
@@ -120,5 +120,5 @@ func (t *tail) addFile(name string) error {
 			return err
 		}
 	}
-	return marks(t.take)
+	return marks(t.addLine)
 }

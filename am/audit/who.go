@@ -170,12 +170,12 @@ func (q *query) classify(h *Holder) {
 			q.Before = h
 		}
 	default:
-		q.keep(h)
+		q.addHolder(h)
 	}
 }
 
-// keep keeps a holder once, because files may be copies of each other.
-func (q *query) keep(h *Holder) {
+// addHolder adds a holder once, because files may be copies of each other.
+func (q *query) addHolder(h *Holder) {
 	h.Maybe = !h.Seen.IsZero() && !q.at.Before(h.Seen)
 	key := h.Since.Format(timeLayout) + strings.ToLower(h.Sliver)
 	if old := q.kept[key]; old != nil {

@@ -194,8 +194,8 @@ type want struct {
 // want returns the need of the node alone.
 func (n *node) want() want { return want{n.Amount, 1, n.alone, n.within, n.traffic} }
 
-// take gives component i to n.
-func (b *binding) take(n *node, i int32) {
+// assign gives component i to n.
+func (b *binding) assign(n *node, i int32) {
 	n.Component = b.x.inv.Components[i]
 	n.Shared = n.alone && !n.Component.Exclusive && b.sharesAll()
 	n.Exclusive = n.Component.Exclusive || n.alone && !n.Shared
@@ -250,7 +250,7 @@ func (b *binding) bindTo(n *node, c *inventory.Component) {
 		b.refuseBound(n, c, v)
 		return
 	}
-	b.take(n, int32(c.Index))
+	b.assign(n, int32(c.Index))
 }
 
 // bindGroups finds a host for each group of nodes that share one.
@@ -282,7 +282,7 @@ func (b *binding) bindFree() {
 				continue
 			}
 			if i := b.pick(n); i >= 0 {
-				b.take(n, i)
+				b.assign(n, i)
 			}
 		}
 	}

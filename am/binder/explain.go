@@ -128,7 +128,7 @@ func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 	case drained:
 		b.refuseFor(n, id, am.TooBig, "%s is out of service; %s", c.Name, b.freeText(n.SliverType))
 	case maintained:
-		b.refuseMaintained(n, c.Name, b.x.away(int32(c.Index)), "take another component")
+		b.refuseMaintained(n, c.Name, b.x.maintenanceOf(int32(c.Index)), "take another component")
 	case held:
 		b.refuseFor(n, id, am.TooBig, "%s is held; %s", c.Name, b.freeText(n.SliverType))
 	case closed:
@@ -164,7 +164,7 @@ func (b *binding) maintenanceOf(c *class) *maintenance.Window {
 	}
 	if b.awayCache[c] == nil {
 		for _, i := range c.members {
-			if w := b.x.away(i); w != nil && !b.x.drained(i) {
+			if w := b.x.maintenanceOf(i); w != nil && !b.x.drained(i) {
 				b.awayCache[c] = w
 				break
 			}
@@ -260,7 +260,7 @@ func (b *binding) limitOf(c *class) string {
 	need := c.sliverType.Needs
 	fits := func(need am.Amount) (sum int64) {
 		for _, i := range c.members {
-			if !b.x.drained(i) && b.x.away(i) == nil {
+			if !b.x.drained(i) && b.x.maintenanceOf(i) == nil {
 				sum += am.Fits(b.x.inv.Components[i].Capacity, b.x.usage[i].used, need, atEnd)
 			}
 		}

@@ -100,12 +100,12 @@ func (x *Index) Stage(cs store.ChangeSet) {
 	defer x.mu.Unlock()
 	for _, k := range cs.Delete {
 		if k.Kind == store.Slivers {
-			x.hold(k.ID, hold{}, false)
+			x.setHold(k.ID, hold{}, false)
 		}
 	}
 	for _, r := range cs.Put {
 		if s, ok := r.Value.(am.Sliver); ok {
-			x.hold(r.Key.ID, hold{
+			x.setHold(r.Key.ID, hold{
 				component: s.Component, name: s.ComponentName, provider: s.Provider,
 				slice:     s.Slice.Key(),
 				amount:    s.Amount,
@@ -130,7 +130,7 @@ func (x *Index) Rollback() {
 	defer x.mu.Unlock()
 	undo := x.undo
 	for _, c := range slices.Backward(undo) {
-		x.hold(c.sliver, c.before, c.held)
+		x.setHold(c.sliver, c.before, c.held)
 	}
 	x.publishTouched()
 }
@@ -139,7 +139,7 @@ func (x *Index) Rollback() {
 func (x *Index) publishTouched() {
 	stock, changed := x.available.Load(), false
 	for _, i := range x.touched {
-		n := x.fits(i, x.inv.Components[i].SliverTypes[0])
+		n := x.slotsFor(i, x.inv.Components[i].SliverTypes[0])
 		changed = stock.free[i].Swap(n) != n || changed
 	}
 	public := x.network.freePublic()
@@ -150,9 +150,9 @@ func (x *Index) publishTouched() {
 	x.undo, x.touched = nil, nil
 }
 
-// hold records what a sliver holds from now on, if held, and how to undo it. It looks
+// setHold records what a sliver holds from now on, if held, and how to undo it. It looks
 // the component up again, since an undone hold may be older than the inventory.
-func (x *Index) hold(sliver string, h hold, held bool) {
+func (x *Index) setHold(sliver string, h hold, held bool) {
 	before, ok := x.holds[sliver]
 	if !ok && !held {
 		return

@@ -158,7 +158,7 @@ func (x *layout) refresh(i int32) {
 		case u.slivers > 0:
 			kind = &p.class.open
 		}
-		p.class.set(p.at, kind, x.fits(i, p.class.sliverType))
+		p.class.set(p.at, kind, x.slotsFor(i, p.class.sliverType))
 		tally(&p.class.serving, &p.serving, x.serves(i))
 		tally(&p.class.away, &p.away, !x.drained(i) && !p.serving)
 		tally(&p.class.cleaning, &p.cleaning, u.slivers > 0 && u.slivers == u.cleaning.slivers && p.serving)
@@ -178,9 +178,9 @@ func tally(count *int, counted *bool, now bool) {
 	}
 }
 
-// fits returns how many slivers of type t a slice without slivers could have on
+// slotsFor returns how many slivers of type t a slice without slivers could have on
 // component i.
-func (x *layout) fits(i int32, t *inventory.SliverType) int32 {
+func (x *layout) slotsFor(i int32, t *inventory.SliverType) int32 {
 	c, u := x.inv.Components[i], &x.usage[i]
 	switch {
 	case !x.serves(i), u.exclusive > 0, c.Exclusive && u.slivers > 0:

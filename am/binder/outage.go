@@ -9,8 +9,8 @@ import (
 // stablePeriod is a period in which the plan changes nothing; a zero time is unlimited.
 type stablePeriod struct{ from, until time.Time }
 
-// holds reports whether t is in the period.
-func (c *stablePeriod) holds(t time.Time) bool {
+// contains reports whether t is in the period.
+func (c *stablePeriod) contains(t time.Time) bool {
 	return !t.Before(c.from) && (c.until.IsZero() || t.Before(c.until))
 }
 
@@ -27,7 +27,7 @@ func (x *Index) SetPlan(p *maintenance.Plan, now time.Time) {
 // Advance applies what of the plan has begun or ended until now. Call it before each
 // read of what is free; usually it does nothing and is cheap.
 func (x *Index) Advance(now time.Time) {
-	if x.stable.Load().holds(now) {
+	if x.stable.Load().contains(now) {
 		return
 	}
 	x.mu.Lock()
@@ -50,7 +50,7 @@ func (x *Index) applyOutages(now time.Time) {
 func (x *layout) applyPlan(p *maintenance.Plan, now time.Time) {
 	for i, c := range x.inv.Components {
 		w, drained := p.WindowAt(c.Name, now), p.Drain(c.Name) != nil
-		if w == x.away(int32(i)) && drained == x.drainedByPlan(int32(i)) {
+		if w == x.maintenanceOf(int32(i)) && drained == x.drainedByPlan(int32(i)) {
 			continue
 		}
 		if x.windows == nil {
@@ -61,8 +61,8 @@ func (x *layout) applyPlan(p *maintenance.Plan, now time.Time) {
 	}
 }
 
-// away returns the planned maintenance in force on component i; nil for none.
-func (x *layout) away(i int32) *maintenance.Window {
+// maintenanceOf returns the planned maintenance in force on component i; nil for none.
+func (x *layout) maintenanceOf(i int32) *maintenance.Window {
 	if x.windows == nil {
 		return nil
 	}
@@ -76,4 +76,4 @@ func (x *layout) drainedByPlan(i int32) bool { return x.drains != nil && x.drain
 func (x *layout) drained(i int32) bool { return x.inv.Components[i].Drained || x.drainedByPlan(i) }
 
 // serves reports whether component i takes new slivers.
-func (x *layout) serves(i int32) bool { return !x.drained(i) && x.away(i) == nil }
+func (x *layout) serves(i int32) bool { return !x.drained(i) && x.maintenanceOf(i) == nil }

@@ -33,8 +33,8 @@ func (p *Permit) sliverType(t *inventory.SliverType) bool {
 	return p.SliverTypes == nil || slices.Contains(p.SliverTypes, t.Name)
 }
 
-// first returns the first permitted type, or the first of all if none is.
-func (p *Permit) first(types []*inventory.SliverType) *inventory.SliverType {
+// firstAllowed returns the first permitted type, or the first of all if none is.
+func (p *Permit) firstAllowed(types []*inventory.SliverType) *inventory.SliverType {
 	for _, t := range types {
 		if p.sliverType(t) {
 			return t
@@ -43,11 +43,11 @@ func (p *Permit) first(types []*inventory.SliverType) *inventory.SliverType {
 	return types[0]
 }
 
-// after returns the next place of a kind after that of component i, which is not
+// nextAllowed returns the next place of a kind after that of component i, which is not
 // permitted, at which a permitted component may be. It jumps from one permitted
 // component to the next, so a search costs no more than the smaller of what is free and
 // what is permitted.
-func (p *Permit) after(c *class, kind, at int, i int32) int {
+func (p *Permit) nextAllowed(c *class, kind, at int, i int32) int {
 	if kind == ownHosts {
 		return at + 1
 	}

@@ -127,7 +127,7 @@ func (b *binding) bindGroup(name string, members []*node) {
 	for _, n := range members {
 		switch {
 		case i >= 0:
-			b.take(n, i)
+			b.assign(n, i)
 		case !b.forbidden(n, c, w, count[first.SliverType], suits):
 			b.refuseGroup(n, name, len(members), c)
 		}
@@ -156,9 +156,9 @@ func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Comp
 			from = b.cursors[s]
 		}
 		for {
-			at, i := b.next(c, kind, from, least)
+			at, i := b.nextComponent(c, kind, from, least)
 			if at >= 0 && !b.permit.component(i) {
-				from = b.permit.after(c, kind, at, i)
+				from = b.permit.nextAllowed(c, kind, at, i)
 				continue
 			}
 			if at >= 0 && (b.check(i, w) != fits || suits != nil && !suits(b.x.inv.Components[i])) {
@@ -180,9 +180,9 @@ func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Comp
 	return -1
 }
 
-// next returns the first place of a kind, from from on, where least slivers fit, and
+// nextComponent returns the first place of a kind, from from on, where least slivers fit, and
 // its component; a negative place means none.
-func (b *binding) next(c *class, kind, from int, least int32) (int, int32) {
+func (b *binding) nextComponent(c *class, kind, from int, least int32) (int, int32) {
 	var t *tree
 	switch kind {
 	case openHosts:

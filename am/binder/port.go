@@ -54,8 +54,8 @@ func (b *binding) portAsked(e end) *inventory.Interface {
 	return nil
 }
 
-// left returns the remaining capacity of a physical interface.
-func (b *binding) left(p *inventory.Interface) amount {
+// remainingCapacity returns the remaining capacity of a physical interface.
+func (b *binding) remainingCapacity(p *inventory.Interface) amount {
 	if p.Capacity == 0 {
 		return amount{unlimited, unlimited}
 	}
@@ -83,7 +83,7 @@ func (b *binding) better(p, than *inventory.Interface) bool {
 	if than == nil {
 		return true
 	}
-	l, o := b.left(p), b.left(than)
+	l, o := b.remainingCapacity(p), b.remainingCapacity(than)
 	return cmp.Or(cmp.Compare(b.users(p), b.users(than)), cmp.Compare(min(o.out, o.in), min(l.out, l.in))) < 0
 }
 
@@ -93,11 +93,11 @@ func (b *binding) portOn(c *inventory.Component, l *inventory.Link, asked *inven
 	for _, p := range c.Interfaces {
 		switch {
 		case !p.CarriesLinks() || l != nil && p.Link != l || asked != nil && p != asked:
-		case a.within(b.left(p)):
+		case a.within(b.remainingCapacity(p)):
 			if b.better(p, best) {
 				best = p
 			}
-		case short == nil || !b.left(p).within(b.left(short)):
+		case short == nil || !b.remainingCapacity(p).within(b.remainingCapacity(short)):
 			short = p
 		}
 	}
@@ -131,7 +131,7 @@ func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, sh
 		p, roomiest := b.portOn(c, l, b.portAsked(e), amounts[i])
 		if p == nil {
 			if roomiest != nil {
-				short = &shortage{e, roomiest, amounts[i], b.left(roomiest)}
+				short = &shortage{e, roomiest, amounts[i], b.remainingCapacity(roomiest)}
 			}
 			r.ports = r.ports[:i]
 			b.releasePorts(r, amounts)
@@ -140,7 +140,7 @@ func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, sh
 		r.ports[i] = p
 		r.users += int64(b.users(p))
 		b.claimPort(p, amounts[i], 1)
-		now := b.left(p)
+		now := b.remainingCapacity(p)
 		r.left = min(r.left, now.out, now.in)
 	}
 	return r, nil, true
@@ -181,8 +181,8 @@ func (b *binding) connect(w *wire) {
 			if p == nil {
 				continue
 			}
-			if !amounts[i].within(b.left(p)) {
-				b.refuseShort(w, &shortage{e, p, amounts[i], b.left(p)})
+			if !amounts[i].within(b.remainingCapacity(p)) {
+				b.refuseShort(w, &shortage{e, p, amounts[i], b.remainingCapacity(p)})
 				return
 			}
 			b.claimPort(p, amounts[i], 1)
@@ -201,7 +201,7 @@ func (b *binding) connectShared(w *wire, amounts []amount) {
 		}
 		p, short := b.portOn(c, nil, b.portAsked(e), amounts[i])
 		if p == nil {
-			b.refuseShort(w, &shortage{e, short, amounts[i], b.left(short)})
+			b.refuseShort(w, &shortage{e, short, amounts[i], b.remainingCapacity(short)})
 			return
 		}
 		b.claimPort(p, amounts[i], 1)

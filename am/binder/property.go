@@ -132,7 +132,7 @@ type group struct {
 // bytes, and whether they are within the limits.
 func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Property, size int, ok bool) {
 	groups := s.groups(n)
-	rest := s.rest(n, w, groups)
+	rest := s.remaining(n, w, groups)
 	if rest != (quality{}) {
 		list = append(list, property(rest, nil))
 	}
@@ -221,10 +221,10 @@ func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	}
 }
 
-// rest returns the one property without names: that of the largest group if all ends
+// remaining returns the one property without names: that of the largest group if all ends
 // have one. A shared VLAN has more ends than are known here; for them it is the
 // property of whatever leaves n.
-func (s *qualities) rest(n int, w *wire, groups []*group) quality {
+func (s *qualities) remaining(n int, w *wire, groups []*group) quality {
 	if w.shared != nil {
 		return s.out[n]
 	}

@@ -80,7 +80,7 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 	stock := &Availability{inv: v, free: make([]atomic.Int32, len(v.Components))}
 	for i, c := range v.Components {
 		next.refresh(int32(i))
-		stock.free[i].Store(next.fits(int32(i), c.SliverTypes[0]))
+		stock.free[i].Store(next.slotsFor(int32(i), c.SliverTypes[0]))
 	}
 	next.touched = nil
 	drop = func() {
@@ -108,7 +108,7 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 		x.layout, x.holds, x.changed = next, holds, nil
 		next.applyPlan(x.plan, x.now)
 		for _, i := range next.touched {
-			stock.free[i].Store(next.fits(i, v.Components[i].SliverTypes[0]))
+			stock.free[i].Store(next.slotsFor(i, v.Components[i].SliverTypes[0]))
 		}
 		next.touched = nil
 		stock.public.Store(next.network.freePublic())

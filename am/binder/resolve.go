@@ -41,7 +41,7 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 		return
 	}
 	if n.Node.SliverType == "" && !c.Offers(t) {
-		t = b.permit.first(c.SliverTypes)
+		t = b.permit.firstAllowed(c.SliverTypes)
 	}
 	switch {
 	case !c.Offers(t):
@@ -84,7 +84,7 @@ func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 	if name == "" {
 		t := b.x.inv.DefaultSliverType
 		if !b.permit.sliverType(t) {
-			t = b.permit.first(b.x.inv.SliverTypes)
+			t = b.permit.firstAllowed(b.x.inv.SliverTypes)
 		}
 		return t, true
 	}

@@ -26,7 +26,7 @@ func (b *binding) check(i int32, w want) verdict {
 	if b.x.drained(i) {
 		return drained
 	}
-	if b.x.away(i) != nil {
+	if b.x.maintenanceOf(i) != nil {
 		return maintained
 	}
 	if w.within != nil && !b.carries(c, w) {

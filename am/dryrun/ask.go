@@ -11,8 +11,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// ask runs a dry run at one provider for all slivers of a batch.
-func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
+// probeBatch runs a dry run at one provider for all slivers of a batch.
+func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	out := make([]*am.Error, len(b.slivers))
 	all := func(err error) []*am.Error {
 		for i := range out {

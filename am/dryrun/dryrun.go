@@ -146,7 +146,7 @@ func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChan
 	for _, b := range batches {
 		calls.Go(func() {
 			b.isChanged = isChanged
-			for i, err := range p.ask(ctx, b) {
+			for i, err := range p.probeBatch(ctx, b) {
 				out[b.places[i]] = err
 			}
 		})

@@ -127,7 +127,7 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 		if e.caller = cmp.Or(e.caller, caller); counted || e.caller == "" {
 			return nil
 		}
-		if counted = true; s.changes.take(e.caller, time.Now()) {
+		if counted = true; s.changes.allow(e.caller, time.Now()) {
 			return nil
 		}
 		limit = limitChanges

@@ -25,8 +25,8 @@ func newRates(perMinute, burst int) *rates {
 	return &rates{interval: time.Minute / time.Duration(perMinute), burst: burst, full: make(map[string]time.Time), sweepAt: minSweep}
 }
 
-// take counts a call and returns true, or returns false if the caller's burst is used up.
-func (r *rates) take(caller string, now time.Time) bool {
+// allow counts a call and returns true, or returns false if the caller's burst is used up.
+func (r *rates) allow(caller string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	full := r.full[caller]

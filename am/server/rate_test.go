@@ -13,7 +13,7 @@ func TestRates(t *testing.T) {
 	r := newRates(60, 10)
 	take := func(caller string, n int) (taken int) {
 		for range n {
-			if r.take(caller, now) {
+			if r.allow(caller, now) {
 				taken++
 			}
 		}
@@ -36,7 +36,7 @@ func TestRates(t *testing.T) {
 	most := 0
 	for i := range 100_000 {
 		now = now.Add(100 * time.Millisecond)
-		r.take(fmt.Sprint(i), now)
+		r.allow(fmt.Sprint(i), now)
 		most = max(most, len(r.full))
 	}
 	if most > 2*minSweep {

@@ -78,7 +78,7 @@ func (s *Service) Hold(g credentials.Grant, t Targets) (release func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	return s.memory.hold(g.Caller().Key(), min(memoryOf(size, 0), s.memory.largest/2))
+	return s.memory.acquire(g.Caller().Key(), min(memoryOf(size, 0), s.memory.largest/2))
 }
 
 // Hold reserves the memory for requests with size bytes and elements elements in total,
@@ -86,10 +86,10 @@ func (s *Service) Hold(g credentials.Grant, t Targets) (release func(), err erro
 //
 // Errors: ServerBusy if the caller, or all callers together, hold too much already.
 func (m *Memory) Hold(caller string, size, elements int) (release func(), err error) {
-	return m.hold(caller, min(memoryOf(size, elements), m.largest)) // a slice of an earlier version may have more
+	return m.acquire(caller, min(memoryOf(size, elements), m.largest)) // a slice of an earlier version may have more
 }
 
-func (m *Memory) hold(caller string, n int64) (release func(), err error) {
+func (m *Memory) acquire(caller string, n int64) (release func(), err error) {
 	if !m.budget.Take(caller, n, min(spareFactor*n, m.budget.Reserve())) {
 		return nil, am.Errorf(am.ServerBusy, "too many large requests are being processed, yours or those of others; try again later")
 	}

@@ -280,7 +280,7 @@ func (s *Site) openServer(context.Context) error {
 		AllowsRemote:   s.remote.admits,
 		Manifest:       s.manifest,
 		Maintenance:    s.maintenance.stateJSON,
-		Held:           s.policy.held,
+		Held:           s.policy.heldAnswer,
 		SocketHandlers: s.endpoints(),
 		Numbers:        s.numbers(),
 		Durations:      []*server.Durations{s.providers.calls},

@@ -156,9 +156,9 @@ func (p *policyFile) logRules(rules *policy.Rules) {
 	}
 }
 
-// held returns as JSON what a user holds, and what is held in a slice and its project;
+// heldAnswer returns as JSON what a user holds, and what is held in a slice and its project;
 // slice may be "".
-func (p *policyFile) held(user, slice string) ([]byte, error) {
+func (p *policyFile) heldAnswer(user, slice string) ([]byte, error) {
 	u, err := urn.Parse(user)
 	var in urn.URN
 	if err == nil && slice != "" {

@@ -86,7 +86,7 @@ func (p *pages) check(size int64) (stale bool, err error) {
 		return false, fmt.Errorf("%d of %d pages are there", n, p.meta.pages)
 	}
 	p.use = make([]use, p.meta.pages)
-	p.take(0, 2, used)
+	p.markUsed(0, 2, used)
 	if p.meta.freelist != noFreelist {
 		p.freelist(p.meta.freelist)
 	}
@@ -104,8 +104,8 @@ func (p *pages) lost() (n int) {
 	return n
 }
 
-// take marks n pages. Each can be taken only once, so the walk ends.
-func (p *pages) take(id, n uint64, as use) {
+// markUsed marks n pages. Each can be taken only once, so the walk ends.
+func (p *pages) markUsed(id, n uint64, as use) {
 	for ; n > 0; id, n = id+1, n-1 {
 		if p.use[id] != unused {
 			panic(fmt.Sprintf("page %d is used twice", id))
@@ -125,13 +125,13 @@ func (p *pages) bytes(id, n uint64) []byte {
 
 // read takes a page with its further pages and returns their bytes.
 func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
-	p.take(id, 1, used)
+	p.markUsed(id, 1, used)
 	head := p.bytes(id, 1)
 	if got := native.Uint64(head); got != id {
 		panic(fmt.Sprintf("page %d says to be page %d", id, got))
 	}
 	further := uint64(native.Uint32(head[12:]))
-	p.take(id+1, further, used)
+	p.markUsed(id+1, further, used)
 	return p.bytes(id, 1+further), native.Uint16(head[8:]), int(native.Uint16(head[10:]))
 }
 
@@ -146,7 +146,7 @@ func (p *pages) freelist(id uint64) {
 		n, ids = native.Uint64(ids), ids[8:]
 	}
 	for i := range n {
-		p.take(native.Uint64(ids[8*i:]), 1, free)
+		p.markUsed(native.Uint64(ids[8*i:]), 1, free)
 	}
 }
 

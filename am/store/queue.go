@@ -57,7 +57,7 @@ func (q *queue) putBack(all []*pending) {
 func (q *queue) pop() *pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.take()
+	return q.dequeue()
 }
 
 // wait is pop that waits for a commit; it returns nil when the queue is closed and
@@ -68,11 +68,11 @@ func (q *queue) wait() *pending {
 	for q.size == 0 && !q.closed {
 		q.filled.Wait()
 	}
-	return q.take()
+	return q.dequeue()
 }
 
-// take removes the next commit. The caller holds mu.
-func (q *queue) take() *pending {
+// dequeue removes the next commit. The caller holds mu.
+func (q *queue) dequeue() *pending {
 	if q.size == 0 {
 		return nil
 	}

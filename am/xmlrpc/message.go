@@ -38,8 +38,8 @@ type step struct {
 	n    int
 }
 
-// where returns a path as text for a message.
-func where(path []step) string {
+// pathText returns a path as text for a message.
+func pathText(path []step) string {
 	var b strings.Builder
 	for _, s := range path {
 		if s.kind == "" {

@@ -259,7 +259,7 @@ func (r *reader) invalid(format string, args ...any) { r.refuse(FaultInvalid, fo
 func (r *reader) refuse(code int, format string, args ...any) {
 	if r.err == nil {
 		line, _ := r.d.InputPos()
-		r.err = &SyntaxError{code, line, where(r.path) + fmt.Sprintf(format, args...)}
+		r.err = &SyntaxError{code, line, pathText(r.path) + fmt.Sprintf(format, args...)}
 	}
 }
 

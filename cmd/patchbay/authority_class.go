@@ -43,7 +43,7 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 	}
 	var expires time.Time
 	if o.Slice != "" {
-		if expires, err = t.until(o.life, now); err != nil {
+		if expires, err = t.expiry(o.life, now); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 	case made:
 		what = append(what, "changed")
 	}
-	if m.slice != "" && (o.Renew || !u.holds(m.slice, now)) {
+	if m.slice != "" && (o.Renew || !u.hasCredential(m.slice, now)) {
 		if _, _, _, err := t.slice(m.slice, u.Name, expires, now); err != nil {
 			return err
 		}
@@ -107,8 +107,8 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 	return nil
 }
 
-// holds reports whether the user has a valid credential for a slice.
-func (u *trialUser) holds(slice string, now time.Time) bool {
+// hasCredential reports whether the user has a valid credential for a slice.
+func (u *trialUser) hasCredential(slice string, now time.Time) bool {
 	text, err := site.ReadRegular(u.slice(slice))
 	if err != nil {
 		return false

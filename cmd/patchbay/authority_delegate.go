@@ -88,7 +88,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	}
 	var expires time.Time
 	if o.life > 0 {
-		if expires, err = t.until(o.life, time.Now()); err != nil {
+		if expires, err = t.expiry(o.life, time.Now()); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 		}
 	}
 	now := time.Now()
-	expires, err := t.until(o.life, now)
+	expires, err := t.expiry(o.life, now)
 	if err != nil {
 		return err
 	}

@@ -276,9 +276,9 @@ func parseLifetime(s string) (time.Duration, error) {
 	return life, nil
 }
 
-// until returns the end of a credential with a lifetime. It fails if the trial authority's
+// expiry returns the end of a credential with a lifetime. It fails if the trial authority's
 // certificate ends before.
-func (t *trialSite) until(life time.Duration, now time.Time) (time.Time, error) {
+func (t *trialSite) expiry(life time.Duration, now time.Time) (time.Time, error) {
 	if longest := t.Expires().Sub(now); life >= longest {
 		return time.Time{}, fmt.Errorf("--expires is too long: the trial authority ends on %s, so the longest is %dd",
 			t.Expires().Format(time.DateOnly), max(0, longest-time.Minute)/(24*time.Hour))

@@ -125,7 +125,7 @@ var (
 	shortColumns = []column{
 		{"NODE", firstOf("geni_client_id", "geni_sliver_urn", "geni_urn")},
 		{"STATE", func(_ answer, s xmlrpc.Struct) string { return shortState(s) }},
-		{"UNTIL", answer.until},
+		{"UNTIL", answer.leaseEnd},
 		{"LOGIN", answer.login},
 		{"ERROR", firstOf("geni_error")},
 	}
@@ -151,8 +151,8 @@ func shortState(s xmlrpc.Struct) string {
 	return strings.TrimPrefix(state, "geni_")
 }
 
-// until returns the end of a lease, and the time until then.
-func (a answer) until(s xmlrpc.Struct) string {
+// leaseEnd returns the end of a lease, and the time until then.
+func (a answer) leaseEnd(s xmlrpc.Struct) string {
 	text := memberText(s, "geni_expires")
 	at, err := display.ParseExpires(text)
 	if err != nil || a.now.IsZero() {

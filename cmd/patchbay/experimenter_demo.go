@@ -110,7 +110,7 @@ func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
 	case o.Provider == create.Local:
 		return false, fmt.Errorf("nodes cannot be containers of this host: %s", reason)
 	}
-	d.say("The nodes of this demonstration are simulated; they cannot be containers of this host:\n%s", reason)
+	d.print("The nodes of this demonstration are simulated; they cannot be containers of this host:\n%s", reason)
 	return false, nil
 }
 
@@ -168,9 +168,9 @@ func (d *demo) step(what string) {
 	}
 }
 
-// say prints lines under the step. It breaks long lines between XML elements, then cuts
+// print prints lines under the step. It breaks long lines between XML elements, then cuts
 // lines that are still too long, and texts of too many lines.
-func (d *demo) say(format string, args ...any) {
+func (d *demo) print(format string, args ...any) {
 	const most, width, cut = 14, 100, 116
 	var lines []string
 	for line := range strings.SplitSeq(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n") {
@@ -230,7 +230,7 @@ func (d *demo) runShown(line string) (out string) {
 func (d *demo) expect(line string, want ...string) string {
 	out := d.runShown(line)
 	if d.err == nil {
-		d.say("%s", out)
+		d.print("%s", out)
 	}
 	for _, w := range want {
 		if d.err == nil && !strings.Contains(out, w) {
@@ -244,7 +244,7 @@ func (d *demo) expect(line string, want ...string) string {
 // rest is advice.
 func (d *demo) showFirstLines(line string) {
 	if made, _, _ := strings.Cut(d.runShown(line), "\n\n"); d.err == nil {
-		d.say("%s", made)
+		d.print("%s", made)
 	}
 }
 
@@ -254,7 +254,7 @@ func (d *demo) showNode(what, line string) string {
 	out := d.runShown(line)
 	_, node, _ := strings.Cut(out, "<node ")
 	if node, _, ok := strings.Cut(node, "</node>"); ok {
-		d.say("--- the first node of the %s\n<node %s</node>", what, node)
+		d.print("--- the first node of the %s\n<node %s</node>", what, node)
 	}
 	return out
 }
@@ -280,7 +280,7 @@ func (d *demo) serve() {
 	if d.err != nil {
 		return
 	}
-	d.say("$ %s", display.ShellLine([]string{"cd", d.dir}))
+	d.print("$ %s", display.ShellLine([]string{"cd", d.dir}))
 	d.work = d.dir
 	if d.local && d.err == nil {
 		d.err = d.openTestbed()
@@ -294,7 +294,7 @@ func (d *demo) serve() {
 	if d.err != nil {
 		return
 	}
-	d.say("$ %s", d.command("patchbay "+display.ShellLine([]string{"serve", "--config", d.dir})))
+	d.print("$ %s", d.command("patchbay "+display.ShellLine([]string{"serve", "--config", d.dir})))
 	d.server, d.err = supervisor.Start(supervisor.Command{
 		Path: d.program, Args: []string{"patchbay", "serve", "--config", d.dir},
 		Env:    append(os.Environ(), site.EnvPrefix+"ADMIN=127.0.0.1:0"), // the default port may be in use
@@ -313,9 +313,9 @@ func (d *demo) serve() {
 	}
 	select {
 	case line := <-listening:
-		d.say("%s", line)
+		d.print("%s", line)
 		if d.local {
-			d.say("As root, serve also starts patchbay-local up, which runs the nodes.")
+			d.print("As root, serve also starts patchbay-local up, which runs the nodes.")
 		}
 	case <-d.server.Exited():
 		d.err = fmt.Errorf("the server ended: %w", d.server.Wait())
@@ -348,7 +348,7 @@ func (d *demo) close() error {
 			failed = d.server.Wait()
 		} else if !errors.Is(failed, context.Canceled) {
 			lines := strings.Split(strings.TrimSpace(d.log.String()), "\n")
-			d.say("--- the end of the log\n%s", strings.Join(lines[max(0, len(lines)-20):], "\n"))
+			d.print("--- the end of the log\n%s", strings.Join(lines[max(0, len(lines)-20):], "\n"))
 		}
 	}
 	if d.testbed == nil {
@@ -358,7 +358,7 @@ func (d *demo) close() error {
 	defer cancel()
 	d.step("Check that the host is as before")
 	clean := display.ShellLine([]string{d.testbed.Program, "clean", d.testbed.Settings})
-	d.say("$ %s", clean)
+	d.print("$ %s", clean)
 	_, err := d.run(ctx, clean)
 	if err != nil {
 		err = fmt.Errorf("cannot clean up; try again: %w", err)
@@ -368,7 +368,7 @@ func (d *demo) close() error {
 	for end := time.Now().Add(3 * time.Second); left != (leftovers{}) && time.Now().Before(end); left = countLeftovers(d.testbed.Instance) {
 		time.Sleep(20 * time.Millisecond) // the kernel frees some things later
 	}
-	d.say("Left of the testbed: %s.", left.comparedTo(d.whileUp))
+	d.print("Left of the testbed: %s.", left.comparedTo(d.whileUp))
 	if left != (leftovers{}) {
 		failed = errors.Join(failed, fmt.Errorf("something of the testbed %s is left on this host: %s", d.testbed.Instance, left.comparedTo(d.whileUp)))
 	}

@@ -38,7 +38,7 @@ func (d *demo) runSteps() {
 	d.expect(asAlice+"GetVersion", "urn:publicid:IDN+demo.example.org+authority+cm")
 	all, before := offered(d.showNode("advertisement", asAlice+"-o - ListResources"))
 	if d.err == nil {
-		d.say("It offers %s, %d of them free.", display.Count(all, "node"), before)
+		d.print("It offers %s, %d of them free.", display.Count(all, "node"), before)
 	}
 
 	d.step("Write a request, and draw it")
@@ -83,7 +83,7 @@ func (d *demo) runSteps() {
 		_, free = offered(out)
 	}
 	if d.err == nil {
-		d.say("%s free, as before.", display.Count(before, "node"))
+		d.print("%s free, as before.", display.Count(before, "node"))
 	}
 }
 
@@ -92,7 +92,7 @@ func (d *demo) draw(name string) {
 	d.expect("patchbay draw " + name + ".xml")
 	d.runShown(fmt.Sprintf("patchbay draw --svg %[1]s.svg %[1]s.xml", name))
 	if d.err == nil {
-		d.say("The picture: %s.svg%s", filepath.Join(d.dir, name), d.until)
+		d.print("The picture: %s.svg%s", filepath.Join(d.dir, name), d.until)
 	}
 }
 
@@ -123,14 +123,14 @@ func (d *demo) findLogins(manifest string) {
 	}
 	text := sshConfig
 	for _, f := range found {
-		d.say("%s: ssh -i users/alice/id_ed25519 -p %d %s@%s", f.Name, f.Login.Port, f.Login.User, f.Login.Host)
+		d.print("%s: ssh -i users/alice/id_ed25519 -p %d %s@%s", f.Name, f.Login.Port, f.Login.User, f.Login.Host)
 		text += fmt.Sprintf("Host %s\n  HostName %s\n  Port %d\n  User %s\n  IdentityFile users/%[4]s/id_ed25519\n", f.Name, f.Login.Host, f.Login.Port, f.Login.User)
 	}
 	if !d.local {
-		d.say("(These nodes are simulated: they do not answer.)")
+		d.print("(These nodes are simulated: they do not answer.)")
 		return
 	}
-	d.say("The file ssh_config has the same logins.")
+	d.print("The file ssh_config has the same logins.")
 	d.err = site.ReplaceFile(filepath.Join(d.dir, "ssh_config"), []byte(text), 0o644)
 }
 
@@ -175,7 +175,7 @@ type linkMeasurement struct {
 // beside the values of the request.
 func (d *demo) measure() {
 	d.step("Measure the LAN, each direction alone")
-	d.say("(This takes 15 s.)")
+	d.print("(This takes 15 s.)")
 	d.runShown("ssh -F ssh_config server 'setsid -f patchbay-linktest serve >/dev/null 2>&1'")
 	t := &table{out: d.out, indent: "    "}
 	t.head("from", "to", "capacity asked", "measured", "latency asked", "measured")

@@ -35,7 +35,7 @@ func (o *downOptions) Validate(args []string) error {
 	if o.All && len(args) > 0 {
 		return errors.New("--all deletes all slices; name none with it")
 	}
-	if o.All && (o.site.given() || o.URL != "" || o.User != "") {
+	if o.All && (o.site.isGiven() || o.URL != "" || o.User != "") {
 		return errors.New("--all removes your own site; for another site, give down without --all")
 	}
 	o.slices = args

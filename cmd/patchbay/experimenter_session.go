@@ -105,7 +105,7 @@ func (o *experimenterFlags) open(ctx context.Context, c console, begin bool) (*s
 // this user may read them.
 func (s *session) openSite(ctx context.Context) error {
 	file := siteOf(filepath.Join(s.dir, "x"))
-	if o := s.flags; o.site.given() || s.own != nil && s.own.exists() {
+	if o := s.flags; o.site.isGiven() || s.own != nil && s.own.exists() {
 		file = o.site.path()
 	}
 	if s.config == nil && file != "" {
@@ -172,7 +172,7 @@ func (s *session) hint(args ...string) string {
 // explain adds, to an error of an aggregate that does not run, the command that starts it.
 func (s *session) explain(err error) error {
 	switch {
-	case !errors.Is(err, syscall.ECONNREFUSED) || s.flags.URL != "" && !s.flags.site.given():
+	case !errors.Is(err, syscall.ECONNREFUSED) || s.flags.URL != "" && !s.flags.site.isGiven():
 		return err
 	case s.own != nil && s.own.userFolder() != "":
 		return fmt.Errorf("%w\nyour own site is not running, as after a reboot; start it with: %s", err, display.AsRoot(display.Program, "status"))

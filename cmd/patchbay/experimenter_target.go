@@ -64,7 +64,7 @@ func (f *targetFlags) target(ctx context.Context) (t target, err error) {
 	}
 	t.URL, t.CA = f.URL, f.CA
 	for _, dir := range t.paths {
-		if t.URL != "" || f.site.given() || !isFolder(dir) {
+		if t.URL != "" || f.site.isGiven() || !isFolder(dir) {
 			continue
 		}
 		a, err := readAggregate(dir)
@@ -85,7 +85,7 @@ func (f *targetFlags) target(ctx context.Context) (t target, err error) {
 
 // isNamed reports whether the command line or the current folder selects an aggregate.
 func (f *targetFlags) isNamed() bool {
-	return f.URL != "" || f.site.given() || f.site.folder() != "" ||
+	return f.URL != "" || f.site.isGiven() || f.site.folder() != "" ||
 		len(f.Users) == 0 && isUserFolder(".") || slices.ContainsFunc(f.Users, isFolder)
 }
 
@@ -112,7 +112,7 @@ func (f *targetFlags) findOwn() (*ownSite, error) {
 // the current folder, the own site, or the site around the user's folder.
 func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
 	file := f.site.path()
-	if !f.site.given() && f.site.folder() == "" {
+	if !f.site.isGiven() && f.site.folder() == "" {
 		at := ""
 		if len(paths) > 0 {
 			at = siteOf(filepath.Join(paths[0], "x"))
@@ -181,7 +181,7 @@ func (f *targetFlags) onlyUser() (string, error) {
 	switch {
 	case f.URL != "" && !f.site.flags.Changed("config"): // do not show a user's certificate to another aggregate
 		return "", nil
-	case isUserFolder(".") && exists(aggregateName) && !f.site.given():
+	case isUserFolder(".") && exists(aggregateName) && !f.site.isGiven():
 		return ".", nil
 	case len(names) > 1:
 		return "", fmt.Errorf("several users could be meant; add --user NAME: %s", joinSome(names))

@@ -52,8 +52,8 @@ type siteFlag struct {
 	flags *pflag.FlagSet
 }
 
-// given reports whether the user named the site, by the flag or its variable.
-func (f *siteFlag) given() bool {
+// isGiven reports whether the user named the site, by the flag or its variable.
+func (f *siteFlag) isGiven() bool {
 	return f.flags.Changed("config") || os.Getenv(site.EnvPrefix+"CONFIG") != ""
 }
 
@@ -84,7 +84,7 @@ func (f *siteFlag) folder() string {
 
 // hint returns a command line for the same site.
 func (f *siteFlag) hint(args ...string) string {
-	if !f.given() && f.file == site.ConfigName { // otherwise it is the user's own site, found without --config
+	if !f.isGiven() && f.file == site.ConfigName { // otherwise it is the user's own site, found without --config
 		return display.Command(args...)
 	}
 	return display.CommandAt(f.file, args...)
@@ -94,7 +94,7 @@ func (f *siteFlag) hint(args ...string) string {
 // site, the environment does not change that site, as its server ignores it too.
 func (f *siteFlag) readFile(file string) (*site.Config, error) {
 	own, err := findOwnSite()
-	if path, pathErr := filepath.Abs(file); err == nil && pathErr == nil && !f.given() && path == own.file() {
+	if path, pathErr := filepath.Abs(file); err == nil && pathErr == nil && !f.isGiven() && path == own.file() {
 		return own.read()
 	}
 	return site.ReadConfig(file)
@@ -104,7 +104,7 @@ func (f *siteFlag) readFile(file string) (*site.Config, error) {
 // site, if that exists.
 func (f *siteFlag) read() (*site.Config, error) {
 	c, err := f.readFile(f.path())
-	if err == nil || f.given() || f.folder() != "" {
+	if err == nil || f.isGiven() || f.folder() != "" {
 		return c, err
 	}
 	if own, ownErr := findOwnSite(); ownErr == nil && own.exists() {

@@ -87,7 +87,7 @@ func (o *checkOptions) Run(ctx context.Context, c console) error {
 // optionalSite returns the site against which files are checked: that of --config, or of
 // the current folder if there is one, else nil.
 func (o *checkOptions) optionalSite(k *check.Checker) *site.Config {
-	if _, err := os.Stat(o.site.path()); err != nil && !o.site.given() {
+	if _, err := os.Stat(o.site.path()); err != nil && !o.site.isGiven() {
 		return nil
 	}
 	config, err := site.ReadConfig(o.site.path())

@@ -39,7 +39,7 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	a, err := o.ask(ctx, config)
+	a, err := o.requestClock(ctx, config)
 	served := !errors.Is(err, site.ErrNotServed)
 	if !served {
 		a, err = o.readUnserved(config)
@@ -58,8 +58,8 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// ask asks a served site.
-func (o *clockOptions) ask(ctx context.Context, config *site.Config) (a site.ClockAnswer, err error) {
+// requestClock requests the state of the clock from a served site.
+func (o *clockOptions) requestClock(ctx context.Context, config *site.Config) (a site.ClockAnswer, err error) {
 	if o.Trust {
 		err = site.Order(ctx, config, "/clock", site.ServerCommand{Operator: audit.Operator()}, &a)
 	} else {

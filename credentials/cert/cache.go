@@ -24,7 +24,7 @@ func (m *Cache[V]) Get(key [sha256.Size]byte) (V, bool) {
 	v, ok := m.young[key]
 	if !ok {
 		if v, ok = m.old[key]; ok {
-			m.put(key, v)
+			m.add(key, v)
 		}
 	}
 	return v, ok
@@ -34,10 +34,10 @@ func (m *Cache[V]) Get(key [sha256.Size]byte) (V, bool) {
 func (m *Cache[V]) Put(key [sha256.Size]byte, v V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.put(key, v)
+	m.add(key, v)
 }
 
-func (m *Cache[V]) put(key [sha256.Size]byte, v V) {
+func (m *Cache[V]) add(key [sha256.Size]byte, v V) {
 	if m.young == nil || len(m.young) >= m.half {
 		m.old, m.young = m.young, map[[sha256.Size]byte]V{}
 	}

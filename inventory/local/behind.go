@@ -322,7 +322,7 @@ func (b *behind) callEndpoints(ctx context.Context, ask EndpointsInput) ([]Endpo
 	if err != nil {
 		return nil, err
 	}
-	text, err := b.ask(ctx, Request{Action: ActionEndpoints, Input: input})
+	text, err := b.requestTestbed(ctx, Request{Action: ActionEndpoints, Input: input})
 	if err != nil {
 		return nil, err
 	}

@@ -357,7 +357,7 @@ func TestInstanceOfAnotherProvider(t *testing.T) {
 		keep(t, dir, "rack.yaml", text)
 		var stderr strings.Builder
 		c := client{dir: dir, name: "rack", socket: func(name string) string { return filepath.Join(folder, name+".sock") }, stderr: &stderr, behind: true}
-		if _, err := c.ask(t.Context(), Request{}); err == nil || !strings.Contains(stderr.String(), want) {
+		if _, err := c.requestTestbed(t.Context(), Request{}); err == nil || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%.40q: %v, %q, want %q", text, err, stderr.String(), want)
 		}
 	}

@@ -57,7 +57,7 @@ func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit(action))
 	defer cancel()
-	output, err := c.ask(ctx, Request{Action: action, Input: input})
+	output, err := c.requestTestbed(ctx, Request{Action: action, Input: input})
 	if err != nil {
 		return write(out, failed(err.Error()))
 	}
@@ -72,9 +72,9 @@ func limit(action string) time.Duration {
 	return setTime
 }
 
-// ask calls the testbed that the settings name. Its error is for experimenters; details
+// requestTestbed calls the testbed that the settings name. Its error is for experimenters; details
 // for operators go to standard error.
-func (c *client) ask(ctx context.Context, r Request) (json.RawMessage, error) {
+func (c *client) requestTestbed(ctx context.Context, r Request) (json.RawMessage, error) {
 	path := filepath.Join(c.dir, c.name+".yaml")
 	instance, err := c.instance(path)
 	if err != nil {

@@ -35,7 +35,7 @@ func Text(w io.Writer, p *Picture, o TextOptions) error {
 	t.writeDocument()
 	if t.showsKey {
 		t.writeLine("")
-		t.writeLine("%s", t.style(t.fit("KEY: your private SSH key, such as users/alice/id_ed25519", 0), dim))
+		t.writeLine("%s", t.style(t.truncate("KEY: your private SSH key, such as users/alice/id_ed25519", 0), dim))
 	}
 	return t.w.Flush()
 }
@@ -68,8 +68,8 @@ func (t *textWriter) writeLine(format string, args ...any) {
 	fmt.Fprintln(t.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// fit shortens a text to one line, in which some columns are taken.
-func (t *textWriter) fit(s string, taken int) string {
+// truncate shortens a text to one line, in which some columns are taken.
+func (t *textWriter) truncate(s string, taken int) string {
 	return t.displayable(elide(t.displayable(s), float64(t.o.Width-taken), columnWidth))
 }
 
@@ -90,7 +90,7 @@ func (t *textWriter) style(s, sequence string) string {
 }
 
 // writeTitle writes a bold line.
-func (t *textWriter) writeTitle(s string) { t.writeLine("%s", t.style(t.fit(s, 0), bold)) }
+func (t *textWriter) writeTitle(s string) { t.writeLine("%s", t.style(t.truncate(s, 0), bold)) }
 
 // writeMore writes how many things of a list were left out.
 func (t *textWriter) writeMore(all int, what string) {
@@ -102,7 +102,7 @@ func (t *textWriter) writeMore(all int, what string) {
 func (t *textWriter) writeDocument() {
 	t.writeTitle(t.p.summary())
 	if o := t.p.origin(); o != "" {
-		t.writeLine("%s", t.fit(o, 0))
+		t.writeLine("%s", t.truncate(o, 0))
 	}
 	for m := range t.p.Managers {
 		var here []group
@@ -157,7 +157,7 @@ func (t *textWriter) writeNames(groups []group) {
 		kinds.add(kind, t.displayable(n.name()))
 	}
 	for _, kind := range kinds.keys {
-		t.writeLine("  %s", t.fit(fmt.Sprintf("%d × %s", len(kinds.of[kind]), kind), indent))
+		t.writeLine("  %s", t.truncate(fmt.Sprintf("%d × %s", len(kinds.of[kind]), kind), indent))
 		t.writeColumns("    ", kinds.of[kind])
 	}
 }
@@ -203,7 +203,7 @@ func (t *textWriter) writeNodes(groups []group) {
 		tab.add(n.name(), cleaned(typesOf(n)), cleaned(n.Image), use, cleaned(n.Component), state, cleaned(strings.Join(n.publicAddresses(), " ")), t.loginCommand(n))
 	}
 	if common := tab.takeCommon(1, 2, 3, 4); len(common) > 0 {
-		t.writeLine("  %s", t.fit("every node: "+strings.Join(common, ", "), indent))
+		t.writeLine("  %s", t.truncate("every node: "+strings.Join(common, ", "), indent))
 	}
 	tab.style = func(column int, cell string) string {
 		for c, sign := range stateSigns {

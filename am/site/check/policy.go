@@ -130,7 +130,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 		k.good("", "%s", s)
 	}
 	k.good("", "%s", leaseLimits(c))
-	k.held(c, slice, h, err)
+	k.reportHeld(c, slice, h, err)
 }
 
 // warnUnknownUser warns of a user of the site's trial authority that does not exist.
@@ -192,8 +192,8 @@ func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	return user, slice, err
 }
 
-// held prints what the user holds now, or why that is unknown.
-func (k *Checker) held(c *site.Config, slice urn.URN, h policy.Held, err error) {
+// reportHeld prints what the user holds now, or why that is unknown.
+func (k *Checker) reportHeld(c *site.Config, slice urn.URN, h policy.Held, err error) {
 	if errors.Is(err, site.ErrNothingHeld) {
 		k.good("", "held now: nothing, for %v", err)
 		return

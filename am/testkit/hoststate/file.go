@@ -12,14 +12,14 @@ import (
 // not compared: logs grow.
 func (k *taker) takeRoots() error {
 	for _, root := range k.options.Roots {
-		whole := k.ours(root)
+		whole := k.isMarked(root)
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				var i fs.FileInfo
 				if i, err = os.Lstat(path); err == nil {
-					if whole || k.ours(path) || k.tellsOfOurs(path, i) {
+					if whole || k.isMarked(path) || k.tellsOfOurs(path, i) {
 						stat := i.Sys().(*syscall.Stat_t)
-						k.add("%s %s, owner %d:%d", what(path, i), path, stat.Uid, stat.Gid)
+						k.add("%s %s, owner %d:%d", describeFile(path, i), path, stat.Uid, stat.Gid)
 					}
 					return nil
 				}
@@ -40,16 +40,16 @@ func (k *taker) takeRoots() error {
 // one.
 func (k *taker) tellsOfOurs(path string, i fs.FileInfo) bool {
 	if i.Mode().Type() == fs.ModeSymlink {
-		return k.ours(link(path))
+		return k.isMarked(link(path))
 	}
 	if !i.Mode().IsRegular() || i.Size() > 64<<10 {
 		return false
 	}
 	b, err := os.ReadFile(path)
-	return err == nil && k.ours(string(b))
+	return err == nil && k.isMarked(string(b))
 }
 
-func what(path string, i fs.FileInfo) string {
+func describeFile(path string, i fs.FileInfo) string {
 	switch i.Mode().Type() {
 	case fs.ModeDir:
 		return "folder " + i.Mode().String()
@@ -72,7 +72,7 @@ func (k *taker) takeTemp() error {
 	for _, e := range list {
 		for _, prefix := range k.options.Temp {
 			if strings.HasPrefix(e.Name(), prefix) {
-				k.put("temporary file %s", filepath.Join(os.TempDir(), e.Name()))
+				k.addLine("temporary file %s", filepath.Join(os.TempDir(), e.Name()))
 			}
 		}
 	}

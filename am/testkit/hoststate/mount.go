@@ -43,7 +43,7 @@ func (k *taker) takeMounts() error {
 	}
 	for _, m := range mounts {
 		line := fmt.Sprintf("mount on the host at %s: %s %s of %s", m.point, m.kind, m.root, m.source)
-		if k.ours(line) || m.kind != "nsfs" && !anybodys(m.point) {
+		if k.isMarked(line) || m.kind != "nsfs" && !anybodys(m.point) {
 			k.add("%s", line)
 		}
 	}
@@ -62,7 +62,7 @@ func (k *taker) takeMounts() error {
 		}
 		seen[name] = true
 		for _, m := range mounts {
-			if line := fmt.Sprintf("at %s: %s %s of %s", m.point, m.kind, m.root, m.source); k.ours(line) {
+			if line := fmt.Sprintf("at %s: %s %s of %s", m.point, m.kind, m.root, m.source); k.isMarked(line) {
 				k.add("mount in %s %s", name, line)
 			}
 		}
@@ -96,7 +96,7 @@ func (k *taker) takeCgroups() error {
 				return err
 			case e.IsDir() && path != point && slices.Contains(points, path):
 				return fs.SkipDir // a hierarchy mounted within this one
-			case e.IsDir() && path != point && k.ours(path):
+			case e.IsDir() && path != point && k.isMarked(path):
 				k.add("cgroup %s", path)
 			}
 			return nil
@@ -118,7 +118,7 @@ func (k *taker) takeLoops() error {
 		if err != nil {
 			continue // it was let go of meanwhile
 		}
-		if backing := strings.TrimSpace(string(b)); k.ours(backing) {
+		if backing := strings.TrimSpace(string(b)); k.isMarked(backing) {
 			k.add("loop device %s on %s", strings.Split(file, "/")[3], backing)
 		}
 	}

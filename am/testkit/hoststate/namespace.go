@@ -26,7 +26,7 @@ func (k *taker) takeNamespaces() error {
 			dir := p.path("task", task.Name(), "ns")
 			for _, e := range entries(dir) {
 				if name := link(filepath.Join(dir, e.Name())); name != "" && !own[name] {
-					k.put("namespace %s", name)
+					k.addLine("namespace %s", name)
 				}
 			}
 		}
@@ -34,7 +34,7 @@ func (k *taker) takeNamespaces() error {
 		for _, e := range entries(dir) {
 			target := link(filepath.Join(dir, e.Name()))
 			if held.MatchString(target) && !own[target] {
-				k.put("namespace %s", target)
+				k.addLine("namespace %s", target)
 			}
 			if len(target) > 9 && target[:8] == "socket:[" {
 				k.holders[target[8:len(target)-1]] = true

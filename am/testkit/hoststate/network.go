@@ -52,7 +52,7 @@ func (k *taker) takeInterfaces() error {
 		}
 		for line := range strings.Lines(string(b)) {
 			name, _, found := strings.Cut(line, ":")
-			if name = strings.TrimSpace(name); !found || n.host && of[name] != "" && !k.ours(of[name]) {
+			if name = strings.TrimSpace(name); !found || n.host && of[name] != "" && !k.isMarked(of[name]) {
 				continue
 			}
 			k.add("network interface %s %s", name, n.name)
@@ -104,7 +104,7 @@ func (k *taker) takeSockets() error {
 }
 
 func (k *taker) counts(n network, inode, path string) bool {
-	return !n.host || k.holders[inode] || path != "" && k.ours(path)
+	return !n.host || k.holders[inode] || path != "" && k.isMarked(path)
 }
 
 func (k *taker) takeTCP(n network, f []string) {

@@ -124,15 +124,15 @@ func (k *taker) add(format string, args ...any) {
 	}
 }
 
-// put counts a thing that may be met more than once, but is one.
-func (k *taker) put(format string, args ...any) {
+// addLine counts a thing that may be met more than once, but is one.
+func (k *taker) addLine(format string, args ...any) {
 	if line := fmt.Sprintf(format, args...); k.things[line] == 0 {
 		k.add("%s", line)
 	}
 }
 
-// ours reports whether a text bears a mark of the test's own things.
-func (k *taker) ours(text string) bool {
+// isMarked reports whether a text bears a mark of the test's own things.
+func (k *taker) isMarked(text string) bool {
 	return bears(text, k.options.Only)
 }
 

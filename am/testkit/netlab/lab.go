@@ -131,7 +131,7 @@ func newPlace(t testing.TB) *place {
 	t.Helper()
 	p := &place{work: make(chan func())}
 	ready := make(chan error)
-	go p.stay(ready)
+	go p.keepNamespace(ready)
 	if err := <-ready; err != nil {
 		t.Fatalf("cannot make a network namespace: %v", err)
 	}
@@ -142,12 +142,12 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-func (p *place) stay(ready chan error) {
+func (p *place) keepNamespace(ready chan error) {
 	runtime.LockOSThread() // for good: a thread that is locked ends with its goroutine
 	if unix.Gettid() == unix.Getpid() {
 		defer runtime.UnlockOSThread()
 		again := make(chan error)
-		go p.stay(again) // while this holds the main thread, it goes elsewhere
+		go p.keepNamespace(again) // while this holds the main thread, it goes elsewhere
 		ready <- <-again
 		return
 	}

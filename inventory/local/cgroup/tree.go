@@ -137,7 +137,7 @@ func enable(h hierarchy, dir string, controllers []string) error {
 // Make creates the groups of id with limits. They must not exist.
 func (t *Tree) Make(id string, limits Limits) error {
 	return retryMissing(func() error {
-		err := t.make(id, limits)
+		err := t.createGroup(id, limits)
 		if err == nil || errors.Is(err, os.ErrExist) {
 			return err
 		}
@@ -151,7 +151,7 @@ func (t *Tree) Make(id string, limits Limits) error {
 	})
 }
 
-func (t *Tree) make(id string, limits Limits) error {
+func (t *Tree) createGroup(id string, limits Limits) error {
 	for _, h := range t.all {
 		if err := os.Mkdir(t.dir(h, id), 0o755); err != nil {
 			return fmt.Errorf("cannot make a group: %w", err)

@@ -67,9 +67,9 @@ type shares struct {
 
 func newShares() shares { return shares{each: map[netip.Addr]int{}, owners: map[string]int{}} }
 
-// take counts a query of a node and its owner, which may be empty, and reports whether
+// acquire counts a query of a node and its owner, which may be empty, and reports whether
 // the limits allow it. The caller must call give.
-func (s *shares) take(a netip.Addr, owner string, most, mostEach int) bool {
+func (s *shares) acquire(a netip.Addr, owner string, most, mostEach int) bool {
 	if s.all >= most || s.each[a] >= mostEach || s.owners[owner] >= most/ownerShare {
 		return false
 	}
@@ -81,7 +81,7 @@ func (s *shares) take(a netip.Addr, owner string, most, mostEach int) bool {
 	return true
 }
 
-func (s *shares) give(a netip.Addr, owner string) {
+func (s *shares) release(a netip.Addr, owner string) {
 	s.all--
 	if s.each[a]--; s.each[a] == 0 {
 		delete(s.each, a)
@@ -207,13 +207,13 @@ func (n *names) admit(s *shares, from netip.Addr, most, mostEach int) (done func
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	owner := n.owners[number]
-	if number == 0 || !s.take(from, owner, most, mostEach) {
+	if number == 0 || !s.acquire(from, owner, most, mostEach) {
 		return nil, false
 	}
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		s.give(from, owner)
+		s.release(from, owner)
 	}, true
 }
 
@@ -236,15 +236,15 @@ func (n *names) answer() {
 		question := bytes.Clone(b[:size])
 		n.work.Go(func() {
 			defer done()
-			if a := n.ask(question); a != nil {
+			if a := n.query(question); a != nil {
 				_, _ = n.udp.WriteToUDPAddrPort(a, from)
 			}
 		})
 	}
 }
 
-// ask asks the servers one after the other.
-func (n *names) ask(question []byte) []byte {
+// query asks the servers one after the other.
+func (n *names) query(question []byte) []byte {
 	for range rounds {
 		for _, server := range n.inOrder() {
 			if a := n.askOne(server, question); a != nil {

@@ -261,7 +261,7 @@ func TestQueriesOfOneOwnerAreLimited(t *testing.T) {
 	taken := 0
 	for n := 1; n <= 40; n++ {
 		for range 2 * each {
-			if s.take(Address(n), "greedy", mostQuestions, each) {
+			if s.acquire(Address(n), "greedy", mostQuestions, each) {
 				taken++
 			}
 		}
@@ -270,14 +270,14 @@ func TestQueriesOfOneOwnerAreLimited(t *testing.T) {
 		t.Errorf("one owner has %d of %d", taken, mostQuestions)
 	}
 	for _, owner := range []string{"other", ""} {
-		if !s.take(Address(50), owner, mostQuestions, each) {
+		if !s.acquire(Address(50), owner, mostQuestions, each) {
 			t.Errorf("nothing is left for %q", owner)
 		}
-		s.give(Address(50), owner)
+		s.release(Address(50), owner)
 	}
 	for n := 1; taken > 0; n++ {
 		for ; s.each[Address(n)] > 0; taken-- {
-			s.give(Address(n), "greedy")
+			s.release(Address(n), "greedy")
 		}
 	}
 	if s.all != 0 || len(s.each) != 0 || len(s.owners) != 0 {

@@ -73,7 +73,7 @@ func (c *login) serveChannel(n ssh.NewChannel) {
 
 // dialAgent connects to the node's agent.
 func (c *login) dialAgent(ctx context.Context) (*fdsocket.Conn, error) {
-	f, err := c.g.ask(ctx, askAgent, c.node)
+	f, err := c.g.request(ctx, askAgent, c.node)
 	if err != nil {
 		return nil, err
 	}

@@ -151,7 +151,7 @@ func copyBothWays(a, b net.Conn, drain time.Duration) {
 func (g *gateway) dialNode(node string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
-	f, err := g.ask(ctx, askAgent, node)
+	f, err := g.request(ctx, askAgent, node)
 	if err != nil {
 		return nil, err
 	}

@@ -313,7 +313,7 @@ func (g *gateway) removeConnection() {
 	}
 }
 
-// ask asks the Manager for a connection. kind is askAgent or askEndpoint.
-func (g *gateway) ask(ctx context.Context, kind, node string) (*os.File, error) {
+// request asks the Manager for a connection. kind is askAgent or askEndpoint.
+func (g *gateway) request(ctx context.Context, kind, node string) (*os.File, error) {
 	return g.requests.request(ctx, g.manager, kind, node)
 }

@@ -141,7 +141,7 @@ func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), verifyTime)
 	defer cancel()
-	f, err := g.ask(ctx, askEndpoint, d.node)
+	f, err := g.request(ctx, askEndpoint, d.node)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (g *gateway) verifyAddress(d *endpoint) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), verifyTime)
 	defer cancel()
-	f, err := g.ask(ctx, kind, d.node)
+	f, err := g.request(ctx, kind, d.node)
 	if err != nil {
 		return fmt.Errorf("cannot reach node %s at %s: %w", d.node, d.address, err)
 	}

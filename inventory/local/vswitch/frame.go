@@ -30,8 +30,8 @@ func addresses(frame []byte) (to, from mac, ok bool) {
 	return to, from, !from.group() && from != mac{}
 }
 
-// fits reports whether the frame's length is within the MTU.
-func fits(frame []byte, mtu int) bool { return len(frame) <= mtu+ethernetSize+maxTags*tagSize }
+// fitsMTU reports whether the frame's length is within the MTU.
+func fitsMTU(frame []byte, mtu int) bool { return len(frame) <= mtu+ethernetSize+maxTags*tagSize }
 
 // Offsets of fields in the header before a frame (struct virtio_net_hdr), which uses host
 // byte order.
@@ -60,7 +60,7 @@ func normalize(header, frame []byte, mtu int) bool {
 	segment, start, offset := get(atSegment), get(atSumStart), get(atSumOffset)
 	clear(header[:headerSize])
 	whole := kind == unix.VIRTIO_NET_HDR_GSO_NONE
-	if whole && !fits(frame, mtu) {
+	if whole && !fitsMTU(frame, mtu) {
 		return false
 	}
 	if !needsSum {

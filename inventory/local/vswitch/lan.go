@@ -56,7 +56,7 @@ func (l *lan) inspect(from *port, b []byte) (to, source mac, ok bool) {
 	if l.header > 0 {
 		ok = normalize(b, frame, from.mtu)
 	} else {
-		ok = fits(frame, from.mtu)
+		ok = fitsMTU(frame, from.mtu)
 	}
 	if !ok {
 		return to, source, false

@@ -78,8 +78,8 @@ func (s *chunkPool) get(class int) *chunk {
 	return &chunk{memory: memory, class: class}
 }
 
-// put returns a chunk to the pool.
-func (s *chunkPool) put(c *chunk) {
+// recycle returns a chunk to the pool.
+func (s *chunkPool) recycle(c *chunk) {
 	c.begin, c.end = 0, 0
 	if s.kept+len(c.memory) > maxPool {
 		s.release(c)

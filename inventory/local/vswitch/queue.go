@@ -95,7 +95,7 @@ func (q *queue) drop() {
 	}
 	q.bytes -= len(c.memory)
 	c.next = nil
-	q.stock.put(c)
+	q.stock.recycle(c)
 }
 
 // empty removes all entries.
@@ -103,7 +103,7 @@ func (q *queue) empty() {
 	for c := q.first; c != nil; {
 		next := c.next
 		c.next = nil
-		q.stock.put(c)
+		q.stock.recycle(c)
 		c = next
 	}
 	q.first, q.last, q.bytes = nil, nil, 0
