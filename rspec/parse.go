@@ -96,9 +96,9 @@ func parseError(err error) *RequestError {
 	if limit, ok := errors.AsType[*xmltree.LimitError](err); ok {
 		p = tooBig(limit)
 	} else if syntax, ok := errors.AsType[*xmltree.SyntaxError](err); ok {
-		p = Problem{Kind: BadArgs, Line: syntax.Line, Column: syntax.Column, Msg: "cannot read the request: " + syntax.Msg, Remedy: "check it with xmllint --noout"}
+		p = Problem{Kind: BadArgs, Line: syntax.Line, Column: syntax.Column, Msg: "cannot read the request: " + syntax.Msg, Remedy: "correct the XML there"}
 	} else {
-		p = Problem{Kind: BadArgs, Msg: fmt.Sprintf("cannot read the request: %v", err), Remedy: "check it with xmllint --noout"}
+		p = Problem{Kind: BadArgs, Msg: fmt.Sprintf("cannot read the request: %v", err), Remedy: "give a request RSpec"}
 	}
 	return newRequestError([]Problem{p}, 0)
 }

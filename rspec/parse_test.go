@@ -51,7 +51,7 @@ func TestParseRequestRefuses(t *testing.T) {
 		msg      []string // place and remedy
 	}{
 		{"nothing", "", BadArgs, "", 0, []string{"empty"}},
-		{"not XML", "node n", BadArgs, "", 1, []string{"not well-formed", "xmllint"}},
+		{"not XML", "node n", BadArgs, "", 1, []string{"not well-formed", "correct the XML there"}},
 		{"another document", "\n<html/>", BadArgs, "", 2, []string{"<html>", "<rspec"}},
 		{"no namespace", `<rspec type="request"/>`, BadArgs, "", 1, []string{"no namespace", "xmlns=", Namespace}},
 		{"ProtoGENI 2", `<rspec type="request" xmlns="http://www.protogeni.net/resources/rspec/2"/>`, BadVersion, "", 1, []string{"rspec/2", Namespace}},

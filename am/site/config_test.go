@@ -225,7 +225,7 @@ func TestLogsTellUnitsAndLeaveOutWhatIsEmpty(t *testing.T) {
 func TestWhoMayReadAConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ConfigName)
 	for err, want := range map[error]string{
-		fs.ErrPermission: file + ": cannot be read: permission denied; only the user of the site and root may read it: put sudo -u '#54321' before the command",
+		fs.ErrPermission: file + ": cannot be read: permission denied; only the user 54321 and root may read it: put sudo before the command",
 		io.ErrNoProgress: file + ": cannot be read: " + io.ErrNoProgress.Error(),
 	} {
 		if os.Getuid() == 0 {
@@ -233,7 +233,7 @@ func TestWhoMayReadAConfiguration(t *testing.T) {
 				t.Fatal(err)
 			}
 		} else if me, err := user.Current(); err == nil {
-			want = strings.Replace(want, "'#54321'", me.Username, 1)
+			want = strings.Replace(want, "the user 54321", me.Username, 1)
 		}
 		if got := cannotRead(file, err).Error(); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)

@@ -29,15 +29,15 @@ import (
 )
 
 // cannotRead returns the error of a configuration file that cannot be read. A
-// permission error names the user that may read it.
+// permission error names the users that may read it.
 func cannotRead(file string, err error) error {
 	msg := fmt.Sprintf("cannot be read: %v", err)
 	if uid, _, err2 := fileowner.Of(filepath.Dir(file)); err2 == nil && errors.Is(err, fs.ErrPermission) {
-		name := fmt.Sprintf("'#%d'", uid) // as sudo takes it
+		name := fmt.Sprintf("the user %d", uid)
 		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 			name = u.Username
 		}
-		msg += "; only the user of the site and root may read it: put sudo -u " + name + " before the command"
+		msg += "; only " + name + " and root may read it: put sudo before the command"
 	}
 	return &ConfigError{Where: file, Msg: msg}
 }

@@ -114,10 +114,19 @@ func rootCommand(c console) *cobra.Command {
 	return root
 }
 
+// otherNames are the commands that do what a word of other tools says.
+var otherNames = map[string]string{
+	"create": "up", "run": "up", "delete": "down", "remove": "down", "stop": "down", "destroy": "down",
+	"login": "ssh", "connect": "ssh", "list": "status", "ls": "status", "show": "status",
+}
+
 // unknownCommand returns the error for a name that is no command, with a similar name.
 func unknownCommand(root *cobra.Command, name string) error {
 	root.SuggestionsMinimumDistance = 2
 	err := fmt.Errorf("there is no command %q", name)
+	if other := otherNames[name]; other != "" {
+		return fmt.Errorf("%w; did you mean %q?", err, other)
+	}
 	if near := root.SuggestionsFor(name); len(near) > 0 {
 		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
 	}

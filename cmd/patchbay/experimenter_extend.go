@@ -112,6 +112,6 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	if _, err := x.refresh(ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "Slice %s: all leases end at %s or later.\n", o.slice, timeAndDistance(earliestEnd(list), time.Now()))
+	_, err = fmt.Fprintf(c.out, "Slice %s: kept until %s.\n", o.slice, timeAndDistance(earliestEnd(list), time.Now()))
 	return err
 }

@@ -129,6 +129,9 @@ func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
 // 0, else the version in the URL, else 3.
 func versionedURL(text string, api int) (string, int, error) {
 	u, err := url.Parse(text)
+	if err != nil && !strings.Contains(text, "://") || err == nil && u.Host == "" {
+		return "", 0, fmt.Errorf("--url: %q does not begin with https://; write https://%s", text, strings.TrimLeft(text, "/"))
+	}
 	if err != nil {
 		return "", 0, fmt.Errorf("--url: %w", err)
 	}
@@ -163,8 +166,15 @@ func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	}
 	paths := slices.Clone(users)
 	for i, name := range users {
-		if exists(name) || name != filepath.Base(name) {
+		if exists(name) {
 			continue
+		}
+		if name != filepath.Base(name) {
+			remedy := ""
+			if have := userNamesIn(filepath.Dir(name)); len(have) > 0 {
+				remedy = fmt.Sprintf("; %screate a user with: %s", suggestNames(filepath.Base(name), have), commandAbout(name, "user", "NAME"))
+			}
+			return nil, fmt.Errorf("--user: there is no file or folder %s%s", name, remedy)
 		}
 		var err error
 		if paths[i], err = f.namedUser(name); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am/operate"
 	"patchbay/am/site"
+	"patchbay/inventory/nameset"
 	"patchbay/inventory/suggest"
 )
 
@@ -72,10 +73,28 @@ func (o *listOptions) Validate(args []string) (err error) {
 		}
 		return fmt.Errorf("there is no %s %q; %s", o.stateFlagName, s, hint)
 	}
+	for name := range strings.SplitSeq(o.filter.Component, ",") {
+		if err := checkRange(name); err != nil {
+			return err
+		}
+	}
 	if o.filter.Limit < 0 {
 		return fmt.Errorf("--limit is %d; it must be a number of rows, or 0 for all", o.filter.Limit)
 	}
 	return o.readTimes(time.Now()) // and again when the site's time is known
+}
+
+// checkRange fails for a range of components whose last name is before its first.
+func checkRange(name string) error {
+	from, to, isRange := strings.Cut(name, "..")
+	if r, _ := nameset.Parse(name); !isRange || r.Len() > 0 {
+		return nil
+	}
+	stem := strings.TrimRight(from, "0123456789")
+	if r, _ := nameset.Parse(stem + strings.TrimPrefix(to, stem) + ".." + from); r.Len() > 0 {
+		return fmt.Errorf("the range %s runs backwards; write %s%s..%s", name, stem, strings.TrimPrefix(to, stem), from)
+	}
+	return nil
 }
 
 // addSpan adds --since and --until.
@@ -139,6 +158,9 @@ func show[T any](ctx context.Context, o *listOptions, c console, nothing string,
 	t.head(head...)
 	if err := site.Rows(ctx, h, o.list, o.filter, func(r *T) error { row(t, r); return nil }); err != nil {
 		return err
+	}
+	if o.filter == (operate.Filter{Limit: o.filter.Limit}) && strings.HasPrefix(nothing, "There is no such") {
+		nothing = fmt.Sprintf("There are no %s.", o.list)
 	}
 	return t.flush(nothing)
 }

@@ -69,7 +69,7 @@ func (o *usageOptions) readPeriod(now time.Time) (err error) {
 		o.filter.Until = now
 	}
 	if !o.filter.Until.After(o.filter.Since) {
-		return fmt.Errorf("the period ends at %s, which is not after its begin, %s", display.Time(o.filter.Until), display.Time(o.filter.Since))
+		return fmt.Errorf("--from is %s, which is not before --until, %s", display.Time(o.filter.Since), display.Time(o.filter.Until))
 	}
 	return nil
 }

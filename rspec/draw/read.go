@@ -26,7 +26,7 @@ func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
 		if _, ok := errors.AsType[*xmltree.LimitError](err); ok {
 			return nil, fmt.Errorf("too big to draw: %w; draw a part of it", err)
 		}
-		return nil, fmt.Errorf("cannot read the document: %w; check it with xmllint --noout", err)
+		return nil, fmt.Errorf("cannot read the document: %w", err)
 	}
 	switch {
 	case root.Local != "rspec":

@@ -105,7 +105,7 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 		return
 	}
 	if len(doc.Content) == 1 && doc.Content[0].Kind != yaml.MappingNode {
-		k.bad(name, "a file of this kind cannot be checked; to list the kinds: %s", display.Command("check", "--help"))
+		k.bad(name, "this is not a kind of file that check knows; see: %s", display.Command("check", "--help"))
 		return
 	}
 	if isMaintenance(&doc) {
