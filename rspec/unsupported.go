@@ -41,7 +41,7 @@ func (p *requestParser) remarkUnsupportedRoot(root *xmltree.Element) {
 	}
 }
 
-// Nothing says why a request has no nodes for the aggregate, and what to do.
+// NoNodesReason says why a request has no nodes for the aggregate, and what to do.
 func (r *Request) NoNodesReason(manager urn.URN) string {
 	if r.Foreign > 0 {
 		return "the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"
