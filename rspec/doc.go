@@ -3,13 +3,14 @@
 //
 // A Request is a checked request: its form, its names, and which nodes belong to
 // this aggregate. The package does not know what the site has and what is free.
-// Elements are identified by namespace and name, never by prefix, and only where
-// the schema allows them: the content of an extension belongs to the extension.
+// Elements are identified by namespace and name, never by prefix. They count only
+// where the schema allows them: an element inside an extension is that extension's.
 // Parts for other aggregates are not checked. Reading continues after a mistake,
 // so that a refusal lists all of them. Each is a Problem with its place in the
 // received bytes and a remedy. A Problem without a Kind is a remark. Only text
 // that is not XML or exceeds the Limits is refused with a single Problem. A
-// request with ReadOptions.Stored stays readable under later rules.
+// stored request (ReadOptions.Stored) can still be read if the rules have become
+// stricter since.
 //
 // A manifest is the request's own bytes with edits. Attributes are inserted at
 // the end of a start tag and children before an end tag; facts of an earlier
@@ -35,18 +36,18 @@
 // extensions opstate/1, user/1, proxy/1.0, sliver-info/1, shared-vlan/1 and
 // Fed4FIRE's monitoring/1 in both of their namespaces, and Emulab's vnode,
 // routable_control_ip, node_type and rspec_routable_addresses.
-// routable_control_ip, node_type and rspec_routable_addresses.
 //
 // # Decisions
 //
-//   - several mistakes: all are reported by line. Code 4 goes before 6, 6 before 1, and 1 before
-//     13: [RequestError].
+//   - several mistakes: all are reported by line. The answer's code is
+//     that of the gravest Kind: BadVersion, then TooBig, BadArgs, Unsupported: [RequestError].
 //   - stored requests: they are read without today's limits and settings, so that a changed
 //     configuration never breaks Describe: [ReadOptions].
 //   - removed facts: the white space before them goes too, so that a manifest sent as a request
 //     again does not grow: [splices].
 //   - size of a manifest: at most 64 MiB are added, because facts repeat in every node:
 //     [ErrTooLarge].
-//   - several requests of a slice: a free prefix is declared once on the root, and a conflicting
-//     one at each element that uses it: [commonRoot.declare].
+//   - several requests of a slice: a prefix that is not taken is declared once on the
+//     root, a prefix that is taken for another namespace at each element
+//     that uses it: [commonRoot.declare].
 package rspec

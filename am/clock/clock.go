@@ -193,7 +193,7 @@ func (c *Clock) isTrusted(ahead, steady time.Duration) bool {
 	return steady < bootPeriod && c.opt.Host.Synced()
 }
 
-// setToHost sets the site's time to the host's clock and ends a doubt.
+// setToHost sets the site's time to the host's clock, which is no longer in doubt.
 func (c *Clock) setToHost(wall time.Time, steady time.Duration) {
 	c.site, c.steady, c.doubt, c.since = wall, steady, NoDoubt, time.Time{}
 }

@@ -1,6 +1,6 @@
 // Package clock provides the time that leases follow: the host's clock, unless
-// that jumps. A jump is not trusted until an operator confirms it, since a lease must
-// not end in a moment, nor last for years.
+// that jumps. A jump is not trusted until an operator confirms it, since it could end all
+// leases at once, or make them last for years.
 //
 // The host has two clocks. The wall clock shows the time of day and can be set. The
 // steady clock (CLOCK_BOOTTIME) counts from the boot, even while the host is suspended,
@@ -30,11 +30,11 @@
 //
 // # Decisions
 //
-//   - jumps of the host's clock: the clock follows one only if an operator confirms it or the
-//     host's clock returns. Otherwise leases would end at once or never: [Clock.Trust].
+//   - jumps of the host's clock: the site's time follows one only if an operator confirms it.
+//     Otherwise leases would end at once or never: [Clock.Trust].
 //   - corrections: the clock follows them up to clock_jump, and any in the first 15 minutes after
 //     a boot once the kernel reports a synchronized clock: [DefaultJump].
-//   - restarts: within one boot the monotonic clock continues the time. After a boot the last
+//   - restarts: within one boot the steady clock continues the time. After a boot the last
 //     saved time continues until the host's clock is later: [Clock.Save].
 //   - leases after a boot: none ends before a time service has set the clock, or two minutes have
 //     passed: [Clock.State].

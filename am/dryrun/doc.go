@@ -16,9 +16,9 @@
 // # Decisions
 //
 //   - reservation of a crashed dry run: it needs no cleanup, because its lease ends 30 s after the
-//     latest end of the dry run: [Prober.Timeout].
-//   - provider that does not answer: for a minute unbound nodes avoid its components, and bound
-//     nodes get the same code at once: [Prober.Unanswering].
+//     latest time at which the dry run can end: [Prober.Timeout].
+//   - provider that does not answer: for a minute unbound nodes avoid the components asked about,
+//     and nodes bound to them get the same error at once, without a dry run: [Prober.Unanswering].
 //   - dry run that makes something: the resource is removed, and the provider is not asked again
 //     until the next start: [Prober.catch].
 package dryrun

@@ -48,10 +48,10 @@ type Config struct {
 type Prober struct {
 	cfg Config
 
-	mu       sync.Mutex          // guards what follows
-	deaf     map[string]bool     // providers that do not obey noop
-	lines    map[string]line     // of providers
-	silences map[string]*silence // by the component's key
+	mu       sync.Mutex           // guards what follows
+	deaf     map[string]bool      // providers that do not obey noop
+	lines    map[string]line      // of providers
+	silences map[string]*noAnswer // by the component's key
 }
 
 // line limits the concurrent probes of one provider.
@@ -68,7 +68,7 @@ func New(c Config) *Prober {
 	if c.Limit == 0 {
 		c.Limit = DefaultLimit
 	}
-	return &Prober{cfg: c, deaf: map[string]bool{}, lines: map[string]line{}, silences: map[string]*silence{}}
+	return &Prober{cfg: c, deaf: map[string]bool{}, lines: map[string]line{}, silences: map[string]*noAnswer{}}
 }
 
 // Timeout returns the maximum duration of Probe, including the removal of resources

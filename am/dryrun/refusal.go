@@ -24,7 +24,7 @@ func unanswered(name string, err error) *am.Error {
 		code = am.TimedOut
 	}
 	remedy := "try again later"
-	if s, ok := errors.AsType[*silence](err); ok {
+	if s, ok := errors.AsType[*noAnswer](err); ok {
 		after := s.until.Add(time.Second).UTC().Format(time.RFC3339) // never too early
 		remedy = "so it was when it was asked about that component less than a minute ago, and it is not asked again so soon; try again after " + after
 	}

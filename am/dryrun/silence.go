@@ -16,16 +16,16 @@ import (
 // components must not be probed again and again.
 const quiet = time.Minute
 
-// silence records for one component that a dry run had no answer. It is the error of
+// noAnswer records for one component that a dry run had no answer. It is the error of
 // further requests for the component.
-type silence struct {
+type noAnswer struct {
 	component urn.URN
 	err       error
 	until     time.Time
 }
 
-func (s *silence) Error() string { return s.err.Error() }
-func (s *silence) Unwrap() error { return s.err }
+func (s *noAnswer) Error() string { return s.err.Error() }
+func (s *noAnswer) Unwrap() error { return s.err }
 
 // Unanswering returns the components that are not probed now, because a dry run with
 // them had no answer less than a minute ago.
@@ -59,10 +59,10 @@ func (p *Prober) remember(b *batch, asked []int, err error) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.silences, func(_ string, s *silence) bool { return !now.Before(s.until) })
+	maps.DeleteFunc(p.silences, func(_ string, s *noAnswer) bool { return !now.Before(s.until) })
 	for _, i := range asked {
 		c := b.slivers[i].Component
-		p.silences[c.Key()] = &silence{component: c, err: err, until: now.Add(quiet)}
+		p.silences[c.Key()] = &noAnswer{component: c, err: err, until: now.Add(quiet)}
 	}
 }
 

@@ -181,7 +181,7 @@ func (a patterns) selectSlivers() bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.node != nil })
 }
 
-// matchAll reports whether everything matches.
+// matchAll reports whether the patterns match every row, as no patterns do.
 func (a patterns) matchAll() bool {
 	return len(a) == 0 || slices.ContainsFunc(a, pattern.matchesAll)
 }

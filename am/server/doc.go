@@ -31,8 +31,9 @@
 //
 //   - callers without a trusted certificate: they share the limits of one caller, because anyone
 //     can make such certificates: [peer].
-//   - calls that change something: each user or tool has a rate. Callers without a trusted
-//     certificate have none, because one of them could lock out the others: [rates].
+//   - calls that change something: the rate of each user or tool is limited. That of callers
+//     without a trusted certificate is not: they would share one limit, so that one of them could
+//     lock out the others: [rates].
 //   - too many connections: the server closes the connection that has waited longest, from the
 //     source with the most. It never closes one that is being served: [connLimiter].
 //   - metrics for other hosts: they use Go's TLS with a token or a client certificate, because

@@ -151,7 +151,8 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	return level, "call", attrs
 }
 
-// emitBusy logs many events in one line, because clients repeat calls that get SERVERBUSY.
+// emitBusy logs a call that was refused with SERVERBUSY. Clients repeat such calls, so those
+// of one caller share a line.
 func (s *Server) emitBusy(e *event) {
 	s.throttle.count("calls "+e.limit, cmp.Or(e.caller, "untrusted callers"), func(caller string, times int) {
 		s.opt.Log.Warn("calls were refused with SERVERBUSY",

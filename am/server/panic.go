@@ -45,8 +45,9 @@ func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer
 	return s.opt.API.Serve(ctx, version, r)
 }
 
-// recoverCall handles a panic outside the API; it must be deferred. If an answer has
-// begun, it closes the connection, so that no client takes the answer for complete.
+// recoverCall handles a panic outside the API; it must be deferred. It answers with an
+// internal error. If the API version is not known yet, or an answer has begun, it closes
+// the connection instead, so that no client takes the answer for complete.
 func (s *Server) recoverCall(w *writer, e *event) {
 	p := recover()
 	if p == nil {

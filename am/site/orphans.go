@@ -241,7 +241,8 @@ func (s *Site) lockRestored() error {
 	return nil
 }
 
-// unlockRestored ends the lockdown of a restored site after restoredWait.
+// unlockRestored ends the lockdown of a restored site after restoredWait, unless
+// drainOrphaned has ended it before.
 func (s *Site) unlockRestored(ctx context.Context) {
 	if s.maintenance.shown.Load().Lockdown == nil {
 		return
@@ -258,7 +259,7 @@ func (s *Site) unlockRestored(ctx context.Context) {
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		s.log.Error("the restored site accepts reservations again, but running calls may still be refused", "error", err)
+		s.log.Error("the restored site accepts reservations again, but this could not be announced to the calls that were already running; they may still be refused", "error", err)
 	}
 }
 

@@ -91,8 +91,9 @@ func (d *database) open() error {
 
 // rewriteMetaPages makes sure that the state that is read is on the disk. A writer that was
 // killed, or whose last sync failed, may have left bbolt's newest meta page in memory
-// only. Continuing from it would overwrite pages that the meta page on the disk still
-// needs, and a power failure could then destroy both. So both meta pages are written
+// only. Continuing from it would overwrite pages that the older meta page, which is on the
+// disk, still needs. After a power failure neither of the two might then have all its
+// pages. So both meta pages are written
 // again unchanged before anything else. A sync alone does not help, for after a failed
 // sync Linux considers the page written.
 func rewriteMetaPages(path string, pageSize int) error {

@@ -5,5 +5,5 @@
 // without case. Nothing is ever percent-decoded, so two names that only look
 // alike stay two names.
 //
-// It answers the GENI AM API's section on identifiers and RFC 3151.
+// It implements the GENI AM API's section on identifiers, and RFC 3151.
 package urn

@@ -1,6 +1,6 @@
 // Package work reconciles slivers with their desired state: tasks, retries and the
-// end of leases. Methods of the API write the desired state into the store, as
-// am.Sliver.Desired under a generation and an am.Task; the Runner reads the tasks,
+// end of leases. Methods of the API write the desired state into the store:
+// am.Sliver.Desired with a new generation, and an am.Task. The Runner reads the tasks,
 // reads resources from providers, sets what differs, and records the
 // result.
 //
@@ -24,11 +24,11 @@
 // one, and no decision waits for a provider.
 //
 // One resource is in at most one set at a time, and a set holds resources of one slice.
-// A provider has as many workers as it takes sets at once, and deletes go first. A set
-// that fails or does not end is followed by a get, and its resources are set one by one
-// in all workers but one, so that one bad node does not stop the others. While a set of
-// several takes long, a get polls them, and results are recorded before the set ends. A
-// slow get continues beside the next.
+// A provider has one worker for each set that it accepts at once, and deletes go first. A set
+// that fails or does not end is followed by a get. Its resources are then set one by one,
+// by all workers except one, so that one bad node does not stop the others. While a set of
+// several takes long, a get polls them, and results are recorded before the set ends. The
+// next get does not wait for the end of a slow one.
 //
 // The package never answers a client and imports no package that does. It implements
 // AM API v3, "Sliver operational states", and the rules of the API about expiry.
@@ -40,8 +40,8 @@
 //   - vanished resource: two reads must agree. Then the sliver has failed, and it is not made
 //     again, because its data are gone: [judge].
 //   - end of a removal: get reports absent, or two answers in a row lack the resource: [gone].
-//   - error of kind unknown for a whole call: it says nothing of a single resource, so only get
-//     for its name frees the component: [judge].
+//   - error of kind "unknown" for a whole call: it does not say which resource is unknown. So a
+//     component becomes free only after a get of its resource alone: [judge].
 //   - sliver that cannot be made: it has failed, and its remains are removed. Its record holds the
 //     component until Delete or the end of the lease: [patchbay/am.GoalUndo].
 //   - drift of power or users: after two equal reads it is repaired, at most once an hour, and

@@ -1,6 +1,5 @@
-// Package xmlrpc encodes and decodes XML-RPC calls and answers, and knows nothing
-// of GENI. It knows no GENI and no HTTP: bytes in, values out, and the other way
-// round.
+// Package xmlrpc encodes and decodes XML-RPC calls and answers. It knows nothing of
+// GENI and HTTP: bytes in, values out, and the other way round.
 //
 //	wire                          Go
 //	string, untyped value         string
@@ -13,7 +12,7 @@
 //	dateTime.iso8601              time.Time   (read, never written)
 //	nil, ex:nil                   nil         (read, never written)
 //
-// The reader is a border: what it is given may come from anybody. It takes
+// The reader does not trust its input, which may come from anybody. It accepts
 // what deployed clients send (comments and CDATA inside of text, blanks around
 // numbers, missing params, booleans in words) and refuses what two readers
 // could understand in two ways: a document type, unmatched end tags, anything
@@ -25,7 +24,7 @@
 // The writer is deterministic and writes ASCII only: every other character
 // becomes a numeric reference, and one that XML cannot carry becomes U+FFFD.
 //
-// It answers the XML-RPC specification (xmlrpc.com/spec) and the
+// It implements the XML-RPC specification (xmlrpc.com/spec) and the
 // "Specification for Fault Code Interoperability".
 //
 // # Decisions

@@ -47,7 +47,7 @@ var loginMethods = map[int]string{
 // certificate and keys, or the name of a folder beside the caller's or in the site.
 func (o *callOptions) login(me *caller, who string, users []string) (client.User, error) {
 	if name, file, ok := strings.Cut(who, "="); ok {
-		return me.loginByFile(name, file)
+		return me.userFromFile(name, file)
 	}
 	folders := []string{who}
 	if who == filepath.Base(who) {
@@ -60,7 +60,7 @@ func (o *callOptions) login(me *caller, who string, users []string) (client.User
 	}
 	for _, dir := range folders {
 		if isFolder(dir) {
-			return loginByFolder(dir)
+			return userFromFolder(dir)
 		}
 	}
 	if exists(who) {
@@ -75,8 +75,8 @@ func (o *callOptions) login(me *caller, who string, users []string) (client.User
 	return client.User{}, fmt.Errorf("there is no such user here; %sgive NAME=FILE with their public SSH key", suggestNames(who, have))
 }
 
-// loginByFile returns the user with a name or URN and the keys in a file.
-func (me *caller) loginByFile(name, file string) (client.User, error) {
+// userFromFile returns the user with a name or URN and the keys in a file.
+func (me *caller) userFromFile(name, file string) (client.User, error) {
 	keys, err := readSSHKeys(file)
 	if err != nil {
 		return client.User{}, err
@@ -92,8 +92,8 @@ func (me *caller) loginByFile(name, file string) (client.User, error) {
 	return client.User{URN: u.String(), Keys: strings.Split(strings.TrimSpace(string(keys)), "\n")}, nil
 }
 
-// loginByFolder returns the user of a folder made by "patchbay user".
-func loginByFolder(dir string) (client.User, error) {
+// userFromFolder returns the user of a folder made by "patchbay user".
+func userFromFolder(dir string) (client.User, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
 	if err != nil {
 		return client.User{}, err

@@ -32,7 +32,7 @@ type listOptions struct {
 	states                   []string // the values of filter.State; nil for any
 }
 
-// addFlags adds the flags of all lists.
+// addFlags adds the flags that every list has.
 func (o *listOptions) addFlags(fs *pflag.FlagSet, list string) {
 	o.list = list
 	o.site.AddFlags(fs)

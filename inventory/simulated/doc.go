@@ -13,10 +13,10 @@
 //	providers/NAME.state/log   what was accepted, one JSON object a line
 //	providers/NAME.state/lock  held while the log is read or written
 //
-// The log is only appended to, rewritten by renaming when most of it is past,
-// and read tolerantly: the end of a line that a killed process left unfinished
-// does not count. Names of addresses and hosts are out of ranges kept for
-// documentation and benchmarks, so nobody's machine is ever meant.
+// Lines are appended to the log. When most of them are outdated, a shorter log
+// replaces it. A last line that a killed process left unfinished is ignored.
+// Addresses and host names are taken from the ranges reserved for documentation
+// and benchmarks, so they never belong to a real machine.
 //
 // Contract: PROVIDER.md in package provider.
 package simulated

@@ -10,8 +10,10 @@
 // All mistakes are reported together, by line. A wrong value reads as zero, so that
 // reading can continue.
 //
-// All such files share this package, and so the same messages for the same mistakes.
+// All YAML files of operators are read with this package, so that the same mistake always
+// gets the same message.
 // The caller defines the keys, their meaning and the number of entries: it embeds a
-// Reader and adds its own types. A walk goes only as deep as its caller does, so
-// recursive aliases do no harm.
+// Reader and adds its own types. The
+// caller's code alone decides how deep a walk goes, so an alias that contains itself
+// cannot make it endless.
 package yamlfile

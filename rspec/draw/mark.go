@@ -4,7 +4,7 @@ import "fmt"
 
 // writeMark draws the sign of a state: a disc, a half-filled ring, a ring or a cross.
 func (o *svgWriter) writeMark(c condition, x, y float64) {
-	colour := marks[c]
+	colour := stateColours[c]
 	const r = 5.0
 	switch c {
 	case ready:

@@ -164,8 +164,8 @@ func (a *arrangement) countFaults(list []int, at []point, near [][]int) int {
 const maxRounds = 40 * 60
 
 // separate moves boxes apart that are too near, each pair along the shorter
-// axis. Every 60 rounds it also scales the whole drawing, so that it ends. slack
-// is the share of the required distances that it enforces.
+// axis. Every 60 rounds it also enlarges the whole drawing, so that the boxes get apart
+// in the end. slack is the share of the required distances that it enforces, up to 1.
 func (a *arrangement) separate(list []int, at []point, slack float64) {
 	widest := point{clearance, clearance} // the largest distance that any pair needs
 	for _, need := range a.need {
@@ -194,7 +194,7 @@ func (a *arrangement) separate(list []int, at []point, slack float64) {
 					continue
 				}
 				clear = false
-				// Joined boxes move along their line.
+				// Boxes that a line joins, which need more than clearance, move along it.
 				if joined && math.Abs(dx)*oy > math.Abs(dy)*ox || !joined && ox < oy {
 					s := math.Copysign(ox/2+0.01, dx)
 					at[k].x, at[m].x = at[k].x+s, at[m].x-s

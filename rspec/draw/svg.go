@@ -26,8 +26,8 @@ const (
 // tints are the colours of the managers' frames, in turn.
 var tints = []string{"#f4f7fb", "#fbf7ef", "#f3f9f5", "#f9f4f9", "#f5f6f6"}
 
-// marks are the colours of states; each state also has its own shape.
-var marks = map[condition]string{ready: "#007f5f", busy: "#c77700", idle: "#6b7785", failed: "#c0392b"}
+// stateColours are the colours of states; each state also has its own shape.
+var stateColours = map[condition]string{ready: "#007f5f", busy: "#c77700", idle: "#6b7785", failed: "#c0392b"}
 
 const fontFamily = `"Helvetica Neue",Helvetica,Arial,"Liberation Sans","DejaVu Sans",sans-serif`
 

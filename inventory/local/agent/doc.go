@@ -1,5 +1,6 @@
 // Package agent is PID 1 of a node, and the host's client for it. The listening socket is
-// created on the host before the node's root, so no process in the node can connect to it.
+// created in a folder of the host that the node does not see, so no process in the node can
+// connect to it.
 // Each connection carries one operation. Programs are started by the agent, inside the
 // node, under its limits and seccomp filter: no process enters a node from outside.
 //

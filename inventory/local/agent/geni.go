@@ -85,7 +85,7 @@ func readReply(r io.Reader) ([]byte, error) {
 
 func checkQuestion(line string) error {
 	if len(line) > questionLimit || !isLine(line) || strings.Contains(line, "\t") {
-		return fmt.Errorf("the arguments must be a single line of at most %d bytes", questionLimit)
+		return fmt.Errorf("the arguments must be a single line of at most %d bytes, without tabs", questionLimit)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@
 //	patchbay-local                      all nodes, with limits that leave memory for the host
 //	patchbay-local/INSTANCE/ID          a node, with its limits
 //	patchbay-local/INSTANCE/ID/init     PID 1
-//	patchbay-local/INSTANCE/ID/jobs     all other processes, with a lower limit of their number
+//	patchbay-local/INSTANCE/ID/jobs     all other processes, with a lower limit on their number
 //
 //	patchbay-local-programs/INSTANCE/ID a program of the testbed that is no node
 //
@@ -13,8 +13,8 @@
 // fast in a busy node, because init has a higher CPU weight than jobs. A hierarchy
 // without the controllers pids and cpu has no groups init and jobs.
 //
-// Every hierarchy of version 2 is used, also one without controllers: it kills
-// a group as a whole, and a process can be started in it.
+// A hierarchy of version 2 is always used, even without controllers, because only there
+// can a group be killed as a whole, and a process be started inside a group.
 //
 // A file cgroup.procs or tasks that was opened here can be written to inside a
 // node's user namespace: the kernel checks the rights of the opener, and reads the

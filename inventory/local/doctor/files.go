@@ -116,7 +116,7 @@ func probeOverlay(args []string) (string, *trouble) {
 func tryDisk(ctx context.Context, b *resources) (string, *trouble) {
 	for _, name := range []string{"mke2fs", "e2fsck"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return "", &trouble{"the program " + name + ", which formats or checks the disks of nodes, is not installed", "apt install e2fsprogs"}
+			return "", &trouble{"the program " + name + " is not installed; it is needed to format and check the disks of nodes", "apt install e2fsprogs"}
 		}
 	}
 	dir, t := b.scratch()

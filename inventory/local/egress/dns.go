@@ -38,11 +38,11 @@ const (
 	waitingQuestions = 4 << 20
 )
 
-// names is the DNS proxy: it copies nodes' queries to the servers, and replies back,
+// dnsProxy is the DNS proxy: it copies nodes' queries to the servers, and replies back,
 // without parsing them. Sockets to nodes are in the egress namespace. Sockets to servers
 // are on the host, since a server may be at its loopback; each query has its own socket
 // with a random port.
-type names struct {
+type dnsProxy struct {
 	e       *Router
 	udp     *net.UDPConn
 	tcp     *net.TCPListener
@@ -107,8 +107,8 @@ func (e *Router) SetOwner(number int, owner string) {
 }
 
 // openNames starts the DNS proxy.
-func openNames(e *Router) (*names, error) {
-	n := &names{e: e, questions: newShares(), streams: newShares(), owners: map[int]string{}}
+func openNames(e *Router) (*dnsProxy, error) {
+	n := &dnsProxy{e: e, questions: newShares(), streams: newShares(), owners: map[int]string{}}
 	n.reread()
 	err := netspace.Inside(e.space, func() (err error) {
 		at := netip.AddrPortFrom(Gateway(), domain)
@@ -135,7 +135,7 @@ func openNames(e *Router) (*names, error) {
 	return n, nil
 }
 
-func (n *names) close() {
+func (n *dnsProxy) close() {
 	n.stop()
 	n.udp.Close()
 	n.tcp.Close()
@@ -143,7 +143,7 @@ func (n *names) close() {
 }
 
 // reread updates the list of servers.
-func (n *names) reread() {
+func (n *dnsProxy) reread() {
 	servers := n.e.options.Servers
 	if len(servers) == 0 {
 		servers = hostServers()
@@ -185,7 +185,7 @@ func parseServers(text []byte) (servers []netip.Addr) {
 }
 
 // inOrder returns the servers, with the one that replied last first.
-func (n *names) inOrder() []netip.AddrPort {
+func (n *dnsProxy) inOrder() []netip.AddrPort {
 	all := *n.servers.Load()
 	if len(all) == 0 {
 		return nil
@@ -194,7 +194,7 @@ func (n *names) inOrder() []netip.AddrPort {
 	return slices.Concat(all[i:], all[:i])
 }
 
-func (n *names) answered(by netip.AddrPort) {
+func (n *dnsProxy) answered(by netip.AddrPort) {
 	if i := slices.Index(*n.servers.Load(), by); i >= 0 {
 		n.first.Store(uint32(i))
 	}
@@ -202,7 +202,7 @@ func (n *names) answered(by netip.AddrPort) {
 
 // admit counts a new query or stream of the node with an address, and reports whether the
 // limits allow it. The caller calls done at its end.
-func (n *names) admit(s *shares, from netip.Addr, most, mostEach int) (done func(), ok bool) {
+func (n *dnsProxy) admit(s *shares, from netip.Addr, most, mostEach int) (done func(), ok bool) {
 	number := numberOf(from)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -218,7 +218,7 @@ func (n *names) admit(s *shares, from netip.Addr, most, mostEach int) (done func
 }
 
 // answer serves queries over UDP. Queries over the limit are dropped, and clients retry.
-func (n *names) answer() {
+func (n *dnsProxy) answer() {
 	b := make([]byte, mostQuestion+1)
 	for n.ctx.Err() == nil {
 		size, from, err := n.udp.ReadFromUDPAddrPort(b)
@@ -244,7 +244,7 @@ func (n *names) answer() {
 }
 
 // query asks the servers one after the other.
-func (n *names) query(question []byte) []byte {
+func (n *dnsProxy) query(question []byte) []byte {
 	for range rounds {
 		for _, server := range n.inOrder() {
 			if a := n.askOne(server, question); a != nil {
@@ -256,7 +256,7 @@ func (n *names) query(question []byte) []byte {
 	return nil
 }
 
-func (n *names) askOne(server netip.AddrPort, question []byte) []byte {
+func (n *dnsProxy) askOne(server netip.AddrPort, question []byte) []byte {
 	var c *net.UDPConn
 	err := n.e.onHost(func() (err error) {
 		c, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(server))
@@ -285,7 +285,7 @@ func (n *names) askOne(server netip.AddrPort, question []byte) []byte {
 }
 
 // accept accepts TCP connections.
-func (n *names) accept() {
+func (n *dnsProxy) accept() {
 	for n.ctx.Err() == nil {
 		c, err := n.tcp.AcceptTCP()
 		if err != nil {
@@ -308,7 +308,7 @@ func (n *names) accept() {
 }
 
 // proxyStream connects a TCP connection with the first server that accepts one.
-func (n *names) proxyStream(c *net.TCPConn) {
+func (n *dnsProxy) proxyStream(c *net.TCPConn) {
 	for _, server := range n.inOrder() {
 		ctx, cancel := context.WithTimeout(n.ctx, serverTime)
 		var s net.Conn

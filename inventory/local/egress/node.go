@@ -133,7 +133,7 @@ func setPort(h *netlink.Handle, port string, number int) error {
 	if err != nil {
 		return err
 	}
-	if err := takeUp(h, l); err != nil {
+	if err := switchOn(h, l); err != nil {
 		return err
 	}
 	if err := neighbour(h, l, Address(number), hardware(4, number)); err != nil {

@@ -52,7 +52,7 @@ type Router struct {
 	device  string
 	blocked []netip.Prefix
 	space   *os.File
-	names   *names
+	names   *dnsProxy
 
 	attaching       sync.Mutex // held while a node's devices change
 	forgets         forgets
@@ -144,16 +144,16 @@ func (e *Router) onHost(f func() error) error {
 
 func tableName(instance string) string { return "patchbay-local-" + instance }
 
-// prepare configures a new egress namespace, in which the calling thread is.
+// prepare configures a new egress namespace. The calling thread must be in it.
 func prepare(h *netlink.Handle) error {
 	// Switch off IPv6, if the kernel has it.
-	_ = kernel([2]string{"ipv6/conf/all/disable_ipv6", "1"}, [2]string{"ipv6/conf/default/disable_ipv6", "1"})
-	err := kernel(
+	_ = setSysctls([2]string{"ipv6/conf/all/disable_ipv6", "1"}, [2]string{"ipv6/conf/default/disable_ipv6", "1"})
+	err := setSysctls(
 		[2]string{"ipv4/conf/all/rp_filter", "1"}, [2]string{"ipv4/conf/default/rp_filter", "1"},
 		[2]string{"ipv4/conf/all/accept_redirects", "0"}, [2]string{"ipv4/conf/default/accept_redirects", "0"},
 		[2]string{"ipv4/conf/all/send_redirects", "0"}, [2]string{"ipv4/conf/default/send_redirects", "0"},
 		[2]string{"ipv4/conf/all/accept_source_route", "0"}, [2]string{"ipv4/conf/default/accept_source_route", "0"},
-		[2]string{"ipv4/icmp_ratelimit", "0"}, // report each refusal
+		[2]string{"ipv4/icmp_ratelimit", "0"}, // no rate limit: each refused packet is reported to its sender
 		[2]string{"ipv4/ipfrag_high_thresh", strconv.Itoa(fragmentMemory)}, [2]string{"ipv4/ipfrag_time", strconv.Itoa(fragmentTime)},
 		[2]string{"ipv4/ip_forward", "1"},
 	)
@@ -167,7 +167,7 @@ func prepare(h *netlink.Handle) error {
 	if err := h.AddrReplace(lo, &netlink.Addr{IPNet: netspace.IPNet(netip.PrefixFrom(Gateway(), 32))}); err != nil {
 		return fmt.Errorf("cannot give lo the address %s: %w", Gateway(), err)
 	}
-	return takeUp(h, lo)
+	return switchOn(h, lo)
 }
 
 // repair restores everything that is missing or wrong. The calling thread is on the host.
@@ -177,7 +177,7 @@ func (e *Router) repair() error {
 		was, err := e.table.install()
 		e.hostSetEmpty = e.hostSetEmpty || !was
 		// For connections that no side closes. Each namespace has its own timeouts.
-		_ = kernel([2]string{"netfilter/nf_conntrack_tcp_timeout_established", "7200"})
+		_ = setSysctls([2]string{"netfilter/nf_conntrack_tcp_timeout_established", "7200"})
 		return err
 	})
 	if err != nil {

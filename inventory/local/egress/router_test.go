@@ -225,7 +225,7 @@ func TestHostForwardsForNodesOnly(t *testing.T) {
 		t.Error("the host passes on for strangers")
 	}
 	// An administrator enables forwarding for all devices: that must stay.
-	must(t, b.Do(func() error { return kernel([2]string{"ipv4/ip_forward", "1"}) }))
+	must(t, b.Do(func() error { return setSysctls([2]string{"ipv4/ip_forward", "1"}) }))
 	wait.Success(t, "forwarding that somebody else has switched on", func() error {
 		if !arrives() {
 			return errors.New("nothing arrives")
@@ -364,7 +364,7 @@ func TestRouterIsRepaired(t *testing.T) {
 			c.FlushRuleset()
 			return c.Flush()
 		}, b.Space()},
-		{"forwarding", func() error { return kernel([2]string{"ipv4/ip_forward", "0"}) }, b.Space()},
+		{"forwarding", func() error { return setSysctls([2]string{"ipv4/ip_forward", "0"}) }, b.Space()},
 	} {
 		must(t, netspace.Inside(tt.in, tt.do))
 		wait.Success(t, tt.what, func() error {

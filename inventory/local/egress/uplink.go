@@ -70,8 +70,8 @@ func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
 // links returns all devices.
 func links(h *netlink.Handle) ([]netlink.Link, error) { return netspace.List("devices", h.LinkList) }
 
-// takeUp switches a device on.
-func takeUp(h *netlink.Handle, l netlink.Link) error {
+// switchOn switches a device on.
+func switchOn(h *netlink.Handle, l netlink.Link) error {
 	if err := h.LinkSetUp(l); err != nil {
 		return fmt.Errorf("cannot switch on the device %s: %w", l.Attrs().Name, err)
 	}
@@ -140,7 +140,7 @@ func (e *Router) connect() error {
 		return fmt.Errorf("cannot make the device %s: %w", e.device, err)
 	}
 	_ = h.LinkSetAlias(pair, "patchbay-local "+e.options.Instance) // tells an administrator what it is for
-	_ = kernel([2]string{"ipv6/conf/" + e.device + "/disable_ipv6", "1"})
+	_ = setSysctls([2]string{"ipv6/conf/" + e.device + "/disable_ipv6", "1"})
 	err = netlinkIn(e.space, func(h *netlink.Handle) error {
 		if err := configure(h, outside, other, own.Addr(), hardware(1, 0)); err != nil {
 			return err
@@ -193,7 +193,7 @@ func configure(h *netlink.Handle, name string, own netip.Prefix, other netip.Add
 	if err := h.AddrReplace(l, &netlink.Addr{IPNet: netspace.IPNet(own)}); err != nil {
 		return fmt.Errorf("cannot give the device %s the address %s: %w", name, own, err)
 	}
-	if err := takeUp(h, l); err != nil {
+	if err := switchOn(h, l); err != nil {
 		return err
 	}
 	return neighbour(h, l, other, at)
@@ -241,8 +241,8 @@ func hardware(end byte, number int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 'p', 'b', end, byte(number >> 8), byte(number)}
 }
 
-// kernel sets values below /proc/sys/net in the namespace of the calling thread.
-func kernel(values ...[2]string) error {
+// setSysctls sets values below /proc/sys/net in the namespace of the calling thread.
+func setSysctls(values ...[2]string) error {
 	for _, v := range values {
 		if err := os.WriteFile("/proc/sys/net/"+v[0], []byte(v[1]), 0); err != nil {
 			return fmt.Errorf("cannot set net/%s to %s: %w", v[0], v[1], err)

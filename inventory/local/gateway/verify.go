@@ -28,7 +28,8 @@ const maxVerifications = 16
 // locked by any other account of the node.
 const Root = "root"
 
-// verifyEndpoint logs in at a node's endpoint as each of its accounts.
+// verifyEndpoint tries to log in at a node's endpoint as each of its accounts. It tries
+// root only if there is no other account.
 func (g *gateway) verifyEndpoint(node string) error {
 	g.verifying <- struct{}{}
 	defer func() { <-g.verifying }()

@@ -12,13 +12,13 @@ import (
 
 // Add creates an image from a folder or a tarball (from). If from is empty, mmdebstrap builds
 // the Debian release in which name ends (debian-12). It writes progress lines to w, and fails
-// with fs.ErrExist if the name is taken. Sweep removes the rest of an interrupted Add.
+// with fs.ErrExist if the name is taken. Sweep removes what an interrupted Add has left.
 func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
 	if name == Host {
-		return errors.New(`the image "host" is made of this host; choose another name`)
+		return errors.New(`the name "host" is reserved for the image that is made of this host; choose another name`)
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, name)); err == nil {
 		return nameTaken(name)
@@ -40,7 +40,7 @@ func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("cannot add the image %q: %w", name, err)
 	}
-	fmt.Fprintln(w, "writing it to the disk")
+	fmt.Fprintln(w, "writing the image to the disk")
 	key, err := b.publish(ctx, name, false)
 	if err != nil {
 		return err

@@ -68,11 +68,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	switch {
 	case len(words) > 0 && words[0] == "serve":
 		if len(words) > 2 || f.NFlag() > 0 {
-			return errors.New("serve takes an address and nothing else")
+			return errors.New("serve takes an address at most, and no options")
 		}
 		return Serve(ctx, strings.Join(words[1:], ""), nil)
 	case len(words) != 1:
-		return errors.New("an address to measure, or serve, is missing; see \"patchbay-linktest --help\"")
+		return errors.New("an address to measure, or the word serve, must be given, and nothing else; see \"patchbay-linktest --help\"")
 	}
 	var err error
 	if o.Rate, err = parseRate(udp); err != nil {

@@ -6,10 +6,10 @@
 //
 //	Start  creates the cgroups and the agent's socket, and starts this executable as
 //	outer  in its own mount namespace and in the node's cgroup. It waits for its input on
-//	       a pipe, and ends if the pipe ends, since then its parent is dead. It checks and
-//	       mounts the disk, starts
-//	inner  in new user, pid, net, uts and ipc namespaces, mounts the image below the disk,
-//	       read-only and mapped to the node's ids, and passes the input on.
+//	       a pipe, and ends if the pipe ends, since then its parent is dead. It checks the
+//	       disk and starts inner in new user, pid, net, uts and ipc namespaces. Then it
+//	       mounts the disk as an overlay above the image, which is read-only and mapped
+//	       to the node's ids, and passes the input to inner.
 //	inner  creates its own mount namespace, mounts /dev, /run, /proc and /sys, changes to
 //	       the node's root, drops its rights and executes the agent.
 //
@@ -50,12 +50,13 @@
 //
 //   - /usr of the host: an overlay, mounted as the user nobody, shows it. So the kernel gives a
 //     node only what every user may read: [mountAsNobody].
-//   - disk in use: the loop device keeps the lock of the open file, so no list of devices is
-//     searched: [AttachLoop].
+//   - disk in use: its file is locked as long as a loop device has it open, so no list of loop
+//     devices has to be searched: [AttachLoop].
 //   - journal of a disk: 4 MB, because without a journal a power cut can leave the disk beyond
 //     repair: [Host.Format].
-//   - thrashing node: its largest process is killed, because the kernel took up to 91 s for it:
+//   - thrashing node: the testbed kills its largest process, because the kernel took up to
+//     91 s to do so:
 //     [Host.KillThrashing].
-//   - sysctls: only those of the node's own network and IPC are writable, without thresholds of
-//     memory that no node pays for: [writableSysctls].
+//   - sysctls: only those of the node's own network and IPC are writable, except for those
+//     that bound memory which the kernel does not charge to the node: [writableSysctls].
 package node

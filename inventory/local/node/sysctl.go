@@ -48,7 +48,8 @@ func limitSysctls(root int) error {
 			return err
 		}
 	}
-	// A node can make the kernel load the module that provides these two files.
+	// If nf_conntrack_frag6_* are missing now, the node could still make the kernel load the
+	// module that provides them. So the whole folder is read-only then.
 	if unix.Faccessat(all, "net/netfilter/nf_conntrack_frag6_high_thresh", unix.F_OK, 0) == unix.ENOENT {
 		return mountSysctl(root, all, "net/netfilter", unix.MOUNT_ATTR_RDONLY)
 	}

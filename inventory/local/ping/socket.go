@@ -131,7 +131,8 @@ func (s *socket) receive(until time.Time, b []byte) (*answer, error) {
 	}
 }
 
-// read reads a message, or with MSG_ERRQUEUE an ICMP error.
+// read reads an answer, or with MSG_ERRQUEUE an ICMP error. It returns nil if there is
+// none, or if the message is something else.
 func (s *socket) read(b []byte, flags int) (*answer, error) {
 	control := make([]byte, 512)
 	n, nc, _, from, err := unix.Recvmsg(s.fd, b, control, flags|unix.MSG_DONTWAIT)

@@ -78,7 +78,8 @@ func (w *writer) writeEntry(e *entry) error {
 	return err
 }
 
-// makeParents creates the parent folders of a name that the archive does not contain.
+// makeParents creates those parent folders of name that do not exist, because the archive
+// has no entries for them.
 func (w *writer) makeParents(name string) error {
 	_, _, err := w.p.openParent(name)
 	if !errors.Is(err, unix.ENOENT) {

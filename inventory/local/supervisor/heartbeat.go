@@ -17,9 +17,10 @@ type Heartbeat struct {
 // DefaultHeartbeat notices a process that hangs within ten seconds.
 var DefaultHeartbeat = Heartbeat{Every: time.Second, Limit: 8}
 
-// Watch pings until stop is closed. ping returns when the answer has come, or when none
-// can come any more. Watch calls report with true when the process hangs, and with false
-// when it answers again. It sends no other ping before the unanswered one has returned.
+// Watch calls ping again and again until stop is closed. ping must return when the answer
+// has come, or when none can come any more. Watch calls report with true when the process
+// hangs, and with false when it answers again. It never calls ping before the last call
+// has returned.
 func (h Heartbeat) Watch(stop <-chan struct{}, ping func(), report func(hangs bool)) {
 	tick := time.NewTicker(h.Every)
 	defer tick.Stop()

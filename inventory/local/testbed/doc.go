@@ -12,13 +12,15 @@
 // runs the same phases. The record keeps only what is decided once (user ids, port, image);
 // everything else is observed.
 //
-// A phase ends as done, retry (another round follows) or failed. A node whose phase fails
-// three times has failed until its desired state changes.
+// A phase ends as done, retry (another round follows) or failed. If a phase
+// fails three times, the node has failed until its desired state changes or the program is
+// started again.
 //
 // Controllers share the numbers of the host (package hostalloc), the SSH gateway with all
 // listeners (package gateway), the outside network (package egress) and the slices. Nodes of
 // a slice know each other by name, and share a key and a network of links (package fabric).
-// Links are planned from their ends, and created once for all nodes that join together.
+// Links are planned from their ends, and created once for all nodes that join the slice at
+// the same time.
 //
 // Package setup runs the requested installs and executes (steps) inside the node, one after
 // the other, once the logins are proven. A stepRunner starts them and records the results in
@@ -46,19 +48,19 @@
 //
 //   - crash: the record of a node is on the disk before set answers; everything else is found
 //     again and completed: [Testbed.set].
-//   - failure of a running node: slowness and missing peers never fail it. The next up tries a
-//     failed node once more: [nodeController.handleFailure].
-//   - PID 1 that ends: it is started again three times in five minutes, and then the node has
-//     failed: [maxDeaths].
-//   - removed accounts and keys: the gateway closes them before the node is asked, because the
-//     node may belong to the removed user: [nodeController.revokeAccess].
+//   - failure of a running node: slowness and missing peers never fail it. The next
+//     "patchbay-local up" tries a failed node once more: [nodeController.handleFailure].
+//   - PID 1 that ends: it is started again, but when it has ended more than three times in five
+//     minutes, the node has failed: [maxDeaths].
+//   - removed accounts and keys: the gateway refuses them before the node is asked to remove
+//     them, because the removed user may control the node: [nodeController.revokeAccess].
 //   - names of peers: the address on the first common link, else an address of 127.64.0.0/16,
 //     where the gateway answers: [peer].
 //   - key of the experiment: RSA 2048 in PEM, as scripts expect. It opens only endpoints inside
 //     nodes of its slice: [experimentKey].
 //   - time of installs: 10 minutes each, and none begins after 30 minutes, because the manager
 //     gives up after an hour: [installsTime].
-//   - full disk: no node is made with the last GiB, or the last twentieth, of the disk:
+//   - full disk: no node is made that would need the last GiB, or the last twentieth, of the disk:
 //     [errNoDisk].
 //   - delay of links: they are made 25 ms after the last node arrived, so that a batch makes each
 //     link once: [linkDelay].

@@ -71,7 +71,8 @@ func (p *process) sendOrderLocked(o order, files ...*os.File) (reply, error) {
 	return a, nil
 }
 
-// setLink sends a link, after those of its devices that the process does not have.
+// setLink sends the process the open devices of a link that it does not have yet, and then
+// the link's plan.
 func (p *process) setLink(id string, l *servedLink) error {
 	missing := slices.DeleteFunc(slices.Clone(l.ports), func(port servedPort) bool { return p.sent[id][port.file] })
 	for some := range slices.Chunk(missing, fdsocket.MaxFiles) {
