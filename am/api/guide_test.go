@@ -162,8 +162,9 @@ func constants(t *testing.T, dir, typ string) map[string]int {
 // guideTables returns the tables as Markdown.
 func guideTables(t *testing.T) string {
 	var b bytes.Buffer
-	b.WriteString("The options are the last argument, a struct, and may be left out; unknown options are ignored. The tables write\n" +
-		"them without `geni_`, and required ones in **bold**. Every method with credentials also understands `geni_speaking_for`.\n")
+	b.WriteString("The options are the last argument, a struct, and may be left out; unknown options are ignored. All names\n" +
+		"begin with `geni_`, which the first two tables omit; required options are **bold**. Every method with credentials also\n" +
+		"understands `geni_speaking_for`.\n")
 	for _, version := range []int{Version3, Version2} {
 		fmt.Fprintf(&b, "\n| Version %d | Arguments | Options | Value |\n|---|---|---|---|\n", version)
 		for _, m := range tables[version] {
@@ -181,9 +182,9 @@ change, or the code of the refusal. Status and Describe change nothing, and neit
 - For a whole slice, Provision takes the allocated slivers (12 if there is none), and the actions take the provisioned
   ones (13 if there is none). An unknown action is refused with 13.
 - ` + "`geni_update_users_cancel` is the same as `geni_updating_users_cancel`" + `. It ends the waiting; the new users
-  stay.
-- Without ` + "`geni_best_effort`" + ` one refusal refuses the call. With it the other slivers go on, and each refused
-  one reports the reason in ` + "`geni_error`" + `.
+  still take effect.
+- Without ` + "`geni_best_effort`" + ` one refusal refuses the call. With it the other slivers are changed, and each
+  refused one reports the reason in ` + "`geni_error`" + `.
 - Of several mistakes in a call the first in this order is reported: arguments (1), caller and credentials (3), a
   slice that is shut down (3), missing slivers (12), options, action and request (1, 4, 13), states and limits.
 - Calls on one slice wait for each other, so none is refused because another is running.

@@ -102,7 +102,7 @@ var tables = map[int][]method{
 			args:    []argument{argSlice, argCredentials, argOptions},
 			options: []option{optSpeakingFor},
 			right:   credentials.RightStatus,
-			answers: "struct of geni_urn, geni_status, geni_resources and the first geni_expires, also as pg_expires",
+			answers: "struct of geni_urn, geni_status, geni_resources, and the earliest end as geni_expires and pg_expires",
 		},
 		{
 			name: "RenewSliver", handle: handlerOf(renewSliver, trueValue), changes: true,
@@ -169,7 +169,7 @@ var tables = map[int][]method{
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optBestEffort},
 			right:   credentials.RightDelete,
-			answers: "array of slivers, as they were",
+			answers: "array of the deleted slivers, now geni_unallocated",
 		},
 		rowShutdown,
 	},

@@ -56,7 +56,7 @@ var (
 	optSliceURN = option{
 		name: "geni_slice_urn", kind: "URN of a slice", early: true,
 		without: "the advertisement",
-		says:    "return the manifest of this slice; needs a credential of the slice",
+		says:    "version 2: return the manifest of this slice; needs a credential of the slice",
 		read: func(c *call, v xmlrpc.Value) error {
 			s, err := text(v)
 			if strings.TrimSpace(s) != "" {
@@ -67,7 +67,7 @@ var (
 	}
 	optNoSliceURN = option{
 		name: "geni_slice_urn", kind: "–",
-		says: "refused (1) by ListResources of version 3: use Describe for a slice's manifest",
+		says: "version 3: refused (1) by ListResources; use Describe for a slice's manifest",
 		read: func(*call, xmlrpc.Value) error {
 			return errors.New("ListResources of AM API v3 does not have it; use Describe")
 		},
@@ -115,7 +115,7 @@ var (
 	}
 	optUsers = option{
 		name: "geni_users", kind: "array of structs of urn and keys", without: "no accounts; `geni_update_users` needs it (1)",
-		says: "the users who get accounts on each node, with their OpenSSH public keys. `geni_update_users` replaces the keys of these users, adds new users, removes users without keys, and keeps all others; if a user is listed twice, all keys count",
+		says: "the users who get accounts on each node, with their OpenSSH public keys. `geni_update_users` replaces the keys of these users, adds new users, removes users with an empty `keys`, and keeps all others; if a user is listed twice, all keys count",
 		read: func(c *call, v xmlrpc.Value) (err error) {
 			c.hasUsers = true
 			c.users, err = users(v)
