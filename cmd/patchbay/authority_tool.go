@@ -15,8 +15,8 @@ import (
 )
 
 const toolLong = `Create a tool of the site's trial authority, such as a portal that acts for users: a
-certificate and its key, in tools/NAME beside the configuration. With --for USER, that
-user signs a speaks-for credential. While it is valid, the tool may do everything that
+certificate and its key, in tools/NAME of the site's folder. With --for USER, that user
+signs a speaks-for credential. While it is valid, the tool may do everything that
 the user may (option geni_speaking_for).`
 
 type toolOptions struct {

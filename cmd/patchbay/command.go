@@ -31,8 +31,10 @@ var renamedFlags = map[string]string{"unpromised": "orphans", "believe": "trust"
 // rootCommand returns the command patchbay with all its subcommands.
 func rootCommand(c console) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "patchbay",
-		Short:         "A GENI/Fed4FIRE aggregate manager and its operator's tools",
+		Use:   "patchbay",
+		Short: "A GENI/Fed4FIRE aggregate manager and its operator's tools",
+		Long: `A GENI/Fed4FIRE aggregate manager and its operator's tools.
+"patchbay guide" lists the guides; begin with: patchbay guide experimenter`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       versionLine(),
@@ -68,7 +70,7 @@ func rootCommand(c console) *cobra.Command {
 		{"user NAME …", "Create users of the trial authority", userLong, &userOptions{}},
 		{"slice NAME --owner USER", "Create a slice of the trial authority", sliceLong, &sliceOptions{}},
 		{"delegate SLICE --from USER --to RECEIVER", "Delegate a slice to another user or tool", delegateLong, &delegateOptions{}},
-		{"tool NAME --for USER", "Create a tool that may speak for a user", toolLong, &toolOptions{}},
+		{"tool NAME [--for USER]", "Create a tool, which may speak for a user", toolLong, &toolOptions{}},
 		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
 		{"demo", "Run a whole experiment, as a demonstration", demoLong, &demoOptions{}},
 		{"check [FILE …]", "Find mistakes in a site or an RSpec", checkLong, &checkOptions{}},
@@ -101,6 +103,9 @@ func rootCommand(c console) *cobra.Command {
 		help := helps[cmd.Name()]
 		cmd.GroupID, cmd.Example = help.group, help.example
 		s.options.AddFlags(cmd.Flags())
+		if help.example != "" {
+			cmd.SetHelpTemplate(helpTemplate(s.long))
+		}
 		complete(cmd, s.options)
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if err := s.options.Validate(args); err != nil {

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 // groups are the groups of commands, in the order in which help lists them.
 var groups = []*cobra.Group{
@@ -11,27 +15,47 @@ var groups = []*cobra.Group{
 	{ID: "documents", Title: "Documents:"},
 }
 
+// helpTemplate returns the template of a command's help: the first paragraph of long, the
+// usage and the examples, and then the rest.
+func helpTemplate(long string) string {
+	first, rest, _ := strings.Cut(long, "\n\n")
+	if rest != "" {
+		rest = "\n" + rest + "\n"
+	}
+	return first + `
+
+Usage:
+  {{.UseLine}}{{if .HasAvailableLocalFlags}} [flags]{{end}}
+
+Examples:
+{{.Example}}
+` + rest + `
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+`
+}
+
 // commandHelp is the help group and the examples of a command.
 type commandHelp struct{ group, example string }
 
 // helps has the help of each command, by its name.
 var helps = map[string]commandHelp{
-	"up": {"experimenter", `  patchbay up --example          # two nodes on a LAN, on this host
-  patchbay up lan.xml            # the nodes of lan.xml
+	"up": {"experimenter", `  patchbay up --example               # two nodes on a LAN, on this host
+  patchbay up lan.xml                 # the nodes of lan.xml
   patchbay up lan.xml --for 3d        # keep them for three days
   patchbay up lan.xml --slice robots  # in the slice robots
   patchbay up --print-example >lan.xml`},
 	"ssh": {"experimenter", `  patchbay ssh server
   patchbay ssh server hostname
   patchbay ssh server.robots 'tail -f /var/log/syslog'
-  patchbay ssh --print-config            # the path of ssh_config`},
+  patchbay ssh --print-config  # the path of ssh_config`},
 	"status": {"experimenter", `  patchbay status
   patchbay status --user alice --config mysite`},
 	"extend": {"experimenter", `  patchbay extend 2h
   patchbay extend robots 3d
   patchbay extend robots 2026-12-24T18:00:00Z`},
-	"down": {"experimenter", `  patchbay down               # the experiments that "patchbay status" shows
-  patchbay down robots        # only this one
+	"down": {"experimenter", `  patchbay down          # the experiments that "patchbay status" shows
+  patchbay down robots   # only this one
   patchbay down --all    # also the site that "patchbay up" created`},
 	"call": {"experimenter", `  patchbay call --user alice GetVersion
   patchbay call --user alice --slice first Allocate request.xml
@@ -97,7 +121,8 @@ var helps = map[string]commandHelp{
 	"slice": {"authority", `  patchbay slice first --owner alice
   patchbay slice first --owner alice --expires 90d`},
 	"delegate": {"authority", `  patchbay delegate first --from alice --to bob`},
-	"tool":     {"authority", `  patchbay tool portal --for alice`},
+	"tool": {"authority", `  patchbay tool portal
+  patchbay tool portal --for alice`},
 
 	"guide": {"documents", `  patchbay guide
   patchbay guide experimenter`},

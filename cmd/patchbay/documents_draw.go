@@ -17,11 +17,11 @@ import (
 )
 
 const drawLong = `Draw a request, a manifest or an advertisement of GENI RSpec version 3, or of
-ProtoGENI 2: nodes, links, states and addresses, separately for each manager.
+ProtoGENI 2: nodes, links, states and addresses, grouped by aggregate.
 
 Without --svg it prints text: tables of nodes, links as lines, LANs as trees. With --svg
-it writes a picture for browsers and web pages. Similar components of an advertisement
-are grouped.
+it writes an SVG file, for browsers and web pages. Similar components of an advertisement
+are shown as one group.
 
 FILE may be - for standard input.`
 
@@ -33,7 +33,7 @@ type drawOptions struct {
 }
 
 func (o *drawOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.SVG, "svg", "", "write a picture to this file instead; - for standard output")
+	fs.StringVar(&o.SVG, "svg", "", "write an SVG file instead of text; - for standard output")
 	fs.IntVar(&o.Width, "width", 0, "columns of the text (default: the terminal's, or 80)")
 	fs.BoolVar(&o.ASCII, "ascii", false, "use no characters beyond ASCII in the text")
 }

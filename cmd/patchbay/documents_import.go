@@ -17,15 +17,17 @@ import (
 	"patchbay/inventory/importad"
 )
 
-const importLong = `Create an inventory from AD, the advertisement of an existing aggregate, which you get with:
-patchbay call --url URL -o AD ListResources. It keeps all component_ids, so saved requests
-still work. It reads RSpecs of GENI version 3, and of ProtoGENI versions 2, 0.2 and 0.1.
+const importLong = `Create an inventory from AD, the advertisement of an existing aggregate. It keeps all
+component_ids, so saved requests still work. It reads RSpecs of GENI version 3, and of
+ProtoGENI versions 2, 0.2 and 0.1.
 
-An advertisement has less information than an inventory. The first lines of the result say
-what to review and what was left out. Then look for mistakes with patchbay check.
+Get the advertisement with: patchbay call --url URL -o AD ListResources
 
-It prints the inventory, or writes it to the new file of --out. Give the site the authority
-of the component_ids: patchbay init --authority NAME.`
+An advertisement has less information than an inventory. The first lines of the result
+say what to review and what was left out. Then find mistakes with "patchbay check".
+
+It prints the inventory, or writes it to --out, a file that must not exist. The authority
+of the site must be that of the component_ids: patchbay init --authority NAME.`
 
 type importOptions struct {
 	Authority, Provider, Out string

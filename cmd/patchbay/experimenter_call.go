@@ -118,7 +118,7 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Logins, "login", nil, "another user with an account on the nodes: a user of this site, their folder, or NAME=FILE with their public SSH keys; may be given several times")
 	fs.StringArrayVar(&o.Credentials, "credential", nil, "a file with one more credential to send with the call; may be given several times")
 	fs.StringVar(&o.SpeakingFor, "speaking-for", "", "the URN of the user that a tool speaks for (option geni_speaking_for)")
-	fs.StringVar(&o.CA, "ca", "", "a file with the certificates that the server may have (default: the file that aggregate.yaml names, else the server's certificate is not verified, as in omni)")
+	fs.StringVar(&o.CA, "ca", "", "accept only servers with a certificate in this file (default: the file that aggregate.yaml names, else the server's certificate is not verified, as in omni)")
 	fs.StringVarP(&o.Output, "output", "o", "", "write the RSpec of the answer to this file; - for standard output, with tables on standard error")
 	fs.BoolVar(&o.Logs, "logs", false, "show the output of all steps of a node, not only of failed ones")
 	fs.BoolVar(&o.Raw, "raw", false, "print the XML of the answer unchanged")

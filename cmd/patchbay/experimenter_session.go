@@ -36,7 +36,7 @@ type experimenterFlags struct {
 func (o *experimenterFlags) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.URL, "url", os.Getenv(site.EnvPrefix+"URL"), "the aggregate manager, instead of a site of this host; also PATCHBAY_URL")
-	fs.StringVar(&o.CA, "ca", "", "a file with the certificates that the server may have")
+	fs.StringVar(&o.CA, "ca", "", "accept only servers with a certificate in this file")
 	fs.StringVar(&o.User, "user", "", "the user: a name at the site, or a user's folder (default: the only user)")
 }
 

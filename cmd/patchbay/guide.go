@@ -13,7 +13,7 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-const guideLong = `Print a guide, or list the guides there are.`
+const guideLong = `Print a guide, or list all guides.`
 
 // guides are the pages of the folder guide. The first line of each is its title.
 //

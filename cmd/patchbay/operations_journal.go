@@ -12,8 +12,12 @@ import (
 )
 
 const journalLong = `List changes with time, user and slice: calls that changed something, changes by the
-aggregate (lease over, gave up, lost), and commands of operators. It lists the latest 100
-entries, the latest last; --limit sets another number. The argument selects slices.
+aggregate, and commands of operators. It lists the latest 100 entries, the latest last;
+--limit sets another number. The argument selects slices.
+
+The changes by the aggregate are: done (the work of a call succeeded), gave up (it failed
+for good), lost (a resource vanished), drift (a provider's resource differs from the
+reservation), and lease over.
 
 The journal is in the database. To find the user of an IP address, see patchbay who.` + listLong
 
@@ -32,7 +36,7 @@ func (o *journalOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addPattern(fs, &o.filter.Sliver, "sliver", "the URN of a sliver")
 	o.addPattern(fs, &o.filter.User, "user", "the user or operator that did it")
 	o.addPattern(fs, &o.filter.State, "event", "the event, such as Allocate or thaw")
-	o.addSpan(fs)
+	o.addSpan(fs, "entries")
 }
 
 func (o *journalOptions) Run(ctx context.Context, c console) error {

@@ -97,10 +97,10 @@ func checkRange(name string) error {
 	return nil
 }
 
-// addSpan adds --since and --until.
-func (o *listOptions) addSpan(fs *pflag.FlagSet) {
-	fs.StringVar(&o.since, "since", "", "only entries after this TIME, or a duration ago such as 2h")
-	fs.StringVar(&o.until, "until", "", "only entries before this TIME, or a duration ago")
+// addSpan adds --since and --until, which select events, such as "slivers created".
+func (o *listOptions) addSpan(fs *pflag.FlagSet, events string) {
+	fs.StringVar(&o.since, "since", "", "only "+events+" after this TIME, or a duration ago such as 2h")
+	fs.StringVar(&o.until, "until", "", "only "+events+" before this TIME, or a duration ago")
 }
 
 // stateFlag returns the flag for states and its values.

@@ -20,8 +20,8 @@ none.
 
 Neither credentials nor the limits of the site apply; a note says if an end exceeds them,
 or is in planned maintenance. Users can shorten such a lease. A reserved sliver keeps a
-later end when it is provisioned. An expired lease continues if the site was not served
-and has not ended it yet.
+later end when it is provisioned. If the server was down when a lease expired, renew the
+lease before you start the server.
 
 It works with and without a running server. A TIME is written 2030-01-31T12:00:00Z, with
 its zone, or is a duration from now, such as 2h or 3d.`

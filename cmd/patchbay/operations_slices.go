@@ -25,7 +25,7 @@ func (o *slicesOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addPattern(fs, &o.filter.Component, "component", "a component with slivers of it")
 	o.addStates(fs, "state", operate.SliverStates)
 	o.addEndsBefore(fs)
-	o.addSpan(fs)
+	o.addSpan(fs, "slices created")
 	fs.BoolVar(&o.filter.Shutdown, "shutdown", false, "only those that were shut down")
 }
 

@@ -29,7 +29,7 @@ func (o *sliversOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addPattern(fs, &o.filter.Provider, "provider", "its provider")
 	o.addStates(fs, "state", operate.SliverStates)
 	o.addEndsBefore(fs)
-	o.addSpan(fs)
+	o.addSpan(fs, "slivers created")
 	fs.BoolVar(&o.filter.Shutdown, "shutdown", false, "only those of slices that were shut down")
 }
 

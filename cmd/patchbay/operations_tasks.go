@@ -29,7 +29,7 @@ func (o *tasksOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addPattern(fs, &o.filter.Component, "component", "the component it is on")
 	o.addPattern(fs, &o.filter.Provider, "provider", "the provider")
 	o.addStates(fs, "goal", taskGoals)
-	o.addSpan(fs)
+	o.addSpan(fs, "tasks that began")
 }
 
 func (o *tasksOptions) Run(ctx context.Context, c console) error {

@@ -14,12 +14,12 @@ import (
 	"patchbay/am/site"
 )
 
-const reloadLong = `Make a running server read its inventory and policy again. New slivers can use what was
-added, but not what was removed or drained. Existing slivers stay as they were reserved,
-managed by the provider that created them, until they are deleted or their leases end.
+const reloadLong = `Make a running server read its inventory and policy again. New components can be
+reserved; removed or drained ones accept no new slivers. Existing slivers stay, with the
+provider that created them, until they are deleted or their leases end.
 
-The output lists the changes, and the existing slivers that differ from the new inventory,
-with their slices and the ends of their leases. A mistake in the inventory, a provider or
+It lists the changes, and the existing slivers that differ from the new inventory, with
+their slices and the ends of their leases. A mistake in the inventory, a provider or
 the policy changes nothing. "patchbay check" shows all this in advance.
 
 SIGHUP does the same, and the server logs the result.`
