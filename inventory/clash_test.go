@@ -28,9 +28,9 @@ func TestClash(t *testing.T) {
 		{"names swapped, and the provider is another", swapped, []am.Sliver{another}, ""},
 		{"a new name", []string{"{name: pc1,", "{name: x, " + id + "pc1',"}, []am.Sliver{onPC}, ""},
 		{"a new component_id", []string{"{name: pc1,", "{name: pc1, " + id + "x',"}, []am.Sliver{onPC}, ""},
-		{"the old name for a new component", []string{"{name: pc1,", "{name: pc1, " + id + "new', exclusive: true}\n  - {name: x, " + id + "pc1',"}, []am.Sliver{onPC}, "i:12: the component name pc1 goes to "},
+		{"the old name for a new component", []string{"{name: pc1,", "{name: pc1, " + id + "new', exclusive: true}\n  - {name: x, " + id + "pc1',"}, []am.Sliver{onPC}, "i:12: the component name pc1 moves to "},
 		{"removed", []string{"name: pc1", "name: pc2"}, []am.Sliver{onPC}, ""},
-		{"names of interfaces", ports, []am.Sliver{onPC}, "i:12: the interface name eth1 goes to urn:publicid:IDN+example.org+interface+new"},
+		{"names of interfaces", ports, []am.Sliver{onPC}, "i:12: the interface name eth1 moves to urn:publicid:IDN+example.org+interface+new"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			v := otherwise(t, tt.pairs...)
