@@ -59,7 +59,8 @@ func (changes *requestedChanges) textAttributes(a *desired) []textAttribute {
 	}
 }
 
-// applyToExisting applies the changes to an existing node's desired state.
+// applyToExisting applies the changes to an existing node's desired state. It refuses
+// changes of attributes that are fixed for a node's life.
 func (changes *requestedChanges) applyToExisting(a *desired) error {
 	for _, text := range changes.textAttributes(a) {
 		if text.fixed && text.requested != nil && *text.requested != *text.current {
@@ -75,7 +76,7 @@ func (changes *requestedChanges) applyToExisting(a *desired) error {
 	return changes.apply(a)
 }
 
-// apply checks the changes and applies them to a.
+// apply applies the changes to a. It then checks the result and refuses invalid values.
 func (changes *requestedChanges) apply(a *desired) error {
 	for _, text := range changes.textAttributes(a) {
 		if text.requested != nil {
@@ -109,8 +110,8 @@ func (changes *requestedChanges) apply(a *desired) error {
 	return nil
 }
 
-// checkNew returns the sliver type of a new node. It refuses an unknown component, image
-// or type.
+// checkNew returns the sliver type of a new node; without a requested type, the first in
+// the settings. It refuses an unknown component, image or type.
 func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, error) {
 	switch {
 	case a.Component == "":
@@ -130,6 +131,7 @@ func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, e
 	return local.SliverType{}, refusalf(provider.Unknown, "there is no sliver type %.80s; available: %s", a.SliverType, joinNames(names))
 }
 
+// joinNames lists names in a message.
 func joinNames(words []string) string { return strings.Join(words, ", ") }
 
 // imageName returns the requested image, or the default.
@@ -140,8 +142,8 @@ func (a *desired) imageName() string {
 	return a.Image
 }
 
-// changesBetween returns the entry in changes: every attribute that differs, nil if none
-// does.
+// changesBetween returns the changed attributes with their old and new values, as set
+// reports them; nil if none has changed. For a removal only ensure is reported.
 func changesBetween(old, next *desired) object {
 	was, is := old.attributes(), next.attributes()
 	c := object{}
@@ -161,7 +163,8 @@ func changesBetween(old, next *desired) object {
 	return c
 }
 
-// attributes returns the writable attributes, as get reports them.
+// attributes returns the writable attributes, as get reports them. A nil state is that of
+// an absent node.
 func (a *desired) attributes() provider.Resource {
 	if a == nil {
 		return provider.Resource{provider.AttrEnsure: provider.Absent}

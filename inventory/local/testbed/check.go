@@ -10,8 +10,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// checkLinks returns the new nodes whose links cannot be created, and why: because of
-// this host, this site, or conflicts with other new nodes and with nodes that stay.
+// checkLinks returns, by node, why the links of new nodes cannot be created. Reasons are
+// this host, the settings, too many properties, and conflicts with other new nodes or with
+// nodes that stay.
 func (t *Testbed) checkLinks(updates []update) map[string]error {
 	refusals := map[string]error{}
 	fresh := map[string][]member{} // by network id
@@ -55,8 +56,8 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	return refusals
 }
 
-// checkCapacity adds to refusals the last of the new nodes that exceed the maximum of nodes
-// or the free login ports.
+// checkCapacity refuses the new nodes that exceed the maximum of nodes or the free login
+// ports: those at the end of updates. It adds them to refusals.
 func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string
@@ -132,8 +133,8 @@ func (t *Testbed) checkNotEgress(f *iface) error {
 	return nil
 }
 
-// checkSlice plans the links of a slice with the new nodes and without the leaving ones,
-// and returns the new nodes whose links cannot be created.
+// checkSlice plans the links of the network id with the new nodes and without the leaving
+// ones. It returns, by node, why the links of new nodes cannot be created.
 func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool) map[string]error {
 	refusals := map[string]error{}
 	members := slices.DeleteFunc(t.members(id), func(m member) bool { return leaving[m.id] })
@@ -159,7 +160,8 @@ func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool)
 	return refusals
 }
 
-// checkLink returns why a link cannot be created, nil if it can; f is one of its interfaces.
+// checkLink returns why a link cannot be created, nil if it can. f is one of its
+// interfaces; messages name f if the link has no name.
 func (t *Testbed) checkLink(l *link, f *iface) error {
 	if l.conflict != "" {
 		return refusalf(provider.Failed, "%s", l.conflictMessage(f))

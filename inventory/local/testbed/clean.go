@@ -26,10 +26,11 @@ var stateNames = []string{
 	sysctl.File,
 }
 
-// Clean removes everything of an instance from this host, nodes and their files first.
-// It calls removed with each node's id, and fails when the instance runs.
+// Clean removes everything of an instance from this host, nodes and their files first. It
+// calls removed with each removed node's id. It fails when the instance runs, or when State
+// contains other files or mounts.
 func Clean(ctx context.Context, o Options, removed func(id string)) error {
-	o.Settings.PortRest = 0
+	o.Settings.PortRest = 0 // release the ports at once
 	t := newTestbed(o)
 	defer t.close()
 	// Other files in the folder are not ours: it may be the wrong folder.
@@ -111,7 +112,8 @@ func unmounted(dir string) error {
 	return nil
 }
 
-// removeNodes removes nodes concurrently and calls removed for each.
+// removeNodes removes nodes concurrently and calls removed for each that is gone. It
+// returns the errors of the others.
 func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(string)) error {
 	var mu sync.Mutex
 	var all error

@@ -49,8 +49,8 @@ func (nc *nodeController) loop() {
 	}
 }
 
-// adoptRunning takes over the node if an earlier program left it running, and otherwise
-// ends the rest of its processes.
+// adoptRunning takes over the node if an earlier program left it running. Otherwise it
+// kills the remaining processes of the node, and records that its last run has ended.
 func (nc *nodeController) adoptRunning(ctx context.Context) {
 	find, cancel := context.WithTimeout(ctx, slowAgentTime)
 	defer cancel()
@@ -78,7 +78,8 @@ func (nc *nodeController) adoptRunning(ctx context.Context) {
 	nc.steps.recordInterruption(whileStopped)
 }
 
-// handleDeath records that PID 1 of a run ended unexpectedly.
+// handleDeath records that PID 1 of a run ended unexpectedly. It ignores runs that this
+// program ended.
 func (nc *nodeController) handleDeath(run *run) {
 	if run != nc.run {
 		return // this program ended it
@@ -153,8 +154,10 @@ func (nc *nodeController) countRetry(err error) {
 	nc.t.log.Warn("part of a node's desired state could not be reached yet; retrying", "node", nc.id, "attempt", nc.retries, "error", err)
 }
 
-// handleFailure counts a failed round and returns when to repeat it. After the last
-// attempt it saves the failure and returns 0.
+// handleFailure counts a failed round and returns when to repeat it. After the last attempt
+// it saves the failure and returns 0. Removals are repeated without limit. There is no
+// further attempt after a final error, or for a node that had failed before this program
+// started.
 func (nc *nodeController) handleFailure(rec record, err error) (wait time.Duration) {
 	nc.attempts++
 	nc.t.log.Warn("a node is not in its desired state yet", "node", nc.id, "attempt", nc.attempts, "error", err)

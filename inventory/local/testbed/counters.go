@@ -13,13 +13,13 @@ import (
 
 // Times of reading counters. Reading them must not delay an answer of get.
 const (
-	countersAge  = time.Second           // after which they are read again
-	countersWait = 20 * time.Millisecond // for all networks of an answer
-	countersTime = 5 * time.Second       // for one read
+	countersAge  = time.Second           // the age at which they are read again
+	countersWait = 20 * time.Millisecond // how long an answer waits for all networks
+	countersTime = 5 * time.Second       // the limit of one read
 )
 
-// refreshCounters reads outdated counters of the nodes' networks. For a slow network, the
-// previous counters are reported.
+// refreshCounters reads outdated counters of the nodes' networks, and waits for them up to
+// countersWait. For a slower network, the previous counters are reported.
 func (t *Testbed) refreshCounters(nodes []*nodeController) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}
@@ -46,8 +46,9 @@ func (t *Testbed) refreshCounters(nodes []*nodeController) {
 	}
 }
 
-// refreshCounters starts reading the counters, unless they are fresh or there are no
-// links. The returned channel is closed at the end of the read; nil: there is none.
+// refreshCounters starts reading the counters, unless a read is running, the counters are
+// fresh or there are no links. The returned channel is closed at the end of the read; nil
+// if none is running.
 func (n *network) refreshCounters() chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -73,10 +74,11 @@ func (n *network) refreshCounters() chan struct{} {
 	return done
 }
 
-// update stores fresh counters. It returns the interfaces that have since lost many
-// packets because this host was too slow, and how many. The kernel's count of dropped
-// packets restarts with each change of a link; the stored one continues until the
-// interface is replaced, as the other counters do.
+// update stores fresh counters, by interface. It returns the interfaces that lost many
+// packets since the last read because this host was too slow, with the number of lost
+// packets. The kernel's count of dropped packets restarts with each change of a link.
+// update adds the count from before, so that the reported count continues until the
+// interface is replaced.
 func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[string]uint64) {
 	lost := map[string]uint64{}
 	overrun = map[string]uint64{}
@@ -86,10 +88,10 @@ func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[stri
 			overrun[end] = more
 		}
 		if !again || is.RxPackets < was.RxPackets || is.TxPackets < was.TxPackets {
-			continue
+			continue // a new interface: all its counters began at 0
 		}
 		before := c.lost[end]
-		if is.Dropped < was.Dropped-before {
+		if is.Dropped < was.Dropped-before { // the kernel's count has restarted
 			before = was.Dropped
 		}
 		if before > 0 {
@@ -115,8 +117,8 @@ type overrun struct {
 // overrunTime is how long a node reports such a loss.
 const overrunTime = 5 * time.Minute
 
-// recordOverruns records the interfaces that lost packets, and logs the first loss of
-// each. n.mu is held.
+// recordOverruns adds the packets in more to the losses of these interfaces. It logs the
+// first loss of each in overrunTime. n.mu is held.
 func (n *network) recordOverruns(more map[string]uint64) {
 	now := time.Now()
 	for end, lost := range more {
@@ -200,7 +202,8 @@ type reportedCounters struct {
 	Overruns  uint64 `json:"overruns"`
 }
 
-// interfaceItems returns the items that get reports.
+// interfaceItems returns the attribute interfaces for get: the requested items, with
+// hardware address, emulator and counters.
 func (nc *nodeController) interfaceItems() []string {
 	items := make([]string, len(nc.interfaces))
 	for i := range nc.interfaces {

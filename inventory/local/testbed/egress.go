@@ -22,9 +22,11 @@ const (
 	egressFile   = "outbound.json"
 )
 
+// egressHolder is the holder of the number that is allocated for the outside network.
 func (t *Testbed) egressHolder() string { return t.settings.Instance + ":outbound" }
 
-// openEgress creates the outside network, or removes it if the settings have none.
+// openEgress creates the outside network, and detaches nodes that no longer exist. If the
+// settings have no outside network, it removes an earlier one.
 func (t *Testbed) openEgress() error {
 	var rec egressRecord
 	if err := readJSON(t.o.State, egressFile, &rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -72,6 +74,7 @@ func (t *Testbed) removeEgress() error {
 	return errors.Join(append(problems, err)...)
 }
 
+// closeEgress closes the outside network if it is open.
 func (t *Testbed) closeEgress() error {
 	if t.egress == nil {
 		return nil
@@ -140,8 +143,9 @@ func (t *Testbed) nodeAtEgress(number int) *nodeController {
 	return t.egressNodes[number]
 }
 
-// takeEgressNumber reserves the number for a node, or a free one if another node has it or
-// it is 0. It returns 0 when no number is free.
+// takeEgressNumber reserves number for a node. If number is invalid, such as 0, or belongs
+// to another node, it reserves a free one. It returns the reserved number, 0 if none is
+// free.
 func (t *Testbed) takeEgressNumber(number int, nc *nodeController) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,12 +19,13 @@ import (
 	"patchbay/inventory/provider"
 )
 
+// sameUsers reports whether a and b have the same logins and keys in the same order.
 func sameUsers(a, b []user) bool {
 	return slices.EqualFunc(a, b, func(a, b user) bool { return a.Login == b.Login && slices.Equal(a.Keys, b.Keys) })
 }
 
-// reopenEndpoint opens the endpoint of a running node before its agent is configured, which
-// may take long: until then its users can log in and investigate.
+// reopenEndpoint opens the endpoint of a running node for its users. It runs before the
+// agent is configured, which may take long, so that users can log in and investigate.
 func (nc *nodeController) reopenEndpoint(rec record) {
 	if rec.Desired.Removing || rec.Desired.Power != provider.On {
 		return
@@ -38,8 +39,9 @@ func (nc *nodeController) reopenEndpoint(rec record) {
 	}
 }
 
-// openEndpoints creates the listeners inside the node and passes all listeners to the
-// gateway, for these users.
+// openEndpoints creates the listeners inside the node: port 22, and the socket of geni-get.
+// It then passes the endpoint to the gateway, for these users. If port 22 is taken, the
+// endpoint is opened without it.
 func (nc *nodeController) openEndpoints(ctx context.Context, rec *record, users []user, insideKeys []string) (err error) {
 	if nc.endpoint.inside == nil {
 		if nc.endpoint.inside, err = nc.listenInside(ctx, "tcp", "0.0.0.0:22", ""); err != nil {
@@ -66,7 +68,8 @@ func (nc *nodeController) insideKeys(key experimentKey) []string {
 	return []string{key.public}
 }
 
-// restrictEndpoint reduces an open endpoint to the accounts and keys that users still have.
+// restrictEndpoint removes the accounts and keys from an open endpoint that are not in
+// users. The logins must then be proven again.
 func (nc *nodeController) restrictEndpoint(rec record, users []user, insideKeys []string) error {
 	left := intersectUsers(nc.endpoint.users, users)
 	if nc.endpoint.public == nil && nc.endpoint.inside == nil || sameUsers(left, nc.endpoint.users) {
@@ -90,7 +93,8 @@ func intersectUsers(a, b []user) []user {
 	return both
 }
 
-// setEndpoint passes the node's endpoint to the gateway, for these users.
+// setEndpoint opens the node's port and passes the node's endpoint to the gateway, for
+// these users. If the gateway fails, the endpoint is closed.
 func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []string) error {
 	if err := nc.openPort(rec); err != nil {
 		return err
@@ -153,7 +157,7 @@ func (nc *nodeController) openPort(rec *record) error {
 	return nil
 }
 
-// endpointName returns the node's host name at the gateway account. It is unique.
+// endpointName returns the node's host name at the gateway account. The id makes it unique.
 func endpointName(hostname, id string) string {
 	hostname, _, _ = strings.Cut(hostname, ".")
 	id = id[:min(len(id), 8)]
@@ -166,7 +170,8 @@ func endpointName(hostname, id string) string {
 // portTime is how long a killed program's gateway may take to close its ports.
 const portTime = 2 * time.Second
 
-// openPort opens the port that a holder has allocated, or another one.
+// openPort opens port, which the holder allocated earlier. If port is 0, or taken by
+// another program, openPort allocates and opens another one. It returns the opened port.
 func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 	if port != 0 {
 		l, err := t.openHeldPort(port, holder)
@@ -193,8 +198,8 @@ func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 	return l, int(n), err
 }
 
-// openHeldPort opens a port that the holder has allocated. It waits for an old gateway to
-// close it.
+// openHeldPort opens a port that the holder has allocated. If the port is in use, it waits
+// up to portTime for an old gateway to close it.
 func (t *Testbed) openHeldPort(port int, holder string) (net.Listener, error) {
 	if err := t.ports.Claim(uint32(port), holder); err != nil {
 		return nil, err
@@ -208,6 +213,7 @@ func (t *Testbed) openHeldPort(port int, holder string) (net.Listener, error) {
 	}
 }
 
+// bind listens at a port of the address in the settings, or of all addresses of the host.
 func (t *Testbed) bind(port int) (net.Listener, error) {
 	host := ""
 	if t.settings.Listen.IsValid() {
@@ -216,7 +222,9 @@ func (t *Testbed) bind(port int) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// published returns the addresses and the proxy through which experimenters log in.
+// published returns the addresses, and the proxy if there is one, through which
+// experimenters log in. name is a node's host name at the gateway account, and port its own
+// port.
 func (t *Testbed) published(name string, port int) (login []string, proxy string) {
 	if t.settings.Publish != local.Gateway {
 		login = append(login, net.JoinHostPort(t.settings.PublicHost, strconv.Itoa(port)))
@@ -228,6 +236,7 @@ func (t *Testbed) published(name string, port int) (login []string, proxy string
 	return login, proxy
 }
 
+// gatewayAddress returns the address of the gateway account, HOST:PORT.
 func (t *Testbed) gatewayAddress() string {
 	return net.JoinHostPort(t.settings.PublicHost, strconv.Itoa(t.gatewayIDs.Port))
 }

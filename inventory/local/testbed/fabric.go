@@ -24,7 +24,7 @@ func (t *Testbed) openFabric() {
 		Folder: t.fabricsPath(), Instance: t.settings.Instance, Emulator: string(t.settings.Emulator), Log: t.log,
 		VSwitch: vswitch.Options{
 			Program: t.o.Program,
-			UID:     t.gatewayIDs.UID + 1, // its block of ids is larger than needed
+			UID:     t.gatewayIDs.UID + 1, // the gateway needs only the first id of its block
 			Log:     t.log,
 		},
 		SetLimits: func(slice string, pid int) error { return t.host.LimitVSwitch(slice, pid, vswitchLimits) },

@@ -20,14 +20,15 @@ import (
 	"patchbay/inventory/local/gateway"
 )
 
+// maxForeignEndpoints bounds the endpoints for nodes of other providers.
 const maxForeignEndpoints = 2000
 
 // endpointPrefix begins the ids of endpoints. Like the folder doors of the state, it
 // keeps its earlier name, because existing testbeds have stored it.
 const endpointPrefix = "door-"
 
-// foreignEndpointID returns the endpoint's id on this host. It differs from all node ids,
-// which are UUIDs.
+// foreignEndpointID returns the id of the endpoint for another provider's node. It differs
+// from all node ids, which are UUIDs.
 func foreignEndpointID(providerName, name string) string {
 	sum := sha256.Sum256([]byte(providerName + "\x00" + name))
 	return endpointPrefix + hex.EncodeToString(sum[:16])
@@ -38,7 +39,7 @@ func (d *foreignEndpoint) endpointName() string {
 	return endpointName(d.Hostname, strings.TrimPrefix(d.id, endpointPrefix))
 }
 
-// loadForeignEndpoints reads the saved endpoints.
+// loadForeignEndpoints reads the saved endpoints, and removes damaged and temporary files.
 func (t *Testbed) loadForeignEndpoints() error {
 	entries, err := os.ReadDir(t.foreignDir)
 	if err != nil {
@@ -91,7 +92,8 @@ func (t *Testbed) openSavedEndpoint(id string) error {
 	return t.openForeignEndpoint(d)
 }
 
-// handleEndpoints creates, removes and reports endpoints.
+// handleEndpoints removes, sets and reports endpoints for nodes of other providers, as
+// requested in input.
 func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.EndpointsOutput, error) {
 	var q local.EndpointsInput
 	if err := json.Unmarshal(input, &q); err != nil {
@@ -127,11 +129,14 @@ func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.EndpointsOutput
 	return out, nil
 }
 
+// isProviderName reports whether s can be the name of a provider: one line of 1 to 64
+// bytes.
 func isProviderName(s string) bool {
 	return s != "" && len(s) <= 64 && isOneLine(s)
 }
 
-// setForeignEndpoint creates or changes an endpoint. Its error is for experimenters.
+// setForeignEndpoint creates or changes an endpoint. Without users or an address in the
+// request, the endpoint keeps its own. The error is for experimenters. t.foreignMu is held.
 func (t *Testbed) setForeignEndpoint(providerName string, ask local.EndpointRequest) (local.EndpointStatus, error) {
 	if ask.Name == "" || len(ask.Name) > maxText || !isOneLine(ask.Name) {
 		return local.EndpointStatus{}, fmt.Errorf("%.40q cannot be the name of a node", ask.Name)
@@ -221,7 +226,8 @@ func (t *Testbed) saveForeignEndpoint(d *foreignEndpoint) error {
 	return nil
 }
 
-// openForeignEndpoint saves the endpoint, and opens it if its target is known.
+// openForeignEndpoint saves the endpoint, and passes it to the gateway. An endpoint without
+// a target address is only saved.
 func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 	users, err := parseUsers(d.Users)
 	if err != nil {
@@ -285,6 +291,8 @@ func (t *Testbed) removeForeignEndpoint(id string) error {
 	return nil
 }
 
+// endpointStatus returns what is reported about an endpoint. It includes the login once
+// users can use it.
 func (t *Testbed) endpointStatus(d *foreignEndpoint) local.EndpointStatus {
 	is := local.EndpointStatus{Name: d.Name, Address: d.Address, Users: d.Users}
 	if d.Address == "" || !d.open {
@@ -294,6 +302,7 @@ func (t *Testbed) endpointStatus(d *foreignEndpoint) local.EndpointStatus {
 	return is
 }
 
+// listForeignEndpoints returns all endpoints for patchbay-local list.
 func (t *Testbed) listForeignEndpoints() []local.ListedEndpoint {
 	t.foreignMu.Lock()
 	defer t.foreignMu.Unlock()

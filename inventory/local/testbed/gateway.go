@@ -20,9 +20,11 @@ const (
 // gatewayLimits bound the gateway against users that try to exhaust it.
 var gatewayLimits = node.Limits{Memory: 512 << 20, PIDs: 256}
 
+// gatewayHolder is the holder of the gateway's user ids and port.
 func (t *Testbed) gatewayHolder() string { return t.settings.Instance + ":gateway" }
 
-// openGateway starts the gateway with its saved user id, port and key.
+// openGateway starts the gateway with its saved user id, port and key. It allocates or
+// creates those that are missing, and saves them.
 func (t *Testbed) openGateway(start func(gateway.Options) (sshGateway, error)) error {
 	before := t.gatewayIDs
 	if err := t.allocateGatewayID(); err != nil {
@@ -57,6 +59,8 @@ func (t *Testbed) openGateway(start func(gateway.Options) (sshGateway, error)) e
 	return err
 }
 
+// allocateGatewayID claims the gateway's saved user id. If that is missing or cannot be
+// claimed, it allocates another one.
 func (t *Testbed) allocateGatewayID() (err error) {
 	if t.gatewayIDs.UID != 0 && t.userIDs.Claim(t.gatewayIDs.UID, t.gatewayHolder()) == nil {
 		return nil
@@ -65,7 +69,8 @@ func (t *Testbed) allocateGatewayID() (err error) {
 	return err
 }
 
-// openGatewayPort opens the port set in the settings, or the saved one.
+// openGatewayPort opens the port set in the settings. Without such a setting it opens the
+// saved port, or another one if that is taken.
 func (t *Testbed) openGatewayPort() (l net.Listener, err error) {
 	if t.settings.GatewayPort != 0 {
 		if l, err = t.openHeldPort(t.gatewayIDs.Port, t.gatewayHolder()); err != nil {

@@ -131,7 +131,7 @@ func (nc *nodeController) geniAnswer(command string, isUser bool) (string, error
 				return u.URN, nil
 			}
 		}
-		return "", errors.New("this node has no accounts")
+		return "", errors.New("no account of this node has a URN")
 	case "slice_email", "user_email":
 		return "", errors.New("the aggregate does not know e-mail addresses")
 	case "control_mac":
@@ -185,6 +185,7 @@ func (nc *nodeController) usageJSON(rec record) (string, error) {
 }
 
 // geniAll returns one JSON object with the outputs of all commands except key and commands.
+// Commands that fail are left out.
 func (nc *nodeController) geniAll() (string, error) {
 	all := object{}
 	for name := range geniCommands {
@@ -204,6 +205,7 @@ func (nc *nodeController) geniAll() (string, error) {
 	return asJSON(all)
 }
 
+// orUnknown returns text; if it is empty, an error that names what is unknown.
 func orUnknown(text, what string) (string, error) {
 	if text == "" {
 		return "", fmt.Errorf("the aggregate does not know %s", what)
@@ -224,6 +226,7 @@ func geniUsers(users []user) []object {
 	return all
 }
 
+// asJSON returns v as indented JSON with a final newline.
 func asJSON(v any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

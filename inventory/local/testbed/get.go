@@ -13,7 +13,8 @@ import (
 // maxAnswer bounds the output, in bytes; the rest is for the envelope.
 const maxAnswer = local.MaxAnswer - 1024
 
-// get returns the resources of the given names, or of all nodes if there are none.
+// get returns the resources of the requested names; without names, those of all nodes. A
+// name without a node is reported as absent. get fails if the answer exceeds maxAnswer.
 func (t *Testbed) get(input json.RawMessage) (object, error) {
 	var q struct {
 		Names []string `json:"names"`
@@ -46,7 +47,8 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 		}
 		resources = append(resources, r)
 	}
-	// Services get the rest. Encoding them again at most doubles their length.
+	// The attribute services gets the rest of the answer. Encoding its texts again at most
+	// doubles their length.
 	room := min(maxStepReport, (maxAnswer-size)/2/max(1, len(nodes)))
 	for i, r := range resources {
 		if nc := nodes[i]; nc != nil && nc.steps != nil && r.Text(provider.AttrEnsure) == provider.Present {

@@ -105,7 +105,8 @@ func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	})
 }
 
-// saveDeath records that the node's system has ended unexpectedly.
+// saveDeath records that the node's system has ended unexpectedly, and which of its
+// processes were killed for lack of memory before.
 func (nc *nodeController) saveDeath(now time.Time) {
 	nc.saveOOMKills(0, now)
 	nc.saveIncident(func(inc *incidents) {
@@ -142,7 +143,7 @@ func (nc *nodeController) saveOOMKills(more int64, now time.Time) {
 		more += counts - was
 	}
 	if more == 0 && (counts == was || err != nil) {
-		return
+		return // no new kill, and the same cgroups
 	}
 	if more > 0 {
 		nc.t.log.Warn("processes of a node were killed for lack of memory", "node", nc.id, "processes", more)

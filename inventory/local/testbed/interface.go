@@ -57,8 +57,8 @@ type property struct {
 // reportedKeys are the keys of an item that get adds.
 var reportedKeys = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "dropped"}
 
-// parseInterfaces parses the attribute interfaces. They are called eth1, eth2 and so on, in
-// this order. The error is for experimenters.
+// parseInterfaces parses the attribute interfaces. It names the interfaces eth1, eth2 and
+// so on, in this order. The error is for experimenters.
 func parseInterfaces(items []string) ([]iface, error) {
 	size, properties, seen := 0, 0, map[string]bool{}
 	var all []iface
@@ -215,6 +215,8 @@ func checkProperties(all []property) error {
 	return nil
 }
 
+// describeTarget returns the target of a property in messages: a client_id, or all others
+// if to is empty.
 func describeTarget(to string) string {
 	if to == "" {
 		return "all others"

@@ -72,7 +72,8 @@ func newExperimentKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
 }
 
-// loadOrCreateKey reads the private key dir/name. If it does not exist, make creates it.
+// loadOrCreateKey reads the private key dir/name. If it does not exist, it is created with
+// make and saved.
 func loadOrCreateKey(dir, name string, make func() ([]byte, error)) (private []byte, public string, err error) {
 	private, err = os.ReadFile(filepath.Join(dir, name))
 	if err == nil {

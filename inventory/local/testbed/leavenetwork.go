@@ -63,7 +63,8 @@ func (n *network) rebuildAfter(wait time.Duration) {
 	n.timer = time.AfterFunc(wait, n.rebuild)
 }
 
-// rebuild changes the created links to the current plan, and retries until it succeeds.
+// rebuild changes the created links to the current plan, and removes an empty network.
+// After an error it schedules another rebuild.
 func (n *network) rebuild() {
 	n.t.mu.Lock()
 	if n.t.closing || n.t.fabricError != nil {
@@ -85,6 +86,7 @@ func (n *network) rebuild() {
 	}
 }
 
+// removeIfEmpty removes the network if it has no nodes.
 func (n *network) removeIfEmpty(ctx context.Context) error {
 	n.mu.Lock()
 	empty := len(n.nodes) == 0
@@ -95,7 +97,9 @@ func (n *network) removeIfEmpty(ctx context.Context) error {
 	return n.remove(ctx)
 }
 
-// rebuildLinks is the part of rebuild that runs exclusively.
+// rebuildLinks changes the existing links whose plan has changed, and removes those that
+// are no longer planned. It does nothing for a network without nodes. The caller runs it
+// exclusively.
 func (n *network) rebuildLinks(ctx context.Context) error {
 	n.mu.Lock()
 	gone := n.removed

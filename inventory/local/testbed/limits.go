@@ -28,6 +28,7 @@ type refusalError struct {
 
 func (e *refusalError) Error() string { return e.text }
 
+// refusalf returns a refusalError with a formatted text.
 func refusalf(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
@@ -43,6 +44,7 @@ func (e *userError) Error() string { return fmt.Sprintf("%s: %v", e.message, e.e
 
 func (e *userError) Unwrap() error { return e.err }
 
+// asUserError returns err with a message for experimenters; nil if err is nil.
 func asUserError(message string, err error) error {
 	if err == nil {
 		return nil
@@ -64,6 +66,7 @@ func isID(s string) bool {
 	return true
 }
 
+// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -74,7 +77,8 @@ func sleep(ctx context.Context, d time.Duration) {
 // semaphore bounds how many goroutines do something expensive at once.
 type semaphore chan struct{}
 
-// acquire waits for a place; release frees it.
+// acquire waits for a free place and takes it. It fails when ctx ends first. The caller
+// must call release.
 func (t semaphore) acquire(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:

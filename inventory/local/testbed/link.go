@@ -38,6 +38,7 @@ type shaping struct {
 	loss  float64
 }
 
+// shaping returns the values of a property in the units of package fabric.
 func (p *property) shaping() shaping {
 	return shaping{p.Capacity, time.Duration(p.Latency * float64(time.Millisecond)), p.PacketLoss / 100}
 }
@@ -55,7 +56,8 @@ func linkID(name string) string {
 	return plain[:min(len(plain), 20)] + "-" + hex.EncodeToString(sum[:8])
 }
 
-// linkID returns the id of the interface's link; without a link, an id of its own.
+// linkID returns the id of the interface's link. An interface without a link has a link of
+// its own.
 func (f *iface) linkID(node string) string {
 	if f.link == "" {
 		return linkID("\x00" + node + "\x00" + f.clientID)
@@ -66,8 +68,8 @@ func (f *iface) linkID(node string) string {
 // endID returns the interface's id within its slice.
 func (f *iface) endID(node string) string { return node + "/" + f.name }
 
-// planLinks derives the links of a slice from the interfaces of its nodes, sorted by node
-// id.
+// planLinks derives the links of a slice from the interfaces of its nodes, and returns them
+// by link id. The ends of each link are sorted by node id.
 func planLinks(slice string, members []member) map[string]*link {
 	all := map[string]*link{}
 	members = slices.SortedFunc(slices.Values(members), func(a, b member) int { return strings.Compare(a.id, b.id) })
@@ -97,13 +99,14 @@ func planLinks(slice string, members []member) map[string]*link {
 	for _, l := range all {
 		for _, i := range l.defaultShapes {
 			if s := &l.Shapes[i]; len(s.From) == len(l.Ends) {
-				s.From = nil
+				s.From = nil // from all ends
 			}
 		}
 	}
 	return all
 }
 
+// describeVLAN names a shared VLAN in messages; an empty name means none.
 func describeVLAN(name string) string {
 	if name == "" {
 		return "no shared VLAN"
@@ -116,8 +119,8 @@ func (m shaping) withDefaults(o shaping) shaping {
 	return shaping{cmp.Or(m.rate, o.rate), cmp.Or(m.delay, o.delay), cmp.Or(m.loss, o.loss)}
 }
 
-// addShapes adds the shapes for frames from an end. Their number follows the request, not
-// the number of interfaces.
+// addShapes adds the shapes for frames that leave the end from. Ends with the same default
+// share one shape, so the number of shapes does not grow with the number of interfaces.
 func (l *link) addShapes(from string, properties []property) {
 	var general shaping
 	for _, p := range properties {
@@ -125,8 +128,8 @@ func (l *link) addShapes(from string, properties []property) {
 			general = general.withDefaults(p.shaping())
 		}
 	}
-	// Properties towards all others apply to ends that no property names. On a shared VLAN
-	// not all ends are known, so they apply to all.
+	// Properties without To apply towards the ends that no other property names. On a shared
+	// VLAN not all ends are known, so they apply towards all.
 	only := general != (shaping{}) && l.Shared == ""
 	for _, p := range properties {
 		m := p.shaping()

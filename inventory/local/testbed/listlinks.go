@@ -22,6 +22,8 @@ func (t *Testbed) listLinks() []local.ListedLink {
 	return all
 }
 
+// listLinks lists the node's interfaces. It subtracts the size of their properties from
+// room. Properties that no longer fit are only counted.
 func (nc *nodeController) listLinks(room *int) []local.ListedLink {
 	rec := nc.snapshot()
 	var all []local.ListedLink

@@ -13,7 +13,8 @@ import (
 // removeIncompleteTime bounds the removal of one incomplete node, which delays all others.
 const removeIncompleteTime = 5 * time.Second
 
-// loadState reads the records of all nodes and removes nodes without one.
+// loadState reads the records of all nodes and endpoints. It removes nodes without a
+// record, and releases keys and numbers that no record needs.
 func (t *Testbed) loadState() error {
 	for _, dir := range []string{t.nodesDir, t.keysDir, t.foreignDir} {
 		if err := folder(dir); err != nil {
@@ -49,7 +50,9 @@ func (t *Testbed) loadState() error {
 	return t.sweepClaims()
 }
 
-// loadNode reads the record of a node. It returns false if the node was removed instead.
+// loadNode reads the record of a node, and reports whether the node still exists. A node
+// with a damaged record can only be removed. A node without a record is removed here, or by
+// its controller if that fails.
 func (t *Testbed) loadNode(nc *nodeController) bool {
 	err := readJSON(nc.dir(), recordFile, &nc.rec)
 	if err == nil {
@@ -76,8 +79,8 @@ func (t *Testbed) loadNode(nc *nodeController) bool {
 	return true
 }
 
-// sweepClaims makes the allocated numbers of this instance equal to those in the records,
-// with t.mu held.
+// sweepClaims releases the numbers of this instance that no record contains, and claims the
+// user ids in the records again. t.mu is held.
 func (t *Testbed) sweepClaims() error {
 	if err := t.readGateway(); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 const (
 	manifestTime       = 10 * time.Second
 	maxManifest        = 16 << 20
-	maxHead            = 16 << 10
+	maxHead            = 16 << 10        // HTTP headers, in bytes
 	maxManifestFetches = 4               // fetches and answers at the same time, in all nodes
 	maxCachedManifest  = 64 << 10        // length of a manifest that is kept
 	manifestMaxAge     = 2 * time.Second // a younger manifest is not fetched again
@@ -33,8 +33,9 @@ func (nc *nodeController) cachedManifest() *cachedManifest {
 	return &nc.manifest
 }
 
-// acquireManifestSlot waits until another manifest may be held in memory; release ends that.
-// Each node has one slot, so that a node that reads slowly delays only itself.
+// acquireManifestSlot waits until one more manifest may be held in memory. It fails after
+// manifestTime. The caller calls release when it has sent the manifest. Each node has one
+// slot, so that a node that reads slowly delays only itself.
 func (nc *nodeController) acquireManifestSlot() (release func(), err error) {
 	ctx, cancel := context.WithTimeout(nc.t.ctx, manifestTime)
 	defer cancel()
@@ -49,7 +50,8 @@ func (nc *nodeController) acquireManifestSlot() (release func(), err error) {
 }
 
 // fetchManifest gets the manifest of the node's slice from the manager. It returns the
-// cached manifest if that is fresh, or if the manager does not answer.
+// cached manifest if that is fresh, or if the manager does not answer. Long manifests are
+// not cached.
 func (nc *nodeController) fetchManifest() (string, error) {
 	sliver := nc.snapshot().Desired.SliverURN
 	if sliver == "" {

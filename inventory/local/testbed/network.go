@@ -15,8 +15,8 @@ import (
 const (
 	// linkTime is for connecting the links of a node, and for removing a network.
 	linkTime = time.Minute
-	// linkDelay is how long no further node may have joined before links are created, since
-	// the nodes of a request join together.
+	// linkDelay is the delay of link creation after the last node has joined, since the
+	// nodes of a request join together.
 	linkDelay = 25 * time.Millisecond
 	// maxLinkDelay is the longest wait for further nodes.
 	maxLinkDelay = time.Second
@@ -30,7 +30,7 @@ func networkID(urn, node string) string {
 	return sliceID(urn)
 }
 
-// joinNetwork adds nc to its network, with t.mu held.
+// joinNetwork adds nc to its network if it has interfaces. t.mu is held.
 func (t *Testbed) joinNetwork(nc *nodeController, urn string) {
 	if !slices.ContainsFunc(nc.interfaces, func(f iface) bool { return !f.control }) {
 		return
@@ -78,7 +78,8 @@ func (t *Testbed) members(id string) []member {
 	return all
 }
 
-// plan returns all links as they should be.
+// plan returns the planned links of all nodes in the network, by link id. The plan is kept
+// until a node joins or leaves.
 func (n *network) plan() map[string]*link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,8 +93,9 @@ func (n *network) plan() map[string]*link {
 	return n.planned
 }
 
-// runExclusive runs f while no other change of the network runs. When ctx ends, it
-// returns, and f keeps the network until it ends.
+// runExclusive runs f while no other change of the network runs, and returns its error.
+// When ctx ends first, runExclusive returns at once; f continues, and blocks other changes
+// until it ends.
 func (n *network) runExclusive(ctx context.Context, f func() error) error {
 	if n.t.fabricError != nil {
 		return n.t.fabricError
@@ -128,7 +130,8 @@ func (n *network) waitForNodes(ctx context.Context) {
 	}
 }
 
-// connect creates the links of a running node and attaches its interfaces.
+// connect waits until no more nodes join. It then creates the links of a running node and
+// attaches its interfaces.
 func (n *network) connect(ctx context.Context, nc *nodeController) error {
 	n.waitForNodes(ctx)
 	return n.runExclusive(ctx, func() error {
@@ -154,8 +157,9 @@ func (n *network) connect(ctx context.Context, nc *nodeController) error {
 // errLeaving says that another attempt may succeed.
 var errLeaving = errors.New("a conflicting node has not left the link yet")
 
-// conflictError returns the error for a node whose link has conflicting ends. Either two
-// nodes were accepted at the same moment, or a conflicting node is still being removed.
+// conflictError returns the error for a node whose link has conflicting ends. It is
+// errLeaving while a conflicting node is still being removed. Otherwise two nodes were
+// accepted at the same moment, and the error is final.
 func (n *network) conflictError(f *iface, is *link) error {
 	left := planLinks(n.id, n.t.members(n.id))[is.Name]
 	if left == nil || left.conflict == "" {
@@ -189,7 +193,7 @@ func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
 	return nil
 }
 
-// createLink creates one planned link, unless it exists unchanged.
+// createLink creates one planned link, or changes it if its plan has changed.
 func (n *network) createLink(ctx context.Context, l *link) error {
 	n.mu.Lock()
 	is := n.created[l.Name]

@@ -63,6 +63,7 @@ func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 	return nil
 }
 
+// newController returns a controller for the node id. It starts nothing.
 func (t *Testbed) newController(id string) *nodeController {
 	return &nodeController{t: t, id: id, wakeups: make(chan struct{}, 1), died: make(chan *run, 1), manifestSlot: make(semaphore, 1)}
 }
@@ -77,7 +78,7 @@ func (nc *nodeController) readInterfaces(rec *record) (err error) {
 	return nil
 }
 
-// writeFiles creates the node's folder with host key, steps and record.
+// writeFiles creates the node's folder with a new host key, its steps and its record.
 func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	private, public, err := newHostKey()
 	if err != nil {
@@ -99,9 +100,10 @@ func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	return durable.SyncFolder(filepath.Dir(nc.dir()))
 }
 
-// removeRecord deletes the record of a node that is being removed when it cannot be
-// saved: nodes must be removable on a full disk. At the next start, a node without a
-// record is removed too. nc.mu is held.
+// removeRecord deletes the record of a node that is being removed, because the changed
+// record rec cannot be saved: nodes must be removable on a full disk. At the next start, a
+// node without a record is removed too. unsaved is the error of saving, which is returned
+// if nothing could be deleted. nc.mu is held.
 func (nc *nodeController) removeRecord(rec record, unsaved error) error {
 	if nc.t.ctx.Err() != nil {
 		return unsaved

@@ -10,9 +10,9 @@ import (
 
 // Bounds on the addresses of peers in the files of a node.
 const (
-	maxNamed = 64    // addresses of a node that its peers learn
-	maxLines = 20000 // of /etc/hosts; the agent accepts no more
-	maxKnown = 8 << 10
+	maxNamed = 64      // addresses of a node that its peers learn
+	maxLines = 20000   // of /etc/hosts; the agent accepts no more
+	maxKnown = 8 << 10 // bytes of names in a line of ssh_known_hosts
 )
 
 // samePeer reports whether a and b have the same names at the same addresses. The
@@ -21,8 +21,8 @@ func samePeer(a, b peer) bool {
 	return a.node == b.node && a.address == b.address && slices.Equal(a.names, b.names)
 }
 
-// peerInterfaces returns the node's interfaces with addresses and their aliases. An alias
-// that is the name of a node is left out.
+// peerInterfaces returns the node's interfaces with addresses, and their aliases NAME-LINK
+// for each of names. An alias that is the name of a node in nodes is left out.
 func (nc *nodeController) peerInterfaces(names []string, nodes map[string]bool) []peerInterface {
 	var all []peerInterface
 	left := maxNamed
@@ -82,7 +82,8 @@ func (p peerFiles) hostsLines(own *nodeController) []string {
 	return append(lines, more[:min(len(more), max(0, maxLines-len(lines)))]...)
 }
 
-// interfaceOn returns the peer's interface on the first of the links that it has, or nil.
+// interfaceOn returns the peer's interface on one of the links: the first in their order.
+// It returns nil if the peer has none.
 func (p *peer) interfaceOn(links []string) *peerInterface {
 	for _, link := range links {
 		for i := range p.interfaces {
@@ -94,8 +95,8 @@ func (p *peer) interfaceOn(links []string) *peerInterface {
 	return nil
 }
 
-// knownHostsLines returns the lines of ssh_known_hosts about a peer, with all its names
-// and addresses.
+// knownHostsLines returns the lines of ssh_known_hosts about a peer, with all its names and
+// addresses. Long lists take several lines.
 func (p *peer) knownHostsLines(hostKeys string) []string {
 	called := append(slices.Clone(p.names), p.address.String())
 	for _, e := range p.interfaces {

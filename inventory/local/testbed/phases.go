@@ -88,6 +88,7 @@ func (nc *nodeController) shutDownToRestart(r *round) result {
 	return nc.shutDown(r.ctx, "restarting", byRestart)
 }
 
+// shutDownForOff shuts the node down and clears its incidents, since it must be off.
 func (nc *nodeController) shutDownForOff(r *round) result {
 	if end := nc.shutDown(r.ctx, "shutting down", byPowerOff); end.outcome != done {
 		return end
@@ -105,7 +106,8 @@ func (nc *nodeController) saveRestart(r *round) result {
 	return resultOf(asUserError("its restart cannot be saved on the disk of the host", nc.updateRecord(func(next *record) { next.Restarted, next.incidents = serial, incidents{} })))
 }
 
-// startNode starts the node unless it runs. Its disk is created if it has none.
+// startNode starts the node unless it runs. It creates the disk of a new node. It fails if
+// PID 1 has ended too often.
 func (nc *nodeController) startNode(r *round) result {
 	if nc.run != nil {
 		return result{}
@@ -163,7 +165,8 @@ func (nc *nodeController) connectEgress(r *round) result {
 	return resultOf(err)
 }
 
-// connectLinks attaches the running node to its links.
+// connectLinks attaches the running node to its links. While the cause is a node that
+// leaves, or time that ran out, it is repeated without limit.
 func (nc *nodeController) connectLinks(r *round) result {
 	if nc.network == nil || nc.run.hasLinks {
 		return result{}
@@ -205,7 +208,8 @@ func (nc *nodeController) revokeAccess(r *round) result {
 	return resultOf(nc.restrictEndpoint(r.rec, users, nc.insideKeys(r.key)))
 }
 
-// readPeers reads the current peers of the node and sends them to the gateway.
+// readPeers reads the current peers of the node, after the gateway has received them. It
+// sets r.configured if the node is up to date.
 func (nc *nodeController) readPeers(r *round) result {
 	if nc.slice != nil {
 		var err error
@@ -312,7 +316,8 @@ func (nc *nodeController) configure(ctx context.Context, r *round) error {
 	return nil
 }
 
-// openAndProve opens the endpoint and tests the login of every account.
+// openAndProve opens the endpoint and tests the login of every account. It then publishes
+// the logins.
 func (nc *nodeController) openAndProve(ctx context.Context, r *round) error {
 	if err := nc.openEndpoints(ctx, &r.rec, r.users, nc.insideKeys(r.key)); err != nil {
 		return err
@@ -365,7 +370,8 @@ func (nc *nodeController) stayBroken(r *round) result {
 	return result{}
 }
 
-// trackRun records that the node runs, and watches its agent and PID 1.
+// trackRun records that the node runs. It starts goroutines that watch the agent, and send
+// the run to nc.died when PID 1 has ended.
 func (nc *nodeController) trackRun(r node.Running) {
 	run := new(run)
 	nc.run, nc.started = run, true

@@ -10,7 +10,7 @@ import (
 type outcome int
 
 const (
-	done   outcome = iota // go on with the next phase
+	done   outcome = iota // continue with the next phase
 	retry                 // end the round and begin another one later
 	failed                // as retry, but after maxAttempts the node has failed
 )

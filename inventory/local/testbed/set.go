@@ -20,8 +20,9 @@ func errorAnswer(err error) object {
 	return object{"error": object{"message": err.Error(), "kind": kind}}
 }
 
-// set saves the requested changes, wakes the controllers of these nodes, and returns
-// the changes.
+// set saves the requested changes, wakes the controllers of these nodes, and returns the
+// changes. Each refused change is returned with its error. With noop, set only returns what
+// it would change.
 func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var q struct {
 		Updates []update `json:"updates"`
@@ -76,7 +77,8 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	return object{"changes": changes}, nil
 }
 
-// applyUpdate carries out one update and returns its changes, nil if there are none.
+// applyUpdate carries out one update and returns its changes, nil if there are none. With
+// noop it saves nothing.
 func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object, error) {
 	changes := u.Changes
 	if changes.Ensure != nil && *changes.Ensure != provider.Present && *changes.Ensure != provider.Absent {

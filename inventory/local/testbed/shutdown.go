@@ -6,7 +6,8 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// shutDown shuts the node down if it runs; cut is recorded for the step that runs in it.
+// shutDown asks a running node to shut down, and then kills what is left. doing is the
+// reported progress. cut is recorded as the interruption of the step that runs in the node.
 func (nc *nodeController) shutDown(ctx context.Context, doing, cut string) result {
 	if nc.run == nil {
 		return result{}
@@ -35,7 +36,8 @@ func (nc *nodeController) kill() error {
 	return nc.t.runtime.Kill(ctx, nc.id)
 }
 
-// clearRun releases everything that belongs to the run.
+// clearRun stops everything in this program that belongs to the run, and reports that the
+// node does not run. It does not end the node's processes.
 func (nc *nodeController) clearRun() {
 	nc.stopSteps()
 	nc.updateStatus(func(s *status) { s.pid, s.loginsOpen, s.hangs = 0, false, false })

@@ -136,7 +136,8 @@ func (s *slice) loadKey(fresh []byte) (private []byte, public string, err error)
 	})
 }
 
-// schedulePeerUpdate records that a node of the slice came, left or was renamed.
+// schedulePeerUpdate records that a node of the slice came, left or was renamed. After
+// peerUpdateDelay it wakes all nodes of the slice.
 func (s *slice) schedulePeerUpdate() {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()

@@ -46,12 +46,13 @@ func (t *Testbed) openSocket() (net.Listener, error) {
 // clientLimit bounds the clients of one kind.
 type clientLimit struct{ admitted, active chan struct{} }
 
+// newClientLimit returns a limit that admits maxClients and lets maxWaiting wait.
 func newClientLimit() clientLimit {
 	return clientLimit{make(chan struct{}, maxClients+maxWaiting), make(chan struct{}, maxClients)}
 }
 
-// serveClients answers clients until the listener is closed. Clients that are not root may
-// stay silent: they take no place of root's clients.
+// serveClients answers clients until the listener is closed. Root and other users have
+// separate limits, so that silent clients of other users do not block root.
 func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 	root, others := newClientLimit(), newClientLimit()
 	for {
@@ -124,7 +125,8 @@ func (t *Testbed) serveClient(c *fdsocket.Conn, uid uint32) {
 	}
 }
 
-// handle carries out a request and returns the answer.
+// handle carries out a request and returns the answer. root says that the client is root,
+// which alone may connect to nodes.
 func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 	var output any
 	var err error
@@ -183,8 +185,8 @@ func (t *Testbed) connectAgent(name string) (*os.File, error) {
 	return c.File()
 }
 
-// findNode returns the node with that id, or the only one with that beginning of the id,
-// hostname or client_id.
+// findNode returns the node whose id is name. Otherwise it returns the only node whose id
+// begins with name, or whose hostname or client_id is name.
 func (t *Testbed) findNode(name string) (*nodeController, error) {
 	if nc := t.node(name); nc != nil {
 		return nc, nil

@@ -84,7 +84,7 @@ type Testbed struct {
 	mu     sync.Mutex // guards the fields below; locked after a nodeController's mu
 	nodes  map[string]*nodeController
 	slices map[string]*slice
-	// networks have links, or are being removed.
+	// networks are those that have links or are being removed, by id.
 	networks    map[string]*network
 	egressNodes map[int]*nodeController // by egress number
 	closing     bool
@@ -176,6 +176,7 @@ type run struct {
 	geni       net.Listener
 }
 
+// configured is what the agent of a run was last configured with.
 type configured struct {
 	users    []user
 	hostname string
@@ -253,8 +254,10 @@ func (nc *nodeController) updateStatus(set func(*status)) {
 	set(&nc.status)
 }
 
+// dir is the node's folder.
 func (nc *nodeController) dir() string { return filepath.Join(nc.t.nodesDir, nc.id) }
 
+// holder is the holder of the numbers that are allocated for the node.
 func (nc *nodeController) holder() string { return nc.t.settings.Instance + "/" + nc.id }
 
 // saveRecord writes rec to disk and then makes it the current record. nc.mu is held.
@@ -331,8 +334,8 @@ type network struct {
 
 	mu           sync.Mutex // guards the fields below; no lock is taken while it is held
 	nodes        map[*nodeController]bool
-	firstJoined  time.Time               // when the first and
-	lastJoined   time.Time               // the last node of the current group joined
+	firstJoined  time.Time               // when the first node of the current group joined
+	lastJoined   time.Time               // when the last node of the current group joined
 	planned      map[string]*link        // links as they should be, by link id; nil: to be planned again
 	created      map[string]*createdLink // links as they were created, by link id
 	timer        *time.Timer
@@ -426,12 +429,14 @@ type gatewayRecord struct {
 
 const removing = "being removed"
 
+// sliceID returns the id of a slice on this host, a hash of its URN.
 func sliceID(urn string) string {
 	sum := sha256.Sum256([]byte(urn))
 	return hex.EncodeToString(sum[:16])
 }
 
-// saveFailure records why the node failed at change; an empty text clears it.
+// saveFailure records why the node failed at change; an empty text clears it. If the disk
+// is full, it is recorded in memory alone.
 func (nc *nodeController) saveFailure(change uint64, failed string) {
 	set := func(r *record) { r.Failed, r.FailedAt = failed, change }
 	if err := nc.updateRecord(set); err != nil {

@@ -17,9 +17,9 @@ import (
 
 const journalFile = "services.json"
 
-// installsTime bounds the total time of a node's installs: none is started after that.
-// With the install that runs then, and the executes, a node is ready before the manager
-// gives it up, which is after an hour.
+// installsTime bounds the total time of a node's installs: no install is started after it.
+// The install that runs then, and the executes, still end before the manager gives the node
+// up, which is after an hour.
 const installsTime = 30 * time.Minute
 
 // Attempts to start a step, and to learn its result, while the node answers but cannot
@@ -33,6 +33,7 @@ const (
 // number of them.
 const reportPause = 100 * time.Millisecond
 
+// newStepRunner returns a runner for steps that all wait for their start.
 func newStepRunner(nc *nodeController, steps []setup.Step) *stepRunner {
 	s := &stepRunner{nc: nc}
 	for _, step := range steps {
@@ -68,10 +69,13 @@ func loadStepRunner(nc *nodeController, rec record) *stepRunner {
 	return s
 }
 
+// lostReport returns the report of a step that has no result of its own: it failed, with
+// exit status 255.
 func lostReport(message string) setup.Report {
 	return setup.Report{State: setup.Failed, Exit: 255, Message: message}
 }
 
+// allEnded reports whether no step is left to run.
 func (j *stepJournal) allEnded() bool {
 	for _, step := range j.Steps {
 		if !step.Ended() {
@@ -118,7 +122,8 @@ func (nc *nodeController) startSteps(rec record) (held bool, wait time.Duration)
 	return since >= 0 && wait > 0, wait // a clock that was set back must not block the node
 }
 
-// stopSteps ends the goroutine since the node stops. Steps in the node may continue.
+// stopSteps ends the stepRunner's goroutine and waits for it, because the node stops. Steps
+// in the node may continue.
 func (nc *nodeController) stopSteps() {
 	s := nc.steps
 	if s == nil || s.stop == nil {
@@ -170,6 +175,7 @@ func (s *stepRunner) setProgress(progress string) {
 	s.showProgress()
 }
 
+// showProgress updates the node's message if it is the progress of its steps.
 func (s *stepRunner) showProgress() {
 	s.nc.mu.Lock()
 	defer s.nc.mu.Unlock()
@@ -222,7 +228,8 @@ func (s *stepRunner) endStep(ctx context.Context, i int, r setup.Report) bool {
 	return ok
 }
 
-// run runs the steps that have not ended.
+// run runs the steps that have not ended, one after the other. account is the node's first
+// account; empty: root.
 func (s *stepRunner) run(ctx context.Context, account string) {
 	steps, err := s.nc.readSteps()
 	for i := range s.journal.Steps {
@@ -294,7 +301,8 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	}
 }
 
-// startStep starts a step and reports whether its end must be waited for.
+// startStep starts a step and reports whether its end must be waited for. It returns false
+// after a failure, which it records, and when ctx ends.
 func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) bool {
 	order, err := json.Marshal(o)
 	if err != nil {
@@ -399,7 +407,7 @@ func (s *stepRunner) recordInterruption(how string) {
 	}
 	for i, step := range s.journal.Steps {
 		if step.State == setup.Running && step.Interruption == "" {
-			once, cancel := context.WithCancel(context.Background())
+			once, cancel := context.WithCancel(context.Background()) // ended: one attempt
 			cancel()
 			s.updateJournal(once, func(j *stepJournal) { j.Steps[i].Interruption = how })
 			return
@@ -407,8 +415,9 @@ func (s *stepRunner) recordInterruption(how string) {
 	}
 }
 
-// outcome returns the result of the step, given the report of the node. The report does
-// not distinguish how the node ended.
+// outcome returns the result of the step for the report r of the node. r does not say how
+// the node ended; outcome adds that. An execute that ended with a requested stop or restart
+// is done.
 func (s stepState) outcome(r setup.Report) setup.Report {
 	requested := s.Interruption == byRestart || s.Interruption == byPowerOff
 	// The step's shell may have ended before the node's agent reported it.

@@ -15,7 +15,8 @@ const (
 
 const stepsFile = "setup.json"
 
-// parseSteps parses the attribute setup. The error is for experimenters.
+// parseSteps parses the attribute setup, in which all installs come first. The error is for
+// experimenters.
 func parseSteps(items *[]string) ([]setup.Step, error) {
 	if items == nil {
 		return nil, nil

@@ -52,6 +52,7 @@ func Open(o Options) (*Testbed, error) {
 	return t, nil
 }
 
+// open locks the instance, raises limits of the kernel, and loads the state.
 func (t *Testbed) open() error {
 	err := t.lock()
 	if err != nil {
@@ -128,6 +129,7 @@ func (t *Testbed) lock() error {
 	return nil
 }
 
+// writeText writes text at the beginning of f.
 func writeText(f *os.File, text string) error {
 	_, err := f.WriteAt([]byte(text), 0)
 	return err
@@ -147,7 +149,7 @@ func (t *Testbed) Run(ctx context.Context) error {
 	defer t.close()
 	// Processes left by a stage of starting a node become our children, not init's.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("cannot adopt orphans: %w", err)
+		return fmt.Errorf("cannot adopt processes whose parents end: %w", err)
 	}
 	t.prepare()
 	if err := t.openEgress(); err != nil {
@@ -165,6 +167,7 @@ func (t *Testbed) Run(ctx context.Context) error {
 	return errors.Join(t.serve(ctx), t.host.Close())
 }
 
+// startGateway starts the gateway process.
 func (t *Testbed) startGateway(o gateway.Options) (sshGateway, error) { return gateway.Start(t.ctx, o) }
 
 // serve starts all node controllers and answers at the socket until ctx ends.

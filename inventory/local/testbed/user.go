@@ -61,6 +61,7 @@ func parseUsers(items []string) ([]user, error) {
 	return all, nil
 }
 
+// isLogin reports whether s can be the name of an account.
 func isLogin(s string) bool {
 	const letters, more = "abcdefghijklmnopqrstuvwxyz_", "0123456789-"
 	return s != "" && len(s) <= 32 && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+more) == ""
@@ -71,6 +72,7 @@ func isOneLine(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) < 0
 }
 
+// agentAccounts returns the users as accounts of package agent.
 func agentAccounts(users []user) []agent.Account {
 	all := make([]agent.Account, len(users))
 	for i, u := range users {
@@ -79,6 +81,7 @@ func agentAccounts(users []user) []agent.Account {
 	return all
 }
 
+// gatewayAccounts returns the users as accounts of package gateway.
 func gatewayAccounts(users []user) []gateway.Account {
 	all := make([]gateway.Account, len(users))
 	for i, u := range users {
