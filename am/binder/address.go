@@ -64,14 +64,14 @@ func (b *binding) assignPublic() {
 	}
 }
 
-// assignAddresses gives an address to each interface on a link that has none: in the
-// network of the link's other addresses, or in a new network that the slice does not
-// use. Addresses that the slice uses elsewhere are avoided if possible. In a shared
-// VLAN the slices must agree on addresses themselves.
+// assignAddresses gives an address to each interface that is on a link and has no address.
+// It takes it from the network of the link's other addresses, or from a new network that the
+// slice does not use. Addresses that the slice uses elsewhere are avoided if possible. In a
+// shared VLAN the slices must agree on addresses themselves.
 func (b *binding) assignAddresses(used []netip.Prefix) {
 	var free *networks
 	var taken map[netip.Addr]bool         // by the slice
-	next := map[netip.Prefix]netip.Addr{} // where to go on in each network: taken only grows
+	next := map[netip.Prefix]netip.Addr{} // where the next search in a network begins: taken only grows
 	for i := range b.wires {
 		w := &b.wires[i]
 		var open []*am.Interface
@@ -142,8 +142,8 @@ func (b *binding) requestedAddresses() (all []netip.Prefix) {
 	return all
 }
 
-// commonNetwork returns the network of the first IPv4 address, else of the first IPv6
-// address.
+// commonNetwork returns the network of the first IPv4 address in asked, else of the first
+// IPv6 address, else a zero Prefix.
 func commonNetwork(asked []netip.Prefix) netip.Prefix {
 	first := netip.Prefix{}
 	for _, p := range asked {
@@ -169,11 +169,12 @@ func firstHost(network netip.Prefix) netip.Addr {
 	return network.Addr()
 }
 
-// assignHosts gives each interface in open the lowest free host address of a network,
-// from the address from on. next is the address after the last one that was tried.
+// assignHosts gives each interface in open the lowest host address of a network that is not
+// taken. The search begins at from; next is the address at which it ended. ok is false if
+// the network has too few addresses.
 func assignHosts(network netip.Prefix, from netip.Addr, taken map[netip.Addr]bool, open []*am.Interface) (next netip.Addr, ok bool) {
-	var first, last netip.Addr                                      // that are no hosts
-	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else both are hosts
+	var first, last netip.Addr                                      // addresses that no host can have
+	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else both addresses are hosts
 		first = network.Addr()
 		if first.Is4() {
 			last = rspec.LastAddress(network)
@@ -197,12 +198,13 @@ func assignHosts(network netip.Prefix, from netip.Addr, taken map[netip.Addr]boo
 type networks struct {
 	in    netip.Prefix
 	used  []span     // ascending, disjoint
-	first [33]uint64 // where to look next for networks of that many bits
+	first [33]uint64 // where the next search begins, by length of the prefix
 }
 
 // span is a range of IPv4 addresses as numbers.
 type span struct{ first, last uint64 }
 
+// newNetworks returns a search for networks in the range in that overlap none of used.
 func newNetworks(in netip.Prefix, used ...[]netip.Prefix) *networks {
 	n := &networks{in: in}
 	for _, list := range used {
@@ -233,7 +235,7 @@ func newNetworks(in netip.Prefix, used ...[]netip.Prefix) *networks {
 }
 
 // next takes the lowest free network for that many hosts: a /24, or a larger one if
-// necessary.
+// necessary. It returns false if the range has none.
 func (n *networks) next(hosts int) (netip.Prefix, bool) {
 	length := min(24, 32-bits.Len(uint(hosts+1)))
 	if length < n.in.Bits() {
@@ -266,13 +268,16 @@ func (n *networks) next(hosts int) (netip.Prefix, bool) {
 	}
 }
 
+// size4 returns the number of addresses in an IPv4 network with a prefix of that length.
 func size4(length int) uint64 { return 1 << (32 - length) }
 
+// number4 returns an IPv4 address as a number.
 func number4(a netip.Addr) uint64 {
 	b := a.As4()
 	return uint64(b[0])<<24 | uint64(b[1])<<16 | uint64(b[2])<<8 | uint64(b[3])
 }
 
+// address4 reverses number4.
 func address4(n uint64) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }

@@ -34,8 +34,8 @@ type Bound struct {
 	Interfaces []am.Interface
 	// PublicAddress is one of the site's public addresses; zero for none.
 	PublicAddress netip.Addr
-	// Asked means that the request allows no other component: it names this one,
-	// or one of its interfaces, or a node there with which it shares a host.
+	// Asked means that the request allows no other component: the node names this one
+	// or one of its interfaces, or it shares a host with a node that does.
 	Asked bool
 }
 
@@ -47,8 +47,8 @@ func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Bind
 	return BindAvoiding(nil, r, x, slice, used...)
 }
 
-// BindAvoiding is Bind without the components in avoid, whose providers refused. A node
-// that asks for one of them still gets it.
+// BindAvoiding is Bind without the components in avoid, because their providers refused
+// slivers. A node that names one of these components still gets it.
 func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	return Permit{}.Bind(avoid, r, x, slice, used...)
 }
@@ -98,9 +98,9 @@ func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*in
 	}
 }
 
-// choose finds a component for each node and physical interfaces for each link, or
-// records why it cannot. Nodes in within get a component that can use that physical
-// link.
+// choose finds a component for each node and physical interfaces for each link, or records
+// why there is none. within is the physical link that a node's component must be on, by the
+// number of the node; nodes that are not in it may be anywhere.
 func (b *binding) choose(within map[int]*inventory.Link) {
 	for i := range b.request.Nodes {
 		n := &b.nodes[i]
@@ -138,23 +138,23 @@ type binding struct {
 	nodes   []node
 	wires   []wire
 	claims  map[int32]claim // what this request has taken, by component
-	ports   map[int32]port  // and by physical interface
-	cursors map[search]int
+	ports   map[int32]port  // what this request has taken, by physical interface
+	cursors map[search]int  // where each search continues
 	barred  map[search]bool // results of forbidden
 	reasons []Reason
 	flawed  bool // the request has a mistake in a link
 
-	searches  int                              // for names like a wrong one
-	freeTexts map[*inventory.SliverType]string // answers of elsewhere
-	awayCache map[*class]*maintenance.Window   // and of maintenanceOf
-	closed    map[*class][]string              // and of closedIn
+	searches  int                              // how often suggestName was called
+	freeTexts map[*inventory.SliverType]string // results of freeText
+	awayCache map[*class]*maintenance.Window   // results of maintenanceOf
+	closed    map[*class][]string              // results of closedIn
 }
 
 // claim is what the request has taken of a component so far.
 type claim struct {
 	amount  am.Amount
 	slivers int32
-	traffic amount // of nodes that are to use one physical link
+	traffic amount // of the nodes with a physical link that they must use
 }
 
 // node is a node of the request while it is bound.
@@ -165,12 +165,13 @@ type node struct {
 	bound      bool   // to a component, by the request
 	done       bool   // bound, or refused with a reason
 	refused    bool
-	portsAsked []*inventory.Interface // requested physical interfaces, by interface; nil for any
-	within     *inventory.Link        // physical link that it must use; nil for any
-	traffic    traffic                // what it takes of that link
+	portsAsked []*inventory.Interface // the requested physical interface of each interface; nil for any
+	within     *inventory.Link        // physical link that the node must use; nil for any
+	traffic    traffic                // what the node takes of that link
 }
 
-// makeInterfaces copies the interfaces of the request before anything is chosen.
+// makeInterfaces gives n its interfaces, with the names and addresses in the request. All
+// else about them is chosen later.
 func (n *node) makeInterfaces() {
 	if len(n.Node.Interfaces) == 0 {
 		return
@@ -191,7 +192,7 @@ type want struct {
 	traffic
 }
 
-// want returns the need of the node alone.
+// want returns the need of n without the other nodes of its group.
 func (n *node) want() want { return want{n.Amount, 1, n.alone, n.within, n.traffic} }
 
 // assign gives component i to n.
@@ -253,7 +254,7 @@ func (b *binding) bindTo(n *node, c *inventory.Component) {
 	b.assign(n, int32(c.Index))
 }
 
-// bindGroups finds a host for each group of nodes that share one.
+// bindGroups finds a host for each group of at least two nodes that must share one.
 func (b *binding) bindGroups() {
 	groups := map[string][]*node{}
 	var order []string

@@ -14,8 +14,8 @@ type classKey struct {
 	link       *inventory.Link
 }
 
-// class holds the components of one classKey in the order of the inventory, with how
-// many more slivers of the type fit on each.
+// class holds the components of one classKey in the order of the inventory, and the
+// number of slivers of the type that still fit on each.
 type class struct {
 	sliverType *inventory.SliverType
 	members    []int32 // indexes of components, ascending
@@ -25,8 +25,8 @@ type class struct {
 	open  tree // shared components that hold slivers and are not closed
 	empty tree // shared components that hold none
 
-	// For explanations: members in service, slivers that would fit, members on
-	// which all that is left is being cleaned, and those under maintenance.
+	// Counts: members in service, slivers that still fit, members in service whose
+	// slivers are all being cleaned, and members under maintenance.
 	serving, slots, cleaning, away int
 }
 
@@ -36,8 +36,8 @@ func (c *class) makeTrees() {
 	c.lone, c.open, c.empty = newTree(n), newTree(n), newTree(n)
 }
 
-// set records that n slivers fit on the member at place. kind is the tree for it; the
-// other trees get 0.
+// set records that n slivers fit on the member at place. It stores n in the tree kind, and 0
+// in the other trees.
 func (c *class) set(place int, kind *tree, n int32) {
 	was := c.lone.at(place) + c.open.at(place) + c.empty.at(place) // only one is not 0
 	for _, t := range []*tree{&c.lone, &c.open, &c.empty} {

@@ -19,27 +19,28 @@ const (
 // those worth a try.
 const maxScans = 100_000
 
-// retry searches for another choice than the first one, which it holds.
+// retry searches for another choice of components after the first one, the binding, has
+// failed.
 type retry struct {
 	*binding
 	scanned int
-	booked  map[classKey]int // by all clusters that are on a link
-	// fitting are the physical links for clusters of one class.
+	booked  map[classKey]int // how many components of each class the clusters have booked
+	// fitting are the physical links that suit a cluster, by its shape.
 	fitting map[shape][]*inventory.Link
 }
 
-// shape is what clusters with the same needs have in common.
+// shape is equal for clusters that the same physical links suit.
 type shape struct {
 	class classKey
 	nodes int
-	most  int64
+	most  int64 // the most kbit/s that one end takes in one direction
 }
 
 // cluster is a set of unbound nodes that links connect.
 type cluster struct {
 	nodes []int
-	wires []*wire           // those that end at one of them
-	needs map[classKey]int  // how many components of each class
+	wires []*wire           // the wires that end at one of the nodes
+	needs map[classKey]int  // how many nodes need each class
 	links []*inventory.Link // links to try, the likeliest first; nil before likelyLinks
 	tried int               // how many of links were tried
 	on    *inventory.Link   // the link that is being tried, or nil
@@ -56,8 +57,8 @@ func (b *binding) onlyLinks() bool {
 	return !b.flawed
 }
 
-// tryOtherLinks tries other choices and returns the first that works, else b with its
-// reasons.
+// tryOtherLinks places the clusters of refused links on other physical links, and tries
+// again. It returns the first choice that works, else b with its reasons.
 func (b *binding) tryOtherLinks() *binding {
 	clusters := b.clusters()
 	within := map[int]*inventory.Link{}
@@ -68,7 +69,7 @@ func (b *binding) tryOtherLinks() *binding {
 		for _, i := range at.failures(b) {
 			c := clusters[i]
 			if c == nil {
-				return b // nothing about it can change
+				return b // the request binds the node, so no other choice exists
 			}
 			if moved[c] {
 				continue
@@ -90,8 +91,8 @@ func (b *binding) tryOtherLinks() *binding {
 	return b
 }
 
-// move assigns c to the next of its links that has components besides those that other
-// clusters have booked.
+// move assigns c to the next of its links that has enough components besides those that
+// other clusters have booked. It reports whether there is such a link.
 func (r *retry) move(c *cluster) bool {
 	if c.links == nil {
 		c.links = r.likelyLinks(c)
@@ -117,8 +118,7 @@ func (r *retry) move(c *cluster) bool {
 	return false
 }
 
-// hasRoom reports whether the link of c has components for it besides those that are
-// booked.
+// hasRoom reports whether the link c.on has enough components for c besides the booked ones.
 func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 	for k, n := range c.needs {
 		k.link = c.on
@@ -129,9 +129,9 @@ func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 	return true
 }
 
-// failures returns the nodes that were refused, and for each refused link one of its
-// unbound nodes of the first choice, if there is one. Links fail here only for lack of
-// a physical interface, so they have ends.
+// failures returns the refused nodes, and one node of each refused link: one that the
+// request does not bind, if there is one. first is the first choice, which shows what the
+// request binds. A link fails here only for lack of a physical interface, so it has ends.
 func (b *binding) failures(first *binding) (nodes []int) {
 	for i := range b.wires {
 		w := &b.wires[i]
@@ -152,7 +152,8 @@ func (b *binding) failures(first *binding) (nodes []int) {
 	return nodes
 }
 
-// free returns the nodes of the wire that the request does not bind, according to b.
+// free returns the nodes of the wire that the request does not bind to a component. b is the
+// first choice, which shows this.
 func (w *wire) free(b *binding) (nodes []int) {
 	for _, e := range w.ends {
 		if !b.nodes[e.node].bound {
@@ -162,7 +163,7 @@ func (w *wire) free(b *binding) (nodes []int) {
 	return nodes
 }
 
-// clusters returns the cluster of each node; nil for bound nodes.
+// clusters returns the cluster of each node, by the number of the node; nil for bound nodes.
 func (b *binding) clusters() []*cluster {
 	root := make([]int, len(b.nodes))
 	for i := range root {
@@ -217,8 +218,9 @@ func (b *binding) clusters() []*cluster {
 	return all
 }
 
-// likelyLinks returns the physical links with components for all nodes of c: first those
-// that most bound nodes linked to c can use, then in the order of the inventory.
+// likelyLinks sets c.needs and returns the physical links with enough components for c.
+// Links that more of the bound nodes linked to c can use come first, then the order of the
+// inventory counts.
 func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	c.needs = map[classKey]int{}
 	s := shape{}
@@ -272,11 +274,13 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 // ends, and the largest single end in each direction.
 type traffic struct{ total, most amount }
 
+// add returns the traffic of two nodes together.
 func (t traffic) add(o traffic) traffic {
 	return traffic{t.total.add(o.total), amount{max(t.most.out, o.most.out), max(t.most.in, o.most.in)}}
 }
 
-// restrict sets which physical link nodes must use, and what they take of it at most.
+// restrict sets the physical link that each node must use, and the most that the node can
+// take of it.
 func (b *binding) restrict(within map[int]*inventory.Link) {
 	if len(within) == 0 {
 		return
@@ -302,8 +306,8 @@ func (w *wire) maxAmounts() []amount {
 	return w.amounts(func(x, y end) bool { return x.node != y.node })
 }
 
-// carries reports whether the interfaces of c have capacity for w besides the most that
-// other nodes on the same physical link take.
+// carries reports whether the interfaces of c on the physical link w.within have capacity
+// for w, besides the most that other nodes of the request can take there.
 func (b *binding) carries(c *inventory.Component, w want) bool {
 	var left amount
 	var out, in bool

@@ -11,20 +11,20 @@
 // The Index sorts components into classes, one for each sliver type and one
 // for each sliver type on each hardware type, and keeps in trees how many
 // slivers fit on each. Bind picks from the trees, counts what it has picked
-// itself, and changes nothing; the store tells the index when the slivers exist.
+// itself, and changes nothing; the store notifies the index when the slivers exist.
 //
 // The rules, in the order of Bind:
 //
 //   - Nodes that ask for a component come first, then groups that share a host
-//     (colocate), then nodes that ask for a hardware type, then those that want
-//     to be alone, then the rest; in each, the order of the request. All nodes
+//     (colocate), then nodes that ask for a hardware type, then nodes with
+//     exclusive="true", then the rest; in each, the order of the request. All nodes
 //     are bound, or none.
 //   - An exclusive component holds one sliver. A shared one holds what fits.
-//   - If the site has the choice share, a node with exclusive="true" shares a shared
-//     component, and Bound.Shared says so. Else it needs one that no other slice uses
-//     and closes it to others. Unless bound, such a node gets an exclusive
-//     component first, then a shared one that only its own slice uses, then an
-//     empty one.
+//   - If inventory.ExclusiveOnShared is Share, a node with exclusive="true" may share a
+//     shared component, and then Bound.Shared is true. Else it needs a component that no
+//     other slice uses, and closes it to others. If such a node names no component, it
+//     gets an exclusive component first, then a shared one that only its own slice uses,
+//     then an empty one.
 //   - Any other node gets a shared component first: one that only its own slice
 //     uses, then any in use, then an empty one; then an exclusive component. So
 //     hosts fill up before others are opened.
@@ -32,27 +32,27 @@
 //   - A released sliver holds its component until it is clean. A node that names the
 //     component is refused with BUSY; other nodes skip it.
 //   - Components that the Permit of a caller excludes are skipped. A request that names
-//     one, or could only be met there, is refused with the text of the Permit.
+//     one, or for which only these have room, is refused with the text of the Permit.
 //   - A drained component takes no new slivers, nor does one under maintenance (SetPlan,
 //     Advance). A node that names it is refused, with the end of the maintenance; other
 //     nodes skip it.
 //
 // For links, when all nodes have components that are wired (inventory):
 //
-//   - A property takes its capacity out of the interface at its source and into
-//     the one at its destination. Of one link an interface takes the largest that
-//     leaves it and the largest that arrives at it; different links add up. One
-//     between an interface and all others takes of that interface only. What
-//     stays on one component takes nothing, and so do tunnels. If components
-//     are not wired, the provider decides.
-//   - One physical link has to join all wired ends: the one whose interfaces
-//     fewer links use, then the one with more left, then the first. An interface
-//     of the request may name its own.
-//   - If there is none, the nodes that may go anywhere are tried together on
-//     other physical links, a few times at most.
-//   - A link over a physical link gets the first free tag of the site's VLANs for
-//     itself. A shared VLAN is on every physical link.
-//   - An interface without address gets the lowest free one of its link's
+//   - A property takes outgoing capacity of the physical interface at its source, and
+//     incoming capacity of that at its destination. If several properties of one link
+//     leave an interface, or arrive there, only the largest counts; different links add
+//     up. A property between an interface and all others takes capacity of that
+//     interface only. Traffic inside one component takes nothing, and so do tunnels. If
+//     components are not wired, the provider decides.
+//   - One physical link must join all wired ends: the one whose interfaces the
+//     fewest links use, then the one with the most capacity left, then the first.
+//     An interface of the request may name its physical interface.
+//   - If there is no such link, the nodes that name no component are tried together
+//     on other physical links, a few times at most.
+//   - A link over a physical link gets the first free tag of the site's VLANs, and no
+//     other link gets it. A shared VLAN is on every physical link.
+//   - An interface without address gets the lowest free address of its link's
 //     network; a link without addresses gets the lowest network, /24 or larger,
 //     that its slice does not use.
 //   - A released sliver also holds its network resources until it is clean.
@@ -74,14 +74,14 @@
 //     requests of 10,000 nodes, to bound the time: [maxTries].
 //   - capacity of a link: the records of the slivers at its ends hold it, because a record of the
 //     link could disagree with them: [portHold].
-//   - property between an interface and its LAN: it takes capacity of that interface only, because
-//     the shares of the others are unknown: [qualities].
+//   - property between an interface and all others of its link: it takes capacity of that
+//     interface only, because the shares of the others are unknown: [qualities].
 //   - choice of a physical link: it must join all wired ends. Interfaces with the fewest links
 //     come first, then those with the most free capacity: [route].
-//   - VLAN tags: a tag is unique in the site, and a tag of a link is never given to a shared VLAN,
-//     because inventories may change meanwhile: [pool].
+//   - VLAN tags: a tag is unique in the site. A shared VLAN is refused while a link has its tag,
+//     which can happen after a change of the inventory: [pool].
 //   - assigned addresses: they come from the link's first IPv4 network, else from the lowest
 //     network that the slice does not use: [networks].
-//   - time until a component is clean: the inventory states it, because the binder has no clock:
-//     [cleaning].
+//   - time until a component is clean: messages show the inventory's estimate, because the binder
+//     has no clock: [cleaning].
 package binder

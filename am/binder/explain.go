@@ -77,7 +77,7 @@ func linkSuffix(p *inventory.Interface) string {
 func (b *binding) refuseUnjoined(w *wire) {
 	var where []string
 	var first *inventory.Link
-	seen := map[int]bool{} // nodes, except with requested interfaces
+	seen := map[int]bool{} // nodes in where; a node with requested interfaces may be listed again
 	for _, e := range w.ends {
 		n := &b.nodes[e.node]
 		if !n.Component.IsWired() || seen[e.node] {
@@ -150,14 +150,14 @@ func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 // exclusive is the attribute of a node that asks for a whole component.
 const exclusive = "exclusive"
 
-// refuseMaintained records that the maintenance w concerns the component that n asks
-// for.
+// refuseMaintained refuses n because what it asks for is under the maintenance w, and
+// suggests instead.
 func (b *binding) refuseMaintained(n *node, what string, w *maintenance.Window, instead string) {
 	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", what, w.Until.Format(time.RFC3339), w.Text, instead)
 }
 
-// maintenanceOf returns the first maintenance in force in a class if no member serves
-// before its end; else nil.
+// maintenanceOf returns the maintenance of the first member of a class that is not drained.
+// It returns nil if a member is in service, or if none is under maintenance.
 func (b *binding) maintenanceOf(c *class) *maintenance.Window {
 	if c.serving > 0 || c.away == 0 {
 		return nil
@@ -173,7 +173,8 @@ func (b *binding) maintenanceOf(c *class) *maintenance.Window {
 	return b.awayCache[c]
 }
 
-// refuseUnbound records why no component in class c has room for n.
+// refuseUnbound records why no component in class c has room for n, which names no
+// component.
 func (b *binding) refuseUnbound(n *node, c *class) {
 	if n.within != nil { // only tried
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
@@ -248,11 +249,12 @@ func (b *binding) closedIn(c *class) int {
 	return len(all)
 }
 
-// closedList lists the components of closedIn.
+// closedList lists the components that closedIn has counted, as text. Call closedIn first.
 func (b *binding) closedList(c *class) string { return list(b.closed[c], identity) }
 
-// limitOf names the resource that limits how many slivers of a class fit; empty if the
-// slots do.
+// limitOf names the resource that limits how many slivers of a class fit, as text. It
+// returns "" if the slots are the limit, if no single resource is, or if the class is too
+// large to check.
 func (b *binding) limitOf(c *class) string {
 	if len(c.members) > maxSearched {
 		return ""
@@ -301,7 +303,8 @@ func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 	b.refuse(n, am.TooBig, "no host has room for the %d nodes of colocate %.80q; %s", size, name, b.freeText(n.SliverType))
 }
 
-// freeText returns the free slivers before the request as text, those of type first first.
+// freeText returns as text how many slivers were free before the request. The type first,
+// unless it is nil, comes first.
 func (b *binding) freeText(first *inventory.SliverType) string {
 	text, ok := b.freeTexts[first]
 	if !ok {
@@ -313,14 +316,15 @@ func (b *binding) freeText(first *inventory.SliverType) string {
 	return text
 }
 
-// free returns the free slivers of types other than t as text; "" if there are none.
+// free returns as text how many slivers of types other than t were free before the request;
+// "" if none were.
 func (b *binding) free(t *inventory.SliverType) string {
 	others := slices.DeleteFunc(slices.Clone(b.x.inv.SliverTypes), func(o *inventory.SliverType) bool { return o == t })
 	return b.freeOf(nil, others...)
 }
 
-// freeOf returns how many slivers are free, for up to three types that have room: first, if
-// it is not nil, and others.
+// freeOf returns as text how many slivers were free before the request, for up to three
+// types: first, if it is not nil, and others. It returns "" if none were.
 func (b *binding) freeOf(first *inventory.SliverType, others ...*inventory.SliverType) string {
 	var all []string
 	add := func(t *inventory.SliverType) {
@@ -350,14 +354,15 @@ func plural(n int, what string) string {
 	return fmt.Sprint(n, " ", what)
 }
 
-// A wrong name is compared with at most searchable others, and only a few times
-// in a request, which must not keep the committer busy.
+// A wrong name is compared with at most maxSearched others, and at most maxSearches wrong
+// names of a request are compared, since the committer waits meanwhile.
 const (
 	maxSearched = 100
 	maxSearches = 5
 )
 
-// hint suggests the name that was probably meant, or lists the existing ones.
+// hint returns the end of a message about a wrong name: the name that was probably meant, or
+// the existing ones.
 func (b *binding) hint(name string, have []string) string {
 	if near := b.suggestName(name, have); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -365,7 +370,8 @@ func (b *binding) hint(name string, have []string) string {
 	return "; there are " + list(have, identity)
 }
 
-// suggestComponent suggests the component that was probably meant by name.
+// suggestComponent returns the end of a message about a wrong component: the one that was
+// probably meant, or where to find the names.
 func (b *binding) suggestComponent(name string) string {
 	c, ok := b.x.inv.ComponentNamed(name)
 	if !ok {

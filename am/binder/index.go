@@ -20,15 +20,15 @@ type Index struct {
 	mu sync.RWMutex // guards all but the atomics
 	*layout
 	holds   map[string]hold
-	changed map[string]bool // slivers whose holds have changed since a layout is prepared; nil while none is
+	changed map[string]bool // slivers whose holds have changed since Prepare began; nil if no layout is being prepared
 	undo    []change        // since the last Publish or Rollback
 	plan    *maintenance.Plan
-	now     time.Time // for which its windows are in force
+	now     time.Time // the time for which plan was applied last
 
 	preparing sync.Mutex // one layout at a time
 	available atomic.Pointer[Availability]
 	version   atomic.Uint64
-	stable    atomic.Pointer[stablePeriod] // in which windows stay as they are
+	stable    atomic.Pointer[stablePeriod] // the period around now in which the plan changes nothing
 }
 
 // place is the position of a component among the members of a class.
@@ -53,7 +53,7 @@ type hold struct {
 	network   *networkHold
 }
 
-// equal reports whether two holds take the same.
+// equal reports whether two slivers take the same of the site.
 func (h hold) equal(o hold) bool {
 	alike := h.network.equal(o.network)
 	h.network, o.network = nil, nil
@@ -65,7 +65,7 @@ type usage struct {
 	used      am.Amount
 	slivers   int32
 	exclusive int32 // slivers that close the component to other slices
-	cleaning  part  // of these, what is released
+	cleaning  part  // the part of it that is released and being cleaned
 }
 
 // part is the part of a component's slivers that is being cleaned.
@@ -137,21 +137,22 @@ func (x *Index) Rollback() {
 
 // publishTouched updates the published numbers of the touched components.
 func (x *Index) publishTouched() {
-	stock, changed := x.available.Load(), false
+	numbers, changed := x.available.Load(), false
 	for _, i := range x.touched {
 		n := x.slotsFor(i, x.inv.Components[i].SliverTypes[0])
-		changed = stock.free[i].Swap(n) != n || changed
+		changed = numbers.free[i].Swap(n) != n || changed
 	}
 	public := x.network.freePublic()
-	changed = stock.public.Swap(public) != public || changed
+	changed = numbers.public.Swap(public) != public || changed
 	if changed {
 		x.version.Add(1)
 	}
 	x.undo, x.touched = nil, nil
 }
 
-// setHold records what a sliver holds from now on, if held, and how to undo it. It looks
-// the component up again, since an undone hold may be older than the inventory.
+// setHold records that a sliver holds h from now on, or nothing if held is false, and adds
+// what it held before to the undo log. It looks up the component of h again, because an
+// undone hold may be older than the inventory.
 func (x *Index) setHold(sliver string, h hold, held bool) {
 	before, ok := x.holds[sliver]
 	if !ok && !held {

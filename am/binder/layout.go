@@ -9,18 +9,17 @@ import (
 	"patchbay/inventory"
 )
 
-// layout is an inventory with what is held of it. While an inventory is prepared there
-// are two.
+// layout is an inventory with what is held of it. While Prepare runs there are two.
 type layout struct {
 	inv     *inventory.Inventory
 	classes map[classKey]*class
 	places  [][]place // the places of each component in its classes
 	usage   []usage   // of each component
 	network network
-	slices  map[string]map[int32]share // slice → component → its part
-	touched []int32                    // components whose published numbers may change; some twice
-	windows []*maintenance.Window      // in force, by component; nil if none ever was
-	drains  []bool                     // by the plan, by component; nil with windows
+	slices  map[string]map[int32]share // slice → component → the slivers of the slice there
+	touched []int32                    // components whose published numbers may change; one may be in it twice
+	windows []*maintenance.Window      // the maintenance in force, by component; nil if there never was any
+	drains  []bool                     // whether the plan drains a component, by component; nil if windows is nil
 }
 
 // newLayout returns the layout of an inventory on which nothing is held.
@@ -79,7 +78,8 @@ func (x *layout) addMember(c *inventory.Component, k classKey) place {
 	return place{class: cl, at: len(cl.members) - 1}
 }
 
-// locate sets the component of a hold.
+// locate returns h with the index of its component in this inventory, or -1 if the inventory
+// does not have it.
 func (x *layout) locate(h hold) hold {
 	h.at = -1
 	c, ok := x.inv.ComponentOf(&am.Sliver{Component: h.component, ComponentName: h.name, Provider: h.provider})
@@ -93,7 +93,8 @@ func (x *layout) locate(h hold) hold {
 	return h
 }
 
-// shareText returns an equal text that is in memory already, so that text can be freed.
+// shareText returns equal if it is the same text, so that the memory of text can be freed,
+// and else text.
 func shareText(text, equal string) string {
 	if text == equal {
 		return equal
@@ -142,7 +143,8 @@ func (x *layout) count(h hold, sign int32) {
 	}
 }
 
-// refresh updates the classes of component i.
+// refresh updates all classes of component i after a change of what is held there. It
+// ignores a negative i.
 func (x *layout) refresh(i int32) {
 	if i < 0 {
 		return
@@ -165,8 +167,8 @@ func (x *layout) refresh(i int32) {
 	}
 }
 
-// tally counts the places for which a condition holds; counted says whether one place
-// is in the count.
+// tally updates the count of places that fulfil a condition. now says whether one place
+// fulfils it; counted remembers whether that place is in the count.
 func tally(count *int, counted *bool, now bool) {
 	if *counted == now {
 		return

@@ -15,8 +15,8 @@ type network struct {
 	widest []int64 // the most that one interface of each physical link carries
 	tags   pool[int]
 	public pool[netip.Addr]
-	// alone counts the interfaces that hold a tag for their link alone, whether
-	// or not the tag is in the pool any more.
+	// alone counts, by tag, the interfaces of slivers whose link has the tag for itself,
+	// unlike a shared VLAN. The tag need not be in the pool any more.
 	alone map[int]int32
 }
 
@@ -32,6 +32,8 @@ type networkHold struct {
 	public netip.Addr
 }
 
+// portHold is what one interface of a sliver holds: a physical interface with capacity, a
+// VLAN tag, or both.
 type portHold struct {
 	port    urn.URN // zero for none
 	name    string  // on its component
@@ -82,6 +84,7 @@ func (x *Index) networkOf(s *am.Sliver) *networkHold {
 	return &networkHold{ports, s.PublicAddress}
 }
 
+// equal reports whether two slivers hold the same of the network; both may be nil.
 func (h *networkHold) equal(o *networkHold) bool {
 	if h == nil || o == nil {
 		return h == o
@@ -89,7 +92,7 @@ func (h *networkHold) equal(o *networkHold) bool {
 	return h.public == o.public && slices.Equal(h.ports, o.ports)
 }
 
-// count adds what h holds, or with a negative sign removes it.
+// count adds what a sliver's hold takes of the network, or with a negative sign removes it.
 func (n *network) count(v *inventory.Inventory, of hold, sign int32) {
 	h := of.network
 	if h == nil {

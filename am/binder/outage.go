@@ -21,10 +21,10 @@ func (x *Index) SetPlan(p *maintenance.Plan, now time.Time) {
 	defer x.mu.Unlock()
 	x.plan = p
 	x.applyOutages(now)
-	x.version.Add(1) // a plan says more than what is free
+	x.version.Add(1) // callers show more of a plan than what is free
 }
 
-// Advance applies what of the plan has begun or ended until now. Call it before each
+// Advance applies the parts of the plan that have begun or ended by now. Call it before each
 // read of what is free; usually it does nothing and is cheap.
 func (x *Index) Advance(now time.Time) {
 	if x.stable.Load().contains(now) {
@@ -41,7 +41,7 @@ func (x *Index) applyOutages(now time.Time) {
 	from, until := x.plan.StablePeriod(now)
 	x.applyPlan(x.plan, now)
 	x.stable.Store(&stablePeriod{from, until})
-	if len(x.undo) == 0 { // else what is staged is shown with it, or undone before
+	if len(x.undo) == 0 { // else Publish or Rollback of the staged changes does it
 		x.publishTouched()
 	}
 }

@@ -9,11 +9,12 @@ import (
 
 // Permit is what a caller may use of a site. The zero Permit allows everything.
 type Permit struct {
-	// Components are their indexes in the inventory, ascending; nil allows all.
+	// Components are the permitted components, as ascending indexes in the inventory; nil
+	// permits all.
 	Components []int32
 	// NoComponent is the reason for refusing other components, for experimenters.
 	NoComponent string
-	// SliverTypes are names; nil allows all.
+	// SliverTypes are the names of the permitted sliver types; nil permits all.
 	SliverTypes []string
 	// NoSliverType is the reason for refusing other sliver types.
 	NoSliverType string
@@ -43,10 +44,10 @@ func (p *Permit) firstAllowed(types []*inventory.SliverType) *inventory.SliverTy
 	return types[0]
 }
 
-// nextAllowed returns the next place of a kind after that of component i, which is not
-// permitted, at which a permitted component may be. It jumps from one permitted
-// component to the next, so a search costs no more than the smaller of what is free and
-// what is permitted.
+// nextAllowed returns the next place after at, in the search of a kind, that may have a
+// permitted component. at is the place of component i, which is not permitted. The search
+// jumps from one permitted component to the next, so it costs no more than the smaller of
+// what is free and what is permitted.
 func (p *Permit) nextAllowed(c *class, kind, at int, i int32) int {
 	if kind == ownHosts {
 		return at + 1

@@ -28,6 +28,9 @@ const (
 )
 
 var (
+	// The kinds in the order of the search, by need: a node alone on its component, an
+	// exclusive="true" node that may share, any other node, a group, and a group alone on
+	// its component.
 	aloneOrder    = []int{loneNodes, ownHosts, emptyHosts}
 	aloneOrShared = []int{loneNodes, ownHosts, openHosts, emptyHosts}
 	anyOrder      = []int{ownHosts, openHosts, emptyHosts, loneNodes}
@@ -54,8 +57,9 @@ func (b *binding) pick(n *node) int32 {
 	return -1
 }
 
-// forbidden reports whether n, or its group, could be bound if all components were
-// permitted, or whether no component of class c is permitted. Then it refuses n.
+// forbidden reports whether only the Permit prevents the binding of n, or of its group: no
+// component of class c is permitted, or one that is not permitted has room. Then it refuses
+// n.
 func (b *binding) forbidden(n *node, c *class, w want, least int32, suits func(*inventory.Component) bool) bool {
 	if b.permit.Components == nil || n.within != nil {
 		return false
@@ -134,9 +138,9 @@ func (b *binding) bindGroup(name string, members []*node) {
 	}
 }
 
-// find returns the first component of class c, in the order of its kinds, that has room
-// for w, or -1. At least least slivers of the class's type fit on it, and suits returns
-// true for it unless suits is nil.
+// find returns the first component of class c, in the order of kinds for w, that has room
+// for w and for which suits, unless it is nil, returns true. It returns -1 if there is none.
+// Components on which fewer than least slivers of the class's type fit are skipped.
 func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Component) bool) int32 {
 	order := anyOrder
 	switch {
@@ -180,8 +184,9 @@ func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Comp
 	return -1
 }
 
-// nextComponent returns the first place of a kind, from from on, where least slivers fit, and
-// its component; a negative place means none.
+// nextComponent returns the first place of a kind, at from or later, where least slivers
+// fit, and its component; a negative place means none. Among ownHosts it does not check
+// least.
 func (b *binding) nextComponent(c *class, kind, from int, least int32) (int, int32) {
 	var t *tree
 	switch kind {

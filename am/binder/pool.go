@@ -12,6 +12,7 @@ type pool[K comparable] struct {
 	held    int // how many names are held
 }
 
+// newPool returns a pool in which all names are free.
 func newPool[K comparable](names []K) pool[K] {
 	p := pool[K]{names: names, place: make(map[K]int, len(names)), holders: make([]int32, len(names)), free: newTree(len(names))}
 	for i, n := range names {
@@ -38,7 +39,7 @@ func (p *pool[K]) count(n K, sign int32) {
 	}
 }
 
-// shortageText returns the reason for a request that asks for more than the pool has free.
+// shortageText returns the message for a request that asks for more names than are free.
 func (p *pool[K]) shortageText(what string, asked int) string {
 	total := len(p.names)
 	if free := total - p.held; free > 0 {

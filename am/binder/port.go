@@ -87,8 +87,9 @@ func (b *binding) better(p, than *inventory.Interface) bool {
 	return cmp.Or(cmp.Compare(b.users(p), b.users(than)), cmp.Compare(min(o.out, o.in), min(l.out, l.in))) < 0
 }
 
-// portOn returns the best interface of c on physical link l (nil for any) that carries
-// a. If there is none, short is the one of c with the most capacity left there.
+// portOn returns the best interface of c that carries a, on physical link l (nil for any)
+// and, unless asked is nil, only asked. short is the interface with the most capacity left
+// among those that do not carry a, or nil.
 func (b *binding) portOn(c *inventory.Component, l *inventory.Link, asked *inventory.Interface, a amount) (best, short *inventory.Interface) {
 	for _, p := range c.Interfaces {
 		switch {
@@ -115,12 +116,13 @@ type shortage struct {
 // route is a choice of physical interfaces, one for each wired end (nil for others).
 type route struct {
 	ports []*inventory.Interface
-	users int64 // of all its interfaces, before it
-	left  int64 // the least left on any of them, after it
+	users int64 // uses of its interfaces by other links
+	left  int64 // the least capacity left on any of its interfaces when it takes its share
 }
 
-// try takes interfaces on physical link l for all wired ends of w. If it fails it takes
-// none and returns the end without room; a nil end means that a component is not on l.
+// try takes interfaces on physical link l for all wired ends of w. If it fails, it takes
+// none. Then short is the end whose interface has too little capacity, or nil if a component
+// has no suitable interface on l.
 func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, short *shortage, ok bool) {
 	r = route{ports: make([]*inventory.Interface, len(w.ends)), left: unlimited}
 	for i, e := range w.ends {
@@ -277,7 +279,7 @@ func onLink(ports []*inventory.Interface, l *inventory.Link) bool {
 	return false
 }
 
-// setPort records what an end got.
+// setPort records the physical interface and the capacity that an end gets.
 func (b *binding) setPort(e end, p *inventory.Interface, a amount) {
 	got := &b.nodes[e.node].Interfaces[e.number]
 	got.Component, got.Out, got.In = p.URN, a.out, a.in

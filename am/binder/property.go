@@ -6,8 +6,8 @@ import (
 	"patchbay/am"
 )
 
-// Limits on the properties of links. A few thousand properties towards whole LANs could
-// otherwise become their square.
+// Limits on the properties of links. Otherwise the result could have the
+// square of the size of a request with large LANs.
 const (
 	maxProperties  = 256      // of one interface
 	maxNamed       = 16 << 10 // bytes of client_ids in the properties of one interface
@@ -19,13 +19,13 @@ const (
 type qualities struct {
 	out   []quality // of frames that leave an end, to any other
 	in    []quality // of frames that arrive at an end, from any other
-	pairs [][]pair  // from one end to others, ascending
-	// classes are the ends among which in is the same, with their places ascending.
+	pairs [][]pair  // from each end to others, sorted by these
+	// classes are the groups of ends with equal in; the ends of each are ascending.
 	classes []peers
 	classOf []int // the class of each end
 }
 
-// pair is a property from or to one end.
+// pair is the quality of frames from one end, known from the context, to the end to.
 type pair struct {
 	to int
 	quality
@@ -65,8 +65,8 @@ func (b *binding) assignProperties() {
 	}
 }
 
-// qualitiesOf sorts the properties of a link. Properties that name an end which the
-// link does not have are ignored.
+// qualitiesOf returns the properties of a link, sorted by its ends. Properties that name an
+// end which the link does not have are ignored.
 func (b *binding) qualitiesOf(w *wire) *qualities {
 	n := len(w.ends)
 	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([][]pair, n), classOf: make([]int, n)}
@@ -105,7 +105,7 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 	return s
 }
 
-// mergePairs merges pairs with the same end, in order.
+// mergePairs combines the pairs with the same end, which must be neighbours in all.
 func mergePairs(all []pair) []pair {
 	out := all[:0]
 	for _, p := range all {
@@ -124,8 +124,8 @@ type group struct {
 	quality
 	first   int // the lowest place
 	count   int
-	classes []int // that belong to it, without the ends treated apart
-	apart   []int
+	classes []int // classes that belong to it, without those of their ends that are apart (isApart)
+	apart   []int // ends that belong to it for themselves, not with their class
 }
 
 // leaving returns the properties of what leaves end n and their approximate size in
@@ -197,13 +197,14 @@ func (s *qualities) groups(n int) []*group {
 	return all
 }
 
-// isApart reports whether end to has other properties for n than its class.
+// isApart reports whether end to is treated apart from its class, because n has a property
+// for it alone, or because it is n itself.
 func (s *qualities) isApart(n, to int) bool {
 	_, listed := slices.BinarySearchFunc(s.pairs[n], to, func(p pair, to int) int { return p.to - to })
 	return listed || to == n
 }
 
-// members returns the ends of a group of n: those apart, then those of each class.
+// members yields the ends of a group of n: those apart, then those of each class.
 func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		for _, to := range g.apart {
@@ -221,9 +222,10 @@ func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	}
 }
 
-// remaining returns the one property without names: that of the largest group if all ends
-// have one. A shared VLAN has more ends than are known here; for them it is the
-// property of whatever leaves n.
+// remaining returns the quality that is written without names, for all ends that no other
+// property names. It is that of the largest group; none if a group has no properties. A
+// shared VLAN also has ends that are unknown here, so there it is the quality of all frames
+// that leave n.
 func (s *qualities) remaining(n int, w *wire, groups []*group) quality {
 	if w.shared != nil {
 		return s.out[n]

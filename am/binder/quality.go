@@ -14,10 +14,11 @@ type quality struct {
 	loss     float64 // per cent
 }
 
+// qualityOf converts a property of a request, without its ends.
 func qualityOf(p rspec.Property) quality { return quality{p.Capacity, p.Latency, percent(p.Loss)} }
 
-// percent converts a fraction of 1 to per cent as it was read: 15 digits survive two
-// roundings.
+// percent converts a fraction of 1 to per cent. It rounds to 15 digits, which restores the
+// number that the request parser divided by 100.
 func percent(part float64) float64 {
 	if part == 0 {
 		return 0

@@ -14,7 +14,7 @@ type Availability struct {
 	public atomic.Int64   // free public addresses
 }
 
-// Inventory returns the inventory of the numbers.
+// Inventory returns the inventory to which the numbers belong.
 func (s *Availability) Inventory() *inventory.Inventory { return s.inv }
 
 // Free returns how many slivers of its first sliver type fit on component i now, for
@@ -77,10 +77,10 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 	for sliver, h := range holds {
 		holds[sliver] = next.addHold(h)
 	}
-	stock := &Availability{inv: v, free: make([]atomic.Int32, len(v.Components))}
+	numbers := &Availability{inv: v, free: make([]atomic.Int32, len(v.Components))}
 	for i, c := range v.Components {
 		next.refresh(int32(i))
-		stock.free[i].Store(next.slotsFor(int32(i), c.SliverTypes[0]))
+		numbers.free[i].Store(next.slotsFor(int32(i), c.SliverTypes[0]))
 	}
 	next.touched = nil
 	drop = func() {
@@ -108,17 +108,18 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 		x.layout, x.holds, x.changed = next, holds, nil
 		next.applyPlan(x.plan, x.now)
 		for _, i := range next.touched {
-			stock.free[i].Store(next.slotsFor(i, v.Components[i].SliverTypes[0]))
+			numbers.free[i].Store(next.slotsFor(i, v.Components[i].SliverTypes[0]))
 		}
 		next.touched = nil
-		stock.public.Store(next.network.freePublic())
-		x.available.Store(stock)
+		numbers.public.Store(next.network.freePublic())
+		x.available.Store(numbers)
 		x.version.Add(1)
 	}
 	return set, drop
 }
 
-// addHold counts in this layout what a sliver holds of another one.
+// addHold counts in this layout a hold that was located in another one, and returns it with
+// its component in this layout.
 func (x *layout) addHold(h hold) hold {
 	h = x.locate(h)
 	x.count(h, 1)

@@ -8,7 +8,8 @@ import (
 	"patchbay/inventory"
 )
 
-// resolve looks up the names in a node in the inventory.
+// resolve finds the component, types and image that a node names in the inventory, or
+// refuses the node.
 func (b *binding) resolve(n *node) {
 	n.alone = n.Node.Exclusive != nil && *n.Node.Exclusive
 	n.hardware = n.Node.HardwareType
@@ -34,7 +35,7 @@ func (b *binding) resolve(n *node) {
 	b.setTypeAndImage(n, c)
 }
 
-// setTypeAndImage sets sliver type and image of a node on component c.
+// setTypeAndImage sets sliver type and image of a node on component c, or refuses it.
 func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	t, ok := b.sliverTypeOf(n)
 	if !ok {
@@ -53,7 +54,7 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	}
 }
 
-// setTypeAndImageUnbound sets sliver type and image of an unbound node.
+// setTypeAndImageUnbound sets sliver type and image of an unbound node, or refuses it.
 func (b *binding) setTypeAndImageUnbound(n *node) {
 	t, ok := b.sliverTypeOf(n)
 	if !ok {
@@ -77,8 +78,9 @@ func (b *binding) setTypeAndImageUnbound(n *node) {
 	}
 }
 
-// sliverTypeOf returns the sliver type that the node names, the site's default, or a permitted
-// one instead of that.
+// sliverTypeOf returns the sliver type that the node names; else the site's default, or a
+// permitted type if the default is not permitted. It refuses a node whose type does not
+// exist, and returns false.
 func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 	name := n.Node.SliverType
 	if name == "" {
@@ -99,8 +101,8 @@ func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 	return t, ok
 }
 
-// hardwareCode returns the error code for a hardware type that no component offers
-// there: one that exists elsewhere differs from one that does not exist.
+// hardwareCode returns the error code for a hardware type that is not offered as requested:
+// Unsupported if the inventory has the type elsewhere, else SearchFailed.
 func (b *binding) hardwareCode(n *node) am.Code {
 	if slices.Contains(b.x.inv.HardwareTypes, n.hardware) {
 		return am.Unsupported
@@ -108,7 +110,7 @@ func (b *binding) hardwareCode(n *node) am.Code {
 	return am.SearchFailed
 }
 
-// setSliverType gives n sliver type t and the image that it asks for.
+// setSliverType gives n sliver type t and the image that it asks for, or refuses it.
 func (b *binding) setSliverType(n *node, t *inventory.SliverType) {
 	if !b.permit.sliverType(t) {
 		b.refuseFor(n, "sliver_type", am.Refused, "%s is not available: %s", t.Name, b.permit.NoSliverType)

@@ -43,7 +43,8 @@ func (b *binding) check(i int32, w want) verdict {
 		}
 		return fits
 	}
-	// Slivers of other slices here, and how many of them are only being cleaned.
+	// Slivers of other slices here; of these, those that close the component (closing);
+	// and how many of both are only being cleaned.
 	others := u.slivers - mine.slivers
 	othersCleaning := u.cleaning.slivers - mine.cleaning
 	closing := u.exclusive - mine.exclusive

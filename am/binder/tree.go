@@ -7,6 +7,7 @@ type tree struct {
 	max  []int32 // max[1] is the root, max[base+i] is place i; nil while all are 0
 }
 
+// newTree returns a tree with the number 0 at each place.
 func newTree(places int) tree {
 	base := 1
 	for base < places {
@@ -15,6 +16,7 @@ func newTree(places int) tree {
 	return tree{base: base}
 }
 
+// at returns the number at place i.
 func (t *tree) at(i int) int32 {
 	if t.max == nil {
 		return 0
@@ -22,6 +24,7 @@ func (t *tree) at(i int) int32 {
 	return t.max[t.base+i]
 }
 
+// set sets the number at place i to v.
 func (t *tree) set(i int, v int32) {
 	if t.max == nil {
 		if v == 0 {
@@ -41,15 +44,15 @@ func (t *tree) set(i int, v int32) {
 	}
 }
 
-// next returns the first place from from on that holds at least v, which must be
-// positive, or -1.
+// next returns the first place, at from or later, with a number of at least v, or -1. v must
+// be positive.
 func (t *tree) next(from int, v int32) int {
 	if t.max == nil || from >= t.base {
 		return -1
 	}
 	i := t.base + from
 	for t.max[i] < v {
-		for i&1 == 1 { // a right child: go on behind its parent
+		for i&1 == 1 { // a right child: continue after its parent
 			i /= 2
 		}
 		if i == 0 {

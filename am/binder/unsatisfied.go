@@ -12,8 +12,8 @@ import (
 // UnsatisfiedError is the reason why a request cannot be bound. None of its nodes is bound
 // then.
 type UnsatisfiedError struct {
-	// Reasons has one for each node or link concerned, permanent before temporary ones:
-	// Reasons[0] has the code for the whole.
+	// Reasons has a reason for each refused node or link, permanent before temporary ones.
+	// The code of Reasons[0] is that of the whole request.
 	Reasons []Reason
 }
 
@@ -31,8 +31,8 @@ type Reason struct {
 	Text string
 }
 
-// shown is how many different reasons an error prints, named how many nodes or
-// links that share one.
+// maxReasons is how many different reasons an error prints, and maxNames how many nodes
+// or links it names for each.
 const (
 	maxReasons = 5
 	maxNames   = 10
@@ -78,8 +78,8 @@ func (e *UnsatisfiedError) Error() string {
 	return b.String()
 }
 
-// places returns the line of a node or link that has a reason alone, or the first line
-// of those that share one.
+// places returns the beginning of a message: the line of the node or link, or the first line
+// of several, or "" if it is unknown.
 func places(lines []int) string {
 	switch first := slices.Min(lines); {
 	case first == 0:
@@ -119,6 +119,7 @@ var codeOrder = []am.Code{
 	am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.NoVLAN, am.ErrorCode, am.ServerError, am.TimedOut, am.Unavailable, am.Busy,
 }
 
+// sortReasons sorts reasons by codeOrder.
 func sortReasons(r []Reason) {
 	slices.SortStableFunc(r, func(a, b Reason) int {
 		return cmp.Compare(slices.Index(codeOrder, a.Code), slices.Index(codeOrder, b.Code))

@@ -47,6 +47,7 @@ const unlimited = 1 << 40
 // sum adds two capacities, up to unlimited.
 func sum(a, b int64) int64 { return min(a+b, unlimited) }
 
+// add adds two amounts, each direction up to unlimited.
 func (a amount) add(b amount) amount { return amount{sum(a.out, b.out), sum(a.in, b.in)} }
 
 // within reports whether a is at most b in both directions.
@@ -70,7 +71,7 @@ func (b *binding) readWires() {
 	before := len(b.reasons)
 	for l := range r.Links {
 		w := wire{Link: &r.Links[l], tunnel: strings.Contains(strings.ToLower(r.Links[l].Type), "tunnel")}
-		number := map[string]int{} // among the ends
+		number := map[string]int{} // the position in w.ends, by client_id
 		for _, id := range w.Link.Interfaces {
 			e, ok := places[id]
 			if _, twice := number[id]; twice || !ok {
@@ -139,15 +140,15 @@ func (b *binding) amounts(w *wire) []amount {
 }
 
 // amounts returns what each end takes: the largest flow that leaves it, and the largest
-// that arrives. apart reports whether traffic between two ends uses the network. It is
-// no sum, because clients write the speed of an interface once for every pair of a LAN.
+// that arrives. apart reports whether traffic between two ends uses the network. The result
+// is no sum, because clients write the speed of an interface once for every pair of a LAN.
 // The cost is linear in ends and flows.
 func (w *wire) amounts(apart func(x, y end) bool) []amount {
 	all := make([]amount, len(w.ends))
 	if len(w.flows) == 0 {
 		return all
 	}
-	hasOtherEnds := w.shared != nil // which has ends elsewhere
+	hasOtherEnds := w.shared != nil // a shared VLAN has ends in other slices
 	for _, e := range w.ends {
 		hasOtherEnds = hasOtherEnds || apart(w.ends[0], e)
 	}
@@ -166,8 +167,8 @@ func (w *wire) amounts(apart func(x, y end) bool) []amount {
 	return all
 }
 
-// leaves reports whether the wire connects several components, and counts the wired
-// ones.
+// leaves reports whether the wire connects several components, and counts the wired ones
+// among them, up to 2.
 func (b *binding) leaves(w *wire) (leaves bool, wired int) {
 	var seen []*inventory.Component
 	for _, e := range w.ends {

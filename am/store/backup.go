@@ -19,7 +19,7 @@ func (s *Store) Backup(w io.Writer, begin func(size int64)) error {
 	})
 }
 
-// Backup writes the store in the file path to w, like the method. It fails with an
+// Backup writes the store in the file path to w, like the method Backup. It fails with an
 // error that wraps ErrLocked if another process has the store open for writing.
 func Backup(path string, w io.Writer) error {
 	err := readUntrusted(func() error {

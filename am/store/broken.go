@@ -24,6 +24,7 @@ type failure struct {
 	notify func(error) // Options.Broken
 }
 
+// err returns the reason, or nil while changes are accepted.
 func (t *failure) err() error {
 	if why := t.why.Load(); why != nil {
 		return *why
@@ -31,6 +32,7 @@ func (t *failure) err() error {
 	return nil
 }
 
+// set records why as the reason, and notifies, unless there is a reason already.
 func (t *failure) set(why error) {
 	if t.why.CompareAndSwap(nil, &why) && t.notify != nil {
 		t.notify(why)

@@ -134,7 +134,8 @@ func (r *Report) checkAll(all reader) (err error) {
 	return nil
 }
 
-// records reads all records of one kind and checks what every record has.
+// records reads and counts all records of one kind and calls f with those that can be read.
+// It reports unreadable records, and those that are newer than the store's revision.
 func records[T any](x *checker, k Kind, f func(id string, record *T)) {
 	x.v.r.scan(string(k), nil, nil, func(id, b []byte) bool {
 		x.Records[k]++

@@ -11,7 +11,7 @@ import (
 	"patchbay/am"
 )
 
-// checker collects what the check of a store compares.
+// checker checks the records of a store against one another.
 type checker struct {
 	*Report
 	v *View
@@ -34,7 +34,8 @@ func (x *checker) checkName(k Kind, id, name string) {
 	}
 }
 
-// sliver checks a sliver's record.
+// sliver checks a sliver's record: its slice and request exist, and the holders of its
+// component may be there together. It notes which index entries the sliver needs.
 func (x *checker) sliver(id string, s *am.Sliver) {
 	x.checkName(Slivers, id, s.URN.Key())
 	if x.v.Rev(SliceKey(s.Slice)) == 0 {
@@ -60,7 +61,7 @@ func (x *checker) sliver(id string, s *am.Sliver) {
 	}
 }
 
-// task checks a task's record.
+// task checks a task's record: its sliver exists and is not older than the task.
 func (x *checker) task(id string, t *am.Task) {
 	x.checkName(Tasks, id, t.Sliver.Key())
 	s, _, err := x.v.Sliver(t.Sliver)

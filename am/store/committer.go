@@ -158,7 +158,7 @@ func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []
 	return cs, ops, err
 }
 
-// attach stages all published records for a new observer, before those of the group.
+// attach stages and publishes all slivers for a new observer, before the group's changes.
 func (c *committer) attach(r reader, x Observer) error {
 	var all ChangeSet
 	err := (&View{r: r}).Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true })

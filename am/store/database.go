@@ -16,7 +16,7 @@ import (
 const (
 	// lockTimeout is how long to wait for another process to close the file.
 	lockTimeout = 2 * time.Second
-	// minMapSize is the least number of bytes of addresses that are mapped for the file.
+	// minMapSize is the size in bytes of the smallest address range that is mapped for it.
 	// While the file fits there, no change waits for a long read, such as a backup.
 	minMapSize = 1 << 30
 	// growthStep is the number of bytes by which the file grows.
@@ -34,8 +34,8 @@ type database struct {
 	beginning sync.Mutex
 	// stuck is the reason why bbolt is no longer used: a panic has left its locks held.
 	stuck atomic.Pointer[error]
-	// ahead is Options.Ahead, and size the file's when takeAhead last ran. Only the
-	// writer uses them.
+	// ahead is Options.Ahead. size is the size of the file when takeAhead last ran. Only
+	// the writer uses them.
 	ahead, size int64
 }
 

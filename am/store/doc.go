@@ -5,8 +5,8 @@
 // transaction for them. Each decision reads that transaction, so it sees the
 // accepted changes of those before it; a refused decision writes nothing. The
 // committer answers when the transaction is on the disk. If the commit fails,
-// nothing has changed and each member of the group gets ErrNotCommitted. A lone
-// caller waits for nobody.
+// nothing has changed and each member of the group gets ErrNotCommitted. A single
+// caller does not wait for others.
 //
 //	Commit(decision) ─┐  group   ┌─ decide ─> ChangeSet ─> transaction, Observer.Stage
 //	Commit(decision) ─┼────────> ┤   …

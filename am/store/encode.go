@@ -64,7 +64,8 @@ func revisionOf(b []byte) Rev {
 // documentHead is a document without its text.
 type documentHead am.Document
 
-// decode decodes a stored value into v and returns its revision. It keeps nothing of b.
+// decode decodes a stored value into v and returns its revision. Afterwards v
+// does not refer to b.
 func decode(b []byte, v any) (Rev, error) {
 	rev, text, err := unwrap(b)
 	if err != nil {
@@ -81,7 +82,7 @@ func decode(b []byte, v any) (Rev, error) {
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		err = fmt.Errorf("cannot read a stored record: %w", err)
-		if b[0] != checksumMark { // with a checksum the record is not damaged
+		if b[0] != checksumMark { // a matching checksum shows that the record is not damaged
 			err = brokenError{err}
 		}
 		return 0, err

@@ -17,8 +17,8 @@ func cannotOpen(path string, err error) error {
 	return fmt.Errorf("cannot open the store %s: %w", path, err)
 }
 
-// readUntrusted calls f, which reads a file that may be no store. bbolt panics, or
-// reads beyond the mapping, if pages are missing; both become errors.
+// readUntrusted calls f, which reads a file that may be no store. If pages are missing,
+// bbolt panics or reads beyond the mapping; readUntrusted returns both as errors.
 func readUntrusted(f func() error) error {
 	return recoverFault(func() (err error) {
 		defer func() {
@@ -51,8 +51,8 @@ func sizeOf(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// create creates an empty store. It gets its name when it is complete, so a crash
-// leaves a good file or none.
+// create creates an empty store under a temporary name and then names it path, so a crash
+// leaves a complete file or none.
 func create(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
@@ -70,11 +70,11 @@ func create(path string) error {
 	return linkNew(f.Name(), path)
 }
 
-// linkNew gives a complete file an unused name, durably. It succeeds if another process
-// was first.
+// linkNew gives a complete file the name path, durably. It also succeeds if another
+// process has created that file meanwhile, and keeps it.
 func linkNew(temporary, path string) error {
-	// A link, unlike a new name, does not replace what another process made
-	// meanwhile; some file systems know no links.
+	// Link, unlike Rename, does not replace a file that another process has created
+	// meanwhile. Some file systems do not support it.
 	if err := os.Link(temporary, path); err != nil && !errors.Is(err, os.ErrExist) {
 		if err := os.Rename(temporary, path); err != nil {
 			return err

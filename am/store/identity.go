@@ -15,8 +15,8 @@ var ErrCopy = errors.New("it is a copy")
 // machineFile holds the id of this machine. A variable for tests.
 var machineFile = "/etc/machine-id"
 
-// identity distinguishes the store of a site from its copies. mv keeps it; cp, rsync
-// and a restored file system do not.
+// identity distinguishes the store of a site from its copies. A file that is moved with mv
+// keeps its identity; a copy made by cp, rsync or a restored file system has another.
 type identity struct {
 	inode   uint64
 	machine string // "" if the machine has no id
@@ -44,6 +44,7 @@ func recordedIdentity(r reader) (is identity, ok bool) {
 	return is, true
 }
 
+// op returns the operation that records the identity in the store.
 func (is identity) op() op {
 	return op{metaBucket, []byte(identityName), fmt.Appendf(nil, "%d %s", is.inode, is.machine)}
 }
@@ -60,8 +61,8 @@ func (is identity) checkCopyOf(recorded identity) error {
 	return nil
 }
 
-// claim fails unless the file is o.Site's and no copy. It returns the operations that
-// record this.
+// claim fails unless the file is the store of o.Site and not a copy (o.Move accepts a copy).
+// It returns the operations that record site and identity; none for a read-only store.
 func (d *database) claim(o Options) (ops []op, err error) {
 	if o.Site == "" {
 		return nil, nil

@@ -50,8 +50,9 @@ func revisionOp(r Rev) op {
 	return op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(r))}
 }
 
-// migrate migrates the file to the current schema and applies more, in one transaction.
-// It calls keep before it changes a file of an earlier schema.
+// migrate migrates the file to the current schema and applies the operations more, in one
+// transaction. Before it changes a file of an earlier schema, it calls keep, and fails if
+// keep fails.
 func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 	var from uint64
 	err := d.read(func(r reader) (err error) { from, err = schemaOf(r); return err })
@@ -72,8 +73,9 @@ func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 	return err
 }
 
-// keepCopy copies the file to path.schemaN before a migration. An existing copy stays if it
-// has the same revision; a different one stays too, and the new copy gets another name.
+// keepCopy copies the file to path.schemaN before a migration. It makes no copy if one of
+// the same revision exists. If that name is taken by another file, the copy gets a number
+// after it.
 func (d *database) keepCopy(schema uint64) error {
 	var now Rev
 	err := d.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })

@@ -11,7 +11,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Message is an event for receivers outside, such as hooks. It is written in the
+// Message is an event for receivers outside the store, such as hooks. It is written in the
 // transaction of its change, so it exists if and only if the change is durable, and
 // stays until all receivers have taken it.
 type Message struct {
@@ -43,7 +43,8 @@ func (c *ChangeSet) PutMessage(id string, m Message) {
 	c.Put = append(c.Put, Record{MessageKey(id), m})
 }
 
-// addMessages adds to cs, which becomes revision rev, the messages about it.
+// addMessages calls outbox with the change cs, which becomes revision rev, and adds its
+// messages to cs. A change of neither slices nor slivers has no messages.
 func addMessages(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err error) {
 	c := Change{At: v.now}
 	if c.Slices, err = diffs[am.Slice](v, cs, Slices); err != nil {

@@ -27,6 +27,7 @@ type pages struct {
 	use  []use // of each page
 }
 
+// use is what a page is used for, as far as it is known.
 type use byte
 
 const (
@@ -45,6 +46,7 @@ const (
 	noFreelist    = ^uint64(0)
 )
 
+// meta is the part of a meta page that is needed here.
 type meta struct{ root, freelist, pages, tx uint64 }
 
 var native = binary.NativeEndian
@@ -71,8 +73,8 @@ func newestMeta(first []byte) (m meta, stale bool, err error) {
 	return m, found == 1, nil
 }
 
-// check refuses a file of size bytes that bbolt must not open. Damage ends the walk
-// with a panic, as an index out of range does.
+// check returns an error for a file of size bytes that is damaged, so that bbolt must not
+// open it. The walk panics when it finds damage; check recovers.
 func (p *pages) check(size int64) (stale bool, err error) {
 	defer func() {
 		if wrong := recover(); wrong != nil {
@@ -104,7 +106,8 @@ func (p *pages) lost() (n int) {
 	return n
 }
 
-// markUsed marks n pages. Each can be taken only once, so the walk ends.
+// markUsed marks n pages, beginning with id, as used or free. It panics at a page that is
+// marked already, so the walk ends.
 func (p *pages) markUsed(id, n uint64, as use) {
 	for ; n > 0; id, n = id+1, n-1 {
 		if p.use[id] != unused {
@@ -123,7 +126,8 @@ func (p *pages) bytes(id, n uint64) []byte {
 	return b
 }
 
-// read takes a page with its further pages and returns their bytes.
+// read marks a page with its further pages as used, and returns their bytes, and the kind
+// and the number of elements of the page.
 func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
 	p.markUsed(id, 1, used)
 	head := p.bytes(id, 1)

@@ -16,6 +16,7 @@ type queue struct {
 	closed  bool
 }
 
+// newQueue returns an empty queue.
 func newQueue() *queue {
 	q := &queue{waiting: map[string][]*pending{}}
 	q.filled = sync.NewCond(&q.mu)
@@ -39,8 +40,8 @@ func (q *queue) push(p *pending) bool {
 	return true
 }
 
-// putBack returns commits from pop, in the same order, to the front of their callers'
-// lists. Callers that had their turn since stay behind.
+// putBack puts commits that pop returned back to the front of their callers' lists. all is
+// in the order in which pop returned them. A caller without other commits is next again.
 func (q *queue) putBack(all []*pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -60,7 +61,7 @@ func (q *queue) pop() *pending {
 	return q.dequeue()
 }
 
-// wait is pop that waits for a commit; it returns nil when the queue is closed and
+// wait is like pop, but waits for a commit; it returns nil when the queue is closed and
 // empty.
 func (q *queue) wait() *pending {
 	q.mu.Lock()

@@ -10,7 +10,7 @@ import (
 // root is the bucket of all others.
 var root = []byte("v1")
 
-// Buckets beside those of the kinds of record.
+// Buckets beside those of the kinds of record, and the keys in metaBucket.
 const (
 	metaBucket   = "meta"
 	bySlice      = "by_slice"
@@ -56,10 +56,10 @@ func readerOf(tx *bbolt.Tx) (reader, error) {
 	return reader{}, damage("it has no buckets")
 }
 
-// bucket returns nil for a bucket to which nothing was ever added.
+// bucket returns a bucket; nil if it does not exist, because nothing was ever added.
 func (r reader) bucket(name string) *bbolt.Bucket { return r.top.Bucket([]byte(name)) }
 
-// get returns nil for an absent key.
+// get returns the value of a key; nil if the key does not exist.
 func (r reader) get(bucket string, key []byte) []byte {
 	defer panicAsBroken()
 	if b := r.bucket(bucket); b != nil {

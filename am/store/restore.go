@@ -19,7 +19,7 @@ type Restoration struct {
 	// Report describes the backup.
 	Report *Report
 
-	folder       string // root writes there as the folder's owner
+	folder       string // of the store; its owner, not root, writes there
 	path, staged string
 	site         string
 	store        *Store
@@ -106,12 +106,12 @@ func (r *Restoration) Discard() error {
 	return errors.Join(err, os.Remove(r.staged))
 }
 
-// Finish replaces the store by the backup. The backup's revision becomes greater than
-// after, so that no number is used twice, and entry is added to its journal. The old
-// file stays under the name kept, which contains the time of the entry and is "" if
-// there was none; at each moment one of the two exists. No other process may have the
-// store open: if present is nil, Finish checks that; else present is the caller's open
-// store, which Finish closes.
+// Finish replaces the store by the backup and adds entry to its journal. The backup's
+// revision becomes greater than after, so that no number is used twice. The old file
+// stays under the name kept, which contains the time of the entry; kept is "" if there was
+// no old file. At each moment the old or the new file has the store's name. No other
+// process may have the store open. If the caller has it open, present is that store, and
+// Finish closes it; if present is nil, Finish checks that no process has.
 func (r *Restoration) Finish(after Rev, entry am.JournalEntry, present *Store) (kept string, err error) {
 	defer func() {
 		if present != nil {
@@ -125,6 +125,7 @@ func (r *Restoration) Finish(after Rev, entry am.JournalEntry, present *Store) (
 	return kept, err
 }
 
+// finish is Finish, run as the owner of the folder.
 func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (kept string, err error) {
 	if err := r.seal(after, entry); err != nil {
 		return "", err

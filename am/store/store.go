@@ -40,13 +40,13 @@ type Options struct {
 	// MaxGroup is how many decisions share one write, 256 when 0.
 	MaxGroup int
 	// GroupTime is how long the decisions of one write may take together, 20 ms when 0;
-	// the one that passes it is the group's last.
+	// a decision that runs longer is the last of its write.
 	GroupTime time.Duration
 	// Site is the name of the site of the store. A new store records it, and is then
 	// opened for no other site; "" opens any. The store also records the identity of
 	// its file, so that Open refuses a copy.
 	Site string
-	// Move makes a copy the site's store.
+	// Move accepts a copy, which becomes the site's store.
 	Move bool
 	// ReadOnly is the error of Commit for each change; nil for a store that may be
 	// changed. Such a store may be a copy. Open still migrates the file to the current
@@ -101,6 +101,7 @@ func Open(path string, o Options) (s *Store, err error) {
 	return s, err
 }
 
+// openStore is Open, run as the owner of the folder.
 func openStore(path string, o Options) (_ *Store, err error) {
 	db, err := openDatabase(path)
 	if err != nil {
@@ -138,9 +139,9 @@ func start(db *database, o Options) (*Store, error) {
 }
 
 // run is the committer's goroutine. It commits all waiting decisions as one group.
-// After a group of several it lets other goroutines run as long as that brings more
-// callers: otherwise the first caller that returns would write alone while all others
-// wait. A lone caller is not delayed.
+// After a group of several it lets other goroutines run as long as more commits arrive.
+// Otherwise the first caller that returns would write alone while all others wait. A
+// single caller is not delayed.
 func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
@@ -160,13 +161,13 @@ func (s *Store) run(c *committer) {
 	}
 }
 
-// Commit runs the decision and returns when its changes are durable and published, or
-// why nothing has changed: the decision's own error, ErrNotCommitted, ErrClosed, or
-// that of ctx if it ended before the decision's turn.
+// Commit runs the decision and returns nil when its changes are durable and published.
+// Otherwise it returns why nothing has changed: the decision's own error, ErrNotCommitted,
+// ErrClosed, or the error of ctx if ctx ended before the decision's turn.
 func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
 
 // CommitFor is Commit on behalf of a caller with any name. Callers take turns; Commit is for the
-// site itself, which takes turns like a caller.
+// site itself, as the caller "".
 func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error {
 	return s.submit(&pending{ctx: ctx, caller: caller, decide: d, answer: make(chan error, 1)})
 }
@@ -195,7 +196,8 @@ func (s *Store) Read(f func(*View) error) error {
 	})
 }
 
-// reading calls f, which reads, unless the store is closed. Close waits for it.
+// reading calls f, which reads the file, unless the store is closed. Close waits until f has
+// returned.
 func (s *Store) reading(f func() error) error {
 	s.mu.Lock()
 	if s.closed {

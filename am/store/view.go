@@ -44,8 +44,8 @@ func get[T any](v *View, k Key) (T, Rev, error) {
 	return t, rev, nil
 }
 
-// before returns a record as it was before the decision, or ErrNotFound. It shares its
-// lists with the decision's copy.
+// before returns a record as it was before the decision, or ErrNotFound. Its lists are
+// also those of the record that the decision has read.
 func before[T any](v *View, k Key) (T, error) {
 	if t, ok := v.cache[k].(T); ok {
 		return t, nil
@@ -54,13 +54,13 @@ func before[T any](v *View, k Key) (T, error) {
 	return t, err
 }
 
-// Slice reads a slice's record, or ErrNotFound.
+// Slice reads a slice's record, or returns ErrNotFound.
 func (v *View) Slice(u urn.URN) (am.Slice, Rev, error) { return get[am.Slice](v, SliceKey(u)) }
 
-// Sliver reads a sliver's record, or ErrNotFound.
+// Sliver reads a sliver's record, or returns ErrNotFound.
 func (v *View) Sliver(u urn.URN) (am.Sliver, Rev, error) { return get[am.Sliver](v, SliverKey(u)) }
 
-// Document reads a request document, or ErrNotFound.
+// Document reads a request document, or returns ErrNotFound.
 func (v *View) Document(id string) (am.Document, Rev, error) {
 	return get[am.Document](v, DocumentKey(id))
 }
@@ -72,7 +72,7 @@ func (v *View) DocumentHead(id string) (am.Document, error) {
 	return am.Document(d), err
 }
 
-// Task reads the task of a sliver, or ErrNotFound.
+// Task reads the task of a sliver, or returns ErrNotFound.
 func (v *View) Task(sliver urn.URN) (am.Task, Rev, error) { return get[am.Task](v, TaskKey(sliver)) }
 
 // Rev returns the revision of a record; 0 if there is none.
@@ -94,8 +94,8 @@ func (v *View) keysOf(slice urn.URN, f func(Key) bool) {
 	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool { return f(Key{Slivers, string(k[len(prefix):])}) })
 }
 
-// SliverBytes returns the total size of the records of slivers, of a whole slice or of
-// named ones, without decoding them.
+// SliverBytes returns the total size of the records of all slivers of a slice and of the
+// slivers named, without decoding them.
 func (v *View) SliverBytes(slice urn.URN, named []urn.URN) (n int) {
 	add := func(k Key) bool { n += len(v.r.get(string(Slivers), []byte(k.ID))); return true }
 	v.keysOf(slice, add)
@@ -198,7 +198,7 @@ func (v *View) EachEnding(until time.Time, f func(am.Sliver) bool) (err error) {
 }
 
 // Due returns up to limit slivers whose leases are over at the view's time, earliest
-// first, and when the next lease ends (zero if none).
+// first. next is the end of the first lease that is not among them; zero if there is none.
 func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
 	failed := v.eachEnd(func(at time.Time, k Key) bool {
 		if at.After(v.now) || len(due) == limit {
