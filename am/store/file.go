@@ -84,7 +84,8 @@ func linkNew(temporary, path string) error {
 }
 
 // inspect reads a file without writing to it, and calls f if it is a store. lost is the
-// number of lost pages; stale means that the last transaction may be missing.
+// number of pages that are neither used nor free; stale means that the last transaction may
+// be missing.
 func inspect(path string, size int64, f func(tx *bbolt.Tx, lost int, stale bool) error) error {
 	// In this mode bbolt reads only the first two pages, and takes the lock.
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})

@@ -51,8 +51,8 @@ type meta struct{ root, freelist, pages, tx uint64 }
 
 var native = binary.NativeEndian
 
-// newestMeta reads the two meta pages and returns the later one, as bbolt does. stale
-// reports that one of them is damaged, so that the last transaction may be missing.
+// newestMeta reads the two meta pages and returns the later one, as bbolt does. stale means
+// that one of them is damaged, so that the last transaction may be missing.
 func newestMeta(first []byte) (m meta, stale bool, err error) {
 	found := 0
 	for n := range 2 {

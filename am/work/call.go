@@ -13,10 +13,10 @@ import (
 type callKind int
 
 const (
-	getCall callKind = iota
-	setCall
-	findCall // finds the provider, or records why its slivers wait
-	pollCall // a get of resources whose set is still running
+	getCall  callKind = iota // reads resources
+	setCall                  // changes resources
+	findCall                 // finds the provider, or records why its slivers wait
+	pollCall                 // a get of resources whose set is still running
 )
 
 // call is one call of a provider. A goroutine of its own makes it and records the
@@ -28,18 +28,18 @@ type call struct {
 	jobs     []*job // used by the loop only
 	items    []*item
 	limit    time.Duration
-	alone    bool // a get of one resource whose get failed: it does not delay others
+	alone    bool // a get of one resource whose last get failed, or a pollCall: it does not delay other gets
 	started  time.Time
-	pollAt   time.Time // of a set: when to get its resources while it runs; used by the loop only
-	polling  bool      // of a set: such a get runs; used by the loop only
-	beside   *call     // of a get of resources in a running set: that set
+	pollAt   time.Time // of a set: when the next pollCall may start; used by the loop only
+	polling  bool      // of a set: a pollCall for it runs; used by the loop only
+	beside   *call     // of a pollCall: the running set
 
 	// The result, set by the call's goroutine before it returns the call to the loop.
 	took     time.Duration
 	outcomes []outcome // one for each item; empty if the call failed
 	err      error     // the call as a whole failed
-	trouble  error     // why no provider was found
-	unstored error     // the outcomes could not be recorded
+	trouble  error     // of a findCall: why the provider cannot be used
+	unstored error     // why the outcomes could not be recorded
 }
 
 // removes reports whether the task removes the resource.
@@ -64,7 +64,8 @@ func (l *loop) begin(ctx context.Context, c *call) {
 	})
 }
 
-// perform carries out a call and records its outcomes.
+// perform carries out a call, turns outcomes that need another attempt into retries or
+// failures, and records all.
 func (r *Runner) perform(ctx context.Context, c *call) {
 	if c.kind == findCall {
 		c.find(r.cfg.Providers)
@@ -86,7 +87,7 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 		return
 	}
 	if c.err != nil && len(c.items) == 1 && c.kind != pollCall && !errors.Is(c.err, provider.ErrNoPlace) {
-		// The only resource of a call is the reason for its failure.
+		// A call of only one resource failed because of that resource.
 		c.outcomes = []outcome{c.items[0].failed(refusal(c.queue.name, c.err))}
 	}
 	for n, i := range c.items {
@@ -96,7 +97,7 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 		o := &c.outcomes[n]
 		switch {
 		case o.verdict == gone && c.kind == setCall:
-			o.verdict = setAccepted // only a get decides that it is gone
+			o.verdict = setAccepted // only a get shows that the resource is gone
 		case o.verdict == retry && !i.removes() && i.task.Attempt+1 >= r.limits.Attempts:
 			o.verdict = giveUp
 		case o.verdict == retry:
@@ -106,9 +107,9 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 	c.unstored = r.record(ctx, c.items, c.outcomes)
 }
 
-// find finds the provider of a queue; a call has no queue if the inventory does not
-// name a provider. The error of a provider is for the operator's log only, since it may
-// name files.
+// find finds the provider of the call's queue. If it cannot be used, or if the call has no
+// queue because the inventory lacks the component, each item's outcome says so. c.trouble
+// is for the operator's log only, since it may name files.
 func (c *call) find(providers func(string) (Provider, error)) {
 	text := "its component is not in the inventory of this site"
 	if c.queue != nil {
@@ -122,7 +123,8 @@ func (c *call) find(providers func(string) (Provider, error)) {
 	}
 }
 
-// get asks for the resources of the items and judges them.
+// get reads the resources of the items from the provider and judges them. A resource that
+// the answer lacks counts as left out.
 func (c *call) get(ctx context.Context, limits Limits) {
 	names := make([]string, len(c.items))
 	for n, i := range c.items {
@@ -139,8 +141,9 @@ func (c *call) get(ctx context.Context, limits Limits) {
 	}
 }
 
-// keepSettled keeps the outcomes of resources that have accepted the set and are done
-// or failed. The set may still be working on the others.
+// keepSettled keeps the outcomes of resources that the running set has settled: they have
+// what it requested, and are done, failed or lost. The set may still be working on the
+// others.
 func (c *call) keepSettled() {
 	var items []*item
 	var outcomes []outcome
@@ -154,7 +157,7 @@ func (c *call) keepSettled() {
 	c.items, c.outcomes = items, outcomes
 }
 
-// set requests the desired state of the items.
+// set asks the provider to change the items' resources to their desired state.
 func (c *call) set(ctx context.Context) {
 	updates := make([]provider.Update, len(c.items))
 	for n, i := range c.items {
@@ -177,8 +180,8 @@ func (c *call) set(ctx context.Context) {
 	}
 }
 
-// refusal returns why a call for one resource failed, for experimenters. An error that
-// is not the provider's own is only logged.
+// refusal returns the error of a call for one resource, for experimenters. If the provider
+// itself did not give it, the text is general, and only the log has the cause.
 func refusal(name string, err error) *provider.Error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		if e.Kind == provider.Unknown { // the error of a whole call does not mean that this resource is gone
@@ -216,7 +219,7 @@ func (l *loop) finish(c *call) {
 			j.setting, j.asked, j.due = false, false, now.Add(retryUnusable)
 			continue
 		case n >= len(c.outcomes):
-			j.setting, j.asked, j.due = false, false, now // now one by one
+			j.setting, j.asked, j.due = false, false, now // the call failed; its resources are now tried one by one
 			continue
 		}
 		l.applyToJob(j, c.outcomes[n], now)
@@ -285,7 +288,8 @@ func (l *loop) release(c *call) {
 	}
 }
 
-// applyToJob applies an outcome to a job in memory.
+// applyToJob updates a job after an outcome: what is done next, and when. It deletes a job
+// that has ended.
 func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 	j.setting = false
 	if clearsError(&j.sliver, o) {
@@ -294,7 +298,7 @@ func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 	switch o.verdict {
 	case wait:
 		j.missing, j.sliver.Observed = o.vanished, o.observed
-		if o.vanished && j.removes() { // it may stay hidden for longer
+		if o.vanished && j.removes() { // a resource left out of one answer may be left out of the next
 			j.due = now.Add(l.r.limits.PollMax)
 			break
 		}

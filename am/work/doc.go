@@ -37,8 +37,8 @@
 //
 //   - attempts: a sliver gets 8; a removal is tried forever, at most 5 minutes apart. A missing
 //     provider or component counts as no attempt: [Limits].
-//   - vanished resource: two reads must agree. Then the sliver has failed, and it is not made
-//     again, because its data are gone: [judge].
+//   - vanished resource: two reads must agree. Then the sliver has failed, and its resource is
+//     not created again, because the data are gone: [judge].
 //   - end of a removal: get reports absent, or two answers in a row lack the resource: [gone].
 //   - error of kind "unknown" for a whole call: it does not say which resource is unknown. So a
 //     component becomes free only after a get of its resource alone: [judge].

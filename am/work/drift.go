@@ -47,8 +47,8 @@ func (m *repairs) note(u urn.URN) {
 	m.at[u.Key()] = time.Now()
 }
 
-// driftOf returns what of a settled sliver differs from its desired state: its power,
-// and its users. Attributes that cannot change while a node exists are not compared.
+// driftOf returns the attributes in which a settled sliver differs from its desired state:
+// power and users only, because other attributes cannot change while a node exists.
 func driftOf(p Provider, s *am.Sliver, res provider.Result) []string {
 	if res.Err != nil || provider.Gone(res.Resource) || provider.ObservedNode(res.Resource).State != provider.StateReady {
 		return nil
@@ -66,9 +66,9 @@ func isDrift(text string) bool {
 	return strings.HasPrefix(text, driftText) || strings.HasPrefix(text, "its provider shows it otherwise than promised")
 }
 
-// repair makes the runner reconcile a sliver that has drifted. A sliver that drifts again
-// soon is only given an error, since another program changes it. usual is the error text
-// of the sliver without drift.
+// repair makes the runner reconcile a sliver that has drifted. If it
+// drifts again within an hour, another program changes it, so it only gets an error text. usual is the
+// error text that it would have without drift.
 func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, usual string) {
 	what := fmt.Sprintf("%s (%s)", driftText, strings.Join(drift, ", "))
 	explained := s.Error != "" && s.Error != usual

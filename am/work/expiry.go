@@ -35,10 +35,10 @@ func (r *Runner) EndLeases(ctx context.Context) error {
 	return err
 }
 
-// expireDue ends the leases that are over, in batches, and returns how long to wait
-// until the next.
+// expireDue ends the leases that are over, in batches, and returns how long to wait before
+// the next call.
 func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
-	some := false // a lease has ended
+	some := false // whether a lease has ended
 	defer func() {
 		if some { // the removals start after all leases have ended
 			wake(r.tasks)

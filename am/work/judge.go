@@ -13,18 +13,18 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// verdict is what follows from the result of a get or set of a resource.
+// verdict is the conclusion from the result of a get or set of a resource.
 type verdict int
 
 const (
-	wait        verdict = iota // it is changing: get again
-	needSet                    // it differs from the desired state: set
+	wait        verdict = iota // the resource is changing, or one get did not find it: get again
+	needSet                    // the resource differs from the desired state: set
 	setAccepted                // a set has been accepted: get
-	done                       // it is in the desired state
-	gone                       // it is removed
-	retry                      // it failed, and may succeed later
-	giveUp                     // it failed permanently
-	lost                       // it has vanished
+	done                       // the resource is in the desired state
+	gone                       // the resource is removed
+	retry                      // the task failed, and may succeed later
+	giveUp                     // the task failed permanently
+	lost                       // the resource existed, and has vanished or failed
 	unavailable                // the provider cannot be called now: text says why
 )
 
@@ -34,12 +34,12 @@ type outcome struct {
 	text     string // the error, or the missing parts of a done sliver, for the experimenter
 	is       provider.Resource
 	observed am.Observed
-	vanished bool          // it should exist, and the get did not find it
+	vanished bool          // the get did not find the resource, and a second one must confirm that
 	keep     bool          // the resource stays, although it has failed
 	delay    time.Duration // before a retry
 }
 
-// item is one sliver in a call of a provider: a copy of the job when the call was made.
+// item is one sliver in a call of a provider: a copy of the job when the call began.
 type item struct {
 	job       *job // used by the loop only, not by the call
 	sliver    am.Sliver
@@ -53,6 +53,7 @@ type item struct {
 	since     time.Time
 }
 
+// name returns the name of the sliver's resource at its provider.
 func (i *item) name() string { return i.sliver.URN.Name }
 
 // removes reports whether the task removes the resource.
@@ -66,8 +67,8 @@ const (
 // judge compares the result of a get for the sliver's resource with its desired state.
 func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcome {
 	if i.removes() && res.LeftOut && !i.missing {
-		// Its component becomes free when it is gone, and the provider has not reported
-		// that. Require a second answer.
+		// The component becomes free when the resource is gone, and the provider has not
+		// reported that. Require a second answer.
 		return outcome{verdict: wait, observed: i.sliver.Observed, vanished: true}
 	}
 	if res.Err != nil {
@@ -89,8 +90,8 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 			o.verdict = gone
 			return o
 		case i.task.Goal != am.GoalMake && !i.removes():
-			// It existed before, so it must not be created again without its data.
-			// Require a second answer.
+			// The resource existed before, so it must not be created again without its
+			// data. Require a second answer.
 			o.verdict, o.vanished = wait, true
 			if i.missing {
 				o.verdict, o.text = lost, vanishedText
@@ -101,7 +102,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	same := len(diff) == 0
 	switch {
 	case same && i.removes() && !changing:
-		o.verdict = gone // switched off is all that such a provider can do
+		o.verdict = gone // this provider can only switch nodes off
 	case same && state == provider.StateReady:
 		i.achieved(p, &o)
 	case !same && !i.asked:
@@ -116,7 +117,8 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	return o
 }
 
-// achieved completes the outcome for a resource that is ready and in its desired state.
+// achieved completes the outcome for a resource that is ready and in its desired state: it
+// is done, unless a service failed and services must succeed.
 func (i *item) achieved(p Provider, o *outcome) {
 	s := i.sliver
 	s.Observed = o.observed
@@ -126,7 +128,8 @@ func (i *item) achieved(p Provider, o *outcome) {
 	}
 }
 
-// stillChanging waits for a resource, but at most for limit.
+// stillChanging completes the outcome for a resource that is changing: wait, or give up if
+// it has been changing for longer than limit. A removal is retried instead.
 func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	o.verdict = wait
 	if i.since.IsZero() || time.Since(i.since) <= limit {
@@ -138,8 +141,9 @@ func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	}
 }
 
-// broke returns the verdict for a resource that has failed itself, unlike a failed
-// request. Refused users leave a sliver ready, so they get another verdict.
+// broke returns the verdict for a resource that has failed, unlike a request that failed.
+// A removal is retried. After GoalUsers the verdict is lost, because giveUp would leave the
+// sliver ready.
 func (i *item) broke() verdict {
 	switch {
 	case i.removes():

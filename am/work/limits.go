@@ -8,7 +8,8 @@ import (
 
 // Limits are the runner's times and counts. A zero field means its default.
 type Limits struct {
-	// Sweep is the interval at which slivers without tasks are compared, 30 s.
+	// Sweep is the interval at which slivers without tasks are compared with their
+	// resources, 30 s.
 	Sweep time.Duration
 	// PollMin and PollMax are the shortest and longest wait between two gets of a
 	// resource that is changing, 100 ms and 2 s.
@@ -23,9 +24,10 @@ type Limits struct {
 	Attempts int
 	// Changing is how long a resource may be changing, 1 h.
 	Changing time.Duration
-	// Names is how many resources one call names, 1000.
+	// Names is how many resources one call names at most, 1000.
 	Names int
-	// Expire is how many leases end in one decision at most, 100: calls wait for it.
+	// Expire is how many leases end in one decision at most, 100. Other decisions wait
+	// for this one.
 	Expire int
 	// FirstList is the time from the start to the second list of all providers' resources,
 	// 1 min, and List the interval after it, 5 min. The first list is at the start. After a
@@ -35,7 +37,7 @@ type Limits struct {
 	// answered for Silent, 45 s, or for its own limit of a get if that is longer than Get.
 	Poll, Silent time.Duration
 	// OrphansAfter is for how long an orphan must have existed before
-	// it is removed, 10 min, and Removals how many are removed in an hour, 20.
+	// it is removed, 10 min, and Removals how many are removed automatically in an hour, 20.
 	OrphansAfter time.Duration
 	Removals     int
 }
@@ -63,8 +65,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// backoff returns how long to wait after the attempt-th failure, the first being 1. It
-// doubles up to a limit, with a random quarter more or less.
+// backoff returns how long to wait after a failed attempt; the first attempt is 1. The time
+// doubles with each attempt up to a limit, and is random within a quarter of it.
 func (l Limits) backoff(attempt int, remove bool) time.Duration {
 	limit := l.RetryMax
 	if remove {

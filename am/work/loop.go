@@ -20,7 +20,7 @@ type loop struct {
 	r       *Runner
 	jobs    map[string]*job   // by the sliver's key
 	queues  map[string]*queue // by the provider's name
-	alone   map[string]bool   // slivers to set alone: their set failed or did not end, and none has succeeded since
+	alone   map[string]bool   // slivers to set alone: their last set failed or did not end
 	results chan *call
 	calls   sync.WaitGroup
 
@@ -35,23 +35,24 @@ type job struct {
 	id     string
 	task   am.Task
 	sliver am.Sliver // as of reading the task, with the outcomes recorded since
-	scan   int       // the last scan that saw the task
+	scan   int       // the number of the last scan that saw the task
 
 	queue     *queue // nil while its component is not in the inventory
 	component string
 
-	call     *call // the running call with it, or nil
+	call     *call // the running call with this job, or nil
 	obsolete bool  // the task is gone, but the call has not ended
 	due      time.Time
 	poll     time.Duration     // how long to wait after the next get
-	alone    bool              // a get with it failed: the next gets it alone
-	setting  bool              // the next call sets it; otherwise a get
+	alone    bool              // a get of several failed: the next get reads this resource alone
+	setting  bool              // the next call is a set; otherwise a get
 	is       provider.Resource // result of the last get
 	asked    bool              // a set for this generation was accepted
-	missing  bool              // the last get did not find it
-	since    time.Time         // when it was first changing
+	missing  bool              // the last get did not find the resource
+	since    time.Time         // when the resource was first seen changing
 }
 
+// newLoop returns a loop that scans all tasks when it runs.
 func newLoop(r *Runner) *loop {
 	return &loop{
 		r: r, jobs: map[string]*job{}, queues: map[string]*queue{}, alone: map[string]bool{},
@@ -94,7 +95,9 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// scan reads the tasks. It uses at most a fifth of the time, however many there are.
+// scan reads the tasks, adds and forgets jobs, and deletes outdated tasks. The next scan
+// begins only after four times the duration of this one, so scans take at most a fifth of
+// the time.
 func (l *loop) scan(ctx context.Context, now time.Time) error {
 	l.scans++
 	var outdated []am.Task
@@ -138,7 +141,8 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 	return l.r.discard(ctx, outdated)
 }
 
-// addJob creates or renews the job of a task.
+// addJob creates the job of a task, in place of the job of an older task. now is the time of
+// timers; clock is the store's time, to which the task's times refer.
 func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	old := l.jobs[id]
 	j := &job{id: id, task: t, sliver: s, scan: l.scans, due: now, poll: l.r.limits.PollMin}
@@ -151,7 +155,7 @@ func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 		j.due = now.Add(max(0, min(t.NotBefore.Sub(clock), limit)))
 	}
 	if old != nil {
-		j.call, j.alone = old.call, old.alone // the resource is the same
+		j.call, j.alone = old.call, old.alone // they are about the same resource
 	}
 	l.jobs[id] = j
 }
@@ -190,8 +194,8 @@ func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
 	})
 }
 
-// dispatch starts every call that may start now, and returns when to run again if
-// nothing happens before.
+// dispatch starts all calls that may start now, and returns when it must run again unless a
+// call ends or a task arrives before.
 func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	next := now.Add(time.Minute)
 	for _, q := range l.queues {

@@ -32,7 +32,7 @@ type Orphan struct {
 	// Component and Sliver are what the provider reports: the component's name and the
 	// sliver's URN. They may be empty, or wrong.
 	Component, Sliver string
-	// Since is when this runner first saw it.
+	// Since is when this runner first saw the resource.
 	Since time.Time
 	// Released says that the store's journal records its release: it belonged to a sliver
 	// of this site, and its provider had confirmed its removal. Only such orphans are
@@ -42,15 +42,15 @@ type Orphan struct {
 	RemovalRequested time.Time
 }
 
-// HasSliverName reports whether its name has the form of a sliver's name.
+// HasSliverName reports whether the orphan's name has the form of a sliver's name.
 func (o *Orphan) HasSliverName() bool { return isUUID(o.Name) }
 
 // orphanSet holds the orphans of all providers.
 type orphanSet struct {
 	mu      sync.Mutex
 	found   map[string]map[string]*Orphan // by provider and name
-	removed []time.Time                   // of automatic removals in the last hour
-	locks   sync.Map                      // by provider: a channel that the goroutine fills which lists and removes
+	removed []time.Time                   // times of automatic removals in the last hour
+	locks   sync.Map                      // by provider: a channel that holds a value while a goroutine lists or removes
 	recheck chan struct{}                 // holds a value after a removal request: list again soon
 }
 
@@ -100,7 +100,7 @@ func (r *Runner) CountOrphans() map[string]int {
 func (r *Runner) watchOrphans(ctx context.Context) {
 	var listing sync.WaitGroup
 	defer listing.Wait()
-	var busy, lastError sync.Map // by provider: it is being listed; the error that was logged last
+	var busy, lastError sync.Map // by provider: whether it is being listed; the error that was logged last
 	for wait, next := time.Duration(0), r.limits.FirstList; r.waitForList(ctx, wait); wait, next = next, r.limits.List {
 		for _, name := range r.providerNames() {
 			if _, still := busy.LoadOrStore(name, true); still {
@@ -110,7 +110,7 @@ func (r *Runner) watchOrphans(ctx context.Context) {
 				defer busy.Delete(name)
 				p, err := r.cfg.Providers(name)
 				if err != nil {
-					return // the calls about its slivers log that
+					return // findCalls log this error
 				}
 				unlock, err := r.orphans.lock(ctx, name)
 				if err == nil {
@@ -127,8 +127,8 @@ func (r *Runner) watchOrphans(ctx context.Context) {
 	}
 }
 
-// waitForList waits until providers are to be listed again, and reports false if ctx ended
-// before. After a removal request the wait is short.
+// waitForList waits until providers must be listed again. It reports false if ctx has
+// ended. After a removal request the wait is short.
 func (r *Runner) waitForList(ctx context.Context, wait time.Duration) bool {
 	end := time.Now().Add(wait)
 	for {
@@ -190,9 +190,10 @@ func (r *Runner) providerNames() []string {
 // those that the policy removes. It returns the orphans by name, and fails if the provider
 // or the store cannot be read. The caller holds the provider's lock.
 //
-// A sliver's record exists before its resource and longer than it. So a resource without a
-// record, read after the provider's answer, is an orphan or was removed in between. A
-// second get by name excludes the latter.
+// A sliver's record is written before its resource is created, and deleted after the
+// resource is removed. Records are read after the provider's answer, so a resource without
+// a record is an orphan or has been removed meanwhile. A second get by name excludes the
+// latter.
 func (r *Runner) findOrphans(ctx context.Context, name string, p Provider) (found map[string]provider.Resource, err error) {
 	known := r.knownOrphans(name)
 	all, err := r.existing(ctx, p, nil, known)
@@ -256,9 +257,9 @@ func (r *Runner) knownOrphans(name string) map[string]bool {
 	return known
 }
 
-// existing returns the resources that a provider has, or those of names. A known orphan
-// exists until its provider has finished its removal, and while its provider answers an
-// error about it.
+// existing returns the resources that a provider has; only those in names unless names is
+// nil. A known orphan counts as existing until its provider has finished its removal, and
+// while its provider answers with an error about it, other than unknown.
 func (r *Runner) existing(ctx context.Context, p Provider, names []string, known map[string]bool) (map[string]provider.Resource, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
@@ -280,8 +281,8 @@ func (r *Runner) existing(ctx context.Context, p Provider, names []string, known
 	return exists, nil
 }
 
-// withoutRecord returns the resources that no sliver's record names, whichever provider
-// the record is of.
+// withoutRecord returns the resources that no sliver's record names. Records of all
+// providers count.
 func (r *Runner) withoutRecord(all map[string]provider.Resource) (map[string]provider.Resource, error) {
 	left := maps.Clone(all)
 	err := r.cfg.Store.Read(func(v *store.View) error {
@@ -320,8 +321,9 @@ func (r *Runner) recordOrphans(name string, found map[string]provider.Resource) 
 // bounded returns at most 300 characters of a provider's text, as valid UTF-8.
 func bounded(s string) string { return fmt.Sprintf("%.300s", strings.ToValidUTF8(s, "\uFFFD")) }
 
-// markReleased marks the new orphans whose release is in the journal. Later the journal
-// cannot gain such an entry, for a sliver's record is deleted after its release.
+// markReleased marks the new orphans whose release is in the journal. It is enough to read
+// the journal once, because a sliver's record is deleted only after its release. If the
+// journal cannot be read, it forgets these orphans, so that the next list finds them again.
 func (r *Runner) markReleased(name string, fresh []*Orphan) error {
 	unknown := map[string]*Orphan{}
 	for _, o := range fresh {

@@ -15,7 +15,7 @@ import (
 const (
 	// pollName is the name of a resource that no provider has. Polls ask for it.
 	pollName = "00000000-0000-4000-8000-000000000000"
-	// maxPolls is how many polls of one provider may run. A slow provider is polled again
+	// maxPolls is how many polls of one provider may run at once. A slow provider is polled again
 	// before it has answered, so that its answers come as often as those of others.
 	maxPolls = 4
 )
@@ -23,9 +23,9 @@ const (
 // Polled is the result of polling a provider.
 type Polled struct {
 	Provider string
-	// Answered is when it last answered, or when it was first polled.
+	// Answered is when the provider last answered, or when it was first polled.
 	Answered time.Time
-	// Silent says that it has not answered for too long. Err is the error of the last poll
+	// Silent means that the provider has not answered for too long. Err is the error of the last poll
 	// that ended.
 	Silent bool
 	Err    error
@@ -37,13 +37,15 @@ type polls struct {
 	byProvider map[string]*polled // by the provider's name
 }
 
+// polled is the state of the polls of one provider.
 type polled struct {
 	Polled
 	running int
-	limit   time.Duration // after which it is silent
-	logged  bool          // that it is silent
+	limit   time.Duration // how long the provider may not answer before it is silent
+	logged  bool          // whether its silence was logged
 }
 
+// isSilent reports whether the provider has not answered for longer than its limit.
 func (p *polled) isSilent() bool { return time.Since(p.Answered) > p.limit }
 
 // Polled lists the providers of the inventory and of slivers by name. It is empty until
@@ -144,8 +146,8 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
-// operatorText returns an error with its details for operators. The text of a provider's
-// error for experimenters only refers to the log.
+// operatorText returns an error with its details for operators; for nil it says that no
+// call has ended. The Error text of a provider's error only refers to the log.
 func operatorText(err error) string {
 	if err == nil {
 		return "it has not ended a call yet"

@@ -27,6 +27,7 @@ type Provider interface {
 // Executable returns a loaded provider for the Runner.
 func Executable(p *provider.Provider) Provider { return executable{p} }
 
+// executable is a loaded provider as a Provider.
 type executable struct{ *provider.Provider }
 
 // timed is a provider whose metadata have limits for its calls.
@@ -55,9 +56,9 @@ func (e executable) Accepts(attribute string) bool {
 	return ok && a.Kind != "r"
 }
 
-// wanted returns the desired state of a sliver for its provider: only attributes that
-// the provider accepts and reports. For a provider that cannot remove, a removal means
-// switched off without users.
+// wanted returns the desired state of a sliver, with only those attributes that the
+// provider accepts and reports. If the provider cannot remove resources, a removal is a
+// node that is switched off and has no users.
 func wanted(p Provider, i *item) provider.Resource {
 	r := provider.DesiredNode(&i.sliver, i.component, i.sliver.Hostname, i.port)
 	if !i.sliver.Desired.Present && !p.Reports(provider.AttrEnsure) {
@@ -116,7 +117,8 @@ func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	return o
 }
 
-// keepInterfaces returns the texts of interfaces that the sliver has, by client_id.
+// keepInterfaces returns those of the texts, which are by client_id, whose interface the
+// sliver has.
 func keepInterfaces(s *am.Sliver, texts map[string]string) (kept map[string]string) {
 	for _, i := range s.Interfaces {
 		if text, ok := texts[i.ClientID]; ok {

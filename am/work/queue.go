@@ -10,18 +10,19 @@ import (
 const (
 	// slowGet is how long a get may delay the next one of its provider.
 	slowGet = time.Second
-	// slowSet is when, and then how often, the resources of a set of several are polled.
+	// slowSet is how long a set of several runs before its resources are polled, and the
+	// interval of the polls.
 	slowSet = 2 * time.Second
-	// slowGets is how many gets of a provider may take longer, or be of one resource
-	// whose get failed.
+	// slowGets is how many gets of a provider may run longer than slowGet, or read one
+	// resource whose last get failed.
 	slowGets = 8
 )
 
 // queue holds the work for one provider. It belongs to the loop.
 type queue struct {
 	name     string
-	provider Provider // nil until it was found
-	finding  bool     // a call is searching for it
+	provider Provider // nil until a findCall has found it
+	finding  bool     // whether a findCall runs
 	trouble  string   // why it cannot be used, as logged last
 
 	nextGet time.Time      // when the next get of several may start
@@ -55,7 +56,7 @@ func (l *loop) pollSets(ctx context.Context, q *queue, now time.Time) time.Time 
 	next := now.Add(time.Minute)
 	for c := range q.sets {
 		if len(c.jobs) < 2 || c.jobs[0].removes() || c.polling || len(q.gets) > slowGets {
-			continue // the end of a call runs this again
+			continue // the loop runs this again when a call ends
 		}
 		if c.pollAt.IsZero() {
 			c.pollAt = c.started.Add(slowSet)
@@ -171,8 +172,8 @@ func (l *loop) postponeConflicts(q *queue) {
 	})
 }
 
-// batches groups due resources into sets: of one slice, either all to remove or all to
-// keep; or of one resource whose set failed or did not end. Removals come first, then
+// batches groups due resources into sets. A set has resources of one slice, either all to
+// remove or all to keep; a resource whose last set failed or did not end is alone. Removals come first, then
 // those that have waited longest.
 func (l *loop) batches(q *queue) (all [][]*job) {
 	slices.SortFunc(q.toSet, func(a, b *job) int {

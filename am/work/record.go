@@ -11,7 +11,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// record records the outcomes of items in one decision. Outcomes for an older
+// record records the outcomes of items in one decision, and logs them. Outcomes for an older
 // generation are dropped.
 func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) error {
 	changed := false
@@ -48,7 +48,7 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 	return err
 }
 
-// changesRecord reports whether an outcome changes the sliver's record.
+// changesRecord reports whether an outcome changes the records of the sliver or its task.
 func changesRecord(i *item, o outcome) bool {
 	switch o.verdict {
 	case wait:
@@ -63,8 +63,8 @@ func changesRecord(i *item, o outcome) bool {
 	return true
 }
 
-// clearsError reports whether the error in a sliver's record is outdated: its provider
-// has answered since and works on it. A sliver that has failed permanently keeps its
+// clearsError reports whether an outcome outdates the error in a sliver's record: the
+// provider has answered and works on the sliver. A sliver that has failed permanently keeps its
 // error.
 func clearsError(s *am.Sliver, o outcome) bool {
 	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == setAccepted || o.verdict == wait && !o.vanished)
@@ -107,7 +107,7 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 	case giveUp:
 		event := am.EventGaveUp
 		if _, err := am.Next(s.Status, event); err != nil && (t.Goal == am.GoalStart || t.Goal == am.GoalStop) {
-			event = am.EventLost // it had existed before, and could not be repaired
+			event = am.EventLost // a repair failed; the resource had existed before
 		}
 		fail(v, cs, &s, event, o.text, t.Request)
 		if t.Goal == am.GoalMake && !o.keep {

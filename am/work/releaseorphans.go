@@ -10,12 +10,12 @@ import (
 )
 
 // ReleaseOrphans asks a provider to remove some of its orphans, and waits until they are
-// gone or ctx ends. Afterwards providers are listed often until they are gone. A resource
+// gone or ctx ends. If ctx ends first, providers are listed often for a few minutes. A resource
 // that a sliver's record names is never touched. Requests made before an error stay made.
 //
 // left are the sorted names of those that still existed when the provider was last listed;
-// failed has the provider's error for each that it did not remove. It fails if the
-// provider cannot be asked or the store cannot be read.
+// failed has the provider's error for each that it did not remove. It
+// fails if the provider cannot be called or the store cannot be read.
 func (r *Runner) ReleaseOrphans(ctx context.Context, name string, resources []string) (left []string, failed map[string]error, err error) {
 	p, err := r.cfg.Providers(name)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *Runner) ReleaseOrphans(ctx context.Context, name string, resources []st
 		now, listErr := r.findOrphans(ctx, name, p)
 		if listErr == nil {
 			orphans = now
-		} else if ctx.Err() == nil { // an ended ctx is no error: the periodic list goes on
+		} else if ctx.Err() == nil { // an ended ctx is no error: watchOrphans continues
 			err = listErr
 		}
 		left = slices.DeleteFunc(slices.Sorted(maps.Keys(orphans)), func(n string) bool { return !slices.Contains(resources, n) })

@@ -49,7 +49,8 @@ type Config struct {
 	// result of Orphans may have changed. It may be called from several goroutines; it may
 	// be nil.
 	OrphansListed func(ctx context.Context)
-	// Log gets a line for each task that ended or is tried again; nil is slog.Default.
+	// Log gets a line for each task that has ended or failed, and for the state of
+	// providers and orphans; nil is slog.Default.
 	Log    *slog.Logger
 	Limits Limits
 }
@@ -61,12 +62,12 @@ type Runner struct {
 	tasks         chan struct{} // has a value while there may be new tasks
 	leases        chan struct{} // has a value while leases may have changed
 	sweepRequests chan struct{} // has a value while a sweep is requested
-	repairs       repairs       // of slivers that had drifted
+	repairs       repairs       // when drifted slivers were repaired
 	polls         polls         // whether providers answer
 
 	orphans orphanSet
 
-	failures atomic.Int64 // of tasks
+	failures atomic.Int64 // see TaskFailures
 }
 
 // New returns a Runner. Only one may work on a store.

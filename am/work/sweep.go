@@ -16,11 +16,11 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// sweepCalls limits the calls in one sweep that search for the names that make a
-// provider fail.
+// sweepCalls limits the additional gets, in one sweep of a provider, that search for the
+// names that make a get fail.
 const sweepCalls = 32
 
-// settled is a sliver without a task; its resource should be as the record says.
+// settled is a sliver that has a resource and no task. The resource should match its record.
 type settled struct {
 	urn        urn.URN
 	generation int64
@@ -124,7 +124,7 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 	return r.recordObserved(ctx, p, some, found)
 }
 
-// findDeviations returns the slivers whose resources differ from their records.
+// findDeviations returns the slivers whose resources are lost or have drifted.
 func (r *Runner) findDeviations(p Provider, some []settled, found map[string]provider.Result) (bad []settled, err error) {
 	err = r.cfg.Store.Read(func(v *store.View) error {
 		for _, x := range some {
@@ -179,8 +179,9 @@ func lossOf(res provider.Result) string {
 	return ""
 }
 
-// recordObserved records what has changed. While a resource is changing, such as during
-// a restart by its provider, the last recorded state stays.
+// recordObserved records losses, drift and other changes of the slivers some, whose
+// resources are found. While a resource is changing, such as during a restart by its
+// provider, the last recorded state stays.
 func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled, found map[string]provider.Result) error {
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, x := range some {
