@@ -35,8 +35,8 @@ type account struct {
 
 var root = account{name: "root", home: "/root", shell: "/bin/sh"}
 
-// lookUpAccount finds an account in the node's files. If these do not exist, there is only
-// root.
+// lookUpAccount finds an account and its groups in the node's files. If the node has no
+// /etc/passwd, there is only root.
 func lookUpAccount(name string) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if errors.Is(err, fs.ErrNotExist) && name == root.name {
@@ -57,7 +57,7 @@ func lookUpAccount(name string) (account, error) {
 	return a, nil
 }
 
-// findAccount finds a well-formed line of /etc/passwd.
+// findAccount finds an account in the text of /etc/passwd. It skips malformed lines.
 func findAccount(passwd []byte, name string) (account, bool) {
 	for line := range bytes.Lines(passwd) {
 		if found, _, _ := bytes.Cut(line, []byte(":")); string(found) != name {
@@ -70,7 +70,8 @@ func findAccount(passwd []byte, name string) (account, bool) {
 	return account{}, false
 }
 
-// parseAccount parses a line of /etc/passwd.
+// parseAccount parses a line of /etc/passwd, and reports whether it is well-formed. An
+// empty shell means /bin/sh.
 func parseAccount(line []byte) (account, bool) {
 	f := strings.Split(strings.TrimSuffix(string(line), "\n"), ":")
 	if len(f) != 7 || f[0] == "" {
@@ -91,7 +92,7 @@ func parseID(s string) (uint32, bool) {
 	return uint32(n), err == nil && uint32(n) != ^uint32(0)
 }
 
-// groupsOf returns the ids of the groups in /etc/group that list name.
+// groupsOf returns the ids of the groups in /etc/group that list name, at most maxGroups.
 func groupsOf(group []byte, name string) []uint32 {
 	var ids []uint32
 	for line := range bytes.Lines(group) {
@@ -109,7 +110,7 @@ func groupsOf(group []byte, name string) []uint32 {
 	return ids
 }
 
-// groupID returns the id of a group in /etc/group.
+// groupID returns the id of a group in /etc/group, and reports whether the group exists.
 func groupID(group []byte, name string) (uint32, bool) {
 	for line := range bytes.Lines(group) {
 		f := strings.Split(string(line), ":")

@@ -146,8 +146,9 @@ func (files *accountFiles) save() error {
 	return nil
 }
 
-// addAccount adds an account unless it exists. One that the node's users added is taken over
-// unchanged.
+// addAccount adds an account unless it exists. An account that users of the node have added
+// is taken over unchanged. addAccount fails with errSystem for a system account of the
+// image.
 func (files *accountFiles) addAccount(login string) error {
 	if len(files.passwd) == 0 {
 		files.passwd = []byte("root:x:0:0:root:/root:/bin/sh\n")
@@ -174,7 +175,8 @@ func (files *accountFiles) addAccount(login string) error {
 	return nil
 }
 
-// addEntries adds the lines of a new account.
+// addEntries adds the lines of a new account to passwd and group. An existing group of the
+// same name becomes the account's group.
 func (files *accountFiles) addEntries(login string, uid uint32) {
 	number := strconv.Itoa(int(uid))
 	gid := number
@@ -190,8 +192,8 @@ func (files *accountFiles) addEntries(login string, uid uint32) {
 	files.passwd = addLine(files.passwd, strings.Join([]string{login, password, number, gid, "", "/home/" + login, shell()}, ":"))
 }
 
-// addShadowEntry adds a line without a password that does not lock the account, so that keys
-// can open it.
+// addShadowEntry adds the line of login to shadow. The account has no password and is not
+// locked, so that keys can open it.
 func (files *accountFiles) addShadowEntry(login string) {
 	if !files.noShadow && !hasEntry(files.shadow, login) {
 		files.shadow = addLine(files.shadow, login+":*:::::::")
@@ -207,7 +209,7 @@ func (files *accountFiles) removeAccount(r accountRecord) {
 	}
 }
 
-// record returns the record of a login, a new one if there was none.
+// record returns the testbed's record of a login. It adds an empty one if there is none.
 func (files *accountFiles) record(login string) *accountRecord {
 	for i := range files.records {
 		if files.records[i].login == login {
@@ -272,6 +274,7 @@ func parseRecords(text []byte) []accountRecord {
 	return list
 }
 
+// printRecords returns the lines that parseRecords parses.
 func printRecords(list []accountRecord) []byte {
 	var text []byte
 	for _, r := range list {
@@ -294,11 +297,13 @@ func hasEntry(text []byte, name string) bool {
 	return false
 }
 
+// isEntry reports whether the first field of a colon-separated line is name.
 func isEntry(line []byte, name string) bool {
 	first, _, ok := bytes.Cut(line, []byte(":"))
 	return ok && string(first) == name
 }
 
+// addLine appends a line, after a missing newline at the end of text.
 func addLine(text []byte, line string) []byte {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		text = append(text, '\n')
@@ -306,6 +311,7 @@ func addLine(text []byte, line string) []byte {
 	return append(text, line+"\n"...)
 }
 
+// dropEntry returns a colon-separated file without the lines for name.
 func dropEntry(text []byte, name string) []byte {
 	kept := make([]byte, 0, len(text))
 	for line := range bytes.Lines(text) {

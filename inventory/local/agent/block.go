@@ -12,6 +12,7 @@ const (
 	endMark   = "# END patchbay"
 )
 
+// isMark reports whether a line is one of the two marks.
 func isMark(line string) bool {
 	line = strings.TrimSpace(line)
 	return line == beginMark || line == endMark
@@ -59,8 +60,8 @@ func splitAtBlock(text []byte) (before, after []byte) {
 	return before, after
 }
 
-// skipBlock returns the text after the block whose begin mark was just read. If another
-// begins first, the mark has no end and all of text is returned.
+// skipBlock returns the text after the block whose begin mark was just read. If the block
+// has no end mark before the next begin mark, all of text is returned.
 func skipBlock(text []byte) []byte {
 	for rest := text; len(rest) > 0; {
 		var line []byte

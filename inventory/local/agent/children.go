@@ -33,6 +33,8 @@ type children struct {
 	ends map[int]chan Exit // by process id
 }
 
+// newChildren returns a starter of programs, which moves them into jobs: descriptors of
+// cgroup.procs files.
 func newChildren(jobs []int) *children {
 	return &children{jobs: jobs, starts: make(chan func()), ends: make(map[int]chan Exit)}
 }
@@ -50,8 +52,8 @@ func (c *children) starter() {
 	}
 }
 
-// start starts a program in its own session, inside the cgroup of jobs from its first
-// instruction on. The channel reports its end.
+// start starts a program in its own session. The program runs in the cgroup of jobs from
+// its first instruction on. The channel reports its end.
 func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pid int, end <-chan Exit, err error) {
 	c.startOnce.Do(func() { go c.starter() }) // started late, since most nodes are idle and a thread takes memory
 	done := make(chan struct{})
@@ -66,7 +68,8 @@ func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pi
 	return pid, end, err
 }
 
-// fork forks the traced child and resumes it in its cgroup. The starter thread calls it.
+// fork forks a traced child, moves it to its cgroup and resumes it there. Only the starter
+// thread calls it, since ptrace works per thread.
 func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan Exit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +134,7 @@ func (c *children) resume(pid int) (*Exit, error) {
 		if exit := exitOf(status); exit != nil {
 			return exit, nil
 		}
-		if status.StopSignal() == unix.SIGTRAP {
+		if status.StopSignal() == unix.SIGTRAP { // stopped before its first instruction
 			break
 		}
 		if err := unix.PtraceCont(pid, int(status.StopSignal())); err != nil {
@@ -154,7 +157,7 @@ func (c *children) resume(pid int) (*Exit, error) {
 	return nil, nil
 }
 
-// reap collects all ended processes.
+// reap collects all ended processes, and reports the ends of started programs.
 func (c *children) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,13 +210,13 @@ func exitOf(s unix.WaitStatus) *Exit {
 // No other process could resume them, while the forking thread waits for them in the kernel
 // and blocks all further starts.
 func killStopped(done <-chan struct{}) {
-	look := time.NewTicker(stuckTime)
-	defer look.Stop()
+	tick := time.NewTicker(stuckTime)
+	defer tick.Stop()
 	for {
 		select {
 		case <-done:
 			return
-		case <-look.C:
+		case <-tick.C:
 		}
 		eachProcess(func(p process) {
 			if p.parent == 1 && p.name == starterName && p.stopped {

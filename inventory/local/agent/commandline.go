@@ -13,12 +13,14 @@ const (
 	argumentLimit = 128<<10 - 1 // bytes of an argument; the kernel's own limit
 )
 
+// Search paths of commands: of an account, and of root.
 const (
 	userPath = "/usr/local/bin:/usr/bin:/bin:/usr/games"
 	rootPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// commandLine returns the program, the arguments and the environment of a command.
+// commandLine returns the program, the arguments and the environment of a command. It
+// refuses relative paths, and more or longer texts than the limits allow.
 func commandLine(cmd Command, user account) (path string, argv, env []string, err error) {
 	name := filepath.Base(user.shell)
 	switch {
@@ -84,6 +86,7 @@ func setVariable(env []string, name, text string) []string {
 	return append(env, text)
 }
 
+// isVariable reports whether name can be the name of an environment variable.
 func isVariable(name string) bool {
 	for i, r := range name {
 		if r != '_' && (r|0x20 < 'a' || r|0x20 > 'z') && (i == 0 || r < '0' || r > '9') {

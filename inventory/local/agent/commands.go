@@ -102,8 +102,8 @@ func execImageProgram(name string, args []string) {
 	}
 }
 
-// nproc prints the number of processors that the node may use, rounded up. With options it
-// runs the image's own nproc.
+// nproc prints the number of processors that the node may use, rounded up. With options, or
+// if the node's limit is unknown, it runs the image's own nproc.
 func nproc(args []string, out io.Writer) error {
 	text, err := readFile(LimitsFile, fileLimit)
 	var l Limits
@@ -112,7 +112,10 @@ func nproc(args []string, out io.Writer) error {
 	}
 	if len(args) > 0 || err != nil || l.CPUs <= 0 {
 		execImageProgram("nproc", args)
-		return errors.New("this nproc has no options, and the image has no other one")
+		if len(args) > 0 {
+			return errors.New("this nproc has no options, and the image has no other one")
+		}
+		return errors.New("the number of processors that this node may use is unknown")
 	}
 	_, err = fmt.Fprintln(out, int(math.Ceil(l.CPUs)))
 	return err
@@ -157,7 +160,8 @@ func (u Usage) print(out io.Writer, unit int64) error {
 	return err
 }
 
-// inUnit formats bytes in a unit; with 0, in the largest unit that fits.
+// inUnit formats a number of bytes in a unit. With unit 0 it chooses the largest unit that
+// fits, and appends the unit's name.
 func inUnit(n, unit int64) string {
 	if unit > 0 {
 		return strconv.FormatInt(n/unit, 10)

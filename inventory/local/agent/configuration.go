@@ -103,6 +103,7 @@ func (cfg *Configuration) validate() error {
 	)
 }
 
+// checkNameServer fails unless address is empty or an IP address.
 func checkNameServer(address string) error {
 	if address == "" {
 		return nil
@@ -113,7 +114,8 @@ func checkNameServer(address string) error {
 	return nil
 }
 
-// checkLines refuses texts that are not single lines, too long or contain a mark.
+// checkLines refuses lines that are too many, too long, not single lines, or equal to a
+// mark of setBlock.
 func checkLines(kind string, lines []string) error {
 	if len(lines) > maxLines {
 		return fmt.Errorf("%s: %d lines, at most %d", kind, len(lines), maxLines)
@@ -126,6 +128,7 @@ func checkLines(kind string, lines []string) error {
 	return nil
 }
 
+// isLine reports whether s has no control characters except tabs.
 func isLine(s string) bool {
 	for i := range len(s) {
 		if (s[i] < ' ' && s[i] != '\t') || s[i] == 0x7f {

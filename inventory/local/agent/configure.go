@@ -82,12 +82,14 @@ func withRoot(accounts []Account) []Account {
 	return append(others, all)
 }
 
+// problem adds an error to the problems that are reported, at most maxProblems.
 func (f *Facts) problem(where string, err error) {
 	if len(f.Problems) < maxProblems {
 		f.Problems = append(f.Problems, printable(where+": "+err.Error()))
 	}
 }
 
+// setHostname writes the host name to its file and sets it in the running node.
 func setHostname(name string) error {
 	old, err := readIfExists(hostnameFile)
 	if err != nil {
@@ -120,8 +122,8 @@ func setLines(path string, lines []string) error {
 	return updateFile(path, old, text, 0o644)
 }
 
-// setNameServer makes address the first name server of programs. Without an address, only the
-// testbed's block is removed.
+// setNameServer makes address the first name server in resolv.conf. Without an address,
+// only the testbed's block is removed.
 func setNameServer(address string) error {
 	old, err := readIfExists(resolvFile)
 	if err != nil {
@@ -159,7 +161,7 @@ func setSudo(accounts []Account) error {
 	return updateFile(sudoersFile, old, text, 0o440)
 }
 
-// HasSudo reports whether the node's image has a sudo that reads sudoersFile.
+// HasSudo reports whether the node's image has a setuid sudo that reads sudoersFile.
 func HasSudo() bool {
 	// The file is opened since the node can execute it only if it can read it. In Fedora it
 	// has mode 4111, so that it cannot.

@@ -50,7 +50,8 @@ func (a *agent) dial(r request) ([]*os.File, error) {
 	return nil, fmt.Errorf("the network %q is neither tcp nor unix", printable(r.Network))
 }
 
-// listen opens a listener inside the node for the host.
+// listen opens a listener inside the node for the host. Port 22 and the socket of geni-get
+// stay open in the agent: a later request of root gets the same listener.
 func (a *agent) listen(r request) ([]*os.File, error) {
 	user, err := accountOrRoot(r.User)
 	if err != nil {
@@ -126,6 +127,7 @@ func (k *savedListener) duplicate() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "listener"), nil
 }
 
+// singleFile returns f as the files of an answer, or err.
 func singleFile(f *os.File, err error) ([]*os.File, error) {
 	if err != nil {
 		return nil, err
@@ -191,6 +193,8 @@ func listenAt(ip netip.Addr, port uint16) (*os.File, error) {
 	return f, nil
 }
 
+// bindListener binds and listens with the socket fd. With all, it listens at all addresses,
+// of IPv4 too.
 func bindListener(fd, family int, ip netip.Addr, port uint16, all bool) error {
 	var at unix.Sockaddr
 	if family == unix.AF_INET {
@@ -222,7 +226,8 @@ func bindListener(fd, family int, ip netip.Addr, port uint16, all bool) error {
 	return os.NewSyscallError("listen", unix.Listen(fd, backlogTCP))
 }
 
-// socketAs creates a Unix socket with the rights of an account, and calls act with it.
+// socketAs creates a Unix socket with the rights of an account, and calls act to connect it
+// or to listen at path.
 func socketAs(user account, path string, act func(fd int, path string, user account) error) (*os.File, error) {
 	if !filepath.IsAbs(path) || len(path) > pathLimit || strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("%q is not a path of a Unix socket: it must be absolute and have at most %d bytes", printable(path), pathLimit)
@@ -243,6 +248,8 @@ func socketAs(user account, path string, act func(fd int, path string, user acco
 	return os.NewFile(uintptr(fd), "socket"), nil
 }
 
+// connectUnix connects to the socket at path. While its listener has too many waiting
+// connections, it retries for dialTime.
 func connectUnix(fd int, path string, _ account) error {
 	for until := time.Now().Add(dialTime); ; time.Sleep(20 * time.Millisecond) {
 		err := unix.Connect(fd, &unix.SockaddrUnix{Name: path})
@@ -252,7 +259,8 @@ func connectUnix(fd int, path string, _ account) error {
 	}
 }
 
-// listenUnix creates a listening socket to which only the account can connect.
+// listenUnix listens at path. Only the account can connect. An existing socket at path is
+// replaced.
 func listenUnix(fd int, path string, user account) error {
 	if err := makeFolder(filepath.Dir(path), user); err != nil {
 		return err
@@ -269,8 +277,9 @@ func listenUnix(fd int, path string, user account) error {
 	return unix.Listen(fd, backlog)
 }
 
-// makeFolder creates a folder below /tmp, and fails if it belongs to another account, since any
-// account could have created it. Other folders must exist.
+// makeFolder creates a folder below /tmp. It fails if the folder belongs to another
+// account, since any account could have created it. Other folders are not created: they
+// must exist.
 func makeFolder(path string, user account) error {
 	if !strings.HasPrefix(path, "/tmp/") {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// hangUpTime is how long a command may keep its terminal after SIGHUP.
+// hangUpTime is how long a command may keep its terminal after SIGHUP when its client is gone.
 const hangUpTime = time.Second
 
 // exec starts a command and reports its start and its end. files are its standard files;
@@ -152,7 +152,8 @@ func (a *agent) forwardSignals(c *fdsocket.Conn, pid int) {
 	}
 }
 
-// startProcess starts a program in attr.Dir, or in / if the account cannot enter its home.
+// startProcess starts a program in attr.Dir. If that fails, for example because the account
+// cannot enter its home, it starts the program in /.
 func (a *agent) startProcess(path string, argv []string, attr *syscall.ProcAttr, files []*os.File) (int, <-chan Exit, error) {
 	var pid int
 	var end <-chan Exit
@@ -171,7 +172,7 @@ func (a *agent) startProcess(path string, argv []string, attr *syscall.ProcAttr,
 	return pid, end, nil
 }
 
-// startError adds an explanation to a refusal that the host's settings cause.
+// startError explains a refused start if the host's setting yama.ptrace_scope is the cause.
 func startError(err error) error {
 	if !errors.Is(err, unix.EPERM) {
 		return err

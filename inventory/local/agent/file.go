@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// updateFile replaces a file whose content old differs from text. The new file keeps the
-// mode, and the owner if root writes it. A file that does not exist gets mode.
+// updateFile replaces the content of a file, old, by text if they differ. The file keeps
+// its mode, and its owner if root writes it. A file that does not exist is created with
+// mode, unless text is empty.
 func updateFile(path string, old, text []byte, mode fs.FileMode) error {
 	stat, err := os.Lstat(path)
 	there := err == nil
@@ -32,7 +33,7 @@ func updateFile(path string, old, text []byte, mode fs.FileMode) error {
 	return writeFile(path, text, mode, uid, gid)
 }
 
-// writeFile writes a new file and renames it to path.
+// writeFile writes text to a new file and renames it to path.
 func writeFile(path string, text []byte, mode fs.FileMode, uid, gid int) (err error) {
 	fresh := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".patchbay")
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +61,7 @@ func writeFile(path string, text []byte, mode fs.FileMode, uid, gid int) (err er
 	return os.Rename(fresh, path)
 }
 
-// readIfExists reads a file; it returns nothing if there is none.
+// readIfExists reads a file; it returns nil if there is none.
 func readIfExists(path string) ([]byte, error) {
 	text, err := readFile(path, fileLimit)
 	if errors.Is(err, fs.ErrNotExist) {

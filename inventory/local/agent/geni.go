@@ -32,7 +32,8 @@ func GeniGet(args []string, out io.Writer) error {
 	return askGeni(GeniSocket, args, out, replyTime)
 }
 
-// askGeni sends a request to a socket and waits for the answer for at most patience.
+// askGeni sends a request to the socket at path, and prints the answer to out. It waits for
+// the answer for at most patience.
 func askGeni(path string, args []string, out io.Writer, patience time.Duration) error {
 	question := strings.Join(args, " ")
 	if err := checkQuestion(question); err != nil {
@@ -58,7 +59,7 @@ func askGeni(path string, args []string, out io.Writer, patience time.Duration) 
 	return err
 }
 
-// readReply reads an answer, and returns an "error" answer as an error.
+// readReply reads an answer of ServeGeni, and returns an "error" answer as an error.
 func readReply(r io.Reader) ([]byte, error) {
 	in := bufio.NewReader(r)
 	head, err := in.ReadSlice('\n')
@@ -83,6 +84,7 @@ func readReply(r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
+// checkQuestion fails unless line can be sent as a request of geni-get.
 func checkQuestion(line string) error {
 	if len(line) > questionLimit || !isLine(line) || strings.Contains(line, "\t") {
 		return fmt.Errorf("the arguments must be a single line of at most %d bytes, without tabs", questionLimit)
@@ -124,7 +126,7 @@ func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, erro
 	return reply(conn, "ok", text)
 }
 
-// reply writes an answer.
+// reply writes an answer in the form that GeniSocket describes.
 func reply(conn net.Conn, word string, text []byte) error {
 	conn.SetDeadline(time.Now().Add(replyTime))
 	if word == "error" {

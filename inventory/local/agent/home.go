@@ -109,6 +109,7 @@ func copySkeleton(dir string, user account) error {
 	})
 }
 
+// copyFile copies the content of a file and its permissions.
 func copyFile(from, to string, stat fs.FileInfo) error {
 	in, err := os.OpenFile(from, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -124,8 +125,8 @@ func copyFile(from, to string, stat fs.FileInfo) error {
 	return errors.Join(err, out.Close())
 }
 
-// setKeys writes the account's keys and the experiment's into ~/.ssh. It runs with the rights
-// of the account.
+// setKeys writes the account's keys into ~/.ssh/authorized_keys, and the experiment's key
+// pair into ~/.ssh/id_rsa. It runs with the rights of the account.
 func setKeys(home string, keys []string, key, public string) error {
 	dir := filepath.Join(home, ".ssh")
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -145,8 +146,8 @@ func setKeys(home string, keys []string, key, public string) error {
 	return writeKeyPair(filepath.Join(dir, "id_rsa"), []byte(key), []byte(public+"\n"))
 }
 
-// writeKeyPair writes a key pair unless another one exists. The private key is written last,
-// so that an interrupted write is repeated.
+// writeKeyPair writes a key pair unless the account has another one at path. The private
+// key is written last, so that an interrupted write is repeated.
 func writeKeyPair(path string, key, public []byte) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

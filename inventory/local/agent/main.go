@@ -102,7 +102,8 @@ func serve() error {
 	select {} // the first thread only waits: see ignoreSignals
 }
 
-// accept serves connections forever.
+// accept serves the connections of the host forever. It closes connections of processes
+// inside the node.
 func (a *agent) accept(l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
@@ -118,16 +119,17 @@ func (a *agent) accept(l *net.UnixListener) {
 	}
 }
 
-// isFromHost reports whether the client is outside of this node. Clients inside have a
-// process id here. The host decides which of its users may connect, by the modes of the
-// socket and its folder.
+// isFromHost reports whether the client is outside of this node. Processes inside have a
+// process id here, others have 0. The host decides which of its users may connect, by the
+// modes of the socket and its folder.
 func isFromHost(c *fdsocket.Conn) bool {
 	peer, err := c.Peer()
 	return err == nil && peer.Pid == 0
 }
 
 // hideMemory prevents other processes of the node from reading this one's memory and
-// descriptors. A change of user ids in any thread may undo it.
+// descriptors. It must be called again after a change of user ids in any thread, which may
+// undo it.
 func hideMemory() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot hide the memory of PID 1 from other processes: %w", err)

@@ -41,6 +41,7 @@ func eachProcess(f func(process)) {
 	}
 }
 
+// parseStatus parses /proc/PID/status.
 func parseStatus(pid int, text []byte) process {
 	p := process{pid: pid}
 	for line := range bytes.Lines(text) {

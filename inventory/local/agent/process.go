@@ -17,12 +17,12 @@ type Command struct {
 	User string
 	// Line is run by the account's shell with -c; empty: a login shell.
 	Line string
-	// SFTP starts the testbed's SFTP server instead.
+	// SFTP starts the testbed's SFTP server instead of Line.
 	SFTP bool
-	// Argv starts a program without a shell instead.
+	// Argv starts a program without a shell instead of Line.
 	Argv []string
-	// Self starts this executable with these arguments instead, so that nothing depends on
-	// the node's files. The first argument is the name of the program in it.
+	// Self starts this executable with these arguments instead of Line, so that nothing
+	// depends on the node's files. The first argument is the name of the program in it.
 	Self []string `json:",omitempty"`
 	// Env is added to the account's environment: NAME=value.
 	Env []string

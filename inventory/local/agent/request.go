@@ -14,6 +14,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
+// Operations of a request.
 const (
 	opPing      = "hello"
 	opWait      = "hold"
@@ -52,7 +53,7 @@ type answer struct {
 }
 
 // call sends a request and reads its answer, with at most want files. An error in the
-// answer is returned as an error.
+// answer, or the end of ctx, is returned as an error.
 func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
 	defer applyContext(ctx, c)()
 	a, got, err := exchange(c, r, files, want)
@@ -69,7 +70,9 @@ func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, wa
 	return a, got, nil
 }
 
-// exchange sends a request and receives its answer.
+// exchange sends a request and receives its answer. An agent that refuses a request may
+// close the connection before it has read all, so a failed send is an error only without an
+// answer.
 func exchange(c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
 	err := c.Send(r, files...)
 	if err != nil && !errors.Is(err, unix.EPIPE) {
@@ -126,6 +129,7 @@ func printable(s string) string {
 	}, s)
 }
 
+// closeAll closes files.
 func closeAll(files []*os.File) {
 	for _, f := range files {
 		f.Close()

@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Bounds on simultaneous operations. Commands leave some for the rest, so that a node full
+// Bounds on simultaneous operations. Commands cannot use all operations, so that a node full
 // of logins still answers Ping.
 const (
 	maxOperations = 512
@@ -34,6 +34,7 @@ type agent struct {
 	listeners   map[string]*savedListener // by network and address; guarded by listening
 }
 
+// newAgent returns the agent of a node. jobs are the cgroup.procs files for its processes.
 func newAgent(node string, jobs []int) *agent {
 	return &agent{
 		node:       node,
@@ -49,6 +50,8 @@ func newAgent(node string, jobs []int) *agent {
 // slots bounds simultaneous operations of one kind.
 type slots chan struct{}
 
+// acquire takes a slot, or fails at once if none is free. kind names the operations in the
+// error.
 func (p slots) acquire(kind string) error {
 	select {
 	case p <- struct{}{}:
@@ -88,7 +91,8 @@ func catchPanic(f func() error) (err error) {
 	return f()
 }
 
-// handle carries out the operation that c requests. The caller sends the error.
+// handle receives the request of c and carries it out. An operation sends its own answer;
+// the caller sends the returned error.
 func (a *agent) handle(c *fdsocket.Conn) error {
 	var r request
 	files, err := c.Receive(&r, requestLimit, 3)

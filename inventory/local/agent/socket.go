@@ -40,7 +40,8 @@ func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner strin
 	return net.FileListener(f)
 }
 
-// requestSocket requests a socket and checks the received one.
+// requestSocket requests a socket and checks the received one. listening is 1 for a
+// listener and 0 for a connection, as SO_ACCEPTCONN.
 func requestSocket(ctx context.Context, c *fdsocket.Conn, r request, listening int) (*os.File, error) {
 	defer c.Close()
 	if r.Network != "tcp" && r.Network != "unix" {
@@ -95,6 +96,7 @@ func checkSocket(fd int, network string, listening int) error {
 	return nil
 }
 
+// domains returns the address families of a network.
 func domains(network string) []int {
 	if network == "unix" {
 		return []int{unix.AF_UNIX}
@@ -102,6 +104,7 @@ func domains(network string) []int {
 	return []int{unix.AF_INET, unix.AF_INET6}
 }
 
+// protocol returns the protocol number of a network's stream sockets.
 func protocol(network string) int {
 	if network == "unix" {
 		return 0
@@ -109,8 +112,8 @@ func protocol(network string) int {
 	return unix.IPPROTO_TCP
 }
 
-// verifiedFile returns a file received from an agent, if check accepts it, in non-blocking
-// mode, so that waiting for it takes no thread. f is closed.
+// verifiedFile returns a copy of a file received from an agent, if check accepts it. The
+// copy is in non-blocking mode, so that waiting for it takes no thread. f is closed.
 func verifiedFile(f *os.File, check func(fd int) error) (*os.File, error) {
 	defer f.Close()
 	raw, err := f.SyscallConn()

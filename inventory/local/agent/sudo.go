@@ -57,6 +57,7 @@ func sudo(args []string) error {
 	return fmt.Errorf("unable to execute %s: %w", path, err)
 }
 
+// groupList returns the account's groups for setgroups.
 func groupList(user account) []int {
 	list := []int{int(user.gid)}
 	for _, g := range user.groups {
@@ -65,8 +66,8 @@ func groupList(user account) []int {
 	return list
 }
 
-// sudoAccount returns the account of a user id. It fails unless that is root or an account of
-// the experiment.
+// sudoAccount returns the account of a user id. It fails unless the account is root or an
+// account of the experiment.
 func sudoAccount(uid uint32) (account, error) {
 	user, err := accountOf(uid)
 	if uid == 0 {
@@ -87,7 +88,7 @@ func sudoAccount(uid uint32) (account, error) {
 	return account{}, fmt.Errorf("%s is not an account of the experiment and may not use sudo", user.name)
 }
 
-// accountOf finds the first account with a user id.
+// accountOf returns the first account with a user id. It fails if there is none.
 func accountOf(uid uint32) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -110,8 +111,8 @@ type sudoOptions struct {
 	keepAll, setHome bool
 	keep             []string // variables of --preserve-env=LIST
 	shell, login     bool
-	isNoop           bool // there is nothing to run, as in sudo -v
-	set              []string
+	isNoop           bool     // there is nothing to run, as in sudo -v
+	set              []string // variables VAR=VALUE before the command
 	command          []string
 }
 
@@ -124,7 +125,8 @@ var sudoLong = map[string]string{
 
 const sudoUsage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's sudo: no passwords, no sudoers, no other options"
 
-// parseSudo parses the arguments of sudo.
+// parseSudo parses the arguments of sudo: options, variables, and the command with its
+// arguments.
 func parseSudo(args []string) (*sudoOptions, error) {
 	o := &sudoOptions{user: "root"}
 	forget := false
@@ -247,7 +249,8 @@ func (o *sudoOptions) program(caller, target account) (path string, argv []strin
 	return path, argv, dir, nil
 }
 
-// findProgram finds a program in root's PATH.
+// findProgram returns the path of a program. It searches a name without a slash in root's
+// PATH.
 func findProgram(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		if _, err := os.Stat(name); err != nil {
@@ -290,7 +293,8 @@ func escaped(command []string) string {
 // sudoKept are the variables that are preserved without -E, in addition to LC_*.
 var sudoKept = []string{"COLORS", "COLORTERM", "DISPLAY", "HOSTNAME", "LANG", "LANGUAGE", "LS_COLORS", "PS1", "PS2", "TERM", "TZ", "XAUTHORITY"}
 
-// environment returns the environment of the command.
+// environment returns the environment of the command: the preserved variables of old, those
+// that describe the target and the caller, and those of the command line.
 func (o *sudoOptions) environment(old []string, caller, target account, argv []string) []string {
 	var env []string
 	for _, v := range old {

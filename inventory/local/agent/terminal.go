@@ -61,7 +61,8 @@ func openTerminal(t Terminal, user account) (master, slave *os.File, name string
 	return master, slave, "/dev/pts/" + strconv.Itoa(number), nil
 }
 
-// ttyGroup returns the id of the group that may write to terminals.
+// ttyGroup returns the id of the group tty, which may write to terminals; 5 if the node has
+// no such group.
 func ttyGroup() int {
 	group, err := readFile(groupFile, fileLimit)
 	if err == nil {
