@@ -33,7 +33,8 @@ func DiskLeft(dir string) (left, reserve int64, err error) {
 	return int64(st.Bavail) * st.Bsize, min(diskReserve, int64(st.Blocks)*st.Bsize/20), nil
 }
 
-// Prepare creates the node's folder and disk. It can be repeated after a crash.
+// Prepare creates the node's folder and disk, unless the disk exists. It can be repeated
+// after a crash.
 func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	if err := s.check(); err != nil {
 		return err
@@ -86,8 +87,8 @@ func (h *Host) Format(ctx context.Context, size int64) error {
 	return f.Close()
 }
 
-// formattedDisk opens the empty disk of that size, which it formats once: copying it takes a
-// tenth of the time.
+// formattedDisk opens an empty formatted disk of that size, to be copied. It formats each
+// size only once, since copying takes a tenth of the time.
 func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) {
 	name := filepath.Join(disksFolder, strconv.FormatInt(size, 10))
 	h.disks.Lock()
@@ -121,7 +122,7 @@ func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) 
 	return h.state.Open(name)
 }
 
-// sweepDisks removes disks of interrupted formatting.
+// sweepDisks removes the files that interrupted formatting has left.
 func (h *Host) sweepDisks() error {
 	entries, err := fs.ReadDir(h.state.FS(), disksFolder)
 	for _, e := range entries {
@@ -132,7 +133,8 @@ func (h *Host) sweepDisks() error {
 	return err
 }
 
-// copySparse copies the size and the written parts of from.
+// copySparse copies the size and the written parts of from. File systems that can clone a
+// file share its blocks instead.
 func copySparse(to, from *os.File) error {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil {
 		return nil
@@ -161,10 +163,10 @@ func copySparse(to, from *os.File) error {
 	}
 }
 
-// lockDisk waits until no other process uses the disk, and locks it. The lock belongs to the
-// open file, which a loop device holds until its last unmount, so no list of loop devices has
-// to be searched. In addition it tries a lease, which is refused while the file is open
-// elsewhere: that detects loop devices that others attached.
+// lockDisk waits until no other process uses the disk, and locks it. The lock belongs to
+// the open file, which a loop device holds until its last unmount, so no list of loop
+// devices has to be searched. In addition lockDisk tries a lease, which is refused while
+// the file is open elsewhere. The lease detects loop devices that other programs attached.
 func lockDisk(ctx context.Context, f *os.File) error {
 	fd := f.Fd()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
@@ -187,7 +189,8 @@ func lockDisk(ctx context.Context, f *os.File) error {
 	}
 }
 
-// isUnclean reports whether the superblock says that the disk was not unmounted or has errors.
+// isUnclean reads the superblock of ext4. It reports whether the disk was not unmounted
+// cleanly or has errors, and fails for a disk without a file system.
 func isUnclean(f *os.File) (bool, error) {
 	const superblock, magicAt, stateAt, magic, valid, errorsFound = 1024, 0x38, 0x3a, 0xef53, 1, 2
 	var b [4]byte
@@ -201,8 +204,8 @@ func isUnclean(f *os.File) (bool, error) {
 	return state&valid == 0 || state&errorsFound != 0, nil
 }
 
-// repairDisk checks the disk and makes all safe repairs. If they do not suffice, it accepts
-// every repair that e2fsck suggests, since no operator could decide better.
+// repairDisk checks the disk and makes all safe repairs. If errors are left, it makes every
+// repair that e2fsck suggests, since no operator could decide better.
 func repairDisk(ctx context.Context, f *os.File) error {
 	out, err := runFsck(ctx, f, "-p")
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode()&uncorrected != 0 {
@@ -218,7 +221,7 @@ func repairDisk(ctx context.Context, f *os.File) error {
 // corrected errors.
 const uncorrected = 4
 
-// runFsck runs e2fsck with the option how. Corrected errors count as success.
+// runFsck runs e2fsck with the option how, -p or -y. Corrected errors count as success.
 func runFsck(ctx context.Context, f *os.File, how string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "e2fsck", how, "-f", "/proc/self/fd/3")
 	c.ExtraFiles = []*os.File{f}
@@ -229,7 +232,8 @@ func runFsck(ctx context.Context, f *os.File, how string) ([]byte, error) {
 	return out, err
 }
 
-// AttachLoop attaches the disk to a loop device, which is released with its last user.
+// AttachLoop attaches the disk to a free loop device. The kernel releases the device with
+// its last user.
 func AttachLoop(disk *os.File) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 // recordFile records the process that is the node's PID 1.
 const recordFile = "run.json"
 
-// Find returns the node if it runs since an earlier Start. Its agent may be too slow to answer;
-// but if its socket has no listener, the node does not count as running.
+// Find returns the node if it has run since an earlier Start. The agent may be too slow to
+// answer. But if its socket has no listener, the node does not count as running.
 func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	if checkID(id) != nil {
 		return Running{}, false
@@ -42,8 +42,8 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	return r, !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 }
 
-// Died reports whether the last run of a node that does not run ended without Kill, which
-// removes the socket, and whether the host was rebooted since then.
+// Died is for a node that does not run. died reports whether its last run ended without
+// Kill, which removes the socket. boot reports whether the host was rebooted since then.
 func (h *Host) Died(id string) (died, boot bool) {
 	if checkID(id) != nil {
 		return false, false
@@ -56,7 +56,7 @@ func (h *Host) Died(id string) (died, boot bool) {
 	return err == nil, err == nil && r.Boot != h.boot
 }
 
-// Agent connects to the node's agent.
+// Agent connects to the node's agent. The caller closes the connection.
 func (h *Host) Agent(ctx context.Context, id string) (*fdsocket.Conn, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -118,7 +118,8 @@ func (h *Host) readRecord(id string) (r Running, err error) {
 
 const zombie = "Z"
 
-// ProcessStat returns the start of a process, in ticks after boot, and its state.
+// ProcessStat returns the start time of a process, in ticks after boot, and the letter of
+// its state.
 func ProcessStat(pid int) (started, state string, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -127,7 +128,7 @@ func ProcessStat(pid int) (started, state string, err error) {
 	return parseStat(pid, string(b))
 }
 
-// parseStat parses /proc/PID/stat.
+// parseStat parses /proc/PID/stat for ProcessStat.
 func parseStat(pid int, text string) (started, state string, err error) {
 	// The second field is the program's name in parentheses, which may contain any character.
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
@@ -138,8 +139,9 @@ func parseStat(pid int, text string) (started, state string, err error) {
 	return fields[startedAt], fields[stateAt], nil
 }
 
-// Reap reaps a dead agent that is a child of this process, which is a child subreaper, and
-// reports whether it did. It touches no other child: the process id is not reused before.
+// Reap reaps a dead agent that is a child of this process, a child subreaper, and reports
+// whether it did. It reaps no other child: the kernel does not reuse the process id of an
+// unreaped child.
 func (h *Host) Reap(r Running) bool {
 	if r.Boot != h.boot || r.PID <= 1 {
 		return false

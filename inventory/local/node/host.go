@@ -101,6 +101,7 @@ func Open(state, instance string, log *slog.Logger) (*Host, error) {
 	return h, nil
 }
 
+// open creates the folders of State and opens the cgroup parents.
 func (h *Host) open() (err error) {
 	if h.boot, err = bootID(); err != nil {
 		return err
@@ -153,6 +154,7 @@ func openPrivateFolder(path string) (*os.Root, error) {
 	return os.OpenRoot(path)
 }
 
+// bootID returns the kernel's boot_id, which changes at each boot.
 func bootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
@@ -217,6 +219,7 @@ func (h *Host) Close() error {
 	return err
 }
 
+// closeFolders closes the open folders.
 func (h *Host) closeFolders() {
 	for _, r := range []*os.Root{h.nodes, h.state} {
 		if r != nil {

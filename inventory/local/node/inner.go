@@ -15,7 +15,8 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// inner becomes PID 1 of the node: root in the node, without rights on the host.
+// inner is the second stage. It becomes PID 1 of the node: root in the node, without rights
+// on the host.
 func inner(s stage) error {
 	input, err := s.readInput()
 	if err != nil {
@@ -101,6 +102,7 @@ func enterRoot(s Spec) error {
 	return os.Chdir("/")
 }
 
+// loopbackUp enables the network device lo.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -129,7 +131,8 @@ func writeLimits(l Limits) {
 	}
 }
 
-// hasProgram reports whether the image has a program that the node can execute.
+// hasProgram reports whether the image has a program that the node can execute. It checks
+// only the first file with that name.
 func hasProgram(name string) bool {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
 		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // what it cannot read it cannot execute

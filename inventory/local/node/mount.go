@@ -10,7 +10,8 @@ import (
 // Mounts are created as descriptors and attached by descriptor, so that no symbolic link in an
 // image or on a node's disk redirects them.
 
-// newMount creates a mount of a new file system.
+// newMount creates a mount of a new file system, not yet attached. An option with an empty
+// value is a flag.
 func newMount(kind string, attributes int, options ...[2]string) (int, error) {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -51,8 +52,8 @@ func cloneMount(path string, recursive bool) (int, error) {
 	return fd, nil
 }
 
-// cloneMountWithin creates another mount of path below the open folder root. It returns the
-// errors of the system call.
+// cloneMountWithin creates another mount of path below the open folder root, without
+// following symbolic links. It returns the errors of the system call.
 func cloneMountWithin(root int, path string) (int, error) {
 	at, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
@@ -64,8 +65,8 @@ func cloneMountWithin(root int, path string) (int, error) {
 	return unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 }
 
-// openWithin opens path below the open folder root without following symbolic links. A missing
-// folder is created.
+// openWithin opens path below the open folder root without following symbolic links. With
+// folder, path must be a folder, and a missing one is created.
 func openWithin(root int, path string, folder bool) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -86,13 +87,15 @@ func openWithin(root int, path string, folder bool) (int, error) {
 	return fd, nil
 }
 
-// moveMount attaches a mount to the open file or folder at, and closes it.
+// moveMount attaches a mount to the open file or folder at. It closes the mount, and not
+// at.
 func moveMount(mount, at int) error {
 	defer unix.Close(mount)
 	return unix.MoveMount(mount, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// moveMountWithin attaches a mount to path below root, and closes it.
+// moveMountWithin attaches a mount to path below the open folder root, and closes the
+// mount. With folder, path must be a folder, and a missing one is created.
 func moveMountWithin(mount, root int, path string, folder bool) error {
 	at, err := openWithin(root, path, folder)
 	if err != nil {

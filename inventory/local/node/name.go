@@ -31,6 +31,7 @@ func checkName(name string, most int) bool {
 	return true
 }
 
+// checkID fails unless id can be the id of a node.
 func checkID(id string) error {
 	if !checkName(id, 64) || id == gatewayGroup {
 		return fmt.Errorf("%q cannot name a node: it takes 1 to 64 of a-z, 0-9 and -, and not the word %s", id, gatewayGroup)
@@ -38,6 +39,7 @@ func checkID(id string) error {
 	return nil
 }
 
+// checkInstance fails unless instance can be the name of an instance.
 func checkInstance(instance string) error {
 	if !checkName(instance, 16) {
 		return fmt.Errorf("%q cannot name an instance: it takes 1 to 16 of a-z, 0-9 and -", instance)
@@ -94,6 +96,7 @@ func (s Spec) check() error {
 	return nil
 }
 
+// checkDisk fails unless a disk can have that size in bytes.
 func checkDisk(size int64) error {
 	if size < minDisk || size > maxDisk {
 		return fmt.Errorf("a disk of %d bytes is not possible: at least %d, at most %d", size, int64(minDisk), int64(maxDisk))

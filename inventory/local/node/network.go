@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Network opens the network namespace of the running node; the caller closes it. It is
-// certainly the node's, even if its PID 1 ended meanwhile and the process id was reused. The
-// namespace exists until the node's processes have ended and the file is closed.
+// Network opens the network namespace of the running node; the caller closes it. It never
+// returns the namespace of another process, even if the node's PID 1 has just ended and its
+// process id was reused. The namespace exists until the node's processes have ended and the
+// file is closed.
 func (h *Host) Network(id string) (*os.File, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -67,6 +68,7 @@ func checkProcess(process, space *os.File, r Running) error {
 	return nil
 }
 
+// openBelow opens the file name in the open folder dir for reading.
 func openBelow(dir *os.File, name string) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

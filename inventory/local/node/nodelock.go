@@ -8,6 +8,7 @@ type nodeLocks struct {
 	nodes map[string]*nodeLock
 }
 
+// nodeLock is the lock of one node.
 type nodeLock struct {
 	sync.Mutex
 	waiting int // goroutines that hold or await it; guarded by nodeLocks.mu

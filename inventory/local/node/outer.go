@@ -20,7 +20,8 @@ import (
 // diskTimeout bounds the wait for the disk's previous user.
 const diskTimeout = 5 * time.Second
 
-// outer runs as root of the host in its own mount namespace.
+// outer is the first stage. It runs as root of the host in its own mount namespace,
+// prepares the disk, starts inner and mounts the node's root.
 func outer(s stage) error {
 	input, err := s.readInput()
 	if err != nil {
@@ -207,7 +208,8 @@ func mountProgram(folder int, users *os.File) error {
 	return nil
 }
 
-// limitMount sets attributes of a mount. With users, it maps its owners to that namespace.
+// limitMount sets attributes of a mount. With users, a user namespace, it maps the owners
+// of files to that namespace.
 func limitMount(mount int, attributes uint64, users *os.File) error {
 	attr := unix.MountAttr{Attr_set: attributes}
 	if users != nil {
@@ -319,8 +321,9 @@ func hideUsrLocal(dir string, base uint32) error {
 	return os.Rename(fresh, dir)
 }
 
-// mountOverlay mounts an overlay of the image's folder and the disk's at the path at. The
-// paths are relative, so that the node's mountinfo shows none of the host's.
+// mountOverlay mounts an overlay at the path at: the image's folder, under the upper folder
+// of the disk that begins with part. The paths are relative, so that the node's mountinfo
+// shows none of the host's.
 func mountOverlay(image, part, at string) error {
 	options := "lowerdir=" + image + ",upperdir=disk/" + part + "upper,workdir=disk/" + part + "work,index=off,metacopy=off,redirect_dir=nofollow"
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options); err != nil {

@@ -41,7 +41,7 @@ func (h *Host) RemoveVSwitchGroup(slice string) error {
 	return h.processTree.Remove(ctx, vswitchGroup+slice)
 }
 
-// joinGroup creates or updates a cgroup and moves the process into it.
+// joinGroup creates a cgroup, or updates its limits, and moves the process into it.
 func (h *Host) joinGroup(group string, pid int, l Limits, weight int) error {
 	h.groupsMu.Lock()
 	defer h.groupsMu.Unlock()

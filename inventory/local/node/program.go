@@ -32,6 +32,8 @@ func (h *Host) saveProgram() error {
 	return nil
 }
 
+// saveCopy writes this executable, now, to the file name in State, unless the file has that
+// content.
 func (h *Host) saveCopy(name string, now []byte, mode fs.FileMode) error {
 	if kept, err := h.state.ReadFile(name); err == nil && bytes.Equal(kept, now) {
 		return h.state.Chmod(name, mode)

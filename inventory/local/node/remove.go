@@ -27,7 +27,7 @@ func (h *Host) Kill(ctx context.Context, id string) error {
 	return h.kill(ctx, id)
 }
 
-// kill is Kill for a caller that holds the node's lock.
+// kill is Kill without the node's lock, which the caller holds.
 func (h *Host) kill(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -143,8 +143,8 @@ func (h *Host) emptyTrash() error {
 	return err
 }
 
-// removeFolder removes a folder that contains only files. A node's folder has no subfolders, so
-// one in it is a mistake and is kept.
+// removeFolder removes a folder that contains only files. A node's folder has no
+// subfolders, so a subfolder is a mistake: it is kept, and removeFolder fails.
 func (h *Host) removeFolder(folder string) error {
 	dir, err := h.state.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {

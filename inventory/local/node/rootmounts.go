@@ -64,7 +64,7 @@ func mountDev(root int, s Spec) error {
 		[2]string{"mode", "1777"}, [2]string{"size", strconv.FormatInt(size, 10)})
 }
 
-// mountRun mounts /run, with this executable.
+// mountRun mounts /run: a tmpfs, with the folder of this executable mounted in it.
 func mountRun(root int, s Spec) error {
 	if err := mountAt(root, "run", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
 		[2]string{"mode", "0755"}, [2]string{"size", "32m"}, [2]string{"nr_inodes", "16k"}); err != nil {
@@ -191,7 +191,8 @@ func hidePaths(root int, paths []string) error {
 	return nil
 }
 
-// hidePath covers one open file or folder. empty is attached first, and cloned after that.
+// hidePath covers one open file or folder. The mount empty is attached to the first folder,
+// and cloned for the others; placed says that it is attached.
 func hidePath(at, empty int, placed *bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(at, &st); err != nil {
@@ -215,7 +216,7 @@ func hidePath(at, empty int, placed *bool) error {
 	return moveMount(again, at)
 }
 
-// mountAt mounts a new file system at path below root.
+// mountAt mounts a new file system of that kind at path below the open folder root.
 func mountAt(root int, path, kind string, attributes int, options ...[2]string) error {
 	mount, err := newMount(kind, attributes, options...)
 	if err != nil {
@@ -224,7 +225,8 @@ func mountAt(root int, path, kind string, attributes int, options ...[2]string) 
 	return moveMountWithin(mount, root, path, true)
 }
 
-// bindFile binds the file from to the new path below root.
+// bindFile creates a file at path below the open folder root, and binds the host's file
+// from to it.
 func bindFile(root int, path, from string, mode uint32) error {
 	mount, err := cloneMount(from, false)
 	if err != nil {

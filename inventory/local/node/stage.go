@@ -52,14 +52,16 @@ type stage struct {
 	output    *os.File
 }
 
+// openStage returns the descriptors of this stage, which follow the inherited ones.
 func openStage(inherited int) stage {
 	first := 3 + inherited
 	unix.CloseOnExec(first)
 	unix.CloseOnExec(first + 1)
-	return stage{inherited, os.NewFile(uintptr(first), "order"), os.NewFile(uintptr(first+1), "report")}
+	return stage{inherited, os.NewFile(uintptr(first), "input"), os.NewFile(uintptr(first+1), "report")}
 }
 
-// files returns the descriptors for os/exec, for a stage that reads the given input.
+// files returns the files for a next stage that reads its input from order: the inherited
+// ones, order and the output.
 func (s stage) files(order *os.File) []*os.File {
 	var files []*os.File
 	for i := range s.inherited {
@@ -68,6 +70,7 @@ func (s stage) files(order *os.File) []*os.File {
 	return append(files, order, s.output)
 }
 
+// sendReport sends a report to Start.
 func (s stage) sendReport(r report) error { return json.NewEncoder(s.output).Encode(r) }
 
 // readInput reads the stage's input. It fails if the parent died before sending it.
@@ -82,9 +85,10 @@ func (s stage) readInput() (input stageInput, err error) {
 	return input, json.Unmarshal(b, &input)
 }
 
+// errOrphan is the error of a stage whose parent died before it sent the input.
 var errOrphan = errors.New("the process that started the node is gone")
 
-// Stage runs one of the stages between Start and the agent. It does not return.
+// Stage runs the stage that the first argument names. It does not return.
 func Stage() {
 	// Namespaces and rights belong to threads: all work is done on this thread, which then
 	// becomes the agent.

@@ -124,25 +124,26 @@ func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
 	orders.Close()
 	report.Close()
 	if err != nil {
-		return 0, fmt.Errorf("cannot start a process in a mount name space: %w", err)
+		return 0, fmt.Errorf("cannot start a process in a mount namespace: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { h.tree.Kill(context.WithoutCancel(ctx), id) })
 	defer stop()
 	err = json.NewEncoder(order).Encode(input)
 	order.Close()
-	pid, told := readReports(reports)
+	pid, reported := readReports(reports)
 	ended := c.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return 0, ctx.Err()
-	case told != nil:
-		return 0, told
+	case reported != nil:
+		return 0, reported
 	case err != nil || ended != nil || pid == 0:
 		return 0, fmt.Errorf("a stage ended (%w), see %s", errors.Join(err, ended, errNoReport(pid)), filepath.Join(h.Dir(id), logFile))
 	}
 	return pid, h.protectFromOOM(id, pid)
 }
 
+// errNoReport returns an error if no stage reported PID 1, which pid 0 means.
 func errNoReport(pid int) error {
 	if pid == 0 {
 		return errors.New("it reported nothing")
@@ -150,7 +151,8 @@ func errNoReport(pid int) error {
 	return nil
 }
 
-// readReports reads the reports until both stages have ended or become the agent.
+// readReports reads the reports until both stages have ended or become the agent. It
+// returns the reported id of PID 1, or a reported error.
 func readReports(f *os.File) (pid int, err error) {
 	b, err := io.ReadAll(io.LimitReader(f, maxReport))
 	if err != nil {
@@ -198,6 +200,7 @@ func (h *Host) inheritedFiles(id string) ([]*os.File, error) {
 	return append([]*os.File{f}, jobs...), err
 }
 
+// closeFiles closes files.
 func closeFiles(files []*os.File) {
 	for _, f := range files {
 		f.Close()

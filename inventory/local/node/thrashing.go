@@ -14,15 +14,16 @@ import (
 // reclaimed page as progress and kills no process, for minutes, while the host's disk is busy.
 // So this program kills the largest process of a node that was found thrashing in
 // maxThrashingChecks consecutive checks, as the kernel does without any free memory. A full
-// node that makes progress stalls less: for 0.2 to 0.3 of the time, where thrashing took 0.4.
+// node that makes progress waits for memory less: 0.2 to 0.3 of the time; a thrashing one 0.4.
 const (
 	checkInterval      = time.Second
 	maxThrashingChecks = 10
-	stalledShare       = 0.33
-	fewFiles           = 64 << 20
+	stalledShare       = 0.33     // of the time, waiting for memory
+	fewFiles           = 64 << 20 // bytes of cached files
 )
 
-// isThrashing reports whether a node with full memory is thrashing.
+// isThrashing reports whether a node with full memory is thrashing: it has few cached
+// files, and waits for memory a third of the time.
 func isThrashing(m cgroup.Memory) bool {
 	return m.Files < min(m.Limit/20, fewFiles) && m.Stalled >= stalledShare
 }
@@ -59,8 +60,8 @@ func (h *Host) KillThrashing(ctx context.Context, ended func(id string)) {
 	}
 }
 
-// isThrashing checks a node's memory, in detail only if it is full. A node that cannot be
-// checked does not count.
+// isThrashing reports whether a node is thrashing. It reads the details only if the node's
+// memory is full. A node that cannot be checked does not count as thrashing.
 func (h *Host) isThrashing(id string) bool {
 	if full, err := h.tree.IsNearlyFull(id); err != nil || !full {
 		return false
