@@ -29,7 +29,8 @@ type account struct {
 
 var root = account{name: "root", home: defaultHome, shell: "/bin/sh"}
 
-// lookUpAccount finds an account in a passwd file; it returns root with an error if there is none.
+// lookUpAccount finds an account in a passwd file; an empty name means root. If the file or
+// the account is missing, it returns root with an error. Root itself need not be listed.
 func lookUpAccount(file, name string) (account, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -65,6 +66,7 @@ func lookUpAccount(file, name string) (account, error) {
 	return root, fmt.Errorf("there is no account %s", name)
 }
 
+// environment returns the environment of the account's commands.
 func (a account) environment() []string {
 	return []string{
 		"HOME=" + a.home, "USER=" + a.name, "LOGNAME=" + a.name, "SHELL=" + a.shell, "PATH=" + searchPath, "LANG=C.UTF-8",

@@ -38,7 +38,8 @@ const (
 	maxTarget = 4095
 )
 
-// refusalf returns the error that refuses an archive because of the named entry.
+// refusalf returns an error that the archive is refused, because of its entry with that
+// name.
 func refusalf(name, format string, args ...any) error {
 	return fmt.Errorf("the archive is refused: %.120q %s", name, fmt.Sprintf(format, args...))
 }
@@ -66,8 +67,9 @@ func cleanName(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// checkTarget refuses symbolic links that lead out of the target folder. ".." is allowed only at
-// the beginning: after a name that may itself be a link, its meaning is unknown.
+// checkTarget refuses a symbolic link that leads out of place, the target folder. ".." is
+// allowed only at the beginning of the target: after a name that may itself be a link, its
+// meaning is unknown.
 func checkTarget(name, target, place string) error {
 	switch {
 	case target == "" || strings.ContainsRune(target, 0) || len(target) > maxTarget:
@@ -94,7 +96,7 @@ func checkTarget(name, target, place string) error {
 	return nil
 }
 
-// eachEntry calls each for all entries of an archive.
+// eachEntry reads an archive and calls each for all entries. It stops at the first error.
 func eachEntry(ctx context.Context, f *os.File, as format, each func(*entry) error) error {
 	if as == formatZip {
 		return eachZipEntry(ctx, f, each)
@@ -108,6 +110,7 @@ type contextReader struct {
 	r   io.Reader
 }
 
+// Read fails when ctx has ended.
 func (t contextReader) Read(b []byte) (int, error) {
 	if t.ctx.Err() != nil {
 		return 0, fmt.Errorf("it was not unpacked within %v", installTime)

@@ -16,8 +16,9 @@ import (
 // shellPaths returns the possible paths of a shell.
 func shellPaths(name string) []string { return []string{"/bin/" + name, "/usr/bin/" + name} }
 
-// execute runs the command and saves its result when the shell ends. Background processes of the
-// shell keep its output open, so this process logs their output until they have ended.
+// execute runs the command, and saves its result when the shell ends. Background processes
+// of the shell may keep its output open. execute then continues to log their output until
+// they have ended.
 func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -38,7 +39,7 @@ func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	report := Report{State: Done, Output: l.end()}
 	switch {
 	case err != nil:
-		report.State, report.Exit, report.Message = Failed, 127, err.Error()
+		report.State, report.Exit, report.Message = Failed, 127, err.Error() // as shells report a missing command
 	case status.Signaled():
 		report.State, report.Exit = Failed, 128+int(status.Signal())
 		report.Message = fmt.Sprintf("the command was ended by signal %d (%v)", status.Signal(), status.Signal())
@@ -50,13 +51,14 @@ func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	if !open {
 		return
 	}
-	debug.FreeOSMemory()
+	debug.FreeOSMemory() // this process may have to wait long
 	_ = r.SetReadDeadline(time.Time{})
 	_, _ = io.Copy(l, r)
 }
 
-// shell runs the shell in its own session and waits only for it. The shell is killed with this
-// process, so that no second step runs at the same time.
+// shell runs the command in a shell with its own session, and waits for the shell only. The
+// kernel kills the shell when this process ends, so that no second step runs at the same
+// time.
 func (o *Assignment) shell(user account, out *os.File) (status syscall.WaitStatus, err error) {
 	var path string
 	for _, path = range shellPaths(o.Shell) {
@@ -84,7 +86,8 @@ func (o *Assignment) shell(user account, out *os.File) (status syscall.WaitStatu
 	return 0, nil
 }
 
-// drain logs the content of the pipe, and reports whether another process still has its other end.
+// drain logs the present content of the pipe. It reports whether another process still has
+// the other end of the pipe open.
 func drain(r *os.File, l *log) (open bool) {
 	raw, err := r.SyscallConn()
 	if err != nil {

@@ -17,12 +17,15 @@ const (
 	maxFetch    = 4 << 30 // bytes
 )
 
-// retryPauses returns the pauses before further attempts, after temporary errors.
+// retryPauses returns the pauses between the attempts of a download, after temporary
+// errors.
 func retryPauses() []time.Duration {
 	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
 }
 
-// fetch writes the content of the URL to the file. It calls report with its progress.
+// fetch writes the content of the URL text to f, and returns its size. It retries after
+// temporary errors, and calls report with its progress. It refuses content that does not
+// fit on the disk.
 func (c *client) fetch(ctx context.Context, text string, f *os.File, report func(string)) (size int64, err error) {
 	room, err := freeSpace(f)
 	if err != nil {
@@ -57,7 +60,7 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, report func
 	return size, err
 }
 
-// attempt is one try of fetch.
+// attempt is one attempt of fetch to download at most most bytes.
 func (c *client) attempt(ctx context.Context, text string, f *os.File, most int64, report func(string)) (int64, error) {
 	u, err := parseURL(text)
 	if err != nil {
@@ -91,6 +94,8 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, most int6
 	return size, nil
 }
 
+// tooLarge returns the error for content that exceeds most bytes: the general maximum or
+// the free space.
 func tooLarge(most int64) error {
 	if most == maxFetch {
 		return fmt.Errorf("it has more than the maximum of %d bytes", most)
@@ -115,6 +120,8 @@ type progressReader struct {
 	report       func(string)
 }
 
+// Read reads, and reports the progress in intervals: in per cent if the length is known,
+// otherwise in MB.
 func (w *progressReader) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
 	w.done += int64(n)

@@ -44,8 +44,8 @@ func isPackage(name string) bool {
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// detectFormat returns the format: by the requested file type, else by the name, else by the
-// content.
+// detectFormat returns the format of a file: that of the requested file type, else that of
+// the name, else that of the content. An unknown format is formatFile.
 func detectFormat(fileType, name string, f io.ReaderAt) format {
 	fileType, name = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(fileType)), "."), strings.ToLower(name)
 	if known := formatByName(fileType); known != "" {

@@ -35,7 +35,8 @@ type temporaryError struct{ error }
 
 func (e *temporaryError) Unwrap() error { return e.error }
 
-// get requests a URL and follows redirects. The request and reading the answer end with ctx.
+// get requests a URL and follows redirects. It returns the answer if its status is 200 OK.
+// When ctx ends, the request and the reading of the answer end.
 func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	h := &http.Client{CheckRedirect: c.checkRedirect, Transport: &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: connectTime}).DialContext,
@@ -69,8 +70,8 @@ func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	return nil, err
 }
 
-// checkRedirect refuses too many redirects, redirects from https to http, and redirects to other
-// schemes.
+// checkRedirect refuses too many redirects, redirects from https to http, and redirects to
+// other schemes. It logs the others.
 func (c *client) checkRedirect(next *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
 	switch _, err := parseURL(next.URL.String()); {
@@ -86,8 +87,9 @@ func (c *client) checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// isTemporary reports whether a retry may succeed. It cannot if the network is unreachable, the
-// name is unknown, the certificate is wrong, or the server does not speak HTTP.
+// isTemporary reports whether a retry may succeed after err, an error of the network. A
+// retry cannot succeed if the network is unreachable, the name is unknown, the certificate
+// is wrong, or the server does not speak HTTP.
 func isTemporary(err error) bool {
 	if _, name := errors.AsType[*net.DNSError](err); name || errors.Is(err, unix.ENETUNREACH) {
 		return false

@@ -39,7 +39,8 @@ func isUnreachable(err error) bool {
 	return name || errors.Is(err, unix.ENETUNREACH)
 }
 
-// fetchAndUnpack fetches the URL into an unnamed file, and installs that.
+// fetchAndUnpack downloads the URL into an unnamed file. It unpacks an archive into the
+// install path, and copies any other file there.
 func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user account, l *log) error {
 	f, err := os.OpenFile(s.path("part"), os.O_CREATE|os.O_RDWR|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

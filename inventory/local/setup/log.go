@@ -59,10 +59,10 @@ func (l *log) Write(b []byte) (int, error) {
 	return size, nil
 }
 
-// note writes a line of this program with the time.
+// note logs a message of this program, with the time.
 func (l *log) note(format string, args ...any) {
 	fmt.Fprintf(l, time.Now().UTC().Format(time.DateTime)+"Z "+format+"\n", args...)
 }
 
-// end returns the end of the output.
+// end returns the end of the output, at most MaxOutput bytes.
 func (l *log) end() string { return Tail(string(l.tail), MaxOutput) }

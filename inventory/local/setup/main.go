@@ -26,7 +26,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// runArgs carries out the verb in args.
+// runArgs carries out the verb and the step number in args.
 func runArgs(args []string, f folders) error {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root")
@@ -48,8 +48,8 @@ func runArgs(args []string, f folders) error {
 	return fmt.Errorf("unknown argument %.40q", args[0])
 }
 
-// run reads the assignment, starts the step unless it was started, reports its state, and
-// completes it.
+// run reads the assignment of step n. It starts the step unless it was started before,
+// reports its state, and runs a started step to its end.
 func run(f folders, n int) error {
 	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxAssignment+1))
 	if err != nil {
@@ -99,12 +99,14 @@ func run(f folders, n int) error {
 	return nil
 }
 
+// sendReport writes a report to standard output.
 func sendReport(r Report) error {
 	_, err := os.Stdout.Write(r.encode())
 	return err
 }
 
-// detach closes the caller's files.
+// detach replaces standard input, output and error by /dev/null, so that the caller sees
+// their end.
 func detach() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -151,13 +153,13 @@ func wait(f folders, n int) error {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
+		os.Exit(0) // the caller is gone
 	}()
 	over := make(chan error, 1)
 	go func() { over <- s.wait() }()
-	look := time.NewTicker(progressInterval)
-	defer look.Stop()
-	told := ""
+	tick := time.NewTicker(progressInterval)
+	defer tick.Stop()
+	sent := ""
 	for {
 		select {
 		case err := <-over:
@@ -165,10 +167,10 @@ func wait(f folders, n int) error {
 				return err
 			}
 			return sendReport(s.report())
-		case <-look.C:
+		case <-tick.C:
 		}
-		if now := s.progress(); now != told {
-			told = now
+		if now := s.progress(); now != sent {
+			sent = now
 			if err := sendReport(Report{State: Running, Progress: now}); err != nil {
 				return err
 			}

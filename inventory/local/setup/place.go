@@ -17,14 +17,15 @@ type place struct {
 	path    string // as requested
 	restore func() // ends acting as the account
 
-	// The last used folder.
+	// The folder that openParent returned last; -1: none.
 	parent     int
 	parentPath string
 }
 
-// openPlace opens the folder at an absolute path, and creates missing folders. From the account's
-// home on it acts as the account, so new folders belong to it. Symbolic links in the path are
-// followed only if root owns them, since a user's link could lead root anywhere.
+// openPlace opens the folder name, an absolute path, and creates missing folders. Once it
+// reaches the account's home, it acts as the account, so that new folders belong to the
+// account. It follows symbolic links in the path only if root owns them, since a user's
+// link could lead root anywhere.
 func openPlace(name string, user account) (_ *place, err error) {
 	p := &place{path: path.Clean(name), restore: func() {}, parent: -1}
 	var home unix.Stat_t
@@ -81,8 +82,8 @@ func openPlace(name string, user account) (_ *place, err error) {
 	return p, nil
 }
 
-// openSubfolder opens the folder name in the folder fd, and creates it if it is missing. For a
-// symbolic link of root it returns the target instead.
+// openSubfolder opens the folder name in the folder fd, and creates it if it is missing. If
+// name is a symbolic link of root, it returns the link's target instead.
 func openSubfolder(fd int, name string) (next int, target string, err error) {
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	next, err = unix.Openat(fd, name, flags, 0)
@@ -151,7 +152,7 @@ func (p *place) openParent(name string) (fd int, base string, err error) {
 	return fd, base, nil
 }
 
-// explainError explains the kernel's error.
+// explainError explains an error of the kernel about a name below a place.
 func explainError(name string, err error) error {
 	switch {
 	case errors.Is(err, unix.ELOOP):

@@ -62,7 +62,8 @@ type Report struct {
 // Ended reports whether the step has ended.
 func (r Report) Ended() bool { return r.State == Done || r.State == Failed }
 
-// Bounded returns r with bounded texts without control characters.
+// Bounded returns r with texts of bounded length, without control characters, and with an
+// exit status of 0 to 255.
 func (r Report) Bounded() Report {
 	r.Message = singleLine(r.Message, maxMessage)
 	r.Progress = singleLine(r.Progress, maxProgress)
@@ -71,7 +72,7 @@ func (r Report) Bounded() Report {
 	return r
 }
 
-// singleLine returns s as one line of at most that many bytes.
+// singleLine returns s as one printable line of at most most bytes.
 func singleLine(s string, most int) string {
 	s = printable(s, "")
 	if len(s) > most {
@@ -91,7 +92,7 @@ func printable(s, keep string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Tail returns the end of s, printable and of at most that many bytes.
+// Tail returns the end of s: printable lines, at most most bytes.
 func Tail(s string, most int) string {
 	s = printable(s, "\n\t")
 	if len(s) <= most {
@@ -104,8 +105,9 @@ func Tail(s string, most int) string {
 	return s
 }
 
-// ReadReports calls each for every report in r, which comes from a node, until one says that the
-// step has ended. It fails for invalid and too long reports.
+// ReadReports calls each for every report in r, which comes from a node. It returns after a
+// report that the step has ended, or at the end of r. It fails for invalid and too long
+// reports.
 func ReadReports(r io.Reader, each func(Report)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<10), maxLine)
@@ -131,6 +133,7 @@ func ReadReports(r io.Reader, each func(Report)) error {
 	return nil
 }
 
+// encode returns the report as a line of JSON.
 func (r Report) encode() []byte {
 	b, _ := json.Marshal(r.Bounded()) // cannot fail: only texts and a number
 	return append(b, '\n')

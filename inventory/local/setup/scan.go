@@ -21,10 +21,10 @@ const (
 // scan checks a whole archive before any of it is written.
 type scan struct {
 	p       *place
-	kinds   map[string]kind
-	size    int64 // estimated use of the disk, in bytes
-	content int64 // total size of the files, in bytes
-	room    int64
+	kinds   map[string]kind // by clean name
+	size    int64           // estimated use of the disk, in bytes
+	content int64           // total size of the files, in bytes
+	room    int64           // free space of the disk, in bytes
 }
 
 // scanArchive reads the whole archive and refuses it if it cannot be unpacked completely.
@@ -92,7 +92,8 @@ func (sc *scan) addName(name string, is kind) error {
 	return sc.reserve(name, block)
 }
 
-// reserve counts bytes on the disk, and fails if they do not fit.
+// reserve adds bytes to the estimated use of the disk, and refuses the archive if they do
+// not fit. name is the entry that needs them.
 func (sc *scan) reserve(name string, bytes int64) error {
 	if sc.size += bytes; bytes < 0 || sc.size < 0 || sc.size > sc.room {
 		return refusalf(name, "does not fit: the archive has more than the %d bytes that are free on the disk of the node", sc.room)
@@ -100,7 +101,8 @@ func (sc *scan) reserve(name string, bytes int64) error {
 	return nil
 }
 
-// addParents records the folders that contain a name.
+// addParents records the parent folders of a name that the archive does not list. It fails
+// if one of them is not a folder.
 func (sc *scan) addParents(name string) error {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		switch sc.kinds[dir] {
@@ -116,7 +118,8 @@ func (sc *scan) addParents(name string) error {
 	}
 }
 
-// checkBody reads the body of a file, since checksums are verified at its end.
+// checkBody reads the whole content of a file, since checksums are verified at its end, and
+// checks its size.
 func (sc *scan) checkBody(e *entry) error {
 	if e.size < 0 || e.size > math.MaxInt64/2 {
 		return refusalf(e.name, "is larger than any disk")

@@ -76,6 +76,7 @@ func decodeStrictly(text []byte, v any) error {
 	return nil
 }
 
+// check fails unless the step is complete and within its bounds.
 func (s Step) check() error {
 	for _, text := range []string{s.URL, s.InstallPath, s.FileType, s.Shell, s.Command} {
 		if strings.ContainsRune(text, 0) {
@@ -91,6 +92,7 @@ func (s Step) check() error {
 	return fmt.Errorf("the kind %.40q is neither %s nor %s", s.Kind, Install, Execute)
 }
 
+// checkInstall is check for an install.
 func (s Step) checkInstall() error {
 	switch {
 	case s.Shell != "" || s.Command != "":
@@ -111,6 +113,7 @@ func (s Step) checkInstall() error {
 	return nil
 }
 
+// checkExecute is check for an execute.
 func (s Step) checkExecute() error {
 	switch {
 	case s.URL != "" || s.InstallPath != "" || s.FileType != "":

@@ -20,6 +20,7 @@ import (
 // folders are the folders with the files of steps.
 type folders struct{ services, logs string }
 
+// inNode are the folders in a node; tests use others.
 var inNode = folders{"/var/lib/patchbay/services", "/var/log/patchbay"}
 
 // stepFiles gives access to the files of one step.
@@ -29,10 +30,12 @@ type stepFiles struct {
 	lock *os.File
 }
 
+// path returns the path of one of the step's files.
 func (s *stepFiles) path(what string) string {
 	return filepath.Join(s.services, strconv.Itoa(s.n)+"."+what)
 }
 
+// logPath returns the path of the step's log.
 func (s *stepFiles) logPath(kind string) string {
 	return filepath.Join(s.logs, strconv.Itoa(s.n)+"-"+kind+".log")
 }
@@ -40,7 +43,7 @@ func (s *stepFiles) logPath(kind string) string {
 // errRunning says that another process runs the step.
 var errRunning = errors.New("it runs")
 
-// open opens the files of step n.
+// open opens the lock file of step n, and creates it if necessary.
 func (f folders) open(n int) (*stepFiles, error) {
 	if err := os.MkdirAll(f.services, 0o700); err != nil {
 		return nil, err
@@ -69,6 +72,7 @@ func (s *stepFiles) wait() error {
 	}
 }
 
+// unlock unlocks the step.
 func (s *stepFiles) unlock() { unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }
 
 // markBegun records permanently that the step was started. It fails with fs.ErrExist if it was
@@ -81,12 +85,14 @@ func (s *stepFiles) markBegun() error {
 	return errors.Join(f.Sync(), f.Close(), durable.SyncFolder(s.services))
 }
 
+// hasBegun reports whether the step was started at some time.
 func (s *stepFiles) hasBegun() bool {
 	_, err := os.Lstat(s.path("began"))
 	return err == nil
 }
 
-// report returns the state of a step that no process runs.
+// report returns the state of a step that no process runs now. A step that was started but
+// has no result was interrupted.
 func (s *stepFiles) report() Report {
 	f, err := os.OpenFile(s.path("status"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,7 +118,7 @@ func (s *stepFiles) report() Report {
 	return r
 }
 
-// logTail returns the end of the output of an interrupted step.
+// logTail returns the end of the log of an interrupted step.
 func (s *stepFiles) logTail() string {
 	for _, kind := range []string{Install, Execute} {
 		f, err := os.OpenFile(s.logPath(kind), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -146,6 +152,7 @@ func (s *stepFiles) setProgress(progress string) {
 	_, _ = s.lock.WriteAt(text, 0) // an error only hides the progress
 }
 
+// progress returns the progress that setProgress has published.
 func (s *stepFiles) progress() string {
 	text := make([]byte, maxProgress)
 	n, _ := s.lock.ReadAt(text, 0)

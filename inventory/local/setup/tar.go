@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// afterEnd is how many bytes are read after the end of a tar archive: padding, and the checksums of
-// the compression.
+// afterEnd bounds the bytes that are read after the end of a tar archive: padding, and the
+// checksums of the compression.
 const afterEnd = 1 << 20
 
 // eachTarEntry calls each for all entries of a tar archive.

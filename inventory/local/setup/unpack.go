@@ -16,9 +16,9 @@ import (
 type writer struct {
 	p          *place
 	created    []createdFolder
-	files      int
-	content    int64
-	total      int64
+	files      int   // entries written
+	content    int64 // bytes of the files written
+	total      int64 // bytes of all files of the archive
 	reportedAt time.Time
 	report     func(string)
 }
@@ -78,8 +78,7 @@ func (w *writer) writeEntry(e *entry) error {
 	return err
 }
 
-// makeParents creates those parent folders of name that do not exist, because the archive
-// has no entries for them.
+// makeParents creates the missing parent folders of a name.
 func (w *writer) makeParents(name string) error {
 	_, _, err := w.p.openParent(name)
 	if !errors.Is(err, unix.ENOENT) {
@@ -133,7 +132,7 @@ func (w *writer) makeFolder(name string, e *entry) error {
 	return nil
 }
 
-// writeFile creates a file and writes its content.
+// writeFile creates a file, and writes its content, mode and time.
 func (w *writer) writeFile(name string, e *entry) error {
 	fd := -1
 	err := w.replace(name, func(parent int, base string) (err error) {
@@ -158,12 +157,13 @@ func (w *writer) writeFile(name string, e *entry) error {
 	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
 }
 
+// reportProgress reports the progress of unpacking.
 func (w *writer) reportProgress(progress string) {
 	w.reportedAt = time.Now()
 	w.report("unpacking, " + progress)
 }
 
-// writeHardLink creates a hard link.
+// writeHardLink creates a hard link to an earlier entry of the archive.
 func (w *writer) writeHardLink(name string, e *entry) error {
 	first, err := cleanName(e.target)
 	if err != nil || first == name {
@@ -210,7 +210,8 @@ func (w *writer) finishFolders() error {
 	return nil
 }
 
-// finish sets mode and time, unless the folder was removed or replaced meanwhile.
+// finish sets mode and time of the folder, unless another user has removed or replaced it
+// meanwhile.
 func (m *createdFolder) finish(p *place) error {
 	fd, err := unix.Openat2(p.fd, m.name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolveFlags})
 	if err == unix.ENOENT {

@@ -11,6 +11,7 @@ import (
 
 const dataScheme = "data:"
 
+// isData reports whether a URL is a data: URL.
 func isData(text string) bool {
 	return len(text) >= len(dataScheme) && strings.EqualFold(text[:len(dataScheme)], dataScheme)
 }
@@ -42,9 +43,9 @@ func displayURL(text string) string {
 	return singleLine(u.Redacted(), 200)
 }
 
-// fileName returns the name of the file that a URL names, empty if that is unusable. kept is the
-// name under which it is saved if it is not an archive: it includes the query, as wget's names
-// do, since requests rely on that.
+// fileName returns the name of the file in a URL, for detecting its format. kept is the
+// name under which a file that is not an archive is saved. kept includes the query, as
+// wget's names do, since requests rely on that. Both are empty if the name cannot be used.
 func fileName(text string) (name, kept string) {
 	u, err := parseURL(text)
 	if isData(text) || err != nil {

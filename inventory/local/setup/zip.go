@@ -36,7 +36,7 @@ func readZipEntry(ctx context.Context, h *zip.File, each func(*entry) error) err
 	if by := h.CreatorVersion >> 8; by != unixMade && by != macMade {
 		e.mode &^= 0o022 // the creator's system has no groups
 	}
-	if e.mode.Perm() == 0 { // nor modes
+	if e.mode.Perm() == 0 { // the creator's system has no modes
 		e.mode |= 0o644
 		if e.mode.IsDir() {
 			e.mode |= 0o755
