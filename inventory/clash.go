@@ -12,11 +12,11 @@ import (
 // maxClashes is the number of clashes reported.
 const maxClashes = 20
 
-// CheckClash returns an error if v would give one machine to two slices. A sliver is
-// counted at its component_id, but its provider knows the machine by the component's
-// former name. So while the sliver exists, that name must not move to another
-// component_id of the same provider, nor that of an interface within its node. The
-// error is a *yamlfile.Error for file.
+// CheckClash returns a *yamlfile.Error for file if v would give one machine to two slices.
+// Patchbay counts a sliver at its component_id, but the provider knows the machine by the
+// name that the component had when the sliver was created. While the sliver exists, that
+// name must not move to another component_id of the same provider. The names of the
+// sliver's interfaces must not move to other interfaces of the component either.
 func CheckClash(v *Inventory, file string, slivers []am.Sliver) error {
 	var found []yamlfile.Problem
 	more := 0
@@ -59,8 +59,8 @@ func CheckClash(v *Inventory, file string, slivers []am.Sliver) error {
 	return &yamlfile.Error{Problems: found}
 }
 
-// HasRenamed reports whether v gives a name in was to another component_id. If not,
-// slivers reserved under was cannot clash with v.
+// HasRenamed reports whether v uses the name of a component or interface in was for
+// another component_id. If it does not, slivers reserved under was cannot clash with v.
 func (v *Inventory) HasRenamed(was *Inventory) bool {
 	return slices.ContainsFunc(v.Components, func(c *Component) bool {
 		old, ok := was.ComponentNamed(c.Name)

@@ -21,7 +21,8 @@ type Change struct {
 	// Names are the things with this change: at most twenty names and ranges such as
 	// pc1..pc12.
 	Names []string `json:",omitempty"`
-	// Count is the number of these things, More that of further ones.
+	// Count is the number of things with this change, up to maxCounted. More counts the
+	// names and ranges that Names leaves out, and the things beyond maxCounted.
 	Count int
 	More  int `json:",omitempty"`
 	Text  string
@@ -30,7 +31,7 @@ type Change struct {
 const (
 	// maxNames is the number of names and ranges shown for one change.
 	maxNames = 20
-	// maxCounted is the number of names collected before they are folded.
+	// maxCounted is the number of names collected for one change.
 	maxCounted = 10_000
 )
 
@@ -83,13 +84,13 @@ func Compare(was, now *Inventory) []Change {
 	return d.grouped()
 }
 
-// differences collects changes; those with the same kind and text become one.
+// differences collects changes. Changes with the same kind and text become one Change.
 type differences struct {
 	all    []Change
-	places map[[2]string]int
+	places map[[2]string]int // kind and text → index in all
 }
 
-// add records a change of the named thing.
+// add records a change of the named thing; the name is empty for the whole site.
 func (d *differences) add(kind, name, text string) {
 	key := [2]string{kind, text}
 	i, ok := d.places[key]
@@ -108,7 +109,8 @@ func (d *differences) add(kind, name, text string) {
 	}
 }
 
-// grouped returns the changes with their names as ranges.
+// grouped returns the changes, with their names folded into ranges and their texts in the
+// plural where several things changed.
 func (d *differences) grouped() []Change {
 	for i := range d.all {
 		c := &d.all[i]
@@ -143,7 +145,8 @@ func plural(text string) string {
 	return cmp.Or(pluralTexts[text], text)
 }
 
-// compareNamed compares two lists of named things; it calls both for those in both lists.
+// compareNamed compares two lists of named things. It records new and removed things, and
+// calls both with the old and the new value of each thing that is in both lists.
 func compareNamed[T any](d *differences, kind string, was, now []T, name func(T) string, both func(name string, a, b T)) {
 	before := make(map[string]T, len(was))
 	for _, x := range was {
@@ -165,7 +168,7 @@ func compareNamed[T any](d *differences, kind string, was, now []T, name func(T)
 	}
 }
 
-// compareValues compares two lists of plain values.
+// compareValues records the values that are new and those that were removed.
 func compareValues[T comparable](d *differences, kind string, was, now []T, text func(T) string) {
 	compareNamed(d, kind, was, now, text, func(string, T, T) {})
 }
@@ -296,6 +299,7 @@ func typeName(t *SliverType) string { return t.Name }
 
 func imageName(i *Image) string { return i.Name }
 
+// linkName returns the name of the physical link of an interface; "" if it has none.
 func linkName(i *Interface) string {
 	if i.Link == nil {
 		return ""

@@ -19,7 +19,8 @@ type Component struct {
 	// to their capacity.
 	Exclusive     bool
 	HardwareTypes []string
-	// SliverTypes are those that it offers, at least one; the first is its default.
+	// SliverTypes are the types that the component offers, at least one; the first is its
+	// default.
 	SliverTypes []*SliverType
 	// Capacity is the limit for the sum of the slivers' needs; one slot for an exclusive
 	// component.
@@ -41,9 +42,9 @@ type Component struct {
 // Offers reports whether slivers of type t can be created on c.
 func (c *Component) Offers(t *SliverType) bool { return slices.Contains(c.SliverTypes, t) }
 
-// IsWired reports whether the inventory knows how c is joined to others. The network
-// of a component that is not wired is its provider's affair: nothing of it is
-// chosen or counted.
+// IsWired reports whether the inventory lists an interface of c on a physical link. For
+// other components the provider alone manages the network, and Patchbay neither chooses
+// interfaces nor counts their capacity.
 func (c *Component) IsWired() bool {
 	return slices.ContainsFunc(c.Interfaces, (*Interface).CarriesLinks)
 }
@@ -70,9 +71,9 @@ func (g *Gateway) Address() string {
 	if g == nil {
 		return ""
 	}
-	door := net.JoinHostPort(g.Host, strconv.Itoa(g.Port))
+	address := net.JoinHostPort(g.Host, strconv.Itoa(g.Port))
 	if g.User != "" {
-		door = g.User + "@" + door
+		address = g.User + "@" + address
 	}
-	return door
+	return address
 }

@@ -20,6 +20,7 @@ const (
 	maxInterfaces = 2_000_000
 )
 
+// componentKeys are the keys of an entry of components.
 var componentKeys = []string{
 	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "interfaces", "location", "provider", "gateway", "drained", "settings",
 }
@@ -145,8 +146,8 @@ func (s *site) checkEntry(item *yaml.Node, e *componentEntry) {
 	}
 }
 
-// checkCapacity checks that each sliver type of a shared component fits at least once
-// and has a limit.
+// checkCapacity reports whether a shared component has room for at least one sliver of
+// each of its types, and limits their number. If not, it records a mistake.
 func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 	for _, t := range c.SliverTypes {
 		switch am.Fits(c.Capacity, am.Amount{}, t.Needs, math.MaxInt64) {
@@ -181,12 +182,13 @@ func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []inte
 	}
 }
 
-// looksLikeRange matches texts that are probably a mistyped range; the second form can
-// also be a correct single name.
+// looksLikeRange matches texts that are probably a mistyped range, such as pc1-pc20. The
+// short form pc1-20 can also be a correct single name.
 var looksLikeRange = regexp.MustCompile(`^(\D*)(\d+)(?:-|–|:|\.\.\.|…)(\D*)(\d+)$`)
 
-// expandRange returns the names of a range, pc1..pc20 or pc001..pc100, or the text as
-// one name. only reports whether n is the only entry under names.
+// expandRange returns the names of a range, pc1..pc20 or pc001..pc100. A text without ..
+// is one name. A text that is probably a mistyped range or list is a mistake. only reports
+// whether n is the only entry under names; then pc1-20 is also a mistake.
 func (s *site) expandRange(n *yaml.Node, only bool) []string {
 	if m := looksLikeRange.FindStringSubmatch(n.Value); m != nil && (m[1] == m[3] && m[1] != "" || m[3] == "" && only) {
 		s.Wrong(n, "%q is one name; for a range write %s%s..%s%s, for one component write name: %s in an entry of its own", n.Value, m[1], m[2], m[1], m[4], n.Value)
@@ -231,6 +233,7 @@ func (s *site) settings(n *yaml.Node) map[string]string {
 	return m
 }
 
+// namesOf returns the names of the things in list, as name returns them.
 func namesOf[T any](list []T, name func(T) string) []string {
 	names := make([]string, len(list))
 	for i, x := range list {

@@ -53,8 +53,8 @@ func (c Consequence) String() string {
 }
 
 // Consequences lists the differences between v and existing slivers, which may have been
-// reserved under other inventories. The differences change nothing about the slivers. The
-// list is in the order of v.
+// reserved under other inventories. The slivers themselves do not change. The list is in
+// the order of the lines of v's file.
 func Consequences(v *Inventory, slivers []am.Sliver) []Consequence {
 	m := &consequenceBuilder{
 		v: v, held: make(map[*Component]load), taken: make(map[*Interface][2]int64), found: make(map[consequenceKey]*sliceNote),
@@ -124,8 +124,8 @@ func (c *Component) interfaceNamed(name string) *Interface {
 // consequenceBuilder collects the result of Consequences.
 type consequenceBuilder struct {
 	v     *Inventory
-	held  map[*Component]load
-	taken map[*Interface][2]int64 // kbit/s out and in
+	held  map[*Component]load     // the slivers on each component
+	taken map[*Interface][2]int64 // kbit/s out and in that links use
 	found map[consequenceKey]*sliceNote
 	order []*sliceNote
 	// tags and addresses are those that the inventory offers.
@@ -139,6 +139,7 @@ type load struct {
 	amount  am.Amount
 }
 
+// consequenceKey identifies a sliceNote by its subject and slice.
 type consequenceKey struct{ what, slice string }
 
 // sliceNote collects the texts about one subject for the slivers of one slice.
@@ -177,8 +178,8 @@ func (m *consequenceBuilder) note(x *am.Sliver, warning bool, what string, line 
 	}
 }
 
-// sorted merges the notes of a slice that have the same text. Those without a line in
-// the file come first.
+// sorted returns the consequences by line; those without a line in the file come first. It
+// merges the notes of one slice that have the same text.
 func (m *consequenceBuilder) sorted() []Consequence {
 	slices.SortStableFunc(m.order, func(a, b *sliceNote) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.What, b.What), cmp.Compare(a.Slice, b.Slice))
@@ -293,7 +294,7 @@ func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	}
 }
 
-// exceeds reports whether more is used than the capacity; 0 is unlimited.
+// exceeds reports whether used is more than capacity; a capacity of 0 is unlimited.
 func exceeds(capacity, used int64) bool { return capacity > 0 && used > capacity }
 
 // noteNetwork records changes of interfaces, links and VLANs of a sliver; c is nil if

@@ -94,9 +94,9 @@ type Inventory struct {
 	// in messages.
 	CleaningTime time.Duration
 
-	byURN    map[string]*Component
+	byURN    map[string]*Component // by the key of the URN
 	byName   map[string]*Component
-	byPort   map[string]*Interface
+	byPort   map[string]*Interface // by the key of the URN
 	shared   map[string]*SharedVLAN
 	types    map[string]*SliverType
 	patterns []pattern

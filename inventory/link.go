@@ -8,7 +8,7 @@ import (
 
 // Roles of interfaces.
 const (
-	// controlRole is the interface for management and login; links never get it.
+	// controlRole is for management and login; links never use such an interface.
 	controlRole = "control"
 	// experimentalRole is for links, mixedRole is for both.
 	experimentalRole = "experimental"
@@ -27,7 +27,7 @@ type Interface struct {
 	Component *Component
 	// Link is the physical link of the interface; nil if it has none.
 	Link *Link
-	// Capacity is that of each direction, in kbit/s; 0 is unlimited. Links of
+	// Capacity is the capacity of each direction in kbit/s; 0 is unlimited. Links of
 	// experiments share it.
 	Capacity int64
 	// PublicIPv4 is zero if there is none.
@@ -59,8 +59,8 @@ type SharedVLAN struct {
 	// Tag is 1 to 4094.
 	Tag         int
 	Description string
-	// Restricted VLANs are advertised, but requests to join are refused: operators
-	// arrange that.
+	// Restricted VLANs are advertised, but requests to join them are refused; users must
+	// ask the operators.
 	Restricted bool
 }
 

@@ -121,7 +121,7 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
 }
 
-// readLinkAddresses reads a private network of at least the size of one link's, /24.
+// readLinkAddresses reads a private IPv4 network of at least /24, the size for one link.
 func (s *site) readLinkAddresses(n *yaml.Node) {
 	p, err := netip.ParsePrefix(n.Value)
 	switch {
@@ -144,7 +144,8 @@ func (s *site) readLinkAddresses(n *yaml.Node) {
 	s.Wrong(n, "link_addresses %s has public addresses, which nodes could then no longer reach; write a private network such as %s", p, defaultLinkAddresses)
 }
 
-// maxAddresses protects the memory from a mistyped range.
+// maxAddresses is the number of public addresses; it protects the memory from a mistyped
+// range.
 const maxAddresses = 1 << 16
 
 // reserved are addresses that no node can have.

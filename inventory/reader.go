@@ -24,7 +24,7 @@ func (r *reader) name(n *yaml.Node, what string) string {
 	return t
 }
 
-// names reads a list of names; a single one is a list of one.
+// names reads a list of names without blanks; a single name is a list of one.
 func (r *reader) names(n *yaml.Node, what string) []*yaml.Node {
 	return slices.DeleteFunc(r.Texts(n, what), func(n *yaml.Node) bool { return r.name(n, what) == "" })
 }

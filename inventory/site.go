@@ -18,6 +18,7 @@ import (
 // DefaultCleaningTime is used when a file has no cleaning_time.
 const DefaultCleaningTime = time.Minute
 
+// siteKeys are the top-level keys of an inventory.
 var siteKeys = []string{
 	"default_sliver_type", "managers", "unknown_image", "exclusive_on_shared", "cleaning_time", "link_types", "cross_links", "packet_loss_unit", "outbound", "provider",
 	"vlans", "shared_vlans", "link_addresses", "public_addresses", "monitoring",
@@ -262,6 +263,7 @@ func (s *site) readGateways(n *yaml.Node) {
 	}
 }
 
+// textsOf returns the values of the nodes.
 func textsOf(nodes []*yaml.Node) []string {
 	return namesOf(nodes, func(n *yaml.Node) string { return n.Value })
 }

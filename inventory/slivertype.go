@@ -42,7 +42,8 @@ type Image struct {
 	URL string
 }
 
-// imageKey returns the key under which an image is found: that of a URN, or the text.
+// imageKey returns the key of an image in the maps of images: the key of a URN, or any
+// other text itself.
 func imageKey(name string) string {
 	if u, err := urn.Parse(name); err == nil {
 		return u.Key()
@@ -59,7 +60,7 @@ type pattern struct {
 // hasWildcard reports whether an alias is a pattern.
 func hasWildcard(alias string) bool { return strings.ContainsAny(alias, "*?") }
 
-// compile returns the expression of an alias. Unlike in path.Match, * matches slashes,
+// compile returns the regular expression for an alias with wildcards. Unlike in path.Match, * matches slashes,
 // because sliver types are URLs at some sites.
 func compile(alias string) *regexp.Regexp {
 	e := regexp.QuoteMeta(alias)

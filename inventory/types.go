@@ -46,8 +46,8 @@ func (s *site) readImages(n *yaml.Node) {
 	}
 }
 
-// indexImage adds an image to m under its name, URN and URL. It reports whether none of
-// them was used before.
+// indexImage adds an image to m under its name, URN and URL. It returns false and records
+// a mistake if another image in m has one of these.
 func (s *site) indexImage(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	for _, k := range []string{imageKey(i.Name), i.URN.Key(), i.URL} {
 		if other := m[k]; k != "" && other != nil && other != i {
@@ -73,7 +73,7 @@ func (s *site) urnOf(n *yaml.Node, kind, name string) urn.URN {
 	return u
 }
 
-// urn reads a URN of that type.
+// urn reads a URN of the type kind. Another value is a mistake.
 func (s *site) urn(n *yaml.Node, kind string) urn.URN {
 	u, err := urn.Parse(n.Value)
 	if err != nil || u.Type != kind {
@@ -102,7 +102,8 @@ func (s *site) readSliverTypes(n *yaml.Node) {
 	}
 }
 
-// readSliverType reads one entry; aliases are those read so far.
+// readSliverType reads one entry of sliver_types. aliases are the aliases read so far, to
+// which it adds those of the entry.
 func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	t := &SliverType{Needs: am.Amount{Slots: 1}, images: map[string]*Image{}}
 	var defaultImage *yaml.Node
@@ -155,7 +156,7 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	}
 }
 
-// image finds the image that an entry names.
+// image returns the image that n names; nil and a mistake if there is none.
 func (s *site) image(n *yaml.Node) *Image {
 	i, ok := s.Image(n.Value)
 	if !ok {
@@ -164,7 +165,8 @@ func (s *site) image(n *yaml.Node) *Image {
 	return i
 }
 
-// amount reads a quantity; keys that are missing keep their values in base.
+// amount reads a quantity of slots, cores, memory and disk. Missing keys keep their values
+// in base.
 func (s *site) amount(n *yaml.Node, what string, base am.Amount) am.Amount {
 	s.Fields(n, what, []string{"slots", "cores", "memory", "disk"}, func(key string, n *yaml.Node) {
 		switch key {
@@ -188,7 +190,8 @@ func (s *site) readDefaultSliverType(n *yaml.Node) {
 	}
 }
 
-// sliverType finds a type by its own name only; aliases are for requests.
+// sliverType returns the sliver type that n names; nil and a mistake if there is none. It
+// ignores aliases, which are only for requests.
 func (s *site) sliverType(n *yaml.Node) *SliverType {
 	if t := s.types[n.Value]; t != nil && t.Name == n.Value {
 		return t

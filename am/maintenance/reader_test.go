@@ -148,7 +148,7 @@ func TestReadWaitsForNobodyAndTakesNoLinkForNothing(t *testing.T) {
 		make       func(file string) error
 	}{
 		{"a pipe", "it is not a regular file; put one in its place", func(file string) error { return syscall.Mkfifo(file, 0o600) }},
-		{"a link to what is not there", "it is a link to what is not there; mend it, or remove it", func(file string) error { return os.Symlink(file+".gone", file) }},
+		{"a link to what is not there", "it is a symbolic link to a missing file; correct the link, or remove it", func(file string) error { return os.Symlink(file+".gone", file) }},
 		{"a link to itself", "too many levels", func(file string) error { return os.Symlink(file, file) }},
 	} {
 		file := filepath.Join(t.TempDir(), "maintenance.yaml")

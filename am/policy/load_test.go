@@ -154,7 +154,7 @@ func TestLoadFindsMistakes(t *testing.T) {
 	if err := os.Symlink("gone.yaml", link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(link, testSite); err == nil || !strings.Contains(err.Error(), "it is a link to what is not there") {
+	if _, err := Load(link, testSite); err == nil || !strings.Contains(err.Error(), "it is a symbolic link to a missing file") {
 		t.Errorf("a link that leads nowhere: %v", err)
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none"), testSite); err == nil || !strings.Contains(err.Error(), "cannot read the policy") {

@@ -26,7 +26,8 @@ var rspecSpaces = map[string]bool{
 	"http://www.protogeni.net/resources/rspec/0.1": true,
 }
 
-// advertisement is the content of an advertisement, as written.
+// advertisement is the content of an advertisement. Its texts are unchanged except for
+// blanks around them.
 type advertisement struct {
 	nodes  []*node
 	wires  []*wire
@@ -40,10 +41,10 @@ type node struct {
 	id, manager, name            string
 	exclusive                    string
 	cloud, unavailable           bool
-	types                        []offer
-	images                       []disk // of the node itself, in old versions
+	types                        []offer // sliver types
+	images                       []disk  // written outside sliver types, as in old versions
 	hardware                     []string
-	slots                        int64
+	slots                        int64 // free places for slivers; 0 if unknown
 	country, latitude, longitude string
 	ports                        []port
 }
@@ -60,6 +61,7 @@ type disk struct {
 	preferred                           bool
 }
 
+// port is an interface of a node.
 type port struct{ id, name, role, address string }
 
 // wire is a link as the advertisement describes it, usually from a node to a switch.
@@ -67,9 +69,10 @@ type wire struct {
 	id, kind string
 	managers []string
 	ports    []string         // component_ids
-	rate     map[string]int64 // in kbit/s, by the port that it leaves
+	rate     map[string]int64 // kbit/s, by the component_id of the sending port
 }
 
+// vlan is a shared VLAN.
 type vlan struct {
 	name, tag, description string
 	restricted             bool
@@ -89,6 +92,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Msg)
 }
 
+// newError returns an *Error; line 0 means that the error has no place.
 func newError(line int, format string, args ...any) error {
 	return &Error{line, fmt.Sprintf(format, args...)}
 }
@@ -128,7 +132,8 @@ func readRoot(root *xmltree.Element) (*advertisement, error) {
 	return ad, nil
 }
 
-// attr returns the first of these attributes that an element has.
+// attr returns the value of the first of these attributes that the element has; "" if it
+// has none. ProtoGENI's versions use different names for one attribute.
 func attr(e *xmltree.Element, names ...string) string {
 	for _, n := range names {
 		if v, ok := e.Attr("", n); ok {
@@ -138,6 +143,7 @@ func attr(e *xmltree.Element, names ...string) string {
 	return ""
 }
 
+// readNode reads a <node>. It ignores children in other namespaces.
 func readNode(e *xmltree.Element) *node {
 	n := &node{
 		line: e.Line, id: attr(e, "component_id", "component_urn", "component_uuid"),
@@ -172,6 +178,7 @@ func readNode(e *xmltree.Element) *node {
 	return n
 }
 
+// readOffer reads a <sliver_type> with its disk images.
 func readOffer(e *xmltree.Element) offer {
 	o := offer{name: attr(e, "name", "type_name")}
 	for _, c := range e.Elements() {
@@ -182,6 +189,7 @@ func readOffer(e *xmltree.Element) offer {
 	return o
 }
 
+// readDisk reads a <disk_image>.
 func readDisk(e *xmltree.Element) disk {
 	preferred := attr(e, "default")
 	return disk{
@@ -190,8 +198,8 @@ func readDisk(e *xmltree.Element) disk {
 	}
 }
 
-// slots returns the number of slivers that a hardware type has room for; 0 if unknown or
-// unlimited.
+// slots returns the largest number of free slots that a hardware type states; 0 if it
+// states none or they are unlimited.
 func slots(e *xmltree.Element) (most int64) {
 	texts := []string{attr(e, "type_slots")}
 	for _, c := range e.Elements() {
@@ -207,6 +215,7 @@ func slots(e *xmltree.Element) (most int64) {
 	return most
 }
 
+// readWire reads a <link>. Of several capacities from one interface the largest counts.
 func readWire(e *xmltree.Element) *wire {
 	w := &wire{id: attr(e, "component_id", "component_urn", "component_uuid"), rate: map[string]int64{}}
 	if m := attr(e, "component_manager_id", "component_manager_uuid"); m != "" {
@@ -238,6 +247,7 @@ func readWire(e *xmltree.Element) *wire {
 // maxRate is the largest capacity that an inventory may have, in kbit/s.
 const maxRate = 1_000_000_000_000
 
+// readVLANs reads the <available> elements of an <rspec_shared_vlan>.
 func readVLANs(e *xmltree.Element) (list []vlan) {
 	for _, c := range e.Elements() {
 		if c.Local == "available" {

@@ -15,7 +15,7 @@ import (
 // draft is an inventory that is being built.
 type draft struct {
 	o         Options
-	authority string
+	authority string // of the chosen manager
 	manager   urn.URN
 	nodes     []*node // of the manager
 
@@ -30,12 +30,12 @@ type draft struct {
 	remarks    remarks
 	isHardware map[string]bool
 	byPlace    map[location]*location
-	byImage    map[string]*disk // by name, and by the key of the URN
-	urls       map[string]bool
+	byImage    map[string]*disk       // by name, and by the key of the URN
+	urls       map[string]bool        // of the images
 	byType     map[string]*sliverType // by the name in the advertisement
-	typeNames  map[string]bool
-	names      usedNames
-	ids        map[string]bool // of components and interfaces, by key
+	typeNames  map[string]bool        // in the inventory
+	names      usedNames              // of components
+	ids        map[string]bool        // of components and interfaces, by key
 	addresses  map[netip.Addr]bool
 }
 
@@ -45,11 +45,11 @@ type location struct{ name, country, latitude, longitude string }
 // sliverType is an entry of sliver_types.
 type sliverType struct {
 	name, alias string
-	images      []*disk
-	has         map[*disk]bool
-	preferred   *disk
-	differs     bool // not all nodes offer the same images
-	nodes       int
+	images      []*disk        // that any node offers
+	has         map[*disk]bool // the same images
+	preferred   *disk          // the default image; nil if no node names one
+	differs     bool           // not all nodes offer the same images
+	nodes       int            // number of nodes that offer the type
 }
 
 // component is an entry of components, made from node.
@@ -58,7 +58,7 @@ type component struct {
 	name, id  string
 	exclusive bool
 	slots     int64
-	guessed   bool // the slots
+	guessed   bool // slots is not from the advertisement
 	types     []*sliverType
 	hardware  []string
 	place     *location
@@ -170,7 +170,8 @@ func (d *draft) addHardware(c *component, name string) {
 	c.hardware = append(c.hardware, h)
 }
 
-// locationOf returns the location of a node; nil if it is incomplete.
+// locationOf returns the location of a node, which it adds to the draft if it is new. It
+// returns nil if the node names no valid country.
 func (d *draft) locationOf(n *node) *location {
 	country := strings.ToUpper(n.country)
 	if country == "" {
@@ -235,7 +236,8 @@ func (d *draft) addInterfaces(c *component, owner urn.URN) {
 	}
 }
 
-// address returns a public address that an interface may have; "" otherwise.
+// address returns the public address in text; "" if it is missing, invalid, reserved or
+// already used.
 func (d *draft) address(text string) string {
 	if text == "" {
 		return ""
@@ -250,7 +252,7 @@ func (d *draft) address(text string) string {
 	return a.String()
 }
 
-// addVLAN adds a shared VLAN if it has a name and a tag of its own.
+// addVLAN adds a shared VLAN, unless its name or tag is invalid or already used.
 func (d *draft) addVLAN(v vlan) {
 	name := validName(v.name)
 	tag, err := strconv.Atoi(v.tag)

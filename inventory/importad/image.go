@@ -9,7 +9,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// addSliverType adds a node's sliver type; nil if it has no name.
+// addSliverType adds a sliver type that a node offers, or the node's images to the known
+// type of that name. It returns nil for a type without a name.
 func (d *draft) addSliverType(o offer) *sliverType {
 	if oneLine(o.name) == "" {
 		d.remarks.add("sliver types without a name, left out", "", 1)
@@ -50,8 +51,8 @@ func (d *draft) addSliverType(o offer) *sliverType {
 	return t
 }
 
-// addImage adds a disk image under all its names, unless it exists; nil if it cannot be
-// used.
+// addImage adds a disk image under its name, URN and URL, and returns it. It returns the
+// known image if one has the same name or URN, and nil if the image has no valid name.
 func (d *draft) addImage(x disk) *disk {
 	name := validName(cmp.Or(x.name, x.url))
 	if known := d.byImage[cmp.Or(x.name, x.url)]; known != nil {

@@ -12,10 +12,10 @@ import (
 
 // Options select what is read from an advertisement.
 type Options struct {
-	// Authority is that of the manager whose nodes are read; "" if there is only one
-	// manager.
+	// Authority is the authority of the manager whose nodes are read. It may be empty if
+	// the advertisement has only one manager.
 	Authority string
-	// Provider is the provider of all components; "" means "simulated".
+	// Provider is the name of the provider of all components; "" means "simulated".
 	Provider string
 	// File is the advertisement's name, for the head of the text.
 	File string
@@ -71,7 +71,8 @@ func Read(text []byte, o Options) (*Result, error) {
 	return s, nil
 }
 
-// chooseManager selects the manager whose nodes are read.
+// chooseManager selects the manager whose nodes are read: that of Options.Authority, or
+// the only one. Everything else becomes a remark.
 func (d *draft) chooseManager(ad *advertisement) error {
 	type manager struct {
 		urn   urn.URN
@@ -132,8 +133,9 @@ func (d *draft) chooseManager(ad *advertisement) error {
 	return nil
 }
 
-// managerOf returns the manager that a node names, or else that of its own URN.
-func managerOf(n *node) (urn.URN, bool) {
+// managerOf returns the URN of the manager that a node names. A node without one belongs to
+// the manager "cm" of the authority in its component_id. ok is false for an invalid URN.
+func managerOf(n *node) (manager urn.URN, ok bool) {
 	if n.manager != "" {
 		u, err := urn.Parse(n.manager)
 		return u, err == nil && u.Type == urn.Authority
@@ -142,7 +144,7 @@ func managerOf(n *node) (urn.URN, bool) {
 	return urn.URN{Authority: u.Authority, Type: urn.Authority, Name: "cm"}, err == nil
 }
 
-// otherContent returns a text that lists what an advertisement contains instead of nodes.
+// otherContent returns a text that lists the elements of an advertisement without nodes.
 func otherContent(others map[string]int) string {
 	if len(others) == 0 {
 		return ""

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// maxText is the number of bytes kept of a text.
+// maxText is the length in bytes to which oneLine cuts a text.
 const maxText = 500
 
-// oneLine returns a text in one line without control characters.
+// oneLine returns at most maxText bytes of a text as one line. Control characters become
+// blanks, and several blanks become one.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), maxText)], "")
 	s = strings.Map(func(c rune) rune {
@@ -21,7 +22,7 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// validName converts a text to a name: visible ASCII without blanks.
+// validName converts a text to a name of visible ASCII; other characters become hyphens.
 func validName(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c <= ' ' || c >= 0x7f {
@@ -31,20 +32,22 @@ func validName(s string) string {
 	}, oneLine(s))
 }
 
+// severalDots matches two or more dots, which would make a name a range.
 var severalDots = regexp.MustCompile(`\.\.+`)
 
-// componentName is tidyName, but never returns a range.
+// componentName is validName with single dots, so that the name is never a range.
 func componentName(s string) string {
 	return severalDots.ReplaceAllString(validName(s), ".")
 }
 
-// usedNames are the names in use.
+// usedNames records the names in use, and for each requested name the last number added.
 type usedNames struct {
 	taken map[string]bool
 	next  map[string]int
 }
 
-// unique returns an unused name: the one wanted, or that with a number.
+// unique returns want if it is unused, or else want with the first unused number, as in
+// want-2.
 func (n *usedNames) unique(want string) string {
 	if n.taken == nil {
 		n.taken, n.next = map[string]bool{}, map[string]int{}

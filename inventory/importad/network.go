@@ -11,8 +11,8 @@ import (
 // link is a link that joins interfaces.
 type link struct {
 	name, kind string
-	rate       int64
-	wires      []*wire
+	rate       int64   // capacity in kbit/s; 0 if unknown
+	wires      []*wire // the links of the advertisement that became this one
 	ports      []*interfaceDraft
 }
 
@@ -21,10 +21,10 @@ type link struct {
 type interfaceDraft struct {
 	port
 	key    string          // of its URN
-	joined *interfaceDraft // one that it is joined with, and that stands for both; nil for itself
-	link   *link
-	rate   int64
-	// cloud says that a network of another site begins here.
+	joined *interfaceDraft // the parent in the tree; nil for the root
+	link   *link           // nil if it has none
+	rate   int64           // capacity in kbit/s; 0 if unknown
+	// cloud reports whether the interface belongs to a network of another site.
 	cloud bool
 }
 
@@ -111,8 +111,8 @@ func (d *draft) addLinks(wires []*wire) {
 // since it stands for a network of another site.
 func (c *component) isSwitch() bool { return c.drained && !c.node.cloud }
 
-// removeIfUnusable removes the interfaces of a link that cannot carry traffic, and reports
-// whether it did.
+// removeIfUnusable reports whether no interface of the link can carry traffic of
+// experiments. Then it removes the link from its interfaces.
 func (d *draft) removeIfUnusable(l *link) bool {
 	carries := func(p *interfaceDraft) bool { return p.role != "control" && !p.cloud }
 	if slices.ContainsFunc(l.ports, carries) {
@@ -125,8 +125,8 @@ func (d *draft) removeIfUnusable(l *link) bool {
 	return true
 }
 
-// nameLinks gives each link a name, its capacity and its type. One that corresponds to a
-// link of the advertisement keeps its component_id.
+// nameLinks sets the name, capacity and type of each link. A link made from exactly one
+// link of the advertisement keeps its component_id as name.
 func (d *draft) nameLinks() {
 	var given usedNames
 	keys := map[string]bool{}

@@ -20,7 +20,8 @@ type remark struct {
 // maxExamples is the number of examples in a remark.
 const maxExamples = 5
 
-// add counts n things of a kind, with an example in one line, or "".
+// add adds n to the count of the remark what. example names one of the things in one line;
+// it may be empty.
 func (r *remarks) add(what, example string, n int) {
 	x := r.by[what]
 	if x == nil {
@@ -37,7 +38,7 @@ func (r *remarks) add(what, example string, n int) {
 	}
 }
 
-// lines returns the remarks, one per line.
+// lines returns one line for each remark: its subject, its count and the examples.
 func (r *remarks) lines() (list []string) {
 	for _, what := range r.order {
 		x := r.by[what]

@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file is an inventory in the form in which it is written.
+// file is an inventory in the form in which yamlText writes it. The other types with this
+// prefix are its entries.
 type file struct {
 	Provider          string          `yaml:"provider"`
 	DefaultSliverType string          `yaml:"default_sliver_type"`
@@ -82,9 +83,10 @@ type filePort struct {
 	Address  string `yaml:"public_ipv4,omitempty"`
 }
 
-// number is text that is written as a YAML number.
+// number is a text that is written without quotes, as a YAML number.
 type number string
 
+// MarshalYAML writes the text as a plain scalar.
 func (n number) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(n)}, nil
 }
@@ -92,6 +94,7 @@ func (n number) MarshalYAML() (any, error) {
 // flowList is a list that is written in one line if it is short enough.
 type flowList []string
 
+// MarshalYAML writes a short list in one line, and a longer one with an item a line.
 func (s flowList) MarshalYAML() (any, error) {
 	if len(strings.Join(s, ", ")) < 120 {
 		return flowNode([]string(s))
@@ -111,6 +114,7 @@ type capacity struct {
 	guessed bool
 }
 
+// MarshalYAML writes the slots in one line; a guessed number gets a comment.
 func (c capacity) MarshalYAML() (any, error) {
 	n, err := flowNode(map[string]int64{"slots": c.slots})
 	if c.guessed {
@@ -127,7 +131,7 @@ func flowNode(v any) (*yaml.Node, error) {
 	return n, err
 }
 
-// keyComments stand over the keys of an inventory.
+// keyComments are the comments that are written above the keys of an inventory.
 var keyComments = map[string]string{
 	"provider":            "The provider of components that name none: NAME.prov in the folder of providers.",
 	"default_sliver_type": "The sliver type of nodes that name none.",

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// maxLength is the maximal length of a range's text in bytes: leading zeros are repeated
-// in each of its names.
+// maxLength is the maximal length of a range's text in bytes. It limits the memory for the
+// names, because each name repeats the leading zeros.
 const maxLength = 256
 
 // Range is a range of names; the zero Range has none.
@@ -21,8 +21,8 @@ type Range struct {
 	width       int // of numbers with leading zeros, else 0
 }
 
-// Parse reads a range: pc1..pc20, pc1..20, or pc001..pc100. ok is false for a text
-// without two dots, which is one name. An invalid range has no names.
+// Parse reads a range: pc1..pc20, pc1..20, or pc001..pc100. ok reports whether the text
+// contains two dots; without them it is one name. An invalid range has no names.
 func Parse(text string) (r Range, ok bool) {
 	from, to, ok := strings.Cut(text, "..")
 	stem := strings.TrimRight(from, "0123456789")
@@ -74,8 +74,8 @@ func Fold(names []string) (written []string) {
 	return written
 }
 
-// numbered splits a name into its stem and number; width is that of a number with
-// leading zeros, else 0. Without a number the stem is the whole name.
+// numbered splits a name into its stem and its number. width is the number of digits if
+// the number has leading zeros, else 0. Without a number the stem is the whole name.
 func numbered(name string) (stem string, n, width int) {
 	stem = strings.TrimRight(name, "0123456789")
 	digits := name[len(stem):]

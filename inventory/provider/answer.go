@@ -23,9 +23,10 @@ type answer struct {
 	log *slog.Logger
 }
 
-// read parses a whole answer; list is the name of its array of entries. entry parses each
-// entry, and an error of entry makes the whole answer invalid. The error is always an
-// *Error, also when the provider reports one for the whole call.
+// read parses a whole answer to an action. list is the key of its array of entries, and
+// entry parses each of them; an error of entry makes the whole answer invalid. read reports
+// whether the answer has the array, and the value of its key derive. The error is always an
+// *Error, also when the provider reports an error for the whole call.
 func (p *Provider) read(text []byte, action, list string, entry func(*answer) error) (sawList, derive bool, err error) {
 	a := &answer{walker: walk(text), p: p, log: p.logger().With("provider", p.Name, "action", action)}
 	var top *Error
@@ -69,6 +70,7 @@ func checkJSON(text []byte) error {
 	return errors.New("is not one JSON object")
 }
 
+// boolean parses true, false or null, which means false.
 func (a *answer) boolean(b *bool) error {
 	switch raw := a.value(); string(raw) {
 	case "true":
@@ -96,6 +98,7 @@ func (a *answer) error(e **Error) error {
 	return nil
 }
 
+// decodeOptional decodes a JSON string; a missing one leaves s unchanged.
 func decodeOptional(raw json.RawMessage, s *string) error {
 	if raw == nil {
 		return nil
@@ -103,7 +106,8 @@ func decodeOptional(raw json.RawMessage, s *string) error {
 	return json.Unmarshal(raw, s)
 }
 
-// name parses the name of an entry.
+// name parses the name of an entry. An empty name or one of more than maxRefText bytes is
+// an error.
 func (a *answer) name(s *string) error {
 	raw := a.value()
 	name, ok := unquote(raw)
@@ -117,8 +121,8 @@ func (a *answer) name(s *string) error {
 	return nil
 }
 
-// attribute decodes the value of a declared attribute. An invalid value is an error of
-// its resource only.
+// attribute decodes the value of a declared attribute. An invalid value makes only its own
+// resource invalid: attribute logs the reason and returns an *Error for experimenters.
 func (a *answer) attribute(name string, t Type, raw json.RawMessage) (Value, *Error) {
 	v, wrong := t.decode(raw)
 	if errors.Is(wrong, errNumber) {
@@ -128,7 +132,7 @@ func (a *answer) attribute(name string, t Type, raw json.RawMessage) (Value, *Er
 	if wrong != nil {
 		a.log.Warn("an attribute cannot be used", "attribute", name, "error", wrong)
 		return nil, &Error{
-			Kind: Failed, Msg: fmt.Sprintf("what the provider %s reports of it cannot be used; the log of the site says why", a.p.Name),
+			Kind: Failed, Msg: fmt.Sprintf("the provider %s reported an invalid value; the log of the site says why", a.p.Name),
 			Temporary: true, Err: fmt.Errorf("provider %s: attribute %s %w", a.p.Name, name, wrong),
 		}
 	}

@@ -1,9 +1,9 @@
 // Package provider runs the executables that make resources.
 //
-// A provider is one file, NAME.prov, after libral's JSON convention. It is started for
-// one action (describe, get or set), reads one JSON object from standard input, writes
-// one to standard output and ends. PROVIDER.md is the contract for its author, and
-// package providertest is the suite that the author runs.
+// A provider is one executable file, NAME.prov, that follows libral's JSON convention.
+// Patchbay starts it for one action: describe, get or set. It reads one JSON object from
+// standard input, writes an answer to standard output and ends. PROVIDER.md is the contract
+// for its author, and package providertest is the suite of tests that the author runs.
 //
 //	Load ─→ *Provider ─┬─ Get(names)    reads the state    → Result per name
 //	                   └─ Set(updates)  changes the state  → Change per update
@@ -24,16 +24,16 @@
 //
 // # Decisions
 //
-//   - set without a free place: it counts as no attempt, because the provider was not asked:
-//     [ErrNoPlace].
-//   - provider without the attribute state: what get reports counts as ready, so that a short
-//     script suffices: [AttrState].
+//   - set without a free place: it does not count as an attempt, because the provider was not
+//     started: [ErrNoPlace].
+//   - provider without the attribute state: every node that get reports counts as ready, so that a
+//     short script suffices: [AttrState].
 //   - arrays: they are compared as sets, and JSON items by the keys that Patchbay writes, so that
 //     a provider may add its own: [Diff].
 //   - texts of errors: Msg is for experimenters and Detail for operators, because names of files
 //     belong in the log: [Error].
 //   - end of a call: the process group is killed before it is reaped; what must outlive the call
 //     uses setsid: [patchbay/am/executable.awaitExit].
-//   - install and execute: a provider gets them with a new node and in its dry run, and never
-//     again: [Setup].
+//   - install and execute: a provider receives them with a new node and in its dry run, and
+//     never again: [Setup].
 package provider

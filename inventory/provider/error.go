@@ -28,7 +28,7 @@ const (
 	Failed Kind = "failed"
 )
 
-// maxMessage is the most bytes of a provider's text that are passed on.
+// maxMessage is the length in bytes to which texts of a provider are cut.
 const maxMessage = 1000
 
 // Error is the reason why a call, or one resource of a call, has no result.
@@ -63,8 +63,8 @@ func (e *Error) Detail() string {
 	return e.Err.Error()
 }
 
-// reported returns the error that the provider itself reported. Only failed and full are
-// temporary.
+// reported returns the error that the provider itself reported. The kinds failed and full
+// are temporary, and an unknown kind counts as failed.
 func reported(kind, msg string) *Error {
 	e := &Error{Kind: Failed, Msg: clean(msg, maxMessage), Temporary: true}
 	if k := Kind(kind); k == Unknown || k == Forbidden || k == Unsupported {
@@ -75,8 +75,8 @@ func reported(kind, msg string) *Error {
 	return e
 }
 
-// unusable returns the error of a call with unknown outcome: the process or its answer
-// broke. The reason is logged, unless the call was cancelled.
+// unusable returns the error of a call whose outcome is unknown, because the process failed
+// or its answer is invalid. It logs the cause, unless the call was cancelled.
 func (p *Provider) unusable(action string, cause error) *Error {
 	e := &Error{Kind: Failed, Temporary: true, Err: fmt.Errorf("provider %s: %s: %w", p.Name, action, cause)}
 	switch {
@@ -94,8 +94,8 @@ func (p *Provider) unusable(action string, cause error) *Error {
 	return e
 }
 
-// ErrNoPlace means that the time of a set ended while it waited for one of the provider's
-// Parallel places: nothing was run.
+// ErrNoPlace means that the context of a set ended while the set waited for one of the
+// provider's Parallel places. The provider was not started.
 var ErrNoPlace = errors.New("had no place")
 
 // noPlace returns the error of a set that was cancelled while it waited for a place.

@@ -11,10 +11,11 @@ import (
 )
 
 // Get returns the state of resources. With nil names it asks for all resources, with an
-// empty list for none. The result has each requested name, and other resources that the
-// provider reported. A name that the answer does not mention is absent if the type has
-// ensure, and otherwise an error of kind Unknown; LeftOut is set in both cases. More than
-// MaxNames names are asked for in several runs.
+// empty list for none. The result has an entry for each requested name, and for other
+// resources that the provider reported. If the answer does not mention a name, its entry
+// has LeftOut set. The resource is then absent if the provider declares ensure; otherwise
+// the entry is an error of kind Unknown. Get asks for more than MaxNames names in several
+// runs.
 //
 // The error is an *Error: a run failed as a whole. The map then holds the results of
 // earlier runs.
@@ -34,6 +35,8 @@ func (p *Provider) Get(ctx context.Context, names []string) (map[string]Result, 
 	return found, nil
 }
 
+// getSome gets the named resources, or all for an empty list, in one run and adds the
+// results to found.
 func (p *Provider) getSome(ctx context.Context, names []string, found map[string]Result) (err error) {
 	begun := time.Now()
 	defer func() { p.reportEnd("get", begun, err) }()
@@ -88,7 +91,8 @@ func (p *Provider) readGet(text []byte) (map[string]Result, error) {
 	return parsed, nil
 }
 
-// resource parses one entry of resources.
+// resource parses one entry of resources. It ignores undeclared and write-only attributes.
+// An invalid attribute becomes the error of the result.
 func (a *answer) resource() (name string, res Result, err error) {
 	r := Resource{}
 	err = a.members(func(key string) error {

@@ -24,9 +24,9 @@ type port struct {
 	PublicAddress string   `json:"public_address,omitempty"`
 }
 
-// portItem is an item as it is written. Its further keys were added in later versions and
-// never change while the node exists. They are not compared, so that a provider that
-// stores only the keys it knows is not updated forever.
+// portItem is an item as Patchbay writes it. Later versions added the keys beside port,
+// which never change while the node exists. Diff does not compare them. Otherwise a
+// provider that stores only the keys it knows would be updated forever.
 type portItem struct {
 	port
 	SharedVLAN string     `json:"shared_vlan,omitempty"`
@@ -41,9 +41,9 @@ type property struct {
 	PacketLoss float64  `json:"packet_loss,omitempty"` // per cent
 }
 
-// interfaces returns the items of the sliver's interfaces, in the order of its request.
-// name returns the name of a physical interface on its component, if the interface's own
-// record has none.
+// interfaces returns the items of the sliver's interfaces, in the order of its request, and
+// the item of its public address if it has one. The sliver's record names the physical
+// interface; if it does not, name returns the interface's name on component.
 func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []string {
 	list := make([]string, 0, len(s.Interfaces)+1)
 	for _, i := range s.Interfaces {
@@ -92,8 +92,8 @@ func marshalPlain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// macsAndEmulators returns the MAC addresses and emulators in items, by client_id. Of two items
-// about one interface the first counts.
+// macsAndEmulators returns the valid MAC addresses and emulators in items, by client_id. If
+// several items are about one interface, the first valid value counts.
 func macsAndEmulators(items []string) (macs, emulators map[string]string) {
 	note := func(m *map[string]string, id, text string, ok bool) {
 		if _, twice := (*m)[id]; twice || !ok {
@@ -121,7 +121,7 @@ func macsAndEmulators(items []string) (macs, emulators map[string]string) {
 	return macs, emulators
 }
 
-// textOf returns a JSON string, or "".
+// textOf decodes a JSON string; it returns "" for any other value.
 func textOf(raw json.RawMessage) string {
 	s, _ := unquote(raw)
 	return s
@@ -132,9 +132,9 @@ func isEmulator(s string) bool {
 	return s != "" && len(s) <= maxNameLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789+-_.") == ""
 }
 
-// hardwareAddress returns s in canonical form, if it is a unicast Ethernet address of 48
-// bits that is not zero.
-func hardwareAddress(s string) (string, bool) {
+// hardwareAddress returns the MAC address s in canonical form. ok is false unless s is a
+// unicast Ethernet address of 48 bits that is not zero.
+func hardwareAddress(s string) (address string, ok bool) {
 	if len(s) > len("00:00:00:00:00:00") {
 		return "", false
 	}

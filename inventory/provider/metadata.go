@@ -48,6 +48,7 @@ type metadata struct {
 	unknown []string // other keys
 }
 
+// attribute is the metadata of one attribute.
 type attribute struct {
 	Desc string `yaml:"desc"`
 	Type string `yaml:"type"`
@@ -60,6 +61,7 @@ type suitable struct {
 	commands []string
 }
 
+// UnmarshalYAML reads true, false or a mapping with the key commands.
 func (s *suitable) UnmarshalYAML(n *yaml.Node) error {
 	if n.Decode(&s.yes) == nil {
 		return nil
@@ -103,6 +105,7 @@ func parseMetadata(text []byte) (*metadata, error) {
 	return &m, nil
 }
 
+// yamlLine matches the line number at the start of a YAML syntax error.
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line (\d+): `) })
 
 // plainYAML returns the first message of a YAML error as one line. The line number of a
@@ -117,7 +120,7 @@ func plainYAML(err error) string {
 	return clean(text, 300)
 }
 
-// readCompanion returns the text of NAME.yaml, or nothing if there is none.
+// readCompanion returns the text of NAME.yaml; nil if there is no such file.
 func readCompanion(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the writer of a pipe
 	if errors.Is(err, os.ErrNotExist) {
@@ -140,6 +143,7 @@ func readCompanion(path string) ([]byte, error) {
 	return text, err
 }
 
+// runDescribe runs the action describe and parses its answer.
 func (p *Provider) runDescribe() (*metadata, error) {
 	out, err := p.run(context.Background(), call{action: "describe", limit: p.describe, answer: maxDescribe})
 	if err != nil {
@@ -148,7 +152,7 @@ func (p *Provider) runDescribe() (*metadata, error) {
 	return parseMetadata(out)
 }
 
-// apply checks the metadata and stores them.
+// apply checks the metadata and stores them in p.
 func (p *Provider) apply(m *metadata) error {
 	if m.Name != "" {
 		p.Name = m.Name
@@ -174,6 +178,7 @@ func (p *Provider) apply(m *metadata) error {
 	return nil
 }
 
+// applySuitable returns an error unless the provider works on this host.
 func (p *Provider) applySuitable(m *metadata) error {
 	if !m.Suitable.yes {
 		return errors.New("says suitable: false, so it does not work on this host; remove it from the folder")
@@ -204,6 +209,7 @@ func onPath(command string) bool {
 	return false
 }
 
+// applyActions stores the actions; get and set by default.
 func (p *Provider) applyActions(m *metadata) error {
 	p.actions = m.Actions
 	if m.Actions == nil {
@@ -217,6 +223,7 @@ func (p *Provider) applyActions(m *metadata) error {
 	return nil
 }
 
+// applyLimits stores the number of parallel sets and the time limits.
 func (p *Provider) applyLimits(m *metadata) error {
 	p.Parallel = 1
 	if m.Parallel != nil {
@@ -243,6 +250,7 @@ func (p *Provider) applyLimits(m *metadata) error {
 	return nil
 }
 
+// applyAttributes checks and stores the attributes. Every provider must declare name.
 func (p *Provider) applyAttributes(m *metadata) error {
 	if len(m.Attributes) > maxAttributes {
 		return fmt.Errorf("has more than %d attributes", maxAttributes)
@@ -276,8 +284,8 @@ func (p *Provider) applyAttributes(m *metadata) error {
 	return nil
 }
 
-// isName reports whether s is a valid name: letters, digits, underscores, and inside also
-// dots and hyphens.
+// isName reports whether s is a valid name of at most maxNameLength bytes: letters, digits
+// and underscores, and after the first character also dots and hyphens.
 func isName(s string) bool {
 	if s == "" || len(s) > maxNameLength {
 		return false

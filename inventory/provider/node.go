@@ -87,7 +87,7 @@ type account struct {
 	Keys  []string `json:"keys"`
 }
 
-// complete returns a with a list of keys that is not nil.
+// complete returns a with an empty list of keys instead of nil, so that JSON has [].
 func (a account) complete() account {
 	if a.Keys == nil {
 		a.Keys = []string{}
@@ -96,10 +96,10 @@ func (a account) complete() account {
 }
 
 // DesiredNode returns the resource that the sliver's desired state requires, without
-// Setup. component is the component's name in the inventory, hostname the node's own host
-// name, and port returns the name of a physical interface on its component; if port is
-// nil or returns "", the interface's URN is used. A sliver that must not exist requires
-// only ensure.
+// Setup. component is the component's name in the inventory, and hostname the node's own
+// host name. port returns the name of a physical interface on its component; if port is
+// nil or returns "", the name comes from the interface's URN. For a sliver that must not
+// exist the resource has only name and ensure.
 func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) string) Resource {
 	if !s.Desired.Present {
 		return Resource{AttrName: s.URN.Name, AttrEnsure: Absent}
@@ -125,6 +125,7 @@ func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) st
 	return r
 }
 
+// users returns the items of users for accounts, sorted.
 func users(accounts []am.Account) []string {
 	list := make([]string, 0, len(accounts))
 	for _, a := range accounts {
@@ -140,7 +141,7 @@ func Gone(r Resource) bool {
 	return len(r) == 0 || r.Text(AttrEnsure) == Absent
 }
 
-// PowerOn reports whether the last request was power on. The nodes of a provider without
+// PowerOn reports whether r exists and was last switched on. Nodes of a provider without
 // the attribute power are always on.
 func PowerOn(r Resource) bool {
 	return !Gone(r) && r.Text(AttrPower) != Off
@@ -148,8 +149,8 @@ func PowerOn(r Resource) bool {
 
 // ObservedNode returns what r, as Get returned it, reports about a node. It drops invalid
 // addresses, port ranges, logins, host keys, accounts and MAC addresses; the caller
-// checks whether the interfaces are the node's. Without state a node is ready. Of a node
-// that is gone nothing is known.
+// checks whether the interfaces belong to the node. A node without state is ready. For a
+// node that is gone ObservedNode returns the zero value.
 func ObservedNode(r Resource) am.Observed {
 	if Gone(r) {
 		return am.Observed{}
@@ -174,6 +175,7 @@ func ObservedNode(r Resource) am.Observed {
 	return o
 }
 
+// firstValid returns the first limit items that are valid.
 func firstValid(items []string, limit int, valid func(string) bool) []string {
 	var out []string
 	for _, s := range items {
@@ -187,6 +189,7 @@ func firstValid(items []string, limit int, valid func(string) bool) []string {
 	return out
 }
 
+// isAddress reports whether s is an IP address without a zone.
 func isAddress(s string) bool {
 	a, err := netip.ParseAddr(s)
 	return err == nil && a.Zone() == ""
@@ -226,6 +229,8 @@ func isEndpoint(s string) bool {
 	return err == nil && n > 0 && (isHostname(host) || isAddress(host))
 }
 
+// isHostname reports whether s is at most 253 letters, digits, hyphens, dots and
+// underscores and begins with a letter or digit.
 func isHostname(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -238,12 +243,13 @@ func isHostname(s string) bool {
 	return true
 }
 
+// isAlnum reports whether c is an ASCII letter or digit.
 func isAlnum(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// isHostKey reports whether s is "type base64 comment", where the encoded key begins with
-// its type.
+// isHostKey reports whether s is "type base64" with an optional comment, and the decoded key
+// begins with the same type.
 func isHostKey(s string) bool {
 	f := strings.Fields(s)
 	if len(s) > 16<<10 || len(f) < 2 || clean(s, len(s)) != s {
@@ -253,6 +259,7 @@ func isHostKey(s string) bool {
 	return err == nil && len(b) > 4+len(f[0]) && string(b[4:4+len(f[0])]) == f[0]
 }
 
+// accounts returns the first valid items of users as accounts.
 func accounts(items []string) []am.Account {
 	var out []am.Account
 	for _, s := range items {

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Limits of one call, unless the provider's metadata sets others, and the longest that
-// metadata may set.
+// Time limits of one call. Metadata may set other limits for get and set, up to maxTimeout.
 const (
 	DescribeTimeout = 10 * time.Second
 	GetTimeout      = 60 * time.Second
@@ -32,7 +31,7 @@ const Suffix = ".prov"
 type Provider struct {
 	// Name is the provider's name in the inventory.
 	Name string
-	// Type is the type of the resources it makes.
+	// Type is the type of the resources that the provider manages.
 	Type string
 	Desc string
 	// Path is the executable, Dir its folder and working directory; both are absolute.
@@ -149,6 +148,7 @@ func Open(path string, log *slog.Logger) (*Provider, error) {
 	return p, nil
 }
 
+// logger returns p.Log, or slog.Default.
 func (p *Provider) logger() *slog.Logger {
 	if p.Log != nil {
 		return p.Log
@@ -164,6 +164,7 @@ func (p *Provider) Timeout(action string) time.Duration {
 	return p.set
 }
 
+// checkOffered returns an error unless the provider offers the action.
 func (p *Provider) checkOffered(action string) *Error {
 	if slices.Contains(p.actions, action) {
 		return nil
@@ -187,6 +188,8 @@ func checkExecutable(path string) error {
 	return checkNotWorldWritable(path)
 }
 
+// checkNotWorldWritable returns an error if every user of the host can write to path. A
+// folder with the sticky bit is allowed.
 func checkNotWorldWritable(path string) error {
 	st, err := os.Stat(path)
 	if err == nil && st.Mode().Perm()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0 {

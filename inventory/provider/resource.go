@@ -31,8 +31,8 @@ func (r Resource) List(name string) []string {
 type Result struct {
 	Resource Resource
 	Err      *Error
-	// LeftOut means that the answer did not mention the resource, so it is absent or
-	// Unknown. A provider that has lost its state does that, too.
+	// LeftOut means that the answer did not mention the resource, so Get returned it as
+	// absent or Unknown. A provider that has lost its state also leaves resources out.
 	LeftOut bool
 }
 
@@ -79,6 +79,7 @@ func Diff(is, should Resource) Resource {
 	return d
 }
 
+// equalValues reports whether two values of an attribute are equal in the sense of Diff.
 func equalValues(attribute string, a, b Value) bool {
 	switch b := b.(type) {
 	case nil:
@@ -100,6 +101,7 @@ func equalValues(attribute string, a, b Value) bool {
 	return false
 }
 
+// sameItems reports whether two arrays have the same items in the sense of Diff.
 func sameItems(attribute string, is, want []string) bool {
 	if slices.Equal(is, want) {
 		return true
@@ -110,7 +112,7 @@ func sameItems(attribute string, is, want []string) bool {
 }
 
 // canonical returns the items sorted, with JSON objects in canonical form and only the
-// keys that count.
+// keys that Diff compares.
 func canonical(attribute string, items []string) []string {
 	out := slices.Clone(items)
 	for i, s := range out {
@@ -141,8 +143,8 @@ func dropUppercaseKeys(item string) string {
 	return encode(keys)
 }
 
-// reencode decodes an item into a T and encodes it again. It returns an invalid item
-// unchanged.
+// reencode decodes an item into a T, applies complete and encodes the result. It returns an
+// invalid item unchanged.
 func reencode[T any](item string, complete func(T) T) string {
 	var object T
 	if json.Unmarshal([]byte(item), &object) != nil {

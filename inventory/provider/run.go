@@ -18,12 +18,12 @@ type call struct {
 	action string
 	in     []byte // nil: standard input is empty
 	limit  time.Duration
-	answer int // the most bytes that it may write
+	answer int // maximal bytes on standard output
 }
 
 // run starts the executable and returns its standard output. When run returns, no process
-// of its process group is alive. The error has no provider name; it wraps
-// context.DeadlineExceeded if the time limit was exceeded.
+// of the executable's process group is alive. The error does not name the provider. It
+// wraps context.DeadlineExceeded if the time limit was exceeded.
 func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -72,6 +72,7 @@ type limitedBuffer struct {
 	max int
 }
 
+// Write fails if the buffer would exceed max bytes.
 func (b *limitedBuffer) Write(s []byte) (int, error) {
 	if b.buf.Len()+len(s) > b.max {
 		return 0, fmt.Errorf("wrote more than %d bytes", b.max)

@@ -41,9 +41,9 @@ func Setup(s *am.Sliver) []string {
 	return list
 }
 
-// services returns the step reports of items, in the order of setup. It skips invalid
-// items. It keeps the output only of ended steps, since other output changes with every
-// poll. If the total is too large, failed steps keep their output first.
+// services returns one step report for each item, in the order of setup; an invalid item
+// has a zero report. Only ended steps keep their output, since other output changes with
+// every poll. If all texts together exceed maxOutputs, failed steps are kept first.
 func services(items []string) []am.StepReport {
 	if len(items) == 0 {
 		return nil

@@ -21,6 +21,7 @@ type setInput struct {
 	} `json:"ral"`
 }
 
+// setUpdate is one update in the input; Should has only the differences.
 type setUpdate struct {
 	Name   string   `json:"name"`
 	Is     Resource `json:"is"`
@@ -28,18 +29,18 @@ type setUpdate struct {
 }
 
 // Set requests the updates; with noop the provider only reports what it would do. It
-// sends the differences between Is and Should that the provider declares as writable, and
-// runs nothing if there are none. It first waits for one of the provider's Parallel
-// places. Dry runs have one place of their own, so they never delay a set. The caller
-// must not run two sets of one resource at the same time.
+// sends the differences between Is and Should in attributes that the provider declares as
+// writable. Without differences it does not start the provider. Otherwise it first waits
+// for one of the provider's Parallel places. Dry runs have one place of their own, so they
+// never delay a set. The caller must not run two sets of one resource at the same time.
 //
 // The result has one Change for each update, in order, and then one for each other
 // resource that the provider changed. More than MaxNames updates, or 8 MiB of them, are
 // sent in several runs.
 //
-// The error is an *Error: a run failed as a whole. The state of its resources is unknown
-// until the next Get; the changes are those of earlier runs. ErrNoPlace means that
-// nothing was run.
+// The error is an *Error: a run failed as a whole. The state of that run's resources is
+// unknown until the next Get, and the result has only the changes of earlier runs.
+// ErrNoPlace means that the provider was not started.
 func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Change, error) {
 	if err := p.checkOffered("set"); err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (u setUpdate) derived() Change {
 // change parses one entry of changes.
 func (a *answer) change() (c Change, err error) {
 	c.Is, c.Was = Resource{}, Resource{}
-	var half string // an attribute without is or was
+	var half string // an attribute that lacks is or was
 	err = a.members(func(key string) error {
 		switch key {
 		case AttrName:

@@ -13,14 +13,15 @@ const (
 	maxLines = 1000
 )
 
-// stderrLog logs standard error, one event a line.
+// stderrLog logs what a provider writes to standard error, one event a line.
 type stderrLog struct {
 	log   *slog.Logger
 	line  []byte // the start of the incomplete line, up to maxLine
-	begun bool
-	count int
+	begun bool   // there is an incomplete line, perhaps an empty one
+	count int    // lines so far
 }
 
+// Write logs each complete line in b and keeps the rest.
 func (l *stderrLog) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {

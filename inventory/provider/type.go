@@ -60,6 +60,7 @@ func (t Type) String() string {
 // errNumber accompanies a usable value: a number where a string is required.
 var errNumber = errors.New("is a number; quote it")
 
+// decodeArray decodes an array of at most MaxItems strings.
 func decodeArray(raw json.RawMessage) (Value, error) {
 	out := []string{}
 	if raw[0] != '[' {
@@ -83,7 +84,8 @@ func decodeArray(raw json.RawMessage) (Value, error) {
 	return out, nil
 }
 
-// decode decodes one valid JSON value; null returns nil.
+// decode decodes one valid JSON value of type t; null returns nil. A short number in place of
+// a string is returned as text with errNumber.
 func (t Type) decode(raw json.RawMessage) (Value, error) {
 	if string(raw) == "null" {
 		return nil, nil

@@ -9,6 +9,7 @@ import (
 // walker reads valid JSON once from left to right, without building a tree.
 type walker struct{ *json.Decoder }
 
+// walk returns a walker at the start of text, which must be valid JSON.
 func walk(text []byte) walker { return walker{json.NewDecoder(bytes.NewReader(text))} }
 
 // value returns the text of the next value.
@@ -17,8 +18,8 @@ func (w walker) value() (raw json.RawMessage) {
 	return raw
 }
 
-// unquote returns the string that raw encodes.
-func unquote(raw json.RawMessage) (string, bool) {
+// unquote decodes a JSON string; ok is false for any other value.
+func unquote(raw json.RawMessage) (text string, ok bool) {
 	var s *string
 	if json.Unmarshal(raw, &s) != nil || s == nil {
 		return "", false
@@ -26,7 +27,8 @@ func unquote(raw json.RawMessage) (string, bool) {
 	return *s, true
 }
 
-// elements calls f for each element of the next object or array; f must read the element.
+// elements calls f for each element of the next object or array, which begins with open. f
+// must read the element.
 func (w walker) elements(open json.Delim, f func() error) error {
 	if t, _ := w.Token(); t != open {
 		return fmt.Errorf("has something else where %q belongs", rune(open))

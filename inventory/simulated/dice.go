@@ -8,18 +8,18 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// newRandom returns the random numbers of one operation: always the same for the same
-// seed, component and number of the operation.
+// newRandom returns the random numbers for one operation. They are the same for the same
+// seed, component and draw, which is the number of earlier operations on the component.
 func newRandom(seed uint64, component string, draw int) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(component))
 	return rand.New(rand.NewPCG(seed, h.Sum64()+uint64(draw)))
 }
 
-// behaviour returns how the operation goes, and the kind of a refusal: as configured for
-// the component, or by chance.
+// behaviour returns the behaviour of an operation, and the error kind if it is refused. The
+// configuration of the component decides first, then chance. Chance never affects a removal.
 func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, provider.Kind) {
-	fall := r.Float64() // always drawn, so that times stay the same
+	fall := r.Float64() // always drawn, so that later random numbers do not depend on the configuration
 	if b, kind := s.configuredBehaviour(h, op); b != normal {
 		return b, kind
 	}
@@ -34,7 +34,8 @@ func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, 
 	return normal, ""
 }
 
-// configuredBehaviour returns how the operation goes by the component's configuration.
+// configuredBehaviour returns the behaviour that the settings configure for the component
+// and operation, and the error kind of a refusal.
 func (s *settings) configuredBehaviour(h history, op operation) (behaviour, provider.Kind) {
 	for _, c := range s.Components {
 		if c.Name == h.Component && c.isMisbehaving(op, h.Bad) {
@@ -44,7 +45,7 @@ func (s *settings) configuredBehaviour(h history, op operation) (behaviour, prov
 	return normal, ""
 }
 
-// duration returns the time of the operations together.
+// duration returns the time that the operations take together, with jitter.
 func (s *settings) duration(r *rand.Rand, b behaviour, ops ...operation) time.Duration {
 	var d float64
 	for _, op := range ops {

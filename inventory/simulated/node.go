@@ -16,7 +16,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// node is one simulated node in its last accepted state; it is a line in the log.
+// node is a simulated node in the state that was last accepted. It is stored as a line in
+// the log.
 type node struct {
 	Name          string   `json:"name"`
 	Component     string   `json:"component"`
@@ -34,14 +35,15 @@ type node struct {
 	// until the node is first switched on.
 	Steps   []step    `json:"steps,omitempty"`
 	StepsAt time.Time `json:"steps_at,omitzero"`
-	Doing   operation `json:"doing"`
+	// Doing is the last accepted operation.
+	Doing operation `json:"doing"`
 	// ReadyAt is when Doing ends.
 	ReadyAt time.Time `json:"ready_at"`
-	// Fails is why the node is failed after Doing.
+	// Fails is the reason if Doing fails; empty if it succeeds.
 	Fails string `json:"fails,omitempty"`
 	// LostAt is when the node vanishes.
 	LostAt time.Time `json:"lost_at,omitzero"`
-	// Place is a number for the node's address, unique among existing nodes.
+	// Place determines the node's address. It is unique among existing nodes.
 	Place int `json:"place"`
 	Port  int `json:"port"`
 }
@@ -54,12 +56,13 @@ func (n *node) isGone(now time.Time) bool {
 	return !n.LostAt.IsZero() && !now.Before(n.LostAt)
 }
 
+// doing is the message of a node while an operation runs.
 var doing = map[operation]string{
 	opMake: "installing", opStart: "booting", opStop: "shutting down",
 	opRestart: "rebooting", opUsers: "updating accounts", opRemove: "wiping",
 }
 
-// failedAction is what a misbehaving component could not do, for experimenters.
+// failedAction is the text for an operation in messages: "pc1 could not boot".
 var failedAction = map[operation]string{
 	opMake: "be installed", opStart: "boot", opStop: "shut down",
 	opRestart: "reboot", opUsers: "take its new accounts or settings", opRemove: "be wiped",
@@ -106,6 +109,7 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 	return r
 }
 
+// nonNil returns l, or an empty list for nil, so that JSON has [].
 func nonNil(l []string) []string {
 	if l == nil {
 		return []string{}
@@ -134,8 +138,8 @@ func (n *node) ports() []string {
 	return all
 }
 
-// hardwareAddress returns a locally administered address (bit 1 of the first octet),
-// always the same for an interface of a node.
+// hardwareAddress returns a locally administered MAC address (bit 1 of the first octet). It
+// is always the same for an interface of a node.
 func hardwareAddress(node, clientID string) string {
 	sum := sha256.Sum256([]byte("interface " + clientID + " of " + node))
 	return net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String()
@@ -160,6 +164,7 @@ var ranges = []struct {
 	{"192.0.2.1", 254}, {"198.51.100.1", 254}, {"203.0.113.1", 254}, {"198.18.0.1", 131_070},
 }
 
+// address returns the address of a place. Places beyond the last range share its addresses.
 func address(place int) string {
 	for i, r := range ranges {
 		if place < r.size || i == len(ranges)-1 {

@@ -14,7 +14,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// shown is the number of mistakes in one message.
+// shown is the number of mistakes that one message lists.
 const shown = 5
 
 // parser parses the settings.
@@ -23,8 +23,8 @@ type parser struct {
 	settings
 }
 
-// parseSettings parses the text over the defaults. The error is one line with a sentence
-// for each mistake, each beginning FILE:LINE.
+// parseSettings parses the text. Missing keys keep their defaults. The error is one line
+// with up to shown mistakes, each beginning with FILE:LINE.
 func parseSettings(text []byte, file string) (settings, error) {
 	p := &parser{yamlfile.Reader{File: file}, defaults()}
 	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
@@ -44,6 +44,7 @@ func parseSettings(text []byte, file string) (settings, error) {
 	return p.settings, errors.New(strings.Join(all, "; "))
 }
 
+// top reads the top-level keys. It ignores provider, which holds the metadata.
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{"domain", "timing", "jitter", "seed", "slow_factor", "lose_after", "components", "chance", "provider"}
 	p.Fields(n, "the file", keys, func(key string, n *yaml.Node) {
@@ -76,13 +77,14 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
-// fields is Fields, but accepts an empty value.
+// fields is Reader.Fields, but accepts an empty value.
 func (p *parser) fields(n *yaml.Node, what string, keys []string, f func(key string, n *yaml.Node)) {
 	if !yamlfile.IsNull(n) {
 		p.Fields(n, what, keys, f)
 	}
 }
 
+// component reads one entry of components.
 func (p *parser) component(item *yaml.Node) {
 	var c component
 	before := p.Mistakes()
@@ -113,7 +115,7 @@ func (p *parser) component(item *yaml.Node) {
 	case c.Behaviour == normal:
 		p.Wrong(item, "component %s has no behaviour; add one of %s", c.Name, strings.Join(stringsOf(behaviours), ", "))
 	case c.Times > 0 && slices.Contains(c.On, opProbe):
-		p.Wrong(item, "component %s has times together with probe, and nobody counts dry runs, which change nothing; drop times, or write what it does in dry runs as a component of its own", c.Name)
+		p.Wrong(item, "component %s has times together with probe, but dry runs are not counted, because they change nothing; drop times, or write what it does in dry runs as a component of its own", c.Name)
 	case c.Behaviour != fail && c.Behaviour != slow && (slices.Contains(c.On, opInstall) || slices.Contains(c.On, opExecute)):
 		p.Wrong(item, "component %s has the behaviour %s in install or execute, where there are only fail and slow; drop those operations, or write them as a component of its own", c.Name, c.Behaviour)
 	case c.Kind != "" && c.Behaviour != refuse:
@@ -123,6 +125,7 @@ func (p *parser) component(item *yaml.Node) {
 	}
 }
 
+// chance reads the chance of each behaviour; together they must not exceed 1.
 func (p *parser) chance(n *yaml.Node) {
 	sum, before := 0.0, p.Mistakes()
 	p.Chance = map[behaviour]float64{}
@@ -135,7 +138,8 @@ func (p *parser) chance(n *yaml.Node) {
 	}
 }
 
-// choose returns the value of n, which must be one of have.
+// choose returns the value of n, which must be one of have. Another value is a mistake and
+// reads as "".
 func choose[T ~string](p *parser, n *yaml.Node, what string, have []T) T {
 	if n = yamlfile.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(have, T(n.Value)) {
 		return T(n.Value)
@@ -144,6 +148,7 @@ func choose[T ~string](p *parser, n *yaml.Node, what string, have []T) T {
 	return ""
 }
 
+// number reads a number from least to most.
 func (p *parser) number(n *yaml.Node, what string, least, most float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || !(f >= least && f <= most) {
@@ -153,6 +158,7 @@ func (p *parser) number(n *yaml.Node, what string, least, most float64) float64 
 	return f
 }
 
+// time reads a duration of at most 24 hours.
 func (p *parser) time(n *yaml.Node, what string) duration {
 	d, err := time.ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || d < 0 || d > 24*time.Hour {
@@ -173,6 +179,7 @@ func value(n *yaml.Node) string {
 	return fmt.Sprintf("%.40s", n.Value)
 }
 
+// stringsOf converts the elements of a list to strings.
 func stringsOf[T ~string](all []T) []string {
 	list := make([]string, len(all))
 	for i, w := range all {

@@ -22,14 +22,14 @@ type simulation struct {
 	settings
 	state string // folder
 	now   func() time.Time
-	hang  func()
-	die   func()
+	hang  func() // waits forever
+	die   func() // kills the process
 }
 
 // Run handles one call of the simulated provider name, whose settings and state are in
-// dir. It takes the argument ral_action=…, reads in and writes the answer to out.
-// Mistakes in the settings or the state are reported in the answer. The error is for
-// calls that cannot be answered.
+// dir. argument is ral_action= with the action. Run reads the input from in and writes the
+// answer to out. The answer also reports mistakes in the settings or the state. Run returns
+// an error if the call cannot be answered.
 func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 	if name == "" || name[0] == '.' || strings.ContainsRune(name, '/') {
 		return fmt.Errorf("%q cannot be the name of a provider", name)
@@ -80,6 +80,7 @@ func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 	return fmt.Errorf("there is no action %q", action)
 }
 
+// decode parses the JSON input of a call into v.
 func decode(in io.Reader, v any) error {
 	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	if err == nil && len(b) > maxInput {
@@ -97,6 +98,7 @@ func decode(in io.Reader, v any) error {
 // object is an answer or a part of one.
 type object map[string]any
 
+// answer writes the answer of a call.
 func answer(out io.Writer, o object) error {
 	b, err := json.Marshal(o)
 	if err == nil {
@@ -105,12 +107,12 @@ func answer(out io.Writer, o object) error {
 	return err
 }
 
-// failed returns the error of an answer or of one of its entries.
+// failed returns an object with the key error, for a whole answer or one of its entries.
 func failed(kind provider.Kind, err error) object {
 	return object{"error": object{"message": err.Error(), "kind": kind}}
 }
 
-// get returns the answer for the names, or for all nodes if there are none.
+// get returns the answer to a get of the named nodes, or of all nodes if names is empty.
 func (s *simulation) get(names []string) object {
 	st, err := openState(s.state, false)
 	if err != nil {

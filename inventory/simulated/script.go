@@ -12,6 +12,7 @@ func Script(bin, name string) []byte {
 	return fmt.Appendf(nil, "#!/bin/sh\nexec %s simulated --name %s \"$@\"\n", quote(bin), quote(name))
 }
 
+// quote returns s as one word of a shell command.
 func quote(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" && s != "" {
 		return s

@@ -12,14 +12,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// update is one resource of a set. Its is is not read, because the log has the current
-// state.
+// update is one resource of a set. The key is of the input is ignored, because the log has
+// the current state.
 type update struct {
 	Name   string `json:"name"`
 	Should should `json:"should"`
 }
 
-// should holds the requested changes; nil means no change.
+// should holds the requested attributes; nil means that the attribute does not change.
 type should struct {
 	Ensure        *string   `json:"ensure"`
 	Power         *string   `json:"power"`
@@ -36,8 +36,8 @@ type should struct {
 	Setup         *[]string `json:"setup"`
 }
 
-// set accepts the updates one after the other. If it hangs or dies in the middle, the
-// earlier ones are accepted.
+// set accepts the updates one after the other and returns the answer. If the settings make
+// it hang or die at one of them, the earlier updates are already stored.
 func (s *simulation) set(updates []update, noop bool) object {
 	st, err := openState(s.state, !noop)
 	if err != nil {
@@ -82,7 +82,8 @@ func (s *simulation) set(updates []update, noop bool) object {
 	return object{"changes": changes}
 }
 
-// seed sets the seed: of the settings, of the log, or a new one.
+// seed sets the seed of the state: the seed in the settings, or else the one in the log, or
+// else a new one.
 func (s *simulation) seed(st *state) error {
 	switch {
 	case s.Seed != 0:
@@ -93,7 +94,7 @@ func (s *simulation) seed(st *state) error {
 	return nil
 }
 
-// refusalError is the reason why an update is not accepted.
+// refusalError is the error for an update that is refused; the other updates continue.
 type refusalError struct {
 	kind provider.Kind
 	text string
@@ -101,11 +102,12 @@ type refusalError struct {
 
 func (e *refusalError) Error() string { return e.text }
 
+// refused returns a refusalError.
 func refused(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
 
-// refusal returns the error of a component that is configured to refuse.
+// refusal returns the refusalError of a component that is configured to refuse.
 func refusal(component string, op operation, kind provider.Kind) error {
 	switch kind {
 	case provider.Unknown:
@@ -118,8 +120,9 @@ func refusal(component string, op operation, kind provider.Kind) error {
 	return refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, failedAction[op])
 }
 
-// accept applies one update to the state. Its change is nil if there is nothing to do. A
-// dry run hangs or dies only if that is configured for dry runs.
+// accept applies one update to the state. It returns the entry for the answer, nil if there
+// is nothing to do, and the behaviour with which the call ends. A dry run hangs or dies
+// only if the settings configure that for probe.
 func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (object, behaviour, error) {
 	old := st.nodes[u.Name]
 	if old != nil && old.isGone(now) {
@@ -186,7 +189,8 @@ func (n *node) start(old *node, op operation, b behaviour, now time.Time, lasts 
 	n.scheduleSteps()
 }
 
-// place assigns a place and a port to a new node.
+// place assigns the lowest free place to a new node, and a port. The first node of a
+// component has port 22.
 func (s *state) place(n *node, now time.Time) {
 	if s.places == nil {
 		s.places, s.nodesOn = map[int]bool{}, map[string]int{}
@@ -206,8 +210,9 @@ func (s *state) place(n *node, now time.Time) {
 	}
 }
 
-// next returns the requested node, and the operations for it, the main one first. old is
-// nil for a new node.
+// next returns the node in its requested state, and the operations that lead to it, the main
+// one first. old is the current state; nil if the node does not exist. Without operations
+// there is nothing to do. The error is a refusalError.
 func next(old *node, u update) (*node, []operation, error) {
 	if u.Name == "" {
 		return nil, nil, refused(provider.Failed, "a node needs a name")
@@ -258,7 +263,7 @@ func change(old *node, u update) (*node, []operation) {
 	return &n, ops
 }
 
-// newNode returns a requested node that does not exist yet.
+// newNode returns a requested node that does not exist yet, and the operations for it.
 func newNode(u update) (*node, []operation, error) {
 	w := u.Should
 	if w.Ensure == nil {
@@ -275,8 +280,8 @@ func newNode(u update) (*node, []operation, error) {
 	return n, []operation{opMake}, nil
 }
 
-// changesOther reports whether the update changes any attribute without its own
-// operation.
+// changesOther reports whether the update changes an attribute that has no operation of its
+// own, such as the host name.
 func (u update) changesOther(old *node) bool {
 	w := u.Should
 	return differs(w.Hostname, old.Hostname) || differs(w.ClientID, old.ClientID) ||
@@ -284,13 +289,14 @@ func (u update) changesOther(old *node) bool {
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, old.Interfaces)
 }
 
+// differs reports whether an attribute is requested and has another value now.
 func differs(want *string, is string) bool { return want != nil && *want != is }
 
-// renames reports whether a known name changes. A node of an earlier version has no names
-// yet, and gets them once.
+// renames reports whether the update changes a name that the node already has. A node that
+// an earlier version stored has no such names yet and may receive them.
 func renames(want *string, is string) bool { return is != "" && differs(want, is) }
 
-// assign sets the requested attributes.
+// assign copies the requested attributes to the node.
 func (n *node) assign(w should) {
 	for to, from := range map[*string]*string{
 		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
@@ -303,13 +309,15 @@ func (n *node) assign(w should) {
 	assign(&n.Interfaces, w.Interfaces)
 }
 
+// assign sets *to to *from, unless from is nil.
 func assign[T any](to, from *T) {
 	if from != nil {
 		*to = *from
 	}
 }
 
-// changed returns the entry in changes: all writable attributes that have changed.
+// changed returns the entry in the answer's changes: all writable attributes that differ
+// between old and n, with both values. old is nil for a new node.
 func changed(old, n *node, now time.Time) object {
 	c := object{}
 	was := provider.Resource{provider.AttrEnsure: provider.Absent}

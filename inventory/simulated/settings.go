@@ -25,7 +25,7 @@ const (
 	// opInstall and opExecute are the services of a node.
 	opInstall operation = "install"
 	opExecute operation = "execute"
-	// opProbe is a dry run of any of the others.
+	// opProbe is a dry run of any other operation.
 	opProbe operation = "probe"
 )
 
@@ -36,17 +36,17 @@ var (
 	kinds     = []provider.Kind{provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Failed}
 )
 
-// behaviour is a way to misbehave.
+// behaviour is the way in which an operation goes: normal, or a way to misbehave.
 type behaviour string
 
 const (
 	normal behaviour = ""
-	slow   behaviour = "slow"
-	fail   behaviour = "fail"
-	refuse behaviour = "refuse"
-	hang   behaviour = "hang"
-	die    behaviour = "die"
-	lose   behaviour = "lose"
+	slow   behaviour = "slow"   // the operation takes SlowFactor times as long
+	fail   behaviour = "fail"   // the operation is accepted and fails
+	refuse behaviour = "refuse" // the answer is an error
+	hang   behaviour = "hang"   // the call does not end
+	die    behaviour = "die"    // the process is killed
+	lose   behaviour = "lose"   // the node vanishes LoseAfter the operation
 )
 
 var behaviours = []behaviour{slow, fail, refuse, hang, die, lose}
@@ -67,13 +67,15 @@ type settings struct {
 type component struct {
 	Name      string
 	Behaviour behaviour
-	On        []operation
-	Times     int
+	On        []operation   // empty means all but remove and probe
+	Times     int           // number of operations that misbehave; 0 means all
 	Kind      provider.Kind // of a refusal; empty is forbidden
 }
 
+// duration is a time in the settings.
 type duration time.Duration
 
+// defaults returns the settings of a provider without NAME.yaml.
 func defaults() settings {
 	return settings{
 		Domain: DefaultDomain,
@@ -121,8 +123,8 @@ func (s *settings) probeBehaviour(name string) (component, bool) {
 	return component{}, false
 }
 
-// isMisbehaving reports whether the component is configured to misbehave in op, after it
-// has done so before times.
+// isMisbehaving reports whether the component is configured to misbehave in op. before is the
+// number of operations in which it has misbehaved already.
 func (c component) isMisbehaving(op operation, before int) bool {
 	if c.Times > 0 && before >= c.Times {
 		return false

@@ -49,7 +49,7 @@ func TestMistakesInSettings(t *testing.T) {
 		{"components are no list", "components: {name: pc1}", "x.yaml:1: components must be a list; each entry begins with a dash"},
 		{"misbehaves in what", "components: [{name: pc1, behaviour: fail, on: [strat]}]", `x.yaml:1: there is no operation "strat"; did you mean "start"?`},
 		{"kind of a refusal", "components: [{name: pc1, behaviour: refuse, kind: secret}]", `x.yaml:1: there is no kind "secret"; there are unknown, forbidden, unsupported, failed`},
-		{"times of dry runs", "components: [{name: pc1, behaviour: fail, times: 2, on: [make, probe]}]", "x.yaml:1: component pc1 has times together with probe, and nobody counts dry runs, which change nothing; drop times, or write what it does in dry runs as a component of its own"},
+		{"times of dry runs", "components: [{name: pc1, behaviour: fail, times: 2, on: [make, probe]}]", "x.yaml:1: component pc1 has times together with probe, but dry runs are not counted, because they change nothing; drop times, or write what it does in dry runs as a component of its own"},
 		{"kind of what is no refusal", "components: [{name: pc1, behaviour: fail, kind: unknown}]", "x.yaml:1: component pc1 has a kind, which is of refusals, and its behaviour is fail; drop one of them"},
 		{"services have no other misbehaviour", "components: [{name: pc1, behaviour: hang, on: [make, install]}]", "x.yaml:1: component pc1 has the behaviour hang in install or execute, where there are only fail and slow; drop those operations, or write them as a component of its own"},
 		{"times", "components: [{name: pc1, behaviour: fail, times: -1}]", `x.yaml:1: times "-1" must be a whole number; 0 means always`},

@@ -16,14 +16,15 @@ import (
 // compactAbove is the size in bytes above which a mostly outdated log is rewritten.
 const compactAbove = 256 << 10
 
-// line is one line of the log; the last one about a node or component counts.
+// line is one line of the log. Of several lines about a node or component the last counts.
 type line struct {
 	Seed      uint64   `json:"seed,omitempty"`
 	Node      *node    `json:"node,omitempty"`
 	Component *history `json:"component,omitempty"`
 }
 
-// history is the past of a component that the random numbers and the settings need.
+// history counts the operations of a component, for its random numbers and for the setting
+// times.
 type history struct {
 	Component string `json:"name"`
 	// Draws counts its operations, Bad those in which it misbehaved by configuration.
@@ -80,8 +81,10 @@ func openState(dir string, exclusive bool) (*state, error) {
 // close releases the lock.
 func (s *state) close() error { return s.lock.Close() }
 
+// path returns the file of the log.
 func (s *state) path() string { return filepath.Join(s.dir, "log") }
 
+// read reads the log. A missing log is empty, and an incomplete last line is ignored.
 func (s *state) read() error {
 	text, err := os.ReadFile(s.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,6 +109,7 @@ func (s *state) read() error {
 	}
 }
 
+// apply stores the content of a line in the state.
 func (s *state) apply(l line) {
 	if l.Seed != 0 {
 		s.seed = l.Seed
@@ -118,7 +122,7 @@ func (s *state) apply(l line) {
 	}
 }
 
-// append changes the state and keeps the line for save.
+// append applies a line to the state and keeps it until save writes it.
 func (s *state) append(l line) error {
 	b, err := json.Marshal(l)
 	if err != nil {
@@ -155,7 +159,7 @@ func (s *state) save(now time.Time) error {
 	return f.Close()
 }
 
-// live returns the nodes that are not gone, by name.
+// live returns the nodes that are not gone, sorted by name.
 func (s *state) live(now time.Time) []*node {
 	var all []*node
 	for _, n := range s.nodes {

@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// patience is the maximum time for which running commands delay a node's readiness.
+// patience is the maximal time for which execute steps delay a node's readiness.
 const patience = 30 * time.Second
 
 // Kinds of services.
@@ -26,8 +26,9 @@ type step struct {
 	Fails string        `json:"fails,omitempty"`
 }
 
-// steps parses the items of setup and decides how they will go. Invalid items fail. bad
-// reports whether one misbehaves by configuration.
+// steps parses the items of setup and decides how each will end. Invalid items fail, and so
+// do those whose URL or command contains "fail". bad reports whether a step misbehaves by
+// configuration.
 func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, bad bool) {
 	for _, item := range items {
 		var asked struct{ Kind, URL, Command string }
@@ -54,9 +55,9 @@ func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, b
 	return all, bad
 }
 
-// scheduleSteps starts the steps of a node at n.ReadyAt, when it is first switched on. It
-// delays n.ReadyAt until all is installed, and the commands have ended or patience is
-// over.
+// scheduleSteps sets the start of the node's steps to n.ReadyAt when the node is first
+// switched on. Then it delays n.ReadyAt by the time of all install steps, and by that of
+// the execute steps up to patience.
 func (n *node) scheduleSteps() {
 	if len(n.Steps) == 0 || !n.StepsAt.IsZero() || n.Power != provider.On || n.Fails != "" {
 		return
@@ -82,7 +83,8 @@ type report struct {
 	Output  string `json:"output,omitempty"`
 }
 
-// services returns the reports on the steps at a time, and what the node is doing then.
+// services returns the reports on the steps at the time now, and the activity of the step
+// that runs then; "" if none does.
 func (n *node) services(now time.Time) (items []string, doing string) {
 	at := n.StepsAt
 	for _, x := range n.Steps {

@@ -4,8 +4,9 @@ package suggest
 
 import "strings"
 
-// Word returns the word of have that is most similar to want, or "" if none is. At most
-// one letter or a third of the letters may differ; letter case does not count.
+// Word returns the word of have that is most similar to want, or "" if no word is similar
+// enough: one letter, or up to a third of want's letters, may differ. Words that differ
+// only in letter case are equal.
 func Word(want string, have []string) string {
 	best, least := "", max(2, len(want)/3+1)
 	for _, h := range have {
@@ -25,6 +26,8 @@ func Word(want string, have []string) string {
 // distance returns the number of letters to insert, drop, replace or swap with their
 // neighbour to get from a to b.
 func distance(a, b string) int {
+	// row holds the distances of a[:i] to each beginning of b, last those of a[:i-1], and
+	// before those of a[:i-2].
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

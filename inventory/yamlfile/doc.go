@@ -5,15 +5,13 @@
 //	                           │
 //	                           └── Wrong, Err ──> *Error ──< Problem: file, line, what is wrong, the remedy
 //
-// It is stricter than YAML. Mistakes are unknown keys, for which it suggests the most
-// similar known one, duplicate keys, a second document, and values of another type.
-// All mistakes are reported together, by line. A wrong value reads as zero, so that
-// reading can continue.
+// The package is stricter than YAML. Mistakes are unknown keys, duplicate keys, a second
+// document, and values of the wrong type. The message for an unknown key suggests the most
+// similar known key. All mistakes are reported together, in the order of lines. A wrong
+// value reads as zero, so that reading can continue.
 //
-// All YAML files of operators are read with this package, so that the same mistake always
-// gets the same message.
-// The caller defines the keys, their meaning and the number of entries: it embeds a
-// Reader and adds its own types. The
-// caller's code alone decides how deep a walk goes, so an alias that contains itself
-// cannot make it endless.
+// All files of operators use this package, so the same mistake has the same message
+// everywhere. The caller embeds a Reader, defines the keys and their meaning, limits the
+// number of entries, and adds types of values. A Reader visits only the nodes that the
+// caller asks for, so recursive aliases do no harm.
 package yamlfile

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Document returns the only document in the text, with one node in it; a null for a
-// text without content. It returns nil after a mistake.
+// Document parses the text and returns its only document, with one node in it. For a text
+// without content that node is null. It returns nil after a mistake.
 func (r *Reader) Document(text []byte) *yaml.Node {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
@@ -33,12 +33,13 @@ func (r *Reader) Document(text []byte) *yaml.Node {
 	return nil
 }
 
-// searched is the size in bytes up to which invalid YAML is parsed repeatedly to find
-// the line.
+// searched is the size in bytes up to which notYAML parses an invalid text repeatedly to
+// find the line of the mistake.
 const searched = 1 << 20
 
-// notYAML records where the text stops being YAML. The mistake itself may be later,
-// such as a bracket or quote that is not closed.
+// notYAML records a mistake for a text that is not YAML; err is the error of the YAML
+// library. It names the first line that cannot be parsed. The mistake itself may be later,
+// for example at a bracket or quote that is not closed.
 func (r *Reader) notYAML(text []byte, err error) {
 	cause, at := strings.TrimPrefix(err.Error(), "yaml: "), &yaml.Node{}
 	if rest, ok := strings.CutPrefix(cause, "line "); ok {
@@ -57,8 +58,8 @@ func (r *Reader) notYAML(text []byte, err error) {
 	r.Wrong(at, "at or after line %d this is not YAML: %s; %s", at.Line, cause, Remedy(cause))
 }
 
-// firstBad returns the first line, counted from 1, with which the text is no longer
-// YAML. The line in the YAML reader's message is often that of the enclosing entry.
+// firstBad returns the number, counted from 1, of the first line up to which the text is
+// not valid YAML. The library's own message often names the line of the enclosing entry.
 func firstBad(text []byte) int {
 	lines := bytes.SplitAfter(text, []byte{'\n'})
 	good, bad, size := 0, len(lines), 0 // lines[:good] is valid YAML of size bytes; lines[:bad] is not
@@ -76,6 +77,7 @@ func firstBad(text []byte) int {
 	return bad
 }
 
+// isYAML reports whether the text is a sequence of valid YAML documents.
 func isYAML(text []byte) bool {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -86,7 +88,8 @@ func isYAML(text []byte) bool {
 	}
 }
 
-// Remedy returns what to look for after such a message of the YAML reader.
+// Remedy returns the advice for an error text of the YAML library: which mistake the
+// operator should look for.
 func Remedy(cause string) string {
 	switch {
 	case strings.Contains(cause, "mapping values"):

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Load reads a regular file of at most limit bytes, a multiple of 1 MiB. It does not
-// block on a pipe. It fails with an error of the file system or an *Error. A dangling
-// symbolic link is an error of its own, not a missing file.
+// Load reads a regular file of at most limit bytes; limit is a multiple of 1 MiB. It does
+// not block on a pipe. It fails with an error of the file system, or with an *Error for a
+// file that is too large, not regular, or a symbolic link to a missing file.
 func Load(file string, limit int64) ([]byte, error) {
 	wrong := func(format string, args ...any) error {
 		return &Error{[]Problem{{File: file, Msg: fmt.Sprintf(format, args...)}}}
@@ -19,7 +19,7 @@ func Load(file string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(file); err == nil {
-			return nil, wrong("it is a link to what is not there; mend it, or remove it")
+			return nil, wrong("it is a symbolic link to a missing file; correct the link, or remove it")
 		}
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ func TestLoadReadsRegularFilesOfSomeLengthOnly(t *testing.T) {
 	}{
 		{"a pipe", "it is not a regular file; put one in its place", func(file string) error { return syscall.Mkfifo(file, 0o600) }},
 		{"a folder", "it is not a regular file; put one in its place", func(file string) error { return os.Mkdir(file, 0o700) }},
-		{"a link to what is not there", "it is a link to what is not there; mend it, or remove it", func(file string) error { return os.Symlink(file+".gone", file) }},
+		{"a link to what is not there", "it is a symbolic link to a missing file; correct the link, or remove it", func(file string) error { return os.Symlink(file+".gone", file) }},
 		{"a long one", "it is larger than 1 MiB; make it shorter", func(file string) error {
 			return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 1<<20+1))
 		}},

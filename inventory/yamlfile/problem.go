@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxProblems keeps the report of a repeated mistake, such as in a long range, readable.
+// maxProblems is the number of mistakes that one Error lists.
 const maxProblems = 100
 
 // Problem is one mistake in a file.
@@ -35,8 +35,8 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns nil or an *Error with the first hundred mistakes by line and the number of
-// further ones.
+// Err returns nil if there is no mistake. Otherwise it returns an *Error with the first
+// maxProblems mistakes in the order of lines, and the number of further ones.
 func (r *Reader) Err() error {
 	if len(r.problems) == 0 {
 		return nil

@@ -14,12 +14,12 @@ import (
 
 // Reader walks through a parsed file and collects every mistake with its line.
 type Reader struct {
-	// File is its name in messages.
+	// File is the name of the file in messages.
 	File     string
 	problems []Problem
 }
 
-// Wrong records a mistake at n; nil is the whole file.
+// Wrong records a mistake at the line of n; nil stands for the whole file.
 func (r *Reader) Wrong(n *yaml.Node, format string, args ...any) {
 	line := 0
 	if n != nil {
@@ -31,13 +31,13 @@ func (r *Reader) Wrong(n *yaml.Node, format string, args ...any) {
 // Mistakes returns the number of mistakes so far. If it has grown, do not use the value just read.
 func (r *Reader) Mistakes() int { return len(r.problems) }
 
-// Missing records that an entry lacks a required key.
+// Missing records that the entry n, called what in the message, lacks a required key.
 func (r *Reader) Missing(n *yaml.Node, what, key string) {
 	r.Wrong(n, "%s has no %s; add one", what, key)
 }
 
-// Unknown records that n names something that is not in have. It searches only the
-// first thousand for a suggestion.
+// Unknown records that the value of n is not among the names in have. The message suggests
+// a similar name; only the first thousand names are compared.
 func (r *Reader) Unknown(n *yaml.Node, what string, have []string) {
 	const searched = 1000
 	switch near := suggest.Word(n.Value, have[:min(len(have), searched)]); {
@@ -50,8 +50,9 @@ func (r *Reader) Unknown(n *yaml.Node, what string, have []string) {
 	}
 }
 
-// Fields calls f for each key of a mapping, with its value. Unknown keys, duplicate
-// keys and aliases as keys are mistakes.
+// Fields calls f for each key of the mapping n, with its value. keys are the allowed keys,
+// and what names the mapping in messages. Keys that are unknown, duplicate or not plain
+// text are mistakes, and f is not called for them.
 func (r *Reader) Fields(n *yaml.Node, what string, keys []string, f func(key string, value *yaml.Node)) {
 	n = Deref(n)
 	if n.Kind != yaml.MappingNode {
@@ -78,8 +79,8 @@ func (r *Reader) Fields(n *yaml.Node, what string, keys []string, f func(key str
 	}
 }
 
-// Key reports whether k, a key of what, is plain text. Anything else is a mistake,
-// because operators search files for the words of keys.
+// Key reports whether k, a key of the mapping what, is plain text. Any other key is a
+// mistake, because operators search their files for the names of keys.
 func (r *Reader) Key(k *yaml.Node, what string) bool {
 	switch k.Kind {
 	case yaml.ScalarNode:
@@ -92,8 +93,8 @@ func (r *Reader) Key(k *yaml.Node, what string) bool {
 	return false
 }
 
-// Items returns the entries of a list, with aliases unresolved; a missing value is an
-// empty list.
+// Items returns the entries of a list without resolving aliases among them. A missing value
+// is an empty list; any other value is a mistake.
 func (r *Reader) Items(n *yaml.Node, what string) []*yaml.Node {
 	n = Deref(n)
 	if IsNull(n) {
@@ -114,7 +115,8 @@ func (r *Reader) OneOrMore(n *yaml.Node, what string) []*yaml.Node {
 	return r.Items(n, what)
 }
 
-// Texts reads a list of texts; a single text is a list of one.
+// Texts reads a list of texts; a single text is a list of one. Entries that are not texts
+// are mistakes and left out.
 func (r *Reader) Texts(n *yaml.Node, what string) []*yaml.Node {
 	var list []*yaml.Node
 	for _, item := range r.OneOrMore(n, what) {
@@ -125,7 +127,8 @@ func (r *Reader) Texts(n *yaml.Node, what string) []*yaml.Node {
 	return list
 }
 
-// Text reads a scalar as written, in one line; it is empty only after a mistake.
+// Text returns a scalar of one line as written. Other values, empty ones and control
+// characters are mistakes, and Text returns "".
 func (r *Reader) Text(n *yaml.Node, what string) string {
 	n = Deref(n)
 	switch {
@@ -150,7 +153,8 @@ func (r *Reader) Whole(n *yaml.Node, what string) int64 {
 	return i
 }
 
-// Size reads an amount of memory or disk: MiB, or a number with M, G or T.
+// Size returns an amount of memory or disk in MiB. It reads a number of MiB, or a number
+// with the unit M, G or T.
 func (r *Reader) Size(n *yaml.Node, what string) int64 {
 	digits, unit := n.Value, int64(1)
 	if i := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
@@ -187,7 +191,7 @@ func Choice[T ~string](r *Reader, n *yaml.Node, what string, words ...T) T {
 	return words[0]
 }
 
-// Few lists at most ten names.
+// Few returns a text with at most ten of the names.
 func Few(names []string) string {
 	switch {
 	case len(names) == 0:

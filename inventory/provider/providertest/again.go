@@ -8,22 +8,24 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// makeAgain requests the same state again, as after a crash.
+// makeAgain requests the state that the node already has, as the manager does after a
+// crash. The set must succeed.
 func (s *suite) makeAgain(u provider.Update) error {
 	const does = "make it once more"
 	s.progress(does)
-	if err := s.repeat(does, "asking for what is so already succeeds", u); err != nil {
+	if err := s.repeat(does, "a set of the state that the node already has must succeed", u); err != nil {
 		return err
 	}
 	return s.await(does, u.Name, u.Should)
 }
 
-// removeAgain removes a missing node, which must succeed.
+// removeAgain removes a node that is gone, which must succeed. A get of all resources must
+// not report it either.
 func (s *suite) removeAgain(name string) {
 	const does = "remove it once more"
 	s.progress(does)
 	is := provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Present}
-	if s.repeat(does, "removing what is not there succeeds", provider.Update{Name: name, Is: is, Should: shouldBeAbsent}) != nil {
+	if s.repeat(does, "removing a missing node must succeed", provider.Update{Name: name, Is: is, Should: shouldBeAbsent}) != nil {
 		return
 	}
 	all, ok := s.getAll()
@@ -40,6 +42,8 @@ func (s *suite) checkListed(name string) {
 	}
 }
 
+// repeat makes an update that changes nothing. If that fails, the finding ends with the
+// remedy, and repeat returns errEnd.
 func (s *suite) repeat(does, remedy string, u provider.Update) error {
 	if err := firstError(s.set(false, u)); err != nil {
 		s.wrong(ruleSet, "%s: %v; %s", does, detail(err), remedy)
@@ -60,15 +64,15 @@ func (s *suite) testKills(u provider.Update) error {
 	return s.await(stepRemove+" after it was killed", u.Name, shouldBeAbsent)
 }
 
-// interrupt starts an update several times and kills the provider, each time a little
-// later, and then lets it finish. Get must work in between.
+// interrupt starts an update several times and kills the provider each time, a little later
+// than the time before. At last it lets the update finish. Get must work in between.
 func (s *suite) interrupt(does string, u provider.Update) error {
 	s.progress(does + ", and kill it in the middle")
 	begun := time.Now()
 	if _, err := s.getNode(does, u.Name); err != nil {
 		return err
 	}
-	took := max(time.Since(begun), 5*time.Millisecond) // of a short call
+	took := max(time.Since(begun), 5*time.Millisecond) // duration of a short call
 	for _, after := range []time.Duration{took / 2, took, 2 * took, 4 * took, s.p.Timeout("set")} {
 		if err := s.interruptAfter(does, u, after); err != nil {
 			return err
@@ -77,8 +81,8 @@ func (s *suite) interrupt(does string, u provider.Update) error {
 	return nil
 }
 
-// interruptAfter kills the provider after d. If d is the full time of a set, the update
-// must succeed.
+// interruptAfter starts the update and kills the provider after d. If d is the time limit of
+// a set, the update must succeed.
 func (s *suite) interruptAfter(does string, u provider.Update, d time.Duration) error {
 	got, err := s.get(u.Name)
 	if err == nil && got[u.Name].Err != nil {

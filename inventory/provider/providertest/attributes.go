@@ -37,7 +37,7 @@ var expectedAttributes = map[string][2]string{
 	provider.AttrServices:      {"array[string]", "r"},
 }
 
-// consequences says what a provider without the attribute cannot do.
+// consequences holds, for each attribute, the effect of a provider without it.
 var consequences = map[string]string{
 	provider.AttrPower:         "nodes cannot be stopped and started",
 	provider.AttrRestartSerial: "nodes cannot be restarted",
@@ -49,9 +49,10 @@ var consequences = map[string]string{
 	provider.AttrMessage:       "users do not learn why a node failed",
 }
 
+// checkAttributes compares the declared attributes with expectedAttributes.
 func (s *suite) checkAttributes() {
 	if s.p.Type != provider.TypeNode {
-		s.note(ruleAttributes, "the type is %s; this suite checks only the general rules of it", s.p.Type)
+		s.note(ruleAttributes, "the type is %s; this suite checks only the general rules for it", s.p.Type)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.p.Attributes)) {
@@ -92,7 +93,7 @@ func sameType(got, want string) bool {
 	return err1 == nil && err2 == nil && a.Base == b.Base && !slices.ContainsFunc(b.Options, lacks)
 }
 
-// checkNode reports values that the manager would drop.
+// checkNode reports values of an existing node that the manager cannot use.
 func (s *suite) checkNode(name string, r provider.Resource) {
 	if s.p.Type != provider.TypeNode || provider.Gone(r) {
 		return

@@ -65,6 +65,7 @@ type listener struct {
 	s *suite
 }
 
+// listen returns a logger that records findings and passes its records on to log.
 func (s *suite) listen(log *slog.Logger) *slog.Logger {
 	if log == nil {
 		log = slog.Default()
@@ -72,16 +73,21 @@ func (s *suite) listen(log *slog.Logger) *slog.Logger {
 	return slog.New(listener{log.Handler(), s})
 }
 
+// Enabled returns true, so that Handle sees records of every level.
 func (l listener) Enabled(context.Context, slog.Level) bool { return true }
 
+// WithAttrs returns a listener whose handler has the attributes.
 func (l listener) WithAttrs(a []slog.Attr) slog.Handler {
 	return listener{l.Handler.WithAttrs(a), l.s}
 }
 
+// WithGroup returns a listener whose handler has the group.
 func (l listener) WithGroup(name string) slog.Handler {
 	return listener{l.Handler.WithGroup(name), l.s}
 }
 
+// Handle records the finding for a log record, and logs the record unless the error of the
+// call reports the same.
 func (l listener) Handle(ctx context.Context, r slog.Record) error {
 	attributes := map[string]string{}
 	r.Attrs(func(a slog.Attr) bool { attributes[a.Key] = a.Value.String(); return true })
@@ -103,8 +109,8 @@ func (l listener) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// trace notes mistakes in an answer that the manager tolerates. Other mistakes are errors
-// of the call.
+// trace records notes about mistakes in an answer that the manager tolerates. Other
+// mistakes are errors of the call.
 func (s *suite) trace(action string, out []byte) {
 	var answer struct {
 		Error     json.RawMessage
@@ -130,6 +136,8 @@ func (s *suite) trace(action string, out []byte) {
 	}
 }
 
+// traceError records notes about an error object in an answer: an unknown kind, and a
+// message that is missing, too long or of several lines.
 func (s *suite) traceError(raw json.RawMessage) {
 	var e *struct{ Message, Kind string }
 	if len(raw) == 0 || json.Unmarshal(raw, &e) != nil || e == nil {

@@ -21,6 +21,7 @@ func Check(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	return s.run(s.check)
 }
 
+// check makes the checks of Check, and ends early if later checks cannot work.
 func (s *suite) check() {
 	s.progress("check the metadata")
 	s.checkAttributes()
@@ -52,23 +53,23 @@ func (s *suite) checkGet() bool {
 		names = append(names, name)
 		s.checkNode(name, all[name].Resource)
 	}
-	nobody := unusedName()
-	some, err := s.get(append(names[:min(len(names), 5)], nobody)...)
+	unused := unusedName()
+	some, err := s.get(append(names[:min(len(names), 5)], unused)...)
 	if err != nil {
 		s.wrong(ruleGet, "asked by name: %v", detail(err))
 		return false
 	}
-	switch r := some[nobody]; {
+	switch r := some[unused]; {
 	case r.Err != nil && r.Err.Kind == provider.Unknown && !s.p.Has(provider.AttrEnsure):
 	case r.Err != nil:
 		s.wrong(ruleGet, "asked for an unused name: %v; answer that it is absent", detail(r.Err))
 	case !provider.Gone(r.Resource):
-		s.wrong(ruleGet, "reports that %s exists, an unused name; answer that it is absent", nobody)
+		s.wrong(ruleGet, "reports that %s exists, an unused name; answer that it is absent", unused)
 	}
 	return true
 }
 
-// checkMany makes several gets at once, and one with the maximum number of names.
+// checkMany makes four gets at once, and one with the maximum number of names.
 func (s *suite) checkMany() {
 	var calls sync.WaitGroup
 	for range 4 {
@@ -84,7 +85,8 @@ func (s *suite) checkMany() {
 	}
 }
 
-// checkNoop makes dry runs that create nodes, which must do nothing.
+// checkNoop makes dry runs that create nodes: one, an impossible one beside it, and many.
+// They must change nothing.
 func (s *suite) checkNoop() {
 	good := s.newUpdate(s.o.Node)
 	change, err := s.dryRun(good)
@@ -118,7 +120,8 @@ func (s *suite) checkNoop() {
 	}
 }
 
-// checkBatch makes a dry run of the maximum number of updates in a call.
+// checkBatch makes a dry run of the maximum number of updates in a call. alone is the answer
+// to a dry run of one such update.
 func (s *suite) checkBatch(alone provider.Change) {
 	updates := make([]provider.Update, provider.MaxNames)
 	for i := range updates {
@@ -141,7 +144,8 @@ func (s *suite) checkBatch(alone provider.Change) {
 	}
 }
 
-// dryRun makes a dry run of one update, and checks that it changed nothing.
+// dryRun makes a dry run of one update, and checks that it changed nothing. The error means
+// that the call or the get after it failed.
 func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 	changes, err := s.set(true, u)
 	seen := s.checkNothingChanged(u)
@@ -161,8 +165,8 @@ func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 	return changes[0], seen
 }
 
-// checkNothingChanged checks whether a dry run of updates has changed anything, and
-// removes what it created. The error means that get failed.
+// checkNothingChanged records a finding if a dry run of updates has changed anything, and
+// removes the nodes that it created. The error means that get failed.
 func (s *suite) checkNothingChanged(updates ...provider.Update) error {
 	names := make([]string, len(updates))
 	for i, u := range updates {
@@ -230,7 +234,7 @@ func (s *suite) differs(a, b provider.Resource) bool {
 	return len(s.writable(provider.Diff(a, b)))+len(s.writable(provider.Diff(b, a))) > 0
 }
 
-// writable removes attributes that the manager does not set.
+// writable removes from r the attributes that are not both read and written.
 func (s *suite) writable(r provider.Resource) provider.Resource {
 	maps.DeleteFunc(r, func(name string, _ provider.Value) bool { return s.p.Attributes[name].Kind != "rw" })
 	return r

@@ -1,15 +1,15 @@
-// Package providertest holds the tests that the author of a provider runs, as a Go
+// Package providertest contains the tests that the author of a provider runs, as a Go
 // test or by patchbay check.
 //
-// Check only looks: it reads what there is and makes dry runs with names
-// nobody has, so it may be run on a site in use. Life takes a node through
-// everything: made, restarted, given accounts, switched off and on, removed,
-// and the provider killed in the middle.
+// Check changes nothing: it gets the existing resources and makes dry runs with unused
+// names, so it may run on a site in use. Life takes a node through its whole life: it
+// creates, restarts and removes the node, gives it accounts, and switches it off and on.
+// Life also kills the provider in the middle of its work.
 //
-//	metadata ─> get ─> many at once ─> dry runs ─┬─> step: dry run, set, get until it is so ─> …
+//	metadata ─> get ─> many at once ─> dry runs ─┬─> step: dry run, set, get until done ─> …
 //	              └── Check ─────────────────────┘└── Life ─────────────────────────────────┘
 //
-// Both return findings, one sentence each; Run is the whole for a Go test:
+// Both return findings of one line each. Run calls one of them in a Go test:
 //
 //	func TestProvider(t *testing.T) {
 //		providertest.Run(t, "rack.prov", providertest.Options{
@@ -17,6 +17,6 @@
 //		})
 //	}
 //
-// The rules are those of PROVIDER.md in package provider, by its headings. What
-// the manager puts up with is a finding that is a Note.
+// A finding names the heading in PROVIDER.md, in package provider, whose rule is broken. A
+// violation that the manager tolerates is a finding with Note set.
 package providertest

@@ -12,8 +12,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// errEnd ends a life after a failed step, whose finding is recorded.
-var errEnd = errors.New("cannot go on")
+// errEnd ends Life after a failed step, whose finding is recorded.
+var errEnd = errors.New("cannot continue")
 
 // Accounts that Life creates and removes.
 const (
@@ -24,9 +24,9 @@ const (
 // Life runs Check and, if that finds no error, takes the node of the options through its
 // whole life. The node is created, created again, restarted, given two accounts of which
 // one is removed, switched off and on, and removed twice. Before each step Life makes a
-// dry run, whose answer must match that of the step; after it get must report the new
-// state. Then Life creates another node on the same component and removes it, and kills
-// the provider meanwhile.
+// dry run, whose answer must match that of the step. After the step get must report the
+// new state. Then Life creates and removes another node on the same component, and kills
+// the provider several times during both.
 //
 // Life removes everything it created, and reports what it cannot remove. When ctx ends,
 // Life cleans up and returns only notes, because further findings would not be the
@@ -45,6 +45,7 @@ func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	})
 }
 
+// runLife takes one node through all steps, and kills the provider with a second node.
 func (s *suite) runLife() {
 	made := s.newUpdate(s.o.Node)
 	if s.acceptsProperties {
@@ -90,9 +91,11 @@ const (
 	stepRemove = "remove it"
 )
 
+// shouldBeAbsent requests the removal of a node.
 var shouldBeAbsent = provider.Resource{provider.AttrEnsure: provider.Absent}
 
-// step requests should and waits until get reports it.
+// step makes a dry run and then a set of the attributes in should, and waits until get
+// reports them. It skips attributes that the provider does not declare.
 func (s *suite) step(does, name string, should provider.Resource) error {
 	should = maps.Clone(should)
 	maps.DeleteFunc(should, func(attribute string, _ provider.Value) bool { return !s.p.Has(attribute) })
@@ -128,7 +131,7 @@ func (s *suite) step(does, name string, should provider.Resource) error {
 	return s.await(does, name, should)
 }
 
-// apply makes the update, with gets in parallel.
+// apply makes the update, with gets of the node in parallel.
 func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	var beside sync.WaitGroup
 	done := make(chan struct{})
@@ -198,7 +201,7 @@ func (s *suite) compareDryRun(does string, u provider.Update, dry, c provider.Ch
 	}
 }
 
-// equal compares two values of an attribute as the manager does.
+// equal reports whether two values of an attribute are equal for the manager.
 func equal(attribute string, a, b provider.Value) bool {
 	as, bs := provider.Resource{}, provider.Resource{}
 	if a != nil {
@@ -213,6 +216,8 @@ func equal(attribute string, a, b provider.Value) bool {
 	return len(provider.Diff(as, bs)) == 0 && len(provider.Diff(bs, as)) == 0
 }
 
+// getNode gets one node. An unknown node has an empty resource; any other error is a finding
+// and returns errEnd.
 func (s *suite) getNode(does, name string) (provider.Resource, error) {
 	got, err := s.get(name)
 	if err != nil {
@@ -226,7 +231,8 @@ func (s *suite) getNode(does, name string) (provider.Resource, error) {
 	return got[name].Resource, nil
 }
 
-// await polls until the node is as it should be, has failed, or time is up.
+// await polls until the node is ready with the attributes in should. If the node fails, the
+// time ends or the suite is interrupted, it records a finding and returns errEnd.
 func (s *suite) await(does, name string, should provider.Resource) error {
 	for end := time.Now().Add(s.o.Wait); ; {
 		r, err := s.getNode(does, name)
@@ -256,7 +262,8 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 	}
 }
 
-// checkEndpoints checks a node that has reached its desired state, on or off.
+// checkEndpoints checks a node that has reached its desired state. It must report login while
+// it is on, and only then.
 func (s *suite) checkEndpoints(name string, r provider.Resource) {
 	s.checkNode(name, r)
 	switch endpoints := r.List(provider.AttrLogin); {
@@ -268,6 +275,7 @@ func (s *suite) checkEndpoints(name string, r provider.Resource) {
 	}
 }
 
+// stateText returns a node's state for messages.
 func stateText(state string) string {
 	if state == "" {
 		return "absent"

@@ -194,8 +194,8 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"forgets many", "", "", ruleNoop, "asked for 1000 updates at once, it reports nothing about 1000"},
 
 		{"", "parallel: 4", "parallel: 4\n  actions: [get]", ruleSet, "actions leaves it out"},
-		{"strict", "", "", ruleSet, "remove it once more: not there; removing what is not there succeeds"},
-		{"once", "", "", ruleSet, "make it once more: it exists; asking for what is so already succeeds"},
+		{"strict", "", "", ruleSet, "remove it once more: not there; removing a missing node must succeed"},
+		{"once", "", "", ruleSet, "make it once more: it exists; a set of the state that the node already has must succeed"},
 		{"none or all", "", "", ruleSet, "do every update you can"},
 		{"mute", "", "", ruleSet, "the answer has no change"},
 		{"tells less", "", "", ruleSet, "changes lack component"},

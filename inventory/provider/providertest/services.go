@@ -60,7 +60,7 @@ func (s *suite) checkServices(name string, asked []string) error {
 	}
 }
 
-// checkEnd checks the result of a step.
+// checkEnd checks the result of the step asked, which must succeed or fail.
 func (s *suite) checkEnd(asked string, state am.StepState, exit int) {
 	switch {
 	case asked == succeeds && (state != am.StepDone || exit != 0):

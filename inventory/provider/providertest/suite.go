@@ -88,7 +88,7 @@ const (
 // suite collects findings about one provider.
 type suite struct {
 	ctx               context.Context
-	interrupted       func() bool // reports whether the caller has interrupted the suite
+	interrupted       func() bool // reports whether the caller's context has ended
 	p                 *provider.Provider
 	o                 Options
 	ignoresNoop       bool // a dry run changes something
@@ -96,7 +96,7 @@ type suite struct {
 
 	quiet bool // errors are expected now and not recorded
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards findings and reported
 	findings []Finding
 	reported map[string]bool // by rule and format
 }
@@ -116,11 +116,12 @@ func newSuite(ctx context.Context, p *provider.Provider, o Options) *suite {
 	return s
 }
 
+// wrong records an error, and note a Note.
 func (s *suite) wrong(rule, format string, args ...any) { s.find(rule, false, format, args) }
 func (s *suite) note(rule, format string, args ...any)  { s.find(rule, true, format, args) }
 
-// find records a finding. It records each kind of finding once, whatever node it is
-// about. After an interruption it records notes only.
+// find records a finding. It records findings with the same rule and format only once, so
+// not for each node. After an interruption and while s.quiet is set it records only notes.
 func (s *suite) find(rule string, note bool, format string, args []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,14 +139,15 @@ func (s *suite) failed() bool {
 	return slices.ContainsFunc(s.findings, func(f Finding) bool { return !f.Note })
 }
 
+// progress reports the name of a step that begins.
 func (s *suite) progress(step string) {
 	if s.o.Progress != nil {
 		s.o.Progress(step)
 	}
 }
 
-// run runs f and returns the findings. It also notes new files of other names in the
-// provider's folder.
+// run calls f and returns the findings. It adds a note for each new file in the provider's
+// folder whose name does not begin with the provider's.
 func (s *suite) run(f func()) []Finding {
 	before := map[string]bool{}
 	for _, name := range s.files() {
@@ -161,6 +163,7 @@ func (s *suite) run(f func()) []Finding {
 	return s.findings
 }
 
+// files returns the names of the files in the provider's folder.
 func (s *suite) files() (names []string) {
 	entries, _ := os.ReadDir(s.p.Dir)
 	for _, e := range entries {
@@ -180,6 +183,7 @@ func detail(err error) string {
 // unusedName returns a UUID that no node has.
 func unusedName() string { return uuid.NewString() }
 
+// unusedNames returns n UUIDs that no nodes have.
 func unusedNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
